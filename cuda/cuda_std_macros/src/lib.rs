@@ -1,0 +1,49 @@
+//! The attributes of `cuda_std`: `#[kernel]`, `#[gpu_only]`, `#[externally_visible]`, `#[address_space(..)]`.
+//!
+//! Use them through `cuda_std`, which re-exports them; what they expand to names items of that crate.
+
+mod address_space;
+mod gpu_only;
+mod kernel;
+
+use proc_macro::TokenStream;
+
+/// Marks a function as a kernel: an entry point that the host launches on a grid of threads.
+///
+/// The function is `unsafe`, free-standing, returns nothing, and every parameter is `Copy`: scalars and plain
+/// structs by value, `*const T` and `*mut T` for device memory, `&[T]` for a read-only array. A slice travels as
+/// two arguments, pointer and length; everything else as it is. `&mut` is refused, because many threads would
+/// hold it at once; use `*mut T`.
+///
+/// On `nvptx64` the kernel is an `extern "ptx-kernel"` entry of the same name. On the host the function stays
+/// callable as it is, and a type of the same name carries
+///
+/// * `NAME::META`, the kernel's name and place ([`KernelMeta`](../cuda_std/launch/struct.KernelMeta.html)),
+/// * `unsafe fn NAME::launch(on, config, ..)`, whose arguments are checked when the host compiles.
+///
+/// Arguments of the attribute are accepted and ignored, as Rust-CUDA does.
+#[proc_macro_attribute]
+pub fn kernel(_arguments: TokenStream, item: TokenStream) -> TokenStream {
+    kernel::expand(item.into()).unwrap_or_else(syn::Error::into_compile_error).into()
+}
+
+/// Marks a function that only exists on the GPU: on the host its body becomes a panic that says so.
+#[proc_macro_attribute]
+pub fn gpu_only(_arguments: TokenStream, item: TokenStream) -> TokenStream {
+    gpu_only::expand(item.into()).unwrap_or_else(syn::Error::into_compile_error).into()
+}
+
+/// Keeps a `#[no_mangle]` function that no kernel calls in the PTX.
+#[proc_macro_attribute]
+pub fn externally_visible(_arguments: TokenStream, item: TokenStream) -> TokenStream {
+    gpu_only::externally_visible(item.into()).unwrap_or_else(syn::Error::into_compile_error).into()
+}
+
+/// Places a static in an address space of the GPU: `shared` (one per block), `constant` or `global`.
+///
+/// A shared static is an array of `MaybeUninit`, since no block initialises it. On the CPU executor a program
+/// that holds a shared static runs one block at a time; `cuda_std::shared_array!` has no such limit.
+#[proc_macro_attribute]
+pub fn address_space(arguments: TokenStream, item: TokenStream) -> TokenStream {
+    address_space::expand(arguments.into(), item.into()).unwrap_or_else(syn::Error::into_compile_error).into()
+}
