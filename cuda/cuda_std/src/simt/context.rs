@@ -1,0 +1,176 @@
+//! What a running kernel thread knows of itself, and how it asks the scheduler for a collective operation.
+
+use core::cell::Cell;
+use core::panic::Location;
+
+use super::scheduler::Port;
+use crate::launch::Dim3;
+
+/// Lanes in a warp.
+pub(crate) const WARP_SIZE: u32 = 32;
+
+/// A collective operation as one thread asks for it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Collective {
+    /// `bar.sync 0` and its reductions over a predicate, by all threads of the block.
+    Barrier(Barrier),
+    /// An operation of the lanes that `mask` names.
+    Warp {
+        /// One bit per lane that takes part.
+        mask: u32,
+        /// The operation with this lane's operands.
+        op: WarpOp,
+    },
+}
+
+/// The forms of the block barrier.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Barrier {
+    /// No value.
+    Sync,
+    /// The number of threads whose predicate is true.
+    Count(bool),
+    /// 1 if all predicates are true, else 0.
+    And(bool),
+    /// 1 if any predicate is true, else 0.
+    Or(bool),
+}
+
+/// Where a shuffle reads from (PTX ISA, `shfl.sync`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ShuffleMode {
+    /// From lane `b` of the segment.
+    Idx,
+    /// From the lane `b` below.
+    Up,
+    /// From the lane `b` above.
+    Down,
+    /// From the lane whose number differs by exclusive or with `b`.
+    Xor,
+}
+
+/// The integer reductions of `redux.sync`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reduction {
+    Add,
+    Min,
+    Max,
+    And,
+    Or,
+    Xor,
+}
+
+/// The operations of a warp.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum WarpOp {
+    /// `bar.warp.sync`.
+    Sync,
+    /// The value of another lane; the flag says whether that lane was in range.
+    Shuffle { mode: ShuffleMode, value: u128, b: u32, width: u32 },
+    /// Flag: whether all predicates are true.
+    VoteAll(bool),
+    /// Flag: whether any predicate is true.
+    VoteAny(bool),
+    /// Value: one bit per lane whose predicate is true.
+    VoteBallot(bool),
+    /// Value: the mask of lanes that hold the same bits.
+    MatchAny(u64),
+    /// Value: the mask, and the flag true, if all lanes hold the same bits; else 0 and false.
+    MatchAll(u64),
+    /// Value: the reduction, as the two's complement of the 64-bit result. `value` is the operand, sign- or
+    /// zero-extended, so that minimum and maximum compare as the operand's type does.
+    Reduce { op: Reduction, value: i64 },
+}
+
+/// What a collective operation gives back to one thread.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Outcome {
+    /// See [`WarpOp`] and [`Barrier`].
+    pub value: u128,
+    /// See [`WarpOp`].
+    pub flag: bool,
+}
+
+/// A request with the place it was made at.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Request {
+    /// The function the kernel called, as the user knows it.
+    pub name: &'static str,
+    /// The operation.
+    pub collective: Collective,
+    /// The call in the kernel's source.
+    pub location: &'static Location<'static>,
+}
+
+/// A kernel thread, while it runs.
+pub(crate) struct ThreadContext<'a> {
+    pub thread_idx: Dim3,
+    pub block_idx: Dim3,
+    pub block_dim: Dim3,
+    pub grid_dim: Dim3,
+    /// Index of the thread in its block, x fastest.
+    pub linear: u32,
+    /// The block's shared memory.
+    pub shared: &'a super::shared::BlockShared,
+    /// Lanes of this thread's warp that have not returned.
+    pub live_lanes: &'a Cell<u32>,
+    /// The scheduler.
+    pub port: &'a Port,
+}
+
+impl ThreadContext<'_> {
+    /// Lane of the thread in its warp.
+    pub fn lane(&self) -> u32 {
+        self.linear % WARP_SIZE
+    }
+}
+
+thread_local! {
+    static CURRENT: Cell<*const ThreadContext<'static>> = const { Cell::new(core::ptr::null()) };
+}
+
+/// Makes `context` the running thread of this OS thread and returns the one it replaces.
+#[inline(always)]
+pub(super) fn enter(context: *const ThreadContext<'_>) -> *const ThreadContext<'static> {
+    CURRENT.with(|current| current.replace(context.cast()))
+}
+
+/// Whether a kernel thread runs on this OS thread.
+pub(super) fn is_inside() -> bool {
+    CURRENT.with(|current| !current.get().is_null())
+}
+
+/// The running kernel thread. `name` is the device function that asks.
+///
+/// # Panics
+/// Outside a launch; the message names the function and the cure.
+#[inline(always)]
+#[track_caller]
+pub(crate) fn current<R>(name: &'static str, f: impl FnOnce(&ThreadContext<'_>) -> R) -> R {
+    let context = CURRENT.with(Cell::get);
+    if context.is_null() {
+        outside_launch(name);
+    }
+    // SAFETY: the scheduler sets the pointer to a context that lives as long as the kernel thread runs, and
+    // resets it before that context goes.
+    f(unsafe { &*context })
+}
+
+#[cold]
+#[track_caller]
+fn outside_launch(name: &'static str) -> ! {
+    panic!(
+        "{name}() was called outside a kernel; launch the kernel through its `launch` function or `simt::Executor`"
+    )
+}
+
+/// Asks for a collective operation and waits for its result.
+///
+/// Inlined into the kernel, down to the switch of stacks: behind a switch the processor predicts every return
+/// wrongly, and each that is left costs more than the switch itself.
+#[inline(always)]
+#[track_caller]
+pub(crate) fn collective(name: &'static str, collective: Collective) -> Outcome {
+    let location = Location::caller();
+    current(name, |context| context.port.wait(&Request { name, collective, location }))
+}

@@ -1,0 +1,452 @@
+//! The scheduler of one block: every GPU thread is a stackful coroutine on the OS thread that runs the block.
+//!
+//! A fiber runs threads until one of them has to wait, which then keeps the fiber; the next threads get another
+//! one. So a kernel without collectives costs one fiber a block and no switch. When no thread can run, the
+//! requests are resolved: the block's barrier if all threads wait there, else the warps' operations.
+
+use core::cell::{Cell, RefCell};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use corosensei::{Coroutine, CoroutineResult, Yielder};
+
+use super::context::{self, Barrier, Collective, Outcome, Request, ThreadContext, WARP_SIZE};
+use super::fault::{Fault, FaultKind, Instead, Place, SourceLine};
+use super::rendezvous::{self, Lane, MaskError};
+use super::shared::{self, BlockShared};
+use super::stack::{self, ColouredStack};
+use super::{Grid, panic_hook};
+use crate::launch::Dim3;
+
+/// A fiber is resumed with the block that it works for, and yields its port, or null once it is idle.
+type Fiber = Coroutine<*const Block<'static>, *const Port, (), ColouredStack>;
+type FiberYielder = Yielder<*const Block<'static>, *const Port>;
+
+/// Where a thread and its scheduler meet. It lies on the fiber's stack.
+pub(crate) struct Port {
+    yielder: *const FiberYielder,
+    context: Cell<*const ThreadContext<'static>>,
+    thread: Cell<u32>,
+    request: Cell<*const Request>,
+    outcome: Cell<Outcome>,
+}
+
+impl Port {
+    /// Waits until all that take part have asked, and returns this thread's share of the result.
+    #[inline(always)]
+    pub(crate) fn wait(&self, request: &Request) -> Outcome {
+        self.request.set(request);
+        // SAFETY: the port lies on the fiber's stack, below its yielder.
+        unsafe { &*self.yielder }.suspend(self);
+        context::enter(self.context.get());
+        self.outcome.get()
+    }
+}
+
+/// What the fibers of a block share with its scheduler.
+struct Block<'a> {
+    grid: &'a Grid<'a>,
+    index: Dim3,
+    threads: u32,
+    next_thread: Cell<u32>,
+    live_lanes: Vec<Cell<u32>>,
+    shared: &'a BlockShared,
+    fault: RefCell<Option<Fault>>,
+}
+
+/// Fibers without a thread, kept for the next block of this OS thread.
+#[derive(Default)]
+struct IdleFibers(Vec<Fiber>);
+
+impl Drop for IdleFibers {
+    fn drop(&mut self) {
+        for fiber in &mut self.0 {
+            // SAFETY: an idle fiber waits in `fiber_body`, with nothing on its stack that has a destructor.
+            unsafe { fiber.force_reset() };
+        }
+    }
+}
+
+thread_local! {
+    static SHARED: RefCell<Vec<(u32, BlockShared)>> = const { RefCell::new(Vec::new()) };
+    static IDLE: RefCell<IdleFibers> = RefCell::default();
+}
+
+/// Runs all threads of the block `index`.
+pub(super) fn run_block(grid: &Grid<'_>, index: Dim3) -> Result<(), Box<Fault>> {
+    let shared = take_shared(grid.config.shared_bytes);
+    shared::poison_statics();
+    let threads = grid.config.block.volume() as u32;
+    let live_lanes = (0..threads.div_ceil(WARP_SIZE))
+        .map(|warp| Cell::new(u32::MAX >> (WARP_SIZE - (threads - warp * WARP_SIZE).min(WARP_SIZE))));
+    let block = Block {
+        grid,
+        index,
+        threads,
+        next_thread: Cell::new(0),
+        live_lanes: live_lanes.collect(),
+        shared: &shared,
+        fault: RefCell::new(None),
+    };
+    let outer = context::enter(core::ptr::null());
+    let result = Scheduler::new(&block).run();
+    context::enter(outer);
+    SHARED.with(|pool| pool.borrow_mut().push((grid.config.shared_bytes, shared)));
+    result
+}
+
+fn take_shared(dynamic_bytes: u32) -> BlockShared {
+    let known = SHARED.with(|pool| {
+        let mut pool = pool.borrow_mut();
+        let at = pool.iter().position(|(bytes, _)| *bytes == dynamic_bytes)?;
+        Some(pool.swap_remove(at).1)
+    });
+    match known {
+        Some(shared) => {
+            shared.reset();
+            shared
+        }
+        None => BlockShared::new(dynamic_bytes),
+    }
+}
+
+/// The body of a fiber: for one block after the other, runs threads until none is left that has not started.
+fn fiber_body(yielder: &FiberYielder, mut block: *const Block<'static>) {
+    let port = Port {
+        yielder,
+        context: Cell::new(core::ptr::null()),
+        thread: Cell::new(0),
+        request: Cell::new(core::ptr::null()),
+        outcome: Cell::new(Outcome::default()),
+    };
+    loop {
+        // SAFETY: a scheduler resumes its fibers with the block it borrows, and outlives their work for it.
+        run_threads(unsafe { &*block }, &port);
+        block = yielder.suspend(core::ptr::null());
+    }
+}
+
+fn run_threads(block: &Block<'_>, port: &Port) {
+    while block.next_thread.get() < block.threads {
+        let thread = block.next_thread.replace(block.next_thread.get() + 1);
+        let live_lanes = &block.live_lanes[(thread / WARP_SIZE) as usize];
+        let context = ThreadContext {
+            thread_idx: block.coordinates(thread),
+            block_idx: block.index,
+            block_dim: block.grid.config.block,
+            grid_dim: block.grid.config.grid,
+            linear: thread,
+            shared: block.shared,
+            live_lanes,
+            port,
+        };
+        port.thread.set(thread);
+        port.context.set((&raw const context).cast());
+        context::enter(&context);
+        let result = catch_unwind(AssertUnwindSafe(block.grid.body));
+        context::enter(core::ptr::null());
+        live_lanes.set(live_lanes.get() & !(1 << (thread % WARP_SIZE)));
+        if let Err(payload) = result {
+            if block.fault.borrow().is_some() {
+                // The block is being torn down, and this is the unwinding that does it.
+                resume_unwind(payload);
+            }
+            let (kind, location) = match payload.downcast::<FaultKind>() {
+                Ok(kind) => (*kind, None),
+                Err(_) => {
+                    let (message, location) = panic_hook::take();
+                    (FaultKind::Panic { message }, location)
+                }
+            };
+            *block.fault.borrow_mut() = Some(block.fault_of(Some(thread), location, kind));
+            return;
+        }
+    }
+}
+
+fn keep_idle(fiber: Fiber) {
+    IDLE.with(|idle| idle.borrow_mut().0.push(fiber));
+}
+
+impl Block<'_> {
+    fn coordinates(&self, thread: u32) -> Dim3 {
+        self.grid.config.block.unravel(u64::from(thread))
+    }
+
+    fn fault_of(&self, thread: Option<u32>, location: Option<SourceLine>, kind: FaultKind) -> Fault {
+        let place = Place { block: self.index, thread: thread.map(|thread| self.coordinates(thread)) };
+        Fault { kernel: self.grid.kernel, place, location, kind }
+    }
+}
+
+/// What a thread that has started is doing while no thread runs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// It has returned from the kernel.
+    Returned,
+    /// It waits at a barrier of the block.
+    InBarrier,
+    /// It waits in an operation of its warp.
+    InWarpOp,
+}
+
+/// A thread, from its first wait on.
+struct Slot {
+    state: State,
+    /// Valid while `fiber` is suspended.
+    port: *const Port,
+    fiber: Option<Fiber>,
+}
+
+impl Slot {
+    const EMPTY: Slot = Slot { state: State::Returned, port: core::ptr::null(), fiber: None };
+
+    fn request(&self) -> Option<&Request> {
+        match self.state {
+            State::Returned => None,
+            // SAFETY: the thread is suspended in `Port::wait`, so the port and the request that it points to
+            // live on its stack, which `self` owns.
+            State::InBarrier | State::InWarpOp => Some(unsafe { &*(*self.port).request.get() }),
+        }
+    }
+
+    fn set_outcome(&self, outcome: Outcome) {
+        if self.state != State::Returned {
+            // SAFETY: as above.
+            unsafe { &*self.port }.outcome.set(outcome);
+        }
+    }
+}
+
+struct Scheduler<'a> {
+    block: &'a Block<'a>,
+    /// By thread; empty as long as no thread has waited.
+    slots: Vec<Slot>,
+    in_barrier: u32,
+    in_warp_op: u32,
+}
+
+impl<'a> Scheduler<'a> {
+    fn new(block: &'a Block<'a>) -> Self {
+        Self { block, slots: Vec::new(), in_barrier: 0, in_warp_op: 0 }
+    }
+
+    fn run(mut self) -> Result<(), Box<Fault>> {
+        self.start_all()?;
+        while self.in_barrier + self.in_warp_op > 0 {
+            if self.in_barrier == self.block.threads {
+                self.release_barrier()?;
+            } else if !self.run_warps()? {
+                let fault = self.why_stuck();
+                return Err(self.fail(fault));
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts every thread, each of which runs until it waits or returns.
+    fn start_all(&mut self) -> Result<(), Box<Fault>> {
+        while self.block.next_thread.get() < self.block.threads {
+            let mut fiber = self.fiber()?;
+            match fiber.resume(self.block_ptr()) {
+                CoroutineResult::Yield(port) if !port.is_null() => {
+                    // SAFETY: the fiber is suspended, and its port lives on its stack.
+                    let thread = unsafe { &*port }.thread.get() as usize;
+                    if self.slots.is_empty() {
+                        self.slots.resize_with(self.block.threads as usize, || Slot::EMPTY);
+                    }
+                    self.slots[thread] = Slot { state: State::Returned, port, fiber: Some(fiber) };
+                    self.has_suspended(thread);
+                }
+                CoroutineResult::Yield(_) => keep_idle(fiber),
+                CoroutineResult::Return(()) => stack::give(fiber.into_stack()),
+            }
+            self.check_fault()?;
+        }
+        Ok(())
+    }
+
+    /// The block as its fibers get it; their type wants 'static, and `run` and `fail` see to it that none of them
+    /// works for the block any longer when they return.
+    fn block_ptr(&self) -> *const Block<'static> {
+        core::ptr::from_ref(self.block).cast()
+    }
+
+    /// An idle fiber, or a new one.
+    fn fiber(&mut self) -> Result<Fiber, Box<Fault>> {
+        if let Some(fiber) = IDLE.with(|idle| idle.borrow_mut().0.pop()) {
+            return Ok(fiber);
+        }
+        let stack = stack::take().map_err(|error| {
+            let fault =
+                self.block.fault_of(None, None, FaultKind::OutOfStacks { message: error.to_string() });
+            self.fail(fault)
+        })?;
+        Ok(Fiber::with_stack(stack, fiber_body))
+    }
+
+    /// Lets a waiting thread run until it waits again or returns.
+    #[inline(always)]
+    fn resume(&mut self, thread: usize) -> Result<(), Box<Fault>> {
+        let Slot { state, fiber: Some(fiber), .. } = &mut self.slots[thread] else {
+            return Ok(());
+        };
+        match state {
+            State::InBarrier => self.in_barrier -= 1,
+            State::InWarpOp => self.in_warp_op -= 1,
+            State::Returned => return Ok(()),
+        }
+        *state = State::Returned;
+        match fiber.resume(core::ptr::from_ref(self.block).cast()) {
+            CoroutineResult::Yield(port) if !port.is_null() => {
+                self.has_suspended(thread);
+                Ok(())
+            }
+            _ => self.has_returned(thread),
+        }
+    }
+
+    /// Puts the fiber of a thread that has returned back, and sees whether the thread panicked.
+    #[inline(never)]
+    fn has_returned(&mut self, thread: usize) -> Result<(), Box<Fault>> {
+        if let Some(fiber) = self.slots[thread].fiber.take() {
+            keep_idle(fiber);
+        }
+        self.check_fault()
+    }
+
+    #[inline(always)]
+    fn has_suspended(&mut self, thread: usize) {
+        let slot = &mut self.slots[thread];
+        // SAFETY: the fiber is suspended in `Port::wait`, so the port and its request live on its stack.
+        match unsafe { &*(*slot.port).request.get() }.collective {
+            Collective::Barrier(_) => {
+                slot.state = State::InBarrier;
+                self.in_barrier += 1;
+            }
+            Collective::Warp { .. } => {
+                slot.state = State::InWarpOp;
+                self.in_warp_op += 1;
+            }
+        }
+    }
+
+    fn check_fault(&mut self) -> Result<(), Box<Fault>> {
+        let fault = self.block.fault.borrow_mut().take();
+        fault.map_or(Ok(()), |fault| Err(self.fail(fault)))
+    }
+
+    /// Unwinds every suspended thread, and hands the fault on.
+    #[cold]
+    fn fail(&mut self, fault: Fault) -> Box<Fault> {
+        *self.block.fault.borrow_mut() = Some(fault.clone());
+        for mut fiber in self.slots.drain(..).filter_map(|slot| slot.fiber) {
+            fiber.force_unwind();
+            stack::give(fiber.into_stack());
+        }
+        Box::new(fault)
+    }
+
+    /// Lets all threads go on, which all wait at a barrier; it must be the same one.
+    fn release_barrier(&mut self) -> Result<(), Box<Fault>> {
+        let mut requests = self.slots.iter().filter_map(Slot::request);
+        let Some(first) = requests.next() else {
+            return Ok(());
+        };
+        if !requests.all(|request| rendezvous::same_barrier(first, request)) {
+            let fault = self.why_stuck();
+            return Err(self.fail(fault));
+        }
+        if first.collective != Collective::Barrier(Barrier::Sync) {
+            let outcome = rendezvous::barrier_outcome(self.slots.iter().filter_map(Slot::request));
+            self.slots.iter().for_each(|slot| slot.set_outcome(outcome));
+        }
+        for thread in 0..self.slots.len() {
+            self.resume(thread)?;
+        }
+        Ok(())
+    }
+
+    /// Completes warp operations and runs their lanes until none can go on. Whether any could.
+    fn run_warps(&mut self) -> Result<bool, Box<Fault>> {
+        let mut progress = false;
+        for warp in 0..self.block.live_lanes.len() {
+            while self.in_warp_op > 0 {
+                let done = match rendezvous::complete_warp_ops(&self.lanes(warp)) {
+                    Ok(done) => done,
+                    Err(error) => {
+                        let fault = self.mask_fault(warp, error);
+                        return Err(self.fail(fault));
+                    }
+                };
+                if done.lanes == 0 {
+                    break;
+                }
+                progress = true;
+                let first = warp * WARP_SIZE as usize;
+                for lane in (0..WARP_SIZE as usize).filter(|lane| done.lanes & (1 << lane) != 0) {
+                    self.slots[first + lane].set_outcome(done.outcomes[lane]);
+                    self.resume(first + lane)?;
+                }
+            }
+        }
+        Ok(progress)
+    }
+
+    fn lanes(&self, warp: usize) -> rendezvous::Lanes<'_> {
+        core::array::from_fn(|lane| match self.slots.get(warp * WARP_SIZE as usize + lane) {
+            None => Lane::Absent,
+            Some(slot) => slot.request().map_or(Lane::Returned, Lane::Waits),
+        })
+    }
+
+    /// The fault of a block in which nobody can go on.
+    #[cold]
+    fn why_stuck(&self) -> Fault {
+        for warp in 0..self.block.live_lanes.len() {
+            if let Some(error) = rendezvous::why_stuck(&self.lanes(warp)) {
+                return self.mask_fault(warp, error);
+            }
+        }
+        let waiting = self.slots.iter().position(|slot| slot.state == State::InBarrier).unwrap_or_default();
+        let request = self.slots[waiting].request();
+        let missing = self.slots.iter().position(|slot| match (slot.request(), request) {
+            (Some(a), Some(b)) => !rendezvous::same_barrier(a, b),
+            _ => true,
+        });
+        let missing = missing.unwrap_or_default() as u32;
+        let kind = FaultKind::BarrierNotReached {
+            barrier: request.map_or("a barrier", |request| request.name),
+            missing: self.block.coordinates(missing),
+            instead: self.instead(missing),
+        };
+        self.block.fault_of(Some(waiting as u32), request.map(|request| request.location.into()), kind)
+    }
+
+    fn instead(&self, thread: u32) -> Instead {
+        match self.slots.get(thread as usize).map(Slot::request) {
+            None => Instead::DoesNotExist,
+            Some(None) => Instead::Returned,
+            Some(Some(request)) => {
+                Instead::WaitsIn { operation: request.name, at: SourceLine::from(request.location) }
+            }
+        }
+    }
+
+    #[cold]
+    fn mask_fault(&self, warp: usize, error: MaskError) -> Fault {
+        let first = warp as u32 * WARP_SIZE;
+        let (MaskError::CallerNotInMask { lane, .. } | MaskError::NotTakingPart { lane, .. }) = error;
+        let request = self.slots[(first + lane) as usize].request();
+        let operation = request.map_or("a warp operation", |request| request.name);
+        let kind = match error {
+            MaskError::CallerNotInMask { lane, mask } => FaultKind::CallerNotInMask { operation, mask, lane },
+            MaskError::NotTakingPart { mask, missing, .. } => FaultKind::LaneNotTakingPart {
+                operation,
+                mask,
+                lane: missing,
+                instead: self.instead(first + missing),
+            },
+        };
+        self.block.fault_of(Some(first + lane), request.map(|request| request.location.into()), kind)
+    }
+}

@@ -1,0 +1,170 @@
+//! What a kernel can do wrong on the executor.
+
+use crate::launch::Dim3;
+use core::fmt;
+use core::panic::Location;
+
+/// A kernel thread panicked or broke a rule of the CUDA model.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fault {
+    /// The kernel.
+    pub kernel: &'static str,
+    /// Block and thread.
+    pub place: Place,
+    /// Where in the source, if known.
+    pub location: Option<SourceLine>,
+    /// What happened.
+    pub kind: FaultKind,
+}
+
+/// A thread's coordinates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Block in the grid.
+    pub block: Dim3,
+    /// Thread in the block, if the fault is one thread's.
+    pub thread: Option<Dim3>,
+}
+
+/// A line of source, as the compiler knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceLine {
+    /// Path of the file, relative to where the compiler ran.
+    pub file: String,
+    /// Line, from 1.
+    pub line: u32,
+}
+
+impl From<&Location<'_>> for SourceLine {
+    fn from(location: &Location<'_>) -> Self {
+        Self { file: location.file().into(), line: location.line() }
+    }
+}
+
+impl fmt::Display for SourceLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.file, self.line)
+    }
+}
+
+/// The kinds of [`Fault`].
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum FaultKind {
+    /// A panic: a failed bounds check or assertion, an overflow, an explicit panic.
+    Panic {
+        /// Its message.
+        message: String,
+    },
+    /// Some threads wait at a block barrier which another thread of the block never reaches.
+    BarrierNotReached {
+        /// The barrier's function.
+        barrier: &'static str,
+        /// A thread that does not reach it.
+        missing: Dim3,
+        /// What that thread does instead.
+        instead: Instead,
+    },
+    /// A warp operation was called by a lane that its own mask leaves out.
+    CallerNotInMask {
+        /// The operation's function.
+        operation: &'static str,
+        /// The mask.
+        mask: u32,
+        /// The calling lane.
+        lane: u32,
+    },
+    /// A warp operation's mask names a lane that does not take part.
+    LaneNotTakingPart {
+        /// The operation's function.
+        operation: &'static str,
+        /// The mask.
+        mask: u32,
+        /// A lane that the mask names.
+        lane: u32,
+        /// What that lane does instead.
+        instead: Instead,
+    },
+    /// More shared memory than a block can have.
+    SharedOverLimit {
+        /// Bytes of static shared memory the block asks for.
+        got: usize,
+        /// Bytes it can have.
+        max: usize,
+    },
+    /// The executor could not get the memory for a thread's stack.
+    OutOfStacks {
+        /// What the operating system said.
+        message: String,
+    },
+}
+
+/// What a thread does that others wait for in vain.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Instead {
+    /// It has returned from the kernel.
+    Returned,
+    /// The block has no such thread.
+    DoesNotExist,
+    /// It waits in another collective operation, or in the same with other operands.
+    WaitsIn {
+        /// That operation's function.
+        operation: &'static str,
+        /// Where.
+        at: SourceLine,
+    },
+}
+
+impl fmt::Display for Instead {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Instead::Returned => f.write_str("has returned from the kernel"),
+            Instead::DoesNotExist => f.write_str("does not exist in this block"),
+            Instead::WaitsIn { operation, at } => write!(f, "waits in {operation} at {at}"),
+        }
+    }
+}
+
+impl fmt::Display for FaultKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FaultKind::Panic { message } => write!(f, "panicked: {message}"),
+            FaultKind::BarrierNotReached { barrier, missing, instead } => write!(
+                f,
+                "{barrier} is not reached by all threads of the block: thread {missing} {instead}; move the \
+                 barrier out of the divergent branch"
+            ),
+            FaultKind::CallerNotInMask { operation, mask, lane } => write!(
+                f,
+                "{operation} was called by lane {lane}, which its mask {mask:#010x} leaves out; name every \
+                 calling lane in the mask"
+            ),
+            FaultKind::LaneNotTakingPart { operation, mask, lane, instead } => write!(
+                f,
+                "{operation} has the mask {mask:#010x}, but lane {lane} {instead}; name only lanes that call it"
+            ),
+            FaultKind::SharedOverLimit { got, max } => {
+                write!(f, "{got} bytes of static shared memory per block, at most {max} are allowed")
+            }
+            FaultKind::OutOfStacks { message } => {
+                write!(f, "no memory for the thread's stack: {message}; launch smaller blocks")
+            }
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "kernel {} failed in block {}", self.kernel, self.place.block)?;
+        if let Some(thread) = self.place.thread {
+            write!(f, ", thread {thread}")?;
+        }
+        if let Some(location) = &self.location {
+            write!(f, ", at {location}")?;
+        }
+        write!(f, ": {}", self.kind)
+    }
+}
+
+impl core::error::Error for Fault {}

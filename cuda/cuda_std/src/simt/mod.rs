@@ -1,0 +1,185 @@
+//! The SIMT executor: runs a kernel on the CPU with the CUDA model whole.
+//!
+//! Every GPU thread is a stackful coroutine; a barrier or a shuffle suspends it until all that take part have
+//! arrived. Blocks run in parallel over the cores, each on one OS thread with shared memory of its own. What the
+//! CUDA model leaves undefined is an error here: a barrier that not all threads of the block reach, a shuffle
+//! or vote whose mask names lanes that do not take part, shared memory over the limit. Shared memory starts out
+//! filled with `0xff` bytes, a NaN in every float format, so that a read of what nobody wrote is seen.
+//!
+//! A scheduler is a module with `run_block` and `Port`; which one is `scheduler` is decided in this file alone.
+//!
+//! ```
+//! use cuda_std::launch::LaunchConfig;
+//! use cuda_std::simt::Executor;
+//! use cuda_std::{kernel, thread};
+//!
+//! /// y = a * x + y, for vectors of `x.len()` elements.
+//! ///
+//! /// # Safety
+//! /// `y` holds as many elements as `x`; at least as many threads are launched.
+//! #[kernel]
+//! pub unsafe fn saxpy(a: f32, x: &[f32], y: *mut f32) {
+//!     let i = thread::index_1d() as usize;
+//!     if i < x.len() {
+//!         unsafe { *y.add(i) += a * x[i] };
+//!     }
+//! }
+//!
+//! let x = vec![1.0, 2.0, 3.0];
+//! let mut y = vec![10.0, 20.0, 30.0];
+//! // SAFETY: `y` is as long as `x`, and 32 threads cover 3 elements.
+//! unsafe { saxpy::launch(&Executor::new(), LaunchConfig::cover(x.len(), 32), 2.0, &x, &mut y) }?;
+//! assert_eq!(y, [12.0, 24.0, 36.0]);
+//! # Ok::<(), cuda_std::launch::LaunchError>(())
+//! ```
+
+pub(crate) mod context;
+mod fault;
+mod panic_hook;
+mod rendezvous;
+#[path = "coroutine.rs"]
+mod scheduler;
+pub(crate) mod shared;
+mod stack;
+
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::num::NonZeroUsize;
+use std::sync::{Mutex, PoisonError};
+
+pub use fault::{Fault, FaultKind, Instead, Place, SourceLine};
+pub use shared::{SHARED_STATICS, SharedStatic};
+
+#[doc(hidden)]
+pub use linkme as __linkme;
+
+use crate::launch::{KernelCall, LaunchConfig, LaunchError, Launcher, Limits, Residence};
+
+/// Runs kernels on the CPU.
+#[derive(Clone, Debug)]
+pub struct Executor {
+    limits: Limits,
+    workers: usize,
+}
+
+impl Default for Executor {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// What the blocks of one launch have in common.
+pub(crate) struct Grid<'a> {
+    kernel: &'static str,
+    config: LaunchConfig,
+    body: &'a (dyn Fn() + Sync),
+}
+
+impl Executor {
+    /// An executor with the default [`Limits`], on all cores.
+    pub fn new() -> Self {
+        let workers = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        Self { limits: Limits::default(), workers }
+    }
+
+    /// The same executor with at most `workers` blocks at a time; 0 counts as 1.
+    pub fn with_workers(self, workers: usize) -> Self {
+        Self { workers: workers.max(1), ..self }
+    }
+
+    /// The same executor with other limits.
+    pub fn with_limits(self, limits: Limits) -> Self {
+        Self { limits, ..self }
+    }
+
+    /// The limits it checks launches against.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Blocks that run at a time, at most.
+    pub fn workers(&self) -> usize {
+        self.workers
+    }
+
+    /// Runs `body` once per thread of the grid, as the kernel named `kernel`, and returns when all have ended.
+    ///
+    /// # Errors
+    /// The launch is over the limits, or a thread panicked or broke a rule of the CUDA model; of several faults
+    /// that of the lowest block that ran. Blocks that had not started by then do not run.
+    pub fn run(
+        &self,
+        kernel: &'static str,
+        config: LaunchConfig,
+        body: impl Fn() + Sync,
+    ) -> Result<(), LaunchError> {
+        self.limits.check(kernel, &config)?;
+        self.run_checked(&Grid { kernel, config, body: &body })
+    }
+
+    fn run_checked(&self, grid: &Grid<'_>) -> Result<(), LaunchError> {
+        panic_hook::install();
+        // A static in the attribute form is one piece of memory in this process, so its blocks take turns.
+        static TURNS: Mutex<()> = Mutex::new(());
+        let shares_statics = !SHARED_STATICS.is_empty();
+        let _turn = shares_statics.then(|| TURNS.lock().unwrap_or_else(PoisonError::into_inner));
+
+        let blocks = grid.config.grid.volume();
+        let workers =
+            if shares_statics || context::is_inside() { 1 } else { self.workers as u64 }.min(blocks);
+        let next = AtomicU64::new(0);
+        let stop = AtomicBool::new(false);
+        let faults = Mutex::new(Vec::<(u64, Box<Fault>)>::new());
+        let work = || {
+            while !stop.load(Ordering::Relaxed) {
+                let block = next.fetch_add(1, Ordering::Relaxed);
+                if block >= blocks {
+                    break;
+                }
+                if let Err(fault) = scheduler::run_block(grid, grid.config.grid.unravel(block)) {
+                    stop.store(true, Ordering::Relaxed);
+                    faults.lock().unwrap_or_else(PoisonError::into_inner).push((block, fault));
+                }
+            }
+        };
+        if workers <= 1 {
+            work();
+        } else {
+            rayon::in_place_scope(|scope| {
+                for _ in 1..workers {
+                    scope.spawn(|_| work());
+                }
+                work();
+            });
+        }
+        let faults = faults.into_inner().unwrap_or_else(PoisonError::into_inner);
+        match faults.into_iter().min_by_key(|(block, _)| *block) {
+            Some((_, fault)) => Err(fault.into()),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Launcher for Executor {
+    unsafe fn submit(&self, call: &KernelCall<'_>) -> Result<(), LaunchError> {
+        call.check(Residence::Host, &self.limits)?;
+        let args = SharedArgs(call.args.as_ptr());
+        let entry = call.meta.call;
+        let body = move || {
+            // The whole wrapper is captured, which is what makes the closure `Sync`.
+            let args: &SharedArgs = &args;
+            // SAFETY: the caller of `submit` answers for the arguments and the kernel's contract; they outlive
+            // this call, which returns after the last thread.
+            unsafe { entry(args.0) }
+        };
+        self.run_checked(&Grid { kernel: call.meta.name, config: call.config, body: &body })
+    }
+}
+
+/// The argument array of a launch, which every thread of the grid reads.
+struct SharedArgs(*const *mut core::ffi::c_void);
+
+// SAFETY: the threads only read the array and the values behind it; what those values point to is shared as
+// the kernel's contract says.
+unsafe impl Sync for SharedArgs {}
+// SAFETY: as above.
+unsafe impl Send for SharedArgs {}

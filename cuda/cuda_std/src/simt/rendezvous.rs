@@ -1,0 +1,235 @@
+//! When a collective operation is complete, and what each thread gets from it: pure functions of the requests,
+//! shared by every scheduler.
+
+use core::mem::discriminant;
+
+use super::context::{Barrier, Collective, Outcome, Reduction, Request, ShuffleMode, WARP_SIZE, WarpOp};
+
+/// What the lanes of a warp are doing.
+pub(super) type Lanes<'a> = [Lane<'a>; WARP_SIZE as usize];
+
+/// What one lane is doing, once the warp cannot go on by itself.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Lane<'a> {
+    /// The block has no such thread.
+    Absent,
+    /// It has returned from the kernel.
+    Returned,
+    /// It waits for others.
+    Waits(&'a Request),
+}
+
+/// A rule broken by the mask of a warp operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum MaskError {
+    /// The caller `lane` is not in its own mask.
+    CallerNotInMask { lane: u32, mask: u32 },
+    /// `lane` waits for `missing`, which its mask names.
+    NotTakingPart { lane: u32, mask: u32, missing: u32 },
+}
+
+/// The lanes whose warp operation is complete, with their results.
+pub(super) fn complete_warp_ops(lanes: &Lanes<'_>) -> Result<Completed, MaskError> {
+    let mut done = Completed { lanes: 0, outcomes: [Outcome::default(); WARP_SIZE as usize] };
+    for lane in 0..WARP_SIZE {
+        let Some((mask, op)) = warp_op(lanes, lane) else {
+            continue;
+        };
+        if mask & (1 << lane) == 0 {
+            return Err(MaskError::CallerNotInMask { lane, mask });
+        }
+        // A group is looked at once, from its lowest lane.
+        if mask.trailing_zeros() != lane || missing_lane(lanes, mask, op).is_some() {
+            continue;
+        }
+        for member in bits(mask) {
+            done.outcomes[member as usize] = outcome(lanes, member, mask);
+        }
+        done.lanes |= mask;
+    }
+    Ok(done)
+}
+
+/// Lanes that may go on, and their results.
+pub(super) struct Completed {
+    /// One bit per lane.
+    pub lanes: u32,
+    /// Valid for the lanes in `lanes`.
+    pub outcomes: [Outcome; WARP_SIZE as usize],
+}
+
+/// The rule that a warp broke which waits for ever; `None` if none of its lanes waits in a warp operation.
+pub(super) fn why_stuck(lanes: &Lanes<'_>) -> Option<MaskError> {
+    (0..WARP_SIZE).find_map(|lane| {
+        let (mask, op) = warp_op(lanes, lane)?;
+        let missing = missing_lane(lanes, mask, op)?;
+        Some(MaskError::NotTakingPart { lane, mask, missing })
+    })
+}
+
+/// The result of a block barrier for every thread alike.
+pub(super) fn barrier_outcome<'a>(requests: impl Iterator<Item = &'a Request>) -> Outcome {
+    let (mut count, mut all, mut last) = (0u32, true, Barrier::Sync);
+    for request in requests {
+        if let Collective::Barrier(barrier) = request.collective {
+            let (Barrier::Count(value) | Barrier::And(value) | Barrier::Or(value)) = barrier else {
+                return Outcome::default();
+            };
+            count += u32::from(value);
+            all &= value;
+            last = barrier;
+        }
+    }
+    let value = match last {
+        Barrier::Sync => 0,
+        Barrier::Count(_) => count,
+        Barrier::And(_) => u32::from(all),
+        Barrier::Or(_) => u32::from(count > 0),
+    };
+    Outcome { value: u128::from(value), flag: false }
+}
+
+/// Whether two threads wait at the same barrier: the same call, of the same form.
+pub(super) fn same_barrier(a: &Request, b: &Request) -> bool {
+    let same_form = match (a.collective, b.collective) {
+        (Collective::Barrier(a), Collective::Barrier(b)) => discriminant(&a) == discriminant(&b),
+        _ => false,
+    };
+    same_form && (core::ptr::eq(a.location, b.location) || a.location == b.location)
+}
+
+fn bits(mask: u32) -> impl Iterator<Item = u32> {
+    (0..WARP_SIZE).filter(move |lane| mask & (1 << lane) != 0)
+}
+
+fn warp_op(lanes: &Lanes<'_>, lane: u32) -> Option<(u32, WarpOp)> {
+    match lanes[lane as usize] {
+        Lane::Waits(Request { collective: Collective::Warp { mask, op }, .. }) => Some((*mask, *op)),
+        _ => None,
+    }
+}
+
+/// A lane of `mask` that does not wait in the same operation.
+fn missing_lane(lanes: &Lanes<'_>, mask: u32, op: WarpOp) -> Option<u32> {
+    bits(mask).find(|&lane| match warp_op(lanes, lane) {
+        Some((other_mask, other)) => other_mask != mask || !same_operation(op, other),
+        None => true,
+    })
+}
+
+/// Same instruction with the same qualifiers; the operands may differ.
+fn same_operation(a: WarpOp, b: WarpOp) -> bool {
+    match (a, b) {
+        (
+            WarpOp::Shuffle { mode: a, width: width_a, .. },
+            WarpOp::Shuffle { mode: b, width: width_b, .. },
+        ) => a == b && width_a == width_b,
+        (WarpOp::Reduce { op: a, .. }, WarpOp::Reduce { op: b, .. }) => a == b,
+        _ => discriminant(&a) == discriminant(&b),
+    }
+}
+
+/// The result of the complete operation of `mask` for `lane`.
+fn outcome(lanes: &Lanes<'_>, lane: u32, mask: u32) -> Outcome {
+    let ops = || bits(mask).filter_map(|member| Some((member, warp_op(lanes, member)?.1)));
+    let ballot = |predicate: &dyn Fn(WarpOp) -> bool| -> u32 {
+        ops().filter(|&(_, op)| predicate(op)).map(|(member, _)| 1 << member).sum()
+    };
+    let Some((_, own)) = warp_op(lanes, lane) else {
+        return Outcome::default();
+    };
+    match own {
+        WarpOp::Sync => Outcome::default(),
+        WarpOp::VoteAll(_) => {
+            Outcome { flag: ballot(&|op| op == WarpOp::VoteAll(true)) == mask, ..Outcome::default() }
+        }
+        WarpOp::VoteAny(_) => {
+            Outcome { flag: ballot(&|op| op == WarpOp::VoteAny(true)) != 0, ..Outcome::default() }
+        }
+        WarpOp::VoteBallot(_) => {
+            Outcome { value: ballot(&|op| op == WarpOp::VoteBallot(true)).into(), flag: false }
+        }
+        WarpOp::MatchAny(_) => Outcome { value: ballot(&|op| op == own).into(), flag: false },
+        WarpOp::MatchAll(_) => {
+            let all = ballot(&|op| op == own) == mask;
+            Outcome { value: if all { mask.into() } else { 0 }, flag: all }
+        }
+        WarpOp::Reduce { op, .. } => {
+            let values = ops().filter_map(|(_, op)| match op {
+                WarpOp::Reduce { value, .. } => Some(value),
+                _ => None,
+            });
+            let value = values.reduce(|a, b| reduce(op, a, b)).unwrap_or_default();
+            Outcome { value: u128::from(value as u64), flag: false }
+        }
+        WarpOp::Shuffle { mode, value, b, width } => {
+            let (source, in_range) = shuffle_source(mode, lane, b, width);
+            let value = match warp_op(lanes, source) {
+                _ if !in_range => value,
+                Some((_, WarpOp::Shuffle { value, .. })) if mask & (1 << source) != 0 => value,
+                // The source lane is outside the mask: undefined on the GPU, a recognisable pattern here.
+                _ => u128::MAX,
+            };
+            Outcome { value, flag: in_range }
+        }
+    }
+}
+
+fn reduce(op: Reduction, a: i64, b: i64) -> i64 {
+    match op {
+        Reduction::Add => a.wrapping_add(b),
+        Reduction::Min => a.min(b),
+        Reduction::Max => a.max(b),
+        Reduction::And => a & b,
+        Reduction::Or => a | b,
+        Reduction::Xor => a ^ b,
+    }
+}
+
+/// The lane a shuffle reads, and whether it lies in the caller's segment (PTX ISA, `shfl.sync`, pseudo-code).
+fn shuffle_source(mode: ShuffleMode, lane: u32, b: u32, width: u32) -> (u32, bool) {
+    let segment_mask = (WARP_SIZE - width) & 0x1f;
+    let first = lane & segment_mask;
+    let last = first | (!segment_mask & 0x1f);
+    let b = b & 0x1f;
+    match mode {
+        ShuffleMode::Idx => {
+            let source = first | (b & !segment_mask & 0x1f);
+            (source, source <= last)
+        }
+        ShuffleMode::Up => match lane.checked_sub(b) {
+            Some(source) if source >= first => (source, true),
+            _ => (lane, false),
+        },
+        ShuffleMode::Down if lane + b <= last => (lane + b, true),
+        ShuffleMode::Xor if lane ^ b <= last => (lane ^ b, true),
+        ShuffleMode::Down | ShuffleMode::Xor => (lane, false),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shuffle_sources_follow_the_isa() {
+        use ShuffleMode::{Down, Idx, Up, Xor};
+        let cases = [
+            (Idx, 5, 0, 32, (0, true)),
+            (Idx, 21, 3, 8, (19, true)),
+            (Up, 0, 1, 32, (0, false)),
+            (Up, 9, 1, 8, (8, true)),
+            (Up, 8, 1, 8, (8, false)),
+            (Down, 31, 1, 32, (31, false)),
+            (Down, 6, 1, 8, (7, true)),
+            (Down, 7, 1, 8, (7, false)),
+            (Xor, 7, 16, 32, (23, true)),
+            // Across segments a butterfly may read below, never above.
+            (Xor, 7, 8, 8, (7, false)),
+            (Xor, 15, 8, 8, (7, true)),
+        ];
+        for (mode, lane, b, width, expected) in cases {
+            assert_eq!(shuffle_source(mode, lane, b, width), expected, "{mode:?} {lane} {b} {width}");
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Stacks of kernel threads, kept per OS thread for the next block.
+
+use std::cell::RefCell;
+use std::io;
+
+use corosensei::stack::{DefaultStack, Stack, StackPointer};
+
+/// Bytes of a stack. Pages that are never touched cost address space only.
+const STACK_BYTES: usize = 256 * 1024;
+
+/// How far the tops of neighbouring stacks are moved apart. Stacks are page-aligned, so without this the hot
+/// frames of all threads of a block would compete for the same few sets of the first-level cache.
+const COLOUR_BYTES: usize = 320;
+
+/// Distinct colours: together they span a page or more.
+const COLOURS: usize = 64;
+
+/// A stack whose top is moved down by its colour.
+pub(super) struct ColouredStack {
+    memory: DefaultStack,
+    colour: usize,
+}
+
+// SAFETY: the stack is the wrapped one less a few kilobytes at its top; the guard page at its end stays.
+unsafe impl Stack for ColouredStack {
+    fn base(&self) -> StackPointer {
+        let base = self.memory.base().get() - self.colour * COLOUR_BYTES;
+        // The offset is a multiple of 16 and far smaller than the stack, so the result is aligned and not zero.
+        StackPointer::new(base).unwrap_or_else(|| self.memory.base())
+    }
+
+    fn limit(&self) -> StackPointer {
+        self.memory.limit()
+    }
+
+    #[cfg(windows)]
+    fn teb_fields(&self) -> corosensei::stack::StackTebFields {
+        self.memory.teb_fields()
+    }
+
+    #[cfg(windows)]
+    fn update_teb_fields(&mut self, stack_limit: usize, guaranteed_stack_bytes: usize) {
+        self.memory.update_teb_fields(stack_limit, guaranteed_stack_bytes);
+    }
+}
+
+thread_local! {
+    static POOL: RefCell<Vec<ColouredStack>> = const { RefCell::new(Vec::new()) };
+    static MADE: core::cell::Cell<usize> = const { core::cell::Cell::new(0) };
+}
+
+/// A stack from the pool, or a new one.
+pub(super) fn take() -> io::Result<ColouredStack> {
+    if let Some(stack) = POOL.with(|pool| pool.borrow_mut().pop()) {
+        return Ok(stack);
+    }
+    let made = MADE.with(|made| made.replace(made.get() + 1));
+    Ok(ColouredStack { memory: DefaultStack::new(STACK_BYTES)?, colour: made % COLOURS })
+}
+
+/// Gives a stack back.
+pub(super) fn give(stack: ColouredStack) {
+    POOL.with(|pool| pool.borrow_mut().push(stack));
+}

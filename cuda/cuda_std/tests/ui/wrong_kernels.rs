@@ -1,0 +1,28 @@
+use std::mem::MaybeUninit;
+
+use cuda_std::{address_space, kernel};
+
+#[kernel]
+fn safe(out: *mut f32) {}
+
+#[kernel]
+unsafe fn exclusive(out: &mut [f32]) {}
+
+#[kernel]
+unsafe fn generic<T>(out: *mut T) {}
+
+#[kernel]
+unsafe fn returns(out: *mut f32) -> f32 {
+    0.0
+}
+
+#[kernel]
+unsafe fn text(out: *mut f32, name: &str) {}
+
+#[address_space(local)]
+static mut LOCAL: [MaybeUninit<f32>; 4] = [MaybeUninit::uninit(); 4];
+
+#[address_space(shared)]
+static FROZEN: [MaybeUninit<f32>; 4] = [MaybeUninit::uninit(); 4];
+
+fn main() {}

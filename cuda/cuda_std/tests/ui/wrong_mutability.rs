@@ -1,0 +1,15 @@
+use cuda_std::kernel;
+use cuda_std::launch::LaunchConfig;
+use cuda_std::simt::Executor;
+
+/// # Safety
+/// None is needed; it does nothing.
+#[kernel]
+unsafe fn scale(out: *mut f32, inp: &[f32], factor: f32) {
+    let _ = (out, inp, factor);
+}
+
+fn main() {
+    let out = [0.0f32; 4];
+    unsafe { scale::launch(&Executor::new(), LaunchConfig::new(1, 1), &out, &[1.0f32; 4], 2.0) }.unwrap();
+}
