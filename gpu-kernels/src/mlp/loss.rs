@@ -1,0 +1,116 @@
+//! Softmax and cross entropy, one thread per output element.
+
+use cuda_std::{GpuFloat as _, kernel, thread};
+
+/// The smallest probability whose logarithm the loss takes.
+pub const MIN_PROBABILITY: f32 = 1e-12;
+
+/// `out = exp(inp - max) / sum(exp(inp - max))` along each row; both `[rows, cols]`.
+///
+/// Every thread walks its whole row for the maximum and the sum. Launched on a grid of at least `cols` x `rows`
+/// threads.
+///
+/// # Safety
+/// `out` holds `rows * cols` elements that nobody else uses; `inp` holds at least as many.
+#[kernel]
+pub unsafe fn softmax_naive(out: *mut f32, inp: &[f32], rows: u32, cols: u32) {
+    let (col, row) = (thread::index_2d().x as usize, thread::index_2d().y as usize);
+    let cols = cols as usize;
+    if row < rows as usize && col < cols {
+        let logits = &inp[row * cols..(row + 1) * cols];
+        let mut max = logits[0];
+        for &x in logits {
+            max = if x > max { x } else { max };
+        }
+        let mut sum = 0.0;
+        for &x in logits {
+            sum += (x - max).exp();
+        }
+        // SAFETY: row and col lie in the shape of `out`, and this thread alone writes the element.
+        unsafe { *out.add(row * cols + col) = (logits[col] - max).exp() / sum };
+    }
+}
+
+/// `out[row] = -sum(targets * ln(max(probs, 1e-12)))`: `[rows]` from `[rows, cols]` twice.
+///
+/// The probability is clamped, so that a class held impossible costs 27.6 and not infinity. Launched on at least
+/// `rows` threads.
+///
+/// # Safety
+/// `out` holds `rows` elements that nobody else uses; `probs` and `targets` hold at least `rows * cols`.
+#[kernel]
+pub unsafe fn cross_entropy_loss(out: *mut f32, probs: &[f32], targets: &[f32], rows: u32, cols: u32) {
+    let row = thread::index_1d() as usize;
+    let cols = cols as usize;
+    if row < rows as usize {
+        let mut loss = 0.0;
+        for i in row * cols..(row + 1) * cols {
+            let p = probs[i];
+            let clamped = if p < MIN_PROBABILITY { MIN_PROBABILITY } else { p };
+            loss -= targets[i] * clamped.ln();
+        }
+        // SAFETY: `row` lies in the shape of `out`, and this thread alone writes the element.
+        unsafe { *out.add(row) = loss };
+    }
+}
+
+/// `d_logits = probs - targets`, all `[rows, cols]`: the gradient of softmax and cross entropy together.
+///
+/// Launched on a grid of at least `cols` x `rows` threads.
+///
+/// # Safety
+/// `d_logits` holds `rows * cols` elements that nobody else uses; `probs` and `targets` hold at least as many.
+#[kernel]
+pub unsafe fn cross_entropy_backward(
+    d_logits: *mut f32,
+    probs: &[f32],
+    targets: &[f32],
+    rows: u32,
+    cols: u32,
+) {
+    let (col, row) = (thread::index_2d().x as usize, thread::index_2d().y as usize);
+    if row < rows as usize && col < cols as usize {
+        let i = row * cols as usize + col;
+        // SAFETY: `i` lies in the shape of `d_logits`, and this thread alone writes the element.
+        unsafe { *d_logits.add(i) = probs[i] - targets[i] };
+    }
+}
+
+/// `targets = 1` in the column of the row's label, else 0: `[rows, cols]` from `[rows]`.
+///
+/// Launched on a grid of at least `cols` x `rows` threads.
+///
+/// # Safety
+/// `targets` holds `rows * cols` elements that nobody else uses; `labels` holds at least `rows`.
+#[kernel]
+pub unsafe fn one_hot(targets: *mut f32, labels: &[u32], rows: u32, cols: u32) {
+    let (col, row) = (thread::index_2d().x as usize, thread::index_2d().y as usize);
+    if row < rows as usize && col < cols as usize {
+        let is_label = labels[row] as usize == col;
+        // SAFETY: row and col lie in the shape of `targets`, and this thread alone writes the element.
+        unsafe { *targets.add(row * cols as usize + col) = if is_label { 1.0 } else { 0.0 } };
+    }
+}
+
+/// `out[row] = 1` if the row's largest score is in the column of its label, else 0; of equal scores the first.
+///
+/// `scores` is `[rows, cols]`: logits or probabilities. Launched on at least `rows` threads.
+///
+/// # Safety
+/// `out` holds `rows` elements that nobody else uses; `scores` holds at least `rows * cols`, `labels` `rows`.
+#[kernel]
+pub unsafe fn count_correct(out: *mut u32, scores: &[f32], labels: &[u32], rows: u32, cols: u32) {
+    let row = thread::index_1d() as usize;
+    let cols = cols as usize;
+    if row < rows as usize {
+        let scores = &scores[row * cols..(row + 1) * cols];
+        let mut best = 0;
+        for col in 1..cols {
+            if scores[col] > scores[best] {
+                best = col;
+            }
+        }
+        // SAFETY: `row` lies in the shape of `out`, and this thread alone writes the element.
+        unsafe { *out.add(row) = u32::from(best == labels[row] as usize) };
+    }
+}

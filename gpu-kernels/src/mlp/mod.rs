@@ -1,0 +1,28 @@
+//! The multi-layer perceptron: forward, loss, backward, update.
+//!
+//! All arrays are f32 and row-major. A layer with `inputs` features in and `outputs` out has weights
+//! `[inputs, outputs]` and biases `[outputs]`; a batch of activations is `[batch, features]`.
+//!
+//! The naive set, one thread per output: [`linear`], [`activation`], [`loss`], [`sgd`]. The fused set computes
+//! the same in fewer passes, on block tiles in shared memory: [`tile`], [`fused_forward`], [`fused_loss`],
+//! [`fused_backward`], [`fused_update`]. Both take their batches from [`batch`].
+
+pub mod batch;
+
+pub mod linear;
+
+pub mod activation;
+
+pub mod loss;
+
+pub mod sgd;
+
+pub mod tile;
+
+pub mod fused_forward;
+
+pub mod fused_loss;
+
+pub mod fused_backward;
+
+pub mod fused_update;
