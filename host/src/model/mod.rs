@@ -1,0 +1,18 @@
+//! The multi-layer perceptron: its parameters, its kernels in order, one epoch and one evaluation.
+//!
+//! Layout: activations are `[batch, features]`, weights `[inputs, outputs]`, all f32 and row-major. The data set
+//! lies on the device as u8 pixels; the batches of an epoch are gathered there, in the order of
+//! [`gpu_kernels::mlp::batch::permuted`], so an epoch sends nothing and fetches its losses once, at its end.
+
+mod dataset;
+mod error;
+mod fused;
+mod naive;
+mod network;
+mod ops;
+mod parameters;
+
+pub use dataset::DeviceDataset;
+pub use error::ModelError;
+pub use network::{EpochSpec, EpochStats, Evaluation, Network, Pipeline};
+pub use parameters::{LayerParameters, Parameters};
