@@ -5,70 +5,21 @@
 //! requests are resolved: the block's barrier if all threads wait there, else the warps' operations.
 
 use core::cell::{Cell, RefCell};
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use corosensei::{Coroutine, CoroutineResult, Yielder};
+use corosensei::CoroutineResult;
 
-use super::context::{self, Barrier, Collective, Outcome, Request, ThreadContext, WARP_SIZE};
-use super::fault::{Fault, FaultKind, Instead, Place, SourceLine};
+use super::context::{self, Barrier, Collective, Outcome, Request, WARP_SIZE};
+use super::fault::{Fault, FaultKind, Instead, SourceLine};
+use super::fiber::{self, Block, Fiber, keep_idle};
 use super::rendezvous::{self, Lane, MaskError};
 use super::shared::{self, BlockShared};
-use super::stack::{self, ColouredStack};
-use super::{Grid, panic_hook};
+use super::{Grid, stack};
 use crate::launch::Dim3;
 
-/// A fiber is resumed with the block that it works for, and yields its port, or null once it is idle.
-type Fiber = Coroutine<*const Block<'static>, *const Port, (), ColouredStack>;
-type FiberYielder = Yielder<*const Block<'static>, *const Port>;
-
-/// Where a thread and its scheduler meet. It lies on the fiber's stack.
-pub(crate) struct Port {
-    yielder: *const FiberYielder,
-    context: Cell<*const ThreadContext<'static>>,
-    thread: Cell<u32>,
-    request: Cell<*const Request>,
-    outcome: Cell<Outcome>,
-}
-
-impl Port {
-    /// Waits until all that take part have asked, and returns this thread's share of the result.
-    #[inline(always)]
-    pub(crate) fn wait(&self, request: &Request) -> Outcome {
-        self.request.set(request);
-        // SAFETY: the port lies on the fiber's stack, below its yielder.
-        unsafe { &*self.yielder }.suspend(self);
-        context::enter(self.context.get());
-        self.outcome.get()
-    }
-}
-
-/// What the fibers of a block share with its scheduler.
-struct Block<'a> {
-    grid: &'a Grid<'a>,
-    index: Dim3,
-    threads: u32,
-    next_thread: Cell<u32>,
-    live_lanes: Vec<Cell<u32>>,
-    shared: &'a BlockShared,
-    fault: RefCell<Option<Fault>>,
-}
-
-/// Fibers without a thread, kept for the next block of this OS thread.
-#[derive(Default)]
-struct IdleFibers(Vec<Fiber>);
-
-impl Drop for IdleFibers {
-    fn drop(&mut self) {
-        for fiber in &mut self.0 {
-            // SAFETY: an idle fiber waits in `fiber_body`, with nothing on its stack that has a destructor.
-            unsafe { fiber.force_reset() };
-        }
-    }
-}
+pub(crate) use super::fiber::Port;
 
 thread_local! {
     static SHARED: RefCell<Vec<(u32, BlockShared)>> = const { RefCell::new(Vec::new()) };
-    static IDLE: RefCell<IdleFibers> = RefCell::default();
 }
 
 /// Runs all threads of the block `index`.
@@ -106,75 +57,6 @@ fn take_shared(dynamic_bytes: u32) -> BlockShared {
             shared
         }
         None => BlockShared::new(dynamic_bytes),
-    }
-}
-
-/// The body of a fiber: for one block after the other, runs threads until none is left that has not started.
-fn fiber_body(yielder: &FiberYielder, mut block: *const Block<'static>) {
-    let port = Port {
-        yielder,
-        context: Cell::new(core::ptr::null()),
-        thread: Cell::new(0),
-        request: Cell::new(core::ptr::null()),
-        outcome: Cell::new(Outcome::default()),
-    };
-    loop {
-        // SAFETY: a scheduler resumes its fibers with the block it borrows, and outlives their work for it.
-        run_threads(unsafe { &*block }, &port);
-        block = yielder.suspend(core::ptr::null());
-    }
-}
-
-fn run_threads(block: &Block<'_>, port: &Port) {
-    while block.next_thread.get() < block.threads {
-        let thread = block.next_thread.replace(block.next_thread.get() + 1);
-        let live_lanes = &block.live_lanes[(thread / WARP_SIZE) as usize];
-        let context = ThreadContext {
-            thread_idx: block.coordinates(thread),
-            block_idx: block.index,
-            block_dim: block.grid.config.block,
-            grid_dim: block.grid.config.grid,
-            linear: thread,
-            shared: block.shared,
-            live_lanes,
-            port,
-        };
-        port.thread.set(thread);
-        port.context.set((&raw const context).cast());
-        context::enter(&context);
-        let result = catch_unwind(AssertUnwindSafe(block.grid.body));
-        context::enter(core::ptr::null());
-        live_lanes.set(live_lanes.get() & !(1 << (thread % WARP_SIZE)));
-        if let Err(payload) = result {
-            if block.fault.borrow().is_some() {
-                // The block is being torn down, and this is the unwinding that does it.
-                resume_unwind(payload);
-            }
-            let (kind, location) = match payload.downcast::<FaultKind>() {
-                Ok(kind) => (*kind, None),
-                Err(_) => {
-                    let (message, location) = panic_hook::take();
-                    (FaultKind::Panic { message }, location)
-                }
-            };
-            *block.fault.borrow_mut() = Some(block.fault_of(Some(thread), location, kind));
-            return;
-        }
-    }
-}
-
-fn keep_idle(fiber: Fiber) {
-    IDLE.with(|idle| idle.borrow_mut().0.push(fiber));
-}
-
-impl Block<'_> {
-    fn coordinates(&self, thread: u32) -> Dim3 {
-        self.grid.config.block.unravel(u64::from(thread))
-    }
-
-    fn fault_of(&self, thread: Option<u32>, location: Option<SourceLine>, kind: FaultKind) -> Fault {
-        let place = Place { block: self.index, thread: thread.map(|thread| self.coordinates(thread)) };
-        Fault { kernel: self.grid.kernel, place, location, kind }
     }
 }
 
@@ -273,15 +155,11 @@ impl<'a> Scheduler<'a> {
 
     /// An idle fiber, or a new one.
     fn fiber(&mut self) -> Result<Fiber, Box<Fault>> {
-        if let Some(fiber) = IDLE.with(|idle| idle.borrow_mut().0.pop()) {
-            return Ok(fiber);
-        }
-        let stack = stack::take().map_err(|error| {
-            let fault =
-                self.block.fault_of(None, None, FaultKind::OutOfStacks { message: error.to_string() });
+        fiber::take().map_err(|error| {
+            let kind = FaultKind::OutOfStacks { message: error.to_string() };
+            let fault = self.block.fault_of(None, None, kind);
             self.fail(fault)
-        })?;
-        Ok(Fiber::with_stack(stack, fiber_body))
+        })
     }
 
     /// Lets a waiting thread run until it waits again or returns.

@@ -35,6 +35,7 @@
 
 pub(crate) mod context;
 mod fault;
+mod fiber;
 mod panic_hook;
 mod rendezvous;
 #[path = "coroutine.rs"]

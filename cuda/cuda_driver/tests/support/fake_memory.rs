@@ -1,0 +1,88 @@
+//! The fake driver's memory: device memory is host memory, and copies happen at once.
+
+use std::alloc::Layout;
+use std::ffi::{c_int, c_uint, c_void};
+use std::sync::atomic::Ordering;
+
+use super::{FAULT, INVALID_VALUE};
+
+const OUT_OF_MEMORY: c_int = 2;
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuMemAlloc_v2(address: *mut u64, bytes: usize) -> c_int {
+    if bytes == 0 {
+        return INVALID_VALUE;
+    }
+    if bytes > 1 << 40 {
+        return OUT_OF_MEMORY;
+    }
+    let layout = Layout::from_size_align(bytes + 256, 256).unwrap();
+    let block = unsafe { std::alloc::alloc(layout) };
+    unsafe {
+        block.cast::<usize>().write(bytes + 256);
+        *address = block.add(256) as u64;
+    }
+    0
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuMemFree_v2(address: u64) -> c_int {
+    let block = (address - 256) as *mut u8;
+    unsafe {
+        let layout = Layout::from_size_align(block.cast::<usize>().read(), 256).unwrap();
+        std::alloc::dealloc(block, layout);
+    }
+    0
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuMemsetD8Async(address: u64, value: u8, bytes: usize, _stream: *mut c_void) -> c_int {
+    unsafe { (address as *mut u8).write_bytes(value, bytes) };
+    FAULT.load(Ordering::Relaxed)
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuMemcpyHtoDAsync_v2(
+    to: u64,
+    from: *const u8,
+    bytes: usize,
+    _stream: *mut c_void,
+) -> c_int {
+    unsafe { std::ptr::copy_nonoverlapping(from, to as *mut u8, bytes) };
+    FAULT.load(Ordering::Relaxed)
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuMemcpyDtoHAsync_v2(
+    to: *mut u8,
+    from: u64,
+    bytes: usize,
+    _stream: *mut c_void,
+) -> c_int {
+    unsafe { std::ptr::copy_nonoverlapping(from as *const u8, to, bytes) };
+    FAULT.load(Ordering::Relaxed)
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuMemHostAlloc(pointer: *mut *mut u8, bytes: usize, flags: c_uint) -> c_int {
+    assert_eq!(flags, 2, "mapped into the device's address space");
+    let mut address = 0;
+    let code = unsafe { cuMemAlloc_v2(&mut address, bytes) };
+    unsafe { *pointer = address as *mut u8 };
+    code
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuMemFreeHost(pointer: *mut u8) -> c_int {
+    unsafe { cuMemFree_v2(pointer as u64) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuMemHostGetDevicePointer_v2(
+    address: *mut u64,
+    pointer: *mut u8,
+    _flags: c_uint,
+) -> c_int {
+    unsafe { *address = pointer as u64 };
+    0
+}

@@ -1,0 +1,146 @@
+//! Runs every kernel on a device and compares with the CPU executor and with references in f64.
+//!
+//! Prints a line per case and ends with a line `N passed, N failed`; the exit code is 1 if any failed.
+
+mod checks;
+mod compare;
+mod mechanics;
+mod problem;
+mod reference;
+mod run;
+mod single;
+
+use std::process::ExitCode;
+
+use anyhow::{Result, ensure};
+use clap::Parser;
+use ferrowarp::device::{Device, DeviceChoice, open};
+
+use checks::{CHECKS, Check};
+use problem::{Problem, problems};
+use reference::Expected;
+
+/// Runs every kernel on a device and checks its results.
+#[derive(Parser)]
+#[command(version)]
+struct Arguments {
+    /// The device to check.
+    #[arg(long, value_enum, default_value_t)]
+    device: DeviceChoice,
+    /// Leave out the check that a panicking kernel is reported, which ends in a faulted GPU context (for runs under
+    /// compute-sanitizer).
+    #[arg(long)]
+    no_fault_checks: bool,
+    /// Check only kernels whose name contains this.
+    #[arg(long, value_name = "NAME")]
+    only: Option<String>,
+    /// Make a kernel panic and print the device's report.
+    #[arg(long, hide = true)]
+    provoke_fault: bool,
+}
+
+/// How many cases ended how.
+#[derive(Default)]
+struct Tally {
+    passed: usize,
+    failed: usize,
+}
+
+impl Tally {
+    fn count(&mut self, case: &str, result: Result<String>) {
+        match result {
+            Ok(note) => {
+                self.passed += 1;
+                println!("ok    {case}{note}");
+            }
+            Err(error) => {
+                self.failed += 1;
+                println!("FAIL  {case}: {error:#}");
+            }
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    match run(&Arguments::parse()) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Whether all went well.
+fn run(arguments: &Arguments) -> Result<bool> {
+    let (device, line) = open(arguments.device)?;
+    if arguments.provoke_fault {
+        mechanics::provoke_fault(&device)?;
+        return Ok(true);
+    }
+    println!("{line}");
+    let chosen = |name: &str| arguments.only.as_ref().is_none_or(|only| name.contains(only.as_str()));
+    let checks: Vec<_> = CHECKS.iter().filter(|check| chosen(check.kernel.name)).collect();
+    ensure!(
+        !checks.is_empty(),
+        "no kernel has `{}` in its name",
+        arguments.only.as_deref().unwrap_or_default()
+    );
+    let mut tally = Tally::default();
+    let problems = problems();
+    for check in checks {
+        for problem in &problems {
+            let case = format!("{} {problem}", check.kernel.name);
+            tally.count(&case, check_kernel(&device, check, problem));
+        }
+    }
+    if arguments.only.is_none() {
+        for (name, check) in mechanics::MECHANICS {
+            tally.count(name, check(&device).map(|()| String::new()));
+        }
+        if !arguments.no_fault_checks {
+            let result = mechanics::panicking_kernel(arguments.device);
+            tally.count("a panicking kernel is reported", result.map(|()| String::new()));
+        }
+    }
+    println!("{} passed, {} failed", tally.passed, tally.failed);
+    Ok(tally.failed == 0)
+}
+
+/// Runs one kernel on one problem, twice; compares with the f64 reference, on a GPU also with the CPU executor.
+fn check_kernel(device: &Device, check: &Check, problem: &Problem) -> Result<String> {
+    let got = (check.run)(device, problem)?;
+    let references = (check.reference)(problem);
+    let mut worst = compare_all(&got, &references, check.roundings)?;
+    if device.is_cuda() {
+        let on_cpu = (check.run)(&Device::cpu(), problem)?;
+        // The executor's own results may be off by as much as the GPU's.
+        let expected: Vec<_> = references
+            .iter()
+            .zip(&on_cpu)
+            .map(|((name, expected), values)| (*name, with_values(expected, values)))
+            .collect();
+        worst = worst.max(compare_all(&got, &expected, 2.0 * check.roundings)?);
+    }
+    ensure!((check.run)(device, problem)? == got, "a second run gave other results");
+    Ok(if worst > 0.0 {
+        format!(": off by {:.0}% of the tolerance", worst * 100.0)
+    } else {
+        ": exact".to_owned()
+    })
+}
+
+fn compare_all(got: &[Vec<f64>], expected: &[(&str, Vec<Expected>)], roundings: f64) -> Result<f64> {
+    ensure!(got.len() == expected.len(), "{} outputs instead of {}", got.len(), expected.len());
+    let mut worst = 0.0f64;
+    for (got, (name, expected)) in got.iter().zip(expected) {
+        worst = worst.max(compare::compare(name, got, expected, roundings).map_err(anyhow::Error::msg)?);
+    }
+    Ok(worst)
+}
+
+/// The same scales around other values.
+fn with_values(expected: &[Expected], values: &[f64]) -> Vec<Expected> {
+    expected.iter().zip(values).map(|(expected, &value)| Expected { value, ..*expected }).collect()
+}

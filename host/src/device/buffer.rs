@@ -1,0 +1,328 @@
+//! Memory of a device, and views of parts of it.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::{Bound, RangeBounds};
+use std::ptr::NonNull;
+
+use bytemuck::Pod;
+use cuda_std::launch::{PtrArg, PtrMutArg, Residence, SliceArg};
+
+use super::{Device, DeviceError, RawAllocError, cpu};
+
+/// `len` elements in the memory of a device, freed when dropped.
+///
+/// Kernels get at them through the launch functions: `&buffer` is an argument for `&[T]` and `*const T`,
+/// `&mut buffer` for `*mut T`, and so are the views [`Buffer::view`] and [`Buffer::view_mut`].
+pub struct Buffer<T> {
+    device: Device,
+    /// On the CPU the memory itself; on a GPU an address of the device. Dangling, aligned and not null for 0 bytes.
+    pointer: NonNull<T>,
+    len: usize,
+}
+
+// SAFETY: a buffer owns its memory, and `T` is plain data.
+unsafe impl<T: Pod + Send> Send for Buffer<T> {}
+// SAFETY: through `&Buffer` the memory is only read.
+unsafe impl<T: Pod + Sync> Sync for Buffer<T> {}
+
+impl<T: Pod> Buffer<T> {
+    pub(super) fn zeroed(device: &Device, len: usize) -> Result<Self, DeviceError> {
+        const { assert!(align_of::<T>() <= cpu::ALIGNMENT, "the element's alignment is over the allocator's") };
+        let out_of_memory = |reason| DeviceError::OutOfMemory {
+            device: device.name(),
+            elements: len,
+            element_bytes: size_of::<T>(),
+            reason,
+        };
+        let bytes = len
+            .checked_mul(size_of::<T>())
+            .ok_or_else(|| out_of_memory("more bytes than an address can count".to_owned()))?;
+        let pointer = if bytes == 0 {
+            NonNull::dangling()
+        } else {
+            let memory = device.raw_alloc(bytes).map_err(|error| match error {
+                RawAllocError::Full(reason) => out_of_memory(reason),
+                RawAllocError::Device(error) => error,
+            })?;
+            memory.cast()
+        };
+        Ok(Self { device: device.clone(), pointer, len })
+    }
+
+    /// Copies `data` into the buffer, after all work queued on the device.
+    ///
+    /// # Errors
+    /// The lengths differ, or the device failed, now or in a kernel before.
+    pub fn copy_from(&mut self, data: &[T]) -> Result<(), DeviceError> {
+        self.view_mut(..)?.copy_from(data)
+    }
+
+    /// Copies the buffer into `data`, after all work queued on the device.
+    ///
+    /// # Errors
+    /// The lengths differ, or the device failed, now or in a kernel before.
+    pub fn copy_to(&self, data: &mut [T]) -> Result<(), DeviceError> {
+        self.view(..)?.copy_to(data)
+    }
+
+    /// The elements in a vector, after all work queued on the device.
+    ///
+    /// # Errors
+    /// The device failed, now or in a kernel before.
+    pub fn to_vec(&self) -> Result<Vec<T>, DeviceError> {
+        self.view(..)?.to_vec()
+    }
+
+    /// The elements of `range`, for kernels to read.
+    ///
+    /// # Errors
+    /// The range does not lie in the buffer.
+    pub fn view(&self, range: impl RangeBounds<usize>) -> Result<BufferView<'_, T>, DeviceError> {
+        let (start, len) = resolve(range, self.len)?;
+        // SAFETY: `start` is at most the buffer's length.
+        let pointer = unsafe { self.pointer.add(start) };
+        Ok(BufferView { device: &self.device, pointer, len, borrow: PhantomData })
+    }
+
+    /// The elements of `range`, for kernels to read and write.
+    ///
+    /// # Errors
+    /// The range does not lie in the buffer.
+    pub fn view_mut(&mut self, range: impl RangeBounds<usize>) -> Result<BufferViewMut<'_, T>, DeviceError> {
+        let (start, len) = resolve(range, self.len)?;
+        // SAFETY: `start` is at most the buffer's length.
+        let pointer = unsafe { self.pointer.add(start) };
+        Ok(BufferViewMut { device: &self.device, pointer, len, borrow: PhantomData })
+    }
+
+    /// The elements before `mid` and the others, for one kernel to write both.
+    ///
+    /// # Errors
+    /// `mid` is over the buffer's length.
+    pub fn split_at_mut(
+        &mut self,
+        mid: usize,
+    ) -> Result<(BufferViewMut<'_, T>, BufferViewMut<'_, T>), DeviceError> {
+        let (_, len) = resolve(mid.., self.len)?;
+        let device = &self.device;
+        let low = BufferViewMut { device, pointer: self.pointer, len: mid, borrow: PhantomData };
+        // SAFETY: `mid` is at most the buffer's length.
+        let pointer = unsafe { self.pointer.add(mid) };
+        Ok((low, BufferViewMut { device, pointer, len, borrow: PhantomData }))
+    }
+}
+
+impl<T> Buffer<T> {
+    /// Number of elements.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it has no elements.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The device whose memory it is.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+}
+
+impl<T> Drop for Buffer<T> {
+    fn drop(&mut self) {
+        let bytes = self.len * size_of::<T>();
+        if bytes > 0 {
+            // SAFETY: the memory came from this device with as many bytes, and the buffer goes.
+            unsafe { self.device.raw_free(self.pointer.cast(), bytes) };
+        }
+    }
+}
+
+impl<T> fmt::Debug for Buffer<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Buffer({} elements in the memory of {})", self.len, self.device.residence())
+    }
+}
+
+/// Start and length of `range` in a buffer of `len` elements.
+fn resolve(range: impl RangeBounds<usize>, len: usize) -> Result<(usize, usize), DeviceError> {
+    let start = match range.start_bound() {
+        Bound::Included(&start) => start,
+        Bound::Excluded(&before) => before.saturating_add(1),
+        Bound::Unbounded => 0,
+    };
+    let end = match range.end_bound() {
+        Bound::Included(&last) => last.saturating_add(1),
+        Bound::Excluded(&end) => end,
+        Bound::Unbounded => len,
+    };
+    if start > end.min(len) || end > len {
+        return Err(DeviceError::ViewOutOfRange { start, end, len });
+    }
+    Ok((start, end - start))
+}
+
+/// A part of a buffer that kernels read.
+pub struct BufferView<'a, T> {
+    device: &'a Device,
+    pointer: NonNull<T>,
+    len: usize,
+    borrow: PhantomData<&'a T>,
+}
+
+/// A part of a buffer that kernels read and write.
+pub struct BufferViewMut<'a, T> {
+    device: &'a Device,
+    pointer: NonNull<T>,
+    len: usize,
+    borrow: PhantomData<&'a mut T>,
+}
+
+// SAFETY: a view is a shared borrow of a buffer, which is `Sync`.
+unsafe impl<T: Pod + Sync> Send for BufferView<'_, T> {}
+// SAFETY: as above.
+unsafe impl<T: Pod + Sync> Sync for BufferView<'_, T> {}
+// SAFETY: a view is an exclusive borrow of a buffer, which is `Send`.
+unsafe impl<T: Pod + Send> Send for BufferViewMut<'_, T> {}
+// SAFETY: through a shared reference to the view the memory is only read.
+unsafe impl<T: Pod + Sync> Sync for BufferViewMut<'_, T> {}
+
+impl<T> Clone for BufferView<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for BufferView<'_, T> {}
+
+impl<T: Pod> BufferView<'_, T> {
+    /// Number of elements.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it has no elements.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Copies the elements into `data`, after all work queued on the device.
+    ///
+    /// # Errors
+    /// The lengths differ, or the device failed, now or in a kernel before.
+    pub fn copy_to(&self, data: &mut [T]) -> Result<(), DeviceError> {
+        check_lengths("copying from the device", self.len, data.len())?;
+        if size_of_val(data) == 0 {
+            return self.device.synchronize();
+        }
+        // SAFETY: the view's elements are valid, and as many as the slice's.
+        unsafe { self.device.raw_read(bytemuck::cast_slice_mut(data), self.pointer.as_ptr().cast()) }
+    }
+
+    /// The elements in a vector, after all work queued on the device.
+    ///
+    /// # Errors
+    /// The device failed, now or in a kernel before.
+    pub fn to_vec(&self) -> Result<Vec<T>, DeviceError> {
+        let mut data = vec![T::zeroed(); self.len];
+        self.copy_to(&mut data)?;
+        Ok(data)
+    }
+}
+
+impl<T: Pod> BufferViewMut<'_, T> {
+    /// Number of elements.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it has no elements.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The same elements, for kernels to read.
+    pub fn as_view(&self) -> BufferView<'_, T> {
+        BufferView { device: self.device, pointer: self.pointer, len: self.len, borrow: PhantomData }
+    }
+
+    /// Copies `data` into the elements, after all work queued on the device.
+    ///
+    /// # Errors
+    /// The lengths differ, or the device failed, now or in a kernel before.
+    pub fn copy_from(&mut self, data: &[T]) -> Result<(), DeviceError> {
+        check_lengths("copying to the device", self.len, data.len())?;
+        if size_of_val(data) == 0 {
+            return self.device.synchronize();
+        }
+        // SAFETY: the view's elements are valid and exclusively borrowed, and as many as the slice's.
+        unsafe { self.device.raw_write(self.pointer.as_ptr().cast(), bytemuck::cast_slice(data)) }
+    }
+}
+
+fn check_lengths(action: &'static str, buffer: usize, slice: usize) -> Result<(), DeviceError> {
+    if buffer == slice { Ok(()) } else { Err(DeviceError::LengthMismatch { action, buffer, slice }) }
+}
+
+/// Implements the arguments of launches for shared and exclusive borrows of device memory.
+macro_rules! device_memory_args {
+    (read: $($shared:ty),*; write: $($exclusive:ty),*) => {
+        $(
+            // SAFETY: the memory is valid at the device's residence while the buffer is borrowed.
+            unsafe impl<T: Pod> SliceArg<T> for $shared {
+                fn as_raw_slice(&self) -> (*const T, usize) {
+                    (self.pointer.as_ptr(), self.len)
+                }
+                fn residence(&self) -> Residence {
+                    self.device.residence()
+                }
+            }
+            // SAFETY: as above.
+            unsafe impl<T: Pod> PtrArg<T> for $shared {
+                fn as_raw_ptr(&self) -> *const T {
+                    self.pointer.as_ptr()
+                }
+                fn residence(&self) -> Residence {
+                    self.device.residence()
+                }
+            }
+        )*
+        $(
+            // SAFETY: the memory is valid at the device's residence while the buffer is exclusively borrowed.
+            unsafe impl<T: Pod> PtrMutArg<T> for $exclusive {
+                fn as_raw_mut_ptr(&mut self) -> *mut T {
+                    self.pointer.as_ptr()
+                }
+                fn residence(&self) -> Residence {
+                    self.device.residence()
+                }
+            }
+        )*
+    };
+}
+
+device_memory_args! {
+    read: &Buffer<T>, BufferView<'_, T>, &BufferView<'_, T>, &BufferViewMut<'_, T>;
+    write: &mut Buffer<T>, BufferViewMut<'_, T>, &mut BufferViewMut<'_, T>
+}
+
+#[cfg(test)]
+mod tests {
+    use super::resolve;
+
+    #[test]
+    fn ranges_are_resolved_and_checked() {
+        assert_eq!(resolve(.., 5).unwrap(), (0, 5));
+        assert_eq!(resolve(2..4, 5).unwrap(), (2, 2));
+        assert_eq!(resolve(2..=4, 5).unwrap(), (2, 3));
+        assert_eq!(resolve(5.., 5).unwrap(), (5, 0));
+        assert_eq!(resolve(..0, 0).unwrap(), (0, 0));
+        for (start, end) in [(0, 6), (6, 6), (4, 3), (usize::MAX, usize::MAX)] {
+            let error = resolve(start..end, 5).unwrap_err().to_string();
+            assert!(error.contains("buffer of 5 elements"), "{error}");
+        }
+        assert!(resolve(..=usize::MAX, 5).is_err());
+    }
+}

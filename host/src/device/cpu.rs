@@ -1,0 +1,64 @@
+//! The CPU as a device: host memory, and kernels on the SIMT executor.
+
+use std::alloc::Layout;
+use std::ptr::NonNull;
+
+use cuda_std::simt::Executor;
+
+/// Alignment of every allocation in bytes: a cache line, and enough for any vector load.
+pub(super) const ALIGNMENT: usize = 64;
+
+/// The CPU.
+#[derive(Debug)]
+pub(super) struct CpuDevice {
+    pub executor: Executor,
+}
+
+impl CpuDevice {
+    pub fn new() -> Self {
+        Self { executor: Executor::new() }
+    }
+
+    /// The processor's name, as the operating system tells it.
+    pub fn name(&self) -> String {
+        std::fs::read_to_string("/proc/cpuinfo")
+            .ok()
+            .and_then(|text| model_name(&text))
+            .unwrap_or_else(|| format!("{} CPU", std::env::consts::ARCH))
+    }
+
+    /// Memory of `bytes` zero bytes, or nothing if there is not that much.
+    pub fn alloc_zeroed(&self, bytes: usize) -> Option<NonNull<u8>> {
+        let layout = Layout::from_size_align(bytes, ALIGNMENT).ok()?;
+        if layout.size() == 0 {
+            return None;
+        }
+        // SAFETY: the layout's size is not zero.
+        NonNull::new(unsafe { std::alloc::alloc_zeroed(layout) })
+    }
+
+    /// # Safety
+    /// `memory` came from [`Self::alloc_zeroed`] with the same `bytes`, and is not used afterwards.
+    pub unsafe fn free(&self, memory: NonNull<u8>, bytes: usize) {
+        // SAFETY: the layout is the allocation's, which was valid then.
+        unsafe { std::alloc::dealloc(memory.as_ptr(), Layout::from_size_align_unchecked(bytes, ALIGNMENT)) };
+    }
+}
+
+fn model_name(cpuinfo: &str) -> Option<String> {
+    let line = cpuinfo.lines().find(|line| line.starts_with("model name"))?;
+    let (_, name) = line.split_once(':')?;
+    Some(name.trim().to_owned()).filter(|name| !name.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::model_name;
+
+    #[test]
+    fn the_model_name_is_found() {
+        let text = "processor\t: 0\nmodel name\t: A Processor @ 2.0GHz\nmodel name\t: another\n";
+        assert_eq!(model_name(text).as_deref(), Some("A Processor @ 2.0GHz"));
+        assert_eq!(model_name("processor: 0"), None);
+    }
+}

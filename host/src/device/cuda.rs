@@ -1,0 +1,333 @@
+//! A CUDA GPU as a device: its primary context, one stream, the modules, and what the last kernels did.
+//!
+//! The driver's functions come from [`cuda_driver::checked`]. Each call here first makes the context the calling
+//! thread's, so a device may be used from any thread.
+
+mod handles;
+mod kernels;
+
+use std::ffi::c_int;
+use std::ptr::NonNull;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use cuda_driver::checked::{self, Status};
+use cuda_std::launch::{Dim3, KernelCall, LaunchError, Limits, Residence};
+use cust::sys::{CUdevice, CUdevice_attribute as Attribute};
+
+use super::modules::PtxModules;
+use super::panic::KernelFault;
+use super::{DeviceError, RawAllocError};
+use handles::{PanicSlot, PrimaryContext, Stream};
+use kernels::Kernels;
+
+/// Bytes of a device's name that we have room for.
+const NAME_BYTES: usize = 256;
+
+/// A GPU. The fields are dropped in this order: the context goes last.
+pub(super) struct CudaDevice {
+    panic_slot: PanicSlot,
+    kernels: Kernels,
+    stream: Stream,
+    context: PrimaryContext,
+    ordinal: u32,
+    name: String,
+    multiprocessors: usize,
+    limits: Limits,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Kernels launched since the last synchronisation, each once.
+    pending: Vec<&'static str>,
+    /// The first failure of a kernel, in words.
+    fault: Option<String>,
+}
+
+/// A device before its context is made.
+pub(super) struct Found {
+    device: CUdevice,
+    ordinal: u32,
+    pub name: String,
+    pub major: u32,
+    pub minor: u32,
+}
+
+/// Loads and initialises the driver and counts its devices.
+///
+/// # Errors
+/// There is no driver, or it does not start. No device is not an error but 0.
+pub(super) fn count_devices() -> Result<u32, DeviceError> {
+    cuda_driver::load()?;
+    // SAFETY: cuInit may be called at any time.
+    let status = unsafe { checked::cuInit(0) };
+    if status == Status::NO_DEVICE {
+        return Ok(0);
+    }
+    driver(status, || "starting the CUDA driver".to_owned())?;
+    let mut count = 0;
+    // SAFETY: the out parameter is valid.
+    let status = unsafe { checked::cuDeviceGetCount(&mut count) };
+    driver(status, || "counting the CUDA devices".to_owned())?;
+    Ok(u32::try_from(count).unwrap_or(0))
+}
+
+/// The device with this ordinal.
+///
+/// # Errors
+/// There is no driver or no such device.
+pub(super) fn find(ordinal: u32) -> Result<Found, DeviceError> {
+    let count = count_devices()?;
+    if ordinal >= count {
+        return Err(DeviceError::NoDevice { ordinal, count });
+    }
+    let mut device = 0;
+    // SAFETY: the out parameter is valid.
+    let status = unsafe { checked::cuDeviceGet(&mut device, ordinal as c_int) };
+    driver(status, || format!("getting CUDA device {ordinal}"))?;
+    let mut name = [0u8; NAME_BYTES];
+    // SAFETY: the buffer has as many bytes as are named.
+    let status = unsafe { checked::cuDeviceGetName(name.as_mut_ptr().cast(), NAME_BYTES as c_int, device) };
+    driver(status, || format!("asking for the name of CUDA device {ordinal}"))?;
+    let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
+    Ok(Found {
+        device,
+        ordinal,
+        name: String::from_utf8_lossy(name).into_owned(),
+        major: attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
+        minor: attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
+    })
+}
+
+fn attribute(device: CUdevice, attribute: Attribute) -> Result<u32, DeviceError> {
+    let mut value = 0;
+    // SAFETY: the out parameter is valid.
+    let status = unsafe { checked::cuDeviceGetAttribute(&mut value, attribute, device) };
+    driver(status, || format!("asking for {attribute:?}"))?;
+    Ok(u32::try_from(value).unwrap_or(0))
+}
+
+fn limits(device: CUdevice) -> Result<Limits, DeviceError> {
+    let get = |which| attribute(device, which);
+    Ok(Limits {
+        max_grid: Dim3::new(
+            get(Attribute::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X)?,
+            get(Attribute::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y)?,
+            get(Attribute::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z)?,
+        ),
+        max_block: Dim3::new(
+            get(Attribute::CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X)?,
+            get(Attribute::CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y)?,
+            get(Attribute::CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z)?,
+        ),
+        max_threads_per_block: get(Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
+        max_dynamic_shared_bytes: get(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?,
+    })
+}
+
+/// The status as a result, with the words of `action` in the error.
+fn driver(status: Status, action: impl FnOnce() -> String) -> Result<(), DeviceError> {
+    status.ok().map_err(|status| DeviceError::Driver { action: action(), status })
+}
+
+impl CudaDevice {
+    pub fn open(ordinal: u32, modules: &PtxModules) -> Result<Self, DeviceError> {
+        let found = find(ordinal)?;
+        let chosen = modules.best_for(&found.name, found.major, found.minor)?;
+        let limits = limits(found.device)?;
+        let multiprocessors = attribute(found.device, Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
+        let context = PrimaryContext::retain(found.device, &found.name)?;
+        let stream = Stream::new()?;
+        let kernels = Kernels::load(&chosen)?;
+        let panic_slot = PanicSlot::install(&kernels, &stream)?;
+        Ok(Self {
+            panic_slot,
+            kernels,
+            stream,
+            context,
+            ordinal: found.ordinal,
+            name: found.name,
+            multiprocessors: multiprocessors as usize,
+            limits,
+            state: Mutex::default(),
+        })
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub fn multiprocessors(&self) -> usize {
+        self.multiprocessors
+    }
+
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    pub fn residence(&self) -> Residence {
+        Residence::Cuda(self.ordinal)
+    }
+
+    pub fn synchronize(&self) -> Result<(), DeviceError> {
+        self.enter()?;
+        // SAFETY: the stream lives as long as the device.
+        let status = unsafe { checked::cuStreamSynchronize(self.stream.raw()) };
+        self.check(status, || format!("synchronising with {}", self.name))?;
+        self.state().pending.clear();
+        Ok(())
+    }
+
+    /// Zeroed memory, or why there is none.
+    pub fn alloc_zeroed(&self, bytes: usize) -> Result<NonNull<u8>, RawAllocError> {
+        self.enter().map_err(RawAllocError::Device)?;
+        let mut address = 0;
+        // SAFETY: the out parameter is valid and the context current.
+        let status = unsafe { checked::cuMemAlloc_v2(&mut address, bytes) };
+        if status == Status::OUT_OF_MEMORY {
+            return Err(RawAllocError::Full(status.to_string()));
+        }
+        let action = || format!("allocating {bytes} bytes on {}", self.name);
+        self.check(status, action).map_err(RawAllocError::Device)?;
+        // The driver never gives address 0 with success; a null buffer would be undefined behaviour here.
+        let memory = NonNull::new(std::ptr::with_exposed_provenance_mut(address as usize))
+            .ok_or_else(|| RawAllocError::Full("the driver gave the address 0".to_owned()))?;
+        // SAFETY: the memory was just allocated with that many bytes.
+        let status = unsafe { checked::cuMemsetD8Async(address, 0, bytes, self.stream.raw()) };
+        if let Err(error) = self.check(status, || format!("zeroing {bytes} bytes on {}", self.name)) {
+            self.free(memory);
+            return Err(RawAllocError::Device(error));
+        }
+        Ok(memory)
+    }
+
+    /// Frees memory of [`Self::alloc_zeroed`]. The driver waits for the kernels that are still queued.
+    pub fn free(&self, memory: NonNull<u8>) {
+        let _ = self.context.make_current();
+        // SAFETY: the address came from the driver's allocator. After a fault the call fails, and the memory goes
+        // with the context.
+        let _ = unsafe { checked::cuMemFree_v2(address_of(memory.as_ptr())) };
+    }
+
+    /// # Safety
+    /// `to` is valid on the device for `from.len()` bytes.
+    pub unsafe fn write(&self, to: *mut u8, from: &[u8]) -> Result<(), DeviceError> {
+        self.enter()?;
+        let bytes = from.len();
+        // SAFETY: both ends are valid; the copy has ended before the borrow does, by the synchronisation below.
+        let status = unsafe {
+            checked::cuMemcpyHtoDAsync_v2(address_of(to), from.as_ptr().cast(), bytes, self.stream.raw())
+        };
+        self.check(status, || format!("copying {bytes} bytes to {}", self.name))?;
+        self.synchronize()
+    }
+
+    /// # Safety
+    /// `from` is valid on the device for `to.len()` bytes.
+    pub unsafe fn read(&self, to: &mut [u8], from: *const u8) -> Result<(), DeviceError> {
+        self.enter()?;
+        let bytes = to.len();
+        // SAFETY: both ends are valid; the copy has ended before the borrow does, by the synchronisation below.
+        let status = unsafe {
+            checked::cuMemcpyDtoHAsync_v2(
+                to.as_mut_ptr().cast(),
+                address_of(from.cast_mut()),
+                bytes,
+                self.stream.raw(),
+            )
+        };
+        self.check(status, || format!("copying {bytes} bytes from {}", self.name))?;
+        self.synchronize()
+    }
+
+    /// Queues a launch.
+    ///
+    /// # Safety
+    /// As [`cuda_std::launch::Launcher::submit`] says.
+    pub unsafe fn submit(&self, call: &KernelCall<'_>) -> Result<(), LaunchError> {
+        call.check(self.residence(), &self.limits)?;
+        let kernel = call.meta.name;
+        let refused = |error: DeviceError| match error {
+            DeviceError::Launch(error) => *error,
+            error => LaunchError::Driver { kernel: kernel.to_owned(), message: error.to_string() },
+        };
+        self.enter().map_err(refused)?;
+        let function = self.kernels.prepare(kernel, &call.config, &self.limits).map_err(refused)?;
+        self.note_launch(kernel);
+        let (grid, block) = (call.config.grid, call.config.block);
+        // SAFETY: the function belongs to a module of this context; there is one pointer per parameter, each to a
+        // value of the parameter's type, by the caller's contract. The driver copies the values before it returns
+        // and does not write through the pointers.
+        let status = unsafe {
+            checked::cuLaunchKernel(
+                function,
+                grid.x,
+                grid.y,
+                grid.z,
+                block.x,
+                block.y,
+                block.z,
+                call.config.shared_bytes,
+                self.stream.raw(),
+                call.args.as_ptr().cast_mut(),
+                std::ptr::null_mut(),
+            )
+        };
+        self.check(status, || format!("a grid of {grid} blocks of {block} threads")).map_err(refused)
+    }
+
+    /// Notes the kernel among those that a later fault may come from.
+    fn note_launch(&self, kernel: &'static str) {
+        let mut state = self.state();
+        if launches_block() {
+            state.pending.clear();
+        }
+        if !state.pending.contains(&kernel) {
+            state.pending.push(kernel);
+        }
+    }
+
+    /// Makes the context current, unless a kernel has broken it.
+    fn enter(&self) -> Result<(), DeviceError> {
+        if let Some(first) = &self.state().fault {
+            return Err(DeviceError::Faulted { device: self.name.clone(), first: first.clone() });
+        }
+        driver(self.context.make_current(), || format!("using the context of {}", self.name))
+    }
+
+    /// The status as a result; a fault of a kernel is told with all that is known of it, and remembered.
+    fn check(&self, status: Status, action: impl FnOnce() -> String) -> Result<(), DeviceError> {
+        if !status.is_device_fault() {
+            return driver(status, action);
+        }
+        let mut state = self.state();
+        let kernels = std::mem::take(&mut state.pending);
+        let fault = Box::new(KernelFault { kernels, status, panic: self.panic_slot.read() });
+        state.fault = Some(fault.to_string());
+        Err(DeviceError::KernelFault(fault))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for CudaDevice {
+    fn drop(&mut self) {
+        // The fields' own drops want the context to be the thread's.
+        let _ = self.context.make_current();
+    }
+}
+
+/// The device's address behind a buffer's pointer.
+fn address_of(pointer: *mut u8) -> u64 {
+    pointer.expose_provenance() as u64
+}
+
+/// Whether the driver was told to end every launch before it returns, so that a fault is the last kernel's.
+fn launches_block() -> bool {
+    static BLOCK: std::sync::LazyLock<bool> = std::sync::LazyLock::new(|| {
+        std::env::var_os("CUDA_LAUNCH_BLOCKING").is_some_and(|value| value == "1")
+    });
+    *BLOCK
+}

@@ -1,0 +1,210 @@
+//! The loaded modules and the kernels looked up in them.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::ffi::{CStr, CString, c_int, c_void};
+use std::path::PathBuf;
+use std::ptr;
+use std::sync::{Mutex, PoisonError};
+
+use cuda_driver::checked::{self, Status};
+use cuda_std::launch::{LaunchConfig, LaunchError, Limits};
+use cust::sys::{CUdeviceptr, CUfunction, CUfunction_attribute as Attribute, CUjit_option as JitOption};
+
+use super::super::DeviceError;
+use super::super::modules::PtxModule;
+use super::driver;
+use super::handles::Module;
+
+/// Bytes for the log of the driver's compiler.
+const LOG_BYTES: usize = 16 * 1024;
+
+/// Shared memory, static and dynamic together, that every kernel gets without asking (CUDA programming guide,
+/// "shared memory", of each compute capability).
+const UNASKED_SHARED: u32 = 48 * 1024;
+
+/// The modules of a device.
+pub(super) struct Kernels {
+    modules: Vec<(PathBuf, Module)>,
+    functions: Mutex<HashMap<&'static str, Function>>,
+}
+
+/// A kernel as the driver knows it, and what it allows in one launch.
+#[derive(Clone, Copy)]
+struct Function {
+    raw: CUfunction,
+    max_threads: u32,
+    static_shared: u32,
+    /// Dynamic shared memory that the driver has granted so far.
+    granted_shared: u32,
+}
+
+// SAFETY: the driver's handles may be used from any thread.
+unsafe impl Send for Function {}
+
+impl Kernels {
+    /// Loads the modules into the current context.
+    pub fn load(modules: &[&PtxModule]) -> Result<Self, DeviceError> {
+        let modules = modules
+            .iter()
+            .map(|module| Ok((module.path().to_owned(), load(module)?)))
+            .collect::<Result<_, DeviceError>>()?;
+        Ok(Self { modules, functions: Mutex::default() })
+    }
+
+    /// The function of `kernel`, after a check of `config` against its own limits, with the dynamic shared memory
+    /// granted. The context is current.
+    pub fn prepare(
+        &self,
+        kernel: &'static str,
+        config: &LaunchConfig,
+        limits: &Limits,
+    ) -> Result<CUfunction, DeviceError> {
+        let mut functions = self.functions.lock().unwrap_or_else(PoisonError::into_inner);
+        let function = match functions.entry(kernel) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => entry.insert(self.look_up(kernel)?),
+        };
+        function.check(kernel, config, limits)?;
+        if config.shared_bytes > function.granted_shared {
+            function.grant(kernel, config.shared_bytes)?;
+        }
+        Ok(function.raw)
+    }
+
+    /// The addresses of the global `name` in those modules that have it.
+    pub fn globals(&self, name: &CStr) -> Result<Vec<CUdeviceptr>, DeviceError> {
+        let mut found = Vec::new();
+        for (path, module) in &self.modules {
+            let (mut address, mut bytes) = (0, 0);
+            // SAFETY: the out parameters and the name are valid, the module is loaded.
+            let status = unsafe {
+                checked::cuModuleGetGlobal_v2(&mut address, &mut bytes, module.raw(), name.as_ptr())
+            };
+            if status != Status::NOT_FOUND {
+                driver(status, || format!("looking for {name:?} in {}", path.display()))?;
+                found.push(address);
+            }
+        }
+        Ok(found)
+    }
+
+    fn look_up(&self, kernel: &str) -> Result<Function, DeviceError> {
+        let no_such_kernel = || DeviceError::NoSuchKernel {
+            kernel: kernel.to_owned(),
+            modules: self
+                .modules
+                .iter()
+                .map(|(path, _)| path.display().to_string())
+                .collect::<Vec<_>>()
+                .join(", "),
+        };
+        let name = CString::new(kernel).map_err(|_| no_such_kernel())?;
+        for (path, module) in &self.modules {
+            let mut raw = ptr::null_mut();
+            // SAFETY: the out parameter and the name are valid, the module is loaded.
+            let status = unsafe { checked::cuModuleGetFunction(&mut raw, module.raw(), name.as_ptr()) };
+            if status != Status::NOT_FOUND {
+                driver(status, || format!("looking for the kernel {kernel} in {}", path.display()))?;
+                return Function::new(kernel, raw);
+            }
+        }
+        Err(no_such_kernel())
+    }
+}
+
+impl Function {
+    fn new(kernel: &str, raw: CUfunction) -> Result<Self, DeviceError> {
+        let get = |attribute| {
+            let mut value = 0;
+            // SAFETY: the out parameter is valid, the function belongs to a loaded module.
+            let status = unsafe { checked::cuFuncGetAttribute(&mut value, attribute, raw) };
+            driver(status, || format!("asking for {attribute:?} of {kernel}"))?;
+            Ok::<u32, DeviceError>(u32::try_from(value).unwrap_or(0))
+        };
+        let static_shared = get(Attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)?;
+        Ok(Self {
+            raw,
+            max_threads: get(Attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
+            static_shared,
+            granted_shared: UNASKED_SHARED.saturating_sub(static_shared),
+        })
+    }
+
+    /// Checks what the kernel's registers and static shared memory leave room for.
+    fn check(&self, kernel: &'static str, config: &LaunchConfig, limits: &Limits) -> Result<(), DeviceError> {
+        let threads = config.block.volume();
+        if threads > u64::from(self.max_threads) {
+            let (block, max) = (config.block, self.max_threads);
+            return Err(LaunchError::TooManyThreads { kernel, block, got: threads, max }.into());
+        }
+        let got = u64::from(config.shared_bytes) + u64::from(self.static_shared);
+        if got > u64::from(limits.max_dynamic_shared_bytes) {
+            return Err(
+                LaunchError::TooMuchShared { kernel, got, max: limits.max_dynamic_shared_bytes }.into()
+            );
+        }
+        Ok(())
+    }
+
+    /// Asks the driver for more dynamic shared memory than it gives unasked.
+    fn grant(&mut self, kernel: &str, bytes: u32) -> Result<(), DeviceError> {
+        let attribute = Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        // SAFETY: the function belongs to a loaded module.
+        let status = unsafe { checked::cuFuncSetAttribute(self.raw, attribute, bytes as c_int) };
+        driver(status, || format!("granting {bytes} bytes of dynamic shared memory to {kernel}"))?;
+        self.granted_shared = bytes;
+        Ok(())
+    }
+}
+
+/// Compiles a module's PTX with the driver's compiler and loads it into the current context.
+fn load(module: &PtxModule) -> Result<Module, DeviceError> {
+    let path = module.path().to_owned();
+    let image = CString::new(module.text()).map_err(|_| DeviceError::PtxDamaged {
+        path: path.clone(),
+        reason: "it holds a NUL byte".to_owned(),
+    })?;
+    let mut log = vec![0u8; LOG_BYTES];
+    let mut options = [JitOption::CU_JIT_ERROR_LOG_BUFFER, JitOption::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
+    // The values travel in the pointers' place: the buffer's address, and the size as a number.
+    let mut values: [*mut c_void; 2] = [log.as_mut_ptr().cast(), ptr::without_provenance_mut(LOG_BYTES)];
+    let mut raw = ptr::null_mut();
+    // SAFETY: the image ends with a NUL, options and values are as many as named, and the log has the size named.
+    let status = unsafe {
+        checked::cuModuleLoadDataEx(
+            &mut raw,
+            image.as_ptr().cast(),
+            options.len() as u32,
+            options.as_mut_ptr(),
+            values.as_mut_ptr(),
+        )
+    };
+    match status {
+        // SAFETY: the driver has just loaded it into the current context.
+        Status::SUCCESS => Ok(unsafe { Module::from_raw(raw) }),
+        Status::UNSUPPORTED_PTX_VERSION => {
+            let (major, minor) = module.version();
+            Err(DeviceError::PtxTooNew { path, ptx: format!("{major}.{minor}"), driver: driver_version() })
+        }
+        status => Err(DeviceError::ModuleLoad { path, status, log: log_text(&log) }),
+    }
+}
+
+/// The compiler's log up to its NUL, behind a separator; nothing if it is empty.
+fn log_text(log: &[u8]) -> String {
+    let text: Vec<u8> = log.iter().copied().take_while(|&byte| byte != 0).collect();
+    let text = String::from_utf8_lossy(&text);
+    let text = text.trim();
+    if text.is_empty() { String::new() } else { format!("; {text}") }
+}
+
+/// The newest CUDA version the driver supports, as people write it.
+fn driver_version() -> String {
+    let mut version = 0;
+    // SAFETY: the out parameter is valid.
+    match unsafe { checked::cuDriverGetVersion(&mut version) } {
+        Status::SUCCESS => format!("{}.{}", version / 1000, version % 1000 / 10),
+        _ => "of an unknown version".to_owned(),
+    }
+}

@@ -1,0 +1,162 @@
+//! What can go wrong on a device.
+
+use std::path::PathBuf;
+
+use cuda_driver::LoadError;
+use cuda_driver::checked::Status;
+use cuda_std::launch::LaunchError;
+
+use super::panic::KernelFault;
+
+/// Why a device could not be opened, or did not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DeviceError {
+    /// There is no CUDA driver on this machine.
+    #[error(transparent)]
+    NoDriver(#[from] LoadError),
+    /// A call of the CUDA driver failed.
+    #[error("{action} failed: {status}")]
+    Driver {
+        /// What was to be done, with its values.
+        action: String,
+        /// The driver's answer.
+        status: Status,
+    },
+    /// There is no CUDA device with this ordinal.
+    #[error(
+        "there is no CUDA device {ordinal}: the driver sees {count}; choose a lower ordinal, or see what \
+         CUDA_VISIBLE_DEVICES hides"
+    )]
+    NoDevice {
+        /// The ordinal asked for.
+        ordinal: u32,
+        /// How many devices the driver sees.
+        count: u32,
+    },
+    /// No PTX was found anywhere.
+    #[error(
+        "no PTX found in {looked}; build it with `cargo xtask build-ptx` or name it in FERROWARP_PTX (or run on \
+         the CPU: --device cpu)"
+    )]
+    PtxMissing {
+        /// The places looked at, in order.
+        looked: String,
+    },
+    /// A PTX file or its folder could not be read.
+    #[error("reading {path} failed: {source}; build the PTX anew with `cargo xtask build-ptx`")]
+    PtxUnreadable {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the operating system said.
+        source: std::io::Error,
+    },
+    /// A PTX file is empty, cut short or no PTX at all.
+    #[error("{path} is no sound PTX: {reason}; build it anew with `cargo xtask build-ptx`")]
+    PtxDamaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// None of the modules runs on the device.
+    #[error(
+        "no PTX for {device}, which has compute capability {major}.{minor}: there is {available}; build for an \
+         architecture no newer than the device, with `cargo xtask build-ptx`"
+    )]
+    NoModuleFor {
+        /// The device.
+        device: String,
+        /// Its compute capability, major.
+        major: u32,
+        /// Its compute capability, minor.
+        minor: u32,
+        /// The targets there are.
+        available: String,
+    },
+    /// The PTX is of a newer version than the driver can read.
+    #[error(
+        "loading {path} failed: it is PTX {ptx}, too new for the driver, which supports CUDA {driver}; update the \
+         driver, or build for an older one with `cargo xtask build-ptx`"
+    )]
+    PtxTooNew {
+        /// The file.
+        path: PathBuf,
+        /// The PTX version it declares.
+        ptx: String,
+        /// The newest CUDA version the driver supports.
+        driver: String,
+    },
+    /// The driver's compiler refused the PTX.
+    #[error("loading {path} failed: {status}{log}; build it anew with `cargo xtask build-ptx`")]
+    ModuleLoad {
+        /// The file.
+        path: PathBuf,
+        /// The driver's answer.
+        status: Status,
+        /// The compiler's log, behind a separator if there is one.
+        log: String,
+    },
+    /// No loaded module has the kernel.
+    #[error("the PTX has no kernel {kernel} ({modules}); build it anew with `cargo xtask build-ptx`")]
+    NoSuchKernel {
+        /// The kernel.
+        kernel: String,
+        /// The files that were loaded.
+        modules: String,
+    },
+    /// A launch was refused, or the kernel failed on the CPU.
+    #[error(transparent)]
+    Launch(Box<LaunchError>),
+    /// A kernel failed on the GPU.
+    #[error(transparent)]
+    KernelFault(#[from] Box<KernelFault>),
+    /// The device is of no more use, since a kernel failed on it.
+    #[error(
+        "{device} cannot be used any more, since a kernel failed on it ({first}); start the program anew"
+    )]
+    Faulted {
+        /// The device.
+        device: String,
+        /// What happened then.
+        first: String,
+    },
+    /// The memory asked for is not there.
+    #[error("allocating {elements} elements of {element_bytes} bytes on {device} failed: {reason}")]
+    OutOfMemory {
+        /// The device.
+        device: String,
+        /// Elements asked for.
+        elements: usize,
+        /// Size of one element in bytes.
+        element_bytes: usize,
+        /// Why.
+        reason: String,
+    },
+    /// A copy between memories of different length.
+    #[error("{action} failed: the buffer has {buffer} elements and the slice {slice}; they must be equal")]
+    LengthMismatch {
+        /// The copy.
+        action: &'static str,
+        /// Elements of the buffer.
+        buffer: usize,
+        /// Elements of the slice.
+        slice: usize,
+    },
+    /// A view that reaches over the end of its buffer, or ends before it begins.
+    #[error("a view of {start}..{end} does not lie in a buffer of {len} elements")]
+    ViewOutOfRange {
+        /// First element asked for.
+        start: usize,
+        /// Behind the last element asked for.
+        end: usize,
+        /// Elements of the buffer.
+        len: usize,
+    },
+}
+
+impl From<LaunchError> for DeviceError {
+    fn from(error: LaunchError) -> Self {
+        DeviceError::Launch(Box::new(error))
+    }
+}

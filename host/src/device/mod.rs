@@ -1,0 +1,219 @@
+//! Devices: one interface to a CUDA GPU and to the CPU.
+//!
+//! A [`Device`] owns memory ([`Buffer`]) and runs kernels: it is a [`Launcher`], so the typed `launch` function
+//! of every kernel takes it. On the GPU a launch is queued and returns at once; a kernel's failure appears at
+//! [`Device::synchronize`] or at the next copy. On the CPU a launch returns when the kernel has ended.
+
+mod buffer;
+mod cpu;
+mod cuda;
+mod error;
+mod modules;
+mod open;
+mod panic;
+mod ptx_header;
+mod transfer;
+
+use std::fmt;
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use bytemuck::Pod;
+use cuda_std::launch::{KernelCall, LaunchError, Launcher, Limits, Residence};
+
+pub use buffer::{Buffer, BufferView, BufferViewMut};
+pub use error::DeviceError;
+pub use modules::{PtxModule, PtxModules, PtxTarget};
+pub use open::{DeviceChoice, open};
+pub use panic::{DevicePanic, KernelFault};
+pub use transfer::{Transfer, TransferTimes};
+
+/// A device that holds buffers and runs kernels. Clones are handles to the same device.
+#[derive(Clone)]
+pub struct Device {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    backend: Backend,
+    transfers: Mutex<TransferTimes>,
+}
+
+enum Backend {
+    Cpu(cpu::CpuDevice),
+    Cuda(cuda::CudaDevice),
+}
+
+impl Device {
+    /// The CPU: kernels run on all cores through the SIMT executor.
+    pub fn cpu() -> Device {
+        Self::of(Backend::Cpu(cpu::CpuDevice::new()))
+    }
+
+    /// The CUDA device with this ordinal, with the modules of `modules` that suit it best.
+    ///
+    /// # Errors
+    /// No driver, no such device, no module for its architecture, or a module that the driver refuses.
+    pub fn cuda(ordinal: u32, modules: &PtxModules) -> Result<Device, DeviceError> {
+        Ok(Self::of(Backend::Cuda(cuda::CudaDevice::open(ordinal, modules)?)))
+    }
+
+    fn of(backend: Backend) -> Device {
+        Device { inner: Arc::new(Inner { backend, transfers: Mutex::default() }) }
+    }
+
+    /// The name its maker gave it.
+    pub fn name(&self) -> String {
+        match &self.inner.backend {
+            Backend::Cpu(cpu) => cpu.name(),
+            Backend::Cuda(cuda) => cuda.name().to_owned(),
+        }
+    }
+
+    /// Whether it is a GPU.
+    pub fn is_cuda(&self) -> bool {
+        matches!(self.inner.backend, Backend::Cuda(_))
+    }
+
+    /// Multiprocessors of the GPU, or cores of the CPU that kernels run on.
+    pub fn multiprocessors(&self) -> usize {
+        match &self.inner.backend {
+            Backend::Cpu(cpu) => cpu.executor.workers(),
+            Backend::Cuda(cuda) => cuda.multiprocessors(),
+        }
+    }
+
+    /// What it allows in one launch.
+    pub fn limits(&self) -> &Limits {
+        match &self.inner.backend {
+            Backend::Cpu(cpu) => cpu.executor.limits(),
+            Backend::Cuda(cuda) => cuda.limits(),
+        }
+    }
+
+    /// In whose memory its buffers live.
+    pub fn residence(&self) -> Residence {
+        match &self.inner.backend {
+            Backend::Cpu(_) => Residence::Host,
+            Backend::Cuda(cuda) => cuda.residence(),
+        }
+    }
+
+    /// A buffer of `len` elements whose bytes are all zero.
+    ///
+    /// # Errors
+    /// The memory is not there, or the device failed.
+    pub fn alloc_zeroed<T: Pod>(&self, len: usize) -> Result<Buffer<T>, DeviceError> {
+        Buffer::zeroed(self, len)
+    }
+
+    /// A buffer with a copy of `data`.
+    ///
+    /// # Errors
+    /// The memory is not there, or the device failed.
+    pub fn upload<T: Pod>(&self, data: &[T]) -> Result<Buffer<T>, DeviceError> {
+        let mut buffer = self.alloc_zeroed(data.len())?;
+        buffer.copy_from(data)?;
+        Ok(buffer)
+    }
+
+    /// Waits until all queued work has ended.
+    ///
+    /// # Errors
+    /// [`DeviceError::KernelFault`] if a kernel failed since the last synchronisation, [`DeviceError::Faulted`]
+    /// if one failed before that.
+    pub fn synchronize(&self) -> Result<(), DeviceError> {
+        match &self.inner.backend {
+            Backend::Cpu(_) => Ok(()),
+            Backend::Cuda(cuda) => cuda.synchronize(),
+        }
+    }
+
+    /// The copies between host and device so far. On the CPU these are copies from memory to memory.
+    pub fn transfer_times(&self) -> TransferTimes {
+        *self.inner.transfers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn record(&self, add: impl FnOnce(&mut TransferTimes)) {
+        add(&mut self.inner.transfers.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Memory of `bytes` zero bytes; `bytes` is not 0.
+    fn raw_alloc(&self, bytes: usize) -> Result<NonNull<u8>, RawAllocError> {
+        match &self.inner.backend {
+            Backend::Cpu(cpu) => cpu
+                .alloc_zeroed(bytes)
+                .ok_or_else(|| RawAllocError::Full("the system has not that much".to_owned())),
+            Backend::Cuda(cuda) => cuda.alloc_zeroed(bytes),
+        }
+    }
+
+    /// # Safety
+    /// `memory` came from [`Self::raw_alloc`] of this device with the same `bytes`, and is not used afterwards.
+    unsafe fn raw_free(&self, memory: NonNull<u8>, bytes: usize) {
+        match &self.inner.backend {
+            // SAFETY: the caller's contract is the callee's.
+            Backend::Cpu(cpu) => unsafe { cpu.free(memory, bytes) },
+            Backend::Cuda(cuda) => cuda.free(memory),
+        }
+    }
+
+    /// # Safety
+    /// `to` is valid in this device's memory for `from.len()` bytes, and no kernel that is not queued on this
+    /// device uses them.
+    unsafe fn raw_write(&self, to: *mut u8, from: &[u8]) -> Result<(), DeviceError> {
+        self.synchronize()?;
+        let start = Instant::now();
+        match &self.inner.backend {
+            // SAFETY: valid by the caller's contract; the slice is the caller's and the memory the buffer's, so
+            // they do not overlap.
+            Backend::Cpu(_) => unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to, from.len()) },
+            // SAFETY: the caller's contract is the callee's.
+            Backend::Cuda(cuda) => unsafe { cuda.write(to, from) }?,
+        }
+        self.record(|times| times.host_to_device.add(start.elapsed(), from.len()));
+        Ok(())
+    }
+
+    /// # Safety
+    /// `from` is valid in this device's memory for `to.len()` bytes.
+    unsafe fn raw_read(&self, to: &mut [u8], from: *const u8) -> Result<(), DeviceError> {
+        self.synchronize()?;
+        let start = Instant::now();
+        match &self.inner.backend {
+            // SAFETY: valid by the caller's contract; the slice is the caller's and the memory the buffer's, so
+            // they do not overlap.
+            Backend::Cpu(_) => unsafe { std::ptr::copy_nonoverlapping(from, to.as_mut_ptr(), to.len()) },
+            // SAFETY: the caller's contract is the callee's.
+            Backend::Cuda(cuda) => unsafe { cuda.read(to, from) }?,
+        }
+        self.record(|times| times.device_to_host.add(start.elapsed(), to.len()));
+        Ok(())
+    }
+}
+
+/// Why there is no memory.
+enum RawAllocError {
+    /// There is not that much; the words say whose.
+    Full(String),
+    /// Something else failed.
+    Device(DeviceError),
+}
+
+impl Launcher for Device {
+    unsafe fn submit(&self, call: &KernelCall<'_>) -> Result<(), LaunchError> {
+        match &self.inner.backend {
+            // SAFETY: the caller's contract is the callee's.
+            Backend::Cpu(cpu) => unsafe { cpu.executor.submit(call) },
+            // SAFETY: the caller's contract is the callee's.
+            Backend::Cuda(cuda) => unsafe { cuda.submit(call) },
+        }
+    }
+}
+
+impl fmt::Debug for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Device({} on {})", self.name(), self.residence())
+    }
+}

@@ -1,0 +1,305 @@
+//! Finding the kernels' PTX and choosing the modules for a device.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use super::DeviceError;
+use super::ptx_header::{Header, parse};
+
+pub use super::ptx_header::PtxTarget;
+
+/// The environment variable that names a PTX file, or a folder of them.
+const VARIABLE: &str = "FERROWARP_PTX";
+
+/// The PTX files of a folder: each kernel crate once per architecture.
+///
+/// `cargo xtask build-ptx` names them `<crate>.compute_<architecture>.ptx`. The architecture is read from the file
+/// itself (`.target`, PTX ISA section "PTX Module Directives"), the crate from the name.
+#[derive(Clone, Debug)]
+pub struct PtxModules {
+    modules: Vec<PtxModule>,
+}
+
+/// One PTX file.
+#[derive(Clone)]
+pub struct PtxModule {
+    path: PathBuf,
+    name: String,
+    header: Header,
+    text: String,
+}
+
+impl PtxModules {
+    /// Finds the PTX: what `FERROWARP_PTX` names, else the files beside the running program, else those in `ptx/` of
+    /// the Cargo target directory that the program or the current directory lies in.
+    ///
+    /// # Errors
+    /// [`DeviceError::PtxMissing`] with the places looked at; a file that cannot be read or is no sound PTX.
+    pub fn find() -> Result<PtxModules, DeviceError> {
+        if let Some(path) = std::env::var_os(VARIABLE).filter(|value| !value.is_empty()) {
+            return Self::read(Path::new(&path));
+        }
+        let candidates =
+            candidates(std::env::current_exe().ok().as_deref(), std::env::current_dir().ok().as_deref());
+        for folder in candidates.iter().filter(|folder| folder.is_dir()) {
+            let files = ptx_files(folder)?;
+            if !files.is_empty() {
+                return Self::of_files(&files);
+            }
+        }
+        Err(missing(&candidates))
+    }
+
+    /// The PTX file `path`, or all `.ptx` files of the folder `path`.
+    ///
+    /// # Errors
+    /// [`DeviceError::PtxMissing`] for a folder without PTX; a file that is not there, cannot be read or is no sound
+    /// PTX.
+    pub fn read(path: &Path) -> Result<PtxModules, DeviceError> {
+        if !path.is_dir() {
+            return Self::of_files(&[path.to_owned()]);
+        }
+        let files = ptx_files(path)?;
+        if files.is_empty() { Err(missing(&[path.to_owned()])) } else { Self::of_files(&files) }
+    }
+
+    fn of_files(files: &[PathBuf]) -> Result<PtxModules, DeviceError> {
+        let modules = files.iter().map(|path| PtxModule::read(path)).collect::<Result<_, _>>()?;
+        Ok(PtxModules { modules })
+    }
+
+    /// All of them, in the order of their file names.
+    pub fn modules(&self) -> &[PtxModule] {
+        &self.modules
+    }
+
+    /// For every kernel crate the module of the newest architecture that runs on a device of this compute
+    /// capability.
+    ///
+    /// # Errors
+    /// [`DeviceError::NoModuleFor`] if there is none at all.
+    pub(super) fn best_for(
+        &self,
+        device: &str,
+        major: u32,
+        minor: u32,
+    ) -> Result<Vec<&PtxModule>, DeviceError> {
+        let mut best: Vec<&PtxModule> = Vec::new();
+        for module in self.modules.iter().filter(|module| module.target().runs_on(major, minor)) {
+            match best.iter_mut().find(|chosen| chosen.name == module.name) {
+                Some(chosen) if module.target().rank() > chosen.target().rank() => *chosen = module,
+                Some(_) => {}
+                None => best.push(module),
+            }
+        }
+        if best.is_empty() {
+            let mut targets: Vec<_> = self.modules.iter().map(PtxModule::target).collect();
+            targets.sort_by_key(PtxTarget::rank);
+            targets.dedup();
+            let available = targets.iter().map(PtxTarget::to_string).collect::<Vec<_>>().join(", ");
+            return Err(DeviceError::NoModuleFor { device: device.to_owned(), major, minor, available });
+        }
+        Ok(best)
+    }
+}
+
+impl PtxModule {
+    fn read(path: &Path) -> Result<PtxModule, DeviceError> {
+        let bytes = std::fs::read(path)
+            .map_err(|source| DeviceError::PtxUnreadable { path: path.to_owned(), source })?;
+        let damaged = |reason: String| DeviceError::PtxDamaged { path: path.to_owned(), reason };
+        let text = String::from_utf8(bytes)
+            .map_err(|error| damaged(format!("byte {} is no text", error.utf8_error().valid_up_to())))?;
+        let header = parse(&text).map_err(damaged)?;
+        Ok(PtxModule { path: path.to_owned(), name: crate_name(path), header, text })
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The kernel crate's name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The PTX ISA version it is written in, major and minor.
+    pub fn version(&self) -> (u32, u32) {
+        self.header.version
+    }
+
+    /// The architecture it is built for.
+    pub fn target(&self) -> PtxTarget {
+        self.header.target
+    }
+
+    /// The PTX.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+}
+
+impl fmt::Debug for PtxModule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PtxModule({} for {})", self.path.display(), self.target())
+    }
+}
+
+/// The folders to look in, in order, each once.
+fn candidates(executable: Option<&Path>, current: Option<&Path>) -> Vec<PathBuf> {
+    let mut folders = Vec::new();
+    let mut push = |folder: PathBuf| {
+        if !folders.contains(&folder) {
+            folders.push(folder);
+        }
+    };
+    if let Some(folder) = executable.and_then(Path::parent) {
+        push(folder.to_owned());
+        for ancestor in folder.ancestors().filter(|folder| is_target_directory(folder)) {
+            push(ancestor.join("ptx"));
+        }
+    }
+    for ancestor in current.into_iter().flat_map(Path::ancestors) {
+        let target = ancestor.join("target");
+        if ancestor.join("Cargo.toml").is_file() || target.is_dir() {
+            push(target.join("ptx"));
+        }
+    }
+    folders
+}
+
+/// Whether Cargo builds into this folder: it has Cargo's name for it, or Cargo's mark where it is named otherwise.
+fn is_target_directory(folder: &Path) -> bool {
+    folder.file_name().is_some_and(|name| name == "target") || folder.join("CACHEDIR.TAG").is_file()
+}
+
+/// The folder's `.ptx` files, sorted by name.
+fn ptx_files(folder: &Path) -> Result<Vec<PathBuf>, DeviceError> {
+    let unreadable = |source| DeviceError::PtxUnreadable { path: folder.to_owned(), source };
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(unreadable)? {
+        let path = entry.map_err(unreadable)?.path();
+        if path.extension().is_some_and(|extension| extension == "ptx") && path.is_file() {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+fn missing(looked: &[PathBuf]) -> DeviceError {
+    let looked = match looked {
+        [] => "any known place".to_owned(),
+        folders => folders.iter().map(|folder| folder.display().to_string()).collect::<Vec<_>>().join(", "),
+    };
+    DeviceError::PtxMissing { looked }
+}
+
+/// `gpu_kernels` for `gpu_kernels.compute_90.ptx`.
+fn crate_name(path: &Path) -> String {
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    match stem.rsplit_once('.') {
+        Some((name, architecture))
+            if architecture.starts_with("compute_") || architecture.starts_with("sm_") =>
+        {
+            name.to_owned()
+        }
+        _ => stem.into_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(folder: &Path, file: &str, target: &str) -> PathBuf {
+        let path = folder.join(file);
+        let text = format!(
+            ".version 8.6\n.target {target}\n.address_size 64\n.visible .entry k()\n{{\n\tret;\n}}\n"
+        );
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    fn chosen(modules: &PtxModules, major: u32, minor: u32) -> Vec<String> {
+        let best = modules.best_for("a GPU", major, minor).unwrap();
+        best.iter().map(|module| format!("{} {}", module.name(), module.target())).collect()
+    }
+
+    #[test]
+    fn the_newest_module_that_runs_is_chosen_per_crate() {
+        let folder = tempfile::tempdir().unwrap();
+        for architecture in ["75", "80", "90", "90a", "100f"] {
+            write(folder.path(), &format!("gpu.compute_{architecture}.ptx"), &format!("sm_{architecture}"));
+        }
+        write(folder.path(), "other.compute_75.ptx", "sm_75");
+        let modules = PtxModules::read(folder.path()).unwrap();
+        assert_eq!(modules.modules().len(), 6);
+        for (major, minor, expected) in
+            [(7, 5, "75"), (8, 6, "80"), (8, 9, "80"), (9, 0, "90a"), (12, 0, "90")]
+        {
+            let expected = [format!("gpu compute_{expected}"), "other compute_75".to_owned()];
+            assert_eq!(chosen(&modules, major, minor), expected, "{major}.{minor}");
+        }
+        assert_eq!(chosen(&modules, 10, 0)[0], "gpu compute_100f");
+
+        let error = modules.best_for("Old GPU", 6, 1).unwrap_err().to_string();
+        assert!(error.contains("Old GPU, which has compute capability 6.1"), "{error}");
+        assert!(error.contains("compute_75, compute_80, compute_90, compute_90a, compute_100f"), "{error}");
+    }
+
+    #[test]
+    fn a_single_file_of_any_name_will_do() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = write(folder.path(), "mine.txt", "sm_80, texmode_independent");
+        let modules = PtxModules::read(&file).unwrap();
+        assert_eq!(modules.modules()[0].name(), "mine");
+        assert_eq!(modules.modules()[0].version(), (8, 6));
+        assert_eq!(chosen(&modules, 9, 0), ["mine compute_80"]);
+    }
+
+    #[test]
+    fn what_is_missing_or_damaged_is_named_with_the_cure() {
+        let folder = tempfile::tempdir().unwrap();
+        let empty = PtxModules::read(folder.path()).unwrap_err().to_string();
+        assert!(empty.contains("no PTX found in") && empty.contains("cargo xtask build-ptx"), "{empty}");
+        assert!(empty.contains(&folder.path().display().to_string()), "{empty}");
+
+        let path = folder.path().join("k.compute_75.ptx");
+        let absent = PtxModules::read(&path).unwrap_err();
+        assert!(matches!(absent, DeviceError::PtxUnreadable { .. }), "{absent}");
+        for (bytes, reason) in [
+            (&b""[..], "is empty"),
+            (b"<html></html>", "no `.version`"),
+            (b"\x7fELF\xff\xfe", "is no text"),
+            (b".version 8.6\n.target sm_75\n.address_size 64\n.entry k() {\n", "cut short"),
+        ] {
+            std::fs::write(&path, bytes).unwrap();
+            let error = PtxModules::read(folder.path()).unwrap_err().to_string();
+            assert!(error.contains(&path.display().to_string()), "{error}");
+            assert!(error.contains(reason) && error.contains("cargo xtask build-ptx"), "{error}");
+        }
+    }
+
+    #[test]
+    fn the_places_to_look_in_are_in_order() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        std::fs::create_dir_all(root.join("work/target/release/deps")).unwrap();
+        std::fs::create_dir_all(root.join("elsewhere/inner")).unwrap();
+        std::fs::write(root.join("elsewhere/Cargo.toml"), "").unwrap();
+        let found = candidates(
+            Some(&root.join("work/target/release/deps/train-mnist")),
+            Some(&root.join("elsewhere/inner")),
+        );
+        assert_eq!(
+            found,
+            [
+                root.join("work/target/release/deps"),
+                root.join("work/target/ptx"),
+                root.join("elsewhere/target/ptx"),
+            ]
+        );
+    }
+}

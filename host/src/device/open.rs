@@ -1,0 +1,108 @@
+//! Choosing a device.
+
+use std::fmt;
+use std::str::FromStr;
+
+use clap::ValueEnum;
+
+use super::{Device, DeviceError, PtxModules, cuda};
+
+/// Which device to use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum DeviceChoice {
+    /// The first GPU, else the CPU.
+    #[default]
+    Auto,
+    /// The first GPU, or an error.
+    Cuda,
+    /// The CPU, even if there is a GPU.
+    Cpu,
+}
+
+impl FromStr for DeviceChoice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        ValueEnum::from_str(text, true)
+            .map_err(|_| format!("`{text}` is no device; choose `auto`, `cuda` or `cpu`"))
+    }
+}
+
+impl fmt::Display for DeviceChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            DeviceChoice::Auto => "auto",
+            DeviceChoice::Cuda => "cuda",
+            DeviceChoice::Cpu => "cpu",
+        })
+    }
+}
+
+/// Opens the device of `choice`, and says in one line which it is and why.
+///
+/// [`DeviceChoice::Auto`] takes the first GPU. It takes the CPU where there is no driver, no GPU, or none that the
+/// PTX is built for.
+///
+/// # Errors
+/// [`DeviceError::PtxMissing`] where there is a GPU and no PTX was built, and every other failure of a GPU that is
+/// there. For [`DeviceChoice::Cuda`] also what would have been a reason to take the CPU.
+pub fn open(choice: DeviceChoice) -> Result<(Device, String), DeviceError> {
+    match choice {
+        DeviceChoice::Cpu => Ok(cpu("as asked")),
+        DeviceChoice::Cuda => open_cuda(),
+        DeviceChoice::Auto => match cuda::count_devices() {
+            Err(DeviceError::NoDriver(error)) => {
+                Ok(cpu(&format!("no CUDA driver found ({})", error.library())))
+            }
+            Err(error) => Ok(cpu(&error.to_string())),
+            Ok(0) => Ok(cpu("the CUDA driver sees no GPU")),
+            Ok(_) => match open_cuda() {
+                Err(error @ DeviceError::NoModuleFor { .. }) => Ok(cpu(&error.to_string())),
+                opened => opened,
+            },
+        },
+    }
+}
+
+fn cpu(reason: &str) -> (Device, String) {
+    let device = Device::cpu();
+    let cores = device.multiprocessors();
+    let plural = if cores == 1 { "" } else { "s" };
+    (device, format!("running on the CPU, {cores} core{plural}: {reason}"))
+}
+
+fn open_cuda() -> Result<(Device, String), DeviceError> {
+    let found = cuda::find(0)?;
+    let device = Device::cuda(0, &PtxModules::find()?)?;
+    let line = format!(
+        "running on {} (CUDA device 0, compute capability {}.{}, {} multiprocessors)",
+        found.name,
+        found.major,
+        found.minor,
+        device.multiprocessors()
+    );
+    Ok((device, line))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn choices_are_read_and_written_alike() {
+        for choice in [DeviceChoice::Auto, DeviceChoice::Cuda, DeviceChoice::Cpu] {
+            assert_eq!(choice.to_string().parse(), Ok(choice));
+        }
+        assert_eq!("CUDA".parse(), Ok(DeviceChoice::Cuda));
+        let error = "tpu".parse::<DeviceChoice>().unwrap_err();
+        assert!(error.contains("`tpu`") && error.contains("`cpu`"), "{error}");
+    }
+
+    #[test]
+    fn the_cpu_is_always_there() {
+        let (device, line) = open(DeviceChoice::Cpu).unwrap();
+        assert!(!device.is_cuda());
+        assert!(line.starts_with("running on the CPU, ") && line.ends_with(": as asked"), "{line}");
+        assert!(!line.contains('\n'));
+    }
+}

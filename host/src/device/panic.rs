@@ -1,0 +1,168 @@
+//! What a kernel that failed on the GPU left behind.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use cuda_driver::checked::Status;
+use cuda_std::launch::Dim3;
+use cuda_std::panic_record::PanicRecord;
+
+/// A kernel failed on the GPU.
+#[derive(Clone, Debug)]
+pub struct KernelFault {
+    /// The kernels launched since the last synchronisation; it was one of them.
+    pub kernels: Vec<&'static str>,
+    /// What the driver said.
+    pub status: Status,
+    /// The panic, if it was one and the kernel could write it down.
+    pub panic: Option<DevicePanic>,
+}
+
+/// A panic of one GPU thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DevicePanic {
+    /// The panic's message; empty where the kernel could not tell.
+    pub message: String,
+    /// The source file; empty where the kernel could not tell.
+    pub file: String,
+    /// Line in the file, from 1.
+    pub line: u32,
+    /// Column in the line, from 1.
+    pub column: u32,
+    /// The thread's block.
+    pub block: Dim3,
+    /// The thread.
+    pub thread: Dim3,
+}
+
+impl std::error::Error for KernelFault {}
+
+impl fmt::Display for KernelFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kernels.as_slice() {
+            [] => f.write_str("a kernel")?,
+            [kernel] => write!(f, "kernel {kernel}")?,
+            several => write!(f, "one of the kernels {}", several.join(", "))?,
+        }
+        match &self.panic {
+            Some(panic) => write!(f, " {panic}")?,
+            None => write!(f, " failed: {}; run it under compute-sanitizer to find the thread", self.status)?,
+        }
+        if self.kernels.len() > 1 {
+            f.write_str("; set CUDA_LAUNCH_BLOCKING=1 to learn which")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for DevicePanic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "panicked in block {}, thread {}", self.block, self.thread)?;
+        if !self.file.is_empty() {
+            write!(f, ", at {}:{}:{}", self.file, self.line, self.column)?;
+        }
+        if !self.message.is_empty() {
+            write!(f, ": {}", self.message)?;
+        }
+        Ok(())
+    }
+}
+
+/// Reads the record that a kernel wrote, if one did and finished.
+///
+/// # Safety
+/// `record` is valid for reads and writes, initialised, and the device's work has ended.
+pub(super) unsafe fn read(record: *mut PanicRecord) -> Option<DevicePanic> {
+    // SAFETY: the pointer is valid and aligned by the caller's contract, and nobody else touches it any more.
+    let state = unsafe { AtomicU32::from_ptr(&raw mut (*record).state) };
+    if state.load(Ordering::Acquire) != PanicRecord::COMPLETE {
+        return None;
+    }
+    // SAFETY: as above. The read is volatile because the writer was the device, which the compiler cannot see.
+    Some(decode(&unsafe { record.read_volatile() }))
+}
+
+fn decode(record: &PanicRecord) -> DevicePanic {
+    let dim = |[x, y, z]: [u32; 3]| Dim3::new(x, y, z);
+    DevicePanic {
+        message: record.message(),
+        file: record.file(),
+        line: record.line,
+        column: record.column,
+        block: dim(record.block),
+        thread: dim(record.thread),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record() -> PanicRecord {
+        let mut record = PanicRecord::empty();
+        record.line = 12;
+        record.column = 9;
+        record.block = [4, 0, 1];
+        record.thread = [31, 2, 0];
+        record.file_len = 10;
+        record.file[..10].copy_from_slice(b"src/sum.rs");
+        record.state = PanicRecord::COMPLETE;
+        record
+    }
+
+    fn read_one(mut record: PanicRecord) -> Option<DevicePanic> {
+        // SAFETY: a local that nothing else touches.
+        unsafe { read(&raw mut record) }
+    }
+
+    #[test]
+    fn a_message_is_decoded() {
+        let mut record = record();
+        record.message[..5].copy_from_slice(b"empty");
+        record.message_len = 5;
+        assert_eq!(
+            read_one(record).unwrap().to_string(),
+            "panicked in block (4, 0, 1), thread (31, 2, 0), at src/sum.rs:12:9: empty"
+        );
+    }
+
+    #[test]
+    fn a_bounds_check_is_told_like_the_compiler_does() {
+        let mut record = record();
+        (record.kind, record.index, record.len) = (PanicRecord::INDEX_OUT_OF_BOUNDS, 7, 3);
+        let message = read_one(record).unwrap().message;
+        assert_eq!(message, "index out of bounds: the len is 3 but the index is 7");
+    }
+
+    #[test]
+    fn lengths_over_the_fields_are_cut() {
+        let mut record = record();
+        record.message.fill(b'x');
+        record.message_len = 100_000;
+        record.file_len = u32::MAX;
+        let panic = read_one(record).unwrap();
+        assert_eq!(panic.message.len(), 256);
+        assert_eq!(panic.file.len(), 128);
+    }
+
+    #[test]
+    fn an_empty_or_unfinished_record_is_none() {
+        for state in [PanicRecord::EMPTY, PanicRecord::WRITING] {
+            let mut record = record();
+            record.state = state;
+            assert_eq!(read_one(record), None);
+        }
+    }
+
+    #[test]
+    fn several_kernels_are_all_named() {
+        let fault = KernelFault {
+            kernels: vec!["scale", "sum"],
+            status: Status::STUB_LIBRARY,
+            panic: read_one(record()),
+        };
+        let text = fault.to_string();
+        assert!(text.starts_with("one of the kernels scale, sum panicked in block"), "{text}");
+        assert!(text.contains("CUDA_LAUNCH_BLOCKING=1"), "{text}");
+    }
+}
