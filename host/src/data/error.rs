@@ -1,0 +1,200 @@
+//! What can be wrong with the data.
+
+use std::io;
+use std::path::PathBuf;
+
+use super::fetch::FetchFailure;
+
+/// Why a data set could not be loaded or fetched.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DataError {
+    /// A file or folder could not be read, or its gzip stream is damaged.
+    #[error("could not read {}", path.display())]
+    Read {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The folder holds no complete data set.
+    #[error(
+        "no data set in {}: expected the four files train-images-idx3-ubyte, train-labels-idx1-ubyte, \
+         t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte (plain or .gz), or mnist_train.csv and \
+         mnist_test.csv",
+        dir.display()
+    )]
+    NotFound {
+        /// The folder.
+        dir: PathBuf,
+    },
+    /// Some files of a data set are there and others are not.
+    #[error(
+        "the data set in {} is incomplete: {} is missing; put it there (plain or .gz), or empty the folder",
+        dir.display(), missing.join(", ")
+    )]
+    Incomplete {
+        /// The folder.
+        dir: PathBuf,
+        /// The files that are not there.
+        missing: Vec<&'static str>,
+    },
+    /// An IDX file does not begin with the magic number of its kind.
+    #[error(
+        "{} holds no IDX {kind}: the magic number at offset 0 is {found:#010x}, expected {expected:#010x}; \
+         check that the file is the right one and fetch it again",
+        path.display()
+    )]
+    Magic {
+        /// The file.
+        path: PathBuf,
+        /// `images` or `labels`.
+        kind: &'static str,
+        /// The first four bytes, big-endian.
+        found: u32,
+        /// What they should be.
+        expected: u32,
+    },
+    /// An IDX file ends before the data its header promises.
+    #[error(
+        "{} is truncated: it ends at offset {found}, its {promise} needs {expected} bytes; fetch it again",
+        path.display()
+    )]
+    Truncated {
+        /// The file.
+        path: PathBuf,
+        /// What asks for the bytes: the header itself or the counts in it.
+        promise: String,
+        /// Bytes there should be, uncompressed.
+        expected: u64,
+        /// Bytes there are, uncompressed.
+        found: u64,
+    },
+    /// An IDX file goes on after the data its header promises.
+    #[error(
+        "{} goes on after its end: its {promise} needs {expected} bytes, but more follow at offset {expected}; \
+         fetch it again",
+        path.display()
+    )]
+    TrailingBytes {
+        /// The file.
+        path: PathBuf,
+        /// The counts in the header.
+        promise: String,
+        /// Bytes there should be, uncompressed.
+        expected: u64,
+    },
+    /// An IDX header gives images a size that nothing can work with.
+    #[error(
+        "{} has images of {rows} x {cols} pixels; sides of 1 to {limit} pixels can be used",
+        path.display()
+    )]
+    ImageSize {
+        /// The file.
+        path: PathBuf,
+        /// Height in the header.
+        rows: u32,
+        /// Width in the header.
+        cols: u32,
+        /// The longest side that is read.
+        limit: u32,
+    },
+    /// A file holds not a single image or label.
+    #[error("{} is empty: it holds no {kind}; at least one is needed", path.display())]
+    Empty {
+        /// The file.
+        path: PathBuf,
+        /// `images`, `labels` or `lines`.
+        kind: &'static str,
+    },
+    /// The numbers of images and labels differ.
+    #[error(
+        "{} holds {images} images but {} holds {labels} labels; the two files must belong together",
+        images_path.display(), labels_path.display()
+    )]
+    CountsDisagree {
+        /// The file of the images.
+        images_path: PathBuf,
+        /// Its count.
+        images: usize,
+        /// The file of the labels.
+        labels_path: PathBuf,
+        /// Its count.
+        labels: usize,
+    },
+    /// The images for training and for testing have different sizes.
+    #[error(
+        "the data set in {} mixes sizes: training images of {} x {} pixels, test images of {} x {}",
+        dir.display(), train.0, train.1, test.0, test.1
+    )]
+    SizesDisagree {
+        /// The folder.
+        dir: PathBuf,
+        /// Height and width of the training images.
+        train: (usize, usize),
+        /// Height and width of the test images.
+        test: (usize, usize),
+    },
+    /// A label names a class that does not exist.
+    #[error(
+        "{} has the label {value} at offset {offset} (item {index}); labels go from 0 to {}",
+        path.display(), classes - 1
+    )]
+    Label {
+        /// The file.
+        path: PathBuf,
+        /// The byte in the uncompressed file.
+        offset: u64,
+        /// The position of the label, counted from 0.
+        index: usize,
+        /// The label.
+        value: u8,
+        /// The number of classes.
+        classes: usize,
+    },
+    /// A line of a CSV file is not a label and 784 pixels.
+    #[error("{}, line {line}, column {column}: {problem}", path.display())]
+    Csv {
+        /// The file.
+        path: PathBuf,
+        /// The line, counted from 1.
+        line: usize,
+        /// The comma-separated column, counted from 1; the label is column 1.
+        column: usize,
+        /// What is wrong, and what was expected.
+        problem: String,
+    },
+    /// A picture could not be decoded.
+    #[error("{} is no intact PNG file; convert the picture to PNG", path.display())]
+    Picture {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: Box<png::DecodingError>,
+    },
+    /// A file could not be written while fetching.
+    #[error("could not write {}, nothing was kept", path.display())]
+    Write {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// No source could give the data set.
+    #[error(
+        "could not fetch MNIST: {}; put the four files train-images-idx3-ubyte, train-labels-idx1-ubyte, \
+         t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte (plain or .gz) into {} by hand, or name the folder \
+         they are in with --data",
+        join(failures), dir.display()
+    )]
+    Fetch {
+        /// Where the files would have gone.
+        dir: PathBuf,
+        /// What was tried, in order, and why each failed.
+        failures: Vec<FetchFailure>,
+    },
+}
+
+fn join(failures: &[FetchFailure]) -> String {
+    failures.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}

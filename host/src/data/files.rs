@@ -1,0 +1,159 @@
+//! Which files of a folder are the data set, and which folder is meant when none is named.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::{CLASSES, DataError, Dataset, FILES, read_csv, read_images, read_labels};
+
+/// The files of a data set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Found {
+    /// The four IDX files, in the order of [`FILES`].
+    Idx([PathBuf; 4]),
+    /// The CSV files for training and for testing.
+    Csv([PathBuf; 2]),
+}
+
+impl Found {
+    /// Reads the half for training.
+    ///
+    /// # Errors
+    /// [`DataError`]: a file cannot be read or does not pass its checks.
+    pub fn load_train(&self) -> Result<Dataset, DataError> {
+        match self {
+            Found::Idx([images, labels, ..]) => load_idx(images, labels),
+            Found::Csv([train, _]) => read_csv(train, CLASSES),
+        }
+    }
+
+    /// Reads the half for testing.
+    ///
+    /// # Errors
+    /// [`DataError`]: a file cannot be read or does not pass its checks.
+    pub fn load_test(&self) -> Result<Dataset, DataError> {
+        match self {
+            Found::Idx([.., images, labels]) => load_idx(images, labels),
+            Found::Csv([_, test]) => read_csv(test, CLASSES),
+        }
+    }
+}
+
+fn load_idx(images_path: &Path, labels_path: &Path) -> Result<Dataset, DataError> {
+    let images = read_images(images_path)?;
+    let labels = read_labels(labels_path, CLASSES)?;
+    if images.count != labels.len() {
+        return Err(DataError::CountsDisagree {
+            images_path: images_path.to_owned(),
+            images: images.count,
+            labels_path: labels_path.to_owned(),
+            labels: labels.len(),
+        });
+    }
+    Ok(Dataset { images: images.pixels, labels, rows: images.rows, cols: images.cols })
+}
+
+const CSV_FILES: [&str; 2] = ["mnist_train.csv", "mnist_test.csv"];
+
+/// Looks for a data set in the folder `dir`: the IDX files first, then the CSV files. Nothing when the folder
+/// has no file of either, or is not there.
+///
+/// # Errors
+/// [`DataError::Incomplete`] when only a part of a data set is there; [`DataError::Read`] when the folder
+/// cannot be looked at.
+pub fn find(dir: &Path) -> Result<Option<Found>, DataError> {
+    match dir.metadata() {
+        Ok(metadata) if metadata.is_dir() => {}
+        Ok(_) => {
+            let source = io::Error::new(io::ErrorKind::NotADirectory, "it is no folder");
+            return Err(DataError::Read { path: dir.to_owned(), source });
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(source) => {
+            return Err(DataError::Read { path: dir.to_owned(), source });
+        }
+    }
+    if let Some(paths) = all_of(dir, FILES.map(|file| file.name))? {
+        return Ok(Some(Found::Idx(paths)));
+    }
+    Ok(all_of(dir, CSV_FILES)?.map(Found::Csv))
+}
+
+/// The paths of all the files; nothing when none is there, an error when only some are.
+fn all_of<const N: usize>(dir: &Path, names: [&'static str; N]) -> Result<Option<[PathBuf; N]>, DataError> {
+    let paths = names.map(|name| spelling_in(dir, name));
+    let missing: Vec<&str> =
+        names.iter().zip(&paths).filter(|(_, path)| path.is_none()).map(|(name, _)| *name).collect();
+    if missing.len() == N {
+        return Ok(None);
+    }
+    if !missing.is_empty() {
+        return Err(DataError::Incomplete { dir: dir.to_owned(), missing });
+    }
+    Ok(Some(paths.map(Option::unwrap_or_default)))
+}
+
+/// The file of that name in whichever spelling is there: `train-images-idx3-ubyte` is also known as
+/// `train-images.idx3-ubyte`, and each may be compressed.
+fn spelling_in(dir: &Path, name: &str) -> Option<PathBuf> {
+    let dotted = name.replace("-idx", ".idx");
+    let spellings = [name.to_owned(), dotted.clone(), format!("{name}.gz"), format!("{dotted}.gz")];
+    spellings.iter().map(|spelling| dir.join(spelling)).find(|path| path.is_file())
+}
+
+/// The folder for the data set when none is named: `data/mnist` in the nearest folder upwards from `from` that
+/// has one; else in the nearest one that holds a `Cargo.lock` (the root of a workspace); else in `from`.
+pub fn default_dir(from: &Path) -> PathBuf {
+    let data = |folder: &Path| folder.join("data").join("mnist");
+    let existing = from.ancestors().find(|folder| data(folder).is_dir());
+    let workspace = || from.ancestors().find(|folder| folder.join("Cargo.lock").is_file());
+    data(existing.or_else(workspace).unwrap_or(from))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn touch(dir: &Path, names: &[&str]) {
+        for name in names {
+            fs::write(dir.join(name), "").unwrap();
+        }
+    }
+
+    #[test]
+    fn every_spelling_is_found() {
+        let dir = tempfile::tempdir().unwrap();
+        touch(dir.path(), &["train-images-idx3-ubyte", "train-labels.idx1-ubyte"]);
+        let refused = find(dir.path()).unwrap_err().to_string();
+        assert!(refused.contains("t10k-images-idx3-ubyte, t10k-labels-idx1-ubyte is missing"), "{refused}");
+        touch(dir.path(), &["t10k-images-idx3-ubyte.gz", "t10k-labels.idx1-ubyte.gz"]);
+        let Some(Found::Idx(paths)) = find(dir.path()).unwrap() else { panic!("no IDX files") };
+        assert_eq!(paths[1], dir.path().join("train-labels.idx1-ubyte"));
+        assert_eq!(paths[2], dir.path().join("t10k-images-idx3-ubyte.gz"));
+    }
+
+    #[test]
+    fn csv_files_are_found_when_there_is_no_idx_file() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(find(dir.path()).unwrap(), None);
+        assert_eq!(find(&dir.path().join("missing")).unwrap(), None);
+        touch(dir.path(), &["mnist_train.csv", "mnist_test.csv.gz"]);
+        let paths = ["mnist_train.csv", "mnist_test.csv.gz"].map(|name| dir.path().join(name));
+        assert_eq!(find(dir.path()).unwrap(), Some(Found::Csv(paths)));
+        assert!(matches!(find(&dir.path().join("mnist_train.csv")), Err(DataError::Read { .. })));
+    }
+
+    #[test]
+    fn the_default_folder_is_the_workspace_s() {
+        let root = tempfile::tempdir().unwrap();
+        let inner = root.path().join("host").join("src");
+        fs::create_dir_all(&inner).unwrap();
+        assert_eq!(default_dir(&inner), inner.join("data").join("mnist"));
+        touch(root.path(), &["Cargo.lock"]);
+        assert_eq!(default_dir(&inner), root.path().join("data").join("mnist"));
+        fs::create_dir_all(root.path().join("host").join("data").join("mnist")).unwrap();
+        assert_eq!(default_dir(&inner), root.path().join("host").join("data").join("mnist"));
+    }
+}

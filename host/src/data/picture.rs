@@ -1,0 +1,258 @@
+//! Pictures of digits from elsewhere, brought into the form of MNIST's.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Seek};
+use std::path::Path;
+
+use super::DataError;
+
+/// The most memory a decoded picture may take, in bytes: enough for any photograph.
+const MAX_BYTES: usize = 512 << 20;
+/// In MNIST a digit fills 20 of the 28 pixels of its longer side.
+const FILLED: f64 = 20.0 / 28.0;
+/// Ink fainter than this share of the darkest is taken for paper when the digit's extent is sought.
+const FAINT: f64 = 0.2;
+
+/// A picture as ink on paper: 0 is none, 255 is full.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Picture {
+    /// `[height, width]`, row-major.
+    ink: Vec<u8>,
+    width: usize,
+    height: usize,
+}
+
+impl Picture {
+    /// Reads a PNG file of any size and colour type. A picture whose border is light is dark on light, and is
+    /// inverted.
+    ///
+    /// # Errors
+    /// [`DataError::Read`] when the file cannot be opened, [`DataError::Picture`] when it cannot be decoded.
+    pub fn read(path: &Path) -> Result<Picture, DataError> {
+        let file = File::open(path).map_err(|source| DataError::Read { path: path.to_owned(), source })?;
+        Self::decode(BufReader::new(file))
+            .map_err(|source| DataError::Picture { path: path.to_owned(), source: Box::new(source) })
+    }
+
+    fn decode(input: impl BufRead + Seek) -> Result<Picture, png::DecodingError> {
+        let mut decoder = png::Decoder::new_with_limits(input, png::Limits { bytes: MAX_BYTES });
+        decoder.set_transformations(png::Transformations::normalize_to_color8());
+        let mut reader = decoder.read_info()?;
+        let size = reader.output_buffer_size().filter(|&size| size <= MAX_BYTES);
+        let mut bytes = vec![0; size.ok_or(png::DecodingError::LimitsExceeded)?];
+        let frame = reader.next_frame(&mut bytes)?;
+        bytes.truncate(frame.buffer_size());
+        let light: Vec<u8> = match frame.color_type.samples() {
+            1 => bytes,
+            2 => over_contrast(bytes.as_chunks::<2>().0.iter().map(|&[gray, alpha]| (gray, alpha))),
+            3 => bytes.as_chunks::<3>().0.iter().map(|&rgb| luma(rgb)).collect(),
+            _ => over_contrast(bytes.as_chunks::<4>().0.iter().map(|&[r, g, b, a]| (luma([r, g, b]), a))),
+        };
+        Ok(Self::from_light(light, frame.width as usize, frame.height as usize))
+    }
+
+    fn from_light(light: Vec<u8>, width: usize, height: usize) -> Picture {
+        let mut picture = Picture { ink: light, width, height };
+        if picture.paper() >= 128 {
+            picture.ink.iter_mut().for_each(|value| *value = 255 - *value);
+        }
+        picture
+    }
+
+    /// The digit in `side` by `side` pixels. A picture of that very size is taken as it is; any other is cropped
+    /// to its ink, scaled so that the longer side fills 20 of 28 pixels, and moved so that its centre of mass is
+    /// in the middle, as MNIST's were.
+    pub fn to_digit(&self, side: usize) -> Vec<u8> {
+        if (self.width, self.height) == (side, side) {
+            return self.ink.clone();
+        }
+        let contrast = self.stretched();
+        let Some(extent) = self.extent(&contrast) else {
+            return vec![0; side * side];
+        };
+        let scale = side as f64 * FILLED / extent.width().max(extent.height());
+        let (mut x_sum, mut y_sum, mut sum) = (0.0, 0.0, f64::MIN_POSITIVE);
+        for y in extent.top..extent.bottom {
+            for x in extent.left..extent.right {
+                let ink = contrast[y * self.width + x];
+                x_sum += ink * (x as f64 + 0.5);
+                y_sum += ink * (y as f64 + 0.5);
+                sum += ink;
+            }
+        }
+        let middle = side as f64 / 2.0;
+        let (x_middle, y_middle) = (x_sum / sum, y_sum / sum);
+        let mut digit = Vec::with_capacity(side * side);
+        for row in 0..side {
+            for col in 0..side {
+                // The part of the picture that this pixel covers.
+                let left = x_middle + (col as f64 - middle) / scale;
+                let top = y_middle + (row as f64 - middle) / scale;
+                let ink = self.mean(&contrast, &extent, left, top, 1.0 / scale);
+                digit.push((255.0 * ink).round() as u8);
+            }
+        }
+        digit
+    }
+
+    /// The median of the border.
+    fn paper(&self) -> u8 {
+        let (width, height) = (self.width, self.height);
+        let rows = [0, height - 1].into_iter().flat_map(|y| (0..width).map(move |x| (x, y)));
+        let cols = [0, width - 1].into_iter().flat_map(|x| (0..height).map(move |y| (x, y)));
+        let mut border: Vec<u8> = rows.chain(cols).map(|(x, y)| self.ink[y * width + x]).collect();
+        let middle = border.len() / 2;
+        *border.select_nth_unstable(middle).1
+    }
+
+    /// The ink from 0 (as the paper) to 1 (the darkest).
+    fn stretched(&self) -> Vec<f64> {
+        let paper = f64::from(self.paper());
+        let darkest = self.ink.iter().copied().max().map_or(0.0, f64::from);
+        let range = (darkest - paper).max(1.0);
+        self.ink.iter().map(|&ink| ((f64::from(ink) - paper) / range).clamp(0.0, 1.0)).collect()
+    }
+
+    /// The smallest rectangle with all the ink; nothing on blank paper.
+    fn extent(&self, contrast: &[f64]) -> Option<Extent> {
+        let mut extent = Extent { left: usize::MAX, top: usize::MAX, right: 0, bottom: 0 };
+        for (y, row) in contrast.chunks(self.width).enumerate() {
+            for x in (0..self.width).filter(|&x| row[x] > FAINT) {
+                extent.left = extent.left.min(x);
+                extent.right = extent.right.max(x + 1);
+                extent.top = extent.top.min(y);
+                extent.bottom = y + 1;
+            }
+        }
+        (extent.right > 0).then_some(extent)
+    }
+
+    /// The mean of the square with the corner (`left`, `top`), where all outside `extent` is paper.
+    fn mean(&self, contrast: &[f64], extent: &Extent, left: f64, top: f64, size: f64) -> f64 {
+        let cells = |from: f64, lowest: usize, end: usize| {
+            let first = (from.floor().max(0.0) as usize).max(lowest);
+            let last = ((from + size).ceil().max(0.0) as usize).min(end);
+            first..last
+        };
+        let overlap = |cell: usize, from: f64| {
+            let cell = cell as f64;
+            ((cell + 1.0).min(from + size) - cell.max(from)).max(0.0)
+        };
+        let mut sum = 0.0;
+        for y in cells(top, extent.top, extent.bottom) {
+            let height = overlap(y, top);
+            for x in cells(left, extent.left, extent.right) {
+                sum += contrast[y * self.width + x] * height * overlap(x, left);
+            }
+        }
+        (sum / (size * size)).min(1.0)
+    }
+}
+
+struct Extent {
+    left: usize,
+    top: usize,
+    right: usize,
+    bottom: usize,
+}
+
+impl Extent {
+    fn width(&self) -> f64 {
+        (self.right - self.left) as f64
+    }
+
+    fn height(&self) -> f64 {
+        (self.bottom - self.top) as f64
+    }
+}
+
+/// Brightness of a colour (ITU-R BT.601).
+fn luma([r, g, b]: [u8; 3]) -> u8 {
+    ((299 * u32::from(r) + 587 * u32::from(g) + 114 * u32::from(b) + 500) / 1000) as u8
+}
+
+/// Lays translucent pixels (brightness, alpha) on black when what is opaque is light, else on white: a digit on a
+/// transparent ground is never lost in it.
+fn over_contrast(pixels: impl Iterator<Item = (u8, u8)> + Clone) -> Vec<u8> {
+    let weigh = |(light, alpha): (u8, u8)| (u64::from(light) * u64::from(alpha), u64::from(alpha));
+    let (light, alpha) = pixels.clone().map(weigh).fold((0, 0), |sum, next| (sum.0 + next.0, sum.1 + next.1));
+    let ground: u32 = if light >= 128 * alpha { 0 } else { 255 };
+    let lay = |(light, alpha): (u8, u8)| {
+        let alpha = u32::from(alpha);
+        ((u32::from(light) * alpha + ground * (255 - alpha) + 127) / 255) as u8
+    };
+    pixels.map(lay).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Cursor;
+
+    use super::*;
+
+    /// A PNG with a full rectangle of ink from (2, 4) to (4, 10) of 12 x 16 pixels.
+    fn png(colour: png::ColorType, paper: &[u8], ink: &[u8]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let mut encoder = png::Encoder::new(&mut bytes, 12, 16);
+        encoder.set_color(colour);
+        encoder.set_depth(png::BitDepth::Eight);
+        let pixels: Vec<u8> = (0..16 * 12)
+            .flat_map(|i| {
+                let (x, y) = (i % 12, i / 12);
+                if (2..4).contains(&x) && (4..10).contains(&y) { ink } else { paper }.to_vec()
+            })
+            .collect();
+        encoder.write_header().unwrap().write_image_data(&pixels).unwrap();
+        bytes
+    }
+
+    fn digit(bytes: Vec<u8>) -> Vec<u8> {
+        Picture::decode(Cursor::new(bytes)).unwrap().to_digit(28)
+    }
+
+    #[test]
+    fn a_stroke_of_any_colour_is_centred_and_fills_its_box() {
+        let wanted = digit(png(png::ColorType::Grayscale, &[0], &[255]));
+        for colours in [
+            png(png::ColorType::Grayscale, &[255], &[0]),
+            png(png::ColorType::Grayscale, &[200], &[40]),
+            png(png::ColorType::Rgb, &[255, 255, 255], &[0, 0, 160]),
+            png(png::ColorType::GrayscaleAlpha, &[0, 0], &[0, 255]),
+            png(png::ColorType::GrayscaleAlpha, &[255, 0], &[255, 255]),
+            png(png::ColorType::Rgba, &[9, 9, 9, 0], &[250, 240, 230, 255]),
+        ] {
+            assert_eq!(digit(colours), wanted);
+        }
+        let inked: Vec<(usize, usize)> =
+            (0..28 * 28).filter(|&i| wanted[i] > 127).map(|i| (i % 28, i / 28)).collect();
+        let (rows, cols): (Vec<_>, Vec<_>) = inked.iter().map(|&(x, y)| (y, x)).unzip();
+        assert_eq!((rows.iter().min(), rows.iter().max()), (Some(&4), Some(&23)));
+        // Two columns of six, scaled by 20 / 6: 6.7 columns about the middle.
+        assert_eq!((cols.iter().min(), cols.iter().max()), (Some(&11), Some(&16)));
+        assert_eq!(wanted[14 * 28 + 14], 255);
+    }
+
+    #[test]
+    fn a_picture_of_the_right_size_is_taken_as_it_is() {
+        let light: Vec<u8> = (0..9).map(|i| 255 - i).collect();
+        assert_eq!(Picture::from_light(light, 3, 3).to_digit(3), (0..9).collect::<Vec<u8>>());
+    }
+
+    #[test]
+    fn blank_paper_is_blank() {
+        assert_eq!(Picture::from_light(vec![255; 50], 5, 10).to_digit(4), [0; 16]);
+        assert_eq!(Picture::from_light(vec![7], 1, 1).to_digit(4), [0; 16]);
+    }
+
+    #[test]
+    fn damage_is_an_error_wherever_it_is() {
+        let good = png(png::ColorType::Rgb, &[255, 255, 255], &[0, 0, 0]);
+        for at in 0..good.len() {
+            assert!(Picture::decode(Cursor::new(&good[..at])).is_err() || at > good.len() - 13, "{at}");
+            let mut damaged = good.clone();
+            damaged[at] ^= 0x55;
+            // Whatever it decodes to, it must not panic.
+            let _ = Picture::decode(Cursor::new(damaged)).map(|picture| picture.to_digit(28));
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Metrics as JSON lines, one object per epoch.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::ReportError;
+use crate::atomic_file;
+
+/// What one epoch came to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EpochRecord {
+    /// The epoch, counted from 1 over all the training the weights have had.
+    pub epoch: u32,
+    /// Mean cross-entropy in nats over the training images, each judged just before it was learnt from.
+    pub train_loss: f64,
+    /// Share of the training images that were classified right at that moment, 0 to 1.
+    pub train_accuracy: f64,
+    /// Mean cross-entropy in nats over the test images after the epoch.
+    pub test_loss: f64,
+    /// Share of the test images that are classified right after the epoch, 0 to 1.
+    pub test_accuracy: f64,
+    /// Wall-clock seconds the training took, without the test.
+    pub seconds: f64,
+    /// Wall-clock seconds the test took.
+    pub test_seconds: f64,
+    /// Training images per second of training.
+    pub images_per_second: f64,
+}
+
+/// A file with a line for every epoch so far. It is whole at every moment: each epoch replaces it.
+#[derive(Debug)]
+pub struct Metrics {
+    path: PathBuf,
+    lines: String,
+}
+
+impl Metrics {
+    /// Metrics that will go to `path`; nothing is written yet.
+    pub fn new(path: &Path) -> Metrics {
+        Metrics { path: path.to_owned(), lines: String::new() }
+    }
+
+    /// Adds the line of one epoch and writes the file.
+    ///
+    /// # Errors
+    /// [`ReportError::Write`].
+    pub fn push(&mut self, record: &EpochRecord) -> Result<(), ReportError> {
+        let failed = |source| ReportError::Write { what: "the metrics", path: self.path.clone(), source };
+        let line = serde_json::to_string(record).map_err(|error| failed(error.into()))?;
+        self.lines.push_str(&line);
+        self.lines.push('\n');
+        atomic_file::write(&self.path, self.lines.as_bytes()).map_err(failed)
+    }
+}
+
+/// Some record; for epochs that are powers of two its numbers are short ones in binary, which JSON keeps exactly.
+#[cfg(test)]
+pub(super) fn sample(epoch: u32) -> EpochRecord {
+    let epochs = f64::from(epoch);
+    EpochRecord {
+        epoch,
+        train_loss: 0.5 / epochs,
+        train_accuracy: 1.0 - 0.125 / epochs,
+        test_loss: 0.25 / epochs + 0.0625,
+        test_accuracy: 0.96875 - 0.03125 / epochs,
+        seconds: 1.5,
+        test_seconds: 0.125,
+        images_per_second: 40_000.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_epoch_is_a_line_that_reads_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("metrics.jsonl");
+        let mut metrics = Metrics::new(&path);
+        let epochs = [1, 2, 4];
+        for done in 1..=epochs.len() {
+            metrics.push(&sample(epochs[done - 1])).unwrap();
+            let text = std::fs::read_to_string(&path).unwrap();
+            let read: Vec<EpochRecord> =
+                text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+            assert_eq!(read, epochs[..done].iter().copied().map(sample).collect::<Vec<_>>());
+            assert!(text.ends_with('\n'));
+        }
+    }
+
+    #[test]
+    fn a_folder_that_vanished_is_an_error_with_the_path() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("gone").join("metrics.jsonl");
+        let error = Metrics::new(&path).push(&sample(1)).unwrap_err();
+        assert_eq!(error.to_string(), format!("could not write the metrics to {}", path.display()));
+    }
+}

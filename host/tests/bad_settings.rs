@@ -1,0 +1,161 @@
+//! Programs with flags and files that make no sense: an error that names them, exit code 1, nothing written.
+
+mod common;
+
+use common::{Place, succeeds};
+
+/// A place with weights of a 784-16-10 network in `w.safetensors`.
+fn with_weights() -> Place {
+    let place = Place::with_idx();
+    succeeds(place.train(&["--hidden", "16", "--epochs", "1", "--save", "w.safetensors"]));
+    place
+}
+
+#[track_caller]
+fn refused(flags: &[&str], needles: &[&str]) {
+    let place = Place::with_idx();
+    let flags = [flags, &["--save", "new.safetensors"]].concat();
+    place.refuses(place.train(&flags), needles);
+}
+
+#[test]
+fn batch_size_zero() {
+    refused(&["--batch-size", "0"], &["--batch-size 0 cannot be used", "at least 1 image"]);
+}
+
+#[test]
+fn batch_size_over_the_data_set() {
+    refused(&["--batch-size", "634"], &["--batch-size 634 cannot be used", "only 633 training images"]);
+    refused(&["--batch-size", "18446744073709551615"], &["only 633 training images"]);
+}
+
+#[test]
+fn hidden_zero() {
+    refused(&["--hidden", "0"], &["--hidden 0 cannot be used", "at least 1 unit"]);
+    refused(&["--hidden", "300,0,10"], &["--hidden 300,0,10 cannot be used"]);
+}
+
+#[test]
+fn hidden_too_wide() {
+    refused(&["--hidden", "4000000000"], &["--hidden 4000000000 cannot be used", "choose narrower layers"]);
+    let most = u64::MAX.to_string();
+    refused(&["--hidden", &format!("{most},{most}")], &["cannot be used", "choose narrower layers"]);
+}
+
+#[test]
+fn learning_rate() {
+    for rate in ["NaN", "inf", "0", "-0.1"] {
+        refused(&["--lr", rate], &["--lr ", "cannot be used", "finite and above 0"]);
+    }
+}
+
+#[test]
+fn momentum() {
+    for momentum in ["1", "-0.5", "NaN"] {
+        refused(&["--momentum", momentum], &["--momentum ", "at least 0 and below 1"]);
+    }
+}
+
+#[test]
+fn decay_of_the_learning_rate() {
+    for decay in ["0", "1.5", "-1", "NaN"] {
+        refused(&["--lr-decay", decay], &["--lr-decay ", "above 0 and at most 1"]);
+    }
+}
+
+#[test]
+fn no_epochs() {
+    refused(&["--epochs", "0"], &["--epochs 0 cannot be used", "--load"]);
+    let with_plot = ["--epochs", "0", "--load", "w.safetensors", "--plot", "p.svg"];
+    refused(&with_plot, &["--epochs 0 cannot be used", "nothing to plot"]);
+}
+
+#[test]
+fn words_for_numbers() {
+    refused(&["--batch-size", "many"], &["many", "--batch-size"]);
+    refused(&["--hidden", "300,,10"], &["--hidden"]);
+    refused(&["--epochs", "-1"], &["-1", "--epochs"]);
+    refused(&["--pipeline", "quick"], &["quick", "naive", "fused"]);
+    refused(&["--no-such-flag"], &["--no-such-flag"]);
+}
+
+#[test]
+fn results_that_cannot_be_written() {
+    refused(&["--plot", "missing/plot.svg"], &["--plot missing/plot.svg cannot be used", "No such file"]);
+    refused(&["--metrics", "data"], &["--metrics data cannot be used", "it is a folder"]);
+    refused(&["--plot", "new.safetensors"], &["--save goes to the same file"]);
+}
+
+/// Nobody can be told how the training goes.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_standard_output() {
+    let place = Place::with_idx();
+    let mut command = place.train(&["--save", "new.safetensors"]);
+    command.stdout(std::fs::File::create("/dev/full").unwrap());
+    place.refuses(command, &["No space left on device"]);
+}
+
+#[test]
+fn a_rate_that_makes_training_diverge() {
+    refused(
+        &["--lr", "1e30", "--hidden", "16"],
+        &["training diverged in epoch 1", "choose a learning rate below 1"],
+    );
+}
+
+#[test]
+fn corrupt_weights() {
+    let place = with_weights();
+    let mut bytes = place.read("w.safetensors");
+    bytes.truncate(bytes.len() - 1);
+    place.write("w.safetensors", &bytes);
+    let needles = ["w.safetensors is no intact safetensors file", "copy it again"];
+    place.refuses(place.train(&["--load", "w.safetensors", "--save", "w.safetensors"]), &needles);
+    place.refuses(place.predict(&["--model", "w.safetensors", "0"]), &needles);
+    place.write("w.safetensors", "these are no weights");
+    place.refuses(place.train(&["--load", "w.safetensors"]), &needles);
+    place.refuses(place.train(&["--load", "none"]), &["could not read the weights in none", "No such file"]);
+}
+
+#[test]
+fn weights_of_another_shape() {
+    let place = with_weights();
+    place.refuses(
+        place.train(&["--load", "w.safetensors", "--hidden", "17", "--save", "new.safetensors"]),
+        &["w.safetensors are those of a 784-16-10 network, but 784-17-10 is asked for"],
+    );
+    place.refuses(
+        place.train(&["--load", "w.safetensors", "--hidden", "16,16", "--save", "w.safetensors"]),
+        &["784-16-10 network, but 784-16-16-10 is asked for"],
+    );
+}
+
+#[test]
+fn weights_whose_tensors_do_not_fit() {
+    let place = with_weights();
+    // The same header with one shape changed, of equal length, so that the file stays intact as such.
+    let bytes = place.read("w.safetensors");
+    let (from, to) = (b"\"shape\":[16,784]", b"\"shape\":[784,16]");
+    let at = bytes.windows(from.len()).position(|window| window == from).unwrap();
+    let changed = [&bytes[..at], to, &bytes[at + from.len()..]].concat();
+    place.write("w.safetensors", changed);
+    place.refuses(
+        place.train(&["--load", "w.safetensors"]),
+        &["tensor `0.bias` has the shape [16], expected [784]"],
+    );
+}
+
+#[test]
+fn images_that_predict_cannot_use() {
+    let place = with_weights();
+    let predict = |image: &str| place.predict(&["--model", "w.safetensors", image]);
+    place.refuses(predict("100"), &["there is no test image 100", "indices go from 0 to 99"]);
+    place.refuses(
+        predict("none.png"),
+        &["could not read none.png", "none.png is neither a picture nor an index"],
+    );
+    place.write("text.png", "no picture");
+    place.refuses(predict("text.png"), &["text.png is no intact PNG file"]);
+    place.refuses(place.predict(&["--model", "w.safetensors"]), &["<IMAGE>"]);
+}

