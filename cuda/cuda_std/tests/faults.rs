@@ -78,6 +78,7 @@ fn a_barrier_that_a_returned_thread_misses() {
 }
 
 #[test]
+#[expect(clippy::if_same_then_else, reason = "the two barriers are what is tested")]
 fn barriers_in_two_branches_are_not_one_barrier() {
     let first = line!() + 4;
     let fault = fault_of(32, || {
@@ -151,7 +152,7 @@ fn lanes_with_different_operations_do_not_meet() {
     let fault = fault_of(32, || {
         // SAFETY: none; odd and even lanes ask for different things.
         unsafe {
-            if thread::thread_idx_x() % 2 == 0 {
+            if thread::thread_idx_x().is_multiple_of(2) {
                 warp::warp_vote_all(u32::MAX, true);
             } else {
                 warp::warp_vote_any(u32::MAX, true);

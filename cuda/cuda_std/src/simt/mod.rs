@@ -46,6 +46,7 @@ mod stack;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::num::NonZeroUsize;
 use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
 
 pub use fault::{Fault, FaultKind, Instead, Place, SourceLine};
 pub use shared::{SHARED_STATICS, SharedStatic};
@@ -67,6 +68,10 @@ impl Default for Executor {
         Self::new()
     }
 }
+
+/// Time that the rest of a launch must take, judged by its first block, for other cores to be woken for it:
+/// about twice what waking them costs.
+const WORTH_SHARING_NANOS: u128 = 20_000;
 
 /// What the blocks of one launch have in common.
 pub(crate) struct Grid<'a> {
@@ -130,27 +135,32 @@ impl Executor {
         let next = AtomicU64::new(0);
         let stop = AtomicBool::new(false);
         let faults = Mutex::new(Vec::<(u64, Box<Fault>)>::new());
-        let work = || {
-            while !stop.load(Ordering::Relaxed) {
-                let block = next.fetch_add(1, Ordering::Relaxed);
-                if block >= blocks {
-                    break;
-                }
-                if let Err(fault) = scheduler::run_block(grid, grid.config.grid.unravel(block)) {
-                    stop.store(true, Ordering::Relaxed);
-                    faults.lock().unwrap_or_else(PoisonError::into_inner).push((block, fault));
-                }
+        // Runs the next block; false when there is none.
+        let run_next = || {
+            let block = next.fetch_add(1, Ordering::Relaxed);
+            if block >= blocks || stop.load(Ordering::Relaxed) {
+                return false;
             }
+            if let Err(fault) = scheduler::run_block(grid, grid.config.grid.unravel(block)) {
+                stop.store(true, Ordering::Relaxed);
+                faults.lock().unwrap_or_else(PoisonError::into_inner).push((block, fault));
+            }
+            true
         };
-        if workers <= 1 {
-            work();
-        } else {
+        let work = || while run_next() {};
+        let start = Instant::now();
+        if run_next()
+            && workers > 1
+            && start.elapsed().as_nanos() * u128::from(blocks - 1) > WORTH_SHARING_NANOS
+        {
             rayon::in_place_scope(|scope| {
                 for _ in 1..workers {
                     scope.spawn(|_| work());
                 }
                 work();
             });
+        } else {
+            work();
         }
         let faults = faults.into_inner().unwrap_or_else(PoisonError::into_inner);
         match faults.into_iter().min_by_key(|(block, _)| *block) {

@@ -1,0 +1,201 @@
+//! Numbers that several threads change at once.
+//!
+//! `core::sync::atomic` compiles on the device too, but its read-modify-write operations lose their ordering
+//! and have the device's scope; these types keep both. Three scopes say who may take part: `Block...` the
+//! threads of one block, `Atomic...` the device, `System...` all devices and the host. A wider scope costs
+//! more. All work in global and in shared memory; [`AtomicF32::from_ptr`] and its like make one of an element of
+//! a buffer. On the host every scope is the whole system.
+//!
+//! A lock inside a block is no good idea anywhere; on the CPU executor it does not end: there a thread runs until
+//! its next barrier or warp operation, so one that spins until another thread of its block changes a number
+//! waits for ever.
+
+#[cfg(not(target_arch = "nvptx64"))]
+mod host;
+pub mod intrinsics;
+pub mod mid;
+
+use core::cell::UnsafeCell;
+use core::sync::atomic::Ordering;
+use pastey::paste;
+
+/// The ordering of a compare-and-swap that has to serve both its outcomes.
+#[inline(always)]
+fn strongest(success: Ordering, failure: Ordering) -> Ordering {
+    match (success, failure) {
+        (Ordering::SeqCst, _) | (_, Ordering::SeqCst) => Ordering::SeqCst,
+        (Ordering::Release, Ordering::Acquire) => Ordering::AcqRel,
+        (Ordering::Relaxed, Ordering::Acquire) => Ordering::Acquire,
+        (success, _) => success,
+    }
+}
+
+macro_rules! atomics {
+    ($($name:ident($ty:ident, $bits:ident, $width:literal, $scope:ident, $kind:ident $(, $unsafe:ident)?), $what:literal, $who:literal, $safety:literal;)*) => {$(
+        #[doc = concat!("A `", stringify!($ty), "` that ", $what, " change at once.")]
+        #[repr(transparent)]
+        pub struct $name {
+            value: UnsafeCell<$ty>,
+        }
+
+        // SAFETY: all access to the value through a shared reference is atomic.
+        unsafe impl Sync for $name {}
+
+        impl $name {
+            /// Starts with `value`.
+            pub const fn new(value: $ty) -> Self {
+                Self { value: UnsafeCell::new(value) }
+            }
+
+            /// The number at `ptr`, as an atomic.
+            ///
+            /// # Safety
+            /// - `ptr` is valid for reads and writes for the lifetime, and aligned.
+            #[doc = concat!("- Until the lifetime ends only ", $who, " access the number, and only atomically, \
+                or with a barrier in between.")]
+            #[inline(always)]
+            pub const unsafe fn from_ptr<'a>(ptr: *mut $ty) -> &'a Self {
+                // SAFETY: the caller's pointer; the type is transparent over the number.
+                unsafe { &*ptr.cast::<Self>() }
+            }
+
+            /// A pointer to the number.
+            #[inline(always)]
+            pub const fn as_ptr(&self) -> *mut $ty {
+                self.value.get()
+            }
+
+            /// The number, when nobody shares it any more.
+            #[inline(always)]
+            pub const fn into_inner(self) -> $ty {
+                self.value.into_inner()
+            }
+        }
+
+        atomics! { @words $name $ty $bits $width $scope [$($unsafe)?] $safety }
+        atomics! { @fetch $name $ty $scope [$($unsafe)?] $safety
+            /// Adds `value`; returns the number before. Integers wrap.
+            #[doc(alias = "atom.add")]
+            fetch_add = add;
+            /// Subtracts `value`; returns the number before. Integers wrap.
+            fetch_sub = sub;
+            /// Bitwise and of the bits with those of `value`; returns the number before.
+            #[doc(alias = "atom.and")]
+            fetch_and = and;
+            /// Bitwise or of the bits with those of `value`; returns the number before.
+            #[doc(alias = "atom.or")]
+            fetch_or = or;
+            /// Bitwise exclusive or of the bits with those of `value`; returns the number before.
+            #[doc(alias = "atom.xor")]
+            fetch_xor = xor;
+            /// Replaces the number by `value`; returns the number before.
+            #[doc(alias = "atom.exch")]
+            swap = exch;
+        }
+        atomics! { @$kind $name $ty $scope [$($unsafe)?] $safety }
+    )*};
+    (@float $($rest:tt)*) => {};
+    (@int $name:ident $ty:ident $scope:ident $unsafe:tt $safety:literal) => {
+        atomics! { @fetch $name $ty $scope $unsafe $safety
+            /// Replaces the number by the smaller of it and `value`; returns the number before.
+            #[doc(alias = "atom.min")]
+            fetch_min = min;
+            /// Replaces the number by the larger of it and `value`; returns the number before.
+            #[doc(alias = "atom.max")]
+            fetch_max = max;
+        }
+    };
+    (@fetch $name:ident $ty:ident $scope:ident $unsafe:tt $safety:literal
+        $($(#[$doc:meta])* $method:ident = $op:ident;)*) => {
+        impl $name {
+            $(atomics! { @method $ty $scope $unsafe $safety [$(#[$doc])*] $method $op })*
+        }
+    };
+    (@method $ty:ident $scope:ident [$($unsafe:ident)?] $safety:literal [$(#[$doc:meta])*] $method:ident $op:ident) => {paste!{
+        $(#[$doc])*
+        ///
+        #[doc = $safety]
+        #[inline(always)]
+        pub $($unsafe)? fn $method(&self, value: $ty, ordering: Ordering) -> $ty {
+            // SAFETY: the reference is valid, and all accesses through it are atomic.
+            unsafe { mid::[<atomic_fetch_ $op _ $ty _ $scope>](self.as_ptr(), ordering, value) }
+        }
+    }};
+    (@words $name:ident $ty:ident $bits:ident $width:literal $scope:ident [$($unsafe:ident)?] $safety:literal) => {paste!{
+        impl $name {
+            /// Reads the number.
+            ///
+            #[doc = $safety]
+            ///
+            /// # Panics
+            /// With the orderings `Release` and `AcqRel`.
+            #[doc(alias = "ld.relaxed", alias = "ld.acquire")]
+            #[inline(always)]
+            pub $($unsafe)? fn load(&self, ordering: Ordering) -> $ty {
+                let bits: $bits =
+                    // SAFETY: the reference is valid, and all accesses through it are atomic.
+                    unsafe { mid::[<atomic_load_ $width _ $scope>](self.as_ptr().cast(), ordering) };
+                $ty::from_ne_bytes(bits.to_ne_bytes())
+            }
+
+            /// Writes the number.
+            ///
+            #[doc = $safety]
+            ///
+            /// # Panics
+            /// With the orderings `Acquire` and `AcqRel`.
+            #[doc(alias = "st.relaxed", alias = "st.release")]
+            #[inline(always)]
+            pub $($unsafe)? fn store(&self, value: $ty, ordering: Ordering) {
+                let bits = $bits::from_ne_bytes(value.to_ne_bytes());
+                // SAFETY: the reference is valid, and all accesses through it are atomic.
+                unsafe { mid::[<atomic_store_ $width _ $scope>](self.as_ptr().cast(), ordering, bits) }
+            }
+
+            /// Writes `new` if the bits are those of `current`; returns the number before, as `Ok` if it was
+            /// written. One instruction serves both outcomes, so it has the stronger of the two orderings.
+            ///
+            #[doc = $safety]
+            ///
+            /// # Errors
+            /// The number that was there instead of `current`.
+            #[doc(alias = "atom.cas")]
+            #[inline(always)]
+            pub $($unsafe)? fn compare_exchange(
+                &self,
+                current: $ty,
+                new: $ty,
+                success: Ordering,
+                failure: Ordering,
+            ) -> Result<$ty, $ty> {
+                let ordering = strongest(success, failure);
+                // SAFETY: the reference is valid, and all accesses through it are atomic.
+                let old = unsafe {
+                    mid::[<atomic_compare_and_swap_ $ty _ $scope>](self.as_ptr(), current, new, ordering)
+                };
+                if old.to_ne_bytes() == current.to_ne_bytes() { Ok(old) } else { Err(old) }
+            }
+        }
+    }};
+}
+
+atomics! {
+    AtomicU32(u32, u32, 32, device, int), "threads of the device", "threads of the device", "";
+    AtomicI32(i32, u32, 32, device, int), "threads of the device", "threads of the device", "";
+    AtomicU64(u64, u64, 64, device, int), "threads of the device", "threads of the device", "";
+    AtomicI64(i64, u64, 64, device, int), "threads of the device", "threads of the device", "";
+    AtomicF32(f32, u32, 32, device, float), "threads of the device", "threads of the device", "";
+    AtomicF64(f64, u64, 64, device, float), "threads of the device", "threads of the device", "";
+    BlockAtomicU32(u32, u32, 32, block, int, unsafe), "the threads of one block", "threads of one block", "# Safety\nOnly threads of one block access the number meanwhile.";
+    BlockAtomicI32(i32, u32, 32, block, int, unsafe), "the threads of one block", "threads of one block", "# Safety\nOnly threads of one block access the number meanwhile.";
+    BlockAtomicU64(u64, u64, 64, block, int, unsafe), "the threads of one block", "threads of one block", "# Safety\nOnly threads of one block access the number meanwhile.";
+    BlockAtomicI64(i64, u64, 64, block, int, unsafe), "the threads of one block", "threads of one block", "# Safety\nOnly threads of one block access the number meanwhile.";
+    BlockAtomicF32(f32, u32, 32, block, float, unsafe), "the threads of one block", "threads of one block", "# Safety\nOnly threads of one block access the number meanwhile.";
+    BlockAtomicF64(f64, u64, 64, block, float, unsafe), "the threads of one block", "threads of one block", "# Safety\nOnly threads of one block access the number meanwhile.";
+    SystemAtomicU32(u32, u32, 32, system, int), "devices and host", "devices and the host", "";
+    SystemAtomicI32(i32, u32, 32, system, int), "devices and host", "devices and the host", "";
+    SystemAtomicU64(u64, u64, 64, system, int), "devices and host", "devices and the host", "";
+    SystemAtomicI64(i64, u64, 64, system, int), "devices and host", "devices and the host", "";
+    SystemAtomicF32(f32, u32, 32, system, float), "devices and host", "devices and the host", "";
+    SystemAtomicF64(f64, u64, 64, system, float), "devices and host", "devices and the host", "";
+}

@@ -1,0 +1,45 @@
+//! The device library of Ferrowarp's kernels, with the names and conventions of Rust-CUDA's `cuda_std`.
+//!
+//! On the target `nvptx64` a function here is one PTX instruction or one libdevice call. On the host the same
+//! function asks the SIMT executor ([`simt`]), which runs the kernel with the CUDA model whole: grid, blocks,
+//! warps of 32 lanes, barriers, shuffles, votes, shared memory and atomics.
+
+#![cfg_attr(target_arch = "nvptx64", no_std)]
+#![cfg_attr(
+    target_arch = "nvptx64",
+    feature(abi_ptx, stdarch_nvptx, link_llvm_intrinsics, asm_experimental_arch, optimize_attribute)
+)]
+#![cfg_attr(
+    target_arch = "nvptx64",
+    allow(internal_features, reason = "LLVM intrinsics are the only way to a PTX instruction")
+)]
+
+// The macros name this crate by its path, and its own tests and modules use them too.
+extern crate self as cuda_std;
+
+pub mod atomic;
+pub mod fastmath;
+pub mod float;
+pub mod intrinsics;
+pub mod io;
+#[cfg(not(target_arch = "nvptx64"))]
+pub mod launch;
+pub mod mem;
+pub mod misc;
+#[cfg(target_arch = "nvptx64")]
+mod panic;
+pub mod panic_record;
+pub mod prelude;
+pub mod ptr;
+pub mod share;
+pub mod shared;
+#[cfg(not(target_arch = "nvptx64"))]
+pub mod simt;
+pub mod thread;
+mod vector;
+pub mod warp;
+
+pub use cuda_std_macros::{address_space, externally_visible, gpu_only, kernel};
+pub use float::{FloatExt, GpuFloat};
+pub use glam;
+pub use half::{self, bf16, f16};

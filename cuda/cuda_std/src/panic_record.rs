@@ -1,0 +1,92 @@
+//! What a panicking kernel leaves for the host.
+//!
+//! The host lays one [`PanicRecord`], all zero, into memory that the device can write, and puts its address
+//! into the module's global `__ferrowarp_panic_slot`. The first thread that panics claims the record, fills it
+//! and traps; the host finds the launch failed and reads who, where and why.
+
+/// The first panic of a launch. Both sides know this layout; all zero is empty.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(8))]
+pub struct PanicRecord {
+    /// [`PanicRecord::EMPTY`], [`PanicRecord::WRITING`] or [`PanicRecord::COMPLETE`].
+    pub state: u32,
+    /// Line of the panic in `file`, from 1.
+    pub line: u32,
+    /// Column of the panic in its line, from 1.
+    pub column: u32,
+    /// Bytes of `message` in use.
+    pub message_len: u32,
+    /// Bytes of `file` in use.
+    pub file_len: u32,
+    /// The block, x, y, z.
+    pub block: [u32; 3],
+    /// The thread in its block, x, y, z.
+    pub thread: [u32; 3],
+    /// [`PanicRecord::MESSAGE`] or [`PanicRecord::INDEX_OUT_OF_BOUNDS`].
+    pub kind: u32,
+    /// The index, of an index out of bounds.
+    pub index: u64,
+    /// The length, of an index out of bounds.
+    pub len: u64,
+    /// The message in UTF-8, cut at 256 bytes.
+    pub message: [u8; 256],
+    /// The source file in UTF-8; of a longer path the last 128 bytes.
+    pub file: [u8; 128],
+}
+
+impl PanicRecord {
+    /// No thread has panicked.
+    pub const EMPTY: u32 = 0;
+    /// A thread has panicked and has not finished writing; the other fields are not to be trusted.
+    pub const WRITING: u32 = 1;
+    /// All fields are written.
+    pub const COMPLETE: u32 = 2;
+
+    /// `message` says why.
+    pub const MESSAGE: u32 = 0;
+    /// An index was out of bounds: `index` and `len` say which.
+    pub const INDEX_OUT_OF_BOUNDS: u32 = 1;
+
+    /// A record that no thread has claimed.
+    pub const fn empty() -> Self {
+        Self {
+            state: Self::EMPTY,
+            line: 0,
+            column: 0,
+            message_len: 0,
+            file_len: 0,
+            block: [0; 3],
+            thread: [0; 3],
+            kind: Self::MESSAGE,
+            index: 0,
+            len: 0,
+            message: [0; 256],
+            file: [0; 128],
+        }
+    }
+}
+
+const _: () = assert!(size_of::<PanicRecord>() == 448 && align_of::<PanicRecord>() == 8);
+
+#[cfg(not(target_arch = "nvptx64"))]
+impl PanicRecord {
+    /// Why the kernel panicked, as Rust words it on the host.
+    pub fn message(&self) -> String {
+        if self.kind == Self::INDEX_OUT_OF_BOUNDS {
+            return format!("index out of bounds: the len is {} but the index is {}", self.len, self.index);
+        }
+        text(&self.message, self.message_len)
+    }
+
+    /// The source file of the panic.
+    pub fn file(&self) -> String {
+        text(&self.file, self.file_len)
+    }
+}
+
+/// The text in the first `len` bytes; a character cut in two is replaced.
+#[cfg(not(target_arch = "nvptx64"))]
+fn text(bytes: &[u8], len: u32) -> String {
+    let used = &bytes[..bytes.len().min(len as usize)];
+    String::from_utf8_lossy(used).into_owned()
+}

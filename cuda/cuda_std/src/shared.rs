@@ -1,0 +1,80 @@
+//! Shared memory, which the threads of one block have in common.
+//!
+//! A block's shared memory is uninitialised when the block starts. Threads order their accesses to it with
+//! [`crate::thread::sync_threads`], or [`crate::warp::sync_warp`] within a warp.
+
+/// The pointer `*mut T` to `N` elements of shared memory of the running block: `shared_array![f32; 32 * 32]`.
+///
+/// Every evaluation of one `shared_array!` in the source gives the same memory to all threads of a block, and
+/// other memory to every other block. The elements are uninitialised when the block starts; nothing drops
+/// them. The array is aligned as `T` is: for 16-byte accesses make it one of [`f32x4`](crate::mem::f32x4), not
+/// of `f32`. `T` and `N` cannot name type or const parameters of the surrounding function. On the CPU executor
+/// each block has its own array, so blocks run in parallel.
+///
+/// Making the pointer is safe; reading and writing through it is up to the kernel, which must order the
+/// accesses of different threads with barriers.
+#[doc(alias = "__shared__", alias = ".shared")]
+#[macro_export]
+macro_rules! shared_array {
+    ($ty:ty; $len:expr) => {{
+        #[cfg(target_arch = "nvptx64")]
+        {
+            #[$crate::address_space(shared)]
+            static mut STORAGE: [::core::mem::MaybeUninit<$ty>; $len] =
+                [const { ::core::mem::MaybeUninit::uninit() }; $len];
+            (&raw mut STORAGE).cast::<$ty>()
+        }
+        #[cfg(not(target_arch = "nvptx64"))]
+        {
+            // A byte that can change has an address that no other static shares.
+            static KEY: ::core::sync::atomic::AtomicU8 = ::core::sync::atomic::AtomicU8::new(0);
+            $crate::shared::__slot::<$ty, { $len }>(&KEY)
+        }
+    }};
+}
+
+/// The memory of one `shared_array!` in the running block.
+#[cfg(not(target_arch = "nvptx64"))]
+#[doc(hidden)]
+#[inline]
+#[track_caller]
+pub fn __slot<T, const N: usize>(key: &'static core::sync::atomic::AtomicU8) -> *mut T {
+    let key = core::ptr::from_ref(key).addr();
+    crate::simt::context::current("shared_array!", |context| {
+        context.shared.static_slot(key, size_of::<[T; N]>(), align_of::<T>())
+    })
+    .cast()
+}
+
+/// The symbol that the builder turns into the block's dynamic shared memory.
+#[cfg(target_arch = "nvptx64")]
+mod device {
+    #[repr(C, align(16))]
+    pub(super) struct Dynamic {}
+
+    #[allow(improper_ctypes, reason = "the builder gives the symbol its type; only its address is used")]
+    unsafe extern "C" {
+        #[link_name = "__ferrowarp_dynamic_shared"]
+        pub(super) static DYNAMIC: Dynamic;
+    }
+}
+
+/// The start of the block's dynamic shared memory, aligned to 16 bytes: the same address at every call.
+///
+/// The launch sets the size in bytes; [`crate::mem::dynamic_smem_size`] answers it. The memory is
+/// uninitialised when the block starts.
+#[doc(alias = "extern __shared__", alias = ".extern .shared")]
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub fn dynamic_shared_mem<T>() -> *mut T {
+    const { assert!(align_of::<T>() <= 16, "dynamic shared memory is aligned to 16 bytes only") };
+    #[cfg(target_arch = "nvptx64")]
+    {
+        (&raw const device::DYNAMIC).cast_mut().cast()
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    {
+        crate::simt::context::current("shared::dynamic_shared_mem", |context| context.shared.dynamic().0)
+            .cast()
+    }
+}

@@ -1,0 +1,265 @@
+//! Where a thread is in the grid, barriers of a block, memory fences.
+//!
+//! The indices carry their range to the compiler, so that index arithmetic and bounds checks fold where the
+//! CUDA limits allow it (CUDA programming guide, "technical specifications per compute capability").
+
+#[cfg(not(target_arch = "nvptx64"))]
+use crate::simt::context::{Barrier, Collective, WARP_SIZE, collective, current};
+use glam::{UVec2, UVec3};
+
+#[cfg(target_arch = "nvptx64")]
+mod device {
+    unsafe extern "C" {
+        #[link_name = "llvm.nvvm.barrier0.popc"]
+        pub(super) fn barrier_popc(predicate: u32) -> u32;
+        #[link_name = "llvm.nvvm.barrier0.and"]
+        pub(super) fn barrier_and(predicate: u32) -> u32;
+        #[link_name = "llvm.nvvm.barrier0.or"]
+        pub(super) fn barrier_or(predicate: u32) -> u32;
+        #[link_name = "llvm.nvvm.membar.cta"]
+        pub(super) fn membar_cta();
+        #[link_name = "llvm.nvvm.membar.gl"]
+        pub(super) fn membar_gl();
+        #[link_name = "llvm.nvvm.membar.sys"]
+        pub(super) fn membar_sys();
+        #[link_name = "llvm.nvvm.nanosleep"]
+        pub(super) fn nanosleep(nanos: u32);
+    }
+}
+
+macro_rules! indices {
+    ($($(#[$doc:meta])* $name:ident = $sreg:ident, $alias:literal, $min:literal..=$max:literal,
+        |$context:ident| $host:expr;)*) => {$(
+        $(#[$doc])*
+        #[doc(alias = $alias)]
+        #[inline(always)]
+        #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+        pub fn $name() -> u32 {
+            #[cfg(target_arch = "nvptx64")]
+            // SAFETY: reading a special register has no precondition, and no launch exceeds these limits.
+            unsafe {
+                let value = core::arch::nvptx::$sreg();
+                core::hint::assert_unchecked(($min..=$max).contains(&value));
+                value
+            }
+            #[cfg(not(target_arch = "nvptx64"))]
+            current(concat!("thread::", stringify!($name)), |$context| $host)
+        }
+    )*};
+}
+
+indices! {
+    /// Position of the thread in its block along x, below 1024.
+    thread_idx_x = _thread_idx_x, "%tid.x", 0..=1023, |c| c.thread_idx.x;
+    /// Position of the thread in its block along y, below 1024.
+    thread_idx_y = _thread_idx_y, "%tid.y", 0..=1023, |c| c.thread_idx.y;
+    /// Position of the thread in its block along z, below 64.
+    thread_idx_z = _thread_idx_z, "%tid.z", 0..=63, |c| c.thread_idx.z;
+    /// Position of the block in the grid along x, below 2^31 - 1.
+    block_idx_x = _block_idx_x, "%ctaid.x", 0..=0x7fff_fffe, |c| c.block_idx.x;
+    /// Position of the block in the grid along y, below 65535.
+    block_idx_y = _block_idx_y, "%ctaid.y", 0..=65534, |c| c.block_idx.y;
+    /// Position of the block in the grid along z, below 65535.
+    block_idx_z = _block_idx_z, "%ctaid.z", 0..=65534, |c| c.block_idx.z;
+    /// Threads of a block along x, 1 to 1024.
+    block_dim_x = _block_dim_x, "%ntid.x", 1..=1024, |c| c.block_dim.x;
+    /// Threads of a block along y, 1 to 1024.
+    block_dim_y = _block_dim_y, "%ntid.y", 1..=1024, |c| c.block_dim.y;
+    /// Threads of a block along z, 1 to 64.
+    block_dim_z = _block_dim_z, "%ntid.z", 1..=64, |c| c.block_dim.z;
+    /// Blocks of the grid along x, 1 to 2^31 - 1.
+    grid_dim_x = _grid_dim_x, "%nctaid.x", 1..=0x7fff_ffff, |c| c.grid_dim.x;
+    /// Blocks of the grid along y, 1 to 65535.
+    grid_dim_y = _grid_dim_y, "%nctaid.y", 1..=65535, |c| c.grid_dim.y;
+    /// Blocks of the grid along z, 1 to 65535.
+    grid_dim_z = _grid_dim_z, "%nctaid.z", 1..=65535, |c| c.grid_dim.z;
+}
+
+/// Position of the thread in its block.
+#[doc(alias = "threadIdx")]
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub fn thread_idx() -> UVec3 {
+    UVec3::new(thread_idx_x(), thread_idx_y(), thread_idx_z())
+}
+
+/// Position of the block in the grid.
+#[doc(alias = "blockIdx")]
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub fn block_idx() -> UVec3 {
+    UVec3::new(block_idx_x(), block_idx_y(), block_idx_z())
+}
+
+/// Threads of a block along each axis.
+#[doc(alias = "blockDim")]
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub fn block_dim() -> UVec3 {
+    UVec3::new(block_dim_x(), block_dim_y(), block_dim_z())
+}
+
+/// Blocks of the grid along each axis.
+#[doc(alias = "gridDim")]
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub fn grid_dim() -> UVec3 {
+    UVec3::new(grid_dim_x(), grid_dim_y(), grid_dim_z())
+}
+
+/// A number of its own for every thread of a launch of one, two or three dimensions: the blocks counted x
+/// first, times the threads of a block, plus the thread's number in its block, x first.
+///
+/// The arithmetic is in 32 bits: in a launch of over 2^32 threads numbers repeat.
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub fn index() -> u32 {
+    let (grid, block, dim, thread) = (grid_dim(), block_idx(), block_dim(), thread_idx());
+    let block_id =
+        block.x.wrapping_add(grid.x.wrapping_mul(block.y.wrapping_add(grid.y.wrapping_mul(block.z))));
+    let thread_id = (thread.z * dim.y + thread.y) * dim.x + thread.x;
+    block_id.wrapping_mul(dim.x * dim.y * dim.z).wrapping_add(thread_id)
+}
+
+/// Position of the thread in the whole launch along x. The arithmetic is in 32 bits.
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub fn index_1d() -> u32 {
+    block_idx_x().wrapping_mul(block_dim_x()).wrapping_add(thread_idx_x())
+}
+
+/// Position of the thread in the whole launch along x and y. The arithmetic is in 32 bits.
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub fn index_2d() -> UVec2 {
+    UVec2::new(index_1d(), block_idx_y().wrapping_mul(block_dim_y()).wrapping_add(thread_idx_y()))
+}
+
+/// Position of the thread in the whole launch along x, y and z. The arithmetic is in 32 bits.
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub fn index_3d() -> UVec3 {
+    index_2d().extend(block_idx_z().wrapping_mul(block_dim_z()).wrapping_add(thread_idx_z()))
+}
+
+/// Whether this is the first thread of the first block.
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub fn first() -> bool {
+    block_idx() == UVec3::ZERO && thread_idx() == UVec3::ZERO
+}
+
+/// Lanes of a warp: 32 on every CUDA device.
+#[doc(alias = "WARP_SZ")]
+#[inline(always)]
+pub const fn warp_size() -> u32 {
+    32
+}
+
+/// Waits until all threads of the block are here, and makes their earlier writes to shared and global memory
+/// visible to all of them.
+///
+/// # Safety
+/// All threads of the block that have not returned reach this same call; a barrier that only some of them
+/// reach is undefined on the device (the executor reports it).
+#[doc(alias = "bar.sync", alias = "barrier.sync", alias = "__syncthreads")]
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub unsafe fn sync_threads() {
+    #[cfg(target_arch = "nvptx64")]
+    // SAFETY: the caller brings all threads here.
+    unsafe {
+        core::arch::nvptx::_syncthreads();
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    collective("thread::sync_threads", Collective::Barrier(Barrier::Sync));
+}
+
+macro_rules! counting_barriers {
+    ($($(#[$doc:meta])* $name:ident = $device:ident, $alias:literal, $cuda:literal, $host:ident;)*) => {$(
+        $(#[$doc])*
+        ///
+        /// # Safety
+        /// As for [`sync_threads`].
+        #[doc(alias = $alias, alias = $cuda)]
+        #[inline(always)]
+        #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+        pub unsafe fn $name(predicate: u32) -> u32 {
+            #[cfg(target_arch = "nvptx64")]
+            // SAFETY: the caller brings all threads here.
+            unsafe {
+                device::$device(predicate)
+            }
+            #[cfg(not(target_arch = "nvptx64"))]
+            {
+                let barrier = Collective::Barrier(Barrier::$host(predicate != 0));
+                collective(concat!("thread::", stringify!($name)), barrier).value as u32
+            }
+        }
+    )*};
+}
+
+counting_barriers! {
+    /// [`sync_threads`], and the number of the block's threads whose `predicate` is not zero.
+    sync_threads_count = barrier_popc, "bar.red.popc.u32", "__syncthreads_count", Count;
+    /// [`sync_threads`], and whether the `predicate` of every thread of the block is not zero (1, else 0).
+    sync_threads_and = barrier_and, "bar.red.and.pred", "__syncthreads_and", And;
+    /// [`sync_threads`], and whether the `predicate` of any thread of the block is not zero (1, else 0).
+    sync_threads_or = barrier_or, "bar.red.or.pred", "__syncthreads_or", Or;
+}
+
+macro_rules! fences {
+    ($($(#[$doc:meta])* $name:ident = $device:ident;)*) => {$(
+        $(#[$doc])*
+        #[inline(always)]
+        pub fn $name() {
+            #[cfg(target_arch = "nvptx64")]
+            // SAFETY: a fence has no precondition.
+            unsafe {
+                device::$device();
+            }
+            #[cfg(not(target_arch = "nvptx64"))]
+            core::sync::atomic::fence(core::sync::atomic::Ordering::SeqCst);
+        }
+    )*};
+}
+
+fences! {
+    /// Orders this thread's memory accesses before and after, as the threads of its block see them. It waits
+    /// for nobody. On compute capability 7.0 and later it is `fence.sc.cta` (PTX ISA, `membar`).
+    #[doc(alias = "membar.cta", alias = "__threadfence_block")]
+    block_fence = membar_cta;
+    /// Orders this thread's memory accesses before and after, as all threads of the device see them. It waits
+    /// for nobody. On compute capability 7.0 and later it is `fence.sc.gpu` (PTX ISA, `membar`).
+    #[doc(alias = "membar.gl", alias = "__threadfence")]
+    device_fence = membar_gl;
+    /// Orders this thread's memory accesses before and after, as all threads of the grid see them: the same
+    /// instruction as [`device_fence`], for a grid runs on one device.
+    #[doc(alias = "membar.gl")]
+    grid_fence = membar_gl;
+    /// Orders this thread's memory accesses before and after, as all threads of all devices and of the host
+    /// see them. It waits for nobody. On compute capability 7.0 and later it is `fence.sc.sys` (PTX ISA,
+    /// `membar`).
+    #[doc(alias = "membar.sys", alias = "__threadfence_system")]
+    system_fence = membar_sys;
+}
+
+/// Suspends the thread for about `nanos` nanoseconds: between nothing and twice as long, at most a
+/// millisecond (PTX ISA, `nanosleep`). The executor only gives up the rest of the core's time slice.
+#[doc(alias = "nanosleep.u32", alias = "__nanosleep")]
+#[inline(always)]
+pub fn nanosleep(nanos: u32) {
+    #[cfg(target_arch = "nvptx64")]
+    // SAFETY: the instruction has no precondition.
+    unsafe {
+        device::nanosleep(nanos);
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    {
+        let _ = nanos;
+        std::thread::yield_now();
+    }
+}
+
+#[cfg(not(target_arch = "nvptx64"))]
+const _: () = assert!(WARP_SIZE == 32);

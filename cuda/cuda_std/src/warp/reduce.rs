@@ -1,0 +1,266 @@
+//! Reductions: one value from the values of several lanes.
+
+use super::shuffle::WarpShuffleValue;
+#[cfg(not(target_arch = "nvptx64"))]
+use crate::simt::context::{Reduction, WarpOp};
+
+#[cfg(all(target_arch = "nvptx64", target_feature = "sm_80"))]
+mod device {
+    unsafe extern "C" {
+        #[link_name = "llvm.nvvm.redux.sync.add"]
+        pub(super) fn add(value: u32, mask: u32) -> u32;
+        #[link_name = "llvm.nvvm.redux.sync.umin"]
+        pub(super) fn umin(value: u32, mask: u32) -> u32;
+        #[link_name = "llvm.nvvm.redux.sync.umax"]
+        pub(super) fn umax(value: u32, mask: u32) -> u32;
+        #[link_name = "llvm.nvvm.redux.sync.min"]
+        pub(super) fn min(value: u32, mask: u32) -> u32;
+        #[link_name = "llvm.nvvm.redux.sync.max"]
+        pub(super) fn max(value: u32, mask: u32) -> u32;
+        #[link_name = "llvm.nvvm.redux.sync.and"]
+        pub(super) fn and(value: u32, mask: u32) -> u32;
+        #[link_name = "llvm.nvvm.redux.sync.or"]
+        pub(super) fn or(value: u32, mask: u32) -> u32;
+        #[link_name = "llvm.nvvm.redux.sync.xor"]
+        pub(super) fn xor(value: u32, mask: u32) -> u32;
+    }
+}
+
+/// What [`warp_reduce`] does with two values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum WarpReductionOp {
+    /// The sum, modulo 2^32.
+    Add,
+    /// The smaller.
+    Min,
+    /// The larger.
+    Max,
+    /// Bitwise and.
+    And,
+    /// Bitwise or.
+    Or,
+    /// Bitwise exclusive or.
+    Xor,
+}
+
+/// A value for [`warp_reduce`]: `i32` or `u32`.
+pub trait WarpReduceValue: WarpShuffleValue {
+    /// See [`warp_reduce`].
+    ///
+    /// # Safety
+    /// See [the module](super#safety-of-the-collectives).
+    unsafe fn reduce(mask: u32, value: Self, op: WarpReductionOp) -> Self;
+
+    /// `op` of two values.
+    fn combine(self, other: Self, op: WarpReductionOp) -> Self;
+}
+
+macro_rules! reduce_values {
+    ($($ty:ty: $min:ident, $max:ident;)*) => {$(
+        impl WarpReduceValue for $ty {
+            #[inline(always)]
+            #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+            unsafe fn reduce(mask: u32, value: Self, op: WarpReductionOp) -> Self {
+                #[cfg(all(target_arch = "nvptx64", target_feature = "sm_80"))]
+                // SAFETY: the caller brings the lanes in `mask` here.
+                unsafe {
+                    let value = value as u32;
+                    let reduced = match op {
+                        WarpReductionOp::Add => device::add(value, mask),
+                        WarpReductionOp::Min => device::$min(value, mask),
+                        WarpReductionOp::Max => device::$max(value, mask),
+                        WarpReductionOp::And => device::and(value, mask),
+                        WarpReductionOp::Or => device::or(value, mask),
+                        WarpReductionOp::Xor => device::xor(value, mask),
+                    };
+                    reduced as $ty
+                }
+                #[cfg(all(target_arch = "nvptx64", not(target_feature = "sm_80")))]
+                // SAFETY: the caller brings the lanes in `mask` here.
+                unsafe {
+                    warp_reduce_shuffle(mask, value, op)
+                }
+                #[cfg(not(target_arch = "nvptx64"))]
+                {
+                    let op = match op {
+                        WarpReductionOp::Add => Reduction::Add,
+                        WarpReductionOp::Min => Reduction::Min,
+                        WarpReductionOp::Max => Reduction::Max,
+                        WarpReductionOp::And => Reduction::And,
+                        WarpReductionOp::Or => Reduction::Or,
+                        WarpReductionOp::Xor => Reduction::Xor,
+                    };
+                    let op = WarpOp::Reduce { op, value: i64::from(value) };
+                    super::ask("warp::warp_reduce", mask, op).value as $ty
+                }
+            }
+
+            #[inline(always)]
+            fn combine(self, other: Self, op: WarpReductionOp) -> Self {
+                match op {
+                    WarpReductionOp::Add => self.wrapping_add(other),
+                    WarpReductionOp::Min => self.min(other),
+                    WarpReductionOp::Max => self.max(other),
+                    WarpReductionOp::And => self & other,
+                    WarpReductionOp::Or => self | other,
+                    WarpReductionOp::Xor => self ^ other,
+                }
+            }
+        }
+    )*};
+}
+
+reduce_values! {
+    u32: umin, umax;
+    i32: min, max;
+}
+
+/// `op` of the values of all lanes in `mask`, in every one of them.
+///
+/// One `redux.sync` on compute capability 8.0 and later; compiled for an earlier one it is
+/// [`warp_reduce_shuffle`].
+///
+/// # Safety
+/// See [the module](super#safety-of-the-collectives).
+#[doc(alias = "redux.sync", alias = "__reduce_add_sync", alias = "__reduce_max_sync")]
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub unsafe fn warp_reduce<T: WarpReduceValue>(mask: u32, value: T, op: WarpReductionOp) -> T {
+    // SAFETY: the caller brings the lanes in `mask` here.
+    unsafe { T::reduce(mask, value, op) }
+}
+
+/// [`warp_reduce`] by shuffles, for every compute capability: five when `mask` names all lanes, else one for
+/// each named lane.
+///
+/// # Safety
+/// See [the module](super#safety-of-the-collectives).
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub unsafe fn warp_reduce_shuffle<T: WarpReduceValue>(mask: u32, value: T, op: WarpReductionOp) -> T {
+    // SAFETY: the caller brings the lanes in `mask` here, all with the same mask, so that all take the same
+    // branch and read from named lanes only.
+    unsafe {
+        if mask == u32::MAX {
+            return butterfly::<T, 32>(mask, value, |a, b| a.combine(b, op));
+        }
+        let (mut reduced, _) = super::warp_shuffle_idx(mask, value, mask.trailing_zeros(), 32);
+        let mut rest = mask & mask.wrapping_sub(1);
+        while rest != 0 {
+            let (other, _) = super::warp_shuffle_idx(mask, value, rest.trailing_zeros(), 32);
+            reduced = reduced.combine(other, op);
+            rest &= rest - 1;
+        }
+        reduced
+    }
+}
+
+/// The butterfly of `WIDTH` lanes: in step k every lane combines its value with that of the lane whose number
+/// differs in one bit. Both partners compute the same sum, since `combine` is commutative, so all lanes of a
+/// segment end with the same bits.
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+unsafe fn butterfly<T: WarpShuffleValue, const WIDTH: u32>(
+    mask: u32,
+    value: T,
+    combine: impl Fn(T, T) -> T,
+) -> T {
+    const {
+        assert!(
+            WIDTH.is_power_of_two() && WIDTH <= 32,
+            "the width of a warp reduction is 1, 2, 4, 8, 16 or 32"
+        )
+    };
+    let mut reduced = value;
+    let mut distance = WIDTH / 2;
+    while distance > 0 {
+        // SAFETY: the caller brings the lanes in `mask` here.
+        let (partner, _) = unsafe { super::warp_shuffle_xor(mask, reduced, distance, 32) };
+        reduced = combine(reduced, partner);
+        distance /= 2;
+    }
+    reduced
+}
+
+/// A number that lanes can add and compare: `f32`, `f64` and the integers of 32 and 64 bits.
+pub trait WarpNumber: WarpShuffleValue {
+    /// The sum; integers wrap.
+    fn add(self, other: Self) -> Self;
+    /// The smaller; of a float and a NaN the float.
+    fn smaller(self, other: Self) -> Self;
+    /// The larger; of a float and a NaN the float.
+    fn larger(self, other: Self) -> Self;
+}
+
+macro_rules! numbers {
+    ($($ty:ty: |$a:ident, $b:ident| $sum:expr;)*) => {$(
+        impl WarpNumber for $ty {
+            #[inline(always)]
+            fn add(self, other: Self) -> Self {
+                let ($a, $b) = (self, other);
+                $sum
+            }
+            #[inline(always)]
+            fn smaller(self, other: Self) -> Self {
+                self.min(other)
+            }
+            #[inline(always)]
+            fn larger(self, other: Self) -> Self {
+                self.max(other)
+            }
+        }
+    )*};
+}
+
+numbers! {
+    f32: |a, b| a + b;
+    f64: |a, b| a + b;
+    u32: |a, b| a.wrapping_add(b);
+    i32: |a, b| a.wrapping_add(b);
+    u64: |a, b| a.wrapping_add(b);
+    i64: |a, b| a.wrapping_add(b);
+}
+
+macro_rules! reductions {
+    ($($(#[$doc:meta])* $full:ident, $(#[$width_doc:meta])* $width:ident = $combine:ident;)*) => {$(
+        $(#[$doc])*
+        /// Five shuffles; every lane gets the same bits.
+        ///
+        /// # Safety
+        /// All 32 lanes of the warp execute this same call.
+        #[inline(always)]
+        #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+        pub unsafe fn $full<T: WarpNumber>(value: T) -> T {
+            // SAFETY: the caller brings all lanes here.
+            unsafe { butterfly::<T, 32>(u32::MAX, value, T::$combine) }
+        }
+
+        $(#[$width_doc])*
+        /// `WIDTH` is 1, 2, 4, 8, 16 or 32; every lane of a segment gets the same bits.
+        ///
+        /// # Safety
+        /// See [the module](super#safety-of-the-collectives); `mask` names whole segments.
+        #[inline(always)]
+        #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+        pub unsafe fn $width<T: WarpNumber, const WIDTH: u32>(mask: u32, value: T) -> T {
+            // SAFETY: the caller brings the lanes in `mask` here.
+            unsafe { butterfly::<T, WIDTH>(mask, value, T::$combine) }
+        }
+    )*};
+}
+
+reductions! {
+    /// The sum of the values of all 32 lanes, in every one of them.
+    reduce_sum,
+    /// The sum of the values of each segment of `WIDTH` lanes, in every lane of the segment.
+    reduce_sum_width = add;
+    /// The smallest value of all 32 lanes, in every one of them; a NaN counts only if all are.
+    reduce_min,
+    /// The smallest value of each segment of `WIDTH` lanes, in every lane of the segment.
+    reduce_min_width = smaller;
+    /// The largest value of all 32 lanes, in every one of them; a NaN counts only if all are.
+    reduce_max,
+    /// The largest value of each segment of `WIDTH` lanes, in every lane of the segment.
+    reduce_max_width = larger;
+}

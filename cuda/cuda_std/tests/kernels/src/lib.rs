@@ -1,0 +1,29 @@
+//! One small kernel for each device function of `cuda_std`.
+//!
+//! The comments `//@ ptx:` above a kernel say which instructions its PTX holds, and how many: the opcode from its
+//! first part on, then operands, where `_` is any. `//@ sm_75:` holds for that architecture only, `//@ sm_80:` for
+//! it and all later ones. `../ptx.rs` builds this crate and checks them.
+
+#![allow(
+    missing_docs,
+    clippy::missing_safety_doc,
+    reason = "the kernels are never launched; their PTX is read"
+)]
+
+/// Expands short definitions into kernels.
+macro_rules! kernels {
+    ($($name:ident($($arg:ident: $ty:ty),*) $body:block)*) => {$(
+        #[cuda_std::kernel]
+        #[allow(clippy::undocumented_unsafe_blocks, unused_unsafe, reason = "never launched; some bodies are safe")]
+        pub unsafe fn $name($($arg: $ty),*) {
+            unsafe { $body }
+        }
+    )*};
+}
+
+pub mod atomics;
+pub mod math;
+pub mod memory;
+pub mod panics;
+pub mod threads;
+pub mod warps;

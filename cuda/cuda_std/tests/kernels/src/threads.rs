@@ -1,0 +1,67 @@
+//! Indices, barriers, fences.
+
+use cuda_std::{misc, thread, warp};
+
+kernels! {
+    //@ ptx: mov.u32 _, %tid.x == 1
+    //@ ptx: mov.u32 _, %ntid.x == 1
+    //@ ptx: mov.u32 _, %ctaid.x == 1
+    //@ ptx: mad == 1
+    thread_index_1d(out: *mut u32) { *out = thread::index_1d(); }
+
+    // The range of the index is known: nothing is left of the comparisons.
+    //@ ptx: setp == 0
+    //@ ptx: selp == 0
+    thread_ranges(out: *mut u32) {
+        *out = u32::from(thread::thread_idx_x() < 1024 && thread::thread_idx_z() < 64 && thread::block_dim_x() > 0);
+    }
+
+    // An index as a signed offset needs no sign extension.
+    //@ ptx: cvt.s64 == 0
+    //@ ptx: mul.wide.u32 == 1
+    thread_offset(out: *mut f32) { *out.offset(thread::thread_idx_x() as i32 as isize) = 1.0; }
+
+    //@ ptx: bar.sync 0 == 1
+    //@ ptx: st.global == 2
+    thread_sync(out: *mut u32) { *out = 1; thread::sync_threads(); *out = 2; }
+
+    //@ ptx: bar.red.popc.u32 == 1
+    thread_sync_count(out: *mut u32, p: u32) { *out = thread::sync_threads_count(p); }
+
+    //@ ptx: bar.red.and.pred == 1
+    thread_sync_and(out: *mut u32, p: u32) { *out = thread::sync_threads_and(p); }
+
+    //@ ptx: bar.red.or.pred == 1
+    thread_sync_or(out: *mut u32, p: u32) { *out = thread::sync_threads_or(p); }
+
+    // A fence keeps both stores, which would else be one.
+    //@ ptx: membar.cta == 1
+    //@ ptx: st.global == 2
+    thread_block_fence(out: *mut u32) { *out = 1; thread::block_fence(); *out = 2; }
+
+    //@ ptx: membar.gl == 1
+    //@ ptx: st.global == 2
+    thread_device_fence(out: *mut u32) { *out = 1; thread::device_fence(); *out = 2; }
+
+    //@ ptx: membar.gl == 1
+    //@ ptx: st.global == 2
+    thread_grid_fence(out: *mut u32) { *out = 1; thread::grid_fence(); *out = 2; }
+
+    //@ ptx: membar.sys == 1
+    //@ ptx: st.global == 2
+    thread_system_fence(out: *mut u32) { *out = 1; thread::system_fence(); *out = 2; }
+
+    //@ ptx: nanosleep.u32 100 == 1
+    thread_nanosleep() { thread::nanosleep(100); }
+
+    //@ ptx: mov.u32 _, %laneid == 1
+    //@ ptx: activemask.b32 == 1
+    warp_lane(out: *mut u32) { *out = warp::lane_id() + warp::activemask(); }
+
+    //@ ptx: mov.u64 _, %clock64 == 2
+    misc_clock(out: *mut u64) { let start = misc::clock(); *out = 1; *out = misc::clock() - start; }
+
+    //@ ptx: brkpt == 1
+    //@ ptx: pmevent 3 == 1
+    misc_debugging() { misc::breakpoint(); misc::profiler_counter(3); }
+}

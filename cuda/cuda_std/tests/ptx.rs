@@ -1,0 +1,179 @@
+//! The device half as PTX: every function is exactly its instruction.
+
+use std::path::{Path, PathBuf};
+
+use cuda_builder::ptx::{Ptx, PtxFunction};
+use cuda_builder::{CudaBuilder, NvvmArch, ptxas};
+
+const FILES: [&str; 6] = ["atomics.rs", "math.rs", "memory.rs", "panics.rs", "threads.rs", "warps.rs"];
+
+fn kernels() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kernels")
+}
+
+fn target() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap().to_owned()
+}
+
+/// Builds the kernels and gives the PTX file.
+fn build(arch: NvvmArch) -> PathBuf {
+    CudaBuilder::new(kernels())
+        .tools_dir(CudaBuilder::tools_dir_in(&target()))
+        .target_dir(target().join("cuda-builder"))
+        .out_dir(Path::new(env!("CARGO_TARGET_TMPDIR")).join("cuda_std-kernels"))
+        .download(true)
+        .arch(arch)
+        .build()
+        .unwrap()
+}
+
+/// One line `//@ ptx: PATTERN == N` above a kernel.
+#[derive(Debug, PartialEq)]
+struct Expectation {
+    kernel: String,
+    /// `ptx` for all architectures, `sm_75` for that one, `sm_80` for that and all later ones.
+    arch: String,
+    opcode: String,
+    operands: Vec<String>,
+    is_exact: bool,
+    count: usize,
+}
+
+impl Expectation {
+    fn parse(line: &str, kernel: &str) -> Option<Expectation> {
+        let (arch, rest) = line.trim().strip_prefix("//@ ")?.split_once(": ")?;
+        let (pattern, count, is_exact) = match rest.split_once(" == ") {
+            Some((pattern, count)) => (pattern, count, true),
+            None => rest.split_once(" >= ").map(|(pattern, count)| (pattern, count, false))?,
+        };
+        let (opcode, operands) = pattern.split_once(' ').unwrap_or((pattern, ""));
+        Some(Expectation {
+            kernel: kernel.to_owned(),
+            arch: arch.to_owned(),
+            opcode: opcode.to_owned(),
+            operands: operands.split(',').map(|o| o.trim().to_owned()).filter(|o| !o.is_empty()).collect(),
+            is_exact,
+            count: count.parse().ok()?,
+        })
+    }
+
+    fn matches(&self, statement: &str) -> bool {
+        let (opcode, operands) = statement.split_once(char::is_whitespace).unwrap_or((statement, ""));
+        let parts: Vec<&str> = opcode.split('.').filter(|part| !part.is_empty()).collect();
+        let wanted: Vec<&str> = self.opcode.split('.').filter(|part| !part.is_empty()).collect();
+        let is_opcode = if self.opcode.starts_with('.') {
+            parts.windows(wanted.len()).any(|window| window == wanted)
+        } else {
+            !opcode.starts_with('.') && parts.starts_with(&wanted)
+        };
+        let operands: Vec<&str> = operands.split(',').map(str::trim).collect();
+        is_opcode
+            && (self.operands.is_empty()
+                || self.operands.len() == operands.len()
+                    && self.operands.iter().zip(operands).all(|(wanted, got)| wanted == "_" || wanted == got))
+    }
+
+    /// A sentence if the function does not hold what is expected.
+    fn complaint(&self, function: &PtxFunction) -> Option<String> {
+        let count = function.statements.iter().filter(|statement| self.matches(statement)).count();
+        let holds = if self.is_exact { count == self.count } else { count >= self.count };
+        (!holds).then(|| {
+            let (kernel, opcode, operands) = (&self.kernel, &self.opcode, self.operands.join(", "));
+            let relation = if self.is_exact { "" } else { "at least " };
+            let body = function.statements.join("\n        ");
+            format!(
+                "{kernel}: {count} of `{opcode} {operands}` instead of {relation}{}\n        {body}",
+                self.count
+            )
+        })
+    }
+}
+
+/// The names of all kernels, and what is expected of them.
+fn expectations() -> (Vec<String>, Vec<Expectation>) {
+    let (mut names, mut all) = (Vec::new(), Vec::new());
+    for file in FILES {
+        let text = std::fs::read_to_string(kernels().join("src").join(file)).unwrap();
+        let mut pending = Vec::new();
+        for line in text.lines() {
+            let trimmed = line.trim();
+            if trimmed.starts_with("//@") {
+                pending.push(trimmed);
+            } else if let Some((name, _)) =
+                trimmed.split_once('(').filter(|_| line.starts_with("    ") && !pending.is_empty())
+            {
+                names.push(name.to_owned());
+                for line in pending.drain(..) {
+                    let expectation = Expectation::parse(line, name);
+                    all.push(expectation.unwrap_or_else(|| panic!("{file}: `{line}` is no expectation")));
+                }
+            }
+        }
+        assert!(pending.is_empty(), "{file}: expectations without a kernel: {pending:?}");
+    }
+    assert!(names.len() > 60 && all.len() > names.len());
+    (names, all)
+}
+
+fn check(arch: NvvmArch, processor: &str) {
+    let path = build(arch);
+    let ptx = Ptx::parse(&std::fs::read_to_string(&path).unwrap());
+    let (names, expectations) = expectations();
+    let missing: Vec<&String> = names.iter().filter(|name| ptx.function(name).is_none()).collect();
+    assert!(missing.is_empty(), "not in the PTX: {missing:?}");
+    let complaints: Vec<String> = expectations
+        .iter()
+        .filter(|e| e.arch == "ptx" || e.arch == processor)
+        .filter_map(|e| e.complaint(ptx.function(&e.kernel)?))
+        .collect();
+    assert!(complaints.is_empty(), "{} for {processor}:\n{}", path.display(), complaints.join("\n"));
+
+    let ptxas = ptxas::find(&CudaBuilder::tools_dir_in(&target()), &|_| ()).unwrap();
+    let assembled = ptxas::resources(&ptxas, &path, arch).unwrap();
+    assert_eq!(assembled.len(), ptx.entries().count(), "ptxas accepts every kernel");
+}
+
+#[test]
+fn every_function_is_its_instruction_on_sm_75() {
+    check(NvvmArch::Compute75, "sm_75");
+}
+
+#[test]
+fn every_function_is_its_instruction_from_sm_80_on() {
+    for arch in [NvvmArch::Compute80, NvvmArch::Compute90, NvvmArch::Compute100] {
+        check(arch, "sm_80");
+    }
+}
+
+#[test]
+fn a_panic_leaves_a_record_and_no_formatting() {
+    let ptx = Ptx::parse(&std::fs::read_to_string(build(NvvmArch::Compute75)).unwrap());
+    let slot = ptx.variables.iter().find(|variable| variable.name == "__ferrowarp_panic_slot").unwrap();
+    assert_eq!(slot.space, ".global");
+    let formatting: Vec<&str> =
+        ptx.functions.iter().map(|f| f.name.as_str()).filter(|name| name.contains("3fmt")).collect();
+    assert!(formatting.is_empty(), "{formatting:?}");
+    // The record is claimed and completed at system scope, so that the host sees it.
+    let count = |pattern: &str| ptx.functions.iter().map(|function| function.count(pattern)).sum::<usize>();
+    assert!(count("atom.acquire.sys.cas.b32") >= 1);
+    assert!(count("st.release.sys.u32") >= 1);
+    assert!(count("trap") >= 1);
+}
+
+#[test]
+fn patterns_match_whole_parts_and_operands() {
+    let expectation = |line: &str| Expectation::parse(line, "k").unwrap();
+    assert!(expectation("//@ ptx: ld.global == 1").matches("ld.global.nc.b32 \t%r1, [%rd1]"));
+    assert!(!expectation("//@ ptx: ld.glob == 1").matches("ld.global.nc.b32 %r1, [%rd1]"));
+    assert!(expectation("//@ ptx: bar.sync 0 == 1").matches("bar.sync \t0"));
+    assert!(!expectation("//@ ptx: bar.sync 0 == 1").matches("bar.sync 1"));
+    assert!(
+        expectation("//@ sm_80: shfl.sync.up.b32 _, _, 3, 0, -1 >= 1")
+            .matches("shfl.sync.up.b32 %r2|%p1, %r1, 3, 0, -1")
+    );
+    assert!(
+        !expectation("//@ ptx: shfl.sync.up.b32 _, _, 3, 0, -1 >= 1")
+            .matches("shfl.sync.up.b32 %r2|%p1, %r1, 3, 31, -1")
+    );
+    assert!(Expectation::parse("//@ ptx: ld.global", "k").is_none());
+}
