@@ -1,0 +1,23 @@
+//! Kernels as users of Rust-CUDA write them, which compile here unchanged: slices and raw pointers as
+//! parameters, shared memory by attribute, `thread::index_1d()`, `GpuFloat`, structs by value, closures and
+//! iterators, and crates from the registry that hash and parse.
+
+// Rust-CUDA's users write edition 2021, where the body of an `unsafe fn` is an unsafe context; compiled as 2024
+// the same sources would warn.
+#![allow(unsafe_op_in_unsafe_fn)]
+// On the host `x.sqrt()` is std's method, so that `use cuda_std::GpuFloat` is used on the device only.
+#![allow(unused_imports)]
+
+mod hashing;
+mod linear;
+mod math;
+mod parsing;
+mod rays;
+mod reduction;
+
+pub use hashing::*;
+pub use linear::*;
+pub use math::*;
+pub use parsing::*;
+pub use rays::*;
+pub use reduction::*;

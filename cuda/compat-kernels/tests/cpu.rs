@@ -1,0 +1,333 @@
+//! Every kernel on the CPU executor against plain Rust, at odd sizes.
+
+use compat_kernels::*;
+use cuda_std::launch::LaunchConfig;
+use cuda_std::simt::Executor;
+
+const SIZES: [usize; 7] = [1, 31, 32, 33, 127, 256, 1000];
+
+/// Numbers between -1 and 1 that look random and are the same in every run.
+fn numbers(len: usize, seed: u64) -> Vec<f32> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 40) as f32 / (1 << 23) as f32 - 1.0
+    };
+    (0..len).map(|_| next()).collect()
+}
+
+fn assert_close(seen: &[f32], expected: &[f64], tolerance: f64, what: &str) {
+    assert_eq!(seen.len(), expected.len());
+    for (i, (&seen, &expected)) in seen.iter().zip(expected).enumerate() {
+        let error = (f64::from(seen) - expected).abs();
+        assert!(
+            error <= tolerance * expected.abs().max(1.0),
+            "{what}, element {i}: {seen} instead of {expected}"
+        );
+    }
+}
+
+#[test]
+fn vectors_add() {
+    for n in SIZES {
+        let (a, b, mut c) = (numbers(n, 1), numbers(n, 2), vec![0.0; n]);
+        // SAFETY: `c` is as long as `a` and `b`, and the grid covers it.
+        unsafe { vecadd::launch(&Executor::new(), LaunchConfig::cover(n, 64), &a, &b, &mut c) }.unwrap();
+        let expected: Vec<f32> = a.iter().zip(&b).map(|(a, b)| a + b).collect();
+        assert_eq!(c, expected);
+    }
+}
+
+#[test]
+fn matrices_multiply() {
+    for (m, n, k) in [(1, 1, 1), (17, 31, 33), (16, 16, 16), (5, 64, 100)] {
+        let (a, b, c) = (numbers(m * k, 3), numbers(k * n, 4), numbers(m * n, 5));
+        let mut out = c.clone();
+        let grid = (n.div_ceil(TILE) as u32, m.div_ceil(TILE) as u32);
+        let config = LaunchConfig::new(grid, (TILE as u32, TILE as u32));
+        // SAFETY: the matrices have these shapes, and the grid covers the result.
+        unsafe { gemm_tiled::launch(&Executor::new(), config, &a, &b, &mut out, m, n, k, 1.5, -0.5) }
+            .unwrap();
+        let expected: Vec<f64> = (0..m * n)
+            .map(|i| {
+                let (row, col) = (i / n, i % n);
+                let dot: f64 = (0..k).map(|j| f64::from(a[row * k + j]) * f64::from(b[j * n + col])).sum();
+                1.5 * dot - 0.5 * f64::from(c[i])
+            })
+            .collect();
+        assert_close(&out, &expected, 1e-5, &format!("{m} x {k} x {n}"));
+    }
+}
+
+#[test]
+fn matrices_turn_over() {
+    for (rows, cols) in [(1, 1), (1, 33), (31, 17), (48, 16), (100, 65)] {
+        let inp: Vec<u32> = (0..(rows * cols) as u32).collect();
+        let mut out = vec![u32::MAX; rows * cols];
+        let config = LaunchConfig::new(
+            (cols.div_ceil(TILE) as u32, rows.div_ceil(TILE) as u32),
+            (TILE as u32, TILE as u32),
+        );
+        // SAFETY: both matrices hold rows x cols elements, and the grid covers them.
+        unsafe { transpose::launch(&Executor::new(), config, &inp, &mut out, rows as u32, cols as u32) }
+            .unwrap();
+        let expected: Vec<u32> =
+            (0..cols).flat_map(|col| (0..rows).map(move |row| (row * cols + col) as u32)).collect();
+        assert_eq!(out, expected, "{rows} x {cols}");
+    }
+}
+
+#[test]
+fn mathematics() {
+    for n in SIZES {
+        let inp: Vec<f32> = numbers(n, 6).into_iter().map(|x| x * 20.0).collect();
+        let wide: Vec<f64> = inp.iter().map(|&x| f64::from(x)).collect();
+        let config = LaunchConfig::cover(n, 96);
+        let (mut swung, mut swung_wide, mut curved) = (vec![0.0; n], vec![0.0; n], vec![0.0; n]);
+        // SAFETY: every output is as long as the input, and the grid covers it.
+        unsafe {
+            damped_sine::launch(&Executor::new(), config, &inp, &mut swung).unwrap();
+            damped_sine_f64::launch(&Executor::new(), config, &wide, &mut swung_wide).unwrap();
+            gelu::launch(&Executor::new(), config, &inp, &mut curved).unwrap();
+        }
+        let expected: Vec<f64> = wide.iter().map(|x| x.sin() * (-x.abs()).exp()).collect();
+        assert_close(&swung, &expected, 1e-6, "damped_sine");
+        assert_eq!(swung_wide, expected);
+        let expected: Vec<f64> = wide
+            .iter()
+            .map(|x| 0.5 * x * (1.0 + (0.797_884_6 * (x + 0.044_715 * x * x * x)).tanh()))
+            .collect();
+        assert_close(&curved, &expected, 1e-5, "gelu");
+    }
+}
+
+#[test]
+fn statistics_of_windows() {
+    for n in SIZES {
+        for radius in [0, 1, 7, 40] {
+            let inp = numbers(n, 7);
+            let mut out = vec![0.0; 2 * n];
+            // A grid smaller than the input, so that threads take several elements.
+            // SAFETY: `out` has two elements for each of `inp`.
+            unsafe {
+                moving_statistics::launch(&Executor::new(), LaunchConfig::new(2, 32), &inp, radius, &mut out)
+            }
+            .unwrap();
+            let expected: Vec<f64> = (0..n)
+                .flat_map(|i| {
+                    let values: Vec<f64> = inp[i.saturating_sub(radius)..(i + radius + 1).min(n)]
+                        .iter()
+                        .map(|&x| f64::from(x))
+                        .collect();
+                    let mean = values.iter().sum::<f64>() / values.len() as f64;
+                    let variance =
+                        values.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / values.len() as f64;
+                    [mean, variance.sqrt()]
+                })
+                .collect();
+            assert_close(&out, &expected, 1e-5, &format!("n {n}, radius {radius}"));
+        }
+    }
+}
+
+#[test]
+fn softmax_of_rows() {
+    for cols in SIZES {
+        let rows = 5;
+        let mut inp: Vec<f32> = numbers(rows * cols, 8).into_iter().map(|x| x * 5.0).collect();
+        // An outlier, without which the subtraction of the maximum would not matter.
+        inp[0] = 200.0;
+        let mut out = vec![0.0; rows * cols];
+        // SAFETY: both matrices are rows x cols, one warp a row.
+        unsafe {
+            softmax_rows::launch(&Executor::new(), LaunchConfig::new(rows as u32, 32), &inp, cols, &mut out)
+        }
+        .unwrap();
+        let expected: Vec<f64> = inp
+            .chunks(cols)
+            .flat_map(|row| {
+                let max = row.iter().copied().fold(f32::MIN, f32::max);
+                let exps: Vec<f64> = row.iter().map(|&x| (f64::from(x) - f64::from(max)).exp()).collect();
+                let sum: f64 = exps.iter().sum();
+                exps.into_iter().map(move |e| e / sum)
+            })
+            .collect();
+        assert_close(&out, &expected, 1e-6, &format!("{cols} columns"));
+    }
+}
+
+#[test]
+fn sums_meet_in_one_number() {
+    for n in SIZES {
+        for threads in [32, 96, 1024] {
+            let inp = numbers(n, 9);
+            let mut total = [10.0];
+            // SAFETY: one number to add to; whole warps.
+            unsafe { sum::launch(&Executor::new(), LaunchConfig::cover(n, threads), &inp, &mut total) }
+                .unwrap();
+            let expected = 10.0 + inp.iter().map(|&x| f64::from(x)).sum::<f64>();
+            assert_close(&total, &[expected], 1e-4, &format!("{n} numbers, {threads} threads"));
+        }
+    }
+}
+
+#[test]
+fn bytes_are_counted() {
+    for n in SIZES {
+        let text: Vec<u8> = numbers(n, 10).into_iter().map(|x| (x * 100.0) as i8 as u8).collect();
+        let mut counts = [0; 256];
+        let config = LaunchConfig::new(3, 70).with_shared_bytes(256 * 4);
+        // SAFETY: 256 bins in shared memory and in the result.
+        unsafe { histogram::launch(&Executor::new(), config, &text, &mut counts) }.unwrap();
+        let mut expected = [0; 256];
+        text.iter().for_each(|&byte| expected[byte as usize] += 1);
+        assert_eq!(counts, expected);
+    }
+}
+
+#[test]
+fn positives_are_kept() {
+    for n in SIZES {
+        let inp: Vec<i32> = numbers(n, 11).into_iter().map(|x| (x * 1000.0) as i32).collect();
+        let (mut out, mut len) = (vec![0; n], [0]);
+        // SAFETY: `out` is as long as `inp`; whole warps.
+        unsafe { compact::launch(&Executor::new(), LaunchConfig::cover(n, 64), &inp, &mut out, &mut len) }
+            .unwrap();
+        let mut expected: Vec<i32> = inp.into_iter().filter(|&x| x > 0).collect();
+        out.truncate(len[0] as usize);
+        // The order of the warps is not defined, the elements are.
+        out.sort_unstable();
+        expected.sort_unstable();
+        assert_eq!(out, expected);
+    }
+}
+
+#[test]
+fn spheres_are_hit() {
+    let camera = Camera { origin: [0.0, 0.1, 3.0], width: 33, height: 17 };
+    let spheres = [
+        Sphere { center: [0.0, 0.0, 0.0], radius: 1.0 },
+        Sphere { center: [1.0, 0.5, -2.0], radius: 0.75 },
+        Sphere { center: [0.0, 0.0, 50.0], radius: 5.0 },
+    ];
+    let mut out = vec![0.0; 33 * 17];
+    // SAFETY: one float a pixel, and the grid covers the picture.
+    unsafe { trace::launch(&Executor::new(), LaunchConfig::new((5, 3), (8, 8)), camera, &spheres, &mut out) }
+        .unwrap();
+    let mut hits = 0;
+    for (i, &seen) in out.iter().enumerate() {
+        let x = ((i % 33) as f64 + 0.5) / 33.0 - 0.5;
+        let y = ((i / 33) as f64 + 0.5) / 17.0 - 0.5;
+        let length = (x * x + y * y + 1.0).sqrt();
+        let direction = [x / length, y / length, -1.0 / length];
+        let mut nearest = f64::INFINITY;
+        let mut on_the_edge = false;
+        for sphere in &spheres {
+            let from: Vec<f64> = (0..3).map(|a| f64::from(camera.origin[a] - sphere.center[a])).collect();
+            let half_b: f64 = (0..3).map(|a| from[a] * direction[a]).sum();
+            let square: f64 = from.iter().map(|x| x * x).sum();
+            let discriminant = half_b * half_b - (square - f64::from(sphere.radius).powi(2));
+            on_the_edge |= discriminant.abs() < 1e-3;
+            let distance = -half_b - discriminant.max(0.0).sqrt();
+            if discriminant >= 0.0 && distance > 0.0 {
+                nearest = nearest.min(distance);
+            }
+        }
+        hits += usize::from(nearest.is_finite());
+        // At a grazing ray the rounding decides between hit and miss.
+        if !on_the_edge {
+            assert_eq!(f64::from(seen).is_finite(), nearest.is_finite(), "pixel {i}");
+            assert!(
+                seen.is_infinite() || (f64::from(seen) - nearest).abs() < 1e-3,
+                "pixel {i}: {seen}, {nearest}"
+            );
+        }
+    }
+    assert!(hits > 50, "the picture shows something: {hits} pixels");
+}
+
+/// SipHash-1-3 as its paper gives it (Aumasson and Bernstein, "SipHash: a fast short-input PRF").
+fn siphash_1_3(key: [u64; 2], message: &[u8]) -> u64 {
+    fn round([mut v0, mut v1, mut v2, mut v3]: [u64; 4]) -> [u64; 4] {
+        v0 = v0.wrapping_add(v1);
+        v1 = v1.rotate_left(13) ^ v0;
+        v0 = v0.rotate_left(32);
+        v2 = v2.wrapping_add(v3);
+        v3 = v3.rotate_left(16) ^ v2;
+        v0 = v0.wrapping_add(v3);
+        v3 = v3.rotate_left(21) ^ v0;
+        v2 = v2.wrapping_add(v1);
+        v1 = v1.rotate_left(17) ^ v2;
+        v2 = v2.rotate_left(32);
+        [v0, v1, v2, v3]
+    }
+    let mut v = [
+        key[0] ^ 0x736f_6d65_7073_6575,
+        key[1] ^ 0x646f_7261_6e64_6f6d,
+        key[0] ^ 0x6c79_6765_6e65_7261,
+        key[1] ^ 0x7465_6462_7974_6573,
+    ];
+    // The message, zeros up to a whole word less one byte, and the length.
+    let mut padded = message.to_vec();
+    padded.resize(message.len() / 8 * 8 + 7, 0);
+    padded.push(message.len() as u8);
+    for word in padded.chunks_exact(8) {
+        let word = u64::from_le_bytes(word.try_into().unwrap());
+        v[3] ^= word;
+        v = round(v);
+        v[0] ^= word;
+    }
+    v[2] ^= 0xff;
+    v = round(round(round(v)));
+    v[0] ^ v[1] ^ v[2] ^ v[3]
+}
+
+#[test]
+fn records_are_hashed() {
+    for width in [1, 7, 8, 9, 33] {
+        let n = 77;
+        let records: Vec<u8> = (0..n * width).map(|i| (i * i / 3) as u8).collect();
+        let mut hashes = vec![0; n];
+        // SAFETY: one hash a record.
+        unsafe {
+            hash_records::launch(&Executor::new(), LaunchConfig::cover(n, 32), &records, width, &mut hashes)
+        }
+        .unwrap();
+        for (i, record) in records.chunks(width).enumerate() {
+            let expected = siphash_1_3([i as u64, 0x0123_4567_89ab_cdef], record);
+            assert_eq!(hashes[i], expected, "record {i} of {width} bytes");
+        }
+    }
+}
+
+#[test]
+fn lines_are_parsed() {
+    let lines = [
+        ("x: 12", (b'x', 12)),
+        ("y :-2147483648", (b'y', i32::MIN)),
+        ("x  :  +7", (b'x', 7)),
+        ("none", (0, 0)),
+        ("z: 1", (255, 0)),
+        ("x: 2147483648", (255, 0)),
+        ("y: 3 4", (255, 0)),
+        ("", (255, 0)),
+        ("x:", (255, 0)),
+    ];
+    let text: String = lines.iter().map(|(line, _)| format!("{line:<16}")).collect();
+    let (mut names, mut values) = (vec![1; lines.len()], vec![1; lines.len()]);
+    // SAFETY: one name and one value a line.
+    unsafe {
+        parse_lines::launch(
+            &Executor::new(),
+            LaunchConfig::new(1, 32),
+            text.as_bytes(),
+            16,
+            &mut names,
+            &mut values,
+        )
+    }
+    .unwrap();
+    for (i, (line, expected)) in lines.iter().enumerate() {
+        assert_eq!((names[i], values[i]), *expected, "{line:?}");
+    }
+}
