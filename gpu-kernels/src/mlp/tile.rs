@@ -291,9 +291,14 @@ impl<const BM: usize, const BN: usize, const TM: usize, const TN: usize> Tile<BM
         for quad in share(BN * BK / 4, tid, threads) {
             // Neighbouring quads go to neighbouring columns of the slab, so that their stores meet no conflict.
             let (n, k) = (quad % BN, quad / BN * 4);
-            for (i, value) in from.quad_or_zero(row0 + n, col0 + k).to_array().into_iter().enumerate() {
-                // SAFETY: n < BN and k + i < BK.
-                unsafe { *to.add((k + i) * BN + n) = value };
+            let f32x4 { x, y, z, w } = from.quad_or_zero(row0 + n, col0 + k);
+            // SAFETY: n < BN and k + 3 < BK.
+            unsafe {
+                let column = to.add(k * BN + n);
+                *column = x;
+                *column.add(BN) = y;
+                *column.add(2 * BN) = z;
+                *column.add(3 * BN) = w;
             }
         }
     }
