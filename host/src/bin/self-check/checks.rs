@@ -16,7 +16,7 @@ use super::single;
 pub struct Check {
     /// The kernel.
     pub kernel: &'static KernelMeta,
-    /// Rounding errors of the scale that an element may be off. Sums are added in another order here and there, and
+    /// Rounding errors of the magnitude that an element may be off. Sums are added in another order here and there, and
     /// with or without fused multiply-add; libm's and libdevice's functions are off by two or so.
     pub roundings: f64,
     /// Runs the kernel and returns its outputs.

@@ -5,7 +5,7 @@ use super::reference::Expected;
 /// Half the distance from 1 to the next f32: the largest relative error of one rounding.
 const ROUNDING: f64 = f32::EPSILON as f64 / 2.0;
 
-/// Compares every element; `roundings` is how many rounding errors of the scale an element may be off.
+/// Compares every element; `roundings` is how many rounding errors of the magnitude an element may be off.
 ///
 /// Returns the worst error in parts of what is allowed.
 ///
@@ -18,8 +18,8 @@ pub fn compare(name: &str, got: &[f64], expected: &[Expected], roundings: f64) -
     let mut worst = 0.0f64;
     for (i, (&got, expected)) in got.iter().zip(expected).enumerate() {
         // Below the smallest normal f32 the rounding error no longer shrinks with the number.
-        let floor = if expected.scale == 0.0 { 0.0 } else { f64::from(f32::MIN_POSITIVE) };
-        let tolerance = roundings * ROUNDING * expected.scale + floor;
+        let floor = if expected.magnitude == 0.0 { 0.0 } else { f64::from(f32::MIN_POSITIVE) };
+        let tolerance = roundings * ROUNDING * expected.magnitude + floor;
         let error = (got - expected.value).abs();
         if error.is_nan() || error > tolerance {
             return Err(format!("{name}[{i}] is {got:e}, not {:e} +- {tolerance:.1e}", expected.value));
@@ -35,7 +35,7 @@ pub fn compare(name: &str, got: &[f64], expected: &[Expected], roundings: f64) -
 mod tests {
     use super::*;
 
-    const ONE: Expected = Expected { value: 1.0, scale: 1.0 };
+    const ONE: Expected = Expected { value: 1.0, magnitude: 1.0 };
 
     #[test]
     fn within_the_tolerance_it_tells_how_near() {
@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn exact_values_must_be_equal() {
-        let two = Expected { value: 2.0, scale: 0.0 };
+        let two = Expected { value: 2.0, magnitude: 0.0 };
         assert_eq!(compare("x", &[2.0], &[two], 4.0), Ok(0.0));
         assert!(compare("x", &[2.0f64.next_up()], &[two], 4.0).is_err());
     }

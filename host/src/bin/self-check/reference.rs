@@ -1,18 +1,13 @@
-//! The answers in f64, by the definitions, with the scale that their rounding errors are measured by.
+//! The answers in f64, by the definitions, with the magnitude that their rounding errors are measured by.
 
 use gpu_kernels::mlp::batch::{PIXEL_SCALE, permuted};
-use gpu_kernels::mlp::loss::MIN_PROBABILITY;
+
+use ferrowarp::reference::{self, LayerShape};
 
 use super::problem::Problem;
 
-/// One right answer.
-#[derive(Clone, Copy, Debug)]
-pub struct Expected {
-    /// The answer.
-    pub value: f64,
-    /// The sum of the magnitudes that were added up on the way; 0 if the answer is exact in f32.
-    pub scale: f64,
-}
+/// One right answer, and the magnitudes added up on the way; 0 if the answer is exact in f32.
+pub use ferrowarp::reference::Sum as Expected;
 
 /// Seed and epoch of the shuffled batch.
 pub const ORDER: (u64, u32) = (0x0123_4567_89ab_cdef, 3);
@@ -20,40 +15,16 @@ pub const ORDER: (u64, u32) = (0x0123_4567_89ab_cdef, 3);
 pub const LEARNING_RATE: f32 = 0.125;
 
 fn exact(value: f64) -> Expected {
-    Expected { value, scale: 0.0 }
+    Expected { value, magnitude: 0.0 }
 }
 
-/// `[m, n]` sums of `k` products, with `start(row, col)` added.
-fn product(
-    [m, n, k]: [usize; 3],
-    start: impl Fn(usize, usize) -> f64,
-    term: impl Fn(usize, usize, usize) -> f64,
-) -> Vec<Expected> {
-    let mut out = Vec::with_capacity(m * n);
-    for row in 0..m {
-        for col in 0..n {
-            let start = start(row, col);
-            let mut sum = Expected { value: start, scale: start.abs() };
-            for i in 0..k {
-                let term = term(row, col, i);
-                sum.value += term;
-                sum.scale += term.abs();
-            }
-            out.push(sum);
-        }
-    }
-    out
+fn shape(p: &Problem) -> LayerShape {
+    LayerShape { batch: p.batch, inputs: p.inputs, outputs: p.outputs }
 }
 
 /// `inp * weights + biases`.
 pub fn forward(p: &Problem) -> Vec<Expected> {
-    product(
-        [p.batch, p.outputs, p.inputs],
-        |_, col| f64::from(p.biases[col]),
-        |row, col, i| {
-            f64::from(p.activations[row * p.inputs + i]) * f64::from(p.weights[i * p.outputs + col])
-        },
-    )
+    reference::linear_forward(&p.activations, &p.weights, &p.biases, shape(p))
 }
 
 /// `max(inp * weights + biases, 0)`.
@@ -65,11 +36,7 @@ pub fn forward_relu(p: &Problem) -> Vec<Expected> {
 
 /// `d_out * weights^T`.
 pub fn backward(p: &Problem) -> Vec<Expected> {
-    product(
-        [p.batch, p.inputs, p.outputs],
-        |_, _| 0.0,
-        |row, col, o| f64::from(p.d_out[row * p.outputs + o]) * f64::from(p.weights[col * p.outputs + o]),
-    )
+    reference::linear_backward_input(&p.d_out, &p.weights, shape(p))
 }
 
 /// [`backward`] where the activations are positive, else 0.
@@ -103,20 +70,15 @@ pub fn softmax(p: &Problem) -> Vec<Expected> {
         .chunks_exact(p.outputs)
         .flat_map(|row| {
             let (probabilities, _, spread) = softmax_row(row);
-            probabilities.into_iter().map(move |value| Expected { value, scale: value * (1.0 + spread) })
+            probabilities.into_iter().map(move |value| Expected { value, magnitude: value * (1.0 + spread) })
         })
         .collect()
 }
 
 /// The loss of the probabilities against the targets, one per row.
 pub fn cross_entropy(p: &Problem) -> Vec<Expected> {
-    let rows = p.probabilities.chunks_exact(p.outputs).zip(p.targets.chunks_exact(p.outputs));
-    rows.map(|(probabilities, targets)| {
-        let term = |(&q, &t): (&f32, &f32)| -f64::from(t) * f64::from(q.max(MIN_PROBABILITY)).ln();
-        let value: f64 = probabilities.iter().zip(targets).map(term).sum();
-        Expected { value, scale: value.abs() }
-    })
-    .collect()
+    let losses = reference::cross_entropy_loss(&p.probabilities, &p.targets, p.outputs);
+    losses.into_iter().map(|value| Expected { value, magnitude: value.abs() }).collect()
 }
 
 /// Probabilities minus targets: one rounding.
@@ -124,7 +86,10 @@ pub fn cross_entropy_backward(p: &Problem) -> Vec<Expected> {
     p.probabilities
         .iter()
         .zip(&p.targets)
-        .map(|(&q, &t)| Expected { value: f64::from(q) - f64::from(t), scale: f64::from(q) + f64::from(t) })
+        .map(|(&q, &t)| Expected {
+            value: f64::from(q) - f64::from(t),
+            magnitude: f64::from(q) + f64::from(t),
+        })
         .collect()
 }
 
@@ -136,11 +101,8 @@ pub fn one_hot(p: &Problem) -> Vec<Expected> {
 /// 1 where the largest logit, of equal ones the first, is at the label.
 pub fn correct(p: &Problem) -> Vec<Expected> {
     let rows = p.logits.chunks_exact(p.outputs).zip(&p.labels);
-    rows.map(|(row, &label)| {
-        let best = (0..row.len()).rev().max_by(|&a, &b| row[a].total_cmp(&row[b])).unwrap_or(0);
-        exact(if best == label as usize { 1.0 } else { 0.0 })
-    })
-    .collect()
+    rows.map(|(row, &label)| exact(if reference::argmax(row) == label as usize { 1.0 } else { 0.0 }))
+        .collect()
 }
 
 /// Gradient at the logits, averaged over the batch, and the loss of every row.
@@ -151,11 +113,13 @@ pub fn softmax_cross_entropy(p: &Problem) -> (Vec<Expected>, Vec<Expected>) {
         let (probabilities, log_sum, spread) = softmax_row(logits);
         for (col, q) in probabilities.into_iter().enumerate() {
             let target = if col == label as usize { 1.0 } else { 0.0 };
-            gradients
-                .push(Expected { value: (q - target) / rows, scale: (q * (1.0 + spread) + target) / rows });
+            gradients.push(Expected {
+                value: (q - target) / rows,
+                magnitude: (q * (1.0 + spread) + target) / rows,
+            });
         }
         let at_label = f64::from(logits[label as usize]);
-        losses.push(Expected { value: log_sum - at_label, scale: 1.0 + log_sum.abs() + at_label.abs() });
+        losses.push(Expected { value: log_sum - at_label, magnitude: 1.0 + log_sum.abs() + at_label.abs() });
     }
     (gradients, losses)
 }
@@ -174,13 +138,7 @@ pub struct Updated {
 
 /// One step of SGD, with the gradients divided by `divisor`.
 pub fn update(p: &Problem, divisor: f64) -> Updated {
-    let d_weights = product(
-        [p.inputs, p.outputs, p.batch],
-        |_, _| 0.0,
-        |row, col, b| f64::from(p.activations[b * p.inputs + row]) * f64::from(p.d_out[b * p.outputs + col]),
-    );
-    let d_biases =
-        product([1, p.outputs, p.batch], |_, _| 0.0, |_, col, b| f64::from(p.d_out[b * p.outputs + col]));
+    let (d_weights, d_biases) = reference::parameter_gradients(&p.activations, &p.d_out, shape(p));
     let (weights, weight_velocity) = steps(&p.weights, &p.weight_velocity, &d_weights, divisor, p.momentum);
     let (biases, bias_velocity) = steps(&p.biases, &p.bias_velocity, &d_biases, divisor, p.momentum);
     Updated { weights, biases, weight_velocity, bias_velocity }
@@ -196,13 +154,14 @@ fn steps(
     let lr = f64::from(LEARNING_RATE);
     let step = |((&parameter, &velocity), gradient): ((&f32, &f32), &Expected)| {
         let carried = f64::from(momentum) * f64::from(velocity);
-        let (value, scale) = (carried + gradient.value / divisor, carried.abs() + gradient.scale / divisor);
+        let (value, magnitude) =
+            (carried + gradient.value / divisor, carried.abs() + gradient.magnitude / divisor);
         let moved = Expected {
             value: f64::from(parameter) - lr * value,
-            scale: f64::from(parameter).abs() + lr * scale,
+            magnitude: f64::from(parameter).abs() + lr * magnitude,
         };
         // Without momentum the velocity stays as it is.
-        (moved, if momentum == 0.0 { exact(f64::from(velocity)) } else { Expected { value, scale } })
+        (moved, if momentum == 0.0 { exact(f64::from(velocity)) } else { Expected { value, magnitude } })
     };
     parameters.iter().zip(velocities).zip(gradients).map(step).unzip()
 }
