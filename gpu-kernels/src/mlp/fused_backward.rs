@@ -2,6 +2,7 @@
 //!
 //! Against [`super::linear`] and [`super::activation`]: the product on tiles in shared memory, and the mask of the
 //! ReLU below applied on the only write.
+//@ ptx(linear_relu_backward_64x64, linear_relu_backward_64x32, linear_relu_backward_32x32): bar.sync == 2, ld.global.nc.v4 >= 2, st.shared.v4 >= 1, ld.shared >= 8, fma.rn.f32 >= 16, .local == 0
 
 use cuda_std::{kernel, shared_array};
 

@@ -3,6 +3,7 @@
 //! Against [`super::linear`] and [`super::activation`]: the product on tiles in shared memory reads each input
 //! `BN` times less often and each weight `BM` times, and bias and ReLU ride on the only write of the output.
 //! Requires a one-dimensional block of the tile's threads, 64 for 64x64 and 32x32, 32 for 64x32.
+//@ ptx(linear_relu_forward_64x64, linear_relu_forward_64x32, linear_relu_forward_32x32, linear_forward_64x64, linear_forward_64x32, linear_forward_32x32): bar.sync == 2, ld.global.nc.v4 >= 2, st.shared.v4 >= 2, ld.shared >= 8, fma.rn.f32 >= 16, .local == 0
 
 use cuda_std::{kernel, shared_array};
 

@@ -1,4 +1,5 @@
 //! Softmax, cross entropy, its gradient and the hit count in one pass over the logits.
+//@ ptx: ex2.approx >= 1, bar == 0, .local == 0
 
 use cuda_std::{GpuFloat as _, kernel, thread};
 

@@ -1,4 +1,5 @@
 //! The gradient of a layer's parameters and the SGD step in one pass: the gradient is never written.
+//@ ptx(linear_update_64x64, linear_update_64x32, linear_update_32x32): bar.sync == 2, ld.global.nc.v4 >= 2, st.shared.v4 >= 2, ld.shared >= 8, fma.rn.f32 >= 16, .local == 0
 
 use cuda_std::{kernel, shared_array};
 

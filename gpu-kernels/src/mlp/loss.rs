@@ -1,4 +1,5 @@
 //! Softmax and cross entropy, one thread per output element.
+//@ ptx: bar == 0, .local == 0, .shared == 0
 
 use cuda_std::{GpuFloat as _, kernel, thread};
 

@@ -1,0 +1,167 @@
+//! The architectures libNVVM compiles for.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::error::CudaBuilderError;
+
+/// What PTX may use beyond the base architecture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum Variant {
+    Base,
+    Family,
+    Architecture,
+}
+
+macro_rules! architectures {
+    ($($name:ident = $number:literal $variant:ident $suffix:literal $ptx:literal,)*) => {
+        /// A virtual architecture, `compute_XX`.
+        ///
+        /// A module for a base architecture (no letter) runs on every later GPU. `f` runs on later GPUs of the same
+        /// family, `a` on exactly this one.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[non_exhaustive]
+        pub enum NvvmArch {
+            $(
+                #[doc = concat!("`compute_", $number, $suffix, "`")]
+                $name,
+            )*
+        }
+
+        impl NvvmArch {
+            /// Every architecture, in ascending order.
+            pub const ALL: &'static [NvvmArch] = &[$(NvvmArch::$name),*];
+
+            fn row(self) -> (u32, Variant, &'static str, u32) {
+                match self {
+                    $(NvvmArch::$name => ($number, Variant::$variant, $suffix, $ptx),)*
+                }
+            }
+        }
+    };
+}
+
+// The last column is the least PTX version that has the architecture, not below 8.6, the least of libNVVM
+// (PTX ISA, release notes; `tests/archs.rs` compiles each).
+architectures! {
+    Compute75 = 75 Base "" 86,
+    Compute80 = 80 Base "" 86,
+    Compute86 = 86 Base "" 86,
+    Compute87 = 87 Base "" 86,
+    Compute88 = 88 Base "" 90,
+    Compute89 = 89 Base "" 86,
+    Compute90 = 90 Base "" 86,
+    Compute90a = 90 Architecture "a" 86,
+    Compute100 = 100 Base "" 86,
+    Compute100f = 100 Family "f" 88,
+    Compute100a = 100 Architecture "a" 86,
+    Compute103 = 103 Base "" 88,
+    Compute103f = 103 Family "f" 88,
+    Compute103a = 103 Architecture "a" 88,
+    Compute110 = 110 Base "" 90,
+    Compute110f = 110 Family "f" 90,
+    Compute110a = 110 Architecture "a" 90,
+    Compute120 = 120 Base "" 87,
+    Compute120f = 120 Family "f" 88,
+    Compute120a = 120 Architecture "a" 87,
+    Compute121 = 121 Base "" 88,
+    Compute121f = 121 Family "f" 88,
+    Compute121a = 121 Architecture "a" 88,
+}
+
+impl NvvmArch {
+    /// The capability as one number: 90 for `compute_90a`.
+    pub fn capability_value(self) -> u32 {
+        self.row().0
+    }
+
+    /// 9 for `compute_90`.
+    pub fn major_version(self) -> u32 {
+        self.capability_value() / 10
+    }
+
+    /// 6 for `compute_86`.
+    pub fn minor_version(self) -> u32 {
+        self.capability_value() % 10
+    }
+
+    /// The name, as `-arch` of libNVVM takes it: `compute_90`.
+    pub fn target_feature(self) -> String {
+        self.to_string()
+    }
+
+    /// The real architecture, as `-arch` of ptxas and `-Ctarget-cpu` of rustc take it: `sm_90`.
+    pub fn processor(self) -> String {
+        let (number, _, suffix, _) = self.row();
+        format!("sm_{number}{suffix}")
+    }
+
+    /// Whether a module for it runs on every later GPU.
+    pub fn is_base_variant(self) -> bool {
+        self.row().1 == Variant::Base
+    }
+
+    /// Whether a module for it runs on later GPUs of the family only.
+    pub fn is_family_variant(self) -> bool {
+        self.row().1 == Variant::Family
+    }
+
+    /// Whether a module for it runs on exactly this GPU.
+    pub fn is_architecture_variant(self) -> bool {
+        self.row().1 == Variant::Architecture
+    }
+
+    /// The same capability without a letter.
+    pub fn base_architecture(self) -> NvvmArch {
+        let same =
+            |arch: &&NvvmArch| arch.is_base_variant() && arch.capability_value() == self.capability_value();
+        NvvmArch::ALL.iter().find(same).copied().unwrap_or(self)
+    }
+
+    /// The least PTX version that libNVVM writes for it, 86 for 8.6: the oldest driver can then load it.
+    pub fn ptx_version(self) -> u32 {
+        self.row().3
+    }
+}
+
+impl fmt::Display for NvvmArch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (number, _, suffix, _) = self.row();
+        write!(f, "compute_{number}{suffix}")
+    }
+}
+
+impl FromStr for NvvmArch {
+    type Err = CudaBuilderError;
+
+    /// Takes `compute_90`, `sm_90` and `90`.
+    fn from_str(name: &str) -> Result<NvvmArch, CudaBuilderError> {
+        let short = name.strip_prefix("compute_").or_else(|| name.strip_prefix("sm_")).unwrap_or(name);
+        let named = |arch: &&NvvmArch| arch.to_string().strip_prefix("compute_") == Some(short);
+        let found = NvvmArch::ALL.iter().find(named).copied();
+        found.ok_or_else(|| CudaBuilderError::UnknownArch { name: name.to_owned() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_go_both_ways() {
+        for arch in NvvmArch::ALL {
+            assert_eq!(arch.to_string().parse::<NvvmArch>().unwrap(), *arch);
+            assert_eq!(arch.processor().parse::<NvvmArch>().unwrap(), *arch);
+        }
+        assert!("compute_70".parse::<NvvmArch>().is_err());
+        assert!("compute_".parse::<NvvmArch>().is_err());
+    }
+
+    #[test]
+    fn capabilities() {
+        let arch = NvvmArch::Compute103a;
+        assert_eq!((arch.major_version(), arch.minor_version()), (10, 3));
+        assert_eq!(arch.base_architecture(), NvvmArch::Compute103);
+        assert!(arch.is_architecture_variant() && !arch.is_base_variant());
+    }
+}

@@ -1,0 +1,169 @@
+//! What can go wrong, by stage.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::arch::NvvmArch;
+use crate::ir::IrError;
+
+/// An error of the build. Every variant names the stage, the value and, where one is known, the cure.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CudaBuilderError {
+    /// The path given to the builder is no crate.
+    #[error("no Cargo.toml in {}: give the folder of the kernel crate", .path.display())]
+    CratePathDoesntExist {
+        /// The path as given.
+        path: PathBuf,
+    },
+    /// `cargo metadata` failed, or its answer makes no sense.
+    #[error("reading the manifest of {} failed: {reason}", .path.display())]
+    Manifest {
+        /// The crate's folder.
+        path: PathBuf,
+        /// Cargo's message.
+        reason: String,
+    },
+    /// The options contradict each other.
+    #[error("the builder's options cannot be met: {reason}")]
+    Options {
+        /// Which, and what to do.
+        reason: String,
+    },
+    /// The name of an architecture is unknown.
+    #[error("unknown architecture `{name}`: expected compute_75 to compute_121, such as compute_90")]
+    UnknownArch {
+        /// The name as given.
+        name: String,
+    },
+    /// No compiler that can be used.
+    #[error(
+        "no usable rustc: {tried}; needed is one whose LLVM is 22 (rustc 1.95 to 1.98) with its rust-src: `rustup toolchain install 1.95.0 --component rust-src`, or on Debian `apt-get install rustc-web rust-web-src`"
+    )]
+    ToolchainMissing {
+        /// Each compiler that was looked at, and why it was not taken.
+        tried: String,
+    },
+    /// No libNVVM that can be used.
+    #[error(
+        "no usable libNVVM: {tried}; run `cargo xtask build-ptx` once to fetch the pinned one, or set LIBNVVM_PATH to the libnvvm.so of CUDA 13.5 or later"
+    )]
+    NvvmMissing {
+        /// Each place that was looked at, and why it was not taken.
+        tried: String,
+    },
+    /// The libNVVM that `LIBNVVM_PATH` names is older than what is needed.
+    #[error("libNVVM at {} is too old: {reason}; needed is the one of CUDA 13.5 or later, or unset LIBNVVM_PATH", .path.display())]
+    NvvmTooOld {
+        /// The library.
+        path: PathBuf,
+        /// What it does not know.
+        reason: String,
+    },
+    /// The library could not be loaded or lacks a function.
+    #[error("loading libNVVM from {} failed: {reason}", .path.display())]
+    NvvmLoad {
+        /// The library.
+        path: PathBuf,
+        /// The loader's message.
+        reason: String,
+    },
+    /// The kernel crate does not compile.
+    #[error("cargo failed on {}:\n{log}", .path.display())]
+    CargoFailed {
+        /// The crate's folder.
+        path: PathBuf,
+        /// What cargo wrote.
+        log: String,
+    },
+    /// The module from rustc is not what the edits expect.
+    #[error(transparent)]
+    IrEdit(#[from] IrError),
+    /// libNVVM refused the module.
+    #[error("libNVVM failed to compile for {arch}: {reason}\n{log}")]
+    NvvmCompile {
+        /// The architecture.
+        arch: NvvmArch,
+        /// libNVVM's name for the error.
+        reason: String,
+        /// libNVVM's log.
+        log: String,
+    },
+    /// The PTX is not what the source asked for.
+    #[error("the PTX for {arch} is wrong: {reason}")]
+    Proof {
+        /// The architecture.
+        arch: NvvmArch,
+        /// Which symbol, what was expected and what was found.
+        reason: String,
+    },
+    /// ptxas is neither at `PTXAS_PATH` nor fetched.
+    #[error(
+        "no ptxas: run `cargo xtask build-ptx` once to fetch the pinned one, or set PTXAS_PATH ({reason})"
+    )]
+    PtxasMissing {
+        /// What was tried.
+        reason: String,
+    },
+    /// ptxas refused the PTX.
+    #[error("ptxas failed on {} for {arch}:\n{log}", .path.display())]
+    PtxasFailed {
+        /// The PTX file.
+        path: PathBuf,
+        /// The architecture.
+        arch: NvvmArch,
+        /// What ptxas wrote.
+        log: String,
+    },
+    /// A package could not be downloaded.
+    #[error(
+        "downloading {package} with pip failed: {reason}; with no network, put the wheel into a folder and set PIP_NO_INDEX=1 PIP_FIND_LINKS=FOLDER"
+    )]
+    Download {
+        /// Name and version.
+        package: String,
+        /// pip's message.
+        reason: String,
+    },
+    /// A download is not the file it should be.
+    #[error("{} is damaged or not the pinned file: sha256 is {found}, expected {expected}; run the command again to fetch it anew", .path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// The pinned hash.
+        expected: String,
+        /// The hash it has.
+        found: String,
+    },
+    /// There is no package for this machine.
+    #[error(
+        "{package} is not published for {platform}: set LIBNVVM_PATH and PTXAS_PATH to those of a CUDA 13.5 toolkit"
+    )]
+    Platform {
+        /// Name and version.
+        package: String,
+        /// The machine's operating system and processor.
+        platform: String,
+    },
+    /// A file or a process.
+    #[error("{deed} {} failed: {source}", .path.display())]
+    Io {
+        /// What was attempted.
+        deed: &'static str,
+        /// On which file.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+}
+
+/// Names the deed and the file of an [`io::Error`].
+pub(crate) trait IoContext<T> {
+    fn during(self, deed: &'static str, path: &Path) -> Result<T, CudaBuilderError>;
+}
+
+impl<T> IoContext<T> for io::Result<T> {
+    fn during(self, deed: &'static str, path: &Path) -> Result<T, CudaBuilderError> {
+        self.map_err(|source| CudaBuilderError::Io { deed, path: path.to_owned(), source })
+    }
+}

@@ -1,0 +1,314 @@
+//! NVIDIA's compilers as pinned packages, fetched with pip into a folder of ours.
+//!
+//! A package is a wheel, a zip file. Its hash is pinned; what is needed of it is unpacked into a temporary folder that
+//! gets its final name at the end, so that a folder of that name is always whole. A lock file lets one process
+//! fetch while the others wait.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use crate::error::{CudaBuilderError, IoContext};
+use crate::files;
+
+/// How far a download is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Progress {
+    /// So many bytes of `total` have arrived.
+    Downloading {
+        /// Name and version of the package.
+        package: String,
+        /// Bytes that have arrived.
+        bytes: u64,
+        /// Bytes of the whole package.
+        total: u64,
+    },
+    /// The download is complete and is being checked and unpacked.
+    Unpacking {
+        /// Name and version of the package.
+        package: String,
+    },
+    /// The package is ready for use.
+    Ready {
+        /// Name and version of the package.
+        package: String,
+    },
+}
+
+/// What is told about downloads, from whichever thread fetches.
+pub type ProgressFn<'a> = dyn Fn(Progress) + Sync + 'a;
+
+/// A wheel for one kind of machine.
+#[derive(Clone, Copy, Debug)]
+struct Wheel {
+    architecture: &'static str,
+    sha256: &'static str,
+    bytes: u64,
+}
+
+/// A pinned package.
+#[derive(Clone, Copy, Debug)]
+pub struct Package {
+    name: &'static str,
+    version: &'static str,
+    wheels: &'static [Wheel],
+    /// The files to unpack; those under `bin/` can be run.
+    files: &'static [&'static str],
+}
+
+/// libNVVM and libdevice.
+pub const NVVM: Package = Package {
+    name: "nvidia-nvvm",
+    version: "13.5.37",
+    wheels: &[
+        Wheel {
+            architecture: "x86_64",
+            sha256: "c41bfa362e407405163f103c2229f0765f8cc2ed7d148b754dc77f228bf7e070",
+            bytes: 75_141_406,
+        },
+        Wheel {
+            architecture: "aarch64",
+            sha256: "b659bd3115b7ac7ec8931e67d0e2c0dd09cd35b08a6a7372df6f8f22c67da80a",
+            bytes: 71_213_582,
+        },
+    ],
+    files: &["nvidia/cu13/lib/libnvvm.so.4", "nvidia/cu13/nvvm/libdevice/libdevice.10.bc"],
+};
+
+/// ptxas.
+pub const PTXAS: Package = Package {
+    name: "nvidia-cuda-nvcc",
+    version: "13.0.88",
+    wheels: &[
+        Wheel {
+            architecture: "x86_64",
+            sha256: "56fe502eb77625a12f25172caa3cdddb4e4c8ba2c8c17dba44b164761b380f03",
+            bytes: 37_384_532,
+        },
+        Wheel {
+            architecture: "aarch64",
+            sha256: "c7ff28f86a24effdc6c034fa15230c549a273e4771b10a7fec14996f8cf3307f",
+            bytes: 32_455_430,
+        },
+    ],
+    files: &["nvidia/cu13/bin/ptxas"],
+};
+
+impl Package {
+    /// Name and version, `nvidia-nvvm 13.5.37`.
+    pub fn title(&self) -> String {
+        format!("{} {}", self.name, self.version)
+    }
+
+    /// The package's folder among the tools, whether it is there or not.
+    fn folder(&self, tools: &Path) -> PathBuf {
+        tools.join(format!("{}-{}", self.name, self.version))
+    }
+
+    /// The path of the package's file number `n`, if the package has been fetched into `tools`.
+    pub(crate) fn file(&self, tools: &Path, n: usize) -> Option<PathBuf> {
+        let file = self.files.get(n)?;
+        Some(self.folder(tools).join(file)).filter(|path| path.is_file())
+    }
+
+    fn wheel(&self) -> Result<Wheel, CudaBuilderError> {
+        let architecture = std::env::consts::ARCH;
+        let here = cfg!(all(target_os = "linux", target_env = "gnu"));
+        let wheel = self.wheels.iter().find(|wheel| here && wheel.architecture == architecture);
+        wheel.copied().ok_or_else(|| CudaBuilderError::Platform {
+            package: self.title(),
+            platform: format!("{}-{architecture}", std::env::consts::OS),
+        })
+    }
+}
+
+/// Fetches `package` into the folder `tools`, unless it is there already.
+pub fn fetch(package: &Package, tools: &Path, progress: &ProgressFn<'_>) -> Result<(), CudaBuilderError> {
+    let folder = package.folder(tools);
+    let _lock = files::lock(&tools.join(format!("{}.lock", package.name)))?;
+    if (0..package.files.len()).all(|n| package.file(tools, n).is_some()) {
+        return Ok(());
+    }
+    let wheel = package.wheel()?;
+    let prefix = format!(".{}-", package.name);
+    remove_leftovers(tools, &prefix)?;
+    let temporary =
+        tempfile::Builder::new().prefix(&prefix).tempdir_in(tools).during("creating a folder in", tools)?;
+    let file = download(package, wheel, temporary.path(), progress)?;
+    progress(Progress::Unpacking { package: package.title() });
+    unpack(package, &file, wheel.sha256, temporary.path(), &folder)?;
+    progress(Progress::Ready { package: package.title() });
+    Ok(())
+}
+
+/// Removes temporary folders of fetches that were killed; the lock says that none is at work.
+fn remove_leftovers(tools: &Path, prefix: &str) -> Result<(), CudaBuilderError> {
+    for entry in tools.read_dir().during("reading the folder", tools)?.flatten() {
+        if entry.file_name().to_string_lossy().starts_with(prefix) {
+            std::fs::remove_dir_all(entry.path()).during("removing", &entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// Has pip download the wheel into `folder`, and gives its path.
+fn download(
+    package: &Package,
+    wheel: Wheel,
+    folder: &Path,
+    progress: &ProgressFn<'_>,
+) -> Result<PathBuf, CudaBuilderError> {
+    let fail = |reason: String| CudaBuilderError::Download { package: package.title(), reason };
+    let scratch = folder.join("pip");
+    files::create_dir(&scratch)?;
+    let log_path = folder.join("pip.log");
+    let log = File::create(&log_path).during("creating", &log_path)?;
+    let mut pip =
+        pip().ok_or_else(|| fail("there is no pip: install python3-pip, or activate a venv".to_owned()))?;
+    pip.args([
+        "download",
+        "--quiet",
+        "--no-deps",
+        "--only-binary=:all:",
+        "--no-input",
+        "--disable-pip-version-check",
+    ])
+    .arg("--dest")
+    .arg(folder)
+    .arg(format!("{}=={}", package.name, package.version))
+    .env("TMPDIR", &scratch)
+    .stdin(Stdio::null())
+    .stdout(Stdio::null())
+    .stderr(log);
+    let mut child = pip.spawn().map_err(|e| fail(format!("running pip: {e}")))?;
+    let status = loop {
+        if let Some(status) = child.try_wait().map_err(|e| fail(format!("waiting for pip: {e}")))? {
+            break status;
+        }
+        let bytes = size_of_folder(folder).min(wheel.bytes);
+        progress(Progress::Downloading { package: package.title(), bytes, total: wheel.bytes });
+        std::thread::sleep(Duration::from_millis(50));
+    };
+    if !status.success() {
+        let log = std::fs::read_to_string(&log_path).unwrap_or_default();
+        let lines: Vec<&str> = log.lines().filter(|line| line.starts_with("ERROR")).collect();
+        let reason = if lines.is_empty() { log.trim().to_owned() } else { lines.join("; ") };
+        return Err(fail(if reason.is_empty() { status.to_string() } else { reason }));
+    }
+    progress(Progress::Downloading { package: package.title(), bytes: wheel.bytes, total: wheel.bytes });
+    let entries = folder.read_dir().during("reading the folder", folder)?;
+    let found =
+        entries.flatten().map(|entry| entry.path()).find(|path| path.extension().is_some_and(|e| e == "whl"));
+    found.ok_or_else(|| fail("pip ended well but left no wheel".to_owned()))
+}
+
+/// The first of the usual commands that answers as pip.
+fn pip() -> Option<Command> {
+    let commands: [&[&str]; 4] = [&["python3", "-m", "pip"], &["pip3"], &["pip"], &["python", "-m", "pip"]];
+    commands.into_iter().find_map(|words| {
+        let command = || {
+            let mut command = Command::new(words[0]);
+            command.args(&words[1..]);
+            command
+        };
+        let answer = command().arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+        answer.is_ok_and(|status| status.success()).then(command)
+    })
+}
+
+fn size_of_folder(folder: &Path) -> u64 {
+    let Ok(entries) = folder.read_dir() else { return 0 };
+    let size = |entry: std::fs::DirEntry| match entry.metadata() {
+        Ok(metadata) if metadata.is_dir() => size_of_folder(&entry.path()),
+        Ok(metadata) => metadata.len(),
+        Err(_) => 0,
+    };
+    entries.flatten().map(size).sum()
+}
+
+/// Checks the wheel and unpacks the package's files from it into `folder`, by way of `temporary`.
+fn unpack(
+    package: &Package,
+    wheel: &Path,
+    sha256: &str,
+    temporary: &Path,
+    folder: &Path,
+) -> Result<(), CudaBuilderError> {
+    let found = files::sha256_of(wheel)?;
+    if found != sha256 {
+        return Err(CudaBuilderError::Damaged { path: wheel.to_owned(), expected: sha256.to_owned(), found });
+    }
+    let fail = |reason: String| CudaBuilderError::Download { package: package.title(), reason };
+    let file = File::open(wheel).during("opening", wheel)?;
+    let mut archive =
+        zip::ZipArchive::new(file).map_err(|e| fail(format!("the wheel is no zip file: {e}")))?;
+    let unpacked = temporary.join("unpacked");
+    for name in package.files {
+        let mut member = archive.by_name(name).map_err(|e| fail(format!("{name} in the wheel: {e}")))?;
+        let path = unpacked.join(name);
+        files::create_dir(path.parent().unwrap_or(&unpacked))?;
+        let mut out = File::create(&path).during("creating", &path)?;
+        std::io::copy(&mut member, &mut out).during("unpacking", &path)?;
+        let mode = if name.contains("/bin/") { 0o755 } else { 0o644 };
+        files::set_mode(&out, mode).during("unpacking", &path)?;
+        out.sync_data().during("writing", &path)?;
+    }
+    if folder.exists() {
+        std::fs::remove_dir_all(folder).during("removing", folder)?;
+    }
+    std::fs::rename(&unpacked, folder).during("naming the folder", folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    fn wheel_with(folder: &Path, member: &str) -> PathBuf {
+        let path = folder.join("some.whl");
+        let mut zip = zip::ZipWriter::new(File::create(&path).unwrap());
+        zip.start_file(member, zip::write::SimpleFileOptions::default()).unwrap();
+        zip.write_all(b"content").unwrap();
+        zip.finish().unwrap();
+        path
+    }
+
+    const PACKAGE: Package = Package { name: "some", version: "1", wheels: &[], files: &["some/bin/tool"] };
+
+    #[test]
+    fn a_whole_wheel_is_unpacked_and_runnable() {
+        let folder = tempfile::tempdir().unwrap();
+        let wheel = wheel_with(folder.path(), "some/bin/tool");
+        let sha256 = files::sha256_of(&wheel).unwrap();
+        unpack(&PACKAGE, &wheel, &sha256, folder.path(), &PACKAGE.folder(folder.path())).unwrap();
+        let file = PACKAGE.file(folder.path(), 0).unwrap();
+        assert_eq!(std::fs::read(file).unwrap(), b"content");
+    }
+
+    #[test]
+    fn a_damaged_wheel_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let wheel = wheel_with(folder.path(), "some/bin/tool");
+        let sha256 = files::sha256_of(&wheel).unwrap();
+        let mut bytes = std::fs::read(&wheel).unwrap();
+        bytes.truncate(bytes.len() / 2);
+        std::fs::write(&wheel, &bytes).unwrap();
+        let error =
+            unpack(&PACKAGE, &wheel, &sha256, folder.path(), &PACKAGE.folder(folder.path())).unwrap_err();
+        assert!(matches!(error, CudaBuilderError::Damaged { .. }), "{error}");
+        assert!(!PACKAGE.folder(folder.path()).exists());
+    }
+
+    #[test]
+    fn a_wheel_without_the_file_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let wheel = wheel_with(folder.path(), "another");
+        let sha256 = files::sha256_of(&wheel).unwrap();
+        let error =
+            unpack(&PACKAGE, &wheel, &sha256, folder.path(), &PACKAGE.folder(folder.path())).unwrap_err();
+        assert!(matches!(error, CudaBuilderError::Download { .. }), "{error}");
+        assert!(!PACKAGE.folder(folder.path()).exists());
+    }
+}

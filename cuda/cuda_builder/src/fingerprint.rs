@@ -1,0 +1,128 @@
+//! Whether anything changed since a PTX file was written.
+
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+
+use crate::cargo::KernelCrate;
+use crate::error::{CudaBuilderError, IoContext};
+use crate::files;
+
+/// Folders of a crate that no library is built from.
+const NO_SOURCE: &[&str] = &["target", "tests", "benches", "examples", "src/bin"];
+
+/// The record of what a PTX file was made from, kept apart from it.
+pub(crate) struct Stamp {
+    path: PathBuf,
+    ptx: PathBuf,
+}
+
+impl Stamp {
+    /// The stamp of the file `ptx`, in the builder's folder `work`.
+    pub fn at(work: &Path, ptx: &Path) -> Stamp {
+        let absolute = std::path::absolute(ptx).unwrap_or_else(|_| ptx.to_owned());
+        let name = of_parts(&[&absolute.display().to_string()]);
+        Stamp { path: work.join("stamps").join(&name[..32]), ptx: ptx.to_owned() }
+    }
+
+    /// The file's hash, if it is there, unharmed, and was made from what `fingerprint` stands for.
+    pub fn matching(&self, fingerprint: &str) -> Option<String> {
+        let stamp = std::fs::read_to_string(&self.path).ok()?;
+        let hash = files::sha256_of(&self.ptx).ok()?;
+        (stamp == Self::text(fingerprint, &hash)).then_some(hash)
+    }
+
+    /// Records that the file now holds `ptx`, made from what `fingerprint` stands for; gives its hash.
+    pub fn write(&self, fingerprint: &str, ptx: &[u8]) -> Result<String, CudaBuilderError> {
+        let hash = files::hex(&Sha256::digest(ptx));
+        files::write(&self.path, Self::text(fingerprint, &hash).as_bytes())?;
+        Ok(hash)
+    }
+
+    fn text(fingerprint: &str, hash: &str) -> String {
+        format!("{fingerprint}\n{hash}\n")
+    }
+}
+
+/// A hash of texts, each with its length so that no two lists look alike.
+pub(crate) fn of_parts(parts: &[&str]) -> String {
+    let mut hasher = Sha256::new();
+    for part in parts {
+        hasher.update((part.len() as u64).to_le_bytes());
+        hasher.update(part);
+    }
+    files::hex(&hasher.finalize())
+}
+
+/// What identifies a large file without reading it: its path, length and time.
+pub(crate) fn of_tool(path: &Path) -> String {
+    let metadata = path.metadata();
+    let modified = metadata.as_ref().ok().and_then(|m| m.modified().ok());
+    format!("{} {} {modified:?}", path.display(), metadata.map_or(0, |m| m.len()))
+}
+
+/// A hash of every source file of the crate and of its path dependencies, and of what cargo reads for them.
+pub(crate) fn of_sources(kernel_crate: &KernelCrate) -> Result<String, CudaBuilderError> {
+    let mut hasher = Sha256::new();
+    let mut add = |path: &Path| -> Result<(), CudaBuilderError> {
+        let content = std::fs::read(path).during("reading", path)?;
+        for part in [path.display().to_string().as_bytes(), &content] {
+            hasher.update((part.len() as u64).to_le_bytes());
+            hasher.update(part);
+        }
+        Ok(())
+    };
+    for folder in &kernel_crate.sources {
+        let mut sources = Vec::new();
+        collect(folder, folder, &mut sources)?;
+        sources.sort();
+        sources.iter().try_for_each(|path| add(path))?;
+    }
+    for name in ["Cargo.toml", "Cargo.lock", ".cargo/config.toml"] {
+        let path = kernel_crate.workspace_root.join(name);
+        if path.is_file() {
+            add(&path)?;
+        }
+    }
+    Ok(files::hex(&hasher.finalize()))
+}
+
+fn collect(root: &Path, folder: &Path, sources: &mut Vec<PathBuf>) -> Result<(), CudaBuilderError> {
+    for entry in folder.read_dir().during("reading the folder", folder)? {
+        let path = entry.during("reading the folder", folder)?.path();
+        let hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
+        let relative = path.strip_prefix(root).unwrap_or(&path);
+        if hidden || NO_SOURCE.iter().any(|name| relative == Path::new(name)) {
+            continue;
+        }
+        if path.is_dir() {
+            collect(root, &path, sources)?;
+        } else {
+            sources.push(path);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stamp_notices_a_changed_or_missing_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let ptx = folder.path().join("k.ptx");
+        let stamp = Stamp::at(folder.path(), &ptx);
+        assert_eq!(stamp.matching("a"), None);
+        std::fs::write(&ptx, "text").unwrap();
+        let hash = stamp.write("a", b"text").unwrap();
+        assert_eq!((stamp.matching("a"), stamp.matching("b")), (Some(hash), None));
+        std::fs::write(&ptx, "tex").unwrap();
+        assert_eq!(stamp.matching("a"), None);
+    }
+
+    #[test]
+    fn lists_that_join_to_one_text_differ() {
+        assert_ne!(of_parts(&["ab", "c"]), of_parts(&["a", "bc"]));
+    }
+}

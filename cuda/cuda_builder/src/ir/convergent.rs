@@ -1,0 +1,31 @@
+//! Marks everything that may execute a barrier or a shuffle as convergent.
+//!
+//! rustc marks no function convergent. A helper that holds a barrier could then be duplicated or moved into a branch
+//! as a whole. As for CUDA C++, every function is marked, and LLVM takes the mark from those that reach no convergent
+//! operation. For an indirect call and for inline assembly there is no callee to ask, so the call itself is marked.
+
+use super::IrError;
+use super::lex::Kind;
+use super::module::{FunctionHeader, ItemKind, Module, call_on};
+
+/// Marks all functions, indirect calls and inline assembly.
+pub(super) fn mark(module: &mut Module) -> Result<(), IrError> {
+    for item in module.items.iter_mut().filter(|item| matches!(item.kind, ItemKind::Function(_))) {
+        let mut lines = item.text.lines();
+        let header = lines.next().unwrap_or_default();
+        let at = FunctionHeader::parse(header)?.attributes_at();
+        let mut text = format!("{} convergent{}", &header[..at], &header[at..]);
+        for line in lines {
+            text.push('\n');
+            match call_on(line).filter(|call| call.callee.kind != Kind::Global) {
+                Some(call) => {
+                    let (before, after) = line.split_at(call.attributes_at);
+                    text.extend([before, " convergent", after]);
+                }
+                None => text.push_str(line),
+            }
+        }
+        item.text = text;
+    }
+    Ok(())
+}

@@ -1,0 +1,155 @@
+//! Places marked statics in shared and constant memory.
+//!
+//! Rust has no word for a static's address space, so `#[address_space(shared)]` puts it in a section. Here the section
+//! becomes the address space, and every mention of the symbol becomes a cast of its address to a generic pointer, which
+//! libNVVM folds away again: loads and stores come out as `ld.shared` and `st.shared`.
+
+use super::lex::{Kind, Token, closing, lex, split_at_commas, tokens};
+use super::module::{ItemKind, Module};
+use super::{IrError, PlacedStatic, Space, plain};
+
+const EDIT: &str = "place";
+const SECTION_PREFIX: &str = "\".ferrowarp.";
+const DYNAMIC_SHARED: &str = "@__ferrowarp_dynamic_shared";
+
+impl Space {
+    fn of_section(section: &str) -> Option<Space> {
+        match section {
+            "\".ferrowarp.shared\"" => Some(Space::Shared),
+            "\".ferrowarp.constant\"" => Some(Space::Constant),
+            _ => None,
+        }
+    }
+
+    fn number(self) -> u32 {
+        match self {
+            Space::Shared => 3,
+            Space::Constant => 4,
+        }
+    }
+}
+
+/// Moves marked statics and the dynamic shared memory to their address spaces, with all their uses.
+pub(super) fn place_statics(module: &mut Module) -> Result<Vec<PlacedStatic>, IrError> {
+    let mut placed: Vec<(String, Space)> = Vec::new();
+    for item in &mut module.items {
+        let ItemKind::Variable(symbol) = &item.kind else {
+            continue;
+        };
+        if matches!(symbol.as_str(), "@llvm.used" | "@llvm.compiler.used") {
+            continue;
+        }
+        if let Some((text, space)) = placed_variable(symbol, &item.text)? {
+            placed.push((symbol.clone(), space));
+            item.text = text;
+        }
+    }
+    module.items.retain(|item| !matches!(item.symbol(), Some("@llvm.used" | "@llvm.compiler.used")));
+    let space_of = |name: &str| placed.iter().find(|(symbol, _)| symbol == name).map(|(_, space)| *space);
+    for item in &mut module.items {
+        item.text = with_casts(item.symbol(), &item.text, space_of);
+    }
+    if let Some(left) = module.items.iter().find(|item| item.text.contains(SECTION_PREFIX)) {
+        let name = left.symbol().unwrap_or(&left.text);
+        return Err(IrError::new(EDIT, name, "a marker section is left where no static can be placed"));
+    }
+    let statics = placed.iter().filter(|(symbol, _)| symbol != DYNAMIC_SHARED);
+    Ok(statics.map(|(s, space)| PlacedStatic { symbol: plain(s).to_owned(), space: *space }).collect())
+}
+
+/// The text of a variable in its own address space, if it is marked for one.
+fn placed_variable(symbol: &str, text: &str) -> Result<Option<(String, Space)>, IrError> {
+    if symbol == DYNAMIC_SHARED {
+        let text = format!("{symbol} = external addrspace(3) global [0 x i8], align 16");
+        return Ok(Some((text, Space::Shared)));
+    }
+    let fail = |reason: &str| IrError::new(EDIT, symbol, reason);
+    let tokens = lex(text);
+    let Some(keyword) = tokens.iter().position(|t| t.is("global") || t.is("constant")) else {
+        let marked = text.contains(SECTION_PREFIX);
+        return if marked { Err(fail("the symbol is marked but no variable")) } else { Ok(None) };
+    };
+    let behind = &tokens[keyword + 1..];
+    let parts = split_at_commas(behind);
+    let mut space = None;
+    let mut attributes = String::new();
+    for part in parts.iter().skip(1).map(|part| &behind[part.clone()]) {
+        let (first, last) = (&part[0], &part[part.len() - 1]);
+        match (first.text, part.get(1)) {
+            ("section", Some(section)) if section.text.starts_with(SECTION_PREFIX) => {
+                let known = Space::of_section(section.text);
+                space = Some(
+                    known.ok_or_else(|| fail("its section names no memory that statics can be placed in"))?,
+                );
+            }
+            ("section" | "align" | "comdat" | "partition" | "code_model", _) => {
+                attributes.extend([", ", &text[first.start..last.end()]]);
+            }
+            _ if first.kind == Kind::Metadata
+                || first.text.starts_with("no_sanitize")
+                || first.is("sanitize_address_dyninit") =>
+            {
+                attributes.extend([", ", &text[first.start..last.end()]]);
+            }
+            _ => return Err(fail(&format!("the attribute `{}` is not known", first.text))),
+        }
+    }
+    let Some(space) = space else { return Ok(None) };
+    let value = &behind[parts[0].clone()];
+    if space == Space::Shared && !is_uninitialised(value) {
+        return Err(fail(
+            "shared memory cannot have an initial value: make the static an array of MaybeUninit, uninit() each",
+        ));
+    }
+    let prefix = text[..tokens[keyword].start].trim_end();
+    let value = &text[tokens[keyword].start..value.last().map_or(tokens[keyword].end(), |t| t.end())];
+    Ok(Some((format!("{prefix} addrspace({}) {value}{attributes}", space.number()), space)))
+}
+
+/// Whether `tokens`, a type and a value, leave every byte undefined.
+fn is_uninitialised(tokens: &[Token<'_>]) -> bool {
+    let Some(value_at) = end_of_type(tokens) else {
+        return false;
+    };
+    let value = &tokens[value_at..];
+    match value {
+        [word] => word.is("undef") || word.is("poison"),
+        [first, inner @ .., _] if first.nesting() > 0 => {
+            // A packed struct has two brackets on each side.
+            let inner = match inner {
+                [brace, fields @ .., _] if first.is("<") && brace.is("{") => fields,
+                _ => inner,
+            };
+            split_at_commas(inner).into_iter().all(|part| is_uninitialised(&inner[part]))
+        }
+        _ => false,
+    }
+}
+
+/// Index of the first token behind the type that `tokens` start with.
+fn end_of_type(tokens: &[Token<'_>]) -> Option<usize> {
+    let first = tokens.first()?;
+    if first.nesting() > 0 {
+        return closing(tokens, 0).map(|close| close + 1);
+    }
+    match tokens.get(1) {
+        Some(space) if space.is("addrspace") => closing(tokens, 2).map(|close| close + 1),
+        _ => Some(1),
+    }
+}
+
+/// `text` with every mention of a placed symbol, other than its own definition, cast to a generic pointer.
+fn with_casts(own: Option<&str>, text: &str, space_of: impl Fn(&str) -> Option<Space>) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut copied = 0;
+    for token in tokens(text).filter(|t| t.kind == Kind::Global) {
+        let is_definition = own == Some(token.text) && token.start == 0;
+        if let Some(space) = space_of(token.text).filter(|_| !is_definition) {
+            out.push_str(&text[copied..token.start]);
+            out.push_str(&format!("addrspacecast (ptr addrspace({}) {} to ptr)", space.number(), token.text));
+            copied = token.end();
+        }
+    }
+    out.push_str(&text[copied..]);
+    out
+}

@@ -1,0 +1,173 @@
+//! Drops what no kernel reaches, and makes everything but the kernels internal.
+//!
+//! The module holds all of `core`, unoptimised. What kernels reach is followed through every mention of a symbol, with
+//! one exception. A function that takes a `core::fmt::Formatter` can only run when a Formatter exists, and the only
+//! maker of one is `core::fmt::write`. So where `core::fmt::write` is reached by nothing but such functions, a mention
+//! of one of them that is no call (in the arguments of a message, in a vtable) can never be called, and becomes null.
+
+use std::collections::{HashMap, HashSet};
+
+use super::IrError;
+use super::lex::{Kind, lex, tokens};
+use super::module::{ItemKind, Module};
+use super::path_of;
+
+const FORMATTING_TRAITS: &[&str] =
+    &["Display", "Debug", "LowerHex", "UpperHex", "Octal", "Binary", "LowerExp", "UpperExp", "Pointer"];
+
+/// Whether mentions of formatting functions that are no calls count.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Formatters {
+    Follow,
+    Ignore,
+}
+
+/// Keeps the kernels, the statics listed in `llvm.used`, what these reach, and what names no symbol.
+pub(super) fn keep_reachable(module: &mut Module) -> Result<(), IrError> {
+    let formatters: HashSet<String> =
+        symbols(module).filter(|s| is_formatter(s)).map(str::to_owned).collect();
+    let write: Option<String> =
+        symbols(module).find(|s| path_of(s).is_some_and(|p| p == "core::fmt::write")).map(str::to_owned);
+    let roots = roots(module)?;
+
+    let mut kept = reach(module, &roots, &formatters, Formatters::Ignore);
+    if write.is_some_and(|write| kept.contains(&write)) {
+        kept = reach(module, &roots, &formatters, Formatters::Follow);
+    } else {
+        for item in &mut module.items {
+            item.text = without_formatters(&item.text, &formatters);
+        }
+    }
+    module.items.retain(|item| item.symbol().is_none_or(|symbol| kept.contains(symbol)));
+    drop_unused_groups(module);
+    for item in &mut module.items {
+        if matches!(item.kind, ItemKind::Function(_)) {
+            item.text = with_linkage(&item.text, item.is_kernel());
+        }
+    }
+    Ok(())
+}
+
+fn symbols(module: &Module) -> impl Iterator<Item = &str> {
+    module.items.iter().filter_map(|item| item.symbol())
+}
+
+/// `<T as core::fmt::Trait>::fmt` for one of the formatting traits.
+fn is_formatter(symbol: &str) -> bool {
+    let Some(path) = path_of(symbol) else { return false };
+    let Some(implementor) = path.strip_prefix('<').and_then(|p| p.strip_suffix(">::fmt")) else {
+        return false;
+    };
+    let formatting_trait = implementor.rsplit(" as core::fmt::").next().unwrap_or_default();
+    FORMATTING_TRAITS.contains(&formatting_trait)
+}
+
+/// Kernels, and what the source asked to keep (`#[used]`), except the panic machinery, which counts when it is reached.
+fn roots(module: &Module) -> Result<Vec<String>, IrError> {
+    let mut roots: Vec<String> = module
+        .items
+        .iter()
+        .filter(|item| item.is_kernel())
+        .filter_map(|item| item.symbol())
+        .map(str::to_owned)
+        .collect();
+    if roots.is_empty() {
+        return Err(IrError::new(
+            "prune",
+            "module",
+            "there is no kernel in the crate: mark a function with #[kernel]",
+        ));
+    }
+    for item in &module.items {
+        if matches!(item.symbol(), Some("@llvm.used" | "@llvm.compiler.used")) {
+            let used = tokens(&item.text).skip(1).filter(|t| t.kind == Kind::Global).map(|t| t.text);
+            roots.extend(used.filter(|name| !name.starts_with("@__ferrowarp_")).map(str::to_owned));
+        }
+    }
+    Ok(roots)
+}
+
+fn reach(
+    module: &Module,
+    roots: &[String],
+    formatters: &HashSet<String>,
+    mode: Formatters,
+) -> HashSet<String> {
+    let by_symbol: HashMap<&str, &str> =
+        module.items.iter().filter_map(|item| Some((item.symbol()?, item.text.as_str()))).collect();
+    let mut reached: HashSet<String> = HashSet::new();
+    let mut open: Vec<String> = roots.to_vec();
+    while let Some(symbol) = open.pop() {
+        let Some(text) = by_symbol.get(symbol.as_str()) else {
+            continue;
+        };
+        if !reached.insert(symbol) {
+            continue;
+        }
+        let mut following = tokens(text).peekable();
+        while let Some(token) = following.next() {
+            let called = following.peek().is_some_and(|next| next.is("("));
+            let counts = called || mode == Formatters::Follow || !formatters.contains(token.text);
+            if token.kind == Kind::Global && counts && !reached.contains(token.text) {
+                open.push(token.text.to_owned());
+            }
+        }
+    }
+    reached
+}
+
+/// `text` with every mention of a formatting function that is no call replaced by null.
+fn without_formatters(text: &str, formatters: &HashSet<String>) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut copied = 0;
+    let mut following = tokens(text).peekable();
+    while let Some(token) = following.next() {
+        let called = following.peek().is_some_and(|next| next.is("("));
+        if token.kind == Kind::Global && !called && formatters.contains(token.text) {
+            out.push_str(&text[copied..token.start]);
+            out.push_str("null");
+            copied = token.end();
+        }
+    }
+    out.push_str(&text[copied..]);
+    out
+}
+
+/// Attribute groups that nothing refers to any more would only make the module harder to read.
+fn drop_unused_groups(module: &mut Module) {
+    let groups_in = |text: &str| -> Vec<String> {
+        tokens(text).filter(|t| t.kind == Kind::Group).map(|t| t.text.to_owned()).collect()
+    };
+    let is_group = |text: &str| text.starts_with("attributes ");
+    let used: HashSet<String> =
+        module.items.iter().filter(|i| !is_group(&i.text)).flat_map(|i| groups_in(&i.text)).collect();
+    module
+        .items
+        .retain(|item| !is_group(&item.text) || groups_in(&item.text).iter().any(|g| used.contains(g)));
+}
+
+/// A function's text with the linkage it should have: visible for kernels, internal for all others.
+fn with_linkage(text: &str, kernel: bool) -> String {
+    const LINKAGE: &[&str] = &[
+        "private",
+        "internal",
+        "available_externally",
+        "linkonce",
+        "weak",
+        "common",
+        "linkonce_odr",
+        "weak_odr",
+        "external",
+        "extern_weak",
+        "dso_local",
+        "dso_preemptable",
+        "default",
+        "hidden",
+        "protected",
+    ];
+    let header = text.lines().next().unwrap_or_default();
+    let words = lex(header);
+    let first = words.iter().skip(1).find(|t| !LINKAGE.contains(&t.text)).map_or(header.len(), |t| t.start);
+    let linkage = if kernel { "" } else { "internal " };
+    format!("define {linkage}{}", &text[first..])
+}

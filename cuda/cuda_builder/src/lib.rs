@@ -1,0 +1,37 @@
+//! A `no_std` kernel crate in, PTX out: stable rustc, LLVM IR, libNVVM.
+//!
+//! ```no_run
+//! use cuda_builder::{CudaBuilder, NvvmArch};
+//!
+//! let ptx = CudaBuilder::new("../gpu-kernels").arch(NvvmArch::Compute90).build()?;
+//! println!("{}", ptx.display());
+//! # Ok::<(), cuda_builder::CudaBuilderError>(())
+//! ```
+//!
+//! The way of a crate, one module each: `toolchain` finds a rustc whose LLVM libNVVM understands, `cargo` has it write
+//! one module of unoptimised LLVM IR, [`ir`] edits that text, `nvvm` has libNVVM optimise and compile it, `proof`
+//! checks the PTX against what the source asked for. [`ptxas`] reports what a GPU would spend on each kernel.
+//!
+//! From a `build.rs` the builder tells cargo which folders to watch.
+
+mod arch;
+mod builder;
+mod cargo;
+mod error;
+mod fetch;
+mod files;
+mod fingerprint;
+pub mod ir;
+mod libnvvm;
+mod nvvm;
+mod pipeline;
+mod proof;
+pub mod ptx;
+pub mod ptxas;
+mod toolchain;
+
+pub use arch::NvvmArch;
+pub use builder::{CudaBuilder, DebugInfo};
+pub use error::CudaBuilderError;
+pub use fetch::{NVVM, PTXAS, Package, Progress, ProgressFn, fetch};
+pub use pipeline::{Built, BuiltModule};

@@ -1,0 +1,153 @@
+//! Where libNVVM is looked for.
+
+use std::env;
+use std::path::{Path, PathBuf};
+
+use crate::arch::NvvmArch;
+use crate::error::CudaBuilderError;
+use crate::fetch;
+use crate::nvvm::Nvvm;
+
+/// Two files that belong together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Place {
+    library: PathBuf,
+    libdevice: PathBuf,
+}
+
+/// Loads the first usable libNVVM: `LIBNVVM_PATH`, a CUDA toolkit new enough, the pinned package in `tools`.
+pub(crate) fn find(tools: &Path) -> Result<(Nvvm, PathBuf), CudaBuilderError> {
+    let mut tried = Vec::new();
+    if let Some(path) = env::var_os("LIBNVVM_PATH").filter(|path| !path.is_empty()) {
+        return named(Path::new(&path));
+    }
+    for place in toolkits() {
+        match usable(&place) {
+            Ok(nvvm) => return Ok((nvvm, place.library)),
+            Err(e) => tried.push(format!("{}: {e}", place.library.display())),
+        }
+    }
+    match pinned(tools) {
+        Some(place) => Ok((Nvvm::load(&place.library, &place.libdevice)?, place.library)),
+        None => {
+            tried.push(format!("the pinned package is not in {}", tools.display()));
+            Err(CudaBuilderError::NvvmMissing { tried: tried.join("; ") })
+        }
+    }
+}
+
+/// Whether [`find`] would need the pinned package, and does not have it.
+pub(crate) fn needs_package(tools: &Path) -> bool {
+    env::var_os("LIBNVVM_PATH").is_none_or(|path| path.is_empty())
+        && pinned(tools).is_none()
+        && !toolkits().iter().any(|place| usable(place).is_ok())
+}
+
+fn pinned(tools: &Path) -> Option<Place> {
+    let file = |n| fetch::NVVM.file(tools, n);
+    Some(Place { library: file(0)?, libdevice: file(1)? })
+}
+
+/// The library that the user named: what is wrong with it is an error, not a reason to look elsewhere.
+fn named(path: &Path) -> Result<(Nvvm, PathBuf), CudaBuilderError> {
+    let path = path.to_owned();
+    let missing = |what: &str| CudaBuilderError::NvvmMissing {
+        tried: format!("LIBNVVM_PATH is {}: {what}", path.display()),
+    };
+    if !path.is_file() {
+        return Err(missing("there is no such file"));
+    }
+    let libdevice = libdevice_of(&path).ok_or_else(|| missing("no libdevice.10.bc beside it"))?;
+    let nvvm = Nvvm::load(&path, &libdevice)?;
+    match nvvm.accepts(NvvmArch::Compute75) {
+        Ok(()) => Ok((nvvm, path)),
+        Err(reason) => Err(CudaBuilderError::NvvmTooOld { path, reason }),
+    }
+}
+
+fn usable(place: &Place) -> Result<Nvvm, String> {
+    let nvvm = Nvvm::load(&place.library, &place.libdevice).map_err(|e| e.to_string())?;
+    nvvm.accepts(NvvmArch::Compute75)?;
+    Ok(nvvm)
+}
+
+/// The toolkits of the environment, then those in `/usr/local`, the newest first.
+fn toolkits() -> Vec<Place> {
+    let named = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(env::var_os).map(PathBuf::from);
+    let entries = Path::new("/usr/local").read_dir().into_iter().flatten().flatten();
+    let mut installed: Vec<PathBuf> = entries
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with("cuda"))
+        .map(|entry| entry.path())
+        .collect();
+    // `cuda` is the user's choice among `cuda-12.8`, `cuda-13.5` and so on.
+    installed.sort_by_key(|path| (path.file_name() == Some("cuda".as_ref()), version_in(path)));
+    named.chain(installed.into_iter().rev()).filter_map(|root| in_toolkit(&root)).collect()
+}
+
+/// The numbers in a folder's name: 13 and 5 of `cuda-13.5`.
+fn version_in(path: &Path) -> Vec<u32> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    name.split(|c: char| !c.is_ascii_digit()).filter_map(|number| number.parse().ok()).collect()
+}
+
+fn in_toolkit(root: &Path) -> Option<Place> {
+    let library = ["nvvm/lib64/libnvvm.so", "nvvm/lib/libnvvm.so", "nvvm/lib64/libnvvm.so.4"]
+        .iter()
+        .map(|name| root.join(name))
+        .find(|path| path.is_file())?;
+    let libdevice = libdevice_of(&library)?;
+    Some(Place { library, libdevice })
+}
+
+/// The libdevice that belongs to a library, in the layout of the toolkit or of the pip package.
+fn libdevice_of(library: &Path) -> Option<PathBuf> {
+    let above = library.parent()?.parent()?;
+    ["libdevice/libdevice.10.bc", "nvvm/libdevice/libdevice.10.bc"]
+        .iter()
+        .map(|name| above.join(name))
+        .find(|path| path.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn newer_toolkits_come_first() {
+        assert!(
+            version_in(Path::new("/usr/local/cuda-13.5")) > version_in(Path::new("/usr/local/cuda-12.10"))
+        );
+        assert!(
+            version_in(Path::new("/usr/local/cuda-12.10")) > version_in(Path::new("/usr/local/cuda-12.8"))
+        );
+    }
+
+    #[test]
+    fn what_the_user_names_must_be_usable() {
+        let folder = tempfile::tempdir().unwrap();
+        let library = folder.path().join("lib64/libnvvm.so");
+        let refusal = |library: &Path| named(library).err().map(|e| e.to_string()).unwrap_or_default();
+        assert!(refusal(&library).contains("there is no such file"));
+        std::fs::create_dir_all(library.parent().unwrap()).unwrap();
+        std::fs::write(&library, "no library").unwrap();
+        assert!(refusal(&library).contains("no libdevice.10.bc beside it"));
+        std::fs::create_dir(folder.path().join("libdevice")).unwrap();
+        std::fs::write(folder.path().join("libdevice/libdevice.10.bc"), "").unwrap();
+        assert!(refusal(&library).starts_with("loading libNVVM from"));
+    }
+
+    #[test]
+    fn a_library_without_libdevice_is_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let library = folder.path().join("nvvm/lib64/libnvvm.so");
+        std::fs::create_dir_all(library.parent().unwrap()).unwrap();
+        std::fs::write(&library, "no library").unwrap();
+        assert_eq!(in_toolkit(folder.path()), None);
+        let libdevice = folder.path().join("nvvm/libdevice/libdevice.10.bc");
+        std::fs::create_dir_all(libdevice.parent().unwrap()).unwrap();
+        std::fs::write(&libdevice, "").unwrap();
+        let place = in_toolkit(folder.path()).unwrap();
+        assert_eq!(place.libdevice, libdevice);
+        assert!(usable(&place).is_err());
+    }
+}

@@ -1,0 +1,85 @@
+//! Checks the PTX against what the source asked for.
+
+use crate::arch::NvvmArch;
+use crate::error::CudaBuilderError;
+use crate::ir::{Lowered, Space};
+use crate::ptx::Ptx;
+
+/// Functions that the driver defines for every module (CUDA C++ Programming Guide, "Formatted output" and
+/// "Dynamic global memory allocation").
+const SYSTEM_CALLS: &[&str] = &["vprintf", "malloc", "free", "__assertfail"];
+
+/// An error if a kernel is missing, a marked static is not where it was placed, or a function is called that nobody
+/// defines.
+///
+/// A static that the PTX does not mention at all is no error: libNVVM, which knows what its memory is, removed it, as
+/// when a constant's value was folded into the code.
+pub(crate) fn check(lowered: &Lowered, ptx: &str, arch: NvvmArch) -> Result<(), CudaBuilderError> {
+    let fail = |reason: String| Err(CudaBuilderError::Proof { arch, reason });
+    let ptx = Ptx::parse(ptx);
+    for kernel in &lowered.kernels {
+        if !ptx.entries().any(|entry| entry.name == *kernel) {
+            return fail(format!("the kernel `{kernel}` is missing"));
+        }
+    }
+    for placed in &lowered.statics {
+        let expected = match placed.space {
+            Space::Shared => ".shared",
+            Space::Constant => ".const",
+        };
+        let wrong = ptx.variables.iter().find(|v| is_part_of(&v.name, &placed.symbol) && v.space != expected);
+        if let Some(wrong) = wrong {
+            return fail(format!("the static `{}` stands in {}, not in {expected}", wrong.name, wrong.space));
+        }
+    }
+    let undefined = ptx.functions.iter().find(|f| f.is_extern && !SYSTEM_CALLS.contains(&f.name.as_str()));
+    if let Some(undefined) = undefined {
+        return fail(format!(
+            "`{}` is called but defined nowhere: neither in the crate nor in libdevice",
+            undefined.name
+        ));
+    }
+    Ok(())
+}
+
+/// libNVVM splits an array that is used by elements into `NAME_$_0`, `NAME_$_1` and so on.
+fn is_part_of(name: &str, symbol: &str) -> bool {
+    name.strip_prefix(symbol).is_some_and(|rest| rest.is_empty() || rest.starts_with("_$_"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ir::PlacedStatic;
+
+    fn reason(ptx: &str) -> Option<String> {
+        let lowered = Lowered {
+            text: String::new(),
+            kernels: vec!["k".to_owned()],
+            statics: vec![PlacedStatic { symbol: "TILE".to_owned(), space: Space::Shared }],
+        };
+        check(&lowered, ptx, NvvmArch::Compute90).err().map(|e| e.to_string())
+    }
+
+    #[test]
+    fn statics_must_stand_where_they_belong() {
+        assert_eq!(reason(".visible .entry k() { .shared .b8 TILE[4]; ret; }"), None);
+        assert_eq!(
+            reason(".visible .entry k() { .shared .f32 TILE_$_0; .shared .f32 TILE_$_1; ret; }"),
+            None
+        );
+        assert_eq!(reason(".global .b8 TILES[4]; .visible .entry k() { ret; }"), None);
+        let wrong = reason(".global .align 4 .b8 TILE[4];\n.visible .entry k() { ret; }").unwrap();
+        assert!(wrong.contains("`TILE` stands in .global, not in .shared"), "{wrong}");
+        let wrong = reason(".visible .entry k() { .local .b8 TILE_$_0[4]; ret; }").unwrap();
+        assert!(wrong.contains(".local"), "{wrong}");
+    }
+
+    #[test]
+    fn kernels_and_callees_must_be_there() {
+        assert!(reason(".visible .entry other() { ret; }").unwrap().contains("`k` is missing"));
+        let undefined = reason(".extern .func expf() ; .visible .entry k() { ret; }").unwrap();
+        assert!(undefined.contains("`expf`"), "{undefined}");
+        assert_eq!(reason(".extern .func (.param .b32 r) vprintf (); .visible .entry k() { ret; }"), None);
+    }
+}

@@ -1,0 +1,166 @@
+//! What a GPU spends on each kernel, as ptxas reports it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde::{Deserialize, Serialize};
+
+use crate::arch::NvvmArch;
+use crate::error::{CudaBuilderError, IoContext};
+use crate::fetch::{self, ProgressFn};
+use crate::ptx::Ptx;
+
+/// What one kernel needs; sizes in bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KernelResources {
+    /// The kernel's symbol.
+    pub kernel: String,
+    /// Registers per thread.
+    pub registers: u32,
+    /// Stores of registers that did not fit, per thread; those of panics are not counted.
+    pub spill_stores: u32,
+    /// Loads of registers that did not fit, per thread; those of panics are not counted.
+    pub spill_loads: u32,
+    /// Local memory for variables that are no registers, per thread; that of panics is not counted.
+    pub stack: u32,
+    /// Static shared memory per block.
+    pub shared: u32,
+    /// Constant memory of the `.const` variables that the kernel reads.
+    pub constant: u32,
+    /// Constant memory for the kernel's parameters, with what the driver adds to it.
+    pub parameters: u32,
+    /// Barriers of the block.
+    pub barriers: u32,
+}
+
+/// The ptxas to use: `PTXAS_PATH`, else the pinned package, fetched into `tools` if it is not there.
+pub fn find(tools: &Path, progress: &ProgressFn<'_>) -> Result<PathBuf, CudaBuilderError> {
+    if let Some(path) = std::env::var_os("PTXAS_PATH").filter(|path| !path.is_empty()).map(PathBuf::from) {
+        if path.is_file() {
+            return Ok(path);
+        }
+        let reason = format!("PTXAS_PATH is {}, and there is no such file", path.display());
+        return Err(CudaBuilderError::PtxasMissing { reason });
+    }
+    fetch::fetch(&fetch::PTXAS, tools, progress)?;
+    let missing = || CudaBuilderError::PtxasMissing { reason: format!("not in {}", tools.display()) };
+    fetch::PTXAS.file(tools, 0).ok_or_else(missing)
+}
+
+/// Assembles the PTX file `ptx` for `arch` and gives what each kernel needs, in the order of the file.
+pub fn resources(ptxas: &Path, ptx: &Path, arch: NvvmArch) -> Result<Vec<KernelResources>, CudaBuilderError> {
+    let folder = tempfile::tempdir().during("creating a folder in", &std::env::temp_dir())?;
+    let output = Command::new(ptxas)
+        .arg("-v")
+        .arg(format!("-arch={}", arch.processor()))
+        .arg(ptx)
+        .arg("-o")
+        .arg(folder.path().join("module.cubin"))
+        .output()
+        .during("running", ptxas)?;
+    let log = String::from_utf8_lossy(&output.stderr).into_owned();
+    if !output.status.success() {
+        let log = format!("{}{log}", String::from_utf8_lossy(&output.stdout)).trim().to_owned();
+        return Err(CudaBuilderError::PtxasFailed { path: ptx.to_owned(), arch, log });
+    }
+    let text = std::fs::read_to_string(ptx).during("reading", ptx)?;
+    let module = Ptx::parse(&text);
+    let mut found = parse(&log, |kernel, function| module.run_by(kernel).contains(&function));
+    let resources = module.entries().filter_map(|entry| {
+        let constant = u32::try_from(module.constant_bytes(&entry.name)).unwrap_or(u32::MAX);
+        Some(KernelResources { constant, ..found.remove(&entry.name)? })
+    });
+    Ok(resources.collect())
+}
+
+/// Reads the messages of `ptxas -v`; of a kernel's functions those are counted for which `counts(kernel, function)`
+/// holds.
+fn parse(log: &str, counts: impl Fn(&str, &str) -> bool) -> BTreeMap<String, KernelResources> {
+    let mut kernels: BTreeMap<String, KernelResources> = BTreeMap::new();
+    let (mut kernel, mut function) = (String::new(), String::new());
+    for line in log.lines() {
+        let line = line.strip_prefix("ptxas info").map_or(line, |rest| rest.trim_start_matches([' ', ':']));
+        if let Some(rest) = line.strip_prefix("Compiling entry function '") {
+            kernel = rest.split('\'').next().unwrap_or_default().to_owned();
+            let resources = KernelResources { kernel: kernel.clone(), ..Default::default() };
+            kernels.insert(kernel.clone(), resources);
+        } else if let Some(rest) = line.strip_prefix("Function properties for ") {
+            function = rest.trim().to_owned();
+        } else if let Some(resources) = kernels.get_mut(&kernel) {
+            match line.trim_start().strip_prefix("Used ") {
+                Some(_) => used(line, resources),
+                None if counts(&kernel, &function) => frame(line, resources),
+                None => {}
+            }
+        }
+    }
+    kernels
+}
+
+/// `8 bytes stack frame, 4 bytes spill stores, 4 bytes spill loads`
+fn frame(line: &str, resources: &mut KernelResources) {
+    for (number, what) in numbers(line) {
+        match what {
+            "bytes stack frame" => resources.stack += number,
+            "bytes spill stores" => resources.spill_stores += number,
+            "bytes spill loads" => resources.spill_loads += number,
+            _ => {}
+        }
+    }
+}
+
+/// `Used 9 registers, used 1 barriers, 1024 bytes smem, 368 bytes cmem[0]`
+fn used(line: &str, resources: &mut KernelResources) {
+    for (number, what) in numbers(line) {
+        match what {
+            "registers" => resources.registers = number,
+            "barriers" => resources.barriers = number,
+            "bytes smem" => resources.shared = number,
+            "bytes cmem[0]" => resources.parameters = number,
+            _ => {}
+        }
+    }
+}
+
+fn numbers(line: &str) -> impl Iterator<Item = (u32, &str)> {
+    line.split(',').filter_map(|part| {
+        let part = part.trim();
+        let part = part.strip_prefix("Used ").or_else(|| part.strip_prefix("used ")).unwrap_or(part);
+        let (number, what) = part.split_once(' ')?;
+        Some((number.parse().ok()?, what))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_log_is_read() {
+        let log = "ptxas info    : 0 bytes gmem, 16 bytes cmem[3]\n\
+            ptxas info    : Compiling entry function 'k' for 'sm_75'\n\
+            ptxas info    : Function properties for k\n    \
+            48 bytes stack frame, 4 bytes spill stores, 8 bytes spill loads\n\
+            ptxas info    : Used 55 registers, used 1 barriers, 48 bytes cumulative stack size, 8192 bytes smem, \
+            400 bytes cmem[0]\n\
+            ptxas info    : Compile time = 1.0 ms\n\
+            ptxas info    : Function properties for helper\n    \
+            16 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n\
+            ptxas info    : Function properties for panics\n    \
+            72 bytes stack frame, 8 bytes spill stores, 8 bytes spill loads\n";
+        let kernels = parse(log, |_, function| function != "panics");
+        let expected = KernelResources {
+            kernel: "k".to_owned(),
+            registers: 55,
+            spill_stores: 4,
+            spill_loads: 8,
+            stack: 64,
+            shared: 8192,
+            constant: 0,
+            parameters: 400,
+            barriers: 1,
+        };
+        assert_eq!(kernels["k"], expected);
+    }
+}

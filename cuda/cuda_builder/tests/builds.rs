@@ -1,0 +1,114 @@
+//! Builds one after the other and at the same time, and builds that must fail.
+
+mod common;
+
+use std::path::PathBuf;
+
+use common::{builder, fixture};
+use cuda_builder::{CudaBuilder, CudaBuilderError, DebugInfo, NvvmArch};
+
+/// The error of a build with one of the fixture's features on.
+fn failure(feature: &str) -> CudaBuilderError {
+    builder(feature).build_args(&["--features", feature]).build().unwrap_err()
+}
+
+#[test]
+fn an_initial_value_in_shared_memory_is_refused() {
+    let error = failure("initialised");
+    assert!(matches!(error, CudaBuilderError::IrEdit(_)), "{error}");
+    assert!(error.to_string().contains("TILE") && error.to_string().contains("MaybeUninit"), "{error}");
+}
+
+#[test]
+fn a_function_that_nobody_defines_is_named() {
+    let error = failure("undefined");
+    assert!(matches!(error, CudaBuilderError::Proof { .. }), "{error}");
+    assert!(error.to_string().contains("`nobody_defines_this`"), "{error}");
+}
+
+#[test]
+fn a_crate_without_kernels_is_refused() {
+    let error = failure("empty");
+    assert!(error.to_string().contains("no kernel"), "{error}");
+}
+
+#[test]
+fn what_the_compiler_says_is_handed_on() {
+    let error = failure("nonexistent");
+    assert!(matches!(error, CudaBuilderError::CargoFailed { .. }), "{error}");
+    assert!(error.to_string().contains("nonexistent"), "{error}");
+}
+
+#[test]
+fn a_folder_without_a_crate_is_named() {
+    let error = CudaBuilder::new("/nonexistent/crate").build().unwrap_err();
+    assert_eq!(error.to_string(), "no Cargo.toml in /nonexistent/crate: give the folder of the kernel crate");
+    let workspace = fixture().join("../../../../..");
+    let error = CudaBuilder::new(workspace).build().unwrap_err();
+    assert!(error.to_string().contains("workspace, not a crate"), "{error}");
+}
+
+#[test]
+fn options_that_cannot_be_met_are_refused() {
+    let two = [NvvmArch::Compute75, NvvmArch::Compute90];
+    for builder in [
+        builder("options").archs(&two).copy_to("one.ptx"),
+        builder("options").archs(&two).final_module_path("one.ptx"),
+        builder("options").archs(&[]),
+        builder("options").archs(&[NvvmArch::Compute75, NvvmArch::Compute75]),
+    ] {
+        let error = builder.build_all().unwrap_err();
+        assert!(matches!(error, CudaBuilderError::Options { .. }), "{error}");
+    }
+    let error = builder("options").archs(&two).build().unwrap_err();
+    assert!(matches!(error, CudaBuilderError::Options { .. }), "{error}");
+}
+
+#[test]
+fn an_unchanged_crate_is_not_built_again() {
+    let build = || builder("fresh").build_all().unwrap().modules.remove(0);
+    let first = build();
+    assert!(build().is_fresh);
+    std::fs::write(&first.path, "damaged").unwrap();
+    let repaired = build();
+    assert!(!repaired.is_fresh);
+    assert_eq!(repaired.sha256, first.sha256);
+    let other = builder("fresh").ftz(true).build_all().unwrap().modules.remove(0);
+    assert!(!other.is_fresh && other.sha256 != first.sha256);
+}
+
+#[test]
+fn builds_at_the_same_time_give_the_same() {
+    let build = || std::fs::read(builder("parallel").ftz(true).build().unwrap()).unwrap();
+    let results: Vec<Vec<u8>> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..3).map(|_| scope.spawn(build)).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    assert!(results.iter().all(|ptx| *ptx == results[0]));
+}
+
+#[test]
+fn copies_and_named_files_are_whole() {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("copies");
+    let (named, copy) = (folder.join("a/named.ptx"), folder.join("b/copy.ptx"));
+    let path = builder("copies").final_module_path(&named).copy_to(&copy).emit_llvm_ir(true).build().unwrap();
+    assert_eq!(path, named);
+    assert_eq!(std::fs::read(&named).unwrap(), std::fs::read(&copy).unwrap());
+    let ir = std::fs::read_to_string(named.with_extension("ll")).unwrap();
+    assert!(ir.contains("addrspace(3)") && !ir.contains(".ferrowarp."));
+}
+
+#[test]
+fn options_reach_libnvvm() {
+    let text = |builder: CudaBuilder| std::fs::read_to_string(builder.build().unwrap()).unwrap();
+    let base = || builder("nvvm-options").arch(NvvmArch::Compute80);
+    let plain = text(base());
+    assert!(plain.contains("\n.version 8.6\n") && plain.contains(".target sm_80"));
+    assert!(plain.contains("div.rn.f32") && !plain.contains(".loc"));
+    let fast = text(base().fast_div(true).ftz(true));
+    assert!(fast.contains("div.full.ftz.f32") && !fast.contains("div.rn.f32"));
+    let unfused = text(base().fma_contraction(false));
+    assert!(unfused.matches("fma.rn.f32").count() < plain.matches("fma.rn.f32").count());
+    let lines = text(base().debug(DebugInfo::LineTables));
+    assert!(lines.contains(".loc") && lines.contains("memory.rs"));
+}

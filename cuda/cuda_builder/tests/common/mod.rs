@@ -1,0 +1,42 @@
+//! What the tests of whole builds share.
+
+#![allow(dead_code, reason = "each test file uses its own part of it")]
+
+use std::path::{Path, PathBuf};
+
+use cuda_builder::ptx::Ptx;
+use cuda_builder::{CudaBuilder, NvvmArch};
+
+/// The target directory of the workspace.
+pub fn target() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap().to_owned()
+}
+
+/// The fetched packages, shared with `cargo xtask build-ptx`.
+pub fn tools() -> PathBuf {
+    CudaBuilder::tools_dir_in(&target())
+}
+
+pub fn fixture() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/kernels")
+}
+
+/// A builder for the fixture, whose output goes to a folder of this test alone.
+pub fn builder(test: &str) -> CudaBuilder {
+    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("ptx").join(test);
+    CudaBuilder::new(fixture())
+        .tools_dir(tools())
+        .target_dir(target().join("cuda-builder"))
+        .download(true)
+        .out_dir(out)
+}
+
+/// The fixture's PTX for compute_75.
+pub fn ptx_text(test: &str) -> String {
+    let path = builder(test).arch(NvvmArch::Compute75).build().unwrap();
+    std::fs::read_to_string(path).unwrap()
+}
+
+pub fn ptx(test: &str) -> Ptx {
+    Ptx::parse(&ptx_text(test))
+}

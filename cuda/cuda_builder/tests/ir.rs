@@ -1,0 +1,64 @@
+//! The IR edits, one file each case: `tests/ir/*.ll` holds the edit's name, the input, and the expected output.
+//!
+//! `UPDATE_EXPECT=1 cargo test -p cuda_builder --test ir` writes what comes out as the expectation.
+
+use std::path::{Path, PathBuf};
+
+use cuda_builder::ir;
+use similar::TextDiff;
+
+const SEPARATOR: &str = "\n; ---- becomes ----\n";
+
+/// What the edit makes of the input: a module, or an error as a comment.
+fn outcome(edit: &str, input: &str) -> String {
+    match ir::apply(edit, input) {
+        Ok(text) => text,
+        Err(error) => format!("; error: {error}\n"),
+    }
+}
+
+fn check(path: &Path) -> Result<(), String> {
+    let text = std::fs::read_to_string(path).unwrap();
+    let (input, expected) = text.split_once(SEPARATOR).unwrap_or((&text, ""));
+    let edit =
+        input.lines().next().and_then(|line| line.strip_prefix("; edit: ")).expect("`; edit: NAME` on top");
+    let found = outcome(edit.trim(), input);
+    if found == expected {
+        return Ok(());
+    }
+    if std::env::var_os("UPDATE_EXPECT").is_some() {
+        std::fs::write(path, format!("{input}{SEPARATOR}{found}")).unwrap();
+        return Ok(());
+    }
+    let diff = TextDiff::from_lines(expected, &found);
+    let diff = diff.unified_diff().header("expected", "found").to_string();
+    Err(format!("{}:\n{diff}", path.file_name().unwrap().display()))
+}
+
+#[test]
+fn edits() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/ir");
+    let mut paths: Vec<PathBuf> = folder.read_dir().unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    assert!(paths.len() >= 15, "the files of tests/ir are missing");
+    let failures: Vec<String> = paths.iter().filter_map(|path| check(path).err()).collect();
+    let cure = "run with UPDATE_EXPECT=1 if the new output is right";
+    assert!(failures.is_empty(), "{}\n{cure}", failures.join("\n"));
+}
+
+/// No text is a reason to panic: whatever is cut off or put in is an error or an output.
+#[test]
+fn damaged_modules_are_no_panic() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/ir");
+    for entry in folder.read_dir().unwrap() {
+        let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
+        let input = text.split_once(SEPARATOR).map_or(text.as_str(), |(input, _)| input);
+        for cut in (0..input.len()).filter(|&cut| input.is_char_boundary(cut)) {
+            for edit in ["panics", "prune", "place", "convergent", "target"] {
+                let _ = ir::apply(edit, &input[..cut]);
+                let _ = ir::apply(edit, &input[cut..]);
+            }
+            let _ = ir::lower(&format!("{}({}", &input[..cut], &input[cut..]));
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! What the sources say of their own PTX.
+//!
+//! ```text
+//! //@ ptx: bar.sync == 0, .local == 0
+//! //@ ptx(softmax_k3_warp, compute_80): shfl.sync.bfly >= 2
+//! //@ allow-local(softmax_k1): the row is an array with an index known at run time only
+//! ```
+//!
+//! Without names the line holds for every kernel of the file, on every architecture. A pattern is the beginning of an
+//! opcode in whole parts, or, with a dot in front, parts anywhere in it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use cuda_builder::ptx::Ptx;
+
+use crate::workspace;
+
+/// A line of conditions and where it holds.
+#[derive(Debug, PartialEq)]
+struct Check {
+    place: String,
+    kernels: Vec<String>,
+    /// None: all.
+    archs: Vec<String>,
+    conditions: Vec<Condition>,
+}
+
+/// `bar.sync == 0`
+#[derive(Debug, PartialEq)]
+struct Condition {
+    pattern: String,
+    relation: Relation,
+    number: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Relation {
+    Equal,
+    Unequal,
+    AtLeast,
+    AtMost,
+    More,
+    Less,
+}
+
+const RELATIONS: &[(&str, Relation)] = &[
+    ("==", Relation::Equal),
+    ("!=", Relation::Unequal),
+    (">=", Relation::AtLeast),
+    ("<=", Relation::AtMost),
+    (">", Relation::More),
+    ("<", Relation::Less),
+];
+
+impl Relation {
+    fn holds(self, found: usize, number: usize) -> bool {
+        match self {
+            Relation::Equal => found == number,
+            Relation::Unequal => found != number,
+            Relation::AtLeast => found >= number,
+            Relation::AtMost => found <= number,
+            Relation::More => found > number,
+            Relation::Less => found < number,
+        }
+    }
+}
+
+/// Checks the modules, given by architecture, against the sources of the crate in `folder`; gives what fails.
+pub fn run(folder: &Path, modules: &[(String, PathBuf)]) -> anyhow::Result<Vec<String>> {
+    let checks = all(folder)?;
+    let mut failures = Vec::new();
+    for (arch, path) in modules {
+        let text = std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+        let ptx = Ptx::parse(&text);
+        for check in checks.iter().filter(|check| check.archs.is_empty() || check.archs.contains(arch)) {
+            failures.extend(failures_of(check, &ptx, arch));
+        }
+    }
+    Ok(failures)
+}
+
+/// The kernels that may use local memory, each with the reason its source gives.
+pub fn allowed(folder: &Path) -> anyhow::Result<BTreeMap<String, String>> {
+    let mut allowed = BTreeMap::new();
+    for (place, line) in marked_lines(folder)? {
+        let Some(rest) = line.strip_prefix("allow-local(") else {
+            continue;
+        };
+        let (kernel, reason) =
+            rest.split_once("):").with_context(|| format!("{place}: no `):` in `{line}`"))?;
+        if reason.trim().is_empty() {
+            bail!("{place}: allow-local({kernel}) gives no reason");
+        }
+        allowed.insert(kernel.trim().to_owned(), reason.trim().to_owned());
+    }
+    Ok(allowed)
+}
+
+fn failures_of(check: &Check, ptx: &Ptx, arch: &str) -> Vec<String> {
+    let mut failures = Vec::new();
+    for kernel in &check.kernels {
+        let Some(entry) = ptx.entries().find(|entry| entry.name == *kernel) else {
+            failures.push(format!("{}: no kernel {kernel} in the PTX for {arch}", check.place));
+            continue;
+        };
+        for condition in &check.conditions {
+            let found = entry.count(&condition.pattern);
+            if !condition.relation.holds(found, condition.number) {
+                let sign =
+                    RELATIONS.iter().find(|(_, r)| *r == condition.relation).map_or("", |(sign, _)| sign);
+                failures.push(format!(
+                    "{}: {kernel} for {arch} has {found} of `{}`, expected {sign} {}",
+                    check.place, condition.pattern, condition.number
+                ));
+            }
+        }
+    }
+    failures
+}
+
+fn sources(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    workspace::files(&folder.join("src"), &|path| path.extension().is_some_and(|e| e == "rs"))
+}
+
+/// Every line of the sources that begins with `//@`, with its place.
+fn marked_lines(folder: &Path) -> anyhow::Result<Vec<(String, String)>> {
+    let mut lines = Vec::new();
+    for path in sources(folder)? {
+        let text = std::fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
+        for (n, line) in text.lines().enumerate() {
+            if let Some(rest) = line.trim_start().strip_prefix("//@") {
+                lines.push((format!("{}:{}", workspace::shown(&path), n + 1), rest.trim().to_owned()));
+            }
+        }
+    }
+    Ok(lines)
+}
+
+fn all(folder: &Path) -> anyhow::Result<Vec<Check>> {
+    let mut checks = Vec::new();
+    for path in sources(folder)? {
+        let text = std::fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
+        let kernels = kernels_in(&text);
+        for (n, line) in text.lines().enumerate() {
+            let place = format!("{}:{}", workspace::shown(&path), n + 1);
+            let Some(rest) = line.trim_start().strip_prefix("//@") else {
+                continue;
+            };
+            checks.extend(parse(&place, rest.trim(), &kernels).with_context(|| place.clone())?);
+        }
+    }
+    Ok(checks)
+}
+
+/// A check, or none when the line is of another kind.
+fn parse(place: &str, line: &str, kernels_of_file: &[String]) -> anyhow::Result<Option<Check>> {
+    if line.starts_with("allow-local(") {
+        return Ok(None);
+    }
+    let Some(rest) = line.strip_prefix("ptx") else {
+        bail!("`//@ {line}` is neither `ptx:` nor `allow-local(KERNEL):`");
+    };
+    let (names, conditions) = rest.split_once(':').context("no `:` behind `ptx`")?;
+    let names = names.trim().strip_prefix('(').and_then(|names| names.strip_suffix(')')).unwrap_or("");
+    let names: Vec<String> =
+        names.split(',').map(|name| name.trim().to_owned()).filter(|n| !n.is_empty()).collect();
+    let (archs, mut kernels): (Vec<String>, Vec<String>) =
+        names.into_iter().partition(|name| name.starts_with("compute_"));
+    if kernels.is_empty() {
+        kernels = kernels_of_file.to_vec();
+    }
+    if kernels.is_empty() {
+        bail!("the file has no kernel that this could hold for");
+    }
+    let conditions = conditions.split(',').map(condition).collect::<anyhow::Result<_>>()?;
+    Ok(Some(Check { place: place.to_owned(), kernels, archs, conditions }))
+}
+
+fn condition(text: &str) -> anyhow::Result<Condition> {
+    let found = RELATIONS.iter().find_map(|(sign, relation)| Some((text.split_once(sign)?, *relation)));
+    let ((pattern, number), relation) =
+        found.with_context(|| format!("no comparison in `{}`", text.trim()))?;
+    let number = number.trim().parse().with_context(|| format!("`{}` is no number", number.trim()))?;
+    if pattern.trim().is_empty() {
+        bail!("no instruction in `{}`", text.trim());
+    }
+    Ok(Condition { pattern: pattern.trim().to_owned(), relation, number })
+}
+
+/// The names of the functions that follow a `#[kernel]`.
+fn kernels_in(source: &str) -> Vec<String> {
+    let mut kernels = Vec::new();
+    let mut marked = false;
+    for line in source.lines().map(str::trim_start) {
+        marked |= line.starts_with("#[kernel]") || line.starts_with("#[kernel(");
+        let words = line.split_once("fn ").filter(|_| marked && !line.starts_with("//"));
+        if let Some((_, rest)) = words {
+            let name = rest.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default();
+            kernels.push(name.to_owned());
+            marked = false;
+        }
+    }
+    kernels
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SOURCE: &str = "/// The fn of it.\n#[kernel]\n#[rustfmt::skip]\npub unsafe fn one(x: *mut f32) {}\n\
+        fn helper() {}\n    #[kernel]\n    // about fn names\n    pub unsafe fn two<'a>() {}\n";
+
+    #[test]
+    fn kernels_are_found_by_their_attribute() {
+        assert_eq!(kernels_in(SOURCE), ["one", "two"]);
+    }
+
+    #[test]
+    fn a_line_is_read() {
+        let kernels = kernels_in(SOURCE);
+        let check = parse("p", "ptx(two, compute_80): bar.sync == 0, .v4 >= 2", &kernels).unwrap().unwrap();
+        assert_eq!(
+            (check.kernels.as_slice(), check.archs.as_slice()),
+            (&["two".to_owned()][..], &["compute_80".to_owned()][..])
+        );
+        assert_eq!(
+            check.conditions[1],
+            Condition { pattern: ".v4".to_owned(), relation: Relation::AtLeast, number: 2 }
+        );
+        assert_eq!(parse("p", "ptx: bar == 1", &kernels).unwrap().unwrap().kernels, ["one", "two"]);
+        assert!(parse("p", "allow-local(one): it must", &kernels).unwrap().is_none());
+        for wrong in ["ptx bar == 1", "ptx: bar", "ptx: bar == x", "ptx: == 1", "pxt: bar == 1"] {
+            assert!(parse("p", wrong, &kernels).is_err(), "{wrong}");
+        }
+        assert!(parse("p", "ptx: bar == 1", &[]).is_err());
+    }
+
+    #[test]
+    fn a_failure_says_what_was_found() {
+        let ptx = Ptx::parse(".visible .entry one() { bar.sync 0; bar.sync 0; ret; }");
+        let check = |line| parse("src/one.rs:3", line, &["one".to_owned()]).unwrap().unwrap();
+        assert_eq!(failures_of(&check("ptx: bar.sync == 2, .local < 1"), &ptx, "compute_75"), [""; 0]);
+        assert_eq!(
+            failures_of(&check("ptx: bar.sync <= 1"), &ptx, "compute_75"),
+            ["src/one.rs:3: one for compute_75 has 2 of `bar.sync`, expected <= 1"]
+        );
+        assert_eq!(
+            failures_of(&check("ptx(three): bar.sync <= 1"), &ptx, "compute_75"),
+            ["src/one.rs:3: no kernel three in the PTX for compute_75"]
+        );
+    }
+}

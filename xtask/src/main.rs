@@ -1,0 +1,54 @@
+//! Developer commands: `cargo xtask build-ptx`, `cargo xtask ptx`, `cargo xtask tidy`.
+
+mod build_ptx;
+mod bundle;
+mod checks;
+mod measure;
+mod progress;
+mod ptx;
+mod report;
+mod tidy;
+mod workspace;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Developer commands of the workspace.
+#[derive(Parser)]
+#[command(name = "cargo xtask", disable_help_subcommand = true)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Build the kernels to PTX, check it, and report what each kernel needs
+    BuildPtx(build_ptx::BuildPtx),
+    /// Check the PTX built last against the `//@ ptx:` headers of the sources
+    Ptx(ptx::Ptx),
+    /// Pack what a run on a GPU machine needs into one folder
+    Bundle(bundle::Bundle),
+    /// Train on the CPU beside the same training in JAX, and write the figures down
+    Measure(measure::Measure),
+    /// Check the house rules that a search can check
+    Tidy(tidy::Tidy),
+}
+
+fn main() -> ExitCode {
+    let result = match Arguments::parse().command {
+        Command::BuildPtx(command) => command.run(),
+        Command::Ptx(command) => command.run(),
+        Command::Bundle(command) => command.run(),
+        Command::Measure(command) => command.run(),
+        Command::Tidy(command) => command.run(),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

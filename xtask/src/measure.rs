@@ -1,0 +1,248 @@
+//! `cargo xtask measure`: training on this machine's CPU beside its peer, into `docs/` and the README.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, bail, ensure};
+use serde::{Deserialize, Serialize};
+
+use crate::workspace;
+
+/// The peer, pinned, so that a ratio can be measured again.
+const JAX: &str = "jax==0.10.2";
+
+/// Train on MNIST on the CPU, beside the same training in JAX, and write down both and their ratio
+#[derive(clap::Args)]
+pub struct Measure {
+    /// Epochs of a run
+    #[arg(long, default_value_t = 5)]
+    epochs: u32,
+
+    /// Runs of each, taken in turns; the figures are their medians
+    #[arg(long, default_value_t = 3)]
+    runs: usize,
+}
+
+/// What is kept of a measurement.
+#[derive(Serialize)]
+struct Results {
+    machine: String,
+    cores: usize,
+    date: String,
+    commit: String,
+    epochs: u32,
+    runs: usize,
+    ours: Figures,
+    jax: Figures,
+    jax_version: String,
+    /// Our median epoch over the peer's.
+    ratio: f64,
+    transcript: Vec<String>,
+}
+
+/// Medians over the epochs and runs of one contestant.
+#[derive(Serialize)]
+struct Figures {
+    epoch_seconds: f64,
+    fastest_epoch_seconds: f64,
+    test_accuracy: f64,
+}
+
+/// A line of `train-mnist --metrics`.
+#[derive(Deserialize)]
+struct EpochLine {
+    seconds: f64,
+    test_accuracy: f64,
+}
+
+/// What `benches/peers/mlp_jax.py` prints.
+#[derive(Deserialize)]
+struct PeerRun {
+    version: String,
+    epoch_seconds: Vec<f64>,
+    test_accuracy: f64,
+}
+
+/// Epoch times and final accuracies as they come in.
+#[derive(Default)]
+struct Samples {
+    seconds: Vec<f64>,
+    accuracies: Vec<f64>,
+}
+
+impl Samples {
+    fn figures(mut self) -> anyhow::Result<Figures> {
+        self.seconds.sort_by(f64::total_cmp);
+        Ok(Figures {
+            fastest_epoch_seconds: *self.seconds.first().context("no epoch was run; ask for at least one")?,
+            epoch_seconds: median(self.seconds)?,
+            test_accuracy: median(self.accuracies)?,
+        })
+    }
+}
+
+impl Measure {
+    /// Runs the command.
+    pub fn run(&self) -> anyhow::Result<()> {
+        ensure!(self.epochs > 0 && self.runs > 0, "nothing to measure; give at least one epoch and one run");
+        let docs = workspace::root().join("docs");
+        std::fs::create_dir_all(docs.join("results")).context("making the folder docs/results")?;
+        let (trainer, python) = (build_trainer()?, peer_python()?);
+        let (mut ours, mut jax) = (Samples::default(), Samples::default());
+        let (mut transcript, mut version) = (String::new(), String::new());
+        for run in 1..=self.runs {
+            println!("run {run} of {}", self.runs);
+            transcript = self.train(&trainer, &docs, &mut ours)?;
+            version = self.train_peer(&python, &mut jax)?;
+        }
+        let (ours, jax) = (ours.figures()?, jax.figures()?);
+        let results = Results {
+            machine: machine()?,
+            cores: std::thread::available_parallelism().map_or(1, Into::into),
+            date: output(Command::new("date").args(["-u", "+%Y-%m-%d"]))?.trim().to_owned(),
+            commit: commit()?,
+            epochs: self.epochs,
+            runs: self.runs,
+            ratio: ours.epoch_seconds / jax.epoch_seconds,
+            ours,
+            jax,
+            jax_version: version,
+            transcript: transcript.lines().map(str::to_owned).collect(),
+        };
+        let path = docs.join("results/mnist-cpu.json");
+        let json = serde_json::to_string_pretty(&results).context("writing the results as JSON")?;
+        std::fs::write(&path, json + "\n").with_context(|| format!("writing {}", path.display()))?;
+        update_readme("mnist-cpu", &readme_section(&results))?;
+        println!(
+            "{:.2} s an epoch, JAX {:.2} s: ratio {:.2}; written to {} and the README",
+            results.ours.epoch_seconds,
+            results.jax.epoch_seconds,
+            results.ratio,
+            workspace::shown(&path)
+        );
+        Ok(())
+    }
+
+    /// One run of ours; what it printed.
+    fn train(&self, trainer: &Path, docs: &Path, samples: &mut Samples) -> anyhow::Result<String> {
+        let metrics = workspace::target().join("measure.jsonl");
+        let mut command = Command::new(trainer);
+        command.current_dir(workspace::root()).args(["--device", "cpu"]);
+        command.arg("--epochs").arg(self.epochs.to_string());
+        command.arg("--metrics").arg(&metrics).arg("--plot").arg(docs.join("mnist-cpu.svg"));
+        let transcript = output(&mut command)?;
+        let lines = std::fs::read_to_string(&metrics).context("reading the metrics of the run")?;
+        let mut last = None;
+        for line in lines.lines() {
+            let epoch: EpochLine = serde_json::from_str(line).context("reading a line of the metrics")?;
+            samples.seconds.push(epoch.seconds);
+            last = Some(epoch.test_accuracy);
+        }
+        samples.accuracies.extend(last);
+        Ok(transcript)
+    }
+
+    /// One run of the peer; its version.
+    fn train_peer(&self, python: &Path, samples: &mut Samples) -> anyhow::Result<String> {
+        let root = workspace::root();
+        let mut command = Command::new(python);
+        command.arg(root.join("benches/peers/mlp_jax.py")).arg("--data").arg(root.join("data/mnist"));
+        command.arg("--epochs").arg(self.epochs.to_string());
+        let printed = output(&mut command)?;
+        let run: PeerRun = serde_json::from_str(&printed).context("reading what the peer printed")?;
+        samples.seconds.extend(run.epoch_seconds);
+        samples.accuracies.push(run.test_accuracy);
+        Ok(run.version)
+    }
+}
+
+fn build_trainer() -> anyhow::Result<PathBuf> {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(["build", "--release", "--bin", "train-mnist"]).current_dir(workspace::root());
+    output(&mut command)?;
+    Ok(workspace::target().join("release/train-mnist"))
+}
+
+/// A Python with the peer in it, made in the target directory when it is not there.
+fn peer_python() -> anyhow::Result<PathBuf> {
+    let folder = workspace::target().join("ferrowarp-tools").join(JAX);
+    let python = folder.join("bin/python3");
+    if output(Command::new(&python).args(["-c", "import jax"])).is_err() {
+        println!("installing {JAX} into {}", workspace::shown(&folder));
+        output(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder))?;
+        output(Command::new(&python).args(["-m", "pip", "install", "--quiet", JAX]))?;
+    }
+    Ok(python)
+}
+
+fn machine() -> anyhow::Result<String> {
+    let info = std::fs::read_to_string("/proc/cpuinfo").context("reading what processor this is")?;
+    let model = info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
+    Ok(model.map_or("an unknown processor", |(_, name)| name.trim()).to_owned())
+}
+
+/// The commit, marked when the sources differ from it.
+fn commit() -> anyhow::Result<String> {
+    let git = |arguments: &[&str]| output(Command::new("git").args(arguments).current_dir(workspace::root()));
+    let hash = git(&["rev-parse", "--short", "HEAD"])?.trim().to_owned();
+    let sources = git(&["status", "--porcelain", "--", ".", ":!README.md", ":!docs"])?;
+    Ok(if sources.is_empty() { hash } else { format!("{hash} with uncommitted changes") })
+}
+
+fn readme_section(results: &Results) -> String {
+    let Results { machine, cores, date, commit, epochs, runs, ours, jax, jax_version, ratio, .. } = results;
+    let row = |name: &str, figures: &Figures| {
+        format!(
+            "| {name} | {:.2} s | {:.2} s | {:.2} % |\n",
+            figures.epoch_seconds,
+            figures.fastest_epoch_seconds,
+            100.0 * figures.test_accuracy
+        )
+    };
+    format!(
+        "```text\n$ cargo run --release --bin train-mnist\n{}\n```\n\n![Loss and accuracy](docs/mnist-cpu.svg)\n\n\
+         | on the CPU, batch 64 | an epoch, median | fastest | test accuracy |\n| --- | --- | --- | --- |\n{}{}\n\
+         Ratio of the medians: {ratio:.2}. {machine}, {cores} cores, {date}, commit {commit}; {runs} runs of \
+         {epochs} epochs each, in turns (`cargo xtask measure`).\n",
+        results.transcript.join("\n"),
+        row("Ferrowarp, the CUDA kernels on the SIMT executor", ours),
+        row(&format!("JAX {jax_version}, XLA's own CPU code"), jax),
+    )
+}
+
+/// Replaces what stands between `<!-- NAME -->` and `<!-- /NAME -->` in the README.
+fn update_readme(name: &str, section: &str) -> anyhow::Result<()> {
+    let path = workspace::root().join("README.md");
+    let text = std::fs::read_to_string(&path).context("reading README.md")?;
+    let (open, close) = (format!("<!-- {name} -->\n"), format!("<!-- /{name} -->"));
+    let (Some(start), Some(end)) = (text.find(&open), text.find(&close)) else {
+        bail!("README.md has no section {} ... {close}; put the two lines back", open.trim());
+    };
+    ensure!(start < end, "the section {name} of README.md ends before it begins");
+    let text = format!("{}{section}{}", &text[..start + open.len()], &text[end..]);
+    std::fs::write(&path, text).context("writing README.md")
+}
+
+fn median(mut values: Vec<f64>) -> anyhow::Result<f64> {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() {
+        0 => bail!("no figure to take the median of"),
+        n if n.is_multiple_of(2) => Ok((values[middle - 1] + values[middle]) / 2.0),
+        _ => Ok(values[middle]),
+    }
+}
+
+/// Runs a command and gives back what it printed.
+fn output(command: &mut Command) -> anyhow::Result<String> {
+    let shown = format!("{command:?}");
+    let output = command.output().with_context(|| format!("starting {shown}"))?;
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    ensure!(
+        output.status.success(),
+        "{shown} failed ({}):\n{printed}{}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    );
+    Ok(printed)
+}

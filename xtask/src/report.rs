@@ -1,0 +1,143 @@
+//! What every kernel needs on every architecture: `resources.json`, and a table of it.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use cuda_builder::ptxas::KernelResources;
+use serde::{Deserialize, Serialize};
+
+/// The report's name in the folder of the PTX files.
+pub const FILE: &str = "resources.json";
+
+/// The whole report.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    pub modules: Vec<Module>,
+}
+
+/// One PTX file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Module {
+    /// `compute_90`
+    pub arch: String,
+    /// The file's name.
+    pub file: String,
+    /// The file's hash.
+    pub sha256: String,
+    pub kernels: Vec<KernelResources>,
+}
+
+impl Report {
+    pub fn read(path: &Path) -> anyhow::Result<Report> {
+        let text = std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+        serde_json::from_str(&text).with_context(|| format!("{} is no report of resources", path.display()))
+    }
+
+    /// Writes the report: first to a file beside it, then by renaming.
+    pub fn write(&self, path: &Path) -> anyhow::Result<()> {
+        let text = serde_json::to_string_pretty(self).context("writing the report as JSON")?;
+        let temporary = path.with_extension(format!("json.{}", std::process::id()));
+        std::fs::write(&temporary, text + "\n")
+            .with_context(|| format!("writing {}", temporary.display()))?;
+        std::fs::rename(&temporary, path).with_context(|| format!("writing {}", path.display()))
+    }
+
+    /// The PTX files and their architectures.
+    pub fn files(&self, folder: &Path) -> Vec<(String, PathBuf)> {
+        self.modules.iter().map(|module| (module.arch.clone(), folder.join(&module.file))).collect()
+    }
+
+    /// A line for each kernel and architecture.
+    pub fn table(&self) -> String {
+        let kernels = || self.modules.iter().flat_map(|module| &module.kernels);
+        let width = kernels().map(|kernel| kernel.kernel.len()).max().unwrap_or(0).max("kernel".len());
+        let mut table = String::new();
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            table,
+            "{:width$}  {:12} {:>9} {:>13} {:>6} {:>7} {:>9}",
+            "kernel", "architecture", "registers", "spilled st/ld", "stack", "shared", "constant"
+        );
+        let mut names: Vec<&str> = kernels().map(|kernel| kernel.kernel.as_str()).collect();
+        names.sort_unstable();
+        names.dedup();
+        for name in names {
+            for module in &self.modules {
+                let Some(kernel) = module.kernels.iter().find(|kernel| kernel.kernel == name) else {
+                    continue;
+                };
+                let spills = format!("{}/{}", kernel.spill_stores, kernel.spill_loads);
+                let _ = writeln!(
+                    table,
+                    "{name:width$}  {:12} {:>9} {spills:>13} {:>6} {:>7} {:>9}",
+                    module.arch, kernel.registers, kernel.stack, kernel.shared, kernel.constant
+                );
+            }
+        }
+        table
+    }
+
+    /// The kernels that spill or use local memory and are not in `allowed`, a reason by kernel.
+    pub fn local_memory(&self, allowed: &BTreeMap<String, String>) -> Vec<String> {
+        // What is found, and the architectures it is found on.
+        let mut found: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+        for module in &self.modules {
+            for kernel in module.kernels.iter().filter(|kernel| !allowed.contains_key(&kernel.kernel)) {
+                let (spilled, stack) = (kernel.spill_stores + kernel.spill_loads, kernel.stack);
+                if spilled > 0 || stack > 0 {
+                    let what = format!(
+                        "{} uses local memory ({stack} bytes of stack, {spilled} bytes spilled): change it, or \
+                         say why in its source (//@ allow-local({}): REASON)",
+                        kernel.kernel, kernel.kernel
+                    );
+                    found.entry(what).or_default().push(&module.arch);
+                }
+            }
+        }
+        found.into_iter().map(|(what, archs)| format!("{what}, on {}", archs.join(", "))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(stack: u32) -> Report {
+        let kernel = KernelResources { kernel: "k".to_owned(), registers: 32, stack, ..Default::default() };
+        let module = Module {
+            arch: "compute_90".to_owned(),
+            file: "m.compute_90.ptx".to_owned(),
+            sha256: "00".to_owned(),
+            kernels: vec![kernel],
+        };
+        Report { modules: vec![module] }
+    }
+
+    #[test]
+    fn local_memory_needs_a_reason() {
+        assert_eq!(report(0).local_memory(&BTreeMap::new()).len(), 0);
+        let found = report(16).local_memory(&BTreeMap::new());
+        assert!(found[0].ends_with("on compute_90") && found[0].contains("16 bytes of stack"), "{found:?}");
+        let allowed = BTreeMap::from([("k".to_owned(), "a table".to_owned())]);
+        assert_eq!(report(16).local_memory(&allowed).len(), 0);
+    }
+
+    #[test]
+    fn the_report_comes_back_as_written() {
+        let path = std::env::temp_dir().join(format!("xtask-report-{}.json", std::process::id()));
+        report(4).write(&path).unwrap();
+        assert_eq!(Report::read(&path).unwrap(), report(4));
+        std::fs::write(&path, "{").unwrap();
+        assert!(Report::read(&path).is_err());
+        std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn the_table_has_a_line_a_kernel() {
+        let table = report(4).table();
+        assert_eq!(table.lines().count(), 2);
+        assert!(table.lines().nth(1).unwrap().starts_with("k       compute_90"), "{table}");
+    }
+}

@@ -1,0 +1,123 @@
+//! `cargo xtask tidy`: the house rules that a search can check.
+
+use std::path::Path;
+
+use anyhow::{Context, bail};
+use clap::Args;
+
+use crate::workspace;
+
+const MOST_LINES: usize = 400;
+const MOST_LINES_OF_A_RUNG: usize = 120;
+
+/// Text that only some folders may hold.
+struct Reserved {
+    texts: &'static [&'static str],
+    folders: &'static [&'static str],
+    reason: &'static str,
+}
+
+// The texts are written in two halves, so that this file does not hold them itself.
+const RESERVED: &[Reserved] = &[
+    Reserved {
+        texts: &[concat!("Library", "::new("), concat!("Symbol", "<"), concat!("#[lin", "k(name")],
+        folders: &["cuda/cuda_driver", "cuda/cuda_builder/src/nvvm.rs"],
+        reason: "foreign libraries belong to cuda_driver and cuda_builder/src/nvvm.rs",
+    },
+    Reserved {
+        texts: &[concat!("as", "m!("), concat!("link", "_name = \"llvm"), concat!("core::arch::", "nvptx")],
+        folders: &["cuda/cuda_std", "cuda/cuda_driver", "cuda/cuda_builder/tests"],
+        reason: "assembly and LLVM intrinsics belong to cuda_std",
+    },
+    Reserved {
+        texts: &[concat!("TO", "DO"), concat!("FIX", "ME"), concat!("to", "do!("), concat!("db", "g!(")],
+        folders: &[],
+        reason: "unfinished work belongs in no file",
+    },
+];
+
+#[derive(Args)]
+pub struct Tidy {}
+
+impl Tidy {
+    pub fn run(self) -> anyhow::Result<()> {
+        let root = workspace::root();
+        let is_text = |path: &Path| {
+            path.extension().is_some_and(|e| ["rs", "toml", "md", "sh", "ll"].iter().any(|known| e == *known))
+        };
+        let mut found = Vec::new();
+        let files = workspace::files(root, &is_text)?;
+        for path in &files {
+            let text =
+                std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+            let shown = workspace::shown(path);
+            found.extend(problems(&shown, &text));
+        }
+        if !found.is_empty() {
+            bail!("{} places are untidy:\n  {}", found.len(), found.join("\n  "));
+        }
+        println!("{} files are tidy", files.len());
+        Ok(())
+    }
+}
+
+/// What is wrong with the file `path`, which holds `text`.
+fn problems(path: &str, text: &str) -> Vec<String> {
+    let mut problems = Vec::new();
+    let lines = text.lines().count();
+    let most = if is_rung(path) { MOST_LINES_OF_A_RUNG } else { MOST_LINES };
+    if path.ends_with(".rs") && lines > most {
+        problems.push(format!("{path}: {lines} lines, at most {most}: split it"));
+    }
+    if !text.is_empty() && !text.ends_with('\n') {
+        problems.push(format!("{path}: no line end at the end of the file"));
+    }
+    for (n, line) in text.lines().enumerate() {
+        let place = format!("{path}:{}", n + 1);
+        if line.ends_with([' ', '\t', '\r']) {
+            problems.push(format!("{place}: white space at the end of the line"));
+        }
+        for rule in RESERVED.iter().filter(|_| path.ends_with(".rs")) {
+            let allowed = rule.folders.iter().any(|folder| path.starts_with(folder));
+            if let Some(text) = rule.texts.iter().find(|text| !allowed && has_word(line, text)) {
+                problems.push(format!("{place}: `{text}`: {}", rule.reason));
+            }
+        }
+    }
+    problems
+}
+
+/// Whether `line` has `text` as a word of its own, not as the end of a longer one.
+fn has_word(line: &str, text: &str) -> bool {
+    line.match_indices(text).any(|(at, _)| !line[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_'))
+}
+
+/// A rung of a ladder: `gpu-kernels/src/softmax/k3_warp.rs`.
+fn is_rung(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or_default();
+    let numbered = name.strip_prefix('k').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    numbered && path.starts_with("gpu-kernels/src/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_and_rooms() {
+        let assembly = concat!("as", "m!(\"bar.sync 0;\");\n");
+        assert_eq!(problems("gpu-kernels/src/a.rs", assembly).len(), 1);
+        assert_eq!(problems("cuda/cuda_std/src/a.rs", assembly).len(), 0);
+        assert_eq!(problems("host/src/a.rs", concat!("// TO", "DO: it\n")).len(), 1);
+        assert_eq!(problems("host/src/a.rs", "let x = 1; \n").len(), 1);
+        assert_eq!(problems("host/src/a.rs", "let x = 1;").len(), 1);
+        assert_eq!(problems("host/src/a.rs", concat!("mastodon", "to", "do!(\n")).len(), 0);
+    }
+
+    #[test]
+    fn line_budgets() {
+        assert_eq!(problems("host/src/a.rs", &"x\n".repeat(401)).len(), 1);
+        assert_eq!(problems("gpu-kernels/src/softmax/k3_warp.rs", &"x\n".repeat(121)).len(), 1);
+        assert_eq!(problems("gpu-kernels/src/softmax/mod.rs", &"x\n".repeat(121)).len(), 0);
+    }
+}

@@ -1,0 +1,45 @@
+//! Where things are.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+
+/// The root of the workspace, which this crate lies in.
+pub fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
+}
+
+/// Cargo's target directory.
+pub fn target() -> PathBuf {
+    match std::env::var_os("CARGO_TARGET_DIR") {
+        Some(folder) => std::path::absolute(&folder).unwrap_or_else(|_| PathBuf::from(folder)),
+        None => root().join("target"),
+    }
+}
+
+/// A file's path as the reader knows it: relative to the root.
+pub fn shown(path: &Path) -> String {
+    path.strip_prefix(root()).unwrap_or(path).display().to_string()
+}
+
+/// Every file under `folder` for which `wanted` holds, in order; hidden folders and `target` are left out.
+pub fn files(folder: &Path, wanted: &dyn Fn(&Path) -> bool) -> anyhow::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    let mut open = vec![folder.to_owned()];
+    while let Some(folder) = open.pop() {
+        let entries =
+            folder.read_dir().with_context(|| format!("reading the folder {}", folder.display()))?;
+        for entry in entries {
+            let entry = entry.with_context(|| format!("reading the folder {}", folder.display()))?;
+            let (path, name) = (entry.path(), entry.file_name());
+            let left_out = name.to_string_lossy().starts_with('.') || name == "target" || name == "data";
+            if path.is_dir() {
+                open.extend((!left_out).then_some(path));
+            } else if wanted(&path) {
+                found.push(path);
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
