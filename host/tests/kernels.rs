@@ -193,6 +193,9 @@ fn updates_agree_with_the_oracle() {
         }
         check!(sgd::update_layer, per_element(inputs, outputs), 1.0 / batch as f64);
         check!(fused_update::linear_update_64x64, tiles(inputs, outputs, T64X64), 1.0);
+        // Fewer blocks than tiles: each walks down the rows.
+        let two_rows = LaunchConfig::new((outputs.div_ceil(32) as u32, 2), 64);
+        check!(fused_update::linear_update_32x32, two_rows, 1.0);
         check!(fused_update::linear_update_64x32, tiles(inputs, outputs, T64X32), 1.0);
         check!(fused_update::linear_update_32x32, tiles(inputs, outputs, T32X32), 1.0);
     }

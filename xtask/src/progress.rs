@@ -20,6 +20,10 @@ impl Downloads {
         match event {
             Progress::Downloading { package, bytes, total } => self.bar(&package, total).set_position(bytes),
             Progress::Unpacking { package } => self.bar(&package, 0).set_message("unpacking"),
+            Progress::Installing { command, reason } => {
+                // The bars draw on stderr too; a line goes above them.
+                self.bars.suspend(|| eprintln!("{reason}; running `{command}`"));
+            }
             Progress::Ready { package } => self.bar(&package, 0).finish_with_message("ready"),
             _ => {}
         }

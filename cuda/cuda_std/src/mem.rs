@@ -6,7 +6,8 @@
 //!
 //! # Safety of the loads and stores
 //! - The pointer is valid for the access, as for `core::ptr::read` or `core::ptr::write`, and aligned to the
-//!   type: 16 bytes for four words, 8 for two. (Device: a misaligned access is a fault. Executor: a panic.)
+//!   type: 16 bytes for four words, 8 for two. (Device: a misaligned access is a fault. Executor: a panic in
+//!   builds with debug assertions.)
 //! - A `_global` function gets a pointer to global memory, a `_shared` one a pointer to shared memory of the
 //!   block; a generic one either.
 //! - No other thread writes (of a load), or reads or writes (of a store) the bytes without a barrier between.
@@ -33,10 +34,13 @@ pub struct CachePolicy {
     bits: u64,
 }
 
+/// Finds misaligned accesses in builds with debug assertions: a test here for every access would keep a release
+/// build from moving a row at a time.
 #[cfg(not(target_arch = "nvptx64"))]
 #[track_caller]
+#[inline(always)]
 fn check_aligned<V>(name: &str, ptr: *const V) {
-    assert!(
+    debug_assert!(
         ptr.is_aligned(),
         "mem::{name}: the address {ptr:p} is not a multiple of {}, the alignment of the vector",
         align_of::<V>()

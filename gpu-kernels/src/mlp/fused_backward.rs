@@ -4,7 +4,7 @@
 //! ReLU below applied on the only write.
 //@ ptx(linear_relu_backward_64x64, linear_relu_backward_64x32, linear_relu_backward_32x32): bar.sync == 2, ld.global.nc.v4 >= 2, st.shared.v4 >= 1, ld.shared >= 8, fma.rn.f32 >= 16, .local == 0
 
-use cuda_std::{kernel, shared_array};
+use cuda_std::{kernel, shared_array, thread};
 
 use super::tile::{ColumnSums, Matrix, OperandA, OperandB, Tile, shared_floats};
 
@@ -24,7 +24,8 @@ unsafe fn backward<const BM: usize, const BN: usize, const TM: usize, const TN: 
     unsafe {
         let a = OperandA::RowMajor(Matrix::new(d_out, batch, outputs));
         let b = OperandB::Transposed(Matrix::new(weights, inputs, outputs));
-        let tile = Tile::<BM, BN, TM, TN>::product(shared, a, b, outputs, ColumnSums::No);
+        let tile =
+            Tile::<BM, BN, TM, TN>::product(shared, thread::block_idx_y(), a, b, outputs, ColumnSums::No);
         tile.for_each(batch, inputs, |at, _, sum| {
             *d_inp.add(at) = if *activations.get_unchecked(at) > 0.0 { sum } else { 0.0 };
         });

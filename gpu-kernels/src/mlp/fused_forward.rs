@@ -5,7 +5,7 @@
 //! Requires a one-dimensional block of the tile's threads, 64 for 64x64 and 32x32, 32 for 64x32.
 //@ ptx(linear_relu_forward_64x64, linear_relu_forward_64x32, linear_relu_forward_32x32, linear_forward_64x64, linear_forward_64x32, linear_forward_32x32): bar.sync == 2, ld.global.nc.v4 >= 2, st.shared.v4 >= 2, ld.shared >= 8, fma.rn.f32 >= 16, .local == 0
 
-use cuda_std::{kernel, shared_array};
+use cuda_std::{kernel, shared_array, thread};
 
 use super::tile::{ColumnSums, Matrix, OperandA, OperandB, Tile, shared_floats};
 
@@ -26,7 +26,8 @@ unsafe fn forward<const BM: usize, const BN: usize, const TM: usize, const TN: u
     unsafe {
         let a = OperandA::RowMajor(Matrix::new(inp, batch, inputs));
         let b = OperandB::RowMajor(Matrix::new(weights, inputs, outputs));
-        let tile = Tile::<BM, BN, TM, TN>::product(shared, a, b, inputs, ColumnSums::No);
+        let tile =
+            Tile::<BM, BN, TM, TN>::product(shared, thread::block_idx_y(), a, b, inputs, ColumnSums::No);
         let bias: [f32; TN] = core::array::from_fn(|j| {
             if tile.col + j < outputs { *biases.get_unchecked(tile.col + j) } else { 0.0 }
         });

@@ -1,7 +1,9 @@
 //! The gradient of a layer's parameters and the SGD step in one pass: the gradient is never written.
+//!
+//! A block walks down the rows of tiles in steps of the grid, so a launch may have fewer blocks than tiles.
 //@ ptx(linear_update_64x64, linear_update_64x32, linear_update_32x32): bar.sync == 2, ld.global.nc.v4 >= 2, st.shared.v4 >= 2, ld.shared >= 8, fma.rn.f32 >= 16, .local == 0
 
-use cuda_std::{kernel, shared_array};
+use cuda_std::{kernel, shared_array, thread};
 
 use super::sgd::step;
 use super::tile::{ColumnSums, Matrix, OperandA, OperandB, Tile, shared_floats};
@@ -15,7 +17,7 @@ struct Parameters {
     bias_velocity: *mut f32,
 }
 
-/// One tile of the update.
+/// The block's tiles of the update.
 ///
 /// # Safety
 /// As for [`linear_update_64x64`], and `shared` as for [`Tile::product`].
@@ -27,14 +29,37 @@ unsafe fn update<const BM: usize, const BN: usize, const TM: usize, const TN: us
     [batch, inputs, outputs]: [u32; 3],
     [lr, momentum]: [f32; 2],
 ) {
-    let (batch, inputs, outputs) = (batch as usize, inputs as usize, outputs as usize);
+    let mut tile_row = thread::block_idx_y();
+    while tile_row < inputs.div_ceil(BM as u32) {
+        // SAFETY: the shapes are the caller's contract.
+        let tile: Tile<BM, BN, TM, TN> = unsafe {
+            let a = OperandA::Transposed(Matrix::new(activations, batch as usize, inputs as usize));
+            let b = OperandB::RowMajor(Matrix::new(d_out, batch as usize, outputs as usize));
+            Tile::product(shared, tile_row, a, b, batch as usize, ColumnSums::Yes)
+        };
+        // SAFETY: likewise; each parameter belongs to one tile, and there to one thread.
+        unsafe { apply(&tile, parameters, inputs as usize, outputs as usize, lr, momentum) };
+        tile_row += thread::grid_dim_y();
+    }
+}
+
+/// The step of the parameters whose gradients `tile` holds.
+///
+/// # Safety
+/// The parameters have the shapes `[inputs, outputs]` and `[outputs]`, and only this thread has the tile's.
+#[inline(always)]
+unsafe fn apply<const BM: usize, const BN: usize, const TM: usize, const TN: usize>(
+    tile: &Tile<BM, BN, TM, TN>,
+    parameters: Parameters,
+    inputs: usize,
+    outputs: usize,
+    lr: f32,
+    momentum: f32,
+) {
     let Parameters { weights, biases, weight_velocity, bias_velocity } = parameters;
-    // SAFETY: the shapes are the caller's contract; the elements touched lie in them, each in one thread. A
-    // bias velocity moves by wrapping arithmetic, since without momentum it may point anywhere.
+    // SAFETY: the elements touched lie in the shapes. A bias velocity moves by wrapping arithmetic, since without
+    // momentum it may point anywhere.
     unsafe {
-        let a = OperandA::Transposed(Matrix::new(activations, batch, inputs));
-        let b = OperandB::RowMajor(Matrix::new(d_out, batch, outputs));
-        let tile = Tile::<BM, BN, TM, TN>::product(shared, a, b, batch, ColumnSums::Yes);
         // Which of the two loops runs is the same for all threads.
         if momentum == 0.0 {
             tile.for_each(inputs, outputs, |at, _, gradient| *weights.add(at) -= lr * gradient);
@@ -62,7 +87,7 @@ macro_rules! update_kernels {
             "and the column sums of `d_out`, which carries the average over the batch already; momentum as in ",
             "[`update_layer`](fn@super::sgd::update_layer).\n\n`weights` and `weight_velocity` are `[inputs, ",
             "outputs]`, `biases` and `bias_velocity` `[outputs]`, `activations` `[batch, inputs]`, `d_out` ",
-            "`[batch, outputs]`. Launched on ceil(`outputs` / ", $bn, ") x ceil(`inputs` / ", $bm,
+            "`[batch, outputs]`. Launched on ceil(`outputs` / ", $bn, ") x at most ceil(`inputs` / ", $bm,
             ") blocks.\n\n# Safety\nThe block has the tile's threads along x; all pointers and slices hold as ",
             "many elements as their shapes say, and nobody else uses those written.",
         )]

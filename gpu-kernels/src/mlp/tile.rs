@@ -137,16 +137,24 @@ impl<const BM: usize, const BN: usize, const TM: usize, const TN: usize> Tile<BM
         self.first_row + i * self.row_step
     }
 
-    /// Multiplies: the tile of the block at (`block_idx_x`, `block_idx_y`) in columns and rows of the product.
+    /// Multiplies: the tile with the number `tile_row` down the product and `block_idx_x` across. When it returns,
+    /// all threads are done with `shared`.
     ///
     /// # Safety
-    /// Called by all [`Tile::THREADS`] threads of a one-dimensional block. `shared` is the block's shared memory,
+    /// Called by all [`Tile::THREADS`] threads of a one-dimensional block, with the same arguments. `shared` is the block's shared memory,
     /// [`shared_floats`]`(BM, BN)` floats on 16 bytes. The operands' matrices are valid for reads, and agree on k.
     #[inline(always)]
-    pub unsafe fn product(shared: *mut f32, a: OperandA, b: OperandB, k: usize, sums: ColumnSums) -> Self {
+    pub unsafe fn product(
+        shared: *mut f32,
+        tile_row: u32,
+        a: OperandA,
+        b: OperandB,
+        k: usize,
+        sums: ColumnSums,
+    ) -> Self {
         let tid = thread::thread_idx_x() as usize;
         let (tx, ty) = (tid % (BN / TN), tid / (BN / TN));
-        let row0 = thread::block_idx_y() as usize * BM;
+        let row0 = tile_row as usize * BM;
         let col0 = thread::block_idx_x() as usize * BN;
         // A slab along k is read one column at a time, by threads of different rows: neighbouring rows, in
         // different banks. A slab along m is read in runs: each thread's rows follow each other.

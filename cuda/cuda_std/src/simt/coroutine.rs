@@ -8,12 +8,12 @@ use core::cell::{Cell, RefCell};
 
 use corosensei::CoroutineResult;
 
+use super::Grid;
 use super::context::{self, Barrier, Collective, Outcome, Request, WARP_SIZE};
 use super::fault::{Fault, FaultKind, Instead, SourceLine};
-use super::fiber::{self, Block, Fiber, keep_idle};
+use super::fiber::{Block, Team};
 use super::rendezvous::{self, Lane, MaskError};
 use super::shared::{self, BlockShared};
-use super::{Grid, stack};
 use crate::launch::Dim3;
 
 pub(crate) use super::fiber::Port;
@@ -72,21 +72,23 @@ enum State {
 }
 
 /// A thread, from its first wait on.
+#[derive(Clone, Copy)]
 struct Slot {
     state: State,
-    /// Valid while `fiber` is suspended.
+    /// Number of its fiber.
+    fiber: u32,
+    /// Valid while the fiber is suspended.
     port: *const Port,
-    fiber: Option<Fiber>,
 }
 
 impl Slot {
-    const EMPTY: Slot = Slot { state: State::Returned, port: core::ptr::null(), fiber: None };
+    const EMPTY: Slot = Slot { state: State::Returned, fiber: 0, port: core::ptr::null() };
 
     fn request(&self) -> Option<&Request> {
         match self.state {
             State::Returned => None,
             // SAFETY: the thread is suspended in `Port::wait`, so the port and the request that it points to
-            // live on its stack, which `self` owns.
+            // live on its stack.
             State::InBarrier | State::InWarpOp => Some(unsafe { &*(*self.port).request.get() }),
         }
     }
@@ -101,6 +103,9 @@ impl Slot {
 
 struct Scheduler<'a> {
     block: &'a Block<'a>,
+    team: Team,
+    /// Fibers of the team that hold a thread, or held one.
+    busy_fibers: usize,
     /// By thread; empty as long as no thread has waited.
     slots: Vec<Slot>,
     in_barrier: u32,
@@ -109,10 +114,16 @@ struct Scheduler<'a> {
 
 impl<'a> Scheduler<'a> {
     fn new(block: &'a Block<'a>) -> Self {
-        Self { block, slots: Vec::new(), in_barrier: 0, in_warp_op: 0 }
+        Self { block, team: Team::take(), busy_fibers: 0, slots: Vec::new(), in_barrier: 0, in_warp_op: 0 }
     }
 
     fn run(mut self) -> Result<(), Box<Fault>> {
+        let result = self.run_to_the_end();
+        self.team.give_back();
+        result
+    }
+
+    fn run_to_the_end(&mut self) -> Result<(), Box<Fault>> {
         self.start_all()?;
         while self.in_barrier + self.in_warp_op > 0 {
             if self.in_barrier == self.block.threads {
@@ -128,68 +139,51 @@ impl<'a> Scheduler<'a> {
     /// Starts every thread, each of which runs until it waits or returns.
     fn start_all(&mut self) -> Result<(), Box<Fault>> {
         while self.block.next_thread.get() < self.block.threads {
-            let mut fiber = self.fiber()?;
-            match fiber.resume(self.block_ptr()) {
-                CoroutineResult::Yield(port) if !port.is_null() => {
+            let number = self.busy_fibers;
+            // The fiber's type wants 'static; when `run` returns, none works for the block any longer.
+            let block = core::ptr::from_ref(self.block).cast();
+            let started = self.team.fiber(number).map(|fiber| fiber.resume(block));
+            match started {
+                Ok(CoroutineResult::Yield(port)) if !port.is_null() => {
+                    self.busy_fibers += 1;
+                    if self.slots.is_empty() {
+                        self.slots.resize(self.block.threads as usize, Slot::EMPTY);
+                    }
                     // SAFETY: the fiber is suspended, and its port lives on its stack.
                     let thread = unsafe { &*port }.thread.get() as usize;
-                    if self.slots.is_empty() {
-                        self.slots.resize_with(self.block.threads as usize, || Slot::EMPTY);
-                    }
-                    self.slots[thread] = Slot { state: State::Returned, port, fiber: Some(fiber) };
+                    self.slots[thread] = Slot { state: State::Returned, fiber: number as u32, port };
                     self.has_suspended(thread);
                 }
-                CoroutineResult::Yield(_) => keep_idle(fiber),
-                CoroutineResult::Return(()) => stack::give(fiber.into_stack()),
+                // Idle again: the threads it ran have returned.
+                Ok(_) => self.check_fault()?,
+                Err(error) => {
+                    let kind = FaultKind::OutOfStacks { message: error.to_string() };
+                    let fault = self.block.fault_of(None, None, kind);
+                    return Err(self.fail(fault));
+                }
             }
-            self.check_fault()?;
         }
         Ok(())
-    }
-
-    /// The block as its fibers get it; their type wants 'static, and `run` and `fail` see to it that none of them
-    /// works for the block any longer when they return.
-    fn block_ptr(&self) -> *const Block<'static> {
-        core::ptr::from_ref(self.block).cast()
-    }
-
-    /// An idle fiber, or a new one.
-    fn fiber(&mut self) -> Result<Fiber, Box<Fault>> {
-        fiber::take().map_err(|error| {
-            let kind = FaultKind::OutOfStacks { message: error.to_string() };
-            let fault = self.block.fault_of(None, None, kind);
-            self.fail(fault)
-        })
     }
 
     /// Lets a waiting thread run until it waits again or returns.
     #[inline(always)]
     fn resume(&mut self, thread: usize) -> Result<(), Box<Fault>> {
-        let Slot { state, fiber: Some(fiber), .. } = &mut self.slots[thread] else {
-            return Ok(());
-        };
+        let Slot { state, fiber, .. } = &mut self.slots[thread];
         match state {
             State::InBarrier => self.in_barrier -= 1,
             State::InWarpOp => self.in_warp_op -= 1,
             State::Returned => return Ok(()),
         }
         *state = State::Returned;
-        match fiber.resume(core::ptr::from_ref(self.block).cast()) {
+        match self.team.fibers[*fiber as usize].resume(core::ptr::from_ref(self.block).cast()) {
             CoroutineResult::Yield(port) if !port.is_null() => {
                 self.has_suspended(thread);
                 Ok(())
             }
-            _ => self.has_returned(thread),
+            // Idle again: the thread has returned.
+            _ => self.check_fault(),
         }
-    }
-
-    /// Puts the fiber of a thread that has returned back, and sees whether the thread panicked.
-    #[inline(never)]
-    fn has_returned(&mut self, thread: usize) -> Result<(), Box<Fault>> {
-        if let Some(fiber) = self.slots[thread].fiber.take() {
-            keep_idle(fiber);
-        }
-        self.check_fault()
     }
 
     #[inline(always)]
@@ -208,6 +202,7 @@ impl<'a> Scheduler<'a> {
         }
     }
 
+    #[inline(never)]
     fn check_fault(&mut self) -> Result<(), Box<Fault>> {
         let fault = self.block.fault.borrow_mut().take();
         fault.map_or(Ok(()), |fault| Err(self.fail(fault)))
@@ -217,9 +212,8 @@ impl<'a> Scheduler<'a> {
     #[cold]
     fn fail(&mut self, fault: Fault) -> Box<Fault> {
         *self.block.fault.borrow_mut() = Some(fault.clone());
-        for mut fiber in self.slots.drain(..).filter_map(|slot| slot.fiber) {
-            fiber.force_unwind();
-            stack::give(fiber.into_stack());
+        for slot in self.slots.drain(..).filter(|slot| slot.state != State::Returned) {
+            self.team.fibers[slot.fiber as usize].force_unwind();
         }
         Box::new(fault)
     }

@@ -8,7 +8,7 @@ use corosensei::{Coroutine, Yielder};
 use super::context::{self, Outcome, Request, ThreadContext, WARP_SIZE};
 use super::fault::{Fault, FaultKind, Place, SourceLine};
 use super::shared::BlockShared;
-use super::stack::{self, ColouredStack};
+use super::stack::ColouredStack;
 use super::{Grid, panic_hook};
 use crate::launch::Dim3;
 
@@ -48,28 +48,44 @@ pub(super) struct Block<'a> {
     pub fault: RefCell<Option<Fault>>,
 }
 
-/// Fibers without a thread, kept for the next block of this OS thread.
+/// The fibers of an OS thread: between two blocks all of them are idle.
 #[derive(Default)]
-struct IdleFibers(Vec<Fiber>);
-
-impl Drop for IdleFibers {
-    fn drop(&mut self) {
-        for fiber in &mut self.0 {
-            // SAFETY: an idle fiber waits in `fiber_body`, with nothing on its stack that has a destructor.
-            unsafe { fiber.force_reset() };
-        }
-    }
+pub(super) struct Team {
+    pub fibers: Vec<Fiber>,
 }
 
 thread_local! {
-    static IDLE: RefCell<IdleFibers> = RefCell::default();
+    static TEAM: Cell<Option<Team>> = const { Cell::new(None) };
 }
 
-/// An idle fiber, or a new one.
-pub(super) fn take() -> std::io::Result<Fiber> {
-    match IDLE.with(|idle| idle.borrow_mut().0.pop()) {
-        Some(fiber) => Ok(fiber),
-        None => Ok(Fiber::with_stack(stack::take()?, fiber_body)),
+impl Team {
+    /// The team of this OS thread; a new one, if that one works already.
+    pub fn take() -> Team {
+        TEAM.take().unwrap_or_default()
+    }
+
+    /// Keeps the team for the next block.
+    pub fn give_back(mut self) {
+        self.fibers.retain(|fiber| !fiber.done());
+        TEAM.set(Some(self));
+    }
+
+    /// The fiber with this number, made if it is the next one.
+    pub fn fiber(&mut self, number: usize) -> std::io::Result<&mut Fiber> {
+        if number == self.fibers.len() {
+            self.fibers.push(Fiber::with_stack(ColouredStack::new()?, fiber_body));
+        }
+        Ok(&mut self.fibers[number])
+    }
+}
+
+impl Drop for Team {
+    fn drop(&mut self) {
+        for fiber in self.fibers.iter_mut().filter(|fiber| !fiber.done()) {
+            // SAFETY: an idle fiber waits in `fiber_body`, with nothing on its stack that has a destructor. Those
+            // that are not idle when a team is dropped were unwound before.
+            unsafe { fiber.force_reset() };
+        }
     }
 }
 
@@ -127,14 +143,14 @@ fn run_threads(block: &Block<'_>, port: &Port) {
     }
 }
 
-/// Keeps a fiber that is idle for the next block.
-pub(super) fn keep_idle(fiber: Fiber) {
-    IDLE.with(|idle| idle.borrow_mut().0.push(fiber));
-}
-
 impl Block<'_> {
+    #[inline]
     pub fn coordinates(&self, thread: u32) -> Dim3 {
-        self.grid.config.block.unravel(u64::from(thread))
+        let Dim3 { x, y, z } = self.grid.config.block;
+        if y == 1 && z == 1 {
+            return Dim3::new(thread, 0, 0);
+        }
+        Dim3::new(thread % x, thread / x % y, thread / x / y)
     }
 
     pub fn fault_of(&self, thread: Option<u32>, location: Option<SourceLine>, kind: FaultKind) -> Fault {

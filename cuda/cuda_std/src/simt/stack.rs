@@ -1,6 +1,6 @@
-//! Stacks of kernel threads, kept per OS thread for the next block.
+//! Stacks of kernel threads.
 
-use std::cell::RefCell;
+use core::cell::Cell;
 use std::io;
 
 use corosensei::stack::{DefaultStack, Stack, StackPointer};
@@ -44,21 +44,13 @@ unsafe impl Stack for ColouredStack {
     }
 }
 
-thread_local! {
-    static POOL: RefCell<Vec<ColouredStack>> = const { RefCell::new(Vec::new()) };
-    static MADE: core::cell::Cell<usize> = const { core::cell::Cell::new(0) };
-}
-
-/// A stack from the pool, or a new one.
-pub(super) fn take() -> io::Result<ColouredStack> {
-    if let Some(stack) = POOL.with(|pool| pool.borrow_mut().pop()) {
-        return Ok(stack);
+impl ColouredStack {
+    /// A new stack, of the colour after the one that this OS thread made last.
+    pub(super) fn new() -> io::Result<Self> {
+        thread_local! {
+            static MADE: Cell<usize> = const { Cell::new(0) };
+        }
+        let made = MADE.replace(MADE.get() + 1);
+        Ok(ColouredStack { memory: DefaultStack::new(STACK_BYTES)?, colour: made % COLOURS })
     }
-    let made = MADE.with(|made| made.replace(made.get() + 1));
-    Ok(ColouredStack { memory: DefaultStack::new(STACK_BYTES)?, colour: made % COLOURS })
-}
-
-/// Gives a stack back.
-pub(super) fn give(stack: ColouredStack) {
-    POOL.with(|pool| pool.borrow_mut().push(stack));
 }

@@ -51,4 +51,15 @@ impl Tile {
         let (bm, bn, threads) = self.extents();
         LaunchConfig::new((cols.div_ceil(bn), rows.div_ceil(bm)), threads)
     }
+
+    /// A launch for kernels whose blocks walk down the rows: a few blocks for each multiprocessor, so that those of
+    /// a small device start fewer threads, which costs the CPU executor as much as a tile's product.
+    pub(super) fn walking_config(self, on: &Device, rows: u32, cols: u32) -> LaunchConfig {
+        const BLOCKS_PER_MULTIPROCESSOR: u32 = 4;
+        let mut config = self.config(rows, cols);
+        let wanted =
+            u32::try_from(on.multiprocessors()).unwrap_or(u32::MAX).saturating_mul(BLOCKS_PER_MULTIPROCESSOR);
+        config.grid.y = config.grid.y.min(wanted.div_ceil(config.grid.x)).max(1);
+        config
+    }
 }

@@ -83,7 +83,7 @@ pub(in crate::model) fn linear_update(
     check_update(layer, activations.len(), d_out.len(), shape, sgd)?;
     let Shape { batch, inputs, outputs } = shape;
     let tile = Tile::choose(on, inputs, outputs);
-    let config = tile.config(inputs, outputs);
+    let config = tile.walking_config(on, inputs, outputs);
     let Layer { weights, biases, weight_velocity, bias_velocity, .. } = layer;
     macro_rules! launch {
         ($kernel:ident) => {

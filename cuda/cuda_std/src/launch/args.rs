@@ -1,0 +1,135 @@
+//! What a launch takes for a kernel's parameters.
+
+use core::fmt;
+
+/// In whose memory an argument lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Residence {
+    /// Ordinary memory of this process, which the CPU executor works on.
+    Host,
+    /// Memory of the CUDA device with this ordinal.
+    Cuda(u32),
+    /// A raw pointer: the caller answers for it.
+    Unchecked,
+}
+
+impl fmt::Display for Residence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Residence::Host => f.write_str("the CPU"),
+            Residence::Cuda(ordinal) => write!(f, "CUDA device {ordinal}"),
+            Residence::Unchecked => f.write_str("an unknown device"),
+        }
+    }
+}
+
+/// An argument for a parameter `&[T]`.
+///
+/// # Safety
+/// The returned pointer is valid for reads of that many initialised elements at `residence` until the launch
+/// has ended, and nobody writes them meanwhile. For length 0 the pointer is aligned and not null.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be passed to a kernel's parameter `&[{T}]`",
+    note = "pass a reference to a device buffer (or, on the CPU executor, a slice) with elements of type `{T}`"
+)]
+pub unsafe trait SliceArg<T> {
+    /// Pointer to the first element and number of elements.
+    fn as_raw_slice(&self) -> (*const T, usize);
+    /// In whose memory the elements live.
+    fn residence(&self) -> Residence;
+}
+
+/// An argument for a parameter `*const T` or `&T`.
+///
+/// # Safety
+/// The returned pointer is valid for the reads the kernel's contract names, at `residence`, until the launch
+/// has ended.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be passed to a kernel's parameter `*const {T}`",
+    note = "pass a reference to a device buffer (or, on the CPU executor, a slice) with elements of type `{T}`"
+)]
+pub unsafe trait PtrArg<T> {
+    /// Pointer to the first element.
+    fn as_raw_ptr(&self) -> *const T;
+    /// In whose memory the elements live.
+    fn residence(&self) -> Residence;
+}
+
+/// An argument for a parameter `*mut T`.
+///
+/// # Safety
+/// The returned pointer is valid for the reads and writes the kernel's contract names, at `residence`, until
+/// the launch has ended.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be passed to a kernel's parameter `*mut {T}`",
+    note = "pass an exclusive reference to a device buffer (or, on the CPU executor, a slice) with elements of \
+            type `{T}`"
+)]
+pub unsafe trait PtrMutArg<T> {
+    /// Pointer to the first element.
+    fn as_raw_mut_ptr(&mut self) -> *mut T;
+    /// In whose memory the elements live.
+    fn residence(&self) -> Residence;
+}
+
+macro_rules! host_memory_args {
+    ($([$($generics:tt)*] $shared:ty, $exclusive:ty;)*) => {$(
+        // SAFETY: a shared slice of the caller's, which outlives the launch on the CPU executor.
+        unsafe impl<T: Copy, $($generics)*> SliceArg<T> for $shared {
+            fn as_raw_slice(&self) -> (*const T, usize) {
+                (self.as_ptr(), self.len())
+            }
+            fn residence(&self) -> Residence {
+                Residence::Host
+            }
+        }
+        // SAFETY: as above.
+        unsafe impl<T: Copy, $($generics)*> PtrArg<T> for $shared {
+            fn as_raw_ptr(&self) -> *const T {
+                self.as_ptr()
+            }
+            fn residence(&self) -> Residence {
+                Residence::Host
+            }
+        }
+        // SAFETY: an exclusive slice of the caller's, which outlives the launch on the CPU executor.
+        unsafe impl<T: Copy, $($generics)*> PtrMutArg<T> for $exclusive {
+            fn as_raw_mut_ptr(&mut self) -> *mut T {
+                self.as_mut_ptr()
+            }
+            fn residence(&self) -> Residence {
+                Residence::Host
+            }
+        }
+    )*};
+}
+
+host_memory_args! {
+    [] &[T], &mut [T];
+    [] &Vec<T>, &mut Vec<T>;
+    [const N: usize] &[T; N], &mut [T; N];
+}
+
+// SAFETY: a raw pointer is unchecked; the launch is unsafe and its caller answers for it.
+unsafe impl<T> PtrArg<T> for *const T {
+    fn as_raw_ptr(&self) -> *const T {
+        *self
+    }
+    fn residence(&self) -> Residence {
+        Residence::Unchecked
+    }
+}
+
+// SAFETY: as above.
+unsafe impl<T> PtrMutArg<T> for *mut T {
+    fn as_raw_mut_ptr(&mut self) -> *mut T {
+        *self
+    }
+    fn residence(&self) -> Residence {
+        Residence::Unchecked
+    }
+}
+
+/// Refuses, when the host compiles, a by-value parameter that cannot be copied to the device byte for byte.
+#[doc(hidden)]
+pub fn __assert_copy<T: Copy>() {}

@@ -1,0 +1,86 @@
+//! Extents: how many blocks, how many threads.
+
+use core::fmt;
+
+/// Extents of a grid (in blocks) or of a block (in threads).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Dim3 {
+    /// Extent of the fastest-varying axis.
+    pub x: u32,
+    /// Extent of the second axis.
+    pub y: u32,
+    /// Extent of the third axis.
+    pub z: u32,
+}
+
+impl Dim3 {
+    /// Extents of all three axes.
+    pub const fn new(x: u32, y: u32, z: u32) -> Self {
+        Self { x, y, z }
+    }
+
+    /// Number of elements, the product of the extents.
+    pub const fn volume(self) -> u64 {
+        (self.x as u64).saturating_mul(self.y as u64).saturating_mul(self.z as u64)
+    }
+
+    /// The coordinates of the element with the linear index `index`, x fastest.
+    pub(crate) const fn unravel(self, index: u64) -> Dim3 {
+        let (x, y) = (self.x as u64, self.y as u64);
+        Dim3 { x: (index % x) as u32, y: (index / x % y) as u32, z: (index / (x * y)) as u32 }
+    }
+}
+
+impl From<u32> for Dim3 {
+    fn from(x: u32) -> Self {
+        Self::new(x, 1, 1)
+    }
+}
+
+impl From<(u32, u32)> for Dim3 {
+    fn from((x, y): (u32, u32)) -> Self {
+        Self::new(x, y, 1)
+    }
+}
+
+impl From<(u32, u32, u32)> for Dim3 {
+    fn from((x, y, z): (u32, u32, u32)) -> Self {
+        Self::new(x, y, z)
+    }
+}
+
+impl fmt::Display for Dim3 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "({}, {}, {})", self.x, self.y, self.z)
+    }
+}
+
+/// How many blocks of how many threads, and how much dynamic shared memory each block gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LaunchConfig {
+    /// Blocks in the grid.
+    pub grid: Dim3,
+    /// Threads in a block.
+    pub block: Dim3,
+    /// Dynamic shared memory of a block, in bytes.
+    pub shared_bytes: u32,
+}
+
+impl LaunchConfig {
+    /// `grid` blocks of `block` threads, without dynamic shared memory.
+    pub fn new(grid: impl Into<Dim3>, block: impl Into<Dim3>) -> Self {
+        Self { grid: grid.into(), block: block.into(), shared_bytes: 0 }
+    }
+
+    /// As many one-dimensional blocks of `block` threads as cover `elements`; at least one block.
+    pub fn cover(elements: usize, block: u32) -> Self {
+        let blocks = elements.div_ceil(block.max(1) as usize).max(1);
+        // A grid of more blocks than u32 can count is refused by the check against the device's limits.
+        Self::new(u32::try_from(blocks).unwrap_or(u32::MAX), block)
+    }
+
+    /// The same launch with `bytes` of dynamic shared memory per block.
+    pub fn with_shared_bytes(self, bytes: u32) -> Self {
+        Self { shared_bytes: bytes, ..self }
+    }
+}

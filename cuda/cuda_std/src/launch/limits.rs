@@ -1,0 +1,140 @@
+//! What a device allows, and what went wrong with a launch.
+
+use super::{Dim3, LaunchConfig, Residence};
+
+/// What a device allows in one launch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Blocks along each axis of the grid.
+    pub max_grid: Dim3,
+    /// Threads along each axis of a block.
+    pub max_block: Dim3,
+    /// Threads in a block.
+    pub max_threads_per_block: u32,
+    /// Dynamic shared memory of a block in bytes, with the opt-in where the device has one.
+    pub max_dynamic_shared_bytes: u32,
+}
+
+impl Default for Limits {
+    /// The limits every CUDA device since compute capability 8.0 keeps: 1024 threads a block, a grid of
+    /// 2^31 - 1 by 65535 by 65535 blocks, 99 KiB of shared memory (CUDA programming guide, "technical
+    /// specifications per compute capability").
+    fn default() -> Self {
+        Self {
+            max_grid: Dim3::new(i32::MAX as u32, 65535, 65535),
+            max_block: Dim3::new(1024, 1024, 64),
+            max_threads_per_block: 1024,
+            max_dynamic_shared_bytes: 99 * 1024,
+        }
+    }
+}
+
+impl Limits {
+    /// Checks `config` against these limits.
+    ///
+    /// # Errors
+    /// The first of grid, block and dynamic shared memory that is empty or over its limit.
+    pub fn check(&self, kernel: &'static str, config: &LaunchConfig) -> Result<(), LaunchError> {
+        let LaunchConfig { grid, block, shared_bytes } = *config;
+        for (what, got, max) in [("grid", grid, self.max_grid), ("block", block, self.max_block)] {
+            if got.x == 0 || got.y == 0 || got.z == 0 {
+                return Err(LaunchError::Empty { kernel, what, got });
+            }
+            if got.x > max.x || got.y > max.y || got.z > max.z {
+                return Err(LaunchError::TooLarge { kernel, what, got, max });
+            }
+        }
+        if block.volume() > u64::from(self.max_threads_per_block) {
+            return Err(LaunchError::TooManyThreads {
+                kernel,
+                block,
+                got: block.volume(),
+                max: self.max_threads_per_block,
+            });
+        }
+        if shared_bytes > self.max_dynamic_shared_bytes {
+            return Err(LaunchError::TooMuchShared {
+                kernel,
+                got: u64::from(shared_bytes),
+                max: self.max_dynamic_shared_bytes,
+            });
+        }
+        Ok(())
+    }
+}
+
+/// Why a launch did not happen, or did not end well.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LaunchError {
+    /// An axis of the grid or of the block is zero.
+    #[error("launch of {kernel} failed: the {what} {got} is empty; every axis must be at least 1")]
+    Empty {
+        /// The kernel.
+        kernel: &'static str,
+        /// `grid` or `block`.
+        what: &'static str,
+        /// The extents asked for.
+        got: Dim3,
+    },
+    /// An axis of the grid or of the block is over the device's limit.
+    #[error("launch of {kernel} failed: the {what} {got} is over the device's limit of {max}")]
+    TooLarge {
+        /// The kernel.
+        kernel: &'static str,
+        /// `grid` or `block`.
+        what: &'static str,
+        /// The extents asked for.
+        got: Dim3,
+        /// The largest allowed on each axis.
+        max: Dim3,
+    },
+    /// The block has too many threads.
+    #[error("launch of {kernel} failed: the block {block} has {got} threads, at most {max} are allowed")]
+    TooManyThreads {
+        /// The kernel.
+        kernel: &'static str,
+        /// The block asked for.
+        block: Dim3,
+        /// Its threads.
+        got: u64,
+        /// The device's limit.
+        max: u32,
+    },
+    /// More shared memory than a block can have.
+    #[error("launch of {kernel} failed: {got} bytes of shared memory per block, at most {max} are allowed")]
+    TooMuchShared {
+        /// The kernel.
+        kernel: &'static str,
+        /// Bytes asked for.
+        got: u64,
+        /// The device's limit in bytes.
+        max: u32,
+    },
+    /// An argument lives in the memory of another device.
+    #[error(
+        "launch of {kernel} failed: argument `{argument}` lives in the memory of {at}, the launch is on \
+         {launcher}; copy it there first"
+    )]
+    WrongDevice {
+        /// The kernel.
+        kernel: &'static str,
+        /// The parameter's name.
+        argument: &'static str,
+        /// Where the argument lives.
+        at: Residence,
+        /// Where the kernel was to run.
+        launcher: Residence,
+    },
+    /// The kernel ran on the CPU executor and broke a rule of the CUDA model, or panicked.
+    #[error(transparent)]
+    Fault(#[from] Box<crate::simt::Fault>),
+    /// The device's driver refused the launch or reported a fault of the kernel.
+    #[error("launch of {kernel} failed: {message}")]
+    Driver {
+        /// The kernel.
+        kernel: String,
+        /// What the driver said, and the cure where it is known.
+        message: String,
+    },
+}

@@ -1,0 +1,80 @@
+//! Typed launches, the host's half of `#[kernel]`.
+//!
+//! `#[kernel] unsafe fn saxpy(..)` also defines a type of the same name with a function
+//! `saxpy::launch(on, config, ..)` whose arguments are checked against the kernel's parameters when the host
+//! compiles. `on` is any [`Launcher`]: the CPU executor ([`crate::simt::Executor`]) or a CUDA device.
+//!
+//! A slice parameter travels as two arguments, pointer and length in elements: Rust-CUDA's calling convention.
+
+mod args;
+mod dims;
+mod limits;
+
+use core::ffi::c_void;
+
+pub use args::{__assert_copy, PtrArg, PtrMutArg, Residence, SliceArg};
+pub use dims::{Dim3, LaunchConfig};
+pub use limits::{LaunchError, Limits};
+
+/// What `#[kernel]` knows of a kernel.
+#[derive(Debug)]
+pub struct KernelMeta {
+    /// The kernel's symbol in the PTX.
+    pub name: &'static str,
+    /// The source file it is written in.
+    pub file: &'static str,
+    /// The line of its `fn`.
+    pub line: u32,
+    /// Calls the kernel's function, as one thread of the CPU executor, with the arguments behind the pointers.
+    ///
+    /// # Safety
+    /// The array holds one pointer per flattened parameter, each to a valid value of that parameter's type,
+    /// and the kernel's own contract holds.
+    #[doc(hidden)]
+    pub call: unsafe fn(*const *mut c_void),
+}
+
+/// One launch with its types erased, as a [`Launcher`] receives it.
+#[derive(Debug)]
+pub struct KernelCall<'a> {
+    /// The kernel.
+    pub meta: &'static KernelMeta,
+    /// Grid, block and dynamic shared memory.
+    pub config: LaunchConfig,
+    /// One pointer per flattened parameter, in order, to the argument's value.
+    pub args: &'a [*mut c_void],
+    /// Name and residence of every buffer argument.
+    pub residences: &'a [(&'static str, Residence)],
+}
+
+impl KernelCall<'_> {
+    /// Checks grid, block, shared memory and the residence of every argument against the launcher's.
+    ///
+    /// # Errors
+    /// The first that does not fit.
+    pub fn check(&self, launcher: Residence, limits: &Limits) -> Result<(), LaunchError> {
+        let kernel = self.meta.name;
+        limits.check(kernel, &self.config)?;
+        for &(argument, at) in self.residences {
+            if at != launcher && at != Residence::Unchecked {
+                return Err(LaunchError::WrongDevice { kernel, argument, at, launcher });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Something that runs kernels: the CPU executor or a CUDA device.
+pub trait Launcher {
+    /// Runs or enqueues one launch. A CUDA device returns when the launch is queued; a fault of the kernel
+    /// then appears at the next synchronisation.
+    ///
+    /// # Errors
+    /// [`LaunchError`]: the launch does not fit the device, the driver refused it, or (where the device runs
+    /// it at once) the kernel failed.
+    ///
+    /// # Safety
+    /// `call.args` holds one pointer per flattened parameter of the kernel, each to a valid value of that
+    /// parameter's type, and the kernel's own `# Safety` section holds for these arguments and this grid.
+    unsafe fn submit(&self, call: &KernelCall<'_>) -> Result<(), LaunchError>;
+}
