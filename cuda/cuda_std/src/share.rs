@@ -11,7 +11,11 @@
 pub fn share(count: usize, tid: usize, threads: usize) -> impl Iterator<Item = usize> {
     let turns = count.div_ceil(threads);
     let first_and_step = if cfg!(target_arch = "nvptx64") { (tid, threads) } else { (tid * turns, 1) };
-    (0..turns).map(move |turn| first_and_step.0 + turn * first_and_step.1).filter(move |&index| index < count)
+    // Where the threads share evenly no index needs a test, and of constants the compiler knows it.
+    let is_even = count.is_multiple_of(threads);
+    (0..turns)
+        .map(move |turn| first_and_step.0 + turn * first_and_step.1)
+        .filter(move |&index| is_even || index < count)
 }
 
 #[cfg(test)]

@@ -150,7 +150,7 @@ fn host_launch(function: &ItemFn, params: &[Param]) -> TokenStream {
     let mut inputs = Vec::new();
     let mut locals = Vec::new();
     let mut slots = Vec::new();
-    let mut residences = Vec::new();
+    let (mut residences, mut extents) = (Vec::new(), Vec::new());
     let mut reads = Vec::new();
     let mut index = 0usize;
     for Param { name, ty, passing } in params {
@@ -162,6 +162,9 @@ fn host_launch(function: &ItemFn, params: &[Param]) -> TokenStream {
                 let at_len = index + 1;
                 inputs.push(quote!(#name: impl ::cuda_std::launch::SliceArg<#elem>));
                 residences.push(quote!((#text, ::cuda_std::launch::SliceArg::<#elem>::residence(&#name))));
+                extents.push(extent(index, false, quote!(::core::option::Option::Some(
+                    ::cuda_std::launch::SliceArg::<#elem>::as_raw_slice(&#name).1 * ::core::mem::size_of::<#elem>(),
+                ))));
                 locals.push(quote! {
                     let (mut #ptr, mut #len) = ::cuda_std::launch::SliceArg::<#elem>::as_raw_slice(&#name);
                 });
@@ -176,6 +179,8 @@ fn host_launch(function: &ItemFn, params: &[Param]) -> TokenStream {
             Passing::Const(elem) => {
                 inputs.push(quote!(#name: impl ::cuda_std::launch::PtrArg<#elem>));
                 residences.push(quote!((#text, ::cuda_std::launch::PtrArg::<#elem>::residence(&#name))));
+                let bytes = quote!(::cuda_std::launch::PtrArg::<#elem>::byte_len(&#name));
+                extents.push(extent(index, false, bytes));
                 locals.push(quote!(let mut #name = ::cuda_std::launch::PtrArg::<#elem>::as_raw_ptr(&#name);));
                 slots.push(quote!((&raw mut #name).cast::<::core::ffi::c_void>()));
                 let pointer = quote!(*#at.cast::<*const #elem>());
@@ -184,6 +189,8 @@ fn host_launch(function: &ItemFn, params: &[Param]) -> TokenStream {
             Passing::Mut(elem) => {
                 inputs.push(quote!(mut #name: impl ::cuda_std::launch::PtrMutArg<#elem>));
                 residences.push(quote!((#text, ::cuda_std::launch::PtrMutArg::<#elem>::residence(&#name))));
+                let bytes = quote!(::cuda_std::launch::PtrMutArg::<#elem>::byte_len(&#name));
+                extents.push(extent(index, true, bytes));
                 locals.push(
                     quote!(let mut #name = ::cuda_std::launch::PtrMutArg::<#elem>::as_raw_mut_ptr(&mut #name);),
                 );
@@ -229,6 +236,7 @@ fn host_launch(function: &ItemFn, params: &[Param]) -> TokenStream {
                 #(#inputs),*
             ) -> ::core::result::Result<(), ::cuda_std::launch::LaunchError> {
                 let __residences = [#(#residences),*];
+                let __extents = [#(#extents),*];
                 #(#locals)*
                 let __args = [#(#slots),*];
                 // SAFETY: one pointer per flattened parameter, each to a local of that parameter's type; the
@@ -241,10 +249,20 @@ fn host_launch(function: &ItemFn, params: &[Param]) -> TokenStream {
                             config: __config,
                             args: &__args,
                             residences: &__residences,
+                            extents: &__extents,
                         },
                     )
                 }
             }
         }
     }
+}
+
+/// The extent of the buffer whose pointer is parameter `index`, if the expression `bytes` knows it.
+fn extent(index: usize, is_writable: bool, bytes: TokenStream) -> TokenStream {
+    quote!(::core::option::Option::map(#bytes, |bytes| ::cuda_std::launch::Extent {
+        parameter: #index,
+        bytes,
+        is_writable: #is_writable,
+    }))
 }

@@ -23,6 +23,17 @@ impl fmt::Display for Residence {
     }
 }
 
+/// How much memory a buffer argument lends to the kernel: what a launcher that checks every access needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// Index among the flattened parameters of the pointer to the first byte.
+    pub parameter: usize,
+    /// Bytes from there on.
+    pub bytes: usize,
+    /// Whether the kernel may write them.
+    pub is_writable: bool,
+}
+
 /// An argument for a parameter `&[T]`.
 ///
 /// # Safety
@@ -53,6 +64,10 @@ pub unsafe trait PtrArg<T> {
     fn as_raw_ptr(&self) -> *const T;
     /// In whose memory the elements live.
     fn residence(&self) -> Residence;
+    /// Bytes from the first element on that belong to the argument, where it knows.
+    fn byte_len(&self) -> Option<usize> {
+        None
+    }
 }
 
 /// An argument for a parameter `*mut T`.
@@ -70,6 +85,10 @@ pub unsafe trait PtrMutArg<T> {
     fn as_raw_mut_ptr(&mut self) -> *mut T;
     /// In whose memory the elements live.
     fn residence(&self) -> Residence;
+    /// Bytes from the first element on that belong to the argument, where it knows.
+    fn byte_len(&self) -> Option<usize> {
+        None
+    }
 }
 
 macro_rules! host_memory_args {
@@ -91,6 +110,9 @@ macro_rules! host_memory_args {
             fn residence(&self) -> Residence {
                 Residence::Host
             }
+            fn byte_len(&self) -> Option<usize> {
+                Some(size_of_val(&self[..]))
+            }
         }
         // SAFETY: an exclusive slice of the caller's, which outlives the launch on the CPU executor.
         unsafe impl<T: Copy, $($generics)*> PtrMutArg<T> for $exclusive {
@@ -99,6 +121,9 @@ macro_rules! host_memory_args {
             }
             fn residence(&self) -> Residence {
                 Residence::Host
+            }
+            fn byte_len(&self) -> Option<usize> {
+                Some(size_of_val(&self[..]))
             }
         }
     )*};

@@ -12,7 +12,7 @@ mod limits;
 
 use core::ffi::c_void;
 
-pub use args::{__assert_copy, PtrArg, PtrMutArg, Residence, SliceArg};
+pub use args::{__assert_copy, Extent, PtrArg, PtrMutArg, Residence, SliceArg};
 pub use dims::{Dim3, LaunchConfig};
 pub use limits::{LaunchError, Limits};
 
@@ -45,6 +45,8 @@ pub struct KernelCall<'a> {
     pub args: &'a [*mut c_void],
     /// Name and residence of every buffer argument.
     pub residences: &'a [(&'static str, Residence)],
+    /// The extent of every buffer argument, in the same order, where the argument knows it.
+    pub extents: &'a [Option<Extent>],
 }
 
 impl KernelCall<'_> {

@@ -37,6 +37,7 @@ pub(crate) mod context;
 mod fault;
 mod fiber;
 mod panic_hook;
+mod pool;
 mod rendezvous;
 #[path = "coroutine.rs"]
 mod scheduler;
@@ -153,12 +154,7 @@ impl Executor {
             && workers > 1
             && start.elapsed().as_nanos() * u128::from(blocks - 1) > WORTH_SHARING_NANOS
         {
-            rayon::in_place_scope(|scope| {
-                for _ in 1..workers {
-                    scope.spawn(|_| work());
-                }
-                work();
-            });
+            pool::share(workers as usize - 1, &work);
         } else {
             work();
         }

@@ -1,0 +1,213 @@
+//! Helper threads that take part in a launch if they come in time.
+//!
+//! A general thread pool makes its caller wait until every task it spawned has run, also when a busy machine lets
+//! the helper sleep for milliseconds and nothing is left to do. Here a helper that comes too late finds the work
+//! withdrawn, and nobody waits for it.
+
+use core::any::Any;
+use core::hint::spin_loop;
+use core::sync::atomic::{AtomicU64, Ordering};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+/// How often an idle helper, or a caller that waits for helpers, looks again before it sleeps: some tens of
+/// microseconds, about the time between two launches of a training step.
+const SPINS: u32 = 2_000;
+
+/// Work that is open to helpers.
+struct Job {
+    id: u64,
+    work: Work,
+    /// Helpers that may still join.
+    wanted: usize,
+    /// Helpers at work.
+    active: usize,
+    /// What a helper panicked with.
+    panic: Option<Box<dyn Any + Send>>,
+}
+
+/// The work of a caller that waits for the end of it.
+#[derive(Clone, Copy)]
+struct Work(*const (dyn Fn() + Sync));
+
+// SAFETY: the function is `Sync`, and a pointer to it is used only while its caller waits in `share`.
+unsafe impl Send for Work {}
+
+struct State {
+    jobs: Vec<Job>,
+    helpers: usize,
+    next_id: u64,
+}
+
+struct Pool {
+    state: Mutex<State>,
+    /// Counts the jobs, for helpers to see a new one without the lock.
+    offered: AtomicU64,
+    /// Counts the helpers' departures, for callers to see one without the lock.
+    left: AtomicU64,
+    new_job: Condvar,
+    helper_left: Condvar,
+}
+
+static POOL: Pool = Pool {
+    state: Mutex::new(State { jobs: Vec::new(), helpers: 0, next_id: 0 }),
+    offered: AtomicU64::new(0),
+    left: AtomicU64::new(0),
+    new_job: Condvar::new(),
+    helper_left: Condvar::new(),
+};
+
+/// Runs `work` on the calling thread and on up to `helpers` others at the same time. Returns when the caller's
+/// call has returned and so have those of the helpers that came.
+pub(super) fn share(helpers: usize, work: &(dyn Fn() + Sync)) {
+    // SAFETY: only the lifetime changes. The job is withdrawn below, after the last helper has left it, and until
+    // then `work` is borrowed.
+    let erased =
+        Work(unsafe { core::mem::transmute::<&(dyn Fn() + Sync), &'static (dyn Fn() + Sync)>(work) });
+    let id = POOL.offer(helpers, erased);
+    let own = catch_unwind(AssertUnwindSafe(work));
+    let helpers_panic = POOL.withdraw(id);
+    if let Err(payload) = own {
+        resume_unwind(payload);
+    }
+    if let Some(payload) = helpers_panic {
+        resume_unwind(payload);
+    }
+}
+
+impl Pool {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn offer(&'static self, helpers: usize, work: Work) -> u64 {
+        let mut state = self.lock();
+        let id = state.next_id;
+        state.next_id += 1;
+        state.jobs.push(Job { id, work, wanted: helpers, active: 0, panic: None });
+        while state.helpers < helpers {
+            let name = format!("simt-{}", state.helpers + 1);
+            // Without another thread the caller does the work alone.
+            if std::thread::Builder::new().name(name).spawn(|| self.help()).is_err() {
+                break;
+            }
+            state.helpers += 1;
+        }
+        drop(state);
+        self.offered.fetch_add(1, Ordering::Release);
+        self.new_job.notify_all();
+        id
+    }
+
+    /// Closes a job to further helpers, and waits for those at work.
+    fn withdraw(&self, id: u64) -> Option<Box<dyn Any + Send>> {
+        let mut state = self.lock();
+        loop {
+            let at = state.jobs.iter().position(|job| job.id == id)?;
+            state.jobs[at].wanted = 0;
+            if state.jobs[at].active == 0 {
+                return state.jobs.swap_remove(at).panic;
+            }
+            let seen = self.left.load(Ordering::Acquire);
+            drop(state);
+            let left = spin_until(|| self.left.load(Ordering::Acquire) != seen);
+            state = self.lock();
+            let is_active = state.jobs.iter().any(|job| job.id == id && job.active > 0);
+            if !left && is_active {
+                state = self.helper_left.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
+        }
+    }
+
+    /// The life of a helper.
+    fn help(&self) {
+        let mut state = self.lock();
+        loop {
+            if let Some(job) = state.jobs.iter_mut().find(|job| job.wanted > 0) {
+                job.wanted -= 1;
+                job.active += 1;
+                let (id, work) = (job.id, job.work);
+                drop(state);
+                // SAFETY: `share` waits until this helper has left the job, and borrows the work until then.
+                let result = catch_unwind(AssertUnwindSafe(|| unsafe { (*work.0)() }));
+                state = self.lock();
+                if let Some(job) = state.jobs.iter_mut().find(|job| job.id == id) {
+                    job.active -= 1;
+                    job.panic = job.panic.take().or(result.err());
+                }
+                self.left.fetch_add(1, Ordering::Release);
+                self.helper_left.notify_all();
+                continue;
+            }
+            let seen = self.offered.load(Ordering::Acquire);
+            drop(state);
+            let is_new = spin_until(|| self.offered.load(Ordering::Acquire) != seen);
+            state = self.lock();
+            if !is_new && !state.jobs.iter().any(|job| job.wanted > 0) {
+                state = self.new_job.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
+        }
+    }
+}
+
+/// Looks for a while; whether it was seen.
+fn spin_until(seen: impl Fn() -> bool) -> bool {
+    (0..SPINS).any(|_| {
+        spin_loop();
+        seen()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use core::sync::atomic::AtomicUsize;
+
+    use super::*;
+
+    #[test]
+    fn every_piece_is_done_once_whoever_comes() {
+        for helpers in [0, 1, 3] {
+            for pieces in [1, 2, 100] {
+                let next = AtomicUsize::new(0);
+                let done: Vec<AtomicUsize> = (0..pieces).map(|_| AtomicUsize::new(0)).collect();
+                share(helpers, &|| {
+                    while let Some(piece) = done.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        piece.fetch_add(1, Ordering::Relaxed);
+                    }
+                });
+                assert!(done.iter().all(|piece| piece.load(Ordering::Relaxed) == 1), "{helpers} {pieces}");
+            }
+        }
+    }
+
+    #[test]
+    fn callers_do_not_disturb_each_other() {
+        let total = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..50 {
+                        let next = AtomicUsize::new(0);
+                        share(2, &|| {
+                            while next.fetch_add(1, Ordering::Relaxed) < 10 {
+                                total.fetch_add(1, Ordering::Relaxed);
+                            }
+                        });
+                    }
+                });
+            }
+        });
+        assert_eq!(total.into_inner(), 4 * 50 * 10);
+    }
+
+    #[test]
+    fn a_panic_reaches_the_caller_and_the_pool_works_on() {
+        let caught = catch_unwind(|| share(1, &|| panic!("planted")));
+        assert_eq!(caught.unwrap_err().downcast_ref::<&str>(), Some(&"planted"));
+        let calls = AtomicUsize::new(0);
+        share(1, &|| {
+            calls.fetch_add(1, Ordering::Relaxed);
+        });
+        assert!((1..=2).contains(&calls.into_inner()));
+    }
+}
