@@ -1,11 +1,38 @@
 //! Drives Ferrowarp's kernels: devices, typed launches, MNIST data, the network, training, checkpoints.
+//!
+//! A kernel is launched the same way on either device:
+//!
+//! ```
+//! use cuda_std::launch::LaunchConfig;
+//! use cuda_std::{kernel, thread};
+//! use ferrowarp::device::{Device, DeviceError};
+//!
+//! /// y = a * x + y.
+//! ///
+//! /// # Safety
+//! /// `y` holds as many elements as `x`; at least as many threads are launched.
+//! #[kernel]
+//! pub unsafe fn saxpy(a: f32, x: &[f32], y: *mut f32) {
+//!     let i = thread::index_1d() as usize;
+//!     if i < x.len() {
+//!         unsafe { *y.add(i) += a * x[i] };
+//!     }
+//! }
+//!
+//! let device = Device::cpu(); // On a GPU: Device::cuda(0, &PtxModules::find()?)?
+//! let x = device.upload(&[1.0f32, 2.0, 3.0])?;
+//! let mut y = device.upload(&[10.0f32, 20.0, 30.0])?;
+//! // SAFETY: `y` is as long as `x`, and 128 threads cover 3 elements.
+//! unsafe { saxpy::launch(&device, LaunchConfig::cover(x.len(), 128), 2.0, &x, &mut y)? };
+//! assert_eq!(y.to_vec()?, [12.0, 24.0, 36.0]);
+//! # Ok::<(), DeviceError>(())
+//! ```
 
 mod atomic_file;
-
-pub mod device;
+pub mod checkpoint;
 pub mod data;
+pub mod device;
 pub mod model;
 pub mod reference;
-pub mod train;
-pub mod checkpoint;
 pub mod report;
+pub mod train;

@@ -1,7 +1,10 @@
-//! Every kernel of the network against its f64 oracle, on the CPU executor, at sizes that fit no tile.
+//! Every kernel of the network against its f64 oracle, at sizes that fit no tile: on the CPU executor, and as the
+//! PTX that a GPU gets, on the emulator.
 
-use cuda_std::launch::LaunchConfig;
-use cuda_std::simt::Executor;
+#[path = "common/emulated.rs"]
+mod emulated;
+
+use cuda_std::launch::{LaunchConfig, Launcher};
 use ferrowarp::reference::{self, LayerShape, Sum};
 use gpu_kernels::mlp::{
     activation, batch, fused_backward, fused_forward, fused_loss, fused_update, linear, loss, sgd,
@@ -22,6 +25,31 @@ const SHAPES: [(usize, usize, usize); 10] = [
     (63, 129, 67),
     (64, 300, 100),
 ];
+
+/// Makes a test of each check on each launcher.
+macro_rules! on_both {
+    ($($check:ident)*) => {
+        mod on_the_executor {
+            $(#[test] fn $check() {
+                super::$check(&cuda_std::simt::Executor::new());
+            })*
+        }
+        mod as_ptx {
+            $(#[test] fn $check() {
+                super::$check(crate::emulated::shared());
+            })*
+        }
+    };
+}
+
+on_both! {
+    forward_kernels_agree_with_the_oracle
+    backward_kernels_agree_with_the_oracle
+    updates_agree_with_the_oracle
+    relu_agrees_with_its_definition
+    softmax_and_losses_agree_with_the_oracle
+    batches_hold_the_samples_they_should
+}
 
 fn shapes() -> impl Iterator<Item = LayerShape> {
     SHAPES.into_iter().map(|(batch, inputs, outputs)| LayerShape { batch, inputs, outputs })
@@ -92,9 +120,7 @@ fn layer_data(shape: LayerShape) -> LayerData {
     }
 }
 
-#[test]
-fn forward_kernels_agree_with_the_oracle() {
-    let cpu = Executor::new();
+fn forward_kernels_agree_with_the_oracle(on: &dyn Launcher) {
     for shape in shapes() {
         let LayerShape { batch, inputs, outputs } = shape;
         let LayerData { inp, weights, biases, .. } = layer_data(shape);
@@ -106,7 +132,7 @@ fn forward_kernels_agree_with_the_oracle() {
                 let mut out = unwritten(batch * outputs);
                 let (b, i, o) = (batch as u32, inputs as u32, outputs as u32);
                 // SAFETY: the buffers have the layer's shapes, and the grid is the kernel's.
-                unsafe { kernel::launch(&cpu, $config, &mut out, &inp, &weights, &biases, b, i, o) }.unwrap();
+                unsafe { kernel::launch(on, $config, &mut out, &inp, &weights, &biases, b, i, o) }.unwrap();
                 assert_sums(&out, $want, inputs + 1, &format!("{} {shape:?}", kernel::META.name));
             }};
         }
@@ -120,9 +146,7 @@ fn forward_kernels_agree_with_the_oracle() {
     }
 }
 
-#[test]
-fn backward_kernels_agree_with_the_oracle() {
-    let cpu = Executor::new();
+fn backward_kernels_agree_with_the_oracle(on: &dyn Launcher) {
     for shape in shapes() {
         let LayerShape { batch, inputs, outputs } = shape;
         let LayerData { inp, weights, d_out, .. } = layer_data(shape);
@@ -131,7 +155,7 @@ fn backward_kernels_agree_with_the_oracle() {
         let mut d_inp = unwritten(batch * inputs);
         let config = per_element(batch, inputs);
         // SAFETY: the buffers have the layer's shapes, and the grid covers the inputs.
-        unsafe { linear::linear_backward_input::launch(&cpu, config, &mut d_inp, &d_out, &weights, b, i, o) }
+        unsafe { linear::linear_backward_input::launch(on, config, &mut d_inp, &d_out, &weights, b, i, o) }
             .unwrap();
         assert_sums(&d_inp, &want, outputs, &format!("linear_backward_input {shape:?}"));
 
@@ -143,7 +167,7 @@ fn backward_kernels_agree_with_the_oracle() {
                 let mut d_inp = unwritten(batch * inputs);
                 let config = tiles(batch, inputs, $tile);
                 // SAFETY: the buffers have the layer's shapes, and the grid is the kernel's.
-                unsafe { kernel::launch(&cpu, config, &mut d_inp, &d_out, &weights, &inp, b, i, o) }.unwrap();
+                unsafe { kernel::launch(on, config, &mut d_inp, &d_out, &weights, &inp, b, i, o) }.unwrap();
                 assert_sums(&d_inp, &masked, outputs, &format!("{} {shape:?}", kernel::META.name));
             }};
         }
@@ -153,9 +177,7 @@ fn backward_kernels_agree_with_the_oracle() {
     }
 }
 
-#[test]
-fn updates_agree_with_the_oracle() {
-    let cpu = Executor::new();
+fn updates_agree_with_the_oracle(on: &dyn Launcher) {
     for (shape, momentum) in shapes().flat_map(|shape| [(shape, 0.0f32), (shape, 0.9)]) {
         let LayerShape { batch, inputs, outputs } = shape;
         let LayerData { inp, weights, biases, d_out } = layer_data(shape);
@@ -179,7 +201,7 @@ fn updates_agree_with_the_oracle() {
                 // SAFETY: the buffers have the layer's shapes, and the grid is the kernel's.
                 unsafe {
                     kernel::launch(
-                        &cpu, $config, &mut w, &mut c, &mut vw, &mut vb, &inp, &d_out, b, i, o, lr, momentum,
+                        on, $config, &mut w, &mut c, &mut vw, &mut vb, &inp, &d_out, b, i, o, lr, momentum,
                     )
                 }
                 .unwrap();
@@ -201,17 +223,15 @@ fn updates_agree_with_the_oracle() {
     }
 }
 
-#[test]
-fn relu_agrees_with_its_definition() {
-    let cpu = Executor::new();
+fn relu_agrees_with_its_definition(on: &dyn Launcher) {
     for (rows, cols) in [(1, 1), (1, 31), (33, 31), (7, 129)] {
         let (inp, d_out) = (random(rows * cols, 1), random(rows * cols, 2));
         let (mut out, mut d_inp) = (unwritten(rows * cols), unwritten(rows * cols));
         let (config, r, c) = (per_element(rows, cols), rows as u32, cols as u32);
         // SAFETY: the buffers have the shape, and the grid covers it.
         unsafe {
-            activation::relu_forward::launch(&cpu, config, &mut out, &inp, r, c).unwrap();
-            activation::relu_backward::launch(&cpu, config, &mut d_inp, &d_out, &out, r, c).unwrap();
+            activation::relu_forward::launch(on, config, &mut out, &inp, r, c).unwrap();
+            activation::relu_backward::launch(on, config, &mut d_inp, &d_out, &out, r, c).unwrap();
         }
         assert_eq!(out, inp.iter().map(|&x| x.max(0.0)).collect::<Vec<_>>());
         let passed = inp.iter().zip(&d_out).map(|(&x, &d)| if x > 0.0 { d } else { 0.0 });
@@ -235,9 +255,7 @@ fn hard_logits(rows: usize, cols: usize) -> Vec<f32> {
     logits
 }
 
-#[test]
-fn softmax_and_losses_agree_with_the_oracle() {
-    let cpu = Executor::new();
+fn softmax_and_losses_agree_with_the_oracle(on: &dyn Launcher) {
     for (rows, cols) in [(1, 1), (1, 10), (31, 10), (64, 10), (33, 31), (13, 1025)] {
         let logits = hard_logits(rows, cols);
         let labels: Vec<u32> = (0..rows).map(|row| (row * 7 % cols) as u32).collect();
@@ -250,12 +268,12 @@ fn softmax_and_losses_agree_with_the_oracle() {
         let mut hits = vec![7; rows];
         // SAFETY: the buffers have the shapes, the grids cover them, and the labels are columns.
         unsafe {
-            loss::softmax_naive::launch(&cpu, config, &mut probs, &logits, r, c).unwrap();
-            loss::one_hot::launch(&cpu, config, &mut targets, &labels, r, c).unwrap();
-            loss::cross_entropy_loss::launch(&cpu, by_row, &mut row_loss, &probs, &targets, r, c).unwrap();
-            loss::cross_entropy_backward::launch(&cpu, config, &mut gradient, &probs, &targets, r, c)
+            loss::softmax_naive::launch(on, config, &mut probs, &logits, r, c).unwrap();
+            loss::one_hot::launch(on, config, &mut targets, &labels, r, c).unwrap();
+            loss::cross_entropy_loss::launch(on, by_row, &mut row_loss, &probs, &targets, r, c).unwrap();
+            loss::cross_entropy_backward::launch(on, config, &mut gradient, &probs, &targets, r, c)
                 .unwrap();
-            loss::count_correct::launch(&cpu, by_row, &mut hits, &probs, &labels, r, c).unwrap();
+            loss::count_correct::launch(on, by_row, &mut hits, &probs, &labels, r, c).unwrap();
         }
         assert_close(&probs, &reference::softmax(&logits, cols), 1e-6 + cols as f64 * 6e-8, 1e-37, &what);
         for row in probs.chunks(cols) {
@@ -278,7 +296,7 @@ fn softmax_and_losses_agree_with_the_oracle() {
         // SAFETY: as above.
         unsafe {
             fused_loss::softmax_cross_entropy::launch(
-                &cpu,
+                on,
                 by_row,
                 &mut gradient,
                 &mut row_loss,
@@ -321,9 +339,7 @@ fn the_order_of_an_epoch_is_a_permutation_that_seed_and_epoch_change() {
     }
 }
 
-#[test]
-fn batches_hold_the_samples_they_should() {
-    let cpu = Executor::new();
+fn batches_hold_the_samples_they_should(on: &dyn Launcher) {
     for (samples, features, first, rows) in
         [(1, 1, 0, 1), (50, 784, 32, 18), (40, 33, 3, 31), (70, 16, 0, 70)]
     {
@@ -344,7 +360,7 @@ fn batches_hold_the_samples_they_should() {
         // SAFETY: the rows lie in the data set, and the buffers hold them.
         unsafe {
             batch::shuffled_batch::launch(
-                &cpu,
+                on,
                 config,
                 &mut out,
                 &mut picked,
@@ -363,7 +379,7 @@ fn batches_hold_the_samples_they_should() {
         let (mut out, mut picked) = (unwritten(rows * features), vec![99; rows]);
         // SAFETY: as above.
         unsafe {
-            batch::ordered_batch::launch(&cpu, config, &mut out, &mut picked, &images, &labels, f, start, r)
+            batch::ordered_batch::launch(on, config, &mut out, &mut picked, &images, &labels, f, start, r)
         }
         .unwrap();
         check(&out, &picked, &|index| index);
