@@ -5,6 +5,7 @@ use core::panic::Location;
 
 use super::scheduler::Port;
 use crate::launch::Dim3;
+use crate::warp::WarpReductionOp;
 
 /// Lanes in a warp.
 pub(crate) const WARP_SIZE: u32 = 32;
@@ -49,17 +50,6 @@ pub(crate) enum ShuffleMode {
     Xor,
 }
 
-/// The integer reductions of `redux.sync`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reduction {
-    Add,
-    Min,
-    Max,
-    And,
-    Or,
-    Xor,
-}
-
 /// The operations of a warp.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum WarpOp {
@@ -79,7 +69,7 @@ pub(crate) enum WarpOp {
     MatchAll(u64),
     /// Value: the reduction, as the two's complement of the 64-bit result. `value` is the operand, sign- or
     /// zero-extended, so that minimum and maximum compare as the operand's type does.
-    Reduce { op: Reduction, value: i64 },
+    Reduce { op: WarpReductionOp, value: i64 },
 }
 
 /// What a collective operation gives back to one thread.

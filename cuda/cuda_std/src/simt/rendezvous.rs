@@ -3,7 +3,8 @@
 
 use core::mem::discriminant;
 
-use super::context::{Barrier, Collective, Outcome, Reduction, Request, ShuffleMode, WARP_SIZE, WarpOp};
+use super::context::{Barrier, Collective, Outcome, Request, ShuffleMode, WARP_SIZE, WarpOp};
+use crate::warp::WarpReductionOp;
 
 /// What the lanes of a warp are doing.
 pub(super) type Lanes<'a> = [Lane<'a>; WARP_SIZE as usize];
@@ -175,14 +176,14 @@ fn outcome(lanes: &Lanes<'_>, lane: u32, mask: u32) -> Outcome {
     }
 }
 
-fn reduce(op: Reduction, a: i64, b: i64) -> i64 {
+fn reduce(op: WarpReductionOp, a: i64, b: i64) -> i64 {
     match op {
-        Reduction::Add => a.wrapping_add(b),
-        Reduction::Min => a.min(b),
-        Reduction::Max => a.max(b),
-        Reduction::And => a & b,
-        Reduction::Or => a | b,
-        Reduction::Xor => a ^ b,
+        WarpReductionOp::Add => a.wrapping_add(b),
+        WarpReductionOp::Min => a.min(b),
+        WarpReductionOp::Max => a.max(b),
+        WarpReductionOp::And => a & b,
+        WarpReductionOp::Or => a | b,
+        WarpReductionOp::Xor => a ^ b,
     }
 }
 

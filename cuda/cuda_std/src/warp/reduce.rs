@@ -2,7 +2,7 @@
 
 use super::shuffle::WarpShuffleValue;
 #[cfg(not(target_arch = "nvptx64"))]
-use crate::simt::context::{Reduction, WarpOp};
+use crate::simt::context::WarpOp;
 
 #[cfg(all(target_arch = "nvptx64", target_feature = "sm_80"))]
 mod device {
@@ -83,14 +83,6 @@ macro_rules! reduce_values {
                 }
                 #[cfg(not(target_arch = "nvptx64"))]
                 {
-                    let op = match op {
-                        WarpReductionOp::Add => Reduction::Add,
-                        WarpReductionOp::Min => Reduction::Min,
-                        WarpReductionOp::Max => Reduction::Max,
-                        WarpReductionOp::And => Reduction::And,
-                        WarpReductionOp::Or => Reduction::Or,
-                        WarpReductionOp::Xor => Reduction::Xor,
-                    };
                     let op = WarpOp::Reduce { op, value: i64::from(value) };
                     super::ask("warp::warp_reduce", mask, op).value as $ty
                 }
