@@ -66,8 +66,8 @@ impl BuildPtx {
             workspace::shown(&out),
             report.modules.first().map_or(0, |module| module.kernels.len()),
         );
-        let mut failures = checks::run(&folder, &report.files(&out))?;
-        failures.extend(report.local_memory(&checks::allowed(&folder)?));
+        let mut failures = checks::run(&built.source_folder, &report.files(&out))?;
+        failures.extend(report.local_memory(&checks::allowed(&built.source_folder)?));
         if !failures.is_empty() {
             bail!("{} checks of the PTX failed:\n  {}", failures.len(), failures.join("\n  "));
         }

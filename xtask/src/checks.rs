@@ -67,7 +67,7 @@ impl Relation {
     }
 }
 
-/// Checks the modules, given by architecture, against the sources of the crate in `folder`; gives what fails.
+/// Checks the modules, given by architecture, against the sources in `folder`; gives what fails.
 pub fn run(folder: &Path, modules: &[(String, PathBuf)]) -> anyhow::Result<Vec<String>> {
     let checks = all(folder)?;
     let mut failures = Vec::new();
@@ -121,7 +121,7 @@ fn failures_of(check: &Check, ptx: &Ptx, arch: &str) -> Vec<String> {
 }
 
 fn sources(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    workspace::files(&folder.join("src"), &|path| path.extension().is_some_and(|e| e == "rs"))
+    workspace::files(folder, &|path| path.extension().is_some_and(|e| e == "rs"))
 }
 
 /// Every line of the sources that begins with `//@`, with its place.

@@ -1,10 +1,66 @@
-//! Every kernel on the CPU executor against plain Rust, at odd sizes.
+//! Every kernel against plain Rust, at odd sizes: on the CPU executor, and as PTX on the emulator.
+
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
 
 use compat_kernels::*;
-use cuda_std::launch::LaunchConfig;
+use cuda_builder::{CudaBuilder, NvvmArch};
+use cuda_std::launch::{LaunchConfig, Launcher};
 use cuda_std::simt::Executor;
+use ptx_emulator::{Emulator, PtxModule};
 
 const SIZES: [usize; 7] = [1, 31, 32, 33, 127, 256, 1000];
+
+/// The emulator with the PTX of this crate.
+fn emulator() -> Emulator {
+    static MODULE: OnceLock<Arc<PtxModule>> = OnceLock::new();
+    let module = MODULE.get_or_init(|| {
+        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
+        let path = CudaBuilder::new(env!("CARGO_MANIFEST_DIR"))
+            .tools_dir(CudaBuilder::tools_dir_in(target))
+            .target_dir(target.join("cuda-builder"))
+            .out_dir(Path::new(env!("CARGO_TARGET_TMPDIR")).join("compat-kernels"))
+            .download(true)
+            .arch(NvvmArch::Compute75)
+            .build()
+            .unwrap();
+        let module = PtxModule::parse(&std::fs::read_to_string(path).unwrap()).unwrap();
+        assert_eq!(module.unsupported(), [], "the emulator knows every instruction of the kernels");
+        module.into()
+    });
+    Emulator::new(Arc::clone(module))
+}
+
+/// Makes a test of each check on each launcher.
+macro_rules! on_both {
+    ($($check:ident)*) => {
+        mod on_the_executor {
+            $(#[test] fn $check() {
+                super::$check(&super::Executor::new());
+            })*
+        }
+        mod as_ptx {
+            $(#[test] fn $check() {
+                super::$check(&super::emulator());
+            })*
+        }
+    };
+}
+
+on_both! {
+    vectors_add
+    matrices_multiply
+    matrices_turn_over
+    mathematics
+    statistics_of_windows
+    softmax_of_rows
+    sums_meet_in_one_number
+    bytes_are_counted
+    positives_are_kept
+    spheres_are_hit
+    records_are_hashed
+    lines_are_parsed
+}
 
 /// Numbers between -1 and 1 that look random and are the same in every run.
 fn numbers(len: usize, seed: u64) -> Vec<f32> {
@@ -27,27 +83,24 @@ fn assert_close(seen: &[f32], expected: &[f64], tolerance: f64, what: &str) {
     }
 }
 
-#[test]
-fn vectors_add() {
+fn vectors_add(on: &dyn Launcher) {
     for n in SIZES {
         let (a, b, mut c) = (numbers(n, 1), numbers(n, 2), vec![0.0; n]);
         // SAFETY: `c` is as long as `a` and `b`, and the grid covers it.
-        unsafe { vecadd::launch(&Executor::new(), LaunchConfig::cover(n, 64), &a, &b, &mut c) }.unwrap();
+        unsafe { vecadd::launch(on, LaunchConfig::cover(n, 64), &a, &b, &mut c) }.unwrap();
         let expected: Vec<f32> = a.iter().zip(&b).map(|(a, b)| a + b).collect();
         assert_eq!(c, expected);
     }
 }
 
-#[test]
-fn matrices_multiply() {
+fn matrices_multiply(on: &dyn Launcher) {
     for (m, n, k) in [(1, 1, 1), (17, 31, 33), (16, 16, 16), (5, 64, 100)] {
         let (a, b, c) = (numbers(m * k, 3), numbers(k * n, 4), numbers(m * n, 5));
         let mut out = c.clone();
         let grid = (n.div_ceil(TILE) as u32, m.div_ceil(TILE) as u32);
         let config = LaunchConfig::new(grid, (TILE as u32, TILE as u32));
         // SAFETY: the matrices have these shapes, and the grid covers the result.
-        unsafe { gemm_tiled::launch(&Executor::new(), config, &a, &b, &mut out, m, n, k, 1.5, -0.5) }
-            .unwrap();
+        unsafe { gemm_tiled::launch(on, config, &a, &b, &mut out, m, n, k, 1.5, -0.5) }.unwrap();
         let expected: Vec<f64> = (0..m * n)
             .map(|i| {
                 let (row, col) = (i / n, i % n);
@@ -59,8 +112,7 @@ fn matrices_multiply() {
     }
 }
 
-#[test]
-fn matrices_turn_over() {
+fn matrices_turn_over(on: &dyn Launcher) {
     for (rows, cols) in [(1, 1), (1, 33), (31, 17), (48, 16), (100, 65)] {
         let inp: Vec<u32> = (0..(rows * cols) as u32).collect();
         let mut out = vec![u32::MAX; rows * cols];
@@ -69,16 +121,14 @@ fn matrices_turn_over() {
             (TILE as u32, TILE as u32),
         );
         // SAFETY: both matrices hold rows x cols elements, and the grid covers them.
-        unsafe { transpose::launch(&Executor::new(), config, &inp, &mut out, rows as u32, cols as u32) }
-            .unwrap();
+        unsafe { transpose::launch(on, config, &inp, &mut out, rows as u32, cols as u32) }.unwrap();
         let expected: Vec<u32> =
             (0..cols).flat_map(|col| (0..rows).map(move |row| (row * cols + col) as u32)).collect();
         assert_eq!(out, expected, "{rows} x {cols}");
     }
 }
 
-#[test]
-fn mathematics() {
+fn mathematics(on: &dyn Launcher) {
     for n in SIZES {
         let inp: Vec<f32> = numbers(n, 6).into_iter().map(|x| x * 20.0).collect();
         let wide: Vec<f64> = inp.iter().map(|&x| f64::from(x)).collect();
@@ -86,13 +136,17 @@ fn mathematics() {
         let (mut swung, mut swung_wide, mut curved) = (vec![0.0; n], vec![0.0; n], vec![0.0; n]);
         // SAFETY: every output is as long as the input, and the grid covers it.
         unsafe {
-            damped_sine::launch(&Executor::new(), config, &inp, &mut swung).unwrap();
-            damped_sine_f64::launch(&Executor::new(), config, &wide, &mut swung_wide).unwrap();
-            gelu::launch(&Executor::new(), config, &inp, &mut curved).unwrap();
+            damped_sine::launch(on, config, &inp, &mut swung).unwrap();
+            damped_sine_f64::launch(on, config, &wide, &mut swung_wide).unwrap();
+            gelu::launch(on, config, &inp, &mut curved).unwrap();
         }
         let expected: Vec<f64> = wide.iter().map(|x| x.sin() * (-x.abs()).exp()).collect();
         assert_close(&swung, &expected, 1e-6, "damped_sine");
-        assert_eq!(swung_wide, expected);
+        for (i, (seen, expected)) in swung_wide.iter().zip(&expected).enumerate() {
+            // The host's sine and libdevice's differ in the last places.
+            let error: f64 = seen - expected;
+            assert!(error.abs() <= 4.0 * f64::EPSILON * expected.abs(), "element {i}: {seen}, {expected}");
+        }
         let expected: Vec<f64> = wide
             .iter()
             .map(|x| 0.5 * x * (1.0 + (0.797_884_6 * (x + 0.044_715 * x * x * x)).tanh()))
@@ -101,18 +155,15 @@ fn mathematics() {
     }
 }
 
-#[test]
-fn statistics_of_windows() {
+fn statistics_of_windows(on: &dyn Launcher) {
     for n in SIZES {
         for radius in [0, 1, 7, 40] {
             let inp = numbers(n, 7);
             let mut out = vec![0.0; 2 * n];
             // A grid smaller than the input, so that threads take several elements.
             // SAFETY: `out` has two elements for each of `inp`.
-            unsafe {
-                moving_statistics::launch(&Executor::new(), LaunchConfig::new(2, 32), &inp, radius, &mut out)
-            }
-            .unwrap();
+            unsafe { moving_statistics::launch(on, LaunchConfig::new(2, 32), &inp, radius, &mut out) }
+                .unwrap();
             let expected: Vec<f64> = (0..n)
                 .flat_map(|i| {
                     let values: Vec<f64> = inp[i.saturating_sub(radius)..(i + radius + 1).min(n)]
@@ -130,8 +181,7 @@ fn statistics_of_windows() {
     }
 }
 
-#[test]
-fn softmax_of_rows() {
+fn softmax_of_rows(on: &dyn Launcher) {
     for cols in SIZES {
         let rows = 5;
         let mut inp: Vec<f32> = numbers(rows * cols, 8).into_iter().map(|x| x * 5.0).collect();
@@ -139,10 +189,8 @@ fn softmax_of_rows() {
         inp[0] = 200.0;
         let mut out = vec![0.0; rows * cols];
         // SAFETY: both matrices are rows x cols, one warp a row.
-        unsafe {
-            softmax_rows::launch(&Executor::new(), LaunchConfig::new(rows as u32, 32), &inp, cols, &mut out)
-        }
-        .unwrap();
+        unsafe { softmax_rows::launch(on, LaunchConfig::new(rows as u32, 32), &inp, cols, &mut out) }
+            .unwrap();
         let expected: Vec<f64> = inp
             .chunks(cols)
             .flat_map(|row| {
@@ -156,43 +204,38 @@ fn softmax_of_rows() {
     }
 }
 
-#[test]
-fn sums_meet_in_one_number() {
+fn sums_meet_in_one_number(on: &dyn Launcher) {
     for n in SIZES {
         for threads in [32, 96, 1024] {
             let inp = numbers(n, 9);
             let mut total = [10.0];
             // SAFETY: one number to add to; whole warps.
-            unsafe { sum::launch(&Executor::new(), LaunchConfig::cover(n, threads), &inp, &mut total) }
-                .unwrap();
+            unsafe { sum::launch(on, LaunchConfig::cover(n, threads), &inp, &mut total) }.unwrap();
             let expected = 10.0 + inp.iter().map(|&x| f64::from(x)).sum::<f64>();
             assert_close(&total, &[expected], 1e-4, &format!("{n} numbers, {threads} threads"));
         }
     }
 }
 
-#[test]
-fn bytes_are_counted() {
+fn bytes_are_counted(on: &dyn Launcher) {
     for n in SIZES {
         let text: Vec<u8> = numbers(n, 10).into_iter().map(|x| (x * 100.0) as i8 as u8).collect();
         let mut counts = [0; 256];
         let config = LaunchConfig::new(3, 70).with_shared_bytes(256 * 4);
         // SAFETY: 256 bins in shared memory and in the result.
-        unsafe { histogram::launch(&Executor::new(), config, &text, &mut counts) }.unwrap();
+        unsafe { histogram::launch(on, config, &text, &mut counts) }.unwrap();
         let mut expected = [0; 256];
         text.iter().for_each(|&byte| expected[byte as usize] += 1);
         assert_eq!(counts, expected);
     }
 }
 
-#[test]
-fn positives_are_kept() {
+fn positives_are_kept(on: &dyn Launcher) {
     for n in SIZES {
         let inp: Vec<i32> = numbers(n, 11).into_iter().map(|x| (x * 1000.0) as i32).collect();
         let (mut out, mut len) = (vec![0; n], [0]);
         // SAFETY: `out` is as long as `inp`; whole warps.
-        unsafe { compact::launch(&Executor::new(), LaunchConfig::cover(n, 64), &inp, &mut out, &mut len) }
-            .unwrap();
+        unsafe { compact::launch(on, LaunchConfig::cover(n, 64), &inp, &mut out, &mut len) }.unwrap();
         let mut expected: Vec<i32> = inp.into_iter().filter(|&x| x > 0).collect();
         out.truncate(len[0] as usize);
         // The order of the warps is not defined, the elements are.
@@ -202,8 +245,7 @@ fn positives_are_kept() {
     }
 }
 
-#[test]
-fn spheres_are_hit() {
+fn spheres_are_hit(on: &dyn Launcher) {
     let camera = Camera { origin: [0.0, 0.1, 3.0], width: 33, height: 17 };
     let spheres = [
         Sphere { center: [0.0, 0.0, 0.0], radius: 1.0 },
@@ -212,8 +254,7 @@ fn spheres_are_hit() {
     ];
     let mut out = vec![0.0; 33 * 17];
     // SAFETY: one float a pixel, and the grid covers the picture.
-    unsafe { trace::launch(&Executor::new(), LaunchConfig::new((5, 3), (8, 8)), camera, &spheres, &mut out) }
-        .unwrap();
+    unsafe { trace::launch(on, LaunchConfig::new((5, 3), (8, 8)), camera, &spheres, &mut out) }.unwrap();
     let mut hits = 0;
     for (i, &seen) in out.iter().enumerate() {
         let x = ((i % 33) as f64 + 0.5) / 33.0 - 0.5;
@@ -282,17 +323,14 @@ fn siphash_1_3(key: [u64; 2], message: &[u8]) -> u64 {
     v[0] ^ v[1] ^ v[2] ^ v[3]
 }
 
-#[test]
-fn records_are_hashed() {
+fn records_are_hashed(on: &dyn Launcher) {
     for width in [1, 7, 8, 9, 33] {
         let n = 77;
         let records: Vec<u8> = (0..n * width).map(|i| (i * i / 3) as u8).collect();
         let mut hashes = vec![0; n];
         // SAFETY: one hash a record.
-        unsafe {
-            hash_records::launch(&Executor::new(), LaunchConfig::cover(n, 32), &records, width, &mut hashes)
-        }
-        .unwrap();
+        unsafe { hash_records::launch(on, LaunchConfig::cover(n, 32), &records, width, &mut hashes) }
+            .unwrap();
         for (i, record) in records.chunks(width).enumerate() {
             let expected = siphash_1_3([i as u64, 0x0123_4567_89ab_cdef], record);
             assert_eq!(hashes[i], expected, "record {i} of {width} bytes");
@@ -300,8 +338,7 @@ fn records_are_hashed() {
     }
 }
 
-#[test]
-fn lines_are_parsed() {
+fn lines_are_parsed(on: &dyn Launcher) {
     let lines = [
         ("x: 12", (b'x', 12)),
         ("y :-2147483648", (b'y', i32::MIN)),
@@ -317,14 +354,7 @@ fn lines_are_parsed() {
     let (mut names, mut values) = (vec![1; lines.len()], vec![1; lines.len()]);
     // SAFETY: one name and one value a line.
     unsafe {
-        parse_lines::launch(
-            &Executor::new(),
-            LaunchConfig::new(1, 32),
-            text.as_bytes(),
-            16,
-            &mut names,
-            &mut values,
-        )
+        parse_lines::launch(on, LaunchConfig::new(1, 32), text.as_bytes(), 16, &mut names, &mut values)
     }
     .unwrap();
     for (i, (line, expected)) in lines.iter().enumerate() {

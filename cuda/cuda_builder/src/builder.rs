@@ -51,7 +51,8 @@ pub struct CudaBuilder {
     pub target_dir: Option<PathBuf>,
     /// The folder of the fetched packages. Default: `FERROWARP_TOOLS`, else `ferrowarp-tools` in the target directory.
     pub tools_dir: Option<PathBuf>,
-    /// Whether a missing libNVVM is fetched with pip. Default: false.
+    /// Whether a missing libNVVM is fetched with pip and, where no compiler can be used and we are root on Debian,
+    /// Debian's is installed with apt-get. Default: false.
     pub download: bool,
 }
 
@@ -181,7 +182,7 @@ impl CudaBuilder {
         self
     }
 
-    /// Whether a missing libNVVM is fetched with pip.
+    /// Whether a missing libNVVM is fetched, and a missing compiler installed; see the field of this name.
     pub fn download(mut self, download: bool) -> Self {
         self.download = download;
         self

@@ -101,6 +101,16 @@ struct Target {
     kind: Vec<String>,
 }
 
+impl Target {
+    fn is_library(&self) -> bool {
+        self.is_macro() || self.kind.iter().any(|k| matches!(k.as_str(), "lib" | "rlib" | "cdylib" | "dylib"))
+    }
+
+    fn is_macro(&self) -> bool {
+        self.kind.iter().any(|kind| kind == "proc-macro")
+    }
+}
+
 #[derive(Deserialize)]
 struct Dependency {
     path: Option<PathBuf>,
@@ -117,10 +127,7 @@ pub(crate) fn describe(path: &Path) -> Result<KernelCrate, CudaBuilderError> {
     let manifest = path.join("Cargo.toml");
     let package = metadata.packages.iter().find(|package| package.manifest_path == manifest);
     let package = package.ok_or_else(|| fail("the folder holds a workspace, not a crate".to_owned()))?;
-    let is_library = |target: &&Target| {
-        target.kind.iter().any(|k| matches!(k.as_str(), "lib" | "rlib" | "cdylib" | "dylib"))
-    };
-    let library = package.targets.iter().find(is_library);
+    let library = package.targets.iter().find(|target| target.is_library() && !target.is_macro());
     let library = library.ok_or_else(|| fail("the crate has no library".to_owned()))?;
     let (sources, device_packages) = local_sources(&path, &metadata).map_err(&fail)?;
     Ok(KernelCrate {
@@ -145,10 +152,11 @@ fn metadata(path: &Path) -> Result<Metadata, String> {
     serde_json::from_slice(&output.stdout).map_err(|e| format!("cargo's answer: {e}"))
 }
 
-/// The folders of the crate and of all it depends on by path, in or out of its workspace; and the names of those that
-/// are no procedural macros.
+/// The folders of the crate and of all it depends on by path, in or out of its workspace, and those of library sources
+/// that lie elsewhere; and the names of those packages that are no procedural macros.
 fn local_sources(path: &Path, metadata: &Metadata) -> Result<(Vec<PathBuf>, Vec<String>), String> {
     let mut folders = vec![path.to_owned()];
+    let mut roots = Vec::new();
     let mut device_packages = Vec::new();
     let mut next = 0;
     while let Some(folder) = folders.get(next).cloned() {
@@ -164,14 +172,24 @@ fn local_sources(path: &Path, metadata: &Metadata) -> Result<(Vec<PathBuf>, Vec<
                 found.ok_or_else(|| format!("no package in {}", folder.display()))?
             }
         };
-        if !package.targets.iter().any(|target| target.kind.iter().any(|kind| kind == "proc-macro")) {
+        if !package.targets.iter().any(Target::is_macro) {
             device_packages.push(package.name.clone());
         }
+        // `path = "../shared/lib.rs"` puts the source of a library outside of its package.
+        let libraries = package.targets.iter().filter(|target| target.is_library());
+        roots.extend(
+            libraries.filter_map(|target| target.src_path.canonicalize().ok()?.parent().map(Path::to_owned)),
+        );
         let used = package.dependencies.iter().filter(|dependency| dependency.kind.as_deref() != Some("dev"));
         for dependency in used.filter_map(|dependency| dependency.path.as_ref()) {
             if !folders.contains(dependency) {
                 folders.push(dependency.clone());
             }
+        }
+    }
+    for root in roots {
+        if !folders.iter().any(|folder| root.starts_with(folder)) {
+            folders.push(root);
         }
     }
     Ok((folders, device_packages))
@@ -194,7 +212,9 @@ pub(crate) fn emit_ir(
     write_linker(&linker)?;
     let profile = if options.release { "release" } else { "debug" };
     let output_folder = work.join("nvptx64-nvidia-cuda").join(profile);
-    let unique = fingerprint::of_parts(&[&kernel_crate.path.display().to_string()]);
+    // Cargo keeps one build for each of these, each up to date for itself, so each needs a module of its own.
+    let build = format!("{} {options:?} {:?}", kernel_crate.path.display(), toolchain.rustc);
+    let unique = fingerprint::of_parts(&[&build, &toolchain.version]);
     let module = output_folder.join(format!("{}-{}.{arch}.ll", kernel_crate.library, &unique[..16]));
 
     let run = || -> Result<(), CudaBuilderError> {

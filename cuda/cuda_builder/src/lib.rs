@@ -12,11 +12,12 @@
 //! one module of unoptimised LLVM IR, [`ir`] edits that text, `nvvm` has libNVVM optimise and compile it, `proof`
 //! checks the PTX against what the source asked for. [`ptxas`] reports what a GPU would spend on each kernel.
 //!
-//! From a `build.rs` the builder tells cargo which folders to watch.
+//! From a `build.rs` the builder tells cargo which files and folders to watch.
 
 mod arch;
 mod builder;
 mod cargo;
+mod debian;
 mod error;
 mod fetch;
 mod files;

@@ -99,13 +99,13 @@ fn in_toolkit(root: &Path) -> Option<Place> {
     Some(Place { library, libdevice })
 }
 
-/// The libdevice that belongs to a library, in the layout of the toolkit or of the pip package.
+/// The libdevice that belongs to a library, in the layout of the toolkit or of the pip package, beside the path as it
+/// is written or as links lead to it.
 fn libdevice_of(library: &Path) -> Option<PathBuf> {
-    let above = library.parent()?.parent()?;
-    ["libdevice/libdevice.10.bc", "nvvm/libdevice/libdevice.10.bc"]
-        .iter()
-        .map(|name| above.join(name))
-        .find(|path| path.is_file())
+    let roots = [Some(library.to_owned()), library.canonicalize().ok()];
+    let roots = roots.iter().flatten().filter_map(|path| path.parent()?.parent());
+    let names = ["libdevice/libdevice.10.bc", "nvvm/libdevice/libdevice.10.bc"];
+    roots.flat_map(|root| names.map(|name| root.join(name))).find(|path| path.is_file())
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use libloading::Library;
 
 use crate::arch::NvvmArch;
 use crate::error::{CudaBuilderError, IoContext};
+use crate::ir;
 
 /// The LLVM version whose IR libNVVM must take.
 pub(crate) const LLVM_MAJOR: i32 = 22;
@@ -29,23 +30,32 @@ impl Nvvm {
     pub fn load(path: &Path, libdevice: &Path) -> Result<Nvvm, CudaBuilderError> {
         // SAFETY: libNVVM's initialisers touch nothing but the library's own state; nvvm.h asks for no preparation.
         let library = unsafe { Library::new(path) };
-        let fail = |e: libloading::Error| CudaBuilderError::NvvmLoad {
-            path: path.to_owned(),
-            reason: e.to_string(),
-        };
-        let library = library.map_err(fail)?;
+        let fail = |reason: String| CudaBuilderError::NvvmLoad { path: path.to_owned(), reason };
+        let library = library.map_err(|e| fail(in_full(&e)))?;
         let libdevice = std::fs::read(libdevice).during("reading", libdevice)?;
-        Ok(Nvvm { library, libdevice })
+        let nvvm = Nvvm { library, libdevice };
+        for name in [c"nvvmCreateProgram", c"nvvmLazyAddModuleToProgram", c"nvvmCompileProgram"] {
+            // SAFETY: the pointer is only asked for; nothing is called.
+            let found = unsafe { nvvm.symbol::<*const c_void>(name) };
+            found.map_err(|e| {
+                fail(format!("it is no libNVVM, for it has no {} ({e})", name.to_string_lossy()))
+            })?;
+        }
+        Ok(nvvm)
     }
 
     /// Whether the library takes the IR of LLVM 22 for `arch`; the reason if not.
     pub fn accepts(&self, arch: NvvmArch) -> Result<(), String> {
-        let probe = "target datalayout = \"e-i64:64-i128:128-v16:16-v32:32-n16:32:64\"\n\
-                     target triple = \"nvptx64-nvidia-cuda\"\n\
-                     define ptx_kernel void @k(ptr %p) {\n  store i32 1, ptr %p\n  ret void\n}\n\
-                     !nvvmir.version = !{!0}\n!0 = !{i32 2, i32 0, i32 3, i32 2}\n";
+        let probe = format!(
+            "target datalayout = \"{}\"\n\
+             target triple = \"nvptx64-nvidia-cuda\"\n\
+             define ptx_kernel void @k(ptr %p) {{\n  store i32 1, ptr %p\n  ret void\n}}\n\
+             !nvvmir.version = !{{!0}}\n!0 = !{}\n",
+            ir::DATA_LAYOUT,
+            ir::IR_VERSION
+        );
         let options = NvvmOptions(vec![format!("-arch={arch}"), "-nvvm-latest".to_owned()]);
-        self.compile_raw(probe, &options).map(|_| ()).map_err(|(reason, log)| {
+        self.compile_raw(&probe, &options).map(|_| ()).map_err(|(reason, log)| {
             let log = log.trim();
             format!(
                 "it does not take the IR of LLVM {LLVM_MAJOR} for {arch} ({reason}{}{log})",
@@ -97,7 +107,7 @@ impl Nvvm {
     /// `F` must be the type that nvvm.h gives the function.
     unsafe fn symbol<F: Copy>(&self, name: &CStr) -> Result<F, String> {
         // SAFETY: the caller gives the function's type; the copy of the pointer is used while `self.library` lives.
-        unsafe { self.library.get::<F>(name.to_bytes_with_nul()) }.map(|f| *f).map_err(|e| e.to_string())
+        unsafe { self.library.get::<F>(name.to_bytes_with_nul()) }.map(|f| *f).map_err(|e| in_full(&e))
     }
 
     fn check(&self, status: Status) -> Result<(), String> {
@@ -117,6 +127,14 @@ impl Nvvm {
         }
         // SAFETY: nvvm.h promises a terminated string that lives as long as the library.
         Err(unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned())
+    }
+}
+
+/// The error with its cause, which is where the loader says what is wrong.
+fn in_full(error: &libloading::Error) -> String {
+    match std::error::Error::source(error) {
+        Some(cause) => format!("{error}: {cause}"),
+        None => error.to_string(),
     }
 }
 

@@ -20,6 +20,8 @@ use crate::{files, ir, libnvvm, proof};
 pub struct Built {
     /// One module for each architecture, in the order they were given.
     pub modules: Vec<BuiltModule>,
+    /// The folder of the kernel crate's source: `src`, unless its manifest says otherwise.
+    pub source_folder: PathBuf,
 }
 
 /// A PTX module.
@@ -59,17 +61,24 @@ impl CudaBuilder {
         Ok(built.modules.into_iter().map(|module| module.path).next_back().unwrap_or_default())
     }
 
-    /// Builds for every architecture given, several at a time.
+    /// Builds for every architecture given, several at a time. That packages of the operating system are installed is
+    /// said in a line on stderr.
     pub fn build_all(self) -> Result<Built, CudaBuilderError> {
-        self.build_all_with(&|_| {})
+        self.build_all_with(&|event| {
+            if let Progress::Installing { command, reason } = event {
+                eprintln!("{reason}; running `{command}`");
+            }
+        })
     }
 
-    /// As [`Self::build_all`], and tells `progress` about downloads.
+    /// As [`Self::build_all`], and tells `progress` about downloads and installations.
     pub fn build_all_with(self, progress: &fetch::ProgressFn<'_>) -> Result<Built, CudaBuilderError> {
         self.check_options()?;
         let session = self.open(progress)?;
         let modules = in_parallel(&self.archs, |arch| self.build_module(&session, arch))?;
-        Ok(Built { modules })
+        let root_file = &session.kernel_crate.root_file;
+        let source_folder = root_file.parent().unwrap_or(&session.kernel_crate.path).to_owned();
+        Ok(Built { modules, source_folder })
     }
 
     /// The folder of the fetched packages, for a crate whose target directory is `target`.
@@ -105,7 +114,7 @@ impl CudaBuilder {
             fetch::fetch(&fetch::NVVM, &tools, progress)?;
         }
         let (nvvm, nvvm_path) = libnvvm::find(&tools)?;
-        let toolchain = toolchain::find(&kernel_crate.path)?;
+        let toolchain = toolchain::find(&kernel_crate.path, self.download, progress)?;
         let sources = fingerprint::of_sources(&kernel_crate)?;
         Ok(Session { kernel_crate, toolchain, nvvm, nvvm_path, sources })
     }
@@ -227,8 +236,8 @@ fn watch(kernel_crate: &KernelCrate) {
     if !in_build_script {
         return;
     }
-    for folder in &kernel_crate.sources {
-        println!("cargo:rerun-if-changed={}", folder.display());
+    for path in kernel_crate.sources.iter().flat_map(|folder| fingerprint::entries(folder)) {
+        println!("cargo:rerun-if-changed={}", path.display());
     }
     for name in ["LIBNVVM_PATH", "CUDA_HOME", "CUDA_PATH", "FERROWARP_TOOLS"] {
         println!("cargo:rerun-if-env-changed={name}");

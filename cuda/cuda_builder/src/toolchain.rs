@@ -3,11 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::debian;
 use crate::error::CudaBuilderError;
+use crate::fetch::{Progress, ProgressFn};
 use crate::nvvm::LLVM_MAJOR;
-
-/// Where Debian's package rustc-web puts its compiler.
-const DEBIAN_RUSTC: &str = "/usr/bin/rustc";
 
 /// A compiler that can build the kernel crate.
 #[derive(Clone, Debug)]
@@ -18,21 +17,33 @@ pub(crate) struct Toolchain {
     pub version: String,
 }
 
-/// Takes the first usable compiler: the one of the environment, the one of the crate's folder, Debian's.
-pub(crate) fn find(crate_path: &Path) -> Result<Toolchain, CudaBuilderError> {
+/// Takes the first usable compiler: the one of the environment, the one of the crate's folder, Debian's. The last is
+/// installed if there is no other, `install` allows it, and we may.
+pub(crate) fn find(
+    crate_path: &Path,
+    install: bool,
+    progress: &ProgressFn<'_>,
+) -> Result<Toolchain, CudaBuilderError> {
     let named = std::env::var_os("RUSTC").map_or_else(|| PathBuf::from("rustc"), PathBuf::from);
     let mut in_environment = Command::new(&named);
     in_environment.current_dir(crate_path);
     // An outer cargo sets RUSTUP_TOOLCHAIN to its own; without it, the crate's rust-toolchain.toml counts.
     let mut of_folder = Command::new("rustc");
     of_folder.current_dir(crate_path).env_remove("RUSTUP_TOOLCHAIN");
-    let candidates = [in_environment, of_folder, Command::new(DEBIAN_RUSTC)];
+    let candidates = [in_environment, of_folder, Command::new(debian::RUSTC)];
 
     let mut refused: Vec<String> = Vec::new();
     for command in &candidates {
         match examine(command) {
             Ok(toolchain) => return Ok(toolchain),
             Err(reason) if refused.contains(&reason) => {}
+            Err(reason) => refused.push(reason),
+        }
+    }
+    if install && debian::is_ours() {
+        progress(Progress::Installing { command: debian::INSTALL.to_owned(), reason: refused.join("; ") });
+        match debian::install().and_then(|()| examine(&Command::new(debian::RUSTC))) {
+            Ok(toolchain) => return Ok(toolchain),
             Err(reason) => refused.push(reason),
         }
     }

@@ -77,6 +77,20 @@ fn an_unchanged_crate_is_not_built_again() {
     assert!(!other.is_fresh && other.sha256 != first.sha256);
 }
 
+/// Cargo keeps the builds of different features side by side, and counts each as fresh when it comes back.
+#[test]
+fn builds_with_other_features_do_not_mix() {
+    let build = |args: &[&str]| {
+        let folder = tempfile::tempdir().unwrap();
+        let path = builder("mix").out_dir(folder.path()).build_args(args).build().unwrap();
+        std::fs::read_to_string(path).unwrap()
+    };
+    let plain = build(&[]);
+    let extra = build(&["--features", "extra"]);
+    assert!(extra.contains(".entry extra") && !plain.contains(".entry extra"));
+    assert_eq!(build(&[]), plain);
+}
+
 #[test]
 fn builds_at_the_same_time_give_the_same() {
     let build = || std::fs::read(builder("parallel").ftz(true).build().unwrap()).unwrap();

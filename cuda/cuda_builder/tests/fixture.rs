@@ -2,7 +2,10 @@
 
 mod common;
 
-use common::{builder, ptx, ptx_text, tools};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use common::{COMPILER, builder, ptx, ptx_text, tools};
 use cuda_builder::ptx::PtxFunction;
 use cuda_builder::{NvvmArch, ptxas};
 
@@ -148,6 +151,8 @@ fn panics_keep_their_messages() {
         "assertion `left == right` failed",
         "slice index out of range",
         "four is bad",
+        "the value {} of {} is bad",
+        "both are {} then",
         "src/panics.rs",
     ] {
         assert!(text.contains(&bytes(message)), "{message}");
@@ -177,7 +182,7 @@ fn ptxas_takes_it_for_every_architecture_without_local_memory() {
 
 #[test]
 fn damaged_ptx_is_refused_by_ptxas() {
-    let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("damaged");
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("damaged");
     std::fs::create_dir_all(&folder).unwrap();
     let path = folder.join("damaged.ptx");
     let text = ptx_text("damaged");
@@ -185,4 +190,47 @@ fn damaged_ptx_is_refused_by_ptxas() {
     let ptxas = ptxas::find(&tools(), &|_| {}).unwrap();
     let error = ptxas::resources(&ptxas, &path, NvvmArch::Compute75).unwrap_err();
     assert!(error.to_string().contains("damaged.ptx for compute_75"), "{error}");
+}
+
+/// The supported compilers beside the one of this build, and what each is called.
+fn other_compilers() -> Vec<(String, PathBuf)> {
+    let rustup = Command::new("rustup").args(["toolchain", "list"]).output();
+    let list = rustup.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+    let installed = |version: &&str| list.lines().any(|line| line.starts_with(&format!("{version}-")));
+    let (found, absent): (Vec<&str>, Vec<&str>) =
+        ["1.96.0", "1.97.0", "1.98.0"].into_iter().partition(installed);
+    for version in absent {
+        println!("not tried: rustc {version} is not installed");
+    }
+    let path_of = |version: &str| {
+        let which = Command::new("rustup").args(["which", "--toolchain", version, "rustc"]).output().unwrap();
+        PathBuf::from(String::from_utf8_lossy(&which.stdout).trim())
+    };
+    let mut compilers: Vec<_> = found.into_iter().map(|v| (v.to_owned(), path_of(v))).collect();
+    let debian = PathBuf::from("/usr/bin/rustc");
+    let source = Path::new("/usr/lib/rustlib/src/rust/library/core/src/lib.rs");
+    if debian.is_file() && source.is_file() {
+        compilers.push(("debian".to_owned(), debian));
+    } else {
+        println!("not tried: Debian's rustc-web and rust-web-src are not installed");
+    }
+    compilers
+}
+
+/// All tests of this file again, with each other compiler that is there.
+#[test]
+fn every_supported_compiler_gives_the_same() {
+    if std::env::var_os(COMPILER).is_some() {
+        return;
+    }
+    for (name, rustc) in other_compilers() {
+        let mut again = Command::new(std::env::current_exe().unwrap());
+        let output = again.env(COMPILER, &name).env("RUSTC", rustc).output().unwrap();
+        assert!(
+            output.status.success(),
+            "rustc {name}:\n{}{}",
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
 }

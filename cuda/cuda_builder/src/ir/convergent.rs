@@ -3,12 +3,14 @@
 //! rustc marks no function convergent. A helper that holds a barrier could then be duplicated or moved into a branch
 //! as a whole. As for CUDA C++, every function is marked, and LLVM takes the mark from those that reach no convergent
 //! operation. For an indirect call and for inline assembly there is no callee to ask, so the call itself is marked.
+//! Assembly that the source calls `pure` comes without `sideeffect`: it is no barrier and no shuffle, and LLVM may move
+//! it out of loops and branches.
 
 use super::IrError;
 use super::lex::Kind;
 use super::module::{FunctionHeader, ItemKind, Module, call_on};
 
-/// Marks all functions, indirect calls and inline assembly.
+/// Marks all functions, indirect calls, and inline assembly with side effects.
 pub(super) fn mark(module: &mut Module) -> Result<(), IrError> {
     for item in module.items.iter_mut().filter(|item| matches!(item.kind, ItemKind::Function(_))) {
         let mut lines = item.text.lines();
@@ -17,7 +19,7 @@ pub(super) fn mark(module: &mut Module) -> Result<(), IrError> {
         let mut text = format!("{} convergent{}", &header[..at], &header[at..]);
         for line in lines {
             text.push('\n');
-            match call_on(line).filter(|call| call.callee.kind != Kind::Global) {
+            match call_on(line).filter(|call| call.callee.kind != Kind::Global && !call.is_pure_assembly) {
                 Some(call) => {
                     let (before, after) = line.split_at(call.attributes_at);
                     text.extend([before, " convergent", after]);

@@ -6,6 +6,7 @@
 
 mod convergent;
 mod lex;
+mod messages;
 mod module;
 mod panics;
 mod place;
@@ -13,6 +14,7 @@ mod prune;
 mod target;
 
 use module::Module;
+pub(crate) use target::{DATA_LAYOUT, IR_VERSION};
 
 /// An edit that could not be made, because the module is not what the edit was written for.
 #[derive(Clone, Debug, thiserror::Error)]

@@ -139,6 +139,8 @@ pub(super) struct Call<'a> {
     pub attributes_at: usize,
     /// The group that follows, if any.
     pub group: Option<Token<'a>>,
+    /// Whether it is inline assembly without side effects: `asm`, not `asm sideeffect`.
+    pub is_pure_assembly: bool,
 }
 
 /// The call on `line`, if it is one. LLVM prints an instruction with its operands on one line.
@@ -161,7 +163,15 @@ pub(super) fn call_on(line: &str) -> Option<Call<'_>> {
         if callee {
             let close = closing(&tokens, at + 1)?;
             let group = tokens.get(close + 1).filter(|t| t.kind == Kind::Group).copied();
-            return Some(Call { callee: tokens[at], attributes_at: tokens[close].end(), group });
+            let before = &tokens[keyword..at];
+            let is_pure_assembly =
+                tokens[at].kind == Kind::Text && !before.iter().any(|token| token.is("sideeffect"));
+            return Some(Call {
+                callee: tokens[at],
+                attributes_at: tokens[close].end(),
+                group,
+                is_pure_assembly,
+            });
         }
         at = if tokens[at].nesting() > 0 { closing(&tokens, at)? + 1 } else { at + 1 };
     }

@@ -5,7 +5,8 @@
 //! bodies of those functions are replaced:
 //!
 //! - `panic_bounds_check(index, len, location)` calls `__ferrowarp_panic_bounds_check`, where the crate has one;
-//! - the others call `core::panicking::panic` with a text that is known here or handed over as an argument.
+//! - the others call `core::panicking::panic` with a text that is known here or handed over as an argument;
+//! - a message with arguments becomes the text between them (`messages.rs`).
 //!
 //! `panic_fmt` and the panic handler are inlined where they are called, so that a message without arguments is known
 //! to be one when the handler asks, and the arguments of any other are dead and take no local memory.
@@ -13,7 +14,7 @@
 use super::IrError;
 use super::lex::{Kind, lex};
 use super::module::{FunctionHeader, Item, ItemKind, Module, call_on};
-use super::path_of;
+use super::{messages, path_of};
 
 const BOUNDS_CHECK_HOOK: &str = "@__ferrowarp_panic_bounds_check";
 /// Attributes for functions that must disappear into their callers.
@@ -65,12 +66,17 @@ pub(super) fn route(module: &mut Module) -> Result<(), IrError> {
     let symbol_at = |path: &str| functions.iter().find(|f| f.path == path).map(|f| f.symbol.clone());
     let panic = symbol_at("core::panicking::panic");
     let panic_fmt = symbol_at("core::panicking::panic_fmt");
+    let formatting = functions.iter().filter_map(|f| match without_generics(&f.path) {
+        "core::panicking::panic_fmt" => Some((f.symbol.clone(), 0)),
+        "core::panicking::assert_failed" => Some((f.symbol.clone(), 3)),
+        _ => None,
+    });
+    let messages = messages::write_out(module, &formatting.collect::<Vec<_>>());
     let has_hook = module.function_mut(BOUNDS_CHECK_HOOK).is_some();
 
     let mut texts = Texts::default();
     for Function { item, path, .. } in &functions {
-        let generic = path.split_once("::<").map_or(path.as_str(), |(before, _)| before);
-        let Some((_, route)) = ROUTES.iter().find(|(name, _)| *name == generic) else {
+        let Some((_, route)) = ROUTES.iter().find(|(name, _)| *name == without_generics(path)) else {
             continue;
         };
         let header = without_debug_info(module.items[*item].header());
@@ -89,7 +95,7 @@ pub(super) fn route(module: &mut Module) -> Result<(), IrError> {
         })?;
         module.items[*item].text = format!("{header}\nstart:\n{body}  unreachable\n}}");
     }
-    for text in texts.items() {
+    for text in texts.items().into_iter().chain(messages) {
         module.push(text)?;
     }
     let inlined: Vec<String> = ["core::panicking::panic_fmt", "__rustc::rust_begin_unwind"]
@@ -106,6 +112,10 @@ fn without_debug_info(header: &str) -> String {
         Some(at) => format!("{}{}", &header[..tokens[at].start], header[tokens[at + 1].end()..].trim_start()),
         None => header.to_owned(),
     }
+}
+
+fn without_generics(path: &str) -> &str {
+    path.split_once("::<").map_or(path, |(before, _)| before)
 }
 
 /// A function of the module whose symbol can be read.

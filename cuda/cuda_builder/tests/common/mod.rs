@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test file uses its own part of it")]
 
+pub mod child;
+
 use std::path::{Path, PathBuf};
 
 use cuda_builder::ptx::Ptx;
@@ -21,9 +23,19 @@ pub fn fixture() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/kernels")
 }
 
-/// A builder for the fixture, whose output goes to a folder of this test alone.
+/// The name of the compiler that tests are run again with.
+pub const COMPILER: &str = "FIXTURE_COMPILER";
+
+/// Whether this process may do what only root may.
+pub fn we_are_root() -> bool {
+    use std::os::unix::fs::MetadataExt;
+    Path::new("/proc/self").metadata().is_ok_and(|folder| folder.uid() == 0)
+}
+
+/// A builder for the fixture, whose output goes to a folder of this test and compiler alone.
 pub fn builder(test: &str) -> CudaBuilder {
-    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("ptx").join(test);
+    let compiler = std::env::var(COMPILER).unwrap_or_else(|_| "default".to_owned());
+    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("ptx").join(compiler).join(test);
     CudaBuilder::new(fixture())
         .tools_dir(tools())
         .target_dir(target().join("cuda-builder"))

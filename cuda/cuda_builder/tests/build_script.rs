@@ -1,0 +1,68 @@
+//! The builder in a real `build.rs`: the program holds the PTX, and cargo runs the script again when a kernel changes.
+
+mod common;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use common::{builder, tools};
+
+/// Copies the crate out of the source tree: its lock file is the workspace's, and a kernel of it is changed.
+fn copy_of_application() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let from = here.join("tests/fixtures/application");
+    let to = Path::new(env!("CARGO_TARGET_TMPDIR")).join("application");
+    for file in ["build.rs", "source/lib.rs", "src/main.rs", "kernels/Cargo.toml"] {
+        let target = to.join(file);
+        std::fs::create_dir_all(target.parent().unwrap()).unwrap();
+        std::fs::copy(from.join(file), target).unwrap();
+    }
+    let manifest = std::fs::read_to_string(from.join("Cargo.toml")).unwrap();
+    let real = manifest.replace("\"../../..\"", &format!("\"{}\"", here.display()));
+    std::fs::write(to.join("Cargo.toml"), real).unwrap();
+    std::fs::copy(here.join("../../Cargo.lock"), to.join("Cargo.lock")).unwrap();
+    to
+}
+
+fn run(application: &Path, tools: &Path) -> Output {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command
+        .current_dir(application)
+        .args(["run", "--verbose", "--offline", "--target-dir", "target"])
+        .env("FERROWARP_TOOLS", tools)
+        .env_remove("CARGO_TARGET_DIR");
+    command.output().unwrap()
+}
+
+/// What the program prints, and whether its build script had not to run.
+fn ptx_of(application: &Path) -> (String, bool) {
+    let output = run(application, &tools());
+    let log = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{log}");
+    (String::from_utf8(output.stdout).unwrap(), log.contains("Fresh fixture-application"))
+}
+
+#[test]
+fn a_build_script_builds_the_kernels() {
+    // The script may not download; this makes sure of the package.
+    builder("build-script").build().unwrap();
+    let application = copy_of_application();
+    let (ptx, _) = ptx_of(&application);
+    assert!(ptx.contains(".target sm_80") && ptx.contains(".entry answer"), "{ptx}");
+    assert!(ptx.contains("1234567"), "{ptx}");
+    assert_eq!(ptx_of(&application), (ptx, true));
+
+    let kernels = application.join("source/lib.rs");
+    let source = std::fs::read_to_string(&kernels).unwrap();
+    std::fs::write(&kernels, source.replace("1234567", "7654321")).unwrap();
+    let (changed, is_fresh) = ptx_of(&application);
+    assert!(!is_fresh);
+    assert!(changed.contains("7654321") && !changed.contains("1234567"), "{changed}");
+
+    // Without the package the script fails, and says what to do.
+    let nowhere = tempfile::tempdir().unwrap();
+    let output = run(&application, nowhere.path());
+    let log = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && log.contains("run `cargo xtask build-ptx` once"), "{log}");
+}

@@ -1,0 +1,134 @@
+//! Downloads that fail: each is an error that says what to do, and nothing half-written stays.
+
+mod common;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use common::child::{self, Child, script};
+
+#[test]
+#[ignore = "a part of the other tests"]
+fn child() {
+    child::run();
+}
+
+/// A build that needs the package and has none; pip asks nobody but the folder `wheels`, which is empty.
+fn child_without_package(folder: &Path) -> Child {
+    let wheels = folder.join("wheels");
+    std::fs::create_dir_all(&wheels).unwrap();
+    Child::new(folder)
+        .tools(&tools(folder))
+        .env("PIP_CONFIG_FILE", "/dev/null")
+        .env("PIP_NO_CACHE_DIR", "1")
+        .env("PIP_NO_INDEX", "1")
+        .env("PIP_FIND_LINKS", wheels)
+}
+
+fn tools(folder: &Path) -> PathBuf {
+    folder.join("tools")
+}
+
+/// The error of the build, after which nothing but the lock is in the folder of packages.
+fn failure(folder: &Path, child: Child) -> String {
+    let error = child.build().unwrap_err();
+    let left: Vec<_> = tools(folder).read_dir().unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["nvidia-nvvm.lock"], "{error}");
+    assert!(!folder.join("fixture_kernels.compute_75.ptx").exists());
+    error
+}
+
+#[test]
+fn no_pip() {
+    let folder = tempfile::tempdir().unwrap();
+    let child = child_without_package(folder.path()).env("PATH", folder.path().join("nothing"));
+    let error = failure(folder.path(), child);
+    assert!(error.starts_with("downloading nvidia-nvvm 13.5.37 with pip failed: there is no pip"), "{error}");
+    assert!(error.contains("install python3-pip"), "{error}");
+}
+
+#[test]
+fn no_network() {
+    let folder = tempfile::tempdir().unwrap();
+    // A port that was free a moment ago, and that nobody listens on.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let mut child = child_without_package(folder.path())
+        .env("PIP_INDEX_URL", format!("http://127.0.0.1:{port}/simple"))
+        .env("PIP_RETRIES", "0");
+    child.command.env_remove("PIP_NO_INDEX");
+    let error = failure(folder.path(), child);
+    assert!(error.starts_with("downloading nvidia-nvvm 13.5.37 with pip failed: "), "{error}");
+    assert!(error.contains("PIP_NO_INDEX=1 PIP_FIND_LINKS=FOLDER"), "{error}");
+}
+
+#[test]
+fn no_wheel_in_the_folder_given() {
+    let folder = tempfile::tempdir().unwrap();
+    let error = failure(folder.path(), child_without_package(folder.path()));
+    assert!(error.contains("No matching distribution found for nvidia-nvvm==13.5.37"), "{error}");
+}
+
+#[test]
+fn another_wheel_of_the_same_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let child = child_without_package(folder.path());
+    let wheel = folder.path().join("wheels/nvidia_nvvm-13.5.37-py3-none-any.whl");
+    let mut zip = zip::ZipWriter::new(std::fs::File::create(wheel).unwrap());
+    for (name, text) in [
+        ("METADATA", "Metadata-Version: 2.1\nName: nvidia-nvvm\nVersion: 13.5.37\n"),
+        ("WHEEL", "Wheel-Version: 1.0\nGenerator: a test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"),
+        ("RECORD", ""),
+    ] {
+        let path = format!("nvidia_nvvm-13.5.37.dist-info/{name}");
+        zip.start_file(path, zip::write::SimpleFileOptions::default()).unwrap();
+        zip.write_all(text.as_bytes()).unwrap();
+    }
+    zip.finish().unwrap();
+    let error = failure(folder.path(), child);
+    assert!(error.contains("is damaged or not the pinned file: sha256 is"), "{error}");
+    assert!(error.contains("run the command again"), "{error}");
+}
+
+/// A process that is killed while it downloads leaves a folder with a name of its own, and the next one removes it.
+#[test]
+fn a_killed_download_leaves_nothing_that_counts() {
+    let folder = tempfile::tempdir().unwrap();
+    let programs = folder.path().join("programs");
+    let started = folder.path().join("started");
+    let pip = format!(
+        "case \"$*\" in *--version*) exit 0;; esac\n\
+         while [ $# -gt 0 ]; do [ \"$1\" = --dest ] && echo part > \"$2/part.whl\"; shift; done\n\
+         echo $$ > {0}.new; mv {0}.new {0}; exec /bin/sleep 60",
+        started.display()
+    );
+    script(&programs.join("python3"), &pip);
+    let mut child =
+        child_without_package(folder.path()).env("PATH", format!("{}:/usr/bin:/bin", programs.display()));
+    let mut process = child.command.spawn().unwrap();
+    let start = Instant::now();
+    while !started.is_file() {
+        assert!(start.elapsed() < Duration::from_secs(30), "the download did not start");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    process.kill().unwrap();
+    process.wait().unwrap();
+    let pip = std::fs::read_to_string(&started).unwrap();
+    assert!(std::process::Command::new("kill").arg(pip.trim()).status().unwrap().success());
+    let package = tools(folder.path()).join("nvidia-nvvm-13.5.37");
+    assert!(!package.exists());
+    let left = tools(folder.path()).read_dir().unwrap().count();
+    assert_eq!(left, 2, "the lock and the folder of the killed process");
+    failure(folder.path(), child_without_package(folder.path()));
+}
+
+#[test]
+fn processes_at_the_same_time_build_the_same() {
+    let folders = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let built: Vec<String> = std::thread::scope(|scope| {
+        let builds: Vec<_> =
+            folders.iter().map(|folder| scope.spawn(|| Child::new(folder.path()).build().unwrap())).collect();
+        builds.into_iter().map(|build| build.join().unwrap()).collect()
+    });
+    assert_eq!(built[0], built[1]);
+}
