@@ -45,8 +45,9 @@ pub(crate) mod shared;
 mod stack;
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::collections::HashMap;
 use std::num::NonZeroUsize;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 pub use fault::{Fault, FaultKind, Instead, Place, SourceLine};
@@ -62,6 +63,8 @@ use crate::launch::{KernelCall, LaunchConfig, LaunchError, Launcher, Limits, Res
 pub struct Executor {
     limits: Limits,
     workers: usize,
+    /// By kernel, the nanoseconds that a block took in the last launch.
+    block_nanos: Arc<Mutex<HashMap<&'static str, u64>>>,
 }
 
 impl Default for Executor {
@@ -70,9 +73,8 @@ impl Default for Executor {
     }
 }
 
-/// Time that the rest of a launch must take, judged by its first block, for other cores to be woken for it:
-/// about twice what waking them costs.
-const WORTH_SHARING_NANOS: u128 = 20_000;
+/// Time that a launch must take for other cores to be asked to take part: about what waking one costs.
+const WORTH_SHARING_NANOS: u64 = 20_000;
 
 /// What the blocks of one launch have in common.
 pub(crate) struct Grid<'a> {
@@ -85,7 +87,7 @@ impl Executor {
     /// An executor with the default [`Limits`], on all cores.
     pub fn new() -> Self {
         let workers = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-        Self { limits: Limits::default(), workers }
+        Self { limits: Limits::default(), workers, block_nanos: Arc::default() }
     }
 
     /// The same executor with at most `workers` blocks at a time; 0 counts as 1.
@@ -149,20 +151,35 @@ impl Executor {
             true
         };
         let work = || while run_next() {};
+        let is_worth_sharing =
+            |nanos: u64| workers > 1 && nanos.saturating_mul(blocks - 1) > WORTH_SHARING_NANOS;
+
         let start = Instant::now();
-        if run_next()
-            && workers > 1
-            && start.elapsed().as_nanos() * u128::from(blocks - 1) > WORTH_SHARING_NANOS
+        let mut participants = 1;
+        // What the kernel's last launch took says whether this one is worth sharing; else its first block does.
+        let known = self.block_nanos().get(grid.kernel).copied();
+        if known.is_some_and(is_worth_sharing)
+            || (known.is_none() && run_next() && is_worth_sharing(start.elapsed().as_nanos() as u64))
         {
+            participants = workers;
             pool::share(workers as usize - 1, &work);
         } else {
             work();
         }
+        let nanos = start.elapsed().as_nanos() as u64 * participants / blocks;
+        self.block_nanos().insert(grid.kernel, nanos);
+
         let faults = faults.into_inner().unwrap_or_else(PoisonError::into_inner);
         match faults.into_iter().min_by_key(|(block, _)| *block) {
             Some((_, fault)) => Err(fault.into()),
             None => Ok(()),
         }
+    }
+}
+
+impl Executor {
+    fn block_nanos(&self) -> MutexGuard<'_, HashMap<&'static str, u64>> {
+        self.block_nanos.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
