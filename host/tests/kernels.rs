@@ -9,8 +9,7 @@ use ferrowarp::reference::{self, LayerShape, Sum};
 use gpu_kernels::mlp::{
     activation, batch, fused_backward, fused_forward, fused_loss, fused_update, linear, loss, sgd,
 };
-use rand::rngs::StdRng;
-use rand::{RngExt as _, SeedableRng as _};
+use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 
 /// Odd ones, ones below and above every tile, and the network's own.
 const SHAPES: [(usize, usize, usize); 10] = [
@@ -30,14 +29,10 @@ const SHAPES: [(usize, usize, usize); 10] = [
 macro_rules! on_both {
     ($($check:ident)*) => {
         mod on_the_executor {
-            $(#[test] fn $check() {
-                super::$check(&cuda_std::simt::Executor::new());
-            })*
+            $(#[test] fn $check() { super::$check(&cuda_std::simt::Executor::new()); })*
         }
         mod as_ptx {
-            $(#[test] fn $check() {
-                super::$check(crate::emulated::shared());
-            })*
+            $(#[test] fn $check() { super::$check(&crate::emulated::emulator()); })*
         }
     };
 }
@@ -49,6 +44,16 @@ on_both! {
     relu_agrees_with_its_definition
     softmax_and_losses_agree_with_the_oracle
     batches_hold_the_samples_they_should
+}
+
+/// For another architecture, and with the threads in the other order, which shows another half of all races.
+#[test]
+fn kernels_in_another_order_for_a_newer_architecture() {
+    let emulator = emulated::emulator_of(&emulated::ptx(cuda_builder::NvvmArch::Compute90));
+    let emulator = emulator.with_turns(ptx_emulator::Turns::Descending);
+    forward_kernels_agree_with_the_oracle(&emulator);
+    backward_kernels_agree_with_the_oracle(&emulator);
+    updates_agree_with_the_oracle(&emulator);
 }
 
 fn shapes() -> impl Iterator<Item = LayerShape> {
@@ -271,8 +276,7 @@ fn softmax_and_losses_agree_with_the_oracle(on: &dyn Launcher) {
             loss::softmax_naive::launch(on, config, &mut probs, &logits, r, c).unwrap();
             loss::one_hot::launch(on, config, &mut targets, &labels, r, c).unwrap();
             loss::cross_entropy_loss::launch(on, by_row, &mut row_loss, &probs, &targets, r, c).unwrap();
-            loss::cross_entropy_backward::launch(on, config, &mut gradient, &probs, &targets, r, c)
-                .unwrap();
+            loss::cross_entropy_backward::launch(on, config, &mut gradient, &probs, &targets, r, c).unwrap();
             loss::count_correct::launch(on, by_row, &mut hits, &probs, &labels, r, c).unwrap();
         }
         assert_close(&probs, &reference::softmax(&logits, cols), 1e-6 + cols as f64 * 6e-8, 1e-37, &what);

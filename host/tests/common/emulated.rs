@@ -1,13 +1,13 @@
 //! The kernels as PTX, on the emulator: built by `cuda_builder` as for a GPU, once a run, kept while unchanged.
 
 use std::path::Path;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use cuda_builder::{CudaBuilder, NvvmArch};
 use ptx_emulator::{Emulator, PtxModule};
 
-/// The emulator with the PTX of `gpu-kernels` for `arch`.
-pub fn emulator(arch: NvvmArch) -> Emulator {
+/// The PTX of `gpu-kernels` for `arch`.
+pub fn ptx(arch: NvvmArch) -> String {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
     let path = CudaBuilder::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("../gpu-kernels"))
         .tools_dir(CudaBuilder::tools_dir_in(target))
@@ -17,13 +17,22 @@ pub fn emulator(arch: NvvmArch) -> Emulator {
         .arch(arch)
         .build()
         .unwrap();
-    let module = PtxModule::parse(&std::fs::read_to_string(path).unwrap()).unwrap();
-    assert_eq!(module.unsupported(), [], "the emulator knows every instruction of the kernels");
-    Emulator::new(module)
+    std::fs::read_to_string(path).unwrap()
 }
 
-/// The emulator of the oldest architecture the PTX is built for.
-pub fn shared() -> &'static Emulator {
-    static SHARED: OnceLock<Emulator> = OnceLock::new();
-    SHARED.get_or_init(|| emulator(NvvmArch::Compute75))
+/// An emulator of a module that it knows every instruction of.
+pub fn emulator_of(ptx: &str) -> Emulator {
+    Emulator::new(module(ptx))
+}
+
+/// An emulator of the kernels for the oldest architecture.
+pub fn emulator() -> Emulator {
+    static MODULE: OnceLock<Arc<PtxModule>> = OnceLock::new();
+    Emulator::new(Arc::clone(MODULE.get_or_init(|| module(&ptx(NvvmArch::Compute75)).into())))
+}
+
+fn module(ptx: &str) -> PtxModule {
+    let module = PtxModule::parse(ptx).unwrap();
+    assert_eq!(module.unsupported(), [], "the emulator knows every instruction of the kernels");
+    module
 }

@@ -1,0 +1,253 @@
+//! [`Emulator`]: a module with its variables, and launches of its kernels.
+
+use core::ffi::c_void;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use cuda_std::launch::{KernelCall, LaunchConfig, LaunchError, Launcher, Limits, Residence};
+
+use crate::error::EmulatorError;
+use crate::exec::{FIRST_OFFSET, Grid, Region, Regions, Turns};
+use crate::globals::Globals;
+use crate::instr::{ParamRange, Space};
+use crate::module::PtxModule;
+
+/// Static shared memory of a block, at most (CUDA programming guide, "technical specifications").
+const MAX_STATIC_SHARED: u64 = 48 * 1024;
+/// Bytes between two shared variables, so that an overrun is seen.
+const GAP: u64 = 256;
+
+/// Runs the kernels of a module on the CPU, in memory of this process.
+pub struct Emulator {
+    module: Arc<PtxModule>,
+    globals: Globals,
+    lent: Vec<Region>,
+    limits: Limits,
+    turns: Turns,
+    max_steps: u64,
+    /// Launches take turns.
+    turn: Mutex<()>,
+}
+
+impl core::fmt::Debug for Emulator {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Emulator")
+            .field("kernels", &self.module.kernels().collect::<Vec<_>>())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Emulator {
+    /// An emulator of `module`, with the default [`Limits`] and its variables as the PTX initialises them.
+    pub fn new(module: impl Into<Arc<PtxModule>>) -> Emulator {
+        let module = module.into();
+        let globals = Globals::new(&module);
+        Emulator {
+            module,
+            globals,
+            lent: Vec::new(),
+            limits: Limits::default(),
+            turns: Turns::default(),
+            max_steps: 1 << 32,
+            turn: Mutex::new(()),
+        }
+    }
+
+    /// The same emulator with other limits.
+    pub fn with_limits(self, limits: Limits) -> Emulator {
+        Emulator { limits, ..self }
+    }
+
+    /// The same emulator with another order of a block's threads.
+    pub fn with_turns(self, turns: Turns) -> Emulator {
+        Emulator { turns, ..self }
+    }
+
+    /// The same emulator, which lets a block execute about `max_steps` instructions before it counts as endless.
+    pub fn with_max_steps(self, max_steps: u64) -> Emulator {
+        Emulator { max_steps, ..self }
+    }
+
+    /// The module it runs.
+    pub fn module(&self) -> &PtxModule {
+        &self.module
+    }
+
+    /// Lets every later launch read and write `memory`, as memory behind raw pointers needs.
+    ///
+    /// # Safety
+    /// - `memory` outlives the emulator's launches.
+    /// - While a kernel runs, nobody else uses it.
+    pub unsafe fn lend<T: Copy>(&mut self, memory: &mut [T]) {
+        let bytes = size_of_val(memory) as u64;
+        let start = memory.as_mut_ptr().expose_provenance() as u64;
+        self.lent.push(Region { start, end: start + bytes, space: Space::Global, is_writable: true });
+    }
+
+    /// Writes the global variable `name`, whose size is that of `bytes`.
+    ///
+    /// # Errors
+    /// There is no such variable, or it has another size.
+    pub fn set_global(&self, name: &str, bytes: &[u8]) -> Result<(), EmulatorError> {
+        let variable = self.variable(name)?;
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.globals.set(variable, bytes) {
+            Ok(())
+        } else {
+            let want = self.module.variables[variable].bytes as usize;
+            Err(EmulatorError::GlobalSize { name: name.to_owned(), want, got: bytes.len() })
+        }
+    }
+
+    /// What the global variable `name` holds.
+    ///
+    /// # Errors
+    /// There is no such variable.
+    pub fn global(&self, name: &str) -> Result<Vec<u8>, EmulatorError> {
+        let variable = self.variable(name)?;
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(self.globals.get(variable))
+    }
+
+    fn variable(&self, name: &str) -> Result<usize, EmulatorError> {
+        let mut all = self.module.variables.iter();
+        let found = all.position(|v| v.name == name && v.space != Space::Shared && v.function.is_none());
+        found.ok_or_else(|| EmulatorError::NoGlobal { name: name.to_owned() })
+    }
+
+    /// Runs a kernel with the bytes of its arguments, one slice a parameter. What pointers among them lead to must
+    /// have been [lent](Self::lend).
+    ///
+    /// # Errors
+    /// There is no such kernel, the arguments do not fit its parameters, or a thread broke a rule.
+    ///
+    /// # Safety
+    /// The kernel's own contract holds for this grid and these arguments.
+    pub unsafe fn launch(
+        &self,
+        name: &str,
+        config: LaunchConfig,
+        args: &[&[u8]],
+    ) -> Result<(), EmulatorError> {
+        let kernel = self.kernel(name)?;
+        let got = args.iter().map(|arg| arg.len()).collect::<Vec<_>>();
+        let ranges = self.params(kernel, args.len(), &got)?;
+        let mut params = vec![0xff; self.module.functions[kernel].param_bytes as usize];
+        for (arg, range) in args.iter().zip(ranges) {
+            params[range.offset as usize..][..range.bytes as usize].copy_from_slice(arg);
+        }
+        self.run(kernel, config, params, &[])
+    }
+
+    fn kernel(&self, name: &str) -> Result<usize, EmulatorError> {
+        let index = self.module.function_names.get(name).copied();
+        index.filter(|&index| self.module.functions[index].is_entry).ok_or_else(|| EmulatorError::NoKernel {
+            name: name.to_owned(),
+            known: self.module.kernels().collect::<Vec<_>>().join(", "),
+        })
+    }
+
+    /// The kernel's parameters, if there are `got` of them, of these sizes where known.
+    fn params(&self, kernel: usize, got: usize, got_bytes: &[usize]) -> Result<&[ParamRange], EmulatorError> {
+        let function = &self.module.functions[kernel];
+        let want_bytes: Vec<usize> = function.params.iter().map(|range| range.bytes as usize).collect();
+        if got == want_bytes.len() && (got_bytes.is_empty() || got_bytes == want_bytes) {
+            return Ok(&function.params);
+        }
+        let (kernel, got_bytes) = (function.name.clone(), got_bytes.to_vec());
+        Err(EmulatorError::Arguments { kernel, got, got_bytes, want_bytes })
+    }
+
+    fn run(
+        &self,
+        kernel: usize,
+        config: LaunchConfig,
+        params: Vec<u8>,
+        args: &[Region],
+    ) -> Result<(), EmulatorError> {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let (mut addresses, mut regions) = (Vec::new(), Regions::default());
+        args.iter().chain(&self.lent).for_each(|&region| regions.push(region));
+        self.globals.regions(&self.module, &mut addresses, &mut regions);
+        let shared = self.shared(kernel, config.shared_bytes, &mut addresses)?;
+        let extents = |dims: cuda_std::launch::Dim3| [dims.x, dims.y, dims.z];
+        let grid = Grid {
+            module: &self.module,
+            kernel,
+            grid: extents(config.grid),
+            block: extents(config.block),
+            params,
+            dynamic_bytes: config.shared_bytes,
+            addresses,
+            shared,
+            regions: &regions,
+            turns: self.turns,
+            max_steps: self.max_steps,
+        };
+        grid.run().map_err(EmulatorError::from)
+    }
+
+    /// Lays out the shared variables that the kernel can see: their extents, and their offsets among the addresses.
+    fn shared(
+        &self,
+        kernel: usize,
+        dynamic_bytes: u32,
+        addresses: &mut [u64],
+    ) -> Result<Vec<(u64, u64)>, EmulatorError> {
+        let (mut extents, mut at, mut total) = (Vec::new(), FIRST_OFFSET, 0);
+        let is_seen = |function: Option<usize>| {
+            function.is_none_or(|index| index == kernel || !self.module.functions[index].is_entry)
+        };
+        let all = || self.module.variables.iter().enumerate().filter(|(_, v)| v.space == Space::Shared);
+        for (index, variable) in all().filter(|(_, v)| !v.is_dynamic && is_seen(v.function)) {
+            at = at.next_multiple_of(variable.align);
+            addresses[index] = at;
+            extents.push((at, at + variable.bytes));
+            at += variable.bytes + GAP;
+            total += variable.bytes;
+        }
+        if total > MAX_STATIC_SHARED {
+            let kernel = self.module.functions[kernel].name.clone();
+            return Err(EmulatorError::StaticShared { kernel, bytes: total, max: MAX_STATIC_SHARED });
+        }
+        // All dynamic variables are names of the same memory, behind the static ones.
+        at = all().filter(|(_, v)| v.is_dynamic).fold(at, |at, (_, v)| at.next_multiple_of(v.align));
+        all().filter(|(_, v)| v.is_dynamic).for_each(|(index, _)| addresses[index] = at);
+        if dynamic_bytes > 0 {
+            extents.push((at, at + u64::from(dynamic_bytes)));
+        }
+        Ok(extents)
+    }
+
+    /// # Safety
+    /// As for [`Launcher::submit`].
+    unsafe fn submit_call(&self, call: &KernelCall<'_>) -> Result<(), EmulatorError> {
+        let kernel = self.kernel(call.meta.name)?;
+        let ranges = self.params(kernel, call.args.len(), &[])?;
+        let mut params = vec![0xff; self.module.functions[kernel].param_bytes as usize];
+        for (&arg, range) in call.args.iter().zip(ranges) {
+            let to = &mut params[range.offset as usize..][..range.bytes as usize];
+            // SAFETY: the argument is a valid value of the parameter's type, whose size the PTX says.
+            unsafe { core::ptr::copy_nonoverlapping(arg.cast::<u8>(), to.as_mut_ptr(), to.len()) };
+        }
+        let region = |extent: &cuda_std::launch::Extent| {
+            let arg: *mut c_void = call.args[extent.parameter];
+            // SAFETY: the parameter of an extent is a pointer.
+            let start = unsafe { *arg.cast::<*mut u8>() }.expose_provenance() as u64;
+            let end = start + extent.bytes as u64;
+            Region { start, end, space: Space::Global, is_writable: extent.is_writable }
+        };
+        let regions: Vec<Region> = call.extents.iter().flatten().map(region).collect();
+        self.run(kernel, call.config, params, &regions)
+    }
+}
+
+impl Launcher for Emulator {
+    unsafe fn submit(&self, call: &KernelCall<'_>) -> Result<(), LaunchError> {
+        call.check(Residence::Host, &self.limits)?;
+        // SAFETY: the caller's contract.
+        unsafe { self.submit_call(call) }.map_err(|error| LaunchError::Driver {
+            kernel: call.meta.name.to_owned(),
+            message: error.to_string(),
+        })
+    }
+}

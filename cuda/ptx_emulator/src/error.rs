@@ -1,0 +1,196 @@
+//! What goes wrong: text that is no PTX, or a thread that breaks a rule.
+
+use core::fmt;
+
+/// Why a module could not be read, or a launch did not end well.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EmulatorError {
+    /// The text is not PTX as the parser knows it.
+    #[error("PTX line {line}: {message}")]
+    Syntax {
+        /// The line, from 1.
+        line: u32,
+        /// What is wrong there.
+        message: String,
+    },
+    /// The module has no kernel of this name.
+    #[error("the module has no kernel `{name}`; it has {known}")]
+    NoKernel {
+        /// The name asked for.
+        name: String,
+        /// The names of its kernels.
+        known: String,
+    },
+    /// The module has no global variable of this name.
+    #[error("the module has no global variable `{name}`")]
+    NoGlobal {
+        /// The name asked for.
+        name: String,
+    },
+    /// A value for a global variable has another size than the variable.
+    #[error("the global variable `{name}` has {want} bytes, the value has {got}")]
+    GlobalSize {
+        /// The variable.
+        name: String,
+        /// Its size in bytes.
+        want: usize,
+        /// The size of the value.
+        got: usize,
+    },
+    /// The arguments do not fit the kernel's parameters.
+    #[error(
+        "kernel {kernel}: {got} arguments of {got_bytes:?} bytes, the PTX declares parameters of {want_bytes:?}"
+    )]
+    Arguments {
+        /// The kernel.
+        kernel: String,
+        /// How many arguments.
+        got: usize,
+        /// Their sizes, where known.
+        got_bytes: Vec<usize>,
+        /// The sizes of the parameters.
+        want_bytes: Vec<usize>,
+    },
+    /// The launch needs more static shared memory than a block can have.
+    #[error("kernel {kernel}: {bytes} bytes of static shared memory, at most {max} are allowed")]
+    StaticShared {
+        /// The kernel.
+        kernel: String,
+        /// What its variables take.
+        bytes: u64,
+        /// What is allowed.
+        max: u64,
+    },
+    /// A thread broke a rule, or reached an instruction that is not emulated.
+    #[error(transparent)]
+    Fault(#[from] Box<Fault>),
+}
+
+/// Where and why a launch stopped.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Fault {
+    /// The kernel.
+    pub kernel: String,
+    /// The block, x, y, z.
+    pub block: [u32; 3],
+    /// The thread in its block, x, y, z.
+    pub thread: [u32; 3],
+    /// The function of the PTX it was in.
+    pub function: String,
+    /// The line of the PTX, from 1.
+    pub line: u32,
+    /// That line.
+    pub instruction: String,
+    /// What happened there.
+    pub cause: Cause,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Fault { kernel, block, thread, function, line, instruction, cause } = self;
+        write!(f, "kernel {kernel}, block {block:?}, thread {thread:?}: {cause}, at PTX line {line}")?;
+        if function != kernel {
+            write!(f, " in {function}")?;
+        }
+        write!(f, ": `{instruction}`")
+    }
+}
+
+impl core::error::Error for Fault {}
+
+/// What a thread did.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Cause {
+    /// The instruction is not emulated, or not in this form.
+    #[error("not emulated: {0}")]
+    Unsupported(String),
+    /// A register was read that nothing was written to.
+    #[error("register {0} is read and was never written")]
+    Unset(String),
+    /// An access outside of every allocation of its state space.
+    #[error("{access} of {bytes} bytes at {address:#x} is outside of every allocation of {space} memory")]
+    OutOfBounds {
+        /// `load`, `store` or `atomic`.
+        access: &'static str,
+        /// The state space, `generic` among them.
+        space: &'static str,
+        /// The address in that space.
+        address: u64,
+        /// How many bytes.
+        bytes: u64,
+    },
+    /// An address that is no multiple of the access's size.
+    #[error("{access} of {bytes} bytes at {address:#x} in {space} memory is misaligned")]
+    Misaligned {
+        /// `load`, `store` or `atomic`.
+        access: &'static str,
+        /// The state space.
+        space: &'static str,
+        /// The address in that space.
+        address: u64,
+        /// How many bytes.
+        bytes: u64,
+    },
+    /// A store into memory that the kernel may only read.
+    #[error("{access} of {bytes} bytes at {address:#x} into memory that the kernel may only read")]
+    ReadOnly {
+        /// `store` or `atomic`.
+        access: &'static str,
+        /// The address.
+        address: u64,
+        /// How many bytes.
+        bytes: u64,
+    },
+    /// A generic address was converted to a state space that it does not point into.
+    #[error("the generic address {address:#x} does not point into {space} memory")]
+    WrongSpace {
+        /// The address.
+        address: u64,
+        /// The state space.
+        space: &'static str,
+    },
+    /// `trap`.
+    #[error("trap")]
+    Trap,
+    /// The carry flag is read where no instruction wrote it.
+    #[error("the carry flag is read and {0}")]
+    Carry(&'static str),
+    /// The threads of a block wait at a barrier that not all of them can reach.
+    #[error("barrier {id} is not reached by thread {missing:?}, which {instead}")]
+    Barrier {
+        /// The barrier's number.
+        id: u32,
+        /// The thread that is missing.
+        missing: [u32; 3],
+        /// What it does instead.
+        instead: String,
+    },
+    /// A warp operation whose mask names lanes that do not take part.
+    #[error("lane {lane} waits for mask {mask:#010x}, but lane {missing} {instead}")]
+    Mask {
+        /// The lane.
+        lane: u32,
+        /// Its mask.
+        mask: u32,
+        /// A lane that does not take part.
+        missing: u32,
+        /// What it does instead.
+        instead: String,
+    },
+    /// A shuffle read a lane that does not take part in it.
+    #[error("lane {lane} reads lane {source_lane}, which is not in mask {mask:#010x}")]
+    ShuffleSource {
+        /// The reading lane.
+        lane: u32,
+        /// The lane it reads.
+        source_lane: u32,
+        /// The mask.
+        mask: u32,
+    },
+    /// The block took more instructions than allowed, as an endless loop would.
+    #[error("the block executed {0} instructions without an end")]
+    Steps(u64),
+}

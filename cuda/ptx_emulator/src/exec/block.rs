@@ -1,0 +1,314 @@
+//! A block: its threads take turns until they wait for each other, and go on once all have come.
+
+use super::step::Flow;
+use super::thread::{Cx, Frame, Ids, State, Thread};
+use super::warp::{self, BarrierWait, Wait, WarpWait};
+use super::{Exec, Grid, Turns, unravel};
+use crate::error::{Cause, Fault};
+use crate::instr::{Call, Callee, SINK, Slot};
+
+/// Instructions in a row of one thread, after which another has a turn: one may spin until another writes.
+const TURN: u64 = 100_000;
+const WARP: usize = 32;
+
+struct Block<'a> {
+    grid: &'a Grid<'a>,
+    ctaid: [u32; 3],
+    threads: Vec<Thread>,
+    shared: Vec<u8>,
+    steps: u64,
+}
+
+/// Which thread did what.
+type Failed = (usize, Box<Cause>);
+
+/// Runs one block to its end.
+pub(super) fn run(grid: &Grid<'_>, ctaid: [u32; 3]) -> Result<(), Box<Fault>> {
+    let [x, y, z] = grid.block;
+    let thread = |index: u32| {
+        let (tid, lane, warp) = (unravel(index.into(), grid.block), index % 32, index / 32);
+        Thread::new(grid, Ids { tid, ctaid, lane, warp })
+    };
+    let shared_bytes = grid.shared.iter().map(|&(_, end)| end).max().unwrap_or(0);
+    let mut block = Block {
+        grid,
+        ctaid,
+        threads: (0..x * y * z).map(thread).collect(),
+        // A NaN in every float format, so that a read of what nobody wrote is seen.
+        shared: vec![0xff; shared_bytes as usize],
+        steps: 0,
+    };
+    block.run().map_err(|(thread, cause)| block.fault(thread, *cause))
+}
+
+impl Block<'_> {
+    fn run(&mut self) -> Result<(), Failed> {
+        loop {
+            let mut has_run = false;
+            for index in 0..self.threads.len() {
+                let at = match self.grid.turns {
+                    Turns::Ascending => index,
+                    Turns::Descending => self.threads.len() - 1 - index,
+                };
+                if matches!(self.threads[at].state, State::Ready) {
+                    has_run = true;
+                    self.turn(at).map_err(|cause| (at, cause))?;
+                }
+            }
+            if self.steps > self.grid.max_steps {
+                return Err((0, Cause::Steps(self.steps).into()));
+            }
+            if self.threads.iter().all(|thread| matches!(thread.state, State::Exited)) {
+                return Ok(());
+            }
+            let released = self.release_warps()? | self.release_barriers()?;
+            // Threads that run may still join those that ask for the active mask.
+            if !released && !has_run && !self.release_active_masks() {
+                return Err(self.why_stuck());
+            }
+        }
+    }
+
+    /// Runs a thread until it waits, ends, or has had its turn.
+    fn turn(&mut self, at: usize) -> Exec {
+        let Block { grid, threads, shared, steps, .. } = self;
+        let thread = &mut threads[at];
+        let end = *steps + TURN;
+        'call: loop {
+            let Thread { ids, frames, local, carry, .. } = thread;
+            let Some(frame) = frames.last_mut() else { return Ok(()) };
+            let function = &grid.module.functions[frame.function];
+            let mut cx = Cx { grid, ids: *ids, frame, local, shared, carry, clock: 0 };
+            while *steps < end {
+                *steps += 1;
+                cx.clock = *steps;
+                let instr = &function.instrs[cx.frame.pc];
+                if let Some((slot, inverted)) = instr.guard
+                    && (cx.reg(slot)? == 0) != inverted
+                {
+                    cx.frame.pc += 1;
+                    continue;
+                }
+                match cx.step(&instr.op)? {
+                    Flow::Next => cx.frame.pc += 1,
+                    Flow::Jump(pc) => cx.frame.pc = pc as usize,
+                    Flow::Yield => {
+                        cx.frame.pc += 1;
+                        return Ok(());
+                    }
+                    Flow::Wait(wait) => {
+                        thread.state = State::Waits(wait);
+                        return Ok(());
+                    }
+                    Flow::Exit => {
+                        thread.state = State::Exited;
+                        return Ok(());
+                    }
+                    Flow::Call(call) => {
+                        cx.frame.pc += 1;
+                        let (callee, params) = arguments(grid, cx.frame, call)?;
+                        thread.enter(grid, callee, params, call.result);
+                        continue 'call;
+                    }
+                    Flow::Return => {
+                        if !leave(grid, frames, local) {
+                            thread.state = State::Exited;
+                            return Ok(());
+                        }
+                        continue 'call;
+                    }
+                }
+            }
+            return Ok(());
+        }
+    }
+
+    /// Gives `value` and `predicate` to a waiting thread, and lets it go on.
+    fn resume(&mut self, at: usize, results: [(Slot, u64); 2]) {
+        let thread = &mut self.threads[at];
+        thread.state = State::Ready;
+        if let Some(frame) = thread.frames.last_mut() {
+            frame.pc += 1;
+            results.into_iter().for_each(|(slot, value)| frame.set(slot, value));
+        }
+    }
+
+    fn barrier(&self, at: usize) -> Option<BarrierWait> {
+        match self.threads[at].state {
+            State::Waits(Wait::Barrier(wait)) => Some(wait),
+            _ => None,
+        }
+    }
+
+    /// Function and instruction a thread is at.
+    fn place(&self, at: usize) -> (usize, usize) {
+        self.threads[at].frames.last().map_or((0, 0), |frame| (frame.function, frame.pc))
+    }
+
+    fn release_barriers(&mut self) -> Result<bool, Failed> {
+        let mut any = false;
+        for id in 0..16 {
+            let waiting: Vec<usize> = (0..self.threads.len())
+                .filter(|&at| self.barrier(at).is_some_and(|wait| wait.id == id))
+                .collect();
+            let waits: Vec<BarrierWait> = waiting.iter().filter_map(|&at| self.barrier(at)).collect();
+            let Some(first) = waits.first().copied() else { continue };
+            let kind = |wait: &BarrierWait| (wait.count, wait.aligned, wait.red.map(|(red, _)| red));
+            for (&at, wait) in waiting.iter().zip(&waits) {
+                let is_elsewhere = first.aligned && self.place(at) != self.place(waiting[0]);
+                if kind(wait) != kind(&first) || is_elsewhere {
+                    let instead = format!("waits at PTX line {}", self.line(at));
+                    let missing = self.threads[at].ids.tid;
+                    return Err((waiting[0], Cause::Barrier { id, missing, instead }.into()));
+                }
+            }
+            let wanted = first.count.map_or(self.threads.len(), |count| count as usize);
+            if waiting.len() > wanted {
+                let reason = format!("{} threads at a barrier of {wanted}", waiting.len());
+                return Err((waiting[0], Cause::Unsupported(reason).into()));
+            }
+            if waiting.len() == wanted {
+                let value = warp::reduce(&waits);
+                for (at, wait) in waiting.into_iter().zip(waits) {
+                    self.resume(at, [(wait.d, value), (SINK, 0)]);
+                }
+                any = true;
+            }
+        }
+        Ok(any)
+    }
+
+    /// The warp operations that the lanes of the warp starting at thread `first` wait in.
+    fn lanes(&self, first: usize) -> [Option<WarpWait>; WARP] {
+        core::array::from_fn(|lane| match self.threads.get(first + lane)?.state {
+            State::Waits(Wait::Warp(wait)) => Some(wait),
+            _ => None,
+        })
+    }
+
+    fn release_warps(&mut self) -> Result<bool, Failed> {
+        let mut any = false;
+        for first in (0..self.threads.len()).step_by(WARP) {
+            let lanes = self.lanes(first);
+            for lane in 0..WARP {
+                let Some(own) = lanes[lane] else { continue };
+                if missing(&lanes, &own).is_none() {
+                    let (value, predicate) =
+                        warp::outcome(&lanes, lane as u32, &own).map_err(|cause| (first + lane, cause))?;
+                    self.resume(first + lane, [(own.d, value), (own.p, u64::from(predicate))]);
+                    any = true;
+                }
+            }
+        }
+        Ok(any)
+    }
+
+    /// Lanes that ask for the active mask at the same instruction count as active together, as many as can.
+    fn release_active_masks(&mut self) -> bool {
+        let mut groups: Vec<(usize, (usize, usize), Vec<usize>)> = Vec::new();
+        for at in 0..self.threads.len() {
+            if matches!(self.threads[at].state, State::Waits(Wait::ActiveMask { .. })) {
+                let (warp, place) = (at / WARP, self.place(at));
+                match groups.iter_mut().find(|group| group.0 == warp && group.1 == place) {
+                    Some(group) => group.2.push(at),
+                    None => groups.push((warp, place, vec![at])),
+                }
+            }
+        }
+        for (_, _, members) in &groups {
+            let mask = members.iter().fold(0u64, |mask, at| mask | 1 << (at % WARP));
+            for &at in members {
+                if let State::Waits(Wait::ActiveMask { d }) = self.threads[at].state {
+                    self.resume(at, [(d, mask), (SINK, 0)]);
+                }
+            }
+        }
+        !groups.is_empty()
+    }
+
+    /// The first thread that waits for ever, and for whom.
+    fn why_stuck(&self) -> Failed {
+        for at in 0..self.threads.len() {
+            let cause = match self.threads[at].state {
+                State::Waits(Wait::Barrier(wait)) => {
+                    let absent = |other: &usize| self.barrier(*other).is_none_or(|w| w.id != wait.id);
+                    let other = (0..self.threads.len()).find(absent).unwrap_or(at);
+                    let (missing, instead) = (self.threads[other].ids.tid, self.doing(other));
+                    Cause::Barrier { id: wait.id, missing, instead }
+                }
+                State::Waits(Wait::Warp(wait)) => {
+                    let first = at - at % WARP;
+                    let missing = missing(&self.lanes(first), &wait).unwrap_or_default();
+                    let instead = self.doing(first + missing as usize);
+                    Cause::Mask { lane: self.threads[at].ids.lane, mask: wait.mask, missing, instead }
+                }
+                _ => continue,
+            };
+            return (at, cause.into());
+        }
+        (0, Cause::Unsupported("a block without a thread that could go on".to_owned()).into())
+    }
+
+    fn doing(&self, at: usize) -> String {
+        match self.threads.get(at).map(|thread| &thread.state) {
+            None => "does not exist".to_owned(),
+            Some(State::Exited) => format!("has exited at PTX line {}", self.line(at)),
+            Some(_) => format!("waits at PTX line {}", self.line(at)),
+        }
+    }
+
+    fn line(&self, at: usize) -> u32 {
+        let (function, pc) = self.place(at);
+        self.grid.module.functions[function].instrs.get(pc).map_or(1, |instr| instr.line)
+    }
+
+    fn fault(&self, at: usize, cause: Cause) -> Box<Fault> {
+        let module = self.grid.module;
+        let line = self.line(at);
+        Box::new(Fault {
+            kernel: module.functions[self.grid.kernel].name.clone(),
+            block: self.ctaid,
+            thread: self.threads[at].ids.tid,
+            function: module.functions[self.place(at).0].name.clone(),
+            line,
+            instruction: module.line(line).to_owned(),
+            cause,
+        })
+    }
+}
+
+/// The function that is called, and its parameters with the arguments in them.
+fn arguments(grid: &Grid<'_>, caller: &Frame, call: &Call) -> Exec<(usize, Vec<u8>)> {
+    let Callee::Index(callee) = call.callee else {
+        return Err(Cause::Unsupported("a call of an unknown function".to_owned()).into());
+    };
+    let of = &grid.module.functions[callee];
+    let mut params = vec![0xff; of.param_bytes as usize];
+    for (from, to) in call.args.iter().zip(&of.params) {
+        let from = &caller.params[from.offset as usize..][..from.bytes as usize];
+        params[to.offset as usize..][..to.bytes as usize].copy_from_slice(from);
+    }
+    Ok((callee, params))
+}
+
+/// Ends the running function and hands its return value over; false if it was the kernel.
+fn leave(grid: &Grid<'_>, frames: &mut Vec<Frame>, local: &mut Vec<u8>) -> bool {
+    if frames.len() == 1 {
+        return false;
+    }
+    let Some(callee) = frames.pop() else { return false };
+    local.truncate(callee.local_base as usize);
+    let from = grid.module.functions[callee.function].result;
+    if let (Some(caller), Some(from), Some(to)) = (frames.last_mut(), from, callee.result) {
+        let value = &callee.params[from.offset as usize..][..from.bytes as usize];
+        caller.params[to.offset as usize..][..to.bytes as usize].copy_from_slice(value);
+    }
+    true
+}
+
+/// A lane of the mask that does not wait in the same operation with the same mask.
+fn missing(lanes: &[Option<WarpWait>; WARP], own: &WarpWait) -> Option<u32> {
+    let takes_part =
+        |lane: u32| lanes[lane as usize].is_some_and(|wait| wait.mask == own.mask && wait.kind == own.kind);
+    (0..WARP as u32).find(|&lane| own.mask & (1 << lane) != 0 && !takes_part(lane))
+}

@@ -1,0 +1,251 @@
+//! Floating-point arithmetic (PTX ISA, "Floating Point Instructions").
+//!
+//! A NaN result of an f32 operation is the canonical 0x7fffffff. The payload of a NaN of f64 is what the host
+//! makes of it. Operations without a rounding modifier are rounded one by one; the assembler may fuse them.
+
+use core::cmp::Ordering;
+
+use super::approx;
+use super::exact::{direct32, direct64, sign_of_sum};
+use super::int;
+use crate::instr::{FloatCmp, FloatMode, FloatOp, FloatTy, FloatUnary, Round, Testp};
+
+/// The one NaN that f32 operations give.
+pub(super) const NAN32: f32 = f32::from_bits(0x7fff_ffff);
+
+/// A subnormal number as a zero of its sign.
+pub(super) fn flush(x: f32, ftz: bool) -> f32 {
+    if ftz && x.is_subnormal() { 0f32.copysign(x) } else { x }
+}
+
+fn f32_of(raw: u64, mode: FloatMode) -> f32 {
+    flush(f32::from_bits(raw as u32), mode.ftz)
+}
+
+/// The bits of an f32 result, after saturation and flushing.
+pub(super) fn finish32(x: f32, ftz: bool, sat: bool) -> u64 {
+    let x = if sat { saturate(x) } else { x };
+    let x = if x.is_nan() { NAN32 } else { flush(x, ftz) };
+    u64::from(x.to_bits())
+}
+
+/// Into 0..=1, NaN to 0.
+pub(super) fn saturate(x: f32) -> f32 {
+    // Also a negative zero becomes positive.
+    if x > 0.0 { x.min(1.0) } else { 0.0 }
+}
+
+/// Two operands, one result.
+#[inline]
+pub(super) fn binary(op: FloatOp, mode: FloatMode, a: u64, b: u64) -> u64 {
+    match mode.ty {
+        FloatTy::F32 => {
+            if op == FloatOp::Copysign {
+                return (b & 0x7fff_ffff) | (a & 0x8000_0000);
+            }
+            let (a, b) = (f32_of(a, mode), f32_of(b, mode));
+            let result = match (op, mode.round) {
+                (FloatOp::Add, Round::Nearest) => a + b,
+                (FloatOp::Sub, Round::Nearest) => a - b,
+                (FloatOp::Mul, Round::Nearest) => a * b,
+                (FloatOp::Div, Round::Nearest) => a / b,
+                (FloatOp::DivApprox, _) => approx::divide(a, b),
+                (FloatOp::DivFull, _) => (f64::from(a) / f64::from(b)) as f32,
+                (FloatOp::Min { nan }, _) => extreme(a, b, nan, a < b || (a == b && a.is_sign_negative())),
+                (FloatOp::Max { nan }, _) => extreme(a, b, nan, a > b || (a == b && a.is_sign_positive())),
+                _ => directed_binary32(op, mode.round, a, b),
+            };
+            finish32(result, mode.ftz, mode.sat)
+        }
+        FloatTy::F64 => {
+            let (a, b) = (f64::from_bits(a), f64::from_bits(b));
+            let result = match (op, mode.round) {
+                (FloatOp::Add, Round::Nearest) => a + b,
+                (FloatOp::Sub, Round::Nearest) => a - b,
+                (FloatOp::Mul, Round::Nearest) => a * b,
+                (FloatOp::Div, Round::Nearest) => a / b,
+                (FloatOp::Copysign, _) => b.copysign(a),
+                (FloatOp::Min { nan }, _) => extreme(a, b, nan, a < b || (a == b && a.is_sign_negative())),
+                (FloatOp::Max { nan }, _) => extreme(a, b, nan, a > b || (a == b && a.is_sign_positive())),
+                _ => directed_binary64(op, mode.round, a, b),
+            };
+            result.to_bits()
+        }
+    }
+}
+
+/// The smaller or larger of two: of a number and a NaN the number, unless NaN is asked for.
+fn extreme<T: Copy + PartialOrd + From<f32>>(a: T, b: T, nan: bool, a_wins: bool) -> T {
+    let is_nan = |x: T| x.partial_cmp(&x).is_none();
+    match (is_nan(a), is_nan(b)) {
+        (false, false) => {
+            if a_wins {
+                a
+            } else {
+                b
+            }
+        }
+        (true, false) if !nan => b,
+        (false, true) if !nan => a,
+        _ => T::from(NAN32),
+    }
+}
+
+/// The terms of a sum that compares the exact result of `a op b` to `r`, and whether the order is reversed.
+fn terms(op: FloatOp, a: f64, b: f64, r: f64) -> ([(f64, f64); 3], bool) {
+    match op {
+        FloatOp::Mul => ([(a, b), (-r, 1.0), (0.0, 0.0)], false),
+        FloatOp::Div => ([(a, 1.0), (-r, b), (0.0, 0.0)], b < 0.0),
+        FloatOp::Sub => ([(a, 1.0), (-b, 1.0), (-r, 1.0)], false),
+        _ => ([(a, 1.0), (b, 1.0), (-r, 1.0)], false),
+    }
+}
+
+/// How the exact value compares to the rounded `r`, where that has overflowed or the operands are not finite.
+fn unbounded(r: f64, operands: &[f64]) -> Option<Ordering> {
+    if r.is_nan() || operands.iter().any(|x| !x.is_finite()) {
+        return Some(Ordering::Equal);
+    }
+    r.is_infinite().then_some(if r > 0.0 { Ordering::Less } else { Ordering::Greater })
+}
+
+fn compare(op: FloatOp, a: f64, b: f64, r: f64) -> Ordering {
+    // A division by zero is exactly infinite.
+    if op == FloatOp::Div && b == 0.0 {
+        return Ordering::Equal;
+    }
+    unbounded(r, &[a, b]).unwrap_or_else(|| {
+        let (terms, reversed) = terms(op, a, b, r);
+        let order = sign_of_sum(&terms);
+        if reversed { order.reverse() } else { order }
+    })
+}
+
+/// Whether an exact zero sum of `x` and `y` is negative: rounding down, unless both are positive.
+fn is_negative_zero(round: Round, x: f64, y: f64) -> bool {
+    round == Round::Down && !(x.is_sign_positive() && y.is_sign_positive())
+}
+
+macro_rules! directed {
+    ($binary:ident, $fma:ident, $sqrt:ident, $float:ty, $direct:ident) => {
+        fn $binary(op: FloatOp, round: Round, a: $float, b: $float) -> $float {
+            let nearest = match op {
+                FloatOp::Mul => a * b,
+                FloatOp::Div => a / b,
+                FloatOp::Sub => a - b,
+                _ => a + b,
+            };
+            let (wide_a, wide_b) = (f64::from(a), f64::from(b));
+            let order = compare(op, wide_a, wide_b, f64::from(nearest));
+            let addend = if op == FloatOp::Sub { -wide_b } else { wide_b };
+            let is_sum = matches!(op, FloatOp::Add | FloatOp::Sub);
+            if is_sum && nearest == 0.0 && order == Ordering::Equal && is_negative_zero(round, wide_a, addend)
+            {
+                return -0.0;
+            }
+            $direct(nearest, order, round)
+        }
+
+        /// `a * b + c`, rounded once.
+        pub(super) fn $fma(round: Round, a: $float, b: $float, c: $float) -> $float {
+            let nearest = a.mul_add(b, c);
+            if round == Round::Nearest {
+                return nearest;
+            }
+            let (a, b, c, r) = (f64::from(a), f64::from(b), f64::from(c), f64::from(nearest));
+            let order =
+                unbounded(r, &[a, b, c]).unwrap_or_else(|| sign_of_sum(&[(a, b), (c, 1.0), (-r, 1.0)]));
+            let product = if (a.is_sign_negative()) != b.is_sign_negative() { -0.0 } else { 0.0 };
+            if nearest == 0.0 && order == Ordering::Equal && is_negative_zero(round, product, c) {
+                return -0.0;
+            }
+            $direct(nearest, order, round)
+        }
+
+        fn $sqrt(round: Round, a: $float) -> $float {
+            let nearest = a.sqrt();
+            if round == Round::Nearest || !nearest.is_finite() {
+                return nearest;
+            }
+            let (a, r) = (f64::from(a), f64::from(nearest));
+            $direct(nearest, sign_of_sum(&[(a, 1.0), (-r, r)]), round)
+        }
+    };
+}
+directed!(directed_binary32, fma32, sqrt32, f32, direct32);
+directed!(directed_binary64, fma64, sqrt64, f64, direct64);
+
+#[inline]
+pub(super) fn fma(mode: FloatMode, a: u64, b: u64, c: u64) -> u64 {
+    match mode.ty {
+        FloatTy::F32 => {
+            let result = fma32(mode.round, f32_of(a, mode), f32_of(b, mode), f32_of(c, mode));
+            finish32(result, mode.ftz, mode.sat)
+        }
+        FloatTy::F64 => fma64(mode.round, f64::from_bits(a), f64::from_bits(b), f64::from_bits(c)).to_bits(),
+    }
+}
+
+pub(super) fn unary(op: FloatUnary, mode: FloatMode, raw: u64) -> u64 {
+    match mode.ty {
+        FloatTy::F32 => {
+            let a = f32_of(raw, mode);
+            let result = match op {
+                // Only the sign changes, also of a NaN.
+                FloatUnary::Neg => return u64::from(a.to_bits() ^ 0x8000_0000),
+                FloatUnary::Abs => return u64::from(a.to_bits() & 0x7fff_ffff),
+                FloatUnary::Sqrt => sqrt32(mode.round, a),
+                FloatUnary::Rcp if mode.round == Round::Nearest => 1.0 / a,
+                FloatUnary::Rcp => directed_binary32(FloatOp::Div, mode.round, 1.0, a),
+                _ => approx::unary32(op, a),
+            };
+            finish32(result, mode.ftz, false)
+        }
+        FloatTy::F64 => {
+            let a = f64::from_bits(raw);
+            let result = match op {
+                FloatUnary::Neg => return raw ^ (1 << 63),
+                FloatUnary::Abs => return raw & !(1 << 63),
+                FloatUnary::Sqrt => sqrt64(mode.round, a),
+                FloatUnary::Rcp if mode.round == Round::Nearest => 1.0 / a,
+                FloatUnary::Rcp => directed_binary64(FloatOp::Div, mode.round, 1.0, a),
+                _ => approx::unary64(op, mode.ftz, a),
+            };
+            result.to_bits()
+        }
+    }
+}
+
+#[inline]
+pub(super) fn setp(cmp: FloatCmp, ty: FloatTy, ftz: bool, a: u64, b: u64) -> bool {
+    let (a, b) = match ty {
+        FloatTy::F32 => {
+            let wide = |raw: u64| f64::from(flush(f32::from_bits(raw as u32), ftz));
+            (wide(a), wide(b))
+        }
+        FloatTy::F64 => (f64::from_bits(a), f64::from_bits(b)),
+    };
+    let has_nan = a.is_nan() || b.is_nan();
+    match cmp {
+        FloatCmp::Num => !has_nan,
+        FloatCmp::Nan => has_nan,
+        FloatCmp::Ordered(cmp) => !has_nan && int::ordered(cmp, &a, &b),
+        FloatCmp::Unordered(cmp) => has_nan || int::ordered(cmp, &a, &b),
+    }
+}
+
+pub(super) fn testp(test: Testp, ty: FloatTy, raw: u64) -> bool {
+    let class = match ty {
+        FloatTy::F32 => f32::from_bits(raw as u32).classify(),
+        FloatTy::F64 => f64::from_bits(raw).classify(),
+    };
+    use core::num::FpCategory::{Infinite, Nan, Normal, Subnormal};
+    match test {
+        Testp::Finite => !matches!(class, Infinite | Nan),
+        Testp::Infinite => class == Infinite,
+        Testp::Number => class != Nan,
+        Testp::NotANumber => class == Nan,
+        Testp::Normal => class == Normal,
+        Testp::Subnormal => class == Subnormal,
+    }
+}

@@ -1,0 +1,232 @@
+//! State spaces: which bytes an address means, and whether the thread may touch them.
+//!
+//! Global and constant memory are the host's own, at the host's addresses. Shared, local and parameter memory have
+//! offsets of their own, and generic addresses in windows that no pointer of a host process lies in.
+
+use super::Exec;
+use super::thread::Cx;
+use crate::error::Cause;
+use crate::instr::{Addr, Space, Src, Symbol};
+
+/// Generic addresses of shared memory start here.
+pub(super) const SHARED_WINDOW: u64 = 0xe000_0000_0000_0000;
+/// Generic addresses of the running thread's local memory start here.
+pub(super) const LOCAL_WINDOW: u64 = 0xe100_0000_0000_0000;
+/// The size of both windows.
+const WINDOW: u64 = 1 << 32;
+
+/// The lowest offset in shared and local memory, so that zero is no valid address.
+pub(crate) const FIRST_OFFSET: u64 = 1024;
+
+/// Bytes of the host that a kernel may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Region {
+    pub start: u64,
+    pub end: u64,
+    pub space: Space,
+    pub is_writable: bool,
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(crate) struct Regions {
+    all: Vec<Region>,
+}
+
+impl Regions {
+    pub fn push(&mut self, region: Region) {
+        if region.start < region.end {
+            self.all.push(region);
+        }
+    }
+
+    fn holding(&self, start: u64, bytes: u64) -> impl Iterator<Item = &Region> {
+        self.all.iter().filter(move |r| r.start <= start && start < r.end && bytes <= r.end - start)
+    }
+}
+
+/// How memory is touched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Access {
+    Load,
+    Store,
+    Atomic,
+}
+
+impl Access {
+    fn name(self) -> &'static str {
+        match self {
+            Access::Load => "load",
+            Access::Store => "store",
+            Access::Atomic => "atomic",
+        }
+    }
+}
+
+/// Where checked bytes are.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Place {
+    Host(u64),
+    Shared(usize),
+    Local(usize),
+    Param(usize),
+}
+
+impl Place {
+    /// The place `bytes` further on.
+    pub fn plus(self, bytes: u64) -> Place {
+        match self {
+            Place::Host(at) => Place::Host(at + bytes),
+            Place::Shared(at) => Place::Shared(at + bytes as usize),
+            Place::Local(at) => Place::Local(at + bytes as usize),
+            Place::Param(at) => Place::Param(at + bytes as usize),
+        }
+    }
+}
+
+impl Cx<'_> {
+    /// The address of a variable in its own state space.
+    pub fn symbol(&self, symbol: Symbol) -> u64 {
+        match symbol {
+            Symbol::Variable(index) => self.grid.addresses[index as usize],
+            Symbol::Local(offset) => self.frame.local_base + offset,
+            Symbol::Param(offset) => offset,
+        }
+    }
+
+    /// Checks an access of `bytes` bytes, and finds its place.
+    pub fn place(&self, at: &Addr, bytes: u64, access: Access) -> Exec<Place> {
+        let base = match at.base {
+            Src::Reg(slot) => self.reg(slot)?,
+            Src::Symbol(symbol, offset) => self.symbol(symbol).wrapping_add_signed(offset),
+            Src::Imm(value) => value,
+            Src::Special(_) => 0,
+        };
+        let address = base.wrapping_add_signed(at.offset);
+        let access_name = access.name();
+        if !address.is_multiple_of(bytes) {
+            let space = at.space.name();
+            return Err(Cause::Misaligned { access: access_name, space, address, bytes }.into());
+        }
+        let (space, offset) = match at.space {
+            Space::Generic => split(address),
+            space => (space, address),
+        };
+        let found = match space {
+            Space::Shared => {
+                let fits =
+                    |&(start, end): &(u64, u64)| start <= offset && offset < end && bytes <= end - offset;
+                self.grid.shared.iter().any(fits).then_some(Place::Shared(offset as usize))
+            }
+            Space::Local => {
+                let fits = offset >= FIRST_OFFSET && offset.saturating_add(bytes) <= self.local.len() as u64;
+                fits.then_some(Place::Local(offset as usize))
+            }
+            Space::Param => {
+                let fits = offset.saturating_add(bytes) <= self.frame.params.len() as u64;
+                fits.then_some(Place::Param(offset as usize))
+            }
+            Space::Generic | Space::Global | Space::Const => {
+                return self.host(at.space, offset, bytes, access);
+            }
+        };
+        found.ok_or_else(|| {
+            Cause::OutOfBounds { access: access_name, space: space.name(), address, bytes }.into()
+        })
+    }
+
+    fn host(&self, space: Space, address: u64, bytes: u64, access: Access) -> Exec<Place> {
+        let mut is_read_only = false;
+        for region in self.grid.regions.holding(address, bytes) {
+            if space == Space::Generic || region.space == space {
+                if access == Access::Load || region.is_writable {
+                    return Ok(Place::Host(address));
+                }
+                is_read_only = true;
+            }
+        }
+        let access = access.name();
+        Err(if is_read_only {
+            Cause::ReadOnly { access, address, bytes }
+        } else {
+            Cause::OutOfBounds { access, space: space.name(), address, bytes }
+        }
+        .into())
+    }
+
+    /// The `bytes` bytes at a checked place, at most eight.
+    pub fn load(&self, place: Place, bytes: usize) -> u64 {
+        let from = |memory: &[u8], at: usize| {
+            let mut all = [0; 8];
+            all[..bytes].copy_from_slice(&memory[at..at + bytes]);
+            u64::from_le_bytes(all)
+        };
+        match place {
+            Place::Shared(at) => from(self.shared, at),
+            Place::Local(at) => from(self.local, at),
+            Place::Param(at) => from(&self.frame.params, at),
+            Place::Host(address) => {
+                let mut all = [0u8; 8];
+                let source: *const u8 = core::ptr::with_exposed_provenance(address as usize);
+                // SAFETY: the bytes lie in a region that whoever launches the kernel has lent to it.
+                unsafe { core::ptr::copy_nonoverlapping(source, all.as_mut_ptr(), bytes) };
+                u64::from_le_bytes(all)
+            }
+        }
+    }
+
+    /// Writes the low `bytes` bytes of `value` to a checked place.
+    pub fn store(&mut self, place: Place, bytes: usize, value: u64) {
+        let all = value.to_le_bytes();
+        match place {
+            Place::Shared(at) => self.shared[at..at + bytes].copy_from_slice(&all[..bytes]),
+            Place::Local(at) => self.local[at..at + bytes].copy_from_slice(&all[..bytes]),
+            Place::Param(at) => self.frame.params[at..at + bytes].copy_from_slice(&all[..bytes]),
+            Place::Host(address) => {
+                let target: *mut u8 = core::ptr::with_exposed_provenance_mut(address as usize);
+                // SAFETY: the bytes lie in a writable region that whoever launches the kernel has lent to it.
+                unsafe { core::ptr::copy_nonoverlapping(all.as_ptr(), target, bytes) };
+            }
+        }
+    }
+
+    /// `cvta.space`: the generic address of an address in `space`.
+    pub fn generic(&self, space: Space, address: u64) -> Exec<u64> {
+        match space {
+            Space::Shared if address < WINDOW => Ok(SHARED_WINDOW + address),
+            Space::Local if address < WINDOW => Ok(LOCAL_WINDOW + address),
+            Space::Global | Space::Const if split(address).0 == Space::Generic => Ok(address),
+            _ => Err(Cause::WrongSpace { address, space: space.name() }.into()),
+        }
+    }
+
+    /// `cvta.to.space`: the address in `space` of a generic one.
+    pub fn specific(&self, space: Space, address: u64) -> Exec<u64> {
+        match (split(address), space) {
+            ((Space::Generic, address), Space::Global | Space::Const) => Ok(address),
+            ((found, offset), _) if found == space => Ok(offset),
+            _ => Err(Cause::WrongSpace { address, space: space.name() }.into()),
+        }
+    }
+
+    /// `isspacep`: whether a generic address points into `space`.
+    pub fn is_in(&self, space: Space, address: u64) -> bool {
+        let is_constant = || self.grid.regions.holding(address, 1).any(|region| region.space == Space::Const);
+        match (split(address).0, space) {
+            (Space::Generic, Space::Const) => is_constant(),
+            (Space::Generic, Space::Global) => !is_constant(),
+            (found, _) => found == space,
+        }
+    }
+}
+
+/// The state space and offset of a generic address; [`Space::Generic`] with the address itself for the host's.
+fn split(address: u64) -> (Space, u64) {
+    let windows = [(Space::Shared, SHARED_WINDOW), (Space::Local, LOCAL_WINDOW)];
+    for (space, start) in windows {
+        if let Some(offset) = address.checked_sub(start).filter(|&offset| offset < WINDOW) {
+            return (space, offset);
+        }
+    }
+    (Space::Generic, address)
+}

@@ -1,0 +1,72 @@
+//! Runs a grid: the blocks one after the other, and the threads of a block in turns.
+
+mod approx;
+mod atomic;
+mod block;
+mod convert;
+mod exact;
+mod float;
+mod int;
+mod memory;
+mod step;
+mod thread;
+mod undefined;
+mod warp;
+
+pub(crate) use memory::{FIRST_OFFSET, Region, Regions};
+
+use crate::error::{Cause, Fault};
+use crate::module::PtxModule;
+
+/// Which thread of a block goes first, from one barrier to the next.
+///
+/// A block whose threads miss a barrier shows it in the one order or the other: a thread that reads too early what
+/// another has not written yet, or one that writes too early what another has not read yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Turns {
+    /// The thread with the lowest index.
+    #[default]
+    Ascending,
+    /// The thread with the highest index.
+    Descending,
+}
+
+/// What a step gives, or what the thread did wrong.
+type Exec<T = ()> = Result<T, Box<Cause>>;
+
+/// One launch.
+pub(crate) struct Grid<'a> {
+    pub module: &'a PtxModule,
+    /// Index of the kernel.
+    pub kernel: usize,
+    pub grid: [u32; 3],
+    pub block: [u32; 3],
+    /// The parameter memory, filled.
+    pub params: Vec<u8>,
+    pub dynamic_bytes: u32,
+    /// Addresses of the variables: of the host in global and constant memory, offsets in shared memory.
+    pub addresses: Vec<u64>,
+    /// Shared variables that the kernel can see: first byte and the one after the last.
+    pub shared: Vec<(u64, u64)>,
+    pub regions: &'a Regions,
+    pub turns: Turns,
+    /// Instructions a block may execute.
+    pub max_steps: u64,
+}
+
+impl Grid<'_> {
+    /// Runs all blocks, x fastest.
+    pub fn run(&self) -> Result<(), Box<Fault>> {
+        let [x, y, z] = self.grid;
+        for index in 0..u64::from(x) * u64::from(y) * u64::from(z) {
+            block::run(self, unravel(index, self.grid))?;
+        }
+        Ok(())
+    }
+}
+
+/// The coordinates of element `index`, x fastest.
+fn unravel(index: u64, [x, y, _]: [u32; 3]) -> [u32; 3] {
+    let (x, y) = (u64::from(x), u64::from(y));
+    [(index % x) as u32, (index / x % y) as u32, (index / x / y) as u32]
+}

@@ -1,0 +1,298 @@
+//! What instructions of one family differ in, and the operands of those that have many.
+
+use super::types::{Addr, FloatTy, IntTy, ParamRange, Slot, Src, Ty};
+
+/// To nearest even, to zero, down, up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Round {
+    Nearest,
+    Zero,
+    Down,
+    Up,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum IntOp {
+    Add,
+    Sub,
+    MulLo,
+    MulHi,
+    Div,
+    Rem,
+    Min,
+    Max,
+    And,
+    Or,
+    Xor,
+    Shl,
+    Shr,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum IntUnary {
+    Not,
+    Neg,
+    Abs,
+    Popc,
+    Clz,
+    Brev,
+    Bfind,
+    BfindShift,
+    Cnot,
+}
+
+/// Which half of a product.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Half {
+    Lo,
+    Hi,
+    Wide,
+}
+
+/// What an instruction of the carry chain computes; a product's low or high half is added to the third operand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CarryOp {
+    Add,
+    Sub,
+    MadLo,
+    MadHi,
+}
+
+/// Instructions with three operands on bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BitOp {
+    ShfLeft { clamp: bool },
+    ShfRight { clamp: bool },
+    Prmt,
+    Bfe,
+    Lop3(u8),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FloatOp {
+    Add,
+    Sub,
+    Mul,
+    Div,
+    DivApprox,
+    DivFull,
+    Min { nan: bool },
+    Max { nan: bool },
+    Copysign,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FloatUnary {
+    Neg,
+    Abs,
+    Sqrt,
+    Rcp,
+    RcpApprox,
+    SqrtApprox,
+    RsqrtApprox,
+    Ex2,
+    Lg2,
+    Sin,
+    Cos,
+    Tanh,
+}
+
+/// Type, rounding and modifiers of a floating-point instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FloatMode {
+    pub ty: FloatTy,
+    pub round: Round,
+    pub ftz: bool,
+    pub sat: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cmp {
+    Eq,
+    Ne,
+    Lt,
+    Le,
+    Gt,
+    Ge,
+}
+
+/// A comparison of floats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FloatCmp {
+    /// False if an operand is NaN.
+    Ordered(Cmp),
+    /// True if an operand is NaN.
+    Unordered(Cmp),
+    /// Whether both are numbers.
+    Num,
+    /// Whether one is NaN.
+    Nan,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BoolOp {
+    And,
+    Or,
+    Xor,
+}
+
+/// Where a comparison's result goes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SetpOut {
+    pub p: Slot,
+    /// Gets the result of the opposite comparison.
+    pub q: Slot,
+    /// Combined with the comparison; the predicate may be inverted.
+    pub combine: Option<(BoolOp, Src, bool)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Testp {
+    Finite,
+    Infinite,
+    Number,
+    NotANumber,
+    Normal,
+    Subnormal,
+}
+
+/// Rounding of a conversion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CvtRound {
+    None,
+    /// To an integral value.
+    Integral(Round),
+    Float(Round),
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cvt {
+    pub to: Ty,
+    pub from: Ty,
+    pub round: CvtRound,
+    pub ftz: bool,
+    pub sat: bool,
+    pub d: Slot,
+    /// Width of the destination register, which a narrower result is extended to.
+    pub d_bits: u32,
+    pub a: Src,
+}
+
+impl Cvt {
+    /// Whether each bit of the result is a bit of the source, or zero.
+    pub fn is_bitwise(&self) -> bool {
+        matches!((self.to, self.from), (Ty::Int(_), Ty::Int(_))) && !self.sat
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Ld {
+    pub at: Addr,
+    pub ty: Ty,
+    /// Registers and their widths, one per element of the vector.
+    pub d: Box<[(Slot, u32)]>,
+    /// An operand with a cache policy, which changes nothing.
+    pub policy: Option<Src>,
+}
+
+#[derive(Debug)]
+pub(crate) struct St {
+    pub at: Addr,
+    pub ty: Ty,
+    pub values: Box<[Src]>,
+    pub policy: Option<Src>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AtomOp {
+    Int(IntOp),
+    FloatAdd(FloatTy),
+    Exch,
+    Cas,
+    Inc,
+    Dec,
+}
+
+#[derive(Debug)]
+pub(crate) struct Atom {
+    pub at: Addr,
+    pub op: AtomOp,
+    pub ty: IntTy,
+    pub d: Slot,
+    pub b: Src,
+    /// The new value of a compare-and-swap.
+    pub c: Src,
+}
+
+/// A direct call: offsets in the caller's parameters, of the arguments and of the return value.
+#[derive(Debug)]
+pub(crate) struct Call {
+    pub callee: Callee,
+    pub args: Box<[ParamRange]>,
+    pub result: Option<ParamRange>,
+}
+
+/// A function's name, then its index once all are known.
+#[derive(Debug)]
+pub(crate) enum Callee {
+    Name(String),
+    Index(usize),
+}
+
+/// What the threads of a barrier reduce.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BarrierRed {
+    Popc,
+    And,
+    Or,
+}
+
+#[derive(Debug)]
+pub(crate) struct Barrier {
+    pub id: Src,
+    pub count: Option<Src>,
+    pub aligned: bool,
+    /// Reduction, destination, predicate and whether that is inverted.
+    pub red: Option<(BarrierRed, Slot, Src, bool)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ShflMode {
+    Up,
+    Down,
+    Bfly,
+    Idx,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum VoteMode {
+    All,
+    Any,
+    Uni,
+    Ballot,
+}
+
+/// The kinds of warp operation that threads must agree on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WarpKind {
+    Sync,
+    Shfl(ShflMode),
+    Vote(VoteMode),
+    MatchAny(u32),
+    MatchAll(u32),
+    Redux(IntOp, IntTy),
+}
+
+#[derive(Debug)]
+pub(crate) struct WarpOp {
+    pub kind: WarpKind,
+    pub mask: Src,
+    /// Result, and the predicate beside it.
+    pub d: Slot,
+    pub p: Slot,
+    pub a: Src,
+    /// Whether `a` is a predicate to invert.
+    pub invert: bool,
+    pub b: Src,
+    pub c: Src,
+}

@@ -1,0 +1,103 @@
+//! A PTX module, read and checked.
+
+use std::collections::HashMap;
+
+use crate::error::EmulatorError;
+use crate::instr::{Instr, Op, ParamRange, Space};
+use crate::parse;
+
+/// A PTX module whose instructions are ready to run.
+#[derive(Debug)]
+pub struct PtxModule {
+    pub(crate) lines: Vec<String>,
+    pub(crate) variables: Vec<Variable>,
+    pub(crate) functions: Vec<Function>,
+    pub(crate) function_names: HashMap<String, usize>,
+}
+
+/// A variable of the module or of one function, in global, constant or shared memory.
+#[derive(Debug)]
+pub(crate) struct Variable {
+    pub name: String,
+    pub space: Space,
+    pub align: u64,
+    pub bytes: u64,
+    /// What it holds at first, without the addresses; the rest is zero.
+    pub init: Vec<u8>,
+    pub addresses: Vec<Relocation>,
+    /// The function it belongs to, if it is not the module's.
+    pub function: Option<usize>,
+    /// `.extern .shared x[]`: as large as the launch says.
+    pub is_dynamic: bool,
+}
+
+/// The address of another variable in an initialiser.
+#[derive(Debug)]
+pub(crate) struct Relocation {
+    pub offset: usize,
+    pub variable: usize,
+    pub addend: i64,
+}
+
+/// A kernel or a function.
+#[derive(Debug)]
+pub(crate) struct Function {
+    pub name: String,
+    pub is_entry: bool,
+    pub instrs: Vec<Instr>,
+    /// Names by slot.
+    pub registers: Vec<String>,
+    pub params: Vec<ParamRange>,
+    pub result: Option<ParamRange>,
+    /// Size of its parameters and of those it passes on.
+    pub param_bytes: u64,
+    pub local_bytes: u64,
+}
+
+/// An instruction that the emulator refuses when a thread reaches it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Unsupported {
+    /// The kernel or function it is in.
+    pub function: String,
+    /// The line of the PTX, from 1.
+    pub line: u32,
+    /// What is not known about it.
+    pub reason: String,
+}
+
+impl PtxModule {
+    /// Reads a module.
+    ///
+    /// An instruction the emulator does not know is no error yet: [`Self::unsupported`] lists them, and a thread
+    /// that reaches one ends the launch.
+    ///
+    /// # Errors
+    /// [`EmulatorError::Syntax`]: the text is not PTX as libNVVM writes it.
+    pub fn parse(text: &str) -> Result<PtxModule, EmulatorError> {
+        parse::module(text)
+    }
+
+    /// The names of all kernels, in the order of the text.
+    pub fn kernels(&self) -> impl Iterator<Item = &str> {
+        self.functions.iter().filter(|function| function.is_entry).map(|function| function.name.as_str())
+    }
+
+    /// Every instruction that no thread may reach, since the emulator does not know exactly what it does.
+    pub fn unsupported(&self) -> Vec<Unsupported> {
+        let of = |function: &Function| -> Vec<Unsupported> {
+            let refused = function.instrs.iter().filter_map(|instr| match &instr.op {
+                Op::Unsupported(reason) => Some((instr.line, reason.to_string())),
+                _ => None,
+            });
+            refused
+                .map(|(line, reason)| Unsupported { function: function.name.clone(), line, reason })
+                .collect()
+        };
+        self.functions.iter().flat_map(of).collect()
+    }
+
+    pub(crate) fn line(&self, line: u32) -> &str {
+        self.lines.get(line as usize - 1).map_or("", |text| text.trim())
+    }
+}

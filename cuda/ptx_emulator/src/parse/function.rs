@@ -1,0 +1,336 @@
+//! Kernels and functions: parameters, declarations, labels, statements.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use super::cursor::Cursor;
+use super::operand::{self, Operand};
+use super::variable::{self, type_bytes};
+use super::{Name, Names, instruction};
+use crate::error::EmulatorError;
+use crate::instr::{Instr, Op, ParamRange, Pc, Slot, Space, Symbol};
+use crate::lex::Kind;
+use crate::module::Function;
+
+/// A function while it is read.
+pub(super) struct Body<'n, 'a> {
+    pub names: &'n mut Names<'a>,
+    pub is_entry: bool,
+    scopes: Vec<Scope<'a>>,
+    scope: usize,
+    registers: Vec<String>,
+    param_bytes: u64,
+    local_bytes: u64,
+    instrs: Vec<Instr>,
+    /// Branches: instruction, scope, line; their labels may come later.
+    branches: Vec<(usize, usize, Vec<&'a str>)>,
+}
+
+/// The names between a pair of braces.
+#[derive(Default)]
+struct Scope<'a> {
+    parent: Option<usize>,
+    names: HashMap<Cow<'a, str>, Name<'a>>,
+    labels: HashMap<&'a str, Pc>,
+}
+
+/// Reads what follows `.entry` or `.func`.
+pub(super) fn read<'a>(
+    cursor: &mut Cursor<'_, 'a>,
+    names: &mut Names<'a>,
+    is_entry: bool,
+) -> Result<(), EmulatorError> {
+    let index = names.functions.len();
+    let mut body = Body {
+        names,
+        is_entry,
+        scopes: vec![Scope::default()],
+        scope: 0,
+        registers: vec!["_".to_owned()],
+        param_bytes: 0,
+        local_bytes: 0,
+        instrs: Vec::new(),
+        branches: Vec::new(),
+    };
+    let result = if cursor.take(b'(') { body.parameters(cursor)?.pop() } else { None };
+    let name = cursor.word()?;
+    let params = if cursor.take(b'(') { body.parameters(cursor)? } else { Vec::new() };
+    // Directives for the assembler: register limits, block sizes, `.noreturn`.
+    loop {
+        match cursor.peek() {
+            Some(Kind::Punct(b';')) => {
+                cursor.next();
+                return Ok(());
+            }
+            Some(Kind::Punct(b'{')) => break,
+            None => return Err(cursor.error("a body is expected")),
+            _ => cursor.next(),
+        };
+    }
+    cursor.expect(b'{')?;
+    body.block(cursor, index)?;
+    body.link_branches(cursor)?;
+    // Falling off the end returns.
+    let line = cursor.line();
+    body.instrs.push(Instr { guard: None, op: Op::Ret, line });
+    let Body { names, registers, param_bytes, local_bytes, instrs, .. } = body;
+    let function = Function {
+        name: name.to_owned(),
+        is_entry,
+        instrs,
+        registers,
+        params,
+        result,
+        param_bytes,
+        local_bytes,
+    };
+    if names.function_names.insert(name.to_owned(), index).is_some() {
+        return Err(cursor.error(format!("`{name}` is defined twice")));
+    }
+    names.functions.push(function);
+    Ok(())
+}
+
+impl<'a> Body<'_, 'a> {
+    fn parameters(&mut self, cursor: &mut Cursor<'_, 'a>) -> Result<Vec<ParamRange>, EmulatorError> {
+        let mut all = Vec::new();
+        while !cursor.take(b')') {
+            match cursor.next() {
+                Some(Kind::Dotted(".param")) => all.push(self.param(cursor)?),
+                _ => return Err(cursor.error("`.param` is expected")),
+            }
+            cursor.take(b',');
+        }
+        Ok(all)
+    }
+
+    /// A parameter of this function, or one it passes on.
+    fn param(&mut self, cursor: &mut Cursor<'_, 'a>) -> Result<ParamRange, EmulatorError> {
+        let one = variable::declared(cursor)?;
+        let offset = self.param_bytes.next_multiple_of(one.align);
+        self.param_bytes = offset + one.bytes;
+        let (symbol, space) = (Symbol::Param(offset), Space::Param);
+        self.define(one.name, Name::Variable { symbol, space, bytes: one.bytes });
+        Ok(ParamRange { offset, bytes: one.bytes })
+    }
+
+    fn define(&mut self, name: impl Into<Cow<'a, str>>, meaning: Name<'a>) {
+        self.scopes[self.scope].names.insert(name.into(), meaning);
+    }
+
+    fn register(&mut self, name: String, bits: u32) -> (Slot, u32) {
+        self.registers.push(name);
+        ((self.registers.len() - 1) as Slot, bits)
+    }
+
+    /// What `name` means here.
+    pub fn name(&self, name: &str) -> Option<Name<'a>> {
+        let mut scope = Some(self.scope);
+        while let Some(at) = scope {
+            if let Some(meaning) = self.scopes[at].names.get(name) {
+                return Some(meaning.clone());
+            }
+            scope = self.scopes[at].parent;
+        }
+        let index = *self.names.by_name.get(name)?;
+        let variable = &self.names.variables[index];
+        let symbol = Symbol::Variable(index as u32);
+        Some(Name::Variable { symbol, space: variable.space, bytes: variable.bytes })
+    }
+
+    /// The statements up to the closing brace.
+    fn block(&mut self, cursor: &mut Cursor<'_, 'a>, function: usize) -> Result<(), EmulatorError> {
+        loop {
+            match cursor.peek() {
+                Some(Kind::Punct(b'}')) => {
+                    cursor.next();
+                    return Ok(());
+                }
+                Some(Kind::Punct(b'{')) => {
+                    cursor.next();
+                    let outer = self.scope;
+                    self.scopes.push(Scope { parent: Some(outer), ..Scope::default() });
+                    self.scope = self.scopes.len() - 1;
+                    self.block(cursor, function)?;
+                    self.scope = outer;
+                }
+                Some(Kind::Punct(b';')) => {
+                    cursor.next();
+                }
+                Some(Kind::Dotted(directive)) => self.directive(cursor, directive, function)?,
+                Some(Kind::Word(word)) if cursor.peek_at(1) == Some(Kind::Punct(b':')) => {
+                    cursor.next();
+                    cursor.next();
+                    self.label(cursor, word)?;
+                }
+                Some(Kind::Word(_) | Kind::Punct(b'@')) => self.instruction(cursor)?,
+                _ => return Err(cursor.error("a statement is expected")),
+            }
+        }
+    }
+
+    fn directive(
+        &mut self,
+        cursor: &mut Cursor<'_, 'a>,
+        directive: &str,
+        function: usize,
+    ) -> Result<(), EmulatorError> {
+        match directive {
+            ".loc" | ".file" => cursor.skip_line(),
+            ".pragma" => cursor.skip_past(b';')?,
+            ".reg" => {
+                cursor.next();
+                self.registers(cursor)?;
+            }
+            ".param" => {
+                cursor.next();
+                self.param(cursor)?;
+                cursor.expect(b';')?;
+            }
+            ".local" => {
+                cursor.next();
+                let one = variable::declared(cursor)?;
+                let offset = self.local_bytes.next_multiple_of(one.align);
+                self.local_bytes = offset + one.bytes;
+                let (symbol, space) = (Symbol::Local(offset), Space::Local);
+                self.define(one.name, Name::Variable { symbol, space, bytes: one.bytes });
+                cursor.expect(b';')?;
+            }
+            ".shared" | ".global" | ".const" => {
+                for (name, index) in variable::read(cursor, self.names, Some(function), false)? {
+                    let Variable { space, bytes } = Variable::of(self.names, index);
+                    self.define(
+                        name,
+                        Name::Variable { symbol: Symbol::Variable(index as u32), space, bytes },
+                    );
+                }
+            }
+            _ => return Err(cursor.error(format!("`{directive}` is not known in a function"))),
+        }
+        Ok(())
+    }
+
+    /// `.b32 %r<10>, x;`
+    fn registers(&mut self, cursor: &mut Cursor<'_, 'a>) -> Result<(), EmulatorError> {
+        let Some(Kind::Dotted(ty)) = cursor.next() else {
+            return Err(cursor.error("a type is expected"));
+        };
+        let bits = match type_bytes(ty) {
+            Some(bytes) => 8 * bytes as u32,
+            None if ty == ".pred" => 1,
+            // Registers that no known instruction takes: those of 128 bits, and packed halves.
+            None => 128,
+        };
+        loop {
+            let name = cursor.word()?;
+            if cursor.take(b'<') {
+                let count = cursor.int()?;
+                cursor.expect(b'>')?;
+                if count > 1 << 20 {
+                    return Err(cursor.error("too many registers"));
+                }
+                for i in 0..count {
+                    let (slot, bits) = self.register(format!("{name}{i}"), bits);
+                    self.define(format!("{name}{i}"), Name::Register { slot, bits });
+                }
+            } else {
+                let (slot, bits) = self.register(name.to_owned(), bits);
+                self.define(name, Name::Register { slot, bits });
+            }
+            if !cursor.take(b',') {
+                return cursor.expect(b';');
+            }
+        }
+    }
+
+    fn label(&mut self, cursor: &mut Cursor<'_, 'a>, name: &'a str) -> Result<(), EmulatorError> {
+        match cursor.peek() {
+            Some(Kind::Dotted(".branchtargets")) => {
+                cursor.next();
+                let mut targets = vec![cursor.word()?];
+                while cursor.take(b',') {
+                    targets.push(cursor.word()?);
+                }
+                self.define(name, Name::Targets(targets));
+                cursor.expect(b';')
+            }
+            Some(Kind::Dotted(".callprototype" | ".calltargets")) => cursor.skip_past(b';'),
+            _ => {
+                let pc = self.instrs.len() as Pc;
+                if self.scopes[self.scope].labels.insert(name, pc).is_some() {
+                    return Err(cursor.error(format!("label `{name}` is defined twice")));
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn instruction(&mut self, cursor: &mut Cursor<'_, 'a>) -> Result<(), EmulatorError> {
+        let line = cursor.line();
+        let mut guard = None;
+        if cursor.take(b'@') {
+            let negated = cursor.take(b'!');
+            let name = cursor.word()?;
+            let Some(Name::Register { slot, bits: 1 }) = self.name(name) else {
+                return Err(cursor.error(format!("`{name}` is no predicate")));
+            };
+            guard = Some((slot, negated));
+        }
+        let opcode = cursor.word()?;
+        let operands = operand::list(cursor)?;
+        let op = match instruction::read(self, opcode, &operands) {
+            Ok(op) => op,
+            Err(reason) => Op::Unsupported(format!("{opcode}: {reason}").into()),
+        };
+        match &op {
+            Op::Bra(_) => {
+                let targets = operands.iter().filter_map(Operand::word).collect();
+                self.branches.push((self.instrs.len(), self.scope, targets));
+            }
+            Op::BrxIdx { .. } => {
+                let targets = match operands.last().and_then(Operand::word).and_then(|name| self.name(name)) {
+                    Some(Name::Targets(targets)) => targets,
+                    _ => return Err(cursor.error("the list of targets is not known")),
+                };
+                self.branches.push((self.instrs.len(), self.scope, targets));
+            }
+            _ => {}
+        }
+        self.instrs.push(Instr { guard, op, line });
+        Ok(())
+    }
+
+    fn link_branches(&mut self, cursor: &Cursor<'_, 'a>) -> Result<(), EmulatorError> {
+        for (at, scope, labels) in core::mem::take(&mut self.branches) {
+            let mut found = Vec::new();
+            for label in labels {
+                let pc = self.label_pc(scope, label);
+                found.push(pc.ok_or_else(|| cursor.error(format!("there is no label `{label}`")))?);
+            }
+            match (&mut self.instrs[at].op, found.as_slice()) {
+                (Op::Bra(target), &[pc]) => *target = pc,
+                (Op::BrxIdx { targets, .. }, _) => *targets = found.into(),
+                _ => return Err(cursor.error("a branch has one target")),
+            }
+        }
+        Ok(())
+    }
+
+    fn label_pc(&self, scope: usize, label: &str) -> Option<Pc> {
+        let scope = &self.scopes[scope];
+        scope.labels.get(label).copied().or_else(|| self.label_pc(scope.parent?, label))
+    }
+}
+
+/// State space and size of a variable.
+struct Variable {
+    space: Space,
+    bytes: u64,
+}
+
+impl Variable {
+    fn of(names: &Names<'_>, index: usize) -> Variable {
+        let variable = &names.variables[index];
+        Variable { space: variable.space, bytes: variable.bytes }
+    }
+}

@@ -1,0 +1,37 @@
+//! One instruction: its opcode picks the family that reads the rest.
+
+use super::function::Body;
+use super::mods::Mods;
+use super::operand::Operand;
+use super::{float, int, memory, sync};
+use crate::instr::Op;
+
+/// The typed form of an instruction, or why it is not emulated.
+pub(super) fn read<'a>(body: &Body<'_, 'a>, opcode: &str, operands: &[Operand<'a>]) -> Result<Op, String> {
+    let (head, mods) = Mods::split(opcode);
+    let reader = match head {
+        "mov" | "selp" | "slct" => memory::moves,
+        "ld" | "st" | "atom" | "red" | "cvta" | "isspacep" | "createpolicy" => memory::read,
+        "bra" | "brx" | "call" | "ret" | "exit" | "trap" | "membar" | "fence" | "nanosleep" | "pmevent"
+        | "bar" | "barrier" | "shfl" | "vote" | "match" | "redux" | "activemask" => sync::read,
+        "cvt" => float::cvt,
+        "add" | "sub" | "mul" | "mad" | "fma" | "div" | "min" | "max" | "neg" | "abs"
+            if matches!(mods.last(), Some("f32" | "f64")) =>
+        {
+            float::read
+        }
+        "fma" | "rcp" | "sqrt" | "rsqrt" | "ex2" | "lg2" | "sin" | "cos" | "tanh" | "copysign" | "testp" => {
+            float::read
+        }
+        "setp" => int::setp,
+        _ => int::read,
+    };
+    reader(body, head, mods, operands)
+}
+
+/// The operands, if there are `N`.
+pub(super) fn exactly<'o, 'a, const N: usize>(
+    operands: &'o [Operand<'a>],
+) -> Result<&'o [Operand<'a>; N], String> {
+    operands.try_into().map_err(|_| format!("{} operands where {N} are expected", operands.len()))
+}

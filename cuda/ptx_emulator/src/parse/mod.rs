@@ -1,0 +1,127 @@
+//! PTX text into a [`PtxModule`]: directives and variables here, function bodies in [`function`], instructions in
+//! the files named after their families.
+
+mod cursor;
+mod float;
+mod function;
+mod instruction;
+mod int;
+mod memory;
+mod mods;
+mod operand;
+mod sync;
+mod variable;
+mod warp;
+
+use std::collections::HashMap;
+
+use crate::error::EmulatorError;
+use crate::instr::{Callee, Op, Symbol};
+use crate::lex::{self, Kind};
+use crate::module::{Function, PtxModule, Relocation, Variable};
+use cursor::Cursor;
+
+/// What the functions of a module have in common while it is read.
+#[derive(Default)]
+pub(super) struct Names<'a> {
+    pub variables: Vec<Variable>,
+    /// Variables of the module, by name.
+    pub by_name: HashMap<&'a str, usize>,
+    /// Addresses in initialisers, whose names may come later: owner, offset, name, addend, line.
+    pub pending: Vec<(usize, usize, &'a str, i64, u32)>,
+    pub functions: Vec<Function>,
+    pub function_names: HashMap<String, usize>,
+}
+
+/// Reads a whole module.
+pub(crate) fn module(text: &str) -> Result<PtxModule, EmulatorError> {
+    let tokens = lex::tokens(text)?;
+    let mut cursor = Cursor::new(&tokens);
+    let mut names = Names::default();
+    while let Some(kind) = cursor.peek() {
+        match kind {
+            Kind::Dotted(".version" | ".target" | ".address_size" | ".file" | ".loc") => cursor.skip_line(),
+            Kind::Dotted(".section") => cursor.skip_braces()?,
+            Kind::Dotted(".pragma") => cursor.skip_past(b';')?,
+            Kind::Dotted(".visible" | ".extern" | ".weak" | ".common") => {
+                definition(&mut cursor, &mut names)?
+            }
+            Kind::Dotted(".entry" | ".func" | ".global" | ".const" | ".shared") => {
+                definition(&mut cursor, &mut names)?;
+            }
+            _ => return Err(cursor.error("a directive or a definition is expected")),
+        }
+    }
+    resolve(&mut names)?;
+    let Names { variables, functions, function_names, .. } = names;
+    Ok(PtxModule { lines: text.lines().map(str::to_owned).collect(), variables, functions, function_names })
+}
+
+fn definition<'a>(cursor: &mut Cursor<'_, 'a>, names: &mut Names<'a>) -> Result<(), EmulatorError> {
+    let mut is_extern = false;
+    while let Some(Kind::Dotted(word @ (".visible" | ".extern" | ".weak" | ".common"))) = cursor.peek() {
+        is_extern |= word == ".extern";
+        cursor.next();
+    }
+    match cursor.peek() {
+        Some(Kind::Dotted(".entry")) => {
+            cursor.next();
+            function::read(cursor, names, true)
+        }
+        Some(Kind::Dotted(".func")) => {
+            cursor.next();
+            function::read(cursor, names, false)
+        }
+        _ => {
+            for index in variable::read(cursor, names, None, is_extern)? {
+                // The variable's name borrows from the tokens, so that it outlives this function.
+                names.by_name.insert(index.0, index.1);
+            }
+            Ok(())
+        }
+    }
+}
+
+/// Replaces names by numbers, now that all are known.
+fn resolve(names: &mut Names<'_>) -> Result<(), EmulatorError> {
+    for (owner, offset, name, addend, line) in core::mem::take(&mut names.pending) {
+        let Some(&variable) = names.by_name.get(name) else {
+            return Err(EmulatorError::Syntax { line, message: format!("there is no variable `{name}`") });
+        };
+        names.variables[owner].addresses.push(Relocation { offset, variable, addend });
+    }
+    let known = &names.function_names;
+    let shapes: Vec<_> = names.functions.iter().map(|f| (f.params.clone(), f.result, f.is_entry)).collect();
+    for instr in names.functions.iter_mut().flat_map(|function| &mut function.instrs) {
+        let Op::Call(call) = &mut instr.op else { continue };
+        let Callee::Name(name) = &call.callee else { continue };
+        let refusal = match known.get(name).map(|&index| (index, &shapes[index])) {
+            None => Some(format!("`{name}` has no body")),
+            Some((_, (_, _, true))) => Some(format!("`{name}` is a kernel")),
+            Some((index, (params, result, _))) => {
+                let sizes = |ranges: &[crate::instr::ParamRange]| {
+                    ranges.iter().map(|range| range.bytes).collect::<Vec<_>>()
+                };
+                let fits = sizes(&call.args) == sizes(params)
+                    && call.result.map(|range| range.bytes) == result.map(|range| range.bytes);
+                call.callee = Callee::Index(index);
+                (!fits).then(|| "the arguments do not have the sizes of the parameters".to_owned())
+            }
+        };
+        if let Some(reason) = refusal {
+            instr.op = Op::Unsupported(reason.into());
+        }
+    }
+    Ok(())
+}
+
+/// What a name means inside a function.
+#[derive(Clone, Debug)]
+pub(super) enum Name<'a> {
+    /// A register and its width; predicates have one bit.
+    Register { slot: crate::instr::Slot, bits: u32 },
+    /// A variable, its state space, and its size in bytes.
+    Variable { symbol: Symbol, space: crate::instr::Space, bytes: u64 },
+    /// The labels of a `.branchtargets`.
+    Targets(Vec<&'a str>),
+}

@@ -1,0 +1,67 @@
+//! Tiny kernels around a few instructions.
+
+#![allow(dead_code, reason = "each test file uses its own part of it")]
+
+use cuda_std::launch::LaunchConfig;
+use ptx_emulator::{Cause, Emulator, EmulatorError, PtxModule};
+
+/// A module with one kernel `k(out)`, whose `%out` is the parameter.
+pub fn module(declarations: &str, body: &str) -> String {
+    format!(
+        ".version 8.6\n.target sm_75\n.address_size 64\n{declarations}
+        .visible .entry k(.param .u64 out) {{
+            .reg .pred %p<9>; .reg .b16 %rs<9>; .reg .b32 %r<19>; .reg .b64 %rd<19>; .reg .b64 %out;
+            ld.param.u64 %out, [out];
+            {body}
+            ret;
+        }}"
+    )
+}
+
+/// Runs a module on `out`, which `k` gets the address of.
+pub fn run_module<T: Copy>(ptx: &str, config: LaunchConfig, out: &mut [T]) -> Result<(), EmulatorError> {
+    let mut emulator = Emulator::new(PtxModule::parse(ptx)?).with_max_steps(1_000_000);
+    let address = out.as_mut_ptr().addr() as u64;
+    // SAFETY: `out` outlives the launch, and nobody else uses it.
+    unsafe {
+        emulator.lend(out);
+        emulator.launch("k", config, &[&address.to_le_bytes()])
+    }
+}
+
+/// Runs `body` as one thread and gives the low bits of register `result`.
+pub fn eval(body: &str, result: &str) -> Result<u64, Cause> {
+    let width = match result {
+        _ if result.starts_with("%rd") => "b64",
+        _ if result.starts_with("%rs") => "b16",
+        _ if result.starts_with("%p") => "pred",
+        _ => "b32",
+    };
+    let store = match width {
+        "pred" => format!("selp.b32 %r18, 1, 0, {result}; st.global.b32 [%out], %r18;"),
+        _ => format!("st.global.{width} [%out], {result};"),
+    };
+    let mut out = [0u64];
+    match run_module(&module("", &format!("{body}\n{store}")), LaunchConfig::new(1, 1), &mut out) {
+        Ok(()) => Ok(out[0]),
+        Err(EmulatorError::Fault(fault)) => Err(fault.cause),
+        Err(error) => panic!("{body}: {error}"),
+    }
+}
+
+/// Checks a table of instructions, the register they write, and what it then holds.
+#[track_caller]
+pub fn check(table: &[(&str, &str, u64)]) {
+    for &(body, result, expected) in table {
+        let got = eval(body, result).unwrap_or_else(|cause| panic!("{body}: {cause}"));
+        assert_eq!(got, expected, "{body}: {got:#x} instead of {expected:#x}");
+    }
+}
+
+/// The cause of the fault that a module ends with.
+pub fn fault<T: Copy>(ptx: &str, config: LaunchConfig, out: &mut [T]) -> (Cause, String) {
+    match run_module(ptx, config, out) {
+        Err(EmulatorError::Fault(fault)) => (fault.cause.clone(), fault.to_string()),
+        other => panic!("{other:?} instead of a fault"),
+    }
+}

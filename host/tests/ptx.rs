@@ -1,0 +1,108 @@
+//! What goes wrong in the kernels' PTX is seen: a lost barrier, a wrong instruction, a short buffer, a panic.
+
+#[path = "common/emulated.rs"]
+mod emulated;
+
+use cuda_builder::NvvmArch;
+use cuda_std::launch::{LaunchConfig, Launcher};
+use cuda_std::panic_record::PanicRecord;
+use ferrowarp::reference::{self, LayerShape};
+use gpu_kernels::mlp::{fused_forward, linear};
+
+const SHAPE: LayerShape = LayerShape { batch: 40, inputs: 70, outputs: 33 };
+
+/// The largest difference of `linear_forward_32x32` to the oracle; infinite if the launch fails or gives a NaN.
+fn error_on(on: &dyn Launcher) -> f64 {
+    let LayerShape { batch, inputs, outputs } = SHAPE;
+    let values = |len: usize, step: usize| (0..len).map(|i| (i * step % 17) as f32 - 8.0).collect::<Vec<_>>();
+    let (inp, weights, biases) = (values(batch * inputs, 5), values(inputs * outputs, 7), values(outputs, 3));
+    let mut out = vec![f32::NAN; batch * outputs];
+    let config = LaunchConfig::new((outputs.div_ceil(32) as u32, batch.div_ceil(32) as u32), 64);
+    let (b, i, o) = (batch as u32, inputs as u32, outputs as u32);
+    // SAFETY: the buffers have the layer's shapes, and the grid is the kernel's.
+    let ended = unsafe {
+        fused_forward::linear_forward_32x32::launch(on, config, &mut out, &inp, &weights, &biases, b, i, o)
+    };
+    if ended.is_err() {
+        return f64::INFINITY;
+    }
+    let want = reference::linear_forward(&inp, &weights, &biases, SHAPE);
+    let errors = out.iter().zip(&want).map(|(&got, want)| (f64::from(got) - want.value).abs());
+    errors.map(|error| if error.is_nan() { f64::INFINITY } else { error }).fold(0.0, f64::max)
+}
+
+/// The kernel's text from its name to the end of its body.
+fn body_of<'a>(ptx: &'a str, kernel: &str) -> &'a str {
+    let start = ptx.find(&format!(".entry {kernel}(")).unwrap();
+    let end = ptx[start..].find("\n}").unwrap();
+    &ptx[start..start + end]
+}
+
+#[test]
+fn a_changed_instruction_changes_the_result() {
+    let ptx = emulated::ptx(NvvmArch::Compute75);
+    let body = body_of(&ptx, "linear_forward_32x32");
+    assert_eq!(error_on(&emulated::emulator_of(&ptx)), 0.0, "sums of small whole numbers are exact");
+    // Without barriers, with the threads of a warp for those of the block, with other sums.
+    for (from, to) in [("bar.sync \t0;", ""), ("%tid.x", "%laneid"), ("fma.rn.f32", "fma.rn.sat.f32")] {
+        assert!(body.contains(from), "the kernel has `{from}`");
+        let changed = ptx.replace(body, &body.replace(from, to));
+        let error = error_on(&emulated::emulator_of(&changed));
+        assert!(error > 0.5, "`{to}` instead of `{from}` goes unseen: the error is {error}");
+    }
+}
+
+/// Launches `linear_forward` with buffers of these lengths for a layer of 3 samples, 4 inputs, 5 outputs.
+fn launch_with(on: &dyn Launcher, [out, inp, weights, biases]: [usize; 4]) -> Option<String> {
+    let mut out = vec![0.0f32; out];
+    let (inp, weights, biases) = (vec![1.0f32; inp], vec![1.0f32; weights], vec![1.0f32; biases]);
+    let config = LaunchConfig::new((1, 1), (5, 3));
+    // SAFETY: the emulator checks every access; the grid covers the layer.
+    unsafe { linear::linear_forward::launch(on, config, &mut out, &inp, &weights, &biases, 3, 4, 5) }
+        .err()
+        .map(|error| error.to_string())
+}
+
+#[test]
+fn a_store_behind_the_end_of_a_buffer_is_refused() {
+    let emulator = emulated::emulator();
+    assert_eq!(launch_with(&emulator, [15, 12, 20, 5]), None);
+    let error = launch_with(&emulator, [14, 12, 20, 5]).unwrap();
+    assert!(error.contains("block [0, 0, 0], thread [4, 2, 0]: store of 4 bytes at 0x"), "{error}");
+    assert!(error.contains("is outside of every allocation of global memory, at PTX line "), "{error}");
+}
+
+#[test]
+fn a_panic_traps_and_leaves_its_record() {
+    let mut emulator = emulated::emulator();
+    // Without a slot the panic traps all the same.
+    assert!(launch_with(&emulator, [15, 12, 19, 5]).unwrap().contains(": trap, at PTX line "));
+
+    let mut record = [PanicRecord::empty()];
+    let address = record.as_mut_ptr();
+    // SAFETY: the record outlives the launches, and it is read only after them.
+    unsafe { emulator.lend(&mut record) };
+    emulator.set_global("__ferrowarp_panic_slot", &(address.addr() as u64).to_le_bytes()).unwrap();
+    assert_eq!(launch_with(&emulator, [15, 12, 20, 5]), None);
+    assert!(launch_with(&emulator, [15, 12, 19, 5]).unwrap().contains(": trap, at PTX line "));
+    // SAFETY: the launches have ended.
+    let seen = unsafe { address.read() };
+    assert_eq!(seen.state, PanicRecord::COMPLETE);
+    assert_eq!((seen.block, seen.thread), ([0, 0, 0], [4, 0, 0]));
+    assert_eq!(seen.message(), "index out of bounds: the len is 19 but the index is 19");
+    assert_eq!(seen.file(), "gpu-kernels/src/mlp/linear.rs");
+    let source = include_str!("../../gpu-kernels/src/mlp/linear.rs");
+    let line = source.lines().nth(seen.line as usize - 1).unwrap();
+    assert!(line[seen.column as usize - 1..].starts_with("weights[i * outputs + col]"), "{line}");
+}
+
+#[test]
+fn the_ptx_holds_the_kernels_of_the_table_and_no_other() {
+    let ptx = emulated::ptx(NvvmArch::Compute75);
+    let entry = |line: &str| Some(line.split_once(".entry ")?.1.split('(').next()?.trim().to_owned());
+    let mut built: Vec<String> = ptx.lines().filter_map(entry).collect();
+    let mut listed: Vec<&str> = gpu_kernels::KERNELS.iter().map(|meta| meta.name).collect();
+    built.sort_unstable();
+    listed.sort_unstable();
+    assert_eq!(built, listed);
+}
