@@ -130,7 +130,8 @@ impl Measure {
         command.current_dir(workspace::root()).args(["--device", "cpu"]);
         command.arg("--epochs").arg(self.epochs.to_string());
         command.arg("--metrics").arg(&metrics).arg("--plot").arg(docs.join("mnist-cpu.svg"));
-        let transcript = output(&mut command)?;
+        // The reader's checkout lies elsewhere.
+        let transcript = output(&mut command)?.replace(&format!("{}/", workspace::root().display()), "");
         let lines = std::fs::read_to_string(&metrics).context("reading the metrics of the run")?;
         let mut last = None;
         for line in lines.lines() {
@@ -200,7 +201,8 @@ fn readme_section(results: &Results) -> String {
         )
     };
     format!(
-        "```text\n$ cargo run --release --bin train-mnist\n{}\n```\n\n![Loss and accuracy](docs/mnist-cpu.svg)\n\n\
+        "```text\n$ cargo run --release --bin train-mnist -- --device cpu --metrics target/measure.jsonl \\\n    \
+         --plot docs/mnist-cpu.svg\n{}\n```\n\n![Loss and accuracy](docs/mnist-cpu.svg)\n\n\
          | on the CPU, batch 64 | an epoch, median | fastest | test accuracy |\n| --- | --- | --- | --- |\n{}{}\n\
          Ratio of the medians: {ratio:.2}. {machine}, {cores} cores, {date}, commit {commit}; {runs} runs of \
          {epochs} epochs each, in turns (`cargo xtask measure`).\n",
