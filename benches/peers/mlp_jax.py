@@ -1,6 +1,6 @@
 """The peer of train-mnist on the CPU: the same network, data, batch size and steps in JAX, one compiled epoch.
 
-python3 benches/peers/mlp_jax.py --data DIR [--epochs 5] [--batch-size 64] [--lr 0.2] [--seed 42]
+python3 benches/peers/mlp_jax.py --data DIR [--epochs 5] [--batch-size 64] [--lr 0.3] [--lr-decay 0.7] [--seed 42]
 
 DIR holds the four IDX files. Prints one JSON object: seconds of each epoch (the first without the compilation,
 which is timed apart), test accuracy after the last, versions.
@@ -82,7 +82,8 @@ def main():
     parser.add_argument("--data", type=pathlib.Path, required=True)
     parser.add_argument("--epochs", type=int, default=5)
     parser.add_argument("--batch-size", type=int, default=64)
-    parser.add_argument("--lr", type=float, default=0.2)
+    parser.add_argument("--lr", type=float, default=0.3)
+    parser.add_argument("--lr-decay", type=float, default=0.7)
     parser.add_argument("--seed", type=int, default=42)
     args = parser.parse_args()
     jax.config.update("jax_default_matmul_precision", "highest")
@@ -101,9 +102,10 @@ def main():
     compiled = epoch.lower(params, images, labels, orders[0], args.lr, args.batch_size).compile()
     compile_seconds = time.perf_counter() - start
     seconds = []
-    for order in orders:
+    for index, order in enumerate(orders):
+        lr = args.lr * args.lr_decay**index
         start = time.perf_counter()
-        params = compiled(params, images, labels, order, args.lr)
+        params = compiled(params, images, labels, order, lr)
         jax.block_until_ready(params)
         seconds.append(time.perf_counter() - start)
     hits = int(correct(params, test_images, test_labels))
@@ -115,6 +117,7 @@ def main():
                 "device": jax.devices()[0].platform,
                 "batch_size": args.batch_size,
                 "lr": args.lr,
+                "lr_decay": args.lr_decay,
                 "compile_seconds": compile_seconds,
                 "epoch_seconds": seconds,
                 "test_accuracy": hits / len(test_labels),

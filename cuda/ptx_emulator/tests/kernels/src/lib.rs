@@ -90,7 +90,7 @@ float_kernels! {
     functions_f64 extensions_f64 f64;
 }
 
-/// Results of [`wide_integers`].
+/// Results of [`wide_integers`](fn@wide_integers).
 pub const WIDE: usize = 22;
 
 /// Writes what 128-bit and 64-bit integers made of the four halves give.
@@ -133,7 +133,7 @@ pub unsafe fn wide_integers(out: *mut u128, a: u64, b: u64, c: u64, d: u64) {
     }
 }
 
-/// Results of a lane of [`warp_functions`].
+/// Results of a lane of [`warp_functions`](fn@warp_functions).
 pub const WARP: usize = 18;
 
 /// Writes, lane by lane, what the functions of a warp give for one value a lane.
