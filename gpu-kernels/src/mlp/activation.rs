@@ -21,7 +21,7 @@ pub unsafe fn relu_forward(out: *mut f32, inp: &[f32], rows: u32, cols: u32) {
 
 /// `d_inp = d_out` where the activation is positive, else 0; all `[rows, cols]`.
 ///
-/// `activations` is the output of [`relu_forward`], or its input: both have the same sign. Launched on a grid of
+/// `activations` is the output of [`relu_forward`](fn@relu_forward), or its input: both have the same sign. Launched on a grid of
 /// at least `cols` x `rows` threads.
 ///
 /// # Safety

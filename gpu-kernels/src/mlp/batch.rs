@@ -82,10 +82,10 @@ pub unsafe fn shuffled_batch(
     }
 }
 
-/// [`shuffled_batch`] in the order of the data set.
+/// [`shuffled_batch`](fn@shuffled_batch) in the order of the data set.
 ///
 /// # Safety
-/// As for [`shuffled_batch`].
+/// As for [`shuffled_batch`](fn@shuffled_batch).
 #[kernel]
 pub unsafe fn ordered_batch(
     out: *mut f32,
