@@ -2,6 +2,7 @@
 //!
 //! Read [`mlp`] in the order of its modules: first the kernels of a training step as a textbook writes them, one
 //! thread per output; then the ones that training uses by default, which share tiles and fuse neighbours.
+//! [`softmax`] climbs from the naive kernel to the fast one, a rung a file.
 
 #![no_std]
 #![allow(clippy::too_many_arguments, reason = "a kernel's parameters are its calling convention")]
@@ -12,6 +13,8 @@
 )]
 
 pub mod mlp;
+
+pub mod softmax;
 
 #[cfg(not(target_arch = "nvptx64"))]
 mod table;

@@ -5,9 +5,41 @@ use cuda_std::launch::KernelMeta;
 use crate::mlp::{
     activation, batch, fused_backward, fused_forward, fused_loss, fused_update, linear, loss, sgd,
 };
+use crate::softmax::LADDER;
 
 /// Every kernel of this crate.
-pub const KERNELS: &[&KernelMeta] = &[
+pub const KERNELS: &[&KernelMeta] = &{
+    // One after the other, since constants are made without iterators.
+    let mut kernels = [MLP[0]; MLP.len() + softmax_kernels()];
+    let mut len = 0;
+    while len < MLP.len() {
+        kernels[len] = MLP[len];
+        len += 1;
+    }
+    let mut rung = 0;
+    while rung < LADDER.len() {
+        let mut variant = 0;
+        while variant < LADDER[rung].variants.len() {
+            kernels[len] = LADDER[rung].variants[variant].meta;
+            (len, variant) = (len + 1, variant + 1);
+        }
+        rung += 1;
+    }
+    kernels
+};
+
+/// The kernels of the ladder.
+const fn softmax_kernels() -> usize {
+    let (mut kernels, mut rung) = (0, 0);
+    while rung < LADDER.len() {
+        kernels += LADDER[rung].variants.len();
+        rung += 1;
+    }
+    kernels
+}
+
+/// The kernels of the network.
+const MLP: &[&KernelMeta] = &[
     batch::shuffled_batch::META,
     batch::ordered_batch::META,
     linear::linear_forward::META,

@@ -6,6 +6,7 @@ use ferrowarp::device::Device;
 use gpu_kernels::mlp::{
     activation, batch, fused_backward, fused_forward, fused_loss, fused_update, linear, loss, sgd,
 };
+use gpu_kernels::softmax::{LADDER, Variant};
 
 use super::problem::Problem;
 use super::reference::{self, Expected, LEARNING_RATE};
@@ -13,16 +14,44 @@ use super::run::Run;
 use super::single;
 
 /// One kernel's check.
+#[derive(Clone, Copy)]
 pub struct Check {
     /// The kernel.
     pub kernel: &'static KernelMeta,
     /// Rounding errors of the magnitude that an element may be off. Sums are added in another order here and there, and
     /// with or without fused multiply-add; libm's and libdevice's functions are off by two or so.
     pub roundings: f64,
-    /// Runs the kernel and returns its outputs.
-    pub run: fn(&Device, &Problem) -> Result<Outputs>,
+    /// How to run the kernel.
+    pub run: Runner,
     /// The outputs in f64, with their names.
     pub reference: fn(&Problem) -> References,
+}
+
+/// How to run a kernel on a problem.
+#[derive(Clone, Copy)]
+pub enum Runner {
+    /// This returns its outputs.
+    With(fn(&Device, &Problem) -> Result<Outputs>),
+    /// On the logits, as the ladder says.
+    Softmax(&'static Variant),
+}
+
+impl Runner {
+    /// Whether the problem's shape is one for the kernel.
+    pub fn takes(self, problem: &Problem) -> bool {
+        match self {
+            Runner::With(_) => true,
+            Runner::Softmax(variant) => variant.prepare(problem.batch, problem.outputs).is_some(),
+        }
+    }
+
+    /// Runs the kernel and returns its outputs.
+    pub fn on(self, device: &Device, problem: &Problem) -> Result<Outputs> {
+        match self {
+            Runner::With(run) => run(device, problem),
+            Runner::Softmax(variant) => single::softmax(device, problem, variant),
+        }
+    }
 }
 
 /// Every output of a kernel.
@@ -66,7 +95,7 @@ macro_rules! forward {
         Check {
             kernel: <$kernel>::META,
             roundings: SUM,
-            run: |device, p| {
+            run: Runner::With(|device, p| {
                 let run = Run::new(device, p);
                 let (inp, weights) = (run.input(&p.activations)?, run.input(&p.weights)?);
                 let biases = run.input(&p.biases)?;
@@ -89,7 +118,7 @@ macro_rules! forward {
                     )
                 }?;
                 Ok(vec![out.finish()?])
-            },
+            }),
             reference: |p| vec![("out", $reference(p))],
         }
     };
@@ -100,7 +129,7 @@ macro_rules! backward {
         Check {
             kernel: <$kernel>::META,
             roundings: SUM,
-            run: |device, p| {
+            run: Runner::With(|device, p| {
                 let run = Run::new(device, p);
                 let (d_out, weights) = (run.input(&p.d_out)?, run.input(&p.weights)?);
                 let activations = run.input(&p.activations)?;
@@ -122,7 +151,7 @@ macro_rules! backward {
                     )
                 }?;
                 Ok(vec![d_inp.finish()?])
-            },
+            }),
             reference: |p| vec![("d_inp", reference::backward_relu(p))],
         }
     };
@@ -133,7 +162,7 @@ macro_rules! update {
         Check {
             kernel: <$kernel>::META,
             roundings: SUM,
-            run: |device, p| {
+            run: Runner::With(|device, p| {
                 let run = Run::new(device, p);
                 let (activations, d_out) = (run.input(&p.activations)?, run.input(&p.d_out)?);
                 let (mut weights, mut biases) = (run.updated(&p.weights)?, run.updated(&p.biases)?);
@@ -165,7 +194,7 @@ macro_rules! update {
                     weight_velocity.finish()?,
                     bias_velocity.finish()?,
                 ])
-            },
+            }),
             reference: |p| {
                 let divisor: fn(&Problem) -> f64 = $divisor;
                 let updated = reference::update(p, divisor(p));
@@ -186,7 +215,7 @@ macro_rules! rowwise {
         Check {
             kernel: <$kernel>::META,
             roundings: $roundings,
-            run: |device, p| {
+            run: Runner::With(|device, p| {
                 let run = Run::new(device, p);
                 let len: fn(&Problem) -> usize = $len;
                 let config: fn(&Problem) -> LaunchConfig = $config;
@@ -198,7 +227,7 @@ macro_rules! rowwise {
                     <$kernel>::launch(device, config(p), out.view()?, $($input.view()?,)* rows, cols)
                 }?;
                 Ok(vec![out.finish()?])
-            },
+            }),
             reference: |p| vec![(stringify!($out), $reference(p))],
         }
     };
@@ -231,24 +260,35 @@ const T64X32: [u32; 4] = [64, 32, 8, 8];
 const T32X32: [u32; 4] = [32, 32, 4, 4];
 
 /// Every kernel's check.
-pub const CHECKS: &[Check] = &[
+pub fn checks() -> Vec<Check> {
+    let softmax = LADDER.iter().flat_map(|rung| rung.variants).map(|variant| Check {
+        kernel: variant.meta,
+        roundings: TRANSCENDENTAL,
+        run: Runner::Softmax(variant),
+        reference: |p| vec![("out", reference::softmax(p))],
+    });
+    MLP.iter().copied().chain(softmax).collect()
+}
+
+/// The checks of the network's kernels.
+const MLP: &[Check] = &[
     Check {
         kernel: batch::shuffled_batch::META,
         roundings: EXACT,
-        run: single::shuffled_batch,
+        run: Runner::With(single::shuffled_batch),
         reference: |p| single::batch_outputs(reference::shuffled_batch(p)),
     },
     Check {
         kernel: batch::ordered_batch::META,
         roundings: EXACT,
-        run: single::ordered_batch,
+        run: Runner::With(single::ordered_batch),
         reference: |p| single::batch_outputs(reference::ordered_batch(p)),
     },
     forward!(linear::linear_forward, per_element, reference::forward),
     Check {
         kernel: linear::linear_backward_input::META,
         roundings: SUM,
-        run: single::linear_backward_input,
+        run: Runner::With(single::linear_backward_input),
         reference: |p| vec![("d_inp", reference::backward(p))],
     },
     rowwise!(activation::relu_forward, EXACT, element_grid, out: f32[all], [logits], reference::relu),
@@ -289,7 +329,7 @@ pub const CHECKS: &[Check] = &[
     Check {
         kernel: fused_loss::softmax_cross_entropy::META,
         roundings: TRANSCENDENTAL,
-        run: single::softmax_cross_entropy,
+        run: Runner::With(single::softmax_cross_entropy),
         reference: |p| {
             let (gradients, losses) = reference::softmax_cross_entropy(p);
             vec![("d_logits", gradients), ("loss", losses), ("correct", reference::correct(p))]
@@ -305,11 +345,11 @@ pub const CHECKS: &[Check] = &[
 
 #[cfg(test)]
 mod tests {
-    use super::CHECKS;
+    use super::checks;
 
     #[test]
     fn every_kernel_has_one_check() {
-        let mut checked: Vec<_> = CHECKS.iter().map(|check| check.kernel.name).collect();
+        let mut checked: Vec<_> = checks().iter().map(|check| check.kernel.name).collect();
         let mut kernels: Vec<_> = gpu_kernels::KERNELS.iter().map(|kernel| kernel.name).collect();
         checked.sort_unstable();
         kernels.sort_unstable();

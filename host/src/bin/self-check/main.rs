@@ -16,7 +16,7 @@ use anyhow::{Result, ensure};
 use clap::Parser;
 use ferrowarp::device::{Device, DeviceChoice, open};
 
-use checks::{CHECKS, Check};
+use checks::{Check, checks};
 use problem::{Problem, problems};
 use reference::Expected;
 
@@ -81,7 +81,7 @@ fn run(arguments: &Arguments) -> Result<bool> {
     }
     println!("{line}");
     let chosen = |name: &str| arguments.only.as_ref().is_none_or(|only| name.contains(only.as_str()));
-    let checks: Vec<_> = CHECKS.iter().filter(|check| chosen(check.kernel.name)).collect();
+    let checks: Vec<_> = checks().into_iter().filter(|check| chosen(check.kernel.name)).collect();
     ensure!(
         !checks.is_empty(),
         "no kernel has `{}` in its name",
@@ -89,8 +89,8 @@ fn run(arguments: &Arguments) -> Result<bool> {
     );
     let mut tally = Tally::default();
     let problems = problems();
-    for check in checks {
-        for problem in &problems {
+    for check in &checks {
+        for problem in problems.iter().filter(|&problem| check.run.takes(problem)) {
             let case = format!("{} {problem}", check.kernel.name);
             tally.count(&case, check_kernel(&device, check, problem));
         }
@@ -110,11 +110,11 @@ fn run(arguments: &Arguments) -> Result<bool> {
 
 /// Runs one kernel on one problem, twice; compares with the f64 reference, on a GPU also with the CPU executor.
 fn check_kernel(device: &Device, check: &Check, problem: &Problem) -> Result<String> {
-    let got = (check.run)(device, problem)?;
+    let got = check.run.on(device, problem)?;
     let references = (check.reference)(problem);
     let mut worst = compare_all(&got, &references, check.roundings)?;
     if device.is_cuda() {
-        let on_cpu = (check.run)(&Device::cpu(), problem)?;
+        let on_cpu = check.run.on(&Device::cpu(), problem)?;
         // The executor's own results may be off by as much as the GPU's.
         let expected: Vec<_> = references
             .iter()
@@ -123,7 +123,7 @@ fn check_kernel(device: &Device, check: &Check, problem: &Problem) -> Result<Str
             .collect();
         worst = worst.max(compare_all(&got, &expected, 2.0 * check.roundings)?);
     }
-    ensure!((check.run)(device, problem)? == got, "a second run gave other results");
+    ensure!(check.run.on(device, problem)? == got, "a second run gave other results");
     Ok(if worst > 0.0 {
         format!(": off by {:.0}% of the tolerance", worst * 100.0)
     } else {

@@ -1,8 +1,9 @@
 //! How to run the kernels whose parameters no other kernel shares.
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use ferrowarp::device::Device;
 use gpu_kernels::mlp::{batch, fused_loss, linear};
+use gpu_kernels::softmax::Variant;
 
 use super::checks::{Outputs, References, per_element, per_row, per_sample, shape};
 use super::problem::Problem;
@@ -106,4 +107,13 @@ pub fn softmax_cross_entropy(device: &Device, p: &Problem) -> Result<Outputs> {
         )
     }?;
     Ok(vec![d_logits.finish()?, loss.finish()?, correct.finish()?])
+}
+
+pub fn softmax(device: &Device, p: &Problem, variant: &'static Variant) -> Result<Outputs> {
+    let kernel = variant.prepare(p.batch, p.outputs).context("the kernel refuses the shape")?;
+    let run = Run::new(device, p);
+    let (inp, mut out) = (run.input(&p.logits)?, run.output::<f32>(p.batch * p.outputs)?);
+    // SAFETY: the arrays are two, and have the shape that the kernel was prepared for.
+    unsafe { kernel.launch(device, out.view()?, inp.view()?) }?;
+    Ok(vec![out.finish()?])
 }

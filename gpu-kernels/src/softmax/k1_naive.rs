@@ -1,0 +1,45 @@
+//! k1: one thread per output element.
+//!
+//! The ladder starts here: every thread walks its whole row for the maximum and again for the sum.
+//! Costs: a row of `cols` elements is read `2 * cols + 1` times, by threads that know nothing of each other.
+//! Requires: nothing; any shape, any alignment, any block.
+//@ ptx: bar == 0, shfl == 0, .shared == 0, .local == 0
+
+#[cfg(not(target_arch = "nvptx64"))]
+use cuda_std::launch::LaunchConfig;
+use cuda_std::{GpuFloat as _, kernel, thread};
+
+const BLOCK: usize = 256;
+
+/// `out = exp(inp - max) / sum(exp(inp - max))` along each row; both `[rows, cols]`.
+///
+/// Launched on at least `rows * cols` threads along x, in blocks of 256.
+///
+/// # Safety
+/// `out` holds `rows * cols` elements that nobody else uses; `inp` holds at least as many.
+#[kernel]
+pub unsafe fn softmax_k1_naive(out: *mut f32, inp: &[f32], rows: u32, cols: u32) {
+    let cols = cols as usize;
+    let i = thread::block_idx_x() as usize * BLOCK + thread::thread_idx_x() as usize;
+    if i < rows as usize * cols {
+        let (row, col) = (i / cols, i % cols);
+        let x = &inp[row * cols..(row + 1) * cols];
+        let mut max = f32::NEG_INFINITY;
+        for &value in x {
+            max = max.max(value);
+        }
+        let mut sum = 0.0;
+        for &value in x {
+            sum += (value - max).exp();
+        }
+        // SAFETY: `i` lies in the shape of `out`, and this thread alone writes the element.
+        unsafe { *out.add(i) = (x[col] - max).exp() / sum };
+    }
+}
+
+/// A thread an element, all along x: the other axes of a grid end at 65535.
+#[cfg(not(target_arch = "nvptx64"))]
+pub(super) fn config(rows: u32, cols: u32) -> Option<LaunchConfig> {
+    let blocks = (u64::from(rows) * u64::from(cols)).div_ceil(BLOCK as u64);
+    Some(LaunchConfig::new(i32::try_from(blocks).ok()?.cast_unsigned(), BLOCK as u32))
+}
