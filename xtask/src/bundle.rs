@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context, ensure};
 
-use crate::workspace;
+use crate::{measure, workspace};
 
 /// The programs in the bundle.
 const PROGRAMS: [&str; 3] = ["train-mnist", "predict", "self-check"];
@@ -53,6 +53,7 @@ impl Bundle {
             copy_into(&file, &out.join("data"))?;
         }
         compress(&out.join("data"))?;
+        std::fs::write(out.join("COMMIT"), measure::commit()? + "\n").context("writing COMMIT")?;
         std::fs::write(out.join("run.sh"), RUN_SCRIPT).context("writing run.sh")?;
         println!("packed into {}; on the GPU machine: bash run.sh OUTPUT_FOLDER", out.display());
         Ok(())

@@ -38,6 +38,11 @@ step train-cpu ./train-mnist --device cpu --data data --metrics "$out/train-cpu.
 step predict ./predict --device cuda --data data --model "$out/fused.safetensors" 0 1 2
 rm -f "$out/again.safetensors" "$out/naive.safetensors"
 
-cat "$out/gpu.csv"
-printf '%s' "$summary" | tee "$out/summary.txt"
+{
+    echo "$(date -u +%Y-%m-%d), commit $(cat COMMIT)"
+    cat "$out/gpu.csv"
+    printf '%s' "$summary"
+    echo
+    cat "$out/train-fused.log"
+} | tee "$out/summary.txt"
 exit "$failed"

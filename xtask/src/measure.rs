@@ -183,7 +183,7 @@ fn machine() -> anyhow::Result<String> {
 }
 
 /// The commit, marked when the sources differ from it.
-fn commit() -> anyhow::Result<String> {
+pub fn commit() -> anyhow::Result<String> {
     let git = |arguments: &[&str]| output(Command::new("git").args(arguments).current_dir(workspace::root()));
     let hash = git(&["rev-parse", "--short", "HEAD"])?.trim().to_owned();
     let sources = git(&["status", "--porcelain", "--", ".", ":!README.md", ":!docs"])?;
