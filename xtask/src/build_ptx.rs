@@ -60,11 +60,13 @@ impl BuildPtx {
             print!("{}", report.table());
         }
         let kept = built.modules.iter().filter(|module| module.is_fresh).count();
+        // Older architectures lack some kernels.
+        let kernels = report.modules.iter().map(|module| module.kernels.len().to_string());
         println!(
-            "{} modules in {} ({kept} unchanged), {} kernels each",
+            "{} modules in {} ({kept} unchanged), with {} kernels",
             built.modules.len(),
             workspace::shown(&out),
-            report.modules.first().map_or(0, |module| module.kernels.len()),
+            kernels.collect::<Vec<_>>().join(", "),
         );
         let mut failures = checks::run(&built.source_folder, &report.files(&out))?;
         failures.extend(report.local_memory(&checks::allowed(&built.source_folder)?));

@@ -3,10 +3,12 @@
 //! ```text
 //! //@ ptx: bar.sync == 0, .local == 0
 //! //@ ptx(softmax_k3_warp, compute_80): shfl.sync.bfly >= 2
+//! //@ ptx(softmax_k9_cluster, compute_90+): mapa == 1
 //! //@ allow-local(softmax_k1): the row is an array with an index known at run time only
 //! ```
 //!
-//! Without names the line holds for every kernel of the file, on every architecture. A pattern is the beginning of an
+//! Without names the line holds for every kernel of the file, on every architecture; with a plus behind the
+//! architecture's name for that one and all later ones. A pattern is the beginning of an
 //! opcode in whole parts, or, with a dot in front, parts anywhere in it.
 
 use std::collections::BTreeMap;
@@ -25,6 +27,21 @@ struct Check {
     /// None: all.
     archs: Vec<String>,
     conditions: Vec<Condition>,
+}
+
+impl Check {
+    /// Whether it is about modules for `arch`, such as `compute_90`.
+    fn holds_on(&self, arch: &str) -> bool {
+        let number = |arch: &str| -> Option<u32> {
+            let digits = arch.strip_prefix("compute_")?.trim_end_matches(|c: char| !c.is_ascii_digit());
+            digits.parse().ok()
+        };
+        let names = |name: &String| match name.strip_suffix('+') {
+            Some(first) => number(first) <= number(arch),
+            None => name == arch,
+        };
+        self.archs.is_empty() || self.archs.iter().any(names)
+    }
 }
 
 /// `bar.sync == 0`
@@ -74,7 +91,7 @@ pub fn run(folder: &Path, modules: &[(String, PathBuf)]) -> anyhow::Result<Vec<S
     for (arch, path) in modules {
         let text = std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
         let ptx = Ptx::parse(&text);
-        for check in checks.iter().filter(|check| check.archs.is_empty() || check.archs.contains(arch)) {
+        for check in checks.iter().filter(|check| check.holds_on(arch)) {
             failures.extend(failures_of(check, &ptx, arch));
         }
     }
@@ -229,6 +246,15 @@ mod tests {
             check.conditions[1],
             Condition { pattern: ".v4".to_owned(), relation: Relation::AtLeast, number: 2 }
         );
+        let archs = ["compute_75", "compute_90", "compute_90a", "compute_100"];
+        for (names, holds) in [
+            ("", [true; 4]),
+            ("(compute_90)", [false, true, false, false]),
+            ("(compute_90+)", [false, true, true, true]),
+        ] {
+            let check = parse("p", &format!("ptx{names}: bar == 1"), &kernels).unwrap().unwrap();
+            assert_eq!(archs.map(|arch| check.holds_on(arch)), holds, "{names}");
+        }
         assert_eq!(parse("p", "ptx: bar == 1", &kernels).unwrap().unwrap().kernels, ["one", "two"]);
         assert!(parse("p", "allow-local(one): it must", &kernels).unwrap().is_none());
         for wrong in ["ptx bar == 1", "ptx: bar", "ptx: bar == x", "ptx: == 1", "pxt: bar == 1"] {

@@ -54,7 +54,7 @@ fn damaged_modules_are_no_panic() {
         let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
         let input = text.split_once(SEPARATOR).map_or(text.as_str(), |(input, _)| input);
         for cut in (0..input.len()).filter(|&cut| input.is_char_boundary(cut)) {
-            for edit in ["panics", "prune", "place", "convergent", "target"] {
+            for edit in ["panics", "prune", "bounds", "place", "convergent", "target"] {
                 let _ = ir::apply(edit, &input[..cut]);
                 let _ = ir::apply(edit, &input[cut..]);
             }

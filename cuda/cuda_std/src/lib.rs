@@ -18,8 +18,11 @@
 extern crate self as cuda_std;
 
 pub mod atomic;
+pub mod cluster;
 pub mod fastmath;
 pub mod float;
+pub mod half;
+pub mod hint;
 pub mod intrinsics;
 pub mod io;
 #[cfg(not(target_arch = "nvptx64"))]
@@ -39,7 +42,7 @@ pub mod thread;
 mod vector;
 pub mod warp;
 
+pub use self::half::{bf16, f16};
 pub use cuda_std_macros::{address_space, externally_visible, gpu_only, kernel};
 pub use float::{FloatExt, GpuFloat};
 pub use glam;
-pub use half::{self, bf16, f16};

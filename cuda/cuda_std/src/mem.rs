@@ -312,7 +312,7 @@ pub fn dynamic_smem_size() -> u32 {
         bytes
     }
     #[cfg(not(target_arch = "nvptx64"))]
-    crate::simt::context::current("mem::dynamic_smem_size", |context| context.shared.dynamic().1)
+    crate::simt::context::current("mem::dynamic_smem_size", |context| context.shared().dynamic().1)
 }
 
 /// All shared memory of the block in bytes, static and dynamic, rounded up as the device allocates it.

@@ -41,7 +41,7 @@ macro_rules! shared_array {
 pub fn __slot<T, const N: usize>(key: &'static core::sync::atomic::AtomicU8) -> *mut T {
     let key = core::ptr::from_ref(key).addr();
     crate::simt::context::current("shared_array!", |context| {
-        context.shared.static_slot(key, size_of::<[T; N]>(), align_of::<T>())
+        context.shared().static_slot(key, size_of::<[T; N]>(), align_of::<T>())
     })
     .cast()
 }
@@ -74,7 +74,7 @@ pub fn dynamic_shared_mem<T>() -> *mut T {
     }
     #[cfg(not(target_arch = "nvptx64"))]
     {
-        crate::simt::context::current("shared::dynamic_shared_mem", |context| context.shared.dynamic().0)
+        crate::simt::context::current("shared::dynamic_shared_mem", |context| context.shared().dynamic().0)
             .cast()
     }
 }

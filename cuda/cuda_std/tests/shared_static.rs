@@ -4,6 +4,8 @@ mod common;
 
 use common::collect;
 use core::mem::MaybeUninit;
+use cuda_std::launch::LaunchConfig;
+use cuda_std::simt::Executor;
 use cuda_std::{address_space, thread};
 
 const THREADS: usize = 48;
@@ -38,4 +40,12 @@ fn statics_of_a_module_and_of_a_function() {
         })
         .collect();
     assert_eq!(seen, expected);
+}
+
+#[test]
+fn blocks_of_a_cluster_cannot_share_a_static() {
+    let launch = LaunchConfig::new(4, 1).with_cluster(2);
+    let error = Executor::new().run("k", launch, || ()).unwrap_err().to_string();
+    assert!(error.starts_with("launch of k failed: the blocks of a cluster run together"), "{error}");
+    assert!(error.contains("one `") && error.contains("shared_array!"), "{error}");
 }

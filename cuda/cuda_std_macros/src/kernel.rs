@@ -2,8 +2,12 @@
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
+use syn::parse::Parser as _;
+use syn::punctuated::Punctuated;
 use syn::spanned::Spanned as _;
-use syn::{Error, FnArg, GenericParam, Ident, ItemFn, Pat, Result, ReturnType, Type};
+use syn::{
+    Error, Expr, ExprLit, FnArg, GenericParam, Ident, ItemFn, Lit, Meta, Pat, Result, ReturnType, Token, Type,
+};
 
 /// How a parameter crosses the launch.
 enum Passing {
@@ -23,19 +27,66 @@ struct Param {
     passing: Passing,
 }
 
-pub(crate) fn expand(item: TokenStream) -> Result<TokenStream> {
+pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> Result<TokenStream> {
+    let arguments = arguments(attribute)?;
     let function: ItemFn = syn::parse2(item)?;
     check_signature(&function)?;
     let params = function.sig.inputs.iter().enumerate().map(param).collect::<Result<Vec<_>>>()?;
-    let device = device_entry(&function, &params);
-    let host = host_launch(&function, &params);
+    let device = device_entry(&function, &params, arguments);
+    let host = host_launch(&function, &params, arguments);
     Ok(quote! {
-        #[cfg(target_arch = "nvptx64")]
         #device
         #[cfg(not(target_arch = "nvptx64"))]
         #function
         #host
     })
+}
+
+/// What the attribute says of the kernel; 0 where it says nothing.
+#[derive(Clone, Copy, Default)]
+struct Arguments {
+    min_arch: u32,
+    max_threads: u32,
+    min_blocks: u32,
+}
+
+/// The numbers among the attribute's arguments; the other arguments are ignored.
+fn arguments(arguments: TokenStream) -> Result<Arguments> {
+    let mut found = Arguments::default();
+    let parser = Punctuated::<Meta, Token![,]>::parse_terminated;
+    // What does not read as a list of attributes is somebody else's, too.
+    let Ok(arguments) = parser.parse2(arguments) else { return Ok(found) };
+    for argument in &arguments {
+        let Meta::NameValue(named) = argument else { continue };
+        let (slot, message) = if named.path.is_ident("min_arch") {
+            (&mut found.min_arch, "min_arch is a compute capability as one number: `min_arch = 90`")
+        } else if named.path.is_ident("max_threads") {
+            (&mut found.max_threads, "max_threads is the most threads of a block: `max_threads = 256`")
+        } else if named.path.is_ident("min_blocks") {
+            (
+                &mut found.min_blocks,
+                "min_blocks is the number of blocks that fit a multiprocessor: `min_blocks = 4`",
+            )
+        } else {
+            continue;
+        };
+        // What a macro by example fills in comes in a group that nobody wrote.
+        let mut value = &named.value;
+        while let Expr::Group(group) = value {
+            value = &group.expr;
+        }
+        let Expr::Lit(ExprLit { lit: Lit::Int(number), .. }) = value else {
+            return Err(Error::new(named.value.span(), message));
+        };
+        *slot = number.base10_parse().map_err(|_| Error::new(number.span(), message))?;
+    }
+    if found.min_blocks > 0 && found.max_threads == 0 {
+        return Err(Error::new(
+            arguments.span(),
+            "min_blocks needs max_threads: `max_threads = 256, min_blocks = 4`",
+        ));
+    }
+    Ok(found)
 }
 
 fn check_signature(function: &ItemFn) -> Result<()> {
@@ -99,8 +150,9 @@ fn param((position, input): (usize, &FnArg)) -> Result<Param> {
     Ok(Param { name, ty: (*typed.ty).clone(), passing })
 }
 
-/// The entry on the GPU: the flattened parameters, and the kernel's function inside.
-fn device_entry(function: &ItemFn, params: &[Param]) -> TokenStream {
+/// The entry on the GPU: the flattened parameters, and the kernel's function inside. On architectures that are too old
+/// for the kernel only the function remains, which nobody calls.
+fn device_entry(function: &ItemFn, params: &[Param], arguments: Arguments) -> TokenStream {
     let attrs = &function.attrs;
     let vis = &function.vis;
     let name = &function.sig.ident;
@@ -121,10 +173,32 @@ fn device_entry(function: &ItemFn, params: &[Param]) -> TokenStream {
             rebuilt.push(quote!(#name));
         }
     }
+    // The builder finds the bounds in the section's name and makes them attributes, which Rust has no word for.
+    let bounds = (arguments.max_threads > 0).then(|| {
+        let section = format!(".ferrowarp.bounds.{}.{}", arguments.max_threads, arguments.min_blocks);
+        quote!(#[unsafe(link_section = #section)])
+    });
+    let (has_kernel, remains) = match arguments.min_arch {
+        0 => (quote!(), quote!()),
+        arch => {
+            let feature = format!("sm_{arch}");
+            let remains = quote! {
+                #[cfg(all(target_arch = "nvptx64", not(target_feature = #feature)))]
+                #(#attrs)*
+                #[inline(always)]
+                #[allow(dead_code, reason = "this architecture is too old for the kernel")]
+                #vis unsafe fn #name #lifetimes (#inputs) #where_clause #block
+            };
+            (quote!(, target_feature = #feature), remains)
+        }
+    };
     quote! {
+        #remains
+        #[cfg(all(target_arch = "nvptx64" #has_kernel))]
         #(#attrs)*
         #[allow(improper_ctypes_definitions, clippy::too_many_arguments, reason = "the calling convention of kernels")]
         #[unsafe(no_mangle)]
+        #bounds
         #vis unsafe extern "ptx-kernel" fn #name #lifetimes (#(#flat),*) #where_clause {
             #[inline(always)]
             unsafe fn #name #lifetimes (#inputs) #where_clause #block
@@ -135,7 +209,8 @@ fn device_entry(function: &ItemFn, params: &[Param]) -> TokenStream {
 }
 
 /// The type of the kernel's name, with `META` and `launch`.
-fn host_launch(function: &ItemFn, params: &[Param]) -> TokenStream {
+fn host_launch(function: &ItemFn, params: &[Param], arguments: Arguments) -> TokenStream {
+    let Arguments { min_arch, max_threads, .. } = arguments;
     let vis = &function.vis;
     let name = &function.sig.ident;
     let name_text = name.to_string();
@@ -221,6 +296,8 @@ fn host_launch(function: &ItemFn, params: &[Param]) -> TokenStream {
                 name: #name_text,
                 file: ::core::file!(),
                 line: #line,
+                min_arch: #min_arch,
+                max_threads: #max_threads,
                 call: Self::__call,
             };
 

@@ -21,10 +21,14 @@ use proc_macro::TokenStream;
 /// * `NAME::META`, the kernel's name and place ([`KernelMeta`](../cuda_std/launch/struct.KernelMeta.html)),
 /// * `unsafe fn NAME::launch(on, config, ..)`, whose arguments are checked when the host compiles.
 ///
-/// Arguments of the attribute are accepted and ignored, as Rust-CUDA does.
+/// `#[kernel(min_arch = 90)]` is for a kernel of instructions that older devices than compute capability 9.0 lack: it
+/// is missing in the PTX for those, and a launch there is refused. `#[kernel(max_threads = 256, min_blocks = 4)]` promises
+/// blocks of at most 256 threads, and asks for so few registers that 4 of them fit a multiprocessor (PTX ISA, `.maxntid`
+/// and `.minnctapersm`; CUDA's `__launch_bounds__`); larger blocks are refused. Other arguments of the attribute are
+/// accepted and ignored, as Rust-CUDA does.
 #[proc_macro_attribute]
-pub fn kernel(_arguments: TokenStream, item: TokenStream) -> TokenStream {
-    kernel::expand(item.into()).unwrap_or_else(syn::Error::into_compile_error).into()
+pub fn kernel(arguments: TokenStream, item: TokenStream) -> TokenStream {
+    kernel::expand(arguments.into(), item.into()).unwrap_or_else(syn::Error::into_compile_error).into()
 }
 
 /// Marks a function that only exists on the GPU: on the host its body becomes a panic that says so.

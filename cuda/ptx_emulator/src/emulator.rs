@@ -37,19 +37,27 @@ impl core::fmt::Debug for Emulator {
 }
 
 impl Emulator {
-    /// An emulator of `module`, with the default [`Limits`] and its variables as the PTX initialises them.
+    /// An emulator of `module`, with the default [`Limits`] of a device of the module's compute capability, and its
+    /// variables as the PTX initialises them.
     pub fn new(module: impl Into<Arc<PtxModule>>) -> Emulator {
         let module = module.into();
         let globals = Globals::new(&module);
+        let capability = module.capability;
+        let max_cluster = if capability >= 90 { Limits::default().max_cluster } else { 1 };
         Emulator {
             module,
             globals,
             lent: Vec::new(),
-            limits: Limits::default(),
+            limits: Limits { max_cluster, capability, ..Limits::default() },
             turns: Turns::default(),
             max_steps: 1 << 32,
             turn: Mutex::new(()),
         }
+    }
+
+    /// What it allows in one launch.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
     }
 
     /// The same emulator with other limits.
@@ -129,6 +137,12 @@ impl Emulator {
         args: &[&[u8]],
     ) -> Result<(), EmulatorError> {
         let kernel = self.kernel(name)?;
+        // The sizes of grid and block are the caller's affair; a part of a cluster could not be run.
+        let is_whole = config.cluster > 0 && config.grid.x.is_multiple_of(config.cluster);
+        if !is_whole {
+            let (grid, cluster) = (config.grid.x, config.cluster);
+            return Err(EmulatorError::Cluster { kernel: name.to_owned(), grid, cluster });
+        }
         let got = args.iter().map(|arg| arg.len()).collect::<Vec<_>>();
         let ranges = self.params(kernel, args.len(), &got)?;
         let mut params = vec![0xff; self.module.functions[kernel].param_bytes as usize];
@@ -175,6 +189,7 @@ impl Emulator {
             kernel,
             grid: extents(config.grid),
             block: extents(config.block),
+            cluster: config.cluster,
             params,
             dynamic_bytes: config.shared_bytes,
             addresses,

@@ -62,6 +62,19 @@ pub enum EmulatorError {
         /// What is allowed.
         max: u64,
     },
+    /// The grid is no whole number of clusters.
+    #[error(
+        "launch of {kernel} failed: {grid} blocks along x are no whole number of clusters of {cluster}; launch a \
+         multiple of it"
+    )]
+    Cluster {
+        /// The kernel.
+        kernel: String,
+        /// Blocks along x.
+        grid: u32,
+        /// Blocks of a cluster.
+        cluster: u32,
+    },
     /// A thread broke a rule, or reached an instruction that is not emulated.
     #[error(transparent)]
     Fault(#[from] Box<Fault>),
@@ -168,6 +181,20 @@ pub enum Cause {
         /// What it does instead.
         instead: String,
     },
+    /// The threads of a cluster wait at its barrier, which not all of them can reach.
+    #[error("the cluster's barrier is not reached by thread {missing:?} of block {block:?}, which {instead}")]
+    ClusterBarrier {
+        /// The block of a thread that is missing.
+        block: [u32; 3],
+        /// That thread.
+        missing: [u32; 3],
+        /// What it does instead.
+        instead: String,
+    },
+    /// The halves of the cluster's barrier in a wrong order, or an access to another block's shared memory outside of
+    /// its life.
+    #[error("{0}")]
+    Cluster(String),
     /// A warp operation whose mask names lanes that do not take part.
     #[error("lane {lane} waits for mask {mask:#010x}, but lane {missing} {instead}")]
     Mask {

@@ -7,8 +7,8 @@
 //!
 //! What it leaves open: the order of memory accesses of different threads (they take turns, from one barrier to the
 //! next), the bits of approximate instructions (computed in f64 and rounded, within the ISA's bounds where it gives
-//! any), the payload of an f64 NaN, and that `ptxas` may fuse a multiplication and an addition without rounding
-//! modifiers.
+//! any), the payload of a NaN that is an f64 or comes from 16 bits, and that `ptxas` may fuse a multiplication and an
+//! addition without rounding modifiers.
 //!
 //! ```
 //! use cuda_std::launch::LaunchConfig;

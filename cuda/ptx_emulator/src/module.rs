@@ -10,6 +10,8 @@ use crate::parse;
 #[derive(Debug)]
 pub struct PtxModule {
     pub(crate) lines: Vec<String>,
+    /// The compute capability it is for, 90 for 9.0.
+    pub(crate) capability: u32,
     pub(crate) variables: Vec<Variable>,
     pub(crate) functions: Vec<Function>,
     pub(crate) function_names: HashMap<String, usize>,

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use cuda_builder::{CudaBuilder, NvvmArch};
+use cuda_std::half::{bf16, f16};
 use cuda_std::launch::{LaunchConfig, LaunchError, Launcher};
 use cuda_std::panic_record::PanicRecord;
 use cuda_std::simt::Executor;
@@ -110,6 +111,55 @@ fn functions_of_floats() {
             },
         );
     }
+}
+
+/// Two results of 16 or 32 bits, with `infinity` of that type: equal, both NaN, or zeros: of two that differ in the sign
+/// the host's maximum is either.
+fn same(a: u32, b: u32, infinity: u32) -> bool {
+    let is_nan = |bits: u32| bits & (infinity.next_power_of_two() - 1) > infinity;
+    a == b || (is_nan(a) && is_nan(b)) || (a | b) == infinity.next_power_of_two()
+}
+
+#[test]
+fn all_halves_widen_alike() {
+    let numbers: Vec<u16> = (0..=u16::MAX).collect();
+    let widened = both(
+        &vec![0u32; WIDENED * numbers.len()],
+        // SAFETY: a thread a number, as many elements as they write.
+        |on, out| unsafe { widened_halves::launch(on, LaunchConfig::new(256, 256), out, &numbers) },
+        |_, a, b| same(*a, *b, f32::INFINITY.to_bits()),
+    );
+    assert_eq!(widened[WIDENED * 0x3c00..][..2], [1f32.to_bits(), 0x3c00_0000]);
+}
+
+#[test]
+fn hard_numbers_narrow_alike() {
+    // Around every f16 and every bf16, and in the middle to the next: ties, carries, overflow, subnormals, NaN.
+    let mut numbers = Vec::new();
+    for bits in (0..=u16::MAX).step_by(7) {
+        let (f16, bf16) = (f16::from_bits(bits), bf16::from_bits(bits));
+        for (wide, half_a_step) in [(f16.to_f32().to_bits(), 0x1000), (bf16.to_f32().to_bits(), 0x8000)] {
+            for middle in [wide, wide.wrapping_add(half_a_step)] {
+                numbers.extend([-1i32, 0, 1].map(|by| f32::from_bits(middle.wrapping_add_signed(by))));
+            }
+        }
+    }
+    numbers.truncate(numbers.len() / 256 * 256);
+    let config = LaunchConfig::new(numbers.len() as u32 / 256, 256);
+    both(
+        &vec![0u16; NARROWED * numbers.len()],
+        // SAFETY: a thread a number, as many elements as they write.
+        |on, out| unsafe { narrowed_halves::launch(on, config, out, &numbers) },
+        |i, a, b| {
+            let infinity = if matches!(i % NARROWED, 0 | 2 | 3) {
+                f16::INFINITY.to_bits()
+            } else {
+                bf16::INFINITY.to_bits()
+            };
+            same(u32::from(*a), u32::from(*b), u32::from(infinity))
+                || panic!("{i} of {:?}: {a:#x}, {b:#x}", numbers[i / NARROWED])
+        },
+    );
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod common;
 
 use common::{check, eval};
+use ptx_emulator::Cause;
 
 const ONE: u64 = 0x3f80_0000;
 const NAN: u64 = 0x7fff_ffff;
@@ -158,6 +159,65 @@ fn conversions_of_floats() {
         ("cvt.sat.f32.f32 %r1, 0f40000000;", "%r1", ONE),
         ("cvt.sat.f32.f32 %r1, 0f7FC00000;", "%r1", 0),
     ]);
+}
+
+#[test]
+fn conversions_of_halves() {
+    check(&[
+        ("mov.b16 %rs1, 0x3c00; cvt.f32.f16 %r1, %rs1;", "%r1", ONE),
+        ("mov.b16 %rs1, 0x8001; cvt.f32.f16 %r1, %rs1;", "%r1", 0xb380_0000),
+        ("mov.b16 %rs1, 0xfbff; cvt.f32.f16 %r1, %rs1;", "%r1", 0xc77f_e000),
+        ("mov.b16 %rs1, 0xfc00; cvt.f32.f16 %r1, %rs1;", "%r1", 0xff80_0000),
+        ("mov.b16 %rs1, 0x7c01; cvt.f32.f16 %r1, %rs1;", "%r1", NAN),
+        ("mov.b16 %rs1, 0x0001; cvt.f32.bf16 %r1, %rs1;", "%r1", 0x0001_0000),
+        ("cvt.rn.f16.f32 %rs1, 0f3F800000;", "%rs1", 0x3c00),
+        // 1 + 2^-11 and 1 + 3 * 2^-11 lie in the middle between two numbers.
+        ("cvt.rn.f16.f32 %rs1, 0f3F801000;", "%rs1", 0x3c00),
+        ("cvt.rn.f16.f32 %rs1, 0f3F803000;", "%rs1", 0x3c02),
+        ("cvt.rn.f16.f32 %rs1, 0f3F801001;", "%rs1", 0x3c01),
+        ("cvt.rz.f16.f32 %rs1, 0f3F801FFF;", "%rs1", 0x3c00),
+        ("cvt.rp.f16.f32 %rs1, 0f3F800001;", "%rs1", 0x3c01),
+        ("cvt.rm.f16.f32 %rs1, 0fBF800001;", "%rs1", 0xbc01),
+        // The middle between the largest number and the next power of two is infinite.
+        ("cvt.rn.f16.f32 %rs1, 0f477FEFFF;", "%rs1", 0x7bff),
+        ("cvt.rn.f16.f32 %rs1, 0f477FF000;", "%rs1", 0x7c00),
+        ("cvt.rz.f16.f32 %rs1, 0fFF7FFFFF;", "%rs1", 0xfbff),
+        ("cvt.rp.f16.f32 %rs1, 0fFF7FFFFF;", "%rs1", 0xfbff),
+        ("cvt.rm.f16.f32 %rs1, 0fFF7FFFFF;", "%rs1", 0xfc00),
+        // 2^-25 lies in the middle between zero and the smallest number.
+        ("cvt.rn.f16.f32 %rs1, 0f33000000;", "%rs1", 0),
+        ("cvt.rn.f16.f32 %rs1, 0fB3000001;", "%rs1", 0x8001),
+        ("cvt.rp.f16.f32 %rs1, 0f00000001;", "%rs1", 1),
+        ("cvt.rp.ftz.f16.f32 %rs1, 0f00000001;", "%rs1", 0),
+        ("cvt.rn.f16.f32 %rs1, 0f387FF000;", "%rs1", 0x0400),
+        ("cvt.rn.f16.f32 %rs1, 0fFFC00000;", "%rs1", 0x7fff),
+        ("cvt.rn.bf16.f32 %rs1, 0f3F808000;", "%rs1", 0x3f80),
+        ("cvt.rn.bf16.f32 %rs1, 0f3F818000;", "%rs1", 0x3f82),
+        ("cvt.rn.bf16.f32 %rs1, 0f7F7FFFFF;", "%rs1", 0x7f80),
+        ("cvt.rz.bf16.f32 %rs1, 0f7F7FFFFF;", "%rs1", 0x7f7f),
+        ("cvt.rn.bf16.f32 %rs1, 0f80018000;", "%rs1", 0x8002),
+        // The first operand is the upper half.
+        ("cvt.rn.f16x2.f32 %r1, 0f3F800000, 0fC0000000;", "%r1", 0x3c00_c000),
+        ("cvt.rn.bf16x2.f32 %r1, 0f3F800000, 0fC0000000;", "%r1", 0x3f80_c000),
+    ]);
+    let pair =
+        |a: u32, b: u32, body: &str| format!("mov.b32 %r2, {a}; mov.b32 %r3, {b}; {body} %r1, %r2, %r3;");
+    for (a, b, body, expected) in [
+        // Halves are compared with their like: 1 and 2, -1 and -2.
+        (0x3c00_bc00, 0x4000_c000, "max.f16x2", 0x4000_bc00),
+        (0x3c00_bc00, 0x4000_c000, "min.f16x2", 0x3c00_c000),
+        (0x7e00_0001, 0x3c00_8000, "max.f16x2", 0x3c00_0001),
+        (0x7e00_8000, 0x3c00_0000, "max.NaN.f16x2", 0x7fff_0000),
+        (0x7fc0_ff80, 0xff80_0001, "max.bf16x2", 0xff80_0001),
+        (0x7fc0_0080, 0x7fc1_0081, "min.bf16x2", 0x7fff_0080),
+    ] {
+        assert_eq!(eval(&pair(a, b, body), "%r1").unwrap(), expected, "{body} {a:#x} {b:#x}");
+    }
+    check(&[("mov.b16 %rs2, 0x3c00; mov.b16 %rs3, 0x4000; max.f16 %rs1, %rs2, %rs3;", "%rs1", 0x4000)]);
+    for body in ["cvt.f16.f32 %rs1, 0f3F800000;", "cvt.rm.bf16.f32 %rs1, %r1;", "cvt.rni.f32.f16 %r1, %rs1;"]
+    {
+        assert!(matches!(eval(body, "%p1"), Err(Cause::Unsupported(_))), "{body}");
+    }
 }
 
 #[test]

@@ -22,6 +22,7 @@ fn accesses_outside_of_memory() {
         ("mov.u64 %rd1, 0; ld.shared.u32 %r1, [%rd1];", "load", "shared"),
         ("mov.u64 %rd1, tile; cvta.shared.u64 %rd2, %rd1; st.u32 [%rd2+-4], 1;", "store", "shared"),
         ("atom.global.add.u32 %r1, [%out+16], 1;", "atomic", "global"),
+        ("mov.u64 %rd1, 32; cp.async.bulk.prefetch.L2.global [%rd1], 32;", "load", "global"),
         ("mov.u64 %rd1, fixed; ld.global.u32 %r1, [%rd1];", "load", "global"),
         // An address of shared memory is none of global memory.
         ("mov.u64 %rd1, tile; ld.global.u32 %r1, [%rd1];", "load", "global"),

@@ -4,6 +4,7 @@
 //! the edits find these whole; everything else is optimised afterwards, in libNVVM, which knows what shared memory and a
 //! barrier are. Each edit is a function of a module alone; `tests/ir` holds input and expected output of each.
 
+mod bounds;
 mod convergent;
 mod lex;
 mod messages;
@@ -68,6 +69,7 @@ pub fn lower(text: &str) -> Result<Lowered, IrError> {
     let mut module = Module::parse(text)?;
     panics::route(&mut module)?;
     prune::keep_reachable(&mut module)?;
+    bounds::set(&mut module)?;
     let statics = place::place_statics(&mut module)?;
     convergent::mark(&mut module)?;
     target::adapt(&mut module)?;
@@ -76,7 +78,7 @@ pub fn lower(text: &str) -> Result<Lowered, IrError> {
     Ok(Lowered { text: module.to_string(), kernels, statics })
 }
 
-/// Runs the one edit named `edit`: `panics`, `prune`, `place`, `convergent` or `target`.
+/// Runs the one edit named `edit`: `panics`, `prune`, `bounds`, `place`, `convergent` or `target`.
 ///
 /// This is what the files in `tests/ir` are checked with.
 pub fn apply(edit: &str, text: &str) -> Result<String, IrError> {
@@ -84,6 +86,7 @@ pub fn apply(edit: &str, text: &str) -> Result<String, IrError> {
     match edit {
         "panics" => panics::route(&mut module)?,
         "prune" => prune::keep_reachable(&mut module)?,
+        "bounds" => bounds::set(&mut module)?,
         "place" => drop(place::place_statics(&mut module)?),
         "convergent" => convergent::mark(&mut module)?,
         "target" => target::adapt(&mut module)?,

@@ -1,10 +1,12 @@
 //! A CUDA driver with no GPU behind it, for tests: device memory is host memory, and the few kernels it knows
-//! by name run at once on the calling thread.
+//! by name run at once on the calling thread, unless a graph is captured.
 //!
 //! `FAKE_CUDA_DEVICES` says how many devices there are (1 if unset). Compile with
 //! `rustc --crate-type cdylib`. Every pointer is trusted, as a driver trusts its caller's: a test that passes a
 //! wrong one dies here.
 
+mod fake_cluster;
+mod fake_graph;
 mod fake_memory;
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
@@ -112,6 +114,7 @@ unsafe extern "C" fn cuDeviceGetAttribute(value: *mut c_int, attribute: c_int, _
         6 | 7 => 65535,
         8 => 48 * 1024,
         16 => 132,
+        38 => 50 * 1024 * 1024,
         75 => 9,
         76 => 0,
         97 => 227 * 1024,
@@ -152,7 +155,10 @@ unsafe extern "C" fn cuStreamCreate(stream: *mut *mut c_void, flags: c_uint) -> 
 #[unsafe(no_mangle)]
 extern "C" fn cuStreamSynchronize(stream: *mut c_void) -> c_int {
     assert_eq!(stream as usize, 0x2000);
-    FAULT.load(Ordering::Relaxed)
+    match fake_graph::invalidate() {
+        0 => FAULT.load(Ordering::Relaxed),
+        refusal => refusal,
+    }
 }
 
 #[unsafe(no_mangle)]
@@ -248,8 +254,12 @@ unsafe extern "C" fn cuFuncGetAttribute(
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuFuncSetAttribute(function: *mut Function, attribute: c_int, value: c_int) -> c_int {
-    assert_eq!(attribute, 8);
-    GRANTED.lock().unwrap().push((unsafe { &*function }.name.clone(), value));
+    let name = &unsafe { &*function }.name;
+    match attribute {
+        8 => GRANTED.lock().unwrap().push((name.clone(), value)),
+        14 => fake_cluster::allow(name, value),
+        other => panic!("the fake driver has no attribute {other}"),
+    }
     0
 }
 
@@ -284,23 +294,23 @@ unsafe extern "C" fn cuLaunchKernel(
     if shared as c_int > granted {
         return INVALID_VALUE;
     }
-    match name {
+    let node = match name {
         "fill" => unsafe {
             let pointer = *parameters.read().cast::<*mut f32>();
             let len = *parameters.add(1).read().cast::<usize>();
-            let value = *parameters.add(2).read().cast::<f32>();
-            for i in 0..len {
-                pointer.add(i).write(value);
-            }
+            fake_graph::Node::Fill(pointer, len, *parameters.add(2).read().cast::<f32>())
         },
-        "shared_hungry" => {}
-        "broken" => {
-            FAULT.store(LAUNCH_FAILED, Ordering::Relaxed);
-            unsafe { write_panic(PANIC_SLOT.load(Ordering::Relaxed) as *mut u8) };
-        }
+        "shared_hungry" => fake_graph::Node::Nothing,
+        "broken" => fake_graph::Node::Broken,
         other => panic!("the fake driver has no kernel {other}"),
-    }
+    };
+    fake_graph::submit(node);
     0
+}
+
+pub fn break_down() {
+    FAULT.store(LAUNCH_FAILED, Ordering::Relaxed);
+    unsafe { write_panic(PANIC_SLOT.load(Ordering::Relaxed) as *mut u8) };
 }
 
 /// Fills a panic record as the device library lays it out: twelve u32, two u64, 256 and 128 bytes of text.

@@ -7,6 +7,8 @@ use std::process::Command;
 pub fn build_fake_driver(directory: &Path) -> PathBuf {
     let source = directory.join("fake_libcuda.rs");
     std::fs::write(&source, include_str!("fake_libcuda.rs")).unwrap();
+    std::fs::write(directory.join("fake_cluster.rs"), include_str!("fake_cluster.rs")).unwrap();
+    std::fs::write(directory.join("fake_graph.rs"), include_str!("fake_graph.rs")).unwrap();
     std::fs::write(directory.join("fake_memory.rs"), include_str!("fake_memory.rs")).unwrap();
     let library = directory.join("libfakecuda.so");
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());

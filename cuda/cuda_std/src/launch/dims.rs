@@ -55,7 +55,8 @@ impl fmt::Display for Dim3 {
     }
 }
 
-/// How many blocks of how many threads, and how much dynamic shared memory each block gets.
+/// How many blocks of how many threads, how much dynamic shared memory each block gets, and how many blocks form a
+/// cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaunchConfig {
     /// Blocks in the grid.
@@ -64,12 +65,15 @@ pub struct LaunchConfig {
     pub block: Dim3,
     /// Dynamic shared memory of a block, in bytes.
     pub shared_bytes: u32,
+    /// Neighbouring blocks along x that run at the same time and reach each other's shared memory: a thread-block
+    /// cluster (CUDA programming guide, "thread block clusters"). 1 is no cluster.
+    pub cluster: u32,
 }
 
 impl LaunchConfig {
-    /// `grid` blocks of `block` threads, without dynamic shared memory.
+    /// `grid` blocks of `block` threads, without dynamic shared memory and without clusters.
     pub fn new(grid: impl Into<Dim3>, block: impl Into<Dim3>) -> Self {
-        Self { grid: grid.into(), block: block.into(), shared_bytes: 0 }
+        Self { grid: grid.into(), block: block.into(), shared_bytes: 0, cluster: 1 }
     }
 
     /// As many one-dimensional blocks of `block` threads as cover `elements`; at least one block.
@@ -82,5 +86,10 @@ impl LaunchConfig {
     /// The same launch with `bytes` of dynamic shared memory per block.
     pub fn with_shared_bytes(self, bytes: u32) -> Self {
         Self { shared_bytes: bytes, ..self }
+    }
+
+    /// The same launch in clusters of `blocks` blocks along x, which must divide the grid.
+    pub fn with_cluster(self, blocks: u32) -> Self {
+        Self { cluster: blocks, ..self }
     }
 }

@@ -13,18 +13,26 @@ pub struct Limits {
     pub max_threads_per_block: u32,
     /// Dynamic shared memory of a block in bytes, with the opt-in where the device has one.
     pub max_dynamic_shared_bytes: u32,
+    /// Blocks of a thread-block cluster; 1 where the device has no clusters.
+    pub max_cluster: u32,
+    /// The compute capability as one number, 90 for 9.0, which a kernel's [least](super::KernelMeta::min_arch) is
+    /// checked against. `u32::MAX` runs every kernel.
+    pub capability: u32,
 }
 
 impl Default for Limits {
     /// The limits every CUDA device since compute capability 8.0 keeps: 1024 threads a block, a grid of
     /// 2^31 - 1 by 65535 by 65535 blocks, 99 KiB of shared memory (CUDA programming guide, "technical
-    /// specifications per compute capability").
+    /// specifications per compute capability"). Clusters are those of compute capability 9.0, of up to 16 blocks,
+    /// and no kernel is too new.
     fn default() -> Self {
         Self {
             max_grid: Dim3::new(i32::MAX as u32, 65535, 65535),
             max_block: Dim3::new(1024, 1024, 64),
             max_threads_per_block: 1024,
             max_dynamic_shared_bytes: 99 * 1024,
+            max_cluster: 16,
+            capability: u32::MAX,
         }
     }
 }
@@ -33,9 +41,10 @@ impl Limits {
     /// Checks `config` against these limits.
     ///
     /// # Errors
-    /// The first of grid, block and dynamic shared memory that is empty or over its limit.
+    /// The first of grid, block, dynamic shared memory and cluster that is empty or over its limit, or a grid that is
+    /// no whole number of clusters.
     pub fn check(&self, kernel: &'static str, config: &LaunchConfig) -> Result<(), LaunchError> {
-        let LaunchConfig { grid, block, shared_bytes } = *config;
+        let LaunchConfig { grid, block, shared_bytes, cluster } = *config;
         for (what, got, max) in [("grid", grid, self.max_grid), ("block", block, self.max_block)] {
             if got.x == 0 || got.y == 0 || got.z == 0 {
                 return Err(LaunchError::Empty { kernel, what, got });
@@ -58,6 +67,12 @@ impl Limits {
                 got: u64::from(shared_bytes),
                 max: self.max_dynamic_shared_bytes,
             });
+        }
+        if cluster == 0 || cluster > self.max_cluster {
+            return Err(LaunchError::ClusterSize { kernel, got: cluster, max: self.max_cluster });
+        }
+        if !grid.x.is_multiple_of(cluster) {
+            return Err(LaunchError::PartOfCluster { kernel, grid, cluster });
         }
         Ok(())
     }
@@ -98,7 +113,7 @@ pub enum LaunchError {
         block: Dim3,
         /// Its threads.
         got: u64,
-        /// The device's limit.
+        /// The limit of the device, or what the kernel was compiled for.
         max: u32,
     },
     /// More shared memory than a block can have.
@@ -110,6 +125,57 @@ pub enum LaunchError {
         got: u64,
         /// The device's limit in bytes.
         max: u32,
+    },
+    /// A cluster of no blocks, or of more than the device has in one.
+    #[error(
+        "launch of {kernel} failed: a cluster of {got} blocks, from 1 to {max} are allowed; clusters need compute \
+         capability 9.0, and without them launch with 1"
+    )]
+    ClusterSize {
+        /// The kernel.
+        kernel: &'static str,
+        /// Blocks of a cluster.
+        got: u32,
+        /// The device's limit.
+        max: u32,
+    },
+    /// The grid is no whole number of clusters.
+    #[error(
+        "launch of {kernel} failed: the grid {grid} has no whole number of clusters of {cluster} blocks along x; \
+         round its blocks up to a multiple of {cluster}"
+    )]
+    PartOfCluster {
+        /// The kernel.
+        kernel: &'static str,
+        /// The grid asked for.
+        grid: Dim3,
+        /// Blocks of a cluster.
+        cluster: u32,
+    },
+    /// On the CPU executor the blocks of a cluster would share a static that each of them should have.
+    #[error(
+        "launch of {kernel} failed: the blocks of a cluster run together, but this program has one `{name}` for all of \
+         them; make it a `shared_array!`"
+    )]
+    StaticsInCluster {
+        /// The kernel.
+        kernel: &'static str,
+        /// The first shared static of the program.
+        name: &'static str,
+    },
+    /// The kernel uses what the device does not have.
+    #[error(
+        "launch of {kernel} failed: it needs compute capability {}.{}, the device has {}.{}; choose a kernel for \
+         older devices",
+        needed / 10, needed % 10, found / 10, found % 10
+    )]
+    TooOld {
+        /// The kernel.
+        kernel: &'static str,
+        /// The least compute capability, 90 for 9.0.
+        needed: u32,
+        /// The device's.
+        found: u32,
     },
     /// An argument lives in the memory of another device.
     #[error(

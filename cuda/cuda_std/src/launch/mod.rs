@@ -25,6 +25,10 @@ pub struct KernelMeta {
     pub file: &'static str,
     /// The line of its `fn`.
     pub line: u32,
+    /// The least compute capability whose PTX has the kernel, as one number: 90 for 9.0; 0 if every PTX has it.
+    pub min_arch: u32,
+    /// The most threads of a block that the kernel was compiled for; 0 if it did not say.
+    pub max_threads: u32,
     /// Calls the kernel's function, as one thread of the CPU executor, with the arguments behind the pointers.
     ///
     /// # Safety
@@ -39,7 +43,7 @@ pub struct KernelMeta {
 pub struct KernelCall<'a> {
     /// The kernel.
     pub meta: &'static KernelMeta,
-    /// Grid, block and dynamic shared memory.
+    /// Grid, block, dynamic shared memory and cluster.
     pub config: LaunchConfig,
     /// One pointer per flattened parameter, in order, to the argument's value.
     pub args: &'a [*mut c_void],
@@ -50,13 +54,22 @@ pub struct KernelCall<'a> {
 }
 
 impl KernelCall<'_> {
-    /// Checks grid, block, shared memory and the residence of every argument against the launcher's.
+    /// Checks grid, block, shared memory, cluster, the kernel's least architecture and bounds and the residence of every
+    /// argument against the launcher's.
     ///
     /// # Errors
     /// The first that does not fit.
     pub fn check(&self, launcher: Residence, limits: &Limits) -> Result<(), LaunchError> {
         let kernel = self.meta.name;
+        let (needed, found) = (self.meta.min_arch, limits.capability);
+        if needed > found {
+            return Err(LaunchError::TooOld { kernel, needed, found });
+        }
         limits.check(kernel, &self.config)?;
+        let (block, max) = (self.config.block, self.meta.max_threads);
+        if max > 0 && block.volume() > u64::from(max) {
+            return Err(LaunchError::TooManyThreads { kernel, block, got: block.volume(), max });
+        }
         for &(argument, at) in self.residences {
             if at != launcher && at != Residence::Unchecked {
                 return Err(LaunchError::WrongDevice { kernel, argument, at, launcher });

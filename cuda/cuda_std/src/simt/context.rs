@@ -3,7 +3,10 @@
 use core::cell::Cell;
 use core::panic::Location;
 
+use super::cluster::Member;
+use super::fiber::Block;
 use super::scheduler::Port;
+use super::shared::BlockShared;
 use crate::launch::Dim3;
 use crate::warp::WarpReductionOp;
 
@@ -15,6 +18,8 @@ pub(crate) const WARP_SIZE: u32 = 32;
 pub(crate) enum Collective {
     /// `bar.sync 0` and its reductions over a predicate, by all threads of the block.
     Barrier(Barrier),
+    /// `barrier.cluster.wait`, by all threads of the cluster.
+    Cluster,
     /// An operation of the lanes that `mask` names.
     Warp {
         /// One bit per lane that takes part.
@@ -100,8 +105,8 @@ pub(crate) struct ThreadContext<'a> {
     pub grid_dim: Dim3,
     /// Index of the thread in its block, x fastest.
     pub linear: u32,
-    /// The block's shared memory.
-    pub shared: &'a super::shared::BlockShared,
+    /// The block, for what threads seldom ask.
+    pub(super) block: &'a Block<'a>,
     /// Lanes of this thread's warp that have not returned.
     pub live_lanes: &'a Cell<u32>,
     /// The scheduler.
@@ -109,6 +114,16 @@ pub(crate) struct ThreadContext<'a> {
 }
 
 impl ThreadContext<'_> {
+    /// The block's shared memory.
+    pub fn shared(&self) -> &BlockShared {
+        self.block.shared
+    }
+
+    /// The blocks of the cluster, by rank.
+    pub fn cluster(&self) -> &[Member] {
+        self.block.cluster
+    }
+
     /// Lane of the thread in its warp.
     pub fn lane(&self) -> u32 {
         self.linear % WARP_SIZE

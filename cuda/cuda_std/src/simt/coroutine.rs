@@ -1,64 +1,17 @@
-//! The scheduler of one block: every GPU thread is a stackful coroutine on the OS thread that runs the block.
+//! The scheduler of a block: every GPU thread is a stackful coroutine on the OS thread that runs the block.
 //!
 //! A fiber runs threads until one of them has to wait, which then keeps the fiber; the next threads get another
 //! one. So a kernel without collectives costs one fiber a block and no switch. When no thread can run, the
 //! requests are resolved: the block's barrier if all threads wait there, else the warps' operations.
 
-use core::cell::{Cell, RefCell};
-
 use corosensei::CoroutineResult;
 
-use super::Grid;
-use super::context::{self, Barrier, Collective, Outcome, Request, WARP_SIZE};
+use super::context::{Barrier, Collective, Outcome, Request, WARP_SIZE};
 use super::fault::{Fault, FaultKind, Instead, SourceLine};
 use super::fiber::{Block, Team};
 use super::rendezvous::{self, Lane, MaskError};
-use super::shared::{self, BlockShared};
-use crate::launch::Dim3;
 
 pub(crate) use super::fiber::Port;
-
-thread_local! {
-    static SHARED: RefCell<Vec<(u32, BlockShared)>> = const { RefCell::new(Vec::new()) };
-}
-
-/// Runs all threads of the block `index`.
-pub(super) fn run_block(grid: &Grid<'_>, index: Dim3) -> Result<(), Box<Fault>> {
-    let shared = take_shared(grid.config.shared_bytes);
-    shared::poison_statics();
-    let threads = grid.config.block.volume() as u32;
-    let live_lanes = (0..threads.div_ceil(WARP_SIZE))
-        .map(|warp| Cell::new(u32::MAX >> (WARP_SIZE - (threads - warp * WARP_SIZE).min(WARP_SIZE))));
-    let block = Block {
-        grid,
-        index,
-        threads,
-        next_thread: Cell::new(0),
-        live_lanes: live_lanes.collect(),
-        shared: &shared,
-        fault: RefCell::new(None),
-    };
-    let outer = context::enter(core::ptr::null());
-    let result = Scheduler::new(&block).run();
-    context::enter(outer);
-    SHARED.with(|pool| pool.borrow_mut().push((grid.config.shared_bytes, shared)));
-    result
-}
-
-fn take_shared(dynamic_bytes: u32) -> BlockShared {
-    let known = SHARED.with(|pool| {
-        let mut pool = pool.borrow_mut();
-        let at = pool.iter().position(|(bytes, _)| *bytes == dynamic_bytes)?;
-        Some(pool.swap_remove(at).1)
-    });
-    match known {
-        Some(shared) => {
-            shared.reset();
-            shared
-        }
-        None => BlockShared::new(dynamic_bytes),
-    }
-}
 
 /// What a thread that has started is doing while no thread runs.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -67,6 +20,8 @@ enum State {
     Returned,
     /// It waits at a barrier of the block.
     InBarrier,
+    /// It waits at the barrier of the cluster.
+    InCluster,
     /// It waits in an operation of its warp.
     InWarpOp,
 }
@@ -87,9 +42,11 @@ impl Slot {
     fn request(&self) -> Option<&Request> {
         match self.state {
             State::Returned => None,
-            // SAFETY: the thread is suspended in `Port::wait`, so the port and the request that it points to
-            // live on its stack.
-            State::InBarrier | State::InWarpOp => Some(unsafe { &*(*self.port).request.get() }),
+            State::InBarrier | State::InCluster | State::InWarpOp => {
+                // SAFETY: the thread is suspended in `Port::wait`, so the port and the request that it points to
+                // live on its stack.
+                Some(unsafe { &*(*self.port).request.get() })
+            }
         }
     }
 
@@ -101,7 +58,7 @@ impl Slot {
     }
 }
 
-struct Scheduler<'a> {
+pub(super) struct Scheduler<'a> {
     block: &'a Block<'a>,
     team: Team,
     /// Fibers of the team that hold a thread, or held one.
@@ -109,22 +66,30 @@ struct Scheduler<'a> {
     /// By thread; empty as long as no thread has waited.
     slots: Vec<Slot>,
     in_barrier: u32,
+    in_cluster: u32,
     in_warp_op: u32,
 }
 
 impl<'a> Scheduler<'a> {
-    fn new(block: &'a Block<'a>) -> Self {
-        Self { block, team: Team::take(), busy_fibers: 0, slots: Vec::new(), in_barrier: 0, in_warp_op: 0 }
+    pub fn new(block: &'a Block<'a>) -> Self {
+        Self {
+            block,
+            team: Team::take(),
+            busy_fibers: 0,
+            slots: Vec::new(),
+            in_barrier: 0,
+            in_cluster: 0,
+            in_warp_op: 0,
+        }
     }
 
-    fn run(mut self) -> Result<(), Box<Fault>> {
-        let result = self.run_to_the_end();
+    /// Keeps the fibers for another block. All threads have returned or were unwound.
+    pub fn end(self) {
         self.team.give_back();
-        result
     }
 
-    fn run_to_the_end(&mut self) -> Result<(), Box<Fault>> {
-        self.start_all()?;
+    /// Runs the threads that have started until all have returned or wait at the barrier of the cluster.
+    pub fn advance(&mut self) -> Result<(), Box<Fault>> {
         while self.in_barrier + self.in_warp_op > 0 {
             if self.in_barrier == self.block.threads {
                 self.release_barrier()?;
@@ -136,8 +101,19 @@ impl<'a> Scheduler<'a> {
         Ok(())
     }
 
+    /// Whether all threads have returned, of those that have started.
+    pub fn has_ended(&self) -> bool {
+        self.in_barrier + self.in_cluster + self.in_warp_op == 0
+    }
+
+    /// Lets all threads go on that wait at the barrier of the cluster.
+    pub fn release_cluster(&mut self) -> Result<(), Box<Fault>> {
+        // A thread that comes to the barrier anew waits for the next time.
+        (0..self.slots.len()).try_for_each(|thread| self.resume(thread))
+    }
+
     /// Starts every thread, each of which runs until it waits or returns.
-    fn start_all(&mut self) -> Result<(), Box<Fault>> {
+    pub fn start_all(&mut self) -> Result<(), Box<Fault>> {
         while self.block.next_thread.get() < self.block.threads {
             let number = self.busy_fibers;
             // The fiber's type wants 'static; when `run` returns, none works for the block any longer.
@@ -172,6 +148,7 @@ impl<'a> Scheduler<'a> {
         let Slot { state, fiber, .. } = &mut self.slots[thread];
         match state {
             State::InBarrier => self.in_barrier -= 1,
+            State::InCluster => self.in_cluster -= 1,
             State::InWarpOp => self.in_warp_op -= 1,
             State::Returned => return Ok(()),
         }
@@ -195,6 +172,10 @@ impl<'a> Scheduler<'a> {
                 slot.state = State::InBarrier;
                 self.in_barrier += 1;
             }
+            Collective::Cluster => {
+                slot.state = State::InCluster;
+                self.in_cluster += 1;
+            }
             Collective::Warp { .. } => {
                 slot.state = State::InWarpOp;
                 self.in_warp_op += 1;
@@ -210,7 +191,7 @@ impl<'a> Scheduler<'a> {
 
     /// Unwinds every suspended thread, and hands the fault on.
     #[cold]
-    fn fail(&mut self, fault: Fault) -> Box<Fault> {
+    pub fn fail(&mut self, fault: Fault) -> Box<Fault> {
         *self.block.fault.borrow_mut() = Some(fault.clone());
         for slot in self.slots.drain(..).filter(|slot| slot.state != State::Returned) {
             self.team.fibers[slot.fiber as usize].force_unwind();
@@ -294,8 +275,31 @@ impl<'a> Scheduler<'a> {
         self.block.fault_of(Some(waiting as u32), request.map(|request| request.location.into()), kind)
     }
 
-    fn instead(&self, thread: u32) -> Instead {
+    /// A thread that waits at the barrier of the cluster, and what it asked for.
+    pub fn in_cluster(&self) -> Option<(u32, &Request)> {
+        let waiting = self.slots.iter().position(|slot| slot.state == State::InCluster)?;
+        Some((waiting as u32, self.slots[waiting].request()?))
+    }
+
+    /// A thread that does not wait at this barrier of the cluster.
+    pub fn missing_in_cluster(&self, barrier: &Request) -> Option<u32> {
+        let waits =
+            |slot: &Slot| slot.request().is_some_and(|request| rendezvous::same_barrier(request, barrier));
+        if self.slots.is_empty() {
+            return Some(0);
+        }
+        self.slots.iter().position(|slot| !waits(slot)).map(|thread| thread as u32)
+    }
+
+    /// The block it schedules.
+    pub fn block(&self) -> &'a Block<'a> {
+        self.block
+    }
+
+    /// What the thread does that others wait for in vain.
+    pub fn instead(&self, thread: u32) -> Instead {
         match self.slots.get(thread as usize).map(Slot::request) {
+            None if thread < self.block.threads => Instead::Returned,
             None => Instead::DoesNotExist,
             Some(None) => Instead::Returned,
             Some(Some(request)) => {

@@ -65,6 +65,17 @@ pub enum FaultKind {
         /// What that thread does instead.
         instead: Instead,
     },
+    /// Some threads wait at a cluster barrier which another thread of the cluster never reaches.
+    ClusterBarrierNotReached {
+        /// The barrier's function.
+        barrier: &'static str,
+        /// The block of a thread that does not reach it.
+        block: Dim3,
+        /// That thread in its block.
+        missing: Dim3,
+        /// What that thread does instead.
+        instead: Instead,
+    },
     /// A warp operation was called by a lane that its own mask leaves out.
     CallerNotInMask {
         /// The operation's function.
@@ -134,6 +145,11 @@ impl fmt::Display for FaultKind {
                 f,
                 "{barrier} is not reached by all threads of the block: thread {missing} {instead}; move the \
                  barrier out of the divergent branch"
+            ),
+            FaultKind::ClusterBarrierNotReached { barrier, block, missing, instead } => write!(
+                f,
+                "{barrier} is not reached by all threads of the cluster: thread {missing} of block {block} {instead}; \
+                 move the barrier out of the divergent branch, and let no block leave before it"
             ),
             FaultKind::CallerNotInMask { operation, mask, lane } => write!(
                 f,

@@ -1,6 +1,7 @@
 //! Fibers: the stacks that kernel threads run on, and what happens there.
 
 use core::cell::{Cell, RefCell};
+use core::sync::atomic::{AtomicUsize, Ordering};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use corosensei::{Coroutine, Yielder};
@@ -9,7 +10,7 @@ use super::context::{self, Outcome, Request, ThreadContext, WARP_SIZE};
 use super::fault::{Fault, FaultKind, Place, SourceLine};
 use super::shared::BlockShared;
 use super::stack::ColouredStack;
-use super::{Grid, panic_hook};
+use super::{Grid, cluster::Member, panic_hook};
 use crate::launch::Dim3;
 
 /// A fiber is resumed with the block that it works for, and yields its port, or null once it is idle.
@@ -23,6 +24,9 @@ pub(crate) struct Port {
     pub(super) thread: Cell<u32>,
     pub(super) request: Cell<*const Request>,
     pub(super) outcome: Cell<Outcome>,
+    /// Whether the thread has arrived at the cluster's barrier, for which it then has to wait. Here and not in its
+    /// context, which is made a little faster without a cell.
+    pub(crate) has_arrived: Cell<bool>,
 }
 
 impl Port {
@@ -45,29 +49,49 @@ pub(super) struct Block<'a> {
     pub next_thread: Cell<u32>,
     pub live_lanes: Vec<Cell<u32>>,
     pub shared: &'a BlockShared,
+    /// The blocks of its cluster, itself included.
+    pub cluster: &'a [Member],
     pub fault: RefCell<Option<Fault>>,
 }
 
-/// The fibers of an OS thread: between two blocks all of them are idle.
+/// The fibers of a block: between two blocks all of them are idle.
 #[derive(Default)]
 pub(super) struct Team {
     pub fibers: Vec<Fiber>,
+    /// How many of them are in [`FIBERS`].
+    noted: usize,
 }
 
 thread_local! {
-    static TEAM: Cell<Option<Team>> = const { Cell::new(None) };
+    /// The teams of this OS thread that have no block: as many as a cluster has had blocks.
+    static TEAMS: RefCell<Vec<Team>> = const { RefCell::new(Vec::new()) };
 }
 
+/// Fibers of all teams.
+static FIBERS: AtomicUsize = AtomicUsize::new(0);
+
+/// Fibers that may be kept while they are idle. A fiber's stack is two mappings, and Linux gives a process 65530.
+const MOST_IDLE_FIBERS: usize = 24_000;
+
 impl Team {
-    /// The team of this OS thread; a new one, if that one works already.
+    /// A team of this OS thread that has no block, or a new one.
     pub fn take() -> Team {
-        TEAM.take().unwrap_or_default()
+        TEAMS.with(|teams| teams.borrow_mut().pop()).unwrap_or_default()
     }
 
-    /// Keeps the team for the next block.
+    /// Keeps the team for the next block, unless there are very many already.
     pub fn give_back(mut self) {
         self.fibers.retain(|fiber| !fiber.done());
-        TEAM.set(Some(self));
+        self.note_size();
+        if FIBERS.load(Ordering::Relaxed) <= MOST_IDLE_FIBERS {
+            TEAMS.with(|teams| teams.borrow_mut().push(self));
+        }
+    }
+
+    /// Corrects the number of all fibers by what has changed in this team.
+    fn note_size(&mut self) {
+        let before = core::mem::replace(&mut self.noted, self.fibers.len());
+        FIBERS.fetch_add(self.noted.wrapping_sub(before), Ordering::Relaxed);
     }
 
     /// The fiber with this number, made if it is the next one.
@@ -86,6 +110,8 @@ impl Drop for Team {
             // that are not idle when a team is dropped were unwound before.
             unsafe { fiber.force_reset() };
         }
+        self.fibers.clear();
+        self.note_size();
     }
 }
 
@@ -97,6 +123,7 @@ fn fiber_body(yielder: &FiberYielder, mut block: *const Block<'static>) {
         thread: Cell::new(0),
         request: Cell::new(core::ptr::null()),
         outcome: Cell::new(Outcome::default()),
+        has_arrived: Cell::new(false),
     };
     loop {
         // SAFETY: a scheduler resumes its fibers with the block it borrows, and outlives their work for it.
@@ -115,11 +142,12 @@ fn run_threads(block: &Block<'_>, port: &Port) {
             block_dim: block.grid.config.block,
             grid_dim: block.grid.config.grid,
             linear: thread,
-            shared: block.shared,
+            block,
             live_lanes,
             port,
         };
         port.thread.set(thread);
+        port.has_arrived.set(false);
         port.context.set((&raw const context).cast());
         context::enter(&context);
         let result = catch_unwind(AssertUnwindSafe(block.grid.body));

@@ -1,12 +1,13 @@
 //! The SIMT executor: runs a kernel on the CPU with the CUDA model whole.
 //!
 //! Every GPU thread is a stackful coroutine; a barrier or a shuffle suspends it until all that take part have
-//! arrived. Blocks run in parallel over the cores, each on one OS thread with shared memory of its own. What the
+//! arrived. Blocks run in parallel over the cores, each on one OS thread with shared memory of its own; the blocks of
+//! a cluster share a thread, and reach each other's memory. What the
 //! CUDA model leaves undefined is an error here: a barrier that not all threads of the block reach, a shuffle
 //! or vote whose mask names lanes that do not take part, shared memory over the limit. Shared memory starts out
 //! filled with `0xff` bytes, a NaN in every float format, so that a read of what nobody wrote is seen.
 //!
-//! A scheduler is a module with `run_block` and `Port`; which one is `scheduler` is decided in this file alone.
+//! A scheduler is a module with `Scheduler` and `Port`; which one is `scheduler` is decided in this file alone.
 //!
 //! ```
 //! use cuda_std::launch::LaunchConfig;
@@ -33,6 +34,7 @@
 //! # Ok::<(), cuda_std::launch::LaunchError>(())
 //! ```
 
+pub(crate) mod cluster;
 pub(crate) mod context;
 mod fault;
 mod fiber;
@@ -63,7 +65,7 @@ use crate::launch::{KernelCall, LaunchConfig, LaunchError, Launcher, Limits, Res
 pub struct Executor {
     limits: Limits,
     workers: usize,
-    /// By kernel, the nanoseconds that a block took in the last launch.
+    /// By kernel, the nanoseconds that a block, or a cluster of them, took in the last launch.
     block_nanos: Arc<Mutex<HashMap<&'static str, u64>>>,
 }
 
@@ -132,27 +134,34 @@ impl Executor {
         let shares_statics = !SHARED_STATICS.is_empty();
         let _turn = shares_statics.then(|| TURNS.lock().unwrap_or_else(PoisonError::into_inner));
 
-        let blocks = grid.config.grid.volume();
-        let workers =
-            if shares_statics || context::is_inside() { 1 } else { self.workers as u64 }.min(blocks);
+        if grid.config.cluster > 1
+            && let Some(first) = SHARED_STATICS.first()
+        {
+            return Err(LaunchError::StaticsInCluster { kernel: grid.kernel, name: first.name });
+        }
+
+        // A unit of work is a block, or the blocks of a cluster.
+        let units = grid.config.grid.volume() / u64::from(grid.config.cluster);
+        let workers = if shares_statics || context::is_inside() { 1 } else { self.workers as u64 };
+        let workers = workers.min(units).min(cluster::most_workers(&grid.config));
         let next = AtomicU64::new(0);
         let stop = AtomicBool::new(false);
         let faults = Mutex::new(Vec::<(u64, Box<Fault>)>::new());
-        // Runs the next block; false when there is none.
+        // Runs the next unit; false when there is none.
         let run_next = || {
-            let block = next.fetch_add(1, Ordering::Relaxed);
-            if block >= blocks || stop.load(Ordering::Relaxed) {
+            let unit = next.fetch_add(1, Ordering::Relaxed);
+            if unit >= units || stop.load(Ordering::Relaxed) {
                 return false;
             }
-            if let Err(fault) = scheduler::run_block(grid, grid.config.grid.unravel(block)) {
+            if let Err(fault) = cluster::run_unit(grid, unit) {
                 stop.store(true, Ordering::Relaxed);
-                faults.lock().unwrap_or_else(PoisonError::into_inner).push((block, fault));
+                faults.lock().unwrap_or_else(PoisonError::into_inner).push((unit, fault));
             }
             true
         };
         let work = || while run_next() {};
         let is_worth_sharing =
-            |nanos: u64| workers > 1 && nanos.saturating_mul(blocks - 1) > WORTH_SHARING_NANOS;
+            |nanos: u64| workers > 1 && nanos.saturating_mul(units - 1) > WORTH_SHARING_NANOS;
 
         let start = Instant::now();
         let mut participants = 1;
@@ -166,11 +175,11 @@ impl Executor {
         } else {
             work();
         }
-        let nanos = start.elapsed().as_nanos() as u64 * participants / blocks;
+        let nanos = start.elapsed().as_nanos() as u64 * participants / units;
         self.block_nanos().insert(grid.kernel, nanos);
 
         let faults = faults.into_inner().unwrap_or_else(PoisonError::into_inner);
-        match faults.into_iter().min_by_key(|(block, _)| *block) {
+        match faults.into_iter().min_by_key(|(unit, _)| *unit) {
             Some((_, fault)) => Err(fault.into()),
             None => Ok(()),
         }

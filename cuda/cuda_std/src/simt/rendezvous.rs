@@ -90,10 +90,11 @@ pub(super) fn barrier_outcome<'a>(requests: impl Iterator<Item = &'a Request>) -
     Outcome { value: u128::from(value), flag: false }
 }
 
-/// Whether two threads wait at the same barrier: the same call, of the same form.
+/// Whether two threads wait at the same barrier of block or cluster: the same call, of the same form.
 pub(super) fn same_barrier(a: &Request, b: &Request) -> bool {
     let same_form = match (a.collective, b.collective) {
         (Collective::Barrier(a), Collective::Barrier(b)) => discriminant(&a) == discriminant(&b),
+        (Collective::Cluster, Collective::Cluster) => true,
         _ => false,
     };
     same_form && (core::ptr::eq(a.location, b.location) || a.location == b.location)

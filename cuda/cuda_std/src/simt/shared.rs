@@ -35,12 +35,22 @@ pub static SHARED_STATICS: [SharedStatic];
 #[repr(C, align(128))]
 struct Line([u8; 128]);
 
+/// One `shared_array!` in the static part.
+#[derive(Clone, Copy)]
+struct Slot {
+    /// The address of what names it.
+    key: usize,
+    offset: usize,
+    bytes: usize,
+    align: usize,
+}
+
 /// The shared memory of the block that runs on this OS thread.
 pub(crate) struct BlockShared {
     /// The static part in front, the dynamic part behind. Kernel threads write through raw pointers.
     memory: Vec<UnsafeCell<Line>>,
     static_bytes: Cell<usize>,
-    slots: RefCell<Vec<(usize, usize)>>,
+    slots: RefCell<Vec<Slot>>,
     dynamic_bytes: u32,
 }
 
@@ -54,12 +64,17 @@ impl BlockShared {
 
     /// Makes the memory that of a new block: no slots, nothing initialised.
     pub(super) fn reset(&self) {
-        let used = self.static_bytes.replace(0);
+        self.poison();
+        self.static_bytes.set(0);
         self.slots.borrow_mut().clear();
+    }
+
+    /// Makes what the memory holds uninitialised. No thread of the block runs, since it has not started or has ended.
+    pub(super) fn poison(&self) {
         let (dynamic, dynamic_bytes) = self.dynamic();
-        // SAFETY: both ranges lie in `memory`, and no kernel thread runs between two blocks.
+        // SAFETY: both ranges lie in `memory`, which no thread uses now.
         unsafe {
-            self.base().write_bytes(POISON, used);
+            self.base().write_bytes(POISON, self.static_bytes.get());
             dynamic.write_bytes(POISON, dynamic_bytes as usize);
         }
     }
@@ -71,7 +86,7 @@ impl BlockShared {
     /// The static array that `key` names: the same memory for all threads of the block, uninitialised at first.
     pub(crate) fn static_slot(&self, key: usize, bytes: usize, align: usize) -> *mut u8 {
         let mut slots = self.slots.borrow_mut();
-        let known = slots.iter().find(|slot| slot.0 == key).map(|slot| slot.1);
+        let known = slots.iter().find(|slot| slot.key == key).map(|slot| slot.offset);
         let offset = known.unwrap_or_else(|| {
             let offset = self.static_bytes.get().next_multiple_of(align.max(16));
             let end = offset + bytes;
@@ -80,11 +95,28 @@ impl BlockShared {
                 std::panic::resume_unwind(Box::new(kind));
             }
             self.static_bytes.set(end);
-            slots.push((key, offset));
+            slots.push(Slot { key, offset, bytes, align });
             offset
         });
         // SAFETY: the slot lies in the static part of `memory`, as was checked when it was made.
         unsafe { self.base().add(offset) }
+    }
+
+    /// Where `other` has what `pointer` points to here; none if it is not in this memory.
+    pub(crate) fn counterpart(&self, pointer: *mut u8, other: &BlockShared) -> Option<*mut u8> {
+        let (dynamic, dynamic_bytes) = self.dynamic();
+        let from_dynamic = pointer.addr().wrapping_sub(dynamic.addr());
+        if from_dynamic < dynamic_bytes as usize {
+            // SAFETY: the blocks of a launch have the same amount of dynamic memory.
+            return Some(unsafe { other.dynamic().0.add(from_dynamic) });
+        }
+        let offset = pointer.addr().wrapping_sub(self.base().addr());
+        let within = |slot: &Slot| (slot.offset..slot.offset + slot.bytes).contains(&offset);
+        let slot = *self.slots.borrow().iter().find(|slot| within(slot))?;
+        // The blocks may come to their arrays in another order.
+        let start = other.static_slot(slot.key, slot.bytes, slot.align);
+        // SAFETY: the array is as long there as it is here.
+        Some(unsafe { start.add(offset - slot.offset) })
     }
 
     /// The dynamic part and its size in bytes.

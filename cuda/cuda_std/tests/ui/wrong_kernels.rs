@@ -25,4 +25,7 @@ static mut LOCAL: [MaybeUninit<f32>; 4] = [MaybeUninit::uninit(); 4];
 #[address_space(shared)]
 static FROZEN: [MaybeUninit<f32>; 4] = [MaybeUninit::uninit(); 4];
 
+#[kernel(min_arch = "sm_90")]
+unsafe fn too_wordy() {}
+
 fn main() {}

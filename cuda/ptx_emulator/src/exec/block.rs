@@ -1,5 +1,7 @@
-//! A block: its threads take turns until they wait for each other, and go on once all have come.
+//! A block: its threads take turns until they wait for each other, and go on once all have come. When all that is left
+//! waits for other blocks, they have their turn.
 
+use super::cluster::Shared;
 use super::step::Flow;
 use super::thread::{Cx, Frame, Ids, State, Thread};
 use super::warp::{self, BarrierWait, Wait, WarpWait};
@@ -11,38 +13,33 @@ use crate::instr::{Call, Callee, SINK, Slot};
 const TURN: u64 = 100_000;
 const WARP: usize = 32;
 
-struct Block<'a> {
+pub(super) struct Block<'a> {
     grid: &'a Grid<'a>,
-    ctaid: [u32; 3],
-    threads: Vec<Thread>,
-    shared: Vec<u8>,
+    pub ctaid: [u32; 3],
+    pub threads: Vec<Thread>,
     steps: u64,
 }
 
 /// Which thread did what.
 type Failed = (usize, Box<Cause>);
 
-/// Runs one block to its end.
-pub(super) fn run(grid: &Grid<'_>, ctaid: [u32; 3]) -> Result<(), Box<Fault>> {
-    let [x, y, z] = grid.block;
-    let thread = |index: u32| {
-        let (tid, lane, warp) = (unravel(index.into(), grid.block), index % 32, index / 32);
-        Thread::new(grid, Ids { tid, ctaid, lane, warp })
-    };
-    let shared_bytes = grid.shared.iter().map(|&(_, end)| end).max().unwrap_or(0);
-    let mut block = Block {
-        grid,
-        ctaid,
-        threads: (0..x * y * z).map(thread).collect(),
-        // A NaN in every float format, so that a read of what nobody wrote is seen.
-        shared: vec![0xff; shared_bytes as usize],
-        steps: 0,
-    };
-    block.run().map_err(|(thread, cause)| block.fault(thread, *cause))
-}
+impl<'a> Block<'a> {
+    /// A block whose threads have not started, of this rank in its cluster.
+    pub fn new(grid: &'a Grid<'a>, ctaid: [u32; 3], rank: u32) -> Self {
+        let [x, y, z] = grid.block;
+        let thread = |index: u32| {
+            let (tid, lane, warp) = (unravel(index.into(), grid.block), index % 32, index / 32);
+            Thread::new(grid, Ids { tid, ctaid, lane, warp, rank })
+        };
+        Block { grid, ctaid, threads: (0..x * y * z).map(thread).collect(), steps: 0 }
+    }
 
-impl Block<'_> {
-    fn run(&mut self) -> Result<(), Failed> {
+    /// Runs the threads until each has exited or waits at the cluster's barrier.
+    pub fn run(&mut self, shared: &mut Shared) -> Result<(), Box<Fault>> {
+        self.run_threads(shared).map_err(|(thread, cause)| self.fault(thread, *cause))
+    }
+
+    fn run_threads(&mut self, shared: &mut Shared) -> Result<(), Failed> {
         loop {
             let mut has_run = false;
             for index in 0..self.threads.len() {
@@ -52,13 +49,14 @@ impl Block<'_> {
                 };
                 if matches!(self.threads[at].state, State::Ready) {
                     has_run = true;
-                    self.turn(at).map_err(|cause| (at, cause))?;
+                    self.turn(at, shared).map_err(|cause| (at, cause))?;
                 }
             }
             if self.steps > self.grid.max_steps {
                 return Err((0, Cause::Steps(self.steps).into()));
             }
-            if self.threads.iter().all(|thread| matches!(thread.state, State::Exited)) {
+            let rests = |state: &State| matches!(state, State::Exited | State::Waits(Wait::Cluster { .. }));
+            if self.threads.iter().all(|thread| rests(&thread.state)) {
                 return Ok(());
             }
             let released = self.release_warps()? | self.release_barriers()?;
@@ -70,15 +68,15 @@ impl Block<'_> {
     }
 
     /// Runs a thread until it waits, ends, or has had its turn.
-    fn turn(&mut self, at: usize) -> Exec {
-        let Block { grid, threads, shared, steps, .. } = self;
+    fn turn(&mut self, at: usize, shared: &mut Shared) -> Exec {
+        let Block { grid, threads, steps, .. } = self;
         let thread = &mut threads[at];
         let end = *steps + TURN;
         'call: loop {
-            let Thread { ids, frames, local, carry, .. } = thread;
+            let Thread { ids, frames, local, carry, has_arrived, .. } = thread;
             let Some(frame) = frames.last_mut() else { return Ok(()) };
             let function = &grid.module.functions[frame.function];
-            let mut cx = Cx { grid, ids: *ids, frame, local, shared, carry, clock: 0 };
+            let mut cx = Cx { grid, ids: *ids, frame, local, shared, carry, has_arrived, clock: 0 };
             while *steps < end {
                 *steps += 1;
                 cx.clock = *steps;
@@ -124,7 +122,7 @@ impl Block<'_> {
     }
 
     /// Gives `value` and `predicate` to a waiting thread, and lets it go on.
-    fn resume(&mut self, at: usize, results: [(Slot, u64); 2]) {
+    pub fn resume(&mut self, at: usize, results: [(Slot, u64); 2]) {
         let thread = &mut self.threads[at];
         thread.state = State::Ready;
         if let Some(frame) = thread.frames.last_mut() {
@@ -141,7 +139,7 @@ impl Block<'_> {
     }
 
     /// Function and instruction a thread is at.
-    fn place(&self, at: usize) -> (usize, usize) {
+    pub fn place(&self, at: usize) -> (usize, usize) {
         self.threads[at].frames.last().map_or((0, 0), |frame| (frame.function, frame.pc))
     }
 
@@ -249,7 +247,7 @@ impl Block<'_> {
         (0, Cause::Unsupported("a block without a thread that could go on".to_owned()).into())
     }
 
-    fn doing(&self, at: usize) -> String {
+    pub fn doing(&self, at: usize) -> String {
         match self.threads.get(at).map(|thread| &thread.state) {
             None => "does not exist".to_owned(),
             Some(State::Exited) => format!("has exited at PTX line {}", self.line(at)),
@@ -262,7 +260,7 @@ impl Block<'_> {
         self.grid.module.functions[function].instrs.get(pc).map_or(1, |instr| instr.line)
     }
 
-    fn fault(&self, at: usize, cause: Cause) -> Box<Fault> {
+    pub fn fault(&self, at: usize, cause: Cause) -> Box<Fault> {
         let module = self.grid.module;
         let line = self.line(at);
         Box::new(Fault {

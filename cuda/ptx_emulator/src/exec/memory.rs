@@ -12,7 +12,9 @@ use crate::instr::{Addr, Space, Src, Symbol};
 pub(super) const SHARED_WINDOW: u64 = 0xe000_0000_0000_0000;
 /// Generic addresses of the running thread's local memory start here.
 pub(super) const LOCAL_WINDOW: u64 = 0xe100_0000_0000_0000;
-/// The size of both windows.
+/// Generic addresses of the shared memory of the cluster's blocks start here, a window for each rank.
+const CLUSTER_WINDOW: u64 = 0xe200_0000_0000_0000;
+/// The size of a window.
 const WINDOW: u64 = 1 << 32;
 
 /// The lowest offset in shared and local memory, so that zero is no valid address.
@@ -114,9 +116,12 @@ impl Cx<'_> {
         };
         let found = match space {
             Space::Shared => {
-                let fits =
-                    |&(start, end): &(u64, u64)| start <= offset && offset < end && bytes <= end - offset;
-                self.grid.shared.iter().any(fits).then_some(Place::Shared(offset as usize))
+                let place = || Place::Shared(self.shared.at(self.ids.rank, offset));
+                self.fits_shared(offset, bytes).then(place)
+            }
+            Space::Generic if let Some((rank, offset)) = of_cluster(offset) => {
+                self.shared.check_life(rank, self.ids.rank)?;
+                self.fits_shared(offset, bytes).then(|| Place::Shared(self.shared.at(rank, offset)))
             }
             Space::Local => {
                 let fits = offset >= FIRST_OFFSET && offset.saturating_add(bytes) <= self.local.len() as u64;
@@ -133,6 +138,24 @@ impl Cx<'_> {
         found.ok_or_else(|| {
             Cause::OutOfBounds { access: access_name, space: space.name(), address, bytes }.into()
         })
+    }
+
+    fn fits_shared(&self, offset: u64, bytes: u64) -> bool {
+        let fits = |&(start, end): &(u64, u64)| start <= offset && offset < end && bytes <= end - offset;
+        self.grid.shared.iter().any(fits)
+    }
+
+    /// `mapa`: the generic address of what a generic address of the block's own shared memory is in another block.
+    pub fn map(&self, address: u64, rank: u64) -> Exec<u64> {
+        let rank = rank as u32;
+        if rank >= self.grid.cluster {
+            let blocks = self.grid.cluster;
+            return Err(Cause::Cluster(format!("block {rank} of a cluster of {blocks}")).into());
+        }
+        match split(address) {
+            (Space::Shared, offset) => Ok(CLUSTER_WINDOW + u64::from(rank) * WINDOW + offset),
+            _ => Err(Cause::WrongSpace { address, space: Space::Shared.name() }.into()),
+        }
     }
 
     fn host(&self, space: Space, address: u64, bytes: u64, access: Access) -> Exec<Place> {
@@ -162,7 +185,7 @@ impl Cx<'_> {
             u64::from_le_bytes(all)
         };
         match place {
-            Place::Shared(at) => from(self.shared, at),
+            Place::Shared(at) => from(&self.shared.bytes, at),
             Place::Local(at) => from(self.local, at),
             Place::Param(at) => from(&self.frame.params, at),
             Place::Host(address) => {
@@ -179,7 +202,7 @@ impl Cx<'_> {
     pub fn store(&mut self, place: Place, bytes: usize, value: u64) {
         let all = value.to_le_bytes();
         match place {
-            Place::Shared(at) => self.shared[at..at + bytes].copy_from_slice(&all[..bytes]),
+            Place::Shared(at) => self.shared.bytes[at..at + bytes].copy_from_slice(&all[..bytes]),
             Place::Local(at) => self.local[at..at + bytes].copy_from_slice(&all[..bytes]),
             Place::Param(at) => self.frame.params[at..at + bytes].copy_from_slice(&all[..bytes]),
             Place::Host(address) => {
@@ -218,6 +241,12 @@ impl Cx<'_> {
             (found, _) => found == space,
         }
     }
+}
+
+/// The rank and offset of a generic address in a cluster's shared memory.
+fn of_cluster(address: u64) -> Option<(u32, u64)> {
+    let at = address.checked_sub(CLUSTER_WINDOW)?;
+    (at / WINDOW < 16).then_some(((at / WINDOW) as u32, at % WINDOW))
 }
 
 /// The state space and offset of a generic address; [`Space::Generic`] with the address itself for the host's.

@@ -1,11 +1,13 @@
-//! Runs a grid: the blocks one after the other, and the threads of a block in turns.
+//! Runs a grid: the clusters of blocks one after the other, the blocks of a cluster and their threads in turns.
 
 mod approx;
 mod atomic;
 mod block;
+mod cluster;
 mod convert;
 mod exact;
 mod float;
+mod half;
 mod int;
 mod memory;
 mod step;
@@ -41,6 +43,8 @@ pub(crate) struct Grid<'a> {
     pub kernel: usize,
     pub grid: [u32; 3],
     pub block: [u32; 3],
+    /// Blocks of a cluster along x, which divides the grid.
+    pub cluster: u32,
     /// The parameter memory, filled.
     pub params: Vec<u8>,
     pub dynamic_bytes: u32,
@@ -55,11 +59,12 @@ pub(crate) struct Grid<'a> {
 }
 
 impl Grid<'_> {
-    /// Runs all blocks, x fastest.
+    /// Runs all clusters of blocks, x fastest.
     pub fn run(&self) -> Result<(), Box<Fault>> {
         let [x, y, z] = self.grid;
-        for index in 0..u64::from(x) * u64::from(y) * u64::from(z) {
-            block::run(self, unravel(index, self.grid))?;
+        let blocks = u64::from(x) * u64::from(y) * u64::from(z);
+        for first in (0..blocks).step_by(self.cluster as usize) {
+            cluster::run(self, unravel(first, self.grid))?;
         }
         Ok(())
     }

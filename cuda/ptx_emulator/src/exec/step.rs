@@ -4,9 +4,11 @@ use super::memory::Access;
 use super::thread::{Carry, Cx};
 use super::undefined::Bits;
 use super::warp::{self, Wait};
-use super::{Exec, convert, float, int, undefined};
+use super::{Exec, convert, float, half, int, undefined};
 use crate::error::Cause;
-use crate::instr::{BoolOp, Call, CarryOp, IntOp, IntTy, IntUnary, Ld, Op, Pc, SetpOut, Slot, Src, St, Ty};
+use crate::instr::{
+    Addr, BoolOp, Call, CarryOp, IntOp, IntTy, IntUnary, Ld, Op, Pc, SetpOut, Slot, Src, St, Ty,
+};
 
 /// What comes after an instruction.
 pub(super) enum Flow<'a> {
@@ -39,11 +41,14 @@ impl<'a> Cx<'a> {
             }
             Op::Call(ref call) => return Ok(Flow::Call(call)),
             Op::Barrier(ref barrier) => return warp::at_barrier(self, barrier).map(Flow::Wait),
+            Op::ClusterArrive => self.arrive()?,
+            Op::ClusterWait { aligned } => return self.at_cluster_barrier(aligned).map(Flow::Wait),
             Op::Warp(ref op) => return warp::at_warp_op(self, op).map(Flow::Wait),
             Op::ActiveMask { d } => return Ok(Flow::Wait(Wait::ActiveMask { d })),
             Op::Ld(ref ld) => self.ld(ld)?,
             Op::St(ref st) => self.st(st)?,
             Op::Atom(ref atom) => self.atomic(atom)?,
+            Op::Prefetch { at, bytes } => self.prefetch(at, bytes)?,
             Op::Carry { op, ty, d, a, b, c, carry_in, carry_out } => {
                 self.carry(op, ty, d, [a, b, c], (carry_in, carry_out))?;
             }
@@ -147,9 +152,12 @@ impl<'a> Cx<'a> {
             Op::Fma { mode, d, a, b, c } => {
                 (d, float::fma(mode, self.value(a)?, self.value(b)?, self.value(c)?))
             }
+            Op::HalfExtreme { kind, d, a, b } => (d, half::extreme(kind, self.value(a)?, self.value(b)?)),
+            Op::CvtHalf { cvt, ftz, d, a, b } => (d, half::convert(cvt, ftz, self.value(a)?, self.value(b)?)),
             Op::Testp { test, ty, d, a } => (d, u64::from(float::testp(test, ty, self.value(a)?))),
             Op::Cvta { to: true, space, d, a } => (d, self.specific(space, self.value(a)?)?),
             Op::Cvta { to: false, space, d, a } => (d, self.generic(space, self.value(a)?)?),
+            Op::Mapa { d, a, b } => (d, self.map(self.value(a)?, self.value(b)?)?),
             Op::Isspacep { space, d, a } => (d, u64::from(self.is_in(space, self.value(a)?))),
             _ => return Err(Cause::Unsupported("an instruction of no family".to_owned()).into()),
         })
@@ -211,6 +219,18 @@ impl<'a> Cx<'a> {
         Ok(())
     }
 
+    /// Checks the memory that is asked for, 16 bytes at a time.
+    fn prefetch(&mut self, at: Addr, bytes: Src) -> Exec {
+        let bytes = self.value(bytes)?;
+        if !bytes.is_multiple_of(16) {
+            return Err(Cause::Unsupported(format!("a prefetch of {bytes} bytes")).into());
+        }
+        for done in (0..bytes).step_by(16) {
+            self.place(&Addr { offset: at.offset + done as i64, ..at }, 16, Access::Load)?;
+        }
+        Ok(())
+    }
+
     /// `add.cc`, `subc` and their kin.
     fn carry(
         &mut self,
@@ -266,8 +286,11 @@ fn destination(op: &Op) -> Option<Slot> {
         | Op::Float { d, .. }
         | Op::FloatUnary { d, .. }
         | Op::Fma { d, .. }
+        | Op::CvtHalf { d, .. }
+        | Op::HalfExtreme { d, .. }
         | Op::Testp { d, .. }
         | Op::Cvta { d, .. }
+        | Op::Mapa { d, .. }
         | Op::Isspacep { d, .. } => Some(d),
         _ => None,
     }

@@ -2,6 +2,7 @@
 
 use super::Exec;
 use super::Grid;
+use super::cluster::Shared;
 use super::memory::FIRST_OFFSET;
 use super::undefined::Bits;
 use super::warp::Wait;
@@ -67,6 +68,8 @@ pub(super) struct Ids {
     pub ctaid: [u32; 3],
     pub lane: u32,
     pub warp: u32,
+    /// The block's place in its cluster.
+    pub rank: u32,
 }
 
 #[derive(Debug)]
@@ -76,13 +79,16 @@ pub(super) struct Thread {
     /// Local memory of all its frames.
     pub local: Vec<u8>,
     pub carry: Carry,
+    /// Whether it has arrived at the cluster's barrier, for which it then has to wait.
+    pub has_arrived: bool,
     pub state: State,
 }
 
 impl Thread {
     pub fn new(grid: &Grid<'_>, ids: Ids) -> Thread {
         let local = vec![0xff; FIRST_OFFSET as usize];
-        let mut thread = Thread { ids, frames: Vec::new(), local, carry: Carry::Unset, state: State::Ready };
+        let (carry, state) = (Carry::Unset, State::Ready);
+        let mut thread = Thread { ids, frames: Vec::new(), local, carry, has_arrived: false, state };
         thread.enter(grid, grid.kernel, grid.params.clone(), None);
         thread
     }
@@ -111,8 +117,9 @@ pub(super) struct Cx<'t> {
     pub ids: Ids,
     pub frame: &'t mut Frame,
     pub local: &'t mut Vec<u8>,
-    pub shared: &'t mut [u8],
+    pub shared: &'t mut Shared,
     pub carry: &'t mut Carry,
+    pub has_arrived: &'t mut bool,
     /// Instructions the block has executed.
     pub clock: u64,
 }
@@ -145,6 +152,8 @@ impl Cx<'_> {
             Special::Ntid(axis) => self.grid.block[axis],
             Special::Ctaid(axis) => self.ids.ctaid[axis],
             Special::Nctaid(axis) => self.grid.grid[axis],
+            Special::ClusterRank => self.ids.rank,
+            Special::ClusterBlocks => self.grid.cluster,
             Special::LaneId => lane,
             Special::WarpId => self.ids.warp,
             Special::Clock => return self.clock,

@@ -9,6 +9,7 @@ use crate::instr::{Barrier, BarrierRed, ShflMode, Slot, VoteMode, WarpKind, Warp
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Wait {
     Barrier(BarrierWait),
+    Cluster { aligned: bool },
     Warp(WarpWait),
     ActiveMask { d: Slot },
 }

@@ -185,6 +185,30 @@ impl Cvt {
     }
 }
 
+/// A floating-point type of 16 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HalfTy {
+    F16,
+    Bf16,
+}
+
+/// A conversion between f32 and numbers of 16 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CvtHalf {
+    Widen(HalfTy),
+    Narrow(HalfTy, Round),
+    /// Two numbers into one register.
+    Pack(HalfTy, Round),
+}
+
+/// `min` or `max` of one number of 16 bits, or of both in a register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct HalfExtreme {
+    pub op: FloatOp,
+    pub ty: HalfTy,
+    pub packed: bool,
+}
+
 #[derive(Debug)]
 pub(crate) struct Ld {
     pub at: Addr,

@@ -154,9 +154,27 @@ pub(crate) enum Op {
         a: Src,
     },
     Cvt(Box<Cvt>),
+    HalfExtreme {
+        kind: HalfExtreme,
+        d: Slot,
+        a: Src,
+        b: Src,
+    },
+    CvtHalf {
+        cvt: CvtHalf,
+        ftz: bool,
+        d: Slot,
+        a: Src,
+        b: Src,
+    },
     Ld(Box<Ld>),
     St(Box<St>),
     Atom(Box<Atom>),
+    /// Asks for memory that may be read later.
+    Prefetch {
+        at: Addr,
+        bytes: Src,
+    },
     Cvta {
         to: bool,
         space: Space,
@@ -169,6 +187,16 @@ pub(crate) enum Op {
         a: Src,
     },
     Barrier(Box<Barrier>),
+    ClusterArrive,
+    ClusterWait {
+        aligned: bool,
+    },
+    /// The generic address of what generic address `a` is in block `b` of the cluster.
+    Mapa {
+        d: Slot,
+        a: Src,
+        b: Src,
+    },
     Warp(Box<WarpOp>),
     ActiveMask {
         d: Slot,

@@ -37,6 +37,8 @@ pub(crate) enum Special {
     Ntid(usize),
     Ctaid(usize),
     Nctaid(usize),
+    ClusterRank,
+    ClusterBlocks,
     LaneId,
     WarpId,
     Clock,

@@ -218,7 +218,7 @@ impl<'a> Body<'_, 'a> {
         let bits = match type_bytes(ty) {
             Some(bytes) => 8 * bytes as u32,
             None if ty == ".pred" => 1,
-            // Registers that no known instruction takes: those of 128 bits, and packed halves.
+            // Registers of 128 bits, which no known instruction takes.
             None => 128,
         };
         loop {

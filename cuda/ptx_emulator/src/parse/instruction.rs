@@ -3,7 +3,7 @@
 use super::function::Body;
 use super::mods::Mods;
 use super::operand::Operand;
-use super::{float, int, memory, sync};
+use super::{float, half, int, memory, sync};
 use crate::instr::Op;
 
 /// The typed form of an instruction, or why it is not emulated.
@@ -11,9 +11,12 @@ pub(super) fn read<'a>(body: &Body<'_, 'a>, opcode: &str, operands: &[Operand<'a
     let (head, mods) = Mods::split(opcode);
     let reader = match head {
         "mov" | "selp" | "slct" => memory::moves,
-        "ld" | "st" | "atom" | "red" | "cvta" | "isspacep" | "createpolicy" => memory::read,
+        "ld" | "st" | "atom" | "red" | "cvta" | "isspacep" | "mapa" | "createpolicy" => memory::read,
         "bra" | "brx" | "call" | "ret" | "exit" | "trap" | "membar" | "fence" | "nanosleep" | "pmevent"
         | "bar" | "barrier" | "shfl" | "vote" | "match" | "redux" | "activemask" => sync::read,
+        "min" | "max" if half::is_half(&mods) => half::extreme,
+        "cp" => memory::prefetch,
+        "cvt" if half::is_half(&mods) => half::cvt,
         "cvt" => float::cvt,
         "add" | "sub" | "mul" | "mad" | "fma" | "div" | "min" | "max" | "neg" | "abs"
             if matches!(mods.last(), Some("f32" | "f64")) =>

@@ -53,6 +53,12 @@ pub(super) fn read<'a>(
             let [d, a] = exactly(operands)?;
             Ok(Op::Isspacep { space, d: body.dst(d, 1)?, a: body.src(a, 64)? })
         }
+        "mapa" => {
+            mods.take("u64");
+            mods.done()?;
+            let [d, a, b] = exactly(operands)?;
+            Ok(Op::Mapa { d: body.dst(d, 64)?, a: body.src(a, 64)?, b: body.src(b, 32)? })
+        }
         // A cache policy is opaque and changes no result.
         _ => {
             mods.ignore(|part| part == "fractional" || part == "b64" || part.starts_with("L2::"));
@@ -61,6 +67,25 @@ pub(super) fn read<'a>(
             Ok(Op::Mov { d, a: Src::Imm(0) })
         }
     }
+}
+
+/// `cp.async.bulk.prefetch`, which only asks; copies are not known.
+pub(super) fn prefetch<'a>(
+    body: &Body<'_, 'a>,
+    _head: &str,
+    mut mods: Mods<'_>,
+    operands: &[Operand<'a>],
+) -> Result<Op, String> {
+    if !["async", "bulk", "prefetch", "L2"].iter().all(|part| mods.take(part)) {
+        return Err("unknown opcode".to_owned());
+    }
+    let space = mods.take_of(&SPACES).ok_or("no state space")?;
+    mods.done()?;
+    let [at, bytes] = exactly(operands)?;
+    if space != Space::Global {
+        return Err("a state space".to_owned());
+    }
+    Ok(Op::Prefetch { at: body.address(at, space)?, bytes: body.src(bytes, 32)? })
 }
 
 /// What loads and stores have in common: state space, type, elements, whether a cache policy follows.

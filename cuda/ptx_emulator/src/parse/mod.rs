@@ -4,6 +4,7 @@
 mod cursor;
 mod float;
 mod function;
+mod half;
 mod instruction;
 mod int;
 mod memory;
@@ -38,9 +39,15 @@ pub(crate) fn module(text: &str) -> Result<PtxModule, EmulatorError> {
     let tokens = lex::tokens(text)?;
     let mut cursor = Cursor::new(&tokens);
     let mut names = Names::default();
+    let mut capability = 0;
     while let Some(kind) = cursor.peek() {
         match kind {
-            Kind::Dotted(".version" | ".target" | ".address_size" | ".file" | ".loc") => cursor.skip_line(),
+            Kind::Dotted(".target") => {
+                cursor.next();
+                capability = target(&mut cursor)?;
+                cursor.skip_line();
+            }
+            Kind::Dotted(".version" | ".address_size" | ".file" | ".loc") => cursor.skip_line(),
             Kind::Dotted(".section") => cursor.skip_braces()?,
             Kind::Dotted(".pragma") => cursor.skip_past(b';')?,
             Kind::Dotted(".visible" | ".extern" | ".weak" | ".common") => {
@@ -54,7 +61,15 @@ pub(crate) fn module(text: &str) -> Result<PtxModule, EmulatorError> {
     }
     resolve(&mut names)?;
     let Names { variables, functions, function_names, .. } = names;
-    Ok(PtxModule { lines: text.lines().map(str::to_owned).collect(), variables, functions, function_names })
+    let lines = text.lines().map(str::to_owned).collect();
+    Ok(PtxModule { lines, capability, variables, functions, function_names })
+}
+
+/// The number in `sm_90a`.
+fn target(cursor: &mut Cursor<'_, '_>) -> Result<u32, EmulatorError> {
+    let name = cursor.word()?;
+    let digits = name.strip_prefix("sm_").unwrap_or_default().trim_end_matches(|c: char| !c.is_ascii_digit());
+    digits.parse().map_err(|_| cursor.error(format!("`{name}` is no architecture")))
 }
 
 fn definition<'a>(cursor: &mut Cursor<'_, 'a>, names: &mut Names<'a>) -> Result<(), EmulatorError> {

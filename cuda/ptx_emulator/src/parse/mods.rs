@@ -71,6 +71,16 @@ impl<'a> Mods<'a> {
         }
     }
 
+    /// The last modifier, which is taken.
+    pub fn pop(&mut self) -> Option<&'a str> {
+        self.rest.pop()
+    }
+
+    /// Whether `test` holds for a modifier.
+    pub fn any(&self, test: impl Fn(&str) -> bool) -> bool {
+        self.rest.iter().any(|part| test(part))
+    }
+
     pub fn last(&self) -> Option<&'a str> {
         self.rest.last().copied()
     }

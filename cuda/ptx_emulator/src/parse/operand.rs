@@ -253,6 +253,8 @@ fn special(name: &str) -> Option<(Special, u32)> {
         return Some((special, 32));
     }
     Some(match name {
+        "%cluster_ctarank" => (Special::ClusterRank, 32),
+        "%cluster_nctarank" => (Special::ClusterBlocks, 32),
         "%laneid" => (Special::LaneId, 32),
         "%warpid" => (Special::WarpId, 32),
         "%clock" => (Special::Clock, 32),

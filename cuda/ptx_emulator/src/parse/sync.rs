@@ -66,6 +66,7 @@ pub(super) fn read<'a>(
             Ok(Op::ActiveMask { d: body.dst(d, 32)? })
         }
         "bar" if mods.take("warp") => warp::read(body, head, mods, operands),
+        "barrier" if mods.take("cluster") => cluster_barrier(mods, operands),
         "bar" | "barrier" => barrier(body, head, mods, operands),
         _ => warp::read(body, head, mods, operands),
     }
@@ -89,6 +90,21 @@ fn call<'a>(body: &Body<'_, 'a>, operands: &[Operand<'a>]) -> Result<Op, String>
     }
     let args = args.iter().map(|arg| body.param_range(arg)).collect::<Result<Vec<_>, _>>()?;
     Ok(Op::Call(Box::new(Call { callee: Callee::Name((*name).to_owned()), args: args.into(), result })))
+}
+
+fn cluster_barrier(mut mods: Mods<'_>, operands: &[Operand<'_>]) -> Result<Op, String> {
+    let aligned = mods.take("aligned");
+    mods.ignore(|part| matches!(part, "release" | "relaxed" | "acquire"));
+    let op = if mods.take("arrive") {
+        Op::ClusterArrive
+    } else if mods.take("wait") {
+        Op::ClusterWait { aligned }
+    } else {
+        return Err("not in this form".to_owned());
+    };
+    mods.done()?;
+    let [] = exactly(operands)?;
+    Ok(op)
 }
 
 fn barrier<'a>(

@@ -2,7 +2,7 @@
 //!
 //! The comments `//@ ptx:` above a kernel say which instructions its PTX holds, and how many: the opcode from its
 //! first part on, then operands, where `_` is any. `//@ sm_75:` holds for that architecture only, `//@ sm_80:` for
-//! it and all later ones. `../ptx.rs` builds this crate and checks them.
+//! it and all later ones, and so does `//@ sm_90:`. `../ptx.rs` builds this crate and checks them.
 
 #![allow(
     missing_docs,
@@ -12,8 +12,11 @@
 
 /// Expands short definitions into kernels.
 macro_rules! kernels {
-    ($($name:ident($($arg:ident: $ty:ty),*) $body:block)*) => {$(
-        #[cuda_std::kernel]
+    ($($name:ident($($arg:ident: $ty:ty),*) $body:block)*) => {
+        kernels! { min_arch = 0; $($name($($arg: $ty),*) $body)* }
+    };
+    (min_arch = $arch:literal; $($name:ident($($arg:ident: $ty:ty),*) $body:block)*) => {$(
+        #[cuda_std::kernel(min_arch = $arch)]
         #[allow(clippy::undocumented_unsafe_blocks, unused_unsafe, reason = "never launched; some bodies are safe")]
         pub unsafe fn $name($($arg: $ty),*) {
             unsafe { $body }
@@ -22,6 +25,8 @@ macro_rules! kernels {
 }
 
 pub mod atomics;
+pub mod clusters;
+pub mod halves;
 pub mod math;
 pub mod memory;
 pub mod panics;

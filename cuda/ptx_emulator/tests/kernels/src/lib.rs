@@ -3,6 +3,7 @@
 use core::sync::atomic::Ordering::Relaxed;
 
 use cuda_std::atomic::{AtomicF32, AtomicI32, AtomicU32, AtomicU64, BlockAtomicU32, SystemAtomicI64, mid};
+use cuda_std::half::{self, bf16, f16};
 use cuda_std::warp::{self, WarpReductionOp};
 use cuda_std::{FloatExt, GpuFloat, kernel, shared_array, thread};
 
@@ -88,6 +89,63 @@ macro_rules! float_kernels {
 float_kernels! {
     functions_f32 extensions_f32 f32;
     functions_f64 extensions_f64 f64;
+}
+
+/// Results of a thread of [`widened_halves`](fn@widened_halves).
+pub const WIDENED: usize = 8;
+
+/// Writes the bits of `f32` that each of `numbers` widens to, as `f16` and as `bf16`, alone and in a pair, and the larger
+/// of two.
+///
+/// # Safety
+/// `out` holds [`WIDENED`] elements a number; no more threads than numbers.
+#[kernel]
+pub unsafe fn widened_halves(out: *mut u32, numbers: &[u16]) {
+    let i = thread::index_1d() as usize;
+    let bits = numbers[i];
+    let pair = u32::from(bits) << 16 | u32::from(bits ^ 1);
+    let (f16_pair, bf16_pair) = (half::f16x2_to_f32(pair), half::bf16x2_to_f32(pair));
+    let other = u32::from(bits.rotate_left(5));
+    let all: [f32; WIDENED] = [
+        half::f16_to_f32(f16::from_bits(bits)),
+        half::bf16_to_f32(bf16::from_bits(bits)),
+        f16_pair[0],
+        f16_pair[1],
+        bf16_pair[0],
+        bf16_pair[1],
+        half::f16x2_to_f32(half::f16x2_max(pair, other))[0],
+        half::bf16x2_to_f32(half::bf16x2_max(pair, other))[0],
+    ];
+    for (j, value) in all.into_iter().enumerate() {
+        // SAFETY: each thread has its own elements.
+        unsafe { *out.add(i * WIDENED + j) = value.to_bits() };
+    }
+}
+
+/// Results of a thread of [`narrowed_halves`](fn@narrowed_halves).
+pub const NARROWED: usize = 6;
+
+/// Writes what each of `numbers` is as `f16` and as `bf16`, alone and in a pair with its negation.
+///
+/// # Safety
+/// `out` holds [`NARROWED`] elements a number; no more threads than numbers.
+#[kernel]
+pub unsafe fn narrowed_halves(out: *mut u16, numbers: &[f32]) {
+    let i = thread::index_1d() as usize;
+    let x = numbers[i];
+    let (f16_pair, bf16_pair) = (half::f32_to_f16x2([x, -x]), half::f32_to_bf16x2([x, -x]));
+    let all: [u16; NARROWED] = [
+        half::f32_to_f16(x).to_bits(),
+        half::f32_to_bf16(x).to_bits(),
+        f16_pair as u16,
+        (f16_pair >> 16) as u16,
+        bf16_pair as u16,
+        (bf16_pair >> 16) as u16,
+    ];
+    for (j, value) in all.into_iter().enumerate() {
+        // SAFETY: each thread has its own elements.
+        unsafe { *out.add(i * NARROWED + j) = value };
+    }
 }
 
 /// Results of [`wide_integers`](fn@wide_integers).

@@ -1,0 +1,78 @@
+//! The fake driver's launches in clusters, with the layouts of cuda.h.
+
+use std::ffi::{c_int, c_uint, c_void};
+use std::sync::Mutex;
+
+use super::{Function, INVALID_VALUE, fake_graph};
+
+/// `CUDA_ERROR_INVALID_CLUSTER_SIZE`.
+const INVALID_CLUSTER_SIZE: c_int = 912;
+
+/// Kernels that may run in clusters of more than 8 blocks, once for each time that somebody asked.
+static ALLOWED: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+#[repr(C)]
+struct LaunchConfig {
+    grid_x: c_uint,
+    grid_y: c_uint,
+    grid_z: c_uint,
+    block_x: c_uint,
+    block_y: c_uint,
+    block_z: c_uint,
+    shared: c_uint,
+    stream: *mut c_void,
+    attributes: *const LaunchAttribute,
+    attributes_len: c_uint,
+}
+
+#[repr(C)]
+struct LaunchAttribute {
+    id: c_int,
+    pad: [u8; 4],
+    value: [u32; 16],
+}
+
+/// `CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED`.
+pub fn allow(kernel: &str, value: c_int) {
+    assert_eq!(value, 1);
+    ALLOWED.lock().unwrap().push(kernel.to_owned());
+}
+
+/// `in_clusters(out)` writes the blocks of a cluster, then grid, block, shared memory, and how often the kernel asked
+/// for large clusters.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuLaunchKernelEx(
+    config: *const LaunchConfig,
+    function: *mut Function,
+    parameters: *const *mut c_void,
+    extra: *mut *mut c_void,
+) -> c_int {
+    let (config, name) = unsafe { (&*config, (*function).name.as_str()) };
+    assert!(extra.is_null() && config.stream as usize == 0x2000);
+    assert_eq!((name, config.attributes_len), ("in_clusters", 1));
+    let LaunchAttribute { id, value: [cluster, y, z, ..], .. } = unsafe { &*config.attributes };
+    assert_eq!((*id, *y, *z), (4, 1, 1));
+    let asked = ALLOWED.lock().unwrap().iter().filter(|kernel| *kernel == name).count();
+    if !config.grid_x.is_multiple_of(*cluster) {
+        return INVALID_VALUE;
+    }
+    if *cluster > if asked > 0 { 16 } else { 8 } {
+        return INVALID_CLUSTER_SIZE;
+    }
+    let numbers = [
+        *cluster,
+        config.grid_x,
+        config.grid_y,
+        config.grid_z,
+        config.block_x,
+        config.block_y,
+        config.block_z,
+        config.shared,
+        asked as u32,
+    ];
+    let out = unsafe { *parameters.read().cast::<*mut f32>() };
+    for (i, number) in numbers.into_iter().enumerate() {
+        fake_graph::submit(fake_graph::Node::Fill(unsafe { out.add(i) }, 1, number as f32));
+    }
+    0
+}

@@ -1,0 +1,208 @@
+//! Thread-block clusters: blocks that run at the same time and reach each other's shared memory (compute capability
+//! 9.0 and later).
+//!
+//! A launch [`with_cluster`](crate::launch::LaunchConfig::with_cluster) makes neighbouring blocks along x a cluster;
+//! without, each block is a cluster by itself. A kernel that uses this module is a `#[kernel(min_arch = 90)]`.
+//!
+//! Shared memory of another block exists from the time that block has started until it has ended. So before the first
+//! access and after the last one all threads of the cluster meet at its barrier, which has two halves to do other work
+//! between them.
+
+#[cfg(not(target_arch = "nvptx64"))]
+use crate::simt::context::{Collective, collective, current};
+
+#[cfg(target_arch = "nvptx64")]
+mod device {
+    unsafe extern "C" {
+        #[link_name = "llvm.nvvm.read.ptx.sreg.cluster.ctarank"]
+        pub(super) fn ctarank() -> u32;
+        #[link_name = "llvm.nvvm.read.ptx.sreg.cluster.nctarank"]
+        pub(super) fn nctarank() -> u32;
+        #[link_name = "llvm.nvvm.barrier.cluster.arrive.aligned"]
+        pub(super) fn arrive();
+        #[link_name = "llvm.nvvm.barrier.cluster.arrive.relaxed.aligned"]
+        pub(super) fn arrive_relaxed();
+        #[link_name = "llvm.nvvm.barrier.cluster.wait.aligned"]
+        pub(super) fn wait();
+    }
+}
+
+/// The block's place in its cluster, below [`num_blocks`].
+#[doc(alias = "%cluster_ctarank", alias = "cluster.block_rank")]
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub fn block_rank() -> u32 {
+    #[cfg(target_arch = "nvptx64")]
+    // SAFETY: reading a special register has no precondition, and no cluster has more than 16 blocks.
+    unsafe {
+        let rank = device::ctarank();
+        core::hint::assert_unchecked(rank < 16);
+        rank
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    current("cluster::block_rank", |context| context.block_idx.x % context.cluster().len() as u32)
+}
+
+/// Blocks of the cluster, 1 to 16.
+#[doc(alias = "%cluster_nctarank", alias = "cluster.num_blocks")]
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub fn num_blocks() -> u32 {
+    #[cfg(target_arch = "nvptx64")]
+    // SAFETY: as above.
+    unsafe {
+        let blocks = device::nctarank();
+        core::hint::assert_unchecked(1 <= blocks && blocks <= 16);
+        blocks
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    current("cluster::num_blocks", |context| context.cluster().len() as u32)
+}
+
+/// Waits until all threads of the cluster are here, and makes their earlier writes to shared memory, their own and
+/// other blocks', and to global memory visible to all of them.
+///
+/// # Safety
+/// All threads of the cluster reach this same call, between an arrival and its wait none (the executor reports what
+/// it sees of that).
+#[doc(alias = "barrier.cluster", alias = "cluster.sync")]
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub unsafe fn sync() {
+    #[cfg(target_arch = "nvptx64")]
+    // SAFETY: the caller brings all threads here.
+    unsafe {
+        device::arrive();
+        device::wait();
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    {
+        note_arrival("cluster::sync");
+        wait_named("cluster::sync");
+    }
+}
+
+/// The first half of [`sync`]: says that the thread is here, with its earlier writes, and goes on at once.
+///
+/// # Safety
+/// As for [`sync`]; the thread's next call of this module's barriers is [`wait`].
+#[doc(alias = "barrier.cluster.arrive", alias = "cluster.barrier_arrive")]
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub unsafe fn arrive() {
+    #[cfg(target_arch = "nvptx64")]
+    // SAFETY: the caller brings all threads here.
+    unsafe {
+        device::arrive();
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    note_arrival("cluster::arrive");
+}
+
+/// As [`arrive`], but says nothing of earlier writes: enough to know that all blocks have started.
+///
+/// # Safety
+/// As for [`arrive`].
+#[doc(alias = "barrier.cluster.arrive.relaxed")]
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub unsafe fn arrive_relaxed() {
+    #[cfg(target_arch = "nvptx64")]
+    // SAFETY: the caller brings all threads here.
+    unsafe {
+        device::arrive_relaxed();
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    note_arrival("cluster::arrive_relaxed");
+}
+
+/// The second half of [`sync`]: waits until all threads of the cluster have arrived. On the executor it waits until
+/// all of them wait.
+///
+/// # Safety
+/// As for [`sync`]; the thread's last call of this module's barriers was an arrival.
+#[doc(alias = "barrier.cluster.wait", alias = "cluster.barrier_wait")]
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub unsafe fn wait() {
+    #[cfg(target_arch = "nvptx64")]
+    // SAFETY: the caller brings all threads here.
+    unsafe {
+        device::wait();
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    wait_named("cluster::wait");
+}
+
+#[cfg(not(target_arch = "nvptx64"))]
+#[inline]
+#[track_caller]
+fn note_arrival(name: &'static str) {
+    let twice = current(name, |context| context.port.has_arrived.replace(true));
+    assert!(!twice, "{name}() after an arrival that was not waited for; call cluster::wait() first");
+}
+
+#[cfg(not(target_arch = "nvptx64"))]
+#[inline(always)]
+#[track_caller]
+fn wait_named(name: &'static str) {
+    let has_arrived = current(name, |context| context.port.has_arrived.replace(false));
+    assert!(has_arrived, "{name}() without an arrival; call cluster::arrive() first");
+    collective(name, Collective::Cluster);
+}
+
+/// A pointer to what `pointer` is in the block `rank` of the cluster: the same variable of that block's shared
+/// memory, which ordinary loads and stores reach.
+///
+/// Making the pointer is safe; it is valid from the time the other block has started until it has ended, which the
+/// cluster's barriers make sure of.
+///
+/// `pointer` is to the block's own shared memory, a [`shared_array!`](crate::shared_array) or
+/// [dynamic](crate::shared::dynamic_shared_mem), and `rank` below [`num_blocks`]; else the result is no valid pointer
+/// on the device, and the executor panics.
+#[doc(alias = "mapa", alias = "cluster.map_shared_rank")]
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub fn map_shared<T>(pointer: *mut T, rank: u32) -> *mut T {
+    #[cfg(target_arch = "nvptx64")]
+    {
+        let mapped: u64;
+        // The address goes through an integer, so that the compiler expects accesses from elsewhere to both ends.
+        // SAFETY: the instruction computes an address and has no precondition (PTX ISA, `mapa`).
+        unsafe {
+            core::arch::asm!(
+                "mapa.u64 {mapped}, {address}, {rank};",
+                mapped = out(reg64) mapped,
+                address = in(reg64) pointer.expose_provenance() as u64,
+                rank = in(reg32) rank,
+                options(pure, nomem, nostack, preserves_flags),
+            );
+        }
+        core::ptr::with_exposed_provenance_mut(mapped as usize)
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    match mapped(pointer.cast(), rank) {
+        Ok(mapped) => mapped.cast(),
+        Err(problem) => panic!("cluster::map_shared() {problem}"),
+    }
+}
+
+/// The executor's answer, or what is wrong with the question.
+#[cfg(not(target_arch = "nvptx64"))]
+#[track_caller]
+fn mapped(pointer: *mut u8, rank: u32) -> Result<*mut u8, String> {
+    current("cluster::map_shared", |context| {
+        let blocks = context.cluster().len();
+        let member = context.cluster().get(rank as usize);
+        let member = member.ok_or_else(|| format!("was asked for block {rank} of a cluster of {blocks}"))?;
+        if member.has_ended.get() {
+            return Err(format!(
+                "was asked for block {rank}, which has ended; let it wait at cluster::sync() for its last reader"
+            ));
+        }
+        context.shared().counterpart(pointer, &member.shared).ok_or_else(|| {
+            "got a pointer that is not to the block's own shared memory; map a shared_array! or dynamic shared memory"
+                .to_owned()
+        })
+    })
+}
