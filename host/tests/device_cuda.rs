@@ -2,8 +2,12 @@
 //!
 //! Each test runs in a process of its own, since driver, environment and a broken context belong to the process.
 
+#[path = "device_cuda/cluster.rs"]
+mod cluster;
 #[path = "../../cuda/cuda_driver/tests/support/mod.rs"]
 mod support;
+#[path = "device_cuda/timing.rs"]
+mod timing;
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -11,7 +15,7 @@ use std::process::Command;
 
 use cuda_std::kernel;
 use cuda_std::launch::{LaunchConfig, LaunchError, Residence};
-use ferrowarp::device::{Device, DeviceChoice, DeviceError, PtxModules, open};
+use ferrowarp::device::{Buffer, Device, DeviceChoice, DeviceError, PtxModules, open};
 
 /// Present in the environment of a test's own process.
 const CHILD: &str = "FERROWARP_TEST_CHILD";
@@ -22,6 +26,7 @@ const PTX: &str = "\
 .address_size 64
 .visible .global .align 8 .u64 __ferrowarp_panic_slot;
 .visible .entry fill(.param .u64 a, .param .u64 b, .param .f32 c) { ret; }
+.visible .entry in_clusters(.param .u64 a) { ret; }
 .visible .entry shared_hungry() { ret; }
 .visible .entry broken() { trap; }
 ";

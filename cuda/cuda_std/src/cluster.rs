@@ -18,11 +18,11 @@ mod device {
         pub(super) fn ctarank() -> u32;
         #[link_name = "llvm.nvvm.read.ptx.sreg.cluster.nctarank"]
         pub(super) fn nctarank() -> u32;
-        #[link_name = "llvm.nvvm.barrier.cluster.arrive.aligned"]
+        #[link_name = "llvm.nvvm.barrier.cluster.arrive"]
         pub(super) fn arrive();
-        #[link_name = "llvm.nvvm.barrier.cluster.arrive.relaxed.aligned"]
+        #[link_name = "llvm.nvvm.barrier.cluster.arrive.relaxed"]
         pub(super) fn arrive_relaxed();
-        #[link_name = "llvm.nvvm.barrier.cluster.wait.aligned"]
+        #[link_name = "llvm.nvvm.barrier.cluster.wait"]
         pub(super) fn wait();
     }
 }

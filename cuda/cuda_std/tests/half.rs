@@ -82,3 +82,19 @@ fn the_nearest_number_and_of_two_the_even_one() {
         }
     }
 }
+
+#[test]
+fn the_larger_of_each_pair() {
+    let numbers = [f32::NEG_INFINITY, -3.5, -0.25, 0.5, 1.0, 96.0, f32::INFINITY];
+    for (i, &a) in numbers.iter().enumerate() {
+        for &b in &numbers[i..] {
+            // The larger one is now in the one half, now in the other; one number beats a NaN.
+            let pair = |a, b| half::f32_to_f16x2([a, b]);
+            assert_eq!(half::f16x2_max(pair(a, b), pair(b, f32::NAN)), pair(b, b), "{a} and {b}");
+            let pair = |a, b| half::f32_to_bf16x2([a, b]);
+            assert_eq!(half::bf16x2_max(pair(b, f32::NAN), pair(a, b)), pair(b, b), "{a} and {b}");
+        }
+    }
+    let [x, y] = half::f16x2_to_f32(half::f16x2_max(0x7e00_3c00, 0x7e00_7e00));
+    assert!(x == 1.0 && y.is_nan());
+}

@@ -189,6 +189,18 @@ unsafe impl<T: Pod + Send> Send for BufferViewMut<'_, T> {}
 // SAFETY: through a shared reference to the view the memory is only read.
 unsafe impl<T: Pod + Sync> Sync for BufferViewMut<'_, T> {}
 
+impl<'a, T> From<&'a Buffer<T>> for BufferView<'a, T> {
+    fn from(buffer: &'a Buffer<T>) -> Self {
+        Self { device: &buffer.device, pointer: buffer.pointer, len: buffer.len, borrow: PhantomData }
+    }
+}
+
+impl<'a, T> From<&'a mut Buffer<T>> for BufferViewMut<'a, T> {
+    fn from(buffer: &'a mut Buffer<T>) -> Self {
+        Self { device: &buffer.device, pointer: buffer.pointer, len: buffer.len, borrow: PhantomData }
+    }
+}
+
 impl<T> Clone for BufferView<'_, T> {
     fn clone(&self) -> Self {
         *self
@@ -197,7 +209,12 @@ impl<T> Clone for BufferView<'_, T> {
 
 impl<T> Copy for BufferView<'_, T> {}
 
-impl<T: Pod> BufferView<'_, T> {
+impl<'a, T: Pod> BufferView<'a, T> {
+    /// The device whose memory it is.
+    pub fn device(&self) -> &'a Device {
+        self.device
+    }
+
     /// Number of elements.
     pub fn len(&self) -> usize {
         self.len
@@ -232,7 +249,12 @@ impl<T: Pod> BufferView<'_, T> {
     }
 }
 
-impl<T: Pod> BufferViewMut<'_, T> {
+impl<'a, T: Pod> BufferViewMut<'a, T> {
+    /// The device whose memory it is.
+    pub fn device(&self) -> &'a Device {
+        self.device
+    }
+
     /// Number of elements.
     pub fn len(&self) -> usize {
         self.len

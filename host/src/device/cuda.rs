@@ -5,13 +5,14 @@
 
 mod handles;
 mod kernels;
+pub(super) mod timing;
 
 use std::ffi::c_int;
 use std::ptr::NonNull;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use cuda_driver::checked::{self, Status};
-use cuda_std::launch::{Dim3, KernelCall, LaunchError, Limits, Residence};
+use cuda_std::launch::{Dim3, KernelCall, LaunchConfig, LaunchError, Limits, Residence};
 use cust::sys::{CUdevice, CUdevice_attribute as Attribute};
 
 use super::modules::PtxModules;
@@ -40,6 +41,8 @@ pub(super) struct CudaDevice {
 struct State {
     /// Kernels launched since the last synchronisation, each once.
     pending: Vec<&'static str>,
+    /// Kernels launched into the recording that is under way, each once.
+    recorded: Option<Vec<&'static str>>,
     /// The first failure of a kernel, in words.
     fault: Option<String>,
 }
@@ -107,8 +110,8 @@ fn attribute(device: CUdevice, attribute: Attribute) -> Result<u32, DeviceError>
     Ok(u32::try_from(value).unwrap_or(0))
 }
 
-fn limits(device: CUdevice) -> Result<Limits, DeviceError> {
-    let get = |which| attribute(device, which);
+fn limits(Found { device, major, minor, .. }: &Found) -> Result<Limits, DeviceError> {
+    let get = |which| attribute(*device, which);
     Ok(Limits {
         max_grid: Dim3::new(
             get(Attribute::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X)?,
@@ -122,7 +125,19 @@ fn limits(device: CUdevice) -> Result<Limits, DeviceError> {
         ),
         max_threads_per_block: get(Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
         max_dynamic_shared_bytes: get(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?,
+        max_cluster: max_cluster(*major),
+        capability: 10 * major + minor,
     })
+}
+
+/// Blocks of a cluster by compute capability: 8 since 9.0, and 16 on the large dies of 9.x and 10.x, to which our
+/// launches ask for them (CUDA programming guide, "technical specifications per compute capability").
+fn max_cluster(major: u32) -> u32 {
+    match major {
+        ..9 => 1,
+        9 | 10 => 16,
+        _ => 8,
+    }
 }
 
 /// The status as a result, with the words of `action` in the error.
@@ -134,7 +149,7 @@ impl CudaDevice {
     pub fn open(ordinal: u32, modules: &PtxModules) -> Result<Self, DeviceError> {
         let found = find(ordinal)?;
         let chosen = modules.best_for(&found.name, found.major, found.minor)?;
-        let limits = limits(found.device)?;
+        let limits = limits(&found)?;
         let multiprocessors = attribute(found.device, Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
         let context = PrimaryContext::retain(found.device, &found.name)?;
         let stream = Stream::new()?;
@@ -254,36 +269,25 @@ impl CudaDevice {
         self.enter().map_err(refused)?;
         let function = self.kernels.prepare(kernel, &call.config, &self.limits).map_err(refused)?;
         self.note_launch(kernel);
-        let (grid, block) = (call.config.grid, call.config.block);
-        // SAFETY: the function belongs to a module of this context; there is one pointer per parameter, each to a
-        // value of the parameter's type, by the caller's contract. The driver copies the values before it returns
-        // and does not write through the pointers.
-        let status = unsafe {
-            checked::cuLaunchKernel(
-                function,
-                grid.x,
-                grid.y,
-                grid.z,
-                block.x,
-                block.y,
-                block.z,
-                call.config.shared_bytes,
-                self.stream.raw(),
-                call.args.as_ptr().cast_mut(),
-                std::ptr::null_mut(),
-            )
+        // SAFETY: the function belongs to a module of this context, and so does the stream; there is one pointer per
+        // parameter, each to a value of the parameter's type, by the caller's contract.
+        let status = unsafe { kernels::launch(function, &call.config, self.stream.raw(), call.args) };
+        let action = || {
+            let LaunchConfig { grid, block, cluster, .. } = call.config;
+            format!("a grid of {grid} blocks of {block} threads in clusters of {cluster}")
         };
-        self.check(status, || format!("a grid of {grid} blocks of {block} threads")).map_err(refused)
+        self.check(status, action).map_err(refused)
     }
 
-    /// Notes the kernel among those that a later fault may come from.
+    /// Notes the kernel among those that a later fault may come from, or that the recording holds.
     fn note_launch(&self, kernel: &'static str) {
-        let mut state = self.state();
-        if launches_block() {
-            state.pending.clear();
+        let State { pending, recorded, .. } = &mut *self.state();
+        if launches_block() && recorded.is_none() {
+            pending.clear();
         }
-        if !state.pending.contains(&kernel) {
-            state.pending.push(kernel);
+        let launched = recorded.as_mut().unwrap_or(pending);
+        if !launched.contains(&kernel) {
+            launched.push(kernel);
         }
     }
 

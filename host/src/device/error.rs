@@ -133,6 +133,21 @@ pub enum DeviceError {
         /// Why.
         reason: String,
     },
+    /// The device does not record its work.
+    #[error(
+        "recording work on {device} failed: the CPU runs a launch at once and has nothing to replay it from; \
+         launch the kernels directly, or open a GPU"
+    )]
+    NoRecording {
+        /// The device.
+        device: String,
+    },
+    /// Work was to be recorded while a recording was under way.
+    #[error("recording work on {device} failed: a recording is under way; end that one first")]
+    AlreadyRecording {
+        /// The device.
+        device: String,
+    },
     /// A copy between memories of different length.
     #[error("{action} failed: the buffer has {buffer} elements and the slice {slice}; they must be equal")]
     LengthMismatch {
@@ -143,6 +158,9 @@ pub enum DeviceError {
         /// Elements of the slice.
         slice: usize,
     },
+    /// The work that was to be timed or recorded failed, not the device.
+    #[error(transparent)]
+    Work(Box<dyn std::error::Error + Send + Sync>),
     /// A view that reaches over the end of its buffer, or ends before it begins.
     #[error("a view of {start}..{end} does not lie in a buffer of {len} elements")]
     ViewOutOfRange {

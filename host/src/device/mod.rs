@@ -12,6 +12,7 @@ mod modules;
 mod open;
 mod panic;
 mod ptx_header;
+mod timing;
 mod transfer;
 
 use std::fmt;
@@ -27,6 +28,7 @@ pub use error::DeviceError;
 pub use modules::{PtxModule, PtxModules, PtxTarget};
 pub use open::{DeviceChoice, open};
 pub use panic::{DevicePanic, KernelFault};
+pub use timing::Graph;
 pub use transfer::{Transfer, TransferTimes};
 
 /// A device that holds buffers and runs kernels. Clones are handles to the same device.
@@ -42,7 +44,7 @@ struct Inner {
 
 enum Backend {
     Cpu(cpu::CpuDevice),
-    Cuda(cuda::CudaDevice),
+    Cuda(Box<cuda::CudaDevice>),
 }
 
 impl Device {
@@ -56,7 +58,7 @@ impl Device {
     /// # Errors
     /// No driver, no such device, no module for its architecture, or a module that the driver refuses.
     pub fn cuda(ordinal: u32, modules: &PtxModules) -> Result<Device, DeviceError> {
-        Ok(Self::of(Backend::Cuda(cuda::CudaDevice::open(ordinal, modules)?)))
+        Ok(Self::of(Backend::Cuda(Box::new(cuda::CudaDevice::open(ordinal, modules)?))))
     }
 
     fn of(backend: Backend) -> Device {
@@ -100,6 +102,12 @@ impl Device {
         }
     }
 
+    /// Whether work on `other` is in one order with work here: handles of one device, or both the CPU, where a launch
+    /// ends before it returns.
+    pub(crate) fn is_in_order_with(&self, other: &Device) -> bool {
+        Arc::ptr_eq(&self.inner, &other.inner) || !(self.is_cuda() || other.is_cuda())
+    }
+
     /// A buffer of `len` elements whose bytes are all zero.
     ///
     /// # Errors
@@ -135,7 +143,7 @@ impl Device {
         *self.inner.transfers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn record(&self, add: impl FnOnce(&mut TransferTimes)) {
+    fn note_transfer(&self, add: impl FnOnce(&mut TransferTimes)) {
         add(&mut self.inner.transfers.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
@@ -172,7 +180,7 @@ impl Device {
             // SAFETY: the caller's contract is the callee's.
             Backend::Cuda(cuda) => unsafe { cuda.write(to, from) }?,
         }
-        self.record(|times| times.host_to_device.add(start.elapsed(), from.len()));
+        self.note_transfer(|times| times.host_to_device.add(start.elapsed(), from.len()));
         Ok(())
     }
 
@@ -188,7 +196,7 @@ impl Device {
             // SAFETY: the caller's contract is the callee's.
             Backend::Cuda(cuda) => unsafe { cuda.read(to, from) }?,
         }
-        self.record(|times| times.device_to_host.add(start.elapsed(), to.len()));
+        self.note_transfer(|times| times.device_to_host.add(start.elapsed(), to.len()));
         Ok(())
     }
 }

@@ -9,7 +9,9 @@ use std::sync::{Mutex, PoisonError};
 
 use cuda_driver::checked::{self, Status};
 use cuda_std::launch::{LaunchConfig, LaunchError, Limits};
-use cust::sys::{CUdeviceptr, CUfunction, CUfunction_attribute as Attribute, CUjit_option as JitOption};
+use cust::sys::{
+    CUdeviceptr, CUfunction, CUfunction_attribute as Attribute, CUjit_option as JitOption, CUstream,
+};
 
 use super::super::DeviceError;
 use super::super::modules::PtxModule;
@@ -22,6 +24,9 @@ const LOG_BYTES: usize = 16 * 1024;
 /// Shared memory, static and dynamic together, that every kernel gets without asking (CUDA programming guide,
 /// "shared memory", of each compute capability).
 const UNASKED_SHARED: u32 = 48 * 1024;
+
+/// Blocks of a cluster that every kernel gets without asking (CUDA programming guide, "thread block clusters").
+const PORTABLE_CLUSTER: u32 = 8;
 
 /// The modules of a device.
 pub(super) struct Kernels {
@@ -37,6 +42,8 @@ struct Function {
     static_shared: u32,
     /// Dynamic shared memory that the driver has granted so far.
     granted_shared: u32,
+    /// Blocks of a cluster that the driver has granted so far.
+    granted_cluster: u32,
 }
 
 // SAFETY: the driver's handles may be used from any thread.
@@ -53,7 +60,7 @@ impl Kernels {
     }
 
     /// The function of `kernel`, after a check of `config` against its own limits, with the dynamic shared memory
-    /// granted. The context is current.
+    /// and the size of the cluster granted. The context is current.
     pub fn prepare(
         &self,
         kernel: &'static str,
@@ -68,6 +75,9 @@ impl Kernels {
         function.check(kernel, config, limits)?;
         if config.shared_bytes > function.granted_shared {
             function.grant(kernel, config.shared_bytes)?;
+        }
+        if config.cluster > function.granted_cluster {
+            function.grant_cluster(kernel, config.cluster)?;
         }
         Ok(function.raw)
     }
@@ -128,6 +138,7 @@ impl Function {
             max_threads: get(Attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
             static_shared,
             granted_shared: UNASKED_SHARED.saturating_sub(static_shared),
+            granted_cluster: PORTABLE_CLUSTER,
         })
     }
 
@@ -151,11 +162,67 @@ impl Function {
     fn grant(&mut self, kernel: &str, bytes: u32) -> Result<(), DeviceError> {
         let attribute = Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
         // SAFETY: the function belongs to a loaded module.
-        let status = unsafe { checked::cuFuncSetAttribute(self.raw, attribute, bytes as c_int) };
+        let status = unsafe { checked::cuFuncSetAttribute(self.raw, attribute as c_int, bytes as c_int) };
         driver(status, || format!("granting {bytes} bytes of dynamic shared memory to {kernel}"))?;
         self.granted_shared = bytes;
         Ok(())
     }
+
+    /// Asks the driver for clusters of more blocks than every device has.
+    fn grant_cluster(&mut self, kernel: &str, blocks: u32) -> Result<(), DeviceError> {
+        let attribute = checked::NON_PORTABLE_CLUSTER_SIZE_ALLOWED;
+        // SAFETY: the function belongs to a loaded module.
+        let status = unsafe { checked::cuFuncSetAttribute(self.raw, attribute, 1) };
+        driver(status, || format!("allowing clusters of {blocks} blocks for {kernel}"))?;
+        // The attribute is a yes, and the device's limit was checked before.
+        self.granted_cluster = u32::MAX;
+        Ok(())
+    }
+}
+
+/// Queues a launch of `function` on `stream`.
+///
+/// # Safety
+/// - The function belongs to a module of the current context, and the stream to that context.
+/// - `args` has one pointer per parameter, each to a value of the parameter's type.
+pub(super) unsafe fn launch(
+    function: CUfunction,
+    config: &LaunchConfig,
+    stream: CUstream,
+    args: &[*mut c_void],
+) -> Status {
+    let &LaunchConfig { grid, block, shared_bytes, cluster } = config;
+    // The driver copies the values before it returns and does not write through the pointers.
+    let (args, extra) = (args.as_ptr().cast_mut(), ptr::null_mut());
+    if cluster == 1 {
+        // SAFETY: the caller's function, stream and arguments.
+        return unsafe {
+            checked::cuLaunchKernel(
+                function,
+                grid.x,
+                grid.y,
+                grid.z,
+                block.x,
+                block.y,
+                block.z,
+                shared_bytes,
+                stream,
+                args,
+                extra,
+            )
+        };
+    }
+    let mut attribute = checked::LaunchAttribute::cluster([cluster, 1, 1]);
+    let config = checked::LaunchConfig {
+        grid: [grid.x, grid.y, grid.z],
+        block: [block.x, block.y, block.z],
+        shared_bytes,
+        stream,
+        attributes: &raw mut attribute,
+        attributes_len: 1,
+    };
+    // SAFETY: as above; the configuration has one attribute, and both outlive the call.
+    unsafe { checked::cuLaunchKernelEx(&config, function, args, extra) }
 }
 
 /// Compiles a module's PTX with the driver's compiler and loads it into the current context.

@@ -34,4 +34,12 @@ kernels! {
     //@ sm_80: cvt.rn.bf16x2.f32 == 1
     //@ sm_75: cvt.rn.bf16x2.f32 == 0
     half_f32_to_bf16x2(out: *mut u32, low: f32, high: f32) { *out = half::f32_to_bf16x2([low, high]); }
+
+    //@ sm_80: max.f16x2 == 1
+    //@ sm_75: cvt.rn.f16.f32 == 2
+    half_f16x2_max(out: *mut u32, a: u32, b: u32) { *out = half::f16x2_max(a, b); }
+
+    //@ sm_80: max.bf16x2 == 1
+    //@ sm_75: max.f32 == 2
+    half_bf16x2_max(out: *mut u32, a: u32, b: u32) { *out = half::bf16x2_max(a, b); }
 }

@@ -1,0 +1,207 @@
+//! Events that time the stream's work, and graphs that replay it.
+//!
+//! The source is the CUDA driver API's reference, sections "Event Management", "Stream Management" and "Graph
+//! Management".
+
+use std::ffi::c_uint;
+use std::ptr;
+use std::time::Duration;
+
+use cuda_driver::checked::{self, Status};
+use cust::sys::{CUdevice_attribute, CUevent, CUgraph, CUgraphExec, CUstreamCaptureMode};
+
+use super::super::DeviceError;
+use super::{CudaDevice, attribute, driver, find, launches_block};
+
+/// `CU_EVENT_DEFAULT`: the event notes the time.
+const WITH_TIME: c_uint = 0;
+
+/// A point in the stream's work, with the time at which the device came to it.
+struct Event {
+    raw: CUevent,
+}
+
+impl Event {
+    /// An event of the current context.
+    fn new() -> Result<Self, DeviceError> {
+        let mut raw = ptr::null_mut();
+        // SAFETY: the out parameter is valid.
+        let status = unsafe { checked::cuEventCreate(&mut raw, WITH_TIME) };
+        driver(status, || "creating an event".to_owned())?;
+        Ok(Self { raw })
+    }
+
+    /// The time from `start`; the device has come to both.
+    fn since(&self, start: &Event) -> Result<Duration, DeviceError> {
+        let mut milliseconds = 0.0;
+        // SAFETY: the out parameter is valid, and both events live.
+        let status = unsafe { checked::cuEventElapsedTime(&mut milliseconds, start.raw, self.raw) };
+        driver(status, || "asking for the time between two events".to_owned())?;
+        Ok(Duration::from_secs_f64(f64::from(milliseconds).max(0.0) / 1e3))
+    }
+}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        // SAFETY: the event is this object's. A failure leaves it to the end of the context.
+        let _ = unsafe { checked::cuEventDestroy_v2(self.raw) };
+    }
+}
+
+/// A graph made ready to run. It is destroyed by [`CudaDevice::destroy`].
+pub(in super::super) struct Recording {
+    raw: CUgraphExec,
+    /// The kernels in it, each once.
+    kernels: Vec<&'static str>,
+}
+
+// SAFETY: the driver's handles may be used from any thread.
+unsafe impl Send for Recording {}
+// SAFETY: as above; that two threads launch one graph at once is excluded by the contract of `replay`.
+unsafe impl Sync for Recording {}
+
+/// A capture that is under way. However it ends, the stream runs its work again afterwards.
+struct Capture<'a> {
+    device: &'a CudaDevice,
+    is_open: bool,
+}
+
+impl<'a> Capture<'a> {
+    fn begin(device: &'a CudaDevice) -> Result<Self, DeviceError> {
+        let mut state = device.state();
+        if state.recorded.is_some() {
+            return Err(DeviceError::AlreadyRecording { device: device.name.clone() });
+        }
+        // Other threads may do what they like; in this one, calls that a graph cannot hold fail.
+        let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+        // SAFETY: the stream lives as long as the device.
+        let status = unsafe { checked::cuStreamBeginCapture_v2(device.stream.raw(), mode) };
+        driver(status, || format!("beginning to record on {}", device.name))?;
+        state.recorded = Some(Vec::new());
+        Ok(Self { device, is_open: true })
+    }
+
+    /// The graph, and the kernels in it.
+    fn end(mut self) -> Result<(CapturedGraph, Vec<&'static str>), DeviceError> {
+        let (status, graph) = self.close();
+        let kernels = self.device.state().recorded.take().unwrap_or_default();
+        driver(status, || format!("ending the recording on {}", self.device.name))?;
+        Ok((graph, kernels))
+    }
+
+    fn close(&mut self) -> (Status, CapturedGraph) {
+        self.is_open = false;
+        let mut raw = ptr::null_mut();
+        // SAFETY: the out parameter is valid, and the stream is in the capture that this object began.
+        let status = unsafe { checked::cuStreamEndCapture(self.device.stream.raw(), &mut raw) };
+        (status, CapturedGraph { raw })
+    }
+}
+
+impl Drop for Capture<'_> {
+    fn drop(&mut self) {
+        if self.is_open {
+            // The work failed or panicked; its own error says more than the capture's.
+            let _ = self.device.context.make_current();
+            let _ = self.close();
+            self.device.state().recorded = None;
+        }
+    }
+}
+
+/// A graph as it was captured; null after a capture that failed.
+struct CapturedGraph {
+    raw: CUgraph,
+}
+
+impl Drop for CapturedGraph {
+    fn drop(&mut self) {
+        if !self.raw.is_null() {
+            // SAFETY: the graph is this object's. A failure leaves it to the end of the context.
+            let _ = unsafe { checked::cuGraphDestroy(self.raw) };
+        }
+    }
+}
+
+impl CudaDevice {
+    /// The device's time for `work`, from the end of what was queued before it to its own end.
+    pub fn time<R>(
+        &self,
+        work: impl FnOnce() -> Result<R, DeviceError>,
+    ) -> Result<(R, Duration), DeviceError> {
+        self.enter()?;
+        let (start, end) = (Event::new()?, Event::new()?);
+        self.queue(&start)?;
+        let result = work()?;
+        self.enter()?;
+        self.queue(&end)?;
+        self.synchronize()?;
+        Ok((result, end.since(&start)?))
+    }
+
+    fn queue(&self, event: &Event) -> Result<(), DeviceError> {
+        // SAFETY: the event and the stream live, and both belong to this context.
+        let status = unsafe { checked::cuEventRecord(event.raw, self.stream.raw()) };
+        self.check(status, || format!("queueing an event on {}", self.name))
+    }
+
+    /// What `work` queues, as a graph; nothing of it runs now.
+    pub fn record(&self, work: impl FnOnce() -> Result<(), DeviceError>) -> Result<Recording, DeviceError> {
+        self.enter()?;
+        let capture = Capture::begin(self)?;
+        work()?;
+        self.enter()?;
+        let (graph, kernels) = capture.end()?;
+        let mut raw = ptr::null_mut();
+        // SAFETY: the out parameter is valid, and the graph was just captured.
+        let status = unsafe { checked::cuGraphInstantiateWithFlags(&mut raw, graph.raw, 0) };
+        driver(status, || format!("making a graph of the kernels {} ready", kernels.join(", ")))?;
+        Ok(Recording { raw, kernels })
+    }
+
+    /// Queues all work of the graph.
+    ///
+    /// # Safety
+    /// The recording is this device's; the contracts of the launches in it hold again; no other thread launches it
+    /// at the same time.
+    pub unsafe fn replay(&self, recording: &Recording) -> Result<(), DeviceError> {
+        self.enter()?;
+        {
+            let mut state = self.state();
+            if launches_block() {
+                state.pending.clear();
+            }
+            for &kernel in &recording.kernels {
+                if !state.pending.contains(&kernel) {
+                    state.pending.push(kernel);
+                }
+            }
+        }
+        // SAFETY: the graph is of this context; the rest is the caller's contract.
+        let status = unsafe { checked::cuGraphLaunch(recording.raw, self.stream.raw()) };
+        self.check(status, || format!("a graph of the kernels {}", recording.kernels.join(", ")))
+    }
+
+    /// Destroys a graph; the driver lets a run of it that is under way end first.
+    pub fn destroy(&self, recording: &Recording) {
+        let _ = self.context.make_current();
+        // SAFETY: the owner calls this once, when it goes. A failure leaves the graph to the end of the context.
+        let _ = unsafe { checked::cuGraphExecDestroy(recording.raw) };
+    }
+
+    /// Bytes of the level-2 cache.
+    pub fn l2_bytes(&self) -> Result<usize, DeviceError> {
+        let found = find(self.ordinal)?;
+        Ok(attribute(found.device, CUdevice_attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)? as usize)
+    }
+
+    /// Bytes of memory that are free now.
+    pub fn free_bytes(&self) -> Result<usize, DeviceError> {
+        self.enter()?;
+        let (mut free, mut total) = (0, 0);
+        // SAFETY: the out parameters are valid and the context current.
+        let status = unsafe { checked::cuMemGetInfo_v2(&mut free, &mut total) };
+        self.check(status, || format!("asking how much memory of {} is free", self.name))?;
+        Ok(free)
+    }
+}

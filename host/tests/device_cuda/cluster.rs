@@ -1,0 +1,72 @@
+//! Launches in clusters: what the driver is told, what it is asked for before, and what is refused without it.
+
+use super::*;
+
+/// # Safety
+/// `out` holds nine elements.
+#[kernel(min_arch = 90)]
+pub unsafe fn in_clusters(out: *mut f32) {
+    // SAFETY: by the contract.
+    unsafe { *out = 0.0 };
+}
+
+/// # Safety
+/// None.
+#[kernel(min_arch = 100)]
+pub unsafe fn for_newer_devices() {}
+
+fn config(grid: (u32, u32, u32), cluster: u32) -> LaunchConfig {
+    LaunchConfig::new(grid, (64, 2, 1)).with_shared_bytes(96).with_cluster(cluster)
+}
+
+#[test]
+fn the_driver_gets_the_cluster_and_is_asked_once_for_large_ones() {
+    let name = "cluster::the_driver_gets_the_cluster_and_is_asked_once_for_large_ones";
+    isolated(name, None, "1", good_ptx, || {
+        let (device, _) = open(DeviceChoice::Cuda).unwrap();
+        assert_eq!((device.limits().max_cluster, device.limits().capability), (16, 90));
+        let mut out = device.alloc_zeroed::<f32>(9).unwrap();
+        // Blocks of a cluster, and how often the kernel had asked for more than 8 by then.
+        for (cluster, asked) in [(2, 0.0), (8, 0.0), (16, 1.0), (12, 1.0), (4, 1.0), (16, 1.0)] {
+            let launch = config((96, 3, 2), cluster);
+            // SAFETY: nine elements.
+            unsafe { in_clusters::launch(&device, launch, &mut out) }.unwrap();
+            let expected = [cluster as f32, 96.0, 3.0, 2.0, 64.0, 2.0, 1.0, 96.0, asked];
+            assert_eq!(out.to_vec().unwrap(), expected);
+        }
+    });
+}
+
+#[test]
+fn a_graph_holds_launches_in_clusters() {
+    isolated("cluster::a_graph_holds_launches_in_clusters", None, "1", good_ptx, || {
+        let (device, _) = open(DeviceChoice::Cuda).unwrap();
+        let mut out = device.alloc_zeroed::<f32>(9).unwrap();
+        // SAFETY: nine elements.
+        let launch = || unsafe { in_clusters::launch(&device, config((16, 1, 1), 16), &mut out) };
+        let graph = device.record(launch).unwrap();
+        assert_eq!(out.to_vec().unwrap(), [0.0; 9]);
+        // SAFETY: the buffer lives, and nobody else uses it.
+        unsafe { graph.launch() }.unwrap();
+        assert_eq!(out.to_vec().unwrap()[..2], [16.0, 16.0]);
+    });
+}
+
+#[test]
+fn clusters_that_do_not_fit_are_refused() {
+    isolated("cluster::clusters_that_do_not_fit_are_refused", None, "1", good_ptx, || {
+        let (device, _) = open(DeviceChoice::Cuda).unwrap();
+        let mut out = device.alloc_zeroed::<f32>(9).unwrap();
+        let mut error = |grid, cluster| {
+            // SAFETY: nine elements; the launch is refused.
+            unsafe { in_clusters::launch(&device, config((grid, 1, 1), cluster), &mut out) }.unwrap_err()
+        };
+        assert!(matches!(error(34, 17), LaunchError::ClusterSize { got: 17, max: 16, .. }));
+        assert!(matches!(error(34, 0), LaunchError::ClusterSize { got: 0, .. }));
+        assert!(matches!(error(34, 4), LaunchError::PartOfCluster { cluster: 4, .. }));
+        // SAFETY: the kernel has no contract.
+        let error = unsafe { for_newer_devices::launch(&device, LaunchConfig::new(1, 1)) }.unwrap_err();
+        assert!(matches!(error, LaunchError::TooOld { needed: 100, found: 90, .. }), "{error}");
+        assert_eq!(out.to_vec().unwrap(), [0.0; 9]);
+    });
+}
