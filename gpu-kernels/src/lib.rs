@@ -12,6 +12,8 @@
     allow(unused_imports, reason = "on the host the float methods of std come before those of GpuFloat")
 )]
 
+pub mod element;
+
 pub mod mlp;
 
 pub mod softmax;

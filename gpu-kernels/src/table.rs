@@ -2,40 +2,81 @@
 
 use cuda_std::launch::KernelMeta;
 
-use crate::mlp::{
-    activation, batch, fused_backward, fused_forward, fused_loss, fused_update, linear, loss, sgd,
-};
-use crate::softmax::LADDER;
+use crate::mlp::{activation, batch, fused_backward, fused_forward, fused_update, linear, loss, sgd};
+use crate::softmax::backward::BACKWARD;
+use crate::softmax::cross_entropy::CROSS_ENTROPY;
+use crate::softmax::operation::{FORWARD, OfType, Tier};
+use crate::softmax::{LADDER, Variant};
 
 /// Every kernel of this crate.
-pub const KERNELS: &[&KernelMeta] = &{
+pub const KERNELS: &[&KernelMeta] = ALL.kernels.split_at(ALL.len).0;
+
+const ALL: List = {
     // One after the other, since constants are made without iterators.
-    let mut kernels = [MLP[0]; MLP.len() + softmax_kernels()];
-    let mut len = 0;
-    while len < MLP.len() {
-        kernels[len] = MLP[len];
-        len += 1;
+    let mut all = List { kernels: [MLP[0]; 512], len: 0 };
+    let mut i = 0;
+    while i < MLP.len() {
+        all = all.with(MLP[i]);
+        i += 1;
     }
-    let mut rung = 0;
-    while rung < LADDER.len() {
-        let mut variant = 0;
-        while variant < LADDER[rung].variants.len() {
-            kernels[len] = LADDER[rung].variants[variant].meta;
-            (len, variant) = (len + 1, variant + 1);
-        }
-        rung += 1;
+    let mut i = 0;
+    while i < LADDER.len() {
+        all = all.with_variants(LADDER[i].variants);
+        i += 1;
     }
-    kernels
+    let mut i = 0;
+    while i < FORWARD.len() {
+        let of_types = &FORWARD[i];
+        all = all.with_tiers(of_types.tiers).with_tiers(of_types.clusters);
+        all = all.with(of_types.split.reduce).with(of_types.split.write);
+        i += 1;
+    }
+    all.with_types(CROSS_ENTROPY).with_types(BACKWARD)
 };
 
-/// The kernels of the ladder.
-const fn softmax_kernels() -> usize {
-    let (mut kernels, mut rung) = (0, 0);
-    while rung < LADDER.len() {
-        kernels += LADDER[rung].variants.len();
-        rung += 1;
+/// A list that grows while the crate compiles.
+struct List {
+    kernels: [&'static KernelMeta; 512],
+    len: usize,
+}
+
+impl List {
+    const fn with(mut self, kernel: &'static KernelMeta) -> Self {
+        self.kernels[self.len] = kernel;
+        self.len += 1;
+        self
     }
-    kernels
+
+    const fn with_variants(mut self, variants: &[Variant]) -> Self {
+        let mut i = 0;
+        while i < variants.len() {
+            let mut step = 0;
+            while step < variants[i].steps.len() {
+                self = self.with(variants[i].steps[step].meta);
+                step += 1;
+            }
+            i += 1;
+        }
+        self
+    }
+
+    const fn with_tiers<A>(mut self, tiers: &[Tier<A>]) -> Self {
+        let mut i = 0;
+        while i < tiers.len() {
+            self = self.with(tiers[i].meta);
+            i += 1;
+        }
+        self
+    }
+
+    const fn with_types<A>(mut self, types: &[OfType<A>]) -> Self {
+        let mut i = 0;
+        while i < types.len() {
+            self = self.with_tiers(types[i].tiers);
+            i += 1;
+        }
+        self
+    }
 }
 
 /// The kernels of the network.
@@ -58,7 +99,6 @@ const MLP: &[&KernelMeta] = &[
     fused_forward::linear_forward_64x64::META,
     fused_forward::linear_forward_64x32::META,
     fused_forward::linear_forward_32x32::META,
-    fused_loss::softmax_cross_entropy::META,
     fused_backward::linear_relu_backward_64x64::META,
     fused_backward::linear_relu_backward_64x32::META,
     fused_backward::linear_relu_backward_32x32::META,

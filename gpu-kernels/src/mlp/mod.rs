@@ -4,8 +4,9 @@
 //! `[inputs, outputs]` and biases `[outputs]`; a batch of activations is `[batch, features]`.
 //!
 //! The naive set, one thread per output: [`linear`], [`activation`], [`loss`], [`sgd`]. The fused set computes
-//! the same in fewer passes, on block tiles in shared memory: [`tile`], [`fused_forward`], [`fused_loss`],
-//! [`fused_backward`], [`fused_update`]. Both take their batches from [`batch`].
+//! the same in fewer passes, on block tiles in shared memory: [`tile`], [`fused_forward`], [`fused_backward`],
+//! [`fused_update`], with the loss of [`cross_entropy`](crate::softmax::cross_entropy). Both take their batches from
+//! [`batch`].
 
 pub mod batch;
 
@@ -20,8 +21,6 @@ pub mod sgd;
 pub mod tile;
 
 pub mod fused_forward;
-
-pub mod fused_loss;
 
 pub mod fused_backward;
 

@@ -61,3 +61,42 @@ macro_rules! resident {
         )*];
     };
 }
+
+/// As [`resident`], for `$body::<THREADS, WARPS, VECTORS>`: a cluster of 2 to `$most` blocks of `THREADS` threads holds
+/// a row. Behind them in the table stands the pair of kernels in `split`.
+macro_rules! cluster_per_row {
+    ($body:ident; $($name:ident $threads:literal $warps:literal $vectors:literal, $most:literal;)*) => {
+        $(
+            #[doc = concat!("`out = exp(inp - max) / sum(exp(inp - max))` along each row; both `[rows, cols]`.\n\n",
+                "A row is held by a cluster of blocks of ", $threads, " threads, 4 * ", $vectors, " elements each. ",
+                "Launched on `rows` clusters of at most 16 blocks.\n\n# Safety\nThe launch is as said; `cols` is at ",
+                "most what the threads of a cluster hold; `out` holds `rows * cols` elements that nobody else uses; ",
+                "`inp` holds at least as many.")]
+            #[kernel(min_arch = 90, max_threads = $threads)]
+            pub unsafe fn $name(out: *mut f32, inp: &[f32], rows: u32, cols: u32) {
+                let shared = shared_array![f32x2; $warps + 16];
+                // SAFETY: the kernel's contract; the block has a pair for each of its warps, and of the cluster's blocks.
+                unsafe { $body::<$threads, $warps, $vectors>(shared, out, inp, [rows as usize, cols as usize]) };
+            }
+        )*
+
+        /// The ways, those for narrow rows first.
+        #[cfg(not(target_arch = "nvptx64"))]
+        pub(super) const VARIANTS: &[super::Variant] = &[
+            $(super::Variant {
+                // Narrower rows fit a block of k8; of fewer blocks the pair makes more use of the device.
+                narrowest: 16_385,
+                least_blocks: 64,
+                ..super::ladder::variant!($name, 4 * $threads * $vectors * $most, |rows, cols| {
+                    let blocks = cols.div_ceil(4 * $threads * $vectors).next_power_of_two().max(2);
+                    if blocks > 16 {
+                        return None;
+                    }
+                    let grid = i32::try_from(rows.checked_mul(blocks)?).ok()?;
+                    Some(LaunchConfig::new(grid.cast_unsigned(), $threads).with_cluster(blocks))
+                })
+            },)*
+            split::VARIANT,
+        ];
+    };
+}

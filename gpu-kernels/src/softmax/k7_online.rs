@@ -113,8 +113,8 @@ unsafe fn softmax<const BLOCK: usize, const WARPS: u32, const UNROLL: usize>(
 }
 
 block_per_row! { softmax<BLOCK, WARPS, UNROLL>, shared 1 f32x2;
-    softmax_k7_online_64x2 64 2 2, 512;
-    softmax_k7_online_128x4 128 4 4, 2048;
-    softmax_k7_online_256x8 256 8 8, 16384;
+    softmax_k7_online_64x2 64 2 2, 1536;
+    softmax_k7_online_128x4 128 4 4, 3072;
+    softmax_k7_online_256x8 256 8 8, 6144;
     softmax_k7_online_512x4 512 16 4, usize::MAX;
 }

@@ -8,6 +8,7 @@
 //@ ptx(softmax_k8_resident_32x4): ld.global.nc.v4 == 4, bar.sync == 0, shfl.sync.bfly == 10, .local == 0
 //@ ptx(softmax_k8_resident_32x8): ld.global.nc.v4 == 8, bar.sync == 0, shfl.sync.bfly == 10, .local == 0
 //@ ptx(softmax_k8_resident_32x24): ld.global.nc.v4 == 24, bar.sync == 0, shfl.sync.bfly == 10, .local == 0
+//@ ptx(softmax_k8_resident_64x16): ld.global.nc.v4 == 16, bar.sync == 1, shfl.sync.bfly == 12, .local == 0
 //@ ptx(softmax_k8_resident_128x16): ld.global.nc.v4 == 16, bar.sync == 1, shfl.sync.bfly == 14, .local == 0
 //@ ptx(softmax_k8_resident_256x16): ld.global.nc.v4 == 16, bar.sync == 1, shfl.sync.bfly == 16, .local == 0
 //@ ptx(softmax_k8_resident_512x16): ld.global.nc.v4 == 16, bar.sync == 1, shfl.sync.bfly == 18, .local == 0
@@ -108,6 +109,7 @@ resident! { softmax;
     softmax_k8_resident_32x4 128 32 1 4;
     softmax_k8_resident_32x8 128 32 1 8;
     softmax_k8_resident_32x24 128 32 1 24;
+    softmax_k8_resident_64x16 64 32 2 16;
     softmax_k8_resident_128x16 128 32 4 16;
     softmax_k8_resident_256x16 256 32 8 16;
     softmax_k8_resident_512x16 512 32 16 16;

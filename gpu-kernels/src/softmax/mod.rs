@@ -27,10 +27,27 @@ pub mod k7_online;
 
 pub mod k8_resident;
 
+pub mod k9_cluster;
+
+pub mod forward;
+
+mod forward_split;
+
+pub mod forward_tiers;
+
+pub mod backward;
+
+pub mod cross_entropy;
+
+#[cfg(not(target_arch = "nvptx64"))]
+pub mod operation;
+
+mod row;
+
 #[cfg(not(target_arch = "nvptx64"))]
 mod ladder;
 #[cfg(not(target_arch = "nvptx64"))]
-pub use ladder::{Prepared, Rung, Variant};
+pub use ladder::{Prepared, Rung, Step, Variant};
 
 /// All rungs, the lowest first.
 #[cfg(not(target_arch = "nvptx64"))]
@@ -78,5 +95,10 @@ pub const LADDER: &[Rung] = &[
         name: "k8_resident",
         idea: "the row is read once and stays in registers",
         variants: k8_resident::VARIANTS,
+    },
+    Rung {
+        name: "k9_cluster",
+        idea: "a wide row is spread over a cluster of blocks",
+        variants: k9_cluster::VARIANTS,
     },
 ];

@@ -1,0 +1,192 @@
+//! Types of matrix elements: `f32`, `f16` and `bf16`, read and written 16 bytes at a time, computed with as `f32`.
+
+use cuda_std::half::{
+    bf16, bf16_to_f32, bf16x2_max, bf16x2_to_f32, f16, f16_to_f32, f16x2_max, f16x2_to_f32, f32_to_bf16,
+    f32_to_bf16x2, f32_to_f16, f32_to_f16x2,
+};
+use cuda_std::mem::{store_global, u32x4};
+
+/// What the address of a vector of elements must be a multiple of, read or written: the bytes of one access.
+pub const VECTOR_ALIGN: usize = 16;
+
+/// The type of a matrix's elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DType {
+    /// `f32`.
+    F32,
+    /// `f16`: IEEE 754 binary16.
+    F16,
+    /// `bf16`: the upper half of an `f32`.
+    Bf16,
+}
+
+impl DType {
+    /// The field's name for it: `f32`, `f16`, `bf16`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            DType::F32 => "f32",
+            DType::F16 => "f16",
+            DType::Bf16 => "bf16",
+        }
+    }
+
+    /// Bytes of an element.
+    pub const fn size(self) -> usize {
+        match self {
+            DType::F32 => 4,
+            DType::F16 | DType::Bf16 => 2,
+        }
+    }
+}
+
+/// A number in memory that kernels compute with as `f32`.
+pub trait Number: Copy + 'static {
+    /// The type, as a value.
+    const DTYPE: DType;
+    /// The number, exactly.
+    fn to_f32(self) -> f32;
+    /// The nearest number of this type, ties to even.
+    fn from_f32(x: f32) -> Self;
+}
+
+/// A type of which 16 bytes hold `N` elements.
+///
+/// # Safety
+/// Its size is 16 / `N`, its alignment is its size, and every pattern of bits is a value: a pointer to `N` elements
+/// may be cast to `*const u32x4` and read where it is aligned.
+pub unsafe trait Element<const N: usize>: Number {
+    /// The elements in these 16 bytes, in the order of memory.
+    fn unpack(words: u32x4) -> [f32; N];
+    /// The words of a vector in which every element is -inf.
+    const NEG_INFINITY: u32x4;
+    /// The words of a vector in which every element is the smallest finite number.
+    const MIN: u32x4;
+    /// The larger of each pair of elements; of a number and a NaN, the number.
+    fn larger(a: u32x4, b: u32x4) -> u32x4;
+}
+
+/// A type of which `N` elements are stored by whole vectors: one of 16 bytes, or two.
+pub trait Output<const N: usize>: Number {
+    /// Rounds `values` to this type and hands them to `store`, 16 bytes at a time: for writes with a cache hint.
+    ///
+    /// # Safety
+    /// `ptr` points to `N` elements; `store` may write them.
+    unsafe fn store_with(ptr: *mut Self, values: [f32; N], store: impl Fn(*mut u32x4, u32x4));
+
+    /// Rounds `values` to this type and writes them to global memory.
+    ///
+    /// # Safety
+    /// `ptr` is aligned to [`VECTOR_ALIGN`] and points to `N` elements that nobody else uses.
+    #[inline(always)]
+    unsafe fn store(ptr: *mut Self, values: [f32; N]) {
+        // SAFETY: the caller's pointer, and the vectors of it that `store_with` gives.
+        unsafe { Self::store_with(ptr, values, |at, vector| store_global(at, vector)) }
+    }
+}
+
+/// Four times the same word.
+const fn every(word: u32) -> u32x4 {
+    u32x4::new(word, word, word, word)
+}
+
+/// `op` of each pair of words.
+#[inline(always)]
+fn both(a: u32x4, b: u32x4, op: impl Fn(u32, u32) -> u32) -> u32x4 {
+    let ([a, c, e, g], [b, d, f, h]) = (a.to_array(), b.to_array());
+    u32x4::new(op(a, b), op(c, d), op(e, f), op(g, h))
+}
+
+impl Number for f32 {
+    const DTYPE: DType = DType::F32;
+
+    #[inline(always)]
+    fn to_f32(self) -> f32 {
+        self
+    }
+
+    #[inline(always)]
+    fn from_f32(x: f32) -> Self {
+        x
+    }
+}
+
+// SAFETY: four elements of 4 bytes, and every pattern of bits is a number.
+unsafe impl Element<4> for f32 {
+    #[inline(always)]
+    fn unpack(words: u32x4) -> [f32; 4] {
+        words.to_array().map(f32::from_bits)
+    }
+
+    const NEG_INFINITY: u32x4 = every(0xff80_0000);
+    const MIN: u32x4 = every(0xff7f_ffff);
+
+    #[inline(always)]
+    fn larger(a: u32x4, b: u32x4) -> u32x4 {
+        both(a, b, |a, b| f32::from_bits(a).max(f32::from_bits(b)).to_bits())
+    }
+}
+
+impl Output<4> for f32 {
+    #[inline(always)]
+    unsafe fn store_with(ptr: *mut Self, values: [f32; 4], store: impl Fn(*mut u32x4, u32x4)) {
+        store(ptr.cast(), u32x4::from(values.map(f32::to_bits)));
+    }
+}
+
+impl Output<8> for f32 {
+    #[inline(always)]
+    unsafe fn store_with(ptr: *mut Self, values: [f32; 8], store: impl Fn(*mut u32x4, u32x4)) {
+        let [a, b, c, d, e, f, g, h] = values.map(f32::to_bits);
+        store(ptr.cast(), u32x4::new(a, b, c, d));
+        // SAFETY: the caller's eight elements are two vectors.
+        store(unsafe { ptr.cast::<u32x4>().add(1) }, u32x4::new(e, f, g, h));
+    }
+}
+
+macro_rules! elements_of_16_bits {
+    ($($ty:ident $dtype:ident: $to_f32:ident, $from_f32:ident, $unpack:ident, $pack:ident, $max:ident, $neg_infinity:literal;)*) => {$(
+        impl Number for $ty {
+            const DTYPE: DType = DType::$dtype;
+
+            #[inline(always)]
+            fn to_f32(self) -> f32 {
+                $to_f32(self)
+            }
+
+            #[inline(always)]
+            fn from_f32(x: f32) -> Self {
+                $from_f32(x)
+            }
+        }
+
+        // SAFETY: eight elements of 2 bytes, and every pattern of bits is a number.
+        unsafe impl Element<8> for $ty {
+            #[inline(always)]
+            fn unpack(words: u32x4) -> [f32; 8] {
+                let [[a, b], [c, d], [e, f], [g, h]] = words.to_array().map($unpack);
+                [a, b, c, d, e, f, g, h]
+            }
+
+            const NEG_INFINITY: u32x4 = every($neg_infinity);
+            const MIN: u32x4 = every($neg_infinity - 0x0001_0001);
+
+            #[inline(always)]
+            fn larger(a: u32x4, b: u32x4) -> u32x4 {
+                both(a, b, $max)
+            }
+        }
+
+        impl Output<8> for $ty {
+            #[inline(always)]
+            unsafe fn store_with(ptr: *mut Self, values: [f32; 8], store: impl Fn(*mut u32x4, u32x4)) {
+                let [a, b, c, d, e, f, g, h] = values;
+                store(ptr.cast(), u32x4::from([[a, b], [c, d], [e, f], [g, h]].map($pack)));
+            }
+        }
+    )*};
+}
+
+elements_of_16_bits! {
+    f16 F16: f16_to_f32, f32_to_f16, f16x2_to_f32, f32_to_f16x2, f16x2_max, 0xfc00_fc00;
+    bf16 Bf16: bf16_to_f32, f32_to_bf16, bf16x2_to_f32, f32_to_bf16x2, bf16x2_max, 0xff80_ff80;
+}

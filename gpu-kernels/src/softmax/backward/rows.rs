@@ -1,0 +1,224 @@
+//! The bodies of the kernels.
+
+use cuda_std::mem::u32x4;
+use cuda_std::warp::reduce_sum_width;
+use cuda_std::{GpuFloat as _, thread};
+
+use crate::element::{Element, Number, Output};
+use crate::softmax::forward::Options;
+use crate::softmax::row::{Matrix, Part, Row, prefetch_rows};
+
+/// Threads of a block for rows of any width.
+pub(super) const WIDE_BLOCK: usize = 512;
+
+/// A vector of zeros, of any type.
+const ZEROS: u32x4 = u32x4::splat(0);
+
+/// What a kernel is launched with.
+#[derive(Clone, Copy)]
+pub(super) struct Given<T> {
+    pub dx: Matrix<*mut T>,
+    pub dy: Matrix<*const T>,
+    pub y: Matrix<*const T>,
+    pub shape: [u32; 2],
+    pub scale: f32,
+    pub is_log: bool,
+    pub ahead: u32,
+}
+
+impl<T> Given<T> {
+    /// Asks L2 for the rows of a later block, of `rows_per_block`.
+    ///
+    /// # Safety
+    /// As for the kernels.
+    #[inline(always)]
+    unsafe fn prefetch(&self, rows_per_block: usize) {
+        if self.ahead > 0 {
+            let first = (thread::block_idx_x() as usize + self.ahead as usize) * rows_per_block;
+            // SAFETY: the kernel's contract.
+            unsafe {
+                prefetch_rows(self.dy, self.shape, [first, rows_per_block], Part::ALL);
+                prefetch_rows(self.y, self.shape, [first, rows_per_block], Part::ALL);
+            }
+        }
+    }
+}
+
+/// This thread's row of `dy` and of `y`, over the same places, which are those of `dx`.
+struct Rows<T, const N: usize, const THREADS: usize> {
+    dy: Row<T, T, THREADS>,
+    y: Row<T, T, THREADS>,
+    scale: f32,
+    is_log: bool,
+}
+
+impl<T: Element<N> + Output<N>, const N: usize, const THREADS: usize> Rows<T, N, THREADS> {
+    /// The row of this thread in blocks that hold `BLOCK / THREADS` of them.
+    ///
+    /// # Safety
+    /// As for the kernels.
+    #[inline(always)]
+    unsafe fn new<const BLOCK: usize>(given: Given<T>) -> Self {
+        let Given { dx, dy, y, shape, scale, is_log, .. } = given;
+        let (block, tid) = (thread::block_idx_x() as usize, thread::thread_idx_x() as usize);
+        let row = block * (BLOCK / THREADS) + tid / THREADS;
+        // SAFETY: the kernel's contract.
+        unsafe {
+            let (dy, y) =
+                (Row::new::<N>(dx, dy, shape, row, Part::ALL), Row::new::<N>(dx, y, shape, row, Part::ALL));
+            Self { dy, y, scale, is_log }
+        }
+    }
+
+    /// This thread's vectors of both from number `start` on.
+    #[inline(always)]
+    fn load<const VECTORS: usize>(&self, start: usize) -> [[u32x4; VECTORS]; 2] {
+        [self.dy.load::<N, VECTORS>(start, ZEROS), self.y.load::<N, VECTORS>(start, ZEROS)]
+    }
+
+    /// This thread's single elements of both.
+    #[inline(always)]
+    fn load_edges(&self) -> [[f32; 2]; 2] {
+        [self.dy.load_edges::<N>(0.0), self.y.load_edges::<N>(0.0)]
+    }
+
+    /// `sum` and what these elements add to it.
+    #[inline(always)]
+    fn add<const LEN: usize>(&self, sum: f32, dy: [f32; LEN], y: [f32; LEN]) -> f32 {
+        let mut sum = sum;
+        for j in 0..LEN {
+            sum = if self.is_log { sum + dy[j] } else { dy[j].mul_add(y[j], sum) };
+        }
+        sum
+    }
+
+    /// The gradient at these logits.
+    #[inline(always)]
+    fn finish<const LEN: usize>(&self, sum: f32, dy: [f32; LEN], y: [f32; LEN]) -> [f32; LEN] {
+        let options = Options { scale: 1.0, flags: 0, ahead: 0 };
+        core::array::from_fn(|j| {
+            let dx =
+                if self.is_log { options.exp::<T>(y[j]).mul_add(-sum, dy[j]) } else { y[j] * (dy[j] - sum) };
+            dx * self.scale
+        })
+    }
+
+    /// Writes the gradient in this thread's vector number `i`, if the row has it.
+    ///
+    /// # Safety
+    /// Nobody else uses it.
+    #[inline(always)]
+    unsafe fn store(&self, i: usize, sum: f32, dy: u32x4, y: u32x4) {
+        if let Some(to) = self.dy.output::<N>(i) {
+            // SAFETY: the vector lies in the row, from a boundary on.
+            unsafe { T::store(to, self.finish(sum, T::unpack(dy), T::unpack(y))) };
+        }
+    }
+
+    /// Writes the gradient at this thread's single elements.
+    ///
+    /// # Safety
+    /// Nobody else uses them.
+    #[inline(always)]
+    unsafe fn store_edges(&self, sum: f32, [dy, y]: [[f32; 2]; 2]) {
+        // SAFETY: the caller's elements.
+        unsafe { self.dy.store_edges::<N>(self.finish(sum, dy, y)) };
+    }
+}
+
+/// The sum of a row that `THREADS` threads hold, `LANES` of each warp, in every one of them.
+///
+/// # Safety
+/// All threads of the block come here, once; `shared` has an element of the block's own for each warp.
+#[inline(always)]
+unsafe fn sum_of_row<const THREADS: usize, const LANES: u32>(shared: *mut f32, sum: f32) -> f32 {
+    let thread = thread::thread_idx_x() as usize;
+    let (warps, lane) = (THREADS / 32, thread % 32);
+    // SAFETY: the caller brings all threads; each warp has its own element, and reads after the barrier.
+    unsafe {
+        let sum = reduce_sum_width::<f32, LANES>(u32::MAX, sum);
+        if THREADS <= 32 {
+            return sum;
+        }
+        if lane == 0 {
+            *shared.add(thread / 32) = sum;
+        }
+        thread::sync_threads();
+        let of_warp = if lane < warps { *shared.add(thread / THREADS * warps + lane) } else { 0.0 };
+        reduce_sum_width::<f32, 32>(u32::MAX, of_warp)
+    }
+}
+
+/// Rows that stay in registers: each of `THREADS` threads holds `VECTORS` vectors of both matrices.
+///
+/// # Safety
+/// As for the kernels; `shared` has an element of the block's own for each warp.
+#[inline(always)]
+pub(super) unsafe fn resident<
+    T,
+    const N: usize,
+    const BLOCK: usize,
+    const THREADS: usize,
+    const LANES: u32,
+    const VECTORS: usize,
+>(
+    shared: *mut f32,
+    given: Given<T>,
+) where
+    T: Element<N> + Output<N>,
+{
+    // SAFETY: the kernel's contract.
+    let rows = unsafe { Rows::<T, N, THREADS>::new::<BLOCK>(given) };
+    let [dy_reg, y_reg] = rows.load::<VECTORS>(0);
+    let [dy, y] = rows.load_edges();
+    // SAFETY: the kernel's contract.
+    unsafe { given.prefetch(BLOCK / THREADS) };
+    let mut sum = rows.add(0.0, dy, y);
+    for i in 0..VECTORS {
+        sum = rows.add(sum, T::unpack(dy_reg[i]), T::unpack(y_reg[i]));
+    }
+    // SAFETY: all threads of the block come here; each writes what it alone has read.
+    unsafe {
+        let sum = sum_of_row::<THREADS, LANES>(shared, sum);
+        for i in 0..VECTORS {
+            rows.store(i, sum, dy_reg[i], y_reg[i]);
+        }
+        rows.store_edges(sum, [dy, y]);
+    }
+}
+
+/// Rows of any width, one a block, read once for the sum and once for the result.
+///
+/// # Safety
+/// As for the kernels; `shared` has an element of the block's own for each warp.
+#[inline(always)]
+pub(super) unsafe fn wide<T, const N: usize, const VECTORS: usize>(shared: *mut f32, given: Given<T>)
+where
+    T: Element<N> + Output<N>,
+{
+    // SAFETY: the kernel's contract.
+    let rows = unsafe { Rows::<T, N, WIDE_BLOCK>::new::<WIDE_BLOCK>(given) };
+    let [dy, y] = rows.load_edges();
+    let mut sum = rows.add(0.0, dy, y);
+    let mut start = 0;
+    while rows.dy.has_vectors(start) {
+        let [dy_reg, y_reg] = rows.load::<VECTORS>(start);
+        for i in 0..VECTORS {
+            sum = rows.add(sum, T::unpack(dy_reg[i]), T::unpack(y_reg[i]));
+        }
+        start += VECTORS;
+    }
+    // SAFETY: all threads of the block come here; each writes what it alone reads.
+    unsafe {
+        let sum = sum_of_row::<WIDE_BLOCK, 32>(shared, sum);
+        // Backwards: the end of the row is what L2 still holds.
+        while start > 0 {
+            start -= VECTORS;
+            let [dy_reg, y_reg] = rows.load::<VECTORS>(start);
+            for i in 0..VECTORS {
+                rows.store(start + i, sum, dy_reg[i], y_reg[i]);
+            }
+        }
+        rows.store_edges(sum, [dy, y]);
+    }
+}

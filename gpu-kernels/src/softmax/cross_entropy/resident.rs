@@ -1,0 +1,151 @@
+//! Rows that stay in registers.
+
+use cuda_std::GpuFloat as _;
+use cuda_std::mem::{f32x2, u32x4};
+use cuda_std::warp::{reduce_max_width, reduce_sum_width, warp_shuffle_idx};
+
+use super::arguments::{Given, Gradient, PLAIN};
+use super::hits::{first_of, first_of_row};
+use crate::element::{Element, Output};
+use crate::softmax::forward::sum_of;
+use crate::softmax::row::{Row, exchange};
+
+/// What a thread holds of a row: vectors, and up to two single elements.
+struct Held<T, const N: usize, const THREADS: usize, const VECTORS: usize> {
+    row: Row<T, T, THREADS>,
+    x_reg: [u32x4; VECTORS],
+    edge_reg: [f32; 2],
+}
+
+impl<T: Element<N> + Output<N>, const N: usize, const THREADS: usize, const VECTORS: usize>
+    Held<T, N, THREADS, VECTORS>
+{
+    /// This thread's elements, or -inf for all of them.
+    #[inline(always)]
+    fn load(row: Row<T, T, THREADS>, is_needed: bool) -> Self {
+        let source = if is_needed { row } else { row.empty() };
+        let x_reg = source.load::<N, VECTORS>(0, T::NEG_INFINITY);
+        Self { row, x_reg, edge_reg: source.load_edges::<N>(f32::NEG_INFINITY) }
+    }
+
+    /// The largest element, from the smallest number on, so that threads with nothing but -inf add 0 and not NaN.
+    #[inline(always)]
+    fn max(&self) -> f32 {
+        let max = self.x_reg.iter().fold(T::MIN, |max, &x| T::larger(max, x));
+        T::unpack(max).into_iter().fold(self.edge_reg[0].max(self.edge_reg[1]), f32::max)
+    }
+
+    /// The column of the first element that equals `max`.
+    #[inline(always)]
+    fn first(&self, max: f32) -> u32 {
+        let mut first = u32::MAX;
+        for i in 0..VECTORS {
+            if let Some(place) = self.row.vector::<N>(i) {
+                first = first.min(first_of(T::unpack(self.x_reg[i]), max, place));
+            }
+        }
+        let places = self.row.edges::<N>();
+        for i in 0..2 {
+            first = first.min(first_of([self.edge_reg[i]], max, places[i]));
+        }
+        first
+    }
+
+    /// The exponentials of the vectors against `max`, and the sum of those of all elements.
+    #[inline(always)]
+    fn exps(&self, max: f32) -> ([[f32; N]; VECTORS], f32) {
+        let [first, second] = self.edge_reg.map(|x| PLAIN.exp::<T>(x - max));
+        let (mut sum, mut y_reg) = (first + second, [[0.0; N]; VECTORS]);
+        for i in 0..VECTORS {
+            // Four elements a vector leave time to ask whether there are any.
+            if N > 4 || self.row.has_vectors(i) {
+                y_reg[i] = T::unpack(self.x_reg[i]).map(|x| PLAIN.exp::<T>(x - max));
+                sum += sum_of(y_reg[i]);
+            }
+        }
+        (y_reg, sum)
+    }
+
+    /// Writes the gradient of this thread's elements, whose vectors have the exponentials `y_reg` against `max_warp`.
+    ///
+    /// # Safety
+    /// Nobody else uses what is written.
+    #[inline(always)]
+    unsafe fn write(&self, gradient: Gradient, y_reg: [[f32; N]; VECTORS], max_warp: f32, max: f32) {
+        // What a warp computed against its own maximum becomes that of the row.
+        let of_warp = gradient.times((max_warp - max).exp());
+        for i in 0..VECTORS {
+            if let (Some(to), Some(place)) = (self.row.output::<N>(i), self.row.vector::<N>(i)) {
+                // SAFETY: the vector lies in the row, from a boundary on.
+                unsafe { T::store(to, of_warp.of(y_reg[i], place)) };
+            }
+        }
+        let (places, [first, second]) = (self.row.edges::<N>(), self.edge_reg);
+        let [first] = gradient.of([PLAIN.exp::<T>(first - max)], places[0]);
+        let [second] = gradient.of([PLAIN.exp::<T>(second - max)], places[1]);
+        // SAFETY: the caller's elements.
+        unsafe { self.row.store_edges::<N>([first, second]) };
+    }
+}
+
+/// Rows that stay in registers: each of `THREADS` threads holds `VECTORS` vectors.
+///
+/// # Safety
+/// As for the kernels; `shared` and `first_shared` have elements of the block's own, one for each warp.
+#[inline(always)]
+pub(super) unsafe fn resident<
+    T,
+    const N: usize,
+    const BLOCK: usize,
+    const THREADS: usize,
+    const LANES: u32,
+    const VECTORS: usize,
+>(
+    shared: *mut f32x2,
+    first_shared: *mut u32,
+    given: Given<T>,
+) where
+    T: Element<N> + Output<N>,
+{
+    // SAFETY: the kernel's contract; behind the last row nothing is read.
+    let (index, row, target, logit) = unsafe {
+        let (index, row) = given.row::<N, BLOCK, THREADS>();
+        let target = given.target(index);
+        let logit = if given.is_first::<THREADS>(index) { given.logit(index, target) } else { f32::NAN };
+        (index, row, target, logit)
+    };
+    let held = Held::<T, N, THREADS, VECTORS>::load(row, given.needs_logits(target));
+    // SAFETY: the kernel's contract.
+    unsafe { given.prefetch(BLOCK / THREADS) };
+
+    // SAFETY: all threads of the block come here and to all that follows. The logit of the target goes through a
+    // shuffle, so that it has been read before a lane of the warp writes the gradient over it.
+    let (max_warp, logit) = unsafe {
+        let (logit, _) = warp_shuffle_idx(u32::MAX, logit, 0, LANES);
+        (reduce_max_width::<f32, LANES>(u32::MAX, held.max()), logit)
+    };
+    // Now, since the exponentials take the place of the elements.
+    let first = if given.wants_hits() { held.first(max_warp) } else { u32::MAX };
+    let (y_reg, sum) = held.exps(max_warp);
+    // SAFETY: as above.
+    let mut pair = f32x2::new(max_warp, unsafe { reduce_sum_width::<f32, LANES>(u32::MAX, sum) });
+    if THREADS > 32 {
+        // SAFETY: as above.
+        pair = unsafe { exchange::<THREADS>(shared, pair, 1.0) };
+    }
+    let mut first = if max_warp == pair.x { first } else { u32::MAX };
+    if given.wants_hits() {
+        // SAFETY: as above, with one answer in the whole grid.
+        first = unsafe { first_of_row::<THREADS, LANES>(first_shared, first) };
+    }
+
+    // SAFETY: one thread writes the row's results, and each the gradient of its own elements.
+    unsafe {
+        if given.is_first::<THREADS>(index) {
+            given.write_results(index, target, logit, pair, first);
+        }
+        if given.wants_gradient() {
+            held.write(given.gradient(index, target, pair.y), y_reg, max_warp, pair.x);
+        }
+    }
+}

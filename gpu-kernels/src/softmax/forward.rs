@@ -1,0 +1,191 @@
+//! Softmax and log-softmax for any type, stride and alignment: rungs k8 and k9, grown up.
+//!
+//! A row is held by 8 lanes up to 32 warps, or by a cluster of blocks, as exponentials in registers: one read, one
+//! write, and one exponential for each element. Warps exchange one (max, sum) each, behind one barrier; where there
+//! are rows enough, a block asks L2 for those of a later one before it waits for its own.
+//! Requires: `cols` at most 4 (`f32`) or 8 (16 bits) times the row's vectors; a block of the kernel's threads.
+
+use cuda_std::fastmath::ex2_approx_ftz;
+use cuda_std::mem::f32x2;
+use cuda_std::warp::{reduce_max_width, reduce_sum_width};
+use cuda_std::{GpuFloat as _, cluster, thread};
+
+use super::row::{Matrix, NO_PAIR, Part, Row, exchange, merge, prefetch_rows};
+use crate::element::{Element, Output};
+
+/// A flag of the kernels: the logarithm of the softmax.
+pub const LOG: u32 = 1;
+/// A flag of the kernels: a row of nothing but -inf gives 0 (its logarithm -inf), not NaN.
+pub const ZERO_MASKED: u32 = 2;
+
+/// Up to so many threads for a row a block asks L2 for later rows before it loads its own, above it afterwards: there
+/// the registers are needed, and the rows so long that its own must come first.
+pub const ASKS_FIRST: u32 = 256;
+
+/// What is done to every element besides the softmax.
+#[derive(Clone, Copy)]
+pub(super) struct Options {
+    /// Factor of the elements, positive.
+    pub scale: f32,
+    /// [`LOG`], [`ZERO_MASKED`].
+    pub flags: u32,
+    /// How many blocks, or clusters, later the rows are that L2 is asked for; 0 for none.
+    pub ahead: u32,
+}
+
+impl Options {
+    #[inline(always)]
+    pub fn is_log(self) -> bool {
+        self.flags & LOG != 0
+    }
+
+    /// The numbers (a, b) for which `a * exp(x - max) + b`, or `a * (x - max) + b` for logarithms, is the result.
+    #[inline(always)]
+    pub fn factors(self, sum: f32) -> (f32, f32) {
+        let is_masked = self.flags & ZERO_MASKED != 0 && sum == 0.0;
+        if self.is_log() {
+            (1.0, if is_masked { 0.0 } else { -sum.ln() })
+        } else {
+            (if is_masked { 0.0 } else { 1.0 / sum }, 0.0)
+        }
+    }
+
+    /// The exponential of `x * scale`, which is at most 0: to the last places of `f32` if the output is that, else by
+    /// one instruction, which takes results under 2^-126 for 0.
+    #[inline(always)]
+    pub fn exp<O>(self, x: f32) -> f32 {
+        if size_of::<O>() == size_of::<f32>() {
+            (x * self.scale).exp()
+        } else {
+            ex2_approx_ftz(x * (self.scale * core::f32::consts::LOG2_E))
+        }
+    }
+}
+
+/// The sum of a vector's elements, by pairs.
+#[inline(always)]
+pub(super) fn sum_of<const N: usize>(x: [f32; N]) -> f32 {
+    let four = |i: usize| (x[i] + x[i + 1]) + (x[i + 2] + x[i + 3]);
+    if N == 8 { four(0) + four(4) } else { four(0) }
+}
+
+/// Softmax of the rows of one block, `BLOCK / THREADS` of them, or with `CLUSTER` of its part of the cluster's row.
+///
+/// # Safety
+/// As for the kernels; `shared` has elements of the block's own, one for each warp, and with `CLUSTER` 16 more.
+#[inline(always)]
+pub(super) unsafe fn softmax<
+    I,
+    O,
+    const N: usize,
+    const BLOCK: usize,
+    const THREADS: usize,
+    const LANES: u32,
+    const VECTORS: usize,
+    const CLUSTER: bool,
+>(
+    shared: *mut f32x2,
+    out: Matrix<*mut O>,
+    inp: Matrix<*const I>,
+    shape: [u32; 2],
+    options: Options,
+) where
+    I: Element<N>,
+    O: Output<N>,
+{
+    let (block, group) = (thread::block_idx_x() as usize, thread::thread_idx_x() as usize / THREADS);
+    let part = if CLUSTER {
+        // SAFETY: all threads of the cluster come here, and to the wait and the barrier in `exchange_blocks`.
+        unsafe { cluster::arrive_relaxed() };
+        Part { rank: cluster::block_rank(), parts: cluster::num_blocks() }
+    } else {
+        Part::ALL
+    };
+    let first = block / part.parts as usize * (BLOCK / THREADS);
+    // SAFETY: the kernel's contract.
+    let row = unsafe { Row::<I, O, THREADS>::new::<N>(out, inp, shape, first + group, part) };
+    let ask_ahead = || {
+        if options.ahead > 0 {
+            let later = first + options.ahead as usize * (BLOCK / THREADS);
+            // SAFETY: as above.
+            unsafe { prefetch_rows(inp, shape, [later, BLOCK / THREADS], part) };
+        }
+    };
+    if THREADS <= ASKS_FIRST as usize {
+        ask_ahead();
+    }
+    let x_reg = row.load::<N, VECTORS>(0, I::NEG_INFINITY);
+    let edge_reg = row.load_edges::<N>(f32::NEG_INFINITY);
+    if THREADS > ASKS_FIRST as usize {
+        ask_ahead();
+    }
+
+    let max = x_reg.iter().fold(I::MIN, |max, &x| I::larger(max, x));
+    let max = I::unpack(max).into_iter().fold(edge_reg[0].max(edge_reg[1]), f32::max);
+    // SAFETY: all threads of the block come here and to all that follows.
+    let max_warp = unsafe { reduce_max_width::<f32, LANES>(u32::MAX, max) };
+    let [first, second] = edge_reg.map(|x| options.exp::<O>(x - max_warp));
+    let mut sum = first + second;
+    let mut y_reg = [[0.0; N]; VECTORS];
+    for i in 0..VECTORS {
+        // Four elements a vector leave time to ask whether there are any.
+        if N > 4 || row.has_vectors(i) {
+            let x = I::unpack(x_reg[i]).map(|x| x - max_warp);
+            let y = x.map(|x| options.exp::<O>(x));
+            sum += sum_of(y);
+            y_reg[i] = if options.is_log() { x.map(|x| x * options.scale) } else { y };
+        }
+    }
+    // SAFETY: as above.
+    let mut pair = f32x2::new(max_warp, unsafe { reduce_sum_width::<f32, LANES>(u32::MAX, sum) });
+    if THREADS > 32 {
+        // SAFETY: as above.
+        pair = unsafe { exchange::<THREADS>(shared, pair, options.scale) };
+    }
+    if CLUSTER {
+        // SAFETY: as above.
+        pair = unsafe { exchange_blocks(shared.add(BLOCK / 32), part, pair, options.scale) };
+    }
+
+    let f32x2 { x: max, y: sum } = pair;
+    let (a, b) = options.factors(sum);
+    // What a warp computed against its own maximum becomes that of the row.
+    let (a_warp, b_warp) = if options.is_log() {
+        (a, b + (max_warp - max) * options.scale)
+    } else {
+        (a * ((max_warp - max) * options.scale).exp(), b)
+    };
+    for i in 0..VECTORS {
+        if let Some(to) = row.output::<N>(i) {
+            // SAFETY: the vector lies in the row, from a boundary on, and this thread alone writes it.
+            unsafe { O::store(to, y_reg[i].map(|y| y.mul_add(a_warp, b_warp))) };
+        }
+    }
+    let finish = |x: f32| {
+        let x = x - max;
+        if options.is_log() { x * options.scale + b } else { options.exp::<O>(x) * a }
+    };
+    // SAFETY: this thread alone writes them.
+    unsafe { row.store_edges::<N>(edge_reg.map(finish)) };
+}
+
+/// The pair of a row from those of the blocks of its cluster.
+///
+/// # Safety
+/// All threads of the cluster come here, once, after they arrived at its barrier; `shared` has 16 elements of the
+/// block's own.
+#[inline(always)]
+unsafe fn exchange_blocks(shared: *mut f32x2, part: Part, of_block: f32x2, scale: f32) -> f32x2 {
+    let tid = thread::thread_idx_x();
+    // SAFETY: the other blocks have started when theirs are waited for; each block writes an element of its own in
+    // every block, and reads its own behind the barrier. Nobody goes before that.
+    unsafe {
+        cluster::wait();
+        if tid < part.parts {
+            *cluster::map_shared(shared.add(part.rank as usize), tid) = of_block;
+        }
+        cluster::sync();
+        let block = tid % 16;
+        merge::<16>(if block < part.parts { *shared.add(block as usize) } else { NO_PAIR }, scale)
+    }
+}

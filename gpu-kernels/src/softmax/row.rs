@@ -1,0 +1,254 @@
+//! How the threads that hold a row share it: single elements up to a 16-byte boundary, vectors, single elements again.
+
+use cuda_std::mem::{f32x2, load_global, u32x4};
+use cuda_std::thread;
+use cuda_std::warp::{reduce_max_width, reduce_sum_width};
+use cuda_std::{GpuFloat as _, hint};
+
+use crate::element::{Element, Number, VECTOR_ALIGN};
+
+/// A matrix that a kernel reads, `P = *const I`, or writes, `P = *mut O`: the first element, and the elements from a
+/// row to the next.
+#[derive(Clone, Copy)]
+pub(super) struct Matrix<P> {
+    pub data: P,
+    pub stride: u64,
+}
+
+/// A row of `inp` and the same of `out`, and the part of them that is this thread's: of the vectors of the block's part
+/// number `tid` and every `THREADS`th after it, and of the elements around the vectors, of which there are fewer than
+/// two vectors, the one or two with its number, in the first part.
+///
+/// The vectors are aligned in both if that can be. If the two are not equally far from a boundary the vectors are
+/// aligned in `out`, and the elements of `inp` are read one by one, which L1 makes up for.
+#[derive(Clone, Copy)]
+pub(super) struct Row<I, O, const THREADS: usize> {
+    inp: *const I,
+    out: *mut O,
+    cols: usize,
+    tid: usize,
+    head: usize,
+    vectors: usize,
+    /// Vectors of the block's part.
+    first: usize,
+    end: usize,
+    has_edges: bool,
+    is_aligned: bool,
+}
+
+/// A block's part of a row: its number, and how many there are.
+#[derive(Clone, Copy)]
+pub(super) struct Part {
+    pub rank: u32,
+    pub parts: u32,
+}
+
+impl Part {
+    /// The whole row.
+    pub const ALL: Part = Part { rank: 0, parts: 1 };
+}
+
+impl<I: Number, O: Number, const THREADS: usize> Row<I, O, THREADS> {
+    /// Row number `row` of matrices of `rows` rows; behind the last an empty one, so that all threads of a block come
+    /// to its shuffles and barriers.
+    ///
+    /// # Safety
+    /// The matrices have `rows` rows of `cols` elements.
+    #[inline(always)]
+    pub unsafe fn new<const N: usize>(
+        out: Matrix<*mut O>,
+        inp: Matrix<*const I>,
+        [rows, cols]: [u32; 2],
+        row: usize,
+        part: Part,
+    ) -> Self
+    where
+        I: Element<N>,
+    {
+        let (row, cols) = if row < rows as usize { (row, cols as usize) } else { (0, 0) };
+        // SAFETY: the row is one of the matrices', or the start of an empty one.
+        let (inp, out) =
+            unsafe { (inp.data.add(row * inp.stride as usize), out.data.add(row * out.stride as usize)) };
+        let to_boundary = inp.align_offset(VECTOR_ALIGN);
+        let is_aligned = out.wrapping_add(to_boundary).cast::<u32x4>().is_aligned();
+        let head = if is_aligned { to_boundary } else { out.align_offset(VECTOR_ALIGN) }.min(cols);
+        let vectors = (cols - head) / N;
+        // Every part has whole warps of vectors, as far as there are any.
+        let share = (vectors as u32).div_ceil(part.parts).next_multiple_of(32) as usize;
+        let [first, end] = match part.parts {
+            1 => [0, vectors],
+            _ => [share * part.rank as usize, share * (part.rank as usize + 1)].map(|v| v.min(vectors)),
+        };
+        let tid = thread::thread_idx_x() as usize % THREADS;
+        Self { inp, out, cols, tid, head, vectors, first, end, has_edges: part.rank == 0, is_aligned }
+    }
+
+    /// This row's threads without elements.
+    #[inline(always)]
+    pub fn empty(self) -> Self {
+        Self { cols: 0, first: 0, end: 0, ..self }
+    }
+
+    /// Whether the block's part has a vector number `i` for any of the row's threads.
+    #[inline(always)]
+    pub fn has_vectors(&self, i: usize) -> bool {
+        self.first + i * THREADS < self.end
+    }
+
+    /// The place of this thread's vector number `i`, if the part has it.
+    #[inline(always)]
+    pub fn vector<const N: usize>(&self, i: usize) -> Option<usize> {
+        let v = self.first + self.tid + i * THREADS;
+        (v < self.end).then_some(self.head + N * v)
+    }
+
+    /// This thread's vectors from number `start` on, `none` for those behind the end.
+    #[inline(always)]
+    pub fn load<const N: usize, const VECTORS: usize>(&self, start: usize, none: u32x4) -> [u32x4; VECTORS]
+    where
+        I: Element<N>,
+    {
+        let aligned = |inp: *const I| {
+            // SAFETY: `N` elements of the row from a boundary on.
+            unsafe { load_global(inp.cast()) }
+        };
+        let single = |inp: *const I| {
+            // SAFETY: `N` elements of the row, 16 bytes, read as elements.
+            unsafe { core::mem::transmute_copy(&inp.cast::<[I; N]>().read()) }
+        };
+        // Two loops and no question inside, so that all loads of a thread are on their way before the first is used.
+        if self.is_aligned {
+            self.load_each(start, none, aligned)
+        } else {
+            self.load_each(start, none, single)
+        }
+    }
+
+    #[inline(always)]
+    fn load_each<const N: usize, const VECTORS: usize>(
+        &self,
+        start: usize,
+        none: u32x4,
+        read: impl Fn(*const I) -> u32x4,
+    ) -> [u32x4; VECTORS]
+    where
+        I: Element<N>,
+    {
+        core::array::from_fn(|i| match self.vector::<N>(start + i) {
+            // SAFETY: the place lies in the row.
+            Some(place) => read(unsafe { self.inp.add(place) }),
+            None => none,
+        })
+    }
+
+    /// The address in `out` of this thread's vector number `i`, from a boundary on, if the part has it.
+    #[inline(always)]
+    pub fn output<const N: usize>(&self, i: usize) -> Option<*mut O> {
+        // SAFETY: the place lies in the row.
+        self.vector::<N>(i).map(|place| unsafe { self.out.add(place) })
+    }
+
+    /// The places of this thread's single elements; no less than `cols` where it has none.
+    #[inline(always)]
+    pub fn edges<const N: usize>(&self) -> [usize; 2] {
+        let place = |i: usize| match (self.has_edges, i < self.head) {
+            (false, _) => self.cols,
+            (true, true) => i,
+            (true, false) => i + N * self.vectors,
+        };
+        [place(self.tid), if 2 * (N - 1) > THREADS { place(self.tid + THREADS) } else { self.cols }]
+    }
+
+    /// This thread's single elements, `none` where it has none.
+    #[inline(always)]
+    pub fn load_edges<const N: usize>(&self, none: f32) -> [f32; 2] {
+        self.edges::<N>().map(|place| {
+            // SAFETY: the place lies in the row.
+            if place < self.cols { unsafe { *self.inp.add(place) }.to_f32() } else { none }
+        })
+    }
+
+    /// Writes this thread's single elements.
+    ///
+    /// # Safety
+    /// Nobody else uses them.
+    #[inline(always)]
+    pub unsafe fn store_edges<const N: usize>(&self, values: [f32; 2]) {
+        let places = self.edges::<N>();
+        for i in 0..2 {
+            if places[i] < self.cols {
+                // SAFETY: the place lies in the row, and is the caller's.
+                unsafe { *self.out.add(places[i]) = O::from_f32(values[i]) };
+            }
+        }
+    }
+}
+
+/// Has one thread of the block ask L2 for the rows from `first` to before `first + count`, or for the block's part of
+/// the one: so memory is busy while the block computes and writes the rows it has. Behind the last row it asks for
+/// nothing.
+///
+/// # Safety
+/// The matrix has `rows` rows of `cols` elements.
+#[inline(always)]
+pub(super) unsafe fn prefetch_rows<I>(
+    inp: Matrix<*const I>,
+    [rows, cols]: [u32; 2],
+    [first, count]: [usize; 2],
+    part: Part,
+) {
+    if thread::thread_idx_x() != 0 || first >= rows as usize {
+        return;
+    }
+    let others = (first + count).min(rows as usize) - 1 - first;
+    let elements = others * inp.stride as usize + cols as usize;
+    let share = elements.div_ceil(part.parts as usize);
+    let skipped = share * part.rank as usize;
+    // SAFETY: the elements from the first row's start to the last one's end are of the matrix.
+    let start = unsafe { inp.data.add(first * inp.stride as usize + skipped.min(elements)) };
+    let to_boundary = start.align_offset(VECTOR_ALIGN);
+    let len = share.min(elements.saturating_sub(skipped)).saturating_sub(to_boundary);
+    let bytes = (len * size_of::<I>()) as u32 / 16 * 16;
+    if bytes > 0 {
+        // SAFETY: as above; from a boundary on and whole vectors.
+        unsafe { hint::prefetch_l2(start.add(to_boundary), bytes) };
+    }
+}
+
+/// The maximum of the scaled elements of some threads, and the sum of their exponentials against it.
+///
+/// Maxima start from the smallest number, not from -inf, whose difference to itself is NaN.
+pub(super) const NO_PAIR: f32x2 = f32x2::new(f32::MIN, 0.0);
+
+/// The pair of those in `LANES` neighbouring lanes; the elements are multiplied by `scale`.
+///
+/// # Safety
+/// All lanes of the warp come here.
+#[inline(always)]
+pub(super) unsafe fn merge<const LANES: u32>(f32x2 { x: max_lane, y: sum_lane }: f32x2, scale: f32) -> f32x2 {
+    // SAFETY: the caller brings all lanes.
+    unsafe {
+        let max = reduce_max_width::<f32, LANES>(u32::MAX, max_lane);
+        let sum = reduce_sum_width::<f32, LANES>(u32::MAX, sum_lane * ((max_lane - max) * scale).exp());
+        f32x2::new(max, sum)
+    }
+}
+
+/// The pair of a row that `THREADS` threads hold, from those of its warps, which are the same in all lanes.
+///
+/// # Safety
+/// All threads of the block come here, once; `shared` has an element of the block's own for each warp.
+#[inline(always)]
+pub(super) unsafe fn exchange<const THREADS: usize>(shared: *mut f32x2, of_warp: f32x2, scale: f32) -> f32x2 {
+    let thread = thread::thread_idx_x() as usize;
+    let (warps, lane) = (THREADS / 32, thread % 32);
+    // SAFETY: the caller brings all threads; each warp has its own element, and reads after the barrier.
+    unsafe {
+        if lane == 0 {
+            *shared.add(thread / 32) = of_warp;
+        }
+        thread::sync_threads();
+        let pair = if lane < warps { *shared.add(thread / THREADS * warps + lane) } else { NO_PAIR };
+        merge::<32>(pair, scale)
+    }
+}
