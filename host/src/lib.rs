@@ -35,4 +35,5 @@ pub mod device;
 pub mod model;
 pub mod reference;
 pub mod report;
+pub mod softmax;
 pub mod train;

@@ -3,6 +3,14 @@
 //! Layouts are those of [`gpu_kernels::mlp`]. Matrix products come with a second result, the same sum over
 //! absolute values, which is what rounding errors are measured against.
 
+use crate::softmax::Options;
+
+mod edge_rows;
+mod softmax;
+
+pub use edge_rows::edge_rows;
+pub use softmax::{Number, softmax_complaint, softmax_with};
+
 /// Extents of a linear layer on a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LayerShape {
@@ -86,13 +94,7 @@ pub fn sgd_step(parameter: f64, velocity: f64, gradient: f64, lr: f64, momentum:
 
 /// Softmax along rows of `[rows, cols]`.
 pub fn softmax(inp: &[f32], cols: usize) -> Vec<f64> {
-    let rows = inp.chunks(cols).flat_map(|row| {
-        let max = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-        let exps: Vec<f64> = row.iter().map(|&x| (f64::from(x) - f64::from(max)).exp()).collect();
-        let sum: f64 = exps.iter().sum();
-        exps.into_iter().map(move |e| e / sum)
-    });
-    rows.collect()
+    softmax_with(inp, cols, &Options::new())
 }
 
 /// `-sum(targets * ln(max(probs, 1e-12)))` of each row.
@@ -105,21 +107,52 @@ pub fn cross_entropy_loss(probs: &[f32], targets: &[f32], cols: usize) -> Vec<f6
     .collect()
 }
 
-/// Loss, gradient averaged over the rows, and hit of each row, from logits and labels.
-pub fn softmax_cross_entropy(logits: &[f32], labels: &[u32], cols: usize) -> (Vec<f64>, Vec<f64>, Vec<u32>) {
-    let probs = softmax(logits, cols);
-    let (mut loss, mut gradient, mut correct) = (Vec::new(), Vec::new(), Vec::new());
-    for ((logits, probs), &label) in logits.chunks(cols).zip(probs.chunks(cols)).zip(labels) {
-        let max = f64::from(logits.iter().copied().fold(f32::NEG_INFINITY, f32::max));
-        let sum: f64 = logits.iter().map(|&x| (f64::from(x) - max).exp()).sum();
-        loss.push(sum.ln() + max - f64::from(logits[label as usize]));
-        for (col, p) in probs.iter().enumerate() {
-            let target = if col == label as usize { 1.0 } else { 0.0 };
-            gradient.push((p - target) / labels.len() as f64);
+/// Cross entropy of one row, with the gradient of the loss at the logits.
+#[derive(Clone, Debug)]
+pub struct CrossEntropy {
+    /// `ln(sum(exp(x))) - x[target]`; 0 if the target is ignored, NaN if it is no column.
+    pub loss: f64,
+    /// `ln(sum(exp(x)))`.
+    pub log_sum_exp: f64,
+    /// `softmax(x) - one_hot(target)`; 0 and NaN as the loss.
+    pub gradient: Vec<f64>,
+    /// Whether the largest logit, of equal ones the first, is the target's; not where the loss is NaN.
+    pub is_correct: bool,
+}
+
+/// Cross entropy of a row of logits.
+pub fn cross_entropy(logits: &[f32], target: i64, ignore_index: i64) -> CrossEntropy {
+    let max = f64::from(logits.iter().copied().fold(f32::NEG_INFINITY, f32::max));
+    let ln_sum = logits.iter().map(|&x| (f64::from(x) - max).exp()).sum::<f64>().ln();
+    let mut row = CrossEntropy {
+        loss: 0.0,
+        log_sum_exp: if logits.iter().all(|&x| x == f32::NEG_INFINITY) { max } else { max + ln_sum },
+        gradient: vec![0.0; logits.len()],
+        is_correct: false,
+    };
+    if target != ignore_index {
+        let column = usize::try_from(target).ok().filter(|&column| column < logits.len());
+        row.loss = column.map_or(f64::NAN, |column| ln_sum - (f64::from(logits[column]) - max));
+        row.gradient = softmax(logits, logits.len());
+        match column {
+            Some(column) => row.gradient[column] -= 1.0,
+            None => row.gradient.fill(f64::NAN),
         }
-        correct.push(u32::from(argmax(logits) == label as usize));
+        row.is_correct = column == Some(argmax(logits)) && !row.loss.is_nan();
     }
-    (loss, gradient, correct)
+    row
+}
+
+/// The gradient at the logits of a row, from the gradient at its softmax or log-softmax `y`.
+pub fn softmax_backward(dy: &[f32], y: &[f32], is_log: bool) -> Vec<Sum> {
+    let pairs = || dy.iter().zip(y).map(|(&dy, &y)| (f64::from(dy), f64::from(y)));
+    let mut sum = Sum::default();
+    pairs().for_each(|(dy, y)| sum.add(if is_log { dy } else { dy * y }));
+    let gradient = pairs().map(|(dy, y)| {
+        let (own, share) = if is_log { (dy, y.exp()) } else { (dy * y, y) };
+        Sum { value: own - share * sum.value, magnitude: own.abs() + share.abs() * sum.magnitude }
+    });
+    gradient.collect()
 }
 
 /// Index of the largest score, of equal ones the first.

@@ -98,11 +98,15 @@ fn a_panic_traps_and_leaves_its_record() {
 
 #[test]
 fn the_ptx_holds_the_kernels_of_the_table_and_no_other() {
-    let ptx = emulated::ptx(NvvmArch::Compute75);
     let entry = |line: &str| Some(line.split_once(".entry ")?.1.split('(').next()?.trim().to_owned());
-    let mut built: Vec<String> = ptx.lines().filter_map(entry).collect();
-    let mut listed: Vec<&str> = gpu_kernels::KERNELS.iter().map(|meta| meta.name).collect();
-    built.sort_unstable();
-    listed.sort_unstable();
-    assert_eq!(built, listed);
+    for arch in [NvvmArch::Compute75, NvvmArch::Compute80, NvvmArch::Compute90, NvvmArch::Compute100] {
+        let ptx = emulated::ptx(arch);
+        let mut built: Vec<String> = ptx.lines().filter_map(entry).collect();
+        // Those that the architecture is new enough for.
+        let listed = gpu_kernels::KERNELS.iter().filter(|meta| meta.min_arch <= arch.capability_value());
+        let mut listed: Vec<&str> = listed.map(|meta| meta.name).collect();
+        built.sort_unstable();
+        listed.sort_unstable();
+        assert_eq!(built, listed, "{arch}");
+    }
 }

@@ -2,83 +2,77 @@
 
 #[path = "common/emulated.rs"]
 mod emulated;
+#[path = "common/rows.rs"]
+mod rows;
 #[path = "softmax/traps.rs"]
 mod traps;
 
-use cuda_std::launch::Launcher;
+use std::sync::Arc;
+
+use cuda_std::launch::{Launcher, Limits};
 use cuda_std::simt::Executor;
 use ferrowarp::reference;
+use ferrowarp::softmax::Options;
 use gpu_kernels::softmax::{LADDER, Prepared};
-use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
+use ptx_emulator::{Emulator, PtxModule, Turns};
+use rows::{RELATIVE, edge_rows, logits};
 
-/// The largest relative error, except where one thread alone adds up a long row.
-const RELATIVE: f64 = 2e-6;
-/// Half a subnormal step, and what its rounding can add.
-const ABSOLUTE: f64 = 3e-45;
-
-/// The ladder's kernels that accept the shape, those too that their rung would not choose for it.
+/// The ladder's ways that accept the shape and run on the executor, those too that their rung would not choose for it.
 fn kernels(rows: usize, cols: usize) -> impl Iterator<Item = Prepared> {
     LADDER.iter().flat_map(|rung| rung.variants).filter_map(move |variant| variant.prepare(rows, cols))
 }
 
-/// Values in -8..8 with outliers, and rows that are hard on a softmax.
-fn logits(rows: usize, cols: usize) -> Vec<f32> {
-    let mut rng = StdRng::seed_from_u64((rows * 10_000 + cols) as u64);
-    let mut logits: Vec<f32> = (0..rows * cols).map(|_| rng.random_range(-8.0..8.0)).collect();
-    for (row, values) in logits.chunks_mut(cols).enumerate() {
-        match row % 7 {
-            1 => values.fill(3.5),
-            2 => values.iter_mut().for_each(|x| *x += 1e4),
-            3 => values.iter_mut().for_each(|x| *x = *x * 4.0 - 1e5),
-            4 => values[cols - 1] = 90.0,
-            5 => values.fill(f32::MIN),
-            6 => values[..cols / 2].fill(f32::NEG_INFINITY),
-            _ => {}
-        }
+/// Where kernels run, and what it allows.
+trait On: Launcher {
+    fn limits(&self) -> &Limits;
+
+    /// Of [`kernels`] those that run here, and are of a rung whose name begins as `FERROWARP_RUNG` in the environment.
+    fn kernels(&self, rows: usize, cols: usize) -> impl Iterator<Item = Prepared> {
+        let wanted = std::env::var("FERROWARP_RUNG").unwrap_or_default();
+        let is_known = LADDER.iter().any(|rung| rung.name.starts_with(&wanted));
+        assert!(is_known, "no rung begins with FERROWARP_RUNG, which is `{wanted}`");
+        let prefix = format!("softmax_{wanted}");
+        kernels(rows, cols)
+            .filter(move |kernel| kernel.runs_on(self.limits()) && kernel.meta().name.starts_with(&prefix))
     }
-    logits
+}
+
+impl On for Executor {
+    fn limits(&self) -> &Limits {
+        self.limits()
+    }
+}
+
+impl On for Emulator {
+    fn limits(&self) -> &Limits {
+        self.limits()
+    }
 }
 
 /// Runs a kernel, on an output that holds a NaN of our own wherever nobody writes.
 fn run(on: &dyn Launcher, kernel: &Prepared, logits: &[f32]) -> Vec<f32> {
     let mut out = vec![f32::from_bits(0x7fc0_1234); logits.len()];
-    // SAFETY: the buffers are two, and of the shape's length.
-    unsafe { kernel.launch(on, &mut out, logits) }
+    let mut workspace = vec![f32::NAN; kernel.workspace_len()];
+    // SAFETY: the buffers are three, and of the lengths that the shape asks for.
+    unsafe { kernel.launch(on, &mut out, logits, &mut workspace) }
         .unwrap_or_else(|error| panic!("{}: {error}", kernel.meta().name));
     assert!(out.iter().all(|x| x.to_bits() != 0x7fc0_1234), "{}: unwritten elements", kernel.meta().name);
     out
 }
 
-/// What is wrong with probabilities, if anything. NaN must be where the oracle has it.
+/// What is wrong with probabilities, if anything.
 fn complaint(got: &[f32], logits: &[f32], cols: usize, relative: f64) -> Option<String> {
-    let want = reference::softmax(logits, cols);
-    for (row, logits) in logits.chunks(cols).enumerate() {
-        let max = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-        for (col, &x) in logits.iter().enumerate() {
-            let (got, want) = (f64::from(got[row * cols + col]), want[row * cols + col]);
-            // How far f32 has x - max from the truth; nothing for neighbours, however large.
-            let rounding = (f64::from(x - max) - (f64::from(x) - f64::from(max))).abs();
-            let rounding = if rounding.is_finite() { rounding } else { 0.0 };
-            let error = (got - want).abs();
-            if got.is_nan() != want.is_nan() || error > (relative + rounding) * want + ABSOLUTE {
-                return Some(format!(
-                    "row {row}, column {col}: {got:e}, not {want:e}: {:e}",
-                    got / want - 1.0
-                ));
-            }
-        }
-    }
-    None
+    reference::softmax_complaint(got, logits, cols, &Options::new(), relative)
 }
 
 /// All kernels at this shape against the oracle, and each a second time for the same bits.
-fn assert_all_right(on: &dyn Launcher, rows: usize, cols: usize) {
+fn assert_all_right(on: &impl On, rows: usize, cols: usize) {
     let logits = logits(rows, cols);
-    for kernel in kernels(rows, cols) {
+    for kernel in on.kernels(rows, cols) {
         let name = kernel.meta().name;
         // The naive kernel adds `cols` numbers one after the other; every other thread at most a 256th of them.
-        let relative =
-            if name == LADDER[0].variants[0].meta.name { RELATIVE.max(cols as f64 * 6e-8) } else { RELATIVE };
+        let is_naive = name == LADDER[0].variants[0].meta().name;
+        let relative = if is_naive { RELATIVE.max(cols as f64 * 6e-8) } else { RELATIVE };
         let first = run(on, &kernel, &logits);
         if let Some(complaint) = complaint(&first, &logits, cols, relative) {
             panic!("{name} {rows}x{cols}: {complaint}");
@@ -110,60 +104,57 @@ fn every_rung_agrees_with_the_oracle_as_ptx() {
 #[test]
 fn every_rung_agrees_in_another_order_for_a_newer_architecture() {
     let emulator = emulated::emulator_of(&emulated::ptx(cuda_builder::NvvmArch::Compute90));
-    let emulator = emulator.with_turns(ptx_emulator::Turns::Descending);
+    let emulator = emulator.with_turns(Turns::Descending);
     assert_all_right(&emulator, 7, 33);
     assert_all_right(&emulator, 2, 513);
 }
 
-const INF: f32 = f32::INFINITY;
-
-/// Rows whose answer is a matter of definition or easily lost, of 133 columns: the first few, and what follows them.
-fn edge_rows() -> Vec<(&'static str, Vec<f32>)> {
-    let row = |first: &[f32], rest: f32| {
-        let mut row = first.to_vec();
-        row.resize(133, rest);
-        row
-    };
-    // Nothing but -inf for all threads except the last or the first of a warp, whatever a thread's share.
-    let mut last = row(&[], -INF);
-    last[132] = -3.0;
-    vec![
-        ("some -inf", row(&[1.0, -INF, 2.0], 0.5)),
-        ("all but the first -inf", row(&[-7.0], -INF)),
-        ("all but the last -inf", last),
-        ("all -inf", row(&[], -INF)),
-        ("a NaN", row(&[1.0, f32::NAN], 2.0)),
-        ("a NaN among -inf", row(&[1.0, f32::NAN], -INF)),
-        ("a NaN behind the maximum", row(&[90.0, 1.0, 2.0, 3.0, f32::NAN], -90.0)),
-        ("a +inf", row(&[1.0, INF], 2.0)),
-        ("two +inf", row(&[INF, INF], 2.0)),
-        ("+inf and -inf", row(&[INF], -INF)),
-        ("the smallest number throughout", row(&[], f32::MIN)),
-        ("the smallest number and -inf", row(&[-INF, f32::MIN], -INF)),
-        ("from the largest to the smallest", row(&[f32::MAX, f32::MIN, f32::MAX], 0.0)),
-        ("the largest number throughout", row(&[], f32::MAX)),
-        ("around 1e4", (0..133).map(|i| 1e4 + (i as f32 * 0.618).fract() * 9.0).collect()),
-        ("around 1e5", (0..133).map(|i| 1e5 + (i as f32 * 0.618).fract() * 9.0).collect()),
-        ("around -1e5", (0..133).map(|i| -1e5 - (i as f32 * 0.618).fract() * 30.0).collect()),
-        ("down to subnormal results", (0..133).map(|i| i as f32 * -0.8).collect()),
-    ]
+/// The kernels that only newer architectures have, which the emulator of the oldest leaves out.
+#[test]
+fn clusters_agree_with_the_oracle_as_ptx() {
+    let module: Arc<PtxModule> =
+        PtxModule::parse(&emulated::ptx(cuda_builder::NvvmArch::Compute90)).unwrap().into();
+    for turns in [Turns::Ascending, Turns::Descending] {
+        let emulator = Emulator::new(Arc::clone(&module)).with_turns(turns);
+        let clusters = |rows, cols| {
+            let new = kernels(rows, cols).filter(|kernel| kernel.meta().min_arch >= 90);
+            let new: Vec<_> = new.filter(|kernel| kernel.runs_on(emulator.limits())).collect();
+            assert!(!new.is_empty(), "{rows}x{cols}");
+            new
+        };
+        for (rows, cols) in [(7, 1), (2, 130), (2, 1025), (1, 33_001)] {
+            let logits = logits(rows, cols);
+            for kernel in clusters(rows, cols) {
+                let got = run(&emulator, &kernel, &logits);
+                let what = format!("{} {rows}x{cols}", kernel.meta().name);
+                assert_eq!(complaint(&got, &logits, cols, RELATIVE), None, "{what}");
+            }
+        }
+        for kernel in clusters(1, 133) {
+            assert_eq!(wrong_edges(|row| run(&emulator, &kernel, row)), [], "{}", kernel.meta().name);
+        }
+    }
 }
 
 /// The edge rows that a launch gets wrong, and how.
 fn wrong_edges(mut launch: impl FnMut(&[f32]) -> Vec<f32>) -> Vec<(&'static str, String)> {
-    let rows = edge_rows().into_iter();
+    let rows = edge_rows(133).into_iter();
     rows.filter_map(|(name, row)| Some((name, complaint(&launch(&row), &row, row.len(), RELATIVE)?)))
         .collect()
 }
 
-fn assert_edges_right(on: &dyn Launcher) {
-    for kernel in kernels(1, 133) {
+fn assert_edges_right(on: &impl On) {
+    for kernel in on.kernels(1, 133) {
         assert_eq!(wrong_edges(|row| run(on, &kernel, row)), [], "{}", kernel.meta().name);
     }
-    for kernel in kernels(1, 1) {
-        for (x, want) in
-            [(3.0, 1.0), (f32::MIN, 1.0), (INF, f32::NAN), (-INF, f32::NAN), (f32::NAN, f32::NAN)]
-        {
+    for kernel in on.kernels(1, 1) {
+        for (x, want) in [
+            (3.0, 1.0),
+            (f32::MIN, 1.0),
+            (f32::INFINITY, f32::NAN),
+            (f32::NEG_INFINITY, f32::NAN),
+            (f32::NAN, f32::NAN),
+        ] {
             let got = run(on, &kernel, &[x])[0];
             assert!(got == want || got.is_nan() && want.is_nan(), "{} of {x}: {got}", kernel.meta().name);
         }
@@ -187,12 +178,16 @@ fn buffers_need_no_alignment() {
         let logits = logits(7, cols);
         let mut inp = vec![7.0; from];
         inp.extend(&logits);
+        let (executor, emulator) = (Executor::new(), emulated::emulator());
         for kernel in kernels(7, cols) {
-            for on in [&Executor::new() as &dyn Launcher, &emulated::emulator()] {
+            let is_emulated = kernel.runs_on(emulator.limits());
+            let emulator = is_emulated.then_some(&emulator as &dyn Launcher);
+            for on in [Some(&executor as &dyn Launcher), emulator].into_iter().flatten() {
+                let mut workspace = vec![f32::NAN; kernel.workspace_len()];
                 let mut out = vec![-1.0f32; to + logits.len() + 4];
                 let len = logits.len();
-                // SAFETY: the buffers are two, and of the shape's length.
-                unsafe { kernel.launch(on, &mut out[to..to + len], &inp[from..]) }.unwrap();
+                // SAFETY: the buffers are three, and of the lengths that the shape asks for.
+                unsafe { kernel.launch(on, &mut out[to..to + len], &inp[from..], &mut workspace) }.unwrap();
                 let what = format!("{} {cols} {from} {to}", kernel.meta().name);
                 assert_eq!(complaint(&out[to..to + len], &logits, cols, RELATIVE), None, "{what}");
                 let around = out[..to].iter().chain(&out[to + len..]);
@@ -221,7 +216,8 @@ fn without_elements_nothing_is_launched() {
             let kernel = rung.prepare(rows, cols).unwrap();
             assert_eq!(kernel.config(), None);
             // SAFETY: there are no elements.
-            unsafe { kernel.launch(&Nowhere, &mut [0.0f32; 0], &[0.0f32; 0]) }.unwrap();
+            unsafe { kernel.launch(&Nowhere, &mut [0.0f32; 0], &[0.0f32; 0], &mut [0.0f32; 0]) }.unwrap();
+            assert_eq!(kernel.workspace_len(), 0);
         }
     }
 }
@@ -239,30 +235,81 @@ fn shapes_that_a_rung_cannot_do_are_refused() {
 fn every_width_has_a_kernel_until_a_row_fills_the_registers() {
     for cols in [1, 128, 129, 512, 513, 1024, 3072, 3073, 8192, 16_385, 32_768] {
         for rung in LADDER {
-            let kernel = rung.prepare(3, cols).unwrap_or_else(|| panic!("{} has none for {cols}", rung.name));
+            let Some(kernel) = rung.prepare(3, cols) else {
+                // Clusters are for rows that a block does not hold.
+                assert!(rung.name == "k9_cluster" && cols <= 16_384, "{} has none for {cols}", rung.name);
+                continue;
+            };
             let config = kernel.config().unwrap();
             assert!(config.block.volume() <= 1024 && config.grid.y == 1, "{} {cols}: {config:?}", rung.name);
         }
     }
+    // From there on a rung that cannot do it says so, and the highest one does it at any width.
     let wide: Vec<_> = LADDER.iter().filter(|rung| rung.prepare(3, 32_769).is_none()).collect();
     assert!(wide.iter().map(|rung| rung.name).eq(["k8_resident"]), "{wide:?}");
+}
+
+/// The name of the kernel that writes the result, the blocks of its clusters, and the elements of the workspace.
+fn choice(limits: &Limits, rows: usize, cols: usize) -> (&'static str, u32, usize) {
+    let rung = &LADDER[8];
+    assert_eq!(rung.name, "k9_cluster");
+    let way = rung.prepare_on(limits, rows, cols).unwrap();
+    (way.meta().name, way.config().unwrap().cluster, way.workspace_len())
+}
+
+#[test]
+fn a_row_gets_the_cluster_that_holds_it_or_the_pair() {
+    let newest = Limits::default();
+    let pair = "softmax_k9_cluster_split_out";
+    for (cols, expected) in [
+        (16_385, ("softmax_k9_cluster_512x8", 2, 0)),
+        (32_768, ("softmax_k9_cluster_512x8", 2, 0)),
+        (32_769, ("softmax_k9_cluster_512x8", 4, 0)),
+        (131_072, ("softmax_k9_cluster_512x8", 8, 0)),
+        (131_073, ("softmax_k9_cluster_1024x8", 8, 0)),
+        (262_144, ("softmax_k9_cluster_1024x8", 8, 0)),
+        (262_145, ("softmax_k9_cluster_1024x8", 16, 0)),
+        (524_288, ("softmax_k9_cluster_1024x8", 16, 0)),
+        (524_289, (pair, 1, 2 * 4096 * 129)),
+        (1 << 21, (pair, 1, 2 * 4096 * 256)),
+    ] {
+        assert_eq!(choice(&newest, 4096, cols), expected, "{cols}");
+    }
+    // Few rows, which in clusters would leave most of a GPU idle.
+    assert_eq!(choice(&newest, 8, 262_144), ("softmax_k9_cluster_1024x8", 8, 0));
+    assert_eq!(choice(&newest, 7, 262_144), (pair, 1, 2 * 7 * 64));
+    assert_eq!(choice(&newest, 8, 1 << 20), (pair, 1, 2 * 8 * 256));
+    // Devices without clusters, and with smaller ones.
+    let old = Limits { max_cluster: 1, capability: 89, ..Limits::default() };
+    assert_eq!(choice(&old, 4096, 20_000), (pair, 1, 2 * 4096 * 5));
+    let portable = Limits { max_cluster: 8, ..Limits::default() };
+    assert_eq!(choice(&portable, 4096, 262_144).1, 8);
+    assert_eq!(choice(&portable, 4096, 262_145).0, pair);
+}
+
+/// Rows of clusters of every size, each a little less than full, and one that has nothing for most of its blocks.
+#[test]
+fn wide_rows_agree_with_the_oracle() {
+    let executor = Executor::new();
+    for (rows, cols) in [(3, 32_767), (2, 33_001), (2, 131_070), (1, 262_143), (1, 300_001), (1, 1_048_579)] {
+        let logits = logits(rows, cols);
+        for variant in LADDER[8].variants {
+            let Some(kernel) = variant.prepare(rows, cols) else { continue };
+            let got = run(&executor, &kernel, &logits);
+            let name = kernel.meta().name;
+            assert_eq!(complaint(&got, &logits, cols, RELATIVE), None, "{name} {rows}x{cols}");
+        }
+    }
 }
 
 #[test]
 fn names_tell_the_file_and_the_place_in_the_ladder() {
     for (i, rung) in LADDER.iter().enumerate() {
         assert!(rung.name.starts_with(&format!("k{}_", i + 1)), "{}", rung.name);
-        for variant in rung.variants {
-            assert!(
-                variant.meta.name.starts_with(&format!("softmax_{}", rung.name)),
-                "{}",
-                variant.meta.name
-            );
-            assert!(
-                variant.meta.file.ends_with(&format!("softmax/{}.rs", rung.name)),
-                "{}",
-                variant.meta.file
-            );
+        for meta in rung.variants.iter().flat_map(|variant| variant.steps).map(|step| step.meta) {
+            assert!(meta.name.starts_with(&format!("softmax_{}", rung.name)), "{}", meta.name);
+            let path = format!("softmax/{}", rung.name);
+            assert!(meta.file.ends_with(".rs") && meta.file.contains(&path), "{}", meta.file);
         }
     }
 }

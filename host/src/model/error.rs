@@ -3,6 +3,7 @@
 use cuda_std::launch::LaunchError;
 
 use crate::device::DeviceError;
+use crate::softmax::SoftmaxError;
 
 /// Why a network could not be made, trained or asked.
 #[derive(Debug, thiserror::Error)]
@@ -31,6 +32,12 @@ pub enum ModelError {
         /// The largest allowed.
         max: usize,
     },
+}
+
+impl From<SoftmaxError> for ModelError {
+    fn from(error: SoftmaxError) -> Self {
+        ModelError::Device(error.into())
+    }
 }
 
 impl From<LaunchError> for ModelError {

@@ -1,5 +1,7 @@
 //! The kernels as PTX, on the emulator: built by `cuda_builder` as for a GPU, once a run, kept while unchanged.
 
+#![allow(dead_code, reason = "each test file is a program of its own and uses a part of this")]
+
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 

@@ -3,9 +3,7 @@
 use anyhow::Result;
 use cuda_std::launch::{KernelMeta, LaunchConfig};
 use ferrowarp::device::Device;
-use gpu_kernels::mlp::{
-    activation, batch, fused_backward, fused_forward, fused_loss, fused_update, linear, loss, sgd,
-};
+use gpu_kernels::mlp::{activation, batch, fused_backward, fused_forward, fused_update, linear, loss, sgd};
 use gpu_kernels::softmax::{LADDER, Variant};
 
 use super::problem::Problem;
@@ -37,11 +35,14 @@ pub enum Runner {
 }
 
 impl Runner {
-    /// Whether the problem's shape is one for the kernel.
-    pub fn takes(self, problem: &Problem) -> bool {
+    /// Whether the problem's shape is one for the kernel, and the device new enough for it.
+    pub fn takes(self, device: &Device, problem: &Problem) -> bool {
         match self {
             Runner::With(_) => true,
-            Runner::Softmax(variant) => variant.prepare(problem.batch, problem.outputs).is_some(),
+            Runner::Softmax(variant) => {
+                let prepared = variant.prepare(problem.batch, problem.outputs);
+                prepared.is_some_and(|prepared| prepared.runs_on(device.limits()))
+            }
         }
     }
 
@@ -262,7 +263,7 @@ const T32X32: [u32; 4] = [32, 32, 4, 4];
 /// Every kernel's check.
 pub fn checks() -> Vec<Check> {
     let softmax = LADDER.iter().flat_map(|rung| rung.variants).map(|variant| Check {
-        kernel: variant.meta,
+        kernel: variant.meta(),
         roundings: TRANSCENDENTAL,
         run: Runner::Softmax(variant),
         reference: |p| vec![("out", reference::softmax(p))],
@@ -326,15 +327,6 @@ const MLP: &[Check] = &[
     forward!(fused_forward::linear_forward_64x64, |m, n| per_tile(m, n, T64X64), reference::forward),
     forward!(fused_forward::linear_forward_64x32, |m, n| per_tile(m, n, T64X32), reference::forward),
     forward!(fused_forward::linear_forward_32x32, |m, n| per_tile(m, n, T32X32), reference::forward),
-    Check {
-        kernel: fused_loss::softmax_cross_entropy::META,
-        roundings: TRANSCENDENTAL,
-        run: Runner::With(single::softmax_cross_entropy),
-        reference: |p| {
-            let (gradients, losses) = reference::softmax_cross_entropy(p);
-            vec![("d_logits", gradients), ("loss", losses), ("correct", reference::correct(p))]
-        },
-    },
     backward!(fused_backward::linear_relu_backward_64x64, T64X64),
     backward!(fused_backward::linear_relu_backward_64x32, T64X32),
     backward!(fused_backward::linear_relu_backward_32x32, T32X32),
@@ -345,11 +337,16 @@ const MLP: &[Check] = &[
 
 #[cfg(test)]
 mod tests {
-    use super::checks;
+    use super::{Check, Runner, checks};
 
     #[test]
     fn every_kernel_has_one_check() {
-        let mut checked: Vec<_> = checks().iter().map(|check| check.kernel.name).collect();
+        let names = |check: &Check| match check.run {
+            Runner::With(_) => vec![check.kernel.name],
+            Runner::Softmax(variant) => variant.steps.iter().map(|step| step.meta.name).collect(),
+        };
+        let mut checked: Vec<_> =
+            checks().iter().flat_map(names).chain(crate::operation::kernels()).collect();
         let mut kernels: Vec<_> = gpu_kernels::KERNELS.iter().map(|kernel| kernel.name).collect();
         checked.sort_unstable();
         kernels.sort_unstable();

@@ -5,10 +5,12 @@
 mod checks;
 mod compare;
 mod mechanics;
+mod operation;
 mod problem;
 mod reference;
 mod run;
 mod single;
+mod wide;
 
 use std::process::ExitCode;
 
@@ -31,7 +33,7 @@ struct Arguments {
     /// compute-sanitizer).
     #[arg(long)]
     no_fault_checks: bool,
-    /// Check only kernels whose name contains this.
+    /// Check only kernels and operations whose name contains this.
     #[arg(long, value_name = "NAME")]
     only: Option<String>,
     /// Make a kernel panic and print the device's report.
@@ -82,18 +84,22 @@ fn run(arguments: &Arguments) -> Result<bool> {
     println!("{line}");
     let chosen = |name: &str| arguments.only.as_ref().is_none_or(|only| name.contains(only.as_str()));
     let checks: Vec<_> = checks().into_iter().filter(|check| chosen(check.kernel.name)).collect();
+    let operations: Vec<_> = operation::CASES.iter().filter(|(name, _)| chosen(name)).collect();
     ensure!(
-        !checks.is_empty(),
-        "no kernel has `{}` in its name",
+        !checks.is_empty() || !operations.is_empty(),
+        "no kernel or operation has `{}` in its name",
         arguments.only.as_deref().unwrap_or_default()
     );
     let mut tally = Tally::default();
     let problems = problems();
     for check in &checks {
-        for problem in problems.iter().filter(|&problem| check.run.takes(problem)) {
+        for problem in problems.iter().filter(|&problem| check.run.takes(&device, problem)) {
             let case = format!("{} {problem}", check.kernel.name);
             tally.count(&case, check_kernel(&device, check, problem));
         }
+    }
+    for (name, check) in operations {
+        tally.count(name, check(&device).map(|()| String::new()));
     }
     if arguments.only.is_none() {
         for (name, check) in mechanics::MECHANICS {

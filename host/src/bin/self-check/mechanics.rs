@@ -20,6 +20,7 @@ pub const MECHANICS: &[Mechanic] = &[
     ("a view past the end is refused", views),
     ("a launch over the limits is refused", limits),
     ("an argument of another device is refused", residence),
+    ("rows that many blocks share come out right", super::wide::softmax),
 ];
 
 fn copies(device: &Device) -> Result<()> {
@@ -59,6 +60,7 @@ fn limits(device: &Device) -> Result<()> {
         LaunchConfig::new((1, limits.max_grid.y + 1), 32),
         LaunchConfig::new(1, (limits.max_block.x, 2)),
         config.with_shared_bytes(limits.max_dynamic_shared_bytes + 1),
+        config.with_cluster(limits.max_cluster + 1),
     ];
     for config in too_large {
         // SAFETY: one element in both; the launch is refused for its size.

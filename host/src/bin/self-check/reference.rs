@@ -105,25 +105,6 @@ pub fn correct(p: &Problem) -> Vec<Expected> {
         .collect()
 }
 
-/// Gradient at the logits, averaged over the batch, and the loss of every row.
-pub fn softmax_cross_entropy(p: &Problem) -> (Vec<Expected>, Vec<Expected>) {
-    let (mut gradients, mut losses) = (Vec::new(), Vec::new());
-    let rows = p.batch as f64;
-    for (logits, &label) in p.logits.chunks_exact(p.outputs).zip(&p.labels) {
-        let (probabilities, log_sum, spread) = softmax_row(logits);
-        for (col, q) in probabilities.into_iter().enumerate() {
-            let target = if col == label as usize { 1.0 } else { 0.0 };
-            gradients.push(Expected {
-                value: (q - target) / rows,
-                magnitude: (q * (1.0 + spread) + target) / rows,
-            });
-        }
-        let at_label = f64::from(logits[label as usize]);
-        losses.push(Expected { value: log_sum - at_label, magnitude: 1.0 + log_sum.abs() + at_label.abs() });
-    }
-    (gradients, losses)
-}
-
 /// Parameters and velocities after one step of SGD.
 pub struct Updated {
     /// `[inputs, outputs]`.

@@ -2,10 +2,10 @@
 
 use anyhow::{Context as _, Result};
 use ferrowarp::device::Device;
-use gpu_kernels::mlp::{batch, fused_loss, linear};
+use gpu_kernels::mlp::{batch, linear};
 use gpu_kernels::softmax::Variant;
 
-use super::checks::{Outputs, References, per_element, per_row, per_sample, shape};
+use super::checks::{Outputs, References, per_element, per_sample, shape};
 use super::problem::Problem;
 use super::reference::{Expected, ORDER};
 use super::run::Run;
@@ -86,34 +86,14 @@ pub fn linear_backward_input(device: &Device, p: &Problem) -> Result<Outputs> {
     Ok(vec![d_inp.finish()?])
 }
 
-pub fn softmax_cross_entropy(device: &Device, p: &Problem) -> Result<Outputs> {
-    let run = Run::new(device, p);
-    let (logits, labels) = (run.input(&p.logits)?, run.input(&p.labels)?);
-    let mut d_logits = run.output::<f32>(p.batch * p.outputs)?;
-    let (mut loss, mut correct) = (run.output::<f32>(p.batch)?, run.output::<u32>(p.batch)?);
-    let (config, [rows, _, cols]) = (per_row(p.batch), shape(p));
-    // SAFETY: the arrays have the problem's shapes, the labels are less than `outputs`, and the grid covers the rows.
-    unsafe {
-        fused_loss::softmax_cross_entropy::launch(
-            device,
-            config,
-            d_logits.view()?,
-            loss.view()?,
-            correct.view()?,
-            logits.view()?,
-            labels.view()?,
-            rows,
-            cols,
-        )
-    }?;
-    Ok(vec![d_logits.finish()?, loss.finish()?, correct.finish()?])
-}
-
 pub fn softmax(device: &Device, p: &Problem, variant: &'static Variant) -> Result<Outputs> {
     let kernel = variant.prepare(p.batch, p.outputs).context("the kernel refuses the shape")?;
     let run = Run::new(device, p);
     let (inp, mut out) = (run.input(&p.logits)?, run.output::<f32>(p.batch * p.outputs)?);
-    // SAFETY: the arrays are two, and have the shape that the kernel was prepared for.
-    unsafe { kernel.launch(device, out.view()?, inp.view()?) }?;
+    let mut workspace = run.output::<f32>(kernel.workspace_len())?;
+    // SAFETY: the arrays are three, and have the lengths that the kernel was prepared for.
+    unsafe { kernel.launch(device, out.view()?, inp.view()?, workspace.view()?) }?;
+    // It holds nothing to compare, but is not written outside.
+    workspace.finish()?;
     Ok(vec![out.finish()?])
 }

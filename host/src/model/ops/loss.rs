@@ -1,10 +1,11 @@
 //! Softmax, cross entropy and hits.
 
-use gpu_kernels::mlp::{fused_loss, loss};
+use gpu_kernels::mlp::loss;
 
 use super::{area, need, per_element, per_row};
 use crate::device::{Buffer, BufferViewMut, Device};
 use crate::model::error::ModelError;
+use crate::softmax::{CrossEntropy, Matrix, MatrixMut};
 
 /// `out = softmax(inp)` along rows, one thread per output.
 pub(in crate::model) fn softmax(
@@ -108,21 +109,11 @@ pub(in crate::model) fn softmax_cross_entropy(
     rows: u32,
     cols: u32,
 ) -> Result<(), ModelError> {
-    let len = area(rows, cols);
-    need(&[
-        ("length of the gradient", d_logits.len(), len),
-        ("length of the losses", loss.len(), rows.into()),
-        ("length of the hits", correct.len(), rows.into()),
-        ("length of the logits", logits.len(), len),
-        ("length of the labels", labels.len(), rows.into()),
-    ])?;
-    let config = per_row(rows);
-    // SAFETY: the buffers hold their shapes, as was just checked, the grid covers the rows, and the labels come
-    // from a data set that checked them.
-    unsafe {
-        fused_loss::softmax_cross_entropy::launch(
-            on, config, d_logits, loss, correct, logits, labels, rows, cols,
-        )?;
-    }
+    let (samples, classes) = (rows as usize, cols as usize);
+    let logits = Matrix::new(logits, samples, classes)?;
+    CrossEntropy::new(loss, logits, labels.view(..samples)?)
+        .with_gradient(MatrixMut::new(d_logits, samples, classes)?, 1.0 / rows as f32)
+        .with_hits(correct)
+        .run(on)?;
     Ok(())
 }

@@ -1,0 +1,37 @@
+//! Rows that are hard on a softmax.
+
+const INF: f32 = f32::INFINITY;
+
+/// Rows whose answer is a matter of definition or easily lost, of `cols` columns, at least 5: the first few, and what
+/// follows them.
+pub fn edge_rows(cols: usize) -> Vec<(&'static str, Vec<f32>)> {
+    let row = |first: &[f32], rest: f32| {
+        let mut row = first.to_vec();
+        row.resize(cols, rest);
+        row
+    };
+    // Nothing but -inf for all threads except the last or the first of a warp, whatever a thread's share.
+    let mut last = row(&[], -INF);
+    last[cols - 1] = -3.0;
+    let each = |value: &dyn Fn(f32) -> f32| (0..cols).map(|i| value(i as f32)).collect();
+    vec![
+        ("some -inf", row(&[1.0, -INF, 2.0], 0.5)),
+        ("all but the first -inf", row(&[-7.0], -INF)),
+        ("all but the last -inf", last),
+        ("all -inf", row(&[], -INF)),
+        ("a NaN", row(&[1.0, f32::NAN], 2.0)),
+        ("a NaN among -inf", row(&[1.0, f32::NAN], -INF)),
+        ("a NaN behind the maximum", row(&[90.0, 1.0, 2.0, 3.0, f32::NAN], -90.0)),
+        ("a +inf", row(&[1.0, INF], 2.0)),
+        ("two +inf", row(&[INF, INF], 2.0)),
+        ("+inf and -inf", row(&[INF], -INF)),
+        ("the smallest number throughout", row(&[], f32::MIN)),
+        ("the smallest number and -inf", row(&[-INF, f32::MIN], -INF)),
+        ("from the largest to the smallest", row(&[f32::MAX, f32::MIN, f32::MAX], 0.0)),
+        ("the largest number throughout", row(&[], f32::MAX)),
+        ("around 1e4", each(&|i| 1e4 + (i * 0.618).fract() * 9.0)),
+        ("around 1e5", each(&|i| 1e5 + (i * 0.618).fract() * 9.0)),
+        ("around -1e5", each(&|i| -1e5 - (i * 0.618).fract() * 30.0)),
+        ("down to subnormal results", each(&|i| i * -0.8)),
+    ]
+}

@@ -1,0 +1,79 @@
+//! The gradient through a softmax.
+
+use gpu_kernels::softmax::backward::{Arguments, BACKWARD, LOG};
+
+use super::choice::{Operand, from_row};
+use super::rowwise::Rowwise;
+use super::{Matrix, MatrixMut, Options, Real, SoftmaxError, Target, check};
+use crate::device::Device;
+
+/// Writes into `dx` the gradient at the logits, from the gradient `dy` at the result and the result `y`:
+/// `y * (dy - sum(dy * y)) * scale`, or for a logarithm `(dy - exp(y) * sum(dy)) * scale`.
+///
+/// The options are those of the softmax that gave `y`. A masked row, whose `y` is 0, gets the gradient 0. On a GPU it is
+/// queued.
+///
+/// # Errors
+/// The shapes differ, a row has 2^32 elements or more, the scale is none, a matrix lives on another device, or the device
+/// failed.
+pub fn softmax_backward<T: Real>(
+    device: &Device,
+    dx: &mut MatrixMut<'_, T>,
+    dy: &Matrix<'_, T>,
+    y: &Matrix<'_, T>,
+    options: &Options,
+) -> Result<(), SoftmaxError> {
+    let shape = dx.shape();
+    check(device, "result", shape, (y.shape(), y.device()))?;
+    check(device, "gradient", shape, (dy.shape(), dy.device()))?;
+    check(device, "gradient at the logits", shape, (shape, dx.device()))?;
+    // SAFETY: three checked matrices of one shape on this device; the first is borrowed exclusively.
+    unsafe { launch::<T>(device, shape, [dx.operand(), dy.operand(), y.operand()], options) }
+}
+
+/// As [`softmax_backward`], and the gradient at the logits takes the place of `dy`.
+///
+/// # Errors
+/// As for [`softmax_backward`].
+pub fn softmax_backward_in_place<T: Real>(
+    device: &Device,
+    dy: &mut MatrixMut<'_, T>,
+    y: &Matrix<'_, T>,
+    options: &Options,
+) -> Result<(), SoftmaxError> {
+    let shape = dy.shape();
+    check(device, "result", shape, (y.shape(), y.device()))?;
+    check(device, "gradient", shape, (shape, dy.device()))?;
+    let gradient = dy.operand();
+    // SAFETY: as above; output and gradient are the same matrix.
+    unsafe { launch::<T>(device, shape, [gradient, gradient, y.operand()], options) }
+}
+
+/// # Safety
+/// `dx`, `dy` and `y` are matrices of the shape and the type on the device; nobody else uses `dx`, which may be `dy`.
+unsafe fn launch<T: Real>(
+    device: &Device,
+    shape: [usize; 2],
+    [dx, dy, y]: [Operand; 3],
+    options: &Options,
+) -> Result<(), SoftmaxError> {
+    options.check()?;
+    let dtype = T::FORWARD.from;
+    let Some(kernel) = Rowwise::new(BACKWARD, dtype, &Target::from(device), shape)? else { return Ok(()) };
+    for (first, rows) in kernel.launches() {
+        let arguments = Arguments {
+            dx: from_row(dx, first, dtype.size()),
+            dy: from_row(dy, first, dtype.size()),
+            y: from_row(y, first, dtype.size()),
+            rows,
+            cols: kernel.cols,
+            strides: [dx, dy, y].map(|matrix| matrix.stride as u64),
+            scale: options.scale,
+            flags: if options.is_log { LOG } else { 0 },
+            ahead: kernel.ahead(&[dy.stride, y.stride]),
+        };
+        // SAFETY: the caller's matrices from a row on, and a grid for so many rows.
+        unsafe { (kernel.tier.launch)(device, kernel.tier.config(rows), arguments) }?;
+    }
+    Ok(())
+}

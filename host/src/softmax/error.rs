@@ -1,0 +1,106 @@
+//! Why a softmax was not computed.
+
+use cuda_std::launch::{LaunchError, Residence};
+
+use crate::device::DeviceError;
+
+/// Why a softmax was refused, or failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SoftmaxError {
+    /// The elements of a row would overlap those of the next.
+    #[error(
+        "a matrix of {cols} columns cannot have a row every {stride} elements: the rows would overlap; make the stride \
+         at least {cols}"
+    )]
+    StrideTooSmall {
+        /// Elements from a row to the next.
+        stride: usize,
+        /// Elements of a row.
+        cols: usize,
+    },
+    /// The view ends before the last row does.
+    #[error(
+        "a matrix of {rows} x {cols} with a row every {stride} elements does not lie in a view of {len} elements; it \
+         needs (rows - 1) * stride + cols"
+    )]
+    ViewTooShort {
+        /// Rows asked for.
+        rows: usize,
+        /// Elements of a row.
+        cols: usize,
+        /// Elements from a row to the next.
+        stride: usize,
+        /// Elements of the view.
+        len: usize,
+    },
+    /// The matrices, or a matrix and the plan, are of different shapes.
+    #[error(
+        "softmax of {} x {} failed: the {what} is {} x {}; both need the same rows and columns",
+        expected[0], expected[1], got[0], got[1]
+    )]
+    ShapesDiffer {
+        /// What has the other shape.
+        what: &'static str,
+        /// Its rows and columns.
+        got: [usize; 2],
+        /// Rows and columns that it should have.
+        expected: [usize; 2],
+    },
+    /// A vector has not one element for each row.
+    #[error("cross entropy of {rows} rows failed: there are {len} {what}; each row needs one")]
+    LengthDiffers {
+        /// What the vector holds.
+        what: &'static str,
+        /// Its elements.
+        len: usize,
+        /// Rows of the logits.
+        rows: usize,
+    },
+    /// The factor is not one that a softmax can have.
+    #[error(
+        "softmax with a scale of {scale} failed: a scale is over 0 and at most 2^127; for a temperature t it is 1 / t"
+    )]
+    Scale {
+        /// The factor asked for.
+        scale: f32,
+    },
+    /// The rows have more elements than the kernels can count.
+    #[error("softmax of rows of {cols} elements failed: a row has at most 4294967295; split the rows")]
+    TooWide {
+        /// Elements of a row.
+        cols: usize,
+    },
+    /// A matrix lives in the memory of another device, or of the same one opened anew, whose work is in no order with ours.
+    #[error(
+        "softmax on {device} failed: the {what} belongs to another `Device`, in the memory of {at}; make it with the \
+         same one, or a clone"
+    )]
+    WrongDevice {
+        /// Which matrix.
+        what: &'static str,
+        /// Where it lives.
+        at: Residence,
+        /// Where the softmax was to run.
+        device: Residence,
+    },
+    /// The device failed, or refused the launch.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+}
+
+impl From<LaunchError> for SoftmaxError {
+    fn from(error: LaunchError) -> Self {
+        SoftmaxError::Device(error.into())
+    }
+}
+
+/// So that a softmax can be timed and recorded.
+impl From<SoftmaxError> for DeviceError {
+    fn from(error: SoftmaxError) -> Self {
+        match error {
+            SoftmaxError::Device(error) => error,
+            other => DeviceError::Work(Box::new(other)),
+        }
+    }
+}

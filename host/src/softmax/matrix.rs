@@ -1,0 +1,154 @@
+//! Matrices in the memory of a device.
+
+use bytemuck::Pod;
+use cuda_std::launch::{PtrArg, PtrMutArg};
+use gpu_kernels::softmax::operation::Memory;
+
+use super::SoftmaxError;
+use super::choice::Operand;
+use crate::device::{BufferView, BufferViewMut, Device};
+
+/// Rows, columns and the elements from a row to the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Layout {
+    rows: usize,
+    cols: usize,
+    stride: usize,
+}
+
+impl Layout {
+    /// Checked against a view of `len` elements, of which the last row needs `cols` only.
+    fn checked(rows: usize, cols: usize, stride: usize, len: usize) -> Result<Self, SoftmaxError> {
+        if stride < cols {
+            return Err(SoftmaxError::StrideTooSmall { stride, cols });
+        }
+        let needed = match rows {
+            0 => Some(0),
+            _ => (rows - 1).checked_mul(stride).and_then(|before| before.checked_add(cols)),
+        };
+        if needed.is_none_or(|needed| needed > len) {
+            return Err(SoftmaxError::ViewTooShort { rows, cols, stride, len });
+        }
+        Ok(Self { rows, cols, stride })
+    }
+}
+
+/// A matrix that is read, row-major: `rows` rows of `cols` elements, from a row to the next [`stride`](Self::stride).
+#[derive(Clone, Copy)]
+pub struct Matrix<'a, T> {
+    view: BufferView<'a, T>,
+    layout: Layout,
+}
+
+/// A matrix that is written, or read and written in place; the elements between its rows are left alone.
+pub struct MatrixMut<'a, T> {
+    view: BufferViewMut<'a, T>,
+    layout: Layout,
+}
+
+impl<'a, T: Pod> Matrix<'a, T> {
+    /// The first `rows * cols` elements of a buffer or a view, one row behind the other.
+    ///
+    /// # Errors
+    /// The view has fewer.
+    pub fn new(view: impl Into<BufferView<'a, T>>, rows: usize, cols: usize) -> Result<Self, SoftmaxError> {
+        let view = view.into();
+        let layout = Layout::checked(rows, cols, cols, view.len())?;
+        Ok(Self { view, layout })
+    }
+
+    /// The same matrix with a row every `stride` elements; behind the last row nothing is needed.
+    ///
+    /// # Errors
+    /// The stride is less than the columns, or the view ends before the last row does.
+    pub fn with_stride(self, stride: usize) -> Result<Self, SoftmaxError> {
+        let layout = Layout::checked(self.layout.rows, self.layout.cols, stride, self.view.len())?;
+        Ok(Self { layout, ..self })
+    }
+
+    pub(super) fn operand(&self) -> Operand {
+        let pointer = PtrArg::<T>::as_raw_ptr(&self.view).cast_mut().cast();
+        let bytes = Some(self.view.len() * size_of::<T>());
+        let memory = Memory { pointer, bytes, residence: self.view.device().residence() };
+        Operand { memory, stride: self.layout.stride }
+    }
+}
+
+impl<'a, T: Pod> MatrixMut<'a, T> {
+    /// The first `rows * cols` elements of a buffer or a view, one row behind the other.
+    ///
+    /// # Errors
+    /// The view has fewer.
+    pub fn new(
+        view: impl Into<BufferViewMut<'a, T>>,
+        rows: usize,
+        cols: usize,
+    ) -> Result<Self, SoftmaxError> {
+        let view = view.into();
+        let layout = Layout::checked(rows, cols, cols, view.len())?;
+        Ok(Self { view, layout })
+    }
+
+    /// The same matrix with a row every `stride` elements; behind the last row nothing is needed.
+    ///
+    /// # Errors
+    /// The stride is less than the columns, or the view ends before the last row does.
+    pub fn with_stride(self, stride: usize) -> Result<Self, SoftmaxError> {
+        let layout = Layout::checked(self.layout.rows, self.layout.cols, stride, self.view.len())?;
+        Ok(Self { layout, ..self })
+    }
+
+    pub(super) fn operand(&mut self) -> Operand {
+        let pointer = PtrMutArg::<T>::as_raw_mut_ptr(&mut self.view).cast();
+        let bytes = Some(self.view.len() * size_of::<T>());
+        let memory = Memory { pointer, bytes, residence: self.view.device().residence() };
+        Operand { memory, stride: self.layout.stride }
+    }
+}
+
+/// The extents of a matrix.
+macro_rules! extents {
+    ($($matrix:ident),*) => {$(
+        impl<'a, T: Pod> $matrix<'a, T> {
+            /// Number of rows.
+            pub fn rows(&self) -> usize {
+                self.layout.rows
+            }
+
+            /// Elements of a row.
+            pub fn cols(&self) -> usize {
+                self.layout.cols
+            }
+
+            /// Elements from the start of a row to that of the next.
+            pub fn stride(&self) -> usize {
+                self.layout.stride
+            }
+
+            pub(super) fn device(&self) -> &'a Device {
+                self.view.device()
+            }
+
+            pub(super) fn shape(&self) -> [usize; 2] {
+                [self.layout.rows, self.layout.cols]
+            }
+        }
+    )*};
+}
+
+extents! { Matrix, MatrixMut }
+
+#[cfg(test)]
+mod tests {
+    use super::Layout;
+
+    #[test]
+    fn layouts_are_checked_without_overflow() {
+        let fits = |rows, cols, stride, len| Layout::checked(rows, cols, stride, len).is_ok();
+        assert!(fits(3, 5, 8, 21) && !fits(3, 5, 8, 20));
+        assert!(fits(1, 5, 1000, 5) && fits(0, 5, 5, 0) && fits(5, 0, 0, 0));
+        assert!(!fits(3, 5, 4, 100));
+        assert!(!fits(usize::MAX, 2, usize::MAX, 100) && !fits(usize::MAX, 1, 1, usize::MAX - 1));
+        assert!(fits(usize::MAX, 1, 1, usize::MAX) && !fits(2, usize::MAX, usize::MAX, usize::MAX));
+    }
+}

@@ -1,0 +1,106 @@
+//! Softmax and log-softmax along the rows of a matrix, for `f32`, `f16` and `bf16`; their gradients
+//! ([`softmax_backward`]) and cross entropy ([`CrossEntropy`]).
+//!
+//! ```
+//! use ferrowarp::device::Device;
+//! use ferrowarp::softmax::{Matrix, MatrixMut, Options, SoftmaxError, softmax};
+//!
+//! let device = Device::cpu(); // On a GPU: Device::cuda(0, &PtxModules::find()?)?
+//! let logits = device.upload(&[0.0f32, 0.0, 1.0, f32::NEG_INFINITY])?;
+//! let mut probabilities = device.alloc_zeroed::<f32>(4)?;
+//! let mut out = MatrixMut::new(&mut probabilities, 2, 2)?;
+//! softmax(&device, &mut out, &Matrix::new(&logits, 2, 2)?, &Options::new())?;
+//! assert_eq!(probabilities.to_vec()?, [0.5, 0.5, 1.0, 0.0]);
+//! # Ok::<(), SoftmaxError>(())
+//! ```
+//!
+//! A [`Plan`] chooses the kernels once, for runs that are many or recorded. Rows may lie apart ([`Matrix::with_stride`]),
+//! start at any element, and have any width up to 2^32 - 1; there may be more than 2^32 elements. Without rows or
+//! columns nothing is launched. Elements between the rows are neither read nor written.
+//!
+//! # Hard rows
+//!
+//! | in a row | softmax | logarithm |
+//! | --- | --- | --- |
+//! | some -inf | 0 there | -inf there |
+//! | -inf only | NaN throughout; 0 with [`Options::zero_masked`] | NaN; -inf with `zero_masked` |
+//! | a NaN, or a +inf | NaN throughout | NaN throughout |
+//! | one element, finite | 1 | 0 |
+//! | `f32::MIN` only, as some masks fill a row | 1 / cols | -ln(cols) |
+//! | a result under 2^-126 | as `f32` kept to the last subnormal; as `f16` or `bf16` it may be 0 | exact |
+//!
+//! Differences to a row's maximum that are over `f32::MAX` count as infinite, before the scale.
+//!
+//! # Accuracy
+//!
+//! Everything is computed in `f32` and rounded to the output's type once. The maximum is subtracted before anything is
+//! multiplied, so large logits lose nothing. The relative error of an `f32` result is at most 2e-6, and for an element x
+//! 2^-24 of |x - max| more where that is not exact, as it is between neighbours; with a scale s three times as much of
+//! s * |x - max|. Results of one device, shape and alignment are the same bits in every run, since all
+//! sums have a fixed order.
+
+mod backward;
+mod choice;
+mod cross_entropy;
+mod error;
+mod matrix;
+mod options;
+mod plan;
+mod rowwise;
+mod types;
+
+use bytemuck::Pod;
+
+use crate::device::Device;
+
+pub use backward::{softmax_backward, softmax_backward_in_place};
+pub use choice::{Choice, Operand, Target};
+pub use cross_entropy::{CrossEntropy, Targets};
+pub use error::SoftmaxError;
+pub use matrix::{Matrix, MatrixMut};
+pub use options::Options;
+pub use plan::Plan;
+pub use types::{Real, SoftmaxAs};
+
+/// Writes the softmax of each row of `inp` into that row of `out`: `[rows, cols]` of `I`, as `O`. On a GPU it is queued.
+///
+/// # Errors
+/// The shapes differ, a row has 2^32 elements or more, the scale is none, a matrix lives on another device, or the device
+/// failed.
+pub fn softmax<I: SoftmaxAs<O>, O: Pod>(
+    device: &Device,
+    out: &mut MatrixMut<'_, O>,
+    inp: &Matrix<'_, I>,
+    options: &Options,
+) -> Result<(), SoftmaxError> {
+    Plan::new(device, inp.rows(), inp.cols(), options)?.run(out, inp)
+}
+
+/// Replaces each row of `matrix` by its softmax. On a GPU it is queued.
+///
+/// # Errors
+/// As for [`softmax()`].
+pub fn softmax_in_place<T: SoftmaxAs<T>>(
+    device: &Device,
+    matrix: &mut MatrixMut<'_, T>,
+    options: &Options,
+) -> Result<(), SoftmaxError> {
+    Plan::new(device, matrix.rows(), matrix.cols(), options)?.run_in_place(matrix)
+}
+
+/// Checks a matrix against the shape it should have, and whether its device works in order with `device`.
+fn check(
+    device: &Device,
+    what: &'static str,
+    expected: [usize; 2],
+    (got, at): ([usize; 2], &Device),
+) -> Result<(), SoftmaxError> {
+    if got != expected {
+        return Err(SoftmaxError::ShapesDiffer { what, got, expected });
+    }
+    if !device.is_in_order_with(at) {
+        let (at, device) = (at.residence(), device.residence());
+        return Err(SoftmaxError::WrongDevice { what, at, device });
+    }
+    Ok(())
+}

@@ -1,0 +1,73 @@
+//! What is computed besides the softmax.
+
+use gpu_kernels::softmax::forward::{LOG, ZERO_MASKED};
+
+use super::SoftmaxError;
+
+/// What a softmax does besides: a factor, the logarithm, rows that are masked throughout. The default is none of it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Options {
+    pub(crate) scale: f32,
+    pub(crate) is_log: bool,
+    pub(crate) zeroes_masked: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Options {
+    /// The largest factor.
+    const MAX_SCALE: f32 = f32::from_bits((127 + 127) << 23);
+
+    /// The plain softmax.
+    pub const fn new() -> Self {
+        Self { scale: 1.0, is_log: false, zeroes_masked: false }
+    }
+
+    /// Multiplies the elements by `scale`, over 0 and at most 2^127, before anything else: 1 / t for a temperature t.
+    pub const fn scale(self, scale: f32) -> Self {
+        Self { scale, ..self }
+    }
+
+    /// Gives the logarithms of the softmax, computed without the softmax: none of them is lost to underflow.
+    pub const fn log(self) -> Self {
+        Self { is_log: true, ..self }
+    }
+
+    /// Gives 0, or as a logarithm -inf, for a row of -inf only, as a mask leaves one; else such a row gives NaN.
+    pub const fn zero_masked(self) -> Self {
+        Self { zeroes_masked: true, ..self }
+    }
+
+    pub(super) fn check(&self) -> Result<(), SoftmaxError> {
+        if self.scale > 0.0 && self.scale <= Self::MAX_SCALE {
+            Ok(())
+        } else {
+            Err(SoftmaxError::Scale { scale: self.scale })
+        }
+    }
+
+    /// As the kernels take them.
+    pub(super) fn flags(&self) -> u32 {
+        (if self.is_log { LOG } else { 0 }) | (if self.zeroes_masked { ZERO_MASKED } else { 0 })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Options;
+
+    #[test]
+    fn scales_are_over_zero_and_finite() {
+        for scale in [1.0, f32::from_bits(1), 2f32.powi(127)] {
+            assert!(Options::new().scale(scale).check().is_ok(), "{scale}");
+        }
+        for scale in [0.0, -0.0, -1.0, f32::NAN, f32::INFINITY, 2f32.powi(127).next_up()] {
+            let error = Options::new().scale(scale).check().unwrap_err().to_string();
+            assert!(error.starts_with("softmax with a scale of "), "{error}");
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! A softmax that is prepared once and run often.
+
+use std::marker::PhantomData;
+
+use bytemuck::Pod;
+use cuda_std::launch::PtrMutArg;
+use gpu_kernels::softmax::operation::Memory;
+
+use super::{Choice, Matrix, MatrixMut, Options, SoftmaxAs, SoftmaxError, Target, check};
+use crate::device::{Buffer, Device};
+
+/// The softmax of `I` as `O` for one shape on one device: the kernels are chosen, and their workspace is there.
+///
+/// [`Self::run`] only launches, so it can be [recorded](Device::record) after a first run; making a plan may allocate,
+/// and dropping it may free, which a recording refuses. A recorded run uses the plan's workspace: keep the plan as long
+/// as the graph.
+#[derive(Debug)]
+pub struct Plan<I, O = I> {
+    device: Device,
+    choice: Choice,
+    options: Options,
+    /// Elements of 8 bytes, for their alignment.
+    workspace: Buffer<u64>,
+    types: PhantomData<fn(I) -> O>,
+}
+
+impl<I: SoftmaxAs<O>, O: Pod> Plan<I, O> {
+    /// The fastest way that is known for `rows` rows of `cols` elements.
+    ///
+    /// # Errors
+    /// The options' scale is none, a row has 2^32 elements or more, or there is no memory for the workspace.
+    pub fn new(device: &Device, rows: usize, cols: usize, options: &Options) -> Result<Self, SoftmaxError> {
+        let choice = Choice::new(I::FORWARD, &Target::from(device), rows, cols)?;
+        Self::with_choice(device, choice, options)
+    }
+
+    /// A plan for every way to do the shape, the chosen one and slower ones: to compare them.
+    ///
+    /// # Errors
+    /// As for [`Self::new`].
+    pub fn every(
+        device: &Device,
+        rows: usize,
+        cols: usize,
+        options: &Options,
+    ) -> Result<Vec<Self>, SoftmaxError> {
+        let choices = Choice::every(I::FORWARD, &Target::from(device), rows, cols)?;
+        choices.into_iter().map(|choice| Self::with_choice(device, choice, options)).collect()
+    }
+
+    fn with_choice(device: &Device, choice: Choice, options: &Options) -> Result<Self, SoftmaxError> {
+        options.check()?;
+        let workspace = device.alloc_zeroed(choice.workspace_bytes().div_ceil(8))?;
+        Ok(Self { device: device.clone(), choice, options: *options, workspace, types: PhantomData })
+    }
+
+    /// What was chosen.
+    pub fn choice(&self) -> &Choice {
+        &self.choice
+    }
+
+    /// Writes the softmax of each row of `inp` into that row of `out`. On a GPU it is queued.
+    ///
+    /// # Errors
+    /// A matrix has another shape than the plan or lives on another device; the device failed.
+    pub fn run(&mut self, out: &mut MatrixMut<'_, O>, inp: &Matrix<'_, I>) -> Result<(), SoftmaxError> {
+        check(&self.device, "output", self.choice.shape(), (out.shape(), out.device()))?;
+        check(&self.device, "input", self.choice.shape(), (inp.shape(), inp.device()))?;
+        let workspace = workspace(&mut self.workspace);
+        // SAFETY: the matrices were checked against their views when they were made, and here against the plan. They
+        // are different memory, since one is borrowed exclusively. Later uses of all three wait for the device, or are
+        // queued behind this.
+        unsafe { self.choice.launch(&self.device, out.operand(), inp.operand(), &self.options, workspace) }
+    }
+}
+
+impl<T: SoftmaxAs<T>> Plan<T, T> {
+    /// Replaces each row of `matrix` by its softmax. On a GPU it is queued.
+    ///
+    /// # Errors
+    /// As for [`Self::run`].
+    pub fn run_in_place(&mut self, matrix: &mut MatrixMut<'_, T>) -> Result<(), SoftmaxError> {
+        check(&self.device, "matrix", self.choice.shape(), (matrix.shape(), matrix.device()))?;
+        let workspace = workspace(&mut self.workspace);
+        let operand = matrix.operand();
+        // SAFETY: as in `run`; output and input are the same matrix.
+        unsafe { self.choice.launch(&self.device, operand, operand, &self.options, workspace) }
+    }
+}
+
+fn workspace(buffer: &mut Buffer<u64>) -> Memory {
+    let (bytes, residence) = (Some(buffer.len() * 8), buffer.device().residence());
+    Memory { pointer: PtrMutArg::<u64>::as_raw_mut_ptr(&mut &mut *buffer).cast(), bytes, residence }
+}

@@ -1,0 +1,143 @@
+//! Rows whose answer is a matter of definition, and what may be left out.
+
+use gpu_kernels::softmax::cross_entropy::{I32, U8};
+
+use super::*;
+
+const INF: f32 = f32::INFINITY;
+const NAN: f32 = f32::NAN;
+
+/// All results of one row, by every kernel on the executor and as PTX, which agree with the oracle.
+fn row(logits: &[f32], target: i64) -> Results {
+    let layouts = [Layout::dense(1, logits.len()); 2];
+    let problem =
+        Problem { layouts, logits: logits.to_vec(), targets: vec![target], d_loss: None, d_scale: 1.0 };
+    problem.check::<f32>(&Executor::new());
+    problem.check_once::<f32>(&emulated::emulator());
+    problem.check::<bf16>(&Executor::new());
+    let tier = tiers::<f32>().iter().find(|tier| logits.len() <= tier.elements as usize).unwrap();
+    problem.run::<f32>(&Executor::new(), tier, false)
+}
+
+/// A row of 133 columns: the first few, and what follows them.
+fn long(first: &[f32], rest: f32) -> Vec<f32> {
+    let mut row = first.to_vec();
+    row.resize(133, rest);
+    row
+}
+
+#[test]
+fn rows_with_nan_or_inf_give_nan() {
+    for logits in [
+        long(&[1.0, NAN], 2.0),
+        long(&[1.0, NAN], -INF),
+        long(&[90.0, 1.0, 2.0, 3.0, NAN], -90.0),
+        long(&[1.0, INF], 2.0),
+        long(&[INF, INF], 2.0),
+        long(&[INF], -INF),
+        long(&[], -INF),
+        vec![NAN],
+        vec![INF],
+        vec![-INF],
+    ] {
+        let got = row(&logits, 0);
+        assert!(got.loss[0].is_nan() && got.gradient.iter().all(|x| x.is_nan()), "{got:?}");
+    }
+    assert_eq!(row(&long(&[], -INF), 0).lse, [-INF]);
+}
+
+#[test]
+fn masked_classes_have_no_share() {
+    let got = row(&long(&[1.0, -INF, 1.0], -INF), 2);
+    assert!(is_close(got.loss[0], 2f64.ln(), 1e-6));
+    assert_eq!(got.gradient[..4], [0.5, 0.0, -0.5, 0.0]);
+    // A target of which the model is sure that it cannot be.
+    let got = row(&long(&[1.0, -INF], 1.0), 1);
+    assert_eq!((got.loss[0], got.gradient[1]), (INF, -1.0));
+    // All but the last, whatever a thread's share.
+    let mut last = long(&[], -INF);
+    last[132] = -3.0;
+    let got = row(&last, 132);
+    assert_eq!((got.loss[0], got.lse[0], got.correct[0]), (0.0, -3.0, 1));
+    assert!(got.gradient.iter().all(|&x| x == 0.0));
+}
+
+#[test]
+fn logits_of_any_size_keep_their_digits() {
+    for x in [1e4, 1e5, -1e5, f32::MIN, f32::MAX] {
+        let got = row(&long(&[], x), 7);
+        assert!(is_close(got.loss[0], 133f64.ln(), 2e-6), "{x:e}: {got:?}");
+    }
+    for large in [1e4, 1e5] {
+        row(&(0..133).map(|i| large + (i as f32 * 0.618).fract() * 9.0).collect::<Vec<_>>(), 50);
+    }
+    assert_eq!(row(&[-7.0], 0).loss, [0.0]);
+}
+
+#[test]
+fn of_equal_logits_the_first_is_the_answer() {
+    assert_eq!(row(&long(&[1.0, 2.0, 2.0], 2.0), 1).correct, [1]);
+    assert_eq!(row(&long(&[1.0, 2.0, 2.0], 2.0), 2).correct, [0]);
+    assert_eq!(row(&long(&[1.0, 2.0, 2.0], 2.0), 132).correct, [0]);
+    assert_eq!(row(&long(&[], f32::MIN), 0).correct, [1]);
+}
+
+#[test]
+fn an_ignored_row_counts_for_nothing_whatever_it_holds() {
+    for logits in [long(&[1.0], 2.0), long(&[NAN], 2.0), long(&[INF], 2.0), long(&[], -INF), vec![NAN, 1.0]] {
+        let got = row(&logits, IGNORED);
+        assert_eq!((got.loss[0], got.correct[0]), (0.0, 0));
+        assert!(got.gradient.iter().all(|&x| x == 0.0), "{got:?}");
+    }
+}
+
+#[test]
+fn a_target_that_is_no_column_gives_nan() {
+    for target in [-1, 133, i64::MAX, i64::MIN, 1 << 32, -99] {
+        let got = row(&long(&[1.0], 2.0), target);
+        assert!(got.loss[0].is_nan() && got.gradient.iter().all(|x| x.is_nan()), "{target}: {got:?}");
+        assert_eq!((got.lse[0].is_finite(), got.correct[0]), (true, 0));
+    }
+}
+
+#[test]
+fn targets_of_every_type_are_the_same_classes() {
+    let (logits, classes) = (dense(5, 40).logits, [3i64, 0, 39, 17, 5]);
+    // Nothing is asked for but the loss.
+    let loss_of = |tier: &Tier<Arguments>, targets: Memory, target_bytes: u32, ignore_index: i64| {
+        let mut loss = [UNWRITTEN; 5];
+        let arguments = Arguments {
+            loss: Memory::written(&mut loss),
+            lse: Memory::NONE,
+            correct: Memory::NONE,
+            d_logits: Memory::NONE,
+            logits: Memory::read(&logits),
+            targets,
+            d_loss: Memory::NONE,
+            rows: 5,
+            cols: 40,
+            d_stride: 0,
+            stride: 40,
+            target_bytes,
+            ignore_index,
+            d_scale: f32::NAN,
+            ahead: 0,
+        };
+        // SAFETY: five rows of 40 columns, and a grid that covers them.
+        unsafe { (tier.launch)(&emulated::emulator(), tier.config(5), arguments) }.unwrap();
+        loss
+    };
+    for tier in tiers::<f32>().iter().filter(|tier| tier.elements >= 40) {
+        let want = loss_of(tier, Memory::read(&classes), I64, IGNORED);
+        let wide = dense(5, 40);
+        assert!((0..5).all(|row| {
+            let want_row = reference::cross_entropy(&wide.logits[40 * row..][..40], classes[row], IGNORED);
+            is_close(want[row], want_row.loss, 1e-6 + 2e-7 * want_row.loss)
+        }));
+        let (words, bytes) = (classes.map(|class| class as i32), classes.map(|class| class as u8));
+        assert_eq!(loss_of(tier, Memory::read(&words), I32, IGNORED), want);
+        assert_eq!(loss_of(tier, Memory::read(&bytes), U8, IGNORED), want);
+        let [a, b, c, _, e] = want;
+        assert_eq!(loss_of(tier, Memory::read(&bytes), U8, 17), [a, b, c, 0.0, e]);
+    }
+}

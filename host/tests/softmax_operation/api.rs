@@ -1,0 +1,136 @@
+//! The functions and types that users see, on the CPU.
+
+use cuda_std::half::{bf16, f16};
+use ferrowarp::device::Device;
+use ferrowarp::softmax::{
+    CrossEntropy, Matrix, MatrixMut, Options, Plan, SoftmaxError, softmax, softmax_backward,
+    softmax_backward_in_place, softmax_in_place,
+};
+
+#[test]
+fn halves_are_computed_in_f32_and_given_as_either() {
+    let device = Device::cpu();
+    let logits = [0.5f32, -1.0, 2.0].map(f16::from_f32);
+    let inp = device.upload(&logits).unwrap();
+    let (mut half, mut single) =
+        (device.alloc_zeroed::<f16>(3).unwrap(), device.alloc_zeroed::<f32>(3).unwrap());
+    let options = Options::new();
+    let matrix = Matrix::new(&inp, 1, 3).unwrap();
+    softmax(&device, &mut MatrixMut::new(&mut half, 1, 3).unwrap(), &matrix, &options).unwrap();
+    softmax(&device, &mut MatrixMut::new(&mut single, 1, 3).unwrap(), &matrix, &options).unwrap();
+    let (half, single) = (half.to_vec().unwrap(), single.to_vec().unwrap());
+    assert_eq!(half, [single[0], single[1], single[2]].map(f16::from_f32));
+    assert!((single.iter().sum::<f32>() - 1.0).abs() < 1e-6 && single[2] > single[0]);
+}
+
+#[test]
+fn a_part_of_a_matrix_is_replaced_in_place() {
+    let device = Device::cpu();
+    let mut buffer = device.upload(&[bf16::from_f32(9.0); 12]).unwrap();
+    let view = buffer.view_mut(1..).unwrap();
+    let mut matrix = MatrixMut::new(view, 2, 2).unwrap().with_stride(5).unwrap();
+    assert_eq!((matrix.rows(), matrix.cols(), matrix.stride()), (2, 2, 5));
+    softmax_in_place(&device, &mut matrix, &Options::new()).unwrap();
+    let values: Vec<f32> = buffer.to_vec().unwrap().into_iter().map(bf16::to_f32).collect();
+    assert_eq!(values, [9.0, 0.5, 0.5, 9.0, 9.0, 9.0, 0.5, 0.5, 9.0, 9.0, 9.0, 9.0]);
+}
+
+#[test]
+fn a_plan_runs_again_and_again() {
+    let device = Device::cpu();
+    let options = Options::new().log();
+    for mut plan in Plan::<f32>::every(&device, 2, 3, &options).unwrap() {
+        assert_eq!(plan.choice().shape(), [2, 3]);
+        for shift in [0.0, 100.0] {
+            let inp = device.upload(&[1.0, 1.0, 1.0, 0.0, 0.0, 0.0].map(|x: f32| x + shift)).unwrap();
+            let mut out = device.alloc_zeroed::<f32>(6).unwrap();
+            plan.run(&mut MatrixMut::new(&mut out, 2, 3).unwrap(), &Matrix::new(&inp, 2, 3).unwrap())
+                .unwrap();
+            let out = out.to_vec().unwrap();
+            assert!(out.iter().all(|x| (x + 3f32.ln()).abs() < 1e-6), "{:?}: {out:?}", plan.choice());
+        }
+    }
+}
+
+#[test]
+fn a_matrix_that_does_not_fit_is_refused_in_words() {
+    let device = Device::cpu();
+    let mut buffer = device.alloc_zeroed::<f32>(12).unwrap();
+    let inp = device.alloc_zeroed::<f32>(12).unwrap();
+    let refused = |error: Result<(), SoftmaxError>, words: &str| {
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains(words), "`{words}` is not in: {error}");
+    };
+    refused(Matrix::new(&inp, 3, 5).map(|_| ()), "does not lie in a view of 12 elements");
+    refused(Matrix::new(&inp, 3, 4).unwrap().with_stride(5).map(|_| ()), "a row every 5 elements");
+    refused(Matrix::new(&inp, 3, 4).unwrap().with_stride(3).map(|_| ()), "make the stride at least 4");
+    refused(MatrixMut::new(&mut buffer, usize::MAX, 2).map(|_| ()), "does not lie in a view");
+    let (mut out, inp) = (MatrixMut::new(&mut buffer, 3, 4).unwrap(), Matrix::new(&inp, 4, 3).unwrap());
+    refused(
+        softmax(&device, &mut out, &inp, &Options::new()),
+        "softmax of 4 x 3 failed: the output is 3 x 4",
+    );
+    refused(
+        softmax_in_place(&device, &mut out, &Options::new().scale(0.0)),
+        "softmax with a scale of 0 failed",
+    );
+    let mut plan = Plan::<f32>::new(&device, 3, 5, &Options::new()).unwrap();
+    refused(plan.run_in_place(&mut out), "the matrix is 3 x 4");
+}
+
+#[test]
+fn without_elements_nothing_happens() {
+    let device = Device::cpu();
+    let mut nothing = device.alloc_zeroed::<f32>(0).unwrap();
+    for (rows, cols) in [(0, 0), (0, 5), (5, 0)] {
+        let mut matrix = MatrixMut::new(&mut nothing, rows, cols).unwrap();
+        softmax_in_place(&device, &mut matrix, &Options::new()).unwrap();
+        let plan = Plan::<f32>::new(&device, rows, cols, &Options::new()).unwrap();
+        assert_eq!((plan.choice().config(), plan.choice().kernels().count()), (None, 0));
+    }
+}
+
+#[test]
+fn gradients_in_place_are_those_apart() {
+    let device = Device::cpu();
+    let y = device.upload(&[0.25f32, 0.75, 0.5, 0.5]).unwrap();
+    let mut dy = device.upload(&[1.0f32, 0.0, 3.0, 3.0]).unwrap();
+    let mut dx = device.alloc_zeroed::<f32>(4).unwrap();
+    let options = Options::new().scale(2.0);
+    let y = Matrix::new(&y, 2, 2).unwrap();
+    let mut out = MatrixMut::new(&mut dx, 2, 2).unwrap();
+    softmax_backward(&device, &mut out, &Matrix::new(&dy, 2, 2).unwrap(), &y, &options).unwrap();
+    softmax_backward_in_place(&device, &mut MatrixMut::new(&mut dy, 2, 2).unwrap(), &y, &options).unwrap();
+    assert_eq!(dx.to_vec().unwrap(), [0.375, -0.375, 0.0, 0.0]);
+    assert_eq!(dx.to_vec().unwrap(), dy.to_vec().unwrap());
+    let other = Matrix::new(&dx, 1, 4).unwrap();
+    let error =
+        softmax_backward_in_place(&device, &mut MatrixMut::new(&mut dy, 2, 2).unwrap(), &other, &options);
+    assert!(error.unwrap_err().to_string().contains("the result is 1 x 4"));
+}
+
+#[test]
+fn cross_entropy_gives_what_is_asked_for() {
+    let device = Device::cpu();
+    let (mut logits, targets) =
+        (device.upload(&[0.0f32, 0.0, 5.0, 5.0]).unwrap(), device.upload(&[0u8, 7]).unwrap());
+    let mut losses = device.alloc_zeroed::<f32>(2).unwrap();
+    let mut lse = device.alloc_zeroed::<f32>(2).unwrap();
+    let mut hits = device.alloc_zeroed::<u32>(2).unwrap();
+    let gradients = device.upload(&[3.0f32, 1.0]).unwrap();
+    CrossEntropy::in_place(&mut losses, MatrixMut::new(&mut logits, 2, 2).unwrap(), &targets, 2.0)
+        .with_log_sum_exp(&mut lse)
+        .with_hits(&mut hits)
+        .with_row_gradients(&gradients)
+        .ignoring(7)
+        .run(&device)
+        .unwrap();
+    let (losses_of_rows, lse) = (losses.to_vec().unwrap(), lse.to_vec().unwrap());
+    assert!((losses_of_rows[0] - 2f32.ln()).abs() < 1e-6 && losses_of_rows[1] == 0.0, "{losses_of_rows:?}");
+    assert!((lse[0] - 2f32.ln()).abs() < 1e-6 && (lse[1] - 5.0 - 2f32.ln()).abs() < 1e-6, "{lse:?}");
+    assert_eq!(hits.to_vec().unwrap(), [1, 0]);
+    assert_eq!(logits.to_vec().unwrap(), [-3.0, 3.0, 0.0, 0.0]);
+    let logits = Matrix::new(&logits, 1, 4).unwrap();
+    let error = CrossEntropy::new(&mut losses, logits, &targets).run(&device).unwrap_err().to_string();
+    assert_eq!(error, "cross entropy of 1 rows failed: there are 2 losses; each row needs one");
+}

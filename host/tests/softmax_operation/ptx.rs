@@ -1,0 +1,67 @@
+//! The operation's kernels as PTX, on the emulator.
+
+use std::sync::Arc;
+
+use cuda_builder::NvvmArch;
+use ferrowarp::softmax::{Choice, Options};
+use ptx_emulator::{Emulator, PtxModule, Turns};
+
+use crate::cases::{Case, complaint, every, for_each_pair, names, nearest, run};
+use crate::emulated;
+use crate::rows::{edge_rows, logits};
+
+/// The module for an architecture, and the kernels in it that the emulator cannot run, since it lacks an instruction.
+fn module(arch: NvvmArch) -> (Arc<PtxModule>, Vec<String>) {
+    let module: Arc<PtxModule> = PtxModule::parse(&emulated::ptx(arch)).unwrap().into();
+    let lacking = module.unsupported().iter().map(|unsupported| unsupported.function.to_string()).collect();
+    (module, lacking)
+}
+
+/// Whether the emulator has all kernels of a choice, for this architecture.
+fn runs(choice: &Choice, arch: u32, lacking: &[String]) -> bool {
+    choice.kernels().all(|meta| meta.min_arch <= arch && !lacking.iter().any(|name| name == meta.name))
+}
+
+/// These shapes and the edge rows, in all pairs of types and all ways whose clusters have at most so many blocks.
+fn assert_all_right(arch: NvvmArch, turns: Turns, shapes: &[[usize; 2]], most_blocks: u32) {
+    let (module, lacking) = module(arch);
+    let on = Emulator::new(module).with_turns(turns);
+    let can_run = |way: &Choice| {
+        runs(way, arch.capability_value(), &lacking) && way.config().unwrap().cluster <= most_blocks
+    };
+    let assert_right = |way: &Choice, got: Option<String>, case: &Case| {
+        assert_eq!(got, None, "{:?} {:?} {case}", names(way), way.config());
+    };
+    for_each_pair!(|forward| {
+        for (i, &[rows, cols]) in shapes.iter().enumerate() {
+            let logits: Vec<I> = logits(rows, cols).into_iter().map(nearest).collect();
+            for (j, way) in every(forward, rows, cols).filter(can_run).enumerate() {
+                let case = Case::new(rows, cols).at(i % 4, j % 3).apart(i % 2, 3 * (j % 2));
+                let other = Options::new().log().scale(0.5).zero_masked();
+                let case = if (i + j) % 2 == 0 { case } else { case.with(other) };
+                let got: Vec<O> = run(&on, &way, &case, &logits).unwrap();
+                assert_right(&way, complaint(&got, &case, &logits), &case);
+            }
+        }
+        let edges = edge_rows(133);
+        let logits: Vec<I> = edges.iter().flat_map(|(_, row)| row).map(|&x| nearest(x)).collect();
+        // Enough warps to see how they merge.
+        let ways = every(forward, edges.len(), 133).filter(|way| way.config().unwrap().block.x <= 128);
+        for way in ways.filter(can_run) {
+            let case = Case::new(edges.len(), 133).at(1, 1);
+            let got: Vec<O> = run(&on, &way, &case, &logits).unwrap();
+            assert_right(&way, complaint(&got, &case, &logits), &case);
+        }
+    });
+}
+
+#[test]
+fn kernels_agree_with_the_oracle_as_ptx() {
+    let shapes = [[9, 1], [5, 33], [1, 519]];
+    assert_all_right(NvvmArch::Compute75, Turns::Ascending, &shapes, 1);
+}
+
+#[test]
+fn kernels_agree_in_another_order_for_a_newer_architecture() {
+    assert_all_right(NvvmArch::Compute90, Turns::Descending, &[[3, 33], [1, 1031]], 2);
+}
