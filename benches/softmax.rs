@@ -1,61 +1,269 @@
-//! Times the rungs of the softmax ladder: `cargo bench softmax`.
+//! Times the softmax ladder and the operations that users call: `cargo bench softmax`.
 //!
-//! Ids are `softmax/<rung>/<dtype>/<rows>x<cols>`; the throughput counts one read and one write of every
-//! element, however often a rung reads it. The output is checked before it is timed. The buffers of one shape stay the same over all launches,
-//! so what fits a cache is timed from that cache.
+//! Ids are `softmax/<rung or operation>/<dtype>/<rows>x<cols>`. The operations are those of [`Op`], in all three types;
+//! a softmax is timed at every shape, the others at a few. The throughput counts one read and one write of every
+//! element (of the gradient too, for a backward pass), however often a kernel reads it.
+//!
+//! Before anything is timed its output is checked: 64 rows from the first to the last, or all if there are no more,
+//! are filled with NaN, computed, and compared with f64. What is wrong is told and not timed, and the run then ends
+//! with an error.
+//!
+//! On a GPU:
+//! - The time is the device's own, by two events around a batch with one synchronisation. The launches of a batch are
+//!   those of a CUDA graph that is replayed, so the host's cost of a launch is not in it; one more replay goes before
+//!   the first event and keeps the device busy while the batch is queued.
+//! - The level-2 cache is cold. The launches of a graph take sets of buffers in turns; all sets together are at least
+//!   four times the cache, and at least two. A graph holds about 2 ms of work and each set at least once.
+//! - A launch of over 10 ms is a graph of its own. [`NAIVE_LIMIT`] says where the naive rung is left out.
+//!
+//! Without a GPU the ladder runs on the CPU executor at small shapes: wall time, one set, warm caches. That says what a
+//! change did to the executor and nothing about a GPU.
+//!
+//! `cargo bench softmax -- --quick`, or `FERROWARP_BENCH_SHAPES=few` in the environment, takes a few shapes;
+//! `cargo bench softmax/k8` what has that in its id; `-- --test` checks and times nothing. The medians go into
+//! `softmax.json` in criterion's folder.
 
-use std::time::{Duration, Instant};
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
+use std::time::Duration;
 
-use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use ferrowarp::device::{Buffer, Device};
-use ferrowarp::reference;
-use ferrowarp_benches::{Shape, device_and_shapes};
-use gpu_kernels::softmax::{LADDER, Prepared};
+use anyhow::Context;
+use criterion::measurement::WallTime;
+use criterion::{BenchmarkGroup, BenchmarkId, Criterion, SamplingMode, Throughput};
+use cuda_std::half::{bf16, f16};
+use ferrowarp::device::{Device, DeviceChoice, open};
+use ferrowarp::softmax::Real;
+use ferrowarp_benches::matrices::Sets;
+use ferrowarp_benches::op::{Number, Op};
+use ferrowarp_benches::operations::{self, Launch};
+use ferrowarp_benches::results::{Entry, Results, median};
+use ferrowarp_benches::rotation::Rotation;
+use ferrowarp_benches::shapes::{self, Extent, Shape};
+use gpu_kernels::softmax::LADDER;
 
-fn softmax(criterion: &mut Criterion) {
-    let (device, shapes) = device_and_shapes().unwrap_or_else(|error| panic!("cannot bench: {error}"));
+/// Batches whose median is taken.
+const SAMPLES: usize = 10;
+
+/// Resamples of the bootstrap; criterion warns at 1000.
+const RESAMPLES: usize = 1001;
+
+/// The most `rows * cols * cols` for the naive rung, in which every thread walks its whole row: about half a second a
+/// launch.
+const NAIVE_LIMIT: f64 = 7e11;
+
+/// What is timed: a name, what it computes, and for a shape that it can do the launch.
+struct Subject<T> {
+    name: &'static str,
+    op: Op,
+    launch: Box<Prepare<T>>,
+}
+
+type Prepare<T> = dyn Fn(&Device, Shape) -> Option<Launch<T>>;
+
+/// The rungs of the ladder.
+fn rungs() -> Vec<Subject<f32>> {
+    let rung = |(place, rung): (usize, &'static gpu_kernels::softmax::Rung)| Subject {
+        name: rung.name,
+        op: Op::Softmax,
+        launch: Box::new(move |device: &Device, shape: Shape| -> Option<Launch<f32>> {
+            let work = shape.len() as f64 * shape.cols as f64;
+            let kernel = rung.prepare_on(device.limits(), shape.rows, shape.cols);
+            let kernel = kernel.filter(|_| place > 0 || work <= NAIVE_LIMIT)?;
+            let device = device.clone();
+            // Made by the first launch, which checks the output, and the same for all that are recorded.
+            let workspace = RefCell::new(None);
+            Some(Box::new(move |set| {
+                let mut workspace = workspace.borrow_mut();
+                let workspace = match &mut *workspace {
+                    Some(workspace) => workspace,
+                    none => none.insert(device.alloc_zeroed::<f32>(kernel.workspace_len())?),
+                };
+                // SAFETY: the buffers are three, and of the lengths that the kernel was prepared for.
+                Ok(unsafe { kernel.launch(&device, &mut set.out, &set.inp, workspace) }?)
+            }))
+        }),
+    };
+    LADDER.iter().enumerate().map(rung).collect()
+}
+
+/// The operations that users call.
+fn operations<T: Number + Real>(ops: &[Op]) -> Vec<Subject<T>> {
+    let operation = |&op: &Op| Subject {
+        name: op.name(),
+        op,
+        // Without memory for its plan there is nothing to time; the sets ask for far more and say so.
+        launch: Box::new(move |device: &Device, shape| operations::launch(device, op, shape).ok()),
+    };
+    ops.iter().map(operation).collect()
+}
+
+fn main() -> ExitCode {
+    let (device, shapes) = match device_and_shapes() {
+        Ok(found) => found,
+        Err(error) => {
+            eprintln!("cannot bench: {error:#}");
+            return ExitCode::FAILURE;
+        }
+    };
+    match run(&device, &shapes) {
+        Ok(failed) if failed.is_empty() => ExitCode::SUCCESS,
+        Ok(failed) => {
+            eprintln!("{} of the benches failed:\n  {}", failed.len(), failed.join("\n  "));
+            ExitCode::FAILURE
+        }
+        Err(error) => {
+            eprintln!("the bench broke off: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The device and its shapes; says on standard error which it is and why.
+fn device_and_shapes() -> anyhow::Result<(Device, Vec<Shape>)> {
+    let (device, why) = open(DeviceChoice::Auto)?;
+    eprintln!("{why}");
+    let extent = match std::env::var("FERROWARP_BENCH_SHAPES").ok().as_deref() {
+        Some("all") => Extent::All,
+        Some("few") => Extent::Few,
+        Some(other) => {
+            anyhow::bail!("FERROWARP_BENCH_SHAPES is `{other}`; set it to `few` or `all`, or unset it")
+        }
+        None if has_flag("--quick") || has_flag("--test") => Extent::Few,
+        None => Extent::All,
+    };
+    let shapes = if device.is_cuda() { shapes::gpu(extent) } else { shapes::cpu() };
+    Ok((device, shapes))
+}
+
+fn has_flag(flag: &str) -> bool {
+    std::env::args().any(|argument| argument == flag)
+}
+
+/// Times everything that the command line asks for; what failed.
+fn run(device: &Device, shapes: &[Shape]) -> anyhow::Result<Vec<String>> {
+    let ms = Duration::from_millis;
+    let (warm_up, measurement) = if device.is_cuda() { (ms(30), ms(150)) } else { (ms(100), ms(500)) };
+    let criterion = Criterion::default().without_plots().sample_size(SAMPLES).nresamples(RESAMPLES);
+    let criterion = criterion.warm_up_time(warm_up).measurement_time(measurement);
+    let mut criterion = criterion.configure_from_args();
+    let mut results = Results::new(device)?;
     let mut group = criterion.benchmark_group("softmax");
-    for &Shape { rows, cols } in shapes {
-        let logits: Vec<f32> = (0..rows * cols).map(|i| (i as f32 * 0.618).fract() * 20.0 - 10.0).collect();
-        let inp = device.upload(&logits).expect("memory for the logits");
-        let mut out = device.alloc_zeroed::<f32>(rows * cols).expect("memory for the probabilities");
-        group.throughput(Throughput::Bytes(2 * (rows * cols * size_of::<f32>()) as u64));
-        for rung in LADDER {
-            let Some(kernel) = rung.prepare(rows, cols) else { continue };
-            out.copy_from(&vec![f32::NAN; rows * cols]).expect("an output that nobody wrote");
-            launch(&device, &kernel, &mut out, &inp);
-            check(&out.to_vec().expect("the probabilities"), &logits, cols);
-            let id = BenchmarkId::new(format!("{}/f32", rung.name), format!("{rows}x{cols}"));
-            group.bench_function(id, |bencher| {
-                bencher.iter_custom(|launches| {
-                    time(&device, || (0..launches).for_each(|_| launch(&device, &kernel, &mut out, &inp)))
-                });
-            });
+    group.sampling_mode(SamplingMode::Flat);
+    let mut singles = rungs();
+    singles.extend(operations(&[Op::Softmax]));
+    let few = if device.is_cuda() { shapes::gpu(Extent::Few) } else { shapes::cpu() };
+    let others = [Op::LogSoftmax, Op::Backward, Op::CrossEntropy];
+    for &shape in shapes {
+        bench_shape(device, &mut group, shape, &singles, &mut results)?;
+        bench_shape::<f16>(device, &mut group, shape, &operations(&[Op::Softmax]), &mut results)?;
+        bench_shape::<bf16>(device, &mut group, shape, &operations(&[Op::Softmax]), &mut results)?;
+        if few.contains(&shape) {
+            bench_shape::<f32>(device, &mut group, shape, &operations(&others), &mut results)?;
+            bench_shape::<f16>(device, &mut group, shape, &operations(&others), &mut results)?;
+            bench_shape::<bf16>(device, &mut group, shape, &operations(&others), &mut results)?;
         }
     }
     group.finish();
+    criterion.final_summary();
+    if !results.entries.is_empty() && !has_flag("--test") {
+        eprintln!("medians in {}", results.write("softmax.json")?.display());
+    }
+    let failed = results.entries.into_iter().filter_map(|entry| {
+        Some(format!("{} {} {}x{}: {}", entry.name, entry.dtype, entry.rows, entry.cols, entry.error?))
+    });
+    Ok(failed.collect())
 }
 
-fn launch(device: &Device, kernel: &Prepared, out: &mut Buffer<f32>, inp: &Buffer<f32>) {
-    // SAFETY: the buffers are two, and of the shape that the kernel was prepared for.
-    unsafe { kernel.launch(device, out, inp) }.expect("a launch");
+/// Times the subjects at one shape. The sets are made for the first subject that the command line asks for, and serve
+/// all that compute the same.
+fn bench_shape<T: Number>(
+    device: &Device,
+    group: &mut BenchmarkGroup<'_, WallTime>,
+    shape: Shape,
+    subjects: &[Subject<T>],
+    results: &mut Results,
+) -> anyhow::Result<()> {
+    let mut shared: Option<(Op, Sets<T>)> = None;
+    for subject in subjects {
+        let Some(launch) = (subject.launch)(device, shape) else { continue };
+        group.throughput(Throughput::Bytes((subject.op.matrices() * shape.len() * size_of::<T>()) as u64));
+        let id = BenchmarkId::new(format!("{}/{}", subject.name, T::NAME), shape);
+        let mut entry = entry::<T>(subject, shape);
+        let mut rotation = None;
+        let error = RefCell::new(None);
+        // Criterion takes no error from a bench, and calls it only if the command line asks for it.
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            group.bench_function(id, |bencher| {
+                bencher.iter_custom(|launches| {
+                    time(device, subject.op, shape, &launch, (&mut shared, &mut rotation), launches)
+                        .unwrap_or_else(|cause| {
+                            *error.borrow_mut() = Some(format!("{cause:#}"));
+                            panic!("{} {} {shape}: {cause:#}", subject.name, T::NAME)
+                        })
+                });
+            });
+        }))
+        .is_err();
+        if let Some(rotation) = &rotation {
+            let samples = Rotation::last_samples(rotation, SAMPLES);
+            entry.microseconds = Some(median(samples) * 1e6);
+            entry.samples = samples.len();
+            entry.launches_per_sample = rotation.launches();
+            entry.sets = shared.as_ref().map_or(0, |(_, sets)| sets.sets.len());
+        }
+        if panicked {
+            entry.microseconds = None;
+            entry.error = Some(error.take().unwrap_or_else(|| "a panic".to_owned()));
+        }
+        if panicked || rotation.is_some() {
+            results.entries.push(entry);
+        }
+        if let Err(fault) = device.synchronize() {
+            results.write("softmax.json")?;
+            return Err(fault).context("the device is lost");
+        }
+    }
+    Ok(())
 }
 
-fn check(probabilities: &[f32], logits: &[f32], cols: usize) {
-    for (i, (&got, want)) in probabilities.iter().zip(reference::softmax(logits, cols)).enumerate() {
-        let error = (f64::from(got) - want).abs();
-        assert!(error <= 1e-5 * want, "element {i} is {got}, expected {want}");
+/// The time of `launches` launches; the first call checks the output and prepares.
+fn time<T: Number>(
+    device: &Device,
+    op: Op,
+    shape: Shape,
+    launch: &Launch<T>,
+    (shared, rotation): (&mut Option<(Op, Sets<T>)>, &mut Option<Rotation>),
+    launches: u64,
+) -> anyhow::Result<Duration> {
+    if shared.as_ref().is_none_or(|(of, _)| *of != op) {
+        // The old sets go first, to make room.
+        *shared = None;
+        *shared = Some((op, Sets::new(device, op, shape)?));
+    }
+    let Some((_, sets)) = shared else { anyhow::bail!("there are no buffers") };
+    let rotation = match rotation {
+        Some(rotation) => rotation,
+        None => {
+            sets.check(launch)?;
+            rotation.insert(Rotation::new(device, sets, launch)?)
+        }
+    };
+    // SAFETY: `shared` keeps its sets as long as the subjects compute the same, and a rotation is one subject's.
+    Ok(unsafe { rotation.time(device, sets, launch, launches) }?)
+}
+
+fn entry<T: Number>(subject: &Subject<T>, shape: Shape) -> Entry {
+    Entry {
+        name: subject.name.to_owned(),
+        op: subject.op.name(),
+        dtype: T::NAME,
+        rows: shape.rows,
+        cols: shape.cols,
+        microseconds: None,
+        samples: 0,
+        launches_per_sample: 0,
+        sets: 0,
+        error: None,
     }
 }
-
-/// Wall time of `work` on an idle device, with one synchronisation at the end.
-fn time(device: &Device, work: impl FnOnce()) -> Duration {
-    device.synchronize().expect("an idle device");
-    let start = Instant::now();
-    work();
-    device.synchronize().expect("the launches to end well");
-    start.elapsed()
-}
-
-criterion_group!(benches, softmax);
-criterion_main!(benches);

@@ -1,7 +1,7 @@
 //! `cargo xtask bundle`: everything a run on a GPU machine needs, in one folder that needs no Rust there.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, ensure};
 
@@ -9,6 +9,10 @@ use crate::{measure, workspace};
 
 /// The programs in the bundle.
 const PROGRAMS: [&str; 3] = ["train-mnist", "predict", "self-check"];
+
+/// The bench in the bundle; its peers' script lies beside it under the name in `run.sh`.
+const BENCH: &str = "bench-softmax";
+const PEERS: (&str, &str) = ("benches/peers/softmax.py", "peers_softmax.py");
 
 /// What the bundle's `run.sh` does on the GPU machine.
 const RUN_SCRIPT: &str = include_str!("bundle_run.sh");
@@ -25,10 +29,11 @@ impl Bundle {
     /// Runs the command.
     pub fn run(&self) -> anyhow::Result<()> {
         let ptx = ptx_files()?;
-        let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        build.args(["build", "--release", "--package", "ferrowarp", "--bins"]).current_dir(workspace::root());
-        let status = build.status().context("starting cargo to build the programs")?;
+        let status = cargo(&["build", "--release", "--package", "ferrowarp", "--bins"])
+            .status()
+            .context("starting cargo to build the programs")?;
         ensure!(status.success(), "building the programs failed");
+        let bench = build_bench()?;
 
         let out = workspace::root().join(&self.out);
         if out.exists() {
@@ -38,6 +43,8 @@ impl Bundle {
         for program in PROGRAMS {
             copy(&workspace::target().join("release").join(program), &out.join(program))?;
         }
+        copy(&bench, &out.join(BENCH))?;
+        copy(&workspace::root().join(PEERS.0), &out.join(PEERS.1))?;
         for file in ptx {
             copy_into(&file, &out)?;
         }
@@ -55,9 +62,33 @@ impl Bundle {
         compress(&out.join("data"))?;
         std::fs::write(out.join("COMMIT"), measure::commit()? + "\n").context("writing COMMIT")?;
         std::fs::write(out.join("run.sh"), RUN_SCRIPT).context("writing run.sh")?;
-        println!("packed into {}; on the GPU machine: bash run.sh OUTPUT_FOLDER", out.display());
+        println!("packed into {}; on the GPU machine: bash run.sh OUTPUT_FOLDER [STEP...]", out.display());
         Ok(())
     }
+}
+
+fn cargo(arguments: &[&str]) -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(arguments).current_dir(workspace::root());
+    command
+}
+
+/// Builds the softmax bench; where cargo put it.
+fn build_bench() -> anyhow::Result<PathBuf> {
+    let arguments = ["bench", "--no-run", "--package", "ferrowarp-benches", "--bench", "softmax"];
+    let mut build = cargo(&arguments);
+    build.arg("--message-format=json-render-diagnostics").stderr(Stdio::inherit());
+    let output = build.output().context("starting cargo to build the bench")?;
+    ensure!(output.status.success(), "building the bench failed");
+    executable(&String::from_utf8_lossy(&output.stdout)).context("cargo built no bench named softmax")
+}
+
+/// The executable of the bench `softmax` among cargo's messages, which are JSON, one a line.
+fn executable(messages: &str) -> Option<PathBuf> {
+    let artifacts = messages.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    let mut benches = artifacts
+        .filter(|message| message["target"]["name"] == "softmax" && message["target"]["kind"][0] == "bench");
+    benches.find_map(|message| message["executable"].as_str().map(PathBuf::from))
 }
 
 /// The PTX of all architectures, as `build-ptx` wrote it.
@@ -85,4 +116,27 @@ fn copy_into(file: &Path, folder: &Path) -> anyhow::Result<()> {
 fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
     std::fs::copy(from, to).with_context(|| format!("copying {} to {}", from.display(), to.display()))?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bench_is_found_among_cargos_messages() {
+        let messages = r#"{"reason":"compiler-artifact","target":{"name":"softmax","kind":["lib"]},"executable":null}
+{"reason":"compiler-artifact","target":{"name":"softmax","kind":["bench"]},"executable":"/target/softmax-1"}
+{"reason":"build-finished","success":true}"#;
+        assert_eq!(executable(messages).unwrap(), Path::new("/target/softmax-1"));
+        assert_eq!(executable(r#"{"reason":"build-finished","success":true}"#), None);
+    }
+
+    #[test]
+    fn the_script_runs_what_is_packed() {
+        assert!(RUN_SCRIPT.contains(&format!("./{BENCH} --bench")));
+        assert!(RUN_SCRIPT.contains(PEERS.1));
+        for program in PROGRAMS {
+            assert!(RUN_SCRIPT.contains(&format!("./{program} ")), "{program}");
+        }
+    }
 }

@@ -1,48 +1,90 @@
 #!/usr/bin/env bash
-# Checks and measures the bundle on a machine with an NVIDIA GPU: bash run.sh OUTPUT_FOLDER
+# Checks and measures the bundle on a machine with an NVIDIA GPU: bash run.sh OUTPUT_FOLDER [STEP...]
 #
-# Every step writes its log to OUTPUT_FOLDER and a line to the table at the end; a failed step does not stop the rest.
+# Steps: check (self-check, sanitizers), train, bench (our softmax), peers (PyTorch and Triton); all if none is named.
+# FERROWARP_BENCH_SHAPES=few in the environment takes a few shapes; FERROWARP_PEERS_BUDGET is in seconds.
+#
+# A failed part does not stop the rest. OUTPUT_FOLDER gets summary.txt, which grows as the parts end, logs.txt with
+# what they printed, the JSON of bench and peers, and the metrics and the model of the training.
 set -u
 cd "$(dirname "$0")"
-out=${1:?usage: bash run.sh OUTPUT_FOLDER}
+out=${1:?usage: bash run.sh OUTPUT_FOLDER [check|train|bench|peers...]}
+shift
+steps=${*:-check train bench peers}
+for step in $steps; do
+    case $step in
+        check | train | bench | peers) ;;
+        *)
+            echo "$step is no step; choose from check, train, bench, peers" >&2
+            exit 2
+            ;;
+    esac
+done
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
 export FERROWARP_PTX=$PWD
+FERROWARP_COMMIT=$(cat COMMIT)
+export FERROWARP_COMMIT
 failed=0
-summary=""
 
-step() {
+# Runs one part: its output into logs.txt, a line with its last one into summary.txt.
+part() {
     local name=$1
     shift
     local start=$SECONDS
-    "$@" >"$out/$name.log" 2>&1
+    "$@" >"$scratch/$name.log" 2>&1
     local status=$?
     [ "$status" = 0 ] || failed=1
-    summary+="$(printf '%-24s exit %-4s %4s s   %s' "$name" "$status" $((SECONDS - start)) "$(tail -n 1 "$out/$name.log")")"$'\n'
+    {
+        echo "==== $name: $*"
+        cat "$scratch/$name.log"
+    } >>"$out/logs.txt"
+    printf '%-24s exit %-4s %4s s   %s\n' "$name" "$status" $((SECONDS - start)) \
+        "$(tail -n 1 "$scratch/$name.log")" | tee -a "$out/summary.txt"
 }
 
-nvidia-smi --query-gpu=name,driver_version,compute_cap,clocks.sm,clocks.mem --format=csv >"$out/gpu.csv" 2>&1
-step self-check ./self-check --device cuda
-# The fault check kills its context on purpose, which a sanitizer would report.
-for tool in memcheck racecheck initcheck synccheck; do
-    step "$tool" compute-sanitizer --tool "$tool" --error-exitcode 3 ./self-check --device cuda --no-fault-checks
-done
-for pipeline in fused naive; do
-    step "train-$pipeline" ./train-mnist --device cuda --data data --pipeline "$pipeline" \
-        --metrics "$out/train-$pipeline.jsonl" --save "$out/$pipeline.safetensors"
-done
-# The same seed twice gives the same weights.
-step train-again ./train-mnist --device cuda --data data --save "$out/again.safetensors"
-step same-weights cmp "$out/fused.safetensors" "$out/again.safetensors"
-step train-cpu ./train-mnist --device cpu --data data --metrics "$out/train-cpu.jsonl"
-step predict ./predict --device cuda --data data --model "$out/fused.safetensors" 0 1 2
-rm -f "$out/again.safetensors" "$out/naive.safetensors"
+check() {
+    part self-check ./self-check --device cuda
+    # The fault check kills its context on purpose, which a sanitizer would report.
+    for tool in memcheck racecheck initcheck synccheck; do
+        part "$tool" compute-sanitizer --tool "$tool" --error-exitcode 3 ./self-check --device cuda --no-fault-checks
+    done
+}
 
+train() {
+    for pipeline in fused naive; do
+        part "train-$pipeline" ./train-mnist --device cuda --data data --pipeline "$pipeline" \
+            --metrics "$out/train-$pipeline.jsonl" --save "$scratch/$pipeline.safetensors"
+    done
+    # The same seed twice gives the same weights.
+    part train-again ./train-mnist --device cuda --data data --save "$scratch/again.safetensors"
+    part same-weights cmp "$scratch/fused.safetensors" "$scratch/again.safetensors"
+    part train-cpu ./train-mnist --device cpu --data data --metrics "$out/train-cpu.jsonl"
+    part predict ./predict --device cuda --data data --model "$scratch/fused.safetensors" 0 1 2
+    cp "$scratch/fused.safetensors" "$out/"
+}
+
+bench() {
+    CRITERION_HOME=$scratch/criterion part bench-softmax ./bench-softmax --bench
+    cp "$scratch/criterion/softmax.json" "$out/"
+}
+
+peers() {
+    part peers-softmax python3 peers_softmax.py --out "$out/peers.json" \
+        --shapes "${FERROWARP_BENCH_SHAPES:-all}" --budget "${FERROWARP_PEERS_BUDGET:-360}"
+}
+
+: >"$out/logs.txt"
 {
-    echo "$(date -u +%Y-%m-%d), commit $(cat COMMIT)"
-    cat "$out/gpu.csv"
-    printf '%s' "$summary"
-    echo
-    cat "$out/train-fused.log"
+    echo "$(date -u +%Y-%m-%d), commit $FERROWARP_COMMIT"
+    nvidia-smi --query-gpu=name,driver_version,compute_cap,clocks.sm,clocks.mem --format=csv 2>&1
 } | tee "$out/summary.txt"
+for step in $steps; do
+    "$step"
+done
+if [ -f "$scratch/train-fused.log" ]; then
+    { echo && cat "$scratch/train-fused.log"; } | tee -a "$out/summary.txt"
+fi
 exit "$failed"

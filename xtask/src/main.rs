@@ -6,7 +6,12 @@ mod checks;
 mod measure;
 mod progress;
 mod ptx;
+mod quotes;
 mod report;
+mod softmax_report;
+mod softmax_report_chart;
+mod softmax_report_ladder;
+mod softmax_report_tables;
 mod tidy;
 mod workspace;
 
@@ -32,6 +37,9 @@ enum Command {
     Bundle(bundle::Bundle),
     /// Train on the CPU beside the same training in JAX, and write the figures down
     Measure(measure::Measure),
+    /// Merge the figures of a run on a GPU into docs/ and the README, with charts
+    #[command(subcommand)]
+    Report(softmax_report::Report),
     /// Check the house rules that a search can check
     Tidy(tidy::Tidy),
 }
@@ -42,6 +50,7 @@ fn main() -> ExitCode {
         Command::Ptx(command) => command.run(),
         Command::Bundle(command) => command.run(),
         Command::Measure(command) => command.run(),
+        Command::Report(command) => command.run(),
         Command::Tidy(command) => command.run(),
     };
     match result {

@@ -213,16 +213,20 @@ fn readme_section(results: &Results) -> String {
 }
 
 /// Replaces what stands between `<!-- NAME -->` and `<!-- /NAME -->` in the README.
-fn update_readme(name: &str, section: &str) -> anyhow::Result<()> {
+pub fn update_readme(name: &str, section: &str) -> anyhow::Result<()> {
     let path = workspace::root().join("README.md");
     let text = std::fs::read_to_string(&path).context("reading README.md")?;
+    std::fs::write(&path, with_section("README.md", &text, name, section)?).context("writing README.md")
+}
+
+/// The document's `text` with `section` between the markers of `name`.
+pub fn with_section(document: &str, text: &str, name: &str, section: &str) -> anyhow::Result<String> {
     let (open, close) = (format!("<!-- {name} -->\n"), format!("<!-- /{name} -->"));
     let (Some(start), Some(end)) = (text.find(&open), text.find(&close)) else {
-        bail!("README.md has no section {} ... {close}; put the two lines back", open.trim());
+        bail!("{document} has no section {} ... {close}; put the two lines back", open.trim());
     };
-    ensure!(start < end, "the section {name} of README.md ends before it begins");
-    let text = format!("{}{section}{}", &text[..start + open.len()], &text[end..]);
-    std::fs::write(&path, text).context("writing README.md")
+    ensure!(start < end, "the section {name} of {document} ends before it begins");
+    Ok(format!("{}{section}{}", &text[..start + open.len()], &text[end..]))
 }
 
 fn median(mut values: Vec<f64>) -> anyhow::Result<f64> {

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context, bail};
 use clap::Args;
 
-use crate::workspace;
+use crate::{quotes, workspace};
 
 const MOST_LINES: usize = 400;
 const MOST_LINES_OF_A_RUNG: usize = 120;
@@ -52,6 +52,9 @@ impl Tidy {
                 std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
             let shown = workspace::shown(path);
             found.extend(problems(&shown, &text));
+            if shown.ends_with(".md") {
+                found.extend(quotes::problems(root, &shown, &text));
+            }
         }
         if !found.is_empty() {
             bail!("{} places are untidy:\n  {}", found.len(), found.join("\n  "));

@@ -1,0 +1,185 @@
+//! Sets of buffers that launches take in turns, so that no launch finds its data in the cache of the one before.
+
+use anyhow::{Context, ensure};
+use ferrowarp::device::{Buffer, Device, DeviceError};
+
+use crate::op::{Number, Op, complaint};
+use crate::shapes::Shape;
+
+/// Rows of a matrix that are checked; all of them where there are no more.
+const CHECKED_ROWS: usize = 64;
+
+/// Numbers of the block that matrices repeat: a prime, so that no two rows are alike.
+const NOISE: usize = 1_048_583;
+
+/// All sets together are at least so many times as large as the cache.
+const CACHES: usize = 4;
+
+/// The buffers of one launch, all `[rows, cols]` unless said otherwise.
+pub struct Set<T> {
+    /// What is written.
+    pub out: Buffer<T>,
+    /// What is read.
+    pub inp: Buffer<T>,
+    /// The gradient at the result, for [`Op::Backward`]; else empty.
+    pub gradient: Buffer<T>,
+    /// A class a row, for [`Op::CrossEntropy`]; else empty.
+    pub targets: Buffer<u32>,
+    /// A loss a row, for [`Op::CrossEntropy`]; else empty.
+    pub losses: Buffer<f32>,
+}
+
+/// The sets of a shape, and what must come out.
+pub struct Sets<T> {
+    /// At least one.
+    pub sets: Vec<Set<T>>,
+    op: Op,
+    shape: Shape,
+    /// The checked rows and their results.
+    oracle: Vec<(usize, Vec<(f64, f64)>)>,
+}
+
+impl<T: Number> Sets<T> {
+    /// As many sets as it takes to leave the cache cold; on the CPU one.
+    ///
+    /// # Errors
+    /// The sets take over a third of the free memory; the device failed.
+    pub fn new(device: &Device, op: Op, shape: Shape) -> anyhow::Result<Self> {
+        let bytes = op.matrices() * shape.len() * size_of::<T>();
+        let count = match (device.l2_bytes()?, device.free_bytes()?) {
+            (Some(l2), Some(free)) => {
+                let count = (CACHES * l2).div_ceil(bytes).max(2);
+                ensure!(
+                    count * bytes <= free / 3,
+                    "{count} sets of {bytes} bytes are over a third of {free} free"
+                );
+                count
+            }
+            _ => 1,
+        };
+        let noise = noise();
+        let element = |i: usize| T::nearest(op.element(noise[i % NOISE], shape.cols));
+        let block: Vec<T> = (0..NOISE.min(shape.len())).map(element).collect();
+        let gradients: Vec<T> = noise.iter().rev().take(shape.len()).map(|&x| T::nearest(x)).collect();
+        let targets: Vec<u32> = (0..shape.rows).map(|row| target(row, shape) as u32).collect();
+        let sets = (0..count).map(|_| Set::new(device, op, shape, [&block, &gradients], &targets));
+        let oracle = checked_rows(shape.rows).map(|row| {
+            let values = |block: &[T]| -> Vec<f32> {
+                let elements = row * shape.cols..(row + 1) * shape.cols;
+                elements.map(|i| block[i % block.len()].value()).collect()
+            };
+            (row, op.oracle(&values(&block), &values(&gradients), target(row, shape), shape.rows))
+        });
+        Ok(Self { sets: sets.collect::<Result<_, _>>()?, op, shape, oracle: oracle.collect() })
+    }
+
+    /// Runs `launch` on the first set, whose output nobody has written, and compares it with the oracle.
+    ///
+    /// # Errors
+    /// The launch failed, or a row is wrong.
+    pub fn check(
+        &mut self,
+        launch: impl FnOnce(&mut Set<T>) -> Result<(), DeviceError>,
+    ) -> anyhow::Result<()> {
+        let (cols, set) = (self.shape.cols, &mut self.sets[0]);
+        let unwritten = vec![T::nearest(f32::NAN); cols];
+        for &(row, _) in &self.oracle {
+            set.out.view_mut(row * cols..(row + 1) * cols)?.copy_from(&unwritten)?;
+        }
+        launch(set).context("the launch failed")?;
+        for (row, want) in &self.oracle {
+            let got = set.out.view(row * cols..(row + 1) * cols)?.to_vec()?;
+            if let Some(complaint) = complaint(&got, want) {
+                anyhow::bail!("{} of {}: row {row}: {complaint}", self.op.name(), self.shape);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<T: Number> Set<T> {
+    fn new(
+        device: &Device,
+        op: Op,
+        shape: Shape,
+        [elements, gradients]: [&[T]; 2],
+        targets: &[u32],
+    ) -> Result<Self, DeviceError> {
+        let len_if = |is_used: bool, len| if is_used { len } else { 0 };
+        let of_rows = len_if(op == Op::CrossEntropy, shape.rows);
+        Ok(Self {
+            out: device.alloc_zeroed(shape.len())?,
+            inp: repeated(device, elements, shape.len())?,
+            gradient: repeated(device, gradients, len_if(op == Op::Backward, shape.len()))?,
+            targets: device.upload(&targets[..of_rows])?,
+            losses: device.alloc_zeroed(of_rows)?,
+        })
+    }
+}
+
+/// A buffer of `len` elements, `block` again and again.
+fn repeated<T: Number>(device: &Device, block: &[T], len: usize) -> Result<Buffer<T>, DeviceError> {
+    let mut buffer = device.alloc_zeroed(len)?;
+    for start in (0..len).step_by(block.len()) {
+        let end = len.min(start + block.len());
+        buffer.view_mut(start..end)?.copy_from(&block[..end - start])?;
+    }
+    Ok(buffer)
+}
+
+/// Numbers from -1 to 1, the same in every run.
+fn noise() -> Vec<f32> {
+    let mut state = 0x9e37_79b9_7f4a_7c15u64;
+    let next = |_| {
+        // xorshift64 (Marsaglia 2003).
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 40) as f32 / 8_388_608.0 - 1.0
+    };
+    (0..NOISE).map(next).collect()
+}
+
+fn target(row: usize, shape: Shape) -> usize {
+    row * 7919 % shape.cols
+}
+
+/// Rows from the first to the last, evenly spread.
+fn checked_rows(rows: usize) -> impl Iterator<Item = usize> {
+    let count = rows.min(CHECKED_ROWS);
+    (0..count).map(move |i| if count == 1 { 0 } else { i * (rows - 1) / (count - 1) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checked_rows_are_spread_from_the_first_to_the_last() {
+        for rows in [1, 2, 63, 64, 65, 4096, 131_072] {
+            let checked: Vec<usize> = checked_rows(rows).collect();
+            assert_eq!(checked.len(), rows.min(64));
+            assert_eq!((checked[0], checked[checked.len() - 1]), (0, rows - 1));
+            assert!(checked.is_sorted_by(|a, b| a < b));
+        }
+    }
+
+    #[test]
+    fn an_output_that_is_not_written_is_found() {
+        let device = Device::cpu();
+        let shape = Shape { rows: 100, cols: 3 };
+        let mut sets = Sets::<f32>::new(&device, Op::Softmax, shape).unwrap();
+        let write_right = |set: &mut Set<f32>| {
+            let right = ferrowarp::reference::softmax(&set.inp.to_vec()?, 3);
+            set.out.copy_from(&right.into_iter().map(|y| y as f32).collect::<Vec<_>>())
+        };
+        sets.check(write_right).unwrap();
+        let error = sets.check(|_| Ok(())).unwrap_err().to_string();
+        assert!(error.starts_with("softmax of 100x3: row 0: column 0 is NaN, expected "), "{error}");
+        let forgets_the_last_row = |set: &mut Set<f32>| {
+            write_right(set)?;
+            set.out.view_mut(297..)?.copy_from(&[0.5; 3])
+        };
+        assert!(sets.check(forgets_the_last_row).unwrap_err().to_string().contains("row 99"));
+    }
+}

@@ -1,0 +1,132 @@
+//! The file of medians that a run leaves, which `cargo xtask report` reads.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::Context;
+use ferrowarp::device::Device;
+use serde::Serialize;
+
+/// Everything of one run.
+#[derive(Debug, Serialize)]
+pub struct Results {
+    /// The device's name.
+    pub machine: String,
+    /// The driver's version.
+    pub driver: String,
+    /// The day, as year-month-day.
+    pub date: String,
+    /// The commit of the sources.
+    pub commit: String,
+    /// Bytes of the device's level-2 cache, on a GPU.
+    pub l2_bytes: Option<usize>,
+    /// What was timed, in order.
+    pub entries: Vec<Entry>,
+}
+
+/// One contestant at one shape: a time, or why there is none.
+#[derive(Debug, Serialize)]
+pub struct Entry {
+    /// Rung, operation or peer.
+    pub name: String,
+    /// What is computed.
+    pub op: &'static str,
+    /// Type of the elements.
+    pub dtype: &'static str,
+    /// Rows of the matrix.
+    pub rows: usize,
+    /// Elements of a row.
+    pub cols: usize,
+    /// Device time of one launch, the median of the samples.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub microseconds: Option<f64>,
+    /// Batches that were timed.
+    pub samples: usize,
+    /// Launches of a batch's graph.
+    pub launches_per_sample: usize,
+    /// Sets of buffers that the launches took in turns.
+    pub sets: usize,
+    /// What went wrong.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+impl Results {
+    /// Those of this machine, with no entry yet.
+    ///
+    /// # Errors
+    /// The driver does not tell about its device.
+    pub fn new(device: &Device) -> anyhow::Result<Self> {
+        let commit = std::env::var("FERROWARP_COMMIT").ok().or_else(|| {
+            let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+            printed(Command::new("git").args(["-C", root, "rev-parse", "--short", "HEAD"]))
+        });
+        let nvidia_smi = ["--query-gpu=driver_version", "--format=csv,noheader"];
+        let driver = if device.is_cuda() {
+            printed(Command::new("nvidia-smi").args(nvidia_smi)).unwrap_or_else(|| "unknown".to_owned())
+        } else {
+            "none".to_owned()
+        };
+        Ok(Self {
+            machine: device.name(),
+            driver: driver.lines().next().unwrap_or_default().to_owned(),
+            date: printed(Command::new("date").args(["-u", "+%Y-%m-%d"]))
+                .unwrap_or_else(|| "unknown".to_owned()),
+            commit: commit.unwrap_or_else(|| "unknown".to_owned()),
+            l2_bytes: device.l2_bytes()?,
+            entries: Vec::new(),
+        })
+    }
+
+    /// Writes the file into criterion's folder: `$CRITERION_HOME`, else `criterion` in cargo's target directory.
+    ///
+    /// # Errors
+    /// The file could not be written.
+    pub fn write(&self, name: &str) -> anyhow::Result<PathBuf> {
+        let folder = folder();
+        std::fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
+        let path = folder.join(name);
+        let text = serde_json::to_string_pretty(self).context("writing the results as JSON")?;
+        let temporary = path.with_extension(format!("json.{}", std::process::id()));
+        std::fs::write(&temporary, text + "\n")
+            .and_then(|()| std::fs::rename(&temporary, &path))
+            .with_context(|| format!("writing {}", path.display()))?;
+        Ok(path)
+    }
+}
+
+fn folder() -> PathBuf {
+    if let Some(home) = std::env::var_os("CRITERION_HOME") {
+        return home.into();
+    }
+    let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    target.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../target")).join("criterion")
+}
+
+/// What a command prints, if it runs and succeeds.
+fn printed(command: &mut Command) -> Option<String> {
+    let output = command.output().ok().filter(|output| output.status.success())?;
+    Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+/// The middle of the values; 0 of none.
+pub fn median(values: &[f64]) -> f64 {
+    let mut values = values.to_vec();
+    values.sort_by(f64::total_cmp);
+    match values.len() {
+        0 => 0.0,
+        n => (values[(n - 1) / 2] + values[n / 2]) / 2.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::median;
+
+    #[test]
+    fn the_median_is_the_middle() {
+        assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), 2.5);
+        assert_eq!(median(&[]), 0.0);
+    }
+}

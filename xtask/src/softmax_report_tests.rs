@@ -1,0 +1,198 @@
+//! Made-up runs, merged and drawn in a temporary folder.
+
+use super::*;
+
+fn entry(name: &str, op: &str, dtype: &str, cols: usize, microseconds: f64) -> String {
+    format!(
+        r#"{{"name": "{name}", "op": "{op}", "dtype": "{dtype}", "rows": 4096, "cols": {cols},
+            "microseconds": {microseconds}, "samples": 10, "launches_per_sample": 20, "sets": 4}}"#
+    )
+}
+
+fn run(machine: &str, entries: &[String]) -> String {
+    format!(
+        r#"{{"machine": "{machine}", "driver": "570.1", "date": "2000-01-02", "commit": "abc", "l2_bytes": 1000,
+            "versions": {{"torch": "2.0"}}, "entries": [{}]}}"#,
+        entries.join(",")
+    )
+}
+
+fn read(text: &str) -> anyhow::Result<Run> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.json");
+    std::fs::write(&path, text).unwrap();
+    Run::read(&path)
+}
+
+/// A rung, the operation with twice its speed, and peers; the second width is odd.
+fn results() -> Results {
+    let ours = [
+        entry("k1_naive", "softmax", "f32", 4096, 400.0),
+        entry("k2_block", "softmax", "f32", 4096, 80.0),
+        entry("softmax", "softmax", "f32", 4096, 40.0),
+        entry("k1_naive", "softmax", "f32", 4097, 50.0),
+        entry("softmax", "softmax", "bf16", 4096, 20.0),
+        entry("cross_entropy", "cross_entropy", "f32", 4096, 50.0),
+    ];
+    let failed = r#"{"name": "triton", "op": "softmax", "dtype": "f32", "rows": 4096, "cols": 4097,
+        "error": "left out: too wide\nand more"}"#;
+    let peers = [
+        entry("clone", "softmax", "f32", 4096, 36.0),
+        entry("clone in cache", "softmax", "f32", 512, 3.2),
+        entry("torch eager", "softmax", "f32", 4096, 90.0),
+        entry("torch.compile", "softmax", "f32", 4096, 39.0),
+        entry("torch eager", "cross_entropy", "f32", 4096, 150.0),
+        failed.to_owned(),
+    ];
+    let [ours, peers] =
+        [run("NVIDIA H200", &ours), run("NVIDIA H200", &peers)].map(|text| read(&text).unwrap());
+    Results::merge(ours, Some(peers)).unwrap()
+}
+
+#[test]
+fn contests_have_the_operation_its_copy_and_its_peers() {
+    let results = results();
+    let contests = results.contests();
+    assert_eq!(contests.len(), 4);
+    let first = &contests[0];
+    assert_eq!(
+        (first.ours.unwrap().name.as_str(), first.clone.unwrap().microseconds),
+        ("softmax", Some(36.0))
+    );
+    assert_eq!(first.best_peer().unwrap().name, "torch.compile");
+    assert_eq!(first.lead_over(first.peer("torch eager")), Some(2.25));
+    let odd = &contests[1];
+    assert_eq!(odd.ours.unwrap().name, "k1_naive");
+    assert!(odd.best_peer().is_none() && odd.clone.is_none());
+    // 4096 x 4096 of f32, read and written, in 40 us.
+    assert!((first.ours.unwrap().gigabytes_per_second().unwrap() - 3355.4432).abs() < 1e-9);
+}
+
+#[test]
+fn a_merged_file_comes_back_with_an_entry_a_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("softmax.json");
+    results().write(&path).unwrap();
+    assert_eq!(Results::read(&path).unwrap(), results());
+    assert_eq!(std::fs::read_to_string(&path).unwrap().lines().count(), 1 + 6 + 6);
+}
+
+#[test]
+fn documents_hold_figures_charts_and_what_is_missed() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("results")).unwrap();
+    std::fs::write(folder.path().join(ladder::PAGE), page(&["k1_naive", "k2_block"])).unwrap();
+    let readme = write_documents(&results(), folder.path()).unwrap();
+    let row = "| 4096x4096 | f32 | 40.0 us | 3355 | 90.0 % | 2.25 x | 0.97 x |  |\n";
+    assert!(readme.contains(row), "{readme}");
+    assert!(readme.contains("| k2_block | 80.0 us | 1678 | 5.00 x |\n"), "{readme}");
+    assert!(readme.contains("NVIDIA H200, driver 570.1, 2000-01-02, commit abc; torch 2.0"), "{readme}");
+
+    let page = std::fs::read_to_string(folder.path().join(ladder::PAGE)).unwrap();
+    assert!(page.contains("| 4096x4096 | 80.0 us | 1678 | 5.00 x |\n"), "{page}");
+
+    let full = std::fs::read_to_string(folder.path().join("results/softmax.md")).unwrap();
+    assert!(
+        full.contains("as the best peer: 0 of 1.\n  - f32 4096x4096: 0.975, 2.5 % short of 1\n"),
+        "{full}"
+    );
+    assert!(full.contains("2 times as fast as PyTorch: 1 of 1.\n"), "{full}");
+    assert!(full.contains("- triton, softmax f32 4096x4097: left out: too wide\n"), "{full}");
+
+    let svg = std::fs::read_to_string(folder.path().join("softmax.svg")).unwrap();
+    for text in [
+        "k1_naive",
+        "Ferrowarp",
+        "copy (clone)",
+        "DRAM, datasheet: 4.8 TB/s",
+        "a copy within L2: 5.2 TB/s",
+        "GFLOP/s, five an element",
+    ] {
+        assert!(svg.lines().any(|line| line.trim() == text), "{text} is missing");
+    }
+    let shapes = std::fs::read_to_string(folder.path().join("softmax-shapes.svg")).unwrap();
+    assert!(shapes.trim_end().ends_with("</svg>"));
+}
+
+#[test]
+fn a_run_without_peers_is_reported_too() {
+    let ours = read(&run("Some GPU", &[entry("k1_naive", "softmax", "f32", 256, 4.0)])).unwrap();
+    let results = Results::merge(ours, None).unwrap();
+    let contests = results.contests();
+    assert!(contests[0].best_peer().is_none());
+    let readme = tables::readme(&results);
+    assert!(readme.contains("| 4096x256 | f32 | 4.0 us | 2097 |  |  |  |  |\n"), "{readme}");
+    assert!(chart::widths(&results).unwrap().contains("k1_naive"));
+}
+
+#[test]
+fn files_that_do_not_fit_are_refused() {
+    let error = read("{").unwrap_err();
+    assert!(error.to_string().ends_with("run.json holds no figures of a softmax run"), "{error}");
+    let error = Results::merge(read(&run("x", &[])).unwrap(), None).unwrap_err();
+    assert!(error.to_string().contains("timed nothing"), "{error}");
+    let one = [entry("k1_naive", "softmax", "f32", 256, 4.0)];
+    let [ours, peers] = ["NVIDIA H200", "another"].map(|machine| read(&run(machine, &one)).unwrap());
+    let error = Results::merge(ours, Some(peers)).unwrap_err().to_string();
+    assert!(error.contains("the peers on another") && error.contains("in one run"), "{error}");
+}
+
+#[test]
+fn the_section_stands_between_its_markers() {
+    let text = "a\n<!-- softmax -->\nold\n<!-- /softmax -->\nb\n";
+    let new = measure::with_section("README.md", text, "softmax", "new\n").unwrap();
+    assert_eq!(new, "a\n<!-- softmax -->\nnew\n<!-- /softmax -->\nb\n");
+    let error = measure::with_section("README.md", "nothing", "softmax", "new\n").unwrap_err().to_string();
+    assert!(error.contains("no section <!-- softmax --> ... <!-- /softmax -->"), "{error}");
+    assert!(
+        measure::with_section("README.md", "<!-- /softmax -->\n<!-- softmax -->\n", "softmax", "").is_err()
+    );
+}
+
+/// The page with a section for each of these.
+fn page(rungs: &[&str]) -> String {
+    let names = ["measured"].iter().chain(rungs).chain(&["softmax"]);
+    names.map(|name| format!("text\n<!-- {name} -->\nold\n<!-- /{name} -->\n")).collect()
+}
+
+#[test]
+fn the_page_of_the_ladder_gets_each_step() {
+    let filled = ladder::fill(&page(&["k1_naive", "k2_block"]), Some(&results())).unwrap();
+    for part in [
+        "<!-- measured -->\nMeasured on: NVIDIA H200, driver 570.1, 2000-01-02, commit abc; torch 2.0.\n<!--",
+        "<!-- k1_naive -->\n| f32 | k1 | GB/s |  |\n| --- | ---: | ---: | ---: |\n| 4096x4096 | 400.0 us | 336 |  |\n<!-- /k1_naive -->\ntext\n",
+        "| f32 | k2 | GB/s | times as fast as k1 |\n",
+        "| 4096x4096 | 80.0 us | 1678 | 5.00 x |\n",
+        "| f32 | softmax | GB/s | of a copy |\n",
+        "| 4096x4096 | 40.0 us | 3355 | 90.0 % |\n",
+    ] {
+        assert!(filled.contains(part), "{part} is missing in {filled}");
+    }
+    let empty = ladder::fill(&filled, None).unwrap();
+    assert!(
+        empty.contains("Nothing is measured yet.\n") && empty.contains("| not measured |  |  |  |\n"),
+        "{empty}"
+    );
+    assert!(!empty.contains("400.0 us"), "{empty}");
+    let error = ladder::fill(&page(&["k1_naive"]), Some(&results())).unwrap_err().to_string();
+    assert!(
+        error.contains("softmax-ladder.md has no section <!-- k2_block --> ... <!-- /k2_block -->"),
+        "{error}"
+    );
+}
+
+#[test]
+fn our_page_has_every_rung_and_the_figures_that_were_merged() {
+    let docs = workspace::root().join("docs");
+    let page = std::fs::read_to_string(docs.join(ladder::PAGE)).unwrap();
+    let files = workspace::files(&workspace::root().join("gpu-kernels/src/softmax"), &|_| true).unwrap();
+    let names = files.iter().filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned()));
+    let rungs: Vec<String> = names.filter(|name| is_rung(name)).collect();
+    assert_eq!(ladder::rungs(&page), rungs);
+    let results = Results::read(&docs.join("results/softmax.json")).ok();
+    assert!(
+        ladder::fill(&page, results.as_ref()).unwrap() == page,
+        "docs/{} does not hold the figures of docs/results/softmax.json; run `cargo xtask report softmax`",
+        ladder::PAGE
+    );
+}
