@@ -18,7 +18,7 @@ pub const LOG: u32 = 1;
 /// A flag of the kernels: a row of nothing but -inf gives 0 (its logarithm -inf), not NaN.
 pub const ZERO_MASKED: u32 = 2;
 
-/// Up to so many threads for a row a block asks L2 for later rows before it loads its own, above it afterwards: there
+/// Up to so many threads for a row a block, without a cluster, asks L2 for later rows before it loads its own, above it afterwards: there
 /// the registers are needed, and the rows so long that its own must come first.
 pub const ASKS_FIRST: u32 = 256;
 
@@ -111,12 +111,13 @@ pub(super) unsafe fn softmax<
             unsafe { prefetch_rows(inp, shape, [later, BLOCK / THREADS], part) };
         }
     };
-    if THREADS <= ASKS_FIRST as usize {
+    let asks_first = THREADS <= ASKS_FIRST as usize && !CLUSTER;
+    if asks_first {
         ask_ahead();
     }
     let x_reg = row.load::<N, VECTORS>(0, I::NEG_INFINITY);
     let edge_reg = row.load_edges::<N>(f32::NEG_INFINITY);
-    if THREADS > ASKS_FIRST as usize {
+    if !asks_first {
         ask_ahead();
     }
 

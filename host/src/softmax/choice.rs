@@ -109,7 +109,8 @@ impl Kernels {
     /// How many blocks, or clusters, ahead L2 is asked for rows, of which a block holds so many bytes.
     fn ahead(self, target: &Target, rows: usize, bytes: usize) -> u32 {
         let (Kernels::Rows(tier) | Kernels::Cluster(tier, _)) = self else { return 0 };
-        blocks_ahead(tier, target, self.blocks(rows), bytes) / self.blocks_per_row()
+        let asks_first = tier.threads <= ASKS_FIRST && self.blocks_per_row() == 1;
+        blocks_ahead(tier, target, [self.blocks(rows), bytes], asks_first) / self.blocks_per_row()
     }
 
     fn config(self, rows: u32) -> LaunchConfig {
@@ -277,13 +278,19 @@ impl Choice {
     }
 }
 
-/// How many blocks ahead L2 is asked for rows, if there are `blocks` blocks, which hold so many bytes each.
-pub(super) fn blocks_ahead<A>(tier: &Tier<A>, target: &Target, blocks: usize, bytes: usize) -> u32 {
+/// How many blocks ahead L2 is asked for rows, if there are `blocks` blocks, which hold so many bytes each, and ask
+/// before they load or afterwards.
+pub(super) fn blocks_ahead<A>(
+    tier: &Tier<A>,
+    target: &Target,
+    [blocks, bytes]: [usize; 2],
+    asks_first: bool,
+) -> u32 {
     let at_once = tier.resident as usize * target.multiprocessors;
     let is_worth_it = target.limits.capability >= AHEAD_CAPABILITY
         && bytes >= AHEAD_LEAST_BYTES
         && blocks > AHEAD_WAVES * at_once;
-    let table = if tier.threads <= ASKS_FIRST { AHEAD_ASKING_FIRST } else { AHEAD_LOADING_FIRST };
+    let table = if asks_first { AHEAD_ASKING_FIRST } else { AHEAD_LOADING_FIRST };
     let halves = table.iter().find(|(most, _)| bytes <= *most).filter(|_| is_worth_it);
     halves.map_or(0, |(_, halves)| (halves * target.multiprocessors / 2) as u32)
 }

@@ -35,7 +35,7 @@ impl<A> Rowwise<A> {
             cols: width,
             rows,
             rows_per_launch: rows_per_launch.min(u32::MAX as usize),
-            ahead: blocks_ahead(tier, target, rows.div_ceil(per_block), bytes),
+            ahead: blocks_ahead(tier, target, [rows.div_ceil(per_block), bytes], false),
         }))
     }
 
