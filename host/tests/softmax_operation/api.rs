@@ -35,6 +35,35 @@ fn a_part_of_a_matrix_is_replaced_in_place() {
     assert_eq!(values, [9.0, 0.5, 0.5, 9.0, 9.0, 9.0, 0.5, 0.5, 9.0, 9.0, 9.0, 9.0]);
 }
 
+/// Elements behind the 2^31st.
+#[test]
+fn elements_behind_the_2_to_the_31st_are_found() {
+    let device = Device::cpu();
+    let (rows, cols, stride) = (3, 37, (1usize << 30) + 3);
+    let mut buffer = device.alloc_zeroed::<f16>((rows - 1) * stride + cols).unwrap();
+    let logits =
+        |row: usize| -> Vec<f16> { (0..cols).map(|i| f16::from_f32((row * i) as f32 / 16.0)).collect() };
+    for row in 0..rows {
+        let start = row * stride;
+        buffer.view_mut(start..start + cols).unwrap().copy_from(&logits(row)).unwrap();
+    }
+    let mut matrix = MatrixMut::new(buffer.view_mut(..).unwrap(), rows, cols).unwrap();
+    matrix = matrix.with_stride(stride).unwrap();
+    softmax_in_place(&device, &mut matrix, &Options::new()).unwrap();
+    for row in 0..rows {
+        let mut alone = device.upload(&logits(row)).unwrap();
+        softmax_in_place(&device, &mut MatrixMut::new(&mut alone, 1, cols).unwrap(), &Options::new())
+            .unwrap();
+        let start = row * stride;
+        let got = buffer.view(start..start + cols).unwrap().to_vec().unwrap();
+        for (i, (got, want)) in got.into_iter().zip(alone.to_vec().unwrap()).enumerate() {
+            // Another alignment adds in another order: a unit of the last place of 11 bits.
+            let (got, want) = (got.to_f32(), want.to_f32());
+            assert!((got - want).abs() <= want / 1024.0, "row {row}, column {i}: {got}, not {want}");
+        }
+    }
+}
+
 #[test]
 fn a_plan_runs_again_and_again() {
     let device = Device::cpu();
