@@ -22,9 +22,13 @@ fn all_kernels_are_right_on_the_cpu() {
     let passed = last.strip_suffix(" passed, 0 failed").unwrap_or_else(|| panic!("{text}"));
     let cases = text.lines().filter(|line| line.starts_with("ok ")).count();
     assert_eq!(passed.parse(), Ok(cases));
-    assert!(cases > 8 * gpu_kernels::KERNELS.len(), "{cases}");
-    for kernel in gpu_kernels::KERNELS {
-        assert!(text.contains(&format!("ok    {} 65x130x67", kernel.name)), "{}", kernel.name);
+    let ways = || gpu_kernels::softmax::LADDER.iter().flat_map(|rung| rung.variants);
+    assert!(cases > 8 * ways().count(), "{cases}");
+    for kernel in ways().map(|way| way.meta().name).chain(["linear_forward", "update_layer"]) {
+        assert!(text.contains(&format!("ok    {kernel} 65x130x67")), "{kernel}");
+    }
+    for operation in ["softmax of bf16", "gradient through a softmax of f16", "cross entropy of f32"] {
+        assert!(text.contains(&format!("ok    {operation}\n")), "{operation}");
     }
     assert!(output.status.success());
 }
@@ -37,7 +41,7 @@ fn one_kernel_can_be_chosen() {
 
     let output = self_check(&["--device", "cpu", "--only", "no_such_kernel"]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(text(&output.stderr).contains("no kernel has `no_such_kernel` in its name"));
+    assert!(text(&output.stderr).contains("no kernel or operation has `no_such_kernel` in its name"));
 }
 
 #[test]
