@@ -7,13 +7,13 @@ mod emulated;
 #[path = "common/matrix.rs"]
 mod matrix;
 
+use cuda_std::bf16;
 use cuda_std::launch::Launcher;
 use cuda_std::simt::Executor;
-use cuda_std::{bf16, f16};
 use ferrowarp::reference::{self, Number};
 use gpu_kernels::softmax::cross_entropy::{Arguments, CROSS_ENTROPY, I64};
 use gpu_kernels::softmax::operation::{Memory, Tier};
-use matrix::{Layout, bits, is_close, rounded};
+use matrix::{Layout, Problem, bits, is_close, rounded};
 use proptest::prelude::{Strategy, any, proptest};
 use proptest::test_runner::Config;
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
@@ -24,7 +24,7 @@ const UNWRITTEN: f32 = f32::from_bits(0x7fc0_1234);
 
 /// One problem, all results asked for; the gradient has `layouts[0]`, the logits the other.
 #[derive(Clone, Debug)]
-struct Problem {
+struct Rows {
     layouts: [Layout; 2],
     logits: Vec<f32>,
     targets: Vec<i64>,
@@ -40,12 +40,7 @@ struct Results {
     gradient: Vec<f32>,
 }
 
-/// The kernels for a type.
-fn tiers<T: Number>() -> &'static [Tier<Arguments>] {
-    CROSS_ENTROPY.iter().find(|of_type| of_type.dtype.name() == T::NAME).unwrap().tiers
-}
-
-impl Problem {
+impl Rows {
     /// Logits in -8..8, among them rows that are hard on a softmax, ignored rows and targets that are no column.
     fn random(layouts: [Layout; 2], seed: u64) -> Self {
         let Layout { rows, cols, .. } = layouts[0];
@@ -68,6 +63,19 @@ impl Problem {
         }
         let d_loss = seed.is_multiple_of(2).then(|| (0..rows).map(|row| row as f32 * 0.5 - 1.0).collect());
         Self { layouts, logits, targets, d_loss, d_scale: 0.25 }
+    }
+}
+
+impl Problem for Rows {
+    type Arguments = Arguments;
+    type Results = Results;
+
+    fn shape(&self) -> [usize; 2] {
+        [self.layouts[0].rows, self.layouts[0].cols]
+    }
+
+    fn tiers<T: Number>() -> &'static [Tier<Arguments>] {
+        CROSS_ENTROPY.iter().find(|of_type| of_type.dtype.name() == T::NAME).unwrap().tiers
     }
 
     /// All results, the gradient in memory of its own or where the logits were.
@@ -138,47 +146,13 @@ impl Problem {
         None
     }
 
-    /// All kernels that take the width, in place and not, and each a second time for the same bits.
-    fn check<T: Number>(&self, on: &dyn Launcher) {
-        let Layout { rows, cols, .. } = self.layouts[0];
-        for tier in tiers::<T>().iter().filter(|tier| cols <= tier.elements as usize) {
-            for in_place in [false, true] {
-                let got = self.run::<T>(on, tier, in_place);
-                let what = format!("{} {rows}x{cols}, in place {in_place}", tier.meta.name);
-                assert_eq!(self.complaint::<T>(&got), None, "{what}");
-                let again = self.run::<T>(on, tier, in_place);
-                let all_bits =
-                    |r: &Results| [bits(&r.loss), bits(&r.lse), r.correct.clone(), bits(&r.gradient)];
-                assert_eq!(all_bits(&got), all_bits(&again), "{what}: other bits");
-            }
-        }
-    }
-
-    fn check_all_types(&self) {
-        let on = &Executor::new();
-        self.check::<f32>(on);
-        self.check::<f16>(on);
-        self.check::<bf16>(on);
-    }
-
-    /// Each kernel that takes the width once, every other in place.
-    fn check_once<T: Number>(&self, on: &dyn Launcher) {
-        let cols = self.layouts[0].cols;
-        for (i, tier) in tiers::<T>().iter().filter(|tier| cols <= tier.elements as usize).enumerate() {
-            let got = self.run::<T>(on, tier, i % 2 == 1);
-            assert_eq!(self.complaint::<T>(&got), None, "{} with {cols} columns", tier.meta.name);
-        }
-    }
-
-    fn check_all_types_once(&self, on: &dyn Launcher) {
-        self.check_once::<f32>(on);
-        self.check_once::<f16>(on);
-        self.check_once::<bf16>(on);
+    fn bits(results: &Self::Results) -> Vec<u32> {
+        [bits(&results.loss), bits(&results.lse), results.correct.clone(), bits(&results.gradient)].concat()
     }
 }
 
-fn dense(rows: usize, cols: usize) -> Problem {
-    Problem::random([Layout::dense(rows, cols); 2], (rows * 10_000 + cols) as u64)
+fn dense(rows: usize, cols: usize) -> Rows {
+    Rows::random([Layout::dense(rows, cols); 2], (rows * 10_000 + cols) as u64)
 }
 
 #[test]
@@ -212,7 +186,7 @@ proptest! {
 
     #[test]
     fn any_layout_agrees_with_the_oracle(layouts in layouts(), seed in any::<u64>()) {
-        Problem::random(layouts, seed).check_all_types_once(&Executor::new());
+        Rows::random(layouts, seed).check_all_types_once(&Executor::new());
     }
 }
 
@@ -221,6 +195,6 @@ proptest! {
 
     #[test]
     fn any_layout_agrees_with_the_oracle_as_ptx(layouts in layouts(), seed in any::<u64>()) {
-        Problem::random(layouts, seed).check_all_types_once(&emulated::emulator());
+        Rows::random(layouts, seed).check_all_types_once(&emulated::emulator());
     }
 }

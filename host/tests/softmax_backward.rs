@@ -8,18 +8,17 @@ mod matrix;
 
 use cuda_std::launch::Launcher;
 use cuda_std::simt::Executor;
-use cuda_std::{bf16, f16};
 use ferrowarp::reference::{self, Number};
 use gpu_kernels::softmax::backward::{Arguments, BACKWARD, LOG};
 use gpu_kernels::softmax::operation::{Memory, Tier};
-use matrix::{Layout, bits, is_close, rounded};
+use matrix::{Layout, Problem, bits, is_close, rounded};
 use proptest::prelude::{Strategy, any, proptest};
 use proptest::test_runner::Config;
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 
 /// One problem; `dx` has `layouts[0]`, `dy` the next, `y` the last.
 #[derive(Clone, Debug)]
-struct Problem {
+struct Rows {
     layouts: [Layout; 3],
     dy: Vec<f32>,
     y: Vec<f32>,
@@ -27,12 +26,7 @@ struct Problem {
     is_log: bool,
 }
 
-/// The kernels for a type.
-fn tiers<T: Number>() -> &'static [Tier<Arguments>] {
-    BACKWARD.iter().find(|of_type| of_type.dtype.name() == T::NAME).unwrap().tiers
-}
-
-impl Problem {
+impl Rows {
     /// Probabilities or their logarithms, some of them 0 or -inf, and gradients in -1..1.
     fn random(layouts: [Layout; 3], is_log: bool, seed: u64) -> Self {
         let Layout { rows, cols, .. } = layouts[0];
@@ -50,6 +44,19 @@ impl Problem {
         }
         let y = reference::softmax(&logits, cols).into_iter().map(|p| if is_log { p.ln() } else { p } as f32);
         Self { layouts, dy, y: y.collect(), scale: 0.5, is_log }
+    }
+}
+
+impl Problem for Rows {
+    type Arguments = Arguments;
+    type Results = Vec<f32>;
+
+    fn shape(&self) -> [usize; 2] {
+        [self.layouts[0].rows, self.layouts[0].cols]
+    }
+
+    fn tiers<T: Number>() -> &'static [Tier<Arguments>] {
+        BACKWARD.iter().find(|of_type| of_type.dtype.name() == T::NAME).unwrap().tiers
     }
 
     /// `dx`, in memory of its own or where `dy` was.
@@ -79,7 +86,7 @@ impl Problem {
     }
 
     /// What is wrong with a result, if anything. NaN must be where the oracle has it.
-    fn complaint<T: Number>(&self, got: &[f32]) -> Option<String> {
+    fn complaint<T: Number>(&self, got: &Vec<f32>) -> Option<String> {
         let (dy, y, cols) = (rounded::<T>(&self.dy), rounded::<T>(&self.y), self.layouts[0].cols);
         for (row, (dy, y)) in dy.chunks(cols).zip(y.chunks(cols)).enumerate() {
             let want = reference::softmax_backward(dy, y, self.is_log);
@@ -95,45 +102,13 @@ impl Problem {
         None
     }
 
-    /// All kernels that take the width, in place and not, and each a second time for the same bits.
-    fn check<T: Number>(&self, on: &dyn Launcher) {
-        let Layout { rows, cols, .. } = self.layouts[0];
-        for tier in tiers::<T>().iter().filter(|tier| cols <= tier.elements as usize) {
-            for in_place in [false, true] {
-                let got = self.run::<T>(on, tier, in_place);
-                let what = format!("{} {rows}x{cols}, in place {in_place}", tier.meta.name);
-                assert_eq!(self.complaint::<T>(&got), None, "{what}");
-                let again = self.run::<T>(on, tier, in_place);
-                assert_eq!(bits(&got), bits(&again), "{what}: other bits");
-            }
-        }
-    }
-
-    fn check_all_types(&self) {
-        let on = &Executor::new();
-        self.check::<f32>(on);
-        self.check::<f16>(on);
-        self.check::<bf16>(on);
-    }
-
-    /// Each kernel that takes the width once, every other in place.
-    fn check_once<T: Number>(&self, on: &dyn Launcher) {
-        let cols = self.layouts[0].cols;
-        for (i, tier) in tiers::<T>().iter().filter(|tier| cols <= tier.elements as usize).enumerate() {
-            let got = self.run::<T>(on, tier, i % 2 == 1);
-            assert_eq!(self.complaint::<T>(&got), None, "{} with {cols} columns", tier.meta.name);
-        }
-    }
-
-    fn check_all_types_once(&self, on: &dyn Launcher) {
-        self.check_once::<f32>(on);
-        self.check_once::<f16>(on);
-        self.check_once::<bf16>(on);
+    fn bits(results: &Self::Results) -> Vec<u32> {
+        bits(results)
     }
 }
 
-fn dense(rows: usize, cols: usize, is_log: bool) -> Problem {
-    Problem::random([Layout::dense(rows, cols); 3], is_log, (rows * 10_000 + cols) as u64)
+fn dense(rows: usize, cols: usize, is_log: bool) -> Rows {
+    Rows::random([Layout::dense(rows, cols); 3], is_log, (rows * 10_000 + cols) as u64)
 }
 
 #[test]
@@ -169,7 +144,7 @@ proptest! {
 
     #[test]
     fn any_layout_agrees_with_the_oracle(layouts in layouts(), is_log in any::<bool>(), seed in any::<u64>()) {
-        Problem::random(layouts, is_log, seed).check_all_types_once(&Executor::new());
+        Rows::random(layouts, is_log, seed).check_all_types_once(&Executor::new());
     }
 }
 
@@ -182,7 +157,7 @@ proptest! {
         is_log in any::<bool>(),
         seed in any::<u64>(),
     ) {
-        Problem::random(layouts, is_log, seed).check_all_types_once(&emulated::emulator());
+        Rows::random(layouts, is_log, seed).check_all_types_once(&emulated::emulator());
     }
 }
 
@@ -191,14 +166,14 @@ fn rows_of_definitions() {
     let [nan, inf] = [f32::NAN, f32::INFINITY];
     let row = |dy: &[f32], y: &[f32], is_log| {
         let layouts = [Layout::dense(1, dy.len()); 3];
-        let problem = Problem { layouts, dy: dy.to_vec(), y: y.to_vec(), scale: 1.0, is_log };
-        for tier in tiers::<f32>() {
+        let problem = Rows { layouts, dy: dy.to_vec(), y: y.to_vec(), scale: 1.0, is_log };
+        for tier in Rows::tiers::<f32>() {
             for on in [&Executor::new() as &dyn Launcher, &emulated::emulator()] {
                 let got = problem.run::<f32>(on, tier, false);
                 assert_eq!(problem.complaint::<f32>(&got), None, "{}", tier.meta.name);
             }
         }
-        problem.run::<f32>(&Executor::new(), &tiers::<f32>()[0], false)
+        problem.run::<f32>(&Executor::new(), &Rows::tiers::<f32>()[0], false)
     };
     assert_eq!(row(&[3.0], &[1.0], false), [0.0]);
     assert_eq!(row(&[3.0], &[0.0], true), [0.0]);

@@ -1,8 +1,10 @@
 //! What the executor finds wrong with a kernel, and how it says so.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use cuda_std::launch::{Dim3, LaunchConfig, LaunchError, Limits};
 use cuda_std::simt::{Executor, Fault, FaultKind, Instead};
-use cuda_std::{shared_array, thread, warp};
+use cuda_std::{kernel, shared_array, thread, warp};
 
 /// Runs `kernel` on 2 blocks of `threads` threads, and returns the fault it must end with.
 fn fault_of(threads: u32, kernel: impl Fn() + Sync) -> Fault {
@@ -197,6 +199,26 @@ fn launches_over_the_limits_are_refused() {
     );
     let small = cpu.clone().with_limits(Limits { max_threads_per_block: 32, ..Limits::default() });
     assert!(small.run("never", LaunchConfig::new(1, 33), || unreachable!()).is_err());
+}
+
+#[kernel(max_threads = 96)]
+unsafe fn bounded(out: *mut u32) {
+    // SAFETY: the launch below gives an element, and all threads write the same.
+    unsafe { AtomicU32::from_ptr(out).store(1, Ordering::Relaxed) };
+}
+
+#[test]
+fn a_block_over_the_kernels_own_bounds_is_refused() {
+    let (cpu, mut out) = (Executor::new(), [0]);
+    // SAFETY: an element.
+    unsafe { bounded::launch(&cpu, LaunchConfig::new(1, 96), &mut out) }.unwrap();
+    assert_eq!(out, [1]);
+    // SAFETY: as above.
+    let error = unsafe { bounded::launch(&cpu, LaunchConfig::new(1, 97), &mut out) }.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "launch of bounded failed: the block (97, 1, 1) has 97 threads, at most 96 are allowed"
+    );
 }
 
 #[test]

@@ -152,6 +152,18 @@ fn every_function_is_its_instruction_from_sm_80_on() {
 }
 
 #[test]
+fn launch_bounds_reach_ptxas() {
+    for arch in [NvvmArch::Compute75, NvvmArch::Compute90] {
+        let text = std::fs::read_to_string(build(arch)).unwrap();
+        let (header, _) = text.split_once(".entry bounded(").unwrap().1.split_once('{').unwrap();
+        assert!(header.contains(".maxntid 96"), "{header}");
+        assert!(header.contains(".minnctapersm 3"), "{header}");
+        let (header, _) = text.split_once(".entry warp_lane(").unwrap().1.split_once('{').unwrap();
+        assert!(!header.contains(".maxntid"), "{header}");
+    }
+}
+
+#[test]
 fn a_panic_leaves_a_record_and_no_formatting() {
     let ptx = Ptx::parse(&std::fs::read_to_string(build(NvvmArch::Compute75)).unwrap());
     let slot = ptx.variables.iter().find(|variable| variable.name == "__ferrowarp_panic_slot").unwrap();

@@ -45,7 +45,7 @@ pub use launch::Arguments;
 use rows::{Given, resident, wide};
 
 #[cfg(not(target_arch = "nvptx64"))]
-use super::operation::{OfType, Tier};
+use super::operation::OfType;
 use super::row::Matrix;
 #[cfg(not(target_arch = "nvptx64"))]
 use crate::element::Number as _;

@@ -61,7 +61,7 @@ use resident::resident;
 use wide::wide;
 
 #[cfg(not(target_arch = "nvptx64"))]
-use super::operation::{OfType, Tier};
+use super::operation::OfType;
 use super::row::Matrix;
 #[cfg(not(target_arch = "nvptx64"))]
 use crate::element::Number as _;

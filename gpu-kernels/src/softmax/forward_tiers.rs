@@ -21,7 +21,7 @@ use cuda_std::{kernel, shared_array};
 use super::forward::{Options, softmax};
 use super::forward_split;
 #[cfg(not(target_arch = "nvptx64"))]
-use super::operation::{Forward, Split, Tier};
+use super::operation::{self, Arguments, Forward, Split};
 use super::row::Matrix;
 #[cfg(not(target_arch = "nvptx64"))]
 use crate::element::Number as _;
@@ -103,10 +103,10 @@ macro_rules! tiers {
             from: $inp::DTYPE,
             to: $out::DTYPE,
             tiers: &[
-                $(tier_entry!($name, $block, $threads, $n * $threads * $vectors, $min),)*
+                $(entry!($name, $block, $threads, $n * $threads * $vectors, $min),)*
             ],
             clusters: &[
-                $(tier_entry!($cluster, $cluster_block, $cluster_block, $n * $cluster_block * $cluster_vectors, $cluster_min),)*
+                $(entry!($cluster, $cluster_block, $cluster_block, $n * $cluster_block * $cluster_vectors, $cluster_min),)*
             ],
             split: Split {
                 reduce: $reduce::META,
@@ -163,35 +163,13 @@ macro_rules! tier {
     };
 }
 
-/// A [`Tier`] of the kernel `$name`.
+/// An entry of a table, without the arguments.
 #[cfg(not(target_arch = "nvptx64"))]
-macro_rules! tier_entry {
-    ($name:ident, $block:expr, $threads:expr, $elements:expr, $resident:expr) => {
-        Tier {
-            meta: $name::META,
-            block: $block,
-            threads: $threads,
-            elements: $elements,
-            resident: $resident,
-            launch: |on, config, a| {
-                // SAFETY: the caller of the function answers for the kernel's contract.
-                unsafe {
-                    $name::launch(
-                        on,
-                        config,
-                        a.out,
-                        a.inp,
-                        a.rows,
-                        a.cols,
-                        a.out_stride,
-                        a.inp_stride,
-                        a.scale,
-                        a.flags,
-                        a.ahead,
-                    )
-                }
-            },
-        }
+macro_rules! entry {
+    ($($entry:tt)*) => {
+        operation::tier!($($entry)*, |a: Arguments| (
+            a.out, a.inp, a.rows, a.cols, a.out_stride, a.inp_stride, a.scale, a.flags, a.ahead
+        ))
     };
 }
 

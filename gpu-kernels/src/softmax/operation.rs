@@ -113,6 +113,25 @@ impl<A> Tier<A> {
     }
 }
 
+/// A [`Tier`] of a kernel: threads of a block and of a row, the most columns, blocks of a multiprocessor, and what of
+/// the arguments the kernel is launched with.
+macro_rules! tier {
+    ($kernel:ident, $block:expr, $threads:expr, $elements:expr, $resident:expr, |$a:ident: $ty:ty| ($($argument:expr),*)) => {
+        $crate::softmax::operation::Tier {
+            meta: <$kernel>::META,
+            block: $block as u32,
+            threads: $threads as u32,
+            elements: $elements as u32,
+            resident: $resident,
+            launch: |on, config, $a: $ty| {
+                // SAFETY: the caller of the function answers for the kernel's contract.
+                unsafe { $kernel::launch(on, config, $($argument),*) }
+            },
+        }
+    };
+}
+pub(super) use tier;
+
 /// The kernels of an operation on one type.
 #[derive(Debug)]
 pub struct OfType<A: 'static> {

@@ -2,7 +2,11 @@
 
 #![allow(dead_code, reason = "each test file uses its own part of it")]
 
+use cuda_std::launch::Launcher;
+use cuda_std::simt::Executor;
+use cuda_std::{bf16, f16};
 use ferrowarp::reference::Number;
+use gpu_kernels::softmax::operation::Tier;
 
 /// What lies around the rows.
 const AROUND: f32 = 7.0;
@@ -47,6 +51,72 @@ impl Layout {
             }
         }
         elements
+    }
+}
+
+/// One problem for all kernels of an operation.
+pub trait Problem {
+    /// What the kernels are launched with.
+    type Arguments: 'static;
+    /// What they give.
+    type Results;
+
+    /// Rows and columns.
+    fn shape(&self) -> [usize; 2];
+    /// The kernels for a type.
+    fn tiers<T: Number>() -> &'static [Tier<Self::Arguments>];
+    /// What a kernel gives, in memory of its own or in that of what it reads.
+    fn run<T: Number>(
+        &self,
+        on: &dyn Launcher,
+        tier: &Tier<Self::Arguments>,
+        in_place: bool,
+    ) -> Self::Results;
+    /// What is wrong with results, if anything. NaN must be where the oracle has it.
+    fn complaint<T: Number>(&self, got: &Self::Results) -> Option<String>;
+    /// The bits of all results.
+    fn bits(results: &Self::Results) -> Vec<u32>;
+
+    /// The kernels that take the width.
+    fn suitable<T: Number>(&self) -> impl Iterator<Item = &'static Tier<Self::Arguments>> {
+        let [_, cols] = self.shape();
+        Self::tiers::<T>().iter().filter(move |tier| cols <= tier.elements as usize)
+    }
+
+    /// All kernels that take the width, in place and not, and each a second time for the same bits.
+    fn check<T: Number>(&self, on: &dyn Launcher) {
+        for tier in self.suitable::<T>() {
+            for in_place in [false, true] {
+                let got = self.run::<T>(on, tier, in_place);
+                let what = format!("{} {:?}, in place {in_place}", tier.meta.name, self.shape());
+                assert_eq!(self.complaint::<T>(&got), None, "{what}");
+                let again = self.run::<T>(on, tier, in_place);
+                assert_eq!(Self::bits(&got), Self::bits(&again), "{what}: other bits");
+            }
+        }
+    }
+
+    /// [`Self::check`] for each type, on the executor.
+    fn check_all_types(&self) {
+        let on = &Executor::new();
+        self.check::<f32>(on);
+        self.check::<f16>(on);
+        self.check::<bf16>(on);
+    }
+
+    /// Each kernel that takes the width once, every other in place.
+    fn check_once<T: Number>(&self, on: &dyn Launcher) {
+        for (i, tier) in self.suitable::<T>().enumerate() {
+            let got = self.run::<T>(on, tier, i % 2 == 1);
+            assert_eq!(self.complaint::<T>(&got), None, "{} {:?}", tier.meta.name, self.shape());
+        }
+    }
+
+    /// [`Self::check_once`] for each type.
+    fn check_all_types_once(&self, on: &dyn Launcher) {
+        self.check_once::<f32>(on);
+        self.check_once::<f16>(on);
+        self.check_once::<bf16>(on);
     }
 }
 

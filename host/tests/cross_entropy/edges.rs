@@ -11,11 +11,11 @@ const NAN: f32 = f32::NAN;
 fn row(logits: &[f32], target: i64) -> Results {
     let layouts = [Layout::dense(1, logits.len()); 2];
     let problem =
-        Problem { layouts, logits: logits.to_vec(), targets: vec![target], d_loss: None, d_scale: 1.0 };
+        Rows { layouts, logits: logits.to_vec(), targets: vec![target], d_loss: None, d_scale: 1.0 };
     problem.check::<f32>(&Executor::new());
     problem.check_once::<f32>(&emulated::emulator());
     problem.check::<bf16>(&Executor::new());
-    let tier = tiers::<f32>().iter().find(|tier| logits.len() <= tier.elements as usize).unwrap();
+    let tier = Rows::tiers::<f32>().iter().find(|tier| logits.len() <= tier.elements as usize).unwrap();
     problem.run::<f32>(&Executor::new(), tier, false)
 }
 
@@ -127,7 +127,7 @@ fn targets_of_every_type_are_the_same_classes() {
         unsafe { (tier.launch)(&emulated::emulator(), tier.config(5), arguments) }.unwrap();
         loss
     };
-    for tier in tiers::<f32>().iter().filter(|tier| tier.elements >= 40) {
+    for tier in Rows::tiers::<f32>().iter().filter(|tier| tier.elements >= 40) {
         let want = loss_of(tier, Memory::read(&classes), I64, IGNORED);
         let wide = dense(5, 40);
         assert!((0..5).all(|row| {

@@ -1,33 +1,19 @@
 //! The operation's kernels as PTX, on the emulator.
 
-use std::sync::Arc;
-
 use cuda_builder::NvvmArch;
 use ferrowarp::softmax::{Choice, Options};
-use ptx_emulator::{Emulator, PtxModule, Turns};
+use ptx_emulator::Turns;
 
 use crate::cases::{Case, complaint, every, for_each_pair, names, nearest, run};
 use crate::emulated;
 use crate::rows::{edge_rows, logits};
 
-/// The module for an architecture, and the kernels in it that the emulator cannot run, since it lacks an instruction.
-fn module(arch: NvvmArch) -> (Arc<PtxModule>, Vec<String>) {
-    let module: Arc<PtxModule> = PtxModule::parse(&emulated::ptx(arch)).unwrap().into();
-    let lacking = module.unsupported().iter().map(|unsupported| unsupported.function.to_string()).collect();
-    (module, lacking)
-}
-
-/// Whether the emulator has all kernels of a choice, for this architecture.
-fn runs(choice: &Choice, arch: u32, lacking: &[String]) -> bool {
-    choice.kernels().all(|meta| meta.min_arch <= arch && !lacking.iter().any(|name| name == meta.name))
-}
-
 /// These shapes and the edge rows, in all pairs of types and all ways whose clusters have at most so many blocks.
 fn assert_all_right(arch: NvvmArch, turns: Turns, shapes: &[[usize; 2]], most_blocks: u32) {
-    let (module, lacking) = module(arch);
-    let on = Emulator::new(module).with_turns(turns);
+    let on = emulated::emulator_of(&emulated::ptx(arch)).with_turns(turns);
     let can_run = |way: &Choice| {
-        runs(way, arch.capability_value(), &lacking) && way.config().unwrap().cluster <= most_blocks
+        let is_there = way.kernels().all(|meta| meta.min_arch <= arch.capability_value());
+        is_there && way.config().unwrap().cluster <= most_blocks
     };
     let assert_right = |way: &Choice, got: Option<String>, case: &Case| {
         assert_eq!(got, None, "{:?} {:?} {case}", names(way), way.config());

@@ -28,4 +28,7 @@ static FROZEN: [MaybeUninit<f32>; 4] = [MaybeUninit::uninit(); 4];
 #[kernel(min_arch = "sm_90")]
 unsafe fn too_wordy() {}
 
+#[kernel(min_blocks = 4)]
+unsafe fn half_bounded() {}
+
 fn main() {}

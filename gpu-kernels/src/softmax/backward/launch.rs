@@ -25,27 +25,12 @@ pub struct Arguments {
     pub ahead: u32,
 }
 
-/// A [`Tier`] from the kernel, threads of a block and of a row, the most columns, and blocks of a
-/// multiprocessor.
+/// An entry of the table, as [`operation::tier`](crate::softmax::operation) has it, without the arguments.
 macro_rules! tier {
-    ($kernel:ident, $block:expr, $threads:expr, $elements:expr, $resident:expr) => {
-        Tier {
-            meta: <$kernel>::META,
-            block: $block as u32,
-            threads: $threads as u32,
-            elements: $elements as u32,
-            resident: $resident,
-            launch: |on, config, a: Arguments| {
-                let [dx_stride, dy_stride, y_stride] = a.strides;
-                // SAFETY: the caller of the function answers for the kernel's contract.
-                unsafe {
-                    $kernel::launch(
-                        on, config, a.dx, a.dy, a.y, a.rows, a.cols, dx_stride, dy_stride, y_stride, a.scale,
-                        a.flags, a.ahead,
-                    )
-                }
-            },
-        }
+    ($($entry:tt)*) => {
+        $crate::softmax::operation::tier!($($entry)*, |a: Arguments| (
+            a.dx, a.dy, a.y, a.rows, a.cols, a.strides[0], a.strides[1], a.strides[2], a.scale, a.flags, a.ahead
+        ))
     };
 }
 pub(super) use tier;

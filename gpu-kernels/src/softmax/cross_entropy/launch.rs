@@ -37,41 +37,13 @@ pub struct Arguments {
     pub ahead: u32,
 }
 
-/// A [`Tier`] from the kernel, threads of a block and of a row, the most columns, and blocks of a
-/// multiprocessor.
+/// An entry of the table, as [`operation::tier`](crate::softmax::operation) has it, without the arguments.
 macro_rules! tier {
-    ($kernel:ident, $block:expr, $threads:expr, $elements:expr, $resident:expr) => {
-        Tier {
-            meta: <$kernel>::META,
-            block: $block as u32,
-            threads: $threads as u32,
-            elements: $elements as u32,
-            resident: $resident,
-            launch: |on, config, a: Arguments| {
-                // SAFETY: the caller of the function answers for the kernel's contract.
-                unsafe {
-                    $kernel::launch(
-                        on,
-                        config,
-                        a.loss,
-                        a.lse,
-                        a.correct,
-                        a.d_logits,
-                        a.logits,
-                        a.targets,
-                        a.d_loss,
-                        a.rows,
-                        a.cols,
-                        a.d_stride,
-                        a.stride,
-                        a.target_bytes,
-                        a.ignore_index,
-                        a.d_scale,
-                        a.ahead,
-                    )
-                }
-            },
-        }
+    ($($entry:tt)*) => {
+        $crate::softmax::operation::tier!($($entry)*, |a: Arguments| (
+            a.loss, a.lse, a.correct, a.d_logits, a.logits, a.targets, a.d_loss, a.rows, a.cols, a.d_stride,
+            a.stride, a.target_bytes, a.ignore_index, a.d_scale, a.ahead
+        ))
     };
 }
 pub(super) use tier;

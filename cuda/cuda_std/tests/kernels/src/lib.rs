@@ -24,6 +24,16 @@ macro_rules! kernels {
     )*};
 }
 
+/// A kernel with launch bounds, which `../ptx.rs` finds in the PTX and that alone of them has any.
+///
+/// # Safety
+/// `out` is an element.
+#[cuda_std::kernel(max_threads = 96, min_blocks = 3)]
+pub unsafe fn bounded(out: *mut u32) {
+    // SAFETY: the kernel's contract.
+    unsafe { *out = 1 };
+}
+
 pub mod atomics;
 pub mod clusters;
 pub mod halves;
