@@ -41,13 +41,13 @@ fn a_panic_is_an_error_with_kernel_message_place_and_line() {
 
 #[test]
 fn a_bounds_check_is_an_error_and_other_threads_are_unwound() {
-    struct CountDrops<'a>(&'a std::sync::atomic::AtomicU32);
+    struct CountDrops<'a>(&'a AtomicU32);
     impl Drop for CountDrops<'_> {
         fn drop(&mut self) {
-            self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            self.0.fetch_add(1, Ordering::Relaxed);
         }
     }
-    let (data, drops) = ([1.0f32; 8], std::sync::atomic::AtomicU32::new(0));
+    let (data, drops) = ([1.0f32; 8], AtomicU32::new(0));
     let kernel = || {
         let _count = CountDrops(&drops);
         if thread::thread_idx_x() == 9 {
@@ -231,11 +231,11 @@ fn the_executor_works_on_after_a_fault() {
             // SAFETY: none, as above.
             unsafe { thread::sync_threads() };
         });
-        let count = std::sync::atomic::AtomicU32::new(0);
+        let count = AtomicU32::new(0);
         let kernel = || {
             // SAFETY: all threads reach the barrier.
             unsafe { thread::sync_threads() };
-            count.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            count.fetch_add(1, Ordering::Relaxed);
         };
         Executor::new().run("sound", LaunchConfig::new(4, 64), kernel).unwrap();
         assert_eq!(count.into_inner(), 256);
