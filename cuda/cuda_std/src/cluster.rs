@@ -9,6 +9,9 @@
 //! between them.
 
 #[cfg(not(target_arch = "nvptx64"))]
+use core::sync::atomic::Ordering;
+
+#[cfg(not(target_arch = "nvptx64"))]
 use crate::simt::context::{Collective, collective, current};
 
 #[cfg(target_arch = "nvptx64")]
@@ -77,7 +80,7 @@ pub unsafe fn sync() {
     }
     #[cfg(not(target_arch = "nvptx64"))]
     {
-        note_arrival("cluster::sync");
+        note_arrival("cluster::sync", true);
         wait_named("cluster::sync");
     }
 }
@@ -96,7 +99,7 @@ pub unsafe fn arrive() {
         device::arrive();
     }
     #[cfg(not(target_arch = "nvptx64"))]
-    note_arrival("cluster::arrive");
+    note_arrival("cluster::arrive", true);
 }
 
 /// As [`arrive`], but says nothing of earlier writes: enough to know that all blocks have started.
@@ -113,7 +116,7 @@ pub unsafe fn arrive_relaxed() {
         device::arrive_relaxed();
     }
     #[cfg(not(target_arch = "nvptx64"))]
-    note_arrival("cluster::arrive_relaxed");
+    note_arrival("cluster::arrive_relaxed", false);
 }
 
 /// The second half of [`sync`]: waits until all threads of the cluster have arrived. On the executor it waits until
@@ -137,16 +140,16 @@ pub unsafe fn wait() {
 #[cfg(not(target_arch = "nvptx64"))]
 #[inline]
 #[track_caller]
-fn note_arrival(name: &'static str) {
-    let twice = current(name, |context| context.port.has_arrived.replace(true));
-    assert!(!twice, "{name}() after an arrival that was not waited for; call cluster::wait() first");
+fn note_arrival(name: &'static str, releases: bool) {
+    let is_first = current(name, |context| context.port.arrive_at_cluster(releases));
+    assert!(is_first, "{name}() after an arrival that was not waited for; call cluster::wait() first");
 }
 
 #[cfg(not(target_arch = "nvptx64"))]
 #[inline(always)]
 #[track_caller]
 fn wait_named(name: &'static str) {
-    let has_arrived = current(name, |context| context.port.has_arrived.replace(false));
+    let has_arrived = current(name, |context| context.port.leave_for_cluster());
     assert!(has_arrived, "{name}() without an arrival; call cluster::arrive() first");
     collective(name, Collective::Cluster);
 }
@@ -195,7 +198,7 @@ fn mapped(pointer: *mut u8, rank: u32) -> Result<*mut u8, String> {
         let blocks = context.cluster().len();
         let member = context.cluster().get(rank as usize);
         let member = member.ok_or_else(|| format!("was asked for block {rank} of a cluster of {blocks}"))?;
-        if member.has_ended.get() {
+        if member.has_ended.load(Ordering::Relaxed) {
             return Err(format!(
                 "was asked for block {rank}, which has ended; let it wait at cluster::sync() for its last reader"
             ));

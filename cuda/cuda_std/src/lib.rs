@@ -38,6 +38,8 @@ pub mod share;
 pub mod shared;
 #[cfg(not(target_arch = "nvptx64"))]
 pub mod simt;
+#[cfg(not(target_arch = "nvptx64"))]
+pub mod testing;
 pub mod thread;
 mod vector;
 pub mod warp;

@@ -17,6 +17,23 @@ pub fn breakpoint() {
     panic!("misc::breakpoint() works on a CUDA device only; on the CPU set the breakpoint in the debugger")
 }
 
+/// Ends the kernel with an error, and with it everything queued behind it.
+///
+/// # Panics
+/// On the executor, where the launch then answers with a fault that says so.
+#[doc(alias = "__trap")]
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub fn trap() -> ! {
+    #[cfg(target_arch = "nvptx64")]
+    // SAFETY: the instruction ends the kernel; nothing runs after it.
+    unsafe {
+        core::arch::nvptx::trap()
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    panic!("trap")
+}
+
 /// Counts one event on the profiler's counter `counter`, 0 to 7. The executor counts nothing.
 ///
 /// # Panics

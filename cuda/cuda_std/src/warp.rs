@@ -96,7 +96,7 @@ pub fn activemask() -> u32 {
         device::activemask()
     }
     #[cfg(not(target_arch = "nvptx64"))]
-    current("warp::activemask", |context| context.live_lanes.get())
+    current("warp::activemask", |context| context.live_lanes())
 }
 
 /// Whether `predicate` is true in all lanes in `mask`.

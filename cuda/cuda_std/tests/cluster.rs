@@ -272,7 +272,8 @@ fn a_block_that_left_takes_its_memory_with_it() {
             }
         }
     };
-    Executor::new().run("early_and_late", config(2, 1, 2), kernel).unwrap();
+    // In another order of the blocks other accesses are too early.
+    Executor::new().without_seed().run("early_and_late", config(2, 1, 2), kernel).unwrap();
     assert!(seen.into_inner().unwrap().iter().all(|x| x.is_nan()));
 }
 

@@ -8,7 +8,7 @@ use cuda_std::{kernel, shared_array, thread, warp};
 
 /// Runs `kernel` on 2 blocks of `threads` threads, and returns the fault it must end with.
 fn fault_of(threads: u32, kernel: impl Fn() + Sync) -> Fault {
-    match Executor::new().run("broken", LaunchConfig::new(2, threads), kernel) {
+    match Executor::new().without_seed().run("broken", LaunchConfig::new(2, threads), kernel) {
         Err(LaunchError::Fault(fault)) => *fault,
         other => panic!("expected a fault, got {other:?}"),
     }
@@ -56,7 +56,7 @@ fn a_bounds_check_is_an_error_and_other_threads_are_unwound() {
         // SAFETY: all threads reach the barrier, but for the one that fails before it.
         unsafe { thread::sync_threads() };
     };
-    let result = Executor::new().run("indexing", LaunchConfig::new(1, 16), kernel);
+    let result = Executor::new().without_seed().run("indexing", LaunchConfig::new(1, 16), kernel);
     let Err(LaunchError::Fault(fault)) = result else { panic!("expected a fault, got {result:?}") };
     assert!(fault.to_string().contains("index out of bounds: the len is 8 but the index is 9"), "{fault}");
     // Threads 0 to 8 wait at the barrier and are unwound, 9 fails, the rest never start.
@@ -183,7 +183,7 @@ fn launches_over_the_limits_are_refused() {
     );
     assert_eq!(
         refused(LaunchConfig::new(1, (64, 32))),
-        "launch of never failed: the block (64, 32, 1) has 2048 threads, at most 1024 are allowed"
+        "launch of never failed: the block (64, 32, 1) has 2048 threads, at most 1024 are allowed; launch smaller blocks"
     );
     assert_eq!(
         refused(LaunchConfig::new((1, 65536), 32)),
@@ -195,7 +195,8 @@ fn launches_over_the_limits_are_refused() {
     );
     assert_eq!(
         refused(LaunchConfig::new(1, 32).with_shared_bytes(1 << 20)),
-        "launch of never failed: 1048576 bytes of shared memory per block, at most 101376 are allowed"
+        "launch of never failed: 1048576 bytes of shared memory per block, at most 101376 are allowed; ask for less, or launch \
+         smaller blocks"
     );
     let small = cpu.clone().with_limits(Limits { max_threads_per_block: 32, ..Limits::default() });
     assert!(small.run("never", LaunchConfig::new(1, 33), || unreachable!()).is_err());
@@ -217,7 +218,7 @@ fn a_block_over_the_kernels_own_bounds_is_refused() {
     let error = unsafe { bounded::launch(&cpu, LaunchConfig::new(1, 97), &mut out) }.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "launch of bounded failed: the block (97, 1, 1) has 97 threads, at most 96 are allowed"
+        "launch of bounded failed: the block (97, 1, 1) has 97 threads, at most 96 are allowed; launch smaller blocks"
     );
 }
 

@@ -103,6 +103,12 @@ fn a_profiler_counter_over_7_is_refused() {
 }
 
 #[test]
+#[should_panic(expected = "trap")]
+fn a_trap_ends_the_thread() {
+    misc::trap();
+}
+
+#[test]
 fn approximations_compute_the_function() {
     for i in -40..=40 {
         let x = i as f32 * 0.37;

@@ -18,10 +18,15 @@ fn target() -> PathBuf {
 
 /// Builds the kernels and gives the PTX file.
 fn build(arch: NvvmArch) -> PathBuf {
-    CudaBuilder::new(kernels())
+    build_crate(&kernels(), "cuda_std-kernels", arch)
+}
+
+/// Builds a crate into a folder of its own and gives the PTX file.
+fn build_crate(path: &Path, folder: &str, arch: NvvmArch) -> PathBuf {
+    CudaBuilder::new(path)
         .tools_dir(CudaBuilder::tools_dir_in(&target()))
         .target_dir(target().join("cuda-builder"))
-        .out_dir(Path::new(env!("CARGO_TARGET_TMPDIR")).join("cuda_std-kernels"))
+        .out_dir(Path::new(env!("CARGO_TARGET_TMPDIR")).join(folder))
         .download(true)
         .arch(arch)
         .build()
@@ -160,6 +165,18 @@ fn launch_bounds_reach_ptxas() {
         assert!(header.contains(".minnctapersm 3"), "{header}");
         let (header, _) = text.split_once(".entry warp_lane(").unwrap().1.split_once('{').unwrap();
         assert!(!header.contains(".maxntid"), "{header}");
+    }
+}
+
+#[test]
+fn the_kernels_of_the_example_are_kernels_of_a_gpu_too() {
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/tested-kernels");
+    let text = std::fs::read_to_string(build_crate(&example, "tested-kernels", NvvmArch::Compute75)).unwrap();
+    let ptx = Ptx::parse(&text);
+    let barriers: Vec<_> =
+        ptx.entries().map(|entry| (entry.name.as_str(), entry.count("bar.sync"))).collect();
+    for expected in [("block_sums", 1), ("histogram", 2)] {
+        assert!(barriers.contains(&expected), "{barriers:?}");
     }
 }
 

@@ -46,6 +46,6 @@ fn statics_of_a_module_and_of_a_function() {
 fn blocks_of_a_cluster_cannot_share_a_static() {
     let launch = LaunchConfig::new(4, 1).with_cluster(2);
     let error = Executor::new().run("k", launch, || ()).unwrap_err().to_string();
-    assert!(error.starts_with("launch of k failed: the blocks of a cluster run together"), "{error}");
+    assert!(error.starts_with("launch of k failed: its blocks run together"), "{error}");
     assert!(error.contains("one `") && error.contains("shared_array!"), "{error}");
 }

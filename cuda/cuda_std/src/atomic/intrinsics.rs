@@ -12,6 +12,8 @@
 
 #[cfg(not(target_arch = "nvptx64"))]
 use super::host::Cell as _;
+#[cfg(not(target_arch = "nvptx64"))]
+use crate::simt::scopes;
 #[cfg(target_arch = "nvptx64")]
 use core::arch::asm;
 #[cfg(not(target_arch = "nvptx64"))]
@@ -97,6 +99,7 @@ macro_rules! loads_and_stores {
             #[cfg(not(target_arch = "nvptx64"))]
             // SAFETY: the caller's pointer.
             unsafe {
+                scopes::[<note_ $scope>](ptr.addr());
                 $ty::store(ptr, value, Ordering::$ordering);
             }
         }
@@ -159,6 +162,7 @@ macro_rules! fetches {
             #[cfg(not(target_arch = "nvptx64"))]
             // SAFETY: the caller's pointer.
             unsafe {
+                scopes::[<note_ $scope>](ptr.addr());
                 $ty::update(ptr, Ordering::$ordering, |$old| $new)
             }
         }
@@ -243,6 +247,7 @@ macro_rules! swaps {
             #[cfg(not(target_arch = "nvptx64"))]
             // SAFETY: the caller's pointer.
             unsafe {
+                scopes::[<note_ $scope>](ptr.addr());
                 $ty::compare_and_swap(ptr, current, new, Ordering::$ordering)
             }
         }

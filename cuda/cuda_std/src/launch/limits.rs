@@ -105,7 +105,10 @@ pub enum LaunchError {
         max: Dim3,
     },
     /// The block has too many threads.
-    #[error("launch of {kernel} failed: the block {block} has {got} threads, at most {max} are allowed")]
+    #[error(
+        "launch of {kernel} failed: the block {block} has {got} threads, at most {max} are allowed; launch smaller \
+         blocks"
+    )]
     TooManyThreads {
         /// The kernel.
         kernel: &'static str,
@@ -117,7 +120,10 @@ pub enum LaunchError {
         max: u32,
     },
     /// More shared memory than a block can have.
-    #[error("launch of {kernel} failed: {got} bytes of shared memory per block, at most {max} are allowed")]
+    #[error(
+        "launch of {kernel} failed: {got} bytes of shared memory per block, at most {max} are allowed; ask for less, or \
+         launch smaller blocks"
+    )]
     TooMuchShared {
         /// The kernel.
         kernel: &'static str,
@@ -152,12 +158,13 @@ pub enum LaunchError {
         /// Blocks of a cluster.
         cluster: u32,
     },
-    /// On the CPU executor the blocks of a cluster would share a static that each of them should have.
+    /// On the CPU executor blocks that run together, those of a cluster or all with a thread for each of theirs, would
+    /// share a static that each of them should have.
     #[error(
-        "launch of {kernel} failed: the blocks of a cluster run together, but this program has one `{name}` for all of \
-         them; make it a `shared_array!`"
+        "launch of {kernel} failed: its blocks run together, but this program has one `{name}` for all of them; make it \
+         a `shared_array!`"
     )]
-    StaticsInCluster {
+    SharedStatics {
         /// The kernel.
         kernel: &'static str,
         /// The first shared static of the program.
@@ -192,9 +199,23 @@ pub enum LaunchError {
         /// Where the kernel was to run.
         launcher: Residence,
     },
+    /// The environment's seed for the CPU executor's schedule is no number.
+    #[error(
+        "launch of {kernel} failed: FERROWARP_SEED is `{value}`, which is no 64-bit number; write it decimal, or \
+         hexadecimal behind 0x, or unset the variable for the fixed schedule"
+    )]
+    Seed {
+        /// The kernel.
+        kernel: &'static str,
+        /// What the variable holds.
+        value: String,
+    },
     /// The kernel ran on the CPU executor and broke a rule of the CUDA model, or panicked.
     #[error(transparent)]
     Fault(#[from] Box<crate::simt::Fault>),
+    /// The device refused the launch, or had failed before; the error is its own and tells all.
+    #[error(transparent)]
+    Device(Box<dyn core::error::Error + Send + Sync>),
     /// The device's driver refused the launch or reported a fault of the kernel.
     #[error("launch of {kernel} failed: {message}")]
     Driver {

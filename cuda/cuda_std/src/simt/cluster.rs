@@ -7,15 +7,18 @@
 //! writes to a block which may not run yet, or reads from one that may have left, gives wrong results here, while the
 //! memory itself stays.
 
-use core::cell::{Cell, RefCell};
+use core::cell::RefCell;
 use core::slice;
+use core::sync::atomic::{AtomicBool, Ordering};
 
-use super::Grid;
-use super::context::{self, WARP_SIZE};
-use super::fault::{Fault, FaultKind};
-use super::fiber::Block;
-use super::scheduler::Scheduler;
+use super::block::{Block, Member};
+use super::context;
+use super::coroutine::Scheduler;
+use super::fault::Fault;
+use super::fiber::Work;
+use super::schedule::Random;
 use super::shared::{self, BlockShared};
+use super::{Grid, blame};
 use crate::launch::{Dim3, LaunchConfig};
 
 /// Threads of clusters that may have a stack at a time.
@@ -23,14 +26,6 @@ const MOST_THREADS: u64 = 16 * 1024;
 
 thread_local! {
     static SHARED: RefCell<Vec<(u32, BlockShared)>> = const { RefCell::new(Vec::new()) };
-}
-
-/// A block as the others of its cluster see it.
-pub(crate) struct Member {
-    /// Its shared memory.
-    pub shared: BlockShared,
-    /// Whether all its threads have returned.
-    pub has_ended: Cell<bool>,
 }
 
 /// How many OS threads may run clusters of this launch at a time.
@@ -43,14 +38,18 @@ pub(super) fn most_workers(config: &LaunchConfig) -> u64 {
 
 /// Runs all threads of the block with this number or, in a launch of clusters, of the cluster.
 pub(super) fn run_unit(grid: &Grid<'_>, unit: u64) -> Result<(), Box<Fault>> {
+    shared::poison_statics();
     let size = grid.config.cluster;
     let first = grid.config.grid.unravel(unit * u64::from(size));
+    // With a seed: the random numbers of a block.
+    let random = |rank: u32| Random::of(grid, unit * u64::from(size) + u64::from(rank));
     if size == 1 {
         // The same as below without the vectors.
         let member = Member::new(grid);
-        let block = block(grid, first, slice::from_ref(&member), 0);
-        let mut scheduler = Scheduler::new(&block);
-        let result = run_together(slice::from_mut(&mut scheduler));
+        let block = Block::new(grid, first, slice::from_ref(&member), 0);
+        let work = Work::new(&block);
+        let mut scheduler = Scheduler::new(&work, random(0));
+        let result = run_together(slice::from_mut(&mut scheduler), None);
         scheduler.end();
         member.keep_shared();
         return result;
@@ -58,9 +57,11 @@ pub(super) fn run_unit(grid: &Grid<'_>, unit: u64) -> Result<(), Box<Fault>> {
     let members: Vec<Member> = (0..size).map(|_| Member::new(grid)).collect();
     let index = |rank| Dim3 { x: first.x + rank, ..first };
     let blocks: Vec<Block<'_>> =
-        (0..size).map(|rank| block(grid, index(rank), &members, rank as usize)).collect();
-    let mut schedulers: Vec<Scheduler<'_>> = blocks.iter().map(Scheduler::new).collect();
-    let result = run_together(&mut schedulers);
+        (0..size).map(|rank| Block::new(grid, index(rank), &members, rank as usize)).collect();
+    let works: Vec<Work<'_>> = blocks.iter().map(Work::new).collect();
+    let mut schedulers: Vec<Scheduler<'_>> =
+        works.iter().zip(0..).map(|(work, rank)| Scheduler::new(work, random(rank))).collect();
+    let result = run_together(&mut schedulers, Random::of(grid, !unit));
     schedulers.into_iter().for_each(Scheduler::end);
     members.into_iter().for_each(Member::keep_shared);
     result
@@ -68,7 +69,7 @@ pub(super) fn run_unit(grid: &Grid<'_>, unit: u64) -> Result<(), Box<Fault>> {
 
 impl Member {
     fn new(grid: &Grid<'_>) -> Self {
-        Self { shared: take_shared(grid.config.shared_bytes), has_ended: Cell::new(false) }
+        Self { shared: take_shared(grid.config.shared_bytes), has_ended: AtomicBool::new(false) }
     }
 
     /// Keeps the memory for another block.
@@ -92,27 +93,10 @@ fn take_shared(dynamic_bytes: u32) -> BlockShared {
     }
 }
 
-fn block<'a>(grid: &'a Grid<'a>, index: Dim3, cluster: &'a [Member], rank: usize) -> Block<'a> {
-    shared::poison_statics();
-    let threads = grid.config.block.volume() as u32;
-    let live_lanes = (0..threads.div_ceil(WARP_SIZE))
-        .map(|warp| Cell::new(u32::MAX >> (WARP_SIZE - (threads - warp * WARP_SIZE).min(WARP_SIZE))));
-    Block {
-        grid,
-        index,
-        threads,
-        next_thread: Cell::new(0),
-        live_lanes: live_lanes.collect(),
-        shared: &cluster[rank].shared,
-        cluster,
-        fault: RefCell::new(None),
-    }
-}
-
-/// Runs the blocks of a cluster, which come by rank.
-fn run_together(blocks: &mut [Scheduler<'_>]) -> Result<(), Box<Fault>> {
+/// Runs the blocks of a cluster, which come by rank; with random numbers their turns come in a shuffled order.
+fn run_together(blocks: &mut [Scheduler<'_>], random: Option<Random>) -> Result<(), Box<Fault>> {
     let outer = context::enter(core::ptr::null());
-    let result = start_and_meet(blocks);
+    let result = start_and_meet(blocks, random);
     if let Err(fault) = &result {
         // The threads of the block at fault are unwound; now those of the others.
         blocks.iter_mut().for_each(|block| drop(block.fail(Fault::clone(fault))));
@@ -121,19 +105,32 @@ fn run_together(blocks: &mut [Scheduler<'_>]) -> Result<(), Box<Fault>> {
     result
 }
 
-fn start_and_meet(blocks: &mut [Scheduler<'_>]) -> Result<(), Box<Fault>> {
-    for (rank, block) in blocks.iter_mut().enumerate() {
-        if rank > 0 {
+fn start_and_meet(blocks: &mut [Scheduler<'_>], mut random: Option<Random>) -> Result<(), Box<Fault>> {
+    // Empty without a seed: ranks in order, and no allocation for a block alone.
+    let mut turns: Vec<usize> = random.iter().flat_map(|_| 0..blocks.len()).collect();
+    let mut shuffle = |turns: &mut Vec<usize>| random.iter_mut().for_each(|random| random.shuffle(turns));
+    shuffle(&mut turns);
+    for turn in 0..blocks.len() {
+        let rank = turns.get(turn).copied().unwrap_or(turn);
+        let block = &mut blocks[rank];
+        if turn > 0 {
             block.block().shared.poison();
         }
         block.start_all()?;
         until_barrier(block, rank)?;
     }
     while !blocks.iter().all(Scheduler::has_ended) {
-        if let Some(fault) = why_stuck(blocks) {
-            return Err(Box::new(fault));
+        let barrier = blocks.iter().find_map(Scheduler::in_cluster);
+        if barrier.is_some_and(|barrier| !blocks.iter().all(|block| block.all_wait_at(barrier))) {
+            let views: Vec<_> = blocks.iter().map(Scheduler::view).collect();
+            if let Some(fault) = blame::why_cluster_stuck(&views) {
+                return Err(Box::new(fault));
+            }
         }
-        for (rank, block) in blocks.iter_mut().enumerate() {
+        shuffle(&mut turns);
+        for turn in 0..blocks.len() {
+            let rank = turns.get(turn).copied().unwrap_or(turn);
+            let block = &mut blocks[rank];
             block.release_cluster()?;
             until_barrier(block, rank)?;
         }
@@ -146,23 +143,8 @@ fn until_barrier(block: &mut Scheduler<'_>, rank: usize) -> Result<(), Box<Fault
     block.advance()?;
     let Block { cluster, shared, .. } = block.block();
     if cluster.len() > 1 && block.has_ended() {
-        cluster[rank].has_ended.set(true);
+        cluster[rank].has_ended.store(true, Ordering::Relaxed);
         shared.poison();
     }
     Ok(())
-}
-
-/// The fault of a cluster whose threads do not all wait at one barrier.
-fn why_stuck(blocks: &[Scheduler<'_>]) -> Option<Fault> {
-    let (waiting, (thread, request)) =
-        blocks.iter().find_map(|block| Some((block.block(), block.in_cluster()?)))?;
-    let (block, missing) =
-        blocks.iter().find_map(|block| Some((block, block.missing_in_cluster(request)?)))?;
-    let kind = FaultKind::ClusterBarrierNotReached {
-        barrier: request.name,
-        block: block.block().index,
-        missing: block.block().coordinates(missing),
-        instead: block.instead(missing),
-    };
-    Some(waiting.fault_of(Some(thread), Some(request.location.into()), kind))
 }

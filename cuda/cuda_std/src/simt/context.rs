@@ -2,10 +2,12 @@
 
 use core::cell::Cell;
 use core::panic::Location;
+use core::sync::atomic::Ordering;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use super::cluster::Member;
-use super::fiber::Block;
-use super::scheduler::Port;
+use super::Grid;
+use super::block::{Block, Member};
+use super::port::Port;
 use super::shared::BlockShared;
 use crate::launch::Dim3;
 use crate::warp::WarpReductionOp;
@@ -107,13 +109,39 @@ pub(crate) struct ThreadContext<'a> {
     pub linear: u32,
     /// The block, for what threads seldom ask.
     pub(super) block: &'a Block<'a>,
-    /// Lanes of this thread's warp that have not returned.
-    pub live_lanes: &'a Cell<u32>,
     /// The scheduler.
     pub port: &'a Port,
 }
 
-impl ThreadContext<'_> {
+impl<'a> ThreadContext<'a> {
+    /// The context of the block's thread with this number.
+    #[inline]
+    pub(super) fn new(block: &'a Block<'a>, thread: u32, port: &'a Port) -> Self {
+        ThreadContext {
+            thread_idx: block.coordinates(thread),
+            block_idx: block.index,
+            block_dim: block.grid.config.block,
+            grid_dim: block.grid.config.grid,
+            linear: thread,
+            block,
+            port,
+        }
+    }
+
+    /// Runs the thread to its end, or to the panic whose payload is the error.
+    #[inline]
+    pub(super) fn run(&self) -> std::thread::Result<()> {
+        enter(self);
+        let result = catch_unwind(AssertUnwindSafe(self.block.grid.body));
+        enter(core::ptr::null());
+        result
+    }
+
+    /// What the blocks of the launch have in common.
+    pub(super) fn grid(&self) -> &Grid<'a> {
+        self.block.grid
+    }
+
     /// The block's shared memory.
     pub fn shared(&self) -> &BlockShared {
         self.block.shared
@@ -122,6 +150,11 @@ impl ThreadContext<'_> {
     /// The blocks of the cluster, by rank.
     pub fn cluster(&self) -> &[Member] {
         self.block.cluster
+    }
+
+    /// Lanes of this thread's warp that have not returned.
+    pub fn live_lanes(&self) -> u32 {
+        self.block.live_lanes_of(self.linear).load(Ordering::Relaxed)
     }
 
     /// Lane of the thread in its warp.
@@ -138,6 +171,15 @@ thread_local! {
 #[inline(always)]
 pub(super) fn enter(context: *const ThreadContext<'_>) -> *const ThreadContext<'static> {
     CURRENT.with(|current| current.replace(context.cast()))
+}
+
+/// Hands the running kernel thread to `f`, if one runs.
+pub(super) fn with_running(f: impl FnOnce(&ThreadContext<'_>)) {
+    let context = CURRENT.with(Cell::get);
+    // SAFETY: as in `current`.
+    if let Some(context) = unsafe { context.as_ref() } {
+        f(context);
+    }
 }
 
 /// Whether a kernel thread runs on this OS thread.

@@ -4,14 +4,20 @@
 //! one. So a kernel without collectives costs one fiber a block and no switch. When no thread can run, the
 //! requests are resolved: the block's barrier if all threads wait there, else the warps' operations.
 
+#[path = "seeded.rs"]
+mod seeded;
+
 use corosensei::CoroutineResult;
 
+use super::blame::View;
+use super::block::Block;
 use super::context::{Barrier, Collective, Outcome, Request, WARP_SIZE};
-use super::fault::{Fault, FaultKind, Instead, SourceLine};
-use super::fiber::{Block, Team};
-use super::rendezvous::{self, Lane, MaskError};
-
-pub(crate) use super::fiber::Port;
+use super::fault::{Fault, FaultKind};
+use super::fiber::{Team, Work};
+use super::port::Port;
+use super::rendezvous::{self, Lane};
+use super::schedule::Random;
+use seeded::Seeded;
 
 /// What a thread that has started is doing while no thread runs.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -60,6 +66,7 @@ impl Slot {
 
 pub(super) struct Scheduler<'a> {
     block: &'a Block<'a>,
+    work: &'a Work<'a>,
     team: Team,
     /// Fibers of the team that hold a thread, or held one.
     busy_fibers: usize,
@@ -68,18 +75,23 @@ pub(super) struct Scheduler<'a> {
     in_barrier: u32,
     in_cluster: u32,
     in_warp_op: u32,
+    /// In a launch with a seed.
+    seeded: Option<Box<Seeded>>,
 }
 
 impl<'a> Scheduler<'a> {
-    pub fn new(block: &'a Block<'a>) -> Self {
+    /// The scheduler of a block, with the random numbers of a launch with a seed.
+    pub fn new(work: &'a Work<'a>, random: Option<Random>) -> Self {
         Self {
-            block,
+            block: work.block,
+            work,
             team: Team::take(),
             busy_fibers: 0,
             slots: Vec::new(),
             in_barrier: 0,
             in_cluster: 0,
             in_warp_op: 0,
+            seeded: random.map(|random| Box::new(Seeded::new(random, work.block.threads))),
         }
     }
 
@@ -90,6 +102,11 @@ impl<'a> Scheduler<'a> {
 
     /// Runs the threads that have started until all have returned or wait at the barrier of the cluster.
     pub fn advance(&mut self) -> Result<(), Box<Fault>> {
+        if let Some(mut seeded) = self.seeded.take() {
+            let result = self.advance_seeded(&mut seeded);
+            self.seeded = Some(seeded);
+            return result;
+        }
         while self.in_barrier + self.in_warp_op > 0 {
             if self.in_barrier == self.block.threads {
                 self.release_barrier()?;
@@ -108,38 +125,59 @@ impl<'a> Scheduler<'a> {
 
     /// Lets all threads go on that wait at the barrier of the cluster.
     pub fn release_cluster(&mut self) -> Result<(), Box<Fault>> {
+        if let Some(seeded) = &mut self.seeded {
+            // They go on in `advance`.
+            seeded.release(&self.slots, State::InCluster);
+            return Ok(());
+        }
         // A thread that comes to the barrier anew waits for the next time.
         (0..self.slots.len()).try_for_each(|thread| self.resume(thread))
     }
 
-    /// Starts every thread, each of which runs until it waits or returns.
+    /// Starts every thread, each of which runs until it waits or returns. With a seed they start in `advance`.
     pub fn start_all(&mut self) -> Result<(), Box<Fault>> {
-        while self.block.next_thread.get() < self.block.threads {
-            let number = self.busy_fibers;
-            // The fiber's type wants 'static; when `run` returns, none works for the block any longer.
-            let block = core::ptr::from_ref(self.block).cast();
-            let started = self.team.fiber(number).map(|fiber| fiber.resume(block));
-            match started {
-                Ok(CoroutineResult::Yield(port)) if !port.is_null() => {
-                    self.busy_fibers += 1;
-                    if self.slots.is_empty() {
-                        self.slots.resize(self.block.threads as usize, Slot::EMPTY);
-                    }
-                    // SAFETY: the fiber is suspended, and its port lives on its stack.
-                    let thread = unsafe { &*port }.thread.get() as usize;
-                    self.slots[thread] = Slot { state: State::Returned, fiber: number as u32, port };
-                    self.has_suspended(thread);
-                }
-                // Idle again: the threads it ran have returned.
-                Ok(_) => self.check_fault()?,
-                Err(error) => {
-                    let kind = FaultKind::OutOfStacks { message: error.to_string() };
-                    let fault = self.block.fault_of(None, None, kind);
-                    return Err(self.fail(fault));
-                }
-            }
+        if self.seeded.is_some() {
+            return Ok(());
+        }
+        while self.work.next_thread.get() < self.block.threads {
+            self.start_next()?;
         }
         Ok(())
+    }
+
+    /// Starts this thread, in a launch with a seed.
+    fn start(&mut self, thread: u32) -> Result<(), Box<Fault>> {
+        self.work.to_start.set(Some(thread));
+        self.start_next()
+    }
+
+    /// Starts threads until one of them waits.
+    #[inline(always)]
+    fn start_next(&mut self) -> Result<(), Box<Fault>> {
+        let number = self.busy_fibers;
+        // The fiber's type wants 'static; when the unit ends, none works for the block any longer.
+        let work = core::ptr::from_ref(self.work).cast();
+        let started = self.team.fiber(number).map(|fiber| fiber.resume(work));
+        match started {
+            Ok(CoroutineResult::Yield(port)) if !port.is_null() => {
+                self.busy_fibers += 1;
+                if self.slots.is_empty() {
+                    self.slots.resize(self.block.threads as usize, Slot::EMPTY);
+                }
+                // SAFETY: the fiber is suspended, and its port lives on its stack.
+                let thread = unsafe { &*port }.thread.get() as usize;
+                self.slots[thread] = Slot { state: State::Returned, fiber: number as u32, port };
+                self.has_suspended(thread);
+                Ok(())
+            }
+            // Idle again: the threads it ran have returned.
+            Ok(_) => self.check_fault(),
+            Err(error) => {
+                let kind = FaultKind::OutOfStacks { message: error.to_string() };
+                let fault = self.block.fault_of(None, None, kind);
+                Err(self.fail(fault))
+            }
+        }
     }
 
     /// Lets a waiting thread run until it waits again or returns.
@@ -153,7 +191,7 @@ impl<'a> Scheduler<'a> {
             State::Returned => return Ok(()),
         }
         *state = State::Returned;
-        match self.team.fibers[*fiber as usize].resume(core::ptr::from_ref(self.block).cast()) {
+        match self.team.fibers[*fiber as usize].resume(core::ptr::from_ref(self.work).cast()) {
             CoroutineResult::Yield(port) if !port.is_null() => {
                 self.has_suspended(thread);
                 Ok(())
@@ -185,14 +223,14 @@ impl<'a> Scheduler<'a> {
 
     #[inline(never)]
     fn check_fault(&mut self) -> Result<(), Box<Fault>> {
-        let fault = self.block.fault.borrow_mut().take();
+        let fault = self.work.fault.borrow_mut().take();
         fault.map_or(Ok(()), |fault| Err(self.fail(fault)))
     }
 
     /// Unwinds every suspended thread, and hands the fault on.
     #[cold]
     pub fn fail(&mut self, fault: Fault) -> Box<Fault> {
-        *self.block.fault.borrow_mut() = Some(fault.clone());
+        *self.work.fault.borrow_mut() = Some(fault.clone());
         for slot in self.slots.drain(..).filter(|slot| slot.state != State::Returned) {
             self.team.fibers[slot.fiber as usize].force_unwind();
         }
@@ -201,6 +239,12 @@ impl<'a> Scheduler<'a> {
 
     /// Lets all threads go on, which all wait at a barrier; it must be the same one.
     fn release_barrier(&mut self) -> Result<(), Box<Fault>> {
+        self.complete_barrier()?;
+        (0..self.slots.len()).try_for_each(|thread| self.resume(thread))
+    }
+
+    /// Gives all threads the outcome of the barrier that they wait at.
+    fn complete_barrier(&mut self) -> Result<(), Box<Fault>> {
         let mut requests = self.slots.iter().filter_map(Slot::request);
         let Some(first) = requests.next() else {
             return Ok(());
@@ -213,9 +257,6 @@ impl<'a> Scheduler<'a> {
             let outcome = rendezvous::barrier_outcome(self.slots.iter().filter_map(Slot::request));
             self.slots.iter().for_each(|slot| slot.set_outcome(outcome));
         }
-        for thread in 0..self.slots.len() {
-            self.resume(thread)?;
-        }
         Ok(())
     }
 
@@ -227,7 +268,7 @@ impl<'a> Scheduler<'a> {
                 let done = match rendezvous::complete_warp_ops(&self.lanes(warp)) {
                     Ok(done) => done,
                     Err(error) => {
-                        let fault = self.mask_fault(warp, error);
+                        let fault = self.view().mask_fault(warp as u32, error);
                         return Err(self.fail(fault));
                     }
                 };
@@ -255,74 +296,31 @@ impl<'a> Scheduler<'a> {
     /// The fault of a block in which nobody can go on.
     #[cold]
     fn why_stuck(&self) -> Fault {
-        for warp in 0..self.block.live_lanes.len() {
-            if let Some(error) = rendezvous::why_stuck(&self.lanes(warp)) {
-                return self.mask_fault(warp, error);
-            }
-        }
-        let waiting = self.slots.iter().position(|slot| slot.state == State::InBarrier).unwrap_or_default();
-        let request = self.slots[waiting].request();
-        let missing = self.slots.iter().position(|slot| match (slot.request(), request) {
-            (Some(a), Some(b)) => !rendezvous::same_barrier(a, b),
-            _ => true,
-        });
-        let missing = missing.unwrap_or_default() as u32;
-        let kind = FaultKind::BarrierNotReached {
-            barrier: request.map_or("a barrier", |request| request.name),
-            missing: self.block.coordinates(missing),
-            instead: self.instead(missing),
-        };
-        self.block.fault_of(Some(waiting as u32), request.map(|request| request.location.into()), kind)
+        // Some thread waits for others of its block, or the block could go on.
+        let unknown =
+            || self.block.fault_of(None, None, FaultKind::Panic { message: "nobody can go on".into() });
+        self.view().why_stuck().unwrap_or_else(unknown)
     }
 
-    /// A thread that waits at the barrier of the cluster, and what it asked for.
-    pub fn in_cluster(&self) -> Option<(u32, &Request)> {
-        let waiting = self.slots.iter().position(|slot| slot.state == State::InCluster)?;
-        Some((waiting as u32, self.slots[waiting].request()?))
+    /// What a thread asked for that waits at the barrier of the cluster.
+    pub fn in_cluster(&self) -> Option<&Request> {
+        self.slots.iter().find(|slot| slot.state == State::InCluster)?.request()
     }
 
-    /// A thread that does not wait at this barrier of the cluster.
-    pub fn missing_in_cluster(&self, barrier: &Request) -> Option<u32> {
+    /// Whether all threads wait at this barrier of the cluster.
+    pub fn all_wait_at(&self, barrier: &Request) -> bool {
         let waits =
-            |slot: &Slot| slot.request().is_some_and(|request| rendezvous::same_barrier(request, barrier));
-        if self.slots.is_empty() {
-            return Some(0);
-        }
-        self.slots.iter().position(|slot| !waits(slot)).map(|thread| thread as u32)
+            |slot: &Slot| slot.request().is_some_and(|other| rendezvous::same_barrier(other, barrier));
+        !self.slots.is_empty() && self.slots.iter().all(waits)
+    }
+
+    /// What the threads wait for.
+    pub fn view(&self) -> View<'a> {
+        View::new(self.block, self.slots.iter().map(|slot| slot.request().copied()))
     }
 
     /// The block it schedules.
     pub fn block(&self) -> &'a Block<'a> {
         self.block
-    }
-
-    /// What the thread does that others wait for in vain.
-    pub fn instead(&self, thread: u32) -> Instead {
-        match self.slots.get(thread as usize).map(Slot::request) {
-            None if thread < self.block.threads => Instead::Returned,
-            None => Instead::DoesNotExist,
-            Some(None) => Instead::Returned,
-            Some(Some(request)) => {
-                Instead::WaitsIn { operation: request.name, at: SourceLine::from(request.location) }
-            }
-        }
-    }
-
-    #[cold]
-    fn mask_fault(&self, warp: usize, error: MaskError) -> Fault {
-        let first = warp as u32 * WARP_SIZE;
-        let (MaskError::CallerNotInMask { lane, .. } | MaskError::NotTakingPart { lane, .. }) = error;
-        let request = self.slots[(first + lane) as usize].request();
-        let operation = request.map_or("a warp operation", |request| request.name);
-        let kind = match error {
-            MaskError::CallerNotInMask { lane, mask } => FaultKind::CallerNotInMask { operation, mask, lane },
-            MaskError::NotTakingPart { mask, missing, .. } => FaultKind::LaneNotTakingPart {
-                operation,
-                mask,
-                lane: missing,
-                instead: self.instead(first + missing),
-            },
-        };
-        self.block.fault_of(Some(first + lane), request.map(|request| request.location.into()), kind)
     }
 }

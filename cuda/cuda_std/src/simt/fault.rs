@@ -1,8 +1,10 @@
 //! What a kernel can do wrong on the executor.
 
-use crate::launch::Dim3;
 use core::fmt;
 use core::panic::Location;
+
+use super::schedule::VARIABLE;
+use crate::launch::Dim3;
 
 /// A kernel thread panicked or broke a rule of the CUDA model.
 #[derive(Clone, Debug, PartialEq)]
@@ -15,6 +17,8 @@ pub struct Fault {
     pub location: Option<SourceLine>,
     /// What happened.
     pub kind: FaultKind,
+    /// The seed of the schedule, if the launch had one: with it the fault happens again.
+    pub seed: Option<u64>,
 }
 
 /// A thread's coordinates.
@@ -96,6 +100,11 @@ pub enum FaultKind {
         /// What that lane does instead.
         instead: Instead,
     },
+    /// A number in global memory was changed by atomics with the scope of a block, by threads of several blocks.
+    ScopeOfBlock {
+        /// The block that did so before.
+        other: Dim3,
+    },
     /// More shared memory than a block can have.
     SharedOverLimit {
         /// Bytes of static shared memory the block asks for.
@@ -160,6 +169,11 @@ impl fmt::Display for FaultKind {
                 f,
                 "{operation} has the mask {mask:#010x}, but lane {lane} {instead}; name only lanes that call it"
             ),
+            FaultKind::ScopeOfBlock { other } => write!(
+                f,
+                "an atomic with the scope of its block changed a number that block {other} changes so too; use the \
+                 scope of the device"
+            ),
             FaultKind::SharedOverLimit { got, max } => {
                 write!(f, "{got} bytes of static shared memory per block, at most {max} are allowed")
             }
@@ -179,7 +193,11 @@ impl fmt::Display for Fault {
         if let Some(location) = &self.location {
             write!(f, ", at {location}")?;
         }
-        write!(f, ": {}", self.kind)
+        write!(f, ": {}", self.kind)?;
+        if let Some(seed) = self.seed {
+            write!(f, " (schedule seed {seed:#x}; replay with {VARIABLE}={seed:#x})")?;
+        }
+        Ok(())
     }
 }
 

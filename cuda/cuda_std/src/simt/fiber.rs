@@ -2,56 +2,34 @@
 
 use core::cell::{Cell, RefCell};
 use core::sync::atomic::{AtomicUsize, Ordering};
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::resume_unwind;
 
 use corosensei::{Coroutine, Yielder};
 
-use super::context::{self, Outcome, Request, ThreadContext, WARP_SIZE};
-use super::fault::{Fault, FaultKind, Place, SourceLine};
-use super::shared::BlockShared;
+use super::block::Block;
+use super::context::{ThreadContext, WARP_SIZE};
+use super::fault::Fault;
+use super::port::Port;
 use super::stack::ColouredStack;
-use super::{Grid, cluster::Member, panic_hook};
-use crate::launch::Dim3;
 
 /// A fiber is resumed with the block that it works for, and yields its port, or null once it is idle.
-pub(super) type Fiber = Coroutine<*const Block<'static>, *const Port, (), ColouredStack>;
-type FiberYielder = Yielder<*const Block<'static>, *const Port>;
-
-/// Where a thread and its scheduler meet. It lies on the fiber's stack.
-pub(crate) struct Port {
-    yielder: *const FiberYielder,
-    context: Cell<*const ThreadContext<'static>>,
-    pub(super) thread: Cell<u32>,
-    pub(super) request: Cell<*const Request>,
-    pub(super) outcome: Cell<Outcome>,
-    /// Whether the thread has arrived at the cluster's barrier, for which it then has to wait. Here and not in its
-    /// context, which is made a little faster without a cell.
-    pub(crate) has_arrived: Cell<bool>,
-}
-
-impl Port {
-    /// Waits until all that take part have asked, and returns this thread's share of the result.
-    #[inline(always)]
-    pub(crate) fn wait(&self, request: &Request) -> Outcome {
-        self.request.set(request);
-        // SAFETY: the port lies on the fiber's stack, below its yielder.
-        unsafe { &*self.yielder }.suspend(self);
-        context::enter(self.context.get());
-        self.outcome.get()
-    }
-}
+pub(super) type Fiber = Coroutine<*const Work<'static>, *const Port, (), ColouredStack>;
+pub(super) type FiberYielder = Yielder<*const Work<'static>, *const Port>;
 
 /// What the fibers of a block share with its scheduler.
-pub(super) struct Block<'a> {
-    pub grid: &'a Grid<'a>,
-    pub index: Dim3,
-    pub threads: u32,
+pub(super) struct Work<'a> {
+    pub block: &'a Block<'a>,
     pub next_thread: Cell<u32>,
-    pub live_lanes: Vec<Cell<u32>>,
-    pub shared: &'a BlockShared,
-    /// The blocks of its cluster, itself included.
-    pub cluster: &'a [Member],
+    /// In a launch with a seed, the thread to start now.
+    pub to_start: Cell<Option<u32>>,
     pub fault: RefCell<Option<Fault>>,
+}
+
+impl<'a> Work<'a> {
+    /// All threads of the block, none of which has started.
+    pub fn new(block: &'a Block<'a>) -> Self {
+        Self { block, next_thread: Cell::new(0), to_start: Cell::new(None), fault: RefCell::new(None) }
+    }
 }
 
 /// The fibers of a block: between two blocks all of them are idle.
@@ -116,73 +94,43 @@ impl Drop for Team {
 }
 
 /// The body of a fiber: for one block after the other, runs threads until none is left that has not started.
-fn fiber_body(yielder: &FiberYielder, mut block: *const Block<'static>) {
-    let port = Port {
-        yielder,
-        context: Cell::new(core::ptr::null()),
-        thread: Cell::new(0),
-        request: Cell::new(core::ptr::null()),
-        outcome: Cell::new(Outcome::default()),
-        has_arrived: Cell::new(false),
-    };
+fn fiber_body(yielder: &FiberYielder, mut work: *const Work<'static>) {
+    let port = Port::of_fiber(yielder);
     loop {
-        // SAFETY: a scheduler resumes its fibers with the block it borrows, and outlives their work for it.
-        run_threads(unsafe { &*block }, &port);
-        block = yielder.suspend(core::ptr::null());
+        // SAFETY: a scheduler resumes its fibers with the work it borrows, and outlives what they do for it.
+        run_threads(unsafe { &*work }, &port);
+        work = yielder.suspend(core::ptr::null());
     }
 }
 
-fn run_threads(block: &Block<'_>, port: &Port) {
-    while block.next_thread.get() < block.threads {
-        let thread = block.next_thread.replace(block.next_thread.get() + 1);
-        let live_lanes = &block.live_lanes[(thread / WARP_SIZE) as usize];
-        let context = ThreadContext {
-            thread_idx: block.coordinates(thread),
-            block_idx: block.index,
-            block_dim: block.grid.config.block,
-            grid_dim: block.grid.config.grid,
-            linear: thread,
-            block,
-            live_lanes,
-            port,
-        };
-        port.thread.set(thread);
-        port.has_arrived.set(false);
-        port.context.set((&raw const context).cast());
-        context::enter(&context);
-        let result = catch_unwind(AssertUnwindSafe(block.grid.body));
-        context::enter(core::ptr::null());
-        live_lanes.set(live_lanes.get() & !(1 << (thread % WARP_SIZE)));
+fn run_threads(work: &Work<'_>, port: &Port) {
+    if work.block.grid.seed.is_some() {
+        return run_each(work, port, || work.to_start.take());
+    }
+    run_each(work, port, || {
+        let thread = work.next_thread.get();
+        (thread < work.block.threads).then(|| work.next_thread.replace(thread + 1))
+    });
+}
+
+#[inline(always)]
+fn run_each(work: &Work<'_>, port: &Port, next: impl Fn() -> Option<u32>) {
+    let block = work.block;
+    while let Some(thread) = next() {
+        let context = ThreadContext::new(block, thread, port);
+        port.begin(thread, &context);
+        let result = context.run();
+        // All threads of the block run on this OS thread, so this need not be one operation.
+        let live_lanes = block.live_lanes_of(thread);
+        live_lanes
+            .store(live_lanes.load(Ordering::Relaxed) & !(1 << (thread % WARP_SIZE)), Ordering::Relaxed);
         if let Err(payload) = result {
-            if block.fault.borrow().is_some() {
+            if work.fault.borrow().is_some() {
                 // The block is being torn down, and this is the unwinding that does it.
                 resume_unwind(payload);
             }
-            let (kind, location) = match payload.downcast::<FaultKind>() {
-                Ok(kind) => (*kind, None),
-                Err(_) => {
-                    let (message, location) = panic_hook::take();
-                    (FaultKind::Panic { message }, location)
-                }
-            };
-            *block.fault.borrow_mut() = Some(block.fault_of(Some(thread), location, kind));
+            *work.fault.borrow_mut() = Some(block.fault_from(thread, payload));
             return;
         }
-    }
-}
-
-impl Block<'_> {
-    #[inline]
-    pub fn coordinates(&self, thread: u32) -> Dim3 {
-        let Dim3 { x, y, z } = self.grid.config.block;
-        if y == 1 && z == 1 {
-            return Dim3::new(thread, 0, 0);
-        }
-        Dim3::new(thread % x, thread / x % y, thread / x / y)
-    }
-
-    pub fn fault_of(&self, thread: Option<u32>, location: Option<SourceLine>, kind: FaultKind) -> Fault {
-        let place = Place { block: self.index, thread: thread.map(|thread| self.coordinates(thread)) };
-        Fault { kernel: self.grid.kernel, place, location, kind }
     }
 }

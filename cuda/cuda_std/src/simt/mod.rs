@@ -34,17 +34,22 @@
 //! # Ok::<(), cuda_std::launch::LaunchError>(())
 //! ```
 
-pub(crate) mod cluster;
+mod blame;
+mod block;
+mod cluster;
 pub(crate) mod context;
+mod coroutine;
 mod fault;
 mod fiber;
 mod panic_hook;
 mod pool;
+mod port;
 mod rendezvous;
-#[path = "coroutine.rs"]
-mod scheduler;
+mod schedule;
+pub(crate) mod scopes;
 pub(crate) mod shared;
 mod stack;
+mod threads;
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::collections::HashMap;
@@ -53,10 +58,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 pub use fault::{Fault, FaultKind, Instead, Place, SourceLine};
+pub use schedule::parse_seed;
 pub use shared::{SHARED_STATICS, SharedStatic};
 
 #[doc(hidden)]
 pub use linkme as __linkme;
+
+use schedule::{Order, Seed};
 
 use crate::launch::{KernelCall, LaunchConfig, LaunchError, Launcher, Limits, Residence};
 
@@ -65,6 +73,8 @@ use crate::launch::{KernelCall, LaunchConfig, LaunchError, Launcher, Limits, Res
 pub struct Executor {
     limits: Limits,
     workers: usize,
+    seed: Seed,
+    scheduler: Scheduler,
     /// By kernel, the nanoseconds that a block, or a cluster of them, took in the last launch.
     block_nanos: Arc<Mutex<HashMap<&'static str, u64>>>,
 }
@@ -75,6 +85,19 @@ impl Default for Executor {
     }
 }
 
+/// How an [`Executor`] runs the threads of a kernel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Scheduler {
+    /// Every thread is a coroutine: fast, and the same order at every run.
+    #[default]
+    Coroutines,
+    /// Every thread is an OS thread, and the scheduler orders no more of their memory accesses than the GPU does. Slow;
+    /// it is there for Miri, which always runs it, and for the sanitizers, which find the data races of a kernel with
+    /// it. All blocks of a grid run at the same time.
+    Threads,
+}
+
 /// Time that a launch must take for other cores to be asked to take part: about what waking one costs.
 const WORTH_SHARING_NANOS: u64 = 20_000;
 
@@ -83,13 +106,24 @@ pub(crate) struct Grid<'a> {
     kernel: &'static str,
     config: LaunchConfig,
     body: &'a (dyn Fn() + Sync),
+    /// Shuffles the order of blocks, warps and threads.
+    seed: Option<u64>,
+    scopes: scopes::Scopes,
 }
 
 impl Executor {
-    /// An executor with the default [`Limits`], on all cores.
+    /// An executor with the default [`Limits`], on all cores. If the environment has a `FERROWARP_SEED`, that is the
+    /// seed of its schedule: a decimal number, or a hexadecimal one behind `0x`.
     pub fn new() -> Self {
         let workers = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-        Self { limits: Limits::default(), workers, block_nanos: Arc::default() }
+        let seed = Seed::from_environment();
+        let scheduler = if cfg!(miri) { Scheduler::Threads } else { Scheduler::Coroutines };
+        Self { limits: Limits::default(), workers, seed, scheduler, block_nanos: Arc::default() }
+    }
+
+    /// The same executor with another scheduler.
+    pub fn with_scheduler(self, scheduler: Scheduler) -> Self {
+        Self { scheduler, ..self }
     }
 
     /// The same executor with at most `workers` blocks at a time; 0 counts as 1.
@@ -100,6 +134,33 @@ impl Executor {
     /// The same executor with other limits.
     pub fn with_limits(self, limits: Limits) -> Self {
         Self { limits, ..self }
+    }
+
+    /// The same executor with a schedule that is shuffled from `seed`.
+    ///
+    /// The blocks of a grid, the turns of a cluster's blocks, the threads of a block and the lanes of a warp come in
+    /// another order for every seed, and warps get ahead of each other up to their next barrier, as on a GPU. A kernel
+    /// that lacks a barrier, and works in the fixed order by luck, fails under some seed. The same launch with the same
+    /// seed is the same again, on any machine: the blocks run one after the other, on the calling thread. A
+    /// [`Fault`] names the seed.
+    ///
+    /// Between two waits a thread is not interrupted. So a kernel that spins until another thread or block has written
+    /// may spin for ever in an order where that one comes later, as it may on a GPU that runs them one after the other.
+    pub fn with_seed(self, seed: u64) -> Self {
+        Self { seed: Seed::Shuffled(seed), ..self }
+    }
+
+    /// The seed of its schedule, if it has one.
+    pub fn seed(&self) -> Option<u64> {
+        match self.seed {
+            Seed::Shuffled(seed) => Some(seed),
+            Seed::Fixed | Seed::Malformed(_) => None,
+        }
+    }
+
+    /// The same executor with the fixed order, whatever the environment says.
+    pub fn without_seed(self) -> Self {
+        Self { seed: Seed::Fixed, ..self }
     }
 
     /// The limits it checks launches against.
@@ -124,25 +185,40 @@ impl Executor {
         body: impl Fn() + Sync,
     ) -> Result<(), LaunchError> {
         self.limits.check(kernel, &config)?;
-        self.run_checked(&Grid { kernel, config, body: &body })
+        self.run_checked(&Grid {
+            kernel,
+            config,
+            body: &body,
+            seed: self.seed_of_launch(kernel)?,
+            scopes: Default::default(),
+        })
     }
 
     fn run_checked(&self, grid: &Grid<'_>) -> Result<(), LaunchError> {
         panic_hook::install();
         // A static in the attribute form is one piece of memory in this process, so its blocks take turns.
         static TURNS: Mutex<()> = Mutex::new(());
-        let shares_statics = !SHARED_STATICS.is_empty();
+        let shares_statics = !shared::statics().is_empty();
         let _turn = shares_statics.then(|| TURNS.lock().unwrap_or_else(PoisonError::into_inner));
 
-        if grid.config.cluster > 1
-            && let Some(first) = SHARED_STATICS.first()
+        let threads = self.scheduler == Scheduler::Threads;
+        let run_together = if threads { grid.config.grid.volume() } else { grid.config.cluster.into() };
+        if run_together > 1
+            && let Some(first) = shared::statics().first()
         {
-            return Err(LaunchError::StaticsInCluster { kernel: grid.kernel, name: first.name });
+            return Err(LaunchError::SharedStatics { kernel: grid.kernel, name: first.name });
+        }
+
+        if threads {
+            shared::poison_statics();
+            return Ok(threads::run_grid(grid)?);
         }
 
         // A unit of work is a block, or the blocks of a cluster.
         let units = grid.config.grid.volume() / u64::from(grid.config.cluster);
-        let workers = if shares_statics || context::is_inside() { 1 } else { self.workers as u64 };
+        let order = Order::of(grid, units);
+        let is_alone = shares_statics || context::is_inside() || order.is_some();
+        let workers = if is_alone { 1 } else { self.workers as u64 };
         let workers = workers.min(units).min(cluster::most_workers(&grid.config));
         let next = AtomicU64::new(0);
         let stop = AtomicBool::new(false);
@@ -153,6 +229,7 @@ impl Executor {
             if unit >= units || stop.load(Ordering::Relaxed) {
                 return false;
             }
+            let unit = order.map_or(unit, |order| order.at(unit));
             if let Err(fault) = cluster::run_unit(grid, unit) {
                 stop.store(true, Ordering::Relaxed);
                 faults.lock().unwrap_or_else(PoisonError::into_inner).push((unit, fault));
@@ -187,6 +264,12 @@ impl Executor {
 }
 
 impl Executor {
+    /// Threads of the operating system come in an order of their own, whatever the seed.
+    fn seed_of_launch(&self, kernel: &'static str) -> Result<Option<u64>, LaunchError> {
+        let seed = self.seed.of_launch(kernel)?;
+        Ok(seed.filter(|_| self.scheduler == Scheduler::Coroutines))
+    }
+
     fn block_nanos(&self) -> MutexGuard<'_, HashMap<&'static str, u64>> {
         self.block_nanos.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -204,7 +287,9 @@ impl Launcher for Executor {
             // this call, which returns after the last thread.
             unsafe { entry(args.0) }
         };
-        self.run_checked(&Grid { kernel: call.meta.name, config: call.config, body: &body })
+        let kernel = call.meta.name;
+        let seed = self.seed_of_launch(kernel)?;
+        self.run_checked(&Grid { kernel, config: call.config, body: &body, seed, scopes: Default::default() })
     }
 }
 

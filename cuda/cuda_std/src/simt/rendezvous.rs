@@ -43,8 +43,10 @@ pub(super) fn complete_warp_ops(lanes: &Lanes<'_>) -> Result<Completed, MaskErro
         if mask.trailing_zeros() != lane || missing_lane(lanes, mask, op).is_some() {
             continue;
         }
+        let is_common = !matches!(op, WarpOp::Shuffle { .. } | WarpOp::MatchAny(_));
+        let common = if is_common { outcome(lanes, lane, mask) } else { Outcome::default() };
         for member in bits(mask) {
-            done.outcomes[member as usize] = outcome(lanes, member, mask);
+            done.outcomes[member as usize] = if is_common { common } else { outcome(lanes, member, mask) };
         }
         done.lanes |= mask;
     }
@@ -98,6 +100,16 @@ pub(super) fn same_barrier(a: &Request, b: &Request) -> bool {
         _ => false,
     };
     same_form && (core::ptr::eq(a.location, b.location) || a.location == b.location)
+}
+
+/// Whether the request is for a barrier of the block.
+pub(super) fn is_block_barrier(request: &Request) -> bool {
+    matches!(request.collective, Collective::Barrier(_))
+}
+
+/// Whether the request is for the barrier of the cluster.
+pub(super) fn is_cluster_barrier(request: &Request) -> bool {
+    request.collective == Collective::Cluster
 }
 
 fn bits(mask: u32) -> impl Iterator<Item = u32> {

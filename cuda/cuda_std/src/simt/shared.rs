@@ -1,6 +1,8 @@
 //! Shared memory of a block on the executor.
 
-use core::cell::{Cell, RefCell, UnsafeCell};
+use core::cell::UnsafeCell;
+use core::mem::MaybeUninit;
+use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use linkme::distributed_slice;
 
@@ -35,71 +37,144 @@ pub static SHARED_STATICS: [SharedStatic];
 #[repr(C, align(128))]
 struct Line([u8; 128]);
 
-/// One `shared_array!` in the static part.
-#[derive(Clone, Copy)]
+/// The `shared_array!`s that a block can have.
+const MOST_SLOTS: usize = 128;
+
+/// One `shared_array!` in the static part. Threads that run at the same time make it and look it up in relaxed order:
+/// a look at where an array lies orders nothing on the GPU, and must not here.
 struct Slot {
-    /// The address of what names it.
-    key: usize,
-    offset: usize,
-    bytes: usize,
-    align: usize,
+    /// The address of what names it; 0 as long as the slot is free.
+    key: AtomicUsize,
+    /// Null until the one that took the slot has placed the array.
+    array: AtomicPtr<u8>,
+    bytes: AtomicUsize,
+    align: AtomicUsize,
 }
 
-/// The shared memory of the block that runs on this OS thread.
+impl Slot {
+    const fn free() -> Slot {
+        Slot {
+            key: AtomicUsize::new(0),
+            array: AtomicPtr::new(core::ptr::null_mut()),
+            bytes: AtomicUsize::new(0),
+            align: AtomicUsize::new(0),
+        }
+    }
+}
+
+/// The shared memory of a block.
 pub(crate) struct BlockShared {
-    /// The static part in front, the dynamic part behind. Kernel threads write through raw pointers.
-    memory: Vec<UnsafeCell<Line>>,
-    static_bytes: Cell<usize>,
-    slots: RefCell<Vec<Slot>>,
+    /// The static part. Kernel threads write through raw pointers.
+    fixed: Vec<UnsafeCell<MaybeUninit<Line>>>,
+    fixed_bytes: AtomicUsize,
+    slots: Box<[Slot; MOST_SLOTS]>,
+    /// The dynamic part.
+    dynamic: Vec<UnsafeCell<MaybeUninit<Line>>>,
     dynamic_bytes: u32,
 }
 
+// SAFETY: the memory is accessed through raw pointers, by kernels that answer for the order of their accesses.
+unsafe impl Sync for BlockShared {}
+
 impl BlockShared {
     pub(super) fn new(dynamic_bytes: u32) -> Self {
-        let bytes = MAX_STATIC_BYTES + dynamic_bytes as usize;
-        let lines = bytes.div_ceil(size_of::<Line>());
-        let memory = core::iter::repeat_with(|| UnsafeCell::new(Line([POISON; 128]))).take(lines).collect();
-        Self { memory, static_bytes: Cell::new(0), slots: RefCell::default(), dynamic_bytes }
+        let lines = |bytes: usize| {
+            let count = bytes.div_ceil(size_of::<Line>());
+            let mut lines = Vec::<UnsafeCell<MaybeUninit<Line>>>::with_capacity(count);
+            // SAFETY: as many have room, and one that may be uninitialised needs no value.
+            unsafe { lines.set_len(count) };
+            lines
+        };
+        let shared = Self {
+            fixed: lines(MAX_STATIC_BYTES),
+            fixed_bytes: AtomicUsize::new(MAX_STATIC_BYTES),
+            slots: Box::new([const { Slot::free() }; MOST_SLOTS]),
+            dynamic: lines(dynamic_bytes as usize),
+            dynamic_bytes,
+        };
+        shared.poison();
+        shared.fixed_bytes.store(0, Ordering::Relaxed);
+        shared
     }
 
     /// Makes the memory that of a new block: no slots, nothing initialised.
     pub(super) fn reset(&self) {
         self.poison();
-        self.static_bytes.set(0);
-        self.slots.borrow_mut().clear();
-    }
-
-    /// Makes what the memory holds uninitialised. No thread of the block runs, since it has not started or has ended.
-    pub(super) fn poison(&self) {
-        let (dynamic, dynamic_bytes) = self.dynamic();
-        // SAFETY: both ranges lie in `memory`, which no thread uses now.
-        unsafe {
-            self.base().write_bytes(POISON, self.static_bytes.get());
-            dynamic.write_bytes(POISON, dynamic_bytes as usize);
+        self.fixed_bytes.store(0, Ordering::Relaxed);
+        let is_used = |slot: &&Slot| slot.key.load(Ordering::Relaxed) != 0;
+        for slot in self.slots.iter().take_while(is_used) {
+            slot.array.store(core::ptr::null_mut(), Ordering::Relaxed);
+            slot.key.store(0, Ordering::Relaxed);
         }
     }
 
-    fn base(&self) -> *mut u8 {
-        UnsafeCell::raw_get(self.memory.as_ptr()).cast()
+    /// Makes what the memory holds uninitialised. No thread of the block runs, since it has not started or has ended.
+    /// Under Miri the memory stays as it is, which is uninitialised in truth.
+    pub(super) fn poison(&self) {
+        if cfg!(miri) {
+            return;
+        }
+        // SAFETY: both ranges lie in the parts, which no thread uses now.
+        unsafe {
+            start(&self.fixed).write_bytes(POISON, self.fixed_bytes.load(Ordering::Relaxed));
+            start(&self.dynamic).write_bytes(POISON, self.dynamic_bytes as usize);
+        }
     }
 
     /// The static array that `key` names: the same memory for all threads of the block, uninitialised at first.
     pub(crate) fn static_slot(&self, key: usize, bytes: usize, align: usize) -> *mut u8 {
-        let mut slots = self.slots.borrow_mut();
-        let known = slots.iter().find(|slot| slot.key == key).map(|slot| slot.offset);
-        let offset = known.unwrap_or_else(|| {
-            let offset = self.static_bytes.get().next_multiple_of(align.max(16));
-            let end = offset + bytes;
-            if end > MAX_STATIC_BYTES {
-                let kind = FaultKind::SharedOverLimit { got: end, max: MAX_STATIC_BYTES };
-                std::panic::resume_unwind(Box::new(kind));
+        for slot in &*self.slots {
+            let found = slot.key.load(Ordering::Relaxed);
+            let found = match found {
+                0 => slot
+                    .key
+                    .compare_exchange(0, key, Ordering::Relaxed, Ordering::Relaxed)
+                    .unwrap_or_else(|other| other),
+                known => known,
+            };
+            if found == 0 {
+                slot.bytes.store(bytes, Ordering::Relaxed);
+                slot.align.store(align, Ordering::Relaxed);
+                slot.array.store(self.place(bytes, align).unwrap_or(NO_ROOM), Ordering::Relaxed);
             }
-            self.static_bytes.set(end);
-            slots.push(Slot { key, offset, bytes, align });
-            offset
-        });
-        // SAFETY: the slot lies in the static part of `memory`, as was checked when it was made.
-        unsafe { self.base().add(offset) }
+            if found == 0 || found == key {
+                return self.array_of(slot);
+            }
+        }
+        panic!("shared_array!: a block has at most {MOST_SLOTS} arrays; make one of several");
+    }
+
+    /// The array of a slot that is taken.
+    fn array_of(&self, slot: &Slot) -> *mut u8 {
+        loop {
+            let array = slot.array.load(Ordering::Relaxed);
+            if array == NO_ROOM {
+                let got = self.end_behind_all(slot);
+                std::panic::resume_unwind(Box::new(FaultKind::SharedOverLimit {
+                    got,
+                    max: MAX_STATIC_BYTES,
+                }));
+            }
+            if !array.is_null() {
+                return array;
+            }
+            // Another thread has just taken the slot and is about to place the array.
+            std::thread::yield_now();
+        }
+    }
+
+    /// Memory for an array, of which the pointer reaches nothing but the array; none if there is too little left.
+    fn place(&self, bytes: usize, align: usize) -> Option<*mut u8> {
+        let take = |used| Some(offset_after(used, align) + bytes).filter(|&end| end <= MAX_STATIC_BYTES);
+        let used = self.fixed_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).ok()?;
+        // SAFETY: the array lies in the static part, as was just checked.
+        Some(unsafe { only(start(&self.fixed).add(offset_after(used, align)), bytes) })
+    }
+
+    /// Where the array of a slot would end that found no room.
+    fn end_behind_all(&self, slot: &Slot) -> usize {
+        let used = self.fixed_bytes.load(Ordering::Relaxed);
+        offset_after(used, slot.align.load(Ordering::Relaxed)) + slot.bytes.load(Ordering::Relaxed)
     }
 
     /// Where `other` has what `pointer` points to here; none if it is not in this memory.
@@ -110,25 +185,65 @@ impl BlockShared {
             // SAFETY: the blocks of a launch have the same amount of dynamic memory.
             return Some(unsafe { other.dynamic().0.add(from_dynamic) });
         }
-        let offset = pointer.addr().wrapping_sub(self.base().addr());
-        let within = |slot: &Slot| (slot.offset..slot.offset + slot.bytes).contains(&offset);
-        let slot = *self.slots.borrow().iter().find(|slot| within(slot))?;
+        let offset_in = |slot: &Slot| {
+            let array = slot.array.load(Ordering::Relaxed);
+            let offset = pointer.addr().wrapping_sub(array.addr());
+            (!array.is_null() && offset < slot.bytes.load(Ordering::Relaxed)).then_some(offset)
+        };
+        let (slot, offset) = self.slots.iter().find_map(|slot| Some((slot, offset_in(slot)?)))?;
         // The blocks may come to their arrays in another order.
-        let start = other.static_slot(slot.key, slot.bytes, slot.align);
+        let [key, bytes, align] =
+            [&slot.key, &slot.bytes, &slot.align].map(|number| number.load(Ordering::Relaxed));
+        let array = other.static_slot(key, bytes, align);
         // SAFETY: the array is as long there as it is here.
-        Some(unsafe { start.add(offset - slot.offset) })
+        Some(unsafe { array.add(offset) })
+    }
+
+    /// Whether the address lies in this memory.
+    pub(super) fn contains(&self, address: usize) -> bool {
+        let lies_in = |start: *mut u8, bytes: usize| address.wrapping_sub(start.addr()) < bytes;
+        lies_in(start(&self.fixed), MAX_STATIC_BYTES)
+            || lies_in(start(&self.dynamic), self.dynamic_bytes as usize)
     }
 
     /// The dynamic part and its size in bytes.
     pub(crate) fn dynamic(&self) -> (*mut u8, u32) {
-        // SAFETY: the dynamic part starts behind the static one; `memory` holds both.
-        (unsafe { self.base().add(MAX_STATIC_BYTES) }, self.dynamic_bytes)
+        // SAFETY: the part has this size.
+        (unsafe { only(start(&self.dynamic), self.dynamic_bytes as usize) }, self.dynamic_bytes)
     }
+}
+
+/// Stands for an array that found no room.
+const NO_ROOM: *mut u8 = core::ptr::without_provenance_mut(1);
+
+/// Where the next array of this alignment starts.
+fn offset_after(used: usize, align: usize) -> usize {
+    used.next_multiple_of(align.max(16))
+}
+
+/// The start of a part, and leave to access all of it.
+fn start(part: &[UnsafeCell<MaybeUninit<Line>>]) -> *mut u8 {
+    UnsafeCell::raw_get(part.as_ptr()).cast()
+}
+
+/// The pointer with leave to access the next `bytes` bytes and no others, which Miri checks.
+///
+/// # Safety
+/// The bytes lie in one allocation.
+unsafe fn only(pointer: *mut u8, bytes: usize) -> *mut u8 {
+    // SAFETY: the caller's bytes; a shared reference to cells says nothing of what is in them.
+    let cells: &[UnsafeCell<MaybeUninit<u8>>] = unsafe { core::slice::from_raw_parts(pointer.cast(), bytes) };
+    UnsafeCell::raw_get(cells.as_ptr()).cast()
+}
+
+/// The statics in the attribute form that this program has. Miri has no linker that could collect them.
+pub(super) fn statics() -> &'static [SharedStatic] {
+    if cfg!(miri) { &[] } else { &SHARED_STATICS }
 }
 
 /// Makes the statics in the attribute form uninitialised, for the next block.
 pub(super) fn poison_statics() {
-    for shared in SHARED_STATICS {
+    for shared in statics() {
         // SAFETY: the registry holds the address and size of a `static mut`, and the executor holds the turn, so
         // no kernel thread runs.
         unsafe { shared.address.cast_mut().write_bytes(POISON, shared.bytes) };

@@ -10,13 +10,16 @@ mod problem;
 mod reference;
 mod run;
 mod single;
+mod stress;
 mod wide;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use clap::Parser;
-use ferrowarp::device::{Device, DeviceChoice, open};
+use cuda_std::simt::parse_seed;
+use ferrowarp::device::{Device, DeviceChoice, end_process_if_abandoned, open, parse_time_limit};
 
 use checks::{Check, checks};
 use problem::{Problem, problems};
@@ -29,6 +32,9 @@ struct Arguments {
     /// The device to check.
     #[arg(long, value_enum, default_value_t)]
     device: DeviceChoice,
+    /// Stop with an error when a check's work on the GPU does not end within so many seconds [default: wait for ever].
+    #[arg(long, value_name = "SECONDS", value_parser = parse_time_limit)]
+    time_limit: Option<Duration>,
     /// Leave out the check that a panicking kernel is reported, which ends in a faulted GPU context (for runs under
     /// compute-sanitizer).
     #[arg(long)]
@@ -36,6 +42,20 @@ struct Arguments {
     /// Check only kernels and operations whose name contains this.
     #[arg(long, value_name = "NAME")]
     only: Option<String>,
+    /// Run every kernel on small shapes under so many seeds of the CPU executor's schedule instead, and compare with its
+    /// fixed order bit for bit.
+    #[arg(long, value_name = "NUMBER")]
+    seeds: Option<u64>,
+    /// The first of the seeds: decimal, or hexadecimal behind 0x.
+    #[arg(long, value_name = "SEED", default_value = "0", value_parser = parse_seed, requires = "seeds")]
+    first: u64,
+    /// Run every kernel on small shapes on a thread of the operating system for each of theirs instead, under Miri or a
+    /// sanitizer, which end the program with what they find.
+    #[arg(long, conflicts_with = "seeds")]
+    threads: bool,
+    /// With --threads: of every N cases, run only that at K.
+    #[arg(long, value_name = "K/N", default_value = "0/1", value_parser = parse_part, requires = "threads")]
+    part: (usize, usize),
     /// Make a kernel panic and print the device's report.
     #[arg(long, hide = true)]
     provoke_fault: bool,
@@ -63,26 +83,41 @@ impl Tally {
     }
 }
 
+/// `K/N` with K below N.
+fn parse_part(text: &str) -> Result<(usize, usize), String> {
+    let numbers = text.split_once('/').and_then(|(part, of)| Some((part.parse().ok()?, of.parse().ok()?)));
+    numbers.filter(|(part, of)| part < of).ok_or_else(|| "expected K/N with K below N, like 0/2".to_owned())
+}
+
 fn main() -> ExitCode {
     match run(&Arguments::parse()) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::FAILURE,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            ExitCode::FAILURE
-        }
+        Ok(true) => return ExitCode::SUCCESS,
+        Ok(false) => {}
+        Err(error) => eprintln!("error: {error:#}"),
     }
+    end_process_if_abandoned(1);
+    ExitCode::FAILURE
 }
 
 /// Whether all went well.
 fn run(arguments: &Arguments) -> Result<bool> {
-    let (device, line) = open(arguments.device)?;
+    let chosen = |name: &str| arguments.only.as_ref().is_none_or(|only| name.contains(only.as_str()));
+    if let Some(seeds) = arguments.seeds {
+        return stress::run(seeds, arguments.first, &chosen);
+    }
+    if arguments.threads {
+        stress::on_threads(arguments.part, &chosen)?;
+        return Ok(true);
+    }
+    let (mut device, line) = open(arguments.device)?;
+    if let Some(limit) = arguments.time_limit {
+        device = device.with_time_limit(limit);
+    }
     if arguments.provoke_fault {
         mechanics::provoke_fault(&device)?;
         return Ok(true);
     }
     println!("{line}");
-    let chosen = |name: &str| arguments.only.as_ref().is_none_or(|only| name.contains(only.as_str()));
     let checks: Vec<_> = checks().into_iter().filter(|check| chosen(check.kernel.name)).collect();
     let operations: Vec<_> = operation::CASES.iter().filter(|(name, _)| chosen(name)).collect();
     ensure!(
@@ -96,10 +131,13 @@ fn run(arguments: &Arguments) -> Result<bool> {
         for problem in problems.iter().filter(|&problem| check.run.takes(&device, problem)) {
             let case = format!("{} {problem}", check.kernel.name);
             tally.count(&case, check_kernel(&device, check, problem));
+            // A GPU that has failed would fail every check behind.
+            device.synchronize()?;
         }
     }
     for (name, check) in operations {
         tally.count(name, check(&device).map(|()| String::new()));
+        device.synchronize()?;
     }
     if arguments.only.is_none() {
         for (name, check) in mechanics::MECHANICS {

@@ -8,13 +8,13 @@ use ferrowarp::softmax::{CrossEntropy, Matrix, MatrixMut, Options, Plan, Real, S
 use gpu_kernels::element::DType;
 use gpu_kernels::softmax::backward::BACKWARD;
 use gpu_kernels::softmax::cross_entropy::CROSS_ENTROPY;
-use gpu_kernels::softmax::operation::OfType;
+use gpu_kernels::softmax::operation::{Memory, OfType};
 
 /// Widths at which every kernel that holds them is run: one element, half a warp's vectors, several warps.
 const WIDTHS: [usize; 3] = [1, 35, 2053];
 
 /// Elements from a row to the next, besides those of the row.
-const GAP: usize = 3;
+pub const GAP: usize = 3;
 
 /// The largest relative error of a sum of exponentials.
 const RELATIVE: f64 = 2e-6;
@@ -41,18 +41,18 @@ pub const CASES: &[Case] = &[
 ];
 
 /// Rows apart from each other, off a boundary, with elements around them that must stay.
-struct Rows<T> {
+pub struct Rows<T> {
     buffer: Buffer<T>,
     cols: usize,
 }
 
 /// What lies around the rows.
-fn filler<T: Number>() -> T {
+pub fn filler<T: Number>() -> T {
     T::nearest(-77.0)
 }
 
 impl<T: Number> Rows<T> {
-    fn new(device: &Device, packed: &[T], cols: usize) -> Result<Self> {
+    pub fn new(device: &Device, packed: &[T], cols: usize) -> Result<Self> {
         let mut elements = vec![filler(); 1];
         for row in packed.chunks(cols) {
             elements.extend_from_slice(row);
@@ -65,16 +65,27 @@ impl<T: Number> Rows<T> {
         (self.buffer.len() - 1) / (self.cols + GAP)
     }
 
-    fn matrix(&self) -> Result<Matrix<'_, T>> {
+    pub fn matrix(&self) -> Result<Matrix<'_, T>> {
         Ok(Matrix::new(self.buffer.view(1..)?, self.rows(), self.cols)?.with_stride(self.cols + GAP)?)
     }
 
-    fn matrix_mut(&mut self) -> Result<MatrixMut<'_, T>> {
+    pub fn matrix_mut(&mut self) -> Result<MatrixMut<'_, T>> {
         let (rows, cols) = (self.rows(), self.cols);
         Ok(MatrixMut::new(self.buffer.view_mut(1..)?, rows, cols)?.with_stride(cols + GAP)?)
     }
 
-    fn packed(&self) -> Result<Vec<T>> {
+    /// The first row, for a kernel that is launched by hand.
+    pub fn read(&self) -> Result<Memory> {
+        Ok(Memory::read(self.buffer.view(1..)?))
+    }
+
+    /// As [`Self::read`], for a kernel to write.
+    pub fn written(&mut self) -> Result<Memory> {
+        Ok(Memory::written(self.buffer.view_mut(1..)?))
+    }
+
+    /// The rows without what lies between them, which must be as it was.
+    pub fn packed(&self) -> Result<Vec<T>> {
         let all = self.buffer.to_vec()?;
         let is_filler = |&x: &T| bytemuck::bytes_of(&x) == bytemuck::bytes_of(&filler::<T>());
         let mut packed = Vec::new();
@@ -94,11 +105,11 @@ fn nearest<T: Number>(x: f32) -> T {
 }
 
 /// Numbers in -8..8, the same in every run.
-fn numbers<T: Number>(len: usize, seed: usize) -> Vec<T> {
+pub fn numbers<T: Number>(len: usize, seed: usize) -> Vec<T> {
     (0..len).map(|i| nearest(((i + seed) * 7919 % 4099) as f32 / 256.0 - 8.0)).collect()
 }
 
-fn values<T: Number>(numbers: &[T]) -> Vec<f32> {
+pub fn values<T: Number>(numbers: &[T]) -> Vec<f32> {
     numbers.iter().map(|x| x.value()).collect()
 }
 

@@ -64,7 +64,8 @@ pub fn problems() -> Vec<Problem> {
 }
 
 impl Problem {
-    fn new([batch, inputs, outputs]: [usize; 3], seed: u64, misalignment: usize) -> Self {
+    /// A layer of this shape, the same for the same seed.
+    pub fn new([batch, inputs, outputs]: [usize; 3], seed: u64, misalignment: usize) -> Self {
         let mut random = Random { state: seed };
         let mut uniform = |len: usize| -> Vec<f32> { (0..len).map(|_| random.uniform()).collect() };
         let activations = uniform(batch * inputs).into_iter().map(|x| x.max(0.0)).collect();

@@ -64,4 +64,11 @@ kernels! {
     //@ ptx: brkpt == 1
     //@ ptx: pmevent 3 == 1
     misc_debugging() { misc::breakpoint(); misc::profiler_counter(3); }
+
+    //@ ptx: trap >= 1
+    misc_trap(n: u32) {
+        if n == 7 {
+            misc::trap();
+        }
+    }
 }

@@ -1,0 +1,114 @@
+//! Which thread is at fault when a block or a cluster cannot go on: the same for every scheduler.
+
+use super::block::Block;
+use super::context::{Request, WARP_SIZE};
+use super::fault::{Fault, FaultKind, Instead};
+use super::rendezvous::{self, Lane, MaskError};
+
+/// What the threads of a block wait for, while none of them runs.
+pub(super) struct View<'a> {
+    block: &'a Block<'a>,
+    /// By thread; none where the thread has returned.
+    requests: Vec<Option<Request>>,
+}
+
+impl<'a> View<'a> {
+    /// `requests` come by thread; of those that are left out none waits.
+    pub fn new(block: &'a Block<'a>, requests: impl Iterator<Item = Option<Request>>) -> Self {
+        let mut requests: Vec<_> = requests.collect();
+        requests.resize(block.threads as usize, None);
+        Self { block, requests }
+    }
+
+    fn request(&self, thread: u32) -> Option<&Request> {
+        self.requests.get(thread as usize)?.as_ref()
+    }
+
+    fn lanes(&self, warp: u32) -> rendezvous::Lanes<'_> {
+        core::array::from_fn(|lane| match self.requests.get((warp * WARP_SIZE) as usize + lane) {
+            None => Lane::Absent,
+            Some(request) => request.as_ref().map_or(Lane::Returned, Lane::Waits),
+        })
+    }
+
+    /// The fault of a block in which nobody can go on. None if all its threads wait for the cluster, or have
+    /// returned.
+    pub fn why_stuck(&self) -> Option<Fault> {
+        for warp in 0..self.block.threads.div_ceil(WARP_SIZE) {
+            if let Some(error) = rendezvous::why_stuck(&self.lanes(warp)) {
+                return Some(self.mask_fault(warp, error));
+            }
+        }
+        self.why_apart()
+    }
+
+    /// The fault of a block of which some threads wait at a barrier that others do not; none if no thread waits at a
+    /// barrier of the block, or all do at one.
+    pub fn why_apart(&self) -> Option<Fault> {
+        let is_in_barrier = |request: &&Request| rendezvous::is_block_barrier(request);
+        let (waiting, request) = (0..self.block.threads)
+            .find_map(|thread| Some((thread, self.request(thread).filter(is_in_barrier)?)))?;
+        let missing = self.missing_at(request)?;
+        let kind = FaultKind::BarrierNotReached {
+            barrier: request.name,
+            missing: self.block.coordinates(missing),
+            instead: self.instead(missing),
+        };
+        Some(self.block.fault_of(Some(waiting), Some(request.location.into()), kind))
+    }
+
+    /// A thread that does not wait at this barrier of block or cluster.
+    fn missing_at(&self, barrier: &Request) -> Option<u32> {
+        let waits =
+            |thread| self.request(thread).is_some_and(|request| rendezvous::same_barrier(request, barrier));
+        (0..self.block.threads).find(|&thread| !waits(thread))
+    }
+
+    /// What the thread does that others wait for in vain.
+    fn instead(&self, thread: u32) -> Instead {
+        match self.request(thread) {
+            None if thread >= self.block.threads => Instead::DoesNotExist,
+            None => Instead::Returned,
+            Some(request) => Instead::WaitsIn { operation: request.name, at: request.location.into() },
+        }
+    }
+
+    /// The fault of a warp whose mask breaks a rule.
+    pub fn mask_fault(&self, warp: u32, error: MaskError) -> Fault {
+        let first = warp * WARP_SIZE;
+        let (MaskError::CallerNotInMask { lane, .. } | MaskError::NotTakingPart { lane, .. }) = error;
+        let request = self.request(first + lane);
+        let operation = request.map_or("a warp operation", |request| request.name);
+        let kind = match error {
+            MaskError::CallerNotInMask { lane, mask } => FaultKind::CallerNotInMask { operation, mask, lane },
+            MaskError::NotTakingPart { mask, missing, .. } => FaultKind::LaneNotTakingPart {
+                operation,
+                mask,
+                lane: missing,
+                instead: self.instead(first + missing),
+            },
+        };
+        self.block.fault_of(Some(first + lane), request.map(|request| request.location.into()), kind)
+    }
+}
+
+/// The fault of a cluster whose threads do not all wait at one barrier of the cluster; none if nobody waits at one,
+/// or all do.
+pub(super) fn why_cluster_stuck(blocks: &[View<'_>]) -> Option<Fault> {
+    let in_cluster = |view: &View<'_>| {
+        let requests = view.requests.iter().enumerate();
+        requests
+            .filter_map(|(thread, request)| Some((thread as u32, (*request)?)))
+            .find(|(_, request)| rendezvous::is_cluster_barrier(request))
+    };
+    let (waiting, (thread, request)) =
+        blocks.iter().find_map(|view| Some((view.block, in_cluster(view)?)))?;
+    let (view, missing) = blocks.iter().find_map(|view| Some((view, view.missing_at(&request)?)))?;
+    let kind = FaultKind::ClusterBarrierNotReached {
+        barrier: request.name,
+        block: view.block.index,
+        missing: view.block.coordinates(missing),
+        instead: view.instead(missing),
+    };
+    Some(waiting.fault_of(Some(thread), Some(request.location.into()), kind))
+}

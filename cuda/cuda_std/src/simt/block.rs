@@ -1,0 +1,81 @@
+//! A block while it runs: what its threads have in common, whichever scheduler runs them.
+
+use core::any::Any;
+use core::sync::atomic::{AtomicBool, AtomicU32};
+
+use super::context::WARP_SIZE;
+use super::fault::{Fault, FaultKind, Place, SourceLine};
+use super::shared::BlockShared;
+use super::{Grid, panic_hook};
+use crate::launch::Dim3;
+
+/// A block as the others of its cluster see it.
+pub(crate) struct Member {
+    /// Its shared memory.
+    pub shared: BlockShared,
+    /// Whether all its threads have returned.
+    pub has_ended: AtomicBool,
+}
+
+/// A block of a grid.
+pub(crate) struct Block<'a> {
+    pub grid: &'a Grid<'a>,
+    pub index: Dim3,
+    pub threads: u32,
+    /// By warp, the lanes that have not returned. Changed and read without order, as the GPU's own mask is.
+    pub live_lanes: Vec<AtomicU32>,
+    pub shared: &'a BlockShared,
+    /// The blocks of its cluster, itself included.
+    pub cluster: &'a [Member],
+}
+
+impl<'a> Block<'a> {
+    /// The block `rank` of `cluster`.
+    pub fn new(grid: &'a Grid<'a>, index: Dim3, cluster: &'a [Member], rank: usize) -> Self {
+        let threads = grid.config.block.volume() as u32;
+        let live_lanes = (0..threads.div_ceil(WARP_SIZE))
+            .map(|warp| u32::MAX >> (WARP_SIZE - (threads - warp * WARP_SIZE).min(WARP_SIZE)));
+        Block {
+            grid,
+            index,
+            threads,
+            live_lanes: live_lanes.map(AtomicU32::new).collect(),
+            shared: &cluster[rank].shared,
+            cluster,
+        }
+    }
+
+    /// Coordinates of the thread with this number.
+    #[inline]
+    pub fn coordinates(&self, thread: u32) -> Dim3 {
+        let Dim3 { x, y, z } = self.grid.config.block;
+        if y == 1 && z == 1 {
+            return Dim3::new(thread, 0, 0);
+        }
+        Dim3::new(thread % x, thread / x % y, thread / x / y)
+    }
+
+    /// The lanes of the thread's warp that have not returned.
+    #[inline]
+    pub fn live_lanes_of(&self, thread: u32) -> &AtomicU32 {
+        &self.live_lanes[(thread / WARP_SIZE) as usize]
+    }
+
+    /// A fault of this block, of one thread if it is one thread's.
+    pub fn fault_of(&self, thread: Option<u32>, location: Option<SourceLine>, kind: FaultKind) -> Fault {
+        let place = Place { block: self.index, thread: thread.map(|thread| self.coordinates(thread)) };
+        Fault { kernel: self.grid.kernel, place, location, kind, seed: self.grid.seed }
+    }
+
+    /// The fault of a thread whose panic was caught with this payload.
+    pub fn fault_from(&self, thread: u32, payload: Box<dyn Any + Send>) -> Fault {
+        let (kind, location) = match payload.downcast::<FaultKind>() {
+            Ok(kind) => (*kind, None),
+            Err(_) => {
+                let (message, location) = panic_hook::take();
+                (FaultKind::Panic { message }, location)
+            }
+        };
+        self.fault_of(Some(thread), location, kind)
+    }
+}

@@ -1,0 +1,91 @@
+//! Where a thread and its scheduler meet.
+
+use core::cell::Cell;
+
+use super::context::{self, Outcome, Request, ThreadContext};
+use super::fiber::FiberYielder;
+use super::threads::Seat;
+
+/// A thread's side of its scheduler. It lies on the thread's stack.
+pub(crate) struct Port {
+    /// Null for a thread that is an OS thread.
+    yielder: *const FiberYielder,
+    /// Null for a thread that is a fiber.
+    seat: *const Seat<'static>,
+    pub(super) context: Cell<*const ThreadContext<'static>>,
+    pub(super) thread: Cell<u32>,
+    pub(super) request: Cell<*const Request>,
+    pub(super) outcome: Cell<Outcome>,
+    /// Whether the thread has arrived at the cluster's barrier, for which it then has to wait. Here and not in its
+    /// context, which is made a little faster without a cell.
+    has_arrived: Cell<bool>,
+}
+
+impl Port {
+    /// The port of a fiber, below whose yielder it lies.
+    pub(super) fn of_fiber(yielder: *const FiberYielder) -> Self {
+        Self::new(yielder, core::ptr::null())
+    }
+
+    /// The port of an OS thread.
+    pub(super) fn of_thread(seat: &Seat<'_>) -> Self {
+        Self::new(core::ptr::null(), core::ptr::from_ref(seat).cast())
+    }
+
+    fn new(yielder: *const FiberYielder, seat: *const Seat<'static>) -> Self {
+        Port {
+            yielder,
+            seat,
+            context: Cell::new(core::ptr::null()),
+            thread: Cell::new(0),
+            request: Cell::new(core::ptr::null()),
+            outcome: Cell::new(Outcome::default()),
+            has_arrived: Cell::new(false),
+        }
+    }
+
+    /// Makes the port that of another thread.
+    #[inline]
+    pub(super) fn begin(&self, thread: u32, context: *const ThreadContext<'_>) {
+        self.thread.set(thread);
+        self.has_arrived.set(false);
+        self.context.set(context.cast());
+    }
+
+    /// Waits until all that take part have asked, and returns this thread's share of the result.
+    #[inline(always)]
+    pub(crate) fn wait(&self, request: &Request) -> Outcome {
+        if self.yielder.is_null() {
+            return self.wait_in_seat(request);
+        }
+        self.request.set(request);
+        // SAFETY: the port lies on the fiber's stack, below its yielder.
+        unsafe { &*self.yielder }.suspend(self);
+        context::enter(self.context.get());
+        self.outcome.get()
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn wait_in_seat(&self, request: &Request) -> Outcome {
+        // SAFETY: the port of an OS thread has a seat, which lives longer than the thread.
+        unsafe { &*self.seat }.wait(request)
+    }
+
+    /// Notes that the thread has arrived at the cluster's barrier, with its earlier writes if `releases`. False if it
+    /// has not waited since it last arrived.
+    #[inline]
+    pub(crate) fn arrive_at_cluster(&self, releases: bool) -> bool {
+        // SAFETY: as above, if there is a seat.
+        if releases && let Some(seat) = unsafe { self.seat.as_ref() } {
+            seat.release_to_cluster();
+        }
+        !self.has_arrived.replace(true)
+    }
+
+    /// Notes that the thread waits at the cluster's barrier. False if it has not arrived there.
+    #[inline]
+    pub(crate) fn leave_for_cluster(&self) -> bool {
+        self.has_arrived.replace(false)
+    }
+}

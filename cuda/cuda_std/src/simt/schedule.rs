@@ -1,0 +1,223 @@
+//! The seed of a schedule: orders that a launch's blocks and threads come in, shuffled the same way every time.
+//!
+//! Everything here is a pure function of the seed, the kernel's name and the block's number, so a launch repeats
+//! whatever was launched before it.
+
+use core::num::ParseIntError;
+
+use super::Grid;
+use crate::launch::LaunchError;
+
+/// The environment variable that seeds every executor made without [`with_seed`](super::Executor::with_seed).
+pub(super) const VARIABLE: &str = "FERROWARP_SEED";
+
+/// What an executor knows of its seed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Seed {
+    /// None: everything in the order of its number.
+    Fixed,
+    /// This one.
+    Shuffled(u64),
+    /// The environment names one that cannot be read. It is an error of every launch.
+    Malformed(String),
+}
+
+impl Seed {
+    /// What the environment says.
+    pub fn from_environment() -> Self {
+        match std::env::var_os(VARIABLE) {
+            None => Seed::Fixed,
+            Some(text) => Self::parse(&text.to_string_lossy()),
+        }
+    }
+
+    fn parse(text: &str) -> Self {
+        match parse_seed(text) {
+            Ok(seed) => Seed::Shuffled(seed),
+            Err(_) => Seed::Malformed(text.to_owned()),
+        }
+    }
+
+    /// The seed of a launch, if it has one.
+    ///
+    /// # Errors
+    /// [`LaunchError::Seed`] if the environment's cannot be read.
+    pub fn of_launch(&self, kernel: &'static str) -> Result<Option<u64>, LaunchError> {
+        match self {
+            Seed::Fixed => Ok(None),
+            Seed::Shuffled(seed) => Ok(Some(*seed)),
+            Seed::Malformed(value) => Err(LaunchError::Seed { kernel, value: value.clone() }),
+        }
+    }
+}
+
+/// The seed that a user wrote: a decimal number, or a hexadecimal one behind `0x`.
+///
+/// # Errors
+/// It is no number, or one of more than 64 bits.
+pub fn parse_seed(text: &str) -> Result<u64, ParseIntError> {
+    match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        Some(digits) => u64::from_str_radix(digits, 16),
+        None => text.parse(),
+    }
+}
+
+/// The finaliser of SplitMix64 (Steele, Lea and Flood 2014): a bijection that leaves no pattern of its input.
+fn mixed(x: u64) -> u64 {
+    let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}
+
+/// The kernel's share of a seed: another one for every name (FNV-1a).
+fn key(seed: u64, kernel: &str) -> u64 {
+    let hash = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    mixed(seed) ^ kernel.bytes().fold(0xcbf2_9ce4_8422_2325, hash)
+}
+
+/// Random numbers: SplitMix64.
+#[derive(Clone, Debug)]
+pub(super) struct Random {
+    state: u64,
+}
+
+impl Random {
+    /// Those of the unit of work with this number; none in a launch without a seed.
+    pub fn of(grid: &Grid<'_>, number: u64) -> Option<Self> {
+        let seed = grid.seed?;
+        Some(Self { state: mixed(key(seed, grid.kernel) ^ mixed(number)) })
+    }
+
+    fn next(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        mixed(self.state)
+    }
+
+    /// A number less than `end`, which is not 0.
+    pub fn below(&mut self, end: usize) -> usize {
+        // The top 32 bits scaled: as even as an `end` of at most some thousands needs.
+        (((self.next() >> 32) * end as u64) >> 32) as usize
+    }
+
+    /// True in one case out of `cases`.
+    pub fn one_in(&mut self, cases: usize) -> bool {
+        self.below(cases) == 0
+    }
+
+    /// Shuffles in place (Fisher and Yates).
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+        for end in (2..=items.len()).rev() {
+            items.swap(end - 1, self.below(end));
+        }
+    }
+
+    /// Lanes of a warp: any, or a part of 1 to 16 neighbours such as work together.
+    pub fn lanes(&mut self) -> u32 {
+        let bits = self.next();
+        if self.one_in(2) {
+            return bits as u32;
+        }
+        let width = 1 << self.below(5);
+        let first = self.below(32) & !(width - 1);
+        ((1u32 << width) - 1) << first
+    }
+}
+
+/// The order that the blocks of a grid come in: a permutation of the numbers below `len`, computed and not stored,
+/// since a grid has up to 2^63 blocks. A Feistel network over the next even number of bits; what lands beyond `len`
+/// goes through it again.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Order {
+    len: u64,
+    half_bits: u32,
+    key: u64,
+}
+
+impl Order {
+    /// The order of a launch's units of work; none in a launch without a seed.
+    pub fn of(grid: &Grid<'_>, len: u64) -> Option<Self> {
+        let seed = grid.seed?;
+        Some(Self::new(len, key(seed, grid.kernel)))
+    }
+
+    fn new(len: u64, key: u64) -> Self {
+        let bits = u64::BITS - len.saturating_sub(1).leading_zeros();
+        Self { len, half_bits: bits.div_ceil(2).max(1), key }
+    }
+
+    /// The number at this place.
+    pub fn at(&self, place: u64) -> u64 {
+        let mask = (1 << self.half_bits) - 1;
+        let mut x = place;
+        loop {
+            for round in 0..4 {
+                let (left, right) = (x >> self.half_bits, x & mask);
+                x = right << self.half_bits | (left ^ mixed(self.key ^ right ^ (round << 40)) & mask);
+            }
+            if x < self.len {
+                return x;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seeds_are_decimal_or_hexadecimal() {
+        for (text, seed) in
+            [("0", 0), ("42", 42), ("0x2a", 42), ("0XfF", 255), ("18446744073709551615", u64::MAX)]
+        {
+            assert_eq!(Seed::parse(text), Seed::Shuffled(seed), "{text}");
+        }
+        for text in ["", "x", "0x", "-1", " 7", "2a", "18446744073709551616", "1e3"] {
+            assert_eq!(Seed::parse(text), Seed::Malformed(text.to_owned()));
+            let message = Seed::parse(text).of_launch("saxpy").unwrap_err().to_string();
+            assert!(message.contains("saxpy") && message.contains(&format!("`{text}`")), "{message}");
+            assert!(message.contains(VARIABLE) && message.contains("0x"), "{message}");
+        }
+    }
+
+    #[test]
+    fn an_order_is_a_permutation_that_the_key_changes() {
+        for len in [1, 2, 3, 4, 5, 31, 64, 65, 1000, 4097] {
+            let order = |key| -> Vec<u64> {
+                let order = Order::new(len, key);
+                (0..len).map(|place| order.at(place)).collect()
+            };
+            let mut sorted = order(7);
+            sorted.sort_unstable();
+            assert!(sorted.into_iter().eq(0..len), "{len}");
+            assert_eq!(order(7), order(7));
+            if len >= 31 {
+                assert_ne!(order(7), order(8));
+                assert!(!order(7).into_iter().eq(0..len));
+            }
+        }
+        let huge = Order::new(1 << 63, 1);
+        assert!((0..100).all(|place| huge.at(place) < 1 << 63));
+    }
+
+    #[test]
+    fn every_order_of_three_comes_about_as_often() {
+        let mut random = Random { state: 1 };
+        let mut counts = [[0; 3]; 3];
+        for _ in 0..9000 {
+            let mut items = [0, 1, 2];
+            random.shuffle(&mut items);
+            items.iter().enumerate().for_each(|(place, &item)| counts[place][item] += 1);
+        }
+        assert!(counts.as_flattened().iter().all(|count| (2800..3200).contains(count)), "{counts:?}");
+    }
+
+    #[test]
+    fn lanes_are_often_those_of_a_tile() {
+        let mut random = Random { state: 1 };
+        let lanes: Vec<u32> = (0..1000).map(|_| random.lanes()).collect();
+        for tile in [0x0000_ffff, 0xffff_0000, 0x0000_0f00, 0x8000_0000] {
+            assert!(lanes.contains(&tile), "{tile:#010x}");
+        }
+    }
+}

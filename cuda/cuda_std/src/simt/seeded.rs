@@ -1,0 +1,180 @@
+//! The same block in an order shuffled from a seed.
+//!
+//! A step starts threads of one warp, lets released ones go on, or completes its operations. Which warp makes the next
+//! step is drawn: in some phases evenly, in others one warp runs as far as it can while the others stand still. So
+//! warps drift apart, up to their next barrier, as on a GPU; in the fixed order they never do, since a barrier resumes
+//! all its threads before any goes further than its next wait.
+
+use super::super::context::WARP_SIZE;
+use super::super::fault::Fault;
+use super::super::rendezvous::{self, Lane};
+use super::super::schedule::Random;
+use super::{Scheduler, Slot, State};
+
+/// How the warp that makes the next step is chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pace {
+    /// Each with the same chance.
+    Even,
+    /// The first that can, in an order drawn for the phase: the last stands still until all others wait.
+    OneAhead,
+}
+
+/// What a seeded block remembers besides.
+pub(super) struct Seeded {
+    random: Random,
+    pace: Pace,
+    /// Lanes that go first in every warp, as far as they can without the others.
+    favoured: u32,
+    /// Warps that may be able to go on; the next step is that of the last.
+    ready: Vec<usize>,
+    /// By warp, the lanes that have not started.
+    unstarted: Vec<u32>,
+    /// By warp, the lanes whose wait is over and that have not gone on yet.
+    released: Vec<u32>,
+}
+
+impl Seeded {
+    /// A block of so many threads, none of which has started.
+    pub fn new(random: Random, threads: u32) -> Self {
+        let warps = threads.div_ceil(WARP_SIZE);
+        let lanes = |warp: u32| u32::MAX >> (WARP_SIZE - (threads - warp * WARP_SIZE).min(WARP_SIZE));
+        let mut seeded = Self {
+            random,
+            pace: Pace::Even,
+            favoured: u32::MAX,
+            ready: Vec::new(),
+            unstarted: (0..warps).map(lanes).collect(),
+            released: vec![0; warps as usize],
+        };
+        seeded.begin_phase();
+        seeded
+    }
+
+    /// Lets the threads go on that wait in this state.
+    pub fn release(&mut self, slots: &[Slot], state: State) {
+        for (thread, _) in slots.iter().enumerate().filter(|(_, slot)| slot.state == state) {
+            self.released[thread / WARP_SIZE as usize] |= 1 << (thread % WARP_SIZE as usize);
+        }
+        self.begin_phase();
+    }
+
+    /// All warps may be able to go on, in a new order and at a new pace.
+    fn begin_phase(&mut self) {
+        self.pace = if self.random.one_in(2) { Pace::Even } else { Pace::OneAhead };
+        self.favoured = if self.random.one_in(2) { u32::MAX } else { self.random.lanes() };
+        self.ready.clear();
+        self.ready.extend(0..self.released.len());
+        self.random.shuffle(&mut self.ready);
+    }
+
+    /// The warp for the next step; none if no warp can go on.
+    fn choose(&mut self) -> Option<usize> {
+        // Now and then another warp takes the lead, in the midst of a run.
+        if !self.ready.is_empty() && (self.pace == Pace::Even || self.random.one_in(16)) {
+            let (chosen, last) = (self.random.below(self.ready.len()), self.ready.len() - 1);
+            self.ready.swap(chosen, last);
+        }
+        self.ready.last().copied()
+    }
+
+    /// Lanes of the warp that have something to do.
+    fn idle(&self, warp: usize) -> u32 {
+        self.unstarted[warp] | self.released[warp]
+    }
+
+    /// Of these lanes those that go first: favoured ones, and in some of the cases not all of them.
+    fn first_of(&mut self, lanes: u32) -> u32 {
+        let favoured = if lanes & self.favoured == 0 { lanes } else { lanes & self.favoured };
+        if !self.random.one_in(4) {
+            return favoured;
+        }
+        match favoured & self.random.lanes() {
+            0 => favoured,
+            part => part,
+        }
+    }
+
+    /// Hands the lanes to `each` as threads of the block, in a shuffled order.
+    fn shuffled<E>(
+        &mut self,
+        warp: usize,
+        lanes: u32,
+        mut each: impl FnMut(u32) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let (mut threads, mut len) = ([0; WARP_SIZE as usize], 0);
+        for lane in (0..WARP_SIZE).filter(|lane| lanes & (1 << lane) != 0) {
+            threads[len] = warp as u32 * WARP_SIZE + lane;
+            len += 1;
+        }
+        self.random.shuffle(&mut threads[..len]);
+        threads[..len].iter().try_for_each(|&thread| each(thread))
+    }
+}
+
+impl Scheduler<'_> {
+    /// As `advance`, in the order of the seed; threads that have not started are started.
+    pub(super) fn advance_seeded(&mut self, seeded: &mut Seeded) -> Result<(), Box<Fault>> {
+        loop {
+            while let Some(warp) = seeded.choose() {
+                self.step(seeded, warp)?;
+            }
+            if self.in_barrier + self.in_warp_op == 0 {
+                return Ok(());
+            }
+            if self.in_barrier < self.block.threads {
+                let fault = self.why_stuck();
+                return Err(self.fail(fault));
+            }
+            self.complete_barrier()?;
+            seeded.release(&self.slots, State::InBarrier);
+        }
+    }
+
+    /// One step of the warp, which is the last of `ready`.
+    fn step(&mut self, seeded: &mut Seeded, warp: usize) -> Result<(), Box<Fault>> {
+        if seeded.idle(warp) & seeded.favoured == 0 {
+            self.complete_ops_of(seeded, warp)?;
+        }
+        let first = seeded.first_of(seeded.idle(warp));
+        if first == 0 {
+            seeded.ready.pop();
+            return Ok(());
+        }
+        let (new, waiting) = (first & seeded.unstarted[warp], first & seeded.released[warp]);
+        if new != 0 && (waiting == 0 || seeded.random.one_in(2)) {
+            seeded.unstarted[warp] &= !new;
+            return seeded.shuffled(warp, new, |thread| self.start(thread));
+        }
+        seeded.released[warp] &= !waiting;
+        seeded.shuffled(warp, waiting, |thread| self.resume(thread as usize))
+    }
+
+    /// Completes the warp's operations as far as they can be.
+    fn complete_ops_of(&mut self, seeded: &mut Seeded, warp: usize) -> Result<(), Box<Fault>> {
+        let (first, released) = (warp * WARP_SIZE as usize, seeded.released[warp]);
+        let slots = self.slots.iter().skip(first).take(WARP_SIZE as usize).enumerate();
+        let waits =
+            |(lane, slot): (usize, &Slot)| slot.state == State::InWarpOp && released & (1 << lane) == 0;
+        if !slots.into_iter().any(waits) {
+            return Ok(());
+        }
+        let mut lanes = self.lanes(warp);
+        // Those still lie in an operation that is over.
+        lanes.iter_mut().enumerate().filter(|(lane, _)| released & (1 << lane) != 0).for_each(|(_, lane)| {
+            *lane = Lane::Absent;
+        });
+        let done = match rendezvous::complete_warp_ops(&lanes) {
+            Ok(done) => done,
+            Err(error) => {
+                let fault = self.view().mask_fault(warp as u32, error);
+                return Err(self.fail(fault));
+            }
+        };
+        for lane in (0..WARP_SIZE as usize).filter(|lane| done.lanes & (1 << lane) != 0) {
+            self.slots[first + lane].set_outcome(done.outcomes[lane]);
+        }
+        seeded.released[warp] |= done.lanes;
+        Ok(())
+    }
+}

@@ -1,0 +1,25 @@
+//! The second scheduler: every GPU thread is an OS thread, so that Rust's own tools judge kernels as they judge
+//! threads. Miri and ThreadSanitizer see an access of one thread ordered before that of another exactly where the
+//! CUDA model orders them:
+//!
+//! - A barrier orders what its threads did before it with what they do after it; a warp's `sync_warp` does so for the
+//!   lanes of its mask, the cluster's barrier for the threads that arrived with their writes.
+//! - A shuffle, a vote, a match or a reduction passes values and orders nothing (PTX ISA, "memory consistency
+//!   model": only barriers and fences do), nor does the end of a block. All blocks of a grid run at the same time.
+//!
+//! So the scheduler itself must not order anything either, which a mutex would, even one that another thread took
+//! for another reason: its state is in atomics that are accessed in relaxed order ([`Latest`]), under a lock of the
+//! same kind. Order is made in two places alone: [`Seat::arrival`] and [`Seat::turn`], at the operations that have it.
+//! A barrier's last thread acquires the arrivals of all, and then releases each of them: no thread that has gone on
+//! can be seen by one that still waits.
+//!
+//! Nor does the waiting order anything ([`sleep`]).
+
+mod grid;
+mod latest;
+mod seat;
+mod sleep;
+mod words;
+
+pub(super) use grid::run_grid;
+pub(super) use seat::Seat;

@@ -1,0 +1,56 @@
+//! State that threads share without being ordered by it.
+
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use super::sleep;
+
+/// A number of which every reader sees the last value written, while no access orders anything.
+///
+/// A relaxed load may see an old value; a relaxed read-modify-write sees the last one (C++ standard, "order and
+/// consistency": atomic read-modify-write operations), so that is what a read is here.
+#[derive(Default)]
+pub(super) struct Latest(AtomicU64);
+
+impl Latest {
+    pub fn get(&self) -> u64 {
+        self.0.fetch_add(0, Ordering::Relaxed)
+    }
+
+    pub fn set(&self, value: u64) {
+        self.0.swap(value, Ordering::Relaxed);
+    }
+
+    /// Adds, wrapping; the number afterwards.
+    pub fn add(&self, value: u64) -> u64 {
+        self.0.fetch_add(value, Ordering::Relaxed).wrapping_add(value)
+    }
+
+    /// Subtracts, wrapping; the number afterwards.
+    pub fn sub(&self, value: u64) -> u64 {
+        self.add(value.wrapping_neg())
+    }
+}
+
+/// A lock that keeps others out and orders nothing. What it guards is [`Latest`].
+#[derive(Default)]
+pub(super) struct Unordered(AtomicU32);
+
+impl Unordered {
+    const FREE: u32 = 0;
+    const TAKEN: u32 = 1;
+    /// Taken, and others may sleep until it is free.
+    const WANTED: u32 = 2;
+
+    pub fn with<R>(&self, work: impl FnOnce() -> R) -> R {
+        if self.0.compare_exchange(Self::FREE, Self::TAKEN, Ordering::Relaxed, Ordering::Relaxed).is_err() {
+            while self.0.swap(Self::WANTED, Ordering::Relaxed) != Self::FREE {
+                sleep::while_is(&self.0, Self::WANTED);
+            }
+        }
+        let result = work();
+        if self.0.swap(Self::FREE, Ordering::Relaxed) == Self::WANTED {
+            sleep::wake(&self.0, 1);
+        }
+        result
+    }
+}

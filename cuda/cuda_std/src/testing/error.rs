@@ -1,0 +1,131 @@
+//! What a test finds.
+
+use core::error::Error;
+use core::fmt;
+
+use super::tolerance::Difference;
+use crate::launch::LaunchError;
+
+/// One run of a test's kernels.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Run {
+    /// On the CPU executor, in its fixed order.
+    Cpu,
+    /// On the CPU executor, in the order of this seed.
+    Seeded(u64),
+    /// On the device of this name.
+    Device(String),
+}
+
+impl fmt::Display for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Run::Cpu => f.write_str("on the CPU"),
+            Run::Seeded(seed) => {
+                write!(f, "on the CPU under schedule seed {seed:#x} (replay with FERROWARP_SEED={seed:#x})")
+            }
+            Run::Device(name) => write!(f, "on {name}"),
+        }
+    }
+}
+
+/// What results were compared with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Against {
+    /// What the test expects.
+    Expectation,
+    /// The results of the first run, which is on the CPU.
+    FirstRun,
+}
+
+impl fmt::Display for Against {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Against::Expectation => "the expectation",
+            Against::FirstRun => "the first run on the CPU",
+        })
+    }
+}
+
+/// Why a test of a kernel fails.
+///
+/// `Debug` writes the same words as `Display`, so that a test that returns this error shows them.
+#[derive(thiserror::Error)]
+#[non_exhaustive]
+pub enum TestError {
+    /// A launch was refused, or a kernel broke a rule of the CUDA model or panicked.
+    #[error("{run}: {source}")]
+    Launch {
+        /// Where.
+        run: Run,
+        /// What.
+        source: LaunchError,
+    },
+    /// The device failed.
+    #[error("{run}: {what} `{buffer}` failed: {source}")]
+    Device {
+        /// Where.
+        run: Run,
+        /// The deed.
+        what: &'static str,
+        /// The buffer's name.
+        buffer: String,
+        /// What the device said.
+        source: Box<dyn Error + Send + Sync>,
+    },
+    /// Results are over their tolerance.
+    #[error("`{buffer}` {run} differs from {against}: {difference}")]
+    Mismatch {
+        /// The output's name.
+        buffer: String,
+        /// Where.
+        run: Run,
+        /// Compared with what.
+        against: Against,
+        /// How.
+        difference: Box<Difference>,
+    },
+    /// A kernel wrote where it must not.
+    #[error(
+        "{run} the kernel wrote to byte {byte} of `{buffer}`, which has {len} bytes; compare the index with the length \
+         before the write"
+    )]
+    OutOfBounds {
+        /// The buffer's name.
+        buffer: String,
+        /// Where.
+        run: Run,
+        /// The first such byte, from the buffer's first; negative before it.
+        byte: isize,
+        /// Bytes of the buffer.
+        len: usize,
+    },
+    /// A kernel changed an input.
+    #[error("{run} the kernel changed the input `{buffer}` at byte {byte}; make it an output if it should")]
+    InputChanged {
+        /// The input's name.
+        buffer: String,
+        /// Where.
+        run: Run,
+        /// The first byte that changed.
+        byte: usize,
+    },
+    /// The expectation is for another number of elements.
+    #[error("`{buffer}` has {len} elements, but {expected} are expected; make them as many")]
+    Length {
+        /// The output's name.
+        buffer: String,
+        /// Elements of the output.
+        len: usize,
+        /// Elements of the expectation.
+        expected: usize,
+    },
+}
+
+impl fmt::Debug for TestError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}

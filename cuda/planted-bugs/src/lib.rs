@@ -1,0 +1,285 @@
+//! Kernels with one bug each. A tool that is to find such bugs runs them, and is wrong if it finds nothing.
+//!
+//! Every kernel is launched on memory of the right size; the bug is in the kernel.
+
+#![allow(
+    clippy::undocumented_unsafe_blocks,
+    reason = "no fact makes these kernels sound: that is their point"
+)]
+
+use cuda_std::atomic::{AtomicU32, BlockAtomicU32};
+use cuda_std::launch::{LaunchConfig, LaunchError};
+use cuda_std::mem::f32x4;
+use cuda_std::simt::Executor;
+use cuda_std::{kernel, shared_array, thread, warp};
+
+use core::sync::atomic::Ordering;
+
+/// Threads of a block: two warps.
+const THREADS: usize = 64;
+
+/// A kernel with a bug.
+#[derive(Clone, Copy, Debug)]
+pub struct Bug {
+    /// What it is called on the command line.
+    pub name: &'static str,
+    /// What is wrong.
+    pub what: &'static str,
+    /// Launches the kernel.
+    pub run: fn(&Executor) -> Result<(), LaunchError>,
+}
+
+/// A bug in a kernel that is launched by `$through`.
+macro_rules! bug {
+    ($name:literal, $through:ident($kernel:ident), $what:literal) => {
+        Bug { name: $name, what: $what, run: |on| $through!(on, $kernel) }
+    };
+}
+
+/// Launches the kernel on two blocks, each with a row of numbers to read, of which the first lies at a multiple of 16
+/// bytes, and one to write.
+macro_rules! on_rows {
+    ($on:expr, $kernel:ident) => {{
+        let vectors: Vec<f32x4> = (0..2 * THREADS / 4).map(|i| f32x4::splat(i as f32)).collect();
+        // SAFETY: as many numbers as the vectors have.
+        let inp = unsafe { core::slice::from_raw_parts(vectors.as_ptr().cast::<f32>(), 2 * THREADS) };
+        let mut out = vec![0.0; 2 * THREADS];
+        // SAFETY: rows of the size that the kernel asks for; what it does beyond that is its bug.
+        unsafe { $kernel::launch($on, LaunchConfig::new(2, THREADS as u32), &mut out, inp) }
+    }};
+}
+
+/// Launches the kernel on two blocks, with a number to count in.
+macro_rules! on_a_counter {
+    ($on:expr, $kernel:ident) => {
+        // SAFETY: one number, as the kernel asks for; what it does beyond that is its bug.
+        unsafe { $kernel::launch($on, LaunchConfig::new(2, THREADS as u32), &mut [0]) }
+    };
+}
+
+/// All of them.
+pub const BUGS: &[Bug] = &[
+    bug!(
+        "missing-barrier",
+        on_rows(missing_barrier),
+        "a thread reads what another one wrote, with no barrier between"
+    ),
+    bug!(
+        "barrier-too-early",
+        on_rows(barrier_too_early),
+        "shared memory is written again before all have read it"
+    ),
+    bug!("race-between-blocks", on_rows(race_between_blocks), "a block reads what another one writes"),
+    bug!("uninitialised-shared", on_rows(uninitialised_shared), "shared memory is read that nobody wrote"),
+    bug!("off-by-one-row", on_rows(off_by_one_row), "the last block reads a row behind the matrix"),
+    bug!(
+        "behind-a-shared-array",
+        on_rows(behind_a_shared_array),
+        "the last thread writes behind the shared array"
+    ),
+    bug!("misaligned-vector", on_rows(misaligned_vector), "a 16-byte load from a multiple of 4 bytes alone"),
+    bug!("divergent-barrier", on_rows(divergent_barrier), "a barrier in a branch that not all threads take"),
+    bug!(
+        "shuffle-with-the-exited",
+        on_rows(shuffle_with_the_exited),
+        "a shuffle's mask names a lane that has returned"
+    ),
+    bug!("shuffle-as-a-barrier", on_rows(shuffle_as_a_barrier), "a shuffle is taken to order shared memory"),
+    bug!("lost-update", on_rows(lost_update), "threads add to one number without an atomic"),
+    bug!("wrong-scope", on_a_counter(wrong_scope), "blocks count together in the scope of a block"),
+];
+
+/// What is right: the same kernel as in `missing-barrier` with its barrier, and a count with the scope of the device.
+pub const SOUND: Bug = Bug {
+    name: "none",
+    what: "nothing is wrong",
+    run: |on| {
+        on_rows!(on, sound)?;
+        on_a_counter!(on, sound_count)
+    },
+};
+
+fn tid() -> usize {
+    thread::thread_idx_x() as usize
+}
+
+fn block() -> usize {
+    thread::block_idx_x() as usize
+}
+
+/// `out` is `inp` with the rows reversed.
+///
+/// # Safety
+/// A row of [`THREADS`] numbers for each block in both; the body has a bug.
+#[kernel]
+pub unsafe fn missing_barrier(out: *mut f32, inp: &[f32]) {
+    let (row, at) = (shared_array![f32; THREADS], block() * THREADS);
+    unsafe {
+        *row.add(tid()) = inp[at + tid()];
+        *out.add(at + tid()) = *row.add(THREADS - 1 - tid());
+    }
+}
+
+/// As [`missing_barrier`](fn@missing_barrier), twice, with a barrier too few behind the first.
+///
+/// # Safety
+/// As there.
+#[kernel]
+pub unsafe fn barrier_too_early(out: *mut f32, inp: &[f32]) {
+    let (row, at) = (shared_array![f32; THREADS], block() * THREADS);
+    unsafe {
+        *row.add(tid()) = inp[at + tid()];
+        thread::sync_threads();
+        let reversed = *row.add(THREADS - 1 - tid());
+        *row.add(tid()) = reversed;
+        thread::sync_threads();
+        *out.add(at + tid()) = *row.add(THREADS - 1 - tid());
+    }
+}
+
+/// Every block adds what it takes for the result of the other.
+///
+/// # Safety
+/// As there.
+#[kernel]
+pub unsafe fn race_between_blocks(out: *mut f32, inp: &[f32]) {
+    let at = block() * THREADS + tid();
+    let other = (1 - block()) * THREADS + tid();
+    unsafe { *out.add(at) = inp[at] + *out.add(other) };
+}
+
+/// Writes half of a row, and reads it whole.
+///
+/// # Safety
+/// As there.
+#[kernel]
+pub unsafe fn uninitialised_shared(out: *mut f32, inp: &[f32]) {
+    let (row, at) = (shared_array![f32; THREADS], block() * THREADS);
+    unsafe {
+        if tid() < THREADS / 2 {
+            *row.add(tid()) = inp[at + tid()];
+        }
+        thread::sync_threads();
+        let read = *row.add(THREADS - 1 - tid());
+        *out.add(at + tid()) = if read > 1.0 { 1.0 } else { 0.0 };
+    }
+}
+
+/// `out` is the sum of each row and the next.
+///
+/// # Safety
+/// As there.
+#[kernel]
+pub unsafe fn off_by_one_row(out: *mut f32, inp: &[f32]) {
+    let at = block() * THREADS + tid();
+    unsafe { *out.add(at) = inp[at] + *inp.as_ptr().add(at + THREADS) };
+}
+
+/// Keeps a place more than the array has.
+///
+/// # Safety
+/// As there.
+#[kernel]
+pub unsafe fn behind_a_shared_array(out: *mut f32, inp: &[f32]) {
+    let (row, at) = (shared_array![f32; THREADS], block() * THREADS);
+    unsafe {
+        *row.add(tid() + 1) = inp[at + tid()];
+        thread::sync_threads();
+        *out.add(at + tid()) = *row.add(tid() + 1);
+    }
+}
+
+/// Loads four numbers from the second on.
+///
+/// # Safety
+/// As there.
+#[kernel]
+pub unsafe fn misaligned_vector(out: *mut f32, inp: &[f32]) {
+    let at = block() * THREADS + tid();
+    if tid().is_multiple_of(4) && at + 4 < inp.len() {
+        unsafe { *out.add(at) = (*inp.as_ptr().add(at + 1).cast::<f32x4>()).x };
+    }
+}
+
+/// Half of the threads come to the barrier.
+///
+/// # Safety
+/// As there.
+#[kernel]
+pub unsafe fn divergent_barrier(out: *mut f32, inp: &[f32]) {
+    let at = block() * THREADS + tid();
+    unsafe {
+        if tid() < THREADS / 2 {
+            thread::sync_threads();
+        }
+        *out.add(at) = inp[at];
+    }
+}
+
+/// Lane 31 has returned when the others shuffle with it.
+///
+/// # Safety
+/// As there.
+#[kernel]
+pub unsafe fn shuffle_with_the_exited(out: *mut f32, inp: &[f32]) {
+    let at = block() * THREADS + tid();
+    if warp::lane_id() == 31 {
+        return;
+    }
+    unsafe { *out.add(at) = warp::warp_shuffle_down(u32::MAX, inp[at], 1, 32).0 };
+}
+
+/// Reads its neighbour's place in shared memory behind a shuffle.
+///
+/// # Safety
+/// As there.
+#[kernel]
+pub unsafe fn shuffle_as_a_barrier(out: *mut f32, inp: &[f32]) {
+    let (row, at) = (shared_array![f32; THREADS], block() * THREADS);
+    unsafe {
+        *row.add(tid()) = inp[at + tid()];
+        let sum = warp::warp_shuffle_xor(u32::MAX, inp[at + tid()], 1, 32).0;
+        *out.add(at + tid()) = sum + *row.add(tid() ^ 1);
+    }
+}
+
+/// Adds up in the first number.
+///
+/// # Safety
+/// As there.
+#[kernel]
+pub unsafe fn lost_update(out: *mut f32, inp: &[f32]) {
+    unsafe { *out += inp[block() * THREADS + tid()] };
+}
+
+/// Counts the threads of the grid, as far as the scope goes.
+///
+/// # Safety
+/// One number.
+#[kernel]
+pub unsafe fn wrong_scope(counter: *mut u32) {
+    unsafe { BlockAtomicU32::from_ptr(counter).fetch_add(1, Ordering::Relaxed) };
+}
+
+/// As [`missing_barrier`](fn@missing_barrier), with the barrier.
+///
+/// # Safety
+/// As there.
+#[kernel]
+pub unsafe fn sound(out: *mut f32, inp: &[f32]) {
+    let (row, at) = (shared_array![f32; THREADS], block() * THREADS);
+    unsafe {
+        *row.add(tid()) = inp[at + tid()];
+        thread::sync_threads();
+        *out.add(at + tid()) = *row.add(THREADS - 1 - tid());
+    }
+}
+
+/// Counts the threads of the grid.
+///
+/// # Safety
+/// One number.
+#[kernel]
+pub unsafe fn sound_count(counter: *mut u32) {
+    unsafe { AtomicU32::from_ptr(counter) }.fetch_add(1, Ordering::Relaxed);
+}

@@ -1,0 +1,32 @@
+//! What the executor finds by itself, with either scheduler.
+
+use cuda_std::launch::LaunchError;
+use cuda_std::simt::{Executor, FaultKind, Scheduler};
+use planted_bugs::{BUGS, SOUND};
+
+fn fault(name: &str, scheduler: Scheduler) -> FaultKind {
+    let bug = BUGS.iter().find(|bug| bug.name == name).expect("a bug of this name");
+    match (bug.run)(&Executor::new().without_seed().with_scheduler(scheduler)) {
+        Err(LaunchError::Fault(fault)) => fault.kind,
+        other => panic!("{name}: expected a fault, got {other:?}"),
+    }
+}
+
+#[test]
+fn rules_of_the_cuda_model_are_faults_under_both_schedulers() {
+    for scheduler in [Scheduler::Coroutines, Scheduler::Threads] {
+        let kind = fault("divergent-barrier", scheduler);
+        assert!(matches!(kind, FaultKind::BarrierNotReached { .. }), "{kind}");
+        let kind = fault("shuffle-with-the-exited", scheduler);
+        assert!(matches!(kind, FaultKind::LaneNotTakingPart { lane: 31, .. }), "{kind}");
+        let kind = fault("wrong-scope", scheduler);
+        assert!(matches!(kind, FaultKind::ScopeOfBlock { .. }), "{kind}");
+    }
+}
+
+#[test]
+fn what_is_right_is_no_fault() {
+    for scheduler in [Scheduler::Coroutines, Scheduler::Threads] {
+        (SOUND.run)(&Executor::new().with_scheduler(scheduler)).expect("no fault");
+    }
+}

@@ -1,0 +1,128 @@
+//! What runs under every seed: each kernel, on shapes small enough for thousands of runs.
+
+use std::fmt;
+
+use anyhow::{Context as _, Result};
+use cuda_std::half::{bf16, f16};
+use ferrowarp::device::Device;
+
+use super::rows::ROWS;
+use super::{Outputs, rows};
+use crate::checks::{Check, Runner, checks};
+use crate::problem::Problem;
+
+/// The shapes of a set of cases.
+pub struct Shapes {
+    /// The network's layer: tiles, warps and vectors end in their midst; the last lies off a boundary.
+    pub layers: &'static [([usize; 3], usize)],
+    /// The ladder runs on those with at most so many rows: its widest kernels have a cluster for each.
+    pub ladder_rows: usize,
+    /// Rows, columns and the largest clusters of the forward kernels. Clusters, of up to 1024 threads a block, are what
+    /// takes the time.
+    pub forward: &'static [(usize, usize, u32)],
+    /// Widths of the other softmax kernels.
+    pub widths: &'static [usize],
+}
+
+/// Small enough for thousands of runs.
+pub const SMALL: Shapes = Shapes {
+    layers: &[([33, 17, 35], 0), ([5, 1, 35], 0), ([3, 66, 68], 1)],
+    ladder_rows: 5,
+    forward: &[(ROWS, 35, 1), (ROWS, 1157, 1), (1, 1157, 4)],
+    widths: &[35, 1157],
+};
+
+/// For tools that run a kernel thousands of times slower: the least that makes every kernel do all it does.
+pub const TINY: Shapes = Shapes {
+    layers: &[([3, 5, 35], 0), ([2, 6, 36], 1)],
+    ladder_rows: 3,
+    forward: &[(2, 35, 1), (1, 67, 2)],
+    widths: &[35],
+};
+
+type Run = Box<dyn Fn(&Device) -> Result<Outputs> + Send + Sync>;
+
+/// A kernel, or a pair of them, on one shape.
+pub struct Case {
+    kernels: Vec<&'static str>,
+    shape: String,
+    run: Run,
+}
+
+impl Case {
+    /// A case of the kernels, with words for the shape.
+    pub fn new(
+        kernels: Vec<&'static str>,
+        shape: String,
+        run: impl Fn(&Device) -> Result<Outputs> + Send + Sync + 'static,
+    ) -> Self {
+        Self { kernels, shape, run: Box::new(run) }
+    }
+
+    /// The kernels that it launches.
+    pub fn kernels(&self) -> impl Iterator<Item = &'static str> {
+        self.kernels.iter().copied()
+    }
+
+    /// Runs it, and gives its outputs.
+    ///
+    /// # Errors
+    /// A kernel failed, or wrote outside its output.
+    pub fn run(&self, device: &Device) -> Result<Outputs> {
+        (self.run)(device)
+    }
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.kernels.join(" + "), self.shape)
+    }
+}
+
+/// Every case.
+///
+/// # Errors
+/// A case cannot be prepared.
+pub fn all(shapes: &Shapes) -> Result<Vec<Case>> {
+    let mut cases = of_layer(shapes);
+    rows::forward::<f32, f32>(&mut cases, shapes)?;
+    rows::forward::<f16, f16>(&mut cases, shapes)?;
+    rows::forward::<bf16, bf16>(&mut cases, shapes)?;
+    rows::forward::<f16, f32>(&mut cases, shapes)?;
+    rows::forward::<bf16, f32>(&mut cases, shapes)?;
+    rows::backward::<f32>(&mut cases, shapes).context("gradients of f32")?;
+    rows::backward::<f16>(&mut cases, shapes).context("gradients of f16")?;
+    rows::backward::<bf16>(&mut cases, shapes).context("gradients of bf16")?;
+    rows::cross_entropy::<f32>(&mut cases, shapes).context("cross entropies of f32")?;
+    rows::cross_entropy::<f16>(&mut cases, shapes).context("cross entropies of f16")?;
+    rows::cross_entropy::<bf16>(&mut cases, shapes).context("cross entropies of bf16")?;
+    Ok(cases)
+}
+
+/// The network's kernels and the ladder's.
+fn of_layer(shapes: &Shapes) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for (seed, &(shape, misalignment)) in shapes.layers.iter().enumerate() {
+        let problem = std::sync::Arc::new(Problem::new(shape, seed as u64, misalignment));
+        let device = Device::cpu();
+        let suits = |check: &Check| match check.run {
+            Runner::With(_) => true,
+            Runner::Softmax(_) => shape[0] <= shapes.ladder_rows && check.run.takes(&device, &problem),
+        };
+        for check in checks().into_iter().filter(suits) {
+            let names: Vec<&str> = (check.reference)(&problem).into_iter().map(|(name, _)| name).collect();
+            let (words, problem) = (problem.to_string(), problem.clone());
+            cases.push(Case::new(kernels(&check), words, move |device| {
+                Ok(names.iter().copied().zip(check.run.on(device, &problem)?).collect())
+            }));
+        }
+    }
+    cases
+}
+
+fn kernels(check: &Check) -> Vec<&'static str> {
+    match check.run {
+        Runner::With(_) => vec![check.kernel.name],
+        Runner::Softmax(variant) => variant.steps.iter().map(|step| step.meta.name).collect(),
+    }
+}

@@ -1,0 +1,280 @@
+//! `cargo xtask miri` and `cargo xtask sanitize`: tools that judge threads, on kernels whose threads are threads of the
+//! operating system.
+//!
+//! Each first has to find the bugs that are planted in `cuda/planted-bugs`, and nothing in the kernel without one; then it
+//! runs every kernel, in which it must find nothing.
+
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use anyhow::{Context, bail, ensure};
+use clap::{Args, ValueEnum};
+
+use crate::planted::{Finding, Findings};
+use crate::workspace;
+
+/// The compiler that the tools come with.
+const NIGHTLY: &str = "nightly-2026-05-20";
+
+/// Threads give way to each other where they wait, and nowhere else: Miri judges what is ordered, not what happened.
+const IN_TURNS: &str = "-Zmiri-preemption-rate=0";
+
+/// What Stacked Borrows know besides, the bounds of each shared array, takes ten times as long as the rest: it is for the
+/// planted bugs alone.
+const WITHOUT_BORROWS: &str = "-Zmiri-disable-stacked-borrows";
+
+/// Run every kernel under Miri, which finds data races, uninitialised reads and stray pointers
+#[derive(Args)]
+pub struct Miri {
+    /// Only the planted bugs, which must be found
+    #[arg(long)]
+    planted: bool,
+    /// Only kernels whose name contains this
+    #[arg(long, value_name = "NAME", conflicts_with = "planted")]
+    only: Option<String>,
+    /// Processes at a time [default: one for each core]
+    #[arg(long)]
+    jobs: Option<usize>,
+    /// Write the findings down in docs/results
+    #[arg(long)]
+    write: bool,
+}
+
+/// Run every kernel under ThreadSanitizer and AddressSanitizer, at larger shapes than Miri
+#[derive(Args)]
+pub struct Sanitize {
+    /// Which sanitizers
+    #[arg(value_enum, default_values_t = [Sanitizer::Thread, Sanitizer::Address])]
+    sanitizers: Vec<Sanitizer>,
+    /// Only the planted bugs
+    #[arg(long)]
+    planted: bool,
+    /// Only kernels whose name contains this
+    #[arg(long, value_name = "NAME", conflicts_with = "planted")]
+    only: Option<String>,
+    /// Write the findings down in docs/results
+    #[arg(long)]
+    write: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Sanitizer {
+    Thread,
+    Address,
+}
+
+impl Sanitizer {
+    fn flag(self) -> &'static str {
+        match self {
+            Sanitizer::Thread => "thread",
+            Sanitizer::Address => "address",
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Sanitizer::Thread => "ThreadSanitizer",
+            Sanitizer::Address => "AddressSanitizer",
+        }
+    }
+
+    /// The planted bugs that it must find: data races, or accesses outside of allocations.
+    fn finds(self) -> &'static [&'static str] {
+        match self {
+            Sanitizer::Thread => {
+                &["missing-barrier", "barrier-too-early", "race-between-blocks", "lost-update"]
+            }
+            Sanitizer::Address => &["off-by-one-row"],
+        }
+    }
+}
+
+impl Miri {
+    /// Runs the command.
+    pub fn run(&self) -> anyhow::Result<()> {
+        let toolchain = toolchain()?;
+        if self.only.is_none() {
+            self.find_planted(&toolchain)?;
+        }
+        if self.planted {
+            return Ok(());
+        }
+        let jobs = self.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, Into::into));
+        let run = |part: usize| {
+            let mut command = cargo(&toolchain);
+            command.args(["miri", "run", "-q", "-p", "ferrowarp", "--bin", "self-check", "--", "--threads"]);
+            command.arg("--part").arg(format!("{part}/{jobs}")).env("CARGO_TARGET_DIR", target("miri"));
+            command.args(self.only.iter().flat_map(|name| ["--only", name]));
+            command.env("MIRIFLAGS", format!("{IN_TURNS} {WITHOUT_BORROWS}"));
+            command.spawn().context("starting cargo miri")
+        };
+        let children = (0..jobs).map(run).collect::<anyhow::Result<Vec<Child>>>()?;
+        let mut failed = false;
+        for mut child in children {
+            failed |= !child.wait().context("waiting for cargo miri")?.success();
+        }
+        ensure!(!failed, "Miri found something in the kernel that is named last above, or could not run");
+        println!("Miri found nothing in any kernel");
+        Ok(())
+    }
+
+    /// Lets Miri and the executor look for each planted bug.
+    fn find_planted(&self, toolchain: &str) -> anyhow::Result<()> {
+        let mut findings = Findings::read()?;
+        let program = build_planted(&mut Command::new("cargo"), "debug", workspace::target())?;
+        for (bug, what) in bugs(&program)? {
+            let mut executor = Command::new(&program);
+            let by_executor = said(executor.args([bug.as_str(), "--coroutines"]), is_fault)?;
+            findings.put(Finding::new(&bug, &what, "executor", by_executor));
+            let mut miri = planted_under_miri(toolchain);
+            let found = said(miri.arg(&bug), |line| line.contains("Undefined Behavior") || is_fault(line))?;
+            let message = found.with_context(|| format!("Miri does not find {bug}: {what}"))?;
+            println!("{bug}: {message}");
+            findings.put(Finding::new(&bug, &what, "Miri", Some(message)));
+        }
+        let nothing = planted_under_miri(toolchain).arg("none").output().context("starting cargo miri")?;
+        ensure!(
+            nothing.status.success(),
+            "Miri complains of a kernel without a bug: {}",
+            String::from_utf8_lossy(&nothing.stderr)
+        );
+        if self.write { findings.write() } else { Ok(()) }
+    }
+}
+
+impl Sanitize {
+    /// Runs the command.
+    pub fn run(&self) -> anyhow::Result<()> {
+        let toolchain = toolchain()?;
+        for &sanitizer in &self.sanitizers {
+            self.with(sanitizer, &toolchain)?;
+        }
+        Ok(())
+    }
+
+    fn with(&self, sanitizer: Sanitizer, toolchain: &str) -> anyhow::Result<()> {
+        let folder = target(sanitizer.flag());
+        let instrumented = || {
+            let mut command = cargo(toolchain);
+            command.env("RUSTFLAGS", format!("-Zsanitizer={}", sanitizer.flag()));
+            command
+        };
+        if self.only.is_none() {
+            let program = build_planted(&mut instrumented(), &format!("{}/debug", triple()), folder.clone())?;
+            self.find_planted(sanitizer, &program)?;
+        }
+        if self.planted {
+            return Ok(());
+        }
+        let mut build = instrumented();
+        build.args(["build", "-Zbuild-std", "--target", &triple(), "-p", "ferrowarp", "--bin", "self-check"]);
+        let built = build.env("CARGO_TARGET_DIR", &folder).status().context("starting cargo")?;
+        ensure!(built.success(), "self-check could not be built with {}", sanitizer.name());
+        let mut check = Command::new(folder.join(triple()).join("debug/self-check"));
+        check.arg("--threads").args(self.only.iter().flat_map(|name| ["--only", name]));
+        // Kernels leave through `exit` with what they found; leaks are Miri's to find.
+        check.env("TSAN_OPTIONS", "halt_on_error=1").env("ASAN_OPTIONS", "detect_leaks=0");
+        let checked = check.status().context("starting self-check")?;
+        ensure!(checked.success(), "{} found something in the kernel named last above", sanitizer.name());
+        println!("{} found nothing in any kernel", sanitizer.name());
+        Ok(())
+    }
+
+    fn find_planted(&self, sanitizer: Sanitizer, program: &PathBuf) -> anyhow::Result<()> {
+        let mut findings = Findings::read()?;
+        for (bug, what) in bugs(program)? {
+            let mut command = Command::new(program);
+            command.arg(&bug).env("TSAN_OPTIONS", "halt_on_error=1").env("ASAN_OPTIONS", "detect_leaks=0");
+            let found = said(&mut command, |line| line.starts_with("SUMMARY: "))?;
+            ensure!(
+                found.is_some() || !sanitizer.finds().contains(&bug.as_str()),
+                "{} does not find {bug}: {what}",
+                sanitizer.name()
+            );
+            println!("{bug}: {}", found.as_deref().unwrap_or("not found"));
+            findings.put(Finding::new(&bug, &what, sanitizer.name(), found));
+        }
+        let nothing = Command::new(program).arg("none").output().context("starting planted-bugs")?;
+        ensure!(
+            nothing.status.success(),
+            "{} complains of a kernel without a bug: {}",
+            sanitizer.name(),
+            String::from_utf8_lossy(&nothing.stderr)
+        );
+        if self.write { findings.write() } else { Ok(()) }
+    }
+}
+
+/// Whether the line is the executor's fault.
+fn is_fault(line: &str) -> bool {
+    line.starts_with("error: kernel ") && line.contains(" failed in block ")
+}
+
+/// What the command says of a bug: the first line that is a finding, if it fails.
+fn said(command: &mut Command, is_finding: impl Fn(&str) -> bool) -> anyhow::Result<Option<String>> {
+    let output = command.stdin(Stdio::null()).output().with_context(|| format!("starting {command:?}"))?;
+    let text = String::from_utf8_lossy(&output.stderr);
+    let line = text.lines().find(|line| is_finding(line)).filter(|_| !output.status.success());
+    Ok(line.map(|line| line.trim_start_matches("error: ").trim_start_matches("SUMMARY: ").to_owned()))
+}
+
+fn planted_under_miri(toolchain: &str) -> Command {
+    let mut command = cargo(toolchain);
+    command.args(["miri", "run", "-q", "-p", "planted-bugs", "--"]);
+    command.env("MIRIFLAGS", IN_TURNS).env("CARGO_TARGET_DIR", target("miri"));
+    command
+}
+
+/// Builds the planted bugs, for the target and with its standard library if the command is a nightly's.
+fn build_planted(cargo: &mut Command, profile: &str, folder: PathBuf) -> anyhow::Result<PathBuf> {
+    cargo.args(["build", "-q", "-p", "planted-bugs"]).current_dir(workspace::root());
+    if profile.contains('/') {
+        cargo.args(["-Zbuild-std", "--target", &triple()]);
+    }
+    let built = cargo.env("CARGO_TARGET_DIR", &folder).status().context("starting cargo")?;
+    ensure!(built.success(), "planted-bugs could not be built ({built})");
+    Ok(folder.join(profile).join("planted-bugs"))
+}
+
+/// Names of the planted bugs, and what is wrong with each.
+fn bugs(program: &PathBuf) -> anyhow::Result<Vec<(String, String)>> {
+    let output = Command::new(program).output().with_context(|| format!("starting {}", program.display()))?;
+    let text = String::from_utf8(output.stdout).context("reading the names of the planted bugs")?;
+    let pair = |line: &str| line.split_once('\t').map(|(name, what)| (name.to_owned(), what.to_owned()));
+    let bugs: Vec<_> = text.lines().filter_map(pair).collect();
+    ensure!(!bugs.is_empty(), "{} names no bugs", program.display());
+    Ok(bugs)
+}
+
+/// A nightly compiler with Miri and the sources of the standard library: the pinned one, or another that is there.
+fn toolchain() -> anyhow::Result<String> {
+    for name in [NIGHTLY, "nightly"] {
+        let output = cargo(name).args(["miri", "--version"]).output().context("starting rustup")?;
+        if output.status.success() {
+            return Ok(name.to_owned());
+        }
+    }
+    bail!(
+        "there is no nightly compiler with Miri; get one with `rustup toolchain install {NIGHTLY} --component miri \
+         --component rust-src`"
+    )
+}
+
+/// Cargo of a toolchain, whichever this program runs under.
+fn cargo(toolchain: &str) -> Command {
+    let mut command = Command::new("rustup");
+    command.args(["run", toolchain, "cargo"]).current_dir(workspace::root());
+    for variable in ["CARGO", "RUSTC", "RUSTUP_TOOLCHAIN", "RUSTFLAGS", "FERROWARP_SEED"] {
+        command.env_remove(variable);
+    }
+    command
+}
+
+/// Where what is built for a tool lies.
+fn target(tool: &str) -> PathBuf {
+    workspace::target().join("judges").join(tool)
+}
+
+fn triple() -> String {
+    format!("{}-unknown-linux-gnu", std::env::consts::ARCH)
+}
