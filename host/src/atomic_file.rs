@@ -8,19 +8,49 @@ use tempfile::NamedTempFile;
 
 /// A file being written in the folder of its destination, under a temporary name. Dropping it removes it.
 pub(crate) fn begin(folder: &Path) -> io::Result<NamedTempFile> {
+    begin_as(folder, ".ferrowarp-")
+}
+
+/// As [`begin`], under a temporary name that starts with `prefix`.
+pub(crate) fn begin_as(folder: &Path, prefix: &str) -> io::Result<NamedTempFile> {
     let mut builder = tempfile::Builder::new();
-    builder.prefix(".ferrowarp-");
+    builder.prefix(prefix);
     // A temporary file is private by default; what becomes of it is an ordinary file, so the umask decides.
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
     builder.tempfile_in(folder)
 }
 
-/// Gives a file that was written completely its name, replacing what had that name.
+/// Gives a file that was written completely its name, replacing what had that name. After that, the file and its name
+/// outlast a loss of power.
 pub(crate) fn finish(file: NamedTempFile, destination: &Path) -> io::Result<()> {
     // Some file systems report a full disk only here.
     file.as_file().sync_all()?;
-    file.persist(destination).map(drop).map_err(|error| error.error)
+    file.persist(destination).map_err(|error| error.error)?;
+    sync_folder(folder_of(destination))
+}
+
+/// Waits until the names in `folder` are on the disk.
+#[cfg(unix)]
+pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
+    match fs::File::open(folder).and_then(|folder| folder.sync_all()) {
+        // Some file systems know no such thing, and a folder may allow writing but not reading.
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported | io::ErrorKind::PermissionDenied
+            ) =>
+        {
+            Ok(())
+        }
+        result => result,
+    }
+}
+
+/// A folder cannot be opened as a file here.
+#[cfg(not(unix))]
+pub(crate) fn sync_folder(_: &Path) -> io::Result<()> {
+    Ok(())
 }
 
 /// Writes `contents` to `destination`, whole or not at all. The folder must exist.

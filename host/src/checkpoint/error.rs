@@ -1,7 +1,7 @@
 //! What can be wrong with a file of weights.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use safetensors::SafeTensorError;
 use safetensors::tensor::Dtype;
@@ -88,4 +88,144 @@ pub enum CheckpointError {
         /// The extents that would fit, in words.
         expected: String,
     },
+    /// The file begins as a snapshot, but cannot be used as one.
+    #[error("{} cannot be used", path.display())]
+    Snapshot {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: Box<SnapshotError>,
+    },
+    /// The folder cannot be made, read or written.
+    #[error("{} cannot be used as a folder of checkpoints; name one that can be made and written", dir.display())]
+    Folder {
+        /// The folder.
+        dir: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A new run was to write where another run's checkpoints are.
+    #[error(
+        "{} holds checkpoints of a run already, the newest of them {}; continue that run with --resume {0}, or \
+         name another folder with --checkpoint",
+        dir.display(), newest.display()
+    )]
+    Occupied {
+        /// The folder.
+        dir: PathBuf,
+        /// The newest file in it.
+        newest: PathBuf,
+    },
+    /// Another process writes checkpoints there.
+    #[error("{} is in use by a training that still runs; wait for it or end it, or name another folder", dir.display())]
+    InUse {
+        /// The folder.
+        dir: PathBuf,
+    },
+    /// There is nothing to resume from.
+    #[error("there is no checkpoint in {}; name the folder that --checkpoint named, or start without --resume", dir.display())]
+    NothingToResume {
+        /// The folder.
+        dir: PathBuf,
+    },
+    /// There are checkpoints, but none is intact.
+    #[error(
+        "none of the {count} checkpoints in {} can be used; copy them again, or start without --resume and with \
+         another folder for --checkpoint",
+        dir.display()
+    )]
+    NoneIntact {
+        /// The folder.
+        dir: PathBuf,
+        /// How many there are.
+        count: usize,
+        /// What is wrong with the newest.
+        source: Box<CheckpointError>,
+    },
+    /// A checkpoint could not be written; those before it are as they were.
+    #[error(
+        "could not write the checkpoint {}; {}; make room, or name another folder with --checkpoint",
+        path.display(), last_good(before.as_deref())
+    )]
+    Unwritten {
+        /// The file.
+        path: PathBuf,
+        /// The newest checkpoint that was written.
+        before: Option<PathBuf>,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A checkpoint that is older than those to keep could not be removed.
+    #[error("could not remove the old checkpoint {}; remove it, or name another folder with --checkpoint", path.display())]
+    Unremoved {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// Why bytes are no snapshot that could be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SnapshotError {
+    /// There is no byte at all.
+    #[error("it is empty")]
+    Empty,
+    /// The first bytes are not those of a snapshot.
+    #[error("it is no checkpoint of a training run, or its first bytes are damaged")]
+    NoSnapshot,
+    /// The end is missing.
+    #[error("it is cut short: {found} bytes of at least {expected}; copy it again")]
+    Truncated {
+        /// Bytes there are.
+        found: u64,
+        /// Bytes that the header tells of, or the header's own.
+        expected: u64,
+    },
+    /// More bytes than the header tells of.
+    #[error("it has {found} bytes, but should end after {expected}; copy it again")]
+    TooLong {
+        /// Bytes there are.
+        found: u64,
+        /// Bytes that the header tells of.
+        expected: u64,
+    },
+    /// The bytes are not those that were written.
+    #[error("its checksum is wrong, so it is damaged; copy it again")]
+    Checksum,
+    /// An intact snapshot of another version.
+    #[error(
+        "its format has version {found}, but this program knows version {known} alone; resume with the \
+             program that wrote it, or with a newer one than this"
+    )]
+    Version {
+        /// The version of the file.
+        found: u32,
+        /// The version that this program reads.
+        known: u32,
+    },
+    /// The description of the run is not there.
+    #[error("it has no description of the run")]
+    NoDescription,
+    /// The description of the run is not what we write.
+    #[error("its description of the run cannot be read")]
+    Description(#[source] serde_json::Error),
+    /// The tensors are not what we write.
+    #[error("its tensors cannot be read")]
+    Tensors(#[source] CheckpointError),
+    /// Two of its numbers cannot both be true.
+    #[error("it contradicts itself: {what}")]
+    Contradiction {
+        /// Which numbers.
+        what: String,
+    },
+}
+
+/// What a message says about the newest checkpoint before something went wrong.
+pub(crate) fn last_good(before: Option<&Path>) -> String {
+    match before {
+        Some(path) => format!("the last good checkpoint is {}", path.display()),
+        None => "no checkpoint was written before".to_owned(),
+    }
 }

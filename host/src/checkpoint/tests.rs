@@ -1,6 +1,12 @@
 //! The format byte by byte, the way there and back, and everything that is refused.
 
+use std::collections::HashMap;
+
+use safetensors::tensor::{Dtype, TensorView};
+
+use super::tensors::METADATA_KEY;
 use super::*;
+use crate::model::LayerParameters;
 
 fn training() -> Training {
     Training {

@@ -1,8 +1,9 @@
 //! The pipeline that training uses by default: products on tiles, with bias, ReLU, loss and update fused in.
 
 use super::error::ModelError;
-use super::network::{Activations, Scores};
+use super::network::Activations;
 use super::ops::{self, Activation, Layer, Sgd, Shape};
+use super::results::Scores;
 use crate::device::Device;
 
 /// Logits of the batch in `state.inputs`, of `rows` samples.

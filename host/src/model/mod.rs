@@ -11,8 +11,10 @@ mod naive;
 mod network;
 mod ops;
 mod parameters;
+mod results;
 
 pub use dataset::DeviceDataset;
 pub use error::ModelError;
-pub use network::{EpochSpec, EpochStats, Evaluation, Network, Pipeline};
+pub use network::{EpochSpec, Network, Pipeline};
 pub use parameters::{LayerParameters, Parameters};
+pub use results::{Divergence, EpochStats, Evaluation};

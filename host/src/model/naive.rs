@@ -1,8 +1,9 @@
 //! The pipeline of the textbook: one kernel per operation, one thread per output, nothing fused.
 
 use super::error::ModelError;
-use super::network::{Activations, Scores};
+use super::network::Activations;
 use super::ops::{self, Layer, Sgd, Shape};
+use super::results::Scores;
 use crate::device::Device;
 
 /// Logits of the batch in `state.inputs`, of `rows` samples.

@@ -1,11 +1,14 @@
 //! A network on a device: its layers, the buffers of a batch, one epoch, one evaluation.
 
+use std::ops::ControlFlow;
+
 use super::dataset::DeviceDataset;
 use super::error::{ModelError, expect, to_u32};
 use super::ops::{self, Layer, Sgd};
 use super::parameters::{LayerParameters, Parameters};
+use super::results::{Divergence, EpochStats, Evaluation, Results, Scores, first_divergence};
 use super::{fused, naive};
-use crate::device::{Buffer, BufferViewMut, Device, DeviceError};
+use crate::device::{Buffer, Device, DeviceError};
 
 /// Rows of a batch when nothing is trained.
 const EVALUATION_BATCH: usize = 512;
@@ -30,28 +33,6 @@ pub struct EpochSpec {
     pub lr: f32,
     /// Momentum, 0 for plain SGD.
     pub momentum: f32,
-}
-
-/// What came of one epoch.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct EpochStats {
-    /// Mean loss over the samples in nats, each taken just before the step it was part of.
-    pub loss: f64,
-    /// Samples classified right, at the same moments.
-    pub correct: usize,
-    /// Samples trained on.
-    pub samples: usize,
-}
-
-/// What came of one evaluation.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Evaluation {
-    /// Mean loss over the samples in nats.
-    pub loss: f64,
-    /// Samples classified right.
-    pub correct: usize,
-    /// Samples in all.
-    pub samples: usize,
 }
 
 /// A multi-layer perceptron on a device.
@@ -83,19 +64,6 @@ pub(super) struct Activations {
     pub classes: u32,
 }
 
-/// Loss and hit of every sample of a pass over a data set.
-#[derive(Debug)]
-struct Results {
-    loss: Buffer<f32>,
-    correct: Buffer<u32>,
-}
-
-/// Where the loss kernels write: one entry a row.
-pub(super) struct Scores<'a> {
-    pub loss: BufferViewMut<'a, f32>,
-    pub correct: BufferViewMut<'a, u32>,
-}
-
 impl Activations {
     fn new(device: &Device, layers: &[Layer], batch: usize, pipeline: Pipeline) -> Result<Self, ModelError> {
         let features = layers.first().map_or(0, |layer| layer.inputs);
@@ -116,25 +84,6 @@ impl Activations {
             scratch: naive_only(widest)?,
             classes: to_u32("number of classes", classes)?,
         })
-    }
-}
-
-impl Results {
-    fn new(device: &Device, samples: usize) -> Result<Self, ModelError> {
-        Ok(Self { loss: device.alloc_zeroed(samples)?, correct: device.alloc_zeroed(samples)? })
-    }
-
-    fn at(&mut self, first: usize, rows: usize) -> Result<Scores<'_>, ModelError> {
-        let range = first..first + rows;
-        Ok(Scores { loss: self.loss.view_mut(range.clone())?, correct: self.correct.view_mut(range)? })
-    }
-
-    /// Mean loss and number of hits of the first `samples`.
-    fn read(&self, samples: usize) -> Result<(f64, usize), ModelError> {
-        let loss: f64 = self.loss.view(..samples)?.to_vec()?.into_iter().map(f64::from).sum();
-        let correct: usize =
-            self.correct.view(..samples)?.to_vec()?.into_iter().map(|hit| hit as usize).sum();
-        Ok((loss / samples.max(1) as f64, correct))
     }
 }
 
@@ -167,38 +116,75 @@ impl Network {
         })
     }
 
-    /// Trains on every sample of `data` once, in an order that `spec` names, the last batch as short as it is.
-    /// Calls `progress` with the number of samples whose step has been launched.
+    /// Trains on every sample of `data` once, in an order that `spec` names, the last batch as short as it is. Goes on
+    /// behind the samples of `done`, which are whole batches; the default is an epoch from its beginning. Calls
+    /// `progress` with the number of samples whose step has been launched, and stops where it answers so.
     ///
     /// # Errors
-    /// The data set does not fit the network, or the device failed.
+    /// The data set does not fit the network, `done` does not fit both, or the device failed.
     pub fn train_epoch(
         &mut self,
         data: &DeviceDataset,
         spec: &EpochSpec,
-        progress: &mut dyn FnMut(usize),
+        done: EpochStats,
+        progress: &mut dyn FnMut(usize) -> ControlFlow<()>,
     ) -> Result<EpochStats, ModelError> {
         self.check(data)?;
-        let sgd = Sgd { lr: spec.lr, momentum: spec.momentum };
+        expect("number of samples in whole batches", done.samples % self.batch, 0)?;
         if spec.momentum != 0.0 {
             self.ensure_velocities()?;
         }
-        let Network { device, pipeline, batch, layers, training, results, .. } = self;
-        for first in (0..data.samples).step_by(*batch) {
-            let rows = (*batch).min(data.samples - first);
-            let range = (to_u32("sample", first + 1)? - 1, to_u32("batch size", rows)?);
-            let into = (&mut training.inputs, &mut training.labels);
-            ops::shuffled_batch(device, into, data, range, (spec.seed, spec.epoch))?;
-            forward(device, *pipeline, layers, training, rows)?;
-            loss(device, *pipeline, training, range.1, results.at(first, rows)?)?;
+        let sgd = Sgd { lr: spec.lr, momentum: spec.momentum };
+        let mut end = done.samples;
+        for first in (done.samples..data.samples).step_by(self.batch) {
+            let rows = self.judge_batch(data, spec, first)?;
+            let Network { device, pipeline, layers, training, .. } = self;
             match pipeline {
                 Pipeline::Naive => naive::backward(device, layers, training, rows, sgd)?,
                 Pipeline::Fused => fused::backward(device, layers, training, rows, sgd)?,
             }
-            progress(first + rows);
+            end = first + rows;
+            if progress(end).is_break() {
+                break;
+            }
         }
-        let (loss, correct) = self.results.read(data.samples)?;
-        Ok(EpochStats { loss, correct, samples: data.samples })
+        let mut stats = done;
+        self.results.add_to(&mut stats, end)?;
+        Ok(stats)
+    }
+
+    /// The first loss of the epoch's batch that begins with the sample `first` that is infinite or no number, with the
+    /// weights as they are. Nothing is learnt.
+    ///
+    /// # Errors
+    /// The data set does not fit the network, there is no such batch, or the device failed.
+    pub fn divergence_ahead(
+        &mut self,
+        data: &DeviceDataset,
+        spec: &EpochSpec,
+        first: usize,
+    ) -> Result<Option<Divergence>, ModelError> {
+        self.check(data)?;
+        let rows = self.judge_batch(data, spec, first)?;
+        Ok(first_divergence(&self.results.loss.view(first..first + rows)?.to_vec()?, first))
+    }
+
+    /// Gathers the batch that begins with the sample `first` of an epoch, and leaves its losses, its hits and the
+    /// gradient at its logits on the device. Returns its number of samples.
+    fn judge_batch(
+        &mut self,
+        data: &DeviceDataset,
+        spec: &EpochSpec,
+        first: usize,
+    ) -> Result<usize, ModelError> {
+        let Network { device, pipeline, batch, layers, training, results, .. } = self;
+        let rows = (*batch).min(data.samples.saturating_sub(first));
+        let range = (to_u32("sample", first + 1)? - 1, to_u32("batch size", rows)?);
+        let into = (&mut training.inputs, &mut training.labels);
+        ops::shuffled_batch(device, into, data, range, (spec.seed, spec.epoch))?;
+        forward(device, *pipeline, layers, training, rows)?;
+        loss(device, *pipeline, training, range.1, results.at(first, rows)?)?;
+        Ok(rows)
     }
 
     /// Mean loss and hits over `data`.
@@ -216,8 +202,9 @@ impl Network {
             forward(device, *pipeline, layers, state, rows)?;
             loss(device, *pipeline, state, range.1, results.at(first, rows)?)?;
         }
-        let (loss, correct) = self.results.read(data.samples)?;
-        Ok(Evaluation { loss, correct, samples: data.samples })
+        let mut stats = EpochStats::default();
+        self.results.add_to(&mut stats, data.samples)?;
+        Ok(Evaluation { loss: stats.loss(), correct: stats.correct, samples: stats.samples })
     }
 
     /// Probabilities of the classes for `images` (`[n, features]`, a pixel a byte): `[n, classes]`.
@@ -261,6 +248,39 @@ impl Network {
             })
         });
         Ok(Parameters { layers: layers.collect::<Result<_, ModelError>>()? })
+    }
+
+    /// The velocities as they are now, copied from the device; none when there was no momentum yet.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn velocities(&self) -> Result<Option<Parameters>, ModelError> {
+        if self.layers.iter().any(|layer| layer.weight_velocity.is_empty()) {
+            return Ok(None);
+        }
+        let layers = self.layers.iter().map(|layer| {
+            Ok(LayerParameters {
+                inputs: layer.inputs,
+                outputs: layer.outputs,
+                weights: layer.weight_velocity.to_vec()?,
+                biases: layer.bias_velocity.to_vec()?,
+            })
+        });
+        Ok(Some(Parameters { layers: layers.collect::<Result<_, ModelError>>()? }))
+    }
+
+    /// Copies `velocities`, which have the shapes of the parameters, to the device. Without this they start from rest.
+    ///
+    /// # Errors
+    /// The shapes differ, or the device failed.
+    pub fn set_velocities(&mut self, velocities: &Parameters) -> Result<(), ModelError> {
+        expect("number of layers with velocities", velocities.layers.len(), self.layers.len())?;
+        self.ensure_velocities()?;
+        for (layer, velocity) in self.layers.iter_mut().zip(&velocities.layers) {
+            layer.weight_velocity.copy_from(&velocity.weights)?;
+            layer.bias_velocity.copy_from(&velocity.biases)?;
+        }
+        Ok(())
     }
 
     /// Checks `data` against the network, and makes room for its results.

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use super::{EpochRecord, Progress};
+use crate::device;
 use crate::train::{Observer, Run};
 
 /// Shows a training run: a line per epoch on `out`, and on a terminal a bar in between.
@@ -66,18 +67,20 @@ pub fn usage_exit_code(error: &clap::Error) -> ExitCode {
     if error.use_stderr() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
-/// What a program's `main` answers: success, or the error with its causes on the standard error and code 1.
+/// What a program's `main` answers: success, or the error with its causes on the standard error and code 1. After an
+/// error that left a GPU behind with work that may never end, the process ends here.
 pub fn exit_code<E: AsRef<dyn Error>>(result: Result<(), E>) -> ExitCode {
     let Err(error) = result else {
         return ExitCode::SUCCESS;
     };
     // With the standard error closed, the exit code still tells.
     let _ = writeln!(io::stderr(), "error: {}", in_one_line(error.as_ref()));
+    device::end_process_if_abandoned(1);
     ExitCode::FAILURE
 }
 
 /// The error and its causes. A cause whose text the message before already holds is not repeated.
-fn in_one_line(error: &dyn Error) -> String {
+pub fn in_one_line(error: &dyn Error) -> String {
     let mut line = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

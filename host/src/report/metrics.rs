@@ -1,5 +1,6 @@
 //! Metrics as JSON lines, one object per epoch.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -41,16 +42,37 @@ impl Metrics {
         Metrics { path: path.to_owned(), lines: String::new() }
     }
 
+    /// Metrics that go to `path` and begin with these; the file is written when there are any.
+    ///
+    /// # Errors
+    /// [`ReportError::Write`].
+    pub fn going_on(path: &Path, records: &[EpochRecord]) -> Result<Metrics, ReportError> {
+        let mut metrics = Metrics::new(path);
+        if let Some((last, before)) = records.split_last() {
+            before.iter().try_for_each(|record| metrics.add(record))?;
+            metrics.push(last)?;
+        }
+        Ok(metrics)
+    }
+
     /// Adds the line of one epoch and writes the file.
     ///
     /// # Errors
     /// [`ReportError::Write`].
     pub fn push(&mut self, record: &EpochRecord) -> Result<(), ReportError> {
-        let failed = |source| ReportError::Write { what: "the metrics", path: self.path.clone(), source };
-        let line = serde_json::to_string(record).map_err(|error| failed(error.into()))?;
+        self.add(record)?;
+        atomic_file::write(&self.path, self.lines.as_bytes()).map_err(|source| self.failed(source))
+    }
+
+    fn add(&mut self, record: &EpochRecord) -> Result<(), ReportError> {
+        let line = serde_json::to_string(record).map_err(|error| self.failed(error.into()))?;
         self.lines.push_str(&line);
         self.lines.push('\n');
-        atomic_file::write(&self.path, self.lines.as_bytes()).map_err(failed)
+        Ok(())
+    }
+
+    fn failed(&self, source: io::Error) -> ReportError {
+        ReportError::Write { what: "the metrics", path: self.path.clone(), source }
     }
 }
 
@@ -87,6 +109,9 @@ mod tests {
                 text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
             assert_eq!(read, epochs[..done].iter().copied().map(sample).collect::<Vec<_>>());
             assert!(text.ends_with('\n'));
+            let again = folder.path().join("again.jsonl");
+            Metrics::going_on(&again, &read).unwrap();
+            assert_eq!(std::fs::read_to_string(&again).unwrap(), text);
         }
     }
 

@@ -10,7 +10,7 @@ mod times;
 use std::io;
 use std::path::PathBuf;
 
-pub use console::{Console, exit_code, usage_exit_code};
+pub use console::{Console, exit_code, in_one_line, usage_exit_code};
 pub use digit::{draw_digit, draw_probabilities};
 pub use metrics::{EpochRecord, Metrics};
 pub use plot::{render_plot, save_plot};

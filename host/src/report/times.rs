@@ -18,6 +18,8 @@ pub struct Times {
     pub test_kernels: Duration,
     /// Copies from the device.
     pub device_to_host: Duration,
+    /// Checking and writing checkpoints, without copies.
+    pub checkpoints: Duration,
     /// The whole run.
     pub total: Duration,
 }
@@ -27,13 +29,14 @@ impl Times {
     pub fn other(&self) -> Duration {
         let around = self.fetch + self.load;
         let transfers = self.host_to_device + self.device_to_host;
-        self.total.saturating_sub(around + transfers + self.train_kernels + self.test_kernels)
+        let kernels = self.train_kernels + self.test_kernels;
+        self.total.saturating_sub(around + transfers + kernels + self.checkpoints)
     }
 }
 
 impl fmt::Display for Times {
     /// A table of the parts and the total, in seconds and as shares of the total. Fetching, which only the first
-    /// run does, has a row when there was some.
+    /// run does, and checkpoints have a row when there were some.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rows = [
             ("fetch the data", self.fetch),
@@ -42,12 +45,13 @@ impl fmt::Display for Times {
             ("kernels, training", self.train_kernels),
             ("kernels, test", self.test_kernels),
             ("device to host", self.device_to_host),
+            ("checkpoints", self.checkpoints),
             ("other", self.other()),
             ("total", self.total),
         ];
         writeln!(f, "{:<20} {:>9} {:>9}", "where the time went", "seconds", "share")?;
-        let nothing_fetched = usize::from(self.fetch.is_zero());
-        for (name, time) in &rows[nothing_fetched..] {
+        let is_rare = |name| ["fetch the data", "checkpoints"].contains(&name);
+        for (name, time) in rows.iter().filter(|(name, time)| !(is_rare(*name) && time.is_zero())) {
             let seconds = time.as_secs_f64();
             let share = 100.0 * seconds / self.total.as_secs_f64().max(f64::MIN_POSITIVE);
             writeln!(f, "{name:<20} {seconds:>9.3} {share:>7.1} %")?;
@@ -69,6 +73,7 @@ mod tests {
             train_kernels: Duration::from_millis(1500),
             test_kernels: Duration::from_millis(200),
             device_to_host: Duration::from_millis(10),
+            checkpoints: Duration::ZERO,
             total: Duration::from_millis(2000),
         };
         assert_eq!(times.other(), Duration::from_millis(140));
@@ -85,6 +90,9 @@ other                    0.140     7.0 %
 total                    2.000   100.0 %
 "
         );
+        let saved = Times { checkpoints: Duration::from_millis(40), ..times };
+        assert_eq!(saved.other(), Duration::from_millis(100));
+        assert!(saved.to_string().contains("checkpoints              0.040     2.0 %\nother"));
         let fetched = Times { fetch: Duration::from_millis(140), ..times };
         assert_eq!(fetched.other(), Duration::ZERO);
         assert!(fetched.to_string().contains("fetch the data           0.140     7.0 %\nload the data"));

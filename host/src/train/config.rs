@@ -6,6 +6,7 @@ use clap::ValueEnum;
 
 use super::TrainError;
 use crate::atomic_file;
+use crate::checkpoint::{Folder, Found, Snapshot};
 use crate::data::CLASSES;
 use crate::model::Pipeline;
 
@@ -13,6 +14,9 @@ use crate::model::Pipeline;
 pub const DEFAULT_HIDDEN: [usize; 2] = [300, 100];
 /// The seed when none is named.
 pub const DEFAULT_SEED: u64 = 0;
+
+/// How many checkpoints are kept when nobody says.
+pub const DEFAULT_KEEP: usize = 3;
 
 /// The most weights a network may have: 1 GiB of f32.
 const MAX_WEIGHTS: u64 = 1 << 28;
@@ -46,6 +50,20 @@ pub struct Config {
     pub load: Option<PathBuf>,
     /// Where to draw the curves of loss and accuracy.
     pub plot: Option<PathBuf>,
+    /// Where and when to write what a killed run can be resumed from.
+    pub checkpoints: Option<Checkpoints>,
+}
+
+/// Where and when a run writes its checkpoints.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checkpoints {
+    /// The folder, which is made where it is not there.
+    pub dir: PathBuf,
+    /// Steps from one to the next; nothing means one at the end of each epoch. There is one at the end of the run in
+    /// any case.
+    pub every: Option<u64>,
+    /// How many are kept, at least 1.
+    pub keep: usize,
 }
 
 impl Config {
@@ -66,7 +84,36 @@ impl Config {
             save: None,
             load: None,
             plot: None,
+            checkpoints: None,
         }
+    }
+
+    /// The settings of the run that left a snapshot, going on in the same folder. The files to write at the end are
+    /// not part of a snapshot.
+    ///
+    /// # Errors
+    /// [`TrainError::Setting`]: it names a pipeline that this program does not know.
+    pub fn of_run(found: &Found) -> Result<Config, TrainError> {
+        let Snapshot { training, progress, .. } = &found.snapshot;
+        let Ok(pipeline) = Pipeline::from_str(&training.pipeline, false) else {
+            let problem = format!("this program has no such pipeline, but {} does", found.path.display());
+            return Err(TrainError::setting("pipeline", &training.pipeline, problem));
+        };
+        Ok(Config {
+            hidden: Some(training.hidden().to_owned()),
+            batch_size: training.batch_size,
+            epochs: progress.last_epoch.saturating_sub(progress.epochs_before),
+            lr: training.lr,
+            lr_decay: training.lr_decay,
+            momentum: training.momentum,
+            seed: Some(training.seed),
+            checkpoints: Some(Checkpoints {
+                dir: found.dir.clone(),
+                every: progress.every,
+                keep: progress.keep,
+            }),
+            ..Config::new(pipeline)
+        })
     }
 
     /// Widths of the network from the input to the output, when no weights are loaded.
@@ -93,8 +140,16 @@ impl Config {
         self.lr * self.lr_decay.powf(epoch.saturating_sub(1) as f32)
     }
 
+    /// How many epochs the weights will have had, when they have had so many `before`.
+    pub(super) fn last_epoch(&self, before: u32) -> Result<u32, TrainError> {
+        let last = before.checked_add(self.epochs).filter(|&last| last < u32::MAX);
+        last.ok_or_else(|| {
+            TrainError::setting("epochs", self.epochs, "the loaded weights have had too many already")
+        })
+    }
+
     /// Checks everything that can be checked without the data set.
-    pub(super) fn check(&self) -> Result<(), TrainError> {
+    pub(super) fn check(&self, resumed: Option<&Found>) -> Result<(), TrainError> {
         if self.batch_size == 0 {
             return Err(TrainError::setting("batch-size", 0, "a batch needs at least 1 image"));
         }
@@ -118,7 +173,21 @@ impl Config {
             return Err(TrainError::setting("momentum", self.momentum, "it must be at least 0 and below 1"));
         }
         self.check_hidden()?;
-        self.check_destinations()
+        self.check_destinations()?;
+        self.check_checkpoints(resumed)
+    }
+
+    fn check_checkpoints(&self, resumed: Option<&Found>) -> Result<(), TrainError> {
+        let Some(Checkpoints { dir, every, keep }) = &self.checkpoints else { return Ok(()) };
+        if *every == Some(0) {
+            let problem = "there is at least 1 step from one checkpoint to the next";
+            return Err(TrainError::setting("checkpoint-every", 0, problem));
+        }
+        if *keep == 0 {
+            let problem = "at least 1 checkpoint is kept; leave --checkpoint away to write none";
+            return Err(TrainError::setting("checkpoint-keep", 0, problem));
+        }
+        Ok(Folder::check(dir, resumed)?)
     }
 
     fn check_hidden(&self) -> Result<(), TrainError> {
@@ -160,6 +229,6 @@ impl Config {
     }
 }
 
-fn comma_separated(widths: &[usize]) -> String {
+pub(super) fn comma_separated(widths: &[usize]) -> String {
     widths.iter().map(usize::to_string).collect::<Vec<_>>().join(",")
 }

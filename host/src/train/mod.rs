@@ -2,19 +2,22 @@
 
 mod config;
 mod error;
+mod saver;
 mod start;
+mod trainer;
 
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use crate::checkpoint::{self, Training};
-use crate::data::{CLASSES, Dataset, Mnist};
+use crate::checkpoint::{self, Found, Training};
+use crate::data::Mnist;
 use crate::device::Device;
-use crate::model::{DeviceDataset, EpochSpec, Evaluation, Network, Parameters};
+use crate::model::Parameters;
 use crate::report::{EpochRecord, Metrics, Times, save_plot};
+use trainer::{Trainer, Transfers};
 
-pub use config::{Config, DEFAULT_HIDDEN, DEFAULT_SEED};
-pub use error::TrainError;
+pub use config::{Checkpoints, Config, DEFAULT_HIDDEN, DEFAULT_KEEP, DEFAULT_SEED};
+pub use error::{Symptom, TrainError};
 pub use start::Start;
 
 /// What a run is going to do.
@@ -33,14 +36,13 @@ pub struct Run {
 }
 
 impl Run {
-    /// So many epochs more, of weights that have had `epochs_before`; [`Start`] has checked the sum.
-    fn new(sizes: Vec<usize>, mnist: &Mnist, epochs_before: u32, epochs: u32) -> Run {
+    fn new(sizes: Vec<usize>, mnist: &Mnist, epochs_before: u32, last_epoch: u32) -> Run {
         Run {
             sizes,
             train_images: mnist.train.len(),
             test_images: mnist.test.len(),
             first_epoch: epochs_before + 1,
-            last_epoch: epochs_before + epochs,
+            last_epoch,
         }
     }
 }
@@ -55,6 +57,12 @@ pub trait Observer {
     /// So many images of the current epoch have been learnt from.
     fn progress(&mut self, images: usize) {
         let _ = images;
+    }
+
+    /// Whether the run is to stop. It is asked after every step; the run then writes a checkpoint, if the settings name
+    /// a folder for them, and ends with [`TrainError::Stopped`]. After the last step of all it is not asked.
+    fn stop(&mut self) -> bool {
+        false
     }
 
     /// An epoch has ended and the network has been tested.
@@ -80,7 +88,7 @@ pub struct Outcome {
     pub run: Run,
     /// The weights at the end.
     pub parameters: Parameters,
-    /// One record per epoch of this run.
+    /// One record per epoch of this run, those before it was resumed among them.
     pub records: Vec<EpochRecord>,
     /// The test after the last epoch, or of the loaded weights when there was no epoch.
     pub test: TestResult,
@@ -110,10 +118,13 @@ impl TestResult {
 ///
 /// Every epoch visits all training images once, in an order that the seed and the epoch's number give, so two
 /// runs with one seed give the same weights on one device. The momentum starts from rest, also after
-/// `config.load`.
+/// `config.load`. A run that is resumed gives the weights, and but for the times the records, of one that never
+/// stopped.
 ///
 /// # Errors
-/// [`TrainError`]: the device failed, the loss is no longer finite, or a file could not be written.
+/// [`TrainError`]: the device failed, the loss is no longer finite, a file could not be written, or the observer
+/// stopped the run. A checkpoint that cannot be written ends the run at once, with those before it untouched; only the
+/// one at the end of the run comes after the files that `config` names, so that they are not lost with it.
 pub fn run(
     device: &Device,
     mnist: &Mnist,
@@ -121,67 +132,62 @@ pub fn run(
     start: Start,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, TrainError> {
-    config.check_against(mnist.train.len())?;
     let started = Instant::now();
     let transfers = Transfers::now(device);
-    let (seed, epochs) = (start.seed, start.epochs);
-    let parameters = start.parameters(config, mnist.train.features())?;
-    let run = Run::new(parameters.sizes(), mnist, epochs, config.epochs);
-    let mut trainer = Trainer {
-        train: upload(device, &mnist.train)?,
-        test: upload(device, &mnist.test)?,
-        network: Network::new(device, &parameters, config.pipeline, config.batch_size)?,
-        device,
-        config,
-        seed,
-        times: Times::default(),
-    };
+    let mut trainer = Trainer::new(device, mnist, config, start)?;
+    let run = trainer.run.clone();
 
-    let mut metrics = config.metrics.as_deref().map(Metrics::new);
-    let mut records = Vec::new();
+    let metrics = config.metrics.as_deref().map(|path| Metrics::going_on(path, &trainer.records));
+    let mut metrics = metrics.transpose()?;
     let mut test = None;
-    for epoch in run.first_epoch..=run.last_epoch {
+    for epoch in trainer.epoch..=run.last_epoch {
         observer.epoch_started(&run, epoch);
-        let (record, result) = trainer.epoch(epoch, &run, observer)?;
-        observer.epoch_ended(&run, &record).map_err(TrainError::Output)?;
-        if let Some(metrics) = &mut metrics {
-            metrics.push(&record)?;
+        test = Some(trainer.finish_epoch(observer)?);
+        if let Some(record) = trainer.records.last() {
+            observer.epoch_ended(&run, record).map_err(TrainError::Output)?;
+            metrics.as_mut().map_or(Ok(()), |metrics| metrics.push(record))?;
         }
-        records.push(record);
-        test = Some(result);
+        if epoch < run.last_epoch {
+            trainer.between_epochs(observer)?;
+        }
     }
     let test = match test {
         Some(test) => test,
-        None => trainer.test(&run)?.0,
+        None => trainer.test()?.0,
     };
 
-    let parameters = trainer.network.parameters()?;
-    let mut times = trainer.times;
-    (times.host_to_device, times.device_to_host) = transfers.since(device);
-    times.total = started.elapsed();
-    let outcome = Outcome { run, parameters, records, test, times };
-    write_files(config, seed, &outcome)?;
+    let (parameters, records) = (trainer.parameters()?, trainer.records.clone());
+    let mut outcome = Outcome { run, parameters, records, test, times: Times::default() };
+    write_files(config, &trainer.training(outcome.run.last_epoch), &outcome)?;
+    trainer.save()?;
+    outcome.times = trainer.times;
+    (outcome.times.host_to_device, outcome.times.device_to_host) = transfers.since(device);
+    outcome.times.total = started.elapsed();
     Ok(outcome)
 }
 
-fn upload(device: &Device, dataset: &Dataset) -> Result<DeviceDataset, TrainError> {
-    let features = dataset.features();
-    Ok(DeviceDataset::upload(device, &dataset.images, &dataset.labels, features, CLASSES)?)
+/// What differs between the run of a snapshot and this one that resumes it, but need not agree: a sentence each.
+pub fn differences(device: &Device, config: &Config, found: &Found) -> Vec<String> {
+    let progress = &found.snapshot.progress;
+    let mut differences = Vec::new();
+    let device = trainer::describe(device);
+    if device != progress.device {
+        differences.push(format!(
+            "the run was on {} before and goes on on {device}: its weights may differ in their last bits from those \
+             of a run on one device",
+            progress.device
+        ));
+    }
+    let epochs = progress.last_epoch.saturating_sub(progress.epochs_before);
+    if config.epochs != epochs {
+        differences.push(format!("the run now has {} epochs instead of {epochs}", config.epochs));
+    }
+    differences
 }
 
-fn write_files(config: &Config, seed: u64, outcome: &Outcome) -> Result<(), TrainError> {
+fn write_files(config: &Config, training: &Training, outcome: &Outcome) -> Result<(), TrainError> {
     if let Some(path) = &config.save {
-        let training = Training {
-            sizes: outcome.run.sizes.clone(),
-            seed,
-            epochs: outcome.run.last_epoch,
-            batch_size: config.batch_size,
-            lr: config.lr,
-            lr_decay: config.lr_decay,
-            momentum: config.momentum,
-            pipeline: config.pipeline_name(),
-        };
-        checkpoint::save(path, &outcome.parameters, &training)?;
+        checkpoint::save(path, &outcome.parameters, training)?;
     }
     if let Some(path) = &config.plot {
         let sizes: Vec<String> = outcome.run.sizes.iter().map(usize::to_string).collect();
@@ -194,89 +200,4 @@ fn write_files(config: &Config, seed: u64, outcome: &Outcome) -> Result<(), Trai
         save_plot(path, &title, &outcome.records)?;
     }
     Ok(())
-}
-
-struct Trainer<'a> {
-    device: &'a Device,
-    config: &'a Config,
-    seed: u64,
-    network: Network,
-    train: DeviceDataset,
-    test: DeviceDataset,
-    times: Times,
-}
-
-impl Trainer<'_> {
-    fn epoch(
-        &mut self,
-        epoch: u32,
-        run: &Run,
-        observer: &mut dyn Observer,
-    ) -> Result<(EpochRecord, TestResult), TrainError> {
-        let spec = EpochSpec {
-            seed: self.seed,
-            epoch: epoch - 1,
-            lr: self.config.lr_in(epoch),
-            momentum: self.config.momentum,
-        };
-        let transfers = Transfers::now(self.device);
-        let started = Instant::now();
-        let stats = self.network.train_epoch(&self.train, &spec, &mut |done| observer.progress(done))?;
-        let elapsed = started.elapsed();
-        self.times.train_kernels += transfers.without(self.device, elapsed);
-        if !stats.loss.is_finite() {
-            return Err(TrainError::Diverged { epoch, loss: stats.loss, lr: self.config.lr_in(epoch) });
-        }
-
-        let (test, test_elapsed) = self.test(run)?;
-        let seconds = elapsed.as_secs_f64();
-        let record = EpochRecord {
-            epoch,
-            train_loss: stats.loss,
-            train_accuracy: stats.correct as f64 / stats.samples.max(1) as f64,
-            test_loss: test.loss,
-            test_accuracy: test.accuracy(),
-            seconds,
-            test_seconds: test_elapsed.as_secs_f64(),
-            images_per_second: stats.samples as f64 / seconds.max(f64::MIN_POSITIVE),
-        };
-        if !test.loss.is_finite() {
-            return Err(TrainError::Diverged { epoch, loss: test.loss, lr: self.config.lr_in(epoch) });
-        }
-        Ok((record, test))
-    }
-
-    fn test(&mut self, run: &Run) -> Result<(TestResult, Duration), TrainError> {
-        let transfers = Transfers::now(self.device);
-        let started = Instant::now();
-        let Evaluation { loss, correct, .. } = self.network.evaluate(&self.test)?;
-        let elapsed = started.elapsed();
-        self.times.test_kernels += transfers.without(self.device, elapsed);
-        Ok((TestResult { loss, correct, images: run.test_images }, elapsed))
-    }
-}
-
-/// What the device had spent on copies at some moment.
-struct Transfers {
-    to_device: Duration,
-    to_host: Duration,
-}
-
-impl Transfers {
-    fn now(device: &Device) -> Self {
-        let times = device.transfer_times();
-        Transfers { to_device: times.host_to_device.time, to_host: times.device_to_host.time }
-    }
-
-    /// What it has spent since then, to the device and from it.
-    fn since(&self, device: &Device) -> (Duration, Duration) {
-        let now = Self::now(device);
-        (now.to_device.saturating_sub(self.to_device), now.to_host.saturating_sub(self.to_host))
-    }
-
-    /// `elapsed` without what it has spent since then.
-    fn without(&self, device: &Device, elapsed: Duration) -> Duration {
-        let (to_device, to_host) = self.since(device);
-        elapsed.saturating_sub(to_device + to_host)
-    }
 }

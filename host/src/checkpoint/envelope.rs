@@ -1,0 +1,87 @@
+//! The envelope of a snapshot: what it is, which version, how long, and a checksum over all of it.
+//!
+//! | bytes | what |
+//! | --- | --- |
+//! | 8 | [`MAGIC`] |
+//! | 4 | the version of the payload, little endian |
+//! | 8 | length of the payload in bytes, little endian |
+//! | 32 | SHA-256 of the 20 bytes before it and of the payload |
+//! | the rest | the payload |
+//!
+//! The envelope is the same in every version. So a damaged file and an intact one from a newer program can be told
+//! apart, and a reader learns that a file was cut short before it looks into it.
+
+use sha2::{Digest, Sha256};
+
+use super::SnapshotError;
+
+/// The first bytes of a snapshot. None of them survives a transfer as text.
+pub const MAGIC: [u8; 8] = *b"\x89FWRUN\r\n";
+
+/// The version that this program writes, and the only one it reads.
+pub const VERSION: u32 = 1;
+
+/// Bytes that the checksum covers besides the payload.
+const COVERED: usize = 20;
+
+/// Bytes before the payload.
+const HEADER: usize = COVERED + 32;
+
+/// Puts `payload` into an envelope of this program's [`VERSION`].
+pub fn seal(payload: &[u8]) -> Vec<u8> {
+    seal_as(VERSION, payload)
+}
+
+pub(super) fn seal_as(version: u32, payload: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(HEADER + payload.len());
+    bytes.extend(MAGIC);
+    bytes.extend(version.to_le_bytes());
+    bytes.extend((payload.len() as u64).to_le_bytes());
+    bytes.extend(checksum(&bytes, payload));
+    bytes.extend(payload);
+    bytes
+}
+
+/// The payload of an envelope, which ends where the bytes end.
+///
+/// # Errors
+/// [`SnapshotError`]: any byte is not the one that was written, some are missing or too many, or the version is
+/// not [`VERSION`].
+pub fn open(bytes: &[u8]) -> Result<&[u8], SnapshotError> {
+    if bytes.is_empty() {
+        return Err(SnapshotError::Empty);
+    }
+    let magic_len = bytes.len().min(MAGIC.len());
+    if bytes[..magic_len] != MAGIC[..magic_len] {
+        return Err(SnapshotError::NoSnapshot);
+    }
+    let truncated = |expected| SnapshotError::Truncated { found: bytes.len() as u64, expected };
+    let Some((header, payload)) = bytes.split_first_chunk::<HEADER>() else {
+        return Err(truncated(HEADER as u64));
+    };
+    let len = u64::from_le_bytes(*sub_array(header, 12));
+    let (found, expected) = (bytes.len() as u64, len.saturating_add(HEADER as u64));
+    if found < expected {
+        return Err(truncated(expected));
+    }
+    if found > expected {
+        return Err(SnapshotError::TooLong { found, expected });
+    }
+    if checksum(&header[..COVERED], payload) != *sub_array::<32>(header, COVERED) {
+        return Err(SnapshotError::Checksum);
+    }
+    match u32::from_le_bytes(*sub_array(header, 8)) {
+        VERSION => Ok(payload),
+        version => Err(SnapshotError::Version { found: version, known: VERSION }),
+    }
+}
+
+fn checksum(covered: &[u8], payload: &[u8]) -> [u8; 32] {
+    Sha256::new().chain_update(covered).chain_update(payload).finalize().into()
+}
+
+/// `N` bytes of the header from `at` on.
+fn sub_array<const N: usize>(header: &[u8; HEADER], at: usize) -> &[u8; N] {
+    // Both numbers are constants at every call.
+    header[at..].first_chunk().unwrap_or_else(|| unreachable!("{N} bytes at {at} lie in the header"))
+}
