@@ -56,6 +56,11 @@ struct Wheel {
     bytes: u64,
 }
 
+/// The most that pip may write besides the wheel, which it keeps twice for a moment: logs and scripts.
+const PIP_EXTRA: u64 = 16 << 20;
+/// The longest a file of a wheel may be, unpacked, in bytes.
+const LONGEST_FILE: u64 = 512 << 20;
+
 /// A pinned package.
 #[derive(Clone, Copy, Debug)]
 pub struct Package {
@@ -146,7 +151,7 @@ pub fn fetch(package: &Package, tools: &Path, progress: &ProgressFn<'_>) -> Resu
         tempfile::Builder::new().prefix(&prefix).tempdir_in(tools).during("creating a folder in", tools)?;
     let file = download(package, wheel, temporary.path(), progress)?;
     progress(Progress::Unpacking { package: package.title() });
-    unpack(package, &file, wheel.sha256, temporary.path(), &folder)?;
+    unpack(package, &file, wheel.sha256, temporary.path(), &folder, LONGEST_FILE)?;
     progress(Progress::Ready { package: package.title() });
     Ok(())
 }
@@ -201,7 +206,17 @@ fn download(
         if let Some(status) = child.try_wait().map_err(|e| fail(format!("waiting for pip: {e}")))? {
             break status;
         }
-        let bytes = size_of_folder(folder).min(wheel.bytes);
+        let size = size_of_folder(folder);
+        if size > 2 * wheel.bytes + PIP_EXTRA {
+            // It is stopped already if it cannot be stopped.
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(fail(format!(
+                "pip wrote {size} bytes, the wheel has {}: it is not the pinned one",
+                wheel.bytes
+            )));
+        }
+        let bytes = size.min(wheel.bytes);
         progress(Progress::Downloading { package: package.title(), bytes, total: wheel.bytes });
         std::thread::sleep(Duration::from_millis(50));
     };
@@ -212,8 +227,8 @@ fn download(
     }
     progress(Progress::Downloading { package: package.title(), bytes: wheel.bytes, total: wheel.bytes });
     let entries = folder.read_dir().during("reading the folder", folder)?;
-    let found =
-        entries.flatten().map(|entry| entry.path()).find(|path| path.extension().is_some_and(|e| e == "whl"));
+    let files = entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()));
+    let found = files.map(|entry| entry.path()).find(|path| path.extension().is_some_and(|e| e == "whl"));
     found.ok_or_else(|| fail("pip ended well but left no wheel".to_owned()))
 }
 
@@ -249,12 +264,15 @@ fn size_of_folder(folder: &Path) -> u64 {
 }
 
 /// Checks the wheel and unpacks the package's files from it into `folder`, by way of `temporary`.
+///
+/// What is written are the package's files alone, whatever else the wheel holds and however it is named.
 fn unpack(
     package: &Package,
     wheel: &Path,
     sha256: &str,
     temporary: &Path,
     folder: &Path,
+    longest: u64,
 ) -> Result<(), CudaBuilderError> {
     let found = files::sha256_of(wheel)?;
     if found != sha256 {
@@ -267,78 +285,27 @@ fn unpack(
     let unpacked = temporary.join("unpacked");
     for name in package.files {
         let mut member = archive.by_name(name).map_err(|e| fail(format!("{name} in the wheel: {e}")))?;
+        if !member.is_file() || member.is_symlink() {
+            return Err(fail(format!("{name} in the wheel is no ordinary file")));
+        }
         let path = unpacked.join(name);
         files::create_dir(path.parent().unwrap_or(&unpacked))?;
-        let mut out = File::create(&path).during("creating", &path)?;
-        std::io::copy(&mut member, &mut out).during("unpacking", &path)?;
+        let mut out = File::create_new(&path).during("creating", &path)?;
+        // What the wheel says of a size need not be true.
+        let copied = std::io::copy(&mut (&mut member).take(longest + 1), &mut out);
+        if copied.during("unpacking", &path)? > longest {
+            return Err(fail(format!("{name} in the wheel has more than {longest} bytes")));
+        }
         let mode = if name.contains("/bin/") { 0o755 } else { 0o644 };
         files::set_mode(&out, mode).during("unpacking", &path)?;
         out.sync_data().during("writing", &path)?;
     }
-    if folder.exists() {
+    if folder.symlink_metadata().is_ok() {
         std::fs::remove_dir_all(folder).during("removing", folder)?;
     }
     std::fs::rename(&unpacked, folder).during("naming the folder", folder)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::io::Write;
-
-    fn wheel_with(folder: &Path, member: &str) -> PathBuf {
-        let path = folder.join("some.whl");
-        let mut zip = zip::ZipWriter::new(File::create(&path).unwrap());
-        zip.start_file(member, zip::write::SimpleFileOptions::default()).unwrap();
-        zip.write_all(b"content").unwrap();
-        zip.finish().unwrap();
-        path
-    }
-
-    #[test]
-    fn pips_reason_is_found() {
-        assert_eq!(reason_in("WARNING: x\nERROR: one\nERROR: two\n"), "ERROR: one; ERROR: two");
-        let exception =
-            "ERROR: Exception:\nTraceback (most recent call last):\n  File\nOSError: no space left\n";
-        assert_eq!(reason_in(exception), "OSError: no space left");
-        assert_eq!(reason_in("No module named pip\n\n"), "No module named pip");
-        assert_eq!(reason_in(""), "");
-    }
-
-    const PACKAGE: Package = Package { name: "some", version: "1", wheels: &[], files: &["some/bin/tool"] };
-
-    #[test]
-    fn a_whole_wheel_is_unpacked_and_runnable() {
-        let folder = tempfile::tempdir().unwrap();
-        let wheel = wheel_with(folder.path(), "some/bin/tool");
-        let sha256 = files::sha256_of(&wheel).unwrap();
-        unpack(&PACKAGE, &wheel, &sha256, folder.path(), &PACKAGE.folder(folder.path())).unwrap();
-        let file = PACKAGE.file(folder.path(), 0).unwrap();
-        assert_eq!(std::fs::read(file).unwrap(), b"content");
-    }
-
-    #[test]
-    fn a_damaged_wheel_leaves_nothing() {
-        let folder = tempfile::tempdir().unwrap();
-        let wheel = wheel_with(folder.path(), "some/bin/tool");
-        let sha256 = files::sha256_of(&wheel).unwrap();
-        let mut bytes = std::fs::read(&wheel).unwrap();
-        bytes.truncate(bytes.len() / 2);
-        std::fs::write(&wheel, &bytes).unwrap();
-        let error =
-            unpack(&PACKAGE, &wheel, &sha256, folder.path(), &PACKAGE.folder(folder.path())).unwrap_err();
-        assert!(matches!(error, CudaBuilderError::Damaged { .. }), "{error}");
-        assert!(!PACKAGE.folder(folder.path()).exists());
-    }
-
-    #[test]
-    fn a_wheel_without_the_file_leaves_nothing() {
-        let folder = tempfile::tempdir().unwrap();
-        let wheel = wheel_with(folder.path(), "another");
-        let sha256 = files::sha256_of(&wheel).unwrap();
-        let error =
-            unpack(&PACKAGE, &wheel, &sha256, folder.path(), &PACKAGE.folder(folder.path())).unwrap_err();
-        assert!(matches!(error, CudaBuilderError::Download { .. }), "{error}");
-        assert!(!PACKAGE.folder(folder.path()).exists());
-    }
-}
+#[path = "fetch_tests.rs"]
+mod tests;

@@ -1,5 +1,7 @@
 //! Reads PTX: which functions and variables a module has, and which instructions a function.
 
+use std::collections::{HashMap, HashSet};
+
 /// A module's functions and variables.
 #[derive(Clone, Debug, Default)]
 pub struct Ptx {
@@ -78,13 +80,18 @@ impl Ptx {
     /// The functions that the kernel can run without panicking, itself included: it names them, or a function that it
     /// runs does, and they return.
     pub fn run_by<'a>(&'a self, kernel: &'a str) -> Vec<&'a str> {
+        let mut by_name: HashMap<&str, Vec<&PtxFunction>> = HashMap::new();
+        for function in &self.functions {
+            by_name.entry(&function.name).or_default().push(function);
+        }
         let mut run = vec![kernel];
+        let mut seen = HashSet::from([kernel]);
         let mut next = 0;
         while let Some(name) = run.get(next).copied() {
             next += 1;
-            for name in self.functions.iter().filter(|f| f.name == name).flat_map(PtxFunction::names) {
-                let returns = self.functions.iter().any(|f| f.name == name && !f.is_noreturn);
-                if returns && !run.contains(&name) {
+            for name in by_name.get(name).into_iter().flatten().flat_map(|f| f.names()) {
+                let returns = by_name.get(name).is_some_and(|named| named.iter().any(|f| !f.is_noreturn));
+                if returns && seen.insert(name) {
                     run.push(name);
                 }
             }
@@ -94,11 +101,11 @@ impl Ptx {
 
     /// The bytes of `.const` variables that the kernel names, itself or in a function that it runs.
     pub fn constant_bytes(&self, kernel: &str) -> u64 {
-        let run = self.run_by(kernel);
-        let bodies = || self.functions.iter().filter(|f| run.contains(&f.name.as_str()));
-        let constants = self.variables.iter().filter(|v| v.space == ".const");
-        let named = constants.filter(|v| bodies().any(|f| f.names().any(|name| name == v.name)));
-        named.map(|v| v.bytes).sum()
+        let run: HashSet<&str> = self.run_by(kernel).into_iter().collect();
+        let bodies = self.functions.iter().filter(|f| run.contains(&*f.name));
+        let named: HashSet<&str> = bodies.flat_map(PtxFunction::names).collect();
+        let constants = self.variables.iter().filter(|v| v.space == ".const" && named.contains(&*v.name));
+        constants.map(|v| v.bytes).fold(0, u64::saturating_add)
     }
 
     fn take_declaration(&mut self, head: &str) {
@@ -215,7 +222,7 @@ fn variable(head: &str) -> Option<PtxVariable> {
         Some((_, length)) => length.trim_end().trim_end_matches(']').parse().unwrap_or(0),
         None => 1,
     };
-    let bytes = bits.unwrap_or(0) / 8 * length;
+    let bytes = (bits.unwrap_or(0) / 8).saturating_mul(length);
     Some(PtxVariable { name: name.to_owned(), space: space.to_owned(), is_extern, bytes })
 }
 

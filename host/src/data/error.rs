@@ -70,6 +70,21 @@ pub enum DataError {
         /// Bytes there are, uncompressed.
         found: u64,
     },
+    /// An IDX file's header promises more than is read.
+    #[error(
+        "{} is too large: its {promise} needs {expected} bytes, at most {limit} are read; split it",
+        path.display()
+    )]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// The counts in the header.
+        promise: String,
+        /// Bytes there should be, uncompressed.
+        expected: u64,
+        /// The most bytes of data that are read.
+        limit: u64,
+    },
     /// An IDX file goes on after the data its header promises.
     #[error(
         "{} goes on after its end: its {promise} needs {expected} bytes, but more follow at offset {expected}; \

@@ -4,7 +4,7 @@
 //! then `count` bytes. (Format: Yann LeCun, "The MNIST database of handwritten digits".)
 
 use std::fs::File;
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
 use flate2::bufread::MultiGzDecoder;
@@ -17,6 +17,8 @@ const LABELS_MAGIC: u32 = 0x801;
 const MAX_SIDE: u32 = 4096;
 /// How much memory a header alone may claim before its data have been seen.
 const MAX_RESERVE: u64 = 64 << 20;
+/// The most pixels or labels that are read: eleven times MNIST. A gzip file of 500 kB can hold as many.
+const MAX_DATA: u64 = 512 << 20;
 
 /// Images as an IDX file holds them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,7 +38,15 @@ pub struct Images {
 /// # Errors
 /// [`DataError`]: the file cannot be read, or does not pass the checks of [`parse_images`].
 pub fn read_images(path: &Path) -> Result<Images, DataError> {
-    parse_images(open(path)?, path)
+    images_from(open(path)?, path)
+}
+
+/// Reads images, plain or gzip, from `input`; `path` is what errors call it.
+///
+/// # Errors
+/// As [`read_images`].
+pub fn images_from(input: impl BufRead, path: &Path) -> Result<Images, DataError> {
+    parse_images(plain(input, path)?, path)
 }
 
 /// Reads a file of labels below `classes`, plain or gzip.
@@ -44,14 +54,22 @@ pub fn read_images(path: &Path) -> Result<Images, DataError> {
 /// # Errors
 /// [`DataError`]: the file cannot be read, or does not pass the checks of [`parse_labels`].
 pub fn read_labels(path: &Path, classes: usize) -> Result<Vec<u8>, DataError> {
-    parse_labels(open(path)?, path, classes)
+    labels_from(open(path)?, path, classes)
+}
+
+/// Reads labels below `classes`, plain or gzip, from `input`; `path` is what errors call it.
+///
+/// # Errors
+/// As [`read_labels`].
+pub fn labels_from(input: impl BufRead, path: &Path, classes: usize) -> Result<Vec<u8>, DataError> {
+    parse_labels(plain(input, path)?, path, classes)
 }
 
 /// Parses images from uncompressed bytes; `path` is what errors call them.
 ///
 /// # Errors
-/// [`DataError`]: wrong magic number, fewer or more bytes than the header promises, no image, or images with
-/// an impossible size.
+/// [`DataError`]: wrong magic number, fewer or more bytes than the header promises, no image, images with an
+/// impossible size, or more than half a GiB of them.
 pub fn parse_images(input: impl Read, path: &Path) -> Result<Images, DataError> {
     let mut items = Items { input, path, offset: 0 };
     items.magic(IMAGES_MAGIC, "images")?;
@@ -93,15 +111,17 @@ pub fn parse_labels(input: impl Read, path: &Path, classes: usize) -> Result<Vec
     }
 }
 
-/// Opens a file, through a decompressor when its first two bytes are gzip's.
-fn open(path: &Path) -> Result<Box<dyn Read>, DataError> {
-    let failed = |source| DataError::Read { path: path.to_owned(), source };
-    let file = File::open(path).map_err(failed)?;
-    decompressed(BufReader::with_capacity(1 << 18, file)).map_err(failed)
+fn open(path: &Path) -> Result<BufReader<File>, DataError> {
+    let file = File::open(path).map_err(|source| DataError::Read { path: path.to_owned(), source })?;
+    Ok(BufReader::with_capacity(1 << 18, file))
+}
+
+fn plain<'a>(input: impl BufRead + 'a, path: &Path) -> Result<Box<dyn Read + 'a>, DataError> {
+    decompressed(input).map_err(|source| DataError::Read { path: path.to_owned(), source })
 }
 
 /// The bytes of `input`, decompressed when they begin with gzip's magic number.
-pub(super) fn decompressed<'a>(mut input: impl io::BufRead + 'a) -> io::Result<Box<dyn Read + 'a>> {
+pub(super) fn decompressed<'a>(mut input: impl BufRead + 'a) -> io::Result<Box<dyn Read + 'a>> {
     // One fill may come short on a pipe; no file and no reply of a server begins with a single byte.
     let gzip = input.fill_buf()?.starts_with(&[0x1f, 0x8b]);
     Ok(if gzip { Box::new(MultiGzDecoder::new(input)) } else { Box::new(input) })
@@ -145,6 +165,14 @@ impl<R: Read> Items<'_, R> {
     /// The rest of the input, which must be `len` bytes long.
     fn data(mut self, len: u64, promise: String) -> Result<Vec<u8>, DataError> {
         let expected = self.offset + len;
+        if len > MAX_DATA {
+            return Err(DataError::TooLarge {
+                path: self.path.to_owned(),
+                promise,
+                expected,
+                limit: MAX_DATA,
+            });
+        }
         let bytes = self.upto(len)?;
         let path = self.path.to_owned();
         if self.offset < expected {
@@ -260,7 +288,14 @@ mod tests {
 
     #[test]
     fn a_header_that_promises_the_world_claims_no_memory() {
-        let refused = parse(&images(u32::MAX, MAX_SIDE, MAX_SIDE, 7));
+        assert_eq!(
+            refusal(parse(&images(u32::MAX, MAX_SIDE, MAX_SIDE, 7))),
+            "x is too large: its header of 4294967295 images of 4096 x 4096 pixels needs 72057594021150736 bytes, \
+             at most 536870912 are read; split it"
+        );
+        let refused = parse(&images(MAX_DATA as u32 / 16, 4, 4, 7));
         assert!(matches!(refused, Err(DataError::Truncated { found: 23, .. })));
+        let refused = parse_labels(&labels(u32::MAX, &[0])[..], Path::new("x"), 10);
+        assert!(matches!(refused, Err(DataError::TooLarge { .. })));
     }
 }

@@ -9,15 +9,16 @@ mod error;
 mod fetch;
 mod files;
 mod idx;
+mod limited;
 mod picture;
 
 use std::path::Path;
 
-pub use csv::{parse_csv, read_csv};
+pub use csv::{csv_from, parse_csv, read_csv};
 pub use error::DataError;
-pub use fetch::{FILES, FetchFailure, IdxFile, Source, fetch, fetch_if_missing};
+pub use fetch::{FILES, FetchFailure, IdxFile, Source, fetch, fetch_if_missing, unpack_package};
 pub use files::{Found, default_dir, find};
-pub use idx::{Images, parse_images, parse_labels, read_images, read_labels};
+pub use idx::{Images, images_from, labels_from, parse_images, parse_labels, read_images, read_labels};
 pub use picture::Picture;
 
 /// How many classes MNIST and its relatives have: labels are 0 to 9.

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use super::DataError;
 
-/// The most memory a decoded picture may take, in bytes: enough for any photograph.
-const MAX_BYTES: usize = 512 << 20;
+/// The most memory a decoded picture may take, in bytes: enough for a photograph of 89 megapixels.
+const MAX_BYTES: usize = 256 << 20;
 /// In MNIST a digit fills 20 of the 28 pixels of its longer side.
 const FILLED: f64 = 20.0 / 28.0;
 /// Ink fainter than this share of the darkest is taken for paper when the digit's extent is sought.
@@ -30,7 +30,15 @@ impl Picture {
     /// [`DataError::Read`] when the file cannot be opened, [`DataError::Picture`] when it cannot be decoded.
     pub fn read(path: &Path) -> Result<Picture, DataError> {
         let file = File::open(path).map_err(|source| DataError::Read { path: path.to_owned(), source })?;
-        Self::decode(BufReader::new(file))
+        Self::from_png(BufReader::new(file), path)
+    }
+
+    /// Reads a picture as [`Picture::read`] does, from `input`; `path` is what errors call it.
+    ///
+    /// # Errors
+    /// [`DataError::Picture`] when it cannot be decoded.
+    pub fn from_png(input: impl BufRead + Seek, path: &Path) -> Result<Picture, DataError> {
+        Self::decode(input)
             .map_err(|source| DataError::Picture { path: path.to_owned(), source: Box::new(source) })
     }
 
@@ -74,7 +82,7 @@ impl Picture {
         let (mut x_sum, mut y_sum, mut sum) = (0.0, 0.0, f64::MIN_POSITIVE);
         for y in extent.top..extent.bottom {
             for x in extent.left..extent.right {
-                let ink = contrast[y * self.width + x];
+                let ink = contrast[usize::from(self.ink[y * self.width + x])];
                 x_sum += ink * (x as f64 + 0.5);
                 y_sum += ink * (y as f64 + 0.5);
                 sum += ink;
@@ -105,19 +113,19 @@ impl Picture {
         *border.select_nth_unstable(middle).1
     }
 
-    /// The ink from 0 (as the paper) to 1 (the darkest).
-    fn stretched(&self) -> Vec<f64> {
+    /// What each value of ink means, from 0 (as the paper) to 1 (the darkest).
+    fn stretched(&self) -> [f64; 256] {
         let paper = f64::from(self.paper());
         let darkest = self.ink.iter().copied().max().map_or(0.0, f64::from);
         let range = (darkest - paper).max(1.0);
-        self.ink.iter().map(|&ink| ((f64::from(ink) - paper) / range).clamp(0.0, 1.0)).collect()
+        std::array::from_fn(|ink| ((ink as f64 - paper) / range).clamp(0.0, 1.0))
     }
 
     /// The smallest rectangle with all the ink; nothing on blank paper.
-    fn extent(&self, contrast: &[f64]) -> Option<Extent> {
+    fn extent(&self, contrast: &[f64; 256]) -> Option<Extent> {
         let mut extent = Extent { left: usize::MAX, top: usize::MAX, right: 0, bottom: 0 };
-        for (y, row) in contrast.chunks(self.width).enumerate() {
-            for x in (0..self.width).filter(|&x| row[x] > FAINT) {
+        for (y, row) in self.ink.chunks(self.width).enumerate() {
+            for x in (0..self.width).filter(|&x| contrast[usize::from(row[x])] > FAINT) {
                 extent.left = extent.left.min(x);
                 extent.right = extent.right.max(x + 1);
                 extent.top = extent.top.min(y);
@@ -128,7 +136,7 @@ impl Picture {
     }
 
     /// The mean of the square with the corner (`left`, `top`), where all outside `extent` is paper.
-    fn mean(&self, contrast: &[f64], extent: &Extent, left: f64, top: f64, size: f64) -> f64 {
+    fn mean(&self, contrast: &[f64; 256], extent: &Extent, left: f64, top: f64, size: f64) -> f64 {
         let cells = |from: f64, lowest: usize, end: usize| {
             let first = (from.floor().max(0.0) as usize).max(lowest);
             let last = ((from + size).ceil().max(0.0) as usize).min(end);
@@ -142,7 +150,8 @@ impl Picture {
         for y in cells(top, extent.top, extent.bottom) {
             let height = overlap(y, top);
             for x in cells(left, extent.left, extent.right) {
-                sum += contrast[y * self.width + x] * height * overlap(x, left);
+                let ink = contrast[usize::from(self.ink[y * self.width + x])];
+                sum += ink * height * overlap(x, left);
             }
         }
         (sum / (size * size)).min(1.0)

@@ -15,7 +15,7 @@ pub(super) fn set(module: &mut Module) -> Result<(), IrError> {
         }
         let header = item.header();
         let parsed = FunctionHeader::parse(header)?;
-        let marker = parsed.tokens.windows(2).find(|pair| {
+        let marker = parsed.tokens[parsed.close..].windows(2).find(|pair| {
             pair[0].is("section") && pair[1].kind == Kind::Text && pair[1].text.starts_with(SECTION_PREFIX)
         });
         let fail = |reason: &str| IrError::new(EDIT, item.symbol().unwrap_or_default(), reason);

@@ -4,13 +4,16 @@
 //! one, or a template with the address of the arguments (`core::fmt::Arguments`, "Internal representation"). Where the
 //! template is a constant, the second form is replaced by the first.
 
+use std::borrow::Cow;
+use std::collections::HashMap;
+
 use super::lex::{Kind, Token, closing, lex, split_at_commas};
 use super::module::{ItemKind, Module, call_on};
 
 /// In each call of one of `callees`, given with the number of the argument that is the template, replaces the template
 /// and the arguments behind it by a text. What is no template this function can read stays as it is.
-pub(super) fn write_out(module: &mut Module, callees: &[(String, usize)]) -> Vec<String> {
-    let constants: Vec<(String, Vec<u8>)> = module
+pub(super) fn write_out(module: &mut Module, callees: &HashMap<String, usize>) -> Vec<String> {
+    let constants: HashMap<String, Vec<u8>> = module
         .items
         .iter()
         .filter_map(|item| match &item.kind {
@@ -20,15 +23,16 @@ pub(super) fn write_out(module: &mut Module, callees: &[(String, usize)]) -> Vec
         .collect();
     let mut texts = Vec::new();
     for item in module.items.iter_mut().filter(|item| matches!(item.kind, ItemKind::Function(_))) {
-        if !callees.iter().any(|(symbol, _)| item.text.contains(symbol.as_str())) {
-            continue;
+        let mut is_changed = false;
+        let with_texts = item.text.lines().map(|line| {
+            let text = with_text(line, callees, &constants, &mut texts);
+            is_changed |= text.is_some();
+            text.map_or(Cow::Borrowed(line), Cow::Owned)
+        });
+        let lines: Vec<Cow<'_, str>> = with_texts.collect();
+        if is_changed {
+            item.text = lines.join("\n");
         }
-        let lines: Vec<String> = item
-            .text
-            .lines()
-            .map(|line| with_text(line, callees, &constants, &mut texts).unwrap_or_else(|| line.to_owned()))
-            .collect();
-        item.text = lines.join("\n");
     }
     let item = |(n, text): (usize, &String)| {
         let (len, text) = (text.len(), escaped(text));
@@ -40,12 +44,12 @@ pub(super) fn write_out(module: &mut Module, callees: &[(String, usize)]) -> Vec
 /// The line with a text for its template, if it is such a call.
 fn with_text(
     line: &str,
-    callees: &[(String, usize)],
-    constants: &[(String, Vec<u8>)],
+    callees: &HashMap<String, usize>,
+    constants: &HashMap<String, Vec<u8>>,
     texts: &mut Vec<String>,
 ) -> Option<String> {
     let callee = call_on(line)?.callee;
-    let (_, at) = callees.iter().find(|(symbol, _)| symbol == callee.text)?;
+    let at = callees.get(callee.text)?;
     let tokens = lex(line);
     let open = tokens.iter().position(|token| token.start == callee.start)? + 1;
     let inner = &tokens[open + 1..closing(&tokens, open)?];
@@ -59,8 +63,7 @@ fn with_text(
     if template.kind != Kind::Global || arguments.kind != Kind::Local {
         return None;
     }
-    let (_, bytes) = constants.iter().find(|(symbol, _)| symbol == template.text)?;
-    let text = text_of(bytes)?;
+    let text = text_of(constants.get(template.text)?)?;
     let n = texts.iter().position(|known| *known == text).unwrap_or_else(|| {
         texts.push(text.clone());
         texts.len() - 1

