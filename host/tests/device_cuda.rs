@@ -4,6 +4,10 @@
 
 #[path = "device_cuda/cluster.rs"]
 mod cluster;
+#[path = "device_cuda/faults.rs"]
+mod faults;
+#[path = "device_cuda/hangs.rs"]
+mod hangs;
 #[path = "../../cuda/cuda_driver/tests/support/mod.rs"]
 mod support;
 #[path = "device_cuda/timing.rs"]
@@ -11,11 +15,11 @@ mod timing;
 
 use std::ffi::OsString;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Output};
 
 use cuda_std::kernel;
 use cuda_std::launch::{LaunchConfig, LaunchError, Residence};
-use ferrowarp::device::{Buffer, Device, DeviceChoice, DeviceError, PtxModules, open};
+use ferrowarp::device::{Buffer, Device, DeviceChoice, DeviceError, FaultKind, PtxModules, open};
 
 /// Present in the environment of a test's own process.
 const CHILD: &str = "FERROWARP_TEST_CHILD";
@@ -68,6 +72,19 @@ fn isolated(
     if std::env::var_os(CHILD).is_some() {
         return body();
     }
+    let output = child(test, driver, devices, prepare, &[]);
+    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && text.contains("1 passed"), "{text}");
+}
+
+/// Runs a test of this program in a process of its own, with these variables besides.
+fn child(
+    test: &str,
+    driver: Option<&str>,
+    devices: &str,
+    prepare: impl FnOnce(&Path),
+    variables: &[(&str, &str)],
+) -> Output {
     let folder = tempfile::tempdir().unwrap();
     let library: OsString = match driver {
         Some(path) => path.into(),
@@ -76,17 +93,17 @@ fn isolated(
     let ptx = folder.path().join("ptx");
     std::fs::create_dir(&ptx).unwrap();
     prepare(&ptx);
-    let output = Command::new(std::env::current_exe().unwrap())
+    Command::new(std::env::current_exe().unwrap())
         .args(["--exact", test, "--nocapture"])
         .env(CHILD, "1")
         .env("FERROWARP_LIBCUDA", library)
         .env("FERROWARP_PTX", ptx)
         .env("FAKE_CUDA_DEVICES", devices)
         .env_remove("CUDA_LAUNCH_BLOCKING")
+        .env_remove("FERROWARP_SYNC")
+        .envs(variables.iter().copied())
         .output()
-        .unwrap();
-    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && text.contains("1 passed"), "{text}");
+        .unwrap()
 }
 
 fn good_ptx(folder: &Path) {
@@ -205,7 +222,11 @@ fn launches_and_copies() {
         // SAFETY: no elements are written.
         unsafe { fill::launch(&device, LaunchConfig::new(1, 1), &mut empty, 0, 0.0) }.unwrap();
         assert_eq!(device.alloc_zeroed::<u64>(5).unwrap().to_vec().unwrap(), [0; 5]);
-        assert!(matches!(error_of(device.alloc_zeroed::<u8>(1 << 41)), DeviceError::OutOfMemory { .. }));
+        let full = error_of(device.alloc_zeroed::<u16>(1 << 40));
+        assert!(matches!(full, DeviceError::OutOfMemory { elements, .. } if elements == 1 << 40));
+        let text = "allocating 1099511627776 elements of 2 bytes on Fake GPU failed: CUDA_ERROR_OUT_OF_MEMORY (2): \
+                    out of memory; 1024 of 2048 MiB are free; use smaller batches";
+        assert!(full.to_string().starts_with(text), "{full}");
 
         let times = device.transfer_times();
         assert_eq!((times.host_to_device.bytes, times.device_to_host.copies), (16, 3));
@@ -263,12 +284,14 @@ fn a_kernel_that_panics() {
         let error = device.synchronize().unwrap_err();
         assert_eq!(
             error.to_string(),
-            "kernel broken panicked in block (3, 1, 0), thread (64, 2, 1), at kernels/src/broken.rs:17:5: called on \
-             an empty list"
+            "kernel broken (grid (4, 1, 1), block (128, 1, 1), 0 bytes of dynamic shared memory, clusters of 1) \
+             panicked in block (3, 1, 0), thread (64, 2, 1), at kernels/src/broken.rs:17:5: called on an empty list; \
+             the driver says CUDA_ERROR_LAUNCH_FAILED (719): unspecified launch failure; mend the kernel or what it \
+             was given"
         );
         let DeviceError::KernelFault(fault) = error else { panic!("{error}") };
-        assert_eq!(fault.kernels, ["broken"]);
-        assert_eq!(fault.status.0, 719);
+        assert_eq!(fault.culprit().unwrap().kernel, "broken");
+        assert_eq!((fault.kind, fault.status.0), (FaultKind::Panic, 719));
 
         let later = [
             error_of(device.synchronize()),
@@ -296,7 +319,8 @@ fn a_fault_among_several_kernels() {
         }
         // The copy waits for the kernels, so it is the copy that reports.
         let error = error_of(buffer.to_vec()).to_string();
-        assert!(error.starts_with("one of the kernels fill, broken panicked in block"), "{error}");
-        assert!(error.contains("CUDA_LAUNCH_BLOCKING=1"), "{error}");
+        assert!(error.starts_with("one of the kernels queued panicked in block"), "{error}");
+        assert!(error.contains("queued were fill (grid (1, 1, 1), block (32, 1, 1)"), "{error}");
+        assert!(error.contains("broken (grid (1, 1, 1)") && error.contains("FERROWARP_SYNC=1"), "{error}");
     });
 }

@@ -36,7 +36,24 @@ pub struct BuildPtx {
     quiet: bool,
 }
 
+/// The crate of the kernels that fail on purpose, and the folder of its PTX in the target directory.
+const FAULTS: (&str, &str) = ("faults/kernels", "fault-ptx");
+
 impl BuildPtx {
+    /// The command for the kernels that fail on purpose, and where it puts their PTX.
+    pub fn for_faults() -> (BuildPtx, PathBuf) {
+        let out = workspace::target().join(FAULTS.1);
+        let command = BuildPtx {
+            arch: Vec::new(),
+            out: Some(out.clone()),
+            kernel_crate: workspace::root().join(FAULTS.0),
+            line_info: false,
+            emit_llvm_ir: false,
+            quiet: true,
+        };
+        (command, out)
+    }
+
     pub fn run(self) -> anyhow::Result<()> {
         let archs = if self.arch.is_empty() { ARCHS.to_vec() } else { self.arch.clone() };
         let out = self.out.clone().unwrap_or_else(|| workspace::target().join("ptx"));

@@ -5,10 +5,14 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, ensure};
 
+use crate::build_ptx::BuildPtx;
 use crate::{measure, workspace};
 
 /// The programs in the bundle.
-const PROGRAMS: [&str; 3] = ["train-mnist", "predict", "self-check"];
+const PROGRAMS: [&str; 4] = ["train-mnist", "predict", "self-check", "fault-check"];
+
+/// Their packages.
+const PACKAGES: [&str; 2] = ["ferrowarp", "ferrowarp-faults"];
 
 /// The bench in the bundle; its peers' script lies beside it under the name in `run.sh`.
 const BENCH: &str = "bench-softmax";
@@ -28,8 +32,11 @@ pub struct Bundle {
 impl Bundle {
     /// Runs the command.
     pub fn run(&self) -> anyhow::Result<()> {
-        let ptx = ptx_files()?;
-        let status = cargo(&["build", "--release", "--package", "ferrowarp", "--bins"])
+        let ptx = ptx_files(&workspace::target().join("ptx"))?;
+        let (build_fault_ptx, fault_ptx) = BuildPtx::for_faults();
+        build_fault_ptx.run()?;
+        let status = cargo(&["build", "--release", "--bins"])
+            .args(PACKAGES.iter().flat_map(|package| ["--package", package]))
             .status()
             .context("starting cargo to build the programs")?;
         ensure!(status.success(), "building the programs failed");
@@ -47,6 +54,12 @@ impl Bundle {
         copy(&workspace::root().join(PEERS.0), &out.join(PEERS.1))?;
         for file in ptx {
             copy_into(&file, &out)?;
+        }
+        // In a folder of their own, where only fault-check looks.
+        let fault_folder = out.join(fault_ptx.file_name().context("the PTX has no folder")?);
+        std::fs::create_dir(&fault_folder).with_context(|| format!("making {}", fault_folder.display()))?;
+        for file in ptx_files(&fault_ptx)? {
+            copy_into(&file, &fault_folder)?;
         }
         let data = workspace::root().join("data/mnist");
         let is_idx = |path: &Path| path.to_string_lossy().contains("idx");
@@ -92,10 +105,9 @@ fn executable(messages: &str) -> Option<PathBuf> {
 }
 
 /// The PTX of all architectures, as `build-ptx` wrote it.
-fn ptx_files() -> anyhow::Result<Vec<PathBuf>> {
-    let folder = workspace::target().join("ptx");
+fn ptx_files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let is_ptx = |path: &Path| path.extension().is_some_and(|extension| extension == "ptx");
-    let files = if folder.is_dir() { workspace::files(&folder, &is_ptx)? } else { Vec::new() };
+    let files = if folder.is_dir() { workspace::files(folder, &is_ptx)? } else { Vec::new() };
     ensure!(!files.is_empty(), "no PTX in {}; run `cargo xtask build-ptx` first", folder.display());
     Ok(files)
 }

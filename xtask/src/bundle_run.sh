@@ -1,21 +1,22 @@
 #!/usr/bin/env bash
 # Checks and measures the bundle on a machine with an NVIDIA GPU: bash run.sh OUTPUT_FOLDER [STEP...]
 #
-# Steps: check (self-check, sanitizers), train, bench (our softmax), peers (PyTorch and Triton); all if none is named.
+# Steps: check (self-check, sanitizers), train, bench (our softmax), peers (PyTorch and Triton), faults (kernels that
+# fail on purpose, and what the programs then do); all if none is named.
 # FERROWARP_BENCH_SHAPES=few in the environment takes a few shapes; FERROWARP_PEERS_BUDGET is in seconds.
 #
 # A failed part does not stop the rest. OUTPUT_FOLDER gets summary.txt, which grows as the parts end, logs.txt with
-# what they printed, the JSON of bench and peers, and the metrics and the model of the training.
+# what they printed, the JSON of bench, peers and faults, and the metrics and the model of the training.
 set -u
 cd "$(dirname "$0")"
-out=${1:?usage: bash run.sh OUTPUT_FOLDER [check|train|bench|peers...]}
+out=${1:?usage: bash run.sh OUTPUT_FOLDER [check|train|bench|peers|faults...]}
 shift
-steps=${*:-check train bench peers}
+steps=${*:-check train bench peers faults}
 for step in $steps; do
     case $step in
-        check | train | bench | peers) ;;
+        check | train | bench | peers | faults) ;;
         *)
-            echo "$step is no step; choose from check, train, bench, peers" >&2
+            echo "$step is no step; choose from check, train, bench, peers, faults" >&2
             exit 2
             ;;
     esac
@@ -74,6 +75,12 @@ bench() {
 peers() {
     part peers-softmax python3 peers_softmax.py --out "$out/peers.json" \
         --shapes "${FERROWARP_BENCH_SHAPES:-all}" --budget "${FERROWARP_PEERS_BUDGET:-360}"
+}
+
+faults() {
+    part faults ./fault-check --device cuda --json "$out/faults.json"
+    # The faults stay in their processes: the GPU goes on.
+    part after-faults ./self-check --device cuda --only relu_forward
 }
 
 : >"$out/logs.txt"

@@ -3,7 +3,11 @@
 mod build_ptx;
 mod bundle;
 mod checks;
+mod fuzz;
+mod fuzz_report;
+mod judge;
 mod measure;
+mod planted;
 mod progress;
 mod ptx;
 mod quotes;
@@ -12,6 +16,7 @@ mod softmax_report;
 mod softmax_report_chart;
 mod softmax_report_ladder;
 mod softmax_report_tables;
+mod stress;
 mod tidy;
 mod workspace;
 
@@ -35,11 +40,19 @@ enum Command {
     Ptx(ptx::Ptx),
     /// Pack what a run on a GPU machine needs into one folder
     Bundle(bundle::Bundle),
+    /// Fuzz every parser of outside bytes, and write down what came of it
+    Fuzz(fuzz::Fuzz),
     /// Train on the CPU beside the same training in JAX, and write the figures down
     Measure(measure::Measure),
+    /// Run every kernel under Miri, which finds data races, uninitialised reads and stray pointers
+    Miri(judge::Miri),
     /// Merge the figures of a run on a GPU into docs/ and the README, with charts
     #[command(subcommand)]
     Report(softmax_report::Report),
+    /// Run every kernel under ThreadSanitizer and AddressSanitizer
+    Sanitize(judge::Sanitize),
+    /// Run every kernel under many schedules of the CPU executor
+    Stress(stress::Stress),
     /// Check the house rules that a search can check
     Tidy(tidy::Tidy),
 }
@@ -49,8 +62,12 @@ fn main() -> ExitCode {
         Command::BuildPtx(command) => command.run(),
         Command::Ptx(command) => command.run(),
         Command::Bundle(command) => command.run(),
+        Command::Fuzz(command) => command.run(),
         Command::Measure(command) => command.run(),
+        Command::Miri(command) => command.run(),
+        Command::Sanitize(command) => command.run(),
         Command::Report(command) => command.run(),
+        Command::Stress(command) => command.run(),
         Command::Tidy(command) => command.run(),
     };
     match result {

@@ -99,7 +99,7 @@ impl Measure {
         let results = Results {
             machine: machine()?,
             cores: std::thread::available_parallelism().map_or(1, Into::into),
-            date: output(Command::new("date").args(["-u", "+%Y-%m-%d"]))?.trim().to_owned(),
+            date: date()?,
             commit: commit()?,
             epochs: self.epochs,
             runs: self.runs,
@@ -176,10 +176,16 @@ fn peer_python() -> anyhow::Result<PathBuf> {
     Ok(python)
 }
 
-fn machine() -> anyhow::Result<String> {
+/// The processor's name.
+pub fn machine() -> anyhow::Result<String> {
     let info = std::fs::read_to_string("/proc/cpuinfo").context("reading what processor this is")?;
     let model = info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
     Ok(model.map_or("an unknown processor", |(_, name)| name.trim()).to_owned())
+}
+
+/// The day, as in 2026-01-31.
+pub fn date() -> anyhow::Result<String> {
+    Ok(output(Command::new("date").args(["-u", "+%Y-%m-%d"]))?.trim().to_owned())
 }
 
 /// The commit, marked when the sources differ from it.
@@ -240,7 +246,7 @@ fn median(mut values: Vec<f64>) -> anyhow::Result<f64> {
 }
 
 /// Runs a command and gives back what it printed.
-fn output(command: &mut Command) -> anyhow::Result<String> {
+pub fn output(command: &mut Command) -> anyhow::Result<String> {
     let shown = format!("{command:?}");
     let output = command.output().with_context(|| format!("starting {shown}"))?;
     let printed = String::from_utf8_lossy(&output.stdout).into_owned();

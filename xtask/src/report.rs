@@ -8,6 +8,8 @@ use anyhow::Context;
 use cuda_builder::ptxas::KernelResources;
 use serde::{Deserialize, Serialize};
 
+use crate::workspace;
+
 /// The report's name in the folder of the PTX files.
 pub const FILE: &str = "resources.json";
 
@@ -35,13 +37,10 @@ impl Report {
         serde_json::from_str(&text).with_context(|| format!("{} is no report of resources", path.display()))
     }
 
-    /// Writes the report: first to a file beside it, then by renaming.
+    /// Writes the report, whole or not at all.
     pub fn write(&self, path: &Path) -> anyhow::Result<()> {
         let text = serde_json::to_string_pretty(self).context("writing the report as JSON")?;
-        let temporary = path.with_extension(format!("json.{}", std::process::id()));
-        std::fs::write(&temporary, text + "\n")
-            .with_context(|| format!("writing {}", temporary.display()))?;
-        std::fs::rename(&temporary, path).with_context(|| format!("writing {}", path.display()))
+        workspace::write(path, &(text + "\n"))
     }
 
     /// The PTX files and their architectures.

@@ -137,9 +137,10 @@ pub struct Entry {
 impl Entry {
     /// Bytes that must be moved at least: the matrices of the operation, once each.
     pub fn bytes(&self) -> f64 {
-        let matrices = if self.op == "backward" { 3 } else { 2 };
-        let size = if self.dtype == "f32" { 4 } else { 2 };
-        (matrices * size * self.rows * self.cols) as f64
+        let matrices = if self.op == "backward" { 3.0 } else { 2.0 };
+        let size = if self.dtype == "f32" { 4.0 } else { 2.0 };
+        // The numbers come from a file, and their product need not be one of an integer.
+        matrices * size * self.rows as f64 * self.cols as f64
     }
 
     /// Bytes per nanosecond.

@@ -114,6 +114,13 @@ fn documents_hold_figures_charts_and_what_is_missed() {
     assert!(shapes.trim_end().ends_with("</svg>"));
 }
 
+/// A file of figures may hold any numbers, also such as no matrix has.
+#[test]
+fn impossible_shapes_do_not_overflow() {
+    let ours = read(&run("Some GPU", &[entry("softmax", "backward", "f32", usize::MAX, 4.0)])).unwrap();
+    assert!(ours.entries[0].bytes() > 1e23);
+}
+
 #[test]
 fn a_run_without_peers_is_reported_too() {
     let ours = read(&run("Some GPU", &[entry("k1_naive", "softmax", "f32", 256, 4.0)])).unwrap();

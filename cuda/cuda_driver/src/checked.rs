@@ -4,89 +4,14 @@
 //! undefined behaviour. The same functions are declared here with [`Status`], which holds every code. Their
 //! parameters are proven to be those of cust's declarations when this crate compiles.
 
-use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
-use std::fmt;
+use std::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void};
 
 use cust::sys::{
     CUcontext, CUdevice, CUdevice_attribute, CUdeviceptr, CUevent, CUfunction, CUfunction_attribute, CUgraph,
     CUgraphExec, CUjit_option, CUmodule, CUstream, CUstreamCaptureMode,
 };
 
-/// What a function of the driver answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(transparent)]
-#[must_use]
-pub struct Status(pub c_int);
-
-impl Status {
-    /// `CUDA_SUCCESS`.
-    pub const SUCCESS: Status = Status(0);
-    /// `CUDA_ERROR_OUT_OF_MEMORY`.
-    pub const OUT_OF_MEMORY: Status = Status(2);
-    /// `CUDA_ERROR_STUB_LIBRARY`: no driver is loaded, or it lacks the function.
-    pub const STUB_LIBRARY: Status = Status(crate::fallback::STUB_LIBRARY);
-    /// `CUDA_ERROR_NO_DEVICE`.
-    pub const NO_DEVICE: Status = Status(100);
-    /// `CUDA_ERROR_UNSUPPORTED_PTX_VERSION`: the PTX is newer than the driver.
-    pub const UNSUPPORTED_PTX_VERSION: Status = Status(222);
-    /// `CUDA_ERROR_NOT_FOUND`: a module has no symbol of that name.
-    pub const NOT_FOUND: Status = Status(500);
-
-    /// `Ok` for success, else the status as an error.
-    ///
-    /// # Errors
-    /// The status itself when it is not [`Status::SUCCESS`].
-    pub fn ok(self) -> Result<(), Status> {
-        if self == Status::SUCCESS { Ok(()) } else { Err(self) }
-    }
-
-    /// Whether the code says that a kernel, or the device under it, broke. Such an error sticks to the context:
-    /// every later call in it fails (cuda.h: "this leaves the process in an inconsistent state").
-    pub fn is_device_fault(self) -> bool {
-        // ECC and NVLink errors; contained faults; illegal address to launch failure.
-        matches!(self.0, 214 | 220 | 226 | 700 | 702 | 710 | 714..=719)
-    }
-
-    /// The code's name in cuda.h, if the driver knows it.
-    pub fn name(self) -> Option<String> {
-        // SAFETY: the out parameter is valid for the call.
-        text_of(|text| unsafe { cuGetErrorName(self.0, text) })
-    }
-
-    /// The driver's description of the code, if it knows it.
-    pub fn description(self) -> Option<String> {
-        // SAFETY: the out parameter is valid for the call.
-        text_of(|text| unsafe { cuGetErrorString(self.0, text) })
-    }
-}
-
-impl fmt::Display for Status {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = self.name().unwrap_or_else(|| "an unknown CUDA error".to_owned());
-        write!(f, "{name} ({})", self.0)?;
-        match self.description() {
-            Some(description) => write!(f, ": {description}"),
-            None => Ok(()),
-        }
-    }
-}
-
-impl std::error::Error for Status {}
-
-fn text_of(get: impl FnOnce(*mut *const c_char) -> Status) -> Option<String> {
-    let mut text: *const c_char = std::ptr::null();
-    if get(&mut text) != Status::SUCCESS || text.is_null() {
-        return None;
-    }
-    // SAFETY: on success the driver gives a NUL-terminated string that lives as long as the driver does.
-    Some(unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
-}
-
-// The code is cust's enum in its declarations of these two, and any integer here.
-unsafe extern "C" {
-    fn cuGetErrorName(code: c_int, text: *mut *const c_char) -> Status;
-    fn cuGetErrorString(code: c_int, text: *mut *const c_char) -> Status;
-}
+pub use crate::status::Status;
 
 // Newer than cust's declarations, or with values newer than its enums: by cuda.h of CUDA 12.8.
 unsafe extern "C" {
@@ -197,6 +122,8 @@ functions! {
     fn cuStreamCreate(stream: *mut CUstream, flags: c_uint);
     /// Waits for all work of the stream.
     fn cuStreamSynchronize(stream: CUstream);
+    /// Whether all work of the stream has ended: [`Status::NOT_READY`] until then.
+    fn cuStreamQuery(stream: CUstream);
     /// Destroys a stream.
     fn cuStreamDestroy_v2(stream: CUstream);
 

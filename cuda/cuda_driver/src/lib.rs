@@ -17,7 +17,10 @@
 
 pub mod checked;
 mod fallback;
+mod leave;
 mod load;
+mod status;
 mod symbols;
 
+pub use leave::exit_at_once;
 pub use load::{Driver, LIBRARY_VARIABLE, LoadError, load};

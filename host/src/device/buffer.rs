@@ -29,20 +29,21 @@ unsafe impl<T: Pod + Sync> Sync for Buffer<T> {}
 impl<T: Pod> Buffer<T> {
     pub(super) fn zeroed(device: &Device, len: usize) -> Result<Self, DeviceError> {
         const { assert!(align_of::<T>() <= cpu::ALIGNMENT, "the element's alignment is over the allocator's") };
-        let out_of_memory = |reason| DeviceError::OutOfMemory {
+        let out_of_memory = |reason, memory| DeviceError::OutOfMemory {
             device: device.name(),
             elements: len,
             element_bytes: size_of::<T>(),
             reason,
+            memory,
         };
         let bytes = len
             .checked_mul(size_of::<T>())
-            .ok_or_else(|| out_of_memory("more bytes than an address can count".to_owned()))?;
+            .ok_or_else(|| out_of_memory("more bytes than an address can count".to_owned(), None))?;
         let pointer = if bytes == 0 {
             NonNull::dangling()
         } else {
             let memory = device.raw_alloc(bytes).map_err(|error| match error {
-                RawAllocError::Full(reason) => out_of_memory(reason),
+                RawAllocError::Full { reason, memory } => out_of_memory(reason, memory),
                 RawAllocError::Device(error) => error,
             })?;
             memory.cast()

@@ -15,10 +15,6 @@ pub(super) struct CpuDevice {
 }
 
 impl CpuDevice {
-    pub fn new() -> Self {
-        Self { executor: Executor::new() }
-    }
-
     /// The processor's name, as the operating system tells it.
     pub fn name(&self) -> String {
         std::fs::read_to_string("/proc/cpuinfo")

@@ -6,17 +6,21 @@
 mod handles;
 mod kernels;
 pub(super) mod timing;
+mod wait;
 
 use std::ffi::c_int;
+use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
 
 use cuda_driver::checked::{self, Status};
-use cuda_std::launch::{Dim3, KernelCall, LaunchConfig, LaunchError, Limits, Residence};
+use cuda_std::launch::{Dim3, KernelCall, LaunchError, Limits, Residence};
 use cust::sys::{CUdevice, CUdevice_attribute as Attribute};
 
+use super::fault::KernelFault;
+use super::launches::{Launch, Launches};
 use super::modules::PtxModules;
-use super::panic::KernelFault;
 use super::{DeviceError, RawAllocError};
 use handles::{PanicSlot, PrimaryContext, Stream};
 use kernels::Kernels;
@@ -24,27 +28,39 @@ use kernels::Kernels;
 /// Bytes of a device's name that we have room for.
 const NAME_BYTES: usize = 256;
 
-/// A GPU. The fields are dropped in this order: the context goes last.
+/// The variables that make every launch wait for its end, so that a fault is the launch's: ours, and the driver's own.
+const SYNC_VARIABLES: [&str; 2] = ["FERROWARP_SYNC", "CUDA_LAUNCH_BLOCKING"];
+
+/// A GPU.
 pub(super) struct CudaDevice {
-    panic_slot: PanicSlot,
-    kernels: Kernels,
-    stream: Stream,
-    context: PrimaryContext,
+    /// Left behind where freeing them could wait for ever.
+    handles: ManuallyDrop<Handles>,
     ordinal: u32,
     name: String,
     multiprocessors: usize,
     limits: Limits,
+    /// The limit of a wait in nanoseconds; 0 for none.
+    limit_nanos: AtomicU64,
+    waits_for_each_launch: bool,
     state: Mutex<State>,
+}
+
+/// The driver's objects. They are dropped in this order: the context goes last.
+struct Handles {
+    panic_slot: PanicSlot,
+    kernels: Kernels,
+    stream: Stream,
+    context: PrimaryContext,
 }
 
 #[derive(Default)]
 struct State {
-    /// Kernels launched since the last synchronisation, each once.
-    pending: Vec<&'static str>,
-    /// Kernels launched into the recording that is under way, each once.
-    recorded: Option<Vec<&'static str>>,
-    /// The first failure of a kernel, in words.
-    fault: Option<String>,
+    /// Launches since the last synchronisation.
+    queued: Launches,
+    /// Launches into the recording that is under way.
+    recorded: Option<Launches>,
+    /// The first failure of a kernel or of the GPU.
+    fault: Option<Arc<KernelFault>>,
 }
 
 /// A device before its context is made.
@@ -156,14 +172,15 @@ impl CudaDevice {
         let kernels = Kernels::load(&chosen)?;
         let panic_slot = PanicSlot::install(&kernels, &stream)?;
         Ok(Self {
-            panic_slot,
-            kernels,
-            stream,
-            context,
+            handles: ManuallyDrop::new(Handles { panic_slot, kernels, stream, context }),
             ordinal: found.ordinal,
             name: found.name,
             multiprocessors: multiprocessors as usize,
             limits,
+            limit_nanos: AtomicU64::new(0),
+            waits_for_each_launch: SYNC_VARIABLES
+                .iter()
+                .any(|variable| std::env::var_os(variable).is_some_and(|value| value == "1")),
             state: Mutex::default(),
         })
     }
@@ -184,31 +201,24 @@ impl CudaDevice {
         Residence::Cuda(self.ordinal)
     }
 
-    pub fn synchronize(&self) -> Result<(), DeviceError> {
-        self.enter()?;
-        // SAFETY: the stream lives as long as the device.
-        let status = unsafe { checked::cuStreamSynchronize(self.stream.raw()) };
-        self.check(status, || format!("synchronising with {}", self.name))?;
-        self.state().pending.clear();
-        Ok(())
-    }
-
     /// Zeroed memory, or why there is none.
     pub fn alloc_zeroed(&self, bytes: usize) -> Result<NonNull<u8>, RawAllocError> {
-        self.enter().map_err(RawAllocError::Device)?;
+        self.enter().and_then(|()| self.drain_if_limited()).map_err(RawAllocError::Device)?;
         let mut address = 0;
         // SAFETY: the out parameter is valid and the context current.
         let status = unsafe { checked::cuMemAlloc_v2(&mut address, bytes) };
         if status == Status::OUT_OF_MEMORY {
-            return Err(RawAllocError::Full(status.to_string()));
+            return Err(RawAllocError::Full { reason: status.to_string(), memory: self.memory().ok() });
         }
         let action = || format!("allocating {bytes} bytes on {}", self.name);
         self.check(status, action).map_err(RawAllocError::Device)?;
         // The driver never gives address 0 with success; a null buffer would be undefined behaviour here.
-        let memory = NonNull::new(std::ptr::with_exposed_provenance_mut(address as usize))
-            .ok_or_else(|| RawAllocError::Full("the driver gave the address 0".to_owned()))?;
+        let memory =
+            NonNull::new(std::ptr::with_exposed_provenance_mut(address as usize)).ok_or_else(|| {
+                RawAllocError::Full { reason: "the driver gave the address 0".to_owned(), memory: None }
+            })?;
         // SAFETY: the memory was just allocated with that many bytes.
-        let status = unsafe { checked::cuMemsetD8Async(address, 0, bytes, self.stream.raw()) };
+        let status = unsafe { checked::cuMemsetD8Async(address, 0, bytes, self.handles.stream.raw()) };
         if let Err(error) = self.check(status, || format!("zeroing {bytes} bytes on {}", self.name)) {
             self.free(memory);
             return Err(RawAllocError::Device(error));
@@ -217,11 +227,17 @@ impl CudaDevice {
     }
 
     /// Frees memory of [`Self::alloc_zeroed`]. The driver waits for the kernels that are still queued.
+    ///
+    /// After a fault the memory goes with the context, or with the process. A fault found here is told by the next
+    /// call.
     pub fn free(&self, memory: NonNull<u8>) {
-        let _ = self.context.make_current();
-        // SAFETY: the address came from the driver's allocator. After a fault the call fails, and the memory goes
-        // with the context.
-        let _ = unsafe { checked::cuMemFree_v2(address_of(memory.as_ptr())) };
+        if self.has_failed() || self.drain_if_limited().is_err() {
+            return;
+        }
+        let _ = self.handles.context.make_current();
+        // SAFETY: the address came from the driver's allocator.
+        let status = unsafe { checked::cuMemFree_v2(address_of(memory.as_ptr())) };
+        let _ = self.check(status, || format!("freeing memory of {}", self.name));
     }
 
     /// # Safety
@@ -231,7 +247,12 @@ impl CudaDevice {
         let bytes = from.len();
         // SAFETY: both ends are valid; the copy has ended before the borrow does, by the synchronisation below.
         let status = unsafe {
-            checked::cuMemcpyHtoDAsync_v2(address_of(to), from.as_ptr().cast(), bytes, self.stream.raw())
+            checked::cuMemcpyHtoDAsync_v2(
+                address_of(to),
+                from.as_ptr().cast(),
+                bytes,
+                self.handles.stream.raw(),
+            )
         };
         self.check(status, || format!("copying {bytes} bytes to {}", self.name))?;
         self.synchronize()
@@ -248,7 +269,7 @@ impl CudaDevice {
                 to.as_mut_ptr().cast(),
                 address_of(from.cast_mut()),
                 bytes,
-                self.stream.raw(),
+                self.handles.stream.raw(),
             )
         };
         self.check(status, || format!("copying {bytes} bytes from {}", self.name))?;
@@ -261,77 +282,47 @@ impl CudaDevice {
     /// As [`cuda_std::launch::Launcher::submit`] says.
     pub unsafe fn submit(&self, call: &KernelCall<'_>) -> Result<(), LaunchError> {
         call.check(self.residence(), &self.limits)?;
-        let kernel = call.meta.name;
-        let refused = |error: DeviceError| match error {
+        // SAFETY: the caller's contract is the callee's.
+        unsafe { self.queue_launch(call) }.map_err(|error| match error {
             DeviceError::Launch(error) => *error,
-            error => LaunchError::Driver { kernel: kernel.to_owned(), message: error.to_string() },
-        };
-        self.enter().map_err(refused)?;
-        let function = self.kernels.prepare(kernel, &call.config, &self.limits).map_err(refused)?;
-        self.note_launch(kernel);
+            error => LaunchError::Device(Box::new(error)),
+        })
+    }
+
+    /// # Safety
+    /// As [`Self::submit`].
+    unsafe fn queue_launch(&self, call: &KernelCall<'_>) -> Result<(), DeviceError> {
+        self.enter()?;
+        let launch = Launch::of(call);
+        let prepared = self.handles.kernels.prepare(launch.kernel, &launch.config, &self.limits);
+        let function = self.recheck(prepared)?;
         // SAFETY: the function belongs to a module of this context, and so does the stream; there is one pointer per
         // parameter, each to a value of the parameter's type, by the caller's contract.
-        let status = unsafe { kernels::launch(function, &call.config, self.stream.raw(), call.args) };
-        let action = || {
-            let LaunchConfig { grid, block, cluster, .. } = call.config;
-            format!("a grid of {grid} blocks of {block} threads in clusters of {cluster}")
-        };
-        self.check(status, action).map_err(refused)
-    }
-
-    /// Notes the kernel among those that a later fault may come from, or that the recording holds.
-    fn note_launch(&self, kernel: &'static str) {
-        let State { pending, recorded, .. } = &mut *self.state();
-        if launches_block() && recorded.is_none() {
-            pending.clear();
+        let status = unsafe { kernels::launch(function, &call.config, self.handles.stream.raw(), call.args) };
+        if matches!(status, Status::LAUNCH_OUT_OF_RESOURCES | Status::OUT_OF_MEMORY) {
+            let needs = kernels::needs(function);
+            return Err(DeviceError::TooManyResources { launch, needs, status });
         }
-        let launched = recorded.as_mut().unwrap_or(pending);
-        if !launched.contains(&kernel) {
-            launched.push(kernel);
-        }
-    }
-
-    /// Makes the context current, unless a kernel has broken it.
-    fn enter(&self) -> Result<(), DeviceError> {
-        if let Some(first) = &self.state().fault {
-            return Err(DeviceError::Faulted { device: self.name.clone(), first: first.clone() });
-        }
-        driver(self.context.make_current(), || format!("using the context of {}", self.name))
-    }
-
-    /// The status as a result; a fault of a kernel is told with all that is known of it, and remembered.
-    fn check(&self, status: Status, action: impl FnOnce() -> String) -> Result<(), DeviceError> {
-        if !status.is_device_fault() {
-            return driver(status, action);
-        }
-        let mut state = self.state();
-        let kernels = std::mem::take(&mut state.pending);
-        let fault = Box::new(KernelFault { kernels, status, panic: self.panic_slot.read() });
-        state.fault = Some(fault.to_string());
-        Err(DeviceError::KernelFault(fault))
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.check_launch(status, launch)?;
+        self.launched(launch)
     }
 }
 
 impl Drop for CudaDevice {
     fn drop(&mut self) {
-        // The fields' own drops want the context to be the thread's.
-        let _ = self.context.make_current();
+        // What fails or times out here is told by nobody, and only decides what is freed.
+        let _ = self.drain_if_limited();
+        if self.is_abandoned() {
+            return;
+        }
+        // The handles' own drops want the context to be the thread's.
+        let _ = self.handles.context.make_current();
+        // SAFETY: the handles are dropped here, once, and not used afterwards.
+        unsafe { ManuallyDrop::drop(&mut self.handles) };
     }
 }
 
 /// The device's address behind a buffer's pointer.
 fn address_of(pointer: *mut u8) -> u64 {
     pointer.expose_provenance() as u64
-}
-
-/// Whether the driver was told to end every launch before it returns, so that a fault is the last kernel's.
-fn launches_block() -> bool {
-    static BLOCK: std::sync::LazyLock<bool> = std::sync::LazyLock::new(|| {
-        std::env::var_os("CUDA_LAUNCH_BLOCKING").is_some_and(|value| value == "1")
-    });
-    *BLOCK
 }

@@ -1,12 +1,15 @@
 //! What can go wrong on a device.
 
+use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use cuda_driver::LoadError;
 use cuda_driver::checked::Status;
 use cuda_std::launch::LaunchError;
 
-use super::panic::KernelFault;
+use super::fault::KernelFault;
+use super::launches::Launch;
 
 /// Why a device could not be opened, or did not do what it was asked.
 #[derive(Debug, thiserror::Error)]
@@ -108,21 +111,37 @@ pub enum DeviceError {
     /// A launch was refused, or the kernel failed on the CPU.
     #[error(transparent)]
     Launch(Box<LaunchError>),
-    /// A kernel failed on the GPU.
-    #[error(transparent)]
-    KernelFault(#[from] Box<KernelFault>),
-    /// The device is of no more use, since a kernel failed on it.
+    /// A launch needs more registers, shared memory or local memory than the GPU has for it. The device goes on.
     #[error(
-        "{device} cannot be used any more, since a kernel failed on it ({first}); start the program anew"
+        "launch of {launch} failed: {status}; the kernel needs {}; launch smaller blocks, ask for less shared memory, \
+         or give the kernel `max_threads = ..`, for which it is compiled to fewer registers",
+        needs.as_ref().map_or_else(|| "what the driver does not say".to_owned(), KernelNeeds::to_string)
     )]
+    TooManyResources {
+        /// The launch.
+        launch: Launch,
+        /// What the kernel needs, if the driver says.
+        needs: Option<KernelNeeds>,
+        /// The driver's answer.
+        status: Status,
+    },
+    /// A kernel failed on the GPU, ran over the time limit, or the GPU was lost.
+    #[error(transparent)]
+    KernelFault(#[from] Arc<KernelFault>),
+    /// The device is of no more use, since it failed before.
+    #[error("{device} cannot be used any more, since it failed before ({first}); start the program anew")]
     Faulted {
         /// The device.
         device: String,
         /// What happened then.
-        first: String,
+        first: Arc<KernelFault>,
     },
     /// The memory asked for is not there.
-    #[error("allocating {elements} elements of {element_bytes} bytes on {device} failed: {reason}")]
+    #[error(
+        "allocating {elements} elements of {element_bytes} bytes on {device} failed: {reason}{}; use smaller batches \
+         or layers, or end other programs that hold memory there",
+        memory.as_ref().map_or_else(String::new, |memory| format!("; {memory}"))
+    )]
     OutOfMemory {
         /// The device.
         device: String,
@@ -132,6 +151,8 @@ pub enum DeviceError {
         element_bytes: usize,
         /// Why.
         reason: String,
+        /// What there was, if it is known.
+        memory: Option<FreeMemory>,
     },
     /// The device does not record its work.
     #[error(
@@ -173,8 +194,61 @@ pub enum DeviceError {
     },
 }
 
+/// What a kernel asks of a multiprocessor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KernelNeeds {
+    /// 32-bit registers of a thread.
+    pub registers: u32,
+    /// Static shared memory of a block in bytes.
+    pub static_shared: u32,
+    /// Local memory of a thread in bytes.
+    pub local: u32,
+    /// Threads of a block for which the registers suffice.
+    pub max_threads: u32,
+}
+
+impl fmt::Display for KernelNeeds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { registers, static_shared, local, max_threads } = self;
+        write!(
+            f,
+            "{registers} registers and {local} bytes of local memory a thread, {static_shared} bytes of static shared \
+             memory, and blocks of at most {max_threads} threads"
+        )
+    }
+}
+
+/// How much of a device's memory is free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FreeMemory {
+    /// Free bytes, in whatever pieces.
+    pub free: usize,
+    /// All bytes.
+    pub total: usize,
+}
+
+impl fmt::Display for FreeMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {} MiB are free", self.free >> 20, self.total >> 20)
+    }
+}
+
+impl DeviceError {
+    /// The fault that made the device of no more use, if that is what this error tells.
+    pub fn fault(&self) -> Option<&KernelFault> {
+        match self {
+            DeviceError::KernelFault(fault) | DeviceError::Faulted { first: fault, .. } => Some(fault),
+            _ => None,
+        }
+    }
+}
+
 impl From<LaunchError> for DeviceError {
     fn from(error: LaunchError) -> Self {
-        DeviceError::Launch(Box::new(error))
+        let LaunchError::Device(error) = error else { return DeviceError::Launch(Box::new(error)) };
+        match error.downcast::<DeviceError>() {
+            Ok(error) => *error,
+            Err(other) => DeviceError::Launch(Box::new(LaunchError::Device(other))),
+        }
     }
 }

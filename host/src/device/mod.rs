@@ -2,32 +2,42 @@
 //!
 //! A [`Device`] owns memory ([`Buffer`]) and runs kernels: it is a [`Launcher`], so the typed `launch` function
 //! of every kernel takes it. On the GPU a launch is queued and returns at once; a kernel's failure appears at
-//! [`Device::synchronize`] or at the next copy. On the CPU a launch returns when the kernel has ended.
+//! [`Device::synchronize`] or at the next copy, as a [`KernelFault`] that names the launches it may come from. With
+//! `FERROWARP_SYNC=1` in the environment every launch waits for its end, which names the one. On the CPU a launch
+//! returns when the kernel has ended.
 
+mod abandoned;
 mod buffer;
 mod cpu;
 mod cuda;
 mod error;
+mod fault;
+mod launches;
 mod modules;
 mod open;
 mod panic;
 mod ptx_header;
+mod testing;
 mod timing;
 mod transfer;
 
 use std::fmt;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytemuck::Pod;
 use cuda_std::launch::{KernelCall, LaunchError, Launcher, Limits, Residence};
+use cuda_std::simt::Executor;
 
+pub use abandoned::end_process_if_abandoned;
 pub use buffer::{Buffer, BufferView, BufferViewMut};
-pub use error::DeviceError;
+pub use error::{DeviceError, FreeMemory, KernelNeeds};
+pub use fault::{FaultKind, KernelFault};
+pub use launches::Launch;
 pub use modules::{PtxModule, PtxModules, PtxTarget};
-pub use open::{DeviceChoice, open};
-pub use panic::{DevicePanic, KernelFault};
+pub use open::{DeviceChoice, open, open_with, parse_time_limit};
+pub use panic::DevicePanic;
 pub use timing::Graph;
 pub use transfer::{Transfer, TransferTimes};
 
@@ -50,7 +60,12 @@ enum Backend {
 impl Device {
     /// The CPU: kernels run on all cores through the SIMT executor.
     pub fn cpu() -> Device {
-        Self::of(Backend::Cpu(cpu::CpuDevice::new()))
+        Self::cpu_with(Executor::new())
+    }
+
+    /// The CPU with an executor of the caller's: with other limits, fewer cores or a seed of the schedule.
+    pub fn cpu_with(executor: Executor) -> Device {
+        Self::of(Backend::Cpu(cpu::CpuDevice { executor }))
     }
 
     /// The CUDA device with this ordinal, with the modules of `modules` that suit it best.
@@ -63,6 +78,22 @@ impl Device {
 
     fn of(backend: Backend) -> Device {
         Device { inner: Arc::new(Inner { backend, transfers: Mutex::default() }) }
+    }
+
+    /// The same device, whose waits for queued work end after `limit` with an error of the kind
+    /// [`FaultKind::TimedOut`]. The limit holds for all handles to the device, and a later call replaces it.
+    ///
+    /// A wait is for all that was queued since the wait before: a synchronisation, a copy, a buffer's drop, or every
+    /// 256th launch. After the error the device is of no more use. Its buffers are left to the end of the process,
+    /// since the driver would wait for ever to free them; the last call of `main` is then
+    /// [`end_process_if_abandoned`].
+    ///
+    /// On the CPU there is no limit: a kernel runs on the program's own threads, which nothing can stop from outside.
+    pub fn with_time_limit(self, limit: Duration) -> Device {
+        if let Backend::Cuda(cuda) = &self.inner.backend {
+            cuda.set_time_limit(limit);
+        }
+        self
     }
 
     /// The name its maker gave it.
@@ -150,9 +181,10 @@ impl Device {
     /// Memory of `bytes` zero bytes; `bytes` is not 0.
     fn raw_alloc(&self, bytes: usize) -> Result<NonNull<u8>, RawAllocError> {
         match &self.inner.backend {
-            Backend::Cpu(cpu) => cpu
-                .alloc_zeroed(bytes)
-                .ok_or_else(|| RawAllocError::Full("the system has not that much".to_owned())),
+            Backend::Cpu(cpu) => cpu.alloc_zeroed(bytes).ok_or_else(|| RawAllocError::Full {
+                reason: "the system has not that much".to_owned(),
+                memory: None,
+            }),
             Backend::Cuda(cuda) => cuda.alloc_zeroed(bytes),
         }
     }
@@ -203,8 +235,13 @@ impl Device {
 
 /// Why there is no memory.
 enum RawAllocError {
-    /// There is not that much; the words say whose.
-    Full(String),
+    /// There is not that much.
+    Full {
+        /// Who says so, in words.
+        reason: String,
+        /// What there is, if it is known.
+        memory: Option<FreeMemory>,
+    },
     /// Something else failed.
     Device(DeviceError),
 }

@@ -107,6 +107,14 @@ impl PtxModule {
     fn read(path: &Path) -> Result<PtxModule, DeviceError> {
         let bytes = std::fs::read(path)
             .map_err(|source| DeviceError::PtxUnreadable { path: path.to_owned(), source })?;
+        Self::from_bytes(bytes, path)
+    }
+
+    /// The module that `bytes` hold, the contents of the file `path`.
+    ///
+    /// # Errors
+    /// [`DeviceError::PtxDamaged`] for what is no sound PTX.
+    pub fn from_bytes(bytes: Vec<u8>, path: &Path) -> Result<PtxModule, DeviceError> {
         let damaged = |reason: String| DeviceError::PtxDamaged { path: path.to_owned(), reason };
         let text = String::from_utf8(bytes)
             .map_err(|error| damaged(format!("byte {} is no text", error.utf8_error().valid_up_to())))?;

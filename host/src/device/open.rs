@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::time::Duration;
 
 use clap::ValueEnum;
 
@@ -38,6 +39,16 @@ impl fmt::Display for DeviceChoice {
     }
 }
 
+/// A time limit for [`Device::with_time_limit`] in seconds, as the programs' flag `--time-limit` takes it.
+///
+/// # Errors
+/// In words: it is no number, or not above 0.
+pub fn parse_time_limit(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse::<f64>().ok().filter(|&seconds| seconds > 0.0);
+    let limit = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    limit.filter(|limit| !limit.is_zero()).ok_or_else(|| "it must be a number of seconds above 0".to_owned())
+}
+
 /// Opens the device of `choice`, and says in one line which it is and why.
 ///
 /// [`DeviceChoice::Auto`] takes the first GPU. It takes the CPU where there is no driver, no GPU, or none that the
@@ -47,16 +58,27 @@ impl fmt::Display for DeviceChoice {
 /// [`DeviceError::PtxMissing`] where there is a GPU and no PTX was built, and every other failure of a GPU that is
 /// there. For [`DeviceChoice::Cuda`] also what would have been a reason to take the CPU.
 pub fn open(choice: DeviceChoice) -> Result<(Device, String), DeviceError> {
+    open_with(choice, PtxModules::find)
+}
+
+/// [`open`] with the modules that `find` gives, for programs with kernels of their own.
+///
+/// # Errors
+/// Those of [`open`], and what `find` answers.
+pub fn open_with(
+    choice: DeviceChoice,
+    find: impl FnOnce() -> Result<PtxModules, DeviceError>,
+) -> Result<(Device, String), DeviceError> {
     match choice {
         DeviceChoice::Cpu => Ok(cpu("as asked")),
-        DeviceChoice::Cuda => open_cuda(),
+        DeviceChoice::Cuda => open_cuda(find),
         DeviceChoice::Auto => match cuda::count_devices() {
             Err(DeviceError::NoDriver(error)) => {
                 Ok(cpu(&format!("no CUDA driver found ({})", error.library())))
             }
             Err(error) => Ok(cpu(&error.to_string())),
             Ok(0) => Ok(cpu("the CUDA driver sees no GPU")),
-            Ok(_) => match open_cuda() {
+            Ok(_) => match open_cuda(find) {
                 Err(error @ DeviceError::NoModuleFor { .. }) => Ok(cpu(&error.to_string())),
                 opened => opened,
             },
@@ -71,9 +93,11 @@ fn cpu(reason: &str) -> (Device, String) {
     (device, format!("running on the CPU, {cores} core{plural}: {reason}"))
 }
 
-fn open_cuda() -> Result<(Device, String), DeviceError> {
+fn open_cuda(
+    find: impl FnOnce() -> Result<PtxModules, DeviceError>,
+) -> Result<(Device, String), DeviceError> {
     let found = cuda::find(0)?;
-    let device = Device::cuda(0, &PtxModules::find()?)?;
+    let device = Device::cuda(0, &find()?)?;
     let line = format!(
         "running on {} (CUDA device 0, compute capability {}.{}, {} multiprocessors)",
         found.name,
@@ -96,6 +120,14 @@ mod tests {
         assert_eq!("CUDA".parse(), Ok(DeviceChoice::Cuda));
         let error = "tpu".parse::<DeviceChoice>().unwrap_err();
         assert!(error.contains("`tpu`") && error.contains("`cpu`"), "{error}");
+    }
+
+    #[test]
+    fn a_time_limit_is_a_number_of_seconds() {
+        assert_eq!(parse_time_limit("2.5"), Ok(Duration::from_millis(2500)));
+        for text in ["0", "-1", "NaN", "inf", "1e300", "1e-20", "", "soon"] {
+            assert!(parse_time_limit(text).unwrap_err().contains("seconds above 0"), "{text}");
+        }
     }
 
     #[test]

@@ -1,22 +1,10 @@
-//! What a kernel that failed on the GPU left behind.
+//! What a kernel that panicked on the GPU left behind.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use cuda_driver::checked::Status;
 use cuda_std::launch::Dim3;
 use cuda_std::panic_record::PanicRecord;
-
-/// A kernel failed on the GPU.
-#[derive(Clone, Debug)]
-pub struct KernelFault {
-    /// The kernels launched since the last synchronisation; it was one of them.
-    pub kernels: Vec<&'static str>,
-    /// What the driver said.
-    pub status: Status,
-    /// The panic, if it was one and the kernel could write it down.
-    pub panic: Option<DevicePanic>,
-}
 
 /// A panic of one GPU thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,26 +21,6 @@ pub struct DevicePanic {
     pub block: Dim3,
     /// The thread.
     pub thread: Dim3,
-}
-
-impl std::error::Error for KernelFault {}
-
-impl fmt::Display for KernelFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.kernels.as_slice() {
-            [] => f.write_str("a kernel")?,
-            [kernel] => write!(f, "kernel {kernel}")?,
-            several => write!(f, "one of the kernels {}", several.join(", "))?,
-        }
-        match &self.panic {
-            Some(panic) => write!(f, " {panic}")?,
-            None => write!(f, " failed: {}; run it under compute-sanitizer to find the thread", self.status)?,
-        }
-        if self.kernels.len() > 1 {
-            f.write_str("; set CUDA_LAUNCH_BLOCKING=1 to learn which")?;
-        }
-        Ok(())
-    }
 }
 
 impl fmt::Display for DevicePanic {
@@ -152,17 +120,5 @@ mod tests {
             record.state = state;
             assert_eq!(read_one(record), None);
         }
-    }
-
-    #[test]
-    fn several_kernels_are_all_named() {
-        let fault = KernelFault {
-            kernels: vec!["scale", "sum"],
-            status: Status::STUB_LIBRARY,
-            panic: read_one(record()),
-        };
-        let text = fault.to_string();
-        assert!(text.starts_with("one of the kernels scale, sum panicked in block"), "{text}");
-        assert!(text.contains("CUDA_LAUNCH_BLOCKING=1"), "{text}");
     }
 }

@@ -73,7 +73,7 @@ impl Device {
     pub fn free_bytes(&self) -> Result<Option<usize>, DeviceError> {
         match &self.inner.backend {
             Backend::Cpu(_) => Ok(None),
-            Backend::Cuda(cuda) => cuda.free_bytes().map(Some),
+            Backend::Cuda(cuda) => cuda.memory().map(|memory| Some(memory.free)),
         }
     }
 }

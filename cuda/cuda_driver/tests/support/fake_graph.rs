@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_uint, c_ulonglong, c_void};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::INVALID_VALUE;
+use super::{INVALID_VALUE, fake_faults};
 
 const CAPTURE_UNSUPPORTED: c_int = 900;
 const CAPTURE_INVALIDATED: c_int = 901;
@@ -22,7 +22,12 @@ struct Capture {
 pub enum Node {
     Fill(*mut f32, usize, f32),
     Nothing,
-    Broken,
+    /// Ends with this code.
+    Fault(c_int),
+    /// Panics with this message in this file, at these coordinates of block and thread.
+    Panic(&'static str, &'static str, [[u32; 3]; 2]),
+    /// Never ends.
+    Hang,
 }
 
 unsafe impl Send for Node {}
@@ -37,10 +42,15 @@ pub fn submit(node: Node) {
 
 fn run(node: Node) {
     CLOCK.fetch_add(1, Ordering::Relaxed);
+    if !fake_faults::kernel_runs() {
+        return;
+    }
     match node {
         Node::Fill(pointer, len, value) => (0..len).for_each(|i| unsafe { pointer.add(i).write(value) }),
         Node::Nothing => {}
-        Node::Broken => super::break_down(),
+        Node::Fault(code) => fake_faults::break_down(code),
+        Node::Panic(message, file, at) => super::panic(message, file, at),
+        Node::Hang => fake_faults::hang(),
     }
 }
 
@@ -66,7 +76,7 @@ unsafe extern "C" fn cuEventCreate(event: *mut *mut u32, flags: c_uint) -> c_int
 unsafe extern "C" fn cuEventRecord(event: *mut u32, stream: *mut c_void) -> c_int {
     assert_eq!(stream as usize, 0x2000);
     unsafe { *event = CLOCK.load(Ordering::Relaxed) };
-    0
+    fake_faults::answer("event")
 }
 
 #[unsafe(no_mangle)]
@@ -121,12 +131,16 @@ unsafe extern "C" fn cuGraphInstantiateWithFlags(
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuGraphLaunch(executable: *mut Vec<Node>, stream: *mut c_void) -> c_int {
     assert_eq!(stream as usize, 0x2000);
-    unsafe { (*executable).iter() }.for_each(|&node| run(node));
+    match fake_faults::answer("launch") {
+        0 => unsafe { (*executable).iter() }.for_each(|&node| run(node)),
+        code => return code,
+    }
     0
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuGraphExecDestroy(executable: *mut Vec<Node>) -> c_int {
+    fake_faults::wait();
     drop(unsafe { Box::from_raw(executable) });
     0
 }
@@ -139,6 +153,6 @@ unsafe extern "C" fn cuGraphDestroy(graph: *mut Vec<Node>) -> c_int {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) -> c_int {
-    unsafe { (*free, *total) = (1 << 30, 1 << 31) };
+    unsafe { (*free, *total) = (super::fake_memory::FREE, 2 * super::fake_memory::FREE) };
     0
 }

@@ -1,17 +1,19 @@
 //! A CUDA driver with no GPU behind it, for tests: device memory is host memory, and the few kernels it knows
 //! by name run at once on the calling thread, unless a graph is captured.
 //!
-//! `FAKE_CUDA_DEVICES` says how many devices there are (1 if unset). Compile with
+//! `FAKE_CUDA_DEVICES` says how many devices there are (1 if unset), `FAKE_CUDA_FAULTS` what goes wrong (see
+//! `fake_faults.rs`). With `FAKE_CUDA_IDLE=1` every kernel is known and does nothing. Compile with
 //! `rustc --crate-type cdylib`. Every pointer is trusted, as a driver trusts its caller's: a test that passes a
 //! wrong one dies here.
 
 mod fake_cluster;
+mod fake_faults;
 mod fake_graph;
 mod fake_memory;
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 pub const INVALID_VALUE: c_int = 1;
 const NO_DEVICE: c_int = 100;
@@ -19,12 +21,12 @@ const INVALID_DEVICE: c_int = 101;
 const INVALID_PTX: c_int = 218;
 const UNSUPPORTED_PTX_VERSION: c_int = 222;
 const NOT_FOUND: c_int = 500;
+const ILLEGAL_ADDRESS: c_int = 700;
+const MISALIGNED_ADDRESS: c_int = 716;
 const LAUNCH_FAILED: c_int = 719;
 /// A code that no enum of CUDA 11.4's codes holds.
 const UNHEARD_OF: c_int = 4321;
 
-/// The fault that every call answers once a kernel broke.
-pub static FAULT: AtomicI32 = AtomicI32::new(0);
 /// The value of `__ferrowarp_panic_slot`.
 static PANIC_SLOT: AtomicU64 = AtomicU64::new(0);
 /// The grants of dynamic shared memory, by kernel.
@@ -54,11 +56,9 @@ unsafe extern "C" fn cuDriverGetVersion(version: *mut c_int) -> c_int {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuGetErrorName(code: c_int, text: *mut *const c_char) -> c_int {
-    let name = match code {
-        NO_DEVICE => c"CUDA_ERROR_NO_DEVICE",
-        INVALID_PTX => c"CUDA_ERROR_INVALID_PTX",
-        UNSUPPORTED_PTX_VERSION => c"CUDA_ERROR_UNSUPPORTED_PTX_VERSION",
-        LAUNCH_FAILED => c"CUDA_ERROR_LAUNCH_FAILED",
+    let name = match (code, fake_faults::texts(code)) {
+        (INVALID_PTX, _) => c"CUDA_ERROR_INVALID_PTX",
+        (_, Some((name, _))) => name,
         _ => return INVALID_VALUE,
     };
     unsafe { *text = name.as_ptr() };
@@ -67,11 +67,7 @@ unsafe extern "C" fn cuGetErrorName(code: c_int, text: *mut *const c_char) -> c_
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuGetErrorString(code: c_int, text: *mut *const c_char) -> c_int {
-    let description = match code {
-        NO_DEVICE => c"no CUDA-capable device is detected",
-        LAUNCH_FAILED => c"unspecified launch failure",
-        _ => return INVALID_VALUE,
-    };
+    let Some((_, description)) = fake_faults::texts(code) else { return INVALID_VALUE };
     unsafe { *text = description.as_ptr() };
     0
 }
@@ -132,6 +128,8 @@ unsafe extern "C" fn cuDevicePrimaryCtxRetain(context: *mut *mut c_void, _device
 
 #[unsafe(no_mangle)]
 extern "C" fn cuDevicePrimaryCtxRelease_v2(_device: c_int) -> c_int {
+    fake_faults::trace("the context");
+    fake_faults::wait();
     0
 }
 
@@ -142,7 +140,7 @@ extern "C" fn cuDevicePrimaryCtxSetFlags_v2(_device: c_int, _flags: c_uint) -> c
 
 #[unsafe(no_mangle)]
 extern "C" fn cuCtxSetCurrent(context: *mut c_void) -> c_int {
-    if context as usize == 0x1000 { 0 } else { INVALID_VALUE }
+    if context as usize == 0x1000 { fake_faults::answer("context") } else { INVALID_VALUE }
 }
 
 #[unsafe(no_mangle)]
@@ -154,15 +152,30 @@ unsafe extern "C" fn cuStreamCreate(stream: *mut *mut c_void, flags: c_uint) -> 
 
 #[unsafe(no_mangle)]
 extern "C" fn cuStreamSynchronize(stream: *mut c_void) -> c_int {
+    synchronize(stream, || {
+        fake_faults::wait();
+        0
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuStreamQuery(stream: *mut c_void) -> c_int {
+    synchronize(stream, fake_faults::query)
+}
+
+/// A synchronisation or the question for one; a capture refuses both.
+fn synchronize(stream: *mut c_void, wait: impl FnOnce() -> c_int) -> c_int {
     assert_eq!(stream as usize, 0x2000);
-    match fake_graph::invalidate() {
-        0 => FAULT.load(Ordering::Relaxed),
-        refusal => refusal,
+    match (fake_graph::invalidate(), wait()) {
+        (0, 0) => fake_faults::answer("sync"),
+        (0, waiting) => waiting,
+        (refusal, _) => refusal,
     }
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn cuStreamDestroy_v2(_stream: *mut c_void) -> c_int {
+    fake_faults::wait();
     0
 }
 
@@ -200,6 +213,7 @@ unsafe extern "C" fn cuModuleLoadDataEx(
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuModuleUnload(module: *mut Module) -> c_int {
+    fake_faults::wait();
     drop(unsafe { Box::from_raw(module) });
     0
 }
@@ -226,7 +240,8 @@ unsafe extern "C" fn cuModuleGetGlobal_v2(
     name: *const c_char,
 ) -> c_int {
     let name = unsafe { CStr::from_ptr(name) }.to_str().unwrap();
-    if !unsafe { &*module }.ptx.contains(&format!(".global .align 8 .u64 {name};")) {
+    let ptx = &unsafe { &*module }.ptx;
+    if !ptx.lines().any(|line| line.contains(".global .align 8") && line.contains(name)) {
         return NOT_FOUND;
     }
     unsafe {
@@ -242,10 +257,12 @@ unsafe extern "C" fn cuFuncGetAttribute(
     attribute: c_int,
     _function: *mut Function,
 ) -> c_int {
-    // Threads per block, static shared memory.
+    // Threads per block, static shared memory, local memory, registers.
     let answer = match attribute {
         0 => 512,
         1 => 1024,
+        3 => 16,
+        4 => 72,
         _ => return INVALID_VALUE,
     };
     unsafe { *value = answer };
@@ -263,8 +280,8 @@ unsafe extern "C" fn cuFuncSetAttribute(function: *mut Function, attribute: c_in
     0
 }
 
-/// Runs `fill(ptr, len, value)`; `shared_hungry` does nothing; `broken` panics the way the device library does. A
-/// null function adds the launch's own parameters up.
+/// Runs `fill(ptr, len, value)`; `shared_hungry` does nothing; `broken` panics the way the device library does; some
+/// kernels that fail fail here too. A null function adds the launch's own parameters up.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuLaunchKernel(
     function: *mut Function,
@@ -294,6 +311,10 @@ unsafe extern "C" fn cuLaunchKernel(
     if shared as c_int > granted {
         return INVALID_VALUE;
     }
+    match fake_faults::answer("launch") {
+        0 => {}
+        code => return code,
+    }
     let node = match name {
         "fill" => unsafe {
             let pointer = *parameters.read().cast::<*mut f32>();
@@ -301,25 +322,38 @@ unsafe extern "C" fn cuLaunchKernel(
             fake_graph::Node::Fill(pointer, len, *parameters.add(2).read().cast::<f32>())
         },
         "shared_hungry" => fake_graph::Node::Nothing,
-        "broken" => fake_graph::Node::Broken,
+        "broken" => fake_graph::Node::Panic("called on an empty list", "kernels/src/broken.rs", [[3, 1, 0], [64, 2, 1]]),
+        "reads_nowhere" => fake_graph::Node::Fault(ILLEGAL_ADDRESS),
+        "reads_askew" => fake_graph::Node::Fault(MISALIGNED_ADDRESS),
+        "traps" => fake_graph::Node::Fault(LAUNCH_FAILED),
+        "asserts" => fake_graph::Node::Panic("the sum must be even", "kernels/src/lib.rs", [[1, 0, 0], [32, 0, 0]]),
+        "indexes_past_the_end" => fake_graph::Node::Panic(
+            "index out of bounds: the len is 191 but the index is 191",
+            "kernels/src/lib.rs",
+            [[2, 0, 0], [63, 0, 0]],
+        ),
+        "never_ends" => fake_graph::Node::Hang,
+        _ if std::env::var_os("FAKE_CUDA_IDLE").is_some() => fake_graph::Node::Nothing,
         other => panic!("the fake driver has no kernel {other}"),
     };
     fake_graph::submit(node);
     0
 }
 
-pub fn break_down() {
-    FAULT.store(LAUNCH_FAILED, Ordering::Relaxed);
-    unsafe { write_panic(PANIC_SLOT.load(Ordering::Relaxed) as *mut u8) };
+/// A kernel panics at these coordinates of block and thread.
+pub fn panic(message: &str, file: &str, [block, thread]: [[u32; 3]; 2]) {
+    fake_faults::break_down(LAUNCH_FAILED);
+    let mut words = [2, 17, 5, message.len() as u32, file.len() as u32, 0, 0, 0, 0, 0, 0, 0];
+    words[5..8].copy_from_slice(&block);
+    words[8..11].copy_from_slice(&thread);
+    unsafe { write_panic(PANIC_SLOT.load(Ordering::Relaxed) as *mut u8, message, file, words) };
 }
 
 /// Fills a panic record as the device library lays it out: twelve u32, two u64, 256 and 128 bytes of text.
-unsafe fn write_panic(record: *mut u8) {
+unsafe fn write_panic(record: *mut u8, message: &str, file: &str, words: [u32; 12]) {
     if record.is_null() {
         return;
     }
-    let (message, file) = ("called on an empty list", "kernels/src/broken.rs");
-    let words = [2, 17, 5, message.len() as u32, file.len() as u32, 3, 1, 0, 64, 2, 1, 0];
     unsafe {
         record.cast::<[u32; 12]>().write(words);
         std::ptr::copy_nonoverlapping(message.as_ptr(), record.add(64), message.len());

@@ -2,19 +2,22 @@
 
 use std::alloc::Layout;
 use std::ffi::{c_int, c_uint, c_void};
-use std::sync::atomic::Ordering;
 
-use super::{FAULT, INVALID_VALUE};
+use super::{INVALID_VALUE, fake_faults};
 
 const OUT_OF_MEMORY: c_int = 2;
+/// The bytes that are always free.
+pub const FREE: usize = 1 << 30;
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuMemAlloc_v2(address: *mut u64, bytes: usize) -> c_int {
     if bytes == 0 {
         return INVALID_VALUE;
     }
-    if bytes > 1 << 40 {
-        return OUT_OF_MEMORY;
+    match fake_faults::answer("alloc") {
+        0 if bytes > FREE => return OUT_OF_MEMORY,
+        0 => {}
+        code => return code,
     }
     let layout = Layout::from_size_align(bytes + 256, 256).unwrap();
     let block = unsafe { std::alloc::alloc(layout) };
@@ -27,6 +30,12 @@ unsafe extern "C" fn cuMemAlloc_v2(address: *mut u64, bytes: usize) -> c_int {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuMemFree_v2(address: u64) -> c_int {
+    fake_faults::trace("memory");
+    fake_faults::wait();
+    match fake_faults::answer("free") {
+        0 => {}
+        code => return code,
+    }
     let block = (address - 256) as *mut u8;
     unsafe {
         let layout = Layout::from_size_align(block.cast::<usize>().read(), 256).unwrap();
@@ -38,7 +47,7 @@ unsafe extern "C" fn cuMemFree_v2(address: u64) -> c_int {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuMemsetD8Async(address: u64, value: u8, bytes: usize, _stream: *mut c_void) -> c_int {
     unsafe { (address as *mut u8).write_bytes(value, bytes) };
-    FAULT.load(Ordering::Relaxed)
+    fake_faults::answer("set")
 }
 
 #[unsafe(no_mangle)]
@@ -49,7 +58,7 @@ unsafe extern "C" fn cuMemcpyHtoDAsync_v2(
     _stream: *mut c_void,
 ) -> c_int {
     unsafe { std::ptr::copy_nonoverlapping(from, to as *mut u8, bytes) };
-    FAULT.load(Ordering::Relaxed)
+    fake_faults::answer("copy")
 }
 
 #[unsafe(no_mangle)]
@@ -60,7 +69,7 @@ unsafe extern "C" fn cuMemcpyDtoHAsync_v2(
     _stream: *mut c_void,
 ) -> c_int {
     unsafe { std::ptr::copy_nonoverlapping(from as *const u8, to, bytes) };
-    FAULT.load(Ordering::Relaxed)
+    fake_faults::answer("copy")
 }
 
 #[unsafe(no_mangle)]

@@ -8,6 +8,7 @@ pub fn build_fake_driver(directory: &Path) -> PathBuf {
     let source = directory.join("fake_libcuda.rs");
     std::fs::write(&source, include_str!("fake_libcuda.rs")).unwrap();
     std::fs::write(directory.join("fake_cluster.rs"), include_str!("fake_cluster.rs")).unwrap();
+    std::fs::write(directory.join("fake_faults.rs"), include_str!("fake_faults.rs")).unwrap();
     std::fs::write(directory.join("fake_graph.rs"), include_str!("fake_graph.rs")).unwrap();
     std::fs::write(directory.join("fake_memory.rs"), include_str!("fake_memory.rs")).unwrap();
     let library = directory.join("libfakecuda.so");

@@ -13,8 +13,8 @@ use cust::sys::{
     CUdeviceptr, CUfunction, CUfunction_attribute as Attribute, CUjit_option as JitOption, CUstream,
 };
 
-use super::super::DeviceError;
 use super::super::modules::PtxModule;
+use super::super::{DeviceError, KernelNeeds};
 use super::driver;
 use super::handles::Module;
 
@@ -123,14 +123,32 @@ impl Kernels {
     }
 }
 
+/// An attribute of a kernel.
+fn attribute(raw: CUfunction, attribute: Attribute) -> Result<u32, Status> {
+    let mut value = 0;
+    // SAFETY: the out parameter is valid, the function belongs to a loaded module.
+    unsafe { checked::cuFuncGetAttribute(&mut value, attribute, raw) }.ok()?;
+    Ok(u32::try_from(value).unwrap_or(0))
+}
+
+/// What the kernel asks of a multiprocessor, if the driver says.
+pub(super) fn needs(function: CUfunction) -> Option<KernelNeeds> {
+    let get = |which| attribute(function, which).ok();
+    Some(KernelNeeds {
+        registers: get(Attribute::CU_FUNC_ATTRIBUTE_NUM_REGS)?,
+        static_shared: get(Attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)?,
+        local: get(Attribute::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)?,
+        max_threads: get(Attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
+    })
+}
+
 impl Function {
     fn new(kernel: &str, raw: CUfunction) -> Result<Self, DeviceError> {
-        let get = |attribute| {
-            let mut value = 0;
-            // SAFETY: the out parameter is valid, the function belongs to a loaded module.
-            let status = unsafe { checked::cuFuncGetAttribute(&mut value, attribute, raw) };
-            driver(status, || format!("asking for {attribute:?} of {kernel}"))?;
-            Ok::<u32, DeviceError>(u32::try_from(value).unwrap_or(0))
+        let get = |which| {
+            attribute(raw, which).map_err(|status| DeviceError::Driver {
+                action: format!("asking for {which:?} of {kernel}"),
+                status,
+            })
         };
         let static_shared = get(Attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)?;
         Ok(Self {

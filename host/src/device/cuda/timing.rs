@@ -11,7 +11,9 @@ use cuda_driver::checked::{self, Status};
 use cust::sys::{CUdevice_attribute, CUevent, CUgraph, CUgraphExec, CUstreamCaptureMode};
 
 use super::super::DeviceError;
-use super::{CudaDevice, attribute, driver, find, launches_block};
+use super::super::FreeMemory;
+use super::super::launches::Launches;
+use super::{CudaDevice, attribute, driver, find};
 
 /// `CU_EVENT_DEFAULT`: the event notes the time.
 const WITH_TIME: c_uint = 0;
@@ -51,8 +53,8 @@ impl Drop for Event {
 /// A graph made ready to run. It is destroyed by [`CudaDevice::destroy`].
 pub(in super::super) struct Recording {
     raw: CUgraphExec,
-    /// The kernels in it, each once.
-    kernels: Vec<&'static str>,
+    /// The launches in it.
+    launches: Launches,
 }
 
 // SAFETY: the driver's handles may be used from any thread.
@@ -75,25 +77,25 @@ impl<'a> Capture<'a> {
         // Other threads may do what they like; in this one, calls that a graph cannot hold fail.
         let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
         // SAFETY: the stream lives as long as the device.
-        let status = unsafe { checked::cuStreamBeginCapture_v2(device.stream.raw(), mode) };
+        let status = unsafe { checked::cuStreamBeginCapture_v2(device.handles.stream.raw(), mode) };
         driver(status, || format!("beginning to record on {}", device.name))?;
-        state.recorded = Some(Vec::new());
+        state.recorded = Some(Launches::default());
         Ok(Self { device, is_open: true })
     }
 
-    /// The graph, and the kernels in it.
-    fn end(mut self) -> Result<(CapturedGraph, Vec<&'static str>), DeviceError> {
+    /// The graph, and the launches in it.
+    fn end(mut self) -> Result<(CapturedGraph, Launches), DeviceError> {
         let (status, graph) = self.close();
-        let kernels = self.device.state().recorded.take().unwrap_or_default();
+        let launches = self.device.state().recorded.take().unwrap_or_default();
         driver(status, || format!("ending the recording on {}", self.device.name))?;
-        Ok((graph, kernels))
+        Ok((graph, launches))
     }
 
     fn close(&mut self) -> (Status, CapturedGraph) {
         self.is_open = false;
         let mut raw = ptr::null_mut();
         // SAFETY: the out parameter is valid, and the stream is in the capture that this object began.
-        let status = unsafe { checked::cuStreamEndCapture(self.device.stream.raw(), &mut raw) };
+        let status = unsafe { checked::cuStreamEndCapture(self.device.handles.stream.raw(), &mut raw) };
         (status, CapturedGraph { raw })
     }
 }
@@ -102,7 +104,7 @@ impl Drop for Capture<'_> {
     fn drop(&mut self) {
         if self.is_open {
             // The work failed or panicked; its own error says more than the capture's.
-            let _ = self.device.context.make_current();
+            let _ = self.device.handles.context.make_current();
             let _ = self.close();
             self.device.state().recorded = None;
         }
@@ -130,33 +132,34 @@ impl CudaDevice {
         work: impl FnOnce() -> Result<R, DeviceError>,
     ) -> Result<(R, Duration), DeviceError> {
         self.enter()?;
-        let (start, end) = (Event::new()?, Event::new()?);
+        let (start, end) = (self.recheck(Event::new())?, self.recheck(Event::new())?);
         self.queue(&start)?;
         let result = work()?;
         self.enter()?;
         self.queue(&end)?;
         self.synchronize()?;
-        Ok((result, end.since(&start)?))
+        let time = self.recheck(end.since(&start))?;
+        Ok((result, time))
     }
 
     fn queue(&self, event: &Event) -> Result<(), DeviceError> {
         // SAFETY: the event and the stream live, and both belong to this context.
-        let status = unsafe { checked::cuEventRecord(event.raw, self.stream.raw()) };
+        let status = unsafe { checked::cuEventRecord(event.raw, self.handles.stream.raw()) };
         self.check(status, || format!("queueing an event on {}", self.name))
     }
 
     /// What `work` queues, as a graph; nothing of it runs now.
     pub fn record(&self, work: impl FnOnce() -> Result<(), DeviceError>) -> Result<Recording, DeviceError> {
         self.enter()?;
-        let capture = Capture::begin(self)?;
+        let capture = self.recheck(Capture::begin(self))?;
         work()?;
         self.enter()?;
-        let (graph, kernels) = capture.end()?;
+        let (graph, launches) = self.recheck(capture.end())?;
         let mut raw = ptr::null_mut();
         // SAFETY: the out parameter is valid, and the graph was just captured.
         let status = unsafe { checked::cuGraphInstantiateWithFlags(&mut raw, graph.raw, 0) };
-        driver(status, || format!("making a graph of the kernels {} ready", kernels.join(", ")))?;
-        Ok(Recording { raw, kernels })
+        self.check(status, || format!("making a graph of {} launches ready", launches.count()))?;
+        Ok(Recording { raw, launches })
     }
 
     /// Queues all work of the graph.
@@ -166,25 +169,18 @@ impl CudaDevice {
     /// at the same time.
     pub unsafe fn replay(&self, recording: &Recording) -> Result<(), DeviceError> {
         self.enter()?;
-        {
-            let mut state = self.state();
-            if launches_block() {
-                state.pending.clear();
-            }
-            for &kernel in &recording.kernels {
-                if !state.pending.contains(&kernel) {
-                    state.pending.push(kernel);
-                }
-            }
-        }
         // SAFETY: the graph is of this context; the rest is the caller's contract.
-        let status = unsafe { checked::cuGraphLaunch(recording.raw, self.stream.raw()) };
-        self.check(status, || format!("a graph of the kernels {}", recording.kernels.join(", ")))
+        let status = unsafe { checked::cuGraphLaunch(recording.raw, self.handles.stream.raw()) };
+        self.check(status, || format!("queueing a graph of {} launches", recording.launches.count()))?;
+        self.replayed(&recording.launches)
     }
 
     /// Destroys a graph; the driver lets a run of it that is under way end first.
     pub fn destroy(&self, recording: &Recording) {
-        let _ = self.context.make_current();
+        if self.drain_if_limited().is_err() && self.is_abandoned() {
+            return;
+        }
+        let _ = self.handles.context.make_current();
         // SAFETY: the owner calls this once, when it goes. A failure leaves the graph to the end of the context.
         let _ = unsafe { checked::cuGraphExecDestroy(recording.raw) };
     }
@@ -195,13 +191,13 @@ impl CudaDevice {
         Ok(attribute(found.device, CUdevice_attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)? as usize)
     }
 
-    /// Bytes of memory that are free now.
-    pub fn free_bytes(&self) -> Result<usize, DeviceError> {
+    /// The memory that is free now, and all there is.
+    pub fn memory(&self) -> Result<FreeMemory, DeviceError> {
         self.enter()?;
         let (mut free, mut total) = (0, 0);
         // SAFETY: the out parameters are valid and the context current.
         let status = unsafe { checked::cuMemGetInfo_v2(&mut free, &mut total) };
         self.check(status, || format!("asking how much memory of {} is free", self.name))?;
-        Ok(free)
+        Ok(FreeMemory { free, total })
     }
 }

@@ -1,0 +1,273 @@
+//! The table of faults: how each is provoked, and what must come of it.
+
+use std::time::Duration;
+
+use cuda_std::launch::LaunchConfig;
+use fault_kernels::{
+    asserts, fill, indexes_past_the_end, many_registers, never_ends, reads_askew, reads_nowhere, traps,
+};
+use ferrowarp::device::{Device, DeviceError};
+
+/// How long a child's wait for the GPU may last.
+pub const TIME_LIMIT: Duration = Duration::from_secs(2);
+
+/// Ticks after which the kernel that never ends does end, should nothing end it: half a minute at 2 GHz.
+const MOST_TICKS: u64 = 60_000_000_000;
+
+/// An address that no program has: the first page is never mapped.
+const NOWHERE: usize = 0x10;
+
+const BLOCKS: u32 = 3;
+const THREADS: u32 = 64;
+
+/// One way to fail.
+pub struct Fault {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// What happens, in words.
+    pub what: &'static str,
+    /// Makes the device fail, and gives what it says.
+    pub provoke: fn(&Device) -> Result<(), DeviceError>,
+    /// What must come of it on a GPU.
+    pub gpu: Expected,
+    /// What must come of it on the CPU executor, or why it has no counterpart there.
+    pub cpu: Result<Expected, &'static str>,
+    /// Variables of the process's environment.
+    pub variables: &'static [(&'static str, &'static str)],
+}
+
+/// What must come of a fault.
+pub struct Expected {
+    /// The error holds these texts.
+    pub says: &'static [&'static str],
+    /// Whether the device is of no more use afterwards, and gives the same error again.
+    pub stays: bool,
+}
+
+const fn stays(says: &'static [&'static str]) -> Expected {
+    Expected { says, stays: true }
+}
+
+const fn passes(says: &'static [&'static str]) -> Expected {
+    Expected { says, stays: false }
+}
+
+/// A launch as errors tell it; the kernel's name stands before.
+macro_rules! launched {
+    ($kernel:literal) => {
+        concat!(
+            "kernel ",
+            $kernel,
+            " (grid (3, 1, 1), block (64, 1, 1), 0 bytes of dynamic shared memory, clusters of 1)"
+        )
+    };
+}
+
+const NO_WILD_ADDRESS: &str = "the executor's memory is the process's own, which the system would end";
+
+/// All of them.
+pub const FAULTS: &[Fault] = &[
+    Fault {
+        name: "illegal-address",
+        what: "a kernel reads an address that nobody has",
+        provoke: |device| read_nowhere(device).and_then(|()| device.synchronize()),
+        gpu: stays(&[launched!("reads_nowhere"), "CUDA_ERROR_ILLEGAL_ADDRESS (700)", "compute-sanitizer"]),
+        cpu: Err(NO_WILD_ADDRESS),
+        variables: &[],
+    },
+    Fault {
+        name: "misaligned-address",
+        what: "a kernel loads 16 bytes at a multiple of 4",
+        provoke: |device| {
+            let inp = device.upload(&[1.0f32; 8])?;
+            let mut out = device.alloc_zeroed::<f32>(1)?;
+            // SAFETY: the buffers are long enough; that the load is misaligned is the point.
+            unsafe { reads_askew::launch(device, config(), &mut out, &inp) }?;
+            out.to_vec().map(drop)
+        },
+        gpu: stays(&[launched!("reads_askew"), "CUDA_ERROR_MISALIGNED_ADDRESS (716)", "compute-sanitizer"]),
+        cpu: if cfg!(debug_assertions) {
+            Ok(passes(&["kernel reads_askew failed in block", "lib.rs:", "is not a multiple of 16"]))
+        } else {
+            Err("the executor checks alignment in debug builds only")
+        },
+        variables: &[],
+    },
+    Fault {
+        name: "trap",
+        what: "a kernel traps",
+        provoke: |device| {
+            // SAFETY: the kernel has no contract.
+            unsafe { traps::launch(device, config()) }
+                .map_err(DeviceError::from)
+                .and_then(|()| device.synchronize())
+        },
+        // Drivers differ in the code they give a trap.
+        gpu: stays(&[launched!("traps"), "trapped", "the driver says CUDA_ERROR_", "compute-sanitizer"]),
+        cpu: Ok(passes(&["kernel traps failed in block", "thread (63, 0, 0)", "lib.rs:", "trap"])),
+        variables: &[],
+    },
+    Fault {
+        name: "index",
+        what: "a kernel indexes past the end of a slice",
+        provoke: |device| {
+            let threads = (BLOCKS * THREADS) as usize;
+            let inp = device.upload(&vec![1.0f32; threads - 1])?;
+            let mut out = device.alloc_zeroed::<f32>(threads)?;
+            // SAFETY: `out` has as many elements as there are threads; the kernel checks the index into `inp`.
+            unsafe { indexes_past_the_end::launch(device, config(), &mut out, &inp) }?;
+            out.to_vec().map(drop)
+        },
+        gpu: stays(&[
+            launched!("indexes_past_the_end"),
+            "panicked in block (2, 0, 0), thread (63, 0, 0)",
+            "kernels/src/lib.rs:",
+            "the len is 191 but the index is 191",
+            "CUDA_ERROR_",
+        ]),
+        cpu: Ok(passes(&[
+            "kernel indexes_past_the_end failed in block (2, 0, 0), thread (63, 0, 0)",
+            "kernels/src/lib.rs:",
+            "the len is 191 but the index is 191",
+        ])),
+        variables: &[],
+    },
+    Fault {
+        name: "assert",
+        what: "an assertion of a kernel does not hold",
+        provoke: |device| {
+            // SAFETY: the kernel has no contract.
+            unsafe { asserts::launch(device, config(), 3) }
+                .map_err(DeviceError::from)
+                .and_then(|()| device.synchronize())
+        },
+        gpu: stays(&[
+            launched!("asserts"),
+            "panicked in block (",
+            "), thread (",
+            "kernels/src/lib.rs:",
+            "the sum must be even",
+        ]),
+        cpu: Ok(passes(&["kernel asserts failed in block (", "kernels/src/lib.rs:", "the sum must be even"])),
+        variables: &[],
+    },
+    Fault {
+        name: "endless-loop",
+        what: "a kernel does not end within the time limit",
+        provoke: |device| {
+            let flag = device.alloc_zeroed::<u32>(1)?;
+            // SAFETY: the flag is one element, and lives until the kernel has ended or the process has.
+            unsafe { never_ends::launch(device, config(), &flag, MOST_TICKS) }?;
+            flag.to_vec().map(drop)
+        },
+        gpu: stays(&[
+            launched!("never_ends"),
+            "did not end within the time limit of 2s",
+            "CUDA_ERROR_NOT_READY (600)",
+            "raise the limit",
+        ]),
+        cpu: Err("the executor runs kernels on the program's own threads, which nothing can stop"),
+        variables: &[],
+    },
+    Fault {
+        name: "shared-memory",
+        what: "a launch asks for more shared memory than a block can have",
+        provoke: |device| {
+            let bytes = device.limits().max_dynamic_shared_bytes + 1;
+            fill_with(device, config().with_shared_bytes(bytes))
+        },
+        gpu: passes(&["launch of fill failed", "bytes of shared memory per block, at most"]),
+        cpu: Ok(passes(&["launch of fill failed", "bytes of shared memory per block, at most"])),
+        variables: &[],
+    },
+    Fault {
+        name: "registers",
+        what: "a launch has more threads than its kernel's registers allow",
+        provoke: |device| {
+            let inp = device.upload(&[0.5f32])?;
+            let mut out = device.alloc_zeroed::<f32>(1)?;
+            let most = device.limits().max_threads_per_block;
+            // SAFETY: one element each.
+            unsafe { many_registers::launch(device, LaunchConfig::new(1, most), &mut out, &inp, 9) }?;
+            out.to_vec().map(drop)
+        },
+        gpu: passes(&["launch of many_registers failed", "the block (1024, 1, 1) has 1024 threads, at most"]),
+        cpu: Err("the executor's threads have no registers to run out of"),
+        variables: &[],
+    },
+    Fault {
+        name: "out-of-memory",
+        what: "an allocation is larger than the memory that is free",
+        provoke: |device| {
+            let bytes = match device.free_bytes()? {
+                Some(free) => free + (1 << 30),
+                None => isize::MAX as usize / 2,
+            };
+            device.alloc_zeroed::<u8>(bytes).map(drop)
+        },
+        gpu: passes(&["allocating ", "CUDA_ERROR_OUT_OF_MEMORY (2)", "MiB are free", "use smaller batches"]),
+        cpu: Ok(passes(&["allocating ", "the system has not that much", "use smaller batches"])),
+        variables: &[],
+    },
+    Fault {
+        name: "one-of-several",
+        what: "one of several queued kernels fails",
+        provoke: one_of_several,
+        gpu: stays(&[
+            "one of the kernels queued accessed an address",
+            "queued were fill (grid (3, 1, 1), block (64, 1, 1)",
+            "reads_nowhere (grid (3, 1, 1), block (64, 1, 1)",
+            "set FERROWARP_SYNC=1 to learn which it was",
+        ]),
+        cpu: Err(NO_WILD_ADDRESS),
+        variables: &[],
+    },
+    Fault {
+        name: "one-of-several-sync",
+        what: "the same with FERROWARP_SYNC=1, which names the one",
+        provoke: one_of_several,
+        gpu: stays(&[launched!("reads_nowhere"), "CUDA_ERROR_ILLEGAL_ADDRESS (700)"]),
+        cpu: Err(NO_WILD_ADDRESS),
+        variables: &[("FERROWARP_SYNC", "1")],
+    },
+];
+
+fn config() -> LaunchConfig {
+    LaunchConfig::new(BLOCKS, THREADS)
+}
+
+fn read_nowhere(device: &Device) -> Result<(), DeviceError> {
+    let mut out = device.alloc_zeroed::<u32>(1)?;
+    // SAFETY: one element; that the address is nobody's is the point.
+    unsafe { reads_nowhere::launch(device, config(), &mut out, NOWHERE) }?;
+    // The buffer's drop would wait for the kernel and hear of the fault first.
+    device.synchronize()
+}
+
+/// Fills a buffer and looks whether it is full.
+pub fn fill_with(device: &Device, config: LaunchConfig) -> Result<(), DeviceError> {
+    let mut out = device.alloc_zeroed::<f32>(100)?;
+    // SAFETY: as many elements as the buffer has.
+    unsafe { fill::launch(device, config, &mut out, 100, 2.5) }?;
+    let values = out.to_vec()?;
+    assert!(values.iter().all(|&value| value == 2.5), "the device computes something else: {values:?}");
+    Ok(())
+}
+
+/// Whether a device computes.
+pub fn is_in_order(device: &Device) -> Result<(), DeviceError> {
+    fill_with(device, config())
+}
+
+fn one_of_several(device: &Device) -> Result<(), DeviceError> {
+    let mut before = device.alloc_zeroed::<f32>(100)?;
+    let mut out = device.alloc_zeroed::<u32>(1)?;
+    let config = config();
+    // SAFETY: the buffers have as many elements as the kernels are told; the wild address is the point.
+    unsafe {
+        fill::launch(device, config, &mut before, 100, 1.0)?;
+        fill::launch(device, LaunchConfig::new(1, 32), &mut before, 32, 2.0)?;
+        reads_nowhere::launch(device, config, &mut out, NOWHERE)?;
+    }
+    device.synchronize()
+}

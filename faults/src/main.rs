@@ -1,0 +1,97 @@
+//! Makes a device fail in every way it can, each in a process of its own, and checks what the process then does: that it
+//! ends, soon and with exit code 1, that it says what failed and what to do, and that a checkpoint written before is
+//! whole.
+//!
+//! Prints a line per fault and ends with a line `N passed, N failed, N not run`; the exit code is 1 if any failed.
+
+mod child;
+mod faults;
+mod outcome;
+mod parent;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use clap::Parser;
+use ferrowarp::device::{Device, DeviceChoice, PtxModules, open_with};
+use ferrowarp::report;
+
+/// The folder of the fault kernels' PTX, in Cargo's target directory and in a bundle.
+const PTX_FOLDER: &str = "fault-ptx";
+
+/// What to do where there is no PTX.
+const BUILD: &str = "opening the device for the fault kernels, whose PTX is built with `cargo xtask build-ptx --crate \
+                     faults/kernels --out target/fault-ptx`";
+
+/// Makes a device fail in every way it can, and checks what a program then does.
+#[derive(Parser)]
+#[command(version)]
+struct Arguments {
+    /// The device that is to fail; its faults stay in the child processes.
+    #[arg(long, value_enum, default_value_t)]
+    device: DeviceChoice,
+    /// Folder of the fault kernels' PTX [default: fault-ptx beside the program or in Cargo's target directory]
+    #[arg(long, value_name = "DIR")]
+    ptx: Option<PathBuf>,
+    /// Only faults whose name contains this.
+    #[arg(long, value_name = "NAME")]
+    only: Option<String>,
+    /// Write what came out as JSON.
+    #[arg(long, value_name = "FILE.json")]
+    json: Option<PathBuf>,
+    /// Provoke this fault in this process, after a checkpoint has been written.
+    #[arg(long, hide = true, requires = "checkpoint")]
+    provoke: Option<String>,
+    /// The checkpoint that is written before.
+    #[arg(long, hide = true)]
+    checkpoint: Option<PathBuf>,
+}
+
+impl Arguments {
+    /// The device, and a line that says which.
+    fn open(&self) -> anyhow::Result<(Device, String)> {
+        Ok(open_with(self.device, || match &self.ptx {
+            Some(folder) => PtxModules::read(folder),
+            None => PtxModules::read(&default_ptx()),
+        })?)
+    }
+}
+
+/// Where the PTX is if nobody says: beside the program, else in the target directory that it lies in.
+fn default_ptx() -> PathBuf {
+    let program = std::env::current_exe().unwrap_or_default();
+    let folders = program.ancestors().skip(1).map(|folder| folder.join(PTX_FOLDER));
+    folders.into_iter().find(|folder| folder.is_dir()).unwrap_or_else(|| Path::new(PTX_FOLDER).to_owned())
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match run(&arguments) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => report::exit_code(Err(error)),
+    }
+}
+
+/// Whether every fault that could be provoked was met well.
+fn run(arguments: &Arguments) -> anyhow::Result<bool> {
+    if let Some(name) = &arguments.provoke {
+        let fault = faults::FAULTS.iter().find(|fault| fault.name == *name);
+        let fault = fault.with_context(|| format!("no fault is called {name}"))?;
+        let checkpoint = arguments.checkpoint.as_deref().context("name a checkpoint")?;
+        child::provoke(fault, arguments.open()?.0, checkpoint)?;
+        return Ok(true);
+    }
+    let (device, line) = arguments.open().context(BUILD)?;
+    println!("{line}");
+    let is_gpu = device.is_cuda();
+    drop(device);
+    let chosen = |name: &str| arguments.only.as_ref().is_none_or(|only| name.contains(only.as_str()));
+    let outcomes = parent::check_all(arguments, is_gpu, chosen)?;
+    if let Some(path) = &arguments.json {
+        outcome::write_json(path, &line, &outcomes)?;
+    }
+    println!("{}", outcome::summary(&outcomes));
+    Ok(outcomes.iter().all(|outcome| !outcome.has_failed()))
+}

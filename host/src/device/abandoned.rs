@@ -1,0 +1,25 @@
+//! Whether a device had to be left behind with work that may never end.
+
+use std::io::Write as _;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+static ABANDONED: AtomicBool = AtomicBool::new(false);
+
+/// Notes that a device of this process was left behind.
+pub(super) fn note() {
+    ABANDONED.store(true, Ordering::Relaxed);
+}
+
+/// Ends the process with `code` if a device ran over its time limit or was lost, else does nothing. The last call of a
+/// program's `main`, once it has told its error: the driver's own exit handlers would wait for a kernel that never
+/// ends, and this leaves them out. The operating system takes kernel and memory away with the process.
+///
+/// Standard output and error are flushed; no destructor runs.
+pub fn end_process_if_abandoned(code: u8) {
+    if ABANDONED.load(Ordering::Relaxed) {
+        // Closed outputs are no reason to stay.
+        let _ = std::io::stdout().flush();
+        let _ = std::io::stderr().flush();
+        cuda_driver::exit_at_once(code);
+    }
+}

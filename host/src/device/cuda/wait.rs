@@ -1,0 +1,181 @@
+//! Waiting for the GPU, with or without a limit, and keeping the first fault.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use cuda_driver::checked::{self, Status};
+
+use super::super::fault::{FaultKind, KernelFault};
+use super::super::launches::{Launch, Launches};
+use super::super::{DeviceError, abandoned};
+use super::{CudaDevice, State, driver};
+
+/// Launches that may be queued unwaited for under a time limit. The driver blocks a launch when its own queue is full,
+/// at about a thousand, and a blocked call has no limit.
+const MOST_QUEUED: u64 = 256;
+
+/// How long a limited wait asks the driver without a pause: a pause costs more than short work takes.
+const EAGER: Duration = Duration::from_micros(200);
+
+/// The longest pause between two questions.
+const LONGEST_PAUSE: Duration = Duration::from_millis(1);
+
+impl CudaDevice {
+    /// Waits until all queued work has ended.
+    pub fn synchronize(&self) -> Result<(), DeviceError> {
+        self.enter()?;
+        let status = match self.time_limit() {
+            None => {
+                // SAFETY: the stream lives as long as the device.
+                unsafe { checked::cuStreamSynchronize(self.handles.stream.raw()) }
+            }
+            Some(limit) => self.wait(limit)?,
+        };
+        self.check(status, || format!("synchronising with {}", self.name))?;
+        self.state().queued.clear();
+        Ok(())
+    }
+
+    /// Asks until the stream's work has ended, or failed.
+    ///
+    /// # Errors
+    /// The limit is over, which leaves the device as one with a fault.
+    fn wait(&self, limit: Duration) -> Result<Status, DeviceError> {
+        let start = Instant::now();
+        loop {
+            // SAFETY: the stream lives as long as the device.
+            let status = unsafe { checked::cuStreamQuery(self.handles.stream.raw()) };
+            if status != Status::NOT_READY {
+                return Ok(status);
+            }
+            let elapsed = start.elapsed();
+            if elapsed >= limit {
+                return Err(self.fail(FaultKind::TimedOut { limit }, status));
+            }
+            if elapsed > EAGER {
+                std::thread::sleep((elapsed / 8).min(LONGEST_PAUSE));
+            }
+        }
+    }
+
+    /// The longest that a wait for queued work may last.
+    pub fn time_limit(&self) -> Option<Duration> {
+        Some(self.limit_nanos.load(Ordering::Relaxed)).filter(|&nanos| nanos > 0).map(Duration::from_nanos)
+    }
+
+    /// Limits all waits from now on.
+    pub fn set_time_limit(&self, limit: Duration) {
+        let nanos = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
+        // 0 means no limit, and a limit of nothing would let no work end.
+        self.limit_nanos.store(nanos.max(1), Ordering::Relaxed);
+    }
+
+    /// Where a time limit holds, waits before a call that the driver may block until queued work has ended.
+    pub(super) fn drain_if_limited(&self) -> Result<(), DeviceError> {
+        if self.time_limit().is_some() { self.synchronize() } else { Ok(()) }
+    }
+
+    /// Notes a launch among those that a later fault may come from, or that the recording holds; waits where that is
+    /// asked for. The launch has been queued.
+    pub(super) fn launched(&self, launch: Launch) -> Result<(), DeviceError> {
+        let queued = {
+            let State { queued, recorded, .. } = &mut *self.state();
+            if let Some(recorded) = recorded {
+                recorded.note(launch);
+                return Ok(());
+            }
+            queued.note(launch);
+            queued.count()
+        };
+        self.wait_if_due(queued)
+    }
+
+    /// Notes the launches of a graph that has been queued; waits where that is asked for.
+    pub(super) fn replayed(&self, launches: &Launches) -> Result<(), DeviceError> {
+        let queued = {
+            let mut state = self.state();
+            state.queued.note_all(launches);
+            state.queued.count()
+        };
+        self.wait_if_due(queued)
+    }
+
+    fn wait_if_due(&self, queued: u64) -> Result<(), DeviceError> {
+        let is_due = self.waits_for_each_launch || queued >= MOST_QUEUED && self.time_limit().is_some();
+        if is_due { self.synchronize() } else { Ok(()) }
+    }
+
+    /// Makes the context current, unless the device has failed.
+    pub(super) fn enter(&self) -> Result<(), DeviceError> {
+        if let Some(first) = &self.state().fault {
+            return Err(self.faulted(first));
+        }
+        self.check(self.handles.context.make_current(), || format!("using the context of {}", self.name))
+    }
+
+    /// The status as a result; a fault is told with all that is known of it, and remembered.
+    pub(super) fn check(&self, status: Status, action: impl FnOnce() -> String) -> Result<(), DeviceError> {
+        match FaultKind::of(status) {
+            Some(kind) => Err(self.fail(kind, status)),
+            None => driver(status, action),
+        }
+    }
+
+    /// [`Self::check`] after the fact, for a part of the device that knows nothing of the rest.
+    pub(super) fn recheck<T>(&self, result: Result<T, DeviceError>) -> Result<T, DeviceError> {
+        result.map_err(|error| match &error {
+            DeviceError::Driver { status, .. } => match FaultKind::of(*status) {
+                Some(kind) => self.fail(kind, *status),
+                None => error,
+            },
+            _ => error,
+        })
+    }
+
+    /// [`Self::check`] of the driver's answer to a launch: with nothing else queued, a fault is this launch's.
+    pub(super) fn check_launch(&self, status: Status, launch: Launch) -> Result<(), DeviceError> {
+        if FaultKind::of(status).is_some() {
+            let mut state = self.state();
+            if state.queued.count() == 0 {
+                state.queued.note(launch);
+            }
+        }
+        self.check(status, || format!("launch of {launch}"))
+    }
+
+    /// Remembers a fault, unless there is one already.
+    fn fail(&self, kind: FaultKind, status: Status) -> DeviceError {
+        let mut state = self.state();
+        if let Some(first) = &state.fault {
+            return self.faulted(first);
+        }
+        // While kernels run, and when the GPU is gone, the record says nothing.
+        let panic = if kind.abandons_device() { None } else { self.handles.panic_slot.read() };
+        let fault = Arc::new(KernelFault::new(&self.name, kind, &state.queued, status, panic));
+        state.queued.clear();
+        state.fault = Some(Arc::clone(&fault));
+        if kind.abandons_device() {
+            abandoned::note();
+        }
+        DeviceError::KernelFault(fault)
+    }
+
+    fn faulted(&self, first: &Arc<KernelFault>) -> DeviceError {
+        DeviceError::Faulted { device: self.name.clone(), first: Arc::clone(first) }
+    }
+
+    /// Whether the device has failed: its memory goes with its context.
+    pub(super) fn has_failed(&self) -> bool {
+        self.state().fault.is_some()
+    }
+
+    /// Whether a call of the driver may wait for ever.
+    pub(super) fn is_abandoned(&self) -> bool {
+        self.state().fault.as_ref().is_some_and(|fault| fault.kind.abandons_device())
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

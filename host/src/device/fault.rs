@@ -1,0 +1,335 @@
+//! What made a GPU of no more use.
+
+use std::fmt;
+use std::time::Duration;
+
+use cuda_driver::checked::Status;
+use cuda_std::launch::Dim3;
+
+use super::launches::{Launch, Launches};
+use super::panic::DevicePanic;
+
+/// How many launches an error's text names.
+const NAMED: usize = 8;
+
+/// A kernel failed on the GPU, or the GPU under it. Every later call on the device gives this again.
+#[derive(Clone, Debug)]
+pub struct KernelFault {
+    /// The device.
+    pub device: String,
+    /// What happened.
+    pub kind: FaultKind,
+    /// The different launches since the last synchronisation, in the order of their first appearance. A single one is
+    /// the culprit; of several it was one, and `FERROWARP_SYNC=1` in the environment finds out which. After a panic
+    /// those are left out whose grid or block lacks the thread that panicked.
+    pub launches: Vec<Launch>,
+    /// Launches since then that are not among them, for want of room.
+    pub others: u64,
+    /// What the driver said.
+    pub status: Status,
+    /// The panic, if it was one and the kernel could write it down.
+    pub panic: Option<DevicePanic>,
+}
+
+/// The kinds of [`KernelFault`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FaultKind {
+    /// A thread panicked: [`KernelFault::panic`] says who, where and why.
+    Panic,
+    /// A read or write of an address that is not the process's (`CUDA_ERROR_ILLEGAL_ADDRESS`).
+    IllegalAddress,
+    /// An access to an address that is no multiple of its size (`CUDA_ERROR_MISALIGNED_ADDRESS`).
+    MisalignedAddress,
+    /// An instruction for one kind of memory got an address of another (`CUDA_ERROR_INVALID_ADDRESS_SPACE`).
+    WrongAddressSpace,
+    /// A jump to what is no code (`CUDA_ERROR_INVALID_PC`).
+    InvalidPc,
+    /// The call stack was overrun or destroyed (`CUDA_ERROR_HARDWARE_STACK_ERROR`).
+    Stack,
+    /// An instruction that the GPU does not know, or a trap (`CUDA_ERROR_ILLEGAL_INSTRUCTION`).
+    IllegalInstruction,
+    /// A trap, or an exception without a code of its own (`CUDA_ERROR_LAUNCH_FAILED`).
+    Trap,
+    /// A failed device-side assertion (`CUDA_ERROR_ASSERT`).
+    Assert,
+    /// The driver's own watchdog ended the kernel (`CUDA_ERROR_LAUNCH_TIMEOUT`).
+    Watchdog,
+    /// The work did not end within the limit of [`Device::with_time_limit`](super::Device::with_time_limit).
+    TimedOut {
+        /// The limit.
+        limit: Duration,
+    },
+    /// Memory or link reported an error that could not be corrected (`CUDA_ERROR_ECC_UNCORRECTABLE`,
+    /// `CUDA_ERROR_NVLINK_UNCORRECTABLE`, `CUDA_ERROR_CONTAINED`).
+    Hardware,
+    /// The driver does not reach the GPU any more, or has taken it from this process.
+    DeviceLost,
+    /// Another exception of a kernel, of which this library does not know.
+    Other,
+}
+
+impl FaultKind {
+    /// The fault behind a driver's answer; nothing for an error after which the context goes on.
+    ///
+    /// These are the codes of which cuda.h says "this leaves the process in an inconsistent state and any further CUDA
+    /// work will return the same error", and those of a device or context that is gone.
+    pub(super) fn of(status: Status) -> Option<FaultKind> {
+        Some(match status {
+            Status::ILLEGAL_ADDRESS => FaultKind::IllegalAddress,
+            Status::MISALIGNED_ADDRESS => FaultKind::MisalignedAddress,
+            Status::INVALID_ADDRESS_SPACE => FaultKind::WrongAddressSpace,
+            Status::INVALID_PC => FaultKind::InvalidPc,
+            Status::HARDWARE_STACK_ERROR => FaultKind::Stack,
+            Status::ILLEGAL_INSTRUCTION => FaultKind::IllegalInstruction,
+            Status::LAUNCH_FAILED => FaultKind::Trap,
+            Status::ASSERT => FaultKind::Assert,
+            Status::LAUNCH_TIMEOUT => FaultKind::Watchdog,
+            Status::ECC_UNCORRECTABLE | Status::NVLINK_UNCORRECTABLE | Status::CONTAINED => {
+                FaultKind::Hardware
+            }
+            Status::NOT_INITIALIZED
+            | Status::DEINITIALIZED
+            | Status::DEVICE_UNAVAILABLE
+            | Status::NO_DEVICE
+            | Status::INVALID_DEVICE
+            | Status::INVALID_CONTEXT
+            | Status::CONTEXT_IS_DESTROYED
+            | Status::MPS_CLIENT_TERMINATED
+            | Status::EXTERNAL_DEVICE
+            | Status::UNKNOWN => FaultKind::DeviceLost,
+            // 720 is a refused launch; codes behind it are a newer driver's exceptions.
+            Status(721..=799) => FaultKind::Other,
+            _ => return None,
+        })
+    }
+
+    /// Whether calls of the driver may now wait for ever, so that none is made any more.
+    pub(super) fn abandons_device(self) -> bool {
+        matches!(self, FaultKind::TimedOut { .. } | FaultKind::DeviceLost)
+    }
+
+    /// Whether the device is at fault, and no kernel.
+    fn is_devices(self) -> bool {
+        matches!(self, FaultKind::Hardware | FaultKind::DeviceLost)
+    }
+
+    /// What the kernel or the device did.
+    fn deed(self) -> String {
+        match self {
+            FaultKind::Panic => "panicked",
+            FaultKind::IllegalAddress => "accessed an address that is not the program's",
+            FaultKind::MisalignedAddress => "accessed an address that is no multiple of the access's size",
+            FaultKind::WrongAddressSpace => "used an address of one kind of memory as one of another",
+            FaultKind::InvalidPc => "jumped to an address that holds no code",
+            FaultKind::Stack => "overran or destroyed its call stack",
+            FaultKind::IllegalInstruction => "trapped, or came to an instruction that the GPU does not know",
+            FaultKind::Trap => "trapped",
+            FaultKind::Assert => "failed an assertion",
+            FaultKind::Watchdog => "ran longer than the driver's watchdog allows",
+            FaultKind::TimedOut { limit } => {
+                return format!("did not end within the time limit of {limit:?}");
+            }
+            FaultKind::Hardware => "reported an error of its hardware",
+            FaultKind::DeviceLost => "was lost",
+            FaultKind::Other => "failed",
+        }
+        .to_owned()
+    }
+
+    /// What to do about it.
+    fn cure(self) -> &'static str {
+        match self {
+            FaultKind::Panic => "mend the kernel or what it was given",
+            FaultKind::IllegalInstruction => {
+                "build the PTX anew with `cargo xtask build-ptx`; if that changes nothing, look for a trap in the kernel"
+            }
+            FaultKind::Watchdog => "launch less work at once, or use a GPU that drives no screen",
+            FaultKind::TimedOut { .. } => {
+                "look for a loop or a wait that never ends, or raise the limit; the GPU's memory is free again once \
+                 this program has ended"
+            }
+            FaultKind::Hardware => {
+                "start the program anew from its last checkpoint; if it comes again, have the GPU looked at \
+                 (nvidia-smi -q, and the Xid lines of dmesg)"
+            }
+            FaultKind::DeviceLost => {
+                "see whether nvidia-smi still lists the GPU and what the Xid lines of dmesg say, then start the \
+                 program anew from its last checkpoint"
+            }
+            _ => {
+                "run it under `compute-sanitizer`, or on the CPU (--device cpu), to find the thread and the line"
+            }
+        }
+    }
+}
+
+impl KernelFault {
+    /// A fault with what is known of it.
+    pub(super) fn new(
+        device: &str,
+        kind: FaultKind,
+        launches: &Launches,
+        status: Status,
+        panic: Option<DevicePanic>,
+    ) -> Self {
+        let holds = |launch: &Launch, panic: &DevicePanic| {
+            lies_in(panic.block, launch.config.grid) && lies_in(panic.thread, launch.config.block)
+        };
+        let suspects: Vec<Launch> = match &panic {
+            Some(panic) => launches.kept().iter().copied().filter(|launch| holds(launch, panic)).collect(),
+            None => launches.kept().to_vec(),
+        };
+        Self {
+            device: device.to_owned(),
+            kind: if panic.is_some() { FaultKind::Panic } else { kind },
+            // A thread that none of them has says that the record cannot be trusted.
+            launches: if suspects.is_empty() { launches.kept().to_vec() } else { suspects },
+            others: launches.others(),
+            status,
+            panic,
+        }
+    }
+
+    /// The launch that failed, if it is sure which.
+    pub fn culprit(&self) -> Option<&Launch> {
+        match self.launches.as_slice() {
+            [launch] if self.others == 0 && !self.kind.is_devices() => Some(launch),
+            _ => None,
+        }
+    }
+
+    /// The launches that come into question, and how to find out which it was.
+    fn write_suspects(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, launch) in self.launches.iter().take(NAMED).enumerate() {
+            write!(f, "{}{launch}", if i == 0 { "" } else { ", " })?;
+        }
+        let more = self.launches.len().saturating_sub(NAMED) as u64 + self.others;
+        if more > 0 {
+            write!(f, " and {more} more")?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether the extents hold the coordinates.
+fn lies_in(at: Dim3, extents: Dim3) -> bool {
+    at.x < extents.x && at.y < extents.y && at.z < extents.z
+}
+
+impl std::error::Error for KernelFault {}
+
+impl fmt::Display for KernelFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let several = self.culprit().is_none() && !self.launches.is_empty();
+        match self.culprit() {
+            _ if self.kind.is_devices() => f.write_str(&self.device)?,
+            Some(launch) => write!(f, "kernel {launch}")?,
+            None if several => f.write_str("one of the kernels queued")?,
+            None => f.write_str("a kernel")?,
+        }
+        match &self.panic {
+            Some(panic) => write!(f, " {panic}")?,
+            None => write!(f, " {}", self.kind.deed())?,
+        }
+        write!(f, "; the driver says {}", self.status)?;
+        if several {
+            f.write_str("; queued were ")?;
+            self.write_suspects(f)?;
+            if !self.kind.is_devices() {
+                f.write_str("; set FERROWARP_SYNC=1 to learn which it was")?;
+            }
+        }
+        write!(f, "; {}", self.kind.cure())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cuda_std::launch::LaunchConfig;
+
+    use super::*;
+
+    fn launches(all: &[(&'static str, u32, u32)]) -> Launches {
+        let mut launches = Launches::default();
+        for &(kernel, grid, block) in all {
+            launches.note(Launch { kernel, config: LaunchConfig::new(grid, block) });
+        }
+        launches
+    }
+
+    fn panic_in(block: Dim3, thread: Dim3) -> Option<DevicePanic> {
+        let (message, file) = ("empty".to_owned(), "sum.rs".to_owned());
+        Some(DevicePanic { message, file, line: 12, column: 9, block, thread })
+    }
+
+    #[test]
+    fn the_only_launch_is_the_culprit() {
+        let fault = KernelFault::new(
+            "GPU",
+            FaultKind::IllegalAddress,
+            &launches(&[("sum", 4, 64)]),
+            Status::ILLEGAL_ADDRESS,
+            None,
+        );
+        assert_eq!(fault.culprit().unwrap().kernel, "sum");
+        let text = fault.to_string();
+        let start = "kernel sum (grid (4, 1, 1), block (64, 1, 1), 0 bytes of dynamic shared memory, clusters of 1) \
+                     accessed an address that is not the program's; the driver says ";
+        assert!(text.starts_with(start) && text.contains("(700)"), "{text}");
+        assert!(text.contains("compute-sanitizer") && !text.contains("FERROWARP_SYNC"), "{text}");
+    }
+
+    #[test]
+    fn of_several_launches_all_are_named_up_to_a_number() {
+        let all: Vec<_> = (1..=12).map(|grid| ("sum", grid, 64)).collect();
+        let fault = KernelFault::new("GPU", FaultKind::Trap, &launches(&all), Status::LAUNCH_FAILED, None);
+        assert!(fault.culprit().is_none());
+        let text = fault.to_string();
+        assert!(text.starts_with("one of the kernels queued trapped; the driver says "), "{text}");
+        assert_eq!(text.matches("sum (grid").count(), NAMED, "{text}");
+        assert!(text.contains(" and 4 more; set FERROWARP_SYNC=1 to learn which it was"), "{text}");
+    }
+
+    #[test]
+    fn a_panic_excludes_launches_without_its_thread() {
+        let all = launches(&[("small", 4, 64), ("large", 4, 128), ("wide", 9, 64)]);
+        let blame = |block, thread| {
+            let panic = panic_in(block, thread);
+            KernelFault::new("GPU", FaultKind::Trap, &all, Status::LAUNCH_FAILED, panic)
+        };
+        let fault = blame(Dim3::new(3, 0, 0), Dim3::new(100, 0, 0));
+        assert_eq!((fault.kind, fault.culprit().unwrap().kernel), (FaultKind::Panic, "large"));
+        assert!(
+            fault
+                .to_string()
+                .contains("panicked in block (3, 0, 0), thread (100, 0, 0), at sum.rs:12:9: empty")
+        );
+        assert_eq!(blame(Dim3::new(3, 0, 0), Dim3::new(1, 0, 0)).launches.len(), 3);
+        assert_eq!(blame(Dim3::new(99, 0, 0), Dim3::new(1, 0, 0)).launches.len(), 3, "of no launch");
+    }
+
+    #[test]
+    fn the_device_is_named_where_no_kernel_is_at_fault() {
+        let fault = KernelFault::new("GPU", FaultKind::DeviceLost, &launches(&[]), Status::UNKNOWN, None);
+        let text = fault.to_string();
+        assert!(
+            text.starts_with("GPU was lost; the driver says ") && text.contains("last checkpoint"),
+            "{text}"
+        );
+        let under_way = launches(&[("sum", 1, 1)]);
+        let fault = KernelFault::new("GPU", FaultKind::Hardware, &under_way, Status::ECC_UNCORRECTABLE, None);
+        assert!(fault.culprit().is_none());
+        assert!(fault.to_string().contains("; queued were sum (grid"), "{fault}");
+    }
+
+    #[test]
+    fn errors_after_which_the_context_goes_on_are_no_faults() {
+        for code in [0, 1, 2, 34, 222, 304, 500, 600, 701, 703, 712, 720, 800, 900, 901, 909, 912, 4321] {
+            assert_eq!(FaultKind::of(Status(code)), None, "{code}");
+        }
+        for code in [46, 100, 201, 214, 220, 226, 700, 702, 709, 710, 714, 719, 721, 750, 810, 911, 999] {
+            assert!(FaultKind::of(Status(code)).is_some(), "{code}");
+        }
+    }
+}

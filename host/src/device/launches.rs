@@ -1,0 +1,150 @@
+//! The launches a device has queued since it was last synchronised, among which a fault is looked for.
+
+use std::fmt;
+
+use cuda_std::launch::{KernelCall, LaunchConfig};
+
+/// How many different launches are kept. A training step has about twenty.
+const KEPT: usize = 64;
+
+/// One launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Launch {
+    /// The kernel.
+    pub kernel: &'static str,
+    /// Its grid, block, dynamic shared memory and cluster.
+    pub config: LaunchConfig,
+}
+
+impl Launch {
+    pub(super) fn of(call: &KernelCall<'_>) -> Launch {
+        Launch { kernel: call.meta.name, config: call.config }
+    }
+}
+
+impl fmt::Display for Launch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let LaunchConfig { grid, block, shared_bytes, cluster } = self.config;
+        write!(
+            f,
+            "{} (grid {grid}, block {block}, {shared_bytes} bytes of dynamic shared memory, clusters of {cluster})",
+            self.kernel
+        )
+    }
+}
+
+/// Launches, each different one once: programs launch the same few again and again. Noting one allocates nothing.
+#[derive(Debug)]
+pub(super) struct Launches {
+    kept: Vec<Launch>,
+    /// Where the launch behind the last one noted stands, if the program repeats itself.
+    next: usize,
+    /// Launches that found no room.
+    others: u64,
+    /// All of them.
+    count: u64,
+}
+
+impl Default for Launches {
+    fn default() -> Self {
+        Launches { kept: Vec::with_capacity(KEPT), next: 0, others: 0, count: 0 }
+    }
+}
+
+impl Launches {
+    pub fn note(&mut self, launch: Launch) {
+        self.count += 1;
+        self.keep(launch);
+    }
+
+    /// Notes the launches of a graph.
+    pub fn note_all(&mut self, launches: &Launches) {
+        launches.kept.iter().for_each(|&launch| self.keep(launch));
+        self.count += launches.count;
+        self.others += launches.others;
+    }
+
+    fn keep(&mut self, launch: Launch) {
+        let found = match self.kept.get(self.next) {
+            Some(&next) if next == launch => Some(self.next),
+            _ => self.kept.iter().position(|&kept| kept == launch),
+        };
+        match found {
+            Some(at) => self.next = (at + 1) % self.kept.len(),
+            None if self.kept.len() < KEPT => {
+                self.kept.push(launch);
+                self.next = 0;
+            }
+            None => self.others += 1,
+        }
+    }
+
+    /// The different launches in the order of their first appearance.
+    pub fn kept(&self) -> &[Launch] {
+        &self.kept
+    }
+
+    /// Launches that found no room among [`Self::kept`].
+    pub fn others(&self) -> u64 {
+        self.others
+    }
+
+    /// How many launches there were.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    pub fn clear(&mut self) {
+        self.kept.clear();
+        (self.next, self.others, self.count) = (0, 0, 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn launch(kernel: &'static str, blocks: u32) -> Launch {
+        Launch { kernel, config: LaunchConfig::new(blocks, 32) }
+    }
+
+    #[test]
+    fn repeated_launches_are_kept_once() {
+        let mut launches = Launches::default();
+        for _ in 0..1000 {
+            for (kernel, blocks) in [("a", 1), ("b", 1), ("a", 2), ("a", 1)] {
+                launches.note(launch(kernel, blocks));
+            }
+        }
+        assert_eq!(launches.kept(), [launch("a", 1), launch("b", 1), launch("a", 2)]);
+        assert_eq!((launches.count(), launches.others()), (4000, 0));
+        launches.clear();
+        assert_eq!((launches.kept().len(), launches.count()), (0, 0));
+    }
+
+    #[test]
+    fn what_finds_no_room_is_counted_and_nothing_is_allocated() {
+        let mut launches = Launches::default();
+        let room = launches.kept.capacity();
+        (0..100).for_each(|blocks| launches.note(launch("a", blocks + 1)));
+        assert_eq!((launches.kept().len(), launches.others(), launches.count()), (64, 36, 100));
+        assert_eq!(launches.kept.capacity(), room);
+
+        let mut more = Launches::default();
+        more.note(launch("b", 1));
+        more.note_all(&launches);
+        assert_eq!((more.kept().len(), more.count(), more.others()), (64, 101, 37));
+    }
+
+    #[test]
+    fn a_launch_is_told_whole() {
+        let launch = Launch {
+            kernel: "sum",
+            config: LaunchConfig::new((4, 2), 128).with_shared_bytes(64).with_cluster(2),
+        };
+        assert_eq!(
+            launch.to_string(),
+            "sum (grid (4, 2, 1), block (128, 1, 1), 64 bytes of dynamic shared memory, clusters of 2)"
+        );
+    }
+}
