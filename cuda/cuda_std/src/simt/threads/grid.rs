@@ -53,6 +53,8 @@ fn run_wave(grid: &Grid<'_>, units: core::ops::Range<u64>) -> Result<(), Box<Fau
     let tables: Vec<Table<'_>> = blocks.iter().map(|blocks| Table::new(blocks, &stop)).collect();
     let live = Latest::default();
     thread::scope(|scope| {
+        // Kept to the end: to drop the handle of a thread that has ended orders those that start later behind it.
+        let mut handles = Vec::new();
         for table in &tables {
             // A thread that ends is not joined here: that would order the next block behind it.
             while live.get() > 0 && live.get() + u64::from(table.threads()) > MOST_LIVE {
@@ -69,14 +71,13 @@ fn run_wave(grid: &Grid<'_>, units: core::ops::Range<u64>) -> Result<(), Box<Fau
                     live.sub(1);
                 };
                 let builder = thread::Builder::new().stack_size(STACK_BYTES).name(name(table, number));
-                if let Err(error) = builder.spawn_scoped(scope, body) {
-                    let (block, _) = table.place(number);
-                    table.fail(block.fault_of(
-                        None,
-                        None,
-                        FaultKind::OutOfStacks { message: error.to_string() },
-                    ));
-                    return;
+                match builder.spawn_scoped(scope, body) {
+                    Ok(handle) => handles.push(handle),
+                    Err(error) => {
+                        let (block, _) = table.place(number);
+                        let kind = FaultKind::OutOfStacks { message: error.to_string() };
+                        return table.fail(block.fault_of(None, None, kind));
+                    }
                 }
             }
         }
