@@ -16,7 +16,7 @@ use cuda_std::{kernel, shared_array, thread, warp};
 use core::sync::atomic::Ordering;
 
 /// Threads of a block: two warps.
-const THREADS: usize = 64;
+pub const THREADS: usize = 64;
 
 /// A kernel with a bug.
 #[derive(Clone, Copy, Debug)]
