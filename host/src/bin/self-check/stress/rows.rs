@@ -12,9 +12,6 @@ use gpu_kernels::softmax::operation::{FORWARD, Memory, OfType, Tier};
 use super::cases::{Case, Shapes};
 use crate::operation::{GAP, Rows, filler, numbers, values};
 
-/// Rows of each matrix.
-pub const ROWS: usize = 3;
-
 /// The forward kernels from `I` to `O`, in every way that holds the width.
 pub fn forward<I, O>(cases: &mut Vec<Case>, shapes: &Shapes) -> Result<()>
 where
@@ -57,19 +54,20 @@ pub fn backward<T: Number + element::Number + Send + Sync>(
     cases: &mut Vec<Case>,
     shapes: &Shapes,
 ) -> Result<()> {
+    let rows = shapes.rows;
     for (tier, cols) in tiers(BACKWARD, T::DTYPE, shapes.widths) {
-        let y = reference::softmax(&values(&numbers::<T>(ROWS * cols, 1)), cols);
+        let y = reference::softmax(&values(&numbers::<T>(rows * cols, 1)), cols);
         let y: Vec<T> = y.into_iter().map(|y| T::nearest(y as f32)).collect();
-        let dy = numbers::<T>(ROWS * cols, 5);
-        let shape = format!("{ROWS}x{cols}");
+        let dy = numbers::<T>(rows * cols, 5);
+        let shape = format!("{rows}x{cols}");
         cases.push(Case::new(vec![tier.meta.name], shape, move |device| {
             let (dy, y) = (Rows::new(device, &dy, cols)?, Rows::new(device, &y, cols)?);
-            let mut dx = Rows::new(device, &vec![filler::<T>(); ROWS * cols], cols)?;
+            let mut dx = Rows::new(device, &vec![filler::<T>(); rows * cols], cols)?;
             let arguments = backward::Arguments {
                 dx: dx.written()?,
                 dy: dy.read()?,
                 y: y.read()?,
-                rows: ROWS as u32,
+                rows: rows as u32,
                 cols: cols as u32,
                 strides: [(cols + GAP) as u64; 3],
                 scale: 0.5,
@@ -77,7 +75,7 @@ pub fn backward<T: Number + element::Number + Send + Sync>(
                 ahead: 0,
             };
             // SAFETY: three matrices of this shape, and a grid for the rows of a width that the kernel holds.
-            unsafe { (tier.launch)(device, tier.config(ROWS as u32), arguments) }?;
+            unsafe { (tier.launch)(device, tier.config(rows as u32), arguments) }?;
             Ok(vec![("dx", wide(&dx.packed()?))])
         }));
     }
@@ -89,16 +87,18 @@ pub fn cross_entropy<T: Number + element::Number + Send + Sync>(
     cases: &mut Vec<Case>,
     shapes: &Shapes,
 ) -> Result<()> {
+    let rows = shapes.rows;
     for (tier, cols) in tiers(CROSS_ENTROPY, T::DTYPE, shapes.widths) {
-        let logits = numbers::<T>(ROWS * cols, 2);
-        let shape = format!("{ROWS}x{cols}");
+        let logits = numbers::<T>(rows * cols, 2);
+        let shape = format!("{rows}x{cols}");
         cases.push(Case::new(vec![tier.meta.name], shape, move |device| {
             let inp = Rows::new(device, &logits, cols)?;
-            let mut gradient = Rows::new(device, &vec![filler::<T>(); ROWS * cols], cols)?;
+            let mut gradient = Rows::new(device, &vec![filler::<T>(); rows * cols], cols)?;
             // The second row is ignored.
-            let targets = device.upload(&[cols as i64 - 1, -100, 0])?;
-            let (mut loss, mut lse) = (device.upload(&[-1f32; ROWS])?, device.upload(&[-1f32; ROWS])?);
-            let mut correct = device.upload(&[u32::MAX; ROWS])?;
+            let targets = device.upload(&[cols as i64 - 1, -100, 0][..rows])?;
+            let (mut loss, mut lse) =
+                (device.upload(&vec![-1f32; rows])?, device.upload(&vec![-1f32; rows])?);
+            let mut correct = device.upload(&vec![u32::MAX; rows])?;
             let arguments = cross_entropy::Arguments {
                 loss: Memory::written(&mut loss),
                 lse: Memory::written(&mut lse),
@@ -107,7 +107,7 @@ pub fn cross_entropy<T: Number + element::Number + Send + Sync>(
                 logits: inp.read()?,
                 targets: Memory::read(&targets),
                 d_loss: Memory::NONE,
-                rows: ROWS as u32,
+                rows: rows as u32,
                 cols: cols as u32,
                 d_stride: (cols + GAP) as u64,
                 stride: (cols + GAP) as u64,
@@ -118,7 +118,7 @@ pub fn cross_entropy<T: Number + element::Number + Send + Sync>(
             };
             // SAFETY: matrices of this shape, vectors with an element for each row, classes of 64 bits, and a grid for
             // the rows of a width that the kernel holds.
-            unsafe { (tier.launch)(device, tier.config(ROWS as u32), arguments) }?;
+            unsafe { (tier.launch)(device, tier.config(rows as u32), arguments) }?;
             Ok(vec![
                 ("loss", wide(&loss.to_vec()?)),
                 ("lse", wide(&lse.to_vec()?)),
