@@ -215,7 +215,10 @@ fn said(command: &mut Command, is_finding: impl Fn(&str) -> bool) -> anyhow::Res
     let output = command.stdin(Stdio::null()).output().with_context(|| format!("starting {command:?}"))?;
     let text = String::from_utf8_lossy(&output.stderr);
     let line = text.lines().find(|line| is_finding(line)).filter(|_| !output.status.success());
-    Ok(line.map(|line| line.trim_start_matches("error: ").trim_start_matches("SUMMARY: ").to_owned()))
+    let root = format!("{}/", workspace::root().display());
+    let shortened =
+        |line: &str| line.trim_start_matches("error: ").trim_start_matches("SUMMARY: ").replace(&root, "");
+    Ok(line.map(shortened))
 }
 
 fn planted_under_miri(toolchain: &str) -> Command {
