@@ -132,12 +132,7 @@ impl Miri {
             println!("{bug}: {message}");
             findings.put(Finding::new(&bug, &what, "Miri", Some(message)));
         }
-        let nothing = planted_under_miri(toolchain).arg("none").output().context("starting cargo miri")?;
-        ensure!(
-            nothing.status.success(),
-            "Miri complains of a kernel without a bug: {}",
-            String::from_utf8_lossy(&nothing.stderr)
-        );
+        is_content("Miri", &mut planted_under_miri(toolchain))?;
         if self.write { findings.write() } else { Ok(()) }
     }
 }
@@ -194,15 +189,17 @@ impl Sanitize {
             println!("{bug}: {}", found.as_deref().unwrap_or("not found"));
             findings.put(Finding::new(&bug, &what, sanitizer.name(), found));
         }
-        let nothing = Command::new(program).arg("none").output().context("starting planted-bugs")?;
-        ensure!(
-            nothing.status.success(),
-            "{} complains of a kernel without a bug: {}",
-            sanitizer.name(),
-            String::from_utf8_lossy(&nothing.stderr)
-        );
+        is_content(sanitizer.name(), &mut Command::new(program))?;
         if self.write { findings.write() } else { Ok(()) }
     }
+}
+
+/// Whether the tool, as which the command runs a planted bug, says nothing of a kernel without one.
+fn is_content(tool: &str, command: &mut Command) -> anyhow::Result<()> {
+    let output = command.arg("none").output().with_context(|| format!("starting {command:?}"))?;
+    let text = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{tool} complains of a kernel without a bug: {text}");
+    Ok(())
 }
 
 /// Whether the line is the executor's fault.
