@@ -253,8 +253,13 @@ impl<'a> Scheduler<'a> {
             let fault = self.why_stuck();
             return Err(self.fail(fault));
         }
-        if first.collective != Collective::Barrier(Barrier::Sync) {
-            let outcome = rendezvous::barrier_outcome(self.slots.iter().filter_map(Slot::request));
+        if let Collective::Barrier(form) = first.collective
+            && form != Barrier::Sync
+        {
+            let agreeing =
+                self.slots.iter().filter_map(Slot::request).filter(|request| rendezvous::agrees(request));
+            let outcome =
+                rendezvous::barrier_outcome(form, agreeing.count() as u64, self.block.threads.into());
             self.slots.iter().for_each(|slot| slot.set_outcome(outcome));
         }
         Ok(())

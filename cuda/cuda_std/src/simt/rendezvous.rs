@@ -70,26 +70,22 @@ pub(super) fn why_stuck(lanes: &Lanes<'_>) -> Option<MaskError> {
     })
 }
 
-/// The result of a block barrier for every thread alike.
-pub(super) fn barrier_outcome<'a>(requests: impl Iterator<Item = &'a Request>) -> Outcome {
-    let (mut count, mut all, mut last) = (0u32, true, Barrier::Sync);
-    for request in requests {
-        if let Collective::Barrier(barrier) = request.collective {
-            let (Barrier::Count(value) | Barrier::And(value) | Barrier::Or(value)) = barrier else {
-                return Outcome::default();
-            };
-            count += u32::from(value);
-            all &= value;
-            last = barrier;
-        }
-    }
-    let value = match last {
+/// The result of a block barrier of this form for every thread alike: of `threads`, so many have a predicate that is
+/// true.
+pub(super) fn barrier_outcome(form: Barrier, agreeing: u64, threads: u64) -> Outcome {
+    let value = match form {
         Barrier::Sync => 0,
-        Barrier::Count(_) => count,
-        Barrier::And(_) => u32::from(all),
-        Barrier::Or(_) => u32::from(count > 0),
+        Barrier::Count(_) => agreeing,
+        Barrier::And(_) => u64::from(agreeing == threads),
+        Barrier::Or(_) => u64::from(agreeing > 0),
     };
-    Outcome { value: u128::from(value), flag: false }
+    Outcome { value: value.into(), flag: false }
+}
+
+/// Whether the request is for a barrier with a predicate, and it is true.
+pub(super) fn agrees(request: &Request) -> bool {
+    let Collective::Barrier(barrier) = request.collective else { return false };
+    matches!(barrier, Barrier::Count(true) | Barrier::And(true) | Barrier::Or(true))
 }
 
 /// Whether two threads wait at the same barrier of block or cluster: the same call, of the same form.

@@ -85,11 +85,11 @@ struct Gathering {
 impl Gathering {
     /// Counts a thread in. Whether it is the last.
     fn join(&self, request: &Request, threads: u64) -> bool {
-        let (form, agrees) = match request.collective {
-            Collective::Barrier(Barrier::Count(value)) => (1, value),
-            Collective::Barrier(Barrier::And(value)) => (2, value),
-            Collective::Barrier(Barrier::Or(value)) => (3, value),
-            _ => (0, false),
+        let form = match request.collective {
+            Collective::Barrier(Barrier::Count(_)) => 1,
+            Collective::Barrier(Barrier::And(_)) => 2,
+            Collective::Barrier(Barrier::Or(_)) => 3,
+            _ => 0,
         };
         let call = (core::ptr::from_ref(request.location).addr() as u64) << 2 | form;
         let waiting = self.waiting.add(1);
@@ -98,7 +98,7 @@ impl Gathering {
         } else if self.first.get() != call {
             self.is_mixed.set(1);
         }
-        if agrees {
+        if rendezvous::agrees(request) {
             self.agreeing.add(1);
         }
         waiting == threads
@@ -264,14 +264,9 @@ impl<'a> Table<'a> {
         {
             return self.fail(fault);
         }
-        let (agreeing, threads) = (gathering.leave(), self.blocks[0].threads.into());
-        let value = match barrier {
-            Barrier::Sync => None,
-            Barrier::Count(_) => Some(agreeing),
-            Barrier::And(_) => Some((agreeing == threads).into()),
-            Barrier::Or(_) => Some((agreeing > 0).into()),
-        };
-        let outcome = value.map(|value| Outcome { value: value.into(), flag: false });
+        let agreeing = gathering.leave();
+        let outcome = (barrier != Barrier::Sync)
+            .then(|| rendezvous::barrier_outcome(barrier, agreeing, self.blocks[0].threads.into()));
         self.let_go(self.numbers(block), outcome, |chair| &chair.arrival);
     }
 
