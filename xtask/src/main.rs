@@ -1,4 +1,4 @@
-//! Developer commands: `cargo xtask build-ptx`, `cargo xtask ptx`, `cargo xtask tidy`.
+//! Developer commands of the workspace, a module each; `cargo xtask --help` lists them.
 
 mod build_ptx;
 mod bundle;
