@@ -42,8 +42,9 @@ pub unsafe fn reads_nowhere(out: *mut u32, address: usize) {
 pub unsafe fn reads_askew(out: *mut f32, inp: *const f32) {
     // SAFETY: the bytes are there; that they are not aligned is the point.
     let four: f32x4 = unsafe { mem::load_global(inp.add(1).cast()) };
+    // All four are used: a load of which half is used would become two of 4 bytes, which are aligned.
     // SAFETY: by the contract.
-    unsafe { out.write(four.x + four.w) };
+    unsafe { out.write((four.x + four.y) + (four.z + four.w)) };
 }
 
 /// Traps in the last thread of each block.
