@@ -39,6 +39,10 @@ struct Arguments {
     /// compute-sanitizer).
     #[arg(long)]
     no_fault_checks: bool,
+    /// Give a softmax that users call at most so many rows a launch [default: all of a check, some 20]. For
+    /// compute-sanitizer's synccheck, which takes the warps of later clusters of 16 blocks for diverged.
+    #[arg(long, value_name = "ROWS", value_parser = clap::value_parser!(u32).range(1..))]
+    most_rows: Option<u32>,
     /// Check only kernels and operations whose name contains this.
     #[arg(long, value_name = "NAME")]
     only: Option<String>,
@@ -125,6 +129,7 @@ fn run(arguments: &Arguments) -> Result<bool> {
         "no kernel or operation has `{}` in its name",
         arguments.only.as_deref().unwrap_or_default()
     );
+    let most_rows = arguments.most_rows.map_or(usize::MAX, |rows| rows as usize);
     let mut tally = Tally::default();
     let problems = problems();
     for check in &checks {
@@ -136,7 +141,7 @@ fn run(arguments: &Arguments) -> Result<bool> {
         }
     }
     for (name, check) in operations {
-        tally.count(name, check(&device).map(|()| String::new()));
+        tally.count(name, check(&device, most_rows).map(|()| String::new()));
         device.synchronize()?;
     }
     if arguments.only.is_none() {
