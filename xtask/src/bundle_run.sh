@@ -2,21 +2,22 @@
 # Checks and measures the bundle on a machine with an NVIDIA GPU: bash run.sh OUTPUT_FOLDER [STEP...]
 #
 # Steps: check (self-check, sanitizers), train, bench (our softmax), peers (PyTorch and Triton), faults (kernels that
-# fail on purpose, and what the programs then do); all if none is named.
-# FERROWARP_BENCH_SHAPES=few in the environment takes a few shapes; FERROWARP_PEERS_BUDGET is in seconds.
+# fail on purpose, and what the programs then do), profile (Nsight Compute on some softmax shapes); all if none is named.
+# FERROWARP_BENCH_SHAPES=few in the environment takes a few shapes; FERROWARP_PEERS_BUDGET is in seconds;
+# FERROWARP_PROFILE takes the bench ids to profile, without `softmax/` before them.
 #
 # A failed part does not stop the rest. OUTPUT_FOLDER gets summary.txt, which grows as the parts end, logs.txt with
 # what they printed, the JSON of bench, peers and faults, and the metrics and the model of the training.
 set -u
 cd "$(dirname "$0")"
-out=${1:?usage: bash run.sh OUTPUT_FOLDER [check|train|bench|peers|faults...]}
+out=${1:?usage: bash run.sh OUTPUT_FOLDER [check|train|bench|peers|faults|profile...]}
 shift
-steps=${*:-check train bench peers faults}
+steps=${*:-check train bench peers faults profile}
 for step in $steps; do
     case $step in
-        check | train | bench | peers | faults) ;;
+        check | train | bench | peers | faults | profile) ;;
         *)
-            echo "$step is no step; choose from check, train, bench, peers, faults" >&2
+            echo "$step is no step; choose from check, train, bench, peers, faults, profile" >&2
             exit 2
             ;;
     esac
@@ -90,6 +91,19 @@ faults() {
     part faults ./fault-check --device cuda --json "$out/faults.json"
     # The faults stay in their processes: the GPU goes on.
     part after-faults ./self-check --device cuda --only relu_forward
+}
+
+# One launch of each, at the clocks that Nsight Compute holds the GPU at.
+profile() {
+    local id metrics=dram__bytes_read.sum,dram__bytes_write.sum,sm__cycles_active.avg,sm__cycles_active.min
+    metrics=$metrics,sm__cycles_active.max,sm__cycles_elapsed.max
+    sed -n 1,3p "$out/summary.txt" >"$out/profile.txt"
+    for id in ${FERROWARP_PROFILE:-softmax/bf16/512x262144 softmax/bf16/8192x16384}; do
+        CRITERION_HOME=$scratch/criterion part "profile-${id//\//-}" ncu --kernel-name regex:softmax --launch-count 1 \
+            --apply-rules no --section LaunchStats --section Occupancy --section SpeedOfLight --section WarpStateStats \
+            --metrics "$metrics" ./bench-softmax --bench "softmax/$id\$"
+        { echo "==== $id" && sed -n '/softmax.*Context/,$p' "$scratch/profile-${id//\//-}.log"; } >>"$out/profile.txt"
+    done
 }
 
 : >"$out/logs.txt"
