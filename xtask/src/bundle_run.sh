@@ -114,7 +114,9 @@ profile() {
 for step in $steps; do
     "$step"
 done
-if [ -f "$scratch/train-fused.log" ]; then
-    { echo && cat "$scratch/train-fused.log"; } | tee -a "$out/summary.txt"
-fi
+for told in faults train-fused; do
+    if [ -f "$scratch/$told.log" ]; then
+        { echo && cat "$scratch/$told.log"; } | tee -a "$out/summary.txt"
+    fi
+done
 exit "$failed"

@@ -1,7 +1,7 @@
 //! Pictures of digits from elsewhere, brought into the form of MNIST's.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Seek};
+use std::io::{self, BufRead, BufReader, Seek};
 use std::path::Path;
 
 use super::DataError;
@@ -46,6 +46,17 @@ impl Picture {
         let mut decoder = png::Decoder::new_with_limits(input, png::Limits { bytes: MAX_BYTES });
         decoder.set_transformations(png::Transformations::normalize_to_color8());
         let mut reader = decoder.read_info()?;
+        // The decoder takes these lengths for granted, and panics.
+        if let Some(palette) = &reader.info().palette {
+            let (colours, rest) = (palette.len() / 3, palette.len() % 3);
+            let alphas = reader.info().trns.as_ref().map_or(0, |trns| trns.len());
+            let is_indexed = reader.info().color_type == png::ColorType::Indexed;
+            if rest != 0 || colours > 256 || is_indexed && alphas > colours {
+                let problem =
+                    format!("a palette of {} bytes, for which there are {alphas} alphas", palette.len());
+                return Err(io::Error::new(io::ErrorKind::InvalidData, problem).into());
+            }
+        }
         let size = reader.output_buffer_size().filter(|&size| size <= MAX_BYTES);
         let mut bytes = vec![0; size.ok_or(png::DecodingError::LimitsExceeded)?];
         let frame = reader.next_frame(&mut bytes)?;
@@ -251,6 +262,33 @@ mod tests {
     fn blank_paper_is_blank() {
         assert_eq!(Picture::from_light(vec![255; 50], 5, 10).to_digit(4), [0; 16]);
         assert_eq!(Picture::from_light(vec![7], 1, 1).to_digit(4), [0; 16]);
+    }
+
+    /// A PNG of 4 x 4 pixels with this palette, all of its first colour.
+    fn indexed(palette: &[u8], alphas: &[u8]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let mut encoder = png::Encoder::new(&mut bytes, 4, 4);
+        encoder.set_color(png::ColorType::Indexed);
+        encoder.set_palette(palette);
+        encoder.set_trns(alphas);
+        encoder.write_header().unwrap().write_image_data(&[0; 16]).unwrap();
+        bytes
+    }
+
+    #[test]
+    fn palettes_are_whole_colours_with_an_alpha_each_at_most() {
+        for (palette, alphas) in [(3, 0), (3, 1), (768, 256), (6, 1)] {
+            let picture = Picture::decode(Cursor::new(indexed(&vec![7; palette], &vec![255; alphas])));
+            assert_eq!(picture.unwrap().ink, [7; 16], "{palette} bytes, {alphas} alphas");
+        }
+        for (palette, alphas) in [(1, 0), (2, 0), (61, 0), (767, 0), (771, 0), (3, 2), (6, 256)] {
+            let picture = Picture::decode(Cursor::new(indexed(&vec![7; palette], &vec![255; alphas])));
+            let told = picture.expect_err("a palette that is none").to_string();
+            assert!(
+                told.contains("palette") || told.contains("PLTE"),
+                "{palette} bytes, {alphas} alphas: {told}"
+            );
+        }
     }
 
     #[test]
