@@ -67,7 +67,8 @@ impl Fuzz {
         if !self.no_build {
             self.build()?;
         }
-        let mut results = Results::read(&known)?;
+        // A file that holds none ends the run before its hours, not behind them.
+        Results::read(&known)?;
         let mut failed = Vec::new();
         for name in chosen {
             println!("fuzzing {name} for {} inputs or {} s", self.runs, self.seconds);
@@ -76,7 +77,8 @@ impl Fuzz {
             if !entry.is_clean() {
                 failed.push(format!("{name} ({})", entry.result));
             }
-            // After every target: a run of hours may be cut short.
+            // After every target: a run of hours may be cut short. Read anew: another run may have written beside it.
+            let mut results = Results::read(&known)?;
             results.put(entry);
             results.write()?;
         }
