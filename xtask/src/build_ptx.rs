@@ -40,13 +40,22 @@ pub struct BuildPtx {
 const FAULTS: (&str, &str) = ("faults/kernels", "fault-ptx");
 
 impl BuildPtx {
+    /// The command for the kernels of training and softmax, and where it puts their PTX.
+    pub fn for_kernels() -> (BuildPtx, PathBuf) {
+        Self::quiet("gpu-kernels", "ptx")
+    }
+
     /// The command for the kernels that fail on purpose, and where it puts their PTX.
     pub fn for_faults() -> (BuildPtx, PathBuf) {
-        let out = workspace::target().join(FAULTS.1);
+        Self::quiet(FAULTS.0, FAULTS.1)
+    }
+
+    fn quiet(folder: &str, out: &str) -> (BuildPtx, PathBuf) {
+        let out = workspace::target().join(out);
         let command = BuildPtx {
             arch: Vec::new(),
             out: Some(out.clone()),
-            kernel_crate: workspace::root().join(FAULTS.0),
+            kernel_crate: workspace::root().join(folder),
             line_info: false,
             emit_llvm_ir: false,
             quiet: true,

@@ -32,7 +32,9 @@ pub struct Bundle {
 impl Bundle {
     /// Runs the command.
     pub fn run(&self) -> anyhow::Result<()> {
-        let ptx = ptx_files(&workspace::target().join("ptx"))?;
+        // Built here, so that the PTX is that of the commit that the bundle names.
+        let (build_ptx, ptx) = BuildPtx::for_kernels();
+        build_ptx.run()?;
         let (build_fault_ptx, fault_ptx) = BuildPtx::for_faults();
         build_fault_ptx.run()?;
         let status = cargo(&["build", "--release", "--bins"])
@@ -52,7 +54,7 @@ impl Bundle {
         }
         copy(&bench, &out.join(BENCH))?;
         copy(&workspace::root().join(PEERS.0), &out.join(PEERS.1))?;
-        for file in ptx {
+        for file in ptx_files(&ptx)? {
             copy_into(&file, &out)?;
         }
         // In a folder of their own, where only fault-check looks.

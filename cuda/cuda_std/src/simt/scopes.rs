@@ -32,8 +32,8 @@ impl Scopes {
     }
 
     fn notes(&self) -> &[Note; MOST] {
-        let free = || Note { address: AtomicUsize::new(0), block: AtomicU64::new(0) };
-        self.0.get_or_init(|| Box::new(core::array::from_fn(|_| free())))
+        // SAFETY: atomic numbers may be 0, which means that all notes are free.
+        self.0.get_or_init(|| unsafe { Box::new_zeroed().assume_init() })
     }
 
     /// Notes the block at the address; the number of another block that was there before.

@@ -19,6 +19,7 @@ mod grid;
 mod latest;
 mod seat;
 mod sleep;
+mod spawn;
 mod words;
 
 pub(super) use grid::run_grid;

@@ -175,8 +175,68 @@ unsafe fn butterfly<T: WarpShuffleValue, const WIDTH: u32>(
     reduced
 }
 
+/// What a reduction does with two numbers, for the executor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fold {
+    /// [`WarpNumber::add`].
+    Sum,
+    /// [`WarpNumber::smaller`].
+    Smaller,
+    /// [`WarpNumber::larger`].
+    Larger,
+}
+
+/// The types of the crate that are a [`WarpNumber`].
+#[cfg(not(target_arch = "nvptx64"))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NumberType {
+    F32,
+    F64,
+    U32,
+    I32,
+    U64,
+    I64,
+}
+
+#[cfg(not(target_arch = "nvptx64"))]
+impl Fold {
+    /// What two numbers come to, as bits of the type.
+    pub(crate) fn of(self, of: NumberType, a: u64, b: u64) -> u64 {
+        match of {
+            NumberType::F32 => {
+                self.of_numbers(f32::from_bits(a as u32), f32::from_bits(b as u32)).to_bits().into()
+            }
+            NumberType::F64 => self.of_numbers(f64::from_bits(a), f64::from_bits(b)).to_bits(),
+            NumberType::U32 => self.of_numbers(a as u32, b as u32).into(),
+            NumberType::I32 => self.of_numbers(a as i32, b as i32).cast_unsigned().into(),
+            NumberType::U64 => self.of_numbers(a, b),
+            NumberType::I64 => self.of_numbers(a.cast_signed(), b.cast_signed()).cast_unsigned(),
+        }
+    }
+
+    fn of_numbers<T: WarpNumber>(self, a: T, b: T) -> T {
+        match self {
+            Fold::Sum => a.add(b),
+            Fold::Smaller => a.smaller(b),
+            Fold::Larger => a.larger(b),
+        }
+    }
+}
+
+/// The bits of a number of this type, if it is one of the crate's own.
+#[cfg(not(target_arch = "nvptx64"))]
+pub struct HostBits<T> {
+    of: NumberType,
+    to: fn(T) -> u64,
+    from: fn(u64) -> T,
+}
+
 /// A number that lanes can add and compare: `f32`, `f64` and the integers of 32 and 64 bits.
 pub trait WarpNumber: WarpShuffleValue {
+    /// How the executor reduces in one exchange what takes the GPU a butterfly of them; without it it does as the GPU.
+    #[cfg(not(target_arch = "nvptx64"))]
+    #[doc(hidden)]
+    const HOST_BITS: Option<HostBits<Self>> = None;
     /// The sum; integers wrap.
     fn add(self, other: Self) -> Self;
     /// The smaller; of a float and a NaN the float.
@@ -186,8 +246,11 @@ pub trait WarpNumber: WarpShuffleValue {
 }
 
 macro_rules! numbers {
-    ($($ty:ty: |$a:ident, $b:ident| $sum:expr;)*) => {$(
+    ($($ty:ty: $of:ident, |$x:ident| $to:expr, |$bits:ident| $from:expr, |$a:ident, $b:ident| $sum:expr;)*) => {$(
         impl WarpNumber for $ty {
+            #[cfg(not(target_arch = "nvptx64"))]
+            const HOST_BITS: Option<HostBits<Self>> =
+                Some(HostBits { of: NumberType::$of, to: |$x| $to, from: |$bits| $from });
             #[inline(always)]
             fn add(self, other: Self) -> Self {
                 let ($a, $b) = (self, other);
@@ -206,16 +269,40 @@ macro_rules! numbers {
 }
 
 numbers! {
-    f32: |a, b| a + b;
-    f64: |a, b| a + b;
-    u32: |a, b| a.wrapping_add(b);
-    i32: |a, b| a.wrapping_add(b);
-    u64: |a, b| a.wrapping_add(b);
-    i64: |a, b| a.wrapping_add(b);
+    f32: F32, |x| x.to_bits().into(), |bits| f32::from_bits(bits as u32), |a, b| a + b;
+    f64: F64, |x| x.to_bits(), |bits| f64::from_bits(bits), |a, b| a + b;
+    u32: U32, |x| x.into(), |bits| bits as u32, |a, b| a.wrapping_add(b);
+    i32: I32, |x| x.cast_unsigned().into(), |bits| bits as i32, |a, b| a.wrapping_add(b);
+    u64: U64, |x| x, |bits| bits, |a, b| a.wrapping_add(b);
+    i64: I64, |x| x.cast_unsigned(), |bits| bits.cast_signed(), |a, b| a.wrapping_add(b);
+}
+
+/// Reduces the values of each segment of `WIDTH` lanes: on the GPU by [`butterfly`], on the executor in one exchange.
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+unsafe fn reduced<T: WarpNumber, const WIDTH: u32>(
+    #[cfg_attr(target_arch = "nvptx64", expect(unused))] (name, fold): (&'static str, Fold),
+    mask: u32,
+    value: T,
+    combine: impl Fn(T, T) -> T,
+) -> T {
+    const {
+        assert!(
+            WIDTH.is_power_of_two() && WIDTH <= 32,
+            "the width of a warp reduction is 1, 2, 4, 8, 16 or 32"
+        )
+    };
+    #[cfg(not(target_arch = "nvptx64"))]
+    if let Some(HostBits { of, to, from }) = T::HOST_BITS {
+        let op = WarpOp::Fold { fold, of, value: to(value), width: WIDTH };
+        return from(super::ask(name, mask, op).value as u64);
+    }
+    // SAFETY: the caller brings the lanes in `mask` here.
+    unsafe { butterfly::<T, WIDTH>(mask, value, combine) }
 }
 
 macro_rules! reductions {
-    ($($(#[$doc:meta])* $full:ident, $(#[$width_doc:meta])* $width:ident = $combine:ident;)*) => {$(
+    ($($(#[$doc:meta])* $full:ident, $(#[$width_doc:meta])* $width:ident = $combine:ident, $fold:ident;)*) => {$(
         $(#[$doc])*
         /// Five shuffles; every lane gets the same bits.
         ///
@@ -225,7 +312,14 @@ macro_rules! reductions {
         #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
         pub unsafe fn $full<T: WarpNumber>(value: T) -> T {
             // SAFETY: the caller brings all lanes here.
-            unsafe { butterfly::<T, 32>(u32::MAX, value, T::$combine) }
+            unsafe {
+                reduced::<T, 32>(
+                    (concat!("warp::", stringify!($full)), Fold::$fold),
+                    u32::MAX,
+                    value,
+                    T::$combine,
+                )
+            }
         }
 
         $(#[$width_doc])*
@@ -237,7 +331,14 @@ macro_rules! reductions {
         #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
         pub unsafe fn $width<T: WarpNumber, const WIDTH: u32>(mask: u32, value: T) -> T {
             // SAFETY: the caller brings the lanes in `mask` here.
-            unsafe { butterfly::<T, WIDTH>(mask, value, T::$combine) }
+            unsafe {
+                reduced::<T, WIDTH>(
+                    (concat!("warp::", stringify!($width)), Fold::$fold),
+                    mask,
+                    value,
+                    T::$combine,
+                )
+            }
         }
     )*};
 }
@@ -246,13 +347,13 @@ reductions! {
     /// The sum of the values of all 32 lanes, in every one of them.
     reduce_sum,
     /// The sum of the values of each segment of `WIDTH` lanes, in every lane of the segment.
-    reduce_sum_width = add;
+    reduce_sum_width = add, Sum;
     /// The smallest value of all 32 lanes, in every one of them; a NaN counts only if all are.
     reduce_min,
     /// The smallest value of each segment of `WIDTH` lanes, in every lane of the segment.
-    reduce_min_width = smaller;
+    reduce_min_width = smaller, Smaller;
     /// The largest value of all 32 lanes, in every one of them; a NaN counts only if all are.
     reduce_max,
     /// The largest value of each segment of `WIDTH` lanes, in every lane of the segment.
-    reduce_max_width = larger;
+    reduce_max_width = larger, Larger;
 }

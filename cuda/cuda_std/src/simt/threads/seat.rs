@@ -267,7 +267,7 @@ impl<'a> Table<'a> {
         let agreeing = gathering.leave();
         let outcome = (barrier != Barrier::Sync)
             .then(|| rendezvous::barrier_outcome(barrier, agreeing, self.blocks[0].threads.into()));
-        self.let_go(self.numbers(block), outcome, |chair| &chair.arrival);
+        self.let_go(self.numbers(block), |_| true, outcome, |chair| &chair.arrival);
     }
 
     fn complete_cluster(&self) {
@@ -277,7 +277,7 @@ impl<'a> Table<'a> {
             return self.fail(fault);
         }
         self.cluster.leave();
-        self.let_go(0..self.threads(), None, |chair| &chair.cluster_arrival);
+        self.let_go(0..self.threads(), |_| true, None, |chair| &chair.cluster_arrival);
     }
 
     /// Completes the operation of the lane that has come, if all lanes of its mask are there.
@@ -294,16 +294,26 @@ impl<'a> Table<'a> {
             return;
         }
         let mut requests = [None; WARP_SIZE as usize];
-        for (lane, request) in requests.iter_mut().enumerate() {
-            let number = first + lane as u32;
+        let mut lane = 0;
+        while lane < WARP_SIZE {
+            let number = first + lane;
             if waits(number) {
                 let (mask, op) = self.chairs[number as usize].op.read();
                 let collective = Collective::Warp { mask, op };
-                *request = Some(Request { name: "", collective, location: Location::caller() });
+                requests[lane as usize] =
+                    Some(Request { name: "", collective, location: Location::caller() });
             }
+            lane += 1;
         }
         // Whether a lane runs, waits for something else or has returned: it does not take part now.
-        let lanes = core::array::from_fn(|lane| requests[lane].as_ref().map_or(Lane::Returned, Lane::Waits));
+        let mut lanes = [Lane::Returned; WARP_SIZE as usize];
+        let mut lane = 0;
+        while lane < WARP_SIZE as usize {
+            if let Some(request) = &requests[lane] {
+                lanes[lane] = Lane::Waits(request);
+            }
+            lane += 1;
+        }
         let done = match rendezvous::complete_warp_ops(&lanes) {
             Ok(done) => done,
             Err(error) => return self.fail(self.view(block).mask_fault(warp, error)),
@@ -312,42 +322,53 @@ impl<'a> Table<'a> {
         else {
             return;
         };
-        let is_sync = matches!(first_request.collective, Collective::Warp { op: WarpOp::Sync, .. });
-        let members = || (0..WARP_SIZE).filter(|lane| done.lanes & (1 << lane) != 0);
-        if is_sync {
-            return self.let_go(members().map(|lane| first + lane), None, |chair| &chair.arrival);
+        if matches!(first_request.collective, Collective::Warp { op: WarpOp::Sync, .. }) {
+            let numbers = first..first + WARP_SIZE;
+            return self.let_go(numbers, |lane| done.lanes & (1 << lane) != 0, None, |chair| &chair.arrival);
         }
-        for lane in members() {
+        let mut rest = done.lanes;
+        while rest != 0 {
+            let lane = rest.trailing_zeros();
             let chair = &self.chairs[(first + lane) as usize];
             chair.outcome.write(done.outcomes[lane as usize]);
             chair.state.set(RUNS);
             chair.turn.fetch_add(1, Ordering::Relaxed);
             sleep::wake(&chair.turn, 1);
+            rest &= rest - 1;
         }
         self.running.add(done.lanes.count_ones().into());
     }
 
     /// Lets threads go on from an operation that orders: what each did before its arrival comes before what any does
-    /// from now on.
+    /// from now on. Of the numbers those that take part, by their place.
     fn let_go(
         &self,
-        numbers: impl Iterator<Item = u32> + Clone,
+        numbers: core::ops::Range<u32>,
+        takes_part: impl Fn(u32) -> bool,
         outcome: Option<Outcome>,
         arrival: impl Fn(&Chair) -> &AtomicU32,
     ) {
-        for number in numbers.clone() {
-            arrival(&self.chairs[number as usize]).fetch_add(0, Ordering::Acquire);
+        let mut number = numbers.start;
+        while number < numbers.end {
+            if takes_part(number - numbers.start) {
+                arrival(&self.chairs[number as usize]).fetch_add(0, Ordering::Acquire);
+            }
+            number += 1;
         }
         let mut count = 0;
-        for number in numbers {
-            let chair = &self.chairs[number as usize];
-            if let Some(outcome) = outcome {
-                chair.outcome.write(outcome);
+        number = numbers.start;
+        while number < numbers.end {
+            if takes_part(number - numbers.start) {
+                let chair = &self.chairs[number as usize];
+                if let Some(outcome) = outcome {
+                    chair.outcome.write(outcome);
+                }
+                chair.state.set(RUNS);
+                chair.turn.fetch_add(1, Ordering::Release);
+                sleep::wake(&chair.turn, 1);
+                count += 1;
             }
-            chair.state.set(RUNS);
-            chair.turn.fetch_add(1, Ordering::Release);
-            sleep::wake(&chair.turn, 1);
-            count += 1;
+            number += 1;
         }
         self.running.add(count);
     }

@@ -34,9 +34,10 @@ pub const SMALL: Shapes = Shapes {
     rows: 3,
 };
 
-/// For tools that run a kernel thousands of times slower: the least that makes every kernel do all it does.
+/// For tools that run a kernel thousands of times slower: the least that makes every kernel do all it does. The first row
+/// of a matrix lies on a boundary of 16 bytes and the second does not.
 pub const TINY: Shapes = Shapes {
-    layers: &[([2, 5, 35], 0), ([1, 6, 36], 1)],
+    layers: &[([2, 5, 35], 0)],
     ladder_rows: 2,
     forward: &[(1, 35, 1), (1, 67, 2)],
     widths: &[35],
