@@ -15,6 +15,7 @@
 //!
 //! Nor does the waiting order anything ([`sleep`]).
 
+mod gathering;
 mod grid;
 mod latest;
 mod seat;

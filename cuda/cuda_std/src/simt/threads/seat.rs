@@ -12,6 +12,7 @@ use super::super::context::{Barrier, Collective, Outcome, Request, ThreadContext
 use super::super::fault::{Fault, FaultKind};
 use super::super::port::Port;
 use super::super::rendezvous::{self, Lane};
+use super::gathering::Gathering;
 use super::latest::{Latest, Unordered};
 use super::sleep;
 use super::words::{OpWords, OutcomeWords};
@@ -68,50 +69,6 @@ pub(super) struct Table<'a> {
     /// Set with the first fault of the grid.
     stop: &'a AtomicBool,
     fault: Mutex<Option<Box<Fault>>>,
-}
-
-/// The threads that wait at a barrier of block or cluster.
-#[derive(Default)]
-struct Gathering {
-    waiting: Latest,
-    /// Those of them whose predicate is true.
-    agreeing: Latest,
-    /// The call where the first of them waits, and its form.
-    first: Latest,
-    /// 1 if another one waits at another call, or at another copy of it.
-    is_mixed: Latest,
-}
-
-impl Gathering {
-    /// Counts a thread in. Whether it is the last.
-    fn join(&self, request: &Request, threads: u64) -> bool {
-        let form = match request.collective {
-            Collective::Barrier(Barrier::Count(_)) => 1,
-            Collective::Barrier(Barrier::And(_)) => 2,
-            Collective::Barrier(Barrier::Or(_)) => 3,
-            _ => 0,
-        };
-        let call = (core::ptr::from_ref(request.location).addr() as u64) << 2 | form;
-        let waiting = self.waiting.add(1);
-        if waiting == 1 {
-            self.first.set(call);
-        } else if self.first.get() != call {
-            self.is_mixed.set(1);
-        }
-        if rendezvous::agrees(request) {
-            self.agreeing.add(1);
-        }
-        waiting == threads
-    }
-
-    /// Empties it; the number of threads whose predicate was true.
-    fn leave(&self) -> u64 {
-        self.waiting.set(0);
-        self.is_mixed.set(0);
-        let agreeing = self.agreeing.get();
-        self.agreeing.set(0);
-        agreeing
-    }
 }
 
 impl Seat<'_> {
