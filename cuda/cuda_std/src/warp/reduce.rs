@@ -158,12 +158,6 @@ unsafe fn butterfly<T: WarpShuffleValue, const WIDTH: u32>(
     value: T,
     combine: impl Fn(T, T) -> T,
 ) -> T {
-    const {
-        assert!(
-            WIDTH.is_power_of_two() && WIDTH <= 32,
-            "the width of a warp reduction is 1, 2, 4, 8, 16 or 32"
-        )
-    };
     let mut reduced = value;
     let mut distance = WIDTH / 2;
     while distance > 0 {
