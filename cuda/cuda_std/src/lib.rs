@@ -9,6 +9,7 @@
     target_arch = "nvptx64",
     feature(abi_ptx, stdarch_nvptx, link_llvm_intrinsics, asm_experimental_arch, optimize_attribute)
 )]
+#![cfg_attr(miri, feature(thread_local))]
 #![cfg_attr(
     target_arch = "nvptx64",
     allow(internal_features, reason = "LLVM intrinsics are the only way to a PTX instruction")

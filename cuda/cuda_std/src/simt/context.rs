@@ -31,6 +31,16 @@ pub(crate) enum Collective {
     },
 }
 
+impl Collective {
+    /// Whether it orders what its threads did before it behind what they do after it, as barriers do and shuffles do not.
+    pub fn orders(&self) -> bool {
+        match self {
+            Collective::Barrier(_) | Collective::Cluster => true,
+            Collective::Warp { op, .. } => *op == WarpOp::Sync,
+        }
+    }
+}
+
 /// The forms of the block barrier.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Barrier {
@@ -166,19 +176,54 @@ impl<'a> ThreadContext<'a> {
     }
 }
 
-thread_local! {
-    static CURRENT: Cell<*const ThreadContext<'static>> = const { Cell::new(core::ptr::null()) };
+/// The running kernel thread of each OS thread.
+#[cfg(not(miri))]
+mod running {
+    use super::{Cell, ThreadContext};
+
+    thread_local! {
+        static CURRENT: Cell<*const ThreadContext<'static>> = const { Cell::new(core::ptr::null()) };
+    }
+
+    #[inline(always)]
+    pub(super) fn get() -> *const ThreadContext<'static> {
+        CURRENT.with(Cell::get)
+    }
+
+    #[inline(always)]
+    pub(super) fn replace(context: *const ThreadContext<'static>) -> *const ThreadContext<'static> {
+        CURRENT.with(|current| current.replace(context))
+    }
+}
+
+/// The same for Miri, which takes a hundred steps for what the standard library does, at every `thread_idx`.
+#[cfg(miri)]
+mod running {
+    use super::{Cell, ThreadContext};
+
+    #[thread_local]
+    static CURRENT: Cell<*const ThreadContext<'static>> = Cell::new(core::ptr::null());
+
+    #[inline(always)]
+    pub(super) fn get() -> *const ThreadContext<'static> {
+        CURRENT.get()
+    }
+
+    #[inline(always)]
+    pub(super) fn replace(context: *const ThreadContext<'static>) -> *const ThreadContext<'static> {
+        CURRENT.replace(context)
+    }
 }
 
 /// Makes `context` the running thread of this OS thread and returns the one it replaces.
 #[inline(always)]
 pub(super) fn enter(context: *const ThreadContext<'_>) -> *const ThreadContext<'static> {
-    CURRENT.with(|current| current.replace(context.cast()))
+    running::replace(context.cast())
 }
 
 /// Hands the running kernel thread to `f`, if one runs.
 pub(super) fn with_running(f: impl FnOnce(&ThreadContext<'_>)) {
-    let context = CURRENT.with(Cell::get);
+    let context = running::get();
     // SAFETY: as in `current`.
     if let Some(context) = unsafe { context.as_ref() } {
         f(context);
@@ -187,7 +232,7 @@ pub(super) fn with_running(f: impl FnOnce(&ThreadContext<'_>)) {
 
 /// Whether a kernel thread runs on this OS thread.
 pub(super) fn is_inside() -> bool {
-    CURRENT.with(|current| !current.get().is_null())
+    !running::get().is_null()
 }
 
 /// The running kernel thread. `name` is the device function that asks.
@@ -197,7 +242,7 @@ pub(super) fn is_inside() -> bool {
 #[inline(always)]
 #[track_caller]
 pub(crate) fn current<R>(name: &'static str, f: impl FnOnce(&ThreadContext<'_>) -> R) -> R {
-    let context = CURRENT.with(Cell::get);
+    let context = running::get();
     if context.is_null() {
         outside_launch(name);
     }

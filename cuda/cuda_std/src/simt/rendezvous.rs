@@ -6,6 +6,9 @@ use core::mem::discriminant;
 use super::context::{Barrier, Collective, Outcome, Request, ShuffleMode, WARP_SIZE, WarpOp};
 use crate::warp::{Fold, NumberType, WarpReductionOp};
 
+/// A result for each lane.
+type Outcomes = [Outcome; WARP_SIZE as usize];
+
 /// What the lanes of a warp are doing.
 pub(super) type Lanes<'a> = [Lane<'a>; WARP_SIZE as usize];
 
@@ -30,9 +33,6 @@ pub(super) enum MaskError {
 }
 
 /// The lanes whose warp operation is complete, with their results.
-///
-/// Here and below loops count by hand: this runs for every shuffle of every warp, under Miri too, which runs all the steps
-/// of an iterator.
 pub(super) fn complete_warp_ops(lanes: &Lanes<'_>) -> Result<Completed, MaskError> {
     let mut done = Completed { lanes: 0, outcomes: [Outcome::default(); WARP_SIZE as usize] };
     let mut lane = 0;
@@ -53,7 +53,7 @@ pub(super) fn complete_warp_ops(lanes: &Lanes<'_>) -> Result<Completed, MaskErro
 }
 
 /// The results of the lanes in `mask`, which all wait in this operation.
-fn complete_group(lanes: &Lanes<'_>, mask: u32, op: WarpOp, outcomes: &mut [Outcome; WARP_SIZE as usize]) {
+fn complete_group(lanes: &Lanes<'_>, mask: u32, op: WarpOp, outcomes: &mut Outcomes) {
     let common = match op {
         WarpOp::Sync => return,
         WarpOp::Fold { fold, of, width, .. } => {
@@ -77,19 +77,27 @@ fn complete_group(lanes: &Lanes<'_>, mask: u32, op: WarpOp, outcomes: &mut [Outc
 fn complete_fold(
     lanes: &Lanes<'_>,
     mask: u32,
-    (fold, of, width): (Fold, NumberType, u32),
-    outcomes: &mut [Outcome; WARP_SIZE as usize],
+    (which, of, width): (Fold, NumberType, u32),
+    outcomes: &mut Outcomes,
 ) {
-    // What lanes outside the mask have is undefined on the GPU, and a recognisable pattern here.
-    let mut values = [u64::MAX; WARP_SIZE as usize];
-    let mut rest = mask;
-    while rest != 0 {
-        let lane = rest.trailing_zeros();
+    let mut values = UNDEFINED;
+    for lane in bits(mask) {
         if let Some((_, WarpOp::Fold { value, .. })) = warp_op(lanes, lane) {
             values[lane as usize] = value;
         }
-        rest &= rest - 1;
     }
+    fold(&mut values, (which, of, width));
+    for lane in bits(mask) {
+        let segment = lane & !(width - 1);
+        outcomes[lane as usize] = Outcome { value: values[segment as usize].into(), flag: false };
+    }
+}
+
+/// What the lanes outside of a mask have, which is undefined on the GPU: a recognisable pattern.
+pub(super) const UNDEFINED: [u64; WARP_SIZE as usize] = [u64::MAX; WARP_SIZE as usize];
+
+/// Leaves in the first lane of each segment what its lanes come to in a [`WarpOp::Fold`].
+pub(super) fn fold(values: &mut [u64; WARP_SIZE as usize], (fold, of, width): (Fold, NumberType, u32)) {
     let mut first = 0;
     while first < WARP_SIZE as usize {
         let mut distance = width as usize / 2;
@@ -103,14 +111,15 @@ fn complete_fold(
         }
         first += width as usize;
     }
-    let mut lane = 0;
-    while lane < WARP_SIZE {
-        if mask & (1 << lane) != 0 {
-            let segment = lane & !(width - 1);
-            outcomes[lane as usize] = Outcome { value: values[segment as usize].into(), flag: false };
-        }
-        lane += 1;
+}
+
+/// What the lanes in `mask`, which all wait in one operation, get of it.
+pub(super) fn outcomes(lanes: &Lanes<'_>, mask: u32) -> Outcomes {
+    let mut outcomes = [Outcome::default(); WARP_SIZE as usize];
+    if let Some((_, op)) = warp_op(lanes, mask.trailing_zeros()) {
+        complete_group(lanes, mask, op, &mut outcomes);
     }
+    outcomes
 }
 
 /// Lanes that may go on, and their results.
@@ -118,7 +127,7 @@ pub(super) struct Completed {
     /// One bit per lane.
     pub lanes: u32,
     /// Valid for the lanes in `lanes`.
-    pub outcomes: [Outcome; WARP_SIZE as usize],
+    pub outcomes: Outcomes,
 }
 
 /// The rule that a warp broke which waits for ever; `None` if none of its lanes waits in a warp operation.

@@ -9,9 +9,9 @@
 //!
 //! So the scheduler itself must not order anything either, which a mutex would, even one that another thread took
 //! for another reason: its state is in atomics that are accessed in relaxed order ([`Latest`]), under a lock of the
-//! same kind. Order is made in two places alone: [`Seat::arrival`] and [`Seat::turn`], at the operations that have it.
-//! A barrier's last thread acquires the arrivals of all, and then releases each of them: no thread that has gone on
-//! can be seen by one that still waits.
+//! same kind. Order is made in two places alone, the `order` of a chair and its `cluster_arrival`. A barrier's last
+//! thread acquires the arrivals of all, and then releases each of them: no thread that has gone on can be seen by one
+//! that still waits.
 //!
 //! Nor does the waiting order anything ([`sleep`]).
 

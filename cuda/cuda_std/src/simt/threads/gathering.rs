@@ -1,5 +1,7 @@
 //! The threads of a barrier that have come to it.
 
+use core::panic::Location;
+
 use super::super::context::{Barrier, Collective, Request};
 use super::super::rendezvous;
 use super::latest::Latest;
@@ -25,7 +27,7 @@ impl Gathering {
             Collective::Barrier(Barrier::Or(_)) => 3,
             _ => 0,
         };
-        let call = (core::ptr::from_ref(request.location).addr() as u64) << 2 | form;
+        let call = call(request.location, form);
         let waiting = self.waiting.add(1);
         if waiting == 1 {
             self.first.set(call);
@@ -46,4 +48,11 @@ impl Gathering {
         self.agreeing.set(0);
         agreeing
     }
+}
+
+/// A number for a call of a barrier: another one for another call, but for a chance in 2^64, and perhaps for another copy
+/// of the same. Miri makes a copy of the location for each thread, but not of the file's name.
+fn call(location: &Location<'_>, form: u64) -> u64 {
+    let file = (location.file().as_ptr().addr() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    file ^ (u64::from(location.line()) << 32 | u64::from(location.column()) << 2 | form)
 }

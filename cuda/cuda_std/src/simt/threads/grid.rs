@@ -66,8 +66,8 @@ fn run_wave(grid: &Grid<'_>, units: core::ops::Range<u64>) -> Result<(), Box<Fau
                     table.run(number);
                     live.sub(1);
                 };
-                if let Err(error) = scope.spawn(&name(table, number), body) {
-                    let (block, _) = table.place(number);
+                let (block, thread) = table.place(number);
+                if let Err(error) = scope.spawn(Name::of(block, thread), body) {
                     let kind = FaultKind::OutOfStacks { message: error.to_string() };
                     return table.fail(block.fault_of(None, None, kind));
                 }
@@ -77,32 +77,65 @@ fn run_wave(grid: &Grid<'_>, units: core::ops::Range<u64>) -> Result<(), Box<Fau
     tables.into_iter().find_map(Table::into_fault).map_or(Ok(()), Err)
 }
 
-/// How tools call the thread. Linux keeps 15 bytes of a name, so it is as short as possible.
-fn name(table: &Table<'_>, number: u32) -> String {
-    let (block, thread) = table.place(number);
-    let mut name = String::with_capacity(16);
-    for (letter, at) in [('b', block.index), ('t', block.coordinates(thread))] {
-        if !name.is_empty() {
-            name.push(' ');
-        }
-        name.push(letter);
-        push_number(&mut name, at.x);
-        if at.y != 0 || at.z != 0 {
-            name.push(',');
-            push_number(&mut name, at.y);
-        }
-        if at.z != 0 {
-            name.push(',');
-            push_number(&mut name, at.z);
-        }
-    }
-    name
+/// How tools call a thread: its block and its place there, as far as the 15 bytes go that Linux keeps of a name.
+pub(super) struct Name {
+    bytes: [u8; Self::MOST + 1],
+    len: usize,
 }
 
-/// As `write!` does it, which Miri takes ten times as long for.
-fn push_number(name: &mut String, number: u32) {
-    if number >= 10 {
-        push_number(name, number / 10);
+impl Name {
+    const MOST: usize = 15;
+
+    fn of(block: &Block<'_>, thread: u32) -> Name {
+        let mut name = Name { bytes: [0; Self::MOST + 1], len: 0 };
+        name.push(b'b');
+        name.push_place(block.index);
+        name.push(b' ');
+        name.push(b't');
+        name.push_place(block.coordinates(thread));
+        name
     }
-    name.push(char::from(b'0' + (number % 10) as u8));
+
+    /// The name without the zero behind it.
+    #[cfg(not(miri))]
+    pub fn as_str(&self) -> &str {
+        str::from_utf8(&self.bytes[..self.len]).unwrap_or_default()
+    }
+
+    /// The name with a zero behind it.
+    #[cfg(miri)]
+    pub fn as_c_str(&self) -> *const core::ffi::c_char {
+        self.bytes.as_ptr().cast()
+    }
+
+    fn push_place(&mut self, at: Dim3) {
+        self.push_number(at.x);
+        if at.y != 0 || at.z != 0 {
+            self.push(b',');
+            self.push_number(at.y);
+        }
+        if at.z != 0 {
+            self.push(b',');
+            self.push_number(at.z);
+        }
+    }
+
+    /// As `write!` does it, which Miri takes ten times as long for.
+    fn push_number(&mut self, number: u32) {
+        let mut unit = 1;
+        while number / unit >= 10 {
+            unit *= 10;
+        }
+        while unit > 0 {
+            self.push(b'0' + (number / unit % 10) as u8);
+            unit /= 10;
+        }
+    }
+
+    fn push(&mut self, byte: u8) {
+        if self.len < Self::MOST {
+            self.bytes[self.len] = byte;
+            self.len += 1;
+        }
+    }
 }

@@ -41,16 +41,25 @@ impl Unordered {
     /// Taken, and others may sleep until it is free.
     const WANTED: u32 = 2;
 
-    pub fn with<R>(&self, work: impl FnOnce() -> R) -> R {
-        if self.0.compare_exchange(Self::FREE, Self::TAKEN, Ordering::Relaxed, Ordering::Relaxed).is_err() {
-            while self.0.swap(Self::WANTED, Ordering::Relaxed) != Self::FREE {
-                sleep::while_is(&self.0, Self::WANTED);
-            }
+    /// Waits until it is free, and takes it.
+    pub fn take(&self) {
+        if self.0.swap(Self::TAKEN, Ordering::Relaxed) != Self::FREE {
+            self.wait();
         }
-        let result = work();
+    }
+
+    /// Others may have wanted it, of which the swap has made nothing.
+    #[cold]
+    fn wait(&self) {
+        while self.0.swap(Self::WANTED, Ordering::Relaxed) != Self::FREE {
+            sleep::while_is(&self.0, Self::WANTED);
+        }
+    }
+
+    /// Lets another one take it.
+    pub fn free(&self) {
         if self.0.swap(Self::FREE, Ordering::Relaxed) == Self::WANTED {
             sleep::wake(&self.0, 1);
         }
-        result
     }
 }

@@ -1,4 +1,7 @@
 //! Where threads wait for each other, and where it is decided who goes on.
+//!
+//! What is here runs at every barrier and shuffle of every thread, under Miri too, which takes microseconds for each step
+//! and more for each call: hence loops by hand, and words instead of requests.
 
 use core::cell::UnsafeCell;
 use core::panic::Location;
@@ -8,23 +11,17 @@ use std::sync::{Mutex, PoisonError};
 
 use super::super::blame::{self, View};
 use super::super::block::Block;
-use super::super::context::{Barrier, Collective, Outcome, Request, ThreadContext, WARP_SIZE, WarpOp};
+use super::super::context::{Barrier, Collective, Outcome, Request, ThreadContext, WARP_SIZE};
 use super::super::fault::{Fault, FaultKind};
 use super::super::port::Port;
-use super::super::rendezvous::{self, Lane};
+use super::super::rendezvous::{self, Lane, MaskError};
 use super::gathering::Gathering;
 use super::latest::{Latest, Unordered};
-use super::sleep;
-use super::words::{OpWords, OutcomeWords};
+use super::sleep::Bell;
+use super::words::{Ask, OutcomeWords, Word};
 
 /// What a thread panics with to leave its kernel after another one's fault.
 struct Abandoned;
-
-/// What a thread is doing, as [`Chair::state`].
-const RUNS: u64 = 0;
-const IN_BARRIER: u64 = 1;
-const IN_WARP_OP: u64 = 2;
-const RETURNED: u64 = 3;
 
 /// A thread's place at its [`Table`].
 pub(crate) struct Seat<'a> {
@@ -35,34 +32,41 @@ pub(crate) struct Seat<'a> {
 /// What the others see of a thread.
 #[derive(Default)]
 struct Chair {
-    state: Latest,
-    /// What the thread waits for, while it waits. Others read it in order to say what is wrong, which may order them;
-    /// in order to complete an operation they read the words.
-    request: UnsafeCell<Option<Request>>,
-    /// Released when `request` is written.
+    /// What the thread waits for; that it runs, or has returned.
+    ask: Ask,
+    /// Where it waits, while it waits. Others read it to say what is wrong, which may order them.
+    site: UnsafeCell<Option<Site>>,
+    /// Released when `site` is written.
     written: AtomicU32,
-    /// Operands of the warp operation that the thread waits for.
-    op: OpWords,
     outcome: OutcomeWords,
-    /// Released by the thread when it comes to an operation that orders, acquired by the one that completes it.
-    arrival: AtomicU32,
-    /// The same for the barrier of the cluster.
+    /// Released by the thread when it comes to an operation that orders, acquired by the one that completes it, who then
+    /// releases it to the thread. To look at it would cost Miri more than the rest, so that is not where a thread waits.
+    order: AtomicU32,
+    /// The arrival at the barrier of the cluster.
     cluster_arrival: AtomicU32,
-    /// Goes up when the thread may go on. Released by the one that completes an operation that orders.
-    turn: AtomicU32,
+    bell: Bell,
 }
 
-// SAFETY: `request` is written by its thread alone, while it runs, and read by others while it waits, behind `written`.
+/// The parts of a [`Request`] that the words do not have.
+#[derive(Clone, Copy)]
+struct Site {
+    name: &'static str,
+    location: &'static Location<'static>,
+}
+
+// SAFETY: `site` is written by its thread alone, while it runs, and read by others while it waits, behind `written`.
 unsafe impl Sync for Chair {}
 
 /// The threads of a block, or of the blocks of a cluster. All but the atomics with an order is changed under the lock.
 pub(super) struct Table<'a> {
     blocks: &'a [Block<'a>],
+    per_block: u32,
     /// By block and thread.
     chairs: Vec<Chair>,
     lock: Unordered,
     /// Threads that neither wait nor have returned.
     running: Latest,
+    returned: Latest,
     /// By block.
     barriers: Vec<Gathering>,
     cluster: Gathering,
@@ -74,40 +78,36 @@ pub(super) struct Table<'a> {
 impl Seat<'_> {
     /// Waits until all that take part have asked, and returns this thread's share of the result.
     pub(in super::super) fn wait(&self, request: &Request) -> Outcome {
-        let chair = &self.table.chairs[self.number as usize];
-        let turn = chair.turn.fetch_add(0, Ordering::Relaxed);
-        // SAFETY: the thread runs, so nobody else reads or writes the request.
-        unsafe { *chair.request.get() = Some(*request) };
+        let table = self.table;
+        let chair = &table.chairs[self.number as usize];
+        // SAFETY: the thread runs, so nobody else reads or writes the site.
+        unsafe { *chair.site.get() = Some(Site { name: request.name, location: request.location }) };
         chair.written.fetch_add(1, Ordering::Release);
-        let mut orders = true;
-        let mut has_outcome = false;
-        match request.collective {
-            Collective::Barrier(barrier) => {
-                chair.arrival.fetch_add(1, Ordering::Release);
-                has_outcome = barrier != Barrier::Sync;
-            }
-            Collective::Cluster => {}
-            Collective::Warp { op: WarpOp::Sync, mask } => {
-                chair.arrival.fetch_add(1, Ordering::Release);
-                chair.op.write(mask, WarpOp::Sync);
-            }
-            Collective::Warp { op, mask } => {
-                orders = false;
-                has_outcome = true;
-                chair.op.write(mask, op);
-            }
+        let orders = request.collective.orders();
+        if orders {
+            chair.order.fetch_add(1, Ordering::Release);
         }
-        self.table.lock.with(|| self.table.sit_down(self.number, request));
-        while chair.turn.fetch_add(0, Ordering::Relaxed) == turn {
-            if self.table.stop.load(Ordering::Relaxed) {
+        table.lock.take();
+        let word = chair.ask.put(request.collective);
+        table.sit_down(self.number, word, request);
+        table.lock.free();
+        loop {
+            let rings = chair.bell.rings();
+            if chair.ask.word() == Word::RUNS {
+                break;
+            }
+            if table.stop.load(Ordering::Relaxed) {
                 resume_unwind(Box::new(Abandoned));
             }
-            sleep::while_is(&chair.turn, turn);
+            chair.bell.wait(rings);
         }
         if orders {
-            chair.turn.fetch_add(0, Ordering::Acquire);
+            chair.order.fetch_add(0, Ordering::Acquire);
         }
-        if has_outcome { chair.outcome.read() } else { Outcome::default() }
+        if word.as_fold().is_some() {
+            return Outcome { value: chair.outcome.read_low().into(), flag: false };
+        }
+        if word.has_outcome() { chair.outcome.read() } else { Outcome::default() }
     }
 
     /// Lets what the thread did be seen by those that complete the cluster's barrier.
@@ -124,9 +124,11 @@ impl<'a> Table<'a> {
         running.set(threads as u64);
         Self {
             blocks,
+            per_block: blocks[0].threads,
             chairs: core::iter::repeat_with(Chair::default).take(threads).collect(),
             lock: Unordered::default(),
             running,
+            returned: Latest::default(),
             barriers: blocks.iter().map(|_| Gathering::default()).collect(),
             cluster: Gathering::default(),
             stop,
@@ -141,8 +143,7 @@ impl<'a> Table<'a> {
 
     /// The block of the thread in this seat, and its number there.
     pub fn place(&self, number: u32) -> (&'a Block<'a>, u32) {
-        let per_block = self.blocks[0].threads;
-        (&self.blocks[(number / per_block) as usize], number % per_block)
+        (&self.blocks[(number / self.per_block) as usize], number % self.per_block)
     }
 
     /// Runs the thread in this seat from beginning to end.
@@ -155,7 +156,7 @@ impl<'a> Table<'a> {
         let result = context.run();
         block.live_lanes_of(thread).fetch_and(!(1 << (thread % WARP_SIZE)), Ordering::Relaxed);
         match result {
-            Ok(()) => self.lock.with(|| self.stand_up(number)),
+            Ok(()) => self.stand_up(number),
             Err(payload) if payload.is::<Abandoned>() => {}
             Err(payload) => self.fail(block.fault_from(thread, payload)),
         }
@@ -174,21 +175,23 @@ impl<'a> Table<'a> {
 
     /// A thread has returned.
     fn stand_up(&self, number: u32) {
-        self.chairs[number as usize].state.set(RETURNED);
-        self.running.sub(1);
-        self.check_running();
+        self.lock.take();
+        self.chairs[number as usize].ask.set(Word::RETURNED);
+        self.returned.add(1);
+        if self.running.sub(1) == 0 {
+            self.check_running();
+        }
+        self.lock.free();
     }
 
     /// A thread has asked for an operation. Completes it if it was the last.
-    fn sit_down(&self, number: u32, request: &Request) {
-        let is_warp_op = matches!(request.collective, Collective::Warp { .. });
-        self.chairs[number as usize].state.set(if is_warp_op { IN_WARP_OP } else { IN_BARRIER });
-        self.running.sub(1);
-        let per_block = self.blocks[0].threads;
-        let block = number / per_block;
+    fn sit_down(&self, number: u32, word: Word, request: &Request) {
+        let running = self.running.sub(1);
+        let block = number / self.per_block;
         match request.collective {
+            Collective::Warp { .. } => self.complete_warp(block, number, word),
             Collective::Barrier(barrier) => {
-                if self.barriers[block as usize].join(request, per_block.into()) {
+                if self.barriers[block as usize].join(request, self.per_block.into()) {
                     self.complete_barrier(block, barrier);
                 }
             }
@@ -197,19 +200,16 @@ impl<'a> Table<'a> {
                     self.complete_cluster();
                 }
             }
-            Collective::Warp { mask, .. } => {
-                let thread = number % per_block;
-                self.complete_warp(block, thread / WARP_SIZE, thread % WARP_SIZE, mask);
-            }
         }
-        self.check_running();
+        if running == 0 {
+            self.check_running();
+        }
     }
 
-    /// When nobody runs, nobody will ever go on.
+    /// When nobody runs, and not all have returned, nobody will ever go on.
     fn check_running(&self) {
-        let waits = |chair: &Chair| matches!(chair.state.get(), IN_BARRIER | IN_WARP_OP);
-        let is_stuck = self.running.get() == 0 && !self.stop.load(Ordering::Relaxed);
-        if is_stuck && self.chairs.iter().any(waits) {
+        let is_stuck = self.running.get() == 0 && self.returned.get() < self.chairs.len() as u64;
+        if is_stuck && !self.stop.load(Ordering::Relaxed) {
             self.fail(self.why_stuck());
         }
     }
@@ -223,8 +223,14 @@ impl<'a> Table<'a> {
         }
         let agreeing = gathering.leave();
         let outcome = (barrier != Barrier::Sync)
-            .then(|| rendezvous::barrier_outcome(barrier, agreeing, self.blocks[0].threads.into()));
-        self.let_go(self.numbers(block), |_| true, outcome, |chair| &chair.arrival);
+            .then(|| rendezvous::barrier_outcome(barrier, agreeing, self.per_block.into()));
+        let numbers = self.numbers(block);
+        let mut number = numbers.start;
+        while number < numbers.end {
+            self.chairs[number as usize].order.fetch_add(0, Ordering::Acquire);
+            number += 1;
+        }
+        self.let_all_go(numbers, outcome);
     }
 
     fn complete_cluster(&self) {
@@ -234,118 +240,91 @@ impl<'a> Table<'a> {
             return self.fail(fault);
         }
         self.cluster.leave();
-        self.let_go(0..self.threads(), |_| true, None, |chair| &chair.cluster_arrival);
+        let mut number = 0;
+        while number < self.threads() {
+            self.chairs[number as usize].cluster_arrival.fetch_add(0, Ordering::Acquire);
+            number += 1;
+        }
+        self.let_all_go(0..self.threads(), None);
     }
 
-    /// Completes the operation of the lane that has come, if all lanes of its mask are there.
-    fn complete_warp(&self, block: u32, warp: u32, lane: u32, mask: u32) {
-        let numbers = self.numbers(block);
-        let first = numbers.start + warp * WARP_SIZE;
-        let waits = |number| number < numbers.end && self.chairs[number as usize].state.get() == IN_WARP_OP;
-        // Lanes mostly come in order, so the highest says soonest that somebody is missing.
-        let mut missing = mask;
-        while missing != 0 && waits(first + missing.ilog2()) {
-            missing &= !(1 << missing.ilog2());
-        }
-        if missing != 0 && mask & (1 << lane) != 0 {
-            return;
-        }
-        let mut requests = [None; WARP_SIZE as usize];
-        let mut lane = 0;
-        while lane < WARP_SIZE {
-            let number = first + lane;
-            if waits(number) {
-                let (mask, op) = self.chairs[number as usize].op.read();
-                let collective = Collective::Warp { mask, op };
-                requests[lane as usize] =
-                    Some(Request { name: "", collective, location: Location::caller() });
-            }
-            lane += 1;
-        }
-        // Whether a lane runs, waits for something else or has returned: it does not take part now.
-        let mut lanes = [Lane::Returned; WARP_SIZE as usize];
-        let mut lane = 0;
-        while lane < WARP_SIZE as usize {
-            if let Some(request) = &requests[lane] {
-                lanes[lane] = Lane::Waits(request);
-            }
-            lane += 1;
-        }
-        let done = match rendezvous::complete_warp_ops(&lanes) {
-            Ok(done) => done,
-            Err(error) => return self.fail(self.view(block).mask_fault(warp, error)),
-        };
-        let Some(first_request) = requests.get(done.lanes.trailing_zeros() as usize).copied().flatten()
-        else {
-            return;
-        };
-        if matches!(first_request.collective, Collective::Warp { op: WarpOp::Sync, .. }) {
-            let numbers = first..first + WARP_SIZE;
-            return self.let_go(numbers, |lane| done.lanes & (1 << lane) != 0, None, |chair| &chair.arrival);
-        }
-        let mut rest = done.lanes;
-        while rest != 0 {
-            let lane = rest.trailing_zeros();
-            let chair = &self.chairs[(first + lane) as usize];
-            chair.outcome.write(done.outcomes[lane as usize]);
-            chair.state.set(RUNS);
-            chair.turn.fetch_add(1, Ordering::Relaxed);
-            sleep::wake(&chair.turn, 1);
-            rest &= rest - 1;
-        }
-        self.running.add(done.lanes.count_ones().into());
-    }
-
-    /// Lets threads go on from an operation that orders: what each did before its arrival comes before what any does
-    /// from now on. Of the numbers those that take part, by their place.
-    fn let_go(
-        &self,
-        numbers: core::ops::Range<u32>,
-        takes_part: impl Fn(u32) -> bool,
-        outcome: Option<Outcome>,
-        arrival: impl Fn(&Chair) -> &AtomicU32,
-    ) {
+    /// Lets threads go on from a barrier: what the caller has acquired comes before what any of them does from now on.
+    fn let_all_go(&self, numbers: core::ops::Range<u32>, outcome: Option<Outcome>) {
         let mut number = numbers.start;
         while number < numbers.end {
-            if takes_part(number - numbers.start) {
-                arrival(&self.chairs[number as usize]).fetch_add(0, Ordering::Acquire);
+            let chair = &self.chairs[number as usize];
+            if let Some(outcome) = outcome {
+                chair.outcome.write(outcome);
             }
+            chair.order.fetch_add(1, Ordering::Release);
+            chair.ask.set(Word::RUNS);
+            chair.bell.ring();
             number += 1;
         }
-        let mut count = 0;
-        number = numbers.start;
-        while number < numbers.end {
-            if takes_part(number - numbers.start) {
-                let chair = &self.chairs[number as usize];
-                if let Some(outcome) = outcome {
-                    chair.outcome.write(outcome);
-                }
-                chair.state.set(RUNS);
-                chair.turn.fetch_add(1, Ordering::Release);
-                sleep::wake(&chair.turn, 1);
-                count += 1;
-            }
-            number += 1;
+        self.running.add((numbers.end - numbers.start).into());
+    }
+
+    /// Completes the operation of the lane that has come, if all lanes of its mask wait in the same.
+    fn complete_warp(&self, block: u32, number: u32, word: Word) {
+        let numbers = self.numbers(block);
+        let thread = number - numbers.start;
+        let (first, lane, mask) = (number - thread % WARP_SIZE, thread % WARP_SIZE, word.mask());
+        if mask & (1 << lane) == 0 {
+            let error = MaskError::CallerNotInMask { lane, mask };
+            return self.fail(self.view(block).mask_fault(thread / WARP_SIZE, error));
         }
-        self.running.add(count);
+        // Lanes mostly come in order, so the highest says soonest that somebody is missing.
+        let mut rest = mask;
+        while rest != 0 {
+            let highest = 31 - rest.leading_zeros();
+            let other = first + highest;
+            if other >= numbers.end || self.chairs[other as usize].ask.word() != word {
+                return;
+            }
+            rest ^= 1 << highest;
+        }
+        let chairs = &self.chairs[first as usize..numbers.end.min(first + WARP_SIZE) as usize];
+        if let Some((fold, of, width)) = word.as_fold() {
+            let mut values = rendezvous::UNDEFINED;
+            for_lanes(mask, |lane| values[lane] = chairs[lane].ask.low());
+            rendezvous::fold(&mut values, (fold, of, width));
+            for_lanes(mask, |lane| {
+                chairs[lane].outcome.write_low(values[lane & !(width as usize - 1)]);
+                chairs[lane].ask.set(Word::RUNS);
+            });
+        } else if word.is_sync_warp() {
+            for_lanes(mask, |lane| {
+                chairs[lane].order.fetch_add(0, Ordering::Acquire);
+            });
+            for_lanes(mask, |lane| {
+                chairs[lane].order.fetch_add(1, Ordering::Release);
+                chairs[lane].ask.set(Word::RUNS);
+            });
+        } else {
+            let outcomes = outcomes(chairs, mask);
+            for_lanes(mask, |lane| {
+                chairs[lane].outcome.write(outcomes[lane]);
+                chairs[lane].ask.set(Word::RUNS);
+            });
+        }
+        for_lanes(mask, |lane| chairs[lane].bell.ring());
+        self.running.add(mask.count_ones().into());
     }
 
     /// The numbers of a block's threads.
     fn numbers(&self, block: u32) -> core::ops::Range<u32> {
-        let per_block = self.blocks[0].threads;
-        block * per_block..(block + 1) * per_block
+        block * self.per_block..(block + 1) * self.per_block
     }
 
     /// What a thread waits for; orders the caller behind it.
     fn request(&self, number: u32) -> Option<Request> {
         let chair = &self.chairs[number as usize];
-        if !matches!(chair.state.get(), IN_BARRIER | IN_WARP_OP) {
-            return None;
-        }
+        let collective = chair.ask.read()?;
         chair.written.fetch_add(0, Ordering::Acquire);
-        // SAFETY: the thread wrote its request before it began to wait, and writes none before it is let go, which
+        // SAFETY: the thread wrote its site before it said that it waits, and writes none before it is let go, which
         // takes the lock that the caller holds.
-        unsafe { *chair.request.get() }
+        let Site { name, location } = unsafe { *chair.site.get() }?;
+        Some(Request { name, collective, location })
     }
 
     /// What the threads of a block wait for, to say what is wrong.
@@ -369,4 +348,26 @@ impl<'a> Table<'a> {
         let in_block = views.iter().find_map(View::why_stuck);
         in_block.or_else(|| blame::why_cluster_stuck(&views)).unwrap_or_else(unknown)
     }
+}
+
+/// Calls `f` with every lane of the mask.
+fn for_lanes(mask: u32, mut f: impl FnMut(usize)) {
+    let mut rest = mask;
+    while rest != 0 {
+        f(rest.trailing_zeros() as usize);
+        rest &= rest - 1;
+    }
+}
+
+/// What the lanes in `mask`, which all wait in one operation, get of it.
+fn outcomes(chairs: &[Chair], mask: u32) -> [Outcome; WARP_SIZE as usize] {
+    let mut requests = [None; WARP_SIZE as usize];
+    for_lanes(mask, |lane| {
+        let collective = chairs[lane].ask.read();
+        requests[lane] =
+            collective.map(|collective| Request { name: "", collective, location: Location::caller() });
+    });
+    // Whether another lane runs, waits for something else or has returned: it does not take part.
+    let lanes = core::array::from_fn(|lane| requests[lane].as_ref().map_or(Lane::Returned, Lane::Waits));
+    rendezvous::outcomes(&lanes, mask)
 }

@@ -1,32 +1,107 @@
-//! The operands and results of a warp operation as numbers, which other threads read without being ordered behind the
-//! one that wrote them.
+//! What a thread waits for and what it gets, as numbers which other threads read without being ordered behind the one
+//! that wrote them.
 
-use super::super::context::{Outcome, ShuffleMode, WarpOp};
+use super::super::context::{Barrier, Collective, Outcome, ShuffleMode, WarpOp};
 use super::latest::Latest;
 use crate::warp::{Fold, NumberType, WarpReductionOp};
 
-/// A mask and a [`WarpOp`] in parts: which operation with its parameters and, in the upper half, the mask; the operand in
-/// two halves; the shuffle's `b`.
-#[derive(Default)]
-pub(super) struct OpWords([Latest; 4]);
+/// What a thread is doing: its kind in the lowest byte, then what two threads that wait in the same operation have in
+/// common, in the upper half the mask of a warp operation. Equal words are the same operation.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Word(u64);
 
-impl OpWords {
-    pub fn write(&self, mask: u32, op: WarpOp) {
-        let (which, low) = encode(op);
-        self.0[0].set(u64::from(mask) << 32 | which);
-        self.0[1].set(low);
-        if let WarpOp::Shuffle { value, b, .. } = op {
-            self.0[2].set((value >> 64) as u64);
-            self.0[3].set(b.into());
-        }
+impl Word {
+    pub const RUNS: Word = Word(0);
+    pub const RETURNED: Word = Word(1);
+
+    const BARRIER: u64 = 2;
+    const COUNT: u64 = 3;
+    const AND: u64 = 4;
+    const OR: u64 = 5;
+    const CLUSTER: u64 = 6;
+    const SYNC: u64 = 7;
+    const SHUFFLE: u64 = 8;
+    const VOTE_ALL: u64 = 9;
+    const VOTE_ANY: u64 = 10;
+    const VOTE_BALLOT: u64 = 11;
+    const MATCH_ANY: u64 = 12;
+    const MATCH_ALL: u64 = 13;
+    const REDUCE: u64 = 14;
+    const FOLD: u64 = 15;
+
+    fn kind(self) -> u64 {
+        self.0 & 0xff
     }
 
-    /// What was written last.
-    pub fn read(&self) -> (u32, WarpOp) {
-        let which = self.0[0].get();
-        let (high, b) =
-            if which as u8 == SHUFFLE as u8 { (self.0[2].get(), self.0[3].get() as u32) } else { (0, 0) };
-        ((which >> 32) as u32, decode(which, [self.0[1].get(), high], b))
+    /// Whether it gives its threads anything.
+    pub fn has_outcome(self) -> bool {
+        !matches!(self.kind(), Self::BARRIER | Self::CLUSTER | Self::SYNC)
+    }
+
+    pub fn is_sync_warp(self) -> bool {
+        self.kind() == Self::SYNC
+    }
+
+    /// What a [`WarpOp::Fold`] does, and its width.
+    pub fn as_fold(self) -> Option<(Fold, NumberType, u32)> {
+        let [parameter, width, of] = self.parameters();
+        (self.kind() == Self::FOLD).then(|| (FOLDS[parameter], NUMBERS[of], width as u32))
+    }
+
+    /// The mask of a warp operation.
+    pub fn mask(self) -> u32 {
+        (self.0 >> 32) as u32
+    }
+
+    fn parameters(self) -> [usize; 3] {
+        [(self.0 >> 8) as usize & 0xff, (self.0 >> 16) as usize & 0xff, (self.0 >> 24) as usize & 0xff]
+    }
+}
+
+/// What one thread does, for all to see: a [`Word`], and with a warp operation its operand in two halves and a shuffle's
+/// `b`.
+#[derive(Default)]
+pub(super) struct Ask {
+    word: Latest,
+    operands: [Latest; 3],
+}
+
+impl Ask {
+    /// Says what the thread waits for.
+    pub fn put(&self, collective: Collective) -> Word {
+        let (word, low) = encode(collective);
+        if let Some(low) = low {
+            self.operands[0].set(low);
+        }
+        if let Collective::Warp { op: WarpOp::Shuffle { value, b, .. }, .. } = collective {
+            self.operands[1].set((value >> 64) as u64);
+            self.operands[2].set(b.into());
+        }
+        self.word.set(word.0);
+        word
+    }
+
+    /// Says that the thread runs or has returned.
+    pub fn set(&self, word: Word) {
+        self.word.set(word.0);
+    }
+
+    /// What was said last.
+    pub fn word(&self) -> Word {
+        Word(self.word.get())
+    }
+
+    /// The lower half of the operand.
+    pub fn low(&self) -> u64 {
+        self.operands[0].get()
+    }
+
+    /// What the thread waits for, if it waits.
+    pub fn read(&self) -> Option<Collective> {
+        let word = self.word();
+        let operands =
+            if word.kind() == Word::SHUFFLE { [1, 2].map(|i| self.operands[i].get()) } else { [0; 2] };
+        decode(word, self.low(), operands)
     }
 }
 
@@ -37,7 +112,7 @@ pub(super) struct OutcomeWords([Latest; 3]);
 impl OutcomeWords {
     pub fn write(&self, outcome: Outcome) {
         let high = (outcome.value >> 64) as u64;
-        self.0[0].set(outcome.value as u64);
+        self.write_low(outcome.value as u64);
         self.0[1].set(u64::from(outcome.flag) | if high == 0 { 0 } else { 2 });
         if high != 0 {
             self.0[2].set(high);
@@ -49,13 +124,20 @@ impl OutcomeWords {
         let high = if flags & 2 == 0 { 0 } else { self.0[2].get() };
         Outcome { value: whole(self.0[0].get(), high), flag: flags & 1 != 0 }
     }
+
+    /// Writes a number to [`Self::read_low`].
+    pub fn write_low(&self, value: u64) {
+        self.0[0].set(value);
+    }
+
+    pub fn read_low(&self) -> u64 {
+        self.0[0].get()
+    }
 }
 
 fn whole(low: u64, high: u64) -> u128 {
     u128::from(high) << 64 | u128::from(low)
 }
-
-const SHUFFLE: u64 = 1;
 
 const MODES: [ShuffleMode; 4] = [ShuffleMode::Idx, ShuffleMode::Up, ShuffleMode::Down, ShuffleMode::Xor];
 
@@ -73,41 +155,60 @@ const FOLDS: [Fold; 3] = [Fold::Sum, Fold::Smaller, Fold::Larger];
 const NUMBERS: [NumberType; 6] =
     [NumberType::F32, NumberType::F64, NumberType::U32, NumberType::I32, NumberType::U64, NumberType::I64];
 
-/// Which operation, a byte each: the kind, its parameter, its width, its second parameter; and the operand's lower half.
-fn encode(op: WarpOp) -> (u64, u64) {
-    match op {
-        WarpOp::Sync => (0, 0),
-        WarpOp::Shuffle { mode, value, width, .. } => {
-            (SHUFFLE | (mode as u64) << 8 | u64::from(width) << 16, value as u64)
+/// The word, and the operand's lower half if there is an operand. A barrier's predicate is in the word.
+fn encode(collective: Collective) -> (Word, Option<u64>) {
+    let (mask, op) = match collective {
+        Collective::Warp { mask, op } => (mask, op),
+        Collective::Barrier(Barrier::Sync) => return (Word(Word::BARRIER), None),
+        Collective::Barrier(Barrier::Count(holds)) => {
+            return (Word(Word::COUNT | u64::from(holds) << 8), None);
         }
-        WarpOp::VoteAll(value) => (2, value.into()),
-        WarpOp::VoteAny(value) => (3, value.into()),
-        WarpOp::VoteBallot(value) => (4, value.into()),
-        WarpOp::MatchAny(value) => (5, value),
-        WarpOp::MatchAll(value) => (6, value),
-        WarpOp::Reduce { op, value } => (7 | (op as u64) << 8, value.cast_unsigned()),
+        Collective::Barrier(Barrier::And(holds)) => return (Word(Word::AND | u64::from(holds) << 8), None),
+        Collective::Barrier(Barrier::Or(holds)) => return (Word(Word::OR | u64::from(holds) << 8), None),
+        Collective::Cluster => return (Word(Word::CLUSTER), None),
+    };
+    let (which, low) = match op {
         WarpOp::Fold { fold, of, value, width } => {
-            (8 | (fold as u64) << 8 | u64::from(width) << 16 | (of as u64) << 24, value)
+            (Word::FOLD | (fold as u64) << 8 | u64::from(width) << 16 | (of as u64) << 24, Some(value))
         }
-    }
+        WarpOp::Sync => (Word::SYNC, None),
+        WarpOp::Shuffle { mode, value, width, .. } => {
+            (Word::SHUFFLE | (mode as u64) << 8 | u64::from(width) << 16, Some(value as u64))
+        }
+        WarpOp::VoteAll(value) => (Word::VOTE_ALL, Some(value.into())),
+        WarpOp::VoteAny(value) => (Word::VOTE_ANY, Some(value.into())),
+        WarpOp::VoteBallot(value) => (Word::VOTE_BALLOT, Some(value.into())),
+        WarpOp::MatchAny(value) => (Word::MATCH_ANY, Some(value)),
+        WarpOp::MatchAll(value) => (Word::MATCH_ALL, Some(value)),
+        WarpOp::Reduce { op, value } => (Word::REDUCE | (op as u64) << 8, Some(value.cast_unsigned())),
+    };
+    (Word(u64::from(mask) << 32 | which), low)
 }
 
-fn decode(which: u64, [low, high]: [u64; 2], b: u32) -> WarpOp {
-    let (parameter, width) = ((which >> 8) as u8 as usize, u32::from((which >> 16) as u8));
-    match which as u8 {
-        0 => WarpOp::Sync,
-        1 => WarpOp::Shuffle { mode: MODES[parameter], value: whole(low, high), b, width },
-        2 => WarpOp::VoteAll(low != 0),
-        3 => WarpOp::VoteAny(low != 0),
-        4 => WarpOp::VoteBallot(low != 0),
-        5 => WarpOp::MatchAny(low),
-        6 => WarpOp::MatchAll(low),
-        7 => WarpOp::Reduce { op: REDUCTIONS[parameter], value: low.cast_signed() },
-        _ => {
-            let of = NUMBERS[usize::from((which >> 24) as u8)];
-            WarpOp::Fold { fold: FOLDS[parameter], of, value: low, width }
+fn decode(word: Word, low: u64, [high, b]: [u64; 2]) -> Option<Collective> {
+    let [parameter, width, of] = word.parameters();
+    let holds = parameter != 0;
+    let width = width as u32;
+    let op = match word.kind() {
+        Word::BARRIER => return Some(Collective::Barrier(Barrier::Sync)),
+        Word::COUNT => return Some(Collective::Barrier(Barrier::Count(holds))),
+        Word::AND => return Some(Collective::Barrier(Barrier::And(holds))),
+        Word::OR => return Some(Collective::Barrier(Barrier::Or(holds))),
+        Word::CLUSTER => return Some(Collective::Cluster),
+        Word::SYNC => WarpOp::Sync,
+        Word::SHUFFLE => {
+            WarpOp::Shuffle { mode: MODES[parameter], value: whole(low, high), b: b as u32, width }
         }
-    }
+        Word::VOTE_ALL => WarpOp::VoteAll(low != 0),
+        Word::VOTE_ANY => WarpOp::VoteAny(low != 0),
+        Word::VOTE_BALLOT => WarpOp::VoteBallot(low != 0),
+        Word::MATCH_ANY => WarpOp::MatchAny(low),
+        Word::MATCH_ALL => WarpOp::MatchAll(low),
+        Word::REDUCE => WarpOp::Reduce { op: REDUCTIONS[parameter], value: low.cast_signed() },
+        Word::FOLD => WarpOp::Fold { fold: FOLDS[parameter], of: NUMBERS[of], value: low, width },
+        _ => return None,
+    };
+    Some(Collective::Warp { mask: word.mask(), op })
 }
 
 #[cfg(test)]
@@ -115,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_operation_is_read_as_it_was_written() {
+    fn what_a_thread_waits_for_is_read_as_it_was_written() {
         let mut ops = vec![WarpOp::Sync];
         for flag in [false, true] {
             ops.extend([WarpOp::VoteAll(flag), WarpOp::VoteAny(flag), WarpOp::VoteBallot(flag)]);
@@ -130,13 +231,40 @@ mod tests {
                 ops.extend(MODES.map(|mode| WarpOp::Shuffle { mode, value, b, width }));
             }
         }
-        let words = OpWords::default();
-        for mask in [1, u32::MAX] {
-            for &op in &ops {
-                words.write(mask, op);
-                assert_eq!(words.read(), (mask, op));
-            }
+        let warps = [1, u32::MAX].into_iter().flat_map(|mask| ops.iter().map(move |&op| (mask, op)));
+        let mut all: Vec<_> = warps.map(|(mask, op)| Collective::Warp { mask, op }).collect();
+        all.extend([Collective::Cluster, Collective::Barrier(Barrier::Sync)]);
+        for holds in [false, true] {
+            all.extend(
+                [Barrier::Count(holds), Barrier::And(holds), Barrier::Or(holds)].map(Collective::Barrier),
+            );
         }
+        let ask = Ask::default();
+        assert!(ask.word() == Word::RUNS && ask.read().is_none());
+        for collective in all {
+            let word = ask.put(collective);
+            assert!(ask.word() == word);
+            assert_eq!(ask.read(), Some(collective));
+            let Collective::Warp { mask, op } = collective else { continue };
+            assert_eq!(word.mask(), mask);
+            assert_eq!(word.is_sync_warp(), op == WarpOp::Sync);
+            assert_eq!(word.as_fold().is_some(), matches!(op, WarpOp::Fold { .. }));
+        }
+        ask.set(Word::RETURNED);
+        assert!(ask.read().is_none());
+    }
+
+    #[test]
+    fn words_are_equal_where_the_operation_is_the_same() {
+        let word = |op| encode(Collective::Warp { mask: 3, op }).0;
+        let fold = |width, value| word(WarpOp::Fold { fold: Fold::Sum, of: NumberType::F32, value, width });
+        assert!(fold(8, 1) == fold(8, 2));
+        assert!(fold(8, 1) != fold(16, 1));
+        let shuffle = |mode, value, b| word(WarpOp::Shuffle { mode, value, b, width: 32 });
+        assert!(shuffle(ShuffleMode::Up, 1, 2) == shuffle(ShuffleMode::Up, 3, 4));
+        assert!(shuffle(ShuffleMode::Up, 1, 2) != shuffle(ShuffleMode::Down, 1, 2));
+        assert!(word(WarpOp::VoteAll(true)) == word(WarpOp::VoteAll(false)));
+        assert!(word(WarpOp::VoteAll(true)) != word(WarpOp::VoteAny(true)));
     }
 
     #[test]
@@ -148,6 +276,7 @@ mod tests {
             let outcome = Outcome { value, flag };
             words.write(outcome);
             assert_eq!(words.read(), outcome);
+            assert_eq!(words.read_low(), value as u64);
         }
     }
 }

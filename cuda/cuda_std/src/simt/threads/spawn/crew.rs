@@ -1,0 +1,173 @@
+//! Under Miri: threads that stay, and work for one launch after the other.
+//!
+//! What Miri has to remember of an access grows with the number of threads that there ever were, ended ones included, so
+//! thousands of short ones are slow. A launch comes behind the one before it in any case: a thread that has worked for both
+//! is ordered as two would be. Within a launch every one of its threads has one of its own.
+//!
+//! The crew belongs to the thread that launches, and ends with it. `pthread` calls are one step each; the standard
+//! library's, some hundred.
+
+use core::cell::{RefCell, UnsafeCell};
+use core::ffi::c_void;
+use core::marker::PhantomData;
+use core::ptr;
+
+use super::super::grid::Name;
+use super::io;
+
+thread_local! {
+    static CREW: RefCell<Crew> = const { RefCell::new(Crew(Vec::new())) };
+}
+
+/// Threads that wait for work. Dropped, it lets them end, and waits for that.
+#[derive(Default)]
+struct Crew(Vec<Worker>);
+
+struct Worker {
+    thread: libc::pthread_t,
+    post: Box<Post>,
+}
+
+/// Where a worker gets its work and tells that it is done. Changed under the mutex.
+struct Post {
+    mutex: UnsafeCell<libc::pthread_mutex_t>,
+    changed: UnsafeCell<libc::pthread_cond_t>,
+    state: UnsafeCell<State>,
+}
+
+enum State {
+    Idle,
+    Given(Name, Box<dyn FnOnce() + Send>),
+    Busy,
+    /// The worker shall end.
+    Over,
+}
+
+// SAFETY: the state is accessed under the mutex.
+unsafe impl Sync for Post {}
+
+/// Where threads are spawned.
+pub(in super::super) struct Scope<'scope, 'env> {
+    crew: Crew,
+    /// The first so many work for this scope.
+    working: usize,
+    env: PhantomData<(&'scope (), &'env mut &'env ())>,
+}
+
+/// Runs `f`, which may spawn, and then waits for all threads.
+pub(in super::super) fn scope<'env>(f: impl for<'scope> FnOnce(&mut Scope<'scope, 'env>)) {
+    // While the launching thread ends there is no crew to keep.
+    let crew = CREW.try_with(RefCell::take).unwrap_or_default();
+    f(&mut Scope { crew, working: 0, env: PhantomData });
+}
+
+impl<'env> Scope<'_, 'env> {
+    /// Has a thread of this name run the body.
+    ///
+    /// # Errors
+    /// The system has no more.
+    pub fn spawn(&mut self, name: Name, body: impl FnOnce() + Send + 'env) -> io::Result<()> {
+        if self.working == self.crew.0.len() {
+            self.crew.0.push(Worker::new()?);
+        }
+        let body: Box<dyn FnOnce() + Send + 'env> = Box::new(body);
+        // SAFETY: what the body borrows lives longer than the scope, at whose end the body has run.
+        let body = unsafe {
+            core::mem::transmute::<Box<dyn FnOnce() + Send + 'env>, Box<dyn FnOnce() + Send>>(body)
+        };
+        self.crew.0[self.working].post.with(|state| *state = State::Given(name, body));
+        self.working += 1;
+        Ok(())
+    }
+}
+
+impl Drop for Scope<'_, '_> {
+    fn drop(&mut self) {
+        for worker in &self.crew.0[..self.working] {
+            worker.post.wait_until(|state| matches!(state, State::Idle).then_some(()));
+        }
+        let crew = core::mem::take(&mut self.crew);
+        // Without a place for it the crew ends here.
+        let _ = CREW.try_with(|place| place.replace(crew));
+    }
+}
+
+impl Drop for Crew {
+    fn drop(&mut self) {
+        for worker in &self.0 {
+            worker.post.with(|state| *state = State::Over);
+        }
+        for worker in &self.0 {
+            // SAFETY: each is waited for once.
+            unsafe { libc::pthread_join(worker.thread, ptr::null_mut()) };
+        }
+    }
+}
+
+impl Worker {
+    fn new() -> io::Result<Self> {
+        let post = Box::new(Post {
+            mutex: UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER),
+            changed: UnsafeCell::new(libc::PTHREAD_COND_INITIALIZER),
+            state: UnsafeCell::new(State::Idle),
+        });
+        let mut thread = 0;
+        let argument = ptr::from_ref(&*post).cast_mut().cast();
+        // SAFETY: the post stays where it is until the thread has been waited for.
+        match unsafe { libc::pthread_create(&mut thread, ptr::null(), work, argument) } {
+            0 => Ok(Self { thread, post }),
+            failed => Err(io::Error::from_raw_os_error(failed)),
+        }
+    }
+}
+
+impl Post {
+    /// Changes the state, and wakes the other side.
+    fn with(&self, change: impl FnOnce(&mut State)) {
+        // SAFETY: mutex and condition live as long as the post and stay where they are; the state is this thread's while
+        // it has the mutex.
+        unsafe {
+            libc::pthread_mutex_lock(self.mutex.get());
+            change(&mut *self.state.get());
+            libc::pthread_cond_signal(self.changed.get());
+            libc::pthread_mutex_unlock(self.mutex.get());
+        }
+    }
+
+    /// Waits for a state that gives something.
+    fn wait_until<R>(&self, mut look: impl FnMut(&mut State) -> Option<R>) -> R {
+        // SAFETY: as above; only one side waits at a time, the worker while it is idle, the other while it is not.
+        unsafe {
+            libc::pthread_mutex_lock(self.mutex.get());
+            let found = loop {
+                match look(&mut *self.state.get()) {
+                    Some(found) => break found,
+                    None => libc::pthread_cond_wait(self.changed.get(), self.mutex.get()),
+                };
+            };
+            libc::pthread_mutex_unlock(self.mutex.get());
+            found
+        }
+    }
+}
+
+/// A worker's life.
+extern "C" fn work(post: *mut c_void) -> *mut c_void {
+    // SAFETY: `Worker::new` gives the thread its post, which outlives it.
+    let post = unsafe { &*post.cast::<Post>() };
+    let next = |state: &mut State| match core::mem::replace(state, State::Busy) {
+        State::Given(name, body) => Some(Some((name, body))),
+        State::Over => Some(None),
+        other => {
+            *state = other;
+            None
+        }
+    };
+    while let Some((name, body)) = post.wait_until(next) {
+        // SAFETY: the calling thread exists, and the name ends with a zero.
+        unsafe { libc::pthread_setname_np(libc::pthread_self(), name.as_c_str()) };
+        body();
+        post.with(|state| *state = State::Idle);
+    }
+    ptr::null_mut()
+}
