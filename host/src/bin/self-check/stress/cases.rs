@@ -5,6 +5,7 @@ use std::fmt;
 use anyhow::{Context as _, Result};
 use cuda_std::half::{bf16, f16};
 use ferrowarp::device::Device;
+use gpu_kernels::softmax::Variant;
 
 use super::{Outputs, rows};
 use crate::checks::{Check, Runner, checks};
@@ -16,9 +17,14 @@ pub struct Shapes {
     pub layers: &'static [([usize; 3], usize)],
     /// The ladder runs on those with at most so many rows: its widest kernels have a cluster for each.
     pub ladder_rows: usize,
+    /// Where there is such a layer, these kernels run on it and on no other.
+    pub cluster_layer: Option<([usize; 3], usize)>,
     /// Rows, columns and the largest clusters of the forward kernels. Clusters, of up to 1024 threads a block, are what
     /// takes the time.
     pub forward: &'static [(usize, usize, u32)],
+    /// Whether the pairs of kernels for wide rows run with every number of parts, or with one: those of `f32` with the
+    /// largest, the others, which are the same but for the type, with the smallest.
+    pub all_parts: bool,
     /// Widths of the other softmax kernels.
     pub widths: &'static [usize],
     /// Rows of theirs, at most 3.
@@ -29,7 +35,9 @@ pub struct Shapes {
 pub const SMALL: Shapes = Shapes {
     layers: &[([33, 17, 35], 0), ([5, 1, 35], 0), ([3, 66, 68], 1)],
     ladder_rows: 5,
+    cluster_layer: None,
     forward: &[(3, 35, 1), (3, 1157, 1), (1, 1157, 4)],
+    all_parts: true,
     widths: &[35, 1157],
     rows: 3,
 };
@@ -39,7 +47,9 @@ pub const SMALL: Shapes = Shapes {
 pub const TINY: Shapes = Shapes {
     layers: &[([2, 5, 35], 0)],
     ladder_rows: 2,
+    cluster_layer: Some(([1, 5, 35], 0)),
     forward: &[(1, 35, 1), (1, 67, 2)],
+    all_parts: false,
     widths: &[35],
     rows: 1,
 };
@@ -106,12 +116,19 @@ pub fn all(shapes: &Shapes) -> Result<Vec<Case>> {
 /// The network's kernels and the ladder's.
 fn of_layer(shapes: &Shapes) -> Vec<Case> {
     let mut cases = Vec::new();
-    for (seed, &(shape, misalignment)) in shapes.layers.iter().enumerate() {
+    let layers = shapes.layers.iter().map(|&layer| (layer, false));
+    let cluster_layer = shapes.cluster_layer.iter().map(|&layer| (layer, true));
+    for (seed, ((shape, misalignment), for_clusters)) in layers.chain(cluster_layer).enumerate() {
         let problem = std::sync::Arc::new(Problem::new(shape, seed as u64, misalignment));
         let device = Device::cpu();
         let suits = |check: &Check| match check.run {
-            Runner::With(_) => true,
-            Runner::Softmax(_) => shape[0] <= shapes.ladder_rows && check.run.takes(&device, &problem),
+            Runner::With(_) => !for_clusters,
+            Runner::Softmax(variant) => {
+                let is_cluster = has_clusters(variant, shape);
+                shape[0] <= shapes.ladder_rows
+                    && check.run.takes(&device, &problem)
+                    && (for_clusters == is_cluster || shapes.cluster_layer.is_none())
+            }
         };
         for check in checks().into_iter().filter(suits) {
             let names: Vec<&str> = (check.reference)(&problem).into_iter().map(|(name, _)| name).collect();
@@ -122,6 +139,12 @@ fn of_layer(shapes: &Shapes) -> Vec<Case> {
         }
     }
     cases
+}
+
+/// Whether a way of the ladder launches clusters for this layer.
+fn has_clusters(variant: &'static Variant, [rows, _, cols]: [usize; 3]) -> bool {
+    let config = variant.prepare(rows, cols).and_then(|prepared| prepared.config());
+    config.is_some_and(|config| config.cluster > 1)
 }
 
 fn kernels(check: &Check) -> Vec<&'static str> {

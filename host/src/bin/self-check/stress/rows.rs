@@ -23,7 +23,14 @@ where
     for &(rows, cols, max_cluster) in shapes.forward {
         let target = Target { limits: Limits { max_cluster, ..Limits::default() }, multiprocessors: 2 };
         let logits = numbers::<I>(rows * cols, cols);
-        for choice in Choice::every(table, &target, rows, cols)? {
+        let choices = Choice::every(table, &target, rows, cols)?;
+        let is_pair = |choice: &Choice| choice.kernels().count() == 2;
+        let mut parts = choices.iter().enumerate().filter(|(_, choice)| is_pair(choice)).map(|(i, _)| i);
+        let one = if I::DTYPE == DType::F32 { parts.next_back() } else { parts.next() };
+        for (i, &choice) in choices.iter().enumerate() {
+            if is_pair(&choice) && Some(i) != one && !shapes.all_parts {
+                continue;
+            }
             let config = choice.config().context("a shape with elements has a launch")?;
             if max_cluster > 1 && config.cluster == 1 {
                 continue;
