@@ -12,8 +12,7 @@ use core::ffi::c_void;
 use core::marker::PhantomData;
 use core::ptr;
 
-use super::super::grid::Name;
-use super::io;
+use super::{Name, io};
 
 thread_local! {
     static CREW: RefCell<Crew> = const { RefCell::new(Crew(Vec::new())) };
@@ -25,7 +24,8 @@ struct Crew(Vec<Worker>);
 
 struct Worker {
     thread: libc::pthread_t,
-    post: Box<Post>,
+    /// From a box, which is free again when the thread has been waited for.
+    post: *mut Post,
 }
 
 /// Where a worker gets its work and tells that it is done. Changed under the mutex.
@@ -75,7 +75,7 @@ impl<'env> Scope<'_, 'env> {
         let body = unsafe {
             core::mem::transmute::<Box<dyn FnOnce() + Send + 'env>, Box<dyn FnOnce() + Send>>(body)
         };
-        self.crew.0[self.working].post.with(|state| *state = State::Given(name, body));
+        self.crew.0[self.working].post().with(|state| *state = State::Given(name, body));
         self.working += 1;
         Ok(())
     }
@@ -84,7 +84,7 @@ impl<'env> Scope<'_, 'env> {
 impl Drop for Scope<'_, '_> {
     fn drop(&mut self) {
         for worker in &self.crew.0[..self.working] {
-            worker.post.wait_until(|state| matches!(state, State::Idle).then_some(()));
+            worker.post().wait_until(|state| matches!(state, State::Idle).then_some(()));
         }
         let crew = core::mem::take(&mut self.crew);
         // Without a place for it the crew ends here.
@@ -95,29 +95,40 @@ impl Drop for Scope<'_, '_> {
 impl Drop for Crew {
     fn drop(&mut self) {
         for worker in &self.0 {
-            worker.post.with(|state| *state = State::Over);
+            worker.post().with(|state| *state = State::Over);
         }
         for worker in &self.0 {
-            // SAFETY: each is waited for once.
-            unsafe { libc::pthread_join(worker.thread, ptr::null_mut()) };
+            // SAFETY: each is waited for once, and nobody uses its post after that.
+            unsafe {
+                libc::pthread_join(worker.thread, ptr::null_mut());
+                drop(Box::from_raw(worker.post));
+            }
         }
     }
 }
 
 impl Worker {
     fn new() -> io::Result<Self> {
-        let post = Box::new(Post {
+        let post = Box::into_raw(Box::new(Post {
             mutex: UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER),
             changed: UnsafeCell::new(libc::PTHREAD_COND_INITIALIZER),
             state: UnsafeCell::new(State::Idle),
-        });
+        }));
         let mut thread = 0;
-        let argument = ptr::from_ref(&*post).cast_mut().cast();
         // SAFETY: the post stays where it is until the thread has been waited for.
-        match unsafe { libc::pthread_create(&mut thread, ptr::null(), work, argument) } {
+        match unsafe { libc::pthread_create(&mut thread, ptr::null(), work, post.cast()) } {
             0 => Ok(Self { thread, post }),
-            failed => Err(io::Error::from_raw_os_error(failed)),
+            failed => {
+                // SAFETY: no thread has it.
+                drop(unsafe { Box::from_raw(post) });
+                Err(io::Error::from_raw_os_error(failed))
+            }
         }
+    }
+
+    fn post(&self) -> &Post {
+        // SAFETY: it lives as long as the worker.
+        unsafe { &*self.post }
     }
 }
 
