@@ -36,7 +36,7 @@ impl Collective {
     pub fn orders(&self) -> bool {
         match self {
             Collective::Barrier(_) | Collective::Cluster => true,
-            Collective::Warp { op, .. } => *op == WarpOp::Sync,
+            Collective::Warp { op, .. } => matches!(op, WarpOp::Sync),
         }
     }
 }

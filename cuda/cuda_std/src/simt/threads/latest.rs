@@ -12,20 +12,24 @@ use super::sleep;
 pub(super) struct Latest(AtomicU64);
 
 impl Latest {
+    #[inline]
     pub fn get(&self) -> u64 {
         self.0.fetch_add(0, Ordering::Relaxed)
     }
 
+    #[inline]
     pub fn set(&self, value: u64) {
         self.0.swap(value, Ordering::Relaxed);
     }
 
     /// Adds, wrapping; the number afterwards.
+    #[inline]
     pub fn add(&self, value: u64) -> u64 {
         self.0.fetch_add(value, Ordering::Relaxed).wrapping_add(value)
     }
 
     /// Subtracts, wrapping; the number afterwards.
+    #[inline]
     pub fn sub(&self, value: u64) -> u64 {
         self.add(value.wrapping_neg())
     }
@@ -42,6 +46,7 @@ impl Unordered {
     const WANTED: u32 = 2;
 
     /// Waits until it is free, and takes it.
+    #[inline]
     pub fn take(&self) {
         if self.0.swap(Self::TAKEN, Ordering::Relaxed) != Self::FREE {
             self.wait();
@@ -57,6 +62,7 @@ impl Unordered {
     }
 
     /// Lets another one take it.
+    #[inline]
     pub fn free(&self) {
         if self.0.swap(Self::FREE, Ordering::Relaxed) == Self::WANTED {
             sleep::wake(&self.0, 1);

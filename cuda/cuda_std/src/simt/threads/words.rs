@@ -29,30 +29,44 @@ impl Word {
     const REDUCE: u64 = 14;
     const FOLD: u64 = 15;
 
+    #[inline]
     fn kind(self) -> u64 {
         self.0 & 0xff
     }
 
     /// Whether it gives its threads anything.
+    #[inline]
     pub fn has_outcome(self) -> bool {
         !matches!(self.kind(), Self::BARRIER | Self::CLUSTER | Self::SYNC)
     }
 
+    #[inline]
     pub fn is_sync_warp(self) -> bool {
         self.kind() == Self::SYNC
     }
 
+    #[inline]
+    pub fn is_fold(self) -> bool {
+        self.0 & 0xff == Self::FOLD
+    }
+
     /// What a [`WarpOp::Fold`] does, and its width.
+    #[inline]
     pub fn as_fold(self) -> Option<(Fold, NumberType, u32)> {
+        if !self.is_fold() {
+            return None;
+        }
         let [parameter, width, of] = self.parameters();
-        (self.kind() == Self::FOLD).then(|| (FOLDS[parameter], NUMBERS[of], width as u32))
+        Some((FOLDS[parameter], NUMBERS[of], width as u32))
     }
 
     /// The mask of a warp operation.
+    #[inline]
     pub fn mask(self) -> u32 {
         (self.0 >> 32) as u32
     }
 
+    #[inline]
     fn parameters(self) -> [usize; 3] {
         [(self.0 >> 8) as usize & 0xff, (self.0 >> 16) as usize & 0xff, (self.0 >> 24) as usize & 0xff]
     }
@@ -68,6 +82,7 @@ pub(super) struct Ask {
 
 impl Ask {
     /// Says what the thread waits for.
+    #[inline]
     pub fn put(&self, collective: Collective) -> Word {
         let (word, low) = encode(collective);
         if let Some(low) = low {
@@ -82,16 +97,31 @@ impl Ask {
     }
 
     /// Says that the thread runs or has returned.
+    #[inline]
     pub fn set(&self, word: Word) {
         self.word.set(word.0);
     }
 
     /// What was said last.
+    #[inline]
     pub fn word(&self) -> Word {
         Word(self.word.get())
     }
 
+    /// Whether it was said that the thread runs.
+    #[inline]
+    pub fn runs(&self) -> bool {
+        self.word.get() == 0
+    }
+
+    /// Whether these are the last words.
+    #[inline]
+    pub fn is(&self, word: Word) -> bool {
+        self.word.get() == word.0
+    }
+
     /// The lower half of the operand.
+    #[inline]
     pub fn low(&self) -> u64 {
         self.operands[0].get()
     }
@@ -126,10 +156,12 @@ impl OutcomeWords {
     }
 
     /// Writes a number to [`Self::read_low`].
+    #[inline]
     pub fn write_low(&self, value: u64) {
         self.0[0].set(value);
     }
 
+    #[inline]
     pub fn read_low(&self) -> u64 {
         self.0[0].get()
     }
@@ -156,6 +188,7 @@ const NUMBERS: [NumberType; 6] =
     [NumberType::F32, NumberType::F64, NumberType::U32, NumberType::I32, NumberType::U64, NumberType::I64];
 
 /// The word, and the operand's lower half if there is an operand. A barrier's predicate is in the word.
+#[inline]
 fn encode(collective: Collective) -> (Word, Option<u64>) {
     let (mask, op) = match collective {
         Collective::Warp { mask, op } => (mask, op),

@@ -61,12 +61,15 @@ pub fn run(seeds: u64, first: u64, chosen: &dyn Fn(&str) -> bool) -> Result<bool
 }
 
 /// Runs each case of the chosen kernels once, on a thread of the operating system for each of theirs, and says which it
-/// runs, for a tool that judges threads: Miri or a sanitizer. Of every `of` cases, it runs that at `part`.
+/// runs, for a tool that judges threads: Miri or a sanitizer. Of every `of` cases, it runs that at `part`, counted forwards
+/// and backwards in turns, since of neighbours the later ones are larger.
 pub fn on_threads((part, of): (usize, usize), chosen: &dyn Fn(&str) -> bool) -> Result<()> {
     let shapes = if cfg!(miri) { TINY } else { SMALL };
     let device = Device::cpu_with(Executor::new().without_seed().with_scheduler(Scheduler::Threads));
     let all = cases::all(&shapes)?.into_iter().filter(|case| case.kernels().any(chosen));
-    let cases: Vec<Case> = all.skip(part).step_by(of).collect();
+    let is_here =
+        |i: usize| if (i / of).is_multiple_of(2) { i % of == part } else { of - 1 - i % of == part };
+    let cases: Vec<Case> = all.enumerate().filter(|(i, _)| is_here(*i)).map(|(_, case)| case).collect();
     ensure!(
         !cases.is_empty(),
         "nothing to run; name a kernel that exists, and a part below the number of parts"
