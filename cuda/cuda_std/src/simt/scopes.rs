@@ -2,6 +2,7 @@
 //!
 //! On the host every atomic has the scope of the system, so such a kernel works there, whoever judges it. So the numbers
 //! in global memory that a launch changes with the scope of a block are noted, with the block; a second block is a fault.
+//! Not noted are numbers that one block changes with its own scope and others with a wider one.
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::panic::resume_unwind;
@@ -11,12 +12,18 @@ use super::Grid;
 use super::context;
 use super::fault::FaultKind;
 
-/// Numbers that are noted; of more the block is not known.
-const MOST: usize = 1024;
-
 /// Where atomics with the scope of a block went in one launch. In relaxed order: a note orders nothing.
+///
+/// A number is noted in the first table that has a place free for it. Places are never given free, so all threads find it
+/// there. Tables are made when they are needed, each twice as large as the one before it.
 #[derive(Default)]
-pub(crate) struct Scopes(OnceLock<Box<[Note; MOST]>>);
+pub(crate) struct Scopes([OnceLock<Box<[Note]>>; 32]);
+
+/// The logarithm of how many notes the first table has.
+const FIRST: u32 = 10;
+
+/// How many places of a table are tried for a number.
+const TRIES: usize = 16;
 
 struct Note {
     /// 0 as long as the note is free.
@@ -26,26 +33,35 @@ struct Note {
 }
 
 impl Scopes {
-    /// Makes room for the notes. Done before threads of the operating system start, it orders none of them.
+    /// Makes the first table. Done before threads of the operating system start, it orders none of them; a further table
+    /// orders those that need it.
     pub fn prepare(&self) {
-        self.notes();
+        self.table(0);
     }
 
-    fn notes(&self) -> &[Note; MOST] {
+    fn table(&self, number: usize) -> &[Note] {
         // SAFETY: atomic numbers may be 0, which means that all notes are free.
-        self.0.get_or_init(|| unsafe { Box::new_zeroed().assume_init() })
+        self.0[number]
+            .get_or_init(|| unsafe { Box::new_zeroed_slice(1 << (FIRST as usize + number)).assume_init() })
+    }
+
+    /// The note of the address, taken for it if there was none.
+    fn of(&self, address: usize) -> Option<&Note> {
+        let hash = (address as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (0..self.0.len()).find_map(|number| {
+            let notes = self.table(number);
+            let start = (hash >> (u64::BITS - FIRST - number as u32)) as usize;
+            (start..start + TRIES).map(|at| &notes[at % notes.len()]).find(|note| {
+                let taken = note.address.compare_exchange(0, address, Ordering::Relaxed, Ordering::Relaxed);
+                taken.is_ok() || taken == Err(address)
+            })
+        })
     }
 
     /// Notes the block at the address; the number of another block that was there before.
     fn note(&self, address: usize, block: u64) -> Option<u64> {
-        let notes = self.notes();
-        let start = address / 4 % MOST;
-        let mut places = (start..MOST).chain(0..start).map(|at| &notes[at]);
-        let note = places.find(|note| {
-            let taken = note.address.compare_exchange(0, address, Ordering::Relaxed, Ordering::Relaxed);
-            taken.is_ok() || taken == Err(address)
-        })?;
-        let before = note.block.compare_exchange(0, block + 1, Ordering::Relaxed, Ordering::Relaxed);
+        let before =
+            self.of(address)?.block.compare_exchange(0, block + 1, Ordering::Relaxed, Ordering::Relaxed);
         before.err().filter(|&other| other != block + 1).map(|other| other - 1)
     }
 }
@@ -76,3 +92,25 @@ pub(crate) fn note_device(_address: usize) {}
 /// As above.
 #[inline(always)]
 pub(crate) fn note_system(_address: usize) {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Far more numbers than the first table has notes, close together and far apart.
+    #[test]
+    fn every_number_is_known_with_its_block() {
+        for stride in [4, 8, 4096] {
+            let scopes = Scopes::default();
+            let addresses = || (1..=5000).map(|i| 0x7f00_0000_0000 + i * stride);
+            for again in [false, true] {
+                for (i, address) in addresses().enumerate() {
+                    assert_eq!(scopes.note(address, i as u64), None, "stride {stride}, again: {again}");
+                }
+            }
+            for (i, address) in addresses().enumerate() {
+                assert_eq!(scopes.note(address, 1 + i as u64), Some(i as u64), "stride {stride}");
+            }
+        }
+    }
+}
