@@ -102,6 +102,12 @@ impl<I: Number, O: Number, const THREADS: usize> Row<I, O, THREADS> {
         hint::worth_doing(self.vector::<N>(i).is_some())
     }
 
+    /// Whether to go on with this thread's vectors from number `start`: as long as any thread of the row has some.
+    #[inline(always)]
+    pub fn goes_on<const N: usize>(&self, start: usize) -> bool {
+        self.has_vectors(start) && self.computes::<N>(start)
+    }
+
     /// On how many of this thread's `vectors` vectors to compute: all or, where it has none, on none.
     #[inline(always)]
     pub fn computed<const N: usize>(&self, vectors: usize) -> usize {

@@ -203,7 +203,7 @@ where
     let [dy, y] = rows.load_edges();
     let mut sum = rows.add(0.0, dy, y);
     let mut start = 0;
-    while rows.dy.has_vectors(start) && rows.dy.computes::<N>(start) {
+    while rows.dy.goes_on::<N>(start) {
         let [dy_reg, y_reg] = rows.load::<VECTORS>(start);
         for i in 0..VECTORS {
             sum = rows.add(sum, T::unpack(dy_reg[i]), T::unpack(y_reg[i]));

@@ -55,7 +55,7 @@ pub(super) unsafe fn wide<T, const N: usize, const VECTORS: usize>(
         let gradient = given.gradient(index, target, sum);
         // Backwards: the end of the row is what L2 still holds.
         let mut start = 0;
-        while row.has_vectors(start) && row.computes::<N>(start) {
+        while row.goes_on::<N>(start) {
             start += VECTORS;
         }
         while start > 0 {
@@ -90,7 +90,7 @@ fn reduce<T: Element<N>, const N: usize, const VECTORS: usize>(
     let places = row.edges::<N>();
     let mut first = first_of([a], max, places[0]).min(first_of([b], max, places[1]));
     let mut start = 0;
-    while row.has_vectors(start) && row.computes::<N>(start) {
+    while row.goes_on::<N>(start) {
         let x_reg = row.load::<N, VECTORS>(start, T::NEG_INFINITY);
         let larger = x_reg.iter().fold(T::MIN, |max, &x| T::larger(max, x));
         let larger = T::unpack(larger).into_iter().fold(max, f32::max);
