@@ -132,7 +132,10 @@ impl Miri {
             ensure!(status?.success(), message);
         }
         println!("Miri found nothing in any kernel");
-        if self.write && self.only.is_none() { write_time(start.elapsed(), jobs) } else { Ok(()) }
+        if !self.write || self.only.is_some() {
+            return Ok(());
+        }
+        write_times("miri", &[(format!("Miri, {jobs} processes at a time"), start.elapsed())])
     }
 
     /// Lets Miri and the executor look for each planted bug.
@@ -160,10 +163,16 @@ impl Sanitize {
     /// Runs the command.
     pub fn run(&self) -> anyhow::Result<()> {
         let toolchain = toolchain()?;
+        let mut times = Vec::new();
         for &sanitizer in &self.sanitizers {
+            let start = Instant::now();
             self.with(sanitizer, &toolchain)?;
+            times.push((sanitizer.name().to_owned(), start.elapsed()));
         }
-        Ok(())
+        if !self.write || self.planted || self.only.is_some() {
+            return Ok(());
+        }
+        write_times("sanitize", &times)
     }
 
     fn with(&self, sanitizer: Sanitizer, toolchain: &str) -> anyhow::Result<()> {
@@ -213,15 +222,18 @@ impl Sanitize {
     }
 }
 
-/// Writes down that Miri found every planted bug, and nothing in any kernel, in this time.
-fn write_time(time: Duration, jobs: usize) -> anyhow::Result<()> {
+/// Writes down that tools found the planted bugs that are theirs to find, and nothing in any kernel, and in which time.
+fn write_times(name: &str, tools: &[(String, Duration)]) -> anyhow::Result<()> {
     let (machine, date, commit) = (measure::machine()?, measure::date()?, measure::commit()?);
-    let text = format!(
-        "# Every kernel under Miri\n\nWritten by `cargo xtask miri --write`, which found every planted bug and nothing in any \
-         kernel.\n\n{} seconds, {jobs} processes at a time.\n\n{machine}, {date}, commit {commit}.\n",
-        time.as_secs()
+    let mut text = format!(
+        "# Every kernel under `cargo xtask {name}`\n\nWritten by `cargo xtask {name} --write`, which found the planted bugs \
+         and nothing in any kernel.\n\n| tool | seconds |\n| --- | ---: |\n"
     );
-    workspace::write(&workspace::root().join("docs/results/miri.md"), &text)
+    for (tool, time) in tools {
+        text += &format!("| {tool} | {} |\n", time.as_secs());
+    }
+    text += &format!("\n{machine}, {date}, commit {commit}.\n");
+    workspace::write(&workspace::root().join(format!("docs/results/{name}.md")), &text)
 }
 
 /// Whether the tool, as which the command runs a planted bug, says nothing of a kernel without one.
