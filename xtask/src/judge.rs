@@ -226,8 +226,8 @@ impl Sanitize {
 fn write_times(name: &str, tools: &[(String, Duration)]) -> anyhow::Result<()> {
     let (machine, date, commit) = (measure::machine()?, measure::date()?, measure::commit()?);
     let mut text = format!(
-        "# Every kernel under `cargo xtask {name}`\n\nWritten by `cargo xtask {name} --write`, which found the planted bugs \
-         and nothing in any kernel.\n\n| tool | seconds |\n| --- | ---: |\n"
+        "# Every kernel under `cargo xtask {name}`\n\nWritten by `cargo xtask {name} --write`, which found the planted bugs that it must \
+         find and nothing in any kernel.\n\n| tool | seconds |\n| --- | ---: |\n"
     );
     for (tool, time) in tools {
         text += &format!("| {tool} | {} |\n", time.as_secs());
