@@ -49,6 +49,16 @@ macro_rules! on_rows {
     }};
 }
 
+/// As `on_rows`, but for the row to write, in which nothing stands yet.
+macro_rules! on_unwritten_rows {
+    ($on:expr, $kernel:ident) => {{
+        let mut out = Box::<[f32]>::new_uninit_slice(2 * THREADS);
+        let out = unsafe { &mut *(&raw mut *out as *mut [f32]) };
+        // SAFETY: rows of the size that the kernel asks for; what it does beyond that is its bug.
+        unsafe { $kernel::launch($on, LaunchConfig::new(2, THREADS as u32), out, &[1.0; 2 * THREADS]) }
+    }};
+}
+
 /// Launches the kernel on two blocks, with a number to count in.
 macro_rules! on_a_counter {
     ($on:expr, $kernel:ident) => {
@@ -71,6 +81,11 @@ pub const BUGS: &[Bug] = &[
     ),
     bug!("race-between-blocks", on_rows(race_between_blocks), "a block reads what another one writes"),
     bug!("uninitialised-shared", on_rows(uninitialised_shared), "shared memory is read that nobody wrote"),
+    bug!(
+        "uninitialised-global",
+        on_unwritten_rows(uninitialised_global),
+        "a sum begins with what its output held"
+    ),
     bug!("off-by-one-row", on_rows(off_by_one_row), "the last block reads a row behind the matrix"),
     bug!(
         "behind-a-shared-array",
@@ -163,6 +178,16 @@ pub unsafe fn uninitialised_shared(out: *mut f32, inp: &[f32]) {
         let read = *row.add(THREADS - 1 - tid());
         *out.add(at + tid()) = if read > 1.0 { 1.0 } else { 0.0 };
     }
+}
+
+/// Adds to what nobody wrote.
+///
+/// # Safety
+/// As there.
+#[kernel]
+pub unsafe fn uninitialised_global(out: *mut f32, inp: &[f32]) {
+    let at = block() * THREADS + tid();
+    unsafe { *out.add(at) += inp[at] };
 }
 
 /// `out` is the sum of each row and the next.
