@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::mem::MaybeUninit;
 use std::ops::{Bound, RangeBounds};
 use std::ptr::NonNull;
 
@@ -282,6 +283,20 @@ impl<'a, T: Pod> BufferViewMut<'a, T> {
         }
         // SAFETY: the view's elements are valid and exclusively borrowed, and as many as the slice's.
         unsafe { self.device.raw_write(self.pointer.as_ptr().cast(), bytemuck::cast_slice(data)) }
+    }
+
+    /// Gives up what the elements hold, so that Miri reports who reads one that was not written since. But for Miri nothing
+    /// happens.
+    ///
+    /// # Safety
+    /// Every element is written before it is read.
+    pub unsafe fn give_up(&mut self) {
+        if cfg!(miri) {
+            let nothing = Box::<[T]>::new_uninit_slice(self.len);
+            let elements = self.pointer.as_ptr().cast::<MaybeUninit<T>>();
+            // SAFETY: the view's elements are valid and exclusively borrowed, in the host's memory: Miri has no other.
+            unsafe { elements.copy_from_nonoverlapping(nothing.as_ptr(), self.len) };
+        }
     }
 }
 

@@ -47,7 +47,7 @@ pub struct Rows<T> {
 }
 
 /// What lies around the rows.
-pub fn filler<T: Number>() -> T {
+fn filler<T: Number>() -> T {
     T::nearest(-77.0)
 }
 
@@ -59,6 +59,17 @@ impl<T: Number> Rows<T> {
             elements.extend([filler::<T>(); GAP]);
         }
         Ok(Self { buffer: device.upload(&elements)?, cols })
+    }
+
+    /// Room for rows that a kernel writes whole.
+    pub fn output(device: &Device, [rows, cols]: [usize; 2]) -> Result<Self> {
+        let mut output = Self::new(device, &vec![filler(); rows * cols], cols)?;
+        for row in 0..rows {
+            let start = 1 + row * (cols + GAP);
+            // SAFETY: the kernel writes them before anybody reads: if not, that is to be found.
+            unsafe { output.buffer.view_mut(start..start + cols)?.give_up() };
+        }
+        Ok(output)
     }
 
     fn rows(&self) -> usize {
@@ -142,7 +153,7 @@ fn every_kernel<I: Number + SoftmaxAs<O>, O: Number>(
 ) -> Result<()> {
     let inp = Rows::new(device, logits, cols)?;
     for mut plan in Plan::<I, O>::every(device, inp.rows(), cols, options)? {
-        let mut out = Rows::new(device, &vec![filler::<O>(); logits.len()], cols)?;
+        let mut out = Rows::<O>::output(device, [logits.len() / cols, cols])?;
         let names: Vec<_> = plan.choice().kernels().map(|meta| meta.name).collect();
         let what = format!("{names:?} {:?} on {cols} columns", plan.choice().config());
         plan.run(&mut out.matrix_mut()?, &inp.matrix()?).context(what.clone())?;
@@ -204,7 +215,7 @@ fn backward<T: Number + Real>(device: &Device, dtype: DType) -> Result<()> {
         let y: Vec<T> = y.into_iter().map(|y| T::nearest(y as f32)).collect();
         let dy = self::numbers::<T>(2 * cols, 5);
         let (dy_rows, y_rows) = (Rows::new(device, &dy, cols)?, Rows::new(device, &y, cols)?);
-        let mut dx = Rows::new(device, &vec![filler::<T>(); dy.len()], cols)?;
+        let mut dx = Rows::<T>::output(device, [2, cols])?;
         softmax_backward(
             device,
             &mut dx.matrix_mut()?,
@@ -227,7 +238,7 @@ fn cross_entropy<T: Number + Real>(device: &Device, dtype: DType) -> Result<()> 
         // The second row is ignored.
         let targets = [cols as i64 - 1, -100, 0];
         let (inp, classes) = (Rows::new(device, &logits, cols)?, device.upload(&targets)?);
-        let mut gradient = Rows::new(device, &vec![filler::<T>(); logits.len()], cols)?;
+        let mut gradient = Rows::<T>::output(device, [3, cols])?;
         let mut losses = device.upload(&[f32::NAN; 3])?;
         CrossEntropy::new(&mut losses, inp.matrix()?, &classes)
             .with_gradient(gradient.matrix_mut()?, 0.25)

@@ -45,7 +45,11 @@ impl<'a> Run<'a> {
 
     /// Room for `len` elements.
     pub fn output<T: Pod>(&self, len: usize) -> Result<Output<T>> {
-        self.updated(&vec![filler(); len])
+        let mut output = self.updated(&vec![filler(); len])?;
+        let mut elements = output.buffer.view_mut(output.start..output.start + len)?;
+        // SAFETY: the kernel writes them before anybody reads: if not, that is to be found.
+        unsafe { elements.give_up() };
+        Ok(output)
     }
 
     /// The data, for a kernel to change.
@@ -74,6 +78,15 @@ impl<T: Pod + Into<f64>> Output<T> {
     /// # Errors
     /// The kernel failed, or wrote outside its output.
     pub fn finish(self) -> Result<Vec<f64>> {
+        let end = self.start + self.len;
+        Ok(self.guarded()?[self.start..end].iter().map(|&value| value.into()).collect())
+    }
+
+    /// The output with its guards, which are found untouched; it may have elements that nobody wrote.
+    ///
+    /// # Errors
+    /// As for [`Self::finish`].
+    pub fn guarded(&self) -> Result<Vec<T>> {
         let all = self.buffer.to_vec().context("reading the output")?;
         let end = self.start + self.len;
         for (i, value) in all.iter().enumerate().filter(|(i, _)| !(self.start..end).contains(i)) {
@@ -84,7 +97,7 @@ impl<T: Pod + Into<f64>> Output<T> {
                 self.len
             );
         }
-        Ok(all[self.start..end].iter().map(|&value| value.into()).collect())
+        Ok(all)
     }
 }
 

@@ -1,7 +1,9 @@
 //! The kernels of the softmax operation, its gradient and cross entropy, each by itself on narrow rows.
 
 use anyhow::{Context as _, Result};
+use bytemuck::Pod;
 use cuda_std::launch::Limits;
+use ferrowarp::device::{Buffer, Device};
 use ferrowarp::reference::{self, Number};
 use ferrowarp::softmax::{Choice, Operand, Options, Target};
 use gpu_kernels::element::{self, DType};
@@ -10,7 +12,7 @@ use gpu_kernels::softmax::cross_entropy::{self, CROSS_ENTROPY, I64};
 use gpu_kernels::softmax::operation::{FORWARD, Memory, OfType, Tier};
 
 use super::cases::{Case, Shapes};
-use crate::operation::{GAP, Rows, filler, numbers, values};
+use crate::operation::{GAP, Rows, numbers, values};
 
 /// The forward kernels from `I` to `O`, in every way that holds the width.
 pub fn forward<I, O>(cases: &mut Vec<Case>, shapes: &Shapes) -> Result<()>
@@ -40,8 +42,8 @@ where
             let shape = format!("{rows}x{cols}, grid {} in clusters of {}", config.grid, config.cluster);
             cases.push(Case::new(kernels, shape, move |device| {
                 let inp = Rows::new(device, &logits, cols)?;
-                let mut out = Rows::new(device, &vec![filler::<O>(); logits.len()], cols)?;
-                let mut workspace = device.alloc_zeroed::<u64>(choice.workspace_bytes().div_ceil(8))?;
+                let mut out = Rows::<O>::output(device, [rows, cols])?;
+                let mut workspace = unwritten(device, u64::MAX, choice.workspace_bytes().div_ceil(8))?;
                 let stride = cols + GAP;
                 let operand = |memory| Operand { memory, stride };
                 let (to, from) = (operand(out.written()?), operand(inp.read()?));
@@ -69,7 +71,7 @@ pub fn backward<T: Number + element::Number + Send + Sync>(
         let shape = format!("{rows}x{cols}");
         cases.push(Case::new(vec![tier.meta.name], shape, move |device| {
             let (dy, y) = (Rows::new(device, &dy, cols)?, Rows::new(device, &y, cols)?);
-            let mut dx = Rows::new(device, &vec![filler::<T>(); rows * cols], cols)?;
+            let mut dx = Rows::<T>::output(device, [rows, cols])?;
             let arguments = backward::Arguments {
                 dx: dx.written()?,
                 dy: dy.read()?,
@@ -100,12 +102,11 @@ pub fn cross_entropy<T: Number + element::Number + Send + Sync>(
         let shape = format!("{rows}x{cols}");
         cases.push(Case::new(vec![tier.meta.name], shape, move |device| {
             let inp = Rows::new(device, &logits, cols)?;
-            let mut gradient = Rows::new(device, &vec![filler::<T>(); rows * cols], cols)?;
+            let mut gradient = Rows::<T>::output(device, [rows, cols])?;
             // The second row is ignored.
             let targets = device.upload(&[cols as i64 - 1, -100, 0][..rows])?;
-            let (mut loss, mut lse) =
-                (device.upload(&vec![-1f32; rows])?, device.upload(&vec![-1f32; rows])?);
-            let mut correct = device.upload(&vec![u32::MAX; rows])?;
+            let (mut loss, mut lse) = (unwritten(device, -1f32, rows)?, unwritten(device, -1f32, rows)?);
+            let mut correct = unwritten(device, u32::MAX, rows)?;
             let arguments = cross_entropy::Arguments {
                 loss: Memory::written(&mut loss),
                 lse: Memory::written(&mut lse),
@@ -149,6 +150,14 @@ fn tiers<A>(
         widths.dedup();
         widths.into_iter().map(move |cols| (tier, cols))
     })
+}
+
+/// Memory that a kernel is to write before anybody reads it, full of what it hardly writes.
+fn unwritten<T: Pod>(device: &Device, filler: T, len: usize) -> Result<Buffer<T>> {
+    let mut buffer = device.upload(&vec![filler; len])?;
+    // SAFETY: the kernel writes it before anybody reads: if not, that is to be found.
+    unsafe { buffer.view_mut(..)?.give_up() };
+    Ok(buffer)
 }
 
 fn wide<T: Number>(numbers: &[T]) -> Vec<f64> {
