@@ -129,14 +129,14 @@ impl Results {
              Each parser of outside bytes under libFuzzer and AddressSanitizer: its last run, which by default ends \
              after 10 million inputs or 15 minutes, whichever comes first. An input fails by a panic, an error of memory, 30 seconds, or 1 GiB of memory. \
              Peak memory is with the fuzzer's own. Written by `cargo xtask fuzz`.\n\n\
-             | target | inputs | seconds | inputs/s | slowest input | peak MiB | edges | corpus | result | date | \
-             commit |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- | --- | --- |\n",
+             | target | inputs | seconds | inputs/s | slowest input | peak MiB | edges | corpus | result | machine \
+             | date | commit |\n| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- | --- | --- | --- |\n",
         );
         for entry in &self.targets {
             // Writing to a String cannot fail.
             let _ = writeln!(
                 table,
-                "| {} | {} | {:.0} | {} | {} s | {} | {} | {} | {} | {} | {} |",
+                "| {} | {} | {:.0} | {} | {} s | {} | {} | {} | {} | {}, {} cores | {} | {} |",
                 entry.target,
                 entry.inputs,
                 entry.seconds,
@@ -146,15 +146,11 @@ impl Results {
                 entry.edges,
                 entry.corpus,
                 entry.result.replace('|', "\\|"),
+                entry.machine,
+                entry.cores,
                 entry.date,
                 entry.commit
             );
-        }
-        let mut machines: Vec<String> =
-            self.targets.iter().map(|entry| format!("{}, {} cores", entry.machine, entry.cores)).collect();
-        machines.dedup();
-        if !machines.is_empty() {
-            let _ = writeln!(table, "\n{}.", machines.join("; "));
         }
         table
     }

@@ -1,5 +1,6 @@
 //! Which tool finds which planted bug: `docs/results/planted.json`, and a table of it.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
@@ -42,6 +43,11 @@ impl Finding {
             date,
             commit,
         }
+    }
+
+    /// Where and when the tool looked.
+    fn origin(&self) -> String {
+        format!("{}: {}, {}, commit {}", self.tool, self.machine, self.date, self.commit)
     }
 }
 
@@ -93,9 +99,8 @@ impl Findings {
             let _ = writeln!(text, "| {name} | {tool} | {message} |");
             last = bug;
         }
-        if let Some(Finding { machine, date, commit, .. }) = self.findings.last() {
-            let _ = writeln!(text, "\n{machine}, {date}, commit {commit}.");
-        }
+        let origins: BTreeSet<String> = self.findings.iter().map(Finding::origin).collect();
+        let _ = writeln!(text, "\n{}.", origins.into_iter().collect::<Vec<_>>().join("; "));
         text
     }
 }
