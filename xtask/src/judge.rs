@@ -18,8 +18,9 @@ use crate::{measure, workspace};
 /// The compiler that the tools come with.
 const NIGHTLY: &str = "nightly-2026-05-20";
 
-/// Threads give way to each other where they wait, and nowhere else: Miri judges what is ordered, not what happened.
-const IN_TURNS: &str = "-Zmiri-preemption-rate=0";
+/// Threads give way to the next one where they wait, and nowhere else: Miri judges what is ordered, not what happened. To
+/// draw the next by lot, as it would by itself, takes a look at every thread.
+const IN_TURNS: &str = "-Zmiri-fixed-schedule";
 
 /// What is left out for every kernel, and not for the planted bugs. What Stacked Borrows know besides, the bounds of each
 /// shared array, takes ten times as long as the rest. To look at every value that is copied takes a quarter; without it an

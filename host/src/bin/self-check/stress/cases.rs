@@ -1,6 +1,7 @@
 //! What runs under every seed: each kernel, on shapes small enough for thousands of runs.
 
 use std::fmt;
+use std::sync::OnceLock;
 
 use anyhow::{Context as _, Result};
 use cuda_std::half::{bf16, f16};
@@ -131,10 +132,10 @@ fn of_layer(shapes: &Shapes) -> Vec<Case> {
             }
         };
         for check in checks().into_iter().filter(suits) {
-            let names: Vec<&str> = (check.reference)(&problem).into_iter().map(|(name, _)| name).collect();
-            let (words, problem) = (problem.to_string(), problem.clone());
+            let (words, problem, names) = (problem.to_string(), problem.clone(), OnceLock::new());
             cases.push(Case::new(kernels(&check), words, move |device| {
-                Ok(names.iter().copied().zip(check.run.on(device, &problem)?).collect())
+                let of = || (check.reference)(&problem).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+                Ok(names.get_or_init(of).iter().copied().zip(check.run.on(device, &problem)?).collect())
             }));
         }
     }
