@@ -78,15 +78,6 @@ impl<T: Pod + Into<f64>> Output<T> {
     /// # Errors
     /// The kernel failed, or wrote outside its output.
     pub fn finish(self) -> Result<Vec<f64>> {
-        let end = self.start + self.len;
-        Ok(self.guarded()?[self.start..end].iter().map(|&value| value.into()).collect())
-    }
-
-    /// The output with its guards, which are found untouched; it may have elements that nobody wrote.
-    ///
-    /// # Errors
-    /// As for [`Self::finish`].
-    pub fn guarded(&self) -> Result<Vec<T>> {
         let all = self.buffer.to_vec().context("reading the output")?;
         let end = self.start + self.len;
         for (i, value) in all.iter().enumerate().filter(|(i, _)| !(self.start..end).contains(i)) {
@@ -97,7 +88,7 @@ impl<T: Pod + Into<f64>> Output<T> {
                 self.len
             );
         }
-        Ok(all)
+        Ok(all[self.start..end].iter().map(|&value| value.into()).collect())
     }
 }
 
