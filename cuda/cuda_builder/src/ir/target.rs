@@ -1,5 +1,7 @@
 //! What libNVVM wants of a module as a whole: its data layout, the version of NVVM IR, no processor of rustc's.
 
+use std::collections::HashSet;
+
 use super::IrError;
 use super::lex::{Kind, lex, tokens};
 use super::module::Module;
@@ -12,7 +14,8 @@ pub(crate) const DATA_LAYOUT: &str = "e-p:64:64:64-p6:32:32:32-i1:8:8-i8:8:8-i16
 pub(crate) const IR_VERSION: &str = "{i32 2, i32 0, i32 3, i32 2}";
 
 /// Replaces the data layout, names the IR version, and takes the processor from the attribute groups: it is libNVVM's
-/// `-arch` that decides, and functions with another processor than libdevice's would not be inlined into each other.
+/// `-arch` that decides, and functions with another processor than libdevice's would not be inlined into each other. A
+/// group that is left without an attribute goes, with every mention of it: libNVVM does not parse an empty one.
 pub(super) fn adapt(module: &mut Module) -> Result<(), IrError> {
     let layout = module.items.iter_mut().find(|item| item.text.starts_with("target datalayout"));
     let layout = layout.ok_or_else(|| IrError::new("target", "module", "the module has no data layout"))?;
@@ -20,11 +23,48 @@ pub(super) fn adapt(module: &mut Module) -> Result<(), IrError> {
     for item in module.items.iter_mut().filter(|item| item.text.starts_with("attributes #")) {
         item.text = without_processor(&item.text);
     }
+    drop_empty_groups(module);
     let numbers =
         module.items.iter().flat_map(|item| tokens(&item.text).filter(|t| t.kind == Kind::Metadata));
     let highest = numbers.filter_map(|t| t.text[1..].parse::<u64>().ok()).max();
     let free = highest.map_or(0, |n| n + 1);
     module.push(format!("!nvvmir.version = !{{!{free}}}\n!{free} = !{IR_VERSION}"))
+}
+
+fn drop_empty_groups(module: &mut Module) {
+    let empty: HashSet<String> =
+        module.items.iter().filter_map(|item| empty_group(&item.text)).map(str::to_owned).collect();
+    if empty.is_empty() {
+        return;
+    }
+    module.items.retain(|item| empty_group(&item.text).is_none());
+    for item in &mut module.items {
+        item.text = without_groups(&item.text, &empty);
+    }
+}
+
+/// The group that `attributes #7 = { }` defines.
+fn empty_group(text: &str) -> Option<&str> {
+    if !text.starts_with("attributes #") {
+        return None;
+    }
+    match lex(text).as_slice() {
+        [_, group, equals, open, close] if equals.is("=") && open.is("{") && close.is("}") => {
+            Some(group.text)
+        }
+        _ => None,
+    }
+}
+
+fn without_groups(text: &str, groups: &HashSet<String>) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut copied = 0;
+    for token in tokens(text).filter(|t| t.kind == Kind::Group && groups.contains(t.text)) {
+        out.push_str(text[copied..token.start].trim_end_matches(' '));
+        copied = token.end();
+    }
+    out.push_str(&text[copied..]);
+    out
 }
 
 /// The attribute group without `"target-cpu"="..."` and `"target-features"="..."`.
