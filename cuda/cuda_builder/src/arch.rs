@@ -90,6 +90,24 @@ impl NvvmArch {
         self.to_string()
     }
 
+    /// The names that hold in `cfg(target_feature = "..")` of a kernel compiled for it, with every base architecture up to
+    /// its capability, those that libNVVM no longer compiles for among them: `compute_50` to `compute_90`.
+    pub fn all_target_features(self) -> Vec<String> {
+        const OLDER: [u32; 9] = [50, 52, 53, 60, 61, 62, 70, 72, 73];
+        let capability = self.capability_value();
+        let older = OLDER.iter().map(|number| format!("compute_{number}"));
+        let includes = |arch: &&NvvmArch| match arch.row().1 {
+            Variant::Base => arch.capability_value() <= capability,
+            Variant::Family => {
+                !self.is_base_variant()
+                    && arch.major_version() == self.major_version()
+                    && arch.capability_value() <= capability
+            }
+            Variant::Architecture => **arch == self,
+        };
+        older.chain(NvvmArch::ALL.iter().filter(includes).map(NvvmArch::to_string)).collect()
+    }
+
     /// The real architecture, as `-arch` of ptxas and `-Ctarget-cpu` of rustc take it: `sm_90`.
     pub fn processor(self) -> String {
         let (number, _, suffix, _) = self.row();
@@ -155,6 +173,20 @@ mod tests {
         }
         assert!("compute_70".parse::<NvvmArch>().is_err());
         assert!("compute_".parse::<NvvmArch>().is_err());
+    }
+
+    #[test]
+    fn features_of_earlier_architectures_hold_too() {
+        let features = |arch: NvvmArch| arch.all_target_features();
+        let of_90 = features(NvvmArch::Compute90);
+        assert_eq!((of_90[0].as_str(), of_90.last().unwrap().as_str()), ("compute_50", "compute_90"));
+        assert!(of_90.contains(&"compute_75".to_owned()) && !of_90.contains(&"compute_100".to_owned()));
+        let of_90a = features(NvvmArch::Compute90a);
+        assert_eq!((&of_90a[..of_90.len()], of_90a[of_90.len()].as_str()), (&of_90[..], "compute_90a"));
+        let of_103a = features(NvvmArch::Compute103a);
+        let has = |name: &str| of_103a.contains(&name.to_owned());
+        assert!(has("compute_100f") && has("compute_103f") && has("compute_103a"));
+        assert!(!has("compute_100a") && !has("compute_90a") && !has("compute_110"));
     }
 
     #[test]

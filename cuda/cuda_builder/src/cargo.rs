@@ -6,15 +6,15 @@
 //! one function alone and takes a barrier for a call that may change any memory. libNVVM does the rest, after the edits.
 //! Without these few passes, libNVVM left arrays that Rust iterates over in local memory.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-
-use serde::Deserialize;
 
 use crate::arch::NvvmArch;
 use crate::error::{CudaBuilderError, IoContext};
 use crate::files;
 use crate::fingerprint;
+use crate::packages::{DevicePackage, KernelCrate};
 use crate::toolchain::Toolchain;
 
 /// What a nested cargo must not inherit from an outer one, or from the user's own settings for host builds.
@@ -49,27 +49,6 @@ const NO_LINKER: &str = "#!/bin/sh\n\
     # rustc insists on linking; the module it has written by then is all that is wanted.\n\
     while [ $# -gt 0 ]; do\n  if [ \"$1\" = -o ]; then : > \"$2\"; fi\n  shift\ndone\n";
 
-/// The kernel crate as cargo knows it.
-#[derive(Clone, Debug)]
-pub(crate) struct KernelCrate {
-    /// The folder of its manifest.
-    pub path: PathBuf,
-    /// The package's name.
-    pub package: String,
-    /// The root of the library's source.
-    pub root_file: PathBuf,
-    /// The library's name, which names the output.
-    pub library: String,
-    /// Cargo's target directory for it.
-    pub target_directory: PathBuf,
-    /// The folder of its Cargo.lock.
-    pub workspace_root: PathBuf,
-    /// The folders of its path dependencies, the crate itself first.
-    pub sources: Vec<PathBuf>,
-    /// The names of those among them that are compiled for the device.
-    pub device_packages: Vec<String>,
-}
-
 /// How to compile it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CargoOptions {
@@ -79,129 +58,13 @@ pub(crate) struct CargoOptions {
     pub build_args: Vec<String>,
 }
 
-#[derive(Deserialize)]
-struct Metadata {
-    packages: Vec<Package>,
-    target_directory: PathBuf,
-    workspace_root: PathBuf,
-}
-
-#[derive(Deserialize)]
-struct Package {
-    name: String,
-    manifest_path: PathBuf,
-    targets: Vec<Target>,
-    dependencies: Vec<Dependency>,
-}
-
-#[derive(Deserialize)]
-struct Target {
-    name: String,
-    src_path: PathBuf,
-    kind: Vec<String>,
-}
-
-impl Target {
-    fn is_library(&self) -> bool {
-        self.is_macro() || self.kind.iter().any(|k| matches!(k.as_str(), "lib" | "rlib" | "cdylib" | "dylib"))
-    }
-
-    fn is_macro(&self) -> bool {
-        self.kind.iter().any(|kind| kind == "proc-macro")
-    }
-}
-
-#[derive(Deserialize)]
-struct Dependency {
-    path: Option<PathBuf>,
-    kind: Option<String>,
-}
-
-/// Asks cargo about the crate in `path`.
-pub(crate) fn describe(path: &Path) -> Result<KernelCrate, CudaBuilderError> {
-    let missing = || CudaBuilderError::CratePathDoesntExist { path: path.to_owned() };
-    let path =
-        path.canonicalize().ok().filter(|path| path.join("Cargo.toml").is_file()).ok_or_else(missing)?;
-    let fail = |reason: String| CudaBuilderError::Manifest { path: path.clone(), reason };
-    let metadata = metadata(&path).map_err(&fail)?;
-    let manifest = path.join("Cargo.toml");
-    let package = metadata.packages.iter().find(|package| package.manifest_path == manifest);
-    let package = package.ok_or_else(|| fail("the folder holds a workspace, not a crate".to_owned()))?;
-    let library = package.targets.iter().find(|target| target.is_library() && !target.is_macro());
-    let library = library.ok_or_else(|| fail("the crate has no library".to_owned()))?;
-    let (sources, device_packages) = local_sources(&path, &metadata).map_err(&fail)?;
-    Ok(KernelCrate {
-        package: package.name.clone(),
-        root_file: library.src_path.clone(),
-        library: library.name.replace('-', "_"),
-        target_directory: metadata.target_directory.clone(),
-        workspace_root: metadata.workspace_root.clone(),
-        sources,
-        device_packages,
-        path,
-    })
-}
-
-fn metadata(path: &Path) -> Result<Metadata, String> {
-    let mut command = Command::new(cargo());
-    command.current_dir(path).args(["metadata", "--format-version=1", "--no-deps", "--offline"]);
-    let output = command.output().map_err(|e| format!("running cargo: {e}"))?;
-    if !output.status.success() {
-        return Err(String::from_utf8_lossy(&output.stderr).trim().to_owned());
-    }
-    serde_json::from_slice(&output.stdout).map_err(|e| format!("cargo's answer: {e}"))
-}
-
-/// The folders of the crate and of all it depends on by path, in or out of its workspace, and those of library sources
-/// that lie elsewhere; and the names of those packages that are no procedural macros.
-fn local_sources(path: &Path, metadata: &Metadata) -> Result<(Vec<PathBuf>, Vec<String>), String> {
-    let mut folders = vec![path.to_owned()];
-    let mut roots = Vec::new();
-    let mut device_packages = Vec::new();
-    let mut next = 0;
-    while let Some(folder) = folders.get(next).cloned() {
-        next += 1;
-        let manifest = folder.join("Cargo.toml");
-        let inside = metadata.packages.iter().find(|package| package.manifest_path == manifest);
-        let outside;
-        let package = match inside {
-            Some(package) => package,
-            None => {
-                outside = self::metadata(&folder)?;
-                let found = outside.packages.iter().find(|package| package.manifest_path == manifest);
-                found.ok_or_else(|| format!("no package in {}", folder.display()))?
-            }
-        };
-        if !package.targets.iter().any(Target::is_macro) {
-            device_packages.push(package.name.clone());
-        }
-        // `path = "../shared/lib.rs"` puts the source of a library outside of its package.
-        let libraries = package.targets.iter().filter(|target| target.is_library());
-        roots.extend(
-            libraries.filter_map(|target| target.src_path.canonicalize().ok()?.parent().map(Path::to_owned)),
-        );
-        let used = package.dependencies.iter().filter(|dependency| dependency.kind.as_deref() != Some("dev"));
-        for dependency in used.filter_map(|dependency| dependency.path.as_ref()) {
-            if !folders.contains(dependency) {
-                folders.push(dependency.clone());
-            }
-        }
-    }
-    for root in roots {
-        if !folders.iter().any(|folder| root.starts_with(folder)) {
-            folders.push(root);
-        }
-    }
-    Ok((folders, device_packages))
-}
-
 /// Compiles the crate for `arch` in the folder `work`, and gives the module's text.
 ///
-/// `core` and crates of a registry are compiled once for all architectures: with no passes run, the processor makes no
-/// difference to them. The crate and its path dependencies are compiled for each, so that `cfg(target_feature =
-/// "sm_80")` holds in them.
+/// `core` and crates that never ask for the architecture are compiled once for all: with no passes run, the processor
+/// makes no difference to them. The others are compiled for each, so that `cfg(target_feature = "sm_80")` holds in them.
 pub(crate) fn emit_ir(
     kernel_crate: &KernelCrate,
+    packages: &[DevicePackage],
     toolchain: &Toolchain,
     arch: NvvmArch,
     options: &CargoOptions,
@@ -219,12 +82,12 @@ pub(crate) fn emit_ir(
 
     let run = || -> Result<(), CudaBuilderError> {
         // Offline first: with everything fetched it is faster, and it does not change what a lock file leaves open.
-        let mut output = command(kernel_crate, toolchain, arch, options, work, &linker, &module)
+        let mut output = command(kernel_crate, packages, toolchain, arch, options, work, &linker, &module)
             .arg_offline(true)
             .output()
             .during("running", Path::new("cargo"))?;
         if !output.status.success() && mentions_offline(&output) {
-            output = command(kernel_crate, toolchain, arch, options, work, &linker, &module)
+            output = command(kernel_crate, packages, toolchain, arch, options, work, &linker, &module)
                 .arg_offline(false)
                 .output()
                 .during("running", Path::new("cargo"))?;
@@ -260,8 +123,10 @@ impl CargoCommand {
     }
 }
 
+#[allow(clippy::too_many_arguments, reason = "all that a run of cargo depends on")]
 fn command(
     kernel_crate: &KernelCrate,
+    packages: &[DevicePackage],
     toolchain: &Toolchain,
     arch: NvvmArch,
     options: &CargoOptions,
@@ -282,14 +147,20 @@ fn command(
         "incremental=false".to_owned(),
         format!("debug={debug}"),
     ];
-    let processor = |package| format!("package.{package}.rustflags=[\"-Ctarget-cpu={}\"]", arch.processor());
-    let settings = settings.into_iter().chain(kernel_crate.device_packages.iter().map(processor));
+    let of_arch = serde_json::to_string(&arch_flags(arch)).unwrap_or_default();
+    let asking = packages.iter().filter(|package| package.asks_for_arch);
+    let of_packages = asking.map(|package| format!("package.\"{}\".rustflags={of_arch}", package.spec));
+    let settings = settings.into_iter().chain(of_packages);
     let flags = [
         format!("-Clinker={}", linker.display()),
         "-Cno-prepopulate-passes".to_owned(),
         "-Csymbol-mangling-version=v0".to_owned(),
         // Jump threading duplicated barriers (rust-lang/rust#137086).
         "-Zmir-enable-passes=-JumpThreading".to_owned(),
+        // There is no std for the device, so no crate is asked to say that it does without; one that says so itself
+        // says it twice, which is a warning.
+        "-Zcrate-attr=no_std".to_owned(),
+        "-Aunused-attributes".to_owned(),
     ];
     command
         .current_dir(&kernel_crate.path)
@@ -304,7 +175,7 @@ fn command(
         command.arg("--config").arg(format!("profile.{profile}.{setting}"));
     }
     if !options.build_args.iter().any(|arg| arg.starts_with("-Zbuild-std")) {
-        command.arg("-Zbuild-std=core");
+        command.arg("-Zbuild-std=core,alloc");
     }
     command.arg("-Zprofile-rustflags").args(&options.build_args);
     let mut for_rustc = vec![format!("--emit=llvm-ir={}", module.display())];
@@ -312,20 +183,32 @@ fn command(
         for_rustc.push("-Cllvm-args=-force-attribute=convergent".to_owned());
         for_rustc.push(format!("-Cpasses={PASSES}"));
     }
-    // An attribute given twice is a warning or an error, so what the crate says itself is not said again.
-    let source = std::fs::read_to_string(&kernel_crate.root_file).unwrap_or_default();
-    let attributes = [("no_std", "no_std"), ("abi_ptx", "feature(abi_ptx)")].into_iter();
-    let missing = attributes.filter(|(name, _)| !source.contains(name));
-    for_rustc.extend(missing.map(|(_, attribute)| format!("-Zcrate-attr={attribute}")));
     CargoCommand { command, for_rustc }
 }
 
+/// What rustc is told of `arch`: `cfg(target_feature = "sm_80")` and, by Rust-CUDA's name, `"compute_80"` hold for it and
+/// all that came before. By cfg and not by `-Ctarget-cpu`, since cargo hands the flags of a package to its build script
+/// too, which the host's processor runs.
+fn arch_flags(arch: NvvmArch) -> Vec<String> {
+    let names = arch.all_target_features().into_iter();
+    let flag = |name: &str| format!("--cfg=target_feature=\"{name}\"");
+    let flags = names.flat_map(|name| [flag(&name), flag(&name.replace("compute_", "sm_"))]);
+    let known = NvvmArch::ALL.iter().flat_map(|arch| arch.all_target_features());
+    let known: BTreeSet<String> = known.map(|name| format!("\"{name}\"")).collect();
+    let known = known.into_iter().collect::<Vec<_>>().join(",");
+    let lints = [
+        "-Aexplicit-builtin-cfgs-in-flags".to_owned(),
+        format!("--check-cfg=cfg(target_feature,values({known}))"),
+    ];
+    lints.into_iter().chain(flags).collect()
+}
+
 /// The cargo that runs us, or the one of the environment.
-fn cargo() -> PathBuf {
+pub(crate) fn cargo() -> PathBuf {
     std::env::var_os("CARGO").map_or_else(|| PathBuf::from("cargo"), PathBuf::from)
 }
 
-fn mentions_offline(output: &Output) -> bool {
+pub(crate) fn mentions_offline(output: &Output) -> bool {
     String::from_utf8_lossy(&output.stderr).contains("offline")
 }
 

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-use crate::cargo::KernelCrate;
 use crate::error::{CudaBuilderError, IoContext};
 use crate::files;
+use crate::packages::KernelCrate;
 
 /// Folders of a crate that no library is built from.
 const NO_SOURCE: &[&str] = &["target", "tests", "benches", "examples", "src/bin"];

@@ -25,6 +25,7 @@ mod fingerprint;
 pub mod ir;
 mod libnvvm;
 mod nvvm;
+mod packages;
 mod pipeline;
 mod proof;
 pub mod ptx;

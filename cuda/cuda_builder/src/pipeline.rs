@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::arch::NvvmArch;
 use crate::builder::{CudaBuilder, DebugInfo};
-use crate::cargo::{self, CargoOptions, KernelCrate};
+use crate::cargo::{self, CargoOptions};
 use crate::error::CudaBuilderError;
 use crate::fetch::{self, Progress};
 use crate::fingerprint::{self, Stamp};
 use crate::nvvm::{Nvvm, NvvmOptions};
+use crate::packages::{self, DevicePackage, KernelCrate};
 use crate::toolchain::{self, Toolchain};
 use crate::{files, ir, libnvvm, proof};
 
@@ -41,6 +42,7 @@ pub struct BuiltModule {
 /// What all architectures of one build share.
 struct Session {
     kernel_crate: KernelCrate,
+    packages: Vec<DevicePackage>,
     toolchain: Toolchain,
     nvvm: Nvvm,
     nvvm_path: PathBuf,
@@ -106,7 +108,7 @@ impl CudaBuilder {
 
     /// Finds everything the build needs, and fetches what may be fetched.
     fn open(&self, progress: &(dyn Fn(Progress) + Sync)) -> Result<Session, CudaBuilderError> {
-        let kernel_crate = cargo::describe(&self.path)?;
+        let kernel_crate = packages::describe(&self.path)?;
         watch(&kernel_crate);
         let tools =
             self.tools_dir.clone().unwrap_or_else(|| Self::tools_dir_in(&kernel_crate.target_directory));
@@ -115,8 +117,9 @@ impl CudaBuilder {
         }
         let (nvvm, nvvm_path) = libnvvm::find(&tools)?;
         let toolchain = toolchain::find(&kernel_crate.path, self.download, progress)?;
+        let packages = packages::of_device(&kernel_crate.path, &self.build_args)?;
         let sources = fingerprint::of_sources(&kernel_crate)?;
-        Ok(Session { kernel_crate, toolchain, nvvm, nvvm_path, sources })
+        Ok(Session { kernel_crate, packages, toolchain, nvvm, nvvm_path, sources })
     }
 
     /// The module of one architecture: the file of an earlier build if nothing changed, else a new one.
@@ -149,8 +152,14 @@ impl CudaBuilder {
         path: &Path,
         record: impl FnOnce(&[u8]) -> Result<String, CudaBuilderError>,
     ) -> Result<String, CudaBuilderError> {
-        let module =
-            cargo::emit_ir(&session.kernel_crate, &session.toolchain, arch, &self.cargo_options(), work)?;
+        let module = cargo::emit_ir(
+            &session.kernel_crate,
+            &session.packages,
+            &session.toolchain,
+            arch,
+            &self.cargo_options(),
+            work,
+        )?;
         let lowered = ir::lower(&module)?;
         if self.emit_llvm_ir {
             files::write(&path.with_extension("ll"), lowered.text.as_bytes())?;

@@ -34,9 +34,12 @@ fn a_crate_without_kernels_is_refused() {
 
 #[test]
 fn what_the_compiler_says_is_handed_on() {
-    let error = failure("nonexistent");
+    let error = failure("broken");
     assert!(matches!(error, CudaBuilderError::CargoFailed { .. }), "{error}");
-    assert!(error.to_string().contains("nonexistent"), "{error}");
+    assert!(error.to_string().contains("this crate is broken"), "{error}");
+    let error = failure("nonexistent");
+    assert!(matches!(error, CudaBuilderError::Manifest { .. }), "{error}");
+    assert!(error.to_string().contains("feature: nonexistent"), "{error}");
 }
 
 #[test]

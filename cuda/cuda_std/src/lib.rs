@@ -7,12 +7,22 @@
 #![cfg_attr(target_arch = "nvptx64", no_std)]
 #![cfg_attr(
     target_arch = "nvptx64",
-    feature(abi_ptx, stdarch_nvptx, link_llvm_intrinsics, asm_experimental_arch, optimize_attribute)
+    feature(
+        abi_ptx,
+        allow_internal_unstable,
+        stdarch_nvptx,
+        link_llvm_intrinsics,
+        asm_experimental_arch,
+        optimize_attribute
+    )
 )]
 #![cfg_attr(miri, feature(thread_local))]
 #![cfg_attr(
     target_arch = "nvptx64",
-    allow(internal_features, reason = "LLVM intrinsics are the only way to a PTX instruction")
+    allow(
+        internal_features,
+        reason = "LLVM intrinsics are the only way to a PTX instruction, and `__kernel_entry!` spares users a feature"
+    )
 )]
 
 // The macros name this crate by its path, and its own tests and modules use them too.
@@ -49,3 +59,15 @@ pub use self::half::{bf16, f16};
 pub use cuda_std_macros::{address_space, externally_visible, gpu_only, kernel};
 pub use float::{FloatExt, GpuFloat};
 pub use glam;
+
+/// The entry point of a kernel: the one place that names the calling convention, which so needs no feature in the crates
+/// that use `#[kernel]`.
+#[cfg(target_arch = "nvptx64")]
+#[doc(hidden)]
+#[macro_export]
+#[allow_internal_unstable(abi_ptx)]
+macro_rules! __kernel_entry {
+    ({$($before:tt)*} fn $name:ident {$($generics:tt)*} ($($params:tt)*) {$($bounds:tt)*} $body:block) => {
+        $($before)* unsafe extern "ptx-kernel" fn $name $($generics)* ($($params)*) $($bounds)* $body
+    };
+}

@@ -195,15 +195,24 @@ fn device_entry(function: &ItemFn, params: &[Param], arguments: Arguments) -> To
     quote! {
         #remains
         #[cfg(all(target_arch = "nvptx64" #has_kernel))]
-        #(#attrs)*
-        #[allow(improper_ctypes_definitions, clippy::too_many_arguments, reason = "the calling convention of kernels")]
-        #[unsafe(no_mangle)]
-        #bounds
-        #vis unsafe extern "ptx-kernel" fn #name #lifetimes (#(#flat),*) #where_clause {
-            #[inline(always)]
-            unsafe fn #name #lifetimes (#inputs) #where_clause #block
-            // SAFETY: the launch passes every slice as a valid pointer and length.
-            unsafe { #name(#(#rebuilt),*) }
+        ::cuda_std::__kernel_entry! {
+            {
+                #(#attrs)*
+                #[allow(
+                    improper_ctypes_definitions,
+                    clippy::too_many_arguments,
+                    reason = "the calling convention of kernels"
+                )]
+                #[unsafe(no_mangle)]
+                #bounds
+                #vis
+            }
+            fn #name {#lifetimes} (#(#flat),*) {#where_clause} {
+                #[inline(always)]
+                unsafe fn #name #lifetimes (#inputs) #where_clause #block
+                // SAFETY: the launch passes every slice as a valid pointer and length.
+                unsafe { #name(#(#rebuilt),*) }
+            }
         }
     }
 }

@@ -1,0 +1,280 @@
+//! Asks cargo what the kernel crate is made of.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use memchr::memmem;
+use serde::Deserialize;
+
+use crate::cargo::{cargo, mentions_offline};
+use crate::error::CudaBuilderError;
+
+/// The kernel crate as cargo knows it.
+#[derive(Clone, Debug)]
+pub(crate) struct KernelCrate {
+    /// The folder of its manifest.
+    pub path: PathBuf,
+    /// The package's name.
+    pub package: String,
+    /// The root of the library's source.
+    pub root_file: PathBuf,
+    /// The library's name, which names the output.
+    pub library: String,
+    /// Cargo's target directory for it.
+    pub target_directory: PathBuf,
+    /// The folder of its Cargo.lock.
+    pub workspace_root: PathBuf,
+    /// The folders of its path dependencies, the crate itself first.
+    pub sources: Vec<PathBuf>,
+}
+
+/// A package that is compiled for the device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DevicePackage {
+    /// `name@1.2.3`, which tells it from other versions.
+    pub spec: String,
+    /// Whether its code may ask which architecture it is compiled for.
+    pub asks_for_arch: bool,
+}
+
+#[derive(Deserialize)]
+struct Metadata {
+    packages: Vec<Package>,
+    target_directory: PathBuf,
+    workspace_root: PathBuf,
+}
+
+#[derive(Deserialize)]
+struct Package {
+    name: String,
+    manifest_path: PathBuf,
+    targets: Vec<Target>,
+    dependencies: Vec<Dependency>,
+}
+
+#[derive(Deserialize)]
+struct Target {
+    name: String,
+    src_path: PathBuf,
+    kind: Vec<String>,
+}
+
+impl Target {
+    fn is_library(&self) -> bool {
+        self.is_macro() || self.kind.iter().any(|k| matches!(k.as_str(), "lib" | "rlib" | "cdylib" | "dylib"))
+    }
+
+    fn is_macro(&self) -> bool {
+        self.kind.iter().any(|kind| kind == "proc-macro")
+    }
+}
+
+#[derive(Deserialize)]
+struct Dependency {
+    path: Option<PathBuf>,
+    kind: Option<String>,
+}
+
+/// Asks cargo about the crate in `path`.
+pub(crate) fn describe(path: &Path) -> Result<KernelCrate, CudaBuilderError> {
+    let missing = || CudaBuilderError::CratePathDoesntExist { path: path.to_owned() };
+    let path =
+        path.canonicalize().ok().filter(|path| path.join("Cargo.toml").is_file()).ok_or_else(missing)?;
+    let fail = |reason: String| CudaBuilderError::Manifest { path: path.clone(), reason };
+    let metadata = metadata(&path).map_err(&fail)?;
+    let manifest = path.join("Cargo.toml");
+    let package = metadata.packages.iter().find(|package| package.manifest_path == manifest);
+    let package = package.ok_or_else(|| fail("the folder holds a workspace, not a crate".to_owned()))?;
+    let library = package.targets.iter().find(|target| target.is_library() && !target.is_macro());
+    let library = library.ok_or_else(|| fail("the crate has no library".to_owned()))?;
+    let sources = local_sources(&path, &metadata).map_err(&fail)?;
+    Ok(KernelCrate {
+        package: package.name.clone(),
+        root_file: library.src_path.clone(),
+        library: library.name.replace('-', "_"),
+        target_directory: metadata.target_directory.clone(),
+        workspace_root: metadata.workspace_root.clone(),
+        sources,
+        path,
+    })
+}
+
+fn metadata(path: &Path) -> Result<Metadata, String> {
+    let mut command = Command::new(cargo());
+    command.current_dir(path).args(["metadata", "--format-version=1", "--no-deps", "--offline"]);
+    let output = command.output().map_err(|e| format!("running cargo: {e}"))?;
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).trim().to_owned());
+    }
+    serde_json::from_slice(&output.stdout).map_err(|e| format!("cargo's answer: {e}"))
+}
+
+/// The folders of the crate and of all it depends on by path, in or out of its workspace, and those of library sources
+/// that lie elsewhere.
+fn local_sources(path: &Path, metadata: &Metadata) -> Result<Vec<PathBuf>, String> {
+    let mut folders = vec![path.to_owned()];
+    let mut roots = Vec::new();
+    let mut next = 0;
+    while let Some(folder) = folders.get(next).cloned() {
+        next += 1;
+        let manifest = folder.join("Cargo.toml");
+        let inside = metadata.packages.iter().find(|package| package.manifest_path == manifest);
+        let outside;
+        let package = match inside {
+            Some(package) => package,
+            None => {
+                outside = self::metadata(&folder)?;
+                let found = outside.packages.iter().find(|package| package.manifest_path == manifest);
+                found.ok_or_else(|| format!("no package in {}", folder.display()))?
+            }
+        };
+        // `path = "../shared/lib.rs"` puts the source of a library outside of its package.
+        let libraries = package.targets.iter().filter(|target| target.is_library());
+        roots.extend(
+            libraries.filter_map(|target| target.src_path.canonicalize().ok()?.parent().map(Path::to_owned)),
+        );
+        let used = package.dependencies.iter().filter(|dependency| dependency.kind.as_deref() != Some("dev"));
+        for dependency in used.filter_map(|dependency| dependency.path.as_ref()) {
+            if !folders.contains(dependency) {
+                folders.push(dependency.clone());
+            }
+        }
+    }
+    for root in roots {
+        if !folders.iter().any(|folder| root.starts_with(folder)) {
+            folders.push(root);
+        }
+    }
+    Ok(folders)
+}
+
+/// What cargo compiles for the device of the crate in `path` with the features that `build_args` turn on, the crate itself
+/// first.
+pub(crate) fn of_device(path: &Path, build_args: &[String]) -> Result<Vec<DevicePackage>, CudaBuilderError> {
+    let fail = |reason: String| CudaBuilderError::Manifest { path: path.to_owned(), reason };
+    let run = |offline: bool| -> Result<Output, CudaBuilderError> {
+        let mut command = Command::new(cargo());
+        command.current_dir(path).args([
+            "tree",
+            "--target=nvptx64-nvidia-cuda",
+            "--edges=normal,no-proc-macro",
+        ]);
+        command.args(["--prefix=none", "--format={p}", "--color=never"]).args(features(build_args));
+        if offline {
+            command.arg("--offline");
+        }
+        command.output().map_err(|e| fail(format!("running cargo: {e}")))
+    };
+    let mut output = run(true)?;
+    if !output.status.success() && mentions_offline(&output) {
+        output = run(false)?;
+    }
+    if !output.status.success() {
+        return Err(fail(String::from_utf8_lossy(&output.stderr).trim().to_owned()));
+    }
+    let registry = registry_sources();
+    let mut packages: Vec<DevicePackage> = Vec::new();
+    for line in String::from_utf8_lossy(&output.stdout).lines() {
+        let Some(package) = device_package(line, &registry) else { continue };
+        if !packages.contains(&package) {
+            packages.push(package);
+        }
+    }
+    Ok(packages)
+}
+
+/// The arguments among `build_args` that choose features.
+fn features(build_args: &[String]) -> Vec<&str> {
+    let mut chosen = Vec::new();
+    let mut arguments = build_args.iter().map(String::as_str);
+    while let Some(argument) = arguments.next() {
+        match argument {
+            "--features" | "-F" => chosen.extend([argument].into_iter().chain(arguments.next())),
+            "--all-features" | "--no-default-features" => chosen.push(argument),
+            _ if argument.starts_with("--features=") || argument.starts_with("-F") => chosen.push(argument),
+            _ => {}
+        }
+    }
+    chosen
+}
+
+/// The package on a line of `cargo tree`: `name v1.2.3`, then its folder or address in brackets unless it is a
+/// registry's, then perhaps a star.
+fn device_package(line: &str, registry: &[PathBuf]) -> Option<DevicePackage> {
+    let mut words = line.split(' ');
+    let (name, version) = (words.next()?, words.next()?.strip_prefix('v')?);
+    let is_of_registry = !words.next().is_some_and(|word| word.starts_with('(') && word != "(*)");
+    let asks_for_arch = !is_of_registry || {
+        let folders = registry.iter().map(|folder| folder.join(format!("{name}-{version}")));
+        // Where its source is not found, it may be anything.
+        folders.into_iter().find(|folder| folder.is_dir()).is_none_or(|folder| mentions_arch(&folder))
+    };
+    Some(DevicePackage { spec: format!("{name}@{version}"), asks_for_arch })
+}
+
+/// The folders that cargo unpacks the packages of registries in.
+fn registry_sources() -> Vec<PathBuf> {
+    let home = std::env::var_os("CARGO_HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
+    let home = home.or_else(|| Some(std::env::home_dir()?.join(".cargo")));
+    let sources = home.and_then(|home| home.join("registry/src").read_dir().ok());
+    sources.into_iter().flatten().flatten().map(|entry| entry.path()).collect()
+}
+
+/// Whether a Rust file in `folder` names what `cfg` or `#[kernel]` ask for the architecture with.
+fn mentions_arch(folder: &Path) -> bool {
+    let entries = folder.read_dir().into_iter().flatten().flatten().map(|entry| entry.path());
+    entries.into_iter().any(|path| {
+        if path.is_dir() {
+            return mentions_arch(&path);
+        }
+        let is_rust = path.extension().is_some_and(|extension| extension == "rs");
+        let text = if is_rust { std::fs::read(&path).unwrap_or_default() } else { Vec::new() };
+        ["target_feature", "min_arch"].iter().any(|word| memmem::find(&text, word.as_bytes()).is_some())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn features_are_picked_out_of_the_arguments() {
+        let arguments = [
+            "--features",
+            "a,b",
+            "-Zbuild-std=core",
+            "--features=c",
+            "-Fd",
+            "-F",
+            "e",
+            "--no-default-features",
+        ];
+        let arguments = arguments.map(str::to_owned);
+        assert_eq!(
+            features(&arguments),
+            ["--features", "a,b", "--features=c", "-Fd", "-F", "e", "--no-default-features"]
+        );
+        assert_eq!(features(&["--features".to_owned()]), ["--features"]);
+    }
+
+    #[test]
+    fn packages_are_read_from_cargos_tree() {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, source) in
+            [("plain-1.0.0", "fn f() {}"), ("asks-2.0.0", "#[cfg(target_feature = \"sm_80\")]")]
+        {
+            let src = folder.path().join(name).join("src");
+            std::fs::create_dir_all(&src).unwrap();
+            std::fs::write(src.join("lib.rs"), source).unwrap();
+        }
+        let registry = [folder.path().to_owned()];
+        let read =
+            |line| device_package(line, &registry).map(|package| (package.spec, package.asks_for_arch));
+        assert_eq!(read("mine v0.1.0 (/a folder/mine)"), Some(("mine@0.1.0".to_owned(), true)));
+        assert_eq!(read("plain v1.0.0 (*)"), Some(("plain@1.0.0".to_owned(), false)));
+        assert_eq!(read("asks v2.0.0"), Some(("asks@2.0.0".to_owned(), true)));
+        assert_eq!(read("gone v1.0.0"), Some(("gone@1.0.0".to_owned(), true)));
+        assert!(read("git v1.0.0 (https://example.org/git#01234567) (*)").unwrap().1);
+        assert_eq!(read(""), None);
+    }
+}
