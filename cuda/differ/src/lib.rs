@@ -7,6 +7,7 @@
 pub mod cases;
 pub mod difference;
 pub mod emulate;
+pub mod programs;
 
 #[cfg(test)]
 #[path = "../crates/src/record.rs"]
