@@ -111,7 +111,10 @@ mod tests {
         assert_eq!(by_kernel(&cases).iter().map(|cases| cases.len()).collect::<Vec<_>>(), [2, 1]);
         let packed = pack(&cases);
         assert_eq!((packed.inputs, packed.outputs), (vec![1, 2, 4], vec![SOILED; 3]));
-        assert_eq!((packed.places[2].input_at, packed.places[2].output_at, packed.places[1].number), (2, 1, 8));
+        assert_eq!(
+            (packed.places[2].input_at, packed.places[2].output_at, packed.places[1].number),
+            (2, 1, 8)
+        );
         assert!(read(&bytes[..bytes.len() - 1]).is_err());
         assert!(read(&[]).is_err());
     }

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use anyhow::ensure;
 use cuda_std::launch::LaunchConfig;
 use ptx_emulator::{Emulator, EmulatorError, PtxModule};
 
@@ -13,23 +12,6 @@ use crate::difference::{Difference, What};
 
 /// Instructions of one case, after which it counts as endless.
 const MOST_STEPS: u64 = 400_000_000;
-
-/// Reads PTX that a compiler made.
-///
-/// # Errors
-/// The emulator cannot read it, or does not know an instruction of it.
-pub fn module(ptx: &str) -> anyhow::Result<PtxModule> {
-    let module = PtxModule::parse(ptx)?;
-    let unknown = module.unsupported();
-    let shown = || unknown.iter().take(5).map(|one| format!("\n  line {}: {}", one.line, one.reason));
-    ensure!(
-        unknown.is_empty(),
-        "the emulator does not know {} instructions of the PTX:{}",
-        unknown.len(),
-        shown().collect::<String>()
-    );
-    Ok(module)
-}
 
 /// Runs every case on as many threads as there are cores, and gives those that differ, in the order of the cases.
 pub fn compare(module: PtxModule, cases: &[Case], threads: usize) -> Vec<Difference> {

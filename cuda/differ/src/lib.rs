@@ -5,9 +5,13 @@
 //! compiler is the host's. PTX runs on the emulator, which also tells results that are right by luck, and on a GPU.
 
 pub mod cases;
+pub mod compile;
+pub mod crates;
 pub mod difference;
 pub mod emulate;
+pub mod planted;
 pub mod programs;
+pub mod report;
 
 #[cfg(test)]
 #[path = "../crates/src/record.rs"]

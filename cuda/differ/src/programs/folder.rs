@@ -15,6 +15,8 @@ pub const INPUTS: u32 = 6;
 pub const OUTPUT: usize = 512;
 
 const RUNTIME: &str = include_str!("rt.rs");
+/// What the compiler calls to compare memory.
+const MEMORY: &str = include_str!("../../crates/src/memory.rs");
 const RECORD: &str = include_str!("../../crates/src/record.rs");
 
 /// Input `number` of every program: zeros, ones, small numbers, and bytes without a pattern.
@@ -44,15 +46,21 @@ impl Folder {
     /// # Errors
     /// A file cannot be written.
     pub fn write(path: &Path, workspace: &Path, programs: &[&Program]) -> anyhow::Result<Folder> {
-        let sources: Vec<Source> = programs.iter().enumerate().map(|(i, program)| source(program, i)).collect();
-        Self::write_sources(path, workspace, &sources)
+        let sources: Vec<Source> =
+            programs.iter().enumerate().map(|(i, program)| source(program, i)).collect();
+        Self::write_sources(path, workspace, &sources, &(0..sources.len()).collect::<Vec<_>>())
     }
 
-    /// As [`Self::write`], of programs that are text already.
+    /// As [`Self::write`], of some of several programs that are text already.
     ///
     /// # Errors
     /// A file cannot be written.
-    pub fn write_sources(path: &Path, workspace: &Path, sources: &[Source]) -> anyhow::Result<Folder> {
+    pub fn write_sources(
+        path: &Path,
+        workspace: &Path,
+        sources: &[Source],
+        some: &[usize],
+    ) -> anyhow::Result<Folder> {
         let folder = Folder { path: path.to_owned() };
         for part in ["kernels/src", "helper/src"] {
             let part = path.join(part);
@@ -64,23 +72,63 @@ impl Folder {
         let cuda_std = workspace.join("cuda/cuda_std");
         let dependency = format!("cuda_std = {{ path = {:?} }}\n", cuda_std.display().to_string());
         folder.put("helper/Cargo.toml", &manifest("helper", &dependency))?;
-        folder.put("kernels/Cargo.toml", &manifest("kernels", &format!("{dependency}helper = {{ path = \"../helper\" }}\n")))?;
+        let dependencies = format!("{dependency}helper = {{ path = \"../helper\" }}\n");
+        folder.put("kernels/Cargo.toml", &manifest("kernels", &dependencies))?;
         folder.put("helper/src/rt.rs", RUNTIME)?;
-        let (mut helper, mut kernels, mut native) = (HELPER.to_owned(), KERNELS.to_owned(), NATIVE.to_owned());
-        for (i, Source { program, helper: other }) in sources.iter().enumerate() {
+        // The versions of what they depend on are the workspace's.
+        let lock = workspace.join("Cargo.lock");
+        if !path.join("kernels/Cargo.lock").exists() && lock.exists() {
+            std::fs::copy(&lock, path.join("kernels/Cargo.lock")).context("copying Cargo.lock")?;
+        }
+        for &i in some {
+            let Source { program, helper } = &sources[i];
             folder.put(&format!("kernels/src/p{i}.rs"), program)?;
-            folder.put(&format!("helper/src/h{i}.rs"), other)?;
+            folder.put(&format!("helper/src/h{i}.rs"), helper)?;
+        }
+        let inputs: Vec<u8> = (0..INPUTS).flat_map(input).collect();
+        std::fs::write(path.join(Self::INPUTS), inputs).context("writing the inputs")?;
+        folder.choose(some)?;
+        Ok(folder)
+    }
+
+    /// The file of the inputs.
+    pub const INPUTS: &str = "inputs";
+
+    /// The numbers of the programs in the folder.
+    ///
+    /// # Errors
+    /// The folder cannot be read, or holds none.
+    pub fn programs(&self) -> anyhow::Result<Vec<usize>> {
+        let sources = self.path.join("kernels/src");
+        let entries = sources.read_dir().with_context(|| format!("reading {}", sources.display()))?;
+        let number = |name: &str| name.strip_prefix('p')?.strip_suffix(".rs")?.parse().ok();
+        let mut all: Vec<usize> =
+            entries.flatten().filter_map(|entry| number(entry.file_name().to_str()?)).collect();
+        all.sort_unstable();
+        anyhow::ensure!(!all.is_empty(), "no programs in {}", self.path.display());
+        Ok(all)
+    }
+
+    /// Writes the files that name the programs, for these of them.
+    ///
+    /// # Errors
+    /// A file cannot be written.
+    pub fn choose(&self, programs: &[usize]) -> anyhow::Result<()> {
+        let (mut helper, mut kernels, mut native) =
+            (HELPER.to_owned(), KERNELS.to_owned(), NATIVE.to_owned());
+        let mut runs = String::new();
+        for i in programs {
             helper.push_str(&format!("pub mod h{i};\n"));
             kernels.push_str(&format!("mod p{i};\nkernel!(k{i}, p{i});\n"));
             native.push_str(&format!("mod p{i};\n"));
+            runs.push_str(&format!("    run(&mut all, \"k{i}\", p{i}::run);\n"));
         }
-        let runs: String = (0..sources.len()).map(|i| format!("    run(&mut all, \"k{i}\", p{i}::run);\n")).collect();
         native.push_str(&format!("fn main() {{\n    let mut all = Vec::new();\n{runs}    end(all);\n}}\n"));
         native.push_str(&format!("const OUTPUT: usize = {OUTPUT};\nmod record {{\n{RECORD}}}\n"));
-        folder.put("helper/src/lib.rs", &helper)?;
-        folder.put("kernels/src/lib.rs", &kernels)?;
-        folder.put("kernels/src/native.rs", &native)?;
-        Ok(folder)
+        self.put("helper/src/lib.rs", &helper)?;
+        self.put("kernels/src/memory.rs", MEMORY)?;
+        self.put("kernels/src/lib.rs", &kernels)?;
+        self.put("kernels/src/native.rs", &native)
     }
 
     fn put(&self, name: &str, text: &str) -> anyhow::Result<()> {
@@ -110,6 +158,8 @@ const HELPER: &str = "#![cfg_attr(target_arch = \"nvptx64\", no_std)]\n#![allow(
 const KERNELS: &str = "#![allow(warnings)]
 use cuda_std::{kernel, thread};
 use helper::rt::Sink;
+#[cfg(target_arch = \"nvptx64\")]
+mod memory;
 
 #[repr(C)]
 #[derive(Clone, Copy)]

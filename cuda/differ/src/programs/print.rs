@@ -39,7 +39,9 @@ pub fn source(program: &Program, number: usize) -> Source {
 fn reachable(program: &Program) -> BTreeSet<usize> {
     let mut all = BTreeSet::new();
     let mut open = calls_of(&program.main);
-    open.extend(program.impls.iter().flat_map(|(_, methods)| methods).flat_map(|method| calls_of(&method.body)));
+    open.extend(
+        program.impls.iter().flat_map(|(_, methods)| methods).flat_map(|method| calls_of(&method.body)),
+    );
     while let Some(index) = open.pop() {
         if all.insert(index) {
             open.extend(calls_of(&program.functions[index].body));
@@ -85,7 +87,8 @@ fn definitions(program: &Program) -> String {
             let emit: String = names.iter().map(|name| format!(" {name}.emit(s);")).collect();
             let _ = writeln!(text, "    V{i}{types},");
             let _ = writeln!(arms, "            E{number}::V{i}{binds} => {{ s.word({i});{emit} }}");
-            let mix = names.iter().fold(format!("{i}u8.mix(hash)"), |hash, name| format!("{name}.mix({hash})"));
+            let mix =
+                names.iter().fold(format!("{i}u8.mix(hash)"), |hash, name| format!("{name}.mix({hash})"));
             let _ = writeln!(mixes, "            E{number}::V{i}{binds} => {mix},");
         }
         let _ = writeln!(
@@ -97,7 +100,8 @@ fn definitions(program: &Program) -> String {
     for (number, table) in program.statics.iter().enumerate() {
         let element = table.first().map_or_else(|| "u8".to_owned(), |first| first.ty.name());
         let values: Vec<String> = table.iter().map(expr).collect();
-        let _ = writeln!(text, "pub static T{number}: [{element}; {}] = [{}];", table.len(), values.join(", "));
+        let _ =
+            writeln!(text, "pub static T{number}: [{element}; {}] = [{}];", table.len(), values.join(", "));
     }
     text.push_str(&text_of_trait(program));
     text

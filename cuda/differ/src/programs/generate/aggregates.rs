@@ -52,8 +52,13 @@ impl Generator {
             };
         }
         let args = vec![self.expr(inner, depth), self.leaf(&ty), self.expr(&Ty::Bool, depth - 1)];
-        let texts =
-            ["Some($a0)", "$a2.then_some($a0)", "$a1.filter(|x| *x == $a0)", "$a1.or(Some($a0))", "$a1.and(Some($a0))"];
+        let texts = [
+            "Some($a0)",
+            "$a2.then_some($a0)",
+            "$a1.filter(|x| *x == $a0)",
+            "$a1.or(Some($a0))",
+            "$a1.and(Some($a0))",
+        ];
         Expr::form(ty, texts[self.random.below(texts.len())], args)
     }
 
@@ -62,7 +67,9 @@ impl Generator {
         let ty = Ty::array(element.clone(), len);
         let has_own_way = depth > 0 && self.spend(len as u64);
         match self.random.below(7) {
-            0 if has_own_way => self.with_index(ty, len, "core::array::from_fn::<_, LEN, _>(|$v0| $a0)", element, depth),
+            0 if has_own_way => {
+                self.with_index(ty, len, "core::array::from_fn::<_, LEN, _>(|$v0| $a0)", element, depth)
+            }
             1 if has_own_way => self.with_index(
                 ty,
                 len,
@@ -190,7 +197,8 @@ impl Generator {
         ];
         let text = texts[self.random.below(texts.len())].to_owned();
         let (bound, value) = self.repeated(len as u64, |this| this.of_element(&element, &Ty::Bool, depth));
-        let form = Form { text, args: vec![value], places: vec![place], binds: vec![bound], ..Form::default() };
+        let form =
+            Form { text, args: vec![value], places: vec![place], binds: vec![bound], ..Form::default() };
         Expr { ty: Ty::Bool, node: Node::Form(form) }
     }
 
@@ -208,7 +216,8 @@ impl Generator {
             return self.leaf(ty);
         }
         let inner = self.random.pick(&options).clone();
-        let (option, other) = (self.expr(&Ty::Option(Box::new(inner.clone())), depth), self.expr(ty, depth.min(1)));
+        let (option, other) =
+            (self.expr(&Ty::Option(Box::new(inner.clone())), depth), self.expr(ty, depth.min(1)));
         let (bound, value) = self.of_element(&inner, ty, depth);
         let texts = [
             "match $a0 { Some($v0) => $a2, None => $a1 }",

@@ -13,7 +13,8 @@ impl Generator {
     /// A call that changes nothing, for its result.
     pub(super) fn call(&mut self, ty: &Ty, depth: usize) -> Option<Expr> {
         let fits = |function: &Function| {
-            let reads = function.params.iter().all(|param| !matches!(param.mode, Mode::RefMut | Mode::SliceMut));
+            let reads =
+                function.params.iter().all(|param| !matches!(param.mode, Mode::RefMut | Mode::SliceMut));
             reads && function.result.as_ref() == Some(ty) && !function.is_generic && self.can_call(function)
         };
         let known: Vec<usize> =
@@ -72,7 +73,8 @@ impl Generator {
                 let number = form.places.len();
                 let place = match param.mode {
                     Mode::Slice | Mode::SliceMut => {
-                        let found = (0..8).find_map(|_| self.sequence(writes).filter(|(_, element, _)| *element == ty));
+                        let found = (0..8)
+                            .find_map(|_| self.sequence(writes).filter(|(_, element, _)| *element == ty));
                         found.map(|(place, _, len)| self.slice(place, number, len))
                     }
                     _ => self.place(&ty, writes, 0).map(|place| (place, format!("$p{number}"))),
@@ -153,9 +155,13 @@ impl Generator {
         let by = if self.has_input { "move " } else { "" };
         let texts = [
             format!("{{ let c = |$v0: {takes}| -> {gives} {{ $a0 }}; c($a1).wrapping_sub(c($a2)) }}"),
-            format!("{{ let c = {by}|$v0: {takes}| -> {gives} {{ $a0 }}; let c: &dyn Fn({takes}) -> {gives} = &c; c($a1) ^ c($a2) }}"),
+            format!(
+                "{{ let c = {by}|$v0: {takes}| -> {gives} {{ $a0 }}; let c: &dyn Fn({takes}) -> {gives} = &c; c($a1) ^ c($a2) }}"
+            ),
             format!("twice(|$v0: {takes}| -> {gives} {{ $a0 }}, $a1, $a2).0"),
-            format!("{{ let mut sum = $a3; let mut c = |$v0: {takes}| sum = sum.wrapping_mul(3) ^ $a0; c($a1); c($a2); sum }}"),
+            format!(
+                "{{ let mut sum = $a3; let mut c = |$v0: {takes}| sum = sum.wrapping_mul(3) ^ $a0; c($a1); c($a2); sum }}"
+            ),
             format!("by_object(&|$v0: {takes}| -> {gives} {{ $a0 }}, $a1, $a2).1"),
         ];
         let text = texts[self.random.below(texts.len())].clone();
@@ -173,7 +179,8 @@ impl Generator {
             let ty = Ty::Struct(structure);
             return self.declaration(ty, 2);
         };
-        let texts = ["{ let x = $a0; $p0.m1(x) }", "{ let x = $a0; let o: &mut dyn Act = &mut $p0; o.m1(x) }"];
+        let texts =
+            ["{ let x = $a0; $p0.m1(x) }", "{ let x = $a0; let o: &mut dyn Act = &mut $p0; o.m1(x) }"];
         let text = texts[self.random.below(2)].to_owned();
         let form = Form { text, args: vec![param], places: vec![place], ..Form::default() };
         let var = self.declare(method.result.clone(), Mode::Value, true);

@@ -49,14 +49,29 @@ impl Generator {
     /// The bits of a float: a usual number, an edge, or any but a NaN with a payload.
     pub(super) fn float_bits(&mut self, ty: &Ty, any: u128) -> u128 {
         const USUAL: [f64; 16] = [
-            0.0, -0.0, 1.0, -1.0, 0.5, 2.0, 3.0, -7.25, 0.1, 1e10, -1e-10, 255.0, 256.5, f64::INFINITY,
-            f64::NEG_INFINITY, f64::NAN,
+            0.0,
+            -0.0,
+            1.0,
+            -1.0,
+            0.5,
+            2.0,
+            3.0,
+            -7.25,
+            0.1,
+            1e10,
+            -1e-10,
+            255.0,
+            256.5,
+            f64::INFINITY,
+            f64::NEG_INFINITY,
+            f64::NAN,
         ];
         let usual = *self.random.pick(&USUAL);
         let is_usual = self.random.chance(75);
         match ty {
             Ty::F16 => {
-                const HALF: [u128; 10] = [0, 0x8000, 0x3c00, 0xbc00, 0x3800, 0x4248, 0x7bff, 0x0001, 0x7c00, 0x6400];
+                const HALF: [u128; 10] =
+                    [0, 0x8000, 0x3c00, 0xbc00, 0x3800, 0x4248, 0x7bff, 0x0001, 0x7c00, 0x6400];
                 let bits = if is_usual { *self.random.pick(&HALF) } else { any & 0xffff };
                 if bits & 0x7fff > 0x7c00 { 0x7e00 } else { bits }
             }

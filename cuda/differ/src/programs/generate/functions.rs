@@ -25,7 +25,11 @@ impl Generator {
     pub(super) fn functions(&mut self) {
         for _ in 0..self.random.between(2, 4) {
             let elsewhere = self.random.chance(45);
-            let function = if self.random.chance(20) { self.generic_function(elsewhere) } else { self.function(elsewhere) };
+            let function = if self.random.chance(20) {
+                self.generic_function(elsewhere)
+            } else {
+                self.function(elsewhere)
+            };
             self.program.functions.push(function);
         }
         if self.random.chance(35) {
@@ -41,13 +45,24 @@ impl Generator {
         self.elsewhere = elsewhere;
         let mut params = Vec::new();
         for _ in 0..self.random.between(1, 4) {
-            let mode = [Mode::Value, Mode::Value, Mode::Ref, Mode::RefMut, Mode::RefMut, Mode::Slice, Mode::SliceMut]
-                [self.random.below(7)];
+            let mode = [
+                Mode::Value,
+                Mode::Value,
+                Mode::Ref,
+                Mode::RefMut,
+                Mode::RefMut,
+                Mode::Slice,
+                Mode::SliceMut,
+            ][self.random.below(7)];
             let ty = match mode {
                 Mode::Slice | Mode::SliceMut => self.element_ty(),
                 _ => self.palette_ty(),
             };
-            let ty = if elsewhere && !self.program.types_elsewhere && ty.is_of_program() { self.some_int() } else { ty };
+            let ty = if elsewhere && !self.program.types_elsewhere && ty.is_of_program() {
+                self.some_int()
+            } else {
+                ty
+            };
             params.push((mode, ty));
         }
         let result = if self.random.chance(75) { Some(self.palette_ty()) } else { None };
@@ -83,7 +98,13 @@ impl Generator {
     }
 
     /// A body for these parameters.
-    fn finish(&mut self, params: Vec<(Mode, Ty)>, result: Option<Ty>, inline: Inline, is_generic: bool) -> Function {
+    fn finish(
+        &mut self,
+        params: Vec<(Mode, Ty)>,
+        result: Option<Ty>,
+        inline: Inline,
+        is_generic: bool,
+    ) -> Function {
         let (scope, locked) = (core::mem::take(&mut self.scope), core::mem::take(&mut self.locked));
         (self.work, self.times, self.most_work) = (0, 1, super::MOST_WORK / 12);
         let declare = |(mode, ty): (Mode, Ty)| {
@@ -131,7 +152,12 @@ impl Generator {
                 .map(|Method { is_mut, param, result }| {
                     let this = if is_mut { Mode::RefMut } else { Mode::Ref };
                     let inline = if self.random.chance(50) { Inline::Never } else { Inline::Free };
-                    self.finish(vec![(this, Ty::Struct(structure)), (Mode::Value, param)], Some(result), inline, false)
+                    self.finish(
+                        vec![(this, Ty::Struct(structure)), (Mode::Value, param)],
+                        Some(result),
+                        inline,
+                        false,
+                    )
                 })
                 .collect();
             self.program.impls.push((structure, functions));

@@ -102,7 +102,9 @@ impl Generator {
         let own = |this: &mut Self| this.expr(&ty, depth);
         let signed = if int.size { "isize".to_owned() } else { Int { signed: true, ..int }.name() };
         let fit = |text: &str| {
-            text.replace("BITS", &int.bits.to_string()).replace("TYPE", &int.name()).replace("SIGNED", &signed)
+            text.replace("BITS", &int.bits.to_string())
+                .replace("TYPE", &int.name())
+                .replace("SIGNED", &signed)
         };
         let pick = |this: &mut Self, all: &[&str]| fit(all[this.random.below(all.len())]);
         match self.random.weighted(&[40, 10, 4, 12, 6, 10, 4, 3, 5, 3]) {
@@ -199,7 +201,8 @@ impl Generator {
         let ty = Ty::Int(int);
         let knows = !self.elsewhere || self.program.types_elsewhere;
         let tables = &self.program.statics;
-        let found = tables.iter().position(|table| knows && table.first().is_some_and(|first| first.ty == ty));
+        let found =
+            tables.iter().position(|table| knows && table.first().is_some_and(|first| first.ty == ty));
         match found {
             Some(number) => {
                 let len = tables[number].len();
@@ -246,7 +249,13 @@ impl Generator {
             4 => self.over_array(depth),
             _ => {
                 let args = vec![self.expr(&Ty::Char, depth)];
-                let test = ["is_alphanumeric", "is_ascii_digit", "is_uppercase", "is_ascii_punctuation", "is_whitespace"];
+                let test = [
+                    "is_alphanumeric",
+                    "is_ascii_digit",
+                    "is_uppercase",
+                    "is_ascii_punctuation",
+                    "is_whitespace",
+                ];
                 form(&format!("$a0.{}()", test[self.random.below(test.len())]), args)
             }
         }

@@ -42,7 +42,12 @@ impl Generator {
             1 => {
                 let (_, block) = self.body(&label, count as u64, depth, None);
                 let text = format!("{{ let mut n = 0; {label}: while n < $a0 {{ n += 1; $b0 }} }}");
-                Stmt::Form(Form { text, args: vec![Expr::size(count)], blocks: vec![block], ..Form::default() })
+                Stmt::Form(Form {
+                    text,
+                    args: vec![Expr::size(count)],
+                    blocks: vec![block],
+                    ..Form::default()
+                })
             }
             2 => {
                 let condition = self.expr(&Ty::Bool, 1);
@@ -98,7 +103,11 @@ impl Generator {
         let (place, element, len) = self.sequence(writes)?;
         self.spend(3 * len as u64).then_some(())?;
         self.locked.push(place.var);
-        let made = if writes { self.changing(place, element, len, depth) } else { self.reading(place, element, len, depth) };
+        let made = if writes {
+            self.changing(place, element, len, depth)
+        } else {
+            self.reading(place, element, len, depth)
+        };
         self.locked.pop();
         made
     }
@@ -166,6 +175,12 @@ impl Generator {
             "for ($v0, x) in $p0.chunks_mut(4).enumerate() { let $v1 = x[0]; x[x.len() - 1] = $a0; }",
         ];
         let text = ways[self.random.below(ways.len())].to_owned();
-        Some(Stmt::Form(Form { text, args: vec![value], places: vec![place], binds: vec![at, old], ..Form::default() }))
+        Some(Stmt::Form(Form {
+            text,
+            args: vec![value],
+            places: vec![place],
+            binds: vec![at, old],
+            ..Form::default()
+        }))
     }
 }

@@ -16,8 +16,7 @@ const OF_TWO: [&str; 5] = [
 ];
 
 /// A range of `n` elements from `i` on, and a value.
-const RANGE: &str =
-    "let n = $a0 % ($p0.len() + 1); let i = $a1 % ($p0.len() - n + 1); let k = $a2 % ($p0.len() - n + 1); let x = $a3; ";
+const RANGE: &str = "let n = $a0 % ($p0.len() + 1); let i = $a1 % ($p0.len() - n + 1); let k = $a2 % ($p0.len() - n + 1); let x = $a3; ";
 
 const OF_ONE: [&str; 10] = [
     "$p0[i..i + n].fill(x);",
@@ -81,7 +80,11 @@ impl Generator {
         let (count, at) = (self.random.between(1, most), self.random.below(len));
         let count = count.min(len - at);
         let from = self.random.below(size - count + 1);
-        let value = if self.random.chance(60) { Expr::literal(Ty::unsigned(8), 0) } else { self.expr(&Ty::unsigned(8), 1) };
+        let value = if self.random.chance(60) {
+            Expr::literal(Ty::unsigned(8), 0)
+        } else {
+            self.expr(&Ty::unsigned(8), 1)
+        };
         let text = format!(
             "{{ let x = $a0; let mut all = core::mem::MaybeUninit::<[u8; {size}]>::uninit(); \
              let bytes = all.as_mut_ptr().cast::<u8>(); let mut i = 0; \
@@ -101,7 +104,8 @@ impl Generator {
         let at = if self.random.chance(60) { len - bytes } else { self.random.between(0, len - bytes) };
         let end = ["le", "be"][self.random.below(2)];
         let value = self.expr(&Ty::unsigned(bits as u32), 2);
-        let text = format!("{{ let x = $a0.to_{end}_bytes(); $p0[{at}..{}].copy_from_slice(&x); }}", at + bytes);
+        let text =
+            format!("{{ let x = $a0.to_{end}_bytes(); $p0[{at}..{}].copy_from_slice(&x); }}", at + bytes);
         Some(Stmt::Form(Form { text, args: vec![value], places: vec![to], ..Form::default() }))
     }
 

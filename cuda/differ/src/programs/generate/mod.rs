@@ -160,7 +160,8 @@ impl Generator {
 
     /// An array, half of them of bytes and of the lengths that blocks and padding have.
     fn array_ty(&mut self) -> Ty {
-        let lens = [1, 2, 3, 4, 5, 7, 8, 9, 12, 15, 16, 17, 24, 31, 32, 33, 63, 64, 65, 100, 112, 127, 128, 129];
+        let lens =
+            [1, 2, 3, 4, 5, 7, 8, 9, 12, 15, 16, 17, 24, 31, 32, 33, 63, 64, 65, 100, 112, 127, 128, 129];
         let element = match self.random.below(4) {
             0 | 1 => Ty::unsigned(8),
             2 => self.some_int(),
@@ -313,7 +314,9 @@ impl Generator {
             return Expr { ty: ty.clone(), node: Node::Place(place) };
         }
         match ty {
-            Ty::Array(..) | Ty::Tuple(_) | Ty::Struct(_) | Ty::Enum(_) | Ty::Option(_) => self.aggregate(ty, 0),
+            Ty::Array(..) | Ty::Tuple(_) | Ty::Struct(_) | Ty::Enum(_) | Ty::Option(_) => {
+                self.aggregate(ty, 0)
+            }
             Ty::Generic => self.literal(ty),
             _ if self.has_input && self.random.chance(60) => self.of_input(ty),
             _ if self.random.chance(70) => self.of_place(ty).unwrap_or_else(|| self.literal(ty)),
@@ -325,7 +328,9 @@ impl Generator {
     fn of_input(&mut self, ty: &Ty) -> Expr {
         let (function, bytes, cast) = match ty {
             Ty::Int(Int { size: true, .. }) => ("u64_at".to_owned(), 8, " as usize".to_owned()),
-            Ty::Int(int) => (format!("u{}_at", int.bits), int.bits as usize / 8, format!(" as {}", int.name())),
+            Ty::Int(int) => {
+                (format!("u{}_at", int.bits), int.bits as usize / 8, format!(" as {}", int.name()))
+            }
             Ty::F16 => ("f16_at".to_owned(), 2, String::new()),
             Ty::F32 => ("f32_at".to_owned(), 4, String::new()),
             Ty::F64 => ("f64_at".to_owned(), 8, String::new()),
@@ -365,7 +370,17 @@ impl Generator {
         let bits = match ty {
             Ty::Int(int) => {
                 let high = 1u128 << (int.bits - 1);
-                let around = [0, 1, 2, 3, high, high - 1, int.mask(), int.mask() - 1, 1 << self.random.below(int.bits as usize)];
+                let around = [
+                    0,
+                    1,
+                    2,
+                    3,
+                    high,
+                    high - 1,
+                    int.mask(),
+                    int.mask() - 1,
+                    1 << self.random.below(int.bits as usize),
+                ];
                 match self.random.below(4) {
                     0 => *self.random.pick(&around),
                     1 | 2 => any % 100,

@@ -23,7 +23,9 @@ impl Generator {
             block.stmts.push(stmt);
         }
         for visible in self.scope.clone() {
-            block.stmts.push(Self::emit(&visible.ty, Place { var: visible.var, deref: false, steps: Vec::new() }));
+            block
+                .stmts
+                .push(Self::emit(&visible.ty, Place { var: visible.var, deref: false, steps: Vec::new() }));
         }
         self.program.main = block;
     }
@@ -128,7 +130,9 @@ impl Generator {
     fn change(&mut self) -> Option<Stmt> {
         let ty = self.scalar_ty();
         let ops: &[&str] = match &ty {
-            Ty::Int(_) => &["$p0 ^= $a0;", "$p0 &= $a0;", "$p0 |= $a0;", "$p0 += $a0;", "$p0 -= $a0;", "$p0 *= $a0;"],
+            Ty::Int(_) => {
+                &["$p0 ^= $a0;", "$p0 &= $a0;", "$p0 |= $a0;", "$p0 += $a0;", "$p0 -= $a0;", "$p0 *= $a0;"]
+            }
             Ty::F32 | Ty::F64 => &["$p0 += $a0;", "$p0 -= $a0;", "$p0 *= $a0;", "$p0 /= $a0;"],
             Ty::Bool => &["$p0 ^= $a0;", "$p0 |= $a0;", "$p0 &= $a0;"],
             _ => &["$p0 = $a0;"],
@@ -179,7 +183,8 @@ impl Generator {
         let (mut text, mut binds, mut blocks) = ("match $a0 { ".to_owned(), Vec::new(), Vec::new());
         for (i, data) in variants.iter().enumerate() {
             let block = self.scoped(|this| {
-                let vars: Vec<Var> = data.iter().map(|ty| this.declare(ty.clone(), Mode::Value, true)).collect();
+                let vars: Vec<Var> =
+                    data.iter().map(|ty| this.declare(ty.clone(), Mode::Value, true)).collect();
                 let names: Vec<String> =
                     (0..vars.len()).map(|at| format!("mut $v{}", binds.len() + at)).collect();
                 let names = if names.is_empty() { String::new() } else { format!("({})", names.join(", ")) };
@@ -198,6 +203,10 @@ impl Generator {
         let label = self.random.pick(&self.loops.clone()).clone();
         let condition = self.expr(&Ty::Bool, 2);
         let word = if self.random.chance(50) { "break" } else { "continue" };
-        Stmt::Form(Form { text: format!("if $a0 {{ {word} {label}; }}"), args: vec![condition], ..Form::default() })
+        Stmt::Form(Form {
+            text: format!("if $a0 {{ {word} {label}; }}"),
+            args: vec![condition],
+            ..Form::default()
+        })
     }
 }
