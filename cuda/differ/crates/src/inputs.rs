@@ -14,7 +14,7 @@ impl Random {
     }
 
     /// The next number.
-    pub fn next(&mut self) -> u64 {
+    pub fn word(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let x = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -23,7 +23,7 @@ impl Random {
 
     /// So many bytes.
     pub fn bytes(&mut self, count: usize) -> Vec<u8> {
-        (0..count).map(|_| self.next() as u8).collect()
+        (0..count).map(|_| self.word() as u8).collect()
     }
 }
 
@@ -46,7 +46,7 @@ pub fn blocks(bytes: usize, count: u32) -> Vec<Case> {
             _ => {
                 let mut all = random.bytes(bytes);
                 for word in all.chunks_mut(8) {
-                    match random.next() % 8 {
+                    match random.word() % 8 {
                         0 => word[1..].fill(0),
                         1 => word[2..].fill(0xff),
                         2 => word[4..].fill(0),

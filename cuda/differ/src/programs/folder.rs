@@ -23,7 +23,7 @@ const RECORD: &str = include_str!("../../crates/src/record.rs");
 pub fn input(number: u32) -> [u8; 64] {
     let mut random = Random::new(u64::from(number) + 77);
     let mut any = [0; 64];
-    any.iter_mut().for_each(|byte| *byte = random.next() as u8);
+    any.iter_mut().for_each(|byte| *byte = random.word() as u8);
     match number {
         0 => [0; 64],
         1 => [0xff; 64],

@@ -20,8 +20,8 @@ pub fn texts() -> Vec<Case> {
     let mut all: Vec<Vec<u8>> = (0..90).map(|len| encoded(&mut random, len)).collect();
     for text in all.clone().into_iter().skip(1).step_by(2) {
         let mut damaged = text;
-        let at = random.next() as usize % damaged.len();
-        damaged[at] = random.next() as u8;
+        let at = random.word() as usize % damaged.len();
+        damaged[at] = random.word() as u8;
         all.push(damaged);
     }
     crate::inputs::texts(all)

@@ -79,13 +79,13 @@ const SPECIAL: [f64; 44] = [
 fn cases(bytes: impl Fn(f64) -> Vec<u8>, of_bits: impl Fn(u64) -> Vec<u8>) -> Vec<Case> {
     let mut random = Random::new(77);
     let mut all = Vec::new();
-    let pick = |random: &mut Random| SPECIAL[random.next() as usize % SPECIAL.len()];
+    let pick = |random: &mut Random| SPECIAL[random.word() as usize % SPECIAL.len()];
     for number in 0..280u32 {
         let mut one = |at: usize| match number {
             0..88 if at == 0 => bytes(SPECIAL[number as usize % SPECIAL.len()]),
             0..88 => bytes(pick(&mut random)),
-            88..184 => of_bits(random.next()),
-            _ => bytes((random.next() % 2_000_001) as f64 / [1e6, 1e4, 1e3, 1e5][at] - [1.0, 100.0, 1000.0, 10.0][at]),
+            88..184 => of_bits(random.word()),
+            _ => bytes((random.word() % 2_000_001) as f64 / [1e6, 1e4, 1e3, 1e5][at] - [1.0, 100.0, 1000.0, 10.0][at]),
         };
         all.push((number, (0..3).flat_map(|at| one(at)).collect()));
     }

@@ -14,7 +14,7 @@ pub fn cases() -> Vec<Case> {
         let text = text(&mut random, number * 5);
         let mut packed = ::lz4_flex::block::compress(&text);
         if number % 9 == 8 {
-            let at = random.next() as usize % packed.len();
+            let at = random.word() as usize % packed.len();
             packed[at] ^= 1 << (number % 8);
         }
         all.push(packed);
@@ -27,11 +27,11 @@ pub fn cases() -> Vec<Case> {
 pub fn text(random: &mut Random, len: usize) -> Vec<u8> {
     let mut text = random.bytes(len.min(9));
     while text.len() < len {
-        let count = random.next() as usize % 40 + 1;
-        if random.next().is_multiple_of(4) {
+        let count = random.word() as usize % 40 + 1;
+        if random.word().is_multiple_of(4) {
             text.extend(random.bytes(count));
         } else {
-            let from = text.len() - 1 - random.next() as usize % text.len().min(60);
+            let from = text.len() - 1 - random.word() as usize % text.len().min(60);
             (0..count).for_each(|i| text.push(text[from + i]));
         }
     }

@@ -16,13 +16,13 @@ pub fn cases() -> Vec<Case> {
     for number in 0..80usize {
         let mut text = random.bytes(number * 6);
         for i in 20..text.len() {
-            if random.next() % 5 < 3 {
-                text[i] = text[i - 1 - random.next() as usize % 20];
+            if random.word() % 5 < 3 {
+                text[i] = text[i - 1 - random.word() as usize % 20];
             }
         }
         let mut packed = ::miniz_oxide::deflate::compress_to_vec_zlib(&text, (number % 11) as u8);
         if number % 9 == 8 {
-            let at = random.next() as usize % packed.len();
+            let at = random.word() as usize % packed.len();
             packed[at] ^= 1 << (number % 8);
         }
         all.push(packed);

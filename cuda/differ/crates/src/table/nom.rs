@@ -21,9 +21,9 @@ pub fn texts() -> Vec<Case> {
     let mut random = crate::inputs::Random::new(9);
     for _ in 0..60 {
         let mut text = String::new();
-        for _ in 0..random.next() % 9 {
+        for _ in 0..random.word() % 9 {
             let parts = ["1", "(2+", "37*", "-", "4)", " ", "/3", "max", "123456789012345678901"];
-            text.push_str(parts[random.next() as usize % parts.len()]);
+            text.push_str(parts[random.word() as usize % parts.len()]);
         }
         all.push(text);
     }

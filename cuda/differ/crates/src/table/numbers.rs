@@ -81,13 +81,13 @@ pub fn texts() -> Vec<Case> {
     let mut random = Random::new(5);
     let mut all: Vec<String> = FIXED.iter().map(|text| (*text).to_owned()).collect();
     for _ in 0..120 {
-        let bits = random.next();
+        let bits = random.word();
         let value = f64::from_bits(bits);
         all.push(match bits % 5 {
             0 => format!("{value:e}"),
             1 => format!("{}", f32::from_bits(bits as u32)),
             2 => format!("{}", bits as i64),
-            3 => format!("{}.{}e{}", bits % 100_000, random.next(), bits as i8),
+            3 => format!("{}.{}e{}", bits % 100_000, random.word(), bits as i8),
             _ => format!("{value:.20e}"),
         });
     }
@@ -103,8 +103,8 @@ pub fn floats() -> Vec<Case> {
     for number in 0..120usize {
         let one = |at: usize, random: &mut Random| match number {
             0..24 => SPECIAL[(number * 5 + at * 7) % SPECIAL.len()],
-            24..48 => f64::from_bits(random.next()),
-            _ => (random.next() % 2_000_001) as f64 / 1000.0 - 1000.0,
+            24..48 => f64::from_bits(random.word()),
+            _ => (random.word() % 2_000_001) as f64 / 1000.0 - 1000.0,
         };
         let values: Vec<f64> = (0..8).map(|at| one(at, &mut random)).collect();
         all.push((number as u32, values.iter().flat_map(|value| value.to_le_bytes()).collect()));

@@ -12,7 +12,7 @@ pub fn texts() -> Vec<Case> {
     let mut random = crate::inputs::Random::new(4);
     let mut all = vec![String::new(), "urn:uuid:".to_owned(), "{}".to_owned(), "00000000-0000-0000-0000".to_owned()];
     for number in 0..80 {
-        let id = Uuid::from_u128(u128::from(random.next()) << 64 | u128::from(random.next()));
+        let id = Uuid::from_u128(u128::from(random.word()) << 64 | u128::from(random.word()));
         let mut buffer = Uuid::encode_buffer();
         let text = match number % 5 {
             0 => id.simple().encode_lower(&mut buffer),
@@ -23,7 +23,7 @@ pub fn texts() -> Vec<Case> {
         };
         let mut text = text.to_owned();
         if number % 7 == 6 {
-            let at = random.next() as usize % text.len();
+            let at = random.word() as usize % text.len();
             text.replace_range(at..at + 1, "-");
         }
         all.push(text);

@@ -120,7 +120,8 @@ impl Generator {
             let stmt = self.statement(2);
             body.stmts.push(stmt);
         }
-        for visible in self.scope[first..].to_vec() {
+        let declared = self.scope[first..].to_vec();
+        for visible in declared {
             let place = Place { var: visible.var, deref: false, steps: Vec::new() };
             body.stmts.extend(self.absorb(place, first));
         }

@@ -130,7 +130,7 @@ impl Generator {
                 Expr::form(ty.clone(), pick(self, all), args)
             }
             5 => self.cast(int, depth),
-            6 => self.from_bytes(int, depth),
+            6 => self.of_bytes(int, depth),
             7 => self.of_table(int, depth),
             8 => self.fold(&ty, depth),
             _ => self.of_option(&ty, depth),
@@ -154,7 +154,7 @@ impl Generator {
     }
 
     /// From bytes of an array, or out of a wider product.
-    fn from_bytes(&mut self, int: Int, depth: usize) -> Expr {
+    fn of_bytes(&mut self, int: Int, depth: usize) -> Expr {
         let (ty, bytes) = (Ty::Int(int), int.bits as usize / 8);
         let end = ["le", "be", "ne"][self.random.below(3)];
         if let Some((place, len)) = self.byte_array(bytes, false) {

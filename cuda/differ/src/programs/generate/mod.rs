@@ -366,7 +366,7 @@ impl Generator {
 
     /// A number written down: small, at the end of its range, or any.
     fn literal(&mut self, ty: &Ty) -> Expr {
-        let any = u128::from(self.random.next()) << 64 | u128::from(self.random.next());
+        let any = u128::from(self.random.word()) << 64 | u128::from(self.random.word());
         let bits = match ty {
             Ty::Int(int) => {
                 let high = 1u128 << (int.bits - 1);

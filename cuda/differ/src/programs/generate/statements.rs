@@ -45,7 +45,8 @@ impl Generator {
                 let stmt = this.statement(depth);
                 block.stmts.push(stmt);
             }
-            for visible in this.scope[first..].to_vec() {
+            let declared = this.scope[first..].to_vec();
+            for visible in declared {
                 let place = Place { var: visible.var, deref: false, steps: Vec::new() };
                 if this.has_input && this.times < 4 && this.random.chance(30) {
                     block.stmts.push(Self::emit(&visible.ty, place));
