@@ -35,6 +35,9 @@ pub struct Differ {
     /// Batches of programs at a time [default: one for each core]
     #[arg(long)]
     jobs: Option<usize>,
+    /// Go on with random programs that were ended, with the same sources
+    #[arg(long)]
+    resume: bool,
     /// Write what came out down in docs/results
     #[arg(long)]
     write: bool,
@@ -110,6 +113,7 @@ impl Differ {
                 let (seed, programs) = (self.seed.to_string(), self.programs.to_string());
                 differ.args(["--seed", &seed, "--programs", &programs]);
                 differ.args(self.jobs.iter().flat_map(|jobs| ["--jobs".to_owned(), jobs.to_string()]));
+                differ.args(self.resume.then_some("--resume"));
             }
         }
         let status = differ.status().with_context(|| format!("starting {differ:?}"))?;
