@@ -232,6 +232,9 @@ impl<'b> Session<'b> {
         }
         for (n, arch) in archs.iter().enumerate().filter(|(n, _)| known[*n].is_none()) {
             parts[n].sort_by(|a, b| a.family.cmp(&b.family));
+            if self.builder.edit_ir.is_some() {
+                continue;
+            }
             let stamp = serde_json::to_vec_pretty(&(self.fingerprint(*arch), &parts[n])).unwrap_or_default();
             files::write(&self.stamp(*arch), &stamp)?;
         }
