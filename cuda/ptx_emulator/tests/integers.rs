@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{check, eval};
+use common::{check, eval, undefined};
 use ptx_emulator::Cause;
 
 #[test]
@@ -33,6 +33,10 @@ fn arithmetic() {
         ("min.s32 %r1, -1, 1;", "%r1", 0xffff_ffff),
         ("min.u32 %r1, -1, 1;", "%r1", 1),
         ("max.s16 %rs1, -1, 1;", "%rs1", 1),
+        ("add.u16x2 %r1, 0xffff0001, 0x00020003;", "%r1", 0x0001_0004),
+        ("max.u16x2 %r1, 0xffff0001, 0x00020003;", "%r1", 0xffff_0003),
+        ("max.s16x2 %r1, 0xffff0001, 0x00020003;", "%r1", 0x0002_0003),
+        ("min.s16x2 %r1, 0xffff0001, 0x00020003;", "%r1", 0xffff_0001),
         ("abs.s32 %r1, -5;", "%r1", 5),
         ("abs.s32 %r1, 0x80000000;", "%r1", 0x8000_0000),
         ("neg.s16 %rs1, 1;", "%rs1", 0xffff),
@@ -136,9 +140,9 @@ fn undefined_bits_may_move_and_not_matter() {
         ("setp.eq.s32 %p1, 1, 2; setp.eq.b32 %p2, %r1, 0; and.pred %p3, %p1, %p2;", "%p3", 0),
         ("setp.eq.s32 %p1, 1, 2; selp.b32 %r2, %r1, 6, %p1;", "%r2", 6),
     ]);
-    let unset = |name: &str| Err(Cause::Unset(name.to_owned()));
-    assert_eq!(eval("add.u32 %r2, %r1, 1;", "%r2"), unset("%r2"));
-    assert_eq!(eval("mov.b32 %r2, %r1;", "%r2"), unset("%r2"));
+    let unset = |name: &str| Err(Cause::Undefined { register: name.to_owned(), origin: String::new() });
+    assert_eq!(eval("add.u32 %r2, %r1, 1;", "%r2"), Err(undefined()));
+    assert_eq!(eval("mov.b32 %r2, %r1;", "%r2"), Err(undefined()));
     assert_eq!(eval("setp.eq.b32 %p1, %r1, 0; @%p1 bra L; L: mov.b32 %r1, 1;", "%r1"), unset("%p1"));
     assert_eq!(eval("ld.global.b32 %r1, [%rd1];", "%r1"), unset("%rd1"));
 }

@@ -6,17 +6,24 @@ use super::instruction::exactly;
 use super::mods::Mods;
 use super::operand::Operand;
 use crate::instr::{
-    BitOp, BoolOp, CarryOp, Cmp, FloatCmp, Half, IntOp, IntTy, IntUnary, Op, SINK, SetpOut, Src, Ty,
+    BitOp, BoolOp, CarryOp, Cmp, FloatCmp, Half, IntOp, IntTy, IntUnary, Op, SINK, SetpOut, Ty,
 };
 
 const U32: IntTy = IntTy { bits: 32, signed: false };
 
 pub(super) fn read<'a>(
-    body: &Body<'_, 'a>,
+    body: &mut Body<'_, 'a>,
     head: &str,
     mods: Mods<'_>,
     operands: &[Operand<'a>],
 ) -> Result<Op, String> {
+    if let Some(signed) = match mods.last() {
+        Some("u16x2") => Some(false),
+        Some("s16x2") => Some(true),
+        _ => None,
+    } {
+        return pair(body, head, signed, mods, operands);
+    }
     match head {
         "not" | "cnot" | "neg" | "abs" | "popc" | "clz" | "brev" | "bfind" => {
             unary(body, head, mods, operands)
@@ -30,8 +37,28 @@ pub(super) fn read<'a>(
     }
 }
 
+/// `add`, `min` and `max` of two numbers of 16 bits each.
+fn pair<'a>(
+    body: &mut Body<'_, 'a>,
+    head: &str,
+    signed: bool,
+    mut mods: Mods<'_>,
+    operands: &[Operand<'a>],
+) -> Result<Op, String> {
+    mods.pop();
+    mods.done()?;
+    let op = match head {
+        "add" => IntOp::Add,
+        "min" => IntOp::Min,
+        "max" => IntOp::Max,
+        _ => return Err("not of pairs".to_owned()),
+    };
+    let [d, a, b] = exactly(operands)?;
+    Ok(Op::IntPair { op, signed, d: body.dst(d, 32)?, a: body.src(a, 32)?, b: body.src(b, 32)? })
+}
+
 fn unary<'a>(
-    body: &Body<'_, 'a>,
+    body: &mut Body<'_, 'a>,
     head: &str,
     mut mods: Mods<'_>,
     operands: &[Operand<'a>],
@@ -55,7 +82,7 @@ fn unary<'a>(
 }
 
 fn binary<'a>(
-    body: &Body<'_, 'a>,
+    body: &mut Body<'_, 'a>,
     head: &str,
     mut mods: Mods<'_>,
     operands: &[Operand<'a>],
@@ -80,7 +107,7 @@ fn binary<'a>(
 }
 
 fn arithmetic<'a>(
-    body: &Body<'_, 'a>,
+    body: &mut Body<'_, 'a>,
     head: &str,
     mut mods: Mods<'_>,
     operands: &[Operand<'a>],
@@ -118,13 +145,13 @@ fn arithmetic<'a>(
     };
     if carry_in || carry_out {
         let op = if op == IntOp::Add { CarryOp::Add } else { CarryOp::Sub };
-        return Ok(Op::Carry { op, ty, d, a, b, c: Src::Imm(0), carry_in, carry_out });
+        return Ok(Op::Carry { op, ty, d, a, b, c: body.number(0), carry_in, carry_out });
     }
     Ok(Op::Int { op, ty, d, a, b })
 }
 
 fn bits<'a>(
-    body: &Body<'_, 'a>,
+    body: &mut Body<'_, 'a>,
     head: &str,
     mut mods: Mods<'_>,
     operands: &[Operand<'a>],
@@ -172,7 +199,7 @@ fn bits<'a>(
 
 /// `setp`, of integers and floats.
 pub(super) fn setp<'a>(
-    body: &Body<'_, 'a>,
+    body: &mut Body<'_, 'a>,
     _head: &str,
     mut mods: Mods<'_>,
     operands: &[Operand<'a>],
