@@ -7,6 +7,7 @@ use crate::builder::CudaBuilder;
 use crate::error::CudaBuilderError;
 use crate::fetch::{self, ProgressFn};
 use crate::fingerprint;
+use crate::ir;
 use crate::libnvvm;
 use crate::llvm::Llvm;
 use crate::nvvm::{Nvvm, NvvmOptions};
@@ -140,6 +141,10 @@ impl Compiler {
     /// The PTX of the module `text`.
     pub fn compile(&self, text: &str, options: &CodegenOptions) -> Result<String, CudaBuilderError> {
         match &self.target {
+            Target::Nvvm(nvvm) if options.opt_level == 0 => {
+                let text = ir::for_no_optimisation(text)?;
+                nvvm.compile(text.as_bytes(), options.arch, &options.for_nvvm())
+            }
             Target::Nvvm(nvvm) => {
                 let prepared = self.llvm.prepare(text.as_bytes().to_vec(), options)?;
                 nvvm.compile(&prepared, options.arch, &options.for_nvvm())

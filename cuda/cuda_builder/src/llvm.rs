@@ -36,9 +36,6 @@ impl Llvm {
 
     /// The module after the passes that prepare it for libNVVM, as bitcode.
     pub fn prepare(&self, module: Vec<u8>, options: &CodegenOptions) -> Result<Vec<u8>, CudaBuilderError> {
-        if options.opt_level == 0 {
-            return Ok(module);
-        }
         self.run("opt", &[&format!("-passes={PASSES}"), &mcpu(options)], module, options.arch)
     }
 

@@ -12,9 +12,6 @@ use crate::{ir, whole};
 /// The LLVM version whose IR libNVVM must take.
 pub(crate) const LLVM_MAJOR: i32 = 22;
 
-/// What LLVM's bitcode begins with.
-const BITCODE: &[u8] = b"BC\xc0\xde";
-
 type Program = *mut c_void;
 type Status = c_int;
 
@@ -37,7 +34,7 @@ impl Nvvm {
             return Err(CudaBuilderError::NvvmLoad { path: path.to_owned(), reason });
         }
         let bitcode = std::fs::read(libdevice).during("reading", libdevice)?;
-        if !bitcode.starts_with(BITCODE) {
+        if !whole::is_whole_bitcode(&bitcode) {
             return Err(CudaBuilderError::Libdevice { path: libdevice.to_owned() });
         }
         // SAFETY: libNVVM's initialisers touch nothing but the library's own state; nvvm.h asks for no preparation.

@@ -112,6 +112,22 @@ pub(crate) fn is_whole_elf(path: &Path) -> bool {
     sections_at > 0 && sections_at.checked_add(each * count).is_some_and(|end| end <= len)
 }
 
+/// Whether `bytes` are a whole file of LLVM's bitcode: its outermost blocks, each of which names its length in words, fill
+/// it to the end (LLVM Bitcode File Format, "ENTER_SUBBLOCK Encoding"). libNVVM aborts on one that was cut short.
+pub(crate) fn is_whole_bitcode(bytes: &[u8]) -> bool {
+    let Some(mut rest) = bytes.strip_prefix(b"BC\xc0\xde") else { return false };
+    while let Some((head, behind)) = rest.split_first_chunk::<8>() {
+        let [first, .., a, b, c, d] = *head;
+        let len = u32::from_le_bytes([a, b, c, d]) as usize * 4;
+        // The two lowest bits say that a block begins.
+        if first & 3 != 1 || behind.len() < len {
+            return false;
+        }
+        rest = &behind[len..];
+    }
+    rest.is_empty() && bytes.len() > 4
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -137,6 +153,20 @@ mod tests {
         assert!(check(folder.path(), &names).is_err());
         std::fs::write(folder.path().join("two"), "two").unwrap();
         check(folder.path(), &names).unwrap();
+    }
+
+    #[test]
+    fn bitcode_that_was_cut_short_is_told() {
+        let mut bytes = b"BC\xc0\xde".to_vec();
+        for (id, words) in [(0x35, 2u32), (0x21, 0)] {
+            bytes.extend([id, 0, 0, 0]);
+            bytes.extend(words.to_le_bytes());
+            bytes.extend(vec![7; words as usize * 4]);
+        }
+        assert!(is_whole_bitcode(&bytes));
+        assert!((0..bytes.len()).all(|len| len == 20 || !is_whole_bitcode(&bytes[..len])));
+        bytes[4] = 0x36;
+        assert!(!is_whole_bitcode(&bytes));
     }
 
     #[test]

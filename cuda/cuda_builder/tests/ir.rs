@@ -54,7 +54,17 @@ fn damaged_modules_are_no_panic() {
         let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
         let input = text.split_once(SEPARATOR).map_or(text.as_str(), |(input, _)| input);
         for cut in (0..input.len()).filter(|&cut| input.is_char_boundary(cut)) {
-            for edit in ["libm", "panics", "prune", "bounds", "constants", "place", "convergent", "target"] {
+            for edit in [
+                "libm",
+                "panics",
+                "prune",
+                "bounds",
+                "constants",
+                "place",
+                "convergent",
+                "target",
+                "overflow",
+            ] {
                 let _ = ir::apply(edit, &input[..cut]);
                 let _ = ir::apply(edit, &input[cut..]);
             }

@@ -9,6 +9,7 @@ pub mod compile;
 pub mod crates;
 pub mod difference;
 pub mod emulate;
+pub mod gpu;
 pub mod planted;
 pub mod programs;
 pub mod report;

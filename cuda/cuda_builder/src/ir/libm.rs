@@ -5,6 +5,7 @@
 
 use super::lex::{Kind, Token, split_at_commas};
 use super::module::{FunctionHeader, ItemKind, Module};
+use super::panics::without_debug_info;
 use super::path_of;
 
 /// The functions that both have under one name for `f64`, and with an `f` behind it for `f32`; all take and give floats of
@@ -65,7 +66,7 @@ pub(super) fn override_calls(module: &mut Module) {
     for item in &mut module.items {
         let ItemKind::Function(symbol) = &item.kind else { continue };
         let Some(name) = path_of(symbol).and_then(|path| function_of_libm(&path)) else { continue };
-        let header = item.header().to_owned();
+        let header = without_debug_info(item.header());
         let Some((ty, parameters)) = signature(&header) else { continue };
         let is_f32 = !SAME.contains(&name.as_str());
         if is_f32 != (ty == "float") {

@@ -12,6 +12,7 @@ mod libm;
 mod messages;
 mod module;
 mod names;
+mod overflow;
 mod panics;
 mod parts;
 mod place;
@@ -103,6 +104,13 @@ pub fn lower(text: &str, edits: &Edits) -> Result<Vec<Lowered>, IrError> {
     Ok(parts::cut(&module, &families, &statics, edits.cut))
 }
 
+/// The module's text as libNVVM takes it when it does not optimise.
+pub(crate) fn for_no_optimisation(text: &str) -> Result<String, IrError> {
+    let mut module = Module::parse(text)?;
+    overflow::widen(&mut module)?;
+    Ok(module.to_string())
+}
+
 /// The part once more, a part for each kernel where these share nothing.
 pub(crate) fn one_by_one(part: &Lowered) -> Result<Vec<Lowered>, IrError> {
     let module = Module::parse(&part.text)?;
@@ -110,7 +118,8 @@ pub(crate) fn one_by_one(part: &Lowered) -> Result<Vec<Lowered>, IrError> {
     Ok(parts::cut(&module, &families, &part.statics, Cut::Families))
 }
 
-/// Runs the one edit named `edit`: `libm`, `panics`, `prune`, `bounds`, `constants`, `place`, `convergent` or `target`.
+/// Runs the one edit named `edit`: `libm`, `panics`, `prune`, `bounds`, `constants`, `place`, `convergent`, `target` or
+/// `overflow`.
 ///
 /// This is what the files in `tests/ir` are checked with.
 pub fn apply(edit: &str, text: &str) -> Result<String, IrError> {
@@ -124,6 +133,7 @@ pub fn apply(edit: &str, text: &str) -> Result<String, IrError> {
         "place" => drop(place::place_statics(&mut module)?),
         "convergent" => convergent::mark(&mut module)?,
         "target" => target::adapt(&mut module)?,
+        "overflow" => overflow::widen(&mut module)?,
         _ => return Err(IrError::new("apply", edit, "there is no edit of this name")),
     }
     Ok(module.to_string())

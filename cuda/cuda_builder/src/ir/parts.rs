@@ -282,3 +282,115 @@ fn number(numbers: &mut HashMap<u64, usize>, order: &mut Vec<u64>, old: u64) -> 
         order.len() - 1
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MODULE: &str = "source_filename = \"mine.0123-cgu.0\"
+target triple = \"nvptx64-nvidia-cuda\"
+@alloc_0123 = private unnamed_addr constant [4 x i8] c\"text\", align 1
+@_RNvCsabc_4mine5COUNT = internal global i32 0, align 4
+@__ferrowarp_panic_slot = global ptr null, align 8
+define ptx_kernel void @one(ptr %x) #3 {
+  call void @_RNvCsabc_4mine6helper(ptr @alloc_0123), !dbg !7
+  ret void
+}
+define ptx_kernel void @two(ptr %x) #4 {
+  store ptr @__ferrowarp_panic_slot, ptr %x, !noalias !9
+  ret void
+}
+define ptx_kernel void @three(ptr %x) #4 {
+  store ptr @_RNvCsabc_4mine5COUNT, ptr %x
+  ret void
+}
+define ptx_kernel void @four(ptr %x) #4 {
+  store ptr @_RNvCsabc_4mine5COUNT, ptr %x
+  ret void
+}
+define internal void @_RNvCsabc_4mine6helper(ptr %text) #4 {
+  ret void
+}
+attributes #3 = { nounwind }
+attributes #4 = { noinline }
+!named = !{!5}
+!5 = !{i32 1}
+!7 = !{!8}
+!8 = distinct !{!8}
+!9 = !{!\"unused by others\"}
+";
+
+    fn parts(text: &str, by: Cut, families: &[(&str, &str)]) -> Vec<Lowered> {
+        let module = Module::parse(text).unwrap();
+        let families = families.iter().map(|(kernel, path)| (kernel.to_string(), path.to_string())).collect();
+        cut(&module, &families, &[], by)
+    }
+
+    const FAMILIES: &[(&str, &str)] =
+        &[("one", "mine::a"), ("two", "mine::b::c"), ("three", "mine::d"), ("four", "mine::a")];
+
+    #[test]
+    fn a_part_holds_its_kernels_and_what_they_reach_numbered_anew() {
+        let parts = parts(MODULE, Cut::Families, &FAMILIES[..3]);
+        let kernels: Vec<_> =
+            parts.iter().map(|part| (part.family.as_str(), part.kernels.join(" "))).collect();
+        // The kernel without a family shares COUNT with `three`; the name that comes first is the part's.
+        assert_eq!(
+            kernels,
+            [("", "three four".to_owned()), ("a", "one".to_owned()), ("b.c", "two".to_owned())]
+        );
+        assert_eq!(
+            parts[1].text,
+            "target triple = \"nvptx64-nvidia-cuda\"
+@__constant_0 = private unnamed_addr constant [4 x i8] c\"text\", align 1
+define ptx_kernel void @one(ptr %x) #0 {
+  call void @mine__helper(ptr @__constant_0), !dbg !0
+  ret void
+}
+define internal void @mine__helper(ptr %text) #1 {
+  ret void
+}
+!named = !{!1}
+attributes #0 = { nounwind }
+attributes #1 = { noinline }
+!0 = !{!2}
+!1 = !{i32 1}
+!2 = distinct !{!2}
+"
+        );
+        assert!(parts[2].text.contains("!0 = !{!\"unused by others\"}") && !parts[2].text.contains("COUNT"));
+    }
+
+    #[test]
+    fn kernels_that_share_a_variable_stay_together() {
+        let parts = parts(MODULE, Cut::Families, FAMILIES);
+        let kernels: Vec<_> =
+            parts.iter().map(|part| (part.family.as_str(), part.kernels.join(" "))).collect();
+        assert_eq!(kernels, [("a", "one three four".to_owned()), ("b.c", "two".to_owned())]);
+    }
+
+    #[test]
+    fn an_edit_of_one_family_leaves_the_text_of_the_others() {
+        let before = parts(MODULE, Cut::Families, FAMILIES);
+        let edited = MODULE.replace("c\"text\"", "c\"TEXT\"").replace("alloc_0123", "alloc_9876");
+        let edited = edited.replace("!7 =", "!6 = !{}\n!7 =").replace("Csabc_", "Csxyz_");
+        let after = parts(&edited, Cut::Families, FAMILIES);
+        assert_ne!(before[0].text, after[0].text);
+        assert_eq!(before[1].text, after[1].text);
+    }
+
+    #[test]
+    fn a_long_family_is_cut_and_a_whole_module_is_not() {
+        let kernel = |n: usize| format!("define ptx_kernel void @k{n:02}() {{\n  ret void\n}}\n");
+        let text: String = (0..40).map(kernel).collect();
+        let names: Vec<String> = (0..40).map(|n| format!("k{n:02}")).collect();
+        let families: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "mine::long")).collect();
+        let cut = parts(&text, Cut::Families, &families);
+        let sizes: Vec<_> = cut.iter().map(|part| (part.family.as_str(), part.kernels.len())).collect();
+        assert_eq!(sizes, [("long.1", 14), ("long.2", 14), ("long.3", 12)]);
+        let whole = parts(&text, Cut::Whole, &families);
+        assert_eq!((whole.len(), whole[0].kernels.len(), whole[0].family.as_str()), (1, 40, ""));
+        // A module with assembly of its own cannot be cut.
+        assert_eq!(parts(&format!("module asm \"x\"\n{text}"), Cut::Families, &families).len(), 1);
+    }
+}

@@ -43,6 +43,15 @@ fn zeroed(device: &Device) -> Result<()> {
     Ok(())
 }
 
+/// Memory that no kernel has written is soiled, on a GPU that is told to.
+pub fn soiled(device: &Device) -> Result<()> {
+    let words = device.unwritten_memory()?;
+    ensure!(!words.is_empty(), "no word of unwritten memory was looked at");
+    let clean = words.iter().filter(|&&word| word != 0xabab_abab).count();
+    ensure!(clean == 0, "{clean} of {} words of local and shared memory are not soiled", words.len());
+    Ok(())
+}
+
 fn views(device: &Device) -> Result<()> {
     let mut buffer = device.alloc_zeroed::<f32>(33)?;
     ensure!(buffer.view(1..34).is_err() && buffer.view_mut(34..).is_err());
