@@ -1,4 +1,4 @@
-//! What the compiler calls to compare memory, which the device has no library for.
+//! What the compiler calls to compare memory and to allocate, which the device has no library for.
 
 use core::ffi::{c_int, c_void};
 
@@ -16,4 +16,24 @@ pub unsafe extern "C" fn memcmp(a: *const c_void, b: *const c_void, bytes: usize
         }
     }
     0
+}
+
+/// A heap without room: crates that could allocate are compared where they do not.
+#[cfg(feature = "lz4_flex")]
+mod heap {
+    use core::alloc::{GlobalAlloc, Layout};
+
+    struct Full;
+
+    #[global_allocator]
+    static HEAP: Full = Full;
+
+    // SAFETY: it gives nothing out.
+    unsafe impl GlobalAlloc for Full {
+        unsafe fn alloc(&self, _: Layout) -> *mut u8 {
+            core::ptr::null_mut()
+        }
+
+        unsafe fn dealloc(&self, _: *mut u8, _: Layout) {}
+    }
 }
