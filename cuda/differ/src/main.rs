@@ -75,6 +75,9 @@ struct Programs {
     /// Make at most so many of the programs that differ smaller
     #[arg(long, default_value_t = 5)]
     shrink: usize,
+    /// A wrong edit to plant
+    #[arg(long, hide = true)]
+    plant: Option<Planted>,
 }
 
 #[derive(Args)]
@@ -167,7 +170,8 @@ fn workspace() -> &'static Path {
 
 impl Programs {
     fn run(&self) -> anyhow::Result<ExitCode> {
-        let hunt = self.common.hunt(self.jobs)?;
+        let mut hunt = self.common.hunt(self.jobs)?;
+        hunt.settings.planted = self.plant;
         let journal = Journal::open(&hunt.work.join("journal"), &hunt.identity()?, self.resume)?;
         let progress = |done: u64, found: usize| {
             eprintln!("{done} of {} programs in {:.0?}, {found} found", self.programs, journal.elapsed());
