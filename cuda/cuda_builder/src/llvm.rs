@@ -17,6 +17,10 @@ const PASSES: &str = "cgscc(inline,function(\
     sroa,gvn,sccp,bdce,instcombine<no-verify-fixpoint>,correlated-propagation,adce,memcpyopt,dse,simplifycfg,\
     instcombine<no-verify-fixpoint>))";
 
+/// LLVM's own back end goes without the vectorizer of straight-line code: that of LLVM 22 enters a distance of addresses
+/// into a map that cannot hold it, and writes where it should not (llvm/llvm-project#193377).
+const NO_SLP: &str = "-vectorize-slp=false";
+
 /// The tools that are needed.
 pub(crate) const TOOLS: [&str; 3] = ["opt", "llc", "llvm-link"];
 
@@ -31,7 +35,7 @@ pub(crate) struct Llvm {
 impl Llvm {
     /// The tools in `folder`, of the version `version`.
     pub fn new(folder: PathBuf, version: &str) -> Llvm {
-        Llvm { folder, version: format!("{version} {PASSES}") }
+        Llvm { folder, version: format!("{version} {PASSES} {NO_SLP}") }
     }
 
     /// The module after the passes that prepare it for libNVVM, as bitcode.
@@ -57,7 +61,7 @@ impl Llvm {
             module = self.link(module, libdevice, options)?;
         }
         let passes = format!("-passes=default<O{level}>");
-        let optimised = self.run("opt", &[&passes, &mcpu(options)], module, options.arch)?;
+        let optimised = self.run("opt", &[&passes, &mcpu(options), NO_SLP], module, options.arch)?;
         let ptx = self.run(
             "llc",
             &llc_flags(options).iter().map(String::as_str).collect::<Vec<_>>(),
