@@ -143,3 +143,35 @@ fn llc_flags(options: &CodegenOptions) -> Vec<String> {
 fn calls_libdevice(module: &[u8]) -> bool {
     memchr::memmem::find(module, b"@__nv_").is_some()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::builder::CudaBuilder;
+    use crate::toolchain;
+
+    /// Two loads, one of them at an index that may be 2^63 - 1.
+    const FAR_APART: &str = r#"target triple = "nvptx64-nvidia-cuda"
+
+define ptx_kernel void @mixed(ptr %bytes, i64 %len, ptr %out) {
+  %index = urem i64 9223372036854775807, %len
+  %at = getelementptr i8, ptr %bytes, i64 %index
+  %first = load i8, ptr %bytes, align 1
+  %other = load i8, ptr %at, align 1
+  %a = zext i8 %first to i64
+  %b = zext i8 %other to i64
+  %mixed = xor i64 %a, %b
+  store i64 %mixed, ptr %out, align 8
+  ret void
+}
+"#;
+
+    #[test]
+    fn loads_that_are_far_apart_are_compiled() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let llvm = toolchain::find(folder, true, &|_| {}).unwrap().llvm;
+        let options = CodegenOptions::of(&CudaBuilder::new("."), NvvmArch::Compute90);
+        let ptx = llvm.compile(FAR_APART.as_bytes().to_vec(), None, &options).unwrap();
+        assert!(ptx.contains(".entry mixed") && ptx.matches("ld.global.b8").count() == 2, "{ptx}");
+    }
+}
