@@ -21,6 +21,9 @@ use crate::emulate;
 const HOST_FLAGS: [&str; 4] =
     ["-Copt-level=0", "-Cdebug-assertions=off", "-Coverflow-checks=off", "-Ctarget-cpu=x86-64-v3"];
 
+/// Instructions of a program for one input. The generator keeps to some ten thousand operations, each some instructions.
+const MOST_STEPS: u64 = 10_000_000;
+
 /// What came of one program with one back end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
@@ -94,7 +97,7 @@ fn on_device(
     let module = PtxModule::parse(&ptx).with_context(|| format!("PTX of {name}"))?;
     let chosen: Vec<Case> = cases.iter().filter(|case| programs.contains(&number(case))).cloned().collect();
     let mut differing: BTreeMap<usize, Vec<Difference>> = BTreeMap::new();
-    for difference in emulate::compare(module, &chosen, 1) {
+    for difference in emulate::compare(module, &chosen, 1, MOST_STEPS) {
         let program = difference.kernel.trim_start_matches('k').parse().unwrap_or(usize::MAX);
         differing.entry(program).or_default().push(difference);
     }
