@@ -8,6 +8,7 @@
 //! row of `inp`, as happens in views, the stores are of 4 bytes.
 //@ ptx: ld.global.nc.v4 >= 3, st.global.v4 >= 1, bar.sync == 2, shfl.sync.bfly == 16, .local == 0
 
+use cuda_std::hint::opaque;
 #[cfg(not(target_arch = "nvptx64"))]
 use cuda_std::launch::LaunchConfig;
 use cuda_std::mem::{f32x4, load_global_nc, store_global};
@@ -23,7 +24,7 @@ const BLOCK: usize = 32 * WARPS;
 ///
 /// # Safety
 /// The launch is as said; `out` holds `rows * cols` elements that nobody else uses; `inp` holds at least as many.
-#[kernel]
+#[kernel(max_threads = 256, min_blocks = 8)]
 pub unsafe fn softmax_k5_vec4(out: *mut f32, inp: &[f32], rows: u32, cols: u32) {
     let (max_shared, sum_shared) = (shared_array![f32; WARPS], shared_array![f32; WARPS]);
     let (row, tid) = (thread::block_idx_x() as usize, thread::thread_idx_x() as usize);
@@ -57,14 +58,12 @@ pub unsafe fn softmax_k5_vec4(out: *mut f32, inp: &[f32], rows: u32, cols: u32) 
         reduce_max_width::<f32, { WARPS as u32 }>(u32::MAX, *max_shared.add(lane % WARPS))
     };
 
-    // The block's size once more, but unknown to the compiler: it would unroll loops whose step it knows, and four
-    // exponentials at once take more registers than leave room for eight blocks on a multiprocessor.
-    let step = thread::block_dim_x() as usize;
-
+    // The loops with exponentials stay rolled: several at once take more registers than leave room for eight blocks on
+    // a multiprocessor.
     let (mut sum, mut v) = (0.0, tid);
     while v < vectors {
         sum = load(v).into_iter().fold(sum, |sum, x| sum + (x - max).exp());
-        v += step;
+        v = opaque(v + BLOCK);
     }
     if edge < cols {
         sum += (x[edge] - max).exp();
@@ -93,7 +92,7 @@ pub unsafe fn softmax_k5_vec4(out: *mut f32, inp: &[f32], rows: u32, cols: u32) 
             } else {
                 (0..4).for_each(|i| *to.add(i) = values[i]);
             }
-            v += step;
+            v = opaque(v + BLOCK);
         }
         if edge < cols {
             *y.add(edge) = (x[edge] - max).exp() * scale;

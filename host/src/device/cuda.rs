@@ -237,7 +237,7 @@ impl CudaDevice {
         let Handles { soil, stream, .. } = &*self.handles;
         let Some(soil) = soil.get() else { return Ok(()) };
         // SAFETY: the caller's contract is the callee's.
-        self.recheck(soil.spread(stream).and_then(|()| unsafe { soil.unwritten(address_of(out), stream) }))
+        self.recheck(unsafe { soil.unwritten(address_of(out), stream) })
     }
 
     /// Memory full of `byte`, or why there is none.
@@ -341,7 +341,7 @@ impl CudaDevice {
         let prepared = kernels.prepare(launch.kernel, &launch.config, &self.limits, (panic_slot, stream));
         let function = self.recheck(prepared)?;
         if let Some(soil) = self.handles.soil.get() {
-            self.recheck(soil.spread(stream))?;
+            self.recheck(soil.spread(function, stream))?;
         }
         // SAFETY: the function belongs to a module of this context, and so does the stream; there is one pointer per
         // parameter, each to a value of the parameter's type, by the caller's contract.

@@ -47,8 +47,14 @@ fn zeroed(device: &Device) -> Result<()> {
 pub fn soiled(device: &Device) -> Result<()> {
     let words = device.unwritten_memory()?;
     ensure!(!words.is_empty(), "no word of unwritten memory was looked at");
-    let clean = words.iter().filter(|&&word| word != 0xabab_abab).count();
-    ensure!(clean == 0, "{clean} of {} words of local and shared memory are not soiled", words.len());
+    for (kind, first) in [("local", 0), ("shared", 1)] {
+        let of_kind = words.iter().skip(first).step_by(2).enumerate();
+        let clean: Vec<_> = of_kind.filter(|&(_, &word)| word != 0xabab_abab).collect();
+        if let Some((thread, word)) = clean.first() {
+            let (count, all) = (clean.len(), words.len() / 2);
+            bail!("{count} of {all} words of {kind} memory are not soiled; thread {thread} found {word:#x}");
+        }
+    }
     Ok(())
 }
 

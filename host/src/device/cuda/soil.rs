@@ -66,12 +66,14 @@ impl Soil {
         // SAFETY: the function belongs to a loaded module.
         let status = unsafe { checked::cuFuncSetAttribute(shared, attribute, shared_bytes as c_int) };
         driver(status, action)?;
+        [local, shared, unwritten].into_iter().try_for_each(carve_out)?;
         let blocks = BLOCKS * u32::try_from(multiprocessors).unwrap_or(1);
         Ok(Self { local, shared, unwritten, blocks, shared_bytes, _module: module })
     }
 
-    /// Queues the kernels. The context is current.
-    pub fn spread(&self, stream: &Stream) -> Result<(), DeviceError> {
+    /// Queues the kernels, before a launch of `next`. The context is current.
+    pub fn spread(&self, next: CUfunction, stream: &Stream) -> Result<(), DeviceError> {
+        carve_out(next)?;
         let config = LaunchConfig::new(self.blocks, THREADS);
         self.queue(self.local, &config, stream, &mut [&mut { WORD }])?;
         let config = config.with_shared_bytes(self.shared_bytes);
@@ -83,11 +85,12 @@ impl Soil {
         2 * (self.blocks * THREADS) as usize
     }
 
-    /// Queues a kernel that copies words of its local and its shared memory, neither of which it has written.
+    /// Soils the memory and queues a kernel that copies words of its local and its shared memory, neither of which it has written.
     ///
     /// # Safety
     /// `out` is the address of as many words as [`Self::unwritten_len`] says, which nobody else uses.
     pub unsafe fn unwritten(&self, mut out: u64, stream: &Stream) -> Result<(), DeviceError> {
+        self.spread(self.unwritten, stream)?;
         let config = LaunchConfig::new(self.blocks, THREADS).with_shared_bytes(4 * THREADS);
         let args: [*mut c_void; 1] = [(&raw mut out).cast()];
         // SAFETY: the function is of this context, and the one parameter an address that the caller vouches for.
@@ -105,6 +108,15 @@ impl Soil {
         // SAFETY: the function is of this context; each of its parameters is a word.
         launched(unsafe { kernels::launch(function, config, stream.raw(), &args) })
     }
+}
+
+/// Asks for all of a multiprocessor's shared memory. Else a kernel that needs less gets another part of the storage that
+/// the L1 cache uses too, and what the cache has left there in place of the soil.
+fn carve_out(function: CUfunction) -> Result<(), DeviceError> {
+    const PERCENT: c_int = 100;
+    let attribute = Attribute::CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT as c_int;
+    // SAFETY: the function belongs to a loaded module.
+    launched(unsafe { checked::cuFuncSetAttribute(function, attribute, PERCENT) })
 }
 
 fn launched(status: Status) -> Result<(), DeviceError> {
