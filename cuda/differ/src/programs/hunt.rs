@@ -201,20 +201,17 @@ impl Hunt {
             .backends
             .retain(|backend| found.verdict.backend.as_ref().is_none_or(|b| *b == backend.to_string()));
         let program = generate(found.seed);
-        let mut last = found.verdict.clone();
         let mut still_differs = |programs: &[Program]| -> anyhow::Result<Vec<bool>> {
             let verdicts = alone.judge(0, programs)?;
             let same = |i: usize| {
-                verdicts.iter().find(|verdict| {
-                    verdict.program == i && is_alike(&verdict.finding, &found.verdict.finding)
-                })
+                verdicts.iter().any(|verdict| verdict.program == i && is_alike(verdict, &found.verdict))
             };
-            Ok((0..programs.len()).map(|i| same(i).is_some()).collect())
+            Ok((0..programs.len()).map(same).collect())
         };
         let small = shrink::shrink(&program, &mut still_differs)?;
         let verdicts = alone.judge(0, std::slice::from_ref(&small))?;
         ensure!(!verdicts.is_empty(), "the shrunk program of seed {} does not differ", found.seed);
-        last.finding = verdicts[0].finding.clone();
+        let last = &verdicts[0];
         let path = self.work.join("found").join(format!("seed-{}-{name}", found.seed));
         let Source { program, helper } = source(&small, 0);
         Folder::write_sources(
@@ -224,7 +221,7 @@ impl Hunt {
             &[0],
         )?;
         let file = path.join("program.rs");
-        let shown = serde_json::to_string_pretty(&last).context("writing what differs")?;
+        let shown = serde_json::to_string_pretty(last).context("writing what differs")?;
         let text = format!(
             "// Seed {} by {name}: run again with `cargo xtask differ programs --seed {} --programs 1 --opt-level {}`.\n//\n{}\n\n\
              // ---- the kernel crate\n{program}\n// ---- the crate that it depends on\n{helper}",
@@ -238,11 +235,37 @@ impl Hunt {
     }
 }
 
-/// Whether two findings are of the same kind.
-fn is_alike(a: &Finding, b: &Finding) -> bool {
-    let kind = |finding: &Finding| match finding {
+/// Whether two findings are of the same kind, and of the same back end: what does not even compile natively says nothing.
+fn is_alike(a: &Verdict, b: &Verdict) -> bool {
+    let kind = |verdict: &Verdict| match &verdict.finding {
         Finding::Differs(all) => all.first().map(|first| std::mem::discriminant(&first.what)),
         Finding::Refused(_) => None,
     };
-    kind(a) == kind(b)
+    a.backend == b.backend && kind(a) == kind(b)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::difference::{Difference, What};
+
+    #[test]
+    fn a_smaller_program_differs_in_the_same_way() {
+        let verdict = |backend: Option<&str>, finding| Verdict {
+            program: 0,
+            backend: backend.map(str::to_owned),
+            finding,
+        };
+        let refused = || Finding::Refused("no".to_owned());
+        let differs = |what| {
+            Finding::Differs(vec![Difference { kernel: "k0".to_owned(), number: 0, input_len: 64, what }])
+        };
+        let fault = verdict(Some("llvm"), differs(What::Fault("trap".to_owned())));
+        let other = verdict(Some("llvm"), differs(What::Fault("a stray load".to_owned())));
+        let luck = verdict(Some("llvm"), differs(What::Undefined("byte 3".to_owned())));
+        let crash = verdict(Some("llvm"), refused());
+        assert!(is_alike(&fault, &other) && is_alike(&crash, &crash));
+        assert!(!is_alike(&fault, &luck) && !is_alike(&fault, &crash));
+        assert!(!is_alike(&crash, &verdict(None, refused())), "it does not compile natively");
+    }
 }
