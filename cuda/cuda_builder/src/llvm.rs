@@ -133,6 +133,8 @@ fn llc_flags(options: &CodegenOptions) -> Vec<String> {
         format!("-fp-contract={}", if options.fma_contraction { "fast" } else { "off" }),
         format!("-nvptx-prec-divf32={}", if options.fast_div { 0 } else { 2 }),
         format!("-nvptx-prec-sqrtf32={}", i32::from(!options.fast_sqrt)),
+        // On by default, which makes `rsqrt.approx` of `1.0 / x.sqrt()`, whose roundings are neither's.
+        format!("-nvptx-rsqrt-approx-opt={}", i32::from(options.fast_sqrt && options.fast_div)),
     ];
     if options.ftz {
         flags.push("-denormal-fp-math-f32=preserve-sign".to_owned());
@@ -166,12 +168,42 @@ define ptx_kernel void @mixed(ptr %bytes, i64 %len, ptr %out) {
 }
 "#;
 
-    #[test]
-    fn loads_that_are_far_apart_are_compiled() {
+    /// A root, and one divided by it.
+    const ROOTS: &str = r#"target triple = "nvptx64-nvidia-cuda"
+
+declare float @llvm.nvvm.sqrt.f(float)
+
+define ptx_kernel void @roots(ptr %x, ptr %out) {
+  %value = load float, ptr %x, align 4
+  %root = call float @llvm.nvvm.sqrt.f(float %value)
+  %inverse = fdiv float 1.0, %root
+  store float %inverse, ptr %out, align 4
+  ret void
+}
+"#;
+
+    fn ptx(module: &str, builder: &CudaBuilder) -> String {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
         let llvm = toolchain::find(folder, true, &|_| {}).unwrap().llvm;
-        let options = CodegenOptions::of(&CudaBuilder::new("."), NvvmArch::Compute90);
-        let ptx = llvm.compile(FAR_APART.as_bytes().to_vec(), None, &options).unwrap();
+        let options = CodegenOptions::of(builder, NvvmArch::Compute90);
+        llvm.compile(module.as_bytes().to_vec(), None, &options).unwrap()
+    }
+
+    #[test]
+    fn roots_and_divisions_are_exact_unless_both_may_be_fast() {
+        let exact = CudaBuilder::new(".");
+        for builder in [exact.clone(), exact.clone().fast_sqrt(true), exact.clone().fast_div(true)] {
+            let ptx = ptx(ROOTS, &builder);
+            assert!(!ptx.contains("rsqrt"), "{ptx}");
+            assert_eq!(ptx.contains("sqrt.rn.f32"), !builder.fast_sqrt, "{ptx}");
+            assert_eq!(ptx.contains("rcp.rn.f32"), !builder.fast_div, "{ptx}");
+        }
+        assert!(ptx(ROOTS, &exact.fast_sqrt(true).fast_div(true)).contains("rsqrt.approx.f32"));
+    }
+
+    #[test]
+    fn loads_that_are_far_apart_are_compiled() {
+        let ptx = ptx(FAR_APART, &CudaBuilder::new("."));
         assert!(ptx.contains(".entry mixed") && ptx.matches("ld.global.b8").count() == 2, "{ptx}");
     }
 }
