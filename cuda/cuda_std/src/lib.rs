@@ -43,6 +43,8 @@ pub mod misc;
 #[cfg(target_arch = "nvptx64")]
 mod panic;
 pub mod panic_record;
+#[doc(hidden)]
+pub mod param;
 pub mod prelude;
 pub mod ptr;
 pub mod share;
