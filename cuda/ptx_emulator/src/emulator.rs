@@ -1,12 +1,13 @@
 //! [`Emulator`]: a module with its variables, and launches of its kernels.
 
 use core::ffi::c_void;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cuda_std::launch::{KernelCall, LaunchConfig, LaunchError, Launcher, Limits, Residence};
 
-use crate::error::EmulatorError;
-use crate::exec::{FIRST_OFFSET, Grid, Region, Regions, Turns};
+use crate::error::{EmulatorError, UndefinedByte};
+use crate::exec::{FIRST_OFFSET, Grid, Memory, Region, Regions, Stored, Turns, Unwritten};
 use crate::globals::Globals;
 use crate::instr::{ParamRange, Space};
 use crate::module::PtxModule;
@@ -24,8 +25,8 @@ pub struct Emulator {
     limits: Limits,
     turns: Turns,
     max_steps: u64,
-    /// Launches take turns.
-    turn: Mutex<()>,
+    /// Launches take turns, and leave what they stored of undefined bits.
+    turn: Mutex<BTreeMap<u64, Stored>>,
 }
 
 impl core::fmt::Debug for Emulator {
@@ -51,7 +52,7 @@ impl Emulator {
             limits: Limits { max_cluster, capability, ..Limits::default() },
             turns: Turns::default(),
             max_steps: 1 << 32,
-            turn: Mutex::new(()),
+            turn: Mutex::default(),
         }
     }
 
@@ -122,6 +123,20 @@ impl Emulator {
         found.ok_or_else(|| EmulatorError::NoGlobal { name: name.to_owned() })
     }
 
+    /// The first byte of `memory` in which the last launch left bits that nothing had been written to. They read as
+    /// parts of a pattern, a NaN of every float type; a result that depends on them is none.
+    pub fn undefined_in<T>(&self, memory: &[T]) -> Option<UndefinedByte> {
+        let stored = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let start = memory.as_ptr().addr() as u64;
+        let (&address, &Stored { undefined, function, pc }) =
+            stored.range(start..start + size_of_val(memory) as u64).next()?;
+        let function = &self.module.functions[function];
+        let line = function.instrs[pc].line;
+        let instruction = self.module.line(line).to_owned();
+        let (index, function) = ((address - start) as usize, function.name.clone());
+        Some(UndefinedByte { index, bits: undefined, function, line, instruction })
+    }
+
     /// Runs a kernel with the bytes of its arguments, one slice a parameter. What pointers among them lead to must
     /// have been [lent](Self::lend).
     ///
@@ -145,9 +160,9 @@ impl Emulator {
         }
         let got = args.iter().map(|arg| arg.len()).collect::<Vec<_>>();
         let ranges = self.params(kernel, args.len(), &got)?;
-        let mut params = vec![0xff; self.module.functions[kernel].param_bytes as usize];
+        let mut params = Memory::new(self.module.functions[kernel].param_bytes as usize);
         for (arg, range) in args.iter().zip(ranges) {
-            params[range.offset as usize..][..range.bytes as usize].copy_from_slice(arg);
+            params.write(range.offset as usize, arg);
         }
         self.run(kernel, config, params, &[])
     }
@@ -175,15 +190,16 @@ impl Emulator {
         &self,
         kernel: usize,
         config: LaunchConfig,
-        params: Vec<u8>,
+        params: Memory,
         args: &[Region],
     ) -> Result<(), EmulatorError> {
-        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let (mut addresses, mut regions) = (Vec::new(), Regions::default());
         args.iter().chain(&self.lent).for_each(|&region| regions.push(region));
         self.globals.regions(&self.module, &mut addresses, &mut regions);
         let shared = self.shared(kernel, config.shared_bytes, &mut addresses)?;
         let extents = |dims: cuda_std::launch::Dim3| [dims.x, dims.y, dims.z];
+        let unwritten = Unwritten::default();
         let grid = Grid {
             module: &self.module,
             kernel,
@@ -195,10 +211,13 @@ impl Emulator {
             addresses,
             shared,
             regions: &regions,
+            unwritten: &unwritten,
             turns: self.turns,
             max_steps: self.max_steps,
         };
-        grid.run().map_err(EmulatorError::from)
+        let result = grid.run().map_err(EmulatorError::from);
+        *turn = unwritten.into_bytes();
+        result
     }
 
     /// Lays out the shared variables that the kernel can see: their extents, and their offsets among the addresses.
@@ -238,11 +257,12 @@ impl Emulator {
     unsafe fn submit_call(&self, call: &KernelCall<'_>) -> Result<(), EmulatorError> {
         let kernel = self.kernel(call.meta.name)?;
         let ranges = self.params(kernel, call.args.len(), &[])?;
-        let mut params = vec![0xff; self.module.functions[kernel].param_bytes as usize];
+        let mut params = Memory::new(self.module.functions[kernel].param_bytes as usize);
         for (&arg, range) in call.args.iter().zip(ranges) {
-            let to = &mut params[range.offset as usize..][..range.bytes as usize];
+            let mut bytes = vec![0; range.bytes as usize];
             // SAFETY: the argument is a valid value of the parameter's type, whose size the PTX says.
-            unsafe { core::ptr::copy_nonoverlapping(arg.cast::<u8>(), to.as_mut_ptr(), to.len()) };
+            unsafe { core::ptr::copy_nonoverlapping(arg.cast::<u8>(), bytes.as_mut_ptr(), bytes.len()) };
+            params.write(range.offset as usize, &bytes);
         }
         let region = |extent: &cuda_std::launch::Extent| {
             let arg: *mut c_void = call.args[extent.parameter];

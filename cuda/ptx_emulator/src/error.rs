@@ -80,6 +80,34 @@ pub enum EmulatorError {
     Fault(#[from] Box<Fault>),
 }
 
+/// A byte of global memory with bits that nothing was written to; see
+/// [`Emulator::undefined_in`](crate::Emulator::undefined_in).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct UndefinedByte {
+    /// Its place in the memory asked for, in bytes.
+    pub index: usize,
+    /// A one for each undefined bit.
+    pub bits: u8,
+    /// The function of the PTX that stored it.
+    pub function: String,
+    /// The line of the PTX, from 1.
+    pub line: u32,
+    /// That line.
+    pub instruction: String,
+}
+
+impl fmt::Display for UndefinedByte {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let UndefinedByte { index, bits, function, line, instruction } = self;
+        write!(
+            f,
+            "byte {index} has bits {bits:#04x} that nothing was written to, stored in {function} at PTX line {line}: \
+             `{instruction}`"
+        )
+    }
+}
+
 /// Where and why a launch stopped.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -120,9 +148,32 @@ pub enum Cause {
     /// The instruction is not emulated, or not in this form.
     #[error("not emulated: {0}")]
     Unsupported(String),
-    /// A register was read that nothing was written to.
-    #[error("register {0} is read and was never written")]
-    Unset(String),
+    /// Bits that nothing was written to decide where a thread goes, which memory it touches or what others get.
+    #[error("register {register} holds bits that nothing was written to{origin}")]
+    Undefined {
+        /// The register.
+        register: String,
+        /// Behind a semicolon, where the thread last got such bits, if not from a register.
+        origin: String,
+    },
+    /// An atomic operation on memory that nothing was written to.
+    #[error("an atomic operation on bits of {space} memory that nothing was written to")]
+    UndefinedMemory {
+        /// The state space.
+        space: &'static str,
+    },
+    /// A call of an address that is no function's.
+    #[error("a call of address {address:#x}, where no function of the module is")]
+    NoFunction {
+        /// The address.
+        address: u64,
+    },
+    /// A call of a function with parameters of other sizes than its own.
+    #[error("a call of `{name}` with parameters of other sizes than its own")]
+    WrongCall {
+        /// The function.
+        name: String,
+    },
     /// An access outside of every allocation of its state space.
     #[error("{access} of {bytes} bytes at {address:#x} is outside of every allocation of {space} memory")]
     OutOfBounds {

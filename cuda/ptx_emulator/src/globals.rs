@@ -2,9 +2,9 @@
 
 use core::cell::UnsafeCell;
 
-use crate::exec::{Region, Regions};
+use crate::exec::{Region, Regions, function_address};
 use crate::instr::Space;
-use crate::module::{PtxModule, Variable};
+use crate::module::{PtxModule, Target, Variable};
 
 /// One piece of memory a variable.
 pub(crate) struct Globals {
@@ -51,8 +51,15 @@ impl Globals {
         for (variable, storage) in module.variables.iter().zip(&storages) {
             storage.write(0, &variable.init);
             for address in &variable.addresses {
-                let target = storages[address.variable].start().expose_provenance() as u64;
-                storage.write(address.offset, &target.wrapping_add_signed(address.addend).to_le_bytes());
+                let target = match address.target {
+                    Target::Variable(variable) => storages[variable].start().expose_provenance() as u64,
+                    Target::Function(index) => function_address(index),
+                };
+                let all = target.wrapping_add_signed(address.addend).to_le_bytes();
+                match address.byte {
+                    None => storage.write(address.offset, &all),
+                    Some(byte) => storage.write(address.offset, &all[byte as usize..][..1]),
+                }
             }
         }
         Globals { storages }

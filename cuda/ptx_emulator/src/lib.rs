@@ -2,8 +2,14 @@
 //!
 //! The emulator is for truth, not for speed: it is written from the PTX ISA alone and shares nothing with the
 //! executor of `cuda_std`. What it does not know exactly it refuses, with the instruction and its line. Beyond what a
-//! GPU does, it checks every access against the memory the launch was given, every register for a value, and every
-//! barrier and warp operation for the threads that must take part.
+//! GPU does, it checks every access against the memory the launch was given, and every barrier and warp operation for
+//! the threads that must take part.
+//!
+//! It knows of every bit in registers, parameters, local and shared memory whether something was written to it, and of
+//! every result whether it depends on one to which nothing was. To move such bits about is no fault, since compilers
+//! copy padding and compute ahead; to branch on one, to use one in an address, in an atomic operation or in what other
+//! threads get is. Stored to global memory they become a pattern that is a NaN of every float type and no likely
+//! integer, and [`Emulator::undefined_in`] tells where a launch left them.
 //!
 //! What it leaves open: the order of memory accesses of different threads (they take turns, from one barrier to the
 //! next), the bits of approximate instructions (computed in f64 and rounded, within the ISA's bounds where it gives
@@ -46,6 +52,6 @@ mod module;
 mod parse;
 
 pub use emulator::Emulator;
-pub use error::{Cause, EmulatorError, Fault};
+pub use error::{Cause, EmulatorError, Fault, UndefinedByte};
 pub use exec::Turns;
 pub use module::{PtxModule, Unsupported};

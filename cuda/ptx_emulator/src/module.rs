@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::error::EmulatorError;
-use crate::instr::{Instr, Op, ParamRange, Space};
+use crate::instr::{Fixed, Instr, Op, ParamRange, Slot, Space};
 use crate::parse;
 
 /// A PTX module whose instructions are ready to run.
@@ -33,12 +33,21 @@ pub(crate) struct Variable {
     pub is_dynamic: bool,
 }
 
-/// The address of another variable in an initialiser.
+/// The address of another variable or of a function in an initialiser.
 #[derive(Debug)]
 pub(crate) struct Relocation {
     pub offset: usize,
-    pub variable: usize,
+    /// Which of the address's bytes stands there, if not all eight.
+    pub byte: Option<u32>,
+    pub target: Target,
     pub addend: i64,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Target {
+    Variable(usize),
+    /// None if the module has no body of it.
+    Function(Option<usize>),
 }
 
 /// A kernel or a function.
@@ -47,8 +56,9 @@ pub(crate) struct Function {
     pub name: String,
     pub is_entry: bool,
     pub instrs: Vec<Instr>,
-    /// Names by slot.
+    /// Names by slot; what is fixed has none.
     pub registers: Vec<String>,
+    pub fixed: Vec<(Slot, Fixed)>,
     pub params: Vec<ParamRange>,
     pub result: Option<ParamRange>,
     /// Size of its parameters and of those it passes on.

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{check, eval};
+use common::{check, eval, undefined};
 use ptx_emulator::Cause;
 
 #[test]
@@ -136,9 +136,9 @@ fn undefined_bits_may_move_and_not_matter() {
         ("setp.eq.s32 %p1, 1, 2; setp.eq.b32 %p2, %r1, 0; and.pred %p3, %p1, %p2;", "%p3", 0),
         ("setp.eq.s32 %p1, 1, 2; selp.b32 %r2, %r1, 6, %p1;", "%r2", 6),
     ]);
-    let unset = |name: &str| Err(Cause::Unset(name.to_owned()));
-    assert_eq!(eval("add.u32 %r2, %r1, 1;", "%r2"), unset("%r2"));
-    assert_eq!(eval("mov.b32 %r2, %r1;", "%r2"), unset("%r2"));
+    let unset = |name: &str| Err(Cause::Undefined { register: name.to_owned(), origin: String::new() });
+    assert_eq!(eval("add.u32 %r2, %r1, 1;", "%r2"), Err(undefined()));
+    assert_eq!(eval("mov.b32 %r2, %r1;", "%r2"), Err(undefined()));
     assert_eq!(eval("setp.eq.b32 %p1, %r1, 0; @%p1 bra L; L: mov.b32 %r1, 1;", "%r1"), unset("%p1"));
     assert_eq!(eval("ld.global.b32 %r1, [%rd1];", "%r1"), unset("%rd1"));
 }

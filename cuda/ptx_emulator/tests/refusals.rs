@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{fault, module};
+use common::{fault, module, run_module};
 use cuda_std::launch::LaunchConfig;
 use ptx_emulator::{Cause, Emulator, EmulatorError, PtxModule};
 
@@ -43,7 +43,19 @@ fn accesses_outside_of_memory() {
     ));
     let write = "mov.u64 %rd1, fixed; cvta.const.u64 %rd2, %rd1; st.u32 [%rd2], 1;";
     assert!(matches!(cause_of(write, 1), Cause::ReadOnly { .. }));
-    assert!(matches!(cause_of("cvta.to.shared.u64 %rd1, %out;", 1), Cause::WrongSpace { .. }));
+    // To convert an address that points elsewhere is no fault, to use it is.
+    let convert = "mov.b64 %rd2, 0; cvta.to.local.u64 %rd1, %rd2; cvta.to.shared.u64 %rd1, %out;";
+    assert!(run_module(&module("", convert), LaunchConfig::new(1, 1), &mut [0u32; 4]).is_ok());
+    match cause_of(&format!("{convert} ld.shared.u32 %r1, [%rd1];"), 1) {
+        Cause::Undefined { register, origin } => {
+            assert_eq!(register, "%rd1");
+            assert!(
+                origin.contains("line 8") && origin.ends_with("does not point into shared memory"),
+                "{origin}"
+            );
+        }
+        other => panic!("{other}"),
+    }
 }
 
 #[test]
@@ -122,7 +134,7 @@ fn text_that_is_no_ptx() {
         assert!(error.contains(message), "{error}");
     }
     let error = PtxModule::parse(".global .u64 x = generic(y);").unwrap_err().to_string();
-    assert_eq!(error, "PTX line 1: there is no variable `y`");
+    assert_eq!(error, "PTX line 1: there is no variable or function `y`");
 }
 
 #[test]

@@ -247,8 +247,11 @@ fn a_missing_barrier_shows_in_one_order() {
             emulator.lend(&mut out);
             emulator.launch("k", LaunchConfig::new(1, 32), &[&address.to_le_bytes()]).unwrap();
         }
-        out
+        (out, emulator.undefined_in(&out[..31]).map(|byte| byte.index))
     };
-    assert_eq!(run(Turns::Descending)[..31], core::array::from_fn::<u32, 31, _>(|i| i as u32 + 1));
-    assert_eq!(run(Turns::Ascending)[..31], [u32::MAX; 31]);
+    let (descending, undefined) = run(Turns::Descending);
+    assert_eq!(descending[..31], core::array::from_fn::<u32, 31, _>(|i| i as u32 + 1));
+    assert_eq!(undefined, None);
+    let (ascending, undefined) = run(Turns::Ascending);
+    assert_eq!((&ascending[..31], undefined), (&[0x7ff5_7ff5; 31][..], Some(0)));
 }

@@ -3,7 +3,9 @@
 use super::float::{finish32, flush};
 use super::memory::{Access, Place};
 use super::thread::Cx;
+use super::undefined::Bits;
 use super::{Exec, int};
+use crate::error::Cause;
 use crate::instr::{Atom, AtomOp, FloatTy};
 
 impl Cx<'_> {
@@ -12,6 +14,10 @@ impl Cx<'_> {
         let (b, c) = (self.value(atom.b)?, self.value(atom.c)?);
         let place = self.place(&atom.at, u64::from(bytes), Access::Atomic)?;
         let old = self.load(place, bytes as usize);
+        if old.undefined != 0 {
+            return Err(Cause::UndefinedMemory { space: atom.at.space.name() }.into());
+        }
+        let old = old.value;
         let new = match atom.op {
             AtomOp::Int(op) => int::binary(op, atom.ty, old, b)?,
             AtomOp::FloatAdd(FloatTy::F32) => {
@@ -29,7 +35,7 @@ impl Cx<'_> {
             AtomOp::Dec if old == 0 || old > b => b,
             AtomOp::Dec => old - 1,
         };
-        self.store(place, bytes as usize, new);
+        self.store(place, bytes as usize, Bits::new(new));
         self.frame.set(atom.d, old);
         Ok(())
     }

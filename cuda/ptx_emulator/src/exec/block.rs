@@ -2,12 +2,13 @@
 //! waits for other blocks, they have their turn.
 
 use super::cluster::Shared;
+use super::memory::function_at;
 use super::step::Flow;
 use super::thread::{Cx, Frame, Ids, State, Thread};
 use super::warp::{self, BarrierWait, Wait, WarpWait};
-use super::{Exec, Grid, Turns, unravel};
+use super::{Exec, Grid, Memory, Turns, unravel};
 use crate::error::{Cause, Fault};
-use crate::instr::{Call, Callee, SINK, Slot};
+use crate::instr::{Call, Callee, ParamRange, SINK, Slot};
 
 /// Instructions in a row of one thread, after which another has a turn: one may spin until another writes.
 const TURN: u64 = 100_000;
@@ -73,16 +74,16 @@ impl<'a> Block<'a> {
         let thread = &mut threads[at];
         let end = *steps + TURN;
         'call: loop {
-            let Thread { ids, frames, local, carry, has_arrived, .. } = thread;
+            let Thread { ids, frames, local, carry, origin, has_arrived, .. } = thread;
             let Some(frame) = frames.last_mut() else { return Ok(()) };
             let function = &grid.module.functions[frame.function];
-            let mut cx = Cx { grid, ids: *ids, frame, local, shared, carry, has_arrived, clock: 0 };
+            let mut cx = Cx { grid, ids: *ids, frame, local, shared, carry, origin, has_arrived, clock: 0 };
             while *steps < end {
                 *steps += 1;
                 cx.clock = *steps;
                 let instr = &function.instrs[cx.frame.pc];
                 if let Some((slot, inverted)) = instr.guard
-                    && (cx.reg(slot)? == 0) != inverted
+                    && (cx.value(slot)? == 0) != inverted
                 {
                     cx.frame.pc += 1;
                     continue;
@@ -103,8 +104,8 @@ impl<'a> Block<'a> {
                         return Ok(());
                     }
                     Flow::Call(call) => {
+                        let (callee, params) = arguments(&cx, call)?;
                         cx.frame.pc += 1;
-                        let (callee, params) = arguments(grid, cx.frame, call)?;
                         thread.enter(grid, callee, params, call.result);
                         continue 'call;
                     }
@@ -276,30 +277,45 @@ impl<'a> Block<'a> {
 }
 
 /// The function that is called, and its parameters with the arguments in them.
-fn arguments(grid: &Grid<'_>, caller: &Frame, call: &Call) -> Exec<(usize, Vec<u8>)> {
-    let Callee::Index(callee) = call.callee else {
-        return Err(Cause::Unsupported("a call of an unknown function".to_owned()).into());
+fn arguments(cx: &Cx<'_>, call: &Call) -> Exec<(usize, Memory)> {
+    let functions = &cx.grid.module.functions;
+    let callee = match call.callee {
+        Callee::Index(callee) => callee,
+        Callee::Address(slot) => {
+            let address = cx.value(slot)?;
+            let callee = function_at(address).filter(|&index| index < functions.len());
+            let callee = callee.ok_or(Cause::NoFunction { address })?;
+            let sizes = |ranges: &[ParamRange]| ranges.iter().map(|range| range.bytes).collect::<Vec<_>>();
+            let (of, result) = (&functions[callee], call.result.map(|range| range.bytes));
+            if sizes(&call.args) != sizes(&of.params)
+                || result != of.result.map(|range| range.bytes)
+                || of.is_entry
+            {
+                let name = of.name.clone();
+                return Err(Cause::WrongCall { name }.into());
+            }
+            callee
+        }
+        Callee::Name(_) => return Err(Cause::Unsupported("a call of an unknown function".to_owned()).into()),
     };
-    let of = &grid.module.functions[callee];
-    let mut params = vec![0xff; of.param_bytes as usize];
+    let of = &functions[callee];
+    let mut params = Memory::new(of.param_bytes as usize);
     for (from, to) in call.args.iter().zip(&of.params) {
-        let from = &caller.params[from.offset as usize..][..from.bytes as usize];
-        params[to.offset as usize..][..to.bytes as usize].copy_from_slice(from);
+        params.copy(to.offset as usize, &cx.frame.params, from.offset as usize, from.bytes as usize);
     }
     Ok((callee, params))
 }
 
 /// Ends the running function and hands its return value over; false if it was the kernel.
-fn leave(grid: &Grid<'_>, frames: &mut Vec<Frame>, local: &mut Vec<u8>) -> bool {
+fn leave(grid: &Grid<'_>, frames: &mut Vec<Frame>, local: &mut Memory) -> bool {
     if frames.len() == 1 {
         return false;
     }
     let Some(callee) = frames.pop() else { return false };
-    local.truncate(callee.local_base as usize);
+    local.resize(callee.local_base);
     let from = grid.module.functions[callee.function].result;
     if let (Some(caller), Some(from), Some(to)) = (frames.last_mut(), from, callee.result) {
-        let value = &callee.params[from.offset as usize..][..from.bytes as usize];
-        caller.params[to.offset as usize..][..to.bytes as usize].copy_from_slice(value);
+        caller.params.copy(to.offset as usize, &callee.params, from.offset as usize, from.bytes as usize);
     }
     true
 }

@@ -3,16 +3,13 @@
 use super::block::Block;
 use super::thread::{Cx, State};
 use super::warp::Wait;
-use super::{Exec, Grid, Turns};
+use super::{Exec, Grid, Memory, Turns};
 use crate::error::{Cause, Fault};
 use crate::instr::SINK;
 
-/// What a block has not written, and what another leaves behind: a NaN in every float format.
-const POISON: u8 = 0xff;
-
 /// The shared memory of all blocks of a cluster, one behind the other.
 pub(super) struct Shared {
-    pub bytes: Vec<u8>,
+    pub memory: Memory,
     /// Bytes of a block.
     stride: usize,
     /// By rank, whether all threads have exited.
@@ -47,8 +44,8 @@ impl Shared {
 pub(super) fn run(grid: &Grid<'_>, first: [u32; 3]) -> Result<(), Box<Fault>> {
     let stride = grid.shared.iter().map(|&(_, end)| end).max().unwrap_or(0) as usize;
     let blocks = grid.cluster as usize;
-    let bytes = vec![POISON; stride * blocks];
-    let mut shared = Shared { bytes, stride, has_ended: vec![false; blocks], have_met: false };
+    let memory = Memory::new(stride * blocks);
+    let mut shared = Shared { memory, stride, has_ended: vec![false; blocks], have_met: false };
     let ctaid = |rank: u32| [first[0] + rank, first[1], first[2]];
     let mut all: Vec<Block<'_>> = (0..grid.cluster).map(|rank| Block::new(grid, ctaid(rank), rank)).collect();
     loop {
@@ -61,7 +58,7 @@ pub(super) fn run(grid: &Grid<'_>, first: [u32; 3]) -> Result<(), Box<Fault>> {
             let has_exited = |state: &State| matches!(state, State::Exited);
             if all[rank].threads.iter().all(|thread| has_exited(&thread.state)) {
                 shared.has_ended[rank] = true;
-                shared.bytes[rank * stride..][..stride].fill(POISON);
+                shared.memory.forget(rank * stride..(rank + 1) * stride);
             }
         }
         if shared.has_ended.iter().all(|&has_ended| has_ended) {

@@ -27,6 +27,18 @@ pub(super) fn sign_of_sum(products: &[(f64, f64)]) -> Ordering {
     }
 }
 
+/// The sign of `p + q - r`, where `p` and `q` are numbers or products of two f32 and `r` is their sum rounded to f32.
+pub(super) fn sign_of_rest(p: f64, q: f64, r: f64) -> Ordering {
+    // What the sum in f64 leaves out (Knuth's two-sum); nothing overflows, and products of f32 are exact.
+    let sum = p + q;
+    let part = sum - p;
+    let left_out = (p - (sum - part)) + (q - part);
+    // A multiple of the sum's last place, which is larger than what was left out.
+    let rest = sum - r;
+    let sign = if rest == 0.0 { left_out } else { rest };
+    sign.partial_cmp(&0.0).unwrap_or(Ordering::Equal)
+}
+
 fn add(sum: &mut [u64], value: [u64; 3], subtract: bool) {
     let mut carry = false;
     for (i, limb) in sum.iter_mut().enumerate() {

@@ -6,7 +6,7 @@
 use core::cmp::Ordering;
 
 use super::approx;
-use super::exact::{direct32, direct64, sign_of_sum};
+use super::exact::{direct32, direct64, sign_of_rest, sign_of_sum};
 use super::int;
 use crate::instr::{FloatCmp, FloatMode, FloatOp, FloatTy, FloatUnary, Round, Testp};
 
@@ -91,14 +91,16 @@ fn extreme<T: Copy + PartialOrd + From<f32>>(a: T, b: T, nan: bool, a_wins: bool
     }
 }
 
-/// The terms of a sum that compares the exact result of `a op b` to `r`, and whether the order is reversed.
-fn terms(op: FloatOp, a: f64, b: f64, r: f64) -> ([(f64, f64); 3], bool) {
-    match op {
-        FloatOp::Mul => ([(a, b), (-r, 1.0), (0.0, 0.0)], false),
-        FloatOp::Div => ([(a, 1.0), (-r, b), (0.0, 0.0)], b < 0.0),
-        FloatOp::Sub => ([(a, 1.0), (-b, 1.0), (-r, 1.0)], false),
-        _ => ([(a, 1.0), (b, 1.0), (-r, 1.0)], false),
-    }
+/// The sign of `a * b + c - r * s`, exactly.
+type Sign = fn(a: f64, b: f64, c: f64, r: f64, s: f64) -> Ordering;
+
+/// Of f32 numbers, `r` the rounded result, or of two products whose difference is rounded with the right sign.
+fn sign32(a: f64, b: f64, c: f64, r: f64, s: f64) -> Ordering {
+    sign_of_rest(a * b, c, r * s)
+}
+
+fn sign64(a: f64, b: f64, c: f64, r: f64, s: f64) -> Ordering {
+    sign_of_sum(&[(a, b), (c, 1.0), (-r, s)])
 }
 
 /// How the exact value compares to the rounded `r`, where that has overflowed or the operands are not finite.
@@ -109,15 +111,18 @@ fn unbounded(r: f64, operands: &[f64]) -> Option<Ordering> {
     r.is_infinite().then_some(if r > 0.0 { Ordering::Less } else { Ordering::Greater })
 }
 
-fn compare(op: FloatOp, a: f64, b: f64, r: f64) -> Ordering {
+/// How the exact result of `a op b` compares to the rounded `r`.
+fn compare(sign: Sign, op: FloatOp, a: f64, b: f64, r: f64) -> Ordering {
     // A division by zero is exactly infinite.
     if op == FloatOp::Div && b == 0.0 {
         return Ordering::Equal;
     }
-    unbounded(r, &[a, b]).unwrap_or_else(|| {
-        let (terms, reversed) = terms(op, a, b, r);
-        let order = sign_of_sum(&terms);
-        if reversed { order.reverse() } else { order }
+    unbounded(r, &[a, b]).unwrap_or_else(|| match op {
+        FloatOp::Mul => sign(a, b, 0.0, r, 1.0),
+        FloatOp::Div if b < 0.0 => sign(a, 1.0, 0.0, r, b).reverse(),
+        FloatOp::Div => sign(a, 1.0, 0.0, r, b),
+        FloatOp::Sub => sign(a, 1.0, -b, r, 1.0),
+        _ => sign(a, 1.0, b, r, 1.0),
     })
 }
 
@@ -127,7 +132,7 @@ fn is_negative_zero(round: Round, x: f64, y: f64) -> bool {
 }
 
 macro_rules! directed {
-    ($binary:ident, $fma:ident, $sqrt:ident, $float:ty, $direct:ident) => {
+    ($binary:ident, $fma:ident, $sqrt:ident, $float:ty, $direct:ident, $sign:ident) => {
         fn $binary(op: FloatOp, round: Round, a: $float, b: $float) -> $float {
             let nearest = match op {
                 FloatOp::Mul => a * b,
@@ -136,7 +141,7 @@ macro_rules! directed {
                 _ => a + b,
             };
             let (wide_a, wide_b) = (f64::from(a), f64::from(b));
-            let order = compare(op, wide_a, wide_b, f64::from(nearest));
+            let order = compare($sign, op, wide_a, wide_b, f64::from(nearest));
             let addend = if op == FloatOp::Sub { -wide_b } else { wide_b };
             let is_sum = matches!(op, FloatOp::Add | FloatOp::Sub);
             if is_sum && nearest == 0.0 && order == Ordering::Equal && is_negative_zero(round, wide_a, addend)
@@ -153,8 +158,7 @@ macro_rules! directed {
                 return nearest;
             }
             let (a, b, c, r) = (f64::from(a), f64::from(b), f64::from(c), f64::from(nearest));
-            let order =
-                unbounded(r, &[a, b, c]).unwrap_or_else(|| sign_of_sum(&[(a, b), (c, 1.0), (-r, 1.0)]));
+            let order = unbounded(r, &[a, b, c]).unwrap_or_else(|| $sign(a, b, c, r, 1.0));
             let product = if (a.is_sign_negative()) != b.is_sign_negative() { -0.0 } else { 0.0 };
             if nearest == 0.0 && order == Ordering::Equal && is_negative_zero(round, product, c) {
                 return -0.0;
@@ -168,12 +172,12 @@ macro_rules! directed {
                 return nearest;
             }
             let (a, r) = (f64::from(a), f64::from(nearest));
-            $direct(nearest, sign_of_sum(&[(a, 1.0), (-r, r)]), round)
+            $direct(nearest, $sign(a, 1.0, 0.0, r, r), round)
         }
     };
 }
-directed!(directed_binary32, fma32, sqrt32, f32, direct32);
-directed!(directed_binary64, fma64, sqrt64, f64, direct64);
+directed!(directed_binary32, fma32, sqrt32, f32, direct32, sign32);
+directed!(directed_binary64, fma64, sqrt64, f64, direct64, sign64);
 
 #[inline]
 pub(super) fn fma(mode: FloatMode, a: u64, b: u64, c: u64) -> u64 {
@@ -247,5 +251,40 @@ pub(super) fn testp(test: Testp, ty: FloatTy, raw: u64) -> bool {
         Testp::NotANumber => class == Nan,
         Testp::Normal => class == Normal,
         Testp::Subnormal => class == Subnormal,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_short_way_for_f32_is_exact() {
+        let mut state = 7u64;
+        let mut next = || {
+            state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+            // All exponents, and few bits now and then, so that sums cancel and come out even.
+            let bits = (state >> 32) as u32;
+            f32::from_bits(if bits.is_multiple_of(3) { bits & 0xfff0_0000 } else { bits })
+        };
+        for _ in 0..200_000 {
+            let [a, b, c] = [next(), next(), next()];
+            let [wide_a, wide_b, wide_c] = [a, b, c].map(f64::from);
+            let agree = |r: f32, [a, b, c]: [f64; 3], s: f64| {
+                let r = f64::from(r);
+                if unbounded(r, &[a, b, c, s]).is_none() {
+                    assert_eq!(
+                        sign32(a, b, c, r, s),
+                        sign64(a, b, c, r, s),
+                        "{a:e} * {b:e} + {c:e} - {r:e} * {s:e}"
+                    );
+                }
+            };
+            agree(a.mul_add(b, c), [wide_a, wide_b, wide_c], 1.0);
+            agree(a + c, [wide_a, 1.0, wide_c], 1.0);
+            agree(a * b, [wide_a, wide_b, 0.0], 1.0);
+            agree(a / b, [wide_a, 1.0, 0.0], wide_b);
+            agree(a.abs().sqrt(), [wide_a.abs(), 1.0, 0.0], f64::from(a.abs().sqrt()));
+        }
     }
 }

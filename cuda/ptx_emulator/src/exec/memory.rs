@@ -5,8 +5,9 @@
 
 use super::Exec;
 use super::thread::Cx;
+use super::undefined::Bits;
 use crate::error::Cause;
-use crate::instr::{Addr, Space, Src, Symbol};
+use crate::instr::{Addr, NO_BODY, Space};
 
 /// Generic addresses of shared memory start here.
 pub(super) const SHARED_WINDOW: u64 = 0xe000_0000_0000_0000;
@@ -16,6 +17,9 @@ pub(super) const LOCAL_WINDOW: u64 = 0xe100_0000_0000_0000;
 const CLUSTER_WINDOW: u64 = 0xe200_0000_0000_0000;
 /// The size of a window.
 const WINDOW: u64 = 1 << 32;
+/// Addresses of functions start here, and lie so far apart.
+const CODE_WINDOW: u64 = 0xef00_0000_0000_0000;
+const CODE_STRIDE: u64 = 16;
 
 /// The lowest offset in shared and local memory, so that zero is no valid address.
 pub(crate) const FIRST_OFFSET: u64 = 1024;
@@ -87,24 +91,9 @@ impl Place {
 }
 
 impl Cx<'_> {
-    /// The address of a variable in its own state space.
-    pub fn symbol(&self, symbol: Symbol) -> u64 {
-        match symbol {
-            Symbol::Variable(index) => self.grid.addresses[index as usize],
-            Symbol::Local(offset) => self.frame.local_base + offset,
-            Symbol::Param(offset) => offset,
-        }
-    }
-
     /// Checks an access of `bytes` bytes, and finds its place.
     pub fn place(&self, at: &Addr, bytes: u64, access: Access) -> Exec<Place> {
-        let base = match at.base {
-            Src::Reg(slot) => self.reg(slot)?,
-            Src::Symbol(symbol, offset) => self.symbol(symbol).wrapping_add_signed(offset),
-            Src::Imm(value) => value,
-            Src::Special(_) => 0,
-        };
-        let address = base.wrapping_add_signed(at.offset);
+        let address = self.value(at.base)?.wrapping_add_signed(at.offset);
         let access_name = access.name();
         if !address.is_multiple_of(bytes) {
             let space = at.space.name();
@@ -124,8 +113,9 @@ impl Cx<'_> {
                 self.fits_shared(offset, bytes).then(|| Place::Shared(self.shared.at(rank, offset)))
             }
             Space::Local => {
-                let fits = offset >= FIRST_OFFSET && offset.saturating_add(bytes) <= self.local.len() as u64;
-                fits.then_some(Place::Local(offset as usize))
+                let at = offset.wrapping_sub(FIRST_OFFSET);
+                let fits = at.saturating_add(bytes) <= self.local.len() as u64;
+                fits.then_some(Place::Local(at as usize))
             }
             Space::Param => {
                 let fits = offset.saturating_add(bytes) <= self.frame.params.len() as u64;
@@ -178,34 +168,32 @@ impl Cx<'_> {
     }
 
     /// The `bytes` bytes at a checked place, at most eight.
-    pub fn load(&self, place: Place, bytes: usize) -> u64 {
-        let from = |memory: &[u8], at: usize| {
-            let mut all = [0; 8];
-            all[..bytes].copy_from_slice(&memory[at..at + bytes]);
-            u64::from_le_bytes(all)
-        };
+    #[inline]
+    pub fn load(&self, place: Place, bytes: usize) -> Bits {
         match place {
-            Place::Shared(at) => from(&self.shared.bytes, at),
-            Place::Local(at) => from(self.local, at),
-            Place::Param(at) => from(&self.frame.params, at),
+            Place::Shared(at) => self.shared.memory.load(at, bytes),
+            Place::Local(at) => self.local.load(at, bytes),
+            Place::Param(at) => self.frame.params.load(at, bytes),
             Place::Host(address) => {
                 let mut all = [0u8; 8];
                 let source: *const u8 = core::ptr::with_exposed_provenance(address as usize);
                 // SAFETY: the bytes lie in a region that whoever launches the kernel has lent to it.
                 unsafe { core::ptr::copy_nonoverlapping(source, all.as_mut_ptr(), bytes) };
-                u64::from_le_bytes(all)
+                self.grid.unwritten.loaded(address, bytes, u64::from_le_bytes(all))
             }
         }
     }
 
-    /// Writes the low `bytes` bytes of `value` to a checked place.
-    pub fn store(&mut self, place: Place, bytes: usize, value: u64) {
-        let all = value.to_le_bytes();
+    /// Writes the low `bytes` bytes of a value to a checked place.
+    #[inline]
+    pub fn store(&mut self, place: Place, bytes: usize, bits: Bits) {
         match place {
-            Place::Shared(at) => self.shared.bytes[at..at + bytes].copy_from_slice(&all[..bytes]),
-            Place::Local(at) => self.local[at..at + bytes].copy_from_slice(&all[..bytes]),
-            Place::Param(at) => self.frame.params[at..at + bytes].copy_from_slice(&all[..bytes]),
+            Place::Shared(at) => self.shared.memory.store(at, bytes, bits),
+            Place::Local(at) => self.local.store(at, bytes, bits),
+            Place::Param(at) => self.frame.params.store(at, bytes, bits),
             Place::Host(address) => {
+                let by = (self.frame.function, self.frame.pc);
+                let all = self.grid.unwritten.stored(address, bytes, bits, by).to_le_bytes();
                 let target: *mut u8 = core::ptr::with_exposed_provenance_mut(address as usize);
                 // SAFETY: the bytes lie in a writable region that whoever launches the kernel has lent to it.
                 unsafe { core::ptr::copy_nonoverlapping(all.as_ptr(), target, bytes) };
@@ -223,12 +211,13 @@ impl Cx<'_> {
         }
     }
 
-    /// `cvta.to.space`: the address in `space` of a generic one.
-    pub fn specific(&self, space: Space, address: u64) -> Exec<u64> {
+    /// `cvta.to.space`: the address in `space` of a generic one, if it points there. Compilers convert addresses before
+    /// they know that they do, so that to convert another is no fault, and to use what comes of it is.
+    pub fn specific(&self, space: Space, address: u64) -> Option<u64> {
         match (split(address), space) {
-            ((Space::Generic, address), Space::Global | Space::Const) => Ok(address),
-            ((found, offset), _) if found == space => Ok(offset),
-            _ => Err(Cause::WrongSpace { address, space: space.name() }.into()),
+            ((Space::Generic, address), Space::Global | Space::Const) => Some(address),
+            ((found, offset), _) if found == space => Some(offset),
+            _ => None,
         }
     }
 
@@ -241,6 +230,17 @@ impl Cx<'_> {
             (found, _) => found == space,
         }
     }
+}
+
+/// The address of the function of this index, none if the module lacks its body.
+pub(crate) fn function_address(index: Option<usize>) -> u64 {
+    CODE_WINDOW + CODE_STRIDE * index.map_or(u64::from(NO_BODY), |index| index as u64)
+}
+
+/// The index of the function at an address.
+pub(super) fn function_at(address: u64) -> Option<usize> {
+    let at = address.checked_sub(CODE_WINDOW)?;
+    at.is_multiple_of(CODE_STRIDE).then_some((at / CODE_STRIDE) as usize)
 }
 
 /// The rank and offset of a generic address in a cluster's shared memory.

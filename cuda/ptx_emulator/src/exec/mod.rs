@@ -10,12 +10,16 @@ mod float;
 mod half;
 mod int;
 mod memory;
+mod shadow;
 mod step;
 mod thread;
 mod undefined;
+mod unwritten;
 mod warp;
 
-pub(crate) use memory::{FIRST_OFFSET, Region, Regions};
+pub(crate) use memory::{FIRST_OFFSET, Region, Regions, function_address};
+pub(crate) use shadow::Memory;
+pub(crate) use unwritten::{Stored, Unwritten};
 
 use crate::error::{Cause, Fault};
 use crate::module::PtxModule;
@@ -46,13 +50,14 @@ pub(crate) struct Grid<'a> {
     /// Blocks of a cluster along x, which divides the grid.
     pub cluster: u32,
     /// The parameter memory, filled.
-    pub params: Vec<u8>,
+    pub params: Memory,
     pub dynamic_bytes: u32,
     /// Addresses of the variables: of the host in global and constant memory, offsets in shared memory.
     pub addresses: Vec<u64>,
     /// Shared variables that the kernel can see: first byte and the one after the last.
     pub shared: Vec<(u64, u64)>,
     pub regions: &'a Regions,
+    pub unwritten: &'a Unwritten,
     pub turns: Turns,
     /// Instructions a block may execute.
     pub max_steps: u64,

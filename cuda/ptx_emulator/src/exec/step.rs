@@ -1,13 +1,13 @@
 //! One instruction of one thread.
 
 use super::memory::Access;
-use super::thread::{Carry, Cx};
+use super::thread::{Carry, Cx, OriginKind};
 use super::undefined::Bits;
 use super::warp::{self, Wait};
 use super::{Exec, convert, float, half, int, undefined};
 use crate::error::Cause;
 use crate::instr::{
-    Addr, BoolOp, Call, CarryOp, IntOp, IntTy, IntUnary, Ld, Op, Pc, SetpOut, Slot, Src, St, Ty,
+    Addr, BoolOp, Call, CarryOp, Half, IntOp, IntTy, Ld, Op, Pc, SetpOut, Slot, Space, St, Ty,
 };
 
 /// What comes after an instruction.
@@ -57,123 +57,171 @@ impl<'a> Cx<'a> {
         Ok(Flow::Next)
     }
 
-    /// Instructions that pass on which bits are undefined, and by way of [`Self::pure`] all that write one register.
+    /// Instructions whose only effect is on registers: they pass on which bits are undefined.
     #[inline]
     fn compute(&mut self, op: &Op) -> Exec {
         let (d, bits) = match *op {
-            Op::Mov { d, a } => (d, self.bits(a)?),
-            Op::Selp { d, a, b, p } => match self.bits(p)? {
-                Bits { value: 0, undefined: 0 } => (d, self.bits(b)?),
-                Bits { undefined: 0, .. } => (d, self.bits(a)?),
-                _ => (d, Bits::UNDEFINED),
-            },
+            Op::Mov { d, a } => (d, self.bits(a)),
             Op::Int { op, ty, d, a, b } => {
-                let (a, b) = (self.bits(a)?, self.bits(b)?);
+                let (a, b) = (self.bits(a), self.bits(b));
                 if a.undefined | b.undefined == 0 {
                     (d, Bits::new(int::binary(op, ty, a.value, b.value)?))
                 } else {
                     (d, undefined::binary(op, ty, a, b))
                 }
             }
-            Op::IntUnary { op: IntUnary::Not, ty, d, a } => {
-                let a = self.bits(a)?.and(ty.mask());
-                (d, Bits { value: !(a.value | a.undefined) & ty.mask(), ..a })
-            }
             Op::SetpInt { cmp, ty, ref out, a, b } => {
-                return self.setp(out, ty.mask(), a, b, |a, b| int::compare(cmp, ty, a, b));
+                let (a, b) = (self.bits(a), self.bits(b));
+                let result = if a.undefined | b.undefined == 0 {
+                    Some(int::compare(cmp, ty, a.value, b.value))
+                } else {
+                    undefined::compare(cmp, ty, a, b)
+                };
+                self.setp(out, result);
+                return Ok(());
             }
             Op::SetpFloat { cmp, ty, ftz, ref out, a, b } => {
-                let mask = u64::MAX >> (64 - Ty::Float(ty).bits());
-                return self.setp(out, mask, a, b, |a, b| float::setp(cmp, ty, ftz, a, b));
+                let (a, b) = (self.bits(a), self.bits(b));
+                let is_known = a.undefined | b.undefined == 0;
+                self.setp(out, is_known.then(|| float::setp(cmp, ty, ftz, a.value, b.value)));
+                return Ok(());
             }
-            Op::Pack { d, ref parts, bits } => {
-                let mut all = Bits::new(0);
-                for (i, &part) in parts.iter().enumerate() {
-                    let part =
-                        self.bits(part)?.and(u64::MAX >> (64 - bits)).map(|raw| raw << (i as u32 * bits));
-                    all = Bits { value: all.value | part.value, undefined: all.undefined | part.undefined };
+            Op::Selp { d, a, b, p } => match self.bits(p) {
+                Bits { value: 0, undefined: 0 } => (d, self.bits(b)),
+                Bits { undefined: 0, .. } => (d, self.bits(a)),
+                _ => (d, undefined::either(self.bits(a), self.bits(b))),
+            },
+            Op::IntUnary { op, ty, d, a } => match self.bits(a) {
+                Bits { value, undefined: 0 } => (d, Bits::new(int::unary(op, ty, value))),
+                a => (d, undefined::unary(op, ty, a)),
+            },
+            Op::MulWide { ty, d, a, b } => (d, self.mad(Half::Wide, ty, a, b, None)),
+            Op::Mad { half, ty, d, a, b, c } => (d, self.mad(half, ty, a, b, Some(c))),
+            Op::Bits { op, ty, d, a, b, c } => {
+                let [a, b, c] = [a, b, c].map(|slot| self.bits(slot));
+                if a.undefined | b.undefined | c.undefined == 0 {
+                    (d, Bits::new(int::three(op, ty, a.value, b.value, c.value)))
+                } else {
+                    (d, undefined::three(op, ty, a, b, c))
                 }
-                (d, all)
             }
+            Op::Bfi { ty, d, f, b, c, len } => {
+                let [f, b, c, len] = [f, b, c, len].map(|slot| self.bits(slot));
+                (d, undefined::insert(ty, f, b, c, len))
+            }
+            Op::Pack { d, ref parts, bits } => (d, self.pack(parts, bits)),
             Op::Unpack { ref parts, bits, a } => {
-                let (value, mask) = (self.bits(a)?, u64::MAX >> (64 - bits));
+                let (value, mask) = (self.bits(a), u64::MAX >> (64 - bits));
                 for (i, &part) in parts.iter().enumerate() {
                     self.frame.set_bits(part, value.map(|raw| (raw >> (i as u32 * bits)) & mask));
                 }
                 return Ok(());
             }
-            Op::Cvt(ref cvt) => match self.bits(cvt.a)? {
+            Op::Cvt(ref cvt) => match self.bits(cvt.a) {
                 Bits { value, undefined: 0 } => (cvt.d, Bits::new(convert::convert(cvt, value))),
                 // Extended or cut, bit by bit.
                 bits if cvt.is_bitwise() => (cvt.d, bits.map(|raw| convert::convert(cvt, raw))),
                 _ => (cvt.d, Bits::UNDEFINED),
             },
-            _ => match self.pure(op) {
-                Ok((d, value)) => (d, Bits::new(value)),
-                Err(cause) => match (destination(op), *cause) {
-                    (Some(d), Cause::Unset(_)) => (d, Bits::UNDEFINED),
-                    (_, cause) => return Err(cause.into()),
-                },
-            },
+            Op::Cvta { to: true, space, d, a } => (d, self.specific_bits(space, a)),
+            _ => self.whole(op)?,
         };
         self.frame.set_bits(d, bits);
         Ok(())
     }
 
-    /// Instructions whose only effect is one register.
+    /// Instructions whose whole result is undefined if a bit of an operand is.
     #[inline]
-    fn pure(&mut self, op: &Op) -> Exec<(Slot, u64)> {
+    fn whole(&self, op: &Op) -> Exec<(Slot, Bits)> {
         Ok(match *op {
-            Op::IntUnary { op, ty, d, a } => (d, int::unary(op, ty, self.value(a)?)),
-            Op::MulWide { ty, d, a, b } => {
-                let product = int::wide_product(ty, self.value(a)?, self.value(b)?) as u64;
-                (d, product & (u64::MAX >> (64 - 2 * ty.bits)))
-            }
-            Op::Mad { half, ty, d, a, b, c } => {
-                (d, int::mad(half, ty, self.value(a)?, self.value(b)?, self.value(c)?))
-            }
-            Op::Bits { op, ty, d, a, b, c } => {
-                (d, int::three(op, ty, self.value(a)?, self.value(b)?, self.value(c)?))
-            }
-            Op::Bfi { ty, d, f, b, c, len } => {
-                (d, int::insert(ty, self.value(f)?, self.value(b)?, self.value(c)?, self.value(len)?))
-            }
-            Op::Slct { d, a, b, c, float, ftz } => {
-                let c = self.value(c)?;
-                let is_first = if float {
-                    float::flush(f32::from_bits(c as u32), ftz) >= 0.0
-                } else {
-                    c as u32 as i32 >= 0
-                };
-                (d, self.value(if is_first { a } else { b })?)
-            }
-            Op::Float { op, mode, d, a, b } => (d, float::binary(op, mode, self.value(a)?, self.value(b)?)),
-            Op::FloatUnary { op, mode, d, a } => (d, float::unary(op, mode, self.value(a)?)),
+            Op::Float { op, mode, d, a, b } => (d, self.of_two(a, b, |a, b| float::binary(op, mode, a, b))),
+            Op::FloatUnary { op, mode, d, a } => (d, self.of_one(a, |a| float::unary(op, mode, a))),
             Op::Fma { mode, d, a, b, c } => {
-                (d, float::fma(mode, self.value(a)?, self.value(b)?, self.value(c)?))
+                let [a, b, c] = [a, b, c].map(|slot| self.bits(slot));
+                let is_known = a.undefined | b.undefined | c.undefined == 0;
+                let fused = || Bits::new(float::fma(mode, a.value, b.value, c.value));
+                (d, if is_known { fused() } else { Bits::UNDEFINED })
             }
-            Op::HalfExtreme { kind, d, a, b } => (d, half::extreme(kind, self.value(a)?, self.value(b)?)),
-            Op::CvtHalf { cvt, ftz, d, a, b } => (d, half::convert(cvt, ftz, self.value(a)?, self.value(b)?)),
-            Op::Testp { test, ty, d, a } => (d, u64::from(float::testp(test, ty, self.value(a)?))),
-            Op::Cvta { to: true, space, d, a } => (d, self.specific(space, self.value(a)?)?),
-            Op::Cvta { to: false, space, d, a } => (d, self.generic(space, self.value(a)?)?),
-            Op::Mapa { d, a, b } => (d, self.map(self.value(a)?, self.value(b)?)?),
-            Op::Isspacep { space, d, a } => (d, u64::from(self.is_in(space, self.value(a)?))),
+            Op::Slct { d, a, b, c, float, ftz } => (d, self.slct([a, b, c], float, ftz)),
+            Op::HalfExtreme { kind, d, a, b } => (d, self.of_two(a, b, |a, b| half::extreme(kind, a, b))),
+            Op::CvtHalf { cvt, ftz, d, a, b } => (d, self.of_two(a, b, |a, b| half::convert(cvt, ftz, a, b))),
+            Op::Testp { test, ty, d, a } => (d, self.of_one(a, |a| u64::from(float::testp(test, ty, a)))),
+            Op::Cvta { space, d, a, .. } => match self.bits(a) {
+                Bits { value, undefined: 0 } => (d, Bits::new(self.generic(space, value)?)),
+                _ => (d, Bits::UNDEFINED),
+            },
+            Op::Mapa { d, a, b } => (d, Bits::new(self.map(self.value(a)?, self.value(b)?)?)),
+            Op::Isspacep { space, d, a } => (d, self.of_one(a, |a| u64::from(self.is_in(space, a)))),
+            Op::Clock { d } => (d, Bits::new(self.clock)),
             _ => return Err(Cause::Unsupported("an instruction of no family".to_owned()).into()),
         })
     }
 
-    /// Compares the bits of `mask`, and combines the result with a predicate.
     #[inline]
-    fn setp(&mut self, out: &SetpOut, mask: u64, a: Src, b: Src, compare: impl Fn(u64, u64) -> bool) -> Exec {
-        let (a, b) = (self.bits(a)?.and(mask), self.bits(b)?.and(mask));
-        let (mut p, mut q) = (Bits::UNDEFINED.and(1), Bits::UNDEFINED.and(1));
-        if a.undefined | b.undefined == 0 {
-            let result = compare(a.value, b.value);
-            (p, q) = (Bits::new(u64::from(result)), Bits::new(u64::from(!result)));
+    fn of_one(&self, a: Slot, f: impl Fn(u64) -> u64) -> Bits {
+        match self.bits(a) {
+            Bits { value, undefined: 0 } => Bits::new(f(value)),
+            _ => Bits::UNDEFINED,
         }
+    }
+
+    #[inline]
+    fn of_two(&self, a: Slot, b: Slot, f: impl Fn(u64, u64) -> u64) -> Bits {
+        let (a, b) = (self.bits(a), self.bits(b));
+        if a.undefined | b.undefined == 0 { Bits::new(f(a.value, b.value)) } else { Bits::UNDEFINED }
+    }
+
+    #[inline]
+    fn mad(&self, half: Half, ty: IntTy, a: Slot, b: Slot, c: Option<Slot>) -> Bits {
+        let (a, b, c) = (self.bits(a), self.bits(b), c.map_or(Bits::new(0), |c| self.bits(c)));
+        if a.undefined | b.undefined | c.undefined == 0 {
+            Bits::new(int::mad(half, ty, a.value, b.value, c.value))
+        } else {
+            undefined::mad(half, ty, a, b, c)
+        }
+    }
+
+    fn slct(&self, [a, b, c]: [Slot; 3], float: bool, ftz: bool) -> Bits {
+        let (a, b, c) = (self.bits(a), self.bits(b), self.bits(c));
+        let is_first = match (c.undefined, float) {
+            (0, true) => float::flush(f32::from_bits(c.value as u32), ftz) >= 0.0,
+            (0, false) => c.value as u32 as i32 >= 0,
+            _ => return undefined::either(a, b),
+        };
+        if is_first { a } else { b }
+    }
+
+    fn pack(&self, parts: &[Slot], bits: u32) -> Bits {
+        let mut all = Bits::new(0);
+        for (i, &part) in parts.iter().enumerate() {
+            let part = self.bits(part).and(u64::MAX >> (64 - bits)).map(|raw| raw << (i as u32 * bits));
+            all = Bits { value: all.value | part.value, undefined: all.undefined | part.undefined };
+        }
+        all
+    }
+
+    /// `cvta.to`: undefined if the address does not point into the state space.
+    fn specific_bits(&mut self, space: Space, a: Slot) -> Bits {
+        let a = self.bits(a);
+        match self.specific(space, a.value) {
+            Some(address) if a.undefined == 0 => Bits::new(address),
+            None if a.undefined == 0 => {
+                self.note(OriginKind::Convert, space.name(), a.value);
+                Bits::UNDEFINED
+            }
+            _ => Bits::UNDEFINED,
+        }
+    }
+
+    /// Writes what a comparison gives, if that is known, combined with a predicate.
+    #[inline]
+    fn setp(&mut self, out: &SetpOut, result: Option<bool>) {
+        let (mut p, mut q) = match result {
+            Some(result) => (Bits::new(u64::from(result)), Bits::new(u64::from(!result))),
+            None => (Bits::UNDEFINED.and(1), Bits::UNDEFINED.and(1)),
+        };
         if let Some((op, c, inverted)) = out.combine {
-            let c = self.bits(c)?.and(1);
+            let c = self.bits(c).and(1);
             let c = if inverted { Bits { value: !(c.value | c.undefined) & 1, ..c } } else { c };
             let op = match op {
                 BoolOp::And => IntOp::And,
@@ -186,7 +234,6 @@ impl<'a> Cx<'a> {
         }
         self.frame.set_bits(out.p, p);
         self.frame.set_bits(out.q, q);
-        Ok(())
     }
 
     fn ld(&mut self, ld: &Ld) -> Exec {
@@ -197,11 +244,15 @@ impl<'a> Cx<'a> {
         let place = self.place(&ld.at, bytes * ld.d.len() as u64, Access::Load)?;
         for (i, &(d, d_bits)) in ld.d.iter().enumerate() {
             let raw = self.load(place.plus(i as u64 * bytes), bytes as usize);
+            if raw.undefined != 0 {
+                let address = self.value(ld.at.base)?.wrapping_add_signed(ld.at.offset) + i as u64 * bytes;
+                self.note(OriginKind::Load, ld.at.space.name(), address);
+            }
             let value = match ld.ty {
-                Ty::Int(ty @ IntTy { signed: true, .. }) => convert::extend(ty, raw, d_bits),
+                Ty::Int(ty @ IntTy { signed: true, .. }) => raw.map(|raw| convert::extend(ty, raw, d_bits)),
                 _ => raw,
             };
-            self.frame.set(d, value);
+            self.frame.set_bits(d, value);
         }
         Ok(())
     }
@@ -213,14 +264,14 @@ impl<'a> Cx<'a> {
         }
         let place = self.place(&st.at, bytes * st.values.len() as u64, Access::Store)?;
         for (i, &value) in st.values.iter().enumerate() {
-            let value = self.value(value)?;
+            let value = self.bits(value);
             self.store(place.plus(i as u64 * bytes), bytes as usize, value);
         }
         Ok(())
     }
 
     /// Checks the memory that is asked for, 16 bytes at a time.
-    fn prefetch(&mut self, at: Addr, bytes: Src) -> Exec {
+    fn prefetch(&mut self, at: Addr, bytes: Slot) -> Exec {
         let bytes = self.value(bytes)?;
         if !bytes.is_multiple_of(16) {
             return Err(Cause::Unsupported(format!("a prefetch of {bytes} bytes")).into());
@@ -237,12 +288,21 @@ impl<'a> Cx<'a> {
         op: CarryOp,
         ty: IntTy,
         d: Slot,
-        [a, b, c]: [Src; 3],
+        [a, b, c]: [Slot; 3],
         (carry_in, carry_out): (bool, bool),
     ) -> Exec {
         let mask = u128::from(ty.mask());
         let wide = |x: u64| u128::from(x) & mask;
-        let (a, b, c) = (self.value(a)?, self.value(b)?, self.value(c)?);
+        let [a, b, c] = [a, b, c].map(|slot| self.bits(slot));
+        let is_unknown = carry_in && *self.carry == Carry::Undefined;
+        if is_unknown || a.undefined | b.undefined | c.undefined != 0 {
+            if carry_out {
+                *self.carry = Carry::Undefined;
+            }
+            self.frame.set_bits(d, Bits::UNDEFINED);
+            return Ok(());
+        }
+        let (a, b, c) = (a.value, b.value, c.value);
         let is_sub = op == CarryOp::Sub;
         let flag = match (*self.carry, is_sub) {
             _ if !carry_in => 0,
@@ -251,6 +311,7 @@ impl<'a> Cx<'a> {
             // 128-bit integers adds it up to learn whether to stop.
             (Carry::Subtraction(borrow), false) => u128::from(!borrow),
             (Carry::Unset, _) => return Err(Cause::Carry("no instruction wrote it").into()),
+            (Carry::Undefined, _) => 0,
             (Carry::Addition(_), true) => return Err(Cause::Carry("it holds that of an addition").into()),
         };
         let product = int::wide_product(ty, a, b);
@@ -271,27 +332,5 @@ impl<'a> Cx<'a> {
         }
         self.frame.set(d, result as u64);
         Ok(())
-    }
-}
-
-/// Where an instruction of [`Cx::pure`] writes.
-fn destination(op: &Op) -> Option<Slot> {
-    match *op {
-        Op::IntUnary { d, .. }
-        | Op::MulWide { d, .. }
-        | Op::Mad { d, .. }
-        | Op::Bits { d, .. }
-        | Op::Bfi { d, .. }
-        | Op::Slct { d, .. }
-        | Op::Float { d, .. }
-        | Op::FloatUnary { d, .. }
-        | Op::Fma { d, .. }
-        | Op::CvtHalf { d, .. }
-        | Op::HalfExtreme { d, .. }
-        | Op::Testp { d, .. }
-        | Op::Cvta { d, .. }
-        | Op::Mapa { d, .. }
-        | Op::Isspacep { d, .. } => Some(d),
-        _ => None,
     }
 }

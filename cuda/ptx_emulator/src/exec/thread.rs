@@ -1,23 +1,24 @@
 //! One thread: its frames, its registers, its special registers.
 
-use super::Exec;
-use super::Grid;
+use core::fmt;
+
 use super::cluster::Shared;
-use super::memory::FIRST_OFFSET;
+use super::memory::{FIRST_OFFSET, function_address};
 use super::undefined::Bits;
 use super::warp::Wait;
-use crate::instr::{ParamRange, Slot, Special, Src};
+use super::{Exec, Grid, Memory};
+use crate::instr::{Fixed, NO_BODY, ParamRange, Slot, Special, Symbol};
 
 /// A function that runs.
 #[derive(Debug)]
 pub(super) struct Frame {
     pub function: usize,
     pub pc: usize,
-    regs: Vec<u64>,
-    /// A one for each bit that nothing was written to.
-    undefined: Vec<u64>,
-    pub params: Vec<u8>,
-    pub local_base: u64,
+    /// By slot.
+    values: Vec<Bits>,
+    pub params: Memory,
+    /// Bytes of local memory below its own.
+    pub local_base: usize,
     /// Where the caller wants the return value.
     pub result: Option<ParamRange>,
 }
@@ -26,21 +27,19 @@ impl Frame {
     /// Writes a register.
     #[inline]
     pub fn set(&mut self, slot: Slot, value: u64) {
-        self.regs[slot as usize] = value;
-        self.undefined[slot as usize] = 0;
+        self.set_bits(slot, Bits::new(value));
     }
 
     /// Writes a register of which some bits may be undefined.
     #[inline]
     pub fn set_bits(&mut self, slot: Slot, bits: Bits) {
-        self.regs[slot as usize] = bits.value;
-        self.undefined[slot as usize] = bits.undefined;
+        self.values[slot as usize] = bits;
     }
 
-    /// A register with its undefined bits.
+    /// A value with its undefined bits.
     #[inline]
     pub fn bits(&self, slot: Slot) -> Bits {
-        Bits { value: self.regs[slot as usize], undefined: self.undefined[slot as usize] }
+        self.values[slot as usize]
     }
 }
 
@@ -52,6 +51,8 @@ pub(super) enum Carry {
     Addition(bool),
     /// What a subtraction borrows.
     Subtraction(bool),
+    /// What comes of undefined bits.
+    Undefined,
 }
 
 #[derive(Debug)]
@@ -77,8 +78,9 @@ pub(super) struct Thread {
     pub ids: Ids,
     pub frames: Vec<Frame>,
     /// Local memory of all its frames.
-    pub local: Vec<u8>,
+    pub local: Memory,
     pub carry: Carry,
+    pub origin: Option<Origin>,
     /// Whether it has arrived at the cluster's barrier, for which it then has to wait.
     pub has_arrived: bool,
     pub state: State,
@@ -86,28 +88,89 @@ pub(super) struct Thread {
 
 impl Thread {
     pub fn new(grid: &Grid<'_>, ids: Ids) -> Thread {
-        let local = vec![0xff; FIRST_OFFSET as usize];
         let (carry, state) = (Carry::Unset, State::Ready);
-        let mut thread = Thread { ids, frames: Vec::new(), local, carry, has_arrived: false, state };
+        let (frames, local) = (Vec::new(), Memory::default());
+        let mut thread = Thread { ids, frames, local, carry, origin: None, has_arrived: false, state };
         thread.enter(grid, grid.kernel, grid.params.clone(), None);
         thread
     }
 
     /// Starts a function with its parameters.
-    pub fn enter(&mut self, grid: &Grid<'_>, function: usize, params: Vec<u8>, result: Option<ParamRange>) {
+    pub fn enter(&mut self, grid: &Grid<'_>, function: usize, params: Memory, result: Option<ParamRange>) {
         let of = &grid.module.functions[function];
-        let registers = of.registers.len();
         let local_base = self.local.len().next_multiple_of(16);
-        self.local.resize(local_base + of.local_bytes as usize, 0xff);
-        self.frames.push(Frame {
-            function,
-            pc: 0,
-            regs: vec![0; registers],
-            undefined: vec![u64::MAX; registers],
-            params,
-            local_base: local_base as u64,
-            result,
-        });
+        self.local.resize(local_base + of.local_bytes as usize);
+        let mut values = vec![Bits::UNDEFINED; of.registers.len()];
+        for &(slot, fixed) in &of.fixed {
+            values[slot as usize] = Bits::new(match fixed {
+                Fixed::Number(value) => value,
+                Fixed::Special(special) => self.special(grid, special),
+                Fixed::Symbol(symbol, offset) => {
+                    let start = match symbol {
+                        Symbol::Variable(index) => grid.addresses[index as usize],
+                        Symbol::Local(at) => FIRST_OFFSET + local_base as u64 + at,
+                        Symbol::Param(at) => at,
+                    };
+                    start.wrapping_add_signed(offset)
+                }
+                Fixed::Function(index) => function_address((index != NO_BODY).then_some(index as usize)),
+            });
+        }
+        self.frames.push(Frame { function, pc: 0, values, params, local_base, result });
+    }
+
+    fn special(&self, grid: &Grid<'_>, special: Special) -> u64 {
+        let lane = self.ids.lane;
+        u64::from(match special {
+            Special::Tid(axis) => self.ids.tid[axis],
+            Special::Ntid(axis) => grid.block[axis],
+            Special::Ctaid(axis) => self.ids.ctaid[axis],
+            Special::Nctaid(axis) => grid.grid[axis],
+            Special::ClusterRank => self.ids.rank,
+            Special::ClusterBlocks => grid.cluster,
+            Special::LaneId => lane,
+            Special::WarpId => self.ids.warp,
+            Special::DynamicShared => grid.dynamic_bytes,
+            Special::MaskEq => 1 << lane,
+            Special::MaskLt => (1 << lane) - 1,
+            Special::MaskLe => u32::MAX >> (31 - lane),
+            Special::MaskGt => !(u32::MAX >> (31 - lane)),
+            Special::MaskGe => !((1 << lane) - 1),
+        })
+    }
+}
+
+/// Where undefined bits came from last.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Origin {
+    pub line: u32,
+    pub kind: OriginKind,
+    pub space: &'static str,
+    pub address: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum OriginKind {
+    /// A load from memory that nothing was written to.
+    Load,
+    /// The conversion of a generic address to a state space that it does not point into.
+    Convert,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Origin { line, kind, space, address } = self;
+        match kind {
+            OriginKind::Load => write!(
+                f,
+                "the last such bits were loaded at PTX line {line} from {space} memory at {address:#x}"
+            ),
+            OriginKind::Convert => write!(
+                f,
+                "the last such bits are of PTX line {line}, where the generic address {address:#x} does not point into \
+                 {space} memory"
+            ),
+        }
     }
 }
 
@@ -116,53 +179,34 @@ pub(super) struct Cx<'t> {
     pub grid: &'t Grid<'t>,
     pub ids: Ids,
     pub frame: &'t mut Frame,
-    pub local: &'t mut Vec<u8>,
+    pub local: &'t mut Memory,
     pub shared: &'t mut Shared,
     pub carry: &'t mut Carry,
+    pub origin: &'t mut Option<Origin>,
     pub has_arrived: &'t mut bool,
     /// Instructions the block has executed.
     pub clock: u64,
 }
 
 impl Cx<'_> {
-    /// The value of a register.
+    /// A value, none of whose bits may be undefined.
     #[inline]
-    pub fn reg(&self, slot: Slot) -> Exec<u64> {
-        if self.frame.undefined[slot as usize] == 0 {
-            Ok(self.frame.regs[slot as usize])
-        } else {
-            Err(self.unset(Src::Reg(slot)))
-        }
+    pub fn value(&self, slot: Slot) -> Exec<u64> {
+        let bits = self.bits(slot);
+        if bits.undefined == 0 { Ok(bits.value) } else { Err(self.undefined(slot)) }
     }
 
+    /// A value with its undefined bits.
     #[inline]
-    pub fn value(&self, src: Src) -> Exec<u64> {
-        match src {
-            Src::Reg(slot) => self.reg(slot),
-            Src::Imm(value) => Ok(value),
-            Src::Special(special) => Ok(self.special(special)),
-            Src::Symbol(symbol, offset) => Ok(self.symbol(symbol).wrapping_add_signed(offset)),
-        }
+    pub fn bits(&self, slot: Slot) -> Bits {
+        self.frame.bits(slot)
     }
 
-    fn special(&self, special: Special) -> u64 {
-        let lane = self.ids.lane;
-        u64::from(match special {
-            Special::Tid(axis) => self.ids.tid[axis],
-            Special::Ntid(axis) => self.grid.block[axis],
-            Special::Ctaid(axis) => self.ids.ctaid[axis],
-            Special::Nctaid(axis) => self.grid.grid[axis],
-            Special::ClusterRank => self.ids.rank,
-            Special::ClusterBlocks => self.grid.cluster,
-            Special::LaneId => lane,
-            Special::WarpId => self.ids.warp,
-            Special::Clock => return self.clock,
-            Special::DynamicShared => self.grid.dynamic_bytes,
-            Special::MaskEq => 1 << lane,
-            Special::MaskLt => (1 << lane) - 1,
-            Special::MaskLe => u32::MAX >> (31 - lane),
-            Special::MaskGt => !(u32::MAX >> (31 - lane)),
-            Special::MaskGe => !((1 << lane) - 1),
-        })
+    /// Remembers where undefined bits come from.
+    #[cold]
+    pub fn note(&mut self, kind: OriginKind, space: &'static str, address: u64) {
+        let function = &self.grid.module.functions[self.frame.function];
+        let line = function.instrs[self.frame.pc].line;
+        *self.origin = Some(Origin { line, kind, space, address });
     }
 }

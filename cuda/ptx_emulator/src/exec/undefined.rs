@@ -1,18 +1,20 @@
 //! Bits that nothing was written to.
 //!
-//! Compilers move and mask what a path leaves undefined, the bytes beside an enum's tag say, and never look at it.
-//! Registers therefore know which of their bits are undefined, and instructions pass that on: those that move, mask and
-//! shift bit by bit, all others as a wholly undefined result. To branch on an undefined bit, to store it or to use it
-//! in an address, in the carry chain or among threads is an error. Undefined bits hold zeros.
+//! Compilers move, mask and compute with what a path leaves undefined, the bytes beside an enum's tag say, and never
+//! look at it. Registers and memory therefore know which of their bits are undefined, and instructions pass that on: a
+//! bit of a result is undefined if it may depend on an undefined bit of an operand. Moves, logic, shifts, additions,
+//! comparisons and what picks bytes and bits apart are followed bit by bit; of all others the whole result is undefined.
+//! To branch on an undefined bit, to use one in an address or to give it to other threads is an error. Undefined bits
+//! hold zeros.
 
+use super::int;
 use super::thread::Cx;
-use super::{Exec, int};
 use crate::error::Cause;
-use crate::instr::{IntOp, IntTy, Src};
+use crate::instr::{BitOp, Cmp, Half, IntOp, IntTy, IntUnary, Slot};
 
 /// A value, and a one for each of its bits that is undefined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Bits {
+pub(crate) struct Bits {
     pub value: u64,
     pub undefined: u64,
 }
@@ -21,17 +23,30 @@ impl Bits {
     /// Nothing of it is defined.
     pub const UNDEFINED: Bits = Bits { value: 0, undefined: u64::MAX };
 
+    #[inline]
     pub fn new(value: u64) -> Bits {
         Bits { value, undefined: 0 }
     }
 
     /// The bits of `mask` alone; the others are zeros.
+    #[inline]
     pub fn and(self, mask: u64) -> Bits {
         Bits { value: self.value & mask, undefined: self.undefined & mask }
     }
 
+    #[inline]
     pub fn map(self, both: impl Fn(u64) -> u64) -> Bits {
         Bits { value: both(self.value), undefined: both(self.undefined) }
+    }
+
+    /// A value whose bits in `undefined` say nothing.
+    fn of(value: u64, undefined: u64) -> Bits {
+        Bits { value: value & !undefined, undefined }
+    }
+
+    /// The largest number it may be, and [`Self::value`] is the smallest.
+    fn largest(self) -> u64 {
+        self.value | self.undefined
     }
 }
 
@@ -40,68 +55,154 @@ pub(super) fn binary(op: IntOp, ty: IntTy, a: Bits, b: Bits) -> Bits {
     let a = a.and(ty.mask());
     let b = if matches!(op, IntOp::Shl | IntOp::Shr) { b.and(0xffff_ffff) } else { b.and(ty.mask()) };
     // Zeros stand for undefined bits, so that a one is always a known one.
-    let (value, undefined) = match op {
+    let bits = match op {
         // Undefined, unless the other bit is a known zero.
         IntOp::And => {
             let undefined = (a.undefined & (b.undefined | b.value)) | (b.undefined & (a.undefined | a.value));
-            (a.value & b.value, undefined)
+            Bits::of(a.value & b.value, undefined)
         }
         // Undefined, unless the other bit is a known one.
-        IntOp::Or => (a.value | b.value, (a.undefined & !b.value) | (b.undefined & !a.value)),
-        IntOp::Xor => (a.value ^ b.value, a.undefined | b.undefined),
+        IntOp::Or => Bits::of(a.value | b.value, (a.undefined & !b.value) | (b.undefined & !a.value)),
+        IntOp::Xor => Bits::of(a.value ^ b.value, a.undefined | b.undefined),
+        // What is carried into a bit grows with the operands: it is known where the least and the most agree.
+        IntOp::Add => {
+            let (least, most) = (a.value.wrapping_add(b.value), a.largest().wrapping_add(b.largest()));
+            Bits::of(least, (least ^ most) | a.undefined | b.undefined)
+        }
+        IntOp::Sub => {
+            let (least, most) = (a.value.wrapping_sub(b.largest()), a.largest().wrapping_sub(b.value));
+            Bits::of(least, (least ^ most) | a.undefined | b.undefined)
+        }
+        IntOp::MulLo => product(a, b),
         IntOp::Shl | IntOp::Shr if b.undefined == 0 => {
             let shift = |raw| int::binary(op, ty, raw, b.value).unwrap_or_default();
-            (shift(a.value), shift(a.undefined))
+            a.map(shift)
         }
-        _ => (0, u64::MAX),
+        _ => Bits::UNDEFINED,
     };
-    Bits { value: value & !undefined, undefined }.and(ty.mask())
+    bits.and(ty.mask())
+}
+
+/// The low 64 bits of a product.
+fn product(a: Bits, b: Bits) -> Bits {
+    match (a, b) {
+        (_, Bits { value, undefined: 0 }) if value.is_power_of_two() => {
+            a.map(|raw| raw << value.trailing_zeros())
+        }
+        (Bits { value, undefined: 0 }, _) if value.is_power_of_two() => {
+            b.map(|raw| raw << value.trailing_zeros())
+        }
+        // Bits below the lowest undefined one do not depend on it.
+        _ => {
+            let lowest = (a.undefined | b.undefined).trailing_zeros();
+            Bits::of(a.value.wrapping_mul(b.value), u64::MAX.checked_shl(lowest).unwrap_or(0))
+        }
+    }
+}
+
+/// `mul.wide` and `mad`.
+pub(super) fn mad(half: Half, ty: IntTy, a: Bits, b: Bits, c: Bits) -> Bits {
+    let wide =
+        |bits: Bits| bits.and(ty.mask()).map(|raw| if ty.signed { ty.sign_extend(raw) as u64 } else { raw });
+    match half {
+        Half::Lo => binary(IntOp::Add, ty, product(a, b), c),
+        Half::Hi => Bits::UNDEFINED.and(ty.mask()),
+        Half::Wide => {
+            let twice = IntTy { bits: 2 * ty.bits, signed: false };
+            binary(IntOp::Add, twice, product(wide(a), wide(b)), c)
+        }
+    }
+}
+
+pub(super) fn unary(op: IntUnary, ty: IntTy, a: Bits) -> Bits {
+    let a = a.and(ty.mask());
+    match op {
+        IntUnary::Not => Bits::of(!a.value, a.undefined).and(ty.mask()),
+        IntUnary::Neg => binary(IntOp::Sub, ty, Bits::new(0), a),
+        IntUnary::Brev => a.map(|raw| int::unary(op, ty, raw)),
+        // The highest one is known, and what is undefined lies below it.
+        IntUnary::Clz if a.undefined < a.value && a.undefined.leading_zeros() > a.value.leading_zeros() => {
+            Bits::new(int::unary(op, ty, a.value))
+        }
+        IntUnary::Cnot if a.value != 0 => Bits::new(0),
+        _ => Bits::UNDEFINED,
+    }
+}
+
+/// `shf`, `prmt`, `bfe` and `lop3`.
+pub(super) fn three(op: BitOp, ty: IntTy, a: Bits, b: Bits, c: Bits) -> Bits {
+    let both = |b: [u64; 2]| Bits {
+        value: int::three(op, ty, a.value, b[0], c.value),
+        undefined: int::three(op, ty, a.undefined, b[1], c.value),
+    };
+    let bits = match op {
+        BitOp::Lop3(table) => {
+            // Whether each bit can be one and can be zero, by the rows of the table that the operands' bits may pick.
+            let may_be = |bits: Bits, one: bool| if one { bits.largest() } else { !bits.value };
+            let row = |i: u8| may_be(a, i & 4 != 0) & may_be(b, i & 2 != 0) & may_be(c, i & 1 != 0);
+            let rows =
+                |one: bool| (0..8).filter(|i| (table >> i & 1 == 1) == one).fold(0, |all, i| all | row(i));
+            Bits::of(rows(true), rows(true) & rows(false))
+        }
+        // Where the bits are is said by operands that must be known for it.
+        BitOp::Bfe if (b.undefined | c.undefined) & 0xff == 0 => both([b.value, b.value]),
+        BitOp::ShfLeft { .. } | BitOp::ShfRight { .. } | BitOp::Prmt if c.undefined & 0xffff_ffff == 0 => {
+            both([b.value, b.undefined])
+        }
+        _ => Bits::UNDEFINED,
+    };
+    bits.and(ty.mask())
+}
+
+/// `bfi`, with a known place.
+pub(super) fn insert(ty: IntTy, f: Bits, b: Bits, pos: Bits, len: Bits) -> Bits {
+    if (pos.undefined | len.undefined) & 0xff != 0 {
+        return Bits::UNDEFINED;
+    }
+    let both = |f, b| int::insert(ty, f, b, pos.value, len.value);
+    Bits { value: both(f.value, b.value), undefined: both(f.undefined, b.undefined) }.and(ty.mask())
+}
+
+/// Whether the comparison holds, if that is known.
+pub(super) fn compare(cmp: Cmp, ty: IntTy, a: Bits, b: Bits) -> Option<bool> {
+    // With their highest bit turned over, signed numbers are in the order of unsigned ones.
+    let sign = if ty.signed { 1 << (ty.bits - 1) } else { 0 };
+    let [a, b] = [a, b].map(|bits| {
+        let bits = bits.and(ty.mask());
+        Bits::of(bits.value ^ sign, bits.undefined)
+    });
+    let differ = (a.value ^ b.value) & !(a.undefined | b.undefined) != 0;
+    let less = a.largest() < b.value;
+    let less_or_equal = a.largest() <= b.value;
+    let greater = a.value > b.largest();
+    let greater_or_equal = a.value >= b.largest();
+    let known = |holds: bool, fails: bool| (holds || fails).then_some(holds);
+    match cmp {
+        Cmp::Eq => known(false, differ),
+        Cmp::Ne => known(differ, false),
+        Cmp::Lt => known(less, greater_or_equal),
+        Cmp::Le => known(less_or_equal, greater),
+        Cmp::Gt => known(greater, less_or_equal),
+        Cmp::Ge => known(greater_or_equal, less),
+    }
+}
+
+/// One of two values, it is not known which.
+pub(super) fn either(a: Bits, b: Bits) -> Bits {
+    Bits::of(a.value, a.undefined | b.undefined | (a.value ^ b.value))
 }
 
 impl Cx<'_> {
-    /// A source with its undefined bits.
-    #[inline]
-    pub fn bits(&self, src: Src) -> Exec<Bits> {
-        match src {
-            Src::Reg(slot) => Ok(self.frame.bits(slot)),
-            _ => self.value(src).map(Bits::new),
-        }
-    }
-
-    /// The error of reading an undefined bit.
+    /// The error of an undefined bit that decides what happens.
     #[cold]
-    pub fn unset(&self, src: Src) -> Box<Cause> {
+    pub fn undefined(&self, slot: Slot) -> Box<Cause> {
         let function = &self.grid.module.functions[self.frame.function];
-        let name = match src {
-            Src::Reg(slot) => function.registers[slot as usize].clone(),
-            _ => "of no name".to_owned(),
-        };
-        Cause::Unset(name).into()
+        let register = function.registers[slot as usize].clone();
+        let origin = self.origin.as_ref().map_or_else(String::new, |origin| format!("; {origin}"));
+        Cause::Undefined { register, origin }.into()
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn known_bits_stay_known() {
-        let ty = IntTy { bits: 16, signed: false };
-        let half = Bits { value: 0x0012, undefined: 0xff00 };
-        let cases = [
-            (IntOp::And, Bits::new(0x00ff), Bits::new(0x12)),
-            (IntOp::And, Bits::new(0x0fff), Bits { value: 0x12, undefined: 0x0f00 }),
-            (IntOp::Or, Bits::new(0xff00), Bits::new(0xff12)),
-            (IntOp::Or, Bits::new(0xf001), Bits { value: 0xf013, undefined: 0x0f00 }),
-            (IntOp::Xor, Bits::new(0x0010), Bits { value: 0x0002, undefined: 0xff00 }),
-            (IntOp::Shl, Bits::new(8), Bits::new(0x1200)),
-            (IntOp::Shr, Bits::new(8), Bits { value: 0, undefined: 0x00ff }),
-        ];
-        for (op, with, expected) in cases {
-            assert_eq!(binary(op, ty, half, with), expected, "{op:?} {with:?}");
-        }
-        assert_eq!(binary(IntOp::Add, ty, half, Bits::new(1)), Bits::UNDEFINED.and(0xffff));
-        let signed = IntTy { bits: 16, signed: true };
-        assert_eq!(binary(IntOp::Shr, signed, half, Bits::new(8)), Bits { value: 0, undefined: 0xffff });
-    }
-}
+#[path = "undefined_tests.rs"]
+mod tests;

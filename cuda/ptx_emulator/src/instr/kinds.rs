@@ -1,6 +1,6 @@
 //! What instructions of one family differ in, and the operands of those that have many.
 
-use super::types::{Addr, FloatTy, IntTy, ParamRange, Slot, Src, Ty};
+use super::types::{Addr, FloatTy, IntTy, ParamRange, Slot, Ty};
 
 /// To nearest even, to zero, down, up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,7 +143,7 @@ pub(crate) struct SetpOut {
     /// Gets the result of the opposite comparison.
     pub q: Slot,
     /// Combined with the comparison; the predicate may be inverted.
-    pub combine: Option<(BoolOp, Src, bool)>,
+    pub combine: Option<(BoolOp, Slot, bool)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -175,7 +175,7 @@ pub(crate) struct Cvt {
     pub d: Slot,
     /// Width of the destination register, which a narrower result is extended to.
     pub d_bits: u32,
-    pub a: Src,
+    pub a: Slot,
 }
 
 impl Cvt {
@@ -216,15 +216,15 @@ pub(crate) struct Ld {
     /// Registers and their widths, one per element of the vector.
     pub d: Box<[(Slot, u32)]>,
     /// An operand with a cache policy, which changes nothing.
-    pub policy: Option<Src>,
+    pub policy: Option<Slot>,
 }
 
 #[derive(Debug)]
 pub(crate) struct St {
     pub at: Addr,
     pub ty: Ty,
-    pub values: Box<[Src]>,
-    pub policy: Option<Src>,
+    pub values: Box<[Slot]>,
+    pub policy: Option<Slot>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -243,9 +243,9 @@ pub(crate) struct Atom {
     pub op: AtomOp,
     pub ty: IntTy,
     pub d: Slot,
-    pub b: Src,
+    pub b: Slot,
     /// The new value of a compare-and-swap.
-    pub c: Src,
+    pub c: Slot,
 }
 
 /// A direct call: offsets in the caller's parameters, of the arguments and of the return value.
@@ -256,11 +256,12 @@ pub(crate) struct Call {
     pub result: Option<ParamRange>,
 }
 
-/// A function's name, then its index once all are known.
+/// A function's name, then its index once all are known; or where its address is.
 #[derive(Debug)]
 pub(crate) enum Callee {
     Name(String),
     Index(usize),
+    Address(Slot),
 }
 
 /// What the threads of a barrier reduce.
@@ -273,11 +274,11 @@ pub(crate) enum BarrierRed {
 
 #[derive(Debug)]
 pub(crate) struct Barrier {
-    pub id: Src,
-    pub count: Option<Src>,
+    pub id: Slot,
+    pub count: Option<Slot>,
     pub aligned: bool,
     /// Reduction, destination, predicate and whether that is inverted.
-    pub red: Option<(BarrierRed, Slot, Src, bool)>,
+    pub red: Option<(BarrierRed, Slot, Slot, bool)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -310,13 +311,13 @@ pub(crate) enum WarpKind {
 #[derive(Debug)]
 pub(crate) struct WarpOp {
     pub kind: WarpKind,
-    pub mask: Src,
+    pub mask: Slot,
     /// Result, and the predicate beside it.
     pub d: Slot,
     pub p: Slot,
-    pub a: Src,
+    pub a: Slot,
     /// Whether `a` is a predicate to invert.
     pub invert: bool,
-    pub b: Src,
-    pub c: Src,
+    pub b: Slot,
+    pub c: Slot,
 }

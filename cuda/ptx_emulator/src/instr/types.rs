@@ -1,6 +1,6 @@
 //! Registers, values, addresses and types.
 
-/// Number of a register in its function; 0 is the sink `_`.
+/// Number of a value in its function: a register, or what is [`Fixed`]; 0 is the sink `_`.
 pub(crate) type Slot = u32;
 
 /// Index of an instruction in its function.
@@ -9,18 +9,22 @@ pub(crate) type Pc = u32;
 /// The slot of `_`: written by whoever likes, read by nobody.
 pub(crate) const SINK: Slot = 0;
 
-/// A value to read.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Src {
-    Reg(Slot),
-    Imm(u64),
+/// What a slot that is no register holds while its function runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Fixed {
+    Number(u64),
     Special(Special),
     /// The address of a variable plus an offset, in the variable's own state space.
     Symbol(Symbol, i64),
+    /// The address of a function: its place among the names of the module, then its index, or [`NO_BODY`].
+    Function(u32),
 }
 
+/// The index of a function that is declared and not in the module.
+pub(crate) const NO_BODY: u32 = u32::MAX;
+
 /// A variable.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Symbol {
     /// Index into the module's variables; `.global`, `.const` or `.shared`.
     Variable(u32),
@@ -31,7 +35,7 @@ pub(crate) enum Symbol {
 }
 
 /// Registers that the hardware fills (PTX ISA, "Special Registers").
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Special {
     Tid(usize),
     Ntid(usize),
@@ -41,7 +45,6 @@ pub(crate) enum Special {
     ClusterBlocks,
     LaneId,
     WarpId,
-    Clock,
     DynamicShared,
     MaskEq,
     MaskLt,
@@ -129,11 +132,11 @@ impl Ty {
     }
 }
 
-/// An address: a register, a number or a variable, plus an offset.
+/// An address: a value plus an offset.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Addr {
     pub space: Space,
-    pub base: Src,
+    pub base: Slot,
     pub offset: i64,
 }
 

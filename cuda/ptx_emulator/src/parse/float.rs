@@ -7,7 +7,7 @@ use super::operand::Operand;
 use crate::instr::{Cvt, CvtRound, FloatMode, FloatOp, FloatTy, FloatUnary, Op, Round, Testp, Ty};
 
 pub(super) fn read<'a>(
-    body: &Body<'_, 'a>,
+    body: &mut Body<'_, 'a>,
     head: &str,
     mut mods: Mods<'_>,
     operands: &[Operand<'a>],
@@ -71,7 +71,7 @@ pub(super) fn check_ftz(ty: FloatTy, ftz: bool) -> Result<(), String> {
 }
 
 fn unary<'a>(
-    body: &Body<'_, 'a>,
+    body: &mut Body<'_, 'a>,
     head: &str,
     (mode, round, approx): (FloatMode, Option<Round>, bool),
     mods: Mods<'_>,
@@ -104,7 +104,7 @@ fn unary<'a>(
 }
 
 fn testp<'a>(
-    body: &Body<'_, 'a>,
+    body: &mut Body<'_, 'a>,
     ty: FloatTy,
     mut mods: Mods<'_>,
     operands: &[Operand<'a>],
@@ -125,7 +125,7 @@ fn testp<'a>(
 
 /// `cvt`, between all integers and floats.
 pub(super) fn cvt<'a>(
-    body: &Body<'_, 'a>,
+    body: &mut Body<'_, 'a>,
     _head: &str,
     mut mods: Mods<'_>,
     operands: &[Operand<'a>],

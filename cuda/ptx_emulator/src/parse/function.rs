@@ -8,7 +8,7 @@ use super::operand::{self, Operand};
 use super::variable::{self, type_bytes};
 use super::{Name, Names, instruction};
 use crate::error::EmulatorError;
-use crate::instr::{Instr, Op, ParamRange, Pc, Slot, Space, Symbol};
+use crate::instr::{Fixed, Instr, Op, ParamRange, Pc, Slot, Space, Symbol};
 use crate::lex::Kind;
 use crate::module::Function;
 
@@ -19,6 +19,7 @@ pub(super) struct Body<'n, 'a> {
     scopes: Vec<Scope<'a>>,
     scope: usize,
     registers: Vec<String>,
+    fixed: HashMap<Fixed, Slot>,
     param_bytes: u64,
     local_bytes: u64,
     instrs: Vec<Instr>,
@@ -47,6 +48,7 @@ pub(super) fn read<'a>(
         scopes: vec![Scope::default()],
         scope: 0,
         registers: vec!["_".to_owned()],
+        fixed: HashMap::new(),
         param_bytes: 0,
         local_bytes: 0,
         instrs: Vec::new(),
@@ -54,6 +56,10 @@ pub(super) fn read<'a>(
     };
     let result = if cursor.take(b'(') { body.parameters(cursor)?.pop() } else { None };
     let name = cursor.word()?;
+    if !body.names.declared_by_name.contains_key(name) {
+        body.names.declared_by_name.insert(name, body.names.declared.len() as u32);
+        body.names.declared.push(name);
+    }
     let params = if cursor.take(b'(') { body.parameters(cursor)? } else { Vec::new() };
     // Directives for the assembler: register limits, block sizes, `.noreturn`.
     loop {
@@ -73,12 +79,13 @@ pub(super) fn read<'a>(
     // Falling off the end returns.
     let line = cursor.line();
     body.instrs.push(Instr { guard: None, op: Op::Ret, line });
-    let Body { names, registers, param_bytes, local_bytes, instrs, .. } = body;
+    let Body { names, registers, fixed, param_bytes, local_bytes, instrs, .. } = body;
     let function = Function {
         name: name.to_owned(),
         is_entry,
         instrs,
         registers,
+        fixed: fixed.into_iter().map(|(value, slot)| (slot, value)).collect(),
         params,
         result,
         param_bytes,
@@ -123,6 +130,26 @@ impl<'a> Body<'_, 'a> {
         ((self.registers.len() - 1) as Slot, bits)
     }
 
+    /// Where the value is that never changes.
+    pub fn fixed(&mut self, value: Fixed) -> Slot {
+        let next = self.registers.len() as Slot;
+        let slot = *self.fixed.entry(value).or_insert(next);
+        if slot == next {
+            self.registers.push(String::new());
+        }
+        slot
+    }
+
+    /// Where `value` is.
+    pub fn number(&mut self, value: u64) -> Slot {
+        self.fixed(Fixed::Number(value))
+    }
+
+    /// Whether instructions may write to a slot.
+    pub fn is_register(&self, slot: Slot) -> bool {
+        !self.registers[slot as usize].is_empty()
+    }
+
     /// What `name` means here.
     pub fn name(&self, name: &str) -> Option<Name<'a>> {
         let mut scope = Some(self.scope);
@@ -132,7 +159,9 @@ impl<'a> Body<'_, 'a> {
             }
             scope = self.scopes[at].parent;
         }
-        let index = *self.names.by_name.get(name)?;
+        let Some(&index) = self.names.by_name.get(name) else {
+            return self.names.declared_by_name.get(name).map(|&number| Name::Function(number));
+        };
         let variable = &self.names.variables[index];
         let symbol = Symbol::Variable(index as u32);
         Some(Name::Variable { symbol, space: variable.space, bytes: variable.bytes })

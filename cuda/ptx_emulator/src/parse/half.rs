@@ -4,7 +4,7 @@ use super::function::Body;
 use super::instruction::exactly;
 use super::mods::Mods;
 use super::operand::Operand;
-use crate::instr::{CvtHalf, FloatOp, HalfExtreme, HalfTy, Op, Round, Src};
+use crate::instr::{CvtHalf, FloatOp, HalfExtreme, HalfTy, Op, Round};
 
 /// Whether an instruction with these modifiers is one of this module's.
 pub(super) fn is_half(mods: &Mods<'_>) -> bool {
@@ -13,7 +13,7 @@ pub(super) fn is_half(mods: &Mods<'_>) -> bool {
 
 /// `min` and `max`.
 pub(super) fn extreme<'a>(
-    body: &Body<'_, 'a>,
+    body: &mut Body<'_, 'a>,
     head: &str,
     mut mods: Mods<'_>,
     operands: &[Operand<'a>],
@@ -36,7 +36,7 @@ pub(super) fn extreme<'a>(
 
 /// `cvt` between f32 and numbers of 16 bits.
 pub(super) fn cvt<'a>(
-    body: &Body<'_, 'a>,
+    body: &mut Body<'_, 'a>,
     _head: &str,
     mut mods: Mods<'_>,
     operands: &[Operand<'a>],
@@ -62,5 +62,5 @@ pub(super) fn cvt<'a>(
         return Ok(Op::CvtHalf { cvt, ftz, d: body.dst(d, 32)?, a, b });
     }
     let [d, a] = exactly(operands)?;
-    Ok(Op::CvtHalf { cvt, ftz, d: body.dst(d, d_bits)?, a: body.src(a, a_bits)?, b: Src::Imm(0) })
+    Ok(Op::CvtHalf { cvt, ftz, d: body.dst(d, d_bits)?, a: body.src(a, a_bits)?, b: body.number(0) })
 }

@@ -7,7 +7,11 @@ use super::{float, half, int, memory, sync};
 use crate::instr::Op;
 
 /// The typed form of an instruction, or why it is not emulated.
-pub(super) fn read<'a>(body: &Body<'_, 'a>, opcode: &str, operands: &[Operand<'a>]) -> Result<Op, String> {
+pub(super) fn read<'a>(
+    body: &mut Body<'_, 'a>,
+    opcode: &str,
+    operands: &[Operand<'a>],
+) -> Result<Op, String> {
     let (head, mods) = Mods::split(opcode);
     let reader = match head {
         "mov" | "selp" | "slct" => memory::moves,

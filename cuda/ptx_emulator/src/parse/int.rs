@@ -6,13 +6,13 @@ use super::instruction::exactly;
 use super::mods::Mods;
 use super::operand::Operand;
 use crate::instr::{
-    BitOp, BoolOp, CarryOp, Cmp, FloatCmp, Half, IntOp, IntTy, IntUnary, Op, SINK, SetpOut, Src, Ty,
+    BitOp, BoolOp, CarryOp, Cmp, FloatCmp, Half, IntOp, IntTy, IntUnary, Op, SINK, SetpOut, Ty,
 };
 
 const U32: IntTy = IntTy { bits: 32, signed: false };
 
 pub(super) fn read<'a>(
-    body: &Body<'_, 'a>,
+    body: &mut Body<'_, 'a>,
     head: &str,
     mods: Mods<'_>,
     operands: &[Operand<'a>],
@@ -31,7 +31,7 @@ pub(super) fn read<'a>(
 }
 
 fn unary<'a>(
-    body: &Body<'_, 'a>,
+    body: &mut Body<'_, 'a>,
     head: &str,
     mut mods: Mods<'_>,
     operands: &[Operand<'a>],
@@ -55,7 +55,7 @@ fn unary<'a>(
 }
 
 fn binary<'a>(
-    body: &Body<'_, 'a>,
+    body: &mut Body<'_, 'a>,
     head: &str,
     mut mods: Mods<'_>,
     operands: &[Operand<'a>],
@@ -80,7 +80,7 @@ fn binary<'a>(
 }
 
 fn arithmetic<'a>(
-    body: &Body<'_, 'a>,
+    body: &mut Body<'_, 'a>,
     head: &str,
     mut mods: Mods<'_>,
     operands: &[Operand<'a>],
@@ -118,13 +118,13 @@ fn arithmetic<'a>(
     };
     if carry_in || carry_out {
         let op = if op == IntOp::Add { CarryOp::Add } else { CarryOp::Sub };
-        return Ok(Op::Carry { op, ty, d, a, b, c: Src::Imm(0), carry_in, carry_out });
+        return Ok(Op::Carry { op, ty, d, a, b, c: body.number(0), carry_in, carry_out });
     }
     Ok(Op::Int { op, ty, d, a, b })
 }
 
 fn bits<'a>(
-    body: &Body<'_, 'a>,
+    body: &mut Body<'_, 'a>,
     head: &str,
     mut mods: Mods<'_>,
     operands: &[Operand<'a>],
@@ -172,7 +172,7 @@ fn bits<'a>(
 
 /// `setp`, of integers and floats.
 pub(super) fn setp<'a>(
-    body: &Body<'_, 'a>,
+    body: &mut Body<'_, 'a>,
     _head: &str,
     mut mods: Mods<'_>,
     operands: &[Operand<'a>],

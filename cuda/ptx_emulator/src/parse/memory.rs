@@ -4,7 +4,7 @@ use super::function::Body;
 use super::instruction::exactly;
 use super::mods::{self, Mods};
 use super::operand::Operand;
-use crate::instr::{Addr, Atom, AtomOp, IntOp, IntTy, Ld, Op, SINK, Space, Src, St, Ty};
+use crate::instr::{Addr, Atom, AtomOp, IntOp, IntTy, Ld, Op, SINK, Slot, Space, St, Ty};
 
 const SPACES: [(&str, Space); 5] = [
     ("global", Space::Global),
@@ -27,7 +27,7 @@ fn is_unseen(part: &str) -> bool {
 }
 
 pub(super) fn read<'a>(
-    body: &Body<'_, 'a>,
+    body: &mut Body<'_, 'a>,
     head: &str,
     mut mods: Mods<'_>,
     operands: &[Operand<'a>],
@@ -64,14 +64,14 @@ pub(super) fn read<'a>(
             mods.ignore(|part| part == "fractional" || part == "b64" || part.starts_with("L2::"));
             mods.done()?;
             let d = body.dst(operands.first().ok_or("no operands")?, 64)?;
-            Ok(Op::Mov { d, a: Src::Imm(0) })
+            Ok(Op::Mov { d, a: body.number(0) })
         }
     }
 }
 
 /// `cp.async.bulk.prefetch`, which only asks; copies are not known.
 pub(super) fn prefetch<'a>(
-    body: &Body<'_, 'a>,
+    body: &mut Body<'_, 'a>,
     _head: &str,
     mut mods: Mods<'_>,
     operands: &[Operand<'a>],
@@ -103,7 +103,7 @@ fn access(mods: &mut Mods<'_>) -> Result<(Space, Ty, usize, bool), String> {
     Ok((space, ty, count, has_policy))
 }
 
-fn load<'a>(body: &Body<'_, 'a>, mut mods: Mods<'_>, operands: &[Operand<'a>]) -> Result<Op, String> {
+fn load<'a>(body: &mut Body<'_, 'a>, mut mods: Mods<'_>, operands: &[Operand<'a>]) -> Result<Op, String> {
     let (space, ty, count, has_policy) = access(&mut mods)?;
     let [d, at, rest @ ..] = operands else { return Err("too few operands".to_owned()) };
     let elements: Vec<_> =
@@ -113,7 +113,7 @@ fn load<'a>(body: &Body<'_, 'a>, mut mods: Mods<'_>, operands: &[Operand<'a>]) -
     Ok(Op::Ld(Box::new(Ld { at, ty, d: elements.into(), policy })))
 }
 
-fn store<'a>(body: &Body<'_, 'a>, mut mods: Mods<'_>, operands: &[Operand<'a>]) -> Result<Op, String> {
+fn store<'a>(body: &mut Body<'_, 'a>, mut mods: Mods<'_>, operands: &[Operand<'a>]) -> Result<Op, String> {
     let (space, ty, count, has_policy) = access(&mut mods)?;
     let [at, values, rest @ ..] = operands else { return Err("too few operands".to_owned()) };
     let src = |value| body.src_wide(value, ty.bits()).map(|(src, _)| src);
@@ -127,9 +127,9 @@ fn store<'a>(body: &Body<'_, 'a>, mut mods: Mods<'_>, operands: &[Operand<'a>]) 
 }
 
 /// Parameters are addressed by name; a kernel may also hold their address in a register.
-fn check_param(body: &Body<'_, '_>, at: Addr) -> Result<(), String> {
+fn check_param(body: &mut Body<'_, '_>, at: Addr) -> Result<(), String> {
     match at.base {
-        Src::Reg(_) if at.space == Space::Param && !body.is_entry => {
+        base if at.space == Space::Param && !body.is_entry && body.is_register(base) => {
             Err("a parameter of a function by its address".to_owned())
         }
         _ => Ok(()),
@@ -148,7 +148,11 @@ fn elements<'o, 'a>(
     }
 }
 
-fn policy<'a>(body: &Body<'_, 'a>, rest: &[Operand<'a>], has_policy: bool) -> Result<Option<Src>, String> {
+fn policy<'a>(
+    body: &mut Body<'_, 'a>,
+    rest: &[Operand<'a>],
+    has_policy: bool,
+) -> Result<Option<Slot>, String> {
     match rest {
         [] if !has_policy => Ok(None),
         [policy] if has_policy => body.src(policy, 64).map(Some),
@@ -157,7 +161,7 @@ fn policy<'a>(body: &Body<'_, 'a>, rest: &[Operand<'a>], has_policy: bool) -> Re
 }
 
 fn atomic<'a>(
-    body: &Body<'_, 'a>,
+    body: &mut Body<'_, 'a>,
     head: &str,
     mut mods: Mods<'_>,
     operands: &[Operand<'a>],
@@ -198,7 +202,7 @@ fn atomic<'a>(
     let (at, b, c) = match (op, rest) {
         (AtomOp::Cas, [at, b, c]) => (at, b, body.src(c, ty.bits)?),
         (AtomOp::Cas, _) => return Err("another number of operands".to_owned()),
-        (_, [at, b]) => (at, b, Src::Imm(0)),
+        (_, [at, b]) => (at, b, body.number(0)),
         _ => return Err("another number of operands".to_owned()),
     };
     let (at, b) = (body.address(at, space)?, body.src(b, ty.bits)?);
@@ -207,7 +211,7 @@ fn atomic<'a>(
 
 /// `mov`, `selp` and `slct`.
 pub(super) fn moves<'a>(
-    body: &Body<'_, 'a>,
+    body: &mut Body<'_, 'a>,
     head: &str,
     mut mods: Mods<'_>,
     operands: &[Operand<'a>],
@@ -251,7 +255,8 @@ pub(super) fn moves<'a>(
                 Ok(Op::Mov { d: body.dst(d, 1)?, a })
             }
         }
-        // `%clock` and the like may be wider than what is read of them.
+        [d, Operand::Word("%clock")] => Ok(Op::Clock { d: body.dst(d, 32)? }),
+        [d, Operand::Word("%clock64")] => Ok(Op::Clock { d: body.dst(d, 64)? }),
         [d, a] => Ok(Op::Mov { d: body.dst(d, bits)?, a: body.src(a, bits)? }),
     }
 }

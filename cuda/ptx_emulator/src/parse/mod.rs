@@ -17,9 +17,9 @@ mod warp;
 use std::collections::HashMap;
 
 use crate::error::EmulatorError;
-use crate::instr::{Callee, Op, Symbol};
+use crate::instr::{Callee, Fixed, NO_BODY, Op, Symbol};
 use crate::lex::{self, Kind};
-use crate::module::{Function, PtxModule, Relocation, Variable};
+use crate::module::{Function, PtxModule, Relocation, Target, Variable};
 use cursor::Cursor;
 
 /// What the functions of a module have in common while it is read.
@@ -28,10 +28,24 @@ pub(super) struct Names<'a> {
     pub variables: Vec<Variable>,
     /// Variables of the module, by name.
     pub by_name: HashMap<&'a str, usize>,
-    /// Addresses in initialisers, whose names may come later: owner, offset, name, addend, line.
-    pub pending: Vec<(usize, usize, &'a str, i64, u32)>,
+    /// Addresses in initialisers, whose names may come later.
+    pub pending: Vec<Pending<'a>>,
+    /// Functions whose names are known, by number and by name; their bodies may come later.
+    pub declared: Vec<&'a str>,
+    pub declared_by_name: HashMap<&'a str, u32>,
     pub functions: Vec<Function>,
     pub function_names: HashMap<String, usize>,
+}
+
+/// The address of something in the initialiser of variable `owner`.
+pub(super) struct Pending<'a> {
+    pub owner: usize,
+    pub offset: usize,
+    /// Which of the address's bytes, or all eight.
+    pub byte: Option<u32>,
+    pub name: &'a str,
+    pub addend: i64,
+    pub line: u32,
 }
 
 /// Reads a whole module.
@@ -99,13 +113,24 @@ fn definition<'a>(cursor: &mut Cursor<'_, 'a>, names: &mut Names<'a>) -> Result<
 
 /// Replaces names by numbers, now that all are known.
 fn resolve(names: &mut Names<'_>) -> Result<(), EmulatorError> {
-    for (owner, offset, name, addend, line) in core::mem::take(&mut names.pending) {
-        let Some(&variable) = names.by_name.get(name) else {
-            return Err(EmulatorError::Syntax { line, message: format!("there is no variable `{name}`") });
+    for Pending { owner, offset, byte, name, addend, line } in core::mem::take(&mut names.pending) {
+        let target = match (names.by_name.get(name), names.declared_by_name.contains_key(name)) {
+            (Some(&variable), _) => Target::Variable(variable),
+            (None, true) => Target::Function(names.function_names.get(name).copied()),
+            (None, false) => {
+                let message = format!("there is no variable or function `{name}`");
+                return Err(EmulatorError::Syntax { line, message });
+            }
         };
-        names.variables[owner].addresses.push(Relocation { offset, variable, addend });
+        names.variables[owner].addresses.push(Relocation { offset, byte, target, addend });
     }
     let known = &names.function_names;
+    let index_of = |declared: u32| known.get(names.declared[declared as usize]).map(|&index| index as u32);
+    for (_, value) in names.functions.iter_mut().flat_map(|function| &mut function.fixed) {
+        if let Fixed::Function(index) = value {
+            *index = index_of(*index).unwrap_or(NO_BODY);
+        }
+    }
     let shapes: Vec<_> = names.functions.iter().map(|f| (f.params.clone(), f.result, f.is_entry)).collect();
     for instr in names.functions.iter_mut().flat_map(|function| &mut function.instrs) {
         let Op::Call(call) = &mut instr.op else { continue };
@@ -137,6 +162,8 @@ pub(super) enum Name<'a> {
     Register { slot: crate::instr::Slot, bits: u32 },
     /// A variable, its state space, and its size in bytes.
     Variable { symbol: Symbol, space: crate::instr::Space, bytes: u64 },
+    /// A function, by its number among those declared.
+    Function(u32),
     /// The labels of a `.branchtargets`.
     Targets(Vec<&'a str>),
 }

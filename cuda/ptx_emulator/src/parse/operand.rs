@@ -4,7 +4,7 @@ use super::Name;
 use super::cursor::Cursor;
 use super::function::Body;
 use crate::error::EmulatorError;
-use crate::instr::{Addr, FloatTy, IntTy, ParamRange, SINK, Slot, Space, Special, Src, Symbol};
+use crate::instr::{Addr, Fixed, FloatTy, IntTy, ParamRange, SINK, Slot, Space, Special, Symbol};
 use crate::lex::Kind;
 
 /// An operand as it is written.
@@ -135,7 +135,7 @@ impl<'a> Body<'_, 'a> {
     }
 
     /// A source of exactly `bits` bits.
-    pub fn src(&self, operand: &Operand<'a>, bits: u32) -> Read<Src> {
+    pub fn src(&mut self, operand: &Operand<'a>, bits: u32) -> Read<Slot> {
         match self.src_wide(operand, bits)? {
             (src, have) if have == bits => Ok(src),
             (_, have) => Err(format!("a source of {have} bits where {bits} are read")),
@@ -143,39 +143,38 @@ impl<'a> Body<'_, 'a> {
     }
 
     /// A source of at least `bits` bits, and its width.
-    pub fn src_wide(&self, operand: &Operand<'a>, bits: u32) -> Read<(Src, u32)> {
+    pub fn src_wide(&mut self, operand: &Operand<'a>, bits: u32) -> Read<(Slot, u32)> {
         let mask = u64::MAX >> (64 - bits);
         match operand {
-            Operand::Int(value) => Ok((Src::Imm(value & mask), bits)),
-            Operand::F32(value) if bits == 32 => Ok((Src::Imm(u64::from(*value)), 32)),
-            Operand::F64(value) if bits == 64 => Ok((Src::Imm(*value), 64)),
+            Operand::Int(value) => Ok((self.number(value & mask), bits)),
+            Operand::F32(value) if bits == 32 => Ok((self.number(u64::from(*value)), 32)),
+            Operand::F64(value) if bits == 64 => Ok((self.number(*value), 64)),
             Operand::Word(name) => match self.name(name) {
-                Some(Name::Register { slot, bits: have }) if bits <= have && have <= 64 => {
-                    Ok((Src::Reg(slot), have))
-                }
+                Some(Name::Register { slot, bits: have }) if bits <= have && have <= 64 => Ok((slot, have)),
                 Some(Name::Register { bits: have, .. }) => {
                     Err(format!("a source of {have} bits where {bits} are read"))
                 }
-                Some(Name::Variable { symbol, .. }) => Ok((Src::Symbol(symbol, 0), 64)),
+                Some(Name::Variable { symbol, .. }) => Ok((self.fixed(Fixed::Symbol(symbol, 0)), 64)),
                 Some(Name::Targets(_)) => Err(format!("`{name}` is no value")),
+                Some(Name::Function(index)) => Ok((self.fixed(Fixed::Function(index)), 64)),
                 None => special(name)
-                    .map(|(special, have)| (Src::Special(special), have))
+                    .map(|(special, have)| (self.fixed(Fixed::Special(special)), have))
                     .ok_or_else(|| format!("`{name}` is neither a register nor a variable")),
             },
             Operand::Offset(name, offset) => match self.name(name) {
-                Some(Name::Variable { symbol, .. }) => Ok((Src::Symbol(symbol, *offset), 64)),
+                Some(Name::Variable { symbol, .. }) => Ok((self.fixed(Fixed::Symbol(symbol, *offset)), 64)),
                 _ => Err(format!("`{name}` is no variable")),
             },
             _ => Err("an operand of another kind".to_owned()),
         }
     }
 
-    pub fn int(&self, operand: &Operand<'a>, ty: IntTy) -> Read<Src> {
+    pub fn int(&mut self, operand: &Operand<'a>, ty: IntTy) -> Read<Slot> {
         self.src(operand, ty.bits)
     }
 
     /// A floating-point source; a literal must be of the type's own form.
-    pub fn float(&self, operand: &Operand<'a>, ty: FloatTy) -> Read<Src> {
+    pub fn float(&mut self, operand: &Operand<'a>, ty: FloatTy) -> Read<Slot> {
         match (operand, ty) {
             (Operand::Int(_), _) => Err("an integer where a float is read".to_owned()),
             (_, FloatTy::F32) => self.src(operand, 32),
@@ -184,11 +183,11 @@ impl<'a> Body<'_, 'a> {
     }
 
     /// A predicate, and whether it is inverted.
-    pub fn pred(&self, operand: &Operand<'a>) -> Read<(Src, bool)> {
+    pub fn pred(&mut self, operand: &Operand<'a>) -> Read<(Slot, bool)> {
         match operand {
             Operand::Not(name) => Ok((self.src(&Operand::Word(name), 1)?, true)),
             // Any number but zero is true.
-            Operand::Int(value) => Ok((Src::Imm(u64::from(*value != 0)), false)),
+            Operand::Int(value) => Ok((self.number(u64::from(*value != 0)), false)),
             _ => Ok((self.src(operand, 1)?, false)),
         }
     }
@@ -202,26 +201,26 @@ impl<'a> Body<'_, 'a> {
     }
 
     /// `[base+offset]` in `space`.
-    pub fn address(&self, operand: &Operand<'a>, space: Space) -> Read<Addr> {
+    pub fn address(&mut self, operand: &Operand<'a>, space: Space) -> Read<Addr> {
         let Operand::Address(inner) = operand else {
             return Err("an address is expected".to_owned());
         };
         let (name, offset) = match **inner {
             Operand::Word(name) => (name, 0),
             Operand::Offset(name, offset) => (name, offset),
-            Operand::Int(value) => return Ok(Addr { space, base: Src::Imm(value), offset: 0 }),
+            Operand::Int(value) => return Ok(Addr { space, base: self.number(value), offset: 0 }),
             _ => return Err("an address of another kind".to_owned()),
         };
         match self.name(name) {
-            Some(Name::Register { slot, bits: 32 | 64 }) => Ok(Addr { space, base: Src::Reg(slot), offset }),
+            Some(Name::Register { slot, bits: 32 | 64 }) => Ok(Addr { space, base: slot, offset }),
             Some(Name::Variable { symbol, space: home, .. }) if home == space => {
-                Ok(Addr { space, base: Src::Symbol(symbol, 0), offset })
+                Ok(Addr { space, base: self.fixed(Fixed::Symbol(symbol, 0)), offset })
             }
             // A variable in global memory has the same address as a generic one.
             Some(Name::Variable { symbol, space: Space::Global | Space::Const, .. })
                 if space == Space::Generic =>
             {
-                Ok(Addr { space, base: Src::Symbol(symbol, 0), offset })
+                Ok(Addr { space, base: self.fixed(Fixed::Symbol(symbol, 0)), offset })
             }
             Some(Name::Variable { .. }) => Err(format!("`{name}` lives in another state space")),
             _ => Err(format!("`{name}` is no address")),
@@ -257,8 +256,6 @@ fn special(name: &str) -> Option<(Special, u32)> {
         "%cluster_nctarank" => (Special::ClusterBlocks, 32),
         "%laneid" => (Special::LaneId, 32),
         "%warpid" => (Special::WarpId, 32),
-        "%clock" => (Special::Clock, 32),
-        "%clock64" => (Special::Clock, 64),
         "%dynamic_smem_size" => (Special::DynamicShared, 32),
         "%lanemask_eq" => (Special::MaskEq, 32),
         "%lanemask_lt" => (Special::MaskLt, 32),

@@ -8,7 +8,7 @@ use super::warp;
 use crate::instr::{Barrier, BarrierRed, Call, Callee, Op};
 
 pub(super) fn read<'a>(
-    body: &Body<'_, 'a>,
+    body: &mut Body<'_, 'a>,
     head: &str,
     mut mods: Mods<'_>,
     operands: &[Operand<'a>],
@@ -72,7 +72,7 @@ pub(super) fn read<'a>(
     }
 }
 
-fn call<'a>(body: &Body<'_, 'a>, operands: &[Operand<'a>]) -> Result<Op, String> {
+fn call<'a>(body: &mut Body<'_, 'a>, operands: &[Operand<'a>]) -> Result<Op, String> {
     let (result, rest) = match operands {
         [Operand::List(results), rest @ ..] => match results.as_slice() {
             [result] => (Some(body.param_range(result)?), rest),
@@ -82,14 +82,20 @@ fn call<'a>(body: &Body<'_, 'a>, operands: &[Operand<'a>]) -> Result<Op, String>
     };
     let (name, args) = match rest {
         [Operand::Word(name)] => (name, &[][..]),
-        [Operand::Word(name), Operand::List(args)] => (name, args.as_slice()),
-        _ => return Err("an indirect call".to_owned()),
+        // What follows the arguments of an indirect call, a prototype or possible targets, says nothing new.
+        [Operand::Word(name), Operand::List(args)] | [Operand::Word(name), Operand::List(args), _] => {
+            (name, args.as_slice())
+        }
+        [Operand::Word(name), Operand::Word(_)] if name.starts_with('%') => (name, &[][..]),
+        _ => return Err("a call in another form".to_owned()),
     };
-    if name.starts_with('%') {
-        return Err("an indirect call".to_owned());
-    }
     let args = args.iter().map(|arg| body.param_range(arg)).collect::<Result<Vec<_>, _>>()?;
-    Ok(Op::Call(Box::new(Call { callee: Callee::Name((*name).to_owned()), args: args.into(), result })))
+    let callee = if name.starts_with('%') {
+        Callee::Address(body.src(&Operand::Word(name), 64)?)
+    } else {
+        Callee::Name((*name).to_owned())
+    };
+    Ok(Op::Call(Box::new(Call { callee, args: args.into(), result })))
 }
 
 fn cluster_barrier(mut mods: Mods<'_>, operands: &[Operand<'_>]) -> Result<Op, String> {
@@ -108,7 +114,7 @@ fn cluster_barrier(mut mods: Mods<'_>, operands: &[Operand<'_>]) -> Result<Op, S
 }
 
 fn barrier<'a>(
-    body: &Body<'_, 'a>,
+    body: &mut Body<'_, 'a>,
     head: &str,
     mut mods: Mods<'_>,
     operands: &[Operand<'a>],

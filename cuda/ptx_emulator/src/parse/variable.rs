@@ -1,7 +1,7 @@
 //! Definitions of variables and parameters.
 
-use super::Names;
 use super::cursor::Cursor;
+use super::{Names, Pending};
 use crate::error::EmulatorError;
 use crate::instr::Space;
 use crate::lex::Kind;
@@ -139,6 +139,25 @@ pub(super) fn read<'a>(
     }
 }
 
+/// `name`, `generic(name)` or either plus a number: global addresses are generic ones, so both are the same number.
+fn address<'a>(cursor: &mut Cursor<'_, 'a>) -> Result<(&'a str, i64), EmulatorError> {
+    let mut name = cursor.word()?;
+    let mut addend = 0;
+    let mut offset = |cursor: &mut Cursor<'_, 'a>| -> Result<(), EmulatorError> {
+        if cursor.take(b'+') {
+            addend += cursor.int()? as i64;
+        }
+        Ok(())
+    };
+    if name == "generic" && cursor.take(b'(') {
+        name = cursor.word()?;
+        offset(cursor)?;
+        cursor.expect(b')')?;
+    }
+    offset(cursor)?;
+    Ok((name, addend))
+}
+
 fn initialiser<'a>(
     cursor: &mut Cursor<'_, 'a>,
     names: &mut Names<'a>,
@@ -147,6 +166,9 @@ fn initialiser<'a>(
     init: &mut Vec<u8>,
 ) -> Result<(), EmulatorError> {
     if cursor.take(b'{') {
+        if cursor.take(b'}') {
+            return Ok(());
+        }
         loop {
             if cursor.peek() == Some(Kind::Punct(b'{')) {
                 return Err(cursor.error("nested initialisers are not read"));
@@ -167,19 +189,20 @@ fn initialiser<'a>(
             cursor.next();
             bits
         }
-        Some(Kind::Word(word)) if one.element == 8 => {
+        Some(Kind::Word(_)) if one.element == 8 => {
+            let (name, addend) = address(cursor)?;
+            names.pending.push(Pending { owner, offset: init.len(), byte: None, name, addend, line });
+            0
+        }
+        // One byte of an address: `0xFF00(name)`.
+        Some(Kind::Int(mask)) if one.element == 1 && cursor.peek_at(1) == Some(Kind::Punct(b'(')) => {
             cursor.next();
-            // Global addresses are generic addresses, so both forms give the same number.
-            let name = if word == "generic" {
-                cursor.expect(b'(')?;
-                let name = cursor.word()?;
-                cursor.expect(b')')?;
-                name
-            } else {
-                word
-            };
-            let addend = if cursor.take(b'+') { cursor.int()? as i64 } else { 0 };
-            names.pending.push((owner, init.len(), name, addend, line));
+            cursor.next();
+            let byte = (0..8).find(|byte| mask == 0xff << (8 * byte));
+            let byte = Some(byte.ok_or_else(|| cursor.error(format!("{mask:#x} is no byte of an address")))?);
+            let (name, addend) = address(cursor)?;
+            cursor.expect(b')')?;
+            names.pending.push(Pending { owner, offset: init.len(), byte, name, addend, line });
             0
         }
         _ => cursor.int()?,

@@ -4,10 +4,10 @@ use super::function::Body;
 use super::instruction::exactly;
 use super::mods::Mods;
 use super::operand::Operand;
-use crate::instr::{IntOp, IntTy, Op, SINK, ShflMode, Src, VoteMode, WarpKind, WarpOp};
+use crate::instr::{IntOp, IntTy, Op, SINK, ShflMode, VoteMode, WarpKind, WarpOp};
 
 pub(super) fn read<'a>(
-    body: &Body<'_, 'a>,
+    body: &mut Body<'_, 'a>,
     head: &str,
     mut mods: Mods<'_>,
     operands: &[Operand<'a>],
@@ -18,7 +18,7 @@ pub(super) fn read<'a>(
     if head == "bar" {
         mods.done()?;
         let [mask] = exactly(operands)?;
-        return Ok(Op::Warp(Box::new(plain(WarpKind::Sync, body.src(mask, 32)?))));
+        return Ok(Op::Warp(Box::new(plain(body, WarpKind::Sync, mask)?)));
     }
     let ty = mods.int_ty()?;
     let read = match head {
@@ -31,13 +31,13 @@ pub(super) fn read<'a>(
 }
 
 /// An operation without operands.
-fn plain(kind: WarpKind, mask: Src) -> WarpOp {
-    let none = Src::Imm(0);
-    WarpOp { kind, mask, d: SINK, p: SINK, a: none, invert: false, b: none, c: none }
+fn plain<'a>(body: &mut Body<'_, 'a>, kind: WarpKind, mask: &Operand<'a>) -> Result<WarpOp, String> {
+    let (none, mask) = (body.number(0), body.src(mask, 32)?);
+    Ok(WarpOp { kind, mask, d: SINK, p: SINK, a: none, invert: false, b: none, c: none })
 }
 
 fn shfl<'a>(
-    body: &Body<'_, 'a>,
+    body: &mut Body<'_, 'a>,
     _ty: IntTy,
     mut mods: Mods<'_>,
     operands: &[Operand<'a>],
@@ -49,11 +49,11 @@ fn shfl<'a>(
     let [d, a, b, c, mask] = exactly(operands)?;
     let (d, p) = body.dst_pair(d, 32)?;
     let (a, b, c) = (body.src(a, 32)?, body.src(b, 32)?, body.src(c, 32)?);
-    Ok(WarpOp { d, p, a, b, c, ..plain(WarpKind::Shfl(mode), body.src(mask, 32)?) })
+    Ok(WarpOp { d, p, a, b, c, ..plain(body, WarpKind::Shfl(mode), mask)? })
 }
 
 fn vote<'a>(
-    body: &Body<'_, 'a>,
+    body: &mut Body<'_, 'a>,
     ty: IntTy,
     mut mods: Mods<'_>,
     operands: &[Operand<'a>],
@@ -71,11 +71,11 @@ fn vote<'a>(
     }
     let [d, a, mask] = exactly(operands)?;
     let (d, (a, invert)) = (body.dst(d, ty.bits)?, body.pred(a)?);
-    Ok(WarpOp { d, a, invert, ..plain(WarpKind::Vote(mode), body.src(mask, 32)?) })
+    Ok(WarpOp { d, a, invert, ..plain(body, WarpKind::Vote(mode), mask)? })
 }
 
 fn matching<'a>(
-    body: &Body<'_, 'a>,
+    body: &mut Body<'_, 'a>,
     ty: IntTy,
     mut mods: Mods<'_>,
     operands: &[Operand<'a>],
@@ -88,11 +88,11 @@ fn matching<'a>(
     mods.done()?;
     let [d, a, mask] = exactly(operands)?;
     let ((d, p), a) = (body.dst_pair(d, 32)?, body.src(a, ty.bits)?);
-    Ok(WarpOp { d, p, a, ..plain(kind, body.src(mask, 32)?) })
+    Ok(WarpOp { d, p, a, ..plain(body, kind, mask)? })
 }
 
 fn redux<'a>(
-    body: &Body<'_, 'a>,
+    body: &mut Body<'_, 'a>,
     ty: IntTy,
     mut mods: Mods<'_>,
     operands: &[Operand<'a>],
@@ -112,5 +112,5 @@ fn redux<'a>(
     }
     let [d, a, mask] = exactly(operands)?;
     let (d, a) = (body.dst(d, 32)?, body.src(a, 32)?);
-    Ok(WarpOp { d, a, ..plain(WarpKind::Redux(op, ty), body.src(mask, 32)?) })
+    Ok(WarpOp { d, a, ..plain(body, WarpKind::Redux(op, ty), mask)? })
 }

@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "each test file uses its own part of it")]
 
 use cuda_std::launch::LaunchConfig;
-use ptx_emulator::{Cause, Emulator, EmulatorError, PtxModule};
+use ptx_emulator::{Cause, Emulator, EmulatorError, PtxModule, UndefinedByte};
 
 /// A module with one kernel `k(out)`, whose `%out` is the parameter.
 pub fn module(declarations: &str, body: &str) -> String {
@@ -20,16 +20,31 @@ pub fn module(declarations: &str, body: &str) -> String {
 
 /// Runs a module on `out`, which `k` gets the address of.
 pub fn run_module<T: Copy>(ptx: &str, config: LaunchConfig, out: &mut [T]) -> Result<(), EmulatorError> {
+    run_and_ask(ptx, config, out).map(|_| ())
+}
+
+/// As [`run_module`], and gives the first byte of `out` that has undefined bits.
+pub fn run_and_ask<T: Copy>(
+    ptx: &str,
+    config: LaunchConfig,
+    out: &mut [T],
+) -> Result<Option<UndefinedByte>, EmulatorError> {
     let mut emulator = Emulator::new(PtxModule::parse(ptx)?).with_max_steps(1_000_000);
     let address = out.as_mut_ptr().addr() as u64;
     // SAFETY: `out` outlives the launch, and nobody else uses it.
     unsafe {
         emulator.lend(out);
-        emulator.launch("k", config, &[&address.to_le_bytes()])
+        emulator.launch("k", config, &[&address.to_le_bytes()])?;
     }
+    Ok(emulator.undefined_in(out))
 }
 
-/// Runs `body` as one thread and gives the low bits of register `result`.
+/// What [`eval`] says of a result with undefined bits.
+pub fn undefined() -> Cause {
+    Cause::Undefined { register: "out".to_owned(), origin: String::new() }
+}
+
+/// Runs `body` as one thread and gives the low bits of register `result`; [`undefined`] if one of them is.
 pub fn eval(body: &str, result: &str) -> Result<u64, Cause> {
     let width = match result {
         _ if result.starts_with("%rd") => "b64",
@@ -42,8 +57,9 @@ pub fn eval(body: &str, result: &str) -> Result<u64, Cause> {
         _ => format!("st.global.{width} [%out], {result};"),
     };
     let mut out = [0u64];
-    match run_module(&module("", &format!("{body}\n{store}")), LaunchConfig::new(1, 1), &mut out) {
-        Ok(()) => Ok(out[0]),
+    match run_and_ask(&module("", &format!("{body}\n{store}")), LaunchConfig::new(1, 1), &mut out) {
+        Ok(None) => Ok(out[0]),
+        Ok(Some(_)) => Err(undefined()),
         Err(EmulatorError::Fault(fault)) => Err(fault.cause),
         Err(error) => panic!("{body}: {error}"),
     }

@@ -1,0 +1,69 @@
+//! Global memory with bits that nothing was written to.
+//!
+//! A launch's own memory is its host's, so what a kernel stores there must be some number. Structures are copied with
+//! their padding, so the store itself is no fault: the undefined bits become those of a pattern that is a NaN in every
+//! float format and a number that nobody expects, the launch remembers where they are, and whoever compares results can
+//! ask.
+
+use core::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+
+use super::undefined::Bits;
+
+/// What undefined bits become at even and at odd addresses.
+const PATTERN: u64 = 0x7ff5_7ff5_7ff5_7ff5;
+
+/// The undefined bits of a byte, and who stored them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stored {
+    pub undefined: u8,
+    pub function: usize,
+    pub pc: usize,
+}
+
+/// The undefined bits in global memory, by address.
+#[derive(Debug, Default)]
+pub(crate) struct Unwritten {
+    any: Cell<bool>,
+    bytes: RefCell<BTreeMap<u64, Stored>>,
+}
+
+impl Unwritten {
+    /// All of them.
+    pub fn into_bytes(self) -> BTreeMap<u64, Stored> {
+        self.bytes.into_inner()
+    }
+
+    /// What is undefined of a value just loaded.
+    #[inline]
+    pub fn loaded(&self, address: u64, bytes: usize, value: u64) -> Bits {
+        if self.any.get() { self.find(address, bytes, value) } else { Bits::new(value) }
+    }
+
+    fn find(&self, address: u64, bytes: usize, value: u64) -> Bits {
+        let all = self.bytes.borrow();
+        let within = all.range(address..address + bytes as u64);
+        let undefined =
+            within.fold(0, |mask, (at, stored)| mask | u64::from(stored.undefined) << (8 * (at - address)));
+        Bits { value: value & !undefined, undefined }
+    }
+
+    /// The value to store for bits, which are remembered.
+    #[inline]
+    pub fn stored(&self, address: u64, bytes: usize, bits: Bits, by: (usize, usize)) -> u64 {
+        if !self.any.get() && bits.undefined == 0 { bits.value } else { self.note(address, bytes, bits, by) }
+    }
+
+    fn note(&self, address: u64, bytes: usize, bits: Bits, (function, pc): (usize, usize)) -> u64 {
+        let mut all = self.bytes.borrow_mut();
+        for (at, undefined) in (address..).zip(bits.undefined.to_le_bytes()).take(bytes) {
+            match undefined {
+                0 => all.remove(&at),
+                _ => all.insert(at, Stored { undefined, function, pc }),
+            };
+        }
+        self.any.set(!all.is_empty());
+        let pattern = PATTERN.rotate_right(8 * (address % 8) as u32);
+        bits.value | (pattern & bits.undefined)
+    }
+}
