@@ -8,9 +8,11 @@
 // On the host `x.sqrt()` is std's method, so that `use cuda_std::GpuFloat` is used on the device only.
 #![allow(unused_imports)]
 
+mod asserts;
 mod gemm_naive;
 mod gemm_tiled;
 mod hashing;
+mod heap;
 mod linear;
 mod math;
 mod params;
@@ -23,7 +25,9 @@ mod tests;
 
 pub use crate::gemm_naive::gemm_naive;
 pub use crate::gemm_tiled::*;
+pub use asserts::*;
 pub use hashing::*;
+pub use heap::*;
 pub use linear::*;
 pub use math::*;
 pub use params::*;

@@ -9,6 +9,7 @@
     target_arch = "nvptx64",
     feature(
         abi_ptx,
+        alloc_error_handler,
         allow_internal_unstable,
         stdarch_nvptx,
         link_llvm_intrinsics,
@@ -24,6 +25,9 @@
         reason = "LLVM intrinsics are the only way to a PTX instruction, and `__kernel_entry!` spares users a feature"
     )
 )]
+
+// On the host it is the one that `std` has.
+extern crate alloc;
 
 // The macros name this crate by its path, and its own tests and modules use them too.
 extern crate self as cuda_std;
@@ -51,6 +55,8 @@ pub mod share;
 pub mod shared;
 #[cfg(not(target_arch = "nvptx64"))]
 pub mod simt;
+#[cfg(target_arch = "nvptx64")]
+mod symbols;
 #[cfg(not(target_arch = "nvptx64"))]
 pub mod testing;
 pub mod thread;
@@ -58,9 +64,14 @@ mod vector;
 pub mod warp;
 
 pub use self::half::{bf16, f16};
+// The compiler's own, so that a glob import of this crate or of its prelude makes no macro of theirs ambiguous. In a
+// kernel they say which assertion failed, without the values.
+pub use core::{assert_eq, assert_ne};
 pub use cuda_std_macros::{address_space, externally_visible, gpu_only, kernel};
 pub use float::{FloatExt, GpuFloat};
 pub use glam;
+#[cfg(not(target_arch = "nvptx64"))]
+pub use std::{print, println};
 
 /// The entry point of a kernel: the one place that names the calling convention, which so needs no feature in the crates
 /// that use `#[kernel]`.

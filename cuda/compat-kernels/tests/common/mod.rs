@@ -1,10 +1,12 @@
 //! The two ways to run a kernel without a GPU: on the executor, and as PTX on the emulator.
 
-#![allow(dead_code, reason = "each test uses a part of it")]
+#![allow(dead_code, unused_macros, unused_imports, reason = "each test uses a part of it")]
 
 use std::sync::{Arc, OnceLock};
 
 use cuda_builder::{CudaBuilder, NvvmArch};
+use cuda_std::launch::LaunchError;
+use cuda_std::panic_record::PanicRecord;
 use ptx_emulator::{Emulator, PtxModule};
 
 /// The emulator with the PTX of this crate.
@@ -27,6 +29,22 @@ pub fn emulator() -> Emulator {
         module.into()
     });
     Emulator::new(Arc::clone(module))
+}
+
+/// The panic that a launch on the emulator ends with.
+pub fn panic_of(launch: impl FnOnce(&Emulator) -> Result<(), LaunchError>) -> PanicRecord {
+    let mut emulator = emulator();
+    let mut record = [PanicRecord::empty()];
+    let address = record.as_mut_ptr();
+    // SAFETY: the record outlives the launch, and it is read only after it.
+    unsafe { emulator.lend(&mut record) };
+    emulator.set_global("__ferrowarp_panic_slot", &(address.addr() as u64).to_le_bytes()).unwrap();
+    let error = launch(&emulator).unwrap_err().to_string();
+    assert!(error.contains("trap"), "{error}");
+    // SAFETY: the launch has ended.
+    let seen = unsafe { address.read() };
+    assert_eq!(seen.state, PanicRecord::COMPLETE);
+    seen
 }
 
 /// Makes a test of each check on each launcher.
