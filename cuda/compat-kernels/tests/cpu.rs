@@ -5,6 +5,7 @@ mod common;
 use common::{assert_close, numbers, on_both};
 use compat_kernels::*;
 use cuda_std::launch::{LaunchConfig, Launcher};
+use cuda_std::simt::Executor;
 
 const SIZES: [usize; 7] = [1, 31, 32, 33, 127, 256, 1000];
 
@@ -15,6 +16,7 @@ on_both! {
     statistics_of_windows
     softmax_of_rows
     sums_meet_in_one_number
+    positives_are_counted_by_barriers
     bytes_are_counted
     positives_are_kept
     spheres_are_hit
@@ -135,6 +137,32 @@ fn sums_meet_in_one_number(on: &dyn Launcher) {
             assert_close(&total, &[expected], 1e-4, &format!("{n} numbers, {threads} threads"));
         }
     }
+}
+
+fn positives_are_counted_by_barriers(on: &dyn Launcher) {
+    let mut inp = numbers(200, 12);
+    inp[128..].fill(1.0);
+    inp[64..128].fill(-1.0);
+    let mut counts = [9; 4];
+    // SAFETY: a count for each of the four blocks.
+    unsafe { count_positives::launch(on, LaunchConfig::new(4, 64), &inp, &mut counts) }.unwrap();
+    assert_eq!(counts, [inp[..64].iter().filter(|x| **x > 0.0).count() as u32, 0, 0, 8]);
+}
+
+/// Barriers of one number in two places are one to a device; the executor names the place, since it is seldom meant.
+#[test]
+fn barriers_in_two_branches_meet_on_a_device() {
+    let inp = numbers(64, 13);
+    let mut out = vec![0.0; 64];
+    // SAFETY: one block of 64 threads, with as many elements.
+    unsafe { reverse_apart::launch(&common::emulator(), LaunchConfig::new(1, 64), &inp, &mut out) }.unwrap();
+    for (i, (seen, inp)) in out.iter().zip(inp.iter().rev()).enumerate() {
+        assert_eq!(*seen, inp + if i < 16 { 0.0 } else { 1.0 });
+    }
+    // SAFETY: as above.
+    let result = unsafe { reverse_apart::launch(&Executor::new(), LaunchConfig::new(1, 64), &inp, &mut out) };
+    let error = result.unwrap_err().to_string();
+    assert!(error.contains("thread::sync_threads is not reached by"), "{error}");
 }
 
 fn bytes_are_counted(on: &dyn Launcher) {
