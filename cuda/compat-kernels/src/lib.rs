@@ -22,6 +22,7 @@ mod reduction;
 mod scale;
 #[cfg(test)]
 mod tests;
+mod types;
 
 pub use crate::gemm_naive::gemm_naive;
 pub use crate::gemm_tiled::*;
@@ -34,6 +35,7 @@ pub use params::*;
 pub use parsing::*;
 pub use rays::*;
 pub use reduction::*;
+pub use types::*;
 
 use cuda_std::prelude::*;
 

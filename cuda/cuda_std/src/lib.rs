@@ -69,9 +69,14 @@ pub use self::half::{bf16, f16};
 pub use core::{assert_eq, assert_ne};
 pub use cuda_std_macros::{address_space, externally_visible, gpu_only, kernel};
 pub use float::{FloatExt, GpuFloat};
+/// Vectors and matrices, of any version from 0.22 to 0.34. Where a crate of yours names `glam` itself, let both be one:
+/// `cargo update -p glam@0.34.2 --precise VERSION`.
 pub use glam;
 #[cfg(not(target_arch = "nvptx64"))]
 pub use std::{print, println};
+#[cfg(feature = "vek")]
+#[deprecated(note = "use `glam`, as Rust-CUDA advises too")]
+pub use vek;
 
 /// The entry point of a kernel: the one place that names the calling convention, which so needs no feature in the crates
 /// that use `#[kernel]`.
