@@ -1,10 +1,10 @@
-//! `cargo xtask build-ptx`: the kernels to PTX, checked and reported on.
+//! `cargo xtask build-ptx`: the kernels to PTX and machine code, checked and reported on.
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use clap::Args;
-use cuda_builder::{CudaBuilder, NvvmArch, ptxas};
+use cuda_builder::{Backend, Built, CudaBuilder, NvvmArch};
 
 use crate::progress::Downloads;
 use crate::report::{self, Module, Report};
@@ -16,19 +16,25 @@ const ARCHS: [NvvmArch; 4] =
 
 #[derive(Args)]
 pub struct BuildPtx {
-    /// Architectures, such as compute_90 [default: compute_75, 80, 90 and 100]
-    #[arg(long, value_delimiter = ',', value_name = "ARCH")]
+    /// Architectures, such as compute_90, or native for that of this machine's GPU [default: compute_75, 80, 90 and 100]
+    #[arg(long, value_delimiter = ',', value_name = "ARCH", value_parser = parse_arch)]
     arch: Vec<NvvmArch>,
-    /// Folder of the PTX files and of resources.json [default: ptx in the target directory]
+    /// Folder of the PTX files, of the machine code and of resources.json [default: ptx in the target directory]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Folder of the kernel crate
     #[arg(long = "crate", value_name = "DIR", default_value = "gpu-kernels")]
     kernel_crate: PathBuf,
+    /// What makes the PTX: nvvm, NVIDIA's libNVVM, or llvm, the Rust toolchain's own LLVM
+    #[arg(long, value_name = "NAME", default_value_t)]
+    backend: Backend,
+    /// How much the back end optimises, 0 to 3
+    #[arg(long, value_name = "LEVEL", default_value_t = 3)]
+    opt_level: u8,
     /// Have the PTX tell file and line of each instruction
     #[arg(long)]
     line_info: bool,
-    /// Write the LLVM IR that libNVVM gets beside the PTX
+    /// Write the LLVM IR that the back end gets beside the PTX
     #[arg(long)]
     emit_llvm_ir: bool,
     /// Do not print the table of resources
@@ -42,20 +48,27 @@ const FAULTS: (&str, &str) = ("faults/kernels", "fault-ptx");
 impl BuildPtx {
     /// The command for the kernels of training and softmax, and where it puts their PTX.
     pub fn for_kernels() -> (BuildPtx, PathBuf) {
-        Self::quiet("gpu-kernels", "ptx")
+        Self::quiet("gpu-kernels", "ptx", Backend::Nvvm)
+    }
+
+    /// The same by LLVM's back end.
+    pub fn for_kernels_by_llvm() -> (BuildPtx, PathBuf) {
+        Self::quiet("gpu-kernels", "ptx-llvm", Backend::Llvm)
     }
 
     /// The command for the kernels that fail on purpose, and where it puts their PTX.
     pub fn for_faults() -> (BuildPtx, PathBuf) {
-        Self::quiet(FAULTS.0, FAULTS.1)
+        Self::quiet(FAULTS.0, FAULTS.1, Backend::Nvvm)
     }
 
-    fn quiet(folder: &str, out: &str) -> (BuildPtx, PathBuf) {
+    fn quiet(folder: &str, out: &str, backend: Backend) -> (BuildPtx, PathBuf) {
         let out = workspace::target().join(out);
         let command = BuildPtx {
             arch: Vec::new(),
             out: Some(out.clone()),
             kernel_crate: workspace::root().join(folder),
+            backend,
+            opt_level: 3,
             line_info: false,
             emit_llvm_ir: false,
             quiet: true,
@@ -64,43 +77,112 @@ impl BuildPtx {
     }
 
     pub fn run(self) -> anyhow::Result<()> {
-        let archs = if self.arch.is_empty() { ARCHS.to_vec() } else { self.arch.clone() };
         let out = self.out.clone().unwrap_or_else(|| workspace::target().join("ptx"));
-        let tools = CudaBuilder::tools_dir_in(&workspace::target());
-        let folder = crate_folder(&self.kernel_crate)?;
-
-        let downloads = Downloads::default();
-        let progress = |event| downloads.show(event);
-        let built = CudaBuilder::new(&folder)
-            .archs(&archs)
-            .generate_line_info(self.line_info)
-            .emit_llvm_ir(self.emit_llvm_ir)
-            .target_dir(workspace::target().join("cuda-builder"))
-            .tools_dir(&tools)
-            .download(true)
-            .out_dir(&out)
-            .build_all_with(&progress)?;
-        let ptxas = ptxas::find(&tools, &progress)?;
-        let report = measure(&built.modules, &ptxas, &out)?;
+        ensure!(!out.exists() || out.is_dir(), "{} is no folder: name one for the PTX files", out.display());
+        // What fails leaves nothing: the files are made in a folder of their own, and moved when all checks passed.
+        let stage = stage_beside(&out)?;
+        let built = self.build(stage.path())?;
+        let report = Report { modules: built.modules.iter().map(module).collect::<anyhow::Result<_>>()? };
         if !self.quiet {
             print!("{}", report.table());
         }
-        let kept = built.modules.iter().filter(|module| module.is_fresh).count();
-        // Older architectures lack some kernels.
-        let kernels = report.modules.iter().map(|module| module.kernels.len().to_string());
-        println!(
-            "{} modules in {} ({kept} unchanged), with {} kernels",
-            built.modules.len(),
-            workspace::shown(&out),
-            kernels.collect::<Vec<_>>().join(", "),
-        );
-        let mut failures = checks::run(&built.source_folder, &report.files(&out))?;
-        failures.extend(report.local_memory(&checks::allowed(&built.source_folder)?));
+        let mut failures = Vec::new();
+        // What the sources say of the PTX and of local memory, they say of libNVVM's at its highest level.
+        if self.backend == Backend::Nvvm && self.opt_level == 3 {
+            failures = checks::run(&built.source_folder, &report.files(stage.path()))?;
+            failures.extend(report.local_memory(&checks::allowed(&built.source_folder)?));
+        }
         if !failures.is_empty() {
             bail!("{} checks of the PTX failed:\n  {}", failures.len(), failures.join("\n  "));
         }
+        report.write(&stage.path().join(report::FILE))?;
+        let changed = publish(stage.path(), &out)?;
+        say(&built, &report, &out, changed);
         Ok(())
     }
+
+    fn build(&self, out: &Path) -> anyhow::Result<Built> {
+        let archs = if self.arch.is_empty() { ARCHS.to_vec() } else { self.arch.clone() };
+        let downloads = Downloads::default();
+        let built = CudaBuilder::new(crate_folder(&self.kernel_crate)?)
+            .archs(&archs)
+            .backend(self.backend)
+            .opt_level(self.opt_level)
+            .generate_line_info(self.line_info)
+            .emit_llvm_ir(self.emit_llvm_ir)
+            .split(true)
+            .machine_code(true)
+            .target_dir(workspace::target().join("cuda-builder"))
+            .tools_dir(CudaBuilder::tools_dir_in(&workspace::target()))
+            .out_dir(out)
+            .build_all_with(&|event| downloads.show(event))?;
+        Ok(built)
+    }
+}
+
+/// `compute_90`, `sm_90`, `90`, or `native`.
+fn parse_arch(name: &str) -> Result<NvvmArch, String> {
+    if name == "native" { NvvmArch::native() } else { name.parse() }.map_err(|e| e.to_string())
+}
+
+/// A new folder beside `out`, on the same disk, which is removed in the end.
+fn stage_beside(out: &Path) -> anyhow::Result<tempfile::TempDir> {
+    let parent = out.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    std::fs::create_dir_all(parent).with_context(|| format!("making the folder {}", parent.display()))?;
+    tempfile::Builder::new()
+        .prefix(".ptx-")
+        .tempdir_in(parent)
+        .with_context(|| format!("making a folder in {}", parent.display()))
+}
+
+/// Moves all files of the folder `stage` to `out`, and removes what an earlier build left there; how many PTX files are
+/// other than before.
+fn publish(stage: &Path, out: &Path) -> anyhow::Result<usize> {
+    std::fs::create_dir_all(out).with_context(|| format!("making the folder {}", out.display()))?;
+    let names = |folder: &Path| -> anyhow::Result<Vec<std::ffi::OsString>> {
+        let entries = folder.read_dir().with_context(|| format!("reading {}", folder.display()))?;
+        Ok(entries.flatten().map(|entry| entry.file_name()).collect())
+    };
+    let (new, old) = (names(stage)?, names(out)?);
+    let is_output = |name: &Path| {
+        let extension = name.extension().unwrap_or_default();
+        ["ptx", "cubin", "ll"].iter().any(|known| extension == *known)
+    };
+    for stale in old.iter().filter(|name| !new.contains(name) && is_output(Path::new(name))) {
+        std::fs::remove_file(out.join(stale))
+            .with_context(|| format!("removing {}", out.join(stale).display()))?;
+    }
+    let mut changed = 0;
+    for name in new {
+        let (from, to) = (stage.join(&name), out.join(&name));
+        let is_ptx = Path::new(&name).extension().is_some_and(|extension| extension == "ptx");
+        let is_same = std::fs::read(&to).is_ok_and(|old| std::fs::read(&from).is_ok_and(|new| new == old));
+        changed += usize::from(is_ptx && !is_same);
+        std::fs::rename(&from, &to).with_context(|| format!("writing {}", to.display()))?;
+    }
+    Ok(changed)
+}
+
+fn say(built: &Built, report: &Report, out: &Path, changed: usize) {
+    // Older architectures lack some kernels.
+    let kernels = report.kernels_by_arch().into_iter().map(|(_, count)| count.to_string());
+    println!(
+        "{} modules in {} ({changed} changed), with {} kernels",
+        built.modules.len(),
+        workspace::shown(out),
+        kernels.collect::<Vec<_>>().join(", "),
+    );
+    let times = &built.times;
+    let seconds = |time: std::time::Duration| format!("{:.1} s", time.as_secs_f64());
+    println!(
+        "{}: {} parts compiled; of all cores together rustc {}, edits {}, back end {}, ptxas {}",
+        seconds(times.total),
+        times.compiled,
+        seconds(times.rustc),
+        seconds(times.edits),
+        seconds(times.backend),
+        seconds(times.ptxas),
+    );
 }
 
 /// The folder as given, or seen from the root of the workspace.
@@ -111,30 +193,12 @@ fn crate_folder(given: &Path) -> anyhow::Result<PathBuf> {
     found.with_context(|| format!("no crate in {}: give the folder of a kernel crate", given.display()))
 }
 
-/// Assembles each module, unless the report in `out` already says what this very PTX needs; writes the report.
-fn measure(modules: &[cuda_builder::BuiltModule], ptxas: &Path, out: &Path) -> anyhow::Result<Report> {
-    let path = out.join(report::FILE);
-    let old = Report::read(&path).unwrap_or_default();
-    let measure_one = |module: &cuda_builder::BuiltModule| -> anyhow::Result<Module> {
-        let file = module.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let known = old.modules.iter().find(|old| old.file == file && old.sha256 == module.sha256);
-        if let Some(known) = known {
-            return Ok(known.clone());
-        }
-        let kernels = ptxas::resources(ptxas, &module.path, module.arch)?;
-        Ok(Module { arch: module.arch.to_string(), file, sha256: module.sha256.clone(), kernels })
-    };
-    let measured = std::thread::scope(|scope| {
-        let threads: Vec<_> = modules.iter().map(|module| scope.spawn(|| measure_one(module))).collect();
-        let joined = threads.into_iter().map(|thread| match thread.join() {
-            Ok(result) => result,
-            Err(_) => bail!("a thread that ran ptxas panicked"),
-        });
-        joined.collect::<anyhow::Result<Vec<Module>>>()
-    })?;
-    let report = Report { modules: measured };
-    if report != old {
-        report.write(&path)?;
-    }
-    Ok(report)
+fn module(built: &cuda_builder::BuiltModule) -> anyhow::Result<Module> {
+    let file = built.path.file_name().context("a PTX file has no name")?.to_string_lossy().into_owned();
+    Ok(Module {
+        arch: built.arch.to_string(),
+        file,
+        sha256: built.sha256.clone(),
+        kernels: built.resources.clone(),
+    })
 }

@@ -87,12 +87,15 @@ impl Relation {
 /// Checks the modules, given by architecture, against the sources in `folder`; gives what fails.
 pub fn run(folder: &Path, modules: &[(String, PathBuf)]) -> anyhow::Result<Vec<String>> {
     let checks = all(folder)?;
-    let mut failures = Vec::new();
+    let mut by_arch: BTreeMap<&str, Vec<Ptx>> = BTreeMap::new();
     for (arch, path) in modules {
         let text = std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
-        let ptx = Ptx::parse(&text);
+        by_arch.entry(arch).or_default().push(Ptx::parse(&text));
+    }
+    let mut failures = Vec::new();
+    for (arch, modules) in by_arch {
         for check in checks.iter().filter(|check| check.holds_on(arch)) {
-            failures.extend(failures_of(check, &ptx, arch));
+            failures.extend(failures_of(check, &modules, arch));
         }
     }
     Ok(failures)
@@ -115,10 +118,11 @@ pub fn allowed(folder: &Path) -> anyhow::Result<BTreeMap<String, String>> {
     Ok(allowed)
 }
 
-fn failures_of(check: &Check, ptx: &Ptx, arch: &str) -> Vec<String> {
+fn failures_of(check: &Check, modules: &[Ptx], arch: &str) -> Vec<String> {
     let mut failures = Vec::new();
     for kernel in &check.kernels {
-        let Some(entry) = ptx.entries().find(|entry| entry.name == *kernel) else {
+        let entry = modules.iter().flat_map(Ptx::entries).find(|entry| entry.name == *kernel);
+        let Some(entry) = entry else {
             failures.push(format!("{}: no kernel {kernel} in the PTX for {arch}", check.place));
             continue;
         };
@@ -265,7 +269,7 @@ mod tests {
 
     #[test]
     fn a_failure_says_what_was_found() {
-        let ptx = Ptx::parse(".visible .entry one() { bar.sync 0; bar.sync 0; ret; }");
+        let ptx = [Ptx::parse(""), Ptx::parse(".visible .entry one() { bar.sync 0; bar.sync 0; ret; }")];
         let check = |line| parse("src/one.rs:3", line, &["one".to_owned()]).unwrap().unwrap();
         assert_eq!(failures_of(&check("ptx: bar.sync == 2, .local < 1"), &ptx, "compute_75"), [""; 0]);
         assert_eq!(

@@ -48,6 +48,18 @@ impl Report {
         self.modules.iter().map(|module| (module.arch.clone(), folder.join(&module.file))).collect()
     }
 
+    /// The architectures, in order, and how many kernels each has.
+    pub fn kernels_by_arch(&self) -> Vec<(&str, usize)> {
+        let mut counts: Vec<(&str, usize)> = Vec::new();
+        for module in &self.modules {
+            match counts.iter_mut().find(|(arch, _)| *arch == module.arch) {
+                Some((_, count)) => *count += module.kernels.len(),
+                None => counts.push((&module.arch, module.kernels.len())),
+            }
+        }
+        counts
+    }
+
     /// A line for each kernel and architecture.
     pub fn table(&self) -> String {
         let kernels = || self.modules.iter().flat_map(|module| &module.kernels);

@@ -21,8 +21,8 @@ struct Reserved {
 const RESERVED: &[Reserved] = &[
     Reserved {
         texts: &[concat!("Library", "::new("), concat!("Symbol", "<"), concat!("#[lin", "k(name")],
-        folders: &["cuda/cuda_driver", "cuda/cuda_builder/src/nvvm.rs"],
-        reason: "foreign libraries belong to cuda_driver and cuda_builder/src/nvvm.rs",
+        folders: &["cuda/cuda_driver", "cuda/cuda_builder/src/nvvm.rs", "cuda/cuda_builder/src/native.rs"],
+        reason: "foreign libraries belong to cuda_driver and cuda_builder/src/{nvvm,native}.rs",
     },
     Reserved {
         texts: &[concat!("as", "m!("), concat!("link", "_name = \"llvm"), concat!("core::arch::", "nvptx")],

@@ -136,9 +136,32 @@ impl NvvmArch {
         NvvmArch::ALL.iter().find(same).copied().unwrap_or(self)
     }
 
+    /// The newest architecture whose code runs on the first GPU of this machine, by what its driver says.
+    ///
+    /// # Errors
+    /// There is no driver, no GPU, or one that is older than every architecture.
+    pub fn native() -> Result<NvvmArch, CudaBuilderError> {
+        let capability = crate::native::capability().map_err(|reason| CudaBuilderError::Native { reason })?;
+        let runs = |arch: &&NvvmArch| arch.is_base_variant() && arch.capability_value() <= capability;
+        NvvmArch::ALL.iter().rfind(runs).copied().ok_or_else(|| CudaBuilderError::Native {
+            reason: format!(
+                "its compute capability is {}.{}, and 7.5 is the least",
+                capability / 10,
+                capability % 10
+            ),
+        })
+    }
+
     /// The least PTX version that libNVVM writes for it, 86 for 8.6: the oldest driver can then load it.
     pub fn ptx_version(self) -> u32 {
         self.row().3
+    }
+}
+
+impl Default for NvvmArch {
+    /// `compute_75`, the oldest: what is made for it runs on every GPU that anything is made for.
+    fn default() -> NvvmArch {
+        NvvmArch::Compute75
     }
 }
 

@@ -3,6 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use crate::arch::NvvmArch;
+use crate::backend::Backend;
+use crate::files;
+use crate::ir::{Cut, Edits};
 
 /// How much the PTX says about the source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,9 +25,12 @@ pub struct CudaBuilder {
     pub path: PathBuf,
     /// Whether to use the crate's release profile. Default: true.
     pub release: bool,
-    /// Whether rustc's passes and libNVVM optimise. Default: true. Without, libNVVM refuses some operations that it
-    /// takes otherwise ("unsupported operation"), such as checked multiplication.
+    /// Whether the back end optimises; without, it is as if [`Self::opt_level`] were 0. Default: true.
     pub nvvm_opts: bool,
+    /// How much the back end optimises, 0 to 3. Default: 3.
+    pub opt_level: u8,
+    /// What makes PTX of the LLVM IR. Default: libNVVM.
+    pub backend: Backend,
     /// The architectures, each a module of its own. Default: `compute_75`.
     pub archs: Vec<NvvmArch>,
     /// Whether denormal numbers are flushed to zero, in libdevice too. Default: false.
@@ -37,23 +43,41 @@ pub struct CudaBuilder {
     pub fma_contraction: bool,
     /// What the PTX says about the source. Default: nothing.
     pub debug: DebugInfo,
-    /// Whether the module given to libNVVM is written beside the PTX, with the ending `ll`. Default: false.
+    /// Whether the module given to the back end is written beside the PTX, with the ending `ll`. Default: false.
     pub emit_llvm_ir: bool,
+    /// The same as bitcode, with the ending `bc`. Default: false.
+    pub emit_llvm_bitcode: bool,
+    /// Whether calls of the crate `libm`, which `no_std` crates use for the functions of floats, run libdevice's functions
+    /// instead, which are faster and differ in the last bits. Default: true.
+    pub override_libm: bool,
+    /// Whether statics that cannot change are placed in constant memory, as many as fit its 64 KiB. Default: false.
+    pub use_constant_memory_space: bool,
+    /// Whether the code is for OptiX, which is refused: there is no such form of it here. Default: false.
+    pub optix: bool,
+    /// Whether each family of kernels, those of one Rust module, becomes a PTX module of its own, compiled side by side and
+    /// anew only where something changed. Only with [`Self::build_all`]. Default: false.
+    pub split: bool,
+    /// Whether ptxas makes machine code of the PTX, in files with the ending `cubin` beside it, and says what each kernel
+    /// needs. Default: false.
+    pub machine_code: bool,
     /// Where the PTX is copied to.
     pub ptx_file_copy_path: Option<PathBuf>,
     /// Arguments for cargo, such as `--features` or `-Zbuild-std=core,alloc`.
     pub build_args: Vec<String>,
-    /// The PTX file; only for one architecture.
+    /// Where the module given to the back end is written, as text; only for one module.
     pub final_module_path: Option<PathBuf>,
-    /// The folder of the PTX files, named `CRATE.compute_XX.ptx`. Default: `cuda-builder/ptx` in the target directory.
+    /// The folder of the PTX files, named `CRATE.compute_XX.ptx` or `CRATE.FAMILY.compute_XX.ptx`. Default:
+    /// `cuda-builder/ptx` in the target directory.
     pub out_dir: Option<PathBuf>,
     /// The folder of intermediate files. Default: `cuda-builder` in the target directory.
     pub target_dir: Option<PathBuf>,
-    /// The folder of the fetched packages. Default: `FERROWARP_TOOLS`, else `ferrowarp-tools` in the target directory.
+    /// The folder of the fetched packages. Default: as [`Self::tools_dir_in`] says.
     pub tools_dir: Option<PathBuf>,
-    /// Whether a missing libNVVM is fetched with pip and, where no compiler can be used and we are root on Debian,
-    /// Debian's is installed with apt-get. Default: false.
+    /// Whether a missing or damaged libNVVM is fetched with pip and, where no compiler can be used and we are root on
+    /// Debian, Debian's is installed with apt-get. Default: true.
     pub download: bool,
+    /// What is done to each module's text before the back end gets it: for tests that plant an error.
+    pub(crate) edit_ir: Option<fn(String) -> String>,
 }
 
 impl CudaBuilder {
@@ -63,20 +87,29 @@ impl CudaBuilder {
             path: path.as_ref().to_owned(),
             release: true,
             nvvm_opts: true,
-            archs: vec![NvvmArch::Compute75],
+            opt_level: 3,
+            backend: Backend::default(),
+            archs: vec![NvvmArch::default()],
             ftz: false,
             fast_sqrt: false,
             fast_div: false,
             fma_contraction: true,
             debug: DebugInfo::None,
             emit_llvm_ir: false,
+            emit_llvm_bitcode: false,
+            override_libm: true,
+            use_constant_memory_space: false,
+            optix: false,
+            split: false,
+            machine_code: false,
             ptx_file_copy_path: None,
             build_args: Vec::new(),
             final_module_path: None,
             out_dir: None,
             target_dir: None,
             tools_dir: None,
-            download: false,
+            download: true,
+            edit_ir: None,
         }
     }
 
@@ -92,9 +125,21 @@ impl CudaBuilder {
         self.debug(if generate { DebugInfo::LineTables } else { DebugInfo::None })
     }
 
-    /// Whether rustc's passes and libNVVM optimise; see the field of this name.
+    /// Whether the back end optimises.
     pub fn nvvm_opts(mut self, optimise: bool) -> Self {
         self.nvvm_opts = optimise;
+        self
+    }
+
+    /// How much the back end optimises, 0 to 3.
+    pub fn opt_level(mut self, level: u8) -> Self {
+        self.opt_level = level;
+        self
+    }
+
+    /// What makes PTX of the LLVM IR.
+    pub fn backend(mut self, backend: Backend) -> Self {
+        self.backend = backend;
         self
     }
 
@@ -134,19 +179,61 @@ impl CudaBuilder {
         self
     }
 
+    /// All approximations at once, as nvcc's `--use_fast_math`: denormal numbers flushed, square roots and divisions
+    /// approximated, multiplications and additions fused.
+    pub fn fast_math(self) -> Self {
+        self.ftz(true).fast_sqrt(true).fast_div(true).fma_contraction(true)
+    }
+
     /// What the PTX says about the source.
     pub fn debug(mut self, debug: DebugInfo) -> Self {
         self.debug = debug;
         self
     }
 
-    /// Whether the module given to libNVVM is written beside the PTX.
+    /// Whether the module given to the back end is written beside the PTX, as text.
     pub fn emit_llvm_ir(mut self, emit: bool) -> Self {
         self.emit_llvm_ir = emit;
         self
     }
 
-    /// Copies the PTX to `path` as well.
+    /// Whether the module given to the back end is written beside the PTX, as bitcode.
+    pub fn emit_llvm_bitcode(mut self, emit: bool) -> Self {
+        self.emit_llvm_bitcode = emit;
+        self
+    }
+
+    /// Whether calls of the crate `libm` run libdevice's functions; see the field of this name.
+    pub fn override_libm(mut self, over: bool) -> Self {
+        self.override_libm = over;
+        self
+    }
+
+    /// Whether statics that cannot change are placed in constant memory.
+    pub fn use_constant_memory_space(mut self, place: bool) -> Self {
+        self.use_constant_memory_space = place;
+        self
+    }
+
+    /// Whether the code is for OptiX: the build then fails and says that it cannot be.
+    pub fn optix(mut self, optix: bool) -> Self {
+        self.optix = optix;
+        self
+    }
+
+    /// Whether each family of kernels becomes a PTX module of its own; see the field of this name.
+    pub fn split(mut self, split: bool) -> Self {
+        self.split = split;
+        self
+    }
+
+    /// Whether ptxas makes machine code of the PTX.
+    pub fn machine_code(mut self, make: bool) -> Self {
+        self.machine_code = make;
+        self
+    }
+
+    /// Copies the PTX to `path` as well; [`Self::build`] then gives this path.
     pub fn copy_to(mut self, path: impl AsRef<Path>) -> Self {
         self.ptx_file_copy_path = Some(path.as_ref().to_owned());
         self
@@ -158,13 +245,13 @@ impl CudaBuilder {
         self
     }
 
-    /// The PTX file to write.
+    /// Writes the module given to the back end to `path`, as text.
     pub fn final_module_path(mut self, path: impl AsRef<Path>) -> Self {
         self.final_module_path = Some(path.as_ref().to_owned());
         self
     }
 
-    /// The folder to write PTX files in, named `CRATE.compute_XX.ptx`.
+    /// The folder to write PTX files in.
     pub fn out_dir(mut self, path: impl AsRef<Path>) -> Self {
         self.out_dir = Some(path.as_ref().to_owned());
         self
@@ -186,5 +273,46 @@ impl CudaBuilder {
     pub fn download(mut self, download: bool) -> Self {
         self.download = download;
         self
+    }
+
+    /// The folder of the fetched packages, for a crate whose target directory is `target`: what `FERROWARP_TOOLS` names,
+    /// else `ferrowarp` in the user's folder of caches, else, where that cannot be written, `ferrowarp-tools` in `target`.
+    pub fn tools_dir_in(target: &Path) -> PathBuf {
+        let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        if let Some(named) = variable("FERROWARP_TOOLS") {
+            return named;
+        }
+        let caches = variable("XDG_CACHE_HOME").filter(|folder| folder.is_absolute());
+        let caches = caches.or_else(|| Some(variable("HOME")?.join(".cache")));
+        let ours = caches.map(|folder| folder.join("ferrowarp"));
+        ours.filter(|folder| files::is_writable(folder)).unwrap_or_else(|| target.join("ferrowarp-tools"))
+    }
+
+    /// What is done to each module's text before the back end gets it.
+    #[doc(hidden)]
+    pub fn edit_ir(mut self, edit: fn(String) -> String) -> Self {
+        self.edit_ir = Some(edit);
+        self
+    }
+
+    /// How much is optimised, all options considered.
+    pub(crate) fn level(&self) -> u8 {
+        if self.nvvm_opts { self.opt_level } else { 0 }
+    }
+
+    pub(crate) fn edits(&self) -> Edits {
+        Edits {
+            cut: if self.split { Cut::Families } else { Cut::Whole },
+            override_libm: self.override_libm,
+            constant_memory: self.use_constant_memory_space,
+        }
+    }
+
+    /// Whether the modules themselves are wanted or changed, so that they have to be made each time.
+    pub(crate) fn wants_ir(&self) -> bool {
+        self.emit_llvm_ir
+            || self.emit_llvm_bitcode
+            || self.final_module_path.is_some()
+            || self.edit_ir.is_some()
     }
 }

@@ -1,10 +1,8 @@
 //! Runs cargo on the kernel crate, to one text module of LLVM IR.
 //!
-//! rustc's own choice of LLVM passes is wrong here: they optimise the whole program, in which a static marked for shared
-//! memory is still an ordinary one. A value stored in such a static was kept in a register across a barrier, and the
-//! static was gone. So rustc runs [`PASSES`] on the kernel crate and no pass on the others: inlining, and what looks at
-//! one function alone and takes a barrier for a call that may change any memory. libNVVM does the rest, after the edits.
-//! Without these few passes, libNVVM left arrays that Rust iterates over in local memory.
+//! rustc runs no pass of LLVM: to it a static marked for shared memory is still an ordinary one, and a barrier a call like
+//! any other. Passes that look at the whole program kept a value stored in such a static in a register across a barrier,
+//! and removed the static. What optimises runs after the edits, and knows what they say.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -34,16 +32,6 @@ const HOSTILE_ENVIRONMENT: &[&str] = &[
     "RUSTUP_TOOLCHAIN",
 ];
 
-/// LLVM passes for the kernel crate: all functions are marked convergent, then inlined and simplified from the bottom of
-/// the call graph up. There is no pass among them that draws conclusions from all uses of a static (globalopt,
-/// globals-aa, ipsccp), none that changes a function's parameters, and none that threads jumps.
-const PASSES: &str = "forceattrs,cgscc(inline,function(\
-    sroa,early-cse<memssa>,correlated-propagation,simplifycfg,instcombine<no-verify-fixpoint>,simplifycfg,reassociate,\
-    loop-mssa(loop-instsimplify,loop-simplifycfg,licm,loop-rotate,licm),simplifycfg,instcombine<no-verify-fixpoint>,\
-    loop(loop-idiom,indvars,loop-deletion,loop-unroll-full),\
-    sroa,gvn,sccp,bdce,instcombine<no-verify-fixpoint>,correlated-propagation,adce,memcpyopt,dse,simplifycfg,\
-    instcombine<no-verify-fixpoint>))";
-
 /// A linker for a program that is never linked: it only leaves the file it was asked for.
 const NO_LINKER: &str = "#!/bin/sh\n\
     # rustc insists on linking; the module it has written by then is all that is wanted.\n\
@@ -53,7 +41,6 @@ const NO_LINKER: &str = "#!/bin/sh\n\
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CargoOptions {
     pub release: bool,
-    pub optimise: bool,
     pub line_tables: bool,
     pub build_args: Vec<String>,
 }
@@ -178,11 +165,7 @@ fn command(
         command.arg("-Zbuild-std=core,alloc");
     }
     command.arg("-Zprofile-rustflags").args(&options.build_args);
-    let mut for_rustc = vec![format!("--emit=llvm-ir={}", module.display())];
-    if options.optimise {
-        for_rustc.push("-Cllvm-args=-force-attribute=convergent".to_owned());
-        for_rustc.push(format!("-Cpasses={PASSES}"));
-    }
+    let for_rustc = vec![format!("--emit=llvm-ir={}", module.display())];
     CargoCommand { command, for_rustc }
 }
 

@@ -6,8 +6,11 @@ use std::process::{Command, Stdio};
 /// Where the package rustc-web puts its compiler; rust-web-src puts the source of `core` in its sysroot.
 pub(crate) const RUSTC: &str = "/usr/bin/rustc";
 
-/// What installs both. Without the update, an old list of packages may name an older compiler.
-pub(crate) const INSTALL: &str = "apt-get update && apt-get install -y rustc-web rust-web-src";
+/// Where the package llvm-22 puts its tools.
+pub(crate) const LLVM: &str = "/usr/lib/llvm-22/bin";
+
+/// What installs all of it. Without the update, an old list of packages may name an older compiler.
+pub(crate) const INSTALL: &str = "apt-get update && apt-get install -y rustc-web rust-web-src llvm-22";
 
 /// Whether this is a Debian on which we may install packages.
 pub(crate) fn is_ours() -> bool {

@@ -38,9 +38,17 @@ pub enum CudaBuilderError {
         /// The name as given.
         name: String,
     },
+    /// There is no GPU to ask for its architecture, or it cannot be used.
+    #[error(
+        "this machine's GPU names no architecture: {reason}; name one instead of native, such as compute_90"
+    )]
+    Native {
+        /// What the driver said.
+        reason: String,
+    },
     /// No compiler that can be used.
     #[error(
-        "no usable rustc: {tried}; needed is one whose LLVM is 22 (rustc 1.95 to 1.98) with its rust-src: `rustup toolchain install 1.95.0 --component rust-src`, or on Debian `apt-get update && apt-get install -y rustc-web rust-web-src`"
+        "no usable rustc: {tried}; needed is one whose LLVM is 22 (rustc 1.95 to 1.98) with its rust-src and llvm-tools: `rustup toolchain install 1.95.0 --component rust-src,llvm-tools`, or on Debian `{install}`", install = crate::debian::INSTALL
     )]
     ToolchainMissing {
         /// Each compiler that was looked at, and why it was not taken.
@@ -48,7 +56,7 @@ pub enum CudaBuilderError {
     },
     /// No libNVVM that can be used.
     #[error(
-        "no usable libNVVM: {tried}; run `cargo xtask build-ptx` once to fetch the pinned one, or set LIBNVVM_PATH to the libnvvm.so of CUDA 13.5 or later"
+        "no usable libNVVM: {tried}; let the builder fetch the pinned one with pip (download(true), which is the default), or set LIBNVVM_PATH to the libnvvm.so of CUDA 13.5 or later"
     )]
     NvvmMissing {
         /// Each place that was looked at, and why it was not taken.
@@ -70,6 +78,12 @@ pub enum CudaBuilderError {
         /// The loader's message.
         reason: String,
     },
+    /// A libdevice that is none.
+    #[error("libdevice at {} is damaged: it is not the LLVM bitcode that libNVVM comes with; install it anew, or remove it and let the builder fetch the pinned one", .path.display())]
+    Libdevice {
+        /// The file.
+        path: PathBuf,
+    },
     /// The kernel crate does not compile.
     #[error("cargo failed on {}:\n{log}", .path.display())]
     CargoFailed {
@@ -82,7 +96,7 @@ pub enum CudaBuilderError {
     #[error(transparent)]
     IrEdit(#[from] IrError),
     /// libNVVM refused the module.
-    #[error("libNVVM failed to compile for {arch}: {reason}\n{log}")]
+    #[error("libNVVM failed to compile {} for {arch}: {reason}\n{log}{}", named(.kernels), hint(.log))]
     NvvmCompile {
         /// The architecture.
         arch: NvvmArch,
@@ -90,6 +104,20 @@ pub enum CudaBuilderError {
         reason: String,
         /// libNVVM's log.
         log: String,
+        /// The kernels that it fails on, where they are known.
+        kernels: Vec<String>,
+    },
+    /// One of LLVM's tools failed or was stopped.
+    #[error("{} failed to compile {} for {arch}: {log}{}", .path.display(), named(.kernels), hint(.log))]
+    LlvmFailed {
+        /// The tool.
+        path: PathBuf,
+        /// The architecture.
+        arch: NvvmArch,
+        /// What it wrote, or why it was stopped.
+        log: String,
+        /// The kernels that it fails on, where they are known.
+        kernels: Vec<String>,
     },
     /// The PTX is not what the source asked for.
     #[error("the PTX for {arch} is wrong: {reason}")]
@@ -100,9 +128,7 @@ pub enum CudaBuilderError {
         reason: String,
     },
     /// ptxas is neither at `PTXAS_PATH` nor fetched.
-    #[error(
-        "no ptxas: run `cargo xtask build-ptx` once to fetch the pinned one, or set PTXAS_PATH ({reason})"
-    )]
+    #[error("no ptxas ({reason}): let the builder fetch the pinned one with pip, or set PTXAS_PATH")]
     PtxasMissing {
         /// What was tried.
         reason: String,
@@ -157,6 +183,38 @@ pub enum CudaBuilderError {
         /// Why not.
         source: io::Error,
     },
+}
+
+impl CudaBuilderError {
+    /// The same error, which now names the kernels it is about.
+    pub(crate) fn about(mut self, about: &[String]) -> CudaBuilderError {
+        if let CudaBuilderError::NvvmCompile { kernels, .. } | CudaBuilderError::LlvmFailed { kernels, .. } =
+            &mut self
+        {
+            *kernels = about.to_vec();
+        }
+        self
+    }
+}
+
+/// `the kernels a and b`, where there are few.
+fn named(kernels: &[String]) -> String {
+    match kernels {
+        [] => "a module".to_owned(),
+        [one] => format!("the kernel {one}"),
+        _ => format!("the kernels {}", kernels.join(", ")),
+    }
+}
+
+/// What the compilers' shortest message means.
+fn hint(log: &str) -> &'static str {
+    let asks_for_a_library = ["unsupported library call", "no libcall available", "unsupported libcall"];
+    if asks_for_a_library.iter().any(|words| log.contains(words)) {
+        "\n(an operation that a GPU has no instruction for, and that on a CPU is a function of the C library: a copy \
+         of a length known at run time only, or a conversion of a 128-bit integer)"
+    } else {
+        ""
+    }
 }
 
 impl fmt::Debug for CudaBuilderError {

@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use crate::error::{CudaBuilderError, IoContext};
-use crate::files;
+use crate::{files, whole};
 
 /// How far a download is, or what else takes long.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -120,6 +120,11 @@ impl Package {
         tools.join(format!("{}-{}", self.name, self.version))
     }
 
+    /// An error if a file of the package is missing in `tools`, or is no longer what was unpacked.
+    pub(crate) fn check(&self, tools: &Path) -> Result<(), CudaBuilderError> {
+        whole::check(&self.folder(tools), self.files)
+    }
+
     /// The path of the package's file number `n`, if the package has been fetched into `tools`.
     pub(crate) fn file(&self, tools: &Path, n: usize) -> Option<PathBuf> {
         let file = self.files.get(n)?;
@@ -137,11 +142,11 @@ impl Package {
     }
 }
 
-/// Fetches `package` into the folder `tools`, unless it is there already.
+/// Fetches `package` into the folder `tools`, unless it is there already, whole.
 pub fn fetch(package: &Package, tools: &Path, progress: &ProgressFn<'_>) -> Result<(), CudaBuilderError> {
     let folder = package.folder(tools);
     let _lock = files::lock(&tools.join(format!("{}.lock", package.name)))?;
-    if (0..package.files.len()).all(|n| package.file(tools, n).is_some()) {
+    if package.check(tools).is_ok() {
         return Ok(());
     }
     let wheel = package.wheel()?;
@@ -300,6 +305,7 @@ fn unpack(
         files::set_mode(&out, mode).during("unpacking", &path)?;
         out.sync_data().during("writing", &path)?;
     }
+    whole::record(&unpacked, package.files)?;
     if folder.symlink_metadata().is_ok() {
         std::fs::remove_dir_all(folder).during("removing", folder)?;
     }

@@ -114,7 +114,7 @@ fn members_cannot_leave_the_folder() {
     let file = PACKAGE.file(&tools, 0).unwrap();
     let mut expected: Vec<PathBuf> =
         file.ancestors().take_while(|path| *path != root.path()).map(Path::to_owned).collect();
-    expected.push(wheel);
+    expected.extend([wheel, PACKAGE.folder(&tools).join("manifest.json")]);
     let mut found = all_under(root.path());
     found.sort();
     expected.sort();

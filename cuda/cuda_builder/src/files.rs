@@ -8,7 +8,8 @@ use sha2::{Digest, Sha256};
 
 use crate::error::{CudaBuilderError, IoContext};
 
-/// Writes `bytes` to `path`: first to a temporary file beside it, then by renaming.
+/// Writes `bytes` to `path`: first to a temporary file beside it, then by renaming. What is no ordinary file, such as
+/// `/dev/stdout`, is written to and stays what it is.
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), CudaBuilderError> {
     write_with_mode(path, bytes, 0o644)
 }
@@ -21,6 +22,9 @@ pub(crate) fn write_executable(path: &Path, bytes: &[u8]) -> Result<(), CudaBuil
 fn write_with_mode(path: &Path, bytes: &[u8], mode: u32) -> Result<(), CudaBuilderError> {
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     create_dir(folder)?;
+    if path.metadata().is_ok_and(|metadata| !metadata.is_file()) {
+        return std::fs::write(path, bytes).during("writing", path);
+    }
     let mut file = tempfile::NamedTempFile::new_in(folder).during("creating a file in", folder)?;
     file.write_all(bytes).during("writing", path)?;
     // Temporary files are private to their owner; what stays is as readable as other build outputs.
@@ -40,9 +44,9 @@ pub(crate) fn set_mode(_file: &File, _mode: u32) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Copies the file `from` to `to`, whole or not at all.
-pub(crate) fn copy(from: &Path, to: &Path) -> Result<(), CudaBuilderError> {
-    write(to, &std::fs::read(from).during("reading", from)?)
+/// Whether files can be made in the folder, which is made if it is not there.
+pub(crate) fn is_writable(folder: &Path) -> bool {
+    std::fs::create_dir_all(folder).is_ok() && tempfile::tempfile_in(folder).is_ok()
 }
 
 pub(crate) fn create_dir(path: &Path) -> Result<(), CudaBuilderError> {

@@ -1,4 +1,4 @@
-//! Whether anything changed since a PTX file was written.
+//! What a build depends on, as hashes.
 
 use std::path::{Path, PathBuf};
 
@@ -10,39 +10,6 @@ use crate::packages::KernelCrate;
 
 /// Folders of a crate that no library is built from.
 const NO_SOURCE: &[&str] = &["target", "tests", "benches", "examples", "src/bin"];
-
-/// The record of what a PTX file was made from, kept apart from it.
-pub(crate) struct Stamp {
-    path: PathBuf,
-    ptx: PathBuf,
-}
-
-impl Stamp {
-    /// The stamp of the file `ptx`, in the builder's folder `work`.
-    pub fn at(work: &Path, ptx: &Path) -> Stamp {
-        let absolute = std::path::absolute(ptx).unwrap_or_else(|_| ptx.to_owned());
-        let name = of_parts(&[&absolute.display().to_string()]);
-        Stamp { path: work.join("stamps").join(&name[..32]), ptx: ptx.to_owned() }
-    }
-
-    /// The file's hash, if it is there, unharmed, and was made from what `fingerprint` stands for.
-    pub fn matching(&self, fingerprint: &str) -> Option<String> {
-        let stamp = std::fs::read_to_string(&self.path).ok()?;
-        let hash = files::sha256_of(&self.ptx).ok()?;
-        (stamp == Self::text(fingerprint, &hash)).then_some(hash)
-    }
-
-    /// Records that the file now holds `ptx`, made from what `fingerprint` stands for; gives its hash.
-    pub fn write(&self, fingerprint: &str, ptx: &[u8]) -> Result<String, CudaBuilderError> {
-        let hash = files::hex(&Sha256::digest(ptx));
-        files::write(&self.path, Self::text(fingerprint, &hash).as_bytes())?;
-        Ok(hash)
-    }
-
-    fn text(fingerprint: &str, hash: &str) -> String {
-        format!("{fingerprint}\n{hash}\n")
-    }
-}
 
 /// A hash of texts, each with its length so that no two lists look alike.
 pub(crate) fn of_parts(parts: &[&str]) -> String {
@@ -121,19 +88,6 @@ fn collect(root: &Path, folder: &Path, sources: &mut Vec<PathBuf>) -> Result<(),
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_stamp_notices_a_changed_or_missing_file() {
-        let folder = tempfile::tempdir().unwrap();
-        let ptx = folder.path().join("k.ptx");
-        let stamp = Stamp::at(folder.path(), &ptx);
-        assert_eq!(stamp.matching("a"), None);
-        std::fs::write(&ptx, "text").unwrap();
-        let hash = stamp.write("a", b"text").unwrap();
-        assert_eq!((stamp.matching("a"), stamp.matching("b")), (Some(hash), None));
-        std::fs::write(&ptx, "tex").unwrap();
-        assert_eq!(stamp.matching("a"), None);
-    }
 
     #[test]
     fn lists_that_join_to_one_text_differ() {

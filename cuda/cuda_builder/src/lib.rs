@@ -15,7 +15,9 @@
 //! From a `build.rs` the builder tells cargo which files and folders to watch.
 
 mod arch;
+mod backend;
 mod builder;
+mod cache;
 mod cargo;
 mod debian;
 mod error;
@@ -23,17 +25,24 @@ mod fetch;
 mod files;
 mod fingerprint;
 pub mod ir;
+mod jobs;
 mod libnvvm;
+mod llvm;
+mod native;
 mod nvvm;
+mod output;
 mod packages;
 mod pipeline;
+mod process;
 mod proof;
 pub mod ptx;
 pub mod ptxas;
 mod toolchain;
+mod whole;
 
 pub use arch::NvvmArch;
+pub use backend::Backend;
 pub use builder::{CudaBuilder, DebugInfo};
 pub use error::CudaBuilderError;
 pub use fetch::{NVVM, PTXAS, Package, Progress, ProgressFn, fetch};
-pub use pipeline::{Built, BuiltModule};
+pub use pipeline::{Built, BuiltModule, Times};

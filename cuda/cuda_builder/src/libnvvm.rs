@@ -24,11 +24,14 @@ pub(crate) fn find(tools: &Path) -> Result<(Nvvm, PathBuf), CudaBuilderError> {
     for place in toolkits() {
         match usable(&place) {
             Ok(nvvm) => return Ok((nvvm, place.library)),
-            Err(e) => tried.push(format!("{}: {e}", place.library.display())),
+            Err(e) => tried.push(e.to_string()),
         }
     }
     match pinned(tools) {
-        Some(place) => Ok((Nvvm::load(&place.library, &place.libdevice)?, place.library)),
+        Some(place) => {
+            fetch::NVVM.check(tools)?;
+            Ok((Nvvm::load(&place.library, &place.libdevice)?, place.library))
+        }
         None => {
             tried.push(format!("the pinned package is not in {}", tools.display()));
             Err(CudaBuilderError::NvvmMissing { tried: tried.join("; ") })
@@ -36,11 +39,21 @@ pub(crate) fn find(tools: &Path) -> Result<(Nvvm, PathBuf), CudaBuilderError> {
     }
 }
 
-/// Whether [`find`] would need the pinned package, and does not have it.
+/// Whether [`find`] would need the pinned package, and does not have it whole.
 pub(crate) fn needs_package(tools: &Path) -> bool {
     env::var_os("LIBNVVM_PATH").is_none_or(|path| path.is_empty())
-        && pinned(tools).is_none()
+        && fetch::NVVM.check(tools).is_err()
         && !toolkits().iter().any(|place| usable(place).is_ok())
+}
+
+/// The libdevice that [`find`] would take with its library, whether that can be used or not.
+pub(crate) fn libdevice(tools: &Path) -> Option<PathBuf> {
+    let named = env::var_os("LIBNVVM_PATH").filter(|path| !path.is_empty());
+    let beside_named = named.and_then(|path| libdevice_of(Path::new(&path)));
+    let of_toolkit = || toolkits().into_iter().map(|place| place.libdevice).next();
+    let of_package =
+        || pinned(tools).filter(|_| fetch::NVVM.check(tools).is_ok()).map(|place| place.libdevice);
+    beside_named.or_else(of_toolkit).or_else(of_package)
 }
 
 fn pinned(tools: &Path) -> Option<Place> {
@@ -59,15 +72,13 @@ fn named(path: &Path) -> Result<(Nvvm, PathBuf), CudaBuilderError> {
     }
     let libdevice = libdevice_of(&path).ok_or_else(|| missing("no libdevice.10.bc beside it"))?;
     let nvvm = Nvvm::load(&path, &libdevice)?;
-    match nvvm.accepts(NvvmArch::Compute75) {
-        Ok(()) => Ok((nvvm, path)),
-        Err(reason) => Err(CudaBuilderError::NvvmTooOld { path, reason }),
-    }
+    nvvm.accepts(&path, NvvmArch::Compute75)?;
+    Ok((nvvm, path))
 }
 
-fn usable(place: &Place) -> Result<Nvvm, String> {
-    let nvvm = Nvvm::load(&place.library, &place.libdevice).map_err(|e| e.to_string())?;
-    nvvm.accepts(NvvmArch::Compute75)?;
+fn usable(place: &Place) -> Result<Nvvm, CudaBuilderError> {
+    let nvvm = Nvvm::load(&place.library, &place.libdevice)?;
+    nvvm.accepts(&place.library, NvvmArch::Compute75)?;
     Ok(nvvm)
 }
 

@@ -1,13 +1,13 @@
 //! libNVVM, loaded at run time: the only foreign code of this crate.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use libloading::Library;
 
 use crate::arch::NvvmArch;
 use crate::error::{CudaBuilderError, IoContext};
-use crate::ir;
+use crate::{ir, whole};
 
 /// The LLVM version whose IR libNVVM must take.
 pub(crate) const LLVM_MAJOR: i32 = 22;
@@ -23,17 +23,25 @@ pub(crate) struct NvvmOptions(pub Vec<String>);
 pub(crate) struct Nvvm {
     library: Library,
     libdevice: Vec<u8>,
+    libdevice_path: PathBuf,
 }
 
 impl Nvvm {
     /// Loads the library at `path` and reads the libdevice at `libdevice`.
     pub fn load(path: &Path, libdevice: &Path) -> Result<Nvvm, CudaBuilderError> {
+        if !whole::is_whole_elf(path) {
+            let reason = "it is no shared library of this machine, or was cut short".to_owned();
+            return Err(CudaBuilderError::NvvmLoad { path: path.to_owned(), reason });
+        }
+        let bitcode = std::fs::read(libdevice).during("reading", libdevice)?;
+        if !whole::is_whole_bitcode(&bitcode) {
+            return Err(CudaBuilderError::Libdevice { path: libdevice.to_owned() });
+        }
         // SAFETY: libNVVM's initialisers touch nothing but the library's own state; nvvm.h asks for no preparation.
         let library = unsafe { Library::new(path) };
         let fail = |reason: String| CudaBuilderError::NvvmLoad { path: path.to_owned(), reason };
         let library = library.map_err(|e| fail(in_full(&e)))?;
-        let libdevice = std::fs::read(libdevice).during("reading", libdevice)?;
-        let nvvm = Nvvm { library, libdevice };
+        let nvvm = Nvvm { library, libdevice: bitcode, libdevice_path: libdevice.to_owned() };
         for name in [c"nvvmCreateProgram", c"nvvmLazyAddModuleToProgram", c"nvvmCompileProgram"] {
             // SAFETY: the pointer is only asked for; nothing is called.
             let found = unsafe { nvvm.symbol::<*const c_void>(name) };
@@ -44,8 +52,11 @@ impl Nvvm {
         Ok(nvvm)
     }
 
-    /// Whether the library takes the IR of LLVM 22 for `arch`; the reason if not.
-    pub fn accepts(&self, arch: NvvmArch) -> Result<(), String> {
+    /// Whether the library takes the IR of LLVM 22 for `arch`, and its libdevice.
+    ///
+    /// # Errors
+    /// The library is too old, or its libdevice damaged.
+    pub fn accepts(&self, path: &Path, arch: NvvmArch) -> Result<(), CudaBuilderError> {
         let probe = format!(
             "target datalayout = \"{}\"\n\
              target triple = \"nvptx64-nvidia-cuda\"\n\
@@ -55,37 +66,53 @@ impl Nvvm {
             ir::IR_VERSION
         );
         let options = NvvmOptions(vec![format!("-arch={arch}"), "-nvvm-latest".to_owned()]);
-        self.compile_raw(&probe, &options).map(|_| ()).map_err(|(reason, log)| {
-            let log = log.trim();
-            format!(
-                "it does not take the IR of LLVM {LLVM_MAJOR} for {arch} ({reason}{}{log})",
-                if log.is_empty() { "" } else { ": " }
-            )
-        })
+        let Err((reason, log)) = self.compile_raw(probe.as_bytes(), &options) else { return Ok(()) };
+        let alone = self.compile_with(probe.as_bytes(), None, &options);
+        if alone.is_ok() {
+            return Err(CudaBuilderError::Libdevice { path: self.libdevice_path.clone() });
+        }
+        let log = log.trim();
+        let reason = format!(
+            "it does not take the IR of LLVM {LLVM_MAJOR} for {arch} ({reason}{}{log})",
+            if log.is_empty() { "" } else { ": " }
+        );
+        Err(CudaBuilderError::NvvmTooOld { path: path.to_owned(), reason })
     }
 
-    /// Compiles a module to PTX for `arch`.
+    /// Compiles a module, LLVM's text or bitcode, to PTX for `arch`.
     pub fn compile(
         &self,
-        ir: &str,
+        module: &[u8],
         arch: NvvmArch,
         options: &NvvmOptions,
     ) -> Result<String, CudaBuilderError> {
-        self.compile_raw(ir, options).map_err(|(reason, log)| CudaBuilderError::NvvmCompile {
+        self.compile_raw(module, options).map_err(|(reason, log)| CudaBuilderError::NvvmCompile {
             arch,
             reason,
             log,
+            kernels: Vec::new(),
         })
     }
 
     /// The PTX, or libNVVM's name of the error and its log.
-    fn compile_raw(&self, ir: &str, options: &NvvmOptions) -> Result<String, (String, String)> {
+    fn compile_raw(&self, module: &[u8], options: &NvvmOptions) -> Result<String, (String, String)> {
+        self.compile_with(module, Some(&self.libdevice), options)
+    }
+
+    fn compile_with(
+        &self,
+        module: &[u8],
+        libdevice: Option<&[u8]>,
+        options: &NvvmOptions,
+    ) -> Result<String, (String, String)> {
         let no_log = |reason: String| (reason, String::new());
         let program = self.create().map_err(no_log)?;
-        program.add(c"nvvmAddModuleToProgram", ir.as_bytes(), c"kernels").map_err(|e| (e, program.log()))?;
-        program
-            .add(c"nvvmLazyAddModuleToProgram", &self.libdevice, c"libdevice")
-            .map_err(|e| (e, program.log()))?;
+        program.add(c"nvvmAddModuleToProgram", module, c"kernels").map_err(|e| (e, program.log()))?;
+        if let Some(libdevice) = libdevice {
+            program
+                .add(c"nvvmLazyAddModuleToProgram", libdevice, c"libdevice")
+                .map_err(|e| (e, program.log()))?;
+        }
         program.compile(&options.0).map_err(|e| (e, program.log()))?;
         program.text(c"nvvmGetCompiledResultSize", c"nvvmGetCompiledResult").map_err(no_log)
     }

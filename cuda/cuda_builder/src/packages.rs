@@ -150,11 +150,15 @@ fn local_sources(path: &Path, metadata: &Metadata) -> Result<Vec<PathBuf>, Strin
 
 /// What cargo compiles for the device of the crate in `path` with the features that `build_args` turn on, the crate itself
 /// first.
-pub(crate) fn of_device(path: &Path, build_args: &[String]) -> Result<Vec<DevicePackage>, CudaBuilderError> {
+pub(crate) fn of_device(
+    path: &Path,
+    rustc: &Path,
+    build_args: &[String],
+) -> Result<Vec<DevicePackage>, CudaBuilderError> {
     let fail = |reason: String| CudaBuilderError::Manifest { path: path.to_owned(), reason };
     let run = |offline: bool| -> Result<Output, CudaBuilderError> {
         let mut command = Command::new(cargo());
-        command.current_dir(path).args([
+        command.current_dir(path).env("RUSTC", rustc).args([
             "tree",
             "--target=nvptx64-nvidia-cuda",
             "--edges=normal,no-proc-macro",

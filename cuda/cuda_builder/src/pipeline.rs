@@ -1,28 +1,38 @@
-//! The way of a crate to PTX, as five calls, for several architectures at a time.
+//! The way of a crate to PTX: rustc, the edits, a back end, the proof, ptxas, the files; for several architectures and
+//! parts at a time.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
 
 use crate::arch::NvvmArch;
+use crate::backend::{CodegenOptions, Compiler};
 use crate::builder::{CudaBuilder, DebugInfo};
+use crate::cache::{Cache, Made};
 use crate::cargo::{self, CargoOptions};
 use crate::error::CudaBuilderError;
-use crate::fetch::{self, Progress};
-use crate::fingerprint::{self, Stamp};
-use crate::nvvm::{Nvvm, NvvmOptions};
+use crate::fetch::{Progress, ProgressFn};
+use crate::fingerprint;
+use crate::ir::{self, Lowered};
+use crate::jobs;
+use crate::output::{self, Outputs};
 use crate::packages::{self, DevicePackage, KernelCrate};
+use crate::ptxas::{self, KernelResources};
 use crate::toolchain::{self, Toolchain};
-use crate::{files, ir, libnvvm, proof};
+use crate::{files, proof};
 
 /// What [`CudaBuilder::build_all`] made.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Built {
-    /// One module for each architecture, in the order they were given.
+    /// The modules of each architecture, in the order in which the architectures were given.
     pub modules: Vec<BuiltModule>,
     /// The folder of the kernel crate's source: `src`, unless its manifest says otherwise.
     pub source_folder: PathBuf,
+    /// Where the time went.
+    pub times: Times,
 }
 
 /// A PTX module.
@@ -31,224 +41,326 @@ pub struct Built {
 pub struct BuiltModule {
     /// What it was compiled for.
     pub arch: NvvmArch,
+    /// The name of the part, such as `softmax.k1_naive`; empty where the crate is one module.
+    pub family: String,
     /// The PTX file.
     pub path: PathBuf,
-    /// The sha256 of the file, in hexadecimal.
+    /// The sha256 of the PTX, in hexadecimal.
     pub sha256: String,
+    /// What its kernels need, if ptxas was asked.
+    pub resources: Vec<KernelResources>,
+    /// The machine code made of it, if ptxas was asked.
+    pub machine_code: Option<PathBuf>,
     /// Whether nothing had changed since an earlier build, so that its file was kept.
     pub is_fresh: bool,
 }
 
+/// The time that the stages of a build took, each the sum over architectures and parts, which run side by side.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Times {
+    /// Cargo and rustc.
+    pub rustc: Duration,
+    /// The edits of the LLVM IR.
+    pub edits: Duration,
+    /// LLVM's tools and libNVVM.
+    pub backend: Duration,
+    /// ptxas.
+    pub ptxas: Duration,
+    /// From the beginning to the end.
+    pub total: Duration,
+    /// Parts that had to be compiled.
+    pub compiled: usize,
+}
+
 /// What all architectures of one build share.
-struct Session {
+struct Session<'b> {
+    builder: &'b CudaBuilder,
     kernel_crate: KernelCrate,
     packages: Vec<DevicePackage>,
     toolchain: Toolchain,
-    nvvm: Nvvm,
-    nvvm_path: PathBuf,
+    compiler: Compiler,
+    ptxas: Option<PathBuf>,
     sources: String,
+    work: PathBuf,
+    cache: Cache,
+    times: Mutex<Times>,
+}
+
+/// A part of an architecture's module, and the key of what is made of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Part {
+    family: String,
+    key: String,
 }
 
 impl CudaBuilder {
-    /// Builds for the one architecture given, and gives the path of the PTX.
+    /// Builds for the one architecture given, and gives the path of the PTX: that of the copy, if [`Self::copy_to`] asked
+    /// for one.
     pub fn build(self) -> Result<PathBuf, CudaBuilderError> {
+        let refuse = |reason: String| Err(CudaBuilderError::Options { reason });
         if self.archs.len() != 1 {
-            let reason = format!(
-                "build() makes one module, {} architectures are given: use build_all()",
-                self.archs.len()
-            );
-            return Err(CudaBuilderError::Options { reason });
+            let given = self.archs.len();
+            return refuse(format!(
+                "build() makes one module, {given} architectures are given: use build_all()"
+            ));
         }
+        if self.split {
+            return refuse(
+                "build() makes one module, and split() makes one for each family: use build_all()".to_owned(),
+            );
+        }
+        let copy = self.ptx_file_copy_path.clone();
         let built = self.build_all()?;
-        Ok(built.modules.into_iter().map(|module| module.path).next_back().unwrap_or_default())
+        let path = built.modules.into_iter().map(|module| module.path).next_back().unwrap_or_default();
+        Ok(copy.unwrap_or(path))
     }
 
-    /// Builds for every architecture given, several at a time. That packages of the operating system are installed is
-    /// said in a line on stderr.
+    /// Builds for every architecture given, several at a time. What takes long for once, a download or an installation,
+    /// is said in a line: to cargo's user from a build script, else on stderr.
     pub fn build_all(self) -> Result<Built, CudaBuilderError> {
-        self.build_all_with(&|event| {
-            if let Progress::Installing { command, reason } = event {
-                eprintln!("{reason}; running `{command}`");
-            }
-        })
+        let said = Mutex::new(Vec::new());
+        self.build_all_with(&|event| output::say_once(&event, &said))
     }
 
     /// As [`Self::build_all`], and tells `progress` about downloads and installations.
-    pub fn build_all_with(self, progress: &fetch::ProgressFn<'_>) -> Result<Built, CudaBuilderError> {
+    pub fn build_all_with(self, progress: &ProgressFn<'_>) -> Result<Built, CudaBuilderError> {
+        let start = Instant::now();
         self.check_options()?;
-        let session = self.open(progress)?;
-        let modules = in_parallel(&self.archs, |arch| self.build_module(&session, arch))?;
+        let session = Session::open(&self, progress)?;
+        let outputs = session.outputs();
+        outputs.check()?;
+        let parts = session.make_parts()?;
+        let mut modules = Vec::new();
+        for (arch, parts) in self.archs.iter().zip(&parts) {
+            for part in parts {
+                modules.push(session.publish(&outputs, *arch, part)?);
+            }
+        }
+        outputs.remove_stale(&modules)?;
+        session.cache.prune();
         let root_file = &session.kernel_crate.root_file;
         let source_folder = root_file.parent().unwrap_or(&session.kernel_crate.path).to_owned();
-        Ok(Built { modules, source_folder })
-    }
-
-    /// The folder of the fetched packages, for a crate whose target directory is `target`.
-    pub fn tools_dir_in(target: &Path) -> PathBuf {
-        std::env::var_os("FERROWARP_TOOLS").map_or_else(|| target.join("ferrowarp-tools"), PathBuf::from)
+        let times = *session.times.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        Ok(Built { modules, source_folder, times: Times { total: start.elapsed(), ..times } })
     }
 
     fn check_options(&self) -> Result<(), CudaBuilderError> {
-        let several = self.archs.len() > 1;
         let fail = |reason: &str| Err(CudaBuilderError::Options { reason: reason.to_owned() });
+        let several = self.archs.len() > 1 || self.split;
         if self.archs.is_empty() {
             return fail("no architecture is given");
         }
         if several && (self.final_module_path.is_some() || self.ptx_file_copy_path.is_some()) {
             return fail(
-                "final_module_path and copy_to name one file, and several architectures are given: use out_dir",
+                "final_module_path and copy_to name one file, and several modules are made: use out_dir",
             );
         }
-        let duplicate = self.archs.iter().enumerate().any(|(i, arch)| self.archs[..i].contains(arch));
-        if duplicate {
+        if self.archs.iter().enumerate().any(|(i, arch)| self.archs[..i].contains(arch)) {
             return fail("an architecture is given twice");
+        }
+        if self.opt_level > 3 {
+            let reason = format!("opt_level is 0 to 3, and {} is given", self.opt_level);
+            return Err(CudaBuilderError::Options { reason });
+        }
+        if self.optix {
+            return fail("optix is given, and code for OptiX cannot be made here");
         }
         Ok(())
     }
+}
 
+impl<'b> Session<'b> {
     /// Finds everything the build needs, and fetches what may be fetched.
-    fn open(&self, progress: &(dyn Fn(Progress) + Sync)) -> Result<Session, CudaBuilderError> {
-        let kernel_crate = packages::describe(&self.path)?;
-        watch(&kernel_crate);
-        let tools =
-            self.tools_dir.clone().unwrap_or_else(|| Self::tools_dir_in(&kernel_crate.target_directory));
-        if self.download && libnvvm::needs_package(&tools) {
-            fetch::fetch(&fetch::NVVM, &tools, progress)?;
+    fn open(
+        builder: &'b CudaBuilder,
+        progress: &(dyn Fn(Progress) + Sync),
+    ) -> Result<Session<'b>, CudaBuilderError> {
+        let kernel_crate = packages::describe(&builder.path)?;
+        output::watch(&kernel_crate);
+        let tools = builder.tools_dir.clone();
+        let tools = tools.unwrap_or_else(|| CudaBuilder::tools_dir_in(&kernel_crate.target_directory));
+        if builder.download {
+            Compiler::fetch(builder.backend, &tools, progress)?;
         }
-        let (nvvm, nvvm_path) = libnvvm::find(&tools)?;
-        let toolchain = toolchain::find(&kernel_crate.path, self.download, progress)?;
-        let packages = packages::of_device(&kernel_crate.path, &self.build_args)?;
+        let toolchain = toolchain::find(&kernel_crate.path, builder.download, progress)?;
+        let compiler = Compiler::open(builder.backend, toolchain.llvm.clone(), &tools)?;
+        let ptxas = if builder.machine_code { Some(ptxas::find(&tools, progress)?) } else { None };
+        let packages = packages::of_device(&kernel_crate.path, &toolchain.rustc, &builder.build_args)?;
         let sources = fingerprint::of_sources(&kernel_crate)?;
-        Ok(Session { kernel_crate, packages, toolchain, nvvm, nvvm_path, sources })
-    }
-
-    /// The module of one architecture: the file of an earlier build if nothing changed, else a new one.
-    fn build_module(&self, session: &Session, arch: NvvmArch) -> Result<BuiltModule, CudaBuilderError> {
-        let work = self.target_dir.clone();
-        let work = work.unwrap_or_else(|| session.kernel_crate.target_directory.join("cuda-builder"));
-        let path = self.module_path(&session.kernel_crate, &work, arch);
-        let fingerprint = self.fingerprint(session, arch);
-        let stamp = Stamp::at(&work, &path);
-        let kept = stamp
-            .matching(&fingerprint)
-            .filter(|_| !self.emit_llvm_ir || path.with_extension("ll").is_file());
-        let is_fresh = kept.is_some();
-        let sha256 = match kept {
-            Some(sha256) => sha256,
-            None => self.compile(session, arch, &work, &path, |ptx| stamp.write(&fingerprint, ptx))?,
-        };
-        if let Some(copy) = &self.ptx_file_copy_path {
-            files::copy(&path, copy)?;
-        }
-        Ok(BuiltModule { arch, path, sha256, is_fresh })
-    }
-
-    /// The pipeline: rustc, the edits, libNVVM, the proof, the file. Gives the hash of the PTX.
-    fn compile(
-        &self,
-        session: &Session,
-        arch: NvvmArch,
-        work: &Path,
-        path: &Path,
-        record: impl FnOnce(&[u8]) -> Result<String, CudaBuilderError>,
-    ) -> Result<String, CudaBuilderError> {
-        let module = cargo::emit_ir(
-            &session.kernel_crate,
-            &session.packages,
-            &session.toolchain,
-            arch,
-            &self.cargo_options(),
+        let work = builder.target_dir.clone();
+        let work = work.unwrap_or_else(|| kernel_crate.target_directory.join("cuda-builder"));
+        let cache = Cache::in_folder(&work);
+        let times = Mutex::default();
+        Ok(Session {
+            builder,
+            kernel_crate,
+            packages,
+            toolchain,
+            compiler,
+            ptxas,
+            sources,
             work,
-        )?;
-        let lowered = ir::lower(&module)?;
-        if self.emit_llvm_ir {
-            files::write(&path.with_extension("ll"), lowered.text.as_bytes())?;
-        }
-        let ptx = session.nvvm.compile(&lowered.text, arch, &self.nvvm_options(arch))?;
-        proof::check(&lowered, &ptx, arch)?;
-        files::write(path, ptx.as_bytes())?;
-        record(ptx.as_bytes())
+            cache,
+            times,
+        })
     }
 
-    fn module_path(&self, kernel_crate: &KernelCrate, work: &Path, arch: NvvmArch) -> PathBuf {
-        if let Some(path) = &self.final_module_path {
-            return path.clone();
+    fn outputs(&self) -> Outputs<'_> {
+        let folder = self.builder.out_dir.clone().unwrap_or_else(|| self.work.join("ptx"));
+        Outputs { builder: self.builder, library: &self.kernel_crate.library, folder }
+    }
+
+    /// The parts of each architecture, all of them in the cache.
+    fn make_parts(&self) -> Result<Vec<Vec<Part>>, CudaBuilderError> {
+        let known: Vec<Option<Vec<Part>>> =
+            self.builder.archs.iter().map(|arch| self.known_parts(*arch)).collect();
+        let archs: Vec<NvvmArch> = self.builder.archs.clone();
+        let lower = |n: usize| -> Result<Vec<(usize, Lowered)>, CudaBuilderError> {
+            if known[n].is_some() {
+                return Ok(Vec::new());
+            }
+            Ok(self.lower(archs[n])?.into_iter().map(|lowered| (n, lowered)).collect())
+        };
+        let compile = |(n, lowered): (usize, Lowered)| -> Result<(usize, Part), CudaBuilderError> {
+            Ok((n, self.compile(archs[n], &lowered)?))
+        };
+        let made = jobs::run(archs.len(), lower, compile)?;
+        let mut parts: Vec<Vec<Part>> = known.iter().map(|known| known.clone().unwrap_or_default()).collect();
+        for (n, part) in made {
+            parts[n].push(part);
         }
-        let folder = self.out_dir.clone().unwrap_or_else(|| work.join("ptx"));
-        folder.join(format!("{}.{arch}.ptx", kernel_crate.library))
+        for (n, arch) in archs.iter().enumerate().filter(|(n, _)| known[*n].is_none()) {
+            parts[n].sort_by(|a, b| a.family.cmp(&b.family));
+            if self.builder.edit_ir.is_some() {
+                continue;
+            }
+            let stamp = serde_json::to_vec_pretty(&(self.fingerprint(*arch), &parts[n])).unwrap_or_default();
+            files::write(&self.stamp(*arch), &stamp)?;
+        }
+        Ok(parts)
+    }
+
+    /// rustc and the edits: the parts of the crate's module for `arch`.
+    fn lower(&self, arch: NvvmArch) -> Result<Vec<Lowered>, CudaBuilderError> {
+        let start = Instant::now();
+        let options = self.cargo_options();
+        let module =
+            cargo::emit_ir(&self.kernel_crate, &self.packages, &self.toolchain, arch, &options, &self.work)?;
+        let edited = Instant::now();
+        let mut parts = ir::lower(&module, &self.builder.edits())?;
+        if let Some(edit) = self.builder.edit_ir {
+            for part in &mut parts {
+                part.text = edit(std::mem::take(&mut part.text));
+            }
+        }
+        self.count(|times| {
+            times.rustc += edited - start;
+            times.edits += edited.elapsed();
+        });
+        self.outputs().write_ir(arch, &parts, &self.toolchain.llvm)?;
+        Ok(parts)
+    }
+
+    /// A part's PTX and machine code into the cache, if they are not there.
+    fn compile(&self, arch: NvvmArch, lowered: &Lowered) -> Result<Part, CudaBuilderError> {
+        let options = CodegenOptions::of(self.builder, arch);
+        let ptxas = self.ptxas.as_deref().map(fingerprint::of_tool).unwrap_or_default();
+        let key = fingerprint::of_parts(&[&lowered.text, &format!("{options:?}"), &self.compiler.id, &ptxas]);
+        let part = Part { family: lowered.family.clone(), key };
+        if self.cache.get(&part.key).is_some() {
+            return Ok(part);
+        }
+        let start = Instant::now();
+        let ptx = self.compiler.compile(&lowered.text, &options);
+        let ptx = ptx.map_err(|error| self.blame(error, lowered, &options))?;
+        proof::check(lowered, &ptx, arch)?;
+        let compiled = Instant::now();
+        let assembled = match &self.ptxas {
+            Some(ptxas) => Some(ptxas::assemble(ptxas, &ptx, &self.outputs().ptx(arch, &part.family), arch)?),
+            None => None,
+        };
+        self.count(|times| {
+            times.backend += compiled - start;
+            times.ptxas += compiled.elapsed();
+            times.compiled += 1;
+        });
+        self.cache.put(&part.key, &Made { ptx, assembled })?;
+        Ok(part)
+    }
+
+    /// The error of a back end, with the kernels that it is about.
+    fn blame(
+        &self,
+        error: CudaBuilderError,
+        lowered: &Lowered,
+        options: &CodegenOptions,
+    ) -> CudaBuilderError {
+        if lowered.kernels.len() < 2 {
+            return error.about(&lowered.kernels);
+        }
+        let Ok(alone) = ir::one_by_one(lowered) else { return error.about(&lowered.kernels) };
+        let fails = |part: &&Lowered| self.compiler.compile(&part.text, options).is_err();
+        let kernels: Vec<String> = alone.iter().filter(fails).flat_map(|part| part.kernels.clone()).collect();
+        error.about(if kernels.is_empty() { &lowered.kernels } else { &kernels })
+    }
+
+    /// The files of a part, from the cache.
+    fn publish(
+        &self,
+        outputs: &Outputs<'_>,
+        arch: NvvmArch,
+        part: &Part,
+    ) -> Result<BuiltModule, CudaBuilderError> {
+        let path = outputs.ptx(arch, &part.family);
+        let Some(made) = self.cache.get(&part.key) else {
+            let reason =
+                "what was just made is no longer in the builder's cache: is another program removing it?";
+            return Err(CudaBuilderError::Proof { arch, reason: reason.to_owned() });
+        };
+        outputs.write(&path, made).map(|written| BuiltModule { arch, family: part.family.clone(), ..written })
+    }
+
+    fn count(&self, add: impl FnOnce(&mut Times)) {
+        add(&mut self.times.lock().unwrap_or_else(|poisoned| poisoned.into_inner()));
+    }
+
+    /// The parts of an earlier build for `arch`, if nothing has changed since and they are still there.
+    fn known_parts(&self, arch: NvvmArch) -> Option<Vec<Part>> {
+        if self.builder.wants_ir() {
+            return None;
+        }
+        let stamp = std::fs::read(self.stamp(arch)).ok()?;
+        let (fingerprint, parts): (String, Vec<Part>) = serde_json::from_slice(&stamp).ok()?;
+        let is_whole = |part: &Part| self.cache.has(&part.key) && self.cache.get(&part.key).is_some();
+        (fingerprint == self.fingerprint(arch) && parts.iter().all(is_whole)).then_some(parts)
+    }
+
+    fn stamp(&self, arch: NvvmArch) -> PathBuf {
+        let options = self.options(arch);
+        let name = fingerprint::of_parts(&[&self.kernel_crate.path.display().to_string(), &options]);
+        self.work.join("stamps").join(&name[..32])
+    }
+
+    fn options(&self, arch: NvvmArch) -> String {
+        let (cargo, code) = (self.cargo_options(), CodegenOptions::of(self.builder, arch));
+        format!("{cargo:?} {code:?} {:?} {}", self.builder.edits(), self.builder.backend)
+    }
+
+    /// All that the parts depend on, in one hash.
+    fn fingerprint(&self, arch: NvvmArch) -> String {
+        let ours = fingerprint::of_tool(&std::env::current_exe().unwrap_or_default());
+        let ptxas = self.ptxas.as_deref().map(fingerprint::of_tool).unwrap_or_default();
+        let rustc = format!("{} {}", self.toolchain.rustc.display(), self.toolchain.version);
+        let parts = [&self.sources, &self.options(arch), &self.compiler.id, &ours, &ptxas, &rustc];
+        fingerprint::of_parts(&parts.map(String::as_str))
     }
 
     fn cargo_options(&self) -> CargoOptions {
         CargoOptions {
-            release: self.release,
-            optimise: self.nvvm_opts,
-            line_tables: self.debug == DebugInfo::LineTables,
-            build_args: self.build_args.clone(),
+            release: self.builder.release,
+            line_tables: self.builder.debug == DebugInfo::LineTables,
+            build_args: self.builder.build_args.clone(),
         }
-    }
-
-    fn nvvm_options(&self, arch: NvvmArch) -> NvvmOptions {
-        let flag = |on: bool| i32::from(on);
-        let mut options = vec![
-            format!("-arch={arch}"),
-            "-nvvm-latest".to_owned(),
-            format!("-ptx-version-target={}", arch.ptx_version()),
-            format!("-opt={}", if self.nvvm_opts { 3 } else { 0 }),
-            format!("-ftz={}", flag(self.ftz)),
-            format!("-prec-sqrt={}", flag(!self.fast_sqrt)),
-            format!("-prec-div={}", flag(!self.fast_div)),
-            format!("-fma={}", flag(self.fma_contraction)),
-        ];
-        if self.debug == DebugInfo::LineTables {
-            options.push("-generate-line-info".to_owned());
-        }
-        NvvmOptions(options)
-    }
-
-    /// All that the PTX depends on, in one hash.
-    fn fingerprint(&self, session: &Session, arch: NvvmArch) -> String {
-        let options = format!("{:?} {:?}", self.cargo_options(), self.nvvm_options(arch));
-        let nvvm = fingerprint::of_tool(&session.nvvm_path);
-        let ours = fingerprint::of_tool(&std::env::current_exe().unwrap_or_default());
-        let rustc = format!("{} {}", session.toolchain.rustc.display(), session.toolchain.version);
-        fingerprint::of_parts(&[&session.sources, &options, &nvvm, &ours, &rustc])
-    }
-}
-
-/// Runs `job` for every architecture, as many at a time as there are cores; gives the results in order, or the first
-/// error.
-fn in_parallel<T: Send>(
-    archs: &[NvvmArch],
-    job: impl Fn(NvvmArch) -> Result<T, CudaBuilderError> + Sync,
-) -> Result<Vec<T>, CudaBuilderError> {
-    let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
-    let next = AtomicUsize::new(0);
-    let results = Mutex::new(Vec::new());
-    std::thread::scope(|scope| {
-        for _ in 0..cores.min(archs.len()) {
-            scope.spawn(|| {
-                while let Some(arch) = archs.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let result = (*arch, job(*arch));
-                    results.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(result);
-                }
-            });
-        }
-    });
-    let mut results = results.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
-    results.sort_by_key(|(arch, _)| archs.iter().position(|a| a == arch));
-    results.into_iter().map(|(_, result)| result).collect()
-}
-
-/// Inside a build script: tells cargo what the PTX depends on.
-fn watch(kernel_crate: &KernelCrate) {
-    let in_build_script = ["OUT_DIR", "HOST", "TARGET"].iter().all(|name| std::env::var_os(name).is_some());
-    if !in_build_script {
-        return;
-    }
-    for path in kernel_crate.sources.iter().flat_map(|folder| fingerprint::entries(folder)) {
-        println!("cargo:rerun-if-changed={}", path.display());
-    }
-    for name in ["LIBNVVM_PATH", "CUDA_HOME", "CUDA_PATH", "FERROWARP_TOOLS"] {
-        println!("cargo:rerun-if-env-changed={name}");
     }
 }

@@ -54,6 +54,7 @@ mod tests {
 
     fn reason(ptx: &str) -> Option<String> {
         let lowered = Lowered {
+            family: String::new(),
             text: String::new(),
             kernels: vec!["k".to_owned()],
             statics: vec![PlacedStatic { symbol: "TILE".to_owned(), space: Space::Shared }],

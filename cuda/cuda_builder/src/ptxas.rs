@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::arch::NvvmArch;
 use crate::error::{CudaBuilderError, IoContext};
 use crate::fetch::{self, ProgressFn};
+use crate::process;
 use crate::ptx::Ptx;
 
 /// What one kernel needs; sizes in bytes.
@@ -50,22 +51,44 @@ pub fn find(tools: &Path, progress: &ProgressFn<'_>) -> Result<PathBuf, CudaBuil
 
 /// Assembles the PTX file `ptx` for `arch` and gives what each kernel needs, in the order of the file.
 pub fn resources(ptxas: &Path, ptx: &Path, arch: NvvmArch) -> Result<Vec<KernelResources>, CudaBuilderError> {
-    let folder = tempfile::tempdir().during("creating a folder in", &std::env::temp_dir())?;
-    let output = Command::new(ptxas)
-        .arg("-v")
-        .arg(format!("-arch={}", arch.processor()))
-        .arg(ptx)
-        .arg("-o")
-        .arg(folder.path().join("module.cubin"))
-        .output()
-        .during("running", ptxas)?;
-    let log = String::from_utf8_lossy(&output.stderr).into_owned();
-    if !output.status.success() {
-        let log = format!("{}{log}", String::from_utf8_lossy(&output.stdout)).trim().to_owned();
-        return Err(CudaBuilderError::PtxasFailed { path: ptx.to_owned(), arch, log });
-    }
     let text = std::fs::read_to_string(ptx).during("reading", ptx)?;
-    Ok(read_report(&log, &Ptx::parse(&text)))
+    Ok(assemble(ptxas, &text, ptx, arch)?.1)
+}
+
+/// Assembles `text`, known as the file `name`, for `arch`: the machine code, an ELF file, and what each kernel needs, in
+/// the order of the module.
+pub(crate) fn assemble(
+    ptxas: &Path,
+    text: &str,
+    name: &Path,
+    arch: NvvmArch,
+) -> Result<(Vec<u8>, Vec<KernelResources>), CudaBuilderError> {
+    let folder = tempfile::tempdir().during("creating a folder in", &std::env::temp_dir())?;
+    let (input, output) = (folder.path().join("module.ptx"), folder.path().join("module.cubin"));
+    std::fs::write(&input, text).during("writing", &input)?;
+    let fail = |log: String| CudaBuilderError::PtxasFailed { path: name.to_owned(), arch, log };
+    let mut command = Command::new(ptxas);
+    command.arg("-v").arg(format!("-arch={}", arch.processor())).arg(&input).arg("-o").arg(&output);
+    let ended = process::run(command, Vec::new(), process::limit())
+        .map_err(|reason| fail(format!("{}: {reason}", ptxas.display())))?;
+    if !ended.status.success() {
+        return Err(fail(ended.log()));
+    }
+    let code = std::fs::read(&output).unwrap_or_default();
+    let module = Ptx::parse(text);
+    let resources = read_report(&ended.stderr, &module);
+    let silent = module.entries().find(|entry| !resources.iter().any(|r| r.kernel == entry.name));
+    let wrong = match silent {
+        _ if !is_machine_code(&code) => "it ended well but left no machine code".to_owned(),
+        Some(entry) => format!("it ended well but said nothing of the kernel {}", entry.name),
+        None => return Ok((code, resources)),
+    };
+    Err(fail(format!("{}: {wrong}; is it a ptxas?", ptxas.display())))
+}
+
+/// Whether the bytes are an ELF file for NVIDIA's GPUs (`EM_CUDA`, 190).
+fn is_machine_code(bytes: &[u8]) -> bool {
+    bytes.starts_with(b"\x7fELF") && bytes.get(18..20) == Some(&[190, 0])
 }
 
 /// Reads `log`, the messages of `ptxas -v` about `module`: what each kernel needs, in the order of the module. A kernel

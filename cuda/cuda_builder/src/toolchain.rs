@@ -1,4 +1,4 @@
-//! Finds a rustc whose LLVM libNVVM understands, with the source of `core`.
+//! Finds a rustc whose LLVM libNVVM understands, with the source of `core` and the tools of that LLVM.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,6 +6,7 @@ use std::process::Command;
 use crate::debian;
 use crate::error::CudaBuilderError;
 use crate::fetch::{Progress, ProgressFn};
+use crate::llvm::{Llvm, TOOLS};
 use crate::nvvm::LLVM_MAJOR;
 
 /// A compiler that can build the kernel crate.
@@ -15,7 +16,14 @@ pub(crate) struct Toolchain {
     pub rustc: PathBuf,
     /// What `rustc -vV` says, which identifies it.
     pub version: String,
+    /// The tools of LLVM: its own, or others of the same major version.
+    pub llvm: Llvm,
 }
+
+/// The components that rustup adds to a toolchain that lacks them.
+const COMPONENTS: [&str; 2] = ["rust-src", "llvm-tools"];
+/// The environment variable that names another folder of LLVM's tools.
+const LLVM_VARIABLE: &str = "FERROWARP_LLVM";
 
 /// Takes the first usable compiler: the one of the environment, the one of the crate's folder, Debian's. The last is
 /// installed if there is no other, `install` allows it, and we may.
@@ -58,10 +66,34 @@ fn examine(compiler: &Command) -> Result<Toolchain, String> {
     let sysroot = answer_of(compiler, &["--print", "sysroot"])?;
     let sysroot = sysroot.lines().map(Path::new).rfind(|line| line.is_absolute() && line.is_dir());
     let sysroot = sysroot.ok_or_else(|| format!("`{name}` names no sysroot"))?;
-    ensure_source(&name, sysroot)?;
+    let host = version.lines().find_map(|line| line.strip_prefix("host: ")).unwrap_or_default();
+    let own_tools = sysroot.join("lib/rustlib").join(host).join("bin");
+    let source = sysroot.join("lib/rustlib/src/rust/library/core/src/lib.rs");
+    let named = std::env::var_os(LLVM_VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from);
+    let lacks_tools = |folder: &Path| !TOOLS.iter().all(|tool| folder.join(tool).is_file());
+    let mut refused = String::new();
+    let others = named.clone().unwrap_or_else(|| PathBuf::from(debian::LLVM));
+    if !source.is_file() || (lacks_tools(&own_tools) && lacks_tools(&others)) {
+        refused = add_components(sysroot).err().unwrap_or_default();
+    }
+    if !source.is_file() {
+        return Err(format!("`{name}` in {} has no rust-src{refused}", sysroot.display()));
+    }
+    let candidates = match named {
+        Some(folder) => vec![folder],
+        None => vec![own_tools, PathBuf::from(debian::LLVM)],
+    };
+    let found = candidates.iter().find(|folder| !lacks_tools(folder));
+    let folder = found.ok_or_else(|| {
+        let folders = candidates.iter().map(|folder| folder.display().to_string()).collect::<Vec<_>>();
+        format!("`{name}` has no llvm-tools: no {} in {}{refused}", TOOLS.join(", "), folders.join(" or "))
+    })?;
+    let opt = Command::new(folder.join("opt"));
+    let said = answer_of(&opt, &["--version"])?;
+    check_tools(folder, &said)?;
     let real = sysroot.join("bin").join("rustc");
     let rustc = if real.is_file() { real } else { PathBuf::from(&name) };
-    Ok(Toolchain { rustc, version })
+    Ok(Toolchain { rustc, version, llvm: Llvm::new(folder.clone(), said.trim()) })
 }
 
 /// What the compiler prints when it is run with `args`, in the folder and environment of `compiler`.
@@ -99,27 +131,29 @@ fn check_llvm(name: &str, answer: &str) -> Result<(), String> {
     Err(format!("`{name}` {release} has LLVM {llvm}, not {LLVM_MAJOR}"))
 }
 
-/// Sees that the source of `core` is there, and has rustup add it if not.
-fn ensure_source(name: &str, sysroot: &Path) -> Result<(), String> {
-    let source = sysroot.join("lib/rustlib/src/rust/library/core/src/lib.rs");
-    if source.is_file() {
+/// Refuses tools of another LLVM.
+fn check_tools(folder: &Path, answer: &str) -> Result<(), String> {
+    let version = answer.split("LLVM version ").nth(1).and_then(|rest| rest.split_whitespace().next());
+    let major = version.and_then(|version| version.split('.').next()?.parse::<i32>().ok());
+    if major == Some(LLVM_MAJOR) {
         return Ok(());
     }
+    let version = version.unwrap_or("of unknown version");
+    Err(format!("the tools in {} are of LLVM {version}, not {LLVM_MAJOR}", folder.display()))
+}
+
+/// Has rustup add what a toolchain of its own lacks; the reason if it did not, for the end of a message.
+fn add_components(sysroot: &Path) -> Result<(), String> {
     let toolchains = sysroot.parent().and_then(Path::file_name).is_some_and(|folder| folder == "toolchains");
-    let toolchain = sysroot.file_name().filter(|_| toolchains);
-    let toolchain = toolchain
-        .ok_or_else(|| format!("`{name}` in {} has no rust-src", sysroot.display()))?
-        .to_string_lossy();
-    let rustup =
-        Command::new("rustup").args(["component", "add", "rust-src", "--toolchain", &toolchain]).output();
-    if source.is_file() {
-        return Ok(());
-    }
-    let reason = match rustup {
+    let toolchain = sysroot.file_name().filter(|_| toolchains).ok_or_else(String::new)?.to_string_lossy();
+    let mut rustup = Command::new("rustup");
+    rustup.args(["component", "add"]).args(COMPONENTS).args(["--toolchain", &toolchain]);
+    let reason = match rustup.output() {
+        Ok(output) if output.status.success() => return Ok(()),
         Ok(output) => String::from_utf8_lossy(&output.stderr).lines().last().unwrap_or_default().to_owned(),
         Err(e) => e.to_string(),
     };
-    Err(format!("toolchain {toolchain} has no rust-src and rustup did not add it ({reason})"))
+    Err(format!(", and rustup did not add it to toolchain {toolchain} ({reason})"))
 }
 
 #[cfg(test)]
@@ -133,6 +167,15 @@ mod tests {
         let refusal = check_llvm("rustc", &answer("23.1.1")).unwrap_err();
         assert_eq!(refusal, "`rustc` 1.99.1 has LLVM 23.1.1, not 22");
         assert!(check_llvm("rustc", "release: 1.40.0\n").is_err());
+    }
+
+    #[test]
+    fn only_the_tools_of_llvm_22_are_taken() {
+        let said = "LLVM (http://llvm.org/):\n  LLVM version 22.1.2-rust-1.95.0-stable\n  Optimized build.\n";
+        assert!(check_tools(Path::new("/tools"), said).is_ok());
+        let refusal = check_tools(Path::new("/tools"), &said.replace("22.1.2", "14.0.6")).unwrap_err();
+        assert_eq!(refusal, "the tools in /tools are of LLVM 14.0.6-rust-1.95.0-stable, not 22");
+        assert!(check_tools(Path::new("/tools"), "opt").unwrap_err().contains("of unknown version"));
     }
 
     #[test]

@@ -25,6 +25,10 @@ fn copy_of_application() -> PathBuf {
 }
 
 fn run(application: &Path, tools: &Path) -> Output {
+    command(application, tools).output().unwrap()
+}
+
+fn command(application: &Path, tools: &Path) -> Command {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     command
@@ -32,7 +36,7 @@ fn run(application: &Path, tools: &Path) -> Output {
         .args(["run", "--verbose", "--offline", "--target-dir", "target"])
         .env("FERROWARP_TOOLS", tools)
         .env_remove("CARGO_TARGET_DIR");
-    command.output().unwrap()
+    command
 }
 
 /// What the program prints, and whether its build script had not to run.
@@ -45,7 +49,7 @@ fn ptx_of(application: &Path) -> (String, bool) {
 
 #[test]
 fn a_build_script_builds_the_kernels() {
-    // The script may not download; this makes sure of the package.
+    // So that the script has nothing to download.
     builder("build-script").build().unwrap();
     let application = copy_of_application();
     let (ptx, _) = ptx_of(&application);
@@ -60,9 +64,11 @@ fn a_build_script_builds_the_kernels() {
     assert!(!is_fresh);
     assert!(changed.contains("7654321") && !changed.contains("1234567"), "{changed}");
 
-    // Without the package the script fails, and says what to do.
+    // Where the package is missing and cannot be fetched, the script fails, and says what to do.
     let nowhere = tempfile::tempdir().unwrap();
-    let output = run(&application, nowhere.path());
+    let output = command(&application, nowhere.path()).env("PIP_NO_INDEX", "1").output().unwrap();
     let log = String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success() && log.contains("run `cargo xtask build-ptx` once"), "{log}");
+    assert!(!output.status.success(), "{log}");
+    assert!(log.contains("downloading nvidia-nvvm 13.5.37 with pip failed"), "{log}");
+    assert!(log.contains("PIP_FIND_LINKS=FOLDER"), "{log}");
 }

@@ -107,12 +107,16 @@ fn builds_at_the_same_time_give_the_same() {
 #[test]
 fn copies_and_named_files_are_whole() {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("copies");
-    let (named, copy) = (folder.join("a/named.ptx"), folder.join("b/copy.ptx"));
-    let path = builder("copies").final_module_path(&named).copy_to(&copy).emit_llvm_ir(true).build().unwrap();
-    assert_eq!(path, named);
-    assert_eq!(std::fs::read(&named).unwrap(), std::fs::read(&copy).unwrap());
-    let ir = std::fs::read_to_string(named.with_extension("ll")).unwrap();
+    let (module, copy) = (folder.join("a/module.ll"), folder.join("b/copy.ptx"));
+    let build = || builder("copies").emit_llvm_ir(true).emit_llvm_bitcode(true);
+    let made = build().build().unwrap();
+    // The path is that of the copy, where one is asked for.
+    assert_eq!(build().final_module_path(&module).copy_to(&copy).build().unwrap(), copy);
+    assert_eq!(std::fs::read(&made).unwrap(), std::fs::read(&copy).unwrap());
+    let ir = std::fs::read_to_string(&module).unwrap();
     assert!(ir.contains("addrspace(3)") && !ir.contains(".ferrowarp."));
+    assert_eq!(std::fs::read_to_string(made.with_extension("ll")).unwrap(), ir);
+    assert!(std::fs::read(made.with_extension("bc")).unwrap().starts_with(b"BC\xc0\xde"));
 }
 
 #[test]

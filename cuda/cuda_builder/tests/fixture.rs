@@ -53,12 +53,12 @@ fn statics_are_where_they_are_marked() {
         let spaces = ptx.variables.iter().filter(|v| v.name.contains(part)).map(|v| v.space.as_str());
         spaces.collect::<Vec<_>>()
     };
-    assert_eq!(space("4TILE"), [".shared"]);
-    assert_eq!(space("5TABLE"), [".const"]);
+    assert_eq!(space("__TILE"), [".shared"]);
+    assert_eq!(space("__TABLE"), [".const"]);
     assert_eq!(space("__ferrowarp_dynamic_shared"), [".shared"]);
     // libNVVM makes a scalar of each element.
-    assert!(!space("4PAIR").is_empty() && space("4PAIR").iter().all(|space| *space == ".shared"));
-    assert!(space("6UNUSED").is_empty(), "no kernel reaches it");
+    assert!(!space("__PAIR").is_empty() && space("__PAIR").iter().all(|space| *space == ".shared"));
+    assert!(space("__UNUSED").is_empty(), "no kernel reaches it");
     let reverse = ptx.function("reverse").unwrap();
     for opcode in ["ld.shared", "st.shared", "ld.const", "ld.global", "st.global"] {
         assert_eq!(reverse.count(opcode), 1, "{opcode}");
@@ -107,7 +107,7 @@ fn barriers_are_neither_duplicated_nor_moved() {
     assert_eq!(kernel("helper_in_branches").count("call"), 3);
     assert_eq!(kernel("helper_after_test").count("call"), 1);
     let helper =
-        ptx.functions.iter().find(|f| f.name.contains("7publish") && !f.statements.is_empty()).unwrap();
+        ptx.functions.iter().find(|f| f.name.ends_with("__publish") && !f.statements.is_empty()).unwrap();
     assert_eq!(helper.count("bar.sync"), 1);
     // A loop may be unrolled as a whole: its two barriers then come in pairs, a store or a load between them.
     let unrolled = kernel("loop_with_barriers");
@@ -124,7 +124,7 @@ fn barriers_are_neither_duplicated_nor_moved() {
 #[test]
 fn panics_bring_no_formatting_code() {
     let ptx = ptx("panics");
-    let formatting = |name: &str| name.contains("4core3fmt") || name.contains("assert_failed_inner");
+    let formatting = |name: &str| name.contains("core__fmt") || name.contains("assert_failed_inner");
     let found: Vec<&str> =
         ptx.functions.iter().map(|f| f.name.as_str()).filter(|name| formatting(name)).collect();
     assert!(found.is_empty(), "{found:#?}");

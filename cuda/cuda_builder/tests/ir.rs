@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use cuda_builder::ir;
+use cuda_builder::ir::{self, Cut, Edits};
 use similar::TextDiff;
 
 const SEPARATOR: &str = "\n; ---- becomes ----\n";
@@ -54,11 +54,24 @@ fn damaged_modules_are_no_panic() {
         let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
         let input = text.split_once(SEPARATOR).map_or(text.as_str(), |(input, _)| input);
         for cut in (0..input.len()).filter(|&cut| input.is_char_boundary(cut)) {
-            for edit in ["panics", "prune", "bounds", "place", "convergent", "target"] {
+            for edit in [
+                "libm",
+                "panics",
+                "prune",
+                "bounds",
+                "constants",
+                "place",
+                "convergent",
+                "target",
+                "overflow",
+            ] {
                 let _ = ir::apply(edit, &input[..cut]);
                 let _ = ir::apply(edit, &input[cut..]);
             }
-            let _ = ir::lower(&format!("{}({}", &input[..cut], &input[cut..]));
+            for cut_by in [Cut::Whole, Cut::Families] {
+                let edits = Edits { cut: cut_by, override_libm: true, constant_memory: true };
+                let _ = ir::lower(&format!("{}({}", &input[..cut], &input[cut..]), &edits);
+            }
         }
     }
 }

@@ -120,3 +120,73 @@ fn an_old_library_is_refused_and_an_old_toolkit_passed_over() {
     assert!(error.starts_with("no usable libNVVM") && error.contains("LLVM 22"), "{error}");
     assert!(error.contains("LIBNVVM_PATH") && error.contains("the pinned package is not in"), "{error}");
 }
+
+/// A copy of the fetched package in a folder of tools of its own.
+fn copied_package(folder: &Path) -> PathBuf {
+    pinned();
+    let (from, to) = (tools().join("nvidia-nvvm-13.5.37"), folder.join("tools/nvidia-nvvm-13.5.37"));
+    for file in
+        ["manifest.json", "nvidia/cu13/lib/libnvvm.so.4", "nvidia/cu13/nvvm/libdevice/libdevice.10.bc"]
+    {
+        std::fs::create_dir_all(to.join(file).parent().unwrap()).unwrap();
+        std::fs::copy(from.join(file), to.join(file)).unwrap();
+    }
+    to.join("nvidia/cu13")
+}
+
+/// A library that was cut short or altered would end the process that loads it.
+#[test]
+fn a_damaged_package_is_fetched_again_or_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let package = copied_package(folder.path());
+    let tools = folder.path().join("tools");
+    let child = || Child::new(folder.path()).tools(&tools);
+    assert!(child().without_download().build().unwrap().contains(".entry reverse"), "it is whole");
+
+    let library = package.join("lib/libnvvm.so.4");
+    let bytes = std::fs::read(&library).unwrap();
+    let mut altered = bytes.clone();
+    altered[bytes.len() / 2..][..4096].fill(0xcc);
+    for damaged in [&bytes[..bytes.len() / 3], &altered, &[]] {
+        std::fs::write(&library, damaged).unwrap();
+        let error = child().without_download().build().unwrap_err();
+        assert!(error.starts_with(&format!("{} is damaged", library.display())), "{error}");
+        assert!(error.contains("run the command again to fetch it anew"), "{error}");
+        // Where it may be fetched it is; here it cannot.
+        let error = child().env("PIP_NO_INDEX", "1").build().unwrap_err();
+        assert!(error.starts_with("downloading nvidia-nvvm 13.5.37 with pip failed"), "{error}");
+    }
+    std::fs::write(&library, &bytes).unwrap();
+    assert!(child().without_download().build().unwrap().contains(".entry reverse"), "it is whole again");
+}
+
+#[test]
+fn a_named_library_that_was_cut_short_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let [library, _] = pinned();
+    let short = folder.path().join("libnvvm.so.4");
+    let bytes = std::fs::read(library).unwrap();
+    std::fs::write(&short, &bytes[..bytes.len() / 2]).unwrap();
+    toolkit(folder.path(), &short);
+    let named = folder.path().join("nvvm/lib64/libnvvm.so");
+    let error = Child::new(folder.path()).env("LIBNVVM_PATH", &named).build().unwrap_err();
+    assert!(error.starts_with(&format!("loading libNVVM from {} failed", named.display())), "{error}");
+    assert!(error.contains("was cut short"), "{error}");
+}
+
+#[test]
+fn a_damaged_libdevice_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let [library, libdevice] = pinned();
+    toolkit(folder.path(), &library);
+    let named = folder.path().join("nvvm/lib64/libnvvm.so");
+    let own = folder.path().join("nvvm/libdevice/libdevice.10.bc");
+    let bytes = std::fs::read(libdevice).unwrap();
+    std::fs::remove_file(&own).unwrap();
+    for damaged in [&b"no bitcode"[..], &bytes[..bytes.len() / 2]] {
+        std::fs::write(&own, damaged).unwrap();
+        let error = Child::new(folder.path()).env("LIBNVVM_PATH", &named).build().unwrap_err();
+        assert!(error.starts_with("libdevice at ") && error.contains("is damaged"), "{error}");
+        assert!(error.contains("libdevice.10.bc") && !error.contains("too old"), "{error}");
+    }
+}

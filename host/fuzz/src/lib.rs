@@ -7,6 +7,7 @@
 use std::io::{self, Cursor, Read};
 use std::path::Path;
 
+use cuda_builder::ir::{Cut, Edits};
 use cuda_builder::ptx::Ptx;
 use cuda_builder::{ir, ptxas};
 use ferrowarp::checkpoint::{self, envelope};
@@ -105,7 +106,10 @@ pub fn ir(bytes: &[u8]) -> bool {
     let edit = text.strip_prefix("; edit: ").and_then(|rest| rest.lines().next());
     match edit {
         Some(edit) => ir::apply(edit.trim(), &text).is_ok(),
-        None => ir::lower(&text).is_ok(),
+        None => {
+            let edits = Edits { cut: Cut::Families, override_libm: true, constant_memory: true };
+            ir::lower(&text, &edits).is_ok()
+        }
     }
 }
 

@@ -169,8 +169,9 @@ impl CudaDevice {
         let multiprocessors = attribute(found.device, Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
         let context = PrimaryContext::retain(found.device, &found.name)?;
         let stream = Stream::new()?;
-        let kernels = Kernels::load(&chosen)?;
-        let panic_slot = PanicSlot::install(&kernels, &stream)?;
+        let kernels = Kernels::new(&chosen, (found.major, found.minor))?;
+        let panic_slot = PanicSlot::new()?;
+        kernels.load_one(&panic_slot, &stream)?;
         Ok(Self {
             handles: ManuallyDrop::new(Handles { panic_slot, kernels, stream, context }),
             ordinal: found.ordinal,
@@ -294,7 +295,12 @@ impl CudaDevice {
     unsafe fn queue_launch(&self, call: &KernelCall<'_>) -> Result<(), DeviceError> {
         self.enter()?;
         let launch = Launch::of(call);
-        let prepared = self.handles.kernels.prepare(launch.kernel, &launch.config, &self.limits);
+        let Handles { kernels, panic_slot, stream, .. } = &*self.handles;
+        if !kernels.is_ready(launch.kernel) {
+            // To load a module is to wait for what is queued.
+            self.drain_if_limited()?;
+        }
+        let prepared = kernels.prepare(launch.kernel, &launch.config, &self.limits, (panic_slot, stream));
         let function = self.recheck(prepared)?;
         // SAFETY: the function belongs to a module of this context, and so does the stream; there is one pointer per
         // parameter, each to a value of the parameter's type, by the caller's contract.

@@ -1,20 +1,32 @@
 //! Finding the kernels' PTX and choosing the modules for a device.
 
 use std::fmt;
+use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use sha2::{Digest, Sha256};
 
 use super::DeviceError;
-use super::ptx_header::{Header, parse};
+use super::ptx_header::{Header, parse, parse_head};
 
 pub use super::ptx_header::PtxTarget;
 
 /// The environment variable that names a PTX file, or a folder of them.
 const VARIABLE: &str = "FERROWARP_PTX";
 
-/// The PTX files of a folder: each kernel crate once per architecture.
+/// The most bytes that a PTX file or its machine code may have.
+const MOST_BYTES: u64 = 256 << 20;
+/// The bytes at the head of a file in which its directives stand.
+const HEAD_BYTES: u64 = 64 << 10;
+/// What `cargo xtask build-ptx` writes behind machine code, before the SHA-256 of the PTX that it was made from.
+const TRAILER: &[u8; 16] = b"ferrowarp cubin\n";
+
+/// The PTX files of a folder: each kernel crate, or each part of one, once per architecture.
 ///
-/// `cargo xtask build-ptx` names them `<crate>.compute_<architecture>.ptx`. The architecture is read from the file
-/// itself (`.target`, PTX ISA section "PTX Module Directives"), the crate from the name.
+/// `cargo xtask build-ptx` names them `<crate>.<part>.compute_<architecture>.ptx`. The architecture is read from the file
+/// itself (`.target`, PTX ISA section "PTX Module Directives"), crate and part from the name. A file of the same name
+/// that ends in `cubin` holds machine code made from it, which a GPU of the architecture starts without compiling.
 #[derive(Clone, Debug)]
 pub struct PtxModules {
     modules: Vec<PtxModule>,
@@ -26,7 +38,7 @@ pub struct PtxModule {
     path: PathBuf,
     name: String,
     header: Header,
-    text: String,
+    text: OnceLock<String>,
 }
 
 impl PtxModules {
@@ -104,10 +116,16 @@ impl PtxModules {
 }
 
 impl PtxModule {
+    /// Reads the head of a file; the rest is read when it is needed.
     fn read(path: &Path) -> Result<PtxModule, DeviceError> {
-        let bytes = std::fs::read(path)
-            .map_err(|source| DeviceError::PtxUnreadable { path: path.to_owned(), source })?;
-        Self::from_bytes(bytes, path)
+        let (head, is_all) = read_at_most(path, HEAD_BYTES)?;
+        if is_all {
+            return Self::from_bytes(head, path);
+        }
+        // A character may be cut in two at the end.
+        let text = String::from_utf8_lossy(&head);
+        let header = parse_head(&text).map_err(|reason| damaged(path, reason))?;
+        Ok(PtxModule { path: path.to_owned(), name: crate_name(path), header, text: OnceLock::new() })
     }
 
     /// The module that `bytes` hold, the contents of the file `path`.
@@ -115,11 +133,9 @@ impl PtxModule {
     /// # Errors
     /// [`DeviceError::PtxDamaged`] for what is no sound PTX.
     pub fn from_bytes(bytes: Vec<u8>, path: &Path) -> Result<PtxModule, DeviceError> {
-        let damaged = |reason: String| DeviceError::PtxDamaged { path: path.to_owned(), reason };
-        let text = String::from_utf8(bytes)
-            .map_err(|error| damaged(format!("byte {} is no text", error.utf8_error().valid_up_to())))?;
-        let header = parse(&text).map_err(damaged)?;
-        Ok(PtxModule { path: path.to_owned(), name: crate_name(path), header, text })
+        let text = text_of(bytes, path)?;
+        let header = parse(&text).map_err(|reason| damaged(path, reason))?;
+        Ok(PtxModule { path: path.to_owned(), name: crate_name(path), header, text: OnceLock::from(text) })
     }
 
     /// The file.
@@ -143,9 +159,76 @@ impl PtxModule {
     }
 
     /// The PTX.
-    pub fn text(&self) -> &str {
-        &self.text
+    ///
+    /// # Errors
+    /// The file cannot be read, or is no sound PTX.
+    pub fn text(&self) -> Result<&str, DeviceError> {
+        if let Some(text) = self.text.get() {
+            return Ok(text);
+        }
+        let (bytes, is_all) = read_at_most(&self.path, MOST_BYTES)?;
+        if !is_all {
+            return Err(damaged(&self.path, format!("it has more than {} MiB", MOST_BYTES >> 20)));
+        }
+        let text = text_of(bytes, &self.path)?;
+        parse(&text).map_err(|reason| damaged(&self.path, reason))?;
+        Ok(self.text.get_or_init(|| text))
     }
+
+    /// The machine code that was made from this very PTX, if it is there and is for a device of this compute capability.
+    pub(super) fn machine_code(&self, major: u32, minor: u32) -> Option<Vec<u8>> {
+        let target = self.target();
+        let (built_major, built_minor) = (target.architecture / 10, target.architecture % 10);
+        // Machine code runs on later devices of the same major capability (CUDA programming guide, "binary
+        // compatibility").
+        let runs =
+            built_major == major && built_minor <= minor && (target.suffix.is_none() || built_minor == minor);
+        let path = self.path.with_extension("cubin");
+        let (mut code, is_all) = read_at_most(&path, MOST_BYTES).ok().filter(|_| runs)?;
+        let at = code.len().checked_sub(TRAILER.len() + 32).filter(|_| is_all)?;
+        let is_of_this = {
+            let (trailer, hash) = code[at..].split_at(TRAILER.len());
+            trailer == TRAILER && hash == &Sha256::digest(self.text().ok()?)[..]
+        };
+        code.truncate(at);
+        is_of_this.then_some(code)
+    }
+
+    /// The names of its kernels.
+    ///
+    /// # Errors
+    /// As [`Self::text`].
+    pub(super) fn kernels(&self) -> Result<Vec<String>, DeviceError> {
+        let after = self.text()?.split(".entry").skip(1);
+        let name = |rest: &str| -> String {
+            let is_part = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '_' | '$' | '%');
+            rest.trim_start().chars().take_while(is_part).collect()
+        };
+        Ok(after.map(name).filter(|name| !name.is_empty()).collect())
+    }
+}
+
+fn damaged(path: &Path, reason: String) -> DeviceError {
+    DeviceError::PtxDamaged { path: path.to_owned(), reason }
+}
+
+fn text_of(bytes: Vec<u8>, path: &Path) -> Result<String, DeviceError> {
+    String::from_utf8(bytes)
+        .map_err(|error| damaged(path, format!("byte {} is no text", error.utf8_error().valid_up_to())))
+}
+
+/// The first `most` bytes of an ordinary file, and whether these are all.
+fn read_at_most(path: &Path, most: u64) -> Result<(Vec<u8>, bool), DeviceError> {
+    let unreadable = |source| DeviceError::PtxUnreadable { path: path.to_owned(), source };
+    let file = std::fs::File::open(path).map_err(unreadable)?;
+    // A device or a pipe may never end.
+    if !file.metadata().map_err(unreadable)?.is_file() {
+        return Err(damaged(path, "it is no ordinary file".to_owned()));
+    }
+    let mut bytes = Vec::new();
+    let len = file.take(most + 1).read_to_end(&mut bytes).map_err(unreadable)? as u64;
+    bytes.truncate(most as usize);
+    Ok((bytes, len <= most))
 }
 
 impl fmt::Debug for PtxModule {

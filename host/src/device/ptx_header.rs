@@ -47,10 +47,25 @@ impl fmt::Display for PtxTarget {
 /// # Errors
 /// What makes it no sound PTX, in words.
 pub(super) fn parse(ptx: &str) -> Result<Header, String> {
+    let code = without_comments_and_strings(ptx);
+    let header = parse_head(ptx)?;
+    let (open, close) = (code.matches('{').count(), code.matches('}').count());
+    if open != close {
+        return Err(format!("it is cut short or damaged: {open} opening and {close} closing braces"));
+    }
+    Ok(header)
+}
+
+/// Reads the directives at the head of `ptx`, of which not all need be there.
+///
+/// # Errors
+/// As [`parse`].
+pub(super) fn parse_head(ptx: &str) -> Result<Header, String> {
     if ptx.trim().is_empty() {
         return Err("it is empty".to_owned());
     }
-    let code = without_comments_and_strings(ptx);
+    // They stand before any function.
+    let code = without_comments_and_strings(ptx.split(".entry").next().unwrap_or_default());
     let directive = |name: &str| {
         code.lines()
             .find_map(|line| {
@@ -64,17 +79,12 @@ pub(super) fn parse(ptx: &str) -> Result<Header, String> {
     if size != "64" {
         return Err(format!("it is built for {size}-bit addresses, not 64"));
     }
-    let header = Header {
+    Ok(Header {
         version: parse_version(version)
             .ok_or_else(|| format!("its version `{version}` is no PTX version"))?,
         target: parse_target(target)
             .ok_or_else(|| format!("its target `{target}` is no sm_ architecture"))?,
-    };
-    let (open, close) = (code.matches('{').count(), code.matches('}').count());
-    if open != close {
-        return Err(format!("it is cut short or damaged: {open} opening and {close} closing braces"));
-    }
-    Ok(header)
+    })
 }
 
 fn parse_version(text: &str) -> Option<(u32, u32)> {

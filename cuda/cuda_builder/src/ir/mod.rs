@@ -6,10 +6,15 @@
 
 mod bounds;
 mod convergent;
+mod families;
 mod lex;
+mod libm;
 mod messages;
 mod module;
+mod names;
+mod overflow;
 mod panics;
+mod parts;
 mod place;
 mod prune;
 mod target;
@@ -17,6 +22,7 @@ mod target;
 use std::fmt::{self, Write as _};
 
 use module::Module;
+pub use parts::Cut;
 pub(crate) use target::{DATA_LAYOUT, IR_VERSION};
 
 /// An edit that could not be made, because the module is not what the edit was written for.
@@ -55,9 +61,11 @@ pub struct PlacedStatic {
     pub space: Space,
 }
 
-/// A module ready for libNVVM, and what must be found again in the PTX.
+/// A module ready for a back end, and what must be found again in the PTX.
 #[derive(Clone, Debug)]
 pub struct Lowered {
+    /// The name of the part, such as `softmax.k1_naive`; empty for a module that was not cut.
+    pub family: String,
     /// The module's text.
     pub text: String,
     /// Symbols of the kernels.
@@ -66,32 +74,66 @@ pub struct Lowered {
     pub statics: Vec<PlacedStatic>,
 }
 
-/// Runs every edit on the module rustc wrote.
-pub fn lower(text: &str) -> Result<Lowered, IrError> {
+/// Which edits are made, beside those that always are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Edits {
+    /// How the module is cut.
+    pub cut: Cut,
+    /// Whether calls of the crate `libm` become calls of libdevice.
+    pub override_libm: bool,
+    /// Whether statics that cannot change are placed in constant memory, as many as it holds.
+    pub constant_memory: bool,
+}
+
+/// Runs every edit on the module rustc wrote, and cuts it into parts.
+pub fn lower(text: &str, edits: &Edits) -> Result<Vec<Lowered>, IrError> {
     let mut module = Module::parse(text)?;
+    let families = families::take(&mut module);
+    if edits.override_libm {
+        libm::override_calls(&mut module);
+    }
     panics::route(&mut module)?;
     prune::keep_reachable(&mut module)?;
     bounds::set(&mut module)?;
+    if edits.constant_memory {
+        place::mark_constants(&mut module);
+    }
     let statics = place::place_statics(&mut module)?;
     convergent::mark(&mut module)?;
     target::adapt(&mut module)?;
-    let kernels = module.items.iter().filter(|item| item.is_kernel());
-    let kernels = kernels.filter_map(|item| item.symbol()).map(|name| plain(name).to_owned()).collect();
-    Ok(Lowered { text: module.to_string(), kernels, statics })
+    Ok(parts::cut(&module, &families, &statics, edits.cut))
 }
 
-/// Runs the one edit named `edit`: `panics`, `prune`, `bounds`, `place`, `convergent` or `target`.
+/// The module's text as libNVVM takes it when it does not optimise.
+pub(crate) fn for_no_optimisation(text: &str) -> Result<String, IrError> {
+    let mut module = Module::parse(text)?;
+    overflow::widen(&mut module)?;
+    Ok(module.to_string())
+}
+
+/// The part once more, a part for each kernel where these share nothing.
+pub(crate) fn one_by_one(part: &Lowered) -> Result<Vec<Lowered>, IrError> {
+    let module = Module::parse(&part.text)?;
+    let families = part.kernels.iter().map(|kernel| (kernel.clone(), format!("part::{kernel}"))).collect();
+    Ok(parts::cut(&module, &families, &part.statics, Cut::Families))
+}
+
+/// Runs the one edit named `edit`: `libm`, `panics`, `prune`, `bounds`, `constants`, `place`, `convergent`, `target` or
+/// `overflow`.
 ///
 /// This is what the files in `tests/ir` are checked with.
 pub fn apply(edit: &str, text: &str) -> Result<String, IrError> {
     let mut module = Module::parse(text)?;
     match edit {
+        "libm" => libm::override_calls(&mut module),
         "panics" => panics::route(&mut module)?,
         "prune" => prune::keep_reachable(&mut module)?,
         "bounds" => bounds::set(&mut module)?,
+        "constants" => place::mark_constants(&mut module),
         "place" => drop(place::place_statics(&mut module)?),
         "convergent" => convergent::mark(&mut module)?,
         "target" => target::adapt(&mut module)?,
+        "overflow" => overflow::widen(&mut module)?,
         _ => return Err(IrError::new("apply", edit, "there is no edit of this name")),
     }
     Ok(module.to_string())

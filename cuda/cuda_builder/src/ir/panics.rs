@@ -108,7 +108,7 @@ pub(super) fn route(module: &mut Module) -> Result<(), IrError> {
 }
 
 /// The header without `!dbg !7`: a function with a place in the source must have one at each of its calls.
-fn without_debug_info(header: &str) -> String {
+pub(super) fn without_debug_info(header: &str) -> String {
     let tokens = lex(header);
     match tokens.iter().position(|token| token.text == "!dbg").filter(|at| at + 1 < tokens.len()) {
         Some(at) => format!("{}{}", &header[..tokens[at].start], header[tokens[at + 1].end()..].trim_start()),

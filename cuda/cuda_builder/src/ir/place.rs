@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use super::lex::{Kind, Token, closing, lex, split_at_commas, tokens};
 use super::module::{ItemKind, Module};
-use super::{IrError, PlacedStatic, Space, plain};
+use super::{IrError, PlacedStatic, Space, path_of, plain};
 
 const EDIT: &str = "place";
 const SECTION_PREFIX: &str = "\".ferrowarp.";
@@ -30,6 +30,52 @@ impl Space {
             Space::Shared => 3,
             Space::Constant => 4,
         }
+    }
+}
+
+/// Bytes of constant memory that a module's variables may take (CUDA programming guide, "technical specifications").
+const CONSTANT_BYTES: u64 = 64 * 1024;
+
+/// Marks the source's statics that cannot change for constant memory, in order, as many as it holds beside those that the
+/// source places there.
+pub(super) fn mark_constants(module: &mut Module) {
+    let is_placed = |text: &str| text.contains("\".ferrowarp.constant\"");
+    let variables = || module.items.iter().filter(|item| matches!(item.kind, ItemKind::Variable(_)));
+    let placed = variables().filter(|item| is_placed(&item.text));
+    let mut used: u64 =
+        placed.filter_map(|item| bytes_of(&item.text)).map(|bytes| bytes.next_multiple_of(16)).sum();
+    for item in &mut module.items {
+        let ItemKind::Variable(symbol) = &item.kind else { continue };
+        let is_static = path_of(symbol).is_some() && !item.text.contains("section");
+        let is_constant = tokens(&item.text).take_while(|t| t.kind != Kind::Text).any(|t| t.is("constant"));
+        let Some(bytes) = bytes_of(&item.text).filter(|_| is_static && is_constant) else { continue };
+        if used + bytes.next_multiple_of(16) <= CONSTANT_BYTES {
+            used += bytes.next_multiple_of(16);
+            item.text.push_str(", section \".ferrowarp.constant\"");
+        }
+    }
+}
+
+/// The size of a variable whose type is an array of bytes or a struct of them and of pointers, as rustc writes statics;
+/// none for any other.
+fn bytes_of(text: &str) -> Option<u64> {
+    let tokens = lex(text);
+    let keyword = tokens.iter().position(|t| t.is("global") || t.is("constant"))?;
+    let end = end_of_type(&tokens[keyword + 1..])?;
+    size_of_type(&tokens[keyword + 1..keyword + 1 + end])
+}
+
+fn size_of_type(ty: &[Token<'_>]) -> Option<u64> {
+    match ty {
+        [word] if word.is("ptr") => Some(8),
+        [word] => word.text.strip_prefix('i')?.parse::<u64>().ok().map(|bits| bits.div_ceil(8)),
+        [open, count, x, inner @ .., _] if open.is("[") && x.is("x") => {
+            count.text.parse::<u64>().ok()?.checked_mul(size_of_type(inner)?)
+        }
+        [open, brace, fields @ .., _, _] if open.is("<") && brace.is("{") => {
+            split_at_commas(fields).into_iter().map(|part| size_of_type(&fields[part])).sum()
+        }
+        _ => None,
     }
 }
 

@@ -15,7 +15,8 @@ pub(crate) const IR_VERSION: &str = "{i32 2, i32 0, i32 3, i32 2}";
 
 /// Replaces the data layout, names the IR version, and takes the processor from the attribute groups: it is libNVVM's
 /// `-arch` that decides, and functions with another processor than libdevice's would not be inlined into each other. A
-/// group that is left without an attribute goes, with every mention of it: libNVVM does not parse an empty one.
+/// group that is left without an attribute goes, with every mention of it: libNVVM does not parse an empty one. So do
+/// the places of inline assembly in the source, which change with every edit before them.
 pub(super) fn adapt(module: &mut Module) -> Result<(), IrError> {
     let layout = module.items.iter_mut().find(|item| item.text.starts_with("target datalayout"));
     let layout = layout.ok_or_else(|| IrError::new("target", "module", "the module has no data layout"))?;
@@ -24,6 +25,9 @@ pub(super) fn adapt(module: &mut Module) -> Result<(), IrError> {
         item.text = without_processor(&item.text);
     }
     drop_empty_groups(module);
+    for item in module.items.iter_mut().filter(|item| item.text.contains("!srcloc")) {
+        item.text = without_places(&item.text);
+    }
     let numbers =
         module.items.iter().flat_map(|item| tokens(&item.text).filter(|t| t.kind == Kind::Metadata));
     let highest = numbers.filter_map(|t| t.text[1..].parse::<u64>().ok()).max();
@@ -62,6 +66,22 @@ fn without_groups(text: &str, groups: &HashSet<String>) -> String {
     for token in tokens(text).filter(|t| t.kind == Kind::Group && groups.contains(t.text)) {
         out.push_str(text[copied..token.start].trim_end_matches(' '));
         copied = token.end();
+    }
+    out.push_str(&text[copied..]);
+    out
+}
+
+/// A function's text without `, !srcloc !7`.
+fn without_places(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut copied = 0;
+    let mut following = tokens(text).peekable();
+    while let Some(token) = following.next() {
+        if token.is(",") && following.peek().is_some_and(|next| next.text == "!srcloc") {
+            out.push_str(&text[copied..token.start]);
+            following.next();
+            copied = following.next().map_or(text.len(), |place| place.end());
+        }
     }
     out.push_str(&text[copied..]);
     out

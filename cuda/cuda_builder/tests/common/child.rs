@@ -12,6 +12,8 @@ use super::builder;
 const RESULT: &str = "CHILD_RESULT";
 const TOOLS: &str = "CHILD_TOOLS";
 const DOWNLOAD: &str = "CHILD_DOWNLOAD";
+const MACHINE_CODE: &str = "CHILD_MACHINE_CODE";
+const BACKEND: &str = "CHILD_BACKEND";
 
 /// A build of the fixture to come.
 pub struct Child {
@@ -28,7 +30,15 @@ impl Child {
             .env(RESULT, folder.join("result"))
             .stdin(Stdio::null())
             .stdout(Stdio::null());
-        for name in ["LIBNVVM_PATH", "CUDA_HOME", "CUDA_PATH", "FERROWARP_TOOLS", "RUSTC"] {
+        for name in [
+            "LIBNVVM_PATH",
+            "CUDA_HOME",
+            "CUDA_PATH",
+            "FERROWARP_TOOLS",
+            "FERROWARP_LLVM",
+            "PTXAS_PATH",
+            "RUSTC",
+        ] {
             command.env_remove(name);
         }
         Child { command, folder: folder.to_owned() }
@@ -47,6 +57,16 @@ impl Child {
     /// Fetches and installs nothing.
     pub fn without_download(self) -> Child {
         self.env(DOWNLOAD, "0")
+    }
+
+    /// Has ptxas make machine code.
+    pub fn with_machine_code(self) -> Child {
+        self.env(MACHINE_CODE, "1")
+    }
+
+    /// Compiles by LLVM's back end.
+    pub fn by_llvm(self) -> Child {
+        self.env(BACKEND, "llvm")
     }
 
     /// The PTX, or the error's text.
@@ -73,6 +93,10 @@ pub fn run() {
     if let Some(tools) = std::env::var_os(TOOLS) {
         builder = builder.tools_dir(tools);
     }
+    if let Ok(backend) = std::env::var(BACKEND) {
+        builder = builder.backend(backend.parse().unwrap());
+    }
+    builder = builder.machine_code(std::env::var_os(MACHINE_CODE).is_some());
     let text = match builder.download(std::env::var_os(DOWNLOAD).is_none()).build() {
         Ok(path) => format!("built\n{}", path.display()),
         Err(error) => format!("failed\n{error}"),

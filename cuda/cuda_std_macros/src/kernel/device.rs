@@ -49,8 +49,18 @@ pub(super) fn entry(function: &ItemFn, params: &[Param], arguments: Arguments) -
             (quote!(, target_feature = #feature), remains)
         }
     };
+    // The builder finds the kernel's family in it, and takes it out of the module.
+    let family = format_ident!("__ferrowarp_family_of_{name}");
     quote! {
         #remains
+        #[cfg(all(target_arch = "nvptx64" #has_kernel))]
+        const _: () = {
+            const PATH: &::core::primitive::str = ::core::module_path!();
+            #[used]
+            #[unsafe(no_mangle)]
+            #[allow(non_upper_case_globals, reason = "its name has the kernel's name in it")]
+            static #family: [::core::primitive::u8; PATH.len()] = *PATH.as_bytes().first_chunk().unwrap();
+        };
         #[cfg(all(target_arch = "nvptx64" #has_kernel))]
         ::cuda_std::__kernel_entry! {
             {

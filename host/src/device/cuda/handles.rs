@@ -1,6 +1,7 @@
 //! The driver's objects that a device owns. Each frees itself, on a thread whose current context is its own.
 
 use std::ffi::c_uint;
+use std::path::Path;
 use std::ptr;
 use std::time::Duration;
 
@@ -11,7 +12,6 @@ use cust::sys::{CUcontext, CUdevice, CUmodule, CUstream};
 use super::super::DeviceError;
 use super::super::panic::{self, DevicePanic};
 use super::driver;
-use super::kernels::Kernels;
 
 /// `CU_STREAM_NON_BLOCKING`: no implicit order with the legacy default stream. cust's own constructor of streams
 /// drops this flag.
@@ -120,6 +120,8 @@ impl Drop for Module {
 /// Page-locked memory in which a panicking kernel writes what happened, told to the modules that can panic.
 pub(super) struct PanicSlot {
     record: *mut PanicRecord,
+    /// Where the device finds it.
+    address: Box<u64>,
 }
 
 // SAFETY: the record is only read, and only after the device's work has ended.
@@ -128,8 +130,8 @@ unsafe impl Send for PanicSlot {}
 unsafe impl Sync for PanicSlot {}
 
 impl PanicSlot {
-    /// Makes the memory and writes its device address into every module that has the slot.
-    pub fn install(kernels: &Kernels, stream: &Stream) -> Result<Self, DeviceError> {
+    /// Makes the memory.
+    pub fn new() -> Result<Self, DeviceError> {
         /// `CU_MEMHOSTALLOC_DEVICEMAP`.
         const DEVICEMAP: c_uint = 2;
         let mut memory = ptr::null_mut();
@@ -137,29 +139,33 @@ impl PanicSlot {
         // SAFETY: the out parameter is valid and the context current.
         let status = unsafe { checked::cuMemHostAlloc(&mut memory, bytes, DEVICEMAP) };
         driver(status, || format!("allocating {bytes} bytes of page-locked memory"))?;
-        let slot = Self { record: memory.cast() };
-
-        let mut address = 0u64;
+        let mut slot = Self { record: memory.cast(), address: Box::new(0) };
         // SAFETY: the memory was allocated with the flag that maps it; the out parameter is valid.
-        let status = unsafe { checked::cuMemHostGetDevicePointer_v2(&mut address, memory, 0) };
+        let status = unsafe { checked::cuMemHostGetDevicePointer_v2(&mut *slot.address, memory, 0) };
         driver(status, || "asking for the device's address of page-locked memory".to_owned())?;
-        for global in kernels.globals(PANIC_SLOT)? {
-            let action = || "telling a module where to write its panics".to_owned();
-            // SAFETY: the global is a pointer of the module, so 8 bytes; `address` outlives the copy, by the
-            // synchronisation.
-            let status = unsafe {
-                checked::cuMemcpyHtoDAsync_v2(
-                    global,
-                    (&raw const address).cast(),
-                    size_of::<u64>(),
-                    stream.raw(),
-                )
-            };
-            driver(status, action)?;
-            // SAFETY: the stream is alive.
-            driver(unsafe { checked::cuStreamSynchronize(stream.raw()) }, action)?;
-        }
         Ok(slot)
+    }
+
+    /// Writes its device address into a module that has the slot.
+    pub fn tell(&self, module: &Module, path: &Path, stream: &Stream) -> Result<(), DeviceError> {
+        let action = || format!("telling {} where to write its panics", path.display());
+        let (mut global, mut bytes) = (0, 0);
+        // SAFETY: the out parameters and the name are valid, the module is loaded.
+        let status = unsafe {
+            checked::cuModuleGetGlobal_v2(&mut global, &mut bytes, module.raw(), PANIC_SLOT.as_ptr())
+        };
+        if status == Status::NOT_FOUND {
+            return Ok(());
+        }
+        driver(status, action)?;
+        let address = (&raw const *self.address).cast();
+        // SAFETY: the global is a pointer of the module, so 8 bytes; the address outlives the copy, by the
+        // synchronisation.
+        let status =
+            unsafe { checked::cuMemcpyHtoDAsync_v2(global, address, size_of::<u64>(), stream.raw()) };
+        driver(status, action)?;
+        // SAFETY: the stream is alive.
+        driver(unsafe { checked::cuStreamSynchronize(stream.raw()) }, action)
     }
 
     /// The panic that was written down, if any. Called after the driver has reported a fault.

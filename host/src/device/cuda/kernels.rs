@@ -2,21 +2,18 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::ffi::{CStr, CString, c_int, c_void};
-use std::path::PathBuf;
+use std::ffi::{CString, c_int, c_void};
 use std::ptr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use cuda_driver::checked::{self, Status};
 use cuda_std::launch::{LaunchConfig, LaunchError, Limits};
-use cust::sys::{
-    CUdeviceptr, CUfunction, CUfunction_attribute as Attribute, CUjit_option as JitOption, CUstream,
-};
+use cust::sys::{CUfunction, CUfunction_attribute as Attribute, CUjit_option as JitOption, CUstream};
 
 use super::super::modules::PtxModule;
 use super::super::{DeviceError, KernelNeeds};
 use super::driver;
-use super::handles::Module;
+use super::handles::{Module, PanicSlot, Stream};
 
 /// Bytes for the log of the driver's compiler.
 const LOG_BYTES: usize = 16 * 1024;
@@ -28,10 +25,19 @@ const UNASKED_SHARED: u32 = 48 * 1024;
 /// Blocks of a cluster that every kernel gets without asking (CUDA programming guide, "thread block clusters").
 const PORTABLE_CLUSTER: u32 = 8;
 
-/// The modules of a device.
+/// The modules of a device, each loaded when the first of its kernels is asked for.
 pub(super) struct Kernels {
-    modules: Vec<(PathBuf, Module)>,
+    modules: Vec<Loadable>,
+    /// By kernel, the module that has it.
+    index: HashMap<String, usize>,
+    capability: (u32, u32),
     functions: Mutex<HashMap<&'static str, Function>>,
+}
+
+/// A module that may have been loaded.
+struct Loadable {
+    module: PtxModule,
+    loaded: OnceLock<Module>,
 }
 
 /// A kernel as the driver knows it, and what it allows in one launch.
@@ -50,27 +56,51 @@ struct Function {
 unsafe impl Send for Function {}
 
 impl Kernels {
-    /// Loads the modules into the current context.
-    pub fn load(modules: &[&PtxModule]) -> Result<Self, DeviceError> {
-        let modules = modules
-            .iter()
-            .map(|module| Ok((module.path().to_owned(), load(module)?)))
-            .collect::<Result<_, DeviceError>>()?;
-        Ok(Self { modules, functions: Mutex::default() })
+    /// The modules for a device of the compute capability `major`.`minor`; none is loaded yet.
+    pub fn new(modules: &[&PtxModule], (major, minor): (u32, u32)) -> Result<Self, DeviceError> {
+        let mut index = HashMap::new();
+        for (at, module) in modules.iter().enumerate() {
+            for kernel in module.kernels()? {
+                index.entry(kernel).or_insert(at);
+            }
+        }
+        let loadable = |module: &&PtxModule| Loadable { module: (*module).clone(), loaded: OnceLock::new() };
+        let modules = modules.iter().map(loadable).collect();
+        Ok(Self { modules, index, capability: (major, minor), functions: Mutex::default() })
+    }
+
+    /// Loads one module, so that a driver that takes none of them is found at once. The context is current.
+    pub fn load_one(&self, slot: &PanicSlot, stream: &Stream) -> Result<(), DeviceError> {
+        let _functions = self.functions.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.modules.is_empty() { Ok(()) } else { self.loaded(0, slot, stream).map(drop) }
+    }
+
+    /// Whether the module of `kernel` is loaded, or there is none.
+    pub fn is_ready(&self, kernel: &str) -> bool {
+        self.index.get(kernel).is_none_or(|&at| self.modules[at].loaded.get().is_some())
+    }
+
+    /// Loads every module that is not, and tells it where `slot` is. The context is current.
+    pub fn load_all(&self, slot: &PanicSlot, stream: &Stream) -> Result<(), DeviceError> {
+        // With the lock held, since two threads must not load a module twice.
+        let _functions = self.functions.lock().unwrap_or_else(PoisonError::into_inner);
+        (0..self.modules.len()).try_for_each(|at| self.loaded(at, slot, stream).map(drop))
     }
 
     /// The function of `kernel`, after a check of `config` against its own limits, with the dynamic shared memory
-    /// and the size of the cluster granted. The context is current.
+    /// and the size of the cluster granted; its module is loaded, and told where `slot` is, if it was not. The context
+    /// is current.
     pub fn prepare(
         &self,
         kernel: &'static str,
         config: &LaunchConfig,
         limits: &Limits,
+        (slot, stream): (&PanicSlot, &Stream),
     ) -> Result<CUfunction, DeviceError> {
         let mut functions = self.functions.lock().unwrap_or_else(PoisonError::into_inner);
         let function = match functions.entry(kernel) {
             Entry::Occupied(entry) => entry.into_mut(),
-            Entry::Vacant(entry) => entry.insert(self.look_up(kernel)?),
+            Entry::Vacant(entry) => entry.insert(self.look_up(kernel, slot, stream)?),
         };
         function.check(kernel, config, limits)?;
         if config.shared_bytes > function.granted_shared {
@@ -82,44 +112,32 @@ impl Kernels {
         Ok(function.raw)
     }
 
-    /// The addresses of the global `name` in those modules that have it.
-    pub fn globals(&self, name: &CStr) -> Result<Vec<CUdeviceptr>, DeviceError> {
-        let mut found = Vec::new();
-        for (path, module) in &self.modules {
-            let (mut address, mut bytes) = (0, 0);
-            // SAFETY: the out parameters and the name are valid, the module is loaded.
-            let status = unsafe {
-                checked::cuModuleGetGlobal_v2(&mut address, &mut bytes, module.raw(), name.as_ptr())
-            };
-            if status != Status::NOT_FOUND {
-                driver(status, || format!("looking for {name:?} in {}", path.display()))?;
-                found.push(address);
-            }
-        }
-        Ok(found)
+    fn look_up(&self, kernel: &str, slot: &PanicSlot, stream: &Stream) -> Result<Function, DeviceError> {
+        let no_such_kernel = || {
+            let paths = self.modules.iter().map(|loadable| loadable.module.path().display().to_string());
+            let modules = paths.collect::<Vec<_>>().join(", ");
+            DeviceError::NoSuchKernel { kernel: kernel.to_owned(), modules }
+        };
+        let at = *self.index.get(kernel).ok_or_else(no_such_kernel)?;
+        let name = CString::new(kernel).map_err(|_| no_such_kernel())?;
+        let module = self.loaded(at, slot, stream)?;
+        let mut raw = ptr::null_mut();
+        // SAFETY: the out parameter and the name are valid, the module is loaded.
+        let status = unsafe { checked::cuModuleGetFunction(&mut raw, module.raw(), name.as_ptr()) };
+        let path = self.modules[at].module.path();
+        driver(status, || format!("looking for the kernel {kernel} in {}", path.display()))?;
+        Function::new(kernel, raw)
     }
 
-    fn look_up(&self, kernel: &str) -> Result<Function, DeviceError> {
-        let no_such_kernel = || DeviceError::NoSuchKernel {
-            kernel: kernel.to_owned(),
-            modules: self
-                .modules
-                .iter()
-                .map(|(path, _)| path.display().to_string())
-                .collect::<Vec<_>>()
-                .join(", "),
-        };
-        let name = CString::new(kernel).map_err(|_| no_such_kernel())?;
-        for (path, module) in &self.modules {
-            let mut raw = ptr::null_mut();
-            // SAFETY: the out parameter and the name are valid, the module is loaded.
-            let status = unsafe { checked::cuModuleGetFunction(&mut raw, module.raw(), name.as_ptr()) };
-            if status != Status::NOT_FOUND {
-                driver(status, || format!("looking for the kernel {kernel} in {}", path.display()))?;
-                return Function::new(kernel, raw);
-            }
+    /// The module of that number, loaded into the current context.
+    fn loaded(&self, at: usize, slot: &PanicSlot, stream: &Stream) -> Result<&Module, DeviceError> {
+        let Loadable { module, loaded } = &self.modules[at];
+        if let Some(module) = loaded.get() {
+            return Ok(module);
         }
-        Err(no_such_kernel())
+        let new = load(module, self.capability)?;
+        slot.tell(&new, module.path(), stream)?;
+        Ok(loaded.get_or_init(|| new))
     }
 }
 
@@ -243,19 +261,38 @@ pub(super) unsafe fn launch(
     unsafe { checked::cuLaunchKernelEx(&config, function, args, extra) }
 }
 
-/// Compiles a module's PTX with the driver's compiler and loads it into the current context.
-fn load(module: &PtxModule) -> Result<Module, DeviceError> {
+/// Loads a module into the current context: its machine code or, where there is none that the driver takes, what the
+/// driver's compiler makes of its PTX.
+fn load(module: &PtxModule, (major, minor): (u32, u32)) -> Result<Module, DeviceError> {
+    if let Some(code) = module.machine_code(major, minor)
+        && let Ok(loaded) = load_image(&code).0
+    {
+        return Ok(loaded);
+    }
     let path = module.path().to_owned();
-    let image = CString::new(module.text()).map_err(|_| DeviceError::PtxDamaged {
+    let image = CString::new(module.text()?).map_err(|_| DeviceError::PtxDamaged {
         path: path.clone(),
         reason: "it holds a NUL byte".to_owned(),
     })?;
+    let (loaded, log) = load_image(image.as_bytes_with_nul());
+    loaded.map_err(|status| match status {
+        Status::UNSUPPORTED_PTX_VERSION => {
+            let (major, minor) = module.version();
+            DeviceError::PtxTooNew { path, ptx: format!("{major}.{minor}"), driver: driver_version() }
+        }
+        status => DeviceError::ModuleLoad { path, status, log },
+    })
+}
+
+/// Loads machine code, or PTX with a NUL at its end, into the current context; and the log of the driver's compiler.
+fn load_image(image: &[u8]) -> (Result<Module, Status>, String) {
     let mut log = vec![0u8; LOG_BYTES];
     let mut options = [JitOption::CU_JIT_ERROR_LOG_BUFFER, JitOption::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
     // The values travel in the pointers' place: the buffer's address, and the size as a number.
     let mut values: [*mut c_void; 2] = [log.as_mut_ptr().cast(), ptr::without_provenance_mut(LOG_BYTES)];
     let mut raw = ptr::null_mut();
-    // SAFETY: the image ends with a NUL, options and values are as many as named, and the log has the size named.
+    // SAFETY: the image is whole, by its trailer or with its NUL; options and values are as many as named, and the log
+    // has the size named.
     let status = unsafe {
         checked::cuModuleLoadDataEx(
             &mut raw,
@@ -265,15 +302,9 @@ fn load(module: &PtxModule) -> Result<Module, DeviceError> {
             values.as_mut_ptr(),
         )
     };
-    match status {
-        // SAFETY: the driver has just loaded it into the current context.
-        Status::SUCCESS => Ok(unsafe { Module::from_raw(raw) }),
-        Status::UNSUPPORTED_PTX_VERSION => {
-            let (major, minor) = module.version();
-            Err(DeviceError::PtxTooNew { path, ptx: format!("{major}.{minor}"), driver: driver_version() })
-        }
-        status => Err(DeviceError::ModuleLoad { path, status, log: log_text(&log) }),
-    }
+    // SAFETY: the driver has just loaded it into the current context.
+    let loaded = status.ok().map(|()| unsafe { Module::from_raw(raw) });
+    (loaded, log_text(&log))
 }
 
 /// The compiler's log up to its NUL, behind a separator; nothing if it is empty.

@@ -13,7 +13,7 @@ use cust::sys::{CUdevice_attribute, CUevent, CUgraph, CUgraphExec, CUstreamCaptu
 use super::super::DeviceError;
 use super::super::FreeMemory;
 use super::super::launches::Launches;
-use super::{CudaDevice, attribute, driver, find};
+use super::{CudaDevice, Handles, attribute, driver, find};
 
 /// `CU_EVENT_DEFAULT`: the event notes the time.
 const WITH_TIME: c_uint = 0;
@@ -151,6 +151,9 @@ impl CudaDevice {
     /// What `work` queues, as a graph; nothing of it runs now.
     pub fn record(&self, work: impl FnOnce() -> Result<(), DeviceError>) -> Result<Recording, DeviceError> {
         self.enter()?;
+        // A module cannot be loaded while the stream records.
+        let Handles { kernels, panic_slot, stream, .. } = &*self.handles;
+        self.recheck(kernels.load_all(panic_slot, stream))?;
         let capture = self.recheck(Capture::begin(self))?;
         work()?;
         self.enter()?;

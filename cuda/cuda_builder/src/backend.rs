@@ -1,0 +1,157 @@
+//! From an edited module to PTX, by one of two compilers.
+
+use std::path::{Path, PathBuf};
+
+use crate::arch::NvvmArch;
+use crate::builder::CudaBuilder;
+use crate::error::CudaBuilderError;
+use crate::fetch::{self, ProgressFn};
+use crate::fingerprint;
+use crate::ir;
+use crate::libnvvm;
+use crate::llvm::Llvm;
+use crate::nvvm::{Nvvm, NvvmOptions};
+
+/// The compiler that makes PTX of LLVM IR.
+///
+/// Both get the same text, after the same edits, so each can be held against the other.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Backend {
+    /// NVIDIA's libNVVM, after a few passes of LLVM's `opt`. The faster code.
+    #[default]
+    Nvvm,
+    /// LLVM's own NVPTX back end: `opt` and `llc` of the Rust toolchain. It needs nothing of NVIDIA's, unless the
+    /// kernels call libdevice.
+    Llvm,
+}
+
+impl std::fmt::Display for Backend {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Backend::Nvvm => "nvvm",
+            Backend::Llvm => "llvm",
+        })
+    }
+}
+
+impl std::str::FromStr for Backend {
+    type Err = CudaBuilderError;
+
+    /// Takes `nvvm` and `llvm`.
+    fn from_str(name: &str) -> Result<Backend, CudaBuilderError> {
+        match name {
+            "nvvm" => Ok(Backend::Nvvm),
+            "llvm" => Ok(Backend::Llvm),
+            _ => Err(CudaBuilderError::Options {
+                reason: format!("`{name}` is no back end: expected nvvm or llvm"),
+            }),
+        }
+    }
+}
+
+/// How a module is compiled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CodegenOptions {
+    pub arch: NvvmArch,
+    pub opt_level: u8,
+    pub ftz: bool,
+    pub fast_sqrt: bool,
+    pub fast_div: bool,
+    pub fma_contraction: bool,
+    pub line_tables: bool,
+}
+
+impl CodegenOptions {
+    pub fn of(builder: &CudaBuilder, arch: NvvmArch) -> CodegenOptions {
+        CodegenOptions {
+            arch,
+            opt_level: builder.level(),
+            ftz: builder.ftz,
+            fast_sqrt: builder.fast_sqrt,
+            fast_div: builder.fast_div,
+            fma_contraction: builder.fma_contraction,
+            line_tables: builder.debug == crate::DebugInfo::LineTables,
+        }
+    }
+
+    fn for_nvvm(&self) -> NvvmOptions {
+        let flag = |on: bool| i32::from(on);
+        let mut options = vec![
+            format!("-arch={}", self.arch),
+            "-nvvm-latest".to_owned(),
+            format!("-ptx-version-target={}", self.arch.ptx_version()),
+            format!("-opt={}", self.opt_level),
+            format!("-ftz={}", flag(self.ftz)),
+            format!("-prec-sqrt={}", flag(!self.fast_sqrt)),
+            format!("-prec-div={}", flag(!self.fast_div)),
+            format!("-fma={}", flag(self.fma_contraction)),
+        ];
+        if self.line_tables {
+            options.push("-generate-line-info".to_owned());
+        }
+        NvvmOptions(options)
+    }
+}
+
+/// A back end, ready to compile.
+pub(crate) struct Compiler {
+    llvm: Llvm,
+    target: Target,
+    /// What identifies the compiler, for caches.
+    pub id: String,
+}
+
+enum Target {
+    Nvvm(Nvvm),
+    /// The libdevice to link in, if there is one.
+    Llvm(Option<PathBuf>),
+}
+
+impl Compiler {
+    /// Fetches into `tools` what `backend` needs and does not find.
+    pub fn fetch(backend: Backend, tools: &Path, progress: &ProgressFn<'_>) -> Result<(), CudaBuilderError> {
+        match backend {
+            Backend::Nvvm if libnvvm::needs_package(tools) => fetch::fetch(&fetch::NVVM, tools, progress),
+            // Without it only kernels that call it fail, and that is said then.
+            Backend::Llvm if libnvvm::libdevice(tools).is_none() => {
+                fetch::fetch(&fetch::NVVM, tools, progress).or(Ok(()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The compiler of `backend`, with packages from `tools`.
+    pub fn open(backend: Backend, llvm: Llvm, tools: &Path) -> Result<Compiler, CudaBuilderError> {
+        let (target, path) = match backend {
+            Backend::Nvvm => {
+                let (nvvm, path) = libnvvm::find(tools)?;
+                (Target::Nvvm(nvvm), Some(path))
+            }
+            Backend::Llvm => {
+                let libdevice = libnvvm::libdevice(tools);
+                (Target::Llvm(libdevice.clone()), libdevice)
+            }
+        };
+        let path = path.as_deref().map(fingerprint::of_tool).unwrap_or_default();
+        let id = format!("{backend} {path} {}", llvm.version);
+        Ok(Compiler { llvm, target, id })
+    }
+
+    /// The PTX of the module `text`.
+    pub fn compile(&self, text: &str, options: &CodegenOptions) -> Result<String, CudaBuilderError> {
+        match &self.target {
+            Target::Nvvm(nvvm) if options.opt_level == 0 => {
+                let text = ir::for_no_optimisation(text)?;
+                nvvm.compile(text.as_bytes(), options.arch, &options.for_nvvm())
+            }
+            Target::Nvvm(nvvm) => {
+                let prepared = self.llvm.prepare(text.as_bytes().to_vec(), options)?;
+                nvvm.compile(&prepared, options.arch, &options.for_nvvm())
+            }
+            Target::Llvm(libdevice) => {
+                self.llvm.compile(text.as_bytes().to_vec(), libdevice.as_deref(), options)
+            }
+        }
+    }
+}

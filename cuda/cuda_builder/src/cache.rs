@@ -1,0 +1,147 @@
+//! Keeps what was made of a module, by all that it was made from.
+
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::error::{CudaBuilderError, IoContext};
+use crate::files;
+use crate::ptxas::KernelResources;
+
+/// Entries that stay; the ones that were not used for longest go.
+const MOST_ENTRIES: usize = 2000;
+
+const PTX: &str = "module.ptx";
+const CUBIN: &str = "module.cubin";
+const RECORD: &str = "module.json";
+
+/// What a compiler made of a module.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Made {
+    pub ptx: String,
+    /// Machine code and what each kernel needs, where ptxas was asked.
+    pub assembled: Option<(Vec<u8>, Vec<KernelResources>)>,
+}
+
+/// The hashes of an entry's files, which tell a damaged one.
+#[derive(Serialize, Deserialize)]
+struct Record {
+    ptx: String,
+    cubin: Option<String>,
+    resources: Vec<KernelResources>,
+}
+
+/// A folder of entries.
+#[derive(Clone, Debug)]
+pub(crate) struct Cache {
+    folder: PathBuf,
+}
+
+impl Cache {
+    /// The cache in the builder's folder `work`.
+    pub fn in_folder(work: &Path) -> Cache {
+        Cache { folder: work.join("cache") }
+    }
+
+    /// The entry of that key, if it is there and unharmed.
+    pub fn get(&self, key: &str) -> Option<Made> {
+        let entry = self.folder.join(key);
+        let record: Record = serde_json::from_slice(&std::fs::read(entry.join(RECORD)).ok()?).ok()?;
+        let ptx = std::fs::read(entry.join(PTX)).ok()?;
+        let is_whole = |bytes: &[u8], hash: &str| files::hex(&Sha256::digest(bytes)) == hash;
+        if !is_whole(&ptx, &record.ptx) {
+            return None;
+        }
+        let assembled = match &record.cubin {
+            Some(hash) => {
+                let cubin = std::fs::read(entry.join(CUBIN)).ok().filter(|cubin| is_whole(cubin, hash))?;
+                Some((cubin, record.resources))
+            }
+            None => None,
+        };
+        // The newest entries are those that are used; one that cannot be marked goes sooner.
+        let _ = std::fs::File::open(entry.join(RECORD)).and_then(|file| file.set_modified(SystemTime::now()));
+        Some(Made { ptx: String::from_utf8(ptx).ok()?, assembled })
+    }
+
+    /// Whether [`Self::get`] would find an entry, its contents not looked at.
+    pub fn has(&self, key: &str) -> bool {
+        self.folder.join(key).join(RECORD).is_file()
+    }
+
+    /// Keeps `made` under `key`, whole or not at all.
+    pub fn put(&self, key: &str, made: &Made) -> Result<(), CudaBuilderError> {
+        files::create_dir(&self.folder)?;
+        let temporary = tempfile::Builder::new().prefix(".new-").tempdir_in(&self.folder);
+        let temporary = temporary.during("creating a folder in", &self.folder)?;
+        let hash = |bytes: &[u8]| files::hex(&Sha256::digest(bytes));
+        files::write(&temporary.path().join(PTX), made.ptx.as_bytes())?;
+        let (mut cubin, mut resources) = (None, Vec::new());
+        if let Some((code, needs)) = &made.assembled {
+            files::write(&temporary.path().join(CUBIN), code)?;
+            (cubin, resources) = (Some(hash(code)), needs.clone());
+        }
+        let record = Record { ptx: hash(made.ptx.as_bytes()), cubin, resources };
+        let record = serde_json::to_vec_pretty(&record).unwrap_or_default();
+        files::write(&temporary.path().join(RECORD), &record)?;
+        let entry = self.folder.join(key);
+        // Another process may have been first; what it left is the same, or damaged and to be replaced.
+        if entry.exists() && self.get(key).is_none() {
+            std::fs::remove_dir_all(&entry).during("removing", &entry)?;
+        }
+        let kept = temporary.keep();
+        if std::fs::rename(&kept, &entry).is_err() {
+            let _ = std::fs::remove_dir_all(&kept);
+        }
+        Ok(())
+    }
+
+    /// Removes the entries that were not used for longest, if there are too many.
+    pub fn prune(&self) {
+        let entries = self.folder.read_dir().into_iter().flatten().flatten();
+        let used = |path: &Path| path.join(RECORD).metadata().and_then(|metadata| metadata.modified());
+        let mut entries: Vec<(SystemTime, PathBuf)> = entries
+            .map(|entry| entry.path())
+            .map(|path| (used(&path).unwrap_or(SystemTime::UNIX_EPOCH), path))
+            .collect();
+        if entries.len() <= MOST_ENTRIES {
+            return;
+        }
+        entries.sort();
+        for (_, path) in &entries[..entries.len() - MOST_ENTRIES] {
+            // What cannot be removed takes room and does no harm.
+            let _ = std::fs::remove_dir_all(path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_come_back_whole_or_not_at_all() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::in_folder(folder.path());
+        let resources = KernelResources { kernel: "k".to_owned(), registers: 7, ..Default::default() };
+        let with_code = Made { ptx: "text".to_owned(), assembled: Some((vec![1, 2, 3], vec![resources])) };
+        let without = Made { ptx: "other".to_owned(), assembled: None };
+        assert!(cache.get("a").is_none() && !cache.has("a"));
+        cache.put("a", &with_code).unwrap();
+        cache.put("b", &without).unwrap();
+        cache.put("a", &with_code).unwrap();
+        assert!(cache.has("a"));
+        assert_eq!((cache.get("a").unwrap(), cache.get("b").unwrap()), (with_code.clone(), without));
+        let entry = folder.path().join("cache/a");
+        for (file, text) in [(PTX, "texT"), (CUBIN, "12"), (RECORD, "{")] {
+            std::fs::write(entry.join(file), text).unwrap();
+            assert!(cache.get("a").is_none(), "{file}");
+            cache.put("a", &with_code).unwrap();
+            assert_eq!(cache.get("a").unwrap(), with_code, "{file}");
+        }
+        let left = folder.path().join("cache").read_dir().unwrap().count();
+        assert_eq!(left, 2, "nothing temporary is left");
+    }
+}

@@ -1,0 +1,192 @@
+//! The files that a build leaves, and what it says to cargo.
+
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use sha2::{Digest, Sha256};
+
+use crate::arch::NvvmArch;
+use crate::builder::CudaBuilder;
+use crate::cache::Made;
+use crate::error::CudaBuilderError;
+use crate::fetch::Progress;
+use crate::ir::Lowered;
+use crate::llvm::Llvm;
+use crate::packages::KernelCrate;
+use crate::pipeline::BuiltModule;
+use crate::{files, fingerprint};
+
+/// What follows the machine code in its file, before the SHA-256 of the PTX that it was made from.
+const TRAILER: &[u8; 16] = b"ferrowarp cubin\n";
+
+/// Where the files of a build go.
+pub(crate) struct Outputs<'b> {
+    pub builder: &'b CudaBuilder,
+    /// The library's name, which names the files.
+    pub library: &'b str,
+    pub folder: PathBuf,
+}
+
+impl Outputs<'_> {
+    /// Sees that the folder is there, and every named file can be written, before anything is compiled.
+    pub fn check(&self) -> Result<(), CudaBuilderError> {
+        let refuse = |what: &str, path: &Path, why: &str| {
+            let reason = format!("{what} is {}, {why}", path.display());
+            Err(CudaBuilderError::Options { reason })
+        };
+        if self.folder.exists() && !self.folder.is_dir() {
+            return refuse("out_dir", &self.folder, "which is no folder");
+        }
+        files::create_dir(&self.folder)?;
+        let named = [
+            ("copy_to", &self.builder.ptx_file_copy_path),
+            ("final_module_path", &self.builder.final_module_path),
+        ];
+        for (what, path) in named.into_iter().filter_map(|(what, path)| Some((what, path.as_ref()?))) {
+            if path.is_dir() {
+                return refuse(what, path, "which is a folder: name a file in it");
+            }
+            if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+                files::create_dir(folder)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The PTX file of a part.
+    pub fn ptx(&self, arch: NvvmArch, family: &str) -> PathBuf {
+        let dot = if family.is_empty() { "" } else { "." };
+        self.folder.join(format!("{}{dot}{family}.{arch}.ptx", self.library))
+    }
+
+    /// Writes a part's PTX to `path` and its machine code beside it, unless they are there already.
+    pub fn write(&self, path: &Path, made: Made) -> Result<BuiltModule, CudaBuilderError> {
+        let hash = Sha256::digest(made.ptx.as_bytes());
+        let mut is_fresh = write_if_other(path, made.ptx.as_bytes())?;
+        let cubin = path.with_extension("cubin");
+        let (mut resources, mut machine_code) = (Vec::new(), None);
+        match made.assembled {
+            Some((mut code, needs)) => {
+                code.extend_from_slice(TRAILER);
+                code.extend_from_slice(&hash);
+                is_fresh &= write_if_other(&cubin, &code)?;
+                (resources, machine_code) = (needs, Some(cubin));
+            }
+            // Of another PTX, perhaps.
+            None => remove(&cubin)?,
+        }
+        if let Some(copy) = &self.builder.ptx_file_copy_path {
+            files::write(copy, made.ptx.as_bytes())?;
+        }
+        Ok(BuiltModule {
+            arch: NvvmArch::default(),
+            family: String::new(),
+            path: path.to_owned(),
+            sha256: files::hex(&hash),
+            resources,
+            machine_code,
+            is_fresh,
+        })
+    }
+
+    /// Writes the modules that the back end gets, where that is asked for.
+    pub fn write_ir(&self, arch: NvvmArch, parts: &[Lowered], llvm: &Llvm) -> Result<(), CudaBuilderError> {
+        for part in parts {
+            let path = self.ptx(arch, &part.family);
+            if self.builder.emit_llvm_ir {
+                files::write(&path.with_extension("ll"), part.text.as_bytes())?;
+            }
+            if self.builder.emit_llvm_bitcode {
+                files::write(
+                    &path.with_extension("bc"),
+                    &llvm.bitcode(part.text.as_bytes().to_vec(), arch)?,
+                )?;
+            }
+            if let Some(path) = &self.builder.final_module_path {
+                files::write(path, part.text.as_bytes())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes the files that an earlier build for these architectures left and this one did not make: a program would
+    /// find old kernels in them.
+    pub fn remove_stale(&self, modules: &[BuiltModule]) -> Result<(), CudaBuilderError> {
+        for entry in self.folder.read_dir().into_iter().flatten().flatten() {
+            let path = entry.path();
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let Some(rest) = name.strip_prefix(self.library).and_then(|rest| rest.strip_prefix('.')) else {
+                continue;
+            };
+            let Some(rest) = rest.strip_suffix(".ptx").or_else(|| rest.strip_suffix(".cubin")) else {
+                continue;
+            };
+            let arch = rest.rsplit('.').next().unwrap_or_default();
+            let is_of_this_build = self.builder.archs.iter().any(|built| built.to_string() == arch);
+            let ptx = path.with_extension("ptx");
+            if is_of_this_build && !modules.iter().any(|module| module.path == ptx) {
+                remove(&path)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Writes the file unless it holds these bytes already; whether it does.
+fn write_if_other(path: &Path, bytes: &[u8]) -> Result<bool, CudaBuilderError> {
+    let is_same =
+        path.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.len() == bytes.len() as u64)
+            && std::fs::read(path).is_ok_and(|there| there == bytes);
+    if !is_same {
+        files::write(path, bytes)?;
+    }
+    Ok(is_same)
+}
+
+fn remove(path: &Path) -> Result<(), CudaBuilderError> {
+    match std::fs::remove_file(path) {
+        Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+            Err(CudaBuilderError::Io { deed: "removing", path: path.to_owned(), source })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Whether cargo runs this program as a build script.
+fn in_build_script() -> bool {
+    ["OUT_DIR", "HOST", "TARGET"].iter().all(|name| std::env::var_os(name).is_some())
+}
+
+/// Inside a build script: tells cargo what the PTX depends on.
+pub(crate) fn watch(kernel_crate: &KernelCrate) {
+    if !in_build_script() {
+        return;
+    }
+    for path in kernel_crate.sources.iter().flat_map(|folder| fingerprint::entries(folder)) {
+        println!("cargo:rerun-if-changed={}", path.display());
+    }
+    for name in ["LIBNVVM_PATH", "CUDA_HOME", "CUDA_PATH", "FERROWARP_TOOLS", "FERROWARP_LLVM", "PTXAS_PATH"]
+    {
+        println!("cargo:rerun-if-env-changed={name}");
+    }
+}
+
+/// Says what takes long, each package once: cargo shows its user the warnings of a build script alone.
+pub(crate) fn say_once(event: &Progress, said: &Mutex<Vec<String>>) {
+    let line = match event {
+        Progress::Installing { command, reason } => format!("{reason}; running `{command}`"),
+        Progress::Downloading { package, total, .. } => {
+            format!("fetching {package} with pip ({} MB), for this and all later builds", total / 1_000_000)
+        }
+        _ => return,
+    };
+    let mut said = said.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    if !said.contains(&line) {
+        if in_build_script() {
+            println!("cargo:warning={line}");
+        } else {
+            eprintln!("{line}");
+        }
+        said.push(line);
+    }
+}
