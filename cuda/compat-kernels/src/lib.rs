@@ -23,6 +23,7 @@ mod scale;
 #[cfg(test)]
 mod tests;
 mod types;
+mod wide;
 
 pub use crate::gemm_naive::gemm_naive;
 pub use crate::gemm_tiled::*;
@@ -36,6 +37,7 @@ pub use parsing::*;
 pub use rays::*;
 pub use reduction::*;
 pub use types::*;
+pub use wide::*;
 
 use cuda_std::prelude::*;
 

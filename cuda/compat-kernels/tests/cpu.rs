@@ -2,14 +2,14 @@
 
 mod common;
 
-use common::{assert_close, numbers, on_both};
+use common::{assert_close, numbers, on_all};
 use compat_kernels::*;
 use cuda_std::launch::{LaunchConfig, Launcher};
 use cuda_std::simt::Executor;
 
 const SIZES: [usize; 7] = [1, 31, 32, 33, 127, 256, 1000];
 
-on_both! {
+on_all! {
     vectors_add
     matrices_turn_over
     mathematics

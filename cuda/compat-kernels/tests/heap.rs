@@ -2,13 +2,13 @@
 
 mod common;
 
-use common::{numbers, on_both};
+use common::{numbers, on_all};
 use compat_kernels::*;
 use cuda_std::launch::{LaunchConfig, Launcher};
 use cuda_std::panic_record::PanicRecord;
 use cuda_std::simt::Executor;
 
-on_both! {
+on_all! {
     collections_grow_and_shrink
     text_is_what_std_makes_of_it
     blocks_are_aligned

@@ -2,14 +2,14 @@
 
 mod common;
 
-use common::on_both;
+use common::on_all;
 use compat_kernels::*;
 use cuda_std::launch::{LaunchConfig, Launcher};
 use cuda_std::simt::Executor;
 
 const N: usize = 70;
 
-on_both! {
+on_all! {
     aliases_are_what_they_stand_for
     types_by_macro_are_what_they_stand_for
     raw_slices_have_their_length

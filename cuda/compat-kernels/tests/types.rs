@@ -2,13 +2,13 @@
 
 mod common;
 
-use common::{numbers, on_both};
+use common::{numbers, on_all};
 use compat_kernels::*;
 use cuda_std::glam::*;
 use cuda_std::half::{bf16, f16};
 use cuda_std::launch::{LaunchConfig, Launcher};
 
-on_both! {
+on_all! {
     layouts_are_the_hosts
     bodies_are_moved
     halves_are_rounded

@@ -1,27 +1,33 @@
-//! The two ways to run a kernel without a GPU: on the executor, and as PTX on the emulator.
+//! The ways to run a kernel without a GPU: on the executor, and as PTX of either back end on the emulator.
 
 #![allow(dead_code, unused_macros, unused_imports, reason = "each test uses a part of it")]
 
 use std::sync::{Arc, OnceLock};
 
-use cuda_builder::{CudaBuilder, NvvmArch};
+use cuda_builder::{Backend, CudaBuilder, NvvmArch};
 use cuda_std::launch::LaunchError;
 use cuda_std::panic_record::PanicRecord;
 use ptx_emulator::{Emulator, PtxModule};
 
-/// The emulator with the PTX of this crate.
+/// The emulator with the PTX of this crate, as libNVVM makes it.
 pub fn emulator() -> Emulator {
-    static MODULE: OnceLock<Arc<PtxModule>> = OnceLock::new();
-    let module = MODULE.get_or_init(|| {
+    emulator_of(Backend::Nvvm)
+}
+
+/// The emulator with the PTX of this crate, as `backend` makes it.
+pub fn emulator_of(backend: Backend) -> Emulator {
+    static MODULES: [OnceLock<Arc<PtxModule>>; 2] = [OnceLock::new(), OnceLock::new()];
+    let module = MODULES[usize::from(backend == Backend::Llvm)].get_or_init(|| {
         // target/debug/deps/TEST
         let test = std::env::current_exe().unwrap();
         let target = test.ancestors().nth(3).unwrap();
         let path = CudaBuilder::new(env!("CARGO_MANIFEST_DIR"))
             .tools_dir(CudaBuilder::tools_dir_in(target))
             .target_dir(target.join("cuda-builder"))
-            .out_dir(target.join("tmp/compat-kernels"))
+            .out_dir(target.join("tmp/compat-kernels").join(backend.to_string()))
             .download(true)
             .arch(NvvmArch::Compute75)
+            .backend(backend)
             .build()
             .unwrap();
         let module = PtxModule::parse(&std::fs::read_to_string(path).unwrap()).unwrap();
@@ -48,7 +54,7 @@ pub fn panic_of(launch: impl FnOnce(&Emulator) -> Result<(), LaunchError>) -> Pa
 }
 
 /// Makes a test of each check on each launcher.
-macro_rules! on_both {
+macro_rules! on_all {
     ($($check:ident)*) => {
         mod on_the_executor {
             $(#[test] fn $check() {
@@ -60,10 +66,15 @@ macro_rules! on_both {
                 super::$check(&super::common::emulator());
             })*
         }
+        mod as_ptx_by_llvm {
+            $(#[test] fn $check() {
+                super::$check(&super::common::emulator_of(cuda_builder::Backend::Llvm));
+            })*
+        }
     };
 }
 
-pub(crate) use on_both;
+pub(crate) use on_all;
 
 /// Numbers between -1 and 1 that look random and are the same in every run.
 pub fn numbers(len: usize, seed: u64) -> Vec<f32> {
