@@ -106,6 +106,11 @@ impl Emulator {
         self.lent.push(Region { start, end: start + bytes, space: Space::Global, is_writable: true });
     }
 
+    /// Takes back all memory that was [lent](Self::lend): later launches may not touch it.
+    pub fn take_back(&mut self) {
+        self.lent.clear();
+    }
+
     /// Writes the global variable `name`, whose size is that of `bytes`.
     ///
     /// # Errors

@@ -211,7 +211,7 @@ pub enum Cause {
         /// How many bytes.
         bytes: u64,
     },
-    /// A generic address was converted to a state space that it does not point into.
+    /// `mapa` of a generic address that does not point into shared memory.
     #[error("the generic address {address:#x} does not point into {space} memory")]
     WrongSpace {
         /// The address.

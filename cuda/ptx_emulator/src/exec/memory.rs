@@ -212,26 +212,6 @@ impl Cx<'_> {
         }
     }
 
-    /// `cvta.space`: the generic address of an address in `space`.
-    pub fn generic(&self, space: Space, address: u64) -> Exec<u64> {
-        match space {
-            Space::Shared if address < WINDOW => Ok(SHARED_WINDOW + address),
-            Space::Local if address < WINDOW => Ok(LOCAL_WINDOW + address),
-            Space::Global | Space::Const if split(address).0 == Space::Generic => Ok(address),
-            _ => Err(Cause::WrongSpace { address, space: space.name() }.into()),
-        }
-    }
-
-    /// `cvta.to.space`: the address in `space` of a generic one, if it points there. Compilers convert addresses before
-    /// they know that they do, so that to convert another is no fault, and to use what comes of it is.
-    pub fn specific(&self, space: Space, address: u64) -> Option<u64> {
-        match (split(address), space) {
-            ((Space::Generic, address), Space::Global | Space::Const) => Some(address),
-            ((found, offset), _) if found == space => Some(offset),
-            _ => None,
-        }
-    }
-
     /// `isspacep`: whether a generic address points into `space`.
     pub fn is_in(&self, space: Space, address: u64) -> bool {
         let is_constant = || self.grid.regions.holding(address, 1).any(|region| region.space == Space::Const);
@@ -240,6 +220,28 @@ impl Cx<'_> {
             (Space::Generic, Space::Global) => !is_constant(),
             (found, _) => found == space,
         }
+    }
+}
+
+/// `cvta.space`: the generic address of an address in `space`.
+pub(super) fn generic(space: Space, address: u64) -> u64 {
+    address.wrapping_add(window(space))
+}
+
+/// `cvta.to.space`: the address in `space` of a generic one.
+///
+/// Compilers convert addresses before they know where these point, and compare what comes of it to what comes of zero:
+/// to convert any address is no fault, and what comes of one that points elsewhere is no place in memory.
+pub(super) fn specific(space: Space, address: u64) -> u64 {
+    address.wrapping_sub(window(space))
+}
+
+/// Where the generic addresses of a state space start.
+fn window(space: Space) -> u64 {
+    match space {
+        Space::Shared => SHARED_WINDOW,
+        Space::Local => LOCAL_WINDOW,
+        _ => 0,
     }
 }
 

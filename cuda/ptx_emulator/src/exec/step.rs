@@ -1,13 +1,13 @@
 //! One instruction of one thread.
 
-use super::memory::Access;
-use super::thread::{Carry, Cx, OriginKind};
+use super::memory::{self, Access};
+use super::thread::{Carry, Cx};
 use super::undefined::Bits;
 use super::warp::{self, Wait};
 use super::{Exec, convert, float, half, int, undefined};
 use crate::error::Cause;
 use crate::instr::{
-    Addr, BoolOp, Call, Callee, CarryOp, Half, IntOp, IntTy, Ld, Op, Pc, SetpOut, Slot, Space, St, Ty,
+    Addr, BoolOp, Call, Callee, CarryOp, Half, IntOp, IntTy, Ld, Op, Pc, SetpOut, Slot, St, Ty,
 };
 
 /// What comes after an instruction.
@@ -126,7 +126,6 @@ impl<'a> Cx<'a> {
                 bits if cvt.is_bitwise() => (cvt.d, bits.map(|raw| convert::convert(cvt, raw))),
                 _ => (cvt.d, Bits::UNDEFINED),
             },
-            Op::Cvta { to: true, space, d, a } => (d, self.specific_bits(space, a)),
             _ => self.whole(op)?,
         };
         self.frame.set_bits(d, bits);
@@ -149,10 +148,8 @@ impl<'a> Cx<'a> {
             Op::HalfExtreme { kind, d, a, b } => (d, self.of_two(a, b, |a, b| half::extreme(kind, a, b))),
             Op::CvtHalf { cvt, ftz, d, a, b } => (d, self.of_two(a, b, |a, b| half::convert(cvt, ftz, a, b))),
             Op::Testp { test, ty, d, a } => (d, self.of_one(a, |a| u64::from(float::testp(test, ty, a)))),
-            Op::Cvta { space, d, a, .. } => match self.bits(a) {
-                Bits { value, undefined: 0 } => (d, Bits::new(self.generic(space, value)?)),
-                _ => (d, Bits::UNDEFINED),
-            },
+            Op::Cvta { to: false, space, d, a } => (d, self.of_one(a, |a| memory::generic(space, a))),
+            Op::Cvta { to: true, space, d, a } => (d, self.of_one(a, |a| memory::specific(space, a))),
             Op::Mapa { d, a, b } => (d, Bits::new(self.map(self.value(a)?, self.value(b)?)?)),
             Op::Isspacep { space, d, a } => (d, self.of_one(a, |a| u64::from(self.is_in(space, a)))),
             Op::Clock { d } => (d, Bits::new(self.clock)),
@@ -203,19 +200,6 @@ impl<'a> Cx<'a> {
         all
     }
 
-    /// `cvta.to`: undefined if the address does not point into the state space.
-    fn specific_bits(&mut self, space: Space, a: Slot) -> Bits {
-        let a = self.bits(a);
-        match self.specific(space, a.value) {
-            Some(address) if a.undefined == 0 => Bits::new(address),
-            None if a.undefined == 0 => {
-                self.note(OriginKind::Convert, space.name(), a.value);
-                Bits::UNDEFINED
-            }
-            _ => Bits::UNDEFINED,
-        }
-    }
-
     /// Writes what a comparison gives, if that is known, combined with a predicate.
     #[inline]
     fn setp(&mut self, out: &SetpOut, result: Option<bool>) {
@@ -249,7 +233,7 @@ impl<'a> Cx<'a> {
             let raw = self.load(place.plus(i as u64 * bytes), bytes as usize);
             if raw.undefined != 0 {
                 let address = self.value(ld.at.base)?.wrapping_add_signed(ld.at.offset) + i as u64 * bytes;
-                self.note(OriginKind::Load, ld.at.space.name(), address);
+                self.note(ld.at.space.name(), address);
             }
             let value = match ld.ty {
                 Ty::Int(ty @ IntTy { signed: true, .. }) => raw.map(|raw| convert::extend(ty, raw, d_bits)),

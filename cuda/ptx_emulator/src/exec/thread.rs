@@ -140,37 +140,18 @@ impl Thread {
     }
 }
 
-/// Where undefined bits came from last.
+/// The last load from memory that nothing was written to.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Origin {
-    pub line: u32,
-    pub kind: OriginKind,
-    pub space: &'static str,
-    pub address: u64,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum OriginKind {
-    /// A load from memory that nothing was written to.
-    Load,
-    /// The conversion of a generic address to a state space that it does not point into.
-    Convert,
+    line: u32,
+    space: &'static str,
+    address: u64,
 }
 
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Origin { line, kind, space, address } = self;
-        match kind {
-            OriginKind::Load => write!(
-                f,
-                "the last such bits were loaded at PTX line {line} from {space} memory at {address:#x}"
-            ),
-            OriginKind::Convert => write!(
-                f,
-                "the last such bits are of PTX line {line}, where the generic address {address:#x} does not point into \
-                 {space} memory"
-            ),
-        }
+        let Origin { line, space, address } = self;
+        write!(f, "the last such bits were loaded at PTX line {line} from {space} memory at {address:#x}")
     }
 }
 
@@ -204,9 +185,9 @@ impl Cx<'_> {
 
     /// Remembers where undefined bits come from.
     #[cold]
-    pub fn note(&mut self, kind: OriginKind, space: &'static str, address: u64) {
+    pub fn note(&mut self, space: &'static str, address: u64) {
         let function = &self.grid.module.functions[self.frame.function];
         let line = function.instrs[self.frame.pc].line;
-        *self.origin = Some(Origin { line, kind, space, address });
+        *self.origin = Some(Origin { line, space, address });
     }
 }
