@@ -4,13 +4,13 @@
 #[path = "../tests/common/mod.rs"]
 mod common;
 
-use common::{assert_close, numbers, on_both};
+use common::{assert_close, numbers, on_all};
 use cuda_std::launch::{LaunchConfig, LaunchError, Launcher};
 
 use crate::gemm_naive::gemm_naive_kernel;
 use crate::{gemm_tiled_kernel, scale_kernel, TILE};
 
-on_both! {
+on_all! {
     matrices_multiply
     a_module_of_the_name_is_no_obstacle
 }
