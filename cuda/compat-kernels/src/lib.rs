@@ -8,16 +8,45 @@
 // On the host `x.sqrt()` is std's method, so that `use cuda_std::GpuFloat` is used on the device only.
 #![allow(unused_imports)]
 
+mod asserts;
+mod gemm_naive;
+mod gemm_tiled;
 mod hashing;
+mod heap;
 mod linear;
 mod math;
+mod params;
 mod parsing;
 mod rays;
 mod reduction;
+mod scale;
+#[cfg(test)]
+mod tests;
+mod types;
+mod wide;
 
+pub use crate::gemm_naive::gemm_naive;
+pub use crate::gemm_tiled::*;
+pub use asserts::*;
 pub use hashing::*;
+pub use heap::*;
 pub use linear::*;
 pub use math::*;
+pub use params::*;
 pub use parsing::*;
 pub use rays::*;
 pub use reduction::*;
+pub use types::*;
+pub use wide::*;
+
+use cuda_std::prelude::*;
+
+/// out = factor * out: a kernel beside a module of its name.
+#[kernel]
+#[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
+pub unsafe fn scale(out: *mut [f32], factor: f32) {
+    let i = thread::index_1d() as usize;
+    if i < out.len() {
+        scale::one(&mut (&mut *out)[i], factor);
+    }
+}

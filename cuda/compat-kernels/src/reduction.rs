@@ -62,6 +62,47 @@ pub unsafe fn sum(inp: &[f32], total: *mut f32) {
     }
 }
 
+/// A helper without an unsafe block: how many threads of the block say yes, if any does and not all.
+fn how_many(yes: bool) -> u32 {
+    thread::sync_threads();
+    let count = thread::sync_threads_count(yes as u32);
+    if thread::sync_threads_or(yes as u32) != 0 && thread::sync_threads_and(yes as u32) == 0 {
+        count
+    } else {
+        0
+    }
+}
+
+/// counts[block] = how many elements of the block are positive, 0 if all are.
+#[kernel]
+#[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
+pub unsafe fn count_positives(inp: &[f32], counts: *mut u32) {
+    let i = thread::index_1d() as usize;
+    let count = how_many(i < inp.len() && inp[i] > 0.0);
+    if thread::thread_idx_x() == 0 {
+        *counts.add(thread::block_idx_x() as usize) = count;
+    }
+}
+
+/// out = inp reversed in blocks of 64, where the halves of the first warp come to barriers of their own.
+#[kernel]
+#[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
+pub unsafe fn reverse_apart(inp: &[f32], out: *mut f32) {
+    #[address_space(shared)]
+    static mut ROW: [MaybeUninit<f32>; 64] = [const { MaybeUninit::uninit() }; 64];
+
+    let tid = thread::thread_idx_x() as usize;
+    ROW[tid].write(inp[tid]);
+    let first = if tid < 16 {
+        thread::sync_threads();
+        0.0
+    } else {
+        thread::sync_threads();
+        1.0
+    };
+    *out.add(tid) = ROW[63 - tid].assume_init() + first;
+}
+
 /// Counts how often each byte occurs in `text` into `counts`, 256 bins, through dynamic shared memory.
 #[kernel]
 #[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]

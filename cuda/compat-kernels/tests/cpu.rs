@@ -1,86 +1,27 @@
 //! Every kernel against plain Rust, at odd sizes: on the CPU executor, and as PTX on the emulator.
 
-use std::path::Path;
-use std::sync::{Arc, OnceLock};
+mod common;
 
+use common::{assert_close, numbers, on_all};
 use compat_kernels::*;
-use cuda_builder::{CudaBuilder, NvvmArch};
 use cuda_std::launch::{LaunchConfig, Launcher};
 use cuda_std::simt::Executor;
-use ptx_emulator::{Emulator, PtxModule};
 
 const SIZES: [usize; 7] = [1, 31, 32, 33, 127, 256, 1000];
 
-/// The emulator with the PTX of this crate.
-fn emulator() -> Emulator {
-    static MODULE: OnceLock<Arc<PtxModule>> = OnceLock::new();
-    let module = MODULE.get_or_init(|| {
-        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
-        let path = CudaBuilder::new(env!("CARGO_MANIFEST_DIR"))
-            .tools_dir(CudaBuilder::tools_dir_in(target))
-            .target_dir(target.join("cuda-builder"))
-            .out_dir(Path::new(env!("CARGO_TARGET_TMPDIR")).join("compat-kernels"))
-            .download(true)
-            .arch(NvvmArch::Compute75)
-            .build()
-            .unwrap();
-        let module = PtxModule::parse(&std::fs::read_to_string(path).unwrap()).unwrap();
-        assert_eq!(module.unsupported(), [], "the emulator knows every instruction of the kernels");
-        module.into()
-    });
-    Emulator::new(Arc::clone(module))
-}
-
-/// Makes a test of each check on each launcher.
-macro_rules! on_both {
-    ($($check:ident)*) => {
-        mod on_the_executor {
-            $(#[test] fn $check() {
-                super::$check(&super::Executor::new());
-            })*
-        }
-        mod as_ptx {
-            $(#[test] fn $check() {
-                super::$check(&super::emulator());
-            })*
-        }
-    };
-}
-
-on_both! {
+on_all! {
     vectors_add
-    matrices_multiply
     matrices_turn_over
     mathematics
     statistics_of_windows
     softmax_of_rows
     sums_meet_in_one_number
+    positives_are_counted_by_barriers
     bytes_are_counted
     positives_are_kept
     spheres_are_hit
     records_are_hashed
     lines_are_parsed
-}
-
-/// Numbers between -1 and 1 that look random and are the same in every run.
-fn numbers(len: usize, seed: u64) -> Vec<f32> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut next = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 40) as f32 / (1 << 23) as f32 - 1.0
-    };
-    (0..len).map(|_| next()).collect()
-}
-
-fn assert_close(seen: &[f32], expected: &[f64], tolerance: f64, what: &str) {
-    assert_eq!(seen.len(), expected.len());
-    for (i, (&seen, &expected)) in seen.iter().zip(expected).enumerate() {
-        let error = (f64::from(seen) - expected).abs();
-        assert!(
-            error <= tolerance * expected.abs().max(1.0),
-            "{what}, element {i}: {seen} instead of {expected}"
-        );
-    }
 }
 
 fn vectors_add(on: &dyn Launcher) {
@@ -90,25 +31,6 @@ fn vectors_add(on: &dyn Launcher) {
         unsafe { vecadd::launch(on, LaunchConfig::cover(n, 64), &a, &b, &mut c) }.unwrap();
         let expected: Vec<f32> = a.iter().zip(&b).map(|(a, b)| a + b).collect();
         assert_eq!(c, expected);
-    }
-}
-
-fn matrices_multiply(on: &dyn Launcher) {
-    for (m, n, k) in [(1, 1, 1), (17, 31, 33), (16, 16, 16), (5, 64, 100)] {
-        let (a, b, c) = (numbers(m * k, 3), numbers(k * n, 4), numbers(m * n, 5));
-        let mut out = c.clone();
-        let grid = (n.div_ceil(TILE) as u32, m.div_ceil(TILE) as u32);
-        let config = LaunchConfig::new(grid, (TILE as u32, TILE as u32));
-        // SAFETY: the matrices have these shapes, and the grid covers the result.
-        unsafe { gemm_tiled::launch(on, config, &a, &b, &mut out, m, n, k, 1.5, -0.5) }.unwrap();
-        let expected: Vec<f64> = (0..m * n)
-            .map(|i| {
-                let (row, col) = (i / n, i % n);
-                let dot: f64 = (0..k).map(|j| f64::from(a[row * k + j]) * f64::from(b[j * n + col])).sum();
-                1.5 * dot - 0.5 * f64::from(c[i])
-            })
-            .collect();
-        assert_close(&out, &expected, 1e-5, &format!("{m} x {k} x {n}"));
     }
 }
 
@@ -215,6 +137,32 @@ fn sums_meet_in_one_number(on: &dyn Launcher) {
             assert_close(&total, &[expected], 1e-4, &format!("{n} numbers, {threads} threads"));
         }
     }
+}
+
+fn positives_are_counted_by_barriers(on: &dyn Launcher) {
+    let mut inp = numbers(200, 12);
+    inp[128..].fill(1.0);
+    inp[64..128].fill(-1.0);
+    let mut counts = [9; 4];
+    // SAFETY: a count for each of the four blocks.
+    unsafe { count_positives::launch(on, LaunchConfig::new(4, 64), &inp, &mut counts) }.unwrap();
+    assert_eq!(counts, [inp[..64].iter().filter(|x| **x > 0.0).count() as u32, 0, 0, 8]);
+}
+
+/// Barriers of one number in two places are one to a device; the executor names the place, since it is seldom meant.
+#[test]
+fn barriers_in_two_branches_meet_on_a_device() {
+    let inp = numbers(64, 13);
+    let mut out = vec![0.0; 64];
+    // SAFETY: one block of 64 threads, with as many elements.
+    unsafe { reverse_apart::launch(&common::emulator(), LaunchConfig::new(1, 64), &inp, &mut out) }.unwrap();
+    for (i, (seen, inp)) in out.iter().zip(inp.iter().rev()).enumerate() {
+        assert_eq!(*seen, inp + if i < 16 { 0.0 } else { 1.0 });
+    }
+    // SAFETY: as above.
+    let result = unsafe { reverse_apart::launch(&Executor::new(), LaunchConfig::new(1, 64), &inp, &mut out) };
+    let error = result.unwrap_err().to_string();
+    assert!(error.contains("thread::sync_threads is not reached by"), "{error}");
 }
 
 fn bytes_are_counted(on: &dyn Launcher) {

@@ -64,6 +64,8 @@ fn damaged_modules_are_no_panic() {
                 "convergent",
                 "target",
                 "overflow",
+                "wide",
+                "decimal",
             ] {
                 let _ = ir::apply(edit, &input[..cut]);
                 let _ = ir::apply(edit, &input[cut..]);

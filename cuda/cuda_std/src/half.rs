@@ -1,4 +1,4 @@
-//! Floating-point numbers of 16 bits: the types of the crate `half`, and conversions for kernels.
+//! Floating-point numbers of 16 bits: all of the crate `half`, and conversions for kernels.
 //!
 //! Kernels store these types and compute in `f32`, so that nothing but conversions is here. All round to nearest
 //! even; what is too large becomes infinite, subnormal numbers are kept, and a NaN stays a NaN, whose payload may
@@ -9,7 +9,7 @@
 //! compute capability 8.0 on. Before, `f32_to_bf16` is a few integer instructions. A kernel does not call the
 //! crate's own methods, which convert bit by bit there.
 
-pub use ::half::{bf16, f16};
+pub use ::half::*;
 
 /// The number, exactly.
 #[doc(alias = "__bfloat162float")]

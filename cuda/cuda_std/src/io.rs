@@ -1,18 +1,35 @@
-//! Text from kernels, and assertions.
+//! Text from kernels.
 //!
-//! There is no `println!`: formatting needs `core::fmt`, whose tables of functions and buffers have no place
-//! in a kernel. [`print()`] writes a text; on the device `vprintf` writes numbers in C's way.
+//! [`print!`](crate::print) and [`println!`](crate::println) format as `std`'s do, on the device into a `String` on its
+//! heap. [`print()`] writes a text that is there already, and `vprintf`, which only the device has, writes numbers in C's
+//! way; they need no heap and far less code.
 
 use core::ffi::CStr;
 #[cfg(target_arch = "nvptx64")]
-use core::ffi::c_void;
+use core::ffi::{c_char, c_void};
 
 #[cfg(target_arch = "nvptx64")]
 unsafe extern "C" {
     /// C's `vprintf`, which the CUDA driver answers when the kernel ends: `format` is a NUL-terminated text,
     /// `arguments` a `repr(C)` struct of the values, where `f32` is widened to `f64` and small integers to 32
     /// bits. Returns the number of arguments, or a negative number.
+    ///
+    /// # Safety
+    /// The struct has the arguments that the format names.
     pub fn vprintf(format: *const u8, arguments: *const c_void) -> i32;
+
+    /// Ends the launch with `CUDA_ERROR_ASSERT` and writes the texts, which are NUL-terminated, to the host's standard
+    /// error. `char_size` is that of a character of theirs: 1.
+    ///
+    /// # Safety
+    /// The texts end with a NUL.
+    pub fn __assertfail(
+        message: *const u8,
+        file: *const u8,
+        line: u32,
+        function: *const u8,
+        char_size: usize,
+    );
 }
 
 /// Writes `text` to the host's standard output. On a CUDA device it appears when the host synchronises.
@@ -21,61 +38,78 @@ unsafe extern "C" {
 pub fn print(text: &CStr) {
     #[cfg(target_arch = "nvptx64")]
     {
-        let arguments = text.as_ptr();
-        // SAFETY: the format takes one text, to which the arguments point. A constant format cannot be broken
-        // by a percent sign in the text.
-        unsafe {
-            vprintf(c"%s".as_ptr().cast(), (&raw const arguments).cast::<c_void>());
-        }
+        // SAFETY: the text ends with a NUL.
+        unsafe { print_c(text.as_ptr()) };
     }
     #[cfg(not(target_arch = "nvptx64"))]
     std::print!("{}", text.to_string_lossy());
 }
 
-/// `assert_eq!`, for kernels: on the device the panic's text is the two expressions, on the host also their
-/// values.
-#[macro_export]
-macro_rules! assert_eq {
-    ($left:expr, $right:expr $(,)?) => {{
-        #[cfg(target_arch = "nvptx64")]
-        if !($left == $right) {
-            ::core::panic!(::core::concat!(
-                "assertion failed: ", ::core::stringify!($left), " == ", ::core::stringify!($right)
-            ));
-        }
-        #[cfg(not(target_arch = "nvptx64"))]
-        ::core::assert_eq!($left, $right);
-    }};
-    ($left:expr, $right:expr, $($message:tt)+) => {{
-        #[cfg(target_arch = "nvptx64")]
-        if !($left == $right) {
-            ::core::panic!($($message)+);
-        }
-        #[cfg(not(target_arch = "nvptx64"))]
-        ::core::assert_eq!($left, $right, $($message)+);
-    }};
+/// Writes a text. A constant format cannot be broken by a percent sign in it.
+#[cfg(target_arch = "nvptx64")]
+#[inline(always)]
+unsafe fn print_c(text: *const c_char) {
+    // SAFETY: the format takes one text, to which the arguments point.
+    unsafe {
+        vprintf(c"%s".as_ptr().cast(), (&raw const text).cast::<c_void>());
+    }
 }
 
-/// `assert_ne!`, for kernels: on the device the panic's text is the two expressions, on the host also their
-/// values.
+/// Formats as `std`'s does, and writes to the host's standard output.
+///
+/// The text is made in a `String` on the device's heap, unless it is constant, and handed to the driver whole: it appears
+/// when the host synchronises, and texts of different threads do not mix. One with a NUL inside is handed over in parts.
+/// When the heap is full, the kernel panics. On the host this is `std`'s own macro.
+#[cfg(target_arch = "nvptx64")]
 #[macro_export]
-macro_rules! assert_ne {
-    ($left:expr, $right:expr $(,)?) => {{
-        #[cfg(target_arch = "nvptx64")]
-        if $left == $right {
-            ::core::panic!(::core::concat!(
-                "assertion failed: ", ::core::stringify!($left), " != ", ::core::stringify!($right)
-            ));
+macro_rules! print {
+    ($($arg:tt)*) => {
+        // Nested, so that a text without arguments stays one constant.
+        $crate::io::__print(::core::format_args!("{}\0", ::core::format_args!($($arg)*)))
+    };
+}
+
+/// [`print!`](crate::print), and a newline.
+#[cfg(target_arch = "nvptx64")]
+#[macro_export]
+macro_rules! println {
+    () => {
+        $crate::print!("\n")
+    };
+    ($($arg:tt)*) => {
+        $crate::io::__print(::core::format_args!("{}\n\0", ::core::format_args!($($arg)*)))
+    };
+}
+
+/// Writes a text that ends with a NUL, which is not written.
+#[cfg(target_arch = "nvptx64")]
+#[doc(hidden)]
+#[inline(always)]
+pub fn __print(text: core::fmt::Arguments<'_>) {
+    match text.as_str() {
+        Some(text) => write(text),
+        None => write_formatted(text),
+    }
+}
+
+#[cfg(target_arch = "nvptx64")]
+#[inline(never)]
+fn write_formatted(text: core::fmt::Arguments<'_>) {
+    write(&alloc::fmt::format(text));
+}
+
+/// Writes a text that ends with a NUL, in one call if no other is in it.
+#[cfg(target_arch = "nvptx64")]
+fn write(text: &str) {
+    let mut rest = text.as_bytes();
+    while let Some(end) = rest.iter().position(|&byte| byte == 0) {
+        // SAFETY: up to the first NUL the rest is a text that ends with it.
+        unsafe { print_c(rest.as_ptr().cast()) };
+        rest = &rest[end + 1..];
+        if !rest.is_empty() {
+            let nul = 0_i32;
+            // SAFETY: the format takes one character, to which the arguments point.
+            unsafe { vprintf(c"%c".as_ptr().cast(), (&raw const nul).cast::<c_void>()) };
         }
-        #[cfg(not(target_arch = "nvptx64"))]
-        ::core::assert_ne!($left, $right);
-    }};
-    ($left:expr, $right:expr, $($message:tt)+) => {{
-        #[cfg(target_arch = "nvptx64")]
-        if $left == $right {
-            ::core::panic!($($message)+);
-        }
-        #[cfg(not(target_arch = "nvptx64"))]
-        ::core::assert_ne!($left, $right, $($message)+);
-    }};
+    }
 }

@@ -9,6 +9,7 @@
     target_arch = "nvptx64",
     feature(
         abi_ptx,
+        alloc_error_handler,
         allow_internal_unstable,
         stdarch_nvptx,
         link_llvm_intrinsics,
@@ -24,6 +25,9 @@
         reason = "LLVM intrinsics are the only way to a PTX instruction, and `__kernel_entry!` spares users a feature"
     )
 )]
+
+// On the host it is the one that `std` has.
+extern crate alloc;
 
 // The macros name this crate by its path, and its own tests and modules use them too.
 extern crate self as cuda_std;
@@ -43,12 +47,16 @@ pub mod misc;
 #[cfg(target_arch = "nvptx64")]
 mod panic;
 pub mod panic_record;
+#[doc(hidden)]
+pub mod param;
 pub mod prelude;
 pub mod ptr;
 pub mod share;
 pub mod shared;
 #[cfg(not(target_arch = "nvptx64"))]
 pub mod simt;
+#[cfg(target_arch = "nvptx64")]
+mod symbols;
 #[cfg(not(target_arch = "nvptx64"))]
 pub mod testing;
 pub mod thread;
@@ -56,9 +64,19 @@ mod vector;
 pub mod warp;
 
 pub use self::half::{bf16, f16};
+// The compiler's own, so that a glob import of this crate or of its prelude makes no macro of theirs ambiguous. In a
+// kernel they say which assertion failed, without the values.
+pub use core::{assert_eq, assert_ne};
 pub use cuda_std_macros::{address_space, externally_visible, gpu_only, kernel};
 pub use float::{FloatExt, GpuFloat};
+/// Vectors and matrices, of any version from 0.22 to 0.34. Where a crate of yours names `glam` itself, let both be one:
+/// `cargo update -p glam@0.34.2 --precise VERSION`.
 pub use glam;
+#[cfg(not(target_arch = "nvptx64"))]
+pub use std::{print, println};
+#[cfg(feature = "vek")]
+#[deprecated(note = "use `glam`, as Rust-CUDA advises too")]
+pub use vek;
 
 /// The entry point of a kernel: the one place that names the calling convention, which so needs no feature in the crates
 /// that use `#[kernel]`.

@@ -1,5 +1,5 @@
-//! Loads and stores of 8 and 16 bytes that are one instruction each, with cache hints, and the size of the
-//! block's shared memory.
+//! Loads and stores of 8 and 16 bytes that are one instruction each, with cache hints; the size of the block's shared
+//! memory; the device's heap.
 //!
 //! The compiler may split an ordinary copy of a 16-byte struct in two; these functions it cannot split. The
 //! hints change the speed, never the values. On the host all of them are plain copies.
@@ -14,7 +14,10 @@
 //! - A `_nc` load reads bytes that nobody writes while the kernel runs: it goes through a cache that does not
 //!   see writes (PTX ISA, `ld.global.nc`).
 
+mod heap;
+
 pub use crate::vector::{f32x2, f32x4, u32x2, u32x4};
+pub use heap::{CUDAAllocator, GLOBAL_ALLOCATOR, free, malloc};
 
 /// A type that the functions of this module move: 8 or 16 bytes, two or four 32-bit words.
 ///

@@ -8,6 +8,7 @@ use crate::atomic::intrinsics::{
 };
 use crate::panic_record::PanicRecord;
 use crate::thread;
+use core::alloc::Layout;
 use core::panic::{Location, PanicInfo};
 
 /// Where the record is; the host writes this before it launches kernels, and null means nowhere.
@@ -36,6 +37,12 @@ pub extern "C" fn __ferrowarp_panic_bounds_check(
     // SAFETY: the bounds check passes the location of the index expression, a static of the compiler's.
     let location = unsafe { location.as_ref() };
     report(PanicRecord::INDEX_OUT_OF_BOUNDS, "", index, len, location)
+}
+
+/// What `alloc` calls when the heap has no room.
+#[alloc_error_handler]
+fn out_of_memory(layout: Layout) -> ! {
+    report(PanicRecord::OUT_OF_MEMORY, "", layout.size() as u64, 0, None)
 }
 
 #[cold]

@@ -22,9 +22,9 @@ pub struct PanicRecord {
     pub block: [u32; 3],
     /// The thread in its block, x, y, z.
     pub thread: [u32; 3],
-    /// [`PanicRecord::MESSAGE`] or [`PanicRecord::INDEX_OUT_OF_BOUNDS`].
+    /// [`PanicRecord::MESSAGE`], [`PanicRecord::INDEX_OUT_OF_BOUNDS`] or [`PanicRecord::OUT_OF_MEMORY`].
     pub kind: u32,
-    /// The index, of an index out of bounds.
+    /// The index, of an index out of bounds; the bytes asked for, of a full heap.
     pub index: u64,
     /// The length, of an index out of bounds.
     pub len: u64,
@@ -46,6 +46,8 @@ impl PanicRecord {
     pub const MESSAGE: u32 = 0;
     /// An index was out of bounds: `index` and `len` say which.
     pub const INDEX_OUT_OF_BOUNDS: u32 = 1;
+    /// The heap had no room for `index` bytes.
+    pub const OUT_OF_MEMORY: u32 = 2;
 
     /// A record that no thread has claimed.
     pub const fn empty() -> Self {
@@ -72,10 +74,17 @@ const _: () = assert!(size_of::<PanicRecord>() == 448 && align_of::<PanicRecord>
 impl PanicRecord {
     /// Why the kernel panicked, as Rust words it on the host.
     pub fn message(&self) -> String {
-        if self.kind == Self::INDEX_OUT_OF_BOUNDS {
-            return format!("index out of bounds: the len is {} but the index is {}", self.len, self.index);
+        match self.kind {
+            Self::INDEX_OUT_OF_BOUNDS => {
+                format!("index out of bounds: the len is {} but the index is {}", self.len, self.index)
+            }
+            Self::OUT_OF_MEMORY => format!(
+                "memory allocation of {} bytes failed; a device's heap has 8 MB, unless the host sets \
+                 CU_LIMIT_MALLOC_HEAP_SIZE",
+                self.index
+            ),
+            _ => text(&self.message, self.message_len),
         }
-        text(&self.message, self.message_len)
     }
 
     /// The source file of the panic.

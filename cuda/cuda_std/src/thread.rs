@@ -10,12 +10,20 @@ use glam::{UVec2, UVec3};
 #[cfg(target_arch = "nvptx64")]
 mod device {
     unsafe extern "C" {
+        #[link_name = "llvm.nvvm.barrier.cta.sync.all"]
+        pub(super) fn barrier(id: u32);
+        #[link_name = "llvm.nvvm.barrier.cta.red.popc.all"]
+        pub(super) fn barrier_popc(id: u32, predicate: bool) -> u32;
+        #[link_name = "llvm.nvvm.barrier.cta.red.and.all"]
+        pub(super) fn barrier_and(id: u32, predicate: bool) -> bool;
+        #[link_name = "llvm.nvvm.barrier.cta.red.or.all"]
+        pub(super) fn barrier_or(id: u32, predicate: bool) -> bool;
         #[link_name = "llvm.nvvm.barrier0.popc"]
-        pub(super) fn barrier_popc(predicate: u32) -> u32;
+        pub(super) fn barrier_popc_aligned(predicate: u32) -> u32;
         #[link_name = "llvm.nvvm.barrier0.and"]
-        pub(super) fn barrier_and(predicate: u32) -> u32;
+        pub(super) fn barrier_and_aligned(predicate: u32) -> u32;
         #[link_name = "llvm.nvvm.barrier0.or"]
-        pub(super) fn barrier_or(predicate: u32) -> u32;
+        pub(super) fn barrier_or_aligned(predicate: u32) -> u32;
         #[link_name = "llvm.nvvm.membar.cta"]
         pub(super) fn membar_cta();
         #[link_name = "llvm.nvvm.membar.gl"]
@@ -159,36 +167,55 @@ pub const fn warp_size() -> u32 {
 /// Waits until all threads of the block are here, and makes their earlier writes to shared and global memory
 /// visible to all of them.
 ///
-/// # Safety
-/// All threads of the block that have not returned reach this same call; a barrier that only some of them
-/// reach is undefined on the device (the executor reports it).
-#[doc(alias = "bar.sync", alias = "barrier.sync", alias = "__syncthreads")]
+/// All threads of the block that have not returned must come to the same call. Nothing is undefined where they do not:
+/// on a device a thread is counted at whichever of these barriers it comes to (PTX ISA, `barrier.sync` without
+/// `.aligned`), so the block may go on with less than it waited for, or wait for ever; the executor reports it.
+///
+/// Beside [`sync_threads_aligned`] it costs a branch that asks whether the warp has come together, and code out of line
+/// for one that has not: with ptxas 13.0 `BRA.DIV` from compute capability 8.0 on, `BRA.CONV` on 7.5.
+#[doc(alias = "barrier.sync", alias = "__syncthreads")]
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-pub unsafe fn sync_threads() {
+pub fn sync_threads() {
+    #[cfg(target_arch = "nvptx64")]
+    // SAFETY: without `.aligned` the instruction asks nothing of the other threads.
+    unsafe {
+        device::barrier(0);
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    collective("thread::sync_threads", Collective::Barrier(Barrier::Sync));
+}
+
+/// [`sync_threads`] for warps that come here as one: a single instruction.
+///
+/// # Safety
+/// All threads of the block that have not returned reach this same call, the 32 of a warp together. An aligned barrier
+/// that only some of them execute is undefined on the device (PTX ISA, `barrier.sync.aligned`); the executor reports it.
+#[doc(alias = "bar.sync", alias = "barrier.sync.aligned")]
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub unsafe fn sync_threads_aligned() {
     #[cfg(target_arch = "nvptx64")]
     // SAFETY: the caller brings all threads here.
     unsafe {
         core::arch::nvptx::_syncthreads();
     }
     #[cfg(not(target_arch = "nvptx64"))]
-    collective("thread::sync_threads", Collective::Barrier(Barrier::Sync));
+    collective("thread::sync_threads_aligned", Collective::Barrier(Barrier::Sync));
 }
 
 macro_rules! counting_barriers {
-    ($($(#[$doc:meta])* $name:ident = $device:ident, $alias:literal, $cuda:literal, $host:ident;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident, $aligned:ident = $device:ident, $device_aligned:ident,
+        $alias:literal, $cuda:literal, $host:ident;)*) => {$(
         $(#[$doc])*
-        ///
-        /// # Safety
-        /// As for [`sync_threads`].
-        #[doc(alias = $alias, alias = $cuda)]
+        #[doc(alias = $cuda)]
         #[inline(always)]
         #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-        pub unsafe fn $name(predicate: u32) -> u32 {
+        pub fn $name(predicate: u32) -> u32 {
             #[cfg(target_arch = "nvptx64")]
-            // SAFETY: the caller brings all threads here.
+            // SAFETY: without `.aligned` the instruction asks nothing of the other threads.
             unsafe {
-                device::$device(predicate)
+                u32::from(device::$device(0, predicate != 0))
             }
             #[cfg(not(target_arch = "nvptx64"))]
             {
@@ -196,16 +223,39 @@ macro_rules! counting_barriers {
                 collective(concat!("thread::", stringify!($name)), barrier).value as u32
             }
         }
+
+        #[doc = concat!("[`", stringify!($name), "`] for warps that come here as one: a single instruction.")]
+        ///
+        /// # Safety
+        /// As for [`sync_threads_aligned`].
+        #[doc(alias = $alias)]
+        #[inline(always)]
+        #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+        pub unsafe fn $aligned(predicate: u32) -> u32 {
+            #[cfg(target_arch = "nvptx64")]
+            // SAFETY: the caller brings all threads here.
+            unsafe {
+                device::$device_aligned(predicate)
+            }
+            #[cfg(not(target_arch = "nvptx64"))]
+            {
+                let barrier = Collective::Barrier(Barrier::$host(predicate != 0));
+                collective(concat!("thread::", stringify!($aligned)), barrier).value as u32
+            }
+        }
     )*};
 }
 
 counting_barriers! {
     /// [`sync_threads`], and the number of the block's threads whose `predicate` is not zero.
-    sync_threads_count = barrier_popc, "bar.red.popc.u32", "__syncthreads_count", Count;
+    sync_threads_count, sync_threads_count_aligned = barrier_popc, barrier_popc_aligned,
+        "bar.red.popc.u32", "__syncthreads_count", Count;
     /// [`sync_threads`], and whether the `predicate` of every thread of the block is not zero (1, else 0).
-    sync_threads_and = barrier_and, "bar.red.and.pred", "__syncthreads_and", And;
+    sync_threads_and, sync_threads_and_aligned = barrier_and, barrier_and_aligned,
+        "bar.red.and.pred", "__syncthreads_and", And;
     /// [`sync_threads`], and whether the `predicate` of any thread of the block is not zero (1, else 0).
-    sync_threads_or = barrier_or, "bar.red.or.pred", "__syncthreads_or", Or;
+    sync_threads_or, sync_threads_or_aligned = barrier_or, barrier_or_aligned,
+        "bar.red.or.pred", "__syncthreads_or", Or;
 }
 
 macro_rules! fences {

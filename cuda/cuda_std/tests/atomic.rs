@@ -131,10 +131,10 @@ fn block_atomics_count_in_shared_memory() {
             if thread::thread_idx_x() == 0 {
                 count.write(0);
             }
-            thread::sync_threads();
+            thread::sync_threads_aligned();
             let count = BlockAtomicU32::from_ptr(count);
             count.fetch_add(thread::thread_idx_x(), Relaxed);
-            thread::sync_threads();
+            thread::sync_threads_aligned();
             u64::from(count.load(Relaxed))
         }
     });

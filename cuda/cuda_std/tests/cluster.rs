@@ -110,7 +110,7 @@ fn all_are_there_before_anybody_goes_on() {
         for here in &here {
             // Block barriers between the cluster's, and warps that are partly filled.
             // SAFETY: all come here.
-            unsafe { thread::sync_threads() };
+            unsafe { thread::sync_threads_aligned() };
             here.fetch_add(1, Ordering::Relaxed);
             // SAFETY: as above.
             unsafe { cluster::sync() };
@@ -169,12 +169,12 @@ fn a_block_barrier_is_no_cluster_barrier() {
         // SAFETY: none, as above.
         unsafe {
             if thread::block_idx_x() == 0 {
-                thread::sync_threads();
+                thread::sync_threads_aligned();
             }
             if thread::block_idx_x() == 1 || thread::thread_idx_x() > 3 {
                 cluster::sync();
             } else {
-                thread::sync_threads();
+                thread::sync_threads_aligned();
             }
         }
     });
@@ -183,7 +183,7 @@ fn a_block_barrier_is_no_cluster_barrier() {
     else {
         panic!("{fault}")
     };
-    assert_eq!((*barrier, missing.x, *operation), ("thread::sync_threads", 4, "cluster::sync"));
+    assert_eq!((*barrier, missing.x, *operation), ("thread::sync_threads_aligned", 4, "cluster::sync"));
 }
 
 #[test]

@@ -54,7 +54,7 @@ fn a_bounds_check_is_an_error_and_other_threads_are_unwound() {
             std::hint::black_box(data[thread::thread_idx_x() as usize]);
         }
         // SAFETY: all threads reach the barrier, but for the one that fails before it.
-        unsafe { thread::sync_threads() };
+        unsafe { thread::sync_threads_aligned() };
     };
     let result = Executor::new().without_seed().run("indexing", LaunchConfig::new(1, 16), kernel);
     let Err(LaunchError::Fault(fault)) = result else { panic!("expected a fault, got {result:?}") };
@@ -69,7 +69,7 @@ fn a_barrier_that_a_returned_thread_misses() {
     let fault = fault_of(64, || {
         if thread::thread_idx_x() < 40 {
             // SAFETY: none; the test is about the threads that do not come here.
-            unsafe { thread::sync_threads() };
+            unsafe { thread::sync_threads_aligned() };
         }
     });
     let FaultKind::BarrierNotReached { barrier, missing, instead } = &fault.kind else { panic!("{fault}") };
@@ -86,10 +86,10 @@ fn barriers_in_two_branches_are_not_one_barrier() {
     let fault = fault_of(32, || {
         if thread::thread_idx_x() < 16 {
             // SAFETY: none, as above.
-            unsafe { thread::sync_threads() };
+            unsafe { thread::sync_threads_aligned() };
         } else {
             // SAFETY: none, as above.
-            unsafe { thread::sync_threads() };
+            unsafe { thread::sync_threads_aligned() };
         }
     });
     let FaultKind::BarrierNotReached { missing, instead, .. } = &fault.kind else { panic!("{fault}") };
@@ -127,7 +127,7 @@ fn a_shuffle_among_lanes_that_wait_at_a_barrier() {
         // SAFETY: none; lane 3 goes to the barrier instead.
         unsafe {
             if thread::thread_idx_x() == 3 {
-                thread::sync_threads();
+                thread::sync_threads_aligned();
             } else {
                 warp::warp_shuffle_xor(u32::MAX, 1u32, 1, 32);
             }
@@ -230,12 +230,12 @@ fn the_executor_works_on_after_a_fault() {
                 panic!("the last thread, while all others wait");
             }
             // SAFETY: none, as above.
-            unsafe { thread::sync_threads() };
+            unsafe { thread::sync_threads_aligned() };
         });
         let count = AtomicU32::new(0);
         let kernel = || {
             // SAFETY: all threads reach the barrier.
-            unsafe { thread::sync_threads() };
+            unsafe { thread::sync_threads_aligned() };
             count.fetch_add(1, Ordering::Relaxed);
         };
         Executor::new().run("sound", LaunchConfig::new(4, 64), kernel).unwrap();

@@ -75,7 +75,7 @@ fn lanes_and_threads_resume_in_another_order() {
         orders.len() as u64
     };
     // SAFETY: all threads come to both.
-    assert_eq!(orders(|| unsafe { thread::sync_threads() }), SEEDS);
+    assert_eq!(orders(|| unsafe { thread::sync_threads_aligned() }), SEEDS);
     // SAFETY: as above.
     assert_eq!(orders(|| unsafe { warp::sync_warp(u32::MAX) }), SEEDS);
 }
@@ -125,7 +125,7 @@ fn a_write_before_all_have_read_is_found() {
             // SAFETY: inside the array; behind the reading a barrier lacks.
             unsafe {
                 *values.add(tid) = round;
-                thread::sync_threads();
+                thread::sync_threads_aligned();
                 // In the fixed order whoever lies above has not gone on yet.
                 assert_eq!(*values.add((tid + 32).min(127)), round);
             }
@@ -141,7 +141,7 @@ fn warps_drift_apart_behind_a_barrier() {
         // SAFETY: inside the array. In the fixed order every warp has read before one gets beyond its own barrier.
         unsafe {
             *values.add(tid) = 1;
-            thread::sync_threads();
+            thread::sync_threads_aligned();
             let read = *values.add((tid + 32) % 128);
             warp::sync_warp(u32::MAX);
             *values.add(tid) = 2;
@@ -159,7 +159,7 @@ fn a_tile_of_a_warp_gets_ahead_of_the_others() {
         // SAFETY: inside the array; the four tiles of a warp wait for their own lanes only.
         unsafe {
             *values.add(tid as usize) = 0;
-            thread::sync_threads();
+            thread::sync_threads_aligned();
             for round in 1..4 {
                 // In the fixed order all tiles are in one round.
                 assert!(*values.add((tid as usize ^ 8) % 128) >= round - 1);
@@ -186,9 +186,9 @@ fn block_sum(value: u32) -> u32 {
         if tid % 32 == 0 {
             *partial.add((tid / 32) as usize) = sum;
         }
-        thread::sync_threads();
+        thread::sync_threads_aligned();
         let total = (0..warps as usize).map(|warp| *partial.add(warp)).sum();
-        assert_eq!(thread::sync_threads_count(u32::from(tid < 40)), 40);
+        assert_eq!(thread::sync_threads_count_aligned(u32::from(tid < 40)), 40);
         total
     }
 }
@@ -288,7 +288,7 @@ fn broken_rules_are_the_same_faults_under_a_seed() {
         // SAFETY: the point is that not all come.
         let message = run(&|| unsafe {
             if thread::thread_idx_x() != 40 {
-                thread::sync_threads();
+                thread::sync_threads_aligned();
             }
         });
         assert!(message.contains("thread (40, 0, 0) has returned from the kernel"), "{message}");

@@ -17,12 +17,12 @@ fn every_block_has_its_own_array() {
                 sum.write(u64::from(thread::block_idx_x()));
             }
             for turn in 0..33 {
-                thread::sync_threads();
+                thread::sync_threads_aligned();
                 if thread::thread_idx_x() == turn {
                     *sum += 100;
                 }
             }
-            thread::sync_threads();
+            thread::sync_threads_aligned();
             sum.read()
         }
     });
@@ -72,7 +72,7 @@ fn dynamic_shared_memory() {
                 // SAFETY: the launch asked for one element a thread; a barrier separates writes and reads.
                 unsafe {
                     tile.add(tid as usize).write(thread::index());
-                    thread::sync_threads();
+                    thread::sync_threads_aligned();
                     cells.put(u64::from(tile.add((threads - 1 - tid) as usize).read()));
                 }
             })

@@ -28,7 +28,7 @@ fn statics_of_a_module_and_of_a_function() {
             if tid < 4 {
                 FACTORS[tid].write(PRIMES[tid] * (1 + thread::block_idx_x()));
             }
-            thread::sync_threads();
+            thread::sync_threads_aligned();
             u64::from(TILE[THREADS - 1 - tid].assume_init() * FACTORS[tid % 4].assume_init())
         }
     });

@@ -107,9 +107,9 @@ fn counting_barriers() {
                 // SAFETY: all threads of the block reach the three barriers.
                 let (count, and, or) = unsafe {
                     (
-                        thread::sync_threads_count(predicate),
-                        thread::sync_threads_and(predicate),
-                        thread::sync_threads_or(predicate),
+                        thread::sync_threads_count_aligned(predicate),
+                        thread::sync_threads_and_aligned(predicate),
+                        thread::sync_threads_or_aligned(predicate),
                     )
                 };
                 u64::from(count) | u64::from(and) << 16 | u64::from(or) << 17
@@ -133,7 +133,7 @@ fn barrier_publishes_shared_memory() {
             // SAFETY: every thread writes its own element below 256, and reads another's after the barrier.
             unsafe {
                 tile.add(tid as usize).write(tid + 1000 * thread::block_idx_x());
-                thread::sync_threads();
+                thread::sync_threads_aligned();
                 u64::from(tile.add((threads - 1 - tid) as usize).read())
             }
         });

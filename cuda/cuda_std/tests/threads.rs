@@ -43,11 +43,11 @@ fn barriers_and_their_predicates() {
         unsafe {
             *row.add(tid as usize) = u64::from(tid * 3 + thread::block_idx_x());
             *dynamic.add(tid as usize) = 7;
-            thread::sync_threads();
+            thread::sync_threads_aligned();
             let sum: u64 = (0..100).map(|i| *row.add(i) + *dynamic.add(i)).sum();
-            let count = thread::sync_threads_count(u32::from(tid.is_multiple_of(3)));
-            let all = thread::sync_threads_and(u32::from(tid < 100));
-            let any = thread::sync_threads_or(u32::from(tid == 77));
+            let count = thread::sync_threads_count_aligned(u32::from(tid.is_multiple_of(3)));
+            let all = thread::sync_threads_and_aligned(u32::from(tid < 100));
+            let any = thread::sync_threads_or_aligned(u32::from(tid == 77));
             sum * 1000 + u64::from(count) * 10 + u64::from(all != 0) + u64::from(any != 0)
         }
     });
@@ -101,7 +101,7 @@ fn faults_name_their_thread() {
             panic!("the sum is {}", 5);
         }
         // SAFETY: all threads come here but for the one that fails before it.
-        unsafe { thread::sync_threads() };
+        unsafe { thread::sync_threads_aligned() };
     });
     let at = |x| Dim3::new(x, 0, 0);
     // And not that the others wait for it in vain.
@@ -115,7 +115,7 @@ fn threads_that_wait_for_ever_are_a_fault() {
     let fault = fault_of(LaunchConfig::new(1, 64), || {
         if thread::thread_idx_x() < 40 {
             // SAFETY: none; this is what the executor is to find.
-            unsafe { thread::sync_threads() };
+            unsafe { thread::sync_threads_aligned() };
         }
     });
     let FaultKind::BarrierNotReached { missing, instead, .. } = &fault.kind else { panic!("{fault}") };

@@ -38,7 +38,8 @@ pub(crate) fn expand(arguments: TokenStream, item: TokenStream) -> Result<TokenS
         }
         "local" => Err(Error::new(
             space.span(),
-            "a static cannot live in local memory, which belongs to one thread; use a local variable",
+            "a static cannot live in local memory, which belongs to one thread: PTX has no `.local` variables outside of \
+             functions; use a local variable",
         )),
         other => Err(Error::new(
             space.span(),

@@ -11,15 +11,20 @@ use proc_macro::TokenStream;
 /// Marks a function as a kernel: an entry point that the host launches on a grid of threads.
 ///
 /// The function is `unsafe`, free-standing, returns nothing, and every parameter is `Copy`: scalars and plain
-/// structs by value, `*const T` and `*mut T` for device memory, `&[T]` for a read-only array. A slice travels as
-/// two arguments, pointer and length; everything else as it is. `&mut` is refused, because many threads would
-/// hold it at once; use `*mut T`.
+/// structs by value, `*const T` and `*mut T` for device memory, `&[T]` for a read-only array. A slice, `&[T]`,
+/// `*const [T]` or `*mut [T]`, travels as two arguments, pointer and length; what has no size not at all; everything
+/// else as it is. Types decide that, so an alias or a macro's `$t:ty` is what it stands for. `&mut` is refused, because
+/// many threads would hold it at once; use `*mut T`. So are other pointers of two words, such as `&str`.
 ///
 /// On `nvptx64` the kernel is an `extern "ptx-kernel"` entry of the same name. On the host the function stays
 /// callable as it is, and a type of the same name carries
 ///
 /// * `NAME::META`, the kernel's name and place ([`KernelMeta`](../cuda_std/launch/struct.KernelMeta.html)),
 /// * `unsafe fn NAME::launch(on, config, ..)`, whose arguments are checked when the host compiles.
+///
+/// The type is called `NAME_kernel` where a module of the kernel's name is in the way, as in
+/// `mod gemm; pub use gemm::gemm;`: for a kernel in a file of its own name, or in one that declares such a module. That
+/// `use` takes the function alone; `pub use gemm::*;` or `pub mod gemm;` lets others launch it by its type too.
 ///
 /// `#[kernel(min_arch = 90)]` is for a kernel of instructions that older devices than compute capability 9.0 lack: it
 /// is missing in the PTX for those, and a launch there is refused. `#[kernel(max_threads = 256, min_blocks = 4)]` promises

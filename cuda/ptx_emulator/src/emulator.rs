@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use cuda_std::launch::{KernelCall, LaunchConfig, LaunchError, Launcher, Limits, Residence};
 
 use crate::error::{EmulatorError, UndefinedByte};
-use crate::exec::{FIRST_OFFSET, Grid, Memory, Region, Regions, Stored, Turns, Unwritten};
+use crate::exec::{Driver, FIRST_OFFSET, Grid, Memory, Region, Regions, Stored, Turns, Unwritten};
 use crate::globals::Globals;
 use crate::instr::{ParamRange, Space};
 use crate::module::PtxModule;
@@ -27,6 +27,8 @@ pub struct Emulator {
     max_steps: u64,
     /// Launches take turns, and leave what they stored of undefined bits.
     turn: Mutex<BTreeMap<u64, Stored>>,
+    driver: Mutex<Driver>,
+    captures: bool,
 }
 
 impl core::fmt::Debug for Emulator {
@@ -53,6 +55,8 @@ impl Emulator {
             turns: Turns::default(),
             max_steps: 1 << 32,
             turn: Mutex::default(),
+            driver: Mutex::default(),
+            captures: false,
         }
     }
 
@@ -74,6 +78,16 @@ impl Emulator {
     /// The same emulator, which lets a block execute about `max_steps` instructions before it counts as endless.
     pub fn with_max_steps(self, max_steps: u64) -> Emulator {
         Emulator { max_steps, ..self }
+    }
+
+    /// The same emulator, which keeps what kernels print for [`Self::take_output`] instead of printing it.
+    pub fn with_captured_output(self) -> Emulator {
+        Emulator { captures: true, ..self }
+    }
+
+    /// What kernels have printed since the last time, if it is captured.
+    pub fn take_output(&self) -> Vec<u8> {
+        core::mem::take(self.driver.lock().unwrap_or_else(PoisonError::into_inner).output.get_mut())
     }
 
     /// The module it runs.
@@ -205,6 +219,7 @@ impl Emulator {
         let shared = self.shared(kernel, config.shared_bytes, &mut addresses)?;
         let extents = |dims: cuda_std::launch::Dim3| [dims.x, dims.y, dims.z];
         let unwritten = Unwritten::default();
+        let driver = self.driver.lock().unwrap_or_else(PoisonError::into_inner);
         let grid = Grid {
             module: &self.module,
             kernel,
@@ -217,11 +232,15 @@ impl Emulator {
             shared,
             regions: &regions,
             unwritten: &unwritten,
+            driver: &driver,
             turns: self.turns,
             max_steps: self.max_steps,
         };
         let result = grid.run().map_err(EmulatorError::from);
         *turn = unwritten.into_bytes();
+        if !self.captures {
+            print!("{}", String::from_utf8_lossy(&driver.output.take()));
+        }
         result
     }
 

@@ -162,6 +162,9 @@ pub enum Cause {
         /// The state space.
         space: &'static str,
     },
+    /// What a function of the driver's is to read, and nothing was written to.
+    #[error("{0} holds bits that nothing was written to")]
+    UndefinedForDriver(String),
     /// A call of an address that is no function's.
     #[error("a call of address {address:#x}, where no function of the module is")]
     NoFunction {
@@ -215,6 +218,21 @@ pub enum Cause {
         address: u64,
         /// The state space.
         space: &'static str,
+    },
+    /// A block of the heap that is used, or freed, when it is none.
+    #[error("{0}")]
+    Heap(String),
+    /// A failed assertion, by `__assertfail`.
+    #[error("assertion `{message}` failed at {file}:{line} in {function}")]
+    Assert {
+        /// What was asserted.
+        message: String,
+        /// The source file.
+        file: String,
+        /// The line in it.
+        line: u32,
+        /// The function.
+        function: String,
     },
     /// `trap`.
     #[error("trap")]

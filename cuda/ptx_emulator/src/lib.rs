@@ -11,6 +11,10 @@
 //! threads get is. Stored to global memory they become a pattern that is a NaN of every float type and no likely
 //! integer, and [`Emulator::undefined_in`] tells where a launch left them.
 //!
+//! Of the driver's functions it has `malloc`, `free`, `vprintf` and `__assertfail`. Uses of a block beyond its bounds or
+//! after it was freed are faults; blocks that nobody frees are not. What kernels print it prints, or keeps:
+//! [`Emulator::with_captured_output`].
+//!
 //! What it leaves open: the order of memory accesses of different threads (they take turns, from one barrier to the
 //! next), the bits of approximate instructions (computed in f64 and rounded, within the ISA's bounds where it gives
 //! any), the payload of a NaN that is an f64 or comes from 16 bits, and that `ptxas` may fuse a multiplication and an

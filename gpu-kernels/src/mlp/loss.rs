@@ -85,7 +85,7 @@ pub unsafe fn cross_entropy_backward(
 /// `targets` holds `rows * cols` elements that nobody else uses; `labels` holds at least `rows`.
 #[kernel]
 pub unsafe fn one_hot(targets: *mut f32, labels: &[u32], rows: u32, cols: u32) {
-    let (col, row) = (thread::index_2d().x as usize, thread::index_2d().y as usize);
+    let (col, row) = super::col_and_row();
     if row < rows as usize && col < cols as usize {
         let is_label = labels[row] as usize == col;
         // SAFETY: row and col lie in the shape of `targets`, and this thread alone writes the element.

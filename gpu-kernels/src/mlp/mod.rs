@@ -25,3 +25,17 @@ pub mod fused_forward;
 pub mod fused_backward;
 
 pub mod fused_update;
+
+use cuda_std::thread;
+
+/// Column and row of the thread in a launch of two dimensions, as indices.
+#[inline(always)]
+fn col_and_row() -> (usize, usize) {
+    let (col, row) = (thread::index_1d(), row());
+    (col as usize, row as usize)
+}
+
+#[inline(always)]
+fn row() -> u32 {
+    thread::block_idx_y().wrapping_mul(thread::block_dim_y()).wrapping_add(thread::thread_idx_y())
+}

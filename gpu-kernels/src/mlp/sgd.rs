@@ -28,7 +28,7 @@ pub unsafe fn update_layer(
     lr: f32,
     momentum: f32,
 ) {
-    let (col, row) = (thread::index_2d().x as usize, thread::index_2d().y as usize);
+    let (col, row) = super::col_and_row();
     let (batch, inputs, outputs) = (batch as usize, inputs as usize, outputs as usize);
     if row < inputs && col < outputs {
         let mut d_weight = 0.0;

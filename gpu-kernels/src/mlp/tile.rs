@@ -175,7 +175,7 @@ impl<const BM: usize, const BN: usize, const TM: usize, const TN: usize> Tile<BM
         // again only after the next barrier, which every reader has then reached.
         unsafe {
             Self::fill(shared, a, b, row0, col0, 0);
-            thread::sync_threads();
+            thread::sync_threads_aligned();
             for slab in 0..slabs {
                 let current = shared.add((slab % 2) * slab_floats(BM, BN));
                 if slab + 1 < slabs {
@@ -187,7 +187,7 @@ impl<const BM: usize, const BN: usize, const TM: usize, const TN: usize> Tile<BM
                 if sums_here {
                     tile.sum_columns(b_slab);
                 }
-                thread::sync_threads();
+                thread::sync_threads_aligned();
             }
         }
         tile

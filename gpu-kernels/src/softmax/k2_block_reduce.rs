@@ -59,16 +59,16 @@ unsafe fn tree(shared: *mut f32, tid: usize, value: f32, combine: impl Fn(f32, f
         *shared.add(tid) = value;
         let mut half = BLOCK / 2;
         while half > 0 {
-            thread::sync_threads();
+            thread::sync_threads_aligned();
             if tid < half {
                 *shared.add(tid) = combine(*shared.add(tid), *shared.add(tid + half));
             }
             half /= 2;
         }
-        thread::sync_threads();
+        thread::sync_threads_aligned();
         let total = *shared;
         // The next tree writes here, so all must have read.
-        thread::sync_threads();
+        thread::sync_threads_aligned();
         total
     }
 }

@@ -39,7 +39,7 @@ pub unsafe fn softmax_k4_warp_shuffle(out: *mut f32, inp: &[f32], rows: u32, col
         if lane == 0 {
             *max_shared.add(warp) = of_warp;
         }
-        thread::sync_threads();
+        thread::sync_threads_aligned();
         reduce_max_width::<f32, { WARPS as u32 }>(u32::MAX, *max_shared.add(lane % WARPS))
     };
 
@@ -53,7 +53,7 @@ pub unsafe fn softmax_k4_warp_shuffle(out: *mut f32, inp: &[f32], rows: u32, col
         if lane == 0 {
             *sum_shared.add(warp) = of_warp;
         }
-        thread::sync_threads();
+        thread::sync_threads_aligned();
         reduce_sum_width::<f32, { WARPS as u32 }>(u32::MAX, *sum_shared.add(lane % WARPS))
     };
 

@@ -74,7 +74,7 @@ unsafe fn softmax<const BLOCK: usize, const WARPS: u32, const UNROLL: usize>(
         if tid % 32 == 0 {
             *shared.add(tid / 32) = of_warp;
         }
-        thread::sync_threads();
+        thread::sync_threads_aligned();
         *shared.add(tid % WARPS as usize)
     };
 

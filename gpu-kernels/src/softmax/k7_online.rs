@@ -89,7 +89,7 @@ unsafe fn softmax<const BLOCK: usize, const WARPS: u32, const UNROLL: usize>(
         if tid % 32 == 0 {
             *shared.add(tid / 32) = f32x2::new(max_warp, sum_warp);
         }
-        thread::sync_threads();
+        thread::sync_threads_aligned();
         let f32x2 { x: max_warp, y: sum_warp } = *shared.add(tid % WARPS as usize);
         let max = reduce_max_width::<f32, WARPS>(u32::MAX, max_warp);
         (max, reduce_sum_width::<f32, WARPS>(u32::MAX, sum_warp * (max_warp - max).exp()))

@@ -40,7 +40,7 @@ unsafe fn exchange<const WARPS: u32>(shared: *mut f32x2, tid: usize, pair: f32x2
         if tid.is_multiple_of(32) {
             *shared.add(tid / 32) = pair;
         }
-        thread::sync_threads();
+        thread::sync_threads_aligned();
         merge::<WARPS>(*shared.add(tid % WARPS as usize))
     }
 }

@@ -279,7 +279,7 @@ pub(super) unsafe fn exchange<const THREADS: usize>(shared: *mut f32x2, of_warp:
         if lane == 0 {
             *shared.add(thread / 32) = of_warp;
         }
-        thread::sync_threads();
+        thread::sync_threads_aligned();
         let pair = if lane < warps { *shared.add(thread / THREADS * warps + lane) } else { NO_PAIR };
         merge::<32>(pair, scale)
     }

@@ -7,14 +7,14 @@ use std::ops::{Bound, RangeBounds};
 use std::ptr::NonNull;
 
 use bytemuck::Pod;
-use cuda_std::launch::{PtrArg, PtrMutArg, Residence, SliceArg};
+use cuda_std::launch::{PtrArg, PtrMutArg, Residence, SliceArg, SliceMutArg};
 
 use super::{Device, DeviceError, RawAllocError, cpu};
 
 /// `len` elements in the memory of a device, freed when dropped.
 ///
 /// Kernels get at them through the launch functions: `&buffer` is an argument for `&[T]` and `*const T`,
-/// `&mut buffer` for `*mut T`, and so are the views [`Buffer::view`] and [`Buffer::view_mut`].
+/// `&mut buffer` for `*mut T` and `*mut [T]`, and so are the views [`Buffer::view`] and [`Buffer::view_mut`].
 pub struct Buffer<T> {
     device: Device,
     /// On the CPU the memory itself; on a GPU an address of the device. Dangling, aligned and not null for 0 bytes.
@@ -330,6 +330,15 @@ macro_rules! device_memory_args {
         )*
         $(
             // SAFETY: the memory is valid at the device's residence while the buffer is exclusively borrowed.
+            unsafe impl<T: Pod> SliceMutArg<T> for $exclusive {
+                fn as_raw_mut_slice(&mut self) -> (*mut T, usize) {
+                    (self.pointer.as_ptr(), self.len)
+                }
+                fn residence(&self) -> Residence {
+                    self.device.residence()
+                }
+            }
+            // SAFETY: as above.
             unsafe impl<T: Pod> PtrMutArg<T> for $exclusive {
                 fn as_raw_mut_ptr(&mut self) -> *mut T {
                     self.pointer.as_ptr()

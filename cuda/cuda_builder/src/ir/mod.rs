@@ -6,6 +6,7 @@
 
 mod bounds;
 mod convergent;
+mod decimal;
 mod families;
 mod lex;
 mod libm;
@@ -18,6 +19,7 @@ mod parts;
 mod place;
 mod prune;
 mod target;
+mod wide;
 
 use std::fmt::{self, Write as _};
 
@@ -92,8 +94,10 @@ pub fn lower(text: &str, edits: &Edits) -> Result<Vec<Lowered>, IrError> {
     if edits.override_libm {
         libm::override_calls(&mut module);
     }
+    wide::convert(&mut module)?;
     panics::route(&mut module)?;
     prune::keep_reachable(&mut module)?;
+    decimal::shrink(&mut module)?;
     bounds::set(&mut module)?;
     if edits.constant_memory {
         place::mark_constants(&mut module);
@@ -118,8 +122,8 @@ pub(crate) fn one_by_one(part: &Lowered) -> Result<Vec<Lowered>, IrError> {
     Ok(parts::cut(&module, &families, &part.statics, Cut::Families))
 }
 
-/// Runs the one edit named `edit`: `libm`, `panics`, `prune`, `bounds`, `constants`, `place`, `convergent`, `target` or
-/// `overflow`.
+/// Runs the one edit named `edit`: `libm`, `panics`, `prune`, `bounds`, `constants`, `place`, `convergent`, `target`,
+/// `overflow`, `wide` or `decimal`.
 ///
 /// This is what the files in `tests/ir` are checked with.
 pub fn apply(edit: &str, text: &str) -> Result<String, IrError> {
@@ -134,6 +138,8 @@ pub fn apply(edit: &str, text: &str) -> Result<String, IrError> {
         "convergent" => convergent::mark(&mut module)?,
         "target" => target::adapt(&mut module)?,
         "overflow" => overflow::widen(&mut module)?,
+        "wide" => wide::convert(&mut module)?,
+        "decimal" => decimal::shrink(&mut module)?,
         _ => return Err(IrError::new("apply", edit, "there is no edit of this name")),
     }
     Ok(module.to_string())

@@ -34,7 +34,7 @@ pub struct Extent {
     pub is_writable: bool,
 }
 
-/// An argument for a parameter `&[T]`.
+/// An argument for a parameter `&[T]` or `*const [T]`.
 ///
 /// # Safety
 /// The returned pointer is valid for reads of that many initialised elements at `residence` until the launch
@@ -46,6 +46,23 @@ pub struct Extent {
 pub unsafe trait SliceArg<T> {
     /// Pointer to the first element and number of elements.
     fn as_raw_slice(&self) -> (*const T, usize);
+    /// In whose memory the elements live.
+    fn residence(&self) -> Residence;
+}
+
+/// An argument for a parameter `*mut [T]`.
+///
+/// # Safety
+/// The returned pointer is valid for the reads and writes of that many elements that the kernel's contract names, at
+/// `residence`, until the launch has ended.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be passed to a kernel's parameter `*mut [{T}]`",
+    note = "pass an exclusive reference to a device buffer (or, on the CPU executor, a slice) with elements of \
+            type `{T}`"
+)]
+pub unsafe trait SliceMutArg<T> {
+    /// Pointer to the first element and number of elements.
+    fn as_raw_mut_slice(&mut self) -> (*mut T, usize);
     /// In whose memory the elements live.
     fn residence(&self) -> Residence;
 }
@@ -115,6 +132,15 @@ macro_rules! host_memory_args {
             }
         }
         // SAFETY: an exclusive slice of the caller's, which outlives the launch on the CPU executor.
+        unsafe impl<T: Copy, $($generics)*> SliceMutArg<T> for $exclusive {
+            fn as_raw_mut_slice(&mut self) -> (*mut T, usize) {
+                (self.as_mut_ptr(), self.len())
+            }
+            fn residence(&self) -> Residence {
+                Residence::Host
+            }
+        }
+        // SAFETY: as above.
         unsafe impl<T: Copy, $($generics)*> PtrMutArg<T> for $exclusive {
             fn as_raw_mut_ptr(&mut self) -> *mut T {
                 self.as_mut_ptr()
@@ -135,26 +161,24 @@ host_memory_args! {
     [const N: usize] &[T; N], &mut [T; N];
 }
 
-// SAFETY: a raw pointer is unchecked; the launch is unsafe and its caller answers for it.
-unsafe impl<T> PtrArg<T> for *const T {
-    fn as_raw_ptr(&self) -> *const T {
-        *self
-    }
-    fn residence(&self) -> Residence {
-        Residence::Unchecked
-    }
+macro_rules! unchecked_args {
+    ($($trait:ident for $pointer:ty: $method:ident(&$($mut:ident)?) -> $raw:ty = |$self:ident| $value:expr;)*) => {$(
+        // SAFETY: a raw pointer is unchecked; the launch is unsafe and its caller answers for it.
+        unsafe impl<T> $trait<T> for $pointer {
+            fn $method(& $($mut)? self) -> $raw {
+                let $self = *self;
+                $value
+            }
+            fn residence(&self) -> Residence {
+                Residence::Unchecked
+            }
+        }
+    )*};
 }
 
-// SAFETY: as above.
-unsafe impl<T> PtrMutArg<T> for *mut T {
-    fn as_raw_mut_ptr(&mut self) -> *mut T {
-        *self
-    }
-    fn residence(&self) -> Residence {
-        Residence::Unchecked
-    }
+unchecked_args! {
+    PtrArg for *const T: as_raw_ptr(&) -> *const T = |pointer| pointer;
+    PtrMutArg for *mut T: as_raw_mut_ptr(&mut) -> *mut T = |pointer| pointer;
+    SliceArg for *const [T]: as_raw_slice(&) -> (*const T, usize) = |slice| (slice.cast(), slice.len());
+    SliceMutArg for *mut [T]: as_raw_mut_slice(&mut) -> (*mut T, usize) = |slice| (slice.cast(), slice.len());
 }
-
-/// Refuses, when the host compiles, a by-value parameter that cannot be copied to the device byte for byte.
-#[doc(hidden)]
-pub fn __assert_copy<T: Copy>() {}

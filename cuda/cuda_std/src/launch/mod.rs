@@ -4,16 +4,24 @@
 //! `saxpy::launch(on, config, ..)` whose arguments are checked against the kernel's parameters when the host
 //! compiles. `on` is any [`Launcher`]: the CPU executor ([`crate::simt::Executor`]) or a CUDA device.
 //!
-//! A slice parameter travels as two arguments, pointer and length in elements: Rust-CUDA's calling convention.
+//! A slice parameter travels as two arguments, pointer and length in elements: Rust-CUDA's calling convention. Whether a
+//! parameter is a slice is decided by its type ([`crate::param`]), so an alias or a macro changes nothing.
+//!
+//! Where a module has the kernel's name, as in `mod gemm; pub use gemm::gemm;`, the type is called `gemm_kernel`: a type
+//! and a module cannot have one name.
 
 mod args;
 mod dims;
+mod flat;
 mod limits;
 
 use core::ffi::c_void;
 
-pub use args::{__assert_copy, Extent, PtrArg, PtrMutArg, Residence, SliceArg};
+pub use args::{Extent, PtrArg, PtrMutArg, Residence, SliceArg, SliceMutArg};
 pub use dims::{Dim3, LaunchConfig};
+pub use flat::Arg;
+#[doc(hidden)]
+pub use flat::{ArgList, Flat, Slots};
 pub use limits::{LaunchError, Limits};
 
 /// What `#[kernel]` knows of a kernel.

@@ -7,7 +7,7 @@ use super::device::{DeviceMemory, TestDevice};
 use super::element::Element;
 use super::error::{Run, TestError};
 use super::{Buffer, Input, Output, Role};
-use crate::launch::{LaunchError, Launcher, PtrArg, PtrMutArg, Residence, SliceArg};
+use crate::launch::{LaunchError, Launcher, PtrArg, PtrMutArg, Residence, SliceArg, SliceMutArg};
 
 /// Bytes before and behind every buffer that must stay: a multiple of every alignment that kernels ask for.
 const GUARD: usize = 256;
@@ -33,7 +33,7 @@ impl fmt::Debug for Memory<'_> {
     }
 }
 
-/// An input as a kernel's argument: for `&[T]`, `&T` or `*const T`.
+/// An input as a kernel's argument: for `&[T]`, `*const [T]`, `&T` or `*const T`.
 #[derive(Clone, Copy, Debug)]
 pub struct InputArg<'a, T> {
     pointer: *const T,
@@ -42,7 +42,7 @@ pub struct InputArg<'a, T> {
     memory: PhantomData<&'a T>,
 }
 
-/// An output as a kernel's argument: for `*mut T`, or to read what a kernel before has written for those of an input.
+/// An output as a kernel's argument: for `*mut T` or `*mut [T]`, or to read what a kernel before has written for those of an input.
 #[derive(Clone, Copy, Debug)]
 pub struct OutputArg<'a, T> {
     input: InputArg<'a, T>,
@@ -124,6 +124,16 @@ unsafe impl<T: Element> PtrArg<T> for OutputArg<'_, T> {
 }
 
 // SAFETY: as above; the memory is for writing too, and belongs to this run alone.
+unsafe impl<T: Element> SliceMutArg<T> for OutputArg<'_, T> {
+    fn as_raw_mut_slice(&mut self) -> (*mut T, usize) {
+        (self.input.pointer.cast_mut(), self.input.len)
+    }
+    fn residence(&self) -> Residence {
+        self.input.residence
+    }
+}
+
+// SAFETY: as above.
 unsafe impl<T: Element> PtrMutArg<T> for OutputArg<'_, T> {
     fn as_raw_mut_ptr(&mut self) -> *mut T {
         self.input.pointer.cast_mut()

@@ -22,7 +22,7 @@ impl Cx<'_> {
             AtomOp::Int(op) => int::binary(op, atom.ty, old, b).unwrap_or_default(),
             AtomOp::FloatAdd(FloatTy::F32) => {
                 // Global memory flushes subnormal numbers, shared memory keeps them.
-                let ftz = matches!(place, Place::Host(_));
+                let ftz = matches!(place, Place::Host(_) | Place::Heap(_));
                 let load = |raw: u64| flush(f32::from_bits(raw as u32), ftz);
                 finish32(load(old) + load(b), ftz, false)
             }

@@ -296,7 +296,9 @@ fn arguments(cx: &Cx<'_>, call: &Call) -> Exec<(usize, Memory)> {
             }
             callee
         }
-        Callee::Name(_) => return Err(Cause::Unsupported("a call of an unknown function".to_owned()).into()),
+        Callee::Name(_) | Callee::System(_) => {
+            return Err(Cause::Unsupported("a call of an unknown function".to_owned()).into());
+        }
     };
     let of = &functions[callee];
     let mut params = Memory::new(of.param_bytes as usize);

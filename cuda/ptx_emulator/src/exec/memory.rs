@@ -3,9 +3,9 @@
 //! Global and constant memory are the host's own, at the host's addresses. Shared, local and parameter memory have
 //! offsets of their own, and generic addresses in windows that no pointer of a host process lies in.
 
-use super::Exec;
 use super::thread::Cx;
 use super::undefined::Bits;
+use super::{Exec, heap};
 use crate::error::Cause;
 use crate::instr::{Addr, NO_BODY, Space};
 
@@ -60,7 +60,7 @@ pub(super) enum Access {
 }
 
 impl Access {
-    fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Access::Load => "load",
             Access::Store => "store",
@@ -76,6 +76,7 @@ pub(super) enum Place {
     Shared(usize),
     Local(usize),
     Param(usize),
+    Heap(usize),
 }
 
 impl Place {
@@ -86,6 +87,7 @@ impl Place {
             Place::Shared(at) => Place::Shared(at + bytes as usize),
             Place::Local(at) => Place::Local(at + bytes as usize),
             Place::Param(at) => Place::Param(at + bytes as usize),
+            Place::Heap(at) => Place::Heap(at + bytes as usize),
         }
     }
 }
@@ -93,13 +95,17 @@ impl Place {
 impl Cx<'_> {
     /// Checks an access of `bytes` bytes, and finds its place.
     pub fn place(&self, at: &Addr, bytes: u64, access: Access) -> Exec<Place> {
-        let address = self.value(at.base)?.wrapping_add_signed(at.offset);
+        self.place_of(at.space, self.value(at.base)?.wrapping_add_signed(at.offset), bytes, access)
+    }
+
+    /// Checks an access of `bytes` bytes at an address of a state space, and finds its place.
+    pub fn place_of(&self, at: Space, address: u64, bytes: u64, access: Access) -> Exec<Place> {
         let access_name = access.name();
         if !address.is_multiple_of(bytes) {
-            let space = at.space.name();
+            let space = at.name();
             return Err(Cause::Misaligned { access: access_name, space, address, bytes }.into());
         }
-        let (space, offset) = match at.space {
+        let (space, offset) = match at {
             Space::Generic => split(address),
             space => (space, address),
         };
@@ -121,8 +127,11 @@ impl Cx<'_> {
                 let fits = offset.saturating_add(bytes) <= self.frame.params.len() as u64;
                 fits.then_some(Place::Param(offset as usize))
             }
+            Space::Generic | Space::Global if heap::holds(offset) => {
+                Some(Place::Heap(self.grid.driver.heap.borrow().place(offset, bytes, access)?))
+            }
             Space::Generic | Space::Global | Space::Const => {
-                return self.host(at.space, offset, bytes, access);
+                return self.host(at, offset, bytes, access);
             }
         };
         found.ok_or_else(|| {
@@ -174,6 +183,7 @@ impl Cx<'_> {
             Place::Shared(at) => self.shared.memory.load(at, bytes),
             Place::Local(at) => self.local.load(at, bytes),
             Place::Param(at) => self.frame.params.load(at, bytes),
+            Place::Heap(at) => self.grid.driver.heap.borrow().memory().load(at, bytes),
             Place::Host(address) => {
                 let mut all = [0u8; 8];
                 let source: *const u8 = core::ptr::with_exposed_provenance(address as usize);
@@ -191,6 +201,7 @@ impl Cx<'_> {
             Place::Shared(at) => self.shared.memory.store(at, bytes, bits),
             Place::Local(at) => self.local.store(at, bytes, bits),
             Place::Param(at) => self.frame.params.store(at, bytes, bits),
+            Place::Heap(at) => self.grid.driver.heap.borrow_mut().memory_mut().store(at, bytes, bits),
             Place::Host(address) => {
                 let by = (self.frame.function, self.frame.pc);
                 let all = self.grid.unwritten.stored(address, bytes, bits, by).to_le_bytes();

@@ -8,10 +8,13 @@ mod convert;
 mod exact;
 mod float;
 mod half;
+mod heap;
 mod int;
 mod memory;
+mod printf;
 mod shadow;
 mod step;
+mod system;
 mod thread;
 mod undefined;
 mod unwritten;
@@ -19,6 +22,7 @@ mod warp;
 
 pub(crate) use memory::{FIRST_OFFSET, Region, Regions, function_address};
 pub(crate) use shadow::Memory;
+pub(crate) use system::Driver;
 pub(crate) use unwritten::{Stored, Unwritten};
 
 use crate::error::{Cause, Fault};
@@ -58,6 +62,7 @@ pub(crate) struct Grid<'a> {
     pub shared: Vec<(u64, u64)>,
     pub regions: &'a Regions,
     pub unwritten: &'a Unwritten,
+    pub driver: &'a Driver,
     pub turns: Turns,
     /// Instructions a block may execute.
     pub max_steps: u64,

@@ -6,7 +6,9 @@ use super::undefined::Bits;
 use super::warp::{self, Wait};
 use super::{Exec, convert, float, half, int, undefined};
 use crate::error::Cause;
-use crate::instr::{Addr, BoolOp, Call, CarryOp, Half, IntOp, IntTy, Ld, Op, Pc, SetpOut, Slot, St, Ty};
+use crate::instr::{
+    Addr, BoolOp, Call, Callee, CarryOp, Half, IntOp, IntTy, Ld, Op, Pc, SetpOut, Slot, St, Ty,
+};
 
 /// What comes after an instruction.
 pub(super) enum Flow<'a> {
@@ -37,7 +39,10 @@ impl<'a> Cx<'a> {
                 let missing = || Cause::Unsupported(format!("target {index} of {}", targets.len()));
                 return Ok(Flow::Jump(*target.ok_or_else(missing)?));
             }
-            Op::Call(ref call) => return Ok(Flow::Call(call)),
+            Op::Call(ref call) => match call.callee {
+                Callee::System(system) => self.system(system, call)?,
+                _ => return Ok(Flow::Call(call)),
+            },
             Op::Barrier(ref barrier) => return warp::at_barrier(self, barrier).map(Flow::Wait),
             Op::ClusterArrive => self.arrive()?,
             Op::ClusterWait { aligned } => return self.at_cluster_barrier(aligned).map(Flow::Wait),

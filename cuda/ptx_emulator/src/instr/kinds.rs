@@ -1,5 +1,6 @@
 //! What instructions of one family differ in, and the operands of those that have many.
 
+use super::System;
 use super::types::{Addr, FloatTy, IntTy, ParamRange, Slot, Ty};
 
 /// To nearest even, to zero, down, up.
@@ -259,6 +260,8 @@ pub(crate) struct Call {
 /// A function's name, then its index once all are known; or where its address is.
 #[derive(Debug)]
 pub(crate) enum Callee {
+    /// One of the driver's.
+    System(System),
     Name(String),
     Index(usize),
     Address(Slot),

@@ -1,9 +1,11 @@
 //! Instructions as the emulator runs them: opcode, types and modifiers decided once, when the module is read.
 
 mod kinds;
+mod system;
 mod types;
 
 pub(crate) use kinds::*;
+pub(crate) use system::System;
 pub(crate) use types::*;
 
 /// An instruction with its guard and place.

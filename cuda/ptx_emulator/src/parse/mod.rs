@@ -17,7 +17,7 @@ mod warp;
 use std::collections::HashMap;
 
 use crate::error::EmulatorError;
-use crate::instr::{Callee, Fixed, NO_BODY, Op, Symbol};
+use crate::instr::{Call, Callee, Fixed, NO_BODY, Op, Symbol, System};
 use crate::lex::{self, Kind};
 use crate::module::{Function, PtxModule, Relocation, Target, Variable};
 use cursor::Cursor;
@@ -136,7 +136,13 @@ fn resolve(names: &mut Names<'_>) -> Result<(), EmulatorError> {
         let Op::Call(call) = &mut instr.op else { continue };
         let Callee::Name(name) = &call.callee else { continue };
         let refusal = match known.get(name).map(|&index| (index, &shapes[index])) {
-            None => Some(format!("`{name}` has no body")),
+            None => match system(name, call) {
+                Some(system) => {
+                    call.callee = Callee::System(system);
+                    None
+                }
+                None => Some(format!("`{name}` has no body")),
+            },
             Some((_, (_, _, true))) => Some(format!("`{name}` is a kernel")),
             Some((index, (params, result, _))) => {
                 let sizes = |ranges: &[crate::instr::ParamRange]| {
@@ -153,6 +159,14 @@ fn resolve(names: &mut Names<'_>) -> Result<(), EmulatorError> {
         }
     }
     Ok(())
+}
+
+/// The driver's function that is called, if it is one and the sizes are its own.
+fn system(name: &str, call: &Call) -> Option<System> {
+    let system = System::named(name)?;
+    let (params, result) = system.shape();
+    let fits = call.args.iter().map(|range| range.bytes).eq(params.iter().copied());
+    (fits && call.result.map(|range| range.bytes) == result).then_some(system)
 }
 
 /// What a name means inside a function.

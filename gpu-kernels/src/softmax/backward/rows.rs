@@ -145,7 +145,7 @@ unsafe fn sum_of_row<const THREADS: usize, const LANES: u32>(shared: *mut f32, s
         if lane == 0 {
             *shared.add(thread / 32) = sum;
         }
-        thread::sync_threads();
+        thread::sync_threads_aligned();
         let of_warp = if lane < warps { *shared.add(thread / THREADS * warps + lane) } else { 0.0 };
         reduce_sum_width::<f32, 32>(u32::MAX, of_warp)
     }

@@ -34,7 +34,7 @@ pub(super) unsafe fn first_of_row<const THREADS: usize, const LANES: u32>(
         if lane == 0 {
             *shared.add(thread / 32) = first;
         }
-        thread::sync_threads();
+        thread::sync_threads_aligned();
         let of_warp = if lane < warps { *shared.add(thread / THREADS * warps + lane) } else { u32::MAX };
         reduce_min_width::<u32, 32>(u32::MAX, of_warp)
     }

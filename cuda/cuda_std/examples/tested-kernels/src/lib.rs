@@ -28,7 +28,7 @@ pub unsafe fn block_sums(sums: *mut f32, inp: &[f32]) {
         if tid.is_multiple_of(32) {
             *partial.add(tid / 32) = of_warp;
         }
-        thread::sync_threads();
+        thread::sync_threads_aligned();
         if tid < 32 {
             let value = if tid < THREADS / 32 { *partial.add(tid) } else { 0.0 };
             let sum = warp::reduce_sum(value);
@@ -55,11 +55,11 @@ pub unsafe fn histogram(counts: *mut u32, inp: &[u32]) {
         for bin in (tid..BINS).step_by(threads) {
             *of_block.add(bin) = 0;
         }
-        thread::sync_threads();
+        thread::sync_threads_aligned();
         if let Some(&value) = inp.get(thread::index_1d() as usize) {
             BlockAtomicU32::from_ptr(of_block.add(value as usize % BINS)).fetch_add(1, Ordering::Relaxed);
         }
-        thread::sync_threads();
+        thread::sync_threads_aligned();
         for bin in (tid..BINS).step_by(threads) {
             AtomicU32::from_ptr(counts.add(bin)).fetch_add(*of_block.add(bin), Ordering::Relaxed);
         }

@@ -74,7 +74,7 @@ kernels! {
         let tile = shared_array![f32x4; 64];
         let tid = thread::thread_idx_x() as usize;
         mem::store_shared(tile.add(tid), mem::load_global(a.add(tid)));
-        thread::sync_threads();
+        thread::sync_threads_aligned();
         mem::store_global(out.add(tid), mem::load_shared(tile.add(63 - tid)));
     }
 
@@ -85,7 +85,7 @@ kernels! {
         let tile = shared_array![f32; 64];
         let tid = thread::thread_idx_x() as usize;
         *tile.add(tid) = *a.add(tid);
-        thread::sync_threads();
+        thread::sync_threads_aligned();
         *out.add(tid) = *tile.add(63 - tid);
     }
 
@@ -96,7 +96,7 @@ kernels! {
         let cell = shared_array![f32; 32];
         let tid = thread::thread_idx_x() as usize;
         *cell.add(tid) = 1.0;
-        thread::sync_threads();
+        thread::sync_threads_aligned();
         *out.add(tid) = *cell.add(tid);
     }
 
@@ -107,7 +107,7 @@ kernels! {
         let tile = shared::dynamic_shared_mem::<f32>();
         let tid = thread::thread_idx_x() as usize;
         *tile.add(tid) = *a.add(tid);
-        thread::sync_threads();
+        thread::sync_threads_aligned();
         *out.add(tid) = *tile.add(mem::dynamic_smem_size() as usize / 4 - 1 - tid);
     }
 

@@ -21,18 +21,33 @@ kernels! {
     //@ ptx: mul.wide.u32 == 1
     thread_offset(out: *mut f32) { *out.offset(thread::thread_idx_x() as i32 as isize) = 1.0; }
 
-    //@ ptx: bar.sync 0 == 1
+    //@ ptx: barrier.sync 0 == 1
+    //@ ptx: bar.sync == 0
     //@ ptx: st.global == 2
     thread_sync(out: *mut u32) { *out = 1; thread::sync_threads(); *out = 2; }
 
-    //@ ptx: bar.red.popc.u32 == 1
+    //@ ptx: barrier.red.popc.u32 == 1
     thread_sync_count(out: *mut u32, p: u32) { *out = thread::sync_threads_count(p); }
 
-    //@ ptx: bar.red.and.pred == 1
+    //@ ptx: barrier.red.and.pred == 1
     thread_sync_and(out: *mut u32, p: u32) { *out = thread::sync_threads_and(p); }
 
-    //@ ptx: bar.red.or.pred == 1
+    //@ ptx: barrier.red.or.pred == 1
     thread_sync_or(out: *mut u32, p: u32) { *out = thread::sync_threads_or(p); }
+
+    //@ ptx: bar.sync 0 == 1
+    //@ ptx: barrier.sync == 0
+    //@ ptx: st.global == 2
+    thread_sync_aligned(out: *mut u32) { *out = 1; thread::sync_threads_aligned(); *out = 2; }
+
+    //@ ptx: bar.red.popc.u32 == 1
+    thread_sync_count_aligned(out: *mut u32, p: u32) { *out = thread::sync_threads_count_aligned(p); }
+
+    //@ ptx: bar.red.and.pred == 1
+    thread_sync_and_aligned(out: *mut u32, p: u32) { *out = thread::sync_threads_and_aligned(p); }
+
+    //@ ptx: bar.red.or.pred == 1
+    thread_sync_or_aligned(out: *mut u32, p: u32) { *out = thread::sync_threads_or_aligned(p); }
 
     // A fence keeps both stores, which would else be one.
     //@ ptx: membar.cta == 1

@@ -224,7 +224,7 @@ pub unsafe fn warp_functions(out: *mut u64, values: &[u32], width: u32) {
             u64::from(warp::warp_vote_all(all, value > 3)),
             u64::from(warp::warp_vote_any(all, value > 3)),
             u64::from(warp::warp_vote_ballot(all, value.is_multiple_of(3))),
-            u64::from(thread::sync_threads_count(value & 1)),
+            u64::from(thread::sync_threads_count_aligned(value & 1)),
         ]
     };
     for (i, value) in results.into_iter().enumerate() {
@@ -246,7 +246,7 @@ pub unsafe fn atomic_functions(cells: *mut u64) {
         if tid == 0 {
             *shared = 0;
         }
-        thread::sync_threads();
+        thread::sync_threads_aligned();
         BlockAtomicU32::from_ptr(shared).fetch_add(tid, Relaxed);
         AtomicF32::from_ptr(cells.cast()).fetch_add(i as f32, Relaxed);
         AtomicU32::from_ptr(cells.add(1).cast()).fetch_add(i, Relaxed);
@@ -261,7 +261,7 @@ pub unsafe fn atomic_functions(cells: *mut u64) {
         while let Err(now) = counter.compare_exchange(seen, seen.wrapping_mul(3) + 1, Relaxed, Relaxed) {
             seen = now;
         }
-        thread::sync_threads();
+        thread::sync_threads_aligned();
         if tid == 0 {
             AtomicU32::from_ptr(cells.add(9).cast()).fetch_add(*shared, Relaxed);
         }

@@ -1,0 +1,139 @@
+//! The heap of the device: collections, text, output.
+
+use cuda_std::prelude::*;
+
+extern crate alloc;
+
+use alloc::collections::BTreeMap;
+use alloc::vec;
+
+/// out = the sum of the primes below each limit, by a sieve that grows on the heap; a thread a limit.
+#[kernel]
+#[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
+pub unsafe fn count_primes(limits: &[u32], out: *mut u32) {
+    let i = thread::index_1d() as usize;
+    if i >= limits.len() {
+        return;
+    }
+    let mut sieve = vec![true; limits[i] as usize];
+    let mut primes: Vec<u32> = Vec::new();
+    for n in 2..sieve.len() {
+        if sieve[n] {
+            primes.push(n as u32);
+            for multiple in (n * n..sieve.len()).step_by(n) {
+                sieve[multiple] = false;
+            }
+        }
+    }
+    *out.add(i) = primes.iter().sum();
+}
+
+/// out = twice the sum of the digits of inp, by text, a tree and a shared pointer; a thread a number.
+#[kernel]
+#[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
+pub unsafe fn digit_sums(inp: &[u64], out: *mut u64) {
+    let i = thread::index_1d() as usize;
+    if i >= inp.len() {
+        return;
+    }
+    let text = inp[i].to_string();
+    let mut counts: BTreeMap<char, u64> = BTreeMap::new();
+    for digit in text.chars() {
+        *counts.entry(digit).or_default() += 1;
+    }
+    let shared = Rc::new(counts);
+    let other = Rc::clone(&shared);
+    *out.add(i) =
+        other.iter().map(|(digit, count)| u64::from(digit.to_digit(10).unwrap()) * count).sum::<u64>()
+            * Rc::strong_count(&shared) as u64;
+}
+
+/// out[i] = a line about values[i], `width` bytes each, padded with blanks.
+#[kernel]
+#[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
+pub unsafe fn format_values(values: &[f32], width: usize, out: *mut u8) {
+    let i = thread::index_1d() as usize;
+    if i >= values.len() {
+        return;
+    }
+    let line =
+        format!("{i:>3}: {:.3} {:e} {:?} {:#x}", values[i], values[i], Some(values[i]), values[i].to_bits());
+    let line = line.into_bytes();
+    for (at, slot) in core::slice::from_raw_parts_mut(out.add(i * width), width).iter_mut().enumerate() {
+        *slot = line.get(at).copied().unwrap_or(b' ');
+    }
+}
+
+#[repr(align(256))]
+struct Wide([u8; 256]);
+
+trait Shape {
+    fn area(&self) -> f32;
+}
+struct Square(f32);
+struct Circle(f32);
+impl Shape for Square {
+    fn area(&self) -> f32 {
+        self.0 * self.0
+    }
+}
+impl Shape for Circle {
+    fn area(&self) -> f32 {
+        3.0 * self.0 * self.0
+    }
+}
+
+/// Blocks of several alignments: out = how many are misaligned, or lose what was written.
+#[kernel]
+#[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
+pub unsafe fn aligned_boxes(out: *mut u32, areas: *mut f32) {
+    let i = thread::index_1d();
+    let mut wrong = 0;
+    let bytes: Vec<Box<u8>> = (0..5).map(Box::new).collect();
+    let wides: Vec<Box<Wide>> = (0..5).map(|n| Box::new(Wide([n; 256]))).collect();
+    let longs: Vec<Box<u128>> = (0..5).map(|n| Box::new(n << 100)).collect();
+    for n in 0..5 {
+        wrong += u32::from(*bytes[n] != n as u8);
+        wrong += u32::from(wides[n].0 != [n as u8; 256]);
+        wrong += u32::from((&*wides[n] as *const Wide).align_offset(256) != 0);
+        wrong += u32::from(*longs[n] >> 100 != n as u128);
+    }
+    *out.add(i as usize) = wrong;
+    let shapes: [Box<dyn Shape>; 2] = [Box::new(Square(i as f32)), Box::new(Circle(2.0))];
+    *areas.add(i as usize) = shapes.iter().map(|shape| shape.area()).sum();
+}
+
+/// Says hello, a line a thread, with what breaks a format.
+#[kernel]
+#[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
+pub unsafe fn hello(name: &[u8]) {
+    let i = thread::index_1d();
+    if i == 0 {
+        println!("constant 100 %s");
+        println!();
+    }
+    let name = core::str::from_utf8(name).unwrap_or("?");
+    println!("hello {name} from {i} of {}: {:5.1} %d", thread::block_dim_x(), i as f32 / 3.0);
+    print!("a\0b{i}");
+    println!();
+}
+
+/// Asks for more than the heap has.
+#[kernel]
+#[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
+pub unsafe fn exhausts_the_heap(out: *mut u8) {
+    let huge: Vec<u8> = Vec::with_capacity(1 << 46);
+    *out = huge.capacity() as u8;
+}
+
+/// By C's names.
+#[kernel]
+#[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
+pub unsafe fn by_malloc(n: usize, out: *mut u32) {
+    let numbers = cuda_std::mem::malloc(n * 4) as *mut u32;
+    for k in 0..n {
+        *numbers.add(k) = k as u32 * k as u32;
+    }
+    *out.add(thread::index_1d() as usize) = (0..n).map(|k| *numbers.add(k)).sum();
+    cuda_std::mem::free(numbers as *mut _);
+}

@@ -1,0 +1,98 @@
+//! Parameters whose types the source names in other ways than by writing them down.
+
+use cuda_std::prelude::*;
+
+/// A slice by another name.
+pub type Floats<'a> = &'a [f32];
+/// A row of a matrix, behind a reference.
+pub type Row = [f32];
+/// One number, behind a reference.
+pub type Scale = f32;
+pub type Out = *mut f32;
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Affine {
+    pub factor: f32,
+    pub offset: f64,
+    pub steps: [u16; 3],
+}
+
+/// A view by value, which holds a slice in it.
+#[derive(Clone, Copy)]
+pub struct View<'a> {
+    pub start: u32,
+    pub values: &'a [f32],
+}
+
+/// out = factor * (a + b), lifetimes left out in an alias.
+#[kernel]
+#[allow(improper_ctypes_definitions, clippy::missing_safety_doc, elided_lifetimes_in_paths)]
+pub unsafe fn add_aliased(a: Floats, b: &Row, factor: &Scale, out: Out) {
+    let i = thread::index_1d() as usize;
+    if i < a.len().min(b.len()) {
+        *out.add(i) = *factor * (a[i] + b[i]);
+    }
+}
+
+macro_rules! axpy {
+    ($($name:ident: $ty:ty, $xs:ty, $ys:ty;)*) => {$(
+        /// y = a * x + y, types by macro.
+        #[kernel]
+        #[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
+        pub unsafe fn $name(a: $ty, x: $xs, y: $ys) {
+            let i = thread::index_1d() as usize;
+            if i < x.len() {
+                let y: *mut $ty = y;
+                *y.add(i) = a * x[i] + *y.add(i);
+            }
+        }
+    )*};
+}
+
+axpy! {
+    axpy_f32: f32, &[f32], *mut f32;
+    axpy_f64: f64, &[f64], *mut f64;
+    axpy_i64: i64, &[i64], *mut i64;
+}
+
+/// out[i] = inp[len - 1 - i], by raw slices of which the shorter counts.
+#[kernel]
+#[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
+pub unsafe fn reverse(inp: *const [u32], out: *mut [u32], scale: u32) {
+    let i = thread::index_1d() as usize;
+    if i < inp.len().min(out.len()) {
+        *out.cast::<u32>().add(i) = scale * (&*inp)[inp.len() - 1 - i];
+    }
+}
+
+/// out = the affine map, by a struct, an array and a tuple by value, with a type without size between.
+#[kernel]
+#[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
+pub unsafe fn by_value<'a>(
+    map: Affine,
+    inp: Floats<'a>,
+    nothing: (),
+    shift: [f32; 3],
+    (low, high): (f32, u8),
+    last: Option<&'a f32>,
+    out: *mut f32,
+) {
+    let () = nothing;
+    let i = thread::index_1d() as usize;
+    if i < inp.len() {
+        let steps: u16 = map.steps.iter().sum();
+        let value =
+            map.factor * inp[i] + map.offset as f32 + f32::from(steps) + shift[i % 3] + low + f32::from(high);
+        *out.add(i) = if i + 1 == inp.len() { last.copied().unwrap_or(value) } else { value };
+    }
+}
+
+/// out = values[start..], by a struct that holds a slice.
+#[kernel]
+#[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
+pub unsafe fn from_view(view: View<'_>, out: *mut f32) {
+    let i = thread::index_1d() as usize + view.start as usize;
+    if i < view.values.len() {
+        *out.add(i - view.start as usize) = view.values[i];
+    }
+}

@@ -1,0 +1,3 @@
+pub fn one(x: &mut f32, factor: f32) {
+    *x *= factor;
+}

@@ -1,0 +1,88 @@
+//! Parameters by alias, by macro and by value: the same flattening on device and host.
+
+mod common;
+
+use common::on_all;
+use compat_kernels::*;
+use cuda_std::launch::{LaunchConfig, Launcher};
+use cuda_std::simt::Executor;
+
+const N: usize = 70;
+
+on_all! {
+    aliases_are_what_they_stand_for
+    types_by_macro_are_what_they_stand_for
+    raw_slices_have_their_length
+}
+
+fn floats(seed: u32) -> Vec<f32> {
+    (0..N as u32).map(|i| (i * i + seed) as f32 * 0.25).collect()
+}
+
+fn aliases_are_what_they_stand_for(on: &dyn Launcher) {
+    let (a, b, mut out) = (floats(1), floats(2), vec![0.0; N]);
+    // SAFETY: `out` is as long as the shorter input.
+    unsafe { add_aliased::launch(on, LaunchConfig::cover(N, 32), &a, &b[..50], &[3.0], &mut out) }.unwrap();
+    for (i, out) in out.iter().enumerate() {
+        assert_eq!(*out, if i < 50 { 3.0 * (a[i] + b[i]) } else { 0.0 }, "element {i}");
+    }
+}
+
+fn types_by_macro_are_what_they_stand_for(on: &dyn Launcher) {
+    let config = LaunchConfig::cover(N, 32);
+    let (x, mut y) = (floats(1), floats(2));
+    let (x_wide, mut y_wide): (Vec<f64>, Vec<f64>) = (x.iter().map(|&x| x.into()).collect(), vec![1.0; N]);
+    let (x_int, mut y_int): (Vec<i64>, Vec<i64>) = ((0..N as i64).collect(), vec![i64::MAX - 300; N]);
+    // SAFETY: each output is as long as its input.
+    unsafe {
+        axpy_f32::launch(on, config, 2.0, &x, &mut y).unwrap();
+        axpy_f64::launch(on, config, 2.0, &x_wide, &mut y_wide).unwrap();
+        axpy_i64::launch(on, config, 3, &x_int, &mut y_int).unwrap();
+    }
+    for i in 0..N {
+        assert_eq!(y[i], 2.0 * x[i] + floats(2)[i]);
+        assert_eq!(y_wide[i], 2.0 * x_wide[i] + 1.0);
+        assert_eq!(y_int[i], 3 * i as i64 + (i64::MAX - 300));
+    }
+}
+
+fn raw_slices_have_their_length(on: &dyn Launcher) {
+    let (inp, mut out): (Vec<u32>, Vec<u32>) = ((0..N as u32).collect(), vec![7; N]);
+    // SAFETY: both slices are valid for as many elements as they have.
+    unsafe { reverse::launch(on, LaunchConfig::cover(N, 32), &inp, &mut out[..40], 2) }.unwrap();
+    for (i, &out) in out.iter().enumerate() {
+        assert_eq!(out, if i < 40 { 2 * (N - 1 - i) as u32 } else { 7 }, "element {i}");
+    }
+}
+
+/// Pointers inside what is passed by value are the caller's affair: no launcher knows of their memory.
+fn by_value_with_pointers(on: &dyn Launcher, inp: &[f32], last: &[f32; 1]) {
+    let config = LaunchConfig::cover(N, 32);
+    let map = Affine { factor: 0.5, offset: 100.0, steps: [1, 2, 3] };
+    let mut out = vec![0.0; N];
+    let mut tail = vec![0.0; N - 30];
+    // SAFETY: `out` is as long as `inp`, `tail` as its rest, and all pointers are lent to the launcher.
+    unsafe {
+        by_value::launch(on, config, map, inp, (), [10.0, 20.0, 30.0], (0.5, 2), Some(&last[0]), &mut out)
+            .unwrap();
+        from_view::launch(on, config, View { start: 30, values: inp }, &mut tail).unwrap();
+    }
+    for i in 0..N - 1 {
+        assert_eq!(out[i], 0.5 * inp[i] + 106.0 + [10.0, 20.0, 30.0][i % 3] + 2.5, "element {i}");
+    }
+    assert_eq!(out[N - 1], last[0]);
+    assert_eq!(tail, inp[30..]);
+}
+
+#[test]
+fn structs_go_by_value() {
+    by_value_with_pointers(&Executor::new(), &floats(5), &[-1.0]);
+    let (mut inp, mut last) = (floats(5), [-1.0]);
+    let mut emulator = common::emulator();
+    // SAFETY: both outlive the launches, and nobody writes them.
+    unsafe {
+        emulator.lend(&mut inp);
+        emulator.lend(&mut last);
+    }
+    by_value_with_pointers(&emulator, &inp, &last);
+}

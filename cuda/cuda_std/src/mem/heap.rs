@@ -1,0 +1,114 @@
+//! The device's heap: `malloc`, `free`, and Rust's global allocator over them.
+
+use core::alloc::{GlobalAlloc, Layout};
+use core::ffi::c_void;
+
+/// What every block from [`malloc`] is aligned to, at least, in bytes (CUDA C++ Programming Guide, "Dynamic Global Memory
+/// Allocation and Operations").
+const ALIGNMENT: usize = 16;
+
+#[cfg(target_arch = "nvptx64")]
+unsafe extern "C" {
+    /// `bytes` bytes of the device's heap, aligned to 16 bytes and uninitialised, or null if there is no room: the heap
+    /// has 8 MB, unless the host set `CU_LIMIT_MALLOC_HEAP_SIZE` before the first launch that allocates. A block stays
+    /// until some thread frees it, also from one launch to the next (CUDA C++ Programming Guide, "Dynamic Global Memory
+    /// Allocation and Operations").
+    ///
+    /// # Safety
+    /// None is needed to call it; the memory may be used only within its bounds, and until it is freed.
+    pub fn malloc(bytes: usize) -> *mut c_void;
+
+    /// Gives back a block; null is no block, and nothing happens.
+    ///
+    /// # Safety
+    /// `block` is null or from [`malloc`], and is not used, nor freed, again.
+    pub fn free(block: *mut c_void);
+}
+
+/// `bytes` bytes of the process's heap, aligned to 16 bytes and uninitialised, or null if there is no room. On the device
+/// it is the device's heap: 8 MB, unless the host set `CU_LIMIT_MALLOC_HEAP_SIZE` before the first launch that allocates.
+///
+/// # Safety
+/// None is needed to call it; the memory may be used only within its bounds, and until it is freed.
+#[cfg(not(target_arch = "nvptx64"))]
+pub unsafe fn malloc(bytes: usize) -> *mut c_void {
+    let Some(layout) = with_header(bytes) else { return core::ptr::null_mut() };
+    // SAFETY: the layout has a size: at least the header's.
+    let block = unsafe { std::alloc::alloc(layout) };
+    if block.is_null() {
+        return block.cast();
+    }
+    // SAFETY: the header lies in front of the block, within the layout and aligned.
+    unsafe {
+        block.cast::<usize>().write(bytes);
+        block.add(ALIGNMENT).cast()
+    }
+}
+
+/// Gives back a block; null is no block, and nothing happens.
+///
+/// # Safety
+/// `block` is null or from [`malloc`], and is not used, nor freed, again.
+#[cfg(not(target_arch = "nvptx64"))]
+pub unsafe fn free(block: *mut c_void) {
+    if block.is_null() {
+        return;
+    }
+    // SAFETY: `malloc` left the size in the header in front, and this layout was the block's.
+    unsafe {
+        let block = block.cast::<u8>().sub(ALIGNMENT);
+        if let Some(layout) = with_header(block.cast::<usize>().read()) {
+            std::alloc::dealloc(block, layout);
+        }
+    }
+}
+
+/// The layout of a block of the host's and of the header with its size, which `free` is not told.
+#[cfg(not(target_arch = "nvptx64"))]
+fn with_header(bytes: usize) -> Option<Layout> {
+    Layout::from_size_align(bytes.checked_add(ALIGNMENT)?, ALIGNMENT).ok()
+}
+
+/// Rust's allocator over [`malloc`] and [`free`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CUDAAllocator;
+
+/// The global allocator of kernels, so that `extern crate alloc` works in them. On the host the program's own stays.
+#[cfg_attr(target_arch = "nvptx64", global_allocator)]
+pub static GLOBAL_ALLOCATOR: CUDAAllocator = CUDAAllocator;
+
+// SAFETY: the blocks are the heap's, of the size and alignment asked for, and each is freed by its own address.
+unsafe impl GlobalAlloc for CUDAAllocator {
+    #[inline]
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        if layout.align() <= ALIGNMENT {
+            // SAFETY: nothing is asked of the caller.
+            return unsafe { malloc(layout.size()) }.cast();
+        }
+        // Room for the alignment, and in front of what is aligned for the address that `free` must have.
+        let Some(bytes) = layout.size().checked_add(layout.align()) else { return core::ptr::null_mut() };
+        // SAFETY: as above.
+        let block = unsafe { malloc(bytes) }.cast::<u8>();
+        if block.is_null() {
+            return block;
+        }
+        // The next multiple behind the block's start; `malloc` aligns to less than `align`, so at least 16 bytes on.
+        let offset = layout.align() - (block.addr() & (layout.align() - 1));
+        // SAFETY: `offset` is at most `align`, so the memory and the address in front of it lie within the block.
+        unsafe {
+            let aligned = block.add(offset);
+            aligned.cast::<*mut u8>().sub(1).write(block);
+            aligned
+        }
+    }
+
+    #[inline]
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: the caller gives back what `alloc` gave for this layout, which says where its block starts.
+        unsafe {
+            let block =
+                if layout.align() <= ALIGNMENT { memory } else { memory.cast::<*mut u8>().sub(1).read() };
+            free(block.cast());
+        }
+    }
+}

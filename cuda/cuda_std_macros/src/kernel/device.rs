@@ -1,0 +1,85 @@
+//! The entry on the GPU.
+
+use proc_macro2::TokenStream;
+use quote::{format_ident, quote, quote_spanned};
+use syn::ItemFn;
+use syn::spanned::Spanned as _;
+
+use super::host::inferred_lifetimes;
+use super::{Arguments, Param};
+
+/// The flattened parameters, and the kernel's function inside. On architectures that are too old for the kernel only the
+/// function remains, which nobody calls.
+pub(super) fn entry(function: &ItemFn, params: &[Param], arguments: Arguments) -> TokenStream {
+    let attrs = &function.attrs;
+    let vis = &function.vis;
+    let name = &function.sig.ident;
+    let lifetimes = &function.sig.generics;
+    let where_clause = &function.sig.generics.where_clause;
+    let block = &function.block;
+    let inputs = &function.sig.inputs;
+
+    let mut flat = Vec::new();
+    let mut joined = Vec::new();
+    for Param { name, ty } in params {
+        let (first, second) = (format_ident!("{name}_first"), format_ident!("{name}_second"));
+        let inferred = inferred_lifetimes(ty, &function.sig.generics);
+        let param = quote_spanned! {ty.span()=>
+            <#ty as ::cuda_std::param::Param<{ ::cuda_std::__kind!(#inferred) }>>
+        };
+        flat.push(quote!(#first: #param::First, #second: #param::Second));
+        joined.push(quote!(#param::join(#first, #second)));
+    }
+    // The builder finds the bounds in the section's name and makes them attributes, which Rust has no word for.
+    let bounds = (arguments.max_threads > 0).then(|| {
+        let section = format!(".ferrowarp.bounds.{}.{}", arguments.max_threads, arguments.min_blocks);
+        quote!(#[unsafe(link_section = #section)])
+    });
+    let (has_kernel, remains) = match arguments.min_arch {
+        0 => (quote!(), quote!()),
+        arch => {
+            let feature = format!("sm_{arch}");
+            let remains = quote! {
+                #[cfg(all(target_arch = "nvptx64", not(target_feature = #feature)))]
+                #(#attrs)*
+                #[inline(always)]
+                #[allow(dead_code, reason = "this architecture is too old for the kernel")]
+                #vis unsafe fn #name #lifetimes (#inputs) #where_clause #block
+            };
+            (quote!(, target_feature = #feature), remains)
+        }
+    };
+    // The builder finds the kernel's family in it, and takes it out of the module.
+    let family = format_ident!("__ferrowarp_family_of_{name}");
+    quote! {
+        #remains
+        #[cfg(all(target_arch = "nvptx64" #has_kernel))]
+        const _: () = {
+            const PATH: &::core::primitive::str = ::core::module_path!();
+            #[used]
+            #[unsafe(no_mangle)]
+            #[allow(non_upper_case_globals, reason = "its name has the kernel's name in it")]
+            static #family: [::core::primitive::u8; PATH.len()] = *PATH.as_bytes().first_chunk().unwrap();
+        };
+        #[cfg(all(target_arch = "nvptx64" #has_kernel))]
+        ::cuda_std::__kernel_entry! {
+            {
+                #(#attrs)*
+                #[allow(
+                    improper_ctypes_definitions,
+                    clippy::too_many_arguments,
+                    reason = "the calling convention of kernels"
+                )]
+                #[unsafe(no_mangle)]
+                #bounds
+                #vis
+            }
+            fn #name {#lifetimes} (#(#flat),*) {#where_clause} {
+                #[inline(always)]
+                unsafe fn #name #lifetimes (#inputs) #where_clause #block
+                // SAFETY: the launch passes valid parameters, flattened in the same way.
+                unsafe { #name(#(#joined),*) }
+            }
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! The name of the launch type.
+
+use proc_macro2::Ident;
+use quote::format_ident;
+use std::path::Path;
+
+/// The kernel's name; behind it `_kernel` where a module of that name is in the way.
+///
+/// A type and a module share a namespace, a function does not. So Rust-CUDA's `mod gemm; pub use gemm::gemm;` is no
+/// clash where a kernel is a function alone, and is one (E0255) where its launch type has the same name: a `use` takes
+/// all that it finds under a name, and what it finds there cannot depend on who asks, for the launch type must be visible
+/// wherever the kernel is. No name of one scope can be both, so in such a layout the type takes another. A macro does not
+/// learn in which module it is, but the file tells: a kernel in a file of its own name, or in one that declares a module
+/// of its name.
+pub(super) fn of_launch_type(kernel: &Ident) -> Ident {
+    let name = kernel.to_string();
+    let file = kernel.span().unwrap().local_file();
+    let has_clash = file.is_some_and(|file| {
+        is_module(&name, &file) || std::fs::read_to_string(&file).is_ok_and(|text| declares(&name, &text))
+    });
+    if has_clash { format_ident!("{name}_kernel", span = kernel.span()) } else { kernel.clone() }
+}
+
+/// Whether `file` holds a module called `name`: `name.rs` or `name/mod.rs`, but not the root of a test or program.
+fn is_module(name: &str, file: &Path) -> bool {
+    let folder = file.parent().and_then(Path::file_name);
+    let is_root = folder
+        .is_some_and(|folder| ["tests", "benches", "examples", "bin"].iter().any(|f| folder == *f))
+        && std::env::var("CARGO_CRATE_NAME").is_ok_and(|root| root == name);
+    match file.file_stem() {
+        Some(stem) if stem == "mod" => folder.is_some_and(|folder| folder == name),
+        stem => stem.is_some_and(|stem| stem == name) && !is_root,
+    }
+}
+
+/// Whether the source has a `mod name;` or a `mod name {`.
+fn declares(name: &str, source: &str) -> bool {
+    let code = source.lines().map(|line| line.split_once("//").map_or(line, |(code, _)| code));
+    code.flat_map(|line| line.match_indices("mod ").map(move |(at, keyword)| (line, at, at + keyword.len())))
+        .any(|(line, at, behind)| {
+            let is_word = !line[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_');
+            let rest = line[behind..].trim_start().strip_prefix(name).map(str::trim_start);
+            is_word && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with([';', '{']))
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modules_are_known_by_their_files() {
+        for file in ["src/gemm.rs", "src/a/gemm.rs", "src/gemm/mod.rs", "tests/gemm/mod.rs"] {
+            assert!(is_module("gemm", Path::new(file)), "{file}");
+        }
+        for file in ["src/lib.rs", "src/gemm/naive.rs", "src/gemm_2.rs", "mod.rs", "gemm/lib.rs"] {
+            assert!(!is_module("gemm", Path::new(file)), "{file}");
+        }
+    }
+
+    #[test]
+    fn declarations_are_found() {
+        for source in
+            ["mod gemm;", "pub mod gemm {", "  pub(crate) mod  gemm ;", "mod a; mod gemm;", "mod gemm\n{"]
+        {
+            assert!(declares("gemm", source), "{source}");
+        }
+        for source in
+            ["// mod gemm;", "mod gemm_naive;", "mod naive_gemm;", "a_mod gemm;", "use gemm::gemm;", ""]
+        {
+            assert!(!declares("gemm", source), "{source}");
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Calls of the functions that the driver supplies.
+
+use core::cell::RefCell;
+
+use super::Exec;
+use super::heap::Heap;
+use super::memory::Access;
+use super::printf;
+use super::thread::Cx;
+use super::undefined::Bits;
+use crate::error::Cause;
+use crate::instr::{Call, Space, System};
+
+/// What the driver keeps between launches: the heap, and what kernels have printed.
+#[derive(Debug, Default)]
+pub(crate) struct Driver {
+    pub heap: RefCell<Heap>,
+    pub output: RefCell<Vec<u8>>,
+}
+
+/// A text without an end within so many bytes is none.
+const MAX_TEXT: u64 = 1 << 20;
+
+impl Cx<'_> {
+    /// Calls `system`: arguments and return value are in the caller's parameters.
+    pub fn system(&mut self, system: System, call: &Call) -> Exec {
+        let arg = |index: usize| -> Exec<u64> {
+            let range = call.args[index];
+            let bits = self.frame.params.load(range.offset as usize, range.bytes as usize);
+            if bits.undefined == 0 {
+                return Ok(bits.value);
+            }
+            Err(undefined(format!("argument {index} of the call")))
+        };
+        let value = match system {
+            System::Malloc => {
+                let bytes = arg(0)?;
+                self.grid.driver.heap.borrow_mut().malloc(bytes)
+            }
+            System::Free => {
+                let block = arg(0)?;
+                self.grid.driver.heap.borrow_mut().free(block)?;
+                return Ok(());
+            }
+            System::Vprintf => {
+                let (format, values) = (arg(0)?, arg(1)?);
+                let (text, count) = printf::format(self, format, values)?;
+                self.grid.driver.output.borrow_mut().extend(text);
+                count
+            }
+            System::AssertFail => {
+                let (message, file, line, function) = (arg(0)?, arg(1)?, arg(2)?, arg(3)?);
+                let [message, file, function] = [message, file, function].map(|at| self.c_text(at));
+                let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+                let (message, file, function) = (text(message?), text(file?), text(function?));
+                return Err(Cause::Assert { message, file, line: line as u32, function }.into());
+            }
+        };
+        if let Some(range) = call.result {
+            self.frame.params.store(range.offset as usize, range.bytes as usize, Bits::new(value));
+        }
+        Ok(())
+    }
+
+    /// The value of `bytes` bytes at a generic address.
+    pub fn read(&self, address: u64, bytes: u64) -> Exec<u64> {
+        let place = self.place_of(Space::Generic, address, bytes, Access::Load)?;
+        let bits = self.load(place, bytes as usize);
+        if bits.undefined == 0 {
+            return Ok(bits.value);
+        }
+        Err(undefined(format!("memory at {address:#x}")))
+    }
+
+    /// The bytes from a generic address up to a NUL.
+    pub fn c_text(&self, address: u64) -> Exec<Vec<u8>> {
+        let mut text = Vec::new();
+        for at in 0..MAX_TEXT {
+            match self.read(address + at, 1)? {
+                0 => return Ok(text),
+                byte => text.push(byte as u8),
+            }
+        }
+        Err(Cause::Unsupported(format!("a text of over {MAX_TEXT} bytes")).into())
+    }
+}
+
+fn undefined(what: String) -> Box<Cause> {
+    Cause::UndefinedForDriver(what).into()
+}
