@@ -3,6 +3,8 @@
 mod build_ptx;
 mod bundle;
 mod checks;
+mod differ;
+mod differ_report;
 mod fuzz;
 mod fuzz_report;
 mod judge;
@@ -40,6 +42,8 @@ enum Command {
     Ptx(ptx::Ptx),
     /// Pack what a run on a GPU machine needs into one folder
     Bundle(bundle::Bundle),
+    /// Compare what crates and random programs do natively with what their PTX does, bit for bit
+    Differ(differ::Differ),
     /// Fuzz every parser of outside bytes, and write down what came of it
     Fuzz(fuzz::Fuzz),
     /// Train on the CPU beside the same training in JAX, and write the figures down
@@ -62,6 +66,7 @@ fn main() -> ExitCode {
         Command::BuildPtx(command) => command.run(),
         Command::Ptx(command) => command.run(),
         Command::Bundle(command) => command.run(),
+        Command::Differ(command) => command.run(),
         Command::Fuzz(command) => command.run(),
         Command::Measure(command) => command.run(),
         Command::Miri(command) => command.run(),

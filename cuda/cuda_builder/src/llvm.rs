@@ -17,6 +17,10 @@ const PASSES: &str = "cgscc(inline,function(\
     sroa,gvn<no-pre>,sccp,bdce,instcombine<no-verify-fixpoint>,correlated-propagation,adce,memcpyopt,dse,simplifycfg,\
     instcombine<no-verify-fixpoint>))";
 
+/// LLVM's own back end goes without the vectorizer of straight-line code: that of LLVM 22 enters a distance of addresses
+/// into a map that cannot hold it, and writes where it should not (llvm/llvm-project#193377).
+const NO_SLP: &str = "-vectorize-slp=false";
+
 /// The tools that are needed.
 pub(crate) const TOOLS: [&str; 3] = ["opt", "llc", "llvm-link"];
 
@@ -31,7 +35,7 @@ pub(crate) struct Llvm {
 impl Llvm {
     /// The tools in `folder`, of the version `version`.
     pub fn new(folder: PathBuf, version: &str) -> Llvm {
-        Llvm { folder, version: format!("{version} {PASSES}") }
+        Llvm { folder, version: format!("{version} {PASSES} {NO_SLP}") }
     }
 
     /// The module after the passes that prepare it for libNVVM, as bitcode.
@@ -57,7 +61,7 @@ impl Llvm {
             module = self.link(module, libdevice, options)?;
         }
         let passes = format!("-passes=default<O{level}>");
-        let optimised = self.run("opt", &[&passes, &mcpu(options)], module, options.arch)?;
+        let optimised = self.run("opt", &[&passes, &mcpu(options), NO_SLP], module, options.arch)?;
         let ptx = self.run(
             "llc",
             &llc_flags(options).iter().map(String::as_str).collect::<Vec<_>>(),
@@ -129,6 +133,8 @@ fn llc_flags(options: &CodegenOptions) -> Vec<String> {
         format!("-fp-contract={}", if options.fma_contraction { "fast" } else { "off" }),
         format!("-nvptx-prec-divf32={}", if options.fast_div { 0 } else { 2 }),
         format!("-nvptx-prec-sqrtf32={}", i32::from(!options.fast_sqrt)),
+        // On by default, which makes `rsqrt.approx` of `1.0 / x.sqrt()`, whose roundings are neither's.
+        format!("-nvptx-rsqrt-approx-opt={}", i32::from(options.fast_sqrt && options.fast_div)),
     ];
     if options.ftz {
         flags.push("-denormal-fp-math-f32=preserve-sign".to_owned());
@@ -138,4 +144,66 @@ fn llc_flags(options: &CodegenOptions) -> Vec<String> {
 
 fn calls_libdevice(module: &[u8]) -> bool {
     memchr::memmem::find(module, b"@__nv_").is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::builder::CudaBuilder;
+    use crate::toolchain;
+
+    /// Two loads, one of them at an index that may be 2^63 - 1.
+    const FAR_APART: &str = r#"target triple = "nvptx64-nvidia-cuda"
+
+define ptx_kernel void @mixed(ptr %bytes, i64 %len, ptr %out) {
+  %index = urem i64 9223372036854775807, %len
+  %at = getelementptr i8, ptr %bytes, i64 %index
+  %first = load i8, ptr %bytes, align 1
+  %other = load i8, ptr %at, align 1
+  %a = zext i8 %first to i64
+  %b = zext i8 %other to i64
+  %mixed = xor i64 %a, %b
+  store i64 %mixed, ptr %out, align 8
+  ret void
+}
+"#;
+
+    /// A root, and one divided by it.
+    const ROOTS: &str = r#"target triple = "nvptx64-nvidia-cuda"
+
+declare float @llvm.nvvm.sqrt.f(float)
+
+define ptx_kernel void @roots(ptr %x, ptr %out) {
+  %value = load float, ptr %x, align 4
+  %root = call float @llvm.nvvm.sqrt.f(float %value)
+  %inverse = fdiv float 1.0, %root
+  store float %inverse, ptr %out, align 4
+  ret void
+}
+"#;
+
+    fn ptx(module: &str, builder: &CudaBuilder) -> String {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let llvm = toolchain::find(folder, true, &|_| {}).unwrap().llvm;
+        let options = CodegenOptions::of(builder, NvvmArch::Compute90);
+        llvm.compile(module.as_bytes().to_vec(), None, &options).unwrap()
+    }
+
+    #[test]
+    fn roots_and_divisions_are_exact_unless_both_may_be_fast() {
+        let exact = CudaBuilder::new(".");
+        for builder in [exact.clone(), exact.clone().fast_sqrt(true), exact.clone().fast_div(true)] {
+            let ptx = ptx(ROOTS, &builder);
+            assert!(!ptx.contains("rsqrt"), "{ptx}");
+            assert_eq!(ptx.contains("sqrt.rn.f32"), !builder.fast_sqrt, "{ptx}");
+            assert_eq!(ptx.contains("rcp.rn.f32"), !builder.fast_div, "{ptx}");
+        }
+        assert!(ptx(ROOTS, &exact.fast_sqrt(true).fast_div(true)).contains("rsqrt.approx.f32"));
+    }
+
+    #[test]
+    fn loads_that_are_far_apart_are_compiled() {
+        let ptx = ptx(FAR_APART, &CudaBuilder::new("."));
+        assert!(ptx.contains(".entry mixed") && ptx.matches("ld.global.b8").count() == 2, "{ptx}");
+    }
 }

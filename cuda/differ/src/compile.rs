@@ -39,6 +39,8 @@ pub fn ptx(
         // The host fuses nothing, and has no libdevice.
         .fma_contraction(false)
         .override_libm(false)
+        // For whoever looks into a difference.
+        .emit_llvm_ir(true)
         .target_dir(&settings.work)
         .out_dir(settings.work.join("ptx"))
         .build_args(arguments);

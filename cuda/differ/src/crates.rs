@@ -54,6 +54,9 @@ pub const CRATES: [&str; 38] = [
     "xxhash-rust",
 ];
 
+/// Instructions of a case, many times what the longest takes: an inflated text, or a point of a curve without optimising.
+const MOST_STEPS: u64 = 400_000_000;
+
 /// What came of some crates with one back end.
 #[derive(Clone, Debug)]
 pub struct Outcome {
@@ -92,7 +95,7 @@ fn on_device(
     let ptx = compile::ptx(&workspace.join("cuda/differ/crates"), backend, settings, &arguments)?;
     let module = PtxModule::parse(&ptx).with_context(|| format!("PTX of {backend}"))?;
     let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
-    let differences = emulate::compare(module, cases, cores);
+    let differences = emulate::compare(module, cases, cores, MOST_STEPS);
     Ok(Outcome { backend, cases: cases.len(), differences })
 }
 

@@ -10,17 +10,15 @@ use ptx_emulator::{Emulator, EmulatorError, PtxModule};
 use crate::cases::{self, Case};
 use crate::difference::{Difference, What};
 
-/// Instructions of one case, after which it counts as endless.
-const MOST_STEPS: u64 = 400_000_000;
-
-/// Runs every case on as many threads as there are cores, and gives those that differ, in the order of the cases.
-pub fn compare(module: PtxModule, cases: &[Case], threads: usize) -> Vec<Difference> {
+/// Runs every case, so many at a time, and gives those that differ, in the order of the cases. A case of more than
+/// `most_steps` instructions counts as endless.
+pub fn compare(module: PtxModule, cases: &[Case], threads: usize, most_steps: u64) -> Vec<Difference> {
     let module = Arc::new(module);
     let (next, found) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
-                let mut emulator = Emulator::new(Arc::clone(&module)).with_max_steps(MOST_STEPS);
+                let mut emulator = Emulator::new(Arc::clone(&module)).with_max_steps(most_steps);
                 loop {
                     let index = next.fetch_add(1, Ordering::Relaxed);
                     let Some(case) = cases.get(index) else { return };

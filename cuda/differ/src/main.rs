@@ -12,6 +12,7 @@ use differ::crates::{self, CRATES};
 use differ::planted::Planted;
 use differ::programs::folder::Folder;
 use differ::programs::hunt::{Found, Hunt};
+use differ::programs::journal::Journal;
 use differ::programs::judge::{self, Finding};
 use differ::report::{OfBackend, Report};
 
@@ -68,9 +69,15 @@ struct Programs {
     /// Batches at a time [default: as many as there are cores]
     #[arg(long)]
     jobs: Option<usize>,
+    /// Go on with the comparison of these programs that was ended, in the same folder and with the same sources
+    #[arg(long)]
+    resume: bool,
     /// Make at most so many of the programs that differ smaller
     #[arg(long, default_value_t = 5)]
     shrink: usize,
+    /// A wrong edit to plant
+    #[arg(long, hide = true)]
+    plant: Option<Planted>,
 }
 
 #[derive(Args)]
@@ -138,6 +145,7 @@ impl Common {
     fn hunt(&self, jobs: Option<usize>) -> anyhow::Result<Hunt> {
         ensure!(self.opt_level <= 3, "--opt-level {}: expected 0 to 3", self.opt_level);
         let work = self.work()?;
+        std::fs::create_dir_all(&work).with_context(|| format!("making {}", work.display()))?;
         let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
         Ok(Hunt {
             settings: self.settings(work.clone(), None),
@@ -162,13 +170,14 @@ fn workspace() -> &'static Path {
 
 impl Programs {
     fn run(&self) -> anyhow::Result<ExitCode> {
-        let hunt = self.common.hunt(self.jobs)?;
-        let start = Instant::now();
+        let mut hunt = self.common.hunt(self.jobs)?;
+        hunt.settings.planted = self.plant;
+        let journal = Journal::open(&hunt.work.join("journal"), &hunt.identity()?, self.resume)?;
         let progress = |done: u64, found: usize| {
-            eprintln!("{done} of {} programs in {:.0?}, {found} found", self.programs, start.elapsed());
+            eprintln!("{done} of {} programs in {:.0?}, {found} found", self.programs, journal.elapsed());
         };
-        let found = hunt.run(self.seed, self.programs, &progress)?;
-        let seconds = start.elapsed().as_secs();
+        let found = hunt.run(self.seed, self.programs, Some(&journal), &progress)?;
+        let seconds = journal.elapsed().as_secs();
         let of = |backend: &Backend| {
             let name = backend.to_string();
             let of_it = || found.iter().filter(|f| f.verdict.backend.as_ref().is_none_or(|b| *b == name));
@@ -220,7 +229,8 @@ impl Crates {
         let all = || CRATES.iter().map(|name| (*name).to_owned()).collect();
         let names: Vec<String> = if self.crates.is_empty() { all() } else { self.crates.clone() };
         let start = Instant::now();
-        let settings = self.common.settings(self.common.work()?.join("crates"), None);
+        // The folder of the first worker that compares programs: what all kernels depend on is there already.
+        let settings = self.common.settings(self.common.work()?.join("worker-0/device"), None);
         let outcomes = crates::compare(workspace(), &names, &settings)?;
         let mut report = Report::new("crates", self.common.opt_level, self.common.arch);
         report.crates = names;
@@ -255,24 +265,48 @@ const PLACES: [usize; 10] = [40, 137, 261, 389, 502, 640, 777, 901, 1100, 1400];
 impl PlantedEdits {
     fn run(&self) -> anyhow::Result<ExitCode> {
         let mut hunt = self.common.hunt(Some(1))?;
-        hunt.settings.backends.truncate(1);
-        for kind in [Planted::Store, Planted::Sub] {
-            let mut found = None;
-            for place in PLACES {
-                let planted = kind(place);
-                hunt.settings.planted = Some(planted);
-                found = hunt.run(self.seed, self.programs, &|_, _| {})?.into_iter().next();
-                match &found {
-                    Some(found) => println!("{planted}: {}", shown(found)),
-                    None => println!("{planted}: nothing depends on it"),
+        let start = Instant::now();
+        let mut report = Report::new("planted", self.common.opt_level, self.common.arch);
+        let mut is_clean = true;
+        for &backend in &self.common.backend {
+            hunt.settings.backends = vec![backend];
+            let mut of = OfBackend { backend: backend.to_string(), ..OfBackend::default() };
+            for kind in [Planted::Store, Planted::Sub] {
+                let found = self.first_found(&mut hunt, kind)?;
+                if let Some((planted, found)) = &found {
+                    report.found.push(format!("{planted} by {backend}: {}", shown(found)));
+                } else {
+                    println!("nobody saw an edit like {} by {backend}", kind(PLACES[0]));
+                    is_clean = false;
                 }
-                if found.is_some() {
-                    break;
-                }
+                of.compared += 1;
+                of.differ += usize::from(found.is_some());
             }
-            ensure!(found.is_some(), "none of the planted edits like {} is found", kind(0));
+            report.backends.push(of);
         }
-        Ok(ExitCode::SUCCESS)
+        report.seconds = start.elapsed().as_secs();
+        report.found.iter().for_each(|one| println!("{one}"));
+        self.common.write(&report)?;
+        Ok(if is_clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+
+    /// The first edit of a kind that changes what a program does.
+    fn first_found(
+        &self,
+        hunt: &mut Hunt,
+        kind: fn(usize) -> Planted,
+    ) -> anyhow::Result<Option<(Planted, Found)>> {
+        for place in PLACES {
+            let planted = kind(place);
+            hunt.settings.planted = Some(planted);
+            let found = hunt.run(self.seed, self.programs, None, &|_, _| {})?;
+            // What cannot be compiled or crashes the compiler says nothing about the comparison.
+            let differs = |found: &Found| matches!(found.verdict.finding, Finding::Differs(_));
+            if let Some(found) = found.into_iter().find(differs) {
+                return Ok(Some((planted, found)));
+            }
+        }
+        Ok(None)
     }
 }
 

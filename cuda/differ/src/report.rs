@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// What came of a comparison.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
-    /// `programs` or `crates`.
+    /// `programs`, `crates` or `planted`.
     pub part: String,
     /// How much the back ends optimised.
     pub opt_level: u8,
@@ -20,7 +20,7 @@ pub struct Report {
     pub backends: Vec<OfBackend>,
     /// How long it took.
     pub seconds: u64,
-    /// What was found, in a line each.
+    /// What was found, in a line each; of planted edits that is what should be.
     pub found: Vec<String>,
 }
 
@@ -29,7 +29,7 @@ pub struct Report {
 pub struct OfBackend {
     /// `nvvm` or `llvm`.
     pub backend: String,
-    /// Programs, or cases.
+    /// Programs, cases, or kinds of planted edits.
     pub compared: u64,
     /// How many differ.
     pub differ: usize,

@@ -8,8 +8,6 @@
 mod cases;
 #[cfg(not(target_arch = "nvptx64"))]
 pub mod inputs;
-#[cfg(target_arch = "nvptx64")]
-mod memory;
 #[allow(unused_imports, unused_mut, reason = "without a crate there are no kernels")]
 mod table;
 

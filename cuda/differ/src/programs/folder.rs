@@ -15,8 +15,6 @@ pub const INPUTS: u32 = 6;
 pub const OUTPUT: usize = 512;
 
 const RUNTIME: &str = include_str!("rt.rs");
-/// What the compiler calls to compare memory.
-const MEMORY: &str = include_str!("../../crates/src/memory.rs");
 const RECORD: &str = include_str!("../../crates/src/record.rs");
 
 /// Input `number` of every program: zeros, ones, small numbers, and bytes without a pattern.
@@ -126,7 +124,6 @@ impl Folder {
         native.push_str(&format!("fn main() {{\n    let mut all = Vec::new();\n{runs}    end(all);\n}}\n"));
         native.push_str(&format!("const OUTPUT: usize = {OUTPUT};\nmod record {{\n{RECORD}}}\n"));
         self.put("helper/src/lib.rs", &helper)?;
-        self.put("kernels/src/memory.rs", MEMORY)?;
         self.put("kernels/src/lib.rs", &kernels)?;
         self.put("kernels/src/native.rs", &native)
     }
@@ -158,8 +155,6 @@ const HELPER: &str = "#![cfg_attr(target_arch = \"nvptx64\", no_std)]\n#![allow(
 const KERNELS: &str = "#![allow(warnings)]
 use cuda_std::{kernel, thread};
 use helper::rt::Sink;
-#[cfg(target_arch = \"nvptx64\")]
-mod memory;
 
 #[repr(C)]
 #[derive(Clone, Copy)]

@@ -1,5 +1,6 @@
 //! Many programs, a batch at a time, each batch in a process of its own: a compiler that crashes or hangs is a finding.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
@@ -10,13 +11,14 @@ use serde::{Deserialize, Serialize};
 
 use super::ast::Program;
 use super::folder::Folder;
+use super::journal::{Done, Journal};
 use super::judge::{Finding, Verdict};
 use super::print::{Source, source};
 use super::{generate, shrink};
 use crate::compile::Settings;
 
 /// Programs that are compiled together.
-const BATCH: usize = 40;
+const BATCH: usize = 50;
 
 /// How long a batch may take.
 const TIME_LIMIT: Duration = Duration::from_secs(900);
@@ -46,14 +48,27 @@ pub struct Found {
 }
 
 impl Hunt {
-    /// Compares the programs of so many seeds from `first` on; `progress` is told how many are done.
+    /// What is compared, for a journal: the settings, and this program, by its length and the time when it was built.
     ///
     /// # Errors
-    /// A batch cannot be judged at all.
+    /// The program cannot be found.
+    pub fn identity(&self) -> anyhow::Result<String> {
+        let judge = std::fs::metadata(&self.judge);
+        let judge = judge.with_context(|| format!("finding {}", self.judge.display()))?;
+        let built = judge.modified().with_context(|| format!("the time of {}", self.judge.display()))?;
+        Ok(format!("{:?}, {} bytes, {built:?}, {} at a time", self.settings, judge.len(), self.jobs))
+    }
+
+    /// Compares the programs of so many seeds from `first` on; `progress` is told how many are done. What the journal knows
+    /// is not done again, and what is done is noted in it.
+    ///
+    /// # Errors
+    /// A batch cannot be judged at all, or the journal cannot be written.
     pub fn run(
         &self,
         first: u64,
         count: u64,
+        journal: Option<&Journal>,
         progress: &(dyn Fn(u64, usize) + Sync),
     ) -> anyhow::Result<Vec<Found>> {
         let state = Mutex::new((first, Vec::new(), 0));
@@ -66,16 +81,14 @@ impl Hunt {
                     state.0 += batch;
                     state.0 - batch
                 };
-                let seeds: Vec<u64> = (start..(start + batch).min(first + count)).collect();
-                if seeds.is_empty() {
+                let end = (start + batch).min(first + count);
+                if start >= end {
                     return Ok(());
                 }
-                let programs: Vec<Program> = seeds.iter().map(|&seed| generate(seed)).collect();
-                let found = self.judge(worker, &programs)?;
+                let found = self.batch(worker, start..end, journal)?;
                 let mut state = lock();
-                let named = found.into_iter().map(|verdict| Found { seed: seeds[verdict.program], verdict });
-                state.1.extend(named);
-                state.2 += seeds.len() as u64;
+                state.1.extend(found);
+                state.2 += end - start;
                 progress(state.2, state.1.len());
             }
         };
@@ -89,6 +102,27 @@ impl Hunt {
         })?;
         let (_, mut found, _) = state.into_inner().unwrap_or_else(PoisonError::into_inner);
         found.sort_by_key(|found| found.seed);
+        Ok(found)
+    }
+
+    /// What is wrong with the programs of these seeds.
+    fn batch(
+        &self,
+        worker: usize,
+        seeds: Range<u64>,
+        journal: Option<&Journal>,
+    ) -> anyhow::Result<Vec<Found>> {
+        let (first, count) = (seeds.start, seeds.end - seeds.start);
+        if let Some(done) = journal.and_then(|journal| journal.done(first, count)) {
+            return Ok(done.found.clone());
+        }
+        let programs: Vec<Program> = seeds.map(generate).collect();
+        let verdicts = self.judge(worker, &programs)?.into_iter();
+        let found: Vec<Found> =
+            verdicts.map(|verdict| Found { seed: first + verdict.program as u64, verdict }).collect();
+        if let Some(journal) = journal {
+            journal.note(first, Done { count, found: found.clone() })?;
+        }
         Ok(found)
     }
 
@@ -167,20 +201,17 @@ impl Hunt {
             .backends
             .retain(|backend| found.verdict.backend.as_ref().is_none_or(|b| *b == backend.to_string()));
         let program = generate(found.seed);
-        let mut last = found.verdict.clone();
         let mut still_differs = |programs: &[Program]| -> anyhow::Result<Vec<bool>> {
             let verdicts = alone.judge(0, programs)?;
             let same = |i: usize| {
-                verdicts.iter().find(|verdict| {
-                    verdict.program == i && is_alike(&verdict.finding, &found.verdict.finding)
-                })
+                verdicts.iter().any(|verdict| verdict.program == i && is_alike(verdict, &found.verdict))
             };
-            Ok((0..programs.len()).map(|i| same(i).is_some()).collect())
+            Ok((0..programs.len()).map(same).collect())
         };
         let small = shrink::shrink(&program, &mut still_differs)?;
         let verdicts = alone.judge(0, std::slice::from_ref(&small))?;
         ensure!(!verdicts.is_empty(), "the shrunk program of seed {} does not differ", found.seed);
-        last.finding = verdicts[0].finding.clone();
+        let last = &verdicts[0];
         let path = self.work.join("found").join(format!("seed-{}-{name}", found.seed));
         let Source { program, helper } = source(&small, 0);
         Folder::write_sources(
@@ -190,9 +221,9 @@ impl Hunt {
             &[0],
         )?;
         let file = path.join("program.rs");
-        let shown = serde_json::to_string_pretty(&last).context("writing what differs")?;
+        let shown = serde_json::to_string_pretty(last).context("writing what differs")?;
         let text = format!(
-            "// Seed {} by {name}: run again with `cargo xtask differ --seed {} --programs 1 --opt-level {}`.\n//\n{}\n\n\
+            "// Seed {} by {name}: run again with `cargo xtask differ programs --seed {} --programs 1 --opt-level {}`.\n//\n{}\n\n\
              // ---- the kernel crate\n{program}\n// ---- the crate that it depends on\n{helper}",
             found.seed,
             found.seed,
@@ -204,11 +235,37 @@ impl Hunt {
     }
 }
 
-/// Whether two findings are of the same kind.
-fn is_alike(a: &Finding, b: &Finding) -> bool {
-    let kind = |finding: &Finding| match finding {
+/// Whether two findings are of the same kind, and of the same back end: what does not even compile natively says nothing.
+fn is_alike(a: &Verdict, b: &Verdict) -> bool {
+    let kind = |verdict: &Verdict| match &verdict.finding {
         Finding::Differs(all) => all.first().map(|first| std::mem::discriminant(&first.what)),
         Finding::Refused(_) => None,
     };
-    kind(a) == kind(b)
+    a.backend == b.backend && kind(a) == kind(b)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::difference::{Difference, What};
+
+    #[test]
+    fn a_smaller_program_differs_in_the_same_way() {
+        let verdict = |backend: Option<&str>, finding| Verdict {
+            program: 0,
+            backend: backend.map(str::to_owned),
+            finding,
+        };
+        let refused = || Finding::Refused("no".to_owned());
+        let differs = |what| {
+            Finding::Differs(vec![Difference { kernel: "k0".to_owned(), number: 0, input_len: 64, what }])
+        };
+        let fault = verdict(Some("llvm"), differs(What::Fault("trap".to_owned())));
+        let other = verdict(Some("llvm"), differs(What::Fault("a stray load".to_owned())));
+        let luck = verdict(Some("llvm"), differs(What::Undefined("byte 3".to_owned())));
+        let crash = verdict(Some("llvm"), refused());
+        assert!(is_alike(&fault, &other) && is_alike(&crash, &crash));
+        assert!(!is_alike(&fault, &luck) && !is_alike(&fault, &crash));
+        assert!(!is_alike(&crash, &verdict(None, refused())), "it does not compile natively");
+    }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Instant;
 
 use anyhow::{Context, bail, ensure};
 use cuda_builder::Backend;
@@ -15,8 +16,13 @@ use crate::compile::{self, Settings};
 use crate::difference::Difference;
 use crate::emulate;
 
-/// How much the host's compiler optimises.
-const HOST_LEVEL: &str = "-Copt-level=1";
+/// How the host's compiler compiles: without optimising, which is right the most often, and with what the device has of
+/// checks, which is none.
+const HOST_FLAGS: [&str; 4] =
+    ["-Copt-level=0", "-Cdebug-assertions=off", "-Coverflow-checks=off", "-Ctarget-cpu=x86-64-v3"];
+
+/// Instructions of a program for one input. The generator keeps to some ten thousand operations, each some instructions.
+const MOST_STEPS: u64 = 10_000_000;
 
 /// What came of one program with one back end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,6 +49,7 @@ pub enum Finding {
 /// # Errors
 /// The folder cannot be read, or nothing can be compiled.
 pub fn judge(folder: &Folder, settings: &Settings) -> anyhow::Result<Vec<Verdict>> {
+    let start = Instant::now();
     let mut verdicts = Vec::new();
     let mut programs = folder.programs()?;
     let native = loop {
@@ -56,6 +63,7 @@ pub fn judge(folder: &Folder, settings: &Settings) -> anyhow::Result<Vec<Verdict
         }
     };
     let cases = run_native(folder, &native)?;
+    eprintln!("natively: {:.1?}", start.elapsed());
     for &backend in &settings.backends {
         verdicts.extend(on_device(folder, backend, settings, programs.clone(), &cases)?);
     }
@@ -70,6 +78,7 @@ fn on_device(
     mut programs: Vec<usize>,
     cases: &[Case],
 ) -> anyhow::Result<Vec<Verdict>> {
+    let start = Instant::now();
     let mut verdicts = Vec::new();
     let name = backend.to_string();
     let ptx = loop {
@@ -84,10 +93,11 @@ fn on_device(
             }
         }
     };
+    eprintln!("compiled by {name}: {:.1?}", start.elapsed());
     let module = PtxModule::parse(&ptx).with_context(|| format!("PTX of {name}"))?;
     let chosen: Vec<Case> = cases.iter().filter(|case| programs.contains(&number(case))).cloned().collect();
     let mut differing: BTreeMap<usize, Vec<Difference>> = BTreeMap::new();
-    for difference in emulate::compare(module, &chosen, 1) {
+    for difference in emulate::compare(module, &chosen, 1, MOST_STEPS) {
         let program = difference.kernel.trim_start_matches('k').parse().unwrap_or(usize::MAX);
         differing.entry(program).or_default().push(difference);
     }
@@ -97,6 +107,7 @@ fn on_device(
         finding: Finding::Differs(differences),
     };
     verdicts.extend(differing.into_iter().map(differs));
+    eprintln!("compiled by {name} and compared: {:.1?}", start.elapsed());
     Ok(verdicts)
 }
 
@@ -159,9 +170,7 @@ fn native(folder: &Folder) -> anyhow::Result<Result<PathBuf, String>> {
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let run = |arguments: &[&str]| -> anyhow::Result<Result<(), String>> {
         let mut command = Command::new(&rustc);
-        command
-            .args(["--edition=2024", HOST_LEVEL, "-Ctarget-cpu=x86-64-v3", "--color=never"])
-            .args(arguments);
+        command.args(["--edition=2024", "--color=never"]).args(HOST_FLAGS).args(arguments);
         let output = command.current_dir(&folder.path).output().context("starting rustc")?;
         let log = String::from_utf8_lossy(&output.stderr).into_owned();
         Ok(if output.status.success() { Ok(()) } else { Err(log) })

@@ -5,6 +5,7 @@ pub mod edit;
 pub mod folder;
 mod generate;
 pub mod hunt;
+pub mod journal;
 pub mod judge;
 mod print;
 mod random;
@@ -14,3 +15,75 @@ mod visit;
 pub use generate::generate;
 pub use print::{Source, source};
 pub use random::Random;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What programs are to hold, each at least one in fifty.
+    const CONSTRUCTS: &[&str] = &[
+        "u8",
+        "u16",
+        "u32",
+        "u64",
+        "u128",
+        "usize",
+        "i8",
+        "i16",
+        "i32",
+        "i64",
+        "i128",
+        "f32",
+        "f64",
+        "F16",
+        "char",
+        "wrapping_",
+        "checked_",
+        "overflowing_",
+        "saturating_",
+        "checked_shl",
+        "wrapping_shr",
+        "rotate_",
+        "swap_bytes",
+        "leading_zeros",
+        "to_be_bytes",
+        "from_bits",
+        "copy_from_slice",
+        "copy_within",
+        ".fill(",
+        "core::ptr::",
+        "MaybeUninit",
+        "windows",
+        "chunks",
+        "struct ",
+        "enum ",
+        "Option<",
+        "match ",
+        "while ",
+        "'l1: loop",
+        "for ",
+        "break 'l",
+        "continue 'l",
+        "pub static ",
+        "<T: Num>",
+        "dyn ",
+        "move |",
+        "#[inline(never)]",
+    ];
+
+    #[test]
+    fn programs_hold_what_users_write() {
+        let texts: Vec<String> = (0..400)
+            .map(|seed| {
+                let Source { program, helper } = source(&generate(seed), 0);
+                program + &helper
+            })
+            .collect();
+        for construct in CONSTRUCTS {
+            let count = texts.iter().filter(|text| text.contains(construct)).count();
+            assert!(count >= texts.len() / 50, "{construct}: {count} of {} programs", texts.len());
+        }
+        let again = source(&generate(7), 0);
+        assert_eq!(texts[7], again.program + &again.helper, "a seed is one program");
+    }
+}

@@ -1,0 +1,134 @@
+//! `cargo xtask differ`: the same Rust natively and as PTX by both back ends, compared bit for bit.
+
+use std::process::Command;
+
+use anyhow::{Context, bail, ensure};
+use clap::{Args, ValueEnum};
+
+use crate::differ_report::{Entry, Origin, Outcome, Results};
+use crate::{measure, workspace};
+
+/// Compare what crates of the registry and random programs do natively with what their PTX does, bit for bit
+#[derive(Args)]
+pub struct Differ {
+    /// What is compared
+    #[arg(value_enum, default_values_t = [Part::Planted, Part::Crates, Part::Programs])]
+    parts: Vec<Part>,
+    /// How many random programs
+    #[arg(long, default_value_t = 10_000)]
+    programs: u64,
+    /// The seed of the first one
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Only these crates
+    #[arg(long, value_delimiter = ',', value_name = "NAME")]
+    crates: Vec<String>,
+    /// What compiles for the device [default: nvvm,llvm]
+    #[arg(long, value_name = "NAME")]
+    backend: Option<String>,
+    /// How much the back ends optimise, 0 to 3
+    #[arg(long, value_name = "LEVEL", default_value_t = 3)]
+    opt_level: u8,
+    /// The architecture
+    #[arg(long, default_value = "compute_90")]
+    arch: String,
+    /// Batches of programs at a time [default: one for each core]
+    #[arg(long)]
+    jobs: Option<usize>,
+    /// Go on with random programs that were ended, with the same sources
+    #[arg(long)]
+    resume: bool,
+    /// Write what came out down in docs/results
+    #[arg(long)]
+    write: bool,
+}
+
+/// A part of the comparison.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Part {
+    /// Errors planted in the LLVM IR, which must be found
+    Planted,
+    /// Crates of the registry
+    Crates,
+    /// Random programs
+    Programs,
+}
+
+impl Part {
+    fn name(self) -> &'static str {
+        match self {
+            Part::Planted => "planted",
+            Part::Crates => "crates",
+            Part::Programs => "programs",
+        }
+    }
+}
+
+impl Differ {
+    /// Runs the command.
+    pub fn run(&self) -> anyhow::Result<()> {
+        // What is built now is what the results are about, whatever is changed meanwhile.
+        let origin = Origin::now()?;
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let mut build = Command::new(cargo);
+        build.args(["build", "--release", "--quiet", "--package", "differ"]);
+        let built = build.current_dir(workspace::root()).status().context("starting cargo")?;
+        ensure!(built.success(), "differ could not be built ({built})");
+        let mut results = Results::read()?;
+        let mut failed = Vec::new();
+        for &part in &self.parts {
+            println!("== {}", part.name());
+            let (outcome, is_clean) = self.part(part)?;
+            failed.extend((!is_clean).then_some(part.name()));
+            results.put(Entry { origin: origin.clone(), outcome });
+        }
+        if self.write {
+            ensure!(
+                self.crates.is_empty(),
+                "--write writes down all crates, and --crates {} are some: leave one of the two out",
+                self.crates.join(",")
+            );
+            results.write()?;
+        }
+        if !failed.is_empty() {
+            bail!("differences, or a planted error that nobody saw: {}; see above", failed.join(" and "));
+        }
+        Ok(())
+    }
+
+    /// What came of a part, and whether all is well.
+    fn part(&self, part: Part) -> anyhow::Result<(Outcome, bool)> {
+        let work = workspace::target().join("differ");
+        let json = work.join(format!("{}.json", part.name()));
+        std::fs::create_dir_all(&work).with_context(|| format!("making {}", work.display()))?;
+        let mut differ = Command::new(workspace::target().join("release/differ"));
+        differ.arg(part.name()).arg("--work").arg(&work).arg("--json").arg(&json);
+        differ.args(["--opt-level", &self.opt_level.to_string(), "--arch", &self.arch]);
+        differ.args(self.backend.iter().flat_map(|name| ["--backend", name]));
+        match part {
+            Part::Planted => {}
+            Part::Crates if self.crates.is_empty() => {}
+            Part::Crates => drop(differ.args(["--crates", &self.crates.join(",")])),
+            Part::Programs => {
+                let (seed, programs) = (self.seed.to_string(), self.programs.to_string());
+                differ.args(["--seed", &seed, "--programs", &programs]);
+                differ.args(self.jobs.iter().flat_map(|jobs| ["--jobs".to_owned(), jobs.to_string()]));
+                differ.args(self.resume.then_some("--resume"));
+            }
+        }
+        let status = differ.status().with_context(|| format!("starting {differ:?}"))?;
+        // 0 is all well, 1 a difference; anything else is no result.
+        ensure!(matches!(status.code(), Some(0 | 1)), "the comparison of {} failed ({status})", part.name());
+        let text = std::fs::read(&json).with_context(|| format!("reading {}", json.display()))?;
+        let outcome = serde_json::from_slice(&text).with_context(|| format!("reading {}", json.display()))?;
+        Ok((outcome, status.success()))
+    }
+}
+
+impl Origin {
+    fn now() -> anyhow::Result<Origin> {
+        let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
+        let (machine, date, commit) = (measure::machine()?, measure::date()?, measure::commit()?);
+        Ok(Origin { machine, cores, date, commit })
+    }
+}
