@@ -16,6 +16,7 @@
 
 mod arch;
 mod backend;
+mod blame;
 mod builder;
 mod cache;
 mod cargo;
