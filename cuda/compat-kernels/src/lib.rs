@@ -17,9 +17,11 @@ mod linear;
 mod math;
 mod params;
 mod parsing;
+mod path_tracer;
 mod rays;
 mod reduction;
 mod scale;
+mod sha;
 #[cfg(test)]
 mod tests;
 mod types;
@@ -34,8 +36,10 @@ pub use linear::*;
 pub use math::*;
 pub use params::*;
 pub use parsing::*;
+pub use path_tracer::*;
 pub use rays::*;
 pub use reduction::*;
+pub use sha::*;
 pub use types::*;
 pub use wide::*;
 

@@ -189,7 +189,7 @@ impl<'b> Session<'b> {
         let ptxas = if builder.machine_code { Some(ptxas::find(&tools, progress)?) } else { None };
         let packages = packages::of_device(&kernel_crate.path, &toolchain.rustc, &builder.build_args)?;
         let sources = fingerprint::of_sources(&kernel_crate)?;
-        let work = builder.target_dir.clone();
+        let work = builder.target_dir.clone().or_else(output::work_of_build_script);
         let work = work.unwrap_or_else(|| kernel_crate.target_directory.join("cuda-builder"));
         let cache = Cache::in_folder(&work);
         let times = Mutex::default();
