@@ -3,6 +3,7 @@
 mod build_ptx;
 mod bundle;
 mod checks;
+mod compat;
 mod fuzz;
 mod fuzz_report;
 mod judge;
@@ -40,6 +41,8 @@ enum Command {
     Ptx(ptx::Ptx),
     /// Pack what a run on a GPU machine needs into one folder
     Bundle(bundle::Bundle),
+    /// Write the table of what Rust-CUDA has and what is here in its place
+    Compat(compat::Compat),
     /// Fuzz every parser of outside bytes, and write down what came of it
     Fuzz(fuzz::Fuzz),
     /// Train on the CPU beside the same training in JAX, and write the figures down
@@ -62,6 +65,7 @@ fn main() -> ExitCode {
         Command::BuildPtx(command) => command.run(),
         Command::Ptx(command) => command.run(),
         Command::Bundle(command) => command.run(),
+        Command::Compat(command) => command.run(),
         Command::Fuzz(command) => command.run(),
         Command::Measure(command) => command.run(),
         Command::Miri(command) => command.run(),

@@ -25,6 +25,7 @@ mod sha;
 #[cfg(test)]
 mod tests;
 mod types;
+mod upstream;
 mod wide;
 
 pub use crate::gemm_naive::gemm_naive;
