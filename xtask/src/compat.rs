@@ -6,7 +6,7 @@ use anyhow::{Context, bail, ensure};
 use clap::Args;
 
 use crate::workspace;
-use upstream::{Difference, Group, On, Row};
+use upstream::{Difference, Group, Mended, On, Row};
 
 #[path = "../../cuda/compat-kernels/upstream/mod.rs"]
 mod upstream;
@@ -44,6 +44,9 @@ fn problems(group: &Group) -> Vec<String> {
     let mut problems = Vec::new();
     let mut tests: Vec<&str> = group.tests.to_vec();
     for row in group.rows {
+        if let Row::Mended(mended) = row {
+            tests.push(mended.test);
+        }
         let (Row::Differs(difference) | Row::Absent(difference)) = row else { continue };
         let Difference { item, here, reason, error, test } = difference;
         if [item, here, reason, error].iter().any(|text| text.trim().is_empty()) {
@@ -96,11 +99,13 @@ fn page() -> String {
         Row::Same(text) | Row::Item(text) => upstream::expand(text).len(),
         _ => 0,
     });
+    let mended = count(&|row| usize::from(matches!(row, Row::Mended(_))));
     let differs = count(&|row| usize::from(matches!(row, Row::Differs(_))));
     let absent = count(&|row| usize::from(matches!(row, Row::Absent(_))));
     let _ = writeln!(
         page,
-        "{same} items are the same, {differs} things differ, {absent} are absent; none differs in silence.\n"
+        "{same} items are the same; {mended} faults of upstream's are mended, so that its documentation holds; {differs} \
+         things differ and {absent} are absent, each with an error that says so.\n"
     );
     for group in upstream::groups() {
         page += &section(group);
@@ -160,6 +165,19 @@ fn section(group: &Group) -> String {
             );
         }
         text.push('\n');
+    }
+    let mended: String = group
+        .rows
+        .iter()
+        .filter_map(|row| match row {
+            Row::Mended(Mended { item, here, test }) => {
+                Some(format!("| {} | {} | `{test}` |\n", cell(item), cell(here)))
+            }
+            _ => None,
+        })
+        .collect();
+    if !mended.is_empty() {
+        text += &format!("| mended: Rust-CUDA | here | test |\n| --- | --- | --- |\n{mended}\n");
     }
     let tests: Vec<String> = group.tests.iter().map(|test| format!("`{test}`")).collect();
     text + &format!("Run by {}.\n\n", tests.join(", "))

@@ -1,6 +1,6 @@
-//! `cuda_builder`, the attributes, and the rules for kernels.
+//! `cuda_builder`.
 
-use super::Row::{Absent, Differs, Item, Same};
+use super::Row::{Absent, Differs, Item, Mended, Same};
 use super::{Difference, Group, On};
 
 pub const GROUPS: &[Group] = &[
@@ -37,18 +37,16 @@ pub const GROUPS: &[Group] = &[
                 test: "compat-kernels/tests/upstream.rs::what_is_absent_does_not_compile",
             }),
             Differs(Difference {
-                item: "`generate_line_info`, true unless said otherwise, and without effect",
-                here: "false, and with effect",
-                reason: "upstream reads the field nowhere, so nobody has had line information by default",
-                error: "none is needed: the default PTX is the same, without lines",
-                test: "cuda_builder/tests/builds.rs::options_reach_libnvvm",
-            }),
-            Differs(Difference {
                 item: "CudaBuilderError::{CratePathDoesntExist|FailedToCopyPtxFile|BuildFailed}",
                 here: "`CratePathDoesntExist { path }`, and variants for each stage",
                 reason: "an error names the file, the stage and the cure; `BuildFailed` leaves all that to the log",
                 error: "rustc: `no variant named BuildFailed`",
                 test: "compat-kernels/tests/upstream.rs::what_is_absent_does_not_compile",
+            }),
+            Mended(super::Mended {
+                item: "`generate_line_info`, which is documented to be the default, and has no effect",
+                here: "lines where it is called with `true`",
+                test: "cuda_builder/tests/builds.rs::options_reach_libnvvm",
             }),
             Absent(Difference {
                 item: "EmitOption::{LlvmIr|Bitcode}",
@@ -111,38 +109,6 @@ pub const GROUPS: &[Group] = &[
         tests: &[
             "cuda_builder/tests/archs.rs::every_architecture_compiles",
             "cuda_builder/tests/plain.rs::crates_without_attributes_compile_and_know_their_architecture",
-        ],
-    },
-    Group {
-        path: "cuda_std",
-        on: On::Both,
-        rows: &[
-            Differs(Difference {
-                item: "`#[address_space(local)]`",
-                here: "a local variable",
-                reason: "PTX has no `.local` variables outside of functions",
-                error: "`a static cannot live in local memory, which belongs to one thread`",
-                test: "compat-kernels/tests/upstream.rs::what_is_absent_does_not_compile",
-            }),
-            Differs(Difference {
-                item: "`#[kernel]` on the host: the function alone",
-                here: "also a type of its name, with `launch`; `NAME_kernel` where a module has that name",
-                reason: "a launch whose arguments are checked needs a place",
-                error: "rustc: E0255 for another type of that name in the module",
-                test: "compat-kernels/src/tests.rs::a_module_of_the_name_is_no_obstacle",
-            }),
-            Differs(Difference {
-                item: "conversions of floats to integers beyond their range, which are undefined",
-                here: "they end at the limits, as everywhere in Rust",
-                reason: "the same source has the same results on host and device",
-                error: "none is needed: what was undefined is defined",
-                test: "compat-kernels/tests/wide.rs::floats_become_integers_of_128_bits",
-            }),
-        ],
-        tests: &[
-            "compat-kernels/tests/params.rs::aliases_are_what_they_stand_for",
-            "compat-kernels/tests/params.rs::structs_go_by_value",
-            "cuda_std/tests/shared_static.rs::statics_of_a_module_and_of_a_function",
         ],
     },
 ];

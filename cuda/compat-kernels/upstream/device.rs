@@ -1,6 +1,6 @@
 //! What kernels use, without atomics and libdevice.
 
-use super::Row::{Differs, Item, Same};
+use super::Row::{Differs, Item, Mended, Same};
 use super::{Difference, Group, On};
 
 pub const GROUPS: &[Group] = &[
@@ -29,11 +29,43 @@ pub const GROUPS: &[Group] = &[
                 test: "compat-kernels/tests/asserts.rs::the_ptx_says_which_assertion_failed",
             }),
             Differs(Difference {
+                item: "`#[address_space(local)]`",
+                here: "a local variable",
+                reason: "PTX has no `.local` variables outside of functions",
+                error: "`a static cannot live in local memory, which belongs to one thread`",
+                test: "compat-kernels/tests/upstream.rs::what_is_absent_does_not_compile",
+            }),
+            Differs(Difference {
+                item: "`#[kernel]` on the host: the function alone",
+                here: "also a type of its name, with `launch`; `NAME_kernel` where a module has that name",
+                reason: "a launch whose arguments are checked needs a place",
+                error: "rustc: E0255 for another type of that name in the module",
+                test: "compat-kernels/src/tests.rs::a_module_of_the_name_is_no_obstacle",
+            }),
+            Mended(super::Mended {
+                item: "`print!` and `println!`, which give the text as the format: a `%` in it breaks it",
+                here: "the text as it is",
+                test: "compat-kernels/tests/heap.rs::the_ptx_prints_through_the_driver",
+            }),
+            Mended(super::Mended {
                 item: "the panic handler, which only traps",
-                here: "a trap, after a record of message, file, line, block and thread for the host",
-                reason: "an error should say what happened",
-                error: "the launch's error is the panic's message",
+                here: "the same, after a record of message, file, line, block and thread for the host",
                 test: "ptx_emulator/tests/device_functions.rs::panics_leave_the_record_of_the_first_thread",
+            }),
+            Mended(super::Mended {
+                item: "the allocator, which ignores alignments over 16 bytes",
+                here: "blocks of the alignment asked for",
+                test: "compat-kernels/tests/heap.rs::blocks_are_aligned",
+            }),
+            Mended(super::Mended {
+                item: "`#[externally_visible]`, which does not know `#[unsafe(no_mangle)]`",
+                here: "both forms",
+                test: "compat-kernels/tests/ptx.rs::the_ptx_is_what_the_sources_say",
+            }),
+            Mended(super::Mended {
+                item: "conversions of floats to integers beyond their range, which are undefined",
+                here: "they end at the limits, as everywhere in Rust",
+                test: "compat-kernels/tests/wide.rs::floats_become_integers_of_128_bits",
             }),
         ],
         tests: &[
@@ -41,6 +73,10 @@ pub const GROUPS: &[Group] = &[
             "compat-kernels/tests/heap.rs::text_is_what_std_makes_of_it",
             "compat-kernels/tests/types.rs::bodies_are_moved",
             "compat-kernels/tests/asserts.rs::assertions_that_hold_say_nothing",
+            "compat-kernels/tests/params.rs::aliases_are_what_they_stand_for",
+            "compat-kernels/tests/params.rs::structs_go_by_value",
+            "cuda_std/tests/shared_static.rs::statics_of_a_module_and_of_a_function",
+            "compat-kernels/tests/ptx.rs::the_ptx_is_what_the_sources_say",
         ],
     },
     Group {
@@ -57,6 +93,11 @@ pub const GROUPS: &[Group] = &[
             Same("sync_threads_{count|and|or}(u32) -> u32"),
             Same("{grid|device|system}_fence()"),
             Same("nanosleep(u32)"),
+            Mended(super::Mended {
+                item: "`grid_fence`, which orders for the block alone",
+                here: "for the grid, as its name says",
+                test: "cuda_std/tests/ptx.rs::every_function_is_its_instruction_on_sm_75",
+            }),
         ],
         tests: &[
             "cuda_std/tests/thread.rs::indices_follow_the_launch",
@@ -87,18 +128,19 @@ pub const GROUPS: &[Group] = &[
                 "{WarpReductionOp|WarpReduceValue|WarpMatchValue|WarpShuffleValue|WarpShuffleMode|WarpShuffleResult}",
             ),
             Item("WarpReductionOp::{Add|Min|Max|And|Or|Xor}"),
-            Differs(Difference {
-                item: "`warp_shuffle_up`, where lanes get their own values back",
-                here: "the value of the lane below, as documented",
-                reason: "upstream clamps to 31 in all modes, and `up` needs 0 (PTX ISA, `shfl.sync`)",
-                error: "none is needed: upstream's documentation is what holds",
+            Mended(super::Mended {
+                item: "`warp_shuffle_up`, which gives lanes their own values back",
+                here: "the value of the lane below (PTX ISA, `shfl.sync`: the clamp of `up` is 0)",
                 test: "cuda_std/tests/warp.rs::shuffles_follow_the_ptx_isa",
             }),
-            Differs(Difference {
+            Mended(super::Mended {
+                item: "the shuffles, which take any `width`",
+                here: "a panic where it is no power of two up to 32",
+                test: "cuda_std/tests/warp.rs::a_width_that_is_no_power_of_two_is_refused",
+            }),
+            Mended(super::Mended {
                 item: "`warp_match_any` and `warp_match_all` of floats, which compare the numbers cut to integers",
                 here: "a comparison of their bits",
-                reason: "upstream converts where it means to reinterpret: 1.2 and 1.4 would be equal",
-                error: "none is needed: upstream's documentation is what holds",
                 test: "cuda_std/tests/warp.rs::matches_compare_bits",
             }),
         ],
@@ -164,7 +206,16 @@ pub const GROUPS: &[Group] = &[
     Group {
         path: "cuda_std::misc",
         on: On::Both,
-        rows: &[Same("breakpoint()"), Same("profiler_counter(u32)"), Same("clock() -> u64")],
+        rows: &[
+            Same("breakpoint()"),
+            Same("profiler_counter(u32)"),
+            Same("clock() -> u64"),
+            Mended(super::Mended {
+                item: "`profiler_counter`, whose PTX ptxas refuses",
+                here: "`pmevent` with the constant that it takes",
+                test: "cuda_std/tests/ptx.rs::every_function_is_its_instruction_on_sm_75",
+            }),
+        ],
         tests: &[
             "cuda_std/tests/memory.rs::the_clock_does_not_run_backwards",
             "cuda_std/tests/ptx.rs::every_function_is_its_instruction_on_sm_75",

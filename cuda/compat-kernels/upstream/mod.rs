@@ -39,10 +39,22 @@ pub enum Row {
     Same(&'static str),
     /// Types, traits, macros, modules and attributes of the same name and use.
     Item(&'static str),
+    /// Upstream's documentation holds here, and its code does otherwise.
+    Mended(Mended),
     /// It is there and not the same.
     Differs(Difference),
     /// It is not there.
     Absent(Difference),
+}
+
+/// A fault of upstream's.
+pub struct Mended {
+    /// What upstream does.
+    pub item: &'static str,
+    /// What is done here, as documented there.
+    pub here: &'static str,
+    /// The test of it, as in [`Group::tests`].
+    pub test: &'static str,
 }
 
 /// What a user meets instead, never in silence.
