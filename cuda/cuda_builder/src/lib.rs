@@ -1,4 +1,4 @@
-//! A `no_std` kernel crate in, PTX out: stable rustc, LLVM IR, libNVVM.
+//! A kernel crate in, PTX out: stable rustc, LLVM IR, libNVVM.
 //!
 //! ```no_run
 //! use cuda_builder::{CudaBuilder, NvvmArch};
