@@ -166,11 +166,14 @@ fn every_kernel_agrees_with_the_oracle_on_the_executor() {
 #[test]
 fn every_kernel_agrees_with_the_oracle_as_ptx() {
     for cols in [1, 2, 10, 33, 127, 300] {
-        dense(11, cols).check_all_types_once(&emulated::emulator());
+        for on in emulated::by_each() {
+            dense(11, cols).check_all_types_once(&on);
+        }
     }
     // A barrier that is missing shows in one order of the threads or the other.
-    let emulator = emulated::emulator_of(&emulated::ptx(cuda_builder::NvvmArch::Compute90));
-    dense(5, 257).check_all_types_once(&emulator.with_turns(ptx_emulator::Turns::Descending));
+    for on in emulated::newer_by_each() {
+        dense(5, 257).check_all_types_once(&on);
+    }
 }
 
 /// Any alignment and distance of rows, of both matrices.
@@ -195,6 +198,8 @@ proptest! {
 
     #[test]
     fn any_layout_agrees_with_the_oracle_as_ptx(layouts in layouts(), seed in any::<u64>()) {
-        Rows::random(layouts, seed).check_all_types_once(&emulated::emulator());
+        for on in emulated::by_each() {
+            Rows::random(layouts, seed).check_all_types_once(&on);
+        }
     }
 }

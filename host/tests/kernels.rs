@@ -30,7 +30,7 @@ macro_rules! on_both {
             $(#[test] fn $check() { super::$check(&cuda_std::simt::Executor::new()); })*
         }
         mod as_ptx {
-            $(#[test] fn $check() { super::$check(&crate::emulated::emulator()); })*
+            $(#[test] fn $check() { crate::emulated::by_each().iter().for_each(|on| super::$check(on)); })*
         }
     };
 }
@@ -44,14 +44,13 @@ on_both! {
     batches_hold_the_samples_they_should
 }
 
-/// For another architecture, and with the threads in the other order, which shows another half of all races.
 #[test]
 fn kernels_in_another_order_for_a_newer_architecture() {
-    let emulator = emulated::emulator_of(&emulated::ptx(cuda_builder::NvvmArch::Compute90));
-    let emulator = emulator.with_turns(ptx_emulator::Turns::Descending);
-    forward_kernels_agree_with_the_oracle(&emulator);
-    backward_kernels_agree_with_the_oracle(&emulator);
-    updates_agree_with_the_oracle(&emulator);
+    for on in emulated::newer_by_each() {
+        forward_kernels_agree_with_the_oracle(&on);
+        backward_kernels_agree_with_the_oracle(&on);
+        updates_agree_with_the_oracle(&on);
+    }
 }
 
 fn shapes() -> impl Iterator<Item = LayerShape> {

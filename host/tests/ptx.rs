@@ -3,11 +3,13 @@
 #[path = "common/emulated.rs"]
 mod emulated;
 
-use cuda_builder::NvvmArch;
+use cuda_builder::{Backend, NvvmArch};
 use cuda_std::launch::{LaunchConfig, Launcher};
 use cuda_std::panic_record::PanicRecord;
+use emulated::Emulators;
 use ferrowarp::reference::{self, LayerShape};
 use gpu_kernels::mlp::{fused_forward, linear};
+use ptx_emulator::Turns;
 
 const SHAPE: LayerShape = LayerShape { batch: 40, inputs: 70, outputs: 33 };
 
@@ -40,7 +42,7 @@ fn body_of<'a>(ptx: &'a str, kernel: &str) -> &'a str {
 
 #[test]
 fn a_changed_instruction_changes_the_result() {
-    let ptx = emulated::ptx(NvvmArch::Compute75);
+    let ptx = emulated::ptx_with("linear_forward_32x32");
     let body = body_of(&ptx, "linear_forward_32x32");
     assert_eq!(error_on(&emulated::emulator_of(&ptx)), 0.0, "sums of small whole numbers are exact");
     // Without barriers, with the threads of a warp for those of the block, with other sums.
@@ -65,7 +67,7 @@ fn launch_with(on: &dyn Launcher, [out, inp, weights, biases]: [usize; 4]) -> Op
 
 #[test]
 fn a_store_behind_the_end_of_a_buffer_is_refused() {
-    let emulator = emulated::emulator();
+    let emulator = emulated::emulator_of(&emulated::ptx_with("linear_forward"));
     assert_eq!(launch_with(&emulator, [15, 12, 20, 5]), None);
     let error = launch_with(&emulator, [14, 12, 20, 5]).unwrap();
     assert!(error.contains("block [0, 0, 0], thread [4, 2, 0]: store of 4 bytes at 0x"), "{error}");
@@ -74,7 +76,7 @@ fn a_store_behind_the_end_of_a_buffer_is_refused() {
 
 #[test]
 fn a_panic_traps_and_leaves_its_record() {
-    let mut emulator = emulated::emulator();
+    let mut emulator = emulated::emulator_of(&emulated::ptx_with("linear_forward"));
     // Without a slot the panic traps all the same.
     assert!(launch_with(&emulator, [15, 12, 19, 5]).unwrap().contains(": trap, at PTX line "));
 
@@ -98,15 +100,15 @@ fn a_panic_traps_and_leaves_its_record() {
 
 #[test]
 fn the_ptx_holds_the_kernels_of_the_table_and_no_other() {
-    let entry = |line: &str| Some(line.split_once(".entry ")?.1.split('(').next()?.trim().to_owned());
-    for arch in [NvvmArch::Compute75, NvvmArch::Compute80, NvvmArch::Compute90, NvvmArch::Compute100] {
-        let ptx = emulated::ptx(arch);
-        let mut built: Vec<String> = ptx.lines().filter_map(entry).collect();
+    let archs = [NvvmArch::Compute75, NvvmArch::Compute80, NvvmArch::Compute90, NvvmArch::Compute100];
+    let by_llvm = [NvvmArch::Compute75, NvvmArch::Compute90].map(|arch| (Backend::Llvm, arch));
+    for (backend, arch) in archs.map(|arch| (Backend::Nvvm, arch)).into_iter().chain(by_llvm) {
+        let emulators = Emulators::new(backend, arch, Turns::Ascending);
+        let built = emulators.kernels();
         // Those that the architecture is new enough for.
         let listed = gpu_kernels::KERNELS.iter().filter(|meta| meta.min_arch <= arch.capability_value());
         let mut listed: Vec<&str> = listed.map(|meta| meta.name).collect();
-        built.sort_unstable();
         listed.sort_unstable();
-        assert_eq!(built, listed, "{arch}");
+        assert_eq!(built, listed, "{backend} {arch}");
     }
 }

@@ -7,14 +7,14 @@ mod rows;
 #[path = "softmax/traps.rs"]
 mod traps;
 
-use std::sync::Arc;
-
+use cuda_builder::NvvmArch;
 use cuda_std::launch::{Launcher, Limits};
 use cuda_std::simt::Executor;
+use emulated::Emulators;
 use ferrowarp::reference;
 use ferrowarp::softmax::Options;
 use gpu_kernels::softmax::{LADDER, Prepared};
-use ptx_emulator::{Emulator, PtxModule, Turns};
+use ptx_emulator::Turns;
 use rows::{RELATIVE, edge_rows, logits};
 
 /// The ladder's ways that accept the shape and run on the executor, those too that their rung would not choose for it.
@@ -43,7 +43,7 @@ impl On for Executor {
     }
 }
 
-impl On for Emulator {
+impl On for Emulators {
     fn limits(&self) -> &Limits {
         self.limits()
     }
@@ -93,29 +93,29 @@ fn every_rung_agrees_with_the_oracle_on_the_executor() {
 
 #[test]
 fn every_rung_agrees_with_the_oracle_as_ptx() {
-    for cols in [1, 2, 3, 31, 32, 33, 127] {
-        assert_all_right(&emulated::emulator(), 7, cols);
+    for on in emulated::by_each() {
+        for cols in [1, 2, 3, 31, 32, 33, 127] {
+            assert_all_right(&on, 7, cols);
+        }
+        assert_all_right(&on, 2, 1023);
+        assert_all_right(&on, 1, 1025);
     }
-    assert_all_right(&emulated::emulator(), 2, 1023);
-    assert_all_right(&emulated::emulator(), 1, 1025);
 }
 
-/// For another architecture, and with the threads in the other order, which shows another half of all races.
 #[test]
 fn every_rung_agrees_in_another_order_for_a_newer_architecture() {
-    let emulator = emulated::emulator_of(&emulated::ptx(cuda_builder::NvvmArch::Compute90));
-    let emulator = emulator.with_turns(Turns::Descending);
-    assert_all_right(&emulator, 7, 33);
-    assert_all_right(&emulator, 2, 513);
+    for on in emulated::newer_by_each() {
+        assert_all_right(&on, 7, 33);
+        assert_all_right(&on, 2, 513);
+    }
 }
 
 /// The kernels that only newer architectures have, which the emulator of the oldest leaves out.
 #[test]
 fn clusters_agree_with_the_oracle_as_ptx() {
-    let module: Arc<PtxModule> =
-        PtxModule::parse(&emulated::ptx(cuda_builder::NvvmArch::Compute90)).unwrap().into();
-    for turns in [Turns::Ascending, Turns::Descending] {
-        let emulator = Emulator::new(Arc::clone(&module)).with_turns(turns);
+    let orders = [Turns::Ascending, Turns::Descending].into_iter();
+    for (turns, backend) in orders.flat_map(|turns| emulated::BACK_ENDS.map(|backend| (turns, backend))) {
+        let emulator = Emulators::new(backend, NvvmArch::Compute90, turns);
         let clusters = |rows, cols| {
             let new = kernels(rows, cols).filter(|kernel| kernel.meta().min_arch >= 90);
             let new: Vec<_> = new.filter(|kernel| kernel.runs_on(emulator.limits())).collect();
@@ -168,7 +168,9 @@ fn edge_rows_come_out_as_defined_on_the_executor() {
 
 #[test]
 fn edge_rows_come_out_as_defined_as_ptx() {
-    assert_edges_right(&emulated::emulator());
+    for on in emulated::by_each() {
+        assert_edges_right(&on);
+    }
 }
 
 /// Both buffers at every distance from a 16-byte boundary, with widths that shift every row against it.
@@ -178,11 +180,11 @@ fn buffers_need_no_alignment() {
         let logits = logits(7, cols);
         let mut inp = vec![7.0; from];
         inp.extend(&logits);
-        let (executor, emulator) = (Executor::new(), emulated::emulator());
+        let (executor, emulators) = (Executor::new(), emulated::by_each());
         for kernel in kernels(7, cols) {
-            let is_emulated = kernel.runs_on(emulator.limits());
-            let emulator = is_emulated.then_some(&emulator as &dyn Launcher);
-            for on in [Some(&executor as &dyn Launcher), emulator].into_iter().flatten() {
+            let emulators = emulators.iter().filter(|on| kernel.runs_on(on.limits()));
+            let emulators = emulators.map(|on| on as &dyn Launcher);
+            for on in emulators.chain([&executor as &dyn Launcher]) {
                 let mut workspace = vec![f32::NAN; kernel.workspace_len()];
                 let mut out = vec![-1.0f32; to + logits.len() + 4];
                 let len = logits.len();

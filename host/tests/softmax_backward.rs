@@ -123,12 +123,15 @@ fn every_kernel_agrees_with_the_oracle_on_the_executor() {
 #[test]
 fn every_kernel_agrees_with_the_oracle_as_ptx() {
     for cols in [1, 2, 33, 127, 300] {
-        dense(5, cols, false).check_all_types_once(&emulated::emulator());
-        dense(5, cols, true).check_all_types_once(&emulated::emulator());
+        for on in emulated::by_each() {
+            dense(5, cols, false).check_all_types_once(&on);
+            dense(5, cols, true).check_all_types_once(&on);
+        }
     }
     // A barrier that is missing shows in one order of the threads or the other.
-    let emulator = emulated::emulator_of(&emulated::ptx(cuda_builder::NvvmArch::Compute90));
-    dense(3, 257, false).check_all_types_once(&emulator.with_turns(ptx_emulator::Turns::Descending));
+    for on in emulated::newer_by_each() {
+        dense(3, 257, false).check_all_types_once(&on);
+    }
 }
 
 /// Any alignment and distance of rows, of all three matrices.
@@ -157,7 +160,9 @@ proptest! {
         is_log in any::<bool>(),
         seed in any::<u64>(),
     ) {
-        Rows::random(layouts, is_log, seed).check_all_types_once(&emulated::emulator());
+        for on in emulated::by_each() {
+            Rows::random(layouts, is_log, seed).check_all_types_once(&on);
+        }
     }
 }
 
@@ -168,7 +173,8 @@ fn rows_of_definitions() {
         let layouts = [Layout::dense(1, dy.len()); 3];
         let problem = Rows { layouts, dy: dy.to_vec(), y: y.to_vec(), scale: 1.0, is_log };
         for tier in Rows::tiers::<f32>() {
-            for on in [&Executor::new() as &dyn Launcher, &emulated::emulator()] {
+            let [by_nvvm, by_llvm] = emulated::by_each();
+            for on in [&Executor::new() as &dyn Launcher, &by_nvvm, &by_llvm] {
                 let got = problem.run::<f32>(on, tier, false);
                 assert_eq!(problem.complaint::<f32>(&got), None, "{}", tier.meta.name);
             }

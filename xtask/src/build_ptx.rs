@@ -202,3 +202,52 @@ fn module(built: &cuda_builder::BuiltModule) -> anyhow::Result<Module> {
         kernels: built.resources.clone(),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_output_that_is_no_folder_is_refused_before_anything_is_built() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("kept.txt");
+        std::fs::write(&file, "kept").unwrap();
+        for out in [file.as_path(), Path::new("/dev/null")] {
+            // To build this crate would be another error.
+            let (command, _) = BuildPtx::quiet("no/such/crate", "ptx", Backend::Nvvm);
+            let error = BuildPtx { out: Some(out.to_owned()), ..command }.run().unwrap_err().to_string();
+            assert!(error.contains(&out.display().to_string()) && error.contains("is no folder"), "{error}");
+        }
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "kept");
+    }
+
+    #[test]
+    fn a_build_that_fails_leaves_what_an_earlier_one_made() {
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("ptx");
+        std::fs::create_dir(&out).unwrap();
+        std::fs::write(out.join("k.compute_75.ptx"), "old").unwrap();
+        let (command, _) = BuildPtx::quiet("no/such/crate", "ptx", Backend::Nvvm);
+        BuildPtx { out: Some(out.clone()), ..command }.run().unwrap_err();
+        assert_eq!(std::fs::read_to_string(out.join("k.compute_75.ptx")).unwrap(), "old");
+        assert_eq!(folder.path().read_dir().unwrap().count(), 1, "nothing is left beside it");
+    }
+
+    #[test]
+    fn what_is_published_replaces_what_was_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let (stage, out) = (folder.path().join("stage"), folder.path().join("out"));
+        for (name, text) in [("a.ptx", "1"), ("b.ptx", "2"), ("b.cubin", "3")] {
+            std::fs::create_dir_all(&stage).unwrap();
+            std::fs::write(stage.join(name), text).unwrap();
+        }
+        std::fs::create_dir(&out).unwrap();
+        for (name, text) in [("a.ptx", "1"), ("gone.ptx", "0"), ("gone.cubin", "0"), ("notes.txt", "mine")] {
+            std::fs::write(out.join(name), text).unwrap();
+        }
+        assert_eq!(publish(&stage, &out).unwrap(), 1, "b.ptx alone is other than before");
+        let mut names: Vec<_> = out.read_dir().unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        assert_eq!(names, ["a.ptx", "b.cubin", "b.ptx", "notes.txt"]);
+    }
+}

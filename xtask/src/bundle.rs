@@ -35,6 +35,8 @@ impl Bundle {
         // Built here, so that the PTX is that of the commit that the bundle names.
         let (build_ptx, ptx) = BuildPtx::for_kernels();
         build_ptx.run()?;
+        let (build_llvm_ptx, llvm_ptx) = BuildPtx::for_kernels_by_llvm();
+        build_llvm_ptx.run()?;
         let (build_fault_ptx, fault_ptx) = BuildPtx::for_faults();
         build_fault_ptx.run()?;
         let status = cargo(&["build", "--release", "--bins"])
@@ -54,14 +56,10 @@ impl Bundle {
         }
         copy(&bench, &out.join(BENCH))?;
         copy(&workspace::root().join(PEERS.0), &out.join(PEERS.1))?;
-        for file in ptx_files(&ptx)? {
-            copy_into(&file, &out)?;
-        }
-        // In a folder of their own, where only fault-check looks.
-        let fault_folder = out.join(fault_ptx.file_name().context("the PTX has no folder")?);
-        std::fs::create_dir(&fault_folder).with_context(|| format!("making {}", fault_folder.display()))?;
-        for file in ptx_files(&fault_ptx)? {
-            copy_into(&file, &fault_folder)?;
+        copy_modules(&ptx, &out)?;
+        // In folders of their own: fault-check looks in the one, and run.sh has self-check look in the other.
+        for folder in [&fault_ptx, &llvm_ptx] {
+            copy_modules(folder, &out.join(folder.file_name().context("the PTX has no folder")?))?;
         }
         let data = workspace::root().join("data/mnist");
         let is_idx = |path: &Path| path.to_string_lossy().contains("idx");
@@ -106,12 +104,14 @@ fn executable(messages: &str) -> Option<PathBuf> {
     benches.find_map(|message| message["executable"].as_str().map(PathBuf::from))
 }
 
-/// The PTX of all architectures, as `build-ptx` wrote it.
-fn ptx_files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let is_ptx = |path: &Path| path.extension().is_some_and(|extension| extension == "ptx");
-    let files = if folder.is_dir() { workspace::files(folder, &is_ptx)? } else { Vec::new() };
-    ensure!(!files.is_empty(), "no PTX in {}; run `cargo xtask build-ptx` first", folder.display());
-    Ok(files)
+/// Copies the PTX and the machine code of all architectures, as `build-ptx` wrote them.
+fn copy_modules(from: &Path, to: &Path) -> anyhow::Result<()> {
+    let is_module =
+        |path: &Path| path.extension().is_some_and(|extension| extension == "ptx" || extension == "cubin");
+    let files = workspace::files(from, &is_module)?;
+    ensure!(!files.is_empty(), "`build-ptx` has left no PTX in {}", from.display());
+    std::fs::create_dir_all(to).with_context(|| format!("making {}", to.display()))?;
+    files.iter().try_for_each(|file| copy_into(file, to))
 }
 
 /// Compresses the data, which then are a fifth; train-mnist reads them so.

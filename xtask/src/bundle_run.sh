@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Checks and measures the bundle on a machine with an NVIDIA GPU: bash run.sh OUTPUT_FOLDER [STEP...]
 #
-# Steps: check (self-check, sanitizers), train, bench (our softmax), peers (PyTorch and Triton), faults (kernels that
-# fail on purpose, and what the programs then do), profile (Nsight Compute on some softmax shapes); all if none is named.
+# Steps: check (self-check with the PTX of both back ends, sanitizers), train, bench (our softmax), peers (PyTorch and
+# Triton), faults (kernels that fail on purpose, and what the programs then do), profile (Nsight Compute on some softmax
+# shapes); all if none is named.
 # FERROWARP_BENCH_SHAPES=few in the environment takes a few shapes; FERROWARP_PEERS_BUDGET is in seconds;
 # FERROWARP_PROFILE takes the bench ids to profile, without `softmax/` before them.
 #
@@ -49,6 +50,8 @@ part() {
 
 check() {
     part self-check ./self-check --device cuda
+    # The same kernels, made by LLVM's own back end.
+    FERROWARP_PTX=$PWD/ptx-llvm part self-check-llvm ./self-check --device cuda
     # The fault check kills its context on purpose, which a sanitizer would report.
     for tool in memcheck racecheck initcheck; do
         sanitize "$tool"
@@ -61,7 +64,7 @@ check() {
 sanitize() {
     local tool=$1
     shift
-    part "$tool" compute-sanitizer --tool "$tool" --error-exitcode 3 ./self-check --device cuda --no-fault-checks "$@"
+    part "$tool" compute-sanitizer --tool "$tool" --error-exitcode 3 ./self-check --device cuda --no-fault-checks --no-soil "$@"
 }
 
 train() {

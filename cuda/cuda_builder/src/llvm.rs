@@ -14,7 +14,7 @@ const PASSES: &str = "cgscc(inline,function(\
     sroa,early-cse<memssa>,correlated-propagation,simplifycfg,instcombine<no-verify-fixpoint>,simplifycfg,reassociate,\
     loop-mssa(loop-instsimplify,loop-simplifycfg,licm,loop-rotate,licm),simplifycfg,instcombine<no-verify-fixpoint>,\
     loop(loop-idiom,indvars,loop-deletion,loop-unroll-full),\
-    sroa,gvn,sccp,bdce,instcombine<no-verify-fixpoint>,correlated-propagation,adce,memcpyopt,dse,simplifycfg,\
+    sroa,gvn<no-pre>,sccp,bdce,instcombine<no-verify-fixpoint>,correlated-propagation,adce,memcpyopt,dse,simplifycfg,\
     instcombine<no-verify-fixpoint>))";
 
 /// The tools that are needed.

@@ -263,34 +263,52 @@ impl<'b> Session<'b> {
         Ok(parts)
     }
 
-    /// A part's PTX and machine code into the cache, if they are not there.
+    /// A part's PTX and machine code into the cache, if they are not there. The PTX has an entry of its own, which a build
+    /// without machine code shares.
     fn compile(&self, arch: NvvmArch, lowered: &Lowered) -> Result<Part, CudaBuilderError> {
         let options = CodegenOptions::of(self.builder, arch);
-        let ptxas = self.ptxas.as_deref().map(fingerprint::of_tool).unwrap_or_default();
-        let key = fingerprint::of_parts(&[&lowered.text, &format!("{options:?}"), &self.compiler.id, &ptxas]);
+        let ptx_key = fingerprint::of_parts(&[&lowered.text, &format!("{options:?}"), &self.compiler.id]);
+        let key = match &self.ptxas {
+            Some(ptxas) => fingerprint::of_parts(&[&ptx_key, &fingerprint::of_tool(ptxas)]),
+            None => ptx_key.clone(),
+        };
         let part = Part { family: lowered.family.clone(), key };
         if self.cache.get(&part.key).is_some() {
             return Ok(part);
         }
-        let start = Instant::now();
-        let ptx = self.compiler.compile(&lowered.text, &options);
-        let ptx = ptx.map_err(|error| self.blame(&options, |blame| blame.find(error, lowered)))?;
-        if let Some(function) = proof::undefined(&ptx) {
-            return Err(self.blame(&options, |blame| blame.undefined(&function, lowered)));
-        }
-        proof::check(lowered, &ptx, arch)?;
-        let compiled = Instant::now();
-        let assembled = match &self.ptxas {
-            Some(ptxas) => Some(ptxas::assemble(ptxas, &ptx, &self.outputs().ptx(arch, &part.family), arch)?),
-            None => None,
+        let ptx = match self.cache.get(&ptx_key) {
+            Some(made) => made.ptx,
+            None => self.compile_anew(lowered, &options, &ptx_key)?,
         };
+        if let Some(ptxas) = &self.ptxas {
+            let start = Instant::now();
+            let assembled = ptxas::assemble(ptxas, &ptx, &self.outputs().ptx(arch, &part.family), arch)?;
+            self.count(|times| times.ptxas += start.elapsed());
+            self.cache.put(&part.key, &Made { ptx, assembled: Some(assembled) })?;
+        }
+        Ok(part)
+    }
+
+    fn compile_anew(
+        &self,
+        lowered: &Lowered,
+        options: &CodegenOptions,
+        key: &str,
+    ) -> Result<String, CudaBuilderError> {
+        let start = Instant::now();
+        let ptx = self.compiler.compile(&lowered.text, options);
+        let ptx = ptx.map_err(|error| self.blame(options, |blame| blame.find(error, lowered)))?;
+        if let Some(function) = proof::undefined(&ptx) {
+            return Err(self.blame(options, |blame| blame.undefined(&function, lowered)));
+        }
+        proof::check(lowered, &ptx, options.arch)?;
         self.count(|times| {
-            times.backend += compiled - start;
-            times.ptxas += compiled.elapsed();
+            times.backend += start.elapsed();
             times.compiled += 1;
         });
-        self.cache.put(&part.key, &Made { ptx, assembled })?;
-        Ok(part)
+        let made = Made { ptx, assembled: None };
+        self.cache.put(key, &made)?;
+        Ok(made.ptx)
     }
 
     /// An error with the kernels and the lines that it is about.
@@ -339,7 +357,8 @@ impl<'b> Session<'b> {
 
     fn stamp(&self, arch: NvvmArch) -> PathBuf {
         let options = self.options(arch);
-        let name = fingerprint::of_parts(&[&self.kernel_crate.path.display().to_string(), &options]);
+        let ptxas = if self.ptxas.is_some() { "ptxas" } else { "" };
+        let name = fingerprint::of_parts(&[&self.kernel_crate.path.display().to_string(), &options, ptxas]);
         self.work.join("stamps").join(&name[..32])
     }
 

@@ -41,3 +41,21 @@ pub unsafe fn prefetch_l2<T>(ptr: *const T, bytes: u32) {
 pub const fn worth_doing(is_live: bool) -> bool {
     !cfg!(miri) || is_live
 }
+
+/// `value`, of which the compiler knows nothing here. A loop whose counter goes through it,
+/// `i = opaque(i + step)`, is not unrolled: where bodies side by side would take the registers that other warps need.
+/// It costs no instruction.
+#[inline(always)]
+pub fn opaque(value: usize) -> usize {
+    #[cfg(target_arch = "nvptx64")]
+    {
+        let mut value = value;
+        // SAFETY: no instruction, and nothing is touched but the register, which stays what it is.
+        unsafe {
+            core::arch::asm!("/* {} */", inout(reg64) value, options(pure, nomem, nostack, preserves_flags));
+        }
+        value
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    core::hint::black_box(value)
+}

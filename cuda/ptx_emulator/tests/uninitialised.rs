@@ -127,6 +127,7 @@ fn arithmetic_passes_undefined_bits_on() {
         ("setp.eq.b32 %p1, %r1, 0x1235; selp.b32 %r3, 1, 2, %p1;", 2),
         ("setp.eq.b32 %p1, %r2, 0; selp.b32 %r3, 9, 9, %p1;", 9),
         ("mov.b32 %r3, 5; add.cc.u32 %r4, %r2, 1; addc.u32 %r4, 0, 0;", 5),
+        ("mov.b32 %r4, 0; div.u32 %r4, 7, %r4; mov.b32 %r3, 6;", 6),
     ];
     for (body, expected) in known {
         assert_eq!(eval(&format!("{start}{body}"), "%r3"), Ok(expected), "{body}");
@@ -137,6 +138,7 @@ fn arithmetic_passes_undefined_bits_on() {
         "add.cc.u32 %r4, %r2, 1; addc.u32 %r3, 0, 0;",
         "selp.b32 %r3, 1, %r2, 0;",
         "cvt.rn.f32.u32 %r3, %r1;",
+        "mov.b32 %r4, 0; rem.u32 %r3, 7, %r4;",
     ];
     for body in unknown {
         assert_eq!(eval(&format!("{start}{body}"), "%r3"), Err(undefined()), "{body}");

@@ -8,6 +8,7 @@
 //! row of `inp`, as happens in views, the stores are of 4 bytes.
 //@ ptx: ld.global.nc.v4 >= 3, st.global.v4 >= 1, bar.sync == 2, shfl.sync.bfly == 16, .local == 0
 
+use cuda_std::hint::opaque;
 #[cfg(not(target_arch = "nvptx64"))]
 use cuda_std::launch::LaunchConfig;
 use cuda_std::mem::{f32x4, load_global_nc, store_global};
@@ -23,7 +24,7 @@ const BLOCK: usize = 32 * WARPS;
 ///
 /// # Safety
 /// The launch is as said; `out` holds `rows * cols` elements that nobody else uses; `inp` holds at least as many.
-#[kernel]
+#[kernel(max_threads = 256, min_blocks = 8)]
 pub unsafe fn softmax_k5_vec4(out: *mut f32, inp: &[f32], rows: u32, cols: u32) {
     let (max_shared, sum_shared) = (shared_array![f32; WARPS], shared_array![f32; WARPS]);
     let (row, tid) = (thread::block_idx_x() as usize, thread::thread_idx_x() as usize);
@@ -35,14 +36,13 @@ pub unsafe fn softmax_k5_vec4(out: *mut f32, inp: &[f32], rows: u32, cols: u32) 
     // elements, each thread takes the one of its own number: behind the head the vectors are skipped.
     let head = x.as_ptr().align_offset(16).min(cols);
     let vectors = (cols - head) / 4;
-    let mine = (tid..vectors).step_by(BLOCK);
     let edge = if tid < head { tid } else { tid + 4 * vectors };
 
     // SAFETY: the row lies in `inp`, which nobody writes; the vectors lie in the row, from a 16-byte boundary on.
     let load = |v: usize| unsafe { load_global_nc(x.as_ptr().add(head + 4 * v).cast::<f32x4>()) }.to_array();
 
     let mut max = f32::NEG_INFINITY;
-    for v in mine.clone() {
+    for v in (tid..vectors).step_by(BLOCK) {
         max = load(v).into_iter().fold(max, f32::max);
     }
     if edge < cols {
@@ -58,9 +58,12 @@ pub unsafe fn softmax_k5_vec4(out: *mut f32, inp: &[f32], rows: u32, cols: u32) 
         reduce_max_width::<f32, { WARPS as u32 }>(u32::MAX, *max_shared.add(lane % WARPS))
     };
 
-    let mut sum = 0.0;
-    for v in mine.clone() {
+    // The loops with exponentials stay rolled: several at once take more registers than leave room for eight blocks on
+    // a multiprocessor.
+    let (mut sum, mut v) = (0.0, tid);
+    while v < vectors {
         sum = load(v).into_iter().fold(sum, |sum, x| sum + (x - max).exp());
+        v = opaque(v + BLOCK);
     }
     if edge < cols {
         sum += (x[edge] - max).exp();
@@ -81,13 +84,15 @@ pub unsafe fn softmax_k5_vec4(out: *mut f32, inp: &[f32], rows: u32, cols: u32) 
     unsafe {
         let y = out.add(row * cols);
         let is_aligned = y.add(head).cast::<f32x4>().is_aligned();
-        for v in mine {
+        let mut v = tid;
+        while v < vectors {
             let (to, values) = (y.add(head + 4 * v), load(v).map(|x| (x - max).exp() * scale));
             if is_aligned {
                 store_global(to.cast(), f32x4::from(values));
             } else {
                 (0..4).for_each(|i| *to.add(i) = values[i]);
             }
+            v = opaque(v + BLOCK);
         }
         if edge < cols {
             *y.add(edge) = (x[edge] - max).exp() * scale;

@@ -28,7 +28,8 @@ unsafe impl<T: Pod + Send> Send for Buffer<T> {}
 unsafe impl<T: Pod + Sync> Sync for Buffer<T> {}
 
 impl<T: Pod> Buffer<T> {
-    pub(super) fn zeroed(device: &Device, len: usize) -> Result<Self, DeviceError> {
+    /// `len` elements of bytes that are all `byte`, which on the CPU is 0.
+    pub(super) fn filled(device: &Device, len: usize, byte: u8) -> Result<Self, DeviceError> {
         const { assert!(align_of::<T>() <= cpu::ALIGNMENT, "the element's alignment is over the allocator's") };
         let out_of_memory = |reason, memory| DeviceError::OutOfMemory {
             device: device.name(),
@@ -43,7 +44,7 @@ impl<T: Pod> Buffer<T> {
         let pointer = if bytes == 0 {
             NonNull::dangling()
         } else {
-            let memory = device.raw_alloc(bytes).map_err(|error| match error {
+            let memory = device.raw_alloc(bytes, byte).map_err(|error| match error {
                 RawAllocError::Full { reason, memory } => out_of_memory(reason, memory),
                 RawAllocError::Device(error) => error,
             })?;

@@ -1,17 +1,20 @@
-//! The CPU as a device: host memory, and kernels on the SIMT executor.
+//! The CPU as a device: host memory, and kernels on the SIMT executor, or on what the caller has for it.
 
 use std::alloc::Layout;
 use std::ptr::NonNull;
 
-use cuda_std::simt::Executor;
+use cuda_std::launch::{Launcher, Limits};
 
 /// Alignment of every allocation in bytes: a cache line, and enough for any vector load.
 pub(super) const ALIGNMENT: usize = 64;
 
 /// The CPU.
-#[derive(Debug)]
 pub(super) struct CpuDevice {
-    pub executor: Executor,
+    pub launcher: Box<dyn Launcher + Send + Sync>,
+    /// What it allows in one launch.
+    pub limits: Limits,
+    /// Cores that kernels run on.
+    pub workers: usize,
 }
 
 impl CpuDevice {

@@ -5,6 +5,7 @@
 
 mod handles;
 mod kernels;
+pub(super) mod soil;
 pub(super) mod timing;
 mod wait;
 
@@ -12,7 +13,7 @@ use std::ffi::c_int;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use cuda_driver::checked::{self, Status};
 use cuda_std::launch::{Dim3, KernelCall, LaunchError, Limits, Residence};
@@ -24,6 +25,7 @@ use super::modules::PtxModules;
 use super::{DeviceError, RawAllocError};
 use handles::{PanicSlot, PrimaryContext, Stream};
 use kernels::Kernels;
+use soil::Soil;
 
 /// Bytes of a device's name that we have room for.
 const NAME_BYTES: usize = 256;
@@ -47,6 +49,8 @@ pub(super) struct CudaDevice {
 
 /// The driver's objects. They are dropped in this order: the context goes last.
 struct Handles {
+    /// Where memory is soiled before each launch.
+    soil: OnceLock<Soil>,
     panic_slot: PanicSlot,
     kernels: Kernels,
     stream: Stream,
@@ -173,7 +177,13 @@ impl CudaDevice {
         let panic_slot = PanicSlot::new()?;
         kernels.load_one(&panic_slot, &stream)?;
         Ok(Self {
-            handles: ManuallyDrop::new(Handles { panic_slot, kernels, stream, context }),
+            handles: ManuallyDrop::new(Handles {
+                soil: OnceLock::new(),
+                panic_slot,
+                kernels,
+                stream,
+                context,
+            }),
             ordinal: found.ordinal,
             name: found.name,
             multiprocessors: multiprocessors as usize,
@@ -202,8 +212,36 @@ impl CudaDevice {
         Residence::Cuda(self.ordinal)
     }
 
-    /// Zeroed memory, or why there is none.
-    pub fn alloc_zeroed(&self, bytes: usize) -> Result<NonNull<u8>, RawAllocError> {
+    /// From now on soils local and shared memory before each launch.
+    pub fn soil(&self) -> Result<(), DeviceError> {
+        self.enter()?;
+        if self.handles.soil.get().is_none() {
+            let soil = self.recheck(Soil::new(self.multiprocessors, &self.limits))?;
+            // Another thread may have been quicker: its kernels are as good.
+            let _ = self.handles.soil.set(soil);
+        }
+        Ok(())
+    }
+
+    /// How many words [`Self::unwritten`] gives; none where memory is not soiled.
+    pub fn unwritten_len(&self) -> usize {
+        self.handles.soil.get().map_or(0, Soil::unwritten_len)
+    }
+
+    /// Queues a kernel that copies what lies in local and shared memory at its start, behind the soil.
+    ///
+    /// # Safety
+    /// `out` is valid on the device for [`Self::unwritten_len`] words, which nobody else uses.
+    pub unsafe fn unwritten(&self, out: *mut u8) -> Result<(), DeviceError> {
+        self.enter()?;
+        let Handles { soil, stream, .. } = &*self.handles;
+        let Some(soil) = soil.get() else { return Ok(()) };
+        // SAFETY: the caller's contract is the callee's.
+        self.recheck(unsafe { soil.unwritten(address_of(out), stream) })
+    }
+
+    /// Memory full of `byte`, or why there is none.
+    pub fn alloc(&self, bytes: usize, byte: u8) -> Result<NonNull<u8>, RawAllocError> {
         self.enter().and_then(|()| self.drain_if_limited()).map_err(RawAllocError::Device)?;
         let mut address = 0;
         // SAFETY: the out parameter is valid and the context current.
@@ -219,15 +257,15 @@ impl CudaDevice {
                 RawAllocError::Full { reason: "the driver gave the address 0".to_owned(), memory: None }
             })?;
         // SAFETY: the memory was just allocated with that many bytes.
-        let status = unsafe { checked::cuMemsetD8Async(address, 0, bytes, self.handles.stream.raw()) };
-        if let Err(error) = self.check(status, || format!("zeroing {bytes} bytes on {}", self.name)) {
+        let status = unsafe { checked::cuMemsetD8Async(address, byte, bytes, self.handles.stream.raw()) };
+        if let Err(error) = self.check(status, || format!("filling {bytes} bytes on {}", self.name)) {
             self.free(memory);
             return Err(RawAllocError::Device(error));
         }
         Ok(memory)
     }
 
-    /// Frees memory of [`Self::alloc_zeroed`]. The driver waits for the kernels that are still queued.
+    /// Frees memory of [`Self::alloc`]. The driver waits for the kernels that are still queued.
     ///
     /// After a fault the memory goes with the context, or with the process. A fault found here is told by the next
     /// call.
@@ -302,6 +340,9 @@ impl CudaDevice {
         }
         let prepared = kernels.prepare(launch.kernel, &launch.config, &self.limits, (panic_slot, stream));
         let function = self.recheck(prepared)?;
+        if let Some(soil) = self.handles.soil.get() {
+            self.recheck(soil.spread(function, stream))?;
+        }
         // SAFETY: the function belongs to a module of this context, and so does the stream; there is one pointer per
         // parameter, each to a value of the parameter's type, by the caller's contract.
         let status = unsafe { kernels::launch(function, &call.config, self.handles.stream.raw(), call.args) };

@@ -50,7 +50,7 @@ impl<I: SoftmaxAs<O>, O: Pod> Plan<I, O> {
 
     fn with_choice(device: &Device, choice: Choice, options: &Options) -> Result<Self, SoftmaxError> {
         options.check()?;
-        let workspace = device.alloc_zeroed(choice.workspace_bytes().div_ceil(8))?;
+        let workspace = device.alloc_unwritten(choice.workspace_bytes().div_ceil(8))?;
         Ok(Self { device: device.clone(), choice, options: *options, workspace, types: PhantomData })
     }
 

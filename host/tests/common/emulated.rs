@@ -1,25 +1,37 @@
-//! The kernels as PTX, on the emulator: built by `cuda_builder` as for a GPU, once a run, kept while unchanged.
+//! The kernels as PTX, on the emulator: built by `cuda_builder` as for a GPU, by either back end, kept while unchanged.
 
 #![allow(dead_code, reason = "each test file is a program of its own and uses a part of this")]
 
+use std::collections::HashMap;
 use std::path::Path;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use cuda_builder::{CudaBuilder, NvvmArch};
-use ptx_emulator::{Emulator, PtxModule};
+use cuda_builder::{Backend, CudaBuilder, NvvmArch};
+use cuda_std::launch::{KernelCall, LaunchError, Launcher, Limits};
+use ptx_emulator::{Emulator, PtxModule, Turns};
 
-/// The PTX of `gpu-kernels` for `arch`.
-pub fn ptx(arch: NvvmArch) -> String {
+/// Every way in which the kernels become PTX.
+pub const BACK_ENDS: [Backend; 2] = [Backend::Nvvm, Backend::Llvm];
+
+/// The PTX of each family of `gpu-kernels`.
+pub fn ptx(backend: Backend, arch: NvvmArch) -> Vec<String> {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
-    let path = CudaBuilder::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("../gpu-kernels"))
+    let built = CudaBuilder::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("../gpu-kernels"))
         .tools_dir(CudaBuilder::tools_dir_in(target))
         .target_dir(target.join("cuda-builder"))
-        .out_dir(Path::new(env!("CARGO_TARGET_TMPDIR")).join("gpu-kernels"))
-        .download(true)
+        .out_dir(Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("gpu-kernels-{backend}")))
+        .backend(backend)
+        .split(true)
         .arch(arch)
-        .build()
+        .build_all()
         .unwrap();
-    std::fs::read_to_string(path).unwrap()
+    built.modules.iter().map(|module| std::fs::read_to_string(&module.path).unwrap()).collect()
+}
+
+/// The PTX with the kernel of that name, by libNVVM for the oldest architecture.
+pub fn ptx_with(kernel: &str) -> String {
+    let entry = format!(".entry {kernel}(");
+    ptx(Backend::Nvvm, NvvmArch::Compute75).into_iter().find(|ptx| ptx.contains(&entry)).unwrap()
 }
 
 /// An emulator of a module that it knows every instruction of.
@@ -27,14 +39,70 @@ pub fn emulator_of(ptx: &str) -> Emulator {
     Emulator::new(module(ptx))
 }
 
-/// An emulator of the kernels for the oldest architecture.
-pub fn emulator() -> Emulator {
-    static MODULE: OnceLock<Arc<PtxModule>> = OnceLock::new();
-    Emulator::new(Arc::clone(MODULE.get_or_init(|| module(&ptx(NvvmArch::Compute75)).into())))
-}
-
 fn module(ptx: &str) -> PtxModule {
     let module = PtxModule::parse(ptx).unwrap();
     assert_eq!(module.unsupported(), [], "the emulator knows every instruction of the kernels");
     module
+}
+
+/// What a back end made for an architecture, parsed.
+type Parsed = ((Backend, NvvmArch), Vec<Arc<PtxModule>>);
+
+/// All kernels for an architecture, each on an emulator of its module.
+pub struct Emulators {
+    emulators: Vec<Emulator>,
+    of_kernel: HashMap<String, usize>,
+}
+
+impl Emulators {
+    /// The kernels as `backend` makes them for `arch`, with a block's threads in that order.
+    pub fn new(backend: Backend, arch: NvvmArch, turns: Turns) -> Emulators {
+        static PARSED: Mutex<Vec<Parsed>> = Mutex::new(Vec::new());
+        let mut parsed = PARSED.lock().unwrap_or_else(PoisonError::into_inner);
+        let known =
+            parsed.iter().find(|(key, _)| *key == (backend, arch)).map(|(_, modules)| modules.clone());
+        let modules = known.unwrap_or_else(|| {
+            let modules: Vec<_> = ptx(backend, arch).iter().map(|ptx| Arc::new(module(ptx))).collect();
+            parsed.push(((backend, arch), modules.clone()));
+            modules
+        });
+        let named = modules.iter().enumerate();
+        let of_kernel =
+            named.flat_map(|(i, module)| module.kernels().map(move |kernel| (kernel.to_owned(), i)));
+        let of_kernel = of_kernel.collect();
+        let emulators = modules.into_iter().map(|module| Emulator::new(module).with_turns(turns)).collect();
+        Emulators { emulators, of_kernel }
+    }
+
+    /// What they allow in one launch.
+    pub fn limits(&self) -> &Limits {
+        self.emulators[0].limits()
+    }
+
+    /// The names of all kernels, sorted.
+    pub fn kernels(&self) -> Vec<&str> {
+        let mut kernels: Vec<&str> = self.of_kernel.keys().map(String::as_str).collect();
+        kernels.sort_unstable();
+        kernels
+    }
+}
+
+impl Launcher for Emulators {
+    unsafe fn submit(&self, call: &KernelCall<'_>) -> Result<(), LaunchError> {
+        let module = self.of_kernel.get(call.meta.name);
+        let emulator = &self.emulators[*module.unwrap_or_else(|| panic!("no PTX has {}", call.meta.name))];
+        // SAFETY: the caller's contract is the callee's.
+        unsafe { emulator.submit(call) }
+    }
+}
+
+/// The kernels of each back end for the oldest architecture.
+pub fn by_each() -> [Emulators; 2] {
+    BACK_ENDS.map(|backend| Emulators::new(backend, NvvmArch::Compute75, Turns::Ascending))
+}
+
+/// The kernels of each back end for a newer architecture, with the threads in the other order, which shows another half
+/// of all races.
+pub fn newer_by_each() -> [Emulators; 2] {
+    BACK_ENDS.map(|backend| Emulators::new(backend, NvvmArch::Compute90, Turns::Descending))
 }

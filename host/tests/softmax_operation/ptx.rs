@@ -1,18 +1,15 @@
 //! The operation's kernels as PTX, on the emulator.
 
-use cuda_builder::NvvmArch;
 use ferrowarp::softmax::{Choice, Options};
-use ptx_emulator::Turns;
 
 use crate::cases::{Case, complaint, every, for_each_pair, names, nearest, run};
-use crate::emulated;
+use crate::emulated::{self, Emulators};
 use crate::rows::{edge_rows, logits};
 
 /// These shapes and the edge rows, in all pairs of types and all ways whose clusters have at most so many blocks.
-fn assert_all_right(arch: NvvmArch, turns: Turns, shapes: &[[usize; 2]], most_blocks: u32) {
-    let on = emulated::emulator_of(&emulated::ptx(arch)).with_turns(turns);
+fn assert_all_right(on: &Emulators, shapes: &[[usize; 2]], most_blocks: u32) {
     let can_run = |way: &Choice| {
-        let is_there = way.kernels().all(|meta| meta.min_arch <= arch.capability_value());
+        let is_there = way.kernels().all(|meta| meta.min_arch <= on.limits().capability);
         is_there && way.config().unwrap().cluster <= most_blocks
     };
     let assert_right = |way: &Choice, got: Option<String>, case: &Case| {
@@ -25,7 +22,7 @@ fn assert_all_right(arch: NvvmArch, turns: Turns, shapes: &[[usize; 2]], most_bl
                 let case = Case::new(rows, cols).at(i % 4, j % 3).apart(i % 2, 3 * (j % 2));
                 let other = Options::new().log().scale(0.5).zero_masked();
                 let case = if (i + j) % 2 == 0 { case } else { case.with(other) };
-                let got: Vec<O> = run(&on, &way, &case, &logits).unwrap();
+                let got: Vec<O> = run(on, &way, &case, &logits).unwrap();
                 assert_right(&way, complaint(&got, &case, &logits), &case);
             }
         }
@@ -35,7 +32,7 @@ fn assert_all_right(arch: NvvmArch, turns: Turns, shapes: &[[usize; 2]], most_bl
         let ways = every(forward, edges.len(), 133).filter(|way| way.config().unwrap().block.x <= 128);
         for way in ways.filter(can_run) {
             let case = Case::new(edges.len(), 133).at(1, 1);
-            let got: Vec<O> = run(&on, &way, &case, &logits).unwrap();
+            let got: Vec<O> = run(on, &way, &case, &logits).unwrap();
             assert_right(&way, complaint(&got, &case, &logits), &case);
         }
     });
@@ -44,10 +41,10 @@ fn assert_all_right(arch: NvvmArch, turns: Turns, shapes: &[[usize; 2]], most_bl
 #[test]
 fn kernels_agree_with_the_oracle_as_ptx() {
     let shapes = [[9, 1], [5, 33], [1, 519]];
-    assert_all_right(NvvmArch::Compute75, Turns::Ascending, &shapes, 1);
+    emulated::by_each().iter().for_each(|on| assert_all_right(on, &shapes, 1));
 }
 
 #[test]
 fn kernels_agree_in_another_order_for_a_newer_architecture() {
-    assert_all_right(NvvmArch::Compute90, Turns::Descending, &[[3, 33], [1, 1031]], 2);
+    emulated::newer_by_each().iter().for_each(|on| assert_all_right(on, &[[3, 33], [1, 1031]], 2));
 }

@@ -19,7 +19,7 @@ impl Cx<'_> {
         }
         let old = old.value;
         let new = match atom.op {
-            AtomOp::Int(op) => int::binary(op, atom.ty, old, b)?,
+            AtomOp::Int(op) => int::binary(op, atom.ty, old, b).unwrap_or_default(),
             AtomOp::FloatAdd(FloatTy::F32) => {
                 // Global memory flushes subnormal numbers, shared memory keeps them.
                 let ftz = matches!(place, Place::Host(_) | Place::Heap(_));

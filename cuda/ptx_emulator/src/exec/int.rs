@@ -1,12 +1,10 @@
 //! Integer arithmetic (PTX ISA, "Integer Arithmetic Instructions", "Logic and Shift Instructions").
 
-use super::Exec;
-use crate::error::Cause;
 use crate::instr::{BitOp, Cmp, Half, IntOp, IntTy, IntUnary};
 
-/// Two operands, one result, in the low bits.
+/// Two operands, one result, in the low bits; none for a division by zero, whose result the ISA leaves open.
 #[inline]
-pub(super) fn binary(op: IntOp, ty: IntTy, a: u64, b: u64) -> Exec<u64> {
+pub(super) fn binary(op: IntOp, ty: IntTy, a: u64, b: u64) -> Option<u64> {
     let result = match op {
         IntOp::Add => a.wrapping_add(b),
         IntOp::Sub => a.wrapping_sub(b),
@@ -37,18 +35,16 @@ pub(super) fn binary(op: IntOp, ty: IntTy, a: u64, b: u64) -> Exec<u64> {
         }
         IntOp::Div | IntOp::Rem => return divide(op, ty, a, b),
     };
-    Ok(result & ty.mask())
+    Some(result & ty.mask())
 }
 
-fn divide(op: IntOp, ty: IntTy, a: u64, b: u64) -> Exec<u64> {
+fn divide(op: IntOp, ty: IntTy, a: u64, b: u64) -> Option<u64> {
     let (a, b) = (ty.value(a), ty.value(b));
     if b == 0 {
-        return Err(
-            Cause::Unsupported("a division by zero, whose result the ISA leaves open".to_owned()).into()
-        );
+        return None;
     }
     let result = if op == IntOp::Div { a / b } else { a % b };
-    Ok(result as u64 & ty.mask())
+    Some(result as u64 & ty.mask())
 }
 
 /// The product of two values in twice the width.

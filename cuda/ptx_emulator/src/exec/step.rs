@@ -68,10 +68,24 @@ impl<'a> Cx<'a> {
             Op::Int { op, ty, d, a, b } => {
                 let (a, b) = (self.bits(a), self.bits(b));
                 if a.undefined | b.undefined == 0 {
-                    (d, Bits::new(int::binary(op, ty, a.value, b.value)?))
+                    // Compilers divide before they know that the divisor is none, and then leave the result alone.
+                    let result = int::binary(op, ty, a.value, b.value);
+                    (d, result.map_or(Bits::UNDEFINED, Bits::new))
                 } else {
                     (d, undefined::binary(op, ty, a, b))
                 }
+            }
+            Op::IntPair { op, signed, d, a, b } => {
+                let (a, b, ty) = (self.bits(a), self.bits(b), IntTy { bits: 16, signed });
+                let half = |shift: u32| {
+                    let [a, b] = [a, b].map(|bits| bits.map(|raw| raw >> shift & 0xffff));
+                    let known = a.undefined | b.undefined == 0;
+                    let result = int::binary(op, ty, a.value, b.value).filter(|_| known);
+                    result.map_or_else(|| undefined::binary(op, ty, a, b), Bits::new).map(|raw| raw << shift)
+                };
+                let (low, high) = (half(0), half(16));
+                let undefined = low.undefined | high.undefined;
+                (d, Bits { value: low.value | high.value, undefined })
             }
             Op::SetpInt { cmp, ty, ref out, a, b } => {
                 let (a, b) = (self.bits(a), self.bits(b));

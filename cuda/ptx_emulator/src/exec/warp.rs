@@ -110,7 +110,7 @@ pub(super) fn outcome(lanes: &[Option<WarpWait>; 32], lane: u32, own: &WarpWait)
             let mut values = members().map(|(_, wait)| wait.a);
             let mut value = values.next().unwrap_or_default();
             for next in values {
-                value = int::binary(op, ty, value, next)?;
+                value = int::binary(op, ty, value, next).unwrap_or_default();
             }
             (value, false)
         }

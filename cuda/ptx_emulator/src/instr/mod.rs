@@ -54,6 +54,14 @@ pub(crate) enum Op {
         a: Slot,
         b: Slot,
     },
+    /// Two numbers of 16 bits in a register, each for itself.
+    IntPair {
+        op: IntOp,
+        signed: bool,
+        d: Slot,
+        a: Slot,
+        b: Slot,
+    },
     IntUnary {
         op: IntUnary,
         ty: IntTy,

@@ -17,6 +17,13 @@ pub(super) fn read<'a>(
     mods: Mods<'_>,
     operands: &[Operand<'a>],
 ) -> Result<Op, String> {
+    if let Some(signed) = match mods.last() {
+        Some("u16x2") => Some(false),
+        Some("s16x2") => Some(true),
+        _ => None,
+    } {
+        return pair(body, head, signed, mods, operands);
+    }
     match head {
         "not" | "cnot" | "neg" | "abs" | "popc" | "clz" | "brev" | "bfind" => {
             unary(body, head, mods, operands)
@@ -28,6 +35,26 @@ pub(super) fn read<'a>(
         "shf" | "prmt" | "bfe" | "bfi" | "lop3" => bits(body, head, mods, operands),
         _ => Err("unknown opcode".to_owned()),
     }
+}
+
+/// `add`, `min` and `max` of two numbers of 16 bits each.
+fn pair<'a>(
+    body: &mut Body<'_, 'a>,
+    head: &str,
+    signed: bool,
+    mut mods: Mods<'_>,
+    operands: &[Operand<'a>],
+) -> Result<Op, String> {
+    mods.pop();
+    mods.done()?;
+    let op = match head {
+        "add" => IntOp::Add,
+        "min" => IntOp::Min,
+        "max" => IntOp::Max,
+        _ => return Err("not of pairs".to_owned()),
+    };
+    let [d, a, b] = exactly(operands)?;
+    Ok(Op::IntPair { op, signed, d: body.dst(d, 32)?, a: body.src(a, 32)?, b: body.src(b, 32)? })
 }
 
 fn unary<'a>(

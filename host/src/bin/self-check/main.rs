@@ -39,6 +39,10 @@ struct Arguments {
     /// compute-sanitizer).
     #[arg(long)]
     no_fault_checks: bool,
+    /// Leave a GPU's local and shared memory as it is, in place of filling it with bytes of 0xab before each launch (for
+    /// runs under compute-sanitizer).
+    #[arg(long)]
+    no_soil: bool,
     /// Give a softmax that users call at most so many rows a launch [default: all of a check, some 20]. For
     /// compute-sanitizer's synccheck, which takes the warps of later clusters of 16 blocks for diverged.
     #[arg(long, value_name = "ROWS", value_parser = clap::value_parser!(u32).range(1..))]
@@ -117,6 +121,9 @@ fn run(arguments: &Arguments) -> Result<bool> {
     if let Some(limit) = arguments.time_limit {
         device = device.with_time_limit(limit);
     }
+    if !arguments.no_soil {
+        device = device.with_soiled_memory()?;
+    }
     if arguments.provoke_fault {
         mechanics::provoke_fault(&device)?;
         return Ok(true);
@@ -147,6 +154,10 @@ fn run(arguments: &Arguments) -> Result<bool> {
     if arguments.only.is_none() {
         for (name, check) in mechanics::MECHANICS {
             tally.count(name, check(&device).map(|()| String::new()));
+        }
+        if device.is_cuda() && !arguments.no_soil {
+            let result = mechanics::soiled(&device);
+            tally.count("memory that was not written is soiled", result.map(|()| String::new()));
         }
         if !arguments.no_fault_checks {
             let result = mechanics::panicking_kernel(arguments.device);

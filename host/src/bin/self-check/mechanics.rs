@@ -43,6 +43,21 @@ fn zeroed(device: &Device) -> Result<()> {
     Ok(())
 }
 
+/// Memory that no kernel has written is soiled, on a GPU that is told to.
+pub fn soiled(device: &Device) -> Result<()> {
+    let words = device.unwritten_memory()?;
+    ensure!(!words.is_empty(), "no word of unwritten memory was looked at");
+    for (kind, first) in [("local", 0), ("shared", 1)] {
+        let of_kind = words.iter().skip(first).step_by(2).enumerate();
+        let clean: Vec<_> = of_kind.filter(|&(_, &word)| word != 0xabab_abab).collect();
+        if let Some((thread, word)) = clean.first() {
+            let (count, all) = (clean.len(), words.len() / 2);
+            bail!("{count} of {all} words of {kind} memory are not soiled; thread {thread} found {word:#x}");
+        }
+    }
+    Ok(())
+}
+
 fn views(device: &Device) -> Result<()> {
     let mut buffer = device.alloc_zeroed::<f32>(33)?;
     ensure!(buffer.view(1..34).is_err() && buffer.view_mut(34..).is_err());

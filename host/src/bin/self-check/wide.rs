@@ -37,7 +37,7 @@ pub fn softmax(device: &Device) -> Result<()> {
 
 fn run(device: &Device, way: &Prepared, logits: &[f32]) -> Result<Vec<f32>> {
     let (inp, mut out) = (device.upload(logits)?, device.upload(&vec![f32::NAN; logits.len()])?);
-    let mut workspace = device.alloc_zeroed::<f32>(way.workspace_len())?;
+    let mut workspace = device.upload(&vec![f32::NAN; way.workspace_len()])?;
     // SAFETY: the buffers are three, and have the lengths that the way was prepared for.
     unsafe { way.launch(device, &mut out, &inp, &mut workspace) }?;
     Ok(out.to_vec()?)

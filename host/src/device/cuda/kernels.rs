@@ -285,7 +285,7 @@ fn load(module: &PtxModule, (major, minor): (u32, u32)) -> Result<Module, Device
 }
 
 /// Loads machine code, or PTX with a NUL at its end, into the current context; and the log of the driver's compiler.
-fn load_image(image: &[u8]) -> (Result<Module, Status>, String) {
+pub(super) fn load_image(image: &[u8]) -> (Result<Module, Status>, String) {
     let mut log = vec![0u8; LOG_BYTES];
     let mut options = [JitOption::CU_JIT_ERROR_LOG_BUFFER, JitOption::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
     // The values travel in the pointers' place: the buffer's address, and the size as a number.

@@ -1,0 +1,121 @@
+//! Cases: what a kernel is given, and what the host made of it.
+
+use anyhow::{Context, ensure};
+
+/// One case of one kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Case {
+    /// The kernel's name.
+    pub kernel: String,
+    /// A number, whose meaning the kernel knows.
+    pub number: u32,
+    /// The bytes it is given.
+    pub input: Vec<u8>,
+    /// The bytes it must make.
+    pub output: Vec<u8>,
+}
+
+/// Bytes of an output before a kernel runs, and of the memory that it may have left over from others.
+pub const SOILED: u8 = 0xab;
+
+/// Where a thread's case is: what a kernel reads of it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    /// First byte of the input among all inputs.
+    pub input_at: u32,
+    /// Bytes of the input.
+    pub input_len: u32,
+    /// The case's number.
+    pub number: u32,
+    /// First byte of the output among all outputs.
+    pub output_at: u32,
+    /// Bytes of the output.
+    pub output_len: u32,
+}
+
+/// The cases that a native program wrote down.
+///
+/// # Errors
+/// The bytes end within a case, or a name is no text.
+pub fn read(bytes: &[u8]) -> anyhow::Result<Vec<Case>> {
+    let mut rest = bytes;
+    let mut all = Vec::new();
+    while !rest.is_empty() {
+        let mut next = || piece(&mut rest).context("the file of cases ends within a case");
+        let (kernel, number, input, output) = (next()?, next()?, next()?, next()?);
+        let kernel = String::from_utf8(kernel.to_vec()).context("a kernel's name is no text")?;
+        let number = u32::from_le_bytes(number.try_into().context("a case's number has not four bytes")?);
+        all.push(Case { kernel, number, input: input.to_vec(), output: output.to_vec() });
+    }
+    ensure!(!all.is_empty(), "the file of cases is empty");
+    Ok(all)
+}
+
+/// The bytes behind their length.
+fn piece<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let (length, behind) = rest.split_at_checked(4)?;
+    let length = u32::from_le_bytes(length.try_into().ok()?);
+    let (piece, behind) = behind.split_at_checked(length as usize)?;
+    *rest = behind;
+    Some(piece)
+}
+
+/// All cases of each kernel, in the order of the file.
+pub fn by_kernel(cases: &[Case]) -> Vec<&[Case]> {
+    cases.chunk_by(|a, b| a.kernel == b.kernel).collect()
+}
+
+/// Several cases as a launch takes them: places, inputs and outputs, those soiled.
+#[derive(Clone, Debug)]
+pub struct Packed {
+    /// One for each case.
+    pub places: Vec<Place>,
+    /// All inputs.
+    pub inputs: Vec<u8>,
+    /// All outputs.
+    pub outputs: Vec<u8>,
+}
+
+/// Puts the cases of one launch behind each other.
+pub fn pack(cases: &[Case]) -> Packed {
+    let mut packed = Packed { places: Vec::new(), inputs: Vec::new(), outputs: Vec::new() };
+    for case in cases {
+        packed.places.push(Place {
+            input_at: packed.inputs.len() as u32,
+            input_len: case.input.len() as u32,
+            number: case.number,
+            output_at: packed.outputs.len() as u32,
+            output_len: case.output.len() as u32,
+        });
+        packed.inputs.extend_from_slice(&case.input);
+        packed.outputs.resize(packed.outputs.len() + case.output.len(), SOILED);
+    }
+    packed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record;
+
+    #[test]
+    fn what_native_programs_write_is_read() {
+        let mut bytes = Vec::new();
+        record::write(&mut bytes, "a", 7, &[1, 2], &[]);
+        record::write(&mut bytes, "a", 8, &[], &[3]);
+        record::write(&mut bytes, "b", 0, &[4], &[5, 6]);
+        let cases = read(&bytes).unwrap();
+        let first = Case { kernel: "a".to_owned(), number: 7, input: vec![1, 2], output: Vec::new() };
+        assert_eq!((cases.len(), &cases[0]), (3, &first));
+        assert_eq!(by_kernel(&cases).iter().map(|cases| cases.len()).collect::<Vec<_>>(), [2, 1]);
+        let packed = pack(&cases);
+        assert_eq!((packed.inputs, packed.outputs), (vec![1, 2, 4], vec![SOILED; 3]));
+        assert_eq!(
+            (packed.places[2].input_at, packed.places[2].output_at, packed.places[1].number),
+            (2, 1, 8)
+        );
+        assert!(read(&bytes[..bytes.len() - 1]).is_err());
+        assert!(read(&[]).is_err());
+    }
+}

@@ -1,0 +1,133 @@
+//! Crates of the registry, in `differ-crates`: what they do natively, and what their PTX does.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, ensure};
+use cuda_builder::Backend;
+use ptx_emulator::PtxModule;
+
+use crate::cases::{self, Case};
+use crate::compile::{self, Settings};
+use crate::difference::Difference;
+use crate::emulate;
+
+/// The features of `differ-crates`, each a crate of the registry.
+pub const CRATES: [&str; 38] = [
+    "adler2",
+    "aes",
+    "arrayvec",
+    "base64",
+    "blake2",
+    "blake3",
+    "chacha20",
+    "cobs",
+    "crc",
+    "crc32fast",
+    "crypto-bigint",
+    "curve25519-dalek",
+    "fast-float2",
+    "fixed",
+    "glam",
+    "heapless",
+    "hex",
+    "itoa",
+    "lexical-core",
+    "libm",
+    "lz4_flex",
+    "md-5",
+    "memchr",
+    "miniz_oxide",
+    "nom",
+    "num-integer",
+    "poly1305",
+    "postcard",
+    "rand_pcg",
+    "rand_xoshiro",
+    "ryu",
+    "sha2",
+    "sha3",
+    "siphasher",
+    "time",
+    "tinyvec",
+    "uuid",
+    "xxhash-rust",
+];
+
+/// What came of some crates with one back end.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The back end.
+    pub backend: Backend,
+    /// How many cases were compared.
+    pub cases: usize,
+    /// Those that differ.
+    pub differences: Vec<Difference>,
+}
+
+/// Compares these crates.
+///
+/// # Errors
+/// There is no crate of that name, or they cannot be compiled or run.
+pub fn compare(workspace: &Path, crates: &[String], settings: &Settings) -> anyhow::Result<Vec<Outcome>> {
+    for name in crates {
+        ensure!(
+            CRATES.contains(&name.as_str()),
+            "`{name}` is no crate that is compared: choose from {}",
+            CRATES.join(", ")
+        );
+    }
+    let cases = native(workspace, crates, &settings.work)?;
+    settings.backends.iter().map(|&backend| on_device(workspace, crates, backend, settings, &cases)).collect()
+}
+
+fn on_device(
+    workspace: &Path,
+    crates: &[String],
+    backend: Backend,
+    settings: &Settings,
+    cases: &[Case],
+) -> anyhow::Result<Outcome> {
+    let arguments = ["--features".to_owned(), crates.join(",")];
+    let ptx = compile::ptx(&workspace.join("cuda/differ/crates"), backend, settings, &arguments)?;
+    let module = PtxModule::parse(&ptx).with_context(|| format!("PTX of {backend}"))?;
+    let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
+    let differences = emulate::compare(module, cases, cores);
+    Ok(Outcome { backend, cases: cases.len(), differences })
+}
+
+/// The cases, and what the crates make of them natively.
+///
+/// # Errors
+/// The native program cannot be compiled, or fails.
+pub fn native(workspace: &Path, crates: &[String], work: &Path) -> anyhow::Result<Vec<Case>> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut run = Command::new(cargo);
+    run.args(["run", "--quiet", "--release", "--package", "differ-crates", "--bin", "differ-native-crates"]);
+    run.args(["--features", &crates.join(",")]).arg("--");
+    std::fs::create_dir_all(work).with_context(|| format!("making {}", work.display()))?;
+    let out = work.join("crates.cases");
+    let output = run.arg(&out).current_dir(workspace).output().context("starting cargo")?;
+    let log = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "the crates cannot be run natively: {log}");
+    let bytes = std::fs::read(&out).with_context(|| format!("reading {}", out.display()))?;
+    cases::read(&bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_crate_is_in_the_list() {
+        let manifest = include_str!("../crates/Cargo.toml");
+        let (_, behind) = manifest.split_once("\n[dependencies]\n").unwrap();
+        let (dependencies, _) = behind.split_once("\n[").unwrap();
+        let optional = dependencies.lines().filter(|line| line.contains("optional = true"));
+        let names: Vec<&str> = optional
+            .filter_map(|line| Some(line.split_once(" = ")?.0))
+            .filter(|name| *name != "serde")
+            .collect();
+        assert_eq!(names, CRATES);
+    }
+}

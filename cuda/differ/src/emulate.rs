@@ -1,0 +1,66 @@
+//! Cases on the emulator, one launch each.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use cuda_std::launch::LaunchConfig;
+use ptx_emulator::{Emulator, EmulatorError, PtxModule};
+
+use crate::cases::{self, Case};
+use crate::difference::{Difference, What};
+
+/// Instructions of one case, after which it counts as endless.
+const MOST_STEPS: u64 = 400_000_000;
+
+/// Runs every case on as many threads as there are cores, and gives those that differ, in the order of the cases.
+pub fn compare(module: PtxModule, cases: &[Case], threads: usize) -> Vec<Difference> {
+    let module = Arc::new(module);
+    let (next, found) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                let mut emulator = Emulator::new(Arc::clone(&module)).with_max_steps(MOST_STEPS);
+                loop {
+                    let index = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(case) = cases.get(index) else { return };
+                    if let Some(what) = run(&mut emulator, case) {
+                        found.lock().unwrap_or_else(PoisonError::into_inner).push((index, what));
+                    }
+                }
+            });
+        }
+    });
+    let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+    found.sort_by_key(|(index, _)| *index);
+    let difference = |(index, what): (usize, What)| {
+        let Case { kernel, number, input, .. } = &cases[index];
+        Difference { kernel: kernel.clone(), number: *number, input_len: input.len(), what }
+    };
+    found.into_iter().map(difference).collect()
+}
+
+/// What is wrong with one case, if anything is.
+fn run(emulator: &mut Emulator, case: &Case) -> Option<What> {
+    let mut packed = cases::pack(core::slice::from_ref(case));
+    let address = |pointer: usize| (pointer as u64).to_le_bytes();
+    let places = address(packed.places.as_mut_ptr().expose_provenance());
+    let inputs = address(packed.inputs.as_mut_ptr().expose_provenance());
+    let outputs = address(packed.outputs.as_mut_ptr().expose_provenance());
+    let arguments: [&[u8]; 4] = [&places, &1u32.to_le_bytes(), &inputs, &outputs];
+    // SAFETY: the memory outlives the launch, after which it is taken back, and nobody else uses it; the kernel gets
+    // the one place with its input and its output.
+    let result = unsafe {
+        emulator.lend(&mut packed.places);
+        emulator.lend(&mut packed.inputs);
+        emulator.lend(&mut packed.outputs);
+        emulator.launch(&case.kernel, LaunchConfig::new(1, 1), &arguments)
+    };
+    emulator.take_back();
+    match result {
+        Err(EmulatorError::Fault(fault)) => Some(What::Fault(fault.to_string())),
+        Err(error) => Some(What::Fault(error.to_string())),
+        Ok(()) => Difference::of_outputs(&case.output, &packed.outputs)
+            .or_else(|| emulator.undefined_in(&packed.outputs).map(|byte| What::Undefined(byte.to_string()))),
+    }
+}

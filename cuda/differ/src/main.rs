@@ -1,0 +1,290 @@
+//! `differ`: see `differ --help`, and `cargo xtask differ`.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::{Context, bail, ensure};
+use clap::{Args, Parser, Subcommand};
+use cuda_builder::{Backend, NvvmArch};
+use differ::compile::Settings;
+use differ::crates::{self, CRATES};
+use differ::planted::Planted;
+use differ::programs::folder::Folder;
+use differ::programs::hunt::{Found, Hunt};
+use differ::programs::judge::{self, Finding};
+use differ::report::{OfBackend, Report};
+
+/// The same Rust on the host and as PTX, compared bit for bit
+#[derive(Parser)]
+#[command(version)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Compare random programs
+    Programs(Programs),
+    /// Compare crates of the registry
+    Crates(Crates),
+    /// Plant wrong edits of the LLVM IR, each kind of which must be found
+    Planted(PlantedEdits),
+    /// Compare the programs of a folder
+    #[command(hide = true)]
+    Judge(Judge),
+}
+
+#[derive(Args)]
+struct Common {
+    /// What compiles for the device
+    #[arg(long, value_delimiter = ',', default_values_t = [Backend::Nvvm, Backend::Llvm])]
+    backend: Vec<Backend>,
+    /// How much it optimises, 0 to 3
+    #[arg(long, default_value_t = 3)]
+    opt_level: u8,
+    /// For which architecture
+    #[arg(long, default_value = "compute_90")]
+    arch: NvvmArch,
+    /// Folder of what is made [default: target/differ]
+    #[arg(long, value_name = "DIR")]
+    work: Option<PathBuf>,
+    /// Write what came out as JSON
+    #[arg(long, value_name = "FILE.json")]
+    json: Option<PathBuf>,
+}
+
+#[derive(Args)]
+struct Programs {
+    #[command(flatten)]
+    common: Common,
+    /// How many programs
+    #[arg(long, default_value_t = 200)]
+    programs: u64,
+    /// The first seed
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+    /// Batches at a time [default: as many as there are cores]
+    #[arg(long)]
+    jobs: Option<usize>,
+    /// Make at most so many of the programs that differ smaller
+    #[arg(long, default_value_t = 5)]
+    shrink: usize,
+}
+
+#[derive(Args)]
+struct Crates {
+    #[command(flatten)]
+    common: Common,
+    /// Which [default: all]
+    #[arg(long, value_delimiter = ',')]
+    crates: Vec<String>,
+}
+
+#[derive(Args)]
+struct PlantedEdits {
+    #[command(flatten)]
+    common: Common,
+    /// Programs that each edit is planted in
+    #[arg(long, default_value_t = 12)]
+    programs: u64,
+    /// The first seed
+    #[arg(long, default_value_t = 0)]
+    seed: u64,
+}
+
+#[derive(Args)]
+struct Judge {
+    /// The folder
+    folder: PathBuf,
+    #[command(flatten)]
+    common: Common,
+    /// A wrong edit to plant
+    #[arg(long)]
+    plant: Option<Planted>,
+    /// Where the verdicts go
+    #[arg(long)]
+    answer: PathBuf,
+}
+
+fn main() -> ExitCode {
+    let result = match Arguments::parse().command {
+        Command::Programs(command) => command.run(),
+        Command::Crates(command) => command.run(),
+        Command::Planted(command) => command.run(),
+        Command::Judge(command) => command.run(),
+    };
+    match result {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+impl Common {
+    fn work(&self) -> anyhow::Result<PathBuf> {
+        let work = self.work.clone().unwrap_or_else(|| workspace().join("target/differ"));
+        std::path::absolute(&work).with_context(|| format!("the folder {}", work.display()))
+    }
+
+    fn settings(&self, work: PathBuf, planted: Option<Planted>) -> Settings {
+        let Common { backend, opt_level, arch, .. } = self;
+        Settings { backends: backend.clone(), opt_level: *opt_level, arch: *arch, planted, work }
+    }
+
+    fn hunt(&self, jobs: Option<usize>) -> anyhow::Result<Hunt> {
+        ensure!(self.opt_level <= 3, "--opt-level {}: expected 0 to 3", self.opt_level);
+        let work = self.work()?;
+        let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
+        Ok(Hunt {
+            settings: self.settings(work.clone(), None),
+            work,
+            workspace: workspace().to_owned(),
+            jobs: jobs.unwrap_or(cores).max(1),
+            judge: std::env::current_exe().context("finding this program")?,
+        })
+    }
+
+    fn write(&self, report: &Report) -> anyhow::Result<()> {
+        let Some(path) = &self.json else { return Ok(()) };
+        let text = serde_json::to_string_pretty(report).context("writing the report")?;
+        std::fs::write(path, text + "\n").with_context(|| format!("writing {}", path.display()))
+    }
+}
+
+/// The root of the workspace, which this crate lies in.
+fn workspace() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap_or(Path::new("."))
+}
+
+impl Programs {
+    fn run(&self) -> anyhow::Result<ExitCode> {
+        let hunt = self.common.hunt(self.jobs)?;
+        let start = Instant::now();
+        let progress = |done: u64, found: usize| {
+            eprintln!("{done} of {} programs in {:.0?}, {found} found", self.programs, start.elapsed());
+        };
+        let found = hunt.run(self.seed, self.programs, &progress)?;
+        let seconds = start.elapsed().as_secs();
+        let of = |backend: &Backend| {
+            let name = backend.to_string();
+            let of_it = || found.iter().filter(|f| f.verdict.backend.as_ref().is_none_or(|b| *b == name));
+            let refused = of_it().filter(|f| matches!(f.verdict.finding, Finding::Refused(_))).count();
+            OfBackend {
+                backend: name.clone(),
+                compared: self.programs,
+                differ: of_it().count() - refused,
+                refused,
+            }
+        };
+        let mut report = Report::new("programs", self.common.opt_level, self.common.arch);
+        report.seeds = Some((self.seed, self.seed + self.programs - 1));
+        report.seconds = seconds;
+        report.backends = self.common.backend.iter().map(of).collect();
+        report.found = found.iter().map(shown).collect();
+        println!("{}", report.summary());
+        for one in &report.found {
+            println!("{one}");
+        }
+        self.common.write(&report)?;
+        for one in found.iter().take(self.shrink) {
+            eprintln!("making the program of seed {} smaller", one.seed);
+            let path = hunt.shrink(one)?;
+            println!(
+                "the program of seed {} in a few lines: {}",
+                one.seed,
+                path.join("program.rs").display()
+            );
+        }
+        Ok(if found.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+}
+
+/// A finding in a line.
+fn shown(found: &Found) -> String {
+    let backend = found.verdict.backend.as_deref().unwrap_or("both");
+    let what = match &found.verdict.finding {
+        Finding::Differs(all) => {
+            all.first().map_or_else(String::new, |first| format!("{} cases: {first}", all.len()))
+        }
+        Finding::Refused(log) => format!("refused: {}", log.chars().take(800).collect::<String>()),
+    };
+    format!("seed {}, {backend}: {what}", found.seed)
+}
+
+impl Crates {
+    fn run(&self) -> anyhow::Result<ExitCode> {
+        let all = || CRATES.iter().map(|name| (*name).to_owned()).collect();
+        let names: Vec<String> = if self.crates.is_empty() { all() } else { self.crates.clone() };
+        let start = Instant::now();
+        let settings = self.common.settings(self.common.work()?.join("crates"), None);
+        let outcomes = crates::compare(workspace(), &names, &settings)?;
+        let mut report = Report::new("crates", self.common.opt_level, self.common.arch);
+        report.crates = names;
+        report.seconds = start.elapsed().as_secs();
+        for outcome in &outcomes {
+            let of = |backend: Backend| OfBackend {
+                backend: backend.to_string(),
+                compared: outcome.cases as u64,
+                differ: outcome.differences.len(),
+                refused: 0,
+            };
+            report.backends.push(of(outcome.backend));
+            for of_kernel in outcome.differences.chunk_by(|a, b| a.kernel == b.kernel) {
+                report.found.push(format!(
+                    "{}: {} cases: {}",
+                    outcome.backend,
+                    of_kernel.len(),
+                    of_kernel[0]
+                ));
+            }
+        }
+        println!("{}", report.summary());
+        report.found.iter().for_each(|one| println!("{one}"));
+        self.common.write(&report)?;
+        Ok(if report.found.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+}
+
+/// Places where an edit of each kind is planted, until one is found: not every store is seen by anybody.
+const PLACES: [usize; 10] = [40, 137, 261, 389, 502, 640, 777, 901, 1100, 1400];
+
+impl PlantedEdits {
+    fn run(&self) -> anyhow::Result<ExitCode> {
+        let mut hunt = self.common.hunt(Some(1))?;
+        hunt.settings.backends.truncate(1);
+        for kind in [Planted::Store, Planted::Sub] {
+            let mut found = None;
+            for place in PLACES {
+                let planted = kind(place);
+                hunt.settings.planted = Some(planted);
+                found = hunt.run(self.seed, self.programs, &|_, _| {})?.into_iter().next();
+                match &found {
+                    Some(found) => println!("{planted}: {}", shown(found)),
+                    None => println!("{planted}: nothing depends on it"),
+                }
+                if found.is_some() {
+                    break;
+                }
+            }
+            ensure!(found.is_some(), "none of the planted edits like {} is found", kind(0));
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+impl Judge {
+    fn run(&self) -> anyhow::Result<ExitCode> {
+        if !self.folder.is_dir() {
+            bail!("{} is no folder", self.folder.display());
+        }
+        let settings = self.common.settings(self.common.work()?, self.plant);
+        let verdicts = judge::judge(&Folder { path: self.folder.clone() }, &settings)?;
+        let text = serde_json::to_vec(&verdicts).context("writing the verdicts")?;
+        std::fs::write(&self.answer, text).with_context(|| format!("writing {}", self.answer.display()))?;
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,316 @@
+//! Programs as trees, in which every node is a whole of its own: what is put in the place of a node of the same type
+//! makes another program that is right and comes to an end.
+//!
+//! Most nodes are a [`Form`]: a text with holes. `$a0` stands for its first argument in parentheses, `$p0` for its first
+//! place, `$b0` for its first block and `$v0` for the first variable that it binds.
+
+/// A type.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Ty {
+    /// An integer.
+    Int(Int),
+    /// The runtime's 16-bit float.
+    F16,
+    /// `f32`
+    F32,
+    /// `f64`
+    F64,
+    /// `bool`
+    Bool,
+    /// `char`
+    Char,
+    /// `[T; N]`
+    Array(Box<Ty>, usize),
+    /// `(A, B)`
+    Tuple(Vec<Ty>),
+    /// The program's structure of this number.
+    Struct(usize),
+    /// The program's enum of this number.
+    Enum(usize),
+    /// `Option<T>`
+    Option(Box<Ty>),
+    /// The parameter of a generic function.
+    Generic,
+}
+
+/// An integer type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Int {
+    /// Its width.
+    pub bits: u32,
+    /// Whether it has a sign.
+    pub signed: bool,
+    /// Whether it is `usize`.
+    pub size: bool,
+}
+
+/// `usize`
+pub const USIZE: Ty = Ty::Int(Int { bits: 64, signed: false, size: true });
+
+impl Int {
+    /// An integer of a fixed width.
+    pub const fn new(bits: u32, signed: bool) -> Int {
+        Int { bits, signed, size: false }
+    }
+
+    /// The unsigned type of the same width.
+    pub fn unsigned(self) -> Int {
+        Int { signed: false, ..self }
+    }
+
+    /// All bits of the type.
+    pub fn mask(self) -> u128 {
+        u128::MAX >> (128 - self.bits)
+    }
+
+    /// The type's name.
+    pub fn name(self) -> String {
+        match self {
+            Int { size: true, .. } => "usize".to_owned(),
+            Int { bits, signed: true, .. } => format!("i{bits}"),
+            Int { bits, .. } => format!("u{bits}"),
+        }
+    }
+}
+
+impl Ty {
+    /// The unsigned integer of this width.
+    pub fn unsigned(bits: u32) -> Ty {
+        Ty::Int(Int::new(bits, false))
+    }
+
+    /// `[T; N]`
+    pub fn array(element: Ty, len: usize) -> Ty {
+        Ty::Array(Box::new(element), len)
+    }
+
+    /// The type as it is written.
+    pub fn name(&self) -> String {
+        match self {
+            Ty::Int(int) => int.name(),
+            Ty::F16 => "F16".to_owned(),
+            Ty::F32 => "f32".to_owned(),
+            Ty::F64 => "f64".to_owned(),
+            Ty::Bool => "bool".to_owned(),
+            Ty::Char => "char".to_owned(),
+            Ty::Array(element, len) => format!("[{}; {len}]", element.name()),
+            Ty::Tuple(parts) => {
+                format!("({},)", parts.iter().map(Ty::name).collect::<Vec<_>>().join(", "))
+            }
+            Ty::Struct(number) => format!("S{number}"),
+            Ty::Enum(number) => format!("E{number}"),
+            Ty::Option(inner) => format!("Option<{}>", inner.name()),
+            Ty::Generic => "T".to_owned(),
+        }
+    }
+
+    /// The same type with another in the place of the parameter.
+    pub fn with(&self, concrete: &Ty) -> Ty {
+        match self {
+            Ty::Generic => concrete.clone(),
+            Ty::Array(element, len) => Ty::array(element.with(concrete), *len),
+            Ty::Tuple(parts) => Ty::Tuple(parts.iter().map(|part| part.with(concrete)).collect()),
+            Ty::Option(inner) => Ty::Option(Box::new(inner.with(concrete))),
+            other => other.clone(),
+        }
+    }
+
+    /// Whether structures or enums of the program are in it.
+    pub fn is_of_program(&self) -> bool {
+        match self {
+            Ty::Struct(_) | Ty::Enum(_) => true,
+            Ty::Array(inner, _) | Ty::Option(inner) => inner.is_of_program(),
+            Ty::Tuple(parts) => parts.iter().any(Ty::is_of_program),
+            _ => false,
+        }
+    }
+}
+
+/// A variable's number.
+pub type Var = u32;
+
+/// A variable, or a part of one.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// The variable.
+    pub var: Var,
+    /// Whether the variable is a reference to a single value.
+    pub deref: bool,
+    /// The way to the part.
+    pub steps: Vec<Step>,
+}
+
+/// A step from a value to a part of it.
+#[derive(Clone, Debug)]
+pub enum Step {
+    /// `.f0` or `.0`
+    Field(String),
+    /// An element, whose index is the expression modulo the length.
+    Index(Box<Expr>, Option<usize>),
+}
+
+/// A value.
+#[derive(Clone, Debug)]
+pub struct Expr {
+    /// Its type.
+    pub ty: Ty,
+    /// How it comes about.
+    pub node: Node,
+}
+
+/// How a value comes about.
+#[derive(Clone, Debug)]
+pub enum Node {
+    /// The bits of a number, a `bool` or a `char`.
+    Literal(u128),
+    /// What a place holds.
+    Place(Place),
+    /// Anything else.
+    Form(Form),
+}
+
+/// A text with holes.
+#[derive(Clone, Debug, Default)]
+pub struct Form {
+    /// The text.
+    pub text: String,
+    /// `$a0` and so on.
+    pub args: Vec<Expr>,
+    /// `$p0` and so on.
+    pub places: Vec<Place>,
+    /// `$b0` and so on.
+    pub blocks: Vec<Block>,
+    /// `$v0` and so on.
+    pub binds: Vec<Var>,
+    /// The function that the text calls.
+    pub call: Option<usize>,
+}
+
+/// Statements, and perhaps a value.
+#[derive(Clone, Debug, Default)]
+pub struct Block {
+    /// The statements.
+    pub stmts: Vec<Stmt>,
+    /// The value.
+    pub value: Option<Box<Expr>>,
+}
+
+/// A statement.
+#[derive(Clone, Debug)]
+pub enum Stmt {
+    /// `let mut v1: T = value;`
+    Let(Var, Expr),
+    /// Anything else.
+    Form(Form),
+}
+
+/// What a function is told of inlining.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inline {
+    /// Nothing.
+    Free,
+    /// `#[inline(never)]`
+    Never,
+    /// `#[inline(always)]`
+    Always,
+}
+
+/// How a parameter is passed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// `x: T`
+    Value,
+    /// `x: &T`
+    Ref,
+    /// `x: &mut T`
+    RefMut,
+    /// `x: &[T]`
+    Slice,
+    /// `x: &mut [T]`
+    SliceMut,
+}
+
+/// A parameter.
+#[derive(Clone, Debug)]
+pub struct Param {
+    /// Its variable.
+    pub var: Var,
+    /// How it is passed.
+    pub mode: Mode,
+    /// The type, of slices that of an element.
+    pub ty: Ty,
+}
+
+/// A function.
+#[derive(Clone, Debug)]
+pub struct Function {
+    /// What it takes.
+    pub params: Vec<Param>,
+    /// What it gives.
+    pub result: Option<Ty>,
+    /// What it does.
+    pub body: Block,
+    /// What it is told of inlining.
+    pub inline: Inline,
+    /// Whether it stands in another crate.
+    pub elsewhere: bool,
+    /// Whether it has a type parameter.
+    pub is_generic: bool,
+    /// About how much it does when it is called.
+    pub work: u64,
+}
+
+/// A method of the program's trait: what it takes beside `self`, and what it gives.
+#[derive(Clone, Debug)]
+pub struct Method {
+    /// Whether it takes `&mut self`.
+    pub is_mut: bool,
+    /// Its parameter.
+    pub param: Ty,
+    /// Its result.
+    pub result: Ty,
+}
+
+/// A program: a deterministic function of its input.
+#[derive(Clone, Debug, Default)]
+pub struct Program {
+    /// Where it comes from.
+    pub seed: u64,
+    /// The fields of each structure.
+    pub structs: Vec<Vec<Ty>>,
+    /// The data of each variant of each enum.
+    pub enums: Vec<Vec<Vec<Ty>>>,
+    /// Tables.
+    pub statics: Vec<Vec<Expr>>,
+    /// The functions, each of which calls only those before it.
+    pub functions: Vec<Function>,
+    /// The methods of the trait.
+    pub methods: Vec<Method>,
+    /// The methods of each structure that has the trait.
+    pub impls: Vec<(usize, Vec<Function>)>,
+    /// Whether types and tables stand in the other crate.
+    pub types_elsewhere: bool,
+    /// What is run.
+    pub main: Block,
+    /// Whether that is never inlined.
+    pub main_inline: bool,
+    /// Numbers of variables from here on are free.
+    pub next_var: Var,
+}
+
+impl Expr {
+    /// A literal.
+    pub fn literal(ty: Ty, bits: u128) -> Expr {
+        Expr { ty, node: Node::Literal(bits) }
+    }
+
+    /// A number of type `usize`.
+    pub fn size(value: usize) -> Expr {
+        Expr::literal(USIZE, value as u128)
+    }
+
+    /// A text with arguments.
+    pub fn form(ty: Ty, text: impl Into<String>, args: Vec<Expr>) -> Expr {
+        Expr { ty, node: Node::Form(Form { text: text.into(), args, ..Form::default() }) }
+    }
+}

@@ -1,0 +1,128 @@
+//! Floats, with operations that are rounded correctly and no others.
+
+use super::Generator;
+use crate::programs::ast::*;
+
+/// Of `f32` and `f64`. That `min` and `max` may give either zero is undone by adding a positive one.
+const FLOATS: [&str; 26] = [
+    "$a0 + $a1",
+    "$a0 - $a1",
+    "$a0 * $a1",
+    "$a0 / $a1",
+    "-$a0",
+    "$a0.abs()",
+    "$a0.min($a1) + 0.0",
+    "$a0.max($a1) + 0.0",
+    "square_root($a0)",
+    "square_root($a0.abs())",
+    "fused($a0, $a1, $a2)",
+    "with_sign($a0, $a1)",
+    "$a0.signum()",
+    "round_down($a0)",
+    "round_up($a0)",
+    "round_to_zero($a0)",
+    "round_away($a0)",
+    "if $a0 < $a1 { $a0 } else { $a2 }",
+    "if $a0 >= $a1 { $a1 } else { $a0 * $a2 }",
+    "$a0.clamp(-100.0, 2.5) + 0.0",
+    "$a0 * $a1 + $a2",
+    "($a0 - $a1) * ($a0 + $a1)",
+    "$a0.recip()",
+    "if $a0.is_finite() { $a0 } else { $a1 }",
+    "if $a0.is_nan() { $a1 } else { $a0 }",
+    "match $a0.partial_cmp(&$a1) { Some(core::cmp::Ordering::Less) => $a2, None => $a1, _ => $a0 }",
+];
+
+const HALVES: [&str; 9] = [
+    "F16::of($a0.wide() + $a1.wide())",
+    "F16::of($a0.wide() - $a1.wide())",
+    "F16::of($a0.wide() * $a1.wide())",
+    "F16::of($a0.wide() / $a1.wide())",
+    "F16::of(-$a0.wide())",
+    "F16::of($a0.wide().abs())",
+    "F16::of(square_root($a0.wide()))",
+    "if $a0.wide() < $a1.wide() { $a1 } else { $a0 }",
+    "F16::of($a0.wide() * 3.0)",
+];
+
+impl Generator {
+    /// The bits of a float: a usual number, an edge, or any but a NaN with a payload.
+    pub(super) fn float_bits(&mut self, ty: &Ty, any: u128) -> u128 {
+        const USUAL: [f64; 16] = [
+            0.0,
+            -0.0,
+            1.0,
+            -1.0,
+            0.5,
+            2.0,
+            3.0,
+            -7.25,
+            0.1,
+            1e10,
+            -1e-10,
+            255.0,
+            256.5,
+            f64::INFINITY,
+            f64::NEG_INFINITY,
+            f64::NAN,
+        ];
+        let usual = *self.random.pick(&USUAL);
+        let is_usual = self.random.chance(75);
+        match ty {
+            Ty::F16 => {
+                const HALF: [u128; 10] =
+                    [0, 0x8000, 0x3c00, 0xbc00, 0x3800, 0x4248, 0x7bff, 0x0001, 0x7c00, 0x6400];
+                let bits = if is_usual { *self.random.pick(&HALF) } else { any & 0xffff };
+                if bits & 0x7fff > 0x7c00 { 0x7e00 } else { bits }
+            }
+            Ty::F32 => {
+                let value = if is_usual { usual as f32 } else { f32::from_bits(any as u32) };
+                u128::from(if value.is_nan() { 0x7fc0_0000 } else { value.to_bits() })
+            }
+            _ => {
+                let value = if is_usual { usual } else { f64::from_bits(any as u64) };
+                u128::from(if value.is_nan() { 0x7ff8_0000_0000_0000 } else { value.to_bits() })
+            }
+        }
+    }
+
+    /// A float of this type.
+    pub(super) fn float(&mut self, ty: &Ty, depth: usize) -> Expr {
+        if self.random.chance(20) {
+            return self.float_of(ty, depth);
+        }
+        let args = (0..3).map(|_| self.expr(ty, depth)).collect();
+        let all: &[&str] = if *ty == Ty::F16 { &HALVES } else { &FLOATS };
+        Expr::form(ty.clone(), all[self.random.below(all.len())], args)
+    }
+
+    /// A float made of another number.
+    fn float_of(&mut self, ty: &Ty, depth: usize) -> Expr {
+        let mut from = self.scalar_ty();
+        if matches!(from, Ty::Bool | Ty::Char) || matches!(from, Ty::Int(Int { bits: 128, .. })) {
+            from = Ty::Int(Int::new(32, true));
+        }
+        let arg = self.expr(&from, depth);
+        let wide = if from == Ty::F16 { "$a0.wide()" } else { "$a0" };
+        let text = match ty {
+            Ty::F16 => format!("F16::of({wide} as f32)"),
+            _ => format!("{wide} as {}", ty.name()),
+        };
+        Expr::form(ty.clone(), text, vec![arg])
+    }
+
+    /// A value of the type parameter.
+    pub(super) fn generic(&mut self, depth: usize) -> Expr {
+        const ALL: [&str; 7] = [
+            "$a0.plus($a1)",
+            "$a0.times($a1)",
+            "$a0.mixed($a1)",
+            "if $a0 < $a1 { $a0 } else { $a1 }",
+            "T::of($a0.word() ^ $a1.word())",
+            "if $a0 == $a1 { $a0.plus($a0) } else { $a1 }",
+            "T::of($a0.word() >> 3).plus($a1)",
+        ];
+        let args = vec![self.expr(&Ty::Generic, depth), self.expr(&Ty::Generic, depth)];
+        Expr::form(Ty::Generic, ALL[self.random.below(ALL.len())], args)
+    }
+}

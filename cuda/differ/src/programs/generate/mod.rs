@@ -1,0 +1,397 @@
+//! Programs made from a seed.
+//!
+//! Every value is defined, every index is in range, every divisor is guarded and every loop is bounded, so that a program
+//! has one meaning. Bits of a NaN never show: floats are made from bits, and into bits, by the runtime's functions, which
+//! know one NaN only; the sign of a zero that `min` and `max` leave open is taken away.
+
+mod aggregates;
+mod calls;
+mod floats;
+mod functions;
+mod integers;
+mod loops;
+mod memory;
+mod statements;
+
+use super::ast::*;
+use super::random::Random;
+
+/// About how many operations a program may do for one input.
+const MOST_WORK: u64 = 12_000;
+
+/// A variable that can be seen.
+#[derive(Clone, Debug)]
+struct Visible {
+    var: Var,
+    ty: Ty,
+    /// How it is bound: owned values are [`Mode::Value`].
+    mode: Mode,
+    /// Whether it may be written to.
+    is_mut: bool,
+}
+
+/// What makes a program.
+pub(super) struct Generator {
+    random: Random,
+    program: Program,
+    scope: Vec<Visible>,
+    /// Variables that something else holds on to.
+    locked: Vec<Var>,
+    /// Whether `input` can be seen.
+    has_input: bool,
+    /// Whether the code stands in the other crate, which knows the program's types only if they stand there too.
+    elsewhere: bool,
+    /// Whether the code is within a closure, which no loop outside can be left from.
+    loops: Vec<String>,
+    labels: usize,
+    /// How many times the statement is run at most.
+    times: u64,
+    /// What is done so far, and what may be.
+    work: u64,
+    most_work: u64,
+    /// Types that values have.
+    palette: Vec<Ty>,
+}
+
+/// Makes the program of a seed.
+pub fn generate(seed: u64) -> Program {
+    let mut generator = Generator {
+        random: Random::new(seed),
+        program: Program { seed, ..Program::default() },
+        scope: Vec::new(),
+        locked: Vec::new(),
+        has_input: false,
+        elsewhere: false,
+        loops: Vec::new(),
+        labels: 0,
+        times: 1,
+        work: 0,
+        most_work: MOST_WORK,
+        palette: Vec::new(),
+    };
+    generator.types();
+    generator.functions();
+    generator.main();
+    generator.program
+}
+
+impl Generator {
+    fn new_var(&mut self) -> Var {
+        self.program.next_var += 1;
+        self.program.next_var - 1
+    }
+
+    /// Types, tables and the trait.
+    fn types(&mut self) {
+        self.program.types_elsewhere = self.random.chance(60);
+        let ints: Vec<Ty> = (0..4).map(|_| self.int_ty()).collect();
+        self.palette.extend(ints);
+        self.palette.push(Ty::unsigned(8));
+        for (ty, percent) in [(Ty::F32, 35), (Ty::F64, 30), (Ty::F16, 15), (Ty::Bool, 40), (Ty::Char, 15)] {
+            if self.random.chance(percent) {
+                self.palette.push(ty);
+            }
+        }
+        for _ in 0..self.random.between(1, 2) {
+            let fields = (0..self.random.between(1, 5)).map(|_| self.plain_ty()).collect();
+            self.program.structs.push(fields);
+            self.palette.push(Ty::Struct(self.program.structs.len() - 1));
+        }
+        for _ in 0..self.random.below(2) {
+            let variants = self.random.between(2, 4);
+            let data = |this: &mut Self| (0..this.random.below(3)).map(|_| this.plain_ty()).collect();
+            let variants = (0..variants).map(|_| data(self)).collect();
+            self.program.enums.push(variants);
+            self.palette.push(Ty::Enum(self.program.enums.len() - 1));
+        }
+        for _ in 0..self.random.between(2, 4) {
+            let ty = self.array_ty();
+            self.palette.push(ty);
+        }
+        let (a, b) = (self.scalar_ty(), self.scalar_ty());
+        match self.random.below(4) {
+            0 => self.palette.push(Ty::Option(Box::new(a))),
+            1 => self.palette.push(Ty::Tuple(vec![a, b])),
+            2 => self.palette.push(Ty::Option(Box::new(Ty::Tuple(vec![a, b])))),
+            _ => {}
+        }
+        for _ in 0..self.random.below(2) {
+            let (ty, len) = (self.int_ty(), self.random.between(2, 20));
+            let table = (0..len).map(|_| self.literal(&ty)).collect();
+            self.program.statics.push(table);
+        }
+    }
+
+    fn int_ty(&mut self) -> Ty {
+        let bits = [8, 16, 32, 32, 64, 64, 128][self.random.below(7)];
+        if self.random.chance(8) {
+            return USIZE;
+        }
+        Ty::Int(Int::new(bits, self.random.chance(40)))
+    }
+
+    /// A number, a `bool` or a `char` of the palette.
+    fn scalar_ty(&mut self) -> Ty {
+        let scalars: Vec<Ty> = self
+            .palette
+            .iter()
+            .filter(|ty| matches!(ty, Ty::Int(_) | Ty::F16 | Ty::F32 | Ty::F64 | Ty::Bool | Ty::Char))
+            .cloned()
+            .collect();
+        self.random.pick(&scalars).clone()
+    }
+
+    /// An integer type of the palette.
+    fn some_int(&mut self) -> Ty {
+        let ints: Vec<Ty> = self.palette.iter().filter(|ty| matches!(ty, Ty::Int(_))).cloned().collect();
+        self.random.pick(&ints).clone()
+    }
+
+    /// A type without the program's own.
+    fn plain_ty(&mut self) -> Ty {
+        let scalar = self.scalar_ty();
+        match self.random.below(10) {
+            0 | 1 => Ty::array(scalar, self.random.between(1, 9)),
+            2 => Ty::Tuple(vec![scalar, Ty::unsigned(8)]),
+            3 => Ty::Option(Box::new(scalar)),
+            _ => scalar,
+        }
+    }
+
+    /// An array, half of them of bytes and of the lengths that blocks and padding have.
+    fn array_ty(&mut self) -> Ty {
+        let lens =
+            [1, 2, 3, 4, 5, 7, 8, 9, 12, 15, 16, 17, 24, 31, 32, 33, 63, 64, 65, 100, 112, 127, 128, 129];
+        let element = match self.random.below(4) {
+            0 | 1 => Ty::unsigned(8),
+            2 => self.some_int(),
+            _ => self.scalar_ty(),
+        };
+        let most = if matches!(element, Ty::Int(Int { bits: 8, .. })) { lens.len() } else { 15 };
+        Ty::array(element, lens[self.random.below(most)])
+    }
+
+    /// A type of the palette that the code here knows.
+    fn palette_ty(&mut self) -> Ty {
+        let knows_all = !self.elsewhere || self.program.types_elsewhere;
+        let known: Vec<Ty> =
+            self.palette.iter().filter(|ty| knows_all || !ty.is_of_program()).cloned().collect();
+        self.random.pick(&known).clone()
+    }
+
+    /// Spends work; false if there is too little left.
+    fn spend(&mut self, work: u64) -> bool {
+        let all = self.work + self.times * work;
+        if all > self.most_work {
+            return false;
+        }
+        self.work = all;
+        true
+    }
+
+    /// Runs `make` with what it declares in a scope of its own.
+    fn scoped<T>(&mut self, make: impl FnOnce(&mut Self) -> T) -> T {
+        let (seen, locked) = (self.scope.len(), self.locked.len());
+        let result = make(self);
+        self.scope.truncate(seen);
+        self.locked.truncate(locked);
+        result
+    }
+
+    /// Runs `make` as the body of a loop that is run so many times.
+    fn repeated<T>(&mut self, times: u64, make: impl FnOnce(&mut Self) -> T) -> T {
+        let before = self.times;
+        self.times *= times.max(1);
+        let result = self.scoped(make);
+        self.times = before;
+        result
+    }
+
+    fn declare(&mut self, ty: Ty, mode: Mode, is_mut: bool) -> Var {
+        let var = self.new_var();
+        self.scope.push(Visible { var, ty, mode, is_mut });
+        var
+    }
+
+    /// Places of this type that can be read, or written.
+    fn places(&mut self, ty: &Ty, writes: bool) -> Vec<Place> {
+        let mut found = Vec::new();
+        for visible in self.scope.clone().iter().rev() {
+            if self.locked.contains(&visible.var) || (writes && !visible.is_mut) {
+                continue;
+            }
+            let deref = matches!(visible.mode, Mode::Ref | Mode::RefMut);
+            let whole = Place { var: visible.var, deref, steps: Vec::new() };
+            match visible.mode {
+                Mode::Slice | Mode::SliceMut => {
+                    let mut element = whole;
+                    element.steps.push(Step::Index(Box::new(Expr::size(0)), None));
+                    self.parts(element, &visible.ty, ty, 1, &mut found);
+                }
+                _ => self.parts(whole, &visible.ty, ty, 2, &mut found),
+            }
+        }
+        found
+    }
+
+    /// Adds the parts of `place`, which is a `have`, that are a `want`.
+    fn parts(&self, place: Place, have: &Ty, want: &Ty, depth: usize, found: &mut Vec<Place>) {
+        if have == want {
+            found.push(place);
+            return;
+        }
+        if depth == 0 {
+            return;
+        }
+        let mut go = |step: Step, part: &Ty| {
+            let mut inner = place.clone();
+            inner.steps.push(step);
+            self.parts(inner, part, want, depth - 1, found);
+        };
+        match have {
+            Ty::Array(element, len) => go(Step::Index(Box::new(Expr::size(0)), Some(*len)), element),
+            Ty::Tuple(parts) => {
+                parts.iter().enumerate().for_each(|(i, part)| go(Step::Field(i.to_string()), part));
+            }
+            Ty::Struct(number) => {
+                let fields = self.program.structs[*number].iter().enumerate();
+                fields.for_each(|(i, field)| go(Step::Field(format!("f{i}")), field));
+            }
+            _ => {}
+        }
+    }
+
+    /// One of the places of this type, with indices of its own.
+    fn place(&mut self, ty: &Ty, writes: bool, depth: usize) -> Option<Place> {
+        let all = self.places(ty, writes);
+        if all.is_empty() {
+            return None;
+        }
+        let mut place = self.random.pick(&all).clone();
+        for step in &mut place.steps {
+            if let Step::Index(index, len) = step {
+                **index = match len {
+                    Some(len) if self.random.chance(50) => Expr::size(self.random.below(*len)),
+                    _ => self.expr(&USIZE, depth.min(1)),
+                };
+            }
+        }
+        Some(place)
+    }
+
+    /// A value of this type.
+    fn expr(&mut self, ty: &Ty, depth: usize) -> Expr {
+        self.work += self.times;
+        let is_done = depth == 0 || self.work > self.most_work;
+        if is_done || self.random.chance(15) {
+            return self.leaf(ty);
+        }
+        let depth = depth - 1;
+        match self.random.below(20) {
+            0 => self.conditional(ty, depth),
+            1 => self.call(ty, depth).unwrap_or_else(|| self.leaf(ty)),
+            _ => match ty {
+                Ty::Int(int) => self.int(*int, depth),
+                Ty::F16 | Ty::F32 | Ty::F64 => self.float(ty, depth),
+                Ty::Bool => self.boolean(depth),
+                Ty::Char => self.character(depth),
+                Ty::Generic => self.generic(depth),
+                _ => self.aggregate(ty, depth),
+            },
+        }
+    }
+
+    fn conditional(&mut self, ty: &Ty, depth: usize) -> Expr {
+        let args = vec![self.expr(&Ty::Bool, depth), self.expr(ty, depth), self.expr(ty, depth)];
+        Expr::form(ty.clone(), "if $a0 { $a1 } else { $a2 }", args)
+    }
+
+    /// A value that is there already, of the input or a literal.
+    fn leaf(&mut self, ty: &Ty) -> Expr {
+        if self.random.chance(75)
+            && let Some(place) = self.place(ty, false, 0)
+        {
+            return Expr { ty: ty.clone(), node: Node::Place(place) };
+        }
+        match ty {
+            Ty::Array(..) | Ty::Tuple(_) | Ty::Struct(_) | Ty::Enum(_) | Ty::Option(_) => {
+                self.aggregate(ty, 0)
+            }
+            Ty::Generic => self.literal(ty),
+            _ if self.has_input && self.random.chance(60) => self.of_input(ty),
+            _ if self.random.chance(70) => self.of_place(ty).unwrap_or_else(|| self.literal(ty)),
+            _ => self.literal(ty),
+        }
+    }
+
+    /// A number, a `bool` or a `char` of the input.
+    fn of_input(&mut self, ty: &Ty) -> Expr {
+        let (function, bytes, cast) = match ty {
+            Ty::Int(Int { size: true, .. }) => ("u64_at".to_owned(), 8, " as usize".to_owned()),
+            Ty::Int(int) => {
+                (format!("u{}_at", int.bits), int.bits as usize / 8, format!(" as {}", int.name()))
+            }
+            Ty::F16 => ("f16_at".to_owned(), 2, String::new()),
+            Ty::F32 => ("f32_at".to_owned(), 4, String::new()),
+            Ty::F64 => ("f64_at".to_owned(), 8, String::new()),
+            Ty::Char => ("char_at".to_owned(), 4, String::new()),
+            _ => ("bool_at".to_owned(), 1, String::new()),
+        };
+        let at = self.random.below(64 - bytes + 1);
+        Expr::form(ty.clone(), format!("{function}(input, {at}){cast}"), Vec::new())
+    }
+
+    /// A number, a `bool` or a `char` made of a place of another type.
+    fn of_place(&mut self, ty: &Ty) -> Option<Expr> {
+        let others = [Ty::unsigned(8), self.some_int(), self.some_int(), Ty::F32, Ty::F64, Ty::Bool];
+        let from = others[self.random.below(others.len())].clone();
+        let value = Expr { ty: from.clone(), node: Node::Place(self.place(&from, false, 0)?) };
+        let is_float = matches!(from, Ty::F32 | Ty::F64);
+        let name = ty.name();
+        let text = match (ty, &from) {
+            (Ty::Int(Int { bits: 128, .. }), _) if is_float => format!("$a0 as u64 as {name}"),
+            (Ty::F32 | Ty::F64, Ty::Int(Int { bits: 128, .. })) => format!("$a0 as i64 as {name}"),
+            (Ty::F32 | Ty::F64, Ty::Bool) => format!("$a0 as u8 as {name}"),
+            (Ty::Int(_) | Ty::F32 | Ty::F64, _) => format!("$a0 as {name}"),
+            (Ty::Bool, Ty::Bool) => "!$a0".to_owned(),
+            (Ty::Bool, _) if is_float => "$a0 < 1.5".to_owned(),
+            (Ty::Bool, _) => format!("$a0 % 5 > {}", self.random.below(4)),
+            (Ty::F16, _) => "F16::of($a0 as u8 as f32)".to_owned(),
+            (Ty::Char, _) if is_float => "($a0 as u8) as char".to_owned(),
+            (Ty::Char, Ty::Bool) => "if $a0 { 'é' } else { 'a' }".to_owned(),
+            _ => "($a0 as u8) as char".to_owned(),
+        };
+        Some(Expr::form(ty.clone(), text, vec![value]))
+    }
+
+    /// A number written down: small, at the end of its range, or any.
+    fn literal(&mut self, ty: &Ty) -> Expr {
+        let any = u128::from(self.random.word()) << 64 | u128::from(self.random.word());
+        let bits = match ty {
+            Ty::Int(int) => {
+                let high = 1u128 << (int.bits - 1);
+                let around = [
+                    0,
+                    1,
+                    2,
+                    3,
+                    high,
+                    high - 1,
+                    int.mask(),
+                    int.mask() - 1,
+                    1 << self.random.below(int.bits as usize),
+                ];
+                match self.random.below(4) {
+                    0 => *self.random.pick(&around),
+                    1 | 2 => any % 100,
+                    _ => any & int.mask(),
+                }
+            }
+            Ty::Char => u128::from(any as u32 % 0xd800),
+            Ty::Bool => any & 1,
+            Ty::Generic => any % 1000,
+            _ => self.float_bits(ty, any),
+        };
+        Expr::literal(ty.clone(), bits)
+    }
+}

@@ -1,0 +1,205 @@
+//! Compares the programs of a folder: what they do natively, and what their PTX does.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, bail, ensure};
+use cuda_builder::Backend;
+use ptx_emulator::PtxModule;
+use serde::{Deserialize, Serialize};
+
+use super::folder::Folder;
+use crate::cases::{self, Case};
+use crate::compile::{self, Settings};
+use crate::difference::Difference;
+use crate::emulate;
+
+/// How much the host's compiler optimises.
+const HOST_LEVEL: &str = "-Copt-level=1";
+
+/// What came of one program with one back end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// The program's number in its folder.
+    pub program: usize,
+    /// `nvvm` or `llvm`, none where the program was not compiled for the device at all.
+    pub backend: Option<String>,
+    /// What is wrong.
+    pub finding: Finding,
+}
+
+/// What is wrong with a program.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Finding {
+    /// The device does something else, in some of the cases.
+    Differs(Vec<Difference>),
+    /// A compiler refuses it.
+    Refused(String),
+}
+
+/// Everything that is wrong with the programs of a folder; empty if all is well.
+///
+/// # Errors
+/// The folder cannot be read, or nothing can be compiled.
+pub fn judge(folder: &Folder, settings: &Settings) -> anyhow::Result<Vec<Verdict>> {
+    let mut verdicts = Vec::new();
+    let mut programs = folder.programs()?;
+    let native = loop {
+        folder.choose(&programs)?;
+        match native(folder)? {
+            Ok(native) => break native,
+            Err(log) => drop_refused(&mut programs, &log, "rs", None, &mut verdicts)?,
+        }
+        if programs.is_empty() {
+            return Ok(verdicts);
+        }
+    };
+    let cases = run_native(folder, &native)?;
+    for &backend in &settings.backends {
+        verdicts.extend(on_device(folder, backend, settings, programs.clone(), &cases)?);
+    }
+    Ok(verdicts)
+}
+
+/// The programs by one back end.
+fn on_device(
+    folder: &Folder,
+    backend: Backend,
+    settings: &Settings,
+    mut programs: Vec<usize>,
+    cases: &[Case],
+) -> anyhow::Result<Vec<Verdict>> {
+    let mut verdicts = Vec::new();
+    let name = backend.to_string();
+    let ptx = loop {
+        if programs.is_empty() {
+            return Ok(verdicts);
+        }
+        folder.choose(&programs)?;
+        match compile::ptx(&folder.kernels(), backend, settings, &[]) {
+            Ok(ptx) => break ptx,
+            Err(error) => {
+                drop_refused(&mut programs, &format!("{error:#}"), "k", Some(&name), &mut verdicts)?;
+            }
+        }
+    };
+    let module = PtxModule::parse(&ptx).with_context(|| format!("PTX of {name}"))?;
+    let chosen: Vec<Case> = cases.iter().filter(|case| programs.contains(&number(case))).cloned().collect();
+    let mut differing: BTreeMap<usize, Vec<Difference>> = BTreeMap::new();
+    for difference in emulate::compare(module, &chosen, 1) {
+        let program = difference.kernel.trim_start_matches('k').parse().unwrap_or(usize::MAX);
+        differing.entry(program).or_default().push(difference);
+    }
+    let differs = |(program, differences)| Verdict {
+        program,
+        backend: Some(name.clone()),
+        finding: Finding::Differs(differences),
+    };
+    verdicts.extend(differing.into_iter().map(differs));
+    Ok(verdicts)
+}
+
+fn number(case: &Case) -> usize {
+    case.kernel.trim_start_matches('k').parse().unwrap_or(usize::MAX)
+}
+
+/// Takes out the programs that a compiler's message is about, with what it says.
+fn drop_refused(
+    programs: &mut Vec<usize>,
+    log: &str,
+    by: &str,
+    backend: Option<&str>,
+    verdicts: &mut Vec<Verdict>,
+) -> anyhow::Result<()> {
+    let mut named = if by == "rs" { named_files(log) } else { named_kernels(log) };
+    named.retain(|number| programs.contains(number));
+    if named.is_empty() && programs.len() == 1 {
+        named.push(programs[0]);
+    }
+    if named.is_empty() {
+        bail!("the programs cannot be compiled, and it is not said which: {log}");
+    }
+    let shown: String = log.chars().take(4000).collect();
+    for &program in &named {
+        let finding = Finding::Refused(shown.clone());
+        verdicts.push(Verdict { program, backend: backend.map(str::to_owned), finding });
+    }
+    programs.retain(|program| !named.contains(program));
+    Ok(())
+}
+
+/// Programs whose files a message of rustc names: `p7.rs:`, `h7.rs:`.
+fn named_files(log: &str) -> Vec<usize> {
+    let mut all: Vec<usize> = log
+        .match_indices(".rs:")
+        .filter_map(|(end, _)| {
+            let digits = log[..end].rfind(|c: char| !c.is_ascii_digit())?;
+            let is_ours = log[..=digits].ends_with(['p', 'h']);
+            is_ours.then(|| log[digits + 1..end].parse().ok())?
+        })
+        .collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+/// Programs whose kernels a message of the builder names: `k7`.
+fn named_kernels(log: &str) -> Vec<usize> {
+    let words = log.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    let mut all: Vec<usize> = words.filter_map(|word| word.strip_prefix('k')?.parse().ok()).collect();
+    all.extend(named_files(log));
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+/// Compiles the programs for the host; the compiler's message if it refuses.
+fn native(folder: &Folder) -> anyhow::Result<Result<PathBuf, String>> {
+    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let run = |arguments: &[&str]| -> anyhow::Result<Result<(), String>> {
+        let mut command = Command::new(&rustc);
+        command
+            .args(["--edition=2024", HOST_LEVEL, "-Ctarget-cpu=x86-64-v3", "--color=never"])
+            .args(arguments);
+        let output = command.current_dir(&folder.path).output().context("starting rustc")?;
+        let log = String::from_utf8_lossy(&output.stderr).into_owned();
+        Ok(if output.status.success() { Ok(()) } else { Err(log) })
+    };
+    let helper = ["--crate-type=rlib", "--crate-name=helper", "helper/src/lib.rs", "-o", "libhelper.rlib"];
+    if let Err(log) = run(&helper)? {
+        return Ok(Err(log));
+    }
+    let program = ["--extern=helper=libhelper.rlib", "kernels/src/native.rs", "-o", "native"];
+    Ok(run(&program)?.map(|()| folder.path.join("native")))
+}
+
+/// What the programs do natively.
+fn run_native(folder: &Folder, native: &Path) -> anyhow::Result<Vec<Case>> {
+    let (inputs, out) = (folder.path.join(Folder::INPUTS), folder.path.join("cases"));
+    let output =
+        Command::new(native).arg(inputs).arg(&out).output().context("starting the native programs")?;
+    let log = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "a program fails natively, which is the generator's fault: {log}");
+    let bytes = std::fs::read(&out).with_context(|| format!("reading {}", out.display()))?;
+    cases::read(&bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_name_programs() {
+        let log =
+            "error: no\n --> helper/src/h12.rs:3:4\n --> kernels/src/p3.rs:1:1\n --> src/lib.rs:1:1, kp.rs:1";
+        assert_eq!(named_files(log), [3, 12]);
+        assert_eq!(named_kernels("libNVVM refused kernels k4 and k17 (ok, k4x)"), [4, 17]);
+        let (mut programs, mut verdicts) = (vec![3, 4, 12], Vec::new());
+        drop_refused(&mut programs, log, "rs", None, &mut verdicts).unwrap();
+        assert_eq!((programs.clone(), verdicts.len()), (vec![4], 2));
+        drop_refused(&mut programs, "a crash", "k", Some("llvm"), &mut verdicts).unwrap();
+        assert_eq!((programs.len(), verdicts[2].program), (0, 4));
+        assert!(drop_refused(&mut vec![1, 2], "a crash", "k", None, &mut verdicts).is_err());
+    }
+}

@@ -1,0 +1,399 @@
+//! What every generated program uses. It stands in the crate that the kernels depend on.
+
+/// Takes what a program shows: words into the output as long as there is room, and all of them into a hash at its start.
+pub struct Sink<'a> {
+    output: &'a mut [u8],
+    at: usize,
+    hash: u64,
+}
+
+impl<'a> Sink<'a> {
+    pub fn new(output: &'a mut [u8]) -> Sink<'a> {
+        output.fill(0);
+        Sink { output, at: 8, hash: 0 }
+    }
+
+    #[inline(never)]
+    pub fn word(&mut self, word: u64) {
+        self.hash = (self.hash ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23);
+        if self.at + 8 <= self.output.len() {
+            self.output[self.at..self.at + 8].copy_from_slice(&word.to_le_bytes());
+            self.at += 8;
+        }
+    }
+
+    pub fn end(self) {
+        self.output[..8].copy_from_slice(&self.hash.to_le_bytes());
+    }
+}
+
+/// What can be shown, and mixed into a number.
+pub trait Emit {
+    fn emit(&self, s: &mut Sink<'_>);
+    fn mix(&self, hash: u64) -> u64;
+}
+
+fn mixed(hash: u64, word: u64) -> u64 {
+    (hash ^ word).wrapping_mul(0x0100_0000_01b3).rotate_left(17)
+}
+
+macro_rules! emit_ints {
+    ($($int:ty)*) => {$(
+        impl Emit for $int {
+            #[inline]
+            fn emit(&self, s: &mut Sink<'_>) {
+                s.word(*self as u64);
+            }
+            #[inline]
+            fn mix(&self, hash: u64) -> u64 {
+                mixed(hash, *self as u64)
+            }
+        }
+    )*};
+}
+emit_ints!(u8 u16 u32 u64 usize i8 i16 i32 i64 bool);
+
+impl Emit for u128 {
+    fn emit(&self, s: &mut Sink<'_>) {
+        s.word(*self as u64);
+        s.word((*self >> 64) as u64);
+    }
+    fn mix(&self, hash: u64) -> u64 {
+        mixed(mixed(hash, *self as u64), (*self >> 64) as u64)
+    }
+}
+
+impl Emit for i128 {
+    fn emit(&self, s: &mut Sink<'_>) {
+        (*self as u128).emit(s);
+    }
+    fn mix(&self, hash: u64) -> u64 {
+        (*self as u128).mix(hash)
+    }
+}
+
+impl Emit for char {
+    fn emit(&self, s: &mut Sink<'_>) {
+        s.word(u64::from(u32::from(*self)));
+    }
+    fn mix(&self, hash: u64) -> u64 {
+        mixed(hash, u64::from(u32::from(*self)))
+    }
+}
+
+impl Emit for f32 {
+    fn emit(&self, s: &mut Sink<'_>) {
+        s.word(if self.is_nan() { 0x7fc0_0000 } else { u64::from(self.to_bits()) });
+    }
+    fn mix(&self, hash: u64) -> u64 {
+        mixed(hash, if self.is_nan() { 5 } else { u64::from(self.to_bits()) })
+    }
+}
+
+impl Emit for f64 {
+    fn emit(&self, s: &mut Sink<'_>) {
+        s.word(if self.is_nan() { 0x7ff8_0000_0000_0000 } else { self.to_bits() });
+    }
+    fn mix(&self, hash: u64) -> u64 {
+        mixed(hash, if self.is_nan() { 6 } else { self.to_bits() })
+    }
+}
+
+impl<T: Emit> Emit for [T] {
+    fn emit(&self, s: &mut Sink<'_>) {
+        self.iter().for_each(|one| one.emit(s));
+    }
+    fn mix(&self, hash: u64) -> u64 {
+        self.iter().fold(hash, |hash, one| one.mix(hash))
+    }
+}
+
+impl<T: Emit, const N: usize> Emit for [T; N] {
+    fn emit(&self, s: &mut Sink<'_>) {
+        self.as_slice().emit(s);
+    }
+    fn mix(&self, hash: u64) -> u64 {
+        self.as_slice().mix(hash)
+    }
+}
+
+impl<T: Emit> Emit for Option<T> {
+    fn emit(&self, s: &mut Sink<'_>) {
+        s.word(u64::from(self.is_some()));
+        self.iter().for_each(|one| one.emit(s));
+    }
+    fn mix(&self, hash: u64) -> u64 {
+        self.iter().fold(mixed(hash, 1), |hash, one| one.mix(hash))
+    }
+}
+
+impl<A: Emit> Emit for (A,) {
+    fn emit(&self, s: &mut Sink<'_>) {
+        self.0.emit(s);
+    }
+    fn mix(&self, hash: u64) -> u64 {
+        self.0.mix(hash)
+    }
+}
+
+impl<A: Emit, B: Emit> Emit for (A, B) {
+    fn emit(&self, s: &mut Sink<'_>) {
+        self.0.emit(s);
+        self.1.emit(s);
+    }
+    fn mix(&self, hash: u64) -> u64 {
+        self.1.mix(self.0.mix(hash))
+    }
+}
+
+/// A float of 16 bits: arithmetic is in `f32`, and a result is rounded once.
+#[derive(Clone, Copy)]
+pub struct F16(pub u16);
+
+impl F16 {
+    pub fn wide(self) -> f32 {
+        let wide = widen(self.0);
+        if wide.is_nan() { f32::NAN } else { wide }
+    }
+
+    pub fn of(wide: f32) -> F16 {
+        F16(if wide.is_nan() { 0x7e00 } else { narrow(wide) })
+    }
+}
+
+impl PartialEq for F16 {
+    fn eq(&self, other: &F16) -> bool {
+        self.wide() == other.wide()
+    }
+}
+
+impl PartialOrd for F16 {
+    fn partial_cmp(&self, other: &F16) -> Option<core::cmp::Ordering> {
+        self.wide().partial_cmp(&other.wide())
+    }
+}
+
+impl Emit for F16 {
+    fn emit(&self, s: &mut Sink<'_>) {
+        F16::of(self.wide()).0.emit(s);
+    }
+    fn mix(&self, hash: u64) -> u64 {
+        F16::of(self.wide()).0.mix(hash)
+    }
+}
+
+/// What generic functions compute with.
+pub trait Num: Copy + PartialOrd + Emit {
+    fn plus(self, other: Self) -> Self;
+    fn times(self, other: Self) -> Self;
+    fn mixed(self, other: Self) -> Self;
+    fn of(word: u64) -> Self;
+    fn word(self) -> u64;
+}
+
+macro_rules! num_ints {
+    ($($int:ty)*) => {$(
+        impl Num for $int {
+            fn plus(self, other: Self) -> Self {
+                self.wrapping_add(other)
+            }
+            fn times(self, other: Self) -> Self {
+                self.wrapping_mul(other)
+            }
+            fn mixed(self, other: Self) -> Self {
+                self.rotate_left(3) ^ other
+            }
+            fn of(word: u64) -> Self {
+                word as $int
+            }
+            fn word(self) -> u64 {
+                self as u64
+            }
+        }
+    )*};
+}
+num_ints!(u8 u16 u32 u64 u128 usize i8 i16 i32 i64 i128);
+
+macro_rules! num_floats {
+    ($($float:ty)*) => {$(
+        impl Num for $float {
+            fn plus(self, other: Self) -> Self {
+                self + other
+            }
+            fn times(self, other: Self) -> Self {
+                self * other
+            }
+            fn mixed(self, other: Self) -> Self {
+                self * 0.5 - other
+            }
+            fn of(word: u64) -> Self {
+                word as $float
+            }
+            fn word(self) -> u64 {
+                self as u64
+            }
+        }
+    )*};
+}
+num_floats!(f32 f64);
+
+macro_rules! at {
+    ($($name:ident $int:ty;)*) => {$(
+        /// A number of the input.
+        pub fn $name(input: &[u8; 64], at: usize) -> $int {
+            let mut bytes = [0; size_of::<$int>()];
+            bytes.copy_from_slice(&input[at..at + size_of::<$int>()]);
+            <$int>::from_le_bytes(bytes)
+        }
+    )*};
+}
+at! { u8_at u8; u16_at u16; u32_at u32; u64_at u64; u128_at u128; }
+
+pub fn bool_at(input: &[u8; 64], at: usize) -> bool {
+    input[at] & 1 == 1
+}
+
+pub fn char_at(input: &[u8; 64], at: usize) -> char {
+    char::from_u32(u32_at(input, at) % 0x3000).unwrap_or('\u{1f600}')
+}
+
+pub fn f16_at(input: &[u8; 64], at: usize) -> F16 {
+    F16::of(F16(u16_at(input, at)).wide())
+}
+
+pub fn f32_at(input: &[u8; 64], at: usize) -> f32 {
+    let x = f32::from_bits(u32_at(input, at));
+    if x.is_nan() { f32::NAN } else { x }
+}
+
+pub fn f64_at(input: &[u8; 64], at: usize) -> f64 {
+    let x = f64::from_bits(u64_at(input, at));
+    if x.is_nan() { f64::NAN } else { x }
+}
+
+#[inline(never)]
+pub fn twice<A, B>(f: impl Fn(A) -> B, a: A, b: A) -> (B, B) {
+    let first = f(a);
+    (first, f(b))
+}
+
+#[inline(never)]
+pub fn by_object<A, B>(f: &dyn Fn(A) -> B, a: A, b: A) -> (B, B) {
+    let first = f(a);
+    (first, f(b))
+}
+
+/// What the sign of a NaN would show is left out.
+pub trait Signed: Copy {
+    fn with_sign_of(self, other: Self) -> Self;
+}
+
+/// Operations that the two sides have under different names.
+pub trait Rounded: Copy {
+    fn root(self) -> Self;
+    fn fused(self, b: Self, c: Self) -> Self;
+    fn down(self) -> Self;
+    fn up(self) -> Self;
+    fn to_zero(self) -> Self;
+    fn away(self) -> Self;
+}
+
+pub fn square_root<T: Rounded>(x: T) -> T {
+    x.root()
+}
+
+pub fn fused<T: Rounded>(a: T, b: T, c: T) -> T {
+    a.fused(b, c)
+}
+
+pub fn round_down<T: Rounded>(x: T) -> T {
+    x.down()
+}
+
+pub fn round_up<T: Rounded>(x: T) -> T {
+    x.up()
+}
+
+pub fn round_to_zero<T: Rounded>(x: T) -> T {
+    x.to_zero()
+}
+
+pub fn round_away<T: Rounded>(x: T) -> T {
+    x.away()
+}
+
+pub fn with_sign<T: Signed>(x: T, sign: T) -> T {
+    x.with_sign_of(sign)
+}
+
+macro_rules! floats {
+    ($($float:ty)*) => {$(
+        impl Signed for $float {
+            fn with_sign_of(self, other: Self) -> Self {
+                if other.is_nan() { self } else { self.copysign(other) }
+            }
+        }
+
+        impl Rounded for $float {
+            fn root(self) -> Self {
+                self.sqrt()
+            }
+            fn fused(self, b: Self, c: Self) -> Self {
+                self.mul_add(b, c)
+            }
+            fn down(self) -> Self {
+                self.floor()
+            }
+            fn up(self) -> Self {
+                self.ceil()
+            }
+            fn to_zero(self) -> Self {
+                self.trunc()
+            }
+            fn away(self) -> Self {
+                self.round()
+            }
+        }
+    )*};
+}
+floats!(f32 f64);
+
+#[cfg(target_arch = "nvptx64")]
+use cuda_std::GpuFloat as _;
+
+#[cfg(target_arch = "nvptx64")]
+fn widen(bits: u16) -> f32 {
+    cuda_std::half::f16_to_f32(cuda_std::half::f16::from_bits(bits))
+}
+
+#[cfg(target_arch = "nvptx64")]
+fn narrow(wide: f32) -> u16 {
+    cuda_std::half::f32_to_f16(wide).to_bits()
+}
+
+#[cfg(not(target_arch = "nvptx64"))]
+pub fn widen(bits: u16) -> f32 {
+    let sign = u32::from(bits >> 15) << 31;
+    let (exponent, fraction) = (u32::from(bits >> 10) & 31, u32::from(bits) & 0x3ff);
+    match exponent {
+        31 => f32::from_bits(sign | 0x7f80_0000 | fraction << 13),
+        // A multiple of the smallest subnormal number, which f32 has exactly.
+        0 => f32::from_bits(sign | (fraction as f32 * f32::from_bits(0x3380_0000)).to_bits()),
+        _ => f32::from_bits(sign | (exponent + 112) << 23 | fraction << 13),
+    }
+}
+
+#[cfg(not(target_arch = "nvptx64"))]
+pub fn narrow(wide: f32) -> u16 {
+    let (sign, magnitude) = ((wide.to_bits() >> 16) as u16 & 0x8000, wide.to_bits() & 0x7fff_ffff);
+    if magnitude >= 0x4780_0000 {
+        return sign | 0x7c00;
+    }
+    if magnitude < 0x3880_0000 {
+        // In units of the smallest subnormal number, to the nearest even: the sum's last place is one unit.
+        let units = f32::from_bits(magnitude) + 0.5;
+        return sign | (units.to_bits() - 0x3f00_0000) as u16;
+    }
+    let rounded = magnitude - (112 << 23) + 0xfff + ((magnitude >> 13) & 1);
+    sign | (rounded >> 13) as u16
+}

@@ -1,0 +1,124 @@
+//! Memory that holds what a kernel may not count on: soiled before each launch, so that a kernel that reads what it
+//! has not written is wrong every time, and not only where others have left something behind.
+
+use std::ffi::{c_int, c_void};
+use std::ptr;
+
+use cuda_driver::checked::{self, Status};
+use cuda_std::launch::{LaunchConfig, Limits};
+use cust::sys::{CUfunction, CUfunction_attribute as Attribute};
+
+use super::super::DeviceError;
+use super::handles::{Module, Stream};
+use super::{driver, kernels};
+
+/// The kernels, as PTX with a NUL at its end.
+const PTX: &str = concat!(include_str!("soil.ptx"), "\0");
+
+/// The byte that fills the memory. As f32 four of them are -1.2e-12, as an index they are out of every range.
+pub(in super::super) const BYTE: u8 = 0xab;
+
+/// Four of them.
+pub(in super::super) const WORD: u32 = u32::from_ne_bytes([BYTE; 4]);
+
+/// Threads of a block; two of the kernels' blocks fill a multiprocessor of up to 2048 threads.
+const THREADS: u32 = 1024;
+
+/// Blocks for each multiprocessor: twice as many as it runs at once, since nothing says that they spread evenly.
+const BLOCKS: u32 = 4;
+
+/// The kernels that soil a device's memory.
+pub(super) struct Soil {
+    local: CUfunction,
+    shared: CUfunction,
+    unwritten: CUfunction,
+    blocks: u32,
+    shared_bytes: u32,
+    /// Unloaded when dropped.
+    _module: Module,
+}
+
+// SAFETY: the driver's handles may be used from any thread.
+unsafe impl Send for Soil {}
+// SAFETY: as above.
+unsafe impl Sync for Soil {}
+
+impl Soil {
+    /// Loads the kernels into the current context.
+    pub fn new(multiprocessors: usize, limits: &Limits) -> Result<Self, DeviceError> {
+        let action = || "loading the kernels that soil memory".to_owned();
+        let (module, log) = kernels::load_image(PTX.as_bytes());
+        let module = module.map_err(|status| DeviceError::ModuleLoad {
+            path: concat!("soil.ptx of ferrowarp ", env!("CARGO_PKG_VERSION")).into(),
+            status,
+            log,
+        })?;
+        let function = |name: &std::ffi::CStr| {
+            let mut raw = ptr::null_mut();
+            // SAFETY: the out parameter and the name are valid, the module is loaded.
+            let status = unsafe { checked::cuModuleGetFunction(&mut raw, module.raw(), name.as_ptr()) };
+            driver(status, action).map(|()| raw)
+        };
+        let (local, shared) = (function(c"ferrowarp_soil_local")?, function(c"ferrowarp_soil_shared")?);
+        let unwritten = function(c"ferrowarp_unwritten")?;
+        let shared_bytes = limits.max_dynamic_shared_bytes;
+        let attribute = Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES as c_int;
+        // SAFETY: the function belongs to a loaded module.
+        let status = unsafe { checked::cuFuncSetAttribute(shared, attribute, shared_bytes as c_int) };
+        driver(status, action)?;
+        [local, shared, unwritten].into_iter().try_for_each(carve_out)?;
+        let blocks = BLOCKS * u32::try_from(multiprocessors).unwrap_or(1);
+        Ok(Self { local, shared, unwritten, blocks, shared_bytes, _module: module })
+    }
+
+    /// Queues the kernels, before a launch of `next`. The context is current.
+    pub fn spread(&self, next: CUfunction, stream: &Stream) -> Result<(), DeviceError> {
+        carve_out(next)?;
+        let config = LaunchConfig::new(self.blocks, THREADS);
+        self.queue(self.local, &config, stream, &mut [&mut { WORD }])?;
+        let config = config.with_shared_bytes(self.shared_bytes);
+        self.queue(self.shared, &config, stream, &mut [&mut { WORD }, &mut { self.shared_bytes }])
+    }
+
+    /// How many words [`Self::unwritten`] writes.
+    pub fn unwritten_len(&self) -> usize {
+        2 * (self.blocks * THREADS) as usize
+    }
+
+    /// Soils the memory and queues a kernel that copies words of its local and its shared memory, neither of which it has written.
+    ///
+    /// # Safety
+    /// `out` is the address of as many words as [`Self::unwritten_len`] says, which nobody else uses.
+    pub unsafe fn unwritten(&self, mut out: u64, stream: &Stream) -> Result<(), DeviceError> {
+        self.spread(self.unwritten, stream)?;
+        let config = LaunchConfig::new(self.blocks, THREADS).with_shared_bytes(4 * THREADS);
+        let args: [*mut c_void; 1] = [(&raw mut out).cast()];
+        // SAFETY: the function is of this context, and the one parameter an address that the caller vouches for.
+        launched(unsafe { kernels::launch(self.unwritten, &config, stream.raw(), &args) })
+    }
+
+    fn queue(
+        &self,
+        function: CUfunction,
+        config: &LaunchConfig,
+        stream: &Stream,
+        words: &mut [&mut u32],
+    ) -> Result<(), DeviceError> {
+        let args: Vec<*mut c_void> = words.iter_mut().map(|word| (&raw mut **word).cast()).collect();
+        // SAFETY: the function is of this context; each of its parameters is a word.
+        launched(unsafe { kernels::launch(function, config, stream.raw(), &args) })
+    }
+}
+
+/// Asks for all of a multiprocessor's shared memory. Else a kernel that needs less gets another part of the storage that
+/// the L1 cache uses too, and what the cache has left there in place of the soil.
+fn carve_out(function: CUfunction) -> Result<(), DeviceError> {
+    const PERCENT: c_int = 100;
+    let attribute = Attribute::CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT as c_int;
+    // SAFETY: the function belongs to a loaded module.
+    launched(unsafe { checked::cuFuncSetAttribute(function, attribute, PERCENT) })
+}
+
+fn launched(status: Status) -> Result<(), DeviceError> {
+    driver(status, || "soiling local and shared memory".to_owned())
+}

@@ -1,0 +1,146 @@
+//! Which modules are found and chosen, and what is refused.
+
+use super::*;
+
+fn write(folder: &Path, file: &str, target: &str) -> PathBuf {
+    let path = folder.join(file);
+    let text =
+        format!(".version 8.6\n.target {target}\n.address_size 64\n.visible .entry k()\n{{\n\tret;\n}}\n");
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+fn chosen(modules: &PtxModules, major: u32, minor: u32) -> Vec<String> {
+    let best = modules.best_for("a GPU", major, minor).unwrap();
+    best.iter().map(|module| format!("{} {}", module.name(), module.target())).collect()
+}
+
+#[test]
+fn the_newest_module_that_runs_is_chosen_per_crate() {
+    let folder = tempfile::tempdir().unwrap();
+    for architecture in ["75", "80", "90", "90a", "100f"] {
+        write(folder.path(), &format!("gpu.compute_{architecture}.ptx"), &format!("sm_{architecture}"));
+    }
+    write(folder.path(), "other.compute_75.ptx", "sm_75");
+    let modules = PtxModules::read(folder.path()).unwrap();
+    assert_eq!(modules.modules().len(), 6);
+    for (major, minor, expected) in [(7, 5, "75"), (8, 6, "80"), (8, 9, "80"), (9, 0, "90a"), (12, 0, "90")] {
+        let expected = [format!("gpu compute_{expected}"), "other compute_75".to_owned()];
+        assert_eq!(chosen(&modules, major, minor), expected, "{major}.{minor}");
+    }
+    assert_eq!(chosen(&modules, 10, 0)[0], "gpu compute_100f");
+
+    let error = modules.best_for("Old GPU", 6, 1).unwrap_err().to_string();
+    assert!(error.contains("Old GPU, which has compute capability 6.1"), "{error}");
+    assert!(error.contains("compute_75, compute_80, compute_90, compute_90a, compute_100f"), "{error}");
+}
+
+#[test]
+fn a_single_file_of_any_name_will_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = write(folder.path(), "mine.txt", "sm_80, texmode_independent");
+    let modules = PtxModules::read(&file).unwrap();
+    assert_eq!(modules.modules()[0].name(), "mine");
+    assert_eq!(modules.modules()[0].version(), (8, 6));
+    assert_eq!(chosen(&modules, 9, 0), ["mine compute_80"]);
+}
+
+#[test]
+fn what_is_missing_or_damaged_is_named_with_the_cure() {
+    let folder = tempfile::tempdir().unwrap();
+    let empty = PtxModules::read(folder.path()).unwrap_err().to_string();
+    assert!(empty.contains("no PTX found in") && empty.contains("cargo xtask build-ptx"), "{empty}");
+    assert!(empty.contains(&folder.path().display().to_string()), "{empty}");
+
+    let path = folder.path().join("k.compute_75.ptx");
+    let absent = PtxModules::read(&path).unwrap_err();
+    assert!(matches!(absent, DeviceError::PtxUnreadable { .. }), "{absent}");
+    for (bytes, reason) in [
+        (&b""[..], "is empty"),
+        (b"<html></html>", "no `.version`"),
+        (b"\x7fELF\xff\xfe", "is no text"),
+        (b".version 8.6\n.target sm_75\n.address_size 64\n.entry k() {\n", "cut short"),
+    ] {
+        std::fs::write(&path, bytes).unwrap();
+        let error = PtxModules::read(folder.path()).unwrap_err().to_string();
+        assert!(error.contains(&path.display().to_string()), "{error}");
+        assert!(error.contains(reason) && error.contains("cargo xtask build-ptx"), "{error}");
+    }
+}
+
+#[test]
+fn the_places_to_look_in_are_in_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    std::fs::create_dir_all(root.join("work/target/release/deps")).unwrap();
+    std::fs::create_dir_all(root.join("elsewhere/inner")).unwrap();
+    std::fs::write(root.join("elsewhere/Cargo.toml"), "").unwrap();
+    let found = candidates(
+        Some(&root.join("work/target/release/deps/train-mnist")),
+        Some(&root.join("elsewhere/inner")),
+    );
+    assert_eq!(
+        found,
+        [
+            root.join("work/target/release/deps"),
+            root.join("work/target/ptx"),
+            root.join("elsewhere/target/ptx"),
+        ]
+    );
+}
+
+/// Machine code as a build leaves it beside the PTX of `path`.
+fn write_machine_code(path: &Path, code: &[u8]) {
+    let hash = Sha256::digest(std::fs::read(path).unwrap());
+    std::fs::write(path.with_extension("cubin"), [code, TRAILER, &hash].concat()).unwrap();
+}
+
+#[test]
+fn machine_code_is_taken_where_it_runs_and_is_of_this_ptx() {
+    let folder = tempfile::tempdir().unwrap();
+    let (plain, one) = (write(folder.path(), "k.compute_80.ptx", "sm_80"), "one.compute_90a.ptx");
+    let one = write(folder.path(), one, "sm_90a");
+    let module = |path: &Path| PtxModules::read(path).unwrap().modules()[0].clone();
+    assert_eq!(module(&plain).machine_code(8, 0), None, "there is none");
+    write_machine_code(&plain, b"code");
+    write_machine_code(&one, b"other");
+    for (major, minor, runs) in [(8, 0, true), (8, 6, true), (8, 9, true), (9, 0, false), (7, 5, false)] {
+        let code = module(&plain).machine_code(major, minor);
+        assert_eq!(code.is_some(), runs, "{major}.{minor}");
+        assert!(code.is_none_or(|code| code == b"code"), "the trailer is not the driver's");
+    }
+    assert_eq!(module(&one).machine_code(9, 0).as_deref(), Some(&b"other"[..]));
+    assert_eq!(module(&one).machine_code(9, 1), None, "sm_90a runs on 9.0 alone");
+
+    // Of other PTX, cut short, or not ours.
+    let cubin = plain.with_extension("cubin");
+    let whole = std::fs::read(&cubin).unwrap();
+    for broken in [
+        &whole[..whole.len() - 1],
+        &whole[..20],
+        b"",
+        b"\x7fELF and no trailer of ours at its end, long enough",
+    ] {
+        std::fs::write(&cubin, broken).unwrap();
+        assert_eq!(module(&plain).machine_code(8, 0), None, "{} bytes", broken.len());
+    }
+    std::fs::write(&cubin, &whole).unwrap();
+    std::fs::write(&plain, std::fs::read_to_string(&plain).unwrap() + "// another\n").unwrap();
+    assert_eq!(module(&plain).machine_code(8, 0), None, "it was made from other PTX");
+}
+
+#[test]
+fn what_never_ends_is_refused_and_what_is_large_is_not_read_whole() {
+    let error = PtxModules::read(Path::new("/dev/zero")).unwrap_err().to_string();
+    assert!(error.contains("/dev/zero") && error.contains("no ordinary file"), "{error}");
+    assert!(error.contains("cargo xtask build-ptx"), "{error}");
+
+    // A file of a terabyte without a block on the disk, with a sound head.
+    let folder = tempfile::tempdir().unwrap();
+    let path = write(folder.path(), "k.compute_80.ptx", "sm_80");
+    let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+    file.set_len(1 << 40).unwrap();
+    let modules = PtxModules::read(&path).unwrap();
+    let error = modules.modules()[0].text().unwrap_err().to_string();
+    assert!(error.contains("more than 256 MiB") && error.contains("k.compute_80.ptx"), "{error}");
+}
