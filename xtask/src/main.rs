@@ -3,6 +3,7 @@
 mod build_ptx;
 mod bundle;
 mod checks;
+mod compat;
 mod differ;
 mod differ_report;
 mod fuzz;
@@ -42,6 +43,8 @@ enum Command {
     Ptx(ptx::Ptx),
     /// Pack what a run on a GPU machine needs into one folder
     Bundle(bundle::Bundle),
+    /// Write the table of what Rust-CUDA has and what is here in its place
+    Compat(compat::Compat),
     /// Compare what crates and random programs do natively with what their PTX does, bit for bit
     Differ(differ::Differ),
     /// Fuzz every parser of outside bytes, and write down what came of it
@@ -66,6 +69,7 @@ fn main() -> ExitCode {
         Command::BuildPtx(command) => command.run(),
         Command::Ptx(command) => command.run(),
         Command::Bundle(command) => command.run(),
+        Command::Compat(command) => command.run(),
         Command::Differ(command) => command.run(),
         Command::Fuzz(command) => command.run(),
         Command::Measure(command) => command.run(),
