@@ -21,6 +21,7 @@ mod softmax_report_ladder;
 mod softmax_report_tables;
 mod stress;
 mod tidy;
+mod times;
 mod workspace;
 
 use std::process::ExitCode;
@@ -47,6 +48,8 @@ enum Command {
     Compat(compat::Compat),
     /// Compare what crates and random programs do natively with what their PTX does, bit for bit
     Differ(differ::Differ),
+    /// Measure how long builds take, and write it down beside the first start on a GPU
+    Times(times::Times),
     /// Fuzz every parser of outside bytes, and write down what came of it
     Fuzz(fuzz::Fuzz),
     /// Train on the CPU beside the same training in JAX, and write the figures down
@@ -71,6 +74,7 @@ fn main() -> ExitCode {
         Command::Bundle(command) => command.run(),
         Command::Compat(command) => command.run(),
         Command::Differ(command) => command.run(),
+        Command::Times(command) => command.run(),
         Command::Fuzz(command) => command.run(),
         Command::Measure(command) => command.run(),
         Command::Miri(command) => command.run(),
