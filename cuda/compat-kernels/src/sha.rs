@@ -1,7 +1,7 @@
 //! The SHA-2 family, by RustCrypto's crate as it is.
 
 use cuda_std::prelude::*;
-use sha2::{Digest, Sha256, Sha384, Sha512};
+use sha2::{Digest, Sha224, Sha256, Sha384, Sha512};
 
 /// The digest of the first `len` bytes by the algorithm `D`, all at once.
 unsafe fn digest<D: Digest>(bytes: &[u8], len: u32, out: *mut u8) {
@@ -24,8 +24,10 @@ macro_rules! digests {
 }
 
 digests! {
+    sha224_digests: Sha224, 28;
     sha256_digests: Sha256, 32;
     sha384_digests: Sha384, 48;
+    sha512_digests: Sha512, 64;
 }
 
 /// digests[i] = the SHA-512 of the first lens[i] bytes, fed in parts of `part` bytes and fewer.

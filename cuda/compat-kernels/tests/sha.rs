@@ -5,7 +5,7 @@ mod common;
 use common::on_all;
 use compat_kernels::*;
 use cuda_std::launch::{LaunchConfig, LaunchError, Launcher};
-use sha2::{Digest, Sha256, Sha384, Sha512};
+use sha2::{Digest, Sha224, Sha256, Sha384, Sha512};
 
 on_all! {
     digests_are_the_hosts
@@ -33,11 +33,20 @@ fn check<D: Digest, const BYTES: usize>(
 
 fn digests_are_the_hosts(on: &dyn Launcher) {
     // SAFETY: as many digests as lengths, none beyond the message.
+    check::<Sha224, 28>(|config, bytes, lens, out| unsafe {
+        sha224_digests::launch(on, config, bytes, lens, out)
+    });
+    // SAFETY: as above.
     check::<Sha256, 32>(|config, bytes, lens, out| unsafe {
         sha256_digests::launch(on, config, bytes, lens, out)
     });
+    // SAFETY: as above.
     check::<Sha384, 48>(|config, bytes, lens, out| unsafe {
         sha384_digests::launch(on, config, bytes, lens, out)
+    });
+    // SAFETY: as above.
+    check::<Sha512, 64>(|config, bytes, lens, out| unsafe {
+        sha512_digests::launch(on, config, bytes, lens, out)
     });
 }
 
