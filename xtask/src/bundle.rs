@@ -9,10 +9,13 @@ use crate::build_ptx::BuildPtx;
 use crate::{measure, workspace};
 
 /// The programs in the bundle.
-const PROGRAMS: [&str; 4] = ["train-mnist", "predict", "self-check", "fault-check"];
+const PROGRAMS: [&str; 5] = ["train-mnist", "predict", "self-check", "fault-check", "differ-gpu"];
 
 /// Their packages.
-const PACKAGES: [&str; 2] = ["ferrowarp", "ferrowarp-faults"];
+const PACKAGES: [&str; 3] = ["ferrowarp", "ferrowarp-faults", "differ"];
+
+/// What `differ-gpu` packs into which folder: all crates at the highest level, and SHA-2 at every level.
+const PACKS: [(&str, &[&str]); 2] = [("crates", &["--opt-level", "3"]), ("sha2", &["--crates", "sha2"])];
 
 /// The bench in the bundle; its peers' script lies beside it under the name in `run.sh`.
 const BENCH: &str = "bench-softmax";
@@ -53,6 +56,11 @@ impl Bundle {
         std::fs::create_dir_all(out.join("data")).with_context(|| format!("making {}", out.display()))?;
         for program in PROGRAMS {
             copy(&workspace::target().join("release").join(program), &out.join(program))?;
+        }
+        for (folder, arguments) in PACKS {
+            let mut pack = Command::new(out.join("differ-gpu"));
+            let status = pack.arg("pack").args(arguments).arg("--out").arg(out.join(folder)).status();
+            ensure!(status.context("starting differ-gpu")?.success(), "packing {folder} failed");
         }
         copy(&bench, &out.join(BENCH))?;
         copy(&workspace::root().join(PEERS.0), &out.join(PEERS.1))?;

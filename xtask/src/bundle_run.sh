@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Checks and measures the bundle on a machine with an NVIDIA GPU: bash run.sh OUTPUT_FOLDER [STEP...]
 #
-# Steps: check (self-check with the PTX of both back ends, sanitizers), train, bench (our softmax), peers (PyTorch and
-# Triton), faults (kernels that fail on purpose, and what the programs then do), profile (Nsight Compute on some softmax
-# shapes); all if none is named.
+# Steps: start (a first and a second start), check (self-check with the PTX of both back ends, sanitizers), crates (crates
+# of the registry, compared with the host), train, bench (our softmax), peers (PyTorch and Triton), faults (kernels that
+# fail on purpose, and what the programs then do), profile (Nsight Compute on some softmax shapes); all if none is named.
 # FERROWARP_BENCH_SHAPES=few in the environment takes a few shapes; FERROWARP_PEERS_BUDGET is in seconds;
 # FERROWARP_PROFILE takes the bench ids to profile, without `softmax/` before them.
 #
@@ -11,14 +11,14 @@
 # what they printed, the JSON of bench, peers and faults, and the metrics and the model of the training.
 set -u
 cd "$(dirname "$0")"
-out=${1:?usage: bash run.sh OUTPUT_FOLDER [check|train|bench|peers|faults|profile...]}
+out=${1:?usage: bash run.sh OUTPUT_FOLDER [start|check|crates|train|bench|peers|faults|profile...]}
 shift
-steps=${*:-check train bench peers faults profile}
+steps=${*:-start check crates train bench peers faults profile}
 for step in $steps; do
     case $step in
-        check | train | bench | peers | faults | profile) ;;
+        start | check | crates | train | bench | peers | faults | profile) ;;
         *)
-            echo "$step is no step; choose from check, train, bench, peers, faults, profile" >&2
+            echo "$step is no step; choose from start, check, crates, train, bench, peers, faults, profile" >&2
             exit 2
             ;;
     esac
@@ -48,6 +48,42 @@ part() {
         "$(tail -n 1 "$scratch/$name.log")" | tee -a "$out/summary.txt"
 }
 
+# Seconds from the start of train-mnist to the end of one epoch, and again with what the driver then has in its cache:
+# with machine code beside the PTX, and with PTX alone.
+start() {
+    local run what folder rows=
+    mkdir "$scratch/ptx"
+    cp ./*.ptx "$scratch/ptx"
+    for what in "machine code and PTX" "PTX alone"; do
+        folder=$PWD
+        [ "$what" = "PTX alone" ] && folder=$scratch/ptx
+        : >"$scratch/first"
+        : >"$scratch/second"
+        for run in 1 2 3; do
+            CUDA_CACHE_PATH=$(mktemp -d "$scratch/cache.XXXXXX")
+            export CUDA_CACHE_PATH
+            FERROWARP_PTX=$folder start_once "$scratch/first" "$what, first start $run"
+            FERROWARP_PTX=$folder start_once "$scratch/second" "$what, second start $run"
+            unset CUDA_CACHE_PATH
+        done
+        rows="$rows${rows:+, }{\"what\": \"$what\", \"first\": [$(paste -sd , "$scratch/first")],"
+        rows="$rows \"second\": [$(paste -sd , "$scratch/second")]}"
+    done
+    nvidia-smi --query-gpu=name,driver_version --format=csv,noheader | {
+        IFS=, read -r machine driver
+        printf '{"machine": "%s", "driver": "%s", "date": "%s", "commit": "%s", "rows": [%s]}\n' \
+            "$machine" "${driver# }" "$(date -u +%Y-%m-%d)" "$FERROWARP_COMMIT" "$rows"
+    } >"$out/start.json"
+}
+
+start_once() {
+    local before after
+    before=$(date +%s%N)
+    part "$2" ./train-mnist --device cuda --data data --epochs 1
+    after=$(date +%s%N)
+    awk "BEGIN { print ($after - $before) / 1e9 }" >>"$1"
+}
+
 check() {
     part self-check ./self-check --device cuda
     # The same kernels, made by LLVM's own back end.
@@ -59,6 +95,12 @@ check() {
     # It reports diverged warps wherever a cluster of 16 blocks starts after another has ended, in a kernel too that
     # does no more than __syncthreads: as many clusters as run at once, then.
     sanitize synccheck --most-rows 8
+}
+
+crates() {
+    part crates ./differ-gpu run crates
+    # At every level of both back ends.
+    part sha2 ./differ-gpu run sha2
 }
 
 sanitize() {
@@ -117,7 +159,7 @@ profile() {
 for step in $steps; do
     "$step"
 done
-for told in faults train-fused; do
+for told in faults train-fused crates sha2; do
     if [ -f "$scratch/$told.log" ]; then
         { echo && cat "$scratch/$told.log"; } | tee -a "$out/summary.txt"
     fi

@@ -3,6 +3,7 @@
 mod build_ptx;
 mod bundle;
 mod checks;
+mod compat;
 mod differ;
 mod differ_report;
 mod fuzz;
@@ -20,6 +21,7 @@ mod softmax_report_ladder;
 mod softmax_report_tables;
 mod stress;
 mod tidy;
+mod times;
 mod workspace;
 
 use std::process::ExitCode;
@@ -42,8 +44,12 @@ enum Command {
     Ptx(ptx::Ptx),
     /// Pack what a run on a GPU machine needs into one folder
     Bundle(bundle::Bundle),
+    /// Write the table of what Rust-CUDA has and what is here in its place
+    Compat(compat::Compat),
     /// Compare what crates and random programs do natively with what their PTX does, bit for bit
     Differ(differ::Differ),
+    /// Measure how long builds take, and write it down beside the first start on a GPU
+    Times(times::Times),
     /// Fuzz every parser of outside bytes, and write down what came of it
     Fuzz(fuzz::Fuzz),
     /// Train on the CPU beside the same training in JAX, and write the figures down
@@ -66,7 +72,9 @@ fn main() -> ExitCode {
         Command::BuildPtx(command) => command.run(),
         Command::Ptx(command) => command.run(),
         Command::Bundle(command) => command.run(),
+        Command::Compat(command) => command.run(),
         Command::Differ(command) => command.run(),
+        Command::Times(command) => command.run(),
         Command::Fuzz(command) => command.run(),
         Command::Measure(command) => command.run(),
         Command::Miri(command) => command.run(),

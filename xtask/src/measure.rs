@@ -235,7 +235,8 @@ pub fn with_section(document: &str, text: &str, name: &str, section: &str) -> an
     Ok(format!("{}{section}{}", &text[..start + open.len()], &text[end..]))
 }
 
-fn median(mut values: Vec<f64>) -> anyhow::Result<f64> {
+/// The middle one, or the mean of the two in the middle.
+pub fn median(mut values: Vec<f64>) -> anyhow::Result<f64> {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;
     match values.len() {

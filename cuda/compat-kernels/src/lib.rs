@@ -17,12 +17,15 @@ mod linear;
 mod math;
 mod params;
 mod parsing;
+mod path_tracer;
 mod rays;
 mod reduction;
 mod scale;
+mod sha;
 #[cfg(test)]
 mod tests;
 mod types;
+mod upstream;
 mod wide;
 
 pub use crate::gemm_naive::gemm_naive;
@@ -34,8 +37,10 @@ pub use linear::*;
 pub use math::*;
 pub use params::*;
 pub use parsing::*;
+pub use path_tracer::*;
 pub use rays::*;
 pub use reduction::*;
+pub use sha::*;
 pub use types::*;
 pub use wide::*;
 

@@ -80,7 +80,7 @@ fn the_same_sources_compile_as_edition_2024() {
 #[test]
 fn the_ptx_is_what_the_sources_say() {
     let (_, path) = build(".", &kept(), &[NvvmArch::Compute75]).remove(0);
-    let ptx = Ptx::parse(&std::fs::read_to_string(path).unwrap());
+    let ptx = Ptx::parse(&std::fs::read_to_string(&path).unwrap());
     let count = |kernel: &str, pattern: &str| ptx.function(kernel).unwrap().count(pattern);
 
     // The attribute's memory is shared memory, and the barriers are where the sources have them.
@@ -98,6 +98,9 @@ fn the_ptx_is_what_the_sources_say() {
     assert!(count("histogram", "atom.relaxed.cta.add") >= 1);
     assert!(count("histogram", "atom.relaxed.gpu.add") >= 1);
     assert_eq!(count("sum", "atom.relaxed.gpu.add.f32"), 1);
+    // A function that no kernel calls is kept where the source asks for it, by its name.
+    let text = std::fs::read_to_string(&path).unwrap();
+    assert!(text.contains(".visible .func") && ptx.function("scaled_twice").unwrap().count("mul") >= 2);
     // libdevice is linked, not called.
     assert!(ptx.functions.iter().all(|function| !function.name.starts_with("__nv_")));
 }

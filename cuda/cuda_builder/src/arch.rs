@@ -136,6 +136,16 @@ impl NvvmArch {
         NvvmArch::ALL.iter().find(same).copied().unwrap_or(self)
     }
 
+    /// All architectures of the same capability: 100, 100f and 100a.
+    pub fn get_variants(self) -> Vec<NvvmArch> {
+        NvvmArch::variants_for_capability(self.capability_value())
+    }
+
+    /// All architectures of a capability, such as 100; none of one that is not known.
+    pub fn variants_for_capability(capability: u32) -> Vec<NvvmArch> {
+        NvvmArch::ALL.iter().copied().filter(|arch| arch.capability_value() == capability).collect()
+    }
+
     /// The newest architecture whose code runs on the first GPU of this machine, by what its driver says.
     ///
     /// # Errors

@@ -69,7 +69,8 @@ pub struct CudaBuilder {
     /// The folder of the PTX files, named `CRATE.compute_XX.ptx` or `CRATE.FAMILY.compute_XX.ptx`. Default:
     /// `cuda-builder/ptx` in the target directory.
     pub out_dir: Option<PathBuf>,
-    /// The folder of intermediate files. Default: `cuda-builder` in the target directory.
+    /// The folder of intermediate files. Default: `cuda-builder` in the target directory, that of the build script's package
+    /// if there is one.
     pub target_dir: Option<PathBuf>,
     /// The folder of the fetched packages. Default: as [`Self::tools_dir_in`] says.
     pub tools_dir: Option<PathBuf>,

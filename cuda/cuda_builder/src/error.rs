@@ -96,7 +96,7 @@ pub enum CudaBuilderError {
     #[error(transparent)]
     IrEdit(#[from] IrError),
     /// libNVVM refused the module.
-    #[error("libNVVM failed to compile {} for {arch}: {reason}\n{log}{}", named(.kernels), hint(.log))]
+    #[error("libNVVM failed to compile {} for {arch}: {reason}\n{log}{}{}", named(.kernels), hint(.log), at(.places))]
     NvvmCompile {
         /// The architecture.
         arch: NvvmArch,
@@ -106,9 +106,11 @@ pub enum CudaBuilderError {
         log: String,
         /// The kernels that it fails on, where they are known.
         kernels: Vec<String>,
+        /// The lines of the source that it may be about, and what they do.
+        places: Vec<String>,
     },
     /// One of LLVM's tools failed or was stopped.
-    #[error("{} failed to compile {} for {arch}: {log}{}", .path.display(), named(.kernels), hint(.log))]
+    #[error("{} failed to compile {} for {arch}: {log}{}{}", .path.display(), named(.kernels), hint(.log), at(.places))]
     LlvmFailed {
         /// The tool.
         path: PathBuf,
@@ -118,6 +120,8 @@ pub enum CudaBuilderError {
         log: String,
         /// The kernels that it fails on, where they are known.
         kernels: Vec<String>,
+        /// The lines of the source that it may be about, and what they do.
+        places: Vec<String>,
     },
     /// The PTX is not what the source asked for.
     #[error("the PTX for {arch} is wrong: {reason}")]
@@ -186,12 +190,13 @@ pub enum CudaBuilderError {
 }
 
 impl CudaBuilderError {
-    /// The same error, which now names the kernels it is about.
-    pub(crate) fn about(mut self, about: &[String]) -> CudaBuilderError {
-        if let CudaBuilderError::NvvmCompile { kernels, .. } | CudaBuilderError::LlvmFailed { kernels, .. } =
-            &mut self
+    /// The same error, which now names the kernels and the lines that it is about.
+    pub(crate) fn about(mut self, about: &[String], at: &[String]) -> CudaBuilderError {
+        if let CudaBuilderError::NvvmCompile { kernels, places, .. }
+        | CudaBuilderError::LlvmFailed { kernels, places, .. } = &mut self
         {
             *kernels = about.to_vec();
+            *places = at.to_vec();
         }
         self
     }
@@ -206,15 +211,24 @@ fn named(kernels: &[String]) -> String {
     }
 }
 
-/// What the compilers' shortest message means.
-fn hint(log: &str) -> &'static str {
-    let asks_for_a_library = ["unsupported library call", "no libcall available", "unsupported libcall"];
-    if asks_for_a_library.iter().any(|words| log.contains(words)) {
-        "\n(an operation that a GPU has no instruction for, and that on a CPU is a function of the C library: a copy \
-         of a length known at run time only, or a conversion of a 128-bit integer)"
-    } else {
-        ""
+/// The lines, each on one of its own; of many the first.
+pub(crate) fn at(places: &[String]) -> String {
+    let mut text: String = places.iter().take(8).map(|place| format!("\n  --> {place}")).collect();
+    if places.len() > 8 {
+        text += &format!("\n  and {} more", places.len() - 8);
     }
+    text
+}
+
+/// What a back end means that knows no code for an operation, and what to do.
+pub(crate) const LIBRARY_CALL: &str = "an operation that a GPU has no instruction for, and that on a CPU is a function of \
+     the C library, such as arithmetic with `f128`: use `f64`, or a function of cuda_std";
+
+/// What the compilers' shortest message means.
+fn hint(log: &str) -> String {
+    let asks_for_a_library = ["unsupported library call", "no libcall available", "unsupported libcall"];
+    let asks = asks_for_a_library.iter().any(|words| log.contains(words));
+    if asks { format!("\n({LIBRARY_CALL})") } else { String::new() }
 }
 
 impl fmt::Debug for CudaBuilderError {

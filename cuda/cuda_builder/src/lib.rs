@@ -1,4 +1,4 @@
-//! A `no_std` kernel crate in, PTX out: stable rustc, LLVM IR, libNVVM.
+//! A kernel crate in, PTX out: stable rustc, LLVM IR, libNVVM.
 //!
 //! ```no_run
 //! use cuda_builder::{CudaBuilder, NvvmArch};
@@ -16,6 +16,7 @@
 
 mod arch;
 mod backend;
+mod blame;
 mod builder;
 mod cache;
 mod cargo;

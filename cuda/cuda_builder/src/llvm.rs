@@ -109,14 +109,20 @@ impl Llvm {
         let ended = process::run(command, input, process::limit());
         match ended {
             Ok(ended) if ended.status.success() => Ok(ended.stdout),
-            Ok(ended) => Err(self.failed(tool, arch, ended.stderr)),
+            Ok(ended) => Err(self.failed(tool, arch, without_stack(&ended.stderr))),
             Err(reason) => Err(self.failed(tool, arch, reason)),
         }
     }
 
     fn failed(&self, tool: &'static str, arch: NvvmArch, log: String) -> CudaBuilderError {
         let path = self.folder.join(tool);
-        CudaBuilderError::LlvmFailed { path, arch, log: log.trim().to_owned(), kernels: Vec::new() }
+        CudaBuilderError::LlvmFailed {
+            path,
+            arch,
+            log: log.trim().to_owned(),
+            kernels: Vec::new(),
+            places: Vec::new(),
+        }
     }
 }
 
@@ -140,6 +146,12 @@ fn llc_flags(options: &CodegenOptions) -> Vec<String> {
         flags.push("-denormal-fp-math-f32=preserve-sign".to_owned());
     }
     flags
+}
+
+/// What the tool said, without the stack of addresses that it shows where it gives up.
+fn without_stack(log: &str) -> String {
+    let said = log.lines().take_while(|line| !line.starts_with("PLEASE submit a bug report"));
+    said.collect::<Vec<_>>().join("\n")
 }
 
 fn calls_libdevice(module: &[u8]) -> bool {

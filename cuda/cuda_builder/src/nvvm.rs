@@ -91,6 +91,7 @@ impl Nvvm {
             reason,
             log,
             kernels: Vec::new(),
+            places: Vec::new(),
         })
     }
 

@@ -157,6 +157,15 @@ fn in_build_script() -> bool {
     ["OUT_DIR", "HOST", "TARGET"].iter().all(|name| std::env::var_os(name).is_some())
 }
 
+/// The folder of intermediate files for a build script: beside the other outputs of the package that it belongs to, so
+/// that it may have cargo watch the kernel crate's whole folder.
+pub(crate) fn work_of_build_script() -> Option<PathBuf> {
+    let out = PathBuf::from(std::env::var_os("OUT_DIR").filter(|_| in_build_script())?);
+    // TARGET/PROFILE/build/PACKAGE/out
+    let build = out.ancestors().nth(2).filter(|build| build.ends_with("build"))?;
+    Some(build.parent()?.parent()?.join("cuda-builder"))
+}
+
 /// Inside a build script: tells cargo what the PTX depends on.
 pub(crate) fn watch(kernel_crate: &KernelCrate) {
     if !in_build_script() {

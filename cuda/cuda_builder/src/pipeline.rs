@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::arch::NvvmArch;
 use crate::backend::{CodegenOptions, Compiler};
+use crate::blame::Blame;
 use crate::builder::{CudaBuilder, DebugInfo};
 use crate::cache::{Cache, Made};
 use crate::cargo::{self, CargoOptions};
@@ -188,7 +189,7 @@ impl<'b> Session<'b> {
         let ptxas = if builder.machine_code { Some(ptxas::find(&tools, progress)?) } else { None };
         let packages = packages::of_device(&kernel_crate.path, &toolchain.rustc, &builder.build_args)?;
         let sources = fingerprint::of_sources(&kernel_crate)?;
-        let work = builder.target_dir.clone();
+        let work = builder.target_dir.clone().or_else(output::work_of_build_script);
         let work = work.unwrap_or_else(|| kernel_crate.target_directory.join("cuda-builder"));
         let cache = Cache::in_folder(&work);
         let times = Mutex::default();
@@ -296,7 +297,10 @@ impl<'b> Session<'b> {
     ) -> Result<String, CudaBuilderError> {
         let start = Instant::now();
         let ptx = self.compiler.compile(&lowered.text, options);
-        let ptx = ptx.map_err(|error| self.blame(error, lowered, options))?;
+        let ptx = ptx.map_err(|error| self.blame(options, |blame| blame.find(error, lowered)))?;
+        if let Some(function) = proof::undefined(&ptx) {
+            return Err(self.blame(options, |blame| blame.undefined(&function, lowered)));
+        }
         proof::check(lowered, &ptx, options.arch)?;
         self.count(|times| {
             times.backend += start.elapsed();
@@ -307,20 +311,17 @@ impl<'b> Session<'b> {
         Ok(made.ptx)
     }
 
-    /// The error of a back end, with the kernels that it is about.
+    /// An error with the kernels and the lines that it is about.
     fn blame(
         &self,
-        error: CudaBuilderError,
-        lowered: &Lowered,
         options: &CodegenOptions,
+        find: impl FnOnce(&Blame<'_>) -> CudaBuilderError,
     ) -> CudaBuilderError {
-        if lowered.kernels.len() < 2 {
-            return error.about(&lowered.kernels);
-        }
-        let Ok(alone) = ir::one_by_one(lowered) else { return error.about(&lowered.kernels) };
-        let fails = |part: &&Lowered| self.compiler.compile(&part.text, options).is_err();
-        let kernels: Vec<String> = alone.iter().filter(fails).flat_map(|part| part.kernels.clone()).collect();
-        error.about(if kernels.is_empty() { &lowered.kernels } else { &kernels })
+        let emit = |arch: NvvmArch, options: &CargoOptions| {
+            cargo::emit_ir(&self.kernel_crate, &self.packages, &self.toolchain, arch, options, &self.work)
+        };
+        let (edits, cargo_options) = (self.builder.edits(), self.cargo_options());
+        find(&Blame { compiler: &self.compiler, options, edits, emit: &emit, cargo_options })
     }
 
     /// The files of a part, from the cache.

@@ -5,7 +5,7 @@ mod common;
 use std::path::PathBuf;
 
 use common::{builder, fixture};
-use cuda_builder::{CudaBuilder, CudaBuilderError, DebugInfo, NvvmArch};
+use cuda_builder::{Backend, CudaBuilder, CudaBuilderError, DebugInfo, NvvmArch};
 
 /// The error of a build with one of the fixture's features on.
 fn failure(feature: &str) -> CudaBuilderError {
@@ -24,6 +24,23 @@ fn a_function_that_nobody_defines_is_named() {
     let error = failure("undefined");
     assert!(matches!(error, CudaBuilderError::Proof { .. }), "{error}");
     assert!(error.to_string().contains("`nobody_defines_this`"), "{error}");
+    let line = error.to_string().lines().last().unwrap().to_owned();
+    assert!(line.starts_with("  --> src/") && line.ends_with(": a call of `nobody_defines_this`"), "{error}");
+}
+
+#[test]
+fn an_operation_that_no_gpu_has_is_named_with_its_line() {
+    let source = std::fs::read_to_string(fixture().join("src/lib.rs")).unwrap();
+    let line = 1 + source.lines().position(|line| line.contains("wide * wide")).unwrap();
+    for backend in [Backend::Nvvm, Backend::Llvm] {
+        let error = builder("quad").backend(backend).build_args(&["--features", "quad"]).build().unwrap_err();
+        let error = error.to_string();
+        // libNVVM compiles it, to a call of a function that it has no name for.
+        let fails = error.contains("failed to compile the kernel quad for compute_75");
+        assert!(fails || error.contains("which the source does not call"), "{error}");
+        assert!(error.contains(&format!("src/lib.rs:{line}: `fmul fp128 ")), "{error}");
+        assert!(error.contains("use `f64`") && error.len() < 2000, "{error}");
+    }
 }
 
 #[test]

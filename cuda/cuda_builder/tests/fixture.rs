@@ -9,7 +9,7 @@ use common::{COMPILER, builder, ptx, ptx_text, tools};
 use cuda_builder::ptx::PtxFunction;
 use cuda_builder::{NvvmArch, ptxas};
 
-const KERNELS: [&str; 15] = [
+const KERNELS: [&str; 16] = [
     "arithmetic",
     "arrays",
     "dynamic",
@@ -19,6 +19,7 @@ const KERNELS: [&str; 15] = [
     "index",
     "indirect",
     "last_wins",
+    "looked_up",
     "loop_with_barriers",
     "messages",
     "one_writer",

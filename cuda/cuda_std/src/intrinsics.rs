@@ -1,5 +1,6 @@
 //! libdevice, function by function, under its own names without the prefix `__nv_`: `sinf` is `__nv_sinf`.
 //!
+//! Integers are signed, whatever they hold, as in Rust-CUDA: `brev`, `popc` and `umulhi` take and give an `i32`.
 //! What each computes, and how exactly, is in NVIDIA's "libdevice user's guide" and the CUDA math API. They are
 //! foreign functions and so `unsafe` to call; those of plain numbers have no precondition, those with pointers
 //! write through them. They exist on the device only: kernels that also run on the CPU use
@@ -25,25 +26,25 @@ libdevice! {
         clz, abs, ffs;
     fn(i64) -> i32:
         clzll, ffsll;
-    fn(u32) -> i32:
+    fn(i32) -> i32:
         popc;
-    fn(u64) -> i32:
+    fn(i64) -> i32:
         popcll;
-    fn(u32, u32, u32) -> u32:
+    fn(i32, i32, i32) -> i32:
         byte_perm, usad;
     fn(i32, i32) -> i32:
         min, max, mulhi, mul24, hadd, rhadd;
-    fn(u32, u32) -> u32:
+    fn(i32, i32) -> i32:
         umin, umax, umulhi, umul24, uhadd, urhadd;
     fn(i64, i64) -> i64:
         llmin, llmax, mul64hi;
-    fn(u64, u64) -> u64:
+    fn(i64, i64) -> i64:
         ullmin, ullmax, umul64hi;
-    fn(u32) -> u32:
+    fn(i32) -> i32:
         brev;
-    fn(u64) -> u64:
+    fn(i64) -> i64:
         brevll;
-    fn(i32, i32, u32) -> u32:
+    fn(i32, i32, i32) -> i32:
         sad;
     fn(i64) -> i64:
         llabs;
@@ -79,46 +80,46 @@ libdevice! {
     fn(f64) -> i32:
         double2int_rn, double2int_rz, double2int_rd, double2int_ru, double2loint, double2hiint, signbitd,
         isfinited, isinfd, isnand, ilogb;
-    fn(f64) -> u32:
+    fn(f64) -> i32:
         double2uint_rn, double2uint_rz, double2uint_rd, double2uint_ru;
     fn(i32) -> f64:
         int2double_rn;
-    fn(u32) -> f64:
+    fn(i32) -> f64:
         uint2double_rn;
     fn(f32) -> i32:
         float2int_rn, float2int_rz, float2int_rd, float2int_ru, float_as_int, isnanf, signbitf, finitef,
         isinff, ilogbf;
-    fn(f32) -> u32:
+    fn(f32) -> i32:
         float2uint_rn, float2uint_rz, float2uint_rd, float2uint_ru, float_as_uint;
     fn(i32) -> f32:
         int2float_rn, int2float_rz, int2float_rd, int2float_ru, int_as_float;
-    fn(u32) -> f32:
+    fn(i32) -> f32:
         uint2float_rn, uint2float_rz, uint2float_rd, uint2float_ru, uint_as_float;
     fn(i32, i32) -> f64:
         hiloint2double;
     fn(f32) -> i64:
         float2ll_rn, float2ll_rz, float2ll_rd, float2ll_ru, llrintf, llroundf;
-    fn(f32) -> u64:
+    fn(f32) -> i64:
         float2ull_rn, float2ull_rz, float2ull_rd, float2ull_ru;
     fn(f64) -> i64:
         double2ll_rn, double2ll_rz, double2ll_rd, double2ll_ru, double_as_longlong, llrint, llround;
-    fn(f64) -> u64:
+    fn(f64) -> i64:
         double2ull_rn, double2ull_rz, double2ull_rd, double2ull_ru;
     fn(i64) -> f32:
         ll2float_rn, ll2float_rz, ll2float_rd, ll2float_ru;
-    fn(u64) -> f32:
+    fn(i64) -> f32:
         ull2float_rn, ull2float_rz, ull2float_rd, ull2float_ru;
     fn(i64) -> f64:
         ll2double_rn, ll2double_rz, ll2double_rd, ll2double_ru, longlong_as_double;
-    fn(u64) -> f64:
+    fn(i64) -> f64:
         ull2double_rn, ull2double_rz, ull2double_rd, ull2double_ru;
-    fn(f32) -> u16:
+    fn(f32) -> i16:
         float2half_rn;
-    fn(u16) -> f32:
+    fn(i16) -> f32:
         half2float;
     fn(f32, *mut f32, *mut f32) -> ():
         fast_sincosf, sincosf, sincospif;
-    fn(*const i8) -> f32:
+    fn(*mut i8) -> f32:
         nanf;
     fn(f32, f32, f32, f32) -> f32:
         norm4df, rnorm4df;
@@ -150,6 +151,6 @@ libdevice! {
         modf;
     fn(f64, f64, *mut i32) -> f64:
         remquo;
-    fn(*const i8) -> f64:
+    fn(*mut i8) -> f64:
         nan;
 }

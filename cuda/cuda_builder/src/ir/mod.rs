@@ -17,6 +17,7 @@ mod overflow;
 mod panics;
 mod parts;
 mod place;
+pub(crate) mod places;
 mod prune;
 mod target;
 mod wide;

@@ -42,6 +42,13 @@ impl Item {
         matches!(self.kind, ItemKind::Function(_))
             && tokens(self.header()).take_while(|t| t.kind != Kind::Global).any(|t| t.is("ptx_kernel"))
     }
+
+    /// Whether this is a function that others may call by its name, and no kernel.
+    pub fn is_visible(&self) -> bool {
+        matches!(self.kind, ItemKind::Function(_))
+            && !self.is_kernel()
+            && !tokens(self.header()).take_while(|t| t.kind != Kind::Global).any(|t| t.is("internal"))
+    }
 }
 
 /// A module in LLVM's text form.

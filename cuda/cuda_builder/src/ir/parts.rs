@@ -166,7 +166,8 @@ impl<'a> Linked<'a> {
 
     /// The module of `kernels` and what they reach.
     fn part(&self, family: String, kernels: &[usize], statics: &[PlacedStatic]) -> Lowered {
-        let reached = self.reached(kernels);
+        let visible = (0..self.items.len()).filter(|&n| self.items[n].is_visible());
+        let reached = self.reached(&kernels.iter().copied().chain(visible).collect::<Vec<_>>());
         let is_kept = |n: usize| match &self.items[n].kind {
             ItemKind::Other => !self.on_demand.contains(&n),
             _ => reached.contains(&n),

@@ -1,4 +1,4 @@
-//! Drops what no kernel reaches, and makes everything but the kernels internal.
+//! Drops what no kernel reaches, and makes everything internal but the kernels and what is marked as visible.
 //!
 //! The module holds all of `core`, unoptimised. What kernels reach is followed through every mention of a symbol, with
 //! one exception. A function that takes a `core::fmt::Formatter` can only run when a Formatter exists, and the only
@@ -14,6 +14,9 @@ use super::path_of;
 
 const FORMATTING_TRAITS: &[&str] =
     &["Display", "Debug", "LowerHex", "UpperHex", "Octal", "Binary", "LowerExp", "UpperExp", "Pointer"];
+
+/// The section that `#[externally_visible]` puts a function in.
+const VISIBLE: &str = " section \".ferrowarp.visible\"";
 
 /// Whether mentions of formatting functions that are no calls count.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -42,7 +45,8 @@ pub(super) fn keep_reachable(module: &mut Module) -> Result<(), IrError> {
     drop_unused_groups(module);
     for item in &mut module.items {
         if matches!(item.kind, ItemKind::Function(_)) {
-            item.text = with_linkage(&item.text, item.is_kernel());
+            let is_visible = item.header().contains(VISIBLE);
+            item.text = with_linkage(&item.text, item.is_kernel() || is_visible).replacen(VISIBLE, "", 1);
         }
     }
     Ok(())
@@ -71,6 +75,11 @@ fn roots(module: &Module) -> Result<Vec<String>, IrError> {
         .filter_map(|item| item.symbol())
         .map(str::to_owned)
         .collect();
+    let visible = module
+        .items
+        .iter()
+        .filter(|item| matches!(item.kind, ItemKind::Function(_)) && item.header().contains(VISIBLE));
+    let visible: Vec<String> = visible.filter_map(|item| item.symbol()).map(str::to_owned).collect();
     if roots.is_empty() {
         return Err(IrError::new(
             "prune",
@@ -78,6 +87,7 @@ fn roots(module: &Module) -> Result<Vec<String>, IrError> {
             "there is no kernel in the crate: mark a function with #[kernel]",
         ));
     }
+    roots.extend(visible);
     for item in &module.items {
         if matches!(item.symbol(), Some("@llvm.used" | "@llvm.compiler.used")) {
             let used = tokens(&item.text).skip(1).filter(|t| t.kind == Kind::Global).map(|t| t.text);

@@ -1,9 +1,9 @@
 //! One function for each atomic instruction and fence, with ordering and scope in the name.
 //!
 //! `atomic_fetch_add_relaxed_f32_device` is `atom.relaxed.gpu.add.f32`: the operation, the ordering (`relaxed`,
-//! `acquire`, `release`, `acqrel`), the type, the scope (`block` is `.cta`, `device` is `.gpu`, `system` is
-//! `.sys`). The instructions use generic addresses, so a pointer may lead to global or shared memory. On the
-//! host every scope is the system.
+//! `acquire`, `release`, `acqrel`; `volatile` is an `atom` without a qualifier, which is relaxed), the type, the scope
+//! (`block` is `.cta`, `device` is `.gpu`, `system` is `.sys`). The instructions use generic addresses, so a pointer may
+//! lead to global or shared memory. On the host every scope is the system.
 //!
 //! # Safety of every function with a pointer
 //! - The pointer is valid for reads and writes and aligned to its type.
@@ -68,7 +68,7 @@ macro_rules! loads_and_stores {
         /// See [the module](self#safety-of-every-function-with-a-pointer).
         #[doc(alias = $ptx)]
         #[inline(always)]
-        pub unsafe fn [<atomic_load_ $order _ $width _ $scope>](ptr: *mut $ty) -> $ty {
+        pub unsafe fn [<atomic_load_ $order _ $width _ $scope>](ptr: *const $ty) -> $ty {
             #[cfg(target_arch = "nvptx64")]
             // SAFETY: the caller's pointer. The load may synchronise, so it orders other accesses.
             unsafe {
@@ -79,7 +79,7 @@ macro_rules! loads_and_stores {
             #[cfg(not(target_arch = "nvptx64"))]
             // SAFETY: the caller's pointer.
             unsafe {
-                $ty::load(ptr, Ordering::$ordering)
+                $ty::load(ptr.cast_mut(), Ordering::$ordering)
             }
         }
     )*}};
@@ -127,12 +127,12 @@ loads_and_stores! {
     }
 }
 
-/// Expands one operation for three scopes and four orderings.
+/// Expands one operation for three scopes and five orderings.
 macro_rules! fetches {
     ($($op:ident $ty:ident $reg:ident $ptx:literal |$old:ident, $value:ident| $new:expr;)*) => {$(
         fetches! { @scopes $op $ty $reg $ptx |$old, $value| $new;
             relaxed "atom.relaxed." Relaxed, acquire "atom.acquire." Acquire,
-            release "atom.release." Release, acqrel "atom.acq_rel." AcqRel }
+            release "atom.release." Release, acqrel "atom.acq_rel." AcqRel, volatile "atom." Relaxed }
     )*};
     (@scopes $op:ident $ty:ident $reg:ident $ptx:literal |$old:ident, $value:ident| $new:expr;
         $($order:ident $prefix:literal $ordering:ident),*) => {$(
@@ -212,7 +212,39 @@ fetches! {
     dec u32 reg32 "dec.u32" |old, value| if old == 0 || old > value { value } else { old - 1 };
 }
 
-/// Expands the compare-and-swap of one type for three scopes and four orderings.
+/// Expands subtractions, which PTX has no instruction for, of three scopes and five orderings.
+macro_rules! subtractions {
+    ($($ty:ident |$value:ident| $negated:expr;)*) => {$(
+        subtractions! { @orders block $ty |$value| $negated }
+        subtractions! { @orders device $ty |$value| $negated }
+        subtractions! { @orders system $ty |$value| $negated }
+    )*};
+    (@orders $scope:ident $ty:ident |$value:ident| $negated:expr) => {
+        subtractions! { @one $scope $ty |$value| $negated; relaxed acquire release acqrel volatile }
+    };
+    (@one $scope:ident $ty:ident |$value:ident| $negated:expr; $($order:ident)*) => {paste!{$(
+        #[doc = concat!("[`atomic_fetch_add_", stringify!($order), "_", stringify!($ty), "_", stringify!($scope), "`] of the negated value.")]
+        ///
+        /// # Safety
+        /// See [the module](self#safety-of-every-function-with-a-pointer).
+        #[inline(always)]
+        pub unsafe fn [<atomic_fetch_sub_ $order _ $ty _ $scope>](ptr: *mut $ty, $value: $ty) -> $ty {
+            // SAFETY: the caller's pointer.
+            unsafe { [<atomic_fetch_add_ $order _ $ty _ $scope>](ptr, $negated) }
+        }
+    )*}};
+}
+
+subtractions! {
+    u32 |value| value.wrapping_neg();
+    i32 |value| value.wrapping_neg();
+    u64 |value| value.wrapping_neg();
+    i64 |value| value.wrapping_neg();
+    f32 |value| -value;
+    f64 |value| -value;
+}
+
+/// Expands the compare-and-swap of one type for three scopes and five orderings.
 macro_rules! swaps {
     ($($ty:ident $reg:ident $ptx:literal;)*) => {$(
         swaps! { @orders block "cta." $ty $reg $ptx }
@@ -224,6 +256,7 @@ macro_rules! swaps {
         swaps! { @one $scope $infix $ty $reg $ptx acquire "atom.acquire." Acquire }
         swaps! { @one $scope $infix $ty $reg $ptx release "atom.release." Release }
         swaps! { @one $scope $infix $ty $reg $ptx acqrel "atom.acq_rel." AcqRel }
+        swaps! { @one $scope $infix $ty $reg $ptx volatile "atom." Relaxed }
     };
     (@one $scope:ident $infix:literal $ty:ident $reg:ident $ptx:literal
         $order:ident $prefix:literal $ordering:ident) => {paste!{

@@ -4,7 +4,7 @@ use cuda_std::mem::u32x4;
 use cuda_std::warp::reduce_sum_width;
 use cuda_std::{GpuFloat as _, thread};
 
-use crate::element::{Element, Number, Output};
+use crate::element::{Element, Output};
 use crate::softmax::forward::Options;
 use crate::softmax::row::{Matrix, Part, Row, prefetch_rows};
 

@@ -1,0 +1,81 @@
+//! `cuda_std::intrinsics`: libdevice.
+
+use super::Row::Same;
+use super::{Group, On};
+
+pub const GROUPS: &[Group] = &[Group {
+    path: "cuda_std::intrinsics",
+    on: On::Device,
+    rows: &[
+        Same("unsafe {abs|brev|clz|ffs|popc}(i32) -> i32"),
+        Same("unsafe {brevll|llabs}(i64) -> i64"),
+        Same("unsafe {clzll|ffsll|popcll}(i64) -> i32"),
+        Same("unsafe {hadd|max|min|mul24|mulhi|rhadd|uhadd|umax|umin|umul24|umulhi|urhadd}(i32, i32) -> i32"),
+        Same("unsafe {llmax|llmin|mul64hi|ullmax|ullmin|umul64hi}(i64, i64) -> i64"),
+        Same("unsafe {byte_perm|sad|usad}(i32, i32, i32) -> i32"),
+        Same(
+            "unsafe {acosf|acoshf|asinf|asinhf|atanf|atanhf|cbrtf|ceilf|cosf|coshf|cospif|erfcf|erfcinvf|erfcxf|erff|erfinvf}(f32) -> f32",
+        ),
+        Same(
+            "unsafe {exp10f|exp2f|expf|expm1f|fabsf|floorf|j0f|j1f|lgammaf|log10f|log1pf|log2f|logbf|logf|nearbyintf|normcdff}(f32) -> f32",
+        ),
+        Same(
+            "unsafe {normcdfinvf|rcbrtf|rintf|roundf|rsqrtf|saturatef|sinf|sinhf|sinpif|sqrtf|tanf|tanhf|tgammaf|truncf|y0f|y1f}(f32) -> f32",
+        ),
+        Same("unsafe fast_{cosf|exp10f|expf|log10f|log2f|logf|sinf|tanf}(f32) -> f32"),
+        Same("unsafe {frcp|fsqrt}_{rd|rn|ru|rz}(f32) -> f32"),
+        Same("unsafe frsqrt_rn(f32) -> f32"),
+        Same(
+            "unsafe {acos|acosh|asin|asinh|atan|atanh|cbrt|ceil|cos|cosh|cospi|erf|erfc|erfcinv|erfcx|erfinv|exp|exp10|exp2}(f64) -> f64",
+        ),
+        Same(
+            "unsafe {expm1|fabs|floor|j0|j1|lgamma|log|log10|log1p|log2|logb|nearbyint|normcdf|normcdfinv|rcbrt|rint|round}(f64) -> f64",
+        ),
+        Same("unsafe {rsqrt|sin|sinh|sinpi|sqrt|tan|tanh|tgamma|trunc|y0|y1}(f64) -> f64"),
+        Same("unsafe {drcp|dsqrt}_{rd|rn|ru|rz}(f64) -> f64"),
+        Same("unsafe {fadd|fdiv|fmul|fsub}_{rd|rn|ru|rz}(f32, f32) -> f32"),
+        Same(
+            "unsafe {atan2f|copysignf|fast_fdividef|fast_powf|fdimf|fmaxf|fminf|fmodf|hypotf|nextafterf|powf|remainderf}(f32, f32) -> f32",
+        ),
+        Same("unsafe {dadd|ddiv|dmul}_{rd|rn|ru|rz}(f64, f64) -> f64"),
+        Same("unsafe {atan2|copysign|fdim|fmax|fmin|fmod|hypot|nextafter|pow|remainder}(f64, f64) -> f64"),
+        Same("unsafe fmaf{|_rd|_rn|_ru|_rz}(f32, f32, f32) -> f32"),
+        Same("unsafe fma{|_rd|_rn|_ru|_rz}(f64, f64, f64) -> f64"),
+        Same("unsafe double2float_{rd|rn|ru|rz}(f64) -> f32"),
+        Same("unsafe double2{int|uint}_{rd|rn|ru|rz}(f64) -> i32"),
+        Same("unsafe double2{ll|ull}_{rd|rn|ru|rz}(f64) -> i64"),
+        Same("unsafe {double2hiint|double2loint|ilogb|isfinited|isinfd|isnand|signbitd}(f64) -> i32"),
+        Same("unsafe {double_as_longlong|llrint|llround}(f64) -> i64"),
+        Same("unsafe float2{int|uint}_{rd|rn|ru|rz}(f32) -> i32"),
+        Same("unsafe float2{ll|ull}_{rd|rn|ru|rz}(f32) -> i64"),
+        Same("unsafe {finitef|float_as_int|ilogbf|isinff|isnanf|signbitf}(f32) -> i32"),
+        Same("unsafe {llrintf|llroundf}(f32) -> i64"),
+        Same("unsafe float2half_rn(f32) -> i16"),
+        Same("unsafe half2float(i16) -> f32"),
+        Same("unsafe {int|uint}2double_rn(i32) -> f64"),
+        Same("unsafe {int|uint}2float_{rd|rn|ru|rz}(i32) -> f32"),
+        Same("unsafe int_as_float(i32) -> f32"),
+        Same("unsafe hiloint2double(i32, i32) -> f64"),
+        Same("unsafe {ll|ull}2double_{rd|rn|ru|rz}(i64) -> f64"),
+        Same("unsafe {ll|ull}2float_{rd|rn|ru|rz}(i64) -> f32"),
+        Same("unsafe longlong_as_double(i64) -> f64"),
+        Same("unsafe {jnf|ynf}(i32, f32) -> f32"),
+        Same("unsafe {jn|yn}(i32, f64) -> f64"),
+        Same("unsafe {ldexpf|powif|scalbnf}(f32, i32) -> f32"),
+        Same("unsafe {ldexp|powi|scalbn}(f64, i32) -> f64"),
+        Same("unsafe frexpf(f32, *mut i32) -> f32"),
+        Same("unsafe frexp(f64, *mut i32) -> f64"),
+        Same("unsafe modff(f32, *mut f32) -> f32"),
+        Same("unsafe modf(f64, *mut f64) -> f64"),
+        Same("unsafe remquof(f32, f32, *mut i32) -> f32"),
+        Same("unsafe remquo(f64, f64, *mut i32) -> f64"),
+        Same("unsafe {fast_sincosf|sincosf|sincospif}(f32, *mut f32, *mut f32)"),
+        Same("unsafe {sincos|sincospi}(f64, *mut f64, *mut f64)"),
+        Same("unsafe nanf(*mut i8) -> f32"),
+        Same("unsafe nan(*mut i8) -> f64"),
+    ],
+    tests: &[
+        "cuda_std/tests/ptx.rs::every_function_is_its_instruction_on_sm_75",
+        "ptx_emulator/tests/device_functions.rs::functions_of_floats",
+    ],
+}];
