@@ -33,6 +33,8 @@ pub(super) fn binary(op: IntOp, ty: IntTy, a: u64, b: u64) -> Option<u64> {
                 b
             }
         }
+        IntOp::MinRelu => ty.value(a).min(ty.value(b)).max(0) as u64,
+        IntOp::MaxRelu => ty.value(a).max(ty.value(b)).max(0) as u64,
         IntOp::Div | IntOp::Rem => return divide(op, ty, a, b),
     };
     Some(result & ty.mask())

@@ -2,7 +2,7 @@
 
 use super::*;
 
-const OPS: [IntOp; 13] = [
+const OPS: [IntOp; 15] = [
     IntOp::Add,
     IntOp::Sub,
     IntOp::MulLo,
@@ -11,6 +11,8 @@ const OPS: [IntOp; 13] = [
     IntOp::Rem,
     IntOp::Min,
     IntOp::Max,
+    IntOp::MinRelu,
+    IntOp::MaxRelu,
     IntOp::And,
     IntOp::Or,
     IntOp::Xor,

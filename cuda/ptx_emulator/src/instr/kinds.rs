@@ -22,6 +22,10 @@ pub(crate) enum IntOp {
     Rem,
     Min,
     Max,
+    /// The smaller one, or 0 if that is negative.
+    MinRelu,
+    /// The larger one, or 0 if that is negative.
+    MaxRelu,
     And,
     Or,
     Xor,

@@ -46,11 +46,14 @@ fn pair<'a>(
     operands: &[Operand<'a>],
 ) -> Result<Op, String> {
     mods.pop();
+    let relu = signed && mods.take("relu");
     mods.done()?;
-    let op = match head {
-        "add" => IntOp::Add,
-        "min" => IntOp::Min,
-        "max" => IntOp::Max,
+    let op = match (head, relu) {
+        ("add", false) => IntOp::Add,
+        ("min", false) => IntOp::Min,
+        ("max", false) => IntOp::Max,
+        ("min", true) => IntOp::MinRelu,
+        ("max", true) => IntOp::MaxRelu,
         _ => return Err("not of pairs".to_owned()),
     };
     let [d, a, b] = exactly(operands)?;
@@ -88,10 +91,13 @@ fn binary<'a>(
     operands: &[Operand<'a>],
 ) -> Result<Op, String> {
     let ty = mods.int_ty()?;
+    let relu = ty.signed && ty.bits == 32 && matches!(head, "min" | "max") && mods.take("relu");
     mods.done()?;
     let op = match head {
         "div" => IntOp::Div,
         "rem" => IntOp::Rem,
+        "min" if relu => IntOp::MinRelu,
+        "max" if relu => IntOp::MaxRelu,
         "min" => IntOp::Min,
         "max" => IntOp::Max,
         "and" => IntOp::And,
