@@ -94,6 +94,10 @@ impl CodegenOptions {
     }
 }
 
+/// The passes, the flags and the last edits: with a change of them, caches hold nothing that is of use.
+const SOURCES: [&str; 3] =
+    [include_str!("backend.rs"), include_str!("llvm.rs"), include_str!("ir/noalias.rs")];
+
 /// A back end, ready to compile.
 pub(crate) struct Compiler {
     llvm: Llvm,
@@ -134,7 +138,9 @@ impl Compiler {
             }
         };
         let path = path.as_deref().map(fingerprint::of_tool).unwrap_or_default();
-        let id = format!("{backend} {path} {}", llvm.version);
+        let name = backend.to_string();
+        let parts: Vec<&str> = [&name, &path, &llvm.version].into_iter().map(String::as_str).collect();
+        let id = fingerprint::of_parts(&[&parts[..], &SOURCES].concat());
         Ok(Compiler { llvm, target, id })
     }
 
@@ -147,10 +153,40 @@ impl Compiler {
             }
             Target::Nvvm(nvvm) => {
                 let prepared = self.llvm.prepare(text.as_bytes().to_vec(), options)?;
-                nvvm.compile(&prepared, options.arch, &options.for_nvvm())
+                let text = ir::for_optimisation(&prepared);
+                nvvm.compile(text.as_bytes(), options.arch, &options.for_nvvm())
             }
             Target::Llvm(libdevice) => {
                 self.llvm.compile(text.as_bytes().to_vec(), libdevice.as_deref(), options)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::toolchain;
+
+    const CHUNKS: &str = include_str!("../tests/modules/chunks.ll");
+
+    fn ptx(backend: Backend, opt_level: u8) -> String {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let target = folder.ancestors().nth(2).unwrap().join("target");
+        let tools = CudaBuilder::tools_dir_in(&target);
+        Compiler::fetch(backend, &tools, &|_| {}).unwrap();
+        let llvm = toolchain::find(folder, true, &|_| {}).unwrap().llvm;
+        let options = CodegenOptions::of(&CudaBuilder::new(".").opt_level(opt_level), NvvmArch::Compute90);
+        Compiler::open(backend, llvm, &tools).unwrap().compile(CHUNKS, &options).unwrap()
+    }
+
+    #[test]
+    fn a_parameter_that_is_stored_hides_no_other_store() {
+        for backend in [Backend::Nvvm, Backend::Llvm] {
+            for opt_level in 1..=3 {
+                let ptx = ptx(backend, opt_level);
+                let loaded = ptx.lines().filter(|line| line.contains("ld.local.b64")).count();
+                assert!(loaded > 0, "{backend} -opt={opt_level} takes the number for known: {ptx}");
             }
         }
     }

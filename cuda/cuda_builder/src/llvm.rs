@@ -28,19 +28,22 @@ pub(crate) const TOOLS: [&str; 3] = ["opt", "llc", "llvm-link"];
 #[derive(Clone, Debug)]
 pub(crate) struct Llvm {
     folder: PathBuf,
-    /// What `opt --version` says of itself, and the passes: what the outputs depend on.
+    /// What `opt --version` says of itself.
     pub version: String,
 }
 
 impl Llvm {
     /// The tools in `folder`, of the version `version`.
     pub fn new(folder: PathBuf, version: &str) -> Llvm {
-        Llvm { folder, version: format!("{version} {PASSES} {NO_SLP}") }
+        Llvm { folder, version: version.to_owned() }
     }
 
-    /// The module after the passes that prepare it for libNVVM, as bitcode.
-    pub fn prepare(&self, module: Vec<u8>, options: &CodegenOptions) -> Result<Vec<u8>, CudaBuilderError> {
-        self.run("opt", &[&format!("-passes={PASSES}"), &mcpu(options)], module, options.arch)
+    /// The module's text after the passes that prepare it for libNVVM.
+    pub fn prepare(&self, module: Vec<u8>, options: &CodegenOptions) -> Result<String, CudaBuilderError> {
+        let passes = format!("-passes={PASSES}");
+        let text = self.run("opt", &[&passes, &mcpu(options), "-S"], module, options.arch)?;
+        String::from_utf8(text)
+            .map_err(|e| self.failed("opt", options.arch, format!("what it wrote is no text: {e}")))
     }
 
     /// The module as bitcode, as it is.

@@ -83,3 +83,35 @@ fn bytes_of_addresses_are_bytes() {
         other => panic!("{other:?}"),
     }
 }
+
+/// A kernel that calls a function of three parameters, which has this body, with 11, 22 and 33.
+fn of_three(body: &str) -> String {
+    format!(
+        ".version 8.6\n.target sm_90\n.address_size 64
+        .func (.param .b32 back) choose(.param .b32 a, .param .b32 b, .param .b32 c) {{
+            .reg .pred %p<2>; .reg .b32 %r<5>; .reg .b64 %rd<5>;
+            mov.b64 %rd1, a; mov.b64 %rd2, c; ld.param.b32 %r2, [b]; setp.gt.u32 %p1, %r2, 20;
+            selp.b64 %rd3, %rd2, %rd1, %p1; {body} st.param.b32 [back], %r1; ret;
+        }}
+        .visible .entry k(.param .u64 out) {{
+            .reg .b32 %r<9>; .reg .b64 %rd<9>; ld.param.u64 %rd1, [out];
+            {{ .param .b32 a; .param .b32 b; .param .b32 c; .param .b32 got;
+            st.param.b32 [a], 11; st.param.b32 [b], 22; st.param.b32 [c], 33;
+            call (got), choose, (a, b, c); ld.param.b32 %r1, [got]; }}
+            st.global.b32 [%rd1], %r1; ret;
+        }}"
+    )
+}
+
+/// `select` of two parameters, loaded from the address that is chosen.
+#[test]
+fn a_parameter_is_read_by_its_address() {
+    for (body, expected) in [("ld.param.b32 %r1, [%rd3];", 33), ("ld.param.b32 %r1, [%rd1];", 11)] {
+        let mut out = [0u32];
+        run_module(&of_three(body), LaunchConfig::new(1, 1), &mut out).unwrap();
+        assert_eq!(out, [expected], "{body}");
+    }
+    let cause = |body: &str| fault(&of_three(body), LaunchConfig::new(1, 1), &mut [0u32]).0;
+    assert!(matches!(cause("ld.param.b32 %r1, [%rd3+4096];"), Cause::OutOfBounds { .. }));
+    assert!(matches!(cause("st.param.b32 [%rd3], 5; mov.b32 %r1, 0;"), Cause::Unsupported(_)));
+}

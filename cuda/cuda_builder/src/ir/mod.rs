@@ -13,6 +13,7 @@ mod libm;
 mod messages;
 mod module;
 mod names;
+mod noalias;
 mod overflow;
 mod panics;
 mod parts;
@@ -114,6 +115,11 @@ pub(crate) fn for_no_optimisation(text: &str) -> Result<String, IrError> {
     let mut module = Module::parse(text)?;
     overflow::widen(&mut module)?;
     Ok(module.to_string())
+}
+
+/// The module's text as libNVVM takes it when it optimises, after LLVM's passes.
+pub(crate) fn for_optimisation(text: &str) -> String {
+    noalias::remove(text)
 }
 
 /// The part once more, a part for each kernel where these share nothing.

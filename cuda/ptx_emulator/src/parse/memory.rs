@@ -4,7 +4,7 @@ use super::function::Body;
 use super::instruction::exactly;
 use super::mods::{self, Mods};
 use super::operand::Operand;
-use crate::instr::{Addr, Atom, AtomOp, IntOp, IntTy, Ld, Op, SINK, Slot, Space, St, Ty};
+use crate::instr::{Atom, AtomOp, IntOp, IntTy, Ld, Op, SINK, Slot, Space, St, Ty};
 
 const SPACES: [(&str, Space); 5] = [
     ("global", Space::Global),
@@ -108,8 +108,8 @@ fn load<'a>(body: &mut Body<'_, 'a>, mut mods: Mods<'_>, operands: &[Operand<'a>
     let [d, at, rest @ ..] = operands else { return Err("too few operands".to_owned()) };
     let elements: Vec<_> =
         elements(d, count)?.map(|d| body.dst_wide(d, ty.bits())).collect::<Result<_, _>>()?;
+    // A function's parameter by its address too: compilers choose between two so, and ptxas puts them on the stack.
     let (at, policy) = (body.address(at, space)?, policy(body, rest, has_policy)?);
-    check_param(body, at)?;
     Ok(Op::Ld(Box::new(Ld { at, ty, d: elements.into(), policy })))
 }
 
@@ -119,21 +119,13 @@ fn store<'a>(body: &mut Body<'_, 'a>, mut mods: Mods<'_>, operands: &[Operand<'a
     let src = |value| body.src_wide(value, ty.bits()).map(|(src, _)| src);
     let values: Vec<_> = elements(values, count)?.map(src).collect::<Result<_, _>>()?;
     let (at, policy) = (body.address(at, space)?, policy(body, rest, has_policy)?);
-    check_param(body, at)?;
+    if at.space == Space::Param && !body.is_entry && body.is_register(at.base) {
+        return Err("a store to a parameter of a function by its address".to_owned());
+    }
     if space == Space::Const {
         return Err("a store into constant memory".to_owned());
     }
     Ok(Op::St(Box::new(St { at, ty, values: values.into(), policy })))
-}
-
-/// Parameters are addressed by name; a kernel may also hold their address in a register.
-fn check_param(body: &mut Body<'_, '_>, at: Addr) -> Result<(), String> {
-    match at.base {
-        base if at.space == Space::Param && !body.is_entry && body.is_register(base) => {
-            Err("a parameter of a function by its address".to_owned())
-        }
-        _ => Ok(()),
-    }
 }
 
 fn elements<'o, 'a>(
