@@ -3,7 +3,7 @@
 use cuda_std::kernel;
 use cuda_std::thread;
 
-/// c[m, n] = alpha * a[m, k] * b[k, n] + beta * c, row-major.
+/// `c[m, n]` = alpha * `a[m, k]` * `b[k, n]` + beta * c, row-major.
 #[kernel]
 #[allow(improper_ctypes_definitions, clippy::missing_safety_doc, clippy::too_many_arguments)]
 pub unsafe fn gemm_naive(

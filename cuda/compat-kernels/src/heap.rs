@@ -48,7 +48,7 @@ pub unsafe fn digit_sums(inp: &[u64], out: *mut u64) {
             * Rc::strong_count(&shared) as u64;
 }
 
-/// out[i] = a line about values[i], `width` bytes each, padded with blanks.
+/// `out[i]` = a line about `values[i]`, `width` bytes each, padded with blanks.
 #[kernel]
 #[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
 pub unsafe fn format_values(values: &[f32], width: usize, out: *mut u8) {

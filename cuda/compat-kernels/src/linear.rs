@@ -16,7 +16,7 @@ pub unsafe fn vecadd(a: &[f32], b: &[f32], c: *mut f32) {
     }
 }
 
-/// out[cols, rows] = transpose of inp[rows, cols], blocks of TILE x TILE threads.
+/// `out[cols, rows]` = transpose of `inp[rows, cols]`, blocks of TILE x TILE threads.
 #[kernel]
 #[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
 pub unsafe fn transpose(inp: &[u32], out: *mut u32, rows: u32, cols: u32) {

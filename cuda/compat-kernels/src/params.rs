@@ -55,7 +55,7 @@ axpy! {
     axpy_i64: i64, &[i64], *mut i64;
 }
 
-/// out[i] = inp[len - 1 - i], by raw slices of which the shorter counts.
+/// `out[i]` = `inp[len - 1 - i]`, by raw slices of which the shorter counts.
 #[kernel]
 #[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
 pub unsafe fn reverse(inp: *const [u32], out: *mut [u32], scale: u32) {
@@ -87,7 +87,7 @@ pub unsafe fn by_value<'a>(
     }
 }
 
-/// out = values[start..], by a struct that holds a slice.
+/// out = `values[start..]`, by a struct that holds a slice.
 #[kernel]
 #[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
 pub unsafe fn from_view(view: View<'_>, out: *mut f32) {

@@ -168,7 +168,7 @@ pub fn pixel(view: &Scene, balls: &[Ball], at: UVec2) -> Vec3 {
     sum / view.samples as f32
 }
 
-/// out[y * width + x] = the light of each pixel, a thread a pixel.
+/// `out[y * width + x]` = the light of each pixel, a thread a pixel.
 #[kernel]
 #[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
 pub unsafe fn render(view: &Scene, balls: &[Ball], out: *mut Vec3) {

@@ -16,7 +16,7 @@ unsafe fn warp_fold(mut value: f32, f: impl Fn(f32, f32) -> f32) -> f32 {
     value
 }
 
-/// out[rows, cols] = softmax of each row of inp, one warp a row.
+/// `out[rows, cols]` = softmax of each row of inp, one warp a row.
 #[kernel]
 #[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
 pub unsafe fn softmax_rows(inp: &[f32], cols: usize, out: *mut f32) {
@@ -73,7 +73,7 @@ fn how_many(yes: bool) -> u32 {
     }
 }
 
-/// counts[block] = how many elements of the block are positive, 0 if all are.
+/// `counts[block]` = how many elements of the block are positive, 0 if all are.
 #[kernel]
 #[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
 pub unsafe fn count_positives(inp: &[f32], counts: *mut u32) {

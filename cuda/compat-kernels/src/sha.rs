@@ -11,7 +11,7 @@ unsafe fn digest<D: Digest>(bytes: &[u8], len: u32, out: *mut u8) {
 
 macro_rules! digests {
     ($($name:ident: $algorithm:ty, $bytes:literal;)*) => {$(
-        /// digests[i] = the hash of the first lens[i] bytes.
+        /// `digests[i]` = the hash of the first `lens[i]` bytes.
         #[kernel]
         #[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
         pub unsafe fn $name(bytes: &[u8], lens: &[u32], digests: *mut [u8; $bytes]) {
@@ -30,7 +30,7 @@ digests! {
     sha512_digests: Sha512, 64;
 }
 
-/// digests[i] = the SHA-512 of the first lens[i] bytes, fed in parts of `part` bytes and fewer.
+/// `digests[i]` = the SHA-512 of the first `lens[i]` bytes, fed in parts of `part` bytes and fewer.
 #[kernel]
 #[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
 pub unsafe fn sha512_in_parts(bytes: &[u8], lens: &[u32], part: usize, digests: *mut [u8; 64]) {

@@ -54,7 +54,7 @@ pub fn from_floats(x: f32, y: f64) -> [u128; 4] {
     [x as u128, x as i128 as u128, y as u128, y as i128 as u128]
 }
 
-/// out[i] = [`operations`] of a[i] and b[i], a thread a pair.
+/// `out[i]` = [`operations`] of `a[i]` and `b[i]`, a thread a pair.
 #[kernel]
 #[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
 pub unsafe fn wide_operations(a: &[u128], b: &[u128], out: *mut [u128; OPERATIONS]) {
@@ -64,7 +64,7 @@ pub unsafe fn wide_operations(a: &[u128], b: &[u128], out: *mut [u128; OPERATION
     }
 }
 
-/// out[i] = [`from_floats`] of x[i] and y[i], a thread a pair.
+/// `out[i]` = [`from_floats`] of `x[i]` and `y[i]`, a thread a pair.
 #[kernel]
 #[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
 pub unsafe fn wide_from_floats(x: &[f32], y: &[f64], out: *mut [u128; 4]) {
