@@ -38,10 +38,11 @@ impl Llvm {
         Llvm { folder, version: version.to_owned() }
     }
 
-    /// The module's text after the passes that prepare it for libNVVM.
+    /// The module's text after the passes that prepare it for libNVVM, with the order in which they left the uses of values.
     pub fn prepare(&self, module: Vec<u8>, options: &CodegenOptions) -> Result<String, CudaBuilderError> {
         let passes = format!("-passes={PASSES}");
-        let text = self.run("opt", &[&passes, &mcpu(options), "-S"], module, options.arch)?;
+        let flags = [&passes, &mcpu(options), "-S", "-preserve-ll-uselistorder"];
+        let text = self.run("opt", &flags, module, options.arch)?;
         String::from_utf8(text)
             .map_err(|e| self.failed("opt", options.arch, format!("what it wrote is no text: {e}")))
     }
