@@ -215,12 +215,11 @@ fn a_full_disk_ends_the_run_and_keeps_what_there_is() {
     let place = Place::with_idx();
     let limited = |bytes: u64| {
         let command = format!(
-            "trap '' XFSZ; prlimit --fsize={bytes} --pid $$ && exec {} --device cpu --data data {} --epochs 1 \
+            "trap '' XFSZ; prlimit --fsize={bytes} --pid $$ && exec \"$0\" --device cpu --data data {} --epochs 1 \
              --checkpoint c --checkpoint-every 30 --save w",
-            env!("CARGO_BIN_EXE_train-mnist"),
             SMALL.join(" ")
         );
-        place.program("sh", &["-c", &command], &[])
+        place.program("sh", &["-c", &command, env!("CARGO_BIN_EXE_train-mnist")], &[])
     };
     succeeds(place.train(&flags(&["--epochs", "1", "--checkpoint", "measured", "--checkpoint-every", "30"])));
     let size = |steps| fs::metadata(place.path("measured").join(file(steps))).unwrap().len();
