@@ -159,7 +159,8 @@ fn self_check_stops_at_a_fault() {
         ("kernel 7 700", "error: Fake GPU cannot be used any more, since it failed before (kernel "),
         ("kernel 7 hang", "did not end within the time limit of 300ms"),
     ] {
-        let flags = ["--device", "cuda", "--time-limit", "0.3"];
+        // Soil would be launches too.
+        let flags = ["--device", "cuda", "--no-soil", "--time-limit", "0.3"];
         let mut command = gpu.place.program(env!("CARGO_BIN_EXE_self-check"), &flags, &[]);
         command.env("FERROWARP_LIBCUDA", &gpu.driver).env("FERROWARP_PTX", "ptx");
         command.env("FAKE_CUDA_IDLE", "1").env("FAKE_CUDA_FAULTS", faults);
