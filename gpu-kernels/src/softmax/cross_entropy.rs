@@ -38,7 +38,7 @@
 //@ ptx(cross_entropy_bf16_256x4): ld.global.v4 == 4, st.global.v4 == 4, bar.sync == 2
 //@ ptx(cross_entropy_bf16_512x4, cross_entropy_bf16_1024x4): ld.global.v4 == 4, st.global.v4 == 4, bar.sync == 2
 //@ ptx(cross_entropy_f32_wide): ld.global.v4 >= 8, st.global.v4 >= 4, bar.sync == 2
-//@ ptx(cross_entropy_f16_wide, cross_entropy_bf16_wide): ld.global.v4 >= 4, st.global.v4 >= 2, bar.sync == 2
+//@ ptx(cross_entropy_f16_wide, cross_entropy_bf16_wide): ld.global.v4 >= 8, st.global.v4 >= 4, bar.sync == 2
 
 use cuda_std::half::{bf16, f16};
 use cuda_std::mem::f32x2;
@@ -185,7 +185,7 @@ kernels! { F16: f16, 8;
         cross_entropy_f16_512x4 512 512 32 4 2;
         cross_entropy_f16_1024x4 1024 1024 32 4 1;
     }
-    wide cross_entropy_f16_wide 2;
+    wide cross_entropy_f16_wide 4;
 }
 
 kernels! { BF16: bf16, 8;
@@ -200,7 +200,7 @@ kernels! { BF16: bf16, 8;
         cross_entropy_bf16_512x4 512 512 32 4 2;
         cross_entropy_bf16_1024x4 1024 1024 32 4 1;
     }
-    wide cross_entropy_bf16_wide 2;
+    wide cross_entropy_bf16_wide 4;
 }
 
 /// All kernels, by the type of the logits.
