@@ -35,6 +35,9 @@ pub struct Differ {
     /// Batches of programs at a time [default: one for each core]
     #[arg(long)]
     jobs: Option<usize>,
+    /// Random programs that were found and are then made smaller, which takes minutes each
+    #[arg(long, default_value_t = 5)]
+    shrink: usize,
     /// Go on with random programs that were ended, with the same sources
     #[arg(long)]
     resume: bool,
@@ -112,6 +115,7 @@ impl Differ {
             Part::Programs => {
                 let (seed, programs) = (self.seed.to_string(), self.programs.to_string());
                 differ.args(["--seed", &seed, "--programs", &programs]);
+                differ.args(["--shrink", &self.shrink.to_string()]);
                 differ.args(self.jobs.iter().flat_map(|jobs| ["--jobs".to_owned(), jobs.to_string()]));
                 differ.args(self.resume.then_some("--resume"));
             }
