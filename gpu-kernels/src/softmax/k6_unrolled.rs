@@ -85,7 +85,7 @@ unsafe fn softmax<const BLOCK: usize, const WARPS: u32, const UNROLL: usize>(
 block_per_row! { softmax<BLOCK, WARPS, UNROLL>, shared 2 f32;
     softmax_k6_unrolled_64x2 64 2 2, 1536;
     softmax_k6_unrolled_128x4 128 4 4, 3072;
-    softmax_k6_unrolled_256x4 256 8 4, 7168;
+    softmax_k6_unrolled_256x4 256 8 4, 6144;
     softmax_k6_unrolled_256x8 256 8 8, 8192;
     softmax_k6_unrolled_512x8 512 16 8, usize::MAX;
 }
