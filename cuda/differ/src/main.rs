@@ -199,7 +199,8 @@ impl Programs {
             println!("{one}");
         }
         self.common.write(&report)?;
-        for one in found.iter().take(self.shrink) {
+        let differ = found.iter().filter(|one| matches!(one.verdict.finding, Finding::Differs(_)));
+        for one in differ.take(self.shrink) {
             eprintln!("making the program of seed {} smaller", one.seed);
             let path = hunt.shrink(one)?;
             println!(

@@ -23,6 +23,9 @@ const BATCH: usize = 50;
 /// How long a batch may take.
 const TIME_LIMIT: Duration = Duration::from_secs(900);
 
+/// The address space of a batch, in KiB; it takes half a GiB.
+const MEMORY_LIMIT: u64 = 4 << 20;
+
 /// Where programs are compared, and how.
 #[derive(Clone, Debug)]
 pub struct Hunt {
@@ -158,7 +161,9 @@ impl Hunt {
 
     /// The verdicts of a process, or what it says where it fails.
     fn in_process(&self, folder: &Folder, device: &Path) -> anyhow::Result<Result<Vec<Verdict>, String>> {
-        let mut command = Command::new(&self.judge);
+        // A compiler that takes all memory there is takes that of others too.
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("ulimit -v {MEMORY_LIMIT} && exec \"$0\" \"$@\"")]).arg(&self.judge);
         let (log, answer) = (folder.path.join("log"), folder.path.join("verdicts.json"));
         let settings = &self.settings;
         let names: Vec<String> = settings.backends.iter().map(ToString::to_string).collect();
