@@ -38,8 +38,8 @@ pub unsafe fn softmax_k5_vec4(out: *mut f32, inp: &[f32], rows: u32, cols: u32) 
     let (tid, vectors, cols) = (tid_u32 as usize, ((cols - head) / 4) as usize, cols as usize);
     let edge = if tid_u32 < head { tid } else { tid + 4 * vectors };
 
-    // SAFETY: the row lies in `inp`, which nobody writes; the vectors lie in the row, from a 16-byte boundary on.
     let vector = x.as_ptr().wrapping_add(head as usize).cast::<f32x4>();
+    // SAFETY: the row lies in `inp`, which nobody writes; the vectors lie in the row, from a 16-byte boundary on.
     let load = |v: usize| unsafe { load_global_nc(vector.add(v)) }.to_array();
 
     let mut max = f32::NEG_INFINITY;
