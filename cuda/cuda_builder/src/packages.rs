@@ -224,6 +224,11 @@ fn registry_sources() -> Vec<PathBuf> {
     sources.into_iter().flatten().flatten().map(|entry| entry.path()).collect()
 }
 
+/// What a question for the architecture cannot be without: the beginning of a value that `cfg` compares
+/// `target_feature` with, a literal in any case, or the word in `#[kernel]`. Many crates ask for features of host
+/// processors, which is no reason to compile them for each architecture.
+const ARCH_WORDS: [&str; 3] = ["\"sm_", "\"compute_", "min_arch"];
+
 /// Whether a Rust file in `folder` names what `cfg` or `#[kernel]` ask for the architecture with.
 fn mentions_arch(folder: &Path) -> bool {
     let entries = folder.read_dir().into_iter().flatten().flatten().map(|entry| entry.path());
@@ -233,7 +238,7 @@ fn mentions_arch(folder: &Path) -> bool {
         }
         let is_rust = path.extension().is_some_and(|extension| extension == "rs");
         let text = if is_rust { std::fs::read(&path).unwrap_or_default() } else { Vec::new() };
-        ["target_feature", "min_arch"].iter().any(|word| memmem::find(&text, word.as_bytes()).is_some())
+        ARCH_WORDS.iter().any(|word| memmem::find(&text, word.as_bytes()).is_some())
     })
 }
 
@@ -264,9 +269,12 @@ mod tests {
     #[test]
     fn packages_are_read_from_cargos_tree() {
         let folder = tempfile::tempdir().unwrap();
-        for (name, source) in
-            [("plain-1.0.0", "fn f() {}"), ("asks-2.0.0", "#[cfg(target_feature = \"sm_80\")]")]
-        {
+        for (name, source) in [
+            ("plain-1.0.0", "fn f() {}"),
+            ("host-1.0.0", "#[cfg(target_feature = \"sse2\")]"),
+            ("asks-2.0.0", "#[cfg(target_feature = \"sm_80\")]"),
+            ("asks-3.0.0", "#[cfg(target_feature = r\"compute_80\")]"),
+        ] {
             let src = folder.path().join(name).join("src");
             std::fs::create_dir_all(&src).unwrap();
             std::fs::write(src.join("lib.rs"), source).unwrap();
@@ -277,6 +285,8 @@ mod tests {
         assert_eq!(read("mine v0.1.0 (/a folder/mine)"), Some(("mine@0.1.0".to_owned(), true)));
         assert_eq!(read("plain v1.0.0 (*)"), Some(("plain@1.0.0".to_owned(), false)));
         assert_eq!(read("asks v2.0.0"), Some(("asks@2.0.0".to_owned(), true)));
+        assert_eq!(read("asks v3.0.0"), Some(("asks@3.0.0".to_owned(), true)));
+        assert_eq!(read("host v1.0.0"), Some(("host@1.0.0".to_owned(), false)));
         assert_eq!(read("gone v1.0.0"), Some(("gone@1.0.0".to_owned(), true)));
         assert!(read("git v1.0.0 (https://example.org/git#01234567) (*)").unwrap().1);
         assert_eq!(read(""), None);
