@@ -1,13 +1,14 @@
 //! From an edited module to PTX, by one of two compilers.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::arch::NvvmArch;
 use crate::builder::CudaBuilder;
 use crate::error::CudaBuilderError;
 use crate::fetch::{self, ProgressFn};
 use crate::fingerprint;
-use crate::ir;
 use crate::libnvvm;
 use crate::llvm::Llvm;
 use crate::nvvm::{Nvvm, NvvmOptions};
@@ -95,15 +96,45 @@ impl CodegenOptions {
 }
 
 /// The passes, the flags and the last edits: with a change of them, caches hold nothing that is of use.
-const SOURCES: [&str; 3] =
-    [include_str!("backend.rs"), include_str!("llvm.rs"), include_str!("ir/noalias.rs")];
+const SOURCES: [&str; 4] =
+    [include_str!("backend.rs"), include_str!("llvm.rs"), cuda_ir::LAST_EDITS[0], cuda_ir::LAST_EDITS[1]];
 
 /// A back end, ready to compile.
 pub(crate) struct Compiler {
     llvm: Llvm,
     target: Target,
+    prepared: Prepared,
     /// What identifies the compiler, for caches.
     pub id: String,
+}
+
+/// Modules after LLVM's passes, by the hash of what they were before. Most parts are the same for several architectures.
+#[derive(Default)]
+struct Prepared(Mutex<HashMap<String, Slot>>);
+
+/// A module, once it is made; locked while it is.
+type Slot = Arc<Mutex<Option<Arc<str>>>>;
+
+impl Prepared {
+    /// What `prepare` makes of the module `text`, made once; who asks while it is being made waits for it.
+    fn of(
+        &self,
+        text: &str,
+        prepare: impl FnOnce() -> Result<String, CudaBuilderError>,
+    ) -> Result<Arc<str>, CudaBuilderError> {
+        let slot = Arc::clone(lock(&self.0).entry(fingerprint::of_parts(&[text])).or_default());
+        let mut slot = lock(&slot);
+        if let Some(made) = &*slot {
+            return Ok(Arc::clone(made));
+        }
+        let made: Arc<str> = prepare()?.into();
+        *slot = Some(Arc::clone(&made));
+        Ok(made)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 enum Target {
@@ -141,19 +172,22 @@ impl Compiler {
         let name = backend.to_string();
         let parts: Vec<&str> = [&name, &path, &llvm.version].into_iter().map(String::as_str).collect();
         let id = fingerprint::of_parts(&[&parts[..], &SOURCES].concat());
-        Ok(Compiler { llvm, target, id })
+        Ok(Compiler { llvm, target, prepared: Prepared::default(), id })
     }
 
     /// The PTX of the module `text`.
     pub fn compile(&self, text: &str, options: &CodegenOptions) -> Result<String, CudaBuilderError> {
         match &self.target {
             Target::Nvvm(nvvm) if options.opt_level == 0 => {
-                let text = ir::for_no_optimisation(text)?;
+                let text = cuda_ir::for_no_optimisation(text)?;
                 nvvm.compile(text.as_bytes(), options.arch, &options.for_nvvm())
             }
             Target::Nvvm(nvvm) => {
-                let prepared = self.llvm.prepare(text.as_bytes().to_vec(), options)?;
-                let text = ir::for_optimisation(&prepared);
+                let prepare = || {
+                    let prepared = self.llvm.prepare(text.as_bytes().to_vec(), options.arch)?;
+                    Ok(cuda_ir::for_optimisation(&prepared))
+                };
+                let text = self.prepared.of(text, prepare)?;
                 nvvm.compile(text.as_bytes(), options.arch, &options.for_nvvm())
             }
             Target::Llvm(libdevice) => {
@@ -167,6 +201,17 @@ impl Compiler {
 mod tests {
     use super::*;
     use crate::toolchain;
+
+    #[test]
+    fn a_module_is_prepared_once_and_again_after_a_failure() {
+        let prepared = Prepared::default();
+        let reason = "no passes".to_owned();
+        let error = prepared.of("a", || Err(CudaBuilderError::Options { reason })).unwrap_err();
+        assert!(error.to_string().contains("no passes"), "{error}");
+        assert_eq!(&*prepared.of("a", || Ok("A".to_owned())).unwrap(), "A");
+        assert_eq!(&*prepared.of("a", || panic!("made twice")).unwrap(), "A");
+        assert_eq!(&*prepared.of("b", || Ok("B".to_owned())).unwrap(), "B");
+    }
 
     const CHUNKS: &str = include_str!("../tests/modules/chunks.ll");
 

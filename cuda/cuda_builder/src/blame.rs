@@ -4,7 +4,7 @@ use crate::arch::NvvmArch;
 use crate::backend::{CodegenOptions, Compiler};
 use crate::cargo::CargoOptions;
 use crate::error::{self, CudaBuilderError};
-use crate::ir::{self, Edits, IrError, Lowered, places};
+use cuda_ir::{Edits, IrError, Lowered, places};
 
 /// Finds lines of the source in a module's text.
 type Look<'a> = dyn Fn(&str) -> Result<Vec<String>, IrError> + 'a;
@@ -50,7 +50,7 @@ impl Blame<'_> {
         if lowered.kernels.len() < 2 {
             return lowered.kernels.clone();
         }
-        let Ok(alone) = ir::one_by_one(lowered) else { return lowered.kernels.clone() };
+        let Ok(alone) = cuda_ir::one_by_one(lowered) else { return lowered.kernels.clone() };
         let fails = |part: &&Lowered| self.compiler.compile(&part.text, self.options).is_err();
         let kernels: Vec<String> = alone.iter().filter(fails).flat_map(|part| part.kernels.clone()).collect();
         if kernels.is_empty() { lowered.kernels.clone() } else { kernels }
@@ -61,8 +61,8 @@ impl Blame<'_> {
         let options = CargoOptions { line_tables: true, ..self.cargo_options.clone() };
         let module = (self.emit)(self.options.arch, &options)?;
         let mut alone = Vec::new();
-        for part in ir::lower(&module, &self.edits)? {
-            alone.extend(ir::one_by_one(&part)?);
+        for part in cuda_ir::lower(&module, &self.edits)? {
+            alone.extend(cuda_ir::one_by_one(&part)?);
         }
         alone.retain(|part| part.kernels.iter().any(|kernel| kernels.contains(kernel)));
         let mut places = Vec::new();

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::arch::NvvmArch;
 use crate::backend::Backend;
 use crate::files;
-use crate::ir::{Cut, Edits};
+use cuda_ir::{Cut, Edits};
 
 /// How much the PTX says about the source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::{fmt, io};
 
 use crate::arch::NvvmArch;
-use crate::ir::IrError;
+use cuda_ir::IrError;
 
 /// An error of the build. Every variant names the stage, the value and, where one is known, the cure.
 ///

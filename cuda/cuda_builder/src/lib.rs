@@ -9,7 +9,7 @@
 //! ```
 //!
 //! The way of a crate, one module each: `toolchain` finds a rustc whose LLVM libNVVM understands, `cargo` has it write
-//! one module of unoptimised LLVM IR, [`ir`] edits that text, `nvvm` has libNVVM optimise and compile it, `proof`
+//! one module of unoptimised LLVM IR, [`cuda_ir`] edits that text, `nvvm` has libNVVM optimise and compile it, `proof`
 //! checks the PTX against what the source asked for. [`ptxas`] reports what a GPU would spend on each kernel.
 //!
 //! From a `build.rs` the builder tells cargo which files and folders to watch.
@@ -25,7 +25,6 @@ mod error;
 mod fetch;
 mod files;
 mod fingerprint;
-pub mod ir;
 mod jobs;
 mod libnvvm;
 mod llvm;

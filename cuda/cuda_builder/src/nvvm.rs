@@ -7,7 +7,7 @@ use libloading::Library;
 
 use crate::arch::NvvmArch;
 use crate::error::{CudaBuilderError, IoContext};
-use crate::{ir, whole};
+use crate::whole;
 
 /// The LLVM version whose IR libNVVM must take.
 pub(crate) const LLVM_MAJOR: i32 = 22;
@@ -62,8 +62,8 @@ impl Nvvm {
              target triple = \"nvptx64-nvidia-cuda\"\n\
              define ptx_kernel void @k(ptr %p) {{\n  store i32 1, ptr %p\n  ret void\n}}\n\
              !nvvmir.version = !{{!0}}\n!0 = !{}\n",
-            ir::DATA_LAYOUT,
-            ir::IR_VERSION
+            cuda_ir::DATA_LAYOUT,
+            cuda_ir::IR_VERSION
         );
         let options = NvvmOptions(vec![format!("-arch={arch}"), "-nvvm-latest".to_owned()]);
         let Err((reason, log)) = self.compile_raw(probe.as_bytes(), &options) else { return Ok(()) };

@@ -10,11 +10,11 @@ use crate::builder::CudaBuilder;
 use crate::cache::Made;
 use crate::error::CudaBuilderError;
 use crate::fetch::Progress;
-use crate::ir::Lowered;
 use crate::llvm::Llvm;
 use crate::packages::KernelCrate;
 use crate::pipeline::BuiltModule;
 use crate::{files, fingerprint};
+use cuda_ir::Lowered;
 
 /// What follows the machine code in its file, before the SHA-256 of the PTX that it was made from.
 const TRAILER: &[u8; 16] = b"ferrowarp cubin\n";

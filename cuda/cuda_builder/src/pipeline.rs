@@ -16,13 +16,13 @@ use crate::cargo::{self, CargoOptions};
 use crate::error::CudaBuilderError;
 use crate::fetch::{Progress, ProgressFn};
 use crate::fingerprint;
-use crate::ir::{self, Lowered};
 use crate::jobs;
 use crate::output::{self, Outputs};
 use crate::packages::{self, DevicePackage, KernelCrate};
 use crate::ptxas::{self, KernelResources};
 use crate::toolchain::{self, Toolchain};
 use crate::{files, proof};
+use cuda_ir::Lowered;
 
 /// What [`CudaBuilder::build_all`] made.
 #[derive(Clone, Debug)]
@@ -249,7 +249,7 @@ impl<'b> Session<'b> {
         let module =
             cargo::emit_ir(&self.kernel_crate, &self.packages, &self.toolchain, arch, &options, &self.work)?;
         let edited = Instant::now();
-        let mut parts = ir::lower(&module, &self.builder.edits())?;
+        let mut parts = cuda_ir::lower(&module, &self.builder.edits())?;
         if let Some(edit) = self.builder.edit_ir {
             for part in &mut parts {
                 part.text = edit(std::mem::take(&mut part.text));

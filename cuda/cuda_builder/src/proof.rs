@@ -2,8 +2,8 @@
 
 use crate::arch::NvvmArch;
 use crate::error::CudaBuilderError;
-use crate::ir::{Lowered, Space};
 use crate::ptx::Ptx;
+use cuda_ir::{Lowered, Space};
 
 /// Functions that the driver defines for every module (CUDA C++ Programming Guide, "Formatted output" and
 /// "Dynamic global memory allocation").
@@ -49,7 +49,7 @@ fn is_part_of(name: &str, symbol: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ir::PlacedStatic;
+    use cuda_ir::PlacedStatic;
 
     fn reason(ptx: &str) -> Option<String> {
         let lowered = Lowered {

@@ -1,8 +1,8 @@
 //! Edits that turn the module rustc writes into one that libNVVM takes.
 //!
-//! rustc runs only LLVM passes that leave signatures, statics and barriers as the source has them (see `cargo.rs`), so
+//! rustc runs only LLVM passes that leave signatures, statics and barriers as the source has them (see `cuda_builder`), so
 //! the edits find these whole; everything else is optimised afterwards, in libNVVM, which knows what shared memory and a
-//! barrier are. Each edit is a function of a module alone; `tests/ir` holds input and expected output of each.
+//! barrier are. Each edit is a function of a module alone; `tests/edits` holds input and expected output of each.
 
 mod bounds;
 mod convergent;
@@ -18,7 +18,7 @@ mod overflow;
 mod panics;
 mod parts;
 mod place;
-pub(crate) mod places;
+pub mod places;
 mod prune;
 mod target;
 mod wide;
@@ -27,7 +27,7 @@ use std::fmt::{self, Write as _};
 
 use module::Module;
 pub use parts::Cut;
-pub(crate) use target::{DATA_LAYOUT, IR_VERSION};
+pub use target::{DATA_LAYOUT, IR_VERSION};
 
 /// An edit that could not be made, because the module is not what the edit was written for.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -110,20 +110,24 @@ pub fn lower(text: &str, edits: &Edits) -> Result<Vec<Lowered>, IrError> {
     Ok(parts::cut(&module, &families, &statics, edits.cut))
 }
 
+/// The source of [`for_optimisation`] and [`for_no_optimisation`]: what was made behind them, a cache keeps as long as this
+/// is the same.
+pub const LAST_EDITS: [&str; 2] = [include_str!("noalias.rs"), include_str!("overflow.rs")];
+
 /// The module's text as libNVVM takes it when it does not optimise.
-pub(crate) fn for_no_optimisation(text: &str) -> Result<String, IrError> {
+pub fn for_no_optimisation(text: &str) -> Result<String, IrError> {
     let mut module = Module::parse(text)?;
     overflow::widen(&mut module)?;
     Ok(module.to_string())
 }
 
 /// The module's text as libNVVM takes it when it optimises, after LLVM's passes.
-pub(crate) fn for_optimisation(text: &str) -> String {
+pub fn for_optimisation(text: &str) -> String {
     noalias::remove(text)
 }
 
 /// The part once more, a part for each kernel where these share nothing.
-pub(crate) fn one_by_one(part: &Lowered) -> Result<Vec<Lowered>, IrError> {
+pub fn one_by_one(part: &Lowered) -> Result<Vec<Lowered>, IrError> {
     let module = Module::parse(&part.text)?;
     let families = part.kernels.iter().map(|kernel| (kernel.clone(), format!("part::{kernel}"))).collect();
     Ok(parts::cut(&module, &families, &part.statics, Cut::Families))
@@ -132,7 +136,7 @@ pub(crate) fn one_by_one(part: &Lowered) -> Result<Vec<Lowered>, IrError> {
 /// Runs the one edit named `edit`: `libm`, `panics`, `prune`, `bounds`, `constants`, `place`, `convergent`, `target`,
 /// `overflow`, `wide` or `decimal`.
 ///
-/// This is what the files in `tests/ir` are checked with.
+/// This is what the files in `tests/edits` are checked with.
 pub fn apply(edit: &str, text: &str) -> Result<String, IrError> {
     let mut module = Module::parse(text)?;
     match edit {

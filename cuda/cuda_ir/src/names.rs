@@ -8,7 +8,6 @@ use std::collections::HashMap;
 use sha2::{Digest, Sha256};
 
 use super::{path_of, plain};
-use crate::files;
 
 /// Letters of a name at most.
 const LONGEST: usize = 96;
@@ -77,9 +76,9 @@ fn readable(path: &str) -> String {
         name.insert(0, '_');
     }
     if name.len() > LONGEST {
-        let hash = files::hex(&Sha256::digest(path));
+        let hash: String = Sha256::digest(path)[..6].iter().map(|byte| format!("{byte:02x}")).collect();
         name.truncate(LONGEST - 13);
-        name = format!("{name}_{}", &hash[..12]);
+        name = format!("{name}_{hash}");
     }
     name
 }

@@ -8,7 +8,7 @@
 
 /// The text without the attribute; metadata of that name stays. Of the orders of uses, which passes go by, those of inline
 /// assembly go too: LLVM writes them in a form that it does not read.
-pub(crate) fn remove(text: &str) -> String {
+pub fn remove(text: &str) -> String {
     let mut edited = String::with_capacity(text.len());
     let is_unread = |line: &&str| line.trim_start().starts_with("uselistorder ") && line.contains(" asm ");
     for line in text.split_inclusive('\n').filter(|line| !is_unread(line)) {

@@ -106,18 +106,21 @@ impl<'a> Linked<'a> {
         Linked { items, mentions, nodes, groups, on_demand }
     }
 
-    /// The symbols' items that `from` reach, themselves included.
-    fn reached(&self, from: &[usize]) -> HashSet<usize> {
-        let mut reached: HashSet<usize> = from.iter().copied().collect();
-        let mut open = from.to_vec();
+    /// The symbols' items that `from` reach, themselves included, in the order in which they are first mentioned.
+    fn reached(&self, from: &[usize]) -> Vec<usize> {
+        let mut reached = Vec::new();
+        let mut known: HashSet<usize> = HashSet::new();
+        let mut open: Vec<usize> = from.iter().rev().copied().collect();
         while let Some(n) = open.pop() {
-            for mention in &self.mentions[n] {
-                if let What::Symbol(other) = mention.what
-                    && reached.insert(other)
-                {
-                    open.push(other);
-                }
+            if !known.insert(n) {
+                continue;
             }
+            reached.push(n);
+            let mentioned = self.mentions[n].iter().rev().filter_map(|mention| match mention.what {
+                What::Symbol(other) if !known.contains(&other) => Some(other),
+                _ => None,
+            });
+            open.extend(mentioned);
         }
         reached
     }
@@ -164,15 +167,19 @@ impl<'a> Linked<'a> {
         parts
     }
 
-    /// The module of `kernels` and what they reach.
+    /// The module of `kernels` and what they reach. The order is that of the kernels and of what they mention: rustc's own
+    /// goes by hashes, which are other ones for each architecture.
     fn part(&self, family: String, kernels: &[usize], statics: &[PlacedStatic]) -> Lowered {
-        let visible = (0..self.items.len()).filter(|&n| self.items[n].is_visible());
-        let reached = self.reached(&kernels.iter().copied().chain(visible).collect::<Vec<_>>());
-        let is_kept = |n: usize| match &self.items[n].kind {
-            ItemKind::Other => !self.on_demand.contains(&n),
-            _ => reached.contains(&n),
-        };
-        let kept: Vec<usize> = (0..self.items.len()).filter(|&n| is_kept(n)).collect();
+        let mut visible: Vec<usize> = (0..self.items.len()).filter(|&n| self.items[n].is_visible()).collect();
+        visible.sort_by_key(|&n| self.items[n].symbol());
+        let reached = self.reached(&[kernels, &visible].concat());
+        let is_function = |n: &usize| matches!(self.items[*n].kind, ItemKind::Function(_));
+        let (functions, variables): (Vec<usize>, Vec<usize>) = reached.into_iter().partition(is_function);
+        let others = (0..self.items.len())
+            .filter(|n| self.items[*n].kind == ItemKind::Other && !self.on_demand.contains(n));
+        let (named, head): (Vec<usize>, Vec<usize>) =
+            others.partition(|&n| self.items[n].text.starts_with('!'));
+        let kept = [head, variables, functions, named].concat();
         let mut writer = Writer::new(self, &kept);
         for &n in &kept {
             writer.write(n);

@@ -12,12 +12,12 @@ const OF_C: &[&str] = &[
 ];
 
 /// Each such operation of a module with debug info, as `FILE:LINE: OPERATION`.
-pub(crate) fn of_unsupported(text: &str) -> Result<Vec<String>, IrError> {
+pub fn of_unsupported(text: &str) -> Result<Vec<String>, IrError> {
     of(text, &suspicious)
 }
 
 /// Each call of `function`, in the same way.
-pub(crate) fn of_calls(text: &str, function: &str) -> Result<Vec<String>, IrError> {
+pub fn of_calls(text: &str, function: &str) -> Result<Vec<String>, IrError> {
     let call = format!("@{function}(");
     of(text, &|line| {
         (line.contains(" call ") && line.contains(&call)).then(|| format!("a call of `{function}`"))
@@ -38,7 +38,7 @@ fn of(text: &str, what: &dyn Fn(&str) -> Option<String>) -> Result<Vec<String>, 
 }
 
 /// Where the kernels are.
-pub(crate) fn of_kernels(text: &str) -> Result<Vec<String>, IrError> {
+pub fn of_kernels(text: &str) -> Result<Vec<String>, IrError> {
     let module = Module::parse(text)?;
     let nodes = nodes(&module);
     let kernels = module.items.iter().filter(|item| item.is_kernel());

@@ -7,11 +7,11 @@ use super::lex::{Kind, lex, tokens};
 use super::module::Module;
 
 /// The data layout of NVVM IR; rustc's is refused as incompatible.
-pub(crate) const DATA_LAYOUT: &str = "e-p:64:64:64-p6:32:32:32-i1:8:8-i8:8:8-i16:16:16-i32:32:32-i64:64:64-i128:128:128-\
+pub const DATA_LAYOUT: &str = "e-p:64:64:64-p6:32:32:32-i1:8:8-i8:8:8-i16:16:16-i32:32:32-i64:64:64-i128:128:128-\
                            f32:32:32-f64:64:64-f128:128:128-v16:16:16-v32:32:32-v64:64:64-v128:128:128-\
                            n16:32:64-a:8:8";
 /// NVVM IR 2.0 with debug metadata 3.2.
-pub(crate) const IR_VERSION: &str = "{i32 2, i32 0, i32 3, i32 2}";
+pub const IR_VERSION: &str = "{i32 2, i32 0, i32 3, i32 2}";
 
 /// Replaces the data layout, names the IR version, and takes the processor from the attribute groups: it is libNVVM's
 /// `-arch` that decides, and functions with another processor than libdevice's would not be inlined into each other. A

@@ -1,17 +1,17 @@
-//! The IR edits, one file each case: `tests/ir/*.ll` holds the edit's name, the input, and the expected output.
+//! The IR edits, one file each case: `tests/edits/*.ll` holds the edit's name, the input, and the expected output.
 //!
-//! `UPDATE_EXPECT=1 cargo test -p cuda_builder --test ir` writes what comes out as the expectation.
+//! `UPDATE_EXPECT=1 cargo test -p cuda_ir --test edits` writes what comes out as the expectation.
 
 use std::path::{Path, PathBuf};
 
-use cuda_builder::ir::{self, Cut, Edits};
+use cuda_ir::{Cut, Edits};
 use similar::TextDiff;
 
 const SEPARATOR: &str = "\n; ---- becomes ----\n";
 
 /// What the edit makes of the input: a module, or an error as a comment.
 fn outcome(edit: &str, input: &str) -> String {
-    match ir::apply(edit, input) {
+    match cuda_ir::apply(edit, input) {
         Ok(text) => text,
         Err(error) => format!("; error: {error}\n"),
     }
@@ -37,10 +37,10 @@ fn check(path: &Path) -> Result<(), String> {
 
 #[test]
 fn edits() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/ir");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/edits");
     let mut paths: Vec<PathBuf> = folder.read_dir().unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.sort();
-    assert!(paths.len() >= 15, "the files of tests/ir are missing");
+    assert!(paths.len() >= 15, "the files of tests/edits are missing");
     let failures: Vec<String> = paths.iter().filter_map(|path| check(path).err()).collect();
     let cure = "run with UPDATE_EXPECT=1 if the new output is right";
     assert!(failures.is_empty(), "{}\n{cure}", failures.join("\n"));
@@ -49,7 +49,7 @@ fn edits() {
 /// No text is a reason to panic: whatever is cut off or put in is an error or an output.
 #[test]
 fn damaged_modules_are_no_panic() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/ir");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/edits");
     for entry in folder.read_dir().unwrap() {
         let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
         let input = text.split_once(SEPARATOR).map_or(text.as_str(), |(input, _)| input);
@@ -67,12 +67,12 @@ fn damaged_modules_are_no_panic() {
                 "wide",
                 "decimal",
             ] {
-                let _ = ir::apply(edit, &input[..cut]);
-                let _ = ir::apply(edit, &input[cut..]);
+                let _ = cuda_ir::apply(edit, &input[..cut]);
+                let _ = cuda_ir::apply(edit, &input[cut..]);
             }
             for cut_by in [Cut::Whole, Cut::Families] {
                 let edits = Edits { cut: cut_by, override_libm: true, constant_memory: true };
-                let _ = ir::lower(&format!("{}({}", &input[..cut], &input[cut..]), &edits);
+                let _ = cuda_ir::lower(&format!("{}({}", &input[..cut], &input[cut..]), &edits);
             }
         }
     }
@@ -80,7 +80,7 @@ fn damaged_modules_are_no_panic() {
 
 #[test]
 fn a_static_with_two_commas_in_a_row_is_refused() {
-    let error = ir::apply("place", "@s = global i8 0,, align 1").unwrap_err();
+    let error = cuda_ir::apply("place", "@s = global i8 0,, align 1").unwrap_err();
     assert!(error.to_string().contains("nothing between two of its commas"), "{error}");
 }
 
@@ -92,7 +92,7 @@ fn nesting_is_bounded() {
         let text = format!(
             "@s = internal global {open}[1 x i8] undef{close}, section \".ferrowarp.shared\", align 1"
         );
-        ir::apply("place", &text)
+        cuda_ir::apply("place", &text)
     };
     assert!(nested(50).unwrap().contains("addrspace(3)"));
     assert!(nested(100_000).unwrap_err().to_string().contains("initial value"));

@@ -7,9 +7,9 @@
 use std::io::{self, Cursor, Read};
 use std::path::Path;
 
-use cuda_builder::ir::{Cut, Edits};
 use cuda_builder::ptx::Ptx;
-use cuda_builder::{ir, ptxas};
+use cuda_builder::ptxas;
+use cuda_ir::{Cut, Edits};
 use ferrowarp::checkpoint::{self, envelope};
 use ferrowarp::data::{self, CLASSES, IdxFile, Picture};
 use ferrowarp::device::PtxModule;
@@ -105,10 +105,10 @@ pub fn ir(bytes: &[u8]) -> bool {
     let text = String::from_utf8_lossy(bytes);
     let edit = text.strip_prefix("; edit: ").and_then(|rest| rest.lines().next());
     match edit {
-        Some(edit) => ir::apply(edit.trim(), &text).is_ok(),
+        Some(edit) => cuda_ir::apply(edit.trim(), &text).is_ok(),
         None => {
             let edits = Edits { cut: Cut::Families, override_libm: true, constant_memory: true };
-            ir::lower(&text, &edits).is_ok()
+            cuda_ir::lower(&text, &edits).is_ok()
         }
     }
 }

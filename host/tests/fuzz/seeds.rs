@@ -280,7 +280,7 @@ fn picture(colour: ColorType, depth: BitDepth, side: u32) -> Vec<u8> {
 
 /// The inputs of the tests of the IR edits: those that are edited, or those that are refused.
 fn edits(accepted: bool) -> Files {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../cuda/cuda_builder/tests/ir");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../cuda/cuda_ir/tests/edits");
     let mut files = Files::new();
     for entry in folder.read_dir().unwrap() {
         let path = entry.unwrap().path();
