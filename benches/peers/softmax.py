@@ -1,6 +1,6 @@
 """The peers of `cargo bench softmax` on a GPU: PyTorch eager and compiled, Triton's tutorial kernel, and a copy.
 
-python3 benches/peers/softmax.py --out peers.json [--shapes few|all] [--dtypes f32,bf16] [--peers NAMES]
+python3 benches/peers/softmax.py --out peers.json [--shapes few|all] [--dtypes f32,bf16] [--peers NAMES] [--ops NAMES]
     [--compile-shapes few|all] [--budget SECONDS] [--device cuda|cpu] [--dry-run] [--list-shapes few|all]
 
 Timed as our own bench does: device time by events around replays of a CUDA graph, one synchronisation a batch, one
@@ -65,6 +65,7 @@ CONTESTANTS = (
 MATRICES = {"softmax": 2, "log_softmax": 2, "backward": 3, "cross_entropy": 2}
 # Where two matrices of f32 fit the caches of today's GPUs, and the copy tells the rate of the cache.
 IN_CACHE = ((4096, 512), (4096, 640), (4096, 768))
+OPS = tuple(MATRICES)
 PEERS = ("clone", "eager", "triton", "compile", "compile-max")
 
 
@@ -80,6 +81,7 @@ def parse():
     parser.add_argument("--shapes", choices=("few", "all"), default="all")
     parser.add_argument("--dtypes", default="f32,bf16", help="of f32, bf16, f16")
     parser.add_argument("--peers", default="clone,eager,triton,compile", help=f"of {', '.join(PEERS)}")
+    parser.add_argument("--ops", default=",".join(OPS), help=f"of {', '.join(OPS)}")
     parser.add_argument("--compile-shapes", choices=("few", "all"), default="all", help="shapes for torch.compile")
     parser.add_argument("--budget", type=float, default=360.0, help="seconds after which nothing more is begun")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
@@ -88,7 +90,8 @@ def parse():
     options = parser.parse_args()
     options.dtypes = options.dtypes.split(",")
     options.peers = options.peers.split(",")
-    for value, known in [(options.dtypes, ("f32", "bf16", "f16")), (options.peers, PEERS)]:
+    options.ops = options.ops.split(",")
+    for value, known in [(options.dtypes, ("f32", "bf16", "f16")), (options.peers, PEERS), (options.ops, OPS)]:
         if unknown := set(value) - set(known):
             parser.error(f"unknown: {', '.join(sorted(unknown))}; choose from {', '.join(known)}")
     if options.out is None and not (options.dry_run or options.list_shapes):
@@ -107,7 +110,9 @@ def plan(options):
                 is_compiled = name.startswith("torch.compile")
                 if name == "clone in cache" and (dtype != "f32" or shape not in IN_CACHE):
                     continue
-                if peer_of(name) not in options.peers or (is_compiled and shape not in compiled):
+                if op not in options.ops or peer_of(name) not in options.peers:
+                    continue
+                if is_compiled and shape not in compiled:
                     continue
                 # The few shapes are compiled for first, so that they are there when the time is up.
                 late = is_compiled and shape not in SHAPES["few"]

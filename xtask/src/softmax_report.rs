@@ -19,16 +19,17 @@ pub enum Report {
     Softmax(SoftmaxReport),
 }
 
-/// The files of one run.
+/// The files of one run, or of several of the same commit: of each operation, ours and the peers', those of the last run
+/// count that timed it.
 #[derive(clap::Args)]
 pub struct SoftmaxReport {
-    /// What `cargo bench softmax` left: softmax.json in criterion's folder
+    /// What `cargo bench softmax` left: softmax.json in criterion's folder; again for every further run
     #[arg(long, value_name = "FILE")]
-    ours: Option<PathBuf>,
+    ours: Vec<PathBuf>,
 
-    /// What benches/peers/softmax.py wrote in the same run
+    /// What benches/peers/softmax.py wrote in the same run, in the same order
     #[arg(long, value_name = "FILE", requires = "ours")]
-    peers: Option<PathBuf>,
+    peers: Vec<PathBuf>,
 }
 
 impl Report {
@@ -43,10 +44,8 @@ impl SoftmaxReport {
     fn run(&self) -> anyhow::Result<()> {
         let docs = workspace::root().join("docs");
         let merged = docs.join("results/softmax.json");
-        let results = match &self.ours {
-            Some(ours) => {
-                let peers = self.peers.as_deref().map(Run::read).transpose()?;
-                let results = Results::merge(Run::read(ours)?, peers)?;
+        let results = match self.runs()? {
+            Some(results) => {
                 results.write(&merged)?;
                 results
             }
@@ -62,6 +61,27 @@ impl SoftmaxReport {
             render_png(&docs.join(format!("{chart}.svg")), &docs.join(format!("{chart}.png")))?;
         }
         Ok(())
+    }
+}
+
+impl SoftmaxReport {
+    /// The runs whose files were given, as one.
+    fn runs(&self) -> anyhow::Result<Option<Results>> {
+        let (ours, peers) = (self.ours.len(), self.peers.len());
+        ensure!(
+            peers == 0 || peers == ours,
+            "--ours is given {ours} times, --peers {peers} times; give both of each run"
+        );
+        let mut results: Option<Results> = None;
+        for (n, ours) in self.ours.iter().enumerate() {
+            let peers = self.peers.get(n).map(|path| Run::read(path)).transpose()?;
+            let run = Results::merge(Run::read(ours)?, peers)?;
+            results = Some(match results {
+                Some(before) => before.with(run)?,
+                None => run,
+            });
+        }
+        Ok(results)
     }
 }
 
@@ -237,6 +257,20 @@ impl Results {
             ours: ours.entries,
             peers,
         })
+    }
+
+    /// These figures, but those of `run` for every operation that was timed in it.
+    fn with(mut self, run: Results) -> anyhow::Result<Results> {
+        let of = |results: &Results| {
+            format!("{}, driver {}, commit {}", results.machine, results.driver, results.commit)
+        };
+        ensure!(of(&self) == of(&run), "one run is of {}, another of {}", of(&self), of(&run));
+        let is_kept = |entry: &Entry| run.ours.iter().all(|new| new.op != entry.op);
+        self.ours.retain(is_kept);
+        self.peers.retain(is_kept);
+        self.ours.extend(run.ours);
+        self.peers.extend(run.peers);
+        Ok(self)
     }
 
     fn read(path: &Path) -> anyhow::Result<Results> {

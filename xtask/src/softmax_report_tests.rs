@@ -133,6 +133,25 @@ fn a_run_without_peers_is_reported_too() {
 }
 
 #[test]
+fn a_later_run_replaces_the_operations_that_it_timed() {
+    let one = |machine: &str, name: &str, time: f64| {
+        read(&run(machine, &[entry(name, "cross_entropy", "f32", 4096, time)])).unwrap()
+    };
+    let later = || one("NVIDIA H200", "cross_entropy", 49.0);
+    let peers = one("NVIDIA H200", "torch.compile", 98.0);
+    let merged = results().with(Results::merge(later(), Some(peers)).unwrap()).unwrap();
+    let contests = merged.contests();
+    assert_eq!(contests.len(), 4);
+    let loss = contests.iter().find(|contest| contest.op == "cross_entropy").unwrap();
+    let peer = loss.best_peer();
+    assert_eq!((peer.unwrap().name.as_str(), loss.lead_over(peer)), ("torch.compile", Some(2.0)));
+    assert!(loss.peer("torch eager").is_none(), "it is of the earlier run");
+    let other = Results::merge(one("another", "cross_entropy", 1.0), None).unwrap();
+    let error = results().with(other).unwrap_err().to_string();
+    assert!(error.contains("one run is of NVIDIA H200") && error.contains("another of another"), "{error}");
+}
+
+#[test]
 fn files_that_do_not_fit_are_refused() {
     let error = read("{").unwrap_err();
     assert!(error.to_string().ends_with("run.json holds no figures of a softmax run"), "{error}");
