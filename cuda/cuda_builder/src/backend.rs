@@ -95,9 +95,8 @@ impl CodegenOptions {
     }
 }
 
-/// The passes, the flags and the last edits: with a change of them, caches hold nothing that is of use.
-const SOURCES: [&str; 4] =
-    [include_str!("backend.rs"), include_str!("llvm.rs"), cuda_ir::LAST_EDITS[0], cuda_ir::LAST_EDITS[1]];
+/// The passes and the flags: with a change of them or of the last edits, caches hold nothing that is of use.
+const SOURCES: [&str; 2] = [include_str!("backend.rs"), include_str!("llvm.rs")];
 
 /// A back end, ready to compile.
 pub(crate) struct Compiler {
@@ -171,7 +170,7 @@ impl Compiler {
         let path = path.as_deref().map(fingerprint::of_tool).unwrap_or_default();
         let name = backend.to_string();
         let parts: Vec<&str> = [&name, &path, &llvm.version].into_iter().map(String::as_str).collect();
-        let id = fingerprint::of_parts(&[&parts[..], &SOURCES].concat());
+        let id = fingerprint::of_parts(&[&parts[..], &SOURCES, &cuda_ir::LAST_EDITS].concat());
         Ok(Compiler { llvm, target, prepared: Prepared::default(), id })
     }
 
@@ -214,24 +213,38 @@ mod tests {
     }
 
     const CHUNKS: &str = include_str!("../tests/modules/chunks.ll");
+    const GUARDED: &str = include_str!("../tests/modules/guarded.ll");
 
-    fn ptx(backend: Backend, opt_level: u8) -> String {
+    fn ptx(module: &str, backend: Backend, opt_level: u8) -> String {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
         let target = folder.ancestors().nth(2).unwrap().join("target");
         let tools = CudaBuilder::tools_dir_in(&target);
         Compiler::fetch(backend, &tools, &|_| {}).unwrap();
         let llvm = toolchain::find(folder, true, &|_| {}).unwrap().llvm;
         let options = CodegenOptions::of(&CudaBuilder::new(".").opt_level(opt_level), NvvmArch::Compute90);
-        Compiler::open(backend, llvm, &tools).unwrap().compile(CHUNKS, &options).unwrap()
+        Compiler::open(backend, llvm, &tools).unwrap().compile(module, &options).unwrap()
     }
 
     #[test]
     fn a_parameter_that_is_stored_hides_no_other_store() {
         for backend in [Backend::Nvvm, Backend::Llvm] {
             for opt_level in 1..=3 {
-                let ptx = ptx(backend, opt_level);
+                let ptx = ptx(CHUNKS, backend, opt_level);
                 let loaded = ptx.lines().filter(|line| line.contains("ld.local.b64")).count();
                 assert!(loaded > 0, "{backend} -opt={opt_level} takes the number for known: {ptx}");
+            }
+        }
+    }
+    #[test]
+    fn a_divisor_is_compared_with_zero_where_the_source_does() {
+        for backend in [Backend::Nvvm, Backend::Llvm] {
+            for opt_level in 1..=3 {
+                let ptx = ptx(GUARDED, backend, opt_level);
+                let divisor = ptx.lines().find(|line| line.contains("[pick_param_0]")).unwrap();
+                let divisor = divisor.split_whitespace().nth(1).unwrap();
+                let compares =
+                    |line: &str| line.contains("setp.") && line.contains(&format!(" {divisor} 0;"));
+                assert!(ptx.lines().any(compares), "{backend} -opt={opt_level} does not look at it: {ptx}");
             }
         }
     }

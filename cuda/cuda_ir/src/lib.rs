@@ -7,6 +7,7 @@
 mod bounds;
 mod convergent;
 mod decimal;
+mod divisors;
 mod families;
 mod lex;
 mod libm;
@@ -112,7 +113,8 @@ pub fn lower(text: &str, edits: &Edits) -> Result<Vec<Lowered>, IrError> {
 
 /// The source of [`for_optimisation`] and [`for_no_optimisation`]: what was made behind them, a cache keeps as long as this
 /// is the same.
-pub const LAST_EDITS: [&str; 2] = [include_str!("noalias.rs"), include_str!("overflow.rs")];
+pub const LAST_EDITS: [&str; 3] =
+    [include_str!("noalias.rs"), include_str!("divisors.rs"), include_str!("overflow.rs")];
 
 /// The module's text as libNVVM takes it when it does not optimise.
 pub fn for_no_optimisation(text: &str) -> Result<String, IrError> {
@@ -123,7 +125,7 @@ pub fn for_no_optimisation(text: &str) -> Result<String, IrError> {
 
 /// The module's text as libNVVM takes it when it optimises, after LLVM's passes.
 pub fn for_optimisation(text: &str) -> String {
-    noalias::remove(text)
+    divisors::hide(&noalias::remove(text))
 }
 
 /// The part once more, a part for each kernel where these share nothing.

@@ -1,0 +1,192 @@
+//! Divisors, which libNVVM must not see to be what was compared with zero.
+//!
+//! A GPU does not trap on a division by zero, and libNVVM 13.5.37 divides before it is known whether it may. It then takes
+//! `if n == 0 { 0 } else { x % n }` for `x % n`, which it would be if that were undefined for 0 where it now stands (LLVM
+//! Language Reference, "urem Instruction"), and gives what the GPU makes of `x % 0`. This holds for `-opt=1` to `-opt=3`,
+//! and for quotients too. So what is divided by is a copy of what was compared, made by an instruction that libNVVM knows
+//! nothing about, and ptxas does.
+
+use std::collections::HashMap;
+
+use super::lex::{Kind, Token, tokens};
+
+const DIVISIONS: [&str; 4] = ["udiv", "sdiv", "urem", "srem"];
+
+/// The text with a copy of the divisor before each division of integers by what is no constant.
+pub fn hide(text: &str) -> String {
+    let mut edited = String::with_capacity(text.len() + text.len() / 64);
+    let mut copies = 0;
+    // Values that were extended, with the bits that they had before.
+    let mut extended: HashMap<&str, u32> = HashMap::new();
+    for line in text.split_inclusive('\n') {
+        if line.starts_with("define ") {
+            extended.clear();
+        }
+        // Looked for before the line is taken apart, which takes time.
+        if line.contains(" = zext ") {
+            extended.extend(extension(line));
+        } else if DIVISIONS.iter().any(|name| line.contains(name))
+            && let Some(division) = Division::read(line)
+        {
+            copies += 1;
+            let known = extended.get(division.divisor).copied();
+            let copy = division.write_copy(&mut edited, copies, known);
+            edited.push_str(&line[..division.at]);
+            edited.push_str(&copy);
+            edited.push_str(&line[division.at + division.divisor.len()..]);
+            continue;
+        }
+        edited.push_str(line);
+    }
+    edited
+}
+
+/// `%wide = zext i32 %narrow to i64`: the value, and the bits of what it was made of.
+fn extension(line: &str) -> Option<(&str, u32)> {
+    let mut words = tokens(line);
+    let name = words.next().filter(is_value)?.text;
+    let (equals, zext) = (words.next()?, words.next()?);
+    let kind = words.find(|token| !token.is("nneg"))?;
+    (equals.is("=") && zext.is("zext")).then_some((name, bits(&kind)?))
+}
+
+/// A division in a line of a function.
+struct Division<'a> {
+    bits: u32,
+    divisor: &'a str,
+    /// Where the divisor stands in the line.
+    at: usize,
+}
+
+impl<'a> Division<'a> {
+    /// The division that the line is, if its divisor is a value of a type that a register holds, or two.
+    fn read(line: &'a str) -> Option<Division<'a>> {
+        let mut words = tokens(line);
+        words.next().filter(is_value)?;
+        words.next().filter(|token| token.is("="))?;
+        words.next().filter(|token| DIVISIONS.contains(&token.text))?;
+        let kind = words.find(|token| !token.is("exact"))?;
+        let bits = bits(&kind).filter(|&bits| bits <= 64 || bits == 128)?;
+        words.find(|token| token.is(","))?;
+        let divisor = words.next().filter(is_value)?;
+        Some(Division { bits, divisor: divisor.text, at: divisor.start })
+    }
+
+    /// Writes the copy, of which the bits from `known` on are zero, and gives its name.
+    fn write_copy(&self, edited: &mut String, number: usize, known: Option<u32>) -> String {
+        // No name of the source has a space.
+        let name = |what: &str| format!("%\"{what} {number}\"");
+        let (bits, divisor, result) = (self.bits, self.divisor, name("divisor"));
+        match (bits, known) {
+            (16 | 32 | 64, None) => copy(edited, &result, divisor, bits),
+            (16 | 32 | 64, Some(known)) => {
+                let whole = name("whole divisor");
+                copy(edited, &whole, divisor, bits);
+                line(edited, &result, &format!("and i{bits} {whole}, {}", (1_u64 << known) - 1));
+            }
+            (128, _) => {
+                let halves = [("low", 0), ("high", 64)].map(|(half, shift)| {
+                    let [shifted, part, copied, wide] = ["shifted", "part", "copied", "wide"]
+                        .map(|what| name(&format!("{what} {half} divisor")));
+                    line(edited, &shifted, &format!("lshr i128 {divisor}, {shift}"));
+                    line(edited, &part, &format!("trunc i128 {shifted} to i64"));
+                    copy(edited, &copied, &part, 64);
+                    line(edited, &wide, &format!("zext i64 {copied} to i128"));
+                    wide
+                });
+                let upper = name("upper divisor");
+                line(edited, &upper, &format!("shl i128 {}, 64", halves[1]));
+                line(edited, &result, &format!("or i128 {}, {upper}", halves[0]));
+            }
+            _ => {
+                let register = [16, 32, 64].into_iter().find(|&register| bits < register).unwrap_or(64);
+                let [wide, whole] = ["wide divisor", "whole divisor"].map(name);
+                line(edited, &wide, &format!("zext i{bits} {divisor} to i{register}"));
+                copy(edited, &whole, &wide, register);
+                line(edited, &result, &format!("trunc i{register} {whole} to i{bits}"));
+            }
+        }
+        result
+    }
+}
+
+/// A copy of a value of 16, 32 or 64 bits.
+fn copy(edited: &mut String, name: &str, value: &str, bits: u32) {
+    let register = match bits {
+        16 => 'h',
+        32 => 'r',
+        _ => 'l',
+    };
+    let assembly = format!("asm \"mov.b{bits} $0, $1;\", \"={register},{register}\"");
+    line(edited, name, &format!("call i{bits} {assembly}(i{bits} {value}) nounwind willreturn memory(none)"));
+}
+
+fn line(edited: &mut String, name: &str, code: &str) {
+    for part in ["  ", name, " = ", code, "\n"] {
+        edited.push_str(part);
+    }
+}
+
+fn is_value(token: &Token<'_>) -> bool {
+    token.kind == Kind::Local
+}
+
+/// The bits of the type `i32`.
+fn bits(kind: &Token<'_>) -> Option<u32> {
+    kind.text.strip_prefix('i')?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn divisors_that_are_values_are_copied() {
+        let text = "define void @f(i64 %x, i64 %\"a b\", i32 %n) {
+  %q = udiv i64 %x, %\"a b\", !dbg !7
+  %r = srem exact i32 7, %n
+  %by_constant = urem i64 %x, 3
+  %by_others = udiv <2 x i64> %v, %w
+  %wide = zext nneg i32 %n to i64
+  %s = urem i64 %x, %wide
+}
+define void @g(i64 %x, i64 %wide) {
+  %s = urem i64 %x, %wide
+}
+";
+        assert_eq!(
+            hide(text),
+            "define void @f(i64 %x, i64 %\"a b\", i32 %n) {
+  %\"divisor 1\" = call i64 asm \"mov.b64 $0, $1;\", \"=l,l\"(i64 %\"a b\") nounwind willreturn memory(none)
+  %q = udiv i64 %x, %\"divisor 1\", !dbg !7
+  %\"divisor 2\" = call i32 asm \"mov.b32 $0, $1;\", \"=r,r\"(i32 %n) nounwind willreturn memory(none)
+  %r = srem exact i32 7, %\"divisor 2\"
+  %by_constant = urem i64 %x, 3
+  %by_others = udiv <2 x i64> %v, %w
+  %wide = zext nneg i32 %n to i64
+  %\"whole divisor 3\" = call i64 asm \"mov.b64 $0, $1;\", \"=l,l\"(i64 %wide) nounwind willreturn memory(none)
+  %\"divisor 3\" = and i64 %\"whole divisor 3\", 4294967295
+  %s = urem i64 %x, %\"divisor 3\"
+}
+define void @g(i64 %x, i64 %wide) {
+  %\"divisor 4\" = call i64 asm \"mov.b64 $0, $1;\", \"=l,l\"(i64 %wide) nounwind willreturn memory(none)
+  %s = urem i64 %x, %\"divisor 4\"
+}
+"
+        );
+    }
+
+    #[test]
+    fn divisors_that_fit_no_register_are_copied_in_one_that_is_wider_or_in_two() {
+        let narrow = hide("  %r = sdiv i8 %x, %n\n");
+        let wide = "  %\"wide divisor 1\" = zext i8 %n to i16\n";
+        assert!(narrow.starts_with(wide) && narrow.contains("(i16 %\"wide divisor 1\")"), "{narrow}");
+        assert!(narrow.ends_with("to i8\n  %r = sdiv i8 %x, %\"divisor 1\"\n"), "{narrow}");
+        let long = hide("  %r = udiv i128 %x, %n\n");
+        assert_eq!(long.matches("mov.b64").count(), 2, "{long}");
+        assert!(long.ends_with("  %r = udiv i128 %x, %\"divisor 1\"\n"), "{long}");
+        for kept in ["  %r = udiv i256 %x, %n\n", "  store i64 1, ptr %udiv\n", "; %r = udiv i64 %x, %n\n"] {
+            assert_eq!(hide(kept), kept);
+        }
+    }
+}
