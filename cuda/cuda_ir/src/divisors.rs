@@ -72,7 +72,8 @@ impl<'a> Division<'a> {
         Some(Division { bits, divisor: divisor.text, at: divisor.start })
     }
 
-    /// Writes the copy, of which the bits from `known` on are zero, and gives its name.
+    /// Writes the copy, of which the bits from `known` on are zero, and gives its name. It uses the divisor once, as the
+    /// division did: the order of the uses of a value, which the text may give, names each of them.
     fn write_copy(&self, edited: &mut String, number: usize, known: Option<u32>) -> String {
         // No name of the source has a space.
         let name = |what: &str| format!("%\"{what} {number}\"");
@@ -85,18 +86,19 @@ impl<'a> Division<'a> {
                 line(edited, &result, &format!("and i{bits} {whole}, {}", (1_u64 << known) - 1));
             }
             (128, _) => {
-                let halves = [("low", 0), ("high", 64)].map(|(half, shift)| {
-                    let [shifted, part, copied, wide] = ["shifted", "part", "copied", "wide"]
-                        .map(|what| name(&format!("{what} {half} divisor")));
-                    line(edited, &shifted, &format!("lshr i128 {divisor}, {shift}"));
-                    line(edited, &part, &format!("trunc i128 {shifted} to i64"));
-                    copy(edited, &copied, &part, 64);
-                    line(edited, &wide, &format!("zext i64 {copied} to i128"));
-                    wide
-                });
-                let upper = name("upper divisor");
-                line(edited, &upper, &format!("shl i128 {}, 64", halves[1]));
-                line(edited, &result, &format!("or i128 {}, {upper}", halves[0]));
+                let [halves, low, high, with_low, with_both] =
+                    ["halves", "low", "high", "with low", "with both"]
+                        .map(|what| name(&format!("{what} of divisor")));
+                line(edited, &halves, &format!("bitcast i128 {divisor} to <2 x i64>"));
+                let mut made = "poison".to_owned();
+                for (lane, (half, with)) in [(low, with_low), (high, with_both)].into_iter().enumerate() {
+                    let copied = half.replacen("%\"", "%\"copy of ", 1);
+                    line(edited, &half, &format!("extractelement <2 x i64> {halves}, i32 {lane}"));
+                    copy(edited, &copied, &half, 64);
+                    line(edited, &with, &format!("insertelement <2 x i64> {made}, i64 {copied}, i32 {lane}"));
+                    made = with;
+                }
+                line(edited, &result, &format!("bitcast <2 x i64> {made} to i128"));
             }
             _ => {
                 let register = [16, 32, 64].into_iter().find(|&register| bits < register).unwrap_or(64);
