@@ -108,19 +108,16 @@ impl<'a> Linked<'a> {
 
     /// The symbols' items that `from` reach, themselves included, in the order in which they are first mentioned.
     fn reached(&self, from: &[usize]) -> Vec<usize> {
-        let mut reached = Vec::new();
-        let mut known: HashSet<usize> = HashSet::new();
+        let (mut reached, mut known) = (Vec::new(), HashSet::new());
         let mut open: Vec<usize> = from.iter().rev().copied().collect();
         while let Some(n) = open.pop() {
-            if !known.insert(n) {
-                continue;
+            if known.insert(n) {
+                reached.push(n);
+                open.extend(self.mentions[n].iter().rev().filter_map(|mention| match mention.what {
+                    What::Symbol(other) => Some(other),
+                    _ => None,
+                }));
             }
-            reached.push(n);
-            let mentioned = self.mentions[n].iter().rev().filter_map(|mention| match mention.what {
-                What::Symbol(other) if !known.contains(&other) => Some(other),
-                _ => None,
-            });
-            open.extend(mentioned);
         }
         reached
     }
