@@ -164,8 +164,7 @@ impl<'a> Linked<'a> {
         parts
     }
 
-    /// The module of `kernels` and what they reach. The order is that of the kernels and of what they mention: rustc's own
-    /// goes by hashes, which are other ones for each architecture.
+    /// The module of `kernels` and what they reach, in the order of mention: rustc's order goes by hashes.
     fn part(&self, family: String, kernels: &[usize], statics: &[PlacedStatic]) -> Lowered {
         let mut visible: Vec<usize> = (0..self.items.len()).filter(|&n| self.items[n].is_visible()).collect();
         visible.sort_by_key(|&n| self.items[n].symbol());
