@@ -9,7 +9,7 @@ use common::child::{self, Child, script};
 use common::fixture;
 
 const DEBIAN_RUSTC: &str = "/usr/bin/rustc";
-const INSTALL: &str = "apt-get update && apt-get install -y rustc-web rust-web-src";
+const INSTALL: &str = "apt-get update && apt-get install -y rustc-web rust-web-src llvm-22";
 
 #[test]
 #[ignore = "a part of the other tests"]
