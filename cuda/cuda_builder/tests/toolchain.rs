@@ -79,7 +79,10 @@ fn debians_compiler_is_installed_where_we_may() {
     );
     script(&programs.join("apt-get"), &apt_get);
     let error = build_with(folder.path(), &programs).build().unwrap_err();
-    assert_eq!(std::fs::read_to_string(&calls).unwrap(), "update\ninstall -y rustc-web rust-web-src llvm-22\n");
+    assert_eq!(
+        std::fs::read_to_string(&calls).unwrap(),
+        "update\ninstall -y rustc-web rust-web-src llvm-22\n"
+    );
     assert!(error.contains(&format!("`{INSTALL}`: E: no mirror")), "{error}");
 }
 
