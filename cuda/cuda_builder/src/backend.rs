@@ -2,13 +2,14 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use crate::arch::NvvmArch;
 use crate::builder::CudaBuilder;
 use crate::error::CudaBuilderError;
 use crate::fetch::{self, ProgressFn};
 use crate::fingerprint;
+use crate::jobs::lock;
 use crate::libnvvm;
 use crate::llvm::Llvm;
 use crate::nvvm::{Nvvm, NvvmOptions};
@@ -130,10 +131,6 @@ impl Prepared {
         *slot = Some(Arc::clone(&made));
         Ok(made)
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 enum Target {

@@ -79,7 +79,7 @@ fn next<J, R, E>(state: &Mutex<State<J, R, E>>, changed: &Condvar) -> Option<J> 
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -142,7 +142,7 @@ impl CudaBuilder {
         session.cache.prune();
         let root_file = &session.kernel_crate.root_file;
         let source_folder = root_file.parent().unwrap_or(&session.kernel_crate.path).to_owned();
-        let times = *session.times.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let times = *jobs::lock(&session.times);
         Ok(Built { modules, source_folder, times: Times { total: start.elapsed(), ..times } })
     }
 
@@ -341,7 +341,7 @@ impl<'b> Session<'b> {
     }
 
     fn count(&self, add: impl FnOnce(&mut Times)) {
-        add(&mut self.times.lock().unwrap_or_else(|poisoned| poisoned.into_inner()));
+        add(&mut jobs::lock(&self.times));
     }
 
     /// The parts of an earlier build for `arch`, if nothing has changed since and they are still there.

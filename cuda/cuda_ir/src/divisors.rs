@@ -29,7 +29,7 @@ pub fn hide(text: &str) -> String {
             && let Some(division) = Division::read(line)
         {
             copies += 1;
-            let known = extended.get(division.divisor).copied();
+            let known = extended.get(division.divisor).copied().filter(|&known| known < division.bits);
             let copy = division.write_copy(&mut edited, copies, known);
             edited.push_str(&line[..division.at]);
             edited.push_str(&copy);
