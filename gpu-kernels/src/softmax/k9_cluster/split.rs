@@ -19,8 +19,9 @@ const THREADS: usize = 256;
 const WARPS: u32 = 8;
 /// Vectors of a thread that are on their way at a time.
 const UNROLL: usize = 4;
-/// Elements of a part, if that does not make too many parts, and how many are not: a thread takes one in the merge.
+/// Elements of each part of a row but the last, where that makes no more than `MOST_PARTS`.
 const PART: u32 = 4096;
+/// In the merge a thread takes one part.
 const MOST_PARTS: u32 = 256;
 
 /// Parts of a row.
@@ -44,12 +45,14 @@ impl<'a> Part<'a> {
     #[inline(always)]
     fn new(inp: &'a [f32], block: u32, [rows, cols]: [u32; 2]) -> Self {
         let (parts, tid) = (parts(cols), thread::thread_idx_x() as usize);
-        let (row, part) = ((block / parts) as usize, block % parts);
-        let [rows, cols] = [rows as usize, cols as usize];
+        // The remainder, without a second division before the first load.
+        let row = block / parts;
+        let part = block - row * parts;
+        let [row, rows, cols] = [row, rows, cols].map(|n| n as usize);
         let x = &inp[..rows * cols][row * cols..][..cols];
         let head = x.as_ptr().align_offset(16).min(cols);
         let vectors = (cols - head) / 4;
-        let share = (vectors as u32).div_ceil(parts).next_multiple_of(32);
+        let share = (vectors as u32).div_ceil(MOST_PARTS).next_multiple_of(32).max(PART / 4);
         let (first, end) = ((part * share) as usize, vectors.min(((part + 1) * share) as usize));
         let edge = if tid < head { tid } else { tid + 4 * vectors };
         Self { x, row, tid, head, first, end, edge: if part == 0 { edge } else { cols } }
