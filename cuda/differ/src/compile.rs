@@ -18,8 +18,10 @@ pub struct Settings {
     pub arch: NvvmArch,
     /// An error that is planted, if one is.
     pub planted: Option<Planted>,
-    /// Where the builder keeps what it makes.
-    pub work: PathBuf,
+    /// Where the builder keeps what it makes, if not where it does so by itself: it makes one module at a time there.
+    pub work: Option<PathBuf>,
+    /// Where the PTX goes.
+    pub out: PathBuf,
 }
 
 /// The PTX of a kernel crate by one back end, with more arguments for cargo.
@@ -41,15 +43,14 @@ pub fn ptx(
         .override_libm(false)
         // For whoever looks into a difference.
         .emit_llvm_ir(true)
-        .target_dir(&settings.work)
-        .out_dir(settings.work.join("ptx"))
+        .out_dir(&settings.out)
         .build_args(arguments);
+    if let Some(work) = &settings.work {
+        builder = builder.target_dir(work);
+    }
     if let Some(planted) = settings.planted {
         builder = builder.edit_ir(planted.edit());
     }
     let path = builder.build()?;
-    let ptx = std::fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
-    // Programs are many, and each is compiled once.
-    let _ = std::fs::remove_dir_all(settings.work.join("cache"));
-    Ok(ptx)
+    std::fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))
 }

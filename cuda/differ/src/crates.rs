@@ -80,7 +80,7 @@ pub fn compare(workspace: &Path, crates: &[String], settings: &Settings) -> anyh
             CRATES.join(", ")
         );
     }
-    let cases = native(workspace, crates, &settings.work)?;
+    let cases = native(workspace, crates, &settings.out)?;
     settings.backends.iter().map(|&backend| on_device(workspace, crates, backend, settings, &cases)).collect()
 }
 
@@ -103,13 +103,13 @@ fn on_device(
 ///
 /// # Errors
 /// The native program cannot be compiled, or fails.
-pub fn native(workspace: &Path, crates: &[String], work: &Path) -> anyhow::Result<Vec<Case>> {
+pub fn native(workspace: &Path, crates: &[String], folder: &Path) -> anyhow::Result<Vec<Case>> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut run = Command::new(cargo);
     run.args(["run", "--quiet", "--release", "--package", "differ-crates", "--bin", "differ-native-crates"]);
     run.args(["--features", &crates.join(",")]).arg("--");
-    std::fs::create_dir_all(work).with_context(|| format!("making {}", work.display()))?;
-    let out = work.join("crates.cases");
+    std::fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
+    let out = folder.join("crates.cases");
     let output = run.arg(&out).current_dir(workspace).output().context("starting cargo")?;
     let log = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "the crates cannot be run natively: {log}");

@@ -137,9 +137,9 @@ impl Common {
         std::path::absolute(&work).with_context(|| format!("the folder {}", work.display()))
     }
 
-    fn settings(&self, work: PathBuf, planted: Option<Planted>) -> Settings {
+    fn settings(&self, work: Option<PathBuf>, out: PathBuf) -> Settings {
         let Common { backend, opt_level, arch, .. } = self;
-        Settings { backends: backend.clone(), opt_level: *opt_level, arch: *arch, planted, work }
+        Settings { backends: backend.clone(), opt_level: *opt_level, arch: *arch, planted: None, work, out }
     }
 
     fn hunt(&self, jobs: Option<usize>) -> anyhow::Result<Hunt> {
@@ -148,7 +148,7 @@ impl Common {
         std::fs::create_dir_all(&work).with_context(|| format!("making {}", work.display()))?;
         let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
         Ok(Hunt {
-            settings: self.settings(work.clone(), None),
+            settings: self.settings(None, work.join("ptx")),
             work,
             workspace: workspace().to_owned(),
             jobs: jobs.unwrap_or(cores).max(1),
@@ -230,8 +230,7 @@ impl Crates {
         let all = || CRATES.iter().map(|name| (*name).to_owned()).collect();
         let names: Vec<String> = if self.crates.is_empty() { all() } else { self.crates.clone() };
         let start = Instant::now();
-        // The folder of the first worker that compares programs: what all kernels depend on is there already.
-        let settings = self.common.settings(self.common.work()?.join("worker-0/device"), None);
+        let settings = self.common.settings(None, self.common.work()?.join("crates"));
         let outcomes = crates::compare(workspace(), &names, &settings)?;
         let mut report = Report::new("crates", self.common.opt_level, self.common.arch);
         report.crates = names;
@@ -316,7 +315,9 @@ impl Judge {
         if !self.folder.is_dir() {
             bail!("{} is no folder", self.folder.display());
         }
-        let settings = self.common.settings(self.common.work()?, self.plant);
+        let out = self.folder.join("ptx");
+        let settings = self.common.settings(Some(self.common.work()?), out);
+        let settings = Settings { planted: self.plant, ..settings };
         let verdicts = judge::judge(&Folder { path: self.folder.clone() }, &settings)?;
         let text = serde_json::to_vec(&verdicts).context("writing the verdicts")?;
         std::fs::write(&self.answer, text).with_context(|| format!("writing {}", self.answer.display()))?;

@@ -28,7 +28,8 @@ fn compare(opt_levels: [u8; 2]) {
             opt_level,
             arch: NvvmArch::Compute90,
             planted: None,
-            work: workspace.join(format!("target/differ/sha2-{}", opt_levels[0])),
+            work: None,
+            out: Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("sha2-{}", opt_levels[0])),
         };
         let outcomes = crates::compare(workspace, &["sha2".to_owned()], &settings).unwrap();
         assert_eq!(outcomes.len(), 2);

@@ -69,7 +69,8 @@ fn pack(names: Vec<String>, opt_levels: &[u8], arch: NvvmArch, out: &Path) -> an
                 opt_level,
                 arch,
                 planted: None,
-                work: workspace.join("target/differ/packed"),
+                work: None,
+                out: workspace.join("target/differ/packed"),
             };
             let arguments = ["--features".to_owned(), names.join(",")];
             let ptx = compile::ptx(&workspace.join("cuda/differ/crates"), backend, &settings, &arguments)?;

@@ -29,7 +29,7 @@ const MEMORY_LIMIT: u64 = 4 << 20;
 /// Where programs are compared, and how.
 #[derive(Clone, Debug)]
 pub struct Hunt {
-    /// How kernels are compiled; the folder is that of each worker's own.
+    /// How kernels are compiled; the folders are those of each worker's own.
     pub settings: Settings,
     /// The folder of everything that is made.
     pub work: PathBuf,
@@ -144,7 +144,15 @@ impl Hunt {
     fn judge_some(&self, worker: usize, sources: &[Source], some: &[usize]) -> anyhow::Result<Vec<Verdict>> {
         let work = self.work.join(format!("worker-{worker}"));
         let folder = Folder::write_sources(&work.join("programs"), &self.workspace, sources, some)?;
-        match self.in_process(&folder, &work.join("device"))? {
+        // Where the kernels of the workspace are built, what all kernels depend on is there already; but one at a time.
+        let shared = self.workspace.join("target/cuda-builder");
+        let device = if worker == 0 { shared } else { work.join("device") };
+        let judged = self.in_process(&folder, &device)?;
+        if worker > 0 {
+            // Programs are many, and each is compiled once.
+            let _ = std::fs::remove_dir_all(device.join("cache"));
+        }
+        match judged {
             Ok(verdicts) => Ok(verdicts),
             Err(log) if some.len() == 1 => {
                 Ok(vec![Verdict { program: some[0], backend: None, finding: Finding::Refused(log) }])
