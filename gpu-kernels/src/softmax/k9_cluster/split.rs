@@ -87,7 +87,7 @@ impl<'a> Part<'a> {
 /// # Safety
 /// The launch is as said; `workspace` holds two elements for each part, which nobody else uses; `inp` holds at least
 /// `rows * cols` elements.
-#[kernel]
+#[kernel(max_threads = 256, min_blocks = 8)]
 pub unsafe fn softmax_k9_cluster_split_sums(workspace: *mut f32, inp: &[f32], rows: u32, cols: u32) {
     let block = thread::block_idx_x();
     let part = Part::new(inp, block, [rows, cols]);
@@ -117,7 +117,7 @@ pub unsafe fn softmax_k9_cluster_split_sums(workspace: *mut f32, inp: &[f32], ro
 ///
 /// # Safety
 /// The launch is as said; `out` holds `rows * cols` elements that nobody else uses; `inp` holds at least as many.
-#[kernel]
+#[kernel(max_threads = 256, min_blocks = 8)]
 pub unsafe fn softmax_k9_cluster_split_out(
     out: *mut f32,
     inp: &[f32],
