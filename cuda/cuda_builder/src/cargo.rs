@@ -126,7 +126,7 @@ fn command(
         command.env_remove(name);
     }
     let profile = if options.release { "release" } else { "dev" };
-    let debug = if options.line_tables { "\"line-tables-only\"" } else { "0" };
+    let debug = if options.line_tables { "\"line-directives-only\"" } else { "0" };
     let settings = [
         "lto=\"fat\"".to_owned(),
         "codegen-units=1".to_owned(),

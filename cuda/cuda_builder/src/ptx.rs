@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 /// A module's functions and variables.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ptx {
     /// Functions, kernels included, in order.
     pub functions: Vec<PtxFunction>,
@@ -12,7 +12,7 @@ pub struct Ptx {
 }
 
 /// A function of a PTX module.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PtxFunction {
     /// Its symbol.
     pub name: String,
@@ -42,7 +42,7 @@ pub struct PtxVariable {
 impl Ptx {
     /// Reads a module. What is no PTX gives a module with fewer functions, never a panic.
     pub fn parse(text: &str) -> Ptx {
-        let text = without_comments(text);
+        let text = without_notes(text);
         let mut ptx = Ptx::default();
         let mut rest = text.as_str();
         while let Some(end) = rest.find([';', '{']) {
@@ -234,7 +234,8 @@ fn closing_brace(text: &str) -> Option<usize> {
     })
 }
 
-fn without_comments(text: &str) -> String {
+/// The text without comments, and without the lines that name places of the source, which no semicolon ends.
+fn without_notes(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find("/*") {
@@ -249,7 +250,9 @@ fn without_comments(text: &str) -> String {
         rest = rest[at + 2..].split_once("*/").map_or("", |(_, after)| after);
     }
     out.push_str(rest);
-    let lines = out.lines().map(|line| line.split("//").next().unwrap_or_default());
+    let is_place = |line: &&str| matches!(line.split_whitespace().next(), Some(".loc" | ".file"));
+    let lines = out.lines().filter(|line| !is_place(line));
+    let lines = lines.map(|line| line.split("//").next().unwrap_or_default());
     lines.collect::<Vec<_>>().join("\n")
 }
 
@@ -263,6 +266,7 @@ mod tests {
         .global .align 1 .b8 text[3] = {97, 98, 0};\n\
         .visible .entry k(\n\t.param .u64 k_param_0\n)\n.maxntid 256\n{\n\
         \t.reg .b32 \t%r<3>;\n\t// demoted variable\n\t.shared .align 4 .b8 tile[16];\n\
+        \t.loc\t1 7 5, function_name $L__info_string0, inlined_at 1 9 5\n\
         \t@%p1 bra \t$L__BB0_2;\n$L__BB0_1:\n\tbar.sync \t0;\n\t{ // callseq 0\n\tcall.uni (r), helper, (p);\n\t}\n\
         $L__BB0_2: ld.local.b32 %r1, [%rd1];\n\tret;\n}\n\
         .func panics() .noreturn { trap; }\n";
@@ -298,6 +302,6 @@ mod tests {
         let count = |pattern| kernel.count(pattern);
         assert_eq!((count("bar.sync"), count("bar"), count("bar.sy")), (1, 1, 0));
         assert_eq!((count("bra"), count(".local"), count("ld"), count("call.uni")), (1, 1, 1, 1));
-        assert_eq!((count(".shared"), count(""), count("reg")), (1, 0, 0));
+        assert_eq!((count(".shared"), count(""), count("reg"), count(".loc")), (1, 0, 0, 0));
     }
 }

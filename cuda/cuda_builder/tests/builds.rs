@@ -5,6 +5,7 @@ mod common;
 use std::path::PathBuf;
 
 use common::{builder, fixture};
+use cuda_builder::ptx::Ptx;
 use cuda_builder::{Backend, CudaBuilder, CudaBuilderError, DebugInfo, NvvmArch};
 
 /// The error of a build with one of the fixture's features on.
@@ -148,5 +149,6 @@ fn options_reach_libnvvm() {
     let unfused = text(base().fma_contraction(false));
     assert!(unfused.matches("fma.rn.f32").count() < plain.matches("fma.rn.f32").count());
     let lines = text(base().debug(DebugInfo::LineTables));
-    assert!(lines.contains(".loc") && lines.contains("memory.rs"));
+    assert!(lines.contains(".loc") && lines.contains("memory.rs") && !lines.contains(", debug"));
+    assert_eq!(Ptx::parse(&lines), Ptx::parse(&plain), "what is profiled is what runs");
 }
