@@ -2,7 +2,7 @@
 
 use crate::arch::NvvmArch;
 use crate::error::CudaBuilderError;
-use crate::ptx::Ptx;
+use cuda_ir::ptx::Ptx;
 use cuda_ir::{Lowered, Space};
 
 /// Functions that the driver defines for every module (CUDA C++ Programming Guide, "Formatted output" and

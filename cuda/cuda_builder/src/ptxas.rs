@@ -10,7 +10,7 @@ use crate::arch::NvvmArch;
 use crate::error::{CudaBuilderError, IoContext};
 use crate::fetch::{self, ProgressFn};
 use crate::process;
-use crate::ptx::Ptx;
+use cuda_ir::ptx::Ptx;
 
 /// What one kernel needs; sizes in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,4 +1,4 @@
-//! Edits that turn the module rustc writes into one that libNVVM takes.
+//! Edits that turn the module rustc writes into one that libNVVM takes, and a reader of the PTX that comes of it.
 //!
 //! rustc runs only LLVM passes that leave signatures, statics and barriers as the source has them (see `cuda_builder`), so
 //! the edits find these whole; everything else is optimised afterwards, in libNVVM, which knows what shared memory and a
@@ -21,6 +21,7 @@ mod parts;
 mod place;
 pub mod places;
 mod prune;
+pub mod ptx;
 mod target;
 mod wide;
 
