@@ -111,7 +111,7 @@ fn corrupt_weights() {
     bytes.truncate(bytes.len() - 1);
     place.write("w.safetensors", &bytes);
     let needles = ["w.safetensors is no intact safetensors file", "copy it again"];
-    place.refuses(place.train(&["--load", "w.safetensors", "--save", "w.safetensors"]), &needles);
+    place.refuses(place.train(&["--load", "w.safetensors", "--save", "new.safetensors"]), &needles);
     place.refuses(place.predict(&["--model", "w.safetensors", "0"]), &needles);
     place.write("w.safetensors", "these are no weights");
     place.refuses(place.train(&["--load", "w.safetensors"]), &needles);
@@ -126,9 +126,65 @@ fn weights_of_another_shape() {
         &["w.safetensors are those of a 784-16-10 network, but 784-17-10 is asked for"],
     );
     place.refuses(
-        place.train(&["--load", "w.safetensors", "--hidden", "16,16", "--save", "w.safetensors"]),
+        place.train(&["--load", "w.safetensors", "--hidden", "16,16", "--save", "new.safetensors"]),
         &["784-16-10 network, but 784-16-16-10 is asked for"],
     );
+}
+
+#[test]
+fn weights_that_are_no_numbers() {
+    for (value, shown) in [(f32::NAN, "NaN"), (f32::INFINITY, "inf")] {
+        let place = with_weights();
+        let mut bytes = place.read("w.safetensors");
+        let last = bytes.len() - 4;
+        bytes[last..].copy_from_slice(&value.to_le_bytes());
+        place.write("w.safetensors", bytes);
+        let needle = format!("has the weight or bias {shown}");
+        place.refuses(place.train(&["--load", "w.safetensors", "--save", "new.safetensors"]), &[&needle]);
+        place.refuses(place.predict(&["--model", "w.safetensors", "0"]), &[&needle]);
+    }
+}
+
+#[test]
+fn outputs_over_what_the_run_reads() {
+    let place = with_weights();
+    for flags in [
+        &["--load", "w.safetensors", "--save", "w.safetensors"][..],
+        &["--load", "w.safetensors", "--plot", "./w.safetensors"],
+        &["--metrics", "data/train-labels-idx1-ubyte"],
+        &["--save", "data/../data/t10k-images-idx3-ubyte"],
+    ] {
+        place.refuses(place.train(flags), &["cannot be used: the run reads", "name another file"]);
+    }
+    let over = ["--checkpoint", "c", "--save", "c/step-0000000001.checkpoint"];
+    std::fs::create_dir(place.path("c")).unwrap();
+    place.refuses(place.train(&over), &["it is one of the checkpoints"]);
+    place.refuses(place.train(&["--save", "a", "--plot", "./a"]), &["--save goes to the same file"]);
+}
+
+#[test]
+fn outputs_that_cannot_be_files() {
+    let place = Place::with_idx();
+    place.refuses(place.train(&["--save", "new/"]), &["new/", "name of a folder"]);
+    place.refuses(place.train(&["--save", &"n".repeat(256)]), &["nnnn"]);
+}
+
+/// What is no regular file stays what it is, and what it says of a write counts.
+#[cfg(unix)]
+#[test]
+fn outputs_to_devices_and_pipes() {
+    use std::os::unix::fs::FileTypeExt as _;
+    let place = Place::with_idx();
+    let run = ["--hidden", "16", "--epochs", "2"];
+    succeeds(place.train(&[&run[..], &["--save", "/dev/null", "--plot", "/dev/null"]].concat()));
+    assert!(std::fs::metadata("/dev/null").unwrap().file_type().is_char_device());
+    let mut full = place.train(&[&run[..], &["--save", "/dev/full"]].concat());
+    let output = full.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && said.contains("/dev/full"), "{said}");
+    // Each epoch's line once, among what the program prints.
+    let printed = succeeds(place.train(&[&run[..], &["--metrics", "/dev/stdout"]].concat()));
+    assert_eq!(printed.matches("\"test_accuracy\"").count(), 2, "{printed}");
 }
 
 #[test]

@@ -88,6 +88,20 @@ pub enum CheckpointError {
         /// The extents that would fit, in words.
         expected: String,
     },
+    /// A weight or bias is infinite or no number.
+    #[error(
+        "{}: layer {layer} has the weight or bias {value}, with which every answer would be wrong; train again, with a \
+         smaller learning rate if that training diverged",
+        path.display()
+    )]
+    NotFinite {
+        /// The file.
+        path: PathBuf,
+        /// The layer, counted from 1.
+        layer: usize,
+        /// The first such value.
+        value: f32,
+    },
     /// The file begins as a snapshot, but cannot be used as one.
     #[error("{} cannot be used", path.display())]
     Snapshot {

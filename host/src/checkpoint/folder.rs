@@ -113,6 +113,12 @@ impl Folder {
         Ok(folder)
     }
 
+    /// Whether `path` is, or would be, a snapshot in the folder `dir`.
+    pub fn has(dir: &Path, path: &Path) -> bool {
+        path.file_name().and_then(|name| steps_of(name.to_str()?)).is_some()
+            && is_same(dir, atomic_file::folder_of(path))
+    }
+
     /// The newest complete snapshot.
     pub fn newest(&self) -> Option<&Path> {
         self.complete.last().map(|(_, path)| path.as_path())

@@ -81,8 +81,19 @@ fn to_bytes(parameters: &Parameters, training: &Training) -> io::Result<Vec<u8>>
 /// Reads weights from `path`: a safetensors file, or the snapshot of an unfinished run.
 ///
 /// # Errors
-/// [`CheckpointError`]: the file cannot be read, is damaged, or is not a chain of linear layers in f32.
+/// [`CheckpointError`]: the file cannot be read, is damaged, or is not a chain of linear layers in f32, all of them
+/// finite.
 pub fn load(path: &Path) -> Result<Checkpoint, CheckpointError> {
+    let checkpoint = load_any(path)?;
+    for (i, layer) in checkpoint.parameters.layers.iter().enumerate() {
+        if let Some(&value) = layer.weights.iter().chain(&layer.biases).find(|value| !value.is_finite()) {
+            return Err(CheckpointError::NotFinite { path: path.to_owned(), layer: i + 1, value });
+        }
+    }
+    Ok(checkpoint)
+}
+
+fn load_any(path: &Path) -> Result<Checkpoint, CheckpointError> {
     let bytes = fs::read(path).map_err(|source| CheckpointError::Read { path: path.to_owned(), source })?;
     if bytes.starts_with(&envelope::MAGIC) {
         let snapshot = parse(&bytes).map_err(|source| CheckpointError::Snapshot {

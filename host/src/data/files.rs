@@ -16,6 +16,15 @@ pub enum Found {
 }
 
 impl Found {
+    /// The files.
+    pub fn paths(&self) -> impl Iterator<Item = &Path> {
+        let paths = match self {
+            Found::Idx(paths) => paths.as_slice(),
+            Found::Csv(paths) => paths,
+        };
+        paths.iter().map(PathBuf::as_path)
+    }
+
     /// Reads the half for training.
     ///
     /// # Errors

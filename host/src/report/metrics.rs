@@ -29,17 +29,20 @@ pub struct EpochRecord {
     pub images_per_second: f64,
 }
 
-/// A file with a line for every epoch so far. It is whole at every moment: each epoch replaces it.
+/// A file with a line for every epoch so far. It is whole at every moment: each epoch replaces it. A pipe or a device gets
+/// each line once.
 #[derive(Debug)]
 pub struct Metrics {
     path: PathBuf,
     lines: String,
+    /// How many bytes of `lines` were written.
+    written: usize,
 }
 
 impl Metrics {
     /// Metrics that will go to `path`; nothing is written yet.
     pub fn new(path: &Path) -> Metrics {
-        Metrics { path: path.to_owned(), lines: String::new() }
+        Metrics { path: path.to_owned(), lines: String::new(), written: 0 }
     }
 
     /// Metrics that go to `path` and begin with these; the file is written when there are any.
@@ -61,7 +64,14 @@ impl Metrics {
     /// [`ReportError::Write`].
     pub fn push(&mut self, record: &EpochRecord) -> Result<(), ReportError> {
         self.add(record)?;
-        atomic_file::write(&self.path, self.lines.as_bytes()).map_err(|source| self.failed(source))
+        self.write().map_err(|source| self.failed(source))
+    }
+
+    fn write(&mut self) -> io::Result<()> {
+        let first = if atomic_file::is_stream(&self.path)? { self.written } else { 0 };
+        atomic_file::write(&self.path, &self.lines.as_bytes()[first..])?;
+        self.written = self.lines.len();
+        Ok(())
     }
 
     fn add(&mut self, record: &EpochRecord) -> Result<(), ReportError> {

@@ -201,22 +201,44 @@ impl Config {
     }
 
     fn check_destinations(&self) -> Result<(), TrainError> {
-        let destinations = [("metrics", &self.metrics), ("save", &self.save), ("plot", &self.plot)];
         let mut seen: Vec<(&str, &Path)> = Vec::new();
-        for (flag, path) in destinations {
-            let Some(path) = path else { continue };
-            if let Some((other, _)) = seen.iter().find(|(_, other)| other == path) {
+        for (flag, path) in self.outputs() {
+            if let Some((other, _)) = seen.iter().find(|(_, other)| is_overwritten(other, path)) {
                 let problem = format!("--{other} goes to the same file; name another one");
+                return Err(TrainError::setting(flag, path.display(), problem));
+            }
+            if self.checkpoints.as_ref().is_some_and(|checkpoints| Folder::has(&checkpoints.dir, path)) {
+                let problem = "it is one of the checkpoints; name another file";
                 return Err(TrainError::setting(flag, path.display(), problem));
             }
             atomic_file::check_destination(path).map_err(|source| TrainError::Destination {
                 flag,
-                path: path.clone(),
+                path: path.to_owned(),
                 source,
             })?;
             seen.push((flag, path));
         }
+        self.check_spared(self.load.as_deref())
+    }
+
+    /// Checks that the run writes over none of these files, which it reads.
+    ///
+    /// # Errors
+    /// [`TrainError::Setting`].
+    pub fn check_spared<'a>(&self, inputs: impl IntoIterator<Item = &'a Path>) -> Result<(), TrainError> {
+        for input in inputs {
+            if let Some((flag, path)) = self.outputs().find(|(_, path)| is_overwritten(input, path)) {
+                let problem = format!("the run reads {}; name another file", input.display());
+                return Err(TrainError::setting(flag, path.display(), problem));
+            }
+        }
         Ok(())
+    }
+
+    /// The files that the run writes, with their flags.
+    fn outputs(&self) -> impl Iterator<Item = (&'static str, &Path)> {
+        let outputs = [("metrics", &self.metrics), ("save", &self.save), ("plot", &self.plot)];
+        outputs.into_iter().filter_map(|(flag, path)| Some((flag, path.as_deref()?)))
     }
 
     /// Checks what depends on the number of training images.
@@ -227,6 +249,11 @@ impl Config {
         }
         Ok(())
     }
+}
+
+/// Whether writing `output` would replace `file`; what is no regular file is written to, by as many as like.
+fn is_overwritten(file: &Path, output: &Path) -> bool {
+    !atomic_file::is_stream(output).unwrap_or(false) && atomic_file::is_same(file, output)
 }
 
 pub(super) fn comma_separated(widths: &[usize]) -> String {

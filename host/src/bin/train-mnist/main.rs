@@ -53,6 +53,9 @@ fn train_mnist(args: &Args) -> anyhow::Result<Ended> {
     }
     console.line(why)?;
     let (dir, fetch) = data_dir(args.data.as_deref())?;
+    if let Some(files) = data::find(&dir)? {
+        config.check_spared(files.paths())?;
+    }
     let before_load = Instant::now();
     let mnist = data::load(&dir)?;
     let load = before_load.elapsed();

@@ -95,17 +95,40 @@ pub struct FetchFailure {
     pub reason: String,
 }
 
-/// Fetches the four files into the folder `dir` unless it holds a data set already. A folder with only a part
-/// of one is completed. Answers whether something was fetched.
+/// Fetches the four files into the folder `dir` unless it holds a data set already. A folder with only a part of MNIST
+/// is completed, one with a part of another data set stays as it is. Answers whether something was fetched.
 ///
 /// # Errors
-/// As [`fetch`], and [`DataError::Read`] when the folder cannot be looked at.
+/// As [`fetch`]; [`DataError::Incomplete`] where a file is there that is not MNIST's, and [`DataError::Read`] when the
+/// folder cannot be looked at.
 pub fn fetch_if_missing(dir: &Path, sources: &[Source]) -> Result<bool, DataError> {
     match super::find(dir) {
         Ok(Some(_)) => Ok(false),
-        Ok(None) | Err(DataError::Incomplete { .. }) => fetch(dir, sources).map(|()| true),
+        Ok(None) => fetch(dir, sources).map(|()| true),
+        Err(DataError::Incomplete { missing, .. }) if holds_only_mnist(dir, &missing)? => {
+            fetch(dir, sources).map(|()| true)
+        }
         Err(error) => Err(error),
     }
+}
+
+/// Whether every data file in `dir` is the one of MNIST that bears its name.
+fn holds_only_mnist(dir: &Path, missing: &[&str]) -> Result<bool, DataError> {
+    for file in FILES.iter().filter(|file| !missing.contains(&file.name)) {
+        let path = dir.join(file.name);
+        // Another spelling of the name is not what was fetched.
+        if !path.is_file() {
+            return Ok(false);
+        }
+        let failed = |source| DataError::Read { path: path.clone(), source };
+        let input = fs::File::open(&path).map_err(failed)?;
+        match copy_hashed(input, &mut io::sink()) {
+            Ok(sha256) if sha256 == file.sha256 => {}
+            Ok(_) => return Ok(false),
+            Err(CopyError::Read(error) | CopyError::Write(error)) => return Err(failed(error)),
+        }
+    }
+    Ok(true)
 }
 
 /// Fetches the four files into the folder `dir`, which is made when it is not there, from the first of
@@ -116,6 +139,7 @@ pub fn fetch_if_missing(dir: &Path, sources: &[Source]) -> Result<bool, DataErro
 /// [`DataError::Fetch`] when every source failed. Either way the folder is as it was.
 pub fn fetch(dir: &Path, sources: &[Source]) -> Result<(), DataError> {
     let mut folder = NewFolder::create(dir)?;
+    atomic_file::remove_abandoned(dir);
     let mut failures = Vec::new();
     for source in sources {
         let mut staging = Staging { dir, staged: Vec::new() };
