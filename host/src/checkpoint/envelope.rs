@@ -11,6 +11,8 @@
 //! The envelope is the same in every version. So a damaged file and an intact one from a newer program can be told
 //! apart, and a reader learns that a file was cut short before it looks into it.
 
+use std::cmp::Ordering;
+
 use sha2::{Digest, Sha256};
 
 use super::SnapshotError;
@@ -42,6 +44,22 @@ pub(super) fn seal_as(version: u32, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
+/// Whether what begins with these bytes is to be a snapshot.
+pub(super) fn is_one(first: &[u8]) -> bool {
+    first.starts_with(&MAGIC)
+}
+
+/// Checks that a file of `found` bytes is as long as its `first` ones say, if they are enough to say it.
+pub(super) fn check_length(first: &[u8], found: u64) -> Result<(), SnapshotError> {
+    let len = first.get(12..20).and_then(|len| len.first_chunk());
+    let expected = len.map_or(HEADER as u64, |&len| u64::from_le_bytes(len).saturating_add(HEADER as u64));
+    match found.cmp(&expected) {
+        Ordering::Less => Err(SnapshotError::Truncated { found, expected: expected.max(HEADER as u64) }),
+        Ordering::Equal => Ok(()),
+        Ordering::Greater => Err(SnapshotError::TooLong { found, expected }),
+    }
+}
+
 /// The payload of an envelope, which ends where the bytes end.
 ///
 /// # Errors
@@ -55,18 +73,10 @@ pub fn open(bytes: &[u8]) -> Result<&[u8], SnapshotError> {
     if bytes[..magic_len] != MAGIC[..magic_len] {
         return Err(SnapshotError::NoSnapshot);
     }
-    let truncated = |expected| SnapshotError::Truncated { found: bytes.len() as u64, expected };
     let Some((header, payload)) = bytes.split_first_chunk::<HEADER>() else {
-        return Err(truncated(HEADER as u64));
+        return Err(SnapshotError::Truncated { found: bytes.len() as u64, expected: HEADER as u64 });
     };
-    let len = u64::from_le_bytes(*sub_array(header, 12));
-    let (found, expected) = (bytes.len() as u64, len.saturating_add(HEADER as u64));
-    if found < expected {
-        return Err(truncated(expected));
-    }
-    if found > expected {
-        return Err(SnapshotError::TooLong { found, expected });
-    }
+    check_length(header, bytes.len() as u64)?;
     if checksum(&header[..COVERED], payload) != *sub_array::<32>(header, COVERED) {
         return Err(SnapshotError::Checksum);
     }

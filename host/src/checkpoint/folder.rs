@@ -7,7 +7,7 @@ use std::fs::{self, File, TryLockError};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use super::{CheckpointError, Snapshot, SnapshotError, parse};
+use super::{CheckpointError, Snapshot, SnapshotError, files, parse};
 use crate::atomic_file;
 use crate::report::in_one_line;
 
@@ -56,7 +56,7 @@ pub fn newest(dir: &Path) -> Result<Found, CheckpointError> {
 }
 
 pub(super) fn read(path: &Path) -> Result<Snapshot, CheckpointError> {
-    let bytes = fs::read(path).map_err(|source| CheckpointError::Read { path: path.to_owned(), source })?;
+    let bytes = files::read_snapshot(path)?;
     parse(&bytes)
         .map_err(|source| CheckpointError::Snapshot { path: path.to_owned(), source: Box::new(source) })
 }

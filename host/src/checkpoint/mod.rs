@@ -7,11 +7,11 @@
 
 pub mod envelope;
 mod error;
+mod files;
 mod folder;
 mod snapshot;
 mod tensors;
 
-use std::fs;
 use std::io;
 use std::path::Path;
 
@@ -94,8 +94,8 @@ pub fn load(path: &Path) -> Result<Checkpoint, CheckpointError> {
 }
 
 fn load_any(path: &Path) -> Result<Checkpoint, CheckpointError> {
-    let bytes = fs::read(path).map_err(|source| CheckpointError::Read { path: path.to_owned(), source })?;
-    if bytes.starts_with(&envelope::MAGIC) {
+    let bytes = files::read_weights(path)?;
+    if envelope::is_one(&bytes) {
         let snapshot = parse(&bytes).map_err(|source| CheckpointError::Snapshot {
             path: path.to_owned(),
             source: Box::new(source),

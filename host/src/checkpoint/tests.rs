@@ -1,6 +1,7 @@
 //! The format byte by byte, the way there and back, and everything that is refused.
 
 use std::collections::HashMap;
+use std::fs;
 
 use safetensors::tensor::{Dtype, TensorView};
 

