@@ -295,3 +295,12 @@ fn a_second_interruption_ends_the_run_at_once() {
     assert_eq!((code, &*message), (Some(130), ""));
     assert_eq!(checkpoints(&place), 0);
 }
+
+#[test]
+fn more_threads_than_there_are_cores_are_not_started() {
+    let place = Place::with_idx();
+    let mut command = place.train(&["--hidden", "16", "--epochs", "1"]);
+    command.env("RAYON_NUM_THREADS", "1000000");
+    let printed = succeeds(command);
+    assert!(printed.contains("epoch 1/1"), "{printed}");
+}

@@ -11,6 +11,7 @@ use memchr::{memchr, memchr_iter};
 use rayon::prelude::*;
 
 use super::limited::Limited;
+use super::pool;
 use super::{DataError, Dataset, idx};
 
 /// Height and width of an image: the format does not say, so it must be MNIST's.
@@ -60,7 +61,7 @@ pub fn parse_csv(text: &[u8], path: &Path, classes: usize) -> Result<Dataset, Da
     let parsed: Vec<_> = match chunks[..] {
         // What is one piece needs no second core.
         [chunk] => vec![parse_lines(chunk, classes)],
-        _ => chunks.par_iter().map(|chunk| parse_lines(chunk, classes)).collect(),
+        _ => pool::install(|| chunks.par_iter().map(|chunk| parse_lines(chunk, classes)).collect()),
     };
 
     let mut dataset = Dataset { images: Vec::new(), labels: Vec::new(), rows: SIDE, cols: SIDE };

@@ -11,6 +11,7 @@ mod files;
 mod idx;
 mod limited;
 mod picture;
+mod pool;
 
 use std::path::Path;
 
@@ -76,7 +77,7 @@ pub struct Mnist {
 /// [`DataError`]: the folder holds neither format, or a file in it does not pass its checks.
 pub fn load(dir: &Path) -> Result<Mnist, DataError> {
     let found = find(dir)?.ok_or_else(|| DataError::NotFound { dir: dir.to_owned() })?;
-    let (train, test) = rayon::join(|| found.load_train(), || found.load_test());
+    let (train, test) = pool::install(|| rayon::join(|| found.load_train(), || found.load_test()));
     let (train, test) = (train?, test?);
     if (train.rows, train.cols) != (test.rows, test.cols) {
         return Err(DataError::SizesDisagree {
