@@ -202,6 +202,14 @@ fn weights_whose_tensors_do_not_fit() {
     );
 }
 
+/// 28 x 28 white pixels.
+fn blank_png() -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let encoder = png::Encoder::new(&mut bytes, 28, 28);
+    encoder.write_header().unwrap().write_image_data(&[255; 28 * 28]).unwrap();
+    bytes
+}
+
 #[test]
 fn images_that_predict_cannot_use() {
     let place = with_weights();
@@ -211,6 +219,11 @@ fn images_that_predict_cannot_use() {
         predict("none.png"),
         &["could not read none.png", "none.png is neither a picture nor an index"],
     );
+    place.write("100", "a file");
+    place.refuses(predict("100"), &["there is no test image 100", "a file of that name is ./100"]);
+    place.refuses(predict("./100"), &["./100 is no intact PNG file"]);
+    place.write("blank.png", blank_png());
+    place.refuses(predict("blank.png"), &["there is nothing to see in blank.png"]);
     place.write("text.png", "no picture");
     place.refuses(predict("text.png"), &["text.png is no intact PNG file"]);
     place.refuses(place.predict(&["--model", "w.safetensors"]), &["<IMAGE>"]);

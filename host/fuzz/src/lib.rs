@@ -97,7 +97,9 @@ pub fn checkpoint(bytes: &[u8]) -> bool {
 /// A PNG of a digit, as `predict` reads it.
 pub fn picture(bytes: &[u8]) -> bool {
     let Ok(picture) = Picture::from_png(Cursor::new(bytes), path()) else { return false };
-    picture.to_digit(28).len() == 28 * 28
+    let digit = picture.to_digit(28);
+    assert!(digit.as_ref().is_none_or(|digit| digit.len() == 28 * 28), "a digit of another size");
+    digit.is_some()
 }
 
 /// The edits of LLVM IR: all of them or, where a text begins with `; edit: NAME`, that one.

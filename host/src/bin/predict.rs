@@ -28,9 +28,9 @@ struct Args {
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
 
-    /// PNG files, or indices into the test images, counted from 0
+    /// PNG files, or indices into the test images, counted from 0; a number is an index, and `./42` is a file
     #[arg(required = true, value_name = "IMAGE")]
-    images: Vec<String>,
+    images: Vec<PathBuf>,
 }
 
 /// An image ready for the network, and what to call it.
@@ -77,9 +77,8 @@ fn predict(args: &Args) -> anyhow::Result<()> {
 fn read_inputs(args: &Args, side: usize) -> anyhow::Result<Vec<Input>> {
     let mut test = None;
     let mut inputs = Vec::with_capacity(args.images.len());
-    for argument in &args.images {
-        let path = Path::new(argument);
-        let index = argument.parse::<usize>().ok().filter(|_| !path.exists());
+    for path in &args.images {
+        let index = path.to_str().and_then(|argument| argument.parse().ok());
         inputs.push(match index {
             Some(index) => {
                 let test = match &mut test {
@@ -119,7 +118,7 @@ fn load_test(args: &Args, side: usize) -> anyhow::Result<Dataset> {
 fn test_image(test: &Dataset, index: usize) -> anyhow::Result<Input> {
     let pixels = test.image(index).ok_or_else(|| {
         anyhow!(
-            "there is no test image {index} and no file of that name; indices go from 0 to {}",
+            "there is no test image {index}: indices go from 0 to {}; a file of that name is ./{index}",
             test.len() - 1
         )
     })?;
@@ -131,5 +130,11 @@ fn picture(path: &Path, side: usize) -> anyhow::Result<Input> {
     let picture = Picture::read(path).with_context(|| {
         format!("{} is neither a picture nor an index into the test images", path.display())
     })?;
-    Ok(Input { name: path.display().to_string(), pixels: picture.to_digit(side) })
+    let pixels = picture.to_digit(side).with_context(|| {
+        format!(
+            "there is nothing to see in {}; show a dark digit on light paper, or a light one on dark",
+            path.display()
+        )
+    })?;
+    Ok(Input { name: path.display().to_string(), pixels })
 }

@@ -12,6 +12,11 @@ const MAX_BYTES: usize = 256 << 20;
 const FILLED: f64 = 20.0 / 28.0;
 /// Ink fainter than this share of the darkest is taken for paper when the digit's extent is sought.
 const FAINT: f64 = 0.2;
+/// How much darker than the paper the darkest ink is at least, of 255; below that there is nothing to see.
+const LEAST_CONTRAST: f64 = 16.0;
+/// How far, in pixels of 28, MNIST's digits are from its rule: their faintest ink counts for their size there, and they
+/// were moved by whole pixels.
+const TOLERANCE: f64 = 3.0;
 
 /// A picture as ink on paper: 0 is none, 255 is full.
 #[derive(Clone, Debug, PartialEq)]
@@ -78,18 +83,15 @@ impl Picture {
         picture
     }
 
-    /// The digit in `side` by `side` pixels. A picture of that very size is taken as it is; any other is cropped
-    /// to its ink, scaled so that the longer side fills 20 of 28 pixels, and moved so that its centre of mass is
-    /// in the middle, as MNIST's were.
-    pub fn to_digit(&self, side: usize) -> Vec<u8> {
-        if (self.width, self.height) == (side, side) {
-            return self.ink.clone();
-        }
-        let contrast = self.stretched();
-        let Some(extent) = self.extent(&contrast) else {
-            return vec![0; side * side];
-        };
-        let scale = side as f64 * FILLED / extent.width().max(extent.height());
+    /// The digit in `side` by `side` pixels: cropped to its ink, scaled so that the longer side fills 20 of 28 pixels,
+    /// and moved so that its centre of mass is in the middle, as MNIST's were (LeCun et al., "Gradient-based learning
+    /// applied to document recognition", 1998, section III.A). A picture that has that size and is so already is taken as
+    /// it is. Nothing if there is nothing to see.
+    pub fn to_digit(&self, side: usize) -> Option<Vec<u8>> {
+        let contrast = self.stretched()?;
+        let extent = self.extent(&contrast)?;
+        let longer = extent.width().max(extent.height());
+        let scale = side as f64 * FILLED / longer;
         let (mut x_sum, mut y_sum, mut sum) = (0.0, 0.0, f64::MIN_POSITIVE);
         for y in extent.top..extent.bottom {
             for x in extent.left..extent.right {
@@ -101,6 +103,11 @@ impl Picture {
         }
         let middle = side as f64 / 2.0;
         let (x_middle, y_middle) = (x_sum / sum, y_sum / sum);
+        let off = [x_middle - middle, y_middle - middle, longer - side as f64 * FILLED];
+        let tolerance = TOLERANCE * side as f64 / 28.0;
+        if (self.width, self.height) == (side, side) && off.iter().all(|off| off.abs() <= tolerance) {
+            return Some(self.ink.clone());
+        }
         let mut digit = Vec::with_capacity(side * side);
         for row in 0..side {
             for col in 0..side {
@@ -111,7 +118,7 @@ impl Picture {
                 digit.push((255.0 * ink).round() as u8);
             }
         }
-        digit
+        Some(digit)
     }
 
     /// The median of the border.
@@ -124,12 +131,13 @@ impl Picture {
         *border.select_nth_unstable(middle).1
     }
 
-    /// What each value of ink means, from 0 (as the paper) to 1 (the darkest).
-    fn stretched(&self) -> [f64; 256] {
+    /// What each value of ink means, from 0 (as the paper) to 1 (the darkest); nothing without contrast.
+    fn stretched(&self) -> Option<[f64; 256]> {
         let paper = f64::from(self.paper());
         let darkest = self.ink.iter().copied().max().map_or(0.0, f64::from);
-        let range = (darkest - paper).max(1.0);
-        std::array::from_fn(|ink| ((ink as f64 - paper) / range).clamp(0.0, 1.0))
+        let range = darkest - paper;
+        (range >= LEAST_CONTRAST)
+            .then(|| std::array::from_fn(|ink| ((ink as f64 - paper) / range).clamp(0.0, 1.0)))
     }
 
     /// The smallest rectangle with all the ink; nothing on blank paper.
@@ -207,6 +215,7 @@ fn over_contrast(pixels: impl Iterator<Item = (u8, u8)> + Clone) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use std::io::Cursor;
+    use std::ops::Range;
 
     use super::*;
 
@@ -227,7 +236,7 @@ mod tests {
     }
 
     fn digit(bytes: Vec<u8>) -> Vec<u8> {
-        Picture::decode(Cursor::new(bytes)).unwrap().to_digit(28)
+        Picture::decode(Cursor::new(bytes)).unwrap().to_digit(28).unwrap()
     }
 
     #[test]
@@ -252,16 +261,40 @@ mod tests {
         assert_eq!(wanted[14 * 28 + 14], 255);
     }
 
-    #[test]
-    fn a_picture_of_the_right_size_is_taken_as_it_is() {
-        let light: Vec<u8> = (0..9).map(|i| 255 - i).collect();
-        assert_eq!(Picture::from_light(light, 3, 3).to_digit(3), (0..9).collect::<Vec<u8>>());
+    /// A stroke of ink on black paper, over these rows and columns of a picture of this width and height.
+    fn stroke(rows: Range<usize>, cols: Range<usize>, (width, height): (usize, usize)) -> Picture {
+        let ink = |i: usize| 200 * u8::from(rows.contains(&(i / width)) && cols.contains(&(i % width)));
+        Picture::from_light((0..width * height).map(ink).collect(), width, height)
     }
 
     #[test]
-    fn blank_paper_is_blank() {
-        assert_eq!(Picture::from_light(vec![255; 50], 5, 10).to_digit(4), [0; 16]);
-        assert_eq!(Picture::from_light(vec![7], 1, 1).to_digit(4), [0; 16]);
+    fn a_picture_like_mnist_s_is_taken_as_it_is() {
+        for (rows, cols) in [(4..24, 12..16), (5..24, 11..15), (13..15, 4..24)] {
+            let picture = stroke(rows, cols, (28, 28));
+            assert_eq!(picture.to_digit(28).unwrap(), picture.ink);
+        }
+    }
+
+    #[test]
+    fn a_border_makes_no_difference() {
+        let wanted = stroke(8..36, 20..24, (44, 44)).to_digit(28).unwrap();
+        for picture in
+            [stroke(0..28, 12..16, (28, 28)), stroke(0..28, 2..6, (28, 28)), stroke(9..37, 1..5, (90, 50))]
+        {
+            assert_eq!(picture.to_digit(28).unwrap(), wanted);
+        }
+        assert_ne!(
+            stroke(10..18, 12..14, (28, 28)).to_digit(28).unwrap(),
+            stroke(10..18, 12..14, (28, 28)).ink
+        );
+    }
+
+    #[test]
+    fn on_blank_paper_there_is_nothing_to_see() {
+        assert_eq!(Picture::from_light(vec![255; 50], 5, 10).to_digit(4), None);
+        assert_eq!(Picture::from_light(vec![7], 1, 1).to_digit(4), None);
+        let dust = (0..28 * 28).map(|i| 250 + (i % 6) as u8).collect();
+        assert_eq!(Picture::from_light(dust, 28, 28).to_digit(28), None);
     }
 
     /// A PNG of 4 x 4 pixels with this palette, all of its first colour.
