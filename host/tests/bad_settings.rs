@@ -1,4 +1,4 @@
-//! Programs with flags and files that make no sense: an error that names them, exit code 1, nothing written.
+//! Programs with flags and files that make no sense: an error that names them, exit code 1 or 2, nothing written.
 
 mod common;
 

@@ -60,11 +60,11 @@ impl<W: Write> Observer for Console<W> {
 }
 
 /// What a program's `main` answers when its arguments cannot be parsed, or ask for help or the version: the text
-/// on the stream it belongs to, and code 1 unless it was asked for.
+/// on the stream it belongs to, and clap's code: 2, or 0 if it was asked for.
 pub fn usage_exit_code(error: &clap::Error) -> ExitCode {
     // With the stream closed, the exit code still tells.
     let _ = error.print();
-    if error.use_stderr() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+    u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)
 }
 
 /// What a program's `main` answers: success, or the error with its causes on the standard error and code 1. After an

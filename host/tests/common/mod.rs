@@ -153,15 +153,16 @@ impl Place {
         command
     }
 
-    /// Runs `command`, which must fail properly: exit code 1, one message on the standard error with all of
-    /// `needles` and no panic, and this folder as it was.
+    /// Runs `command`, which must fail properly: exit code 1, or 2 if its arguments cannot be parsed, one message on the
+    /// standard error with all of `needles` and no panic, and this folder as it was.
     #[track_caller]
     pub fn refuses(&self, mut command: Command, needles: &[&str]) {
         let before = self.listing();
         let child = command.spawn().expect("the program can be started");
         let output = child.wait_with_output().expect("the program can be waited for");
         let message = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(1), "{message}");
+        let code = if message.contains("For more information, try '--help'") { 2 } else { 1 };
+        assert_eq!(output.status.code(), Some(code), "{message}");
         assert!(!message.contains("panicked"), "{message}");
         assert_eq!(message.lines().filter(|line| line.starts_with("error: ")).count(), 1, "{message}");
         for needle in needles {
