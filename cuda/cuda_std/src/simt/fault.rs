@@ -178,7 +178,7 @@ impl fmt::Display for FaultKind {
                 write!(f, "{got} bytes of static shared memory per block, at most {max} are allowed")
             }
             FaultKind::OutOfStacks { message } => {
-                write!(f, "no memory for the thread's stack: {message}; launch smaller blocks")
+                write!(f, "there is no stack for the thread: {message}")
             }
         }
     }

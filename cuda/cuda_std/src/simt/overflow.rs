@@ -1,0 +1,114 @@
+//! What is said of a kernel thread that overflows its stack: who it was, where the system would only end the program.
+//!
+//! A stack ends in a page that nobody may touch. The signal of a thread that does so anyway comes to a handler, on a stack
+//! that the standard library keeps for it, which writes one line and aborts. All other signals go where they went before.
+
+use core::ffi::{c_int, c_void};
+use core::fmt::{self, Write as _};
+use core::mem::MaybeUninit;
+use core::ptr;
+use std::sync::{Once, OnceLock};
+
+use super::context;
+use super::stack;
+
+/// How far from the stack pointer, in bytes, an access is that overflows the stack: frames that are larger than a page are
+/// touched page by page when they are made.
+const NEAR: usize = 64 * 1024;
+
+/// What handled the signal before.
+static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
+
+/// Watches for overflows from now on.
+pub(super) fn watch() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let mut before = MaybeUninit::<libc::sigaction>::uninit();
+        // SAFETY: with no new action the call only writes the one in force to `before`, all of it if it succeeds. The
+        // new action is valid in full: zeros, a handler of the type that SA_SIGINFO asks for, an empty mask.
+        unsafe {
+            if libc::sigaction(libc::SIGSEGV, ptr::null(), before.as_mut_ptr()) != 0 {
+                return;
+            }
+            let _ = BEFORE.set(before.assume_init());
+            let mut action: libc::sigaction = core::mem::zeroed();
+            let handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) = handle;
+            action.sa_sigaction = handler as usize;
+            action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+            libc::sigemptyset(&mut action.sa_mask);
+            libc::sigaction(libc::SIGSEGV, &action, ptr::null_mut());
+        }
+    });
+}
+
+/// Allocates nothing and takes no lock, as a signal handler must.
+extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, machine: *mut c_void) {
+    // SAFETY: the system calls the handler with both pointers valid (sigaction(2), SA_SIGINFO).
+    let (address, stack_pointer) = unsafe { ((*info).si_addr() as usize, stack_pointer(machine.cast())) };
+    if stack_pointer.is_some_and(|pointer| address.abs_diff(pointer) <= NEAR) {
+        context::with_running(|thread| {
+            let mut line = Line { text: [0; 512], len: 0 };
+            // A line that is too long is cut.
+            let _ = writeln!(
+                line,
+                "error: kernel {} overflowed the stack of block {}, thread {}, which has {} KiB: make its local arrays \
+                 smaller or its recursion flatter, or give it more with {}",
+                thread.grid().kernel,
+                thread.block_idx,
+                thread.thread_idx,
+                stack::bytes().unwrap_or_default() / 1024,
+                stack::VARIABLE,
+            );
+            // SAFETY: the first `len` bytes of the line are there to be read; abort takes nothing.
+            unsafe {
+                libc::write(libc::STDERR_FILENO, line.text.as_ptr().cast(), line.len);
+                libc::abort();
+            }
+        });
+    }
+    if let Some(before) = BEFORE.get() {
+        // SAFETY: the action is one that the system gave. The access is made once more when this returns, and its
+        // signal goes there.
+        unsafe { libc::sigaction(signal, before, ptr::null_mut()) };
+    }
+}
+
+/// # Safety
+/// `machine` is what a handler got.
+#[cfg(target_arch = "x86_64")]
+unsafe fn stack_pointer(machine: *const libc::ucontext_t) -> Option<usize> {
+    // SAFETY: the caller's word.
+    let register = unsafe { (*machine).uc_mcontext.gregs[libc::REG_RSP as usize] };
+    Some(register as usize)
+}
+
+/// # Safety
+/// `machine` is what a handler got.
+#[cfg(target_arch = "aarch64")]
+unsafe fn stack_pointer(machine: *const libc::ucontext_t) -> Option<usize> {
+    // SAFETY: the caller's word.
+    Some(unsafe { (*machine).uc_mcontext.sp } as usize)
+}
+
+/// # Safety
+/// None is needed.
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+unsafe fn stack_pointer(_: *const libc::ucontext_t) -> Option<usize> {
+    None
+}
+
+/// Text in a fixed place.
+struct Line {
+    text: [u8; 512],
+    len: usize,
+}
+
+impl fmt::Write for Line {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let room = &mut self.text[self.len..];
+        let len = text.len().min(room.len());
+        room[..len].copy_from_slice(&text.as_bytes()[..len]);
+        self.len += len;
+        if len < text.len() { Err(fmt::Error) } else { Ok(()) }
+    }
+}
