@@ -12,7 +12,7 @@ const CHECKED_ROWS: usize = 64;
 /// Numbers of the block that matrices repeat: a prime, so that no two rows are alike.
 const NOISE: usize = 1_048_583;
 
-/// All sets together are at least so many times as large as the cache.
+/// All sets together are at least this many times as large as the cache.
 const CACHES: usize = 4;
 
 /// The buffers of one launch, all `[rows, cols]` unless said otherwise.

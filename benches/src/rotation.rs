@@ -54,7 +54,7 @@ impl Rotation {
     }
 
     /// The time of `launches` launches: as many whole graphs as hold them, in one batch with one synchronisation,
-    /// scaled. A graph that is not timed goes first, behind which the timed ones are queued.
+    /// scaled. A graph that is not timed goes first, after which the timed ones are queued.
     ///
     /// # Errors
     /// A launch failed.

@@ -37,7 +37,7 @@ pub fn provoke(fault: &Fault, device: Device, checkpoint: &Path) -> Result<()> {
             is_told_again(&first, later)?;
         }
     } else if let Err(later) = faults::is_in_order(&device) {
-        bail!("{AFTERWARDS}the device was of no more use: {later}; the fault was: {first}");
+        bail!("{AFTERWARDS}the device was unusable: {later}; the fault was: {first}");
     }
     Err(first.into())
 }
@@ -45,7 +45,7 @@ pub fn provoke(fault: &Fault, device: Device, checkpoint: &Path) -> Result<()> {
 fn is_told_again(first: &DeviceError, later: Result<(), DeviceError>) -> Result<()> {
     let Err(later) = later else { bail!("{AFTERWARDS}the device went on; the fault was: {first}") };
     let is_faulted = matches!(later, DeviceError::Faulted { .. });
-    // A fault that a drop came upon is first told by the call behind it.
+    // A fault that a drop came upon is first told by the call after it.
     let (told, first) = (later.to_string(), first.fault().map(ToString::to_string).unwrap_or_default());
     ensure!(
         is_faulted && told.contains(&first),

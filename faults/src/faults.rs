@@ -40,7 +40,7 @@ pub struct Fault {
 pub struct Expected {
     /// The error holds these texts.
     pub says: &'static [&'static str],
-    /// Whether the device is of no more use afterwards, and gives the same error again.
+    /// Whether the device is unusable afterwards, and gives the same error again.
     pub stays: bool,
 }
 

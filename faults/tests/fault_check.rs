@@ -110,7 +110,7 @@ fn a_fault_that_is_another_fails_the_check() {
     for (faults, fault, complaint) in [
         ("kernel 2 719", "illegal-address", "the error does not say `CUDA_ERROR_ILLEGAL_ADDRESS (700)`"),
         ("kernel 2 hang", "trap", "the error does not say `trapped`"),
-        ("kernel 2 700", "shared-memory", "afterwards the device was of no more use"),
+        ("kernel 2 700", "shared-memory", "afterwards the device was unusable"),
         ("kernel 1 700", "out-of-memory", "the error does not say `allocating `"),
     ] {
         let output = on_gpu(&driver, &ptx, &["--only", fault], faults);

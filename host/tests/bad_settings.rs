@@ -202,11 +202,11 @@ fn weights_whose_tensors_do_not_fit() {
     );
 }
 
-/// 28 x 28 white pixels.
-fn blank_png() -> Vec<u8> {
+/// White pixels, `side` rows and columns of them.
+fn blank_png(side: u32) -> Vec<u8> {
     let mut bytes = Vec::new();
-    let encoder = png::Encoder::new(&mut bytes, 28, 28);
-    encoder.write_header().unwrap().write_image_data(&[255; 28 * 28]).unwrap();
+    let encoder = png::Encoder::new(&mut bytes, side, side);
+    encoder.write_header().unwrap().write_image_data(&vec![255; (side * side) as usize]).unwrap();
     bytes
 }
 
@@ -222,8 +222,11 @@ fn images_that_predict_cannot_use() {
     place.write("100", "a file");
     place.refuses(predict("100"), &["there is no test image 100", "a file of that name is ./100"]);
     place.refuses(predict("./100"), &["./100 is no intact PNG file"]);
-    place.write("blank.png", blank_png());
+    place.write("blank.png", blank_png(28));
     place.refuses(predict("blank.png"), &["there is nothing to see in blank.png"]);
+    place.write("small.png", blank_png(27));
+    let as_is = place.predict(&["--model", "w.safetensors", "--as-is", "small.png"]);
+    place.refuses(as_is, &["small.png has another size than the 28 x 28 pixels of --as-is"]);
     place.write("text.png", "no picture");
     place.refuses(predict("text.png"), &["text.png is no intact PNG file"]);
     place.refuses(place.predict(&["--model", "w.safetensors"]), &["<IMAGE>"]);

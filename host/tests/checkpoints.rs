@@ -208,7 +208,7 @@ fn folders_that_cannot_be_used() {
     place.refuses(place.train(&["--resume", "c", "--load", "w"]), &["--load", "--resume"]);
 }
 
-/// As a full disk does, a limit on the size of files makes a write fail behind its first bytes.
+/// As a full disk does, a limit on the size of files makes a write fail after its first bytes.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_disk_ends_the_run_and_keeps_what_there_is() {

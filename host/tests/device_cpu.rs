@@ -17,7 +17,7 @@ pub unsafe fn axpy(a: f32, x: &[f32], y: *mut f32) {
     }
 }
 
-/// Reads one element behind the end.
+/// Reads one element past the end.
 ///
 /// # Safety
 /// None: the bounds check catches it.

@@ -27,7 +27,7 @@ fn offline(command: &mut Command, mirror: &str) {
     }
 }
 
-/// A server of one reply: the head, and a body of so many bytes in a gzip file that hashes to nothing known.
+/// A server of one reply: the head, and a gzip file that hashes to nothing known.
 fn serve(body: Vec<u8>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

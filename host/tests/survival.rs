@@ -170,7 +170,7 @@ fn kills_change_nothing(flags: &[&str], seed: u64) {
         assert!(result == whole, "seed {seed}, kill {kill} after {moment:?}: the resumed run ends elsewhere");
         assert_eq!((checkpoints(&place), is_writing(&place)), (keep, false), "{:?}", names(&place));
     }
-    assert!(resumed >= KILLS / 4, "only {resumed} of the runs were killed behind a checkpoint");
+    assert!(resumed >= KILLS / 4, "only {resumed} of the runs were killed after a checkpoint");
 }
 
 #[test]

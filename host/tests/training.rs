@@ -164,7 +164,7 @@ fn a_png_is_predicted_like_the_image_it_holds() {
     let paper: Vec<u8> = image.iter().flat_map(|&ink| [255 - ink; 3]).collect();
     encoder.write_header().unwrap().write_image_data(&paper).unwrap();
     place.write("digit.png", bytes);
-    let printed = succeeds(place.predict(&["--model", "w", "digit.png", "0"]));
+    let printed = succeeds(place.predict(&["--model", "w", "--as-is", "digit.png", "0"]));
     assert_eq!(marked(&printed), [labels[0], labels[0]]);
     let tables: Vec<Vec<&str>> = printed
         .split("digit.png")

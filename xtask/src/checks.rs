@@ -7,7 +7,7 @@
 //! //@ allow-local(softmax_k1): the row is an array with an index known at run time only
 //! ```
 //!
-//! Without names the line holds for every kernel of the file, on every architecture; with a plus behind the
+//! Without names the line holds for every kernel of the file, on every architecture; with a plus after the
 //! architecture's name for that one and all later ones. A pattern is the beginning of an
 //! opcode in whole parts, or, with a dot in front, parts anywhere in it.
 

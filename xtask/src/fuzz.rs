@@ -67,7 +67,7 @@ impl Fuzz {
         if !self.no_build {
             self.build()?;
         }
-        // A file that holds none ends the run before its hours, not behind them.
+        // A file that holds none ends the run before its hours, not after them.
         Results::read(&known)?;
         let mut failed = Vec::new();
         for name in chosen {

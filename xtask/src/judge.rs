@@ -29,8 +29,8 @@ const IN_TURNS: &str = "-Zmiri-fixed-schedule";
 const LEFT_OUT: &str =
     "-Zmiri-disable-stacked-borrows -Zmiri-disable-validation -Zmiri-disable-weak-memory-emulation";
 
-/// Every so many steps Miri looks in all frames of all threads for what is of no more use. With a thousand threads it
-/// would do little else at the 10000 steps that it takes by itself.
+/// Steps after which Miri looks in all frames of all threads for what is no longer needed, each time. With a thousand threads
+/// it would do little else at its default of 10000 steps.
 const SELDOM_CLEANED: &str = "-Zmiri-provenance-gc=500000";
 
 /// Miri runs code as it was written, step by step. Of what is simplified and inlined before it runs half the steps, and the

@@ -13,7 +13,7 @@ pub struct Stress {
     /// How many seeds
     #[arg(long, default_value_t = 100)]
     seeds: u64,
-    /// The first seed: decimal, or hexadecimal behind 0x
+    /// The first seed: decimal, or hexadecimal after 0x
     #[arg(long, default_value = "0")]
     first: String,
     /// Only kernels whose name contains this

@@ -128,7 +128,7 @@ fn open() -> Result<(PathBuf, Library), LoadError> {
     Err(first_error.unwrap_or_else(|| unreachable!("there is always a candidate")))
 }
 
-/// The loader's own words, which libloading keeps behind its own.
+/// The loader's own words, which libloading keeps as the source of its own.
 fn loader_text(error: &libloading::Error) -> String {
     match std::error::Error::source(error) {
         Some(source) => source.to_string(),

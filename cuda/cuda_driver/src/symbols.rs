@@ -19,7 +19,7 @@ macro_rules! symbols {
         /// How many symbols the table holds.
         pub(crate) const COUNT: usize = [$(Index::$name),*].len();
 
-        /// The symbols' names, in the table's order, each with a NUL behind it for the loader.
+        /// The symbols' names, in the table's order, each with a NUL after it for the loader.
         pub(crate) static NAMES: [&str; COUNT] = [$(concat!(stringify!($name), "\0")),*];
 
         /// Where each symbol jumps to: its fallback at first, the driver's function once that is loaded.

@@ -112,7 +112,7 @@ pub fn lower(text: &str, edits: &Edits) -> Result<Vec<Lowered>, IrError> {
     Ok(parts::cut(&module, &families, &statics, edits.cut))
 }
 
-/// The source of [`for_optimisation`] and [`for_no_optimisation`]: what was made behind them, a cache keeps as long as this
+/// The source of [`for_optimisation`] and [`for_no_optimisation`]: a cache keeps what was made of their output as long as this
 /// is the same.
 pub const LAST_EDITS: [&str; 3] =
     [include_str!("noalias.rs"), include_str!("divisors.rs"), include_str!("overflow.rs")];
@@ -202,7 +202,7 @@ mod tests {
         let mut symbol = "@_RINvC1a1f".to_owned();
         let mut before = "u".to_owned();
         for _ in 0..40 {
-            // The mangling counts places from behind `_R`, in base 62.
+            // The mangling counts places from after `_R`, in base 62.
             let at = symbol.len() - "@_R".len();
             symbol += &format!("T{before}{before}E");
             before = format!("B{}", base_62(at));

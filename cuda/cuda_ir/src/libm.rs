@@ -8,7 +8,7 @@ use super::module::{FunctionHeader, ItemKind, Module};
 use super::panics::without_debug_info;
 use super::path_of;
 
-/// The functions that both have under one name for `f64`, and with an `f` behind it for `f32`; all take and give floats of
+/// The functions that both have under one name for `f64`, and with an `f` after it for `f32`; all take and give floats of
 /// one width.
 const SAME: &[&str] = &[
     "acos",

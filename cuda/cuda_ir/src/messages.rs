@@ -11,7 +11,7 @@ use super::lex::{Kind, Token, closing, lex, split_at_commas};
 use super::module::{ItemKind, Module, call_on};
 
 /// In each call of one of `callees`, given with the number of the argument that is the template, replaces the template
-/// and the arguments behind it by a text. What is no template this function can read stays as it is.
+/// and the arguments after it by a text. What is no template this function can read stays as it is.
 pub(super) fn write_out(module: &mut Module, callees: &HashMap<String, usize>) -> Vec<String> {
     let constants: HashMap<String, Vec<u8>> = module
         .items
@@ -54,7 +54,7 @@ fn with_text(
     let open = tokens.iter().position(|token| token.start == callee.start)? + 1;
     let inner = &tokens[open + 1..closing(&tokens, open)?];
     let parts = split_at_commas(inner);
-    // First and last token of an argument: its type and, behind any attributes, its value.
+    // First and last token of an argument: its type and, after any attributes, its value.
     let ends = |part: usize| -> Option<(Token<'_>, Token<'_>)> {
         let tokens = &inner[parts.get(part)?.clone()];
         Some((*tokens.first()?, *tokens.last()?))

@@ -142,7 +142,7 @@ impl<'a> FunctionHeader<'a> {
 /// A call instruction on one line.
 pub(super) struct Call<'a> {
     pub callee: Token<'a>,
-    /// Offset just behind the arguments, where call attributes stand.
+    /// Offset just after the arguments, where call attributes stand.
     pub attributes_at: usize,
     /// The group that follows, if any.
     pub group: Option<Token<'a>>,
@@ -157,7 +157,7 @@ pub(super) fn call_on(line: &str) -> Option<Call<'_>> {
     }
     let tokens = lex(line);
     let keyword = tokens.iter().position(|t| t.is("call") || t.is("invoke"))?;
-    // Behind the keyword: attributes and types, in brackets or not, then the callee and the argument list.
+    // After the keyword: attributes and types, in brackets or not, then the callee and the argument list.
     let mut at = keyword + 1;
     while at < tokens.len() {
         let followed_by_arguments = tokens.get(at + 1).is_some_and(|t| t.is("("));

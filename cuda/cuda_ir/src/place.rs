@@ -180,7 +180,7 @@ fn is_uninitialised(tokens: &[Token<'_>], levels: usize) -> bool {
     }
 }
 
-/// Index of the first token behind the type that `tokens` start with.
+/// Index of the first token after the type that `tokens` start with.
 fn end_of_type(tokens: &[Token<'_>]) -> Option<usize> {
     let first = tokens.first()?;
     if first.nesting() > 0 {

@@ -68,7 +68,7 @@ fn suspicious(line: &str) -> Option<String> {
     (is_wide || is_quad || is_of_c).then(|| format!("`{operation}`"))
 }
 
-/// The number behind `keyword`, as in `scope: !7`.
+/// The number after `keyword`, as in `scope: !7`.
 fn reference<'a>(text: &'a str, keyword: &str) -> Option<&'a str> {
     let rest = text.split_once(keyword)?.1.trim_start_matches('!');
     let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
@@ -94,7 +94,7 @@ fn line_of(nodes: &HashMap<&str, &str>, at: &str, of: &str) -> Option<String> {
     let line = at.split_once("line: ")?.1;
     let line = &line[..line.find(|c: char| !c.is_ascii_digit()).unwrap_or(line.len())];
     let file = nodes.get(reference(of, "file: ")?)?.split_once("filename: \"")?.1;
-    // rustc adds the unit's own name behind the file's.
+    // rustc adds the unit's own name after the file's.
     let file = file.split('"').next()?.split("/@/").next()?;
     Some(format!("{file}:{line}"))
 }

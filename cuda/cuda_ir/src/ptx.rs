@@ -192,7 +192,7 @@ fn has_word(head: &str, word: &str) -> bool {
     head.split(|c: char| c.is_whitespace() || c == '(' || c == ')').any(|w| w == word)
 }
 
-/// The name behind `.entry` or `.func`; a function's result stands in brackets before it.
+/// The name after `.entry` or `.func`; a function's result stands in brackets before it.
 fn function_name(head: &str) -> Option<&str> {
     let at = head
         .find(".entry")

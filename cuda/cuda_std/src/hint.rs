@@ -1,6 +1,6 @@
 //! What a kernel may tell those that run it; none of it changes a value.
 
-/// Asks L2 to fetch `bytes` bytes of global memory from `ptr` on, and waits for nothing. One thread asks for all.
+/// Prefetches `bytes` bytes of global memory from `ptr` on into L2, and waits for nothing. One thread does it for all.
 ///
 /// Compiled for a compute capability before 9.0, and on the host, it does nothing.
 ///
@@ -19,7 +19,7 @@ pub unsafe fn prefetch_l2<T>(ptr: *const T, bytes: u32) {
     let _ = (ptr, bytes);
 }
 
-/// Whether to do work that counts for something only if `is_live`: elements behind the end of a row, of which the maximum
+/// Whether to do work that counts for something only if `is_live`: elements past the end of a row, of which the maximum
 /// is taken and the sum, and which are not written.
 ///
 /// `true` on the GPU, and on the CPU too, where to ask costs more than the work.

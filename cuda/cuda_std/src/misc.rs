@@ -17,7 +17,7 @@ pub fn breakpoint() {
     panic!("misc::breakpoint() works on a CUDA device only; on the CPU set the breakpoint in the debugger")
 }
 
-/// Ends the kernel with an error, and with it everything queued behind it.
+/// Ends the kernel with an error, and with it everything queued after it.
 ///
 /// # Panics
 /// On the executor, where the launch then answers with a fault that says so.

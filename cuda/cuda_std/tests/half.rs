@@ -60,7 +60,7 @@ fn the_nearest_number_and_of_two_the_even_one() {
     for (format, definition) in FORMATS.into_iter().enumerate() {
         let infinity = 0x8000 - (1 << definition.0);
         for bits in 0..infinity {
-            // The one behind the largest would have been the next power of two.
+            // The one after the largest would have been the next power of two.
             let (x, next) = (value(definition, bits), value(definition, bits + 1));
             let middle = ((x + next) / 2.0) as f32;
             assert_eq!(f64::from(middle), (x + next) / 2.0, "a tie is a number of 32 bits");

@@ -9,7 +9,7 @@ use cuda_std::launch::LaunchConfig;
 use cuda_std::simt::Executor;
 use cuda_std::thread;
 
-/// Runs the ignored test `name` in a process of its own, with stacks of so many KiB.
+/// Runs the ignored test `name` in a process of its own, with stacks of `kib` KiB.
 fn run(name: &str, kib: Option<&str>) -> (Output, String) {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command

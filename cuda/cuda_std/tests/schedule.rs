@@ -122,7 +122,7 @@ fn a_write_before_all_have_read_is_found() {
     let seeds = failing(|| {
         let (values, tid) = (shared_array![u32; 128], thread::thread_idx_x() as usize);
         for round in 0..3 {
-            // SAFETY: inside the array; behind the reading a barrier lacks.
+            // SAFETY: inside the array; a barrier is missing after the reads.
             unsafe {
                 *values.add(tid) = round;
                 thread::sync_threads_aligned();

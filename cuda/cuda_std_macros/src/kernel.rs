@@ -129,7 +129,7 @@ fn param((position, input): (usize, &FnArg)) -> Result<Param> {
     Ok(Param { name, ty: (*typed.ty).clone() })
 }
 
-/// Refuses what the source itself shows to be no parameter of a kernel; behind an alias or in a macro the type does.
+/// Refuses what the source itself shows to be no parameter of a kernel; after an alias or in a macro the type does.
 fn check_type(ty: &Type) -> Result<()> {
     match ty {
         Type::Group(group) => check_type(&group.elem),

@@ -52,7 +52,7 @@ pub fn read(bytes: &[u8]) -> anyhow::Result<Vec<Case>> {
     Ok(all)
 }
 
-/// The bytes behind their length.
+/// The bytes after their length.
 fn piece<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     let (length, behind) = rest.split_at_checked(4)?;
     let length = u32::from_le_bytes(length.try_into().ok()?);
@@ -77,7 +77,7 @@ pub struct Packed {
     pub outputs: Vec<u8>,
 }
 
-/// Puts the cases of one launch behind each other.
+/// Puts the cases of one launch one after the other.
 pub fn pack(cases: &[Case]) -> Packed {
     let mut packed = Packed { places: Vec::new(), inputs: Vec::new(), outputs: Vec::new() };
     for case in cases {

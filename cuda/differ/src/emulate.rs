@@ -10,7 +10,7 @@ use ptx_emulator::{Emulator, EmulatorError, PtxModule};
 use crate::cases::{self, Case};
 use crate::difference::{Difference, What};
 
-/// Runs every case, so many at a time, and gives those that differ, in the order of the cases. A case of more than
+/// Runs every case, `threads` at a time, and gives those that differ, in the order of the cases. A case of more than
 /// `most_steps` instructions counts as endless.
 pub fn compare(module: PtxModule, cases: &[Case], threads: usize, most_steps: u64) -> Vec<Difference> {
     let module = Arc::new(module);

@@ -1,4 +1,4 @@
-//! Cases on a GPU, a thread each, behind soiled memory.
+//! Cases on a GPU, a thread each, with memory soiled before every launch.
 
 use std::ffi::c_void;
 use std::path::Path;
@@ -40,7 +40,7 @@ pub fn compare(ptx: &Path, cases: &[Case]) -> anyhow::Result<Vec<Difference>> {
     Ok(found)
 }
 
-/// The outputs of one kernel's cases, behind each other.
+/// The outputs of one kernel's cases, one after the other.
 fn run(device: &Device, cases: &[Case]) -> anyhow::Result<Vec<u8>> {
     let packed = cases::pack(cases);
     let places = device.upload(&words(&packed.places))?;

@@ -72,8 +72,8 @@ struct Programs {
     /// Go on with the comparison of these programs that was ended, in the same folder and with the same sources
     #[arg(long)]
     resume: bool,
-    /// Make at most so many of the programs that differ smaller
-    #[arg(long, default_value_t = 5)]
+    /// Make at most N of the programs that differ smaller
+    #[arg(long, value_name = "N", default_value_t = 5)]
     shrink: usize,
     /// A wrong edit to plant
     #[arg(long, hide = true)]

@@ -135,7 +135,7 @@ pub unsafe fn missing_barrier(out: *mut f32, inp: &[f32]) {
     }
 }
 
-/// As [`missing_barrier`](fn@missing_barrier), twice, with a barrier too few behind the first.
+/// As [`missing_barrier`](fn@missing_barrier), twice, with a barrier too few after the first.
 ///
 /// # Safety
 /// As there.
@@ -254,7 +254,7 @@ pub unsafe fn shuffle_with_the_exited(out: *mut f32, inp: &[f32]) {
     unsafe { *out.add(at) = warp::warp_shuffle_down(u32::MAX, inp[at], 1, 32).0 };
 }
 
-/// Reads its neighbour's place in shared memory behind a shuffle.
+/// Reads its neighbour's place in shared memory after a shuffle.
 ///
 /// # Safety
 /// As there.

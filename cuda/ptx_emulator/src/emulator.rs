@@ -267,7 +267,7 @@ impl Emulator {
             let kernel = self.module.functions[kernel].name.clone();
             return Err(EmulatorError::StaticShared { kernel, bytes: total, max: MAX_STATIC_SHARED });
         }
-        // All dynamic variables are names of the same memory, behind the static ones.
+        // All dynamic variables are names of the same memory, after the static ones.
         at = all().filter(|(_, v)| v.is_dynamic).fold(at, |at, (_, v)| at.next_multiple_of(v.align));
         all().filter(|(_, v)| v.is_dynamic).for_each(|(index, _)| addresses[index] = at);
         if dynamic_bytes > 0 {

@@ -153,7 +153,7 @@ pub enum Cause {
     Undefined {
         /// The register.
         register: String,
-        /// Behind a semicolon, where the thread last got such bits, if not from a register.
+        /// After a semicolon, where the thread last got such bits, if not from a register.
         origin: String,
     },
     /// An atomic operation on memory that nothing was written to.

@@ -257,7 +257,7 @@ impl<const BM: usize, const BN: usize, const TM: usize, const TN: usize> Tile<BM
     /// Copies one slab of both operands to shared memory.
     #[inline(always)]
     unsafe fn fill(slab: *mut f32, a: OperandA, b: OperandB, row0: usize, col0: usize, k0: usize) {
-        // SAFETY: the slab holds BM rows of PITCH (or BK rows of BM, which is less) and, behind them, BK of BN.
+        // SAFETY: the slab holds BM rows of PITCH (or BK rows of BM, which is less) and, after them, BK of BN.
         unsafe {
             match a {
                 OperandA::RowMajor(a) => Self::copy::<BM, BK>(slab, PITCH, a, row0, k0),

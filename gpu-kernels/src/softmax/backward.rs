@@ -5,7 +5,7 @@
 //! - log-softmax (flag [`LOG`]): `dx = (dy - exp(y) * sum(dy)) * scale`.
 //!
 //! `scale` is that of the forward pass. A row is held by 8 lanes up to 32 warps in registers, as it was read: both
-//! matrices once, with one sum a warp behind one barrier. A row too wide for that is read twice by a block. `dx` may
+//! matrices once, with one sum a warp after one barrier. A row too wide for that is read twice by a block. `dx` may
 //! be `dy` or `y`. Sums have a fixed order. NaN and infinities go the way of the formula; a result of -inf among
 //! logarithms has probability 0.
 //!
@@ -58,12 +58,12 @@ macro_rules! kernel {
     ($name:ident $ty:ident [$($bounds:tt)*], $doc:expr, |$given:ident| $body:expr) => {
         #[doc = concat!("Backward of softmax or log-softmax of rows of `", stringify!($ty), "`: ", $doc)]
         ///
-        /// Strides are in elements; `flags` are [`LOG`] or 0; L2 is asked for the rows of the block `ahead` blocks
-        /// later, if that is not 0.
+        /// Strides are in elements; `flags` are [`LOG`] or 0; a block prefetches into L2 the rows of the one `ahead`
+        /// blocks later, if that is not 0.
         ///
         /// # Safety
-        /// The launch is as said; the matrices have their rows; nobody else uses `dx`, which may be `dy` or `y` with
-        /// the same stride.
+        /// The launch is as said; all pointers are valid for `rows` rows; nobody else uses `dx`, which may be `dy` or
+        /// `y` with the same stride.
         #[kernel($($bounds)*)]
         pub unsafe fn $name(
             dx: *mut $ty,

@@ -78,13 +78,13 @@ macro_rules! kernel {
     ($name:ident $ty:ident [$($bounds:tt)*], $doc:expr, |$given:ident| $body:expr) => {
         #[doc = concat!("Cross entropy of rows of `", stringify!($ty), "`: ", $doc)]
         ///
-        /// Strides are in elements; `target_bytes` is [`I64`], [`I32`] or [`U8`]; L2 is asked for the rows of the block
-        /// `ahead` blocks later, if that is not 0.
+        /// Strides are in elements; `target_bytes` is [`I64`], [`I32`] or [`U8`]; a block prefetches into L2 the rows
+        /// of the one `ahead` blocks later, if that is not 0.
         ///
         /// # Safety
         /// The launch is as said. `loss`, `lse`, `correct`, `targets` and `d_loss` have an element for each row; `lse`,
-        /// `correct`, `d_logits` and `d_loss` may be null. `logits` and `d_logits` have their rows. Nobody else uses
-        /// what is written; `d_logits` may be `logits` with the same stride.
+        /// `correct`, `d_logits` and `d_loss` may be null. `logits` and `d_logits` are valid for `rows` rows. Nobody
+        /// else uses what is written; `d_logits` may be `logits` with the same stride.
         #[kernel($($bounds)*)]
         pub unsafe fn $name(
             loss: *mut f32,

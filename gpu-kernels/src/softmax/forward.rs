@@ -1,8 +1,8 @@
 //! Softmax and log-softmax for any type, stride and alignment: rungs k8 and k9, grown up.
 //!
 //! A row is held by 8 lanes up to 32 warps, or by a cluster of blocks, as exponentials in registers: one read, one
-//! write, and one exponential for each element. Warps exchange one (max, sum) each, behind one barrier; where there
-//! are rows enough, a block asks L2 for those of a later one before it waits for its own.
+//! write, and one exponential for each element. Warps exchange one (max, sum) each, after one barrier; where there
+//! are rows enough, a block prefetches those of a later one into L2 before it waits for its own.
 //! Requires: `cols` at most 4 (`f32`) or 8 (16 bits) times the row's vectors; a block of the kernel's threads.
 
 use cuda_std::fastmath::ex2_approx_ftz;
@@ -18,9 +18,9 @@ pub const LOG: u32 = 1;
 /// A flag of the kernels: a row of nothing but -inf gives 0 (its logarithm -inf), not NaN.
 pub const ZERO_MASKED: u32 = 2;
 
-/// Up to so many threads for a row a block, without a cluster, asks L2 for later rows before it loads its own, above it afterwards: there
-/// the registers are needed, and the rows so long that its own must come first.
-pub const ASKS_FIRST: u32 = 256;
+/// With up to this many threads for a row, and without a cluster, a block prefetches later rows before it loads its own.
+/// With more it does so afterwards: there the registers are needed, and the rows so long that its own must come first.
+pub const PREFETCHES_FIRST: u32 = 256;
 
 /// What is done to every element besides the softmax.
 #[derive(Clone, Copy)]
@@ -29,7 +29,7 @@ pub(super) struct Options {
     pub scale: f32,
     /// [`LOG`], [`ZERO_MASKED`].
     pub flags: u32,
-    /// How many blocks, or clusters, later the rows are that L2 is asked for; 0 for none.
+    /// How many blocks, or clusters, ahead rows are prefetched into L2; 0 for none.
     pub ahead: u32,
 }
 
@@ -111,13 +111,13 @@ pub(super) unsafe fn softmax<
             unsafe { prefetch_rows(inp, shape, [later, BLOCK / THREADS], part) };
         }
     };
-    let asks_first = THREADS <= ASKS_FIRST as usize && !CLUSTER;
-    if asks_first {
+    let prefetches_first = THREADS <= PREFETCHES_FIRST as usize && !CLUSTER;
+    if prefetches_first {
         ask_ahead();
     }
     let x_reg = row.load::<N, VECTORS>(0, I::NEG_INFINITY);
     let edge_reg = row.load_edges::<N>(f32::NEG_INFINITY);
-    if !asks_first {
+    if !prefetches_first {
         ask_ahead();
     }
 
@@ -188,7 +188,7 @@ pub(super) unsafe fn softmax<
 unsafe fn exchange_blocks(shared: *mut f32x2, part: Part, of_block: f32x2, scale: f32) -> f32x2 {
     let tid = thread::thread_idx_x();
     // SAFETY: the other blocks have started when theirs are waited for; each block writes an element of its own in
-    // every block, and reads its own behind the barrier. Nobody goes before that.
+    // every block, and reads its own after the barrier. Nobody goes before that.
     unsafe {
         cluster::wait();
         if tid < part.parts {

@@ -136,7 +136,7 @@ macro_rules! tier {
         #[doc = concat!("Softmax or log-softmax along rows of `", stringify!($inp), "`, as `", stringify!($out), "`: ",
             $what, ", ", $n, " * ", $vectors, " for each of ", $threads, " threads.\n\nLaunched on blocks of ", $block,
             " threads, enough of them for `rows`. Strides are in elements; `flags` are those of ",
-            "[`forward`](super::forward).\n\n# Safety\nThe launch is as said; the matrices have their rows; nobody else ",
+            "[`forward`](super::forward).\n\n# Safety\nThe launch is as said; all pointers are valid for `rows` rows; nobody else ",
             "uses `out`, which may be `inp` with the same stride.")]
         #[kernel($($bounds)*)]
         pub unsafe fn $name(

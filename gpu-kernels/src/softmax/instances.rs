@@ -63,7 +63,7 @@ macro_rules! resident {
 }
 
 /// As [`resident`], for `$body::<THREADS, WARPS, VECTORS>`: a cluster of 2 to `$most` blocks of `THREADS` threads holds
-/// a row. Behind them in the table stands the pair of kernels in `split`.
+/// a row. After them in the table stands the pair of kernels in `split`.
 macro_rules! cluster_per_row {
     ($body:ident; $($name:ident $threads:literal $warps:literal $vectors:literal, $most:literal;)*) => {
         $(

@@ -1,7 +1,7 @@
 //! k8: the row is read once and stays in registers.
 //!
 //! Since k7 no thread reads its elements again: `LANES` lanes of a warp hold a short row, a warp one of up to 3072
-//! elements, several warps a longer one, and only those exchange one (max, sum) a warp behind one barrier.
+//! elements, several warps a longer one, and only those exchange one (max, sum) a warp after one barrier.
 //! Buys: one read and one write of the row, the bytes of a copy; no barrier and no idle lanes in short rows.
 //! Requires: `cols` at most `4 * VECTORS` for each thread of a row; the kernel's block; any alignment.
 //@ ptx(softmax_k8_resident_8x4): ld.global.nc.v4 == 4, bar.sync == 0, shfl.sync.bfly == 6, .shared == 0, .local == 0
@@ -35,7 +35,7 @@ unsafe fn softmax<const BLOCK: usize, const LANES: u32, const WARPS: u32, const 
     let threads = (LANES * WARPS) as usize;
     let (block, tid) = (thread::block_idx_x() as usize, thread::thread_idx_x() as usize);
     let (row, tid) = (block * (BLOCK / threads) + tid / threads, tid % threads);
-    // Behind the last row the lanes come to the shuffles with an empty one.
+    // After the last row the lanes come to the shuffles with an empty one.
     let (start, len) = if row < rows { (row * cols, cols) } else { (0, 0) };
     let x = &inp[start..start + len];
     let head = x.as_ptr().align_offset(16).min(len);

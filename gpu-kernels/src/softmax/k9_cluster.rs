@@ -1,7 +1,7 @@
 //! k9: a wide row is spread over a cluster of blocks.
 //!
 //! Since k8 the row is held by 2 to 16 blocks: each writes its (max, sum) into the shared memory of all the others,
-//! behind one barrier of the cluster; an earlier one, hidden under the loads, says that all of them are there.
+//! after one barrier of the cluster; an earlier one, hidden under the loads, says that all of them are there.
 //! Buys: one read and one write also of rows that no block has the registers for, up to 524288 elements.
 //! Requires: compute capability 9.0, and rows for enough blocks; the pair of kernels in `split` does the others.
 //@ ptx(softmax_k9_cluster_512x8, softmax_k9_cluster_1024x8, compute_90+): ld.global.nc.v4 == 8, bar.sync == 1
@@ -82,7 +82,7 @@ unsafe fn softmax<const THREADS: usize, const WARPS: u32, const VECTORS: usize>(
     let max = elements.iter().copied().fold(edge_reg.max(f32::MIN), f32::max);
     let sum = elements.iter().fold((edge_reg - max).exp(), |sum, x| sum + (x - max).exp());
     // SAFETY: all threads of the cluster come here. The other blocks have started when theirs are waited for; each
-    // writes an element of its own in every block, and reads its block's behind the barrier. Nobody goes before that.
+    // writes an element of its own in every block, and reads its block's after the barrier. Nobody goes before that.
     let f32x2 { x: max, y: sum } = unsafe {
         let pair = exchange::<WARPS>(shared, tid, f32x2::new(max, sum));
         let of_blocks = shared.add(WARPS as usize);

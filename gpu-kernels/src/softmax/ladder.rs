@@ -18,13 +18,13 @@ pub struct Rung {
 /// A way of a rung: a kernel, or a pair of them.
 #[derive(Debug)]
 pub struct Variant {
-    /// What it launches, one behind the other.
+    /// What it launches, one after the other.
     pub steps: &'static [Step],
     /// The widths from which and up to which the rung chooses it.
     pub narrowest: usize,
     /// See `narrowest`.
     pub widest: usize,
-    /// The rung chooses it only where its grid has at least so many blocks.
+    /// The rung chooses it only where its grid has at least this many blocks.
     pub least_blocks: u64,
     /// Elements of memory that the first kernel fills for the second, for `rows` and `cols`.
     pub(super) workspace_len: fn(u32, u32) -> usize,

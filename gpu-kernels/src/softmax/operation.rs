@@ -80,7 +80,7 @@ pub struct Arguments {
     pub scale: f32,
     /// [`LOG`](super::forward::LOG), [`ZERO_MASKED`](super::forward::ZERO_MASKED).
     pub flags: u32,
-    /// How many blocks, or clusters, later the rows are that L2 is asked for; 0 for none.
+    /// How many blocks, or clusters, ahead rows are prefetched into L2; 0 for none.
     pub ahead: u32,
     /// Parts that the pair of kernels cuts a row in; the others take no notice.
     pub parts: u32,
@@ -95,7 +95,7 @@ pub struct Tier<A = Arguments> {
     pub block: u32,
     /// Threads that hold a row, or a block's part of it.
     pub threads: u32,
-    /// Elements that they hold in vectors. Up to a vector less before and behind these lie beside.
+    /// Elements that they hold in vectors. Up to a vector less before and after these lie beside.
     pub elements: u32,
     /// Blocks that a multiprocessor runs at once.
     pub resident: u32,

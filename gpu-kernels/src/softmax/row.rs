@@ -49,7 +49,7 @@ impl Part {
 }
 
 impl<I: Number, O: Number, const THREADS: usize> Row<I, O, THREADS> {
-    /// Row number `row` of matrices of `rows` rows; behind the last an empty one, so that all threads of a block come
+    /// Row number `row` of matrices of `rows` rows; after the last an empty one, so that all threads of a block come
     /// to its shuffles and barriers.
     ///
     /// # Safety
@@ -95,7 +95,7 @@ impl<I: Number, O: Number, const THREADS: usize> Row<I, O, THREADS> {
         self.first + i * THREADS < self.end
     }
 
-    /// Whether to compute on this thread's vector number `i`, and on those behind it. What it loads for a vector that the
+    /// Whether to compute on this thread's vector number `i`, and on those after it. What it loads for a vector that the
     /// part does not have changes nothing.
     #[inline(always)]
     pub fn computes<const N: usize>(&self, i: usize) -> bool {
@@ -127,7 +127,7 @@ impl<I: Number, O: Number, const THREADS: usize> Row<I, O, THREADS> {
         (v < self.end).then_some(self.head + N * v)
     }
 
-    /// This thread's vectors from number `start` on, `none` for those behind the end.
+    /// This thread's vectors from number `start` on, `none` for those past the end.
     #[inline(always)]
     pub fn load<const N: usize, const VECTORS: usize>(&self, start: usize, none: u32x4) -> [u32x4; VECTORS]
     where
@@ -217,7 +217,7 @@ impl<I: Number, O: Number, const THREADS: usize> Row<I, O, THREADS> {
 }
 
 /// Has one thread of the block ask L2 for the rows from `first` to before `first + count`, or for the block's part of
-/// the one: so memory is busy while the block computes and writes the rows it has. Behind the last row it asks for
+/// the one: so memory is busy while the block computes and writes the rows it has. After the last row it asks for
 /// nothing.
 ///
 /// # Safety

@@ -28,6 +28,11 @@ struct Args {
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
 
+    /// Take pictures as they are, of the size and form of the images that the network was trained on; else they are
+    /// brought into the form of MNIST's digits
+    #[arg(long)]
+    as_is: bool,
+
     /// PNG files, or indices into the test images, counted from 0; a number is an index, and `./42` is a file
     #[arg(required = true, value_name = "IMAGE")]
     images: Vec<PathBuf>,
@@ -87,7 +92,7 @@ fn read_inputs(args: &Args, side: usize) -> anyhow::Result<Vec<Input>> {
                 };
                 test_image(test, index)?
             }
-            None => picture(path, side)?,
+            None => picture(path, side, args.as_is)?,
         });
     }
     Ok(inputs)
@@ -126,15 +131,25 @@ fn test_image(test: &Dataset, index: usize) -> anyhow::Result<Input> {
     Ok(Input { name, pixels: pixels.to_vec() })
 }
 
-fn picture(path: &Path, side: usize) -> anyhow::Result<Input> {
+fn picture(path: &Path, side: usize, as_is: bool) -> anyhow::Result<Input> {
     let picture = Picture::read(path).with_context(|| {
         format!("{} is neither a picture nor an index into the test images", path.display())
     })?;
-    let pixels = picture.to_digit(side).with_context(|| {
-        format!(
-            "there is nothing to see in {}; show a dark digit on light paper, or a light one on dark",
-            path.display()
-        )
-    })?;
+    let pixels = if as_is {
+        let ink = picture.as_is(side).map(<[u8]>::to_owned);
+        ink.with_context(|| {
+            format!(
+                "{} has another size than the {side} x {side} pixels of --as-is; leave that away",
+                path.display()
+            )
+        })?
+    } else {
+        picture.to_digit(side).with_context(|| {
+            let path = path.display();
+            format!(
+                "there is nothing to see in {path}; show a dark digit on light paper, or a light one on dark"
+            )
+        })?
+    };
     Ok(Input { name: path.display().to_string(), pixels })
 }

@@ -36,7 +36,7 @@ impl Reading {
         Ok(reading)
     }
 
-    /// Reads on until there are so many bytes, or the file ends.
+    /// Reads on until there are `len` bytes, or the file ends.
     fn up_to(&mut self, len: u64) -> io::Result<()> {
         let missing = len.saturating_sub(self.bytes.len() as u64);
         self.file.by_ref().take(missing).read_to_end(&mut self.bytes).map(drop)

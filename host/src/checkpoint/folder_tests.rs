@@ -5,7 +5,7 @@ use crate::checkpoint::envelope;
 use crate::checkpoint::snapshot::tests::sample;
 use crate::report::EpochRecord;
 
-/// The state after so many steps of a run of 3 steps an epoch.
+/// The state after `steps` steps of a run of 3 steps an epoch.
 fn after(steps: u64) -> Snapshot {
     let mut snapshot = sample();
     let record = snapshot.records[0].clone();

@@ -2,7 +2,7 @@
 //! as a run that never stopped.
 //!
 //! The bytes are an [`envelope`] around a safetensors file. That file holds the weights and biases under the names of a
-//! file of weights and, with momentum, the velocities under the same names behind `velocity.`; the description of
+//! file of weights and, with momentum, the velocities under the same names after `velocity.`; the description of
 //! the run is JSON in its metadata. The order of the samples is a keyed permutation, so its state is the seed, the
 //! epoch and how many samples of the epoch are done.
 

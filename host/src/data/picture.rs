@@ -83,6 +83,11 @@ impl Picture {
         picture
     }
 
+    /// The ink of a picture of `side` by `side` pixels; nothing of one of another size.
+    pub fn as_is(&self, side: usize) -> Option<&[u8]> {
+        ((self.width, self.height) == (side, side)).then_some(&self.ink)
+    }
+
     /// The digit in `side` by `side` pixels: cropped to its ink, scaled so that the longer side fills 20 of 28 pixels,
     /// and moved so that its centre of mass is in the middle, as MNIST's were (LeCun et al., "Gradient-based learning
     /// applied to document recognition", 1998, section III.A). A picture that has that size and is so already is taken as
@@ -105,8 +110,9 @@ impl Picture {
         let (x_middle, y_middle) = (x_sum / sum, y_sum / sum);
         let off = [x_middle - middle, y_middle - middle, longer - side as f64 * FILLED];
         let tolerance = TOLERANCE * side as f64 / 28.0;
-        if (self.width, self.height) == (side, side) && off.iter().all(|off| off.abs() <= tolerance) {
-            return Some(self.ink.clone());
+        let is_so = off.iter().all(|off| off.abs() <= tolerance);
+        if let Some(ink) = self.as_is(side).filter(|_| is_so) {
+            return Some(ink.to_owned());
         }
         let mut digit = Vec::with_capacity(side * side);
         for row in 0..side {

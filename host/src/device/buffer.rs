@@ -286,12 +286,12 @@ impl<'a, T: Pod> BufferViewMut<'a, T> {
         unsafe { self.device.raw_write(self.pointer.as_ptr().cast(), bytemuck::cast_slice(data)) }
     }
 
-    /// Gives up what the elements hold, so that Miri reports who reads one that was not written since. But for Miri nothing
+    /// Marks the elements uninitialised, so that Miri reports who reads one that was not written since. But for Miri nothing
     /// happens.
     ///
     /// # Safety
     /// Every element is written before it is read.
-    pub unsafe fn give_up(&mut self) {
+    pub unsafe fn mark_uninit(&mut self) {
         if cfg!(miri) {
             let nothing = Box::<[T]>::new_uninit_slice(self.len);
             let elements = self.pointer.as_ptr().cast::<MaybeUninit<T>>();

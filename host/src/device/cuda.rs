@@ -228,7 +228,7 @@ impl CudaDevice {
         self.handles.soil.get().map_or(0, Soil::unwritten_len)
     }
 
-    /// Queues a kernel that copies what lies in local and shared memory at its start, behind the soil.
+    /// Queues a kernel that copies what lies in local and shared memory at its start, after the soil.
     ///
     /// # Safety
     /// `out` is valid on the device for [`Self::unwritten_len`] words, which nobody else uses.

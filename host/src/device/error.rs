@@ -97,7 +97,7 @@ pub enum DeviceError {
         path: PathBuf,
         /// The driver's answer.
         status: Status,
-        /// The compiler's log, behind a separator if there is one.
+        /// The compiler's log, after a separator if there is one.
         log: String,
     },
     /// No loaded module has the kernel.
@@ -128,7 +128,7 @@ pub enum DeviceError {
     /// A kernel failed on the GPU, ran over the time limit, or the GPU was lost.
     #[error(transparent)]
     KernelFault(#[from] Arc<KernelFault>),
-    /// The device is of no more use, since it failed before.
+    /// The device is unusable, since it failed before.
     #[error("{device} cannot be used any more, since it failed before ({first}); start the program anew")]
     Faulted {
         /// The device.
@@ -187,7 +187,7 @@ pub enum DeviceError {
     ViewOutOfRange {
         /// First element asked for.
         start: usize,
-        /// Behind the last element asked for.
+        /// After the last element asked for.
         end: usize,
         /// Elements of the buffer.
         len: usize,
@@ -234,7 +234,7 @@ impl fmt::Display for FreeMemory {
 }
 
 impl DeviceError {
-    /// The fault that made the device of no more use, if that is what this error tells.
+    /// The fault that left the device unusable, if that is what this error tells.
     pub fn fault(&self) -> Option<&KernelFault> {
         match self {
             DeviceError::KernelFault(fault) | DeviceError::Faulted { first: fault, .. } => Some(fault),

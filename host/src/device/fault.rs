@@ -1,4 +1,4 @@
-//! What made a GPU of no more use.
+//! Errors that leave the GPU unusable.
 
 use std::fmt;
 use std::time::Duration;
@@ -98,7 +98,7 @@ impl FaultKind {
             | Status::MPS_CLIENT_TERMINATED
             | Status::EXTERNAL_DEVICE
             | Status::UNKNOWN => FaultKind::DeviceLost,
-            // 720 is a refused launch; codes behind it are a newer driver's exceptions.
+            // 720 is a refused launch; codes after it are a newer driver's exceptions.
             Status(721..=799) => FaultKind::Other,
             _ => return None,
         })

@@ -37,7 +37,7 @@ impl fmt::Display for Launch {
 #[derive(Debug)]
 pub(super) struct Launches {
     kept: Vec<Launch>,
-    /// Where the launch behind the last one noted stands, if the program repeats itself.
+    /// Where the launch after the last one noted stands, if the program repeats itself.
     next: usize,
     /// Launches that found no room.
     others: u64,

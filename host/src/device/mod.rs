@@ -91,7 +91,7 @@ impl Device {
     /// [`FaultKind::TimedOut`]. The limit holds for all handles to the device, and a later call replaces it.
     ///
     /// A wait is for all that was queued since the wait before: a synchronisation, a copy, a buffer's drop, or every
-    /// 256th launch. After the error the device is of no more use. Its buffers are left to the end of the process,
+    /// 256th launch. After the error the device is unusable. Its buffers are left to the end of the process,
     /// since the driver would wait for ever to free them; the last call of `main` is then
     /// [`end_process_if_abandoned`].
     ///
@@ -222,7 +222,7 @@ impl Device {
         add(&mut self.inner.transfers.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Memory of so many bytes, each `byte`, which on the CPU is 0; `bytes` is not 0.
+    /// Memory of `bytes` bytes, each `byte`, which on the CPU is 0; `bytes` is not 0.
     fn raw_alloc(&self, bytes: usize, byte: u8) -> Result<NonNull<u8>, RawAllocError> {
         match &self.inner.backend {
             Backend::Cpu(cpu) => cpu.alloc_zeroed(bytes).ok_or_else(|| RawAllocError::Full {

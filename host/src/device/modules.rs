@@ -19,7 +19,7 @@ const VARIABLE: &str = "FERROWARP_PTX";
 const MOST_BYTES: u64 = 256 << 20;
 /// The bytes at the head of a file in which its directives stand.
 const HEAD_BYTES: u64 = 64 << 10;
-/// What `cargo xtask build-ptx` writes behind machine code, before the SHA-256 of the PTX that it was made from.
+/// What `cargo xtask build-ptx` writes after machine code, before the SHA-256 of the PTX that it was made from.
 const TRAILER: &[u8; 16] = b"ferrowarp cubin\n";
 
 /// The PTX files of a folder: each kernel crate, or each part of one, once per architecture.

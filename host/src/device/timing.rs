@@ -14,7 +14,7 @@ pub struct Graph {
 impl Device {
     /// The result of `work`, and how long the device took for what it queued.
     ///
-    /// On a GPU these are two events in the stream around the work, and one synchronisation behind it: the time runs
+    /// On a GPU these are two events in the stream around the work, and one synchronisation after it: the time runs
     /// from the end of what was queued before, so work that keeps the device busy meanwhile hides what queueing
     /// costs. On the CPU it is wall time.
     ///

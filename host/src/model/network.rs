@@ -117,7 +117,7 @@ impl Network {
     }
 
     /// Trains on every sample of `data` once, in an order that `spec` names, the last batch as short as it is. Goes on
-    /// behind the samples of `done`, which are whole batches; the default is an epoch from its beginning. Calls
+    /// after the samples of `done`, which are whole batches; the default is an epoch from its beginning. Calls
     /// `progress` with the number of samples whose step has been launched, and stops where it answers so.
     ///
     /// # Errors

@@ -66,7 +66,7 @@ impl Results {
         Ok(Scores { loss: self.loss.view_mut(range.clone())?, correct: self.correct.view_mut(range)? })
     }
 
-    /// Adds what lies behind the samples of `stats` up to the sample `end`. Added piece by piece, the sum is the same
+    /// Adds what lies after the samples of `stats` up to the sample `end`. Added piece by piece, the sum is the same
     /// bit for bit as in one go.
     pub fn add_to(&self, stats: &mut EpochStats, end: usize) -> Result<(), ModelError> {
         let first = stats.samples;

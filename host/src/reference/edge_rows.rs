@@ -21,7 +21,7 @@ pub fn edge_rows(cols: usize) -> Vec<(&'static str, Vec<f32>)> {
         ("all -inf", row(&[], -INF)),
         ("a NaN", row(&[1.0, f32::NAN], 2.0)),
         ("a NaN among -inf", row(&[1.0, f32::NAN], -INF)),
-        ("a NaN behind the maximum", row(&[90.0, 1.0, 2.0, 3.0, f32::NAN], -90.0)),
+        ("a NaN after the maximum", row(&[90.0, 1.0, 2.0, 3.0, f32::NAN], -90.0)),
         ("a +inf", row(&[1.0, INF], 2.0)),
         ("two +inf", row(&[INF, INF], 2.0)),
         ("+inf and -inf", row(&[INF], -INF)),

@@ -10,8 +10,8 @@ use crate::device::Device;
 /// Writes into `dx` the gradient at the logits, from the gradient `dy` at the result and the result `y`:
 /// `y * (dy - sum(dy * y)) * scale`, or for a logarithm `(dy - exp(y) * sum(dy)) * scale`.
 ///
-/// The options are those of the softmax that gave `y`. A masked row, whose `y` is 0, gets the gradient 0. On a GPU it is
-/// queued.
+/// The options are those of the softmax that gave `y`. A masked row, whose `y` is 0, gets the gradient 0; as a logarithm,
+/// whose `y` is -inf, it gets `dy * scale`. On a GPU it is queued.
 ///
 /// # Errors
 /// The shapes differ, a row has 2^32 elements or more, the scale is none, a matrix lives on another device, or the device
@@ -72,7 +72,7 @@ unsafe fn launch<T: Real>(
             flags: if options.is_log { LOG } else { 0 },
             ahead: kernel.ahead(&[dy.stride, y.stride]),
         };
-        // SAFETY: the caller's matrices from a row on, and a grid for so many rows.
+        // SAFETY: the caller's matrices from a row on, and a grid for that many rows.
         unsafe { (kernel.tier.launch)(device, kernel.tier.config(rows), arguments) }?;
     }
     Ok(())

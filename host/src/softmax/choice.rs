@@ -1,7 +1,7 @@
 //! Which kernels a shape gets, and how they are launched.
 
 use cuda_std::launch::{KernelMeta, LaunchConfig, LaunchError, Launcher, Limits};
-use gpu_kernels::softmax::forward::ASKS_FIRST;
+use gpu_kernels::softmax::forward::PREFETCHES_FIRST;
 use gpu_kernels::softmax::operation::{Arguments, Forward, Memory, Split, Tier};
 
 use super::{Options, SoftmaxError};
@@ -16,7 +16,7 @@ const LEAST_PART: usize = 4096;
 /// Blocks for each multiprocessor that a row is cut for, if the parts stay large enough.
 const SPLIT_BLOCKS: usize = 2;
 
-/// The compute capability from which a block asks L2 for the rows of a later one.
+/// The compute capability from which a block prefetches the rows of a later one into L2.
 const AHEAD_CAPABILITY: u32 = 90;
 
 /// How many times the blocks must fill the device before it pays to ask ahead: else most rows are on their way anyhow.
@@ -27,7 +27,7 @@ const AHEAD_LEAST_BYTES: usize = 1024;
 
 /// How many blocks ahead, for half a multiprocessor, by the bytes of a block up to which that holds, where the block
 /// asks before it loads: what is asked for must still be in L2 when its block comes.
-const AHEAD_ASKING_FIRST: &[(usize, usize)] = &[(4 * 1024, 4), (usize::MAX, 2)];
+const AHEAD_PREFETCHING_FIRST: &[(usize, usize)] = &[(4 * 1024, 4), (usize::MAX, 2)];
 
 /// The same where the block loads before it asks.
 const AHEAD_LOADING_FIRST: &[(usize, usize)] = &[(32 * 1024, 4), (96 * 1024, 2), (usize::MAX, 1)];
@@ -101,16 +101,16 @@ impl Kernels {
         }
     }
 
-    /// Blocks for so many rows.
+    /// Blocks for `rows` rows.
     fn blocks(self, rows: usize) -> usize {
         rows.div_ceil(self.rows_per_block() as usize).saturating_mul(self.blocks_per_row() as usize)
     }
 
-    /// How many blocks, or clusters, ahead L2 is asked for rows, of which a block holds so many bytes.
+    /// How many blocks, or clusters, ahead rows are prefetched, of which a block holds `bytes` bytes.
     fn ahead(self, target: &Target, rows: usize, bytes: usize) -> u32 {
         let (Kernels::Rows(tier) | Kernels::Cluster(tier, _)) = self else { return 0 };
-        let asks_first = tier.threads <= ASKS_FIRST && self.blocks_per_row() == 1;
-        blocks_ahead(tier, target, [self.blocks(rows), bytes], asks_first) / self.blocks_per_row()
+        let prefetches_first = tier.threads <= PREFETCHES_FIRST && self.blocks_per_row() == 1;
+        blocks_ahead(tier, target, [self.blocks(rows), bytes], prefetches_first) / self.blocks_per_row()
     }
 
     fn config(self, rows: u32) -> LaunchConfig {
@@ -189,7 +189,7 @@ impl Choice {
         [self.rows, self.cols as usize]
     }
 
-    /// What is launched, one behind the other; nothing without elements.
+    /// What is launched, one after the other; nothing without elements.
     pub fn kernels(&self) -> impl Iterator<Item = &'static KernelMeta> + use<> {
         let [first, second] = match self.kernels {
             None => [None, None],
@@ -204,7 +204,7 @@ impl Choice {
         Some(self.kernels?.config(self.rows_of_launch(self.rows)))
     }
 
-    /// The most rows of one launch; a matrix of more rows takes several, one behind the other.
+    /// The most rows of one launch; a matrix of more rows takes several, one after the other.
     pub fn rows_per_launch(&self) -> usize {
         self.rows_per_launch as usize
     }
@@ -269,7 +269,7 @@ impl Choice {
                 ahead: if is_whole { self.ahead } else { 0 },
                 parts: kernels.blocks_per_row(),
             };
-            // SAFETY: the caller's matrices from a row on, and a grid for so many rows.
+            // SAFETY: the caller's matrices from a row on, and a grid for that many rows.
             unsafe { launch_once(kernels, on, arguments, workspace) }?;
             first += rows as usize;
             rows = self.rows_of_launch(self.rows - first);
@@ -278,19 +278,19 @@ impl Choice {
     }
 }
 
-/// How many blocks ahead L2 is asked for rows, if there are `blocks` blocks, which hold so many bytes each, and ask
+/// How many blocks ahead rows are prefetched, if there are `blocks` blocks of `bytes` bytes each, which prefetch
 /// before they load or afterwards.
 pub(super) fn blocks_ahead<A>(
     tier: &Tier<A>,
     target: &Target,
     [blocks, bytes]: [usize; 2],
-    asks_first: bool,
+    prefetches_first: bool,
 ) -> u32 {
     let at_once = tier.resident as usize * target.multiprocessors;
     let is_worth_it = target.limits.capability >= AHEAD_CAPABILITY
         && bytes >= AHEAD_LEAST_BYTES
         && blocks > AHEAD_WAVES * at_once;
-    let table = if asks_first { AHEAD_ASKING_FIRST } else { AHEAD_LOADING_FIRST };
+    let table = if prefetches_first { AHEAD_PREFETCHING_FIRST } else { AHEAD_LOADING_FIRST };
     let halves = table.iter().find(|(most, _)| bytes <= *most).filter(|_| is_worth_it);
     halves.map_or(0, |(_, halves)| (halves * target.multiprocessors / 2) as u32)
 }

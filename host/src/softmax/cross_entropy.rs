@@ -162,7 +162,7 @@ impl<'a, T: Real> CrossEntropy<'a, T> {
         Self { row_gradients: Some(Vector::read(row_gradients.into())), ..self }
     }
 
-    /// Also `ln(sum(exp(x)))` of each row.
+    /// Also `ln(sum(exp(x)))` of each row; NaN for a row with a NaN or a +inf, as its loss is.
     pub fn with_log_sum_exp(self, lse: impl Into<BufferViewMut<'a, f32>>) -> Self {
         Self { lse: Some(Vector::written(lse.into())), ..self }
     }
@@ -223,7 +223,7 @@ impl<'a, T: Real> CrossEntropy<'a, T> {
                 ahead: kernel.ahead(&[self.logits.stride]),
             };
             // SAFETY: all memory was checked against the shape and the device, is borrowed, what is written exclusively,
-            // and later uses of it wait for the device or are queued behind this; the grid is for so many rows.
+            // and later uses of it wait for the device or are queued after this; the grid is for that many rows.
             unsafe { (kernel.tier.launch)(device, kernel.tier.config(rows), arguments) }?;
         }
         Ok(())

@@ -47,7 +47,7 @@ pub struct MatrixMut<'a, T> {
 }
 
 impl<'a, T: Pod> Matrix<'a, T> {
-    /// The first `rows * cols` elements of a buffer or a view, one row behind the other.
+    /// The first `rows * cols` elements of a buffer or a view, one row after the other.
     ///
     /// # Errors
     /// The view has fewer.
@@ -57,7 +57,7 @@ impl<'a, T: Pod> Matrix<'a, T> {
         Ok(Self { view, layout })
     }
 
-    /// The same matrix with a row every `stride` elements; behind the last row nothing is needed.
+    /// The same matrix with a row every `stride` elements; after the last row nothing is needed.
     ///
     /// # Errors
     /// The stride is less than the columns, or the view ends before the last row does.
@@ -75,7 +75,7 @@ impl<'a, T: Pod> Matrix<'a, T> {
 }
 
 impl<'a, T: Pod> MatrixMut<'a, T> {
-    /// The first `rows * cols` elements of a buffer or a view, one row behind the other.
+    /// The first `rows * cols` elements of a buffer or a view, one row after the other.
     ///
     /// # Errors
     /// The view has fewer.
@@ -89,7 +89,7 @@ impl<'a, T: Pod> MatrixMut<'a, T> {
         Ok(Self { view, layout })
     }
 
-    /// The same matrix with a row every `stride` elements; behind the last row nothing is needed.
+    /// The same matrix with a row every `stride` elements; after the last row nothing is needed.
     ///
     /// # Errors
     /// The stride is less than the columns, or the view ends before the last row does.

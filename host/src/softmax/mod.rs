@@ -34,10 +34,11 @@
 //! # Accuracy
 //!
 //! Everything is computed in `f32` and rounded to the output's type once. The maximum is subtracted before anything is
-//! multiplied, so large logits lose nothing. The relative error of an `f32` result is at most 2e-6, and for an element x
-//! 2^-24 of |x - max| more where that is not exact, as it is between neighbours; with a scale s three times as much of
-//! s * |x - max|. Results of one device, shape and alignment are the same bits in every run, since all
-//! sums have a fixed order.
+//! multiplied, so large logits lose nothing. The relative error of an `f32` probability is at most 2e-6, and for an element
+//! x 2^-24 of |x - max| more where that is not exact, as it is between neighbours; with a scale s three times as much of
+//! s * |x - max|. A logarithm is that of a sum which is off by as much: its absolute error is at most 2e-6, 2^-21 of its
+//! magnitude, and 2^-24 of s * |x - max| where that is not exact. So of one near 0 the relative error may be large. Results
+//! of one device, shape and alignment are the same bits in every run, since all sums have a fixed order.
 
 mod backward;
 mod choice;

@@ -27,7 +27,8 @@ impl Options {
         Self { scale: 1.0, is_log: false, zeroes_masked: false }
     }
 
-    /// Multiplies the elements by `scale`, over 0 and at most 2^127, before anything else: 1 / t for a temperature t.
+    /// Gives the softmax of the elements times `scale`, which is over 0 and at most 2^127: 1 / t for a temperature t. A row's
+    /// maximum is subtracted before the factor is applied.
     pub const fn scale(self, scale: f32) -> Self {
         Self { scale, ..self }
     }

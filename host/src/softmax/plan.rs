@@ -69,7 +69,7 @@ impl<I: SoftmaxAs<O>, O: Pod> Plan<I, O> {
         let workspace = workspace(&mut self.workspace);
         // SAFETY: the matrices were checked against their views when they were made, and here against the plan. They
         // are different memory, since one is borrowed exclusively. Later uses of all three wait for the device, or are
-        // queued behind this.
+        // queued after this.
         unsafe { self.choice.launch(&self.device, out.operand(), inp.operand(), &self.options, workspace) }
     }
 }

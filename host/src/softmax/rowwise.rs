@@ -39,7 +39,7 @@ impl<A> Rowwise<A> {
         }))
     }
 
-    /// How far ahead a block asks L2 for rows of matrices with these strides: those of a block must be one piece.
+    /// How far ahead a block prefetches rows of matrices with these strides: those of a block must be one piece.
     pub fn ahead(&self, strides: &[usize]) -> u32 {
         let is_whole =
             self.tier.block == self.tier.threads || strides.iter().all(|&s| s == self.cols as usize);

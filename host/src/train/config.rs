@@ -140,7 +140,7 @@ impl Config {
         self.lr * self.lr_decay.powf(epoch.saturating_sub(1) as f32)
     }
 
-    /// How many epochs the weights will have had, when they have had so many `before`.
+    /// How many epochs the weights will have had, after the `before` that they have had.
     pub(super) fn last_epoch(&self, before: u32) -> Result<u32, TrainError> {
         let last = before.checked_add(self.epochs).filter(|&last| last < u32::MAX);
         last.ok_or_else(|| {

@@ -34,22 +34,22 @@ impl Saver {
         Ok(Some(Saver { folder, data, every: checkpoints.every, saved_at }))
     }
 
-    /// Whether a checkpoint belongs behind so many steps of the run, which are not an epoch's last.
+    /// Whether a checkpoint belongs after `steps` steps of the run, which are not an epoch's last.
     pub fn is_due_within(&self, steps: u64) -> bool {
         self.every.is_some_and(|every| steps.is_multiple_of(every))
     }
 
-    /// Whether a checkpoint belongs behind so many steps of the run, which are an epoch's last.
+    /// Whether a checkpoint belongs after `steps` steps of the run, which are an epoch's last.
     pub fn is_due_after_epoch(&self, steps: u64) -> bool {
         self.every.is_none_or(|every| steps.is_multiple_of(every))
     }
 
-    /// Whether the newest checkpoint holds the state after so many steps.
+    /// Whether the newest checkpoint holds the state after `steps` steps.
     pub fn has(&self, steps: u64) -> bool {
         self.saved_at == Some(steps)
     }
 
-    /// Notes that there is a checkpoint of the state after so many steps.
+    /// Notes that there is a checkpoint of the state after `steps` steps.
     pub fn note(&mut self, steps: u64) {
         self.saved_at = Some(steps);
     }

@@ -208,7 +208,7 @@ impl<'a> Trainer<'a> {
         })
     }
 
-    /// How the weights came about, when they have had so many epochs in all.
+    /// How the weights came about, when they have had `epochs` epochs in all.
     pub fn training(&self, epochs: u32) -> Training {
         Training {
             sizes: self.run.sizes.clone(),

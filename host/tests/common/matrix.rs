@@ -23,12 +23,12 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// One row behind the other from the start on.
+    /// One row after the other from the start on.
     pub fn dense(rows: usize, cols: usize) -> Self {
         Self { rows, cols, stride: cols, offset: 0 }
     }
 
-    /// The memory of a matrix with these elements, and of no element behind the last row.
+    /// The memory of a matrix with these elements, and of no element after the last row.
     pub fn spread<T: Number>(&self, elements: &[f32]) -> Vec<T> {
         let len = self.offset + (self.rows - 1) * self.stride + self.cols;
         let mut memory = vec![T::nearest(AROUND); len];

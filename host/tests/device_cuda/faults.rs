@@ -67,7 +67,7 @@ const FAULTS: &[(i32, FaultKind, &str)] = &[
     ),
 ];
 
-/// Where the fault is put in, behind the calls of opening; and whether the launch is then queued and not waited for.
+/// Where the fault is put in, after the calls of opening; and whether the launch is then queued and not waited for.
 const PLACES: &[(&str, bool)] = &[
     ("alloc 2", false),
     ("set 1", false),

@@ -35,7 +35,7 @@ fn a_part_of_a_matrix_is_replaced_in_place() {
     assert_eq!(values, [9.0, 0.5, 0.5, 9.0, 9.0, 9.0, 0.5, 0.5, 9.0, 9.0, 9.0, 9.0]);
 }
 
-/// Elements behind the 2^31st.
+/// Elements past the 2^31st.
 #[test]
 fn elements_behind_the_2_to_the_31st_are_found() {
     let device = Device::cpu();

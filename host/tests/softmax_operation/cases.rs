@@ -186,7 +186,7 @@ pub fn gpu() -> Target {
     Target { limits: Limits { capability: 90, ..Limits::default() }, multiprocessors: 132 }
 }
 
-/// All ways for a shape on [`gpu`], without clusters of so many threads that their stacks are over a process's mappings.
+/// All ways for a shape on [`gpu`], without clusters whose threads' stacks exceed a process's mappings.
 pub fn every(forward: &'static Forward, rows: usize, cols: usize) -> impl Iterator<Item = Choice> {
     let ways = Choice::every(forward, &gpu(), rows, cols).unwrap();
     ways.into_iter().filter(|way| cluster_threads(way) <= 8192)

@@ -6,7 +6,7 @@ use crate::cases::{Case, complaint, every, for_each_pair, names, nearest, run};
 use crate::emulated::{self, Emulators};
 use crate::rows::{edge_rows, logits};
 
-/// These shapes and the edge rows, in all pairs of types and all ways whose clusters have at most so many blocks.
+/// These shapes and the edge rows, in all pairs of types and all ways whose clusters have at most this many blocks.
 fn assert_all_right(on: &Emulators, shapes: &[[usize; 2]], most_blocks: u32) {
     let can_run = |way: &Choice| {
         let is_there = way.kernels().all(|meta| meta.min_arch <= on.limits().capability);

@@ -2,7 +2,7 @@
 //!
 //! `FAKE_CUDA_FAULTS` holds entries `PLACE NUMBER CODE`, separated by semicolons: the call with this number, counted from
 //! 1, of those at the place answers the code. Places are `launch`, `sync`, `copy`, `set`, `alloc`, `free`, `event` and
-//! `context`; `kernel` is a kernel that runs, whose fault the calls behind it report. The code of a kernel may be `hang`:
+//! `context`; `kernel` is a kernel that runs, whose fault the calls after it report. The code of a kernel may be `hang`:
 //! it never ends, and every call that waits for it waits for ever. To open a device with one module takes one `alloc`,
 //! `copy` and `sync`, for the panic record.
 

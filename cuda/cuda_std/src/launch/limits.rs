@@ -202,7 +202,7 @@ pub enum LaunchError {
     /// The environment's seed for the CPU executor's schedule is no number.
     #[error(
         "launch of {kernel} failed: FERROWARP_SEED is `{value}`, which is no 64-bit number; write it decimal, or \
-         hexadecimal behind 0x, or unset the variable for the fixed schedule"
+         hexadecimal after 0x, or unset the variable for the fixed schedule"
     )]
     Seed {
         /// The kernel.

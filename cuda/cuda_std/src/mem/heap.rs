@@ -92,7 +92,7 @@ unsafe impl GlobalAlloc for CUDAAllocator {
         if block.is_null() {
             return block;
         }
-        // The next multiple behind the block's start; `malloc` aligns to less than `align`, so at least 16 bytes on.
+        // The next multiple after the block's start; `malloc` aligns to less than `align`, so at least 16 bytes on.
         let offset = layout.align() - (block.addr() & (layout.align() - 1));
         // SAFETY: `offset` is at most `align`, so the memory and the address in front of it lie within the block.
         unsafe {

@@ -32,7 +32,7 @@ pub(crate) enum Collective {
 }
 
 impl Collective {
-    /// Whether it orders what its threads did before it behind what they do after it, as barriers do and shuffles do not.
+    /// Whether what its threads do after it is ordered after what they did before it, as with barriers, not shuffles.
     pub fn orders(&self) -> bool {
         match self {
             Collective::Barrier(_) | Collective::Cluster => true,
@@ -261,7 +261,7 @@ fn outside_launch(name: &'static str) -> ! {
 
 /// Asks for a collective operation and waits for its result.
 ///
-/// Inlined into the kernel, down to the switch of stacks: behind a switch the processor predicts every return
+/// Inlined into the kernel, down to the switch of stacks: after a switch the processor predicts every return
 /// wrongly, and each that is left costs more than the switch itself.
 #[inline(always)]
 #[track_caller]

@@ -115,7 +115,7 @@ pub(crate) struct Grid<'a> {
 
 impl Executor {
     /// An executor with the default [`Limits`], on all cores. If the environment has a `FERROWARP_SEED`, that is the
-    /// seed of its schedule: a decimal number, or a hexadecimal one behind `0x`.
+    /// seed of its schedule: a decimal number, or a hexadecimal one after `0x`.
     ///
     /// A kernel thread has a stack of 256 KiB for its local variables, or of as many as the environment's
     /// `FERROWARP_STACK_KIB` says, from 64 to 1048576. A thread that needs more ends the program; on Linux an error names

@@ -139,7 +139,7 @@ pub(super) fn why_stuck(lanes: &Lanes<'_>) -> Option<MaskError> {
     })
 }
 
-/// The result of a block barrier of this form for every thread alike: of `threads`, so many have a predicate that is
+/// The result of a block barrier of this form for every thread alike: of `threads`, this many have a predicate that is
 /// true.
 pub(super) fn barrier_outcome(form: Barrier, agreeing: u64, threads: u64) -> Outcome {
     let value = match form {

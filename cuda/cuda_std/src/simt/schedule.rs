@@ -51,7 +51,7 @@ impl Seed {
     }
 }
 
-/// The seed that a user wrote: a decimal number, or a hexadecimal one behind `0x`.
+/// The seed that a user wrote: a decimal number, or a hexadecimal one after `0x`.
 ///
 /// # Errors
 /// It is no number, or one of more than 64 bits.

@@ -33,7 +33,7 @@ pub unsafe trait DeviceMemory {
     /// In whose memory it lies.
     fn residence(&self) -> Residence;
 
-    /// Copies the bytes back, behind every kernel that was launched before; `bytes` is as long as what was uploaded.
+    /// Copies the bytes back, after every kernel that was launched before; `bytes` is as long as what was uploaded.
     ///
     /// # Errors
     /// One of those kernels failed, or the device did.
@@ -79,7 +79,7 @@ unsafe impl DeviceMemory for HostMemory {
 
     fn download(&self, bytes: &mut [u8]) -> Result<(), Box<dyn Error + Send + Sync>> {
         assert!(bytes.len() <= self.lines * ALIGNMENT, "more bytes than there are");
-        // SAFETY: the lines have so many bytes, and launches on the executor have ended.
+        // SAFETY: the lines have that many bytes, and launches on the executor have ended.
         unsafe { core::ptr::copy_nonoverlapping(self.pointer(), bytes.as_mut_ptr(), bytes.len()) };
         Ok(())
     }

@@ -9,7 +9,7 @@ use super::error::{Run, TestError};
 use super::{Buffer, Input, Output, Role};
 use crate::launch::{LaunchError, Launcher, PtrArg, PtrMutArg, Residence, SliceArg, SliceMutArg};
 
-/// Bytes before and behind every buffer that must stay: a multiple of every alignment that kernels ask for.
+/// Bytes before and after every buffer that must stay: a multiple of every alignment that kernels ask for.
 const GUARD: usize = 256;
 /// What they hold.
 const FILLER: u8 = 0xa5;

@@ -19,7 +19,7 @@
 //! pub unsafe fn reverse(out: *mut f32, inp: &[f32]) {
 //!     let tile = shared_array![f32; 64];
 //!     let (i, tid) = (thread::index_1d() as usize, thread::thread_idx_x() as usize);
-//!     // SAFETY: each thread writes its own elements, and reads another's behind the barrier.
+//!     // SAFETY: each thread writes its own elements, and reads another's after the barrier.
 //!     unsafe {
 //!         *tile.add(tid) = inp[i];
 //!         thread::sync_threads();
@@ -123,7 +123,7 @@ struct Buffer {
     role: Role,
 }
 
-/// A test of a kernel, or of several that are launched one behind the other.
+/// A test of a kernel, or of several that are launched one after the other.
 #[derive(Default)]
 pub struct KernelTest<'a> {
     buffers: Vec<Buffer>,

@@ -4,7 +4,7 @@ use proc_macro2::Ident;
 use quote::format_ident;
 use std::path::Path;
 
-/// The kernel's name; behind it `_kernel` where a module of that name is in the way.
+/// The kernel's name; after it `_kernel` where a module of that name is in the way.
 ///
 /// A type and a module share a namespace, a function does not. So Rust-CUDA's `mod gemm; pub use gemm::gemm;` is no
 /// clash where a kernel is a function alone, and is one (E0255) where its launch type has the same name: a `use` takes

@@ -32,7 +32,7 @@ pub fn lengths(most: usize) -> Vec<Case> {
     (0..=most).map(|len| (len as u32, Random::new(len as u64).bytes(len))).collect()
 }
 
-/// `count` cases of so many bytes, numbered from 0: the first are zeros, ones and single bits, the others random with
+/// `count` cases of `bytes` bytes, numbered from 0: the first are zeros, ones and single bits, the others random with
 /// some bytes made zero or ones, so that numbers in them are small or at the end of their range now and then.
 pub fn blocks(bytes: usize, count: u32) -> Vec<Case> {
     let block = |number: u32| {

@@ -1,5 +1,5 @@
 // What a native program writes for each case, numbers in little-endian order: the kernel's name, the case's number, its
-// input, and the output that a kernel must give, each text and each piece of memory behind its length. Included by
+// input, and the output that a kernel must give, each text and each piece of memory after its length. Included by
 // programs that are built apart, so it needs nothing but `std`.
 
 /// Appends one case to `to`.

@@ -62,7 +62,7 @@ impl Hunt {
         Ok(format!("{:?}, {} bytes, {built:?}, {} at a time", self.settings, judge.len(), self.jobs))
     }
 
-    /// Compares the programs of so many seeds from `first` on; `progress` is told how many are done. What the journal knows
+    /// Compares the programs of `count` seeds from `first` on; `progress` is told how many are done. What the journal knows
     /// is not done again, and what is done is noted in it.
     ///
     /// # Errors

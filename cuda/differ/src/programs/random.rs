@@ -28,7 +28,7 @@ impl Random {
         least + self.below(most - least + 1)
     }
 
-    /// True so many times in a hundred.
+    /// True in `percent` of a hundred cases.
     pub fn chance(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }

@@ -7,7 +7,7 @@ use super::{Exec, Grid, Memory, Turns};
 use crate::error::{Cause, Fault};
 use crate::instr::SINK;
 
-/// The shared memory of all blocks of a cluster, one behind the other.
+/// The shared memory of all blocks of a cluster, one after the other.
 pub(super) struct Shared {
     pub memory: Memory,
     /// Bytes of a block.

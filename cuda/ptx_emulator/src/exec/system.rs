@@ -18,7 +18,7 @@ pub(crate) struct Driver {
     pub output: RefCell<Vec<u8>>,
 }
 
-/// A text without an end within so many bytes is none.
+/// A text without an end within this many bytes is none.
 const MAX_TEXT: u64 = 1 << 20;
 
 impl Cx<'_> {

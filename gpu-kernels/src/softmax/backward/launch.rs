@@ -21,7 +21,7 @@ pub struct Arguments {
     pub scale: f32,
     /// [`LOG`](super::LOG) or 0.
     pub flags: u32,
-    /// How many blocks later the rows are that L2 is asked for; 0 for none.
+    /// How many blocks ahead rows are prefetched into L2; 0 for none.
     pub ahead: u32,
 }
 

@@ -27,7 +27,7 @@ pub(super) struct Given<T> {
 }
 
 impl<T> Given<T> {
-    /// Asks L2 for the rows of a later block, of `rows_per_block`.
+    /// Prefetches the rows of a later block, of `rows_per_block`, into L2.
     ///
     /// # Safety
     /// As for the kernels.

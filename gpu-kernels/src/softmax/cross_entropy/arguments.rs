@@ -49,7 +49,7 @@ impl<T: Number> Given<T> {
         !self.correct.is_null()
     }
 
-    /// This thread's row with its number, in blocks that hold `BLOCK / THREADS` of them. A thread behind the last row
+    /// This thread's row with its number, in blocks that hold `BLOCK / THREADS` of them. A thread after the last row
     /// has an empty one.
     ///
     /// # Safety
@@ -70,7 +70,7 @@ impl<T: Number> Given<T> {
         (index, unsafe { Row::new::<N>(out, self.logits, self.shape, index, Part::ALL) })
     }
 
-    /// Asks L2 for the rows of a later block, of `rows_per_block`.
+    /// Prefetches the rows of a later block, of `rows_per_block`, into L2.
     ///
     /// # Safety
     /// As for the kernels.
@@ -95,7 +95,7 @@ impl<T: Number> Given<T> {
         !target.is_ignored || !self.lse.is_null()
     }
 
-    /// The target of row `row`, of the last row for those behind it.
+    /// The target of row `row`, of the last row for those after it.
     ///
     /// # Safety
     /// As for the kernels.

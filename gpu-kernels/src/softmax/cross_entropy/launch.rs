@@ -33,7 +33,7 @@ pub struct Arguments {
     pub ignore_index: i64,
     /// Factor of the gradient.
     pub d_scale: f32,
-    /// How many blocks later the rows are that L2 is asked for; 0 for none.
+    /// How many blocks ahead rows are prefetched into L2; 0 for none.
     pub ahead: u32,
 }
 

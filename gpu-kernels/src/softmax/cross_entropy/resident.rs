@@ -116,7 +116,7 @@ pub(super) unsafe fn resident<
 ) where
     T: Element<N> + Output<N>,
 {
-    // SAFETY: the kernel's contract; behind the last row nothing is read.
+    // SAFETY: the kernel's contract; after the last row nothing is read.
     let (index, row, target, logit) = unsafe {
         let (index, row) = given.row::<N, BLOCK, THREADS>();
         let target = given.target(index);

@@ -80,7 +80,7 @@ impl<'a> Part<'a> {
 }
 
 /// The maximum of each part of the rows of `inp` to `workspace[row * parts + part]`, at least the smallest number, and
-/// the sum of `exp(inp - max)` as many elements behind it as there are parts in all rows.
+/// the sum of `exp(inp - max)` as many elements after it as there are parts in all rows.
 ///
 /// Launched on `rows * parts` blocks of 256 threads.
 ///

@@ -32,7 +32,7 @@ struct Arguments {
     /// The device to check.
     #[arg(long, value_enum, default_value_t)]
     device: DeviceChoice,
-    /// Stop with an error when a check's work on the GPU does not end within so many seconds [default: wait for ever].
+    /// Stop with an error when a check's work on the GPU does not end within this many seconds [default: wait for ever].
     #[arg(long, value_name = "SECONDS", value_parser = parse_time_limit)]
     time_limit: Option<Duration>,
     /// Leave out the check that a panicking kernel is reported, which ends in a faulted GPU context (for runs under
@@ -43,18 +43,18 @@ struct Arguments {
     /// runs under compute-sanitizer).
     #[arg(long)]
     no_soil: bool,
-    /// Give a softmax that users call at most so many rows a launch [default: all of a check, some 20]. For
+    /// Give a softmax that users call at most ROWS rows a launch [default: all of a check, some 20]. For
     /// compute-sanitizer's synccheck, which takes the warps of later clusters of 16 blocks for diverged.
     #[arg(long, value_name = "ROWS", value_parser = clap::value_parser!(u32).range(1..))]
     most_rows: Option<u32>,
     /// Check only kernels and operations whose name contains this.
     #[arg(long, value_name = "NAME")]
     only: Option<String>,
-    /// Run every kernel on small shapes under so many seeds of the CPU executor's schedule instead, and compare with its
+    /// Run every kernel on small shapes under NUMBER seeds of the CPU executor's schedule instead, and compare with its
     /// fixed order bit for bit.
     #[arg(long, value_name = "NUMBER")]
     seeds: Option<u64>,
-    /// The first of the seeds: decimal, or hexadecimal behind 0x.
+    /// The first of the seeds: decimal, or hexadecimal after 0x.
     #[arg(long, value_name = "SEED", default_value = "0", value_parser = parse_seed, requires = "seeds")]
     first: u64,
     /// Run every kernel on small shapes on a thread of the operating system for each of theirs instead, under Miri or a
@@ -143,7 +143,7 @@ fn run(arguments: &Arguments) -> Result<bool> {
         for problem in problems.iter().filter(|&problem| check.run.takes(&device, problem)) {
             let case = format!("{} {problem}", check.kernel.name);
             tally.count(&case, check_kernel(&device, check, problem));
-            // A GPU that has failed would fail every check behind.
+            // A GPU that has failed would fail every check after.
             device.synchronize()?;
         }
     }

@@ -67,7 +67,7 @@ impl<T: Number> Rows<T> {
         for row in 0..rows {
             let start = 1 + row * (cols + GAP);
             // SAFETY: the kernel writes them before anybody reads: if not, that is to be found.
-            unsafe { output.buffer.view_mut(start..start + cols)?.give_up() };
+            unsafe { output.buffer.view_mut(start..start + cols)?.mark_uninit() };
         }
         Ok(output)
     }

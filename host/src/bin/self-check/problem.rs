@@ -29,7 +29,7 @@ pub struct Problem {
     pub misalignment: usize,
     /// Momentum of the update.
     pub momentum: f32,
-    /// `[batch, inputs]`, about half of them 0, as behind a ReLU.
+    /// `[batch, inputs]`, about half of them 0, as after a ReLU.
     pub activations: Vec<f32>,
     /// `[inputs, outputs]`.
     pub weights: Vec<f32>,
@@ -112,7 +112,7 @@ fn one_if(condition: bool) -> f32 {
     if condition { 1.0 } else { 0.0 }
 }
 
-/// Scales the numbers, makes every fourth row constant and plants an outlier in the row behind it.
+/// Scales the numbers, makes every fourth row constant and plants an outlier in the row after it.
 fn logits(mut values: Vec<f32>, cols: usize) -> Vec<f32> {
     for (row, values) in values.chunks_exact_mut(cols).enumerate() {
         let first = values[0];

@@ -6,7 +6,7 @@ use ferrowarp::device::{Buffer, BufferView, BufferViewMut, Device};
 
 use super::problem::Problem;
 
-/// Elements before and behind an output that a kernel must leave alone. A multiple of 16 bytes.
+/// Elements before and after an output that a kernel must leave alone. A multiple of 16 bytes.
 const GUARD: usize = 64;
 /// The bytes of the guards, and of an output before the kernel has written it: as f32 a number that no kernel
 /// computes.
@@ -36,7 +36,7 @@ impl<'a> Run<'a> {
         Self { device, misalignment: problem.misalignment }
     }
 
-    /// The data, and nothing behind it.
+    /// The data, and nothing after it.
     pub fn input<T: Pod>(&self, data: &[T]) -> Result<Input<T>> {
         let mut padded = vec![filler(); self.misalignment];
         padded.extend_from_slice(data);
@@ -48,7 +48,7 @@ impl<'a> Run<'a> {
         let mut output = self.updated(&vec![filler(); len])?;
         let mut elements = output.buffer.view_mut(output.start..output.start + len)?;
         // SAFETY: the kernel writes them before anybody reads: if not, that is to be found.
-        unsafe { elements.give_up() };
+        unsafe { elements.mark_uninit() };
         Ok(output)
     }
 

@@ -18,7 +18,7 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t = DeviceChoice::Auto)]
     pub device: DeviceChoice,
 
-    /// Stop with an error when the GPU's queued work does not end within so many seconds [default: wait for ever];
+    /// Stop with an error when the GPU's queued work does not end within this many seconds [default: wait for ever];
     /// without effect on the CPU
     #[arg(long, value_name = "SECONDS", value_parser = device::parse_time_limit)]
     pub time_limit: Option<Duration>,

@@ -249,7 +249,7 @@ fn progress(what: &str, bytes: Option<u64>) -> Progress {
 mod tests {
     use super::*;
 
-    /// A disk with room for so many bytes.
+    /// A disk with room for n bytes.
     struct SmallDisk(usize);
 
     impl Write for SmallDisk {

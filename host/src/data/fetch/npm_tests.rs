@@ -123,7 +123,7 @@ fn a_file_that_is_there_twice_is_refused() {
     assert_eq!(taken, 1);
 }
 
-/// A short download that unpacks to far more than the package: behind a wanted name, behind another one, and as a
+/// A short download that unpacks to far more than the package: after a wanted name, after another one, and as a
 /// name itself, which has to be kept in memory.
 #[test]
 fn bombs_are_refused() {

@@ -307,7 +307,7 @@ pub(super) fn load_image(image: &[u8]) -> (Result<Module, Status>, String) {
     (loaded, log_text(&log))
 }
 
-/// The compiler's log up to its NUL, behind a separator; nothing if it is empty.
+/// The compiler's log up to its NUL, after a separator; nothing if it is empty.
 fn log_text(log: &[u8]) -> String {
     let text: Vec<u8> = log.iter().copied().take_while(|&byte| byte != 0).collect();
     let text = String::from_utf8_lossy(&text);

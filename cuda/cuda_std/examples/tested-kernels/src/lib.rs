@@ -22,7 +22,7 @@ pub unsafe fn block_sums(sums: *mut f32, inp: &[f32]) {
     let partial = shared_array![f32; THREADS / 32];
     let tid = thread::thread_idx_x() as usize;
     let value = inp.get(thread::index_1d() as usize).copied().unwrap_or(0.0);
-    // SAFETY: no thread has returned. Each warp writes its own element, and the first warp reads behind the barrier.
+    // SAFETY: no thread has returned. Each warp writes its own element, and the first warp reads after the barrier.
     unsafe {
         let of_warp = warp::reduce_sum(value);
         if tid.is_multiple_of(32) {

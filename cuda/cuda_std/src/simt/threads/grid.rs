@@ -17,7 +17,7 @@ use crate::launch::Dim3;
 const MOST_LIVE: u64 = 1024;
 
 /// Blocks whose shared memory is there at a time. It has to stay until all threads of the wave have been waited for,
-/// since nothing else orders its end behind them.
+/// since nothing else orders its end after them.
 const MOST_BLOCKS: u64 = 8192;
 
 /// Runs the grid. No block is ordered before another one, in waves of [`MOST_BLOCKS`].
@@ -52,7 +52,7 @@ fn run_wave(grid: &Grid<'_>, units: core::ops::Range<u64>) -> Result<(), Box<Fau
     let live = Latest::default();
     spawn::scope(|scope| {
         for table in &tables {
-            // A thread that ends is not joined here: that would order the next block behind it.
+            // A thread that ends is not joined here: that would order the next block after it.
             while live.get() > 0 && live.get() + u64::from(table.threads()) > MOST_LIVE {
                 if cfg!(miri) { thread::yield_now() } else { thread::sleep(Duration::from_micros(200)) }
             }
@@ -96,13 +96,13 @@ impl Name {
         name
     }
 
-    /// The name without the zero behind it.
+    /// The name without the zero after it.
     #[cfg(not(miri))]
     pub fn as_str(&self) -> &str {
         str::from_utf8(&self.bytes[..self.len]).unwrap_or_default()
     }
 
-    /// The name with a zero behind it.
+    /// The name with a zero after it.
     #[cfg(miri)]
     pub fn as_c_str(&self) -> *const core::ffi::c_char {
         self.bytes.as_ptr().cast()

@@ -54,7 +54,7 @@ struct Site {
     location: &'static Location<'static>,
 }
 
-// SAFETY: `site` is written by its thread alone, while it runs, and read by others while it waits, behind `written`.
+// SAFETY: `site` is written by its thread alone, while it runs, and read by others while it waits, after `written`.
 unsafe impl Sync for Chair {}
 
 /// The threads of a block, or of the blocks of a cluster. All but the atomics with an order is changed under the lock.
@@ -321,7 +321,7 @@ impl<'a> Table<'a> {
         block * self.per_block..(block + 1) * self.per_block
     }
 
-    /// What a thread waits for; orders the caller behind it.
+    /// What a thread waits for; orders the caller after it.
     fn request(&self, number: u32) -> Option<Request> {
         let chair = &self.chairs[number as usize];
         let collective = chair.ask.read()?;

@@ -1,4 +1,4 @@
-//! Waiting until another thread changes a number, without being ordered behind it.
+//! Waiting until another thread changes a number, without being ordered after it.
 //!
 //! What the standard library has for it orders: the one that wakes a thread comes before what that thread does next. On
 //! Linux a `futex` is called as it is, which the sanitizers do not take for an order. Miri does, and takes turns

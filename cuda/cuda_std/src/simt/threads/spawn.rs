@@ -23,7 +23,7 @@ mod system {
     /// Where threads are spawned.
     pub(in super::super) struct Scope<'scope, 'env> {
         scope: &'scope thread::Scope<'scope, 'env>,
-        /// Kept to the end: to drop the handle of a thread that has ended orders those that start later behind it.
+        /// Kept to the end: to drop the handle of a thread that has ended orders those that start later after it.
         handles: Vec<thread::ScopedJoinHandle<'scope, ()>>,
     }
 

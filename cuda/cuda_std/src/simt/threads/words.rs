@@ -1,4 +1,4 @@
-//! What a thread waits for and what it gets, as numbers which other threads read without being ordered behind the one
+//! What a thread waits for and what it gets, as numbers which other threads read without being ordered after the one
 //! that wrote them.
 
 use super::super::context::{Barrier, Collective, Outcome, ShuffleMode, WarpOp};

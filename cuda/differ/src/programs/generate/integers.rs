@@ -182,7 +182,7 @@ impl Generator {
         Expr::form(ty, text, args)
     }
 
-    /// An array of at least so many bytes that can be seen, and its length.
+    /// An array of at least `least` bytes that can be seen, and its length.
     pub(super) fn byte_array(&mut self, least: usize, writes: bool) -> Option<(Place, usize)> {
         let lens: Vec<usize> = self
             .palette

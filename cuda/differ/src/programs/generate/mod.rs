@@ -198,7 +198,7 @@ impl Generator {
         result
     }
 
-    /// Runs `make` as the body of a loop that is run so many times.
+    /// Runs `make` as the body of a loop that is run `times` times.
     fn repeated<T>(&mut self, times: u64, make: impl FnOnce(&mut Self) -> T) -> T {
         let before = self.times;
         self.times *= times.max(1);

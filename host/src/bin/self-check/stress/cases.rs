@@ -16,7 +16,7 @@ use crate::problem::Problem;
 pub struct Shapes {
     /// The network's layer: tiles, warps and vectors end in their midst; the last lies off a boundary.
     pub layers: &'static [([usize; 3], usize)],
-    /// The ladder runs on those with at most so many rows: its widest kernels have a cluster for each.
+    /// The ladder runs on those with at most this many rows: its widest kernels have a cluster for each.
     pub ladder_rows: usize,
     /// Where there is such a layer, these kernels run on it and on no other.
     pub cluster_layer: Option<([usize; 3], usize)>,

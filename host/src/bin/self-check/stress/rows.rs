@@ -156,7 +156,7 @@ fn tiers<A>(
 fn unwritten<T: Pod>(device: &Device, filler: T, len: usize) -> Result<Buffer<T>> {
     let mut buffer = device.upload(&vec![filler; len])?;
     // SAFETY: the kernel writes it before anybody reads: if not, that is to be found.
-    unsafe { buffer.view_mut(..)?.give_up() };
+    unsafe { buffer.view_mut(..)?.mark_uninit() };
     Ok(buffer)
 }
 

@@ -1,7 +1,7 @@
 //! Under Miri: threads that stay, and work for one launch after the other.
 //!
 //! What Miri has to remember of an access grows with the number of threads that there ever were, ended ones included, so
-//! thousands of short ones are slow. A launch comes behind the one before it in any case: a thread that has worked for both
+//! thousands of short ones are slow. A launch comes after the one before it in any case: a thread that has worked for both
 //! is ordered as two would be. Within a launch every one of its threads has one of its own.
 //!
 //! The crew belongs to the thread that launches, and ends with it. `pthread` calls are one step each; the standard
@@ -49,7 +49,7 @@ unsafe impl Sync for Post {}
 /// Where threads are spawned.
 pub(in super::super) struct Scope<'scope, 'env> {
     crew: Crew,
-    /// The first so many work for this scope.
+    /// How many of them, from the first on, work for this scope.
     working: usize,
     env: PhantomData<(&'scope (), &'env mut &'env ())>,
 }
