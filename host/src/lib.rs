@@ -28,11 +28,11 @@
 //! # Ok::<(), DeviceError>(())
 //! ```
 
-mod atomic_file;
 pub mod checkpoint;
 pub mod data;
 pub mod device;
 pub mod model;
+mod output_file;
 pub mod reference;
 pub mod report;
 pub mod softmax;

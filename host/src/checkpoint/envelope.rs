@@ -54,7 +54,7 @@ pub(super) fn check_length(first: &[u8], found: u64) -> Result<(), SnapshotError
     let len = first.get(12..20).and_then(|len| len.first_chunk());
     let expected = len.map_or(HEADER as u64, |&len| u64::from_le_bytes(len).saturating_add(HEADER as u64));
     match found.cmp(&expected) {
-        Ordering::Less => Err(SnapshotError::Truncated { found, expected: expected.max(HEADER as u64) }),
+        Ordering::Less => Err(SnapshotError::Truncated { found, expected }),
         Ordering::Equal => Ok(()),
         Ordering::Greater => Err(SnapshotError::TooLong { found, expected }),
     }

@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn what_is_no_regular_file_is_not_read() {
         for read in [read_snapshot, read_weights] {
-            for path in ["/dev/zero", "/", "/dev/stdin"] {
+            for path in ["/dev/zero", "/"] {
                 let error = read(Path::new(path)).unwrap_err();
                 assert!(matches!(error, CheckpointError::Read { .. }), "{path}: {error}");
             }

@@ -8,7 +8,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use super::{CheckpointError, Snapshot, SnapshotError, files, parse};
-use crate::atomic_file;
+use crate::output_file;
 use crate::report::in_one_line;
 
 /// How the name of a file begins that is not complete yet.
@@ -84,7 +84,7 @@ impl Folder {
     /// [`CheckpointError`].
     pub fn check(dir: &Path, resumed: Option<&Found>) -> Result<(), CheckpointError> {
         check_writable(dir).map_err(|source| folder_error(dir, source))?;
-        if !dir.exists() || resumed.is_some_and(|found| is_same(dir, &found.dir)) {
+        if !dir.exists() || resumed.is_some_and(|found| output_file::is_same(dir, &found.dir)) {
             return Ok(());
         }
         match list(dir).map_err(|source| folder_error(dir, source))?.pop() {
@@ -116,7 +116,7 @@ impl Folder {
     /// Whether `path` is, or would be, a snapshot in the folder `dir`.
     pub fn has(dir: &Path, path: &Path) -> bool {
         path.file_name().and_then(|name| steps_of(name.to_str()?)).is_some()
-            && is_same(dir, atomic_file::folder_of(path))
+            && output_file::is_same(dir, output_file::folder_of(path))
     }
 
     /// The newest complete snapshot.
@@ -133,9 +133,9 @@ impl Folder {
         let steps = snapshot.steps();
         let path = self.dir.join(file_name(steps));
         let written = snapshot.to_bytes().and_then(|bytes| {
-            let mut file = atomic_file::begin_as(&self.dir, TEMPORARY)?;
+            let mut file = output_file::begin_as(&self.dir, TEMPORARY)?;
             file.write_all(&bytes)?;
-            atomic_file::finish(file, &path)
+            output_file::finish(file, &path)
         });
         if let Err(source) = written {
             let before = self.newest().map(Path::to_owned);
@@ -196,7 +196,7 @@ fn make(dir: &Path) -> io::Result<()> {
     let is_missing = |folder: &&Path| !folder.as_os_str().is_empty() && !folder.exists();
     let missing: Vec<&Path> = dir.ancestors().take_while(is_missing).collect();
     fs::create_dir_all(dir)?;
-    missing.into_iter().try_for_each(|made| atomic_file::sync_folder(atomic_file::folder_of(made)))
+    missing.into_iter().try_for_each(|made| output_file::sync_folder(output_file::folder_of(made)))
 }
 
 /// Removes what a killed run had begun to write.
@@ -208,10 +208,6 @@ fn remove_temporaries(dir: &Path) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-fn is_same(a: &Path, b: &Path) -> bool {
-    matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b)
 }
 
 /// Checks that files can be made in `dir` or, where it is not there, in the nearest folder above it.
@@ -230,7 +226,7 @@ fn check_writable(dir: &Path) -> io::Result<()> {
         }
     }
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-    atomic_file::begin_as(folder, TEMPORARY).map(drop)
+    output_file::begin_as(folder, TEMPORARY).map(drop)
 }
 
 /// Locks `dir` against other processes; the system lifts the lock however this one ends.

@@ -22,8 +22,8 @@ pub use error::{CheckpointError, SnapshotError};
 pub use folder::{Folder, Found, newest};
 pub use snapshot::{DataId, Progress, Snapshot, parse};
 
-use crate::atomic_file;
 use crate::model::Parameters;
+use crate::output_file;
 use tensors::Reader;
 
 /// Weights and where they come from.
@@ -69,7 +69,7 @@ impl Training {
 /// [`CheckpointError::Write`].
 pub fn save(path: &Path, parameters: &Parameters, training: &Training) -> Result<(), CheckpointError> {
     to_bytes(parameters, training)
-        .and_then(|bytes| atomic_file::write(path, &bytes))
+        .and_then(|bytes| output_file::write(path, &bytes))
         .map_err(|source| CheckpointError::Write { path: path.to_owned(), source })
 }
 

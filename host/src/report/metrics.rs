@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::ReportError;
-use crate::atomic_file;
+use crate::output_file;
 
 /// What one epoch came to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -68,8 +68,8 @@ impl Metrics {
     }
 
     fn write(&mut self) -> io::Result<()> {
-        let first = if atomic_file::is_stream(&self.path)? { self.written } else { 0 };
-        atomic_file::write(&self.path, &self.lines.as_bytes()[first..])?;
+        let first = if output_file::is_stream(&self.path)? { self.written } else { 0 };
+        output_file::write(&self.path, &self.lines.as_bytes()[first..])?;
         self.written = self.lines.len();
         Ok(())
     }

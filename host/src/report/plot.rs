@@ -8,7 +8,7 @@ use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, ValueFormatte
 use plotters::prelude::*;
 
 use super::{EpochRecord, ReportError};
-use crate::atomic_file;
+use crate::output_file;
 
 const SIZE: (u32, u32) = (960, 420);
 const TRAIN: RGBColor = RGBColor(31, 119, 180);
@@ -20,7 +20,7 @@ const TEST: RGBColor = RGBColor(214, 95, 14);
 /// As [`render_plot`], and [`ReportError::Write`].
 pub fn save_plot(path: &Path, title: &str, records: &[EpochRecord]) -> Result<(), ReportError> {
     let svg = render_plot(title, records)?;
-    atomic_file::write(path, svg.as_bytes()).map_err(|source| ReportError::Write {
+    output_file::write(path, svg.as_bytes()).map_err(|source| ReportError::Write {
         what: "the plot",
         path: path.to_owned(),
         source,

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 
 use super::TrainError;
-use crate::atomic_file;
 use crate::checkpoint::{Folder, Found, Snapshot};
 use crate::data::CLASSES;
 use crate::model::Pipeline;
+use crate::output_file;
 
 /// Widths of the hidden layers when none are named: the classic network.
 pub const DEFAULT_HIDDEN: [usize; 2] = [300, 100];
@@ -211,7 +211,7 @@ impl Config {
                 let problem = "it is one of the checkpoints; name another file";
                 return Err(TrainError::setting(flag, path.display(), problem));
             }
-            atomic_file::check_destination(path).map_err(|source| TrainError::Destination {
+            output_file::check_destination(path).map_err(|source| TrainError::Destination {
                 flag,
                 path: path.to_owned(),
                 source,
@@ -253,7 +253,7 @@ impl Config {
 
 /// Whether writing `output` would replace `file`; what is no regular file is written to, by as many as like.
 fn is_overwritten(file: &Path, output: &Path) -> bool {
-    !atomic_file::is_stream(output).unwrap_or(false) && atomic_file::is_same(file, output)
+    !output_file::is_stream(output).unwrap_or(false) && output_file::is_same(file, output)
 }
 
 pub(super) fn comma_separated(widths: &[usize]) -> String {

@@ -16,7 +16,7 @@ use tempfile::NamedTempFile;
 
 use super::DataError;
 use super::limited::Limited;
-use crate::atomic_file;
+use crate::output_file;
 use crate::report::Progress;
 use new_folder::NewFolder;
 
@@ -141,7 +141,7 @@ fn holds_only_mnist(dir: &Path, missing: &[&str]) -> Result<bool, DataError> {
 /// [`DataError::Fetch`] when every source failed. Either way the folder is as it was.
 pub fn fetch(dir: &Path, sources: &[Source]) -> Result<(), DataError> {
     let mut folder = NewFolder::create(dir)?;
-    atomic_file::remove_abandoned(dir);
+    output_file::remove_abandoned(dir);
     let mut failures = Vec::new();
     for source in sources {
         let mut staging = Staging { dir, staged: Vec::new() };
@@ -181,7 +181,7 @@ impl Staging<'_> {
     /// Takes one file from `input`, plain or gzip, and checks its hash.
     fn take(&mut self, file: IdxFile, input: impl Read) -> Result<(), Failure> {
         let failed = |source| write_failure(&self.dir.join(file.name), source);
-        let mut output = atomic_file::begin(self.dir).map_err(failed)?;
+        let mut output = output_file::begin(self.dir).map_err(failed)?;
         let input = io::BufReader::with_capacity(1 << 16, input);
         let input = super::idx::decompressed(input).map_err(|error| Failure::Source(error.to_string()))?;
         let sha256 = match copy_hashed(input, &mut output) {
@@ -206,7 +206,7 @@ impl Staging<'_> {
         }
         for (file, output) in self.staged {
             let path = self.dir.join(file.name);
-            atomic_file::finish(output, &path).map_err(|source| write_failure(&path, source))?;
+            output_file::finish(output, &path).map_err(|source| write_failure(&path, source))?;
         }
         Ok(())
     }
@@ -333,9 +333,9 @@ mod tests {
         fs::create_dir(&dir).unwrap();
         let path = dir.join(FILES[0].name);
         std::os::unix::fs::symlink(&elsewhere, &path).unwrap();
-        let mut output = atomic_file::begin(&dir).unwrap();
+        let mut output = output_file::begin(&dir).unwrap();
         output.write_all(b"new").unwrap();
-        atomic_file::finish(output, &path).unwrap();
+        output_file::finish(output, &path).unwrap();
         assert_eq!(fs::read(&elsewhere).unwrap(), b"kept");
         assert_eq!(fs::read(&path).unwrap(), b"new");
         assert!(path.symlink_metadata().unwrap().is_file());

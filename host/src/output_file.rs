@@ -15,6 +15,9 @@ pub(crate) const TEMPORARY: &str = ".ferrowarp-";
 /// A temporary file of this age that nobody holds a lock on belongs to a program that was killed.
 const ABANDONED: Duration = Duration::from_secs(60);
 
+/// Where the system shows the files that a process has open (proc(5)).
+const OPEN_FILES: [&str; 4] = ["/dev/stdout", "/dev/stderr", "/dev/fd", "/proc"];
+
 /// Links that are followed before they are taken for a circle, as many as Linux follows.
 const MOST_LINKS: usize = 40;
 
@@ -106,7 +109,8 @@ pub(crate) fn write(destination: &Path, contents: &[u8]) -> io::Result<()> {
 /// Whether `destination` is there and is no regular file: what is written to it is added to what was, and cannot be
 /// replaced. So is what the system shows of open files, such as `/dev/stdout`, whatever it is.
 pub(crate) fn is_stream(destination: &Path) -> io::Result<bool> {
-    let is_open_file = ["/dev", "/proc"].iter().any(|folder| destination.starts_with(folder));
+    // Not all of /dev: what is in /dev/shm are files like any other.
+    let is_open_file = OPEN_FILES.iter().any(|folder| destination.starts_with(folder));
     Ok(existing(destination)?.is_some_and(|metadata| is_open_file || !metadata.is_file()))
 }
 
@@ -200,7 +204,10 @@ pub(crate) fn is_same(a: &Path, b: &Path) -> bool {
         let path = without_links(path).ok()?;
         Some((folder_of(&path).canonicalize().ok()?, path.file_name()?.to_owned()))
     };
-    a == b || place(a).is_some_and(|a| Some(a) == place(b))
+    match (a.canonicalize(), b.canonicalize()) {
+        (Ok(a), Ok(b)) => a == b,
+        _ => a == b || place(a).is_some_and(|a| Some(a) == place(b)),
+    }
 }
 
 #[cfg(test)]
@@ -293,6 +300,16 @@ mod tests {
         assert!(!fs::metadata(&pipe).unwrap().is_file());
         let full = write(Path::new("/dev/full"), b"lost").unwrap_err();
         assert_eq!(full.kind(), io::ErrorKind::StorageFull);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_file_in_shared_memory_is_a_file() {
+        let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+        let path = folder.path().join("a");
+        write(&path, b"longer").unwrap();
+        write(&path, b"new").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"new");
     }
 
     #[cfg(unix)]
