@@ -8,7 +8,7 @@ mod cluster;
 mod faults;
 #[path = "device_cuda/hangs.rs"]
 mod hangs;
-#[path = "../../cuda/cuda_driver/tests/support/mod.rs"]
+#[path = "../../cuda/cust/tests/support/mod.rs"]
 mod support;
 #[path = "device_cuda/timing.rs"]
 mod timing;

@@ -21,12 +21,12 @@ struct Reserved {
 const RESERVED: &[Reserved] = &[
     Reserved {
         texts: &[concat!("Library", "::new("), concat!("Symbol", "<"), concat!("#[lin", "k(name")],
-        folders: &["cuda/cuda_driver", "cuda/cuda_builder/src/nvvm.rs", "cuda/cuda_builder/src/native.rs"],
-        reason: "foreign libraries belong to cuda_driver and cuda_builder/src/{nvvm,native}.rs",
+        folders: &["cuda/cust", "cuda/cuda_builder/src/nvvm.rs", "cuda/cuda_builder/src/native.rs"],
+        reason: "foreign libraries belong to cust and cuda_builder/src/{nvvm,native}.rs",
     },
     Reserved {
         texts: &[concat!("as", "m!("), concat!("link", "_name = \"llvm"), concat!("core::arch::", "nvptx")],
-        folders: &["cuda/cuda_std", "cuda/cuda_driver", "cuda/cuda_builder/tests"],
+        folders: &["cuda/cuda_std", "cuda/cuda_builder/tests"],
         reason: "assembly and LLVM intrinsics belong to cuda_std",
     },
     Reserved {

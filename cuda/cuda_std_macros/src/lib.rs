@@ -1,8 +1,10 @@
-//! The attributes of `cuda_std`: `#[kernel]`, `#[gpu_only]`, `#[externally_visible]`, `#[address_space(..)]`.
+//! The attributes of `cuda_std`: `#[kernel]`, `#[gpu_only]`, `#[externally_visible]`, `#[address_space(..)]`, and the derive of
+//! `cust`: `DeviceCopy`.
 //!
-//! Use them through `cuda_std`, which re-exports them; what they expand to names items of that crate.
+//! Use them through those two, which re-export them; what they expand to names items of theirs.
 
 mod address_space;
+mod device_copy;
 mod gpu_only;
 mod kernel;
 
@@ -55,4 +57,10 @@ pub fn externally_visible(_arguments: TokenStream, item: TokenStream) -> TokenSt
 #[proc_macro_attribute]
 pub fn address_space(arguments: TokenStream, item: TokenStream) -> TokenStream {
     address_space::expand(arguments.into(), item.into()).unwrap_or_else(syn::Error::into_compile_error).into()
+}
+
+/// Implements `cust::memory::DeviceCopy` for a type whose fields all are: for plain values, without references.
+#[proc_macro_derive(DeviceCopy)]
+pub fn device_copy(item: TokenStream) -> TokenStream {
+    device_copy::expand(item.into()).unwrap_or_else(syn::Error::into_compile_error).into()
 }

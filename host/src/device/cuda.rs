@@ -1,6 +1,6 @@
 //! A CUDA GPU as a device: its primary context, one stream, the modules, and what the last kernels did.
 //!
-//! The driver's functions come from [`cuda_driver::checked`]. Each call here first makes the context the calling
+//! The driver's functions come from [`cust::sys`]. Each call here first makes the context the calling
 //! thread's, so a device may be used from any thread.
 
 mod handles;
@@ -15,9 +15,9 @@ use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use cuda_driver::checked::{self, Status};
 use cuda_std::launch::{Dim3, KernelCall, LaunchError, Limits, Residence};
-use cust::sys::{CUdevice, CUdevice_attribute as Attribute};
+use cust::device::DeviceAttribute as Attribute;
+use cust::sys::{self, CUdevice, CUresult};
 
 use super::fault::KernelFault;
 use super::launches::{Launch, Launches};
@@ -81,16 +81,16 @@ pub(super) struct Found {
 /// # Errors
 /// There is no driver, or it does not start. No device is not an error but 0.
 pub(super) fn count_devices() -> Result<u32, DeviceError> {
-    cuda_driver::load()?;
+    cust::load()?;
     // SAFETY: cuInit may be called at any time.
-    let status = unsafe { checked::cuInit(0) };
-    if status == Status::NO_DEVICE {
+    let status = unsafe { sys::cuInit(0) };
+    if status == CUresult::CUDA_ERROR_NO_DEVICE {
         return Ok(0);
     }
     driver(status, || "starting the CUDA driver".to_owned())?;
     let mut count = 0;
     // SAFETY: the out parameter is valid.
-    let status = unsafe { checked::cuDeviceGetCount(&mut count) };
+    let status = unsafe { sys::cuDeviceGetCount(&mut count) };
     driver(status, || "counting the CUDA devices".to_owned())?;
     Ok(u32::try_from(count).unwrap_or(0))
 }
@@ -106,26 +106,26 @@ pub(super) fn find(ordinal: u32) -> Result<Found, DeviceError> {
     }
     let mut device = 0;
     // SAFETY: the out parameter is valid.
-    let status = unsafe { checked::cuDeviceGet(&mut device, ordinal as c_int) };
+    let status = unsafe { sys::cuDeviceGet(&mut device, ordinal as c_int) };
     driver(status, || format!("getting CUDA device {ordinal}"))?;
     let mut name = [0u8; NAME_BYTES];
     // SAFETY: the buffer has as many bytes as are named.
-    let status = unsafe { checked::cuDeviceGetName(name.as_mut_ptr().cast(), NAME_BYTES as c_int, device) };
+    let status = unsafe { sys::cuDeviceGetName(name.as_mut_ptr().cast(), NAME_BYTES as c_int, device) };
     driver(status, || format!("asking for the name of CUDA device {ordinal}"))?;
     let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
     Ok(Found {
         device,
         ordinal,
         name: String::from_utf8_lossy(name).into_owned(),
-        major: attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
-        minor: attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
+        major: attribute(device, Attribute::ComputeCapabilityMajor)?,
+        minor: attribute(device, Attribute::ComputeCapabilityMinor)?,
     })
 }
 
 fn attribute(device: CUdevice, attribute: Attribute) -> Result<u32, DeviceError> {
     let mut value = 0;
     // SAFETY: the out parameter is valid.
-    let status = unsafe { checked::cuDeviceGetAttribute(&mut value, attribute, device) };
+    let status = unsafe { sys::cuDeviceGetAttribute(&mut value, attribute as c_int, device) };
     driver(status, || format!("asking for {attribute:?}"))?;
     Ok(u32::try_from(value).unwrap_or(0))
 }
@@ -134,17 +134,17 @@ fn limits(Found { device, major, minor, .. }: &Found) -> Result<Limits, DeviceEr
     let get = |which| attribute(*device, which);
     Ok(Limits {
         max_grid: Dim3::new(
-            get(Attribute::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X)?,
-            get(Attribute::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y)?,
-            get(Attribute::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z)?,
+            get(Attribute::MaxGridDimX)?,
+            get(Attribute::MaxGridDimY)?,
+            get(Attribute::MaxGridDimZ)?,
         ),
         max_block: Dim3::new(
-            get(Attribute::CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X)?,
-            get(Attribute::CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y)?,
-            get(Attribute::CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z)?,
+            get(Attribute::MaxBlockDimX)?,
+            get(Attribute::MaxBlockDimY)?,
+            get(Attribute::MaxBlockDimZ)?,
         ),
-        max_threads_per_block: get(Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
-        max_dynamic_shared_bytes: get(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?,
+        max_threads_per_block: get(Attribute::MaxThreadsPerBlock)?,
+        max_dynamic_shared_bytes: get(Attribute::MaxSharedMemoryPerBlockOptin)?,
         max_cluster: max_cluster(*major),
         capability: 10 * major + minor,
     })
@@ -161,7 +161,7 @@ fn max_cluster(major: u32) -> u32 {
 }
 
 /// The status as a result, with the words of `action` in the error.
-fn driver(status: Status, action: impl FnOnce() -> String) -> Result<(), DeviceError> {
+fn driver(status: CUresult, action: impl FnOnce() -> String) -> Result<(), DeviceError> {
     status.ok().map_err(|status| DeviceError::Driver { action: action(), status })
 }
 
@@ -170,7 +170,7 @@ impl CudaDevice {
         let found = find(ordinal)?;
         let chosen = modules.best_for(&found.name, found.major, found.minor)?;
         let limits = limits(&found)?;
-        let multiprocessors = attribute(found.device, Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
+        let multiprocessors = attribute(found.device, Attribute::MultiprocessorCount)?;
         let context = PrimaryContext::retain(found.device, &found.name)?;
         let stream = Stream::new()?;
         let kernels = Kernels::new(&chosen, (found.major, found.minor))?;
@@ -245,8 +245,8 @@ impl CudaDevice {
         self.enter().and_then(|()| self.drain_if_limited()).map_err(RawAllocError::Device)?;
         let mut address = 0;
         // SAFETY: the out parameter is valid and the context current.
-        let status = unsafe { checked::cuMemAlloc_v2(&mut address, bytes) };
-        if status == Status::OUT_OF_MEMORY {
+        let status = unsafe { sys::cuMemAlloc_v2(&mut address, bytes) };
+        if status == CUresult::CUDA_ERROR_OUT_OF_MEMORY {
             return Err(RawAllocError::Full { reason: status.to_string(), memory: self.memory().ok() });
         }
         let action = || format!("allocating {bytes} bytes on {}", self.name);
@@ -257,7 +257,7 @@ impl CudaDevice {
                 RawAllocError::Full { reason: "the driver gave the address 0".to_owned(), memory: None }
             })?;
         // SAFETY: the memory was just allocated with that many bytes.
-        let status = unsafe { checked::cuMemsetD8Async(address, byte, bytes, self.handles.stream.raw()) };
+        let status = unsafe { sys::cuMemsetD8Async(address, byte, bytes, self.handles.stream.raw()) };
         if let Err(error) = self.check(status, || format!("filling {bytes} bytes on {}", self.name)) {
             self.free(memory);
             return Err(RawAllocError::Device(error));
@@ -275,7 +275,7 @@ impl CudaDevice {
         }
         let _ = self.handles.context.make_current();
         // SAFETY: the address came from the driver's allocator.
-        let status = unsafe { checked::cuMemFree_v2(address_of(memory.as_ptr())) };
+        let status = unsafe { sys::cuMemFree_v2(address_of(memory.as_ptr())) };
         let _ = self.check(status, || format!("freeing memory of {}", self.name));
     }
 
@@ -286,12 +286,7 @@ impl CudaDevice {
         let bytes = from.len();
         // SAFETY: both ends are valid; the copy has ended before the borrow does, by the synchronisation below.
         let status = unsafe {
-            checked::cuMemcpyHtoDAsync_v2(
-                address_of(to),
-                from.as_ptr().cast(),
-                bytes,
-                self.handles.stream.raw(),
-            )
+            sys::cuMemcpyHtoDAsync_v2(address_of(to), from.as_ptr().cast(), bytes, self.handles.stream.raw())
         };
         self.check(status, || format!("copying {bytes} bytes to {}", self.name))?;
         self.synchronize()
@@ -304,7 +299,7 @@ impl CudaDevice {
         let bytes = to.len();
         // SAFETY: both ends are valid; the copy has ended before the borrow does, by the synchronisation below.
         let status = unsafe {
-            checked::cuMemcpyDtoHAsync_v2(
+            sys::cuMemcpyDtoHAsync_v2(
                 to.as_mut_ptr().cast(),
                 address_of(from.cast_mut()),
                 bytes,
@@ -346,7 +341,8 @@ impl CudaDevice {
         // SAFETY: the function belongs to a module of this context, and so does the stream; there is one pointer per
         // parameter, each to a value of the parameter's type, by the caller's contract.
         let status = unsafe { kernels::launch(function, &call.config, self.handles.stream.raw(), call.args) };
-        if matches!(status, Status::LAUNCH_OUT_OF_RESOURCES | Status::OUT_OF_MEMORY) {
+        if matches!(status, CUresult::CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES | CUresult::CUDA_ERROR_OUT_OF_MEMORY)
+        {
             let needs = kernels::needs(function);
             return Err(DeviceError::TooManyResources { launch, needs, status });
         }

@@ -5,16 +5,15 @@ use std::path::Path;
 use std::ptr;
 use std::time::Duration;
 
-use cuda_driver::checked::{self, Status};
 use cuda_std::panic_record::PanicRecord;
-use cust::sys::{CUcontext, CUdevice, CUmodule, CUstream};
+use cust::sys::{self, CUcontext, CUdevice, CUmodule, CUresult, CUstream};
 
 use super::super::DeviceError;
 use super::super::panic::{self, DevicePanic};
 use super::driver;
 
 /// `CU_STREAM_NON_BLOCKING`: no implicit order with the legacy default stream. cust's own constructor of streams
-/// drops this flag.
+/// drops this flag, as its copies need that order.
 const NON_BLOCKING: c_uint = 1;
 
 /// The module global that holds the address of the panic record, where a module can panic.
@@ -36,7 +35,7 @@ impl PrimaryContext {
     pub fn retain(device: CUdevice, name: &str) -> Result<Self, DeviceError> {
         let mut raw = ptr::null_mut();
         // SAFETY: the out parameter is valid.
-        let status = unsafe { checked::cuDevicePrimaryCtxRetain(&mut raw, device) };
+        let status = unsafe { sys::cuDevicePrimaryCtxRetain(&mut raw, device) };
         driver(status, || format!("opening {name}"))?;
         let context = Self { device, raw };
         driver(context.make_current(), || format!("using the context of {name}"))?;
@@ -44,16 +43,16 @@ impl PrimaryContext {
     }
 
     /// Makes the context the calling thread's.
-    pub fn make_current(&self) -> Status {
+    pub fn make_current(&self) -> CUresult {
         // SAFETY: the context is retained.
-        unsafe { checked::cuCtxSetCurrent(self.raw) }
+        unsafe { sys::cuCtxSetCurrent(self.raw) }
     }
 }
 
 impl Drop for PrimaryContext {
     fn drop(&mut self) {
         // SAFETY: retained once by this object. A failure leaves the context to the end of the process.
-        let _ = unsafe { checked::cuDevicePrimaryCtxRelease_v2(self.device) };
+        let _ = unsafe { sys::cuDevicePrimaryCtxRelease_v2(self.device) };
     }
 }
 
@@ -71,7 +70,7 @@ impl Stream {
     pub fn new() -> Result<Self, DeviceError> {
         let mut raw = ptr::null_mut();
         // SAFETY: the out parameter is valid.
-        let status = unsafe { checked::cuStreamCreate(&mut raw, NON_BLOCKING) };
+        let status = unsafe { sys::cuStreamCreate(&mut raw, NON_BLOCKING) };
         driver(status, || "creating a stream".to_owned())?;
         Ok(Self { raw })
     }
@@ -84,7 +83,7 @@ impl Stream {
 impl Drop for Stream {
     fn drop(&mut self) {
         // SAFETY: the stream is this object's. A failure leaves it to the end of the context.
-        let _ = unsafe { checked::cuStreamDestroy_v2(self.raw) };
+        let _ = unsafe { sys::cuStreamDestroy_v2(self.raw) };
     }
 }
 
@@ -113,7 +112,7 @@ impl Module {
 impl Drop for Module {
     fn drop(&mut self) {
         // SAFETY: the module is this object's. A failure leaves it to the end of the context.
-        let _ = unsafe { checked::cuModuleUnload(self.raw) };
+        let _ = unsafe { sys::cuModuleUnload(self.raw) };
     }
 }
 
@@ -137,11 +136,11 @@ impl PanicSlot {
         let mut memory = ptr::null_mut();
         let bytes = size_of::<PanicRecord>();
         // SAFETY: the out parameter is valid and the context current.
-        let status = unsafe { checked::cuMemHostAlloc(&mut memory, bytes, DEVICEMAP) };
+        let status = unsafe { sys::cuMemHostAlloc(&mut memory, bytes, DEVICEMAP) };
         driver(status, || format!("allocating {bytes} bytes of page-locked memory"))?;
         let mut slot = Self { record: memory.cast(), address: Box::new(0) };
         // SAFETY: the memory was allocated with the flag that maps it; the out parameter is valid.
-        let status = unsafe { checked::cuMemHostGetDevicePointer_v2(&mut *slot.address, memory, 0) };
+        let status = unsafe { sys::cuMemHostGetDevicePointer_v2(&mut *slot.address, memory, 0) };
         driver(status, || "asking for the device's address of page-locked memory".to_owned())?;
         Ok(slot)
     }
@@ -151,21 +150,19 @@ impl PanicSlot {
         let action = || format!("telling {} where to write its panics", path.display());
         let (mut global, mut bytes) = (0, 0);
         // SAFETY: the out parameters and the name are valid, the module is loaded.
-        let status = unsafe {
-            checked::cuModuleGetGlobal_v2(&mut global, &mut bytes, module.raw(), PANIC_SLOT.as_ptr())
-        };
-        if status == Status::NOT_FOUND {
+        let status =
+            unsafe { sys::cuModuleGetGlobal_v2(&mut global, &mut bytes, module.raw(), PANIC_SLOT.as_ptr()) };
+        if status == CUresult::CUDA_ERROR_NOT_FOUND {
             return Ok(());
         }
         driver(status, action)?;
         let address = (&raw const *self.address).cast();
         // SAFETY: the global is a pointer of the module, so 8 bytes; the address outlives the copy, by the
         // synchronisation.
-        let status =
-            unsafe { checked::cuMemcpyHtoDAsync_v2(global, address, size_of::<u64>(), stream.raw()) };
+        let status = unsafe { sys::cuMemcpyHtoDAsync_v2(global, address, size_of::<u64>(), stream.raw()) };
         driver(status, action)?;
         // SAFETY: the stream is alive.
-        driver(unsafe { checked::cuStreamSynchronize(stream.raw()) }, action)
+        driver(unsafe { sys::cuStreamSynchronize(stream.raw()) }, action)
     }
 
     /// The panic that was written down, if any. Called after the driver has reported a fault.
@@ -185,6 +182,6 @@ impl PanicSlot {
 impl Drop for PanicSlot {
     fn drop(&mut self) {
         // SAFETY: the memory is this object's. A failure leaves it to the end of the context.
-        let _ = unsafe { checked::cuMemFreeHost(self.record.cast()) };
+        let _ = unsafe { sys::cuMemFreeHost(self.record.cast()) };
     }
 }

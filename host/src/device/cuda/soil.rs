@@ -4,9 +4,9 @@
 use std::ffi::{c_int, c_void};
 use std::ptr;
 
-use cuda_driver::checked::{self, Status};
 use cuda_std::launch::{LaunchConfig, Limits};
-use cust::sys::{CUfunction, CUfunction_attribute as Attribute};
+use cust::function::FunctionAttribute as Attribute;
+use cust::sys::{self, CUfunction, CUresult};
 
 use super::super::DeviceError;
 use super::handles::{Module, Stream};
@@ -56,15 +56,15 @@ impl Soil {
         let function = |name: &std::ffi::CStr| {
             let mut raw = ptr::null_mut();
             // SAFETY: the out parameter and the name are valid, the module is loaded.
-            let status = unsafe { checked::cuModuleGetFunction(&mut raw, module.raw(), name.as_ptr()) };
+            let status = unsafe { sys::cuModuleGetFunction(&mut raw, module.raw(), name.as_ptr()) };
             driver(status, action).map(|()| raw)
         };
         let (local, shared) = (function(c"ferrowarp_soil_local")?, function(c"ferrowarp_soil_shared")?);
         let unwritten = function(c"ferrowarp_unwritten")?;
         let shared_bytes = limits.max_dynamic_shared_bytes;
-        let attribute = Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES as c_int;
+        let attribute = Attribute::MaxDynamicSharedSizeBytes as c_int;
         // SAFETY: the function belongs to a loaded module.
-        let status = unsafe { checked::cuFuncSetAttribute(shared, attribute, shared_bytes as c_int) };
+        let status = unsafe { sys::cuFuncSetAttribute(shared, attribute, shared_bytes as c_int) };
         driver(status, action)?;
         [local, shared, unwritten].into_iter().try_for_each(carve_out)?;
         let blocks = BLOCKS * u32::try_from(multiprocessors).unwrap_or(1);
@@ -114,11 +114,11 @@ impl Soil {
 /// the L1 cache uses too, and what the cache has left there in place of the soil.
 fn carve_out(function: CUfunction) -> Result<(), DeviceError> {
     const PERCENT: c_int = 100;
-    let attribute = Attribute::CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT as c_int;
+    let attribute = Attribute::PreferredSharedMemoryCarveout as c_int;
     // SAFETY: the function belongs to a loaded module.
-    launched(unsafe { checked::cuFuncSetAttribute(function, attribute, PERCENT) })
+    launched(unsafe { sys::cuFuncSetAttribute(function, attribute, PERCENT) })
 }
 
-fn launched(status: Status) -> Result<(), DeviceError> {
+fn launched(status: CUresult) -> Result<(), DeviceError> {
     driver(status, || "soiling local and shared memory".to_owned())
 }

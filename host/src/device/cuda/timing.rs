@@ -7,8 +7,8 @@ use std::ffi::c_uint;
 use std::ptr;
 use std::time::Duration;
 
-use cuda_driver::checked::{self, Status};
-use cust::sys::{CUdevice_attribute, CUevent, CUgraph, CUgraphExec, CUstreamCaptureMode};
+use cust::device::DeviceAttribute;
+use cust::sys::{self, CUevent, CUgraph, CUgraphExec, CUresult};
 
 use super::super::DeviceError;
 use super::super::FreeMemory;
@@ -28,7 +28,7 @@ impl Event {
     fn new() -> Result<Self, DeviceError> {
         let mut raw = ptr::null_mut();
         // SAFETY: the out parameter is valid.
-        let status = unsafe { checked::cuEventCreate(&mut raw, WITH_TIME) };
+        let status = unsafe { sys::cuEventCreate(&mut raw, WITH_TIME) };
         driver(status, || "creating an event".to_owned())?;
         Ok(Self { raw })
     }
@@ -37,7 +37,7 @@ impl Event {
     fn since(&self, start: &Event) -> Result<Duration, DeviceError> {
         let mut milliseconds = 0.0;
         // SAFETY: the out parameter is valid, and both events live.
-        let status = unsafe { checked::cuEventElapsedTime(&mut milliseconds, start.raw, self.raw) };
+        let status = unsafe { sys::cuEventElapsedTime(&mut milliseconds, start.raw, self.raw) };
         driver(status, || "asking for the time between two events".to_owned())?;
         Ok(Duration::from_secs_f64(f64::from(milliseconds).max(0.0) / 1e3))
     }
@@ -46,7 +46,7 @@ impl Event {
 impl Drop for Event {
     fn drop(&mut self) {
         // SAFETY: the event is this object's. A failure leaves it to the end of the context.
-        let _ = unsafe { checked::cuEventDestroy_v2(self.raw) };
+        let _ = unsafe { sys::cuEventDestroy_v2(self.raw) };
     }
 }
 
@@ -75,9 +75,9 @@ impl<'a> Capture<'a> {
             return Err(DeviceError::AlreadyRecording { device: device.name.clone() });
         }
         // Other threads may do what they like; in this one, calls that a graph cannot hold fail.
-        let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+        let mode = sys::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
         // SAFETY: the stream lives as long as the device.
-        let status = unsafe { checked::cuStreamBeginCapture_v2(device.handles.stream.raw(), mode) };
+        let status = unsafe { sys::cuStreamBeginCapture_v2(device.handles.stream.raw(), mode) };
         driver(status, || format!("beginning to record on {}", device.name))?;
         state.recorded = Some(Launches::default());
         Ok(Self { device, is_open: true })
@@ -91,11 +91,11 @@ impl<'a> Capture<'a> {
         Ok((graph, launches))
     }
 
-    fn close(&mut self) -> (Status, CapturedGraph) {
+    fn close(&mut self) -> (CUresult, CapturedGraph) {
         self.is_open = false;
         let mut raw = ptr::null_mut();
         // SAFETY: the out parameter is valid, and the stream is in the capture that this object began.
-        let status = unsafe { checked::cuStreamEndCapture(self.device.handles.stream.raw(), &mut raw) };
+        let status = unsafe { sys::cuStreamEndCapture(self.device.handles.stream.raw(), &mut raw) };
         (status, CapturedGraph { raw })
     }
 }
@@ -120,7 +120,7 @@ impl Drop for CapturedGraph {
     fn drop(&mut self) {
         if !self.raw.is_null() {
             // SAFETY: the graph is this object's. A failure leaves it to the end of the context.
-            let _ = unsafe { checked::cuGraphDestroy(self.raw) };
+            let _ = unsafe { sys::cuGraphDestroy(self.raw) };
         }
     }
 }
@@ -144,7 +144,7 @@ impl CudaDevice {
 
     fn queue(&self, event: &Event) -> Result<(), DeviceError> {
         // SAFETY: the event and the stream live, and both belong to this context.
-        let status = unsafe { checked::cuEventRecord(event.raw, self.handles.stream.raw()) };
+        let status = unsafe { sys::cuEventRecord(event.raw, self.handles.stream.raw()) };
         self.check(status, || format!("queueing an event on {}", self.name))
     }
 
@@ -160,7 +160,7 @@ impl CudaDevice {
         let (graph, launches) = self.recheck(capture.end())?;
         let mut raw = ptr::null_mut();
         // SAFETY: the out parameter is valid, and the graph was just captured.
-        let status = unsafe { checked::cuGraphInstantiateWithFlags(&mut raw, graph.raw, 0) };
+        let status = unsafe { sys::cuGraphInstantiateWithFlags(&mut raw, graph.raw, 0) };
         self.check(status, || format!("making a graph of {} launches ready", launches.count()))?;
         Ok(Recording { raw, launches })
     }
@@ -173,7 +173,7 @@ impl CudaDevice {
     pub unsafe fn replay(&self, recording: &Recording) -> Result<(), DeviceError> {
         self.enter()?;
         // SAFETY: the graph is of this context; the rest is the caller's contract.
-        let status = unsafe { checked::cuGraphLaunch(recording.raw, self.handles.stream.raw()) };
+        let status = unsafe { sys::cuGraphLaunch(recording.raw, self.handles.stream.raw()) };
         self.check(status, || format!("queueing a graph of {} launches", recording.launches.count()))?;
         self.replayed(&recording.launches)
     }
@@ -185,13 +185,13 @@ impl CudaDevice {
         }
         let _ = self.handles.context.make_current();
         // SAFETY: the owner calls this once, when it goes. A failure leaves the graph to the end of the context.
-        let _ = unsafe { checked::cuGraphExecDestroy(recording.raw) };
+        let _ = unsafe { sys::cuGraphExecDestroy(recording.raw) };
     }
 
     /// Bytes of the level-2 cache.
     pub fn l2_bytes(&self) -> Result<usize, DeviceError> {
         let found = find(self.ordinal)?;
-        Ok(attribute(found.device, CUdevice_attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)? as usize)
+        Ok(attribute(found.device, DeviceAttribute::L2CacheSize)? as usize)
     }
 
     /// The memory that is free now, and all there is.
@@ -199,7 +199,7 @@ impl CudaDevice {
         self.enter()?;
         let (mut free, mut total) = (0, 0);
         // SAFETY: the out parameters are valid and the context current.
-        let status = unsafe { checked::cuMemGetInfo_v2(&mut free, &mut total) };
+        let status = unsafe { sys::cuMemGetInfo_v2(&mut free, &mut total) };
         self.check(status, || format!("asking how much memory of {} is free", self.name))?;
         Ok(FreeMemory { free, total })
     }

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use cuda_driver::checked::{self, Status};
+use cust::sys::{self, CUresult};
 
 use super::super::fault::{FaultKind, KernelFault};
 use super::super::launches::{Launch, Launches};
@@ -28,7 +28,7 @@ impl CudaDevice {
         let status = match self.time_limit() {
             None => {
                 // SAFETY: the stream lives as long as the device.
-                unsafe { checked::cuStreamSynchronize(self.handles.stream.raw()) }
+                unsafe { sys::cuStreamSynchronize(self.handles.stream.raw()) }
             }
             Some(limit) => self.wait(limit)?,
         };
@@ -41,12 +41,12 @@ impl CudaDevice {
     ///
     /// # Errors
     /// The limit is over, which leaves the device as one with a fault.
-    fn wait(&self, limit: Duration) -> Result<Status, DeviceError> {
+    fn wait(&self, limit: Duration) -> Result<CUresult, DeviceError> {
         let start = Instant::now();
         loop {
             // SAFETY: the stream lives as long as the device.
-            let status = unsafe { checked::cuStreamQuery(self.handles.stream.raw()) };
-            if status != Status::NOT_READY {
+            let status = unsafe { sys::cuStreamQuery(self.handles.stream.raw()) };
+            if status != CUresult::CUDA_ERROR_NOT_READY {
                 return Ok(status);
             }
             let elapsed = start.elapsed();
@@ -115,7 +115,7 @@ impl CudaDevice {
     }
 
     /// The status as a result; a fault is told with all that is known of it, and remembered.
-    pub(super) fn check(&self, status: Status, action: impl FnOnce() -> String) -> Result<(), DeviceError> {
+    pub(super) fn check(&self, status: CUresult, action: impl FnOnce() -> String) -> Result<(), DeviceError> {
         match FaultKind::of(status) {
             Some(kind) => Err(self.fail(kind, status)),
             None => driver(status, action),
@@ -134,7 +134,7 @@ impl CudaDevice {
     }
 
     /// [`Self::check`] of the driver's answer to a launch: with nothing else queued, a fault is this launch's.
-    pub(super) fn check_launch(&self, status: Status, launch: Launch) -> Result<(), DeviceError> {
+    pub(super) fn check_launch(&self, status: CUresult, launch: Launch) -> Result<(), DeviceError> {
         if FaultKind::of(status).is_some() {
             let mut state = self.state();
             if state.queued.count() == 0 {
@@ -145,7 +145,7 @@ impl CudaDevice {
     }
 
     /// Remembers a fault, unless there is one already.
-    fn fail(&self, kind: FaultKind, status: Status) -> DeviceError {
+    fn fail(&self, kind: FaultKind, status: CUresult) -> DeviceError {
         let mut state = self.state();
         if let Some(first) = &state.fault {
             return self.faulted(first);

@@ -21,6 +21,8 @@ struct Capture {
 #[derive(Clone, Copy)]
 pub enum Node {
     Fill(*mut f32, usize, f32),
+    /// Adds two slices.
+    Add([*mut f32; 3], usize),
     Nothing,
     /// Ends with this code.
     Fault(c_int),
@@ -47,6 +49,9 @@ fn run(node: Node) {
     }
     match node {
         Node::Fill(pointer, len, value) => (0..len).for_each(|i| unsafe { pointer.add(i).write(value) }),
+        Node::Add([out, lhs, rhs], len) => {
+            (0..len).for_each(|i| unsafe { out.add(i).write(*lhs.add(i) + *rhs.add(i)) })
+        }
         Node::Nothing => {}
         Node::Fault(code) => fake_faults::break_down(code),
         Node::Panic(message, file, at) => super::panic(message, file, at),
@@ -76,6 +81,17 @@ unsafe extern "C" fn cuEventCreate(event: *mut *mut u32, flags: c_uint) -> c_int
 unsafe extern "C" fn cuEventRecord(event: *mut u32, stream: *mut c_void) -> c_int {
     assert_eq!(stream as usize, 0x2000);
     unsafe { *event = CLOCK.load(Ordering::Relaxed) };
+    fake_faults::answer("event")
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuEventQuery(_event: *mut u32) -> c_int {
+    fake_faults::query()
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuEventSynchronize(_event: *mut u32) -> c_int {
+    fake_faults::wait();
     fake_faults::answer("event")
 }
 

@@ -1,13 +1,12 @@
-//! Finding the driver's library and filling the table from it.
+//! Finding the driver's library and its functions.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-use std::sync::atomic::Ordering;
 
 use libloading::Library;
 
-use crate::symbols::{NAMES, SLOTS};
+use crate::sys::Functions;
 
 /// The environment variable that names the driver's library, instead of the places it is looked for in.
 pub const LIBRARY_VARIABLE: &str = "FERROWARP_LIBCUDA";
@@ -17,7 +16,7 @@ pub const LIBRARY_VARIABLE: &str = "FERROWARP_LIBCUDA";
 const LIBRARIES: &[&str] =
     if cfg!(windows) { &["nvcuda.dll"] } else { &["libcuda.so.1", "/usr/lib/wsl/lib/libcuda.so.1"] };
 
-/// Proof that the driver's library is loaded and the symbols lead into it.
+/// Proof that the driver's library is loaded.
 #[derive(Clone, Copy, Debug)]
 pub struct Driver {
     loaded: &'static Loaded,
@@ -29,9 +28,9 @@ impl Driver {
         &self.loaded.library
     }
 
-    /// How many of the symbols the library has.
-    pub fn symbols_found(&self) -> usize {
-        self.loaded.found
+    /// How many of the functions in [`crate::sys`] the library has.
+    pub fn functions_found(&self) -> usize {
+        self.loaded.functions.found()
     }
 }
 
@@ -75,7 +74,7 @@ impl LoadError {
 #[derive(Debug)]
 struct Loaded {
     library: PathBuf,
-    found: usize,
+    functions: Functions,
 }
 
 /// Loads the driver's library, once: later calls, from any thread, give the first one's answer.
@@ -86,22 +85,31 @@ struct Loaded {
 /// # Errors
 /// [`LoadError`] names the library, the loader's reason and the cure.
 pub fn load() -> Result<Driver, LoadError> {
-    static LOADED: OnceLock<Result<Loaded, LoadError>> = OnceLock::new();
-    match LOADED.get_or_init(open_and_fill) {
+    match load_once() {
         Ok(loaded) => Ok(Driver { loaded }),
         Err(error) => Err(error.clone()),
     }
 }
 
-fn open_and_fill() -> Result<Loaded, LoadError> {
-    let (path, library) = open()?;
-    let found = fill(&library);
-    // The slots point into the library from here on, so it is never unloaded.
-    std::mem::forget(library);
-    match found {
-        Some(found) => Ok(Loaded { library: path, found }),
-        None => Err(LoadError::NotADriver { library: path.display().to_string(), symbol: "cuInit" }),
-    }
+/// The driver's functions, if there is a driver.
+#[inline]
+pub(crate) fn functions() -> Option<&'static Functions> {
+    load_once().as_ref().ok().map(|loaded| &loaded.functions)
+}
+
+fn load_once() -> &'static Result<Loaded, LoadError> {
+    static LOADED: OnceLock<Result<Loaded, LoadError>> = OnceLock::new();
+    LOADED.get_or_init(|| {
+        let (path, library) = open()?;
+        let functions = Functions::of(&library);
+        // The functions lie in the library, so it is never unloaded.
+        std::mem::forget(library);
+        if functions.is_driver() {
+            Ok(Loaded { library: path, functions })
+        } else {
+            Err(LoadError::NotADriver { library: path.display().to_string(), symbol: "cuInit" })
+        }
+    })
 }
 
 /// The first library that loads; the error is the first one's, which names the usual place.
@@ -134,22 +142,4 @@ fn loader_text(error: &libloading::Error) -> String {
         Some(source) => source.to_string(),
         None => error.to_string(),
     }
-}
-
-/// Points the slots at the library's functions and returns how many it has, or nothing if it lacks `cuInit`.
-fn fill(library: &Library) -> Option<usize> {
-    let find = |name: &str| {
-        // SAFETY: the symbol is only kept as an address; whoever calls it does so by the declaration of the C
-        // function of that name.
-        unsafe { library.get::<*mut ()>(name.as_bytes()) }.ok().map(|symbol| *symbol).filter(|p| !p.is_null())
-    };
-    find("cuInit\0")?;
-    let mut found = 0;
-    for (name, slot) in NAMES.iter().zip(&SLOTS) {
-        if let Some(function) = find(name) {
-            slot.store(function, Ordering::Release);
-            found += 1;
-        }
-    }
-    Some(found)
 }

@@ -134,11 +134,6 @@ extern "C" fn cuDevicePrimaryCtxRelease_v2(_device: c_int) -> c_int {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuDevicePrimaryCtxSetFlags_v2(_device: c_int, _flags: c_uint) -> c_int {
-    0
-}
-
-#[unsafe(no_mangle)]
 extern "C" fn cuCtxSetCurrent(context: *mut c_void) -> c_int {
     if context as usize == 0x1000 { fake_faults::answer("context") } else { INVALID_VALUE }
 }
@@ -148,6 +143,22 @@ unsafe extern "C" fn cuStreamCreate(stream: *mut *mut c_void, flags: c_uint) -> 
     assert_eq!(flags, 1, "the stream is non-blocking");
     unsafe { *stream = 0x2000 as *mut c_void };
     0
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuStreamCreateWithPriority(
+    stream: *mut *mut c_void,
+    flags: c_uint,
+    _priority: c_int,
+) -> c_int {
+    assert_eq!(flags, 0, "copies on the default stream wait for the stream");
+    unsafe { *stream = 0x2000 as *mut c_void };
+    0
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuCtxSynchronize() -> c_int {
+    cuStreamSynchronize(0x2000 as *mut c_void)
 }
 
 #[unsafe(no_mangle)]
@@ -192,6 +203,9 @@ unsafe extern "C" fn cuModuleLoadDataEx(
         return UNSUPPORTED_PTX_VERSION;
     }
     if let Some(line) = ptx.lines().position(|line| line.contains("nonsense")) {
+        if len == 0 {
+            return INVALID_PTX;
+        }
         let log =
             CString::new(format!("ptxas application ptx input, line {}; error: syntax", line + 1)).unwrap();
         // CU_JIT_ERROR_LOG_BUFFER is 5, its size 6 and passed by value.
@@ -270,6 +284,20 @@ unsafe extern "C" fn cuFuncGetAttribute(
 }
 
 #[unsafe(no_mangle)]
+unsafe extern "C" fn cuOccupancyMaxPotentialBlockSize(
+    grid: *mut c_int,
+    block: *mut c_int,
+    _function: *mut Function,
+    shared_for: *mut c_void,
+    _shared: usize,
+    _limit: c_int,
+) -> c_int {
+    assert!(shared_for.is_null());
+    unsafe { (*grid, *block) = (264, 512) };
+    0
+}
+
+#[unsafe(no_mangle)]
 unsafe extern "C" fn cuFuncSetAttribute(function: *mut Function, attribute: c_int, value: c_int) -> c_int {
     let name = &unsafe { &*function }.name;
     match attribute {
@@ -320,6 +348,11 @@ unsafe extern "C" fn cuLaunchKernel(
             let pointer = *parameters.read().cast::<*mut f32>();
             let len = *parameters.add(1).read().cast::<usize>();
             fake_graph::Node::Fill(pointer, len, *parameters.add(2).read().cast::<f32>())
+        },
+        "vecadd" => unsafe {
+            let pointer = |at| *parameters.add(at).read().cast::<*mut f32>();
+            let len = |at| *parameters.add(at).read().cast::<usize>();
+            fake_graph::Node::Add([pointer(4), pointer(0), pointer(2)], len(1).min(len(3)))
         },
         "shared_hungry" => fake_graph::Node::Nothing,
         "broken" => fake_graph::Node::Panic("called on an empty list", "kernels/src/broken.rs", [[3, 1, 0], [64, 2, 1]]),
