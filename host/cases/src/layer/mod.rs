@@ -1,15 +1,22 @@
-//! The table: for every kernel how to run it and what is right.
+//! The kernels of the network and of the softmax ladder on one layer: for each how to run it and what is right.
 
-use anyhow::Result;
+mod oracle;
+mod problem;
+mod run;
+mod single;
+
+use anyhow::{Result, ensure};
 use cuda_std::launch::{KernelMeta, LaunchConfig};
 use ferrowarp::device::Device;
+use gpu_kernels::mlp::grid::{Tile, per_element, per_row};
 use gpu_kernels::mlp::{activation, batch, fused_backward, fused_forward, fused_update, linear, loss, sgd};
 use gpu_kernels::softmax::{LADDER, Variant};
 
-use super::problem::Problem;
-use super::reference::{self, Expected, LEARNING_RATE};
-use super::run::Run;
-use super::single;
+use crate::compare::compare;
+use oracle::{Expected, LEARNING_RATE};
+use run::Run;
+
+pub use problem::{Problem, problems, small_problems};
 
 /// One kernel's check.
 #[derive(Clone, Copy)]
@@ -23,6 +30,59 @@ pub struct Check {
     pub run: Runner,
     /// The outputs in f64, with their names.
     pub reference: fn(&Problem) -> References,
+}
+
+impl Check {
+    /// The kernels that it launches.
+    pub fn kernels(&self) -> Vec<&'static str> {
+        match self.run {
+            Runner::With(_) => vec![self.kernel.name],
+            Runner::Softmax(variant) => variant.steps.iter().map(|step| step.meta.name).collect(),
+        }
+    }
+
+    /// Runs the kernel on a problem and compares with the oracle. Gives the outputs, and the largest error in parts of
+    /// what is allowed.
+    ///
+    /// # Errors
+    /// A result is off by more, or the kernel failed or wrote outside its output.
+    pub fn assess(&self, device: &Device, problem: &Problem) -> Result<(Outputs, f64)> {
+        let got = self.run.on(device, problem)?;
+        let worst = compare_all(&got, &(self.reference)(problem), self.roundings)?;
+        Ok((got, worst))
+    }
+
+    /// As [`Self::assess`]; also a second run gives the same, and a GPU what the CPU executor does, within the rounding
+    /// errors of both.
+    ///
+    /// # Errors
+    /// Those of `assess`, or the results differ.
+    pub fn assess_thoroughly(&self, device: &Device, problem: &Problem) -> Result<f64> {
+        let (got, mut worst) = self.assess(device, problem)?;
+        if device.is_cuda() {
+            let on_cpu = self.run.on(&Device::cpu(), problem)?;
+            let oracle = (self.reference)(problem);
+            let around = oracle.iter().zip(&on_cpu);
+            let around = around.map(|((name, expected), values)| (*name, with_values(expected, values)));
+            worst = worst.max(compare_all(&got, &around.collect::<Vec<_>>(), 2.0 * self.roundings)?);
+        }
+        ensure!(self.run.on(device, problem)? == got, "a second run gave other results");
+        Ok(worst)
+    }
+}
+
+fn compare_all(got: &[Vec<f64>], expected: &[(&str, Vec<Expected>)], roundings: f64) -> Result<f64> {
+    ensure!(got.len() == expected.len(), "{} outputs instead of {}", got.len(), expected.len());
+    let mut worst = 0.0f64;
+    for (got, (name, expected)) in got.iter().zip(expected) {
+        worst = worst.max(compare(name, got, expected, roundings).map_err(anyhow::Error::msg)?);
+    }
+    Ok(worst)
+}
+
+/// The same scales around other values.
+fn with_values(expected: &[Expected], values: &[f64]) -> Vec<Expected> {
+    expected.iter().zip(values).map(|(expected, &value)| Expected { value, ..*expected }).collect()
 }
 
 /// How to run a kernel on a problem.
@@ -70,27 +130,6 @@ const ONCE: f64 = 1.0;
 /// For what is exact.
 const EXACT: f64 = 0.0;
 
-/// One thread per element.
-pub fn per_element(rows: usize, cols: usize) -> LaunchConfig {
-    let blocks = |n: usize| (n as u32).div_ceil(16);
-    LaunchConfig::new((blocks(cols), blocks(rows)), (16, 16))
-}
-
-/// One thread per row.
-pub fn per_row(rows: usize) -> LaunchConfig {
-    LaunchConfig::cover(rows, 64)
-}
-
-/// One block per tile of `bm` x `bn` outputs, `tm` x `tn` of them a thread.
-fn per_tile(rows: usize, cols: usize, [bm, bn, tm, tn]: [u32; 4]) -> LaunchConfig {
-    LaunchConfig::new(((cols as u32).div_ceil(bn), (rows as u32).div_ceil(bm)), (bm / tm) * (bn / tn))
-}
-
-/// A row of threads for every sample.
-pub fn per_sample(rows: usize) -> LaunchConfig {
-    LaunchConfig::new((1, (rows as u32).div_ceil(8)), (batch::THREADS_PER_SAMPLE, 8))
-}
-
 macro_rules! forward {
     ($kernel:ty, $config:expr, $reference:path) => {
         Check {
@@ -101,14 +140,14 @@ macro_rules! forward {
                 let (inp, weights) = (run.input(&p.activations)?, run.input(&p.weights)?);
                 let biases = run.input(&p.biases)?;
                 let mut out = run.output::<f32>(p.batch * p.outputs)?;
-                let config: fn(usize, usize) -> LaunchConfig = $config;
+                let config: fn(u32, u32) -> LaunchConfig = $config;
                 let [batch, inputs, outputs] = shape(p);
                 let (inp, weights, biases) = (inp.view()?, weights.view()?, biases.view()?);
                 // SAFETY: the arrays have the problem's shapes, and the grid covers the output.
                 unsafe {
                     <$kernel>::launch(
                         device,
-                        config(p.batch, p.outputs),
+                        config(batch, outputs),
                         out.view()?,
                         inp,
                         weights,
@@ -126,7 +165,7 @@ macro_rules! forward {
 }
 
 macro_rules! backward {
-    ($kernel:ty, $tile:expr) => {
+    ($kernel:ty, $tile:ident) => {
         Check {
             kernel: <$kernel>::META,
             roundings: SUM,
@@ -141,7 +180,7 @@ macro_rules! backward {
                 unsafe {
                     <$kernel>::launch(
                         device,
-                        per_tile(p.batch, p.inputs, $tile),
+                        Tile::$tile.config(batch, inputs),
                         d_inp.view()?,
                         d_out,
                         weights,
@@ -153,7 +192,7 @@ macro_rules! backward {
                 }?;
                 Ok(vec![d_inp.finish()?])
             }),
-            reference: |p| vec![("d_inp", reference::backward_relu(p))],
+            reference: |p| vec![("d_inp", oracle::backward_relu(p))],
         }
     };
 }
@@ -166,45 +205,40 @@ macro_rules! update {
             run: Runner::With(|device, p| {
                 let run = Run::new(device, p);
                 let (activations, d_out) = (run.input(&p.activations)?, run.input(&p.d_out)?);
-                let (mut weights, mut biases) = (run.updated(&p.weights)?, run.updated(&p.biases)?);
-                let mut weight_velocity = run.updated(&p.weight_velocity)?;
-                let mut bias_velocity = run.updated(&p.bias_velocity)?;
-                let config: fn(usize, usize) -> LaunchConfig = $config;
+                let config: fn(u32, u32) -> LaunchConfig = $config;
                 let [batch, inputs, outputs] = shape(p);
-                // SAFETY: the arrays have the problem's shapes, and the grid covers the weights.
-                unsafe {
-                    <$kernel>::launch(
-                        device,
-                        config(p.inputs, p.outputs),
-                        weights.view()?,
-                        biases.view()?,
-                        weight_velocity.view()?,
-                        bias_velocity.view()?,
-                        activations.view()?,
-                        d_out.view()?,
-                        batch,
-                        inputs,
-                        outputs,
-                        LEARNING_RATE,
-                        p.momentum,
-                    )
-                }?;
-                Ok(vec![
-                    weights.finish()?,
-                    biases.finish()?,
-                    weight_velocity.finish()?,
-                    bias_velocity.finish()?,
-                ])
+                let mut results = Vec::new();
+                for momentum in oracle::MOMENTA {
+                    let (mut weights, mut biases) = (run.updated(&p.weights)?, run.updated(&p.biases)?);
+                    let mut weight_velocity = run.updated(&p.weight_velocity)?;
+                    let mut bias_velocity = run.updated(&p.bias_velocity)?;
+                    // SAFETY: the arrays have the problem's shapes, and the grid covers the weights.
+                    unsafe {
+                        <$kernel>::launch(
+                            device,
+                            config(inputs, outputs),
+                            weights.view()?,
+                            biases.view()?,
+                            weight_velocity.view()?,
+                            bias_velocity.view()?,
+                            activations.view()?,
+                            d_out.view()?,
+                            batch,
+                            inputs,
+                            outputs,
+                            LEARNING_RATE,
+                            momentum,
+                        )
+                    }?;
+                    for output in [weights, biases, weight_velocity, bias_velocity] {
+                        results.push(output.finish()?);
+                    }
+                }
+                Ok(results)
             }),
             reference: |p| {
                 let divisor: fn(&Problem) -> f64 = $divisor;
-                let updated = reference::update(p, divisor(p));
-                vec![
-                    ("weights", updated.weights),
-                    ("biases", updated.biases),
-                    ("weight_velocity", updated.weight_velocity),
-                    ("bias_velocity", updated.bias_velocity),
-                ]
+                oracle::updates(p, divisor(p))
             },
         }
     };
@@ -235,7 +269,7 @@ macro_rules! rowwise {
 }
 
 /// The problem's shape as kernels take it.
-pub fn shape(p: &Problem) -> [u32; 3] {
+fn shape(p: &Problem) -> [u32; 3] {
     [p.batch as u32, p.inputs as u32, p.outputs as u32]
 }
 
@@ -248,17 +282,12 @@ fn rows(p: &Problem) -> usize {
 }
 
 fn element_grid(p: &Problem) -> LaunchConfig {
-    per_element(p.batch, p.outputs)
+    per_element(p.batch as u32, p.outputs as u32)
 }
 
 fn row_grid(p: &Problem) -> LaunchConfig {
-    per_row(p.batch)
+    per_row(p.batch as u32)
 }
-
-/// Tiles of 64 x 64, 64 x 32 and 32 x 32 outputs.
-const T64X64: [u32; 4] = [64, 64, 8, 8];
-const T64X32: [u32; 4] = [64, 32, 8, 8];
-const T32X32: [u32; 4] = [32, 32, 4, 4];
 
 /// Every kernel's check.
 pub fn checks() -> Vec<Check> {
@@ -266,90 +295,73 @@ pub fn checks() -> Vec<Check> {
         kernel: variant.meta(),
         roundings: TRANSCENDENTAL,
         run: Runner::Softmax(variant),
-        reference: |p| vec![("out", reference::softmax(p))],
+        reference: |p| vec![("out", oracle::softmax(p))],
     });
-    MLP.iter().copied().chain(softmax).collect()
+    NETWORK.iter().copied().chain(softmax).collect()
 }
 
 /// The checks of the network's kernels.
-const MLP: &[Check] = &[
+pub const NETWORK: &[Check] = &[
     Check {
         kernel: batch::shuffled_batch::META,
         roundings: EXACT,
         run: Runner::With(single::shuffled_batch),
-        reference: |p| single::batch_outputs(reference::shuffled_batch(p)),
+        reference: oracle::shuffled_batches,
     },
     Check {
         kernel: batch::ordered_batch::META,
         roundings: EXACT,
         run: Runner::With(single::ordered_batch),
-        reference: |p| single::batch_outputs(reference::ordered_batch(p)),
+        reference: oracle::ordered_batches,
     },
-    forward!(linear::linear_forward, per_element, reference::forward),
+    forward!(linear::linear_forward, per_element, oracle::forward),
     Check {
         kernel: linear::linear_backward_input::META,
         roundings: SUM,
         run: Runner::With(single::linear_backward_input),
-        reference: |p| vec![("d_inp", reference::backward(p))],
+        reference: |p| vec![("d_inp", oracle::backward(p))],
     },
-    rowwise!(activation::relu_forward, EXACT, element_grid, out: f32[all], [logits], reference::relu),
+    rowwise!(activation::relu_forward, EXACT, element_grid, out: f32[all], [logits], oracle::relu),
     rowwise!(
         activation::relu_backward, EXACT, element_grid, d_inp: f32[all], [d_out, logits],
-        reference::relu_backward
+        oracle::relu_backward
     ),
-    rowwise!(loss::softmax_naive, TRANSCENDENTAL, element_grid, out: f32[all], [logits], reference::softmax),
+    rowwise!(loss::softmax_naive, TRANSCENDENTAL, element_grid, out: f32[all], [logits], oracle::softmax),
     rowwise!(
         loss::cross_entropy_loss, TRANSCENDENTAL, row_grid, out: f32[rows], [probabilities, targets],
-        reference::cross_entropy
+        oracle::cross_entropy
     ),
     rowwise!(
         loss::cross_entropy_backward, ONCE, element_grid, d_logits: f32[all], [probabilities, targets],
-        reference::cross_entropy_backward
+        oracle::cross_entropy_backward
     ),
-    rowwise!(loss::one_hot, EXACT, element_grid, targets: f32[all], [labels], reference::one_hot),
-    rowwise!(loss::count_correct, EXACT, row_grid, out: u32[rows], [logits, labels], reference::correct),
+    rowwise!(loss::one_hot, EXACT, element_grid, targets: f32[all], [labels], oracle::one_hot),
+    rowwise!(loss::count_correct, EXACT, row_grid, out: u32[rows], [logits, labels], oracle::correct),
     update!(sgd::update_layer, per_element, |p| p.batch as f64),
     forward!(
         fused_forward::linear_relu_forward_64x64,
-        |m, n| per_tile(m, n, T64X64),
-        reference::forward_relu
+        |m, n| Tile::T64x64.config(m, n),
+        oracle::forward_relu
     ),
     forward!(
         fused_forward::linear_relu_forward_64x32,
-        |m, n| per_tile(m, n, T64X32),
-        reference::forward_relu
+        |m, n| Tile::T64x32.config(m, n),
+        oracle::forward_relu
     ),
     forward!(
         fused_forward::linear_relu_forward_32x32,
-        |m, n| per_tile(m, n, T32X32),
-        reference::forward_relu
+        |m, n| Tile::T32x32.config(m, n),
+        oracle::forward_relu
     ),
-    forward!(fused_forward::linear_forward_64x64, |m, n| per_tile(m, n, T64X64), reference::forward),
-    forward!(fused_forward::linear_forward_64x32, |m, n| per_tile(m, n, T64X32), reference::forward),
-    forward!(fused_forward::linear_forward_32x32, |m, n| per_tile(m, n, T32X32), reference::forward),
-    backward!(fused_backward::linear_relu_backward_64x64, T64X64),
-    backward!(fused_backward::linear_relu_backward_64x32, T64X32),
-    backward!(fused_backward::linear_relu_backward_32x32, T32X32),
-    update!(fused_update::linear_update_64x64, |m, n| per_tile(m, n, T64X64), |_| 1.0),
-    update!(fused_update::linear_update_64x32, |m, n| per_tile(m, n, T64X32), |_| 1.0),
-    update!(fused_update::linear_update_32x32, |m, n| per_tile(m, n, T32X32), |_| 1.0),
+    forward!(fused_forward::linear_forward_64x64, |m, n| Tile::T64x64.config(m, n), oracle::forward),
+    forward!(fused_forward::linear_forward_64x32, |m, n| Tile::T64x32.config(m, n), oracle::forward),
+    forward!(fused_forward::linear_forward_32x32, |m, n| Tile::T32x32.config(m, n), oracle::forward),
+    backward!(fused_backward::linear_relu_backward_64x64, T64x64),
+    backward!(fused_backward::linear_relu_backward_64x32, T64x32),
+    backward!(fused_backward::linear_relu_backward_32x32, T32x32),
+    update!(fused_update::linear_update_64x64, |m, n| Tile::T64x64.config(m, n), |_| 1.0),
+    update!(fused_update::linear_update_64x32, |m, n| Tile::T64x32.config(m, n), |_| 1.0),
+    update!(fused_update::linear_update_32x32, |m, n| Tile::T32x32.config(m, n), |_| 1.0),
+    // Fewer blocks than tiles: each walks down the rows.
+    update!(fused_update::linear_update_32x32, |m, n| Tile::T32x32.walking_config(m, n, 2), |_| 1.0),
 ];
-
-#[cfg(test)]
-mod tests {
-    use super::{Check, Runner, checks};
-
-    #[test]
-    fn every_kernel_has_one_check() {
-        let names = |check: &Check| match check.run {
-            Runner::With(_) => vec![check.kernel.name],
-            Runner::Softmax(variant) => variant.steps.iter().map(|step| step.meta.name).collect(),
-        };
-        let mut checked: Vec<_> =
-            checks().iter().flat_map(names).chain(crate::operation::kernels()).collect();
-        let mut kernels: Vec<_> = gpu_kernels::KERNELS.iter().map(|kernel| kernel.name).collect();
-        checked.sort_unstable();
-        kernels.sort_unstable();
-        assert_eq!(checked, kernels);
-    }
-}

@@ -2,17 +2,18 @@
 
 use gpu_kernels::mlp::batch::{PIXEL_SCALE, permuted};
 
-use ferrowarp_cases::reference::{self, LayerShape};
-
-use super::problem::Problem;
+use super::{Problem, References};
+use crate::reference::{self, LayerShape};
 
 /// One right answer, and the magnitudes added up on the way; 0 if the answer is exact in f32.
-pub use ferrowarp_cases::reference::Sum as Expected;
+pub use crate::reference::Sum as Expected;
 
 /// Seed and epoch of the shuffled batch.
 pub const ORDER: (u64, u32) = (0x0123_4567_89ab_cdef, 3);
 /// Learning rate of the updates.
 pub const LEARNING_RATE: f32 = 0.125;
+/// Momenta of the updates.
+pub const MOMENTA: [f32; 2] = [0.0, 0.9];
 
 fn exact(value: f64) -> Expected {
     Expected { value, magnitude: 0.0 }
@@ -55,24 +56,20 @@ pub fn relu_backward(p: &Problem) -> Vec<Expected> {
     p.logits.iter().zip(&p.d_out).map(|(&x, &d)| exact(if x > 0.0 { f64::from(d) } else { 0.0 })).collect()
 }
 
-/// Softmax of one row: probabilities, the logarithm of the sum plus the maximum, and the spread of the logits.
-fn softmax_row(logits: &[f32]) -> (Vec<f64>, f64, f64) {
-    let max = logits.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    let min = logits.iter().copied().fold(f32::INFINITY, f32::min);
-    let exps: Vec<f64> = logits.iter().map(|&x| (f64::from(x) - f64::from(max)).exp()).collect();
-    let sum: f64 = exps.iter().sum();
-    (exps.iter().map(|e| e / sum).collect(), sum.ln() + f64::from(max), f64::from(max) - f64::from(min))
-}
-
 /// Softmax of the logits. The argument of the exponential is rounded too, and its error grows with the spread.
 pub fn softmax(p: &Problem) -> Vec<Expected> {
-    p.logits
-        .chunks_exact(p.outputs)
-        .flat_map(|row| {
-            let (probabilities, _, spread) = softmax_row(row);
-            probabilities.into_iter().map(move |value| Expected { value, magnitude: value * (1.0 + spread) })
-        })
-        .collect()
+    let values = reference::softmax(&p.logits, p.outputs);
+    let spread = |row: &[f32]| {
+        let (min, max) =
+            row.iter().fold((f32::INFINITY, f32::NEG_INFINITY), |(min, max), &x| (min.min(x), max.max(x)));
+        f64::from(max) - f64::from(min)
+    };
+    let rows = values.chunks_exact(p.outputs).zip(p.logits.chunks_exact(p.outputs));
+    rows.flat_map(|(values, logits)| {
+        let factor = 1.0 + spread(logits);
+        values.iter().map(move |&value| Expected { value, magnitude: value * factor })
+    })
+    .collect()
 }
 
 /// The loss of the probabilities against the targets, one per row.
@@ -105,26 +102,20 @@ pub fn correct(p: &Problem) -> Vec<Expected> {
         .collect()
 }
 
-/// Parameters and velocities after one step of SGD.
-pub struct Updated {
-    /// `[inputs, outputs]`.
-    pub weights: Vec<Expected>,
-    /// `[outputs]`.
-    pub biases: Vec<Expected>,
-    /// `[inputs, outputs]`.
-    pub weight_velocity: Vec<Expected>,
-    /// `[outputs]`.
-    pub bias_velocity: Vec<Expected>,
-}
-
-/// One step of SGD, with the gradients divided by `divisor`.
-pub fn update(p: &Problem, divisor: f64) -> Updated {
+/// Parameters and velocities after one step of SGD from the same start with each of [`MOMENTA`], with the gradients
+/// divided by `divisor`.
+pub fn updates(p: &Problem, divisor: f64) -> References {
     let (d_weights, d_biases) = reference::parameter_gradients(&p.activations, &p.d_out, shape(p));
-    let (weights, weight_velocity) = steps(&p.weights, &p.weight_velocity, &d_weights, divisor, p.momentum);
-    let (biases, bias_velocity) = steps(&p.biases, &p.bias_velocity, &d_biases, divisor, p.momentum);
-    Updated { weights, biases, weight_velocity, bias_velocity }
+    let with = |momentum| {
+        let (weights, weight_velocity) = steps(&p.weights, &p.weight_velocity, &d_weights, divisor, momentum);
+        let (biases, bias_velocity) = steps(&p.biases, &p.bias_velocity, &d_biases, divisor, momentum);
+        let names = ["weights", "biases", "weight_velocity", "bias_velocity"];
+        names.into_iter().zip([weights, biases, weight_velocity, bias_velocity])
+    };
+    MOMENTA.into_iter().flat_map(with).collect()
 }
 
+/// Parameters and velocities of one kind after the step.
 fn steps(
     parameters: &[f32],
     velocities: &[f32],
@@ -154,15 +145,28 @@ fn samples(p: &Problem, positions: impl Iterator<Item = usize> + Clone) -> (Vec<
     (pixels.map(|&pixel| exact(f64::from(f32::from(pixel) * PIXEL_SCALE))).collect(), labels.collect())
 }
 
-/// All samples, in their own order.
-pub fn ordered_batch(p: &Problem) -> (Vec<Expected>, Vec<Expected>) {
-    samples(p, 0..p.batch)
+/// The rows of a batch in the data set: all, and some from the middle.
+pub fn ranges(p: &Problem) -> [(usize, usize); 2] {
+    let first = p.batch / 3;
+    [(0, p.batch), (first, p.batch - 2 * first)]
 }
 
-/// All samples, in the order of [`ORDER`].
-pub fn shuffled_batch(p: &Problem) -> (Vec<Expected>, Vec<Expected>) {
+/// The samples of [`ranges`], in their own order.
+pub fn ordered_batches(p: &Problem) -> References {
+    batches(p, |i| i)
+}
+
+/// The samples of [`ranges`], in the order of [`ORDER`].
+pub fn shuffled_batches(p: &Problem) -> References {
     let (seed, epoch) = ORDER;
-    let order: Vec<usize> =
-        (0..p.batch).map(|i| permuted(i as u32, p.batch as u32, seed, epoch) as usize).collect();
-    samples(p, order.into_iter())
+    batches(p, |i| permuted(i as u32, p.batch as u32, seed, epoch) as usize)
+}
+
+fn batches(p: &Problem, sample_of: impl Fn(usize) -> usize) -> References {
+    let of_range = |(first, rows)| {
+        let order: Vec<usize> = (first..first + rows).map(&sample_of).collect();
+        let (pixels, labels) = samples(p, order.into_iter());
+        [("out", pixels), ("labels_out", labels)]
+    };
+    ranges(p).into_iter().flat_map(of_range).collect()
 }
