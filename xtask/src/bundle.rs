@@ -12,7 +12,7 @@ use crate::{measure, workspace};
 const PROGRAMS: [&str; 5] = ["train-mnist", "predict", "self-check", "fault-check", "differ-gpu"];
 
 /// Their packages.
-const PACKAGES: [&str; 3] = ["ferrowarp", "ferrowarp-faults", "differ"];
+const PACKAGES: [&str; 4] = ["ferrowarp-mnist", "ferrowarp-self-check", "ferrowarp-faults", "differ"];
 
 /// Examples of `cust`, and what they are called in the bundle.
 const EXAMPLES: [(&str, &str); 2] = [("vecadd", "cust-vecadd"), ("host_api", "cust-host-api")];

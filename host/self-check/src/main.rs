@@ -1,0 +1,173 @@
+//! Runs every kernel on a device and compares with the CPU executor and with references in f64.
+//!
+//! Prints a line per case and ends with a line `N passed, N failed`; the exit code is 1 if any failed.
+
+mod mechanics;
+mod stress;
+
+use std::num::NonZeroUsize;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use clap::Parser;
+use cuda_std::simt::parse_seed;
+use ferrowarp::device::{DeviceChoice, end_process_if_abandoned, open, parse_time_limit};
+use ferrowarp_cases::layer::{checks, problems};
+use ferrowarp_cases::operation;
+
+/// Runs every kernel on a device and checks its results.
+#[derive(Parser)]
+#[command(version)]
+struct Arguments {
+    /// The device to check.
+    #[arg(long, value_enum, default_value_t)]
+    device: DeviceChoice,
+    /// Stop with an error when a check's work on the GPU does not end within this many seconds [default: wait for ever].
+    #[arg(long, value_name = "SECONDS", value_parser = parse_time_limit)]
+    time_limit: Option<Duration>,
+    /// Leave out the check that a panicking kernel is reported, which ends in a faulted GPU context (for runs under
+    /// compute-sanitizer).
+    #[arg(long)]
+    no_fault_checks: bool,
+    /// Leave a GPU's local and shared memory as it is, in place of filling it with bytes of 0xab before each launch (for
+    /// runs under compute-sanitizer).
+    #[arg(long)]
+    no_soil: bool,
+    /// Give a softmax that users call at most ROWS rows a launch [default: all of a check, some 20]. For
+    /// compute-sanitizer's synccheck, which takes the warps of later clusters of 16 blocks for diverged.
+    #[arg(long, value_name = "ROWS", value_parser = clap::value_parser!(u32).range(1..))]
+    most_rows: Option<u32>,
+    /// Of the layers that the kernels of the network and of the ladder are run on, take every Nth (for compute-sanitizer,
+    /// which takes its time).
+    #[arg(long, value_name = "N", default_value = "1")]
+    every: NonZeroUsize,
+    /// Check only kernels and operations whose name contains this.
+    #[arg(long, value_name = "NAME")]
+    only: Option<String>,
+    /// Run every kernel on small shapes under NUMBER seeds of the CPU executor's schedule instead, and compare with its
+    /// fixed order bit for bit.
+    #[arg(long, value_name = "NUMBER")]
+    seeds: Option<u64>,
+    /// The first of the seeds: decimal, or hexadecimal after 0x.
+    #[arg(long, value_name = "SEED", default_value = "0", value_parser = parse_seed, requires = "seeds")]
+    first: u64,
+    /// Run every kernel on small shapes on a thread of the operating system for each of theirs instead, under Miri or a
+    /// sanitizer, which end the program with what they find.
+    #[arg(long, conflicts_with = "seeds")]
+    threads: bool,
+    /// With --threads: of every N cases, run only that at K.
+    #[arg(long, value_name = "K/N", default_value = "0/1", value_parser = parse_part, requires = "threads")]
+    part: (usize, usize),
+    /// Make a kernel panic and print the device's report.
+    #[arg(long, hide = true)]
+    provoke_fault: bool,
+}
+
+/// How many cases ended how.
+#[derive(Default)]
+struct Tally {
+    passed: usize,
+    failed: usize,
+}
+
+impl Tally {
+    fn count(&mut self, case: &str, result: Result<String>) {
+        match result {
+            Ok(note) => {
+                self.passed += 1;
+                println!("ok    {case}{note}");
+            }
+            Err(error) => {
+                self.failed += 1;
+                println!("FAIL  {case}: {error:#}");
+            }
+        }
+    }
+}
+
+/// `K/N` with K below N.
+fn parse_part(text: &str) -> Result<(usize, usize), String> {
+    let numbers = text.split_once('/').and_then(|(part, of)| Some((part.parse().ok()?, of.parse().ok()?)));
+    numbers.filter(|(part, of)| part < of).ok_or_else(|| "expected K/N with K below N, like 0/2".to_owned())
+}
+
+fn main() -> ExitCode {
+    match run(&Arguments::parse()) {
+        Ok(true) => return ExitCode::SUCCESS,
+        Ok(false) => {}
+        Err(error) => eprintln!("error: {error:#}"),
+    }
+    end_process_if_abandoned(1);
+    ExitCode::FAILURE
+}
+
+/// Whether all went well.
+fn run(arguments: &Arguments) -> Result<bool> {
+    let chosen = |name: &str| arguments.only.as_ref().is_none_or(|only| name.contains(only.as_str()));
+    if let Some(seeds) = arguments.seeds {
+        return stress::run(seeds, arguments.first, &chosen);
+    }
+    if arguments.threads {
+        stress::on_threads(arguments.part, &chosen)?;
+        return Ok(true);
+    }
+    let (mut device, line) = open(arguments.device)?;
+    if let Some(limit) = arguments.time_limit {
+        device = device.with_time_limit(limit);
+    }
+    if !arguments.no_soil {
+        device = device.with_soiled_memory()?;
+    }
+    if arguments.provoke_fault {
+        mechanics::provoke_fault(&device)?;
+        return Ok(true);
+    }
+    println!("{line}");
+    let checks: Vec<_> = checks().into_iter().filter(|check| chosen(check.kernel.name)).collect();
+    let operations: Vec<_> = operation::CASES.iter().filter(|(name, _)| chosen(name)).collect();
+    ensure!(
+        !checks.is_empty() || !operations.is_empty(),
+        "no kernel or operation has `{}` in its name",
+        arguments.only.as_deref().unwrap_or_default()
+    );
+    let most_rows = arguments.most_rows.map_or(usize::MAX, |rows| rows as usize);
+    let mut tally = Tally::default();
+    let problems: Vec<_> = problems().step_by(arguments.every.get()).collect();
+    for check in &checks {
+        for problem in problems.iter().filter(|&problem| check.run.takes(&device, problem)) {
+            let case = format!("{} {problem}", check.kernel.name);
+            tally.count(&case, check.assess_thoroughly(&device, problem).map(told));
+            // A GPU that has failed would fail every check after.
+            device.synchronize()?;
+        }
+    }
+    for (name, check) in operations {
+        tally.count(name, check(&device, most_rows).map(|()| String::new()));
+        device.synchronize()?;
+    }
+    if arguments.only.is_none() {
+        for (name, check) in mechanics::MECHANICS {
+            tally.count(name, check(&device).map(|()| String::new()));
+        }
+        if device.is_cuda() && !arguments.no_soil {
+            let result = mechanics::soiled(&device);
+            tally.count("memory that was not written is soiled", result.map(|()| String::new()));
+        }
+        if !arguments.no_fault_checks {
+            let result = mechanics::panicking_kernel(arguments.device);
+            tally.count("a panicking kernel is reported", result.map(|()| String::new()));
+        }
+    }
+    println!("{} passed, {} failed", tally.passed, tally.failed);
+    Ok(tally.failed == 0)
+}
+
+/// The largest error of a check, in words.
+fn told(worst: f64) -> String {
+    if worst > 0.0 {
+        format!(": off by {:.0}% of the tolerance", worst * 100.0)
+    } else {
+        ": exact".to_owned()
+    }
+}

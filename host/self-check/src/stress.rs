@@ -1,0 +1,169 @@
+//! The same kernels under many schedules: what they compute must not depend on the order of blocks, warps and lanes.
+//!
+//! Every case runs once in the executor's fixed order and once under each seed. The outputs must be the same bit for
+//! bit, but for those of the kernels in [`DEPEND`].
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use anyhow::{Context as _, Result, ensure};
+use cuda_std::simt::{Executor, Scheduler};
+use ferrowarp::device::Device;
+use indicatif::{ProgressBar, ProgressStyle};
+use rayon::prelude::*;
+
+use ferrowarp_cases::small::{self, Case, Outputs, SMALL, TINY};
+
+/// Kernels whose results may depend on the schedule, such as sums by atomic additions of floats, and the relative error
+/// that is allowed for it. There is none: every sum has a fixed order.
+const DEPEND: &[(&str, f64)] = &[];
+
+/// Differences that are printed; more are counted.
+const MOST_PRINTED: usize = 20;
+
+/// Runs the cases of the chosen kernels under `seeds` seeds from `first` on. Whether none differed.
+pub fn run(seeds: u64, first: u64, chosen: &dyn Fn(&str) -> bool) -> Result<bool> {
+    let end =
+        first.checked_add(seeds).context("the last seed is beyond 64 bits; begin with a smaller one")?;
+    let cases: Vec<Case> =
+        small::all(&SMALL)?.into_iter().filter(|case| case.kernels().any(chosen)).collect();
+    ensure!(
+        seeds > 0 && !cases.is_empty(),
+        "nothing to run; ask for at least one seed of a kernel that exists"
+    );
+    let device = Device::cpu_with(Executor::new().without_seed());
+    let fixed = cases
+        .par_iter()
+        .map(|case| case.run(&device).with_context(|| format!("{case} in the fixed order")))
+        .collect::<Result<Vec<Outputs>>>()?;
+    let differences = under_seeds(first..end, &cases, &fixed);
+    let kernels: BTreeSet<&str> = cases.iter().flat_map(Case::kernels).collect();
+    let tolerated = DEPEND.iter().map(|(kernel, tolerance)| format!("{kernel} ({tolerance:e})"));
+    let tolerated: Vec<_> = tolerated.collect();
+    println!(
+        "compared within a tolerance: {}; all others bit for bit",
+        if tolerated.is_empty() { "none".to_owned() } else { tolerated.join(", ") }
+    );
+    println!(
+        "{seeds} seeds from {first:#x}, {} kernels, {} cases, {} runs: {differences} different",
+        kernels.len(),
+        cases.len(),
+        cases.len() as u64 * seeds
+    );
+    Ok(differences == 0)
+}
+
+/// Runs each case of the chosen kernels once, on a thread of the operating system for each of theirs, and says which it
+/// runs, for a tool that judges threads: Miri or a sanitizer. Of every `of` cases, it runs that at `part`, counted forwards
+/// and backwards in turns, since of neighbours the later ones are larger.
+pub fn on_threads((part, of): (usize, usize), chosen: &dyn Fn(&str) -> bool) -> Result<()> {
+    let shapes = if cfg!(miri) { TINY } else { SMALL };
+    let device = Device::cpu_with(Executor::new().without_seed().with_scheduler(Scheduler::Threads));
+    let all = small::all(&shapes)?.into_iter().filter(|case| case.kernels().any(chosen));
+    let is_here =
+        |i: usize| if (i / of).is_multiple_of(2) { i % of == part } else { of - 1 - i % of == part };
+    let cases: Vec<Case> = all.enumerate().filter(|(i, _)| is_here(*i)).map(|(_, case)| case).collect();
+    ensure!(
+        !cases.is_empty(),
+        "nothing to run; name a kernel that exists, and a part below the number of parts"
+    );
+    for case in &cases {
+        println!("case {case}");
+        case.run(&device).with_context(|| case.to_string())?;
+    }
+    println!("{} cases ended", cases.len());
+    Ok(())
+}
+
+/// Runs every case under every seed; how many runs failed or gave something else than in the fixed order.
+fn under_seeds(seeds: Range<u64>, cases: &[Case], fixed: &[Outputs]) -> usize {
+    let len = seeds.end - seeds.start;
+    let bar = ProgressBar::new(len);
+    let style = ProgressStyle::with_template("{bar:40} {pos} of {len} seeds, {eta} left {msg}");
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    let differences = AtomicUsize::new(0);
+    seeds.into_par_iter().for_each(|seed| {
+        let device = Device::cpu_with(Executor::new().with_seed(seed));
+        for (case, fixed) in cases.iter().zip(fixed) {
+            let Err(error) = case.run(&device).and_then(|got| compare(case, fixed, &got)) else { continue };
+            let before = differences.fetch_add(1, Ordering::Relaxed);
+            bar.set_message(format!("({} different)", before + 1));
+            if before < MOST_PRINTED {
+                let only = case.kernels().next().unwrap_or_default();
+                bar.suspend(|| {
+                    println!(
+                        "FAIL  seed {seed:#x}, {case}: {error:#}\n      replay: cargo run --release --bin self-check -- \
+                         --seeds 1 --first {seed:#x} --only {only}"
+                    );
+                });
+            }
+        }
+        bar.inc(1);
+        // Without a terminal there is no bar.
+        if bar.is_hidden() && bar.position().is_multiple_of(len.div_ceil(10)) {
+            eprintln!("{} of {len} seeds", bar.position());
+        }
+    });
+    bar.finish_and_clear();
+    differences.into_inner()
+}
+
+fn compare(case: &Case, fixed: &Outputs, got: &Outputs) -> Result<()> {
+    let tolerance = DEPEND.iter().find(|(kernel, _)| case.kernels().any(|name| name == *kernel));
+    let tolerance = tolerance.map_or(0.0, |(_, tolerance)| *tolerance);
+    ensure!(fixed.len() == got.len(), "{} outputs, not {}", got.len(), fixed.len());
+    fixed.iter().zip(got).try_for_each(|((name, fixed), (_, got))| same(name, fixed, got, tolerance))
+}
+
+/// Whether two outputs are the same: in every bit, or within a relative tolerance that is not 0.
+fn same(name: &str, fixed: &[f64], got: &[f64], tolerance: f64) -> Result<()> {
+    ensure!(fixed.len() == got.len(), "{name} has {} elements, not {}", got.len(), fixed.len());
+    let differs = |&(_, (fixed, got)): &(usize, (&f64, &f64))| {
+        let is_near = tolerance > 0.0 && (fixed - got).abs() <= tolerance * fixed.abs();
+        fixed.to_bits() != got.to_bits() && !is_near
+    };
+    let mut different = fixed.iter().zip(got).enumerate().filter(differs);
+    let Some((at, (fixed_value, value))) = different.next() else { return Ok(()) };
+    let number = different.count() + 1;
+    anyhow::bail!(
+        "{name}[{at}] is {value:e}, not {fixed_value:e} as in the fixed order; {number} of {} elements differ",
+        fixed.len()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kernel_is_run_under_every_seed() {
+        let cases = small::all(&SMALL).unwrap();
+        let run: BTreeSet<&str> = cases.iter().flat_map(Case::kernels).collect();
+        let kernels: BTreeSet<&str> = gpu_kernels::KERNELS.iter().map(|kernel| kernel.name).collect();
+        assert_eq!(run, kernels);
+        assert!(DEPEND.iter().all(|(kernel, _)| kernels.contains(kernel)));
+    }
+
+    #[test]
+    fn a_difference_is_told_by_its_first_element() {
+        let complaint = |got: &[f64], tolerance| same("out", &[1.0, 0.0, f64::NAN], got, tolerance).err();
+        assert!(complaint(&[1.0, 0.0, f64::NAN], 0.0).is_none());
+        let error = complaint(&[1.0, -0.0, 2.0], 0.0).unwrap().to_string();
+        assert_eq!(error, "out[1] is -0e0, not 0e0 as in the fixed order; 2 of 3 elements differ");
+        assert!(complaint(&[1.0 + 1e-7, 0.0, f64::NAN], 0.0).is_some());
+        assert!(complaint(&[1.0 + 1e-7, 0.0, f64::NAN], 1e-6).is_none());
+        assert!(complaint(&[1.0, 0.0, 1.0], 1e-6).is_some());
+        assert!(complaint(&[1.0], 0.0).is_some());
+    }
+
+    #[test]
+    fn few_seeds_make_no_difference_and_a_planted_one_is_counted() {
+        let cases: Vec<Case> = small::all(&SMALL).unwrap().into_iter().step_by(29).collect();
+        let device = Device::cpu_with(Executor::new().without_seed());
+        let mut fixed: Vec<_> = cases.iter().map(|case| case.run(&device).unwrap()).collect();
+        assert_eq!(under_seeds(0..2, &cases, &fixed), 0);
+        fixed[0][0].1[0] += 1.0;
+        assert_eq!(under_seeds(0..2, &cases, &fixed), 2);
+    }
+}

@@ -1,0 +1,64 @@
+//! The self-check binary: what it prints, and its exit code.
+
+use std::process::{Command, Output};
+
+fn self_check(flags: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_self-check"))
+        .args(flags)
+        .env("FERROWARP_LIBCUDA", "/nowhere/libcuda.so.1")
+        .output()
+        .unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+#[test]
+fn all_kernels_are_right_on_the_cpu() {
+    let output = self_check(&["--device", "cpu"]);
+    let text = text(&output.stdout);
+    let last = text.lines().last().unwrap();
+    let passed = last.strip_suffix(" passed, 0 failed").unwrap_or_else(|| panic!("{text}"));
+    let cases = text.lines().filter(|line| line.starts_with("ok ")).count();
+    assert_eq!(passed.parse(), Ok(cases));
+    let ways = || gpu_kernels::softmax::LADDER.iter().flat_map(|rung| rung.variants);
+    assert!(cases > 8 * ways().count(), "{cases}");
+    for kernel in ways().map(|way| way.meta().name).chain(["linear_forward", "update_layer"]) {
+        assert!(text.contains(&format!("ok    {kernel} 65x130x67")), "{kernel}");
+    }
+    for operation in ["softmax of bf16", "gradient through a softmax of f16", "cross entropy of f32"] {
+        assert!(text.contains(&format!("ok    {operation}\n")), "{operation}");
+    }
+    assert!(output.status.success());
+}
+
+#[test]
+fn one_kernel_can_be_chosen() {
+    let output = self_check(&["--device", "cpu", "--only", "softmax_naive"]);
+    let text_of_one = text(&output.stdout);
+    assert!(text_of_one.ends_with("\n20 passed, 0 failed\n"), "{text_of_one}");
+
+    let output = self_check(&["--device", "cpu", "--only", "no_such_kernel"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stderr).contains("no kernel or operation has `no_such_kernel` in its name"));
+}
+
+#[test]
+fn a_missing_driver_is_an_error() {
+    let output = self_check(&["--device", "cuda"]);
+    assert_eq!(output.status.code(), Some(1));
+    let text = text(&output.stderr);
+    assert!(text.contains("/nowhere/libcuda.so.1") && text.contains("install the NVIDIA driver"), "{text}");
+}
+
+#[test]
+fn a_fault_is_told_with_kernel_place_and_thread() {
+    let output = self_check(&["--device", "cpu", "--provoke-fault"]);
+    let text = text(&output.stdout);
+    for part in
+        ["kernel relu_forward", "thread (5, 0, 0)", "activation.rs:", "the len is 5 but the index is 5"]
+    {
+        assert!(text.contains(part), "{part:?} in {text}");
+    }
+}
