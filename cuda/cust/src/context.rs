@@ -56,12 +56,12 @@ impl CurrentContext {
     /// The context has been destroyed by its device's reset.
     pub fn set_current(context: &Context) -> CudaResult<()> {
         // SAFETY: the context is retained.
-        Ok(unsafe { sys::cuCtxSetCurrent(context.raw) }.ok()?)
+        unsafe { sys::cuCtxSetCurrent(context.raw) }.ok()
     }
 
     /// Waits for all its work.
     pub fn synchronize() -> CudaResult<()> {
         // SAFETY: the call has no precondition.
-        Ok(unsafe { sys::cuCtxSynchronize() }.ok()?)
+        unsafe { sys::cuCtxSynchronize() }.ok()
     }
 }

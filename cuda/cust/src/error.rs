@@ -16,8 +16,8 @@ pub struct CUresult(pub c_int);
 #[non_exhaustive]
 pub enum CudaError {
     /// The driver's answer.
-    #[error(transparent)]
-    Driver(#[from] CUresult),
+    #[error("{0}")]
+    Driver(CUresult),
     /// More bytes than an address can count.
     #[error(
         "allocating {elements} elements of {element_bytes} bytes failed: no memory is so large; allocate less"
@@ -128,9 +128,9 @@ impl CUresult {
     /// `Ok` for success, else the code as an error.
     ///
     /// # Errors
-    /// The code itself when it is not [`CUresult::CUDA_SUCCESS`].
-    pub fn ok(self) -> Result<(), CUresult> {
-        if self == CUresult::CUDA_SUCCESS { Ok(()) } else { Err(self) }
+    /// [`CudaError::Driver`] with the code when it is not [`CUresult::CUDA_SUCCESS`].
+    pub fn ok(self) -> CudaResult<()> {
+        if self == CUresult::CUDA_SUCCESS { Ok(()) } else { Err(CudaError::Driver(self)) }
     }
 
     /// The code's name in cuda.h, if the driver knows it.
@@ -168,8 +168,6 @@ impl fmt::Display for CUresult {
         }
     }
 }
-
-impl std::error::Error for CUresult {}
 
 fn text_of(get: impl FnOnce(*mut *const c_char) -> CUresult) -> Option<String> {
     let mut text: *const c_char = std::ptr::null();

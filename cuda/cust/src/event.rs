@@ -60,13 +60,13 @@ impl Event {
     /// A kernel failed, or the stream belongs to another context.
     pub fn record(&self, stream: &Stream) -> CudaResult<()> {
         // SAFETY: both live.
-        Ok(unsafe { sys::cuEventRecord(self.raw, stream.as_inner()) }.ok()?)
+        unsafe { sys::cuEventRecord(self.raw, stream.as_inner()) }.ok()
     }
 
     /// Whether the device has come to it.
     pub fn query(&self) -> CudaResult<EventStatus> {
         // SAFETY: the event lives.
-        match unsafe { sys::cuEventQuery(self.raw) }.ok().map_err(CudaError::Driver) {
+        match unsafe { sys::cuEventQuery(self.raw) }.ok() {
             Ok(()) => Ok(EventStatus::Ready),
             Err(CudaError::NotReady) => Ok(EventStatus::NotReady),
             Err(error) => Err(error),
@@ -76,7 +76,7 @@ impl Event {
     /// Waits until the device has come to it.
     pub fn synchronize(&self) -> CudaResult<()> {
         // SAFETY: the event lives.
-        Ok(unsafe { sys::cuEventSynchronize(self.raw) }.ok()?)
+        unsafe { sys::cuEventSynchronize(self.raw) }.ok()
     }
 
     /// Milliseconds from `start` to this event.

@@ -143,7 +143,7 @@ impl Function<'_> {
     /// The attribute cannot be set, or not to this value.
     pub fn set_attribute(&mut self, attribute: FunctionAttribute, value: i32) -> CudaResult<()> {
         // SAFETY: the module lives.
-        Ok(unsafe { sys::cuFuncSetAttribute(self.raw, attribute as c_int, value) }.ok()?)
+        unsafe { sys::cuFuncSetAttribute(self.raw, attribute as c_int, value) }.ok()
     }
 
     /// A grid that fills the device, and a block size with which it does: `(blocks, threads)`. A `block_size_limit` of 0

@@ -66,7 +66,7 @@ bitflags::bitflags! {
 /// Loads the driver's library and initialises the driver. May be called more than once.
 pub fn init(flags: CudaFlags) -> CudaResult<()> {
     // SAFETY: cuInit may be called at any time; a wrong flag is an error code.
-    Ok(unsafe { sys::cuInit(flags.bits()) }.ok()?)
+    unsafe { sys::cuInit(flags.bits()) }.ok()
 }
 
 /// Initialises the driver and makes the primary context of device 0 the calling thread's. The context must be kept

@@ -128,6 +128,19 @@ impl Module {
         Ok(Module { raw })
     }
 
+    /// A module that the driver's own function loaded, to be unloaded with this object.
+    ///
+    /// # Safety
+    /// The module is one, and nobody else unloads it.
+    pub unsafe fn from_raw(raw: CUmodule) -> Self {
+        Self { raw }
+    }
+
+    /// The driver's handle.
+    pub fn as_raw(&self) -> CUmodule {
+        self.raw
+    }
+
     /// A kernel of the module.
     ///
     /// # Errors

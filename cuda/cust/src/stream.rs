@@ -40,10 +40,18 @@ impl Stream {
         Ok(Self { raw })
     }
 
+    /// A stream that the driver's own function made, to be destroyed with this object.
+    ///
+    /// # Safety
+    /// The stream is one, and nobody else destroys it.
+    pub unsafe fn from_raw(raw: CUstream) -> Self {
+        Self { raw }
+    }
+
     /// Waits until all queued work has ended.
     pub fn synchronize(&self) -> CudaResult<()> {
         // SAFETY: the stream lives.
-        Ok(unsafe { sys::cuStreamSynchronize(self.raw) }.ok()?)
+        unsafe { sys::cuStreamSynchronize(self.raw) }.ok()
     }
 
     /// The driver's handle.
@@ -87,7 +95,7 @@ impl Stream {
                 extra,
             )
         };
-        Ok(status.ok()?)
+        status.ok()
     }
 }
 

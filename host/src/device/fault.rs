@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use cuda_std::launch::Dim3;
+use cust::error::CudaError;
 use cust::sys::CUresult;
 
 use super::launches::{Launch, Launches};
@@ -41,7 +42,7 @@ pub struct KernelFault {
     /// Launches since then that are not among them, for want of room.
     pub others: u64,
     /// What the driver said.
-    pub status: CUresult,
+    pub status: CudaError,
     /// The panic, if it was one and the kernel could write it down.
     pub panic: Option<DevicePanic>,
 }
@@ -98,32 +99,32 @@ impl FaultKind {
     ///
     /// These are the codes of which cuda.h says "this leaves the process in an inconsistent state and any further CUDA
     /// work will return the same error", and those of a device or context that is gone.
-    pub(super) fn of(status: CUresult) -> Option<FaultKind> {
+    pub(super) fn of(status: CudaError) -> Option<FaultKind> {
         Some(match status {
-            CUresult::CUDA_ERROR_ILLEGAL_ADDRESS => FaultKind::IllegalAddress,
-            CUresult::CUDA_ERROR_MISALIGNED_ADDRESS => FaultKind::MisalignedAddress,
-            CUresult::CUDA_ERROR_INVALID_ADDRESS_SPACE => FaultKind::WrongAddressSpace,
-            CUresult::CUDA_ERROR_INVALID_PC => FaultKind::InvalidPc,
-            CUresult::CUDA_ERROR_HARDWARE_STACK_ERROR => FaultKind::Stack,
-            CUresult::CUDA_ERROR_ILLEGAL_INSTRUCTION => FaultKind::IllegalInstruction,
-            CUresult::CUDA_ERROR_LAUNCH_FAILED => FaultKind::Trap,
-            CUresult::CUDA_ERROR_ASSERT => FaultKind::Assert,
-            CUresult::CUDA_ERROR_LAUNCH_TIMEOUT => FaultKind::Watchdog,
-            CUresult::CUDA_ERROR_ECC_UNCORRECTABLE
-            | CUresult::CUDA_ERROR_NVLINK_UNCORRECTABLE
-            | CUresult::CUDA_ERROR_CONTAINED => FaultKind::Hardware,
-            CUresult::CUDA_ERROR_NOT_INITIALIZED
-            | CUresult::CUDA_ERROR_DEINITIALIZED
-            | CUresult::CUDA_ERROR_DEVICE_UNAVAILABLE
-            | CUresult::CUDA_ERROR_NO_DEVICE
-            | CUresult::CUDA_ERROR_INVALID_DEVICE
-            | CUresult::CUDA_ERROR_INVALID_CONTEXT
-            | CUresult::CUDA_ERROR_CONTEXT_IS_DESTROYED
-            | CUresult::CUDA_ERROR_MPS_CLIENT_TERMINATED
-            | CUresult::CUDA_ERROR_EXTERNAL_DEVICE
-            | CUresult::CUDA_ERROR_UNKNOWN => FaultKind::DeviceLost,
+            CudaError::IllegalAddress => FaultKind::IllegalAddress,
+            CudaError::MisalignedAddress => FaultKind::MisalignedAddress,
+            CudaError::InvalidAddressSpace => FaultKind::WrongAddressSpace,
+            CudaError::InvalidProgramCounter => FaultKind::InvalidPc,
+            CudaError::HardwareStackError => FaultKind::Stack,
+            CudaError::IllegalInstruction => FaultKind::IllegalInstruction,
+            CudaError::LaunchFailed => FaultKind::Trap,
+            CudaError::AssertError => FaultKind::Assert,
+            CudaError::LaunchTimeout => FaultKind::Watchdog,
+            CudaError::EccUncorrectable | CudaError::NvlinkUncorrectable | CudaError::Contained => {
+                FaultKind::Hardware
+            }
+            CudaError::NotInitialized
+            | CudaError::Deinitialized
+            | CudaError::DeviceUnavailable
+            | CudaError::NoDevice
+            | CudaError::InvalidDevice
+            | CudaError::InvalidContext
+            | CudaError::ContextIsDestroyed
+            | CudaError::MpsClientTerminated
+            | CudaError::ExternalDevice
+            | CudaError::UnknownError => FaultKind::DeviceLost,
             // 720 is a refused launch; codes after it are a newer driver's exceptions.
-            CUresult(721..=799) => FaultKind::Other,
+            CudaError::Driver(CUresult(721..=799)) => FaultKind::Other,
             _ => return None,
         })
     }
@@ -194,7 +195,7 @@ impl KernelFault {
         device: &str,
         kind: FaultKind,
         launches: &Launches,
-        status: CUresult,
+        status: CudaError,
         panic: Option<DevicePanic>,
     ) -> Self {
         let holds = |launch: &Launch, panic: &DevicePanic| {
@@ -293,7 +294,7 @@ mod tests {
             "GPU",
             FaultKind::IllegalAddress,
             &launches(&[("sum", 4, 64)]),
-            CUresult::CUDA_ERROR_ILLEGAL_ADDRESS,
+            CudaError::IllegalAddress,
             None,
         );
         assert_eq!(fault.culprit().unwrap().kernel, "sum");
@@ -307,13 +308,7 @@ mod tests {
     #[test]
     fn of_several_launches_all_are_named_up_to_a_number() {
         let all: Vec<_> = (1..=12).map(|grid| ("sum", grid, 64)).collect();
-        let fault = KernelFault::new(
-            "GPU",
-            FaultKind::Trap,
-            &launches(&all),
-            CUresult::CUDA_ERROR_LAUNCH_FAILED,
-            None,
-        );
+        let fault = KernelFault::new("GPU", FaultKind::Trap, &launches(&all), CudaError::LaunchFailed, None);
         assert!(fault.culprit().is_none());
         let text = fault.to_string();
         assert!(text.starts_with("one of the kernels queued trapped; the driver says "), "{text}");
@@ -326,7 +321,7 @@ mod tests {
         let all = launches(&[("small", 4, 64), ("large", 4, 128), ("wide", 9, 64)]);
         let blame = |block, thread| {
             let panic = panic_in(block, thread);
-            KernelFault::new("GPU", FaultKind::Trap, &all, CUresult::CUDA_ERROR_LAUNCH_FAILED, panic)
+            KernelFault::new("GPU", FaultKind::Trap, &all, CudaError::LaunchFailed, panic)
         };
         let fault = blame(Dim3::new(3, 0, 0), Dim3::new(100, 0, 0));
         assert_eq!((fault.kind, fault.culprit().unwrap().kernel), (FaultKind::Panic, "large"));
@@ -341,26 +336,16 @@ mod tests {
 
     #[test]
     fn the_device_is_named_where_no_kernel_is_at_fault() {
-        let fault = KernelFault::new(
-            "GPU",
-            FaultKind::DeviceLost,
-            &launches(&[]),
-            CUresult::CUDA_ERROR_UNKNOWN,
-            None,
-        );
+        let fault =
+            KernelFault::new("GPU", FaultKind::DeviceLost, &launches(&[]), CudaError::UnknownError, None);
         let text = fault.to_string();
         assert!(
             text.starts_with("GPU was lost; the driver says ") && text.contains("last checkpoint"),
             "{text}"
         );
         let under_way = launches(&[("sum", 1, 1)]);
-        let fault = KernelFault::new(
-            "GPU",
-            FaultKind::Hardware,
-            &under_way,
-            CUresult::CUDA_ERROR_ECC_UNCORRECTABLE,
-            None,
-        );
+        let fault =
+            KernelFault::new("GPU", FaultKind::Hardware, &under_way, CudaError::EccUncorrectable, None);
         assert!(fault.culprit().is_none());
         assert!(fault.to_string().contains("; queued were sum (grid"), "{fault}");
     }
@@ -368,10 +353,10 @@ mod tests {
     #[test]
     fn errors_after_which_the_context_goes_on_are_no_faults() {
         for code in [0, 1, 2, 34, 222, 304, 500, 600, 701, 703, 712, 720, 800, 900, 901, 909, 912, 4321] {
-            assert_eq!(FaultKind::of(CUresult(code)), None, "{code}");
+            assert_eq!(FaultKind::of(CudaError::Driver(CUresult(code))), None, "{code}");
         }
         for code in [46, 100, 201, 214, 220, 226, 700, 702, 709, 710, 714, 719, 721, 750, 810, 911, 999] {
-            assert!(FaultKind::of(CUresult(code)).is_some(), "{code}");
+            assert!(FaultKind::of(CudaError::Driver(CUresult(code))).is_some(), "{code}");
         }
     }
 }

@@ -94,7 +94,7 @@ impl<T: DeviceCopy> DeviceSlice<T> {
         match self.bytes() {
             0 => Ok(()),
             // SAFETY: the memory has so many bytes, and the bytes are elements by the callers' bounds.
-            bytes => Ok(unsafe { sys::cuMemsetD8_v2(self.pointer.as_raw(), byte, bytes) }.ok()?),
+            bytes => unsafe { sys::cuMemsetD8_v2(self.pointer.as_raw(), byte, bytes) }.ok(),
         }
     }
 
@@ -116,14 +116,14 @@ impl<T: DeviceCopy, I: AsRef<[T]> + AsMut<[T]> + ?Sized> CopyDestination<I> for 
         let source = source.as_ref();
         let Some(bytes) = self.bytes_with(source.len(), self.len)? else { return Ok(()) };
         // SAFETY: both memories have so many bytes.
-        Ok(unsafe { sys::cuMemcpyHtoD_v2(self.pointer.as_raw(), source.as_ptr().cast(), bytes) }.ok()?)
+        unsafe { sys::cuMemcpyHtoD_v2(self.pointer.as_raw(), source.as_ptr().cast(), bytes) }.ok()
     }
 
     fn copy_to(&self, dest: &mut I) -> CudaResult<()> {
         let dest = dest.as_mut();
         let Some(bytes) = self.bytes_with(self.len, dest.len())? else { return Ok(()) };
         // SAFETY: both memories have so many bytes.
-        Ok(unsafe { sys::cuMemcpyDtoH_v2(dest.as_mut_ptr().cast(), self.pointer.as_raw(), bytes) }.ok()?)
+        unsafe { sys::cuMemcpyDtoH_v2(dest.as_mut_ptr().cast(), self.pointer.as_raw(), bytes) }.ok()
     }
 }
 
@@ -133,7 +133,7 @@ impl<T: DeviceCopy, I: AsRef<[T]> + AsMut<[T]> + ?Sized> AsyncCopyDestination<I>
         let Some(bytes) = self.bytes_with(source.len(), self.len)? else { return Ok(()) };
         let (to, from) = (self.pointer.as_raw(), source.as_ptr().cast());
         // SAFETY: both memories have so many bytes; that they live is the caller's contract.
-        Ok(unsafe { sys::cuMemcpyHtoDAsync_v2(to, from, bytes, stream.as_inner()) }.ok()?)
+        unsafe { sys::cuMemcpyHtoDAsync_v2(to, from, bytes, stream.as_inner()) }.ok()
     }
 
     unsafe fn async_copy_to(&self, dest: &mut I, stream: &Stream) -> CudaResult<()> {
@@ -141,7 +141,7 @@ impl<T: DeviceCopy, I: AsRef<[T]> + AsMut<[T]> + ?Sized> AsyncCopyDestination<I>
         let Some(bytes) = self.bytes_with(self.len, dest.len())? else { return Ok(()) };
         let (to, from) = (dest.as_mut_ptr().cast(), self.pointer.as_raw());
         // SAFETY: both memories have so many bytes; that they live is the caller's contract.
-        Ok(unsafe { sys::cuMemcpyDtoHAsync_v2(to, from, bytes, stream.as_inner()) }.ok()?)
+        unsafe { sys::cuMemcpyDtoHAsync_v2(to, from, bytes, stream.as_inner()) }.ok()
     }
 }
 
@@ -153,7 +153,7 @@ impl<T: DeviceCopy> CopyDestination<DeviceSlice<T>> for DeviceSlice<T> {
     fn copy_to(&self, dest: &mut DeviceSlice<T>) -> CudaResult<()> {
         let Some(bytes) = self.bytes_with(self.len, dest.len)? else { return Ok(()) };
         // SAFETY: both memories have so many bytes.
-        Ok(unsafe { sys::cuMemcpyDtoD_v2(dest.pointer.as_raw(), self.pointer.as_raw(), bytes) }.ok()?)
+        unsafe { sys::cuMemcpyDtoD_v2(dest.pointer.as_raw(), self.pointer.as_raw(), bytes) }.ok()
     }
 }
 
