@@ -196,7 +196,7 @@ functions! {
     fn cuStreamCreateWithPriority(stream: *mut CUstream, flags: c_uint, priority: c_int);
     /// Waits for all work of the stream.
     fn cuStreamSynchronize(stream: CUstream);
-    /// Whether all work of the stream has ended: [`Status::NOT_READY`] until then.
+    /// Whether all work of the stream has ended: `CUDA_ERROR_NOT_READY` until then.
     fn cuStreamQuery(stream: CUstream);
     /// Destroys a stream.
     fn cuStreamDestroy_v2(stream: CUstream);

@@ -7,21 +7,21 @@ use std::ptr::{self, NonNull};
 
 use super::{DeviceCopy, DevicePointer, bytes_of};
 use crate::error::{CudaError, CudaResult};
-use crate::sys::{self, CUresult};
+use crate::sys;
 
 /// Which memory a [`HostBuffer`] has.
 pub trait Kind: sealed::Kind {}
 
 mod sealed {
-    use super::{CUresult, NonNull};
+    use super::{CudaResult, NonNull};
 
     pub trait Kind {
-        /// Allocates bytes, of which there is at least one; null if the driver fails.
-        fn allocate(bytes: usize) -> (CUresult, *mut u8);
+        /// Allocates bytes, of which there is at least one.
+        fn allocate(bytes: usize) -> CudaResult<*mut u8>;
 
         /// # Safety
         /// The memory is one of [`Kind::allocate`] and not used afterwards.
-        unsafe fn free(memory: NonNull<u8>) -> CUresult;
+        unsafe fn free(memory: NonNull<u8>) -> CudaResult<()>;
     }
 }
 
@@ -37,31 +37,32 @@ impl Kind for Locked {}
 impl Kind for Unified {}
 
 impl sealed::Kind for Locked {
-    fn allocate(bytes: usize) -> (CUresult, *mut u8) {
+    fn allocate(bytes: usize) -> CudaResult<*mut u8> {
         const DEVICEMAP: u32 = 2;
         let mut memory = ptr::null_mut();
         // SAFETY: the out parameter is valid.
-        (unsafe { sys::cuMemHostAlloc(&mut memory, bytes, DEVICEMAP) }, memory.cast())
+        unsafe { sys::cuMemHostAlloc(&mut memory, bytes, DEVICEMAP) }.ok()?;
+        Ok(memory.cast())
     }
 
-    unsafe fn free(memory: NonNull<u8>) -> CUresult {
+    unsafe fn free(memory: NonNull<u8>) -> CudaResult<()> {
         // SAFETY: the caller's contract.
-        unsafe { sys::cuMemFreeHost(memory.as_ptr().cast()) }
+        unsafe { sys::cuMemFreeHost(memory.as_ptr().cast()) }.ok()
     }
 }
 
 impl sealed::Kind for Unified {
-    fn allocate(bytes: usize) -> (CUresult, *mut u8) {
+    fn allocate(bytes: usize) -> CudaResult<*mut u8> {
         const GLOBAL: u32 = 1;
         let mut address = 0;
         // SAFETY: the out parameter is valid.
-        let status = unsafe { sys::cuMemAllocManaged(&mut address, bytes, GLOBAL) };
-        (status, ptr::with_exposed_provenance_mut(address as usize))
+        unsafe { sys::cuMemAllocManaged(&mut address, bytes, GLOBAL) }.ok()?;
+        Ok(ptr::with_exposed_provenance_mut(address as usize))
     }
 
-    unsafe fn free(memory: NonNull<u8>) -> CUresult {
+    unsafe fn free(memory: NonNull<u8>) -> CudaResult<()> {
         // SAFETY: the caller's contract.
-        unsafe { sys::cuMemFree_v2(memory.as_ptr().expose_provenance() as u64) }
+        unsafe { sys::cuMemFree_v2(memory.as_ptr().expose_provenance() as u64) }.ok()
     }
 }
 
@@ -102,11 +103,7 @@ impl<T: DeviceCopy, K: Kind> HostBuffer<T, K> {
         let bytes = bytes_of::<T>(size)?;
         let memory = match bytes {
             0 => NonNull::dangling(),
-            _ => {
-                let (status, memory) = K::allocate(bytes);
-                status.ok()?;
-                NonNull::new(memory).ok_or(CudaError::OutOfMemory)?.cast()
-            }
+            _ => NonNull::new(K::allocate(bytes)?).ok_or(CudaError::OutOfMemory)?.cast(),
         };
         Ok(Self { memory, len: size, kind: PhantomData })
     }
