@@ -12,7 +12,7 @@ use ptx_emulator::Turns;
 /// Assesses every kernel on every problem.
 fn all_are_right(device: &Device, problems: impl Iterator<Item = Problem>) {
     for problem in problems {
-        for check in layer::NETWORK {
+        for check in layer::network() {
             let assessed = check.assess(device, &problem);
             assessed.unwrap_or_else(|error| panic!("{} {problem}: {error:#}", check.kernel.name));
         }

@@ -36,7 +36,7 @@ fn outside_crate(folder: &Path) -> PathBuf {
     std::fs::create_dir_all(outside.join("src")).unwrap();
     let manifest = format!(
         "[package]\nname = \"outside\"\nversion = \"0.0.0\"\nedition = \"2024\"\n[dependencies]\n\
-         cuda_std = {{ path = \"{}\" }}\nferrowarp = {{ path = \"{}\" }}\n",
+         cuda_std = {{ package = \"ferrowarp-cuda-std\", path = \"{}\" }}\nferrowarp = {{ path = \"{}\" }}\n",
         here.join("../cuda/cuda_std").display(),
         here.display()
     );

@@ -1,25 +1,15 @@
 //! Every kernel of a training step as a safe function: the shapes are checked against the buffers, the grid is
 //! chosen, then the kernel is launched.
 
-mod activation;
-mod batch;
-mod linear;
-mod loss;
+pub(super) mod activation;
+pub(super) mod batch;
+pub(super) mod linear;
+pub(super) mod loss;
 mod tile;
-mod update;
+pub(super) mod update;
 
 use super::error::{ModelError, to_u32};
 use ferrowarp::device::Buffer;
-
-pub(super) use activation::{relu_backward, relu_forward};
-pub(super) use batch::{ordered_batch, shuffled_batch};
-pub(super) use linear::{
-    Activation, linear_act_forward, linear_backward_input, linear_forward, linear_relu_backward,
-};
-pub(super) use loss::{
-    count_correct, cross_entropy_backward, cross_entropy_loss, one_hot, softmax, softmax_cross_entropy,
-};
-pub(super) use update::{Sgd, linear_update, update_layer};
 
 /// The shape of a linear layer applied to a batch.
 #[derive(Clone, Copy, Debug)]
