@@ -12,7 +12,7 @@ const ALL: List = {
     let mut all = List { kernels: [MLP[0]; 512], len: 0 }.with(MLP);
     let mut i = 0;
     while i < LADDER.len() {
-        all = all.with_variants(LADDER[i].variants);
+        all = all.with_rung(&LADDER[i]);
         i += 1;
     }
     all.with(forward_tiers::softmax::KERNELS)
@@ -39,17 +39,16 @@ impl List {
         self
     }
 
-    const fn with_variants(mut self, variants: &[crate::softmax::Variant]) -> Self {
+    const fn with_rung(mut self, rung: &crate::softmax::Rung) -> Self {
         let mut i = 0;
-        while i < variants.len() {
-            let mut step = 0;
-            while step < variants[i].steps.len() {
-                self = self.with(&[variants[i].steps[step].meta]);
-                step += 1;
-            }
+        while i < rung.kernels.len() {
+            self = self.with(&[rung.kernels[i].meta]);
             i += 1;
         }
-        self
+        match rung.pair {
+            Some([first, last]) => self.with(&[first.meta, last.meta]),
+            None => self,
+        }
     }
 }
 

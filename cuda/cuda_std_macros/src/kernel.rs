@@ -29,7 +29,7 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> Result<TokenS
     let args = arguments.args.as_ref();
     let (facts_type, facts) = arguments.facts.as_ref().map(|(ty, facts)| (ty, facts)).unzip();
     let Some(instances) = &arguments.instances else {
-        stamp::refuse_shared(&function)?;
+        stamp::refuse_attributes(&function)?;
         let kernel = kernel(&function, None, arguments.bounds(None)?)?;
         let launch_type = name::of_launch_type(&function.sig.ident);
         let entry = (launch_type.clone(), stamp::facts(&function, facts, None), kernel.params);

@@ -65,6 +65,7 @@ use proc_macro::TokenStream;
 ///   `+ - * / %`, `min(a, b)` and `max(a, b)`; a line or a header may set the first three for itself.
 /// * A parameter with `#[shared(LEN)]` is no argument of the launch: the entry point has the memory, as
 ///   [`shared_array!`](../cuda_std/macro.shared_array.html), whose length may here depend on the const parameters.
+/// * A parameter with `#[from(TYPE)]` crosses the launch as that type, and is converted by `as`: `#[from(u32)] n: usize`.
 /// * `FUNCTION::KERNELS` lists the [`KernelMeta`](../cuda_std/launch/struct.KernelMeta.html) of all instances. With
 ///   `args = STRUCT`, a struct with a field for each parameter by its name, `FUNCTION::INSTANCES` lists them as
 ///   [`Instance`](../cuda_std/launch/struct.Instance.html), whose launches take that struct, so that host code can choose

@@ -2,7 +2,7 @@
 
 use core::ffi::c_void;
 
-use cuda_std::launch::{Instance, LaunchConfig, PtrArg, PtrMutArg, Residence};
+use cuda_std::launch::{Instance, LaunchConfig, PtrArg, PtrMutArg, Residence, SliceArg};
 
 use super::forward_tiers::{reduce, softmax, write};
 use crate::element::{DType, Element, Output};
@@ -29,13 +29,31 @@ impl Memory {
         Self { pointer, bytes: arg.byte_len(), residence: arg.residence() }
     }
 
+    /// A buffer that a kernel takes as a slice. Whoever keeps it holds the buffer's borrow.
+    pub fn slice<T>(arg: impl SliceArg<T>) -> Self {
+        let (pointer, len) = arg.as_raw_slice();
+        let bytes = Some(len * size_of::<T>());
+        Self { pointer: pointer.cast_mut().cast(), bytes, residence: arg.residence() }
+    }
+
     /// A buffer for a kernel to write. Whoever keeps it holds the buffer's borrow.
     pub fn written<T>(mut arg: impl PtrMutArg<T>) -> Self {
         Self { pointer: arg.as_raw_mut_ptr().cast(), bytes: arg.byte_len(), residence: arg.residence() }
     }
 }
 
-// SAFETY: the launch is unsafe, and its caller answers for the pointer.
+// SAFETY: the launch is unsafe, and its caller answers for the pointer. Of what nobody knows the length the kernel gets
+// no element.
+unsafe impl<T> SliceArg<T> for Memory {
+    fn as_raw_slice(&self) -> (*const T, usize) {
+        (self.pointer.cast(), self.bytes.unwrap_or(0) / size_of::<T>())
+    }
+    fn residence(&self) -> Residence {
+        self.residence
+    }
+}
+
+// SAFETY: as above.
 unsafe impl<T> PtrArg<T> for Memory {
     fn as_raw_ptr(&self) -> *const T {
         self.pointer.cast()

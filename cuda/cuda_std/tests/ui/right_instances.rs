@@ -8,6 +8,7 @@ use cuda_std::thread::{sync_threads, thread_idx_x};
 struct Arguments {
     inp: *const u8,
     out: *mut u64,
+    factor: u32,
     _unused: u8,
 }
 
@@ -40,13 +41,14 @@ unsafe fn reverse<T: Copy + From<u8> + Into<u64>, const BLOCK: usize, const WIDE
     out: *mut u64,
     #[shared(HALF)] _half_shared: *mut u8,
     inp: *const u8,
+    #[from(u32)] factor: u64,
 ) {
     let tid = thread_idx_x() as usize;
     // SAFETY: each thread writes its own elements, and reads those of others after the barrier.
     unsafe {
         *shared.add(tid) = T::from(*inp.add(tid));
         sync_threads();
-        *out.add(tid) = (*shared.add(BLOCK - 1 - tid)).into();
+        *out.add(tid) = factor * (*shared.add(BLOCK - 1 - tid)).into();
     }
 }
 
@@ -65,14 +67,14 @@ fn main() {
         let block = instance.meta.max_threads;
         let inp: Vec<u8> = (0..block as u8).collect();
         let mut out = vec![0; block as usize];
-        let args = Arguments { inp: inp.as_ptr(), out: out.as_mut_ptr(), _unused: 0 };
+        let args = Arguments { inp: inp.as_ptr(), out: out.as_mut_ptr(), factor: 3, _unused: 0 };
         // SAFETY: one block, whose threads have an element each.
         unsafe { (instance.launch)(&Executor::new(), LaunchConfig::new(1, block), args) }.unwrap();
-        assert!(out.into_iter().eq((0..u64::from(block)).rev()));
+        assert!(out.into_iter().eq((0..u64::from(block)).rev().map(|x| 3 * x)));
     }
     // Each has its own name and typed launch too.
     let (inp, mut out) = ([5u8], [0u64]);
     // SAFETY: one block of one thread.
-    unsafe { reverse_single::launch(&Executor::new(), LaunchConfig::new(1, 1), &mut out, &inp) }.unwrap();
-    assert_eq!(out, [5]);
+    unsafe { reverse_single::launch(&Executor::new(), LaunchConfig::new(1, 1), &mut out, &inp, 2) }.unwrap();
+    assert_eq!(out, [10]);
 }

@@ -35,6 +35,9 @@ unsafe fn shared_value<const BLOCK: usize>(#[shared(BLOCK)] shared: f32, out: *m
 #[kernel]
 unsafe fn shared_without_instances(#[shared(32)] shared: *mut f32, out: *mut f32) {}
 
+#[kernel]
+unsafe fn from_without_instances(out: *mut f32, #[from(u32)] len: usize) {}
+
 #[kernel(with(BLOCK = 32))]
 unsafe fn with_alone(out: *mut f32) {}
 

@@ -6,7 +6,7 @@ use syn::ItemFn;
 use syn::spanned::Spanned as _;
 
 use super::host::inferred_lifetimes;
-use super::stamp::DeviceCall;
+use super::stamp::{DeviceArgument, DeviceCall};
 use super::{Bounds, Param};
 
 /// The flattened parameters, and the kernel's function inside, or a call of another. On architectures that are too old for the kernel only the
@@ -45,7 +45,13 @@ pub(super) fn entry(
         },
         Some(DeviceCall { before, callee, arguments }) => {
             let mut joined = joined.iter();
-            let arguments = arguments.iter().map(|shared| shared.as_ref().or_else(|| joined.next()));
+            let arguments = arguments.iter().map(|argument| match argument {
+                DeviceArgument::Next(conversion) => {
+                    let next = joined.next();
+                    quote!(#next #conversion)
+                }
+                DeviceArgument::Other(argument) => argument.clone(),
+            });
             quote! {
                 #before
                 // SAFETY: as above; the shared memory is the block's own.

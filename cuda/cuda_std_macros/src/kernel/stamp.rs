@@ -10,36 +10,48 @@ use syn::{
 use super::instances::Instance;
 use super::replaced;
 
-/// A parameter that is no argument of the launch: shared memory, which each entry point has for itself.
-struct Shared {
-    element: Type,
-    len: Expr,
+/// What a parameter of the generic function is to its instances.
+enum Source {
+    /// An argument of the launch.
+    Launch,
+    /// An argument of the launch of another type, `#[from(TYPE)]`, which is converted by `as`.
+    Converted(Type),
+    /// No argument of the launch, `#[shared(LEN)]`: memory that each entry point has for itself.
+    Shared { element: Type, len: Expr },
 }
 
-/// The `#[shared(LEN)]` of a parameter, which it loses.
-fn take_shared(param: &mut PatType) -> Result<Option<Shared>> {
-    let is_shared = |attr: &Attribute| attr.path().is_ident("shared");
-    let Some(at) = param.attrs.iter().position(is_shared) else { return Ok(None) };
-    let len = param.attrs.remove(at).parse_args()?;
+const ATTRIBUTES: [&str; 2] = ["shared", "from"];
+
+fn is_ours(attr: &Attribute) -> bool {
+    ATTRIBUTES.iter().any(|name| attr.path().is_ident(name))
+}
+
+/// Takes the attribute of a parameter that says so from it.
+fn take_source(input: &mut FnArg) -> Result<Source> {
+    let FnArg::Typed(param) = input else { return Ok(Source::Launch) };
+    let Some(at) = param.attrs.iter().position(is_ours) else { return Ok(Source::Launch) };
+    let attr = param.attrs.remove(at);
     match &*param.ty {
+        _ if attr.path().is_ident("from") => Ok(Source::Converted(attr.parse_args()?)),
         Type::Ptr(TypePtr { mutability: Some(_), elem, .. }) => {
-            Ok(Some(Shared { element: (**elem).clone(), len }))
+            Ok(Source::Shared { element: (**elem).clone(), len: attr.parse_args()? })
         }
         other => Err(Error::new_spanned(other, "shared memory comes as a pointer: `*mut T`")),
     }
 }
 
-/// Refuses `#[shared(..)]` where there is no instance to have the memory.
-pub(super) fn refuse_shared(function: &ItemFn) -> Result<()> {
+/// Refuses attributes of parameters where there are no instances.
+pub(super) fn refuse_attributes(function: &ItemFn) -> Result<()> {
     let typed = function.sig.inputs.iter().filter_map(|input| match input {
         FnArg::Typed(typed) => Some(typed),
         FnArg::Receiver(_) => None,
     });
-    match typed.flat_map(|typed| &typed.attrs).find(|attr| attr.path().is_ident("shared")) {
+    match typed.flat_map(|typed| &typed.attrs).find(|attr| is_ours(attr)) {
         None => Ok(()),
         Some(attr) => Err(Error::new_spanned(
             attr,
-            "`#[shared(..)]` is for kernels with `instances(..)`; use `shared_array!` in the body",
+            "`#[shared(..)]` and `#[from(..)]` are for kernels with `instances(..)`; use `shared_array!` and `as` in the \
+             body",
         )),
     }
 }
@@ -56,31 +68,31 @@ pub(super) struct DeviceCall {
     pub before: TokenStream,
     /// The function.
     pub callee: TokenStream,
-    /// For each of its arguments the expression, or none for the entry's next parameter.
-    pub arguments: Vec<Option<TokenStream>>,
+    pub arguments: Vec<DeviceArgument>,
+}
+
+/// An argument that an entry on the GPU passes on.
+pub(super) enum DeviceArgument {
+    /// Its next parameter, perhaps with an `as TYPE` after it.
+    Next(TokenStream),
+    Other(TokenStream),
 }
 
 /// The generic function, and a kernel for each instance.
 pub(super) fn kernels(function: &ItemFn, instances: &[Instance]) -> Result<(ItemFn, Vec<Stamped>)> {
     let mut generic = function.clone();
     generic.attrs.push(parse_quote!(#[inline(always)]));
-    let mut shared = Vec::new();
-    for input in &mut generic.sig.inputs {
-        shared.push(match input {
-            FnArg::Typed(typed) => take_shared(typed)?,
-            FnArg::Receiver(_) => None,
-        });
-    }
+    let sources = generic.sig.inputs.iter_mut().map(take_source).collect::<Result<Vec<_>>>()?;
     let same = instances.iter().find(|instance| instance.name == function.sig.ident);
     if let Some(same) = same {
         let message = "an instance cannot have the name of the function itself";
         return Err(Error::new(same.name.span(), message));
     }
-    let kernels = instances.iter().map(|instance| stamp(&generic, &shared, instance)).collect();
+    let kernels = instances.iter().map(|instance| stamp(&generic, &sources, instance)).collect();
     Ok((generic, kernels))
 }
 
-fn stamp(generic: &ItemFn, shared: &[Option<Shared>], instance: &Instance) -> Stamped {
+fn stamp(generic: &ItemFn, sources: &[Source], instance: &Instance) -> Stamped {
     let Instance { name, arguments, .. } = instance;
     let (function, vis) = (&generic.sig.ident, &generic.vis);
     let items = items(generic, instance);
@@ -92,24 +104,29 @@ fn stamp(generic: &ItemFn, shared: &[Option<Shared>], instance: &Instance) -> St
 
     let (mut inputs, mut passed) = (Vec::new(), Vec::new());
     let (mut elements, mut arrays, mut of_device) = (Vec::new(), Vec::new(), Vec::new());
-    for (i, (input, shared)) in generic.sig.inputs.iter().zip(shared).enumerate() {
+    for (i, (input, source)) in generic.sig.inputs.iter().zip(sources).enumerate() {
         let FnArg::Typed(PatType { pat, ty, .. }) = input else { continue };
-        if let Some(Shared { element, len }) = shared {
-            let (array, at) = (quote!(::cuda_std::shared_array![#element; #len]), Index::from(arrays.len()));
-            passed.push(array.clone());
-            elements.push(element);
-            arrays.push(array);
-            of_device.push(Some(quote!(__shared.#at)));
-            continue;
-        }
         let name = match &**pat {
             Pat::Ident(ident) => ident.ident.clone(),
             _ => format_ident!("argument_{i}"),
         };
-        let ty = replaced(ty.to_token_stream(), arguments);
-        inputs.push(quote!(#name: #ty));
-        passed.push(name.to_token_stream());
-        of_device.push(None);
+        let (launched, conversion) = match source {
+            Source::Launch => (&**ty, quote!()),
+            Source::Converted(launched) => (launched, quote!(as #ty)),
+            Source::Shared { element, len } => {
+                let array = quote!(::cuda_std::shared_array![#element; #len]);
+                let at = Index::from(arrays.len());
+                passed.push(array.clone());
+                elements.push(element);
+                arrays.push(array);
+                of_device.push(DeviceArgument::Other(quote!(__shared.#at)));
+                continue;
+            }
+        };
+        let launched = replaced(launched.to_token_stream(), arguments);
+        inputs.push(quote!(#name: #launched));
+        passed.push(quote!(#name #conversion));
+        of_device.push(DeviceArgument::Next(conversion));
     }
     let list =
         arguments.iter().map(|(name, value)| format!("{name} = {value}")).collect::<Vec<_>>().join(", ");

@@ -4,7 +4,7 @@ use anyhow::Result;
 use cuda_std::launch::{KernelMeta, LaunchConfig};
 use ferrowarp::device::Device;
 use gpu_kernels::mlp::{activation, batch, fused_backward, fused_forward, fused_update, linear, loss, sgd};
-use gpu_kernels::softmax::{LADDER, Variant};
+use gpu_kernels::softmax::{LADDER, Rung, Variant};
 
 use super::problem::Problem;
 use super::reference::{self, Expected, LEARNING_RATE};
@@ -31,7 +31,7 @@ pub enum Runner {
     /// This returns its outputs.
     With(fn(&Device, &Problem) -> Result<Outputs>),
     /// On the logits, as the ladder says.
-    Softmax(&'static Variant),
+    Softmax(Variant),
 }
 
 impl Runner {
@@ -262,7 +262,7 @@ const T32X32: [u32; 4] = [32, 32, 4, 4];
 
 /// Every kernel's check.
 pub fn checks() -> Vec<Check> {
-    let softmax = LADDER.iter().flat_map(|rung| rung.variants).map(|variant| Check {
+    let softmax = LADDER.iter().flat_map(Rung::variants).map(|variant| Check {
         kernel: variant.meta(),
         roundings: TRANSCENDENTAL,
         run: Runner::Softmax(variant),
@@ -343,7 +343,7 @@ mod tests {
     fn every_kernel_has_one_check() {
         let names = |check: &Check| match check.run {
             Runner::With(_) => vec![check.kernel.name],
-            Runner::Softmax(variant) => variant.steps.iter().map(|step| step.meta.name).collect(),
+            Runner::Softmax(variant) => variant.steps().map(|step| step.meta.name).collect(),
         };
         let mut checked: Vec<_> =
             checks().iter().flat_map(names).chain(crate::operation::kernels()).collect();

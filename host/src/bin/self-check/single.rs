@@ -86,7 +86,7 @@ pub fn linear_backward_input(device: &Device, p: &Problem) -> Result<Outputs> {
     Ok(vec![d_inp.finish()?])
 }
 
-pub fn softmax(device: &Device, p: &Problem, variant: &'static Variant) -> Result<Outputs> {
+pub fn softmax(device: &Device, p: &Problem, variant: Variant) -> Result<Outputs> {
     let kernel = variant.prepare(p.batch, p.outputs).context("the kernel refuses the shape")?;
     let run = Run::new(device, p);
     let (inp, mut out) = (run.input(&p.logits)?, run.output::<f32>(p.batch * p.outputs)?);
