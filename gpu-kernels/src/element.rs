@@ -4,7 +4,7 @@ use cuda_std::half::{
     bf16, bf16_to_f32, bf16x2_max, bf16x2_to_f32, f16, f16_to_f32, f16x2_max, f16x2_to_f32, f32_to_bf16,
     f32_to_bf16x2, f32_to_f16, f32_to_f16x2,
 };
-use cuda_std::mem::{store_global, u32x4};
+use cuda_std::mem::{store_global, u32x2, u32x4};
 
 /// What the address of a vector of elements must be a multiple of, read or written: the bytes of one access.
 pub const VECTOR_ALIGN: usize = 16;
@@ -54,7 +54,7 @@ pub trait Number: Copy + 'static {
 /// # Safety
 /// Its size is 16 / `N`, its alignment is its size, and every pattern of bits is a value: a pointer to `N` elements
 /// may be cast to `*const u32x4` and read where it is aligned.
-pub unsafe trait Element<const N: usize>: Number {
+pub unsafe trait Element<const N: usize>: Output<N> {
     /// The elements in these 16 bytes, in the order of memory.
     fn unpack(words: u32x4) -> [f32; N];
     /// The words of a vector in which every element is -inf.
@@ -65,23 +65,17 @@ pub unsafe trait Element<const N: usize>: Number {
     fn larger(a: u32x4, b: u32x4) -> u32x4;
 }
 
-/// A type of which `N` elements are stored by whole vectors: one of 16 bytes, or two.
+/// A type of which `N` elements are stored by a whole vector: one of 8 bytes, one of 16, or two.
 pub trait Output<const N: usize>: Number {
-    /// Rounds `values` to this type and hands them to `store`, 16 bytes at a time: for writes with a cache hint.
-    ///
-    /// # Safety
-    /// `ptr` points to `N` elements; `store` may write them.
-    unsafe fn store_with(ptr: *mut Self, values: [f32; N], store: impl Fn(*mut u32x4, u32x4));
+    /// What such a store is aligned to, in bytes.
+    const ALIGN: usize =
+        if N * size_of::<Self>() < VECTOR_ALIGN { N * size_of::<Self>() } else { VECTOR_ALIGN };
 
     /// Rounds `values` to this type and writes them to global memory.
     ///
     /// # Safety
-    /// `ptr` is aligned to [`VECTOR_ALIGN`] and points to `N` elements that nobody else uses.
-    #[inline(always)]
-    unsafe fn store(ptr: *mut Self, values: [f32; N]) {
-        // SAFETY: the caller's pointer, and the vectors of it that `store_with` gives.
-        unsafe { Self::store_with(ptr, values, |at, vector| store_global(at, vector)) }
-    }
+    /// `ptr` is aligned to [`Self::ALIGN`] and points to `N` elements that nobody else uses.
+    unsafe fn store(ptr: *mut Self, values: [f32; N]);
 }
 
 /// Four times the same word.
@@ -128,18 +122,21 @@ unsafe impl Element<4> for f32 {
 
 impl Output<4> for f32 {
     #[inline(always)]
-    unsafe fn store_with(ptr: *mut Self, values: [f32; 4], store: impl Fn(*mut u32x4, u32x4)) {
-        store(ptr.cast(), u32x4::from(values.map(f32::to_bits)));
+    unsafe fn store(ptr: *mut Self, values: [f32; 4]) {
+        // SAFETY: the caller's pointer.
+        unsafe { store_global(ptr.cast(), u32x4::from(values.map(f32::to_bits))) };
     }
 }
 
 impl Output<8> for f32 {
     #[inline(always)]
-    unsafe fn store_with(ptr: *mut Self, values: [f32; 8], store: impl Fn(*mut u32x4, u32x4)) {
+    unsafe fn store(ptr: *mut Self, values: [f32; 8]) {
         let [a, b, c, d, e, f, g, h] = values.map(f32::to_bits);
-        store(ptr.cast(), u32x4::new(a, b, c, d));
         // SAFETY: the caller's eight elements are two vectors.
-        store(unsafe { ptr.cast::<u32x4>().add(1) }, u32x4::new(e, f, g, h));
+        unsafe {
+            store_global(ptr.cast(), u32x4::new(a, b, c, d));
+            store_global(ptr.cast::<u32x4>().add(1), u32x4::new(e, f, g, h));
+        }
     }
 }
 
@@ -178,9 +175,19 @@ macro_rules! elements_of_16_bits {
 
         impl Output<8> for $ty {
             #[inline(always)]
-            unsafe fn store_with(ptr: *mut Self, values: [f32; 8], store: impl Fn(*mut u32x4, u32x4)) {
+            unsafe fn store(ptr: *mut Self, values: [f32; 8]) {
                 let [a, b, c, d, e, f, g, h] = values;
-                store(ptr.cast(), u32x4::from([[a, b], [c, d], [e, f], [g, h]].map($pack)));
+                // SAFETY: the caller's pointer.
+                unsafe { store_global(ptr.cast(), u32x4::from([[a, b], [c, d], [e, f], [g, h]].map($pack))) };
+            }
+        }
+
+        impl Output<4> for $ty {
+            #[inline(always)]
+            unsafe fn store(ptr: *mut Self, values: [f32; 4]) {
+                let [a, b, c, d] = values;
+                // SAFETY: the caller's pointer.
+                unsafe { store_global(ptr.cast(), u32x2::from([[a, b], [c, d]].map($pack))) };
             }
         }
     )*};

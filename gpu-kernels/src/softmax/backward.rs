@@ -94,7 +94,7 @@ pub const LOG: u32 = 1;
     ),
 )]
 pub unsafe fn softmax_backward<
-    T: Element<N> + Output<N>,
+    T: Element<N>,
     const N: usize,
     const THREADS: usize,
     const VECTORS: usize,

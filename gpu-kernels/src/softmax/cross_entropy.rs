@@ -118,7 +118,7 @@ pub const U8: u32 = 1;
     ),
 )]
 pub unsafe fn cross_entropy_rows<
-    T: Element<N> + Output<N>,
+    T: Element<N>,
     const N: usize,
     const THREADS: usize,
     const VECTORS: usize,

@@ -29,7 +29,7 @@ unsafe fn part_of<I, O, const N: usize, const BLOCK: usize>(
 ) -> Row<I, O, BLOCK>
 where
     I: Element<N>,
-    O: Number,
+    O: Output<N>,
 {
     let part = Part { rank: block % parts, parts };
     // SAFETY: the kernel's contract.

@@ -7,6 +7,7 @@
 //@ ptx(softmax_bf16_32x4, softmax_f16_32x4): ld.global.v4 == 4, st.global.v4 == 4, bar.sync == 0, .shared == 0
 //@ ptx(softmax_bf16_256x4, softmax_f16_256x4): ld.global.v4 == 4, st.global.v4 == 4, bar.sync == 1
 //@ ptx(softmax_bf16_f32_256x4, softmax_f16_f32_256x4): ld.global.v4 == 4, st.global.v4 == 8, bar.sync == 1
+//@ ptx(softmax_f32_bf16_64x8, softmax_f32_f16_64x8): ld.global.v4 == 8, st.global.v2 == 8, bar.sync == 1
 //@ ptx(softmax_f32_cluster_1024x8, compute_90+): ld.global.v4 == 8, st.global.v4 == 8, bar.sync == 1, mapa == 1
 //@ ptx(softmax_f32_256x8, softmax_bf16_256x4, compute_90+): cp.async.bulk.prefetch.L2.global == 1
 //@ ptx(softmax_f32_reduce, softmax_bf16_reduce, softmax_f16_reduce): ld.global.v4 >= 2, bar.sync == 1
@@ -83,6 +84,17 @@ use crate::element::{Element, Output};
             softmax_{I}_cluster_512x4 = <512, 4>, CLUSTER = true, min_arch = 90;
             softmax_{I}_cluster_1024x4 = <1024, 4>, CLUSTER = true, min_arch = 90;
         }
+        for O in [f16, bf16], I = f32, N = 4, CLUSTER = false {
+            softmax_f32_{O}_8x2 = <8, 2>, min_blocks = 21;
+            softmax_f32_{O}_32x2 = <32, 2>, min_blocks = 21;
+            softmax_f32_{O}_32x4 = <32, 4>, min_blocks = 18;
+            softmax_f32_{O}_64x8 = <64, 8>;
+            softmax_f32_{O}_128x8 = <128, 8>;
+            softmax_f32_{O}_256x8 = <256, 8>;
+            softmax_f32_{O}_512x8 = <512, 8>;
+            softmax_f32_{O}_1024x8 = <1024, 8>;
+            softmax_f32_{O}_cluster_1024x8 = <1024, 8>, CLUSTER = true, min_arch = 90;
+        }
         for I in [f16, bf16], O = f32, N = 8, CLUSTER = false {
             softmax_{I}_f32_8x2 = <8, 2>, min_blocks = 14;
             softmax_{I}_f32_32x2 = <32, 2>, min_blocks = 14;
@@ -151,6 +163,9 @@ pub unsafe fn softmax<
         BLOCK = 512 {
             softmax_f32_reduce = <f32, f32, 4, 4>;
         }
+        for O in [f16, bf16], I = f32, N = 4, VECTORS = 4, BLOCK = 512 {
+            softmax_f32_{O}_reduce = <>;
+        }
         for I in [f16, bf16], N = 8, VECTORS = 2, BLOCK = 512 {
             softmax_{I}_reduce = <I>;
             softmax_{I}_f32_reduce = <f32>;
@@ -196,6 +211,9 @@ pub unsafe fn reduce<
     instances(
         BLOCK = 512 {
             softmax_f32_write = <f32, f32, 4, 4>;
+        }
+        for O in [f16, bf16], I = f32, N = 4, VECTORS = 4, BLOCK = 512 {
+            softmax_f32_{O}_write = <>;
         }
         for I in [f16, bf16], N = 8, VECTORS = 2, BLOCK = 512 {
             softmax_{I}_write = <I>;

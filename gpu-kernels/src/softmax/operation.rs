@@ -246,7 +246,8 @@ impl Forward {
 }
 
 /// All kernels, by type.
-pub const FORWARD: &[Forward] = &[F32_TO_F32, F16_TO_F16, BF16_TO_BF16, F16_TO_F32, BF16_TO_F32];
+pub const FORWARD: &[Forward] =
+    &[F32_TO_F32, F16_TO_F16, BF16_TO_BF16, F16_TO_F32, BF16_TO_F32, F32_TO_F16, F32_TO_BF16];
 
 /// The kernels from `f32` to `f32`.
 pub const F32_TO_F32: Forward = Forward::between(DType::F32, DType::F32);
@@ -256,5 +257,9 @@ pub const F16_TO_F16: Forward = Forward::between(DType::F16, DType::F16);
 pub const BF16_TO_BF16: Forward = Forward::between(DType::Bf16, DType::Bf16);
 /// The kernels from `f16` to `f32`.
 pub const F16_TO_F32: Forward = Forward::between(DType::F16, DType::F32);
+/// The kernels from `f32` to `f16`.
+pub const F32_TO_F16: Forward = Forward::between(DType::F32, DType::F16);
+/// The kernels from `f32` to `bf16`.
+pub const F32_TO_BF16: Forward = Forward::between(DType::F32, DType::Bf16);
 /// The kernels from `bf16` to `f32`.
 pub const BF16_TO_F32: Forward = Forward::between(DType::Bf16, DType::F32);

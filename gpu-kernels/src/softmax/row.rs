@@ -5,7 +5,7 @@ use cuda_std::thread;
 use cuda_std::warp::{reduce_max_width, reduce_sum_width};
 use cuda_std::{GpuFloat as _, hint};
 
-use crate::element::{Element, Number, VECTOR_ALIGN};
+use crate::element::{Element, Number, Output, VECTOR_ALIGN};
 
 /// A matrix that a kernel reads, `P = *const I`, or writes, `P = *mut O`: the first element, and the elements from a
 /// row to the next.
@@ -64,14 +64,15 @@ impl<I: Number, O: Number, const THREADS: usize> Row<I, O, THREADS> {
     ) -> Self
     where
         I: Element<N>,
+        O: Output<N>,
     {
         let (row, cols) = if row < rows as usize { (row, cols as usize) } else { (0, 0) };
         // SAFETY: the row is one of the matrices', or the start of an empty one.
         let (inp, out) =
             unsafe { (inp.data.add(row * inp.stride as usize), out.data.add(row * out.stride as usize)) };
         let to_boundary = inp.align_offset(VECTOR_ALIGN);
-        let is_aligned = out.wrapping_add(to_boundary).cast::<u32x4>().is_aligned();
-        let head = if is_aligned { to_boundary } else { out.align_offset(VECTOR_ALIGN) }.min(cols);
+        let is_aligned = out.wrapping_add(to_boundary).addr() % O::ALIGN == 0;
+        let head = if is_aligned { to_boundary } else { out.align_offset(O::ALIGN) }.min(cols);
         let vectors = (cols - head) / N;
         // Every part has whole warps of vectors, as far as there are any.
         let share = (vectors as u32).div_ceil(part.parts).next_multiple_of(32) as usize;

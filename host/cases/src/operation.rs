@@ -29,6 +29,8 @@ pub const CASES: &[Case] = &[
     ("softmax of bf16", softmax::<bf16, bf16>),
     ("softmax of f16 as f32", softmax::<f16, f32>),
     ("softmax of bf16 as f32", softmax::<bf16, f32>),
+    ("softmax of f32 as f16", softmax::<f32, f16>),
+    ("softmax of f32 as bf16", softmax::<f32, bf16>),
     ("softmax of f32 in place", |device, _| in_place::<f32>(device)),
     ("softmax of f16 in place", |device, _| in_place::<f16>(device)),
     ("softmax of bf16 in place", |device, _| in_place::<bf16>(device)),

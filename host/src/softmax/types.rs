@@ -3,7 +3,8 @@
 use bytemuck::Pod;
 use cuda_std::half::{bf16, f16};
 
-/// A type of input whose softmax can be given as `O`: `f32` as `f32`; `f16` and `bf16` as themselves or as `f32`.
+/// A type of input whose softmax can be given as `O`: `f32`, `f16` and `bf16` as themselves, `f32` as either
+/// of the others, and those as `f32`.
 ///
 /// All are computed in `f32` and rounded once.
 ///
@@ -19,7 +20,7 @@ use cuda_std::half::{bf16, f16};
 /// ```
 #[diagnostic::on_unimplemented(
     message = "there is no softmax of `{Self}` as `{O}`",
-    note = "f32 is given as f32; f16 and bf16 (of `cuda_std::half`) are given as themselves or as f32"
+    note = "f32, f16 and bf16 (of `cuda_std::half`) are given as themselves, f32 as f16 or bf16, and those as f32"
 )]
 pub trait SoftmaxAs<O: Pod>: Pod + sealed::Kernels<O> {}
 
@@ -64,6 +65,8 @@ pairs! {
     bf16 as bf16: BF16_TO_BF16;
     f16 as f32: F16_TO_F32;
     bf16 as f32: BF16_TO_F32;
+    f32 as f16: F32_TO_F16;
+    f32 as bf16: F32_TO_BF16;
 }
 
 #[cfg(test)]
@@ -86,10 +89,20 @@ mod tests {
             names::<bf16, bf16>(),
             names::<f16, f32>(),
             names::<bf16, f32>(),
+            names::<f32, f16>(),
+            names::<f32, bf16>(),
         ];
         assert_eq!(
             pairs,
-            [("f32", "f32"), ("f16", "f16"), ("bf16", "bf16"), ("f16", "f32"), ("bf16", "f32")]
+            [
+                ("f32", "f32"),
+                ("f16", "f16"),
+                ("bf16", "bf16"),
+                ("f16", "f32"),
+                ("bf16", "f32"),
+                ("f32", "f16"),
+                ("f32", "bf16")
+            ]
         );
         assert!(pairs.into_iter().eq(FORWARD.iter().map(|f| (f.from.name(), f.to.name()))));
     }

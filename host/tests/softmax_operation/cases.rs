@@ -220,6 +220,8 @@ macro_rules! for_each_pair {
         for_each_pair!(@ $forward $body bf16 bf16 BF16_TO_BF16);
         for_each_pair!(@ $forward $body f16 f32 F16_TO_F32);
         for_each_pair!(@ $forward $body bf16 f32 BF16_TO_F32);
+        for_each_pair!(@ $forward $body f32 f16 F32_TO_F16);
+        for_each_pair!(@ $forward $body f32 bf16 F32_TO_BF16);
     }};
     (@ $forward:ident $body:block $inp:ident $out:ident $table:ident) => {{
         #[allow(dead_code, reason = "not every body uses both types")]

@@ -49,7 +49,7 @@ struct Rows<T, const N: usize, const THREADS: usize> {
     is_log: bool,
 }
 
-impl<T: Element<N> + Output<N>, const N: usize, const THREADS: usize> Rows<T, N, THREADS> {
+impl<T: Element<N>, const N: usize, const THREADS: usize> Rows<T, N, THREADS> {
     /// The row of this thread in blocks that hold `BLOCK / THREADS` of them.
     ///
     /// # Safety
@@ -164,7 +164,7 @@ pub(super) unsafe fn resident<
     shared: *mut f32,
     given: Given<T>,
 ) where
-    T: Element<N> + Output<N>,
+    T: Element<N>,
 {
     // SAFETY: the kernel's contract.
     let rows = unsafe { Rows::<T, N, THREADS>::new::<BLOCK>(given) };
@@ -195,7 +195,7 @@ pub(super) unsafe fn wide<T, const N: usize, const BLOCK: usize, const VECTORS: 
     shared: *mut f32,
     given: Given<T>,
 ) where
-    T: Element<N> + Output<N>,
+    T: Element<N>,
 {
     // SAFETY: the kernel's contract.
     let rows = unsafe { Rows::<T, N, BLOCK>::new::<BLOCK>(given) };

@@ -4,7 +4,7 @@ use cuda_std::mem::f32x2;
 use cuda_std::{GpuFloat as _, thread};
 
 use super::{I32, I64};
-use crate::element::{Element, Number};
+use crate::element::{Element, Number, Output};
 use crate::softmax::forward::Options;
 use crate::softmax::row::{Matrix, Part, Row, prefetch_rows};
 

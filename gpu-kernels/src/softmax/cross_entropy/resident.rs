@@ -17,9 +17,7 @@ struct Held<T, const N: usize, const THREADS: usize, const VECTORS: usize> {
     edge_reg: [f32; 2],
 }
 
-impl<T: Element<N> + Output<N>, const N: usize, const THREADS: usize, const VECTORS: usize>
-    Held<T, N, THREADS, VECTORS>
-{
+impl<T: Element<N>, const N: usize, const THREADS: usize, const VECTORS: usize> Held<T, N, THREADS, VECTORS> {
     /// This thread's elements, or -inf for all of them.
     #[inline(always)]
     fn load(row: Row<T, T, THREADS>, is_needed: bool) -> Self {
@@ -114,7 +112,7 @@ pub(super) unsafe fn resident<
     first_shared: *mut u32,
     given: Given<T>,
 ) where
-    T: Element<N> + Output<N>,
+    T: Element<N>,
 {
     // SAFETY: the kernel's contract; after the last row nothing is read.
     let (index, row, target, logit) = unsafe {

@@ -23,7 +23,7 @@ pub(super) unsafe fn wide<T, const N: usize, const BLOCK: usize, const VECTORS: 
     first_shared: *mut u32,
     given: Given<T>,
 ) where
-    T: Element<N> + Output<N>,
+    T: Element<N>,
 {
     // SAFETY: the kernel's contract, and a barrier lies between this and the gradient.
     let (index, row, target, logit) = unsafe {

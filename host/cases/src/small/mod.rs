@@ -108,6 +108,8 @@ pub fn all(shapes: &Shapes) -> Result<Vec<Case>> {
     rows::forward::<bf16, bf16>(&mut cases, shapes)?;
     rows::forward::<f16, f32>(&mut cases, shapes)?;
     rows::forward::<bf16, f32>(&mut cases, shapes)?;
+    rows::forward::<f32, f16>(&mut cases, shapes)?;
+    rows::forward::<f32, bf16>(&mut cases, shapes)?;
     rows::backward::<f32>(&mut cases, shapes).context("gradients of f32")?;
     rows::backward::<f16>(&mut cases, shapes).context("gradients of f16")?;
     rows::backward::<bf16>(&mut cases, shapes).context("gradients of bf16")?;
