@@ -4,12 +4,11 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use clap::ValueEnum;
-
 use super::{Device, DeviceError, PtxModules, cuda};
 
-/// Which device to use.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+/// Which device to use. With the feature `clap` it is the value of a program's flag.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum DeviceChoice {
     /// The first GPU, else the CPU.
     #[default]
@@ -24,8 +23,9 @@ impl FromStr for DeviceChoice {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        ValueEnum::from_str(text, true)
-            .map_err(|_| format!("`{text}` is no device; choose `auto`, `cuda` or `cpu`"))
+        let choices = [DeviceChoice::Auto, DeviceChoice::Cuda, DeviceChoice::Cpu];
+        let named = choices.into_iter().find(|choice| choice.to_string().eq_ignore_ascii_case(text));
+        named.ok_or_else(|| format!("`{text}` is no device; choose `auto`, `cuda` or `cpu`"))
     }
 }
 

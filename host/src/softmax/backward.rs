@@ -68,8 +68,8 @@ unsafe fn launch<T: Real>(
             rows,
             cols: kernel.cols,
             strides: [dx, dy, y].map(|matrix| matrix.stride as u64),
-            scale: options.scale,
-            flags: if options.is_log { LOG } else { 0 },
+            scale: options.factor(),
+            flags: if options.is_log() { LOG } else { 0 },
             ahead: kernel.ahead(&[dy.stride, y.stride]),
         };
         // SAFETY: the caller's matrices from a row on, and a grid for that many rows.

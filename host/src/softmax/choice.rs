@@ -264,7 +264,7 @@ impl Choice {
                 cols: self.cols,
                 out_stride: out.stride as u64,
                 inp_stride: inp.stride as u64,
-                scale: options.scale,
+                scale: options.factor(),
                 flags: options.flags(),
                 ahead: if is_whole { self.ahead } else { 0 },
                 parts: kernels.blocks_per_row(),
