@@ -28,7 +28,7 @@ const ALL: List = {
     while i < FORWARD.len() {
         let of_types = &FORWARD[i];
         all = all.with_tiers(of_types.tiers).with_tiers(of_types.clusters);
-        all = all.with(of_types.split.reduce).with(of_types.split.write);
+        all = all.with(of_types.serial.meta).with(of_types.split.reduce).with(of_types.split.write);
         i += 1;
     }
     all.with_types(CROSS_ENTROPY).with_types(BACKWARD)

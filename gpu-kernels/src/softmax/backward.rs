@@ -36,6 +36,7 @@ use cuda_std::half::{bf16, f16};
 use cuda_std::{kernel, shared_array};
 
 mod rows;
+mod serial;
 
 #[cfg(not(target_arch = "nvptx64"))]
 mod launch;
@@ -100,6 +101,7 @@ macro_rules! kernels {
     ($table:ident: $ty:ident, $n:literal;
         rows { $($name:ident $block:literal $threads:literal $lanes:literal $vectors:literal $min:literal;)* }
         wide $wide:ident $wide_vectors:literal;
+        serial $serial:ident;
     ) => {
         $(kernel! { $name $ty [max_threads = $block, min_blocks = $min], concat!("at most ", $n, " * ", $vectors,
             " columns for each of ", $threads, " threads.\n\nLaunched on blocks of ", $block,
@@ -116,6 +118,10 @@ macro_rules! kernels {
                 wide::<$ty, $n, $wide_vectors>(shared, given)
             }
         }
+        kernel! { $serial $ty [],
+            "any number of columns, a thread a row.\n\nLaunched on at least `rows` threads.",
+            |given| serial::serial::<$ty>(given)
+        }
 
         #[cfg(not(target_arch = "nvptx64"))]
         const $table: OfType<Arguments> = OfType {
@@ -123,6 +129,7 @@ macro_rules! kernels {
             tiers: &[
                 $(launch::tier!($name, $block, $threads, $n * $threads * $vectors, $min),)*
                 launch::tier!($wide, rows::WIDE_BLOCK, rows::WIDE_BLOCK, u32::MAX, 2),
+                launch::tier!($serial, super::serial::BLOCK, 1, u32::MAX, 1),
             ],
         };
     };
@@ -140,6 +147,7 @@ kernels! { F32: f32, 4;
         softmax_backward_f32_1024x4 1024 1024 32 4 1;
     }
     wide softmax_backward_f32_wide 4;
+    serial softmax_backward_f32_serial;
 }
 
 kernels! { F16: f16, 8;
@@ -154,6 +162,7 @@ kernels! { F16: f16, 8;
         softmax_backward_f16_1024x4 1024 1024 32 4 1;
     }
     wide softmax_backward_f16_wide 2;
+    serial softmax_backward_f16_serial;
 }
 
 kernels! { BF16: bf16, 8;
@@ -168,6 +177,7 @@ kernels! { BF16: bf16, 8;
         softmax_backward_bf16_1024x4 1024 1024 32 4 1;
     }
     wide softmax_backward_bf16_wide 2;
+    serial softmax_backward_bf16_serial;
 }
 
 /// All kernels, by the type of the matrices.

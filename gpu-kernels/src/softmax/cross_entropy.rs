@@ -48,6 +48,7 @@ mod arguments;
 mod hits;
 mod narrow;
 mod resident;
+mod serial;
 mod wide;
 
 #[cfg(not(target_arch = "nvptx64"))]
@@ -124,6 +125,7 @@ macro_rules! kernels {
         narrow $narrow:ident;
         rows { $($name:ident $block:literal $threads:literal $lanes:literal $vectors:literal $min:literal;)* }
         wide $wide:ident $wide_vectors:literal;
+        serial $serial:ident;
     ) => {
         kernel! { $narrow $ty [max_threads = 64, min_blocks = 20],
             "at most 16 columns, one thread a row.\n\nLaunched on at least `rows` threads in blocks of 64.",
@@ -144,6 +146,10 @@ macro_rules! kernels {
                 wide::<$ty, $n, $wide_vectors>(shared, first_shared, given)
             }
         }
+        kernel! { $serial $ty [],
+            "any number of columns, a thread a row.\n\nLaunched on at least `rows` threads.",
+            |given| serial::serial::<$ty>(given)
+        }
 
         #[cfg(not(target_arch = "nvptx64"))]
         const $table: OfType<Arguments> = OfType {
@@ -152,6 +158,7 @@ macro_rules! kernels {
                 launch::tier!($narrow, narrow::BLOCK, 1, narrow::MOST, 20),
                 $(launch::tier!($name, $block, $threads, $n * $threads * $vectors, $min),)*
                 launch::tier!($wide, wide::BLOCK, wide::BLOCK, u32::MAX, 2),
+                launch::tier!($serial, super::serial::BLOCK, 1, u32::MAX, 1),
             ],
         };
     };
@@ -171,6 +178,7 @@ kernels! { F32: f32, 4;
         cross_entropy_f32_1024x8 1024 1024 32 8 1;
     }
     wide cross_entropy_f32_wide 4;
+    serial cross_entropy_f32_serial;
 }
 
 kernels! { F16: f16, 8;
@@ -186,6 +194,7 @@ kernels! { F16: f16, 8;
         cross_entropy_f16_1024x4 1024 1024 32 4 1;
     }
     wide cross_entropy_f16_wide 4;
+    serial cross_entropy_f16_serial;
 }
 
 kernels! { BF16: bf16, 8;
@@ -201,6 +210,7 @@ kernels! { BF16: bf16, 8;
         cross_entropy_bf16_1024x4 1024 1024 32 4 1;
     }
     wide cross_entropy_bf16_wide 4;
+    serial cross_entropy_bf16_serial;
 }
 
 /// All kernels, by the type of the logits.

@@ -8,7 +8,7 @@
 use cuda_std::fastmath::ex2_approx_ftz;
 use cuda_std::mem::f32x2;
 use cuda_std::warp::{reduce_max_width, reduce_sum_width};
-use cuda_std::{GpuFloat as _, cluster, thread};
+use cuda_std::{GpuFloat, cluster, thread};
 
 use super::row::{Matrix, NO_PAIR, Part, Row, exchange, merge, prefetch_rows};
 use crate::element::{Element, Output};
@@ -55,7 +55,7 @@ impl Options {
     #[inline(always)]
     pub fn exp<O>(self, x: f32) -> f32 {
         if size_of::<O>() == size_of::<f32>() {
-            (x * self.scale).exp()
+            GpuFloat::exp(x * self.scale)
         } else {
             ex2_approx_ftz(x * (self.scale * core::f32::consts::LOG2_E))
         }

@@ -24,6 +24,8 @@ use super::forward_split;
 use super::operation::{self, Arguments, Forward, Split};
 use super::row::Matrix;
 #[cfg(not(target_arch = "nvptx64"))]
+use super::serial;
+#[cfg(not(target_arch = "nvptx64"))]
 use crate::element::Number as _;
 
 /// The kernels from one type to another, of which 16 bytes of the first hold `$n`, and the table `$table` of them.
@@ -108,6 +110,7 @@ macro_rules! tiers {
             clusters: &[
                 $(entry!($cluster, $cluster_block, $cluster_block, $n * $cluster_block * $cluster_vectors, $cluster_min),)*
             ],
+            serial: serial::$table,
             split: Split {
                 reduce: $reduce::META,
                 write: $write::META,

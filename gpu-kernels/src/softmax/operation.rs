@@ -137,7 +137,8 @@ pub(super) use tier;
 pub struct OfType<A: 'static> {
     /// The type.
     pub dtype: DType,
-    /// The kernels, those for narrow rows first; the last one takes any width.
+    /// The kernels, those for narrow rows first. The last two take any width: one of a block for a row, and one of a
+    /// thread for a row, which is for a CPU.
     pub tiers: &'static [Tier<A>],
 }
 
@@ -173,6 +174,8 @@ pub struct Forward {
     pub tiers: &'static [Tier],
     /// Kernels of a cluster for a row; `elements` are those of one block. For narrow rows first.
     pub clusters: &'static [Tier],
+    /// The kernel of a thread for a row, of any width: for a CPU.
+    pub serial: Tier,
     /// The pair for all others.
     pub split: Split,
 }
