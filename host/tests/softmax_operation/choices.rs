@@ -80,6 +80,18 @@ fn a_wide_row_gets_the_smallest_cluster_or_the_pair() {
 }
 
 #[test]
+fn a_cpu_computes_a_row_with_one_thread_unless_cores_would_be_idle() {
+    let cpu = Target { limits: Limits::default(), multiprocessors: 64, is_cpu: true };
+    for forward in FORWARD {
+        let chosen = |rows, cols| names(&Choice::new(forward, &cpu, rows, cols).unwrap());
+        for (rows, cols) in [(4096, 1024), (1, 10), (1, 16_383), (256, 100_000)] {
+            assert_eq!(chosen(rows, cols), [forward.serial.meta.name], "{rows}x{cols}");
+        }
+        assert_eq!(chosen(8, 100_000), [forward.split.reduce.name, forward.split.write.name]);
+    }
+}
+
+#[test]
 fn few_wide_rows_are_cut_until_the_device_is_busy() {
     for (rows, cols, is_cut) in [
         (8, 1 << 20, true),

@@ -192,6 +192,7 @@ mod tests {
                 "cross_entropy_f32_32x2",
                 "cross_entropy_f32_64x8",
                 "cross_entropy_f32_8x2",
+                "cross_entropy_f32_serial",
                 "cross_entropy_f32_wide"
             ]
         );
