@@ -28,5 +28,7 @@
 //! # Ok::<(), DeviceError>(())
 //! ```
 
+pub use cuda_std::half::{bf16, f16};
+
 pub mod device;
 pub mod softmax;

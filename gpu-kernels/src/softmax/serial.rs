@@ -11,8 +11,7 @@ use cuda_std::{kernel, thread};
 
 use super::forward::Options;
 #[cfg(not(target_arch = "nvptx64"))]
-use super::operation::{self, Arguments, Tier};
-use super::row::Matrix;
+use super::operation::{Arguments, Fit};
 use crate::element::Number;
 
 /// Threads of a block, each of which has a row: few, so that a few rows keep many cores busy.
@@ -81,24 +80,42 @@ pub(super) fn sum(cols: usize, terms: impl Fn(usize) -> [f32; WIDTH]) -> f32 {
     sum.into_iter().fold(0.0, |sum, x| sum + x) as f32
 }
 
-/// Softmax of this thread's row.
+/// Softmax or log-softmax along the rows of `inp`, each of one thread.
+///
+/// Launched on at least `rows` threads. Strides are in elements; `flags` are those of [`forward`](super::forward).
 ///
 /// # Safety
-/// As for the kernels.
-#[inline(always)]
-unsafe fn softmax<I: Number, O: Number>(
-    out: Matrix<*mut O>,
-    inp: Matrix<*const I>,
-    [rows, cols]: [u32; 2],
-    options: Options,
+/// The launch is as said; both pointers are valid for `rows` rows; nobody else uses `out`, which may be `inp` with the same
+/// stride.
+#[kernel(
+    args = Arguments,
+    facts: Fit = Fit::serial::<I, O>(BLOCK),
+    instances(
+        softmax_f32_serial = <f32, f32>;
+        for I in [f16, bf16] {
+            softmax_{I}_serial = <I>;
+            softmax_{I}_f32_serial = <f32>;
+        }
+    ),
+)]
+pub unsafe fn softmax_serial<I: Number, O: Number>(
+    out: *mut O,
+    inp: *const I,
+    rows: u32,
+    cols: u32,
+    out_stride: u64,
+    inp_stride: u64,
+    scale: f32,
+    flags: u32,
 ) {
     let (row, cols) = (thread::index_1d() as usize, cols as usize);
     if row >= rows as usize {
         return;
     }
+    let options = Options { scale, flags, ahead: 0 };
     // SAFETY: the row is one of the matrices; this thread alone writes it, each group after it has read it.
     unsafe {
-        let (x, y) = (inp.data.add(row * inp.stride as usize), out.data.add(row * out.stride as usize));
+        let (x, y) = (inp.add(row * inp_stride as usize), out.add(row * out_stride as usize));
         let max = max(x, cols);
         let from_max = |start| load(x, start, cols, f32::NEG_INFINITY).map(|x| x - max);
         let sum = sum(cols, |start| from_max(start).map(|x| options.exp::<O>(x)));
@@ -112,42 +129,4 @@ unsafe fn softmax<I: Number, O: Number>(
             store(y, start, cols, values);
         }
     }
-}
-
-/// The kernel from one type to another, and its entry of a table.
-macro_rules! kernels {
-    ($($table:ident: $name:ident $inp:ident $out:ident;)*) => {$(
-        #[doc = concat!("Softmax or log-softmax along rows of `", stringify!($inp), "`, as `", stringify!($out), "`, any \
-            number of columns.\n\nLaunched on at least `rows` threads. Strides are in elements; `flags` are those of \
-            [`forward`](super::forward).\n\n# Safety\nThe launch is as said; all pointers are valid for `rows` rows; nobody \
-            else uses `out`, which may be `inp` with the same stride.")]
-        #[kernel]
-        pub unsafe fn $name(
-            out: *mut $out,
-            inp: *const $inp,
-            rows: u32,
-            cols: u32,
-            out_stride: u64,
-            inp_stride: u64,
-            scale: f32,
-            flags: u32,
-        ) {
-            let (out, inp) = (Matrix { data: out, stride: out_stride }, Matrix { data: inp, stride: inp_stride });
-            // SAFETY: the kernel's contract.
-            unsafe { softmax(out, inp, [rows, cols], Options { scale, flags, ahead: 0 }) };
-        }
-
-        #[cfg(not(target_arch = "nvptx64"))]
-        pub(super) const $table: Tier = operation::tier!($name, BLOCK, 1, u32::MAX, 1, |a: Arguments| (
-            a.out, a.inp, a.rows, a.cols, a.out_stride, a.inp_stride, a.scale, a.flags
-        ));
-    )*};
-}
-
-kernels! {
-    F32_TO_F32: softmax_f32_serial f32 f32;
-    F16_TO_F16: softmax_f16_serial f16 f16;
-    BF16_TO_BF16: softmax_bf16_serial bf16 bf16;
-    F16_TO_F32: softmax_f16_f32_serial f16 f32;
-    BF16_TO_F32: softmax_bf16_f32_serial bf16 f32;
 }

@@ -7,14 +7,24 @@ use std::ops::{Bound, RangeBounds};
 use std::ptr::NonNull;
 
 use bytemuck::Pod;
-use cuda_std::launch::{PtrArg, PtrMutArg, Residence, SliceArg, SliceMutArg};
 
 use super::{Device, DeviceError, RawAllocError, cpu};
+
+mod args;
 
 /// `len` elements in the memory of a device, freed when dropped.
 ///
 /// Kernels get at them through the launch functions: `&buffer` is an argument for `&[T]` and `*const T`,
 /// `&mut buffer` for `*mut T` and `*mut [T]`, and so are the views [`Buffer::view`] and [`Buffer::view_mut`].
+///
+/// ```
+/// use ferrowarp::device::{Device, DeviceError};
+///
+/// let mut buffer = Device::cpu().alloc_zeroed::<u32>(4)?;
+/// buffer.view_mut(1..3)?.copy_from(&[7, 8])?;
+/// assert_eq!(buffer.to_vec()?, [0, 7, 8, 0]);
+/// # Ok::<(), DeviceError>(())
+/// ```
 pub struct Buffer<T> {
     device: Device,
     /// On the CPU the memory itself; on a GPU an address of the device. Dangling, aligned and not null for 0 bytes.
@@ -168,6 +178,13 @@ fn resolve(range: impl RangeBounds<usize>, len: usize) -> Result<(usize, usize),
 }
 
 /// A part of a buffer that kernels read.
+///
+/// ```
+/// let buffer = ferrowarp::device::Device::cpu().upload(&[1u8, 2, 3, 4])?;
+/// let tail = buffer.view(2..)?;
+/// assert_eq!((tail.len(), tail.to_vec()?), (2, vec![3, 4]));
+/// # Ok::<(), ferrowarp::device::DeviceError>(())
+/// ```
 pub struct BufferView<'a, T> {
     device: &'a Device,
     pointer: NonNull<T>,
@@ -176,6 +193,14 @@ pub struct BufferView<'a, T> {
 }
 
 /// A part of a buffer that kernels read and write.
+///
+/// ```
+/// let mut buffer = ferrowarp::device::Device::cpu().upload(&[1u8, 2, 3, 4])?;
+/// let (mut left, right) = buffer.split_at_mut(2)?;
+/// left.copy_from(&right.as_view().to_vec()?)?;
+/// assert_eq!(buffer.to_vec()?, [3, 4, 3, 4]);
+/// # Ok::<(), ferrowarp::device::DeviceError>(())
+/// ```
 pub struct BufferViewMut<'a, T> {
     device: &'a Device,
     pointer: NonNull<T>,
@@ -303,57 +328,6 @@ impl<'a, T: Pod> BufferViewMut<'a, T> {
 
 fn check_lengths(action: &'static str, buffer: usize, slice: usize) -> Result<(), DeviceError> {
     if buffer == slice { Ok(()) } else { Err(DeviceError::LengthMismatch { action, buffer, slice }) }
-}
-
-/// Implements the arguments of launches for shared and exclusive borrows of device memory.
-macro_rules! device_memory_args {
-    (read: $($shared:ty),*; write: $($exclusive:ty),*) => {
-        $(
-            // SAFETY: the memory is valid at the device's residence while the buffer is borrowed.
-            unsafe impl<T: Pod> SliceArg<T> for $shared {
-                fn as_raw_slice(&self) -> (*const T, usize) {
-                    (self.pointer.as_ptr(), self.len)
-                }
-                fn residence(&self) -> Residence {
-                    self.device.residence()
-                }
-            }
-            // SAFETY: as above.
-            unsafe impl<T: Pod> PtrArg<T> for $shared {
-                fn as_raw_ptr(&self) -> *const T {
-                    self.pointer.as_ptr()
-                }
-                fn residence(&self) -> Residence {
-                    self.device.residence()
-                }
-            }
-        )*
-        $(
-            // SAFETY: the memory is valid at the device's residence while the buffer is exclusively borrowed.
-            unsafe impl<T: Pod> SliceMutArg<T> for $exclusive {
-                fn as_raw_mut_slice(&mut self) -> (*mut T, usize) {
-                    (self.pointer.as_ptr(), self.len)
-                }
-                fn residence(&self) -> Residence {
-                    self.device.residence()
-                }
-            }
-            // SAFETY: as above.
-            unsafe impl<T: Pod> PtrMutArg<T> for $exclusive {
-                fn as_raw_mut_ptr(&mut self) -> *mut T {
-                    self.pointer.as_ptr()
-                }
-                fn residence(&self) -> Residence {
-                    self.device.residence()
-                }
-            }
-        )*
-    };
-}
-
-device_memory_args! {
-    read: &Buffer<T>, BufferView<'_, T>, &BufferView<'_, T>, &BufferViewMut<'_, T>;
-    write: &mut Buffer<T>, BufferViewMut<'_, T>, &mut BufferViewMut<'_, T>
 }
 
 #[cfg(test)]

@@ -34,6 +34,7 @@ const AHEAD_LOADING_FIRST: &[(usize, usize)] = &[(32 * 1024, 4), (96 * 1024, 2),
 
 /// What the choice depends on besides types and shape.
 #[derive(Clone, Debug)]
+#[doc(hidden)]
 pub struct Target {
     /// What the device allows.
     pub limits: Limits,
@@ -57,6 +58,7 @@ impl From<&Device> for Target {
 
 /// A matrix as a launch takes it.
 #[derive(Clone, Copy, Debug)]
+#[doc(hidden)]
 pub struct Operand {
     /// The first element, and the bytes from there on.
     pub memory: Memory,
@@ -65,6 +67,18 @@ pub struct Operand {
 }
 
 /// The kernels for a pair of types and a shape on a device, and the extents of their launches.
+///
+/// ```
+/// use ferrowarp::device::Device;
+/// use ferrowarp::softmax::{Options, Plan, SoftmaxError};
+///
+/// let plan = Plan::<f32>::new(&Device::cpu(), 64, 1000, &Options::new())?;
+/// for kernel in plan.choice().kernels() {
+///     println!("{}", kernel.name);
+/// }
+/// assert_eq!(plan.choice().shape(), [64, 1000]);
+/// # Ok::<(), SoftmaxError>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Choice {
     forward: &'static Forward,
@@ -84,7 +98,7 @@ enum Kernels {
     /// So many blocks for a row.
     Cluster(&'static Tier, u32),
     /// So many blocks for a row, twice.
-    Split(&'static Split, u32),
+    Split(Split, u32),
 }
 
 impl Kernels {
@@ -123,7 +137,7 @@ impl Kernels {
         match self {
             Kernels::Rows(tier) => LaunchConfig::new(grid, tier.block),
             Kernels::Cluster(tier, blocks) => LaunchConfig::new(grid, tier.block).with_cluster(blocks),
-            Kernels::Split(..) => LaunchConfig::new(grid, Split::BLOCK),
+            Kernels::Split(split, _) => LaunchConfig::new(grid, split.write.block),
         }
     }
 }
@@ -139,10 +153,10 @@ impl Choice {
         rows: usize,
         cols: usize,
     ) -> Result<Self, SoftmaxError> {
-        let serial = target.is_cpu.then_some(Kernels::Rows(&forward.serial));
+        let serial = target.is_cpu.then_some(Kernels::Rows(forward.serial));
         let mut fitting = serial.into_iter().chain(resident(forward, target, cols));
         let parts = parts(target, rows, cols);
-        let split = Kernels::Split(&forward.split, parts);
+        let split = Kernels::Split(forward.split, parts);
         let is_idle = |kernels: Kernels| {
             let blocks = kernels.blocks(rows);
             cols >= LEAST_SPLIT && blocks < target.multiprocessors / 2 && split.blocks(rows) > blocks
@@ -164,8 +178,8 @@ impl Choice {
         let mut parts = [1, 3, parts(target, rows, cols)].to_vec();
         parts.sort_unstable();
         parts.dedup();
-        let split = parts.into_iter().map(|parts| Kernels::Split(&forward.split, parts));
-        let serial = Kernels::Rows(&forward.serial);
+        let split = parts.into_iter().map(|parts| Kernels::Split(forward.split, parts));
+        let serial = Kernels::Rows(forward.serial);
         let all = resident(forward, target, cols).chain([serial]).chain(split);
         all.map(|kernels| Self::of(kernels, forward, target, rows, cols)).collect()
     }
@@ -201,7 +215,7 @@ impl Choice {
         let [first, second] = match self.kernels {
             None => [None, None],
             Some(Kernels::Rows(tier) | Kernels::Cluster(tier, _)) => [Some(tier.meta), None],
-            Some(Kernels::Split(split, _)) => [Some(split.reduce), Some(split.write)],
+            Some(Kernels::Split(split, _)) => [Some(split.reduce.meta), Some(split.write.meta)],
         };
         first.into_iter().chain(second)
     }
@@ -251,6 +265,7 @@ impl Choice {
     ///   memory that is valid for their rows; `workspace` has [`Self::workspace_bytes`], aligned to 8.
     /// - Nobody else uses `out`, `inp` and `workspace` until the launches have ended, except to read `inp`. `out` may
     ///   be `inp`, if the types and the strides are the same.
+    #[doc(hidden)]
     pub unsafe fn launch(
         &self,
         on: &dyn Launcher,
@@ -274,10 +289,11 @@ impl Choice {
                 scale: options.factor(),
                 flags: options.flags(),
                 ahead: if is_whole { self.ahead } else { 0 },
+                pairs: workspace,
                 parts: kernels.blocks_per_row(),
             };
             // SAFETY: the caller's matrices from a row on, and a grid for that many rows.
-            unsafe { launch_once(kernels, on, arguments, workspace) }?;
+            unsafe { launch_once(kernels, on, arguments) }?;
             first += rows as usize;
             rows = self.rows_of_launch(self.rows - first);
         }
@@ -293,7 +309,7 @@ pub(super) fn blocks_ahead<A>(
     [blocks, bytes]: [usize; 2],
     prefetches_first: bool,
 ) -> u32 {
-    let at_once = tier.resident as usize * target.multiprocessors;
+    let at_once = tier.meta.min_blocks as usize * target.multiprocessors;
     let is_worth_it = target.limits.capability >= AHEAD_CAPABILITY
         && bytes >= AHEAD_LEAST_BYTES
         && blocks > AHEAD_WAVES * at_once;
@@ -304,20 +320,15 @@ pub(super) fn blocks_ahead<A>(
 
 /// # Safety
 /// The kernels' contracts hold for the arguments.
-unsafe fn launch_once(
-    kernels: Kernels,
-    on: &dyn Launcher,
-    arguments: Arguments,
-    workspace: Memory,
-) -> Result<(), LaunchError> {
+unsafe fn launch_once(kernels: Kernels, on: &dyn Launcher, arguments: Arguments) -> Result<(), LaunchError> {
     let config = kernels.config(arguments.rows);
     // SAFETY: the caller's contract is the callees'.
     unsafe {
         match kernels {
             Kernels::Rows(tier) | Kernels::Cluster(tier, _) => (tier.launch)(on, config, arguments),
             Kernels::Split(split, _) => {
-                (split.launch_reduce)(on, config, workspace, arguments)?;
-                (split.launch_write)(on, config, workspace, arguments)
+                (split.reduce.launch)(on, config, arguments)?;
+                (split.write.launch)(on, config, arguments)
             }
         }
     }

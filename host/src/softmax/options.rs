@@ -5,6 +5,13 @@ use gpu_kernels::softmax::forward::{LOG, ZERO_MASKED};
 use super::SoftmaxError;
 
 /// What a softmax does besides: a factor, the logarithm, rows that are masked throughout. The default is none of it.
+///
+/// ```
+/// use ferrowarp::softmax::Options;
+///
+/// let at_temperature_2 = Options::new().scale(0.5).log();
+/// assert!(at_temperature_2.is_log() && at_temperature_2.factor() == 0.5);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Options {
     scale: f32,

@@ -13,7 +13,7 @@ use crate::softmax::serial::{WIDTH, load, max, store, sum};
 /// # Safety
 /// As for the kernels.
 #[inline(always)]
-pub(super) unsafe fn serial<T: Number>(given: Given<T>) {
+pub(super) unsafe fn serial<T: Number>(_: *mut f32x2, _: *mut u32, given: Given<T>) {
     let (row, [rows, cols]) = (thread::index_1d() as usize, given.shape.map(|extent| extent as usize));
     if row >= rows {
         return;
