@@ -18,8 +18,9 @@
 //! - The operations come first, and the ladder after them: the naive rung computes for seconds on end, which takes the
 //!   GPU to its limit of power, and what runs next runs at lower clocks.
 //!
-//! Without a GPU the ladder runs on the CPU executor at small shapes: wall time, one set, warm caches. That says what a
-//! change did to the executor and nothing about a GPU.
+//! Without a GPU all runs on the CPU executor, at small shapes and at 4096x1024: wall time, one set, warm caches. That
+//! says what a change did to the executor, and what the operations are worth on a CPU; `benches/peers/softmax_numpy.py`
+//! times NumPy at 4096x1024.
 //!
 //! `cargo bench softmax -- --quick`, or `FERROWARP_BENCH_SHAPES=few` in the environment, takes a few shapes;
 //! `cargo bench softmax/k8` what has that in its id; `-- --test` checks and times nothing. The medians go into
@@ -51,8 +52,9 @@ const SAMPLES: usize = 10;
 const RESAMPLES: usize = 1001;
 
 /// The most `rows * cols * cols` for the naive rung, in which every thread walks its whole row: about half a second a
-/// launch.
+/// launch, as on a CPU the smaller number is.
 const NAIVE_LIMIT: f64 = 7e11;
+const NAIVE_LIMIT_CPU: f64 = 1e8;
 
 /// What is timed: a name, what it computes, and for a shape that it can do the launch.
 struct Subject<T> {
@@ -71,7 +73,8 @@ fn rungs() -> Vec<Subject<f32>> {
         launch: Box::new(move |device: &Device, shape: Shape| -> Option<Launch<f32>> {
             let work = shape.len() as f64 * shape.cols as f64;
             let kernel = rung.prepare_on(device.limits(), shape.rows, shape.cols);
-            let kernel = kernel.filter(|_| place > 0 || work <= NAIVE_LIMIT)?;
+            let limit = if device.is_cuda() { NAIVE_LIMIT } else { NAIVE_LIMIT_CPU };
+            let kernel = kernel.filter(|_| place > 0 || work <= limit)?;
             let device = device.clone();
             // Made by the first launch, which checks the output, and the same for all that are recorded.
             let workspace = RefCell::new(None);

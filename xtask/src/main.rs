@@ -54,7 +54,7 @@ enum Command {
     Fuzz(fuzz::Fuzz),
     /// Train on the CPU beside the same training in JAX, and write the figures down
     Measure(measure::Measure),
-    /// Run every kernel under Miri, which finds data races, uninitialised reads and stray pointers
+    /// Run every kernel, of those with instances the smallest, under Miri, which finds data races, uninitialised reads and stray pointers
     Miri(judge::Miri),
     /// Merge the figures of a run on a GPU into docs/ and the README, with charts
     #[command(subcommand)]

@@ -3,7 +3,11 @@
 //! Errors are those of the PTX ISA: `ex2.approx`, `rcp.approx`, `rsqrt.approx`, `sqrt.approx` within about 2
 //! units in the last place, `lg2.approx` within 2^-22 near 1, `sin.approx` and `cos.approx` within 2^-20 for
 //! arguments of at most 2 pi, `tanh.approx` within 2^-11 relative. The `_ftz` forms take subnormal arguments
-//! for zero and give zero for subnormal results. On the host the functions are the standard library's.
+//! for zero and give zero for subnormal results. On the host the functions are those of
+//! [`GpuFloat`](crate::GpuFloat).
+
+#[cfg(not(target_arch = "nvptx64"))]
+use crate::GpuFloat;
 
 /// A subnormal number is zero of the same sign.
 #[cfg(not(target_arch = "nvptx64"))]
@@ -37,9 +41,9 @@ macro_rules! unary {
 
 unary! {
     /// 2 to the power `x`.
-    ex2_approx = "ex2.approx.f32", "llvm.nvvm.ex2.approx.f", |x| x.exp2();
+    ex2_approx = "ex2.approx.f32", "llvm.nvvm.ex2.approx.f", |x| GpuFloat::exp2(x);
     /// 2 to the power `x`; subnormals are zero.
-    ex2_approx_ftz = "ex2.approx.ftz.f32", "llvm.nvvm.ex2.approx.ftz.f", |x| flush(flush(x).exp2());
+    ex2_approx_ftz = "ex2.approx.ftz.f32", "llvm.nvvm.ex2.approx.ftz.f", |x| flush(GpuFloat::exp2(flush(x)));
     /// The logarithm of `x` to base 2.
     lg2_approx = "lg2.approx.f32", "llvm.nvvm.lg2.approx.f", |x| x.log2();
     /// The logarithm of `x` to base 2; subnormals are zero.

@@ -19,29 +19,6 @@ pub unsafe fn prefetch_l2<T>(ptr: *const T, bytes: u32) {
     let _ = (ptr, bytes);
 }
 
-/// Whether to do work that counts for something only if `is_live`: elements past the end of a row, of which the maximum
-/// is taken and the sum, and which are not written.
-///
-/// `true` on the GPU, and on the CPU too, where to ask costs more than the work.
-/// Miri, which takes a millisecond for a vector of elements, does what is live.
-///
-/// ```
-/// use cuda_std::hint;
-///
-/// let (x_reg, len) = ([3.0f32, 4.0, f32::NEG_INFINITY, f32::NEG_INFINITY], 2);
-/// let mut max = f32::NEG_INFINITY;
-/// for i in 0..4 {
-///     if hint::worth_doing(i < len) {
-///         max = max.max(x_reg[i]);
-///     }
-/// }
-/// assert_eq!(max, 4.0);
-/// ```
-#[inline(always)]
-pub const fn worth_doing(is_live: bool) -> bool {
-    !cfg!(miri) || is_live
-}
-
 /// `value`, of which the compiler knows nothing here. A loop whose counter goes through it,
 /// `i = opaque(i + step)`, is not unrolled: where bodies side by side would take the registers that other warps need.
 /// It costs no instruction.

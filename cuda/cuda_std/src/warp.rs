@@ -48,6 +48,7 @@ mod device {
 
 /// Asks the executor for an operation of the lanes in `mask`.
 #[cfg(not(target_arch = "nvptx64"))]
+#[inline(always)]
 #[track_caller]
 fn ask(name: &'static str, mask: u32, op: WarpOp) -> Outcome {
     collective(name, Collective::Warp { mask, op })

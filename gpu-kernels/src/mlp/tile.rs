@@ -13,7 +13,7 @@
 
 use cuda_std::mem::{self, f32x4};
 use cuda_std::share::share;
-use cuda_std::{hint, thread};
+use cuda_std::thread;
 
 /// Depth of a slab along k.
 pub const BK: usize = 32;
@@ -183,7 +183,7 @@ impl<const BM: usize, const BN: usize, const TM: usize, const TN: usize> Tile<BM
                     Self::fill(next, a, b, row0, col0, (slab + 1) * BK);
                 }
                 let (a_slab, b_slab) = (current.add(first * pitch_m), current.add(BM * PITCH + tx * TN));
-                tile.multiply(a_slab, step * pitch_m, pitch_k, b_slab, k - slab * BK);
+                tile.multiply(a_slab, step * pitch_m, pitch_k, b_slab);
                 if sums_here {
                     tile.sum_columns(b_slab);
                 }
@@ -216,20 +216,10 @@ impl<const BM: usize, const BN: usize, const TM: usize, const TN: usize> Tile<BM
         }
     }
 
-    /// Adds the product of one slab, which is filled with zeros from `depth` on.
+    /// Adds the product of one slab.
     #[inline(always)]
-    unsafe fn multiply(
-        &mut self,
-        a: *const f32,
-        pitch_row: usize,
-        pitch_k: usize,
-        b: *const f32,
-        depth: usize,
-    ) {
+    unsafe fn multiply(&mut self, a: *const f32, pitch_row: usize, pitch_k: usize, b: *const f32) {
         for k in 0..BK {
-            if !hint::worth_doing(k < depth) {
-                break;
-            }
             // SAFETY: `k` and the thread's rows and columns lie in the slab.
             unsafe {
                 let b_reg: [f32; TN] = core::array::from_fn(|j| *b.add(k * BN + j));

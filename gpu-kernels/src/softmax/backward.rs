@@ -36,6 +36,7 @@ use cuda_std::half::{bf16, f16};
 use cuda_std::kernel;
 
 mod rows;
+mod serial;
 
 #[cfg(not(target_arch = "nvptx64"))]
 mod launch;
@@ -43,6 +44,7 @@ mod launch;
 pub use launch::Arguments;
 
 use rows::{Given, resident, wide};
+use serial::serial;
 
 #[cfg(not(target_arch = "nvptx64"))]
 use super::operation::{Fit, OfType};
@@ -55,7 +57,7 @@ pub const LOG: u32 = 1;
 /// Backward of softmax or log-softmax along rows.
 ///
 /// `THREADS` threads hold a row, `LANES` of each warp, `VECTORS` vectors of `N` elements of both matrices each; with
-/// `WIDE` rows may have any width, which a block reads `VECTORS` vectors at a time. Launched on blocks of `BLOCK` threads,
+/// `WIDE` rows may have any width, which a block reads `VECTORS` vectors at a time, or one thread alone. Launched on blocks of `BLOCK` threads,
 /// enough of them for `rows`. Strides are in elements; `flags` are [`LOG`] or 0; a block prefetches into L2 the rows of
 /// the one `ahead` blocks later, if that is not 0.
 ///
@@ -79,6 +81,7 @@ pub const LOG: u32 = 1;
             softmax_backward_f32_512x4 = <512, 4>;
             softmax_backward_f32_1024x4 = <1024, 4>;
             softmax_backward_f32_wide = <512, 4>, WIDE = true;
+            softmax_backward_f32_serial = <1, 1>, WIDE = true, min_blocks = 1;
         }
         for T in [f16, bf16], N = 8, WIDE = false {
             softmax_backward_{T}_8x2 = <8, 2>;
@@ -90,6 +93,7 @@ pub const LOG: u32 = 1;
             softmax_backward_{T}_512x4 = <512, 4>;
             softmax_backward_{T}_1024x4 = <1024, 4>;
             softmax_backward_{T}_wide = <512, 2>, WIDE = true;
+            softmax_backward_{T}_serial = <1, 1>, WIDE = true, min_blocks = 1;
         }
     ),
 )]
@@ -126,7 +130,9 @@ pub unsafe fn softmax_backward<
     };
     // SAFETY: the kernel's contract; each warp of the block has an element.
     unsafe {
-        if WIDE {
+        if THREADS == 1 {
+            serial(given);
+        } else if WIDE {
             wide::<T, N, BLOCK, VECTORS>(shared, given);
         } else {
             resident::<T, N, BLOCK, THREADS, LANES, VECTORS>(shared, given);

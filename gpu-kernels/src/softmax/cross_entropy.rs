@@ -48,6 +48,7 @@ mod arguments;
 mod hits;
 mod narrow;
 mod resident;
+mod serial;
 mod wide;
 
 #[cfg(not(target_arch = "nvptx64"))]
@@ -58,6 +59,7 @@ pub use launch::Arguments;
 use arguments::Given;
 use narrow::narrow;
 use resident::resident;
+use serial::serial;
 use wide::wide;
 
 #[cfg(not(target_arch = "nvptx64"))]
@@ -75,7 +77,7 @@ pub const U8: u32 = 1;
 /// Cross entropy of the rows of `logits`.
 ///
 /// `THREADS` threads hold a row, `LANES` of each warp, `VECTORS` vectors of `N` elements each; with `WIDE` rows may have any
-/// width, which a block reads `VECTORS` vectors at a time. Launched on blocks of `BLOCK` threads, enough of them for `rows`.
+/// width, which a block reads `VECTORS` vectors at a time, or one thread alone. Launched on blocks of `BLOCK` threads, enough of them for `rows`.
 /// Strides are in elements; `target_bytes` is [`I64`], [`I32`] or [`U8`]; a block prefetches into L2 the rows of the one
 /// `ahead` blocks later, if that is not 0.
 ///
@@ -102,6 +104,7 @@ pub const U8: u32 = 1;
             cross_entropy_f32_512x8 = <512, 8>;
             cross_entropy_f32_1024x8 = <1024, 8>;
             cross_entropy_f32_wide = <512, 4>, WIDE = true;
+            cross_entropy_f32_serial = <1, 1>, WIDE = true, min_blocks = 1;
         }
         for T in [f16, bf16], N = 8, WIDE = false {
             cross_entropy_{T}_1x16 = <1, 2>, min_blocks = 20;
@@ -114,6 +117,7 @@ pub const U8: u32 = 1;
             cross_entropy_{T}_512x4 = <512, 4>;
             cross_entropy_{T}_1024x4 = <1024, 4>;
             cross_entropy_{T}_wide = <512, 4>, WIDE = true;
+            cross_entropy_{T}_serial = <1, 1>, WIDE = true, min_blocks = 1;
         }
     ),
 )]
@@ -152,7 +156,8 @@ pub unsafe fn cross_entropy_rows<
     };
     let body: unsafe fn(*mut f32x2, *mut u32, Given<T>) = const {
         match (THREADS, WIDE) {
-            (1, _) => narrow::<T, BLOCK>,
+            (1, false) => narrow::<T, BLOCK>,
+            (1, true) => serial::<T>,
             (_, true) => wide::<T, N, BLOCK, VECTORS>,
             (_, false) => resident::<T, N, BLOCK, THREADS, LANES, VECTORS>,
         }

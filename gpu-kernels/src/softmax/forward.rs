@@ -8,7 +8,7 @@
 use cuda_std::fastmath::ex2_approx_ftz;
 use cuda_std::mem::f32x2;
 use cuda_std::warp::{reduce_max_width, reduce_sum_width};
-use cuda_std::{GpuFloat as _, cluster, thread};
+use cuda_std::{GpuFloat, cluster, thread};
 
 use super::row::{Matrix, NO_PAIR, Part, Row, exchange, merge, prefetch_rows};
 use crate::element::{Element, Output};
@@ -55,7 +55,7 @@ impl Options {
     #[inline(always)]
     pub fn exp<O>(self, x: f32) -> f32 {
         if size_of::<O>() == size_of::<f32>() {
-            (x * self.scale).exp()
+            GpuFloat::exp(x * self.scale)
         } else {
             ex2_approx_ftz(x * (self.scale * core::f32::consts::LOG2_E))
         }
@@ -121,21 +121,14 @@ pub(super) unsafe fn softmax<
         ask_ahead();
     }
 
-    let max = if row.computes::<N>(0) {
-        let max = x_reg.iter().fold(I::MIN, |max, &x| I::larger(max, x));
-        I::unpack(max).into_iter().fold(edge_reg[0].max(edge_reg[1]), f32::max)
-    } else {
-        f32::MIN.max(edge_reg[0].max(edge_reg[1]))
-    };
+    let max = x_reg.iter().fold(I::MIN, |max, &x| I::larger(max, x));
+    let max = I::unpack(max).into_iter().fold(edge_reg[0].max(edge_reg[1]), f32::max);
     // SAFETY: all threads of the block come here and to all that follows.
     let max_warp = unsafe { reduce_max_width::<f32, LANES>(u32::MAX, max) };
-    let mut sum = 0.0;
-    if row.computes_edges::<N>() {
-        let [first, second] = edge_reg.map(|x| options.exp::<O>(x - max_warp));
-        sum = first + second;
-    }
+    let [first, second] = edge_reg.map(|x| options.exp::<O>(x - max_warp));
+    let mut sum = first + second;
     let mut y_reg = [[0.0; N]; VECTORS];
-    for i in 0..row.computed::<N>(VECTORS) {
+    for i in 0..VECTORS {
         // Four elements a vector leave time to ask whether there are any.
         if N > 4 || row.has_vectors(i) {
             let x = I::unpack(x_reg[i]).map(|x| x - max_warp);
@@ -163,7 +156,7 @@ pub(super) unsafe fn softmax<
     } else {
         (a * ((max_warp - max) * options.scale).exp(), b)
     };
-    for i in 0..row.computed::<N>(VECTORS) {
+    for i in 0..VECTORS {
         if let Some(to) = row.output::<N>(i) {
             // SAFETY: the vector lies in the row, from a boundary on, and this thread alone writes it.
             unsafe { O::store(to, y_reg[i].map(|y| y.mul_add(a_warp, b_warp))) };
@@ -173,10 +166,8 @@ pub(super) unsafe fn softmax<
         let x = x - max;
         if options.is_log() { x * options.scale + b } else { options.exp::<O>(x) * a }
     };
-    if row.computes_edges::<N>() {
-        // SAFETY: this thread alone writes them.
-        unsafe { row.store_edges::<N>(edge_reg.map(finish)) };
-    }
+    // SAFETY: this thread alone writes them.
+    unsafe { row.store_edges::<N>(edge_reg.map(finish)) };
 }
 
 /// The pair of a row from those of the blocks of its cluster.

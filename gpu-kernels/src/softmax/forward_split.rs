@@ -60,7 +60,7 @@ pub(super) unsafe fn reduce<I, O, const N: usize, const VECTORS: usize, const BL
     let mut max = f32::MIN.max(first.max(second));
     let mut sum = options.exp::<O>(first - max) + options.exp::<O>(second - max);
     let mut start = 0;
-    while row.goes_on::<N>(start) {
+    while row.has_vectors(start) {
         let x_reg = row.load::<N, VECTORS>(start, I::NEG_INFINITY);
         let larger = x_reg.iter().fold(I::MIN, |max, &x| I::larger(max, x));
         let larger = I::unpack(larger).into_iter().fold(max, f32::max);
@@ -120,13 +120,11 @@ pub(super) unsafe fn write<I, O, const N: usize, const VECTORS: usize, const BLO
         let x = x - max;
         if options.is_log() { x * options.scale + b } else { options.exp::<O>(x) * a }
     };
-    if row.computes_edges::<N>() {
-        let edge_reg = row.load_edges::<N>(f32::NEG_INFINITY);
-        // SAFETY: this thread alone reads and writes these elements.
-        unsafe { row.store_edges::<N>(edge_reg.map(finish)) };
-    }
+    let edge_reg = row.load_edges::<N>(f32::NEG_INFINITY);
+    // SAFETY: this thread alone reads and writes these elements.
+    unsafe { row.store_edges::<N>(edge_reg.map(finish)) };
     let mut start = 0;
-    while row.goes_on::<N>(start) {
+    while row.has_vectors(start) {
         let x_reg = row.load::<N, VECTORS>(start, I::NEG_INFINITY);
         for i in 0..VECTORS {
             if let Some(to) = row.output::<N>(start + i) {

@@ -17,7 +17,7 @@
 use super::ladder::{Arguments, Shapes};
 use cuda_std::mem::{f32x2, f32x4, load_global_nc, store_global};
 use cuda_std::warp::{reduce_max_width, reduce_sum_width};
-use cuda_std::{GpuFloat as _, hint, kernel, thread};
+use cuda_std::{GpuFloat as _, kernel, thread};
 
 const NONE: f32 = f32::NEG_INFINITY;
 
@@ -65,7 +65,6 @@ pub unsafe fn softmax_k8_resident<
     let vectors = (len - head) / 4;
     let edge = if tid < head { tid } else { tid + 4 * vectors };
 
-    let held = if hint::worth_doing(tid < vectors) { VECTORS } else { 0 };
     let load = |i: usize| {
         let v = tid + i * threads;
         if v >= vectors {
@@ -74,19 +73,19 @@ pub unsafe fn softmax_k8_resident<
         // SAFETY: the vector lies in the row, which nobody writes, a whole number of vectors from a boundary.
         unsafe { load_global_nc(x.as_ptr().add(head + 4 * v).cast::<f32x4>()) }.to_array()
     };
-    let x_reg: [[f32; 4]; VECTORS] = if held > 0 { core::array::from_fn(load) } else { [[NONE; 4]; VECTORS] };
+    let x_reg: [[f32; 4]; VECTORS] = core::array::from_fn(load);
     let edge_reg = x.get(edge).copied().unwrap_or(NONE);
 
     // From the smallest number on, so that lanes with nothing but -inf add 0 and not NaN.
     let mut max = edge_reg.max(f32::MIN);
-    for i in 0..held {
+    for i in 0..VECTORS {
         max = x_reg[i].into_iter().fold(max, f32::max);
     }
     // SAFETY: all threads of the block come here and to all that follows.
     let mut max = unsafe { reduce_max_width::<f32, LANES>(u32::MAX, max) };
     let mut sum = (edge_reg - max).exp();
     let mut y_reg = x_reg;
-    for i in 0..held {
+    for i in 0..VECTORS {
         y_reg[i] = x_reg[i].map(|x| (x - max).exp());
         sum = y_reg[i].into_iter().fold(sum, |sum, y| sum + y);
     }
@@ -104,7 +103,7 @@ pub unsafe fn softmax_k8_resident<
             sum = reduce_sum_width::<f32, WARPS>(u32::MAX, sum_warp * (max_warp - max).exp());
         }
         // Against the row's maximum once more: that costs less than the barrier which would spare it.
-        for i in 0..held {
+        for i in 0..VECTORS {
             y_reg[i] = x_reg[i].map(|x| (x - max).exp());
         }
     }
@@ -115,7 +114,7 @@ pub unsafe fn softmax_k8_resident<
     unsafe {
         let y = out.add(start);
         let is_aligned = y.add(head).cast::<f32x4>().is_aligned();
-        for i in 0..held {
+        for i in 0..VECTORS {
             let (v, values) = (tid + i * threads, y_reg[i].map(|y| y * scale));
             if v < vectors && is_aligned {
                 store_global(y.add(head + 4 * v).cast(), f32x4::from(values));

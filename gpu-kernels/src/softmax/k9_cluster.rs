@@ -11,7 +11,7 @@
 use super::ladder::{Arguments, Shapes};
 use super::pair::{exchange, merge};
 use cuda_std::mem::{f32x2, f32x4, load_global_nc, store_global};
-use cuda_std::{GpuFloat as _, cluster, hint, kernel, thread};
+use cuda_std::{GpuFloat as _, cluster, kernel, thread};
 
 pub mod split;
 
@@ -62,7 +62,7 @@ pub unsafe fn softmax_k9_cluster<const BLOCK: usize, const VECTORS: usize, const
     });
     let edge_reg = x.get(edge).copied().unwrap_or(f32::NEG_INFINITY);
     // From the smallest number on, so that threads with nothing but -inf add 0 and not NaN.
-    let elements = if hint::worth_doing(first + tid < end) { x_reg.as_flattened() } else { &[] };
+    let elements = x_reg.as_flattened();
     let max = elements.iter().copied().fold(edge_reg.max(f32::MIN), f32::max);
     let sum = elements.iter().fold((edge_reg - max).exp(), |sum, x| sum + (x - max).exp());
     // SAFETY: all threads of the cluster come here. The other blocks have started when theirs are waited for; each
@@ -84,7 +84,7 @@ pub unsafe fn softmax_k9_cluster<const BLOCK: usize, const VECTORS: usize, const
     unsafe {
         let y = out.add(row * cols);
         let is_aligned = y.add(head).cast::<f32x4>().is_aligned();
-        for i in 0..elements.len() / 4 {
+        for i in 0..VECTORS {
             let (v, values) = (first + tid + i * BLOCK, x_reg[i].map(|x| (x - max).exp() * scale));
             if v < end && is_aligned {
                 store_global(y.add(head + 4 * v).cast(), f32x4::from(values));

@@ -32,6 +32,8 @@ mod forward_split;
 
 pub mod forward_tiers;
 
+pub mod serial;
+
 pub mod backward;
 
 pub mod cross_entropy;

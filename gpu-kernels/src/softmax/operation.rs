@@ -5,7 +5,8 @@ use core::ffi::c_void;
 use cuda_std::launch::{Instance, LaunchConfig, PtrArg, PtrMutArg, Residence, SliceArg};
 
 use super::forward_tiers::{reduce, softmax, write};
-use crate::element::{DType, Element, Output};
+use super::serial;
+use crate::element::{DType, Element, Number, Output};
 
 /// Memory of a device, of any type: what a launch takes where the kernel's type is known at run time only.
 #[derive(Clone, Copy, Debug)]
@@ -138,10 +139,15 @@ impl Fit {
     /// For rows of any width, a block each.
     pub const fn any_width<I: Element<N>, O: Output<N>, const N: usize>(block: usize) -> Self {
         let block = block as u32;
-        Self { from: I::DTYPE, to: O::DTYPE, block, threads: block, elements: u32::MAX, is_cluster: false }
+        Self { threads: block, ..Self::serial::<I, O>(block) }
     }
 
-    /// As [`Self::of`], or [`Self::any_width`].
+    /// For rows of any width, a thread each.
+    pub const fn serial<I: Number, O: Number>(block: u32) -> Self {
+        Self { from: I::DTYPE, to: O::DTYPE, block, threads: 1, elements: u32::MAX, is_cluster: false }
+    }
+
+    /// As [`Self::of`], or for rows of any width, a block or a thread each.
     pub const fn of_any<I: Element<N>, O: Output<N>, const N: usize>(
         block: usize,
         threads: usize,
@@ -149,7 +155,7 @@ impl Fit {
         is_any_width: bool,
     ) -> Self {
         if is_any_width {
-            Self::any_width::<I, O, N>(block)
+            Self { threads: threads as u32, ..Self::any_width::<I, O, N>(block) }
         } else {
             Self::of::<I, O, N>(block, threads, vectors, false)
         }
@@ -191,7 +197,8 @@ const fn tiers_of<A>(
 pub struct OfType<A: 'static> {
     /// The type.
     pub dtype: DType,
-    /// The kernels, those for narrow rows first; the last one takes any width.
+    /// The kernels, those for narrow rows first. The last two take any width: one of a block for a row, and one of a
+    /// thread for a row, which is for a CPU.
     pub tiers: &'static [Tier<A>],
 }
 
@@ -226,6 +233,8 @@ pub struct Forward {
     pub tiers: &'static [Tier],
     /// Kernels of a cluster for a row; `elements` are those of one block. For narrow rows first.
     pub clusters: &'static [Tier],
+    /// The kernel of a thread for a row, of any width: for a CPU.
+    pub serial: &'static Tier,
     /// The pair for all others.
     pub split: Split,
 }
@@ -240,6 +249,7 @@ impl Forward {
             to,
             tiers: tiers_of(tiers, from, to, false),
             clusters: tiers_of(tiers, from, to, true),
+            serial: &tiers_of(serial::softmax_serial::INSTANCES, from, to, false)[0],
             split: Split { reduce, write },
         }
     }

@@ -96,31 +96,6 @@ impl<I: Number, O: Number, const THREADS: usize> Row<I, O, THREADS> {
         self.first + i * THREADS < self.end
     }
 
-    /// Whether to compute on this thread's vector number `i`, and on those after it. What it loads for a vector that the
-    /// part does not have changes nothing.
-    #[inline(always)]
-    pub fn computes<const N: usize>(&self, i: usize) -> bool {
-        hint::worth_doing(self.vector::<N>(i).is_some())
-    }
-
-    /// Whether to go on with this thread's vectors from number `start`: as long as any thread of the row has some.
-    #[inline(always)]
-    pub fn goes_on<const N: usize>(&self, start: usize) -> bool {
-        self.has_vectors(start) && self.computes::<N>(start)
-    }
-
-    /// On how many of this thread's `vectors` vectors to compute: all or, where it has none, on none.
-    #[inline(always)]
-    pub fn computed<const N: usize>(&self, vectors: usize) -> usize {
-        if self.computes::<N>(0) { vectors } else { 0 }
-    }
-
-    /// Whether to compute on this thread's single elements.
-    #[inline(always)]
-    pub fn computes_edges<const N: usize>(&self) -> bool {
-        hint::worth_doing(self.edges::<N>()[0] < self.cols)
-    }
-
     /// The place of this thread's vector number `i`, if the part has it.
     #[inline(always)]
     pub fn vector<const N: usize>(&self, i: usize) -> Option<usize> {
@@ -160,9 +135,6 @@ impl<I: Number, O: Number, const THREADS: usize> Row<I, O, THREADS> {
     where
         I: Element<N>,
     {
-        if !self.computes::<N>(start) {
-            return [none; VECTORS];
-        }
         core::array::from_fn(|i| match self.vector::<N>(start + i) {
             // SAFETY: the place lies in the row.
             Some(place) => read(unsafe { self.inp.add(place) }),
@@ -191,11 +163,7 @@ impl<I: Number, O: Number, const THREADS: usize> Row<I, O, THREADS> {
     /// This thread's single elements, `none` where it has none.
     #[inline(always)]
     pub fn load_edges<const N: usize>(&self, none: f32) -> [f32; 2] {
-        let places = self.edges::<N>();
-        if !hint::worth_doing(places[0] < self.cols) {
-            return [none; 2];
-        }
-        places.map(|place| {
+        self.edges::<N>().map(|place| {
             // SAFETY: the place lies in the row.
             if place < self.cols { unsafe { *self.inp.add(place) }.to_f32() } else { none }
         })

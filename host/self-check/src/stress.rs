@@ -3,7 +3,7 @@
 //! Every case runs once in the executor's fixed order and once under each seed. The outputs must be the same bit for
 //! bit, but for those of the kernels in [`DEPEND`].
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -56,11 +56,13 @@ pub fn run(seeds: u64, first: u64, chosen: &dyn Fn(&str) -> bool) -> Result<bool
 
 /// Runs each case of the chosen kernels once, on a thread of the operating system for each of theirs, and says which it
 /// runs, for a tool that judges threads: Miri or a sanitizer. Of every `of` cases, it runs that at `part`, counted forwards
-/// and backwards in turns, since of neighbours the later ones are larger.
+/// and backwards in turns, since of neighbours the later ones are larger. Under Miri it runs the [`smallest`] instances.
 pub fn on_threads((part, of): (usize, usize), chosen: &dyn Fn(&str) -> bool) -> Result<()> {
     let shapes = if cfg!(miri) { TINY } else { SMALL };
     let device = Device::cpu_with(Executor::new().without_seed().with_scheduler(Scheduler::Threads));
-    let all = small::all(&shapes)?.into_iter().filter(|case| case.kernels().any(chosen));
+    let all = small::all(&shapes)?;
+    let all = if cfg!(miri) { smallest(all) } else { all };
+    let all = all.into_iter().filter(|case| case.kernels().any(chosen));
     let is_here =
         |i: usize| if (i / of).is_multiple_of(2) { i % of == part } else { of - 1 - i % of == part };
     let cases: Vec<Case> = all.enumerate().filter(|(i, _)| is_here(*i)).map(|(_, case)| case).collect();
@@ -74,6 +76,33 @@ pub fn on_threads((part, of): (usize, usize), chosen: &dyn Fn(&str) -> bool) -> 
     }
     println!("{} cases ended", cases.len());
     Ok(())
+}
+
+/// Of each kernel that has instances, the cases of the smallest: with a row for one thread, for some lanes of a warp, for a
+/// warp, and for several. The others have the same body with other numbers, and would take Miri many times as long.
+fn smallest(cases: Vec<Case>) -> Vec<Case> {
+    let mut sizes = BTreeMap::new();
+    for case in &cases {
+        let (body, size) = body_and_size(case);
+        sizes.entry(body).and_modify(|least: &mut u32| *least = size.min(*least)).or_insert(size);
+    }
+    let is_smallest = |case: &Case| {
+        let (body, size) = body_and_size(case);
+        sizes[&body] == size
+    };
+    cases.into_iter().filter(is_smallest).collect()
+}
+
+/// What the instances of a kernel have in common, and how much one of them holds. Their names end in `THREADSxVECTORS`.
+fn body_and_size(case: &Case) -> ((&'static str, u32), u32) {
+    let name = case.kernels().next().unwrap_or_default();
+    let instance = name.rsplit_once('_').and_then(|(body, numbers)| {
+        let (threads, vectors) = numbers.split_once('x')?;
+        Some((body, threads.parse::<u32>().ok()?, vectors.parse::<u32>().ok()?))
+    });
+    let Some((body, threads, vectors)) = instance else { return ((name, 0), 0) };
+    let kind = [1, 31, 32].into_iter().filter(|&most| threads > most).count();
+    ((body, kind as u32), threads * vectors)
 }
 
 /// Runs every case under every seed; how many runs failed or gave something else than in the fixed order.
@@ -143,6 +172,29 @@ mod tests {
         let kernels: BTreeSet<&str> = gpu_kernels::KERNELS.iter().map(|kernel| kernel.name).collect();
         assert_eq!(run, kernels);
         assert!(DEPEND.iter().all(|(kernel, _)| kernels.contains(kernel)));
+    }
+
+    #[test]
+    fn miri_runs_the_smallest_instances() {
+        let run: BTreeSet<&str> =
+            smallest(small::all(&SMALL).unwrap()).iter().flat_map(Case::kernels).collect();
+        let of = |body: &str| run.iter().copied().filter(|name| name.starts_with(body)).collect::<Vec<_>>();
+        assert_eq!(
+            of("cross_entropy_f32"),
+            [
+                "cross_entropy_f32_1x16",
+                "cross_entropy_f32_32x2",
+                "cross_entropy_f32_64x8",
+                "cross_entropy_f32_8x2",
+                "cross_entropy_f32_serial",
+                "cross_entropy_f32_wide"
+            ]
+        );
+        assert_eq!(
+            of("softmax_k9"),
+            ["softmax_k9_cluster_512x8", "softmax_k9_cluster_split_out", "softmax_k9_cluster_split_sums"]
+        );
+        assert_eq!(of("update_layer"), ["update_layer"]);
     }
 
     #[test]

@@ -38,8 +38,10 @@ const AHEAD_LOADING_FIRST: &[(usize, usize)] = &[(32 * 1024, 4), (96 * 1024, 2),
 pub struct Target {
     /// What the device allows.
     pub limits: Limits,
-    /// Its multiprocessors.
+    /// Its multiprocessors, or cores.
     pub multiprocessors: usize,
+    /// Whether it is a CPU, for which a thread computes a row alone: to wait for others takes it longer than to compute.
+    pub is_cpu: bool,
 }
 
 impl From<&Device> for Target {
@@ -50,7 +52,7 @@ impl From<&Device> for Target {
         if !device.is_cuda() {
             limits.max_cluster = 1;
         }
-        Self { limits, multiprocessors: device.multiprocessors() }
+        Self { limits, multiprocessors: device.multiprocessors(), is_cpu: !device.is_cuda() }
     }
 }
 
@@ -123,6 +125,9 @@ impl Kernels {
     /// How many blocks, or clusters, ahead rows are prefetched, of which a block holds `bytes` bytes.
     fn ahead(self, target: &Target, rows: usize, bytes: usize) -> u32 {
         let (Kernels::Rows(tier) | Kernels::Cluster(tier, _)) = self else { return 0 };
+        if tier.threads == 1 {
+            return 0;
+        }
         let prefetches_first = tier.threads <= PREFETCHES_FIRST && self.blocks_per_row() == 1;
         blocks_ahead(tier, target, [self.blocks(rows), bytes], prefetches_first) / self.blocks_per_row()
     }
@@ -148,7 +153,8 @@ impl Choice {
         rows: usize,
         cols: usize,
     ) -> Result<Self, SoftmaxError> {
-        let mut fitting = resident(forward, target, cols);
+        let serial = target.is_cpu.then_some(Kernels::Rows(forward.serial));
+        let mut fitting = serial.into_iter().chain(resident(forward, target, cols));
         let parts = parts(target, rows, cols);
         let split = Kernels::Split(forward.split, parts);
         let is_idle = |kernels: Kernels| {
@@ -173,7 +179,8 @@ impl Choice {
         parts.sort_unstable();
         parts.dedup();
         let split = parts.into_iter().map(|parts| Kernels::Split(forward.split, parts));
-        let all = resident(forward, target, cols).chain(split);
+        let serial = Kernels::Rows(forward.serial);
+        let all = resident(forward, target, cols).chain([serial]).chain(split);
         all.map(|kernels| Self::of(kernels, forward, target, rows, cols)).collect()
     }
 

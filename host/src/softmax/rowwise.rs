@@ -1,4 +1,4 @@
-//! Kernels with a table of tiers, the last of which takes any width: which one, and over which rows.
+//! Kernels with a table of tiers, the last of which take any width: which one, and over which rows.
 
 use gpu_kernels::element::DType;
 use gpu_kernels::softmax::operation::{OfType, Tier};
@@ -25,7 +25,8 @@ impl<A> Rowwise<A> {
     ) -> Result<Option<Self>, SoftmaxError> {
         let width = u32::try_from(cols).map_err(|_| SoftmaxError::TooWide { cols })?;
         let table = tables.iter().find(|table| table.dtype == dtype);
-        let tier = table.and_then(|table| table.tiers.iter().find(|tier| width <= tier.elements));
+        let suits = |tier: &&Tier<A>| width <= tier.elements && (tier.threads == 1 || !target.is_cpu);
+        let tier = table.and_then(|table| table.tiers.iter().find(suits));
         let Some(tier) = tier.filter(|_| rows > 0 && cols > 0) else { return Ok(None) };
         let per_block = (tier.block / tier.threads) as usize;
         let rows_per_launch = (target.limits.max_grid.x as usize).saturating_mul(per_block);

@@ -183,7 +183,7 @@ pub fn assert_right<I: Number, O: Number>(on: &dyn Launcher, choice: &Choice, ca
 
 /// A device like an H200, for choices; on the executor and the emulator all of them run.
 pub fn gpu() -> Target {
-    Target { limits: Limits { capability: 90, ..Limits::default() }, multiprocessors: 132 }
+    Target { limits: Limits { capability: 90, ..Limits::default() }, multiprocessors: 132, is_cpu: false }
 }
 
 /// All ways for a shape on [`gpu`], without clusters whose threads' stacks exceed a process's mappings.

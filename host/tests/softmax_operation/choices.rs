@@ -19,7 +19,7 @@ fn tables_are_sorted_and_their_names_differ() {
         assert!(forward.tiers.is_sorted_by_key(|tier| tier.elements));
         assert!(forward.clusters.is_sorted_by_key(|tier| tier.elements));
         all.extend(forward.tiers.iter().chain(forward.clusters).map(|tier| tier.meta.name));
-        all.extend([forward.split.reduce.meta.name, forward.split.write.meta.name]);
+        all.extend([forward.serial.meta.name, forward.split.reduce.meta.name, forward.split.write.meta.name]);
         for tier in forward.tiers {
             assert_eq!((tier.block % tier.threads, tier.block % 32), (0, 0), "{}", tier.meta.name);
         }
@@ -50,7 +50,7 @@ fn a_row_gets_the_smallest_kernel_that_holds_it() {
 fn a_wide_row_gets_the_smallest_cluster_or_the_pair() {
     let with = |capability, max_cluster| Target {
         limits: Limits { capability, max_cluster, ..Limits::default() },
-        multiprocessors: 132,
+        ..gpu()
     };
     for forward in FORWARD {
         let chosen = |target: &Target, cols| Choice::new(forward, target, 4096, cols).unwrap();
@@ -79,6 +79,18 @@ fn a_wide_row_gets_the_smallest_cluster_or_the_pair() {
 }
 
 #[test]
+fn a_cpu_computes_a_row_with_one_thread_unless_cores_would_be_idle() {
+    let cpu = Target { limits: Limits::default(), multiprocessors: 64, is_cpu: true };
+    for forward in FORWARD {
+        let chosen = |rows, cols| names(&Choice::new(forward, &cpu, rows, cols).unwrap());
+        for (rows, cols) in [(4096, 1024), (1, 10), (1, 16_383), (256, 100_000)] {
+            assert_eq!(chosen(rows, cols), [forward.serial.meta.name], "{rows}x{cols}");
+        }
+        assert_eq!(chosen(8, 100_000), [forward.split.reduce.meta.name, forward.split.write.meta.name]);
+    }
+}
+
+#[test]
 fn few_wide_rows_are_cut_until_the_device_is_busy() {
     for (rows, cols, is_cut) in [
         (8, 1 << 20, true),
@@ -101,7 +113,7 @@ fn few_wide_rows_are_cut_until_the_device_is_busy() {
         }
     }
     // The CPU has few cores, which one row keeps busy.
-    let cpu = Target { limits: Limits::default(), multiprocessors: 2 };
+    let cpu = Target { limits: Limits::default(), multiprocessors: 2, is_cpu: true };
     assert_eq!(chosen(&cpu, 1, 20_000).kernels().count(), 1);
 }
 
@@ -118,7 +130,7 @@ fn rows_are_asked_for_ahead_where_there_are_many_of_a_good_size() {
 /// Asking ahead changes nothing, also where it would reach over the last row.
 #[test]
 fn asking_ahead_gives_the_same() {
-    let small = Target { limits: gpu().limits, multiprocessors: 1 };
+    let small = Target { multiprocessors: 1, ..gpu() };
     let mut asked = 0;
     for (rows, cols, gap) in [(131, 600, 0), (131, 600, 1), (131, 1100, 0), (131, 1100, 5), (9, 33_000, 0)] {
         let case = Case::new(rows, cols).at(1, 1).apart(gap, gap);
@@ -133,7 +145,7 @@ fn asking_ahead_gives_the_same() {
 #[test]
 fn more_rows_than_a_grid_has_are_several_launches() {
     let limits = Limits { max_grid: Dim3::new(8, 1, 1), ..Limits::default() };
-    let target = Target { limits: limits.clone(), multiprocessors: 132 };
+    let target = Target { limits: limits.clone(), ..gpu() };
     let on = executor().with_limits(limits);
     for (cols, rows) in [(10, 131), (300, 29), (33_000, 5), (70_000, 5)] {
         let logits = logits(rows, cols);

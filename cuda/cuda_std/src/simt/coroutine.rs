@@ -268,22 +268,23 @@ impl<'a> Scheduler<'a> {
     /// Completes warp operations and runs their lanes until none can go on. Whether any could.
     fn run_warps(&mut self) -> Result<bool, Box<Fault>> {
         let mut progress = false;
+        let mut outcomes = [Outcome::default(); WARP_SIZE as usize];
         for warp in 0..self.block.live_lanes.len() {
             while self.in_warp_op > 0 {
-                let done = match rendezvous::complete_warp_ops(&self.lanes(warp)) {
+                let done = match rendezvous::complete_warp_ops(&self.lanes(warp), &mut outcomes) {
                     Ok(done) => done,
                     Err(error) => {
                         let fault = self.view().mask_fault(warp as u32, error);
                         return Err(self.fail(fault));
                     }
                 };
-                if done.lanes == 0 {
+                if done == 0 {
                     break;
                 }
                 progress = true;
                 let first = warp * WARP_SIZE as usize;
-                for lane in (0..WARP_SIZE as usize).filter(|lane| done.lanes & (1 << lane) != 0) {
-                    self.slots[first + lane].set_outcome(done.outcomes[lane]);
+                for lane in (0..WARP_SIZE as usize).filter(|lane| done & (1 << lane) != 0) {
+                    self.slots[first + lane].set_outcome(outcomes[lane]);
                     self.resume(first + lane)?;
                 }
             }

@@ -7,7 +7,7 @@ use super::context::{Barrier, Collective, Outcome, Request, ShuffleMode, WARP_SI
 use crate::warp::{Fold, NumberType, WarpReductionOp};
 
 /// A result for each lane.
-type Outcomes = [Outcome; WARP_SIZE as usize];
+pub(super) type Outcomes = [Outcome; WARP_SIZE as usize];
 
 /// What the lanes of a warp are doing.
 pub(super) type Lanes<'a> = [Lane<'a>; WARP_SIZE as usize];
@@ -32,19 +32,21 @@ pub(super) enum MaskError {
     NotTakingPart { lane: u32, mask: u32, missing: u32 },
 }
 
-/// The lanes whose warp operation is complete, with their results.
-pub(super) fn complete_warp_ops(lanes: &Lanes<'_>) -> Result<Completed, MaskError> {
-    let mut done = Completed { lanes: 0, outcomes: [Outcome::default(); WARP_SIZE as usize] };
+/// The lanes whose warp operation is complete, one bit for each; their results go into `outcomes`.
+pub(super) fn complete_warp_ops(lanes: &Lanes<'_>, outcomes: &mut Outcomes) -> Result<u32, MaskError> {
+    let mut done = 0;
     let mut lane = 0;
     while lane < WARP_SIZE {
-        if let Some((mask, op)) = warp_op(lanes, lane) {
+        if done & (1 << lane) == 0
+            && let Some((mask, op)) = warp_op(lanes, lane)
+        {
             if mask & (1 << lane) == 0 {
                 return Err(MaskError::CallerNotInMask { lane, mask });
             }
             // A group is looked at once, from its lowest lane.
             if mask.trailing_zeros() == lane && missing_lane(lanes, mask, op).is_none() {
-                complete_group(lanes, mask, op, &mut done.outcomes);
-                done.lanes |= mask;
+                complete_group(lanes, mask, op, outcomes);
+                done |= mask;
             }
         }
         lane += 1;
@@ -53,8 +55,8 @@ pub(super) fn complete_warp_ops(lanes: &Lanes<'_>) -> Result<Completed, MaskErro
 }
 
 /// The results of the lanes in `mask`, which all wait in this operation.
-fn complete_group(lanes: &Lanes<'_>, mask: u32, op: WarpOp, outcomes: &mut Outcomes) {
-    let common = match op {
+fn complete_group(lanes: &Lanes<'_>, mask: u32, op: &WarpOp, outcomes: &mut Outcomes) {
+    let common = match *op {
         WarpOp::Sync => return,
         WarpOp::Fold { fold, of, width, .. } => {
             return complete_fold(lanes, mask, (fold, of, width), outcomes);
@@ -83,7 +85,7 @@ fn complete_fold(
     let mut values = UNDEFINED;
     for lane in bits(mask) {
         if let Some((_, WarpOp::Fold { value, .. })) = warp_op(lanes, lane) {
-            values[lane as usize] = value;
+            values[lane as usize] = *value;
         }
     }
     fold(&mut values, (which, of, width));
@@ -120,14 +122,6 @@ pub(super) fn outcomes(lanes: &Lanes<'_>, mask: u32) -> Outcomes {
         complete_group(lanes, mask, op, &mut outcomes);
     }
     outcomes
-}
-
-/// Lanes that may go on, and their results.
-pub(super) struct Completed {
-    /// One bit per lane.
-    pub lanes: u32,
-    /// Valid for the lanes in `lanes`.
-    pub outcomes: Outcomes,
 }
 
 /// The rule that a warp broke which waits for ever; `None` if none of its lanes waits in a warp operation.
@@ -181,15 +175,15 @@ fn bits(mask: u32) -> impl Iterator<Item = u32> {
     (0..WARP_SIZE).filter(move |lane| mask & (1 << lane) != 0)
 }
 
-fn warp_op(lanes: &Lanes<'_>, lane: u32) -> Option<(u32, WarpOp)> {
+fn warp_op<'a>(lanes: &Lanes<'a>, lane: u32) -> Option<(u32, &'a WarpOp)> {
     match lanes[lane as usize] {
-        Lane::Waits(Request { collective: Collective::Warp { mask, op }, .. }) => Some((*mask, *op)),
+        Lane::Waits(Request { collective: Collective::Warp { mask, op }, .. }) => Some((*mask, op)),
         _ => None,
     }
 }
 
 /// A lane of `mask` that does not wait in the same operation.
-fn missing_lane(lanes: &Lanes<'_>, mask: u32, op: WarpOp) -> Option<u32> {
+fn missing_lane(lanes: &Lanes<'_>, mask: u32, op: &WarpOp) -> Option<u32> {
     let mut rest = mask;
     while rest != 0 {
         let lane = rest.trailing_zeros();
@@ -203,7 +197,7 @@ fn missing_lane(lanes: &Lanes<'_>, mask: u32, op: WarpOp) -> Option<u32> {
 }
 
 /// Same instruction with the same qualifiers; the operands may differ.
-fn same_operation(a: WarpOp, b: WarpOp) -> bool {
+fn same_operation(a: &WarpOp, b: &WarpOp) -> bool {
     match (a, b) {
         (
             WarpOp::Shuffle { mode: a, width: width_a, .. },
@@ -214,30 +208,30 @@ fn same_operation(a: WarpOp, b: WarpOp) -> bool {
             WarpOp::Fold { fold: a, of: of_a, width: width_a, .. },
             WarpOp::Fold { fold: b, of: of_b, width: width_b, .. },
         ) => a == b && of_a == of_b && width_a == width_b,
-        _ => discriminant(&a) == discriminant(&b),
+        _ => discriminant(a) == discriminant(b),
     }
 }
 
 /// The result of the complete operation of `mask` for `lane`.
 fn outcome(lanes: &Lanes<'_>, lane: u32, mask: u32) -> Outcome {
     let ops = || bits(mask).filter_map(|member| Some((member, warp_op(lanes, member)?.1)));
-    let ballot = |predicate: &dyn Fn(WarpOp) -> bool| -> u32 {
+    let ballot = |predicate: &dyn Fn(&WarpOp) -> bool| -> u32 {
         ops().filter(|&(_, op)| predicate(op)).map(|(member, _)| 1 << member).sum()
     };
     let Some((_, own)) = warp_op(lanes, lane) else {
         return Outcome::default();
     };
-    match own {
+    match *own {
         // Neither has a result of one lane by itself.
         WarpOp::Sync | WarpOp::Fold { .. } => Outcome::default(),
         WarpOp::VoteAll(_) => {
-            Outcome { flag: ballot(&|op| op == WarpOp::VoteAll(true)) == mask, ..Outcome::default() }
+            Outcome { flag: ballot(&|op| *op == WarpOp::VoteAll(true)) == mask, ..Outcome::default() }
         }
         WarpOp::VoteAny(_) => {
-            Outcome { flag: ballot(&|op| op == WarpOp::VoteAny(true)) != 0, ..Outcome::default() }
+            Outcome { flag: ballot(&|op| *op == WarpOp::VoteAny(true)) != 0, ..Outcome::default() }
         }
         WarpOp::VoteBallot(_) => {
-            Outcome { value: ballot(&|op| op == WarpOp::VoteBallot(true)).into(), flag: false }
+            Outcome { value: ballot(&|op| *op == WarpOp::VoteBallot(true)).into(), flag: false }
         }
         WarpOp::MatchAny(_) => Outcome { value: ballot(&|op| op == own).into(), flag: false },
         WarpOp::MatchAll(_) => {
@@ -245,7 +239,7 @@ fn outcome(lanes: &Lanes<'_>, lane: u32, mask: u32) -> Outcome {
             Outcome { value: if all { mask.into() } else { 0 }, flag: all }
         }
         WarpOp::Reduce { op, .. } => {
-            let values = ops().filter_map(|(_, op)| match op {
+            let values = ops().filter_map(|(_, op)| match *op {
                 WarpOp::Reduce { value, .. } => Some(value),
                 _ => None,
             });
@@ -256,7 +250,7 @@ fn outcome(lanes: &Lanes<'_>, lane: u32, mask: u32) -> Outcome {
             let (source, in_range) = shuffle_source(mode, lane, b, width);
             let value = match warp_op(lanes, source) {
                 _ if !in_range => value,
-                Some((_, WarpOp::Shuffle { value, .. })) if mask & (1 << source) != 0 => value,
+                Some((_, WarpOp::Shuffle { value, .. })) if mask & (1 << source) != 0 => *value,
                 // The source lane is outside the mask: undefined on the GPU, a recognisable pattern here.
                 _ => u128::MAX,
             };

@@ -5,7 +5,7 @@
 //! warps drift apart, up to their next barrier, as on a GPU; in the fixed order they never do, since a barrier resumes
 //! all its threads before any goes further than its next wait.
 
-use super::super::context::WARP_SIZE;
+use super::super::context::{Outcome, WARP_SIZE};
 use super::super::fault::Fault;
 use super::super::rendezvous::{self, Lane};
 use super::super::schedule::Random;
@@ -164,17 +164,18 @@ impl Scheduler<'_> {
         lanes.iter_mut().enumerate().filter(|(lane, _)| released & (1 << lane) != 0).for_each(|(_, lane)| {
             *lane = Lane::Absent;
         });
-        let done = match rendezvous::complete_warp_ops(&lanes) {
+        let mut outcomes = [Outcome::default(); WARP_SIZE as usize];
+        let done = match rendezvous::complete_warp_ops(&lanes, &mut outcomes) {
             Ok(done) => done,
             Err(error) => {
                 let fault = self.view().mask_fault(warp as u32, error);
                 return Err(self.fail(fault));
             }
         };
-        for lane in (0..WARP_SIZE as usize).filter(|lane| done.lanes & (1 << lane) != 0) {
-            self.slots[first + lane].set_outcome(done.outcomes[lane]);
+        for lane in (0..WARP_SIZE as usize).filter(|lane| done & (1 << lane) != 0) {
+            self.slots[first + lane].set_outcome(outcomes[lane]);
         }
-        seeded.released[warp] |= done.lanes;
+        seeded.released[warp] |= done;
         Ok(())
     }
 }

@@ -118,10 +118,8 @@ impl<T: Element<N>, const N: usize, const THREADS: usize> Rows<T, N, THREADS> {
     /// Nobody else uses them.
     #[inline(always)]
     unsafe fn store_edges(&self, sum: f32, [dy, y]: [[f32; 2]; 2]) {
-        if self.dy.computes_edges::<N>() {
-            // SAFETY: the caller's elements.
-            unsafe { self.dy.store_edges::<N>(self.finish(sum, dy, y)) };
-        }
+        // SAFETY: the caller's elements.
+        unsafe { self.dy.store_edges::<N>(self.finish(sum, dy, y)) };
     }
 }
 
@@ -173,13 +171,13 @@ pub(super) unsafe fn resident<
     // SAFETY: the kernel's contract.
     unsafe { given.prefetch(BLOCK / THREADS) };
     let mut sum = rows.add(0.0, dy, y);
-    for i in 0..rows.dy.computed::<N>(VECTORS) {
+    for i in 0..VECTORS {
         sum = rows.add(sum, T::unpack(dy_reg[i]), T::unpack(y_reg[i]));
     }
     // SAFETY: all threads of the block come here; each writes what it alone has read.
     unsafe {
         let sum = sum_of_row::<THREADS, LANES>(shared, sum);
-        for i in 0..rows.dy.computed::<N>(VECTORS) {
+        for i in 0..VECTORS {
             rows.store(i, sum, dy_reg[i], y_reg[i]);
         }
         rows.store_edges(sum, [dy, y]);
@@ -202,7 +200,7 @@ pub(super) unsafe fn wide<T, const N: usize, const BLOCK: usize, const VECTORS: 
     let [dy, y] = rows.load_edges();
     let mut sum = rows.add(0.0, dy, y);
     let mut start = 0;
-    while rows.dy.goes_on::<N>(start) {
+    while rows.dy.has_vectors(start) {
         let [dy_reg, y_reg] = rows.load::<VECTORS>(start);
         for i in 0..VECTORS {
             sum = rows.add(sum, T::unpack(dy_reg[i]), T::unpack(y_reg[i]));

@@ -29,9 +29,6 @@ impl<T: Element<N>, const N: usize, const THREADS: usize, const VECTORS: usize> 
     /// The largest element, from the smallest number on, so that threads with nothing but -inf add 0 and not NaN.
     #[inline(always)]
     fn max(&self) -> f32 {
-        if !self.row.computes::<N>(0) {
-            return f32::MIN.max(self.edge_reg[0].max(self.edge_reg[1]));
-        }
         let max = self.x_reg.iter().fold(T::MIN, |max, &x| T::larger(max, x));
         T::unpack(max).into_iter().fold(self.edge_reg[0].max(self.edge_reg[1]), f32::max)
     }
@@ -40,13 +37,13 @@ impl<T: Element<N>, const N: usize, const THREADS: usize, const VECTORS: usize> 
     #[inline(always)]
     fn first(&self, max: f32) -> u32 {
         let mut first = u32::MAX;
-        for i in 0..self.row.computed::<N>(VECTORS) {
+        for i in 0..VECTORS {
             if let Some(place) = self.row.vector::<N>(i) {
                 first = first.min(first_of(T::unpack(self.x_reg[i]), max, place));
             }
         }
         let places = self.row.edges::<N>();
-        for i in 0..if self.row.computes_edges::<N>() { 2 } else { 0 } {
+        for i in 0..2 {
             first = first.min(first_of([self.edge_reg[i]], max, places[i]));
         }
         first
@@ -55,12 +52,9 @@ impl<T: Element<N>, const N: usize, const THREADS: usize, const VECTORS: usize> 
     /// The exponentials of the vectors against `max`, and the sum of those of all elements.
     #[inline(always)]
     fn exps(&self, max: f32) -> ([[f32; N]; VECTORS], f32) {
-        let (mut sum, mut y_reg) = (0.0, [[0.0; N]; VECTORS]);
-        if self.row.computes_edges::<N>() {
-            let [first, second] = self.edge_reg.map(|x| PLAIN.exp::<T>(x - max));
-            sum = first + second;
-        }
-        for i in 0..self.row.computed::<N>(VECTORS) {
+        let [first, second] = self.edge_reg.map(|x| PLAIN.exp::<T>(x - max));
+        let (mut sum, mut y_reg) = (first + second, [[0.0; N]; VECTORS]);
+        for i in 0..VECTORS {
             // Four elements a vector leave time to ask whether there are any.
             if N > 4 || self.row.has_vectors(i) {
                 y_reg[i] = T::unpack(self.x_reg[i]).map(|x| PLAIN.exp::<T>(x - max));
@@ -78,14 +72,11 @@ impl<T: Element<N>, const N: usize, const THREADS: usize, const VECTORS: usize> 
     unsafe fn write(&self, gradient: Gradient, y_reg: [[f32; N]; VECTORS], max_warp: f32, max: f32) {
         // What a warp computed against its own maximum becomes that of the row.
         let of_warp = gradient.times((max_warp - max).exp());
-        for i in 0..self.row.computed::<N>(VECTORS) {
+        for i in 0..VECTORS {
             if let (Some(to), Some(place)) = (self.row.output::<N>(i), self.row.vector::<N>(i)) {
                 // SAFETY: the vector lies in the row, from a boundary on.
                 unsafe { T::store(to, of_warp.of(y_reg[i], place)) };
             }
-        }
-        if !self.row.computes_edges::<N>() {
-            return;
         }
         let (places, [first, second]) = (self.row.edges::<N>(), self.edge_reg);
         let [first] = gradient.of([PLAIN.exp::<T>(first - max)], places[0]);

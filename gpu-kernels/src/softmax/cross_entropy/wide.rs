@@ -55,7 +55,7 @@ pub(super) unsafe fn wide<T, const N: usize, const BLOCK: usize, const VECTORS: 
         let gradient = given.gradient(index, target, sum);
         // Backwards: the end of the row is what L2 still holds.
         let mut start = 0;
-        while row.goes_on::<N>(start) {
+        while row.has_vectors(start) {
             start += VECTORS;
         }
         while start > 0 {
@@ -67,9 +67,6 @@ pub(super) unsafe fn wide<T, const N: usize, const BLOCK: usize, const VECTORS: 
                     T::store(to, gradient.of(exps, place));
                 }
             }
-        }
-        if !row.computes_edges::<N>() {
-            return;
         }
         let (places, [first, second]) = (row.edges::<N>(), edge_reg.map(|x| PLAIN.exp::<T>(x - max)));
         let ([first], [second]) = (gradient.of([first], places[0]), gradient.of([second], places[1]));
@@ -90,7 +87,7 @@ fn reduce<T: Element<N>, const N: usize, const BLOCK: usize, const VECTORS: usiz
     let places = row.edges::<N>();
     let mut first = first_of([a], max, places[0]).min(first_of([b], max, places[1]));
     let mut start = 0;
-    while row.goes_on::<N>(start) {
+    while row.has_vectors(start) {
         let x_reg = row.load::<N, VECTORS>(start, T::NEG_INFINITY);
         let larger = x_reg.iter().fold(T::MIN, |max, &x| T::larger(max, x));
         let larger = T::unpack(larger).into_iter().fold(max, f32::max);

@@ -23,7 +23,8 @@ where
     let mut of_types = FORWARD.iter().filter(|table| (table.from, table.to) == (I::DTYPE, O::DTYPE));
     let table = of_types.next().with_context(|| format!("no kernels from {} to {}", I::NAME, O::NAME))?;
     for &(rows, cols, max_cluster) in shapes.forward {
-        let target = Target { limits: Limits { max_cluster, ..Limits::default() }, multiprocessors: 2 };
+        let target =
+            Target { limits: Limits { max_cluster, ..Limits::default() }, multiprocessors: 2, is_cpu: false };
         let logits = numbers::<I>(rows * cols, cols);
         let choices = Choice::every(table, &target, rows, cols)?;
         let is_pair = |choice: &Choice| choice.kernels().count() == 2;

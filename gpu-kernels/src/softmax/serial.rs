@@ -1,0 +1,132 @@
+//! Softmax and log-softmax with a row for each thread: what a CPU is fast at, where a thread that waits for others costs
+//! more than it computes. On a GPU, which it keeps waiting for memory, it is right and slow.
+//!
+//! A row is read for its maximum, for the sum, and for the result, by [`WIDTH`] neighbouring elements at a time, which
+//! become vector instructions. Sums are of `f64`, so that a long row loses nothing.
+//! Requires: any `cols`; blocks of any size.
+//@ ptx(softmax_f32_serial, softmax_f16_serial, softmax_bf16_serial): bar == 0, shfl == 0, .shared == 0, .local == 0
+
+use cuda_std::half::{bf16, f16};
+use cuda_std::{kernel, thread};
+
+use super::forward::Options;
+#[cfg(not(target_arch = "nvptx64"))]
+use super::operation::{Arguments, Fit};
+use crate::element::Number;
+
+/// Threads of a block, each of which has a row: few, so that a few rows keep many cores busy.
+pub const BLOCK: u32 = 8;
+
+/// Elements that a thread computes on side by side.
+pub(super) const WIDTH: usize = 16;
+
+/// The elements of `row` from `start` on, `none` from `cols` on.
+///
+/// # Safety
+/// The row has `cols` elements.
+#[inline(always)]
+pub(super) unsafe fn load<T: Number>(row: *const T, start: usize, cols: usize, none: f32) -> [f32; WIDTH] {
+    // SAFETY: whole groups lie in the row; of the last one, the elements before `cols`.
+    unsafe {
+        if start + WIDTH <= cols {
+            return row.add(start).cast::<[T; WIDTH]>().read().map(T::to_f32);
+        }
+        core::array::from_fn(|j| if start + j < cols { (*row.add(start + j)).to_f32() } else { none })
+    }
+}
+
+/// Writes the elements of `row` from `start` on, as far as there are any before `cols`.
+///
+/// # Safety
+/// The row has `cols` elements, which nobody else uses.
+#[inline(always)]
+pub(super) unsafe fn store<T: Number>(row: *mut T, start: usize, cols: usize, values: [f32; WIDTH]) {
+    // SAFETY: as in `load`.
+    unsafe {
+        if start + WIDTH <= cols {
+            return row.add(start).cast::<[T; WIDTH]>().write(values.map(T::from_f32));
+        }
+        for j in 0..WIDTH {
+            if start + j < cols {
+                *row.add(start + j) = T::from_f32(values[j]);
+            }
+        }
+    }
+}
+
+/// The largest element of a row, from the smallest number on, so that a row of nothing but -inf adds 0 and not NaN.
+///
+/// # Safety
+/// The row has `cols` elements.
+#[inline(always)]
+pub(super) unsafe fn max<T: Number>(row: *const T, cols: usize) -> f32 {
+    let mut max = [f32::MIN; WIDTH];
+    for start in (0..cols).step_by(WIDTH) {
+        // SAFETY: the caller's row.
+        let x = unsafe { load(row, start, cols, f32::MIN) };
+        max = core::array::from_fn(|j| max[j].max(x[j]));
+    }
+    max.into_iter().fold(f32::MIN, f32::max)
+}
+
+/// The sum of `terms` of each group of a row of `cols` elements, to which elements past the end must add 0.
+#[inline(always)]
+pub(super) fn sum(cols: usize, terms: impl Fn(usize) -> [f32; WIDTH]) -> f32 {
+    let mut sum = [0.0; WIDTH];
+    for start in (0..cols).step_by(WIDTH) {
+        let terms = terms(start);
+        sum = core::array::from_fn(|j| sum[j] + f64::from(terms[j]));
+    }
+    sum.into_iter().fold(0.0, |sum, x| sum + x) as f32
+}
+
+/// Softmax or log-softmax along the rows of `inp`, each of one thread.
+///
+/// Launched on at least `rows` threads. Strides are in elements; `flags` are those of [`forward`](super::forward).
+///
+/// # Safety
+/// The launch is as said; both pointers are valid for `rows` rows; nobody else uses `out`, which may be `inp` with the same
+/// stride.
+#[kernel(
+    args = Arguments,
+    facts: Fit = Fit::serial::<I, O>(BLOCK),
+    instances(
+        softmax_f32_serial = <f32, f32>;
+        for I in [f16, bf16] {
+            softmax_{I}_serial = <I>;
+            softmax_{I}_f32_serial = <f32>;
+        }
+    ),
+)]
+pub unsafe fn softmax_serial<I: Number, O: Number>(
+    out: *mut O,
+    inp: *const I,
+    rows: u32,
+    cols: u32,
+    out_stride: u64,
+    inp_stride: u64,
+    scale: f32,
+    flags: u32,
+) {
+    let (row, cols) = (thread::index_1d() as usize, cols as usize);
+    if row >= rows as usize {
+        return;
+    }
+    let options = Options { scale, flags, ahead: 0 };
+    // SAFETY: the row is one of the matrices; this thread alone writes it, each group after it has read it.
+    unsafe {
+        let (x, y) = (inp.add(row * inp_stride as usize), out.add(row * out_stride as usize));
+        let max = max(x, cols);
+        let from_max = |start| load(x, start, cols, f32::NEG_INFINITY).map(|x| x - max);
+        let sum = sum(cols, |start| from_max(start).map(|x| options.exp::<O>(x)));
+        let (a, b) = options.factors(sum);
+        for start in (0..cols).step_by(WIDTH) {
+            let values = if options.is_log() {
+                from_max(start).map(|x| x * options.scale + b)
+            } else {
+                from_max(start).map(|x| options.exp::<O>(x) * a)
+            };
+            store(y, start, cols, values);
+        }
+    }
+}
