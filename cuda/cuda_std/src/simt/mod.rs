@@ -52,6 +52,8 @@ pub(crate) mod scopes;
 pub(crate) mod shared;
 mod stack;
 mod threads;
+pub(crate) mod watch;
+pub(crate) mod zones;
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::collections::HashMap;
@@ -67,6 +69,8 @@ pub use shared::{SHARED_STATICS, SharedStatic};
 pub use linkme as __linkme;
 
 use schedule::{Order, Seed};
+use watch::Watch;
+use zones::Region;
 
 use crate::launch::{KernelCall, LaunchConfig, LaunchError, Launcher, Limits, Residence};
 
@@ -79,6 +83,8 @@ pub struct Executor {
     scheduler: Scheduler,
     /// By kernel, the nanoseconds that a block, or a cluster of them, took in the last launch.
     block_nanos: Arc<Mutex<HashMap<&'static str, u64>>>,
+    /// A test's.
+    watch: Option<Arc<Watch>>,
 }
 
 impl Default for Executor {
@@ -111,6 +117,9 @@ pub(crate) struct Grid<'a> {
     /// Shuffles the order of blocks, warps and threads.
     seed: Option<u64>,
     scopes: scopes::Scopes,
+    watch: Option<&'a Watch>,
+    /// The memory of the test.
+    regions: Vec<Arc<Region>>,
 }
 
 impl Executor {
@@ -124,7 +133,7 @@ impl Executor {
         let workers = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
         let seed = Seed::from_environment();
         let scheduler = if cfg!(miri) { Scheduler::Threads } else { Scheduler::Coroutines };
-        Self { limits: Limits::default(), workers, seed, scheduler, block_nanos: Arc::default() }
+        Self { limits: Limits::default(), workers, seed, scheduler, block_nanos: Arc::default(), watch: None }
     }
 
     /// The same executor with another scheduler.
@@ -191,13 +200,7 @@ impl Executor {
         body: impl Fn() + Sync,
     ) -> Result<(), LaunchError> {
         self.limits.check(kernel, &config)?;
-        self.run_checked(&Grid {
-            kernel,
-            config,
-            body: &body,
-            seed: self.seed_of_launch(kernel)?,
-            scopes: Default::default(),
-        })
+        self.run_checked(&self.grid(kernel, config, &body)?)
     }
 
     fn run_checked(&self, grid: &Grid<'_>) -> Result<(), LaunchError> {
@@ -270,6 +273,27 @@ impl Executor {
 }
 
 impl Executor {
+    /// The same executor for a test, which is told what its threads do.
+    pub(crate) fn with_watch(self, watch: Arc<Watch>) -> Self {
+        Self { watch: Some(watch), ..self }
+    }
+
+    /// The test's, if it has one.
+    pub(crate) fn watch(&self) -> Option<&Watch> {
+        self.watch.as_deref()
+    }
+
+    fn grid<'a>(
+        &'a self,
+        kernel: &'static str,
+        config: LaunchConfig,
+        body: &'a (dyn Fn() + Sync),
+    ) -> Result<Grid<'a>, LaunchError> {
+        let (seed, watch) = (self.seed_of_launch(kernel)?, self.watch());
+        let regions = watch.map(Watch::regions).unwrap_or_default();
+        Ok(Grid { kernel, config, body, seed, scopes: Default::default(), watch, regions })
+    }
+
     /// Threads of the operating system come in an order of their own, whatever the seed.
     fn seed_of_launch(&self, kernel: &'static str) -> Result<Option<u64>, LaunchError> {
         let seed = self.seed.of_launch(kernel)?;
@@ -293,9 +317,7 @@ impl Launcher for Executor {
             // this call, which returns after the last thread.
             unsafe { entry(args.0) }
         };
-        let kernel = call.meta.name;
-        let seed = self.seed_of_launch(kernel)?;
-        self.run_checked(&Grid { kernel, config: call.config, body: &body, seed, scopes: Default::default() })
+        self.run_checked(&self.grid(call.meta.name, call.config, &body)?)
     }
 }
 

@@ -1,5 +1,7 @@
 //! What is said of a kernel thread that overflows its stack: who it was, where the system would only end the program.
 //!
+//! The same for one that touches a zone beside a test's memory.
+//!
 //! A stack ends in a page that nobody may touch. The signal of a thread that does so anyway comes to a handler, on a stack
 //! that the standard library keeps for it, which writes one line and aborts. All other signals go where they went before.
 
@@ -44,7 +46,16 @@ pub(super) fn watch() {
 /// Allocates nothing and takes no lock, as a signal handler must.
 extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, machine: *mut c_void) {
     // SAFETY: the system calls the handler with both pointers valid (sigaction(2), SA_SIGINFO).
-    let (address, stack_pointer) = unsafe { ((*info).si_addr() as usize, stack_pointer(machine.cast())) };
+    let (address, stack_pointer, is_write) =
+        unsafe { ((*info).si_addr() as usize, stack_pointer(machine.cast()), is_write(machine.cast())) };
+    let mut can_go_on = false;
+    context::with_running(|thread| {
+        let regions = &thread.grid().regions;
+        can_go_on = regions.iter().any(|region| region.note(thread, address, is_write));
+    });
+    if can_go_on {
+        return;
+    }
     if stack_pointer.is_some_and(|pointer| address.abs_diff(pointer) <= NEAR) {
         context::with_running(|thread| {
             let mut line = Line { text: [0; 512], len: 0 };
@@ -94,6 +105,24 @@ unsafe fn stack_pointer(machine: *const libc::ucontext_t) -> Option<usize> {
 /// None is needed.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 unsafe fn stack_pointer(_: *const libc::ucontext_t) -> Option<usize> {
+    None
+}
+
+/// Whether the access was a write, where the processor tells.
+///
+/// # Safety
+/// `machine` is what a handler got.
+#[cfg(target_arch = "x86_64")]
+unsafe fn is_write(machine: *const libc::ucontext_t) -> Option<bool> {
+    // SAFETY: the caller's word.
+    let error = unsafe { (*machine).uc_mcontext.gregs[libc::REG_ERR as usize] };
+    Some(error & 2 != 0)
+}
+
+/// # Safety
+/// None is needed.
+#[cfg(not(target_arch = "x86_64"))]
+unsafe fn is_write(_: *const libc::ucontext_t) -> Option<bool> {
     None
 }
 
