@@ -117,6 +117,7 @@ impl Scheduler<'_> {
     pub(super) fn advance_seeded(&mut self, seeded: &mut Seeded) -> Result<(), Box<Fault>> {
         loop {
             while let Some(warp) = seeded.choose() {
+                self.check_time()?;
                 self.step(seeded, warp)?;
             }
             if self.in_barrier + self.in_warp_op == 0 {

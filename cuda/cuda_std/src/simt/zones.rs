@@ -1,6 +1,6 @@
 //! Memory of a test, between zones that nobody may touch.
 //!
-//! The signal of a kernel thread that touches one anyway comes to the handler in `overflow.rs`, which has the access noted
+//! The signal of a kernel thread that touches one anyway comes to the handler in `signal.rs`, which has the access noted
 //! here and the zone opened, so that the kernel goes on and the test can say who it was.
 
 pub(crate) use system::Region;
@@ -12,7 +12,7 @@ mod system {
     use core::sync::atomic::{AtomicU8, Ordering};
 
     use super::super::context::ThreadContext;
-    use super::super::overflow;
+    use super::super::signal;
     use super::super::watch::{Stray, Whose};
 
     /// Bytes of each zone: address space only, as long as nobody writes there.
@@ -46,7 +46,7 @@ mod system {
     impl Region {
         /// New memory with a copy of `bytes`; none if the system has no address space for the zones.
         pub fn new(bytes: &[u8]) -> Option<Self> {
-            overflow::watch();
+            signal::watch();
             // SAFETY: the call has no precondition.
             let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).ok()?;
             let middle = bytes.len().next_multiple_of(page);

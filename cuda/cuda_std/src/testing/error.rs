@@ -70,9 +70,7 @@ impl From<Whose> for Origin {
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "kernel {}", self.kernels.join(" or "))?;
-        let Some(Place { block, thread }) = self.place else { return Ok(()) };
-        write!(f, ", block {block}")?;
-        thread.map_or(Ok(()), |thread| write!(f, ", thread {thread}"))
+        self.place.map_or(Ok(()), |place| write!(f, ", {place}"))
     }
 }
 

@@ -48,6 +48,9 @@
 //!
 //! A kernel without the barrier works in the fixed order for some lengths, and fails under the first seeds.
 //!
+//! A launch on the CPU may take ten minutes, or what the [executor](KernelTest::executor)'s
+//! [time limit](Executor::with_time_limit) says: the test of a kernel that does not end fails.
+//!
 //! # On a GPU
 //!
 //! [`KernelTest::also_on`] takes any [`TestDevice`]: a [`Launcher`] with memory. `ferrowarp::device::Device` is one;
@@ -61,6 +64,7 @@ mod memory;
 mod tolerance;
 
 use core::marker::PhantomData;
+use core::time::Duration;
 
 pub use device::{ALIGNMENT, DeviceMemory, TestDevice};
 pub use element::Element;
@@ -126,6 +130,9 @@ struct Buffer {
     element: usize,
     role: Role,
 }
+
+/// How long a launch on the CPU may take, if neither the executor nor the environment says.
+const TIME_LIMIT: Duration = Duration::from_mins(10);
 
 /// A test of a kernel, or of several that are launched one after the other.
 #[derive(Default)]
@@ -233,14 +240,15 @@ impl<'a> KernelTest<'a> {
             let Buffer { name, initial, element, .. } = &self.buffers[buffer];
             return Err(TestError::Length { buffer: name.clone(), len: initial.len() / element, expected });
         }
-        let replayed = self.executor.seed();
+        let executor = self.executor.clone().or_time_limit(TIME_LIMIT);
+        let replayed = executor.seed();
         let run = replayed.map_or(Run::Cpu, Run::Seeded);
-        let first = guard::run_on_cpu(&self.buffers, &run, &self.executor, &launch)?;
+        let first = guard::run_on_cpu(&self.buffers, &run, &executor, &launch)?;
         self.compare(&run, &first, None)?;
         // Under Miri threads are those of the operating system, which no seed orders.
         let seeds = if replayed.is_some() || cfg!(miri) { &[] } else { &self.seeds[..] };
         for &seed in seeds {
-            let (run, executor) = (Run::Seeded(seed), self.executor.clone().with_seed(seed));
+            let (run, executor) = (Run::Seeded(seed), executor.clone().with_seed(seed));
             let contents = guard::run_on_cpu(&self.buffers, &run, &executor, &launch)?;
             self.compare(&run, &contents, None)?;
             if !self.may_depend_on_order {

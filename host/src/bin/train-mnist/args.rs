@@ -19,7 +19,7 @@ pub struct Args {
     pub device: DeviceChoice,
 
     /// Stop with an error when the GPU's queued work does not end within this many seconds [default: wait for ever];
-    /// without effect on the CPU
+    /// on the CPU FERROWARP_KERNEL_SECONDS limits each launch
     #[arg(long, value_name = "SECONDS", value_parser = device::parse_time_limit)]
     pub time_limit: Option<Duration>,
 
