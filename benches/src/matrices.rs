@@ -170,7 +170,7 @@ mod tests {
         let shape = Shape { rows: 100, cols: 3 };
         let mut sets = Sets::<f32>::new(&device, Op::Softmax, shape).unwrap();
         let write_right = |set: &mut Set<f32>| {
-            let right = ferrowarp::reference::softmax(&set.inp.to_vec()?, 3);
+            let right = ferrowarp_cases::reference::softmax(&set.inp.to_vec()?, 3);
             set.out.copy_from(&right.into_iter().map(|y| y as f32).collect::<Vec<_>>())
         };
         sets.check(write_right).unwrap();

@@ -1,7 +1,7 @@
 //! What is computed, on which type of number, and how near a result must be to the oracle.
 
-use ferrowarp::reference;
-pub use ferrowarp::reference::Number;
+use ferrowarp_cases::reference;
+pub use ferrowarp_cases::reference::Number;
 
 /// What is computed for each row of a matrix `inp`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

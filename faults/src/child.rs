@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use anyhow::{Result, bail, ensure};
-use ferrowarp::checkpoint::{self, Training};
 use ferrowarp::device::{Device, DeviceError};
-use ferrowarp::model::{LayerParameters, Parameters};
+use ferrowarp_mnist::checkpoint::{self, Training};
+use ferrowarp_mnist::model::{LayerParameters, Parameters};
 
 use crate::faults::{self, Fault};
 

@@ -15,7 +15,6 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::Parser;
 use ferrowarp::device::{Device, DeviceChoice, PtxModules, open_with};
-use ferrowarp::report;
 
 /// The folder of the fault kernels' PTX, in Cargo's target directory and in a bundle.
 const PTX_FOLDER: &str = "fault-ptx";
@@ -70,7 +69,7 @@ fn main() -> ExitCode {
     match run(&arguments) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
-        Err(error) => report::exit_code(Err(error)),
+        Err(error) => ferrowarp_report::exit_code(Err(error), ferrowarp::device::end_process_if_abandoned),
     }
 }
 

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use ferrowarp::checkpoint;
+use ferrowarp_mnist::checkpoint;
 
 use crate::Arguments;
 use crate::child::{self, AFTERWARDS};

@@ -1,4 +1,4 @@
-//! Drives Ferrowarp's kernels: devices, typed launches, MNIST data, the network, training, checkpoints.
+//! Runs kernels written in Rust on a GPU and on the CPU: devices, buffers, typed launches, and fused softmax operations.
 //!
 //! A kernel is launched the same way on either device:
 //!
@@ -28,12 +28,7 @@
 //! # Ok::<(), DeviceError>(())
 //! ```
 
-pub mod checkpoint;
-pub mod data;
+pub use cuda_std::half::{bf16, f16};
+
 pub mod device;
-pub mod model;
-mod output_file;
-pub mod reference;
-pub mod report;
 pub mod softmax;
-pub mod train;

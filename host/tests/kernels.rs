@@ -1,11 +1,9 @@
 //! Every kernel of the network against its f64 oracle, at sizes that fit no tile: on the CPU executor, and as the
 //! PTX that a GPU gets, on the emulator.
 
-#[path = "common/emulated.rs"]
-mod emulated;
-
 use cuda_std::launch::{LaunchConfig, Launcher};
-use ferrowarp::reference::{self, LayerShape, Sum};
+use ferrowarp_cases::emulated;
+use ferrowarp_cases::reference::{self, LayerShape, Sum};
 use gpu_kernels::mlp::{activation, batch, fused_backward, fused_forward, fused_update, linear, loss, sgd};
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 
@@ -30,7 +28,7 @@ macro_rules! on_both {
             $(#[test] fn $check() { super::$check(&cuda_std::simt::Executor::new()); })*
         }
         mod as_ptx {
-            $(#[test] fn $check() { crate::emulated::by_each().iter().for_each(|on| super::$check(on)); })*
+            $(#[test] fn $check() { ferrowarp_cases::emulated::by_each().iter().for_each(|on| super::$check(on)); })*
         }
     };
 }

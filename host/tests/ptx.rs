@@ -1,13 +1,11 @@
 //! What goes wrong in the kernels' PTX is seen: a lost barrier, a wrong instruction, a short buffer, a panic.
 
-#[path = "common/emulated.rs"]
-mod emulated;
-
 use cuda_builder::{Backend, NvvmArch};
 use cuda_std::launch::{LaunchConfig, Launcher};
 use cuda_std::panic_record::PanicRecord;
-use emulated::Emulators;
-use ferrowarp::reference::{self, LayerShape};
+use ferrowarp_cases::emulated;
+use ferrowarp_cases::emulated::Emulators;
+use ferrowarp_cases::reference::{self, LayerShape};
 use gpu_kernels::mlp::{fused_forward, linear};
 use ptx_emulator::Turns;
 

@@ -1,17 +1,13 @@
 //! Backward of softmax and log-softmax, every type and width, against the f64 oracle: on the CPU executor, and as PTX
 //! on the emulator.
 
-#[path = "common/emulated.rs"]
-mod emulated;
-#[path = "common/matrix.rs"]
-mod matrix;
-
 use cuda_std::launch::Launcher;
 use cuda_std::simt::Executor;
-use ferrowarp::reference::{self, Number};
+use ferrowarp_cases::emulated;
+use ferrowarp_cases::matrix::{Layout, Problem, bits, is_close, rounded};
+use ferrowarp_cases::reference::{self, Number};
 use gpu_kernels::softmax::backward::{Arguments, BACKWARD, LOG};
 use gpu_kernels::softmax::operation::{Memory, Tier};
-use matrix::{Layout, Problem, bits, is_close, rounded};
 use proptest::prelude::{Strategy, any, proptest};
 use proptest::test_runner::Config;
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};

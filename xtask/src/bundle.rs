@@ -12,7 +12,7 @@ use crate::{measure, workspace};
 const PROGRAMS: [&str; 5] = ["train-mnist", "predict", "self-check", "fault-check", "differ-gpu"];
 
 /// Their packages.
-const PACKAGES: [&str; 3] = ["ferrowarp", "ferrowarp-faults", "differ"];
+const PACKAGES: [&str; 4] = ["ferrowarp-mnist", "ferrowarp-self-check", "ferrowarp-faults", "differ"];
 
 /// What `differ-gpu` packs into which folder: all crates at the highest level, and SHA-2 at every level.
 const PACKS: [(&str, &[&str]); 2] = [("crates", &["--opt-level", "3"]), ("sha2", &["--crates", "sha2"])];

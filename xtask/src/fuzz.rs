@@ -52,7 +52,7 @@ impl Fuzz {
     pub fn run(&self) -> anyhow::Result<()> {
         if self.replay {
             let status = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-                .args(["test", "-p", "ferrowarp", "--test", "fuzz"])
+                .args(["test", "-p", "ferrowarp-mnist", "--test", "fuzz"])
                 .current_dir(workspace::root())
                 .status()
                 .context("starting cargo test")?;

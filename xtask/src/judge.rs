@@ -121,7 +121,7 @@ impl Miri {
         let jobs = pool.current_num_threads();
         let run = |part: usize| {
             let mut command = cargo(&toolchain);
-            command.args(["miri", "run", "-q", "-p", "ferrowarp", "--bin", "self-check", "--", "--threads"]);
+            command.args(["miri", "run", "-q", "-p", "ferrowarp-self-check", "--", "--threads"]);
             command.arg("--part").arg(format!("{part}/{jobs}")).env("CARGO_TARGET_DIR", target("miri"));
             command.args(self.only.iter().flat_map(|name| ["--only", name]));
             command.env("MIRIFLAGS", format!("{IN_TURNS} {LEFT_OUT} {SELDOM_CLEANED}"));
@@ -191,7 +191,7 @@ impl Sanitize {
             return Ok(());
         }
         let mut build = instrumented();
-        build.args(["build", "-Zbuild-std", "--target", &triple(), "-p", "ferrowarp", "--bin", "self-check"]);
+        build.args(["build", "-Zbuild-std", "--target", &triple(), "-p", "ferrowarp-self-check"]);
         let built = build.env("CARGO_TARGET_DIR", &folder).status().context("starting cargo")?;
         ensure!(built.success(), "self-check could not be built with {}", sanitizer.name());
         let mut check = Command::new(folder.join(triple()).join("debug/self-check"));

@@ -52,6 +52,9 @@ impl Tidy {
                 std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
             let shown = workspace::shown(path);
             found.extend(problems(&shown, &text));
+            if shown.starts_with("host/src/") {
+                found.extend(without_example(&shown, &text));
+            }
             if shown.ends_with(".md") {
                 found.extend(quotes::problems(root, &shown, &text));
             }
@@ -90,6 +93,24 @@ fn problems(path: &str, text: &str) -> Vec<String> {
     problems
 }
 
+/// The public items of the library that have no example which runs: types, traits and functions of a module.
+fn without_example(path: &str, text: &str) -> Vec<String> {
+    let lines: Vec<&str> = text.lines().collect();
+    let is_item = |line: &str| {
+        let kinds = ["struct", "enum", "trait", "unsafe trait", "fn", "unsafe fn"];
+        kinds
+            .iter()
+            .any(|kind| line.strip_prefix("pub ").is_some_and(|rest| has_word(rest, &format!("{kind} "))))
+    };
+    let has_example = |n: &usize| {
+        let above = lines[..*n].iter().rev().take_while(|line| !line.is_empty() && !line.starts_with('}'));
+        let mut above = above.take_while(|line| !line.ends_with(';'));
+        above.any(|line| line.starts_with("/// ```") || line.starts_with("#[doc(hidden)]"))
+    };
+    let items = (0..lines.len()).filter(|&n| is_item(lines[n]) && !has_example(&n));
+    items.map(|n| format!("{path}:{}: `{}` has no example in its documentation", n + 1, lines[n])).collect()
+}
+
 /// Whether `line` has `text` as a word of its own, not as the end of a longer one.
 fn has_word(line: &str, text: &str) -> bool {
     line.match_indices(text).any(|(at, _)| !line[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_'))
@@ -105,6 +126,14 @@ fn is_rung(path: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn public_items_have_examples() {
+        let with = "use a;\n/// Text.\n///\n/// ```\n/// f();\n/// ```\npub fn f() {}\n";
+        assert_eq!(without_example("a.rs", with), [""; 0]);
+        assert_eq!(without_example("a.rs", "#[doc(hidden)]\npub struct A;\npub(crate) fn g() {}\n"), [""; 0]);
+        assert_eq!(without_example("a.rs", &format!("{with}\n/// Text.\npub struct B;\n")).len(), 1);
+    }
 
     #[test]
     fn rules_and_rooms() {

@@ -1,6 +1,6 @@
 //! What is fuzzed: a function a parser of outside bytes, and the table of them.
 //!
-//! libFuzzer calls them by way of `fuzz_targets/`, and the test `host/tests/fuzz.rs`, which includes this file, with what
+//! libFuzzer calls them by way of `fuzz_targets/`, and the test `host/mnist/tests/fuzz.rs`, which includes this file, with what
 //! lies in `corpus/`. Each gives whether it accepted the bytes. None may panic, hang or take more memory than the bytes
 //! can be worth.
 
@@ -10,9 +10,9 @@ use std::path::Path;
 use cuda_builder::ptx::Ptx;
 use cuda_builder::ptxas;
 use cuda_ir::{Cut, Edits};
-use ferrowarp::checkpoint::{self, envelope};
-use ferrowarp::data::{self, CLASSES, IdxFile, Picture};
 use ferrowarp::device::PtxModule;
+use ferrowarp_data::{CLASSES, IdxFile, Picture};
+use ferrowarp_mnist::checkpoint::{self, envelope};
 
 /// A parser that is fuzzed.
 #[derive(Clone, Copy)]
@@ -47,8 +47,8 @@ fn path() -> &'static Path {
 
 /// An IDX file of images, and one of labels.
 pub fn idx(bytes: &[u8]) -> bool {
-    let images = data::parse_images(bytes, path());
-    let labels = data::parse_labels(bytes, path(), CLASSES);
+    let images = ferrowarp_data::parse_images(bytes, path());
+    let labels = ferrowarp_data::parse_labels(bytes, path(), CLASSES);
     if let Ok(images) = &images {
         assert_eq!(images.pixels.len(), images.count * images.rows * images.cols);
     }
@@ -57,12 +57,13 @@ pub fn idx(bytes: &[u8]) -> bool {
 
 /// The same two, which may be compressed.
 pub fn idx_gzip(bytes: &[u8]) -> bool {
-    data::images_from(bytes, path()).is_ok() | data::labels_from(bytes, path(), CLASSES).is_ok()
+    ferrowarp_data::images_from(bytes, path()).is_ok()
+        | ferrowarp_data::labels_from(bytes, path(), CLASSES).is_ok()
 }
 
 /// CSV, which may be compressed.
 pub fn csv(bytes: &[u8]) -> bool {
-    let Ok(dataset) = data::csv_from(bytes, path(), CLASSES) else { return false };
+    let Ok(dataset) = ferrowarp_data::csv_from(bytes, path(), CLASSES) else { return false };
     assert_eq!(dataset.images.len(), dataset.len() * dataset.features());
     true
 }
@@ -70,7 +71,7 @@ pub fn csv(bytes: &[u8]) -> bool {
 /// A gzip tar archive with the files of MNIST.
 pub fn package(bytes: &[u8]) -> bool {
     let mut files: Vec<IdxFile> = Vec::new();
-    let unpacked = data::unpack_package(bytes, |file, contents: &mut dyn Read| {
+    let unpacked = ferrowarp_data::unpack_package(bytes, |file, contents: &mut dyn Read| {
         assert!(!files.contains(&file), "{file:?} was taken twice");
         files.push(file);
         io::copy(contents, &mut io::sink()).map(drop)

@@ -15,6 +15,13 @@ pub(super) fn note() {
 /// ends, and this leaves them out. The operating system takes kernel and memory away with the process.
 ///
 /// Standard output and error are flushed; no destructor runs.
+///
+/// ```
+/// use ferrowarp::device::end_process_if_abandoned;
+///
+/// // The last line of `main`: nothing happens unless a GPU was left with work that may never end.
+/// end_process_if_abandoned(1);
+/// ```
 pub fn end_process_if_abandoned(code: u8) {
     if ABANDONED.load(Ordering::Relaxed) {
         // Closed outputs are no reason to stay.

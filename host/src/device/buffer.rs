@@ -15,6 +15,15 @@ use super::{Device, DeviceError, RawAllocError, cpu};
 ///
 /// Kernels get at them through the launch functions: `&buffer` is an argument for `&[T]` and `*const T`,
 /// `&mut buffer` for `*mut T` and `*mut [T]`, and so are the views [`Buffer::view`] and [`Buffer::view_mut`].
+///
+/// ```
+/// use ferrowarp::device::{Device, DeviceError};
+///
+/// let mut buffer = Device::cpu().alloc_zeroed::<u32>(4)?;
+/// buffer.view_mut(1..3)?.copy_from(&[7, 8])?;
+/// assert_eq!(buffer.to_vec()?, [0, 7, 8, 0]);
+/// # Ok::<(), DeviceError>(())
+/// ```
 pub struct Buffer<T> {
     device: Device,
     /// On the CPU the memory itself; on a GPU an address of the device. Dangling, aligned and not null for 0 bytes.
@@ -168,6 +177,13 @@ fn resolve(range: impl RangeBounds<usize>, len: usize) -> Result<(usize, usize),
 }
 
 /// A part of a buffer that kernels read.
+///
+/// ```
+/// let buffer = ferrowarp::device::Device::cpu().upload(&[1u8, 2, 3, 4])?;
+/// let tail = buffer.view(2..)?;
+/// assert_eq!((tail.len(), tail.to_vec()?), (2, vec![3, 4]));
+/// # Ok::<(), ferrowarp::device::DeviceError>(())
+/// ```
 pub struct BufferView<'a, T> {
     device: &'a Device,
     pointer: NonNull<T>,
@@ -176,6 +192,14 @@ pub struct BufferView<'a, T> {
 }
 
 /// A part of a buffer that kernels read and write.
+///
+/// ```
+/// let mut buffer = ferrowarp::device::Device::cpu().upload(&[1u8, 2, 3, 4])?;
+/// let (mut left, right) = buffer.split_at_mut(2)?;
+/// left.copy_from(&right.as_view().to_vec()?)?;
+/// assert_eq!(buffer.to_vec()?, [3, 4, 3, 4]);
+/// # Ok::<(), ferrowarp::device::DeviceError>(())
+/// ```
 pub struct BufferViewMut<'a, T> {
     device: &'a Device,
     pointer: NonNull<T>,

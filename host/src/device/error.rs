@@ -12,6 +12,14 @@ use super::fault::KernelFault;
 use super::launches::Launch;
 
 /// Why a device could not be opened, or did not do what it was asked.
+///
+/// ```
+/// use ferrowarp::device::{Device, DeviceError};
+///
+/// let error = Device::cpu().alloc_zeroed::<u64>(usize::MAX).unwrap_err();
+/// assert!(matches!(error, DeviceError::OutOfMemory { element_bytes: 8, .. }));
+/// println!("{error}");
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DeviceError {
@@ -195,6 +203,13 @@ pub enum DeviceError {
 }
 
 /// What a kernel asks of a multiprocessor.
+///
+/// ```
+/// use ferrowarp::device::KernelNeeds;
+///
+/// let needs = KernelNeeds { registers: 72, static_shared: 0, local: 0, max_threads: 896 };
+/// assert!(needs.to_string().starts_with("72 registers"));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KernelNeeds {
     /// 32-bit registers of a thread.
@@ -219,6 +234,13 @@ impl fmt::Display for KernelNeeds {
 }
 
 /// How much of a device's memory is free.
+///
+/// ```
+/// use ferrowarp::device::FreeMemory;
+///
+/// let memory = FreeMemory { free: 3 << 20, total: 8 << 20 };
+/// assert_eq!(memory.to_string(), "3 of 8 MiB are free");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FreeMemory {
     /// Free bytes, in whatever pieces.

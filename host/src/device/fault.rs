@@ -13,6 +13,21 @@ use super::panic::DevicePanic;
 const NAMED: usize = 8;
 
 /// A kernel failed on the GPU, or the GPU under it. Every later call on the device gives this again.
+///
+/// ```
+/// use ferrowarp::device::{Device, DeviceError, FaultKind};
+///
+/// fn wait(device: &Device) -> Result<(), DeviceError> {
+///     device.synchronize().inspect_err(|error| {
+///         let Some(fault) = error.fault() else { return };
+///         eprintln!("{fault}");
+///         if let (FaultKind::Panic, Some(panic)) = (fault.kind, &fault.panic) {
+///             eprintln!("line {} of {}", panic.line, panic.file);
+///         }
+///     })
+/// }
+/// assert!(wait(&Device::cpu()).is_ok());
+/// ```
 #[derive(Clone, Debug)]
 pub struct KernelFault {
     /// The device.
@@ -32,6 +47,15 @@ pub struct KernelFault {
 }
 
 /// The kinds of [`KernelFault`].
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use ferrowarp::device::FaultKind;
+///
+/// let kind = FaultKind::TimedOut { limit: Duration::from_secs(2) };
+/// assert_ne!(kind, FaultKind::Panic);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FaultKind {

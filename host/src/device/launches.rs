@@ -8,6 +8,14 @@ use cuda_std::launch::{KernelCall, LaunchConfig};
 const KEPT: usize = 64;
 
 /// One launch.
+///
+/// ```
+/// use cuda_std::launch::LaunchConfig;
+/// use ferrowarp::device::Launch;
+///
+/// let launch = Launch { kernel: "saxpy", config: LaunchConfig::cover(1000, 256) };
+/// assert!(launch.to_string().starts_with("saxpy (grid (4, 1, 1), block (256, 1, 1)"));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Launch {
     /// The kernel.

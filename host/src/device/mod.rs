@@ -42,6 +42,16 @@ pub use timing::Graph;
 pub use transfer::{Transfer, TransferTimes};
 
 /// A device that holds buffers and runs kernels. Clones are handles to the same device.
+///
+/// ```
+/// use ferrowarp::device::{Device, DeviceError};
+///
+/// let device = Device::cpu();
+/// let mut buffer = device.upload(&[1.0f32, 2.0])?;
+/// buffer.copy_from(&[3.0, 4.0])?;
+/// assert_eq!(buffer.to_vec()?, [3.0, 4.0]);
+/// # Ok::<(), DeviceError>(())
+/// ```
 #[derive(Clone)]
 pub struct Device {
     inner: Arc<Inner>,
@@ -64,6 +74,14 @@ impl Device {
     }
 
     /// The CPU with an executor of the caller's: with other limits, fewer cores or a seed of the schedule.
+    ///
+    /// ```
+    /// use cuda_std::simt::Executor;
+    /// use ferrowarp::device::Device;
+    ///
+    /// let device = Device::cpu_with(Executor::new().with_seed(7)); // Another order of blocks and threads.
+    /// assert!(!device.is_cuda());
+    /// ```
     pub fn cpu_with(executor: Executor) -> Device {
         let (limits, workers) = (executor.limits().clone(), executor.workers());
         Self::of(Backend::Cpu(cpu::CpuDevice { launcher: Box::new(executor), limits, workers }))
@@ -76,6 +94,18 @@ impl Device {
     }
 
     /// The CUDA device with this ordinal, with the modules of `modules` that suit it best.
+    ///
+    /// ```
+    /// use ferrowarp::device::{Device, DeviceError, PtxModules};
+    ///
+    /// fn open() -> Result<Device, DeviceError> {
+    ///     Device::cuda(0, &PtxModules::find()?)
+    /// }
+    /// match open() {
+    ///     Ok(gpu) => println!("{} with {} multiprocessors", gpu.name(), gpu.multiprocessors()),
+    ///     Err(error) => println!("no GPU: {error}"),
+    /// }
+    /// ```
     ///
     /// # Errors
     /// No driver, no such device, no module for its architecture, or a module that the driver refuses.

@@ -27,12 +27,36 @@ const TRAILER: &[u8; 16] = b"ferrowarp cubin\n";
 /// `cargo xtask build-ptx` names them `<crate>.<part>.compute_<architecture>.ptx`. The architecture is read from the file
 /// itself (`.target`, PTX ISA section "PTX Module Directives"), crate and part from the name. A file of the same name
 /// that ends in `cubin` holds machine code made from it, which a GPU of the architecture starts without compiling.
+///
+/// ```
+/// use ferrowarp::device::{DeviceError, PtxModules};
+///
+/// # let folder = std::env::temp_dir().join(format!("ferrowarp-doc-modules-{}", std::process::id()));
+/// # std::fs::create_dir_all(&folder).unwrap();
+/// # let text = ".version 8.6\n.target sm_90\n.address_size 64\n.visible .entry k() { ret; }\n";
+/// # std::fs::write(folder.join("kernels.compute_90.ptx"), text).unwrap();
+/// let modules = PtxModules::read(&folder)?; // The folder that cuda_builder wrote.
+/// assert_eq!(modules.modules()[0].target().to_string(), "compute_90");
+/// # std::fs::remove_dir_all(&folder).unwrap();
+/// # Ok::<(), DeviceError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct PtxModules {
     modules: Vec<PtxModule>,
 }
 
 /// One PTX file.
+///
+/// ```
+/// use std::path::Path;
+///
+/// use ferrowarp::device::{DeviceError, PtxModule};
+///
+/// let text = ".version 8.6\n.target sm_90\n.address_size 64\n.visible .entry k() { ret; }\n";
+/// let module = PtxModule::from_bytes(text.into(), Path::new("kernels.compute_90.ptx"))?;
+/// assert_eq!((module.name(), module.version()), ("kernels", (8, 6)));
+/// # Ok::<(), DeviceError>(())
+/// ```
 #[derive(Clone)]
 pub struct PtxModule {
     path: PathBuf,

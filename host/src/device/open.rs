@@ -4,12 +4,18 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-use clap::ValueEnum;
-
 use super::{Device, DeviceError, PtxModules, cuda};
 
-/// Which device to use.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+/// Which device to use. With the feature `clap` it is the value of a program's flag.
+///
+/// ```
+/// use ferrowarp::device::DeviceChoice;
+///
+/// assert_eq!("cpu".parse(), Ok(DeviceChoice::Cpu));
+/// assert!("tpu".parse::<DeviceChoice>().is_err());
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum DeviceChoice {
     /// The first GPU, else the CPU.
     #[default]
@@ -24,8 +30,9 @@ impl FromStr for DeviceChoice {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        ValueEnum::from_str(text, true)
-            .map_err(|_| format!("`{text}` is no device; choose `auto`, `cuda` or `cpu`"))
+        let choices = [DeviceChoice::Auto, DeviceChoice::Cuda, DeviceChoice::Cpu];
+        let named = choices.into_iter().find(|choice| choice.to_string().eq_ignore_ascii_case(text));
+        named.ok_or_else(|| format!("`{text}` is no device; choose `auto`, `cuda` or `cpu`"))
     }
 }
 
@@ -41,6 +48,15 @@ impl fmt::Display for DeviceChoice {
 
 /// A time limit for [`Device::with_time_limit`] in seconds, as the programs' flag `--time-limit` takes it.
 ///
+/// ```
+/// use std::time::Duration;
+///
+/// use ferrowarp::device::parse_time_limit;
+///
+/// assert_eq!(parse_time_limit("2.5"), Ok(Duration::from_millis(2500)));
+/// assert!(parse_time_limit("soon").is_err());
+/// ```
+///
 /// # Errors
 /// In words: it is no number, or not above 0.
 pub fn parse_time_limit(text: &str) -> Result<Duration, String> {
@@ -54,6 +70,15 @@ pub fn parse_time_limit(text: &str) -> Result<Duration, String> {
 /// [`DeviceChoice::Auto`] takes the first GPU. It takes the CPU where there is no driver, no GPU, or none that the
 /// PTX is built for.
 ///
+/// ```
+/// use ferrowarp::device::{DeviceChoice, DeviceError, open};
+///
+/// let (device, line) = open(DeviceChoice::Cpu)?;
+/// println!("{line}");
+/// assert!(!device.is_cuda());
+/// # Ok::<(), DeviceError>(())
+/// ```
+///
 /// # Errors
 /// [`DeviceError::PtxMissing`] where there is a GPU and no PTX was built, and every other failure of a GPU that is
 /// there. For [`DeviceChoice::Cuda`] also what would have been a reason to take the CPU.
@@ -62,6 +87,17 @@ pub fn open(choice: DeviceChoice) -> Result<(Device, String), DeviceError> {
 }
 
 /// [`open`] with the modules that `find` gives, for programs with kernels of their own.
+///
+/// ```
+/// use std::path::Path;
+///
+/// use ferrowarp::device::{DeviceChoice, DeviceError, PtxModules, open_with};
+///
+/// // The folder is looked at on a machine with a GPU only.
+/// let (device, _) = open_with(DeviceChoice::Cpu, || PtxModules::read(Path::new("target/ptx")))?;
+/// assert!(!device.is_cuda());
+/// # Ok::<(), DeviceError>(())
+/// ```
 ///
 /// # Errors
 /// Those of [`open`], and what `find` answers.

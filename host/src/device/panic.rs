@@ -7,6 +7,15 @@ use cuda_std::launch::Dim3;
 use cuda_std::panic_record::PanicRecord;
 
 /// A panic of one GPU thread.
+///
+/// ```
+/// use cuda_std::launch::Dim3;
+/// use ferrowarp::device::DevicePanic;
+///
+/// let (block, thread) = (Dim3::from(3), Dim3::from(7));
+/// let panic = DevicePanic { message: "no".into(), file: "k.rs".into(), line: 4, column: 9, block, thread };
+/// assert_eq!(panic.to_string(), "panicked in block (3, 1, 1), thread (7, 1, 1), at k.rs:4:9: no");
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DevicePanic {
     /// The panic's message; empty where the kernel could not tell.

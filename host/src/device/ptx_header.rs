@@ -12,6 +12,13 @@ pub(super) struct Header {
 }
 
 /// The architecture that a module is built for.
+///
+/// ```
+/// use ferrowarp::device::PtxTarget;
+///
+/// let target = PtxTarget { architecture: 80, suffix: None };
+/// assert!(target.runs_on(9, 0) && !target.runs_on(7, 5));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PtxTarget {
     /// Ten times the major plus the minor compute capability.

@@ -6,6 +6,13 @@ use std::time::{Duration, Instant};
 use super::{Backend, Device, DeviceError, cuda};
 
 /// Work that was recorded on a GPU by [`Device::record`], to be queued again by one call. It keeps the device alive.
+///
+/// ```
+/// use ferrowarp::device::{Device, DeviceError};
+///
+/// let recorded = Device::cpu().record(|| Ok::<(), DeviceError>(())); // A GPU alone can record.
+/// assert!(matches!(recorded, Err(DeviceError::NoRecording { .. })));
+/// ```
 pub struct Graph {
     device: Device,
     recording: cuda::timing::Recording,
@@ -17,6 +24,16 @@ impl Device {
     /// On a GPU these are two events in the stream around the work, and one synchronisation after it: the time runs
     /// from the end of what was queued before, so work that keeps the device busy meanwhile hides what queueing
     /// costs. On the CPU it is wall time.
+    ///
+    /// ```
+    /// use ferrowarp::device::{Device, DeviceError};
+    ///
+    /// let device = Device::cpu();
+    /// let (buffer, time) = device.time(|| device.upload(&[0u8; 4096]))?;
+    /// assert_eq!(buffer.len(), 4096);
+    /// println!("{time:?}");
+    /// # Ok::<(), DeviceError>(())
+    /// ```
     ///
     /// # Errors
     /// What `work` answers, or the device failed.

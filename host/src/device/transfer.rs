@@ -3,6 +3,16 @@
 use std::time::Duration;
 
 /// Copies in one direction, added up.
+///
+/// ```
+/// use ferrowarp::device::{Device, DeviceError, Transfer};
+///
+/// let device = Device::cpu();
+/// let _buffer = device.upload(&[0.0f64; 100])?;
+/// let Transfer { bytes, copies, .. } = device.transfer_times().host_to_device;
+/// assert_eq!((bytes, copies), (800, 1));
+/// # Ok::<(), DeviceError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Transfer {
     /// Wall-clock time, without the wait for kernels that were queued before the copy.
@@ -22,6 +32,12 @@ impl Transfer {
 }
 
 /// All copies of a device since it was opened.
+///
+/// ```
+/// use ferrowarp::device::{Device, TransferTimes};
+///
+/// assert_eq!(Device::cpu().transfer_times(), TransferTimes::default());
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TransferTimes {
     /// Copies into the device's memory.

@@ -13,6 +13,19 @@ use crate::device::Device;
 /// The options are those of the softmax that gave `y`. A masked row, whose `y` is 0, gets the gradient 0; as a logarithm,
 /// whose `y` is -inf, it gets `dy * scale`. On a GPU it is queued.
 ///
+/// ```
+/// use ferrowarp::device::Device;
+/// use ferrowarp::softmax::{Matrix, MatrixMut, Options, SoftmaxError, softmax_backward};
+///
+/// let device = Device::cpu();
+/// let (dy, y) = (device.upload(&[1.0f32, 0.0])?, device.upload(&[0.5f32, 0.5])?);
+/// let mut dx = device.alloc_zeroed::<f32>(2)?;
+/// let (dy, y) = (Matrix::new(&dy, 1, 2)?, Matrix::new(&y, 1, 2)?);
+/// softmax_backward(&device, &mut MatrixMut::new(&mut dx, 1, 2)?, &dy, &y, &Options::new())?;
+/// assert_eq!(dx.to_vec()?, [0.25, -0.25]);
+/// # Ok::<(), SoftmaxError>(())
+/// ```
+///
 /// # Errors
 /// The shapes differ, a row has 2^32 elements or more, the scale is none, a matrix lives on another device, or the device
 /// failed.
@@ -32,6 +45,18 @@ pub fn softmax_backward<T: Real>(
 }
 
 /// As [`softmax_backward`], and the gradient at the logits takes the place of `dy`.
+///
+/// ```
+/// use ferrowarp::device::Device;
+/// use ferrowarp::softmax::{Matrix, MatrixMut, Options, SoftmaxError, softmax_backward_in_place};
+///
+/// let device = Device::cpu();
+/// let (mut dy, y) = (device.upload(&[1.0f32, 0.0])?, device.upload(&[0.5f32, 0.5])?);
+/// let y = Matrix::new(&y, 1, 2)?;
+/// softmax_backward_in_place(&device, &mut MatrixMut::new(&mut dy, 1, 2)?, &y, &Options::new())?;
+/// assert_eq!(dy.to_vec()?, [0.25, -0.25]);
+/// # Ok::<(), SoftmaxError>(())
+/// ```
 ///
 /// # Errors
 /// As for [`softmax_backward`].
@@ -68,8 +93,8 @@ unsafe fn launch<T: Real>(
             rows,
             cols: kernel.cols,
             strides: [dx, dy, y].map(|matrix| matrix.stride as u64),
-            scale: options.scale,
-            flags: if options.is_log { LOG } else { 0 },
+            scale: options.factor(),
+            flags: if options.is_log() { LOG } else { 0 },
             ahead: kernel.ahead(&[dy.stride, y.stride]),
         };
         // SAFETY: the caller's matrices from a row on, and a grid for that many rows.

@@ -34,6 +34,7 @@ const AHEAD_LOADING_FIRST: &[(usize, usize)] = &[(32 * 1024, 4), (96 * 1024, 2),
 
 /// What the choice depends on besides types and shape.
 #[derive(Clone, Debug)]
+#[doc(hidden)]
 pub struct Target {
     /// What the device allows.
     pub limits: Limits,
@@ -55,6 +56,7 @@ impl From<&Device> for Target {
 
 /// A matrix as a launch takes it.
 #[derive(Clone, Copy, Debug)]
+#[doc(hidden)]
 pub struct Operand {
     /// The first element, and the bytes from there on.
     pub memory: Memory,
@@ -63,6 +65,18 @@ pub struct Operand {
 }
 
 /// The kernels for a pair of types and a shape on a device, and the extents of their launches.
+///
+/// ```
+/// use ferrowarp::device::Device;
+/// use ferrowarp::softmax::{Options, Plan, SoftmaxError};
+///
+/// let plan = Plan::<f32>::new(&Device::cpu(), 64, 1000, &Options::new())?;
+/// for kernel in plan.choice().kernels() {
+///     println!("{}", kernel.name);
+/// }
+/// assert_eq!(plan.choice().shape(), [64, 1000]);
+/// # Ok::<(), SoftmaxError>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Choice {
     forward: &'static Forward,
@@ -244,6 +258,7 @@ impl Choice {
     ///   memory that is valid for their rows; `workspace` has [`Self::workspace_bytes`], aligned to 8.
     /// - Nobody else uses `out`, `inp` and `workspace` until the launches have ended, except to read `inp`. `out` may
     ///   be `inp`, if the types and the strides are the same.
+    #[doc(hidden)]
     pub unsafe fn launch(
         &self,
         on: &dyn Launcher,
@@ -264,7 +279,7 @@ impl Choice {
                 cols: self.cols,
                 out_stride: out.stride as u64,
                 inp_stride: inp.stride as u64,
-                scale: options.scale,
+                scale: options.factor(),
                 flags: options.flags(),
                 ahead: if is_whole { self.ahead } else { 0 },
                 parts: kernels.blocks_per_row(),

@@ -44,6 +44,15 @@ impl<'a> Vector<'a> {
 }
 
 /// The class of each row: `i64` as PyTorch has them, `i32`, `u32` below 2^31, or `u8`.
+///
+/// ```
+/// use ferrowarp::device::{Device, DeviceError};
+/// use ferrowarp::softmax::Targets;
+///
+/// let classes = Device::cpu().upload(&[3u8, 1, 4])?;
+/// let _targets: Targets = (&classes).into();
+/// # Ok::<(), DeviceError>(())
+/// ```
 #[derive(Clone, Copy)]
 pub struct Targets<'a> {
     vector: Vector<'a>,

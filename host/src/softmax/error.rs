@@ -5,6 +5,16 @@ use cuda_std::launch::{LaunchError, Residence};
 use crate::device::DeviceError;
 
 /// Why a softmax was refused, or failed.
+///
+/// ```
+/// use ferrowarp::device::Device;
+/// use ferrowarp::softmax::{Matrix, SoftmaxError};
+///
+/// let buffer = Device::cpu().alloc_zeroed::<f32>(5)?;
+/// let error = Matrix::new(&buffer, 2, 3).map(|_| ()).unwrap_err();
+/// assert!(matches!(error, SoftmaxError::ViewTooShort { rows: 2, cols: 3, len: 5, .. }));
+/// # Ok::<(), SoftmaxError>(())
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SoftmaxError {
@@ -46,6 +56,16 @@ pub enum SoftmaxError {
         got: [usize; 2],
         /// Rows and columns that it should have.
         expected: [usize; 2],
+    },
+    /// A slice is not as long as its shape says.
+    #[error("softmax of {} x {} failed: there are {len} {what}; make it rows * cols", shape[0], shape[1])]
+    SliceLength {
+        /// What the slice holds.
+        what: &'static str,
+        /// Its elements.
+        len: usize,
+        /// Rows and columns asked for.
+        shape: [usize; 2],
     },
     /// A vector has not one element for each row.
     #[error("cross entropy of {rows} rows failed: there are {len} {what}; each row needs one")]

@@ -34,6 +34,16 @@ impl Layout {
 }
 
 /// A matrix that is read, row-major: `rows` rows of `cols` elements, from a row to the next [`stride`](Self::stride).
+///
+/// ```
+/// use ferrowarp::device::Device;
+/// use ferrowarp::softmax::{Matrix, SoftmaxError};
+///
+/// let buffer = Device::cpu().upload(&[1.0f32, 2.0, 0.0, 3.0, 4.0])?;
+/// let matrix = Matrix::new(&buffer, 2, 2)?.with_stride(3)?; // [[1, 2], [3, 4]]
+/// assert_eq!((matrix.rows(), matrix.cols(), matrix.stride()), (2, 2, 3));
+/// # Ok::<(), SoftmaxError>(())
+/// ```
 #[derive(Clone, Copy)]
 pub struct Matrix<'a, T> {
     view: BufferView<'a, T>,
@@ -41,6 +51,18 @@ pub struct Matrix<'a, T> {
 }
 
 /// A matrix that is written, or read and written in place; the elements between its rows are left alone.
+///
+/// ```
+/// use ferrowarp::device::Device;
+/// use ferrowarp::softmax::{MatrixMut, Options, SoftmaxError, softmax_in_place};
+///
+/// let device = Device::cpu();
+/// let mut buffer = device.upload(&[1.0f32, 1.0, 9.0, 2.0, 2.0])?;
+/// let mut matrix = MatrixMut::new(&mut buffer, 2, 2)?.with_stride(3)?;
+/// softmax_in_place(&device, &mut matrix, &Options::new())?;
+/// assert_eq!(buffer.to_vec()?, [0.5, 0.5, 9.0, 0.5, 0.5]);
+/// # Ok::<(), SoftmaxError>(())
+/// ```
 pub struct MatrixMut<'a, T> {
     view: BufferViewMut<'a, T>,
     layout: Layout,

@@ -48,6 +48,7 @@ mod matrix;
 mod options;
 mod plan;
 mod rowwise;
+mod slices;
 mod types;
 
 use bytemuck::Pod;
@@ -61,9 +62,23 @@ pub use error::SoftmaxError;
 pub use matrix::{Matrix, MatrixMut};
 pub use options::Options;
 pub use plan::Plan;
+pub use slices::{cross_entropy_of_slice, softmax_of_slice};
 pub use types::{Real, SoftmaxAs};
 
 /// Writes the softmax of each row of `inp` into that row of `out`: `[rows, cols]` of `I`, as `O`. On a GPU it is queued.
+///
+/// ```
+/// use ferrowarp::device::Device;
+/// use ferrowarp::softmax::{Matrix, MatrixMut, Options, SoftmaxError, softmax};
+///
+/// let device = Device::cpu();
+/// let logits = device.upload(&[0.0f32; 4])?;
+/// let mut out = device.alloc_zeroed::<f32>(4)?;
+/// let log = Options::new().log();
+/// softmax(&device, &mut MatrixMut::new(&mut out, 1, 4)?, &Matrix::new(&logits, 1, 4)?, &log)?;
+/// assert!(out.to_vec()?.iter().all(|x| (x + 4f32.ln()).abs() < 1e-6));
+/// # Ok::<(), SoftmaxError>(())
+/// ```
 ///
 /// # Errors
 /// The shapes differ, a row has 2^32 elements or more, the scale is none, a matrix lives on another device, or the device
@@ -78,6 +93,17 @@ pub fn softmax<I: SoftmaxAs<O>, O: Pod>(
 }
 
 /// Replaces each row of `matrix` by its softmax. On a GPU it is queued.
+///
+/// ```
+/// use ferrowarp::device::Device;
+/// use ferrowarp::softmax::{MatrixMut, Options, SoftmaxError, softmax_in_place};
+///
+/// let device = Device::cpu();
+/// let mut logits = device.upload(&[5.0f32, 5.0])?;
+/// softmax_in_place(&device, &mut MatrixMut::new(&mut logits, 1, 2)?, &Options::new())?;
+/// assert_eq!(logits.to_vec()?, [0.5, 0.5]);
+/// # Ok::<(), SoftmaxError>(())
+/// ```
 ///
 /// # Errors
 /// As for [`softmax()`].

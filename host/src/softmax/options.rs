@@ -5,11 +5,18 @@ use gpu_kernels::softmax::forward::{LOG, ZERO_MASKED};
 use super::SoftmaxError;
 
 /// What a softmax does besides: a factor, the logarithm, rows that are masked throughout. The default is none of it.
+///
+/// ```
+/// use ferrowarp::softmax::Options;
+///
+/// let at_temperature_2 = Options::new().scale(0.5).log();
+/// assert!(at_temperature_2.is_log() && at_temperature_2.factor() == 0.5);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Options {
-    pub(crate) scale: f32,
-    pub(crate) is_log: bool,
-    pub(crate) zeroes_masked: bool,
+    scale: f32,
+    is_log: bool,
+    zeroes_masked: bool,
 }
 
 impl Default for Options {
@@ -41,6 +48,21 @@ impl Options {
     /// Gives 0, or as a logarithm -inf, for a row of -inf only, as a mask leaves one; else such a row gives NaN.
     pub const fn zero_masked(self) -> Self {
         Self { zeroes_masked: true, ..self }
+    }
+
+    /// The factor of the elements.
+    pub const fn factor(&self) -> f32 {
+        self.scale
+    }
+
+    /// Whether logarithms are asked for.
+    pub const fn is_log(&self) -> bool {
+        self.is_log
+    }
+
+    /// Whether rows that are masked throughout give 0.
+    pub const fn zeroes_masked(&self) -> bool {
+        self.zeroes_masked
     }
 
     pub(super) fn check(&self) -> Result<(), SoftmaxError> {

@@ -14,6 +14,20 @@ use crate::device::{Buffer, Device};
 /// [`Self::run`] only launches, so it can be [recorded](Device::record) after a first run; making a plan may allocate,
 /// and dropping it may free, which a recording refuses. A recorded run uses the plan's workspace: keep the plan as long
 /// as the graph.
+///
+/// ```
+/// use ferrowarp::device::Device;
+/// use ferrowarp::softmax::{MatrixMut, Options, Plan, SoftmaxError};
+///
+/// let device = Device::cpu();
+/// let mut plan = Plan::<f32>::new(&device, 1, 2, &Options::new())?;
+/// for logit in [0.0f32, 3.0] {
+///     let mut row = device.upload(&[logit, logit])?;
+///     plan.run_in_place(&mut MatrixMut::new(&mut row, 1, 2)?)?;
+///     assert_eq!(row.to_vec()?, [0.5, 0.5]);
+/// }
+/// # Ok::<(), SoftmaxError>(())
+/// ```
 #[derive(Debug)]
 pub struct Plan<I, O = I> {
     device: Device,

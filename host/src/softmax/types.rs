@@ -6,6 +6,17 @@ use cuda_std::half::{bf16, f16};
 /// A type of input whose softmax can be given as `O`: `f32` as `f32`; `f16` and `bf16` as themselves or as `f32`.
 ///
 /// All are computed in `f32` and rounded once.
+///
+/// ```
+/// use ferrowarp::device::Device;
+/// use ferrowarp::f16;
+/// use ferrowarp::softmax::{Options, SoftmaxError, softmax_of_slice};
+///
+/// let logits = [f16::ONE; 4];
+/// let probabilities: Vec<f32> = softmax_of_slice(&Device::cpu(), &logits, [1, 4], &Options::new())?;
+/// assert_eq!(probabilities, [0.25; 4]);
+/// # Ok::<(), SoftmaxError>(())
+/// ```
 #[diagnostic::on_unimplemented(
     message = "there is no softmax of `{Self}` as `{O}`",
     note = "f32 is given as f32; f16 and bf16 (of `cuda_std::half`) are given as themselves or as f32"
@@ -13,6 +24,17 @@ use cuda_std::half::{bf16, f16};
 pub trait SoftmaxAs<O: Pod>: Pod + sealed::Kernels<O> {}
 
 /// `f32`, `f16` or `bf16`: a type of matrices whose softmax, cross entropy and gradients are of the same type.
+///
+/// ```
+/// use ferrowarp::device::Device;
+/// use ferrowarp::softmax::{Options, Real, SoftmaxError, softmax_of_slice};
+///
+/// fn row<T: Real>(logits: &[T]) -> Result<Vec<T>, SoftmaxError> {
+///     softmax_of_slice(&Device::cpu(), logits, [1, logits.len()], &Options::new())
+/// }
+/// assert_eq!(row(&[2.0f32, 2.0])?, [0.5, 0.5]);
+/// # Ok::<(), SoftmaxError>(())
+/// ```
 pub trait Real: SoftmaxAs<Self> {}
 
 impl<T: SoftmaxAs<T>> Real for T {}

@@ -3,7 +3,7 @@
 use gpu_kernels::softmax::cross_entropy::{I32, U8};
 
 use super::*;
-use crate::emulated::Emulators;
+use ferrowarp_cases::emulated::Emulators;
 
 const INF: f32 = f32::INFINITY;
 const NAN: f32 = f32::NAN;

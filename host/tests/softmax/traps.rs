@@ -8,7 +8,7 @@ use cuda_std::warp::{reduce_max, reduce_sum};
 use cuda_std::{kernel, thread};
 
 use super::{complaint, kernels, run, wrong_edges};
-use crate::rows::{RELATIVE, edge_rows};
+use ferrowarp_cases::rows::{RELATIVE, edge_rows};
 
 const LOG2_E: f32 = core::f32::consts::LOG2_E;
 

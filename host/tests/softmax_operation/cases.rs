@@ -5,11 +5,11 @@ use std::sync::{Mutex, PoisonError};
 
 use cuda_std::launch::{Launcher, Limits, Residence};
 use cuda_std::simt::Executor;
-use ferrowarp::reference::{Number, softmax_complaint};
 use ferrowarp::softmax::{Choice, Operand, Options, Target};
+use ferrowarp_cases::reference::{Number, softmax_complaint};
 use gpu_kernels::softmax::operation::{Forward, Memory};
 
-use crate::rows::RELATIVE;
+use ferrowarp_cases::rows::RELATIVE;
 
 /// Bytes of elements that nobody has written, or may.
 const FILLER: u8 = 0xa5;

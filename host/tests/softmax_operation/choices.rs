@@ -6,7 +6,7 @@ use gpu_kernels::softmax::forward_tiers::{BF16_TO_BF16, F32_TO_F32};
 use gpu_kernels::softmax::operation::FORWARD;
 
 use crate::cases::{Case, assert_right, complaint, executor, gpu, names, run};
-use crate::rows::logits;
+use ferrowarp_cases::rows::logits;
 
 fn chosen(target: &Target, rows: usize, cols: usize) -> Choice {
     Choice::new(&F32_TO_F32, target, rows, cols).unwrap()

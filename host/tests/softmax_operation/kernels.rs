@@ -1,13 +1,13 @@
 //! Every kernel against the oracle on the executor, whatever the operation would choose.
 
-use ferrowarp::reference::Number;
 use ferrowarp::softmax::Options;
+use ferrowarp_cases::reference::Number;
 
 use crate::cases::{
     Case, assert_right, cluster_threads, complaint, every, executor, for_each_pair, names, nearest, run,
     run_in_place,
 };
-use crate::rows::{edge_rows, logits};
+use ferrowarp_cases::rows::{edge_rows, logits};
 
 fn converted<T: Number>(rows: usize, cols: usize) -> Vec<T> {
     logits(rows, cols).into_iter().map(nearest).collect()

@@ -3,8 +3,8 @@
 use ferrowarp::softmax::{Choice, Options};
 
 use crate::cases::{Case, complaint, every, for_each_pair, names, nearest, run};
-use crate::emulated::{self, Emulators};
-use crate::rows::{edge_rows, logits};
+use ferrowarp_cases::emulated::{self, Emulators};
+use ferrowarp_cases::rows::{edge_rows, logits};
 
 /// These shapes and the edge rows, in all pairs of types and all ways whose clusters have at most this many blocks.
 fn assert_all_right(on: &Emulators, shapes: &[[usize; 2]], most_blocks: u32) {

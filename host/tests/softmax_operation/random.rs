@@ -4,7 +4,7 @@ use ferrowarp::softmax::{Choice, Options};
 use proptest::prelude::*;
 
 use crate::cases::{Case, assert_right, complaint, executor, for_each_pair, gpu, nearest, run_in_place};
-use crate::rows::logits;
+use ferrowarp_cases::rows::logits;
 
 fn options() -> impl Strategy<Value = Options> {
     let scale = prop_oneof![Just(1.0f32), 1e-3f32..1e3];

@@ -1,0 +1,107 @@
+//! The kernels as PTX, on the emulator: built by `cuda_builder` as for a GPU, by either back end, kept while unchanged.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use cuda_builder::{Backend, CudaBuilder, NvvmArch};
+use cuda_std::launch::{KernelCall, LaunchError, Launcher, Limits};
+use ptx_emulator::{Emulator, PtxModule, Turns};
+
+/// Every way in which the kernels become PTX.
+pub const BACK_ENDS: [Backend; 2] = [Backend::Nvvm, Backend::Llvm];
+
+/// The PTX of each family of `gpu-kernels`.
+pub fn ptx(backend: Backend, arch: NvvmArch) -> Vec<String> {
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace.join("target"), Into::into);
+    let built = CudaBuilder::new(workspace.join("gpu-kernels"))
+        .tools_dir(CudaBuilder::tools_dir_in(&target))
+        .target_dir(target.join("cuda-builder"))
+        .out_dir(target.join("tmp").join(format!("gpu-kernels-{backend}")))
+        .backend(backend)
+        .split(true)
+        .arch(arch)
+        .build_all()
+        .unwrap();
+    built.modules.iter().map(|module| std::fs::read_to_string(&module.path).unwrap()).collect()
+}
+
+/// The PTX with the kernel of that name, by libNVVM for the oldest architecture.
+pub fn ptx_with(kernel: &str) -> String {
+    let entry = format!(".entry {kernel}(");
+    ptx(Backend::Nvvm, NvvmArch::Compute75).into_iter().find(|ptx| ptx.contains(&entry)).unwrap()
+}
+
+/// An emulator of a module that it knows every instruction of.
+pub fn emulator_of(ptx: &str) -> Emulator {
+    Emulator::new(module(ptx))
+}
+
+fn module(ptx: &str) -> PtxModule {
+    let module = PtxModule::parse(ptx).unwrap();
+    assert_eq!(module.unsupported(), [], "the emulator knows every instruction of the kernels");
+    module
+}
+
+/// What a back end made for an architecture, parsed.
+type Parsed = ((Backend, NvvmArch), Vec<Arc<PtxModule>>);
+
+/// All kernels for an architecture, each on an emulator of its module.
+pub struct Emulators {
+    emulators: Vec<Emulator>,
+    of_kernel: HashMap<String, usize>,
+}
+
+impl Emulators {
+    /// The kernels as `backend` makes them for `arch`, with a block's threads in that order.
+    pub fn new(backend: Backend, arch: NvvmArch, turns: Turns) -> Emulators {
+        static PARSED: Mutex<Vec<Parsed>> = Mutex::new(Vec::new());
+        let mut parsed = PARSED.lock().unwrap_or_else(PoisonError::into_inner);
+        let known =
+            parsed.iter().find(|(key, _)| *key == (backend, arch)).map(|(_, modules)| modules.clone());
+        let modules = known.unwrap_or_else(|| {
+            let modules: Vec<_> = ptx(backend, arch).iter().map(|ptx| Arc::new(module(ptx))).collect();
+            parsed.push(((backend, arch), modules.clone()));
+            modules
+        });
+        let named = modules.iter().enumerate();
+        let of_kernel =
+            named.flat_map(|(i, module)| module.kernels().map(move |kernel| (kernel.to_owned(), i)));
+        let of_kernel = of_kernel.collect();
+        let emulators = modules.into_iter().map(|module| Emulator::new(module).with_turns(turns)).collect();
+        Emulators { emulators, of_kernel }
+    }
+
+    /// What they allow in one launch.
+    pub fn limits(&self) -> &Limits {
+        self.emulators[0].limits()
+    }
+
+    /// The names of all kernels, sorted.
+    pub fn kernels(&self) -> Vec<&str> {
+        let mut kernels: Vec<&str> = self.of_kernel.keys().map(String::as_str).collect();
+        kernels.sort_unstable();
+        kernels
+    }
+}
+
+impl Launcher for Emulators {
+    unsafe fn submit(&self, call: &KernelCall<'_>) -> Result<(), LaunchError> {
+        let module = self.of_kernel.get(call.meta.name);
+        let emulator = &self.emulators[*module.unwrap_or_else(|| panic!("no PTX has {}", call.meta.name))];
+        // SAFETY: the caller's contract is the callee's.
+        unsafe { emulator.submit(call) }
+    }
+}
+
+/// The kernels of each back end for the oldest architecture.
+pub fn by_each() -> [Emulators; 2] {
+    BACK_ENDS.map(|backend| Emulators::new(backend, NvvmArch::Compute75, Turns::Ascending))
+}
+
+/// The kernels of each back end for a newer architecture, with the threads in the other order, which shows another half
+/// of all races.
+pub fn newer_by_each() -> [Emulators; 2] {
+    BACK_ENDS.map(|backend| Emulators::new(backend, NvvmArch::Compute90, Turns::Descending))
+}

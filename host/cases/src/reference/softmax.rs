@@ -1,0 +1,144 @@
+//! The softmax in f64, and how near a result must be to it.
+
+use bytemuck::Pod;
+use cuda_std::half::{bf16, f16};
+
+use ferrowarp::softmax::Options;
+
+/// A number in a matrix.
+pub trait Number: Pod {
+    /// The type's name in ids and tables.
+    const NAME: &'static str;
+    /// Half the distance between 1 and the next number: the relative error of one rounding.
+    const ROUNDING: f64;
+    /// The largest error of a result too small for the type's full precision.
+    const SMALLEST: f64;
+    /// The largest finite number.
+    const LARGEST: f32;
+    /// The nearest number to `x`.
+    fn nearest(x: f32) -> Self;
+    /// The number itself.
+    fn value(self) -> f32;
+}
+
+impl Number for f32 {
+    const NAME: &'static str = "f32";
+    const ROUNDING: f64 = 1.0 / 16_777_216.0;
+    const SMALLEST: f64 = 1.2e-38;
+    const LARGEST: f32 = f32::MAX;
+    fn nearest(x: f32) -> Self {
+        x
+    }
+    fn value(self) -> f32 {
+        self
+    }
+}
+
+impl Number for f16 {
+    const NAME: &'static str = "f16";
+    const ROUNDING: f64 = 1.0 / 2048.0;
+    const SMALLEST: f64 = 6.1e-8;
+    const LARGEST: f32 = 65_504.0;
+    fn nearest(x: f32) -> Self {
+        // Miri does not know the processor's own instruction.
+        if cfg!(miri) { f16::from_f32_const(x) } else { f16::from_f32(x) }
+    }
+    fn value(self) -> f32 {
+        if cfg!(miri) { self.to_f32_const() } else { self.to_f32() }
+    }
+}
+
+impl Number for bf16 {
+    const NAME: &'static str = "bf16";
+    const ROUNDING: f64 = 1.0 / 256.0;
+    const SMALLEST: f64 = 1.2e-38;
+    const LARGEST: f32 = f32::from_bits(0x7f7f_0000);
+    fn nearest(x: f32) -> Self {
+        bf16::from_f32(x)
+    }
+    fn value(self) -> f32 {
+        self.to_f32()
+    }
+}
+
+/// Softmax along rows of `[rows, cols]`, with options.
+pub fn softmax_with(inp: &[f32], cols: usize, options: &Options) -> Vec<f64> {
+    let scale = f64::from(options.factor());
+    let rows = inp.chunks(cols).flat_map(|row| {
+        let max = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        let exponents: Vec<f64> = row.iter().map(|&x| difference(x, max) * scale).collect();
+        let sum: f64 = exponents.iter().map(|x| x.exp()).sum();
+        let is_masked = options.zeroes_masked() && row.iter().all(|&x| x == f32::NEG_INFINITY);
+        exponents.into_iter().map(move |x| match (is_masked, options.is_log()) {
+            (true, true) => f64::NEG_INFINITY,
+            (true, false) => 0.0,
+            (false, true) => x - sum.ln(),
+            (false, false) => x.exp() / sum,
+        })
+    });
+    rows.collect()
+}
+
+/// `x - max`, infinite where f32 has no such number.
+fn difference(x: f32, max: f32) -> f64 {
+    if (x - max).is_infinite() { f64::from(x - max) } else { f64::from(x) - f64::from(max) }
+}
+
+/// What is wrong with a softmax of `inp`, `[rows, cols]`, if anything. NaN and infinity must be where the oracle has
+/// them; elsewhere a sum of exponentials may be off by `relative`.
+pub fn softmax_complaint<O: Number>(
+    got: &[O],
+    inp: &[f32],
+    cols: usize,
+    options: &Options,
+    relative: f64,
+) -> Option<String> {
+    if got.len() != inp.len() {
+        return Some(format!("{} elements, not {}", got.len(), inp.len()));
+    }
+    let want = softmax_with(inp, cols, options);
+    inp.chunks(cols).enumerate().find_map(|(row, inp)| {
+        let max = inp.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        (0..cols).find_map(|col| {
+            let i = row * cols + col;
+            let (got, want) = (f64::from(got[i].value()), want[i]);
+            let is_right = match O::nearest(want as f32).value() {
+                nearest if nearest.is_nan() => got.is_nan(),
+                nearest if nearest.is_infinite() => got == f64::from(nearest),
+                _ => (got - want).abs() <= tolerance::<O>(want, inp[col], max, options, relative),
+            };
+            (!is_right)
+                .then(|| format!("row {row}, column {col}: {got:e}, not {want:e}: {:e}", got / want - 1.0))
+        })
+    })
+}
+
+/// How far from `want` the result of an element `x` may be.
+fn tolerance<O: Number>(want: f64, x: f32, max: f32, options: &Options, relative: f64) -> f64 {
+    let scale = f64::from(options.factor());
+    let is_f32 = size_of::<O>() == size_of::<f32>();
+    let difference = difference(x, max);
+    let rounding = if is_exact_difference(x, max) { 0.0 } else { (difference * scale).abs() * f32::ROUNDING };
+    let rounding = if rounding.is_finite() { rounding } else { 0.0 };
+    if options.is_log() {
+        // Four sums of terms of one sign, and the logarithm of a sum that is off by `relative`.
+        let computed = relative + rounding + want.abs() * 8.0 * f32::ROUNDING;
+        return computed * (1.0 + O::ROUNDING) + O::ROUNDING * want.abs() + O::SMALLEST;
+    }
+    // The exponent is rounded when it is multiplied: by the scale, and for 16 bits by log2(e).
+    let is_exact = is_f32 && options.factor() == 1.0;
+    let multiplied = if is_exact { 0.0 } else { (difference * scale).abs() * 2.0 * f32::ROUNDING };
+    let computed = if want == 0.0 { 0.0 } else { (relative + rounding + multiplied) * want };
+    // Half a subnormal step and what its rounding can add; for 16 bits also what is taken for 0 before the rounding.
+    let absolute = if is_f32 { 3e-45 } else { O::SMALLEST };
+    let rounded = if is_f32 { 0.0 } else { O::ROUNDING * (computed + want) };
+    computed + rounded + absolute
+}
+
+/// Whether f32 has the differences between `x`, `max` and whatever lies between them without rounding, as for
+/// neighbours, however large: all are multiples of one power of two, and no more of them than a number has digits.
+fn is_exact_difference(x: f32, max: f32) -> bool {
+    let ulp = |x: f32| f64::from(x.abs().next_up()) - f64::from(x.abs());
+    let steps = (f64::from(x) - f64::from(max)).abs() / ulp(x).min(ulp(max));
+    x == max || x.is_sign_negative() == max.is_sign_negative() && steps <= 1.0 / f32::ROUNDING
+}

@@ -1,0 +1,157 @@
+//! Shows what a trained network makes of images.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, anyhow, bail, ensure};
+use clap::Parser;
+use ferrowarp::device::{self, DeviceChoice};
+use ferrowarp_data::{CLASSES, Dataset, Picture};
+use ferrowarp_mnist::Console;
+use ferrowarp_mnist::checkpoint;
+use ferrowarp_mnist::model::{Network, Pipeline};
+
+/// Show what a trained network makes of images
+#[derive(Parser)]
+#[command(version)]
+struct Args {
+    /// The weights, as `train-mnist --save` writes them
+    #[arg(long, value_name = "FILE.safetensors")]
+    model: PathBuf,
+
+    /// Where the kernels run
+    #[arg(long, value_enum, default_value_t = DeviceChoice::Auto)]
+    device: DeviceChoice,
+
+    /// Folder with the data set, for indices into the test images [default: data/mnist]
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+
+    /// Take pictures as they are, of the size and form of the images that the network was trained on; else they are
+    /// brought into the form of MNIST's digits
+    #[arg(long)]
+    as_is: bool,
+
+    /// PNG files, or indices into the test images, counted from 0; a number is an index, and `./42` is a file
+    #[arg(required = true, value_name = "IMAGE")]
+    images: Vec<PathBuf>,
+}
+
+/// An image ready for the network, and what to call it.
+struct Input {
+    name: String,
+    pixels: Vec<u8>,
+}
+
+fn main() -> ExitCode {
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(error) => return ferrowarp_report::usage_exit_code(&error),
+    };
+    ferrowarp_report::exit_code(predict(&args), device::end_process_if_abandoned)
+}
+
+fn predict(args: &Args) -> anyhow::Result<()> {
+    let parameters = checkpoint::load(&args.model)?.parameters;
+    let sizes = parameters.sizes();
+    let (features, classes) = (sizes[0], sizes[sizes.len() - 1]);
+    let side = features.isqrt();
+    ensure!(
+        side * side == features && classes == CLASSES,
+        "the network in {} takes {features} inputs and knows {classes} classes; a square image and {CLASSES} \
+         classes are needed",
+        args.model.display()
+    );
+    let inputs = read_inputs(args, side)?;
+
+    let (device, why) = device::open(args.device)?;
+    let mut console = Console::new(io::stdout());
+    console.line(why)?;
+    let pixels: Vec<u8> = inputs.iter().flat_map(|input| &input.pixels).copied().collect();
+    let mut network = Network::new(&device, &parameters, Pipeline::Fused, inputs.len())?;
+    let probabilities = network.predict(&pixels)?;
+    for (input, probabilities) in inputs.iter().zip(probabilities.chunks(classes)) {
+        console.line(format_args!("\n{}", input.name))?;
+        console.line(ferrowarp_report::draw_digit(&input.pixels, side).trim_end())?;
+        console.line(ferrowarp_report::draw_probabilities(probabilities).trim_end())?;
+    }
+    Ok(())
+}
+
+fn read_inputs(args: &Args, side: usize) -> anyhow::Result<Vec<Input>> {
+    let mut test = None;
+    let mut inputs = Vec::with_capacity(args.images.len());
+    for path in &args.images {
+        let index = path.to_str().and_then(|argument| argument.parse().ok());
+        inputs.push(match index {
+            Some(index) => {
+                let test = match &mut test {
+                    Some(test) => test,
+                    none => none.insert(load_test(args, side)?),
+                };
+                test_image(test, index)?
+            }
+            None => picture(path, side, args.as_is)?,
+        });
+    }
+    Ok(inputs)
+}
+
+fn load_test(args: &Args, side: usize) -> anyhow::Result<Dataset> {
+    let dir = match &args.data {
+        Some(dir) => dir.clone(),
+        None => {
+            let here = std::env::current_dir();
+            ferrowarp_data::default_dir(
+                &here.context("could not find the current folder; name the data with --data")?,
+            )
+        }
+    };
+    let test = ferrowarp_data::load_test(&dir)
+        .context("indices need the test images; run train-mnist once, or name them with --data")?;
+    if (test.rows, test.cols) != (side, side) {
+        bail!(
+            "the test images in {} have {} x {} pixels, the network in {} takes {side} x {side}",
+            dir.display(),
+            test.rows,
+            test.cols,
+            args.model.display()
+        );
+    }
+    Ok(test)
+}
+
+fn test_image(test: &Dataset, index: usize) -> anyhow::Result<Input> {
+    let pixels = test.image(index).ok_or_else(|| {
+        anyhow!(
+            "there is no test image {index}: indices go from 0 to {}; a file of that name is ./{index}",
+            test.len() - 1
+        )
+    })?;
+    let name = format!("test image {index}, labelled {}", test.labels[index]);
+    Ok(Input { name, pixels: pixels.to_vec() })
+}
+
+fn picture(path: &Path, side: usize, as_is: bool) -> anyhow::Result<Input> {
+    let picture = Picture::read(path).with_context(|| {
+        format!("{} is neither a picture nor an index into the test images", path.display())
+    })?;
+    let pixels = if as_is {
+        let ink = picture.as_is(side).map(<[u8]>::to_owned);
+        ink.with_context(|| {
+            format!(
+                "{} has another size than the {side} x {side} pixels of --as-is; leave that away",
+                path.display()
+            )
+        })?
+    } else {
+        picture.to_digit(side).with_context(|| {
+            let path = path.display();
+            format!(
+                "there is nothing to see in {path}; show a dark digit on light paper, or a light one on dark"
+            )
+        })?
+    };
+    Ok(Input { name: path.display().to_string(), pixels })
+}

@@ -1,0 +1,147 @@
+//! The command line, and the settings that it and a run to resume come to together.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::parser::ValueSource;
+use clap::{ArgGroup, CommandFactory as _, FromArgMatches as _, Parser};
+use ferrowarp::device::{self, DeviceChoice};
+use ferrowarp_mnist::checkpoint::Found;
+use ferrowarp_mnist::model::Pipeline;
+use ferrowarp_mnist::train::{Checkpoints, Config, DEFAULT_KEEP, TrainError};
+
+/// Train a network of fully connected layers on MNIST
+#[derive(Parser)]
+#[command(version, group = ArgGroup::new("checkpoints").multiple(true))]
+pub struct Args {
+    /// Where the kernels run
+    #[arg(long, value_enum, default_value_t = DeviceChoice::Auto)]
+    pub device: DeviceChoice,
+
+    /// Stop with an error when the GPU's queued work does not end within this many seconds [default: wait for ever];
+    /// on the CPU FERROWARP_KERNEL_SECONDS limits each launch
+    #[arg(long, value_name = "SECONDS", value_parser = device::parse_time_limit)]
+    pub time_limit: Option<Duration>,
+
+    /// Folder with the data: the four IDX files (plain or .gz), or mnist_train.csv and mnist_test.csv [default:
+    /// data/mnist, fetched when it is not there]
+    #[arg(long, value_name = "DIR")]
+    pub data: Option<PathBuf>,
+
+    /// Widths of the hidden layers [default: 300,100, or those of the loaded weights]
+    #[arg(long, value_name = "WIDTHS", value_delimiter = ',', num_args = 1)]
+    hidden: Option<Vec<usize>>,
+
+    /// Images in a batch
+    #[arg(long, value_name = "N", default_value_t = 64, allow_negative_numbers = true)]
+    batch_size: usize,
+
+    /// Epochs to train; 0 with --load only tests
+    #[arg(long, value_name = "N", default_value_t = 5, allow_negative_numbers = true)]
+    epochs: u32,
+
+    /// Learning rate in the first epoch
+    #[arg(long, value_name = "RATE", default_value_t = 0.3, allow_negative_numbers = true)]
+    lr: f32,
+
+    /// Factor on the learning rate after each epoch; 1 keeps it
+    #[arg(long, value_name = "FACTOR", default_value_t = 0.7, allow_negative_numbers = true)]
+    lr_decay: f32,
+
+    /// Momentum of the gradient descent, at least 0 and below 1
+    #[arg(long, value_name = "FACTOR", default_value_t = 0.0, allow_negative_numbers = true)]
+    momentum: f32,
+
+    /// Seed of the first weights and of the shuffling [default: 0, or that of the loaded weights]
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    seed: Option<u64>,
+
+    /// Which kernels: one step each, or tiled and fused
+    #[arg(long, value_enum, default_value_t = Pipeline::Fused)]
+    pipeline: Pipeline,
+
+    /// Write a JSON object per epoch
+    #[arg(long, value_name = "FILE.jsonl")]
+    metrics: Option<PathBuf>,
+
+    /// Write the weights at the end, for PyTorch and for `predict`
+    #[arg(long, value_name = "FILE.safetensors")]
+    save: Option<PathBuf>,
+
+    /// Start from these weights instead of random ones; a checkpoint will do
+    #[arg(long, value_name = "FILE.safetensors")]
+    load: Option<PathBuf>,
+
+    /// Draw the curves of loss and accuracy
+    #[arg(long, value_name = "FILE.svg")]
+    plot: Option<PathBuf>,
+
+    /// Write checkpoints into this folder: all that --resume needs to go on after a crash or an interruption. With
+    /// --resume, they go on into its folder unless this names another
+    #[arg(long, value_name = "DIR", group = "checkpoints")]
+    checkpoint: Option<PathBuf>,
+
+    /// Steps (batches) from one checkpoint to the next [default: one checkpoint at the end of each epoch]
+    #[arg(long, value_name = "N", requires = "checkpoints", allow_negative_numbers = true)]
+    checkpoint_every: Option<u64>,
+
+    /// How many checkpoints are kept
+    #[arg(
+        long,
+        value_name = "K",
+        requires = "checkpoints",
+        default_value_t = DEFAULT_KEEP,
+        allow_negative_numbers = true
+    )]
+    checkpoint_keep: usize,
+
+    /// Go on from the newest intact checkpoint in this folder, as if the run had never stopped. Its settings are
+    /// taken over; naming another value is an error, but for --epochs, --device, the files to write and --checkpoint-*
+    #[arg(long, value_name = "DIR", group = "checkpoints", conflicts_with = "load")]
+    pub resume: Option<PathBuf>,
+
+    /// Arguments that stand on the command line, by their names there.
+    #[arg(skip)]
+    given: Vec<String>,
+}
+
+impl Args {
+    /// Reads the command line.
+    pub fn read() -> Result<Args, clap::Error> {
+        let matches = Args::command().try_get_matches()?;
+        let given = |id: &&clap::Id| matches.value_source(id.as_str()) == Some(ValueSource::CommandLine);
+        let given = matches.ids().filter(given).map(ToString::to_string).collect();
+        Ok(Args { given, ..Args::from_arg_matches(&matches)? })
+    }
+
+    /// The settings: what the command line names, then what the run to resume has, then the defaults.
+    pub fn config(&self, resumed: Option<&Found>) -> Result<Config, TrainError> {
+        let mut config = match resumed {
+            Some(found) => Config::of_run(found)?,
+            None => Config::new(self.pipeline),
+        };
+        let counts = |name: &str| resumed.is_none() || self.given.iter().any(|given| given == name);
+        macro_rules! take {
+            ($($field:ident),*) => {
+                $(if counts(stringify!($field)) { config.$field = self.$field; })*
+            };
+        }
+        take!(batch_size, epochs, lr, lr_decay, momentum, pipeline);
+        config.hidden = self.hidden.clone().or(config.hidden);
+        config.seed = self.seed.or(config.seed);
+        config.checkpoints = self.checkpoints(config.checkpoints, counts("checkpoint_keep"));
+        let (metrics, save) = (self.metrics.clone(), self.save.clone());
+        let (load, plot) = (self.load.clone(), self.plot.clone());
+        Ok(Config { metrics, save, load, plot, ..config })
+    }
+
+    fn checkpoints(&self, of_run: Option<Checkpoints>, keep_counts: bool) -> Option<Checkpoints> {
+        let dir = self.checkpoint.clone().or_else(|| of_run.as_ref().map(|of_run| of_run.dir.clone()))?;
+        let every = self.checkpoint_every.or(of_run.as_ref().and_then(|of_run| of_run.every));
+        let keep = match of_run {
+            Some(of_run) if !keep_counts => of_run.keep,
+            _ => self.checkpoint_keep,
+        };
+        Some(Checkpoints { dir, every, keep })
+    }
+}

@@ -1,0 +1,176 @@
+//! Trains a network of fully connected layers on MNIST, on a GPU or on the CPU.
+
+mod args;
+mod stop;
+
+use std::io::{self, Stdout, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use ferrowarp::device;
+use ferrowarp_data::Mnist;
+use ferrowarp_mnist::Console;
+use ferrowarp_mnist::checkpoint::{self, CheckpointError, Found};
+use ferrowarp_mnist::train::{self, Config, Outcome, Start, TrainError};
+
+use args::Args;
+use stop::Signals;
+
+fn main() -> ExitCode {
+    let args = match Args::read() {
+        Ok(args) => args,
+        Err(error) => return ferrowarp_report::usage_exit_code(&error),
+    };
+    match train_mnist(&args) {
+        Ok(Ended::Complete) => ExitCode::SUCCESS,
+        Ok(Ended::Stopped(code)) => ExitCode::from(code),
+        Err(error) => ferrowarp_report::exit_code(Err(error), device::end_process_if_abandoned),
+    }
+}
+
+/// How a run ended.
+enum Ended {
+    Complete,
+    /// By a signal, with this exit code.
+    Stopped(u8),
+}
+
+fn train_mnist(args: &Args) -> anyhow::Result<Ended> {
+    let started = Instant::now();
+    let found = args.resume.as_deref().map(checkpoint::newest).transpose()?;
+    let config = args.config(found.as_ref())?;
+    let start = match found {
+        Some(found) => Start::resume(&config, found)?,
+        None => Start::prepare(&config)?,
+    };
+    let mut console = Console::new(io::stdout());
+
+    let (mut device, why) = device::open(args.device)?;
+    if let Some(limit) = args.time_limit {
+        device = device.with_time_limit(limit);
+    }
+    console.line(why)?;
+    let (dir, fetch) = data_dir(args.data.as_deref())?;
+    if let Some(files) = ferrowarp_data::find(&dir)? {
+        config.check_spared(files.paths())?;
+    }
+    let before_load = Instant::now();
+    let mnist = ferrowarp_data::load(&dir)?;
+    let load = before_load.elapsed();
+    let signals = Signals::listen().context("could not prepare for Ctrl-C")?;
+    introduce(&mut console, &mnist, &dir)?;
+    if let Some(found) = start.resumed() {
+        introduce_resumed(&mut console, found, &train::differences(&device, &config, found))?;
+    }
+
+    let result = train::run(&device, &mnist, &config, start, &mut signals.observe(&mut console));
+    let mut outcome = match result {
+        Ok(outcome) => outcome,
+        Err(error @ TrainError::Stopped { .. }) => {
+            // With the standard error closed, the exit code still tells.
+            let _ = writeln!(io::stderr(), "interrupted: {error}; {}", how_to_go_on(&config));
+            return Ok(Ended::Stopped(signals.exit_code()));
+        }
+        Err(error) => return Err(tell_how_to_go_on(error, &config).into()),
+    };
+    outcome.times.fetch = fetch;
+    outcome.times.load = load;
+    outcome.times.total = started.elapsed();
+    conclude(&mut console, &config, &outcome)?;
+    Ok(Ended::Complete)
+}
+
+fn how_to_go_on(config: &Config) -> String {
+    match &config.checkpoints {
+        Some(checkpoints) => {
+            format!("go on with:\n    {}", stop::resume_command(std::env::args_os(), &checkpoints.dir))
+        }
+        None => "to have it saved the next time, name a folder with --checkpoint".to_owned(),
+    }
+}
+
+/// Says how to go on after an error that is not the training's own fault, where there is a checkpoint to go on from.
+fn tell_how_to_go_on(error: TrainError, config: &Config) -> TrainError {
+    let is_from_outside = matches!(
+        error,
+        TrainError::Model(_)
+            | TrainError::Output(_)
+            | TrainError::Report(_)
+            | TrainError::Checkpoint(CheckpointError::Unwritten { .. } | CheckpointError::Unremoved { .. })
+    );
+    let newest =
+        config.checkpoints.as_ref().and_then(|checkpoints| checkpoint::newest(&checkpoints.dir).ok());
+    if let (true, Some(found)) = (is_from_outside, newest) {
+        let path = found.path.display();
+        let _ = writeln!(io::stderr(), "note: {path} is intact; {}", how_to_go_on(config));
+    }
+    error
+}
+
+/// The folder the data are in, and how long it took to fetch them: the folder that nobody named is filled when it
+/// holds no complete data set.
+fn data_dir(named: Option<&Path>) -> anyhow::Result<(PathBuf, Duration)> {
+    if let Some(dir) = named {
+        return Ok((dir.to_owned(), Duration::ZERO));
+    }
+    let here =
+        std::env::current_dir().context("could not find the current folder; name the data with --data")?;
+    let dir = ferrowarp_data::default_dir(&here);
+    let started = Instant::now();
+    let fetched = ferrowarp_data::fetch_if_missing(&dir, &ferrowarp_data::Source::defaults())?;
+    Ok((dir, if fetched { started.elapsed() } else { Duration::ZERO }))
+}
+
+fn introduce(console: &mut Console<Stdout>, mnist: &Mnist, dir: &Path) -> anyhow::Result<()> {
+    let (train, test) = (&mnist.train, &mnist.test);
+    console.line(format_args!(
+        "{} training and {} test images of {} x {} pixels from {}",
+        train.len(),
+        test.len(),
+        train.rows,
+        train.cols,
+        dir.display()
+    ))?;
+    Ok(())
+}
+
+/// Says what a resumed run goes on from, and what is not as it was.
+fn introduce_resumed(
+    console: &mut Console<Stdout>,
+    found: &Found,
+    differences: &[String],
+) -> anyhow::Result<()> {
+    for skipped in &found.skipped {
+        let _ = writeln!(io::stderr(), "warning: {skipped}; going on from an older checkpoint");
+    }
+    let snapshot = &found.snapshot;
+    console.line(format_args!(
+        "going on from {}: {} steps are done, {} of them in epoch {}",
+        found.path.display(),
+        snapshot.steps(),
+        snapshot.steps_in_epoch(),
+        snapshot.epoch(),
+    ))?;
+    differences.iter().try_for_each(|difference| console.line(difference))?;
+    Ok(())
+}
+
+fn conclude(console: &mut Console<Stdout>, config: &Config, outcome: &Outcome) -> anyhow::Result<()> {
+    let test = outcome.test;
+    console.line(format_args!(
+        "test accuracy {:.2} % ({} of {} images), test loss {:.4}\n\n{}",
+        100.0 * test.accuracy(),
+        test.correct,
+        test.images,
+        test.loss,
+        outcome.times
+    ))?;
+    for (what, path) in [("weights", &config.save), ("metrics", &config.metrics), ("plot", &config.plot)] {
+        if let Some(path) = path {
+            console.line(format_args!("{what} in {}", path.display()))?;
+        }
+    }
+    Ok(())
+}

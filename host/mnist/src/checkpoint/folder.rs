@@ -1,0 +1,252 @@
+//! A folder of snapshots: `step-0000000042.checkpoint` is the state after the run's 42nd step.
+//!
+//! A snapshot is written beside its place, synced, renamed, and then the folder is synced; older ones are removed
+//! only after that. So whenever the power fails, the newest complete snapshot that was reported is there.
+
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use super::{CheckpointError, Snapshot, SnapshotError, files, parse};
+use ferrowarp_report::in_one_line;
+use ferrowarp_report::output_file;
+
+/// How the name of a file begins that is not complete yet.
+const TEMPORARY: &str = ".checkpoint-";
+
+/// The newest snapshot of a folder that is intact.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// The folder.
+    pub dir: PathBuf,
+    /// The file.
+    pub path: PathBuf,
+    /// What it holds.
+    pub snapshot: Snapshot,
+    /// What is wrong with each newer one.
+    pub skipped: Vec<String>,
+}
+
+/// Finds the newest snapshot in `dir` that is intact.
+///
+/// # Errors
+/// [`CheckpointError`]: the folder cannot be read, there is no snapshot or none is intact, or the newest that is
+/// intact has a version that this program does not know.
+pub fn newest(dir: &Path) -> Result<Found, CheckpointError> {
+    let files = list(dir).map_err(|source| folder_error(dir, source))?;
+    let mut skipped = Vec::new();
+    for (_, path) in files.iter().rev() {
+        match read(path) {
+            Ok(snapshot) => {
+                let skipped = skipped.iter().map(|error| in_one_line(error)).collect();
+                return Ok(Found { dir: dir.to_owned(), path: path.clone(), snapshot, skipped });
+            }
+            Err(error) if is_of_another_version(&error) => return Err(error),
+            Err(error) => skipped.push(error),
+        }
+    }
+    match skipped.into_iter().next() {
+        Some(source) => Err(CheckpointError::NoneIntact {
+            dir: dir.to_owned(),
+            count: files.len(),
+            source: Box::new(source),
+        }),
+        None => Err(CheckpointError::NothingToResume { dir: dir.to_owned() }),
+    }
+}
+
+pub(super) fn read(path: &Path) -> Result<Snapshot, CheckpointError> {
+    let bytes = files::read_snapshot(path)?;
+    parse(&bytes)
+        .map_err(|source| CheckpointError::Snapshot { path: path.to_owned(), source: Box::new(source) })
+}
+
+fn is_of_another_version(error: &CheckpointError) -> bool {
+    matches!(error, CheckpointError::Snapshot { source, .. } if matches!(**source, SnapshotError::Version { .. }))
+}
+
+/// A folder that a run writes its snapshots to. Nobody else writes there meanwhile.
+#[derive(Debug)]
+pub struct Folder {
+    dir: PathBuf,
+    keep: usize,
+    /// Complete snapshots by their number of steps, oldest first.
+    complete: Vec<(u64, PathBuf)>,
+    /// The folder itself, locked until this goes; nothing where the file system knows no locks.
+    _lock: Option<File>,
+}
+
+impl Folder {
+    /// Checks that `dir` can be a run's folder later, without making it: it is one, or one can be made there; it can
+    /// be written; and it holds no snapshots, unless the run resumes from there.
+    ///
+    /// # Errors
+    /// [`CheckpointError`].
+    pub fn check(dir: &Path, resumed: Option<&Found>) -> Result<(), CheckpointError> {
+        check_writable(dir).map_err(|source| folder_error(dir, source))?;
+        if !dir.exists() || resumed.is_some_and(|found| output_file::is_same(dir, &found.dir)) {
+            return Ok(());
+        }
+        match list(dir).map_err(|source| folder_error(dir, source))?.pop() {
+            Some((_, newest)) => Err(CheckpointError::Occupied { dir: dir.to_owned(), newest }),
+            None => Ok(()),
+        }
+    }
+
+    /// Makes the folder where it is not there, and locks it. The last `keep` snapshots will be kept.
+    ///
+    /// # Errors
+    /// [`CheckpointError`]: as [`Self::check`], or another process uses the folder.
+    pub fn open(dir: &Path, keep: usize, resumed: Option<&Found>) -> Result<Folder, CheckpointError> {
+        let failed = |source| folder_error(dir, source);
+        make(dir).map_err(failed)?;
+        let lock = lock(dir)?;
+        Self::check(dir, resumed)?;
+        remove_temporaries(dir).map_err(failed)?;
+        let steps = resumed.map_or(0, |found| found.snapshot.steps());
+        let mut complete = list(dir).map_err(failed)?;
+        // What is newer than the snapshot that the run goes on from is damaged.
+        complete.retain(|&(step, _)| step <= steps);
+        let mut folder = Folder { dir: dir.to_owned(), keep, complete, _lock: lock };
+        // A run that was killed between a write and the removal that follows left one too many.
+        folder.remove_old()?;
+        Ok(folder)
+    }
+
+    /// Whether `path` is, or would be, a snapshot in the folder `dir`.
+    pub fn has(dir: &Path, path: &Path) -> bool {
+        path.file_name().and_then(|name| steps_of(name.to_str()?)).is_some()
+            && output_file::is_same(dir, output_file::folder_of(path))
+    }
+
+    /// The newest complete snapshot.
+    pub fn newest(&self) -> Option<&Path> {
+        self.complete.last().map(|(_, path)| path.as_path())
+    }
+
+    /// Writes `snapshot`, whole or not at all, and then removes what is older than the newest ones to keep.
+    ///
+    /// # Errors
+    /// [`CheckpointError::Unwritten`], after which all older snapshots are as they were, and
+    /// [`CheckpointError::Unremoved`].
+    pub fn write(&mut self, snapshot: &Snapshot) -> Result<(), CheckpointError> {
+        let steps = snapshot.steps();
+        let path = self.dir.join(file_name(steps));
+        let written = snapshot.to_bytes().and_then(|bytes| {
+            let mut file = output_file::begin_as(&self.dir, TEMPORARY)?;
+            file.write_all(&bytes)?;
+            output_file::finish(file, &path)
+        });
+        if let Err(source) = written {
+            let before = self.newest().map(Path::to_owned);
+            return Err(CheckpointError::Unwritten { path, before, source });
+        }
+        self.complete.retain(|&(step, _)| step != steps);
+        self.complete.push((steps, path));
+        self.remove_old()
+    }
+
+    fn remove_old(&mut self) -> Result<(), CheckpointError> {
+        let surplus = self.complete.len().saturating_sub(self.keep.max(1));
+        self.complete.drain(..surplus);
+        let Some(&(oldest, _)) = self.complete.first() else { return Ok(()) };
+        let files = list(&self.dir).map_err(|source| folder_error(&self.dir, source))?;
+        for (_, path) in files.into_iter().filter(|&(step, _)| step < oldest) {
+            match fs::remove_file(&path) {
+                Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                    return Err(CheckpointError::Unremoved { path, source });
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+fn folder_error(dir: &Path, source: io::Error) -> CheckpointError {
+    CheckpointError::Folder { dir: dir.to_owned(), source }
+}
+
+fn file_name(steps: u64) -> String {
+    format!("step-{steps:010}.checkpoint")
+}
+
+/// The steps that a file's name tells of; nothing for a file that is no snapshot.
+fn steps_of(name: &str) -> Option<u64> {
+    let digits = name.strip_prefix("step-")?.strip_suffix(".checkpoint")?;
+    let steps = digits.parse().ok()?;
+    (file_name(steps) == name).then_some(steps)
+}
+
+/// The snapshots in `dir` by their number of steps, oldest first.
+fn list(dir: &Path) -> io::Result<Vec<(u64, PathBuf)>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        if let Some(steps) = entry.file_name().to_str().and_then(steps_of) {
+            files.push((steps, entry.path()));
+        }
+    }
+    files.sort_unstable();
+    Ok(files)
+}
+
+/// Makes `dir` and the folders above it, so that they outlast a loss of power.
+fn make(dir: &Path) -> io::Result<()> {
+    let is_missing = |folder: &&Path| !folder.as_os_str().is_empty() && !folder.exists();
+    let missing: Vec<&Path> = dir.ancestors().take_while(is_missing).collect();
+    fs::create_dir_all(dir)?;
+    missing.into_iter().try_for_each(|made| output_file::sync_folder(output_file::folder_of(made)))
+}
+
+/// Removes what a killed run had begun to write.
+fn remove_temporaries(dir: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        if entry.file_name().to_str().is_some_and(|name| name.starts_with(TEMPORARY)) {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// Checks that files can be made in `dir` or, where it is not there, in the nearest folder above it.
+fn check_writable(dir: &Path) -> io::Result<()> {
+    let mut folder = dir;
+    while !folder.as_os_str().is_empty() {
+        match fs::metadata(folder) {
+            Ok(metadata) if metadata.is_dir() => break,
+            Ok(_) => {
+                return Err(io::Error::new(io::ErrorKind::NotADirectory, "there is a file of this name"));
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                folder = folder.parent().unwrap_or(Path::new(""));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    output_file::begin_as(folder, TEMPORARY).map(drop)
+}
+
+/// Locks `dir` against other processes; the system lifts the lock however this one ends.
+#[cfg(unix)]
+fn lock(dir: &Path) -> Result<Option<File>, CheckpointError> {
+    let handle = File::open(dir).map_err(|source| folder_error(dir, source))?;
+    match handle.try_lock() {
+        Ok(()) => Ok(Some(handle)),
+        Err(TryLockError::WouldBlock) => Err(CheckpointError::InUse { dir: dir.to_owned() }),
+        // A file system without locks is no reason not to train.
+        Err(TryLockError::Error(_)) => Ok(None),
+    }
+}
+
+/// A folder cannot be opened as a file here.
+#[cfg(not(unix))]
+fn lock(_: &Path) -> Result<Option<File>, CheckpointError> {
+    Ok(None)
+}
+
+#[cfg(test)]
+#[path = "folder_tests.rs"]
+mod tests;

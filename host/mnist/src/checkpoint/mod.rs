@@ -1,0 +1,125 @@
+//! Weights on disk: a safetensors file that PyTorch loads as it is.
+//!
+//! The tensors are those of `nn.Sequential(Linear, ReLU, Linear, ReLU, Linear)`: layer `i` has `{2i}.weight`,
+//! `[outputs, inputs]`, and `{2i}.bias`, `[outputs]`, all f32. In memory our weights are `[inputs, outputs]`, so
+//! they are transposed on the way. How the weights came about is kept as JSON in the file's metadata, under
+//! the key `ferrowarp`; a file without it loads as well.
+
+pub mod envelope;
+mod error;
+mod files;
+mod folder;
+mod snapshot;
+mod tensors;
+
+use std::io;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+pub(crate) use error::last_good;
+pub use error::{CheckpointError, SnapshotError};
+pub use folder::{Folder, Found, newest};
+pub use snapshot::{DataId, Progress, Snapshot, parse};
+
+use crate::model::Parameters;
+use ferrowarp_report::output_file;
+use tensors::Reader;
+
+/// Weights and where they come from.
+#[derive(Clone, Debug)]
+pub struct Checkpoint {
+    /// The weights and biases.
+    pub parameters: Parameters,
+    /// How they were trained; nothing for a file that some other program wrote.
+    pub training: Option<Training>,
+}
+
+/// How weights were trained.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Training {
+    /// Widths from the input to the output.
+    pub sizes: Vec<usize>,
+    /// Seed of the first weights and of the shuffling.
+    pub seed: u64,
+    /// Epochs the weights have had, in all.
+    pub epochs: u32,
+    /// Samples in a batch.
+    pub batch_size: usize,
+    /// Learning rate in the first epoch.
+    pub lr: f32,
+    /// Factor on the learning rate after each epoch.
+    pub lr_decay: f32,
+    /// Momentum.
+    pub momentum: f32,
+    /// The kernels that trained them.
+    pub pipeline: String,
+}
+
+impl Training {
+    /// Widths of the hidden layers, from the input on.
+    pub fn hidden(&self) -> &[usize] {
+        self.sizes.get(1..self.sizes.len().saturating_sub(1)).unwrap_or_default()
+    }
+}
+
+/// Writes the weights to `path`, whole or not at all.
+///
+/// # Errors
+/// [`CheckpointError::Write`].
+pub fn save(path: &Path, parameters: &Parameters, training: &Training) -> Result<(), CheckpointError> {
+    to_bytes(parameters, training)
+        .and_then(|bytes| output_file::write(path, &bytes))
+        .map_err(|source| CheckpointError::Write { path: path.to_owned(), source })
+}
+
+/// The safetensors file of the weights. The same weights and training give the same bytes.
+fn to_bytes(parameters: &Parameters, training: &Training) -> io::Result<Vec<u8>> {
+    tensors::to_bytes(&[("", parameters)], serde_json::to_string(training)?)
+}
+
+/// Reads weights from `path`: a safetensors file, or the snapshot of an unfinished run.
+///
+/// # Errors
+/// [`CheckpointError`]: the file cannot be read, is damaged, or is not a chain of linear layers in f32, all of them
+/// finite.
+pub fn load(path: &Path) -> Result<Checkpoint, CheckpointError> {
+    let checkpoint = load_any(path)?;
+    for (i, layer) in checkpoint.parameters.layers.iter().enumerate() {
+        if let Some(&value) = layer.weights.iter().chain(&layer.biases).find(|value| !value.is_finite()) {
+            return Err(CheckpointError::NotFinite { path: path.to_owned(), layer: i + 1, value });
+        }
+    }
+    Ok(checkpoint)
+}
+
+fn load_any(path: &Path) -> Result<Checkpoint, CheckpointError> {
+    let bytes = files::read_weights(path)?;
+    if envelope::is_one(&bytes) {
+        let snapshot = parse(&bytes).map_err(|source| CheckpointError::Snapshot {
+            path: path.to_owned(),
+            source: Box::new(source),
+        })?;
+        return Ok(Checkpoint { parameters: snapshot.parameters, training: Some(snapshot.training) });
+    }
+    from_bytes(&bytes, path)
+}
+
+/// Parses a safetensors file; `path` is what errors call it.
+///
+/// # Errors
+/// As [`load`], except that nothing is read.
+pub fn from_bytes(bytes: &[u8], path: &Path) -> Result<Checkpoint, CheckpointError> {
+    let reader = Reader::new(bytes, path)?;
+    let training = reader
+        .metadata()
+        .map(serde_json::from_str)
+        .transpose()
+        .map_err(|source| CheckpointError::Metadata { path: path.to_owned(), source })?;
+    let parameters = reader.layers("")?;
+    reader.expect_only(&[("", parameters.layers.len())])?;
+    Ok(Checkpoint { parameters, training })
+}
+
+#[cfg(test)]
+mod tests;

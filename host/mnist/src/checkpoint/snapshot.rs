@@ -1,0 +1,204 @@
+//! The whole state of an unfinished run, as bytes: whoever resumes from it ends with the same weights, bit for bit,
+//! as a run that never stopped.
+//!
+//! The bytes are an [`envelope`] around a safetensors file. That file holds the weights and biases under the names of a
+//! file of weights and, with momentum, the velocities under the same names after `velocity.`; the description of
+//! the run is JSON in its metadata. The order of the samples is a keyed permutation, so its state is the seed, the
+//! epoch and how many samples of the epoch are done.
+
+use std::borrow::Cow;
+use std::io;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::tensors::{self, Reader};
+use super::{SnapshotError, Training, envelope};
+use crate::model::Parameters;
+use ferrowarp_report::EpochRecord;
+
+const VELOCITY: &str = "velocity.";
+
+/// The state of a run between two steps.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Snapshot {
+    /// The settings that a resumed run must keep. [`Training::epochs`] counts the epochs that are complete, over all
+    /// the training the weights have had.
+    pub training: Training,
+    /// The data set, which a resumed run must have too.
+    pub data: DataId,
+    /// How far the run is.
+    pub progress: Progress,
+    /// The records of the run's complete epochs.
+    pub records: Vec<EpochRecord>,
+    /// The weights and biases.
+    pub parameters: Parameters,
+    /// The velocities of the weights and biases, `[inputs, outputs]` and `[outputs]` as they are; none without momentum.
+    pub velocities: Option<Parameters>,
+}
+
+/// What tells one data set from another.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DataId {
+    /// Training images.
+    pub train_images: usize,
+    /// Test images.
+    pub test_images: usize,
+    /// SHA-256 over all images and labels, in hexadecimal digits.
+    pub sha256: String,
+}
+
+/// How far a run is, and the wishes that a resumed run is free to change.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Progress {
+    /// Epochs the weights had had when the run began.
+    pub epochs_before: u32,
+    /// The epoch the run was to end with, counted from 1 over all the training the weights have had.
+    pub last_epoch: u32,
+    /// Samples of the epoch in progress that have been learnt from: whole batches, and fewer than there are images.
+    pub samples: usize,
+    /// Sum of their losses in nats, added in their order.
+    pub loss_sum: f64,
+    /// How many of them were classified right.
+    pub correct: usize,
+    /// Wall-clock seconds their training took.
+    pub seconds: f64,
+    /// Steps between two checkpoints; nothing means one checkpoint an epoch.
+    pub every: Option<u64>,
+    /// How many checkpoints are kept.
+    pub keep: usize,
+    /// The device that did all this.
+    pub device: String,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Description<'a> {
+    training: Cow<'a, Training>,
+    data: Cow<'a, DataId>,
+    progress: Cow<'a, Progress>,
+    records: Cow<'a, [EpochRecord]>,
+}
+
+/// Reads the bytes of a snapshot. Any single byte changed, any end cut off and anything appended is an error.
+///
+/// # Errors
+/// [`SnapshotError`] says what is wrong.
+pub fn parse(bytes: &[u8]) -> Result<Snapshot, SnapshotError> {
+    let payload = envelope::open(bytes)?;
+    let reader = Reader::new(payload, Path::new("the checkpoint")).map_err(SnapshotError::Tensors)?;
+    let description = reader.metadata().ok_or(SnapshotError::NoDescription)?;
+    let Description { training, data, progress, records } =
+        serde_json::from_str(description).map_err(SnapshotError::Description)?;
+
+    let parameters = reader.layers("").map_err(SnapshotError::Tensors)?;
+    let velocities = reader.has(VELOCITY).then(|| reader.layers(VELOCITY)).transpose();
+    let velocities = velocities.map_err(SnapshotError::Tensors)?;
+    let n_velocities = velocities.as_ref().map_or(0, |velocities| velocities.layers.len());
+    let sets = [("", parameters.layers.len()), (VELOCITY, n_velocities)];
+    reader.expect_only(&sets).map_err(SnapshotError::Tensors)?;
+
+    let snapshot = Snapshot {
+        training: training.into_owned(),
+        data: data.into_owned(),
+        progress: progress.into_owned(),
+        records: records.into_owned(),
+        parameters,
+        velocities,
+    };
+    snapshot.check()?;
+    Ok(snapshot)
+}
+
+impl Snapshot {
+    /// The bytes that [`parse`] reads. The same snapshot gives the same bytes.
+    ///
+    /// # Errors
+    /// A tensor's length is not its layer's.
+    pub fn to_bytes(&self) -> io::Result<Vec<u8>> {
+        let description = Description {
+            training: Cow::Borrowed(&self.training),
+            data: Cow::Borrowed(&self.data),
+            progress: Cow::Borrowed(&self.progress),
+            records: Cow::Borrowed(&self.records),
+        };
+        let description = serde_json::to_string(&description)?;
+        let mut sets = vec![("", &self.parameters)];
+        sets.extend(self.velocities.as_ref().map(|velocities| (VELOCITY, velocities)));
+        Ok(envelope::seal(&tensors::to_bytes(&sets, description)?))
+    }
+
+    /// The epoch in progress, counted from 1 over all the training the weights have had.
+    pub fn epoch(&self) -> u32 {
+        self.training.epochs + 1
+    }
+
+    /// Steps of the epoch in progress that are done.
+    pub fn steps_in_epoch(&self) -> u64 {
+        (self.progress.samples / self.training.batch_size.max(1)) as u64
+    }
+
+    /// Steps that the run has done.
+    pub fn steps(&self) -> u64 {
+        let per_epoch = self.data.train_images.div_ceil(self.training.batch_size.max(1)) as u64;
+        let epochs = u64::from(self.training.epochs.saturating_sub(self.progress.epochs_before));
+        epochs * per_epoch + self.steps_in_epoch()
+    }
+
+    /// Checks what the rest of the program relies on.
+    fn check(&self) -> Result<(), SnapshotError> {
+        let Snapshot { training, data, progress, records, parameters, velocities } = self;
+        let contradiction = |what: String| Err(SnapshotError::Contradiction { what });
+        let sizes = parameters.sizes();
+        if training.sizes != sizes {
+            return contradiction(format!("a network of {:?} with tensors of {sizes:?}", training.sizes));
+        }
+        if velocities.is_some() != (training.momentum != 0.0) {
+            return contradiction(format!(
+                "momentum {} with {} velocities",
+                training.momentum,
+                if velocities.is_some() { "stored" } else { "no" }
+            ));
+        }
+        if let Some(velocities) = velocities
+            && velocities.sizes() != sizes
+        {
+            return contradiction(format!("velocities of {:?}, tensors of {sizes:?}", velocities.sizes()));
+        }
+        let (images, batch, done) = (data.train_images, training.batch_size, progress.samples);
+        if batch == 0 || batch > images || u32::try_from(images).is_err() {
+            return contradiction(format!("batches of {batch} from {images} images"));
+        }
+        if done >= images || !done.is_multiple_of(batch) || progress.correct > done {
+            let right = progress.correct;
+            return contradiction(format!(
+                "{right} of {done} samples right, in batches of {batch} from {images} images"
+            ));
+        }
+        if !(progress.loss_sum.is_finite() && progress.seconds.is_finite()) {
+            return contradiction(format!(
+                "a loss of {} after {} seconds",
+                progress.loss_sum, progress.seconds
+            ));
+        }
+        if progress.every == Some(0) {
+            return contradiction("a checkpoint every 0 steps".to_owned());
+        }
+        let expected = (u64::from(progress.epochs_before) + 1)..=u64::from(training.epochs);
+        if training.epochs == u32::MAX
+            || progress.epochs_before > training.epochs
+            || !records.iter().map(|record| u64::from(record.epoch)).eq(expected)
+        {
+            return contradiction(format!(
+                "{} epochs, {} of them before the run, with {} records",
+                training.epochs,
+                progress.epochs_before,
+                records.len()
+            ));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[path = "snapshot_tests.rs"]
+pub(super) mod tests;

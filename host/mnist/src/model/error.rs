@@ -1,0 +1,60 @@
+//! What can go wrong with a network.
+
+use cuda_std::launch::LaunchError;
+
+use ferrowarp::device::DeviceError;
+use ferrowarp::softmax::SoftmaxError;
+
+/// Why a network could not be made, trained or asked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ModelError {
+    /// The device failed.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// Two things that belong together do not fit.
+    #[error("{what} is {got}, expected {expected}")]
+    Mismatch {
+        /// What does not fit.
+        what: &'static str,
+        /// Its size or value.
+        got: usize,
+        /// The size or value that it must have.
+        expected: usize,
+    },
+    /// A size is zero, or larger than a kernel can count.
+    #[error("{what} is {got}; it must be between 1 and {max}")]
+    OutOfRange {
+        /// What is out of range.
+        what: &'static str,
+        /// Its value.
+        got: usize,
+        /// The largest allowed.
+        max: usize,
+    },
+}
+
+impl From<SoftmaxError> for ModelError {
+    fn from(error: SoftmaxError) -> Self {
+        ModelError::Device(error.into())
+    }
+}
+
+impl From<LaunchError> for ModelError {
+    fn from(error: LaunchError) -> Self {
+        ModelError::Device(error.into())
+    }
+}
+
+/// `value` as a kernel takes it.
+pub(super) fn to_u32(what: &'static str, value: usize) -> Result<u32, ModelError> {
+    match u32::try_from(value) {
+        Ok(small) if small > 0 => Ok(small),
+        _ => Err(ModelError::OutOfRange { what, got: value, max: u32::MAX as usize }),
+    }
+}
+
+/// Checks that two sizes agree.
+pub(super) fn expect(what: &'static str, got: usize, expected: usize) -> Result<(), ModelError> {
+    if got == expected { Ok(()) } else { Err(ModelError::Mismatch { what, got, expected }) }
+}

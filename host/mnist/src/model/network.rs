@@ -1,0 +1,362 @@
+//! A network on a device: its layers, the buffers of a batch, one epoch, one evaluation.
+
+use std::ops::ControlFlow;
+
+use super::dataset::DeviceDataset;
+use super::error::{ModelError, expect, to_u32};
+use super::ops::{self, Layer, Sgd};
+use super::parameters::{LayerParameters, Parameters};
+use super::results::{Divergence, EpochStats, Evaluation, Results, Scores, first_divergence};
+use super::{fused, naive};
+use ferrowarp::device::{Buffer, Device, DeviceError};
+
+/// Rows of a batch when nothing is trained.
+const EVALUATION_BATCH: usize = 512;
+
+/// Which kernels a network runs on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Pipeline {
+    /// One kernel per operation, one thread per output.
+    Naive,
+    /// Products on tiles in shared memory, with bias, ReLU, loss and update fused in.
+    Fused,
+}
+
+/// One epoch of training.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct EpochSpec {
+    /// Seed of the order of the samples.
+    pub seed: u64,
+    /// Number of the epoch, which changes the order.
+    pub epoch: u32,
+    /// Learning rate.
+    pub lr: f32,
+    /// Momentum, 0 for plain SGD.
+    pub momentum: f32,
+}
+
+/// A multi-layer perceptron on a device.
+#[derive(Debug)]
+pub struct Network {
+    device: Device,
+    pipeline: Pipeline,
+    batch: usize,
+    layers: Vec<Layer>,
+    training: Activations,
+    /// Made when first needed.
+    evaluation: Option<Activations>,
+    results: Results,
+}
+
+/// The buffers of one batch.
+#[derive(Debug)]
+pub(super) struct Activations {
+    pub inputs: Buffer<f32>,
+    pub labels: Buffer<u32>,
+    /// By layer: after the ReLU, and the logits last.
+    pub outputs: Vec<Buffer<f32>>,
+    /// By layer: the gradient before the ReLU, and at the logits last.
+    pub gradients: Vec<Buffer<f32>>,
+    /// Only the naive pipeline uses these three.
+    pub probs: Buffer<f32>,
+    pub targets: Buffer<f32>,
+    pub scratch: Buffer<f32>,
+    pub classes: u32,
+}
+
+impl Activations {
+    fn new(device: &Device, layers: &[Layer], batch: usize, pipeline: Pipeline) -> Result<Self, ModelError> {
+        let features = layers.first().map_or(0, |layer| layer.inputs);
+        let classes = layers.last().map_or(0, |layer| layer.outputs);
+        let widest = layers.iter().map(|layer| layer.inputs).max().unwrap_or(0);
+        let per_layer = || -> Result<Vec<Buffer<f32>>, DeviceError> {
+            layers.iter().map(|layer| device.alloc_zeroed(batch * layer.outputs)).collect()
+        };
+        let naive_only =
+            |width: usize| device.alloc_zeroed(if pipeline == Pipeline::Naive { batch * width } else { 0 });
+        Ok(Self {
+            inputs: device.alloc_zeroed(batch * features)?,
+            labels: device.alloc_zeroed(batch)?,
+            outputs: per_layer()?,
+            gradients: per_layer()?,
+            probs: naive_only(classes)?,
+            targets: naive_only(classes)?,
+            scratch: naive_only(widest)?,
+            classes: to_u32("number of classes", classes)?,
+        })
+    }
+}
+
+impl Network {
+    /// Copies `parameters` to `device`, for training in batches of `batch` samples.
+    ///
+    /// # Errors
+    /// A batch or a width of 0, parameters whose sizes disagree, or no memory.
+    pub fn new(
+        device: &Device,
+        parameters: &Parameters,
+        pipeline: Pipeline,
+        batch: usize,
+    ) -> Result<Network, ModelError> {
+        to_u32("batch size", batch)?;
+        to_u32("number of layers", parameters.layers.len())?;
+        for pair in parameters.layers.windows(2) {
+            expect("number of a layer's inputs", pair[1].inputs, pair[0].outputs)?;
+        }
+        let layers = parameters.layers.iter().map(|layer| upload_layer(device, layer));
+        let layers = layers.collect::<Result<Vec<_>, _>>()?;
+        Ok(Network {
+            training: Activations::new(device, &layers, batch, pipeline)?,
+            evaluation: None,
+            results: Results::new(device, 0)?,
+            device: device.clone(),
+            pipeline,
+            batch,
+            layers,
+        })
+    }
+
+    /// Trains on every sample of `data` once, in an order that `spec` names, the last batch as short as it is. Goes on
+    /// after the samples of `done`, which are whole batches; the default is an epoch from its beginning. Calls
+    /// `progress` with the number of samples whose step has been launched, and stops where it answers so.
+    ///
+    /// # Errors
+    /// The data set does not fit the network, `done` does not fit both, or the device failed.
+    pub fn train_epoch(
+        &mut self,
+        data: &DeviceDataset,
+        spec: &EpochSpec,
+        done: EpochStats,
+        progress: &mut dyn FnMut(usize) -> ControlFlow<()>,
+    ) -> Result<EpochStats, ModelError> {
+        self.check(data)?;
+        expect("number of samples in whole batches", done.samples % self.batch, 0)?;
+        if spec.momentum != 0.0 {
+            self.ensure_velocities()?;
+        }
+        let sgd = Sgd { lr: spec.lr, momentum: spec.momentum };
+        let mut end = done.samples;
+        for first in (done.samples..data.samples).step_by(self.batch) {
+            let rows = self.judge_batch(data, spec, first)?;
+            let Network { device, pipeline, layers, training, .. } = self;
+            match pipeline {
+                Pipeline::Naive => naive::backward(device, layers, training, rows, sgd)?,
+                Pipeline::Fused => fused::backward(device, layers, training, rows, sgd)?,
+            }
+            end = first + rows;
+            if progress(end).is_break() {
+                break;
+            }
+        }
+        let mut stats = done;
+        self.results.add_to(&mut stats, end)?;
+        Ok(stats)
+    }
+
+    /// The first loss of the epoch's batch that begins with the sample `first` that is infinite or no number, with the
+    /// weights as they are. Nothing is learnt.
+    ///
+    /// # Errors
+    /// The data set does not fit the network, there is no such batch, or the device failed.
+    pub fn divergence_ahead(
+        &mut self,
+        data: &DeviceDataset,
+        spec: &EpochSpec,
+        first: usize,
+    ) -> Result<Option<Divergence>, ModelError> {
+        self.check(data)?;
+        let rows = self.judge_batch(data, spec, first)?;
+        Ok(first_divergence(&self.results.loss.view(first..first + rows)?.to_vec()?, first))
+    }
+
+    /// Gathers the batch that begins with the sample `first` of an epoch, and leaves its losses, its hits and the
+    /// gradient at its logits on the device. Returns its number of samples.
+    fn judge_batch(
+        &mut self,
+        data: &DeviceDataset,
+        spec: &EpochSpec,
+        first: usize,
+    ) -> Result<usize, ModelError> {
+        let Network { device, pipeline, batch, layers, training, results, .. } = self;
+        let rows = (*batch).min(data.samples.saturating_sub(first));
+        let range = (to_u32("sample", first + 1)? - 1, to_u32("batch size", rows)?);
+        let into = (&mut training.inputs, &mut training.labels);
+        ops::shuffled_batch(device, into, data, range, (spec.seed, spec.epoch))?;
+        forward(device, *pipeline, layers, training, rows)?;
+        loss(device, *pipeline, training, range.1, results.at(first, rows)?)?;
+        Ok(rows)
+    }
+
+    /// Mean loss and hits over `data`.
+    ///
+    /// # Errors
+    /// The data set does not fit the network, or the device failed.
+    pub fn evaluate(&mut self, data: &DeviceDataset) -> Result<Evaluation, ModelError> {
+        self.check(data)?;
+        let Network { device, pipeline, layers, evaluation, results, .. } = self;
+        let state = evaluation_state(evaluation, device, layers, *pipeline)?;
+        for first in (0..data.samples).step_by(EVALUATION_BATCH) {
+            let rows = EVALUATION_BATCH.min(data.samples - first);
+            let range = (to_u32("sample", first + 1)? - 1, to_u32("batch size", rows)?);
+            ops::ordered_batch(device, (&mut state.inputs, &mut state.labels), data, range)?;
+            forward(device, *pipeline, layers, state, rows)?;
+            loss(device, *pipeline, state, range.1, results.at(first, rows)?)?;
+        }
+        let mut stats = EpochStats::default();
+        self.results.add_to(&mut stats, data.samples)?;
+        Ok(Evaluation { loss: stats.loss(), correct: stats.correct, samples: stats.samples })
+    }
+
+    /// Probabilities of the classes for `images` (`[n, features]`, a pixel a byte): `[n, classes]`.
+    ///
+    /// # Errors
+    /// The images do not fit the network, or the device failed.
+    pub fn predict(&mut self, images: &[u8]) -> Result<Vec<f32>, ModelError> {
+        let features = self.layers.first().map_or(1, |layer| layer.inputs);
+        let classes = self.layers.last().map_or(1, |layer| layer.outputs);
+        let labels = vec![0; images.len() / features];
+        let data = DeviceDataset::upload(&self.device, images, &labels, features, classes)?;
+        self.check(&data)?;
+        let mut probabilities = Vec::with_capacity(labels.len() * classes);
+        let Network { device, pipeline, layers, evaluation, .. } = self;
+        let state = evaluation_state(evaluation, device, layers, *pipeline)?;
+        for first in (0..data.samples).step_by(EVALUATION_BATCH) {
+            let rows = EVALUATION_BATCH.min(data.samples - first);
+            let range = (to_u32("sample", first + 1)? - 1, to_u32("batch size", rows)?);
+            ops::ordered_batch(device, (&mut state.inputs, &mut state.labels), &data, range)?;
+            forward(device, *pipeline, layers, state, rows)?;
+            let (Some(logits), Some(out)) = (state.outputs.last(), state.gradients.last_mut()) else {
+                continue;
+            };
+            ops::softmax(device, out, logits, range.1, state.classes)?;
+            probabilities.extend(out.view(..rows * classes)?.to_vec()?);
+        }
+        Ok(probabilities)
+    }
+
+    /// The parameters as they are now, copied from the device.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn parameters(&self) -> Result<Parameters, ModelError> {
+        let layers = self.layers.iter().map(|layer| {
+            Ok(LayerParameters {
+                inputs: layer.inputs,
+                outputs: layer.outputs,
+                weights: layer.weights.to_vec()?,
+                biases: layer.biases.to_vec()?,
+            })
+        });
+        Ok(Parameters { layers: layers.collect::<Result<_, ModelError>>()? })
+    }
+
+    /// The velocities as they are now, copied from the device; none when there was no momentum yet.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn velocities(&self) -> Result<Option<Parameters>, ModelError> {
+        if self.layers.iter().any(|layer| layer.weight_velocity.is_empty()) {
+            return Ok(None);
+        }
+        let layers = self.layers.iter().map(|layer| {
+            Ok(LayerParameters {
+                inputs: layer.inputs,
+                outputs: layer.outputs,
+                weights: layer.weight_velocity.to_vec()?,
+                biases: layer.bias_velocity.to_vec()?,
+            })
+        });
+        Ok(Some(Parameters { layers: layers.collect::<Result<_, ModelError>>()? }))
+    }
+
+    /// Copies `velocities`, which have the shapes of the parameters, to the device. Without this they start from rest.
+    ///
+    /// # Errors
+    /// The shapes differ, or the device failed.
+    pub fn set_velocities(&mut self, velocities: &Parameters) -> Result<(), ModelError> {
+        expect("number of layers with velocities", velocities.layers.len(), self.layers.len())?;
+        self.ensure_velocities()?;
+        for (layer, velocity) in self.layers.iter_mut().zip(&velocities.layers) {
+            layer.weight_velocity.copy_from(&velocity.weights)?;
+            layer.bias_velocity.copy_from(&velocity.biases)?;
+        }
+        Ok(())
+    }
+
+    /// Checks `data` against the network, and makes room for its results.
+    fn check(&mut self, data: &DeviceDataset) -> Result<(), ModelError> {
+        let features = self.layers.first().map_or(0, |layer| layer.inputs);
+        let classes = self.layers.last().map_or(0, |layer| layer.outputs);
+        expect("number of features of the data set", data.features, features)?;
+        expect("number of classes of the data set", data.classes, classes)?;
+        if self.results.loss.len() < data.samples {
+            self.results = Results::new(&self.device, data.samples)?;
+        }
+        Ok(())
+    }
+
+    fn ensure_velocities(&mut self) -> Result<(), ModelError> {
+        for layer in &mut self.layers {
+            if layer.weight_velocity.is_empty() {
+                layer.weight_velocity = self.device.alloc_zeroed(layer.weights.len())?;
+                layer.bias_velocity = self.device.alloc_zeroed(layer.biases.len())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The buffers of an evaluation, made at the first one.
+fn evaluation_state<'a>(
+    slot: &'a mut Option<Activations>,
+    device: &Device,
+    layers: &[Layer],
+    pipeline: Pipeline,
+) -> Result<&'a mut Activations, ModelError> {
+    match slot {
+        Some(state) => Ok(state),
+        None => Ok(slot.insert(Activations::new(device, layers, EVALUATION_BATCH, pipeline)?)),
+    }
+}
+
+fn upload_layer(device: &Device, layer: &LayerParameters) -> Result<Layer, ModelError> {
+    let LayerParameters { inputs, outputs, weights, biases } = layer;
+    to_u32("number of a layer's inputs", *inputs)?;
+    to_u32("number of a layer's outputs", *outputs)?;
+    expect("number of a layer's weights", weights.len(), inputs * outputs)?;
+    expect("number of a layer's biases", biases.len(), *outputs)?;
+    Ok(Layer {
+        inputs: *inputs,
+        outputs: *outputs,
+        weights: device.upload(weights)?,
+        biases: device.upload(biases)?,
+        weight_velocity: device.alloc_zeroed(0)?,
+        bias_velocity: device.alloc_zeroed(0)?,
+    })
+}
+
+fn forward(
+    on: &Device,
+    pipeline: Pipeline,
+    layers: &[Layer],
+    state: &mut Activations,
+    rows: usize,
+) -> Result<(), ModelError> {
+    match pipeline {
+        Pipeline::Naive => naive::forward(on, layers, state, rows),
+        Pipeline::Fused => fused::forward(on, layers, state, rows),
+    }
+}
+
+fn loss(
+    on: &Device,
+    pipeline: Pipeline,
+    state: &mut Activations,
+    rows: u32,
+    scores: Scores<'_>,
+) -> Result<(), ModelError> {
+    match pipeline {
+        Pipeline::Naive => naive::loss(on, state, rows, scores),
+        Pipeline::Fused => fused::loss(on, state, rows, scores),
+    }
+}

@@ -1,0 +1,86 @@
+//! Gathering the samples of a step.
+
+use cuda_std::launch::LaunchConfig;
+use gpu_kernels::mlp::batch;
+
+use super::{area, need};
+use crate::model::dataset::DeviceDataset;
+use crate::model::error::{ModelError, to_u32};
+use ferrowarp::device::{Buffer, Device};
+
+/// The samples `first..first + rows` of an epoch, as pixels in 0..=1 and labels.
+pub(in crate::model) fn shuffled_batch(
+    on: &Device,
+    (out, labels_out): (&mut Buffer<f32>, &mut Buffer<u32>),
+    data: &DeviceDataset,
+    (first, rows): (u32, u32),
+    (seed, epoch): (u64, u32),
+) -> Result<(), ModelError> {
+    let (samples, features) = check_batch(out, labels_out, data, first, rows)?;
+    // SAFETY: the rows lie in the data set, and the buffers hold them, as was just checked.
+    unsafe {
+        batch::shuffled_batch::launch(
+            on,
+            per_sample(rows),
+            out,
+            labels_out,
+            &data.images,
+            &data.labels,
+            samples,
+            features,
+            first,
+            rows,
+            seed,
+            epoch,
+        )?;
+    }
+    Ok(())
+}
+
+/// The samples `first..first + rows` of the data set, as pixels in 0..=1 and labels.
+pub(in crate::model) fn ordered_batch(
+    on: &Device,
+    (out, labels_out): (&mut Buffer<f32>, &mut Buffer<u32>),
+    data: &DeviceDataset,
+    (first, rows): (u32, u32),
+) -> Result<(), ModelError> {
+    let (_, features) = check_batch(out, labels_out, data, first, rows)?;
+    let (images, labels) = (&data.images, &data.labels);
+    // SAFETY: the rows lie in the data set, and the buffers hold them, as was just checked.
+    unsafe {
+        batch::ordered_batch::launch(
+            on,
+            per_sample(rows),
+            out,
+            labels_out,
+            images,
+            labels,
+            features,
+            first,
+            rows,
+        )?;
+    }
+    Ok(())
+}
+
+fn per_sample(rows: u32) -> LaunchConfig {
+    let samples_per_block = 8;
+    LaunchConfig::new((1, rows.div_ceil(samples_per_block)), (batch::THREADS_PER_SAMPLE, samples_per_block))
+}
+
+fn check_batch(
+    out: &Buffer<f32>,
+    labels_out: &Buffer<u32>,
+    data: &DeviceDataset,
+    first: u32,
+    rows: u32,
+) -> Result<(u32, u32), ModelError> {
+    let samples = to_u32("number of samples", data.samples)?;
+    let features = to_u32("number of features", data.features)?;
+    need(&[
+        ("length of the batch", out.len(), area(rows, features)),
+        ("length of the batch's labels", labels_out.len(), rows.into()),
+        ("number of samples", data.samples, u64::from(first) + u64::from(rows)),
+    ])?;
+    Ok((samples, features))
+}

@@ -1,0 +1,116 @@
+//! The step of stochastic gradient descent.
+
+use gpu_kernels::mlp::{fused_update, sgd};
+
+use super::tile::Tile;
+use super::{Layer, Shape, area, need, per_element};
+use crate::model::error::ModelError;
+use ferrowarp::device::{Buffer, Device};
+
+/// Learning rate and momentum of a step.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::model) struct Sgd {
+    pub lr: f32,
+    pub momentum: f32,
+}
+
+fn check_update(
+    layer: &Layer,
+    activations: usize,
+    d_out: usize,
+    shape: Shape,
+    sgd: Sgd,
+) -> Result<(), ModelError> {
+    let Shape { batch, inputs, outputs } = shape;
+    let has_velocity = if sgd.momentum == 0.0 { 0 } else { 1 };
+    need(&[
+        ("length of the weights", layer.weights.len(), area(inputs, outputs)),
+        ("length of the biases", layer.biases.len(), outputs.into()),
+        (
+            "length of the weights' velocity",
+            layer.weight_velocity.len(),
+            has_velocity * area(inputs, outputs),
+        ),
+        ("length of the biases' velocity", layer.bias_velocity.len(), has_velocity * u64::from(outputs)),
+        ("length of the activations", activations, area(batch, inputs)),
+        ("length of the output gradient", d_out, area(batch, outputs)),
+    ])
+}
+
+/// One SGD step of a layer, one thread per weight; `d_out` is summed over the batch, and averaged here.
+pub(in crate::model) fn update_layer(
+    on: &Device,
+    layer: &mut Layer,
+    activations: &Buffer<f32>,
+    d_out: &Buffer<f32>,
+    shape: Shape,
+    sgd: Sgd,
+) -> Result<(), ModelError> {
+    check_update(layer, activations.len(), d_out.len(), shape, sgd)?;
+    let Shape { batch, inputs, outputs } = shape;
+    let config = per_element(inputs, outputs);
+    let Layer { weights, biases, weight_velocity, bias_velocity, .. } = layer;
+    // SAFETY: the buffers hold their shapes, as was just checked, and the grid covers the weights.
+    unsafe {
+        sgd::update_layer::launch(
+            on,
+            config,
+            weights,
+            biases,
+            weight_velocity,
+            bias_velocity,
+            activations,
+            d_out,
+            batch,
+            inputs,
+            outputs,
+            sgd.lr,
+            sgd.momentum,
+        )?;
+    }
+    Ok(())
+}
+
+/// One SGD step of a layer on tiles; `d_out` carries the average over the batch already.
+pub(in crate::model) fn linear_update(
+    on: &Device,
+    layer: &mut Layer,
+    activations: &Buffer<f32>,
+    d_out: &Buffer<f32>,
+    shape: Shape,
+    sgd: Sgd,
+) -> Result<(), ModelError> {
+    check_update(layer, activations.len(), d_out.len(), shape, sgd)?;
+    let Shape { batch, inputs, outputs } = shape;
+    let tile = Tile::choose(on, inputs, outputs);
+    let config = tile.walking_config(on, inputs, outputs);
+    let Layer { weights, biases, weight_velocity, bias_velocity, .. } = layer;
+    macro_rules! launch {
+        ($kernel:ident) => {
+            fused_update::$kernel::launch(
+                on,
+                config,
+                weights,
+                biases,
+                weight_velocity,
+                bias_velocity,
+                activations,
+                d_out,
+                batch,
+                inputs,
+                outputs,
+                sgd.lr,
+                sgd.momentum,
+            )?
+        };
+    }
+    // SAFETY: the buffers hold their shapes, as was just checked; grid and block are the tile's.
+    unsafe {
+        match tile {
+            Tile::T64x64 => launch!(linear_update_64x64),
+            Tile::T64x32 => launch!(linear_update_64x32),
+            Tile::T32x32 => launch!(linear_update_32x32),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,87 @@
+//! What a pass over a data set comes to: loss and hit of every sample on the device, sums on the host.
+
+use super::error::ModelError;
+use ferrowarp::device::{Buffer, BufferViewMut, Device};
+
+/// What came of an epoch so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct EpochStats {
+    /// Sum of the samples' losses in nats, each taken just before the step it was part of, added in their order.
+    pub loss_sum: f64,
+    /// Samples classified right, at the same moments.
+    pub correct: usize,
+    /// Samples trained on.
+    pub samples: usize,
+    /// The first loss that is infinite or no number.
+    pub diverged: Option<Divergence>,
+}
+
+/// A loss that is infinite or no number.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Divergence {
+    /// Whose loss it is: which sample of the epoch, in its order and counted from 0.
+    pub sample: usize,
+    /// The loss.
+    pub loss: f32,
+}
+
+impl EpochStats {
+    /// Mean loss over the samples in nats.
+    pub fn loss(&self) -> f64 {
+        self.loss_sum / self.samples.max(1) as f64
+    }
+}
+
+/// What came of one evaluation.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Evaluation {
+    /// Mean loss over the samples in nats.
+    pub loss: f64,
+    /// Samples classified right.
+    pub correct: usize,
+    /// Samples in all.
+    pub samples: usize,
+}
+
+/// Loss and hit of every sample of a pass over a data set.
+#[derive(Debug)]
+pub(super) struct Results {
+    pub loss: Buffer<f32>,
+    correct: Buffer<u32>,
+}
+
+/// Where the loss kernels write: one entry a row.
+pub(super) struct Scores<'a> {
+    pub loss: BufferViewMut<'a, f32>,
+    pub correct: BufferViewMut<'a, u32>,
+}
+
+impl Results {
+    pub fn new(device: &Device, samples: usize) -> Result<Self, ModelError> {
+        Ok(Self { loss: device.alloc_zeroed(samples)?, correct: device.alloc_zeroed(samples)? })
+    }
+
+    pub fn at(&mut self, first: usize, rows: usize) -> Result<Scores<'_>, ModelError> {
+        let range = first..first + rows;
+        Ok(Scores { loss: self.loss.view_mut(range.clone())?, correct: self.correct.view_mut(range)? })
+    }
+
+    /// Adds what lies after the samples of `stats` up to the sample `end`. Added piece by piece, the sum is the same
+    /// bit for bit as in one go.
+    pub fn add_to(&self, stats: &mut EpochStats, end: usize) -> Result<(), ModelError> {
+        let first = stats.samples;
+        let losses = self.loss.view(first..end)?.to_vec()?;
+        stats.loss_sum = losses.iter().fold(stats.loss_sum, |sum, &loss| sum + f64::from(loss));
+        stats.correct +=
+            self.correct.view(first..end)?.to_vec()?.into_iter().map(|hit| hit as usize).sum::<usize>();
+        stats.samples = end;
+        stats.diverged = stats.diverged.or_else(|| first_divergence(&losses, first));
+        Ok(())
+    }
+}
+
+/// The first of these losses that is infinite or no number; they are those of the samples from `first` on.
+pub(super) fn first_divergence(losses: &[f32], first: usize) -> Option<Divergence> {
+    let at = losses.iter().position(|loss| !loss.is_finite())?;
+    Some(Divergence { sample: first + at, loss: losses[at] })
+}

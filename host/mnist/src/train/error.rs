@@ -1,0 +1,163 @@
+//! What can go wrong with a run.
+
+use std::fmt::{self, Display};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::checkpoint::{CheckpointError, last_good};
+use crate::model::ModelError;
+use ferrowarp_report::ReportError;
+
+/// Why a network was not trained.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TrainError {
+    /// A setting has a value that makes no sense.
+    #[error("--{flag} {value} cannot be used: {problem}")]
+    Setting {
+        /// The flag, without its dashes.
+        flag: &'static str,
+        /// Its value.
+        value: String,
+        /// What is wrong with it, and what would be right.
+        problem: String,
+    },
+    /// A file that is to be written at the end could not be.
+    #[error("--{flag} {} cannot be used: no file can be made there", path.display())]
+    Destination {
+        /// The flag, without its dashes.
+        flag: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The loaded weights belong to another network.
+    #[error(
+        "the weights in {} are those of a {} network, but {} is asked for; name their hidden layers with \
+         --hidden, or leave --hidden away",
+        path.display(), dashed(found), dashed(expected)
+    )]
+    WrongSizes {
+        /// The file.
+        path: PathBuf,
+        /// Its widths, from the input to the output.
+        found: Vec<usize>,
+        /// The widths that the data and the settings ask for.
+        expected: Vec<usize>,
+    },
+    /// A setting is not the one that the run to resume has.
+    #[error(
+        "--{flag} {asked} cannot be used to resume from {}, whose run has {found}; leave --{flag} away to go on with \
+         {found}, or start a new run from its weights: --load {0} instead of --resume",
+        path.display()
+    )]
+    Disagrees {
+        /// The flag, without its dashes.
+        flag: &'static str,
+        /// Its value.
+        asked: String,
+        /// The value in the snapshot.
+        found: String,
+        /// The snapshot.
+        path: PathBuf,
+    },
+    /// The data set is not the one that the run to resume has.
+    #[error(
+        "the data set is not the one that the run of {} was trained on: it has {asked}, expected {found}; name the \
+         folder of that one with --data",
+        path.display()
+    )]
+    OtherData {
+        /// The snapshot.
+        path: PathBuf,
+        /// The data set there is, in words.
+        asked: String,
+        /// The data set that the snapshot names, in words.
+        found: String,
+    },
+    /// The loss or a weight is infinite or no number any more.
+    #[error(
+        "training diverged in epoch {epoch} at step {step}: {symptom}; choose a learning rate below {lr}; {}{}",
+        last_good(checkpoint.as_deref()), start_from(checkpoint.as_deref())
+    )]
+    Diverged {
+        /// The epoch, counted from 1.
+        epoch: u32,
+        /// The step, counted from 1 over the epochs of the run.
+        step: u64,
+        /// What is wrong.
+        symptom: Symptom,
+        /// The learning rate of the epoch.
+        lr: f32,
+        /// The last checkpoint, which was written while all was well.
+        checkpoint: Option<PathBuf>,
+    },
+    /// The observer wanted the run to stop.
+    #[error(
+        "stopped after step {step}, in epoch {epoch}; {}",
+        match checkpoint {
+            Some(path) => format!("what was learnt is in {}", path.display()),
+            None => "nothing was saved".to_owned(),
+        }
+    )]
+    Stopped {
+        /// The epoch, counted from 1.
+        epoch: u32,
+        /// Steps done, over the epochs of the run.
+        step: u64,
+        /// The checkpoint that was written; nothing when the settings name no folder for them.
+        checkpoint: Option<PathBuf>,
+    },
+    /// What the observer wanted to tell could not be told.
+    #[error("could not report the epoch")]
+    Output(#[source] io::Error),
+    /// The network or its device failed.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// The weights could not be loaded or saved.
+    #[error(transparent)]
+    Checkpoint(#[from] CheckpointError),
+    /// The metrics or the plot could not be written.
+    #[error(transparent)]
+    Report(#[from] ReportError),
+}
+
+/// How it shows that a training has diverged.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Symptom {
+    /// The loss of a training image, just before the step.
+    Loss(f32),
+    /// The mean loss over the test images, after the step.
+    TestLoss(f64),
+    /// A weight, bias or velocity, after the step.
+    Weight(f32),
+}
+
+impl Display for Symptom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Symptom::Loss(loss) => write!(f, "the loss is {loss}"),
+            Symptom::TestLoss(loss) => write!(f, "the loss of the test images after it is {loss}"),
+            Symptom::Weight(weight) => write!(f, "a weight after it is {weight}"),
+        }
+    }
+}
+
+impl TrainError {
+    pub(super) fn setting(flag: &'static str, value: impl Display, problem: impl Into<String>) -> Self {
+        TrainError::Setting { flag, value: value.to_string(), problem: problem.into() }
+    }
+}
+
+fn dashed(sizes: &[usize]) -> String {
+    sizes.iter().map(usize::to_string).collect::<Vec<_>>().join("-")
+}
+
+/// How to begin again from the last good weights.
+fn start_from(checkpoint: Option<&Path>) -> String {
+    checkpoint.map_or_else(String::new, |path| {
+        format!("; a new run with other settings can start from it: --load {}", path.display())
+    })
+}

@@ -1,0 +1,203 @@
+//! Training: a [`Config`] and a data set in, trained weights and a record per epoch out.
+
+mod config;
+mod error;
+mod saver;
+mod start;
+mod trainer;
+
+use std::io;
+use std::time::Instant;
+
+use crate::checkpoint::{self, Found, Training};
+use crate::model::Parameters;
+use ferrowarp::device::Device;
+use ferrowarp_data::Mnist;
+use ferrowarp_report::{EpochRecord, Metrics, Times, save_plot};
+use trainer::{Trainer, Transfers};
+
+pub use config::{Checkpoints, Config, DEFAULT_HIDDEN, DEFAULT_KEEP, DEFAULT_SEED};
+pub use error::{Symptom, TrainError};
+pub use start::Start;
+
+/// What a run is going to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// Widths of the network from the input to the output.
+    pub sizes: Vec<usize>,
+    /// Images in an epoch.
+    pub train_images: usize,
+    /// Images in a test.
+    pub test_images: usize,
+    /// The first epoch of this run, counted from 1 over all the training the weights have had.
+    pub first_epoch: u32,
+    /// The last epoch of this run, counted likewise; before the first when there is none.
+    pub last_epoch: u32,
+}
+
+impl Run {
+    fn new(sizes: Vec<usize>, mnist: &Mnist, epochs_before: u32, last_epoch: u32) -> Run {
+        Run {
+            sizes,
+            train_images: mnist.train.len(),
+            test_images: mnist.test.len(),
+            first_epoch: epochs_before + 1,
+            last_epoch,
+        }
+    }
+}
+
+/// Looks on while a network is trained.
+pub trait Observer {
+    /// An epoch begins.
+    fn epoch_started(&mut self, run: &Run, epoch: u32) {
+        let _ = (run, epoch);
+    }
+
+    /// So many images of the current epoch have been learnt from.
+    fn progress(&mut self, images: usize) {
+        let _ = images;
+    }
+
+    /// Whether the run is to stop. It is asked after every step; the run then writes a checkpoint, if the settings name
+    /// a folder for them, and ends with [`TrainError::Stopped`]. After the last step of all it is not asked.
+    fn stop(&mut self) -> bool {
+        false
+    }
+
+    /// An epoch has ended and the network has been tested.
+    ///
+    /// # Errors
+    /// Whatever keeps the observer from telling; it ends the run.
+    fn epoch_ended(&mut self, run: &Run, record: &EpochRecord) -> io::Result<()> {
+        let _ = (run, record);
+        Ok(())
+    }
+}
+
+/// An observer that does not look.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Silent;
+
+impl Observer for Silent {}
+
+/// What came out of a run.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// What was run.
+    pub run: Run,
+    /// The weights at the end.
+    pub parameters: Parameters,
+    /// One record per epoch of this run, those before it was resumed among them.
+    pub records: Vec<EpochRecord>,
+    /// The test after the last epoch, or of the loaded weights when there was no epoch.
+    pub test: TestResult,
+    /// Where the time went; [`Times::fetch`] and [`Times::load`] are for the caller to fill in.
+    pub times: Times,
+}
+
+/// How a network did on the test images.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TestResult {
+    /// Mean cross-entropy in nats.
+    pub loss: f64,
+    /// Images classified right.
+    pub correct: usize,
+    /// Images in all.
+    pub images: usize,
+}
+
+impl TestResult {
+    /// Share of the images that were classified right, 0 to 1.
+    pub fn accuracy(&self) -> f64 {
+        self.correct as f64 / self.images.max(1) as f64
+    }
+}
+
+/// Trains a network on `device` and judges it after every epoch; writes the files that `config` names.
+///
+/// Every epoch visits all training images once, in an order that the seed and the epoch's number give, so two
+/// runs with one seed give the same weights on one device. The momentum starts from rest, also after
+/// `config.load`. A run that is resumed gives the weights, and but for the times the records, of one that never
+/// stopped.
+///
+/// # Errors
+/// [`TrainError`]: the device failed, the loss is no longer finite, a file could not be written, or the observer
+/// stopped the run. A checkpoint that cannot be written ends the run at once, with those before it untouched; only the
+/// one at the end of the run comes after the files that `config` names, so that they are not lost with it.
+pub fn run(
+    device: &Device,
+    mnist: &Mnist,
+    config: &Config,
+    start: Start,
+    observer: &mut dyn Observer,
+) -> Result<Outcome, TrainError> {
+    let started = Instant::now();
+    let transfers = Transfers::now(device);
+    let mut trainer = Trainer::new(device, mnist, config, start)?;
+    let run = trainer.run.clone();
+
+    let metrics = config.metrics.as_deref().map(|path| Metrics::going_on(path, &trainer.records));
+    let mut metrics = metrics.transpose()?;
+    let mut test = None;
+    for epoch in trainer.epoch..=run.last_epoch {
+        observer.epoch_started(&run, epoch);
+        test = Some(trainer.finish_epoch(observer)?);
+        if let Some(record) = trainer.records.last() {
+            observer.epoch_ended(&run, record).map_err(TrainError::Output)?;
+            metrics.as_mut().map_or(Ok(()), |metrics| metrics.push(record))?;
+        }
+        if epoch < run.last_epoch {
+            trainer.between_epochs(observer)?;
+        }
+    }
+    let test = match test {
+        Some(test) => test,
+        None => trainer.test()?.0,
+    };
+
+    let (parameters, records) = (trainer.parameters()?, trainer.records.clone());
+    let mut outcome = Outcome { run, parameters, records, test, times: Times::default() };
+    write_files(config, &trainer.training(outcome.run.last_epoch), &outcome)?;
+    trainer.save()?;
+    outcome.times = trainer.times;
+    (outcome.times.host_to_device, outcome.times.device_to_host) = transfers.since(device);
+    outcome.times.total = started.elapsed();
+    Ok(outcome)
+}
+
+/// What differs between the run of a snapshot and this one that resumes it, but need not agree: a sentence each.
+pub fn differences(device: &Device, config: &Config, found: &Found) -> Vec<String> {
+    let progress = &found.snapshot.progress;
+    let mut differences = Vec::new();
+    let device = trainer::describe(device);
+    if device != progress.device {
+        differences.push(format!(
+            "the run was on {} before and goes on on {device}: its weights may differ in their last bits from those \
+             of a run on one device",
+            progress.device
+        ));
+    }
+    let epochs = progress.last_epoch.saturating_sub(progress.epochs_before);
+    if config.epochs != epochs {
+        differences.push(format!("the run now has {} epochs instead of {epochs}", config.epochs));
+    }
+    differences
+}
+
+fn write_files(config: &Config, training: &Training, outcome: &Outcome) -> Result<(), TrainError> {
+    if let Some(path) = &config.save {
+        checkpoint::save(path, &outcome.parameters, training)?;
+    }
+    if let Some(path) = &config.plot {
+        let sizes: Vec<String> = outcome.run.sizes.iter().map(usize::to_string).collect();
+        let title = format!(
+            "{} in batches of {}: {:.2} % of the test images right",
+            sizes.join("-"),
+            config.batch_size,
+            100.0 * outcome.test.accuracy()
+        );
+        save_plot(path, &title, &outcome.records)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,81 @@
+//! When a run writes its checkpoints, and to which data set they belong.
+
+use sha2::{Digest, Sha256};
+
+use super::{Config, Start, TrainError};
+use crate::checkpoint::{DataId, Folder, Found};
+use ferrowarp_data::{Dataset, Mnist};
+
+/// The checkpoints of a run.
+pub(super) struct Saver {
+    pub folder: Folder,
+    pub data: DataId,
+    every: Option<u64>,
+    /// Steps at the last checkpoint.
+    saved_at: Option<u64>,
+}
+
+impl Saver {
+    /// Opens the folder that the settings name, if they name one. Checks first that a run that is resumed gets its own
+    /// data set.
+    pub fn open(config: &Config, mnist: &Mnist, start: &Start) -> Result<Option<Saver>, TrainError> {
+        let resumed = start.resumed();
+        if config.checkpoints.is_none() && resumed.is_none() {
+            return Ok(None);
+        }
+        let data = data_id(mnist);
+        if let Some(found) = resumed {
+            check_data(&data, found)?;
+        }
+        let Some(checkpoints) = &config.checkpoints else { return Ok(None) };
+        let folder = Folder::open(&checkpoints.dir, checkpoints.keep, resumed)?;
+        // A run that goes on in another folder has nothing there yet.
+        let saved_at = resumed.map(|found| found.snapshot.steps()).filter(|_| folder.newest().is_some());
+        Ok(Some(Saver { folder, data, every: checkpoints.every, saved_at }))
+    }
+
+    /// Whether a checkpoint belongs after `steps` steps of the run, which are not an epoch's last.
+    pub fn is_due_within(&self, steps: u64) -> bool {
+        self.every.is_some_and(|every| steps.is_multiple_of(every))
+    }
+
+    /// Whether a checkpoint belongs after `steps` steps of the run, which are an epoch's last.
+    pub fn is_due_after_epoch(&self, steps: u64) -> bool {
+        self.every.is_none_or(|every| steps.is_multiple_of(every))
+    }
+
+    /// Whether the newest checkpoint holds the state after `steps` steps.
+    pub fn has(&self, steps: u64) -> bool {
+        self.saved_at == Some(steps)
+    }
+
+    /// Notes that there is a checkpoint of the state after `steps` steps.
+    pub fn note(&mut self, steps: u64) {
+        self.saved_at = Some(steps);
+    }
+}
+
+fn check_data(data: &DataId, found: &Found) -> Result<(), TrainError> {
+    let expected = &found.snapshot.data;
+    if data == expected {
+        return Ok(());
+    }
+    let in_words = |data: &DataId| {
+        let DataId { train_images, test_images, sha256 } = data;
+        format!("{train_images} training and {test_images} test images with the SHA-256 {sha256}")
+    };
+    Err(TrainError::OtherData { path: found.path.clone(), asked: in_words(data), found: in_words(expected) })
+}
+
+fn data_id(mnist: &Mnist) -> DataId {
+    let mut hash = Sha256::new();
+    for Dataset { images, labels, rows, cols, .. } in [&mnist.train, &mnist.test] {
+        for number in [*rows, *cols, labels.len()] {
+            hash.update((number as u64).to_le_bytes());
+        }
+        hash.update(images);
+        hash.update(labels);
+    }
+    let sha256 = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    DataId { train_images: mnist.train.len(), test_images: mnist.test.len(), sha256 }
+}

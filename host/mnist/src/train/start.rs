@@ -1,0 +1,116 @@
+//! Where a run starts from.
+
+use super::config::comma_separated;
+use super::{Config, DEFAULT_SEED, TrainError};
+use crate::checkpoint::{self, Checkpoint, Found};
+use crate::model::Parameters;
+use ferrowarp_data::CLASSES;
+
+/// Settings that passed their checks, and what they start from.
+#[derive(Clone, Debug)]
+pub struct Start {
+    pub(super) origin: Origin,
+    /// Epochs the weights had had when the run began.
+    pub(super) epochs_before: u32,
+    pub(super) seed: u64,
+}
+
+/// Where the first weights come from.
+#[derive(Clone, Debug)]
+pub(super) enum Origin {
+    Random,
+    Loaded(Parameters),
+    Resumed(Box<Found>),
+}
+
+impl Start {
+    /// Checks the settings and the places where files are to be written, and loads the weights to start from
+    /// when the settings name some. It needs no data set, so that what is wrong is told before one is fetched.
+    ///
+    /// # Errors
+    /// [`TrainError`]: a setting is out of its range, a file could not be written later, or the weights cannot
+    /// be loaded.
+    pub fn prepare(config: &Config) -> Result<Start, TrainError> {
+        config.check(None)?;
+        let Some(path) = &config.load else {
+            let seed = config.seed.unwrap_or(DEFAULT_SEED);
+            return Ok(Start { origin: Origin::Random, epochs_before: 0, seed });
+        };
+        let Checkpoint { parameters, training } = checkpoint::load(path)?;
+        let (epochs_before, seed) =
+            training.map_or((0, DEFAULT_SEED), |training| (training.epochs, training.seed));
+        config.last_epoch(epochs_before)?;
+        let seed = config.seed.unwrap_or(seed);
+        Ok(Start { origin: Origin::Loaded(parameters), epochs_before, seed })
+    }
+
+    /// Goes on with the run of a snapshot, as if it had never stopped. The settings must be those of that run, as
+    /// [`Config::of_run`] gives them. The number of epochs may differ, and so may the files to write and where and when
+    /// checkpoints are written.
+    ///
+    /// # Errors
+    /// [`TrainError`]: as [`Self::prepare`], or a setting is not that of the run.
+    pub fn resume(config: &Config, found: Found) -> Result<Start, TrainError> {
+        config.check(Some(&found))?;
+        check_agreement(config, &found)?;
+        let (training, progress) = (&found.snapshot.training, &found.snapshot.progress);
+        let (epochs_before, seed) = (progress.epochs_before, training.seed);
+        let begun = training.epochs + u32::from(progress.samples > 0);
+        if config.last_epoch(epochs_before)? < begun {
+            let epochs = begun - epochs_before;
+            let problem =
+                format!("{} is in epoch {epochs} of its run; choose at least that", found.path.display());
+            return Err(TrainError::setting("epochs", config.epochs, problem));
+        }
+        Ok(Start { origin: Origin::Resumed(Box::new(found)), epochs_before, seed })
+    }
+
+    /// The snapshot that the run goes on from, if it does.
+    pub fn resumed(&self) -> Option<&Found> {
+        match &self.origin {
+            Origin::Resumed(found) => Some(found),
+            Origin::Random | Origin::Loaded(_) => None,
+        }
+    }
+
+    /// The weights to start from, for images of `features` pixels.
+    pub(super) fn parameters(&self, config: &Config, features: usize) -> Result<Parameters, TrainError> {
+        let (parameters, path) = match &self.origin {
+            Origin::Random => return Ok(Parameters::init(&config.sizes(features)?, self.seed)),
+            Origin::Loaded(parameters) => (parameters, config.load.clone().unwrap_or_default()),
+            Origin::Resumed(found) => (&found.snapshot.parameters, found.path.clone()),
+        };
+        let found = parameters.sizes();
+        let hidden = match &config.hidden {
+            Some(hidden) => hidden,
+            None => found.get(1..found.len() - 1).unwrap_or_default(),
+        };
+        let expected = [&[features], hidden, &[CLASSES]].concat();
+        if found != expected {
+            return Err(TrainError::WrongSizes { path, found, expected });
+        }
+        Ok(parameters.clone())
+    }
+}
+
+/// Checks that every setting that the weights depend on is the one of the run to resume.
+fn check_agreement(config: &Config, found: &Found) -> Result<(), TrainError> {
+    let training = &found.snapshot.training;
+    let hidden = comma_separated(training.hidden());
+    let seed = training.seed;
+    let pairs = [
+        ("hidden", config.hidden.as_deref().map_or(hidden.clone(), comma_separated), hidden),
+        ("batch-size", config.batch_size.to_string(), training.batch_size.to_string()),
+        ("lr", config.lr.to_string(), training.lr.to_string()),
+        ("lr-decay", config.lr_decay.to_string(), training.lr_decay.to_string()),
+        ("momentum", config.momentum.to_string(), training.momentum.to_string()),
+        ("seed", config.seed.unwrap_or(seed).to_string(), seed.to_string()),
+        ("pipeline", config.pipeline_name(), training.pipeline.clone()),
+    ];
+    match pairs.into_iter().find(|(_, asked, found)| asked != found) {
+        Some((flag, asked, value)) => {
+            Err(TrainError::Disagrees { flag, asked, found: value, path: found.path.clone() })
+        }
+        None => Ok(()),
+    }
+}

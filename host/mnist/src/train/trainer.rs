@@ -1,0 +1,320 @@
+//! One run on one device: its epochs, and the state between two steps.
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use super::error::Symptom;
+use super::saver::Saver;
+use super::start::Origin;
+use super::{Config, Observer, Run, Start, TestResult, TrainError};
+use crate::checkpoint::{DataId, Found, Progress, Snapshot, Training};
+use crate::model::{DeviceDataset, EpochSpec, EpochStats, Evaluation, Network, Parameters};
+use ferrowarp::device::Device;
+use ferrowarp_data::{CLASSES, Dataset, Mnist};
+use ferrowarp_report::{EpochRecord, Times};
+
+/// A network that is being trained.
+pub(super) struct Trainer<'a> {
+    device: &'a Device,
+    config: &'a Config,
+    pub run: Run,
+    seed: u64,
+    epochs_before: u32,
+    network: Network,
+    train: DeviceDataset,
+    test: DeviceDataset,
+    saver: Option<Saver>,
+    /// The snapshot that this run goes on from.
+    resumed_from: Option<PathBuf>,
+    pub times: Times,
+    /// The epoch in progress, counted from 1 over all the training the weights have had.
+    pub epoch: u32,
+    /// What came of it so far.
+    stats: EpochStats,
+    /// How long that took.
+    elapsed: Duration,
+    /// The complete epochs of the run.
+    pub records: Vec<EpochRecord>,
+}
+
+impl<'a> Trainer<'a> {
+    pub fn new(
+        device: &'a Device,
+        mnist: &Mnist,
+        config: &'a Config,
+        start: Start,
+    ) -> Result<Self, TrainError> {
+        config.check_against(mnist.train.len())?;
+        let saver = Saver::open(config, mnist, &start)?;
+        let parameters = start.parameters(config, mnist.train.features())?;
+        let (seed, epochs_before) = (start.seed, start.epochs_before);
+        let last_epoch = config.last_epoch(epochs_before)?;
+        let mut trainer = Trainer {
+            train: upload(device, &mnist.train)?,
+            test: upload(device, &mnist.test)?,
+            network: Network::new(device, &parameters, config.pipeline, config.batch_size)?,
+            run: Run::new(parameters.sizes(), mnist, epochs_before, last_epoch),
+            device,
+            config,
+            seed,
+            epochs_before,
+            saver,
+            resumed_from: None,
+            times: Times::default(),
+            epoch: epochs_before + 1,
+            stats: EpochStats::default(),
+            elapsed: Duration::ZERO,
+            records: Vec::new(),
+        };
+        if let Origin::Resumed(found) = start.origin {
+            trainer.go_on_from(*found)?;
+        }
+        Ok(trainer)
+    }
+
+    /// Takes over the state of a snapshot, but for its weights.
+    fn go_on_from(&mut self, Found { path, snapshot, .. }: Found) -> Result<(), TrainError> {
+        self.resumed_from = Some(path);
+        if let Some(velocities) = &snapshot.velocities {
+            self.network.set_velocities(velocities)?;
+        }
+        self.epoch = snapshot.epoch();
+        let Progress { samples, loss_sum, correct, seconds, .. } = snapshot.progress;
+        self.stats = EpochStats { loss_sum, correct, samples, diverged: None };
+        self.elapsed = Duration::try_from_secs_f64(seconds).unwrap_or_default();
+        self.records = snapshot.records;
+        Ok(())
+    }
+
+    /// The rest of the epoch in progress and the test after it, with a checkpoint wherever one is due before its last
+    /// step.
+    pub fn finish_epoch(&mut self, observer: &mut dyn Observer) -> Result<TestResult, TrainError> {
+        self.train_epoch(observer)?;
+        let (test, test_elapsed) = self.test()?;
+        if !test.loss.is_finite() {
+            return Err(self.diverged(self.steps(), Symptom::TestLoss(test.loss)));
+        }
+        let EpochStats { correct, samples, .. } = self.stats;
+        let seconds = self.elapsed.as_secs_f64();
+        self.records.push(EpochRecord {
+            epoch: self.epoch,
+            train_loss: self.stats.loss(),
+            train_accuracy: correct as f64 / samples.max(1) as f64,
+            test_loss: test.loss,
+            test_accuracy: test.accuracy(),
+            seconds,
+            test_seconds: test_elapsed.as_secs_f64(),
+            images_per_second: samples as f64 / seconds.max(f64::MIN_POSITIVE),
+        });
+        self.epoch += 1;
+        self.stats = EpochStats::default();
+        self.elapsed = Duration::ZERO;
+        Ok(test)
+    }
+
+    fn train_epoch(&mut self, observer: &mut dyn Observer) -> Result<(), TrainError> {
+        let spec = self.spec();
+        let before = self.first_step();
+        let (samples, batch) = (self.train.len(), self.config.batch_size);
+        while self.stats.samples < samples {
+            let transfers = Transfers::now(self.device);
+            let started = Instant::now();
+            let saver = &self.saver;
+            let mut progress = |done| {
+                observer.progress(done);
+                let step = before + (done / batch) as u64;
+                let pause = done < samples
+                    && (observer.stop() || saver.as_ref().is_some_and(|saver| saver.is_due_within(step)));
+                if pause { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            };
+            self.stats = self.network.train_epoch(&self.train, &spec, self.stats, &mut progress)?;
+            let elapsed = started.elapsed();
+            self.elapsed += elapsed;
+            self.times.train_kernels += transfers.without(self.device, elapsed);
+            if let Some(divergence) = self.stats.diverged {
+                return Err(self.diverged(self.step_with(divergence.sample), Symptom::Loss(divergence.loss)));
+            }
+            if self.stats.samples < samples {
+                self.pause(observer)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What there is to do between two steps of an epoch: write a checkpoint, stop.
+    fn pause(&mut self, observer: &mut dyn Observer) -> Result<(), TrainError> {
+        self.save()?;
+        if observer.stop() { Err(self.stopped()) } else { Ok(()) }
+    }
+
+    /// What there is to do between two epochs: write a checkpoint if one is due, stop if the observer wants it.
+    pub fn between_epochs(&mut self, observer: &mut dyn Observer) -> Result<(), TrainError> {
+        let steps = self.steps();
+        let stop = observer.stop();
+        if stop || self.saver.as_ref().is_some_and(|saver| saver.is_due_after_epoch(steps)) {
+            self.save()?;
+        }
+        if stop { Err(self.stopped()) } else { Ok(()) }
+    }
+
+    /// Writes a checkpoint of the state as it is, if the settings name a folder for them and there is none of it yet.
+    /// It must be one that training can go on from: the losses and weights so far are finite, and so are the losses
+    /// that the next step begins with.
+    pub fn save(&mut self) -> Result<(), TrainError> {
+        let steps = self.steps();
+        let Some(saver) = self.saver.as_ref().filter(|saver| !saver.has(steps)) else { return Ok(()) };
+        let data = saver.data.clone();
+        let transfers = Transfers::now(self.device);
+        let started = Instant::now();
+        if self.stats.samples > 0 {
+            let spec = self.spec();
+            let ahead = self.network.divergence_ahead(&self.train, &spec, self.stats.samples)?;
+            if let Some(divergence) = ahead {
+                return Err(self.diverged(steps + 1, Symptom::Loss(divergence.loss)));
+            }
+        }
+        let snapshot = self.snapshot(data)?;
+        let weights = [Some(&snapshot.parameters), snapshot.velocities.as_ref()];
+        if let Some(weight) = weights.into_iter().flatten().find_map(first_infinite) {
+            return Err(self.diverged(steps, Symptom::Weight(weight)));
+        }
+        if let Some(saver) = &mut self.saver {
+            saver.folder.write(&snapshot)?;
+            saver.note(steps);
+        }
+        self.times.checkpoints += transfers.without(self.device, started.elapsed());
+        Ok(())
+    }
+
+    fn snapshot(&self, data: DataId) -> Result<Snapshot, TrainError> {
+        Ok(Snapshot {
+            training: self.training(self.epoch - 1),
+            data,
+            progress: Progress {
+                epochs_before: self.epochs_before,
+                last_epoch: self.run.last_epoch,
+                samples: self.stats.samples,
+                loss_sum: self.stats.loss_sum,
+                correct: self.stats.correct,
+                seconds: self.elapsed.as_secs_f64(),
+                every: self.config.checkpoints.as_ref().and_then(|checkpoints| checkpoints.every),
+                keep: self.config.checkpoints.as_ref().map_or(1, |checkpoints| checkpoints.keep),
+                device: describe(self.device),
+            },
+            records: self.records.clone(),
+            parameters: self.network.parameters()?,
+            velocities: if self.config.momentum == 0.0 { None } else { self.network.velocities()? },
+        })
+    }
+
+    /// How the weights came about, when they have had `epochs` epochs in all.
+    pub fn training(&self, epochs: u32) -> Training {
+        Training {
+            sizes: self.run.sizes.clone(),
+            seed: self.seed,
+            epochs,
+            batch_size: self.config.batch_size,
+            lr: self.config.lr,
+            lr_decay: self.config.lr_decay,
+            momentum: self.config.momentum,
+            pipeline: self.config.pipeline_name(),
+        }
+    }
+
+    pub fn test(&mut self) -> Result<(TestResult, Duration), TrainError> {
+        let transfers = Transfers::now(self.device);
+        let started = Instant::now();
+        let Evaluation { loss, correct, .. } = self.network.evaluate(&self.test)?;
+        let elapsed = started.elapsed();
+        self.times.test_kernels += transfers.without(self.device, elapsed);
+        Ok((TestResult { loss, correct, images: self.run.test_images }, elapsed))
+    }
+
+    pub fn parameters(&self) -> Result<Parameters, TrainError> {
+        Ok(self.network.parameters()?)
+    }
+
+    fn spec(&self) -> EpochSpec {
+        EpochSpec {
+            seed: self.seed,
+            epoch: self.epoch - 1,
+            lr: self.config.lr_in(self.epoch),
+            momentum: self.config.momentum,
+        }
+    }
+
+    /// Steps of the run before the epoch in progress.
+    fn first_step(&self) -> u64 {
+        let per_epoch = self.train.len().div_ceil(self.config.batch_size) as u64;
+        u64::from(self.epoch - 1 - self.epochs_before) * per_epoch
+    }
+
+    /// Steps of the run that are done.
+    fn steps(&self) -> u64 {
+        self.first_step() + self.stats.samples.div_ceil(self.config.batch_size) as u64
+    }
+
+    /// The step of the run, counted from 1, that learns from a sample of the epoch in progress.
+    fn step_with(&self, sample: usize) -> u64 {
+        self.first_step() + (sample / self.config.batch_size) as u64 + 1
+    }
+
+    fn diverged(&self, step: u64, symptom: Symptom) -> TrainError {
+        let lr = self.config.lr_in(self.epoch);
+        let checkpoint = self.newest_checkpoint().or_else(|| self.resumed_from.clone());
+        TrainError::Diverged { epoch: self.epoch, step, symptom, lr, checkpoint }
+    }
+
+    /// The epoch named is the one that the last step done belongs to.
+    fn stopped(&self) -> TrainError {
+        let epoch = if self.stats.samples == 0 { self.epoch - 1 } else { self.epoch };
+        TrainError::Stopped { epoch, step: self.steps(), checkpoint: self.newest_checkpoint() }
+    }
+
+    fn newest_checkpoint(&self) -> Option<PathBuf> {
+        self.saver.as_ref().and_then(|saver| saver.folder.newest()).map(Path::to_owned)
+    }
+}
+
+/// The device as a snapshot names it: with another number of processors, sums may be added in another order.
+pub(super) fn describe(device: &Device) -> String {
+    let (name, processors) = (device.name(), device.multiprocessors());
+    let what = if device.is_cuda() { "multiprocessors" } else { "threads" };
+    format!("{name} with {processors} {what}")
+}
+
+fn first_infinite(parameters: &Parameters) -> Option<f32> {
+    let values = parameters.layers.iter().flat_map(|layer| layer.weights.iter().chain(&layer.biases));
+    values.copied().find(|value| !value.is_finite())
+}
+
+fn upload(device: &Device, dataset: &Dataset) -> Result<DeviceDataset, TrainError> {
+    let features = dataset.features();
+    Ok(DeviceDataset::upload(device, &dataset.images, &dataset.labels, features, CLASSES)?)
+}
+
+/// What the device had spent on copies at some moment.
+pub(super) struct Transfers {
+    to_device: Duration,
+    to_host: Duration,
+}
+
+impl Transfers {
+    pub fn now(device: &Device) -> Self {
+        let times = device.transfer_times();
+        Transfers { to_device: times.host_to_device.time, to_host: times.device_to_host.time }
+    }
+
+    /// What it has spent since then, to the device and from it.
+    pub fn since(&self, device: &Device) -> (Duration, Duration) {
+        let now = Self::now(device);
+        (now.to_device.saturating_sub(self.to_device), now.to_host.saturating_sub(self.to_host))
+    }
+
+    /// `elapsed` without what it has spent since then.
+    fn without(&self, device: &Device, elapsed: Duration) -> Duration {
+        let (to_device, to_host) = self.since(device);
+        elapsed.saturating_sub(to_device + to_host)
+    }
+}

@@ -1,0 +1,44 @@
+//! What the programs tell: progress, lines per epoch, metrics as JSON lines, plots, the table of times.
+
+mod digit;
+mod exit;
+mod metrics;
+pub mod output_file;
+mod plot;
+mod progress;
+mod times;
+
+use std::io;
+use std::path::PathBuf;
+
+pub use digit::{draw_digit, draw_probabilities};
+pub use exit::{exit_code, in_one_line, usage_exit_code};
+pub use metrics::{EpochRecord, Metrics};
+pub use plot::{render_plot, save_plot};
+pub use progress::{Counted, Progress};
+pub use times::Times;
+
+/// Why a report could not be written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReportError {
+    /// A file could not be written; what was there under its name is as it was.
+    #[error("could not write {what} to {}", path.display())]
+    Write {
+        /// What the file is to hold.
+        what: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// There is nothing to draw.
+    #[error("there is no epoch to plot; train at least one")]
+    NothingToPlot,
+    /// The drawing itself failed.
+    #[error("could not draw the plot: {message}")]
+    Draw {
+        /// What the drawing library said.
+        message: String,
+    },
+}

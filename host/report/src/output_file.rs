@@ -1,0 +1,348 @@
+//! Output files. A regular file appears whole or not at all: it is written beside its destination and renamed into
+//! place, with the permissions of the one it replaces; a symbolic link stays, and the file it names is replaced. What is no
+//! regular file, such as a pipe or `/dev/null`, is written to.
+
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tempfile::NamedTempFile;
+
+/// How the name of a file begins that is not complete yet.
+pub const TEMPORARY: &str = ".ferrowarp-";
+
+/// A temporary file of this age that nobody holds a lock on belongs to a program that was killed.
+const ABANDONED: Duration = Duration::from_secs(60);
+
+/// Where the system shows the files that a process has open (proc(5)).
+const OPEN_FILES: [&str; 4] = ["/dev/stdout", "/dev/stderr", "/dev/fd", "/proc"];
+
+/// Links that are followed before they are taken for a circle, as many as Linux follows.
+const MOST_LINKS: usize = 40;
+
+/// A file being written in the folder of its destination, under a temporary name. Dropping it removes it.
+pub fn begin(folder: &Path) -> io::Result<NamedTempFile> {
+    begin_as(folder, TEMPORARY)
+}
+
+/// As [`begin`], under a temporary name that starts with `prefix`.
+pub fn begin_as(folder: &Path, prefix: &str) -> io::Result<NamedTempFile> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(prefix);
+    // A temporary file is private by default; what becomes of it is an ordinary file, so the umask decides.
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    let file = builder.tempfile_in(folder)?;
+    // Tells it from an abandoned one. A file system without locks keeps abandoned files.
+    let _ = file.as_file().try_lock();
+    Ok(file)
+}
+
+/// Removes the temporary files in `folder` that killed programs have left. What cannot be removed stays.
+pub fn remove_abandoned(folder: &Path) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if entry.file_name().to_str().is_some_and(|name| name.starts_with(TEMPORARY))
+            && is_abandoned(&entry.path())
+        {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+fn is_abandoned(path: &Path) -> bool {
+    let age = |metadata: Metadata| metadata.modified().ok()?.elapsed().ok();
+    let is_old = fs::symlink_metadata(path).ok().filter(Metadata::is_file).and_then(age) > Some(ABANDONED);
+    is_old && File::open(path).is_ok_and(|file| file.try_lock().is_ok())
+}
+
+/// Gives a file that was written completely its name, replacing what had that name. After that, the file and its name
+/// outlast a loss of power.
+pub fn finish(file: NamedTempFile, destination: &Path) -> io::Result<()> {
+    // Some file systems report a full disk only here.
+    file.as_file().sync_all()?;
+    file.persist(destination).map_err(|error| error.error)?;
+    sync_folder(folder_of(destination))
+}
+
+/// Waits until the names in `folder` are on the disk.
+#[cfg(unix)]
+pub fn sync_folder(folder: &Path) -> io::Result<()> {
+    match File::open(folder).and_then(|folder| folder.sync_all()) {
+        // Some file systems know no such thing, and a folder may allow writing but not reading.
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported | io::ErrorKind::PermissionDenied
+            ) =>
+        {
+            Ok(())
+        }
+        result => result,
+    }
+}
+
+/// A folder cannot be opened as a file here.
+#[cfg(not(unix))]
+pub fn sync_folder(_: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+/// Writes `contents` to `destination`: to a regular file whole or not at all, to anything else as it comes. The folder
+/// must exist.
+pub fn write(destination: &Path, contents: &[u8]) -> io::Result<()> {
+    if is_stream(destination)? {
+        let mut stream = OpenOptions::new().append(true).open(destination)?;
+        stream.write_all(contents)?;
+        return stream.flush();
+    }
+    let destination = without_links(destination)?;
+    let mut file = begin(folder_of(&destination))?;
+    file.write_all(contents)?;
+    if let Some(replaced) = existing(&destination)? {
+        keep_owner(file.as_file(), &replaced);
+        file.as_file().set_permissions(replaced.permissions())?;
+    }
+    finish(file, &destination)
+}
+
+/// Whether `destination` is there and is no regular file: what is written to it is added to what was, and cannot be
+/// replaced. So is what the system shows of open files, such as `/dev/stdout`, whatever it is.
+pub fn is_stream(destination: &Path) -> io::Result<bool> {
+    // Not all of /dev: what is in /dev/shm are files like any other.
+    let is_open_file = OPEN_FILES.iter().any(|folder| destination.starts_with(folder));
+    Ok(existing(destination)?.is_some_and(|metadata| is_open_file || !metadata.is_file()))
+}
+
+fn existing(path: &Path) -> io::Result<Option<Metadata>> {
+    match fs::metadata(path) {
+        Ok(metadata) => Ok(Some(metadata)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// What the symbolic links lead to that `path` may be; it need not be there.
+pub fn without_links(path: &Path) -> io::Result<PathBuf> {
+    let mut path = path.to_owned();
+    for _ in 0..MOST_LINKS {
+        match fs::read_link(&path) {
+            Ok(target) => path = folder_of(&path).join(target),
+            Err(_) => return Ok(path),
+        }
+    }
+    Err(io::Error::new(io::ErrorKind::InvalidInput, "its symbolic links go in a circle"))
+}
+
+/// Root can write to files of others, which stay theirs.
+#[cfg(unix)]
+fn keep_owner(file: &File, replaced: &Metadata) {
+    use std::os::unix::fs::{MetadataExt as _, fchown};
+    let _ = fchown(file, Some(replaced.uid()), Some(replaced.gid()));
+}
+
+#[cfg(not(unix))]
+fn keep_owner(_: &File, _: &Metadata) {}
+
+/// The folder `path` lies in; the current folder for a bare file name.
+pub fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}
+
+/// Checks that `destination` can be written later: it is a file that may be written, a device or a pipe, or its folder
+/// exists and it can be a file's name. Removes what killed programs have left in the folder.
+pub fn check_destination(destination: &Path) -> io::Result<()> {
+    let refuse = |kind, reason: &str| Err(io::Error::new(kind, reason));
+    if destination.is_dir() {
+        return refuse(io::ErrorKind::IsADirectory, "it is a folder");
+    }
+    if destination.file_name().is_none() {
+        return refuse(io::ErrorKind::InvalidInput, "it names no file");
+    }
+    if destination.as_os_str().as_encoded_bytes().ends_with(std::path::MAIN_SEPARATOR_STR.as_bytes()) {
+        return refuse(io::ErrorKind::InvalidInput, "it ends as the name of a folder does; name a file");
+    }
+    // A name that is too long is an error here.
+    let metadata = existing(destination)?;
+    if is_disk(metadata.as_ref()) {
+        return refuse(io::ErrorKind::InvalidInput, "it is a disk");
+    }
+    if is_stream(destination)? {
+        // To open a pipe would wait for its reader.
+        return Ok(());
+    }
+    let destination = without_links(destination)?;
+    if metadata.is_some() {
+        OpenOptions::new().append(true).open(&destination)?;
+    }
+    let folder = folder_of(&destination);
+    if !fs::metadata(folder)?.is_dir() {
+        return refuse(io::ErrorKind::NotADirectory, "its parent is no folder");
+    }
+    remove_abandoned(folder);
+    // The only sure test of permissions is to make a file.
+    begin(folder).map(drop)
+}
+
+#[cfg(unix)]
+fn is_disk(metadata: Option<&Metadata>) -> bool {
+    use std::os::unix::fs::FileTypeExt as _;
+    metadata.is_some_and(|metadata| metadata.file_type().is_block_device())
+}
+
+#[cfg(not(unix))]
+fn is_disk(_: Option<&Metadata>) -> bool {
+    false
+}
+
+/// Whether both paths name one file, which need not be there.
+pub fn is_same(a: &Path, b: &Path) -> bool {
+    let place = |path: &Path| {
+        let path = without_links(path).ok()?;
+        Some((folder_of(&path).canonicalize().ok()?, path.file_name()?.to_owned()))
+    };
+    match (a.canonicalize(), b.canonicalize()) {
+        (Ok(a), Ok(b)) => a == b,
+        _ => a == b || place(a).is_some_and(|a| Some(a) == place(b)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = fs::read_dir(folder).unwrap();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn a_file_replaces_what_was_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        write(&path, b"old").unwrap();
+        write(&path, b"new").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"new");
+        assert_eq!(names(folder.path()), ["a"]);
+    }
+
+    #[test]
+    fn an_unfinished_file_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        drop(begin(folder.path()).unwrap());
+        check_destination(&folder.path().join("a")).unwrap();
+        assert!(names(folder.path()).is_empty());
+    }
+
+    #[test]
+    fn a_destination_that_cannot_be_written_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let is_a_folder = check_destination(folder.path()).unwrap_err();
+        assert_eq!(is_a_folder.kind(), io::ErrorKind::IsADirectory);
+        let no_folder = check_destination(&folder.path().join("missing").join("a")).unwrap_err();
+        assert_eq!(no_folder.kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn what_killed_programs_left_is_removed_and_what_is_being_written_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let name = |path: &Path| path.file_name().unwrap().to_str().unwrap().to_owned();
+        let old = std::time::SystemTime::now() - 2 * ABANDONED;
+        for left in [".ferrowarp-old", "other-old"] {
+            File::create(folder.path().join(left)).unwrap().set_modified(old).unwrap();
+        }
+        let begun = begin(folder.path()).unwrap();
+        begun.as_file().set_modified(old).unwrap();
+        File::create(folder.path().join(".ferrowarp-new")).unwrap();
+        check_destination(&folder.path().join("a")).unwrap();
+        let mut expected = vec![name(begun.path()), ".ferrowarp-new".to_owned(), "other-old".to_owned()];
+        expected.sort();
+        assert_eq!(names(folder.path()), expected);
+    }
+
+    #[test]
+    fn names_that_cannot_be_files_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let message = |name: &str| check_destination(&folder.path().join(name)).unwrap_err().to_string();
+        assert!(message("a/").contains("name of a folder"), "{}", message("a/"));
+        assert!(!message(&"a".repeat(256)).is_empty());
+        assert!(names(folder.path()).is_empty());
+    }
+
+    #[test]
+    fn two_ways_to_write_a_file_are_the_same() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a");
+        assert!(is_same(&path, &folder.path().join(".").join("a")));
+        assert!(!is_same(&path, &folder.path().join("b")));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn what_is_no_regular_file_is_written_to() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+        assert!(made.success());
+        check_destination(&pipe).unwrap();
+        let reader = std::thread::spawn({
+            let pipe = pipe.clone();
+            move || fs::read(pipe).unwrap()
+        });
+        write(&pipe, b"through").unwrap();
+        assert_eq!(reader.join().unwrap(), b"through");
+        assert!(!fs::metadata(&pipe).unwrap().is_file());
+        let full = write(Path::new("/dev/full"), b"lost").unwrap_err();
+        assert_eq!(full.kind(), io::ErrorKind::StorageFull);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_file_in_shared_memory_is_a_file() {
+        let folder = tempfile::tempdir_in("/dev/shm").unwrap();
+        let path = folder.path().join("a");
+        write(&path, b"longer").unwrap();
+        write(&path, b"new").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"new");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_stays_and_the_file_it_names_keeps_its_permissions() {
+        use std::os::unix::fs::{PermissionsExt, symlink};
+        let folder = tempfile::tempdir().unwrap();
+        let [file, link, dangling] = ["file", "link", "dangling"].map(|name| folder.path().join(name));
+        fs::write(&file, "old").unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+        symlink("file", &link).unwrap();
+        symlink("new", &dangling).unwrap();
+        write(&link, b"1").unwrap();
+        write(&dangling, b"2").unwrap();
+        assert_eq!(fs::read(&file).unwrap(), b"1");
+        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(fs::read(folder.path().join("new")).unwrap(), b"2");
+        assert!([&link, &dangling].iter().all(|path| path.is_symlink()));
+        assert!(is_same(&link, &file));
+        let circle = folder.path().join("circle");
+        symlink("circle", &circle).unwrap();
+        assert!(check_destination(&circle).is_err());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn permissions_are_those_of_an_ordinary_file() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let (ours, plain) = (folder.path().join("ours"), folder.path().join("plain"));
+        write(&ours, b"").unwrap();
+        fs::write(&plain, b"").unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode();
+        assert_eq!(mode(&ours), mode(&plain));
+    }
+}
