@@ -73,7 +73,8 @@ fn no_epochs() {
 #[test]
 fn words_for_numbers() {
     refused(&["--batch-size", "many"], &["many", "--batch-size"]);
-    refused(&["--hidden", "300,,10"], &["--hidden"]);
+    refused(&["--hidden", "300,,10"], &["--hidden", "`` is no width"]);
+    refused(&["--hidden", "300,ten"], &["--hidden", "`ten` is no width"]);
     refused(&["--epochs", "-1"], &["-1", "--epochs"]);
     refused(&["--pipeline", "quick"], &["quick", "naive", "fused"]);
     refused(&["--no-such-flag"], &["--no-such-flag"]);

@@ -175,3 +175,31 @@ fn a_png_is_predicted_like_the_image_it_holds() {
         .collect();
     assert_eq!(tables[0], tables[1]);
 }
+
+#[test]
+fn a_network_without_hidden_layers_learns_and_comes_back() {
+    for pipeline in ["fused", "naive"] {
+        let place = Place::with_idx();
+        let flags = ["--hidden", "", "--batch-size", "20", "--pipeline", pipeline, "--momentum", "0.5"];
+        let train = |more: &[&str]| succeeds(place.train(&[&flags[..], more].concat()));
+        let whole = train(&["--epochs", "2", "--save", "whole", "--checkpoint", "c"]);
+        assert!(whole.contains("epoch 2/2: "), "{whole}");
+        let accuracy = |printed: &str| {
+            let after = printed.split("test accuracy ").last().unwrap();
+            after.split(' ').next().unwrap().parse::<f64>().unwrap()
+        };
+        assert!(accuracy(&whole) > 95.0, "{whole}");
+        let predicted = succeeds(place.predict(&["--model", "whole", "0"]));
+        assert!(predicted.contains("test image 0"), "{predicted}");
+
+        train(&["--epochs", "1", "--checkpoint", "parts"]);
+        train(&["--epochs", "2", "--resume", "parts", "--save", "parts.weights"]);
+        assert!(place.read("whole") == place.read("parts.weights"), "{pipeline}");
+        let tested = train(&["--epochs", "0", "--load", "whole"]);
+        assert_eq!(accuracy(&tested), accuracy(&whole));
+        place.refuses(
+            place.train(&["--resume", "c", "--epochs", "3", "--hidden", "16"]),
+            &["--hidden 16 cannot be used", "whose run has \"\""],
+        );
+    }
+}

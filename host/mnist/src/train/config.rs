@@ -24,7 +24,7 @@ const MAX_WEIGHTS: u64 = 1 << 28;
 /// The settings of a training run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// Widths of the hidden layers, from the input on. Nothing means those of the loaded weights, or else
+    /// Widths of the hidden layers, from the input on; empty for a network without any. Nothing means those of the loaded weights, or else
     /// [`DEFAULT_HIDDEN`].
     pub hidden: Option<Vec<usize>>,
     /// Samples in a batch.
@@ -256,6 +256,10 @@ fn is_overwritten(file: &Path, output: &Path) -> bool {
     !output_file::is_stream(output).unwrap_or(false) && output_file::is_same(file, output)
 }
 
+/// Widths as the command line has them.
 pub(super) fn comma_separated(widths: &[usize]) -> String {
+    if widths.is_empty() {
+        return "\"\"".to_owned();
+    }
     widths.iter().map(usize::to_string).collect::<Vec<_>>().join(",")
 }

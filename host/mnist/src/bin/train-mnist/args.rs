@@ -28,9 +28,9 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
 
-    /// Widths of the hidden layers [default: 300,100, or those of the loaded weights]
-    #[arg(long, value_name = "WIDTHS", value_delimiter = ',', num_args = 1)]
-    hidden: Option<Vec<usize>>,
+    /// Widths of the hidden layers, "" for none [default: 300,100, or those of the loaded weights]
+    #[arg(long, value_name = "WIDTHS", value_parser = parse_widths)]
+    hidden: Option<Widths>,
 
     /// Images in a batch
     #[arg(long, value_name = "N", default_value_t = 64, allow_negative_numbers = true)]
@@ -105,6 +105,17 @@ pub struct Args {
     given: Vec<String>,
 }
 
+/// Widths of layers.
+#[derive(Clone)]
+struct Widths(Vec<usize>);
+
+/// Numbers with commas between them, or none.
+fn parse_widths(text: &str) -> Result<Widths, String> {
+    let words = text.split(',').filter(|_| !text.is_empty());
+    let width = |word: &str| word.parse().map_err(|_| format!("`{word}` is no width; write 300,100 or \"\""));
+    words.map(width).collect::<Result<_, _>>().map(Widths)
+}
+
 impl Args {
     /// Reads the command line.
     pub fn read() -> Result<Args, clap::Error> {
@@ -127,7 +138,7 @@ impl Args {
             };
         }
         take!(batch_size, epochs, lr, lr_decay, momentum, pipeline);
-        config.hidden = self.hidden.clone().or(config.hidden);
+        config.hidden = self.hidden.clone().map(|Widths(widths)| widths).or(config.hidden);
         config.seed = self.seed.or(config.seed);
         config.checkpoints = self.checkpoints(config.checkpoints, counts("checkpoint_keep"));
         let (metrics, save) = (self.metrics.clone(), self.save.clone());
