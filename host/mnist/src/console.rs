@@ -42,6 +42,12 @@ impl<W: Write> Observer for Console<W> {
         }
     }
 
+    fn warning(&mut self, warning: &str) {
+        self.bar = None;
+        // With the standard error closed, the numbers still tell.
+        let _ = writeln!(io::stderr(), "warning: {warning}");
+    }
+
     fn epoch_ended(&mut self, run: &Run, record: &EpochRecord) -> io::Result<()> {
         let width = run.last_epoch.to_string().len();
         self.line(format_args!(

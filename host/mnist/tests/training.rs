@@ -203,3 +203,51 @@ fn a_network_without_hidden_layers_learns_and_comes_back() {
         );
     }
 }
+
+/// After a few steps all units are 0 whatever the image.
+const COLLAPSES: [&str; 8] = ["--hidden", "32,16", "--batch-size", "20", "--lr", "3", "--momentum", "0.9"];
+
+#[test]
+fn a_network_that_has_stopped_learning_is_told_once() {
+    let place = Place::with_idx();
+    let output =
+        place.train(&[&COLLAPSES[..], &["--lr-decay", "1", "--epochs", "4"]].concat()).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    let needle = "the network gives every test image the same answer: it has stopped learning";
+    assert_eq!(said.matches(needle).count(), 1, "{said}");
+    assert!(said.contains("with a learning rate below 3, or less momentum"), "{said}");
+}
+
+#[test]
+fn the_default_learning_rate_suits_the_momentum() {
+    let place = Place::with_idx();
+    let run = |more: &[&str]| {
+        let flags = ["--hidden", "32,16", "--batch-size", "20", "--epochs", "2", "--momentum", "0.9"];
+        let output = place.train(&[&flags[..], more].concat()).output().unwrap();
+        assert!(output.status.success() && output.stderr.is_empty());
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let printed = run(&["--save", "by-default"]);
+    assert!(
+        printed.contains("learning rate 0.03, which suits a momentum of 0.9; --lr names another"),
+        "{printed}"
+    );
+    let printed = run(&["--lr", "0.03", "--save", "named"]);
+    assert!(!printed.contains("which suits"), "{printed}");
+    assert!(place.read("by-default") == place.read("named"));
+}
+
+/// Velocities of a network that has stopped learning shrink for ever.
+#[test]
+fn no_velocity_is_subnormal() {
+    for pipeline in ["fused", "naive"] {
+        let place = Place::with_idx();
+        let more = ["--epochs", "40", "--checkpoint", "c", "--pipeline", pipeline];
+        succeeds(place.train(&[&COLLAPSES[..], &more].concat()));
+        let found = ferrowarp_mnist::checkpoint::newest(&place.path("c")).unwrap();
+        let velocities = found.snapshot.velocities.unwrap();
+        let all = velocities.layers.iter().flat_map(|layer| layer.weights.iter().chain(&layer.biases));
+        assert!(all.clone().any(|velocity| *velocity == 0.0), "{pipeline}: the network still learns");
+        assert_eq!(all.filter(|velocity| velocity.is_subnormal()).count(), 0, "{pipeline}");
+    }
+}

@@ -15,6 +15,9 @@ pub const DEFAULT_HIDDEN: [usize; 2] = [300, 100];
 /// The seed when none is named.
 pub const DEFAULT_SEED: u64 = 0;
 
+/// The learning rate without momentum when none is named.
+const DEFAULT_LR: f32 = 0.3;
+
 /// How many checkpoints are kept when nobody says.
 pub const DEFAULT_KEEP: usize = 3;
 
@@ -75,7 +78,7 @@ impl Config {
             hidden: None,
             batch_size: 64,
             epochs: 5,
-            lr: 0.3,
+            lr: DEFAULT_LR,
             lr_decay: 0.7,
             momentum: 0.0,
             seed: None,
@@ -86,6 +89,14 @@ impl Config {
             plot: None,
             checkpoints: None,
         }
+    }
+
+    /// The learning rate that suits this momentum, of three digits. A gradient moves the weights by `lr / (1 - momentum)`
+    /// times itself in the long run, which stays what it is without momentum.
+    pub fn default_lr(momentum: f32) -> f32 {
+        let lr = DEFAULT_LR * (1.0 - momentum);
+        // Digits that only the rounding of the momentum has brought in are left away.
+        format!("{lr:.2e}").parse().unwrap_or(lr)
     }
 
     /// The settings of the run that left a snapshot, going on in the same folder. The files to write at the end are

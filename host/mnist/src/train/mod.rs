@@ -65,6 +65,11 @@ pub trait Observer {
         false
     }
 
+    /// Something is wrong that does not end the run: a sentence with the cure.
+    fn warning(&mut self, warning: &str) {
+        let _ = warning;
+    }
+
     /// An epoch has ended and the network has been tested.
     ///
     /// # Errors
@@ -105,6 +110,8 @@ pub struct TestResult {
     pub correct: usize,
     /// Images in all.
     pub images: usize,
+    /// Whether the network gives every image the same answer.
+    pub is_constant: bool,
 }
 
 impl TestResult {

@@ -36,6 +36,8 @@ pub(super) struct Trainer<'a> {
     elapsed: Duration,
     /// The complete epochs of the run.
     pub records: Vec<EpochRecord>,
+    /// Whether it has been said that the network no longer learns.
+    has_warned: bool,
 }
 
 impl<'a> Trainer<'a> {
@@ -66,6 +68,7 @@ impl<'a> Trainer<'a> {
             stats: EpochStats::default(),
             elapsed: Duration::ZERO,
             records: Vec::new(),
+            has_warned: false,
         };
         if let Origin::Resumed(found) = start.origin {
             trainer.go_on_from(*found)?;
@@ -94,6 +97,9 @@ impl<'a> Trainer<'a> {
         let (test, test_elapsed) = self.test()?;
         if !test.loss.is_finite() {
             return Err(self.diverged(self.steps(), Symptom::TestLoss(test.loss)));
+        }
+        if test.is_constant && !std::mem::replace(&mut self.has_warned, true) {
+            observer.warning(&self.stopped_learning());
         }
         let EpochStats { correct, samples, .. } = self.stats;
         let seconds = self.elapsed.as_secs_f64();
@@ -225,10 +231,10 @@ impl<'a> Trainer<'a> {
     pub fn test(&mut self) -> Result<(TestResult, Duration), TrainError> {
         let transfers = Transfers::now(self.device);
         let started = Instant::now();
-        let Evaluation { loss, correct, .. } = self.network.evaluate(&self.test)?;
+        let Evaluation { loss, correct, is_constant, .. } = self.network.evaluate(&self.test)?;
         let elapsed = started.elapsed();
         self.times.test_kernels += transfers.without(self.device, elapsed);
-        Ok((TestResult { loss, correct, images: self.run.test_images }, elapsed))
+        Ok((TestResult { loss, correct, images: self.run.test_images, is_constant }, elapsed))
     }
 
     pub fn parameters(&self) -> Result<Parameters, TrainError> {
@@ -264,6 +270,15 @@ impl<'a> Trainer<'a> {
         let lr = self.config.lr_in(self.epoch);
         let checkpoint = self.newest_checkpoint().or_else(|| self.resumed_from.clone());
         TrainError::Diverged { epoch: self.epoch, step, symptom, lr, checkpoint }
+    }
+
+    fn stopped_learning(&self) -> String {
+        let (epoch, lr) = (self.epoch, self.config.lr_in(self.epoch));
+        let cure = if self.config.momentum == 0.0 { "" } else { ", or less momentum" };
+        format!(
+            "after epoch {epoch} the network gives every test image the same answer: it has stopped learning, and further \
+             epochs will hardly help; train anew with a learning rate below {lr}{cure}"
+        )
     }
 
     /// The epoch named is the one that the last step done belongs to.

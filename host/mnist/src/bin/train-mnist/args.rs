@@ -40,9 +40,9 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 5, allow_negative_numbers = true)]
     epochs: u32,
 
-    /// Learning rate in the first epoch
-    #[arg(long, value_name = "RATE", default_value_t = 0.3, allow_negative_numbers = true)]
-    lr: f32,
+    /// Learning rate in the first epoch [default: 0.3 * (1 - momentum)]
+    #[arg(long, value_name = "RATE", allow_negative_numbers = true)]
+    lr: Option<f32>,
 
     /// Factor on the learning rate after each epoch; 1 keeps it
     #[arg(long, value_name = "FACTOR", default_value_t = 0.7, allow_negative_numbers = true)]
@@ -137,13 +137,24 @@ impl Args {
                 $(if counts(stringify!($field)) { config.$field = self.$field; })*
             };
         }
-        take!(batch_size, epochs, lr, lr_decay, momentum, pipeline);
+        take!(batch_size, epochs, lr_decay, momentum, pipeline);
+        if counts("lr") {
+            config.lr = self.lr.unwrap_or_else(|| Config::default_lr(config.momentum));
+        }
         config.hidden = self.hidden.clone().map(|Widths(widths)| widths).or(config.hidden);
         config.seed = self.seed.or(config.seed);
         config.checkpoints = self.checkpoints(config.checkpoints, counts("checkpoint_keep"));
         let (metrics, save) = (self.metrics.clone(), self.save.clone());
         let (load, plot) = (self.load.clone(), self.plot.clone());
         Ok(Config { metrics, save, load, plot, ..config })
+    }
+
+    /// What is to be said of a setting that follows from another one.
+    pub fn note(&self, config: &Config) -> Option<String> {
+        let (lr, momentum) = (config.lr, config.momentum);
+        let is_derived = self.lr.is_none() && self.resume.is_none() && momentum != 0.0;
+        is_derived
+            .then(|| format!("learning rate {lr}, which suits a momentum of {momentum}; --lr names another"))
     }
 
     fn checkpoints(&self, of_run: Option<Checkpoints>, keep_counts: bool) -> Option<Checkpoints> {

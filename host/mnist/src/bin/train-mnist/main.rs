@@ -52,6 +52,7 @@ fn train_mnist(args: &Args) -> anyhow::Result<Ended> {
         device = device.with_time_limit(limit);
     }
     console.line(why)?;
+    args.note(&config).map_or(Ok(()), |note| console.line(note))?;
     let (dir, fetch) = data_dir(args.data.as_deref())?;
     if let Some(files) = ferrowarp_data::find(&dir)? {
         config.check_spared(files.paths())?;
