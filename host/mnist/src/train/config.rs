@@ -47,7 +47,7 @@ pub struct Config {
     pub pipeline: Pipeline,
     /// Where to write a JSON object per epoch.
     pub metrics: Option<PathBuf>,
-    /// Where to write the weights at the end.
+    /// Where to write the weights at the end, or when the run is stopped.
     pub save: Option<PathBuf>,
     /// Weights to start from.
     pub load: Option<PathBuf>,

@@ -59,8 +59,8 @@ pub trait Observer {
         let _ = images;
     }
 
-    /// Whether the run is to stop. It is asked after every step; the run then writes a checkpoint, if the settings name
-    /// a folder for them, and ends with [`TrainError::Stopped`]. After the last step of all it is not asked.
+    /// Whether the run is to stop. It is asked after every step; the run then writes a checkpoint and the weights, if the
+    /// settings name a folder and a file for them, and ends with [`TrainError::Stopped`]. After the last step of all it is not asked.
     fn stop(&mut self) -> bool {
         false
     }

@@ -8,7 +8,7 @@ use super::error::Symptom;
 use super::saver::Saver;
 use super::start::Origin;
 use super::{Config, Observer, Run, Start, TestResult, TrainError};
-use crate::checkpoint::{DataId, Found, Progress, Snapshot, Training};
+use crate::checkpoint::{self, DataId, Found, Progress, Snapshot, Training};
 use crate::model::{DeviceDataset, EpochSpec, EpochStats, Evaluation, Network, Parameters};
 use ferrowarp::device::Device;
 use ferrowarp_data::{CLASSES, Dataset, Mnist};
@@ -151,7 +151,7 @@ impl<'a> Trainer<'a> {
     /// What there is to do between two steps of an epoch: write a checkpoint, stop.
     fn pause(&mut self, observer: &mut dyn Observer) -> Result<(), TrainError> {
         self.save()?;
-        if observer.stop() { Err(self.stopped()) } else { Ok(()) }
+        if observer.stop() { Err(self.stopped()?) } else { Ok(()) }
     }
 
     /// What there is to do between two epochs: write a checkpoint if one is due, stop if the observer wants it.
@@ -161,7 +161,7 @@ impl<'a> Trainer<'a> {
         if stop || self.saver.as_ref().is_some_and(|saver| saver.is_due_after_epoch(steps)) {
             self.save()?;
         }
-        if stop { Err(self.stopped()) } else { Ok(()) }
+        if stop { Err(self.stopped()?) } else { Ok(()) }
     }
 
     /// Writes a checkpoint of the state as it is, if the settings name a folder for them and there is none of it yet.
@@ -281,10 +281,19 @@ impl<'a> Trainer<'a> {
         )
     }
 
-    /// The epoch named is the one that the last step done belongs to.
-    fn stopped(&self) -> TrainError {
+    /// Writes the weights as they are, if the settings name a file for them. The epoch named is the one that the last step
+    /// done belongs to.
+    fn stopped(&self) -> Result<TrainError, TrainError> {
+        let (checkpoint, saved) = (self.newest_checkpoint(), self.config.save.clone());
+        if let Some(path) = &saved {
+            let parameters = self.parameters()?;
+            if let Some(weight) = first_infinite(&parameters) {
+                return Err(self.diverged(self.steps(), Symptom::Weight(weight)));
+            }
+            checkpoint::save(path, &parameters, &self.training(self.epoch - 1))?;
+        }
         let epoch = if self.stats.samples == 0 { self.epoch - 1 } else { self.epoch };
-        TrainError::Stopped { epoch, step: self.steps(), checkpoint: self.newest_checkpoint() }
+        Ok(TrainError::Stopped { epoch, step: self.steps(), checkpoint, saved })
     }
 
     fn newest_checkpoint(&self) -> Option<PathBuf> {

@@ -64,7 +64,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE.jsonl")]
     metrics: Option<PathBuf>,
 
-    /// Write the weights at the end, for PyTorch and for `predict`
+    /// Write the weights at the end or at Ctrl-C, for PyTorch and for `predict`
     #[arg(long, value_name = "FILE.safetensors")]
     save: Option<PathBuf>,
 

@@ -88,7 +88,7 @@ fn how_to_go_on(config: &Config) -> String {
         Some(checkpoints) => {
             format!("go on with:\n    {}", stop::resume_command(std::env::args_os(), &checkpoints.dir))
         }
-        None => "to have it saved the next time, name a folder with --checkpoint".to_owned(),
+        None => "to be able to go on the next time, name a folder with --checkpoint".to_owned(),
     }
 }
 
