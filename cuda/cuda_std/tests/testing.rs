@@ -287,8 +287,11 @@ fn faults_and_refused_launches_say_where() {
         })
     };
     launch(32).unwrap();
-    let error = launch(2000).unwrap_err().to_string();
-    assert!(error.starts_with("on the CPU: launch of scaled failed: "), "{error}");
+    let error = launch(2000).unwrap_err();
+    assert_eq!(error.to_string(), "the launch on the CPU failed");
+    let told = format!("{error:?}");
+    assert!(told.starts_with("the launch on the CPU failed: launch of scaled failed: the block"), "{told}");
+    assert_eq!(told.matches("the block (2000").count(), 1, "{told}");
 }
 
 /// The CPU as a device that flips a bit of everything it gives back, or fails.
@@ -352,8 +355,8 @@ fn a_device_that_computes_something_else_is_found() {
         // SAFETY: as many elements.
         test.run(|on, memory| unsafe { scaled::launch(on, config(100), memory.output(out), &inp, 0.5, 0) })
             .unwrap_err()
-            .to_string()
     };
+    let run = |expect, fails| format!("{:?}", run(expect, fails));
     let error = run(true, false);
     assert!(error.starts_with("`out` on a faulty GPU differs from the expectation: 1 of 100"), "{error}");
     let error = run(false, false);

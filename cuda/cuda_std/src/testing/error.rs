@@ -98,12 +98,12 @@ impl fmt::Display for Access {
 
 /// Why a test of a kernel fails.
 ///
-/// `Debug` writes the same words as `Display`, so that a test that returns this error shows them.
+/// `Debug` writes the words of `Display` and of the causes, so that a test that returns this error shows them.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum TestError {
     /// A launch was refused, or a kernel broke a rule of the CUDA model or panicked.
-    #[error("{run}: {source}")]
+    #[error("the launch {run} failed")]
     Launch {
         /// Where.
         run: Run,
@@ -111,7 +111,7 @@ pub enum TestError {
         source: LaunchError,
     },
     /// The device failed.
-    #[error("{run}: {what} `{buffer}` failed: {source}")]
+    #[error("{run}: {what} `{buffer}` failed")]
     Device {
         /// Where.
         run: Run,
@@ -179,6 +179,12 @@ pub enum TestError {
 
 impl fmt::Debug for TestError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
+        fmt::Display::fmt(self, f)?;
+        let mut cause = self.source();
+        while let Some(error) = cause {
+            write!(f, ": {error}")?;
+            cause = error.source();
+        }
+        Ok(())
     }
 }

@@ -173,15 +173,16 @@ impl Config {
             let problem = "there is nothing to plot or to measure; leave --plot and --metrics away";
             return Err(TrainError::setting("epochs", 0, problem));
         }
+        // First, since the default of the learning rate follows from it.
+        if !(0.0..1.0).contains(&self.momentum) {
+            return Err(TrainError::setting("momentum", self.momentum, "it must be at least 0 and below 1"));
+        }
         if !(self.lr.is_finite() && self.lr > 0.0) {
             return Err(TrainError::setting("lr", self.lr, "the learning rate must be finite and above 0"));
         }
         if !(self.lr_decay > 0.0 && self.lr_decay <= 1.0) {
             let problem = "it must be above 0 and at most 1";
             return Err(TrainError::setting("lr-decay", self.lr_decay, problem));
-        }
-        if !(0.0..1.0).contains(&self.momentum) {
-            return Err(TrainError::setting("momentum", self.momentum, "it must be at least 0 and below 1"));
         }
         self.check_hidden()?;
         self.check_destinations()?;

@@ -115,7 +115,7 @@ pub enum TrainError {
         saved: Option<PathBuf>,
     },
     /// What the observer wanted to tell could not be told.
-    #[error("could not report the epoch")]
+    #[error("could not write the line of the epoch")]
     Output(#[source] io::Error),
     /// The network or its device failed.
     #[error(transparent)]

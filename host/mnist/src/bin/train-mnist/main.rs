@@ -47,7 +47,7 @@ fn train_mnist(args: &Args) -> anyhow::Result<Ended> {
     };
     let mut console = Console::new(io::stdout());
 
-    let (mut device, why) = device::open(args.device)?;
+    let (mut device, why) = device::open(args.device).context(ferrowarp_mnist::NO_DEVICE)?;
     if let Some(limit) = args.time_limit {
         device = device.with_time_limit(limit);
     }
