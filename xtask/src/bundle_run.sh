@@ -108,7 +108,7 @@ crates() {
 sanitize() {
     local tool=$1
     shift
-    part "$tool" compute-sanitizer --tool "$tool" --error-exitcode 3 ./self-check --device cuda --no-fault-checks --no-soil "$@"
+    part "$tool" compute-sanitizer --tool "$tool" --error-exitcode 3 ./self-check --device cuda --every 2 --no-fault-checks --no-soil "$@"
 }
 
 train() {

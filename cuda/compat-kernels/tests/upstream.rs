@@ -39,7 +39,7 @@ fn what_is_absent_does_not_compile() {
     std::fs::create_dir_all(folder.join("src/bin")).unwrap();
     let manifest = format!(
         "[workspace]\n[package]\nname = \"absent\"\nversion = \"0.0.0\"\nedition = \"2024\"\n[dependencies]\n\
-         cuda_std = {{ path = \"{0}/../cuda_std\" }}\ncuda_builder = {{ path = \"{0}/../cuda_builder\" }}\n",
+         cuda_std = {{ package = \"ferrowarp-cuda-std\", path = \"{0}/../cuda_std\" }}\ncuda_builder = {{ package = \"ferrowarp-cuda-builder\", path = \"{0}/../cuda_builder\" }}\n",
         here.display()
     );
     std::fs::write(folder.join("Cargo.toml"), manifest).unwrap();

@@ -1,6 +1,6 @@
 //! The IR edits, one file each case: `tests/edits/*.ll` holds the edit's name, the input, and the expected output.
 //!
-//! `UPDATE_EXPECT=1 cargo test -p cuda_ir --test edits` writes what comes out as the expectation.
+//! `UPDATE_EXPECT=1 cargo test -p ferrowarp-cuda-ir --test edits` writes what comes out as the expectation.
 
 use std::path::{Path, PathBuf};
 

@@ -26,6 +26,9 @@ pub mod fused_backward;
 
 pub mod fused_update;
 
+#[cfg(not(target_arch = "nvptx64"))]
+pub mod grid;
+
 use cuda_std::thread;
 
 /// Column and row of the thread in a launch of two dimensions, as indices.

@@ -86,12 +86,6 @@ pub fn parameter_gradients(activations: &[f32], d_out: &[f32], shape: LayerShape
     (d_weights, d_biases)
 }
 
-/// One SGD step: the parameter and the velocity after it.
-pub fn sgd_step(parameter: f64, velocity: f64, gradient: f64, lr: f64, momentum: f64) -> (f64, f64) {
-    let velocity = momentum * velocity + gradient;
-    (parameter - lr * velocity, velocity)
-}
-
 /// Softmax along rows of `[rows, cols]`.
 pub fn softmax(inp: &[f32], cols: usize) -> Vec<f64> {
     softmax_with(inp, cols, &Options::new())

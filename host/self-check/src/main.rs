@@ -2,28 +2,19 @@
 //!
 //! Prints a line per case and ends with a line `N passed, N failed`; the exit code is 1 if any failed.
 
-mod checks;
-mod compare;
 mod mechanics;
-mod operation;
-mod problem;
-mod reference;
-mod run;
-mod single;
 mod stress;
-mod wide;
 
+use std::num::NonZeroUsize;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use clap::Parser;
 use cuda_std::simt::parse_seed;
-use ferrowarp::device::{Device, DeviceChoice, end_process_if_abandoned, open, parse_time_limit};
-
-use checks::{Check, checks};
-use problem::{Problem, problems};
-use reference::Expected;
+use ferrowarp::device::{DeviceChoice, end_process_if_abandoned, open, parse_time_limit};
+use ferrowarp_cases::layer::{checks, problems};
+use ferrowarp_cases::operation;
 
 /// Runs every kernel on a device and checks its results.
 #[derive(Parser)]
@@ -47,6 +38,10 @@ struct Arguments {
     /// compute-sanitizer's synccheck, which takes the warps of later clusters of 16 blocks for diverged.
     #[arg(long, value_name = "ROWS", value_parser = clap::value_parser!(u32).range(1..))]
     most_rows: Option<u32>,
+    /// Of the layers that the kernels of the network and of the ladder are run on, take every Nth (for compute-sanitizer,
+    /// which takes its time).
+    #[arg(long, value_name = "N", default_value = "1")]
+    every: NonZeroUsize,
     /// Check only kernels and operations whose name contains this.
     #[arg(long, value_name = "NAME")]
     only: Option<String>,
@@ -139,11 +134,11 @@ fn run(arguments: &Arguments) -> Result<bool> {
     );
     let most_rows = arguments.most_rows.map_or(usize::MAX, |rows| rows as usize);
     let mut tally = Tally::default();
-    let problems = problems();
+    let problems: Vec<_> = problems().step_by(arguments.every.get()).collect();
     for check in &checks {
         for problem in problems.iter().filter(|&problem| check.run.takes(&device, problem)) {
             let case = format!("{} {problem}", check.kernel.name);
-            tally.count(&case, check_kernel(&device, check, problem));
+            tally.count(&case, check.assess_thoroughly(&device, problem).map(told));
             // A GPU that has failed would fail every check after.
             device.synchronize()?;
         }
@@ -169,39 +164,11 @@ fn run(arguments: &Arguments) -> Result<bool> {
     Ok(tally.failed == 0)
 }
 
-/// Runs one kernel on one problem, twice; compares with the f64 reference, on a GPU also with the CPU executor.
-fn check_kernel(device: &Device, check: &Check, problem: &Problem) -> Result<String> {
-    let got = check.run.on(device, problem)?;
-    let references = (check.reference)(problem);
-    let mut worst = compare_all(&got, &references, check.roundings)?;
-    if device.is_cuda() {
-        let on_cpu = check.run.on(&Device::cpu(), problem)?;
-        // The executor's own results may be off by as much as the GPU's.
-        let expected: Vec<_> = references
-            .iter()
-            .zip(&on_cpu)
-            .map(|((name, expected), values)| (*name, with_values(expected, values)))
-            .collect();
-        worst = worst.max(compare_all(&got, &expected, 2.0 * check.roundings)?);
-    }
-    ensure!(check.run.on(device, problem)? == got, "a second run gave other results");
-    Ok(if worst > 0.0 {
+/// The largest error of a check, in words.
+fn told(worst: f64) -> String {
+    if worst > 0.0 {
         format!(": off by {:.0}% of the tolerance", worst * 100.0)
     } else {
         ": exact".to_owned()
-    })
-}
-
-fn compare_all(got: &[Vec<f64>], expected: &[(&str, Vec<Expected>)], roundings: f64) -> Result<f64> {
-    ensure!(got.len() == expected.len(), "{} outputs instead of {}", got.len(), expected.len());
-    let mut worst = 0.0f64;
-    for (got, (name, expected)) in got.iter().zip(expected) {
-        worst = worst.max(compare::compare(name, got, expected, roundings).map_err(anyhow::Error::msg)?);
     }
-    Ok(worst)
-}
-
-/// The same scales around other values.
-fn with_values(expected: &[Expected], values: &[f64]) -> Vec<Expected> {
-    expected.iter().zip(values).map(|(expected, &value)| Expected { value, ..*expected }).collect()
 }

@@ -20,7 +20,7 @@ pub const MECHANICS: &[Mechanic] = &[
     ("a view past the end is refused", views),
     ("a launch over the limits is refused", limits),
     ("an argument of another device is refused", residence),
-    ("rows that many blocks share come out right", super::wide::softmax),
+    ("rows that many blocks share come out right", ferrowarp_cases::wide::softmax),
 ];
 
 fn copies(device: &Device) -> Result<()> {

@@ -7,9 +7,10 @@ use std::ops::{Bound, RangeBounds};
 use std::ptr::NonNull;
 
 use bytemuck::Pod;
-use cuda_std::launch::{PtrArg, PtrMutArg, Residence, SliceArg, SliceMutArg};
 
 use super::{Device, DeviceError, RawAllocError, cpu};
+
+mod args;
 
 /// `len` elements in the memory of a device, freed when dropped.
 ///
@@ -327,57 +328,6 @@ impl<'a, T: Pod> BufferViewMut<'a, T> {
 
 fn check_lengths(action: &'static str, buffer: usize, slice: usize) -> Result<(), DeviceError> {
     if buffer == slice { Ok(()) } else { Err(DeviceError::LengthMismatch { action, buffer, slice }) }
-}
-
-/// Implements the arguments of launches for shared and exclusive borrows of device memory.
-macro_rules! device_memory_args {
-    (read: $($shared:ty),*; write: $($exclusive:ty),*) => {
-        $(
-            // SAFETY: the memory is valid at the device's residence while the buffer is borrowed.
-            unsafe impl<T: Pod> SliceArg<T> for $shared {
-                fn as_raw_slice(&self) -> (*const T, usize) {
-                    (self.pointer.as_ptr(), self.len)
-                }
-                fn residence(&self) -> Residence {
-                    self.device.residence()
-                }
-            }
-            // SAFETY: as above.
-            unsafe impl<T: Pod> PtrArg<T> for $shared {
-                fn as_raw_ptr(&self) -> *const T {
-                    self.pointer.as_ptr()
-                }
-                fn residence(&self) -> Residence {
-                    self.device.residence()
-                }
-            }
-        )*
-        $(
-            // SAFETY: the memory is valid at the device's residence while the buffer is exclusively borrowed.
-            unsafe impl<T: Pod> SliceMutArg<T> for $exclusive {
-                fn as_raw_mut_slice(&mut self) -> (*mut T, usize) {
-                    (self.pointer.as_ptr(), self.len)
-                }
-                fn residence(&self) -> Residence {
-                    self.device.residence()
-                }
-            }
-            // SAFETY: as above.
-            unsafe impl<T: Pod> PtrMutArg<T> for $exclusive {
-                fn as_raw_mut_ptr(&mut self) -> *mut T {
-                    self.pointer.as_ptr()
-                }
-                fn residence(&self) -> Residence {
-                    self.device.residence()
-                }
-            }
-        )*
-    };
-}
-
-device_memory_args! {
-    read: &Buffer<T>, BufferView<'_, T>, &BufferView<'_, T>, &BufferViewMut<'_, T>;
-    write: &mut Buffer<T>, BufferViewMut<'_, T>, &mut BufferViewMut<'_, T>
 }
 
 #[cfg(test)]

@@ -68,7 +68,9 @@ impl Folder {
             std::fs::create_dir_all(&part).with_context(|| format!("making {}", part.display()))?;
         }
         let cuda_std = workspace.join("cuda/cuda_std");
-        let dependency = format!("cuda_std = {{ path = {:?} }}\n", cuda_std.display().to_string());
+        let path_of_std = cuda_std.display().to_string();
+        let dependency =
+            format!("cuda_std = {{ package = \"ferrowarp-cuda-std\", path = {path_of_std:?} }}\n");
         folder.put("helper/Cargo.toml", &manifest("helper", &dependency))?;
         let dependencies = format!("{dependency}helper = {{ path = \"../helper\" }}\n");
         folder.put("kernels/Cargo.toml", &manifest("kernels", &dependencies))?;

@@ -2,7 +2,12 @@
 
 use super::error::ModelError;
 use super::network::Activations;
-use super::ops::{self, Activation, Layer, Sgd, Shape};
+use super::ops::{
+    Layer, Shape,
+    linear::{self, Activation},
+    loss,
+    update::{self, Sgd},
+};
 use super::results::Scores;
 use ferrowarp::device::Device;
 
@@ -18,7 +23,7 @@ pub(super) fn forward(
         let (below, here) = state.outputs.split_at_mut(l);
         let inp = below.last().unwrap_or(&state.inputs);
         let act = if l + 1 == layers.len() { Activation::Identity } else { Activation::Relu };
-        ops::linear_act_forward(on, &mut here[0], inp, layer, shape, act)?;
+        linear::linear_act_forward(on, &mut here[0], inp, layer, shape, act)?;
     }
     Ok(())
 }
@@ -35,7 +40,7 @@ pub(super) fn loss(
     let (Some(logits), Some(d_logits)) = (outputs.last(), gradients.last_mut()) else {
         return Ok(());
     };
-    ops::softmax_cross_entropy(on, d_logits, (scores.loss, scores.correct), logits, labels, rows, classes)
+    loss::softmax_cross_entropy(on, d_logits, (scores.loss, scores.correct), logits, labels, rows, classes)
 }
 
 /// From the last layer down: the gradient at a layer's input is taken before its weights move.
@@ -51,9 +56,9 @@ pub(super) fn backward(
         let (below, here) = state.gradients.split_at_mut(l);
         let activations = if l == 0 { &state.inputs } else { &state.outputs[l - 1] };
         if let Some(d_inp) = below.last_mut() {
-            ops::linear_relu_backward(on, d_inp, &here[0], activations, layer, shape)?;
+            linear::linear_relu_backward(on, d_inp, &here[0], activations, layer, shape)?;
         }
-        ops::linear_update(on, layer, activations, &here[0], shape, sgd)?;
+        update::linear_update(on, layer, activations, &here[0], shape, sgd)?;
     }
     Ok(())
 }

@@ -2,7 +2,10 @@
 
 use super::error::ModelError;
 use super::network::Activations;
-use super::ops::{self, Layer, Sgd, Shape};
+use super::ops::{
+    Layer, Shape, activation, linear, loss,
+    update::{self, Sgd},
+};
 use super::results::Scores;
 use ferrowarp::device::Device;
 
@@ -19,11 +22,11 @@ pub(super) fn forward(
         let (below, here) = state.outputs.split_at_mut(l);
         let inp = below.last().unwrap_or(&state.inputs);
         if is_last {
-            ops::linear_forward(on, &mut here[0], inp, layer, shape)?;
+            linear::linear_forward(on, &mut here[0], inp, layer, shape)?;
         } else {
-            ops::linear_forward(on, &mut state.gradients[l], inp, layer, shape)?;
+            linear::linear_forward(on, &mut state.gradients[l], inp, layer, shape)?;
             // The gradient's buffer is free during the forward pass, and holds the sums before the ReLU.
-            ops::relu_forward(on, &mut here[0], &state.gradients[l], shape.batch, shape.outputs)?;
+            activation::relu_forward(on, &mut here[0], &state.gradients[l], shape.batch, shape.outputs)?;
         }
     }
     Ok(())
@@ -41,11 +44,11 @@ pub(super) fn loss(
     let (Some(logits), Some(d_logits)) = (outputs.last(), gradients.last_mut()) else {
         return Ok(());
     };
-    ops::softmax(on, probs, logits, rows, classes)?;
-    ops::one_hot(on, targets, labels, rows, classes)?;
-    ops::cross_entropy_loss(on, scores.loss, probs, targets, rows, classes)?;
-    ops::count_correct(on, scores.correct, probs, labels, rows, classes)?;
-    ops::cross_entropy_backward(on, d_logits, probs, targets, rows, classes)
+    loss::softmax(on, probs, logits, rows, classes)?;
+    loss::one_hot(on, targets, labels, rows, classes)?;
+    loss::cross_entropy_loss(on, scores.loss, probs, targets, rows, classes)?;
+    loss::count_correct(on, scores.correct, probs, labels, rows, classes)?;
+    loss::cross_entropy_backward(on, d_logits, probs, targets, rows, classes)
 }
 
 /// Gradients of all layers, then all updates.
@@ -60,13 +63,20 @@ pub(super) fn backward(
         let shape = Shape::new(rows, layers[l].inputs, layers[l].outputs)?;
         let (below, here) = state.gradients.split_at_mut(l);
         let activations = &state.outputs[l - 1];
-        ops::linear_backward_input(on, &mut state.scratch, &here[0], &layers[l], shape)?;
-        ops::relu_backward(on, &mut below[l - 1], &state.scratch, activations, shape.batch, shape.inputs)?;
+        linear::linear_backward_input(on, &mut state.scratch, &here[0], &layers[l], shape)?;
+        activation::relu_backward(
+            on,
+            &mut below[l - 1],
+            &state.scratch,
+            activations,
+            shape.batch,
+            shape.inputs,
+        )?;
     }
     for (l, layer) in layers.iter_mut().enumerate() {
         let shape = Shape::new(rows, layer.inputs, layer.outputs)?;
         let activations = if l == 0 { &state.inputs } else { &state.outputs[l - 1] };
-        ops::update_layer(on, layer, activations, &state.gradients[l], shape, sgd)?;
+        update::update_layer(on, layer, activations, &state.gradients[l], shape, sgd)?;
     }
     Ok(())
 }

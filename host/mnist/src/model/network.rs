@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use super::dataset::DeviceDataset;
 use super::error::{ModelError, expect, to_u32};
-use super::ops::{self, Layer, Sgd};
+use super::ops::{Layer, batch, loss, update::Sgd};
 use super::parameters::{LayerParameters, Parameters};
 use super::results::{Divergence, EpochStats, Evaluation, Results, Scores, first_divergence};
 use super::{fused, naive};
@@ -181,7 +181,7 @@ impl Network {
         let rows = (*batch).min(data.samples.saturating_sub(first));
         let range = (to_u32("sample", first + 1)? - 1, to_u32("batch size", rows)?);
         let into = (&mut training.inputs, &mut training.labels);
-        ops::shuffled_batch(device, into, data, range, (spec.seed, spec.epoch))?;
+        batch::shuffled_batch(device, into, data, range, (spec.seed, spec.epoch))?;
         forward(device, *pipeline, layers, training, rows)?;
         loss(device, *pipeline, training, range.1, results.at(first, rows)?)?;
         Ok(rows)
@@ -198,7 +198,7 @@ impl Network {
         for first in (0..data.samples).step_by(EVALUATION_BATCH) {
             let rows = EVALUATION_BATCH.min(data.samples - first);
             let range = (to_u32("sample", first + 1)? - 1, to_u32("batch size", rows)?);
-            ops::ordered_batch(device, (&mut state.inputs, &mut state.labels), data, range)?;
+            batch::ordered_batch(device, (&mut state.inputs, &mut state.labels), data, range)?;
             forward(device, *pipeline, layers, state, rows)?;
             loss(device, *pipeline, state, range.1, results.at(first, rows)?)?;
         }
@@ -225,12 +225,12 @@ impl Network {
         for first in (0..data.samples).step_by(EVALUATION_BATCH) {
             let rows = EVALUATION_BATCH.min(data.samples - first);
             let range = (to_u32("sample", first + 1)? - 1, to_u32("batch size", rows)?);
-            ops::ordered_batch(device, (&mut state.inputs, &mut state.labels), &data, range)?;
+            batch::ordered_batch(device, (&mut state.inputs, &mut state.labels), &data, range)?;
             forward(device, *pipeline, layers, state, rows)?;
             let (Some(logits), Some(out)) = (state.outputs.last(), state.gradients.last_mut()) else {
                 continue;
             };
-            ops::softmax(device, out, logits, range.1, state.classes)?;
+            loss::softmax(device, out, logits, range.1, state.classes)?;
             probabilities.extend(out.view(..rows * classes)?.to_vec()?);
         }
         Ok(probabilities)

@@ -1,8 +1,9 @@
 //! The rectified linear unit.
 
 use gpu_kernels::mlp::activation;
+use gpu_kernels::mlp::grid::per_element;
 
-use super::{area, need, per_element};
+use super::{area, need};
 use crate::model::error::ModelError;
 use ferrowarp::device::{Buffer, Device};
 

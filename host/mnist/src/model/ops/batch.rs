@@ -1,7 +1,7 @@
 //! Gathering the samples of a step.
 
-use cuda_std::launch::LaunchConfig;
 use gpu_kernels::mlp::batch;
+use gpu_kernels::mlp::grid::per_sample;
 
 use super::{area, need};
 use crate::model::dataset::DeviceDataset;
@@ -61,11 +61,6 @@ pub(in crate::model) fn ordered_batch(
         )?;
     }
     Ok(())
-}
-
-fn per_sample(rows: u32) -> LaunchConfig {
-    let samples_per_block = 8;
-    LaunchConfig::new((1, rows.div_ceil(samples_per_block)), (batch::THREADS_PER_SAMPLE, samples_per_block))
 }
 
 fn check_batch(

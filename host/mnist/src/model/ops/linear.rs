@@ -1,9 +1,10 @@
 //! The linear layer, forward and backward.
 
+use gpu_kernels::mlp::grid::{Tile, per_element};
 use gpu_kernels::mlp::{fused_backward, fused_forward, linear};
 
-use super::tile::Tile;
-use super::{Layer, Shape, area, need, per_element};
+use super::tile;
+use super::{Layer, Shape, area, need};
 use crate::model::error::ModelError;
 use ferrowarp::device::{Buffer, Device};
 
@@ -52,7 +53,7 @@ pub(in crate::model) fn linear_act_forward(
 ) -> Result<(), ModelError> {
     check_forward(out.len(), inp.len(), layer, shape)?;
     let Shape { batch, inputs, outputs } = shape;
-    let tile = Tile::choose(on, batch, outputs);
+    let tile = tile::choose(on, batch, outputs);
     let config = tile.config(batch, outputs);
     let (weights, biases) = (&layer.weights, &layer.biases);
     macro_rules! launch {
@@ -113,7 +114,7 @@ pub(in crate::model) fn linear_relu_backward(
         ("length of the activations", activations.len(), area(batch, inputs)),
         ("length of the weights", layer.weights.len(), area(inputs, outputs)),
     ])?;
-    let tile = Tile::choose(on, batch, inputs);
+    let tile = tile::choose(on, batch, inputs);
     let config = tile.config(batch, inputs);
     let weights = &layer.weights;
     macro_rules! launch {

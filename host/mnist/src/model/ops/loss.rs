@@ -1,8 +1,9 @@
 //! Softmax, cross entropy and hits.
 
+use gpu_kernels::mlp::grid::{per_element, per_row};
 use gpu_kernels::mlp::loss;
 
-use super::{area, need, per_element, per_row};
+use super::{area, need};
 use crate::model::error::ModelError;
 use ferrowarp::device::{Buffer, BufferViewMut, Device};
 use ferrowarp::softmax::{CrossEntropy, Matrix, MatrixMut};

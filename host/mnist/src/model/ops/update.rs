@@ -1,9 +1,10 @@
 //! The step of stochastic gradient descent.
 
+use gpu_kernels::mlp::grid::{Tile, per_element};
 use gpu_kernels::mlp::{fused_update, sgd};
 
-use super::tile::Tile;
-use super::{Layer, Shape, area, need, per_element};
+use super::tile;
+use super::{Layer, Shape, area, need};
 use crate::model::error::ModelError;
 use ferrowarp::device::{Buffer, Device};
 
@@ -82,8 +83,8 @@ pub(in crate::model) fn linear_update(
 ) -> Result<(), ModelError> {
     check_update(layer, activations.len(), d_out.len(), shape, sgd)?;
     let Shape { batch, inputs, outputs } = shape;
-    let tile = Tile::choose(on, inputs, outputs);
-    let config = tile.walking_config(on, inputs, outputs);
+    let tile = tile::choose(on, inputs, outputs);
+    let config = tile::walking_config(tile, on, inputs, outputs);
     let Layer { weights, biases, weight_velocity, bias_velocity, .. } = layer;
     macro_rules! launch {
         ($kernel:ident) => {

@@ -3,9 +3,6 @@
 //! Every case runs once in the executor's fixed order and once under each seed. The outputs must be the same bit for
 //! bit, but for those of the kernels in [`DEPEND`].
 
-mod cases;
-mod rows;
-
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,7 +13,7 @@ use ferrowarp::device::Device;
 use indicatif::{ProgressBar, ProgressStyle};
 use rayon::prelude::*;
 
-use cases::{Case, SMALL, TINY};
+use ferrowarp_cases::small::{self, Case, Outputs, SMALL, TINY};
 
 /// Kernels whose results may depend on the schedule, such as sums by atomic additions of floats, and the relative error
 /// that is allowed for it. There is none: every sum has a fixed order.
@@ -25,15 +22,12 @@ const DEPEND: &[(&str, f64)] = &[];
 /// Differences that are printed; more are counted.
 const MOST_PRINTED: usize = 20;
 
-/// Every output of a case, by name. The numbers of all types are numbers of f64.
-type Outputs = Vec<(&'static str, Vec<f64>)>;
-
 /// Runs the cases of the chosen kernels under `seeds` seeds from `first` on. Whether none differed.
 pub fn run(seeds: u64, first: u64, chosen: &dyn Fn(&str) -> bool) -> Result<bool> {
     let end =
         first.checked_add(seeds).context("the last seed is beyond 64 bits; begin with a smaller one")?;
     let cases: Vec<Case> =
-        cases::all(&SMALL)?.into_iter().filter(|case| case.kernels().any(chosen)).collect();
+        small::all(&SMALL)?.into_iter().filter(|case| case.kernels().any(chosen)).collect();
     ensure!(
         seeds > 0 && !cases.is_empty(),
         "nothing to run; ask for at least one seed of a kernel that exists"
@@ -66,7 +60,7 @@ pub fn run(seeds: u64, first: u64, chosen: &dyn Fn(&str) -> bool) -> Result<bool
 pub fn on_threads((part, of): (usize, usize), chosen: &dyn Fn(&str) -> bool) -> Result<()> {
     let shapes = if cfg!(miri) { TINY } else { SMALL };
     let device = Device::cpu_with(Executor::new().without_seed().with_scheduler(Scheduler::Threads));
-    let all = cases::all(&shapes)?.into_iter().filter(|case| case.kernels().any(chosen));
+    let all = small::all(&shapes)?.into_iter().filter(|case| case.kernels().any(chosen));
     let is_here =
         |i: usize| if (i / of).is_multiple_of(2) { i % of == part } else { of - 1 - i % of == part };
     let cases: Vec<Case> = all.enumerate().filter(|(i, _)| is_here(*i)).map(|(_, case)| case).collect();
@@ -144,7 +138,7 @@ mod tests {
 
     #[test]
     fn every_kernel_is_run_under_every_seed() {
-        let cases = cases::all(&SMALL).unwrap();
+        let cases = small::all(&SMALL).unwrap();
         let run: BTreeSet<&str> = cases.iter().flat_map(Case::kernels).collect();
         let kernels: BTreeSet<&str> = gpu_kernels::KERNELS.iter().map(|kernel| kernel.name).collect();
         assert_eq!(run, kernels);
@@ -165,7 +159,7 @@ mod tests {
 
     #[test]
     fn few_seeds_make_no_difference_and_a_planted_one_is_counted() {
-        let cases: Vec<Case> = cases::all(&SMALL).unwrap().into_iter().step_by(29).collect();
+        let cases: Vec<Case> = small::all(&SMALL).unwrap().into_iter().step_by(29).collect();
         let device = Device::cpu_with(Executor::new().without_seed());
         let mut fixed: Vec<_> = cases.iter().map(|case| case.run(&device).unwrap()).collect();
         assert_eq!(under_seeds(0..2, &cases, &fixed), 0);

@@ -1,6 +1,6 @@
 //! Comparing what a device computed with what is right.
 
-use super::reference::Expected;
+use crate::reference::Sum as Expected;
 
 /// Half the distance from 1 to the next f32: the largest relative error of one rounding.
 const ROUNDING: f64 = f32::EPSILON as f64 / 2.0;

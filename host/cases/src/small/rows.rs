@@ -1,17 +1,17 @@
 //! The kernels of the softmax operation, its gradient and cross entropy, each by itself on narrow rows.
 
+use crate::reference::{self, Number};
 use anyhow::{Context as _, Result};
 use bytemuck::Pod;
 use cuda_std::launch::Limits;
 use ferrowarp::device::{Buffer, Device};
 use ferrowarp::softmax::{Choice, Operand, Options, Target};
-use ferrowarp_cases::reference::{self, Number};
 use gpu_kernels::element::{self, DType};
 use gpu_kernels::softmax::backward::{self, BACKWARD};
 use gpu_kernels::softmax::cross_entropy::{self, CROSS_ENTROPY, I64};
 use gpu_kernels::softmax::operation::{FORWARD, Memory, OfType, Tier};
 
-use super::cases::{Case, Shapes};
+use super::{Case, Shapes};
 use crate::operation::{GAP, Rows, numbers, values};
 
 /// The forward kernels from `I` to `O`, in every way that holds the width.

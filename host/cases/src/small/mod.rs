@@ -1,5 +1,7 @@
 //! What runs under every seed: each kernel, on shapes small enough for thousands of runs.
 
+mod rows;
+
 use std::fmt;
 use std::sync::OnceLock;
 
@@ -8,9 +10,7 @@ use cuda_std::half::{bf16, f16};
 use ferrowarp::device::Device;
 use gpu_kernels::softmax::Variant;
 
-use super::{Outputs, rows};
-use crate::checks::{Check, Runner, checks};
-use crate::problem::Problem;
+use crate::layer::{Check, Problem, Runner, checks};
 
 /// The shapes of a set of cases.
 pub struct Shapes {
@@ -55,6 +55,9 @@ pub const TINY: Shapes = Shapes {
     rows: 1,
 };
 
+/// Every output of a case, by name. The numbers of all types are numbers of f64.
+pub type Outputs = Vec<(&'static str, Vec<f64>)>;
+
 type Run = Box<dyn Fn(&Device) -> Result<Outputs> + Send + Sync>;
 
 /// A kernel, or a pair of them, on one shape.
@@ -66,7 +69,7 @@ pub struct Case {
 
 impl Case {
     /// A case of the kernels, with words for the shape.
-    pub fn new(
+    fn new(
         kernels: Vec<&'static str>,
         shape: String,
         run: impl Fn(&Device) -> Result<Outputs> + Send + Sync + 'static,
@@ -133,7 +136,7 @@ fn of_layer(shapes: &Shapes) -> Vec<Case> {
         };
         for check in checks().into_iter().filter(suits) {
             let (words, problem, names) = (problem.to_string(), problem.clone(), OnceLock::new());
-            cases.push(Case::new(kernels(&check), words, move |device| {
+            cases.push(Case::new(check.kernels(), words, move |device| {
                 let of = || (check.reference)(&problem).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
                 Ok(names.get_or_init(of).iter().copied().zip(check.run.on(device, &problem)?).collect())
             }));
@@ -146,11 +149,4 @@ fn of_layer(shapes: &Shapes) -> Vec<Case> {
 fn has_clusters(variant: &'static Variant, [rows, _, cols]: [usize; 3]) -> bool {
     let config = variant.prepare(rows, cols).and_then(|prepared| prepared.config());
     config.is_some_and(|config| config.cluster > 1)
-}
-
-fn kernels(check: &Check) -> Vec<&'static str> {
-    match check.run {
-        Runner::With(_) => vec![check.kernel.name],
-        Runner::Softmax(variant) => variant.steps.iter().map(|step| step.meta.name).collect(),
-    }
 }

@@ -2,17 +2,26 @@
 
 use std::fmt;
 
-/// Shapes at which tiles, warps and vectors end in their midst, and one of the size that training uses.
-const SHAPES: [[usize; 3]; 8] = [
+/// Batch, inputs and outputs. Tiles, warps and vectors end in their midst, lie below or above them, or fit.
+const SHAPES: [[usize; 3]; 14] = [
     [1, 1, 1],
     [1, 31, 33],
     [33, 1, 31],
-    [31, 33, 65],
+    [31, 33, 1],
+    [1, 3, 10],
+    [7, 1, 129],
+    [31, 3, 10],
+    [2, 784, 10],
+    [33, 31, 65],
+    [13, 2, 1025],
     [64, 64, 64],
-    [65, 130, 67],
-    [128, 100, 10],
-    [64, 784, 300],
+    [65, 100, 33],
+    [63, 129, 67],
+    [64, 300, 100],
 ];
+
+/// More of them, which an emulator has no time for; the last is of the size that training uses.
+const LARGE: [[usize; 3]; 4] = [[31, 33, 65], [128, 100, 10], [65, 130, 67], [64, 784, 300]];
 
 /// Elements that the inputs lie off a 16-byte boundary in the problem that has them misaligned.
 const MISALIGNMENT: usize = 1;
@@ -27,8 +36,6 @@ pub struct Problem {
     pub outputs: usize,
     /// Elements by which every array lies off its natural alignment in device memory.
     pub misalignment: usize,
-    /// Momentum of the update.
-    pub momentum: f32,
     /// `[batch, inputs]`, about half of them 0, as after a ReLU.
     pub activations: Vec<f32>,
     /// `[inputs, outputs]`.
@@ -55,19 +62,29 @@ pub struct Problem {
     pub image_labels: Vec<u8>,
 }
 
-/// All problems, in the order of their sizes.
-pub fn problems() -> Vec<Problem> {
-    let mut problems: Vec<_> =
-        SHAPES.iter().enumerate().map(|(seed, &shape)| Problem::new(shape, seed as u64, 0)).collect();
-    problems.push(Problem::new([65, 128, 68], SHAPES.len() as u64, MISALIGNMENT));
-    problems
+/// The problems that an emulator has the time for.
+pub fn small_problems() -> impl Iterator<Item = Problem> {
+    let aligned = SHAPES.into_iter().map(|shape| (shape, 0));
+    let all = aligned.chain([([65, 32, 68], MISALIGNMENT)]).zip(0..);
+    all.map(|((shape, misalignment), seed)| Problem::new(shape, seed, misalignment))
+}
+
+/// All problems.
+pub fn problems() -> impl Iterator<Item = Problem> {
+    let large = LARGE.into_iter().zip(100..).map(|(shape, seed)| Problem::new(shape, seed, 0));
+    small_problems().chain(large).chain([Problem::new([65, 128, 68], 200, MISALIGNMENT)])
 }
 
 impl Problem {
     /// A layer of this shape, the same for the same seed.
     pub fn new([batch, inputs, outputs]: [usize; 3], seed: u64, misalignment: usize) -> Self {
         let mut random = Random { state: seed };
-        let mut uniform = |len: usize| -> Vec<f32> { (0..len).map(|_| random.uniform()).collect() };
+        // A few outliers, without which a wrong index can hide.
+        let mut uniform = |len: usize| -> Vec<f32> {
+            let mut values: Vec<f32> = (0..len).map(|_| random.uniform()).collect();
+            (0..len / 50).for_each(|_| values[random.below(len) as usize] *= 4.0);
+            values
+        };
         let activations = uniform(batch * inputs).into_iter().map(|x| x.max(0.0)).collect();
         let (weights, biases) = (uniform(inputs * outputs), uniform(outputs));
         let (weight_velocity, bias_velocity) = (uniform(inputs * outputs), uniform(outputs));
@@ -81,7 +98,6 @@ impl Problem {
             inputs,
             outputs,
             misalignment,
-            momentum: if seed.is_multiple_of(2) { 0.0 } else { 0.9 },
             activations,
             weights,
             biases,
@@ -112,13 +128,18 @@ fn one_if(condition: bool) -> f32 {
     if condition { 1.0 } else { 0.0 }
 }
 
-/// Scales the numbers, makes every fourth row constant and plants an outlier in the row after it.
+/// Scales the numbers, and makes most rows hard on a softmax: all equal, with one far above the others, very large, very
+/// small, or of the smallest number only.
 fn logits(mut values: Vec<f32>, cols: usize) -> Vec<f32> {
     for (row, values) in values.chunks_exact_mut(cols).enumerate() {
         let first = values[0];
-        match row % 4 {
+        match row % 8 {
             1 => values.fill(first),
             2 => values[row % cols] = 300.0,
+            3 => values.iter_mut().for_each(|x| *x = *x * 10.0 + 1e4),
+            4 => values.iter_mut().for_each(|x| *x = *x * 10.0 - 1e4),
+            5 => values.fill(f32::MIN),
+            6 => values[cols / 2] = 90.0,
             _ => values.iter_mut().for_each(|x| *x *= 8.0),
         }
     }

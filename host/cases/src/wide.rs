@@ -1,8 +1,8 @@
 //! Rows that many blocks share, which the problems of the other checks are too narrow for.
 
+use crate::reference;
 use anyhow::{Context as _, Result, ensure};
 use ferrowarp::device::Device;
-use ferrowarp_cases::reference;
 use gpu_kernels::softmax::{LADDER, Prepared};
 
 /// Rows and columns: for clusters of 2 to 16 blocks, each a little less than full, and for no cluster at all.

@@ -4,7 +4,7 @@ use anyhow::{Context as _, Result, ensure};
 use bytemuck::Pod;
 use ferrowarp::device::{Buffer, BufferView, BufferViewMut, Device};
 
-use super::problem::Problem;
+use super::Problem;
 
 /// Elements before and after an output that a kernel must leave alone. A multiple of 16 bytes.
 const GUARD: usize = 64;

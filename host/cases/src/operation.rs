@@ -1,10 +1,10 @@
 //! The softmax that users call, its gradient and cross entropy: every kernel, in every type, against references in f64.
 
+use crate::reference::{self, Number};
 use anyhow::{Context as _, Result, ensure};
 use cuda_std::half::{bf16, f16};
 use ferrowarp::device::{Buffer, Device};
 use ferrowarp::softmax::{CrossEntropy, Matrix, MatrixMut, Options, Plan, Real, SoftmaxAs, softmax_backward};
-use ferrowarp_cases::reference::{self, Number};
 use gpu_kernels::element::DType;
 use gpu_kernels::softmax::backward::BACKWARD;
 use gpu_kernels::softmax::cross_entropy::CROSS_ENTROPY;
@@ -14,7 +14,7 @@ use gpu_kernels::softmax::operation::{Memory, OfType};
 const WIDTHS: [usize; 3] = [1, 35, 2053];
 
 /// Elements from a row to the next, besides those of the row.
-pub const GAP: usize = 3;
+pub(crate) const GAP: usize = 3;
 
 /// The largest relative error of a sum of exponentials.
 const RELATIVE: f64 = 2e-6;
@@ -41,7 +41,7 @@ pub const CASES: &[Case] = &[
 ];
 
 /// Rows apart from each other, off a boundary, with elements around them that must stay.
-pub struct Rows<T> {
+pub(crate) struct Rows<T> {
     buffer: Buffer<T>,
     cols: usize,
 }
@@ -116,11 +116,11 @@ fn nearest<T: Number>(x: f32) -> T {
 }
 
 /// Numbers in -8..8, the same in every run.
-pub fn numbers<T: Number>(len: usize, seed: usize) -> Vec<T> {
+pub(crate) fn numbers<T: Number>(len: usize, seed: usize) -> Vec<T> {
     (0..len).map(|i| nearest(((i + seed) * 7919 % 4099) as f32 / 256.0 - 8.0)).collect()
 }
 
-pub fn values<T: Number>(numbers: &[T]) -> Vec<f32> {
+pub(crate) fn values<T: Number>(numbers: &[T]) -> Vec<f32> {
     numbers.iter().map(|x| x.value()).collect()
 }
 
@@ -256,7 +256,7 @@ fn cross_entropy<T: Number + Real>(device: &Device, dtype: DType) -> Result<()> 
     Ok(())
 }
 
-#[cfg(test)]
+/// The kernels that they launch.
 pub fn kernels() -> impl Iterator<Item = &'static str> {
     use gpu_kernels::softmax::operation::FORWARD;
     let forward = FORWARD.iter().flat_map(|table| {
