@@ -152,6 +152,35 @@ fn an_access_far_beyond_names_its_thread() {
     }
 }
 
+/// One thread writes past the end and waits for the others, which all end before it.
+///
+/// # Safety
+/// A block of 64 threads.
+#[kernel]
+pub unsafe fn early(out: *mut f32, len: u32) {
+    let tid = thread::thread_idx_x();
+    if tid == 63 {
+        // SAFETY: the guard is there.
+        unsafe { *out.add(len as usize) = 1.0 };
+    }
+    thread::sync_threads();
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "Miri ends the program itself")]
+fn a_thread_that_waits_after_its_write_is_named() {
+    let mut test = KernelTest::new();
+    let out = test.output("out", &[0.0f32; 100]);
+    // SAFETY: the guard takes the write.
+    let run = test.run(|on, memory| unsafe {
+        scaled::launch(on, config(100), memory.output(out), &[0.0f32; 100], 0.5, 0)?;
+        early::launch(on, LaunchConfig::new(2, 64), memory.output(out), 100)
+    });
+    let error = run.unwrap_err().to_string();
+    let thread = "thread (63, 0, 0) wrote to byte 400 of `out`";
+    assert!(error.starts_with("on the CPU kernel early, block (") && error.contains(thread), "{error}");
+}
+
 /// One thread writes to byte `at` of `out`, or reads there, however far it is.
 ///
 /// # Safety
