@@ -13,8 +13,8 @@ fn main() {
     println!("cargo::rerun-if-changed={folder}");
     let out = std::env::var_os("OUT_DIR").unwrap();
     for (name, calls) in [
-        ("kernels.rs", upstream::calls(|on| on != On::Builder)),
-        ("builder.rs", upstream::calls(|on| on == On::Builder)),
+        ("kernels.rs", upstream::calls(|on| matches!(on, On::Both | On::Device))),
+        ("host.rs", upstream::calls(|on| matches!(on, On::Builder | On::Host))),
     ] {
         std::fs::write(Path::new(&out).join(name), calls).unwrap();
     }

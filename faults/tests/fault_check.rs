@@ -1,6 +1,6 @@
 //! fault-check on the CPU, and against a driver without a GPU whose kernels fail as the real ones do.
 
-#[path = "../../cuda/cuda_driver/tests/support/mod.rs"]
+#[path = "../../cuda/cust/tests/support/mod.rs"]
 mod support;
 
 use std::path::Path;

@@ -3,79 +3,52 @@
 use cuda_std::launch::KernelMeta;
 
 use crate::mlp::{activation, batch, fused_backward, fused_forward, fused_update, linear, loss, sgd};
-use crate::softmax::backward::BACKWARD;
-use crate::softmax::cross_entropy::CROSS_ENTROPY;
-use crate::softmax::operation::{FORWARD, OfType, Tier};
-use crate::softmax::{LADDER, Variant};
+use crate::softmax::{LADDER, backward, cross_entropy, forward_tiers};
 
 /// Every kernel of this crate.
 pub const KERNELS: &[&KernelMeta] = ALL.kernels.split_at(ALL.len).0;
 
 const ALL: List = {
-    // One after the other, since constants are made without iterators.
-    let mut all = List { kernels: [MLP[0]; 512], len: 0 };
-    let mut i = 0;
-    while i < MLP.len() {
-        all = all.with(MLP[i]);
-        i += 1;
-    }
+    let mut all = List { kernels: [MLP[0]; 512], len: 0 }.with(MLP);
     let mut i = 0;
     while i < LADDER.len() {
-        all = all.with_variants(LADDER[i].variants);
+        all = all.with_rung(&LADDER[i]);
         i += 1;
     }
-    let mut i = 0;
-    while i < FORWARD.len() {
-        let of_types = &FORWARD[i];
-        all = all.with_tiers(of_types.tiers).with_tiers(of_types.clusters);
-        all = all.with(of_types.split.reduce).with(of_types.split.write);
-        i += 1;
-    }
-    all.with_types(CROSS_ENTROPY).with_types(BACKWARD)
+    all.with(forward_tiers::softmax::KERNELS)
+        .with(forward_tiers::reduce::KERNELS)
+        .with(forward_tiers::write::KERNELS)
+        .with(cross_entropy::cross_entropy_rows::KERNELS)
+        .with(backward::softmax_backward::KERNELS)
 };
 
-/// A list that grows while the crate compiles.
+/// A list that grows while the crate compiles, by loops, since constants are made without iterators.
 struct List {
     kernels: [&'static KernelMeta; 512],
     len: usize,
 }
 
 impl List {
-    const fn with(mut self, kernel: &'static KernelMeta) -> Self {
-        self.kernels[self.len] = kernel;
-        self.len += 1;
-        self
-    }
-
-    const fn with_variants(mut self, variants: &[Variant]) -> Self {
+    const fn with(mut self, kernels: &[&'static KernelMeta]) -> Self {
         let mut i = 0;
-        while i < variants.len() {
-            let mut step = 0;
-            while step < variants[i].steps.len() {
-                self = self.with(variants[i].steps[step].meta);
-                step += 1;
-            }
+        while i < kernels.len() {
+            self.kernels[self.len] = kernels[i];
+            self.len += 1;
             i += 1;
         }
         self
     }
 
-    const fn with_tiers<A>(mut self, tiers: &[Tier<A>]) -> Self {
+    const fn with_rung(mut self, rung: &crate::softmax::Rung) -> Self {
         let mut i = 0;
-        while i < tiers.len() {
-            self = self.with(tiers[i].meta);
+        while i < rung.kernels.len() {
+            self = self.with(&[rung.kernels[i].meta]);
             i += 1;
         }
-        self
-    }
-
-    const fn with_types<A>(mut self, types: &[OfType<A>]) -> Self {
-        let mut i = 0;
-        while i < types.len() {
-            self = self.with_tiers(types[i].tiers);
-            i += 1;
+        match rung.pair {
+            Some([first, last]) => self.with(&[first.meta, last.meta]),
+            None => self,
         }
-        self
     }
 }
 

@@ -14,6 +14,9 @@ const PROGRAMS: [&str; 5] = ["train-mnist", "predict", "self-check", "fault-chec
 /// Their packages.
 const PACKAGES: [&str; 4] = ["ferrowarp-mnist", "ferrowarp-self-check", "ferrowarp-faults", "differ"];
 
+/// Examples of `cust`, and what they are called in the bundle.
+const EXAMPLES: [(&str, &str); 2] = [("vecadd", "cust-vecadd"), ("host_api", "cust-host-api")];
+
 /// What `differ-gpu` packs into which folder: all crates at the highest level, and SHA-2 at every level.
 const PACKS: [(&str, &[&str]); 2] = [("crates", &["--opt-level", "3"]), ("sha2", &["--crates", "sha2"])];
 
@@ -47,6 +50,11 @@ impl Bundle {
             .status()
             .context("starting cargo to build the programs")?;
         ensure!(status.success(), "building the programs failed");
+        let status = cargo(&["build", "--release", "--examples", "--package", "ferrowarp-cust"]).status();
+        ensure!(
+            status.context("starting cargo to build the examples")?.success(),
+            "building the examples failed"
+        );
         let bench = build_bench()?;
 
         let out = workspace::root().join(&self.out);
@@ -56,6 +64,9 @@ impl Bundle {
         std::fs::create_dir_all(out.join("data")).with_context(|| format!("making {}", out.display()))?;
         for program in PROGRAMS {
             copy(&workspace::target().join("release").join(program), &out.join(program))?;
+        }
+        for (example, name) in EXAMPLES {
+            copy(&workspace::target().join("release/examples").join(example), &out.join(name))?;
         }
         for (folder, arguments) in PACKS {
             let mut pack = Command::new(out.join("differ-gpu"));
@@ -159,6 +170,9 @@ mod tests {
         assert!(RUN_SCRIPT.contains(PEERS.1));
         for program in PROGRAMS {
             assert!(RUN_SCRIPT.contains(&format!("./{program} ")), "{program}");
+        }
+        for (_, example) in EXAMPLES {
+            assert!(RUN_SCRIPT.contains(&format!("./{example}\n")), "{example}");
         }
     }
 }

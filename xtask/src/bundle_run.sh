@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Checks and measures the bundle on a machine with an NVIDIA GPU: bash run.sh OUTPUT_FOLDER [STEP...]
 #
-# Steps: start (a first and a second start), check (self-check with the PTX of both back ends, sanitizers), crates (crates
-# of the registry, compared with the host), train, bench (our softmax), peers (PyTorch and Triton), faults (kernels that
-# fail on purpose, and what the programs then do), profile (Nsight Compute on some softmax shapes); all if none is named.
+# Steps: start (a first and a second start), check (self-check with the PTX of both back ends, programs on cust,
+# sanitizers), crates (crates of the registry, compared with the host), train, bench (our softmax), peers (PyTorch and
+# Triton), faults (kernels that fail on purpose, and what the programs then do), profile (Nsight Compute on some softmax
+# shapes); all if none is named.
 # FERROWARP_BENCH_SHAPES=few in the environment takes a few shapes; FERROWARP_PEERS_BUDGET is in seconds;
 # FERROWARP_PROFILE takes the bench ids to profile, without `softmax/` before them.
 #
@@ -86,6 +87,9 @@ start_once() {
 
 check() {
     part self-check ./self-check --device cuda
+    # Programs written for Rust-CUDA's cust.
+    part cust-vecadd ./cust-vecadd
+    part cust-host-api ./cust-host-api
     # The same kernels, made by LLVM's own back end.
     FERROWARP_PTX=$PWD/ptx-llvm part self-check-llvm ./self-check --device cuda
     # The fault check kills its context on purpose, which a sanitizer would report.

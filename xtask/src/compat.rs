@@ -117,8 +117,8 @@ const INTRODUCTION: &str = "# Rust-CUDA's items, and ours
 
 <!-- written by `cargo xtask compat` -->
 
-Kernels and build scripts written for Rust-CUDA (its commit 946c91f) compile here unchanged. Below is every public item
-of its `cuda_std` and `cuda_builder`. What is called the same is called by the compiler, with upstream's own
+Kernels, build scripts and programs written for Rust-CUDA (its commit 946c91f) compile here unchanged. Below is every
+public item of its `cuda_std` and `cuda_builder`, and what its guide and examples use of `cust`. What is called the same is called by the compiler, with upstream's own
 signatures, in `cuda/compat-kernels`, whose kernels are written as upstream's users write them and run on the CPU, and
 as the PTX of both back ends on the emulator. What differs or is absent has a reason, something that says so, and a test.
 
@@ -129,6 +129,7 @@ fn section(group: &Group) -> String {
         On::Both => "In kernels, on device and host.",
         On::Device => "On the device alone, as in upstream.",
         On::Builder => "In build scripts.",
+        On::Host => "In programs that launch kernels.",
     };
     let mut text = format!("## `{}`\n\n{place}\n\n", group.path);
     let same = group.rows.iter().filter_map(|row| match row {

@@ -8,7 +8,7 @@ use clap::Args;
 use crate::{quotes, workspace};
 
 const MOST_LINES: usize = 400;
-const MOST_LINES_OF_A_RUNG: usize = 120;
+const MOST_LINES_OF_A_RUNG: usize = 130;
 
 /// Text that only some folders may hold.
 struct Reserved {
@@ -21,12 +21,12 @@ struct Reserved {
 const RESERVED: &[Reserved] = &[
     Reserved {
         texts: &[concat!("Library", "::new("), concat!("Symbol", "<"), concat!("#[lin", "k(name")],
-        folders: &["cuda/cuda_driver", "cuda/cuda_builder/src/nvvm.rs", "cuda/cuda_builder/src/native.rs"],
-        reason: "foreign libraries belong to cuda_driver and cuda_builder/src/{nvvm,native}.rs",
+        folders: &["cuda/cust", "cuda/cuda_builder/src/nvvm.rs", "cuda/cuda_builder/src/native.rs"],
+        reason: "foreign libraries belong to cust and cuda_builder/src/{nvvm,native}.rs",
     },
     Reserved {
         texts: &[concat!("as", "m!("), concat!("link", "_name = \"llvm"), concat!("core::arch::", "nvptx")],
-        folders: &["cuda/cuda_std", "cuda/cuda_driver", "cuda/cuda_builder/tests"],
+        folders: &["cuda/cuda_std", "cuda/cuda_builder/tests"],
         reason: "assembly and LLVM intrinsics belong to cuda_std",
     },
     Reserved {

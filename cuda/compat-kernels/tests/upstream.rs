@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::process::Command;
 
-mod builder {
+mod host {
     #![allow(dead_code, unused_imports, clippy::all)]
-    include!(concat!(env!("OUT_DIR"), "/builder.rs"));
+    include!(concat!(env!("OUT_DIR"), "/host.rs"));
 }
 
 /// Sources that use what is not there, and what rustc has to say of each.
@@ -30,6 +30,9 @@ const ABSENT: &[(&str, &str)] = &[
         "#[cuda_std::address_space(local)] static mut X: u32 = 0;",
         "a static cannot live in local memory, which belongs to one thread",
     ),
+    ("use cust::link;", "unresolved import `cust::link`"),
+    ("use cust::{external, context::legacy, context::ContextFlags, memory::array};", "no `ContextFlags` in `context`"),
+    ("pub fn f(e: cust::error::CudaError) -> u32 { e as u32 }", "non-primitive cast"),
 ];
 
 #[test]
@@ -39,7 +42,8 @@ fn what_is_absent_does_not_compile() {
     std::fs::create_dir_all(folder.join("src/bin")).unwrap();
     let manifest = format!(
         "[workspace]\n[package]\nname = \"absent\"\nversion = \"0.0.0\"\nedition = \"2024\"\n[dependencies]\n\
-         cuda_std = {{ package = \"ferrowarp-cuda-std\", path = \"{0}/../cuda_std\" }}\ncuda_builder = {{ package = \"ferrowarp-cuda-builder\", path = \"{0}/../cuda_builder\" }}\n",
+         cuda_std = {{ package = \"ferrowarp-cuda-std\", path = \"{0}/../cuda_std\" }}\ncuda_builder = {{ package = \"ferrowarp-cuda-builder\", path = \"{0}/../cuda_builder\" }}\n\
+         cust = {{ package = \"ferrowarp-cust\", path = \"{0}/../cust\" }}\n",
         here.display()
     );
     std::fs::write(folder.join("Cargo.toml"), manifest).unwrap();

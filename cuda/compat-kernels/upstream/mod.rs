@@ -7,6 +7,7 @@
 
 mod atomics;
 mod builder;
+mod cust;
 mod device;
 mod libdevice;
 
@@ -30,6 +31,8 @@ pub enum On {
     Device,
     /// In a build script.
     Builder,
+    /// In the program that launches kernels.
+    Host,
 }
 
 /// Upstream's items on one line of the page.
@@ -73,10 +76,10 @@ pub struct Difference {
 
 /// All that there is.
 pub fn groups() -> impl Iterator<Item = &'static Group> {
-    [device::GROUPS, atomics::GROUPS, libdevice::GROUPS, builder::GROUPS].into_iter().flatten()
+    [device::GROUPS, atomics::GROUPS, libdevice::GROUPS, builder::GROUPS, cust::GROUPS].into_iter().flatten()
 }
 
-/// Rust code that calls everything which is the same, in crates for `on`.
+/// Rust code that calls everything which is the same, where it is wanted.
 pub fn calls(wanted: impl Fn(On) -> bool) -> String {
     let mut code = String::new();
     for (n, group) in groups().enumerate().filter(|(_, group)| wanted(group.on)) {

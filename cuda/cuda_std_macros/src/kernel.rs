@@ -1,17 +1,20 @@
 //! `#[kernel]`.
 
+mod arguments;
 mod device;
+mod eval;
 mod host;
+mod instances;
 mod name;
+mod stamp;
 
-use proc_macro2::TokenStream;
+use proc_macro2::{Group, TokenStream, TokenTree};
 use quote::{format_ident, quote};
-use syn::parse::Parser as _;
-use syn::punctuated::Punctuated;
 use syn::spanned::Spanned as _;
-use syn::{
-    Error, Expr, ExprLit, FnArg, GenericParam, Ident, ItemFn, Lit, Meta, Pat, Result, ReturnType, Token, Type,
-};
+use syn::{Error, FnArg, GenericParam, Ident, ItemFn, Pat, Result, ReturnType, Type};
+
+use arguments::{Arguments, Bounds};
+use stamp::{DeviceCall, Stamped};
 
 /// A parameter. How it crosses the launch is decided by its type, when that is known: `cuda_std::param`.
 struct Param {
@@ -20,71 +23,93 @@ struct Param {
 }
 
 pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> Result<TokenStream> {
-    let arguments = arguments(attribute)?;
     let function: ItemFn = syn::parse2(item)?;
-    check_signature(&function)?;
-    let params = function.sig.inputs.iter().enumerate().map(param).collect::<Result<Vec<_>>>()?;
-    let device = device::entry(&function, &params, arguments);
-    let host = host::launch(&function, &params, arguments);
+    let arguments = Arguments::of(attribute, &function)?;
+    check_signature(&function, arguments.instances.is_some())?;
+    let args = arguments.args.as_ref();
+    let (facts_type, facts) = arguments.facts.as_ref().map(|(ty, facts)| (ty, facts)).unzip();
+    let Some(instances) = &arguments.instances else {
+        stamp::refuse_attributes(&function)?;
+        let kernel = kernel(&function, None, arguments.bounds(None)?)?;
+        let launch_type = name::of_launch_type(&function.sig.ident);
+        let entry = (launch_type.clone(), stamp::facts(&function, facts, None), kernel.params);
+        let lists = stamp::lists(&function, &[entry], args, facts_type, &launch_type);
+        let tokens = kernel.tokens;
+        return Ok(quote!(#tokens #lists));
+    };
+    let (generic, stamped) = stamp::kernels(&function, instances)?;
+    let mut kernels = TokenStream::new();
+    let mut entries = Vec::new();
+    for (instance, Stamped { function, call }) in instances.iter().zip(&stamped) {
+        let kernel = kernel(function, Some(call), arguments.bounds(Some(instance))?)?;
+        kernels.extend(kernel.tokens);
+        let facts = stamp::facts(&generic, facts, Some(instance));
+        entries.push((name::of_launch_type(&instance.name), facts, kernel.params));
+    }
+    let list_type = name::of_launch_type(&function.sig.ident);
+    let lists = stamp::lists(&function, &entries, args, facts_type, &list_type);
+    let (vis, text) = (&function.vis, function.sig.ident.to_string());
+    let doc = format!("The list of the kernels that [`{text}`](fn@{text}) makes.");
     Ok(quote! {
+        #[allow(dead_code, reason = "an architecture may be too old for all instances")]
+        #generic
+        #kernels
+        #[cfg(not(target_arch = "nvptx64"))]
+        #[doc = #doc]
+        #[allow(dead_code, non_camel_case_types, reason = "it has the kernel's name, and not everybody asks for the list")]
+        #vis enum #list_type {}
+        #lists
+    })
+}
+
+/// A kernel that is not generic, and the names of its parameters.
+struct Kernel {
+    tokens: TokenStream,
+    params: Vec<Ident>,
+}
+
+fn kernel(function: &ItemFn, call: Option<&DeviceCall>, bounds: Bounds) -> Result<Kernel> {
+    let params = function.sig.inputs.iter().enumerate().map(param).collect::<Result<Vec<_>>>()?;
+    let device = device::entry(function, call, &params, bounds);
+    let host = host::launch(function, &params, bounds);
+    let tokens = quote! {
         #device
         #[cfg(not(target_arch = "nvptx64"))]
         #function
         #host
+    };
+    Ok(Kernel { tokens, params: params.into_iter().map(|param| param.name).collect() })
+}
+
+/// Whether `name` stands among the tokens.
+fn mentions(tokens: TokenStream, name: &Ident) -> bool {
+    tokens.into_iter().any(|token| match token {
+        TokenTree::Ident(ident) => ident == *name,
+        TokenTree::Group(group) => mentions(group.stream(), name),
+        _ => false,
     })
 }
 
-/// What the attribute says of the kernel; 0 where it says nothing.
-#[derive(Clone, Copy, Default)]
-struct Arguments {
-    min_arch: u32,
-    max_threads: u32,
-    min_blocks: u32,
-}
-
-/// The numbers among the attribute's arguments; the other arguments are ignored.
-fn arguments(arguments: TokenStream) -> Result<Arguments> {
-    let mut found = Arguments::default();
-    let parser = Punctuated::<Meta, Token![,]>::parse_terminated;
-    // What does not read as a list of attributes is somebody else's, too.
-    let Ok(arguments) = parser.parse2(arguments) else { return Ok(found) };
-    for argument in &arguments {
-        let Meta::NameValue(named) = argument else { continue };
-        let (slot, message) = if named.path.is_ident("min_arch") {
-            (&mut found.min_arch, "min_arch is a compute capability as one number: `min_arch = 90`")
-        } else if named.path.is_ident("max_threads") {
-            (&mut found.max_threads, "max_threads is the most threads of a block: `max_threads = 256`")
-        } else if named.path.is_ident("min_blocks") {
-            (
-                &mut found.min_blocks,
-                "min_blocks is the number of blocks that fit a multiprocessor: `min_blocks = 4`",
-            )
-        } else {
-            continue;
-        };
-        // What a macro by example fills in comes in a group that nobody wrote.
-        let mut value = &named.value;
-        while let Expr::Group(group) = value {
-            value = &group.expr;
+/// The tokens with the values of `names` in their places.
+fn replaced(tokens: TokenStream, names: &[(Ident, TokenStream)]) -> TokenStream {
+    let replaced = tokens.into_iter().map(|token| match token {
+        TokenTree::Group(group) => {
+            let mut inner = Group::new(group.delimiter(), replaced(group.stream(), names));
+            inner.set_span(group.span());
+            TokenTree::Group(inner).into()
         }
-        let Expr::Lit(ExprLit { lit: Lit::Int(number), .. }) = value else {
-            return Err(Error::new(named.value.span(), message));
-        };
-        *slot = number.base10_parse().map_err(|_| Error::new(number.span(), message))?;
-    }
-    if found.min_blocks > 0 && found.max_threads == 0 {
-        return Err(Error::new(
-            arguments.span(),
-            "min_blocks needs max_threads: `max_threads = 256, min_blocks = 4`",
-        ));
-    }
-    Ok(found)
+        TokenTree::Ident(ident) => match names.iter().find(|(name, _)| *name == ident) {
+            Some((_, value)) => value.clone(),
+            None => TokenTree::Ident(ident).into(),
+        },
+        other => other.into(),
+    });
+    replaced.collect()
 }
 
-const GENERIC: &str =
-    "a kernel cannot be generic: it is an entry point with one name; call a generic function from it";
+const GENERIC: &str = "a kernel cannot be generic without a list of its entry points: `#[kernel(instances(name = <arguments>;))]`";
 
-fn check_signature(function: &ItemFn) -> Result<()> {
+fn check_signature(function: &ItemFn, has_instances: bool) -> Result<()> {
     let sig = &function.sig;
     if sig.unsafety.is_none() {
         let message = "a kernel must be an unsafe fn: whoever launches it answers for grid and pointers";
@@ -104,7 +129,7 @@ fn check_signature(function: &ItemFn) -> Result<()> {
         }
     }
     for generic in &sig.generics.params {
-        if !matches!(generic, GenericParam::Lifetime(_)) {
+        if !has_instances && !matches!(generic, GenericParam::Lifetime(_)) {
             return Err(Error::new(generic.span(), GENERIC));
         }
     }

@@ -1,8 +1,10 @@
-//! The attributes of `cuda_std`: `#[kernel]`, `#[gpu_only]`, `#[externally_visible]`, `#[address_space(..)]`.
+//! The attributes of `cuda_std`: `#[kernel]`, `#[gpu_only]`, `#[externally_visible]`, `#[address_space(..)]`, and the derive of
+//! `cust`: `DeviceCopy`.
 //!
-//! Use them through `cuda_std`, which re-exports them; what they expand to names items of that crate.
+//! Use them through those two, which re-export them; what they expand to names items of theirs.
 
 mod address_space;
+mod device_copy;
 mod gpu_only;
 mod kernel;
 
@@ -31,6 +33,48 @@ use proc_macro::TokenStream;
 /// blocks of at most 256 threads, and asks for so few registers that 4 of them fit a multiprocessor (PTX ISA, `.maxntid`
 /// and `.minnctapersm`; CUDA's `__launch_bounds__`); larger blocks are refused. Other arguments of the attribute are
 /// accepted and ignored, as Rust-CUDA does.
+///
+/// # Instances
+/// A generic function becomes an entry point for each line of `instances(..)`, and stays callable itself:
+///
+/// ```ignore
+/// #[kernel(
+///     with(WARPS = max(BLOCK / 32, 1)),
+///     max_threads = BLOCK,
+///     min_blocks = 1024 / BLOCK,
+///     args = Arguments,
+///     facts: Width = Width { block: BLOCK, columns: BLOCK * 4 },
+///     instances(
+///         sum_f64_64 = <f64, 64>;
+///         for T in [f16, bf16] {
+///             sum_{T}_64 = <64>, min_blocks = 21;
+///             sum_{T}_256 = <256>;
+///         }
+///     ),
+/// )]
+/// pub unsafe fn sum<T: Number, const BLOCK: usize, const WARPS: usize>(
+///     #[shared(WARPS)] shared: *mut f32,
+///     out: *mut T,
+///     inp: &[T],
+/// ) { .. }
+/// ```
+///
+/// * A line fills in the type and const parameters, in order, that nothing else sets: neither the header of its group
+///   (`for T in [..]`, a group for each of them, and `NAME = value`), nor a `NAME = value` after the list, which comes
+///   before the header's, nor `with(..)`, which computes const parameters from others.
+/// * A name may hold parameters in braces.
+/// * `max_threads`, `min_blocks`, `min_arch` and `with(..)` are expressions of integers and const parameters, with
+///   `+ - * / %`, `min(a, b)` and `max(a, b)`; a line or a header may set the first three for itself.
+/// * A parameter with `#[shared(LEN)]` is no argument of the launch: the entry point has the memory, as
+///   [`shared_array!`](../cuda_std/macro.shared_array.html), whose length may here depend on the const parameters.
+/// * A parameter with `#[from(TYPE)]` crosses the launch as that type, and is converted by `as`: `#[from(u32)] n: usize`.
+/// * `FUNCTION::KERNELS` lists the [`KernelMeta`](../cuda_std/launch/struct.KernelMeta.html) of all instances. With
+///   `args = STRUCT`, a struct with a field for each parameter by its name, `FUNCTION::INSTANCES` lists them as
+///   [`Instance`](../cuda_std/launch/struct.Instance.html), whose launches take that struct, so that host code can choose
+///   one while it runs; with `facts: TYPE = expression` each has the value of the expression, which may name the
+///   parameters and what a line sets under other names (`width = 7`).
+///
+/// A kernel that is not generic may have `args` and `facts` too, and is then the only one in its lists.
 #[proc_macro_attribute]
 pub fn kernel(arguments: TokenStream, item: TokenStream) -> TokenStream {
     kernel::expand(arguments.into(), item.into()).unwrap_or_else(syn::Error::into_compile_error).into()
@@ -55,4 +99,10 @@ pub fn externally_visible(_arguments: TokenStream, item: TokenStream) -> TokenSt
 #[proc_macro_attribute]
 pub fn address_space(arguments: TokenStream, item: TokenStream) -> TokenStream {
     address_space::expand(arguments.into(), item.into()).unwrap_or_else(syn::Error::into_compile_error).into()
+}
+
+/// Implements `cust::memory::DeviceCopy` for a type whose fields all are: for plain values, without references.
+#[proc_macro_derive(DeviceCopy)]
+pub fn device_copy(item: TokenStream) -> TokenStream {
+    device_copy::expand(item.into()).unwrap_or_else(syn::Error::into_compile_error).into()
 }

@@ -67,6 +67,7 @@ fn launch(
         line: 0,
         min_arch: 0,
         max_threads: 0,
+        min_blocks: 0,
         call: |_| unreachable!("these kernels have no code for the host here"),
     }));
     let config = LaunchConfig::cover(count as usize, THREADS);

@@ -33,7 +33,7 @@
 //@ ptx(softmax_backward_f16_wide, softmax_backward_bf16_wide): ld.global.v4 >= 8, st.global.v4 >= 2, bar.sync == 1
 
 use cuda_std::half::{bf16, f16};
-use cuda_std::{kernel, shared_array};
+use cuda_std::kernel;
 
 mod rows;
 
@@ -45,131 +45,95 @@ pub use launch::Arguments;
 use rows::{Given, resident, wide};
 
 #[cfg(not(target_arch = "nvptx64"))]
-use super::operation::OfType;
+use super::operation::{Fit, OfType};
 use super::row::Matrix;
-#[cfg(not(target_arch = "nvptx64"))]
-use crate::element::Number as _;
+use crate::element::{Element, Output};
 
 /// A flag of the kernels: `y` is the logarithm of the softmax.
 pub const LOG: u32 = 1;
 
-/// A kernel with the arguments of all kernels here, which hands them to `$body`.
-macro_rules! kernel {
-    ($name:ident $ty:ident [$($bounds:tt)*], $doc:expr, |$given:ident| $body:expr) => {
-        #[doc = concat!("Backward of softmax or log-softmax of rows of `", stringify!($ty), "`: ", $doc)]
-        ///
-        /// Strides are in elements; `flags` are [`LOG`] or 0; a block prefetches into L2 the rows of the one `ahead`
-        /// blocks later, if that is not 0.
-        ///
-        /// # Safety
-        /// The launch is as said; all pointers are valid for `rows` rows; nobody else uses `dx`, which may be `dy` or
-        /// `y` with the same stride.
-        #[kernel($($bounds)*)]
-        pub unsafe fn $name(
-            dx: *mut $ty,
-            dy: *const $ty,
-            y: *const $ty,
-            rows: u32,
-            cols: u32,
-            dx_stride: u64,
-            dy_stride: u64,
-            y_stride: u64,
-            scale: f32,
-            flags: u32,
-            ahead: u32,
-        ) {
-            let $given = Given {
-                dx: Matrix { data: dx, stride: dx_stride },
-                dy: Matrix { data: dy, stride: dy_stride },
-                y: Matrix { data: y, stride: y_stride },
-                shape: [rows, cols],
-                scale,
-                is_log: flags & LOG != 0,
-                ahead,
-            };
-            // SAFETY: the kernel's contract.
-            unsafe { $body }
+/// Backward of softmax or log-softmax along rows.
+///
+/// `THREADS` threads hold a row, `LANES` of each warp, `VECTORS` vectors of `N` elements of both matrices each; with
+/// `WIDE` rows may have any width, which a block reads `VECTORS` vectors at a time. Launched on blocks of `BLOCK` threads,
+/// enough of them for `rows`. Strides are in elements; `flags` are [`LOG`] or 0; a block prefetches into L2 the rows of
+/// the one `ahead` blocks later, if that is not 0.
+///
+/// # Safety
+/// The launch is as said; `cols` is at most what the threads of a row hold; all pointers are valid for `rows` rows;
+/// nobody else uses `dx`, which may be `dy` or `y` with the same stride.
+#[kernel(
+    with(BLOCK = max(THREADS, 64), LANES = min(THREADS, 32)),
+    max_threads = BLOCK,
+    min_blocks = 1024 / BLOCK,
+    args = Arguments,
+    facts: Fit = Fit::of_any::<T, T, N>(BLOCK, THREADS, VECTORS, WIDE),
+    instances(
+        T = f32, N = 4, WIDE = false {
+            softmax_backward_f32_8x2 = <8, 2>;
+            softmax_backward_f32_32x2 = <32, 2>;
+            softmax_backward_f32_32x4 = <32, 4>;
+            softmax_backward_f32_64x4 = <64, 4>;
+            softmax_backward_f32_128x4 = <128, 4>;
+            softmax_backward_f32_256x4 = <256, 4>;
+            softmax_backward_f32_512x4 = <512, 4>;
+            softmax_backward_f32_1024x4 = <1024, 4>;
+            softmax_backward_f32_wide = <512, 4>, WIDE = true;
         }
-    };
-}
-
-/// The kernels for `$ty`, of which 16 bytes hold `$n`, and the table `$table` of them:
-/// `NAME BLOCK THREADS LANES VECTORS MIN_BLOCKS`: rows that `THREADS` threads hold, `LANES` of each warp, with so many
-/// vectors of both matrices each; rows of any width, `VECTORS` at a time.
-macro_rules! kernels {
-    ($table:ident: $ty:ident, $n:literal;
-        rows { $($name:ident $block:literal $threads:literal $lanes:literal $vectors:literal $min:literal;)* }
-        wide $wide:ident $wide_vectors:literal;
-    ) => {
-        $(kernel! { $name $ty [max_threads = $block, min_blocks = $min], concat!("at most ", $n, " * ", $vectors,
-            " columns for each of ", $threads, " threads.\n\nLaunched on blocks of ", $block,
-            " threads, enough of them for `rows`."),
-            |given| {
-                let shared = shared_array![f32; $block / 32];
-                resident::<$ty, $n, $block, $threads, $lanes, $vectors>(shared, given)
-            }
-        })*
-        kernel! { $wide $ty [max_threads = 512, min_blocks = 2],
-            "any number of columns, a block a row.\n\nLaunched on `rows` blocks of 512 threads.",
-            |given| {
-                let shared = shared_array![f32; 16];
-                wide::<$ty, $n, $wide_vectors>(shared, given)
-            }
+        for T in [f16, bf16], N = 8, WIDE = false {
+            softmax_backward_{T}_8x2 = <8, 2>;
+            softmax_backward_{T}_32x2 = <32, 2>;
+            softmax_backward_{T}_32x4 = <32, 4>, min_blocks = 14;
+            softmax_backward_{T}_64x4 = <64, 4>;
+            softmax_backward_{T}_128x4 = <128, 4>;
+            softmax_backward_{T}_256x4 = <256, 4>;
+            softmax_backward_{T}_512x4 = <512, 4>;
+            softmax_backward_{T}_1024x4 = <1024, 4>;
+            softmax_backward_{T}_wide = <512, 2>, WIDE = true;
         }
-
-        #[cfg(not(target_arch = "nvptx64"))]
-        const $table: OfType<Arguments> = OfType {
-            dtype: $ty::DTYPE,
-            tiers: &[
-                $(launch::tier!($name, $block, $threads, $n * $threads * $vectors, $min),)*
-                launch::tier!($wide, rows::WIDE_BLOCK, rows::WIDE_BLOCK, u32::MAX, 2),
-            ],
-        };
+    ),
+)]
+pub unsafe fn softmax_backward<
+    T: Element<N> + Output<N>,
+    const N: usize,
+    const THREADS: usize,
+    const VECTORS: usize,
+    const WIDE: bool,
+    const BLOCK: usize,
+    const LANES: u32,
+>(
+    #[shared(BLOCK / 32)] shared: *mut f32,
+    dx: *mut T,
+    dy: *const T,
+    y: *const T,
+    rows: u32,
+    cols: u32,
+    dx_stride: u64,
+    dy_stride: u64,
+    y_stride: u64,
+    scale: f32,
+    flags: u32,
+    ahead: u32,
+) {
+    let given = Given {
+        dx: Matrix { data: dx, stride: dx_stride },
+        dy: Matrix { data: dy, stride: dy_stride },
+        y: Matrix { data: y, stride: y_stride },
+        shape: [rows, cols],
+        scale,
+        is_log: flags & LOG != 0,
+        ahead,
     };
-}
-
-kernels! { F32: f32, 4;
-    rows {
-        softmax_backward_f32_8x2 64 8 8 2 16;
-        softmax_backward_f32_32x2 64 32 32 2 16;
-        softmax_backward_f32_32x4 64 32 32 4 16;
-        softmax_backward_f32_64x4 64 64 32 4 16;
-        softmax_backward_f32_128x4 128 128 32 4 8;
-        softmax_backward_f32_256x4 256 256 32 4 4;
-        softmax_backward_f32_512x4 512 512 32 4 2;
-        softmax_backward_f32_1024x4 1024 1024 32 4 1;
+    // SAFETY: the kernel's contract; each warp of the block has an element.
+    unsafe {
+        if WIDE {
+            wide::<T, N, BLOCK, VECTORS>(shared, given);
+        } else {
+            resident::<T, N, BLOCK, THREADS, LANES, VECTORS>(shared, given);
+        }
     }
-    wide softmax_backward_f32_wide 4;
-}
-
-kernels! { F16: f16, 8;
-    rows {
-        softmax_backward_f16_8x2 64 8 8 2 16;
-        softmax_backward_f16_32x2 64 32 32 2 16;
-        softmax_backward_f16_32x4 64 32 32 4 14;
-        softmax_backward_f16_64x4 64 64 32 4 16;
-        softmax_backward_f16_128x4 128 128 32 4 8;
-        softmax_backward_f16_256x4 256 256 32 4 4;
-        softmax_backward_f16_512x4 512 512 32 4 2;
-        softmax_backward_f16_1024x4 1024 1024 32 4 1;
-    }
-    wide softmax_backward_f16_wide 2;
-}
-
-kernels! { BF16: bf16, 8;
-    rows {
-        softmax_backward_bf16_8x2 64 8 8 2 16;
-        softmax_backward_bf16_32x2 64 32 32 2 16;
-        softmax_backward_bf16_32x4 64 32 32 4 14;
-        softmax_backward_bf16_64x4 64 64 32 4 16;
-        softmax_backward_bf16_128x4 128 128 32 4 8;
-        softmax_backward_bf16_256x4 256 256 32 4 4;
-        softmax_backward_bf16_512x4 512 512 32 4 2;
-        softmax_backward_bf16_1024x4 1024 1024 32 4 1;
-    }
-    wide softmax_backward_bf16_wide 2;
 }
 
 /// All kernels, by the type of the matrices.
 #[cfg(not(target_arch = "nvptx64"))]
-pub const BACKWARD: &[OfType<Arguments>] = &[F32, F16, BF16];
+pub const BACKWARD: &[OfType<Arguments>] = &OfType::each(softmax_backward::INSTANCES);

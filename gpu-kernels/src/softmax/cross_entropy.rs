@@ -41,8 +41,8 @@
 //@ ptx(cross_entropy_f16_wide, cross_entropy_bf16_wide): ld.global.v4 >= 8, st.global.v4 >= 4, bar.sync == 2
 
 use cuda_std::half::{bf16, f16};
+use cuda_std::kernel;
 use cuda_std::mem::f32x2;
-use cuda_std::{kernel, shared_array};
 
 mod arguments;
 mod hits;
@@ -61,10 +61,9 @@ use resident::resident;
 use wide::wide;
 
 #[cfg(not(target_arch = "nvptx64"))]
-use super::operation::OfType;
+use super::operation::{Fit, OfType};
 use super::row::Matrix;
-#[cfg(not(target_arch = "nvptx64"))]
-use crate::element::Number as _;
+use crate::element::{Element, Output};
 
 /// A value of a kernel's `target_bytes`: the targets are `i64`.
 pub const I64: u32 = 8;
@@ -73,136 +72,95 @@ pub const I32: u32 = 4;
 /// A value of a kernel's `target_bytes`: the targets are `u8`.
 pub const U8: u32 = 1;
 
-/// A kernel with the arguments of all kernels here, which hands them to `$body`.
-macro_rules! kernel {
-    ($name:ident $ty:ident [$($bounds:tt)*], $doc:expr, |$given:ident| $body:expr) => {
-        #[doc = concat!("Cross entropy of rows of `", stringify!($ty), "`: ", $doc)]
-        ///
-        /// Strides are in elements; `target_bytes` is [`I64`], [`I32`] or [`U8`]; a block prefetches into L2 the rows
-        /// of the one `ahead` blocks later, if that is not 0.
-        ///
-        /// # Safety
-        /// The launch is as said. `loss`, `lse`, `correct`, `targets` and `d_loss` have an element for each row; `lse`,
-        /// `correct`, `d_logits` and `d_loss` may be null. `logits` and `d_logits` are valid for `rows` rows. Nobody
-        /// else uses what is written; `d_logits` may be `logits` with the same stride.
-        #[kernel($($bounds)*)]
-        pub unsafe fn $name(
-            loss: *mut f32,
-            lse: *mut f32,
-            correct: *mut u32,
-            d_logits: *mut $ty,
-            logits: *const $ty,
-            targets: *const u8,
-            d_loss: *const f32,
-            rows: u32,
-            cols: u32,
-            d_stride: u64,
-            stride: u64,
-            target_bytes: u32,
-            ignore_index: i64,
-            d_scale: f32,
-            ahead: u32,
-        ) {
-            let d_logits = Matrix { data: d_logits, stride: d_stride };
-            let (logits, shape) = (Matrix { data: logits, stride }, [rows, cols]);
-            #[rustfmt::skip]
-            let $given = Given {
-                loss, lse, correct, d_logits, logits, targets, target_bytes, ignore_index, d_loss, d_scale, shape,
-                ahead,
-            };
-            // SAFETY: the kernel's contract.
-            unsafe { $body }
+/// Cross entropy of the rows of `logits`.
+///
+/// `THREADS` threads hold a row, `LANES` of each warp, `VECTORS` vectors of `N` elements each; with `WIDE` rows may have any
+/// width, which a block reads `VECTORS` vectors at a time. Launched on blocks of `BLOCK` threads, enough of them for `rows`.
+/// Strides are in elements; `target_bytes` is [`I64`], [`I32`] or [`U8`]; a block prefetches into L2 the rows of the one
+/// `ahead` blocks later, if that is not 0.
+///
+/// # Safety
+/// The launch is as said; `cols` is at most what the threads of a row hold. `loss`, `lse`, `correct`, `targets` and
+/// `d_loss` have an element for each row; `lse`, `correct`, `d_logits` and `d_loss` may be null. `logits` and `d_logits`
+/// are valid for `rows` rows. Nobody else uses what is written; `d_logits` may be `logits` with the same stride.
+#[kernel(
+    with(BLOCK = max(THREADS, 64), LANES = min(THREADS, 32)),
+    max_threads = BLOCK,
+    min_blocks = 1024 / BLOCK,
+    args = Arguments,
+    facts: Fit = Fit::of_any::<T, T, N>(BLOCK, THREADS, VECTORS, WIDE),
+    instances(
+        T = f32, N = 4, WIDE = false {
+            cross_entropy_f32_1x16 = <1, 4>, min_blocks = 20;
+            cross_entropy_f32_8x2 = <8, 2>, min_blocks = 18;
+            cross_entropy_f32_32x2 = <32, 2>, min_blocks = 21;
+            cross_entropy_f32_32x4 = <32, 4>, min_blocks = 18;
+            cross_entropy_f32_32x8 = <32, 8>, min_blocks = 14;
+            cross_entropy_f32_64x8 = <64, 8>;
+            cross_entropy_f32_128x8 = <128, 8>;
+            cross_entropy_f32_256x8 = <256, 8>;
+            cross_entropy_f32_512x8 = <512, 8>;
+            cross_entropy_f32_1024x8 = <1024, 8>;
+            cross_entropy_f32_wide = <512, 4>, WIDE = true;
+        }
+        for T in [f16, bf16], N = 8, WIDE = false {
+            cross_entropy_{T}_1x16 = <1, 2>, min_blocks = 20;
+            cross_entropy_{T}_8x2 = <8, 2>, min_blocks = 18;
+            cross_entropy_{T}_32x2 = <32, 2>, min_blocks = 18;
+            cross_entropy_{T}_32x4 = <32, 4>;
+            cross_entropy_{T}_64x4 = <64, 4>;
+            cross_entropy_{T}_128x4 = <128, 4>;
+            cross_entropy_{T}_256x4 = <256, 4>;
+            cross_entropy_{T}_512x4 = <512, 4>;
+            cross_entropy_{T}_1024x4 = <1024, 4>;
+            cross_entropy_{T}_wide = <512, 4>, WIDE = true;
+        }
+    ),
+)]
+pub unsafe fn cross_entropy_rows<
+    T: Element<N> + Output<N>,
+    const N: usize,
+    const THREADS: usize,
+    const VECTORS: usize,
+    const WIDE: bool,
+    const BLOCK: usize,
+    const LANES: u32,
+>(
+    #[shared(BLOCK / 32)] shared: *mut f32x2,
+    #[shared(BLOCK / 32)] first_shared: *mut u32,
+    loss: *mut f32,
+    lse: *mut f32,
+    correct: *mut u32,
+    d_logits: *mut T,
+    logits: *const T,
+    targets: *const u8,
+    d_loss: *const f32,
+    rows: u32,
+    cols: u32,
+    d_stride: u64,
+    stride: u64,
+    target_bytes: u32,
+    ignore_index: i64,
+    d_scale: f32,
+    ahead: u32,
+) {
+    let d_logits = Matrix { data: d_logits, stride: d_stride };
+    let (logits, shape) = (Matrix { data: logits, stride }, [rows, cols]);
+    #[rustfmt::skip]
+    let given = Given {
+        loss, lse, correct, d_logits, logits, targets, target_bytes, ignore_index, d_loss, d_scale, shape, ahead,
+    };
+    let body: unsafe fn(*mut f32x2, *mut u32, Given<T>) = const {
+        match (THREADS, WIDE) {
+            (1, _) => narrow::<T, BLOCK>,
+            (_, true) => wide::<T, N, BLOCK, VECTORS>,
+            (_, false) => resident::<T, N, BLOCK, THREADS, LANES, VECTORS>,
         }
     };
-}
-
-/// The kernels for `$ty`, of which 16 bytes hold `$n`, and the table `$table` of them: rows of one thread;
-/// `NAME BLOCK THREADS LANES VECTORS MIN_BLOCKS`: rows that `THREADS` threads hold, `LANES` of each warp, with so many
-/// vectors each; rows of any width, `VECTORS` at a time.
-macro_rules! kernels {
-    ($table:ident: $ty:ident, $n:literal;
-        narrow $narrow:ident;
-        rows { $($name:ident $block:literal $threads:literal $lanes:literal $vectors:literal $min:literal;)* }
-        wide $wide:ident $wide_vectors:literal;
-    ) => {
-        kernel! { $narrow $ty [max_threads = 64, min_blocks = 20],
-            "at most 16 columns, one thread a row.\n\nLaunched on at least `rows` threads in blocks of 64.",
-            |given| narrow::<$ty>(given)
-        }
-        $(kernel! { $name $ty [max_threads = $block, min_blocks = $min], concat!("at most ", $n, " * ", $vectors,
-            " columns for each of ", $threads, " threads.\n\nLaunched on blocks of ", $block,
-            " threads, enough of them for `rows`."),
-            |given| {
-                let (shared, first_shared) = (shared_array![f32x2; $block / 32], shared_array![u32; $block / 32]);
-                resident::<$ty, $n, $block, $threads, $lanes, $vectors>(shared, first_shared, given)
-            }
-        })*
-        kernel! { $wide $ty [max_threads = 512, min_blocks = 2],
-            "any number of columns, a block a row.\n\nLaunched on `rows` blocks of 512 threads.",
-            |given| {
-                let (shared, first_shared) = (shared_array![f32x2; 16], shared_array![u32; 16]);
-                wide::<$ty, $n, $wide_vectors>(shared, first_shared, given)
-            }
-        }
-
-        #[cfg(not(target_arch = "nvptx64"))]
-        const $table: OfType<Arguments> = OfType {
-            dtype: $ty::DTYPE,
-            tiers: &[
-                launch::tier!($narrow, narrow::BLOCK, 1, narrow::MOST, 20),
-                $(launch::tier!($name, $block, $threads, $n * $threads * $vectors, $min),)*
-                launch::tier!($wide, wide::BLOCK, wide::BLOCK, u32::MAX, 2),
-            ],
-        };
-    };
-}
-
-kernels! { F32: f32, 4;
-    narrow cross_entropy_f32_1x16;
-    rows {
-        cross_entropy_f32_8x2 64 8 8 2 18;
-        cross_entropy_f32_32x2 64 32 32 2 21;
-        cross_entropy_f32_32x4 64 32 32 4 18;
-        cross_entropy_f32_32x8 64 32 32 8 14;
-        cross_entropy_f32_64x8 64 64 32 8 16;
-        cross_entropy_f32_128x8 128 128 32 8 8;
-        cross_entropy_f32_256x8 256 256 32 8 4;
-        cross_entropy_f32_512x8 512 512 32 8 2;
-        cross_entropy_f32_1024x8 1024 1024 32 8 1;
-    }
-    wide cross_entropy_f32_wide 4;
-}
-
-kernels! { F16: f16, 8;
-    narrow cross_entropy_f16_1x16;
-    rows {
-        cross_entropy_f16_8x2 64 8 8 2 18;
-        cross_entropy_f16_32x2 64 32 32 2 18;
-        cross_entropy_f16_32x4 64 32 32 4 16;
-        cross_entropy_f16_64x4 64 64 32 4 16;
-        cross_entropy_f16_128x4 128 128 32 4 8;
-        cross_entropy_f16_256x4 256 256 32 4 4;
-        cross_entropy_f16_512x4 512 512 32 4 2;
-        cross_entropy_f16_1024x4 1024 1024 32 4 1;
-    }
-    wide cross_entropy_f16_wide 4;
-}
-
-kernels! { BF16: bf16, 8;
-    narrow cross_entropy_bf16_1x16;
-    rows {
-        cross_entropy_bf16_8x2 64 8 8 2 18;
-        cross_entropy_bf16_32x2 64 32 32 2 18;
-        cross_entropy_bf16_32x4 64 32 32 4 16;
-        cross_entropy_bf16_64x4 64 64 32 4 16;
-        cross_entropy_bf16_128x4 128 128 32 4 8;
-        cross_entropy_bf16_256x4 256 256 32 4 4;
-        cross_entropy_bf16_512x4 512 512 32 4 2;
-        cross_entropy_bf16_1024x4 1024 1024 32 4 1;
-    }
-    wide cross_entropy_bf16_wide 4;
+    // SAFETY: the kernel's contract; each warp of the block has an element of both arrays.
+    unsafe { body(shared, first_shared, given) };
 }
 
 /// All kernels, by the type of the logits.
 #[cfg(not(target_arch = "nvptx64"))]
-pub const CROSS_ENTROPY: &[OfType<Arguments>] = &[F32, F16, BF16];
+pub const CROSS_ENTROPY: &[OfType<Arguments>] = &OfType::each(cross_entropy_rows::INSTANCES);

@@ -2,7 +2,7 @@
 //!
 //! A row is cut in parts, a block each. The first kernel gives every part's (max, sum), as rung k7 does for a row; the
 //! second combines those of a row and writes. Costs: the row is read twice, the second time as far as possible from L2.
-//! Requires: 512 threads a block and `rows * parts` blocks; any width.
+//! Requires: `BLOCK` threads a block and `rows * parts` blocks; any width.
 
 use cuda_std::mem::f32x2;
 use cuda_std::thread;
@@ -12,15 +12,15 @@ use super::forward::{Options, sum_of};
 use super::row::{Matrix, NO_PAIR, Part, Row, exchange, merge};
 use crate::element::{Element, Number, Output};
 
-/// Threads of a block of both kernels.
-pub(super) const BLOCK: usize = 512;
-
 /// The part of a row that is the block's, whose number is `block`.
+///
+/// The blocks of a row have neighbouring numbers, from that of its first part on. A thread takes every `BLOCK`th vector of
+/// the part, and in the first part its share of the elements around the vectors.
 ///
 /// # Safety
 /// As for the kernels.
 #[inline(always)]
-unsafe fn part_of<I, O, const N: usize>(
+unsafe fn part_of<I, O, const N: usize, const BLOCK: usize>(
     out: Matrix<*mut O>,
     inp: Matrix<*const I>,
     shape: [u32; 2],
@@ -41,7 +41,7 @@ where
 /// # Safety
 /// As for the kernels; `shared` has an element of the block's own for each warp.
 #[inline(always)]
-pub(super) unsafe fn reduce<I, O, const N: usize, const VECTORS: usize>(
+pub(super) unsafe fn reduce<I, O, const N: usize, const VECTORS: usize, const BLOCK: usize>(
     shared: *mut f32x2,
     pairs: *mut f32x2,
     inp: Matrix<*const I>,
@@ -55,7 +55,7 @@ pub(super) unsafe fn reduce<I, O, const N: usize, const VECTORS: usize>(
     // Both kernels put the vectors where the output has its boundaries; here that is not known, and does not matter.
     let out = Matrix { data: inp.data.cast_mut(), stride: inp.stride };
     // SAFETY: the kernel's contract; nothing is written to this output.
-    let row = unsafe { part_of::<I, I, N>(out, inp, shape, parts, thread::block_idx_x()) };
+    let row = unsafe { part_of::<I, I, N, BLOCK>(out, inp, shape, parts, thread::block_idx_x()) };
     let [first, second] = row.load_edges::<N>(f32::NEG_INFINITY);
     let mut max = f32::MIN.max(first.max(second));
     let mut sum = options.exp::<O>(first - max) + options.exp::<O>(second - max);
@@ -87,7 +87,7 @@ pub(super) unsafe fn reduce<I, O, const N: usize, const VECTORS: usize>(
 /// # Safety
 /// As for the kernels; `shared` has an element of the block's own for each warp.
 #[inline(always)]
-pub(super) unsafe fn write<I, O, const N: usize, const VECTORS: usize>(
+pub(super) unsafe fn write<I, O, const N: usize, const VECTORS: usize, const BLOCK: usize>(
     shared: *mut f32x2,
     out: Matrix<*mut O>,
     inp: Matrix<*const I>,
@@ -102,7 +102,7 @@ pub(super) unsafe fn write<I, O, const N: usize, const VECTORS: usize>(
     // From the last part back: those that were read last are still in L2.
     let block = thread::grid_dim_x() - 1 - thread::block_idx_x();
     // SAFETY: the kernel's contract.
-    let row = unsafe { part_of::<I, O, N>(out, inp, shape, parts, block) };
+    let row = unsafe { part_of::<I, O, N, BLOCK>(out, inp, shape, parts, block) };
     let (tid, first) = (thread::thread_idx_x(), block / parts * parts);
     // SAFETY: all threads of the block come here; the row has as many pairs as parts.
     let f32x2 { x: max, y: sum } = unsafe {

@@ -6,7 +6,7 @@
 //@ ptx: bar == 0, shfl == 0, .shared == 0, .local == 0
 
 #[cfg(not(target_arch = "nvptx64"))]
-use cuda_std::launch::LaunchConfig;
+use super::ladder::{Arguments, Shapes};
 use cuda_std::{GpuFloat as _, kernel, thread};
 
 const BLOCK: usize = 256;
@@ -17,7 +17,7 @@ const BLOCK: usize = 256;
 ///
 /// # Safety
 /// `out` holds `rows * cols` elements that nobody else uses; `inp` holds at least as many.
-#[kernel]
+#[kernel(args = Arguments, facts: Shapes = Shapes::thread_per_element::<BLOCK>())]
 pub unsafe fn softmax_k1_naive(out: *mut f32, inp: &[f32], rows: u32, cols: u32) {
     let cols = cols as usize;
     let i = thread::block_idx_x() as usize * BLOCK + thread::thread_idx_x() as usize;
@@ -35,11 +35,4 @@ pub unsafe fn softmax_k1_naive(out: *mut f32, inp: &[f32], rows: u32, cols: u32)
         // SAFETY: `i` lies in the shape of `out`, and this thread alone writes the element.
         unsafe { *out.add(i) = (x[col] - max).exp() / sum };
     }
-}
-
-/// A thread an element, all along x: the other axes of a grid end at 65535.
-#[cfg(not(target_arch = "nvptx64"))]
-pub(super) fn config(rows: u32, cols: u32) -> Option<LaunchConfig> {
-    let blocks = (u64::from(rows) * u64::from(cols)).div_ceil(BLOCK as u64);
-    Some(LaunchConfig::new(i32::try_from(blocks).ok()?.cast_unsigned(), BLOCK as u32))
 }

@@ -7,7 +7,7 @@
 //@ ptx: bar.sync >= 4, shfl == 0, ld.shared >= 2, .v4 == 0, .local == 0
 
 #[cfg(not(target_arch = "nvptx64"))]
-use cuda_std::launch::LaunchConfig;
+use super::ladder::{Arguments, Shapes};
 use cuda_std::{GpuFloat as _, kernel, shared_array, thread};
 
 const BLOCK: usize = 256;
@@ -18,7 +18,7 @@ const BLOCK: usize = 256;
 ///
 /// # Safety
 /// The launch is as said; `out` holds `rows * cols` elements that nobody else uses; `inp` holds at least as many.
-#[kernel]
+#[kernel(args = Arguments, facts: Shapes = Shapes::block_per_row::<BLOCK>())]
 pub unsafe fn softmax_k3_coalesced(out: *mut f32, inp: &[f32], rows: u32, cols: u32) {
     let partial_shared = shared_array![f32; BLOCK];
     let (row, tid) = (thread::block_idx_x() as usize, thread::thread_idx_x() as usize);
@@ -69,10 +69,4 @@ unsafe fn tree(shared: *mut f32, tid: usize, value: f32, combine: impl Fn(f32, f
         thread::sync_threads_aligned();
         total
     }
-}
-
-/// A block a row.
-#[cfg(not(target_arch = "nvptx64"))]
-pub(super) fn config(rows: u32, _cols: u32) -> Option<LaunchConfig> {
-    Some(LaunchConfig::new(i32::try_from(rows).ok()?.cast_unsigned(), BLOCK as u32))
 }

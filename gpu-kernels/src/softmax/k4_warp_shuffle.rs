@@ -7,7 +7,7 @@
 //@ ptx: bar.sync == 2, shfl.sync.bfly == 16, .v4 == 0, .local == 0
 
 #[cfg(not(target_arch = "nvptx64"))]
-use cuda_std::launch::LaunchConfig;
+use super::ladder::{Arguments, Shapes};
 use cuda_std::warp::{reduce_max, reduce_max_width, reduce_sum, reduce_sum_width};
 use cuda_std::{GpuFloat as _, kernel, shared_array, thread};
 
@@ -20,7 +20,7 @@ const BLOCK: usize = 32 * WARPS;
 ///
 /// # Safety
 /// The launch is as said; `out` holds `rows * cols` elements that nobody else uses; `inp` holds at least as many.
-#[kernel]
+#[kernel(args = Arguments, facts: Shapes = Shapes::block_per_row::<BLOCK>())]
 pub unsafe fn softmax_k4_warp_shuffle(out: *mut f32, inp: &[f32], rows: u32, cols: u32) {
     let (max_shared, sum_shared) = (shared_array![f32; WARPS], shared_array![f32; WARPS]);
     let (row, tid) = (thread::block_idx_x() as usize, thread::thread_idx_x() as usize);
@@ -62,10 +62,4 @@ pub unsafe fn softmax_k4_warp_shuffle(out: *mut f32, inp: &[f32], rows: u32, col
         // SAFETY: row and col lie in the shape of `out`, and this thread alone writes the element.
         unsafe { *out.add(row * cols + col) = (x[col] - max).exp() * scale };
     }
-}
-
-/// A block a row.
-#[cfg(not(target_arch = "nvptx64"))]
-pub(super) fn config(rows: u32, _cols: u32) -> Option<LaunchConfig> {
-    Some(LaunchConfig::new(i32::try_from(rows).ok()?.cast_unsigned(), BLOCK as u32))
 }

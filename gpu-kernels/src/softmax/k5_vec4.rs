@@ -9,9 +9,9 @@
 //! row of `inp`, as happens in views, the stores are of 4 bytes.
 //@ ptx: ld.global.nc.v4 >= 3, st.global.v4 >= 1, bar.sync == 2, shfl.sync.bfly == 16, .local == 0
 
-use cuda_std::hint::opaque;
 #[cfg(not(target_arch = "nvptx64"))]
-use cuda_std::launch::LaunchConfig;
+use super::ladder::{Arguments, Shapes};
+use cuda_std::hint::opaque;
 use cuda_std::mem::{f32x4, load_global_nc, store_global};
 use cuda_std::warp::{reduce_max, reduce_max_width, reduce_sum, reduce_sum_width};
 use cuda_std::{GpuFloat as _, kernel, shared_array, thread};
@@ -25,7 +25,7 @@ const BLOCK: usize = 32 * WARPS;
 ///
 /// # Safety
 /// The launch is as said; `out` holds `rows * cols` elements that nobody else uses; `inp` holds at least as many.
-#[kernel(max_threads = 256, min_blocks = 8)]
+#[kernel(max_threads = 256, min_blocks = 8, args = Arguments, facts: Shapes = Shapes::block_per_row::<BLOCK>())]
 pub unsafe fn softmax_k5_vec4(out: *mut f32, inp: &[f32], rows: u32, cols: u32) {
     let (max_shared, sum_shared) = (shared_array![f32; WARPS], shared_array![f32; WARPS]);
     let (row, tid_u32) = (thread::block_idx_x() as usize, thread::thread_idx_x());
@@ -99,10 +99,4 @@ pub unsafe fn softmax_k5_vec4(out: *mut f32, inp: &[f32], rows: u32, cols: u32) 
             *y.add(edge) = (x[edge] - max).exp() * scale;
         }
     }
-}
-
-/// A block a row.
-#[cfg(not(target_arch = "nvptx64"))]
-pub(super) fn config(rows: u32, _cols: u32) -> Option<LaunchConfig> {
-    Some(LaunchConfig::new(i32::try_from(rows).ok()?.cast_unsigned(), BLOCK as u32))
 }

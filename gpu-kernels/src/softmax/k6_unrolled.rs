@@ -11,24 +11,38 @@
 //@ ptx(softmax_k6_unrolled_512x8): ld.global.nc.v4 >= 27, bar.sync == 2, shfl.sync.bfly == 18, .local == 0
 
 #[cfg(not(target_arch = "nvptx64"))]
-use cuda_std::launch::LaunchConfig;
+use super::ladder::{Arguments, Shapes};
 use cuda_std::mem::{f32x4, store_global};
 use cuda_std::warp::{reduce_max, reduce_max_width, reduce_sum, reduce_sum_width};
-use cuda_std::{GpuFloat as _, kernel, shared_array, thread};
+use cuda_std::{GpuFloat as _, kernel, thread};
 
 mod share;
 use share::Share;
 
-/// Softmax of one row.
+/// `out = exp(inp - max) / sum(exp(inp - max))` along each row; both `[rows, cols]`.
+///
+/// Launched on `rows` blocks of `BLOCK` threads.
 ///
 /// # Safety
-/// As for the kernels; `shared` has `2 * WARPS` elements of the block's own.
-#[inline(always)]
-unsafe fn softmax<const BLOCK: usize, const WARPS: u32, const UNROLL: usize>(
-    shared: *mut f32,
+/// The launch is as said; `out` holds `rows * cols` elements that nobody else uses; `inp` holds at least as many.
+#[kernel(
+    with(WARPS = BLOCK / 32),
+    args = Arguments,
+    facts: Shapes = Shapes { widest, ..Shapes::block_per_row::<BLOCK>() },
+    instances(
+        softmax_k6_unrolled_64x2 = <64, 2>, widest = 1536;
+        softmax_k6_unrolled_128x4 = <128, 4>, widest = 3072;
+        softmax_k6_unrolled_256x4 = <256, 4>, widest = 6144;
+        softmax_k6_unrolled_256x8 = <256, 8>, widest = 8192;
+        softmax_k6_unrolled_512x8 = <512, 8>, widest = usize::MAX;
+    ),
+)]
+pub unsafe fn softmax_k6_unrolled<const BLOCK: usize, const UNROLL: usize, const WARPS: u32>(
+    #[shared(2 * WARPS as usize)] shared: *mut f32,
     out: *mut f32,
     inp: &[f32],
-    [rows, cols]: [usize; 2],
+    #[from(u32)] rows: usize,
+    #[from(u32)] cols: usize,
 ) {
     let (row, tid) = (thread::block_idx_x() as usize, thread::thread_idx_x() as usize);
     let x = &inp[..rows * cols][row * cols..][..cols];
@@ -80,12 +94,4 @@ unsafe fn softmax<const BLOCK: usize, const WARPS: u32, const UNROLL: usize>(
         };
         mine.for_each(store, |col, x| *y.add(col) = exp(x) * scale);
     }
-}
-
-block_per_row! { softmax<BLOCK, WARPS, UNROLL>, shared 2 f32;
-    softmax_k6_unrolled_64x2 64 2 2, 1536;
-    softmax_k6_unrolled_128x4 128 4 4, 3072;
-    softmax_k6_unrolled_256x4 256 8 4, 6144;
-    softmax_k6_unrolled_256x8 256 8 8, 8192;
-    softmax_k6_unrolled_512x8 512 16 8, usize::MAX;
 }

@@ -11,10 +11,10 @@
 //@ ptx(softmax_k7_online_512x4): ld.global.nc.v4 >= 10, bar.sync == 1, shfl.sync.bfly == 18, .local == 0
 
 #[cfg(not(target_arch = "nvptx64"))]
-use cuda_std::launch::LaunchConfig;
+use super::ladder::{Arguments, Shapes};
 use cuda_std::mem::{f32x2, f32x4, load_global_nc, store_global};
 use cuda_std::warp::{reduce_max, reduce_max_width, reduce_sum, reduce_sum_width};
-use cuda_std::{GpuFloat as _, kernel, shared_array, thread};
+use cuda_std::{GpuFloat as _, kernel, thread};
 
 /// A thread's part of a row: every `BLOCK`th of the aligned vectors, `UNROLL` at a time, and perhaps an edge.
 struct Share<'a, const BLOCK: usize, const UNROLL: usize> {
@@ -57,16 +57,29 @@ impl<'a, const BLOCK: usize, const UNROLL: usize> Share<'a, BLOCK, UNROLL> {
     }
 }
 
-/// Softmax of one row.
+/// `out = exp(inp - max) / sum(exp(inp - max))` along each row; both `[rows, cols]`.
+///
+/// Launched on `rows` blocks of `BLOCK` threads.
 ///
 /// # Safety
-/// As for the kernels; `shared` has `WARPS` elements of the block's own.
-#[inline(always)]
-unsafe fn softmax<const BLOCK: usize, const WARPS: u32, const UNROLL: usize>(
-    shared: *mut f32x2,
+/// The launch is as said; `out` holds `rows * cols` elements that nobody else uses; `inp` holds at least as many.
+#[kernel(
+    with(WARPS = BLOCK / 32),
+    args = Arguments,
+    facts: Shapes = Shapes { widest, ..Shapes::block_per_row::<BLOCK>() },
+    instances(
+        softmax_k7_online_64x2 = <64, 2>, widest = 1536;
+        softmax_k7_online_128x4 = <128, 4>, widest = 3072;
+        softmax_k7_online_256x8 = <256, 8>, widest = 6144;
+        softmax_k7_online_512x4 = <512, 4>, widest = usize::MAX;
+    ),
+)]
+pub unsafe fn softmax_k7_online<const BLOCK: usize, const UNROLL: usize, const WARPS: u32>(
+    #[shared(WARPS as usize)] shared: *mut f32x2,
     out: *mut f32,
     inp: &[f32],
-    [rows, cols]: [usize; 2],
+    #[from(u32)] rows: usize,
+    #[from(u32)] cols: usize,
 ) {
     let (row, tid) = (thread::block_idx_x() as usize, thread::thread_idx_x() as usize);
     let x = &inp[..rows * cols][row * cols..][..cols];
@@ -110,11 +123,4 @@ unsafe fn softmax<const BLOCK: usize, const WARPS: u32, const UNROLL: usize>(
         };
         mine.for_each(store, |col, x| *y.add(col) = (x - max).exp() * scale);
     }
-}
-
-block_per_row! { softmax<BLOCK, WARPS, UNROLL>, shared 1 f32x2;
-    softmax_k7_online_64x2 64 2 2, 1536;
-    softmax_k7_online_128x4 128 4 4, 3072;
-    softmax_k7_online_256x8 256 8 8, 6144;
-    softmax_k7_online_512x4 512 16 4, usize::MAX;
 }

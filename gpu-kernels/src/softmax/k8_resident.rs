@@ -14,23 +14,46 @@
 //@ ptx(softmax_k8_resident_512x16): ld.global.nc.v4 == 16, bar.sync == 1, shfl.sync.bfly == 18, .local == 0
 
 #[cfg(not(target_arch = "nvptx64"))]
-use cuda_std::launch::LaunchConfig;
+use super::ladder::{Arguments, Shapes};
 use cuda_std::mem::{f32x2, f32x4, load_global_nc, store_global};
 use cuda_std::warp::{reduce_max_width, reduce_sum_width};
-use cuda_std::{GpuFloat as _, hint, kernel, shared_array, thread};
+use cuda_std::{GpuFloat as _, hint, kernel, thread};
 
 const NONE: f32 = f32::NEG_INFINITY;
 
-/// Softmax of the rows of one block.
+/// `out = exp(inp - max) / sum(exp(inp - max))` along each row; both `[rows, cols]`.
+///
+/// Launched on blocks of `BLOCK` threads, of which `THREADS` hold a row, enough of them for `rows`.
 ///
 /// # Safety
-/// As for the kernels; `shared` has `WARPS` elements of the block's own.
-#[inline(always)]
-unsafe fn softmax<const BLOCK: usize, const LANES: u32, const WARPS: u32, const VECTORS: usize>(
-    shared: *mut f32x2,
+/// The launch is as said; the threads hold `cols` elements; `out` has `rows * cols` of its own; `inp` has as many.
+#[kernel(
+    with(LANES = min(THREADS, 32), WARPS = max(THREADS / 32, 1)),
+    args = Arguments,
+    facts: Shapes = Shapes::resident::<THREADS, VECTORS, BLOCK>(),
+    instances(
+        softmax_k8_resident_8x4 = <8, 4, 128>;
+        softmax_k8_resident_32x4 = <32, 4, 128>;
+        softmax_k8_resident_32x8 = <32, 8, 128>;
+        softmax_k8_resident_32x24 = <32, 24, 128>;
+        softmax_k8_resident_64x16 = <64, 16, 64>;
+        softmax_k8_resident_128x16 = <128, 16, 128>;
+        softmax_k8_resident_256x16 = <256, 16, 256>;
+        softmax_k8_resident_512x16 = <512, 16, 512>;
+    ),
+)]
+pub unsafe fn softmax_k8_resident<
+    const THREADS: usize,
+    const VECTORS: usize,
+    const BLOCK: usize,
+    const LANES: u32,
+    const WARPS: u32,
+>(
+    #[shared(WARPS as usize)] shared: *mut f32x2,
     out: *mut f32,
     inp: &[f32],
-    [rows, cols]: [usize; 2],
+    #[from(u32)] rows: usize,
+    #[from(u32)] cols: usize,
 ) {
     let threads = (LANES * WARPS) as usize;
     let (block, tid) = (thread::block_idx_x() as usize, thread::thread_idx_x() as usize);
@@ -104,15 +127,4 @@ unsafe fn softmax<const BLOCK: usize, const LANES: u32, const WARPS: u32, const 
             *y.add(edge) = (edge_reg - max).exp() * scale;
         }
     }
-}
-
-resident! { softmax;
-    softmax_k8_resident_8x4 128 8 1 4;
-    softmax_k8_resident_32x4 128 32 1 4;
-    softmax_k8_resident_32x8 128 32 1 8;
-    softmax_k8_resident_32x24 128 32 1 24;
-    softmax_k8_resident_64x16 64 32 2 16;
-    softmax_k8_resident_128x16 128 32 4 16;
-    softmax_k8_resident_256x16 256 32 8 16;
-    softmax_k8_resident_512x16 512 32 16 16;
 }

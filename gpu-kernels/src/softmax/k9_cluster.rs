@@ -8,53 +8,37 @@
 //@ ptx(softmax_k9_cluster_512x8, softmax_k9_cluster_1024x8, compute_90+): barrier.cluster == 4, mapa == 1, .local == 0
 
 #[cfg(not(target_arch = "nvptx64"))]
-use cuda_std::launch::LaunchConfig;
+use super::ladder::{Arguments, Shapes};
+use super::pair::{exchange, merge};
 use cuda_std::mem::{f32x2, f32x4, load_global_nc, store_global};
-use cuda_std::warp::{reduce_max_width, reduce_sum_width};
-use cuda_std::{GpuFloat as _, cluster, hint, kernel, shared_array, thread};
+use cuda_std::{GpuFloat as _, cluster, hint, kernel, thread};
 
 pub mod split;
 
-/// The (max, sum) of the pairs in `LANES` neighbouring lanes.
+/// `out = exp(inp - max) / sum(exp(inp - max))` along each row; both `[rows, cols]`.
+///
+/// Launched on `rows` clusters of at most 16 blocks of `BLOCK` threads.
 ///
 /// # Safety
-/// All lanes of the warp come here.
-#[inline(always)]
-unsafe fn merge<const LANES: u32>(f32x2 { x: max_lane, y: sum_lane }: f32x2) -> f32x2 {
-    // SAFETY: the caller brings all lanes.
-    unsafe {
-        let max = reduce_max_width::<f32, LANES>(u32::MAX, max_lane);
-        f32x2::new(max, reduce_sum_width::<f32, LANES>(u32::MAX, sum_lane * (max_lane - max).exp()))
-    }
-}
-
-/// The block's (max, sum) from those of its threads, for all of them.
-///
-/// # Safety
-/// All threads of the block come here, once; `shared` has `WARPS` elements of the block's own.
-#[inline(always)]
-unsafe fn exchange<const WARPS: u32>(shared: *mut f32x2, tid: usize, pair: f32x2) -> f32x2 {
-    // SAFETY: the caller brings all threads; each warp has its own element, and reads after the barrier.
-    unsafe {
-        let pair = merge::<32>(pair);
-        if tid.is_multiple_of(32) {
-            *shared.add(tid / 32) = pair;
-        }
-        thread::sync_threads_aligned();
-        merge::<WARPS>(*shared.add(tid % WARPS as usize))
-    }
-}
-
-/// Softmax of the row of one cluster.
-///
-/// # Safety
-/// As for the kernels; `shared` has `WARPS + 16` elements of the block's own.
-#[inline(always)]
-unsafe fn softmax<const THREADS: usize, const WARPS: u32, const VECTORS: usize>(
-    shared: *mut f32x2,
+/// The launch is as said; `cols` is at most what the threads hold; `out` holds `rows * cols` elements that nobody else
+/// uses; `inp` holds at least as many.
+#[kernel(
+    with(WARPS = BLOCK / 32),
+    min_arch = 90,
+    max_threads = BLOCK,
+    args = Arguments,
+    facts: Shapes = Shapes::cluster_per_row::<BLOCK, VECTORS>(most),
+    instances(
+        softmax_k9_cluster_512x8 = <512, 8>, most = 8;
+        softmax_k9_cluster_1024x8 = <1024, 8>, most = 16;
+    ),
+)]
+pub unsafe fn softmax_k9_cluster<const BLOCK: usize, const VECTORS: usize, const WARPS: u32>(
+    #[shared(WARPS as usize + 16)] shared: *mut f32x2,
     out: *mut f32,
     inp: &[f32],
-    [rows, cols]: [usize; 2],
+    #[from(u32)] rows: usize,
+    #[from(u32)] cols: usize,
 ) {
     // SAFETY: all threads of the cluster come here, and to the wait and the barrier below.
     unsafe { cluster::arrive_relaxed() };
@@ -69,7 +53,7 @@ unsafe fn softmax<const THREADS: usize, const WARPS: u32, const VECTORS: usize>(
     let edge = if rank > 0 { cols } else { tid + if tid < head { 0 } else { 4 * vectors } };
 
     let x_reg: [[f32; 4]; VECTORS] = core::array::from_fn(|i| {
-        let v = first + tid + i * THREADS;
+        let v = first + tid + i * BLOCK;
         if v >= end {
             return [f32::NEG_INFINITY; 4];
         }
@@ -101,7 +85,7 @@ unsafe fn softmax<const THREADS: usize, const WARPS: u32, const VECTORS: usize>(
         let y = out.add(row * cols);
         let is_aligned = y.add(head).cast::<f32x4>().is_aligned();
         for i in 0..elements.len() / 4 {
-            let (v, values) = (first + tid + i * THREADS, x_reg[i].map(|x| (x - max).exp() * scale));
+            let (v, values) = (first + tid + i * BLOCK, x_reg[i].map(|x| (x - max).exp() * scale));
             if v < end && is_aligned {
                 store_global(y.add(head + 4 * v).cast(), f32x4::from(values));
             } else if v < end {
@@ -112,9 +96,4 @@ unsafe fn softmax<const THREADS: usize, const WARPS: u32, const VECTORS: usize>(
             *y.add(edge) = (edge_reg - max).exp() * scale;
         }
     }
-}
-
-cluster_per_row! { softmax;
-    softmax_k9_cluster_512x8 512 16 8, 8;
-    softmax_k9_cluster_1024x8 1024 32 8, 16;
 }

@@ -1,8 +1,10 @@
 //! What a rung is to whoever runs it: a name, an idea, and kernels that are prepared for a shape, then launched.
 
 use cuda_std::launch::{
-    KernelMeta, LaunchConfig, LaunchError, Launcher, Limits, PtrMutArg, Residence, SliceArg,
+    Instance, KernelMeta, LaunchConfig, LaunchError, Launcher, Limits, PtrMutArg, SliceArg,
 };
+
+use super::operation::Memory;
 
 /// One step of the ladder.
 #[derive(Debug)]
@@ -11,85 +13,143 @@ pub struct Rung {
     pub name: &'static str,
     /// What it does, in a line.
     pub idea: &'static str,
-    /// Its ways, those for narrow rows first.
-    pub variants: &'static [Variant],
-}
-
-/// A way of a rung: a kernel, or a pair of them.
-#[derive(Debug)]
-pub struct Variant {
-    /// What it launches, one after the other.
-    pub steps: &'static [Step],
-    /// The widths from which and up to which the rung chooses it.
-    pub narrowest: usize,
-    /// See `narrowest`.
-    pub widest: usize,
-    /// The rung chooses it only where its grid has at least this many blocks.
-    pub least_blocks: u64,
-    /// Elements of memory that the first kernel fills for the second, for `rows` and `cols`.
-    pub(super) workspace_len: fn(u32, u32) -> usize,
+    /// Its kernels, those for narrow rows first.
+    pub kernels: &'static [Step],
+    /// The two that do together what none of `kernels` can.
+    pub pair: Option<[&'static Step; 2]>,
 }
 
 /// A kernel of a rung.
-#[derive(Debug)]
-pub struct Step {
-    /// The kernel.
-    pub meta: &'static KernelMeta,
+pub type Step = Instance<Arguments, Shapes>;
+
+/// The shapes that a rung launches a kernel for, and how.
+#[derive(Clone, Copy, Debug)]
+pub struct Shapes {
+    /// The width from which the rung chooses it.
+    pub narrowest: usize,
+    /// The width up to which the rung chooses it.
+    pub widest: usize,
+    /// The rung chooses it only where its grid has at least this many blocks.
+    pub least_blocks: u64,
+    /// Elements of memory between the kernels of a pair, for `rows` and `cols`.
+    pub(super) workspace_len: fn(u32, u32) -> usize,
     /// Grid and block for `rows` and `cols`, both at least 1, where the kernel can do them.
     pub(super) config: fn(u32, u32) -> Option<LaunchConfig>,
-    pub(super) launch: Launch,
 }
 
-/// A typed launch with the types of the buffers erased.
-pub(super) type Launch = unsafe fn(&dyn Launcher, LaunchConfig, Arguments<'_>) -> Result<(), LaunchError>;
+impl Shapes {
+    /// All, launched by `config`.
+    pub(super) const fn all(config: fn(u32, u32) -> Option<LaunchConfig>) -> Self {
+        Self { narrowest: 0, widest: usize::MAX, least_blocks: 0, workspace_len: |_, _| 0, config }
+    }
+
+    /// All, with a thread for each element, all along x: the other axes of a grid end at 65535.
+    pub(super) const fn thread_per_element<const BLOCK: usize>() -> Self {
+        Self::all(|rows, cols| grid((u64::from(rows) * u64::from(cols)).div_ceil(BLOCK as u64), BLOCK))
+    }
+
+    /// All, with a block for each row.
+    pub(super) const fn block_per_row<const BLOCK: usize>() -> Self {
+        Self::all(|rows, _| grid(rows.into(), BLOCK))
+    }
+
+    /// Rows that `THREADS` threads of a block hold in registers, `VECTORS` vectors each.
+    pub(super) const fn resident<const THREADS: usize, const VECTORS: usize, const BLOCK: usize>() -> Self {
+        let config = |rows: u32, cols: u32| {
+            let is_held = cols as usize <= 4 * THREADS * VECTORS;
+            grid(rows.div_ceil((BLOCK / THREADS) as u32).into(), BLOCK).filter(|_| is_held)
+        };
+        Self { widest: 4 * THREADS * VECTORS, ..Self::all(config) }
+    }
+
+    /// Rows that a cluster of 2 to 16 blocks holds in registers, `VECTORS` vectors a thread: chosen up to `most` blocks, and
+    /// for rows that are too wide for a block. Of fewer blocks the pair makes more use of the device.
+    pub(super) const fn cluster_per_row<const BLOCK: usize, const VECTORS: usize>(most: usize) -> Self {
+        let config = |rows: u32, cols: u32| {
+            let blocks = cols.div_ceil((4 * BLOCK * VECTORS) as u32).next_power_of_two().max(2);
+            let config = grid(u64::from(rows) * u64::from(blocks), BLOCK)?.with_cluster(blocks);
+            (blocks <= 16).then_some(config)
+        };
+        let widest = 4 * BLOCK * VECTORS * most;
+        Self { narrowest: WIDE, widest, least_blocks: 64, ..Self::all(config) }
+    }
+}
+
+/// The columns from which a row is spread over several blocks: 16384 still fit one.
+pub(super) const WIDE: usize = 16_385;
+
+/// `blocks` blocks of `threads` threads, where a grid can have that many.
+pub(super) fn grid(blocks: u64, threads: usize) -> Option<LaunchConfig> {
+    Some(LaunchConfig::new(i32::try_from(blocks).ok()?.cast_unsigned(), threads as u32))
+}
 
 /// What the kernels take, each what it needs of it.
-pub(super) struct Arguments<'a> {
-    pub out: Out<'a>,
-    pub inp: Inp<'a>,
-    pub workspace: Out<'a>,
-    pub shape: [u32; 2],
+#[derive(Clone, Copy, Debug)]
+pub struct Arguments {
+    pub(super) out: Memory,
+    pub(super) inp: Memory,
+    pub(super) workspace: Memory,
+    pub(super) rows: u32,
+    pub(super) cols: u32,
+}
+
+/// A way of a rung: a kernel, or a pair of them.
+#[derive(Clone, Copy, Debug)]
+pub struct Variant {
+    first: Option<&'static Step>,
+    /// The kernel that writes the result.
+    last: &'static Step,
 }
 
 /// A way and a shape that it accepts.
 #[derive(Clone, Copy, Debug)]
 pub struct Prepared {
-    variant: &'static Variant,
+    variant: Variant,
     shape: [u32; 2],
-    /// Of the first step and the last, which may be the same. None: there are no elements, and so nothing to launch.
-    configs: Option<[LaunchConfig; 2]>,
+    /// Of the last step. None: there are no elements, and so nothing to launch.
+    config: Option<LaunchConfig>,
 }
 
 impl Rung {
+    /// The rung's ways, those for narrow rows first.
+    pub fn variants(&self) -> impl Iterator<Item = Variant> + use<> {
+        let single = self.kernels.iter().map(|last| Variant { first: None, last });
+        single.chain(self.pair.map(|[first, last]| Variant { first: Some(first), last }))
+    }
+
     /// The rung's way for this shape on the newest devices, or none if it has none for it.
-    pub fn prepare(&'static self, rows: usize, cols: usize) -> Option<Prepared> {
+    pub fn prepare(&self, rows: usize, cols: usize) -> Option<Prepared> {
         self.prepare_on(&Limits::default(), rows, cols)
     }
 
     /// The rung's way for this shape on a device with these limits, or none if it has none for it.
-    pub fn prepare_on(&'static self, limits: &Limits, rows: usize, cols: usize) -> Option<Prepared> {
-        let suits = |way: &&Variant| rows == 0 || cols == 0 || (way.narrowest..=way.widest).contains(&cols);
-        let suitable = self.variants.iter().filter(suits);
-        let mut prepared = suitable.filter_map(|variant| variant.prepare(rows, cols));
+    pub fn prepare_on(&self, limits: &Limits, rows: usize, cols: usize) -> Option<Prepared> {
+        let suits =
+            |way: &Variant| rows == 0 || cols == 0 || (way.last.narrowest..=way.last.widest).contains(&cols);
+        let mut prepared = self.variants().filter(suits).filter_map(|variant| variant.prepare(rows, cols));
         prepared.find(|prepared| prepared.runs_on(limits) && prepared.has_blocks_enough())
     }
 }
 
 impl Variant {
     /// This way for this shape, or none if it cannot do it.
-    pub fn prepare(&'static self, rows: usize, cols: usize) -> Option<Prepared> {
-        let [r, c] = [u32::try_from(rows).ok()?, u32::try_from(cols).ok()?];
-        let config = |step: Option<&Step>| (step?.config)(r, c);
-        let configs = match (r, c) {
-            (0, _) | (_, 0) => None,
-            _ => Some([config(self.steps.first())?, config(self.steps.last())?]),
+    pub fn prepare(self, rows: usize, cols: usize) -> Option<Prepared> {
+        let shape @ [r, c] = [u32::try_from(rows).ok()?, u32::try_from(cols).ok()?];
+        let config = match shape {
+            [0, _] | [_, 0] => None,
+            _ => Some((self.last.config)(r, c)?),
         };
-        Some(Prepared { variant: self, shape: [r, c], configs })
+        Some(Prepared { variant: self, shape, config })
+    }
+
+    /// What it launches, one after the other.
+    pub fn steps(self) -> impl Iterator<Item = &'static Step> {
+        self.first.into_iter().chain([self.last])
     }
 
     /// The kernel that writes the result, which is the last.
-    pub const fn meta(&self) -> &'static KernelMeta {
-        self.steps[self.steps.len() - 1].meta
+    pub fn meta(self) -> &'static KernelMeta {
+        self.last.meta
     }
 }
 
@@ -101,23 +161,23 @@ impl Prepared {
 
     /// Grid and block of the kernel that writes the result; none where there are no elements.
     pub fn config(&self) -> Option<LaunchConfig> {
-        self.configs.map(|[_, last]| last)
+        self.config
     }
 
     /// How many elements the workspace of a launch has at least; 0 where none is needed.
     pub fn workspace_len(&self) -> usize {
         let [rows, cols] = self.shape;
-        self.configs.map_or(0, |_| (self.variant.workspace_len)(rows, cols))
+        self.config.map_or(0, |_| (self.variant.last.workspace_len)(rows, cols))
     }
 
     /// Whether a device with these limits has what the kernels use.
     pub fn runs_on(&self, limits: &Limits) -> bool {
-        self.variant.steps.iter().all(|step| step.meta.min_arch <= limits.capability)
-            && self.configs.is_none_or(|all| all.iter().all(|config| config.cluster <= limits.max_cluster))
+        self.variant.steps().all(|step| step.meta.min_arch <= limits.capability)
+            && self.config.is_none_or(|config| config.cluster <= limits.max_cluster)
     }
 
     fn has_blocks_enough(&self) -> bool {
-        self.config().is_none_or(|config| config.grid.volume() >= self.variant.least_blocks)
+        self.config.is_none_or(|config| config.grid.volume() >= self.variant.last.least_blocks)
     }
 
     /// Launches the kernels; without elements does nothing.
@@ -132,78 +192,18 @@ impl Prepared {
     pub unsafe fn launch(
         &self,
         on: &dyn Launcher,
-        mut out: impl PtrMutArg<f32>,
+        out: impl PtrMutArg<f32>,
         inp: impl SliceArg<f32>,
-        mut workspace: impl PtrMutArg<f32>,
+        workspace: impl PtrMutArg<f32>,
     ) -> Result<(), LaunchError> {
-        let Some(configs) = self.configs else { return Ok(()) };
-        for (step, config) in self.variant.steps.iter().zip(configs) {
-            let (out, workspace) = (Out(&mut out), Out(&mut workspace));
-            // SAFETY: the caller's buffers, and the grid that the kernel's own module made for the shape.
-            unsafe {
-                (step.launch)(on, config, Arguments { out, inp: Inp(&inp), workspace, shape: self.shape })
-            }?;
+        let [rows, cols] = self.shape;
+        let (out, inp, workspace) = (Memory::written(out), Memory::slice(inp), Memory::written(workspace));
+        for step in self.variant.steps() {
+            // The kernels of a pair are launched alike.
+            let Some(config) = self.config else { return Ok(()) };
+            // SAFETY: the caller's buffers, and the grid that the kernel itself names for the shape.
+            unsafe { (step.launch)(on, config, Arguments { out, inp, workspace, rows, cols }) }?;
         }
         Ok(())
     }
 }
-
-/// A buffer that a kernel writes.
-pub(super) struct Out<'a>(&'a mut dyn PtrMutArg<f32>);
-
-/// A buffer that a kernel reads.
-pub(super) struct Inp<'a>(&'a dyn SliceArg<f32>);
-
-// SAFETY: all answers are those of the argument inside.
-unsafe impl PtrMutArg<f32> for Out<'_> {
-    fn as_raw_mut_ptr(&mut self) -> *mut f32 {
-        self.0.as_raw_mut_ptr()
-    }
-    fn residence(&self) -> Residence {
-        self.0.residence()
-    }
-    fn byte_len(&self) -> Option<usize> {
-        self.0.byte_len()
-    }
-}
-
-// SAFETY: as above.
-unsafe impl SliceArg<f32> for Inp<'_> {
-    fn as_raw_slice(&self) -> (*const f32, usize) {
-        self.0.as_raw_slice()
-    }
-    fn residence(&self) -> Residence {
-        self.0.residence()
-    }
-}
-
-/// A [`Variant`] from its kernel, the width up to which it is chosen, and its launch's extents.
-macro_rules! variant {
-    ($kernel:path, $widest:expr, $config:expr) => {
-        $crate::softmax::Variant {
-            steps: &[$crate::softmax::ladder::step!($kernel, $config, out, inp)],
-            narrowest: 0,
-            widest: $widest,
-            least_blocks: 0,
-            workspace_len: |_, _| 0,
-        }
-    };
-}
-pub(super) use variant;
-
-/// A [`Step`] from its kernel, its launch's extents, and those of the buffers that the kernel takes.
-macro_rules! step {
-    ($kernel:path, $config:expr, $($buffer:ident),*) => {{
-        use $kernel as kernel;
-        $crate::softmax::Step {
-            meta: kernel::META,
-            config: $config,
-            launch: |on, config, arguments| {
-                let [rows, cols] = arguments.shape;
-                // SAFETY: the caller of the function answers for the kernel's contract.
-                unsafe { kernel::launch(on, config, $(arguments.$buffer,)* rows, cols) }
-            },
-        }
-    }};
-}
-pub(super) use step;

@@ -8,9 +8,6 @@
 //! nothing. Subnormal probabilities are kept. Every sum has a fixed order, so results repeat bit for bit. `out` is not
 //! `inp`: the kernels read through the path that does not see writes.
 
-#[macro_use]
-mod instances;
-
 pub mod k1_naive;
 
 pub mod k2_block_reduce;
@@ -44,10 +41,12 @@ pub mod operation;
 
 mod row;
 
+mod pair;
+
 #[cfg(not(target_arch = "nvptx64"))]
 mod ladder;
 #[cfg(not(target_arch = "nvptx64"))]
-pub use ladder::{Prepared, Rung, Step, Variant};
+pub use ladder::{Arguments, Prepared, Rung, Shapes, Step, Variant};
 
 /// All rungs, the lowest first.
 #[cfg(not(target_arch = "nvptx64"))]
@@ -55,50 +54,55 @@ pub const LADDER: &[Rung] = &[
     Rung {
         name: "k1_naive",
         idea: "one thread per output element",
-        variants: &[ladder::variant!(k1_naive::softmax_k1_naive, usize::MAX, k1_naive::config)],
+        kernels: k1_naive::softmax_k1_naive::INSTANCES,
+        pair: None,
     },
     Rung {
         name: "k2_block_reduce",
         idea: "one block per row, a chunk per thread, a tree in shared memory",
-        variants: &[ladder::variant!(
-            k2_block_reduce::softmax_k2_block_reduce,
-            usize::MAX,
-            k2_block_reduce::config
-        )],
+        kernels: k2_block_reduce::softmax_k2_block_reduce::INSTANCES,
+        pair: None,
     },
     Rung {
         name: "k3_coalesced",
         idea: "neighbouring threads read neighbouring elements",
-        variants: &[ladder::variant!(k3_coalesced::softmax_k3_coalesced, usize::MAX, k3_coalesced::config)],
+        kernels: k3_coalesced::softmax_k3_coalesced::INSTANCES,
+        pair: None,
     },
     Rung {
         name: "k4_warp_shuffle",
         idea: "reduction in registers, one value per warp through shared memory",
-        variants: &[ladder::variant!(
-            k4_warp_shuffle::softmax_k4_warp_shuffle,
-            usize::MAX,
-            k4_warp_shuffle::config
-        )],
+        kernels: k4_warp_shuffle::softmax_k4_warp_shuffle::INSTANCES,
+        pair: None,
     },
     Rung {
         name: "k5_vec4",
         idea: "16 bytes a load and a store",
-        variants: &[ladder::variant!(k5_vec4::softmax_k5_vec4, usize::MAX, k5_vec4::config)],
+        kernels: k5_vec4::softmax_k5_vec4::INSTANCES,
+        pair: None,
     },
     Rung {
         name: "k6_unrolled",
         idea: "several loads in flight per thread, block size by width",
-        variants: k6_unrolled::VARIANTS,
+        kernels: k6_unrolled::softmax_k6_unrolled::INSTANCES,
+        pair: None,
     },
-    Rung { name: "k7_online", idea: "maximum and sum in one pass", variants: k7_online::VARIANTS },
+    Rung {
+        name: "k7_online",
+        idea: "maximum and sum in one pass",
+        kernels: k7_online::softmax_k7_online::INSTANCES,
+        pair: None,
+    },
     Rung {
         name: "k8_resident",
         idea: "the row is read once and stays in registers",
-        variants: k8_resident::VARIANTS,
+        kernels: k8_resident::softmax_k8_resident::INSTANCES,
+        pair: None,
     },
     Rung {
         name: "k9_cluster",
         idea: "a wide row is spread over a cluster of blocks",
-        variants: k9_cluster::VARIANTS,
+        kernels: k9_cluster::softmax_k9_cluster::INSTANCES,
+        pair: Some(k9_cluster::split::PAIR),
     },
 ];

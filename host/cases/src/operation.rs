@@ -261,7 +261,7 @@ pub fn kernels() -> impl Iterator<Item = &'static str> {
     use gpu_kernels::softmax::operation::FORWARD;
     let forward = FORWARD.iter().flat_map(|table| {
         let tiers = table.tiers.iter().chain(table.clusters).map(|tier| tier.meta);
-        tiers.chain([table.split.reduce, table.split.write]).map(|meta| meta.name)
+        tiers.chain([table.split.reduce.meta, table.split.write.meta]).map(|meta| meta.name)
     });
     let backward = BACKWARD.iter().flat_map(|table| table.tiers).map(|tier| tier.meta.name);
     let cross_entropy = CROSS_ENTROPY.iter().flat_map(|table| table.tiers).map(|tier| tier.meta.name);

@@ -21,7 +21,7 @@ pub fn softmax(device: &Device) -> Result<()> {
             (0..rows * cols).map(|i| (i * 7919 % 10_007) as f32 / 512.0 - 10.0).collect();
         logits.chunks_mut(cols).enumerate().for_each(|(row, x)| x[(row * 2 + 1) * cols / 13] = 20.0);
         let want = reference::softmax(&logits, cols);
-        let ways = highest.variants.iter().filter_map(|variant| variant.prepare(rows, cols));
+        let ways = highest.variants().filter_map(|variant| variant.prepare(rows, cols));
         for way in ways.filter(|way| way.runs_on(device.limits())) {
             let what = format!("{} on {rows}x{cols}", way.meta().name);
             let got = run(device, &way, &logits).context(what.clone())?;

@@ -1,7 +1,7 @@
 //! `train-mnist` on a GPU without what it needs: an error with the cure, exit code 1, nothing written.
 
 mod common;
-#[path = "../../../cuda/cuda_driver/tests/support/mod.rs"]
+#[path = "../../../cuda/cust/tests/support/mod.rs"]
 mod support;
 
 use std::path::Path;

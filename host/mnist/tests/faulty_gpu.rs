@@ -4,7 +4,7 @@
 //! The GPU is a driver whose kernels do nothing, so the weights stay as they begin; what counts is what the program does.
 
 mod common;
-#[path = "../../../cuda/cuda_driver/tests/support/mod.rs"]
+#[path = "../../../cuda/cust/tests/support/mod.rs"]
 mod support;
 
 use std::collections::BTreeMap;

@@ -22,7 +22,7 @@ fn all_kernels_are_right_on_the_cpu() {
     let passed = last.strip_suffix(" passed, 0 failed").unwrap_or_else(|| panic!("{text}"));
     let cases = text.lines().filter(|line| line.starts_with("ok ")).count();
     assert_eq!(passed.parse(), Ok(cases));
-    let ways = || gpu_kernels::softmax::LADDER.iter().flat_map(|rung| rung.variants);
+    let ways = || gpu_kernels::softmax::LADDER.iter().flat_map(gpu_kernels::softmax::Rung::variants);
     assert!(cases > 8 * ways().count(), "{cases}");
     for kernel in ways().map(|way| way.meta().name).chain(["linear_forward", "update_layer"]) {
         assert!(text.contains(&format!("ok    {kernel} 65x130x67")), "{kernel}");

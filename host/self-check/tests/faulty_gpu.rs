@@ -2,7 +2,7 @@
 //!
 //! The GPU is a driver whose kernels do nothing, so all results are wrong; what counts is what the program does.
 
-#[path = "../../../cuda/cuda_driver/tests/support/mod.rs"]
+#[path = "../../../cuda/cust/tests/support/mod.rs"]
 mod support;
 
 use std::fs;

@@ -27,6 +27,6 @@ pub fn end_process_if_abandoned(code: u8) {
         // Closed outputs are no reason to stay.
         let _ = std::io::stdout().flush();
         let _ = std::io::stderr().flush();
-        cuda_driver::exit_at_once(code);
+        cust::exit_at_once(code);
     }
 }

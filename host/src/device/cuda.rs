@@ -1,6 +1,6 @@
 //! A CUDA GPU as a device: its primary context, one stream, the modules, and what the last kernels did.
 //!
-//! The driver's functions come from [`cuda_driver::checked`]. Each call here first makes the context the calling
+//! The driver's functions come from [`cust::sys`]. Each call here first makes the context the calling
 //! thread's, so a device may be used from any thread.
 
 mod handles;
@@ -9,26 +9,26 @@ pub(super) mod soil;
 pub(super) mod timing;
 mod wait;
 
-use std::ffi::c_int;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use cuda_driver::checked::{self, Status};
 use cuda_std::launch::{Dim3, KernelCall, LaunchError, Limits, Residence};
-use cust::sys::{CUdevice, CUdevice_attribute as Attribute};
+use cust::CudaFlags;
+use cust::context::{Context, CurrentContext};
+use cust::device::{Device, DeviceAttribute as Attribute};
+use cust::error::{CudaError, CudaResult};
+use cust::stream::Stream;
+use cust::sys;
 
 use super::fault::KernelFault;
 use super::launches::{Launch, Launches};
 use super::modules::PtxModules;
 use super::{DeviceError, RawAllocError};
-use handles::{PanicSlot, PrimaryContext, Stream};
+use handles::PanicSlot;
 use kernels::Kernels;
 use soil::Soil;
-
-/// Bytes of a device's name that we have room for.
-const NAME_BYTES: usize = 256;
 
 /// The variables that make every launch wait for its end, so that a fault is the launch's: ours, and the driver's own.
 const SYNC_VARIABLES: [&str; 2] = ["FERROWARP_SYNC", "CUDA_LAUNCH_BLOCKING"];
@@ -54,7 +54,7 @@ struct Handles {
     panic_slot: PanicSlot,
     kernels: Kernels,
     stream: Stream,
-    context: PrimaryContext,
+    context: Context,
 }
 
 #[derive(Default)]
@@ -69,7 +69,7 @@ struct State {
 
 /// A device before its context is made.
 pub(super) struct Found {
-    device: CUdevice,
+    device: Device,
     ordinal: u32,
     pub name: String,
     pub major: u32,
@@ -81,18 +81,12 @@ pub(super) struct Found {
 /// # Errors
 /// There is no driver, or it does not start. No device is not an error but 0.
 pub(super) fn count_devices() -> Result<u32, DeviceError> {
-    cuda_driver::load()?;
-    // SAFETY: cuInit may be called at any time.
-    let status = unsafe { checked::cuInit(0) };
-    if status == Status::NO_DEVICE {
-        return Ok(0);
+    cust::load()?;
+    match cust::init(CudaFlags::empty()) {
+        Err(CudaError::NoDevice) => return Ok(0),
+        started => driver(started, || "starting the CUDA driver".to_owned())?,
     }
-    driver(status, || "starting the CUDA driver".to_owned())?;
-    let mut count = 0;
-    // SAFETY: the out parameter is valid.
-    let status = unsafe { checked::cuDeviceGetCount(&mut count) };
-    driver(status, || "counting the CUDA devices".to_owned())?;
-    Ok(u32::try_from(count).unwrap_or(0))
+    driver(Device::num_devices(), || "counting the CUDA devices".to_owned())
 }
 
 /// The device with this ordinal.
@@ -104,29 +98,18 @@ pub(super) fn find(ordinal: u32) -> Result<Found, DeviceError> {
     if ordinal >= count {
         return Err(DeviceError::NoDevice { ordinal, count });
     }
-    let mut device = 0;
-    // SAFETY: the out parameter is valid.
-    let status = unsafe { checked::cuDeviceGet(&mut device, ordinal as c_int) };
-    driver(status, || format!("getting CUDA device {ordinal}"))?;
-    let mut name = [0u8; NAME_BYTES];
-    // SAFETY: the buffer has as many bytes as are named.
-    let status = unsafe { checked::cuDeviceGetName(name.as_mut_ptr().cast(), NAME_BYTES as c_int, device) };
-    driver(status, || format!("asking for the name of CUDA device {ordinal}"))?;
-    let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
+    let device = driver(Device::get_device(ordinal), || format!("getting CUDA device {ordinal}"))?;
     Ok(Found {
         device,
         ordinal,
-        name: String::from_utf8_lossy(name).into_owned(),
-        major: attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
-        minor: attribute(device, Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
+        name: driver(device.name(), || format!("asking for the name of CUDA device {ordinal}"))?,
+        major: attribute(device, Attribute::ComputeCapabilityMajor)?,
+        minor: attribute(device, Attribute::ComputeCapabilityMinor)?,
     })
 }
 
-fn attribute(device: CUdevice, attribute: Attribute) -> Result<u32, DeviceError> {
-    let mut value = 0;
-    // SAFETY: the out parameter is valid.
-    let status = unsafe { checked::cuDeviceGetAttribute(&mut value, attribute, device) };
-    driver(status, || format!("asking for {attribute:?}"))?;
+fn attribute(device: Device, attribute: Attribute) -> Result<u32, DeviceError> {
+    let value = driver(device.get_attribute(attribute), || format!("asking for {attribute:?}"))?;
     Ok(u32::try_from(value).unwrap_or(0))
 }
 
@@ -134,17 +117,17 @@ fn limits(Found { device, major, minor, .. }: &Found) -> Result<Limits, DeviceEr
     let get = |which| attribute(*device, which);
     Ok(Limits {
         max_grid: Dim3::new(
-            get(Attribute::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X)?,
-            get(Attribute::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y)?,
-            get(Attribute::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z)?,
+            get(Attribute::MaxGridDimX)?,
+            get(Attribute::MaxGridDimY)?,
+            get(Attribute::MaxGridDimZ)?,
         ),
         max_block: Dim3::new(
-            get(Attribute::CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X)?,
-            get(Attribute::CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y)?,
-            get(Attribute::CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z)?,
+            get(Attribute::MaxBlockDimX)?,
+            get(Attribute::MaxBlockDimY)?,
+            get(Attribute::MaxBlockDimZ)?,
         ),
-        max_threads_per_block: get(Attribute::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
-        max_dynamic_shared_bytes: get(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?,
+        max_threads_per_block: get(Attribute::MaxThreadsPerBlock)?,
+        max_dynamic_shared_bytes: get(Attribute::MaxSharedMemoryPerBlockOptin)?,
         max_cluster: max_cluster(*major),
         capability: 10 * major + minor,
     })
@@ -160,9 +143,9 @@ fn max_cluster(major: u32) -> u32 {
     }
 }
 
-/// The status as a result, with the words of `action` in the error.
-fn driver(status: Status, action: impl FnOnce() -> String) -> Result<(), DeviceError> {
-    status.ok().map_err(|status| DeviceError::Driver { action: action(), status })
+/// The driver's answer, with the words of `action` in the error.
+fn driver<T>(result: CudaResult<T>, action: impl FnOnce() -> String) -> Result<T, DeviceError> {
+    result.map_err(|status| DeviceError::Driver { action: action(), status })
 }
 
 impl CudaDevice {
@@ -170,9 +153,9 @@ impl CudaDevice {
         let found = find(ordinal)?;
         let chosen = modules.best_for(&found.name, found.major, found.minor)?;
         let limits = limits(&found)?;
-        let multiprocessors = attribute(found.device, Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
-        let context = PrimaryContext::retain(found.device, &found.name)?;
-        let stream = Stream::new()?;
+        let multiprocessors = attribute(found.device, Attribute::MultiprocessorCount)?;
+        let context = driver(Context::new(found.device), || format!("opening {}", found.name))?;
+        let stream = handles::stream()?;
         let kernels = Kernels::new(&chosen, (found.major, found.minor))?;
         let panic_slot = PanicSlot::new()?;
         kernels.load_one(&panic_slot, &stream)?;
@@ -245,20 +228,20 @@ impl CudaDevice {
         self.enter().and_then(|()| self.drain_if_limited()).map_err(RawAllocError::Device)?;
         let mut address = 0;
         // SAFETY: the out parameter is valid and the context current.
-        let status = unsafe { checked::cuMemAlloc_v2(&mut address, bytes) };
-        if status == Status::OUT_OF_MEMORY {
-            return Err(RawAllocError::Full { reason: status.to_string(), memory: self.memory().ok() });
+        let allocated = unsafe { sys::cuMemAlloc_v2(&mut address, bytes) }.ok();
+        if let Err(error @ CudaError::OutOfMemory) = allocated {
+            return Err(RawAllocError::Full { reason: error.to_string(), memory: self.memory().ok() });
         }
         let action = || format!("allocating {bytes} bytes on {}", self.name);
-        self.check(status, action).map_err(RawAllocError::Device)?;
+        self.check(allocated, action).map_err(RawAllocError::Device)?;
         // The driver never gives address 0 with success; a null buffer would be undefined behaviour here.
         let memory =
             NonNull::new(std::ptr::with_exposed_provenance_mut(address as usize)).ok_or_else(|| {
                 RawAllocError::Full { reason: "the driver gave the address 0".to_owned(), memory: None }
             })?;
         // SAFETY: the memory was just allocated with that many bytes.
-        let status = unsafe { checked::cuMemsetD8Async(address, byte, bytes, self.handles.stream.raw()) };
-        if let Err(error) = self.check(status, || format!("filling {bytes} bytes on {}", self.name)) {
+        let status = unsafe { sys::cuMemsetD8Async(address, byte, bytes, self.handles.stream.as_inner()) };
+        if let Err(error) = self.check(status.ok(), || format!("filling {bytes} bytes on {}", self.name)) {
             self.free(memory);
             return Err(RawAllocError::Device(error));
         }
@@ -273,10 +256,10 @@ impl CudaDevice {
         if self.has_failed() || self.drain_if_limited().is_err() {
             return;
         }
-        let _ = self.handles.context.make_current();
+        let _ = CurrentContext::set_current(&self.handles.context);
         // SAFETY: the address came from the driver's allocator.
-        let status = unsafe { checked::cuMemFree_v2(address_of(memory.as_ptr())) };
-        let _ = self.check(status, || format!("freeing memory of {}", self.name));
+        let status = unsafe { sys::cuMemFree_v2(address_of(memory.as_ptr())) };
+        let _ = self.check(status.ok(), || format!("freeing memory of {}", self.name));
     }
 
     /// # Safety
@@ -286,14 +269,14 @@ impl CudaDevice {
         let bytes = from.len();
         // SAFETY: both ends are valid; the copy has ended before the borrow does, by the synchronisation below.
         let status = unsafe {
-            checked::cuMemcpyHtoDAsync_v2(
+            sys::cuMemcpyHtoDAsync_v2(
                 address_of(to),
                 from.as_ptr().cast(),
                 bytes,
-                self.handles.stream.raw(),
+                self.handles.stream.as_inner(),
             )
         };
-        self.check(status, || format!("copying {bytes} bytes to {}", self.name))?;
+        self.check(status.ok(), || format!("copying {bytes} bytes to {}", self.name))?;
         self.synchronize()
     }
 
@@ -304,14 +287,14 @@ impl CudaDevice {
         let bytes = to.len();
         // SAFETY: both ends are valid; the copy has ended before the borrow does, by the synchronisation below.
         let status = unsafe {
-            checked::cuMemcpyDtoHAsync_v2(
+            sys::cuMemcpyDtoHAsync_v2(
                 to.as_mut_ptr().cast(),
                 address_of(from.cast_mut()),
                 bytes,
-                self.handles.stream.raw(),
+                self.handles.stream.as_inner(),
             )
         };
-        self.check(status, || format!("copying {bytes} bytes from {}", self.name))?;
+        self.check(status.ok(), || format!("copying {bytes} bytes from {}", self.name))?;
         self.synchronize()
     }
 
@@ -345,12 +328,12 @@ impl CudaDevice {
         }
         // SAFETY: the function belongs to a module of this context, and so does the stream; there is one pointer per
         // parameter, each to a value of the parameter's type, by the caller's contract.
-        let status = unsafe { kernels::launch(function, &call.config, self.handles.stream.raw(), call.args) };
-        if matches!(status, Status::LAUNCH_OUT_OF_RESOURCES | Status::OUT_OF_MEMORY) {
+        let launched = unsafe { kernels::launch(function, &call.config, stream, call.args) };
+        if let Err(status @ (CudaError::LaunchOutOfResources | CudaError::OutOfMemory)) = launched {
             let needs = kernels::needs(function);
             return Err(DeviceError::TooManyResources { launch, needs, status });
         }
-        self.check_launch(status, launch)?;
+        self.check_launch(launched, launch)?;
         self.launched(launch)
     }
 }
@@ -363,7 +346,7 @@ impl Drop for CudaDevice {
             return;
         }
         // The handles' own drops want the context to be the thread's.
-        let _ = self.handles.context.make_current();
+        let _ = CurrentContext::set_current(&self.handles.context);
         // SAFETY: the handles are dropped here, once, and not used afterwards.
         unsafe { ManuallyDrop::drop(&mut self.handles) };
     }

@@ -4,9 +4,9 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use cuda_driver::LoadError;
-use cuda_driver::checked::Status;
 use cuda_std::launch::LaunchError;
+use cust::LoadError;
+use cust::error::CudaError;
 
 use super::fault::KernelFault;
 use super::launches::Launch;
@@ -32,7 +32,7 @@ pub enum DeviceError {
         /// What was to be done, with its values.
         action: String,
         /// The driver's answer.
-        status: Status,
+        status: CudaError,
     },
     /// There is no CUDA device with this ordinal.
     #[error(
@@ -103,7 +103,7 @@ pub enum DeviceError {
         /// The file.
         path: PathBuf,
         /// The driver's answer.
-        status: Status,
+        status: CudaError,
         /// The compiler's log, after a separator if there is one.
         log: String,
     },
@@ -130,7 +130,7 @@ pub enum DeviceError {
         /// What the kernel needs, if the driver says.
         needs: Option<KernelNeeds>,
         /// The driver's answer.
-        status: Status,
+        status: CudaError,
     },
     /// A kernel failed on the GPU, ran over the time limit, or the GPU was lost.
     #[error(transparent)]

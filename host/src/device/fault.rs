@@ -3,8 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
-use cuda_driver::checked::Status;
 use cuda_std::launch::Dim3;
+use cust::error::CudaError;
+use cust::sys::CUresult;
 
 use super::launches::{Launch, Launches};
 use super::panic::DevicePanic;
@@ -41,7 +42,7 @@ pub struct KernelFault {
     /// Launches since then that are not among them, for want of room.
     pub others: u64,
     /// What the driver said.
-    pub status: Status,
+    pub status: CudaError,
     /// The panic, if it was one and the kernel could write it down.
     pub panic: Option<DevicePanic>,
 }
@@ -98,32 +99,32 @@ impl FaultKind {
     ///
     /// These are the codes of which cuda.h says "this leaves the process in an inconsistent state and any further CUDA
     /// work will return the same error", and those of a device or context that is gone.
-    pub(super) fn of(status: Status) -> Option<FaultKind> {
+    pub(super) fn of(status: CudaError) -> Option<FaultKind> {
         Some(match status {
-            Status::ILLEGAL_ADDRESS => FaultKind::IllegalAddress,
-            Status::MISALIGNED_ADDRESS => FaultKind::MisalignedAddress,
-            Status::INVALID_ADDRESS_SPACE => FaultKind::WrongAddressSpace,
-            Status::INVALID_PC => FaultKind::InvalidPc,
-            Status::HARDWARE_STACK_ERROR => FaultKind::Stack,
-            Status::ILLEGAL_INSTRUCTION => FaultKind::IllegalInstruction,
-            Status::LAUNCH_FAILED => FaultKind::Trap,
-            Status::ASSERT => FaultKind::Assert,
-            Status::LAUNCH_TIMEOUT => FaultKind::Watchdog,
-            Status::ECC_UNCORRECTABLE | Status::NVLINK_UNCORRECTABLE | Status::CONTAINED => {
+            CudaError::IllegalAddress => FaultKind::IllegalAddress,
+            CudaError::MisalignedAddress => FaultKind::MisalignedAddress,
+            CudaError::InvalidAddressSpace => FaultKind::WrongAddressSpace,
+            CudaError::InvalidProgramCounter => FaultKind::InvalidPc,
+            CudaError::HardwareStackError => FaultKind::Stack,
+            CudaError::IllegalInstruction => FaultKind::IllegalInstruction,
+            CudaError::LaunchFailed => FaultKind::Trap,
+            CudaError::AssertError => FaultKind::Assert,
+            CudaError::LaunchTimeout => FaultKind::Watchdog,
+            CudaError::EccUncorrectable | CudaError::NvlinkUncorrectable | CudaError::Contained => {
                 FaultKind::Hardware
             }
-            Status::NOT_INITIALIZED
-            | Status::DEINITIALIZED
-            | Status::DEVICE_UNAVAILABLE
-            | Status::NO_DEVICE
-            | Status::INVALID_DEVICE
-            | Status::INVALID_CONTEXT
-            | Status::CONTEXT_IS_DESTROYED
-            | Status::MPS_CLIENT_TERMINATED
-            | Status::EXTERNAL_DEVICE
-            | Status::UNKNOWN => FaultKind::DeviceLost,
+            CudaError::NotInitialized
+            | CudaError::Deinitialized
+            | CudaError::DeviceUnavailable
+            | CudaError::NoDevice
+            | CudaError::InvalidDevice
+            | CudaError::InvalidContext
+            | CudaError::ContextIsDestroyed
+            | CudaError::MpsClientTerminated
+            | CudaError::ExternalDevice
+            | CudaError::UnknownError => FaultKind::DeviceLost,
             // 720 is a refused launch; codes after it are a newer driver's exceptions.
-            Status(721..=799) => FaultKind::Other,
+            CudaError::Driver(CUresult(721..=799)) => FaultKind::Other,
             _ => return None,
         })
     }
@@ -192,7 +193,7 @@ impl KernelFault {
         device: &str,
         kind: FaultKind,
         launches: &Launches,
-        status: Status,
+        status: CudaError,
         panic: Option<DevicePanic>,
     ) -> Self {
         let holds = |launch: &Launch, panic: &DevicePanic| {
@@ -291,7 +292,7 @@ mod tests {
             "GPU",
             FaultKind::IllegalAddress,
             &launches(&[("sum", 4, 64)]),
-            Status::ILLEGAL_ADDRESS,
+            CudaError::IllegalAddress,
             None,
         );
         assert_eq!(fault.culprit().unwrap().kernel, "sum");
@@ -305,7 +306,7 @@ mod tests {
     #[test]
     fn of_several_launches_all_are_named_up_to_a_number() {
         let all: Vec<_> = (1..=12).map(|grid| ("sum", grid, 64)).collect();
-        let fault = KernelFault::new("GPU", FaultKind::Trap, &launches(&all), Status::LAUNCH_FAILED, None);
+        let fault = KernelFault::new("GPU", FaultKind::Trap, &launches(&all), CudaError::LaunchFailed, None);
         assert!(fault.culprit().is_none());
         let text = fault.to_string();
         assert!(text.starts_with("one of the kernels queued trapped; the driver says "), "{text}");
@@ -318,7 +319,7 @@ mod tests {
         let all = launches(&[("small", 4, 64), ("large", 4, 128), ("wide", 9, 64)]);
         let blame = |block, thread| {
             let panic = panic_in(block, thread);
-            KernelFault::new("GPU", FaultKind::Trap, &all, Status::LAUNCH_FAILED, panic)
+            KernelFault::new("GPU", FaultKind::Trap, &all, CudaError::LaunchFailed, panic)
         };
         let fault = blame(Dim3::new(3, 0, 0), Dim3::new(100, 0, 0));
         assert_eq!((fault.kind, fault.culprit().unwrap().kernel), (FaultKind::Panic, "large"));
@@ -333,14 +334,16 @@ mod tests {
 
     #[test]
     fn the_device_is_named_where_no_kernel_is_at_fault() {
-        let fault = KernelFault::new("GPU", FaultKind::DeviceLost, &launches(&[]), Status::UNKNOWN, None);
+        let fault =
+            KernelFault::new("GPU", FaultKind::DeviceLost, &launches(&[]), CudaError::UnknownError, None);
         let text = fault.to_string();
         assert!(
             text.starts_with("GPU was lost; the driver says ") && text.contains("last checkpoint"),
             "{text}"
         );
         let under_way = launches(&[("sum", 1, 1)]);
-        let fault = KernelFault::new("GPU", FaultKind::Hardware, &under_way, Status::ECC_UNCORRECTABLE, None);
+        let fault =
+            KernelFault::new("GPU", FaultKind::Hardware, &under_way, CudaError::EccUncorrectable, None);
         assert!(fault.culprit().is_none());
         assert!(fault.to_string().contains("; queued were sum (grid"), "{fault}");
     }
@@ -348,10 +351,10 @@ mod tests {
     #[test]
     fn errors_after_which_the_context_goes_on_are_no_faults() {
         for code in [0, 1, 2, 34, 222, 304, 500, 600, 701, 703, 712, 720, 800, 900, 901, 909, 912, 4321] {
-            assert_eq!(FaultKind::of(Status(code)), None, "{code}");
+            assert_eq!(FaultKind::of(CudaError::Driver(CUresult(code))), None, "{code}");
         }
         for code in [46, 100, 201, 214, 220, 226, 700, 702, 709, 710, 714, 719, 721, 750, 810, 911, 999] {
-            assert!(FaultKind::of(Status(code)).is_some(), "{code}");
+            assert!(FaultKind::of(CudaError::Driver(CUresult(code))).is_some(), "{code}");
         }
     }
 }

@@ -96,7 +96,7 @@ enum Kernels {
     /// So many blocks for a row.
     Cluster(&'static Tier, u32),
     /// So many blocks for a row, twice.
-    Split(&'static Split, u32),
+    Split(Split, u32),
 }
 
 impl Kernels {
@@ -132,7 +132,7 @@ impl Kernels {
         match self {
             Kernels::Rows(tier) => LaunchConfig::new(grid, tier.block),
             Kernels::Cluster(tier, blocks) => LaunchConfig::new(grid, tier.block).with_cluster(blocks),
-            Kernels::Split(..) => LaunchConfig::new(grid, Split::BLOCK),
+            Kernels::Split(split, _) => LaunchConfig::new(grid, split.write.block),
         }
     }
 }
@@ -150,7 +150,7 @@ impl Choice {
     ) -> Result<Self, SoftmaxError> {
         let mut fitting = resident(forward, target, cols);
         let parts = parts(target, rows, cols);
-        let split = Kernels::Split(&forward.split, parts);
+        let split = Kernels::Split(forward.split, parts);
         let is_idle = |kernels: Kernels| {
             let blocks = kernels.blocks(rows);
             cols >= LEAST_SPLIT && blocks < target.multiprocessors / 2 && split.blocks(rows) > blocks
@@ -172,7 +172,7 @@ impl Choice {
         let mut parts = [1, 3, parts(target, rows, cols)].to_vec();
         parts.sort_unstable();
         parts.dedup();
-        let split = parts.into_iter().map(|parts| Kernels::Split(&forward.split, parts));
+        let split = parts.into_iter().map(|parts| Kernels::Split(forward.split, parts));
         let all = resident(forward, target, cols).chain(split);
         all.map(|kernels| Self::of(kernels, forward, target, rows, cols)).collect()
     }
@@ -208,7 +208,7 @@ impl Choice {
         let [first, second] = match self.kernels {
             None => [None, None],
             Some(Kernels::Rows(tier) | Kernels::Cluster(tier, _)) => [Some(tier.meta), None],
-            Some(Kernels::Split(split, _)) => [Some(split.reduce), Some(split.write)],
+            Some(Kernels::Split(split, _)) => [Some(split.reduce.meta), Some(split.write.meta)],
         };
         first.into_iter().chain(second)
     }
@@ -282,10 +282,11 @@ impl Choice {
                 scale: options.factor(),
                 flags: options.flags(),
                 ahead: if is_whole { self.ahead } else { 0 },
+                pairs: workspace,
                 parts: kernels.blocks_per_row(),
             };
             // SAFETY: the caller's matrices from a row on, and a grid for that many rows.
-            unsafe { launch_once(kernels, on, arguments, workspace) }?;
+            unsafe { launch_once(kernels, on, arguments) }?;
             first += rows as usize;
             rows = self.rows_of_launch(self.rows - first);
         }
@@ -301,7 +302,7 @@ pub(super) fn blocks_ahead<A>(
     [blocks, bytes]: [usize; 2],
     prefetches_first: bool,
 ) -> u32 {
-    let at_once = tier.resident as usize * target.multiprocessors;
+    let at_once = tier.meta.min_blocks as usize * target.multiprocessors;
     let is_worth_it = target.limits.capability >= AHEAD_CAPABILITY
         && bytes >= AHEAD_LEAST_BYTES
         && blocks > AHEAD_WAVES * at_once;
@@ -312,20 +313,15 @@ pub(super) fn blocks_ahead<A>(
 
 /// # Safety
 /// The kernels' contracts hold for the arguments.
-unsafe fn launch_once(
-    kernels: Kernels,
-    on: &dyn Launcher,
-    arguments: Arguments,
-    workspace: Memory,
-) -> Result<(), LaunchError> {
+unsafe fn launch_once(kernels: Kernels, on: &dyn Launcher, arguments: Arguments) -> Result<(), LaunchError> {
     let config = kernels.config(arguments.rows);
     // SAFETY: the caller's contract is the callees'.
     unsafe {
         match kernels {
             Kernels::Rows(tier) | Kernels::Cluster(tier, _) => (tier.launch)(on, config, arguments),
             Kernels::Split(split, _) => {
-                (split.launch_reduce)(on, config, workspace, arguments)?;
-                (split.launch_write)(on, config, workspace, arguments)
+                (split.reduce.launch)(on, config, arguments)?;
+                (split.write.launch)(on, config, arguments)
             }
         }
     }

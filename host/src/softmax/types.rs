@@ -52,7 +52,7 @@ macro_rules! pairs {
     ($($inp:ident as $out:ident: $table:ident;)*) => {$(
         impl sealed::Kernels<$out> for $inp {
             const FORWARD: &'static gpu_kernels::softmax::operation::Forward =
-                &gpu_kernels::softmax::forward_tiers::$table;
+                &gpu_kernels::softmax::operation::$table;
         }
         impl SoftmaxAs<$out> for $inp {}
     )*};

@@ -1,5 +1,7 @@
 //! Every fault, wherever the driver may report it: its type and text, that it stays, and that the drops are quiet.
 
+use cust::sys::CUresult;
+
 use super::*;
 
 /// The kinds of fault, with their codes and what their text says.
@@ -142,7 +144,7 @@ fn one_fault(expected: &str) {
     let (device, _) = open(DeviceChoice::Cuda).unwrap();
     let error = error_of(work(&device));
     let fault = error.fault().unwrap_or_else(|| panic!("{error}"));
-    assert_eq!((fault.kind, fault.status.0), (kind, code), "{error}");
+    assert_eq!((fault.kind, fault.status), (kind, CudaError::Driver(CUresult(code))), "{error}");
     let text = fault.to_string();
     assert!(text.contains(says), "{text}");
     let launch = "fill (grid (2, 1, 1), block (96, 1, 1), 64 bytes of dynamic shared memory, clusters of 1)";
@@ -246,7 +248,7 @@ fn errors_that_pass_leave_the_device_in_order() {
         {
             let error = error_of(work(&device));
             let DeviceError::TooManyResources { launch, needs, status } = &error else { panic!("{error}") };
-            assert_eq!((launch.kernel, status.0), ("fill", code));
+            assert_eq!((launch.kernel, *status), ("fill", CudaError::Driver(CUresult(code))));
             assert_eq!(needs.unwrap().registers, 72);
             let text = error.to_string();
             let start = "launch of fill (grid (2, 1, 1), block (96, 1, 1), 64 bytes of dynamic shared memory, clusters \

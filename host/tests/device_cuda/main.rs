@@ -5,7 +5,7 @@
 mod cluster;
 mod faults;
 mod hangs;
-#[path = "../../../cuda/cuda_driver/tests/support/mod.rs"]
+#[path = "../../../cuda/cust/tests/support/mod.rs"]
 mod support;
 mod timing;
 
@@ -15,6 +15,7 @@ use std::process::{Command, Output};
 
 use cuda_std::kernel;
 use cuda_std::launch::{LaunchConfig, LaunchError, Residence};
+use cust::error::CudaError;
 use ferrowarp::device::{Buffer, Device, DeviceChoice, DeviceError, FaultKind, PtxModules, open};
 
 /// Present in the environment of a test's own process.
@@ -287,7 +288,7 @@ fn a_kernel_that_panics() {
         );
         let DeviceError::KernelFault(fault) = error else { panic!("{error}") };
         assert_eq!(fault.culprit().unwrap().kernel, "broken");
-        assert_eq!((fault.kind, fault.status.0), (FaultKind::Panic, 719));
+        assert_eq!((fault.kind, fault.status), (FaultKind::Panic, CudaError::LaunchFailed));
 
         let later = [
             error_of(device.synchronize()),

@@ -10,12 +10,12 @@ use ferrowarp_cases::emulated;
 use ferrowarp_cases::emulated::Emulators;
 use ferrowarp_cases::reference;
 use ferrowarp_cases::rows::{RELATIVE, edge_rows, logits};
-use gpu_kernels::softmax::{LADDER, Prepared};
+use gpu_kernels::softmax::{LADDER, Prepared, Rung, Variant};
 use ptx_emulator::Turns;
 
 /// The ladder's ways that accept the shape and run on the executor, those too that their rung would not choose for it.
 fn kernels(rows: usize, cols: usize) -> impl Iterator<Item = Prepared> {
-    LADDER.iter().flat_map(|rung| rung.variants).filter_map(move |variant| variant.prepare(rows, cols))
+    LADDER.iter().flat_map(Rung::variants).filter_map(move |variant| variant.prepare(rows, cols))
 }
 
 /// Where kernels run, and what it allows.
@@ -67,7 +67,7 @@ fn assert_all_right(on: &impl On, rows: usize, cols: usize) {
     for kernel in on.kernels(rows, cols) {
         let name = kernel.meta().name;
         // The naive kernel adds `cols` numbers one after the other; every other thread at most a 256th of them.
-        let is_naive = name == LADDER[0].variants[0].meta().name;
+        let is_naive = name == LADDER[0].kernels[0].meta.name;
         let relative = if is_naive { RELATIVE.max(cols as f64 * 6e-8) } else { RELATIVE };
         let first = run(on, &kernel, &logits);
         if let Some(complaint) = complaint(&first, &logits, cols, relative) {
@@ -291,7 +291,7 @@ fn wide_rows_agree_with_the_oracle() {
     let executor = Executor::new();
     for (rows, cols) in [(3, 32_767), (2, 33_001), (2, 131_070), (1, 262_143), (1, 300_001), (1, 1_048_579)] {
         let logits = logits(rows, cols);
-        for variant in LADDER[8].variants {
+        for variant in LADDER[8].variants() {
             let Some(kernel) = variant.prepare(rows, cols) else { continue };
             let got = run(&executor, &kernel, &logits);
             let name = kernel.meta().name;
@@ -304,7 +304,7 @@ fn wide_rows_agree_with_the_oracle() {
 fn names_tell_the_file_and_the_place_in_the_ladder() {
     for (i, rung) in LADDER.iter().enumerate() {
         assert!(rung.name.starts_with(&format!("k{}_", i + 1)), "{}", rung.name);
-        for meta in rung.variants.iter().flat_map(|variant| variant.steps).map(|step| step.meta) {
+        for meta in rung.variants().flat_map(Variant::steps).map(|step| step.meta) {
             assert!(meta.name.starts_with(&format!("softmax_{}", rung.name)), "{}", meta.name);
             let path = format!("softmax/{}", rung.name);
             assert!(meta.file.ends_with(".rs") && meta.file.contains(&path), "{}", meta.file);

@@ -214,7 +214,7 @@ static CLUSTERS: Mutex<()> = Mutex::new(());
 macro_rules! for_each_pair {
     (|$forward:ident| $body:block) => {{
         use cuda_std::half::{bf16, f16};
-        use gpu_kernels::softmax::forward_tiers as tables;
+        use gpu_kernels::softmax::operation as tables;
         for_each_pair!(@ $forward $body f32 f32 F32_TO_F32);
         for_each_pair!(@ $forward $body f16 f16 F16_TO_F16);
         for_each_pair!(@ $forward $body bf16 bf16 BF16_TO_BF16);

@@ -2,8 +2,7 @@
 
 use cuda_std::launch::{Dim3, KernelCall, LaunchError, Launcher, Limits};
 use ferrowarp::softmax::{Choice, Target};
-use gpu_kernels::softmax::forward_tiers::{BF16_TO_BF16, F32_TO_F32};
-use gpu_kernels::softmax::operation::FORWARD;
+use gpu_kernels::softmax::operation::{BF16_TO_BF16, F32_TO_F32, FORWARD};
 
 use crate::cases::{Case, assert_right, complaint, executor, gpu, names, run};
 use ferrowarp_cases::rows::logits;
@@ -20,7 +19,7 @@ fn tables_are_sorted_and_their_names_differ() {
         assert!(forward.tiers.is_sorted_by_key(|tier| tier.elements));
         assert!(forward.clusters.is_sorted_by_key(|tier| tier.elements));
         all.extend(forward.tiers.iter().chain(forward.clusters).map(|tier| tier.meta.name));
-        all.extend([forward.split.reduce.name, forward.split.write.name]);
+        all.extend([forward.split.reduce.meta.name, forward.split.write.meta.name]);
         for tier in forward.tiers {
             assert_eq!((tier.block % tier.threads, tier.block % 32), (0, 0), "{}", tier.meta.name);
         }
@@ -55,7 +54,7 @@ fn a_wide_row_gets_the_smallest_cluster_or_the_pair() {
     };
     for forward in FORWARD {
         let chosen = |target: &Target, cols| Choice::new(forward, target, 4096, cols).unwrap();
-        let pair = [forward.split.reduce.name, forward.split.write.name];
+        let pair = [forward.split.reduce.meta.name, forward.split.write.meta.name];
         let tier = forward.tiers.last().unwrap().elements as usize;
         let cluster = forward.clusters.last().unwrap().elements as usize;
         for cols in [tier + 8, 3 * tier, 4 * cluster, 4 * cluster + 8, 16 * cluster] {

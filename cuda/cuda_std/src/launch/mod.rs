@@ -13,6 +13,7 @@
 mod args;
 mod dims;
 mod flat;
+mod instance;
 mod limits;
 
 use core::ffi::c_void;
@@ -22,6 +23,7 @@ pub use dims::{Dim3, LaunchConfig};
 pub use flat::Arg;
 #[doc(hidden)]
 pub use flat::{ArgList, Flat, Slots};
+pub use instance::Instance;
 pub use limits::{LaunchError, Limits};
 
 /// What `#[kernel]` knows of a kernel.
@@ -37,6 +39,8 @@ pub struct KernelMeta {
     pub min_arch: u32,
     /// The most threads of a block that the kernel was compiled for; 0 if it did not say.
     pub max_threads: u32,
+    /// The blocks that the kernel was compiled to have room for on a multiprocessor; 0 if it did not say.
+    pub min_blocks: u32,
     /// Calls the kernel's function, as one thread of the CPU executor, with the arguments behind the pointers.
     ///
     /// # Safety

@@ -6,11 +6,17 @@ use syn::ItemFn;
 use syn::spanned::Spanned as _;
 
 use super::host::inferred_lifetimes;
-use super::{Arguments, Param};
+use super::stamp::{DeviceArgument, DeviceCall};
+use super::{Bounds, Param};
 
-/// The flattened parameters, and the kernel's function inside. On architectures that are too old for the kernel only the
+/// The flattened parameters, and the kernel's function inside, or a call of another. On architectures that are too old for the kernel only the
 /// function remains, which nobody calls.
-pub(super) fn entry(function: &ItemFn, params: &[Param], arguments: Arguments) -> TokenStream {
+pub(super) fn entry(
+    function: &ItemFn,
+    call: Option<&DeviceCall>,
+    params: &[Param],
+    bounds: Bounds,
+) -> TokenStream {
     let attrs = &function.attrs;
     let vis = &function.vis;
     let name = &function.sig.ident;
@@ -30,12 +36,35 @@ pub(super) fn entry(function: &ItemFn, params: &[Param], arguments: Arguments) -
         flat.push(quote!(#first: #param::First, #second: #param::Second));
         joined.push(quote!(#param::join(#first, #second)));
     }
+    let body = match call {
+        None => quote! {
+            #[inline(always)]
+            unsafe fn #name #lifetimes (#inputs) #where_clause #block
+            // SAFETY: the launch passes valid parameters, flattened in the same way.
+            unsafe { #name(#(#joined),*) }
+        },
+        Some(DeviceCall { before, callee, arguments }) => {
+            let mut joined = joined.iter();
+            let arguments = arguments.iter().map(|argument| match argument {
+                DeviceArgument::Next(conversion) => {
+                    let next = joined.next();
+                    quote!(#next #conversion)
+                }
+                DeviceArgument::Other(argument) => argument.clone(),
+            });
+            quote! {
+                #before
+                // SAFETY: as above; the shared memory is the block's own.
+                unsafe { #callee(#(#arguments),*) }
+            }
+        }
+    };
     // The builder finds the bounds in the section's name and makes them attributes, which Rust has no word for.
-    let bounds = (arguments.max_threads > 0).then(|| {
-        let section = format!(".ferrowarp.bounds.{}.{}", arguments.max_threads, arguments.min_blocks);
+    let section = (bounds.max_threads > 0).then(|| {
+        let section = format!(".ferrowarp.bounds.{}.{}", bounds.max_threads, bounds.min_blocks);
         quote!(#[unsafe(link_section = #section)])
     });
-    let (has_kernel, remains) = match arguments.min_arch {
+    let (has_kernel, remains) = match bounds.min_arch {
         0 => (quote!(), quote!()),
         arch => {
             let feature = format!("sm_{arch}");
@@ -71,14 +100,11 @@ pub(super) fn entry(function: &ItemFn, params: &[Param], arguments: Arguments) -
                     reason = "the calling convention of kernels"
                 )]
                 #[unsafe(no_mangle)]
-                #bounds
+                #section
                 #vis
             }
             fn #name {#lifetimes} (#(#flat),*) {#where_clause} {
-                #[inline(always)]
-                unsafe fn #name #lifetimes (#inputs) #where_clause #block
-                // SAFETY: the launch passes valid parameters, flattened in the same way.
-                unsafe { #name(#(#joined),*) }
+                #body
             }
         }
     }

@@ -5,10 +5,10 @@ use quote::{ToTokens as _, format_ident, quote, quote_spanned};
 use syn::spanned::Spanned as _;
 use syn::{GenericParam, Generics, ItemFn, Type};
 
-use super::{Arguments, Param, name};
+use super::{Bounds, Param, name};
 
-pub(super) fn launch(function: &ItemFn, params: &[Param], arguments: Arguments) -> TokenStream {
-    let Arguments { min_arch, max_threads, .. } = arguments;
+pub(super) fn launch(function: &ItemFn, params: &[Param], bounds: Bounds) -> TokenStream {
+    let Bounds { min_arch, max_threads, min_blocks } = bounds;
     let vis = &function.vis;
     let kernel = &function.sig.ident;
     let kernel_text = kernel.to_string();
@@ -47,6 +47,7 @@ pub(super) fn launch(function: &ItemFn, params: &[Param], arguments: Arguments) 
                 line: #line,
                 min_arch: #min_arch,
                 max_threads: #max_threads,
+                min_blocks: #min_blocks,
                 call: Self::__call,
             };
 

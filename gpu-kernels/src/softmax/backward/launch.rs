@@ -15,8 +15,12 @@ pub struct Arguments {
     pub rows: u32,
     /// Columns.
     pub cols: u32,
-    /// Elements from a row to the next, of `dx`, `dy` and `y`.
-    pub strides: [u64; 3],
+    /// Elements from a row of `dx` to the next.
+    pub dx_stride: u64,
+    /// Elements from a row of `dy` to the next.
+    pub dy_stride: u64,
+    /// Elements from a row of `y` to the next.
+    pub y_stride: u64,
     /// Factor of the gradient.
     pub scale: f32,
     /// [`LOG`](super::LOG) or 0.
@@ -24,13 +28,3 @@ pub struct Arguments {
     /// How many blocks ahead rows are prefetched into L2; 0 for none.
     pub ahead: u32,
 }
-
-/// An entry of the table, as [`operation::tier`](crate::softmax::operation) has it, without the arguments.
-macro_rules! tier {
-    ($($entry:tt)*) => {
-        $crate::softmax::operation::tier!($($entry)*, |a: Arguments| (
-            a.dx, a.dy, a.y, a.rows, a.cols, a.strides[0], a.strides[1], a.strides[2], a.scale, a.flags, a.ahead
-        ))
-    };
-}
-pub(super) use tier;

@@ -8,9 +8,6 @@ use crate::element::{Element, Output};
 use crate::softmax::forward::Options;
 use crate::softmax::row::{Matrix, Part, Row, prefetch_rows};
 
-/// Threads of a block for rows of any width.
-pub(super) const WIDE_BLOCK: usize = 512;
-
 /// A vector of zeros, of any type.
 const ZEROS: u32x4 = u32x4::splat(0);
 
@@ -194,12 +191,14 @@ pub(super) unsafe fn resident<
 /// # Safety
 /// As for the kernels; `shared` has an element of the block's own for each warp.
 #[inline(always)]
-pub(super) unsafe fn wide<T, const N: usize, const VECTORS: usize>(shared: *mut f32, given: Given<T>)
-where
+pub(super) unsafe fn wide<T, const N: usize, const BLOCK: usize, const VECTORS: usize>(
+    shared: *mut f32,
+    given: Given<T>,
+) where
     T: Element<N> + Output<N>,
 {
     // SAFETY: the kernel's contract.
-    let rows = unsafe { Rows::<T, N, WIDE_BLOCK>::new::<WIDE_BLOCK>(given) };
+    let rows = unsafe { Rows::<T, N, BLOCK>::new::<BLOCK>(given) };
     let [dy, y] = rows.load_edges();
     let mut sum = rows.add(0.0, dy, y);
     let mut start = 0;
@@ -212,7 +211,7 @@ where
     }
     // SAFETY: all threads of the block come here; each writes what it alone reads.
     unsafe {
-        let sum = sum_of_row::<WIDE_BLOCK, 32>(shared, sum);
+        let sum = sum_of_row::<BLOCK, 32>(shared, sum);
         // Backwards: the end of the row is what L2 still holds.
         while start > 0 {
             start -= VECTORS;

@@ -36,14 +36,3 @@ pub struct Arguments {
     /// How many blocks ahead rows are prefetched into L2; 0 for none.
     pub ahead: u32,
 }
-
-/// An entry of the table, as [`operation::tier`](crate::softmax::operation) has it, without the arguments.
-macro_rules! tier {
-    ($($entry:tt)*) => {
-        $crate::softmax::operation::tier!($($entry)*, |a: Arguments| (
-            a.loss, a.lse, a.correct, a.d_logits, a.logits, a.targets, a.d_loss, a.rows, a.cols, a.d_stride,
-            a.stride, a.target_bytes, a.ignore_index, a.d_scale, a.ahead
-        ))
-    };
-}
-pub(super) use tier;

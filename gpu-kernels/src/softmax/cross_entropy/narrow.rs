@@ -7,17 +7,17 @@ use super::arguments::{Given, PLAIN};
 use super::hits::first_of;
 use crate::element::Number;
 
-/// Threads of a block.
-pub(super) const BLOCK: usize = 64;
 /// The most columns.
-pub(super) const MOST: usize = 16;
+const MOST: usize = 16;
 
 /// Rows of up to [`MOST`] columns, each of one thread.
+///
+/// Not what this costs in idle lanes, but what it spares in shuffles decides for so few columns.
 ///
 /// # Safety
 /// As for the kernels.
 #[inline(always)]
-pub(super) unsafe fn narrow<T: Number>(given: Given<T>) {
+pub(super) unsafe fn narrow<T: Number, const BLOCK: usize>(_: *mut f32x2, _: *mut u32, given: Given<T>) {
     let (block, tid) = (thread::block_idx_x() as usize, thread::thread_idx_x() as usize);
     let (row, [rows, cols]) = (block * BLOCK + tid, given.shape.map(|extent| extent as usize));
     if row >= rows {

@@ -1,4 +1,7 @@
 //! Rows of any width.
+//!
+//! Since no block holds such a row in registers, it is read twice where a gradient is wanted. The second pass begins
+//! with what the first has read last.
 
 use cuda_std::mem::f32x2;
 use cuda_std::thread;
@@ -9,16 +12,13 @@ use crate::element::{Element, Output};
 use crate::softmax::forward::sum_of;
 use crate::softmax::row::{Row, exchange, merge};
 
-/// Threads of a block.
-pub(super) const BLOCK: usize = 512;
-
 /// Rows of any width, one a block: every thread keeps a running maximum with its sum, and reads its part again for the
 /// gradient.
 ///
 /// # Safety
 /// As for the kernels; `shared` and `first_shared` have elements of the block's own, one for each warp.
 #[inline(always)]
-pub(super) unsafe fn wide<T, const N: usize, const VECTORS: usize>(
+pub(super) unsafe fn wide<T, const N: usize, const BLOCK: usize, const VECTORS: usize>(
     shared: *mut f32x2,
     first_shared: *mut u32,
     given: Given<T>,
@@ -33,7 +33,7 @@ pub(super) unsafe fn wide<T, const N: usize, const VECTORS: usize>(
     };
     let source = if given.needs_logits(target) { row } else { row.empty() };
     let edge_reg = source.load_edges::<N>(f32::NEG_INFINITY);
-    let (mine, first) = reduce::<T, N, VECTORS>(source, edge_reg, given.wants_hits());
+    let (mine, first) = reduce::<T, N, BLOCK, VECTORS>(source, edge_reg, given.wants_hits());
     // SAFETY: all threads of the block come here and to all that follows.
     let pair = unsafe { exchange::<BLOCK>(shared, merge::<32>(mine, 1.0), 1.0) };
     let f32x2 { x: max, y: sum } = pair;
@@ -79,7 +79,7 @@ pub(super) unsafe fn wide<T, const N: usize, const VECTORS: usize>(
 
 /// The (max, sum) of this thread's elements, and the column of the first that is as large.
 #[inline(always)]
-fn reduce<T: Element<N>, const N: usize, const VECTORS: usize>(
+fn reduce<T: Element<N>, const N: usize, const BLOCK: usize, const VECTORS: usize>(
     row: Row<T, T, BLOCK>,
     edge_reg: [f32; 2],
     wants_hits: bool,

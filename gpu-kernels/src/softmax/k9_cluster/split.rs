@@ -9,11 +9,11 @@
 //@ ptx(softmax_k9_cluster_split_out): ld.global.nc.v4 >= 5, bar.sync == 1, st.global.v4 >= 5, .local == 0
 
 #[cfg(not(target_arch = "nvptx64"))]
-use cuda_std::launch::LaunchConfig;
+use crate::softmax::ladder::{Arguments, Shapes, Step, WIDE, grid};
 use cuda_std::mem::{f32x2, f32x4, load_global_nc, store_global};
 use cuda_std::{GpuFloat as _, kernel, shared_array, thread};
 
-use super::exchange;
+use crate::softmax::pair::exchange;
 
 const THREADS: usize = 256;
 const WARPS: u32 = 8;
@@ -87,7 +87,7 @@ impl<'a> Part<'a> {
 /// # Safety
 /// The launch is as said; `workspace` holds two elements for each part, which nobody else uses; `inp` holds at least
 /// `rows * cols` elements.
-#[kernel(max_threads = 256, min_blocks = 8)]
+#[kernel(max_threads = 256, min_blocks = 8, args = Arguments, facts: Shapes = SHAPES)]
 pub unsafe fn softmax_k9_cluster_split_sums(workspace: *mut f32, inp: &[f32], rows: u32, cols: u32) {
     let block = thread::block_idx_x();
     let part = Part::new(inp, block, [rows, cols]);
@@ -117,7 +117,7 @@ pub unsafe fn softmax_k9_cluster_split_sums(workspace: *mut f32, inp: &[f32], ro
 ///
 /// # Safety
 /// The launch is as said; `out` holds `rows * cols` elements that nobody else uses; `inp` holds at least as many.
-#[kernel(max_threads = 256, min_blocks = 8)]
+#[kernel(max_threads = 256, min_blocks = 8, args = Arguments, facts: Shapes = SHAPES)]
 pub unsafe fn softmax_k9_cluster_split_out(
     out: *mut f32,
     inp: &[f32],
@@ -156,21 +156,15 @@ pub unsafe fn softmax_k9_cluster_split_out(
     }
 }
 
+/// A block a part.
 #[cfg(not(target_arch = "nvptx64"))]
-fn config(rows: u32, cols: u32) -> Option<LaunchConfig> {
-    let blocks = i32::try_from(rows.checked_mul(parts(cols))?).ok()?;
-    Some(LaunchConfig::new(blocks.cast_unsigned(), THREADS as u32))
-}
+const SHAPES: Shapes = Shapes {
+    narrowest: WIDE,
+    workspace_len: |rows, cols| 2 * rows as usize * parts(cols) as usize,
+    ..Shapes::all(|rows, cols| grid(u64::from(rows) * u64::from(parts(cols)), THREADS))
+};
 
 /// Both kernels.
 #[cfg(not(target_arch = "nvptx64"))]
-pub(in crate::softmax) const VARIANT: crate::softmax::Variant = crate::softmax::Variant {
-    steps: &[
-        crate::softmax::ladder::step!(softmax_k9_cluster_split_sums, config, workspace, inp),
-        crate::softmax::ladder::step!(softmax_k9_cluster_split_out, config, out, inp, workspace),
-    ],
-    narrowest: 16_385,
-    widest: usize::MAX,
-    least_blocks: 0,
-    workspace_len: |rows, cols| 2 * rows as usize * parts(cols) as usize,
-};
+pub(in crate::softmax) const PAIR: [&Step; 2] =
+    [&softmax_k9_cluster_split_sums::INSTANCES[0], &softmax_k9_cluster_split_out::INSTANCES[0]];

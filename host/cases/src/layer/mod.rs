@@ -10,7 +10,7 @@ mod update;
 use anyhow::{Result, ensure};
 use cuda_std::launch::KernelMeta;
 use ferrowarp::device::Device;
-use gpu_kernels::softmax::{LADDER, Variant};
+use gpu_kernels::softmax::{LADDER, Rung, Variant};
 
 use crate::compare::compare;
 use crate::reference::LayerShape;
@@ -38,7 +38,7 @@ impl Check {
     pub fn kernels(&self) -> Vec<&'static str> {
         match self.run {
             Runner::With(_) => vec![self.kernel.name],
-            Runner::Softmax(variant) => variant.steps.iter().map(|step| step.meta.name).collect(),
+            Runner::Softmax(variant) => variant.steps().map(|step| step.meta.name).collect(),
         }
     }
 
@@ -92,7 +92,7 @@ pub enum Runner {
     /// This returns its outputs.
     With(fn(&Device, &Problem) -> Result<Outputs>),
     /// On the logits, as the ladder says.
-    Softmax(&'static Variant),
+    Softmax(Variant),
 }
 
 impl Runner {
@@ -146,7 +146,7 @@ fn shape(p: &Problem) -> [u32; 3] {
 
 /// Every kernel's check.
 pub fn checks() -> Vec<Check> {
-    let softmax = LADDER.iter().flat_map(|rung| rung.variants).map(|variant| Check {
+    let softmax = LADDER.iter().flat_map(Rung::variants).map(|variant| Check {
         kernel: variant.meta(),
         roundings: TRANSCENDENTAL,
         run: Runner::Softmax(variant),

@@ -125,7 +125,7 @@ pub const CHECKS: &[Check] = &[
 ];
 
 /// A way of the ladder on the logits.
-pub(super) fn run_ladder(device: &Device, p: &Problem, variant: &'static Variant) -> Result<Outputs> {
+pub(super) fn run_ladder(device: &Device, p: &Problem, variant: Variant) -> Result<Outputs> {
     let kernel = variant.prepare(p.batch, p.outputs).context("the kernel refuses the shape")?;
     let run = Run::new(device, p);
     let (inp, mut out) = (run.input(&p.logits)?, run.output::<f32>(p.batch * p.outputs)?);

@@ -146,7 +146,7 @@ fn of_layer(shapes: &Shapes) -> Vec<Case> {
 }
 
 /// Whether a way of the ladder launches clusters for this layer.
-fn has_clusters(variant: &'static Variant, [rows, _, cols]: [usize; 3]) -> bool {
+fn has_clusters(variant: Variant, [rows, _, cols]: [usize; 3]) -> bool {
     let config = variant.prepare(rows, cols).and_then(|prepared| prepared.config());
     config.is_some_and(|config| config.cluster > 1)
 }

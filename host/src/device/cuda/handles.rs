@@ -1,120 +1,35 @@
-//! The driver's objects that a device owns. Each frees itself, on a thread whose current context is its own.
+//! A device's stream, and the memory in which its kernels tell of their panics.
 
 use std::ffi::c_uint;
 use std::path::Path;
 use std::ptr;
 use std::time::Duration;
 
-use cuda_driver::checked::{self, Status};
 use cuda_std::panic_record::PanicRecord;
-use cust::sys::{CUcontext, CUdevice, CUmodule, CUstream};
+use cust::error::CudaError;
+use cust::module::Module;
+use cust::stream::Stream;
+use cust::sys;
 
 use super::super::DeviceError;
 use super::super::panic::{self, DevicePanic};
 use super::driver;
 
 /// `CU_STREAM_NON_BLOCKING`: no implicit order with the legacy default stream. cust's own constructor of streams
-/// drops this flag.
+/// drops this flag, as its copies need that order.
 const NON_BLOCKING: c_uint = 1;
 
 /// The module global that holds the address of the panic record, where a module can panic.
 const PANIC_SLOT: &std::ffi::CStr = c"__ferrowarp_panic_slot";
 
-/// The device's primary context, retained.
-pub(super) struct PrimaryContext {
-    device: CUdevice,
-    raw: CUcontext,
-}
-
-// SAFETY: the driver's handles may be used from any thread.
-unsafe impl Send for PrimaryContext {}
-// SAFETY: as above.
-unsafe impl Sync for PrimaryContext {}
-
-impl PrimaryContext {
-    /// Retains the context and makes it the calling thread's.
-    pub fn retain(device: CUdevice, name: &str) -> Result<Self, DeviceError> {
-        let mut raw = ptr::null_mut();
-        // SAFETY: the out parameter is valid.
-        let status = unsafe { checked::cuDevicePrimaryCtxRetain(&mut raw, device) };
-        driver(status, || format!("opening {name}"))?;
-        let context = Self { device, raw };
-        driver(context.make_current(), || format!("using the context of {name}"))?;
-        Ok(context)
-    }
-
-    /// Makes the context the calling thread's.
-    pub fn make_current(&self) -> Status {
-        // SAFETY: the context is retained.
-        unsafe { checked::cuCtxSetCurrent(self.raw) }
-    }
-}
-
-impl Drop for PrimaryContext {
-    fn drop(&mut self) {
-        // SAFETY: retained once by this object. A failure leaves the context to the end of the process.
-        let _ = unsafe { checked::cuDevicePrimaryCtxRelease_v2(self.device) };
-    }
-}
-
 /// A stream of the current context.
-pub(super) struct Stream {
-    raw: CUstream,
-}
-
-// SAFETY: the driver's handles may be used from any thread.
-unsafe impl Send for Stream {}
-// SAFETY: as above.
-unsafe impl Sync for Stream {}
-
-impl Stream {
-    pub fn new() -> Result<Self, DeviceError> {
-        let mut raw = ptr::null_mut();
-        // SAFETY: the out parameter is valid.
-        let status = unsafe { checked::cuStreamCreate(&mut raw, NON_BLOCKING) };
-        driver(status, || "creating a stream".to_owned())?;
-        Ok(Self { raw })
-    }
-
-    pub fn raw(&self) -> CUstream {
-        self.raw
-    }
-}
-
-impl Drop for Stream {
-    fn drop(&mut self) {
-        // SAFETY: the stream is this object's. A failure leaves it to the end of the context.
-        let _ = unsafe { checked::cuStreamDestroy_v2(self.raw) };
-    }
-}
-
-/// A loaded module.
-pub(super) struct Module {
-    raw: CUmodule,
-}
-
-// SAFETY: the driver's handles may be used from any thread.
-unsafe impl Send for Module {}
-// SAFETY: as above.
-unsafe impl Sync for Module {}
-
-impl Module {
-    /// # Safety
-    /// `raw` is a module of the current context, which nobody else unloads.
-    pub unsafe fn from_raw(raw: CUmodule) -> Self {
-        Self { raw }
-    }
-
-    pub fn raw(&self) -> CUmodule {
-        self.raw
-    }
-}
-
-impl Drop for Module {
-    fn drop(&mut self) {
-        // SAFETY: the module is this object's. A failure leaves it to the end of the context.
-        let _ = unsafe { checked::cuModuleUnload(self.raw) };
-    }
+pub(super) fn stream() -> Result<Stream, DeviceError> {
+    let mut raw = ptr::null_mut();
+    // SAFETY: the out parameter is valid.
+    let status = unsafe { sys::cuStreamCreate(&mut raw, NON_BLOCKING) };
+    driver(status.ok(), || "creating a stream".to_owned())?;
+    // SAFETY: the stream was just made, and is nobody else's.
+    Ok(unsafe { Stream::from_raw(raw) })
 }
 
 /// Page-locked memory in which a panicking kernel writes what happened, told to the modules that can panic.
@@ -137,12 +52,12 @@ impl PanicSlot {
         let mut memory = ptr::null_mut();
         let bytes = size_of::<PanicRecord>();
         // SAFETY: the out parameter is valid and the context current.
-        let status = unsafe { checked::cuMemHostAlloc(&mut memory, bytes, DEVICEMAP) };
-        driver(status, || format!("allocating {bytes} bytes of page-locked memory"))?;
+        let status = unsafe { sys::cuMemHostAlloc(&mut memory, bytes, DEVICEMAP) };
+        driver(status.ok(), || format!("allocating {bytes} bytes of page-locked memory"))?;
         let mut slot = Self { record: memory.cast(), address: Box::new(0) };
         // SAFETY: the memory was allocated with the flag that maps it; the out parameter is valid.
-        let status = unsafe { checked::cuMemHostGetDevicePointer_v2(&mut *slot.address, memory, 0) };
-        driver(status, || "asking for the device's address of page-locked memory".to_owned())?;
+        let status = unsafe { sys::cuMemHostGetDevicePointer_v2(&mut *slot.address, memory, 0) };
+        driver(status.ok(), || "asking for the device's address of page-locked memory".to_owned())?;
         Ok(slot)
     }
 
@@ -152,20 +67,19 @@ impl PanicSlot {
         let (mut global, mut bytes) = (0, 0);
         // SAFETY: the out parameters and the name are valid, the module is loaded.
         let status = unsafe {
-            checked::cuModuleGetGlobal_v2(&mut global, &mut bytes, module.raw(), PANIC_SLOT.as_ptr())
+            sys::cuModuleGetGlobal_v2(&mut global, &mut bytes, module.as_raw(), PANIC_SLOT.as_ptr())
         };
-        if status == Status::NOT_FOUND {
+        if let Err(CudaError::NotFound) = status.ok() {
             return Ok(());
         }
-        driver(status, action)?;
+        driver(status.ok(), action)?;
         let address = (&raw const *self.address).cast();
         // SAFETY: the global is a pointer of the module, so 8 bytes; the address outlives the copy, by the
         // synchronisation.
         let status =
-            unsafe { checked::cuMemcpyHtoDAsync_v2(global, address, size_of::<u64>(), stream.raw()) };
-        driver(status, action)?;
-        // SAFETY: the stream is alive.
-        driver(unsafe { checked::cuStreamSynchronize(stream.raw()) }, action)
+            unsafe { sys::cuMemcpyHtoDAsync_v2(global, address, size_of::<u64>(), stream.as_inner()) };
+        driver(status.ok(), action)?;
+        driver(stream.synchronize(), action)
     }
 
     /// The panic that was written down, if any. Called after the driver has reported a fault.
@@ -185,6 +99,6 @@ impl PanicSlot {
 impl Drop for PanicSlot {
     fn drop(&mut self) {
         // SAFETY: the memory is this object's. A failure leaves it to the end of the context.
-        let _ = unsafe { checked::cuMemFreeHost(self.record.cast()) };
+        let _ = unsafe { sys::cuMemFreeHost(self.record.cast()) };
     }
 }

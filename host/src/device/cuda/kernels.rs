@@ -6,14 +6,18 @@ use std::ffi::{CString, c_int, c_void};
 use std::ptr;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use cuda_driver::checked::{self, Status};
 use cuda_std::launch::{LaunchConfig, LaunchError, Limits};
-use cust::sys::{CUfunction, CUfunction_attribute as Attribute, CUjit_option as JitOption, CUstream};
+use cust::CudaApiVersion;
+use cust::error::{CudaError, CudaResult};
+use cust::function::FunctionAttribute as Attribute;
+use cust::module::Module;
+use cust::stream::Stream;
+use cust::sys::{self, CUfunction};
 
 use super::super::modules::PtxModule;
 use super::super::{DeviceError, KernelNeeds};
 use super::driver;
-use super::handles::{Module, PanicSlot, Stream};
+use super::handles::PanicSlot;
 
 /// Bytes for the log of the driver's compiler.
 const LOG_BYTES: usize = 16 * 1024;
@@ -119,14 +123,10 @@ impl Kernels {
             DeviceError::NoSuchKernel { kernel: kernel.to_owned(), modules }
         };
         let at = *self.index.get(kernel).ok_or_else(no_such_kernel)?;
-        let name = CString::new(kernel).map_err(|_| no_such_kernel())?;
         let module = self.loaded(at, slot, stream)?;
-        let mut raw = ptr::null_mut();
-        // SAFETY: the out parameter and the name are valid, the module is loaded.
-        let status = unsafe { checked::cuModuleGetFunction(&mut raw, module.raw(), name.as_ptr()) };
         let path = self.modules[at].module.path();
-        driver(status, || format!("looking for the kernel {kernel} in {}", path.display()))?;
-        Function::new(kernel, raw)
+        let action = || format!("looking for the kernel {kernel} in {}", path.display());
+        Function::new(kernel, driver(module.get_function(kernel), action)?.to_raw())
     }
 
     /// The module of that number, loaded into the current context.
@@ -142,10 +142,10 @@ impl Kernels {
 }
 
 /// An attribute of a kernel.
-fn attribute(raw: CUfunction, attribute: Attribute) -> Result<u32, Status> {
+fn attribute(raw: CUfunction, attribute: Attribute) -> CudaResult<u32> {
     let mut value = 0;
     // SAFETY: the out parameter is valid, the function belongs to a loaded module.
-    unsafe { checked::cuFuncGetAttribute(&mut value, attribute, raw) }.ok()?;
+    unsafe { sys::cuFuncGetAttribute(&mut value, attribute as c_int, raw) }.ok()?;
     Ok(u32::try_from(value).unwrap_or(0))
 }
 
@@ -153,10 +153,10 @@ fn attribute(raw: CUfunction, attribute: Attribute) -> Result<u32, Status> {
 pub(super) fn needs(function: CUfunction) -> Option<KernelNeeds> {
     let get = |which| attribute(function, which).ok();
     Some(KernelNeeds {
-        registers: get(Attribute::CU_FUNC_ATTRIBUTE_NUM_REGS)?,
-        static_shared: get(Attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)?,
-        local: get(Attribute::CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)?,
-        max_threads: get(Attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
+        registers: get(Attribute::NumRegisters)?,
+        static_shared: get(Attribute::SharedMemorySizeBytes)?,
+        local: get(Attribute::LocalSizeBytes)?,
+        max_threads: get(Attribute::MaxThreadsPerBlock)?,
     })
 }
 
@@ -168,10 +168,10 @@ impl Function {
                 status,
             })
         };
-        let static_shared = get(Attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES)?;
+        let static_shared = get(Attribute::SharedMemorySizeBytes)?;
         Ok(Self {
             raw,
-            max_threads: get(Attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK)?,
+            max_threads: get(Attribute::MaxThreadsPerBlock)?,
             static_shared,
             granted_shared: UNASKED_SHARED.saturating_sub(static_shared),
             granted_cluster: PORTABLE_CLUSTER,
@@ -196,20 +196,20 @@ impl Function {
 
     /// Asks the driver for more dynamic shared memory than it gives unasked.
     fn grant(&mut self, kernel: &str, bytes: u32) -> Result<(), DeviceError> {
-        let attribute = Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        let attribute = Attribute::MaxDynamicSharedSizeBytes;
         // SAFETY: the function belongs to a loaded module.
-        let status = unsafe { checked::cuFuncSetAttribute(self.raw, attribute as c_int, bytes as c_int) };
-        driver(status, || format!("granting {bytes} bytes of dynamic shared memory to {kernel}"))?;
+        let status = unsafe { sys::cuFuncSetAttribute(self.raw, attribute as c_int, bytes as c_int) };
+        driver(status.ok(), || format!("granting {bytes} bytes of dynamic shared memory to {kernel}"))?;
         self.granted_shared = bytes;
         Ok(())
     }
 
     /// Asks the driver for clusters of more blocks than every device has.
     fn grant_cluster(&mut self, kernel: &str, blocks: u32) -> Result<(), DeviceError> {
-        let attribute = checked::NON_PORTABLE_CLUSTER_SIZE_ALLOWED;
+        let attribute = Attribute::NonPortableClusterSizeAllowed as c_int;
         // SAFETY: the function belongs to a loaded module.
-        let status = unsafe { checked::cuFuncSetAttribute(self.raw, attribute, 1) };
-        driver(status, || format!("allowing clusters of {blocks} blocks for {kernel}"))?;
+        let status = unsafe { sys::cuFuncSetAttribute(self.raw, attribute, 1) };
+        driver(status.ok(), || format!("allowing clusters of {blocks} blocks for {kernel}"))?;
         // The attribute is a yes, and the device's limit was checked before.
         self.granted_cluster = u32::MAX;
         Ok(())
@@ -224,16 +224,16 @@ impl Function {
 pub(super) unsafe fn launch(
     function: CUfunction,
     config: &LaunchConfig,
-    stream: CUstream,
+    stream: &Stream,
     args: &[*mut c_void],
-) -> Status {
+) -> CudaResult<()> {
     let &LaunchConfig { grid, block, shared_bytes, cluster } = config;
     // The driver copies the values before it returns and does not write through the pointers.
     let (args, extra) = (args.as_ptr().cast_mut(), ptr::null_mut());
     if cluster == 1 {
         // SAFETY: the caller's function, stream and arguments.
         return unsafe {
-            checked::cuLaunchKernel(
+            sys::cuLaunchKernel(
                 function,
                 grid.x,
                 grid.y,
@@ -242,23 +242,24 @@ pub(super) unsafe fn launch(
                 block.y,
                 block.z,
                 shared_bytes,
-                stream,
+                stream.as_inner(),
                 args,
                 extra,
             )
-        };
+        }
+        .ok();
     }
-    let mut attribute = checked::LaunchAttribute::cluster([cluster, 1, 1]);
-    let config = checked::LaunchConfig {
+    let mut attribute = sys::CUlaunchAttribute::cluster([cluster, 1, 1]);
+    let config = sys::CUlaunchConfig {
         grid: [grid.x, grid.y, grid.z],
         block: [block.x, block.y, block.z],
         shared_bytes,
-        stream,
+        stream: stream.as_inner(),
         attributes: &raw mut attribute,
         attributes_len: 1,
     };
     // SAFETY: as above; the configuration has one attribute, and both outlive the call.
-    unsafe { checked::cuLaunchKernelEx(&config, function, args, extra) }
+    unsafe { sys::cuLaunchKernelEx(&config, function, args, extra) }.ok()
 }
 
 /// Loads a module into the current context: its machine code or, where there is none that the driver takes, what the
@@ -276,7 +277,7 @@ fn load(module: &PtxModule, (major, minor): (u32, u32)) -> Result<Module, Device
     })?;
     let (loaded, log) = load_image(image.as_bytes_with_nul());
     loaded.map_err(|status| match status {
-        Status::UNSUPPORTED_PTX_VERSION => {
+        CudaError::UnsupportedPtxVersion => {
             let (major, minor) = module.version();
             DeviceError::PtxTooNew { path, ptx: format!("{major}.{minor}"), driver: driver_version() }
         }
@@ -285,16 +286,16 @@ fn load(module: &PtxModule, (major, minor): (u32, u32)) -> Result<Module, Device
 }
 
 /// Loads machine code, or PTX with a NUL at its end, into the current context; and the log of the driver's compiler.
-pub(super) fn load_image(image: &[u8]) -> (Result<Module, Status>, String) {
+pub(super) fn load_image(image: &[u8]) -> (CudaResult<Module>, String) {
     let mut log = vec![0u8; LOG_BYTES];
-    let mut options = [JitOption::CU_JIT_ERROR_LOG_BUFFER, JitOption::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
+    let mut options = [sys::CU_JIT_ERROR_LOG_BUFFER, sys::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES];
     // The values travel in the pointers' place: the buffer's address, and the size as a number.
     let mut values: [*mut c_void; 2] = [log.as_mut_ptr().cast(), ptr::without_provenance_mut(LOG_BYTES)];
     let mut raw = ptr::null_mut();
     // SAFETY: the image is whole, by its trailer or with its NUL; options and values are as many as named, and the log
     // has the size named.
     let status = unsafe {
-        checked::cuModuleLoadDataEx(
+        sys::cuModuleLoadDataEx(
             &mut raw,
             image.as_ptr().cast(),
             options.len() as u32,
@@ -317,10 +318,8 @@ fn log_text(log: &[u8]) -> String {
 
 /// The newest CUDA version the driver supports, as people write it.
 fn driver_version() -> String {
-    let mut version = 0;
-    // SAFETY: the out parameter is valid.
-    match unsafe { checked::cuDriverGetVersion(&mut version) } {
-        Status::SUCCESS => format!("{}.{}", version / 1000, version % 1000 / 10),
-        _ => "of an unknown version".to_owned(),
+    match CudaApiVersion::get() {
+        Ok(version) => format!("{}.{}", version.major(), version.minor()),
+        Err(_) => "of an unknown version".to_owned(),
     }
 }

@@ -2,14 +2,15 @@
 //! has not written is wrong every time, and not only where others have left something behind.
 
 use std::ffi::{c_int, c_void};
-use std::ptr;
 
-use cuda_driver::checked::{self, Status};
 use cuda_std::launch::{LaunchConfig, Limits};
-use cust::sys::{CUfunction, CUfunction_attribute as Attribute};
+use cust::error::CudaResult;
+use cust::function::FunctionAttribute as Attribute;
+use cust::module::Module;
+use cust::stream::Stream;
+use cust::sys::{self, CUfunction};
 
 use super::super::DeviceError;
-use super::handles::{Module, Stream};
 use super::{driver, kernels};
 
 /// The kernels, as PTX with a NUL at its end.
@@ -53,19 +54,14 @@ impl Soil {
             status,
             log,
         })?;
-        let function = |name: &std::ffi::CStr| {
-            let mut raw = ptr::null_mut();
-            // SAFETY: the out parameter and the name are valid, the module is loaded.
-            let status = unsafe { checked::cuModuleGetFunction(&mut raw, module.raw(), name.as_ptr()) };
-            driver(status, action).map(|()| raw)
-        };
-        let (local, shared) = (function(c"ferrowarp_soil_local")?, function(c"ferrowarp_soil_shared")?);
-        let unwritten = function(c"ferrowarp_unwritten")?;
+        let function = |name| driver(module.get_function(name), action).map(|function| function.to_raw());
+        let (local, shared) = (function("ferrowarp_soil_local")?, function("ferrowarp_soil_shared")?);
+        let unwritten = function("ferrowarp_unwritten")?;
         let shared_bytes = limits.max_dynamic_shared_bytes;
-        let attribute = Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES as c_int;
+        let attribute = Attribute::MaxDynamicSharedSizeBytes as c_int;
         // SAFETY: the function belongs to a loaded module.
-        let status = unsafe { checked::cuFuncSetAttribute(shared, attribute, shared_bytes as c_int) };
-        driver(status, action)?;
+        let status = unsafe { sys::cuFuncSetAttribute(shared, attribute, shared_bytes as c_int) };
+        driver(status.ok(), action)?;
         [local, shared, unwritten].into_iter().try_for_each(carve_out)?;
         let blocks = BLOCKS * u32::try_from(multiprocessors).unwrap_or(1);
         Ok(Self { local, shared, unwritten, blocks, shared_bytes, _module: module })
@@ -94,7 +90,7 @@ impl Soil {
         let config = LaunchConfig::new(self.blocks, THREADS).with_shared_bytes(4 * THREADS);
         let args: [*mut c_void; 1] = [(&raw mut out).cast()];
         // SAFETY: the function is of this context, and the one parameter an address that the caller vouches for.
-        launched(unsafe { kernels::launch(self.unwritten, &config, stream.raw(), &args) })
+        launched(unsafe { kernels::launch(self.unwritten, &config, stream, &args) })
     }
 
     fn queue(
@@ -106,7 +102,7 @@ impl Soil {
     ) -> Result<(), DeviceError> {
         let args: Vec<*mut c_void> = words.iter_mut().map(|word| (&raw mut **word).cast()).collect();
         // SAFETY: the function is of this context; each of its parameters is a word.
-        launched(unsafe { kernels::launch(function, config, stream.raw(), &args) })
+        launched(unsafe { kernels::launch(function, config, stream, &args) })
     }
 }
 
@@ -114,11 +110,11 @@ impl Soil {
 /// the L1 cache uses too, and what the cache has left there in place of the soil.
 fn carve_out(function: CUfunction) -> Result<(), DeviceError> {
     const PERCENT: c_int = 100;
-    let attribute = Attribute::CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT as c_int;
+    let attribute = Attribute::PreferredSharedMemoryCarveout as c_int;
     // SAFETY: the function belongs to a loaded module.
-    launched(unsafe { checked::cuFuncSetAttribute(function, attribute, PERCENT) })
+    launched(unsafe { sys::cuFuncSetAttribute(function, attribute, PERCENT) }.ok())
 }
 
-fn launched(status: Status) -> Result<(), DeviceError> {
-    driver(status, || "soiling local and shared memory".to_owned())
+fn launched(result: CudaResult<()>) -> Result<(), DeviceError> {
+    driver(result, || "soiling local and shared memory".to_owned())
 }

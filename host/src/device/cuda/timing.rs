@@ -3,52 +3,20 @@
 //! The source is the CUDA driver API's reference, sections "Event Management", "Stream Management" and "Graph
 //! Management".
 
-use std::ffi::c_uint;
 use std::ptr;
 use std::time::Duration;
 
-use cuda_driver::checked::{self, Status};
-use cust::sys::{CUdevice_attribute, CUevent, CUgraph, CUgraphExec, CUstreamCaptureMode};
+use cust::context::CurrentContext;
+use cust::device::DeviceAttribute;
+use cust::error::CudaResult;
+use cust::event::{Event, EventFlags};
+use cust::memory::mem_get_info;
+use cust::sys::{self, CUgraph, CUgraphExec};
 
 use super::super::DeviceError;
 use super::super::FreeMemory;
 use super::super::launches::Launches;
 use super::{CudaDevice, Handles, attribute, driver, find};
-
-/// `CU_EVENT_DEFAULT`: the event notes the time.
-const WITH_TIME: c_uint = 0;
-
-/// A point in the stream's work, with the time at which the device came to it.
-struct Event {
-    raw: CUevent,
-}
-
-impl Event {
-    /// An event of the current context.
-    fn new() -> Result<Self, DeviceError> {
-        let mut raw = ptr::null_mut();
-        // SAFETY: the out parameter is valid.
-        let status = unsafe { checked::cuEventCreate(&mut raw, WITH_TIME) };
-        driver(status, || "creating an event".to_owned())?;
-        Ok(Self { raw })
-    }
-
-    /// The time from `start`; the device has come to both.
-    fn since(&self, start: &Event) -> Result<Duration, DeviceError> {
-        let mut milliseconds = 0.0;
-        // SAFETY: the out parameter is valid, and both events live.
-        let status = unsafe { checked::cuEventElapsedTime(&mut milliseconds, start.raw, self.raw) };
-        driver(status, || "asking for the time between two events".to_owned())?;
-        Ok(Duration::from_secs_f64(f64::from(milliseconds).max(0.0) / 1e3))
-    }
-}
-
-impl Drop for Event {
-    fn drop(&mut self) {
-        // SAFETY: the event is this object's. A failure leaves it to the end of the context.
-        let _ = unsafe { checked::cuEventDestroy_v2(self.raw) };
-    }
-}
 
 /// A graph made ready to run. It is destroyed by [`CudaDevice::destroy`].
 pub(in super::super) struct Recording {
@@ -75,28 +43,28 @@ impl<'a> Capture<'a> {
             return Err(DeviceError::AlreadyRecording { device: device.name.clone() });
         }
         // Other threads may do what they like; in this one, calls that a graph cannot hold fail.
-        let mode = CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+        let mode = sys::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
         // SAFETY: the stream lives as long as the device.
-        let status = unsafe { checked::cuStreamBeginCapture_v2(device.handles.stream.raw(), mode) };
-        driver(status, || format!("beginning to record on {}", device.name))?;
+        let status = unsafe { sys::cuStreamBeginCapture_v2(device.handles.stream.as_inner(), mode) };
+        driver(status.ok(), || format!("beginning to record on {}", device.name))?;
         state.recorded = Some(Launches::default());
         Ok(Self { device, is_open: true })
     }
 
     /// The graph, and the launches in it.
     fn end(mut self) -> Result<(CapturedGraph, Launches), DeviceError> {
-        let (status, graph) = self.close();
+        let (captured, graph) = self.close();
         let launches = self.device.state().recorded.take().unwrap_or_default();
-        driver(status, || format!("ending the recording on {}", self.device.name))?;
+        driver(captured, || format!("ending the recording on {}", self.device.name))?;
         Ok((graph, launches))
     }
 
-    fn close(&mut self) -> (Status, CapturedGraph) {
+    fn close(&mut self) -> (CudaResult<()>, CapturedGraph) {
         self.is_open = false;
         let mut raw = ptr::null_mut();
         // SAFETY: the out parameter is valid, and the stream is in the capture that this object began.
-        let status = unsafe { checked::cuStreamEndCapture(self.device.handles.stream.raw(), &mut raw) };
-        (status, CapturedGraph { raw })
+        let status = unsafe { sys::cuStreamEndCapture(self.device.handles.stream.as_inner(), &mut raw) };
+        (status.ok(), CapturedGraph { raw })
     }
 }
 
@@ -104,7 +72,7 @@ impl Drop for Capture<'_> {
     fn drop(&mut self) {
         if self.is_open {
             // The work failed or panicked; its own error says more than the capture's.
-            let _ = self.device.handles.context.make_current();
+            let _ = CurrentContext::set_current(&self.device.handles.context);
             let _ = self.close();
             self.device.state().recorded = None;
         }
@@ -120,7 +88,7 @@ impl Drop for CapturedGraph {
     fn drop(&mut self) {
         if !self.raw.is_null() {
             // SAFETY: the graph is this object's. A failure leaves it to the end of the context.
-            let _ = unsafe { checked::cuGraphDestroy(self.raw) };
+            let _ = unsafe { sys::cuGraphDestroy(self.raw) };
         }
     }
 }
@@ -132,20 +100,19 @@ impl CudaDevice {
         work: impl FnOnce() -> Result<R, DeviceError>,
     ) -> Result<(R, Duration), DeviceError> {
         self.enter()?;
-        let (start, end) = (self.recheck(Event::new())?, self.recheck(Event::new())?);
+        let event = || self.check(Event::new(EventFlags::DEFAULT), || "creating an event".to_owned());
+        let (start, end) = (event()?, event()?);
         self.queue(&start)?;
         let result = work()?;
         self.enter()?;
         self.queue(&end)?;
         self.synchronize()?;
-        let time = self.recheck(end.since(&start))?;
+        let time = self.check(end.elapsed(&start), || "asking for the time between two events".to_owned())?;
         Ok((result, time))
     }
 
     fn queue(&self, event: &Event) -> Result<(), DeviceError> {
-        // SAFETY: the event and the stream live, and both belong to this context.
-        let status = unsafe { checked::cuEventRecord(event.raw, self.handles.stream.raw()) };
-        self.check(status, || format!("queueing an event on {}", self.name))
+        self.check(event.record(&self.handles.stream), || format!("queueing an event on {}", self.name))
     }
 
     /// What `work` queues, as a graph; nothing of it runs now.
@@ -160,8 +127,8 @@ impl CudaDevice {
         let (graph, launches) = self.recheck(capture.end())?;
         let mut raw = ptr::null_mut();
         // SAFETY: the out parameter is valid, and the graph was just captured.
-        let status = unsafe { checked::cuGraphInstantiateWithFlags(&mut raw, graph.raw, 0) };
-        self.check(status, || format!("making a graph of {} launches ready", launches.count()))?;
+        let status = unsafe { sys::cuGraphInstantiateWithFlags(&mut raw, graph.raw, 0) };
+        self.check(status.ok(), || format!("making a graph of {} launches ready", launches.count()))?;
         Ok(Recording { raw, launches })
     }
 
@@ -173,8 +140,8 @@ impl CudaDevice {
     pub unsafe fn replay(&self, recording: &Recording) -> Result<(), DeviceError> {
         self.enter()?;
         // SAFETY: the graph is of this context; the rest is the caller's contract.
-        let status = unsafe { checked::cuGraphLaunch(recording.raw, self.handles.stream.raw()) };
-        self.check(status, || format!("queueing a graph of {} launches", recording.launches.count()))?;
+        let status = unsafe { sys::cuGraphLaunch(recording.raw, self.handles.stream.as_inner()) };
+        self.check(status.ok(), || format!("queueing a graph of {} launches", recording.launches.count()))?;
         self.replayed(&recording.launches)
     }
 
@@ -183,24 +150,22 @@ impl CudaDevice {
         if self.drain_if_limited().is_err() && self.is_abandoned() {
             return;
         }
-        let _ = self.handles.context.make_current();
+        let _ = CurrentContext::set_current(&self.handles.context);
         // SAFETY: the owner calls this once, when it goes. A failure leaves the graph to the end of the context.
-        let _ = unsafe { checked::cuGraphExecDestroy(recording.raw) };
+        let _ = unsafe { sys::cuGraphExecDestroy(recording.raw) };
     }
 
     /// Bytes of the level-2 cache.
     pub fn l2_bytes(&self) -> Result<usize, DeviceError> {
         let found = find(self.ordinal)?;
-        Ok(attribute(found.device, CUdevice_attribute::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)? as usize)
+        Ok(attribute(found.device, DeviceAttribute::L2CacheSize)? as usize)
     }
 
     /// The memory that is free now, and all there is.
     pub fn memory(&self) -> Result<FreeMemory, DeviceError> {
         self.enter()?;
-        let (mut free, mut total) = (0, 0);
-        // SAFETY: the out parameters are valid and the context current.
-        let status = unsafe { checked::cuMemGetInfo_v2(&mut free, &mut total) };
-        self.check(status, || format!("asking how much memory of {} is free", self.name))?;
+        let (free, total) =
+            self.check(mem_get_info(), || format!("asking how much memory of {} is free", self.name))?;
         Ok(FreeMemory { free, total })
     }
 }

@@ -4,7 +4,9 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use cuda_driver::checked::{self, Status};
+use cust::context::CurrentContext;
+use cust::error::{CudaError, CudaResult};
+use cust::sys;
 
 use super::super::fault::{FaultKind, KernelFault};
 use super::super::launches::{Launch, Launches};
@@ -25,14 +27,11 @@ impl CudaDevice {
     /// Waits until all queued work has ended.
     pub fn synchronize(&self) -> Result<(), DeviceError> {
         self.enter()?;
-        let status = match self.time_limit() {
-            None => {
-                // SAFETY: the stream lives as long as the device.
-                unsafe { checked::cuStreamSynchronize(self.handles.stream.raw()) }
-            }
+        let ended = match self.time_limit() {
+            None => self.handles.stream.synchronize(),
             Some(limit) => self.wait(limit)?,
         };
-        self.check(status, || format!("synchronising with {}", self.name))?;
+        self.check(ended, || format!("synchronising with {}", self.name))?;
         self.state().queued.clear();
         Ok(())
     }
@@ -41,17 +40,15 @@ impl CudaDevice {
     ///
     /// # Errors
     /// The limit is over, which leaves the device as one with a fault.
-    fn wait(&self, limit: Duration) -> Result<Status, DeviceError> {
+    fn wait(&self, limit: Duration) -> Result<CudaResult<()>, DeviceError> {
         let start = Instant::now();
         loop {
             // SAFETY: the stream lives as long as the device.
-            let status = unsafe { checked::cuStreamQuery(self.handles.stream.raw()) };
-            if status != Status::NOT_READY {
-                return Ok(status);
-            }
+            let status = unsafe { sys::cuStreamQuery(self.handles.stream.as_inner()) }.ok();
+            let Err(not_ready @ CudaError::NotReady) = status else { return Ok(status) };
             let elapsed = start.elapsed();
             if elapsed >= limit {
-                return Err(self.fail(FaultKind::TimedOut { limit }, status));
+                return Err(self.fail(FaultKind::TimedOut { limit }, not_ready));
             }
             if elapsed > EAGER {
                 std::thread::sleep((elapsed / 8).min(LONGEST_PAUSE));
@@ -111,15 +108,17 @@ impl CudaDevice {
         if let Some(first) = &self.state().fault {
             return Err(self.faulted(first));
         }
-        self.check(self.handles.context.make_current(), || format!("using the context of {}", self.name))
+        let current = CurrentContext::set_current(&self.handles.context);
+        self.check(current, || format!("using the context of {}", self.name))
     }
 
-    /// The status as a result; a fault is told with all that is known of it, and remembered.
-    pub(super) fn check(&self, status: Status, action: impl FnOnce() -> String) -> Result<(), DeviceError> {
-        match FaultKind::of(status) {
-            Some(kind) => Err(self.fail(kind, status)),
-            None => driver(status, action),
-        }
+    /// The driver's answer; a fault is told with all that is known of it, and remembered.
+    pub(super) fn check<T>(
+        &self,
+        result: CudaResult<T>,
+        action: impl FnOnce() -> String,
+    ) -> Result<T, DeviceError> {
+        self.recheck(driver(result, action))
     }
 
     /// [`Self::check`] after the fact, for a part of the device that knows nothing of the rest.
@@ -134,18 +133,18 @@ impl CudaDevice {
     }
 
     /// [`Self::check`] of the driver's answer to a launch: with nothing else queued, a fault is this launch's.
-    pub(super) fn check_launch(&self, status: Status, launch: Launch) -> Result<(), DeviceError> {
-        if FaultKind::of(status).is_some() {
+    pub(super) fn check_launch(&self, launched: CudaResult<()>, launch: Launch) -> Result<(), DeviceError> {
+        if launched.is_err_and(|error| FaultKind::of(error).is_some()) {
             let mut state = self.state();
             if state.queued.count() == 0 {
                 state.queued.note(launch);
             }
         }
-        self.check(status, || format!("launch of {launch}"))
+        self.check(launched, || format!("launch of {launch}"))
     }
 
     /// Remembers a fault, unless there is one already.
-    fn fail(&self, kind: FaultKind, status: Status) -> DeviceError {
+    fn fail(&self, kind: FaultKind, status: CudaError) -> DeviceError {
         let mut state = self.state();
         if let Some(first) = &state.fault {
             return self.faulted(first);

@@ -1,0 +1,149 @@
+//! What the attribute says of the kernel.
+
+use proc_macro2::{Ident, TokenStream};
+use syn::ext::IdentExt as _;
+use syn::parse::{ParseStream, Parser as _};
+use syn::{Error, Expr, ItemFn, Result, Token, Type, parenthesized, token};
+
+use super::eval;
+use super::instances::{Instance, Names};
+
+/// The attribute's arguments that are known; the others are ignored.
+#[derive(Default)]
+pub(super) struct Arguments {
+    /// `max_threads = ..`, `min_blocks = ..`, `min_arch = ..`.
+    bounds: Vec<(Ident, Expr)>,
+    /// `args = ..`: the host's struct with a field for each parameter.
+    pub args: Option<Type>,
+    /// `facts: TYPE = ..`: what the host is to know of each instance.
+    pub facts: Option<(Type, Expr)>,
+    /// `instances(..)`, with the const parameters of `with(..)` filled in.
+    pub instances: Option<Vec<Instance>>,
+}
+
+/// Launch bounds; 0 where the attribute says nothing.
+#[derive(Clone, Copy)]
+pub(super) struct Bounds {
+    pub min_arch: u32,
+    pub max_threads: u32,
+    pub min_blocks: u32,
+}
+
+const BOUNDS: [(&str, &str); 3] = [
+    ("min_arch", "min_arch is a compute capability as one number: `min_arch = 90`"),
+    ("max_threads", "max_threads is the most threads of a block: `max_threads = 256`"),
+    ("min_blocks", "min_blocks is the number of blocks that fit a multiprocessor: `min_blocks = 4`"),
+];
+
+/// Whether the name is that of a launch bound.
+pub(super) fn is_bound(name: &Ident) -> bool {
+    BOUNDS.iter().any(|(bound, _)| name == bound)
+}
+
+impl Arguments {
+    /// Reads the attribute of `function`.
+    pub fn of(attribute: TokenStream, function: &ItemFn) -> Result<Arguments> {
+        (|input: ParseStream<'_>| Arguments::parse(input, function)).parse2(attribute)
+    }
+
+    fn parse(input: ParseStream<'_>, function: &ItemFn) -> Result<Arguments> {
+        let mut arguments = Arguments::default();
+        let (mut derived, mut instances) = (Vec::new(), None);
+        while !input.is_empty() {
+            let name = if input.peek(Ident::peek_any) { Some(Ident::parse_any(input)?) } else { None };
+            let is = |word: &str| name.as_ref().is_some_and(|name| name == word);
+            if name.as_ref().is_some_and(is_bound) && input.peek(Token![=]) {
+                input.parse::<Token![=]>()?;
+                arguments.bounds.extend(name.zip(Some(input.parse()?)));
+            } else if is("args") && input.peek(Token![=]) {
+                input.parse::<Token![=]>()?;
+                arguments.args = Some(input.parse()?);
+            } else if is("facts") && input.peek(Token![:]) {
+                input.parse::<Token![:]>()?;
+                let ty = input.parse()?;
+                input.parse::<Token![=]>()?;
+                arguments.facts = Some((ty, input.parse()?));
+            } else if is("with") && input.peek(token::Paren) {
+                let list;
+                parenthesized!(list in input);
+                while !list.is_empty() {
+                    let name: Ident = list.parse()?;
+                    list.parse::<Token![=]>()?;
+                    derived.push((name, list.parse::<Expr>()?));
+                    comma(&list)?;
+                }
+            } else if is("instances") && input.peek(token::Paren) {
+                let list;
+                parenthesized!(list in input);
+                instances = Some(list.parse::<TokenStream>()?);
+            } else {
+                // Somebody else's.
+                while !input.is_empty() && !input.peek(Token![,]) {
+                    input.parse::<proc_macro2::TokenTree>()?;
+                }
+            }
+            comma(input)?;
+        }
+        if let Some(list) = instances {
+            let names = Names::of(function, &derived)?;
+            let read = (|input: ParseStream<'_>| names.instances(input)).parse2(list)?;
+            arguments.check_keys(&read)?;
+            arguments.instances = Some(read);
+        } else if let Some((name, _)) = derived.first() {
+            return Err(Error::new(name.span(), "`with(..)` computes const parameters of `instances(..)`"));
+        }
+        Ok(arguments)
+    }
+
+    /// Refuses what an instance sets and nobody reads.
+    fn check_keys(&self, instances: &[Instance]) -> Result<()> {
+        let mentions = |name: &Ident| {
+            self.facts.as_ref().is_some_and(|(_, facts)| super::mentions(quote::quote!(#facts), name))
+        };
+        let mut settings = instances.iter().flat_map(|instance| &instance.settings);
+        match settings.find(|(name, _)| !is_bound(name) && !mentions(name)) {
+            None => Ok(()),
+            Some((name, _)) => Err(Error::new(
+                name.span(),
+                format!(
+                    "`{name}` is no const parameter, no launch bound (min_arch, max_threads, min_blocks), and nothing that \
+                     `facts` names"
+                ),
+            )),
+        }
+    }
+
+    /// The launch bounds of an instance, or of a kernel that has none.
+    pub fn bounds(&self, instance: Option<&Instance>) -> Result<Bounds> {
+        let names = instance.map_or(&[][..], |instance| &instance.arguments);
+        let own = instance.map_or(&[][..], |instance| &instance.settings);
+        let [min_arch, max_threads, min_blocks] = BOUNDS.map(|(bound, message)| {
+            let Some((_, expr)) = own.iter().chain(&self.bounds).find(|(name, _)| name == bound) else {
+                return Ok(0);
+            };
+            let number = eval::integer(expr, names).map_err(|error| match instance {
+                Some(_) => error,
+                None => Error::new_spanned(expr, message),
+            })?;
+            u32::try_from(number).map_err(|_| Error::new_spanned(expr, message))
+        });
+        let bounds = Bounds { min_arch: min_arch?, max_threads: max_threads?, min_blocks: min_blocks? };
+        if bounds.min_blocks > 0 && bounds.max_threads == 0 {
+            let span = own.iter().chain(&self.bounds).find(|(name, _)| name == "min_blocks");
+            let message = "min_blocks needs max_threads: `max_threads = 256, min_blocks = 4`";
+            return Err(span.map_or_else(
+                || Error::new(proc_macro2::Span::call_site(), message),
+                |(name, _)| Error::new(name.span(), message),
+            ));
+        }
+        Ok(bounds)
+    }
+}
+
+/// A comma, unless nothing follows.
+pub(super) fn comma(input: ParseStream<'_>) -> Result<()> {
+    if !input.is_empty() {
+        input.parse::<Token![,]>()?;
+    }
+    Ok(())
+}

@@ -1,0 +1,50 @@
+//! Numbers that the attribute must know itself: rustc does not lend its arithmetic to macros.
+
+use proc_macro2::{Ident, TokenStream};
+use syn::{BinOp, Error, Expr, Lit, Result};
+
+const UNKNOWN: &str = "this number is needed while the macro runs: write it with integers, the kernel's const \
+                       parameters, `+ - * / %`, `min(a, b)` and `max(a, b)`";
+
+/// The value of an expression of integers and of `names`.
+pub(super) fn integer(expr: &Expr, names: &[(Ident, TokenStream)]) -> Result<u64> {
+    let unknown = || Error::new_spanned(expr, UNKNOWN);
+    match expr {
+        // What a macro by example fills in comes in a group that nobody wrote.
+        Expr::Group(group) => integer(&group.expr, names),
+        Expr::Paren(paren) => integer(&paren.expr, names),
+        Expr::Cast(cast) => integer(&cast.expr, names),
+        Expr::Lit(literal) => match &literal.lit {
+            Lit::Int(number) => number.base10_parse(),
+            _ => Err(unknown()),
+        },
+        Expr::Path(path) => {
+            let known = names.iter().find(|(name, _)| path.path.is_ident(name));
+            let (_, value) = known.ok_or_else(unknown)?;
+            let value: Expr = syn::parse2(value.clone()).map_err(|_| unknown())?;
+            // A value names no others: those are filled in already.
+            integer(&value, &[])
+        }
+        Expr::Binary(binary) => {
+            let (a, b) = (integer(&binary.left, names)?, integer(&binary.right, names)?);
+            let result = match binary.op {
+                BinOp::Add(_) => a.checked_add(b),
+                BinOp::Sub(_) => a.checked_sub(b),
+                BinOp::Mul(_) => a.checked_mul(b),
+                BinOp::Div(_) => a.checked_div(b),
+                BinOp::Rem(_) => a.checked_rem(b),
+                _ => return Err(unknown()),
+            };
+            result.ok_or_else(|| Error::new_spanned(expr, format!("no such number: of {a} and {b}")))
+        }
+        Expr::Call(call) if call.args.len() == 2 => {
+            let function = match &*call.func {
+                Expr::Path(path) if path.path.is_ident("min") => u64::min,
+                Expr::Path(path) if path.path.is_ident("max") => u64::max,
+                _ => return Err(unknown()),
+            };
+            Ok(function(integer(&call.args[0], names)?, integer(&call.args[1], names)?))
+        }
+        _ => Err(unknown()),
+    }
+}

@@ -1,0 +1,241 @@
+//! Makes of a generic function and its list an ordinary kernel for each instance.
+
+use proc_macro2::{Ident, TokenStream};
+use quote::{ToTokens as _, format_ident, quote};
+use syn::{
+    Attribute, Error, Expr, FnArg, GenericParam, Index, ItemFn, Pat, PatType, Result, Type, TypePtr,
+    parse_quote,
+};
+
+use super::instances::Instance;
+use super::replaced;
+
+/// What a parameter of the generic function is to its instances.
+enum Source {
+    /// An argument of the launch.
+    Launch,
+    /// An argument of the launch of another type, `#[from(TYPE)]`, which is converted by `as`.
+    Converted(Type),
+    /// No argument of the launch, `#[shared(LEN)]`: memory that each entry point has for itself.
+    Shared { element: Type, len: Expr },
+}
+
+const ATTRIBUTES: [&str; 2] = ["shared", "from"];
+
+fn is_ours(attr: &Attribute) -> bool {
+    ATTRIBUTES.iter().any(|name| attr.path().is_ident(name))
+}
+
+/// Takes the attribute of a parameter that says so from it.
+fn take_source(input: &mut FnArg) -> Result<Source> {
+    let FnArg::Typed(param) = input else { return Ok(Source::Launch) };
+    let Some(at) = param.attrs.iter().position(is_ours) else { return Ok(Source::Launch) };
+    let attr = param.attrs.remove(at);
+    match &*param.ty {
+        _ if attr.path().is_ident("from") => Ok(Source::Converted(attr.parse_args()?)),
+        Type::Ptr(TypePtr { mutability: Some(_), elem, .. }) => {
+            Ok(Source::Shared { element: (**elem).clone(), len: attr.parse_args()? })
+        }
+        other => Err(Error::new_spanned(other, "shared memory comes as a pointer: `*mut T`")),
+    }
+}
+
+/// Refuses attributes of parameters where there are no instances.
+pub(super) fn refuse_attributes(function: &ItemFn) -> Result<()> {
+    let typed = function.sig.inputs.iter().filter_map(|input| match input {
+        FnArg::Typed(typed) => Some(typed),
+        FnArg::Receiver(_) => None,
+    });
+    match typed.flat_map(|typed| &typed.attrs).find(|attr| is_ours(attr)) {
+        None => Ok(()),
+        Some(attr) => Err(Error::new_spanned(
+            attr,
+            "`#[shared(..)]` and `#[from(..)]` are for kernels with `instances(..)`; use `shared_array!` and `as` in the \
+             body",
+        )),
+    }
+}
+
+/// An instance as a function that is not generic, and how its entry on the GPU calls the generic one.
+pub(super) struct Stamped {
+    pub function: ItemFn,
+    pub call: DeviceCall,
+}
+
+/// What an entry on the GPU does with its parameters.
+pub(super) struct DeviceCall {
+    /// Before the call.
+    pub before: TokenStream,
+    /// The function.
+    pub callee: TokenStream,
+    pub arguments: Vec<DeviceArgument>,
+}
+
+/// An argument that an entry on the GPU passes on.
+pub(super) enum DeviceArgument {
+    /// Its next parameter, perhaps with an `as TYPE` after it.
+    Next(TokenStream),
+    Other(TokenStream),
+}
+
+/// The generic function, and a kernel for each instance.
+pub(super) fn kernels(function: &ItemFn, instances: &[Instance]) -> Result<(ItemFn, Vec<Stamped>)> {
+    let mut generic = function.clone();
+    generic.attrs.push(parse_quote!(#[inline(always)]));
+    let sources = generic.sig.inputs.iter_mut().map(take_source).collect::<Result<Vec<_>>>()?;
+    let same = instances.iter().find(|instance| instance.name == function.sig.ident);
+    if let Some(same) = same {
+        let message = "an instance cannot have the name of the function itself";
+        return Err(Error::new(same.name.span(), message));
+    }
+    let kernels = instances.iter().map(|instance| stamp(&generic, &sources, instance)).collect();
+    Ok((generic, kernels))
+}
+
+fn stamp(generic: &ItemFn, sources: &[Source], instance: &Instance) -> Stamped {
+    let Instance { name, arguments, .. } = instance;
+    let (function, vis) = (&generic.sig.ident, &generic.vis);
+    let items = items(generic, instance);
+    let values = arguments.iter().map(|(name, value)| match is_type(generic, name) {
+        true => value.clone(),
+        false => quote!({ #value }),
+    });
+    let callee = quote!(#function::<#(#values),*>);
+
+    let (mut inputs, mut passed) = (Vec::new(), Vec::new());
+    let (mut elements, mut arrays, mut of_device) = (Vec::new(), Vec::new(), Vec::new());
+    for (i, (input, source)) in generic.sig.inputs.iter().zip(sources).enumerate() {
+        let FnArg::Typed(PatType { pat, ty, .. }) = input else { continue };
+        let name = match &**pat {
+            Pat::Ident(ident) => ident.ident.clone(),
+            _ => format_ident!("argument_{i}"),
+        };
+        let (launched, conversion) = match source {
+            Source::Launch => (&**ty, quote!()),
+            Source::Converted(launched) => (launched, quote!(as #ty)),
+            Source::Shared { element, len } => {
+                let array = quote!(::cuda_std::shared_array![#element; #len]);
+                let at = Index::from(arrays.len());
+                passed.push(array.clone());
+                elements.push(element);
+                arrays.push(array);
+                of_device.push(DeviceArgument::Other(quote!(__shared.#at)));
+                continue;
+            }
+        };
+        let launched = replaced(launched.to_token_stream(), arguments);
+        inputs.push(quote!(#name: #launched));
+        passed.push(quote!(#name #conversion));
+        of_device.push(DeviceArgument::Next(conversion));
+    }
+    let list =
+        arguments.iter().map(|(name, value)| format!("{name} = {value}")).collect::<Vec<_>>().join(", ");
+    let doc = format!("[`{function}`](fn@{function}) with {list}.\n\n# Safety\nAs of that.");
+    let lifetimes = generic.sig.generics.lifetimes();
+    // The arrays are named after the function that they stand in.
+    let before = quote! {
+        #items
+        #[inline(always)]
+        fn #name() -> (#(*mut #elements,)*) {
+            (#(#arrays,)*)
+        }
+        let __shared = #name();
+    };
+    Stamped {
+        function: parse_quote! {
+            #[doc = #doc]
+            #vis unsafe fn #name<#(#lifetimes),*>(#(#inputs),*) {
+                #items
+                // SAFETY: the contract of the function is that of its instances; the shared memory is the block's own.
+                unsafe { #callee(#(#passed),*) }
+            }
+        },
+        call: DeviceCall { before, callee, arguments: of_device },
+    }
+}
+
+fn is_type(generic: &ItemFn, name: &Ident) -> bool {
+    generic.sig.generics.type_params().any(|param| param.ident == *name)
+}
+
+/// The generic parameters of an instance as items of their names.
+pub(super) fn items(generic: &ItemFn, instance: &Instance) -> TokenStream {
+    let items = generic.sig.generics.params.iter().filter_map(|param| {
+        let value = |name: &Ident| instance.arguments.iter().find(|(known, _)| known == name);
+        let item = match param {
+            GenericParam::Type(ty) => {
+                let (name, value) = value(&ty.ident)?;
+                quote!(type #name = #value;)
+            }
+            GenericParam::Const(constant) => {
+                let ((name, value), ty) = (value(&constant.ident)?, &constant.ty);
+                quote!(const #name: #ty = #value;)
+            }
+            GenericParam::Lifetime(_) => return None,
+        };
+        Some(quote!(#[allow(dead_code, reason = "not every expression names every parameter")] #item))
+    });
+    quote!(#(#items)*)
+}
+
+/// The lists that host code picks instances from, on the type of this name: the names of the kernels' types go with
+/// their instances, of which a kernel that is not generic is its only one.
+pub(super) fn lists(
+    function: &ItemFn,
+    launch_types: &[(Ident, TokenStream, Vec<Ident>)],
+    args: Option<&Type>,
+    facts: Option<&Type>,
+    list_type: &Ident,
+) -> TokenStream {
+    let types = launch_types.iter().map(|(ty, ..)| ty);
+    let name = function.sig.ident.to_string();
+    let metas = format!(
+        "Names and places of the kernels that [`{name}`](fn@{name}) makes, in the order of their list."
+    );
+    let list = args.map(|args| {
+        let facts_type = facts.map_or(quote!(()), |ty| quote!(#ty));
+        let doc = format!("The kernels that [`{name}`](fn@{name}) makes with their launches and facts, in the order of their list.");
+        let instances = launch_types.iter().map(|(ty, facts, params)| quote! {
+            ::cuda_std::launch::Instance {
+                meta: #ty::META,
+                launch: {
+                    unsafe fn launch(
+                        __on: &dyn ::cuda_std::launch::Launcher,
+                        __config: ::cuda_std::launch::LaunchConfig,
+                        __args: #args,
+                    ) -> ::core::result::Result<(), ::cuda_std::launch::LaunchError> {
+                        // SAFETY: the caller of the function answers for the kernel's contract.
+                        unsafe { #ty::launch(__on, __config, #(__args.#params),*) }
+                    }
+                    launch
+                },
+                facts: #facts,
+            }
+        });
+        quote! {
+            #[doc = #doc]
+            pub const INSTANCES: &'static [::cuda_std::launch::Instance<#args, #facts_type>] = &[#(#instances),*];
+        }
+    });
+    quote! {
+        #[cfg(not(target_arch = "nvptx64"))]
+        #[allow(dead_code, reason = "not everybody asks for the list")]
+        impl #list_type {
+            #[doc = #metas]
+            pub const KERNELS: &'static [&'static ::cuda_std::launch::KernelMeta] = &[#(#types::META),*];
+
+            #list
+        }
+    }
+}
+
+/// The facts of an instance.
+pub(super) fn facts(function: &ItemFn, facts: Option<&Expr>, instance: Option<&Instance>) -> TokenStream {
+    let Some(facts) = facts else { return quote!(()) };
+    let Some(instance) = instance else { return quote!(#facts) };
+    let items = items(function, instance);
+    let settings = instance.settings.iter().filter(|(name, _)| super::mentions(quote!(#facts), name));
+    // Of two settings of one name the first is the instance's own, and shadows that of its group.
+    let settings = settings.rev().map(|(name, value)| quote!(let #name = #value;));
+    quote!({ #items #(#settings)* #facts })
+}

@@ -1,0 +1,99 @@
+//! Devices and what they can do.
+
+use std::ffi::c_int;
+
+use crate::error::CudaResult;
+use crate::sys::{self, CUdevice};
+
+/// Declares the attributes, in upstream's names and the numbers of cuda.h.
+macro_rules! attributes {
+    ($($name:ident = $number:literal,)*) => {
+        /// What a device can be asked for; the CUDA driver API's reference explains them under `CUdevice_attribute`.
+        #[expect(missing_docs, reason = "the reference explains each of them")]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        #[repr(i32)]
+        pub enum DeviceAttribute {
+            $($name = $number,)*
+        }
+    };
+}
+
+attributes! {
+    MaxThreadsPerBlock = 1, MaxBlockDimX = 2, MaxBlockDimY = 3, MaxBlockDimZ = 4, MaxGridDimX = 5, MaxGridDimY = 6,
+    MaxGridDimZ = 7, MaxSharedMemoryPerBlock = 8, TotalConstantMemory = 9, WarpSize = 10, MaxPitch = 11,
+    MaxRegistersPerBlock = 12, ClockRate = 13, TextureAlignment = 14, MultiprocessorCount = 16, KernelExecTimeout = 17,
+    Integrated = 18, CanMapHostMemory = 19, ComputeMode = 20, ConcurrentKernels = 31, EccEnabled = 32, PciBusId = 33,
+    PciDeviceId = 34, TccDriver = 35, MemoryClockRate = 36, GlobalMemoryBusWidth = 37, L2CacheSize = 38,
+    MaxThreadsPerMultiprocessor = 39, AsyncEngineCount = 40, UnifiedAddressing = 41, PciDomainId = 50,
+    ComputeCapabilityMajor = 75, ComputeCapabilityMinor = 76, StreamPrioritiesSupported = 78,
+    GlobalL1CacheSupported = 79, LocalL1CacheSupported = 80, MaxSharedMemoryPerMultiprocessor = 81,
+    MaxRegistersPerMultiprocessor = 82, ManagedMemory = 83, MultiGpuBoard = 84, MultiGpuBoardGroupId = 85,
+    HostNativeAtomicSupported = 86, SingleToDoublePrecisionPerfRatio = 87, PageableMemoryAccess = 88,
+    ConcurrentManagedAccess = 89, ComputePreemptionSupported = 90, CanUseHostPointerForRegisteredMem = 91,
+    MaxSharedMemoryPerBlockOptin = 97,
+}
+
+/// A device, by the driver's handle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Device {
+    raw: CUdevice,
+}
+
+impl Device {
+    /// How many devices there are.
+    pub fn num_devices() -> CudaResult<u32> {
+        let mut count = 0;
+        // SAFETY: the out parameter is valid.
+        unsafe { sys::cuDeviceGetCount(&mut count) }.ok()?;
+        Ok(u32::try_from(count).unwrap_or(0))
+    }
+
+    /// The device with this ordinal.
+    ///
+    /// # Errors
+    /// There is none, or the driver is not initialised.
+    pub fn get_device(ordinal: u32) -> CudaResult<Device> {
+        let mut raw = 0;
+        // An ordinal that no `c_int` holds is as absent as the largest.
+        let ordinal = c_int::try_from(ordinal).unwrap_or(c_int::MAX);
+        // SAFETY: the out parameter is valid.
+        unsafe { sys::cuDeviceGet(&mut raw, ordinal) }.ok()?;
+        Ok(Device { raw })
+    }
+
+    /// All devices, in the order of their ordinals.
+    pub fn devices() -> CudaResult<impl Iterator<Item = CudaResult<Device>>> {
+        Ok((0..Device::num_devices()?).map(Device::get_device))
+    }
+
+    /// All bytes of its memory.
+    pub fn total_memory(self) -> CudaResult<usize> {
+        let mut bytes = 0;
+        // SAFETY: the out parameter is valid.
+        unsafe { sys::cuDeviceTotalMem_v2(&mut bytes, self.raw) }.ok()?;
+        Ok(bytes)
+    }
+
+    /// Its name.
+    pub fn name(self) -> CudaResult<String> {
+        let mut name = [0u8; 256];
+        // SAFETY: the buffer has as many bytes as are named.
+        unsafe { sys::cuDeviceGetName(name.as_mut_ptr().cast(), name.len() as c_int, self.raw) }.ok()?;
+        let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
+        Ok(String::from_utf8_lossy(name).into_owned())
+    }
+
+    /// One of its attributes.
+    pub fn get_attribute(self, attribute: DeviceAttribute) -> CudaResult<i32> {
+        let mut value = 0;
+        // SAFETY: the out parameter is valid.
+        unsafe { sys::cuDeviceGetAttribute(&mut value, attribute as c_int, self.raw) }.ok()?;
+        Ok(value)
+    }
+
+    /// The driver's handle.
+    pub fn as_raw(&self) -> CUdevice {
+        self.raw
+    }
+}

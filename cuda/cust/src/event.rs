@@ -1,0 +1,107 @@
+//! Points in a stream's work, with the time at which the device came to them.
+
+use std::ptr;
+use std::time::Duration;
+
+use crate::error::{CudaError, CudaResult};
+use crate::stream::Stream;
+use crate::sys::{self, CUevent};
+
+bitflags::bitflags! {
+    /// What an event is for.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct EventFlags: u32 {
+        /// Notes the time.
+        const DEFAULT = 0;
+        /// Waiting for it blocks the thread.
+        const BLOCKING_SYNC = 1;
+        /// Notes no time, which is quicker.
+        const DISABLE_TIMING = 2;
+        /// For other processes too; needs `DISABLE_TIMING`.
+        const INTERPROCESS = 4;
+    }
+}
+
+/// Whether the device has come to an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventStatus {
+    /// It has.
+    Ready,
+    /// It has not.
+    NotReady,
+}
+
+/// An event.
+#[derive(Debug)]
+pub struct Event {
+    raw: CUevent,
+}
+
+// SAFETY: the driver's handles may be used from any thread.
+unsafe impl Send for Event {}
+// SAFETY: as above.
+unsafe impl Sync for Event {}
+
+impl Event {
+    /// An event of the current context.
+    ///
+    /// # Errors
+    /// There is no context, or the flags do not go together.
+    pub fn new(flags: EventFlags) -> CudaResult<Self> {
+        let mut raw = ptr::null_mut();
+        // SAFETY: the out parameter is valid.
+        unsafe { sys::cuEventCreate(&mut raw, flags.bits()) }.ok()?;
+        Ok(Self { raw })
+    }
+
+    /// Queues the event in the stream.
+    ///
+    /// # Errors
+    /// A kernel failed, or the stream belongs to another context.
+    pub fn record(&self, stream: &Stream) -> CudaResult<()> {
+        // SAFETY: both live.
+        unsafe { sys::cuEventRecord(self.raw, stream.as_inner()) }.ok()
+    }
+
+    /// Whether the device has come to it.
+    pub fn query(&self) -> CudaResult<EventStatus> {
+        // SAFETY: the event lives.
+        match unsafe { sys::cuEventQuery(self.raw) }.ok() {
+            Ok(()) => Ok(EventStatus::Ready),
+            Err(CudaError::NotReady) => Ok(EventStatus::NotReady),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Waits until the device has come to it.
+    pub fn synchronize(&self) -> CudaResult<()> {
+        // SAFETY: the event lives.
+        unsafe { sys::cuEventSynchronize(self.raw) }.ok()
+    }
+
+    /// Milliseconds from `start` to this event.
+    ///
+    /// # Errors
+    /// The device has not come to both, or one of them notes no time.
+    pub fn elapsed_time_f32(&self, start: &Self) -> CudaResult<f32> {
+        let mut milliseconds = 0.0;
+        // SAFETY: the out parameter is valid, and both events live.
+        unsafe { sys::cuEventElapsedTime(&mut milliseconds, start.raw, self.raw) }.ok()?;
+        Ok(milliseconds)
+    }
+
+    /// The time from `start` to this event.
+    ///
+    /// # Errors
+    /// As [`Event::elapsed_time_f32`].
+    pub fn elapsed(&self, start: &Self) -> CudaResult<Duration> {
+        Ok(Duration::from_secs_f64(f64::from(self.elapsed_time_f32(start)?).max(0.0) / 1e3))
+    }
+}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        // SAFETY: the event is this object's. A failure leaves it to the end of the context.
+        let _ = unsafe { sys::cuEventDestroy_v2(self.raw) };
+    }
+}

@@ -1,0 +1,107 @@
+//! Rust-CUDA's `cust`, the CUDA driver's API for programs in Rust, on a driver that is loaded at run time.
+//!
+//! Items have upstream's names and do what upstream's do, so that programs written for it compile unchanged. What differs:
+//!
+//! - Nothing of CUDA is needed to build or link. The driver's library is loaded by the first call, so a program starts
+//!   on machines with and without a driver; [`load`] says why there is none.
+//! - Every call fails where there is no driver or no current context, and where a kernel failed before; the documentation
+//!   of a function says what else can go wrong. An error holds any code that a driver may answer, and names the cure where there is one. Bad input is an error
+//!   where upstream panics.
+//! - Only what programs commonly use is here: no textures, surfaces, graphs, linker, flags of contexts, or contexts other
+//!   than primary ones. [`sys`] has functions of the driver itself.
+//!
+//! ```no_run
+//! use cust::prelude::*;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let ptx = "";
+//! let _context = cust::quick_init()?;
+//! let module = Module::from_ptx(ptx, &[])?;
+//! let stream = Stream::new(StreamFlags::NON_BLOCKING, None)?;
+//!
+//! let x = [1.0f32, 2.0, 3.0].as_dbuf()?;
+//! let out = DeviceBuffer::<f32>::zeroed(x.len())?;
+//! let square = module.get_function("square")?;
+//! // SAFETY: the kernel takes a slice and a pointer, and writes one element per thread below the slice's length.
+//! unsafe { launch!(square<<<1, 32, 0, stream>>>(x.as_device_ptr(), x.len(), out.as_device_ptr()))? };
+//! stream.synchronize()?;
+//! println!("{:?}", out.as_host_vec()?);
+//! # Ok(())
+//! # }
+//! ```
+
+// So that what the derive writes is right in this crate too.
+extern crate self as cust;
+
+pub mod context;
+pub mod device;
+pub mod error;
+pub mod event;
+mod exit;
+pub mod function;
+mod load;
+pub mod memory;
+pub mod module;
+pub mod prelude;
+pub mod stream;
+pub mod sys;
+pub mod util;
+
+use std::ffi::c_int;
+
+pub use cuda_std_macros::DeviceCopy;
+pub use exit::exit_at_once;
+pub use load::{Driver, LIBRARY_VARIABLE, LoadError, load};
+
+use context::Context;
+use device::Device;
+use error::CudaResult;
+
+bitflags::bitflags! {
+    /// Flags of [`init`]. There are none.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct CudaFlags: u32 {}
+}
+
+/// Loads the driver's library and initialises the driver. May be called more than once.
+pub fn init(flags: CudaFlags) -> CudaResult<()> {
+    // SAFETY: cuInit may be called at any time; a wrong flag is an error code.
+    unsafe { sys::cuInit(flags.bits()) }.ok()
+}
+
+/// Initialises the driver and makes the primary context of device 0 the calling thread's. The context must be kept
+/// while CUDA is used.
+///
+/// # Errors
+/// There is no driver or no device, or the context cannot be made.
+#[must_use = "without the context all calls fail"]
+pub fn quick_init() -> CudaResult<Context> {
+    init(CudaFlags::empty())?;
+    Context::new(Device::get_device(0)?)
+}
+
+/// The newest version of CUDA that the driver supports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CudaApiVersion {
+    version: c_int,
+}
+
+impl CudaApiVersion {
+    /// Asks the driver.
+    pub fn get() -> CudaResult<Self> {
+        let mut version = 0;
+        // SAFETY: the out parameter is valid.
+        unsafe { sys::cuDriverGetVersion(&mut version) }.ok()?;
+        Ok(Self { version })
+    }
+
+    /// The 12 of 12.8.
+    pub fn major(self) -> i32 {
+        self.version / 1000
+    }
+
+    /// The 8 of 12.8.
+    pub fn minor(self) -> i32 {
+        self.version % 1000 / 10
+    }
+}

@@ -1,0 +1,81 @@
+//! What may be copied to a device.
+
+use std::marker::PhantomData;
+use std::num::{NonZeroU8, NonZeroU16, NonZeroU32, NonZeroU64, NonZeroU128, Wrapping};
+
+/// A type whose values mean the same on a device. The derive of that name implements it where all fields are such.
+///
+/// ```
+/// #[derive(Clone, Copy, cust::DeviceCopy)]
+/// struct Ray {
+///     origin: [f32; 3],
+///     direction: [f32; 3],
+/// }
+/// ```
+///
+/// A type with addresses of the host has none:
+///
+/// ```compile_fail,E0277
+/// #[derive(Clone, Copy, cust::DeviceCopy)]
+/// struct Borrowed {
+///     text: &'static str,
+/// }
+/// ```
+///
+/// # Safety
+/// The type holds no address of the host's memory, neither as a reference nor as a pointer.
+pub unsafe trait DeviceCopy: Copy {}
+
+macro_rules! device_copy {
+    ($($ty:ty)*) => {
+        $(
+            // SAFETY: a value of it holds no address.
+            unsafe impl DeviceCopy for $ty {}
+        )*
+    };
+}
+
+device_copy! {
+    () bool char f32 f64
+    u8 u16 u32 u64 u128 usize
+    i8 i16 i32 i64 i128 isize
+    NonZeroU8 NonZeroU16 NonZeroU32 NonZeroU64 NonZeroU128
+}
+
+#[cfg(feature = "impl_half")]
+device_copy! { half::f16 half::bf16 }
+
+#[cfg(feature = "impl_glam")]
+device_copy! { glam::Vec2 glam::Vec3 glam::Vec4 glam::IVec2 glam::IVec3 glam::IVec4 }
+
+// SAFETY: it holds an address of a device.
+unsafe impl<T: DeviceCopy> DeviceCopy for super::DevicePointer<T> {}
+// SAFETY: it holds no more than its elements do.
+unsafe impl<T: DeviceCopy, const N: usize> DeviceCopy for [T; N] {}
+// SAFETY: as above.
+unsafe impl<T: DeviceCopy> DeviceCopy for Option<T> {}
+// SAFETY: as above.
+unsafe impl<T: DeviceCopy, E: DeviceCopy> DeviceCopy for Result<T, E> {}
+// SAFETY: as above.
+unsafe impl<T: DeviceCopy> DeviceCopy for Wrapping<T> {}
+// SAFETY: it holds nothing.
+unsafe impl<T: ?Sized> DeviceCopy for PhantomData<T> {}
+
+macro_rules! device_copy_tuples {
+    ($($($name:ident)+;)*) => {
+        $(
+            // SAFETY: it holds no more than its elements do.
+            unsafe impl<$($name: DeviceCopy),+> DeviceCopy for ($($name,)+) {}
+        )*
+    };
+}
+
+device_copy_tuples! {
+    A B;
+    A B C;
+    A B C D;
+    A B C D E;
+    A B C D E F;
+    A B C D E F G;
+    A B C D E F G H;
+}

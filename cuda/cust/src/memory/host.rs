@@ -1,0 +1,180 @@
+//! Host memory that a device reaches: page-locked for quick copies, or unified for both to use.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut};
+use std::ptr::{self, NonNull};
+
+use super::{DeviceCopy, DevicePointer, bytes_of};
+use crate::error::{CudaError, CudaResult};
+use crate::sys;
+
+/// Which memory a [`HostBuffer`] has.
+pub trait Kind: sealed::Kind {}
+
+mod sealed {
+    use super::{CudaResult, NonNull};
+
+    pub trait Kind {
+        /// Allocates bytes, of which there is at least one.
+        fn allocate(bytes: usize) -> CudaResult<*mut u8>;
+
+        /// # Safety
+        /// The memory is one of [`Kind::allocate`] and not used afterwards.
+        unsafe fn free(memory: NonNull<u8>) -> CudaResult<()>;
+    }
+}
+
+/// Page-locked memory, which the device copies from and to without a detour.
+#[derive(Debug)]
+pub struct Locked;
+
+/// Memory that moves between host and device to where it is used.
+#[derive(Debug)]
+pub struct Unified;
+
+impl Kind for Locked {}
+impl Kind for Unified {}
+
+impl sealed::Kind for Locked {
+    fn allocate(bytes: usize) -> CudaResult<*mut u8> {
+        const DEVICEMAP: u32 = 2;
+        let mut memory = ptr::null_mut();
+        // SAFETY: the out parameter is valid.
+        unsafe { sys::cuMemHostAlloc(&mut memory, bytes, DEVICEMAP) }.ok()?;
+        Ok(memory.cast())
+    }
+
+    unsafe fn free(memory: NonNull<u8>) -> CudaResult<()> {
+        // SAFETY: the caller's contract.
+        unsafe { sys::cuMemFreeHost(memory.as_ptr().cast()) }.ok()
+    }
+}
+
+impl sealed::Kind for Unified {
+    fn allocate(bytes: usize) -> CudaResult<*mut u8> {
+        const GLOBAL: u32 = 1;
+        let mut address = 0;
+        // SAFETY: the out parameter is valid.
+        unsafe { sys::cuMemAllocManaged(&mut address, bytes, GLOBAL) }.ok()?;
+        Ok(ptr::with_exposed_provenance_mut(address as usize))
+    }
+
+    unsafe fn free(memory: NonNull<u8>) -> CudaResult<()> {
+        // SAFETY: the caller's contract.
+        unsafe { sys::cuMemFree_v2(memory.as_ptr().expose_provenance() as u64) }.ok()
+    }
+}
+
+/// Page-locked memory for elements. It is a slice.
+pub type LockedBuffer<T> = HostBuffer<T, Locked>;
+
+/// Memory for elements that host and device share. It is a slice, which the host must not use while a kernel does.
+pub type UnifiedBuffer<T> = HostBuffer<T, Unified>;
+
+/// Memory that both the host and the device reach. See [`LockedBuffer`] and [`UnifiedBuffer`].
+pub struct HostBuffer<T: DeviceCopy, K: Kind> {
+    memory: NonNull<T>,
+    len: usize,
+    kind: PhantomData<K>,
+}
+
+// SAFETY: the memory is this object's alone, as a `Vec`'s is.
+unsafe impl<T: DeviceCopy + Send, K: Kind> Send for HostBuffer<T, K> {}
+// SAFETY: as above.
+unsafe impl<T: DeviceCopy + Sync, K: Kind> Sync for HostBuffer<T, K> {}
+
+impl<T: DeviceCopy, K: Kind> HostBuffer<T, K> {
+    /// `size` copies of a value.
+    pub fn new(value: &T, size: usize) -> CudaResult<Self> {
+        Self::filled(size, |_| *value)
+    }
+
+    /// The slice's elements.
+    pub fn from_slice(slice: &[T]) -> CudaResult<Self> {
+        Self::filled(slice.len(), |i| slice[i])
+    }
+
+    /// Memory for `size` elements.
+    ///
+    /// # Safety
+    /// No element is read before it is written.
+    pub unsafe fn uninitialized(size: usize) -> CudaResult<Self> {
+        let bytes = bytes_of::<T>(size)?;
+        let memory = match bytes {
+            0 => NonNull::dangling(),
+            _ => NonNull::new(K::allocate(bytes)?).ok_or(CudaError::OutOfMemory)?.cast(),
+        };
+        Ok(Self { memory, len: size, kind: PhantomData })
+    }
+
+    fn filled(size: usize, element: impl Fn(usize) -> T) -> CudaResult<Self> {
+        // SAFETY: every element is written below.
+        let buffer = unsafe { Self::uninitialized(size) }?;
+        for i in 0..size {
+            // SAFETY: the memory has room for `size` elements.
+            unsafe { buffer.memory.add(i).write(element(i)) };
+        }
+        Ok(buffer)
+    }
+
+    /// The elements.
+    pub fn as_slice(&self) -> &[T] {
+        self
+    }
+
+    /// The elements.
+    pub fn as_mut_slice(&mut self) -> &mut [T] {
+        self
+    }
+}
+
+impl<T: DeviceCopy> UnifiedBuffer<T> {
+    /// The address, as a kernel takes it.
+    pub fn as_device_ptr(&self) -> DevicePointer<T> {
+        DevicePointer::from_raw(self.memory.as_ptr().expose_provenance() as u64)
+    }
+}
+
+impl<T: DeviceCopy, K: Kind> Deref for HostBuffer<T, K> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        // SAFETY: the memory is this object's, has that many elements, and they were written.
+        unsafe { std::slice::from_raw_parts(self.memory.as_ptr(), self.len) }
+    }
+}
+
+impl<T: DeviceCopy, K: Kind> DerefMut for HostBuffer<T, K> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        // SAFETY: as in `deref`.
+        unsafe { std::slice::from_raw_parts_mut(self.memory.as_ptr(), self.len) }
+    }
+}
+
+impl<T: DeviceCopy, K: Kind> AsRef<[T]> for HostBuffer<T, K> {
+    fn as_ref(&self) -> &[T] {
+        self
+    }
+}
+
+impl<T: DeviceCopy, K: Kind> AsMut<[T]> for HostBuffer<T, K> {
+    fn as_mut(&mut self) -> &mut [T] {
+        self
+    }
+}
+
+impl<T: DeviceCopy + fmt::Debug, K: Kind> fmt::Debug for HostBuffer<T, K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&**self, f)
+    }
+}
+
+impl<T: DeviceCopy, K: Kind> Drop for HostBuffer<T, K> {
+    fn drop(&mut self) {
+        if self.len * size_of::<T>() > 0 {
+            // SAFETY: the memory is this object's. A failure leaves it to the end of the context.
+            let _ = unsafe { K::free(self.memory.cast()) };
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! Streams: queues of work that a device does in order.
+
+use std::ffi::c_void;
+use std::ptr;
+
+use crate::error::CudaResult;
+use crate::function::{BlockSize, Function, GridSize};
+use crate::sys::{self, CUstream};
+
+bitflags::bitflags! {
+    /// How a stream stands to the legacy default stream.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct StreamFlags: u32 {
+        /// Work waits for the default stream's, and that for this stream's.
+        const DEFAULT = 0;
+        /// Taken and, as in upstream, without effect: the copies of [`crate::memory`] run on the default stream, and
+        /// kernels that did not wait for them would read old values.
+        const NON_BLOCKING = 1;
+    }
+}
+
+/// A stream. Dropping it does not wait for its work.
+#[derive(Debug)]
+pub struct Stream {
+    raw: CUstream,
+}
+
+// SAFETY: the driver's handles may be used from any thread.
+unsafe impl Send for Stream {}
+// SAFETY: as above.
+unsafe impl Sync for Stream {}
+
+impl Stream {
+    /// A stream of the current context. Of two streams the one with the lower `priority` goes first.
+    pub fn new(flags: StreamFlags, priority: Option<i32>) -> CudaResult<Self> {
+        let mut raw = ptr::null_mut();
+        let flags = flags.difference(StreamFlags::NON_BLOCKING).bits();
+        // SAFETY: the out parameter is valid.
+        unsafe { sys::cuStreamCreateWithPriority(&mut raw, flags, priority.unwrap_or(0)) }.ok()?;
+        Ok(Self { raw })
+    }
+
+    /// A stream that the driver's own function made, to be destroyed with this object.
+    ///
+    /// # Safety
+    /// The stream is one, and nobody else destroys it.
+    pub unsafe fn from_raw(raw: CUstream) -> Self {
+        Self { raw }
+    }
+
+    /// Waits until all queued work has ended.
+    pub fn synchronize(&self) -> CudaResult<()> {
+        // SAFETY: the stream lives.
+        unsafe { sys::cuStreamSynchronize(self.raw) }.ok()
+    }
+
+    /// The driver's handle.
+    pub fn as_inner(&self) -> CUstream {
+        self.raw
+    }
+
+    /// Queues a launch: what [`crate::launch!`] calls.
+    ///
+    /// # Errors
+    /// The sizes are over the device's or the kernel's limits.
+    ///
+    /// # Safety
+    /// - `args` has one pointer for each parameter of the kernel, to a value of the parameter's type.
+    /// - What the kernel reads and writes through them lives until it has ended, and nobody else uses it meanwhile.
+    #[doc(hidden)]
+    pub unsafe fn launch(
+        &self,
+        function: &Function<'_>,
+        grid: impl Into<GridSize>,
+        block: impl Into<BlockSize>,
+        shared_bytes: u32,
+        args: &[*mut c_void],
+    ) -> CudaResult<()> {
+        let (grid, block) = (grid.into(), block.into());
+        // The driver copies the values before it returns and does not write through the pointers.
+        let (args, extra) = (args.as_ptr().cast_mut(), ptr::null_mut());
+        // SAFETY: function and stream live; the arguments are the caller's.
+        let status = unsafe {
+            sys::cuLaunchKernel(
+                function.to_raw(),
+                grid.x,
+                grid.y,
+                grid.z,
+                block.x,
+                block.y,
+                block.z,
+                shared_bytes,
+                self.raw,
+                args,
+                extra,
+            )
+        };
+        status.ok()
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        // SAFETY: the stream is this object's. A failure leaves it to the end of the context.
+        let _ = unsafe { sys::cuStreamDestroy_v2(self.raw) };
+    }
+}

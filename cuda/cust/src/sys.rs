@@ -1,0 +1,314 @@
+//! The driver's functions and types, under the names of `cuda.h` (CUDA 13.0).
+//!
+//! Each function calls the one in the driver's library. Without a driver, and where the driver lacks the function, it
+//! answers `CUDA_ERROR_STUB_LIBRARY` (34). The first call of any of them loads the library.
+
+#![expect(non_snake_case, non_camel_case_types, reason = "the names are those of cuda.h")]
+#![expect(clippy::too_many_arguments, reason = "as many as the driver takes")]
+
+use std::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void};
+
+use libloading::Library;
+
+pub use crate::error::CUresult;
+use crate::load;
+
+/// A device's handle.
+pub type CUdevice = c_int;
+/// An address in a device's memory.
+pub type CUdeviceptr = u64;
+/// Which attribute of a device: a [`crate::device::DeviceAttribute`] as a number.
+pub type CUdevice_attribute = c_int;
+/// Which attribute of a kernel: a [`crate::function::FunctionAttribute`] as a number.
+pub type CUfunction_attribute = c_int;
+/// Which option of the driver's compiler.
+pub type CUjit_option = c_uint;
+/// What other calls a capture forbids.
+pub type CUstreamCaptureMode = c_uint;
+
+/// The buffer for the compiler's errors.
+pub const CU_JIT_ERROR_LOG_BUFFER: CUjit_option = 5;
+/// That buffer's size in bytes, in the place of a pointer.
+pub const CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES: CUjit_option = 6;
+/// Only the capturing thread's calls are judged.
+pub const CU_STREAM_CAPTURE_MODE_THREAD_LOCAL: CUstreamCaptureMode = 1;
+
+macro_rules! handles {
+    ($($(#[$doc:meta])* $name:ident = $pointee:ident;)*) => {
+        $(
+            #[doc = concat!("What a [`", stringify!($name), "`] points to.")]
+            #[derive(Debug)]
+            #[repr(C)]
+            pub struct $pointee {
+                _opaque: [u8; 0],
+            }
+
+            $(#[$doc])*
+            pub type $name = *mut $pointee;
+        )*
+    };
+}
+
+handles! {
+    /// A context's handle.
+    CUcontext = CUctx_st;
+    /// A module's handle.
+    CUmodule = CUmod_st;
+    /// A kernel's handle.
+    CUfunction = CUfunc_st;
+    /// A stream's handle; null is the legacy default stream.
+    CUstream = CUstream_st;
+    /// An event's handle.
+    CUevent = CUevent_st;
+    /// A graph's handle.
+    CUgraph = CUgraph_st;
+    /// The handle of a graph that is ready to run.
+    CUgraphExec = CUgraphExec_st;
+}
+
+/// The configuration of a launch with attributes.
+#[derive(Debug)]
+#[repr(C)]
+pub struct CUlaunchConfig {
+    /// Blocks along x, y and z.
+    pub grid: [c_uint; 3],
+    /// Threads of a block along x, y and z.
+    pub block: [c_uint; 3],
+    /// Dynamic shared memory of a block in bytes.
+    pub shared_bytes: c_uint,
+    /// The stream.
+    pub stream: CUstream,
+    /// The first attribute.
+    pub attributes: *mut CUlaunchAttribute,
+    /// How many attributes there are.
+    pub attributes_len: c_uint,
+}
+
+/// An attribute of a launch: a number that says which, and 64 bytes for its value.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(8))]
+pub struct CUlaunchAttribute {
+    id: c_int,
+    pad: c_int,
+    value: [c_uint; 16],
+}
+
+// The layout of cuda.h where pointers have 64 bits.
+const _: () = assert!(
+    size_of::<CUlaunchConfig>() == 56
+        && std::mem::offset_of!(CUlaunchConfig, stream) == 32
+        && size_of::<CUlaunchAttribute>() == 72
+);
+
+impl CUlaunchAttribute {
+    /// `CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION`: blocks of a cluster along x, y and z.
+    pub fn cluster([x, y, z]: [c_uint; 3]) -> Self {
+        let mut value = [0; 16];
+        value[..3].copy_from_slice(&[x, y, z]);
+        Self { id: 4, pad: 0, value }
+    }
+}
+
+/// Declares functions of the driver: a field that holds the library's, and a function that calls it.
+macro_rules! functions {
+    ($($(#[$doc:meta])* fn $name:ident($($parameter:ident: $ty:ty),* $(,)?);)*) => {
+        /// The functions that the driver's library has.
+        #[derive(Debug)]
+        pub(crate) struct Functions {
+            $($name: Option<unsafe extern "C" fn($($ty),*) -> CUresult>,)*
+        }
+
+        impl Functions {
+            /// The functions of this library, which is never unloaded.
+            pub fn of(library: &Library) -> Self {
+                Self {
+                    $($name: {
+                        // SAFETY: the C function of that name has this signature in every driver that has it.
+                        let symbol = unsafe { library.get(concat!(stringify!($name), "\0")) };
+                        symbol.ok().and_then(|symbol| *symbol)
+                    },)*
+                }
+            }
+
+            /// How many of them there are.
+            pub fn found(&self) -> usize {
+                [$(self.$name.is_some()),*].into_iter().filter(|found| *found).count()
+            }
+
+            /// Whether there is the one that every driver has.
+            pub fn is_driver(&self) -> bool {
+                self.cuInit.is_some()
+            }
+        }
+
+        $(
+            $(#[$doc])*
+            ///
+            /// # Safety
+            /// As the CUDA driver API's reference says of this function.
+            #[inline]
+            pub unsafe fn $name($($parameter: $ty),*) -> CUresult {
+                match load::functions().and_then(|functions| functions.$name) {
+                    // SAFETY: the caller's contract is the driver's.
+                    Some(function) => unsafe { function($($parameter),*) },
+                    None => CUresult::CUDA_ERROR_STUB_LIBRARY,
+                }
+            }
+        )*
+    };
+}
+
+functions! {
+    /// Initialises the driver. `flags` must be 0.
+    fn cuInit(flags: c_uint);
+    /// The newest CUDA version the driver supports, as 1000 * major + 10 * minor.
+    fn cuDriverGetVersion(version: *mut c_int);
+    /// The name of a code, which may be any number.
+    fn cuGetErrorName(code: CUresult, text: *mut *const c_char);
+    /// The description of a code, which may be any number.
+    fn cuGetErrorString(code: CUresult, text: *mut *const c_char);
+
+    /// How many devices there are.
+    fn cuDeviceGetCount(count: *mut c_int);
+    /// The handle of the device with this ordinal.
+    fn cuDeviceGet(device: *mut CUdevice, ordinal: c_int);
+    /// The device's name, NUL-terminated and cut to `len` bytes.
+    fn cuDeviceGetName(name: *mut c_char, len: c_int, device: CUdevice);
+    /// An attribute of the device.
+    fn cuDeviceGetAttribute(value: *mut c_int, attribute: CUdevice_attribute, device: CUdevice);
+    /// All bytes of the device's memory.
+    fn cuDeviceTotalMem_v2(bytes: *mut usize, device: CUdevice);
+
+    /// Retains the device's primary context.
+    fn cuDevicePrimaryCtxRetain(context: *mut CUcontext, device: CUdevice);
+    /// Releases the device's primary context.
+    fn cuDevicePrimaryCtxRelease_v2(device: CUdevice);
+    /// Makes the context the calling thread's.
+    fn cuCtxSetCurrent(context: CUcontext);
+    /// The flags of the calling thread's context.
+    fn cuCtxGetFlags(flags: *mut c_uint);
+    /// Waits for all work of the calling thread's context.
+    fn cuCtxSynchronize();
+
+    /// Creates a stream. Flag 1 is `CU_STREAM_NON_BLOCKING`.
+    fn cuStreamCreate(stream: *mut CUstream, flags: c_uint);
+    /// Creates a stream with a priority; lower numbers go first.
+    fn cuStreamCreateWithPriority(stream: *mut CUstream, flags: c_uint, priority: c_int);
+    /// Waits for all work of the stream.
+    fn cuStreamSynchronize(stream: CUstream);
+    /// Whether all work of the stream has ended: `CUDA_ERROR_NOT_READY` until then.
+    fn cuStreamQuery(stream: CUstream);
+    /// Destroys a stream.
+    fn cuStreamDestroy_v2(stream: CUstream);
+
+    /// Creates an event. Flag 0 is `CU_EVENT_DEFAULT`: it notes the time.
+    fn cuEventCreate(event: *mut CUevent, flags: c_uint);
+    /// Queues the event in the stream.
+    fn cuEventRecord(event: CUevent, stream: CUstream);
+    /// Whether the work before the event has ended: `CUDA_ERROR_NOT_READY` until then.
+    fn cuEventQuery(event: CUevent);
+    /// Waits for the work before the event.
+    fn cuEventSynchronize(event: CUevent);
+    /// Milliseconds between two events that have come to pass.
+    fn cuEventElapsedTime(milliseconds: *mut f32, start: CUevent, end: CUevent);
+    /// Destroys an event.
+    fn cuEventDestroy_v2(event: CUevent);
+
+    /// From now on the stream's work goes into a graph instead of to the device.
+    fn cuStreamBeginCapture_v2(stream: CUstream, mode: CUstreamCaptureMode);
+    /// Ends the capture and gives the graph.
+    fn cuStreamEndCapture(stream: CUstream, graph: *mut CUgraph);
+    /// Makes a graph ready to run. `flags` may be 0.
+    fn cuGraphInstantiateWithFlags(executable: *mut CUgraphExec, graph: CUgraph, flags: c_ulonglong);
+    /// Queues all work of a graph in the stream.
+    fn cuGraphLaunch(executable: CUgraphExec, stream: CUstream);
+    /// Destroys a graph that was made ready to run.
+    fn cuGraphExecDestroy(executable: CUgraphExec);
+    /// Destroys a graph.
+    fn cuGraphDestroy(graph: CUgraph);
+
+    /// Loads a module from machine code or NUL-terminated PTX with options of the JIT compiler.
+    fn cuModuleLoadDataEx(
+        module: *mut CUmodule,
+        image: *const c_void,
+        options_len: c_uint,
+        options: *mut CUjit_option,
+        values: *mut *mut c_void,
+    );
+    /// Unloads a module.
+    fn cuModuleUnload(module: CUmodule);
+    /// A kernel of the module.
+    fn cuModuleGetFunction(function: *mut CUfunction, module: CUmodule, name: *const c_char);
+    /// A global variable of the module.
+    fn cuModuleGetGlobal_v2(
+        address: *mut CUdeviceptr,
+        bytes: *mut usize,
+        module: CUmodule,
+        name: *const c_char,
+    );
+    /// An attribute of a kernel.
+    fn cuFuncGetAttribute(value: *mut c_int, attribute: CUfunction_attribute, function: CUfunction);
+    /// Sets an attribute of a kernel.
+    fn cuFuncSetAttribute(function: CUfunction, attribute: CUfunction_attribute, value: c_int);
+    /// The block size with the most threads at once, and the blocks that fill the device with it.
+    fn cuOccupancyMaxPotentialBlockSize(
+        grid: *mut c_int,
+        block: *mut c_int,
+        function: CUfunction,
+        shared_bytes_for: Option<unsafe extern "C" fn(c_int) -> usize>,
+        shared_bytes: usize,
+        most_threads: c_int,
+    );
+    /// Launches a kernel.
+    fn cuLaunchKernel(
+        function: CUfunction,
+        grid_x: c_uint,
+        grid_y: c_uint,
+        grid_z: c_uint,
+        block_x: c_uint,
+        block_y: c_uint,
+        block_z: c_uint,
+        shared_bytes: c_uint,
+        stream: CUstream,
+        parameters: *mut *mut c_void,
+        extra: *mut *mut c_void,
+    );
+    /// Launches a kernel with attributes, in drivers since CUDA 11.8.
+    fn cuLaunchKernelEx(
+        config: *const CUlaunchConfig,
+        function: CUfunction,
+        parameters: *mut *mut c_void,
+        extra: *mut *mut c_void,
+    );
+
+    /// Bytes of the device's memory that are free, and all of them.
+    fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize);
+    /// Allocates device memory.
+    fn cuMemAlloc_v2(address: *mut CUdeviceptr, bytes: usize);
+    /// Frees device memory, or unified memory.
+    fn cuMemFree_v2(address: CUdeviceptr);
+    /// Sets bytes of device memory.
+    fn cuMemsetD8_v2(address: CUdeviceptr, value: u8, bytes: usize);
+    /// Sets bytes of device memory in a stream.
+    fn cuMemsetD8Async(address: CUdeviceptr, value: u8, bytes: usize, stream: CUstream);
+    /// Copies from host to device.
+    fn cuMemcpyHtoD_v2(to: CUdeviceptr, from: *const c_void, bytes: usize);
+    /// Copies from device to host.
+    fn cuMemcpyDtoH_v2(to: *mut c_void, from: CUdeviceptr, bytes: usize);
+    /// Copies from device to device.
+    fn cuMemcpyDtoD_v2(to: CUdeviceptr, from: CUdeviceptr, bytes: usize);
+    /// Copies from host to device in a stream.
+    fn cuMemcpyHtoDAsync_v2(to: CUdeviceptr, from: *const c_void, bytes: usize, stream: CUstream);
+    /// Copies from device to host in a stream.
+    fn cuMemcpyDtoHAsync_v2(to: *mut c_void, from: CUdeviceptr, bytes: usize, stream: CUstream);
+    /// Copies from device to device in a stream.
+    fn cuMemcpyDtoDAsync_v2(to: CUdeviceptr, from: CUdeviceptr, bytes: usize, stream: CUstream);
+    /// Allocates page-locked host memory. Flag 2 is `CU_MEMHOSTALLOC_DEVICEMAP`.
+    fn cuMemHostAlloc(pointer: *mut *mut c_void, bytes: usize, flags: c_uint);
+    /// Frees page-locked host memory.
+    fn cuMemFreeHost(pointer: *mut c_void);
+    /// The device's address of page-locked host memory. `flags` must be 0.
+    fn cuMemHostGetDevicePointer_v2(address: *mut CUdeviceptr, pointer: *mut c_void, flags: c_uint);
+    /// Allocates memory that host and device share. Flag 1 is `CU_MEM_ATTACH_GLOBAL`.
+    fn cuMemAllocManaged(address: *mut CUdeviceptr, bytes: usize, flags: c_uint);
+}

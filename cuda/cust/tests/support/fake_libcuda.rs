@@ -1,0 +1,395 @@
+//! A CUDA driver with no GPU behind it, for tests: device memory is host memory, and the few kernels it knows
+//! by name run at once on the calling thread, unless a graph is captured.
+//!
+//! `FAKE_CUDA_DEVICES` says how many devices there are (1 if unset), `FAKE_CUDA_FAULTS` what goes wrong (see
+//! `fake_faults.rs`). With `FAKE_CUDA_IDLE=1` every kernel is known and does nothing. Compile with
+//! `rustc --crate-type cdylib`. Every pointer is trusted, as a driver trusts its caller's: a test that passes a
+//! wrong one dies here.
+
+mod fake_cluster;
+mod fake_faults;
+mod fake_graph;
+mod fake_memory;
+
+use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+pub const INVALID_VALUE: c_int = 1;
+const NO_DEVICE: c_int = 100;
+const INVALID_DEVICE: c_int = 101;
+const INVALID_PTX: c_int = 218;
+const UNSUPPORTED_PTX_VERSION: c_int = 222;
+const NOT_FOUND: c_int = 500;
+const ILLEGAL_ADDRESS: c_int = 700;
+const MISALIGNED_ADDRESS: c_int = 716;
+const LAUNCH_FAILED: c_int = 719;
+/// A code that no enum of CUDA 11.4's codes holds.
+const UNHEARD_OF: c_int = 4321;
+
+/// The value of `__ferrowarp_panic_slot`.
+static PANIC_SLOT: AtomicU64 = AtomicU64::new(0);
+/// The grants of dynamic shared memory, by kernel.
+static GRANTED: Mutex<Vec<(String, c_int)>> = Mutex::new(Vec::new());
+
+struct Module {
+    ptx: String,
+}
+
+struct Function {
+    name: String,
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuInit(flags: c_uint) -> c_int {
+    if flags != 0 {
+        return INVALID_VALUE;
+    }
+    if devices() == 0 { NO_DEVICE } else { 0 }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuDriverGetVersion(version: *mut c_int) -> c_int {
+    unsafe { *version = 12080 };
+    0
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuGetErrorName(code: c_int, text: *mut *const c_char) -> c_int {
+    let name = match (code, fake_faults::texts(code)) {
+        (INVALID_PTX, _) => c"CUDA_ERROR_INVALID_PTX",
+        (_, Some((name, _))) => name,
+        _ => return INVALID_VALUE,
+    };
+    unsafe { *text = name.as_ptr() };
+    0
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuGetErrorString(code: c_int, text: *mut *const c_char) -> c_int {
+    let Some((_, description)) = fake_faults::texts(code) else { return INVALID_VALUE };
+    unsafe { *text = description.as_ptr() };
+    0
+}
+
+fn devices() -> c_int {
+    std::env::var("FAKE_CUDA_DEVICES").map_or(1, |value| value.parse().unwrap())
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuDeviceGetCount(count: *mut c_int) -> c_int {
+    unsafe { *count = devices() };
+    0
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuDeviceGet(device: *mut c_int, ordinal: c_int) -> c_int {
+    if ordinal < 0 || ordinal >= devices() {
+        return INVALID_DEVICE;
+    }
+    unsafe { *device = ordinal };
+    0
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuDeviceGetName(name: *mut c_char, len: c_int, _device: c_int) -> c_int {
+    let text = CString::new("Fake GPU").unwrap();
+    let bytes = text.as_bytes_with_nul();
+    assert!(bytes.len() <= len as usize);
+    unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr().cast(), name, bytes.len()) };
+    0
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuDeviceGetAttribute(value: *mut c_int, attribute: c_int, _device: c_int) -> c_int {
+    // Names and numbers of cuda.h, values of an H100.
+    let answer = match attribute {
+        1 | 2 | 3 => 1024,
+        4 => 64,
+        5 => i32::MAX,
+        6 | 7 => 65535,
+        8 => 48 * 1024,
+        16 => 132,
+        38 => 50 * 1024 * 1024,
+        75 => 9,
+        76 => 0,
+        97 => 227 * 1024,
+        _ => return INVALID_VALUE,
+    };
+    unsafe { *value = answer };
+    0
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuDevicePrimaryCtxRetain(context: *mut *mut c_void, _device: c_int) -> c_int {
+    unsafe { *context = 0x1000 as *mut c_void };
+    0
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuDevicePrimaryCtxRelease_v2(_device: c_int) -> c_int {
+    fake_faults::trace("the context");
+    fake_faults::wait();
+    0
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuCtxSetCurrent(context: *mut c_void) -> c_int {
+    if context as usize == 0x1000 { fake_faults::answer("context") } else { INVALID_VALUE }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuStreamCreate(stream: *mut *mut c_void, flags: c_uint) -> c_int {
+    assert_eq!(flags, 1, "the stream is non-blocking");
+    unsafe { *stream = 0x2000 as *mut c_void };
+    0
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuStreamCreateWithPriority(
+    stream: *mut *mut c_void,
+    flags: c_uint,
+    _priority: c_int,
+) -> c_int {
+    assert_eq!(flags, 0, "copies on the default stream wait for the stream");
+    unsafe { *stream = 0x2000 as *mut c_void };
+    0
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuCtxSynchronize() -> c_int {
+    cuStreamSynchronize(0x2000 as *mut c_void)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuStreamSynchronize(stream: *mut c_void) -> c_int {
+    synchronize(stream, || {
+        fake_faults::wait();
+        0
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuStreamQuery(stream: *mut c_void) -> c_int {
+    synchronize(stream, fake_faults::query)
+}
+
+/// A synchronisation or the question for one; a capture refuses both.
+fn synchronize(stream: *mut c_void, wait: impl FnOnce() -> c_int) -> c_int {
+    assert_eq!(stream as usize, 0x2000);
+    match (fake_graph::invalidate(), wait()) {
+        (0, 0) => fake_faults::answer("sync"),
+        (0, waiting) => waiting,
+        (refusal, _) => refusal,
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuStreamDestroy_v2(_stream: *mut c_void) -> c_int {
+    fake_faults::wait();
+    0
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuModuleLoadDataEx(
+    module: *mut *mut Module,
+    image: *const c_char,
+    len: c_uint,
+    options: *const c_int,
+    values: *const *mut c_void,
+) -> c_int {
+    let ptx = unsafe { CStr::from_ptr(image) }.to_str().unwrap().to_owned();
+    if ptx.contains(".version 9.9") {
+        return UNSUPPORTED_PTX_VERSION;
+    }
+    if let Some(line) = ptx.lines().position(|line| line.contains("nonsense")) {
+        if len == 0 {
+            return INVALID_PTX;
+        }
+        let log =
+            CString::new(format!("ptxas application ptx input, line {}; error: syntax", line + 1)).unwrap();
+        // CU_JIT_ERROR_LOG_BUFFER is 5, its size 6 and passed by value.
+        let find = |option| {
+            (0..len as usize)
+                .find(|&i| unsafe { *options.add(i) } == option)
+                .map(|i| unsafe { *values.add(i) })
+                .unwrap()
+        };
+        assert!(find(6) as usize > log.as_bytes_with_nul().len());
+        unsafe {
+            std::ptr::copy_nonoverlapping(log.as_ptr(), find(5).cast(), log.as_bytes_with_nul().len());
+        }
+        return INVALID_PTX;
+    }
+    unsafe { *module = Box::into_raw(Box::new(Module { ptx })) };
+    0
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuModuleUnload(module: *mut Module) -> c_int {
+    fake_faults::wait();
+    drop(unsafe { Box::from_raw(module) });
+    0
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuModuleGetFunction(
+    function: *mut *mut Function,
+    module: *mut Module,
+    name: *const c_char,
+) -> c_int {
+    let name = unsafe { CStr::from_ptr(name) }.to_str().unwrap();
+    if !unsafe { &*module }.ptx.contains(&format!(".entry {name}(")) {
+        return NOT_FOUND;
+    }
+    unsafe { *function = Box::into_raw(Box::new(Function { name: name.to_owned() })) };
+    0
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuModuleGetGlobal_v2(
+    address: *mut u64,
+    bytes: *mut usize,
+    module: *mut Module,
+    name: *const c_char,
+) -> c_int {
+    let name = unsafe { CStr::from_ptr(name) }.to_str().unwrap();
+    let ptx = &unsafe { &*module }.ptx;
+    if !ptx.lines().any(|line| line.contains(".global .align 8") && line.contains(name)) {
+        return NOT_FOUND;
+    }
+    unsafe {
+        *address = PANIC_SLOT.as_ptr() as u64;
+        *bytes = 8;
+    }
+    0
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuFuncGetAttribute(
+    value: *mut c_int,
+    attribute: c_int,
+    _function: *mut Function,
+) -> c_int {
+    // Threads per block, static shared memory, local memory, registers.
+    let answer = match attribute {
+        0 => 512,
+        1 => 1024,
+        3 => 16,
+        4 => 72,
+        _ => return INVALID_VALUE,
+    };
+    unsafe { *value = answer };
+    0
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuOccupancyMaxPotentialBlockSize(
+    grid: *mut c_int,
+    block: *mut c_int,
+    _function: *mut Function,
+    shared_for: *mut c_void,
+    _shared: usize,
+    _limit: c_int,
+) -> c_int {
+    assert!(shared_for.is_null());
+    unsafe { (*grid, *block) = (264, 512) };
+    0
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuFuncSetAttribute(function: *mut Function, attribute: c_int, value: c_int) -> c_int {
+    let name = &unsafe { &*function }.name;
+    match attribute {
+        8 => GRANTED.lock().unwrap().push((name.clone(), value)),
+        14 => fake_cluster::allow(name, value),
+        other => panic!("the fake driver has no attribute {other}"),
+    }
+    0
+}
+
+/// Runs `fill(ptr, len, value)`; `shared_hungry` does nothing; `broken` panics the way the device library does; some
+/// kernels that fail fail here too. A null function adds the launch's own parameters up.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuLaunchKernel(
+    function: *mut Function,
+    grid_x: c_uint,
+    grid_y: c_uint,
+    grid_z: c_uint,
+    block_x: c_uint,
+    block_y: c_uint,
+    block_z: c_uint,
+    shared: c_uint,
+    stream: *mut c_void,
+    parameters: *const *mut c_void,
+    extra: *mut *mut c_void,
+) -> c_int {
+    if function.is_null() {
+        // Each argument with a weight of its own, so that two exchanged ones are seen.
+        let packed = [grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream as usize as u32];
+        let sum: u32 = packed.iter().enumerate().map(|(i, &value)| value * (i as u32 + 1)).sum();
+        unsafe { *extra.cast::<u32>() = sum + parameters as usize as u32 };
+        return UNHEARD_OF;
+    }
+    assert!(extra.is_null());
+    assert_eq!(stream as usize, 0x2000);
+    let name = unsafe { &*function }.name.as_str();
+    let granted =
+        GRANTED.lock().unwrap().iter().rev().find(|(n, _)| n == name).map_or(47 * 1024, |&(_, g)| g);
+    if shared as c_int > granted {
+        return INVALID_VALUE;
+    }
+    match fake_faults::answer("launch") {
+        0 => {}
+        code => return code,
+    }
+    let node = match name {
+        "fill" => unsafe {
+            let pointer = *parameters.read().cast::<*mut f32>();
+            let len = *parameters.add(1).read().cast::<usize>();
+            fake_graph::Node::Fill(pointer, len, *parameters.add(2).read().cast::<f32>())
+        },
+        "vecadd" => unsafe {
+            let pointer = |at| *parameters.add(at).read().cast::<*mut f32>();
+            let len = |at| *parameters.add(at).read().cast::<usize>();
+            fake_graph::Node::Add([pointer(4), pointer(0), pointer(2)], len(1).min(len(3)))
+        },
+        "shared_hungry" => fake_graph::Node::Nothing,
+        "broken" => fake_graph::Node::Panic("called on an empty list", "kernels/src/broken.rs", [[3, 1, 0], [64, 2, 1]]),
+        "reads_nowhere" => fake_graph::Node::Fault(ILLEGAL_ADDRESS),
+        "reads_askew" => fake_graph::Node::Fault(MISALIGNED_ADDRESS),
+        "traps" => fake_graph::Node::Fault(LAUNCH_FAILED),
+        "asserts" => fake_graph::Node::Panic("the sum must be even", "kernels/src/lib.rs", [[1, 0, 0], [32, 0, 0]]),
+        "indexes_past_the_end" => fake_graph::Node::Panic(
+            "index out of bounds: the len is 191 but the index is 191",
+            "kernels/src/lib.rs",
+            [[2, 0, 0], [63, 0, 0]],
+        ),
+        "never_ends" => fake_graph::Node::Hang,
+        _ if std::env::var_os("FAKE_CUDA_IDLE").is_some() => fake_graph::Node::Nothing,
+        other => panic!("the fake driver has no kernel {other}"),
+    };
+    fake_graph::submit(node);
+    0
+}
+
+/// A kernel panics at these coordinates of block and thread.
+pub fn panic(message: &str, file: &str, [block, thread]: [[u32; 3]; 2]) {
+    fake_faults::break_down(LAUNCH_FAILED);
+    let mut words = [2, 17, 5, message.len() as u32, file.len() as u32, 0, 0, 0, 0, 0, 0, 0];
+    words[5..8].copy_from_slice(&block);
+    words[8..11].copy_from_slice(&thread);
+    unsafe { write_panic(PANIC_SLOT.load(Ordering::Relaxed) as *mut u8, message, file, words) };
+}
+
+/// Fills a panic record as the device library lays it out: twelve u32, two u64, 256 and 128 bytes of text.
+unsafe fn write_panic(record: *mut u8, message: &str, file: &str, words: [u32; 12]) {
+    if record.is_null() {
+        return;
+    }
+    unsafe {
+        record.cast::<[u32; 12]>().write(words);
+        std::ptr::copy_nonoverlapping(message.as_ptr(), record.add(64), message.len());
+        std::ptr::copy_nonoverlapping(file.as_ptr(), record.add(64 + 256), file.len());
+    }
+}

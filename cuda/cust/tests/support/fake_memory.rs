@@ -1,0 +1,129 @@
+//! The fake driver's memory: device memory is host memory, and copies happen at once.
+
+use std::alloc::Layout;
+use std::ffi::{c_int, c_uint, c_void};
+
+use super::{INVALID_VALUE, fake_faults};
+
+const OUT_OF_MEMORY: c_int = 2;
+/// The bytes that are always free.
+pub const FREE: usize = 1 << 30;
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuMemAlloc_v2(address: *mut u64, bytes: usize) -> c_int {
+    if bytes == 0 {
+        return INVALID_VALUE;
+    }
+    match fake_faults::answer("alloc") {
+        0 if bytes > FREE => return OUT_OF_MEMORY,
+        0 => {}
+        code => return code,
+    }
+    let layout = Layout::from_size_align(bytes + 256, 256).unwrap();
+    let block = unsafe { std::alloc::alloc(layout) };
+    unsafe {
+        block.cast::<usize>().write(bytes + 256);
+        *address = block.add(256) as u64;
+    }
+    0
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuMemFree_v2(address: u64) -> c_int {
+    fake_faults::trace("memory");
+    fake_faults::wait();
+    match fake_faults::answer("free") {
+        0 => {}
+        code => return code,
+    }
+    let block = (address - 256) as *mut u8;
+    unsafe {
+        let layout = Layout::from_size_align(block.cast::<usize>().read(), 256).unwrap();
+        std::alloc::dealloc(block, layout);
+    }
+    0
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuMemsetD8Async(address: u64, value: u8, bytes: usize, _stream: *mut c_void) -> c_int {
+    unsafe { (address as *mut u8).write_bytes(value, bytes) };
+    fake_faults::answer("set")
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuMemcpyHtoDAsync_v2(
+    to: u64,
+    from: *const u8,
+    bytes: usize,
+    _stream: *mut c_void,
+) -> c_int {
+    unsafe { std::ptr::copy_nonoverlapping(from, to as *mut u8, bytes) };
+    fake_faults::answer("copy")
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuMemcpyDtoHAsync_v2(
+    to: *mut u8,
+    from: u64,
+    bytes: usize,
+    _stream: *mut c_void,
+) -> c_int {
+    unsafe { std::ptr::copy_nonoverlapping(from as *const u8, to, bytes) };
+    fake_faults::answer("copy")
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuMemsetD8_v2(address: u64, value: u8, bytes: usize) -> c_int {
+    unsafe { cuMemsetD8Async(address, value, bytes, std::ptr::null_mut()) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuMemcpyHtoD_v2(to: u64, from: *const u8, bytes: usize) -> c_int {
+    unsafe { cuMemcpyHtoDAsync_v2(to, from, bytes, std::ptr::null_mut()) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuMemcpyDtoH_v2(to: *mut u8, from: u64, bytes: usize) -> c_int {
+    unsafe { cuMemcpyDtoHAsync_v2(to, from, bytes, std::ptr::null_mut()) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuMemcpyDtoD_v2(to: u64, from: u64, bytes: usize) -> c_int {
+    unsafe { cuMemcpyHtoDAsync_v2(to, from as *const u8, bytes, std::ptr::null_mut()) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuMemAllocManaged(address: *mut u64, bytes: usize, flags: c_uint) -> c_int {
+    assert_eq!(flags, 1, "attached to no stream");
+    unsafe { cuMemAlloc_v2(address, bytes) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuDeviceTotalMem_v2(bytes: *mut usize, _device: c_int) -> c_int {
+    unsafe { *bytes = 2 * FREE };
+    0
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuMemHostAlloc(pointer: *mut *mut u8, bytes: usize, flags: c_uint) -> c_int {
+    assert_eq!(flags, 2, "mapped into the device's address space");
+    let mut address = 0;
+    let code = unsafe { cuMemAlloc_v2(&mut address, bytes) };
+    unsafe { *pointer = address as *mut u8 };
+    code
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuMemFreeHost(pointer: *mut u8) -> c_int {
+    unsafe { cuMemFree_v2(pointer as u64) }
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuMemHostGetDevicePointer_v2(
+    address: *mut u64,
+    pointer: *mut u8,
+    _flags: c_uint,
+) -> c_int {
+    unsafe { *address = pointer as u64 };
+    0
+}
