@@ -178,7 +178,7 @@ pub enum CudaBuilderError {
         platform: String,
     },
     /// A file or a process.
-    #[error("{deed} {} failed: {source}", .path.display())]
+    #[error("{deed} {} failed", .path.display())]
     Io {
         /// What was attempted.
         deed: &'static str,
@@ -233,7 +233,12 @@ fn hint(log: &str) -> String {
 
 impl fmt::Debug for CudaBuilderError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
+        fmt::Display::fmt(self, f)?;
+        // A build script shows this, and no causes.
+        match std::error::Error::source(self) {
+            Some(source) => write!(f, ": {source}"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -245,5 +250,19 @@ pub(crate) trait IoContext<T> {
 impl<T> IoContext<T> for io::Result<T> {
     fn during(self, deed: &'static str, path: &Path) -> Result<T, CudaBuilderError> {
         self.map_err(|source| CudaBuilderError::Io { deed, path: path.to_owned(), source })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cause_is_told_once() {
+        let failed = io::Result::<()>::Err(io::Error::other("no room")).during("writing", Path::new("a"));
+        let error = failed.unwrap_err();
+        assert_eq!(error.to_string(), "writing a failed");
+        assert_eq!(format!("{error:?}"), "writing a failed: no room");
+        assert_eq!(std::error::Error::source(&error).map(ToString::to_string).as_deref(), Some("no room"));
     }
 }

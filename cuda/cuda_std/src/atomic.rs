@@ -8,7 +8,7 @@
 //!
 //! A lock inside a block is no good idea anywhere; on the CPU executor it does not end: there a thread runs until
 //! its next barrier or warp operation, so one that spins until another thread of its block changes a number
-//! waits for ever.
+//! waits for ever, or for the launch's [time limit](crate::simt::Executor::with_time_limit).
 
 #[cfg(not(target_arch = "nvptx64"))]
 mod host;

@@ -307,6 +307,7 @@ pub fn nanosleep(nanos: u32) {
     #[cfg(not(target_arch = "nvptx64"))]
     {
         let _ = nanos;
+        crate::simt::limit::look();
         std::thread::yield_now();
     }
 }

@@ -7,7 +7,7 @@ use std::process::Command;
 use cuda_std::atomic::AtomicF32;
 use cuda_std::launch::{KernelCall, LaunchConfig, LaunchError, Launcher, Residence};
 use cuda_std::simt::Executor;
-use cuda_std::testing::{Against, DeviceMemory, KernelTest, Run, TestDevice, TestError, Tolerance};
+use cuda_std::testing::{Access, Against, DeviceMemory, KernelTest, Run, TestDevice, TestError, Tolerance};
 use cuda_std::{f16, kernel, shared_array, thread};
 
 /// Blocks and threads of every launch here.
@@ -113,11 +113,113 @@ fn a_mismatch_names_buffer_index_values_error_tolerance_and_number() {
 }
 
 #[test]
-fn a_write_behind_the_end_is_found() {
-    match scaled_test(1, &halves(), |_| ()).unwrap_err() {
-        TestError::OutOfBounds { buffer, run: Run::Cpu, byte: 400, len: 400 } => assert_eq!(buffer, "out"),
-        other => panic!("{other}"),
+#[cfg_attr(miri, ignore = "Miri ends the program itself")]
+fn a_write_beyond_the_end_names_its_thread() {
+    let error = scaled_test(1, &halves(), |_| ()).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "on the CPU kernel scaled, block (1, 0, 0), thread (35, 0, 0) wrote to byte 400 of `out`, which has 400 bytes; \
+         compare the index with the length first"
+    );
+}
+
+#[test]
+#[cfg_attr(not(target_os = "linux"), ignore = "only on Linux there is more than the guards")]
+#[cfg_attr(miri, ignore = "Miri ends the program itself")]
+fn an_access_far_beyond_names_its_thread() {
+    // Beyond the guards, on both sides, as far as the zones go.
+    for (at, writes) in [(1 << 12, true), (-1 << 12, true), (1 << 24, false), (-(1 << 24), false)] {
+        let mut test = KernelTest::new();
+        let out = test.output("out", &[0.0f32; 100]);
+        let run = |seeds: u64, test: &mut KernelTest<'_>| {
+            test.seeds(0..seeds).run(|on, memory| {
+                let (config, writes) = (LaunchConfig::new(3, 64), u32::from(writes));
+                // SAFETY: the memory around the buffer is the test's own.
+                unsafe { far::launch(on, config, memory.output(out), at * 4, writes) }
+            })
+        };
+        for seeds in [0, 1] {
+            let error = run(seeds, &mut test).unwrap_err();
+            let TestError::OutOfBounds { buffer, run: Run::Cpu, origin, access, byte, len: 400, .. } = &error
+            else {
+                panic!("{error}");
+            };
+            let did = if writes { Access::Write } else { Access::Read };
+            assert!(*access == did || *access == Access::Unknown, "{error}");
+            assert_eq!((buffer.as_str(), *byte), ("out", at * 4), "{error}");
+            assert_eq!(origin.to_string(), "kernel far, block (2, 0, 0), thread (9, 0, 0)");
+        }
     }
+}
+
+/// One thread writes past the end and waits for the others, which all end before it.
+///
+/// # Safety
+/// A block of 64 threads.
+#[kernel]
+pub unsafe fn early(out: *mut f32, len: u32) {
+    let tid = thread::thread_idx_x();
+    if tid == 63 {
+        // SAFETY: the guard is there.
+        unsafe { *out.add(len as usize) = 1.0 };
+    }
+    thread::sync_threads();
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "Miri ends the program itself")]
+fn a_thread_that_waits_after_its_write_is_named() {
+    let mut test = KernelTest::new();
+    let out = test.output("out", &[0.0f32; 100]);
+    // SAFETY: the guard takes the write.
+    let run = test.run(|on, memory| unsafe {
+        scaled::launch(on, config(100), memory.output(out), &[0.0f32; 100], 0.5, 0)?;
+        early::launch(on, LaunchConfig::new(2, 64), memory.output(out), 100)
+    });
+    let error = run.unwrap_err().to_string();
+    let thread = "thread (63, 0, 0) wrote to byte 400 of `out`";
+    assert!(error.starts_with("on the CPU kernel early, block (") && error.contains(thread), "{error}");
+}
+
+/// One thread writes to byte `at` of `out`, or reads there, however far it is.
+///
+/// # Safety
+/// The memory there is the test's.
+#[kernel]
+pub unsafe fn far(out: *mut f32, at: isize, writes: u32) {
+    if thread::index_1d() == 2 * 64 + 9 {
+        let to = out.wrapping_byte_offset(at);
+        // SAFETY: the kernel's contract.
+        unsafe { if writes == 1 { to.write_volatile(1.0) } else { *out = to.read_volatile() } };
+    }
+}
+
+/// On a device threads are not told apart, kernels are as far as they can be.
+#[test]
+#[cfg_attr(miri, ignore = "Miri ends the program itself")]
+fn a_device_s_write_beyond_the_end_names_the_kernels() {
+    let device = Faulty { executor: Executor::new(), fails: false };
+    let on_device = |further: bool| {
+        let mut test = KernelTest::new();
+        let (out, other) = (test.scratch("out", &[0.0f32; 100]), test.scratch("other", &[0u32]));
+        let shift = core::cell::Cell::new(0);
+        test.also_on(Some(&device));
+        test.run(|on, memory| {
+            // The first run is on the CPU.
+            let inp = [0.0f32; 100];
+            // SAFETY: as many elements; on the device the guard takes the last one.
+            unsafe {
+                if further {
+                    overwrite::launch(on, config(1), memory.output(other))?;
+                }
+                scaled::launch(on, config(100), memory.output(out), &inp, 0.5, shift.replace(1))
+            }
+        })
+        .unwrap_err()
+        .to_string()
+    };
+    assert!(on_device(false).starts_with("on a faulty GPU kernel scaled wrote to byte 400 of `out`"));
+    assert!(on_device(true).starts_with("on a faulty GPU kernel overwrite or scaled wrote to byte 400"));
 }
 
 #[test]
@@ -131,13 +233,13 @@ fn a_changed_input_is_found() {
     let mut test = KernelTest::new();
     let data = test.input("data", &[1u32, 2]);
     // SAFETY: the memory is the test's own, and written by one thread.
-    let run = test.run(|on, memory| unsafe {
-        overwrite::launch(on, config(1).with_shared_bytes(0), memory.input(data))
-    });
+    let run =
+        test.run(|on, memory| unsafe { overwrite::launch(on, LaunchConfig::new(1, 1), memory.input(data)) });
     let error = run.unwrap_err().to_string();
     assert_eq!(
         error,
-        "on the CPU the kernel changed the input `data` at byte 0; make it an output if it should"
+        "on the CPU kernel overwrite, block (0, 0, 0), thread (0, 0, 0) changed the input `data` at byte 0; make it an \
+         output if it should"
     );
 }
 
@@ -214,8 +316,11 @@ fn faults_and_refused_launches_say_where() {
         })
     };
     launch(32).unwrap();
-    let error = launch(2000).unwrap_err().to_string();
-    assert!(error.starts_with("on the CPU: launch of scaled failed: "), "{error}");
+    let error = launch(2000).unwrap_err();
+    assert_eq!(error.to_string(), "the launch on the CPU failed");
+    let told = format!("{error:?}");
+    assert!(told.starts_with("the launch on the CPU failed: launch of scaled failed: the block"), "{told}");
+    assert_eq!(told.matches("the block (2000").count(), 1, "{told}");
 }
 
 /// The CPU as a device that flips a bit of everything it gives back, or fails.
@@ -279,8 +384,8 @@ fn a_device_that_computes_something_else_is_found() {
         // SAFETY: as many elements.
         test.run(|on, memory| unsafe { scaled::launch(on, config(100), memory.output(out), &inp, 0.5, 0) })
             .unwrap_err()
-            .to_string()
     };
+    let run = |expect, fails| format!("{:?}", run(expect, fails));
     let error = run(true, false);
     assert!(error.starts_with("`out` on a faulty GPU differs from the expectation: 1 of 100"), "{error}");
     let error = run(false, false);

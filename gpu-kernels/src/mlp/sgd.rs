@@ -1,6 +1,6 @@
 //! The step of stochastic gradient descent, one thread per weight.
 
-use cuda_std::{kernel, thread};
+use cuda_std::{float, kernel, thread};
 
 /// One SGD step of a layer, averaged over the batch.
 ///
@@ -51,6 +51,9 @@ pub unsafe fn update_layer(
 
 /// Moves one parameter against its gradient.
 ///
+/// Without gradients a velocity shrinks until it is subnormal, and stays so: 0.9 times the least number is rounded back to
+/// it. On the CPU, where that would make every step slow, it comes to rest.
+///
 /// # Safety
 /// `parameter` is valid for reads and writes, and so is `velocity` unless `momentum` is 0.
 #[inline(always)]
@@ -59,7 +62,7 @@ pub(super) unsafe fn step(parameter: *mut f32, velocity: *mut f32, gradient: f32
     unsafe {
         let mut direction = gradient;
         if momentum != 0.0 {
-            direction = momentum * *velocity + gradient;
+            direction = float::flush_subnormal(momentum * *velocity + gradient);
             *velocity = direction;
         }
         *parameter -= lr * direction;

@@ -1,8 +1,9 @@
 //! CSV as the MNIST copies on the web have it: a line per image, the label first, then 784 pixels.
 //!
-//! An optional header line (its first field begins with a letter), blank lines, both kinds of line ends and
+//! An optional header line (its first field begins with a letter), blank lines, all three kinds of line ends and
 //! spaces around fields are accepted. Everything else is an error that names line and column.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -56,7 +57,8 @@ fn from_sized(input: impl BufRead, size: u64, path: &Path, classes: usize) -> Re
 /// [`DataError::Csv`] for the first bad line, [`DataError::Empty`] when there is no line.
 pub fn parse_csv(text: &[u8], path: &Path, classes: usize) -> Result<Dataset, DataError> {
     let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
-    let (first_line, body) = split_header(text);
+    let text = with_line_feeds(text);
+    let (first_line, body) = split_header(&text);
     let chunks = chunks_of_lines(body);
     let parsed: Vec<_> = match chunks[..] {
         // What is one piece needs no second core.
@@ -84,6 +86,14 @@ pub fn parse_csv(text: &[u8], path: &Path, classes: usize) -> Result<Dataset, Da
         return Err(DataError::Empty { path: path.to_owned(), kind: "lines" });
     }
     Ok(dataset)
+}
+
+/// The text with a line feed at the end of each line, where it has carriage returns alone.
+fn with_line_feeds(text: &[u8]) -> Cow<'_, [u8]> {
+    if memchr(b'\n', text).is_some() || memchr(b'\r', text).is_none() {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(text.iter().map(|&byte| if byte == b'\r' { b'\n' } else { byte }).collect())
 }
 
 /// The number of the first line of images, and the text from there on.
@@ -258,11 +268,16 @@ mod tests {
         let wanted = oracle(&(plain(3) + &plain(4)));
         let header = "label,1x1,1x2\n";
         let crlf = (plain(3) + &plain(4)).replace('\n', "\r\n");
+        let cr = (plain(3) + &plain(4)).replace('\n', "\r");
+        let (cr_header, cr_bad) = (format!("label,p\r{cr}"), format!("{cr}\r5,x\r"));
+        assert!(refusal(&cr_bad).contains("line 4, column 2"), "{}", refusal(&cr_bad));
         let spaced = plain(3).replace(',', " , ") + &plain(4);
         let unended = plain(3) + plain(4).trim_end();
         let blank = format!("{}\n\n{}\n", plain(3), plain(4));
         let marked = format!("\u{feff}{header}{unended}");
-        for text in [format!("{header}{}{}", plain(3), plain(4)), crlf, spaced, unended, blank, marked] {
+        for text in
+            [format!("{header}{}{}", plain(3), plain(4)), crlf, cr, cr_header, spaced, unended, blank, marked]
+        {
             assert_eq!(parse(&text).unwrap(), wanted, "{text:?}");
         }
     }

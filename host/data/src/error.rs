@@ -179,8 +179,16 @@ pub enum DataError {
         /// What is wrong, and what was expected.
         problem: String,
     },
-    /// A picture could not be decoded.
-    #[error("{} is no intact PNG file; convert the picture to PNG", path.display())]
+    /// A picture is no PNG.
+    #[error("{} {found}, not a PNG file; convert the picture to PNG", path.display())]
+    NoPng {
+        /// The file.
+        path: PathBuf,
+        /// What its first bytes say that it is.
+        found: &'static str,
+    },
+    /// A PNG file could not be decoded.
+    #[error("{} is a damaged PNG file; copy or export the picture again", path.display())]
     Picture {
         /// The file.
         path: PathBuf,

@@ -32,7 +32,7 @@ impl Picture {
     /// inverted.
     ///
     /// # Errors
-    /// [`DataError::Read`] when the file cannot be opened, [`DataError::Picture`] when it cannot be decoded.
+    /// [`DataError::Read`] when the file cannot be opened, and those of [`Picture::from_png`].
     pub fn read(path: &Path) -> Result<Picture, DataError> {
         let file = File::open(path).map_err(|source| DataError::Read { path: path.to_owned(), source })?;
         Self::from_png(BufReader::new(file), path)
@@ -41,8 +41,12 @@ impl Picture {
     /// Reads a picture as [`Picture::read`] does, from `input`; `path` is what errors call it.
     ///
     /// # Errors
-    /// [`DataError::Picture`] when it cannot be decoded.
-    pub fn from_png(input: impl BufRead + Seek, path: &Path) -> Result<Picture, DataError> {
+    /// [`DataError::NoPng`] when it is something else, [`DataError::Picture`] when it cannot be decoded.
+    pub fn from_png(mut input: impl BufRead + Seek, path: &Path) -> Result<Picture, DataError> {
+        let first = input.fill_buf().map_err(|source| DataError::Read { path: path.to_owned(), source })?;
+        if !first.starts_with(b"\x89PNG") {
+            return Err(DataError::NoPng { path: path.to_owned(), found: kind_of(first) });
+        }
         Self::decode(input)
             .map_err(|source| DataError::Picture { path: path.to_owned(), source: Box::new(source) })
     }
@@ -197,6 +201,32 @@ impl Extent {
 
     fn height(&self) -> f64 {
         (self.bottom - self.top) as f64
+    }
+}
+
+/// What a file is that begins so, as far as its first bytes tell.
+fn kind_of(first: &[u8]) -> &'static str {
+    const KINDS: [(usize, &[u8], &str); 13] = [
+        (0, b"\xff\xd8\xff", "is a JPEG picture"),
+        (0, b"GIF8", "is a GIF picture"),
+        (0, b"BM", "is a BMP picture"),
+        (0, b"II*\0", "is a TIFF picture"),
+        (0, b"MM\0*", "is a TIFF picture"),
+        (8, b"WEBP", "is a WebP picture"),
+        (4, b"ftypavif", "is an AVIF picture"),
+        (4, b"ftyp", "is a HEIC picture or a film"),
+        (0, b"<svg", "is an SVG drawing"),
+        (0, b"<?xml", "is XML, perhaps an SVG drawing"),
+        (0, b"%PDF", "is a PDF document"),
+        (0, b"\x1f\x8b", "is a gzip file"),
+        (0, b"PK\x03\x04", "is a ZIP file"),
+    ];
+    let is_one =
+        |(at, magic, _): &(usize, &[u8], _)| first.get(*at..).is_some_and(|rest| rest.starts_with(magic));
+    match KINDS.into_iter().find(is_one) {
+        Some((_, _, name)) => name,
+        None if first.is_empty() => "is empty",
+        None => "is something else",
     }
 }
 

@@ -6,6 +6,11 @@ use ferrowarp_report::{EpochRecord, Progress};
 
 use crate::train::{Observer, Run};
 
+/// A line could not be written; the cause is what the system said.
+#[derive(Debug, thiserror::Error)]
+#[error("could not write to the standard output")]
+pub struct OutputError(#[source] io::Error);
+
 /// Shows a training run: a line per epoch on `out`, and on a terminal a bar in between.
 #[derive(Debug)]
 pub struct Console<W> {
@@ -22,8 +27,12 @@ impl<W: Write> Console<W> {
     /// Writes one line.
     ///
     /// # Errors
-    /// What `out` answers, such as a closed pipe.
-    pub fn line(&mut self, line: impl std::fmt::Display) -> io::Result<()> {
+    /// `out` does not take it, such as a closed pipe.
+    pub fn line(&mut self, line: impl std::fmt::Display) -> Result<(), OutputError> {
+        self.put(line).map_err(OutputError)
+    }
+
+    fn put(&mut self, line: impl std::fmt::Display) -> io::Result<()> {
         self.bar = None;
         writeln!(self.out, "{line}")?;
         self.out.flush()
@@ -42,9 +51,15 @@ impl<W: Write> Observer for Console<W> {
         }
     }
 
+    fn warning(&mut self, warning: &str) {
+        self.bar = None;
+        // With the standard error closed, the numbers still tell.
+        let _ = writeln!(io::stderr(), "warning: {warning}");
+    }
+
     fn epoch_ended(&mut self, run: &Run, record: &EpochRecord) -> io::Result<()> {
         let width = run.last_epoch.to_string().len();
-        self.line(format_args!(
+        self.put(format_args!(
             "epoch {:>width$}/{}: train loss {:.4}, train accuracy {:.2} %, test accuracy {:.2} %, {:.2} s, {:.0} images/s",
             record.epoch,
             run.last_epoch,

@@ -5,4 +5,7 @@ mod console;
 pub mod model;
 pub mod train;
 
-pub use console::Console;
+pub use console::{Console, OutputError};
+
+/// What the programs say before the reason why there is no device.
+pub const NO_DEVICE: &str = "could not open a GPU; --device cpu takes the CPU";

@@ -73,7 +73,8 @@ fn no_epochs() {
 #[test]
 fn words_for_numbers() {
     refused(&["--batch-size", "many"], &["many", "--batch-size"]);
-    refused(&["--hidden", "300,,10"], &["--hidden"]);
+    refused(&["--hidden", "300,,10"], &["--hidden", "`` is no width"]);
+    refused(&["--hidden", "300,ten"], &["--hidden", "`ten` is no width"]);
     refused(&["--epochs", "-1"], &["-1", "--epochs"]);
     refused(&["--pipeline", "quick"], &["quick", "naive", "fused"]);
     refused(&["--no-such-flag"], &["--no-such-flag"]);
@@ -93,7 +94,7 @@ fn a_full_standard_output() {
     let place = Place::with_idx();
     let mut command = place.train(&["--save", "new.safetensors"]);
     command.stdout(std::fs::File::create("/dev/full").unwrap());
-    place.refuses(command, &["No space left on device"]);
+    place.refuses(command, &["could not write to the standard output: No space left on device"]);
 }
 
 #[test]
@@ -221,13 +222,37 @@ fn images_that_predict_cannot_use() {
     );
     place.write("100", "a file");
     place.refuses(predict("100"), &["there is no test image 100", "a file of that name is ./100"]);
-    place.refuses(predict("./100"), &["./100 is no intact PNG file"]);
+    place.refuses(predict("./100"), &["error: ./100 is something else, not a PNG file"]);
     place.write("blank.png", blank_png(28));
     place.refuses(predict("blank.png"), &["there is nothing to see in blank.png"]);
     place.write("small.png", blank_png(27));
     let as_is = place.predict(&["--model", "w.safetensors", "--as-is", "small.png"]);
     place.refuses(as_is, &["small.png has another size than the 28 x 28 pixels of --as-is"]);
     place.write("text.png", "no picture");
-    place.refuses(predict("text.png"), &["text.png is no intact PNG file"]);
+    place.refuses(predict("text.png"), &["error: text.png is something else, not a PNG file"]);
+    place.write("photo.png", b"\xff\xd8\xff\xe0\0\x10JFIF");
+    place.refuses(
+        predict("photo.png"),
+        &["error: photo.png is a JPEG picture, not a PNG file; convert the picture to PNG"],
+    );
+    place.write("cut.png", &blank_png(28)[..40]);
+    place.refuses(
+        predict("cut.png"),
+        &["error: cut.png is a damaged PNG file; copy or export the picture again: "],
+    );
     place.refuses(place.predict(&["--model", "w.safetensors"]), &["<IMAGE>"]);
+}
+
+/// A name is bytes, whatever they mean.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_picture_whose_name_is_no_text() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let place = with_weights();
+    let name = std::ffi::OsStr::from_bytes(b"zwei-\xff.png");
+    std::fs::write(place.path("").join(name), blank_png(28)).unwrap();
+    let mut command = place.predict(&["--model", "w.safetensors", "--as-is"]);
+    let output = command.arg(name).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("zwei-"));
 }

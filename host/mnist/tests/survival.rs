@@ -251,7 +251,10 @@ fn interrupted_run(name: &str, code: i32) {
     assert_eq!(exit_code, Some(code), "{message}");
     assert!(message.starts_with("interrupted: stopped after step "), "{message}");
     assert!(message.contains("what was learnt is in checkpoints/step-"), "{message}");
-    assert!(!place.path("weights").exists(), "an interrupted run has no result");
+    assert!(message.contains(", its weights in weights;"), "{message}");
+    let saved = checkpoint::load(&place.path("weights")).unwrap();
+    let found = checkpoint::newest(&place.path("checkpoints")).unwrap();
+    assert!(saved.parameters == found.snapshot.parameters && saved.training == Some(found.snapshot.training));
 
     let command = message.lines().last().unwrap().trim();
     assert!(command.ends_with("--checkpoint checkpoints --resume checkpoints"), "{command}");
@@ -271,14 +274,25 @@ fn a_run_that_the_system_ends_says_how_to_go_on() {
 }
 
 #[test]
-fn an_interrupted_run_without_checkpoints_says_how_to_have_them() {
+fn an_interrupted_run_without_checkpoints_keeps_its_weights_and_says_how_to_go_on() {
     let place = Place::with_idx();
     let (child, _output) = started(&place, &["--epochs", "1000", "--hidden", "24", "--save", "weights"]);
     signal(&child, "INT");
     let (code, message) = stopped(child);
     assert_eq!(code, Some(130), "{message}");
+    assert!(message.contains("the weights so far are in weights; to be able to go on"), "{message}");
+    let predicted = succeeds(place.predict(&["--model", "weights", "0"]));
+    assert!(predicted.contains("test image 0"), "{predicted}");
+}
+
+#[test]
+fn an_interrupted_run_that_writes_nothing_says_so() {
+    let place = Place::with_idx();
+    let (child, _output) = started(&place, &["--epochs", "1000", "--hidden", "24"]);
+    signal(&child, "INT");
+    let (code, message) = stopped(child);
+    assert_eq!(code, Some(130), "{message}");
     assert!(message.contains("nothing was saved") && message.contains("with --checkpoint"), "{message}");
-    assert!(!place.path("weights").exists());
 }
 
 /// The first step of this run takes far longer than both signals.

@@ -175,3 +175,79 @@ fn a_png_is_predicted_like_the_image_it_holds() {
         .collect();
     assert_eq!(tables[0], tables[1]);
 }
+
+#[test]
+fn a_network_without_hidden_layers_learns_and_comes_back() {
+    for pipeline in ["fused", "naive"] {
+        let place = Place::with_idx();
+        let flags = ["--hidden", "", "--batch-size", "20", "--pipeline", pipeline, "--momentum", "0.5"];
+        let train = |more: &[&str]| succeeds(place.train(&[&flags[..], more].concat()));
+        let whole = train(&["--epochs", "2", "--save", "whole", "--checkpoint", "c"]);
+        assert!(whole.contains("epoch 2/2: "), "{whole}");
+        let accuracy = |printed: &str| {
+            let after = printed.split("test accuracy ").last().unwrap();
+            after.split(' ').next().unwrap().parse::<f64>().unwrap()
+        };
+        assert!(accuracy(&whole) > 95.0, "{whole}");
+        let predicted = succeeds(place.predict(&["--model", "whole", "0"]));
+        assert!(predicted.contains("test image 0"), "{predicted}");
+
+        train(&["--epochs", "1", "--checkpoint", "parts"]);
+        train(&["--epochs", "2", "--resume", "parts", "--save", "parts.weights"]);
+        assert!(place.read("whole") == place.read("parts.weights"), "{pipeline}");
+        let tested = train(&["--epochs", "0", "--load", "whole"]);
+        assert_eq!(accuracy(&tested), accuracy(&whole));
+        place.refuses(
+            place.train(&["--resume", "c", "--epochs", "3", "--hidden", "16"]),
+            &["--hidden 16 cannot be used", "whose run has \"\""],
+        );
+    }
+}
+
+/// After a few steps all units are 0 whatever the image.
+const COLLAPSES: [&str; 8] = ["--hidden", "32,16", "--batch-size", "20", "--lr", "3", "--momentum", "0.9"];
+
+#[test]
+fn a_network_that_has_stopped_learning_is_told_once() {
+    let place = Place::with_idx();
+    let output =
+        place.train(&[&COLLAPSES[..], &["--lr-decay", "1", "--epochs", "4"]].concat()).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    let needle = "the network gives every test image the same answer: it has stopped learning";
+    assert_eq!(said.matches(needle).count(), 1, "{said}");
+    assert!(said.contains("with a learning rate below 3, or less momentum"), "{said}");
+}
+
+#[test]
+fn the_default_learning_rate_suits_the_momentum() {
+    let place = Place::with_idx();
+    let run = |more: &[&str]| {
+        let flags = ["--hidden", "32,16", "--batch-size", "20", "--epochs", "2", "--momentum", "0.9"];
+        let output = place.train(&[&flags[..], more].concat()).output().unwrap();
+        assert!(output.status.success() && output.stderr.is_empty());
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let printed = run(&["--save", "by-default"]);
+    assert!(
+        printed.contains("learning rate 0.03, which suits a momentum of 0.9; --lr names another"),
+        "{printed}"
+    );
+    let printed = run(&["--lr", "0.03", "--save", "named"]);
+    assert!(!printed.contains("which suits"), "{printed}");
+    assert!(place.read("by-default") == place.read("named"));
+}
+
+/// Velocities of a network that has stopped learning shrink for ever.
+#[test]
+fn no_velocity_is_subnormal() {
+    for pipeline in ["fused", "naive"] {
+        let place = Place::with_idx();
+        let more = ["--epochs", "40", "--checkpoint", "c", "--pipeline", pipeline];
+        succeeds(place.train(&[&COLLAPSES[..], &more].concat()));
+        let found = ferrowarp_mnist::checkpoint::newest(&place.path("c")).unwrap();
+        let velocities = found.snapshot.velocities.unwrap();
+        let all = velocities.layers.iter().flat_map(|layer| layer.weights.iter().chain(&layer.biases));
+        assert!(all.clone().any(|velocity| *velocity == 0.0), "{pipeline}: the network still learns");
+        assert_eq!(all.filter(|velocity| velocity.is_subnormal()).count(), 0, "{pipeline}");
+    }
+}

@@ -9,7 +9,7 @@ use std::num::NonZeroUsize;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use clap::Parser;
 use cuda_std::simt::parse_seed;
 use ferrowarp::device::{DeviceChoice, end_process_if_abandoned, open, parse_time_limit};
@@ -112,7 +112,8 @@ fn run(arguments: &Arguments) -> Result<bool> {
         stress::on_threads(arguments.part, &chosen)?;
         return Ok(true);
     }
-    let (mut device, line) = open(arguments.device)?;
+    let (mut device, line) =
+        open(arguments.device).context("could not open a GPU; --device cpu takes the CPU")?;
     if let Some(limit) = arguments.time_limit {
         device = device.with_time_limit(limit);
     }

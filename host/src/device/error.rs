@@ -47,15 +47,14 @@ pub enum DeviceError {
     },
     /// No PTX was found anywhere.
     #[error(
-        "no PTX found in {looked}; build it with `cargo xtask build-ptx` or name it in FERROWARP_PTX (or run on \
-         the CPU: --device cpu)"
+        "no PTX found in {looked}; build it with `cargo xtask build-ptx` or name it in FERROWARP_PTX, or run on the CPU"
     )]
     PtxMissing {
         /// The places looked at, in order.
         looked: String,
     },
     /// A PTX file or its folder could not be read.
-    #[error("reading {path} failed: {source}; build the PTX anew with `cargo xtask build-ptx`")]
+    #[error("could not read {path}; build the PTX anew with `cargo xtask build-ptx`")]
     PtxUnreadable {
         /// The file or folder.
         path: PathBuf,

@@ -182,9 +182,7 @@ impl FaultKind {
                 "see whether nvidia-smi still lists the GPU and what the Xid lines of dmesg say, then start the \
                  program anew from its last checkpoint"
             }
-            _ => {
-                "run it under `compute-sanitizer`, or on the CPU (--device cpu), to find the thread and the line"
-            }
+            _ => "run it under `compute-sanitizer`, or on the CPU, to find the thread and the line",
         }
     }
 }

@@ -125,7 +125,7 @@ impl Device {
     /// since the driver would wait for ever to free them; the last call of `main` is then
     /// [`end_process_if_abandoned`].
     ///
-    /// On the CPU there is no limit: a kernel runs on the program's own threads, which nothing can stop from outside.
+    /// On the CPU nothing changes: there the environment's `FERROWARP_KERNEL_SECONDS` is the limit of each launch.
     pub fn with_time_limit(self, limit: Duration) -> Device {
         if let Backend::Cuda(cuda) = &self.inner.backend {
             cuda.set_time_limit(limit);

@@ -2,6 +2,8 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use crate::simt::limit;
+
 /// A number of 32 or 64 bits in memory that several threads access.
 pub(super) trait Cell: Copy {
     /// # Safety
@@ -30,6 +32,7 @@ macro_rules! cells {
         impl Cell for $ty {
             #[inline]
             unsafe fn load(ptr: *mut Self, ordering: Ordering) -> Self {
+                limit::look();
                 // SAFETY: the caller's pointer.
                 let $bits = unsafe { <$atomic>::from_ptr(ptr.cast()) }.load(ordering);
                 $from
@@ -37,12 +40,14 @@ macro_rules! cells {
 
             #[inline]
             unsafe fn store(ptr: *mut Self, $value: Self, ordering: Ordering) {
+                limit::look();
                 // SAFETY: the caller's pointer.
                 unsafe { <$atomic>::from_ptr(ptr.cast()) }.store($to, ordering);
             }
 
             #[inline]
             unsafe fn compare_and_swap(ptr: *mut Self, current: Self, new: Self, ordering: Ordering) -> Self {
+                limit::look();
                 // SAFETY: the caller's pointer.
                 let cell = unsafe { <$atomic>::from_ptr(ptr.cast()) };
                 let current = { let $value = current; $to };
@@ -53,6 +58,7 @@ macro_rules! cells {
 
             #[inline]
             unsafe fn update(ptr: *mut Self, ordering: Ordering, f: impl Fn(Self) -> Self) -> Self {
+                limit::look();
                 // SAFETY: the caller's pointer.
                 let cell = unsafe { <$atomic>::from_ptr(ptr.cast()) };
                 let mut old = cell.load(Ordering::Relaxed);

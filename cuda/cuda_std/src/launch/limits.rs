@@ -210,6 +210,17 @@ pub enum LaunchError {
         /// What the variable holds.
         value: String,
     },
+    /// The environment's time limit for the CPU executor is no time.
+    #[error(
+        "launch of {kernel} failed: FERROWARP_KERNEL_SECONDS is `{value}`; expected a number of seconds above 0, or unset \
+         the variable for no limit"
+    )]
+    TimeLimit {
+        /// The kernel.
+        kernel: &'static str,
+        /// What the variable holds.
+        value: String,
+    },
     /// The kernel ran on the CPU executor and broke a rule of the CUDA model, or panicked.
     #[error(transparent)]
     Fault(#[from] Box<crate::simt::Fault>),

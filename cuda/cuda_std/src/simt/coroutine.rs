@@ -14,6 +14,7 @@ use super::block::Block;
 use super::context::{Barrier, Collective, Outcome, Request, WARP_SIZE};
 use super::fault::{Fault, FaultKind};
 use super::fiber::{Team, Work};
+use super::limit::Clock;
 use super::port::Port;
 use super::rendezvous::{self, Lane};
 use super::schedule::Random;
@@ -102,12 +103,14 @@ impl<'a> Scheduler<'a> {
 
     /// Runs the threads that have started until all have returned or wait at the barrier of the cluster.
     pub fn advance(&mut self) -> Result<(), Box<Fault>> {
+        self.check_time()?;
         if let Some(mut seeded) = self.seeded.take() {
             let result = self.advance_seeded(&mut seeded);
             self.seeded = Some(seeded);
             return result;
         }
         while self.in_barrier + self.in_warp_op > 0 {
+            self.check_time()?;
             if self.in_barrier == self.block.threads {
                 self.release_barrier()?;
             } else if !self.run_warps()? {
@@ -282,6 +285,7 @@ impl<'a> Scheduler<'a> {
                     break;
                 }
                 progress = true;
+                self.check_time()?;
                 let first = warp * WARP_SIZE as usize;
                 for lane in (0..WARP_SIZE as usize).filter(|lane| done & (1 << lane) != 0) {
                     self.slots[first + lane].set_outcome(outcomes[lane]);
@@ -297,6 +301,24 @@ impl<'a> Scheduler<'a> {
             None => Lane::Absent,
             Some(slot) => slot.request().map_or(Lane::Returned, Lane::Waits),
         })
+    }
+
+    /// Fails if the launch is over its time limit.
+    #[inline]
+    fn check_time(&mut self) -> Result<(), Box<Fault>> {
+        match self.block.grid.clock.filter(|clock| clock.has_expired()) {
+            None => Ok(()),
+            Some(clock) => Err(self.fail_late(clock)),
+        }
+    }
+
+    #[cold]
+    fn fail_late(&mut self, clock: &Clock) -> Box<Fault> {
+        let mut slots = self.slots.iter().zip(0..);
+        let waiting = slots.find_map(|(slot, thread)| Some((thread, slot.request()?.location.into())));
+        let (thread, location) = waiting.unzip();
+        let fault = self.block.fault_of(thread, location, clock.fault());
+        self.fail(fault)
     }
 
     /// The fault of a block in which nobody can go on.

@@ -2,7 +2,9 @@
 
 use core::fmt;
 use core::panic::Location;
+use core::time::Duration;
 
+use super::limit;
 use super::schedule::VARIABLE;
 use crate::launch::Dim3;
 
@@ -28,6 +30,13 @@ pub struct Place {
     pub block: Dim3,
     /// Thread in the block, if the fault is one thread's.
     pub thread: Option<Dim3>,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "block {}", self.block)?;
+        self.thread.map_or(Ok(()), |thread| write!(f, ", thread {thread}"))
+    }
 }
 
 /// A line of source, as the compiler knows it.
@@ -117,6 +126,11 @@ pub enum FaultKind {
         /// What the operating system said.
         message: String,
     },
+    /// The launch was over its time limit when the thread came to a barrier, a warp operation or an atomic.
+    TimedOut {
+        /// The limit.
+        limit: Duration,
+    },
 }
 
 /// What a thread does that others wait for in vain.
@@ -180,16 +194,19 @@ impl fmt::Display for FaultKind {
             FaultKind::OutOfStacks { message } => {
                 write!(f, "there is no stack for the thread: {message}")
             }
+            FaultKind::TimedOut { limit } => write!(
+                f,
+                "the launch did not end within {limit:?}: let the kernel's loops end, or give it more time with \
+                 {}",
+                limit::VARIABLE
+            ),
         }
     }
 }
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "kernel {} failed in block {}", self.kernel, self.place.block)?;
-        if let Some(thread) = self.place.thread {
-            write!(f, ", thread {thread}")?;
-        }
+        write!(f, "kernel {} failed in {}", self.kernel, self.place)?;
         if let Some(location) = &self.location {
             write!(f, ", at {location}")?;
         }

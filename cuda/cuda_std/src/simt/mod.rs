@@ -55,8 +55,7 @@ pub(crate) mod context;
 mod coroutine;
 mod fault;
 mod fiber;
-#[cfg(all(target_os = "linux", not(miri)))]
-mod overflow;
+pub(crate) mod limit;
 mod panic_hook;
 mod pool;
 mod port;
@@ -64,14 +63,18 @@ mod rendezvous;
 mod schedule;
 pub(crate) mod scopes;
 pub(crate) mod shared;
+#[cfg(all(target_os = "linux", not(miri)))]
+mod signal;
 mod stack;
 mod threads;
+pub(crate) mod watch;
+pub(crate) mod zones;
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 pub use fault::{Fault, FaultKind, Instead, Place, SourceLine};
 pub use schedule::parse_seed;
@@ -80,7 +83,10 @@ pub use shared::{SHARED_STATICS, SharedStatic};
 #[doc(hidden)]
 pub use linkme as __linkme;
 
+use limit::{Clock, TimeLimit, Timed};
 use schedule::{Order, Seed};
+use watch::Watch;
+use zones::Region;
 
 use crate::launch::{KernelCall, LaunchConfig, LaunchError, Launcher, Limits, Residence};
 
@@ -91,8 +97,11 @@ pub struct Executor {
     workers: usize,
     seed: Seed,
     scheduler: Scheduler,
+    limit: TimeLimit,
     /// By kernel, the nanoseconds that a block, or a cluster of them, took in the last launch.
     block_nanos: Arc<Mutex<HashMap<&'static str, u64>>>,
+    /// A test's.
+    watch: Option<Arc<Watch>>,
 }
 
 impl Default for Executor {
@@ -125,6 +134,11 @@ pub(crate) struct Grid<'a> {
     /// Shuffles the order of blocks, warps and threads.
     seed: Option<u64>,
     scopes: scopes::Scopes,
+    /// If the launch has a time limit.
+    clock: Option<&'a Clock>,
+    watch: Option<&'a Watch>,
+    /// The memory of the test.
+    regions: Vec<Arc<Region>>,
 }
 
 impl Executor {
@@ -134,11 +148,16 @@ impl Executor {
     /// A kernel thread has a stack of 256 KiB for its local variables, or of as many as the environment's
     /// `FERROWARP_STACK_KIB` says, from 64 to 1048576. A thread that needs more ends the program; on Linux an error names
     /// it first.
+    ///
+    /// A launch may take any time, or as long as the environment's `FERROWARP_KERNEL_SECONDS` says: see
+    /// [`with_time_limit`](Self::with_time_limit).
     pub fn new() -> Self {
         let workers = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
         let seed = Seed::from_environment();
         let scheduler = if cfg!(miri) { Scheduler::Threads } else { Scheduler::Coroutines };
-        Self { limits: Limits::default(), workers, seed, scheduler, block_nanos: Arc::default() }
+        let limit = TimeLimit::from_environment();
+        let (limits, block_nanos) = Default::default();
+        Self { limits, workers, seed, scheduler, limit, block_nanos, watch: None }
     }
 
     /// The same executor with another scheduler.
@@ -149,6 +168,24 @@ impl Executor {
     /// The same executor with at most `workers` blocks at a time; 0 counts as 1.
     pub fn with_workers(self, workers: usize) -> Self {
         Self { workers: workers.max(1), ..self }
+    }
+
+    /// The same executor, whose launches may each take as long as `limit`.
+    ///
+    /// A launch that is over it ends with a [`Fault`] as soon as one of its threads comes to a barrier, a warp operation
+    /// or an atomic, or a block ends. A kernel that does none of that within as long again (at least 1 second, at most 10)
+    /// cannot be stopped: the program is aborted with a line on stderr that names kernel, block and thread, of which other
+    /// systems than Linux let only the kernel be known. Under Miri there is no limit.
+    pub fn with_time_limit(self, limit: Duration) -> Self {
+        Self { limit: TimeLimit::Of(limit), ..self }
+    }
+
+    /// As above where it has no limit yet, not even the environment's.
+    pub(crate) fn or_time_limit(self, limit: Duration) -> Self {
+        match self.limit {
+            TimeLimit::None => self.with_time_limit(limit),
+            TimeLimit::Of(_) | TimeLimit::Malformed(_) => self,
+        }
     }
 
     /// The same executor with other limits.
@@ -205,16 +242,24 @@ impl Executor {
         body: impl Fn() + Sync,
     ) -> Result<(), LaunchError> {
         self.limits.check(kernel, &config)?;
-        self.run_checked(&Grid {
-            kernel,
-            config,
-            body: &body,
-            seed: self.seed_of_launch(kernel)?,
-            scopes: Default::default(),
-        })
+        self.run_body(kernel, config, &body)
     }
 
-    fn run_checked(&self, grid: &Grid<'_>) -> Result<(), LaunchError> {
+    fn run_body(
+        &self,
+        kernel: &'static str,
+        config: LaunchConfig,
+        body: &(dyn Fn() + Sync),
+    ) -> Result<(), LaunchError> {
+        let (seed, watch) = (self.seed_of_launch(kernel)?, self.watch());
+        let regions = watch.map(Watch::regions).unwrap_or_default();
+        let timed = self.limit.begin(kernel)?;
+        let clock = timed.as_ref().map(Timed::clock);
+        let grid = Grid { kernel, config, body, seed, scopes: Default::default(), clock, watch, regions };
+        self.run_checked(&grid, timed.as_ref())
+    }
+
+    fn run_checked(&self, grid: &Grid<'_>, timed: Option<&Timed>) -> Result<(), LaunchError> {
         panic_hook::install();
         // A static in the attribute form is one piece of memory in this process, so its blocks take turns.
         static TURNS: Mutex<()> = Mutex::new(());
@@ -256,7 +301,11 @@ impl Executor {
             }
             true
         };
-        let work = || while run_next() {};
+        let _entered = timed.map(Timed::enter);
+        let work = || {
+            let _entered = timed.map(Timed::enter);
+            while run_next() {}
+        };
         let is_worth_sharing =
             |nanos: u64| workers > 1 && nanos.saturating_mul(units - 1) > WORTH_SHARING_NANOS;
 
@@ -284,6 +333,16 @@ impl Executor {
 }
 
 impl Executor {
+    /// The same executor for a test, which is told what its threads do.
+    pub(crate) fn with_watch(self, watch: Arc<Watch>) -> Self {
+        Self { watch: Some(watch), ..self }
+    }
+
+    /// The test's, if it has one.
+    pub(crate) fn watch(&self) -> Option<&Watch> {
+        self.watch.as_deref()
+    }
+
     /// Threads of the operating system come in an order of their own, whatever the seed.
     fn seed_of_launch(&self, kernel: &'static str) -> Result<Option<u64>, LaunchError> {
         let seed = self.seed.of_launch(kernel)?;
@@ -307,9 +366,7 @@ impl Launcher for Executor {
             // this call, which returns after the last thread.
             unsafe { entry(args.0) }
         };
-        let kernel = call.meta.name;
-        let seed = self.seed_of_launch(kernel)?;
-        self.run_checked(&Grid { kernel, config: call.config, body: &body, seed, scopes: Default::default() })
+        self.run_body(call.meta.name, call.config, &body)
     }
 }
 

@@ -117,6 +117,7 @@ impl Scheduler<'_> {
     pub(super) fn advance_seeded(&mut self, seeded: &mut Seeded) -> Result<(), Box<Fault>> {
         loop {
             while let Some(warp) = seeded.choose() {
+                self.check_time()?;
                 self.step(seeded, warp)?;
             }
             if self.in_barrier + self.in_warp_op == 0 {
@@ -144,10 +145,25 @@ impl Scheduler<'_> {
         let (new, waiting) = (first & seeded.unstarted[warp], first & seeded.released[warp]);
         if new != 0 && (waiting == 0 || seeded.random.one_in(2)) {
             seeded.unstarted[warp] &= !new;
-            return seeded.shuffled(warp, new, |thread| self.start(thread));
+            return seeded.shuffled(warp, new, |thread| self.run_thread(thread, Self::start));
         }
         seeded.released[warp] &= !waiting;
-        seeded.shuffled(warp, waiting, |thread| self.resume(thread as usize))
+        seeded.shuffled(warp, waiting, |thread| {
+            self.run_thread(thread, |scheduler, thread| scheduler.resume(thread as usize))
+        })
+    }
+
+    /// Runs a thread until it waits or returns, and lets a test see what it has done.
+    fn run_thread(
+        &mut self,
+        thread: u32,
+        run: impl FnOnce(&mut Self, u32) -> Result<(), Box<Fault>>,
+    ) -> Result<(), Box<Fault>> {
+        let result = run(self, thread);
+        if let Some(watch) = self.block.grid.watch {
+            watch.look(self.block, thread);
+        }
+        result
     }
 
     /// Completes the warp's operations as far as they can be.

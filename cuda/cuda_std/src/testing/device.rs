@@ -1,9 +1,12 @@
 //! Where a test's kernels run: what a GPU has to offer, and the CPU.
 
+use core::alloc::Layout;
 use core::error::Error;
+use std::sync::Arc;
 
 use crate::launch::{Launcher, Residence};
 use crate::simt::Executor;
+use crate::simt::zones::Region;
 
 /// Alignment in bytes that a device's memory has at least.
 pub const ALIGNMENT: usize = 64;
@@ -40,16 +43,23 @@ pub unsafe trait DeviceMemory {
     fn download(&self, bytes: &mut [u8]) -> Result<(), Box<dyn Error + Send + Sync>>;
 }
 
-/// As much memory as is aligned together.
-#[derive(Clone, Copy)]
-#[repr(C, align(64))]
-struct Line([u8; ALIGNMENT]);
-
 /// Memory of this process.
 struct HostMemory {
-    /// From a vector of lines, which [`Drop`] makes of it again.
-    first: *mut Line,
-    lines: usize,
+    first: *mut u8,
+    /// Of what was uploaded.
+    len: usize,
+    from: From,
+}
+
+/// Where memory of this process comes from.
+enum From {
+    /// Between zones that the test watches.
+    Region {
+        /// Keeps it.
+        _region: Arc<Region>,
+    },
+    /// From the allocator, not a byte longer than needed: Miri knows its end.
+    Allocator(Layout),
 }
 
 impl TestDevice for Executor {
@@ -58,19 +68,30 @@ impl TestDevice for Executor {
     }
 
     fn upload(&self, bytes: &[u8]) -> Result<Box<dyn DeviceMemory>, Box<dyn Error + Send + Sync>> {
-        let mut lines = vec![Line([0; ALIGNMENT]); bytes.len().div_ceil(ALIGNMENT)];
-        for (line, bytes) in lines.iter_mut().zip(bytes.chunks(ALIGNMENT)) {
-            line.0[..bytes.len()].copy_from_slice(bytes);
+        if let Some(region) = self.watch().and_then(|watch| watch.region(bytes)) {
+            let first = region.pointer();
+            return Ok(Box::new(HostMemory {
+                first,
+                len: bytes.len(),
+                from: From::Region { _region: region },
+            }));
         }
-        let lines = Box::leak(lines.into_boxed_slice());
-        Ok(Box::new(HostMemory { first: lines.as_mut_ptr(), lines: lines.len() }))
+        let layout = Layout::from_size_align(bytes.len().max(1), ALIGNMENT)?;
+        // SAFETY: the layout has at least one byte.
+        let first = unsafe { std::alloc::alloc(layout) };
+        if first.is_null() {
+            return Err(format!("there are no {} bytes of memory", layout.size()).into());
+        }
+        // SAFETY: new memory of that many bytes.
+        unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), first, bytes.len()) };
+        Ok(Box::new(HostMemory { first, len: bytes.len(), from: From::Allocator(layout) }))
     }
 }
 
-// SAFETY: the lines are this value's own until it is dropped, and are reached through the pointer only.
+// SAFETY: the memory is this value's own until it is dropped, and is reached through the pointer only.
 unsafe impl DeviceMemory for HostMemory {
     fn pointer(&self) -> *mut u8 {
-        self.first.cast()
+        self.first
     }
 
     fn residence(&self) -> Residence {
@@ -78,8 +99,8 @@ unsafe impl DeviceMemory for HostMemory {
     }
 
     fn download(&self, bytes: &mut [u8]) -> Result<(), Box<dyn Error + Send + Sync>> {
-        assert!(bytes.len() <= self.lines * ALIGNMENT, "more bytes than there are");
-        // SAFETY: the lines have that many bytes, and launches on the executor have ended.
+        assert!(bytes.len() <= self.len, "more bytes than there are");
+        // SAFETY: the memory has that many bytes, and launches on the executor have ended.
         unsafe { core::ptr::copy_nonoverlapping(self.pointer(), bytes.as_mut_ptr(), bytes.len()) };
         Ok(())
     }
@@ -87,8 +108,9 @@ unsafe impl DeviceMemory for HostMemory {
 
 impl Drop for HostMemory {
     fn drop(&mut self) {
-        let lines = core::ptr::slice_from_raw_parts_mut(self.first, self.lines);
-        // SAFETY: pointer and length of the box that was leaked; nobody uses them afterwards.
-        drop(unsafe { Box::from_raw(lines) });
+        if let From::Allocator(layout) = self.from {
+            // SAFETY: memory of the allocator with this layout; nobody uses it afterwards.
+            unsafe { std::alloc::dealloc(self.first, layout) };
+        }
     }
 }

@@ -5,6 +5,8 @@ use core::fmt;
 
 use super::tolerance::Difference;
 use crate::launch::LaunchError;
+use crate::simt::Place;
+use crate::simt::watch::Whose;
 
 /// One run of a test's kernels.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,14 +51,59 @@ impl fmt::Display for Against {
     }
 }
 
+/// Which thread it was, as far as that is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Origin {
+    /// The kernel; several where it may have been any of them.
+    pub kernels: Vec<&'static str>,
+    /// Block and thread; none on a device, or where a second run gave no such access.
+    pub place: Option<Place>,
+}
+
+impl From<Whose> for Origin {
+    fn from(whose: Whose) -> Self {
+        Self { kernels: vec![whose.kernel], place: Some(whose.place) }
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "kernel {}", self.kernels.join(" or "))?;
+        self.place.map_or(Ok(()), |place| write!(f, ", {place}"))
+    }
+}
+
+/// What a kernel did to memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Access {
+    /// It read.
+    Read,
+    /// It wrote.
+    Write,
+    /// One of the two.
+    Unknown,
+}
+
+impl fmt::Display for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Access::Read => "read",
+            Access::Write => "wrote to",
+            Access::Unknown => "accessed",
+        })
+    }
+}
+
 /// Why a test of a kernel fails.
 ///
-/// `Debug` writes the same words as `Display`, so that a test that returns this error shows them.
+/// `Debug` writes the words of `Display` and of the causes, so that a test that returns this error shows them.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum TestError {
     /// A launch was refused, or a kernel broke a rule of the CUDA model or panicked.
-    #[error("{run}: {source}")]
+    #[error("the launch {run} failed")]
     Launch {
         /// Where.
         run: Run,
@@ -64,7 +111,7 @@ pub enum TestError {
         source: LaunchError,
     },
     /// The device failed.
-    #[error("{run}: {what} `{buffer}` failed: {source}")]
+    #[error("{run}: {what} `{buffer}` failed")]
     Device {
         /// Where.
         run: Run,
@@ -87,28 +134,34 @@ pub enum TestError {
         /// How.
         difference: Box<Difference>,
     },
-    /// A kernel wrote where it must not.
+    /// A kernel wrote beyond a buffer, or read far beyond it.
     #[error(
-        "{run} the kernel wrote to byte {byte} of `{buffer}`, which has {len} bytes; compare the index with the length \
-         before the write"
+        "{run} {origin} {access} byte {byte} of `{buffer}`, which has {len} bytes; compare the index with the length \
+         first"
     )]
     OutOfBounds {
         /// The buffer's name.
         buffer: String,
         /// Where.
         run: Run,
+        /// Who.
+        origin: Box<Origin>,
+        /// What.
+        access: Access,
         /// The first such byte, from the buffer's first; negative before it.
         byte: isize,
         /// Bytes of the buffer.
         len: usize,
     },
     /// A kernel changed an input.
-    #[error("{run} the kernel changed the input `{buffer}` at byte {byte}; make it an output if it should")]
+    #[error("{run} {origin} changed the input `{buffer}` at byte {byte}; make it an output if it should")]
     InputChanged {
         /// The input's name.
         buffer: String,
         /// Where.
         run: Run,
+        /// Who.
+        origin: Box<Origin>,
         /// The first byte that changed.
         byte: usize,
     },
@@ -126,6 +179,12 @@ pub enum TestError {
 
 impl fmt::Debug for TestError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
+        fmt::Display::fmt(self, f)?;
+        let mut cause = self.source();
+        while let Some(error) = cause {
+            write!(f, ": {error}")?;
+            cause = error.source();
+        }
+        Ok(())
     }
 }

@@ -3,19 +3,13 @@
 use core::fmt;
 use core::marker::PhantomData;
 
+use super::Buffer;
 use super::device::{DeviceMemory, TestDevice};
 use super::element::Element;
 use super::error::{Run, TestError};
-use super::{Buffer, Input, Output, Role};
-use crate::launch::{LaunchError, Launcher, PtrArg, PtrMutArg, Residence, SliceArg, SliceMutArg};
-
-/// Bytes before and after every buffer that must stay: a multiple of every alignment that kernels ask for.
-const GUARD: usize = 256;
-/// What they hold.
-const FILLER: u8 = 0xa5;
-
-/// What each buffer holds, in bytes.
-pub(super) type Contents = Vec<Vec<u8>>;
+use super::guard::{GUARD, guarded};
+use super::{Input, Output};
+use crate::launch::{PtrArg, PtrMutArg, Residence, SliceArg, SliceMutArg};
 
 /// The buffers of one run, in the memory of its device.
 pub struct Memory<'a> {
@@ -48,7 +42,31 @@ pub struct OutputArg<'a, T> {
     input: InputArg<'a, T>,
 }
 
-impl Memory<'_> {
+impl<'a> Memory<'a> {
+    /// Fresh copies of the buffers on `device`, for this run.
+    pub(super) fn new(buffers: &'a [Buffer], run: &Run, device: &dyn TestDevice) -> Result<Self, TestError> {
+        let place = |buffer| {
+            let memory = device.upload(&guarded(buffer)).map_err(failed("uploading", run, buffer))?;
+            Ok(Place { memory, buffer })
+        };
+        Ok(Memory { places: buffers.iter().map(place).collect::<Result<_, TestError>>()? })
+    }
+
+    /// What the buffers hold, with their guards.
+    pub(super) fn read(&self, run: &Run) -> Result<Vec<Vec<u8>>, TestError> {
+        let read = |Place { memory, buffer }: &Place<'_>| {
+            let mut bytes = guarded(buffer);
+            memory.download(&mut bytes).map_err(failed("reading", run, buffer))?;
+            Ok(bytes)
+        };
+        self.places.iter().map(read).collect()
+    }
+
+    /// The first byte of each buffer's memory, which is its guard's.
+    pub(super) fn first_bytes(&self) -> impl Iterator<Item = *mut u8> {
+        self.places.iter().map(|place| place.memory.pointer())
+    }
+
     /// The input, for the launch on this memory.
     ///
     /// # Panics
@@ -146,47 +164,11 @@ unsafe impl<T: Element> PtrMutArg<T> for OutputArg<'_, T> {
     }
 }
 
-/// Runs `launch` on fresh copies of the buffers on `device`, and gives what they hold then.
-pub(super) fn run(
-    buffers: &[Buffer],
+fn failed(
+    what: &'static str,
     run: &Run,
-    device: &dyn TestDevice,
-    launch: &dyn Fn(&dyn Launcher, &Memory<'_>) -> Result<(), LaunchError>,
-) -> Result<Contents, TestError> {
-    let failed = |what, buffer: &Buffer| {
-        let (run, buffer) = (run.clone(), buffer.name.clone());
-        move |source| TestError::Device { run, what, buffer, source }
-    };
-    let place = |buffer| {
-        Ok(Place { memory: device.upload(&guarded(buffer)).map_err(failed("uploading", buffer))?, buffer })
-    };
-    let memory = Memory { places: buffers.iter().map(place).collect::<Result<_, TestError>>()? };
-    launch(device, &memory).map_err(|source| TestError::Launch { run: run.clone(), source })?;
-    let read = |place: &Place<'_>| {
-        let mut bytes = vec![0; place.buffer.initial.len() + 2 * GUARD];
-        place.memory.download(&mut bytes).map_err(failed("reading", place.buffer))?;
-        checked(place.buffer, run, bytes)
-    };
-    memory.places.iter().map(read).collect()
-}
-
-fn guarded(buffer: &Buffer) -> Vec<u8> {
-    let guard = [FILLER; GUARD];
-    [&guard[..], &buffer.initial, &guard[..]].concat()
-}
-
-/// What the buffer holds, of `bytes` with the guards around it.
-fn checked(buffer: &Buffer, run: &Run, bytes: Vec<u8>) -> Result<Vec<u8>, TestError> {
-    let (run, len) = (run.clone(), buffer.initial.len());
-    let is_guard = |at: usize| !(GUARD..GUARD + len).contains(&at);
-    if let Some(at) = (0..bytes.len()).find(|&at| is_guard(at) && bytes[at] != FILLER) {
-        let byte = at as isize - GUARD as isize;
-        return Err(TestError::OutOfBounds { buffer: buffer.name.clone(), run, byte, len });
-    }
-    let contents = bytes[GUARD..GUARD + len].to_vec();
-    let changed = contents.iter().zip(&buffer.initial).position(|(now, before)| now != before);
-    match (&buffer.role, changed) {
-        (Role::Input, Some(byte)) => Err(TestError::InputChanged { buffer: buffer.name.clone(), run, byte }),
-        _ => Ok(contents),
-    }
+    buffer: &Buffer,
+) -> impl FnOnce(Box<dyn core::error::Error + Send + Sync>) -> TestError {
+    let (run, buffer) = (run.clone(), buffer.name.clone());
+    move |source| TestError::Device { run, what, buffer, source }
 }

@@ -3,8 +3,11 @@
 //! A test names its inputs and outputs, says what it expects, and launches. The launch runs several times, each time on
 //! fresh copies: on the CPU executor in its fixed order, again under each seed of [`KernelTest::seeds`], and on the
 //! device of [`KernelTest::also_on`]. Every run must give what is expected within a [`Tolerance`]; a device must also
-//! give what the CPU gave, within twice the tolerance, since either side may be off. Around every buffer lie
-//! guards that must stay, and so must the inputs.
+//! give what the CPU gave, within twice the tolerance, since either side may be off.
+//!
+//! Around every buffer lie guards that must stay, and so must the inputs. A write there is an error that names the kernel
+//! and, on the CPU, block and thread, for which everything runs once more. On Linux the guards are followed by 256 MiB
+//! of address space on either side, where a read is an error too. Miri gets no guards: it reports such an access itself.
 //!
 //! ```
 //! use cuda_std::launch::LaunchConfig;
@@ -45,6 +48,9 @@
 //!
 //! A kernel without the barrier works in the fixed order for some lengths, and fails under the first seeds.
 //!
+//! A launch on the CPU may take ten minutes, or what the [executor](KernelTest::executor)'s
+//! [time limit](Executor::with_time_limit) says: the test of a kernel that does not end fails.
+//!
 //! # On a GPU
 //!
 //! [`KernelTest::also_on`] takes any [`TestDevice`]: a [`Launcher`] with memory. `ferrowarp::device::Device` is one;
@@ -53,20 +59,22 @@
 mod device;
 mod element;
 mod error;
+mod guard;
 mod memory;
 mod tolerance;
 
 use core::marker::PhantomData;
+use core::time::Duration;
 
 pub use device::{ALIGNMENT, DeviceMemory, TestDevice};
 pub use element::Element;
-pub use error::{Against, Run, TestError};
+pub use error::{Access, Against, Origin, Run, TestError};
 pub use memory::{InputArg, Memory, OutputArg};
 pub use tolerance::{Difference, Tolerance, Wrong, difference};
 
 use crate::launch::{LaunchError, Launcher};
 use crate::simt::Executor;
-use memory::Contents;
+use guard::Contents;
 
 /// An input of a test, of elements `T`.
 #[derive(Debug)]
@@ -122,6 +130,9 @@ struct Buffer {
     element: usize,
     role: Role,
 }
+
+/// How long a launch on the CPU may take, if neither the executor nor the environment says.
+const TIME_LIMIT: Duration = Duration::from_mins(10);
 
 /// A test of a kernel, or of several that are launched one after the other.
 #[derive(Default)]
@@ -229,15 +240,16 @@ impl<'a> KernelTest<'a> {
             let Buffer { name, initial, element, .. } = &self.buffers[buffer];
             return Err(TestError::Length { buffer: name.clone(), len: initial.len() / element, expected });
         }
-        let replayed = self.executor.seed();
+        let executor = self.executor.clone().or_time_limit(TIME_LIMIT);
+        let replayed = executor.seed();
         let run = replayed.map_or(Run::Cpu, Run::Seeded);
-        let first = memory::run(&self.buffers, &run, &self.executor, &launch)?;
+        let first = guard::run_on_cpu(&self.buffers, &run, &executor, &launch)?;
         self.compare(&run, &first, None)?;
         // Under Miri threads are those of the operating system, which no seed orders.
         let seeds = if replayed.is_some() || cfg!(miri) { &[] } else { &self.seeds[..] };
         for &seed in seeds {
-            let (run, executor) = (Run::Seeded(seed), self.executor.clone().with_seed(seed));
-            let contents = memory::run(&self.buffers, &run, &executor, &launch)?;
+            let (run, executor) = (Run::Seeded(seed), executor.clone().with_seed(seed));
+            let contents = guard::run_on_cpu(&self.buffers, &run, &executor, &launch)?;
             self.compare(&run, &contents, None)?;
             if !self.may_depend_on_order {
                 self.compare_bits(&run, &contents, &first)?;
@@ -245,7 +257,7 @@ impl<'a> KernelTest<'a> {
         }
         if let Some(device) = self.device {
             let run = Run::Device(device.name());
-            let contents = memory::run(&self.buffers, &run, device, &launch)?;
+            let contents = guard::run_on(&self.buffers, &run, device, &launch)?;
             self.compare(&run, &contents, Some(&first))?;
         }
         Ok(Results { contents: first })

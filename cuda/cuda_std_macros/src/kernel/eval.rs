@@ -35,7 +35,9 @@ pub(super) fn integer(expr: &Expr, names: &[(Ident, TokenStream)]) -> Result<u64
                 BinOp::Rem(_) => a.checked_rem(b),
                 _ => return Err(unknown()),
             };
-            result.ok_or_else(|| Error::new_spanned(expr, format!("this has no value: its operands are {a} and {b}")))
+            result.ok_or_else(|| {
+                Error::new_spanned(expr, format!("this has no value: its operands are {a} and {b}"))
+            })
         }
         Expr::Call(call) if call.args.len() == 2 => {
             let function = match &*call.func {

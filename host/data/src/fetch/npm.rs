@@ -32,7 +32,7 @@ fn pack(package: &str, folder: &Path) -> Result<(), Failure> {
     let log_path = folder.join("log");
     let log = File::create(&log_path).map_err(failed("no temporary file"))?;
     let mut child = Command::new(npm)
-        .args(["pack", package, "--silent", "--fetch-retries=1", "--fetch-timeout=20000"])
+        .args(["pack", package, "--loglevel=error", "--fetch-retries=1", "--fetch-timeout=20000"])
         // All that it writes is in one folder, where it can be counted and is removed.
         .arg("--cache")
         .arg(folder.join("cache"))
@@ -44,11 +44,20 @@ fn pack(package: &str, folder: &Path) -> Result<(), Failure> {
         .map_err(failed("npm could not be started"))?;
     let status = wait(&mut child, package, folder, MAX_WRITTEN)?;
     if !status.success() {
-        let log = fs::read_to_string(&log_path).unwrap_or_default();
-        let last = log.lines().rev().find(|line| !line.trim().is_empty());
-        return Err(Failure::Source(last.map_or_else(|| status.to_string(), str::to_owned)));
+        let log = fs::read(&log_path).unwrap_or_default();
+        return Err(Failure::Source(complaint(status, &String::from_utf8_lossy(&log))));
     }
     Ok(())
+}
+
+/// What npm said last. Its own log is in the folder that goes, and is not named.
+fn complaint(status: ExitStatus, log: &str) -> String {
+    const SHOWN: usize = 3;
+    let is_said =
+        |line: &&str| !line.is_empty() && !line.contains("log of this run") && !line.contains("debug-0.log");
+    let lines: Vec<&str> = log.lines().map(str::trim).filter(is_said).collect();
+    let last = &lines[lines.len().saturating_sub(SHOWN)..];
+    if last.is_empty() { status.to_string() } else { format!("{status}: {}", last.join("; ")) }
 }
 
 /// Waits for npm, which may write at most `limit` bytes into `folder`.

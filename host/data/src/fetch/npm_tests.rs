@@ -174,3 +174,20 @@ fn a_link_is_no_package() {
     fs::write(folder.path().join("b.tgz"), b"").unwrap();
     assert!(packed_file(folder.path()).is_ok_and(|path| path.ends_with("b.tgz")));
 }
+
+/// With a program in the place of npm that complains as npm does.
+#[cfg(unix)]
+#[test]
+fn what_npm_complains_of_is_told() {
+    let status = |script: &str| {
+        let output = Command::new("sh").args(["-c", script]).output().unwrap();
+        complaint(output.status, &String::from_utf8_lossy(&output.stderr))
+    };
+    let told = status(
+        "printf 'npm error code E404\\nnpm error 404 Not Found - GET x\\n\\nnpm error A complete log of this run can be \
+         found in: /tmp/z/_logs/z-debug-0.log\\n' >&2; exit 1",
+    );
+    assert_eq!(told, "exit status: 1: npm error code E404; npm error 404 Not Found - GET x");
+    assert_eq!(status("exit 7"), "exit status: 7");
+    assert_eq!(status("printf 'a\\nb\\nc\\nd\\n' >&2; exit 2"), "exit status: 2: b; c; d");
+}

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use anyhow::{Context, anyhow, bail, ensure};
 use clap::Parser;
 use ferrowarp::device::{self, DeviceChoice};
-use ferrowarp_data::{CLASSES, Dataset, Picture};
+use ferrowarp_data::{CLASSES, DataError, Dataset, Picture};
 use ferrowarp_mnist::Console;
 use ferrowarp_mnist::checkpoint;
 use ferrowarp_mnist::model::{Network, Pipeline};
@@ -65,7 +65,7 @@ fn predict(args: &Args) -> anyhow::Result<()> {
     );
     let inputs = read_inputs(args, side)?;
 
-    let (device, why) = device::open(args.device)?;
+    let (device, why) = device::open(args.device).context(ferrowarp_mnist::NO_DEVICE)?;
     let mut console = Console::new(io::stdout());
     console.line(why)?;
     let pixels: Vec<u8> = inputs.iter().flat_map(|input| &input.pixels).copied().collect();
@@ -134,8 +134,12 @@ fn test_image(test: &Dataset, index: usize) -> anyhow::Result<Input> {
 }
 
 fn picture(path: &Path, side: usize, as_is: bool) -> anyhow::Result<Input> {
-    let picture = Picture::read(path).with_context(|| {
-        format!("{} is neither a picture nor an index into the test images", path.display())
+    let picture = Picture::read(path).map_err(|error| match error {
+        DataError::Read { .. } => {
+            let path = path.display();
+            anyhow!(error).context(format!("{path} is neither a picture nor an index into the test images"))
+        }
+        error => error.into(),
     })?;
     let pixels = if as_is {
         let ink = picture.as_is(side).map(<[u8]>::to_owned);

@@ -56,6 +56,14 @@ pub enum CheckpointError {
         /// The tensors that are there.
         present: String,
     },
+    /// Two tensors have one name.
+    #[error("{} has two tensors `{name}`, of which one is wrong; write the file again", path.display())]
+    DuplicateTensor {
+        /// The file.
+        path: PathBuf,
+        /// Their name.
+        name: String,
+    },
     /// A tensor is not part of such a network.
     #[error("{} has a tensor `{name}`, which is no part of a network of {layers} linear layers", path.display())]
     UnexpectedTensor {

@@ -1,11 +1,13 @@
 //! Layers as tensors in a safetensors file, there and back.
 
 use std::collections::{HashMap, HashSet};
+use std::fmt;
 use std::io;
 use std::path::Path;
 
 use safetensors::SafeTensors;
 use safetensors::tensor::{Dtype, TensorView};
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 
 use super::CheckpointError;
 use crate::model::{LayerParameters, Parameters};
@@ -46,7 +48,10 @@ impl<'a> Reader<'a> {
     pub fn new(bytes: &'a [u8], path: &'a Path) -> Result<Self, CheckpointError> {
         let corrupt = |source| CheckpointError::Corrupt { path: path.to_owned(), source };
         let tensors = SafeTensors::deserialize(bytes).map_err(corrupt)?;
-        let (_, header) = SafeTensors::read_metadata(bytes).map_err(corrupt)?;
+        let (len, header) = SafeTensors::read_metadata(bytes).map_err(corrupt)?;
+        if let Some(name) = duplicate(&bytes[8..8 + len]) {
+            return Err(CheckpointError::DuplicateTensor { path: path.to_owned(), name });
+        }
         let metadata = header.metadata().as_ref().and_then(|metadata| metadata.get(METADATA_KEY)).cloned();
         Ok(Self { tensors, metadata, path })
     }
@@ -145,6 +150,34 @@ impl<'a> Reader<'a> {
     fn shape(&self, name: String, found: Vec<usize>, expected: String) -> CheckpointError {
         CheckpointError::Shape { path: self.path.to_owned(), name, found, expected }
     }
+}
+
+/// The first name that the header's JSON has twice. The format forbids it, and its reader takes the last.
+fn duplicate(header: &[u8]) -> Option<String> {
+    struct Names(Option<String>);
+    struct Each;
+    impl<'de> Visitor<'de> for Each {
+        type Value = Names;
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object")
+        }
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Names, A::Error> {
+            let (mut names, mut twice) = (HashSet::new(), None);
+            while let Some((name, IgnoredAny)) = map.next_entry::<String, _>()? {
+                if !names.insert(name.clone()) {
+                    twice.get_or_insert(name);
+                }
+            }
+            Ok(Names(twice))
+        }
+    }
+    impl<'de> Deserialize<'de> for Names {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Names, D::Error> {
+            deserializer.deserialize_map(Each)
+        }
+    }
+    // What cannot be parsed is not here: the reader has done so.
+    serde_json::from_slice::<Names>(header).ok()?.0
 }
 
 fn weight_name(prefix: &str, layer: usize) -> String {

@@ -170,3 +170,21 @@ fn metadata_that_are_not_ours_are_refused() {
     let bytes = safetensors::serialize(views, Some(metadata)).unwrap();
     assert!(refusal(&bytes).starts_with("m has damaged metadata"));
 }
+
+#[test]
+fn two_tensors_of_one_name_are_refused() {
+    let data = [0u8; 8];
+    let entry = |name: &str, shape: &str, end: usize| {
+        format!(r#""{name}":{{"dtype":"F32","shape":{shape},"data_offsets":[{},{end}]}}"#, end - 4)
+    };
+    let file = |header: &str| {
+        let header = format!("{{{header}}}");
+        [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &data].concat()
+    };
+    let entries = [entry("0.weight", "[1,1]", 4), entry("0.bias", "[1]", 8)];
+    from_bytes(&file(&entries.join(",")), Path::new("m")).unwrap();
+    for twice in [entry("0.bias", "[1]", 8), entry("0\\u002ebias", "[1]", 8)] {
+        let told = refusal(&file(&[entries.join(","), twice].join(",")));
+        assert!(told.starts_with("m has two tensors `0.bias`"), "{told}");
+    }
+}

@@ -204,7 +204,9 @@ impl Network {
         }
         let mut stats = EpochStats::default();
         self.results.add_to(&mut stats, data.samples)?;
-        Ok(Evaluation { loss: stats.loss(), correct: stats.correct, samples: stats.samples })
+        let EpochStats { correct, samples, .. } = stats;
+        let is_constant = 2 * correct < samples && self.results.is_constant(samples, data.classes)?;
+        Ok(Evaluation { loss: stats.loss(), correct, samples, is_constant })
     }
 
     /// Probabilities of the classes for `images` (`[n, features]`, a pixel a byte): `[n, classes]`.

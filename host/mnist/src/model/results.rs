@@ -41,6 +41,9 @@ pub struct Evaluation {
     pub correct: usize,
     /// Samples in all.
     pub samples: usize,
+    /// Whether all samples get the same answer, right for less than half of them: what is left of a network whose units
+    /// are all 0 whatever the input.
+    pub is_constant: bool,
 }
 
 /// Loss and hit of every sample of a pass over a data set.
@@ -64,6 +67,15 @@ impl Results {
     pub fn at(&mut self, first: usize, rows: usize) -> Result<Scores<'_>, ModelError> {
         let range = first..first + rows;
         Ok(Scores { loss: self.loss.view_mut(range.clone())?, correct: self.correct.view_mut(range)? })
+    }
+
+    /// Whether the losses of these samples are no more different ones than there are classes.
+    pub fn is_constant(&self, samples: usize, classes: usize) -> Result<bool, ModelError> {
+        let mut losses: Vec<u32> =
+            self.loss.view(0..samples)?.to_vec()?.into_iter().map(f32::to_bits).collect();
+        losses.sort_unstable();
+        losses.dedup();
+        Ok(samples > classes && losses.len() <= classes)
     }
 
     /// Adds what lies after the samples of `stats` up to the sample `end`. Added piece by piece, the sum is the same

@@ -15,6 +15,9 @@ pub const DEFAULT_HIDDEN: [usize; 2] = [300, 100];
 /// The seed when none is named.
 pub const DEFAULT_SEED: u64 = 0;
 
+/// The learning rate without momentum when none is named.
+const DEFAULT_LR: f32 = 0.3;
+
 /// How many checkpoints are kept when nobody says.
 pub const DEFAULT_KEEP: usize = 3;
 
@@ -24,7 +27,7 @@ const MAX_WEIGHTS: u64 = 1 << 28;
 /// The settings of a training run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// Widths of the hidden layers, from the input on. Nothing means those of the loaded weights, or else
+    /// Widths of the hidden layers, from the input on; empty for a network without any. Nothing means those of the loaded weights, or else
     /// [`DEFAULT_HIDDEN`].
     pub hidden: Option<Vec<usize>>,
     /// Samples in a batch.
@@ -44,7 +47,7 @@ pub struct Config {
     pub pipeline: Pipeline,
     /// Where to write a JSON object per epoch.
     pub metrics: Option<PathBuf>,
-    /// Where to write the weights at the end.
+    /// Where to write the weights at the end, or when the run is stopped.
     pub save: Option<PathBuf>,
     /// Weights to start from.
     pub load: Option<PathBuf>,
@@ -75,7 +78,7 @@ impl Config {
             hidden: None,
             batch_size: 64,
             epochs: 5,
-            lr: 0.3,
+            lr: DEFAULT_LR,
             lr_decay: 0.7,
             momentum: 0.0,
             seed: None,
@@ -86,6 +89,14 @@ impl Config {
             plot: None,
             checkpoints: None,
         }
+    }
+
+    /// The learning rate that suits this momentum, of three digits. A gradient moves the weights by `lr / (1 - momentum)`
+    /// times itself in the long run, which stays what it is without momentum.
+    pub fn default_lr(momentum: f32) -> f32 {
+        let lr = DEFAULT_LR * (1.0 - momentum);
+        // Digits that only the rounding of the momentum has brought in are left away.
+        format!("{lr:.2e}").parse().unwrap_or(lr)
     }
 
     /// The settings of the run that left a snapshot, going on in the same folder. The files to write at the end are
@@ -162,15 +173,16 @@ impl Config {
             let problem = "there is nothing to plot or to measure; leave --plot and --metrics away";
             return Err(TrainError::setting("epochs", 0, problem));
         }
+        // First, since the default of the learning rate follows from it.
+        if !(0.0..1.0).contains(&self.momentum) {
+            return Err(TrainError::setting("momentum", self.momentum, "it must be at least 0 and below 1"));
+        }
         if !(self.lr.is_finite() && self.lr > 0.0) {
             return Err(TrainError::setting("lr", self.lr, "the learning rate must be finite and above 0"));
         }
         if !(self.lr_decay > 0.0 && self.lr_decay <= 1.0) {
             let problem = "it must be above 0 and at most 1";
             return Err(TrainError::setting("lr-decay", self.lr_decay, problem));
-        }
-        if !(0.0..1.0).contains(&self.momentum) {
-            return Err(TrainError::setting("momentum", self.momentum, "it must be at least 0 and below 1"));
         }
         self.check_hidden()?;
         self.check_destinations()?;
@@ -256,6 +268,10 @@ fn is_overwritten(file: &Path, output: &Path) -> bool {
     !output_file::is_stream(output).unwrap_or(false) && output_file::is_same(file, output)
 }
 
+/// Widths as the command line has them.
 pub(super) fn comma_separated(widths: &[usize]) -> String {
+    if widths.is_empty() {
+        return "\"\"".to_owned();
+    }
     widths.iter().map(usize::to_string).collect::<Vec<_>>().join(",")
 }

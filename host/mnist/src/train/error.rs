@@ -96,9 +96,12 @@ pub enum TrainError {
     /// The observer wanted the run to stop.
     #[error(
         "stopped after step {step}, in epoch {epoch}; {}",
-        match checkpoint {
-            Some(path) => format!("what was learnt is in {}", path.display()),
-            None => "nothing was saved".to_owned(),
+        match (checkpoint, saved) {
+            (Some(checkpoint), Some(saved)) =>
+                format!("what was learnt is in {}, its weights in {}", checkpoint.display(), saved.display()),
+            (Some(path), None) => format!("what was learnt is in {}", path.display()),
+            (None, Some(path)) => format!("the weights so far are in {}", path.display()),
+            (None, None) => "nothing was saved".to_owned(),
         }
     )]
     Stopped {
@@ -108,9 +111,11 @@ pub enum TrainError {
         step: u64,
         /// The checkpoint that was written; nothing when the settings name no folder for them.
         checkpoint: Option<PathBuf>,
+        /// The file of weights that was written; nothing when the settings name none.
+        saved: Option<PathBuf>,
     },
     /// What the observer wanted to tell could not be told.
-    #[error("could not report the epoch")]
+    #[error("could not write the line of the epoch")]
     Output(#[source] io::Error),
     /// The network or its device failed.
     #[error(transparent)]

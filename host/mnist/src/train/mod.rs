@@ -59,10 +59,15 @@ pub trait Observer {
         let _ = images;
     }
 
-    /// Whether the run is to stop. It is asked after every step; the run then writes a checkpoint, if the settings name
-    /// a folder for them, and ends with [`TrainError::Stopped`]. After the last step of all it is not asked.
+    /// Whether the run is to stop. It is asked after every step; the run then writes a checkpoint and the weights, if the
+    /// settings name a folder and a file for them, and ends with [`TrainError::Stopped`]. After the last step of all it is not asked.
     fn stop(&mut self) -> bool {
         false
+    }
+
+    /// Something is wrong that does not end the run: a sentence with the cure.
+    fn warning(&mut self, warning: &str) {
+        let _ = warning;
     }
 
     /// An epoch has ended and the network has been tested.
@@ -105,6 +110,8 @@ pub struct TestResult {
     pub correct: usize,
     /// Images in all.
     pub images: usize,
+    /// Whether the network gives every image the same answer.
+    pub is_constant: bool,
 }
 
 impl TestResult {

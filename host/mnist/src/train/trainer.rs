@@ -8,7 +8,7 @@ use super::error::Symptom;
 use super::saver::Saver;
 use super::start::Origin;
 use super::{Config, Observer, Run, Start, TestResult, TrainError};
-use crate::checkpoint::{DataId, Found, Progress, Snapshot, Training};
+use crate::checkpoint::{self, DataId, Found, Progress, Snapshot, Training};
 use crate::model::{DeviceDataset, EpochSpec, EpochStats, Evaluation, Network, Parameters};
 use ferrowarp::device::Device;
 use ferrowarp_data::{CLASSES, Dataset, Mnist};
@@ -36,6 +36,8 @@ pub(super) struct Trainer<'a> {
     elapsed: Duration,
     /// The complete epochs of the run.
     pub records: Vec<EpochRecord>,
+    /// Whether it has been said that the network no longer learns.
+    has_warned: bool,
 }
 
 impl<'a> Trainer<'a> {
@@ -66,6 +68,7 @@ impl<'a> Trainer<'a> {
             stats: EpochStats::default(),
             elapsed: Duration::ZERO,
             records: Vec::new(),
+            has_warned: false,
         };
         if let Origin::Resumed(found) = start.origin {
             trainer.go_on_from(*found)?;
@@ -94,6 +97,9 @@ impl<'a> Trainer<'a> {
         let (test, test_elapsed) = self.test()?;
         if !test.loss.is_finite() {
             return Err(self.diverged(self.steps(), Symptom::TestLoss(test.loss)));
+        }
+        if test.is_constant && !std::mem::replace(&mut self.has_warned, true) {
+            observer.warning(&self.stopped_learning());
         }
         let EpochStats { correct, samples, .. } = self.stats;
         let seconds = self.elapsed.as_secs_f64();
@@ -145,7 +151,7 @@ impl<'a> Trainer<'a> {
     /// What there is to do between two steps of an epoch: write a checkpoint, stop.
     fn pause(&mut self, observer: &mut dyn Observer) -> Result<(), TrainError> {
         self.save()?;
-        if observer.stop() { Err(self.stopped()) } else { Ok(()) }
+        if observer.stop() { Err(self.stopped()?) } else { Ok(()) }
     }
 
     /// What there is to do between two epochs: write a checkpoint if one is due, stop if the observer wants it.
@@ -155,7 +161,7 @@ impl<'a> Trainer<'a> {
         if stop || self.saver.as_ref().is_some_and(|saver| saver.is_due_after_epoch(steps)) {
             self.save()?;
         }
-        if stop { Err(self.stopped()) } else { Ok(()) }
+        if stop { Err(self.stopped()?) } else { Ok(()) }
     }
 
     /// Writes a checkpoint of the state as it is, if the settings name a folder for them and there is none of it yet.
@@ -225,10 +231,10 @@ impl<'a> Trainer<'a> {
     pub fn test(&mut self) -> Result<(TestResult, Duration), TrainError> {
         let transfers = Transfers::now(self.device);
         let started = Instant::now();
-        let Evaluation { loss, correct, .. } = self.network.evaluate(&self.test)?;
+        let Evaluation { loss, correct, is_constant, .. } = self.network.evaluate(&self.test)?;
         let elapsed = started.elapsed();
         self.times.test_kernels += transfers.without(self.device, elapsed);
-        Ok((TestResult { loss, correct, images: self.run.test_images }, elapsed))
+        Ok((TestResult { loss, correct, images: self.run.test_images, is_constant }, elapsed))
     }
 
     pub fn parameters(&self) -> Result<Parameters, TrainError> {
@@ -266,10 +272,28 @@ impl<'a> Trainer<'a> {
         TrainError::Diverged { epoch: self.epoch, step, symptom, lr, checkpoint }
     }
 
-    /// The epoch named is the one that the last step done belongs to.
-    fn stopped(&self) -> TrainError {
+    fn stopped_learning(&self) -> String {
+        let (epoch, lr) = (self.epoch, self.config.lr_in(self.epoch));
+        let cure = if self.config.momentum == 0.0 { "" } else { ", or less momentum" };
+        format!(
+            "after epoch {epoch} the network gives every test image the same answer: it has stopped learning, and further \
+             epochs will hardly help; train anew with a learning rate below {lr}{cure}"
+        )
+    }
+
+    /// Writes the weights as they are, if the settings name a file for them. The epoch named is the one that the last step
+    /// done belongs to.
+    fn stopped(&self) -> Result<TrainError, TrainError> {
+        let (checkpoint, saved) = (self.newest_checkpoint(), self.config.save.clone());
+        if let Some(path) = &saved {
+            let parameters = self.parameters()?;
+            if let Some(weight) = first_infinite(&parameters) {
+                return Err(self.diverged(self.steps(), Symptom::Weight(weight)));
+            }
+            checkpoint::save(path, &parameters, &self.training(self.epoch - 1))?;
+        }
         let epoch = if self.stats.samples == 0 { self.epoch - 1 } else { self.epoch };
-        TrainError::Stopped { epoch, step: self.steps(), checkpoint: self.newest_checkpoint() }
+        Ok(TrainError::Stopped { epoch, step: self.steps(), checkpoint, saved })
     }
 
     fn newest_checkpoint(&self) -> Option<PathBuf> {

@@ -100,6 +100,12 @@ impl Seat<'_> {
             if table.stop.load(Ordering::Relaxed) {
                 resume_unwind(Box::new(Abandoned));
             }
+            let (block, thread) = table.place(self.number);
+            if !cfg!(miri)
+                && let Some(clock) = block.grid.clock.filter(|clock| clock.has_expired())
+            {
+                table.fail(block.fault_of(Some(thread), Some(request.location.into()), clock.fault()));
+            }
             if cfg!(miri) { sleep::yield_now() } else { chair.bell.wait(rings) }
         }
         if orders {

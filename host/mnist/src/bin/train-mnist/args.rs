@@ -19,7 +19,7 @@ pub struct Args {
     pub device: DeviceChoice,
 
     /// Stop with an error when the GPU's queued work does not end within this many seconds [default: wait for ever];
-    /// without effect on the CPU
+    /// on the CPU FERROWARP_KERNEL_SECONDS limits each launch
     #[arg(long, value_name = "SECONDS", value_parser = device::parse_time_limit)]
     pub time_limit: Option<Duration>,
 
@@ -28,9 +28,9 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
 
-    /// Widths of the hidden layers [default: 300,100, or those of the loaded weights]
-    #[arg(long, value_name = "WIDTHS", value_delimiter = ',', num_args = 1)]
-    hidden: Option<Vec<usize>>,
+    /// Widths of the hidden layers, "" for none [default: 300,100, or those of the loaded weights]
+    #[arg(long, value_name = "WIDTHS", value_parser = parse_widths)]
+    hidden: Option<Widths>,
 
     /// Images in a batch
     #[arg(long, value_name = "N", default_value_t = 64, allow_negative_numbers = true)]
@@ -40,9 +40,9 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 5, allow_negative_numbers = true)]
     epochs: u32,
 
-    /// Learning rate in the first epoch
-    #[arg(long, value_name = "RATE", default_value_t = 0.3, allow_negative_numbers = true)]
-    lr: f32,
+    /// Learning rate in the first epoch [default: 0.3 * (1 - momentum)]
+    #[arg(long, value_name = "RATE", allow_negative_numbers = true)]
+    lr: Option<f32>,
 
     /// Factor on the learning rate after each epoch; 1 keeps it
     #[arg(long, value_name = "FACTOR", default_value_t = 0.7, allow_negative_numbers = true)]
@@ -64,7 +64,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE.jsonl")]
     metrics: Option<PathBuf>,
 
-    /// Write the weights at the end, for PyTorch and for `predict`
+    /// Write the weights at the end or at Ctrl-C, for PyTorch and for `predict`
     #[arg(long, value_name = "FILE.safetensors")]
     save: Option<PathBuf>,
 
@@ -105,6 +105,17 @@ pub struct Args {
     given: Vec<String>,
 }
 
+/// Widths of layers.
+#[derive(Clone)]
+struct Widths(Vec<usize>);
+
+/// Numbers with commas between them, or none.
+fn parse_widths(text: &str) -> Result<Widths, String> {
+    let words = text.split(',').filter(|_| !text.is_empty());
+    let width = |word: &str| word.parse().map_err(|_| format!("`{word}` is no width; write 300,100 or \"\""));
+    words.map(width).collect::<Result<_, _>>().map(Widths)
+}
+
 impl Args {
     /// Reads the command line.
     pub fn read() -> Result<Args, clap::Error> {
@@ -126,13 +137,24 @@ impl Args {
                 $(if counts(stringify!($field)) { config.$field = self.$field; })*
             };
         }
-        take!(batch_size, epochs, lr, lr_decay, momentum, pipeline);
-        config.hidden = self.hidden.clone().or(config.hidden);
+        take!(batch_size, epochs, lr_decay, momentum, pipeline);
+        if counts("lr") {
+            config.lr = self.lr.unwrap_or_else(|| Config::default_lr(config.momentum));
+        }
+        config.hidden = self.hidden.clone().map(|Widths(widths)| widths).or(config.hidden);
         config.seed = self.seed.or(config.seed);
         config.checkpoints = self.checkpoints(config.checkpoints, counts("checkpoint_keep"));
         let (metrics, save) = (self.metrics.clone(), self.save.clone());
         let (load, plot) = (self.load.clone(), self.plot.clone());
         Ok(Config { metrics, save, load, plot, ..config })
+    }
+
+    /// What is to be said of a setting that follows from another one.
+    pub fn note(&self, config: &Config) -> Option<String> {
+        let (lr, momentum) = (config.lr, config.momentum);
+        let is_derived = self.lr.is_none() && self.resume.is_none() && momentum != 0.0;
+        is_derived
+            .then(|| format!("learning rate {lr}, which suits a momentum of {momentum}; --lr names another"))
     }
 
     fn checkpoints(&self, of_run: Option<Checkpoints>, keep_counts: bool) -> Option<Checkpoints> {

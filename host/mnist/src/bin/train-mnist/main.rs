@@ -47,11 +47,12 @@ fn train_mnist(args: &Args) -> anyhow::Result<Ended> {
     };
     let mut console = Console::new(io::stdout());
 
-    let (mut device, why) = device::open(args.device)?;
+    let (mut device, why) = device::open(args.device).context(ferrowarp_mnist::NO_DEVICE)?;
     if let Some(limit) = args.time_limit {
         device = device.with_time_limit(limit);
     }
     console.line(why)?;
+    args.note(&config).map_or(Ok(()), |note| console.line(note))?;
     let (dir, fetch) = data_dir(args.data.as_deref())?;
     if let Some(files) = ferrowarp_data::find(&dir)? {
         config.check_spared(files.paths())?;
@@ -87,7 +88,7 @@ fn how_to_go_on(config: &Config) -> String {
         Some(checkpoints) => {
             format!("go on with:\n    {}", stop::resume_command(std::env::args_os(), &checkpoints.dir))
         }
-        None => "to have it saved the next time, name a folder with --checkpoint".to_owned(),
+        None => "to be able to go on the next time, name a folder with --checkpoint".to_owned(),
     }
 }
 

@@ -67,6 +67,10 @@ impl Observer for Stoppable<'_> {
         self.observer.stop() || self.signals.arrived.load(Ordering::SeqCst) != 0
     }
 
+    fn warning(&mut self, warning: &str) {
+        self.observer.warning(warning);
+    }
+
     fn epoch_ended(&mut self, run: &Run, record: &EpochRecord) -> io::Result<()> {
         self.observer.epoch_ended(run, record)
     }

@@ -1,7 +1,10 @@
-//! What is said of a kernel thread that overflows its stack: who it was, where the system would only end the program.
+//! What is said of a kernel thread that overflows its stack, or does not end: who it was, where the system would only end
+//! the program.
 //!
 //! A stack ends in a page that nobody may touch. The signal of a thread that does so anyway comes to a handler, on a stack
-//! that the standard library keeps for it, which writes one line and aborts. All other signals go where they went before.
+//! that the standard library keeps for it, which writes one line and aborts. So does the signal that is sent to a thread
+//! of a launch over its time limit. That of a thread that touches a zone beside a test's memory is noted there, and the
+//! thread goes on. All other signals go where they went before.
 
 use core::ffi::{c_int, c_void};
 use core::fmt::{self, Write as _};
@@ -9,8 +12,10 @@ use core::mem::MaybeUninit;
 use core::ptr;
 use std::sync::{Once, OnceLock};
 
-use super::context;
+use super::context::{self, ThreadContext};
+use super::fault::Fault;
 use super::stack;
+use super::watch::Whose;
 
 /// How far from the stack pointer, in bytes, an access is that overflows the stack: frames that are larger than a page are
 /// touched page by page when they are made.
@@ -19,7 +24,26 @@ const NEAR: usize = 64 * 1024;
 /// What handled the signal before.
 static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
 
-/// Watches for overflows from now on.
+/// A thread of the operating system.
+#[derive(PartialEq)]
+pub(super) struct OsThread(libc::pthread_t);
+
+impl OsThread {
+    /// The calling one.
+    pub fn current() -> Self {
+        // SAFETY: the call has no precondition.
+        Self(unsafe { libc::pthread_self() })
+    }
+
+    /// Ends the program from there if it runs a kernel whose launch is over its time limit. It has not ended.
+    pub fn end_in_kernel(&self) {
+        watch();
+        // SAFETY: the thread is alive, as the caller says; the handler takes the signal for what it is.
+        unsafe { libc::pthread_kill(self.0, libc::SIGSEGV) };
+    }
+}
+
+/// Watches for signals from now on.
 pub(super) fn watch() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -44,32 +68,59 @@ pub(super) fn watch() {
 /// Allocates nothing and takes no lock, as a signal handler must.
 extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, machine: *mut c_void) {
     // SAFETY: the system calls the handler with both pointers valid (sigaction(2), SA_SIGINFO).
-    let (address, stack_pointer) = unsafe { ((*info).si_addr() as usize, stack_pointer(machine.cast())) };
+    let is_sent = unsafe { (*info).si_code } == libc::SI_TKILL;
+    if is_sent {
+        context::with_running(end_if_expired);
+        return;
+    }
+    // SAFETY: as above.
+    let (address, stack_pointer, is_write) =
+        unsafe { ((*info).si_addr() as usize, stack_pointer(machine.cast()), is_write(machine.cast())) };
+    let mut can_go_on = false;
+    context::with_running(|thread| {
+        let regions = &thread.grid().regions;
+        can_go_on = regions.iter().any(|region| region.note(thread, address, is_write));
+    });
+    if can_go_on {
+        return;
+    }
     if stack_pointer.is_some_and(|pointer| address.abs_diff(pointer) <= NEAR) {
         context::with_running(|thread| {
-            let mut line = Line { text: [0; 512], len: 0 };
-            // A line that is too long is cut.
-            let _ = writeln!(
-                line,
-                "error: kernel {} overflowed the stack of block {}, thread {}, which has {} KiB: make its local arrays \
-                 smaller or its recursion flatter, or give it more with {}",
-                thread.grid().kernel,
-                thread.block_idx,
-                thread.thread_idx,
+            let Whose { kernel, place } = Whose::of(thread);
+            end(format_args!(
+                "kernel {kernel} overflowed the stack of {place}, which has {} KiB: make its local arrays smaller or its \
+                 recursion flatter, or give it more with {}",
                 stack::bytes().unwrap_or_default() / 1024,
                 stack::VARIABLE,
-            );
-            // SAFETY: the first `len` bytes of the line are there to be read; abort takes nothing.
-            unsafe {
-                libc::write(libc::STDERR_FILENO, line.text.as_ptr().cast(), line.len);
-                libc::abort();
-            }
+            ));
         });
     }
     if let Some(before) = BEFORE.get() {
         // SAFETY: the action is one that the system gave. The access is made once more when this returns, and its
         // signal goes there.
         unsafe { libc::sigaction(signal, before, ptr::null_mut()) };
+    }
+}
+
+/// Ends the program if the thread's launch is over its time limit.
+fn end_if_expired(thread: &ThreadContext<'_>) {
+    let Some(clock) = thread.grid().clock.filter(|clock| clock.has_expired()) else { return };
+    let Whose { kernel, place } = Whose::of(thread);
+    end(format_args!(
+        "{}",
+        Fault { kernel, place, location: None, kind: clock.fault(), seed: thread.grid().seed }
+    ));
+}
+
+/// Writes one line and ends the program.
+fn end(message: fmt::Arguments<'_>) -> ! {
+    let mut line = Line { text: [0; 512], len: 0 };
+    // A line that is too long is cut.
+    let _ = writeln!(line, "error: {message}");
+    // SAFETY: the first `len` bytes of the line are there to be read; abort takes nothing.
+    unsafe {
+        libc::write(libc::STDERR_FILENO, line.text.as_ptr().cast(), line.len);
+        libc::abort();
     }
 }
 
@@ -94,6 +145,24 @@ unsafe fn stack_pointer(machine: *const libc::ucontext_t) -> Option<usize> {
 /// None is needed.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 unsafe fn stack_pointer(_: *const libc::ucontext_t) -> Option<usize> {
+    None
+}
+
+/// Whether the access was a write, where the processor tells.
+///
+/// # Safety
+/// `machine` is what a handler got.
+#[cfg(target_arch = "x86_64")]
+unsafe fn is_write(machine: *const libc::ucontext_t) -> Option<bool> {
+    // SAFETY: the caller's word.
+    let error = unsafe { (*machine).uc_mcontext.gregs[libc::REG_ERR as usize] };
+    Some(error & 2 != 0)
+}
+
+/// # Safety
+/// None is needed.
+#[cfg(not(target_arch = "x86_64"))]
+unsafe fn is_write(_: *const libc::ucontext_t) -> Option<bool> {
     None
 }
 

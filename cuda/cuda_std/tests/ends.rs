@@ -1,4 +1,4 @@
-//! A kernel thread that overflows its stack is named, and can have a larger one.
+//! Kernels that end the program name the thread: it overflows its stack, panics while it unwinds, or never ends.
 
 #![cfg(all(target_os = "linux", not(miri)))]
 
@@ -9,13 +9,14 @@ use cuda_std::launch::LaunchConfig;
 use cuda_std::simt::Executor;
 use cuda_std::thread;
 
-/// Runs the ignored test `name` in a process of its own, with stacks of `kib` KiB.
-fn run(name: &str, kib: Option<&str>) -> (Output, String) {
+/// Runs the ignored test `name` in a process of its own, with this variable in the environment.
+fn run(name: &str, variable: Option<(&str, &str)>) -> (Output, String) {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
         .args(["--exact", name, "--ignored", "--nocapture", "--test-threads=1"])
-        .env_remove("FERROWARP_STACK_KIB");
-    command.envs(kib.map(|kib| ("FERROWARP_STACK_KIB", kib)));
+        .env_remove("FERROWARP_STACK_KIB")
+        .env_remove("FERROWARP_KERNEL_SECONDS");
+    command.envs(variable);
     let output = command.output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     (output, said)
@@ -35,10 +36,10 @@ fn the_thread_is_named() {
 
 #[test]
 fn a_larger_stack_holds_the_array() {
-    let (output, said) = run("a_large_array", Some("1024"));
+    let (output, said) = run("a_large_array", Some(("FERROWARP_STACK_KIB", "1024")));
     assert!(output.status.success(), "{said}");
     for wrong in ["many", "-1", "16", "99999999999"] {
-        let (output, said) = run("a_large_array", Some(wrong));
+        let (output, said) = run("a_large_array", Some(("FERROWARP_STACK_KIB", wrong)));
         let needle = format!("FERROWARP_STACK_KIB is `{wrong}`");
         assert!(!output.status.success() && said.contains(&needle), "{said}");
     }
@@ -51,6 +52,28 @@ fn another_thread_s_overflow_is_the_standard_library_s_to_tell() {
     assert!(!output.status.success() && said.contains("has overflowed its stack"), "{said}");
 }
 
+#[test]
+fn a_panic_while_unwinding_names_the_thread() {
+    let (output, said) = run("a_destructor_that_panics", None);
+    assert!(!output.status.success());
+    let needle = "error: kernel a_destructor_that_panics failed in block (1, 0, 0), thread (5, 0, 0), at cuda/cuda_std/tests/ends.rs:";
+    let why = "panicked: in the destructor; this ends the program: panic in a destructor during cleanup";
+    assert!(said.contains(needle) && said.contains(why), "{said}");
+}
+
+#[test]
+fn a_kernel_that_never_ends_is_named() {
+    let (output, said) = run("spinning", Some(("FERROWARP_KERNEL_SECONDS", "0.1")));
+    assert!(!output.status.success());
+    let needle = "error: kernel spinning failed in block (1, 0, 0), thread (5, 0, 0): the launch did not end within 100ms";
+    assert!(said.contains(needle), "{said}");
+    for wrong in ["soon", "0", "-1", "1e300"] {
+        let (output, said) = run("spinning", Some(("FERROWARP_KERNEL_SECONDS", wrong)));
+        let needle = format!("FERROWARP_KERNEL_SECONDS is `{wrong}`");
+        assert!(!output.status.success() && said.contains(&needle), "{said}");
+    }
+}
+
 fn launch(name: &'static str, kernel: impl Fn() + Sync) {
     let is_the_one = || thread::block_idx_x() == 1 && thread::thread_idx_x() == 5;
     let body = || {
@@ -58,7 +81,8 @@ fn launch(name: &'static str, kernel: impl Fn() + Sync) {
             kernel()
         }
     };
-    Executor::new().without_seed().run(name, LaunchConfig::new(2, 32), body).unwrap();
+    let result = Executor::new().without_seed().run(name, LaunchConfig::new(2, 32), body);
+    result.unwrap_or_else(|error| panic!("{error}"));
 }
 
 #[inline(never)]
@@ -87,4 +111,25 @@ fn endless_recursion() {
 fn recursion_outside_of_kernels() {
     launch("before", || ());
     black_box(recurse(0));
+}
+
+#[test]
+#[ignore = "run by the tests above, in processes of their own"]
+fn a_destructor_that_panics() {
+    struct Panics;
+    impl Drop for Panics {
+        fn drop(&mut self) {
+            panic!("in the destructor");
+        }
+    }
+    launch("a_destructor_that_panics", || {
+        let _panics = Panics;
+        panic!("in the kernel");
+    });
+}
+
+#[test]
+#[ignore = "run by the tests above, in processes of their own"]
+fn spinning() {
+    launch("spinning", || while black_box(true) {});
 }

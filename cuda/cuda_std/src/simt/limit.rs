@@ -1,0 +1,234 @@
+//! How long a launch may take.
+//!
+//! A thread of its own watches the clock. When a launch is over its limit, the schedulers and the atomics see that, and
+//! the launch ends with a fault. A kernel that comes to neither cannot be stopped: a little later its name is
+//! printed, with block and thread where the system lets them be known, and the program ends.
+
+use core::sync::atomic::{AtomicBool, Ordering};
+use core::time::Duration;
+use std::panic::resume_unwind;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use super::context;
+use super::fault::FaultKind;
+#[cfg(all(target_os = "linux", not(miri)))]
+use super::signal::OsThread;
+use crate::launch::LaunchError;
+
+/// The environment variable with the limit of every executor made without
+/// [`with_time_limit`](super::Executor::with_time_limit), in seconds.
+pub(super) const VARIABLE: &str = "FERROWARP_KERNEL_SECONDS";
+
+/// How long a kernel that is over its limit has to come to an operation that sees it: as long as the limit, from and up to
+/// these.
+const GRACE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(10));
+
+/// What an executor knows of its limit.
+#[derive(Clone, Debug)]
+pub(super) enum TimeLimit {
+    None,
+    Of(Duration),
+    /// The environment names one that cannot be read. It is an error of every launch.
+    Malformed(String),
+}
+
+/// Whether some launch is over its limit: all that is looked at as long as none is.
+static EXPIRED: AtomicBool = AtomicBool::new(false);
+
+static WATCHDOG: Watchdog = Watchdog { launches: Mutex::new(Vec::new()), changed: Condvar::new() };
+
+struct Watchdog {
+    launches: Mutex<Vec<Arc<Clock>>>,
+    changed: Condvar,
+}
+
+/// The clock of one launch.
+pub(super) struct Clock {
+    kernel: &'static str,
+    limit: Duration,
+    start: Instant,
+    has_expired: AtomicBool,
+    workers: Mutex<Vec<OsThread>>,
+}
+
+/// A launch while it is watched.
+pub(super) struct Timed(Arc<Clock>);
+
+/// An OS thread while it works for a launch.
+pub(super) struct Entered<'a>(&'a Clock);
+
+impl TimeLimit {
+    /// What the environment says.
+    pub fn from_environment() -> Self {
+        let Some(text) = std::env::var_os(VARIABLE).filter(|text| !text.is_empty()) else {
+            return TimeLimit::None;
+        };
+        let text = text.to_string_lossy();
+        let seconds = text.parse::<f64>().ok().filter(|&seconds| seconds > 0.0);
+        let limit = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        match limit.filter(|limit| !limit.is_zero()) {
+            Some(limit) => TimeLimit::Of(limit),
+            None => TimeLimit::Malformed(text.into_owned()),
+        }
+    }
+
+    /// Watches a launch that begins; none without a limit. Miri's time is not that of the kernel.
+    ///
+    /// # Errors
+    /// [`LaunchError::TimeLimit`] if the environment's cannot be read.
+    pub fn begin(&self, kernel: &'static str) -> Result<Option<Timed>, LaunchError> {
+        match self {
+            TimeLimit::Malformed(value) => Err(LaunchError::TimeLimit { kernel, value: value.clone() }),
+            &TimeLimit::Of(limit) if !cfg!(miri) => Ok(Some(Timed::new(kernel, limit))),
+            TimeLimit::None | TimeLimit::Of(_) => Ok(None),
+        }
+    }
+}
+
+impl Timed {
+    fn new(kernel: &'static str, limit: Duration) -> Self {
+        let (has_expired, workers) = (AtomicBool::new(false), Mutex::default());
+        let clock = Arc::new(Clock { kernel, limit, start: Instant::now(), has_expired, workers });
+        WATCHDOG.begin(Arc::clone(&clock));
+        Self(clock)
+    }
+
+    pub fn clock(&self) -> &Clock {
+        &self.0
+    }
+
+    /// Notes that this OS thread works for the launch, as long as what is returned lives.
+    pub fn enter(&self) -> Entered<'_> {
+        lock(&self.0.workers).push(OsThread::current());
+        Entered(&self.0)
+    }
+}
+
+impl Drop for Timed {
+    fn drop(&mut self) {
+        WATCHDOG.end(&self.0);
+    }
+}
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        let (this, mut workers) = (OsThread::current(), lock(&self.0.workers));
+        if let Some(at) = workers.iter().position(|worker| *worker == this) {
+            workers.swap_remove(at);
+        }
+    }
+}
+
+impl Clock {
+    /// Whether the launch is over its limit.
+    #[inline]
+    pub fn has_expired(&self) -> bool {
+        self.has_expired.load(Ordering::Relaxed)
+    }
+
+    /// What is wrong then.
+    pub fn fault(&self) -> FaultKind {
+        FaultKind::TimedOut { limit: self.limit }
+    }
+
+    /// When something is to be done next.
+    fn due(&self) -> Duration {
+        let grace = self.limit.clamp(GRACE.0, GRACE.1);
+        self.limit.saturating_add(if self.has_expired() { grace } else { Duration::ZERO })
+    }
+
+    /// The time until then.
+    fn rest(&self) -> Duration {
+        self.due().saturating_sub(self.start.elapsed())
+    }
+
+    /// Ends the program, by the hand of a thread that runs the kernel.
+    fn end_program(&self) -> ! {
+        lock(&self.workers).iter().for_each(OsThread::end_in_kernel);
+        // The signals take a moment. No thread has been in the kernel, or nobody knows.
+        std::thread::sleep(Duration::from_millis(500));
+        eprintln!("error: kernel {} {}", self.kernel, self.fault());
+        std::process::abort();
+    }
+}
+
+impl Watchdog {
+    fn begin(&'static self, clock: Arc<Clock>) {
+        static STARTED: AtomicBool = AtomicBool::new(false);
+        let mut launches = lock(&self.launches);
+        let is_first = launches.iter().all(|other| clock.limit < other.rest());
+        launches.push(clock);
+        drop(launches);
+        if !STARTED.swap(true, Ordering::Relaxed) {
+            // Without another thread there is no limit.
+            let _ = std::thread::Builder::new().name("simt-watchdog".to_owned()).spawn(|| self.watch());
+        } else if is_first {
+            self.changed.notify_one();
+        }
+    }
+
+    fn end(&self, clock: &Arc<Clock>) {
+        let mut launches = lock(&self.launches);
+        launches.retain(|other| !Arc::ptr_eq(other, clock));
+        if clock.has_expired() {
+            EXPIRED.store(launches.iter().any(|clock| clock.has_expired()), Ordering::Relaxed);
+        }
+    }
+
+    /// The life of the watching thread.
+    fn watch(&self) {
+        let mut launches = lock(&self.launches);
+        loop {
+            for clock in launches.iter().filter(|clock| clock.rest().is_zero()) {
+                if clock.has_expired.swap(true, Ordering::Relaxed) {
+                    clock.end_program();
+                }
+                EXPIRED.store(true, Ordering::Relaxed);
+            }
+            let next = launches.iter().map(|clock| clock.rest()).min();
+            launches = match next {
+                None => self.changed.wait(launches).unwrap_or_else(PoisonError::into_inner),
+                Some(next) => {
+                    let woken = self.changed.wait_timeout(launches, next);
+                    woken.unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+        }
+    }
+}
+
+/// Ends the running kernel thread with a fault if its launch is over the limit. In atomics, with which kernels wait.
+#[inline(always)]
+pub(crate) fn look() {
+    if !cfg!(miri) && EXPIRED.load(Ordering::Relaxed) {
+        fail_if_expired();
+    }
+}
+
+#[cold]
+fn fail_if_expired() {
+    context::with_running(|thread| {
+        if let Some(clock) = thread.grid().clock.filter(|clock| clock.has_expired()) {
+            resume_unwind(Box::new(clock.fault()));
+        }
+    });
+}
+
+/// No way to reach a thread of the system is known here.
+#[cfg(not(all(target_os = "linux", not(miri))))]
+#[derive(PartialEq)]
+struct OsThread;
+
+#[cfg(not(all(target_os = "linux", not(miri))))]
+impl OsThread {
+    fn current() -> Self {
+        OsThread
+    }
+
+    fn end_in_kernel(&self) {}
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,139 @@
+//! Memory of a test, between zones that nobody may touch.
+//!
+//! The signal of a kernel thread that touches one anyway comes to the handler in `signal.rs`, which has the access noted
+//! here and the zone opened, so that the kernel goes on and the test can say who it was.
+
+pub(crate) use system::Region;
+
+#[cfg(all(target_os = "linux", not(miri)))]
+mod system {
+    use core::cell::UnsafeCell;
+    use core::ptr;
+    use core::sync::atomic::{AtomicU8, Ordering};
+
+    use super::super::context::ThreadContext;
+    use super::super::signal;
+    use super::super::watch::{Stray, Whose};
+
+    /// Bytes of each zone: address space only, as long as nobody writes there.
+    const ZONE: usize = 256 << 20;
+
+    /// Alignment of the memory, and of a buffer within.
+    const ALIGNMENT: usize = 64;
+
+    /// No thread has touched a zone.
+    const NONE: u8 = 0;
+    /// One writes who it is.
+    const CLAIMED: u8 = 1;
+    /// It has done so.
+    const NOTED: u8 = 2;
+
+    /// Memory that ends where the zone after it begins, and begins less than a page after the zone before it.
+    pub(crate) struct Region {
+        /// The mapping: a zone, the memory, a zone.
+        map: *mut u8,
+        map_len: usize,
+        first: *mut u8,
+        state: AtomicU8,
+        stray: UnsafeCell<Option<Stray>>,
+    }
+
+    // SAFETY: the memory belongs to the test's kernels. `stray` is written by the one that claims it, and read after that.
+    unsafe impl Send for Region {}
+    // SAFETY: as above.
+    unsafe impl Sync for Region {}
+
+    impl Region {
+        /// New memory with a copy of `bytes`; none if the system has no address space for the zones.
+        pub fn new(bytes: &[u8]) -> Option<Self> {
+            signal::watch();
+            // SAFETY: the call has no precondition.
+            let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).ok()?;
+            let middle = bytes.len().next_multiple_of(page);
+            let map_len = middle + 2 * ZONE;
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+            // SAFETY: a new mapping, which overlaps nothing.
+            let map = unsafe { libc::mmap(ptr::null_mut(), map_len, libc::PROT_NONE, flags, -1, 0) };
+            if map == libc::MAP_FAILED {
+                return None;
+            }
+            let start = middle - bytes.len().next_multiple_of(ALIGNMENT);
+            let first = map.cast::<u8>().wrapping_add(ZONE + start);
+            let state = AtomicU8::new(NONE);
+            // From here on the mapping goes with the value.
+            let region = Self { map: map.cast(), map_len, first, state, stray: UnsafeCell::new(None) };
+            // SAFETY: whole pages of the mapping, between the zones; the copy lies in them.
+            unsafe {
+                if libc::mprotect(map.byte_add(ZONE), middle, libc::PROT_READ | libc::PROT_WRITE) != 0 {
+                    return None;
+                }
+                ptr::copy_nonoverlapping(bytes.as_ptr(), first, bytes.len());
+            }
+            Some(region)
+        }
+
+        /// The first byte.
+        pub fn pointer(&self) -> *mut u8 {
+            self.first
+        }
+
+        /// The first access to a zone by a thread of a kernel.
+        pub fn stray(&self) -> Option<Stray> {
+            // SAFETY: who claimed it has written it, and nobody does again.
+            (self.state.load(Ordering::Acquire) == NOTED).then(|| unsafe { *self.stray.get() })?
+        }
+
+        /// Notes the thread's access and opens the zone, if it was to one of this memory; whether the thread can go on.
+        ///
+        /// Allocates nothing and takes no lock, as a signal handler must.
+        pub fn note(&self, thread: &ThreadContext<'_>, address: usize, is_write: Option<bool>) -> bool {
+            let offset = address.wrapping_sub(self.map as usize);
+            if offset >= self.map_len {
+                return false;
+            }
+            let is_first =
+                self.state.compare_exchange(NONE, CLAIMED, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+            if is_first {
+                let offset = address.wrapping_sub(self.first as usize).cast_signed();
+                // SAFETY: this thread alone has claimed it.
+                unsafe { *self.stray.get() = Some(Stray { whose: Whose::of(thread), offset, is_write }) };
+                self.state.store(NOTED, Ordering::Release);
+            }
+            let start = if offset < ZONE { 0 } else { self.map_len - ZONE };
+            // SAFETY: a zone of this mapping, in which nothing lies.
+            let opened = unsafe {
+                libc::mprotect(self.map.add(start).cast(), ZONE, libc::PROT_READ | libc::PROT_WRITE)
+            };
+            opened == 0
+        }
+    }
+
+    impl Drop for Region {
+        fn drop(&mut self) {
+            // SAFETY: the mapping is this value's own.
+            unsafe { libc::munmap(self.map.cast(), self.map_len) };
+        }
+    }
+}
+
+#[cfg(not(all(target_os = "linux", not(miri))))]
+mod system {
+    use super::super::watch::Stray;
+
+    /// There is no such memory here.
+    pub(crate) enum Region {}
+
+    impl Region {
+        pub fn new(_: &[u8]) -> Option<Self> {
+            None
+        }
+
+        pub fn pointer(&self) -> *mut u8 {
+            match *self {}
+        }
+
+        pub fn stray(&self) -> Option<Stray> {
+            match *self {}
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! A `KernelTest` on the emulator: an access beyond a buffer or to an input names kernel, block and thread.
+
+mod common;
+
+use std::error::Error;
+
+use common::module;
+use cuda_std::launch::{KernelCall, LaunchConfig, LaunchError, Launcher};
+use cuda_std::simt::Executor;
+use cuda_std::testing::{DeviceMemory, KernelTest, TestDevice};
+use cuda_std::{kernel, thread};
+use ptx_emulator::{Emulator, PtxModule};
+
+/// On the CPU as it should be; the PTX of the tests is something else.
+///
+/// # Safety
+/// As many elements as threads.
+#[kernel]
+pub unsafe fn k(out: *mut u32) {
+    let i = thread::index_1d();
+    // SAFETY: the kernel's contract.
+    unsafe { *out.add(i as usize) = i };
+}
+
+struct Emulated(Emulator);
+
+impl Launcher for Emulated {
+    unsafe fn submit(&self, call: &KernelCall<'_>) -> Result<(), LaunchError> {
+        // SAFETY: the caller's contract is the callee's.
+        unsafe { self.0.submit(call) }
+    }
+}
+
+impl TestDevice for Emulated {
+    fn name(&self) -> String {
+        "the emulator".to_owned()
+    }
+
+    fn upload(&self, bytes: &[u8]) -> Result<Box<dyn DeviceMemory>, Box<dyn Error + Send + Sync>> {
+        Executor::new().upload(bytes)
+    }
+}
+
+/// What the test says if thread `i` writes to element `i + shift`.
+fn told(shift: u32) -> Option<String> {
+    let body = format!(
+        "mov.u32 %r1, %ctaid.x; mov.u32 %r2, %tid.x; mad.lo.u32 %r3, %r1, 32, %r2; add.u32 %r4, %r3, {shift};
+         mul.wide.u32 %rd1, %r4, 4; add.u64 %rd2, %out, %rd1; st.global.u32 [%rd2], %r3;"
+    );
+    let device = Emulated(Emulator::new(PtxModule::parse(&module("", &body)).unwrap()));
+    let mut test = KernelTest::new();
+    let out = test.output("out", &[0u32; 64]);
+    test.also_on(Some(&device));
+    // SAFETY: as many elements as threads; beyond them the emulator lets nothing be written.
+    let run = test.run(|on, memory| unsafe { k::launch(on, LaunchConfig::new(2, 32), memory.output(out)) });
+    run.err().map(|error| format!("{error:?}"))
+}
+
+#[test]
+fn a_write_beyond_a_buffer_names_the_thread() {
+    assert_eq!(told(0), None);
+    for (shift, block, thread) in [(1, 1, 31), (40, 0, 24), (1 << 20, 0, 0)] {
+        let told = told(shift).unwrap();
+        assert!(told.starts_with("the launch on the emulator failed: "), "{told}");
+        let place = format!("kernel k, block [{block}, 0, 0], thread [{thread}, 0, 0]: store of 4 bytes");
+        assert!(told.contains("outside of every allocation of global memory"), "{told}");
+        assert!(told.contains(&place), "{told}");
+    }
+}
