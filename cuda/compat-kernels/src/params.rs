@@ -96,3 +96,29 @@ pub unsafe fn from_view(view: View<'_>, out: *mut f32) {
         *out.add(i - view.start as usize) = view.values[i];
     }
 }
+
+/// What [`gather`] takes, of every kind of field.
+#[derive(Clone, Copy, KernelArgs)]
+#[repr(C)]
+pub struct Gather<T: Copy, const N: usize> {
+    pub first: u8,
+    pub out: *mut [T],
+    /// One index for each element of the output.
+    pub index: *const u32,
+    pub inp: *const [T],
+    pub shift: [T; N],
+    pub seen: *mut u32,
+    pub map: Affine,
+}
+
+/// `out[i]` = `inp[index[i]]` + the shifts, and `seen[i]` = 1, from `first` on; all arguments in one struct.
+#[kernel]
+#[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
+pub unsafe fn gather(args: Gather<f32, 2>) {
+    let i = thread::index_1d() as usize + usize::from(args.first);
+    if i < args.out.len() {
+        let value = (&*args.inp)[*args.index.add(i) as usize];
+        *args.out.cast::<f32>().add(i) = args.map.factor * value + args.shift.iter().sum::<f32>();
+        *args.seen.add(i) = 1;
+    }
+}
