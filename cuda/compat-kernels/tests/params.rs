@@ -103,7 +103,7 @@ fn one_struct_is_all_arguments(on: &dyn Launcher) {
         seen: &mut seen,
         map: MAP,
     };
-    // SAFETY: all have `N` elements, and so many are the indices below.
+    // SAFETY: all have `N` elements, and the indices below are less than that.
     unsafe { gather::launch(on, LaunchConfig::cover(N, 32), args) }.unwrap();
     for i in 0..N {
         let expected = if i < 5 { (0.0, 0) } else { (2.0 * inp[N - 1 - i] + 1.5, 1) };

@@ -49,7 +49,7 @@ fn main() -> ExitCode {
         Ok(args) => args,
         Err(error) => return ferrowarp_report::usage_exit_code(&error),
     };
-    ferrowarp_report::exit_code(predict(&args), device::end_process_if_abandoned)
+    ferrowarp_report::exit_code(predict(&args), device::exit_if_hung)
 }
 
 fn predict(args: &Args) -> anyhow::Result<()> {

@@ -5,8 +5,8 @@
 //! they are transposed on the way. How the weights came about is kept as JSON in the file's metadata, under
 //! the key `ferrowarp`; a file without it loads as well.
 
-pub mod envelope;
 mod error;
+pub mod file_format;
 mod files;
 mod folder;
 mod snapshot;
@@ -96,7 +96,7 @@ pub fn load(path: &Path) -> Result<Checkpoint, CheckpointError> {
 
 fn load_any(path: &Path) -> Result<Checkpoint, CheckpointError> {
     let bytes = files::read_weights(path)?;
-    if envelope::is_one(&bytes) {
+    if file_format::is_one(&bytes) {
         let snapshot = parse(&bytes).map_err(|source| CheckpointError::Snapshot {
             path: path.to_owned(),
             source: Box::new(source),

@@ -135,36 +135,36 @@ fn other_bytes_are_no_snapshot() {
 #[test]
 fn another_version_is_told_from_damage() {
     let bytes = sample().to_bytes().unwrap();
-    let payload = envelope::open(&bytes).unwrap();
-    let text = parse(&envelope::seal_as(2, payload)).unwrap_err().to_string();
+    let payload = file_format::open(&bytes).unwrap();
+    let text = parse(&file_format::seal_as(2, payload)).unwrap_err().to_string();
     assert_eq!(
         text,
         "its format has version 2, but this program knows version 1 alone; resume with the program that wrote it, or \
          with a newer one than this"
     );
     assert!(matches!(
-        parse(&envelope::seal_as(0, b"")),
-        Err(SnapshotError::Version { found: 0, known: envelope::VERSION })
+        parse(&file_format::seal_as(0, b"")),
+        Err(SnapshotError::Version { found: 0, known: file_format::VERSION })
     ));
 }
 
 #[test]
 fn payloads_that_are_not_ours_are_refused() {
     let sealed = |sets: &[(&str, &Parameters)], description: &str| {
-        parse(&envelope::seal(&tensors::to_bytes(sets, description.to_owned()).unwrap())).unwrap_err()
+        parse(&file_format::seal(&tensors::to_bytes(sets, description.to_owned()).unwrap())).unwrap_err()
     };
     let parameters = sample().parameters;
     assert!(matches!(sealed(&[("", &parameters)], "{"), SnapshotError::Description(_)));
     assert!(matches!(sealed(&[("", &parameters)], "{\"training\":{}}"), SnapshotError::Description(_)));
     assert!(matches!(
-        parse(&envelope::seal(b"no tensors")),
+        parse(&file_format::seal(b"no tensors")),
         Err(SnapshotError::Tensors(CheckpointError::Corrupt { .. }))
     ));
     let untold = safetensors::serialize(Vec::<(String, safetensors::tensor::TensorView<'_>)>::new(), None);
-    assert!(matches!(parse(&envelope::seal(&untold.unwrap())), Err(SnapshotError::NoDescription)));
+    assert!(matches!(parse(&file_format::seal(&untold.unwrap())), Err(SnapshotError::NoDescription)));
 
     let bytes = sample().to_bytes().unwrap();
-    let reader = Reader::new(envelope::open(&bytes).unwrap(), Path::new("m")).unwrap();
+    let reader = Reader::new(file_format::open(&bytes).unwrap(), Path::new("m")).unwrap();
     let description = reader.metadata().unwrap();
     let error = sealed(&[("", &parameters), ("momentum.", &parameters)], description);
     assert!(matches!(error, SnapshotError::Tensors(CheckpointError::UnexpectedTensor { .. })), "{error:?}");
@@ -198,10 +198,10 @@ fn contradictions_are_refused() {
 #[test]
 fn batches_of_0_are_refused() {
     let (with, without) = (br#"batch_size\":4"#, br#"batch_size\":0"#);
-    let mut payload = envelope::open(&sample().to_bytes().unwrap()).unwrap().to_vec();
+    let mut payload = file_format::open(&sample().to_bytes().unwrap()).unwrap().to_vec();
     let at = payload.windows(with.len()).position(|bytes| bytes == with).unwrap();
     payload[at..at + with.len()].copy_from_slice(without);
-    match parse(&envelope::seal(&payload)) {
+    match parse(&file_format::seal(&payload)) {
         Err(SnapshotError::Description(error)) => assert!(error.to_string().contains("at least 1 image")),
         other => panic!("{other:?}"),
     }

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 
 use ferrowarp_mnist::BatchSize;
-use ferrowarp_mnist::checkpoint::{self, DataId, Progress, Snapshot, Training, envelope};
+use ferrowarp_mnist::checkpoint::{self, DataId, Progress, Snapshot, Training, file_format};
 use ferrowarp_mnist::model::{LayerParameters, Parameters};
 use ferrowarp_report::EpochRecord;
 use png::{BitDepth, ColorType};
@@ -59,7 +59,7 @@ pub fn of(target: &str) -> Files {
         "weights" => named([("two-layers", weights(&parameters())), ("foreign", foreign_weights())]),
         "checkpoint" => {
             let (plain, momentum) = (snapshot(0.0), snapshot(0.5));
-            let payload = envelope::open(&momentum).unwrap().to_vec();
+            let payload = file_format::open(&momentum).unwrap().to_vec();
             named([("plain", plain), ("momentum", momentum), ("payload", payload)])
         }
         "picture" => pictures(),
