@@ -22,6 +22,7 @@ mod softmax_report_tables;
 mod stress;
 mod tidy;
 mod times;
+mod touches;
 mod workspace;
 
 use std::process::ExitCode;
@@ -65,6 +66,8 @@ enum Command {
     Stress(stress::Stress),
     /// Check the house rules that a search can check
     Tidy(tidy::Tidy),
+    /// Count the files that a new kernel, rung or argument touches, and the forms that a value passes
+    Touches(touches::Touches),
 }
 
 fn main() -> ExitCode {
@@ -82,6 +85,7 @@ fn main() -> ExitCode {
         Command::Report(command) => command.run(),
         Command::Stress(command) => command.run(),
         Command::Tidy(command) => command.run(),
+        Command::Touches(command) => command.run(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -22,6 +22,7 @@ pub use error::{CheckpointError, SnapshotError};
 pub use folder::{Folder, Found, newest};
 pub use snapshot::{DataId, Progress, Snapshot, parse};
 
+use crate::BatchSize;
 use crate::model::Parameters;
 use ferrowarp_report::output_file;
 use tensors::Reader;
@@ -44,8 +45,8 @@ pub struct Training {
     pub seed: u64,
     /// Epochs the weights have had, in all.
     pub epochs: u32,
-    /// Samples in a batch.
-    pub batch_size: usize,
+    /// Images in a batch.
+    pub batch_size: BatchSize,
     /// Learning rate in the first epoch.
     pub lr: f32,
     /// Factor on the learning rate after each epoch.

@@ -134,12 +134,12 @@ impl Snapshot {
 
     /// Steps of the epoch in progress that are done.
     pub fn steps_in_epoch(&self) -> u64 {
-        (self.progress.samples / self.training.batch_size.max(1)) as u64
+        self.training.batch_size.steps(self.progress.samples)
     }
 
     /// Steps that the run has done.
     pub fn steps(&self) -> u64 {
-        let per_epoch = self.data.train_images.div_ceil(self.training.batch_size.max(1)) as u64;
+        let per_epoch = self.training.batch_size.steps(self.data.train_images);
         let epochs = u64::from(self.training.epochs.saturating_sub(self.progress.epochs_before));
         epochs * per_epoch + self.steps_in_epoch()
     }
@@ -164,14 +164,14 @@ impl Snapshot {
         {
             return contradiction(format!("velocities of {:?}, tensors of {sizes:?}", velocities.sizes()));
         }
-        let (images, batch, done) = (data.train_images, training.batch_size, progress.samples);
-        if batch == 0 || batch > images || u32::try_from(images).is_err() {
-            return contradiction(format!("batches of {batch} from {images} images"));
+        let (images, batch_size, done) = (data.train_images, training.batch_size, progress.samples);
+        if batch_size.check(images).is_err() || u32::try_from(images).is_err() {
+            return contradiction(format!("batches of {batch_size} from {images} images"));
         }
-        if done >= images || !done.is_multiple_of(batch) || progress.correct > done {
+        if done >= images || !done.is_multiple_of(batch_size.get()) || progress.correct > done {
             let right = progress.correct;
             return contradiction(format!(
-                "{right} of {done} samples right, in batches of {batch} from {images} images"
+                "{right} of {done} samples right, in batches of {batch_size} from {images} images"
             ));
         }
         if !(progress.loss_sum.is_finite() && progress.seconds.is_finite()) {

@@ -1,6 +1,7 @@
 //! There and back, every kind of damage, every contradiction.
 
 use super::*;
+use crate::BatchSize;
 use crate::checkpoint::CheckpointError;
 use crate::model::LayerParameters;
 
@@ -39,7 +40,7 @@ pub(in crate::checkpoint) fn sample() -> Snapshot {
             sizes: vec![2, 3, 1],
             seed: u64::MAX,
             epochs: 5,
-            batch_size: 4,
+            batch_size: BatchSize::new(4).unwrap(),
             lr: 0.1,
             lr_decay: 0.7,
             momentum: 0.9,
@@ -183,8 +184,7 @@ fn contradictions_are_refused() {
     refused("momentum 0 with stored velocities", &|it| it.training.momentum = 0.0);
     refused("momentum 0.9 with no velocities", &|it| it.velocities = None);
     refused("velocities of [2, 3]", &|it| drop(it.velocities.as_mut().unwrap().layers.pop()));
-    refused("batches of 0", &|it| it.training.batch_size = 0);
-    refused("batches of 12 from 11", &|it| it.training.batch_size = 12);
+    refused("batches of 12 from 11", &|it| it.training.batch_size = BatchSize::new(12).unwrap());
     refused("from 4294967296 images", &|it| it.data.train_images = 1 << 32);
     refused("6 of 7 samples", &|it| it.progress.samples = 7);
     refused("6 of 12 samples", &|it| it.progress.samples = 12);
@@ -193,4 +193,16 @@ fn contradictions_are_refused() {
     refused("5 epochs, 4 of them before the run, with 0", &|it| it.records.clear());
     refused("5 epochs, 6 of them", &|it| it.progress.epochs_before = 6);
     refused("4294967295 epochs", &|it| it.training.epochs = u32::MAX);
+}
+
+#[test]
+fn batches_of_0_are_refused() {
+    let (with, without) = (br#"batch_size\":4"#, br#"batch_size\":0"#);
+    let mut payload = envelope::open(&sample().to_bytes().unwrap()).unwrap().to_vec();
+    let at = payload.windows(with.len()).position(|bytes| bytes == with).unwrap();
+    payload[at..at + with.len()].copy_from_slice(without);
+    match parse(&envelope::seal(&payload)) {
+        Err(SnapshotError::Description(error)) => assert!(error.to_string().contains("at least 1 image")),
+        other => panic!("{other:?}"),
+    }
 }

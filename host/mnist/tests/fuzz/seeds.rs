@@ -4,6 +4,7 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 
+use ferrowarp_mnist::BatchSize;
 use ferrowarp_mnist::checkpoint::{self, DataId, Progress, Snapshot, Training, envelope};
 use ferrowarp_mnist::model::{LayerParameters, Parameters};
 use ferrowarp_report::EpochRecord;
@@ -195,7 +196,7 @@ fn training(momentum: f32) -> Training {
         sizes: parameters().sizes(),
         seed: 7,
         epochs: 1,
-        batch_size: 4,
+        batch_size: BatchSize::new(4).unwrap(),
         lr: 0.5,
         lr_decay: 0.75,
         momentum,
