@@ -97,7 +97,7 @@ pub unsafe fn from_view(view: View<'_>, out: *mut f32) {
     }
 }
 
-/// What [`gather`] takes, of every kind of field.
+/// What [`gather()`] takes, of every kind of field.
 #[derive(Clone, Copy, KernelArgs)]
 #[repr(C)]
 pub struct Gather<T: Copy, const N: usize> {
