@@ -97,7 +97,7 @@ pub unsafe fn from_view(view: View<'_>, out: *mut f32) {
     }
 }
 
-/// What [`gather`](fn@gather) takes, of every kind of field.
+/// What [`gather()`] takes, of every kind of field.
 #[derive(Clone, Copy, KernelArgs)]
 #[repr(C)]
 pub struct Gather<T: Copy, const N: usize> {
@@ -107,18 +107,18 @@ pub struct Gather<T: Copy, const N: usize> {
     pub index: *const u32,
     pub inp: *const [T],
     pub shift: [T; N],
-    pub seen: *mut u32,
+    pub seen: *mut u16,
     pub map: Affine,
 }
 
-/// `out[i]` = `inp[index[i]]` + the shifts, and `seen[i]` = 1, from `first` on; all arguments in one struct.
-#[kernel]
+/// `out[i]` = `inp[index[i]]` + the shifts, and `seen[i]` = the last step, from `first` on; all arguments in one struct.
+#[kernel(instances(gather_f32 = <f32, 2>; gather_i64 = <i64, 3>;))]
 #[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
-pub unsafe fn gather(args: Gather<f32, 2>) {
+pub unsafe fn gather<T: Copy + core::ops::Add<Output = T>, const N: usize>(args: Gather<T, N>) {
     let i = thread::index_1d() as usize + usize::from(args.first);
     if i < args.out.len() {
         let value = (&*args.inp)[*args.index.add(i) as usize];
-        *args.out.cast::<f32>().add(i) = args.map.factor * value + args.shift.iter().sum::<f32>();
-        *args.seen.add(i) = 1;
+        *args.out.cast::<T>().add(i) = args.shift.iter().fold(value, |sum, &shift| sum + shift);
+        *args.seen.add(i) = args.map.steps[2];
     }
 }

@@ -89,25 +89,27 @@ fn structs_go_by_value() {
     by_value_with_pointers(&emulator, &inp, &last);
 }
 
-const MAP: Affine = Affine { factor: 2.0, offset: 0.0, steps: [0; 3] };
+const MAP: Affine = Affine { factor: 0.0, offset: 0.0, steps: [0, 0, 9] };
 
 fn one_struct_is_all_arguments(on: &dyn Launcher) {
-    let (inp, mut out, mut seen) = (floats(3), vec![0.0; N], [0; N]);
-    let index: Vec<u32> = (0..N as u32).rev().collect();
-    let args = GatherHost {
-        first: 5,
-        out: &mut out,
-        index: &index,
-        inp: &inp,
-        shift: [1.0, 0.5],
-        seen: &mut seen,
-        map: MAP,
-    };
-    // SAFETY: all have `N` elements, and the indices below are less than that.
-    unsafe { gather::launch(on, LaunchConfig::cover(N, 32), args) }.unwrap();
+    let config = LaunchConfig::cover(N, 32);
+    let (inp, mut out, mut marks) = (floats(3), vec![0.0; N], [0; N]);
+    let (inp_int, mut out_int): (Vec<i64>, Vec<i64>) = ((0..N as i64).collect(), vec![0; N]);
+    let index = &(0..N as u32).rev().collect::<Vec<_>>();
+    let (seen, seen_int) = (&mut marks, &mut [0; N]);
+    // SAFETY: all buffers have `N` elements, and so many are the indices below.
+    unsafe {
+        let (out, inp, shift) = (&mut out, &inp, [1.0, 0.5]);
+        gather_f32::launch(on, config, GatherHost { first: 5, out, index, inp, shift, seen, map: MAP })
+            .unwrap();
+        let (out, inp, shift, seen) = (&mut out_int, &inp_int, [1, 2, 1 << 40], seen_int);
+        gather_i64::launch(on, config, GatherHost { first: 0, out, index, inp, shift, seen, map: MAP })
+            .unwrap();
+    }
     for i in 0..N {
-        let expected = if i < 5 { (0.0, 0) } else { (2.0 * inp[N - 1 - i] + 1.5, 1) };
-        assert_eq!((out[i], seen[i]), expected, "element {i}");
+        let expected = if i < 5 { (0.0, 0) } else { (inp[N - 1 - i] + 1.5, 9) };
+        assert_eq!((out[i], marks[i]), expected, "element {i}");
+        assert_eq!(out_int[i], inp_int[N - 1 - i] + 3 + (1 << 40), "element {i}");
     }
 }
 
@@ -129,24 +131,24 @@ fn fields_elsewhere_are_refused(on: &dyn Launcher) {
     let (out, inp, index, seen) = (&mut out, &inp, Elsewhere, &mut seen);
     let args = GatherHost { first: 0, out, index, inp, shift: [0.0; 2], seen, map: MAP };
     // SAFETY: it does not run.
-    let error = unsafe { gather::launch(on, LaunchConfig::cover(N, 32), args) }.unwrap_err();
+    let error = unsafe { gather_f32::launch(on, LaunchConfig::cover(N, 32), args) }.unwrap_err();
     assert!(matches!(error, LaunchError::WrongDevice { argument: "index", .. }), "{error}");
 }
 
 #[test]
 fn the_emulator_knows_the_buffers_in_a_struct() {
-    let launch = |inp: &[f32], seen: &mut [u32]| {
+    let launch = |inp: &[f32], seen: &mut [u16]| {
         let (mut out, index) = (vec![0.0; N], [0; N]);
         let (out, index) = (&mut out, &index);
         let args = GatherHost { first: 0, out, index, inp, shift: [0.0; 2], seen, map: MAP };
         // SAFETY: where a buffer is too short, the emulator stops the kernel.
-        unsafe { gather::launch(&common::emulator(), LaunchConfig::cover(N, 32), args) }
+        unsafe { gather_f32::launch(&common::emulator(), LaunchConfig::cover(N, 32), args) }
     };
     let (inp, mut seen) = (floats(3), [0; N]);
     launch(&inp, &mut seen).unwrap();
     let error = launch(&inp, &mut seen[..N - 1]).unwrap_err().to_string();
     assert!(error.contains("outside of every allocation of global memory"), "{error}");
-    assert!(error.contains("store of 4 bytes"), "{error}");
+    assert!(error.contains("store of 2 bytes"), "{error}");
 }
 
 #[test]
@@ -156,7 +158,7 @@ fn a_struct_of_raw_pointers_is_the_callers_affair() {
     let (index, seen) = (index.as_ptr(), seen.as_mut_ptr());
     let args = Gather { first: 0, out, index, inp, shift: [0.0; 2], seen, map: MAP };
     // SAFETY: all have `N` elements.
-    unsafe { gather::launch(&Executor::new(), LaunchConfig::cover(N, 32), args) }.unwrap();
+    unsafe { gather_f32::launch(&Executor::new(), LaunchConfig::cover(N, 32), args) }.unwrap();
     // SAFETY: the launch has ended.
-    assert_eq!(unsafe { &*out }, [2.0 * floats(3)[1]; N]);
+    assert_eq!(unsafe { &*out }, [floats(3)[1]; N]);
 }

@@ -25,8 +25,8 @@ pub(crate) fn expand(item: TokenStream) -> Result<TokenStream> {
     let (whole_generics, _, conditions) = whole.split_for_impl();
     let arguments = generics.split_for_impl().1;
     let doc = format!(
-        "What host code passes for a kernel's [`{ident}`]: the same fields, with a buffer for each pointer. A launch checks \
-         where they live."
+        "What host code passes for a kernel's [`{ident}`](struct@{ident}): the same fields, with a buffer for each \
+         pointer. A launch checks where they live."
     );
     Ok(quote! {
         #(#checks)*
