@@ -77,6 +77,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 pub use fault::{Fault, FaultKind, Instead, Place, SourceLine};
+pub use limit::parse_time_limit;
 pub use schedule::parse_seed;
 pub use shared::{SHARED_STATICS, SharedStatic};
 
