@@ -41,13 +41,13 @@
 //! of one device, shape and alignment are the same bits in every run, since all sums have a fixed order.
 
 mod backward;
-mod choice;
 mod cross_entropy;
 mod error;
+mod kernel_choice;
 mod matrix;
 mod options;
 mod plan;
-mod rowwise;
+mod row_kernel;
 mod slices;
 mod types;
 
@@ -56,9 +56,9 @@ use bytemuck::Pod;
 use crate::device::Device;
 
 pub use backward::{softmax_backward, softmax_backward_in_place};
-pub use choice::{Choice, Operand, Target};
 pub use cross_entropy::{CrossEntropy, Targets};
 pub use error::SoftmaxError;
+pub use kernel_choice::{DeviceProfile, KernelChoice};
 pub use matrix::{Matrix, MatrixMut};
 pub use options::Options;
 pub use plan::Plan;
