@@ -97,7 +97,6 @@ pub unsafe fn softmax_k9_cluster_split_out(
     }
     // SAFETY: all threads of the block come here.
     let (max, sum) = unsafe { merge_block::<WARPS>(shared_array![f32x2; WARPS as usize], tid, pair) };
-
     let scale = 1.0 / sum;
     let exp = |x: f32| (x - max).exp();
     // SAFETY: `out` has the shape of `inp`, and this thread alone writes its part.
