@@ -4,6 +4,7 @@ use std::path::Path;
 
 use anyhow::{Result, bail, ensure};
 use ferrowarp::device::{Device, DeviceError};
+use ferrowarp_mnist::BatchSize;
 use ferrowarp_mnist::checkpoint::{self, Training};
 use ferrowarp_mnist::model::{LayerParameters, Parameters};
 
@@ -61,7 +62,7 @@ pub fn trained() -> (Parameters, Training) {
         sizes: sizes.to_vec(),
         seed: 5,
         epochs: 2,
-        batch_size: 64,
+        batch_size: BatchSize::DEFAULT,
         lr: 0.25,
         lr_decay: 0.5,
         momentum: 0.125,

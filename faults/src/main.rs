@@ -69,7 +69,7 @@ fn main() -> ExitCode {
     match run(&arguments) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
-        Err(error) => ferrowarp_report::exit_code(Err(error), ferrowarp::device::end_process_if_abandoned),
+        Err(error) => ferrowarp_report::exit_code(Err(error), ferrowarp::device::exit_if_hung),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The list of all kernels, for whoever wants to treat them alike.
+//! The list of all kernels: those of their modules, one after the other.
 
 use cuda_std::launch::KernelMeta;
 
@@ -9,7 +9,15 @@ use crate::softmax::{LADDER, backward, cross_entropy, forward_tiers, serial};
 pub const KERNELS: &[&KernelMeta] = ALL.kernels.split_at(ALL.len).0;
 
 const ALL: List = {
-    let mut all = List { kernels: [MLP[0]; 512], len: 0 }.with(MLP);
+    let mut all = List { kernels: [batch::KERNELS[0]; 512], len: 0 }
+        .with(batch::KERNELS)
+        .with(linear::KERNELS)
+        .with(activation::KERNELS)
+        .with(loss::KERNELS)
+        .with(sgd::KERNELS)
+        .with(fused_forward::KERNELS)
+        .with(fused_backward::KERNELS)
+        .with(fused_update::KERNELS);
     let mut i = 0;
     while i < LADDER.len() {
         all = all.with_rung(&LADDER[i]);
@@ -52,31 +60,3 @@ impl List {
         }
     }
 }
-
-/// The kernels of the network.
-const MLP: &[&KernelMeta] = &[
-    batch::shuffled_batch::META,
-    batch::ordered_batch::META,
-    linear::linear_forward::META,
-    linear::linear_backward_input::META,
-    activation::relu_forward::META,
-    activation::relu_backward::META,
-    loss::softmax_naive::META,
-    loss::cross_entropy_loss::META,
-    loss::cross_entropy_backward::META,
-    loss::one_hot::META,
-    loss::count_correct::META,
-    sgd::update_layer::META,
-    fused_forward::linear_relu_forward_64x64::META,
-    fused_forward::linear_relu_forward_64x32::META,
-    fused_forward::linear_relu_forward_32x32::META,
-    fused_forward::linear_forward_64x64::META,
-    fused_forward::linear_forward_64x32::META,
-    fused_forward::linear_forward_32x32::META,
-    fused_backward::linear_relu_backward_64x64::META,
-    fused_backward::linear_relu_backward_64x32::META,
-    fused_backward::linear_relu_backward_32x32::META,
-    fused_update::linear_update_64x64::META,
-    fused_update::linear_update_64x32::META,
-    fused_update::linear_update_32x32::META,
-];

@@ -8,13 +8,13 @@ mod differ;
 mod differ_report;
 mod fuzz;
 mod fuzz_report;
-mod judge;
 mod measure;
 mod planted;
 mod progress;
 mod ptx;
 mod quotes;
 mod report;
+mod sanitize;
 mod softmax_report;
 mod softmax_report_chart;
 mod softmax_report_ladder;
@@ -22,6 +22,7 @@ mod softmax_report_tables;
 mod stress;
 mod tidy;
 mod times;
+mod touches;
 mod workspace;
 
 use std::process::ExitCode;
@@ -55,16 +56,18 @@ enum Command {
     /// Train on the CPU beside the same training in JAX, and write the figures down
     Measure(measure::Measure),
     /// Run every kernel, of those with instances the smallest, under Miri, which finds data races, uninitialised reads and stray pointers
-    Miri(judge::Miri),
+    Miri(sanitize::Miri),
     /// Merge the figures of a run on a GPU into docs/ and the README, with charts
     #[command(subcommand)]
     Report(softmax_report::Report),
     /// Run every kernel under ThreadSanitizer and AddressSanitizer
-    Sanitize(judge::Sanitize),
+    Sanitize(sanitize::Sanitize),
     /// Run every kernel under many schedules of the CPU executor
     Stress(stress::Stress),
     /// Check the house rules that a search can check
     Tidy(tidy::Tidy),
+    /// Count the files that a new kernel, rung or argument touches, and the forms that a value passes
+    Touches(touches::Touches),
 }
 
 fn main() -> ExitCode {
@@ -82,6 +85,7 @@ fn main() -> ExitCode {
         Command::Report(command) => command.run(),
         Command::Stress(command) => command.run(),
         Command::Tidy(command) => command.run(),
+        Command::Touches(command) => command.run(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -96,3 +96,29 @@ pub unsafe fn from_view(view: View<'_>, out: *mut f32) {
         *out.add(i - view.start as usize) = view.values[i];
     }
 }
+
+/// What [`gather()`] takes, of every kind of field.
+#[derive(Clone, Copy, KernelArgs)]
+#[repr(C)]
+pub struct Gather<T: Copy, const N: usize> {
+    pub first: u8,
+    pub out: *mut [T],
+    /// One index for each element of the output.
+    pub index: *const u32,
+    pub inp: *const [T],
+    pub shift: [T; N],
+    pub seen: *mut u16,
+    pub map: Affine,
+}
+
+/// `out[i]` = `inp[index[i]]` + the shifts, and `seen[i]` = the last step, from `first` on; all arguments in one struct.
+#[kernel(instances(gather_f32 = <f32, 2>; gather_i64 = <i64, 3>;))]
+#[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
+pub unsafe fn gather<T: Copy + core::ops::Add<Output = T>, const N: usize>(args: Gather<T, N>) {
+    let i = thread::index_1d() as usize + usize::from(args.first);
+    if i < args.out.len() {
+        let value = (&*args.inp)[*args.index.add(i) as usize];
+        *args.out.cast::<T>().add(i) = args.shift.iter().fold(value, |sum, &shift| sum + shift);
+        *args.seen.add(i) = args.map.steps[2];
+    }
+}

@@ -4,7 +4,7 @@ mod common;
 
 use common::on_all;
 use compat_kernels::*;
-use cuda_std::launch::{LaunchConfig, Launcher};
+use cuda_std::launch::{LaunchConfig, LaunchError, Launcher, PtrArg, Residence};
 use cuda_std::simt::Executor;
 
 const N: usize = 70;
@@ -13,6 +13,8 @@ on_all! {
     aliases_are_what_they_stand_for
     types_by_macro_are_what_they_stand_for
     raw_slices_have_their_length
+    one_struct_is_all_arguments
+    fields_elsewhere_are_refused
 }
 
 fn floats(seed: u32) -> Vec<f32> {
@@ -85,4 +87,78 @@ fn structs_go_by_value() {
         emulator.lend(&mut last);
     }
     by_value_with_pointers(&emulator, &inp, &last);
+}
+
+const MAP: Affine = Affine { factor: 0.0, offset: 0.0, steps: [0, 0, 9] };
+
+fn one_struct_is_all_arguments(on: &dyn Launcher) {
+    let config = LaunchConfig::cover(N, 32);
+    let (inp, mut out, mut marks) = (floats(3), vec![0.0; N], [0; N]);
+    let (inp_int, mut out_int): (Vec<i64>, Vec<i64>) = ((0..N as i64).collect(), vec![0; N]);
+    let index = &(0..N as u32).rev().collect::<Vec<_>>();
+    let (seen, seen_int) = (&mut marks, &mut [0; N]);
+    // SAFETY: all buffers have `N` elements, and so many are the indices below.
+    unsafe {
+        let (out, inp, shift) = (&mut out, &inp, [1.0, 0.5]);
+        gather_f32::launch(on, config, GatherHost { first: 5, out, index, inp, shift, seen, map: MAP })
+            .unwrap();
+        let (out, inp, shift, seen) = (&mut out_int, &inp_int, [1, 2, 1 << 40], seen_int);
+        gather_i64::launch(on, config, GatherHost { first: 0, out, index, inp, shift, seen, map: MAP })
+            .unwrap();
+    }
+    for i in 0..N {
+        let expected = if i < 5 { (0.0, 0) } else { (inp[N - 1 - i] + 1.5, 9) };
+        assert_eq!((out[i], marks[i]), expected, "element {i}");
+        assert_eq!(out_int[i], inp_int[N - 1 - i] + 3 + (1 << 40), "element {i}");
+    }
+}
+
+/// Memory of a GPU, as it says.
+struct Elsewhere;
+
+// SAFETY: the launch is refused.
+unsafe impl PtrArg<u32> for Elsewhere {
+    fn as_raw_ptr(&self) -> *const u32 {
+        core::ptr::dangling()
+    }
+    fn residence(&self) -> Residence {
+        Residence::Cuda(1)
+    }
+}
+
+fn fields_elsewhere_are_refused(on: &dyn Launcher) {
+    let (inp, mut out, mut seen) = (floats(3), vec![0.0; N], [0; N]);
+    let (out, inp, index, seen) = (&mut out, &inp, Elsewhere, &mut seen);
+    let args = GatherHost { first: 0, out, index, inp, shift: [0.0; 2], seen, map: MAP };
+    // SAFETY: it does not run.
+    let error = unsafe { gather_f32::launch(on, LaunchConfig::cover(N, 32), args) }.unwrap_err();
+    assert!(matches!(error, LaunchError::WrongDevice { argument: "index", .. }), "{error}");
+}
+
+#[test]
+fn the_emulator_knows_the_buffers_in_a_struct() {
+    let launch = |inp: &[f32], seen: &mut [u16]| {
+        let (mut out, index) = (vec![0.0; N], [0; N]);
+        let (out, index) = (&mut out, &index);
+        let args = GatherHost { first: 0, out, index, inp, shift: [0.0; 2], seen, map: MAP };
+        // SAFETY: where a buffer is too short, the emulator stops the kernel.
+        unsafe { gather_f32::launch(&common::emulator(), LaunchConfig::cover(N, 32), args) }
+    };
+    let (inp, mut seen) = (floats(3), [0; N]);
+    launch(&inp, &mut seen).unwrap();
+    let error = launch(&inp, &mut seen[..N - 1]).unwrap_err().to_string();
+    assert!(error.contains("outside of every allocation of global memory"), "{error}");
+    assert!(error.contains("store of 2 bytes"), "{error}");
+}
+
+#[test]
+fn a_struct_of_raw_pointers_is_the_callers_affair() {
+    let (inp, mut out, mut seen, index) = (floats(3), vec![0.0; N], [0; N], [1; N]);
+    let (out, inp) = (&raw mut out[..], &raw const inp[..]);
+    let (index, seen) = (index.as_ptr(), seen.as_mut_ptr());
+    let args = Gather { first: 0, out, index, inp, shift: [0.0; 2], seen, map: MAP };
+    // SAFETY: all have `N` elements.
+    unsafe { gather_f32::launch(&Executor::new(), LaunchConfig::cover(N, 32), args) }.unwrap();
+    // SAFETY: the launch has ended.
+    assert_eq!(unsafe { &*out }, [floats(3)[1]; N]);
 }

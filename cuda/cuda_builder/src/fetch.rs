@@ -17,7 +17,7 @@ use crate::{files, whole};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Progress {
-    /// So many bytes of `total` have arrived.
+    /// This many bytes of `total` have arrived.
     Downloading {
         /// Name and version of the package.
         package: String,

@@ -16,11 +16,11 @@
 
 mod arch;
 mod backend;
-mod blame;
 mod builder;
 mod cache;
 mod cargo;
 mod debian;
+mod diagnosis;
 mod error;
 mod fetch;
 mod files;

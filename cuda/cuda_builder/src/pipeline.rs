@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::arch::NvvmArch;
 use crate::backend::{CodegenOptions, Compiler};
-use crate::blame::Blame;
 use crate::builder::{CudaBuilder, DebugInfo};
 use crate::cache::{Cache, Made};
 use crate::cargo::{self, CargoOptions};
+use crate::diagnosis::Diagnosis;
 use crate::error::CudaBuilderError;
 use crate::fetch::{Progress, ProgressFn};
 use crate::fingerprint;
@@ -297,9 +297,9 @@ impl<'b> Session<'b> {
     ) -> Result<String, CudaBuilderError> {
         let start = Instant::now();
         let ptx = self.compiler.compile(&lowered.text, options);
-        let ptx = ptx.map_err(|error| self.blame(options, |blame| blame.find(error, lowered)))?;
+        let ptx = ptx.map_err(|error| self.diagnose(options, |diagnose| diagnose.find(error, lowered)))?;
         if let Some(function) = proof::undefined(&ptx) {
-            return Err(self.blame(options, |blame| blame.undefined(&function, lowered)));
+            return Err(self.diagnose(options, |diagnose| diagnose.undefined(&function, lowered)));
         }
         proof::check(lowered, &ptx, options.arch)?;
         self.count(|times| {
@@ -312,16 +312,16 @@ impl<'b> Session<'b> {
     }
 
     /// An error with the kernels and the lines that it is about.
-    fn blame(
+    fn diagnose(
         &self,
         options: &CodegenOptions,
-        find: impl FnOnce(&Blame<'_>) -> CudaBuilderError,
+        find: impl FnOnce(&Diagnosis<'_>) -> CudaBuilderError,
     ) -> CudaBuilderError {
         let emit = |arch: NvvmArch, options: &CargoOptions| {
             cargo::emit_ir(&self.kernel_crate, &self.packages, &self.toolchain, arch, options, &self.work)
         };
         let (edits, cargo_options) = (self.builder.edits(), self.cargo_options());
-        find(&Blame { compiler: &self.compiler, options, edits, emit: &emit, cargo_options })
+        find(&Diagnosis { compiler: &self.compiler, options, edits, emit: &emit, cargo_options })
     }
 
     /// The files of a part, from the cache.

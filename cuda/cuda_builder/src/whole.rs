@@ -116,14 +116,14 @@ pub(crate) fn is_whole_elf(path: &Path) -> bool {
 /// it to the end (LLVM Bitcode File Format, "ENTER_SUBBLOCK Encoding"). libNVVM aborts on one that was cut short.
 pub(crate) fn is_whole_bitcode(bytes: &[u8]) -> bool {
     let Some(mut rest) = bytes.strip_prefix(b"BC\xc0\xde") else { return false };
-    while let Some((head, behind)) = rest.split_first_chunk::<8>() {
+    while let Some((head, tail)) = rest.split_first_chunk::<8>() {
         let [first, .., a, b, c, d] = *head;
         let len = u32::from_le_bytes([a, b, c, d]) as usize * 4;
         // The two lowest bits say that a block begins.
-        if first & 3 != 1 || behind.len() < len {
+        if first & 3 != 1 || tail.len() < len {
             return false;
         }
-        rest = &behind[len..];
+        rest = &tail[len..];
     }
     rest.is_empty() && bytes.len() > 4
 }

@@ -1,7 +1,7 @@
 //! Numbers that several threads change at once.
 //!
 //! `core::sync::atomic` compiles on the device too, but its read-modify-write operations lose their ordering
-//! and have the device's scope; these types keep both. Three scopes say who may take part: `Block...` the
+//! and have the device's scope; these types keep both. Three atomic_scopes say who may take part: `Block...` the
 //! threads of one block, `Atomic...` the device, `System...` all devices and the host. A wider scope costs
 //! more. All work in global and in shared memory; [`AtomicF32::from_ptr`] and its like make one of an element of
 //! a buffer. On the host every scope is the whole system.

@@ -141,7 +141,7 @@ pub unsafe fn wait() {
 #[inline]
 #[track_caller]
 fn note_arrival(name: &'static str, releases: bool) {
-    let is_first = current(name, |context| context.port.arrive_at_cluster(releases));
+    let is_first = current(name, |context| context.channel.arrive_at_cluster(releases));
     assert!(is_first, "{name}() after an arrival that was not waited for; call cluster::wait() first");
 }
 
@@ -149,7 +149,7 @@ fn note_arrival(name: &'static str, releases: bool) {
 #[inline(always)]
 #[track_caller]
 fn wait_named(name: &'static str) {
-    let has_arrived = current(name, |context| context.port.leave_for_cluster());
+    let has_arrived = current(name, |context| context.channel.leave_for_cluster());
     assert!(has_arrived, "{name}() without an arrival; call cluster::arrive() first");
     collective(name, Collective::Cluster);
 }

@@ -4,7 +4,7 @@
 //! units in the last place, `lg2.approx` within 2^-22 near 1, `sin.approx` and `cos.approx` within 2^-20 for
 //! arguments of at most 2 pi, `tanh.approx` within 2^-11 relative. The `_ftz` forms take subnormal arguments
 //! for zero and give zero for subnormal results. On the host the functions are those of
-//! [`GpuFloat`](crate::GpuFloat).
+//! [`GpuFloat`].
 
 #[cfg(not(target_arch = "nvptx64"))]
 use crate::GpuFloat;

@@ -67,6 +67,42 @@ pub use self::half::{bf16, f16};
 // The compiler's own, so that a glob import of this crate or of its prelude makes no macro of theirs ambiguous. In a
 // kernel they say which assertion failed, without the values.
 pub use core::{assert_eq, assert_ne};
+/// # Examples
+/// ```
+/// use cuda_std::launch::LaunchConfig;
+/// use cuda_std::simt::Executor;
+/// use cuda_std::{KernelArgs, kernel, thread};
+///
+/// #[derive(Clone, Copy, KernelArgs)]
+/// #[repr(C)]
+/// pub struct Saxpy {
+///     y: *mut f32,
+///     x: *const f32,
+///     len: u32,
+///     factor: f32,
+/// }
+///
+/// /// y += factor * x
+/// ///
+/// /// # Safety
+/// /// `y` and `x` hold `len` elements; one thread each.
+/// #[kernel]
+/// pub unsafe fn saxpy(args: Saxpy) {
+///     let i = thread::index_1d();
+///     if i < args.len {
+///         // SAFETY: `i` is an element, and this thread's.
+///         unsafe { *args.y.add(i as usize) += args.factor * *args.x.add(i as usize) };
+///     }
+/// }
+///
+/// let (x, mut y) = ([1.0, 2.0, 3.0], [10.0; 3]);
+/// let args = SaxpyHost { y: &mut y, x: &x, len: 3, factor: 2.0 };
+/// // SAFETY: both have 3 elements, and the grid has a thread for each.
+/// unsafe { saxpy::launch(&Executor::new(), LaunchConfig::cover(3, 32), args) }?;
+/// assert_eq!(y, [12.0, 14.0, 16.0]);
+/// # Ok::<(), cuda_std::launch::LaunchError>(())
+/// ```
+pub use cuda_std_macros::KernelArgs;
 pub use cuda_std_macros::{address_space, externally_visible, gpu_only, kernel};
 pub use float::{FloatExt, GpuFloat};
 /// Vectors and matrices, of any version from 0.22 to 0.34. Where a crate of yours names `glam` itself, let both be one:

@@ -5,8 +5,17 @@ use std::path::{Path, PathBuf};
 use cuda_builder::ptx::{Ptx, PtxFunction};
 use cuda_builder::{CudaBuilder, NvvmArch, ptxas};
 
-const FILES: [&str; 8] =
-    ["atomics.rs", "clusters.rs", "halves.rs", "math.rs", "memory.rs", "panics.rs", "threads.rs", "warps.rs"];
+const FILES: [&str; 9] = [
+    "atomics.rs",
+    "clusters.rs",
+    "halves.rs",
+    "math.rs",
+    "memory.rs",
+    "panics.rs",
+    "structs.rs",
+    "threads.rs",
+    "warps.rs",
+];
 
 fn kernels() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kernels")
@@ -166,6 +175,14 @@ fn launch_bounds_reach_ptxas() {
         let (header, _) = text.split_once(".entry warp_lane(").unwrap().1.split_once('{').unwrap();
         assert!(!header.contains(".maxntid"), "{header}");
     }
+}
+
+#[test]
+fn a_struct_is_one_parameter() {
+    let text = std::fs::read_to_string(build(NvvmArch::Compute75)).unwrap();
+    let (params, _) = text.split_once(".entry struct_of_arguments(").unwrap().1.split_once(')').unwrap();
+    assert_eq!(params.matches(".param").count(), 1, "{params}");
+    assert!(params.contains(".param .align 8 .b8") && params.contains("[32]"), "{params}");
 }
 
 #[test]

@@ -82,7 +82,7 @@ fn kernel(function: &ItemFn, call: Option<&DeviceCall>, bounds: Bounds) -> Resul
 }
 
 /// Whether `name` stands among the tokens.
-fn mentions(tokens: TokenStream, name: &Ident) -> bool {
+pub(crate) fn mentions(tokens: TokenStream, name: &Ident) -> bool {
     tokens.into_iter().any(|token| match token {
         TokenTree::Ident(ident) => ident == *name,
         TokenTree::Group(group) => mentions(group.stream(), name),

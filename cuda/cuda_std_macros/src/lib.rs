@@ -1,5 +1,5 @@
-//! The attributes of `cuda_std`: `#[kernel]`, `#[gpu_only]`, `#[externally_visible]`, `#[address_space(..)]`, and the derive of
-//! `cust`: `DeviceCopy`.
+//! The attributes of `cuda_std`: `#[kernel]`, `#[gpu_only]`, `#[externally_visible]`, `#[address_space(..)]`, its derive
+//! `KernelArgs`, and that of `cust`: `DeviceCopy`.
 //!
 //! Use them through those two, which re-export them; what they expand to names items of theirs.
 
@@ -7,6 +7,7 @@ mod address_space;
 mod device_copy;
 mod gpu_only;
 mod kernel;
+mod kernel_args;
 
 use proc_macro::TokenStream;
 
@@ -78,6 +79,25 @@ use proc_macro::TokenStream;
 #[proc_macro_attribute]
 pub fn kernel(arguments: TokenStream, item: TokenStream) -> TokenStream {
     kernel::expand(arguments.into(), item.into()).unwrap_or_else(syn::Error::into_compile_error).into()
+}
+
+/// Lets one struct be all the arguments of a kernel, with launches that check its buffers.
+///
+/// For a struct `NAME` it makes, on the host, a struct `NAMEHost` (public like it, its fields too) that is passed in its
+/// place: it has the same fields, but for each pointer whatever a kernel's parameter of that type takes, such as `&Buffer`
+/// for `*const T` and `&mut Buffer` for `*mut T`. The launch checks that each lives on the device, as for a parameter of
+/// its own, and names the field where one does not. The kernel gets the struct by value, as one parameter of its PTX.
+///
+/// The struct is `#[repr(C)]` and `Copy`, and its fields have names:
+///
+/// * `*const T`, `*mut T`, `*const [T]` and `*mut [T]`, for memory. Write them as pointers: a name for one (`type Out =
+///   *mut f32`) is refused, and so are references.
+/// * Everything else is passed as it is, with the pointers in it, if any, unchecked.
+///
+/// The struct itself may be passed as well; that is a launch with raw pointers, which nobody checks.
+#[proc_macro_derive(KernelArgs)]
+pub fn kernel_args(item: TokenStream) -> TokenStream {
+    kernel_args::expand(item.into()).unwrap_or_else(syn::Error::into_compile_error).into()
 }
 
 /// Marks a function that only exists on the GPU: on the host its body becomes a panic that says so.

@@ -54,10 +54,10 @@ pub fn read(bytes: &[u8]) -> anyhow::Result<Vec<Case>> {
 
 /// The bytes after their length.
 fn piece<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
-    let (length, behind) = rest.split_at_checked(4)?;
+    let (length, tail) = rest.split_at_checked(4)?;
     let length = u32::from_le_bytes(length.try_into().ok()?);
-    let (piece, behind) = behind.split_at_checked(length as usize)?;
-    *rest = behind;
+    let (piece, tail) = tail.split_at_checked(length as usize)?;
+    *rest = tail;
     Some(piece)
 }
 

@@ -124,8 +124,8 @@ mod tests {
     #[test]
     fn every_crate_is_in_the_list() {
         let manifest = include_str!("../crates/Cargo.toml");
-        let (_, behind) = manifest.split_once("\n[dependencies]\n").unwrap();
-        let (dependencies, _) = behind.split_once("\n[").unwrap();
+        let (_, tail) = manifest.split_once("\n[dependencies]\n").unwrap();
+        let (dependencies, _) = tail.split_once("\n[").unwrap();
         let optional = dependencies.lines().filter(|line| line.contains("optional = true"));
         let names: Vec<&str> = optional
             .filter_map(|line| Some(line.split_once(" = ")?.0))

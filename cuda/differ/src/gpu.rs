@@ -50,8 +50,8 @@ fn run(device: &Device, cases: &[Case]) -> anyhow::Result<Vec<u8>> {
     let count = u32::try_from(cases.len()).context("more cases than a launch counts")?;
     launch(device, &cases[0].kernel, (&places, count, &inputs, &mut outputs))?;
     let mut made = outputs.to_vec()?;
-    let behind = made.pop();
-    ensure!(behind == Some(cases::SOILED), "the kernel wrote behind its outputs");
+    let tail = made.pop();
+    ensure!(tail == Some(cases::SOILED), "the kernel wrote beyond its outputs");
     Ok(made)
 }
 
@@ -79,7 +79,7 @@ fn launch(
         (&raw mut inputs).cast(),
         (&raw mut outputs).cast(),
     ];
-    let call = KernelCall { meta, config, args: &args, residences: &[], extents: &[] };
+    let call = KernelCall { meta, config, args: &args, buffers: &[] };
     // SAFETY: every kernel of differ-crates takes these four; each place lies in the inputs and the outputs, which
     // nobody else uses until the device has been waited for, by the read of the outputs.
     unsafe { device.submit(&call) }?;
@@ -96,8 +96,8 @@ fn words(places: &[Place]) -> Vec<u32> {
 fn differences<'a>(cases: &'a [Case], outputs: &'a [u8]) -> impl Iterator<Item = Difference> + 'a {
     let mut rest = outputs;
     cases.iter().filter_map(move |case| {
-        let (got, behind) = rest.split_at(case.output.len());
-        rest = behind;
+        let (got, tail) = rest.split_at(case.output.len());
+        rest = tail;
         let what = Difference::of_outputs(&case.output, got)?;
         let Case { kernel, number, input, .. } = case;
         Some(Difference { kernel: kernel.clone(), number: *number, input_len: input.len(), what })

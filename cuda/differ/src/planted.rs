@@ -64,9 +64,9 @@ fn without_store(text: &str, number: usize) -> String {
 fn with_swapped_sub(text: &str, number: usize) -> String {
     let operands = |line: &str| -> Option<(String, String, String)> {
         let (head, rest) = line.split_once(" = sub ")?;
-        let (typed, behind) = rest.rsplit_once(", ").filter(|(_, behind)| !behind.starts_with('!'))?;
+        let (typed, tail) = rest.rsplit_once(", ").filter(|(_, tail)| !tail.starts_with('!'))?;
         let (flags, first) = typed.rsplit_once(' ')?;
-        Some((format!("{head} = sub {flags}"), first.to_owned(), behind.to_owned()))
+        Some((format!("{head} = sub {flags}"), first.to_owned(), tail.to_owned()))
     };
     let is_sub = |line: &str| operands(line).is_some_and(|(_, a, b)| a != b);
     replace_line(text, number, is_sub, |line| {

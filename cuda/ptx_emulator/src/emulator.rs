@@ -1,10 +1,9 @@
 //! [`Emulator`]: a module with its variables, and launches of its kernels.
 
-use core::ffi::c_void;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use cuda_std::launch::{KernelCall, LaunchConfig, LaunchError, Launcher, Limits, Residence};
+use cuda_std::launch::{Buffer, KernelCall, LaunchConfig, LaunchError, Launcher, Limits, Residence};
 
 use crate::error::{EmulatorError, UndefinedByte};
 use crate::exec::{Driver, FIRST_OFFSET, Grid, Memory, Region, Regions, Stored, Turns, Unwritten};
@@ -288,14 +287,12 @@ impl Emulator {
             unsafe { core::ptr::copy_nonoverlapping(arg.cast::<u8>(), bytes.as_mut_ptr(), bytes.len()) };
             params.write(range.offset as usize, &bytes);
         }
-        let region = |extent: &cuda_std::launch::Extent| {
-            let arg: *mut c_void = call.args[extent.parameter];
-            // SAFETY: the parameter of an extent is a pointer.
-            let start = unsafe { *arg.cast::<*mut u8>() }.expose_provenance() as u64;
-            let end = start + extent.bytes as u64;
-            Region { start, end, space: Space::Global, is_writable: extent.is_writable }
+        let region = |buffer: &Buffer| {
+            let start = buffer.pointer.expose_provenance() as u64;
+            let end = start + buffer.bytes? as u64;
+            Some(Region { start, end, space: Space::Global, is_writable: buffer.is_writable })
         };
-        let regions: Vec<Region> = call.extents.iter().flatten().map(region).collect();
+        let regions: Vec<Region> = call.buffers.iter().filter_map(region).collect();
         self.run(kernel, call.config, params, &regions)
     }
 }

@@ -35,3 +35,5 @@ pub unsafe fn relu_backward(d_inp: *mut f32, d_out: &[f32], activations: &[f32],
         unsafe { *d_inp.add(i) = if activations[i] > 0.0 { d_out[i] } else { 0.0 } };
     }
 }
+
+kernels![relu_forward, relu_backward];

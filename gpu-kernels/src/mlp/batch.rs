@@ -156,3 +156,5 @@ unsafe fn convert_chunk(target: *mut f32, source: *const u8) {
         }
     }
 }
+
+kernels![shuffled_batch, ordered_batch];

@@ -57,7 +57,9 @@ macro_rules! backward_kernels {
             // SAFETY: the kernel's contract; the array is as large as the tile needs.
             unsafe { backward::<$bm, $bn, $tm, $tn>(shared, d_inp, slices, shape) };
         }
-    )*};
+    )*
+        kernels![$($name),*];
+    };
 }
 
 backward_kernels! {

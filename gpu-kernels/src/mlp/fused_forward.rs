@@ -85,7 +85,9 @@ macro_rules! forward_kernels {
             // SAFETY: as above.
             unsafe { forward::<$bm, $bn, $tm, $tn>(shared, out, slices, shape, |x| x) };
         }
-    )*};
+    )*
+        kernels![$($relu, $plain),*];
+    };
 }
 
 forward_kernels! {

@@ -111,7 +111,9 @@ macro_rules! update_kernels {
             // SAFETY: the kernel's contract; the array is as large as the tile needs.
             unsafe { update::<$bm, $bn, $tm, $tn>(shared, parameters, slices, shape, [lr, momentum]) };
         }
-    )*};
+    )*
+        kernels![$($name),*];
+    };
 }
 
 update_kernels! {

@@ -58,3 +58,5 @@ pub unsafe fn linear_backward_input(
         unsafe { *d_inp.add(row * inputs + col) = sum };
     }
 }
+
+kernels![linear_forward, linear_backward_input];

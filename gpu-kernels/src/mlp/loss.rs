@@ -115,3 +115,5 @@ pub unsafe fn count_correct(out: *mut u32, scores: &[f32], labels: &[u32], rows:
         unsafe { *out.add(row) = u32::from(best == labels[row] as usize) };
     }
 }
+
+kernels![softmax_naive, cross_entropy_loss, cross_entropy_backward, one_hot, count_correct];

@@ -8,6 +8,14 @@
 //! [`fused_update`], with the loss of [`cross_entropy`](crate::softmax::cross_entropy). Both take their batches from
 //! [`batch`].
 
+/// Lists the kernels of a module as its `KERNELS`.
+macro_rules! kernels {
+    ($($kernel:ident),*) => {
+        #[cfg(not(target_arch = "nvptx64"))]
+        pub(crate) const KERNELS: &[&cuda_std::launch::KernelMeta] = &[$($kernel::META),*];
+    };
+}
+
 pub mod batch;
 
 pub mod linear;

@@ -68,3 +68,5 @@ pub(super) unsafe fn step(parameter: *mut f32, velocity: *mut f32, gradient: f32
         *parameter -= lr * direction;
     }
 }
+
+kernels![update_layer];

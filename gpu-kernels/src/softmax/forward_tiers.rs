@@ -1,4 +1,4 @@
-//! The kernels of [`forward`](super::forward), by type and width.
+//! The kernels of [`forward`], by type and width.
 //!
 //! A thread holds at most 32 elements or a little more, so that 1024 threads of 64 registers fit a multiprocessor, and
 //! a row has as few threads as that allows: up to 128 elements some lanes of a warp, up to 1024 a warp, then several.
@@ -28,7 +28,7 @@ use crate::element::{Element, Output};
 ///
 /// `THREADS` threads hold a row, `LANES` of each warp, `VECTORS` vectors of `N` elements each; with `CLUSTER` it is held
 /// by a cluster of up to 16 blocks of so many threads. Launched on blocks of `BLOCK` threads, or clusters of them, enough
-/// for `rows`. Strides are in elements; `flags` are those of [`forward`](super::forward); a block prefetches into L2 the
+/// for `rows`. Strides are in elements; `flags` are those of [`forward`]; a block prefetches into L2 the
 /// rows of the one `ahead` blocks or clusters later, if that is not 0.
 ///
 /// # Safety

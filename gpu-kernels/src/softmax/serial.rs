@@ -1,7 +1,7 @@
 //! Softmax and log-softmax with a row for each thread: what a CPU is fast at, where a thread that waits for others costs
 //! more than it computes. On a GPU, which it keeps waiting for memory, it is right and slow.
 //!
-//! A row is read for its maximum, for the sum, and for the result, by [`WIDTH`] neighbouring elements at a time, which
+//! A row is read for its maximum, for the sum, and for the result, by `WIDTH` neighbouring elements at a time, which
 //! become vector instructions. Sums are of `f64`, so that a long row loses nothing.
 //! Requires: any `cols`; blocks of any size.
 //@ ptx(softmax_f32_serial, softmax_f16_serial, softmax_bf16_serial): bar == 0, shfl == 0, .shared == 0, .local == 0

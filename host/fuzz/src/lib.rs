@@ -12,7 +12,7 @@ use cuda_builder::ptxas;
 use cuda_ir::{Cut, Edits};
 use ferrowarp::device::PtxModule;
 use ferrowarp_data::{CLASSES, IdxFile, Picture};
-use ferrowarp_mnist::checkpoint::{self, envelope};
+use ferrowarp_mnist::checkpoint::{self, file_format};
 
 /// A parser that is fuzzed.
 #[derive(Clone, Copy)]
@@ -87,7 +87,7 @@ pub fn weights(bytes: &[u8]) -> bool {
 /// A checkpoint of training. No fuzzer guesses its checksum, so the bytes are also taken for what it is about.
 pub fn checkpoint(bytes: &[u8]) -> bool {
     let whole = checkpoint::parse(bytes).is_ok();
-    let Ok(snapshot) = checkpoint::parse(&envelope::seal(bytes)) else { return whole };
+    let Ok(snapshot) = checkpoint::parse(&file_format::seal(bytes)) else { return whole };
     let written = snapshot.to_bytes().expect("what was read can be written");
     let again = checkpoint::parse(&written).expect("what was written can be read");
     // As bytes: a weight may be NaN, which is unlike itself.

@@ -1,10 +1,12 @@
 //! An MLP on MNIST: the network, its training, its checkpoints.
 
+mod batch_size;
 pub mod checkpoint;
 mod console;
 pub mod model;
 pub mod train;
 
+pub use batch_size::{BatchSize, BatchSizeError};
 pub use console::{Console, OutputError};
 
 /// What the programs say before the reason why there is no device.

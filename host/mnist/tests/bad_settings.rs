@@ -20,13 +20,17 @@ fn refused(flags: &[&str], needles: &[&str]) {
 
 #[test]
 fn batch_size_zero() {
-    refused(&["--batch-size", "0"], &["--batch-size 0 cannot be used", "at least 1 image"]);
+    refused(&["--batch-size", "0"], &["'0' for '--batch-size", "at least 1 image"]);
 }
 
 #[test]
 fn batch_size_over_the_data_set() {
     refused(&["--batch-size", "634"], &["--batch-size 634 cannot be used", "only 633 training images"]);
-    refused(&["--batch-size", "18446744073709551615"], &["only 633 training images"]);
+    refused(&["--batch-size", "4294967295"], &["only 633 training images"]);
+    refused(
+        &["--batch-size", "4294967296"],
+        &["'4294967296' for '--batch-size", "at most 4294967295 images"],
+    );
 }
 
 #[test]
@@ -72,7 +76,7 @@ fn no_epochs() {
 
 #[test]
 fn words_for_numbers() {
-    refused(&["--batch-size", "many"], &["many", "--batch-size"]);
+    refused(&["--batch-size", "many"], &["'many' for '--batch-size", "a whole number of images, such as 64"]);
     refused(&["--hidden", "300,,10"], &["--hidden", "`` is no width"]);
     refused(&["--hidden", "300,ten"], &["--hidden", "`ten` is no width"]);
     refused(&["--epochs", "-1"], &["-1", "--epochs"]);

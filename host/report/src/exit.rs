@@ -13,7 +13,7 @@ pub fn usage_exit_code(error: &clap::Error) -> ExitCode {
 }
 
 /// What a program's `main` answers: success, or the error with its causes on the standard error and code 1. `before`
-/// is called with the code after an error is shown: a device's last work, as `ferrowarp::device::end_process_if_abandoned`.
+/// is called with the code after an error is shown: a device's last work, as `ferrowarp::device::exit_if_hung`.
 pub fn exit_code<E: AsRef<dyn Error>>(result: Result<(), E>, before: impl FnOnce(u8)) -> ExitCode {
     let Err(error) = result else {
         return ExitCode::SUCCESS;

@@ -13,7 +13,7 @@ use tempfile::NamedTempFile;
 pub const TEMPORARY: &str = ".ferrowarp-";
 
 /// A temporary file of this age that nobody holds a lock on belongs to a program that was killed.
-const ABANDONED: Duration = Duration::from_secs(60);
+const HUNG: Duration = Duration::from_secs(60);
 
 /// Where the system shows the files that a process has open (proc(5)).
 const OPEN_FILES: [&str; 4] = ["/dev/stdout", "/dev/stderr", "/dev/fd", "/proc"];
@@ -52,7 +52,7 @@ pub fn remove_abandoned(folder: &Path) {
 
 fn is_abandoned(path: &Path) -> bool {
     let age = |metadata: Metadata| metadata.modified().ok()?.elapsed().ok();
-    let is_old = fs::symlink_metadata(path).ok().filter(Metadata::is_file).and_then(age) > Some(ABANDONED);
+    let is_old = fs::symlink_metadata(path).ok().filter(Metadata::is_file).and_then(age) > Some(HUNG);
     is_old && File::open(path).is_ok_and(|file| file.try_lock().is_ok())
 }
 
@@ -253,7 +253,7 @@ mod tests {
     fn what_killed_programs_left_is_removed_and_what_is_being_written_stays() {
         let folder = tempfile::tempdir().unwrap();
         let name = |path: &Path| path.file_name().unwrap().to_str().unwrap().to_owned();
-        let old = std::time::SystemTime::now() - 2 * ABANDONED;
+        let old = std::time::SystemTime::now() - 2 * HUNG;
         for left in [".ferrowarp-old", "other-old"] {
             File::create(folder.path().join(left)).unwrap().set_modified(old).unwrap();
         }

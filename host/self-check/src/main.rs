@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use clap::Parser;
 use cuda_std::simt::parse_seed;
-use ferrowarp::device::{DeviceChoice, end_process_if_abandoned, open, parse_time_limit};
+use ferrowarp::device::{DeviceChoice, exit_if_hung, open, parse_time_limit};
 use ferrowarp_cases::layer::{checks, problems};
 use ferrowarp_cases::operation;
 
@@ -98,7 +98,7 @@ fn main() -> ExitCode {
         Ok(false) => {}
         Err(error) => eprintln!("error: {error:#}"),
     }
-    end_process_if_abandoned(1);
+    exit_if_hung(1);
     ExitCode::FAILURE
 }
 

@@ -342,7 +342,7 @@ impl Drop for CudaDevice {
     fn drop(&mut self) {
         // What fails or times out here is told by nobody, and only decides what is freed.
         let _ = self.drain_if_limited();
-        if self.is_abandoned() {
+        if self.is_hung() {
             return;
         }
         // The handles' own drops want the context to be the thread's.

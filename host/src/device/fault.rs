@@ -130,7 +130,7 @@ impl FaultKind {
     }
 
     /// Whether calls of the driver may now wait for ever, so that none is made any more.
-    pub(super) fn abandons_device(self) -> bool {
+    pub(super) fn hangs(self) -> bool {
         matches!(self, FaultKind::TimedOut { .. } | FaultKind::DeviceLost)
     }
 

@@ -6,12 +6,12 @@
 //! `FERROWARP_SYNC=1` in the environment every launch waits for its end, which names the one. On the CPU a launch
 //! returns when the kernel has ended.
 
-mod abandoned;
 mod buffer;
 mod cpu;
 mod cuda;
 mod error;
 mod fault;
+mod hung;
 mod launches;
 mod modules;
 mod open;
@@ -30,10 +30,10 @@ use bytemuck::Pod;
 use cuda_std::launch::{KernelCall, LaunchError, Launcher, Limits, PtrMutArg as _, Residence};
 use cuda_std::simt::Executor;
 
-pub use abandoned::end_process_if_abandoned;
 pub use buffer::{Buffer, BufferView, BufferViewMut};
 pub use error::{DeviceError, FreeMemory, KernelNeeds};
 pub use fault::{FaultKind, KernelFault};
+pub use hung::exit_if_hung;
 pub use launches::Launch;
 pub use modules::{PtxModule, PtxModules, PtxTarget};
 pub use open::{DeviceChoice, open, open_with, parse_time_limit};
@@ -123,7 +123,7 @@ impl Device {
     /// A wait is for all that was queued since the wait before: a synchronisation, a copy, a buffer's drop, or every
     /// 256th launch. After the error the device is unusable. Its buffers are left to the end of the process,
     /// since the driver would wait for ever to free them; the last call of `main` is then
-    /// [`end_process_if_abandoned`].
+    /// [`exit_if_hung`].
     ///
     /// On the CPU nothing changes: there the environment's `FERROWARP_KERNEL_SECONDS` is the limit of each launch.
     pub fn with_time_limit(self, limit: Duration) -> Device {

@@ -65,7 +65,7 @@ fn a_wait_with_a_limit_ends() {
         drop((graph, device));
         // The driver's exit handler waits for the kernel for ever.
         println!("dropped everything: {error}");
-        ferrowarp::device::end_process_if_abandoned(1);
+        ferrowarp::device::exit_if_hung(1);
         panic!("the device was not abandoned");
     }
     for way in ["synchronize", "copy", "allocate", "time", "drop", "launch"] {
@@ -90,6 +90,6 @@ fn a_limit_changes_nothing_for_work_that_ends() {
         }
         assert_eq!(buffer.to_vec().unwrap(), [999.0; 4]);
         drop((buffer, device));
-        ferrowarp::device::end_process_if_abandoned(9);
+        ferrowarp::device::exit_if_hung(9);
     });
 }

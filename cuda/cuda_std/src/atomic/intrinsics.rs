@@ -13,7 +13,7 @@
 #[cfg(not(target_arch = "nvptx64"))]
 use super::host::Cell as _;
 #[cfg(not(target_arch = "nvptx64"))]
-use crate::simt::scopes;
+use crate::simt::atomic_scopes;
 #[cfg(target_arch = "nvptx64")]
 use core::arch::asm;
 #[cfg(not(target_arch = "nvptx64"))]
@@ -99,7 +99,7 @@ macro_rules! loads_and_stores {
             #[cfg(not(target_arch = "nvptx64"))]
             // SAFETY: the caller's pointer.
             unsafe {
-                scopes::[<note_ $scope>](ptr.addr());
+                atomic_scopes::[<note_ $scope>](ptr.addr());
                 $ty::store(ptr, value, Ordering::$ordering);
             }
         }
@@ -127,14 +127,14 @@ loads_and_stores! {
     }
 }
 
-/// Expands one operation for three scopes and five orderings.
+/// Expands one operation for three atomic_scopes and five orderings.
 macro_rules! fetches {
     ($($op:ident $ty:ident $reg:ident $ptx:literal |$old:ident, $value:ident| $new:expr;)*) => {$(
-        fetches! { @scopes $op $ty $reg $ptx |$old, $value| $new;
+        fetches! { @atomic_scopes $op $ty $reg $ptx |$old, $value| $new;
             relaxed "atom.relaxed." Relaxed, acquire "atom.acquire." Acquire,
             release "atom.release." Release, acqrel "atom.acq_rel." AcqRel, volatile "atom." Relaxed }
     )*};
-    (@scopes $op:ident $ty:ident $reg:ident $ptx:literal |$old:ident, $value:ident| $new:expr;
+    (@atomic_scopes $op:ident $ty:ident $reg:ident $ptx:literal |$old:ident, $value:ident| $new:expr;
         $($order:ident $prefix:literal $ordering:ident),*) => {$(
         fetches! { @one block "cta." $op $ty $reg $ptx |$old, $value| $new; $order $prefix $ordering }
         fetches! { @one device "gpu." $op $ty $reg $ptx |$old, $value| $new; $order $prefix $ordering }
@@ -162,7 +162,7 @@ macro_rules! fetches {
             #[cfg(not(target_arch = "nvptx64"))]
             // SAFETY: the caller's pointer.
             unsafe {
-                scopes::[<note_ $scope>](ptr.addr());
+                atomic_scopes::[<note_ $scope>](ptr.addr());
                 $ty::update(ptr, Ordering::$ordering, |$old| $new)
             }
         }
@@ -212,7 +212,7 @@ fetches! {
     dec u32 reg32 "dec.u32" |old, value| if old == 0 || old > value { value } else { old - 1 };
 }
 
-/// Expands subtractions, which PTX has no instruction for, of three scopes and five orderings.
+/// Expands subtractions, which PTX has no instruction for, of three atomic_scopes and five orderings.
 macro_rules! subtractions {
     ($($ty:ident |$value:ident| $negated:expr;)*) => {$(
         subtractions! { @orders block $ty |$value| $negated }
@@ -244,7 +244,7 @@ subtractions! {
     f64 |value| -value;
 }
 
-/// Expands the compare-and-swap of one type for three scopes and five orderings.
+/// Expands the compare-and-swap of one type for three atomic_scopes and five orderings.
 macro_rules! swaps {
     ($($ty:ident $reg:ident $ptx:literal;)*) => {$(
         swaps! { @orders block "cta." $ty $reg $ptx }
@@ -280,7 +280,7 @@ macro_rules! swaps {
             #[cfg(not(target_arch = "nvptx64"))]
             // SAFETY: the caller's pointer.
             unsafe {
-                scopes::[<note_ $scope>](ptr.addr());
+                atomic_scopes::[<note_ $scope>](ptr.addr());
                 $ty::compare_and_swap(ptr, current, new, Ordering::$ordering)
             }
         }

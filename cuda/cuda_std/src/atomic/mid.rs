@@ -17,7 +17,7 @@ fn refuse(message: &'static str) -> ! {
     panic!("{message}")
 }
 
-macro_rules! scopes {
+macro_rules! atomic_scopes {
     ($($scope:ident $what:literal;)*) => {paste!{$(
         #[doc = concat!("Orders this thread's memory accesses before and after, as the threads of ", $what, " see them.")]
         ///
@@ -34,8 +34,8 @@ macro_rules! scopes {
             }
         }
 
-        scopes! { @words $scope 32 u32, 64 u64 }
-        scopes! { @fetch $scope
+        atomic_scopes! { @words $scope 32 u32, 64 u64 }
+        atomic_scopes! { @fetch $scope
             and u32, and u64, and i32, and i64, and f32, and f64,
             or u32, or u64, or i32, or i64, or f32, or f64,
             xor u32, xor u64, xor i32, xor i64, xor f32, xor f64,
@@ -45,12 +45,12 @@ macro_rules! scopes {
             exch u32, exch u64, exch i32, exch i64, exch f32, exch f64,
             inc u32, dec u32
         }
-        scopes! { @sub $scope
+        atomic_scopes! { @sub $scope
             u32 |value| value.wrapping_neg(), u64 |value| value.wrapping_neg(),
             i32 |value| value.wrapping_neg(), i64 |value| value.wrapping_neg(),
             f32 |value| -value, f64 |value| -value
         }
-        scopes! { @cas $scope u32, u64, i32, i64, f32, f64 }
+        atomic_scopes! { @cas $scope u32, u64, i32, i64, f32, f64 }
     )*}};
     (@words $scope:ident $($width:literal $ty:ident),*) => {paste!{$(
         #[doc = concat!("Reads a `", stringify!($ty), "`.")]
@@ -163,7 +163,7 @@ macro_rules! scopes {
     )*}};
 }
 
-scopes! {
+atomic_scopes! {
     block "its block";
     device "the device";
     system "all devices and of the host";

@@ -1,5 +1,6 @@
 //! What a launch takes for a kernel's parameters.
 
+use core::ffi::c_void;
 use core::fmt;
 
 /// In whose memory an argument lives.
@@ -23,13 +24,17 @@ impl fmt::Display for Residence {
     }
 }
 
-/// How much memory a buffer argument lends to the kernel: what a launcher that checks every access needs.
+/// The memory that an argument lends to the kernel, or a field of a struct of arguments: what launchers check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Extent {
-    /// Index among the flattened parameters of the pointer to the first byte.
-    pub parameter: usize,
-    /// Bytes from there on.
-    pub bytes: usize,
+pub struct Buffer {
+    /// The name of the parameter or field.
+    pub name: &'static str,
+    /// In whose memory it is.
+    pub residence: Residence,
+    /// Its first byte there.
+    pub pointer: *const c_void,
+    /// Bytes from there on, where the argument knows.
+    pub bytes: Option<usize>,
     /// Whether the kernel may write them.
     pub is_writable: bool,
 }

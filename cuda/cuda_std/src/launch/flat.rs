@@ -3,15 +3,13 @@
 use core::ffi::c_void;
 use core::ptr::NonNull;
 
-use super::{
-    Extent, KernelCall, KernelMeta, LaunchConfig, PtrArg, PtrMutArg, Residence, SliceArg, SliceMutArg,
-};
+use super::{Buffer, KernelCall, KernelMeta, LaunchConfig, PtrArg, PtrMutArg, SliceArg, SliceMutArg};
 use crate::param::{CONST, CONST_SLICE, MUT, MUT_SLICE, Param, REFERENCE, SLICE, VALUE};
 
 /// An argument for a parameter of type `P`, of a kind that follows from the type.
 ///
 /// A number, a struct or an array is passed by value. For pointers and slices see [`PtrArg`], [`PtrMutArg`], [`SliceArg`]
-/// and [`SliceMutArg`].
+/// and [`SliceMutArg`], for structs of them [`KernelArgs`](macro@crate::KernelArgs).
 #[diagnostic::on_unimplemented(message = "`{Self}` cannot be passed to a kernel's parameter `{P}`")]
 pub trait Arg<P, const KIND: u8> {
     /// The parameter, or the pointer of a slice.
@@ -19,27 +17,9 @@ pub trait Arg<P, const KIND: u8> {
     /// The length of a slice in elements, or nothing.
     type Second;
 
-    /// What is passed.
+    /// What is passed for the parameter `name`; appends the memory that is lent with it.
     #[doc(hidden)]
-    fn flatten(&mut self) -> Flat<Self::First, Self::Second>;
-}
-
-/// An argument as it is passed: the parts that have a size.
-#[doc(hidden)]
-#[derive(Clone, Copy, Debug)]
-pub struct Flat<First, Second> {
-    first: First,
-    second: Second,
-    buffer: Option<Buffer>,
-}
-
-/// The memory that an argument lends to a kernel.
-#[derive(Clone, Copy, Debug)]
-struct Buffer {
-    residence: Residence,
-    /// Where they are known.
-    bytes: Option<usize>,
-    is_writable: bool,
+    fn flatten(&mut self, name: &'static str, buffers: &mut Vec<Buffer>) -> (Self::First, Self::Second);
 }
 
 #[diagnostic::do_not_recommend]
@@ -47,8 +27,8 @@ impl<P: Copy> Arg<P, VALUE> for P {
     type First = P;
     type Second = ();
 
-    fn flatten(&mut self) -> Flat<P, ()> {
-        Flat { first: *self, second: (), buffer: None }
+    fn flatten(&mut self, _: &'static str, _: &mut Vec<Buffer>) -> (P, ()) {
+        (*self, ())
     }
 }
 
@@ -58,10 +38,12 @@ macro_rules! pointer_args {
             type First = $raw;
             type Second = ();
 
-            fn flatten(&mut self) -> Flat<$raw, ()> {
+            fn flatten(&mut self, name: &'static str, buffers: &mut Vec<Buffer>) -> ($raw, ()) {
                 let (residence, bytes) = (self.residence(), self.byte_len());
-                let buffer = Some(Buffer { residence, bytes, is_writable: $is_writable });
-                Flat { first: self.$method(), second: (), buffer }
+                let first = self.$method();
+                let pointer = first as *const c_void;
+                buffers.push(Buffer { name, residence, pointer, bytes, is_writable: $is_writable });
+                (first, ())
             }
         }
     )*};
@@ -79,12 +61,12 @@ macro_rules! slice_args {
             type First = $raw;
             type Second = usize;
 
-            fn flatten(&mut self) -> Flat<$raw, usize> {
+            fn flatten(&mut self, name: &'static str, buffers: &mut Vec<Buffer>) -> ($raw, usize) {
                 let residence = self.residence();
                 let (first, len) = self.$method();
-                let bytes = Some(len * size_of::<T>());
-                let buffer = Some(Buffer { residence, bytes, is_writable: $is_writable });
-                Flat { first, second: len, buffer }
+                let (pointer, bytes) = (first as *const c_void, Some(len * size_of::<T>()));
+                buffers.push(Buffer { name, residence, pointer, bytes, is_writable: $is_writable });
+                (first, len)
             }
         }
     )*};
@@ -96,43 +78,30 @@ slice_args! {
     MUT_SLICE, *mut [T]: SliceMutArg, as_raw_mut_slice -> *mut T, writable: true;
 }
 
-/// The flattened arguments of one launch of a kernel with `PARAMS` parameters, `SLOTS` of them at most when flattened.
+/// The flattened arguments of one launch, `SLOTS` at most.
 #[doc(hidden)]
 #[derive(Debug)]
-pub struct ArgList<const PARAMS: usize, const SLOTS: usize> {
+pub struct ArgList<const SLOTS: usize> {
     slots: [*mut c_void; SLOTS],
     slots_len: usize,
-    residences: [(&'static str, Residence); PARAMS],
-    extents: [Option<Extent>; PARAMS],
-    buffers_len: usize,
+    /// The memory lent with them.
+    pub buffers: Vec<Buffer>,
 }
 
-impl<const PARAMS: usize, const SLOTS: usize> Default for ArgList<PARAMS, SLOTS> {
+impl<const SLOTS: usize> Default for ArgList<SLOTS> {
     fn default() -> Self {
-        Self {
-            slots: [core::ptr::null_mut(); SLOTS],
-            slots_len: 0,
-            residences: [("", Residence::Unchecked); PARAMS],
-            extents: [None; PARAMS],
-            buffers_len: 0,
-        }
+        Self { slots: [core::ptr::null_mut(); SLOTS], slots_len: 0, buffers: Vec::with_capacity(SLOTS / 2) }
     }
 }
 
-impl<const PARAMS: usize, const SLOTS: usize> ArgList<PARAMS, SLOTS> {
-    /// Appends the argument for the parameter `name`; the list points into `flat`.
+impl<const SLOTS: usize> ArgList<SLOTS> {
+    /// Appends an argument; the list points into `flat`.
     ///
     /// # Panics
-    /// There are more arguments than `PARAMS`.
-    pub fn push<First, Second>(&mut self, name: &'static str, flat: &mut Flat<First, Second>) {
-        if let Some(Buffer { residence, bytes, is_writable }) = flat.buffer {
-            let extent = |bytes| Extent { parameter: self.slots_len, bytes, is_writable };
-            self.residences[self.buffers_len] = (name, residence);
-            self.extents[self.buffers_len] = bytes.map(extent);
-            self.buffers_len += 1;
-        }
-        self.push_slot(&raw mut flat.first);
-        self.push_slot(&raw mut flat.second);
+    /// There are more arguments than `SLOTS`.
+    pub fn push<First, Second>(&mut self, flat: &mut (First, Second)) {
+        self.push_slot(&raw mut flat.0);
+        self.push_slot(&raw mut flat.1);
     }
 
     fn push_slot<Part>(&mut self, part: *mut Part) {
@@ -144,13 +113,7 @@ impl<const PARAMS: usize, const SLOTS: usize> ArgList<PARAMS, SLOTS> {
 
     /// The launch with these arguments.
     pub fn call(&self, meta: &'static KernelMeta, config: LaunchConfig) -> KernelCall<'_> {
-        KernelCall {
-            meta,
-            config,
-            args: &self.slots[..self.slots_len],
-            residences: &self.residences[..self.buffers_len],
-            extents: &self.extents[..self.buffers_len],
-        }
+        KernelCall { meta, config, args: &self.slots[..self.slots_len], buffers: &self.buffers }
     }
 }
 

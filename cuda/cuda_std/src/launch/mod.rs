@@ -7,6 +7,8 @@
 //! A slice parameter travels as two arguments, pointer and length in elements: Rust-CUDA's calling convention. Whether a
 //! parameter is a slice is decided by its type ([`crate::param`]), so an alias or a macro changes nothing.
 //!
+//! One struct may be all the arguments; [`KernelArgs`](macro@crate::KernelArgs) tells a launch of the buffers in it.
+//!
 //! Where a module has the kernel's name, as in `mod gemm; pub use gemm::gemm;`, the type is called `gemm_kernel`: a type
 //! and a module cannot have one name.
 
@@ -18,11 +20,11 @@ mod limits;
 
 use core::ffi::c_void;
 
-pub use args::{Extent, PtrArg, PtrMutArg, Residence, SliceArg, SliceMutArg};
+pub use args::{Buffer, PtrArg, PtrMutArg, Residence, SliceArg, SliceMutArg};
 pub use dims::{Dim3, LaunchConfig};
 pub use flat::Arg;
 #[doc(hidden)]
-pub use flat::{ArgList, Flat, Slots};
+pub use flat::{ArgList, Slots};
 pub use instance::Instance;
 pub use limits::{LaunchError, Limits};
 
@@ -59,10 +61,8 @@ pub struct KernelCall<'a> {
     pub config: LaunchConfig,
     /// One pointer per flattened parameter, in order, to the argument's value.
     pub args: &'a [*mut c_void],
-    /// Name and residence of every buffer argument.
-    pub residences: &'a [(&'static str, Residence)],
-    /// The extent of every buffer argument, in the same order, where the argument knows it.
-    pub extents: &'a [Option<Extent>],
+    /// The memory lent with the arguments, also with those in a struct.
+    pub buffers: &'a [Buffer],
 }
 
 impl KernelCall<'_> {
@@ -82,7 +82,7 @@ impl KernelCall<'_> {
         if max > 0 && block.volume() > u64::from(max) {
             return Err(LaunchError::TooManyThreads { kernel, block, got: block.volume(), max });
         }
-        for &(argument, at) in self.residences {
+        for &Buffer { name: argument, residence: at, .. } in self.buffers {
             if at != launcher && at != Residence::Unchecked {
                 return Err(LaunchError::WrongDevice { kernel, argument, at, launcher });
             }

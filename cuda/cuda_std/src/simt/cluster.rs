@@ -18,7 +18,7 @@ use super::fault::Fault;
 use super::fiber::Work;
 use super::schedule::Random;
 use super::shared::{self, BlockShared};
-use super::{Grid, blame};
+use super::{Grid, stuck};
 use crate::launch::{Dim3, LaunchConfig};
 
 /// Threads of clusters that may have a stack at a time.
@@ -123,7 +123,7 @@ fn start_and_meet(blocks: &mut [Scheduler<'_>], mut random: Option<Random>) -> R
         let barrier = blocks.iter().find_map(Scheduler::in_cluster);
         if barrier.is_some_and(|barrier| !blocks.iter().all(|block| block.all_wait_at(barrier))) {
             let views: Vec<_> = blocks.iter().map(Scheduler::view).collect();
-            if let Some(fault) = blame::why_cluster_stuck(&views) {
+            if let Some(fault) = stuck::why_cluster_stuck(&views) {
                 return Err(Box::new(fault));
             }
         }

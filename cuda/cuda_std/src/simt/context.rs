@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::Grid;
 use super::block::{Block, Member};
-use super::port::Port;
+use super::channel::Channel;
 use super::shared::BlockShared;
 use crate::launch::Dim3;
 use crate::warp::{Fold, NumberType, WarpReductionOp};
@@ -123,13 +123,13 @@ pub(crate) struct ThreadContext<'a> {
     /// The block, for what threads seldom ask.
     pub(super) block: &'a Block<'a>,
     /// The scheduler.
-    pub port: &'a Port,
+    pub channel: &'a Channel,
 }
 
 impl<'a> ThreadContext<'a> {
     /// The context of the block's thread with this number.
     #[inline]
-    pub(super) fn new(block: &'a Block<'a>, thread: u32, port: &'a Port) -> Self {
+    pub(super) fn new(block: &'a Block<'a>, thread: u32, channel: &'a Channel) -> Self {
         ThreadContext {
             thread_idx: block.coordinates(thread),
             block_idx: block.index,
@@ -137,7 +137,7 @@ impl<'a> ThreadContext<'a> {
             grid_dim: block.grid.config.grid,
             linear: thread,
             block,
-            port,
+            channel,
         }
     }
 
@@ -267,5 +267,5 @@ fn outside_launch(name: &'static str) -> ! {
 #[track_caller]
 pub(crate) fn collective(name: &'static str, collective: Collective) -> Outcome {
     let location = Location::caller();
-    current(name, |context| context.port.wait(&Request { name, collective, location }))
+    current(name, |context| context.channel.wait(&Request { name, collective, location }))
 }

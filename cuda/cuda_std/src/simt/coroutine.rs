@@ -9,15 +9,15 @@ mod seeded;
 
 use corosensei::CoroutineResult;
 
-use super::blame::View;
 use super::block::Block;
+use super::channel::Channel;
+use super::collective::{self, Lane};
 use super::context::{Barrier, Collective, Outcome, Request, WARP_SIZE};
 use super::fault::{Fault, FaultKind};
 use super::fiber::{Team, Work};
 use super::limit::Clock;
-use super::port::Port;
-use super::rendezvous::{self, Lane};
 use super::schedule::Random;
+use super::stuck::View;
 use seeded::Seeded;
 
 /// What a thread that has started is doing while no thread runs.
@@ -40,19 +40,19 @@ struct Slot {
     /// Number of its fiber.
     fiber: u32,
     /// Valid while the fiber is suspended.
-    port: *const Port,
+    channel: *const Channel,
 }
 
 impl Slot {
-    const EMPTY: Slot = Slot { state: State::Returned, fiber: 0, port: core::ptr::null() };
+    const EMPTY: Slot = Slot { state: State::Returned, fiber: 0, channel: core::ptr::null() };
 
     fn request(&self) -> Option<&Request> {
         match self.state {
             State::Returned => None,
             State::InBarrier | State::InCluster | State::InWarpOp => {
-                // SAFETY: the thread is suspended in `Port::wait`, so the port and the request that it points to
+                // SAFETY: the thread is suspended in `Channel::wait`, so the channel and the request that it points to
                 // live on its stack.
-                Some(unsafe { &*(*self.port).request.get() })
+                Some(unsafe { &*(*self.channel).request.get() })
             }
         }
     }
@@ -60,7 +60,7 @@ impl Slot {
     fn set_outcome(&self, outcome: Outcome) {
         if self.state != State::Returned {
             // SAFETY: as above.
-            unsafe { &*self.port }.outcome.set(outcome);
+            unsafe { &*self.channel }.outcome.set(outcome);
         }
     }
 }
@@ -162,14 +162,14 @@ impl<'a> Scheduler<'a> {
         let work = core::ptr::from_ref(self.work).cast();
         let started = self.team.fiber(number).map(|fiber| fiber.resume(work));
         match started {
-            Ok(CoroutineResult::Yield(port)) if !port.is_null() => {
+            Ok(CoroutineResult::Yield(channel)) if !channel.is_null() => {
                 self.busy_fibers += 1;
                 if self.slots.is_empty() {
                     self.slots.resize(self.block.threads as usize, Slot::EMPTY);
                 }
-                // SAFETY: the fiber is suspended, and its port lives on its stack.
-                let thread = unsafe { &*port }.thread.get() as usize;
-                self.slots[thread] = Slot { state: State::Returned, fiber: number as u32, port };
+                // SAFETY: the fiber is suspended, and its channel lives on its stack.
+                let thread = unsafe { &*channel }.thread.get() as usize;
+                self.slots[thread] = Slot { state: State::Returned, fiber: number as u32, channel };
                 self.has_suspended(thread);
                 Ok(())
             }
@@ -195,7 +195,7 @@ impl<'a> Scheduler<'a> {
         }
         *state = State::Returned;
         match self.team.fibers[*fiber as usize].resume(core::ptr::from_ref(self.work).cast()) {
-            CoroutineResult::Yield(port) if !port.is_null() => {
+            CoroutineResult::Yield(channel) if !channel.is_null() => {
                 self.has_suspended(thread);
                 Ok(())
             }
@@ -207,8 +207,8 @@ impl<'a> Scheduler<'a> {
     #[inline(always)]
     fn has_suspended(&mut self, thread: usize) {
         let slot = &mut self.slots[thread];
-        // SAFETY: the fiber is suspended in `Port::wait`, so the port and its request live on its stack.
-        match unsafe { &*(*slot.port).request.get() }.collective {
+        // SAFETY: the fiber is suspended in `Channel::wait`, so the channel and its request live on its stack.
+        match unsafe { &*(*slot.channel).request.get() }.collective {
             Collective::Barrier(_) => {
                 slot.state = State::InBarrier;
                 self.in_barrier += 1;
@@ -252,7 +252,7 @@ impl<'a> Scheduler<'a> {
         let Some(first) = requests.next() else {
             return Ok(());
         };
-        if !requests.all(|request| rendezvous::same_barrier(first, request)) {
+        if !requests.all(|request| collective::same_barrier(first, request)) {
             let fault = self.why_stuck();
             return Err(self.fail(fault));
         }
@@ -260,9 +260,9 @@ impl<'a> Scheduler<'a> {
             && form != Barrier::Sync
         {
             let agreeing =
-                self.slots.iter().filter_map(Slot::request).filter(|request| rendezvous::agrees(request));
+                self.slots.iter().filter_map(Slot::request).filter(|request| collective::agrees(request));
             let outcome =
-                rendezvous::barrier_outcome(form, agreeing.count() as u64, self.block.threads.into());
+                collective::barrier_outcome(form, agreeing.count() as u64, self.block.threads.into());
             self.slots.iter().for_each(|slot| slot.set_outcome(outcome));
         }
         Ok(())
@@ -274,7 +274,7 @@ impl<'a> Scheduler<'a> {
         let mut outcomes = [Outcome::default(); WARP_SIZE as usize];
         for warp in 0..self.block.live_lanes.len() {
             while self.in_warp_op > 0 {
-                let done = match rendezvous::complete_warp_ops(&self.lanes(warp), &mut outcomes) {
+                let done = match collective::complete_warp_ops(&self.lanes(warp), &mut outcomes) {
                     Ok(done) => done,
                     Err(error) => {
                         let fault = self.view().mask_fault(warp as u32, error);
@@ -296,7 +296,7 @@ impl<'a> Scheduler<'a> {
         Ok(progress)
     }
 
-    fn lanes(&self, warp: usize) -> rendezvous::Lanes<'_> {
+    fn lanes(&self, warp: usize) -> collective::Lanes<'_> {
         core::array::from_fn(|lane| match self.slots.get(warp * WARP_SIZE as usize + lane) {
             None => Lane::Absent,
             Some(slot) => slot.request().map_or(Lane::Returned, Lane::Waits),
@@ -338,7 +338,7 @@ impl<'a> Scheduler<'a> {
     /// Whether all threads wait at this barrier of the cluster.
     pub fn all_wait_at(&self, barrier: &Request) -> bool {
         let waits =
-            |slot: &Slot| slot.request().is_some_and(|other| rendezvous::same_barrier(other, barrier));
+            |slot: &Slot| slot.request().is_some_and(|other| collective::same_barrier(other, barrier));
         !self.slots.is_empty() && self.slots.iter().all(waits)
     }
 

@@ -7,14 +7,14 @@ use std::panic::resume_unwind;
 use corosensei::{Coroutine, Yielder};
 
 use super::block::Block;
+use super::channel::Channel;
 use super::context::{ThreadContext, WARP_SIZE};
 use super::fault::Fault;
-use super::port::Port;
 use super::stack::ColouredStack;
 
-/// A fiber is resumed with the block that it works for, and yields its port, or null once it is idle.
-pub(super) type Fiber = Coroutine<*const Work<'static>, *const Port, (), ColouredStack>;
-pub(super) type FiberYielder = Yielder<*const Work<'static>, *const Port>;
+/// A fiber is resumed with the block that it works for, and yields its channel, or null once it is idle.
+pub(super) type Fiber = Coroutine<*const Work<'static>, *const Channel, (), ColouredStack>;
+pub(super) type FiberYielder = Yielder<*const Work<'static>, *const Channel>;
 
 /// What the fibers of a block share with its scheduler.
 pub(super) struct Work<'a> {
@@ -95,30 +95,30 @@ impl Drop for Team {
 
 /// The body of a fiber: for one block after the other, runs threads until none is left that has not started.
 fn fiber_body(yielder: &FiberYielder, mut work: *const Work<'static>) {
-    let port = Port::of_fiber(yielder);
+    let channel = Channel::of_fiber(yielder);
     loop {
         // SAFETY: a scheduler resumes its fibers with the work it borrows, and outlives what they do for it.
-        run_threads(unsafe { &*work }, &port);
+        run_threads(unsafe { &*work }, &channel);
         work = yielder.suspend(core::ptr::null());
     }
 }
 
-fn run_threads(work: &Work<'_>, port: &Port) {
+fn run_threads(work: &Work<'_>, channel: &Channel) {
     if work.block.grid.seed.is_some() {
-        return run_each(work, port, || work.to_start.take());
+        return run_each(work, channel, || work.to_start.take());
     }
-    run_each(work, port, || {
+    run_each(work, channel, || {
         let thread = work.next_thread.get();
         (thread < work.block.threads).then(|| work.next_thread.replace(thread + 1))
     });
 }
 
 #[inline(always)]
-fn run_each(work: &Work<'_>, port: &Port, next: impl Fn() -> Option<u32>) {
+fn run_each(work: &Work<'_>, channel: &Channel, next: impl Fn() -> Option<u32>) {
     let block = work.block;
     while let Some(thread) = next() {
-        let context = ThreadContext::new(block, thread, port);
-        port.begin(thread, &context);
+        let context = ThreadContext::new(block, thread, channel);
+        channel.begin(thread, &context);
         let result = context.run();
         // All threads of the block run on this OS thread, so this need not be one operation.
         let live_lanes = block.live_lanes_of(thread);

@@ -7,7 +7,7 @@
 //! or vote whose mask names lanes that do not take part, shared memory over the limit. Shared memory starts out
 //! filled with `0xff` bytes, a NaN in every float format, so that a read of what nobody wrote is seen.
 //!
-//! A scheduler is a module with `Scheduler` and `Port`; which one is `scheduler` is decided in this file alone.
+//! A scheduler is a module with `Scheduler` and `Channel`; which one is `scheduler` is decided in this file alone.
 //!
 //! ```
 //! use cuda_std::launch::LaunchConfig;
@@ -48,9 +48,11 @@
 //! opt-level = 3
 //! ```
 
-mod blame;
+pub(crate) mod atomic_scopes;
 mod block;
+mod channel;
 mod cluster;
+mod collective;
 pub(crate) mod context;
 mod coroutine;
 mod fault;
@@ -58,14 +60,12 @@ mod fiber;
 pub(crate) mod limit;
 mod panic_hook;
 mod pool;
-mod port;
-mod rendezvous;
 mod schedule;
-pub(crate) mod scopes;
 pub(crate) mod shared;
 #[cfg(all(target_os = "linux", not(miri)))]
 mod signal;
 mod stack;
+mod stuck;
 mod threads;
 pub(crate) mod watch;
 pub(crate) mod zones;
@@ -133,7 +133,7 @@ pub(crate) struct Grid<'a> {
     body: &'a (dyn Fn() + Sync),
     /// Shuffles the order of blocks, warps and threads.
     seed: Option<u64>,
-    scopes: scopes::Scopes,
+    atomic_scopes: atomic_scopes::Scopes,
     /// If the launch has a time limit.
     clock: Option<&'a Clock>,
     watch: Option<&'a Watch>,
@@ -255,7 +255,8 @@ impl Executor {
         let regions = watch.map(Watch::regions).unwrap_or_default();
         let timed = self.limit.begin(kernel)?;
         let clock = timed.as_ref().map(Timed::clock);
-        let grid = Grid { kernel, config, body, seed, scopes: Default::default(), clock, watch, regions };
+        let grid =
+            Grid { kernel, config, body, seed, atomic_scopes: Default::default(), clock, watch, regions };
         self.run_checked(&grid, timed.as_ref())
     }
 

@@ -5,9 +5,9 @@
 //! warps drift apart, up to their next barrier, as on a GPU; in the fixed order they never do, since a barrier resumes
 //! all its threads before any goes further than its next wait.
 
+use super::super::collective::{self, Lane};
 use super::super::context::{Outcome, WARP_SIZE};
 use super::super::fault::Fault;
-use super::super::rendezvous::{self, Lane};
 use super::super::schedule::Random;
 use super::{Scheduler, Slot, State};
 
@@ -181,7 +181,7 @@ impl Scheduler<'_> {
             *lane = Lane::Absent;
         });
         let mut outcomes = [Outcome::default(); WARP_SIZE as usize];
-        let done = match rendezvous::complete_warp_ops(&lanes, &mut outcomes) {
+        let done = match collective::complete_warp_ops(&lanes, &mut outcomes) {
             Ok(done) => done,
             Err(error) => {
                 let fault = self.view().mask_fault(warp as u32, error);

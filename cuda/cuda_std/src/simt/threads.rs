@@ -8,20 +8,20 @@
 //!   model": only barriers and fences do), nor does the end of a block. All blocks of a grid run at the same time.
 //!
 //! So the scheduler itself must not order anything either, which a mutex would, even one that another thread took
-//! for another reason: its state is in atomics that are accessed in relaxed order ([`Latest`]), under a lock of the
-//! same kind. Order is made in two places alone, the `order` of a chair and its `cluster_arrival`. A barrier's last
+//! for another reason: its state is in atomics that are accessed in relaxed order ([`Relaxed64`]), under a lock of the
+//! same kind. Order is made in two places alone, the `order` of a waiter and its `cluster_arrival`. A barrier's last
 //! thread acquires the arrivals of all, and then releases each of them: no thread that has gone on can be seen by one
 //! that still waits.
 //!
 //! Nor does the waiting order anything ([`sleep`]).
 
-mod gathering;
+mod arrivals;
+mod encoding;
 mod grid;
-mod latest;
-mod seat;
+mod relaxed;
 mod sleep;
 mod spawn;
-mod words;
+mod waiting;
 
 pub(super) use grid::run_grid;
-pub(super) use seat::Seat;
+pub(super) use waiting::Waiter;

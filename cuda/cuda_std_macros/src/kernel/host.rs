@@ -72,7 +72,7 @@ pub(super) fn launch(function: &ItemFn, params: &[Param], bounds: Bounds) -> Tok
             #bound
             {
                 #[allow(unused_mut, reason = "a kernel may have no parameters")]
-                let mut __list = ::cuda_std::launch::ArgList::<#count, { 2 * #count }>::default();
+                let mut __list = ::cuda_std::launch::ArgList::<{ 2 * #count }>::default();
                 #(#pushes)*
                 // SAFETY: one pointer per flattened parameter, each to a local of that parameter's type; the
                 // caller answers for the kernel's contract.
@@ -115,8 +115,10 @@ impl Launch {
             };
             let flat = format_ident!("__flat_{i}");
             launch.pushes.push(quote! {
-                let mut #flat = ::cuda_std::launch::Arg::<#determined_type, #kind>::flatten(&mut #name);
-                __list.push(#text, &mut #flat);
+                let mut #flat = ::cuda_std::launch::Arg::<#determined_type, #kind>::flatten(
+                    &mut #name, #text, &mut __list.buffers,
+                );
+                __list.push(&mut #flat);
             });
             determined.push(determined_type);
             launch.inputs.push(input);

@@ -2,6 +2,7 @@
 
 use proc_macro2::{Ident, Literal, TokenStream};
 use quote::ToTokens as _;
+use syn::ext::IdentExt as _;
 use syn::parse::ParseStream;
 use syn::punctuated::Punctuated;
 use syn::{
@@ -228,8 +229,9 @@ impl Name {
             braced!(parameter in input);
             rest.push(Piece::Parameter(parameter.parse()?));
             comma(&parameter)?;
-            if input.peek(syn::Ident) {
-                rest.push(Piece::Text(input.parse()?));
+            // Any, since a lone `_` between two parameters is one too.
+            if input.peek(Ident::peek_any) {
+                rest.push(Piece::Text(Ident::parse_any(input)?));
             }
         }
         Ok(Name { first, rest })

@@ -37,9 +37,9 @@ fn is_module(name: &str, file: &Path) -> bool {
 fn declares(name: &str, source: &str) -> bool {
     let code = source.lines().map(|line| line.split_once("//").map_or(line, |(code, _)| code));
     code.flat_map(|line| line.match_indices("mod ").map(move |(at, keyword)| (line, at, at + keyword.len())))
-        .any(|(line, at, behind)| {
+        .any(|(line, at, tail)| {
             let is_word = !line[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_');
-            let rest = line[behind..].trim_start().strip_prefix(name).map(str::trim_start);
+            let rest = line[tail..].trim_start().strip_prefix(name).map(str::trim_start);
             is_word && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with([';', '{']))
         })
 }

@@ -236,6 +236,11 @@ pub(super) fn facts(function: &ItemFn, facts: Option<&Expr>, instance: Option<&I
     let items = items(function, instance);
     let settings = instance.settings.iter().filter(|(name, _)| super::mentions(quote!(#facts), name));
     // Of two settings of one name the first is the instance's own, and shadows that of its group.
-    let settings = settings.rev().map(|(name, value)| quote!(let #name = #value;));
+    let settings = settings.rev().map(|(name, value)| {
+        quote! {
+            #[allow(unused_variables, reason = "an instance's own hides its group's")]
+            let #name = #value;
+        }
+    });
     quote!({ #items #(#settings)* #facts })
 }

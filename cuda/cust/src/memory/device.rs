@@ -93,7 +93,7 @@ impl<T: DeviceCopy> DeviceSlice<T> {
     fn fill(&mut self, byte: u8) -> CudaResult<()> {
         match self.bytes() {
             0 => Ok(()),
-            // SAFETY: the memory has so many bytes, and the bytes are elements by the callers' bounds.
+            // SAFETY: the memory has that many bytes, and the bytes are elements by the callers' bounds.
             bytes => unsafe { sys::cuMemsetD8_v2(self.pointer.as_raw(), byte, bytes) }.ok(),
         }
     }
@@ -115,14 +115,14 @@ impl<T: DeviceCopy, I: AsRef<[T]> + AsMut<[T]> + ?Sized> CopyDestination<I> for 
     fn copy_from(&mut self, source: &I) -> CudaResult<()> {
         let source = source.as_ref();
         let Some(bytes) = self.bytes_with(source.len(), self.len)? else { return Ok(()) };
-        // SAFETY: both memories have so many bytes.
+        // SAFETY: both memories have that many bytes.
         unsafe { sys::cuMemcpyHtoD_v2(self.pointer.as_raw(), source.as_ptr().cast(), bytes) }.ok()
     }
 
     fn copy_to(&self, dest: &mut I) -> CudaResult<()> {
         let dest = dest.as_mut();
         let Some(bytes) = self.bytes_with(self.len, dest.len())? else { return Ok(()) };
-        // SAFETY: both memories have so many bytes.
+        // SAFETY: both memories have that many bytes.
         unsafe { sys::cuMemcpyDtoH_v2(dest.as_mut_ptr().cast(), self.pointer.as_raw(), bytes) }.ok()
     }
 }
@@ -132,7 +132,7 @@ impl<T: DeviceCopy, I: AsRef<[T]> + AsMut<[T]> + ?Sized> AsyncCopyDestination<I>
         let source = source.as_ref();
         let Some(bytes) = self.bytes_with(source.len(), self.len)? else { return Ok(()) };
         let (to, from) = (self.pointer.as_raw(), source.as_ptr().cast());
-        // SAFETY: both memories have so many bytes; that they live is the caller's contract.
+        // SAFETY: both memories have that many bytes; that they live is the caller's contract.
         unsafe { sys::cuMemcpyHtoDAsync_v2(to, from, bytes, stream.as_inner()) }.ok()
     }
 
@@ -140,7 +140,7 @@ impl<T: DeviceCopy, I: AsRef<[T]> + AsMut<[T]> + ?Sized> AsyncCopyDestination<I>
         let dest = dest.as_mut();
         let Some(bytes) = self.bytes_with(self.len, dest.len())? else { return Ok(()) };
         let (to, from) = (dest.as_mut_ptr().cast(), self.pointer.as_raw());
-        // SAFETY: both memories have so many bytes; that they live is the caller's contract.
+        // SAFETY: both memories have that many bytes; that they live is the caller's contract.
         unsafe { sys::cuMemcpyDtoHAsync_v2(to, from, bytes, stream.as_inner()) }.ok()
     }
 }
@@ -152,7 +152,7 @@ impl<T: DeviceCopy> CopyDestination<DeviceSlice<T>> for DeviceSlice<T> {
 
     fn copy_to(&self, dest: &mut DeviceSlice<T>) -> CudaResult<()> {
         let Some(bytes) = self.bytes_with(self.len, dest.len)? else { return Ok(()) };
-        // SAFETY: both memories have so many bytes.
+        // SAFETY: both memories have that many bytes.
         unsafe { sys::cuMemcpyDtoD_v2(dest.pointer.as_raw(), self.pointer.as_raw(), bytes) }.ok()
     }
 }

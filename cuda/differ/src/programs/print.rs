@@ -213,10 +213,10 @@ fn text_of_place(place: &Place) -> String {
 fn fill(form: &Form, depth: usize) -> String {
     let mut text = String::new();
     let mut rest = form.text.as_str();
-    while let Some((before, behind)) = rest.split_once('$') {
+    while let Some((before, tail)) = rest.split_once('$') {
         text.push_str(before);
-        let (kind, number) = (behind.as_bytes()[0], usize::from(behind.as_bytes()[1] - b'0'));
-        rest = &behind[2..];
+        let (kind, number) = (tail.as_bytes()[0], usize::from(tail.as_bytes()[1] - b'0'));
+        rest = &tail[2..];
         match kind {
             b'a' => text.push_str(&expr(&form.args[number])),
             b'p' => text.push_str(&text_of_place(&form.places[number])),

@@ -8,9 +8,9 @@ use anyhow::{Context, anyhow, bail, ensure};
 use clap::Parser;
 use ferrowarp::device::{self, DeviceChoice};
 use ferrowarp_data::{CLASSES, DataError, Dataset, Picture};
-use ferrowarp_mnist::Console;
 use ferrowarp_mnist::checkpoint;
 use ferrowarp_mnist::model::{Network, Pipeline};
+use ferrowarp_mnist::{BatchSize, Console};
 
 /// Show what a trained network makes of images
 #[derive(Parser)]
@@ -49,7 +49,7 @@ fn main() -> ExitCode {
         Ok(args) => args,
         Err(error) => return ferrowarp_report::usage_exit_code(&error),
     };
-    ferrowarp_report::exit_code(predict(&args), device::end_process_if_abandoned)
+    ferrowarp_report::exit_code(predict(&args), device::exit_if_hung)
 }
 
 fn predict(args: &Args) -> anyhow::Result<()> {
@@ -69,7 +69,7 @@ fn predict(args: &Args) -> anyhow::Result<()> {
     let mut console = Console::new(io::stdout());
     console.line(why)?;
     let pixels: Vec<u8> = inputs.iter().flat_map(|input| &input.pixels).copied().collect();
-    let mut network = Network::new(&device, &parameters, Pipeline::Fused, inputs.len())?;
+    let mut network = Network::new(&device, &parameters, Pipeline::Fused, BatchSize::DEFAULT)?;
     let probabilities = network.predict(&pixels)?;
     for (input, probabilities) in inputs.iter().zip(probabilities.chunks(classes)) {
         console.line(format_args!("\n{}", input.name))?;

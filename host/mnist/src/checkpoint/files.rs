@@ -8,7 +8,7 @@ use std::path::Path;
 use safetensors::tensor::Metadata;
 use safetensors::{SafeTensorError, SafeTensors};
 
-use super::{CheckpointError, SnapshotError, envelope};
+use super::{CheckpointError, SnapshotError, file_format};
 
 /// Enough of a file to tell what it is: the part of a snapshot's header that says how long it is.
 const FIRST: u64 = 20;
@@ -47,7 +47,7 @@ impl Reading {
 pub(super) fn read_snapshot(path: &Path) -> Result<Vec<u8>, CheckpointError> {
     let failed = |source| CheckpointError::Read { path: path.to_owned(), source };
     let mut reading = Reading::open(path).map_err(failed)?;
-    if envelope::is_one(&reading.bytes) {
+    if file_format::is_one(&reading.bytes) {
         check_length(path, &reading)?;
         reading.up_to(reading.len).map_err(failed)?;
     }
@@ -59,7 +59,7 @@ pub(super) fn read_weights(path: &Path) -> Result<Vec<u8>, CheckpointError> {
     let failed = |source| CheckpointError::Read { path: path.to_owned(), source };
     let corrupt = |source| CheckpointError::Corrupt { path: path.to_owned(), source };
     let mut reading = Reading::open(path).map_err(failed)?;
-    if envelope::is_one(&reading.bytes) {
+    if file_format::is_one(&reading.bytes) {
         check_length(path, &reading)?;
     } else if let Some(len) = reading.bytes.first_chunk().map(|&len| u64::from_le_bytes(len)) {
         reading.up_to(8 + len.min(MOST_HEADER)).map_err(failed)?;
@@ -84,7 +84,7 @@ fn data_of(first: &[u8], len: u64) -> Option<u64> {
 fn check_length(path: &Path, reading: &Reading) -> Result<(), CheckpointError> {
     let wrong =
         |source: SnapshotError| CheckpointError::Snapshot { path: path.to_owned(), source: Box::new(source) };
-    envelope::check_length(&reading.bytes, reading.len).map_err(wrong)
+    file_format::check_length(&reading.bytes, reading.len).map_err(wrong)
 }
 
 #[cfg(test)]
@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn a_file_longer_than_its_header_says_is_not_read() {
         let folder = tempfile::tempdir().unwrap();
-        let snapshot = huge(folder.path(), &envelope::seal(b"payload"));
+        let snapshot = huge(folder.path(), &file_format::seal(b"payload"));
         for read in [read_snapshot, read_weights] {
             let CheckpointError::Snapshot { source, .. } = read(&snapshot).unwrap_err() else {
                 panic!("another error")

@@ -1,7 +1,7 @@
 //! Which file is the newest, which ones stay, and folders that cannot be used.
 
 use super::*;
-use crate::checkpoint::envelope;
+use crate::checkpoint::file_format;
 use crate::checkpoint::snapshot::tests::sample;
 use ferrowarp_report::EpochRecord;
 
@@ -109,7 +109,7 @@ fn a_newer_version_is_an_error_and_not_skipped() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     Folder::open(dir, 2, None).unwrap().write(&after(1)).unwrap();
-    fs::write(dir.join(file_name(2)), envelope::seal_as(7, b"of the future")).unwrap();
+    fs::write(dir.join(file_name(2)), file_format::seal_as(7, b"of the future")).unwrap();
     let error = in_one_line(&newest(dir).unwrap_err());
     assert!(error.contains("step-0000000002.checkpoint") && error.contains("has version 7"), "{error}");
 }

@@ -5,8 +5,8 @@
 //! they are transposed on the way. How the weights came about is kept as JSON in the file's metadata, under
 //! the key `ferrowarp`; a file without it loads as well.
 
-pub mod envelope;
 mod error;
+pub mod file_format;
 mod files;
 mod folder;
 mod snapshot;
@@ -22,6 +22,7 @@ pub use error::{CheckpointError, SnapshotError};
 pub use folder::{Folder, Found, newest};
 pub use snapshot::{DataId, Progress, Snapshot, parse};
 
+use crate::BatchSize;
 use crate::model::Parameters;
 use ferrowarp_report::output_file;
 use tensors::Reader;
@@ -44,8 +45,8 @@ pub struct Training {
     pub seed: u64,
     /// Epochs the weights have had, in all.
     pub epochs: u32,
-    /// Samples in a batch.
-    pub batch_size: usize,
+    /// Images in a batch.
+    pub batch_size: BatchSize,
     /// Learning rate in the first epoch.
     pub lr: f32,
     /// Factor on the learning rate after each epoch.
@@ -95,7 +96,7 @@ pub fn load(path: &Path) -> Result<Checkpoint, CheckpointError> {
 
 fn load_any(path: &Path) -> Result<Checkpoint, CheckpointError> {
     let bytes = files::read_weights(path)?;
-    if envelope::is_one(&bytes) {
+    if file_format::is_one(&bytes) {
         let snapshot = parse(&bytes).map_err(|source| CheckpointError::Snapshot {
             path: path.to_owned(),
             source: Box::new(source),

@@ -1,7 +1,7 @@
 //! The whole state of an unfinished run, as bytes: whoever resumes from it ends with the same weights, bit for bit,
 //! as a run that never stopped.
 //!
-//! The bytes are an [`envelope`] around a safetensors file. That file holds the weights and biases under the names of a
+//! The bytes are an [`file_format`] around a safetensors file. That file holds the weights and biases under the names of a
 //! file of weights and, with momentum, the velocities under the same names after `velocity.`; the description of
 //! the run is JSON in its metadata. The order of the samples is a keyed permutation, so its state is the seed, the
 //! epoch and how many samples of the epoch are done.
@@ -13,7 +13,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::tensors::{self, Reader};
-use super::{SnapshotError, Training, envelope};
+use super::{SnapshotError, Training, file_format};
 use crate::model::Parameters;
 use ferrowarp_report::EpochRecord;
 
@@ -84,7 +84,7 @@ struct Description<'a> {
 /// # Errors
 /// [`SnapshotError`] says what is wrong.
 pub fn parse(bytes: &[u8]) -> Result<Snapshot, SnapshotError> {
-    let payload = envelope::open(bytes)?;
+    let payload = file_format::open(bytes)?;
     let reader = Reader::new(payload, Path::new("the checkpoint")).map_err(SnapshotError::Tensors)?;
     let description = reader.metadata().ok_or(SnapshotError::NoDescription)?;
     let Description { training, data, progress, records } =
@@ -124,7 +124,7 @@ impl Snapshot {
         let description = serde_json::to_string(&description)?;
         let mut sets = vec![("", &self.parameters)];
         sets.extend(self.velocities.as_ref().map(|velocities| (VELOCITY, velocities)));
-        Ok(envelope::seal(&tensors::to_bytes(&sets, description)?))
+        Ok(file_format::seal(&tensors::to_bytes(&sets, description)?))
     }
 
     /// The epoch in progress, counted from 1 over all the training the weights have had.
@@ -134,12 +134,12 @@ impl Snapshot {
 
     /// Steps of the epoch in progress that are done.
     pub fn steps_in_epoch(&self) -> u64 {
-        (self.progress.samples / self.training.batch_size.max(1)) as u64
+        self.training.batch_size.steps(self.progress.samples)
     }
 
     /// Steps that the run has done.
     pub fn steps(&self) -> u64 {
-        let per_epoch = self.data.train_images.div_ceil(self.training.batch_size.max(1)) as u64;
+        let per_epoch = self.training.batch_size.steps(self.data.train_images);
         let epochs = u64::from(self.training.epochs.saturating_sub(self.progress.epochs_before));
         epochs * per_epoch + self.steps_in_epoch()
     }
@@ -164,14 +164,14 @@ impl Snapshot {
         {
             return contradiction(format!("velocities of {:?}, tensors of {sizes:?}", velocities.sizes()));
         }
-        let (images, batch, done) = (data.train_images, training.batch_size, progress.samples);
-        if batch == 0 || batch > images || u32::try_from(images).is_err() {
-            return contradiction(format!("batches of {batch} from {images} images"));
+        let (images, batch_size, done) = (data.train_images, training.batch_size, progress.samples);
+        if batch_size.check(images).is_err() || u32::try_from(images).is_err() {
+            return contradiction(format!("batches of {batch_size} from {images} images"));
         }
-        if done >= images || !done.is_multiple_of(batch) || progress.correct > done {
+        if done >= images || !done.is_multiple_of(batch_size.get()) || progress.correct > done {
             let right = progress.correct;
             return contradiction(format!(
-                "{right} of {done} samples right, in batches of {batch} from {images} images"
+                "{right} of {done} samples right, in batches of {batch_size} from {images} images"
             ));
         }
         if !(progress.loss_sum.is_finite() && progress.seconds.is_finite()) {

@@ -1,6 +1,7 @@
 //! There and back, every kind of damage, every contradiction.
 
 use super::*;
+use crate::BatchSize;
 use crate::checkpoint::CheckpointError;
 use crate::model::LayerParameters;
 
@@ -39,7 +40,7 @@ pub(in crate::checkpoint) fn sample() -> Snapshot {
             sizes: vec![2, 3, 1],
             seed: u64::MAX,
             epochs: 5,
-            batch_size: 4,
+            batch_size: BatchSize::new(4).unwrap(),
             lr: 0.1,
             lr_decay: 0.7,
             momentum: 0.9,
@@ -134,36 +135,36 @@ fn other_bytes_are_no_snapshot() {
 #[test]
 fn another_version_is_told_from_damage() {
     let bytes = sample().to_bytes().unwrap();
-    let payload = envelope::open(&bytes).unwrap();
-    let text = parse(&envelope::seal_as(2, payload)).unwrap_err().to_string();
+    let payload = file_format::open(&bytes).unwrap();
+    let text = parse(&file_format::seal_as(2, payload)).unwrap_err().to_string();
     assert_eq!(
         text,
         "its format has version 2, but this program knows version 1 alone; resume with the program that wrote it, or \
          with a newer one than this"
     );
     assert!(matches!(
-        parse(&envelope::seal_as(0, b"")),
-        Err(SnapshotError::Version { found: 0, known: envelope::VERSION })
+        parse(&file_format::seal_as(0, b"")),
+        Err(SnapshotError::Version { found: 0, known: file_format::VERSION })
     ));
 }
 
 #[test]
 fn payloads_that_are_not_ours_are_refused() {
     let sealed = |sets: &[(&str, &Parameters)], description: &str| {
-        parse(&envelope::seal(&tensors::to_bytes(sets, description.to_owned()).unwrap())).unwrap_err()
+        parse(&file_format::seal(&tensors::to_bytes(sets, description.to_owned()).unwrap())).unwrap_err()
     };
     let parameters = sample().parameters;
     assert!(matches!(sealed(&[("", &parameters)], "{"), SnapshotError::Description(_)));
     assert!(matches!(sealed(&[("", &parameters)], "{\"training\":{}}"), SnapshotError::Description(_)));
     assert!(matches!(
-        parse(&envelope::seal(b"no tensors")),
+        parse(&file_format::seal(b"no tensors")),
         Err(SnapshotError::Tensors(CheckpointError::Corrupt { .. }))
     ));
     let untold = safetensors::serialize(Vec::<(String, safetensors::tensor::TensorView<'_>)>::new(), None);
-    assert!(matches!(parse(&envelope::seal(&untold.unwrap())), Err(SnapshotError::NoDescription)));
+    assert!(matches!(parse(&file_format::seal(&untold.unwrap())), Err(SnapshotError::NoDescription)));
 
     let bytes = sample().to_bytes().unwrap();
-    let reader = Reader::new(envelope::open(&bytes).unwrap(), Path::new("m")).unwrap();
+    let reader = Reader::new(file_format::open(&bytes).unwrap(), Path::new("m")).unwrap();
     let description = reader.metadata().unwrap();
     let error = sealed(&[("", &parameters), ("momentum.", &parameters)], description);
     assert!(matches!(error, SnapshotError::Tensors(CheckpointError::UnexpectedTensor { .. })), "{error:?}");
@@ -183,8 +184,7 @@ fn contradictions_are_refused() {
     refused("momentum 0 with stored velocities", &|it| it.training.momentum = 0.0);
     refused("momentum 0.9 with no velocities", &|it| it.velocities = None);
     refused("velocities of [2, 3]", &|it| drop(it.velocities.as_mut().unwrap().layers.pop()));
-    refused("batches of 0", &|it| it.training.batch_size = 0);
-    refused("batches of 12 from 11", &|it| it.training.batch_size = 12);
+    refused("batches of 12 from 11", &|it| it.training.batch_size = BatchSize::new(12).unwrap());
     refused("from 4294967296 images", &|it| it.data.train_images = 1 << 32);
     refused("6 of 7 samples", &|it| it.progress.samples = 7);
     refused("6 of 12 samples", &|it| it.progress.samples = 12);
@@ -193,4 +193,16 @@ fn contradictions_are_refused() {
     refused("5 epochs, 4 of them before the run, with 0", &|it| it.records.clear());
     refused("5 epochs, 6 of them", &|it| it.progress.epochs_before = 6);
     refused("4294967295 epochs", &|it| it.training.epochs = u32::MAX);
+}
+
+#[test]
+fn batches_of_0_are_refused() {
+    let (with, without) = (br#"batch_size\":4"#, br#"batch_size\":0"#);
+    let mut payload = file_format::open(&sample().to_bytes().unwrap()).unwrap().to_vec();
+    let at = payload.windows(with.len()).position(|bytes| bytes == with).unwrap();
+    payload[at..at + with.len()].copy_from_slice(without);
+    match parse(&file_format::seal(&payload)) {
+        Err(SnapshotError::Description(error)) => assert!(error.to_string().contains("at least 1 image")),
+        other => panic!("{other:?}"),
+    }
 }

@@ -14,7 +14,7 @@ fn training() -> Training {
         sizes: vec![3, 2, 1],
         seed: 7,
         epochs: 4,
-        batch_size: 64,
+        batch_size: BatchSize::DEFAULT,
         lr: 0.5,
         lr_decay: 0.75,
         momentum: 0.0,

@@ -1,6 +1,7 @@
 //! A data set in device memory.
 
 use super::error::{ModelError, expect, to_u32};
+use crate::BatchSize;
 use ferrowarp::device::{Buffer, Device};
 
 /// Images and labels on a device, as u8.
@@ -40,6 +41,12 @@ impl DeviceDataset {
         }
         let (images, labels) = (device.upload(images)?, device.upload(labels)?);
         Ok(DeviceDataset { images, labels, samples, features, classes })
+    }
+
+    /// The samples of the batch that begins with the sample `first`: its number, and how many they are.
+    pub(super) fn samples_from(&self, first: usize, batch_size: BatchSize) -> Result<(u32, u32), ModelError> {
+        let rows = batch_size.get().min(self.samples.saturating_sub(first));
+        Ok((to_u32("sample", first + 1)? - 1, to_u32("number of samples in a batch", rows)?))
     }
 
     /// Number of samples.

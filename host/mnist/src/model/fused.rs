@@ -16,7 +16,7 @@ pub(super) fn forward(
     on: &Device,
     layers: &[Layer],
     state: &mut Activations,
-    rows: usize,
+    rows: u32,
 ) -> Result<(), ModelError> {
     for (l, layer) in layers.iter().enumerate() {
         let shape = Shape::new(rows, layer.inputs, layer.outputs)?;
@@ -48,7 +48,7 @@ pub(super) fn backward(
     on: &Device,
     layers: &mut [Layer],
     state: &mut Activations,
-    rows: usize,
+    rows: u32,
     sgd: Sgd,
 ) -> Result<(), ModelError> {
     for (l, layer) in layers.iter_mut().enumerate().rev() {

@@ -14,7 +14,7 @@ pub(super) fn forward(
     on: &Device,
     layers: &[Layer],
     state: &mut Activations,
-    rows: usize,
+    rows: u32,
 ) -> Result<(), ModelError> {
     for (l, layer) in layers.iter().enumerate() {
         let shape = Shape::new(rows, layer.inputs, layer.outputs)?;
@@ -26,7 +26,7 @@ pub(super) fn forward(
         } else {
             linear::linear_forward(on, &mut state.gradients[l], inp, layer, shape)?;
             // The gradient's buffer is free during the forward pass, and holds the sums before the ReLU.
-            activation::relu_forward(on, &mut here[0], &state.gradients[l], shape.batch, shape.outputs)?;
+            activation::relu_forward(on, &mut here[0], &state.gradients[l], shape.rows, shape.outputs)?;
         }
     }
     Ok(())
@@ -56,7 +56,7 @@ pub(super) fn backward(
     on: &Device,
     layers: &mut [Layer],
     state: &mut Activations,
-    rows: usize,
+    rows: u32,
     sgd: Sgd,
 ) -> Result<(), ModelError> {
     for l in (1..layers.len()).rev() {
@@ -69,7 +69,7 @@ pub(super) fn backward(
             &mut below[l - 1],
             &state.scratch,
             activations,
-            shape.batch,
+            shape.rows,
             shape.inputs,
         )?;
     }

@@ -8,10 +8,8 @@ use super::ops::{Layer, batch, loss, update::Sgd};
 use super::parameters::{LayerParameters, Parameters};
 use super::results::{Divergence, EpochStats, Evaluation, Results, Scores, first_divergence};
 use super::{fused, naive};
+use crate::BatchSize;
 use ferrowarp::device::{Buffer, Device, DeviceError};
-
-/// Rows of a batch when nothing is trained.
-const EVALUATION_BATCH: usize = 512;
 
 /// Which kernels a network runs on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -40,7 +38,7 @@ pub struct EpochSpec {
 pub struct Network {
     device: Device,
     pipeline: Pipeline,
-    batch: usize,
+    batch_size: BatchSize,
     layers: Vec<Layer>,
     training: Activations,
     /// Made when first needed.
@@ -65,18 +63,25 @@ pub(super) struct Activations {
 }
 
 impl Activations {
-    fn new(device: &Device, layers: &[Layer], batch: usize, pipeline: Pipeline) -> Result<Self, ModelError> {
+    fn new(
+        device: &Device,
+        layers: &[Layer],
+        batch_size: BatchSize,
+        pipeline: Pipeline,
+    ) -> Result<Self, ModelError> {
+        let batch_size = batch_size.get();
         let features = layers.first().map_or(0, |layer| layer.inputs);
         let classes = layers.last().map_or(0, |layer| layer.outputs);
         let widest = layers.iter().map(|layer| layer.inputs).max().unwrap_or(0);
         let per_layer = || -> Result<Vec<Buffer<f32>>, DeviceError> {
-            layers.iter().map(|layer| device.alloc_zeroed(batch * layer.outputs)).collect()
+            layers.iter().map(|layer| device.alloc_zeroed(batch_size * layer.outputs)).collect()
         };
-        let naive_only =
-            |width: usize| device.alloc_zeroed(if pipeline == Pipeline::Naive { batch * width } else { 0 });
+        let naive_only = |width: usize| {
+            device.alloc_zeroed(if pipeline == Pipeline::Naive { batch_size * width } else { 0 })
+        };
         Ok(Self {
-            inputs: device.alloc_zeroed(batch * features)?,
-            labels: device.alloc_zeroed(batch)?,
+            inputs: device.alloc_zeroed(batch_size * features)?,
+            labels: device.alloc_zeroed(batch_size)?,
             outputs: per_layer()?,
             gradients: per_layer()?,
             probs: naive_only(classes)?,
@@ -88,17 +93,16 @@ impl Activations {
 }
 
 impl Network {
-    /// Copies `parameters` to `device`, for training in batches of `batch` samples.
+    /// Copies `parameters` to `device`, for training in batches of `batch_size`.
     ///
     /// # Errors
-    /// A batch or a width of 0, parameters whose sizes disagree, or no memory.
+    /// A width of 0, parameters whose sizes disagree, or no memory.
     pub fn new(
         device: &Device,
         parameters: &Parameters,
         pipeline: Pipeline,
-        batch: usize,
+        batch_size: BatchSize,
     ) -> Result<Network, ModelError> {
-        to_u32("batch size", batch)?;
         to_u32("number of layers", parameters.layers.len())?;
         for pair in parameters.layers.windows(2) {
             expect("number of a layer's inputs", pair[1].inputs, pair[0].outputs)?;
@@ -106,12 +110,12 @@ impl Network {
         let layers = parameters.layers.iter().map(|layer| upload_layer(device, layer));
         let layers = layers.collect::<Result<Vec<_>, _>>()?;
         Ok(Network {
-            training: Activations::new(device, &layers, batch, pipeline)?,
+            training: Activations::new(device, &layers, batch_size, pipeline)?,
             evaluation: None,
             results: Results::new(device, 0)?,
             device: device.clone(),
             pipeline,
-            batch,
+            batch_size,
             layers,
         })
     }
@@ -130,20 +134,20 @@ impl Network {
         progress: &mut dyn FnMut(usize) -> ControlFlow<()>,
     ) -> Result<EpochStats, ModelError> {
         self.check(data)?;
-        expect("number of samples in whole batches", done.samples % self.batch, 0)?;
+        expect("number of samples in whole batches", done.samples % self.batch_size.get(), 0)?;
         if spec.momentum != 0.0 {
             self.ensure_velocities()?;
         }
         let sgd = Sgd { lr: spec.lr, momentum: spec.momentum };
         let mut end = done.samples;
-        for first in (done.samples..data.samples).step_by(self.batch) {
+        for first in (done.samples..data.samples).step_by(self.batch_size.get()) {
             let rows = self.judge_batch(data, spec, first)?;
             let Network { device, pipeline, layers, training, .. } = self;
             match pipeline {
                 Pipeline::Naive => naive::backward(device, layers, training, rows, sgd)?,
                 Pipeline::Fused => fused::backward(device, layers, training, rows, sgd)?,
             }
-            end = first + rows;
+            end = first + rows as usize;
             if progress(end).is_break() {
                 break;
             }
@@ -166,7 +170,7 @@ impl Network {
     ) -> Result<Option<Divergence>, ModelError> {
         self.check(data)?;
         let rows = self.judge_batch(data, spec, first)?;
-        Ok(first_divergence(&self.results.loss.view(first..first + rows)?.to_vec()?, first))
+        Ok(first_divergence(&self.results.loss.view(first..first + rows as usize)?.to_vec()?, first))
     }
 
     /// Gathers the batch that begins with the sample `first` of an epoch, and leaves its losses, its hits and the
@@ -176,14 +180,13 @@ impl Network {
         data: &DeviceDataset,
         spec: &EpochSpec,
         first: usize,
-    ) -> Result<usize, ModelError> {
-        let Network { device, pipeline, batch, layers, training, results, .. } = self;
-        let rows = (*batch).min(data.samples.saturating_sub(first));
-        let range = (to_u32("sample", first + 1)? - 1, to_u32("batch size", rows)?);
+    ) -> Result<u32, ModelError> {
+        let Network { device, pipeline, batch_size, layers, training, results, .. } = self;
+        let range @ (_, rows) = data.samples_from(first, *batch_size)?;
         let into = (&mut training.inputs, &mut training.labels);
         batch::shuffled_batch(device, into, data, range, (spec.seed, spec.epoch))?;
         forward(device, *pipeline, layers, training, rows)?;
-        loss(device, *pipeline, training, range.1, results.at(first, rows)?)?;
+        loss(device, *pipeline, training, rows, results.at(range)?)?;
         Ok(rows)
     }
 
@@ -195,12 +198,11 @@ impl Network {
         self.check(data)?;
         let Network { device, pipeline, layers, evaluation, results, .. } = self;
         let state = evaluation_state(evaluation, device, layers, *pipeline)?;
-        for first in (0..data.samples).step_by(EVALUATION_BATCH) {
-            let rows = EVALUATION_BATCH.min(data.samples - first);
-            let range = (to_u32("sample", first + 1)? - 1, to_u32("batch size", rows)?);
+        for first in (0..data.samples).step_by(BatchSize::EVALUATION.get()) {
+            let range @ (_, rows) = data.samples_from(first, BatchSize::EVALUATION)?;
             batch::ordered_batch(device, (&mut state.inputs, &mut state.labels), data, range)?;
             forward(device, *pipeline, layers, state, rows)?;
-            loss(device, *pipeline, state, range.1, results.at(first, rows)?)?;
+            loss(device, *pipeline, state, rows, results.at(range)?)?;
         }
         let mut stats = EpochStats::default();
         self.results.add_to(&mut stats, data.samples)?;
@@ -222,16 +224,15 @@ impl Network {
         let mut probabilities = Vec::with_capacity(labels.len() * classes);
         let Network { device, pipeline, layers, evaluation, .. } = self;
         let state = evaluation_state(evaluation, device, layers, *pipeline)?;
-        for first in (0..data.samples).step_by(EVALUATION_BATCH) {
-            let rows = EVALUATION_BATCH.min(data.samples - first);
-            let range = (to_u32("sample", first + 1)? - 1, to_u32("batch size", rows)?);
+        for first in (0..data.samples).step_by(BatchSize::EVALUATION.get()) {
+            let range @ (_, rows) = data.samples_from(first, BatchSize::EVALUATION)?;
             batch::ordered_batch(device, (&mut state.inputs, &mut state.labels), &data, range)?;
             forward(device, *pipeline, layers, state, rows)?;
             let (Some(logits), Some(out)) = (state.outputs.last(), state.gradients.last_mut()) else {
                 continue;
             };
-            loss::softmax(device, out, logits, range.1, state.classes)?;
-            probabilities.extend(out.view(..rows * classes)?.to_vec()?);
+            loss::softmax(device, out, logits, rows, state.classes)?;
+            probabilities.extend(out.view(..rows as usize * classes)?.to_vec()?);
         }
         Ok(probabilities)
     }
@@ -317,7 +318,7 @@ fn evaluation_state<'a>(
 ) -> Result<&'a mut Activations, ModelError> {
     match slot {
         Some(state) => Ok(state),
-        None => Ok(slot.insert(Activations::new(device, layers, EVALUATION_BATCH, pipeline)?)),
+        None => Ok(slot.insert(Activations::new(device, layers, BatchSize::EVALUATION, pipeline)?)),
     }
 }
 
@@ -342,7 +343,7 @@ fn forward(
     pipeline: Pipeline,
     layers: &[Layer],
     state: &mut Activations,
-    rows: usize,
+    rows: u32,
 ) -> Result<(), ModelError> {
     match pipeline {
         Pipeline::Naive => naive::forward(on, layers, state, rows),

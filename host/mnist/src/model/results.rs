@@ -64,8 +64,8 @@ impl Results {
         Ok(Self { loss: device.alloc_zeroed(samples)?, correct: device.alloc_zeroed(samples)? })
     }
 
-    pub fn at(&mut self, first: usize, rows: usize) -> Result<Scores<'_>, ModelError> {
-        let range = first..first + rows;
+    pub fn at(&mut self, (first, rows): (u32, u32)) -> Result<Scores<'_>, ModelError> {
+        let range = first as usize..first as usize + rows as usize;
         Ok(Scores { loss: self.loss.view_mut(range.clone())?, correct: self.correct.view_mut(range)? })
     }
 

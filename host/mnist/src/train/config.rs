@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 
 use super::TrainError;
+use crate::BatchSize;
 use crate::checkpoint::{Folder, Found, Snapshot};
 use crate::model::Pipeline;
 use ferrowarp_data::CLASSES;
@@ -30,8 +31,8 @@ pub struct Config {
     /// Widths of the hidden layers, from the input on; empty for a network without any. Nothing means those of the loaded weights, or else
     /// [`DEFAULT_HIDDEN`].
     pub hidden: Option<Vec<usize>>,
-    /// Samples in a batch.
-    pub batch_size: usize,
+    /// Images in a batch, of which the data set must have one at least.
+    pub batch_size: BatchSize,
     /// Epochs to train; 0, which needs `load`, only tests.
     pub epochs: u32,
     /// Learning rate in the first epoch, finite and above 0.
@@ -76,7 +77,7 @@ impl Config {
     pub fn new(pipeline: Pipeline) -> Config {
         Config {
             hidden: None,
-            batch_size: 64,
+            batch_size: BatchSize::DEFAULT,
             epochs: 5,
             lr: DEFAULT_LR,
             lr_decay: 0.7,
@@ -161,9 +162,6 @@ impl Config {
 
     /// Checks everything that can be checked without the data set.
     pub(super) fn check(&self, resumed: Option<&Found>) -> Result<(), TrainError> {
-        if self.batch_size == 0 {
-            return Err(TrainError::setting("batch-size", 0, "a batch needs at least 1 image"));
-        }
         if self.epochs == 0 && self.load.is_none() {
             let problem =
                 "there is nothing to test without training; train at least 1, or name weights with --load";
@@ -255,11 +253,8 @@ impl Config {
 
     /// Checks what depends on the number of training images.
     pub(super) fn check_against(&self, train_images: usize) -> Result<(), TrainError> {
-        if self.batch_size > train_images {
-            let problem = format!("there are only {train_images} training images; choose at most as many");
-            return Err(TrainError::setting("batch-size", self.batch_size, problem));
-        }
-        Ok(())
+        let checked = self.batch_size.check(train_images);
+        checked.map_err(|problem| TrainError::setting("batch-size", self.batch_size, problem.to_string()))
     }
 }
 

@@ -122,14 +122,14 @@ impl<'a> Trainer<'a> {
     fn train_epoch(&mut self, observer: &mut dyn Observer) -> Result<(), TrainError> {
         let spec = self.spec();
         let before = self.first_step();
-        let (samples, batch) = (self.train.len(), self.config.batch_size);
+        let (samples, batch_size) = (self.train.len(), self.config.batch_size);
         while self.stats.samples < samples {
             let transfers = Transfers::now(self.device);
             let started = Instant::now();
             let saver = &self.saver;
             let mut progress = |done| {
                 observer.progress(done);
-                let step = before + (done / batch) as u64;
+                let step = before + batch_size.steps(done);
                 let pause = done < samples
                     && (observer.stop() || saver.as_ref().is_some_and(|saver| saver.is_due_within(step)));
                 if pause { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
@@ -252,18 +252,17 @@ impl<'a> Trainer<'a> {
 
     /// Steps of the run before the epoch in progress.
     fn first_step(&self) -> u64 {
-        let per_epoch = self.train.len().div_ceil(self.config.batch_size) as u64;
-        u64::from(self.epoch - 1 - self.epochs_before) * per_epoch
+        u64::from(self.epoch - 1 - self.epochs_before) * self.config.batch_size.steps(self.train.len())
     }
 
     /// Steps of the run that are done.
     fn steps(&self) -> u64 {
-        self.first_step() + self.stats.samples.div_ceil(self.config.batch_size) as u64
+        self.first_step() + self.config.batch_size.steps(self.stats.samples)
     }
 
     /// The step of the run, counted from 1, that learns from a sample of the epoch in progress.
     fn step_with(&self, sample: usize) -> u64 {
-        self.first_step() + (sample / self.config.batch_size) as u64 + 1
+        self.first_step() + self.config.batch_size.steps(sample + 1)
     }
 
     fn diverged(&self, step: u64, symptom: Symptom) -> TrainError {

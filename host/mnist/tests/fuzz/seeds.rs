@@ -4,7 +4,8 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 
-use ferrowarp_mnist::checkpoint::{self, DataId, Progress, Snapshot, Training, envelope};
+use ferrowarp_mnist::BatchSize;
+use ferrowarp_mnist::checkpoint::{self, DataId, Progress, Snapshot, Training, file_format};
 use ferrowarp_mnist::model::{LayerParameters, Parameters};
 use ferrowarp_report::EpochRecord;
 use png::{BitDepth, ColorType};
@@ -58,7 +59,7 @@ pub fn of(target: &str) -> Files {
         "weights" => named([("two-layers", weights(&parameters())), ("foreign", foreign_weights())]),
         "checkpoint" => {
             let (plain, momentum) = (snapshot(0.0), snapshot(0.5));
-            let payload = envelope::open(&momentum).unwrap().to_vec();
+            let payload = file_format::open(&momentum).unwrap().to_vec();
             named([("plain", plain), ("momentum", momentum), ("payload", payload)])
         }
         "picture" => pictures(),
@@ -195,7 +196,7 @@ fn training(momentum: f32) -> Training {
         sizes: parameters().sizes(),
         seed: 7,
         epochs: 1,
-        batch_size: 4,
+        batch_size: BatchSize::new(4).unwrap(),
         lr: 0.5,
         lr_decay: 0.75,
         momentum,

@@ -147,7 +147,7 @@ impl CudaDevice {
 
     /// Destroys a graph; the driver lets a run of it that is under way end first.
     pub fn destroy(&self, recording: &Recording) {
-        if self.drain_if_limited().is_err() && self.is_abandoned() {
+        if self.drain_if_limited().is_err() && self.is_hung() {
             return;
         }
         let _ = CurrentContext::set_current(&self.handles.context);

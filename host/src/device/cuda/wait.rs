@@ -10,7 +10,7 @@ use cust::sys;
 
 use super::super::fault::{FaultKind, KernelFault};
 use super::super::launches::{Launch, Launches};
-use super::super::{DeviceError, abandoned};
+use super::super::{DeviceError, hung};
 use super::{CudaDevice, State, driver};
 
 /// Launches that may be queued unwaited for under a time limit. The driver blocks a launch when its own queue is full,
@@ -150,12 +150,12 @@ impl CudaDevice {
             return self.faulted(first);
         }
         // While kernels run, and when the GPU is gone, the record says nothing.
-        let panic = if kind.abandons_device() { None } else { self.handles.panic_slot.read() };
+        let panic = if kind.hangs() { None } else { self.handles.panic_slot.read() };
         let fault = Arc::new(KernelFault::new(&self.name, kind, &state.queued, status, panic));
         state.queued.clear();
         state.fault = Some(Arc::clone(&fault));
-        if kind.abandons_device() {
-            abandoned::note();
+        if kind.hangs() {
+            hung::note();
         }
         DeviceError::KernelFault(fault)
     }
@@ -170,8 +170,8 @@ impl CudaDevice {
     }
 
     /// Whether a call of the driver may wait for ever.
-    pub(super) fn is_abandoned(&self) -> bool {
-        self.state().fault.as_ref().is_some_and(|fault| fault.kind.abandons_device())
+    pub(super) fn is_hung(&self) -> bool {
+        self.state().fault.as_ref().is_some_and(|fault| fault.kind.hangs())
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {

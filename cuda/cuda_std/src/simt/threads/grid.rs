@@ -8,9 +8,9 @@ use super::super::Grid;
 use super::super::block::{Block, Member};
 use super::super::fault::{Fault, FaultKind};
 use super::super::shared::BlockShared;
-use super::latest::Latest;
-use super::seat::Table;
+use super::relaxed::Relaxed64;
 use super::spawn;
+use super::waiting::Table;
 use crate::launch::Dim3;
 
 /// Threads that may live at a time. A cluster may need more, which all its threads need.
@@ -22,7 +22,7 @@ const MOST_BLOCKS: u64 = 8192;
 
 /// Runs the grid. No block is ordered before another one, in waves of [`MOST_BLOCKS`].
 pub(in super::super) fn run_grid(grid: &Grid<'_>) -> Result<(), Box<Fault>> {
-    grid.scopes.prepare();
+    grid.atomic_scopes.prepare();
     let cluster = u64::from(grid.config.cluster);
     let units = grid.config.grid.volume() / cluster;
     let wave = (MOST_BLOCKS / cluster).max(1);
@@ -49,7 +49,7 @@ fn run_wave(grid: &Grid<'_>, units: core::ops::Range<u64>) -> Result<(), Box<Fau
     };
     let blocks: Vec<Vec<Block<'_>>> = units.zip(&members).map(blocks_of).collect();
     let tables: Vec<Table<'_>> = blocks.iter().map(|blocks| Table::new(blocks, &stop)).collect();
-    let live = Latest::default();
+    let live = Relaxed64::default();
     spawn::scope(|scope| {
         for table in &tables {
             // A thread that ends is not joined here: that would order the next block after it.

@@ -1,4 +1,4 @@
-//! Threads that are all waited for at the end. Miri has a `crew` for it.
+//! Threads that are all waited for at the end. Miri has a `workers` for it.
 
 use std::io;
 
@@ -45,7 +45,7 @@ mod system {
 }
 
 #[cfg(miri)]
-use crew as system;
+use workers as system;
 
 #[cfg(miri)]
-mod crew;
+mod workers;

@@ -40,5 +40,6 @@ pub mod halves;
 pub mod math;
 pub mod memory;
 pub mod panics;
+pub mod structs;
 pub mod threads;
 pub mod warps;

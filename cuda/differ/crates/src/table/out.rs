@@ -56,8 +56,8 @@ pub fn pieces(input: &[u8], number: u32) -> impl Iterator<Item = &[u8]> {
             return None;
         }
         length = (length * 5 + 3) % 71;
-        let (piece, behind) = rest.split_at(length.min(rest.len()));
-        rest = behind;
+        let (piece, tail) = rest.split_at(length.min(rest.len()));
+        rest = tail;
         Some(piece)
     })
 }

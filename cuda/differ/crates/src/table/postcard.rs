@@ -56,7 +56,7 @@ pub fn parse(input: &[u8], _: u32, output: &mut [u8]) {
     let mut rest = input;
     while !rest.is_empty() {
         rest = match postcard::take_from_bytes::<Shape<'_>>(rest) {
-            Ok((shape, behind)) => {
+            Ok((shape, tail)) => {
                 match shape {
                     Shape::Nothing => out.bytes(b"-"),
                     Shape::Circle(radius) => out.single(radius),
@@ -64,7 +64,7 @@ pub fn parse(input: &[u8], _: u32, output: &mut [u8]) {
                     Shape::Named(name, letter) => out.bytes(&[name.len() as u8, letter.unwrap_or(0)]),
                     Shape::Bytes(bytes) => out.bytes(bytes),
                 }
-                behind
+                tail
             }
             Err(_) => {
                 out.bytes(b"!");

@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::parser::ValueSource;
 use clap::{ArgGroup, CommandFactory as _, FromArgMatches as _, Parser};
 use ferrowarp::device::{self, DeviceChoice};
+use ferrowarp_mnist::BatchSize;
 use ferrowarp_mnist::checkpoint::Found;
 use ferrowarp_mnist::model::Pipeline;
 use ferrowarp_mnist::train::{Checkpoints, Config, DEFAULT_KEEP, TrainError};
@@ -33,8 +34,8 @@ pub struct Args {
     hidden: Option<Widths>,
 
     /// Images in a batch
-    #[arg(long, value_name = "N", default_value_t = 64, allow_negative_numbers = true)]
-    batch_size: usize,
+    #[arg(long, value_name = "N", default_value_t = BatchSize::DEFAULT, allow_negative_numbers = true)]
+    batch_size: BatchSize,
 
     /// Epochs to train; 0 with --load only tests
     #[arg(long, value_name = "N", default_value_t = 5, allow_negative_numbers = true)]

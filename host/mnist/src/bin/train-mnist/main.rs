@@ -26,7 +26,7 @@ fn main() -> ExitCode {
     match train_mnist(&args) {
         Ok(Ended::Complete) => ExitCode::SUCCESS,
         Ok(Ended::Stopped(code)) => ExitCode::from(code),
-        Err(error) => ferrowarp_report::exit_code(Err(error), device::end_process_if_abandoned),
+        Err(error) => ferrowarp_report::exit_code(Err(error), device::exit_if_hung),
     }
 }
 

@@ -9,10 +9,10 @@ use crate::model::error::ModelError;
 use ferrowarp::device::{Buffer, Device};
 
 fn check_forward(out: usize, inp: usize, layer: &Layer, shape: Shape) -> Result<(), ModelError> {
-    let Shape { batch, inputs, outputs } = shape;
+    let Shape { rows, inputs, outputs } = shape;
     need(&[
-        ("length of the outputs", out, area(batch, outputs)),
-        ("length of the inputs", inp, area(batch, inputs)),
+        ("length of the outputs", out, area(rows, outputs)),
+        ("length of the inputs", inp, area(rows, inputs)),
         ("length of the weights", layer.weights.len(), area(inputs, outputs)),
         ("length of the biases", layer.biases.len(), outputs.into()),
     ])
@@ -27,11 +27,11 @@ pub(in crate::model) fn linear_forward(
     shape: Shape,
 ) -> Result<(), ModelError> {
     check_forward(out.len(), inp.len(), layer, shape)?;
-    let Shape { batch, inputs, outputs } = shape;
-    let config = per_element(batch, outputs);
+    let Shape { rows, inputs, outputs } = shape;
+    let config = per_element(rows, outputs);
     let (weights, biases) = (&layer.weights, &layer.biases);
     // SAFETY: the buffers hold their shapes, as was just checked, and the grid covers the outputs.
-    unsafe { linear::linear_forward::launch(on, config, out, inp, weights, biases, batch, inputs, outputs)? };
+    unsafe { linear::linear_forward::launch(on, config, out, inp, weights, biases, rows, inputs, outputs)? };
     Ok(())
 }
 
@@ -52,13 +52,13 @@ pub(in crate::model) fn linear_act_forward(
     act: Activation,
 ) -> Result<(), ModelError> {
     check_forward(out.len(), inp.len(), layer, shape)?;
-    let Shape { batch, inputs, outputs } = shape;
-    let tile = tile::choose(on, batch, outputs);
-    let config = tile.config(batch, outputs);
+    let Shape { rows, inputs, outputs } = shape;
+    let tile = tile::choose(on, rows, outputs);
+    let config = tile.config(rows, outputs);
     let (weights, biases) = (&layer.weights, &layer.biases);
     macro_rules! launch {
         ($kernel:ident) => {
-            fused_forward::$kernel::launch(on, config, out, inp, weights, biases, batch, inputs, outputs)?
+            fused_forward::$kernel::launch(on, config, out, inp, weights, biases, rows, inputs, outputs)?
         };
     }
     // SAFETY: the buffers hold their shapes, as was just checked; grid and block are the tile's.
@@ -83,17 +83,17 @@ pub(in crate::model) fn linear_backward_input(
     layer: &Layer,
     shape: Shape,
 ) -> Result<(), ModelError> {
-    let Shape { batch, inputs, outputs } = shape;
+    let Shape { rows, inputs, outputs } = shape;
     need(&[
-        ("length of the input gradient", d_inp.len(), area(batch, inputs)),
-        ("length of the output gradient", d_out.len(), area(batch, outputs)),
+        ("length of the input gradient", d_inp.len(), area(rows, inputs)),
+        ("length of the output gradient", d_out.len(), area(rows, outputs)),
         ("length of the weights", layer.weights.len(), area(inputs, outputs)),
     ])?;
-    let config = per_element(batch, inputs);
+    let config = per_element(rows, inputs);
     let weights = &layer.weights;
     // SAFETY: the buffers hold their shapes, as was just checked, and the grid covers the inputs.
     unsafe {
-        linear::linear_backward_input::launch(on, config, d_inp, d_out, weights, batch, inputs, outputs)?
+        linear::linear_backward_input::launch(on, config, d_inp, d_out, weights, rows, inputs, outputs)?
     };
     Ok(())
 }
@@ -107,15 +107,15 @@ pub(in crate::model) fn linear_relu_backward(
     layer: &Layer,
     shape: Shape,
 ) -> Result<(), ModelError> {
-    let Shape { batch, inputs, outputs } = shape;
+    let Shape { rows, inputs, outputs } = shape;
     need(&[
-        ("length of the input gradient", d_inp.len(), area(batch, inputs)),
-        ("length of the output gradient", d_out.len(), area(batch, outputs)),
-        ("length of the activations", activations.len(), area(batch, inputs)),
+        ("length of the input gradient", d_inp.len(), area(rows, inputs)),
+        ("length of the output gradient", d_out.len(), area(rows, outputs)),
+        ("length of the activations", activations.len(), area(rows, inputs)),
         ("length of the weights", layer.weights.len(), area(inputs, outputs)),
     ])?;
-    let tile = tile::choose(on, batch, inputs);
-    let config = tile.config(batch, inputs);
+    let tile = tile::choose(on, rows, inputs);
+    let config = tile.config(rows, inputs);
     let weights = &layer.weights;
     macro_rules! launch {
         ($kernel:ident) => {
@@ -126,7 +126,7 @@ pub(in crate::model) fn linear_relu_backward(
                 d_out,
                 weights,
                 activations,
-                batch,
+                rows,
                 inputs,
                 outputs,
             )?

@@ -11,18 +11,18 @@ pub(super) mod update;
 use super::error::{ModelError, to_u32};
 use ferrowarp::device::Buffer;
 
-/// The shape of a linear layer applied to a batch.
+/// The shape of a linear layer applied to the samples of a batch, a row each.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::model) struct Shape {
-    pub batch: u32,
+    pub rows: u32,
     pub inputs: u32,
     pub outputs: u32,
 }
 
 impl Shape {
-    pub fn new(batch: usize, inputs: usize, outputs: usize) -> Result<Self, ModelError> {
+    pub fn new(rows: u32, inputs: usize, outputs: usize) -> Result<Self, ModelError> {
         Ok(Self {
-            batch: to_u32("batch size", batch)?,
+            rows,
             inputs: to_u32("number of inputs", inputs)?,
             outputs: to_u32("number of outputs", outputs)?,
         })

@@ -22,7 +22,7 @@ fn check_update(
     shape: Shape,
     sgd: Sgd,
 ) -> Result<(), ModelError> {
-    let Shape { batch, inputs, outputs } = shape;
+    let Shape { rows, inputs, outputs } = shape;
     let has_velocity = if sgd.momentum == 0.0 { 0 } else { 1 };
     need(&[
         ("length of the weights", layer.weights.len(), area(inputs, outputs)),
@@ -33,8 +33,8 @@ fn check_update(
             has_velocity * area(inputs, outputs),
         ),
         ("length of the biases' velocity", layer.bias_velocity.len(), has_velocity * u64::from(outputs)),
-        ("length of the activations", activations, area(batch, inputs)),
-        ("length of the output gradient", d_out, area(batch, outputs)),
+        ("length of the activations", activations, area(rows, inputs)),
+        ("length of the output gradient", d_out, area(rows, outputs)),
     ])
 }
 
@@ -48,7 +48,7 @@ pub(in crate::model) fn update_layer(
     sgd: Sgd,
 ) -> Result<(), ModelError> {
     check_update(layer, activations.len(), d_out.len(), shape, sgd)?;
-    let Shape { batch, inputs, outputs } = shape;
+    let Shape { rows, inputs, outputs } = shape;
     let config = per_element(inputs, outputs);
     let Layer { weights, biases, weight_velocity, bias_velocity, .. } = layer;
     // SAFETY: the buffers hold their shapes, as was just checked, and the grid covers the weights.
@@ -62,7 +62,7 @@ pub(in crate::model) fn update_layer(
             bias_velocity,
             activations,
             d_out,
-            batch,
+            rows,
             inputs,
             outputs,
             sgd.lr,
@@ -82,7 +82,7 @@ pub(in crate::model) fn linear_update(
     sgd: Sgd,
 ) -> Result<(), ModelError> {
     check_update(layer, activations.len(), d_out.len(), shape, sgd)?;
-    let Shape { batch, inputs, outputs } = shape;
+    let Shape { rows, inputs, outputs } = shape;
     let tile = tile::choose(on, inputs, outputs);
     let config = tile::walking_config(tile, on, inputs, outputs);
     let Layer { weights, biases, weight_velocity, bias_velocity, .. } = layer;
@@ -97,7 +97,7 @@ pub(in crate::model) fn linear_update(
                 bias_velocity,
                 activations,
                 d_out,
-                batch,
+                rows,
                 inputs,
                 outputs,
                 sgd.lr,

@@ -2,23 +2,23 @@
 
 use core::panic::Location;
 
+use super::super::collective;
 use super::super::context::{Barrier, Collective, Request};
-use super::super::rendezvous;
-use super::latest::Latest;
+use super::relaxed::Relaxed64;
 
 /// The threads that wait at a barrier of block or cluster.
 #[derive(Default)]
-pub(super) struct Gathering {
-    waiting: Latest,
+pub(super) struct Arrivals {
+    waiting: Relaxed64,
     /// Those of them whose predicate is true.
-    agreeing: Latest,
+    agreeing: Relaxed64,
     /// The call where the first of them waits, and its form.
-    first: Latest,
+    first: Relaxed64,
     /// 1 if another one waits at another call, or at another copy of it.
-    pub is_mixed: Latest,
+    pub is_mixed: Relaxed64,
 }
 
-impl Gathering {
+impl Arrivals {
     /// Counts a thread in. Whether it is the last.
     pub fn join(&self, request: &Request, threads: u64) -> bool {
         let form = match request.collective {
@@ -34,7 +34,7 @@ impl Gathering {
         } else if self.first.get() != call {
             self.is_mixed.set(1);
         }
-        if rendezvous::agrees(request) {
+        if collective::agrees(request) {
             self.agreeing.add(1);
         }
         waiting == threads

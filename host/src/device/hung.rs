@@ -3,11 +3,11 @@
 use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-static ABANDONED: AtomicBool = AtomicBool::new(false);
+static HUNG: AtomicBool = AtomicBool::new(false);
 
 /// Notes that a device of this process was left behind.
 pub(super) fn note() {
-    ABANDONED.store(true, Ordering::Relaxed);
+    HUNG.store(true, Ordering::Relaxed);
 }
 
 /// Ends the process with `code` if a device ran over its time limit or was lost, else does nothing. The last call of a
@@ -17,13 +17,13 @@ pub(super) fn note() {
 /// Standard output and error are flushed; no destructor runs.
 ///
 /// ```
-/// use ferrowarp::device::end_process_if_abandoned;
+/// use ferrowarp::device::exit_if_hung;
 ///
 /// // The last line of `main`: nothing happens unless a GPU was left with work that may never end.
-/// end_process_if_abandoned(1);
+/// exit_if_hung(1);
 /// ```
-pub fn end_process_if_abandoned(code: u8) {
-    if ABANDONED.load(Ordering::Relaxed) {
+pub fn exit_if_hung(code: u8) {
+    if HUNG.load(Ordering::Relaxed) {
         // Closed outputs are no reason to stay.
         let _ = std::io::stdout().flush();
         let _ = std::io::stderr().flush();

@@ -9,31 +9,31 @@ use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::panic::resume_unwind;
 use std::sync::{Mutex, PoisonError};
 
-use super::super::blame::{self, View};
 use super::super::block::Block;
+use super::super::channel::Channel;
+use super::super::collective::{self, Lane, MaskError};
 use super::super::context::{Barrier, Collective, Outcome, Request, ThreadContext, WARP_SIZE};
 use super::super::fault::{Fault, FaultKind};
-use super::super::port::Port;
-use super::super::rendezvous::{self, Lane, MaskError};
-use super::gathering::Gathering;
-use super::latest::{Latest, Unordered};
+use super::super::stuck::{self, View};
+use super::arrivals::Arrivals;
+use super::encoding::{EncodedRequest, OutcomeWords, Word};
+use super::relaxed::{Relaxed32, Relaxed64};
 use super::sleep::{self, Bell};
-use super::words::{Ask, OutcomeWords, Word};
 
 /// What a thread panics with to leave its kernel after another one's fault.
 struct Abandoned;
 
 /// A thread's place at its [`Table`].
-pub(crate) struct Seat<'a> {
+pub(crate) struct Waiter<'a> {
     table: &'a Table<'a>,
     number: u32,
 }
 
 /// What the others see of a thread.
 #[derive(Default)]
-struct Chair {
+struct WaitState {
     /// What the thread waits for; that it runs, or has returned.
-    ask: Ask,
+    ask: EncodedRequest,
     /// Where it waits, while it waits. Others read it to say what is wrong, which may order them.
     site: UnsafeCell<Option<Site>>,
     /// Released when `site` is written.
@@ -55,46 +55,46 @@ struct Site {
 }
 
 // SAFETY: `site` is written by its thread alone, while it runs, and read by others while it waits, after `written`.
-unsafe impl Sync for Chair {}
+unsafe impl Sync for WaitState {}
 
 /// The threads of a block, or of the blocks of a cluster. All but the atomics with an order is changed under the lock.
 pub(super) struct Table<'a> {
     blocks: &'a [Block<'a>],
     per_block: u32,
     /// By block and thread.
-    chairs: Vec<Chair>,
-    lock: Unordered,
+    waiters: Vec<WaitState>,
+    lock: Relaxed32,
     /// Threads that neither wait nor have returned.
-    running: Latest,
-    returned: Latest,
+    running: Relaxed64,
+    returned: Relaxed64,
     /// By block.
-    barriers: Vec<Gathering>,
-    cluster: Gathering,
+    barriers: Vec<Arrivals>,
+    cluster: Arrivals,
     /// Set with the first fault of the grid.
     stop: &'a AtomicBool,
     fault: Mutex<Option<Box<Fault>>>,
 }
 
-impl Seat<'_> {
+impl Waiter<'_> {
     /// Waits until all that take part have asked, and returns this thread's share of the result.
     pub(in super::super) fn wait(&self, request: &Request) -> Outcome {
         let table = self.table;
-        let chair = &table.chairs[self.number as usize];
+        let waiter = &table.waiters[self.number as usize];
         // SAFETY: the thread runs, so nobody else reads or writes the site.
-        unsafe { *chair.site.get() = Some(Site { name: request.name, location: request.location }) };
-        chair.written.fetch_add(1, Ordering::Release);
+        unsafe { *waiter.site.get() = Some(Site { name: request.name, location: request.location }) };
+        waiter.written.fetch_add(1, Ordering::Release);
         let orders = request.collective.orders();
         if orders {
-            chair.order.fetch_add(1, Ordering::Release);
+            waiter.order.fetch_add(1, Ordering::Release);
         }
         table.lock.take();
-        let word = chair.ask.put(request.collective);
+        let word = waiter.ask.put(request.collective);
         table.sit_down(self.number, word, request);
         table.lock.free();
         loop {
             // Under Miri there are neither bells nor sleep.
-            let rings = if cfg!(miri) { 0 } else { chair.bell.rings() };
-            if chair.ask.runs() {
+            let rings = if cfg!(miri) { 0 } else { waiter.bell.rings() };
+            if waiter.ask.runs() {
                 break;
             }
             if table.stop.load(Ordering::Relaxed) {
@@ -106,20 +106,20 @@ impl Seat<'_> {
             {
                 table.fail(block.fault_of(Some(thread), Some(request.location.into()), clock.fault()));
             }
-            if cfg!(miri) { sleep::yield_now() } else { chair.bell.wait(rings) }
+            if cfg!(miri) { sleep::yield_now() } else { waiter.bell.wait(rings) }
         }
         if orders {
-            chair.order.fetch_add(0, Ordering::Acquire);
+            waiter.order.fetch_add(0, Ordering::Acquire);
         }
         if word.is_fold() {
-            return Outcome { value: chair.outcome.read_low().into(), flag: false };
+            return Outcome { value: waiter.outcome.read_low().into(), flag: false };
         }
-        if word.has_outcome() { chair.outcome.read() } else { Outcome::default() }
+        if word.has_outcome() { waiter.outcome.read() } else { Outcome::default() }
     }
 
     /// Lets what the thread did be seen by those that complete the cluster's barrier.
     pub(in super::super) fn release_to_cluster(&self) {
-        self.table.chairs[self.number as usize].cluster_arrival.fetch_add(1, Ordering::Release);
+        self.table.waiters[self.number as usize].cluster_arrival.fetch_add(1, Ordering::Release);
     }
 }
 
@@ -127,17 +127,17 @@ impl<'a> Table<'a> {
     /// The table for the blocks of a cluster, or one block.
     pub fn new(blocks: &'a [Block<'a>], stop: &'a AtomicBool) -> Self {
         let threads: usize = blocks.iter().map(|block| block.threads as usize).sum();
-        let running = Latest::default();
+        let running = Relaxed64::default();
         running.set(threads as u64);
         Self {
             blocks,
             per_block: blocks[0].threads,
-            chairs: core::iter::repeat_with(Chair::default).take(threads).collect(),
-            lock: Unordered::default(),
+            waiters: core::iter::repeat_with(WaitState::default).take(threads).collect(),
+            lock: Relaxed32::default(),
             running,
-            returned: Latest::default(),
-            barriers: blocks.iter().map(|_| Gathering::default()).collect(),
-            cluster: Gathering::default(),
+            returned: Relaxed64::default(),
+            barriers: blocks.iter().map(|_| Arrivals::default()).collect(),
+            cluster: Arrivals::default(),
             stop,
             fault: Mutex::default(),
         }
@@ -145,21 +145,21 @@ impl<'a> Table<'a> {
 
     /// How many threads it is for.
     pub fn threads(&self) -> u32 {
-        self.chairs.len() as u32
+        self.waiters.len() as u32
     }
 
-    /// The block of the thread in this seat, and its number there.
+    /// The block of the thread in this waiting, and its number there.
     pub fn place(&self, number: u32) -> (&'a Block<'a>, u32) {
         (&self.blocks[(number / self.per_block) as usize], number % self.per_block)
     }
 
-    /// Runs the thread in this seat from beginning to end.
+    /// Runs the thread in this waiting from beginning to end.
     pub fn run(&self, number: u32) {
         let (block, thread) = self.place(number);
-        let seat = Seat { table: self, number };
-        let port = Port::of_thread(&seat);
-        let context = ThreadContext::new(block, thread, &port);
-        port.begin(thread, &context);
+        let waiting = Waiter { table: self, number };
+        let channel = Channel::of_thread(&waiting);
+        let context = ThreadContext::new(block, thread, &channel);
+        channel.begin(thread, &context);
         let result = context.run();
         block.live_lanes_of(thread).fetch_and(!(1 << (thread % WARP_SIZE)), Ordering::Relaxed);
         match result {
@@ -183,7 +183,7 @@ impl<'a> Table<'a> {
     /// A thread has returned.
     fn stand_up(&self, number: u32) {
         self.lock.take();
-        self.chairs[number as usize].ask.set(Word::RETURNED);
+        self.waiters[number as usize].ask.set(Word::RETURNED);
         self.returned.add(1);
         if self.running.sub(1) == 0 {
             self.check_running();
@@ -203,7 +203,7 @@ impl<'a> Table<'a> {
                 }
             }
             Collective::Cluster => {
-                if self.cluster.join(request, self.chairs.len() as u64) {
+                if self.cluster.join(request, self.waiters.len() as u64) {
                     self.complete_cluster();
                 }
             }
@@ -215,26 +215,26 @@ impl<'a> Table<'a> {
 
     /// When nobody runs, and not all have returned, nobody will ever go on.
     fn check_running(&self) {
-        let is_stuck = self.running.get() == 0 && self.returned.get() < self.chairs.len() as u64;
+        let is_stuck = self.running.get() == 0 && self.returned.get() < self.waiters.len() as u64;
         if is_stuck && !self.stop.load(Ordering::Relaxed) {
             self.fail(self.why_stuck());
         }
     }
 
     fn complete_barrier(&self, block: u32, barrier: Barrier) {
-        let gathering = &self.barriers[block as usize];
-        if gathering.is_mixed.get() != 0
+        let arrivals = &self.barriers[block as usize];
+        if arrivals.is_mixed.get() != 0
             && let Some(fault) = self.view(block).why_apart()
         {
             return self.fail(fault);
         }
-        let agreeing = gathering.leave();
+        let agreeing = arrivals.leave();
         let outcome = (barrier != Barrier::Sync)
-            .then(|| rendezvous::barrier_outcome(barrier, agreeing, self.per_block.into()));
+            .then(|| collective::barrier_outcome(barrier, agreeing, self.per_block.into()));
         let numbers = self.numbers(block);
         let mut number = numbers.start;
         while number < numbers.end {
-            self.chairs[number as usize].order.fetch_add(0, Ordering::Acquire);
+            self.waiters[number as usize].order.fetch_add(0, Ordering::Acquire);
             number += 1;
         }
         self.let_all_go(numbers, outcome);
@@ -242,14 +242,14 @@ impl<'a> Table<'a> {
 
     fn complete_cluster(&self) {
         if self.cluster.is_mixed.get() != 0
-            && let Some(fault) = blame::why_cluster_stuck(&self.views())
+            && let Some(fault) = stuck::why_cluster_stuck(&self.views())
         {
             return self.fail(fault);
         }
         self.cluster.leave();
         let mut number = 0;
         while number < self.threads() {
-            self.chairs[number as usize].cluster_arrival.fetch_add(0, Ordering::Acquire);
+            self.waiters[number as usize].cluster_arrival.fetch_add(0, Ordering::Acquire);
             number += 1;
         }
         self.let_all_go(0..self.threads(), None);
@@ -259,14 +259,14 @@ impl<'a> Table<'a> {
     fn let_all_go(&self, numbers: core::ops::Range<u32>, outcome: Option<Outcome>) {
         let mut number = numbers.start;
         while number < numbers.end {
-            let chair = &self.chairs[number as usize];
+            let waiter = &self.waiters[number as usize];
             if let Some(outcome) = outcome {
-                chair.outcome.write(outcome);
+                waiter.outcome.write(outcome);
             }
-            chair.order.fetch_add(1, Ordering::Release);
-            chair.ask.set(Word::RUNS);
+            waiter.order.fetch_add(1, Ordering::Release);
+            waiter.ask.set(Word::RUNS);
             if !cfg!(miri) {
-                chair.bell.ring();
+                waiter.bell.ring();
             }
             number += 1;
         }
@@ -287,37 +287,37 @@ impl<'a> Table<'a> {
         while rest != 0 {
             let highest = 31 - rest.leading_zeros();
             let other = first + highest;
-            if other >= numbers.end || !self.chairs[other as usize].ask.is(word) {
+            if other >= numbers.end || !self.waiters[other as usize].ask.is(word) {
                 return;
             }
             rest ^= 1 << highest;
         }
-        let chairs = &self.chairs[first as usize..numbers.end.min(first + WARP_SIZE) as usize];
+        let waiters = &self.waiters[first as usize..numbers.end.min(first + WARP_SIZE) as usize];
         if let Some((fold, of, width)) = word.as_fold() {
-            let mut values = rendezvous::UNDEFINED;
-            for_lanes(mask, |lane| values[lane] = chairs[lane].ask.low());
-            rendezvous::fold(&mut values, (fold, of, width));
+            let mut values = collective::UNDEFINED;
+            for_lanes(mask, |lane| values[lane] = waiters[lane].ask.low());
+            collective::fold(&mut values, (fold, of, width));
             for_lanes(mask, |lane| {
-                chairs[lane].outcome.write_low(values[lane & !(width as usize - 1)]);
-                chairs[lane].ask.set(Word::RUNS);
+                waiters[lane].outcome.write_low(values[lane & !(width as usize - 1)]);
+                waiters[lane].ask.set(Word::RUNS);
             });
         } else if word.is_sync_warp() {
             for_lanes(mask, |lane| {
-                chairs[lane].order.fetch_add(0, Ordering::Acquire);
+                waiters[lane].order.fetch_add(0, Ordering::Acquire);
             });
             for_lanes(mask, |lane| {
-                chairs[lane].order.fetch_add(1, Ordering::Release);
-                chairs[lane].ask.set(Word::RUNS);
+                waiters[lane].order.fetch_add(1, Ordering::Release);
+                waiters[lane].ask.set(Word::RUNS);
             });
         } else {
-            let outcomes = outcomes(chairs, mask);
+            let outcomes = outcomes(waiters, mask);
             for_lanes(mask, |lane| {
-                chairs[lane].outcome.write(outcomes[lane]);
-                chairs[lane].ask.set(Word::RUNS);
+                waiters[lane].outcome.write(outcomes[lane]);
+                waiters[lane].ask.set(Word::RUNS);
             });
         }
         if !cfg!(miri) {
-            for_lanes(mask, |lane| chairs[lane].bell.ring());
+            for_lanes(mask, |lane| waiters[lane].bell.ring());
         }
         self.running.add(mask.count_ones().into());
     }
@@ -329,12 +329,12 @@ impl<'a> Table<'a> {
 
     /// What a thread waits for; orders the caller after it.
     fn request(&self, number: u32) -> Option<Request> {
-        let chair = &self.chairs[number as usize];
-        let collective = chair.ask.read()?;
-        chair.written.fetch_add(0, Ordering::Acquire);
+        let waiter = &self.waiters[number as usize];
+        let collective = waiter.ask.read()?;
+        waiter.written.fetch_add(0, Ordering::Acquire);
         // SAFETY: the thread wrote its site before it said that it waits, and writes none before it is let go, which
         // takes the lock that the caller holds.
-        let Site { name, location } = unsafe { *chair.site.get() }?;
+        let Site { name, location } = unsafe { *waiter.site.get() }?;
         Some(Request { name, collective, location })
     }
 
@@ -357,7 +357,7 @@ impl<'a> Table<'a> {
             self.blocks[0].fault_of(None, None, kind)
         };
         let in_block = views.iter().find_map(View::why_stuck);
-        in_block.or_else(|| blame::why_cluster_stuck(&views)).unwrap_or_else(unknown)
+        in_block.or_else(|| stuck::why_cluster_stuck(&views)).unwrap_or_else(unknown)
     }
 }
 
@@ -371,14 +371,14 @@ fn for_lanes(mask: u32, mut f: impl FnMut(usize)) {
 }
 
 /// What the lanes in `mask`, which all wait in one operation, get of it.
-fn outcomes(chairs: &[Chair], mask: u32) -> [Outcome; WARP_SIZE as usize] {
+fn outcomes(waiters: &[WaitState], mask: u32) -> [Outcome; WARP_SIZE as usize] {
     let mut requests = [None; WARP_SIZE as usize];
     for_lanes(mask, |lane| {
-        let collective = chairs[lane].ask.read();
+        let collective = waiters[lane].ask.read();
         requests[lane] =
             collective.map(|collective| Request { name: "", collective, location: Location::caller() });
     });
     // Whether another lane runs, waits for something else or has returned: it does not take part.
     let lanes = core::array::from_fn(|lane| requests[lane].as_ref().map_or(Lane::Returned, Lane::Waits));
-    rendezvous::outcomes(&lanes, mask)
+    collective::outcomes(&lanes, mask)
 }

@@ -9,9 +9,9 @@ use super::sleep;
 /// A relaxed load may see an old value; a relaxed read-modify-write sees the last one (C++ standard, "order and
 /// consistency": atomic read-modify-write operations), so that is what a read is here.
 #[derive(Default)]
-pub(super) struct Latest(AtomicU64);
+pub(super) struct Relaxed64(AtomicU64);
 
-impl Latest {
+impl Relaxed64 {
     #[inline]
     pub fn get(&self) -> u64 {
         self.0.fetch_add(0, Ordering::Relaxed)
@@ -35,11 +35,11 @@ impl Latest {
     }
 }
 
-/// A lock that keeps others out and orders nothing. What it guards is [`Latest`].
+/// A lock that keeps others out and orders nothing. What it guards is [`Relaxed64`].
 #[derive(Default)]
-pub(super) struct Unordered(AtomicU32);
+pub(super) struct Relaxed32(AtomicU32);
 
-impl Unordered {
+impl Relaxed32 {
     const FREE: u32 = 0;
     const TAKEN: u32 = 1;
     /// Taken, and others may sleep until it is free.

@@ -4,7 +4,7 @@
 //! thousands of short ones are slow. A launch comes after the one before it in any case: a thread that has worked for both
 //! is ordered as two would be. Within a launch every one of its threads has one of its own.
 //!
-//! The crew belongs to the thread that launches, and ends with it. `pthread` calls are one step each; the standard
+//! The workers belongs to the thread that launches, and ends with it. `pthread` calls are one step each; the standard
 //! library's, some hundred.
 
 use core::cell::{RefCell, UnsafeCell};
@@ -15,12 +15,12 @@ use core::ptr;
 use super::{Name, io};
 
 thread_local! {
-    static CREW: RefCell<Crew> = const { RefCell::new(Crew(Vec::new())) };
+    static WORKERS: RefCell<Workers> = const { RefCell::new(Workers(Vec::new())) };
 }
 
 /// Threads that wait for work. Dropped, it lets them end, and waits for that.
 #[derive(Default)]
-struct Crew(Vec<Worker>);
+struct Workers(Vec<Worker>);
 
 struct Worker {
     thread: libc::pthread_t,
@@ -48,7 +48,7 @@ unsafe impl Sync for Post {}
 
 /// Where threads are spawned.
 pub(in super::super) struct Scope<'scope, 'env> {
-    crew: Crew,
+    workers: Workers,
     /// How many of them, from the first on, work for this scope.
     working: usize,
     env: PhantomData<(&'scope (), &'env mut &'env ())>,
@@ -56,9 +56,9 @@ pub(in super::super) struct Scope<'scope, 'env> {
 
 /// Runs `f`, which may spawn, and then waits for all threads.
 pub(in super::super) fn scope<'env>(f: impl for<'scope> FnOnce(&mut Scope<'scope, 'env>)) {
-    // While the launching thread ends there is no crew to keep.
-    let crew = CREW.try_with(RefCell::take).unwrap_or_default();
-    f(&mut Scope { crew, working: 0, env: PhantomData });
+    // While the launching thread ends there is no workers to keep.
+    let workers = WORKERS.try_with(RefCell::take).unwrap_or_default();
+    f(&mut Scope { workers, working: 0, env: PhantomData });
 }
 
 impl<'env> Scope<'_, 'env> {
@@ -67,15 +67,15 @@ impl<'env> Scope<'_, 'env> {
     /// # Errors
     /// The system has no more.
     pub fn spawn(&mut self, name: Name, body: impl FnOnce() + Send + 'env) -> io::Result<()> {
-        if self.working == self.crew.0.len() {
-            self.crew.0.push(Worker::new()?);
+        if self.working == self.workers.0.len() {
+            self.workers.0.push(Worker::new()?);
         }
         let body: Box<dyn FnOnce() + Send + 'env> = Box::new(body);
         // SAFETY: what the body borrows lives longer than the scope, at whose end the body has run.
         let body = unsafe {
             core::mem::transmute::<Box<dyn FnOnce() + Send + 'env>, Box<dyn FnOnce() + Send>>(body)
         };
-        self.crew.0[self.working].post().with(|state| *state = State::Given(name, body));
+        self.workers.0[self.working].post().with(|state| *state = State::Given(name, body));
         self.working += 1;
         Ok(())
     }
@@ -83,16 +83,16 @@ impl<'env> Scope<'_, 'env> {
 
 impl Drop for Scope<'_, '_> {
     fn drop(&mut self) {
-        for worker in &self.crew.0[..self.working] {
+        for worker in &self.workers.0[..self.working] {
             worker.post().wait_until(|state| matches!(state, State::Idle).then_some(()));
         }
-        let crew = core::mem::take(&mut self.crew);
-        // Without a place for it the crew ends here.
-        let _ = CREW.try_with(|place| place.replace(crew));
+        let workers = core::mem::take(&mut self.workers);
+        // Without a place for it the workers ends here.
+        let _ = WORKERS.try_with(|place| place.replace(workers));
     }
 }
 
-impl Drop for Crew {
+impl Drop for Workers {
     fn drop(&mut self) {
         for worker in &self.0 {
             worker.post().with(|state| *state = State::Over);

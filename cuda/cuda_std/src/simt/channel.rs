@@ -4,14 +4,14 @@ use core::cell::Cell;
 
 use super::context::{self, Outcome, Request, ThreadContext};
 use super::fiber::FiberYielder;
-use super::threads::Seat;
+use super::threads::Waiter;
 
 /// A thread's side of its scheduler. It lies on the thread's stack.
-pub(crate) struct Port {
+pub(crate) struct Channel {
     /// Null for a thread that is an OS thread.
     yielder: *const FiberYielder,
     /// Null for a thread that is a fiber.
-    seat: *const Seat<'static>,
+    waiting: *const Waiter<'static>,
     pub(super) context: Cell<*const ThreadContext<'static>>,
     pub(super) thread: Cell<u32>,
     pub(super) request: Cell<*const Request>,
@@ -21,21 +21,21 @@ pub(crate) struct Port {
     has_arrived: Cell<bool>,
 }
 
-impl Port {
-    /// The port of a fiber, below whose yielder it lies.
+impl Channel {
+    /// The channel of a fiber, below whose yielder it lies.
     pub(super) fn of_fiber(yielder: *const FiberYielder) -> Self {
         Self::new(yielder, core::ptr::null())
     }
 
-    /// The port of an OS thread.
-    pub(super) fn of_thread(seat: &Seat<'_>) -> Self {
-        Self::new(core::ptr::null(), core::ptr::from_ref(seat).cast())
+    /// The channel of an OS thread.
+    pub(super) fn of_thread(waiting: &Waiter<'_>) -> Self {
+        Self::new(core::ptr::null(), core::ptr::from_ref(waiting).cast())
     }
 
-    fn new(yielder: *const FiberYielder, seat: *const Seat<'static>) -> Self {
-        Port {
+    fn new(yielder: *const FiberYielder, waiting: *const Waiter<'static>) -> Self {
+        Channel {
             yielder,
-            seat,
+            waiting,
             context: Cell::new(core::ptr::null()),
             thread: Cell::new(0),
             request: Cell::new(core::ptr::null()),
@@ -44,7 +44,7 @@ impl Port {
         }
     }
 
-    /// Makes the port that of another thread.
+    /// Makes the channel that of another thread.
     #[inline]
     pub(super) fn begin(&self, thread: u32, context: *const ThreadContext<'_>) {
         self.thread.set(thread);
@@ -59,7 +59,7 @@ impl Port {
             return self.wait_in_seat(request);
         }
         self.request.set(request);
-        // SAFETY: the port lies on the fiber's stack, below its yielder.
+        // SAFETY: the channel lies on the fiber's stack, below its yielder.
         unsafe { &*self.yielder }.suspend(self);
         context::enter(self.context.get());
         self.outcome.get()
@@ -68,17 +68,17 @@ impl Port {
     #[cold]
     #[inline(never)]
     fn wait_in_seat(&self, request: &Request) -> Outcome {
-        // SAFETY: the port of an OS thread has a seat, which lives longer than the thread.
-        unsafe { &*self.seat }.wait(request)
+        // SAFETY: the channel of an OS thread has a waiting, which lives longer than the thread.
+        unsafe { &*self.waiting }.wait(request)
     }
 
     /// Notes that the thread has arrived at the cluster's barrier, with its earlier writes if `releases`. False if it
     /// has not waited since it last arrived.
     #[inline]
     pub(crate) fn arrive_at_cluster(&self, releases: bool) -> bool {
-        // SAFETY: as above, if there is a seat.
-        if releases && let Some(seat) = unsafe { self.seat.as_ref() } {
-            seat.release_to_cluster();
+        // SAFETY: as above, if there is a waiting.
+        if releases && let Some(waiting) = unsafe { self.waiting.as_ref() } {
+            waiting.release_to_cluster();
         }
         !self.has_arrived.replace(true)
     }

@@ -79,7 +79,7 @@ pub(crate) fn note_block(address: usize) {
         let extents = grid.config.grid;
         let number = (u64::from(index.z) * u64::from(extents.y) + u64::from(index.y)) * u64::from(extents.x)
             + u64::from(index.x);
-        if let Some(other) = grid.scopes.note(address, number) {
+        if let Some(other) = grid.atomic_scopes.note(address, number) {
             resume_unwind(Box::new(FaultKind::ScopeOfBlock { other: extents.unravel(other) }));
         }
     });
@@ -101,15 +101,19 @@ mod tests {
     #[test]
     fn every_number_is_known_with_its_block() {
         for stride in [4, 8, 4096] {
-            let scopes = Scopes::default();
+            let atomic_scopes = Scopes::default();
             let addresses = || (1..=5000).map(|i| 0x7f00_0000_0000 + i * stride);
             for again in [false, true] {
                 for (i, address) in addresses().enumerate() {
-                    assert_eq!(scopes.note(address, i as u64), None, "stride {stride}, again: {again}");
+                    assert_eq!(
+                        atomic_scopes.note(address, i as u64),
+                        None,
+                        "stride {stride}, again: {again}"
+                    );
                 }
             }
             for (i, address) in addresses().enumerate() {
-                assert_eq!(scopes.note(address, 1 + i as u64), Some(i as u64), "stride {stride}");
+                assert_eq!(atomic_scopes.note(address, 1 + i as u64), Some(i as u64), "stride {stride}");
             }
         }
     }

@@ -1,9 +1,9 @@
 //! Which thread is at fault when a block or a cluster cannot go on: the same for every scheduler.
 
 use super::block::Block;
+use super::collective::{self, Lane, MaskError};
 use super::context::{Request, WARP_SIZE};
 use super::fault::{Fault, FaultKind, Instead};
-use super::rendezvous::{self, Lane, MaskError};
 
 /// What the threads of a block wait for, while none of them runs.
 pub(super) struct View<'a> {
@@ -24,7 +24,7 @@ impl<'a> View<'a> {
         self.requests.get(thread as usize)?.as_ref()
     }
 
-    fn lanes(&self, warp: u32) -> rendezvous::Lanes<'_> {
+    fn lanes(&self, warp: u32) -> collective::Lanes<'_> {
         core::array::from_fn(|lane| match self.requests.get((warp * WARP_SIZE) as usize + lane) {
             None => Lane::Absent,
             Some(request) => request.as_ref().map_or(Lane::Returned, Lane::Waits),
@@ -35,7 +35,7 @@ impl<'a> View<'a> {
     /// returned.
     pub fn why_stuck(&self) -> Option<Fault> {
         for warp in 0..self.block.threads.div_ceil(WARP_SIZE) {
-            if let Some(error) = rendezvous::why_stuck(&self.lanes(warp)) {
+            if let Some(error) = collective::why_stuck(&self.lanes(warp)) {
                 return Some(self.mask_fault(warp, error));
             }
         }
@@ -45,7 +45,7 @@ impl<'a> View<'a> {
     /// The fault of a block of which some threads wait at a barrier that others do not; none if no thread waits at a
     /// barrier of the block, or all do at one.
     pub fn why_apart(&self) -> Option<Fault> {
-        let is_in_barrier = |request: &&Request| rendezvous::is_block_barrier(request);
+        let is_in_barrier = |request: &&Request| collective::is_block_barrier(request);
         let (waiting, request) = (0..self.block.threads)
             .find_map(|thread| Some((thread, self.request(thread).filter(is_in_barrier)?)))?;
         let missing = self.missing_at(request)?;
@@ -60,7 +60,7 @@ impl<'a> View<'a> {
     /// A thread that does not wait at this barrier of block or cluster.
     fn missing_at(&self, barrier: &Request) -> Option<u32> {
         let waits =
-            |thread| self.request(thread).is_some_and(|request| rendezvous::same_barrier(request, barrier));
+            |thread| self.request(thread).is_some_and(|request| collective::same_barrier(request, barrier));
         (0..self.block.threads).find(|&thread| !waits(thread))
     }
 
@@ -99,7 +99,7 @@ pub(super) fn why_cluster_stuck(blocks: &[View<'_>]) -> Option<Fault> {
         let requests = view.requests.iter().enumerate();
         requests
             .filter_map(|(thread, request)| Some((thread as u32, (*request)?)))
-            .find(|(_, request)| rendezvous::is_cluster_barrier(request))
+            .find(|(_, request)| collective::is_cluster_barrier(request))
     };
     let (waiting, (thread, request)) =
         blocks.iter().find_map(|view| Some((view.block, in_cluster(view)?)))?;

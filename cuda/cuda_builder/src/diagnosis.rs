@@ -10,7 +10,7 @@ use cuda_ir::{Edits, IrError, Lowered, places};
 type Look<'a> = dyn Fn(&str) -> Result<Vec<String>, IrError> + 'a;
 
 /// What it takes to compile the crate again.
-pub(crate) struct Blame<'a> {
+pub(crate) struct Diagnosis<'a> {
     pub compiler: &'a Compiler,
     pub options: &'a CodegenOptions,
     pub edits: Edits,
@@ -19,7 +19,7 @@ pub(crate) struct Blame<'a> {
     pub cargo_options: CargoOptions,
 }
 
-impl Blame<'_> {
+impl Diagnosis<'_> {
     /// The error, which came of the part `lowered`, with the kernels and the lines that it is about.
     pub fn find(&self, error: CudaBuilderError, lowered: &Lowered) -> CudaBuilderError {
         let kernels = self.kernels(lowered);

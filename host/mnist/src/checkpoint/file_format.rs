@@ -1,4 +1,4 @@
-//! The envelope of a snapshot: what it is, which version, how long, and a checksum over all of it.
+//! The file_format of a snapshot: what it is, which version, how long, and a checksum over all of it.
 //!
 //! | bytes | what |
 //! | --- | --- |
@@ -8,7 +8,7 @@
 //! | 32 | SHA-256 of the 20 bytes before it and of the payload |
 //! | the rest | the payload |
 //!
-//! The envelope is the same in every version. So a damaged file and an intact one from a newer program can be told
+//! The file_format is the same in every version. So a damaged file and an intact one from a newer program can be told
 //! apart, and a reader learns that a file was cut short before it looks into it.
 
 use std::cmp::Ordering;
@@ -29,7 +29,7 @@ const COVERED: usize = 20;
 /// Bytes before the payload.
 const HEADER: usize = COVERED + 32;
 
-/// Puts `payload` into an envelope of this program's [`VERSION`].
+/// Puts `payload` into an file_format of this program's [`VERSION`].
 pub fn seal(payload: &[u8]) -> Vec<u8> {
     seal_as(VERSION, payload)
 }
@@ -60,7 +60,7 @@ pub(super) fn check_length(first: &[u8], found: u64) -> Result<(), SnapshotError
     }
 }
 
-/// The payload of an envelope, which ends where the bytes end.
+/// The payload of an file_format, which ends where the bytes end.
 ///
 /// # Errors
 /// [`SnapshotError`]: any byte is not the one that was written, some are missing or too many, or the version is

@@ -2,7 +2,7 @@
 //! that wrote them.
 
 use super::super::context::{Barrier, Collective, Outcome, ShuffleMode, WarpOp};
-use super::latest::Latest;
+use super::relaxed::Relaxed64;
 use crate::warp::{Fold, NumberType, WarpReductionOp};
 
 /// What a thread is doing: its kind in the lowest byte, then what two threads that wait in the same operation have in
@@ -75,12 +75,12 @@ impl Word {
 /// What one thread does, for all to see: a [`Word`], and with a warp operation its operand in two halves and a shuffle's
 /// `b`.
 #[derive(Default)]
-pub(super) struct Ask {
-    word: Latest,
-    operands: [Latest; 3],
+pub(super) struct EncodedRequest {
+    word: Relaxed64,
+    operands: [Relaxed64; 3],
 }
 
-impl Ask {
+impl EncodedRequest {
     /// Says what the thread waits for.
     #[inline]
     pub fn put(&self, collective: Collective) -> Word {
@@ -137,7 +137,7 @@ impl Ask {
 
 /// An [`Outcome`] in parts: the value's lower half; the flag, and 2 if there is an upper half; that.
 #[derive(Default)]
-pub(super) struct OutcomeWords([Latest; 3]);
+pub(super) struct OutcomeWords([Relaxed64; 3]);
 
 impl OutcomeWords {
     pub fn write(&self, outcome: Outcome) {
@@ -272,7 +272,7 @@ mod tests {
                 [Barrier::Count(holds), Barrier::And(holds), Barrier::Or(holds)].map(Collective::Barrier),
             );
         }
-        let ask = Ask::default();
+        let ask = EncodedRequest::default();
         assert!(ask.word() == Word::RUNS && ask.read().is_none());
         for collective in all {
             let word = ask.put(collective);
