@@ -40,6 +40,9 @@ impl Touches {
             println!("{:>3} of at most {most} {what}", found.len());
             found.iter().for_each(|name| println!("      {name}"));
         }
+        // A name that nothing has any more would count as nothing to touch.
+        let gone: Vec<&str> = rows.iter().filter(|row| row.found.is_empty()).map(|row| &*row.what).collect();
+        ensure!(gone.is_empty(), "found none, so the names looked for have changed: {}", gone.join("; "));
         let above: Vec<&str> =
             rows.iter().filter(|row| row.found.len() > row.most).map(|row| &*row.what).collect();
         ensure!(above.is_empty(), "more than allowed: {}", above.join("; "));

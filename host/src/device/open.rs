@@ -1,10 +1,10 @@
 //! Choosing a device.
 
+use super::{Device, DeviceError, PtxModules, cuda};
 use std::fmt;
 use std::str::FromStr;
-use std::time::Duration;
 
-use super::{Device, DeviceError, PtxModules, cuda};
+pub use cuda_std::simt::parse_time_limit;
 
 /// Which device to use. With the feature `clap` it is the value of a program's flag.
 ///
@@ -44,25 +44,6 @@ impl fmt::Display for DeviceChoice {
             DeviceChoice::Cpu => "cpu",
         })
     }
-}
-
-/// A time limit for [`Device::with_time_limit`] in seconds, as the programs' flag `--time-limit` takes it.
-///
-/// ```
-/// use std::time::Duration;
-///
-/// use ferrowarp::device::parse_time_limit;
-///
-/// assert_eq!(parse_time_limit("2.5"), Ok(Duration::from_millis(2500)));
-/// assert!(parse_time_limit("soon").is_err());
-/// ```
-///
-/// # Errors
-/// In words: it is no number, or not above 0.
-pub fn parse_time_limit(text: &str) -> Result<Duration, String> {
-    let seconds = text.parse::<f64>().ok().filter(|&seconds| seconds > 0.0);
-    let limit = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    limit.filter(|limit| !limit.is_zero()).ok_or_else(|| "it must be a number of seconds above 0".to_owned())
 }
 
 /// Opens the device of `choice`, and says in one line which it is and why.
@@ -146,6 +127,8 @@ fn open_cuda(
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]

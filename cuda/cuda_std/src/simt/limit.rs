@@ -65,12 +65,7 @@ impl TimeLimit {
             return TimeLimit::None;
         };
         let text = text.to_string_lossy();
-        let seconds = text.parse::<f64>().ok().filter(|&seconds| seconds > 0.0);
-        let limit = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-        match limit.filter(|limit| !limit.is_zero()) {
-            Some(limit) => TimeLimit::Of(limit),
-            None => TimeLimit::Malformed(text.into_owned()),
-        }
+        parse_time_limit(&text).map_or_else(|_| TimeLimit::Malformed(text.into_owned()), TimeLimit::Of)
     }
 
     /// Watches a launch that begins; none without a limit. Miri's time is not that of the kernel.
@@ -84,6 +79,25 @@ impl TimeLimit {
             TimeLimit::None | TimeLimit::Of(_) => Ok(None),
         }
     }
+}
+
+/// A time limit that a user wrote: a number of seconds above 0.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use cuda_std::simt::parse_time_limit;
+///
+/// assert_eq!(parse_time_limit("2.5"), Ok(Duration::from_millis(2500)));
+/// assert!(parse_time_limit("soon").is_err());
+/// ```
+///
+/// # Errors
+/// In words: it is no number, or not above 0.
+pub fn parse_time_limit(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse::<f64>().ok().filter(|&seconds| seconds > 0.0);
+    let limit = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    limit.filter(|limit| !limit.is_zero()).ok_or_else(|| "it must be a number of seconds above 0".to_owned())
 }
 
 impl Timed {
