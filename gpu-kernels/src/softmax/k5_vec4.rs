@@ -9,7 +9,10 @@
 
 #[cfg(not(target_arch = "nvptx64"))]
 use super::ladder::{Arguments, Shapes};
-use super::{exchange, vectors::Vectors};
+use super::{
+    exchange,
+    vectors::{ROLLED, Vectors},
+};
 use cuda_std::{GpuFloat as _, kernel, shared_array, thread};
 
 const WARPS: u32 = 8;
@@ -28,23 +31,22 @@ pub unsafe fn softmax_k5_vec4(out: *mut f32, inp: &[f32], rows: u32, cols: u32) 
     let (row, tid) = (thread::block_idx_x() as usize, thread::thread_idx_x() as usize);
     let mine = Vectors::<THREADS>::new(inp, [rows, cols], row, tid);
 
-    let mut max = f32::NEG_INFINITY;
-    // Four at a time here; one where there are exponentials, so that eight blocks find the registers they need.
-    mine.for_each::<4>(|_, x| max = x.into_iter().fold(max, f32::max));
+    let mut max = mine.edge();
+    // The compiler unrolls this loop. Those with exponentials stay rolled, so that eight blocks find their registers.
+    mine.for_each::<1>(|_, x| max = x.into_iter().fold(max, f32::max));
     // SAFETY: all threads of the block come here.
-    let max = unsafe { exchange::block_max::<WARPS>(shared, tid, max.max(mine.edge())) };
+    let max = unsafe { exchange::block_max::<WARPS>(shared, tid, max) };
 
-    let mut sum = 0.0;
     let exp = |x: f32| (x - max).exp();
-    mine.for_each_back::<1>(|_, x| sum = x.into_iter().fold(sum, |sum, x| sum + exp(x)));
+    let mut sum = exp(mine.edge());
+    mine.for_each_back::<ROLLED>(|_, x| sum = x.into_iter().fold(sum, |sum, x| sum + exp(x)));
     // SAFETY: as above; the sums have elements of their own, so that nobody waits for the reads of the maxima.
-    let sum =
-        unsafe { exchange::block_sum::<WARPS>(shared.add(WARPS as usize), tid, sum + exp(mine.edge())) };
+    let sum = unsafe { exchange::block_sum::<WARPS>(shared.add(WARPS as usize), tid, sum) };
 
     let scale = 1.0 / sum;
     // SAFETY: `out` has the shape of `inp`, and this thread alone writes its part.
     unsafe {
-        mine.for_each::<1>(|place, x| mine.store(out, place, x.map(|x| exp(x) * scale)));
+        mine.for_each::<ROLLED>(|place, x| mine.store(out, place, x.map(|x| exp(x) * scale)));
         mine.store_edge(out, exp(mine.edge()) * scale);
     }
 }

@@ -1,7 +1,7 @@
 //! k6: block size and unroll factor as const parameters, chosen by width.
 //!
-//! Since k5 a thread issues `UNROLL` loads before it uses the first, and narrow rows get small blocks. The sum goes
-//! backwards only where eight vectors a thread do not stay in L1: it takes registers.
+//! Since k5 a thread issues `UNROLL` loads before it uses the first. Narrow rows get small blocks; the widest get large
+//! ones, of which few run at once, so that L1 holds their rows. Only there does the sum go backwards.
 //! Buys: `UNROLL` times the bytes in flight, and fewer idle threads; bytes and barriers are k5's.
 //! Requires: a block of the kernel's threads; any shape, any alignment.
 //@ ptx: .local == 0
@@ -22,11 +22,13 @@ use cuda_std::{GpuFloat as _, kernel, thread};
     args = Arguments,
     facts: Shapes = Shapes { widest, ..Shapes::block_per_row::<THREADS>() },
     instances(
-        softmax_k6_unrolled_64x2 = <64, 2>, widest = 1536; //@ ptx: ld.global.nc.v4 >= 9, bar.sync == 2, shfl.sync.bfly == 12
+        softmax_k6_unrolled_64x2 = <64, 2>, widest = 768; //@ ptx: ld.global.nc.v4 >= 9, bar.sync == 2, shfl.sync.bfly == 12
+        softmax_k6_unrolled_64x4 = <64, 4>, widest = 1536; //@ ptx: ld.global.nc.v4 >= 15, bar.sync == 2, shfl.sync.bfly == 12
         softmax_k6_unrolled_128x4 = <128, 4>, widest = 3072; //@ ptx: ld.global.nc.v4 >= 15, bar.sync == 2, shfl.sync.bfly == 14
         softmax_k6_unrolled_256x4 = <256, 4>, widest = 6144; //@ ptx: ld.global.nc.v4 >= 15, bar.sync == 2, shfl.sync.bfly == 16
-        softmax_k6_unrolled_256x8 = <256, 8>, widest = 8192; //@ ptx: ld.global.nc.v4 >= 27, bar.sync == 2, shfl.sync.bfly == 16
-        softmax_k6_unrolled_512x8 = <512, 8>, widest = usize::MAX; //@ ptx: ld.global.nc.v4 >= 27, bar.sync == 2, shfl.sync.bfly == 18
+        softmax_k6_unrolled_256x8 = <256, 8>, widest = 7936; //@ ptx: ld.global.nc.v4 >= 27, bar.sync == 2, shfl.sync.bfly == 16
+        softmax_k6_unrolled_512x8 = <512, 8>, widest = 16_384; //@ ptx: ld.global.nc.v4 >= 27, bar.sync == 2, shfl.sync.bfly == 18
+        softmax_k6_unrolled_1024x8 = <1024, 8>, widest = usize::MAX; //@ ptx: ld.global.nc.v4 >= 27, bar.sync == 2, shfl.sync.bfly == 20
     ),
 )]
 pub unsafe fn softmax_k6_unrolled<const THREADS: usize, const UNROLL: usize, const WARPS: u32>(
@@ -39,23 +41,21 @@ pub unsafe fn softmax_k6_unrolled<const THREADS: usize, const UNROLL: usize, con
     let (row, tid) = (thread::block_idx_x() as usize, thread::thread_idx_x() as usize);
     let mine = Vectors::<THREADS>::new(inp, [rows, cols], row, tid);
 
-    let mut max = f32::NEG_INFINITY;
+    let mut max = mine.edge();
     mine.for_each::<UNROLL>(|_, x| max = x.into_iter().fold(max, f32::max));
     // SAFETY: all threads of the block come here.
-    let max = unsafe { exchange::block_max::<WARPS>(shared, tid, max.max(mine.edge())) };
+    let max = unsafe { exchange::block_max::<WARPS>(shared, tid, max) };
 
-    let mut sum = 0.0;
     let exp = |x: f32| (x - max).exp();
+    let mut sum = exp(mine.edge());
     let add = |_, x: [f32; 4]| sum = x.into_iter().fold(sum, |sum, x| sum + exp(x));
-    // Backwards takes registers, of which rows that L1 holds whole make better use.
-    if UNROLL == 8 {
+    if THREADS == 1024 {
         mine.for_each_back::<UNROLL>(add);
     } else {
         mine.for_each::<UNROLL>(add);
     }
     // SAFETY: as above; the sums have elements of their own, so that nobody waits for the reads of the maxima.
-    let sum =
-        unsafe { exchange::block_sum::<WARPS>(shared.add(WARPS as usize), tid, sum + exp(mine.edge())) };
+    let sum = unsafe { exchange::block_sum::<WARPS>(shared.add(WARPS as usize), tid, sum) };
 
     let scale = 1.0 / sum;
     // SAFETY: `out` has the shape of `inp`, and this thread alone writes its part.

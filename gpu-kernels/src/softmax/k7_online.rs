@@ -23,7 +23,7 @@ use cuda_std::{GpuFloat as _, kernel, thread};
     args = Arguments,
     facts: Shapes = Shapes { widest, ..Shapes::block_per_row::<THREADS>() },
     instances(
-        softmax_k7_online_64x2 = <64, 2>, widest = 1536; //@ ptx: ld.global.nc.v4 >= 6, bar.sync == 1, shfl.sync.bfly == 12
+        softmax_k7_online_64x4 = <64, 4>, widest = 1536; //@ ptx: ld.global.nc.v4 >= 10, bar.sync == 1, shfl.sync.bfly == 12
         softmax_k7_online_128x4 = <128, 4>, widest = 3072; //@ ptx: ld.global.nc.v4 >= 10, bar.sync == 1, shfl.sync.bfly == 14
         softmax_k7_online_256x8 = <256, 8>, widest = 6144; //@ ptx: ld.global.nc.v4 >= 18, bar.sync == 1, shfl.sync.bfly == 16
         softmax_k7_online_512x4 = <512, 4>, widest = usize::MAX; //@ ptx: ld.global.nc.v4 >= 10, bar.sync == 1, shfl.sync.bfly == 18

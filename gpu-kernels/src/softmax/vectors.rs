@@ -3,6 +3,9 @@
 use cuda_std::hint::opaque;
 use cuda_std::mem::{f32x4, load_global_nc, store_global};
 
+/// An unroll factor: one vector at a time, and the compiler does not unroll the loop either, which takes registers.
+pub(super) const ROLLED: usize = 0;
+
 /// A thread's part of a row: of the aligned vectors number `tid` and every `THREADS`th after it, and of the elements
 /// around the vectors, of which there are at most six, the one with its number: its edge.
 #[derive(Clone, Copy)]
@@ -62,7 +65,7 @@ impl<'a, const THREADS: usize> Vectors<'a, THREADS> {
     }
 
     /// Gives place and values of every vector to `each`. `UNROLL` are loaded before the first is used, and
-    /// what is left goes one by one. With 1 the compiler does not unroll the loop either: that takes registers.
+    /// what is left goes one by one.
     #[inline(always)]
     pub fn for_each<const UNROLL: usize>(&self, mut each: impl FnMut(usize, [f32; 4])) {
         let mut v = self.first;
@@ -79,7 +82,7 @@ impl<'a, const THREADS: usize> Vectors<'a, THREADS> {
             let (place, x) = unsafe { self.vector(v) };
             each(place, x);
             v += THREADS;
-            if UNROLL == 1 {
+            if UNROLL == ROLLED {
                 v = opaque(v);
             }
         }
@@ -100,7 +103,7 @@ impl<'a, const THREADS: usize> Vectors<'a, THREADS> {
         }
         while left > 0 {
             left -= 1;
-            if UNROLL == 1 {
+            if UNROLL == ROLLED {
                 left = opaque(left);
             }
             // SAFETY: as above.
