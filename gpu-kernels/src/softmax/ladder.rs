@@ -1,10 +1,10 @@
 //! What a rung is to whoever runs it: a name, an idea, and kernels that are prepared for a shape, then launched.
 
 use cuda_std::launch::{
-    Instance, KernelMeta, LaunchConfig, LaunchError, Launcher, Limits, PtrMutArg, SliceArg,
+    Instance, KernelMeta, LaunchConfig, LaunchError, Launcher, Limits, PtrMutArg, RawBuffer, SliceArg,
 };
 
-use super::{operation::Memory, vectors::Vectors};
+use super::vectors::Vectors;
 
 /// One step of the ladder.
 #[derive(Debug)]
@@ -87,9 +87,9 @@ pub(super) fn grid(blocks: u64, threads: usize) -> Option<LaunchConfig> {
 /// What the kernels take, each what it needs of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Arguments {
-    pub(super) out: Memory,
-    pub(super) inp: Memory,
-    pub(super) workspace: Memory,
+    pub(super) out: RawBuffer<f32>,
+    pub(super) inp: RawBuffer<f32>,
+    pub(super) workspace: RawBuffer<f32>,
     pub(super) rows: u32,
     pub(super) cols: u32,
 }
@@ -198,7 +198,8 @@ impl Prepared {
         workspace: impl PtrMutArg<f32>,
     ) -> Result<(), LaunchError> {
         let [rows, cols] = self.shape;
-        let (out, inp, workspace) = (Memory::written(out), Memory::slice(inp), Memory::written(workspace));
+        let (out, inp, workspace) =
+            (RawBuffer::written(out), RawBuffer::slice(inp), RawBuffer::written(workspace));
         for step in self.variant.steps() {
             // The kernels of a pair are launched alike.
             let Some(config) = self.config else { return Ok(()) };

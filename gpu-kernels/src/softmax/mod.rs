@@ -30,7 +30,7 @@ pub mod forward;
 
 mod forward_split;
 
-pub mod forward_tiers;
+pub mod forward_kernels;
 
 pub mod serial;
 

@@ -43,13 +43,13 @@
 #[cfg(feature = "ndarray")]
 mod arrays;
 mod backward;
-mod choice;
 mod cross_entropy;
 mod error;
+mod kernel_choice;
 mod matrix;
 mod options;
 mod plan;
-mod rowwise;
+mod row_kernel;
 mod slices;
 mod types;
 
@@ -60,9 +60,9 @@ use crate::device::Device;
 #[cfg(feature = "ndarray")]
 pub use arrays::{cross_entropy_of_array, softmax_of_array};
 pub use backward::{softmax_backward, softmax_backward_in_place};
-pub use choice::{Choice, Operand, Target};
 pub use cross_entropy::{CrossEntropy, Targets};
 pub use error::SoftmaxError;
+pub use kernel_choice::{DeviceProfile, KernelChoice};
 pub use matrix::{Matrix, MatrixMut};
 pub use options::Options;
 pub use plan::Plan;
