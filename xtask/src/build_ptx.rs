@@ -111,6 +111,8 @@ impl BuildPtx {
             .generate_line_info(self.line_info)
             .emit_llvm_ir(self.emit_llvm_ir)
             .split(true)
+            // For compute_100 libNVVM makes of these kernels what it makes for compute_90, to the same machine code.
+            .compile_once(true)
             .machine_code(true)
             .target_dir(workspace::target().join("cuda-builder"))
             .tools_dir(CudaBuilder::tools_dir_in(&workspace::target()))

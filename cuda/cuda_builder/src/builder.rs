@@ -57,6 +57,10 @@ pub struct CudaBuilder {
     /// Whether each family of kernels, those of one Rust module, becomes a PTX module of its own, compiled side by side and
     /// anew only where something changed. Only with [`Self::build_all`]. Default: false.
     pub split: bool,
+    /// Whether architectures between which the sources make no difference get the same PTX but for its `.target`: what is
+    /// made for the first of them, which all later ones run (PTX ISA, "PTX Module Directives: .target"). It saves their
+    /// compilation; what the compiler would make for a later one alone may be faster there. Default: false.
+    pub compile_once: bool,
     /// Whether ptxas makes machine code of the PTX, in files with the ending `cubin` beside it, and says what each kernel
     /// needs. Default: false.
     pub machine_code: bool,
@@ -102,6 +106,7 @@ impl CudaBuilder {
             use_constant_memory_space: false,
             optix: false,
             split: false,
+            compile_once: false,
             machine_code: false,
             ptx_file_copy_path: None,
             build_args: Vec::new(),
@@ -225,6 +230,12 @@ impl CudaBuilder {
     /// Whether each family of kernels becomes a PTX module of its own; see the field of this name.
     pub fn split(mut self, split: bool) -> Self {
         self.split = split;
+        self
+    }
+
+    /// Whether architectures that are alike to the sources share their PTX; see the field of this name.
+    pub fn compile_once(mut self, once: bool) -> Self {
+        self.compile_once = once;
         self
     }
 
