@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::arch::NvvmArch;
 use crate::backend::Backend;
+use crate::error::CudaBuilderError;
 use crate::files;
 use cuda_ir::{Cut, Edits};
 
@@ -305,6 +306,31 @@ impl CudaBuilder {
     pub fn edit_ir(mut self, edit: fn(String) -> String) -> Self {
         self.edit_ir = Some(edit);
         self
+    }
+
+    /// An error for options that are not to be had together.
+    pub(crate) fn check_options(&self) -> Result<(), CudaBuilderError> {
+        let fail = |reason: &str| Err(CudaBuilderError::Options { reason: reason.to_owned() });
+        let several = self.archs.len() > 1 || self.split;
+        if self.archs.is_empty() {
+            return fail("no architecture is given");
+        }
+        if several && (self.final_module_path.is_some() || self.ptx_file_copy_path.is_some()) {
+            return fail(
+                "final_module_path and copy_to name one file, and several modules are made: use out_dir",
+            );
+        }
+        if self.archs.iter().enumerate().any(|(i, arch)| self.archs[..i].contains(arch)) {
+            return fail("an architecture is given twice");
+        }
+        if self.opt_level > 3 {
+            let reason = format!("opt_level is 0 to 3, and {} is given", self.opt_level);
+            return Err(CudaBuilderError::Options { reason });
+        }
+        if self.optix {
+            return fail("optix is given, and code for OptiX cannot be made here");
+        }
+        Ok(())
     }
 
     /// How much is optimised, all options considered.

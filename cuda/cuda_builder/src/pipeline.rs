@@ -91,6 +91,9 @@ struct Session<'b> {
     times: Mutex<Times>,
 }
 
+/// A part to be compiled: which architecture's, the parts that it shares with those alike, and which of them.
+type Job = (usize, Arc<[Lowered]>, usize);
+
 /// A part of an architecture's module, and the key of what is made of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Part {
@@ -148,30 +151,6 @@ impl CudaBuilder {
         let times = *jobs::lock(&session.times);
         Ok(Built { modules, source_folder, times: Times { total: start.elapsed(), ..times } })
     }
-
-    fn check_options(&self) -> Result<(), CudaBuilderError> {
-        let fail = |reason: &str| Err(CudaBuilderError::Options { reason: reason.to_owned() });
-        let several = self.archs.len() > 1 || self.split;
-        if self.archs.is_empty() {
-            return fail("no architecture is given");
-        }
-        if several && (self.final_module_path.is_some() || self.ptx_file_copy_path.is_some()) {
-            return fail(
-                "final_module_path and copy_to name one file, and several modules are made: use out_dir",
-            );
-        }
-        if self.archs.iter().enumerate().any(|(i, arch)| self.archs[..i].contains(arch)) {
-            return fail("an architecture is given twice");
-        }
-        if self.opt_level > 3 {
-            let reason = format!("opt_level is 0 to 3, and {} is given", self.opt_level);
-            return Err(CudaBuilderError::Options { reason });
-        }
-        if self.optix {
-            return fail("optix is given, and code for OptiX cannot be made here");
-        }
-        Ok(())
-    }
 }
 
 impl<'b> Session<'b> {
@@ -224,7 +203,7 @@ impl<'b> Session<'b> {
         let first_alike: Vec<NvvmArch> = archs.iter().map(|arch| asked.first_alike(*arch)).collect();
         // What architectures that are alike share.
         let lowered: Mutex<HashMap<NvvmArch, Arc<[Lowered]>>> = Mutex::default();
-        let lower = |n: usize| -> Result<Vec<(usize, Arc<[Lowered]>, usize)>, CudaBuilderError> {
+        let lower = |n: usize| -> Result<Vec<Job>, CudaBuilderError> {
             if known[n].is_some() {
                 return Ok(Vec::new());
             }
@@ -240,9 +219,7 @@ impl<'b> Session<'b> {
             order.sort_by_key(|&part| Reverse(parts[part].text.len()));
             Ok(order.into_iter().map(|part| (n, Arc::clone(&parts), part)).collect())
         };
-        let compile = |(n, parts, part): (usize, Arc<[Lowered]>, usize)| {
-            Ok((n, self.compile(archs[n], first_alike[n], &parts[part])?))
-        };
+        let compile = |(n, parts, part): Job| Ok((n, self.compile(archs[n], first_alike[n], &parts[part])?));
         let made = jobs::run(archs.len(), lower, compile)?;
         let mut parts: Vec<Vec<Part>> = known.iter().map(|known| known.clone().unwrap_or_default()).collect();
         for (n, part) in made {
