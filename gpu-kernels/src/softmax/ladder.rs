@@ -4,6 +4,8 @@ use cuda_std::launch::{
     Instance, KernelMeta, LaunchConfig, LaunchError, Launcher, Limits, PtrMutArg, RawBuffer, SliceArg,
 };
 
+use super::vectors::Vectors;
+
 /// One step of the ladder.
 #[derive(Debug)]
 pub struct Rung {
@@ -52,10 +54,11 @@ impl Shapes {
     }
 
     /// Rows that `THREADS` threads of a block hold in registers, `VECTORS` vectors each.
-    pub(super) const fn resident<const THREADS: usize, const VECTORS: usize, const BLOCK: usize>() -> Self {
+    pub(super) const fn resident<const THREADS: usize, const VECTORS: usize>() -> Self {
         let config = |rows: u32, cols: u32| {
             let is_held = cols as usize <= 4 * THREADS * VECTORS;
-            grid(rows.div_ceil((BLOCK / THREADS) as u32).into(), BLOCK).filter(|_| is_held)
+            let rows_per_block = Vectors::<THREADS>::ROWS_PER_BLOCK;
+            grid(rows.div_ceil(rows_per_block as u32).into(), rows_per_block * THREADS).filter(|_| is_held)
         };
         Self { widest: 4 * THREADS * VECTORS, ..Self::all(config) }
     }

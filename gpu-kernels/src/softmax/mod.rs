@@ -43,7 +43,9 @@ pub mod operation;
 
 mod row;
 
-mod pair;
+mod exchange;
+
+mod vectors;
 
 #[cfg(not(target_arch = "nvptx64"))]
 mod ladder;

@@ -40,6 +40,8 @@
 //! magnitude, and 2^-24 of s * |x - max| where that is not exact. So of one near 0 the relative error may be large. Results
 //! of one device, shape and alignment are the same bits in every run, since all sums have a fixed order.
 
+#[cfg(feature = "ndarray")]
+mod arrays;
 mod backward;
 mod cross_entropy;
 mod error;
@@ -55,6 +57,8 @@ use bytemuck::Pod;
 
 use crate::device::Device;
 
+#[cfg(feature = "ndarray")]
+pub use arrays::{cross_entropy_of_array, softmax_of_array};
 pub use backward::{softmax_backward, softmax_backward_in_place};
 pub use cross_entropy::{CrossEntropy, Targets};
 pub use error::SoftmaxError;
