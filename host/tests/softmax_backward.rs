@@ -1,13 +1,13 @@
 //! Backward of softmax and log-softmax, every type and width, against the f64 oracle: on the CPU executor, and as PTX
 //! on the emulator.
 
-use cuda_std::launch::Launcher;
+use cuda_std::launch::{Launcher, RawBuffer};
 use cuda_std::simt::Executor;
 use ferrowarp_cases::emulated;
 use ferrowarp_cases::matrix::{Layout, Problem, bits, is_close, rounded};
 use ferrowarp_cases::reference::{self, Number};
-use gpu_kernels::softmax::backward::{Arguments, BACKWARD, LOG};
-use gpu_kernels::softmax::operation::{Memory, Tier};
+use gpu_kernels::softmax::backward::{BackwardArgs, BackwardArgsHost, LOG};
+use gpu_kernels::softmax::operation::Variant;
 use proptest::prelude::{Strategy, any, proptest};
 use proptest::test_runner::Config;
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
@@ -44,19 +44,24 @@ impl Rows {
 }
 
 impl Problem for Rows {
-    type Arguments = Arguments;
+    type Args<T: Number> = BackwardArgs<T>;
     type Results = Vec<f32>;
 
     fn shape(&self) -> [usize; 2] {
         [self.layouts[0].rows, self.layouts[0].cols]
     }
 
-    fn tiers<T: Number>() -> &'static [Tier<Arguments>] {
-        BACKWARD.iter().find(|of_type| of_type.dtype.name() == T::NAME).unwrap().tiers
+    fn variants<T: Number>() -> &'static [Variant<BackwardArgs<T>>] {
+        T::BACKWARD
     }
 
     /// `dx`, in memory of its own or where `dy` was.
-    fn run<T: Number>(&self, on: &dyn Launcher, tier: &Tier<Arguments>, in_place: bool) -> Vec<f32> {
+    fn run<T: Number>(
+        &self,
+        on: &dyn Launcher,
+        variant: &Variant<BackwardArgs<T>>,
+        in_place: bool,
+    ) -> Vec<f32> {
         let [mut of_dx, of_dy, of_y] = self.layouts;
         if in_place {
             of_dx = of_dy;
@@ -64,11 +69,11 @@ impl Problem for Rows {
         let (rows, cols) = (of_dx.rows as u32, of_dx.cols as u32);
         let (mut dy, y) = (of_dy.spread::<T>(&self.dy), of_y.spread::<T>(&self.y));
         let mut dx = of_dx.spread::<T>(&vec![f32::NAN; self.dy.len()]);
-        let dy_memory = Memory::written(&mut dy[of_dy.offset..]);
-        let arguments = Arguments {
-            dx: if in_place { dy_memory } else { Memory::written(&mut dx[of_dx.offset..]) },
+        let dy_memory = RawBuffer::written(&mut dy[of_dy.offset..]);
+        let args = BackwardArgsHost {
+            dx: if in_place { dy_memory } else { RawBuffer::written(&mut dx[of_dx.offset..]) },
             dy: dy_memory,
-            y: Memory::read(&y[of_y.offset..]),
+            y: RawBuffer::read(&y[of_y.offset..]),
             rows,
             cols,
             dx_stride: of_dx.stride as u64,
@@ -76,10 +81,10 @@ impl Problem for Rows {
             y_stride: of_y.stride as u64,
             scale: self.scale,
             flags: if self.is_log { LOG } else { 0 },
-            ahead: 1,
+            prefetch_blocks: 1,
         };
         // SAFETY: the buffers have the shape and strides, and the grid covers the rows.
-        unsafe { (tier.launch)(on, tier.config(rows), arguments) }.unwrap();
+        unsafe { variant.launch(on, variant.config(rows), args) }.unwrap();
         of_dx.gather(if in_place { &dy } else { &dx })
     }
 
@@ -170,14 +175,14 @@ fn rows_of_definitions() {
     let row = |dy: &[f32], y: &[f32], is_log| {
         let layouts = [Layout::dense(1, dy.len()); 3];
         let problem = Rows { layouts, dy: dy.to_vec(), y: y.to_vec(), scale: 1.0, is_log };
-        for tier in Rows::tiers::<f32>() {
+        for variant in Rows::variants::<f32>() {
             let [by_nvvm, by_llvm] = emulated::by_each();
             for on in [&Executor::new() as &dyn Launcher, &by_nvvm, &by_llvm] {
-                let got = problem.run::<f32>(on, tier, false);
-                assert_eq!(problem.complaint::<f32>(&got), None, "{}", tier.meta.name);
+                let got = problem.run::<f32>(on, variant, false);
+                assert_eq!(problem.complaint::<f32>(&got), None, "{}", variant.meta.name);
             }
         }
-        problem.run::<f32>(&Executor::new(), &Rows::tiers::<f32>()[0], false)
+        problem.run::<f32>(&Executor::new(), &Rows::variants::<f32>()[0], false)
     };
     assert_eq!(row(&[3.0], &[1.0], false), [0.0]);
     assert_eq!(row(&[3.0], &[0.0], true), [0.0]);

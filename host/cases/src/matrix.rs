@@ -4,7 +4,7 @@ use crate::reference::Number;
 use cuda_std::launch::Launcher;
 use cuda_std::simt::Executor;
 use cuda_std::{bf16, f16};
-use gpu_kernels::softmax::operation::Tier;
+use gpu_kernels::softmax::operation::Variant;
 
 /// What lies around the rows.
 const AROUND: f32 = 7.0;
@@ -57,19 +57,19 @@ impl Layout {
 /// One problem for all kernels of an operation.
 pub trait Problem {
     /// What the kernels are launched with.
-    type Arguments: 'static;
+    type Args<T: Number>: 'static;
     /// What they give.
     type Results;
 
     /// Rows and columns.
     fn shape(&self) -> [usize; 2];
     /// The kernels for a type.
-    fn tiers<T: Number>() -> &'static [Tier<Self::Arguments>];
+    fn variants<T: Number>() -> &'static [Variant<Self::Args<T>>];
     /// What a kernel gives, in memory of its own or in that of what it reads.
     fn run<T: Number>(
         &self,
         on: &dyn Launcher,
-        tier: &Tier<Self::Arguments>,
+        variant: &Variant<Self::Args<T>>,
         in_place: bool,
     ) -> Self::Results;
     /// What is wrong with results, if anything. NaN must be where the oracle has it.
@@ -78,19 +78,19 @@ pub trait Problem {
     fn bits(results: &Self::Results) -> Vec<u32>;
 
     /// The kernels that take the width.
-    fn suitable<T: Number>(&self) -> impl Iterator<Item = &'static Tier<Self::Arguments>> {
+    fn suitable<T: Number>(&self) -> impl Iterator<Item = &'static Variant<Self::Args<T>>> {
         let [_, cols] = self.shape();
-        Self::tiers::<T>().iter().filter(move |tier| cols <= tier.elements as usize)
+        Self::variants::<T>().iter().filter(move |variant| cols <= variant.elements as usize)
     }
 
     /// All kernels that take the width, in place and not, and each a second time for the same bits.
     fn check<T: Number>(&self, on: &dyn Launcher) {
-        for tier in self.suitable::<T>() {
+        for variant in self.suitable::<T>() {
             for in_place in [false, true] {
-                let got = self.run::<T>(on, tier, in_place);
-                let what = format!("{} {:?}, in place {in_place}", tier.meta.name, self.shape());
+                let got = self.run::<T>(on, variant, in_place);
+                let what = format!("{} {:?}, in place {in_place}", variant.meta.name, self.shape());
                 assert_eq!(self.complaint::<T>(&got), None, "{what}");
-                let again = self.run::<T>(on, tier, in_place);
+                let again = self.run::<T>(on, variant, in_place);
                 assert_eq!(Self::bits(&got), Self::bits(&again), "{what}: other bits");
             }
         }
@@ -106,9 +106,9 @@ pub trait Problem {
 
     /// Each kernel that takes the width once, every other in place.
     fn check_once<T: Number>(&self, on: &dyn Launcher) {
-        for (i, tier) in self.suitable::<T>().enumerate() {
-            let got = self.run::<T>(on, tier, i % 2 == 1);
-            assert_eq!(self.complaint::<T>(&got), None, "{} {:?}", tier.meta.name, self.shape());
+        for (i, variant) in self.suitable::<T>().enumerate() {
+            let got = self.run::<T>(on, variant, i % 2 == 1);
+            assert_eq!(self.complaint::<T>(&got), None, "{} {:?}", variant.meta.name, self.shape());
         }
     }
 

@@ -3,12 +3,11 @@
 use crate::reference::{self, Number};
 use anyhow::{Context as _, Result, ensure};
 use cuda_std::half::{bf16, f16};
+use cuda_std::launch::RawBuffer;
 use ferrowarp::device::{Buffer, Device};
 use ferrowarp::softmax::{CrossEntropy, Matrix, MatrixMut, Options, Plan, Real, SoftmaxAs, softmax_backward};
-use gpu_kernels::element::DType;
-use gpu_kernels::softmax::backward::BACKWARD;
-use gpu_kernels::softmax::cross_entropy::CROSS_ENTROPY;
-use gpu_kernels::softmax::operation::{Memory, OfType};
+use gpu_kernels::softmax::operation::Variant;
+use gpu_kernels::softmax::{backward, cross_entropy, forward_kernels, serial};
 
 /// Widths at which every kernel that holds them is run: one element, half a warp's vectors, several warps.
 const WIDTHS: [usize; 3] = [1, 35, 2053];
@@ -34,12 +33,12 @@ pub const CASES: &[Case] = &[
     ("softmax of f32 in place", |device, _| in_place::<f32>(device)),
     ("softmax of f16 in place", |device, _| in_place::<f16>(device)),
     ("softmax of bf16 in place", |device, _| in_place::<bf16>(device)),
-    ("gradient through a softmax of f32", |device, _| backward::<f32>(device, DType::F32)),
-    ("gradient through a softmax of f16", |device, _| backward::<f16>(device, DType::F16)),
-    ("gradient through a softmax of bf16", |device, _| backward::<bf16>(device, DType::Bf16)),
-    ("cross entropy of f32", |device, _| cross_entropy::<f32>(device, DType::F32)),
-    ("cross entropy of f16", |device, _| cross_entropy::<f16>(device, DType::F16)),
-    ("cross entropy of bf16", |device, _| cross_entropy::<bf16>(device, DType::Bf16)),
+    ("gradient through a softmax of f32", |device, _| backward::<f32>(device)),
+    ("gradient through a softmax of f16", |device, _| backward::<f16>(device)),
+    ("gradient through a softmax of bf16", |device, _| backward::<bf16>(device)),
+    ("cross entropy of f32", |device, _| cross_entropy::<f32>(device)),
+    ("cross entropy of f16", |device, _| cross_entropy::<f16>(device)),
+    ("cross entropy of bf16", |device, _| cross_entropy::<bf16>(device)),
 ];
 
 /// Rows apart from each other, off a boundary, with elements around them that must stay.
@@ -88,13 +87,13 @@ impl<T: Number> Rows<T> {
     }
 
     /// The first row, for a kernel that is launched by hand.
-    pub fn read(&self) -> Result<Memory> {
-        Ok(Memory::read(self.buffer.view(1..)?))
+    pub fn read(&self) -> Result<RawBuffer<T>> {
+        Ok(RawBuffer::read(self.buffer.view(1..)?))
     }
 
     /// As [`Self::read`], for a kernel to write.
-    pub fn written(&mut self) -> Result<Memory> {
-        Ok(Memory::written(self.buffer.view_mut(1..)?))
+    pub fn written(&mut self) -> Result<RawBuffer<T>> {
+        Ok(RawBuffer::written(self.buffer.view_mut(1..)?))
     }
 
     /// The rows without what lies between them, which must be as it was.
@@ -156,8 +155,8 @@ fn every_kernel<I: Number + SoftmaxAs<O>, O: Number>(
     let inp = Rows::new(device, logits, cols)?;
     for mut plan in Plan::<I, O>::every(device, inp.rows(), cols, options)? {
         let mut out = Rows::<O>::output(device, [logits.len() / cols, cols])?;
-        let names: Vec<_> = plan.choice().kernels().map(|meta| meta.name).collect();
-        let what = format!("{names:?} {:?} on {cols} columns", plan.choice().config());
+        let names: Vec<_> = plan.kernel_choice().kernels().map(|meta| meta.name).collect();
+        let what = format!("{names:?} {:?} on {cols} columns", plan.kernel_choice().config());
         plan.run(&mut out.matrix_mut()?, &inp.matrix()?).context(what.clone())?;
         let got = out.packed().context(what.clone())?;
         let complaint = reference::softmax_complaint(&got, &values(logits), cols, options, RELATIVE);
@@ -179,19 +178,18 @@ fn in_place<T: Number + Real>(device: &Device) -> Result<()> {
         plan.run_in_place(&mut matrix.matrix_mut()?)?;
         let got = matrix.packed()?;
         let complaint = reference::softmax_complaint(&got, &values(&logits), cols, &Options::new(), RELATIVE);
-        ensure!(complaint.is_none(), "{:?}: {}", plan.choice(), complaint.unwrap_or_default());
+        ensure!(complaint.is_none(), "{:?}: {}", plan.kernel_choice(), complaint.unwrap_or_default());
     }
     Ok(())
 }
 
 /// The widest rows of each kernel, and for the last, which takes any width, some more.
-fn widths<A>(tables: &'static [OfType<A>], dtype: DType) -> impl Iterator<Item = (&'static str, usize)> {
-    let tiers = tables.iter().filter(move |table| table.dtype == dtype).flat_map(|table| table.tiers);
-    tiers.scan(0, |before, tier| {
-        let width = (tier.elements as usize).min(*before + 1111);
-        let width = if tier.elements == u32::MAX { width } else { tier.elements as usize };
+fn widths<A>(variants: &'static [Variant<A>]) -> impl Iterator<Item = (&'static str, usize)> {
+    variants.iter().scan(0, |before, variant| {
+        let width = (variant.elements as usize).min(*before + 1111);
+        let width = if variant.elements == u32::MAX { width } else { variant.elements as usize };
         *before = width;
-        Some((tier.meta.name, width))
+        Some((variant.meta.name, width))
     })
 }
 
@@ -210,8 +208,8 @@ fn ensure_near<T: Number>(what: &str, got: &[T], want: &[(f64, f64)], computed: 
 /// For a sum over many elements by threads that add at most some dozens each, and exponentials.
 const SUM: f64 = 96.0;
 
-fn backward<T: Number + Real>(device: &Device, dtype: DType) -> Result<()> {
-    for (name, cols) in widths(BACKWARD, dtype) {
+fn backward<T: Number + Real>(device: &Device) -> Result<()> {
+    for (name, cols) in widths(T::BACKWARD) {
         let numbers = numbers::<T>(2 * cols, 1);
         let y: Vec<f64> = reference::softmax(&values(&numbers), cols);
         let y: Vec<T> = y.into_iter().map(|y| T::nearest(y as f32)).collect();
@@ -234,8 +232,8 @@ fn backward<T: Number + Real>(device: &Device, dtype: DType) -> Result<()> {
     Ok(())
 }
 
-fn cross_entropy<T: Number + Real>(device: &Device, dtype: DType) -> Result<()> {
-    for (name, cols) in widths(CROSS_ENTROPY, dtype) {
+fn cross_entropy<T: Number + Real>(device: &Device) -> Result<()> {
+    for (name, cols) in widths(T::CROSS_ENTROPY) {
         let logits = numbers::<T>(3 * cols, 2);
         // The second row is ignored.
         let targets = [cols as i64 - 1, -100, 0];
@@ -260,14 +258,13 @@ fn cross_entropy<T: Number + Real>(device: &Device, dtype: DType) -> Result<()> 
 
 /// The kernels that they launch.
 pub fn kernels() -> impl Iterator<Item = &'static str> {
-    use gpu_kernels::softmax::operation::FORWARD;
-    let forward = FORWARD.iter().flat_map(|table| {
-        let tiers = table.tiers.iter().chain(table.clusters).map(|tier| tier.meta);
-        tiers
-            .chain([table.serial.meta, table.split.reduce.meta, table.split.write.meta])
-            .map(|meta| meta.name)
-    });
-    let backward = BACKWARD.iter().flat_map(|table| table.tiers).map(|tier| tier.meta.name);
-    let cross_entropy = CROSS_ENTROPY.iter().flat_map(|table| table.tiers).map(|tier| tier.meta.name);
-    forward.chain(backward).chain(cross_entropy)
+    let lists = [
+        forward_kernels::softmax::KERNELS,
+        forward_kernels::reduce::KERNELS,
+        forward_kernels::write::KERNELS,
+        serial::softmax_serial::KERNELS,
+        backward::softmax_backward::KERNELS,
+        cross_entropy::cross_entropy_rows::KERNELS,
+    ];
+    lists.into_iter().flatten().map(|meta| meta.name)
 }

@@ -18,8 +18,8 @@ fn row(logits: &[f32], target: i64) -> Results {
         problem.check_once::<f32>(&on);
     }
     problem.check::<bf16>(&Executor::new());
-    let tier = Rows::tiers::<f32>().iter().find(|tier| logits.len() <= tier.elements as usize).unwrap();
-    problem.run::<f32>(&Executor::new(), tier, false)
+    let variant = problem.suitable::<f32>().next().unwrap();
+    problem.run::<f32>(&Executor::new(), variant, false)
 }
 
 /// A row of 133 columns: the first few, and what follows them.
@@ -107,43 +107,38 @@ fn a_target_that_is_no_column_gives_nan() {
 fn targets_of_every_type_are_the_same_classes() {
     let (logits, classes) = (dense(5, 40).logits, [3i64, 0, 39, 17, 5]);
     // Nothing is asked for but the loss.
-    let loss_of =
-        |on: &Emulators, tier: &Tier<Arguments>, targets: Memory, target_bytes: u32, ignore_index: i64| {
-            let mut loss = [UNWRITTEN; 5];
-            let arguments = Arguments {
-                loss: Memory::written(&mut loss),
-                lse: Memory::NONE,
-                correct: Memory::NONE,
-                d_logits: Memory::NONE,
-                logits: Memory::read(&logits),
-                targets,
-                d_loss: Memory::NONE,
-                rows: 5,
-                cols: 40,
-                d_stride: 0,
-                stride: 40,
-                target_bytes,
-                ignore_index,
-                d_scale: f32::NAN,
-                ahead: 0,
-            };
-            // SAFETY: five rows of 40 columns, and a grid that covers them.
-            unsafe { (tier.launch)(on, tier.config(5), arguments) }.unwrap();
-            loss
+    let loss_of = |on: &Emulators,
+                   variant: &Variant<CrossEntropyArgs<f32>>,
+                   targets: RawBuffer<u8>,
+                   target_bytes: u32,
+                   ignore_index: i64| {
+        let mut loss = [UNWRITTEN; 5];
+        let (losses, logits) = (RawBuffer::written(&mut loss), RawBuffer::read(&logits));
+        let args = CrossEntropyLaunch {
+            rows: 5,
+            cols: 40,
+            stride: 40,
+            ignore_index,
+            d_scale: f32::NAN,
+            ..CrossEntropyLaunch::new(losses, logits, targets, target_bytes)
         };
+        // SAFETY: five rows of 40 columns, and a grid that covers them.
+        unsafe { variant.launch(on, variant.config(5), args) }.unwrap();
+        loss
+    };
     let emulators = emulated::by_each();
-    let tiers = Rows::tiers::<f32>().iter().filter(|tier| tier.elements >= 40);
-    for (on, tier) in emulators.iter().flat_map(|on| tiers.clone().map(move |tier| (on, tier))) {
-        let want = loss_of(on, tier, Memory::read(&classes), I64, IGNORED);
+    let variants = Rows::variants::<f32>().iter().filter(|variant| variant.elements >= 40);
+    for (on, variant) in emulators.iter().flat_map(|on| variants.clone().map(move |variant| (on, variant))) {
+        let want = loss_of(on, variant, RawBuffer::read(&classes).cast(), I64, IGNORED);
         let wide = dense(5, 40);
         assert!((0..5).all(|row| {
             let want_row = reference::cross_entropy(&wide.logits[40 * row..][..40], classes[row], IGNORED);
             is_close(want[row], want_row.loss, 1e-6 + 2e-7 * want_row.loss)
         }));
         let (words, bytes) = (classes.map(|class| class as i32), classes.map(|class| class as u8));
-        assert_eq!(loss_of(on, tier, Memory::read(&words), I32, IGNORED), want);
-        assert_eq!(loss_of(on, tier, Memory::read(&bytes), U8, IGNORED), want);
+        assert_eq!(loss_of(on, variant, RawBuffer::read(&words).cast(), I32, IGNORED), want);
+        assert_eq!(loss_of(on, variant, RawBuffer::read(&bytes), U8, IGNORED), want);
         let [a, b, c, _, e] = want;
-        assert_eq!(loss_of(on, tier, Memory::read(&bytes), U8, 17), [a, b, c, 0.0, e]);
+        assert_eq!(loss_of(on, variant, RawBuffer::read(&bytes), U8, 17), [a, b, c, 0.0, e]);
     }
 }

@@ -3,13 +3,13 @@
 mod edges;
 
 use cuda_std::bf16;
-use cuda_std::launch::Launcher;
+use cuda_std::launch::{Launcher, RawBuffer};
 use cuda_std::simt::Executor;
 use ferrowarp_cases::emulated;
 use ferrowarp_cases::matrix::{Layout, Problem, bits, is_close, rounded};
 use ferrowarp_cases::reference::{self, Number};
-use gpu_kernels::softmax::cross_entropy::{Arguments, CROSS_ENTROPY, I64};
-use gpu_kernels::softmax::operation::{Memory, Tier};
+use gpu_kernels::softmax::cross_entropy::{CrossEntropyArgs, CrossEntropyLaunch, I64};
+use gpu_kernels::softmax::operation::Variant;
 use proptest::prelude::{Strategy, any, proptest};
 use proptest::test_runner::Config;
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
@@ -63,19 +63,24 @@ impl Rows {
 }
 
 impl Problem for Rows {
-    type Arguments = Arguments;
+    type Args<T: Number> = CrossEntropyArgs<T>;
     type Results = Results;
 
     fn shape(&self) -> [usize; 2] {
         [self.layouts[0].rows, self.layouts[0].cols]
     }
 
-    fn tiers<T: Number>() -> &'static [Tier<Arguments>] {
-        CROSS_ENTROPY.iter().find(|of_type| of_type.dtype.name() == T::NAME).unwrap().tiers
+    fn variants<T: Number>() -> &'static [Variant<CrossEntropyArgs<T>>] {
+        T::CROSS_ENTROPY
     }
 
     /// All results, the gradient in memory of its own or where the logits were.
-    fn run<T: Number>(&self, on: &dyn Launcher, tier: &Tier<Arguments>, in_place: bool) -> Results {
+    fn run<T: Number>(
+        &self,
+        on: &dyn Launcher,
+        variant: &Variant<CrossEntropyArgs<T>>,
+        in_place: bool,
+    ) -> Results {
         let [mut of_gradient, of_logits] = self.layouts;
         if in_place {
             of_gradient = of_logits;
@@ -85,27 +90,25 @@ impl Problem for Rows {
         let mut gradient = of_gradient.spread::<T>(&vec![f32::NAN; self.logits.len()]);
         let (mut loss, mut lse, mut correct) =
             (vec![UNWRITTEN; rows], vec![UNWRITTEN; rows], vec![9u32; rows]);
-        let logits_memory = Memory::written(&mut logits[of_logits.offset..]);
-        let gradient_memory = Memory::written(&mut gradient[of_gradient.offset..]);
-        let arguments = Arguments {
-            loss: Memory::written(&mut loss),
-            lse: Memory::written(&mut lse),
-            correct: Memory::written(&mut correct),
+        let logits_memory = RawBuffer::written(&mut logits[of_logits.offset..]);
+        let gradient_memory = RawBuffer::written(&mut gradient[of_gradient.offset..]);
+        let targets = RawBuffer::read(&self.targets).cast();
+        let args = CrossEntropyLaunch {
+            lse: RawBuffer::written(&mut lse),
+            correct: RawBuffer::written(&mut correct),
             d_logits: if in_place { logits_memory } else { gradient_memory },
-            logits: logits_memory,
-            targets: Memory::read(&self.targets),
-            d_loss: self.d_loss.as_ref().map_or(Memory::NONE, Memory::read),
+            d_loss: self.d_loss.as_ref().map_or(RawBuffer::NULL, RawBuffer::read),
             rows: rows as u32,
             cols: cols as u32,
             d_stride: of_gradient.stride as u64,
             stride: of_logits.stride as u64,
-            target_bytes: I64,
             ignore_index: IGNORED,
             d_scale: self.d_scale,
-            ahead: 1,
+            prefetch_blocks: 1,
+            ..CrossEntropyLaunch::new(RawBuffer::written(&mut loss), logits_memory, targets, I64)
         };
         // SAFETY: the buffers have the shape and strides, and the grid covers the rows.
-        unsafe { (tier.launch)(on, tier.config(rows as u32), arguments) }.unwrap();
+        unsafe { variant.launch(on, variant.config(rows as u32), args) }.unwrap();
         assert!(loss.iter().chain(&lse).all(|x| x.to_bits() != UNWRITTEN.to_bits()), "unwritten results");
         let gradient = of_gradient.gather(if in_place { &logits } else { &gradient });
         Results { loss, lse, correct, gradient }

@@ -3,11 +3,11 @@
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
-use cuda_std::launch::{Launcher, Limits, Residence};
+use cuda_std::launch::{Launcher, Limits, RawBuffer};
 use cuda_std::simt::Executor;
-use ferrowarp::softmax::{Choice, Operand, Options, Target};
+use ferrowarp::softmax::{DeviceProfile, KernelChoice, Options, SoftmaxAs};
 use ferrowarp_cases::reference::{Number, softmax_complaint};
-use gpu_kernels::softmax::operation::{Forward, Memory};
+use gpu_kernels::softmax::forward::ForwardLaunch;
 
 use ferrowarp_cases::rows::RELATIVE;
 
@@ -81,9 +81,9 @@ impl<T: Number> Guarded<T> {
     }
 
     /// From the first element to the end of the last row.
-    fn operand(&mut self, [rows, cols]: [usize; 2]) -> Operand {
+    fn raw(&mut self, [rows, cols]: [usize; 2]) -> RawBuffer<T> {
         let len = if rows == 0 { 0 } else { (rows - 1) * self.stride + cols };
-        Operand { memory: memory(&mut self.elements[self.start..][..len]), stride: self.stride }
+        RawBuffer::written(&mut self.elements[self.start..][..len])
     }
 
     /// The rows, if nothing else was touched.
@@ -104,18 +104,10 @@ impl<T: Number> Guarded<T> {
     }
 }
 
-fn memory<T>(elements: &mut [T]) -> Memory {
-    Memory {
-        pointer: elements.as_mut_ptr().cast(),
-        bytes: Some(size_of_val(elements)),
-        residence: Residence::Host,
-    }
-}
-
 /// Runs `choice` and gives the packed rows.
-pub fn run<I: Number, O: Number>(
+pub fn run<I: Number + SoftmaxAs<O>, O: Number>(
     on: &dyn Launcher,
-    choice: &Choice,
+    choice: &KernelChoice<I, O>,
     case: &Case,
     logits: &[I],
 ) -> Result<Vec<O>, String> {
@@ -126,12 +118,13 @@ pub fn run<I: Number, O: Number>(
     let mut out = Guarded::new(&unwritten, shape, case.offsets[0], case.gaps[0]);
     let mut inp = Guarded::new(logits, shape, case.offsets[1], case.gaps[1]);
     let mut workspace = vec![u64::MAX; choice.workspace_bytes().div_ceil(8)];
-    let (to, from) = (out.operand(shape), inp.operand(shape));
+    let strides = [out.stride, inp.stride];
+    let pairs = RawBuffer::written(&mut workspace).cast();
+    let args = ForwardLaunch { pairs, ..ForwardLaunch::new(out.raw(shape), inp.raw(shape), strides) };
     let _lock =
         (cluster_threads(choice) > 0).then(|| CLUSTERS.lock().unwrap_or_else(PoisonError::into_inner));
     // SAFETY: the matrices have the case's shape, in memory of their own; the workspace is as large as asked for.
-    unsafe { choice.launch(on, to, from, &case.options, memory(&mut workspace)) }
-        .map_err(|e| e.to_string())?;
+    unsafe { choice.launch(on, args, &case.options) }.map_err(|e| e.to_string())?;
     let kept = inp.finish(shape)?;
     assert!(
         bytemuck::cast_slice::<I, u8>(&kept) == bytemuck::cast_slice::<I, u8>(logits),
@@ -143,19 +136,20 @@ pub fn run<I: Number, O: Number>(
 /// As [`run`], with the output in the input's place.
 pub fn run_in_place<T: Number>(
     on: &dyn Launcher,
-    choice: &Choice,
+    choice: &KernelChoice<T>,
     case: &Case,
     logits: &[T],
 ) -> Result<Vec<T>, String> {
     let shape = [case.rows, case.cols];
     let mut matrix = Guarded::new(logits, shape, case.offsets[1], case.gaps[1]);
     let mut workspace = vec![u64::MAX; choice.workspace_bytes().div_ceil(8)];
-    let operand = matrix.operand(shape);
+    let (elements, stride) = (matrix.raw(shape), matrix.stride);
+    let pairs = RawBuffer::written(&mut workspace).cast();
+    let args = ForwardLaunch { pairs, ..ForwardLaunch::new(elements, elements, [stride; 2]) };
     let _lock =
         (cluster_threads(choice) > 0).then(|| CLUSTERS.lock().unwrap_or_else(PoisonError::into_inner));
     // SAFETY: as in `run`; output and input are one matrix.
-    unsafe { choice.launch(on, operand, operand, &case.options, memory(&mut workspace)) }
-        .map_err(|e| e.to_string())?;
+    unsafe { choice.launch(on, args, &case.options) }.map_err(|e| e.to_string())?;
     matrix.finish(shape)
 }
 
@@ -167,7 +161,12 @@ pub fn complaint<I: Number, O: Number>(got: &[O], case: &Case, logits: &[I]) -> 
 
 /// Runs the case with a choice, twice, and wants it right and the same bits.
 #[track_caller]
-pub fn assert_right<I: Number, O: Number>(on: &dyn Launcher, choice: &Choice, case: &Case, logits: &[I]) {
+pub fn assert_right<I: Number + SoftmaxAs<O>, O: Number>(
+    on: &dyn Launcher,
+    choice: &KernelChoice<I, O>,
+    case: &Case,
+    logits: &[I],
+) {
     let what = || format!("{:?} {:?} {case}", names(choice), choice.config());
     let got: Vec<O> = run(on, choice, case, logits).unwrap_or_else(|error| panic!("{}: {error}", what()));
     if let Some(complaint) = complaint(&got, case, logits) {
@@ -182,24 +181,31 @@ pub fn assert_right<I: Number, O: Number>(on: &dyn Launcher, choice: &Choice, ca
 }
 
 /// A device like an H200, for choices; on the executor and the emulator all of them run.
-pub fn gpu() -> Target {
-    Target { limits: Limits { capability: 90, ..Limits::default() }, multiprocessors: 132, is_cpu: false }
+pub fn gpu() -> DeviceProfile {
+    DeviceProfile {
+        limits: Limits { capability: 90, ..Limits::default() },
+        multiprocessors: 132,
+        is_cpu: false,
+    }
 }
 
-/// All ways for a shape on [`gpu`], without clusters whose threads' stacks exceed a process's mappings.
-pub fn every(forward: &'static Forward, rows: usize, cols: usize) -> impl Iterator<Item = Choice> {
-    let ways = Choice::every(forward, &gpu(), rows, cols).unwrap();
-    ways.into_iter().filter(|way| cluster_threads(way) <= 8192)
+/// All choices for a shape on [`gpu`], without clusters whose threads' stacks exceed a process's mappings.
+pub fn every<I: SoftmaxAs<O>, O: Number>(
+    rows: usize,
+    cols: usize,
+) -> impl Iterator<Item = KernelChoice<I, O>> {
+    let choices = KernelChoice::every(&gpu(), rows, cols).unwrap();
+    choices.into_iter().filter(|choice| cluster_threads(choice) <= 8192)
 }
 
 /// Threads of a cluster; 0 where there is none.
-pub fn cluster_threads(way: &Choice) -> u32 {
-    way.config().filter(|config| config.cluster > 1).map_or(0, |config| config.cluster * config.block.x)
+pub fn cluster_threads<I: SoftmaxAs<O>, O: Number>(choice: &KernelChoice<I, O>) -> u32 {
+    choice.config().filter(|config| config.cluster > 1).map_or(0, |config| config.cluster * config.block.x)
 }
 
-/// The names of a way's kernels.
-pub fn names(way: &Choice) -> Vec<&'static str> {
-    way.kernels().map(|meta| meta.name).collect()
+/// The names of a choice's kernels.
+pub fn names<I: SoftmaxAs<O>, O: Number>(choice: &KernelChoice<I, O>) -> Vec<&'static str> {
+    choice.kernels().map(|meta| meta.name).collect()
 }
 
 /// One OS thread, so that tests side by side have not too many stacks.
@@ -214,21 +220,19 @@ static CLUSTERS: Mutex<()> = Mutex::new(());
 macro_rules! for_each_pair {
     (|$forward:ident| $body:block) => {{
         use cuda_std::half::{bf16, f16};
-        use gpu_kernels::softmax::operation as tables;
-        for_each_pair!(@ $forward $body f32 f32 F32_TO_F32);
-        for_each_pair!(@ $forward $body f16 f16 F16_TO_F16);
-        for_each_pair!(@ $forward $body bf16 bf16 BF16_TO_BF16);
-        for_each_pair!(@ $forward $body f16 f32 F16_TO_F32);
-        for_each_pair!(@ $forward $body bf16 f32 BF16_TO_F32);
-        for_each_pair!(@ $forward $body f32 f16 F32_TO_F16);
-        for_each_pair!(@ $forward $body f32 bf16 F32_TO_BF16);
+        for_each_pair!(@ $forward $body f32 f32);
+        for_each_pair!(@ $forward $body f16 f16);
+        for_each_pair!(@ $forward $body bf16 bf16);
+        for_each_pair!(@ $forward $body f16 f32);
+        for_each_pair!(@ $forward $body bf16 f32);
+        for_each_pair!(@ $forward $body f32 f16);
+        for_each_pair!(@ $forward $body f32 bf16);
     }};
-    (@ $forward:ident $body:block $inp:ident $out:ident $table:ident) => {{
-        #[allow(dead_code, reason = "not every body uses both types")]
+    (@ $forward:ident $body:block $inp:ident $out:ident) => {{
         type I = $inp;
-        #[allow(dead_code, reason = "as above")]
         type O = $out;
-        let $forward: &'static gpu_kernels::softmax::operation::Forward = &tables::$table;
+        #[allow(unused_variables, reason = "not every body asks for them")]
+        let $forward = <I as gpu_kernels::softmax::operation::ForwardTo<O>>::FORWARD;
         $body
     }};
 }

@@ -28,7 +28,7 @@ fn varied(case: Case, i: usize) -> Case {
     case.at(out, inp).apart(out_gap, inp_gap).with(options)
 }
 
-/// All ways at these widths, in all pairs of types; `rows` for the kernels of a block, and few for many blocks, which
+/// All choices at these widths, in all pairs of types; `rows` for the kernels of a block, and few for many blocks, which
 /// cost the executor most, as do the threads of a cluster.
 fn assert_all_right(widths: &[usize], rows: usize, most_of_a_cluster: u32) {
     let on = executor();
@@ -37,10 +37,11 @@ fn assert_all_right(widths: &[usize], rows: usize, most_of_a_cluster: u32) {
         for &cols in widths {
             for (rows, has_many) in [(rows, false), (2, true)] {
                 let logits = converted::<I>(rows, cols);
-                for way in every(forward, rows, cols).filter(|way| cluster_threads(way) <= most_of_a_cluster)
+                for choice in
+                    every::<I, O>(rows, cols).filter(|choice| cluster_threads(choice) <= most_of_a_cluster)
                 {
-                    if has_many == (way.config().unwrap().grid.x > rows as u32) {
-                        assert_right::<I, O>(&on, &way, &varied(Case::new(rows, cols), cases), &logits);
+                    if has_many == (choice.config().unwrap().grid.x > rows as u32) {
+                        assert_right::<I, O>(&on, &choice, &varied(Case::new(rows, cols), cases), &logits);
                         cases += 1;
                     }
                 }
@@ -70,15 +71,15 @@ fn wide_rows_agree_with_the_oracle() {
 fn every_kernel_is_reached_at_its_widest() {
     let on = executor();
     for_each_pair!(|forward| {
-        for tier in forward.tiers.iter().chain(forward.clusters) {
-            let vector = 16 / forward.from.size();
-            let widest = tier.elements as usize + vector - 1;
-            let way =
-                |cols| every(forward, 3, cols).find(|way| way.kernels().any(|k| k.name == tier.meta.name));
-            let is_cluster = tier.meta.min_arch > 0;
-            assert!(is_cluster || way(widest + 1).is_none(), "{}", tier.meta.name);
-            let way = way(widest).unwrap_or_else(|| panic!("{} holds {widest}", tier.meta.name));
-            assert_right::<I, O>(&on, &way, &Case::new(3, widest).at(1, 1), &converted::<I>(3, widest));
+        for variant in forward.variants.iter().chain(forward.clusters) {
+            let (name, vector) = (variant.meta.name, 16 / size_of::<I>());
+            let widest = variant.elements as usize + vector - 1;
+            let choice =
+                |cols| every::<I, O>(3, cols).find(|choice| choice.kernels().any(|k| k.name == name));
+            let is_cluster = variant.meta.min_arch > 0;
+            assert!(is_cluster || choice(widest + 1).is_none(), "{name}");
+            let choice = choice(widest).unwrap_or_else(|| panic!("{name} holds {widest}"));
+            assert_right::<I, O>(&on, &choice, &Case::new(3, widest).at(1, 1), &converted::<I>(3, widest));
         }
     });
 }
@@ -90,15 +91,20 @@ fn edge_rows_come_out_as_defined() {
         for cols in [133, 2053] {
             let rows = edge_rows(cols);
             let logits: Vec<I> = rows.iter().flat_map(|(_, row)| row).map(|&x| nearest(x)).collect();
-            let ways = every(forward, rows.len(), cols).filter(|way| cluster_threads(way) <= 2048);
-            for (i, way) in ways.enumerate() {
+            let choices = every::<I, O>(rows.len(), cols).filter(|choice| cluster_threads(choice) <= 2048);
+            for (i, choice) in choices.enumerate() {
                 for options in [Options::new(), Options::new().log(), Options::new().zero_masked()] {
                     let case = Case::new(rows.len(), cols).at(i % 4, i % 3).with(options);
-                    let got: Vec<O> = run(&on, &way, &case, &logits).unwrap();
+                    let got: Vec<O> = run(&on, &choice, &case, &logits).unwrap();
                     let one = Case { rows: 1, ..case };
                     let rows = rows.iter().zip(got.chunks(cols)).zip(logits.chunks(cols));
                     for (((name, _), got), logits) in rows {
-                        assert_eq!(complaint(got, &one, logits), None, "{:?}: {name}: {case}", names(&way));
+                        assert_eq!(
+                            complaint(got, &one, logits),
+                            None,
+                            "{:?}: {name}: {case}",
+                            names(&choice)
+                        );
                     }
                 }
             }
@@ -109,22 +115,24 @@ fn edge_rows_come_out_as_defined() {
 /// The same bits in place as from one matrix into another that lies as far from a boundary.
 #[test]
 fn in_place_gives_the_same() {
-    let on = executor();
-    for_each_pair!(|forward| {
-        if forward.from == forward.to {
-            for (cols, offset, gap) in [(5, 1, 0), (133, 3, 3), (1025, 0, 7), (4099, 1, 0)] {
-                let case = Case::new(3, cols).at(offset, offset).apart(gap, gap);
-                let logits = converted::<I>(3, cols);
-                for way in every(forward, 3, cols) {
-                    let apart: Vec<I> = run(&on, &way, &case, &logits).unwrap();
-                    let in_place = run_in_place(&on, &way, &case, &logits).unwrap();
-                    assert!(
-                        bytemuck::cast_slice::<I, u8>(&apart) == bytemuck::cast_slice::<I, u8>(&in_place),
-                        "{:?} {case}",
-                        names(&way)
-                    );
-                }
+    of_type::<f32>();
+    of_type::<cuda_std::f16>();
+    of_type::<cuda_std::bf16>();
+
+    fn of_type<T: Number>() {
+        let on = executor();
+        for (cols, offset, gap) in [(5, 1, 0), (133, 3, 3), (1025, 0, 7), (4099, 1, 0)] {
+            let case = Case::new(3, cols).at(offset, offset).apart(gap, gap);
+            let logits = converted::<T>(3, cols);
+            for choice in every(3, cols) {
+                let apart: Vec<T> = run(&on, &choice, &case, &logits).unwrap();
+                let in_place = run_in_place(&on, &choice, &case, &logits).unwrap();
+                assert!(
+                    bytemuck::cast_slice::<T, u8>(&apart) == bytemuck::cast_slice::<T, u8>(&in_place),
+                    "{:?} {case}",
+                    names(&choice)
+                );
             }
         }
-    });
+    }
 }

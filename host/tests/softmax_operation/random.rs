@@ -1,9 +1,10 @@
 //! Random shapes, places, strides and options, with what the operation chooses.
 
-use ferrowarp::softmax::{Choice, Options};
+use ferrowarp::softmax::{KernelChoice, Options};
 use proptest::prelude::*;
 
 use crate::cases::{Case, assert_right, complaint, executor, for_each_pair, gpu, nearest, run_in_place};
+use ferrowarp_cases::reference::Number;
 use ferrowarp_cases::rows::logits;
 
 fn options() -> impl Strategy<Value = Options> {
@@ -33,12 +34,18 @@ proptest! {
         let on = executor();
         for_each_pair!(|forward| {
             let logits: Vec<I> = logits(case.rows, case.cols).into_iter().map(nearest).collect();
-            let way = Choice::new(forward, &gpu(), case.rows, case.cols).unwrap();
-            assert_right::<I, O>(&on, &way, &case, &logits);
-            if forward.from == forward.to {
-                let got = run_in_place(&on, &way, &case, &logits).unwrap();
-                assert_eq!(complaint(&got, &case, &logits), None, "in place: {case}");
-            }
+            let choice = KernelChoice::<I, O>::new(&gpu(), case.rows, case.cols).unwrap();
+            assert_right(&on, &choice, &case, &logits);
         });
+        in_place::<f32>(&case);
+        in_place::<cuda_std::f16>(&case);
+        in_place::<cuda_std::bf16>(&case);
     }
+}
+
+fn in_place<T: Number>(case: &Case) {
+    let logits: Vec<T> = logits(case.rows, case.cols).into_iter().map(nearest).collect();
+    let choice = KernelChoice::new(&gpu(), case.rows, case.cols).unwrap();
+    let got = run_in_place(&executor(), &choice, case, &logits).unwrap();
+    assert_eq!(complaint(&got, case, &logits), None, "in place: {case}");
 }

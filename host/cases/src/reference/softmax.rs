@@ -1,12 +1,11 @@
 //! The softmax in f64, and how near a result must be to it.
 
-use bytemuck::Pod;
 use cuda_std::half::{bf16, f16};
 
-use ferrowarp::softmax::Options;
+use ferrowarp::softmax::{Options, Real};
 
 /// A number in a matrix.
-pub trait Number: Pod {
+pub trait Number: Real + std::fmt::Debug {
     /// The type's name in ids and tables.
     const NAME: &'static str;
     /// Half the distance between 1 and the next number: the relative error of one rounding.
