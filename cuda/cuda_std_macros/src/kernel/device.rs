@@ -78,13 +78,18 @@ pub(super) fn entry(
             (quote!(, target_feature = #feature), remains)
         }
     };
-    // The builder finds the kernel's family in it, and takes it out of the module.
+    // The builder finds the kernel's family in it, and takes it out of the module. Kernels that older architectures lack are
+    // a family of their own, so that the others are compiled together in the same parts for all.
+    let since = match bounds.min_arch {
+        0 => String::new(),
+        arch => format!("::since_{arch}"),
+    };
     let family = format_ident!("__ferrowarp_family_of_{name}");
     quote! {
         #remains
         #[cfg(all(target_arch = "nvptx64" #has_kernel))]
         const _: () = {
-            const PATH: &::core::primitive::str = ::core::module_path!();
+            const PATH: &::core::primitive::str = ::core::concat!(::core::module_path!(), #since);
             #[used]
             #[unsafe(no_mangle)]
             #[allow(non_upper_case_globals, reason = "its name has the kernel's name in it")]
