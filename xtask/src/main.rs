@@ -27,7 +27,7 @@ use xtask_ptx::{build_ptx, ptx, workspace};
 
 /// Developer commands of the workspace.
 #[derive(Parser)]
-#[command(name = "cargo xtask", disable_help_subcommand = true)]
+#[command(bin_name = "cargo xtask", disable_help_subcommand = true)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,

@@ -8,7 +8,7 @@ use xtask_ptx::{build_ptx::BuildPtx, ptx::Ptx, workspace};
 
 /// The commands of this package; the package `xtask` has all, and their help.
 #[derive(Parser)]
-#[command(name = "cargo xtask", disable_help_subcommand = true)]
+#[command(bin_name = "cargo xtask", disable_help_subcommand = true)]
 struct Arguments {
     #[command(subcommand)]
     command: Own,
