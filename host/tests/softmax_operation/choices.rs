@@ -1,11 +1,36 @@
 //! What is chosen for a shape and a device.
 
+use std::sync::Arc;
+
 use cuda_std::launch::{Dim3, KernelCall, LaunchError, Launcher, Limits};
-use ferrowarp::softmax::{Choice, Target};
+use cuda_std::simt::Executor;
+use cuda_std::testing::Layout;
+use ferrowarp::device::Device;
+use ferrowarp::softmax::{Choice, Options, Target};
+use ferrowarp_cases::softmax::logits::logits;
+use ferrowarp_cases::softmax::{Setting, forward::Forward};
+use ferrowarp_cases::{Case, Scope, assert_right};
 use gpu_kernels::softmax::operation::{BF16_TO_BF16, F32_TO_F32, FORWARD};
 
-use crate::cases::{Case, assert_right, complaint, executor, gpu, names, run};
-use ferrowarp_cases::rows::logits;
+use crate::executor;
+
+/// A device like an H200.
+fn gpu() -> Target {
+    Setting::new(Scope::Executor).target
+}
+
+/// The names of a choice's kernels.
+fn names(choice: &Choice) -> Vec<&'static str> {
+    choice.kernels().map(|meta| meta.name).collect()
+}
+
+/// The choice on rows that lie so: offsets of output and input, and elements between their rows.
+fn case(choice: Choice, offsets: [usize; 2], gaps: [usize; 2]) -> Case {
+    let [rows, cols] = choice.shape();
+    let layout = |i: usize| Layout::dense(rows, cols).with_stride(cols + gaps[i]).with_offset(offsets[i]);
+    let (layouts, logits) = ([layout(0), layout(1)], logits(rows, cols));
+    Arc::new(Forward { layouts, options: Options::new(), logits }).case::<f32, f32>(choice)
+}
 
 fn chosen(target: &Target, rows: usize, cols: usize) -> Choice {
     Choice::new(&F32_TO_F32, target, rows, cols).unwrap()
@@ -133,10 +158,9 @@ fn asking_ahead_gives_the_same() {
     let small = Target { multiprocessors: 1, ..gpu() };
     let mut asked = 0;
     for (rows, cols, gap) in [(131, 600, 0), (131, 600, 1), (131, 1100, 0), (131, 1100, 5), (9, 33_000, 0)] {
-        let case = Case::new(rows, cols).at(1, 1).apart(gap, gap);
-        let (choice, logits) = (chosen(&small, rows, cols), logits(rows, cols));
+        let choice = chosen(&small, rows, cols);
         asked += usize::from(choice.blocks_ahead() > 0);
-        assert_right::<f32, f32>(&executor(), &choice, &case, &logits);
+        assert_right(&[case(choice, [1, 1], [gap, gap])], &executor(), Case::assess_twice);
     }
     assert!(asked > 1);
 }
@@ -146,15 +170,12 @@ fn asking_ahead_gives_the_same() {
 fn more_rows_than_a_grid_has_are_several_launches() {
     let limits = Limits { max_grid: Dim3::new(8, 1, 1), ..Limits::default() };
     let target = Target { limits: limits.clone(), ..gpu() };
-    let on = executor().with_limits(limits);
+    let on = Device::cpu_with(Executor::new().with_workers(1).with_limits(limits));
     for (cols, rows) in [(10, 131), (300, 29), (33_000, 5), (70_000, 5)] {
-        let logits = logits(rows, cols);
         for choice in Choice::every(&F32_TO_F32, &target, rows, cols).unwrap() {
             let grid = choice.config().unwrap().grid.x;
             assert!(grid <= 8, "{choice:?}");
-            let case = Case::new(rows, cols).at(1, 2).apart(3, 0);
-            let got: Vec<f32> = run(&on, &choice, &case, &logits).unwrap();
-            assert_eq!(complaint(&got, &case, &logits), None, "{choice:?}");
+            assert_right(&[case(choice, [1, 2], [3, 0])], &on, Case::assess);
         }
         assert!(chosen(&target, rows, cols).rows_per_launch() < rows);
     }
@@ -186,10 +207,7 @@ fn matrices_over_four_billion_elements_and_rows_are_launched_whole() {
             stride: cols,
         };
         // SAFETY: nothing runs.
-        unsafe {
-            choice.launch(&count, operand, operand, &ferrowarp::softmax::Options::new(), operand.memory)
-        }
-        .unwrap();
+        unsafe { choice.launch(&count, operand, operand, &Options::new(), operand.memory) }.unwrap();
         count.0.get()
     };
     assert_eq!(launched(1 << 22, 4096), (1, 1 << 22));

@@ -1,10 +1,17 @@
 //! Random shapes, places, strides and options, with what the operation chooses.
 
+use std::sync::Arc;
+
+use cuda_std::testing::Layout;
 use ferrowarp::softmax::{Choice, Options};
+use ferrowarp_cases::softmax::forward::{Forward, OfPair, of_each_pair};
+use ferrowarp_cases::softmax::logits::logits;
+use ferrowarp_cases::softmax::{Real, Setting};
+use ferrowarp_cases::{Case, Scope, assert_right};
+use gpu_kernels::softmax::operation::Forward as Kernels;
 use proptest::prelude::*;
 
-use crate::cases::{Case, assert_right, complaint, executor, for_each_pair, gpu, nearest, run_in_place};
-use ferrowarp_cases::rows::logits;
+use crate::executor;
 
 fn options() -> impl Strategy<Value = Options> {
     let scale = prop_oneof![Just(1.0f32), 1e-3f32..1e3];
@@ -15,30 +22,36 @@ fn options() -> impl Strategy<Value = Options> {
     })
 }
 
-fn cases() -> impl Strategy<Value = Case> {
+fn problems() -> impl Strategy<Value = Problem> {
     // Small widths more often, since their kernels are many.
     let cols = prop_oneof![1usize..40, 1usize..600, 1usize..6000, 30_000usize..70_000];
-    let pair = |most: usize| [0..most, 0..most];
-    (1usize..9, cols, pair(8), pair(20), options()).prop_map(|(rows, cols, offsets, gaps, options)| {
+    let place = || (0usize..8, 0usize..20);
+    (1usize..9, cols, [place(), place()], options()).prop_map(|(rows, cols, places, options)| {
         let rows = if cols > 6000 { 1 } else { rows };
-        Case { rows, cols, offsets, gaps, options }
+        let layouts =
+            places.map(|(offset, gap)| Layout::dense(rows, cols).with_stride(cols + gap).with_offset(offset));
+        Problem(Arc::new(Forward { layouts, options, logits: logits(rows, cols) }))
     })
+}
+
+#[derive(Debug)]
+struct Problem(Arc<Forward>);
+
+impl OfPair for Problem {
+    fn of<I: Real, O: Real>(&self, kernels: &'static Kernels) -> Vec<Case> {
+        let Layout { rows, cols, .. } = self.0.layouts[0];
+        let target = Setting::new(Scope::Executor).target;
+        let choice = Choice::new(kernels, &target, rows, cols).unwrap();
+        let in_place = (kernels.from == kernels.to).then(|| self.0.clone().case_in_place::<I>(choice));
+        [self.0.clone().case::<I, O>(choice)].into_iter().chain(in_place).collect()
+    }
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_matrix_comes_out_right(case in cases()) {
-        let on = executor();
-        for_each_pair!(|forward| {
-            let logits: Vec<I> = logits(case.rows, case.cols).into_iter().map(nearest).collect();
-            let way = Choice::new(forward, &gpu(), case.rows, case.cols).unwrap();
-            assert_right::<I, O>(&on, &way, &case, &logits);
-            if forward.from == forward.to {
-                let got = run_in_place(&on, &way, &case, &logits).unwrap();
-                assert_eq!(complaint(&got, &case, &logits), None, "in place: {case}");
-            }
-        });
+    fn any_matrix_comes_out_right(problem in problems()) {
+        assert_right(&of_each_pair(&problem), &executor(), Case::assess_twice);
     }
 }
