@@ -35,8 +35,13 @@ fn wide_rows_agree_with_the_oracle() {
 /// The widest row of every kernel, and one more, which it must not get.
 #[test]
 fn every_kernel_is_reached_at_its_widest() {
-    assert_right_on_the_executor("widest rows");
+    let cases = cases(Scope::Executor, "widest rows");
+    assert_right(&cases, &executor(), Case::assess_twice);
     for kernels in FORWARD {
+        for tier in kernels.tiers.iter().chain(kernels.clusters) {
+            let mut reached = cases.iter().flat_map(Case::kernels);
+            assert!(reached.any(|name| name == tier.meta.name), "{}", tier.meta.name);
+        }
         for tier in kernels.tiers {
             let wider = tier.elements as usize + 16 / kernels.from.size();
             let choices = Choice::every(kernels, &Setting::new(Scope::Executor).target, 3, wider).unwrap();

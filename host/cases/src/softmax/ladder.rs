@@ -32,7 +32,6 @@ struct Sweep {
     scope: Scope,
     name: &'static str,
     shapes: &'static [[usize; 2]],
-    offsets: [usize; 2],
     numbers: Numbers,
     kernels: Which,
 }
@@ -54,63 +53,38 @@ enum Which {
     New,
 }
 
-const ALL: Sweep = Sweep {
-    scope: Scope::Executor,
-    name: "",
-    shapes: &[],
-    offsets: [0; 2],
-    numbers: Numbers::Logits,
-    kernels: Which::All,
-};
+const fn row(
+    scope: Scope,
+    name: &'static str,
+    shapes: &'static [[usize; 2]],
+    numbers: Numbers,
+    kernels: Which,
+) -> Sweep {
+    Sweep { scope, name, shapes, numbers, kernels }
+}
 
 const TABLE: &[Sweep] = &{
-    use Scope::{Device, NewEmulator, OldEmulator};
-    const NARROW: &[[usize; 2]] = &[
-        [14, 1],
-        [14, 2],
-        [14, 3],
-        [14, 31],
-        [14, 32],
-        [14, 33],
-        [14, 127],
-        [14, 1023],
-        [14, 1024],
-        [14, 1025],
-    ];
-    const EMULATED: &[[usize; 2]] =
-        &[[7, 1], [7, 2], [7, 3], [7, 31], [7, 32], [7, 33], [7, 127], [2, 1023], [1, 1025]];
-    const WIDE: &[[usize; 2]] =
-        &[[3, 32_767], [2, 33_001], [2, 131_070], [1, 262_143], [1, 300_001], [1, 1_048_579]];
-    const WIDEST: &[[usize; 2]] =
-        &[[5, 32_767], [3, 33_001], [3, 131_070], [2, 262_143], [2, 300_001], [1, 1_048_579]];
+    use Numbers::{Hard, Logits, Single};
+    use Scope::{Device, Executor, NewEmulator, OldEmulator};
+    use Which::{All, Highest, New};
     [
-        Sweep { name: "rows", shapes: NARROW, ..ALL },
-        Sweep { name: "rows", shapes: &[[7, 4099], [1, 12_673]], ..ALL },
-        Sweep { name: "hard rows", shapes: &[[0, 133]], numbers: Numbers::Hard, ..ALL },
-        Sweep { name: "hard rows", shapes: &[[5, 1]], numbers: Numbers::Single, ..ALL },
+        row(Executor, "rows", &[[14, 1], [14, 2], [14, 3], [14, 31], [14, 32], [14, 33]], Logits, All),
+        row(Executor, "rows", &[[14, 127], [14, 1023], [14, 1024], [14, 1025]], Logits, All),
+        row(Executor, "rows", &[[7, 4099], [1, 12_673]], Logits, All),
+        row(Executor, "hard rows", &[[0, 133]], Hard, All),
+        row(Executor, "hard rows", &[[5, 1]], Single, All),
         // Clusters of every size, each a little less than full, and one that has nothing for most of its blocks.
-        Sweep { name: "wide rows", shapes: WIDE, kernels: Which::Highest, ..ALL },
-        Sweep { scope: OldEmulator, name: "rows", shapes: EMULATED, ..ALL },
-        Sweep { scope: OldEmulator, name: "hard rows", shapes: &[[0, 133]], numbers: Numbers::Hard, ..ALL },
-        Sweep { scope: OldEmulator, name: "hard rows", shapes: &[[5, 1]], numbers: Numbers::Single, ..ALL },
-        Sweep { scope: NewEmulator, name: "rows", shapes: &[[7, 33], [2, 513]], ..ALL },
-        Sweep {
-            scope: NewEmulator,
-            name: "clusters",
-            shapes: &[[7, 1], [2, 130], [2, 1025], [1, 33_001]],
-            kernels: Which::New,
-            ..ALL
-        },
-        Sweep {
-            scope: NewEmulator,
-            name: "clusters",
-            shapes: &[[0, 133]],
-            numbers: Numbers::Hard,
-            kernels: Which::New,
-            ..ALL
-        },
-        // For clusters of 2 to 16 blocks, each a little less than full, and for no cluster at all.
-        Sweep { scope: Device, shapes: WIDEST, kernels: Which::Highest, ..ALL },
+        row(Executor, "wide rows", &[[3, 32_767], [2, 33_001], [2, 131_070]], Logits, Highest),
+        row(Executor, "wide rows", &[[1, 262_143], [1, 300_001], [1, 1_048_579]], Logits, Highest),
+        row(OldEmulator, "rows", &[[7, 1], [7, 2], [7, 3], [7, 31], [7, 32], [7, 33]], Logits, All),
+        row(OldEmulator, "rows", &[[7, 127], [2, 1023], [1, 1025]], Logits, All),
+        row(OldEmulator, "hard rows", &[[0, 133]], Hard, All),
+        row(OldEmulator, "hard rows", &[[5, 1]], Single, All),
+        row(NewEmulator, "rows", &[[7, 33], [2, 513]], Logits, All),
+        row(NewEmulator, "clusters", &[[7, 1], [2, 130], [2, 1025], [1, 33_001]], Logits, New),
+        row(NewEmulator, "clusters", &[[0, 133]], Hard, New),
+        row(Device, "", &[[5, 32_767], [3, 33_001], [3, 131_070]], Logits, Highest),
+        row(Device, "", &[[2, 262_143], [2, 300_001], [1, 1_048_579]], Logits, Highest),
     ]
 };
 
@@ -128,11 +102,11 @@ pub fn cases(scope: Scope, limits: &Limits, chosen: impl Fn(&str) -> bool) -> Ve
                 Numbers::Hard => with_hard_rows(rows, cols, true),
                 Numbers::Single => vec![3.0, f32::MIN, f32::INFINITY, f32::NEG_INFINITY, f32::NAN],
             };
-            (Ladder { rows: logits.len() / cols, cols, offsets: sweep.offsets, logits }, sweep.kernels)
+            (Ladder { rows: logits.len() / cols, cols, offsets: [0; 2], logits }, sweep.kernels)
         })
     });
-    let is_emulated_or_not = matches!(scope, Scope::Executor | Scope::OldEmulator) && chosen("boundaries");
-    let off = OFF_A_BOUNDARY.iter().filter(|_| is_emulated_or_not).map(|&(cols, offsets)| {
+    let is_off = matches!(scope, Scope::Executor | Scope::OldEmulator) && chosen("boundaries");
+    let off = OFF_A_BOUNDARY.iter().filter(|_| is_off).map(|&(cols, offsets)| {
         (Ladder { rows: 7, cols, offsets, logits: with_hard_rows(7, cols, false) }, Which::All)
     });
     problems.chain(off).flat_map(|(problem, kernels)| Arc::new(problem).cases_of(limits, kernels)).collect()

@@ -12,32 +12,38 @@ use gpu_kernels::softmax::operation::{FORWARD, Forward as Kernels};
 use super::{Forward, cluster_threads};
 use crate::softmax::{Real, Setting, apart, with_hard_rows};
 use crate::{Case, Scope};
+use How::{Apart, Each, InPlace, InTurns};
+use Rows::{Random, RandomAndHard};
+use Which::{All, Chosen, Clusters, OnePair, UpTo, Widest};
 
 /// A row of the table.
 struct Sweep {
     scope: Scope,
     name: &'static str,
     widths: &'static [usize],
-    /// Rows for kernels of a block, or a part of it, for a row, and for those of many blocks, which cost the CPU most.
-    rows: [usize; 2],
-    /// Whether the rows that are hard on a softmax follow them.
-    is_hard: bool,
-    places: Places,
-    /// Each is run; where there are none, they go round.
-    options: &'static [Options],
-    /// The most threads of a block.
-    block: u32,
+    rows: Rows,
+    how: How,
     /// The most blocks of a cluster, and threads.
     cluster: [u32; 2],
     kernels: Which,
 }
 
-/// Where matrices lie.
-enum Places {
-    /// That goes round from case to case.
-    InTurns,
+#[derive(Clone, Copy)]
+enum Rows {
+    /// So many for kernels of a block, or a part of it, for a row, and for those of many blocks, which cost the CPU most.
+    Random(usize, usize),
+    /// So many, and those that are hard on a softmax.
+    RandomAndHard(usize),
+}
+
+/// Where matrices lie, and with which options they are run.
+enum How {
+    /// The options; both go round from case to case.
+    InTurns(&'static [Options]),
+    /// Each of the options; where matrices lie goes round.
+    Each(&'static [Options]),
     /// Off a boundary, with elements between the rows.
-    Apart,
+    Apart(Options),
     /// In place: the same bits as from one matrix into another that lies as far from a boundary.
     InPlace,
 }
@@ -45,9 +51,10 @@ enum Places {
 /// Which kernels are run.
 enum Which {
     All,
+    /// Those with blocks of at most so many threads.
+    UpTo(u32),
     /// Of the pairs for wide rows, which are the same but for type and number of parts, one: of `f32` with the most parts.
     OnePair,
-    /// Those of clusters.
     Clusters,
     /// What is chosen for the shape.
     Chosen,
@@ -56,120 +63,84 @@ enum Which {
 }
 
 const PLAIN: Options = Options::new();
-const IN_TURNS: [Options; 6] =
-    [PLAIN, PLAIN.log(), PLAIN.scale(0.37), PLAIN.zero_masked(), PLAIN.log().scale(2.5).zero_masked(), PLAIN];
+const LOG: Options = PLAIN.log();
+const MASKED: Options = PLAIN.zero_masked();
+const OTHER: Options = LOG.scale(0.5).zero_masked();
+const MANY: &[Options] = &[PLAIN, LOG, PLAIN.scale(0.37), MASKED, MASKED.log().scale(2.5), PLAIN];
+const NO_CLUSTER: [u32; 2] = [1, 0];
+const ANY: [u32; 2] = [16, u32::MAX];
 
-/// Rows of every kernel, in a scope.
-const fn sweep(scope: Scope, name: &'static str, widths: &'static [usize], rows: [usize; 2]) -> Sweep {
-    let (places, kernels) = (Places::InTurns, Which::All);
-    let (block, cluster) = (u32::MAX, [u32::MAX; 2]);
-    Sweep { scope, name, widths, rows, is_hard: false, places, options: &[], block, cluster, kernels }
+const fn row(
+    scope: Scope,
+    name: &'static str,
+    widths: &'static [usize],
+    rows: Rows,
+    how: How,
+    cluster: [u32; 2],
+    kernels: Which,
+) -> Sweep {
+    Sweep { scope, name, widths, rows, how, cluster, kernels }
 }
 
 const TABLE: &[Sweep] = &{
     use Scope::{Device, Executor, NewEmulator, OldEmulator, Small, Tiny};
-    const NONE: [u32; 2] = [1, 0];
     [
         // The first row lies on a boundary of 16 bytes and the second does not.
-        Sweep {
-            cluster: NONE,
-            kernels: Which::OnePair,
-            places: Places::Apart,
-            options: &[PLAIN],
-            ..sweep(Tiny, "", &[35], [1, 1])
-        },
-        Sweep {
-            cluster: [2, 2048],
-            kernels: Which::Clusters,
-            places: Places::Apart,
-            options: &[PLAIN],
-            ..sweep(Tiny, "", &[67], [1, 1])
-        },
-        Sweep {
-            cluster: NONE,
-            places: Places::Apart,
-            options: &[PLAIN],
-            ..sweep(Small, "", &[35, 1157], [3, 3])
-        },
-        Sweep {
-            cluster: [4, 4096],
-            kernels: Which::Clusters,
-            places: Places::Apart,
-            options: &[PLAIN],
-            ..sweep(Small, "", &[1157], [1, 1])
-        },
-        Sweep { cluster: NONE, ..sweep(OldEmulator, "", &[1], [9, 9]) },
-        Sweep { cluster: NONE, ..sweep(OldEmulator, "", &[33], [5, 5]) },
-        Sweep { cluster: NONE, ..sweep(OldEmulator, "", &[519], [1, 1]) },
+        row(Tiny, "", &[35], Random(1, 1), Apart(PLAIN), NO_CLUSTER, OnePair),
+        row(Tiny, "", &[67], Random(1, 1), Apart(PLAIN), [2, 2048], Clusters),
+        row(Small, "", &[35, 1157], Random(3, 3), Apart(PLAIN), NO_CLUSTER, All),
+        row(Small, "", &[1157], Random(1, 1), Apart(PLAIN), [4, 4096], Clusters),
+        row(OldEmulator, "", &[1], Random(9, 9), InTurns(&[PLAIN, OTHER]), NO_CLUSTER, All),
+        row(OldEmulator, "", &[33], Random(5, 5), InTurns(&[OTHER, PLAIN]), NO_CLUSTER, All),
+        row(OldEmulator, "", &[519], Random(1, 1), InTurns(&[PLAIN, OTHER]), NO_CLUSTER, All),
         // Enough warps to see how they merge.
-        Sweep {
-            cluster: NONE,
-            is_hard: true,
-            options: &[PLAIN],
-            block: 128,
-            ..sweep(OldEmulator, "", &[133], [0, 0])
-        },
-        Sweep { cluster: [2, 2048], ..sweep(NewEmulator, "", &[33], [3, 3]) },
-        Sweep { cluster: [2, 2048], ..sweep(NewEmulator, "", &[1031], [1, 1]) },
-        Sweep {
-            cluster: [2, 2048],
-            is_hard: true,
-            options: &[PLAIN],
-            block: 128,
-            ..sweep(NewEmulator, "", &[133], [0, 0])
-        },
-        Sweep { cluster: [16, 2048], ..sweep(Executor, "narrow rows", &[1, 2, 3, 31, 32, 33, 127], [14, 2]) },
-        Sweep {
-            cluster: [16, 4096],
-            ..sweep(Executor, "rows of some warps", &[1023, 1024, 1025, 4099], [7, 2])
-        },
-        // More threads have more stacks than a process has mappings.
-        Sweep { cluster: [16, 8192], ..sweep(Executor, "wide rows", &[33_001, 65_537], [2, 2]) },
-        Sweep {
-            cluster: [16, 8192],
-            kernels: Which::Widest,
-            options: &[PLAIN],
-            ..sweep(Executor, "widest rows", &[0], [3, 3])
-        },
-        Sweep {
-            cluster: [16, 2048],
-            is_hard: true,
-            options: &[PLAIN, PLAIN.log(), PLAIN.zero_masked()],
-            ..sweep(Executor, "hard rows", &[133, 2053], [0, 0])
-        },
-        Sweep {
-            cluster: [16, 8192],
-            places: Places::InPlace,
-            options: &[PLAIN],
-            ..sweep(Executor, "in place", &[5, 133, 1025, 4099], [3, 3])
-        },
-        Sweep { places: Places::Apart, options: &[PLAIN], ..sweep(Device, "", &[1], [3, 3]) },
-        Sweep {
-            places: Places::Apart,
-            options: &[PLAIN.log().scale(0.5)],
-            is_hard: true,
-            ..sweep(Device, "", &[35], [3, 3])
-        },
-        Sweep {
-            places: Places::Apart,
-            options: &[PLAIN.zero_masked()],
-            is_hard: true,
-            ..sweep(Device, "", &[2053], [3, 3])
-        },
+        row(OldEmulator, "", &[133], RandomAndHard(0), Each(&[PLAIN]), NO_CLUSTER, UpTo(128)),
+        row(NewEmulator, "", &[33], Random(3, 3), InTurns(&[PLAIN, OTHER]), [2, 2048], All),
+        row(NewEmulator, "", &[1031], Random(1, 1), InTurns(&[OTHER, PLAIN]), [2, 2048], All),
+        row(NewEmulator, "", &[133], RandomAndHard(0), Each(&[PLAIN]), [2, 2048], UpTo(128)),
+        // More threads of a cluster have more stacks than a process has mappings.
+        row(
+            Executor,
+            "narrow rows",
+            &[1, 2, 3, 31, 32, 33, 127],
+            Random(14, 2),
+            InTurns(MANY),
+            [16, 2048],
+            All,
+        ),
+        row(
+            Executor,
+            "rows of some warps",
+            &[1023, 1024, 1025, 4099],
+            Random(7, 2),
+            InTurns(MANY),
+            [16, 4096],
+            All,
+        ),
+        row(Executor, "wide rows", &[33_001, 65_537], Random(2, 2), InTurns(MANY), [16, 8192], All),
+        row(Executor, "widest rows", &[], Random(3, 3), Each(&[PLAIN]), [16, 8192], Widest),
+        row(
+            Executor,
+            "hard rows",
+            &[133, 2053],
+            RandomAndHard(0),
+            Each(&[PLAIN, LOG, MASKED]),
+            [16, 2048],
+            All,
+        ),
+        row(Executor, "in place", &[5, 133, 1025, 4099], Random(3, 3), InPlace, [16, 8192], All),
+        row(Device, "", &[1], Random(3, 3), Apart(PLAIN), ANY, All),
+        row(Device, "", &[35], RandomAndHard(3), Apart(LOG.scale(0.5)), ANY, All),
+        row(Device, "", &[2053], RandomAndHard(3), Apart(MASKED), ANY, All),
         // Widths that fill the registers, from narrow ones to clusters and the pair.
-        Sweep {
-            places: Places::InPlace,
-            options: &[PLAIN],
-            kernels: Which::Chosen,
-            ..sweep(Device, "", &[67, 515, 3079, 16_391, 40_000, 300_001], [3, 3])
-        },
+        row(Device, "", &[67, 515, 3079, 16_391, 40_000, 300_001], Random(3, 3), InPlace, ANY, Chosen),
     ]
 };
 
 /// The cases of the setting in those rows of the table that have a chosen name.
 pub fn cases(setting: &Setting, chosen: impl Fn(&str) -> bool) -> Vec<Case> {
     let rows = TABLE.iter().filter(|sweep| sweep.scope == setting.scope && chosen(sweep.name));
-    rows.flat_map(|sweep| of_each_pair(&sweep.of(setting))).collect()
+    rows.flat_map(|sweep| of_each_pair(&(sweep, setting))).collect()
 }
 
 /// What makes cases for a pair of types.
@@ -185,82 +156,66 @@ pub fn of_each_pair(cases: &impl OfPair) -> Vec<Case> {
         (DType::F32, DType::F16) => cases.of::<f32, f16>(kernels),
         (DType::F32, DType::Bf16) => cases.of::<f32, bf16>(kernels),
         (DType::F16, DType::F32) => cases.of::<f16, f32>(kernels),
-        (DType::F16, DType::F16) => cases.of::<f16, f16>(kernels),
-        (DType::F16, DType::Bf16) => cases.of::<f16, bf16>(kernels),
+        (DType::F16, _) => cases.of::<f16, f16>(kernels),
         (DType::Bf16, DType::F32) => cases.of::<bf16, f32>(kernels),
-        (DType::Bf16, DType::F16) => cases.of::<bf16, f16>(kernels),
-        (DType::Bf16, DType::Bf16) => cases.of::<bf16, bf16>(kernels),
+        (DType::Bf16, _) => cases.of::<bf16, bf16>(kernels),
     };
     FORWARD.iter().flat_map(of).collect()
 }
 
 impl Sweep {
-    fn of<'a>(&'static self, setting: &'a Setting) -> InSetting<'a> {
-        InSetting { sweep: self, setting }
-    }
-
     /// The launches for a shape.
-    fn choices(&self, target: &Target, kernels: &'static Kernels, shape: [usize; 2]) -> Vec<Choice> {
-        let [rows, cols] = shape;
+    fn choices(&self, target: &Target, kernels: &'static Kernels, [rows, cols]: [usize; 2]) -> Vec<Choice> {
         let max_cluster = target.limits.max_cluster.min(self.cluster[0]);
         let target = Target { limits: Limits { max_cluster, ..target.limits.clone() }, ..target.clone() };
-        let chosen = || Choice::new(kernels, &target, rows, cols).map(|choice| vec![choice]);
         let all = match self.kernels {
-            Which::Chosen => chosen(),
+            Chosen => Choice::new(kernels, &target, rows, cols).map(|choice| vec![choice]),
             _ => Choice::every(kernels, &target, rows, cols),
         };
-        // A row of 2^32 elements is none of the table's.
-        let all = all.unwrap_or_default();
-        let mut pairs =
-            all.iter().map(|choice| choice.kernels().count() == 2).enumerate().filter(|(_, is)| *is);
-        let one = if kernels.from == DType::F32 { pairs.next_back() } else { pairs.next() };
-        let suits = |&(i, choice): &(usize, &Choice)| {
-            let config = choice.config();
-            config.is_some_and(|config| config.block.x <= self.block)
-                && cluster_threads(choice) <= self.cluster[1]
-                && match self.kernels {
-                    Which::OnePair => choice.kernels().count() == 1 || one.is_some_and(|(one, _)| i == one),
-                    Which::Clusters => cluster_threads(choice) > 0,
-                    Which::All | Which::Chosen | Which::Widest => true,
-                }
-        };
-        all.iter().enumerate().filter(suits).map(|(_, choice)| *choice).collect()
+        let mut all = all.expect("the widths of the table are below 2^32");
+        if matches!(self.kernels, OnePair) {
+            let (pairs, single): (Vec<_>, _) = all.into_iter().partition(|it| it.kernels().count() == 2);
+            all = single;
+            all.extend(if kernels.from == DType::F32 { pairs.last() } else { pairs.first() });
+        }
+        all.retain(|choice| cluster_threads(choice) <= self.cluster[1]);
+        match self.kernels {
+            Clusters => all.retain(|choice| cluster_threads(choice) > 0),
+            UpTo(block) => all.retain(|it| it.config().is_some_and(|config| config.block.x <= block)),
+            All | OnePair | Chosen | Widest => {}
+        }
+        all
     }
 }
 
-/// A row of the table in a setting.
-struct InSetting<'a> {
-    sweep: &'static Sweep,
-    setting: &'a Setting,
-}
-
-impl OfPair for InSetting<'_> {
+impl OfPair for (&Sweep, &Setting) {
     fn of<I: Real, O: Real>(&self, kernels: &'static Kernels) -> Vec<Case> {
-        let Self { sweep, setting } = self;
+        let (sweep, setting) = self;
         let mut cases = Vec::new();
-        if matches!(sweep.places, Places::InPlace) && kernels.from != kernels.to {
+        if matches!(sweep.how, InPlace) && kernels.from != kernels.to {
             return cases;
         }
-        if matches!(sweep.kernels, Which::Widest) {
-            let vector = 16 / kernels.from.size();
-            for tier in kernels.tiers.iter().chain(kernels.clusters) {
-                let cols = tier.elements as usize + vector - 1;
-                let choices = sweep.choices(&setting.target, kernels, [sweep.rows[0], cols]);
-                let is_it = |choice: &&Choice| choice.kernels().any(|meta| meta.name == tier.meta.name);
-                let choice =
-                    choices.iter().find(is_it).unwrap_or_else(|| panic!("{} holds {cols}", tier.meta.name));
-                self.add::<I, O>(&mut cases, choice, with_hard_rows(sweep.rows[0], cols, false));
-            }
-            return cases;
-        }
-        for &cols in sweep.widths {
-            for (rows, has_many) in [(sweep.rows[0], false), (sweep.rows[1], true)] {
-                let logits = with_hard_rows(rows, cols, sweep.is_hard);
+        let ([few, many], is_hard) = match sweep.rows {
+            Random(few, many) => ([few, many], false),
+            RandomAndHard(rows) => ([rows; 2], true),
+        };
+        // Up to a vector less lies beside the vectors that a kernel holds.
+        let beside = 16 / kernels.from.size() - 1;
+        let tiers = kernels.tiers.iter().chain(kernels.clusters).filter(|_| matches!(sweep.kernels, Widest));
+        let widest = tiers.map(|tier| (tier.elements as usize + beside, Some(tier.meta.name)));
+        for (cols, only) in sweep.widths.iter().map(|&cols| (cols, None)).chain(widest) {
+            for (rows, has_many) in [(few, false), (many, true)] {
+                let logits = with_hard_rows(rows, cols, is_hard);
                 for logits in logits.chunks(setting.most_rows.saturating_mul(cols)) {
                     let rows = logits.len() / cols;
-                    for choice in sweep.choices(&setting.target, kernels, [rows, cols]) {
+                    let mut choices = sweep.choices(&setting.target, kernels, [rows, cols]);
+                    if let Some(name) = only {
+                        choices.retain(|choice| choice.kernels().any(|meta| meta.name == name));
+                        choices.truncate(1);
+                    }
+                    for choice in choices {
                         if has_many == choice.config().is_some_and(|config| config.grid.x > rows as u32) {
-                            self.add::<I, O>(&mut cases, &choice, logits.to_vec());
+                            sweep.add::<I, O>(&mut cases, choice, logits);
                         }
                     }
                 }
@@ -270,30 +225,24 @@ impl OfPair for InSetting<'_> {
     }
 }
 
-impl InSetting<'_> {
+impl Sweep {
     /// Adds the cases of a launch: with the options and places that are its turn.
-    fn add<I: Real, O: Real>(&self, cases: &mut Vec<Case>, choice: &Choice, logits: Vec<f32>) {
-        let i = cases.len();
-        let [rows, cols] = choice.shape();
+    fn add<I: Real, O: Real>(&self, cases: &mut Vec<Case>, choice: Choice, logits: &[f32]) {
+        let (i, [rows, cols]) = (cases.len(), choice.shape());
         let place =
             |offset: usize, gap: usize| Layout::dense(rows, cols).with_stride(cols + gap).with_offset(offset);
-        let layouts = match self.sweep.places {
-            Places::Apart => [apart(rows, cols); 2],
-            Places::InPlace => [place(i % 2, [0, 3, 7, 0][i % 4]); 2],
-            Places::InTurns => {
-                let [out, inp] = [[0, 0], [1, 1], [3, 0], [0, 3], [1, 3]][i % 5];
-                let [out_gap, inp_gap] = [[0, 0], [5, 8], [0, 3], [16, 0]][i % 4];
-                [place(out, out_gap), place(inp, inp_gap)]
+        let ([out, inp], [out_gap, inp_gap]) =
+            ([[0, 0], [1, 1], [3, 0], [0, 3], [1, 3]][i % 5], [[0, 0], [5, 8], [0, 3], [16, 0]][i % 4]);
+        let in_turn = [place(out, out_gap), place(inp, inp_gap)];
+        let problem = |layouts, options| Arc::new(Forward { layouts, options, logits: logits.to_vec() });
+        match &self.how {
+            InTurns(all) => cases.push(problem(in_turn, all[i % all.len()]).case::<I, O>(choice)),
+            Each(all) => cases.extend(all.iter().map(|&it| problem(in_turn, it).case::<I, O>(choice))),
+            Apart(options) => cases.push(problem([apart(rows, cols); 2], *options).case::<I, O>(choice)),
+            InPlace => {
+                let layouts = [place(i % 2, [0, 3, 7, 0][i % 4]); 2];
+                cases.push(problem(layouts, PLAIN).case_in_place::<I>(choice));
             }
-        };
-        let in_turn = [IN_TURNS[i % 6]];
-        let options = if self.sweep.options.is_empty() { &in_turn } else { self.sweep.options };
-        for &options in options {
-            let problem = Arc::new(Forward { layouts, options, logits: logits.clone() });
-            cases.push(match self.sweep.places {
-                Places::InPlace => problem.case_in_place::<I>(*choice),
-                _ => problem.case::<I, O>(*choice),
-            });
         }
     }
 }
