@@ -15,6 +15,25 @@ use crate::simt::{Executor, Scheduler};
 /// What each buffer holds, in bytes.
 pub(super) type Contents = Vec<Vec<u8>>;
 
+/// Where a test runs. A device is asked for its name only where an error tells it.
+#[derive(Clone, Copy)]
+pub(super) enum Where<'a> {
+    /// On the CPU, in the order of a seed if there is one.
+    Cpu(Option<u64>),
+    /// There.
+    Device(&'a dyn TestDevice),
+}
+
+impl Where<'_> {
+    /// As errors tell it.
+    pub fn name(self) -> Run {
+        match self {
+            Where::Cpu(seed) => seed.map_or(Run::Cpu, Run::Seeded),
+            Where::Device(device) => Run::Device(device.name()),
+        }
+    }
+}
+
 /// What a test does on memory.
 pub(super) type Launch<'a> = dyn Fn(&dyn Launcher, &Memory<'_>) -> Result<(), LaunchError> + 'a;
 
@@ -25,7 +44,7 @@ pub(super) type Launch<'a> = dyn Fn(&dyn Launcher, &Memory<'_>) -> Result<(), La
 /// looks at the byte after each thread.
 pub(super) fn run_on_cpu(
     buffers: &[Buffer],
-    run: &Run,
+    run: Where<'_>,
     executor: &Executor,
     launch: &Launch<'_>,
 ) -> Result<Contents, TestError> {
@@ -40,7 +59,7 @@ pub(super) fn run_on_cpu(
 /// As above on a device, which does not tell threads apart.
 pub(super) fn run_on(
     buffers: &[Buffer],
-    run: &Run,
+    run: Where<'_>,
     device: &dyn TestDevice,
     launch: &Launch<'_>,
 ) -> Result<Contents, TestError> {
@@ -49,7 +68,7 @@ pub(super) fn run_on(
 
 fn run_and_check(
     buffers: &[Buffer],
-    run: &Run,
+    run: Where<'_>,
     (device, ends): (&dyn TestDevice, Ends),
     launch: &Launch<'_>,
     stray: impl Fn(&Memory<'_>) -> Option<TestError>,
@@ -61,7 +80,7 @@ fn run_and_check(
     if let Some(error) = stray(&memory) {
         return Err(error);
     }
-    launched.map_err(|source| TestError::Launch { run: run.clone(), source })?;
+    launched.map_err(|source| TestError::Launch { run: run.name(), source })?;
     let contents = memory.read(run)?;
     if let Some(change) =
         buffers.iter().enumerate().find_map(|(at, buffer)| change(at, buffer, (&contents[at], ends)))
@@ -75,7 +94,7 @@ fn run_and_check(
     let packed = |(buffer, bytes): (&Buffer, Vec<u8>)| {
         let packed = buffer.packed(&bytes);
         match buffer.unwritten.and_then(|first| first(&packed)) {
-            Some(index) => Err(TestError::Unwritten { buffer: buffer.name.clone(), run: run.clone(), index }),
+            Some(index) => Err(TestError::Unwritten { buffer: buffer.name.clone(), run: run.name(), index }),
             None => Ok(packed),
         }
     };
@@ -123,9 +142,8 @@ fn change(index: usize, buffer: &Buffer, (now, ends): (&[u8], Ends)) -> Option<C
 }
 
 impl Change {
-    fn error(&self, buffer: &Buffer, run: &Run, origin: Box<Origin>) -> TestError {
-        let (name, run, byte) =
-            (buffer.name.clone(), run.clone(), self.at as isize - buffer.first() as isize);
+    fn error(&self, buffer: &Buffer, run: Where<'_>, origin: Box<Origin>) -> TestError {
+        let (name, run, byte) = (buffer.name.clone(), run.name(), self.at as isize - buffer.first() as isize);
         if self.is_input {
             return TestError::InputChanged { buffer: name, run, origin, byte: byte as usize };
         }
@@ -140,7 +158,7 @@ impl Change {
 /// The thread that changes the byte when it all runs again, in an order in which one thread runs at a time.
 fn whose(
     buffers: &[Buffer],
-    run: &Run,
+    run: Where<'_>,
     executor: &Executor,
     launch: &Launch<'_>,
     change: &Change,
@@ -162,7 +180,7 @@ fn whose(
 }
 
 /// What a thread did farther from a buffer than the guards reach.
-fn stray_error(buffers: &[Buffer], run: &Run, memory: &Memory<'_>, watch: &Watch) -> Option<TestError> {
+fn stray_error(buffers: &[Buffer], run: Where<'_>, memory: &Memory<'_>, watch: &Watch) -> Option<TestError> {
     let strays = watch.regions().into_iter().filter_map(|region| Some((region.pointer(), region.stray()?)));
     let (first, Stray { whose, offset, is_write }) = strays.into_iter().next()?;
     let at = memory.first_bytes().position(|byte| byte == first)?;
@@ -174,7 +192,7 @@ fn stray_error(buffers: &[Buffer], run: &Run, memory: &Memory<'_>, watch: &Watch
     let buffer = &buffers[at];
     Some(TestError::OutOfBounds {
         buffer: buffer.name.clone(),
-        run: run.clone(),
+        run: run.name(),
         origin: Box::new(whose.into()),
         access,
         byte: offset - buffer.first() as isize,

@@ -6,7 +6,8 @@ use core::marker::PhantomData;
 use super::buffer::{Buffer, Ends};
 use super::device::{DeviceMemory, TestDevice};
 use super::element::Element;
-use super::error::{Run, TestError};
+use super::error::TestError;
+use super::guard::Where;
 use super::{Input, Output};
 use crate::launch::{PtrArg, PtrMutArg, Residence, SliceArg, SliceMutArg};
 
@@ -46,7 +47,7 @@ impl<'a> Memory<'a> {
     /// Fresh copies of the buffers on `device`, for this run.
     pub(super) fn new(
         buffers: &'a [Buffer],
-        run: &Run,
+        run: Where<'_>,
         device: &dyn TestDevice,
         ends: Ends,
     ) -> Result<Self, TestError> {
@@ -66,7 +67,7 @@ impl<'a> Memory<'a> {
     }
 
     /// What the buffers hold, with their guards.
-    pub(super) fn read(&self, run: &Run) -> Result<Vec<Vec<u8>>, TestError> {
+    pub(super) fn read(&self, run: Where<'_>) -> Result<Vec<Vec<u8>>, TestError> {
         let read = |Place { memory, buffer }: &Place<'_>| {
             let mut bytes = buffer.guarded(self.ends);
             memory.download(&mut bytes).map_err(failed("reading", run, buffer))?;
@@ -177,11 +178,10 @@ unsafe impl<T: Element> PtrMutArg<T> for OutputArg<'_, T> {
     }
 }
 
-fn failed(
+fn failed<'a>(
     what: &'static str,
-    run: &Run,
-    buffer: &Buffer,
-) -> impl FnOnce(Box<dyn core::error::Error + Send + Sync>) -> TestError {
-    let (run, buffer) = (run.clone(), buffer.name.clone());
-    move |source| TestError::Device { run, what, buffer, source }
+    run: Where<'a>,
+    buffer: &'a Buffer,
+) -> impl FnOnce(Box<dyn core::error::Error + Send + Sync>) -> TestError + 'a {
+    move |source| TestError::Device { run: run.name(), what, buffer: buffer.name.clone(), source }
 }

@@ -81,7 +81,7 @@ pub use tolerance::{Difference, Tolerance, Wrong, difference};
 use crate::launch::{LaunchError, Launcher};
 use crate::simt::Executor;
 use buffer::{Buffer, Compared, NAN, Role};
-use guard::Contents;
+use guard::{Contents, Where};
 
 /// How long a launch on the CPU may take, if neither the executor nor the environment says.
 const TIME_LIMIT: Duration = Duration::from_mins(10);
@@ -263,23 +263,23 @@ impl<'a> KernelTest<'a> {
         self.check()?;
         let executor = self.executor.clone().unwrap_or_default().or_time_limit(TIME_LIMIT);
         let replayed = executor.seed();
-        let run = replayed.map_or(Run::Cpu, Run::Seeded);
-        let first = guard::run_on_cpu(&self.buffers, &run, &executor, &launch)?;
-        self.compare(&run, &first, None)?;
+        let run = Where::Cpu(replayed);
+        let first = guard::run_on_cpu(&self.buffers, run, &executor, &launch)?;
+        self.compare(run, &first, None)?;
         // Under Miri threads are those of the operating system, which no seed orders.
         let seeds = if replayed.is_some() || cfg!(miri) { &[] } else { &self.seeds[..] };
         for &seed in seeds {
-            let (run, executor) = (Run::Seeded(seed), executor.clone().with_seed(seed));
-            let contents = guard::run_on_cpu(&self.buffers, &run, &executor, &launch)?;
-            self.compare(&run, &contents, None)?;
+            let (run, executor) = (Where::Cpu(Some(seed)), executor.clone().with_seed(seed));
+            let contents = guard::run_on_cpu(&self.buffers, run, &executor, &launch)?;
+            self.compare(run, &contents, None)?;
             if !self.may_depend_on_order {
-                self.compare_bits(&run, &contents, &first)?;
+                self.compare_bits(run, &contents, &first)?;
             }
         }
         if let Some(device) = self.device {
-            let run = Run::Device(device.name());
-            let contents = guard::run_on(&self.buffers, &run, device, &launch)?;
-            self.compare(&run, &contents, Some(&first))?;
+            let run = Where::Device(device);
+            let contents = guard::run_on(&self.buffers, run, device, &launch)?;
+            self.compare(run, &contents, Some(&first))?;
         }
         Ok(Results { contents: first })
     }
@@ -298,9 +298,9 @@ impl<'a> KernelTest<'a> {
         launch: impl Fn(&dyn Launcher, &Memory<'_>) -> Result<(), LaunchError>,
     ) -> Result<Results, TestError> {
         self.check()?;
-        let run = Run::Device(device.name());
-        let contents = guard::run_on(&self.buffers, &run, device, &launch)?;
-        self.compare(&run, &contents, None)?;
+        let run = Where::Device(device);
+        let contents = guard::run_on(&self.buffers, run, device, &launch)?;
+        self.compare(run, &contents, None)?;
         Ok(Results { contents })
     }
 
@@ -331,7 +331,7 @@ impl<'a> KernelTest<'a> {
     }
 
     /// With the expectations, and with the results of the CPU where given.
-    fn compare(&self, run: &Run, got: &Contents, cpu: Option<&Contents>) -> Result<(), TestError> {
+    fn compare(&self, run: Where<'_>, got: &Contents, cpu: Option<&Contents>) -> Result<(), TestError> {
         for (at, buffer, compared) in self.outputs() {
             let mismatch = |difference, against| mismatch(buffer, run, against, difference);
             if let Some(expected) = &compared.expected
@@ -349,7 +349,7 @@ impl<'a> KernelTest<'a> {
     }
 
     /// With the first run, bit for bit.
-    fn compare_bits(&self, run: &Run, got: &Contents, first: &Contents) -> Result<(), TestError> {
+    fn compare_bits(&self, run: Where<'_>, got: &Contents, first: &Contents) -> Result<(), TestError> {
         if let Some((at, buffer, compared)) = self.outputs().find(|&(at, ..)| got[at] != first[at]) {
             let found = (compared.difference)(&got[at], &first[at], &Tolerance::EXACT);
             // Without one they differ in the sign of a zero or in the bits of a NaN, which no comparison of numbers says.
@@ -360,8 +360,8 @@ impl<'a> KernelTest<'a> {
     }
 }
 
-fn mismatch(buffer: &Buffer, run: &Run, against: Against, difference: Difference) -> TestError {
-    let (buffer, run) = (buffer.name.clone(), run.clone());
+fn mismatch(buffer: &Buffer, run: Where<'_>, against: Against, difference: Difference) -> TestError {
+    let (buffer, run) = (buffer.name.clone(), run.name());
     TestError::Mismatch { buffer, run, against, difference: Box::new(difference) }
 }
 
