@@ -9,40 +9,8 @@ use cuda_std::mem::{store_global, u32x2, u32x4};
 /// What the address of a vector of elements must be a multiple of, read or written: the bytes of one access.
 pub const VECTOR_ALIGN: usize = 16;
 
-/// The type of a matrix's elements.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum DType {
-    /// `f32`.
-    F32,
-    /// `f16`: IEEE 754 binary16.
-    F16,
-    /// `bf16`: the upper half of an `f32`.
-    Bf16,
-}
-
-impl DType {
-    /// The field's name for it: `f32`, `f16`, `bf16`.
-    pub const fn name(self) -> &'static str {
-        match self {
-            DType::F32 => "f32",
-            DType::F16 => "f16",
-            DType::Bf16 => "bf16",
-        }
-    }
-
-    /// Bytes of an element.
-    pub const fn size(self) -> usize {
-        match self {
-            DType::F32 => 4,
-            DType::F16 | DType::Bf16 => 2,
-        }
-    }
-}
-
 /// A number in memory that kernels compute with as `f32`.
 pub trait Number: Copy + 'static {
-    /// The type, as a value.
-    const DTYPE: DType;
     /// The number, exactly.
     fn to_f32(self) -> f32;
     /// The nearest number of this type, ties to even.
@@ -56,10 +24,10 @@ pub trait Number: Copy + 'static {
 /// may be cast to `*const u32x4` and read where it is aligned.
 pub unsafe trait Element<const N: usize>: Output<N> {
     /// The elements in these 16 bytes, in the order of memory.
-    fn unpack(words: u32x4) -> [f32; N];
-    /// The words of a vector in which every element is -inf.
+    fn unpack(vector: u32x4) -> [f32; N];
+    /// A vector in which every element is -inf.
     const NEG_INFINITY: u32x4;
-    /// The words of a vector in which every element is the smallest finite number.
+    /// A vector in which every element is the smallest finite number.
     const MIN: u32x4;
     /// The larger of each pair of elements; of a number and a NaN, the number.
     fn larger(a: u32x4, b: u32x4) -> u32x4;
@@ -91,8 +59,6 @@ fn both(a: u32x4, b: u32x4, op: impl Fn(u32, u32) -> u32) -> u32x4 {
 }
 
 impl Number for f32 {
-    const DTYPE: DType = DType::F32;
-
     #[inline(always)]
     fn to_f32(self) -> f32 {
         self
@@ -107,8 +73,8 @@ impl Number for f32 {
 // SAFETY: four elements of 4 bytes, and every pattern of bits is a number.
 unsafe impl Element<4> for f32 {
     #[inline(always)]
-    fn unpack(words: u32x4) -> [f32; 4] {
-        words.to_array().map(f32::from_bits)
+    fn unpack(vector: u32x4) -> [f32; 4] {
+        vector.to_array().map(f32::from_bits)
     }
 
     const NEG_INFINITY: u32x4 = every(0xff80_0000);
@@ -141,10 +107,8 @@ impl Output<8> for f32 {
 }
 
 macro_rules! elements_of_16_bits {
-    ($($ty:ident $dtype:ident: $to_f32:ident, $from_f32:ident, $unpack:ident, $pack:ident, $max:ident, $neg_infinity:literal;)*) => {$(
+    ($($ty:ident: $to_f32:ident, $from_f32:ident, $unpack:ident, $pack:ident, $max:ident, $neg_infinity:literal;)*) => {$(
         impl Number for $ty {
-            const DTYPE: DType = DType::$dtype;
-
             #[inline(always)]
             fn to_f32(self) -> f32 {
                 $to_f32(self)
@@ -159,8 +123,8 @@ macro_rules! elements_of_16_bits {
         // SAFETY: eight elements of 2 bytes, and every pattern of bits is a number.
         unsafe impl Element<8> for $ty {
             #[inline(always)]
-            fn unpack(words: u32x4) -> [f32; 8] {
-                let [[a, b], [c, d], [e, f], [g, h]] = words.to_array().map($unpack);
+            fn unpack(vector: u32x4) -> [f32; 8] {
+                let [[a, b], [c, d], [e, f], [g, h]] = vector.to_array().map($unpack);
                 [a, b, c, d, e, f, g, h]
             }
 
@@ -194,6 +158,6 @@ macro_rules! elements_of_16_bits {
 }
 
 elements_of_16_bits! {
-    f16 F16: f16_to_f32, f32_to_f16, f16x2_to_f32, f32_to_f16x2, f16x2_max, 0xfc00_fc00;
-    bf16 Bf16: bf16_to_f32, f32_to_bf16, bf16x2_to_f32, f32_to_bf16x2, bf16x2_max, 0xff80_ff80;
+    f16: f16_to_f32, f32_to_f16, f16x2_to_f32, f32_to_f16x2, f16x2_max, 0xfc00_fc00;
+    bf16: bf16_to_f32, f32_to_bf16, bf16x2_to_f32, f32_to_bf16x2, bf16x2_max, 0xff80_ff80;
 }

@@ -3,7 +3,7 @@
 use cuda_std::launch::KernelMeta;
 
 use crate::mlp::{activation, batch, fused_backward, fused_forward, fused_update, linear, loss, sgd};
-use crate::softmax::{LADDER, backward, cross_entropy, forward_tiers, serial};
+use crate::softmax::{LADDER, backward, cross_entropy, forward_kernels, serial};
 
 /// Every kernel of this crate.
 pub const KERNELS: &[&KernelMeta] = ALL.kernels.split_at(ALL.len).0;
@@ -23,10 +23,10 @@ const ALL: List = {
         all = all.with_rung(&LADDER[i]);
         i += 1;
     }
-    all.with(forward_tiers::softmax::KERNELS)
+    all.with(forward_kernels::softmax::KERNELS)
         .with(serial::softmax_serial::KERNELS)
-        .with(forward_tiers::reduce::KERNELS)
-        .with(forward_tiers::write::KERNELS)
+        .with(forward_kernels::reduce::KERNELS)
+        .with(forward_kernels::write::KERNELS)
         .with(cross_entropy::cross_entropy_rows::KERNELS)
         .with(backward::softmax_backward::KERNELS)
 };

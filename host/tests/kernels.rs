@@ -58,7 +58,7 @@ fn every_kernel_is_assessed() {
         [Scope::Tiny, Scope::Small, Scope::OldEmulator, Scope::NewEmulator, Scope::Executor, Scope::Device]
     {
         let setting = Setting::new(scope);
-        let limits = &setting.target.limits;
+        let limits = &setting.profile.limits;
         let mut cases = if matches!(scope, Scope::Tiny | Scope::Small) {
             small::all(scope)
         } else {

@@ -61,7 +61,7 @@ fn rows_of_definitions() {
         let layouts = [Layout::dense(1, dy.len()); 3];
         let problem = Backward { layouts, dy: narrow(dy), y: narrow(y), scale: 1.0, is_log };
         let problem = Arc::new(problem);
-        let cases = Backward::tiers::<f32>(dy.len()).map(|tier| problem.case::<f32>(tier, false));
+        let cases = Backward::holding::<f32>(dy.len()).map(|variant| problem.case::<f32>(variant, false));
         let cases: Vec<Case> = cases.collect();
         devices.iter().for_each(|on| assert_right(&cases, on, Case::assess));
         cases[0].run(&devices[0]).unwrap()[0].1.clone()

@@ -1,8 +1,7 @@
-//! Developer commands of the workspace, a module each; `cargo xtask --help` lists them.
+//! Developer commands of the workspace, a module each; `cargo xtask --help` lists them. Those that build the kernels are in
+//! the package `xtask-ptx`, which `cargo xtask` starts first.
 
-mod build_ptx;
 mod bundle;
-mod checks;
 mod compat;
 mod differ;
 mod differ_report;
@@ -10,10 +9,7 @@ mod fuzz;
 mod fuzz_report;
 mod measure;
 mod planted;
-mod progress;
-mod ptx;
 mod quotes;
-mod report;
 mod sanitize;
 mod softmax_report;
 mod softmax_report_chart;
@@ -23,11 +19,11 @@ mod stress;
 mod tidy;
 mod times;
 mod touches;
-mod workspace;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use xtask_ptx::{build_ptx, ptx, workspace};
 
 /// Developer commands of the workspace.
 #[derive(Parser)]

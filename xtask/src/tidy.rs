@@ -8,7 +8,7 @@ use clap::Args;
 use crate::{quotes, workspace};
 
 const MOST_LINES: usize = 400;
-const MOST_LINES_OF_A_RUNG: usize = 130;
+const MOST_LINES_OF_A_RUNG: usize = 120;
 
 /// Text that only some folders may hold.
 struct Reserved {

@@ -96,9 +96,14 @@ impl Count {
 }
 
 /// The files that declare the input of the softmax operation, as what or in what. How a launch hands arguments over, the
-/// same for every kernel, does not count.
+/// same for every kernel, does not count: the types of `cuda_std::launch`.
 fn way_of_input(sources: &[Source]) -> (BTreeSet<String>, BTreeSet<String>) {
     let (mut files, mut types) = (BTreeSet::new(), BTreeSet::new());
+    let of_launch = |ty: &&str| {
+        let mut sources =
+            sources.iter().filter(|source| source.path.starts_with("cuda/cuda_std/src/launch/"));
+        sources.any(|source| source.defines(ty))
+    };
     for source in sources.iter().filter(|source| source.is_on_way_of_input()) {
         for Declaration { name, ty, holder } in declarations(&source.text) {
             if !["inp", "view", "memory", "data"].contains(&name) {
@@ -106,6 +111,7 @@ fn way_of_input(sources: &[Source]) -> (BTreeSet<String>, BTreeSet<String>) {
             }
             files.insert(source.path.clone());
             let read = [Some(ty), holder].into_iter().flatten().filter(|ty| !ty.ends_with("Mut"));
+            let read = read.filter(|ty| !of_launch(ty));
             types.extend(read.map(|ty| format!("{ty}{}", source.origin_of(ty, sources))));
         }
     }
@@ -126,17 +132,17 @@ impl Source {
         name.split('.').next() == Some(word) || words(&self.text).any(|found| found == word)
     }
 
+    /// Whether it has the struct.
+    fn defines(&self, ty: &str) -> bool {
+        let is_named = |rest: &str| words(rest).next() == Some(ty);
+        self.text.lines().any(|line| line.split_once("struct ").is_some_and(|(_, rest)| is_named(rest)))
+    }
+
     /// In which package a type that this file names is: two have a `Matrix`.
     fn origin_of(&self, ty: &str, sources: &[Source]) -> String {
         let packages = [self.path.split('/').next().unwrap_or_default(), "gpu-kernels"];
         let has = |package: &&str| {
-            let mut texts = sources
-                .iter()
-                .filter(|source| source.path.starts_with(package))
-                .flat_map(|it| it.text.lines());
-            texts.any(|line| {
-                line.split_once("struct ").is_some_and(|(_, rest)| words(rest).next() == Some(ty))
-            })
+            sources.iter().any(|source| source.path.starts_with(package) && source.defines(ty))
         };
         packages.iter().find(|package| has(package)).map_or(String::new(), |package| format!(" of {package}"))
     }

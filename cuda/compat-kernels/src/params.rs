@@ -112,7 +112,7 @@ pub struct Gather<T: Copy, const N: usize> {
 }
 
 /// `out[i]` = `inp[index[i]]` + the shifts, and `seen[i]` = the last step, from `first` on; all arguments in one struct.
-#[kernel(instances(gather_f32 = <f32, 2>; gather_i64 = <i64, 3>;))]
+#[kernel(args, facts: usize = N, instances(gather_f32 = <f32, 2>; gather_i64 = <i64, 3>;))]
 #[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
 pub unsafe fn gather<T: Copy + core::ops::Add<Output = T>, const N: usize>(args: Gather<T, N>) {
     let i = thread::index_1d() as usize + usize::from(args.first);

@@ -4,7 +4,7 @@ mod common;
 
 use common::on_all;
 use compat_kernels::*;
-use cuda_std::launch::{LaunchConfig, LaunchError, Launcher, PtrArg, Residence};
+use cuda_std::launch::{KernelsOf, LaunchConfig, LaunchError, Launcher, PtrArg, RawBuffer, Residence};
 use cuda_std::simt::Executor;
 
 const N: usize = 70;
@@ -103,8 +103,10 @@ fn one_struct_is_all_arguments(on: &dyn Launcher) {
         gather_f32::launch(on, config, GatherHost { first: 5, out, index, inp, shift, seen, map: MAP })
             .unwrap();
         let (out, inp, shift, seen) = (&mut out_int, &inp_int, [1, 2, 1 << 40], seen_int);
-        gather_i64::launch(on, config, GatherHost { first: 0, out, index, inp, shift, seen, map: MAP })
-            .unwrap();
+        // The only one of the list for this type.
+        let [kernel] = <gather as KernelsOf<Gather<i64, 3>>>::INSTANCES else { panic!("not one kernel") };
+        assert_eq!((kernel.meta.name, kernel.facts), ("gather_i64", 3));
+        kernel.launch(on, config, GatherHost { first: 0, out, index, inp, shift, seen, map: MAP }).unwrap();
     }
     for i in 0..N {
         let expected = if i < 5 { (0.0, 0) } else { (inp[N - 1 - i] + 1.5, 9) };
@@ -132,6 +134,14 @@ fn fields_elsewhere_are_refused(on: &dyn Launcher) {
     let args = GatherHost { first: 0, out, index, inp, shift: [0.0; 2], seen, map: MAP };
     // SAFETY: it does not run.
     let error = unsafe { gather_f32::launch(on, LaunchConfig::cover(N, 32), args) }.unwrap_err();
+    assert!(matches!(error, LaunchError::WrongDevice { argument: "index", .. }), "{error}");
+    // So are they by a kernel of a list, and without their borrows.
+    let (inp, mut out, mut seen) = (floats(3), vec![0.0; N], [0; N]);
+    let (out, inp, index, seen) = (&mut out, &inp, RawBuffer::read(Elsewhere), &mut seen);
+    let args = GatherHost { first: 0, out, index, inp, shift: [0.0; 2], seen, map: MAP };
+    let kernel = &<gather as KernelsOf<Gather<f32, 2>>>::INSTANCES[0];
+    // SAFETY: as above.
+    let error = unsafe { kernel.launch(on, LaunchConfig::cover(N, 32), args) }.unwrap_err();
     assert!(matches!(error, LaunchError::WrongDevice { argument: "index", .. }), "{error}");
 }
 

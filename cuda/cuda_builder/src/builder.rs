@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::arch::NvvmArch;
 use crate::backend::Backend;
+use crate::error::CudaBuilderError;
 use crate::files;
 use cuda_ir::{Cut, Edits};
 
@@ -57,6 +58,10 @@ pub struct CudaBuilder {
     /// Whether each family of kernels, those of one Rust module, becomes a PTX module of its own, compiled side by side and
     /// anew only where something changed. Only with [`Self::build_all`]. Default: false.
     pub split: bool,
+    /// Whether architectures between which the sources make no difference get the same PTX but for its `.target`: what is
+    /// made for the first of them, which all later ones run (PTX ISA, "PTX Module Directives: .target"). It saves their
+    /// compilation; what the compiler would make for a later one alone may be faster there. Default: false.
+    pub compile_once: bool,
     /// Whether ptxas makes machine code of the PTX, in files with the ending `cubin` beside it, and says what each kernel
     /// needs. Default: false.
     pub machine_code: bool,
@@ -102,6 +107,7 @@ impl CudaBuilder {
             use_constant_memory_space: false,
             optix: false,
             split: false,
+            compile_once: false,
             machine_code: false,
             ptx_file_copy_path: None,
             build_args: Vec::new(),
@@ -228,6 +234,12 @@ impl CudaBuilder {
         self
     }
 
+    /// Whether architectures that are alike to the sources share their PTX; see the field of this name.
+    pub fn compile_once(mut self, once: bool) -> Self {
+        self.compile_once = once;
+        self
+    }
+
     /// Whether ptxas makes machine code of the PTX.
     pub fn machine_code(mut self, make: bool) -> Self {
         self.machine_code = make;
@@ -294,6 +306,31 @@ impl CudaBuilder {
     pub fn edit_ir(mut self, edit: fn(String) -> String) -> Self {
         self.edit_ir = Some(edit);
         self
+    }
+
+    /// An error for options that are not to be had together.
+    pub(crate) fn check_options(&self) -> Result<(), CudaBuilderError> {
+        let fail = |reason: &str| Err(CudaBuilderError::Options { reason: reason.to_owned() });
+        let several = self.archs.len() > 1 || self.split;
+        if self.archs.is_empty() {
+            return fail("no architecture is given");
+        }
+        if several && (self.final_module_path.is_some() || self.ptx_file_copy_path.is_some()) {
+            return fail(
+                "final_module_path and copy_to name one file, and several modules are made: use out_dir",
+            );
+        }
+        if self.archs.iter().enumerate().any(|(i, arch)| self.archs[..i].contains(arch)) {
+            return fail("an architecture is given twice");
+        }
+        if self.opt_level > 3 {
+            let reason = format!("opt_level is 0 to 3, and {} is given", self.opt_level);
+            return Err(CudaBuilderError::Options { reason });
+        }
+        if self.optix {
+            return fail("optix is given, and code for OptiX cannot be made here");
+        }
+        Ok(())
     }
 
     /// How much is optimised, all options considered.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 
 use crate::error::{CudaBuilderError, IoContext};
-use crate::files;
+use crate::files::hex;
 use crate::packages::KernelCrate;
 
 /// Folders of a crate that no library is built from.
@@ -18,7 +18,7 @@ pub(crate) fn of_parts(parts: &[&str]) -> String {
         hasher.update((part.len() as u64).to_le_bytes());
         hasher.update(part);
     }
-    files::hex(&hasher.finalize())
+    hex(&hasher.finalize())
 }
 
 /// What identifies a large file without reading it: its path, length and time.
@@ -40,10 +40,7 @@ pub(crate) fn of_sources(kernel_crate: &KernelCrate) -> Result<String, CudaBuild
         Ok(())
     };
     for folder in &kernel_crate.sources {
-        let mut sources = Vec::new();
-        collect(folder, folder, &mut sources)?;
-        sources.sort();
-        sources.iter().try_for_each(|path| add(path))?;
+        files(folder)?.iter().try_for_each(|path| add(path))?;
     }
     for name in ["Cargo.toml", "Cargo.lock", ".cargo/config.toml"] {
         let path = kernel_crate.workspace_root.join(name);
@@ -51,7 +48,15 @@ pub(crate) fn of_sources(kernel_crate: &KernelCrate) -> Result<String, CudaBuild
             add(&path)?;
         }
     }
-    Ok(files::hex(&hasher.finalize()))
+    Ok(hex(&hasher.finalize()))
+}
+
+/// The files in a source folder that a library may be built from, in order.
+pub(crate) fn files(folder: &Path) -> Result<Vec<PathBuf>, CudaBuilderError> {
+    let mut sources = Vec::new();
+    collect(folder, folder, &mut sources)?;
+    sources.sort();
+    Ok(sources)
 }
 
 /// What a build script has to watch in one of the source folders: its entries, but for those that no library is built

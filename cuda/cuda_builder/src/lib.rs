@@ -14,6 +14,7 @@
 //!
 //! From a `build.rs` the builder tells cargo which files and folders to watch.
 
+mod alike;
 mod arch;
 mod backend;
 mod builder;

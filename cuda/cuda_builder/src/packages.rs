@@ -1,5 +1,6 @@
 //! Asks cargo what the kernel crate is made of.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -155,15 +156,55 @@ pub(crate) fn of_device(
     rustc: &Path,
     build_args: &[String],
 ) -> Result<Vec<DevicePackage>, CudaBuilderError> {
+    let output = tree(path, rustc, build_args, "normal,no-proc-macro")?;
+    let registry = registry_sources();
+    let mut packages: Vec<DevicePackage> = Vec::new();
+    for line in output.lines() {
+        let Some(package) = device_package(line, &registry) else { continue };
+        if !packages.contains(&package) {
+            packages.push(package);
+        }
+    }
+    Ok(packages)
+}
+
+/// The folders of the packages that are not of this machine's own sources, of all that `path` is compiled of or by, but for
+/// the package `known`; none for one whose folder cannot be told.
+pub(crate) fn fetched(
+    path: &Path,
+    rustc: &Path,
+    build_args: &[String],
+    known: &str,
+) -> Result<BTreeSet<Option<PathBuf>>, CudaBuilderError> {
+    let registry = registry_sources();
+    let output = tree(path, rustc, build_args, "normal,build")?;
+    let folder = |line: &str| {
+        let mut words = line.split(' ');
+        let (name, version) = (words.next()?, words.next()?.strip_prefix('v')?);
+        let place = words.find(|word| !matches!(*word, "(*)" | "(proc-macro)"));
+        if name == known || place.is_some_and(|place| place.starts_with("(/")) {
+            return None;
+        }
+        let mut folders = registry.iter().map(|folder| folder.join(format!("{name}-{version}")));
+        Some(folders.find(|folder| place.is_none() && folder.is_dir()))
+    };
+    Ok(output.lines().filter_map(folder).collect())
+}
+
+/// What `cargo tree` says of the crate in `path`: a line for each package at the end of such edges.
+fn tree(path: &Path, rustc: &Path, build_args: &[String], edges: &str) -> Result<String, CudaBuilderError> {
     let fail = |reason: String| CudaBuilderError::Manifest { path: path.to_owned(), reason };
     let run = |offline: bool| -> Result<Output, CudaBuilderError> {
         let mut command = Command::new(cargo());
-        command.current_dir(path).env("RUSTC", rustc).args([
+        command.current_dir(path).env("RUSTC", rustc);
+        command.args([
             "tree",
             "--target=nvptx64-nvidia-cuda",
-            "--edges=normal,no-proc-macro",
+            "--prefix=none",
+            "--format={p}",
+            "--color=never",
         ]);
-        command.args(["--prefix=none", "--format={p}", "--color=never"]).args(features(build_args));
+        command.arg(format!("--edges={edges}")).args(features(build_args));
         if offline {
             command.arg("--offline");
         }
@@ -176,15 +217,7 @@ pub(crate) fn of_device(
     if !output.status.success() {
         return Err(fail(String::from_utf8_lossy(&output.stderr).trim().to_owned()));
     }
-    let registry = registry_sources();
-    let mut packages: Vec<DevicePackage> = Vec::new();
-    for line in String::from_utf8_lossy(&output.stdout).lines() {
-        let Some(package) = device_package(line, &registry) else { continue };
-        if !packages.contains(&package) {
-            packages.push(package);
-        }
-    }
-    Ok(packages)
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 /// The arguments among `build_args` that choose features.
@@ -211,7 +244,10 @@ fn device_package(line: &str, registry: &[PathBuf]) -> Option<DevicePackage> {
     let asks_for_arch = !is_of_registry || {
         let folders = registry.iter().map(|folder| folder.join(format!("{name}-{version}")));
         // Where its source is not found, it may be anything.
-        folders.into_iter().find(|folder| folder.is_dir()).is_none_or(|folder| mentions_arch(&folder))
+        folders
+            .into_iter()
+            .find(|folder| folder.is_dir())
+            .is_none_or(|folder| !asking_files(&folder).is_empty())
     };
     Some(DevicePackage { spec: format!("{name}@{version}"), asks_for_arch })
 }
@@ -229,17 +265,21 @@ fn registry_sources() -> Vec<PathBuf> {
 /// processors, which is no reason to compile them for each architecture.
 const ARCH_WORDS: [&str; 3] = ["\"sm_", "\"compute_", "min_arch"];
 
-/// Whether a Rust file in `folder` names what `cfg` or `#[kernel]` ask for the architecture with.
-fn mentions_arch(folder: &Path) -> bool {
+/// The Rust files in `folder` that name what `cfg` or `#[kernel]` ask for the architecture with.
+pub(crate) fn asking_files(folder: &Path) -> Vec<Vec<u8>> {
     let entries = folder.read_dir().into_iter().flatten().flatten().map(|entry| entry.path());
-    entries.into_iter().any(|path| {
+    let mut asking = Vec::new();
+    for path in entries {
         if path.is_dir() {
-            return mentions_arch(&path);
+            asking.extend(asking_files(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let text = std::fs::read(&path).unwrap_or_default();
+            asking.extend(
+                ARCH_WORDS.iter().any(|word| memmem::find(&text, word.as_bytes()).is_some()).then_some(text),
+            );
         }
-        let is_rust = path.extension().is_some_and(|extension| extension == "rs");
-        let text = if is_rust { std::fs::read(&path).unwrap_or_default() } else { Vec::new() };
-        ARCH_WORDS.iter().any(|word| memmem::find(&text, word.as_bytes()).is_some())
-    })
+    }
+    asking
 }
 
 #[cfg(test)]

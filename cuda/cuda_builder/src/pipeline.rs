@@ -1,12 +1,15 @@
 //! The way of a crate to PTX: rustc, the edits, a back end, the proof, ptxas, the files; for several architectures and
 //! parts at a time.
 
-use std::path::PathBuf;
-use std::sync::Mutex;
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+use crate::alike::{self, Asked};
 use crate::arch::NvvmArch;
 use crate::backend::{CodegenOptions, Compiler};
 use crate::builder::{CudaBuilder, DebugInfo};
@@ -88,6 +91,9 @@ struct Session<'b> {
     times: Mutex<Times>,
 }
 
+/// A part to be compiled: which architecture's, the parts that it shares with those alike, and which of them.
+type Job = (usize, Arc<[Lowered]>, usize);
+
 /// A part of an architecture's module, and the key of what is made of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Part {
@@ -145,30 +151,6 @@ impl CudaBuilder {
         let times = *jobs::lock(&session.times);
         Ok(Built { modules, source_folder, times: Times { total: start.elapsed(), ..times } })
     }
-
-    fn check_options(&self) -> Result<(), CudaBuilderError> {
-        let fail = |reason: &str| Err(CudaBuilderError::Options { reason: reason.to_owned() });
-        let several = self.archs.len() > 1 || self.split;
-        if self.archs.is_empty() {
-            return fail("no architecture is given");
-        }
-        if several && (self.final_module_path.is_some() || self.ptx_file_copy_path.is_some()) {
-            return fail(
-                "final_module_path and copy_to name one file, and several modules are made: use out_dir",
-            );
-        }
-        if self.archs.iter().enumerate().any(|(i, arch)| self.archs[..i].contains(arch)) {
-            return fail("an architecture is given twice");
-        }
-        if self.opt_level > 3 {
-            let reason = format!("opt_level is 0 to 3, and {} is given", self.opt_level);
-            return Err(CudaBuilderError::Options { reason });
-        }
-        if self.optix {
-            return fail("optix is given, and code for OptiX cannot be made here");
-        }
-        Ok(())
-    }
 }
 
 impl<'b> Session<'b> {
@@ -217,15 +199,27 @@ impl<'b> Session<'b> {
         let known: Vec<Option<Vec<Part>>> =
             self.builder.archs.iter().map(|arch| self.known_parts(*arch)).collect();
         let archs: Vec<NvvmArch> = self.builder.archs.clone();
-        let lower = |n: usize| -> Result<Vec<(usize, Lowered)>, CudaBuilderError> {
+        let asked = if known.iter().all(Option::is_some) { Asked::default() } else { self.asked()? };
+        let first_alike: Vec<NvvmArch> = archs.iter().map(|arch| asked.first_alike(*arch)).collect();
+        // What architectures that are alike share.
+        let lowered: Mutex<HashMap<NvvmArch, Arc<[Lowered]>>> = Mutex::default();
+        let lower = |n: usize| -> Result<Vec<Job>, CudaBuilderError> {
             if known[n].is_some() {
                 return Ok(Vec::new());
             }
-            Ok(self.lower(archs[n])?.into_iter().map(|lowered| (n, lowered)).collect())
+            let made = jobs::lock(&lowered).get(&first_alike[n]).cloned();
+            let parts = match made {
+                Some(parts) => parts,
+                None => self.lower(first_alike[n])?.into(),
+            };
+            self.outputs().write_ir(archs[n], &parts, &self.toolchain.llvm)?;
+            jobs::lock(&lowered).insert(first_alike[n], Arc::clone(&parts));
+            // The longest first, so that no core is left with one in the end.
+            let mut order: Vec<usize> = (0..parts.len()).collect();
+            order.sort_by_key(|&part| Reverse(parts[part].text.len()));
+            Ok(order.into_iter().map(|part| (n, Arc::clone(&parts), part)).collect())
         };
-        let compile = |(n, lowered): (usize, Lowered)| -> Result<(usize, Part), CudaBuilderError> {
-            Ok((n, self.compile(archs[n], &lowered)?))
-        };
+        let compile = |(n, parts, part): Job| Ok((n, self.compile(archs[n], first_alike[n], &parts[part])?));
         let made = jobs::run(archs.len(), lower, compile)?;
         let mut parts: Vec<Vec<Part>> = known.iter().map(|known| known.clone().unwrap_or_default()).collect();
         for (n, part) in made {
@@ -240,6 +234,11 @@ impl<'b> Session<'b> {
             files::write(&self.stamp(*arch), &stamp)?;
         }
         Ok(parts)
+    }
+
+    /// The architectures that the sources ask for.
+    fn asked(&self) -> Result<Asked, CudaBuilderError> {
+        Asked::of(&self.kernel_crate, &self.toolchain.rustc, &self.builder.build_args)
     }
 
     /// rustc and the edits: the parts of the crate's module for `arch`.
@@ -259,18 +258,23 @@ impl<'b> Session<'b> {
             times.rustc += edited - start;
             times.edits += edited.elapsed();
         });
-        self.outputs().write_ir(arch, &parts, &self.toolchain.llvm)?;
         Ok(parts)
     }
 
     /// A part's PTX and machine code into the cache, if they are not there. The PTX has an entry of its own, which a build
     /// without machine code shares.
-    fn compile(&self, arch: NvvmArch, lowered: &Lowered) -> Result<Part, CudaBuilderError> {
-        let options = CodegenOptions::of(self.builder, arch);
+    ///
+    /// The compiler is told of `alike`, an architecture that is to the sources as `arch` is, if these share their PTX.
+    fn compile(&self, arch: NvvmArch, alike: NvvmArch, lowered: &Lowered) -> Result<Part, CudaBuilderError> {
+        let shares = self.builder.compile_once && alike::may_share_ptx(alike, arch);
+        let options = CodegenOptions::of(self.builder, if shares { alike } else { arch });
         let ptx_key = fingerprint::of_parts(&[&lowered.text, &format!("{options:?}"), &self.compiler.id]);
         let key = match &self.ptxas {
-            Some(ptxas) => fingerprint::of_parts(&[&ptx_key, &fingerprint::of_tool(ptxas)]),
-            None => ptx_key.clone(),
+            None if options.arch == arch => ptx_key.clone(),
+            ptxas => {
+                let ptxas = ptxas.as_deref().map(fingerprint::of_tool).unwrap_or_default();
+                fingerprint::of_parts(&[&ptx_key, &arch.to_string(), &ptxas])
+            }
         };
         let part = Part { family: lowered.family.clone(), key };
         if self.cache.get(&part.key).is_some() {
@@ -280,13 +284,27 @@ impl<'b> Session<'b> {
             Some(made) => made.ptx,
             None => self.compile_anew(lowered, &options, &ptx_key)?,
         };
-        if let Some(ptxas) = &self.ptxas {
-            let start = Instant::now();
-            let assembled = ptxas::assemble(ptxas, &ptx, &self.outputs().ptx(arch, &part.family), arch)?;
-            self.count(|times| times.ptxas += start.elapsed());
-            self.cache.put(&part.key, &Made { ptx, assembled: Some(assembled) })?;
+        if part.key != ptx_key {
+            let ptx = alike::retarget(ptx, options.arch, arch)?;
+            let assembled =
+                self.ptxas.as_ref().map(|ptxas| self.assemble(ptxas, &ptx, arch, &part)).transpose()?;
+            self.cache.put(&part.key, &Made { ptx, assembled })?;
         }
         Ok(part)
+    }
+
+    /// The machine code of a part, and what its kernels need.
+    fn assemble(
+        &self,
+        ptxas: &Path,
+        ptx: &str,
+        arch: NvvmArch,
+        part: &Part,
+    ) -> Result<(Vec<u8>, Vec<KernelResources>), CudaBuilderError> {
+        let start = Instant::now();
+        let assembled = ptxas::assemble(ptxas, ptx, &self.outputs().ptx(arch, &part.family), arch)?;
+        self.count(|times| times.ptxas += start.elapsed());
+        Ok(assembled)
     }
 
     fn compile_anew(

@@ -5,6 +5,7 @@
 //! barrier are. Each edit is a function of a module alone; `tests/edits` holds input and expected output of each.
 
 mod bounds;
+mod by_value;
 mod convergent;
 mod decimal;
 mod divisors;
@@ -103,6 +104,7 @@ pub fn lower(text: &str, edits: &Edits) -> Result<Vec<Lowered>, IrError> {
     prune::keep_reachable(&mut module)?;
     decimal::shrink(&mut module)?;
     bounds::set(&mut module)?;
+    by_value::point_to(&mut module)?;
     if edits.constant_memory {
         place::mark_constants(&mut module);
     }
@@ -136,7 +138,7 @@ pub fn one_by_one(part: &Lowered) -> Result<Vec<Lowered>, IrError> {
     Ok(parts::cut(&module, &families, &part.statics, Cut::Families))
 }
 
-/// Runs the one edit named `edit`: `libm`, `panics`, `prune`, `bounds`, `constants`, `place`, `convergent`, `target`,
+/// Runs the one edit named `edit`: `libm`, `panics`, `prune`, `bounds`, `by_value`, `constants`, `place`, `convergent`, `target`,
 /// `overflow`, `wide` or `decimal`.
 ///
 /// This is what the files in `tests/edits` are checked with.
@@ -147,6 +149,7 @@ pub fn apply(edit: &str, text: &str) -> Result<String, IrError> {
         "panics" => panics::route(&mut module)?,
         "prune" => prune::keep_reachable(&mut module)?,
         "bounds" => bounds::set(&mut module)?,
+        "by_value" => by_value::point_to(&mut module)?,
         "constants" => place::mark_constants(&mut module),
         "place" => drop(place::place_statics(&mut module)?),
         "convergent" => convergent::mark(&mut module)?,

@@ -59,6 +59,7 @@ fn damaged_modules_are_no_panic() {
                 "panics",
                 "prune",
                 "bounds",
+                "by_value",
                 "constants",
                 "place",
                 "convergent",

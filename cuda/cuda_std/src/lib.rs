@@ -107,6 +107,7 @@ pub use cuda_std_macros::{address_space, externally_visible, gpu_only, kernel};
 pub use float::{FloatExt, GpuFloat};
 /// Vectors and matrices, of any version from 0.22 to 0.34. Where a crate of yours names `glam` itself, let both be one:
 /// `cargo update -p glam@0.34.2 --precise VERSION`.
+#[cfg(feature = "glam")]
 pub use glam;
 #[cfg(not(target_arch = "nvptx64"))]
 pub use std::{print, println};

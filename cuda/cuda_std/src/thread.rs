@@ -5,7 +5,13 @@
 
 #[cfg(not(target_arch = "nvptx64"))]
 use crate::simt::context::{Barrier, Collective, WARP_SIZE, collective, current};
+
+#[cfg(not(feature = "glam"))]
+mod vectors;
+#[cfg(feature = "glam")]
 use glam::{UVec2, UVec3};
+#[cfg(not(feature = "glam"))]
+pub use vectors::{UVec2, UVec3};
 
 #[cfg(target_arch = "nvptx64")]
 mod device {

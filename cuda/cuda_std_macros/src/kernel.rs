@@ -32,8 +32,9 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> Result<TokenS
         stamp::refuse_attributes(&function)?;
         let kernel = kernel(&function, None, arguments.bounds(None)?)?;
         let launch_type = name::of_launch_type(&function.sig.ident);
-        let entry = (launch_type.clone(), stamp::facts(&function, facts, None), kernel.params);
-        let lists = stamp::lists(&function, &[entry], args, facts_type, &launch_type);
+        let facts = stamp::facts(&function, facts, None);
+        let entry = Listed { launch_type: launch_type.clone(), facts, params: kernel.params };
+        let lists = stamp::lists(&function, &[entry], args, facts_type, &launch_type)?;
         let tokens = kernel.tokens;
         return Ok(quote!(#tokens #lists));
     };
@@ -44,10 +45,11 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> Result<TokenS
         let kernel = kernel(function, Some(call), arguments.bounds(Some(instance))?)?;
         kernels.extend(kernel.tokens);
         let facts = stamp::facts(&generic, facts, Some(instance));
-        entries.push((name::of_launch_type(&instance.name), facts, kernel.params));
+        let launch_type = name::of_launch_type(&instance.name);
+        entries.push(Listed { launch_type, facts, params: kernel.params });
     }
     let list_type = name::of_launch_type(&function.sig.ident);
-    let lists = stamp::lists(&function, &entries, args, facts_type, &list_type);
+    let lists = stamp::lists(&function, &entries, args, facts_type, &list_type)?;
     let (vis, text) = (&function.vis, function.sig.ident.to_string());
     let doc = format!("The list of the kernels that [`{text}`](fn@{text}) makes.");
     Ok(quote! {
@@ -62,10 +64,17 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> Result<TokenS
     })
 }
 
-/// A kernel that is not generic, and the names of its parameters.
+/// A kernel that is not generic, and its parameters.
 struct Kernel {
     tokens: TokenStream,
-    params: Vec<Ident>,
+    params: Vec<Param>,
+}
+
+/// A kernel as the lists for host code have it.
+struct Listed {
+    launch_type: Ident,
+    facts: TokenStream,
+    params: Vec<Param>,
 }
 
 fn kernel(function: &ItemFn, call: Option<&DeviceCall>, bounds: Bounds) -> Result<Kernel> {
@@ -78,7 +87,7 @@ fn kernel(function: &ItemFn, call: Option<&DeviceCall>, bounds: Bounds) -> Resul
         #function
         #host
     };
-    Ok(Kernel { tokens, params: params.into_iter().map(|param| param.name).collect() })
+    Ok(Kernel { tokens, params })
 }
 
 /// Whether `name` stands among the tokens.

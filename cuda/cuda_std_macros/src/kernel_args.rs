@@ -51,7 +51,7 @@ pub(crate) fn expand(item: TokenStream) -> Result<TokenStream> {
             fn flatten(
                 &mut self,
                 _: &'static ::core::primitive::str,
-                __buffers: &mut ::std::vec::Vec<::cuda_std::launch::Buffer>,
+                __buffers: &mut ::cuda_std::launch::Buffers,
             ) -> (Self::First, ()) {
                 (#ident { #(#values,)* }, ())
             }

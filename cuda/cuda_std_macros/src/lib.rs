@@ -75,6 +75,10 @@ use proc_macro::TokenStream;
 ///   one while it runs; with `facts: TYPE = expression` each has the value of the expression, which may name the
 ///   parameters and what a line sets under other names (`width = 7`).
 ///
+/// * With `args` alone, of a function whose only argument is a struct ([`KernelArgs`](derive@KernelArgs)), the type
+///   `FUNCTION` implements [`KernelsOf`](../cuda_std/launch/trait.KernelsOf.html) for each type that the struct has in an
+///   instance: lists of the kernels with their facts, which are launched by that struct.
+///
 /// A kernel that is not generic may have `args` and `facts` too, and is then the only one in its lists.
 #[proc_macro_attribute]
 pub fn kernel(arguments: TokenStream, item: TokenStream) -> TokenStream {

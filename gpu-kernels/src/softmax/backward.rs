@@ -38,17 +38,15 @@ use cuda_std::kernel;
 mod rows;
 mod serial;
 
+pub use rows::BackwardArgs;
 #[cfg(not(target_arch = "nvptx64"))]
-mod launch;
-#[cfg(not(target_arch = "nvptx64"))]
-pub use launch::Arguments;
+pub use rows::BackwardArgsHost;
 
-use rows::{Given, resident, wide};
+use rows::{in_registers, wide};
 use serial::serial;
 
 #[cfg(not(target_arch = "nvptx64"))]
-use super::operation::{Fit, OfType};
-use super::row::Matrix;
+use super::operation::Fit;
 use crate::element::{Element, Output};
 
 /// A flag of the kernels: `y` is the logarithm of the softmax.
@@ -57,9 +55,8 @@ pub const LOG: u32 = 1;
 /// Backward of softmax or log-softmax along rows.
 ///
 /// `THREADS` threads hold a row, `LANES` of each warp, `VECTORS` vectors of `N` elements of both matrices each; with
-/// `WIDE` rows may have any width, which a block reads `VECTORS` vectors at a time, or one thread alone. Launched on blocks of `BLOCK` threads,
-/// enough of them for `rows`. Strides are in elements; `flags` are [`LOG`] or 0; a block prefetches into L2 the rows of
-/// the one `ahead` blocks later, if that is not 0.
+/// `WIDE` rows may have any width, which a block reads `VECTORS` vectors at a time, or one thread alone. Launched on blocks
+/// of `BLOCK` threads, enough of them for `rows`.
 ///
 /// # Safety
 /// The launch is as said; `cols` is at most what the threads of a row hold; all pointers are valid for `rows` rows;
@@ -68,8 +65,8 @@ pub const LOG: u32 = 1;
     with(BLOCK = max(THREADS, 64), LANES = min(THREADS, 32)),
     max_threads = BLOCK,
     min_blocks = 1024 / BLOCK,
-    args = Arguments,
-    facts: Fit = Fit::of_any::<T, T, N>(BLOCK, THREADS, VECTORS, WIDE),
+    args,
+    facts: Fit = Fit::of_any::<N>(BLOCK, THREADS, VECTORS, WIDE),
     instances(
         T = f32, N = 4, WIDE = false {
             softmax_backward_f32_8x2 = <8, 2>;
@@ -107,39 +104,16 @@ pub unsafe fn softmax_backward<
     const LANES: u32,
 >(
     #[shared(BLOCK / 32)] shared: *mut f32,
-    dx: *mut T,
-    dy: *const T,
-    y: *const T,
-    rows: u32,
-    cols: u32,
-    dx_stride: u64,
-    dy_stride: u64,
-    y_stride: u64,
-    scale: f32,
-    flags: u32,
-    ahead: u32,
+    args: BackwardArgs<T>,
 ) {
-    let given = Given {
-        dx: Matrix { data: dx, stride: dx_stride },
-        dy: Matrix { data: dy, stride: dy_stride },
-        y: Matrix { data: y, stride: y_stride },
-        shape: [rows, cols],
-        scale,
-        is_log: flags & LOG != 0,
-        ahead,
-    };
     // SAFETY: the kernel's contract; each warp of the block has an element.
     unsafe {
         if THREADS == 1 {
-            serial(given);
+            serial(args);
         } else if WIDE {
-            wide::<T, N, BLOCK, VECTORS>(shared, given);
+            wide::<T, N, BLOCK, VECTORS>(shared, args);
         } else {
-            resident::<T, N, BLOCK, THREADS, LANES, VECTORS>(shared, given);
+            in_registers::<T, N, BLOCK, THREADS, LANES, VECTORS>(shared, args);
         }
     }
 }
-
-/// All kernels, by the type of the matrices.
-#[cfg(not(target_arch = "nvptx64"))]
-pub const BACKWARD: &[OfType<Arguments>] = &OfType::each(softmax_backward::INSTANCES);

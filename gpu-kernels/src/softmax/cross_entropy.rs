@@ -1,4 +1,4 @@
-//! Cross entropy of softmax along rows: loss, log-sum-exp, hit and gradient in one pass over the logits.
+//! Cross entropy of softmax along rows: loss, log-sum-exp, correctness and gradient in one pass over the logits.
 //!
 //! A row of up to 16 columns is held by one thread, a longer one by 8 lanes up to 32 warps, read once and kept in
 //! registers as exponentials, as the softmax does; one of more than 32768 columns by a block that reads it a second
@@ -10,10 +10,9 @@
 //! - `correct`: 1 if the largest logit, of equal ones the first, is the target's, else and where the loss is NaN 0;
 //! - `d_logits = (exp(x - max) / sum - one_hot(target)) * d_scale * d_loss[row]`.
 //!
-//! All but the loss may be left out, by a null pointer. A row whose target is `ignore_index` has loss, hit and
-//! gradient 0 whatever its logits are, and without log-sum-exp is not even read. A target that is no column gives NaN
-//! for loss and gradient, so that the mistake shows, and is never used as an index. A row with NaN or +inf, or of -inf
-//! only, gives NaN; a target of -inf among finite logits has the loss +inf. Every sum has a fixed order.
+//! All but the loss may be left out, by a null pointer. What a target means is said beside [`CrossEntropyArgs`]. A row with
+//! NaN or +inf, or of -inf only, gives NaN; a target of -inf among finite logits has the loss +inf. Every sum has a fixed
+//! order.
 //!
 //! Requires: strides of at least `cols`; `d_logits` is other memory than `logits` or the very same, at the same stride.
 //@ ptx(cross_entropy_f32_1x16, cross_entropy_f16_1x16): ex2.approx == 16, bar == 0, shfl == 0, .shared == 0
@@ -44,27 +43,24 @@ use cuda_std::half::{bf16, f16};
 use cuda_std::kernel;
 use cuda_std::mem::f32x2;
 
-mod arguments;
-mod hits;
+mod args;
+mod first_max;
+mod in_registers;
 mod narrow;
-mod resident;
 mod serial;
 mod wide;
 
+pub use args::CrossEntropyArgs;
 #[cfg(not(target_arch = "nvptx64"))]
-mod launch;
-#[cfg(not(target_arch = "nvptx64"))]
-pub use launch::Arguments;
+pub use args::{CrossEntropyArgsHost, CrossEntropyLaunch};
 
-use arguments::Given;
+use in_registers::in_registers;
 use narrow::narrow;
-use resident::resident;
 use serial::serial;
 use wide::wide;
 
 #[cfg(not(target_arch = "nvptx64"))]
-use super::operation::{Fit, OfType};
-use super::row::Matrix;
+use super::operation::Fit;
 use crate::element::{Element, Output};
 
 /// A value of a kernel's `target_bytes`: the targets are `i64`.
@@ -77,9 +73,8 @@ pub const U8: u32 = 1;
 /// Cross entropy of the rows of `logits`.
 ///
 /// `THREADS` threads hold a row, `LANES` of each warp, `VECTORS` vectors of `N` elements each; with `WIDE` rows may have any
-/// width, which a block reads `VECTORS` vectors at a time, or one thread alone. Launched on blocks of `BLOCK` threads, enough of them for `rows`.
-/// Strides are in elements; `target_bytes` is [`I64`], [`I32`] or [`U8`]; a block prefetches into L2 the rows of the one
-/// `ahead` blocks later, if that is not 0.
+/// width, which a block reads `VECTORS` vectors at a time, or one thread alone. Launched on blocks of `BLOCK` threads,
+/// enough of them for `rows`.
 ///
 /// # Safety
 /// The launch is as said; `cols` is at most what the threads of a row hold. `loss`, `lse`, `correct`, `targets` and
@@ -89,8 +84,8 @@ pub const U8: u32 = 1;
     with(BLOCK = max(THREADS, 64), LANES = min(THREADS, 32)),
     max_threads = BLOCK,
     min_blocks = 1024 / BLOCK,
-    args = Arguments,
-    facts: Fit = Fit::of_any::<T, T, N>(BLOCK, THREADS, VECTORS, WIDE),
+    args,
+    facts: Fit = Fit::of_any::<N>(BLOCK, THREADS, VECTORS, WIDE),
     instances(
         T = f32, N = 4, WIDE = false {
             cross_entropy_f32_1x16 = <1, 4>, min_blocks = 20;
@@ -132,40 +127,16 @@ pub unsafe fn cross_entropy_rows<
 >(
     #[shared(BLOCK / 32)] shared: *mut f32x2,
     #[shared(BLOCK / 32)] first_shared: *mut u32,
-    loss: *mut f32,
-    lse: *mut f32,
-    correct: *mut u32,
-    d_logits: *mut T,
-    logits: *const T,
-    targets: *const u8,
-    d_loss: *const f32,
-    rows: u32,
-    cols: u32,
-    d_stride: u64,
-    stride: u64,
-    target_bytes: u32,
-    ignore_index: i64,
-    d_scale: f32,
-    ahead: u32,
+    args: CrossEntropyArgs<T>,
 ) {
-    let d_logits = Matrix { data: d_logits, stride: d_stride };
-    let (logits, shape) = (Matrix { data: logits, stride }, [rows, cols]);
-    #[rustfmt::skip]
-    let given = Given {
-        loss, lse, correct, d_logits, logits, targets, target_bytes, ignore_index, d_loss, d_scale, shape, ahead,
-    };
-    let body: unsafe fn(*mut f32x2, *mut u32, Given<T>) = const {
+    let body: unsafe fn(*mut f32x2, *mut u32, CrossEntropyArgs<T>) = const {
         match (THREADS, WIDE) {
             (1, false) => narrow::<T, BLOCK>,
             (1, true) => serial::<T>,
             (_, true) => wide::<T, N, BLOCK, VECTORS>,
-            (_, false) => resident::<T, N, BLOCK, THREADS, LANES, VECTORS>,
+            (_, false) => in_registers::<T, N, BLOCK, THREADS, LANES, VECTORS>,
         }
     };
     // SAFETY: the kernel's contract; each warp of the block has an element of both arrays.
-    unsafe { body(shared, first_shared, given) };
+    unsafe { body(shared, first_shared, args) };
 }
-
-/// All kernels, by the type of the logits.
-#[cfg(not(target_arch = "nvptx64"))]
-pub const CROSS_ENTROPY: &[OfType<Arguments>] = &OfType::each(cross_entropy_rows::INSTANCES);

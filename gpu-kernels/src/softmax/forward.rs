@@ -6,12 +6,14 @@
 //! Requires: `cols` at most 4 (`f32`) or 8 (16 bits) times the row's vectors; a block of the kernel's threads.
 
 use cuda_std::fastmath::ex2_approx_ftz;
+#[cfg(not(target_arch = "nvptx64"))]
+use cuda_std::launch::RawBuffer;
 use cuda_std::mem::f32x2;
 use cuda_std::warp::{reduce_max_width, reduce_sum_width};
-use cuda_std::{GpuFloat, cluster, thread};
+use cuda_std::{GpuFloat, KernelArgs, cluster, thread};
 
-use super::row::{Matrix, NO_PAIR, Part, Row, exchange, merge, prefetch_rows};
-use crate::element::{Element, Output};
+use super::row::{NO_PAIR, Part, Row, exchange, merge, prefetch_rows, row_or_empty};
+use crate::element::{Element, Number, Output};
 
 /// A flag of the kernels: the logarithm of the softmax.
 pub const LOG: u32 = 1;
@@ -22,26 +24,75 @@ pub const ZERO_MASKED: u32 = 2;
 /// With more it does so afterwards: there the registers are needed, and the rows so long that its own must come first.
 pub const PREFETCHES_FIRST: u32 = 256;
 
-/// What is done to every element besides the softmax.
-#[derive(Clone, Copy)]
-pub(super) struct Options {
-    /// Factor of the elements, positive.
+/// What the forward kernels are launched with. Strides are in elements.
+///
+/// Rows and columns stand between fields of 8 bytes: loaded together with another field, they cost registers.
+#[derive(Clone, Copy, Debug, KernelArgs)]
+#[repr(C)]
+pub struct ForwardArgs<I, O> {
+    /// `[rows, cols]`, written.
+    pub out: *mut O,
+    /// `[rows, cols]`.
+    pub inp: *const I,
+    /// Rows of both.
+    pub rows: u32,
+    /// From a row of `out` to the next.
+    pub out_stride: u64,
+    /// From a row of `inp` to the next.
+    pub inp_stride: u64,
+    /// Columns of both.
+    pub cols: u32,
+    /// The (max, sum) of each part of each row, `[rows, parts]`, between the kernels of the pair; the others take no notice.
+    pub pairs: *mut f32x2,
+    /// Parts that the pair of kernels cuts a row in.
+    pub parts: u32,
+    /// Blocks, or clusters, from one to that whose rows it prefetches into L2; 0 for no prefetch.
+    pub prefetch_blocks: u32,
+    /// Factor of the elements of `inp`: positive and finite.
     pub scale: f32,
     /// [`LOG`], [`ZERO_MASKED`].
     pub flags: u32,
-    /// How many blocks, or clusters, ahead rows are prefetched into L2; 0 for none.
-    pub ahead: u32,
 }
 
-impl Options {
+/// [`ForwardArgs`] in the buffers of the host.
+#[cfg(not(target_arch = "nvptx64"))]
+pub type ForwardLaunch<I, O> = ForwardArgsHost<RawBuffer<O>, RawBuffer<I>, RawBuffer<f32x2>>;
+
+#[cfg(not(target_arch = "nvptx64"))]
+impl<I, O> ForwardLaunch<I, O> {
+    /// The plain softmax of 0 rows: whoever launches it says how many rows and columns there are, and what else is wanted.
+    pub const fn new(out: RawBuffer<O>, inp: RawBuffer<I>, [out_stride, inp_stride]: [usize; 2]) -> Self {
+        Self {
+            out,
+            inp,
+            rows: 0,
+            out_stride: out_stride as u64,
+            inp_stride: inp_stride as u64,
+            cols: 0,
+            pairs: RawBuffer::NULL,
+            parts: 1,
+            prefetch_blocks: 0,
+            scale: 1.0,
+            flags: 0,
+        }
+    }
+}
+
+impl<I: Number, O: Number> ForwardArgs<I, O> {
     #[inline(always)]
-    pub fn is_log(self) -> bool {
+    pub(super) fn is_log(&self) -> bool {
         self.flags & LOG != 0
+    }
+
+    /// The exponential of `x * scale`, which is at most 0.
+    #[inline(always)]
+    pub(super) fn exp(&self, x: f32) -> f32 {
+        exp::<O>(x, self.scale)
     }
 
     /// The numbers (a, b) for which `a * exp(x - max) + b`, or `a * (x - max) + b` for logarithms, is the result.
     #[inline(always)]
-    pub fn factors(self, sum: f32) -> (f32, f32) {
+    pub(super) fn factors(&self, sum: f32) -> (f32, f32) {
         let is_masked = self.flags & ZERO_MASKED != 0 && sum == 0.0;
         if self.is_log() {
             (1.0, if is_masked { 0.0 } else { -sum.ln() })
@@ -50,15 +101,37 @@ impl Options {
         }
     }
 
-    /// The exponential of `x * scale`, which is at most 0: to the last places of `f32` if the output is that, else by
-    /// one instruction, which takes results under 2^-126 for 0.
+    /// Row number `row`, or the block's part of it; after the last row an empty one.
+    ///
+    /// # Safety
+    /// As for the kernels.
     #[inline(always)]
-    pub fn exp<O>(self, x: f32) -> f32 {
-        if size_of::<O>() == size_of::<f32>() {
-            GpuFloat::exp(x * self.scale)
-        } else {
-            ex2_approx_ftz(x * (self.scale * core::f32::consts::LOG2_E))
+    pub(super) unsafe fn row<const N: usize, const THREADS: usize>(
+        &self,
+        row: usize,
+        part: Part,
+    ) -> Row<I, O, THREADS>
+    where
+        I: Element<N>,
+        O: Output<N>,
+    {
+        let [row, cols] = row_or_empty(row, [self.rows, self.cols]);
+        // SAFETY: the row is one of the matrices', or the start of an empty one.
+        unsafe {
+            let inp = self.inp.add(row * self.inp_stride as usize);
+            Row::new::<N>(self.out.add(row * self.out_stride as usize), inp, cols, part)
         }
+    }
+}
+
+/// The exponential of `x * scale`, which is at most 0: to the last places of `f32` if the output is that, else by one
+/// instruction, which takes results under 2^-126 for 0.
+#[inline(always)]
+pub(super) fn exp<O>(x: f32, scale: f32) -> f32 {
+    if size_of::<O>() == size_of::<f32>() {
+        GpuFloat::exp(x * scale)
+    } else {
+        ex2_approx_ftz(x * (scale * core::f32::consts::LOG2_E))
     }
 }
 
@@ -85,10 +158,7 @@ pub(super) unsafe fn softmax<
     const CLUSTER: bool,
 >(
     shared: *mut f32x2,
-    out: Matrix<*mut O>,
-    inp: Matrix<*const I>,
-    shape: [u32; 2],
-    options: Options,
+    args: ForwardArgs<I, O>,
 ) where
     I: Element<N>,
     O: Output<N>,
@@ -103,58 +173,59 @@ pub(super) unsafe fn softmax<
     };
     let first = block / part.parts as usize * (BLOCK / THREADS);
     // SAFETY: the kernel's contract.
-    let row = unsafe { Row::<I, O, THREADS>::new::<N>(out, inp, shape, first + group, part) };
-    let ask_ahead = || {
-        if options.ahead > 0 {
-            let later = first + options.ahead as usize * (BLOCK / THREADS);
+    let row = unsafe { args.row::<N, THREADS>(first + group, part) };
+    let prefetch = || {
+        if args.prefetch_blocks > 0 {
+            let later = first + args.prefetch_blocks as usize * (BLOCK / THREADS);
+            let (rows, shape) = ([later, BLOCK / THREADS], [args.rows, args.cols]);
             // SAFETY: as above.
-            unsafe { prefetch_rows(inp, shape, [later, BLOCK / THREADS], part) };
+            unsafe { prefetch_rows(args.inp, args.inp_stride, shape, rows, part) };
         }
     };
     let prefetches_first = THREADS <= PREFETCHES_FIRST as usize && !CLUSTER;
     if prefetches_first {
-        ask_ahead();
+        prefetch();
     }
     let x_reg = row.load::<N, VECTORS>(0, I::NEG_INFINITY);
     let edge_reg = row.load_edges::<N>(f32::NEG_INFINITY);
     if !prefetches_first {
-        ask_ahead();
+        prefetch();
     }
 
     let max = x_reg.iter().fold(I::MIN, |max, &x| I::larger(max, x));
     let max = I::unpack(max).into_iter().fold(edge_reg[0].max(edge_reg[1]), f32::max);
     // SAFETY: all threads of the block come here and to all that follows.
     let max_warp = unsafe { reduce_max_width::<f32, LANES>(u32::MAX, max) };
-    let [first, second] = edge_reg.map(|x| options.exp::<O>(x - max_warp));
+    let [first, second] = edge_reg.map(|x| args.exp(x - max_warp));
     let mut sum = first + second;
     let mut y_reg = [[0.0; N]; VECTORS];
     for i in 0..VECTORS {
-        // Four elements a vector leave time to ask whether there are any.
+        // Four elements a vector leave time for a check whether there are any.
         if N > 4 || row.has_vectors(i) {
             let x = I::unpack(x_reg[i]).map(|x| x - max_warp);
-            let y = x.map(|x| options.exp::<O>(x));
+            let y = x.map(|x| args.exp(x));
             sum += sum_of(y);
-            y_reg[i] = if options.is_log() { x.map(|x| x * options.scale) } else { y };
+            y_reg[i] = if args.is_log() { x.map(|x| x * args.scale) } else { y };
         }
     }
     // SAFETY: as above.
     let mut pair = f32x2::new(max_warp, unsafe { reduce_sum_width::<f32, LANES>(u32::MAX, sum) });
     if THREADS > 32 {
         // SAFETY: as above.
-        pair = unsafe { exchange::<THREADS>(shared, pair, options.scale) };
+        pair = unsafe { exchange::<THREADS>(shared, pair, args.scale) };
     }
     if CLUSTER {
         // SAFETY: as above.
-        pair = unsafe { exchange_blocks(shared.add(BLOCK / 32), part, pair, options.scale) };
+        pair = unsafe { exchange_blocks(shared.add(BLOCK / 32), part, pair, args.scale) };
     }
 
     let f32x2 { x: max, y: sum } = pair;
-    let (a, b) = options.factors(sum);
+    let (a, b) = args.factors(sum);
     // What a warp computed against its own maximum becomes that of the row.
-    let (a_warp, b_warp) = if options.is_log() {
-        (a, b + (max_warp - max) * options.scale)
+    let (a_warp, b_warp) = if args.is_log() {
+        (a, b + (max_warp - max) * args.scale)
     } else {
-        (a * ((max_warp - max) * options.scale).exp(), b)
+        (a * ((max_warp - max) * args.scale).exp(), b)
     };
     for i in 0..VECTORS {
         if let Some(to) = row.output::<N>(i) {
@@ -164,7 +235,7 @@ pub(super) unsafe fn softmax<
     }
     let finish = |x: f32| {
         let x = x - max;
-        if options.is_log() { x * options.scale + b } else { options.exp::<O>(x) * a }
+        if args.is_log() { x * args.scale + b } else { args.exp(x) * a }
     };
     // SAFETY: this thread alone writes them.
     unsafe { row.store_edges::<N>(edge_reg.map(finish)) };

@@ -1,10 +1,10 @@
 //! What a rung is to whoever runs it: a name, an idea, and kernels that are prepared for a shape, then launched.
 
 use cuda_std::launch::{
-    Instance, KernelMeta, LaunchConfig, LaunchError, Launcher, Limits, PtrMutArg, SliceArg,
+    Instance, KernelMeta, LaunchConfig, LaunchError, Launcher, Limits, PtrMutArg, RawBuffer, SliceArg,
 };
 
-use super::operation::Memory;
+use super::vectors::Vectors;
 
 /// One step of the ladder.
 #[derive(Debug)]
@@ -54,10 +54,11 @@ impl Shapes {
     }
 
     /// Rows that `THREADS` threads of a block hold in registers, `VECTORS` vectors each.
-    pub(super) const fn resident<const THREADS: usize, const VECTORS: usize, const BLOCK: usize>() -> Self {
+    pub(super) const fn resident<const THREADS: usize, const VECTORS: usize>() -> Self {
         let config = |rows: u32, cols: u32| {
             let is_held = cols as usize <= 4 * THREADS * VECTORS;
-            grid(rows.div_ceil((BLOCK / THREADS) as u32).into(), BLOCK).filter(|_| is_held)
+            let rows_per_block = Vectors::<THREADS>::ROWS_PER_BLOCK;
+            grid(rows.div_ceil(rows_per_block as u32).into(), rows_per_block * THREADS).filter(|_| is_held)
         };
         Self { widest: 4 * THREADS * VECTORS, ..Self::all(config) }
     }
@@ -86,9 +87,9 @@ pub(super) fn grid(blocks: u64, threads: usize) -> Option<LaunchConfig> {
 /// What the kernels take, each what it needs of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Arguments {
-    pub(super) out: Memory,
-    pub(super) inp: Memory,
-    pub(super) workspace: Memory,
+    pub(super) out: RawBuffer<f32>,
+    pub(super) inp: RawBuffer<f32>,
+    pub(super) workspace: RawBuffer<f32>,
     pub(super) rows: u32,
     pub(super) cols: u32,
 }
@@ -197,7 +198,8 @@ impl Prepared {
         workspace: impl PtrMutArg<f32>,
     ) -> Result<(), LaunchError> {
         let [rows, cols] = self.shape;
-        let (out, inp, workspace) = (Memory::written(out), Memory::slice(inp), Memory::written(workspace));
+        let (out, inp, workspace) =
+            (RawBuffer::written(out), RawBuffer::slice(inp), RawBuffer::written(workspace));
         for step in self.variant.steps() {
             // The kernels of a pair are launched alike.
             let Some(config) = self.config else { return Ok(()) };

@@ -30,7 +30,7 @@ pub mod forward;
 
 mod forward_split;
 
-pub mod forward_tiers;
+pub mod forward_kernels;
 
 pub mod serial;
 
@@ -43,7 +43,9 @@ pub mod operation;
 
 mod row;
 
-mod pair;
+mod exchange;
+
+mod vectors;
 
 #[cfg(not(target_arch = "nvptx64"))]
 mod ladder;

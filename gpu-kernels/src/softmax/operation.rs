@@ -1,119 +1,18 @@
-//! What the softmax operation launches, with the types of its matrices erased.
+//! The kernels that the softmax operation launches, by type and width.
 
-use core::ffi::c_void;
+use cuda_std::half::{bf16, f16};
+use cuda_std::launch::{KernelOf, KernelsOf, LaunchConfig};
 
-use cuda_std::launch::{Instance, LaunchConfig, PtrArg, PtrMutArg, Residence, SliceArg};
-
-use super::forward_tiers::{reduce, softmax, write};
-use super::serial;
-use crate::element::{DType, Element, Number, Output};
-
-/// Memory of a device, of any type: what a launch takes where the kernel's type is known at run time only.
-#[derive(Clone, Copy, Debug)]
-pub struct Memory {
-    /// The first byte.
-    pub pointer: *mut c_void,
-    /// Bytes from there on, where the owner knows.
-    pub bytes: Option<usize>,
-    /// In whose memory they are.
-    pub residence: Residence,
-}
-
-impl Memory {
-    /// A null pointer: for a kernel that may go without.
-    pub const NONE: Self =
-        Self { pointer: core::ptr::null_mut(), bytes: None, residence: Residence::Unchecked };
-
-    /// A buffer for a kernel to read. Whoever keeps it holds the buffer's borrow.
-    pub fn read<T>(arg: impl PtrArg<T>) -> Self {
-        let pointer = arg.as_raw_ptr().cast_mut().cast();
-        Self { pointer, bytes: arg.byte_len(), residence: arg.residence() }
-    }
-
-    /// A buffer that a kernel takes as a slice. Whoever keeps it holds the buffer's borrow.
-    pub fn slice<T>(arg: impl SliceArg<T>) -> Self {
-        let (pointer, len) = arg.as_raw_slice();
-        let bytes = Some(len * size_of::<T>());
-        Self { pointer: pointer.cast_mut().cast(), bytes, residence: arg.residence() }
-    }
-
-    /// A buffer for a kernel to write. Whoever keeps it holds the buffer's borrow.
-    pub fn written<T>(mut arg: impl PtrMutArg<T>) -> Self {
-        Self { pointer: arg.as_raw_mut_ptr().cast(), bytes: arg.byte_len(), residence: arg.residence() }
-    }
-}
-
-// SAFETY: the launch is unsafe, and its caller answers for the pointer. Of what nobody knows the length the kernel gets
-// no element.
-unsafe impl<T> SliceArg<T> for Memory {
-    fn as_raw_slice(&self) -> (*const T, usize) {
-        (self.pointer.cast(), self.bytes.unwrap_or(0) / size_of::<T>())
-    }
-    fn residence(&self) -> Residence {
-        self.residence
-    }
-}
-
-// SAFETY: as above.
-unsafe impl<T> PtrArg<T> for Memory {
-    fn as_raw_ptr(&self) -> *const T {
-        self.pointer.cast()
-    }
-    fn residence(&self) -> Residence {
-        self.residence
-    }
-    fn byte_len(&self) -> Option<usize> {
-        self.bytes
-    }
-}
-
-// SAFETY: as above.
-unsafe impl<T> PtrMutArg<T> for Memory {
-    fn as_raw_mut_ptr(&mut self) -> *mut T {
-        self.pointer.cast()
-    }
-    fn residence(&self) -> Residence {
-        self.residence
-    }
-    fn byte_len(&self) -> Option<usize> {
-        self.bytes
-    }
-}
-
-/// The arguments of the forward kernels. Strides are in elements.
-#[derive(Clone, Copy, Debug)]
-pub struct Arguments {
-    /// `[rows, cols]` of the output's type.
-    pub out: Memory,
-    /// `[rows, cols]` of the input's type.
-    pub inp: Memory,
-    /// Rows of both.
-    pub rows: u32,
-    /// Columns of both.
-    pub cols: u32,
-    /// Elements from a row of `out` to the next.
-    pub out_stride: u64,
-    /// Elements from a row of `inp` to the next.
-    pub inp_stride: u64,
-    /// Factor of the elements of `inp`: positive and finite.
-    pub scale: f32,
-    /// [`LOG`](super::forward::LOG), [`ZERO_MASKED`](super::forward::ZERO_MASKED).
-    pub flags: u32,
-    /// How many blocks, or clusters, ahead rows are prefetched into L2; 0 for none.
-    pub ahead: u32,
-    /// The (max, sum) of each part of each row, between the kernels of the pair; the others take no notice.
-    pub pairs: Memory,
-    /// Parts that the pair of kernels cuts a row in.
-    pub parts: u32,
-}
+use super::backward::{BackwardArgs, softmax_backward};
+use super::cross_entropy::{CrossEntropyArgs, cross_entropy_rows};
+use super::forward::ForwardArgs;
+use super::forward_kernels::{reduce, softmax, write};
+use super::serial::softmax_serial;
+use crate::element::Number;
 
 /// Which rows a kernel is for.
 #[derive(Clone, Copy, Debug)]
 pub struct Fit {
-    /// Type of the input.
-    pub from: DType,
-    /// Type of the output.
-    pub to: DType,
     /// Threads of a block.
     pub block: u32,
     /// Threads that hold a row, or a block's part of it.
@@ -126,38 +25,33 @@ pub struct Fit {
 
 impl Fit {
     /// For rows of `N` elements a vector, of which `threads` threads hold `vectors` each.
-    pub const fn of<I: Element<N>, O: Output<N>, const N: usize>(
-        block: usize,
-        threads: usize,
-        vectors: usize,
-        is_cluster: bool,
-    ) -> Self {
+    pub const fn of<const N: usize>(block: usize, threads: usize, vectors: usize, is_cluster: bool) -> Self {
         let elements = (N * threads * vectors) as u32;
-        Self { elements, is_cluster, threads: threads as u32, ..Self::any_width::<I, O, N>(block) }
+        Self { elements, is_cluster, threads: threads as u32, ..Self::any_width(block) }
     }
 
     /// For rows of any width, a block each.
-    pub const fn any_width<I: Element<N>, O: Output<N>, const N: usize>(block: usize) -> Self {
+    pub const fn any_width(block: usize) -> Self {
         let block = block as u32;
-        Self { threads: block, ..Self::serial::<I, O>(block) }
+        Self { threads: block, ..Self::serial(block) }
     }
 
     /// For rows of any width, a thread each.
-    pub const fn serial<I: Number, O: Number>(block: u32) -> Self {
-        Self { from: I::DTYPE, to: O::DTYPE, block, threads: 1, elements: u32::MAX, is_cluster: false }
+    pub const fn serial(block: u32) -> Self {
+        Self { block, threads: 1, elements: u32::MAX, is_cluster: false }
     }
 
     /// As [`Self::of`], or for rows of any width, a block or a thread each.
-    pub const fn of_any<I: Element<N>, O: Output<N>, const N: usize>(
+    pub const fn of_any<const N: usize>(
         block: usize,
         threads: usize,
         vectors: usize,
         is_any_width: bool,
     ) -> Self {
         if is_any_width {
-            Self { threads: threads as u32, ..Self::any_width::<I, O, N>(block) }
+            Self { threads: threads as u32, ..Self::any_width(block) }
         } else {
-            Self::of::<I, O, N>(block, threads, vectors, false)
+            Self::of::<N>(block, threads, vectors, false)
         }
     }
 
@@ -165,111 +59,99 @@ impl Fit {
     pub fn config(&self, rows: u32) -> LaunchConfig {
         LaunchConfig::new(rows.div_ceil(self.block / self.threads), self.block)
     }
-
-    const fn is(&self, from: DType, to: DType, is_cluster: bool) -> bool {
-        self.from as u8 == from as u8 && self.to as u8 == to as u8 && self.is_cluster == is_cluster
-    }
 }
 
-/// A kernel for rows up to a width, with arguments `A`.
-pub type Tier<A = Arguments> = Instance<A, Fit>;
-
-/// Those of `tiers` for these types, which stand one after the other.
-const fn tiers_of<A>(
-    tiers: &'static [Tier<A>],
-    from: DType,
-    to: DType,
-    is_cluster: bool,
-) -> &'static [Tier<A>] {
-    let mut first = 0;
-    while first < tiers.len() && !tiers[first].facts.is(from, to, is_cluster) {
-        first += 1;
-    }
-    let mut end = first;
-    while end < tiers.len() && tiers[end].facts.is(from, to, is_cluster) {
-        end += 1;
-    }
-    tiers.split_at(end).0.split_at(first).1
-}
-
-/// The kernels of an operation on one type.
-#[derive(Debug)]
-pub struct OfType<A: 'static> {
-    /// The type.
-    pub dtype: DType,
-    /// The kernels, those for narrow rows first. The last two take any width: one of a block for a row, and one of a
-    /// thread for a row, which is for a CPU.
-    pub tiers: &'static [Tier<A>],
-}
-
-impl<A> OfType<A> {
-    /// Those of `tiers` for each type.
-    pub const fn each(tiers: &'static [Tier<A>]) -> [Self; 3] {
-        [
-            Self { dtype: DType::F32, tiers: tiers_of(tiers, DType::F32, DType::F32, false) },
-            Self { dtype: DType::F16, tiers: tiers_of(tiers, DType::F16, DType::F16, false) },
-            Self { dtype: DType::Bf16, tiers: tiers_of(tiers, DType::Bf16, DType::Bf16, false) },
-        ]
-    }
-}
+/// A variant of a kernel, for rows up to a width, with arguments `A`.
+pub type Variant<A> = KernelOf<A, Fit>;
 
 /// The pair of kernels for any width.
-#[derive(Clone, Copy, Debug)]
-pub struct Split {
-    /// The kernel that reduces the parts.
-    pub reduce: &'static Tier,
-    /// The kernel that writes.
-    pub write: &'static Tier,
-}
-
-/// The kernels from one type to another.
 #[derive(Debug)]
-pub struct Forward {
-    /// Type of the input.
-    pub from: DType,
-    /// Type of the output.
-    pub to: DType,
-    /// Kernels of a block for one row or more, for narrow rows first.
-    pub tiers: &'static [Tier],
-    /// Kernels of a cluster for a row; `elements` are those of one block. For narrow rows first.
-    pub clusters: &'static [Tier],
-    /// The kernel of a thread for a row, of any width: for a CPU.
-    pub serial: &'static Tier,
-    /// The pair for all others.
-    pub split: Split,
+pub struct Split<I: 'static, O: 'static> {
+    /// The kernel that reduces the parts.
+    pub reduce: &'static Variant<ForwardArgs<I, O>>,
+    /// The kernel that writes.
+    pub write: &'static Variant<ForwardArgs<I, O>>,
 }
 
-impl Forward {
-    const fn between(from: DType, to: DType) -> Self {
-        let tiers = softmax::INSTANCES;
-        let reduce = &tiers_of(reduce::INSTANCES, from, to, false)[0];
-        let write = &tiers_of(write::INSTANCES, from, to, false)[0];
-        Self {
-            from,
-            to,
-            tiers: tiers_of(tiers, from, to, false),
-            clusters: tiers_of(tiers, from, to, true),
-            serial: &tiers_of(serial::softmax_serial::INSTANCES, from, to, false)[0],
-            split: Split { reduce, write },
+/// The forward kernels from one type to another.
+#[derive(Debug)]
+pub struct ForwardKernels<I: 'static, O: 'static> {
+    /// Kernels of a block for one row or more, for narrow rows first.
+    pub variants: &'static [Variant<ForwardArgs<I, O>>],
+    /// Kernels of a cluster for a row; `elements` are those of one block. For narrow rows first.
+    pub clusters: &'static [Variant<ForwardArgs<I, O>>],
+    /// The kernel of a thread for a row, of any width: for a CPU.
+    pub serial: &'static Variant<ForwardArgs<I, O>>,
+    /// The pair for all others.
+    pub split: Split<I, O>,
+}
+
+impl<I, O> ForwardKernels<I, O>
+where
+    softmax: KernelsOf<ForwardArgs<I, O>, Facts = Fit>,
+    softmax_serial: KernelsOf<ForwardArgs<I, O>, Facts = Fit>,
+    reduce: KernelsOf<ForwardArgs<I, O>, Facts = Fit>,
+    write: KernelsOf<ForwardArgs<I, O>, Facts = Fit>,
+{
+    const fn new() -> Self {
+        let all = <softmax as KernelsOf<_>>::INSTANCES;
+        let mut blocks = 0;
+        while blocks < all.len() && !all[blocks].facts.is_cluster {
+            blocks += 1;
         }
+        let (variants, clusters) = all.split_at(blocks);
+        let serial = &<softmax_serial as KernelsOf<_>>::INSTANCES[0];
+        let (reduce, write) =
+            (&<reduce as KernelsOf<_>>::INSTANCES[0], &<write as KernelsOf<_>>::INSTANCES[0]);
+        Self { variants, clusters, serial, split: Split { reduce, write } }
     }
 }
 
-/// All kernels, by type.
-pub const FORWARD: &[Forward] =
-    &[F32_TO_F32, F16_TO_F16, BF16_TO_BF16, F16_TO_F32, BF16_TO_F32, F32_TO_F16, F32_TO_BF16];
+/// A type of input that there are forward kernels for, with results of type `O`.
+///
+/// # Safety
+/// The kernels keep their contracts.
+#[diagnostic::on_unimplemented(
+    message = "there is no softmax of `{Self}` as `{O}`",
+    note = "f32, f16 and bf16 (of `cuda_std::half`) are given as themselves, f32 as f16 or bf16, and those as f32"
+)]
+pub unsafe trait ForwardTo<O: 'static>: Number {
+    /// The kernels.
+    const FORWARD: &'static ForwardKernels<Self, O>;
+}
 
-/// The kernels from `f32` to `f32`.
-pub const F32_TO_F32: Forward = Forward::between(DType::F32, DType::F32);
-/// The kernels from `f16` to `f16`.
-pub const F16_TO_F16: Forward = Forward::between(DType::F16, DType::F16);
-/// The kernels from `bf16` to `bf16`.
-pub const BF16_TO_BF16: Forward = Forward::between(DType::Bf16, DType::Bf16);
-/// The kernels from `f16` to `f32`.
-pub const F16_TO_F32: Forward = Forward::between(DType::F16, DType::F32);
-/// The kernels from `f32` to `f16`.
-pub const F32_TO_F16: Forward = Forward::between(DType::F32, DType::F16);
-/// The kernels from `f32` to `bf16`.
-pub const F32_TO_BF16: Forward = Forward::between(DType::F32, DType::Bf16);
-/// The kernels from `bf16` to `f32`.
-pub const BF16_TO_F32: Forward = Forward::between(DType::Bf16, DType::F32);
+/// A type of matrices that there are kernels of cross entropy and of the gradient through a softmax for.
+///
+/// Those for narrow rows come first. The last two take any width: one of a block for a row, and one of a thread for a
+/// row, which is for a CPU.
+///
+/// # Safety
+/// As for [`ForwardTo`].
+pub unsafe trait RowKernels: ForwardTo<Self> {
+    /// The kernels of the gradient.
+    const BACKWARD: &'static [Variant<BackwardArgs<Self>>];
+    /// The kernels of cross entropy.
+    const CROSS_ENTROPY: &'static [Variant<CrossEntropyArgs<Self>>];
+}
+
+macro_rules! kernels {
+    ($($ty:ident as [$($out:ident),*];)*) => {$(
+        $(
+            // SAFETY: kernels of this crate, of these types.
+            unsafe impl ForwardTo<$out> for $ty {
+                const FORWARD: &'static ForwardKernels<$ty, $out> = &ForwardKernels::new();
+            }
+        )*
+        // SAFETY: as above.
+        unsafe impl RowKernels for $ty {
+            const BACKWARD: &'static [Variant<BackwardArgs<$ty>>] = softmax_backward::INSTANCES;
+            const CROSS_ENTROPY: &'static [Variant<CrossEntropyArgs<$ty>>] = cross_entropy_rows::INSTANCES;
+        }
+    )*};
+}
+
+kernels! {
+    f32 as [f32, f16, bf16];
+    f16 as [f16, f32];
+    bf16 as [bf16, f32];
+}

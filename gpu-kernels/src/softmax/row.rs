@@ -7,14 +7,6 @@ use cuda_std::{GpuFloat as _, hint};
 
 use crate::element::{Element, Number, Output, VECTOR_ALIGN};
 
-/// A matrix that a kernel reads, `P = *const I`, or writes, `P = *mut O`: the first element, and the elements from a
-/// row to the next.
-#[derive(Clone, Copy)]
-pub(super) struct Matrix<P> {
-    pub data: P,
-    pub stride: u64,
-}
-
 /// A row of `inp` and the same of `out`, and the part of them that is this thread's: of the vectors of the block's part
 /// number `tid` and every `THREADS`th after it, and of the elements around the vectors, of which there are fewer than
 /// two vectors, the one or two with its number, in the first part.
@@ -49,36 +41,25 @@ impl Part {
 }
 
 impl<I: Number, O: Number, const THREADS: usize> Row<I, O, THREADS> {
-    /// Row number `row` of matrices of `rows` rows; after the last an empty one, so that all threads of a block come
-    /// to its shuffles and barriers.
+    /// The row of `cols` elements that starts at `out` and `inp`, or the block's part of it.
     ///
     /// # Safety
-    /// The matrices have `rows` rows of `cols` elements.
+    /// Both are valid for `cols` elements.
     #[inline(always)]
-    pub unsafe fn new<const N: usize>(
-        out: Matrix<*mut O>,
-        inp: Matrix<*const I>,
-        [rows, cols]: [u32; 2],
-        row: usize,
-        part: Part,
-    ) -> Self
+    pub unsafe fn new<const N: usize>(out: *mut O, inp: *const I, cols: usize, part: Part) -> Self
     where
         I: Element<N>,
         O: Output<N>,
     {
-        let (row, cols) = if row < rows as usize { (row, cols as usize) } else { (0, 0) };
-        // SAFETY: the row is one of the matrices', or the start of an empty one.
-        let (inp, out) =
-            unsafe { (inp.data.add(row * inp.stride as usize), out.data.add(row * out.stride as usize)) };
         let to_boundary = inp.align_offset(VECTOR_ALIGN);
-        let is_aligned = out.wrapping_add(to_boundary).addr() % O::ALIGN == 0;
+        let is_aligned = out.wrapping_add(to_boundary).addr().is_multiple_of(O::ALIGN);
         let head = if is_aligned { to_boundary } else { out.align_offset(O::ALIGN) }.min(cols);
         let vectors = (cols - head) / N;
         // Every part has whole warps of vectors, as far as there are any.
-        let share = (vectors as u32).div_ceil(part.parts).next_multiple_of(32) as usize;
+        let per_part = (vectors as u32).div_ceil(part.parts).next_multiple_of(32) as usize;
         let [first, end] = match part.parts {
             1 => [0, vectors],
-            _ => [share * part.rank as usize, share * (part.rank as usize + 1)].map(|v| v.min(vectors)),
+            _ => [per_part * part.rank as usize, per_part * (part.rank as usize + 1)].map(|v| v.min(vectors)),
         };
         let tid = thread::thread_idx_x() as usize % THREADS;
         Self { inp, out, cols, tid, head, vectors, first, end, has_edges: part.rank == 0, is_aligned }
@@ -117,7 +98,7 @@ impl<I: Number, O: Number, const THREADS: usize> Row<I, O, THREADS> {
             // SAFETY: `N` elements of the row, 16 bytes, read as elements.
             unsafe { core::mem::transmute_copy(&inp.cast::<[I; N]>().read()) }
         };
-        // Two loops and no question inside, so that all loads of a thread are on their way before the first is used.
+        // Two loops and no branch inside, so that all loads of a thread are on their way before the first is used.
         if self.is_aligned {
             self.load_each(start, none, aligned)
         } else {
@@ -185,15 +166,23 @@ impl<I: Number, O: Number, const THREADS: usize> Row<I, O, THREADS> {
     }
 }
 
-/// Has one thread of the block ask L2 for the rows from `first` to before `first + count`, or for the block's part of
-/// the one: so memory is busy while the block computes and writes the rows it has. After the last row it asks for
+/// The number of a row and its columns; after the last of `rows`, 0 columns of the first, so that all threads of a block
+/// come to its shuffles and barriers.
+#[inline(always)]
+pub(super) fn row_or_empty(row: usize, [rows, cols]: [u32; 2]) -> [usize; 2] {
+    if row < rows as usize { [row, cols as usize] } else { [0, 0] }
+}
+
+/// One thread of the block prefetches into L2 the rows from `first` to before `first + count`, or the block's part of
+/// the one: so memory is busy while the block computes and writes the rows it has. After the last row it prefetches
 /// nothing.
 ///
 /// # Safety
-/// The matrix has `rows` rows of `cols` elements.
+/// The matrix has `rows` rows of `cols` elements, `stride` elements from one to the next.
 #[inline(always)]
 pub(super) unsafe fn prefetch_rows<I>(
-    inp: Matrix<*const I>,
+    inp: *const I,
+    stride: u64,
     [rows, cols]: [u32; 2],
     [first, count]: [usize; 2],
     part: Part,
@@ -202,13 +191,13 @@ pub(super) unsafe fn prefetch_rows<I>(
         return;
     }
     let others = (first + count).min(rows as usize) - 1 - first;
-    let elements = others * inp.stride as usize + cols as usize;
-    let share = elements.div_ceil(part.parts as usize);
-    let skipped = share * part.rank as usize;
+    let elements = others * stride as usize + cols as usize;
+    let per_part = elements.div_ceil(part.parts as usize);
+    let skipped = per_part * part.rank as usize;
     // SAFETY: the elements from the first row's start to the last one's end are of the matrix.
-    let start = unsafe { inp.data.add(first * inp.stride as usize + skipped.min(elements)) };
+    let start = unsafe { inp.add(first * stride as usize + skipped.min(elements)) };
     let to_boundary = start.align_offset(VECTOR_ALIGN);
-    let len = share.min(elements.saturating_sub(skipped)).saturating_sub(to_boundary);
+    let len = per_part.min(elements.saturating_sub(skipped)).saturating_sub(to_boundary);
     let bytes = (len * size_of::<I>()) as u32 / 16 * 16;
     if bytes > 0 {
         // SAFETY: as above; from a boundary on and whole vectors.

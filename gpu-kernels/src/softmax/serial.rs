@@ -9,9 +9,9 @@
 use cuda_std::half::{bf16, f16};
 use cuda_std::{kernel, thread};
 
-use super::forward::Options;
+use super::forward::ForwardArgs;
 #[cfg(not(target_arch = "nvptx64"))]
-use super::operation::{Arguments, Fit};
+use super::operation::Fit;
 use crate::element::Number;
 
 /// Threads of a block, each of which has a row: few, so that a few rows keep many cores busy.
@@ -82,14 +82,14 @@ pub(super) fn sum(cols: usize, terms: impl Fn(usize) -> [f32; WIDTH]) -> f32 {
 
 /// Softmax or log-softmax along the rows of `inp`, each of one thread.
 ///
-/// Launched on at least `rows` threads. Strides are in elements; `flags` are those of [`forward`](super::forward).
+/// Launched on at least `rows` threads.
 ///
 /// # Safety
 /// The launch is as said; both pointers are valid for `rows` rows; nobody else uses `out`, which may be `inp` with the same
 /// stride.
 #[kernel(
-    args = Arguments,
-    facts: Fit = Fit::serial::<I, O>(BLOCK),
+    args,
+    facts: Fit = Fit::serial(BLOCK),
     instances(
         softmax_f32_serial = <f32, f32>;
         for O in [f16, bf16], I = f32 {
@@ -101,33 +101,24 @@ pub(super) fn sum(cols: usize, terms: impl Fn(usize) -> [f32; WIDTH]) -> f32 {
         }
     ),
 )]
-pub unsafe fn softmax_serial<I: Number, O: Number>(
-    out: *mut O,
-    inp: *const I,
-    rows: u32,
-    cols: u32,
-    out_stride: u64,
-    inp_stride: u64,
-    scale: f32,
-    flags: u32,
-) {
-    let (row, cols) = (thread::index_1d() as usize, cols as usize);
-    if row >= rows as usize {
+pub unsafe fn softmax_serial<I: Number, O: Number>(args: ForwardArgs<I, O>) {
+    let (row, cols) = (thread::index_1d() as usize, args.cols as usize);
+    if row >= args.rows as usize {
         return;
     }
-    let options = Options { scale, flags, ahead: 0 };
     // SAFETY: the row is one of the matrices; this thread alone writes it, each group after it has read it.
     unsafe {
-        let (x, y) = (inp.add(row * inp_stride as usize), out.add(row * out_stride as usize));
+        let (x, y) =
+            (args.inp.add(row * args.inp_stride as usize), args.out.add(row * args.out_stride as usize));
         let max = max(x, cols);
         let from_max = |start| load(x, start, cols, f32::NEG_INFINITY).map(|x| x - max);
-        let sum = sum(cols, |start| from_max(start).map(|x| options.exp::<O>(x)));
-        let (a, b) = options.factors(sum);
+        let sum = sum(cols, |start| from_max(start).map(|x| args.exp(x)));
+        let (a, b) = args.factors(sum);
         for start in (0..cols).step_by(WIDTH) {
-            let values = if options.is_log() {
-                from_max(start).map(|x| x * options.scale + b)
+            let values = if args.is_log() {
+                from_max(start).map(|x| x * args.scale + b)
             } else {
-                from_max(start).map(|x| options.exp::<O>(x) * a)
+                from_max(start).map(|x| args.exp(x) * a)
             };
             store(y, start, cols, values);
         }

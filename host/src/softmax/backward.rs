@@ -1,10 +1,10 @@
 //! The gradient through a softmax.
 
-use gpu_kernels::softmax::backward::{Arguments, BACKWARD, LOG};
+use cuda_std::launch::RawBuffer;
+use gpu_kernels::softmax::backward::{BackwardArgsHost, LOG};
 
-use super::choice::{Operand, from_row};
-use super::rowwise::Rowwise;
-use super::{Matrix, MatrixMut, Options, Real, SoftmaxError, Target, check};
+use super::row_kernel::RowKernel;
+use super::{DeviceProfile, Matrix, MatrixMut, Options, Real, SoftmaxError, check};
 use crate::device::Device;
 
 /// Writes into `dx` the gradient at the logits, from the gradient `dy` at the result and the result `y`:
@@ -41,7 +41,10 @@ pub fn softmax_backward<T: Real>(
     check(device, "gradient", shape, (dy.shape(), dy.device()))?;
     check(device, "gradient at the logits", shape, (shape, dx.device()))?;
     // SAFETY: three checked matrices of one shape on this device; the first is borrowed exclusively.
-    unsafe { launch::<T>(device, shape, [dx.operand(), dy.operand(), y.operand()], options) }
+    unsafe {
+        let strides = [dx.stride(), dy.stride(), y.stride()];
+        launch(device, shape, [dx.raw(), dy.raw(), y.raw()], strides, options)
+    }
 }
 
 /// As [`softmax_backward`], and the gradient at the logits takes the place of `dy`.
@@ -69,38 +72,40 @@ pub fn softmax_backward_in_place<T: Real>(
     let shape = dy.shape();
     check(device, "result", shape, (y.shape(), y.device()))?;
     check(device, "gradient", shape, (shape, dy.device()))?;
-    let gradient = dy.operand();
+    let (gradient, stride) = (dy.raw(), dy.stride());
     // SAFETY: as above; output and gradient are the same matrix.
-    unsafe { launch::<T>(device, shape, [gradient, gradient, y.operand()], options) }
+    unsafe { launch(device, shape, [gradient, gradient, y.raw()], [stride, stride, y.stride()], options) }
 }
 
 /// # Safety
-/// `dx`, `dy` and `y` are matrices of the shape and the type on the device; nobody else uses `dx`, which may be `dy`.
+/// `dx`, `dy` and `y` are matrices of the shape and the strides on the device; nobody else uses `dx`, which may be `dy`.
 unsafe fn launch<T: Real>(
     device: &Device,
     shape: [usize; 2],
-    [dx, dy, y]: [Operand; 3],
+    [dx, dy, y]: [RawBuffer<T>; 3],
+    strides: [usize; 3],
     options: &Options,
 ) -> Result<(), SoftmaxError> {
     options.check()?;
-    let dtype = T::FORWARD.from;
-    let Some(kernel) = Rowwise::new(BACKWARD, dtype, &Target::from(device), shape)? else { return Ok(()) };
+    let profile = DeviceProfile::from(device);
+    let Some(kernel) = RowKernel::new::<T>(T::BACKWARD, &profile, shape)? else { return Ok(()) };
+    let [dx_stride, dy_stride, y_stride] = strides.map(|stride| stride as u64);
     for (first, rows) in kernel.launches() {
-        let arguments = Arguments {
-            dx: from_row(dx, first, dtype.size()),
-            dy: from_row(dy, first, dtype.size()),
-            y: from_row(y, first, dtype.size()),
+        let args = BackwardArgsHost {
+            dx: dx.skip(first * strides[0]),
+            dy: dy.skip(first * strides[1]),
+            y: y.skip(first * strides[2]),
             rows,
+            dx_stride,
+            dy_stride,
             cols: kernel.cols,
-            dx_stride: dx.stride as u64,
-            dy_stride: dy.stride as u64,
-            y_stride: y.stride as u64,
+            y_stride,
             scale: options.factor(),
             flags: if options.is_log() { LOG } else { 0 },
-            ahead: kernel.ahead(&[dy.stride, y.stride]),
+            prefetch_blocks: kernel.prefetch_blocks(&[dy_stride, y_stride]),
         };
         // SAFETY: the caller's matrices from a row on, and a grid for that many rows.
-        unsafe { (kernel.tier.launch)(device, kernel.tier.config(rows), arguments) }?;
+        unsafe { kernel.variant.launch(device, kernel.variant.config(rows), args) }?;
     }
     Ok(())
 }

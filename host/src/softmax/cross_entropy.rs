@@ -3,45 +3,12 @@
 use std::marker::PhantomData;
 
 use bytemuck::Pod;
-use gpu_kernels::softmax::cross_entropy::{Arguments, CROSS_ENTROPY, I32, I64, U8};
-use gpu_kernels::softmax::operation::Memory;
+use cuda_std::launch::RawBuffer;
+use gpu_kernels::softmax::cross_entropy::{CrossEntropyLaunch, I32, I64, U8};
 
-use super::choice::{Operand, from_row};
-use super::rowwise::Rowwise;
-use super::{Matrix, MatrixMut, Real, SoftmaxError, Target, check};
+use super::row_kernel::RowKernel;
+use super::{DeviceProfile, Matrix, MatrixMut, Real, SoftmaxError, check};
 use crate::device::{Buffer, BufferView, BufferViewMut, Device};
-
-/// A vector with an element for each row.
-#[derive(Clone, Copy)]
-struct Vector<'a> {
-    memory: Memory,
-    len: usize,
-    element: usize,
-    device: &'a Device,
-}
-
-impl<'a> Vector<'a> {
-    fn read<T: Pod>(view: BufferView<'a, T>) -> Self {
-        let (len, device) = (view.len(), view.device());
-        Self { memory: Memory::read(view), len, element: size_of::<T>(), device }
-    }
-
-    fn written<T: Pod>(view: BufferViewMut<'a, T>) -> Self {
-        let (len, device) = (view.len(), view.device());
-        Self { memory: Memory::written(view), len, element: size_of::<T>(), device }
-    }
-
-    fn check(&self, on: &Device, what: &'static str, rows: usize) -> Result<(), SoftmaxError> {
-        if self.len != rows {
-            return Err(SoftmaxError::LengthDiffers { what, len: self.len, rows });
-        }
-        check(on, what, [rows, 1], ([rows, 1], self.device))
-    }
-
-    fn skipping(self, row: usize) -> Memory {
-        from_row(Operand { memory: self.memory, stride: 1 }, row, self.element)
-    }
-}
 
 /// The class of each row: `i64` as PyTorch has them, `i32`, `u32` below 2^31, or `u8`.
 ///
@@ -55,15 +22,19 @@ impl<'a> Vector<'a> {
 /// ```
 #[derive(Clone, Copy)]
 pub struct Targets<'a> {
-    vector: Vector<'a>,
+    classes: RawBuffer<u8>,
+    /// Of each class.
     bytes: u32,
+    len: usize,
+    device: &'a Device,
 }
 
 macro_rules! targets {
     ($($ty:ident: $bytes:expr;)*) => {$(
         impl<'a> From<BufferView<'a, $ty>> for Targets<'a> {
             fn from(view: BufferView<'a, $ty>) -> Self {
-                Self { vector: Vector::read(view), bytes: $bytes }
+                let classes = RawBuffer::read(view).cast();
+                Self { classes, bytes: $bytes, len: view.len(), device: view.device() }
             }
         }
         impl<'a> From<&'a Buffer<$ty>> for Targets<'a> {
@@ -96,18 +67,13 @@ targets! { i64: I64; i32: I32; u32: I32; u8: U8; }
 /// ```
 #[must_use = "nothing is computed before it is run"]
 pub struct CrossEntropy<'a, T> {
+    args: CrossEntropyLaunch<T>,
     shape: [usize; 2],
-    logits: Operand,
-    logits_device: &'a Device,
-    loss: Vector<'a>,
-    targets: Targets<'a>,
-    lse: Option<Vector<'a>>,
-    correct: Option<Vector<'a>>,
-    row_gradients: Option<Vector<'a>>,
-    gradient: Option<(Operand, [usize; 2], &'a Device)>,
-    gradient_scale: f32,
-    ignored: i64,
-    types: PhantomData<&'a mut T>,
+    /// The vectors that must have an element for each row, and where they live.
+    vectors: Vec<(&'static str, usize, &'a Device)>,
+    /// The matrices that must have the shape, and where they live.
+    matrices: Vec<(&'static str, [usize; 2], &'a Device)>,
+    borrows: PhantomData<&'a mut T>,
 }
 
 impl<'a, T: Real> CrossEntropy<'a, T> {
@@ -120,8 +86,8 @@ impl<'a, T: Real> CrossEntropy<'a, T> {
         logits: Matrix<'a, T>,
         targets: impl Into<Targets<'a>>,
     ) -> Self {
-        let device = logits.device();
-        Self::of(loss.into(), logits.shape(), logits.operand(), device, targets.into())
+        let (elements, device) = (logits.raw(), logits.device());
+        Self::of(loss.into(), elements, logits.shape(), logits.stride(), device, targets.into())
     }
 
     /// As [`Self::new`], and the gradient times `scale` takes the place of the logits.
@@ -131,59 +97,69 @@ impl<'a, T: Real> CrossEntropy<'a, T> {
         targets: impl Into<Targets<'a>>,
         scale: f32,
     ) -> Self {
-        let (device, shape, operand) = (logits.device(), logits.shape(), logits.operand());
-        let this = Self::of(loss.into(), shape, operand, device, targets.into());
-        Self { gradient: Some((operand, shape, device)), gradient_scale: scale, ..this }
+        let (elements, device) = (logits.raw(), logits.device());
+        let this = Self::of(loss.into(), elements, logits.shape(), logits.stride(), device, targets.into());
+        this.with_gradient(logits, scale)
     }
 
     fn of(
         loss: BufferViewMut<'a, f32>,
+        logits: RawBuffer<T>,
         shape: [usize; 2],
-        logits: Operand,
-        logits_device: &'a Device,
+        stride: usize,
+        device: &'a Device,
         targets: Targets<'a>,
     ) -> Self {
+        let vectors = vec![("losses", loss.len(), loss.device()), ("targets", targets.len, targets.device)];
+        let args = CrossEntropyLaunch::new(RawBuffer::written(loss), logits, targets.classes, targets.bytes);
         Self {
+            args: CrossEntropyLaunch { stride: stride as u64, ..args },
             shape,
-            logits,
-            logits_device,
-            loss: Vector::written(loss),
-            targets,
-            lse: None,
-            correct: None,
-            row_gradients: None,
-            gradient: None,
-            gradient_scale: 1.0,
-            ignored: -100,
-            types: PhantomData,
+            vectors,
+            matrices: vec![("logits", shape, device)],
+            borrows: PhantomData,
         }
     }
 
     /// Also the gradient times `scale`: `(softmax(x) - one_hot(target)) * scale`; for the mean of the losses the scale is
     /// 1 / rows.
-    pub fn with_gradient(self, mut gradient: MatrixMut<'a, T>, scale: f32) -> Self {
-        let (device, shape) = (gradient.device(), gradient.shape());
-        Self { gradient: Some((gradient.operand(), shape, device)), gradient_scale: scale, ..self }
+    pub fn with_gradient(mut self, mut gradient: MatrixMut<'a, T>, scale: f32) -> Self {
+        self.matrices.push(("gradient", gradient.shape(), gradient.device()));
+        self.args.d_logits = gradient.raw();
+        self.args.d_stride = gradient.stride() as u64;
+        self.args.d_scale = scale;
+        self
     }
 
     /// The gradient of each row times the gradient at its loss.
-    pub fn with_row_gradients(self, row_gradients: impl Into<BufferView<'a, f32>>) -> Self {
-        Self { row_gradients: Some(Vector::read(row_gradients.into())), ..self }
+    pub fn with_row_gradients(mut self, row_gradients: impl Into<BufferView<'a, f32>>) -> Self {
+        let view = row_gradients.into();
+        self.vectors.push(("gradients at the losses", view.len(), view.device()));
+        self.args.d_loss = RawBuffer::read(view);
+        self
     }
 
     /// Also `ln(sum(exp(x)))` of each row; NaN for a row with a NaN or a +inf, as its loss is.
-    pub fn with_log_sum_exp(self, lse: impl Into<BufferViewMut<'a, f32>>) -> Self {
-        Self { lse: Some(Vector::written(lse.into())), ..self }
+    pub fn with_log_sum_exp(mut self, lse: impl Into<BufferViewMut<'a, f32>>) -> Self {
+        self.args.lse = self.written("log-sum-exps", lse.into());
+        self
     }
 
     /// Also 1 for each row whose largest logit, of equal ones the first, is its target's, else 0.
-    pub fn with_hits(self, correct: impl Into<BufferViewMut<'a, u32>>) -> Self {
-        Self { correct: Some(Vector::written(correct.into())), ..self }
+    pub fn with_correct(mut self, correct: impl Into<BufferViewMut<'a, u32>>) -> Self {
+        self.args.correct = self.written("marks of correct rows", correct.into());
+        self
     }
 
-    /// Rows with the target `index` have loss, hit and gradient 0, whatever their logits are.
-    pub fn ignoring(self, index: i64) -> Self {
-        Self { ignored: index, ..self }
+    /// Rows with the target `index` have loss, correctness and gradient 0, whatever their logits are.
+    pub fn ignoring(mut self, index: i64) -> Self {
+        self.args.ignore_index = index;
+        self
+    }
+
+    fn written<E: Pod>(&mut self, what: &'static str, view: BufferViewMut<'a, E>) -> RawBuffer<E> {
+        self.vectors.push((what, view.len(), view.device()));
+        RawBuffer::written(view)
     }
 
     /// Computes what was asked for. On a GPU it is queued. Without rows or columns nothing is written.
@@ -192,48 +168,35 @@ impl<'a, T: Real> CrossEntropy<'a, T> {
     /// A vector has not one element for each row, the gradient is not of the logits' shape, a row has 2^32 elements or
     /// more, memory lives on another device, or the device failed.
     pub fn run(self, device: &Device) -> Result<(), SoftmaxError> {
-        let [rows, _] = self.shape;
-        let vectors = [
-            ("losses", Some(self.loss)),
-            ("targets", Some(self.targets.vector)),
-            ("log-sum-exps", self.lse),
-            ("hits", self.correct),
-            ("gradients at the losses", self.row_gradients),
-        ];
-        for (what, vector) in vectors {
-            vector.map_or(Ok(()), |vector| vector.check(device, what, rows))?;
+        let Self { args, shape, vectors, matrices, .. } = self;
+        for (what, len, at) in vectors {
+            if len != shape[0] {
+                return Err(SoftmaxError::LengthDiffers { what, len, rows: shape[0] });
+            }
+            check(device, what, [len, 1], ([len, 1], at))?;
         }
-        check(device, "logits", self.shape, (self.shape, self.logits_device))?;
-        if let Some((_, shape, at)) = self.gradient {
-            check(device, "gradient", self.shape, (shape, at))?;
+        for (what, got, at) in matrices {
+            check(device, what, shape, (got, at))?;
         }
-        let target = Target::from(device);
-        let dtype = T::FORWARD.from;
-        let Some(kernel) = Rowwise::new(CROSS_ENTROPY, dtype, &target, self.shape)? else { return Ok(()) };
+        let profile = DeviceProfile::from(device);
+        let Some(kernel) = RowKernel::new::<T>(T::CROSS_ENTROPY, &profile, shape)? else { return Ok(()) };
         for (first, rows) in kernel.launches() {
-            let of_rows =
-                |vector: Option<Vector<'_>>| vector.map_or(Memory::NONE, |vector| vector.skipping(first));
-            let gradient = self.gradient.map(|(operand, ..)| operand);
-            let arguments = Arguments {
-                loss: self.loss.skipping(first),
-                lse: of_rows(self.lse),
-                correct: of_rows(self.correct),
-                d_logits: gradient.map_or(Memory::NONE, |gradient| from_row(gradient, first, dtype.size())),
-                logits: from_row(self.logits, first, dtype.size()),
-                targets: self.targets.vector.skipping(first),
-                d_loss: of_rows(self.row_gradients),
+            let args = CrossEntropyLaunch {
+                loss: args.loss.skip(first),
+                lse: args.lse.skip(first),
+                correct: args.correct.skip(first),
+                d_logits: args.d_logits.skip(first * args.d_stride as usize),
+                logits: args.logits.skip(first * args.stride as usize),
+                targets: args.targets.skip(first * args.target_bytes as usize),
+                d_loss: args.d_loss.skip(first),
                 rows,
                 cols: kernel.cols,
-                d_stride: gradient.map_or(0, |gradient| gradient.stride as u64),
-                stride: self.logits.stride as u64,
-                target_bytes: self.targets.bytes,
-                ignore_index: self.ignored,
-                d_scale: self.gradient_scale,
-                ahead: kernel.ahead(&[self.logits.stride]),
+                prefetch_blocks: kernel.prefetch_blocks(&[args.stride]),
+                ..args
             };
             // SAFETY: all memory was checked against the shape and the device, is borrowed, what is written exclusively,
             // and later uses of it wait for the device or are queued after this; the grid is for that many rows.
-            unsafe { (kernel.tier.launch)(device, kernel.tier.config(rows), arguments) }?;
+            unsafe { kernel.variant.launch(device, kernel.variant.config(rows), args) }?;
         }
         Ok(())
     }

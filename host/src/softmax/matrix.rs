@@ -1,11 +1,9 @@
 //! Matrices in the memory of a device.
 
 use bytemuck::Pod;
-use cuda_std::launch::{PtrArg, PtrMutArg};
-use gpu_kernels::softmax::operation::Memory;
+use cuda_std::launch::{PtrMutArg, RawBuffer};
 
 use super::SoftmaxError;
-use super::choice::Operand;
 use crate::device::{BufferView, BufferViewMut, Device};
 
 /// Rows, columns and the elements from a row to the next.
@@ -88,11 +86,9 @@ impl<'a, T: Pod> Matrix<'a, T> {
         Ok(Self { layout, ..self })
     }
 
-    pub(super) fn operand(&self) -> Operand {
-        let pointer = PtrArg::<T>::as_raw_ptr(&self.view).cast_mut().cast();
-        let bytes = Some(self.view.len() * size_of::<T>());
-        let memory = Memory { pointer, bytes, residence: self.view.device().residence() };
-        Operand { memory, stride: self.layout.stride }
+    /// The elements as a launch takes them.
+    pub(super) fn raw(&self) -> RawBuffer<T> {
+        RawBuffer::read(self.view)
     }
 }
 
@@ -120,11 +116,11 @@ impl<'a, T: Pod> MatrixMut<'a, T> {
         Ok(Self { layout, ..self })
     }
 
-    pub(super) fn operand(&mut self) -> Operand {
-        let pointer = PtrMutArg::<T>::as_raw_mut_ptr(&mut self.view).cast();
-        let bytes = Some(self.view.len() * size_of::<T>());
-        let memory = Memory { pointer, bytes, residence: self.view.device().residence() };
-        Operand { memory, stride: self.layout.stride }
+    /// The elements as a launch takes them.
+    pub(super) fn raw(&mut self) -> RawBuffer<T> {
+        let view = &mut self.view;
+        let (bytes, residence) = (Some(view.len() * size_of::<T>()), view.device().residence());
+        RawBuffer { pointer: PtrMutArg::<T>::as_raw_mut_ptr(view), bytes, residence }
     }
 }
 

@@ -40,14 +40,16 @@
 //! magnitude, and 2^-24 of s * |x - max| where that is not exact. So of one near 0 the relative error may be large. Results
 //! of one device, shape and alignment are the same bits in every run, since all sums have a fixed order.
 
+#[cfg(feature = "ndarray")]
+mod arrays;
 mod backward;
-mod choice;
 mod cross_entropy;
 mod error;
+mod kernel_choice;
 mod matrix;
 mod options;
 mod plan;
-mod rowwise;
+mod row_kernel;
 mod slices;
 mod types;
 
@@ -55,10 +57,12 @@ use bytemuck::Pod;
 
 use crate::device::Device;
 
+#[cfg(feature = "ndarray")]
+pub use arrays::{cross_entropy_of_array, softmax_of_array};
 pub use backward::{softmax_backward, softmax_backward_in_place};
-pub use choice::{Choice, Operand, Target};
 pub use cross_entropy::{CrossEntropy, Targets};
 pub use error::SoftmaxError;
+pub use kernel_choice::{DeviceProfile, KernelChoice};
 pub use matrix::{Matrix, MatrixMut};
 pub use options::Options;
 pub use plan::Plan;

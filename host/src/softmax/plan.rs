@@ -1,12 +1,10 @@
 //! A softmax that is prepared once and run often.
 
-use std::marker::PhantomData;
-
 use bytemuck::Pod;
-use cuda_std::launch::PtrMutArg;
-use gpu_kernels::softmax::operation::Memory;
+use cuda_std::launch::RawBuffer;
+use gpu_kernels::softmax::forward::ForwardLaunch;
 
-use super::{Choice, Matrix, MatrixMut, Options, SoftmaxAs, SoftmaxError, Target, check};
+use super::{DeviceProfile, KernelChoice, Matrix, MatrixMut, Options, SoftmaxAs, SoftmaxError, check};
 use crate::device::{Buffer, Device};
 
 /// The softmax of `I` as `O` for one shape on one device: the kernels are chosen, and their workspace is there.
@@ -29,26 +27,25 @@ use crate::device::{Buffer, Device};
 /// # Ok::<(), SoftmaxError>(())
 /// ```
 #[derive(Debug)]
-pub struct Plan<I, O = I> {
+pub struct Plan<I: 'static, O: 'static = I> {
     device: Device,
-    choice: Choice,
+    choice: KernelChoice<I, O>,
     options: Options,
     /// Elements of 8 bytes, for their alignment.
     workspace: Buffer<u64>,
-    types: PhantomData<fn(I) -> O>,
 }
 
 impl<I: SoftmaxAs<O>, O: Pod> Plan<I, O> {
-    /// The fastest way that is known for `rows` rows of `cols` elements.
+    /// The fastest kernels that are known for `rows` rows of `cols` elements.
     ///
     /// # Errors
     /// The options' scale is none, a row has 2^32 elements or more, or there is no memory for the workspace.
     pub fn new(device: &Device, rows: usize, cols: usize, options: &Options) -> Result<Self, SoftmaxError> {
-        let choice = Choice::new(I::FORWARD, &Target::from(device), rows, cols)?;
+        let choice = KernelChoice::new(&DeviceProfile::from(device), rows, cols)?;
         Self::with_choice(device, choice, options)
     }
 
-    /// A plan for every way to do the shape, the chosen one and slower ones: to compare them.
+    /// A plan for each choice of kernels that can do the shape, the fastest one and slower ones: to compare them.
     ///
     /// # Errors
     /// As for [`Self::new`].
@@ -58,18 +55,22 @@ impl<I: SoftmaxAs<O>, O: Pod> Plan<I, O> {
         cols: usize,
         options: &Options,
     ) -> Result<Vec<Self>, SoftmaxError> {
-        let choices = Choice::every(I::FORWARD, &Target::from(device), rows, cols)?;
+        let choices = KernelChoice::every(&DeviceProfile::from(device), rows, cols)?;
         choices.into_iter().map(|choice| Self::with_choice(device, choice, options)).collect()
     }
 
-    fn with_choice(device: &Device, choice: Choice, options: &Options) -> Result<Self, SoftmaxError> {
+    fn with_choice(
+        device: &Device,
+        choice: KernelChoice<I, O>,
+        options: &Options,
+    ) -> Result<Self, SoftmaxError> {
         options.check()?;
         let workspace = device.alloc_unwritten(choice.workspace_bytes().div_ceil(8))?;
-        Ok(Self { device: device.clone(), choice, options: *options, workspace, types: PhantomData })
+        Ok(Self { device: device.clone(), choice, options: *options, workspace })
     }
 
     /// What was chosen.
-    pub fn choice(&self) -> &Choice {
+    pub fn kernel_choice(&self) -> &KernelChoice<I, O> {
         &self.choice
     }
 
@@ -80,11 +81,24 @@ impl<I: SoftmaxAs<O>, O: Pod> Plan<I, O> {
     pub fn run(&mut self, out: &mut MatrixMut<'_, O>, inp: &Matrix<'_, I>) -> Result<(), SoftmaxError> {
         check(&self.device, "output", self.choice.shape(), (out.shape(), out.device()))?;
         check(&self.device, "input", self.choice.shape(), (inp.shape(), inp.device()))?;
-        let workspace = workspace(&mut self.workspace);
         // SAFETY: the matrices were checked against their views when they were made, and here against the plan. They
-        // are different memory, since one is borrowed exclusively. Later uses of all three wait for the device, or are
-        // queued after this.
-        unsafe { self.choice.launch(&self.device, out.operand(), inp.operand(), &self.options, workspace) }
+        // are different memory, since one is borrowed exclusively.
+        unsafe { self.launch([out.stride(), inp.stride()], out.raw(), inp.raw()) }
+    }
+
+    /// # Safety
+    /// `out` and `inp` are matrices of the plan's shape on its device, different or the same; `out` is borrowed exclusively.
+    unsafe fn launch(
+        &mut self,
+        strides: [usize; 2],
+        out: RawBuffer<O>,
+        inp: RawBuffer<I>,
+    ) -> Result<(), SoftmaxError> {
+        let pairs = RawBuffer::<u64>::written(&mut self.workspace).cast();
+        let args = ForwardLaunch { pairs, ..ForwardLaunch::new(out, inp, strides) };
+        // SAFETY: the caller's matrices; the workspace is as large as the choice asks for. Later uses of all three wait for
+        // the device, or are queued after this.
+        unsafe { self.choice.launch(&self.device, args, &self.options) }
     }
 }
 
@@ -95,14 +109,8 @@ impl<T: SoftmaxAs<T>> Plan<T, T> {
     /// As for [`Self::run`].
     pub fn run_in_place(&mut self, matrix: &mut MatrixMut<'_, T>) -> Result<(), SoftmaxError> {
         check(&self.device, "matrix", self.choice.shape(), (matrix.shape(), matrix.device()))?;
-        let workspace = workspace(&mut self.workspace);
-        let operand = matrix.operand();
+        let (strides, elements) = ([matrix.stride(); 2], matrix.raw());
         // SAFETY: as in `run`; output and input are the same matrix.
-        unsafe { self.choice.launch(&self.device, operand, operand, &self.options, workspace) }
+        unsafe { self.launch(strides, elements, elements) }
     }
-}
-
-fn workspace(buffer: &mut Buffer<u64>) -> Memory {
-    let (bytes, residence) = (Some(buffer.len() * 8), buffer.device().residence());
-    Memory { pointer: PtrMutArg::<u64>::as_raw_mut_ptr(&mut &mut *buffer).cast(), bytes, residence }
 }

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use cuda_std::bf16;
+use cuda_std::launch::RawBuffer;
 use ferrowarp_cases::compare::Outputs;
 use ferrowarp_cases::reference;
 use ferrowarp_cases::softmax::cross_entropy::{IGNORED, loss_bound};
 use ferrowarp_cases::softmax::logits::logits;
-use gpu_kernels::softmax::cross_entropy::{Arguments, I32, I64, U8};
-use gpu_kernels::softmax::operation::{Memory, Tier};
+use gpu_kernels::softmax::cross_entropy::{CrossEntropyArgs, CrossEntropyLaunch, I32, I64, U8};
+use gpu_kernels::softmax::operation::Variant;
 
 use super::*;
 
@@ -139,43 +140,37 @@ fn a_target_that_is_no_column_gives_nan() {
 fn targets_of_every_type_are_the_same_classes() {
     let (logits, classes) = (logits(5, 40), [3i64, 0, 39, 17, 5]);
     // Nothing is asked for but the loss.
-    let loss_of =
-        |on: &Device, tier: &Tier<Arguments>, targets: Memory, target_bytes: u32, ignore_index: i64| {
-            let mut loss = [NAN; 5];
-            let arguments = Arguments {
-                loss: Memory::written(&mut loss),
-                lse: Memory::NONE,
-                correct: Memory::NONE,
-                d_logits: Memory::NONE,
-                logits: Memory::read(&logits),
-                targets,
-                d_loss: Memory::NONE,
-                rows: 5,
-                cols: 40,
-                d_stride: 0,
-                stride: 40,
-                target_bytes,
-                ignore_index,
-                d_scale: f32::NAN,
-                ahead: 0,
-            };
-            // SAFETY: five rows of 40 columns, and a grid that covers them.
-            unsafe { (tier.launch)(on, tier.config(5), arguments) }.unwrap();
-            loss
+    let loss_of = |on: &Device,
+                   variant: &Variant<CrossEntropyArgs<f32>>,
+                   targets: RawBuffer<u8>,
+                   target_bytes: u32,
+                   ignore_index: i64| {
+        let mut loss = [NAN; 5];
+        let (losses, logits) = (RawBuffer::written(&mut loss), RawBuffer::read(&logits));
+        let args = CrossEntropyLaunch {
+            rows: 5,
+            cols: 40,
+            stride: 40,
+            ignore_index,
+            d_scale: f32::NAN,
+            ..CrossEntropyLaunch::new(losses, logits, targets, target_bytes)
         };
+        // SAFETY: five rows of 40 columns, and a grid that covers them.
+        unsafe { variant.launch(on, variant.config(5), args) }.unwrap();
+        loss
+    };
     let emulators = emulated::by_each();
-    for (on, tier) in
-        emulators.iter().flat_map(|on| CrossEntropy::tiers::<f32>(40).map(move |tier| (on, tier)))
-    {
-        let want = loss_of(on, tier, Memory::read(&classes), I64, IGNORED);
+    let variants = || CrossEntropy::holding::<f32>(40);
+    for (on, variant) in emulators.iter().flat_map(|on| variants().map(move |variant| (on, variant))) {
+        let want = loss_of(on, variant, RawBuffer::read(&classes).cast(), I64, IGNORED);
         assert!((0..5).all(|row| {
             let oracle = reference::cross_entropy(&logits[40 * row..][..40], classes[row], IGNORED);
             loss_bound(oracle.loss).error(want[row].into()) <= 1.0
         }));
         let (words, bytes) = (classes.map(|class| class as i32), classes.map(|class| class as u8));
-        assert_eq!(loss_of(on, tier, Memory::read(&words), I32, IGNORED), want);
-        assert_eq!(loss_of(on, tier, Memory::read(&bytes), U8, IGNORED), want);
+        assert_eq!(loss_of(on, variant, RawBuffer::read(&words).cast(), I32, IGNORED), want);
+        assert_eq!(loss_of(on, variant, RawBuffer::read(&bytes), U8, IGNORED), want);
         let [a, b, c, _, e] = want;
-        assert_eq!(loss_of(on, tier, Memory::read(&bytes), U8, 17), [a, b, c, 0.0, e]);
+        assert_eq!(loss_of(on, variant, RawBuffer::read(&bytes), U8, 17), [a, b, c, 0.0, e]);
     }
 }

@@ -69,14 +69,14 @@ fn a_plan_runs_again_and_again() {
     let device = Device::cpu();
     let options = Options::new().log();
     for mut plan in Plan::<f32>::every(&device, 2, 3, &options).unwrap() {
-        assert_eq!(plan.choice().shape(), [2, 3]);
+        assert_eq!(plan.kernel_choice().shape(), [2, 3]);
         for shift in [0.0, 100.0] {
             let inp = device.upload(&[1.0, 1.0, 1.0, 0.0, 0.0, 0.0].map(|x: f32| x + shift)).unwrap();
             let mut out = device.alloc_zeroed::<f32>(6).unwrap();
             plan.run(&mut MatrixMut::new(&mut out, 2, 3).unwrap(), &Matrix::new(&inp, 2, 3).unwrap())
                 .unwrap();
             let out = out.to_vec().unwrap();
-            assert!(out.iter().all(|x| (x + 3f32.ln()).abs() < 1e-6), "{:?}: {out:?}", plan.choice());
+            assert!(out.iter().all(|x| (x + 3f32.ln()).abs() < 1e-6), "{:?}: {out:?}", plan.kernel_choice());
         }
     }
 }
@@ -115,7 +115,7 @@ fn without_elements_nothing_happens() {
         let mut matrix = MatrixMut::new(&mut nothing, rows, cols).unwrap();
         softmax_in_place(&device, &mut matrix, &Options::new()).unwrap();
         let plan = Plan::<f32>::new(&device, rows, cols, &Options::new()).unwrap();
-        assert_eq!((plan.choice().config(), plan.choice().kernels().count()), (None, 0));
+        assert_eq!((plan.kernel_choice().config(), plan.kernel_choice().kernels().count()), (None, 0));
     }
 }
 
@@ -145,11 +145,11 @@ fn cross_entropy_gives_what_is_asked_for() {
         (device.upload(&[0.0f32, 0.0, 5.0, 5.0]).unwrap(), device.upload(&[0u8, 7]).unwrap());
     let mut losses = device.alloc_zeroed::<f32>(2).unwrap();
     let mut lse = device.alloc_zeroed::<f32>(2).unwrap();
-    let mut hits = device.alloc_zeroed::<u32>(2).unwrap();
+    let mut correct = device.alloc_zeroed::<u32>(2).unwrap();
     let gradients = device.upload(&[3.0f32, 1.0]).unwrap();
     CrossEntropy::in_place(&mut losses, MatrixMut::new(&mut logits, 2, 2).unwrap(), &targets, 2.0)
         .with_log_sum_exp(&mut lse)
-        .with_hits(&mut hits)
+        .with_correct(&mut correct)
         .with_row_gradients(&gradients)
         .ignoring(7)
         .run(&device)
@@ -157,7 +157,7 @@ fn cross_entropy_gives_what_is_asked_for() {
     let (losses_of_rows, lse) = (losses.to_vec().unwrap(), lse.to_vec().unwrap());
     assert!((losses_of_rows[0] - 2f32.ln()).abs() < 1e-6 && losses_of_rows[1] == 0.0, "{losses_of_rows:?}");
     assert!((lse[0] - 2f32.ln()).abs() < 1e-6 && (lse[1] - 5.0 - 2f32.ln()).abs() < 1e-6, "{lse:?}");
-    assert_eq!(hits.to_vec().unwrap(), [1, 0]);
+    assert_eq!(correct.to_vec().unwrap(), [1, 0]);
     assert_eq!(logits.to_vec().unwrap(), [-3.0, 3.0, 0.0, 0.0]);
     let logits = Matrix::new(&logits, 1, 4).unwrap();
     let error = CrossEntropy::new(&mut losses, logits, &targets).run(&device).unwrap_err().to_string();

@@ -1,10 +1,9 @@
 //! Every kernel against the oracle, whatever the operation would choose: on the executor, and as PTX on the emulator.
 
 use ferrowarp::device::Device;
-use ferrowarp::softmax::Choice;
+use ferrowarp::softmax::KernelChoice;
 use ferrowarp_cases::softmax::{Setting, forward};
-use ferrowarp_cases::{Case, Scope, assert_right, emulated};
-use gpu_kernels::softmax::operation::FORWARD;
+use ferrowarp_cases::{Case, Scope, assert_right, emulated, for_each_pair};
 
 use crate::executor;
 
@@ -37,18 +36,19 @@ fn wide_rows_agree_with_the_oracle() {
 fn every_kernel_is_reached_at_its_widest() {
     let cases = cases(Scope::Executor, "widest rows");
     assert_right(&cases, &executor(), Case::assess_twice);
-    for kernels in FORWARD {
-        for tier in kernels.tiers.iter().chain(kernels.clusters) {
+    let profile = Setting::new(Scope::Executor).profile;
+    for_each_pair!(|kernels| {
+        for variant in kernels.variants.iter().chain(kernels.clusters) {
             let mut reached = cases.iter().flat_map(Case::kernels);
-            assert!(reached.any(|name| name == tier.meta.name), "{}", tier.meta.name);
+            assert!(reached.any(|name| name == variant.meta.name), "{}", variant.meta.name);
         }
-        for tier in kernels.tiers {
-            let wider = tier.elements as usize + 16 / kernels.from.size();
-            let choices = Choice::every(kernels, &Setting::new(Scope::Executor).target, 3, wider).unwrap();
-            let mut names = choices.iter().flat_map(Choice::kernels).map(|meta| meta.name);
-            assert!(names.all(|name| name != tier.meta.name), "{}", tier.meta.name);
+        for variant in kernels.variants {
+            let wider = variant.elements as usize + 16 / size_of::<I>();
+            let choices = KernelChoice::<I, O>::every(&profile, 3, wider).unwrap();
+            let mut names = choices.iter().flat_map(KernelChoice::kernels).map(|meta| meta.name);
+            assert!(names.all(|name| name != variant.meta.name), "{}", variant.meta.name);
         }
-    }
+    });
 }
 
 #[test]

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use cuda_std::testing::Layout;
-use ferrowarp::softmax::{Choice, Options};
-use ferrowarp_cases::softmax::forward::{Forward, OfPair, of_each_pair};
+use cuda_std::{bf16, f16};
+use ferrowarp::softmax::{KernelChoice, Options};
+use ferrowarp_cases::softmax::Setting;
+use ferrowarp_cases::softmax::forward::Forward;
 use ferrowarp_cases::softmax::logits::logits;
-use ferrowarp_cases::softmax::{Real, Setting};
-use ferrowarp_cases::{Case, Scope, assert_right};
-use gpu_kernels::softmax::operation::Forward as Kernels;
+use ferrowarp_cases::{Case, Scope, assert_right, for_each_pair};
 use proptest::prelude::*;
 
 use crate::executor;
@@ -22,7 +22,7 @@ fn options() -> impl Strategy<Value = Options> {
     })
 }
 
-fn problems() -> impl Strategy<Value = Problem> {
+fn problems() -> impl Strategy<Value = Forward> {
     // Small widths more often, since their kernels are many.
     let cols = prop_oneof![1usize..40, 1usize..600, 1usize..6000, 30_000usize..70_000];
     let place = || (0usize..8, 0usize..20);
@@ -30,21 +30,8 @@ fn problems() -> impl Strategy<Value = Problem> {
         let rows = if cols > 6000 { 1 } else { rows };
         let layouts =
             places.map(|(offset, gap)| Layout::dense(rows, cols).with_stride(cols + gap).with_offset(offset));
-        Problem(Arc::new(Forward { layouts, options, logits: logits(rows, cols) }))
+        Forward { layouts, options, logits: logits(rows, cols) }
     })
-}
-
-#[derive(Debug)]
-struct Problem(Arc<Forward>);
-
-impl OfPair for Problem {
-    fn of<I: Real, O: Real>(&self, kernels: &'static Kernels) -> Vec<Case> {
-        let Layout { rows, cols, .. } = self.0.layouts[0];
-        let target = Setting::new(Scope::Executor).target;
-        let choice = Choice::new(kernels, &target, rows, cols).unwrap();
-        let in_place = (kernels.from == kernels.to).then(|| self.0.clone().case_in_place::<I>(choice));
-        [self.0.clone().case::<I, O>(choice)].into_iter().chain(in_place).collect()
-    }
 }
 
 proptest! {
@@ -52,6 +39,14 @@ proptest! {
 
     #[test]
     fn any_matrix_comes_out_right(problem in problems()) {
-        assert_right(&of_each_pair(&problem), &executor(), Case::assess_twice);
+        let (Layout { rows, cols, .. }, profile) = (problem.layouts[0], Setting::new(Scope::Executor).profile);
+        let (problem, mut cases) = (Arc::new(problem), Vec::new());
+        for_each_pair!(|_kernels| {
+            cases.push(problem.clone().case::<I, O>(KernelChoice::new(&profile, rows, cols).unwrap()));
+        });
+        cases.push(problem.clone().case_in_place::<f32>(KernelChoice::new(&profile, rows, cols).unwrap()));
+        cases.push(problem.clone().case_in_place::<f16>(KernelChoice::new(&profile, rows, cols).unwrap()));
+        cases.push(problem.case_in_place::<bf16>(KernelChoice::new(&profile, rows, cols).unwrap()));
+        assert_right(&cases, &executor(), Case::assess_twice);
     }
 }

@@ -113,6 +113,105 @@ pub unsafe trait PtrMutArg<T> {
     }
 }
 
+/// A buffer without its borrow, as a launch takes it: for host code that chooses kernels while it runs, and for kernels
+/// whose output may be their input. Whoever launches with it answers for the memory; where it lives is still checked.
+#[derive(Debug)]
+pub struct RawBuffer<T> {
+    /// The first element.
+    pub pointer: *mut T,
+    /// Bytes from there on, where the owner knows.
+    pub bytes: Option<usize>,
+    /// In whose memory they are.
+    pub residence: Residence,
+}
+
+impl<T> Clone for RawBuffer<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for RawBuffer<T> {}
+
+impl<T> RawBuffer<T> {
+    /// A null pointer: for a kernel that may go without.
+    pub const NULL: Self =
+        Self { pointer: core::ptr::null_mut(), bytes: None, residence: Residence::Unchecked };
+
+    /// A buffer for a kernel to read. Whoever keeps it holds the buffer's borrow.
+    pub fn read(arg: impl PtrArg<T>) -> Self {
+        let pointer = arg.as_raw_ptr().cast_mut();
+        Self { pointer, bytes: arg.byte_len(), residence: arg.residence() }
+    }
+
+    /// A buffer that a kernel takes as a slice. Whoever keeps it holds the buffer's borrow.
+    pub fn slice(arg: impl SliceArg<T>) -> Self {
+        let (pointer, len) = arg.as_raw_slice();
+        let bytes = Some(len * size_of::<T>());
+        Self { pointer: pointer.cast_mut(), bytes, residence: arg.residence() }
+    }
+
+    /// A buffer for a kernel to write. Whoever keeps it holds the buffer's borrow.
+    pub fn written(mut arg: impl PtrMutArg<T>) -> Self {
+        Self { pointer: arg.as_raw_mut_ptr(), bytes: arg.byte_len(), residence: arg.residence() }
+    }
+
+    /// The same bytes as elements of another type, which the launch's caller answers for.
+    pub const fn cast<U>(self) -> RawBuffer<U> {
+        RawBuffer { pointer: self.pointer.cast(), bytes: self.bytes, residence: self.residence }
+    }
+
+    /// What is left after so many elements, none where the buffer has fewer; null stays null.
+    pub fn skip(self, elements: usize) -> Self {
+        if self.pointer.is_null() {
+            return self;
+        }
+        let pointer = self.pointer.wrapping_add(elements);
+        Self {
+            pointer,
+            bytes: self.bytes.map(|bytes| bytes.saturating_sub(elements * size_of::<T>())),
+            ..self
+        }
+    }
+}
+
+// SAFETY: the launch is unsafe, and its caller answers for the pointer. Of what nobody knows the length the kernel gets
+// no element.
+unsafe impl<T> SliceArg<T> for RawBuffer<T> {
+    fn as_raw_slice(&self) -> (*const T, usize) {
+        (self.pointer, self.bytes.unwrap_or(0) / size_of::<T>())
+    }
+    fn residence(&self) -> Residence {
+        self.residence
+    }
+}
+
+// SAFETY: as above.
+unsafe impl<T> PtrArg<T> for RawBuffer<T> {
+    fn as_raw_ptr(&self) -> *const T {
+        self.pointer
+    }
+    fn residence(&self) -> Residence {
+        self.residence
+    }
+    fn byte_len(&self) -> Option<usize> {
+        self.bytes
+    }
+}
+
+// SAFETY: as above.
+unsafe impl<T> PtrMutArg<T> for RawBuffer<T> {
+    fn as_raw_mut_ptr(&mut self) -> *mut T {
+        self.pointer
+    }
+    fn residence(&self) -> Residence {
+        self.residence
+    }
+    fn byte_len(&self) -> Option<usize> {
+        self.bytes
+    }
+}
+
 macro_rules! host_memory_args {
     ($([$($generics:tt)*] $shared:ty, $exclusive:ty;)*) => {$(
         // SAFETY: a shared slice of the caller's, which outlives the launch on the CPU executor.

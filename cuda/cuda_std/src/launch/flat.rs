@@ -32,6 +32,10 @@ impl<P: Copy> Arg<P, VALUE> for P {
     }
 }
 
+/// The memory lent with arguments, by a name that crates without `std` have too.
+#[doc(hidden)]
+pub type Buffers = Vec<Buffer>;
+
 macro_rules! pointer_args {
     ($($kind:ident, $ty:ty: $arg:ident, $method:ident -> $raw:ty, writable: $is_writable:literal;)*) => {$(
         impl<T, A: $arg<T>> Arg<$ty, $kind> for A {

@@ -1,8 +1,11 @@
 //! Kernels as host code picks them.
 
+use core::fmt;
+use core::marker::PhantomData;
 use core::ops::Deref;
 
-use super::{KernelMeta, LaunchConfig, LaunchError, Launcher};
+use super::{Arg, ArgList, KernelMeta, LaunchConfig, LaunchError, Launcher};
+use crate::param::VALUE;
 
 /// A kernel of a list, with its typed launch: what `#[kernel(args = A, facts: F = ..)]` makes of each instance.
 ///
@@ -26,5 +29,67 @@ impl<A, F> Deref for Instance<A, F> {
 
     fn deref(&self) -> &F {
         &self.facts
+    }
+}
+
+/// A kernel whose only argument is the struct `A`, with what it says of itself, `F`, which it derefs to.
+pub struct KernelOf<A, F = ()> {
+    /// The kernel.
+    pub meta: &'static KernelMeta,
+    /// What the kernel says of itself.
+    pub facts: F,
+    args: PhantomData<fn(A)>,
+}
+
+/// The kernels that `#[kernel(args, ..)]` makes of a function, and whose only argument is the struct `A`.
+pub trait KernelsOf<A: 'static> {
+    /// What each says of itself.
+    type Facts: 'static;
+    /// The kernels, in the order of their list.
+    const INSTANCES: &'static [KernelOf<A, Self::Facts>];
+}
+
+impl<A, F> KernelOf<A, F> {
+    /// # Safety
+    /// The kernel's only parameter is an `A` by value.
+    #[doc(hidden)]
+    pub const unsafe fn new(meta: &'static KernelMeta, facts: F) -> Self {
+        Self { meta, facts, args: PhantomData }
+    }
+
+    /// Launches the kernel with an `A`, or with what stands for it on the host: see
+    /// [`KernelArgs`](macro@crate::KernelArgs).
+    ///
+    /// # Errors
+    /// The launch does not fit the device, an argument lives elsewhere, or the kernel failed.
+    ///
+    /// # Safety
+    /// The kernel's own contract holds for this grid and these arguments, and the buffers stay alive and unchanged until
+    /// the launch has ended.
+    pub unsafe fn launch(
+        &self,
+        on: &(impl Launcher + ?Sized),
+        config: LaunchConfig,
+        mut args: impl Arg<A, VALUE>,
+    ) -> Result<(), LaunchError> {
+        let mut list = ArgList::<2>::default();
+        let mut flat = args.flatten("args", &mut list.buffers);
+        list.push(&mut flat);
+        // SAFETY: the kernel takes an `A`, of which the list holds the parts; the caller answers for its contract.
+        unsafe { on.submit(&list.call(self.meta, config)) }
+    }
+}
+
+impl<A, F> Deref for KernelOf<A, F> {
+    type Target = F;
+
+    fn deref(&self) -> &F {
+        &self.facts
+    }
+}
+
+impl<A, F: fmt::Debug> fmt::Debug for KernelOf<A, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KernelOf").field("meta", self.meta).field("facts", &self.facts).finish()
     }
 }

@@ -20,12 +20,12 @@ mod limits;
 
 use core::ffi::c_void;
 
-pub use args::{Buffer, PtrArg, PtrMutArg, Residence, SliceArg, SliceMutArg};
+pub use args::{Buffer, PtrArg, PtrMutArg, RawBuffer, Residence, SliceArg, SliceMutArg};
 pub use dims::{Dim3, LaunchConfig};
 pub use flat::Arg;
 #[doc(hidden)]
-pub use flat::{ArgList, Slots};
-pub use instance::Instance;
+pub use flat::{ArgList, Buffers, Slots};
+pub use instance::{Instance, KernelOf, KernelsOf};
 pub use limits::{LaunchError, Limits};
 
 /// What `#[kernel]` knows of a kernel.

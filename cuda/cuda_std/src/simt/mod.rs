@@ -36,8 +36,8 @@
 //!
 //! # In debug builds
 //!
-//! Cargo does not optimise dependencies in its `dev` and `test` profiles, in which the executor and the kernels are tens of
-//! times slower than with these lines in the `Cargo.toml` of your workspace. Kernels in a crate of the workspace itself
+//! Cargo does not optimise dependencies in its `dev` and `test` profiles, in which the executor and the kernels are very
+//! slow without these lines in the `Cargo.toml` of your workspace. Kernels in a crate of the workspace itself
 //! need the second part.
 //!
 //! ```toml

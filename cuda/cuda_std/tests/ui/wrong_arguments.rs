@@ -12,4 +12,18 @@ unsafe fn fills<const LEN: usize>(out: *mut f32, value: f32, count: u32) {
     let _ = (out, value, count);
 }
 
+/// # Safety
+/// It does nothing.
+#[kernel(args, instances(counts_4 = <4>;))]
+unsafe fn counts<const LEN: usize>(out: *mut f32, count: u32) {
+    let _ = (out, count);
+}
+
+/// # Safety
+/// It does nothing.
+#[kernel(args)]
+unsafe fn takes_no_struct(out: *mut f32) {
+    let _ = out;
+}
+
 fn main() {}

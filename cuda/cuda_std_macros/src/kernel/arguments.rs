@@ -13,12 +13,20 @@ use super::instances::{Instance, Names};
 pub(super) struct Arguments {
     /// `max_threads = ..`, `min_blocks = ..`, `min_arch = ..`.
     bounds: Vec<(Ident, Expr)>,
-    /// `args = ..`: the host's struct with a field for each parameter.
-    pub args: Option<Type>,
+    /// `args = ..` or `args`: how host code hands the arguments to what the lists hold.
+    pub args: Option<HostArguments>,
     /// `facts: TYPE = ..`: what the host is to know of each instance.
     pub facts: Option<(Type, Expr)>,
     /// `instances(..)`, with the const parameters of `with(..)` filled in.
     pub instances: Option<Vec<Instance>>,
+}
+
+/// What host code launches the kernels of a list with.
+pub(super) enum HostArguments {
+    /// `args = TYPE`: a struct of the host's with a field for each parameter.
+    Fields(Box<Type>),
+    /// `args`: the struct that is the kernel's only parameter.
+    Only,
 }
 
 /// Launch bounds; 0 where the attribute says nothing.
@@ -55,9 +63,11 @@ impl Arguments {
             if name.as_ref().is_some_and(is_bound) && input.peek(Token![=]) {
                 input.parse::<Token![=]>()?;
                 arguments.bounds.extend(name.zip(Some(input.parse()?)));
-            } else if is("args") && input.peek(Token![=]) {
-                input.parse::<Token![=]>()?;
-                arguments.args = Some(input.parse()?);
+            } else if is("args") {
+                arguments.args = Some(match input.parse::<Option<Token![=]>>()? {
+                    Some(_) => HostArguments::Fields(Box::new(input.parse()?)),
+                    None => HostArguments::Only,
+                });
             } else if is("facts") && input.peek(Token![:]) {
                 input.parse::<Token![:]>()?;
                 let ty = input.parse()?;

@@ -7,8 +7,9 @@ use syn::{
     parse_quote,
 };
 
+use super::arguments::HostArguments;
 use super::instances::Instance;
-use super::replaced;
+use super::{Listed, Param, replaced};
 
 /// What a parameter of the generic function is to its instances.
 enum Source {
@@ -178,26 +179,49 @@ pub(super) fn items(generic: &ItemFn, instance: &Instance) -> TokenStream {
     quote!(#(#items)*)
 }
 
-/// The lists that host code picks instances from, on the type of this name: the names of the kernels' types go with
-/// their instances, of which a kernel that is not generic is its only one.
+/// The lists that host code picks instances from, on the type of this name; a kernel that is not generic is its only
+/// instance.
 pub(super) fn lists(
     function: &ItemFn,
-    launch_types: &[(Ident, TokenStream, Vec<Ident>)],
-    args: Option<&Type>,
+    kernels: &[Listed],
+    args: Option<&HostArguments>,
     facts: Option<&Type>,
     list_type: &Ident,
-) -> TokenStream {
-    let types = launch_types.iter().map(|(ty, ..)| ty);
+) -> Result<TokenStream> {
+    let types = kernels.iter().map(|kernel| &kernel.launch_type);
     let name = function.sig.ident.to_string();
     let metas = format!(
         "Names and places of the kernels that [`{name}`](fn@{name}) makes, in the order of their list."
     );
-    let list = args.map(|args| {
-        let facts_type = facts.map_or(quote!(()), |ty| quote!(#ty));
-        let doc = format!("The kernels that [`{name}`](fn@{name}) makes with their launches and facts, in the order of their list.");
-        let instances = launch_types.iter().map(|(ty, facts, params)| quote! {
+    let facts = facts.map_or(quote!(()), |ty| quote!(#ty));
+    let (own, others) = match args {
+        None => (None, None),
+        Some(HostArguments::Fields(args)) => (Some(list_of_fields(&name, kernels, args, &facts)), None),
+        Some(HostArguments::Only) => (None, Some(lists_by_argument(function, kernels, &facts, list_type)?)),
+    };
+    Ok(quote! {
+        #[cfg(not(target_arch = "nvptx64"))]
+        #[allow(dead_code, reason = "not everybody asks for the list")]
+        impl #list_type {
+            #[doc = #metas]
+            pub const KERNELS: &'static [&'static ::cuda_std::launch::KernelMeta] = &[#(#types::META),*];
+
+            #own
+        }
+        #others
+    })
+}
+
+/// The list of kernels that are launched by a struct with a field for each of their parameters.
+fn list_of_fields(name: &str, kernels: &[Listed], args: &Type, facts_type: &TokenStream) -> TokenStream {
+    let doc = format!(
+        "The kernels that [`{name}`](fn@{name}) makes with their launches and facts, in the order of their list."
+    );
+    let instances = kernels.iter().map(|Listed { launch_type, facts, params }| {
+        let params = params.iter().map(|param| &param.name);
+        quote! {
             ::cuda_std::launch::Instance {
-                meta: #ty::META,
+                meta: #launch_type::META,
                 launch: {
                     unsafe fn launch(
                         __on: &dyn ::cuda_std::launch::Launcher,
@@ -205,28 +229,61 @@ pub(super) fn lists(
                         __args: #args,
                     ) -> ::core::result::Result<(), ::cuda_std::launch::LaunchError> {
                         // SAFETY: the caller of the function answers for the kernel's contract.
-                        unsafe { #ty::launch(__on, __config, #(__args.#params),*) }
+                        unsafe { #launch_type::launch(__on, __config, #(__args.#params),*) }
                     }
                     launch
                 },
                 facts: #facts,
             }
-        });
-        quote! {
-            #[doc = #doc]
-            pub const INSTANCES: &'static [::cuda_std::launch::Instance<#args, #facts_type>] = &[#(#instances),*];
         }
     });
     quote! {
-        #[cfg(not(target_arch = "nvptx64"))]
-        #[allow(dead_code, reason = "not everybody asks for the list")]
-        impl #list_type {
-            #[doc = #metas]
-            pub const KERNELS: &'static [&'static ::cuda_std::launch::KernelMeta] = &[#(#types::META),*];
+        #[doc = #doc]
+        pub const INSTANCES: &'static [::cuda_std::launch::Instance<#args, #facts_type>] = &[#(#instances),*];
+    }
+}
 
-            #list
+/// A list for each struct that is the only argument of some of the kernels.
+fn lists_by_argument(
+    function: &ItemFn,
+    kernels: &[Listed],
+    facts_type: &TokenStream,
+    list_type: &Ident,
+) -> Result<TokenStream> {
+    let mut lists: Vec<(&Type, Vec<TokenStream>)> = Vec::new();
+    for Listed { launch_type, facts, params } in kernels {
+        let [Param { ty, .. }] = &params[..] else {
+            let message = format!(
+                "`args` without a type is for a kernel whose only argument is a struct, and this one has {}; write \
+                 `args = STRUCT`, with a field for each",
+                params.len()
+            );
+            return Err(Error::new_spanned(&function.sig.inputs, message));
+        };
+        let kernel = quote!({
+            ::core::assert!(
+                #launch_type::__KINDS[0] == ::cuda_std::param::VALUE,
+                "`args` without a type is for a kernel whose only argument is a struct"
+            );
+            // SAFETY: this is the type of the kernel's only parameter, which is passed by value.
+            unsafe { ::cuda_std::launch::KernelOf::new(#launch_type::META, #facts) }
+        });
+        let is_same = |listed: &Type| quote!(#listed).to_string() == quote!(#ty).to_string();
+        match lists.iter_mut().find(|(listed, _)| is_same(listed)) {
+            Some((_, list)) => list.push(kernel),
+            None => lists.push((ty, vec![kernel])),
         }
     }
+    let lists = lists.iter().map(|(args, kernels)| {
+        quote! {
+            #[cfg(not(target_arch = "nvptx64"))]
+            impl ::cuda_std::launch::KernelsOf<#args> for #list_type {
+                type Facts = #facts_type;
+                const INSTANCES: &'static [::cuda_std::launch::KernelOf<#args, #facts_type>] = &[#(#kernels),*];
+            }
+        }
+    });
+    Ok(quote!(#(#lists)*))
 }
 
 /// The facts of an instance.

@@ -1,41 +1,66 @@
-//! The bodies of the kernels.
+//! The arguments of the kernels, and their bodies.
 
 use cuda_std::mem::u32x4;
 use cuda_std::warp::reduce_sum_width;
-use cuda_std::{GpuFloat as _, thread};
+use cuda_std::{GpuFloat as _, KernelArgs, thread};
 
+use super::LOG;
 use crate::element::{Element, Output};
-use crate::softmax::forward::Options;
-use crate::softmax::row::{Matrix, Part, Row, prefetch_rows};
+use crate::softmax::forward::exp;
+use crate::softmax::row::{Part, Row, prefetch_rows, row_or_empty};
 
 /// A vector of zeros, of any type.
 const ZEROS: u32x4 = u32x4::splat(0);
 
-/// What a kernel is launched with.
-#[derive(Clone, Copy)]
-pub(super) struct Given<T> {
-    pub dx: Matrix<*mut T>,
-    pub dy: Matrix<*const T>,
-    pub y: Matrix<*const T>,
-    pub shape: [u32; 2],
+/// What the kernels are launched with. Matrices are `[rows, cols]`, strides in elements.
+///
+/// Rows and columns stand between fields of 8 bytes: loaded together with another field, they cost registers.
+#[derive(Clone, Copy, Debug, KernelArgs)]
+#[repr(C)]
+pub struct BackwardArgs<T> {
+    /// The gradient at the logits, written.
+    pub dx: *mut T,
+    /// The gradient at the result.
+    pub dy: *const T,
+    /// The result.
+    pub y: *const T,
+    /// Rows.
+    pub rows: u32,
+    /// From a row of `dx` to the next.
+    pub dx_stride: u64,
+    /// From a row of `dy` to the next.
+    pub dy_stride: u64,
+    /// Columns.
+    pub cols: u32,
+    /// From a row of `y` to the next.
+    pub y_stride: u64,
+    /// Factor of the gradient.
     pub scale: f32,
-    pub is_log: bool,
-    pub ahead: u32,
+    /// [`LOG`] or 0.
+    pub flags: u32,
+    /// Blocks from one to that whose rows it prefetches into L2; 0 for no prefetch.
+    pub prefetch_blocks: u32,
 }
 
-impl<T> Given<T> {
+impl<T> BackwardArgs<T> {
+    #[inline(always)]
+    pub(super) fn is_log(&self) -> bool {
+        self.flags & LOG != 0
+    }
+
     /// Prefetches the rows of a later block, of `rows_per_block`, into L2.
     ///
     /// # Safety
     /// As for the kernels.
     #[inline(always)]
     unsafe fn prefetch(&self, rows_per_block: usize) {
-        if self.ahead > 0 {
-            let first = (thread::block_idx_x() as usize + self.ahead as usize) * rows_per_block;
+        if self.prefetch_blocks > 0 {
+            let first = (thread::block_idx_x() as usize + self.prefetch_blocks as usize) * rows_per_block;
+            let (rows, shape) = ([first, rows_per_block], [self.rows, self.cols]);
             // SAFETY: the kernel's contract.
             unsafe {
-                prefetch_rows(self.dy, self.shape, [first, rows_per_block], Part::ALL);
-                prefetch_rows(self.y, self.shape, [first, rows_per_block], Part::ALL);
+                prefetch_rows(self.dy, self.dy_stride, shape, rows, Part::ALL);
+                prefetch_rows(self.y, self.y_stride, shape, rows, Part::ALL);
             }
         }
     }
@@ -55,15 +80,17 @@ impl<T: Element<N>, const N: usize, const THREADS: usize> Rows<T, N, THREADS> {
     /// # Safety
     /// As for the kernels.
     #[inline(always)]
-    unsafe fn new<const BLOCK: usize>(given: Given<T>) -> Self {
-        let Given { dx, dy, y, shape, scale, is_log, .. } = given;
+    unsafe fn new<const BLOCK: usize>(args: BackwardArgs<T>) -> Self {
         let (block, tid) = (thread::block_idx_x() as usize, thread::thread_idx_x() as usize);
         let row = block * (BLOCK / THREADS) + tid / THREADS;
+        let [row, cols] = row_or_empty(row, [args.rows, args.cols]);
         // SAFETY: the kernel's contract.
         unsafe {
             let (dy, y) =
-                (Row::new::<N>(dx, dy, shape, row, Part::ALL), Row::new::<N>(dx, y, shape, row, Part::ALL));
-            Self { dy, y, scale, is_log }
+                (args.dy.add(row * args.dy_stride as usize), args.y.add(row * args.y_stride as usize));
+            let dx = args.dx.add(row * args.dx_stride as usize);
+            let of = |inp| Row::new::<N>(dx, inp, cols, Part::ALL);
+            Self { dy: of(dy), y: of(y), scale: args.scale, is_log: args.is_log() }
         }
     }
 
@@ -92,10 +119,9 @@ impl<T: Element<N>, const N: usize, const THREADS: usize> Rows<T, N, THREADS> {
     /// The gradient at these logits.
     #[inline(always)]
     fn finish<const LEN: usize>(&self, sum: f32, dy: [f32; LEN], y: [f32; LEN]) -> [f32; LEN] {
-        let options = Options { scale: 1.0, flags: 0, ahead: 0 };
         core::array::from_fn(|j| {
             let dx =
-                if self.is_log { options.exp::<T>(y[j]).mul_add(-sum, dy[j]) } else { y[j] * (dy[j] - sum) };
+                if self.is_log { exp::<T>(y[j], 1.0).mul_add(-sum, dy[j]) } else { y[j] * (dy[j] - sum) };
             dx * self.scale
         })
     }
@@ -151,7 +177,7 @@ unsafe fn sum_of_row<const THREADS: usize, const LANES: u32>(shared: *mut f32, s
 /// # Safety
 /// As for the kernels; `shared` has an element of the block's own for each warp.
 #[inline(always)]
-pub(super) unsafe fn resident<
+pub(super) unsafe fn in_registers<
     T,
     const N: usize,
     const BLOCK: usize,
@@ -160,16 +186,16 @@ pub(super) unsafe fn resident<
     const VECTORS: usize,
 >(
     shared: *mut f32,
-    given: Given<T>,
+    args: BackwardArgs<T>,
 ) where
     T: Element<N>,
 {
     // SAFETY: the kernel's contract.
-    let rows = unsafe { Rows::<T, N, THREADS>::new::<BLOCK>(given) };
+    let rows = unsafe { Rows::<T, N, THREADS>::new::<BLOCK>(args) };
     let [dy_reg, y_reg] = rows.load::<VECTORS>(0);
     let [dy, y] = rows.load_edges();
     // SAFETY: the kernel's contract.
-    unsafe { given.prefetch(BLOCK / THREADS) };
+    unsafe { args.prefetch(BLOCK / THREADS) };
     let mut sum = rows.add(0.0, dy, y);
     for i in 0..VECTORS {
         sum = rows.add(sum, T::unpack(dy_reg[i]), T::unpack(y_reg[i]));
@@ -191,12 +217,12 @@ pub(super) unsafe fn resident<
 #[inline(always)]
 pub(super) unsafe fn wide<T, const N: usize, const BLOCK: usize, const VECTORS: usize>(
     shared: *mut f32,
-    given: Given<T>,
+    args: BackwardArgs<T>,
 ) where
     T: Element<N>,
 {
     // SAFETY: the kernel's contract.
-    let rows = unsafe { Rows::<T, N, BLOCK>::new::<BLOCK>(given) };
+    let rows = unsafe { Rows::<T, N, BLOCK>::new::<BLOCK>(args) };
     let [dy, y] = rows.load_edges();
     let mut sum = rows.add(0.0, dy, y);
     let mut start = 0;

@@ -3,9 +3,10 @@
 use cuda_std::mem::f32x2;
 use cuda_std::thread;
 
-use super::arguments::{Given, PLAIN};
-use super::hits::first_of;
+use super::args::CrossEntropyArgs;
+use super::first_max::first_of;
 use crate::element::Number;
+use crate::softmax::forward::exp;
 use crate::softmax::serial::{WIDTH, load, max, store, sum};
 
 /// This thread's row, read for its maximum, for the sum and for the gradient.
@@ -13,28 +14,28 @@ use crate::softmax::serial::{WIDTH, load, max, store, sum};
 /// # Safety
 /// As for the kernels.
 #[inline(always)]
-pub(super) unsafe fn serial<T: Number>(_: *mut f32x2, _: *mut u32, given: Given<T>) {
-    let (row, [rows, cols]) = (thread::index_1d() as usize, given.shape.map(|extent| extent as usize));
+pub(super) unsafe fn serial<T: Number>(_: *mut f32x2, _: *mut u32, args: CrossEntropyArgs<T>) {
+    let (row, [rows, cols]) = (thread::index_1d() as usize, [args.rows as usize, args.cols as usize]);
     if row >= rows {
         return;
     }
     // SAFETY: the row is one of the matrices; this thread alone writes it, each group after it has read it, and the
     // results of the row before its gradient.
     unsafe {
-        let x = given.logits.data.add(row * given.logits.stride as usize);
-        let target = given.target(row);
-        // A row that nothing is asked of is as one without elements.
-        let read = if given.needs_logits(target) { cols } else { 0 };
+        let x = args.logits.add(row * args.stride as usize);
+        let target = args.target(row);
+        // A row of which no result depends on its logits is as one without elements.
+        let read = if args.needs_logits(target) { cols } else { 0 };
         let max = max(x, read);
-        let exps = |start| load(x, start, read, f32::NEG_INFINITY).map(|x| PLAIN.exp::<T>(x - max));
+        let exps = |start| load(x, start, read, f32::NEG_INFINITY).map(|x| exp::<T>(x - max, 1.0));
         let sum = sum(read, exps);
-        let first = if given.wants_hits() { first_equal(x, read, max) } else { u32::MAX };
-        given.write_results(row, target, given.logit(row, target), f32x2::new(max, sum), first);
-        if !given.wants_gradient() {
+        let first = if args.wants_correct() { first_equal(x, read, max) } else { u32::MAX };
+        args.write_results(row, target, args.logit(row, target), f32x2::new(max, sum), first);
+        if !args.wants_gradient() {
             return;
         }
-        let gradient = given.gradient(row, target, sum);
-        let d_x = given.d_logits.data.add(row * given.d_logits.stride as usize);
+        let gradient = args.gradient(row, target, sum);
+        let d_x = args.d_logits.add(row * args.d_stride as usize);
         for start in (0..cols).step_by(WIDTH) {
             store(d_x, start, cols, gradient.of(exps(start), start));
         }

@@ -6,10 +6,10 @@
 use cuda_std::mem::f32x2;
 use cuda_std::thread;
 
-use super::arguments::{Given, PLAIN};
-use super::hits::{first_of, first_of_row};
+use super::args::CrossEntropyArgs;
+use super::first_max::{first_of, first_of_row};
 use crate::element::{Element, Output};
-use crate::softmax::forward::sum_of;
+use crate::softmax::forward::{exp, sum_of};
 use crate::softmax::row::{Row, exchange, merge};
 
 /// Rows of any width, one a block: every thread keeps a running maximum with its sum, and reads its part again for the
@@ -21,24 +21,24 @@ use crate::softmax::row::{Row, exchange, merge};
 pub(super) unsafe fn wide<T, const N: usize, const BLOCK: usize, const VECTORS: usize>(
     shared: *mut f32x2,
     first_shared: *mut u32,
-    given: Given<T>,
+    args: CrossEntropyArgs<T>,
 ) where
     T: Element<N>,
 {
     // SAFETY: the kernel's contract, and a barrier lies between this and the gradient.
     let (index, row, target, logit) = unsafe {
-        let (index, row) = given.row::<N, BLOCK, BLOCK>();
-        let target = given.target(index);
-        (index, row, target, if thread::thread_idx_x() == 0 { given.logit(index, target) } else { f32::NAN })
+        let (index, row) = args.row::<N, BLOCK, BLOCK>();
+        let target = args.target(index);
+        (index, row, target, if thread::thread_idx_x() == 0 { args.logit(index, target) } else { f32::NAN })
     };
-    let source = if given.needs_logits(target) { row } else { row.empty() };
+    let source = if args.needs_logits(target) { row } else { row.empty() };
     let edge_reg = source.load_edges::<N>(f32::NEG_INFINITY);
-    let (mine, first) = reduce::<T, N, BLOCK, VECTORS>(source, edge_reg, given.wants_hits());
+    let (mine, first) = reduce::<T, N, BLOCK, VECTORS>(source, edge_reg, args.wants_correct());
     // SAFETY: all threads of the block come here and to all that follows.
     let pair = unsafe { exchange::<BLOCK>(shared, merge::<32>(mine, 1.0), 1.0) };
     let f32x2 { x: max, y: sum } = pair;
     let mut first_in_row = u32::MAX;
-    if given.wants_hits() {
+    if args.wants_correct() {
         let first = if mine.x == max { first } else { u32::MAX };
         // SAFETY: as above, with one answer in the whole grid.
         first_in_row = unsafe { first_of_row::<BLOCK, 32>(first_shared, first) };
@@ -47,12 +47,12 @@ pub(super) unsafe fn wide<T, const N: usize, const BLOCK: usize, const VECTORS: 
     // SAFETY: one thread writes the row's results, and each the gradient of its own elements.
     unsafe {
         if thread::thread_idx_x() == 0 {
-            given.write_results(index, target, logit, pair, first_in_row);
+            args.write_results(index, target, logit, pair, first_in_row);
         }
-        if !given.wants_gradient() {
+        if !args.wants_gradient() {
             return;
         }
-        let gradient = given.gradient(index, target, sum);
+        let gradient = args.gradient(index, target, sum);
         // Backwards: the end of the row is what L2 still holds.
         let mut start = 0;
         while row.has_vectors(start) {
@@ -63,12 +63,12 @@ pub(super) unsafe fn wide<T, const N: usize, const BLOCK: usize, const VECTORS: 
             let x_reg = source.load::<N, VECTORS>(start, T::NEG_INFINITY);
             for i in 0..VECTORS {
                 if let (Some(to), Some(place)) = (row.output::<N>(start + i), row.vector::<N>(start + i)) {
-                    let exps = T::unpack(x_reg[i]).map(|x| PLAIN.exp::<T>(x - max));
+                    let exps = T::unpack(x_reg[i]).map(|x| exp::<T>(x - max, 1.0));
                     T::store(to, gradient.of(exps, place));
                 }
             }
         }
-        let (places, [first, second]) = (row.edges::<N>(), edge_reg.map(|x| PLAIN.exp::<T>(x - max)));
+        let (places, [first, second]) = (row.edges::<N>(), edge_reg.map(|x| exp::<T>(x - max, 1.0)));
         let ([first], [second]) = (gradient.of([first], places[0]), gradient.of([second], places[1]));
         row.store_edges::<N>([first, second]);
     }
@@ -79,11 +79,11 @@ pub(super) unsafe fn wide<T, const N: usize, const BLOCK: usize, const VECTORS: 
 fn reduce<T: Element<N>, const N: usize, const BLOCK: usize, const VECTORS: usize>(
     row: Row<T, T, BLOCK>,
     edge_reg: [f32; 2],
-    wants_hits: bool,
+    wants_correct: bool,
 ) -> (f32x2, u32) {
     let [a, b] = edge_reg;
     let mut max = f32::MIN.max(a.max(b));
-    let mut sum = PLAIN.exp::<T>(a - max) + PLAIN.exp::<T>(b - max);
+    let mut sum = exp::<T>(a - max, 1.0) + exp::<T>(b - max, 1.0);
     let places = row.edges::<N>();
     let mut first = first_of([a], max, places[0]).min(first_of([b], max, places[1]));
     let mut start = 0;
@@ -91,12 +91,12 @@ fn reduce<T: Element<N>, const N: usize, const BLOCK: usize, const VECTORS: usiz
         let x_reg = row.load::<N, VECTORS>(start, T::NEG_INFINITY);
         let larger = x_reg.iter().fold(T::MIN, |max, &x| T::larger(max, x));
         let larger = T::unpack(larger).into_iter().fold(max, f32::max);
-        sum *= PLAIN.exp::<T>(max - larger);
+        sum *= exp::<T>(max - larger, 1.0);
         first = if larger > max { u32::MAX } else { first };
         for i in 0..VECTORS {
             let x = T::unpack(x_reg[i]);
-            sum += sum_of(x.map(|x| PLAIN.exp::<T>(x - larger)));
-            if let (true, Some(place)) = (wants_hits, row.vector::<N>(start + i)) {
+            sum += sum_of(x.map(|x| exp::<T>(x - larger, 1.0)));
+            if let (true, Some(place)) = (wants_correct, row.vector::<N>(start + i)) {
                 first = first.min(first_of(x, larger, place));
             }
         }

@@ -1,9 +1,8 @@
 //! The softmax in f64, and how near a result must be to it.
 
-use bytemuck::Pod;
 use cuda_std::half::{bf16, f16};
 use cuda_std::testing::Element;
-use ferrowarp::softmax::Options;
+use ferrowarp::softmax::{Options, Real};
 
 use crate::compare::Bound;
 
@@ -16,7 +15,7 @@ pub fn relative_one_after_the_other(cols: usize) -> f64 {
 }
 
 /// A number in a matrix.
-pub trait Number: Pod + Element {
+pub trait Number: Real + Element {
     /// The type's name in ids and tables.
     const NAME: &'static str;
     /// The largest finite number.

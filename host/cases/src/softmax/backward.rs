@@ -1,17 +1,18 @@
 //! The gradient through a softmax or a log-softmax.
 
 use anyhow::Result;
+use cuda_std::launch::RawBuffer;
 use cuda_std::testing::{KernelTest, Layout};
 use ferrowarp::device::Device;
-use gpu_kernels::softmax::backward::{Arguments, BACKWARD, LOG};
-use gpu_kernels::softmax::operation::{Memory, OfType, Tier};
+use gpu_kernels::softmax::backward::{BackwardArgs, BackwardArgsHost, LOG};
+use gpu_kernels::softmax::operation::Variant;
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 
+use super::Setting;
 use super::rowwise::{self, Rowwise, Sweep, Widths};
-use super::{Real, Setting};
 use crate::case::wide;
 use crate::compare::{Bound, Expected, Outputs};
-use crate::reference::{self, RELATIVE};
+use crate::reference::{self, Number, RELATIVE};
 use crate::{Case, Scope};
 
 /// One problem; its numbers are rounded to a kernel's type.
@@ -35,9 +36,8 @@ pub fn cases(setting: &Setting) -> Vec<Case> {
 }
 
 impl Rowwise for Backward {
-    type Arguments = Arguments;
+    type Args<T: Number> = BackwardArgs<T>;
     const NAME: &'static str = "gradient through a softmax";
-    const TABLES: &'static [OfType<Arguments>] = BACKWARD;
     // Of two seeds, one is for logarithms.
     const SWEEPS: &'static [Sweep] = &[
         Sweep { scope: Scope::Tiny, rows: 1, widths: Widths::UpTo(&[35]), seeds: 1 },
@@ -55,6 +55,10 @@ impl Rowwise for Backward {
         Sweep { scope: Scope::Executor, rows: 2, widths: Widths::All(&[40_001]), seeds: 1 },
         Sweep { scope: Scope::Device, rows: 2, widths: Widths::Widest, seeds: 2 },
     ];
+
+    fn variants<T: Number>() -> &'static [Variant<BackwardArgs<T>>] {
+        T::BACKWARD
+    }
 
     /// Probabilities or, where the seed is odd, their logarithms, some of them 0 or -inf, and gradients in -1..1.
     fn random(layouts: [Layout; 3], seed: u64) -> Self {
@@ -80,7 +84,12 @@ impl Rowwise for Backward {
     }
 
     /// `dx`, in memory of its own or where `dy` was.
-    fn run<T: Real>(&self, device: &Device, tier: &Tier<Arguments>, in_place: bool) -> Result<Outputs> {
+    fn run<T: Number>(
+        &self,
+        device: &Device,
+        variant: &Variant<BackwardArgs<T>>,
+        in_place: bool,
+    ) -> Result<Outputs> {
         let [of_dx, of_dy, of_y] = self.layouts;
         let (dy, y): (Vec<T>, Vec<T>) = (rounded(&self.dy), rounded(&self.y));
         let mut test = KernelTest::new();
@@ -91,11 +100,11 @@ impl Rowwise for Backward {
             (test.unwritten("dx", of_dx), of_dx, Some(test.input_at("dy", &dy, of_dy)))
         };
         let results = test.run_on(device, |on, memory| {
-            let dx = Memory::written(memory.output(dx));
-            let arguments = Arguments {
+            let dx = RawBuffer::written(memory.output(dx));
+            let args = BackwardArgsHost {
                 dx,
-                dy: dy.map_or(dx, |dy| Memory::read(memory.input(dy))),
-                y: Memory::read(memory.input(y)),
+                dy: dy.map_or(dx, |dy| RawBuffer::read(memory.input(dy))),
+                y: RawBuffer::read(memory.input(y)),
                 rows: of_dx.rows as u32,
                 cols: of_dx.cols as u32,
                 dx_stride: of_dx.stride as u64,
@@ -103,16 +112,16 @@ impl Rowwise for Backward {
                 y_stride: of_y.stride as u64,
                 scale: self.scale,
                 flags: if self.is_log { LOG } else { 0 },
-                ahead: 1,
+                prefetch_blocks: 1,
             };
             // SAFETY: the buffers have the shape and strides, and the grid covers the rows.
-            unsafe { (tier.launch)(on, tier.config(arguments.rows), arguments) }
+            unsafe { variant.launch(on, variant.config(args.rows), args) }
         })?;
         Ok(vec![("dx", wide(&results.of(dx)))])
     }
 
     /// The sum is rounded as `f32`, the result as its type.
-    fn expected<T: Real>(&self) -> Expected {
+    fn expected<T: Number>(&self) -> Expected {
         let values = |numbers: &[f32]| rounded::<T>(numbers).into_iter().map(|x| x.value()).collect();
         let (dy, y): (Vec<f32>, Vec<f32>) = (values(&self.dy), values(&self.y));
         let (cols, scale) = (self.layouts[0].cols, f64::from(self.scale));
@@ -127,6 +136,6 @@ impl Rowwise for Backward {
 }
 
 /// The nearest numbers of a type.
-pub(super) fn rounded<T: Real>(numbers: &[f32]) -> Vec<T> {
+pub(super) fn rounded<T: Number>(numbers: &[f32]) -> Vec<T> {
     numbers.iter().map(|&x| T::nearest_finite(x)).collect()
 }

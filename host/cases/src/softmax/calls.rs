@@ -8,13 +8,14 @@ use ferrowarp::softmax::{
     CrossEntropy as Call, Matrix, MatrixMut, Options, softmax_backward, softmax_in_place, softmax_of_slice,
 };
 
+use super::Rowwise as _;
 use super::backward::{Backward, rounded};
 use super::cross_entropy::CrossEntropy;
 use super::forward::Forward;
 use super::logits::logits;
-use super::{Real, Rowwise as _};
 use crate::case::wide;
 use crate::compare::{compare, compare_all};
+use crate::reference::Number;
 
 /// Widths of a kernel of a warp or so, of a block, of a cluster, and of the pair.
 const WIDTHS: [usize; 4] = [67, 2053, 40_000, 600_001];
@@ -32,7 +33,7 @@ pub fn are_right(device: &Device) -> Result<()> {
     Ok(())
 }
 
-fn of_type<T: Real + ferrowarp::softmax::Real>(device: &Device, cols: usize) -> Result<()> {
+fn of_type<T: Number>(device: &Device, cols: usize) -> Result<()> {
     let layout = Layout::dense(2, cols);
     let problem = Forward { layouts: [layout; 2], options: Options::new(), logits: logits(2, cols) };
     let (inp, expected) = (rounded::<T>(&problem.logits), problem.expected::<T, T>());

@@ -1,18 +1,19 @@
 //! Cross entropy, with all that can be asked for.
 
 use anyhow::Result;
+use cuda_std::launch::RawBuffer;
 use cuda_std::testing::{KernelTest, Layout};
 use ferrowarp::device::Device;
-use gpu_kernels::softmax::cross_entropy::{Arguments, CROSS_ENTROPY, I64};
-use gpu_kernels::softmax::operation::{Memory, OfType, Tier};
+use gpu_kernels::softmax::cross_entropy::{CrossEntropyArgs, CrossEntropyLaunch, I64};
+use gpu_kernels::softmax::operation::Variant;
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 
+use super::Setting;
 use super::backward::rounded;
 use super::rowwise::{self, Rowwise, Sweep, Widths};
-use super::{Real, Setting};
 use crate::case::wide;
 use crate::compare::{Bound, Expected, Outputs};
-use crate::reference;
+use crate::reference::{self, Number};
 use crate::{Case, Scope};
 
 /// The target of rows that count for nothing.
@@ -44,9 +45,8 @@ pub fn loss_bound(loss: f64) -> Bound {
 }
 
 impl Rowwise for CrossEntropy {
-    type Arguments = Arguments;
+    type Args<T: Number> = CrossEntropyArgs<T>;
     const NAME: &'static str = "cross entropy";
-    const TABLES: &'static [OfType<Arguments>] = CROSS_ENTROPY;
     const SWEEPS: &'static [Sweep] = &[
         Sweep { scope: Scope::Tiny, rows: 1, widths: Widths::UpTo(&[35]), seeds: 1 },
         Sweep { scope: Scope::Small, rows: 3, widths: Widths::UpTo(&[35, 1157]), seeds: 1 },
@@ -73,6 +73,10 @@ impl Rowwise for CrossEntropy {
         Sweep { scope: Scope::Executor, rows: 4, widths: Widths::All(&[40_001]), seeds: 1 },
         Sweep { scope: Scope::Device, rows: 3, widths: Widths::Widest, seeds: 1 },
     ];
+
+    fn variants<T: Number>() -> &'static [Variant<CrossEntropyArgs<T>>] {
+        T::CROSS_ENTROPY
+    }
 
     /// Logits in -8..8, among them rows that are hard on a softmax, ignored rows and targets that are no column; where the
     /// seed is even, a gradient at each loss.
@@ -104,7 +108,12 @@ impl Rowwise for CrossEntropy {
     }
 
     /// All results, the gradient in memory of its own or where the logits were.
-    fn run<T: Real>(&self, device: &Device, tier: &Tier<Arguments>, in_place: bool) -> Result<Outputs> {
+    fn run<T: Number>(
+        &self,
+        device: &Device,
+        variant: &Variant<CrossEntropyArgs<T>>,
+        in_place: bool,
+    ) -> Result<Outputs> {
         let [of_gradient, of_logits] = self.layouts;
         let Layout { rows, cols, .. } = of_logits;
         let numbers: Vec<T> = rounded(&self.logits);
@@ -121,26 +130,26 @@ impl Rowwise for CrossEntropy {
         let targets = test.input("targets", &self.targets);
         let d_loss = self.d_loss.as_ref().map(|d_loss| test.input("d_loss", d_loss));
         let results = test.run_on(device, |on, memory| {
-            let d_logits = Memory::written(memory.output(gradient));
-            let arguments = Arguments {
-                loss: Memory::written(memory.output(loss)),
-                lse: Memory::written(memory.output(lse)),
-                correct: Memory::written(memory.output(correct)),
+            let d_logits = RawBuffer::written(memory.output(gradient));
+            let loss = RawBuffer::written(memory.output(loss));
+            let logits = logits.map_or(d_logits, |logits| RawBuffer::read(memory.input(logits)));
+            let targets = RawBuffer::read(memory.input(targets)).cast();
+            let args = CrossEntropyLaunch {
+                lse: RawBuffer::written(memory.output(lse)),
+                correct: RawBuffer::written(memory.output(correct)),
                 d_logits,
-                logits: logits.map_or(d_logits, |logits| Memory::read(memory.input(logits))),
-                targets: Memory::read(memory.input(targets)),
-                d_loss: d_loss.map_or(Memory::NONE, |d_loss| Memory::read(memory.input(d_loss))),
+                d_loss: d_loss.map_or(RawBuffer::NULL, |d_loss| RawBuffer::read(memory.input(d_loss))),
                 rows: rows as u32,
                 cols: cols as u32,
                 d_stride: of_gradient.stride as u64,
                 stride: of_logits.stride as u64,
-                target_bytes: I64,
                 ignore_index: IGNORED,
                 d_scale: self.d_scale,
-                ahead: 1,
+                prefetch_blocks: 1,
+                ..CrossEntropyLaunch::new(loss, logits, targets, I64)
             };
             // SAFETY: the buffers have the shape and strides, and the grid covers the rows.
-            unsafe { (tier.launch)(on, tier.config(rows as u32), arguments) }
+            unsafe { variant.launch(on, variant.config(rows as u32), args) }
         })?;
         Ok(vec![
             ("loss", wide(&results.of(loss))),
@@ -150,7 +159,7 @@ impl Rowwise for CrossEntropy {
         ])
     }
 
-    fn expected<T: Real>(&self) -> Expected {
+    fn expected<T: Number>(&self) -> Expected {
         let logits: Vec<f32> = rounded::<T>(&self.logits).into_iter().map(|x| x.value()).collect();
         let (mut loss, mut lse, mut correct, mut gradient) = (vec![], vec![], vec![], vec![]);
         for (row, logits) in logits.chunks(self.layouts[0].cols).enumerate() {

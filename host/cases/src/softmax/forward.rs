@@ -5,20 +5,20 @@ mod table;
 use std::sync::Arc;
 
 use anyhow::{Result, ensure};
-use cuda_std::launch::{LaunchError, Launcher};
+use cuda_std::launch::{LaunchError, Launcher, RawBuffer};
 use cuda_std::testing::{KernelTest, Layout, OutputArg};
 use ferrowarp::device::{Device, DeviceError};
-use ferrowarp::softmax::{Choice, Operand, Options};
-use gpu_kernels::softmax::operation::Memory;
+use ferrowarp::softmax::{KernelChoice, Options, SoftmaxAs};
+use gpu_kernels::softmax::forward::ForwardLaunch;
 
 use super::backward::rounded;
-use super::{Real, told};
+use super::told;
 use crate::Case;
 use crate::case::{is_same, wide};
 use crate::compare::{Expected, Outputs};
-use crate::reference::{RELATIVE, softmax_bounds};
+use crate::reference::{Number, RELATIVE, softmax_bounds};
 
-pub use table::{OfPair, cases, of_each_pair};
+pub use table::cases;
 
 /// One problem; its logits are rounded to a kernel's type.
 #[derive(Clone, Debug)]
@@ -32,13 +32,13 @@ pub struct Forward {
 }
 
 /// Threads of a cluster; 0 where there is none.
-fn cluster_threads(choice: &Choice) -> u32 {
+fn cluster_threads<I: SoftmaxAs<O>, O: Number>(choice: &KernelChoice<I, O>) -> u32 {
     choice.config().filter(|config| config.cluster > 1).map_or(0, |config| config.cluster * config.block.x)
 }
 
 impl Forward {
     /// The case of a choice.
-    pub fn case<I: Real, O: Real>(self: Arc<Self>, choice: Choice) -> Case {
+    pub fn case<I: Number + SoftmaxAs<O>, O: Number>(self: Arc<Self>, choice: KernelChoice<I, O>) -> Case {
         let types =
             if I::NAME == O::NAME { I::NAME.to_owned() } else { format!("{} as {}", I::NAME, O::NAME) };
         let problem = Arc::clone(&self);
@@ -47,7 +47,7 @@ impl Forward {
     }
 
     /// The case of a choice with the result in the input's place.
-    pub fn case_in_place<T: Real>(self: Arc<Self>, choice: Choice) -> Case {
+    pub fn case_in_place<T: Number>(self: Arc<Self>, choice: KernelChoice<T>) -> Case {
         let problem = Arc::clone(&self);
         let run = move |device: &Device| {
             let got = vec![("out", wide(&problem.run_in_place::<T>(device, &choice)?))];
@@ -61,14 +61,14 @@ impl Forward {
     }
 
     /// What each kernel must give.
-    pub fn expected<I: Real, O: Real>(&self) -> Expected {
+    pub fn expected<I: Number + SoftmaxAs<O>, O: Number>(&self) -> Expected {
         let logits: Vec<f32> = rounded::<I>(&self.logits).into_iter().map(|x| x.value()).collect();
         vec![("out", softmax_bounds::<O>(&logits, self.layouts[0].cols, &self.options, RELATIVE))]
     }
 
-    fn case_of<I: Real, O: Real>(
+    fn case_of<I: Number + SoftmaxAs<O>, O: Number>(
         self: Arc<Self>,
-        choice: &Choice,
+        choice: &KernelChoice<I, O>,
         types: &str,
         run: impl Fn(&Device) -> Result<Outputs> + Send + Sync + 'static,
     ) -> Case {
@@ -81,49 +81,55 @@ impl Forward {
         Case::new(kernels, words, run, expected).with_cluster_threads(cluster_threads(choice))
     }
 
-    fn run<I: Real, O: Real>(&self, device: &Device, choice: &Choice) -> Result<Vec<O>> {
+    fn run<I: Number + SoftmaxAs<O>, O: Number>(
+        &self,
+        device: &Device,
+        choice: &KernelChoice<I, O>,
+    ) -> Result<Vec<O>> {
         let [to, from] = self.layouts;
         let mut test = KernelTest::new();
         let (out, inp) = (test.unwritten("out", to), test.input_at("inp", &rounded::<I>(&self.logits), from));
         let workspace = test.unwritten("workspace", workspace(choice));
         let results = test.run_on(device, |on, memory| {
-            let (out, inp) = (Memory::written(memory.output(out)), Memory::read(memory.input(inp)));
+            let (out, inp) = (RawBuffer::written(memory.output(out)), RawBuffer::read(memory.input(inp)));
             // SAFETY: the matrices and the workspace of the choice.
-            unsafe { self.launch(on, choice, [(out, to), (inp, from)], memory.output(workspace)) }
+            unsafe { self.launch(on, choice, (out, inp), [to, from], memory.output(workspace)) }
         })?;
         Ok(results.of(out))
     }
 
-    fn run_in_place<T: Real>(&self, device: &Device, choice: &Choice) -> Result<Vec<T>> {
+    fn run_in_place<T: Number>(&self, device: &Device, choice: &KernelChoice<T>) -> Result<Vec<T>> {
         let [_, layout] = self.layouts;
         let mut test = KernelTest::new();
         let matrix = test.output_at("matrix", &rounded::<T>(&self.logits), layout);
         let workspace = test.unwritten("workspace", workspace(choice));
         let results = test.run_on(device, |on, memory| {
-            let matrix = (Memory::written(memory.output(matrix)), layout);
+            let matrix = RawBuffer::written(memory.output(matrix));
             // SAFETY: as above; output and input are one matrix.
-            unsafe { self.launch(on, choice, [matrix; 2], memory.output(workspace)) }
+            unsafe { self.launch(on, choice, (matrix, matrix), [layout; 2], memory.output(workspace)) }
         })?;
         Ok(results.of(matrix))
     }
 
     /// # Safety
     /// `out` and `inp` are matrices of the choice's shape and types, which may be one, and the workspace is its.
-    unsafe fn launch(
+    unsafe fn launch<I: SoftmaxAs<O>, O: Number>(
         &self,
         on: &dyn Launcher,
-        choice: &Choice,
-        [out, inp]: [(Memory, Layout); 2],
+        choice: &KernelChoice<I, O>,
+        (out, inp): (RawBuffer<O>, RawBuffer<I>),
+        [to, from]: [Layout; 2],
         workspace: OutputArg<'_, f32>,
     ) -> Result<(), LaunchError> {
-        let [out, inp] = [out, inp].map(|(memory, layout)| Operand { memory, stride: layout.stride });
+        let pairs = RawBuffer::written(workspace).cast();
+        let args = ForwardLaunch { pairs, ..ForwardLaunch::new(out, inp, [to.stride, from.stride]) };
         // SAFETY: the caller's contract.
-        let launched = unsafe { choice.launch(on, out, inp, &self.options, Memory::written(workspace)) };
+        let launched = unsafe { choice.launch(on, args, &self.options) };
         launched.map_err(|error| LaunchError::Device(Box::new(DeviceError::from(error))))
     }
 }
 
 /// What lies between the kernels of a pair, which they write whole.
-fn workspace(choice: &Choice) -> Layout {
+fn workspace<I: SoftmaxAs<O>, O: Number>(choice: &KernelChoice<I, O>) -> Layout {
     Layout::dense(1, choice.workspace_bytes() / size_of::<f32>())
 }

@@ -14,19 +14,12 @@ mod rowwise;
 use cuda_std::launch::Limits;
 use cuda_std::testing::Layout;
 use ferrowarp::device::Device;
-use ferrowarp::softmax::Target;
-use gpu_kernels::element;
+use ferrowarp::softmax::DeviceProfile;
 
-use crate::reference::Number;
 use crate::{Case, Scope};
 use logits::logits;
 
 pub use rowwise::Rowwise;
-
-/// A type of matrices.
-pub trait Real: Number + element::Number {}
-
-impl<T: Number + element::Number> Real for T {}
 
 /// Where cases are run: what the kernels are chosen for, and how large the problems are.
 #[derive(Clone, Debug)]
@@ -34,7 +27,7 @@ pub struct Setting {
     /// Which rows of the tables are run.
     pub scope: Scope,
     /// The device that kernels are chosen for.
-    pub target: Target,
+    pub profile: DeviceProfile,
     /// The most rows of one launch of a softmax. A tool may take the clusters of later rows for faulty.
     pub most_rows: usize,
 }
@@ -45,12 +38,16 @@ impl Setting {
         let multiprocessors = if matches!(scope, Scope::Tiny | Scope::Small) { 2 } else { 132 };
         let capability = if scope == Scope::OldEmulator { 75 } else { 90 };
         let limits = Limits { capability, ..Limits::default() };
-        Self { scope, target: Target { limits, multiprocessors, is_cpu: false }, most_rows: usize::MAX }
+        Self {
+            scope,
+            profile: DeviceProfile { limits, multiprocessors, is_cpu: false },
+            most_rows: usize::MAX,
+        }
     }
 
     /// On this device.
     pub fn device(device: &Device) -> Self {
-        Self { scope: Scope::Device, target: Target::from(device), most_rows: usize::MAX }
+        Self { scope: Scope::Device, profile: DeviceProfile::from(device), most_rows: usize::MAX }
     }
 }
 

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use cuda_std::half::{bf16, f16};
 use cuda_std::launch::Limits;
 use cuda_std::testing::Layout;
-use ferrowarp::softmax::{Choice, Options, Target};
-use gpu_kernels::element::DType;
-use gpu_kernels::softmax::operation::{FORWARD, Forward as Kernels};
+use ferrowarp::softmax::{DeviceProfile, KernelChoice, Options, SoftmaxAs};
+use gpu_kernels::softmax::operation::ForwardTo;
 
 use super::{Forward, cluster_threads};
-use crate::softmax::{Real, Setting, apart, with_hard_rows};
+use crate::for_each_pair;
+use crate::reference::Number;
+use crate::softmax::{Setting, apart, with_hard_rows};
 use crate::{Case, Scope};
 use How::{Apart, Each, InPlace, InTurns};
 use Rows::{Random, RandomAndHard};
@@ -139,44 +140,64 @@ const TABLE: &[Sweep] = &{
 
 /// The cases of the setting in those rows of the table that have a chosen name.
 pub fn cases(setting: &Setting, chosen: impl Fn(&str) -> bool) -> Vec<Case> {
-    let rows = TABLE.iter().filter(|sweep| sweep.scope == setting.scope && chosen(sweep.name));
-    rows.flat_map(|sweep| of_each_pair(&(sweep, setting))).collect()
+    let mut cases = Vec::new();
+    for sweep in TABLE.iter().filter(|sweep| sweep.scope == setting.scope && chosen(sweep.name)) {
+        if matches!(sweep.how, InPlace) {
+            cases.extend(sweep.of::<f32, f32>(setting, |problem, choice| problem.case_in_place(choice)));
+            cases.extend(sweep.of::<f16, f16>(setting, |problem, choice| problem.case_in_place(choice)));
+            cases.extend(sweep.of::<bf16, bf16>(setting, |problem, choice| problem.case_in_place(choice)));
+        } else {
+            for_each_pair!(|_kernels| {
+                cases.extend(sweep.of::<I, O>(setting, |problem, choice| problem.case(choice)));
+            });
+        }
+    }
+    cases
 }
 
-/// What makes cases for a pair of types.
-pub trait OfPair {
-    /// Those with the kernels from `I` to `O`.
-    fn of<I: Real, O: Real>(&self, kernels: &'static Kernels) -> Vec<Case>;
-}
-
-/// The cases of every pair of types that there are kernels for.
-pub fn of_each_pair(cases: &impl OfPair) -> Vec<Case> {
-    let of = |kernels: &'static Kernels| match (kernels.from, kernels.to) {
-        (DType::F32, DType::F32) => cases.of::<f32, f32>(kernels),
-        (DType::F32, DType::F16) => cases.of::<f32, f16>(kernels),
-        (DType::F32, DType::Bf16) => cases.of::<f32, bf16>(kernels),
-        (DType::F16, DType::F32) => cases.of::<f16, f32>(kernels),
-        (DType::F16, _) => cases.of::<f16, f16>(kernels),
-        (DType::Bf16, DType::F32) => cases.of::<bf16, f32>(kernels),
-        (DType::Bf16, _) => cases.of::<bf16, bf16>(kernels),
-    };
-    FORWARD.iter().flat_map(of).collect()
+/// Runs `$body` for each pair of types `I` and `O` that there are kernels for, with these in `$kernels`.
+#[macro_export]
+macro_rules! for_each_pair {
+    (|$kernels:ident| $body:block) => {{
+        use cuda_std::half::{bf16, f16};
+        $crate::for_each_pair!(@ $kernels $body f32 f32);
+        $crate::for_each_pair!(@ $kernels $body f16 f16);
+        $crate::for_each_pair!(@ $kernels $body bf16 bf16);
+        $crate::for_each_pair!(@ $kernels $body f16 f32);
+        $crate::for_each_pair!(@ $kernels $body bf16 f32);
+        $crate::for_each_pair!(@ $kernels $body f32 f16);
+        $crate::for_each_pair!(@ $kernels $body f32 bf16);
+    }};
+    (@ $kernels:ident $body:block $inp:ident $out:ident) => {{
+        #[allow(dead_code, reason = "not every body uses both types")]
+        type I = $inp;
+        #[allow(dead_code, reason = "as above")]
+        type O = $out;
+        #[allow(unused_variables, reason = "as above")]
+        let $kernels = <$inp as gpu_kernels::softmax::operation::ForwardTo<$out>>::FORWARD;
+        $body
+    }};
 }
 
 impl Sweep {
     /// The launches for a shape.
-    fn choices(&self, target: &Target, kernels: &'static Kernels, [rows, cols]: [usize; 2]) -> Vec<Choice> {
-        let max_cluster = target.limits.max_cluster.min(self.cluster[0]);
-        let target = Target { limits: Limits { max_cluster, ..target.limits.clone() }, ..target.clone() };
+    fn choices<I: SoftmaxAs<O>, O: Number>(
+        &self,
+        profile: &DeviceProfile,
+        [rows, cols]: [usize; 2],
+    ) -> Vec<KernelChoice<I, O>> {
+        let max_cluster = profile.limits.max_cluster.min(self.cluster[0]);
+        let limits = Limits { max_cluster, ..profile.limits.clone() };
+        let profile = DeviceProfile { limits, ..profile.clone() };
         let all = match self.kernels {
-            Chosen => Choice::new(kernels, &target, rows, cols).map(|choice| vec![choice]),
-            _ => Choice::every(kernels, &target, rows, cols),
+            Chosen => KernelChoice::new(&profile, rows, cols).map(|choice| vec![choice]),
+            _ => KernelChoice::every(&profile, rows, cols),
         };
         let mut all = all.expect("the widths of the table are below 2^32");
         if matches!(self.kernels, OnePair) {
             let (pairs, single): (Vec<_>, _) = all.into_iter().partition(|it| it.kernels().count() == 2);
             all = single;
-            all.extend(if kernels.from == DType::F32 { pairs.last() } else { pairs.first() });
+            all.extend(if size_of::<I>() == 4 { pairs.last() } else { pairs.first() });
         }
         all.retain(|choice| cluster_threads(choice) <= self.cluster[1]);
         match self.kernels {
@@ -186,36 +207,38 @@ impl Sweep {
         }
         all
     }
-}
 
-impl OfPair for (&Sweep, &Setting) {
-    fn of<I: Real, O: Real>(&self, kernels: &'static Kernels) -> Vec<Case> {
-        let (sweep, setting) = self;
+    /// The cases of a pair of types, as `case` makes them of a problem and a launch.
+    fn of<I: Number + SoftmaxAs<O>, O: Number>(
+        &self,
+        setting: &Setting,
+        case: impl Fn(Arc<Forward>, KernelChoice<I, O>) -> Case,
+    ) -> Vec<Case> {
         let mut cases = Vec::new();
-        if matches!(sweep.how, InPlace) && kernels.from != kernels.to {
-            return cases;
-        }
-        let ([few, many], is_hard) = match sweep.rows {
+        let ([few, many], is_hard) = match self.rows {
             Random(few, many) => ([few, many], false),
             RandomAndHard(rows) => ([rows; 2], true),
         };
         // Up to a vector less lies beside the vectors that a kernel holds.
-        let beside = 16 / kernels.from.size() - 1;
-        let tiers = kernels.tiers.iter().chain(kernels.clusters).filter(|_| matches!(sweep.kernels, Widest));
-        let widest = tiers.map(|tier| (tier.elements as usize + beside, Some(tier.meta.name)));
-        for (cols, only) in sweep.widths.iter().map(|&cols| (cols, None)).chain(widest) {
+        let beside = 16 / size_of::<I>() - 1;
+        let kernels = <I as ForwardTo<O>>::FORWARD;
+        let all = kernels.variants.iter().chain(kernels.clusters);
+        let all = all.filter(|_| matches!(self.kernels, Widest));
+        let widest = all.map(|variant| (variant.elements as usize + beside, Some(variant.meta.name)));
+        for (cols, only) in self.widths.iter().map(|&cols| (cols, None)).chain(widest) {
             for (rows, has_many) in [(few, false), (many, true)] {
                 let logits = with_hard_rows(rows, cols, is_hard);
                 for logits in logits.chunks(setting.most_rows.saturating_mul(cols)) {
                     let rows = logits.len() / cols;
-                    let mut choices = sweep.choices(&setting.target, kernels, [rows, cols]);
+                    let mut choices = self.choices::<I, O>(&setting.profile, [rows, cols]);
                     if let Some(name) = only {
                         choices.retain(|choice| choice.kernels().any(|meta| meta.name == name));
                         choices.truncate(1);
                     }
                     for choice in choices {
                         if has_many == choice.config().is_some_and(|config| config.grid.x > rows as u32) {
-                            sweep.add::<I, O>(&mut cases, choice, logits);
+                            let problems = self.problems(cases.len(), [rows, cols], logits);
+                            cases.extend(problems.into_iter().map(|problem| case(problem, choice)));
                         }
                     }
                 }
@@ -223,26 +246,20 @@ impl OfPair for (&Sweep, &Setting) {
         }
         cases
     }
-}
 
-impl Sweep {
-    /// Adds the cases of a launch: with the options and places that are its turn.
-    fn add<I: Real, O: Real>(&self, cases: &mut Vec<Case>, choice: Choice, logits: &[f32]) {
-        let (i, [rows, cols]) = (cases.len(), choice.shape());
+    /// What a launch is run on: options and places whose turn it is.
+    fn problems(&self, i: usize, [rows, cols]: [usize; 2], logits: &[f32]) -> Vec<Arc<Forward>> {
         let place =
             |offset: usize, gap: usize| Layout::dense(rows, cols).with_stride(cols + gap).with_offset(offset);
-        let ([out, inp], [out_gap, inp_gap]) =
-            ([[0, 0], [1, 1], [3, 0], [0, 3], [1, 3]][i % 5], [[0, 0], [5, 8], [0, 3], [16, 0]][i % 4]);
+        let [out, inp] = [[0, 0], [1, 1], [3, 0], [0, 3], [1, 3]][i % 5];
+        let [out_gap, inp_gap] = [[0, 0], [5, 8], [0, 3], [16, 0]][i % 4];
         let in_turn = [place(out, out_gap), place(inp, inp_gap)];
         let problem = |layouts, options| Arc::new(Forward { layouts, options, logits: logits.to_vec() });
         match &self.how {
-            InTurns(all) => cases.push(problem(in_turn, all[i % all.len()]).case::<I, O>(choice)),
-            Each(all) => cases.extend(all.iter().map(|&it| problem(in_turn, it).case::<I, O>(choice))),
-            Apart(options) => cases.push(problem([apart(rows, cols); 2], *options).case::<I, O>(choice)),
-            InPlace => {
-                let layouts = [place(i % 2, [0, 3, 7, 0][i % 4]); 2];
-                cases.push(problem(layouts, PLAIN).case_in_place::<I>(choice));
-            }
+            InTurns(all) => vec![problem(in_turn, all[i % all.len()])],
+            Each(all) => all.iter().map(|&options| problem(in_turn, options)).collect(),
+            Apart(options) => vec![problem([apart(rows, cols); 2], *options)],
+            InPlace => vec![problem([place(i % 2, [0, 3, 7, 0][i % 4]); 2], PLAIN)],
         }
     }
 }

@@ -114,7 +114,7 @@ pub(in crate::model) fn softmax_cross_entropy(
     let logits = Matrix::new(logits, samples, classes)?;
     CrossEntropy::new(loss, logits, labels.view(..samples)?)
         .with_gradient(MatrixMut::new(d_logits, samples, classes)?, 1.0 / rows as f32)
-        .with_hits(correct)
+        .with_correct(correct)
         .run(on)?;
     Ok(())
 }

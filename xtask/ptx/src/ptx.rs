@@ -8,6 +8,7 @@ use clap::Args;
 use crate::report::{self, Report};
 use crate::{checks, workspace};
 
+/// Check the PTX built last against the `//@ ptx:` headers of the sources
 #[derive(Args)]
 pub struct Ptx {
     /// Folder of the PTX files [default: ptx in the target directory]
@@ -16,6 +17,7 @@ pub struct Ptx {
 }
 
 impl Ptx {
+    /// Runs the command.
     pub fn run(self) -> anyhow::Result<()> {
         let folder = self.dir.unwrap_or_else(|| workspace::target().join("ptx"));
         let report = Report::read(&folder.join(report::FILE)).context("run `cargo xtask build-ptx` first")?;

@@ -4,10 +4,10 @@ use cuda_std::GpuFloat as _;
 use cuda_std::mem::{f32x2, u32x4};
 use cuda_std::warp::{reduce_max_width, reduce_sum_width, warp_shuffle_idx};
 
-use super::arguments::{Given, Gradient, PLAIN};
-use super::hits::{first_of, first_of_row};
+use super::args::{CrossEntropyArgs, Gradient};
+use super::first_max::{first_of, first_of_row};
 use crate::element::{Element, Output};
-use crate::softmax::forward::sum_of;
+use crate::softmax::forward::{exp, sum_of};
 use crate::softmax::row::{Row, exchange};
 
 /// What a thread holds of a row: vectors, and up to two single elements.
@@ -52,12 +52,12 @@ impl<T: Element<N>, const N: usize, const THREADS: usize, const VECTORS: usize> 
     /// The exponentials of the vectors against `max`, and the sum of those of all elements.
     #[inline(always)]
     fn exps(&self, max: f32) -> ([[f32; N]; VECTORS], f32) {
-        let [first, second] = self.edge_reg.map(|x| PLAIN.exp::<T>(x - max));
+        let [first, second] = self.edge_reg.map(|x| exp::<T>(x - max, 1.0));
         let (mut sum, mut y_reg) = (first + second, [[0.0; N]; VECTORS]);
         for i in 0..VECTORS {
-            // Four elements a vector leave time to ask whether there are any.
+            // Four elements a vector leave time for a check whether there are any.
             if N > 4 || self.row.has_vectors(i) {
-                y_reg[i] = T::unpack(self.x_reg[i]).map(|x| PLAIN.exp::<T>(x - max));
+                y_reg[i] = T::unpack(self.x_reg[i]).map(|x| exp::<T>(x - max, 1.0));
                 sum += sum_of(y_reg[i]);
             }
         }
@@ -79,8 +79,8 @@ impl<T: Element<N>, const N: usize, const THREADS: usize, const VECTORS: usize> 
             }
         }
         let (places, [first, second]) = (self.row.edges::<N>(), self.edge_reg);
-        let [first] = gradient.of([PLAIN.exp::<T>(first - max)], places[0]);
-        let [second] = gradient.of([PLAIN.exp::<T>(second - max)], places[1]);
+        let [first] = gradient.of([exp::<T>(first - max, 1.0)], places[0]);
+        let [second] = gradient.of([exp::<T>(second - max, 1.0)], places[1]);
         // SAFETY: the caller's elements.
         unsafe { self.row.store_edges::<N>([first, second]) };
     }
@@ -91,7 +91,7 @@ impl<T: Element<N>, const N: usize, const THREADS: usize, const VECTORS: usize> 
 /// # Safety
 /// As for the kernels; `shared` and `first_shared` have elements of the block's own, one for each warp.
 #[inline(always)]
-pub(super) unsafe fn resident<
+pub(super) unsafe fn in_registers<
     T,
     const N: usize,
     const BLOCK: usize,
@@ -101,20 +101,20 @@ pub(super) unsafe fn resident<
 >(
     shared: *mut f32x2,
     first_shared: *mut u32,
-    given: Given<T>,
+    args: CrossEntropyArgs<T>,
 ) where
     T: Element<N>,
 {
     // SAFETY: the kernel's contract; after the last row nothing is read.
     let (index, row, target, logit) = unsafe {
-        let (index, row) = given.row::<N, BLOCK, THREADS>();
-        let target = given.target(index);
-        let logit = if given.is_first::<THREADS>(index) { given.logit(index, target) } else { f32::NAN };
+        let (index, row) = args.row::<N, BLOCK, THREADS>();
+        let target = args.target(index);
+        let logit = if args.is_first::<THREADS>(index) { args.logit(index, target) } else { f32::NAN };
         (index, row, target, logit)
     };
-    let held = Held::<T, N, THREADS, VECTORS>::load(row, given.needs_logits(target));
+    let held = Held::<T, N, THREADS, VECTORS>::load(row, args.needs_logits(target));
     // SAFETY: the kernel's contract.
-    unsafe { given.prefetch(BLOCK / THREADS) };
+    unsafe { args.prefetch(BLOCK / THREADS) };
 
     // SAFETY: all threads of the block come here and to all that follows. The logit of the target goes through a
     // shuffle, so that it has been read before a lane of the warp writes the gradient over it.
@@ -123,7 +123,7 @@ pub(super) unsafe fn resident<
         (reduce_max_width::<f32, LANES>(u32::MAX, held.max()), logit)
     };
     // Now, since the exponentials take the place of the elements.
-    let first = if given.wants_hits() { held.first(max_warp) } else { u32::MAX };
+    let first = if args.wants_correct() { held.first(max_warp) } else { u32::MAX };
     let (y_reg, sum) = held.exps(max_warp);
     // SAFETY: as above.
     let mut pair = f32x2::new(max_warp, unsafe { reduce_sum_width::<f32, LANES>(u32::MAX, sum) });
@@ -132,18 +132,18 @@ pub(super) unsafe fn resident<
         pair = unsafe { exchange::<THREADS>(shared, pair, 1.0) };
     }
     let mut first = if max_warp == pair.x { first } else { u32::MAX };
-    if given.wants_hits() {
+    if args.wants_correct() {
         // SAFETY: as above, with one answer in the whole grid.
         first = unsafe { first_of_row::<THREADS, LANES>(first_shared, first) };
     }
 
     // SAFETY: one thread writes the row's results, and each the gradient of its own elements.
     unsafe {
-        if given.is_first::<THREADS>(index) {
-            given.write_results(index, target, logit, pair, first);
+        if args.is_first::<THREADS>(index) {
+            args.write_results(index, target, logit, pair, first);
         }
-        if given.wants_gradient() {
-            held.write(given.gradient(index, target, pair.y), y_reg, max_warp, pair.x);
+        if args.wants_gradient() {
+            held.write(args.gradient(index, target, pair.y), y_reg, max_warp, pair.x);
         }
     }
 }

@@ -17,19 +17,17 @@ use cuda_std::half::{bf16, f16};
 use cuda_std::kernel;
 use cuda_std::mem::f32x2;
 
-use super::forward::{self, Options};
+use super::forward::{self, ForwardArgs};
 use super::forward_split;
 #[cfg(not(target_arch = "nvptx64"))]
-use super::operation::{Arguments, Fit};
-use super::row::Matrix;
+use super::operation::Fit;
 use crate::element::{Element, Output};
 
 /// Softmax or log-softmax along the rows of `inp`.
 ///
 /// `THREADS` threads hold a row, `LANES` of each warp, `VECTORS` vectors of `N` elements each; with `CLUSTER` it is held
-/// by a cluster of up to 16 blocks of so many threads. Launched on blocks of `BLOCK` threads, or clusters of them, enough
-/// for `rows`. Strides are in elements; `flags` are those of [`forward`]; a block prefetches into L2 the
-/// rows of the one `ahead` blocks or clusters later, if that is not 0.
+/// by a cluster of up to 16 blocks of `BLOCK` threads. Launched on blocks of `BLOCK` threads, or clusters of them, enough
+/// for `rows`.
 ///
 /// # Safety
 /// The launch is as said; `cols` is at most what the threads of a row hold; both pointers are valid for `rows` rows;
@@ -38,8 +36,8 @@ use crate::element::{Element, Output};
     with(BLOCK = max(THREADS, 64), LANES = min(THREADS, 32)),
     max_threads = BLOCK,
     min_blocks = 1024 / BLOCK,
-    args = Arguments,
-    facts: Fit = Fit::of::<I, O, N>(BLOCK, THREADS, VECTORS, CLUSTER),
+    args,
+    facts: Fit = Fit::of::<N>(BLOCK, THREADS, VECTORS, CLUSTER),
     instances(
         I = f32, O = f32, N = 4, CLUSTER = false {
             softmax_f32_8x1 = <8, 1>, min_blocks = 21;
@@ -119,32 +117,13 @@ pub unsafe fn softmax<
     const LANES: u32,
 >(
     #[shared(BLOCK / 32 + if CLUSTER { 16 } else { 0 })] shared: *mut f32x2,
-    out: *mut O,
-    inp: *const I,
-    rows: u32,
-    cols: u32,
-    out_stride: u64,
-    inp_stride: u64,
-    scale: f32,
-    flags: u32,
-    ahead: u32,
+    args: ForwardArgs<I, O>,
 ) where
     I: Element<N>,
     O: Output<N>,
 {
-    let out = Matrix { data: out, stride: out_stride };
-    let inp = Matrix { data: inp, stride: inp_stride };
-    let options = Options { scale, flags, ahead };
     // SAFETY: the kernel's contract; the block has a pair for each of its warps, and for the cluster's blocks.
-    unsafe {
-        forward::softmax::<I, O, N, BLOCK, THREADS, LANES, VECTORS, CLUSTER>(
-            shared,
-            out,
-            inp,
-            [rows, cols],
-            options,
-        )
-    };
+    unsafe { forward::softmax::<I, O, N, BLOCK, THREADS, LANES, VECTORS, CLUSTER>(shared, args) };
 }
 
 /// The (max, sum) of each of `parts` parts of each row of `inp`, whose softmax is to be of type `O`, to `pairs`, which is
@@ -157,8 +136,8 @@ pub unsafe fn softmax<
 #[kernel(
     max_threads = BLOCK,
     min_blocks = 2,
-    args = Arguments,
-    facts: Fit = Fit::any_width::<I, O, N>(BLOCK),
+    args,
+    facts: Fit = Fit::any_width(BLOCK),
     instances(
         BLOCK = 512 {
             softmax_f32_reduce = <f32, f32, 4, 4>;
@@ -180,20 +159,10 @@ pub unsafe fn reduce<
     const BLOCK: usize,
 >(
     #[shared(BLOCK / 32)] shared: *mut f32x2,
-    pairs: *mut f32x2,
-    inp: *const I,
-    rows: u32,
-    cols: u32,
-    inp_stride: u64,
-    parts: u32,
-    scale: f32,
+    args: ForwardArgs<I, O>,
 ) {
-    let inp = Matrix { data: inp, stride: inp_stride };
-    let options = Options { scale, flags: 0, ahead: 0 };
     // SAFETY: the kernel's contract; the block has a pair for each of its warps.
-    unsafe {
-        forward_split::reduce::<I, O, N, VECTORS, BLOCK>(shared, pairs, inp, [rows, cols], parts, options)
-    };
+    unsafe { forward_split::reduce::<I, O, N, VECTORS, BLOCK>(shared, args) };
 }
 
 /// The softmax or log-softmax of each row of `inp` by the `pairs` of its parts, which [`reduce`](fn@reduce) has left.
@@ -206,8 +175,8 @@ pub unsafe fn reduce<
 #[kernel(
     max_threads = BLOCK,
     min_blocks = 2,
-    args = Arguments,
-    facts: Fit = Fit::any_width::<I, O, N>(BLOCK),
+    args,
+    facts: Fit = Fit::any_width(BLOCK),
     instances(
         BLOCK = 512 {
             softmax_f32_write = <f32, f32, 4, 4>;
@@ -223,22 +192,8 @@ pub unsafe fn reduce<
 )]
 pub unsafe fn write<I: Element<N>, O: Output<N>, const N: usize, const VECTORS: usize, const BLOCK: usize>(
     #[shared(BLOCK / 32)] shared: *mut f32x2,
-    out: *mut O,
-    inp: *const I,
-    pairs: *const f32x2,
-    rows: u32,
-    cols: u32,
-    out_stride: u64,
-    inp_stride: u64,
-    parts: u32,
-    scale: f32,
-    flags: u32,
+    args: ForwardArgs<I, O>,
 ) {
-    let out = Matrix { data: out, stride: out_stride };
-    let inp = Matrix { data: inp, stride: inp_stride };
-    let options = Options { scale, flags, ahead: 0 };
     // SAFETY: the kernel's contract; the block has a pair for each of its warps.
-    unsafe {
-        forward_split::write::<I, O, N, VECTORS, BLOCK>(shared, out, inp, pairs, [rows, cols], parts, options)
-    };
+    unsafe { forward_split::write::<I, O, N, VECTORS, BLOCK>(shared, args) };
 }

@@ -14,6 +14,7 @@ use crate::{checks, workspace};
 const ARCHS: [NvvmArch; 4] =
     [NvvmArch::Compute75, NvvmArch::Compute80, NvvmArch::Compute90, NvvmArch::Compute100];
 
+/// Build the kernels to PTX, check it, and report what each kernel needs
 #[derive(Args)]
 pub struct BuildPtx {
     /// Architectures, such as compute_90, or native for that of this machine's GPU [default: compute_75, 80, 90 and 100]
@@ -76,6 +77,7 @@ impl BuildPtx {
         (command, out)
     }
 
+    /// Runs the command.
     pub fn run(self) -> anyhow::Result<()> {
         let out = self.out.clone().unwrap_or_else(|| workspace::target().join("ptx"));
         ensure!(!out.exists() || out.is_dir(), "{} is no folder: name one for the PTX files", out.display());
@@ -111,6 +113,8 @@ impl BuildPtx {
             .generate_line_info(self.line_info)
             .emit_llvm_ir(self.emit_llvm_ir)
             .split(true)
+            // For compute_100 libNVVM makes of these kernels what it makes for compute_90, to the same machine code.
+            .compile_once(true)
             .machine_code(true)
             .target_dir(workspace::target().join("cuda-builder"))
             .tools_dir(CudaBuilder::tools_dir_in(&workspace::target()))

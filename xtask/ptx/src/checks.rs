@@ -7,9 +7,9 @@
 //! //@ allow-local(softmax_k1): the row is an array with an index known at run time only
 //! ```
 //!
-//! Without names the line holds for every kernel of the file, on every architecture; with a plus after the
-//! architecture's name for that one and all later ones. A pattern is the beginning of an
-//! opcode in whole parts, or, with a dot in front, parts anywhere in it.
+//! Without names the line holds for every kernel of the file, and after a row of `instances(..)` for that instance, on
+//! every architecture; with a plus after the architecture's name for that one and all later ones. A pattern is the
+//! beginning of an opcode in whole parts, or, with a dot in front, parts anywhere in it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -166,10 +166,13 @@ fn all(folder: &Path) -> anyhow::Result<Vec<Check>> {
         let kernels = kernels_in(&text);
         for (n, line) in text.lines().enumerate() {
             let place = format!("{}:{}", workspace::shown(&path), n + 1);
-            let Some(rest) = line.trim_start().strip_prefix("//@") else {
+            let Some((code, rest)) = line.split_once("//@").filter(|(code, _)| !code.contains(['/', '"']))
+            else {
                 continue;
             };
-            checks.extend(parse(&place, rest.trim(), &kernels).with_context(|| place.clone())?);
+            let of_row = instance(code).map(|name| vec![name.to_owned()]);
+            let kernels = of_row.as_ref().unwrap_or(&kernels);
+            checks.extend(parse(&place, rest.trim(), kernels).with_context(|| place.clone())?);
         }
     }
     Ok(checks)
@@ -210,17 +213,29 @@ fn condition(text: &str) -> anyhow::Result<Condition> {
     Ok(Condition { pattern: pattern.trim().to_owned(), relation, number })
 }
 
-/// The names of the functions that follow a `#[kernel]`.
+/// The name in a row of `instances(..)`, such as `softmax_k6_unrolled_64x2 = <64, 2>, widest = 1536;`.
+fn instance(code: &str) -> Option<&str> {
+    let (name, _) = code.trim_start().split_once(" = <")?;
+    name.chars().all(|c| c.is_alphanumeric() || c == '_').then_some(name)
+}
+
+/// The names of the functions that follow a `#[kernel]`, or of the instances in it.
 fn kernels_in(source: &str) -> Vec<String> {
     let mut kernels = Vec::new();
-    let mut marked = false;
+    let (mut marked, mut has_instances) = (false, false);
     for line in source.lines().map(str::trim_start) {
         marked |= line.starts_with("#[kernel]") || line.starts_with("#[kernel(");
+        if let Some(name) = instance(line).filter(|_| marked) {
+            kernels.push(name.to_owned());
+            has_instances = true;
+        }
         let words = line.split_once("fn ").filter(|_| marked && !line.starts_with("//"));
         if let Some((_, rest)) = words {
             let name = rest.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default();
-            kernels.push(name.to_owned());
-            marked = false;
+            if !has_instances {
+                kernels.push(name.to_owned());
+            }
+            (marked, has_instances) = (false, false);
         }
     }
     kernels
@@ -236,6 +251,20 @@ mod tests {
     #[test]
     fn kernels_are_found_by_their_attribute() {
         assert_eq!(kernels_in(SOURCE), ["one", "two"]);
+    }
+
+    #[test]
+    fn instances_stand_for_their_kernel_and_have_lines_of_their_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let source = "//@ ptx: .local == 0\n#[kernel(\n    instances(\n        one_64 = <64>; //@ ptx: bar == 1\n        \
+            one_128 = <128>, widest = 3; //@ ptx: bar == 2\n    ),\n)]\npub unsafe fn one<const N: usize>() {}\n\
+            /// Not this: //@ ptx: bar == 3\n#[kernel]\npub unsafe fn two() {}\n";
+        std::fs::write(folder.path().join("one.rs"), source).unwrap();
+        assert_eq!(kernels_in(source), ["one_64", "one_128", "two"]);
+        let checks = all(folder.path()).unwrap();
+        let kernels: Vec<_> = checks.iter().map(|check| check.kernels.join(" ")).collect();
+        assert_eq!(kernels, ["one_64 one_128 two", "one_64", "one_128"]);
+        assert_eq!(checks[2].conditions[0].number, 2);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use anyhow::Context;
 
 /// The root of the workspace, which this crate lies in.
 pub fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap_or(Path::new("."))
 }
 
 /// Cargo's target directory.

@@ -1,4 +1,4 @@
-//! The column of a row's first largest element, for whoever asks for hits.
+//! The column of a row's first largest element, which is the target of a correct row.
 
 use cuda_std::thread;
 use cuda_std::warp::reduce_min_width;

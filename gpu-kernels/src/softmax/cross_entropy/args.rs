@@ -1,0 +1,282 @@
+//! The arguments of the kernels, and what they mean row by row.
+//!
+//! A row whose target is `ignore_index` has loss, correctness and gradient 0 whatever its logits are, and without
+//! log-sum-exp is not even read. A target that is no column gives NaN for loss and gradient, so that the mistake shows, and
+//! is never used as an index.
+
+#[cfg(not(target_arch = "nvptx64"))]
+use cuda_std::launch::RawBuffer;
+use cuda_std::mem::f32x2;
+use cuda_std::{GpuFloat as _, KernelArgs, thread};
+
+use super::{I32, I64};
+use crate::element::{Element, Number, Output};
+use crate::softmax::row::{Part, Row, prefetch_rows, row_or_empty};
+
+/// No column: there are at most 2^32 - 1 of them.
+const NONE: u32 = u32::MAX;
+
+/// What the kernels are launched with. Strides are in elements; what is not wanted is null.
+///
+/// Rows and columns stand between fields of 8 bytes: loaded together with another field, they cost registers.
+#[derive(Clone, Copy, Debug, KernelArgs)]
+#[repr(C)]
+pub struct CrossEntropyArgs<T> {
+    /// `[rows]`, written.
+    pub loss: *mut f32,
+    /// `[rows]`, written, or null.
+    pub lse: *mut f32,
+    /// `[rows]`, written, or null.
+    pub correct: *mut u32,
+    /// `[rows, cols]`, written, or null.
+    pub d_logits: *mut T,
+    /// `[rows, cols]`.
+    pub logits: *const T,
+    /// `[rows]`, of the type that `target_bytes` says.
+    pub targets: *const u8,
+    /// `[rows]`, or null for 1.
+    pub d_loss: *const f32,
+    /// Rows.
+    pub rows: u32,
+    /// From a row of `d_logits` to the next.
+    pub d_stride: u64,
+    /// From a row of `logits` to the next.
+    pub stride: u64,
+    /// Columns.
+    pub cols: u32,
+    /// The target of rows that count for nothing.
+    pub ignore_index: i64,
+    /// [`I64`], [`I32`] or [`U8`](super::U8).
+    pub target_bytes: u32,
+    /// Factor of the gradient.
+    pub d_scale: f32,
+    /// Blocks from one to that whose rows it prefetches into L2; 0 for no prefetch.
+    pub prefetch_blocks: u32,
+}
+
+/// [`CrossEntropyArgs`] in the buffers of the host.
+#[cfg(not(target_arch = "nvptx64"))]
+pub type CrossEntropyLaunch<T> = CrossEntropyArgsHost<
+    RawBuffer<f32>,
+    RawBuffer<f32>,
+    RawBuffer<u32>,
+    RawBuffer<T>,
+    RawBuffer<T>,
+    RawBuffer<u8>,
+    RawBuffer<f32>,
+>;
+
+#[cfg(not(target_arch = "nvptx64"))]
+impl<T> CrossEntropyLaunch<T> {
+    /// The loss alone of 0 rows, with PyTorch's defaults: whoever launches it says how many rows and columns there are,
+    /// and what else is wanted.
+    pub const fn new(
+        loss: RawBuffer<f32>,
+        logits: RawBuffer<T>,
+        targets: RawBuffer<u8>,
+        target_bytes: u32,
+    ) -> Self {
+        Self {
+            loss,
+            lse: RawBuffer::NULL,
+            correct: RawBuffer::NULL,
+            d_logits: RawBuffer::NULL,
+            logits,
+            targets,
+            d_loss: RawBuffer::NULL,
+            d_stride: 0,
+            stride: 0,
+            ignore_index: -100,
+            rows: 0,
+            cols: 0,
+            target_bytes,
+            d_scale: 1.0,
+            prefetch_blocks: 0,
+        }
+    }
+}
+
+/// What the target of a row means: a class, which is a column; that the row is ignored; or neither, which is a mistake.
+#[derive(Clone, Copy)]
+pub(super) struct Target {
+    /// The class, or `NONE`.
+    pub col: u32,
+    pub is_ignored: bool,
+}
+
+impl Target {
+    #[inline(always)]
+    fn is_mistake(self) -> bool {
+        self.col == NONE && !self.is_ignored
+    }
+}
+
+impl<T: Number> CrossEntropyArgs<T> {
+    #[inline(always)]
+    pub(super) fn wants_gradient(&self) -> bool {
+        !self.d_logits.is_null()
+    }
+
+    #[inline(always)]
+    pub(super) fn wants_correct(&self) -> bool {
+        !self.correct.is_null()
+    }
+
+    /// This thread's row with its number, in blocks that hold `BLOCK / THREADS` of them. A thread after the last row
+    /// has an empty one.
+    ///
+    /// # Safety
+    /// As for the kernels.
+    #[inline(always)]
+    pub(super) unsafe fn row<const N: usize, const BLOCK: usize, const THREADS: usize>(
+        &self,
+    ) -> (usize, Row<T, T, THREADS>)
+    where
+        T: Element<N>,
+    {
+        let (block, tid) = (thread::block_idx_x() as usize, thread::thread_idx_x() as usize);
+        let index = block * (BLOCK / THREADS) + tid / THREADS;
+        let (out, out_stride) = match self.wants_gradient() {
+            true => (self.d_logits, self.d_stride),
+            false => (self.logits.cast_mut(), self.stride),
+        };
+        let [row, cols] = row_or_empty(index, [self.rows, self.cols]);
+        // SAFETY: the kernel's contract; without a gradient nothing is written.
+        let row = unsafe {
+            let logits = self.logits.add(row * self.stride as usize);
+            Row::new::<N>(out.add(row * out_stride as usize), logits, cols, Part::ALL)
+        };
+        (index, row)
+    }
+
+    /// Prefetches the rows of a later block, of `rows_per_block`, into L2.
+    ///
+    /// # Safety
+    /// As for the kernels.
+    #[inline(always)]
+    pub(super) unsafe fn prefetch(&self, rows_per_block: usize) {
+        if self.prefetch_blocks > 0 {
+            let first = (thread::block_idx_x() as usize + self.prefetch_blocks as usize) * rows_per_block;
+            let (rows, shape) = ([first, rows_per_block], [self.rows, self.cols]);
+            // SAFETY: the kernel's contract.
+            unsafe { prefetch_rows(self.logits, self.stride, shape, rows, Part::ALL) };
+        }
+    }
+
+    /// Whether this thread is the one of the row that writes its results.
+    #[inline(always)]
+    pub(super) fn is_first<const THREADS: usize>(&self, row: usize) -> bool {
+        (thread::thread_idx_x() as usize).is_multiple_of(THREADS) && row < self.rows as usize
+    }
+
+    /// Whether a result of the row depends on its logits.
+    #[inline(always)]
+    pub(super) fn needs_logits(&self, target: Target) -> bool {
+        !target.is_ignored || !self.lse.is_null()
+    }
+
+    /// The target of row `row`, of the last row for those after it.
+    ///
+    /// # Safety
+    /// As for the kernels.
+    #[inline(always)]
+    pub(super) unsafe fn target(&self, row: usize) -> Target {
+        let row = row.min(self.rows as usize - 1);
+        // SAFETY: there is a target for each row, of the type that the launch says.
+        let class = unsafe {
+            match self.target_bytes {
+                I64 => *self.targets.cast::<i64>().add(row),
+                I32 => i64::from(*self.targets.cast::<i32>().add(row)),
+                _ => i64::from(*self.targets.add(row)),
+            }
+        };
+        let is_ignored = class == self.ignore_index;
+        let is_column = !is_ignored && (0..i64::from(self.cols)).contains(&class);
+        Target { col: if is_column { class as u32 } else { NONE }, is_ignored }
+    }
+
+    /// The logit of the target, NaN if there is none.
+    ///
+    /// # Safety
+    /// The row is one of the matrix, and its gradient is not written yet.
+    #[inline(always)]
+    pub(super) unsafe fn logit(&self, row: usize, target: Target) -> f32 {
+        if target.col == NONE {
+            return f32::NAN;
+        }
+        // SAFETY: the column is less than `cols`.
+        unsafe { *self.logits.add(row * self.stride as usize + target.col as usize) }.to_f32()
+    }
+
+    /// Loss, log-sum-exp and correctness of a row whose first largest element is in column `first`, written by one of its
+    /// threads.
+    ///
+    /// # Safety
+    /// The row is one of the matrix, and no other thread writes its results.
+    #[inline(always)]
+    pub(super) unsafe fn write_results(
+        &self,
+        row: usize,
+        target: Target,
+        logit: f32,
+        pair: f32x2,
+        first: u32,
+    ) {
+        let f32x2 { x: max, y: sum } = pair;
+        let ln_sum = sum.ln();
+        let loss = if target.is_ignored { 0.0 } else { ln_sum - (logit - max) };
+        // SAFETY: the arrays have an element for each row.
+        unsafe {
+            *self.loss.add(row) = loss;
+            if !self.lse.is_null() {
+                *self.lse.add(row) = max + ln_sum;
+            }
+            if self.wants_correct() {
+                let is_correct = target.col != NONE && target.col == first && !loss.is_nan();
+                *self.correct.add(row) = u32::from(is_correct);
+            }
+        }
+    }
+
+    /// The gradient of row `row`, whose exponentials have this sum.
+    ///
+    /// # Safety
+    /// As for the kernels.
+    #[inline(always)]
+    pub(super) unsafe fn gradient(&self, row: usize, target: Target, sum: f32) -> Gradient {
+        let mut scale = if target.is_mistake() { f32::NAN } else { self.d_scale };
+        if !self.d_loss.is_null() && row < self.rows as usize {
+            // SAFETY: the array has an element for each row.
+            scale *= unsafe { *self.d_loss.add(row) };
+        }
+        Gradient { target, factor: scale / sum, scale }
+    }
+}
+
+/// What the gradient is made of besides the exponentials.
+#[derive(Clone, Copy)]
+pub(super) struct Gradient {
+    target: Target,
+    /// What an exponential is multiplied by.
+    factor: f32,
+    /// What the target's column loses.
+    scale: f32,
+}
+
+impl Gradient {
+    /// The same for exponentials that are larger by `1 / factor`.
+    #[inline(always)]
+    pub fn times(self, factor: f32) -> Self {
+        Self { factor: self.factor * factor, ..self }
+    }
+
+    /// The gradients in the columns from `place` on, of the exponentials there.
+    #[inline(always)]
+    pub fn of<const N: usize>(self, exps: [f32; N], place: usize) -> [f32; N] {
+        let target = self.target.col.wrapping_sub(place as u32);
+        core::array::from_fn(|j| {
+            let one_hot = if target == j as u32 { self.scale } else { 0.0 };
+            if self.target.is_ignored { 0.0 } else { exps[j].mul_add(self.factor, -one_hot) }
+        })
+    }
+}

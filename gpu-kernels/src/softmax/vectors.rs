@@ -1,0 +1,170 @@
+//! How the rungs from k5 on move a row: single elements up to a 16-byte boundary, vectors, single elements again.
+
+use cuda_std::hint::opaque;
+use cuda_std::mem::{f32x4, load_global_nc, store_global};
+
+/// An unroll factor: one vector at a time, and the compiler does not unroll the loop either, which takes registers.
+pub(super) const ROLLED: usize = 0;
+
+/// A thread's part of a row: of the aligned vectors number `tid` and every `THREADS`th after it, and of the elements
+/// around the vectors, of which there are at most six, the one with its number: its edge.
+#[derive(Clone, Copy)]
+pub(super) struct Vectors<'a, const THREADS: usize> {
+    x: &'a [f32],
+    /// The row's place in the matrix.
+    start: usize,
+    head: usize,
+    /// The thread's first vector, and the end of the block's.
+    first: usize,
+    end: usize,
+    edge: usize,
+}
+
+impl<'a, const THREADS: usize> Vectors<'a, THREADS> {
+    /// Rows of a block: several where a row needs no more than a warp, in 128 threads, and else one.
+    pub const ROWS_PER_BLOCK: usize = if THREADS > 32 { 1 } else { 128 / THREADS };
+
+    /// The part of thread `tid` of the row `row` of a matrix `inp`, `[rows, cols]`, that nobody writes; after the last
+    /// row of an empty one, so that all threads come to shuffles and barriers.
+    #[inline(always)]
+    pub fn new(inp: &'a [f32], [rows, cols]: [usize; 2], row: usize, tid: usize) -> Self {
+        let (start, len) = if row < rows { (row * cols, cols) } else { (0, 0) };
+        let x = &inp[start..start + len];
+        let head = x.as_ptr().align_offset(16).min(len);
+        let vectors = (len - head) / 4;
+        // After the head the edges skip the vectors.
+        let edge = if tid < head { tid } else { tid + 4 * vectors };
+        Self { x, start, head, first: tid, end: vectors, edge }
+    }
+
+    /// Of a row for `blocks` blocks or fewer the part of block `rank`: a whole number of 512 bytes, as far as the row's
+    /// vectors go, and at least `least` vectors. The first has the edges.
+    #[inline(always)]
+    pub fn of_block(self, rank: u32, blocks: u32, least: u32) -> Self {
+        let vectors = (self.end as u32).div_ceil(blocks).next_multiple_of(32).max(least);
+        let first = (rank * vectors) as usize + self.first;
+        let end = self.end.min(((rank + 1) * vectors) as usize);
+        Self { first, end, edge: if rank == 0 { self.edge } else { self.x.len() }, ..self }
+    }
+
+    /// The edge, -inf where the thread has none: no maximum and no sum takes notice of it.
+    #[inline(always)]
+    pub fn edge(&self) -> f32 {
+        self.x.get(self.edge).copied().unwrap_or(f32::NEG_INFINITY)
+    }
+
+    /// Place and values of vector `v`.
+    ///
+    /// # Safety
+    /// `v` is below `end`.
+    #[inline(always)]
+    unsafe fn vector(&self, v: usize) -> (usize, [f32; 4]) {
+        let place = self.head + 4 * v;
+        // SAFETY: the vector lies in the row, a whole number of vectors from a 16-byte boundary.
+        (place, unsafe { load_global_nc(self.x.as_ptr().add(place).cast::<f32x4>()) }.to_array())
+    }
+
+    /// Gives place and values of every vector to `each`. `UNROLL` are loaded before the first is used, and
+    /// what is left goes one by one.
+    #[inline(always)]
+    pub fn for_each<const UNROLL: usize>(&self, mut each: impl FnMut(usize, [f32; 4])) {
+        let mut v = self.first;
+        while UNROLL > 1 && v + (UNROLL - 1) * THREADS < self.end {
+            // SAFETY: the last of them is below `end`, as the loop asks.
+            let x_reg: [_; UNROLL] = core::array::from_fn(|i| unsafe { self.vector(v + i * THREADS) });
+            for i in 0..UNROLL {
+                each(x_reg[i].0, x_reg[i].1);
+            }
+            v += UNROLL * THREADS;
+        }
+        while v < self.end {
+            // SAFETY: as the loop asks.
+            let (place, x) = unsafe { self.vector(v) };
+            each(place, x);
+            v += THREADS;
+            if UNROLL == ROLLED {
+                v = opaque(v);
+            }
+        }
+    }
+
+    /// As [`for_each`](Self::for_each), the last vectors first.
+    #[inline(always)]
+    pub fn for_each_back<const UNROLL: usize>(&self, mut each: impl FnMut(usize, [f32; 4])) {
+        let mut left = self.end.saturating_sub(self.first).div_ceil(THREADS);
+        while UNROLL > 1 && left >= UNROLL {
+            left -= UNROLL;
+            // SAFETY: of this thread's vectors, as many as `left` was, each is below `end`.
+            let x_reg: [_; UNROLL] =
+                core::array::from_fn(|i| unsafe { self.vector(self.first + (left + i) * THREADS) });
+            for i in 0..UNROLL {
+                each(x_reg[i].0, x_reg[i].1);
+            }
+        }
+        while left > 0 {
+            left -= 1;
+            if UNROLL == ROLLED {
+                left = opaque(left);
+            }
+            // SAFETY: as above.
+            let (place, x) = unsafe { self.vector(self.first + left * THREADS) };
+            each(place, x);
+        }
+    }
+
+    /// All vectors, of which there are at most `VECTORS`: -inf past the end.
+    #[inline(always)]
+    pub fn load<const VECTORS: usize>(&self) -> [[f32; 4]; VECTORS] {
+        core::array::from_fn(|i| {
+            let v = self.first + i * THREADS;
+            // SAFETY: asked for just before.
+            if v < self.end { unsafe { self.vector(v) }.1 } else { [f32::NEG_INFINITY; 4] }
+        })
+    }
+
+    /// Writes what `values` gives for each of at most `VECTORS` vectors.
+    ///
+    /// # Safety
+    /// As for [`store`](Self::store).
+    #[inline(always)]
+    pub unsafe fn store_all<const VECTORS: usize>(&self, out: *mut f32, values: impl Fn(usize) -> [f32; 4]) {
+        for i in 0..VECTORS {
+            let v = self.first + i * THREADS;
+            let values = values(i);
+            if v < self.end {
+                // SAFETY: the vector is one of the thread's.
+                unsafe { self.store(out, self.head + 4 * v, values) };
+            }
+        }
+    }
+
+    /// Writes the vector at `place`, one of the thread's. The store is of 16 bytes if the vectors are equally far from a
+    /// boundary in both rows.
+    ///
+    /// # Safety
+    /// `out` is a matrix of the shape of `inp`, and nobody else uses the thread's part of the row.
+    #[inline(always)]
+    pub unsafe fn store(&self, out: *mut f32, place: usize, values: [f32; 4]) {
+        // SAFETY: vector and boundary lie in the row.
+        unsafe {
+            let y = out.add(self.start);
+            if y.add(self.head).cast::<f32x4>().is_aligned() {
+                store_global(y.add(place).cast(), f32x4::from(values));
+            } else {
+                (0..4).for_each(|i| *y.add(place + i) = values[i]);
+            }
+        }
+    }
+
+    /// Writes the edge, where the thread has one.
+    ///
+    /// # Safety
+    /// As for [`store`](Self::store).
+    #[inline(always)]
+    pub unsafe fn store_edge(&self, out: *mut f32, value: f32) {
+        if self.edge < self.x.len() {
+            // SAFETY: the edge lies in the row.
+            unsafe { *out.add(self.start + self.edge) = value };
+        }
+    }
+}

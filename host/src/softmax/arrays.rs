@@ -1,0 +1,118 @@
+//! The operations on arrays of the crate `ndarray`, of any dimension and layout: the feature `ndarray`.
+
+use bytemuck::Pod;
+use ndarray::{Array, Array1, ArrayBase, ArrayRef, CowArray, Data, Dimension, Ix1};
+
+use super::{Options, Real, SoftmaxAs, SoftmaxError, Targets, cross_entropy_of_slice, softmax_of_slice};
+use crate::device::{Buffer, Device};
+
+/// The softmax of an array of `I` along its last axis, as `O`. Views in another order than row-major are copied first.
+///
+/// ```
+/// use ferrowarp::device::Device;
+/// use ferrowarp::softmax::{Options, SoftmaxError, softmax_of_array};
+/// use ndarray::{Array2, array};
+///
+/// let logits = array![[0.0f32, 1.0], [0.0, f32::NEG_INFINITY]];
+/// let cpu = Device::cpu();
+/// let of_columns: Array2<f32> = softmax_of_array(&cpu, &logits.t(), &Options::new())?;
+/// assert_eq!(of_columns, array![[0.5, 0.5], [1.0, 0.0]]);
+/// # Ok::<(), SoftmaxError>(())
+/// ```
+///
+/// # Errors
+/// A row has 2^32 elements or more, the scale is none, there is no memory on the device, or the device failed.
+pub fn softmax_of_array<I: SoftmaxAs<O>, O: Pod, D: Dimension>(
+    device: &Device,
+    logits: &ArrayBase<impl Data<Elem = I>, D>,
+    options: &Options,
+) -> Result<Array<O, D>, SoftmaxError> {
+    let rows = logits.as_standard_layout();
+    let out = softmax_of_slice(device, elements(&rows), shape(&rows), options)?;
+    Ok(Array::from_shape_vec(rows.raw_dim(), out).expect("a row-major array of as many elements"))
+}
+
+/// The cross entropy of each row along the last axis of an array of logits and its target, of which there is one for each
+/// row, in the same order: see [`CrossEntropy::new`](super::CrossEntropy::new).
+///
+/// ```
+/// use ferrowarp::device::Device;
+/// use ferrowarp::softmax::{SoftmaxError, cross_entropy_of_array};
+/// use ndarray::array;
+///
+/// let logits = array![[0.0f32, 0.0], [3.0, 3.0]];
+/// let losses = cross_entropy_of_array(&Device::cpu(), &logits, &array![1i64, -100])?;
+/// assert!((losses[0] - 2f32.ln()).abs() < 1e-6 && losses[1] == 0.0);
+/// # Ok::<(), SoftmaxError>(())
+/// ```
+///
+/// # Errors
+/// There is not one target for each row, a row has 2^32 elements or more, there is no memory on the device, or the device
+/// failed.
+pub fn cross_entropy_of_array<T: Real, C: Pod, D: Dimension>(
+    device: &Device,
+    logits: &ArrayBase<impl Data<Elem = T>, D>,
+    targets: &ArrayBase<impl Data<Elem = C>, Ix1>,
+) -> Result<Array1<f32>, SoftmaxError>
+where
+    for<'a> &'a Buffer<C>: Into<Targets<'a>>,
+{
+    let (rows, targets) = (logits.as_standard_layout(), targets.as_standard_layout());
+    let losses = cross_entropy_of_slice(device, elements(&rows), shape(&rows), elements(&targets))?;
+    Ok(Array1::from(losses))
+}
+
+/// All elements of an array in row-major order.
+fn elements<'a, T, D: Dimension>(array: &'a CowArray<'_, T, D>) -> &'a [T] {
+    array.as_slice().expect("a row-major array without gaps")
+}
+
+/// Rows along the last axis, and elements of each. An array without axes is one row of one element.
+fn shape<T, D: Dimension>(array: &ArrayRef<T, D>) -> [usize; 2] {
+    match array.shape() {
+        [] => [1, 1],
+        [outer @ .., cols] => [outer.iter().product(), *cols],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ndarray::{Array0, Array3, Axis, array, s};
+
+    #[test]
+    fn views_of_any_layout_are_rows_along_the_last_axis() {
+        let cpu = Device::cpu();
+        let all = Array3::from_shape_fn((2, 5, 7), |(i, j, k)| ((i * 31 + j * 17 + k * 5) % 13) as f32 - 6.0);
+        for view in [all.view(), all.slice(s![.., ..;2, ..;-3]), all.view().permuted_axes([2, 0, 1])] {
+            let got: Array3<f32> = softmax_of_array(&cpu, &view, &Options::new()).unwrap();
+            assert_eq!(got.shape(), view.shape());
+            for (got, logits) in got.lanes(Axis(2)).into_iter().zip(view.lanes(Axis(2))) {
+                let sum: f64 = logits.iter().map(|&x| f64::from(x).exp()).sum();
+                let near =
+                    |(&got, &x): (&f32, &f32)| (f64::from(got) - f64::from(x).exp() / sum).abs() < 1e-6;
+                assert!(got.iter().zip(logits).all(near), "{got} of {logits}");
+            }
+        }
+    }
+
+    #[test]
+    fn arrays_without_axes_or_elements_are_allowed() {
+        let cpu = Device::cpu();
+        let one: Array0<f32> =
+            softmax_of_array(&cpu, &Array0::from_elem((), 5.0f32), &Options::new()).unwrap();
+        assert_eq!(one.into_scalar(), 1.0);
+        for shape in [(0, 3, 4), (3, 0, 4), (3, 4, 0)] {
+            let none: Array3<f32> =
+                softmax_of_array(&cpu, &Array3::<f32>::zeros(shape), &Options::new()).unwrap();
+            assert_eq!(none.dim(), shape);
+        }
+    }
+
+    #[test]
+    fn targets_that_are_too_few_are_an_error() {
+        let error =
+            cross_entropy_of_array(&Device::cpu(), &array![[0.0f32], [1.0]], &array![0i32]).unwrap_err();
+        assert!(error.to_string().contains("1 targets"), "{error}");
+    }
+}

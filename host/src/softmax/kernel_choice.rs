@@ -1,0 +1,330 @@
+//! Which kernels a shape gets, and how they are launched.
+
+use bytemuck::Pod;
+use cuda_std::launch::{KernelMeta, LaunchConfig, Launcher, Limits};
+use gpu_kernels::softmax::forward::{ForwardArgs, ForwardLaunch, PREFETCHES_FIRST};
+use gpu_kernels::softmax::operation::{Split, Variant};
+
+use super::{Options, SoftmaxAs, SoftmaxError};
+use crate::device::Device;
+
+/// Rows of fewer elements are never cut in parts to keep more multiprocessors busy: a second launch costs more.
+const LEAST_SPLIT: usize = 16_384;
+
+/// The fewest elements of a part of a row: 16 bytes for each thread of its block, a few times.
+const LEAST_PART: usize = 4096;
+
+/// Blocks for each multiprocessor that a row is cut for, if the parts stay large enough.
+const SPLIT_BLOCKS: usize = 2;
+
+/// The compute capability from which a block prefetches the rows of a later one into L2.
+const PREFETCH_CAPABILITY: u32 = 90;
+
+/// How many times the blocks must fill the device before a prefetch pays: else most rows are on their way anyhow.
+const PREFETCH_WAVES: usize = 3;
+
+/// The fewest bytes of a block that are worth a prefetch.
+const PREFETCH_LEAST_BYTES: usize = 1024;
+
+/// The blocks to the one whose rows are prefetched, for half a multiprocessor, by the bytes of a block up to which that
+/// holds, where the block prefetches before it loads: what is prefetched must still be in L2 when its block comes.
+const PREFETCH_BEFORE_LOADS: &[(usize, usize)] = &[(4 * 1024, 4), (usize::MAX, 2)];
+
+/// The same where the block loads before it prefetches.
+const PREFETCH_AFTER_LOADS: &[(usize, usize)] = &[(32 * 1024, 4), (96 * 1024, 2), (usize::MAX, 1)];
+
+/// What the choice depends on besides types and shape.
+#[derive(Clone, Debug)]
+#[doc(hidden)]
+pub struct DeviceProfile {
+    /// What the device allows.
+    pub limits: Limits,
+    /// Its multiprocessors, or cores.
+    pub multiprocessors: usize,
+    /// Whether it is a CPU, for which a thread computes a row alone: to wait for others takes it longer than to compute.
+    pub is_cpu: bool,
+}
+
+impl From<&Device> for DeviceProfile {
+    /// On the CPU it has no clusters: the executor runs them on one core, with a stack for each of up to 16384 threads,
+    /// and the pair of kernels spreads over all cores.
+    fn from(device: &Device) -> Self {
+        let mut limits = device.limits().clone();
+        if !device.is_cuda() {
+            limits.max_cluster = 1;
+        }
+        Self { limits, multiprocessors: device.multiprocessors(), is_cpu: !device.is_cuda() }
+    }
+}
+
+/// The kernels for a pair of types and a shape on a device, and the extents of their launches.
+///
+/// ```
+/// use ferrowarp::device::Device;
+/// use ferrowarp::softmax::{Options, Plan, SoftmaxError};
+///
+/// let plan = Plan::<f32>::new(&Device::cpu(), 64, 1000, &Options::new())?;
+/// for kernel in plan.kernel_choice().kernels() {
+///     println!("{}", kernel.name);
+/// }
+/// assert_eq!(plan.kernel_choice().shape(), [64, 1000]);
+/// # Ok::<(), SoftmaxError>(())
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct KernelChoice<I: 'static, O: 'static = I> {
+    rows: usize,
+    cols: u32,
+    /// None: there are no elements.
+    kernels: Option<Kernels<I, O>>,
+    /// More rows are several launches.
+    rows_per_launch: u32,
+    prefetch_blocks: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Kernels<I: 'static, O: 'static> {
+    /// A block for some rows.
+    Rows(&'static Variant<ForwardArgs<I, O>>),
+    /// As many blocks for a row.
+    Cluster(&'static Variant<ForwardArgs<I, O>>, u32),
+    /// As many blocks for a row, twice.
+    Split(&'static Split<I, O>, u32),
+}
+
+impl<I: SoftmaxAs<O>, O: Pod> Kernels<I, O> {
+    fn rows_per_block(self) -> u32 {
+        match self {
+            Kernels::Rows(variant) => variant.block / variant.threads,
+            Kernels::Cluster(..) | Kernels::Split(..) => 1,
+        }
+    }
+
+    fn blocks_per_row(self) -> u32 {
+        match self {
+            Kernels::Rows(_) => 1,
+            Kernels::Cluster(_, blocks) => blocks,
+            Kernels::Split(_, parts) => parts,
+        }
+    }
+
+    /// Blocks for `rows` rows.
+    fn blocks(self, rows: usize) -> usize {
+        rows.div_ceil(self.rows_per_block() as usize).saturating_mul(self.blocks_per_row() as usize)
+    }
+
+    /// The blocks, or clusters, to the one whose rows are prefetched, of which a block holds `bytes` bytes.
+    fn prefetch_blocks(self, profile: &DeviceProfile, rows: usize, bytes: usize) -> u32 {
+        let (Kernels::Rows(variant) | Kernels::Cluster(variant, _)) = self else { return 0 };
+        if variant.threads == 1 {
+            return 0;
+        }
+        let prefetches_first = variant.threads <= PREFETCHES_FIRST && self.blocks_per_row() == 1;
+        prefetch_blocks(variant, profile, [self.blocks(rows), bytes], prefetches_first)
+            / self.blocks_per_row()
+    }
+
+    fn config(self, rows: u32) -> LaunchConfig {
+        let grid = rows.div_ceil(self.rows_per_block()) * self.blocks_per_row();
+        match self {
+            Kernels::Rows(variant) => LaunchConfig::new(grid, variant.block),
+            Kernels::Cluster(variant, blocks) => LaunchConfig::new(grid, variant.block).with_cluster(blocks),
+            Kernels::Split(split, _) => LaunchConfig::new(grid, split.write.block),
+        }
+    }
+
+    /// What is launched, one after the other.
+    fn variants(self) -> impl Iterator<Item = &'static Variant<ForwardArgs<I, O>>> {
+        let (first, second) = match self {
+            Kernels::Rows(variant) | Kernels::Cluster(variant, _) => (variant, None),
+            Kernels::Split(split, _) => (split.reduce, Some(split.write)),
+        };
+        [first].into_iter().chain(second)
+    }
+}
+
+impl<I: SoftmaxAs<O>, O: Pod> KernelChoice<I, O> {
+    /// The fastest kernels that are known for the shape.
+    ///
+    /// # Errors
+    /// A row has more elements than the kernels can count.
+    pub fn new(profile: &DeviceProfile, rows: usize, cols: usize) -> Result<Self, SoftmaxError> {
+        let serial = profile.is_cpu.then_some(Kernels::Rows(I::FORWARD.serial));
+        let mut fitting = serial.into_iter().chain(in_registers(profile, cols));
+        let split = Kernels::Split(&I::FORWARD.split, parts(profile, rows, cols));
+        let is_idle = |kernels: Kernels<I, O>| {
+            let blocks = kernels.blocks(rows);
+            cols >= LEAST_SPLIT && blocks < profile.multiprocessors / 2 && split.blocks(rows) > blocks
+        };
+        let kernels = fitting.next().filter(|&kernels| !is_idle(kernels)).unwrap_or(split);
+        Self::of(kernels, profile, rows, cols)
+    }
+
+    /// All kernels that can do the shape, the chosen ones and slower ones; the pair with several numbers of parts.
+    ///
+    /// # Errors
+    /// As for [`Self::new`].
+    pub fn every(profile: &DeviceProfile, rows: usize, cols: usize) -> Result<Vec<Self>, SoftmaxError> {
+        let mut parts = [1, 3, parts(profile, rows, cols)].to_vec();
+        parts.sort_unstable();
+        parts.dedup();
+        let split = parts.into_iter().map(|parts| Kernels::Split(&I::FORWARD.split, parts));
+        let serial = Kernels::Rows(I::FORWARD.serial);
+        let all = in_registers(profile, cols).chain([serial]).chain(split);
+        all.map(|kernels| Self::of(kernels, profile, rows, cols)).collect()
+    }
+
+    fn of(
+        kernels: Kernels<I, O>,
+        profile: &DeviceProfile,
+        rows: usize,
+        cols: usize,
+    ) -> Result<Self, SoftmaxError> {
+        let cols_of_kernels = u32::try_from(cols).map_err(|_| SoftmaxError::TooWide { cols })?;
+        let groups = (profile.limits.max_grid.x / kernels.blocks_per_row()).max(1);
+        let rows_per_launch = groups.saturating_mul(kernels.rows_per_block());
+        let bytes = cols.saturating_mul(size_of::<I>() * kernels.rows_per_block() as usize);
+        let bytes_per_block = bytes / kernels.blocks_per_row() as usize;
+        Ok(Self {
+            rows,
+            cols: cols_of_kernels,
+            kernels: (rows > 0 && cols > 0).then_some(kernels),
+            rows_per_launch,
+            prefetch_blocks: kernels.prefetch_blocks(profile, rows, bytes_per_block),
+        })
+    }
+
+    /// Rows and columns that it is for.
+    pub fn shape(&self) -> [usize; 2] {
+        [self.rows, self.cols as usize]
+    }
+
+    /// What is launched, one after the other; nothing without elements.
+    pub fn kernels(&self) -> impl Iterator<Item = &'static KernelMeta> + use<I, O> {
+        self.kernels.into_iter().flat_map(Kernels::variants).map(|variant| variant.meta)
+    }
+
+    /// Grid, block and cluster of each kernel, for the first [`Self::rows_per_launch`] rows; none without elements.
+    pub fn config(&self) -> Option<LaunchConfig> {
+        Some(self.kernels?.config(self.rows_of_launch(self.rows)))
+    }
+
+    /// The most rows of one launch; a matrix of more rows takes several, one after the other.
+    pub fn rows_per_launch(&self) -> usize {
+        self.rows_per_launch as usize
+    }
+
+    /// Parts of a row that are read and written by blocks of their own, in two launches; 1 where a row is not cut.
+    pub fn parts(&self) -> usize {
+        match self.kernels {
+            Some(Kernels::Split(_, parts)) => parts as usize,
+            _ => 1,
+        }
+    }
+
+    /// The blocks, or clusters, from one to that whose rows it prefetches into L2; 0: there is no prefetch.
+    pub fn prefetch_blocks(&self) -> usize {
+        self.prefetch_blocks as usize
+    }
+
+    /// Bytes of memory that the launches need for themselves, aligned to 8.
+    pub fn workspace_bytes(&self) -> usize {
+        match self.kernels {
+            Some(Kernels::Split(_, parts)) => self.rows_of_launch(self.rows) as usize * parts as usize * 8,
+            _ => 0,
+        }
+    }
+
+    fn rows_of_launch(&self, left: usize) -> u32 {
+        u32::try_from(left).unwrap_or(u32::MAX).min(self.rows_per_launch)
+    }
+
+    /// Launches the kernels; without elements nothing.
+    ///
+    /// # Errors
+    /// A launch does not fit the device, memory lives elsewhere, or a kernel failed.
+    ///
+    /// # Safety
+    /// - `out` and `inp` are matrices of the shape, with strides of at least its columns, in memory that is valid for
+    ///   their rows; `pairs` has [`Self::workspace_bytes`]. Of what else the arguments hold nothing counts.
+    /// - Nobody else uses `out`, `inp` and `pairs` until the launches have ended, except to read `inp`. `out` may be
+    ///   `inp`, if the types and the strides are the same.
+    #[doc(hidden)]
+    pub unsafe fn launch(
+        &self,
+        on: &dyn Launcher,
+        args: ForwardLaunch<I, O>,
+        options: &Options,
+    ) -> Result<(), SoftmaxError> {
+        options.check()?;
+        let Some(kernels) = self.kernels else { return Ok(()) };
+        let [out_stride, inp_stride] = [args.out_stride, args.inp_stride].map(|stride| stride as usize);
+        let is_whole = inp_stride == self.cols as usize || kernels.rows_per_block() == 1;
+        let (mut first, mut rows) = (0, self.rows_of_launch(self.rows));
+        while rows > 0 {
+            for variant in kernels.variants() {
+                let args = ForwardLaunch {
+                    out: args.out.skip(first * out_stride),
+                    inp: args.inp.skip(first * inp_stride),
+                    rows,
+                    cols: self.cols,
+                    parts: kernels.blocks_per_row(),
+                    prefetch_blocks: if is_whole { self.prefetch_blocks } else { 0 },
+                    scale: options.factor(),
+                    flags: options.flags(),
+                    ..args
+                };
+                // SAFETY: the caller's matrices from a row on, and a grid for that many rows.
+                unsafe { variant.launch(on, kernels.config(rows), args) }?;
+            }
+            first += rows as usize;
+            rows = self.rows_of_launch(self.rows - first);
+        }
+        Ok(())
+    }
+}
+
+/// The blocks from one to that whose rows it prefetches, if there are `blocks` blocks of `bytes` bytes each, which
+/// prefetch before they load or afterwards; 0 for no prefetch.
+pub(super) fn prefetch_blocks<A>(
+    variant: &Variant<A>,
+    profile: &DeviceProfile,
+    [blocks, bytes]: [usize; 2],
+    prefetches_first: bool,
+) -> u32 {
+    let at_once = variant.meta.min_blocks as usize * profile.multiprocessors;
+    let is_worth_it = profile.limits.capability >= PREFETCH_CAPABILITY
+        && bytes >= PREFETCH_LEAST_BYTES
+        && blocks > PREFETCH_WAVES * at_once;
+    let table = if prefetches_first { PREFETCH_BEFORE_LOADS } else { PREFETCH_AFTER_LOADS };
+    let halves = table.iter().find(|(most, _)| bytes <= *most).filter(|_| is_worth_it);
+    halves.map_or(0, |(_, halves)| (halves * profile.multiprocessors / 2) as u32)
+}
+
+/// The kernels that hold a row in registers, those of the fewest threads first, and those of clusters last.
+fn in_registers<I: SoftmaxAs<O>, O: Pod>(
+    profile: &DeviceProfile,
+    cols: usize,
+) -> impl Iterator<Item = Kernels<I, O>> {
+    let vector = 16 / size_of::<I>();
+    // Up to a vector less lies beside the vectors, at either end.
+    let holds = move |variant: &Variant<ForwardArgs<I, O>>, blocks: u32| {
+        cols / vector * vector <= variant.elements as usize * blocks as usize
+    };
+    let capability = profile.limits.capability;
+    let max_cluster = profile.limits.max_cluster.min(profile.limits.max_grid.x);
+    let runs = move |variant: &&Variant<_>| variant.meta.min_arch <= capability;
+    let blocks = I::FORWARD.variants.iter().filter(runs).filter(move |variant| holds(variant, 1));
+    let clusters = I::FORWARD.clusters.iter().filter(runs).flat_map(move |variant| {
+        let sizes =
+            [2, 4, 8, 16].into_iter().filter(move |&blocks| blocks <= max_cluster && holds(variant, blocks));
+        sizes.map(move |blocks| Kernels::Cluster(variant, blocks))
+    });
+    blocks.map(Kernels::Rows).chain(clusters)
+}
+
+/// In how many parts the pair cuts each row, so that the device has enough blocks and no part is too small.
+fn parts(profile: &DeviceProfile, rows: usize, cols: usize) -> u32 {
+    let wanted = (SPLIT_BLOCKS * profile.multiprocessors) / rows.max(1);
+    let parts = wanted.min(cols / LEAST_PART).max(1);
+    u32::try_from(parts).unwrap_or(u32::MAX).min(profile.limits.max_grid.x)
+}
