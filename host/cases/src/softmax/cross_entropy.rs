@@ -143,7 +143,6 @@ impl Rowwise for CrossEntropy {
                 cols: cols as u32,
                 d_stride: of_gradient.stride as u64,
                 stride: of_logits.stride as u64,
-                ignore_index: IGNORED,
                 d_scale: self.d_scale,
                 prefetch_blocks: 1,
                 ..CrossEntropyLaunch::new(loss, logits, targets, I64)

@@ -1,7 +1,7 @@
 //! The softmax that users call, its gradient and cross entropy, and the rungs of the ladder: every kernel, in every type.
 //!
 //! Each kind has a table of problems, in [`forward`], [`backward`], [`cross_entropy`] and [`ladder`]; a row of it says in
-//! which [`Scope`](crate::Scope) it is run, and makes a case with each kernel that can do it.
+//! which [`Scope`] it is run, and makes a case with each kernel that can do it.
 
 pub mod backward;
 pub mod calls;

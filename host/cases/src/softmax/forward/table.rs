@@ -67,7 +67,8 @@ const PLAIN: Options = Options::new();
 const LOG: Options = PLAIN.log();
 const MASKED: Options = PLAIN.zero_masked();
 const OTHER: Options = LOG.scale(0.5).zero_masked();
-const MANY: &[Options] = &[PLAIN, LOG, PLAIN.scale(0.37), MASKED, MASKED.log().scale(2.5), PLAIN];
+const MANY: How = InTurns(&[PLAIN, LOG, PLAIN.scale(0.37), MASKED, MASKED.log().scale(2.5), PLAIN]);
+const THREE: How = Each(&[PLAIN, LOG, MASKED]);
 const NO_CLUSTER: [u32; 2] = [1, 0];
 const ANY: [u32; 2] = [16, u32::MAX];
 
@@ -86,7 +87,6 @@ const fn row(
 const TABLE: &[Sweep] = &{
     use Scope::{Device, Executor, NewEmulator, OldEmulator, Small, Tiny};
     [
-        // The first row lies on a boundary of 16 bytes and the second does not.
         row(Tiny, "", &[35], Random(1, 1), Apart(PLAIN), NO_CLUSTER, OnePair),
         row(Tiny, "", &[67], Random(1, 1), Apart(PLAIN), [2, 2048], Clusters),
         row(Small, "", &[35, 1157], Random(3, 3), Apart(PLAIN), NO_CLUSTER, All),
@@ -100,35 +100,11 @@ const TABLE: &[Sweep] = &{
         row(NewEmulator, "", &[1031], Random(1, 1), InTurns(&[OTHER, PLAIN]), [2, 2048], All),
         row(NewEmulator, "", &[133], RandomAndHard(0), Each(&[PLAIN]), [2, 2048], UpTo(128)),
         // More threads of a cluster have more stacks than a process has mappings.
-        row(
-            Executor,
-            "narrow rows",
-            &[1, 2, 3, 31, 32, 33, 127],
-            Random(14, 2),
-            InTurns(MANY),
-            [16, 2048],
-            All,
-        ),
-        row(
-            Executor,
-            "rows of some warps",
-            &[1023, 1024, 1025, 4099],
-            Random(7, 2),
-            InTurns(MANY),
-            [16, 4096],
-            All,
-        ),
-        row(Executor, "wide rows", &[33_001, 65_537], Random(2, 2), InTurns(MANY), [16, 8192], All),
+        row(Executor, "narrow rows", &[1, 2, 3, 31, 32, 33, 127], Random(14, 2), MANY, [16, 2048], All),
+        row(Executor, "rows of some warps", &[1023, 1024, 1025, 4099], Random(7, 2), MANY, [16, 4096], All),
+        row(Executor, "wide rows", &[33_001, 65_537], Random(2, 2), MANY, [16, 8192], All),
         row(Executor, "widest rows", &[], Random(3, 3), Each(&[PLAIN]), [16, 8192], Widest),
-        row(
-            Executor,
-            "hard rows",
-            &[133, 2053],
-            RandomAndHard(0),
-            Each(&[PLAIN, LOG, MASKED]),
-            [16, 2048],
-            All,
-        ),
+        row(Executor, "hard rows", &[133, 2053], RandomAndHard(0), THREE, [16, 2048], All),
         row(Executor, "in place", &[5, 133, 1025, 4099], Random(3, 3), InPlace, [16, 8192], All),
         row(Device, "", &[1], Random(3, 3), Apart(PLAIN), ANY, All),
         row(Device, "", &[35], RandomAndHard(3), Apart(LOG.scale(0.5)), ANY, All),
