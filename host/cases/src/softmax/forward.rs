@@ -73,10 +73,12 @@ impl Forward {
         run: impl Fn(&Device) -> Result<Outputs> + Send + Sync + 'static,
     ) -> Case {
         let kernels = choice.kernels().map(|meta| meta.name).collect();
+        let is_plain = self.options == Options::new();
+        let options = if is_plain { String::new() } else { format!(", {:?}", self.options) };
         let config = choice.config().map_or_else(String::new, |config| {
-            format!(", grid {} in clusters of {}", config.grid, config.cluster)
+            format!(", grid {} in clusters of {}", config.grid.x, config.cluster)
         });
-        let words = format!("softmax of {types}, {} {:?}{config}", told(&self.layouts), self.options);
+        let words = format!("softmax of {types}, {}{options}{config}", told(&self.layouts));
         let expected = move || self.expected::<I, O>();
         Case::new(kernels, words, run, expected).with_cluster_threads(cluster_threads(choice))
     }
