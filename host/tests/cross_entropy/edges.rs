@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use cuda_std::bf16;
 use cuda_std::launch::RawBuffer;
-use ferrowarp_cases::compare::Outputs;
 use ferrowarp_cases::reference;
 use ferrowarp_cases::softmax::cross_entropy::{IGNORED, loss_bound};
 use ferrowarp_cases::softmax::logits::logits;
@@ -18,28 +17,11 @@ const NAN: f32 = f32::NAN;
 
 /// All results of one row.
 #[derive(Debug)]
-struct Results(Outputs);
-
-impl Results {
-    fn of(&self, name: &str) -> &[f64] {
-        &self.0.iter().find(|(of, _)| *of == name).unwrap().1
-    }
-
-    fn loss(&self) -> f64 {
-        self.of("loss")[0]
-    }
-
-    fn lse(&self) -> f64 {
-        self.of("lse")[0]
-    }
-
-    fn correct(&self) -> f64 {
-        self.of("correct")[0]
-    }
-
-    fn gradient(&self) -> &[f64] {
-        self.of("gradient")
-    }
+struct Results {
+    loss: f64,
+    lse: f64,
+    correct: f64,
+    gradient: Vec<f64>,
 }
 
 /// All results of one row, by every kernel on the executor and as PTX, which agree with the oracle.
@@ -52,7 +34,9 @@ fn row(logits: &[f32], target: i64) -> Results {
     assert_right(&problem.cases_in_both_places::<bf16>(), &device, Case::assess_twice);
     let cases = problem.cases::<f32>();
     emulated::by_each().iter().for_each(|on| assert_right(&cases, on, Case::assess));
-    Results(cases[0].run(&device).unwrap())
+    let outputs = cases[0].run(&device).unwrap();
+    let [loss, lse, correct, gradient] = outputs.try_into().unwrap();
+    Results { loss: loss.1[0], lse: lse.1[0], correct: correct.1[0], gradient: gradient.1 }
 }
 
 /// A row of 133 columns: the first few, and what follows them.
@@ -77,53 +61,53 @@ fn rows_with_nan_or_inf_give_nan() {
         vec![-INF],
     ] {
         let got = row(&logits, 0);
-        assert!(got.loss().is_nan() && got.gradient().iter().all(|x| x.is_nan()), "{got:?}");
+        assert!(got.loss.is_nan() && got.gradient.iter().all(|x| x.is_nan()), "{got:?}");
     }
-    assert_eq!(row(&long(&[], -INF), 0).lse(), f64::NEG_INFINITY);
+    assert_eq!(row(&long(&[], -INF), 0).lse, f64::NEG_INFINITY);
 }
 
 #[test]
 fn masked_classes_have_no_share() {
     let got = row(&long(&[1.0, -INF, 1.0], -INF), 2);
-    assert!((got.loss() - 2f64.ln()).abs() < 1e-6);
-    assert_eq!(got.gradient()[..4], [0.5, 0.0, -0.5, 0.0]);
+    assert!((got.loss - 2f64.ln()).abs() < 1e-6);
+    assert_eq!(got.gradient[..4], [0.5, 0.0, -0.5, 0.0]);
     // A target of which the model is sure that it cannot be.
     let got = row(&long(&[1.0, -INF], 1.0), 1);
-    assert_eq!((got.loss(), got.gradient()[1]), (f64::INFINITY, -1.0));
+    assert_eq!((got.loss, got.gradient[1]), (f64::INFINITY, -1.0));
     // All but the last, whatever a thread's share.
     let mut last = long(&[], -INF);
     last[132] = -3.0;
     let got = row(&last, 132);
-    assert_eq!((got.loss(), got.lse(), got.correct()), (0.0, -3.0, 1.0));
-    assert!(got.gradient().iter().all(|&x| x == 0.0));
+    assert_eq!((got.loss, got.lse, got.correct), (0.0, -3.0, 1.0));
+    assert!(got.gradient.iter().all(|&x| x == 0.0));
 }
 
 #[test]
 fn logits_of_any_size_keep_their_digits() {
     for x in [1e4, 1e5, -1e5, f32::MIN, f32::MAX] {
         let got = row(&long(&[], x), 7);
-        assert!((got.loss() - 133f64.ln()).abs() < 2e-6, "{x:e}: {got:?}");
+        assert!((got.loss - 133f64.ln()).abs() < 2e-6, "{x:e}: {got:?}");
     }
     for large in [1e4, 1e5] {
         row(&(0..133).map(|i| large + (i as f32 * 0.618).fract() * 9.0).collect::<Vec<_>>(), 50);
     }
-    assert_eq!(row(&[-7.0], 0).loss(), 0.0);
+    assert_eq!(row(&[-7.0], 0).loss, 0.0);
 }
 
 #[test]
 fn of_equal_logits_the_first_is_the_answer() {
-    assert_eq!(row(&long(&[1.0, 2.0, 2.0], 2.0), 1).correct(), 1.0);
-    assert_eq!(row(&long(&[1.0, 2.0, 2.0], 2.0), 2).correct(), 0.0);
-    assert_eq!(row(&long(&[1.0, 2.0, 2.0], 2.0), 132).correct(), 0.0);
-    assert_eq!(row(&long(&[], f32::MIN), 0).correct(), 1.0);
+    assert_eq!(row(&long(&[1.0, 2.0, 2.0], 2.0), 1).correct, 1.0);
+    assert_eq!(row(&long(&[1.0, 2.0, 2.0], 2.0), 2).correct, 0.0);
+    assert_eq!(row(&long(&[1.0, 2.0, 2.0], 2.0), 132).correct, 0.0);
+    assert_eq!(row(&long(&[], f32::MIN), 0).correct, 1.0);
 }
 
 #[test]
 fn an_ignored_row_counts_for_nothing_whatever_it_holds() {
     for logits in [long(&[1.0], 2.0), long(&[NAN], 2.0), long(&[INF], 2.0), long(&[], -INF), vec![NAN, 1.0]] {
         let got = row(&logits, IGNORED);
-        assert_eq!((got.loss(), got.correct()), (0.0, 0.0));
-        assert!(got.gradient().iter().all(|&x| x == 0.0), "{got:?}");
+        assert_eq!((got.loss, got.correct), (0.0, 0.0));
+        assert!(got.gradient.iter().all(|&x| x == 0.0), "{got:?}");
     }
 }
 
@@ -131,8 +115,8 @@ fn an_ignored_row_counts_for_nothing_whatever_it_holds() {
 fn a_target_that_is_no_column_gives_nan() {
     for target in [-1, 133, i64::MAX, i64::MIN, 1 << 32, -99] {
         let got = row(&long(&[1.0], 2.0), target);
-        assert!(got.loss().is_nan() && got.gradient().iter().all(|x| x.is_nan()), "{target}: {got:?}");
-        assert_eq!((got.lse().is_finite(), got.correct()), (true, 0.0));
+        assert!(got.loss.is_nan() && got.gradient.iter().all(|x| x.is_nan()), "{target}: {got:?}");
+        assert_eq!((got.lse.is_finite(), got.correct), (true, 0.0));
     }
 }
 
