@@ -26,7 +26,7 @@ impl Asked {
         build_args: &[String],
     ) -> Result<Asked, CudaBuilderError> {
         let mut asked = BTreeSet::new();
-        for folder in kernel_crate.sources.iter().filter(|folder| !folder.ends_with("cuda_std_macros")) {
+        for folder in kernel_crate.sources.iter().filter(|folder| !is_of_macros(folder)) {
             for file in fingerprint::files(folder)? {
                 let text = std::fs::read(&file).unwrap_or_default();
                 if !read(&String::from_utf8_lossy(&text), &mut asked) {
@@ -34,7 +34,7 @@ impl Asked {
                 }
             }
         }
-        for folder in packages::fetched(&kernel_crate.path, rustc, build_args, MACROS)? {
+        for folder in packages::fetched(kernel_crate, rustc, build_args, MACROS)? {
             let Some(folder) = folder else { return Ok(Asked(None)) };
             let is_known = packages::asking_files(&folder)
                 .iter()
@@ -56,6 +56,12 @@ impl Asked {
         let mut base = NvvmArch::ALL.iter().copied().filter(|earlier| earlier.is_base_variant());
         base.find(|earlier| *earlier <= arch && answers(*earlier) == of_arch).unwrap_or(arch)
     }
+}
+
+/// Whether the folder is that of the package of `#[kernel]`.
+fn is_of_macros(folder: &Path) -> bool {
+    let manifest = std::fs::read_to_string(folder.join("Cargo.toml")).unwrap_or_default();
+    manifest.lines().any(|line| line == format!("name = \"{MACROS}\""))
 }
 
 /// Whether PTX made for `first` may be given to `arch` by another `.target`: not if it is for GPUs of one kind, or needs

@@ -168,27 +168,34 @@ pub(crate) fn of_device(
     Ok(packages)
 }
 
-/// The folders of the packages that are not of this machine's own sources, of all that `path` is compiled of or by, but for
-/// the package `known`; none for one whose folder cannot be told.
+/// The folders of the packages that `kernel_crate` is compiled of or by, but for its [`KernelCrate::sources`] and the package
+/// `known`; none for one whose folder cannot be told.
 pub(crate) fn fetched(
-    path: &Path,
+    kernel_crate: &KernelCrate,
     rustc: &Path,
     build_args: &[String],
     known: &str,
 ) -> Result<BTreeSet<Option<PathBuf>>, CudaBuilderError> {
     let registry = registry_sources();
-    let output = tree(path, rustc, build_args, "normal,build")?;
-    let folder = |line: &str| {
-        let mut words = line.split(' ');
-        let (name, version) = (words.next()?, words.next()?.strip_prefix('v')?);
-        let place = words.find(|word| !matches!(*word, "(*)" | "(proc-macro)"));
-        if name == known || place.is_some_and(|place| place.starts_with("(/")) {
-            return None;
+    let output = tree(&kernel_crate.path, rustc, build_args, "normal,build")?;
+    let folders = output.lines().filter_map(|line| folder_of(line, &registry, known));
+    Ok(folders.filter(|folder| !folder.as_ref().is_some_and(|f| kernel_crate.sources.contains(f))).collect())
+}
+
+/// The folder of the package on a line of `cargo tree`, none if it cannot be told; nothing if it is the package `known`.
+fn folder_of(line: &str, registry: &[PathBuf], known: &str) -> Option<Option<PathBuf>> {
+    let mut words = line.split(' ');
+    let (name, version) = (words.next()?, words.next()?.strip_prefix('v')?);
+    if name == known {
+        return None;
+    }
+    let folder = match words.find(|word| !matches!(*word, "(*)" | "(proc-macro)")) {
+        Some(_) => {
+            line.split_once("(/").and_then(|(_, path)| Some(format!("/{}", path.split_once(')')?.0).into()))
         }
-        let mut folders = registry.iter().map(|folder| folder.join(format!("{name}-{version}")));
-        Some(folders.find(|folder| place.is_none() && folder.is_dir()))
+        None => registry.iter().map(|folder| folder.join(format!("{name}-{version}"))).find(|f| f.is_dir()),
     };
-    Ok(output.lines().filter_map(folder).collect())
+    Some(folder.filter(|folder| folder.is_dir()))
 }
 
 /// What `cargo tree` says of the crate in `path`: a line for each package at the end of such edges.
@@ -304,6 +311,24 @@ mod tests {
             ["--features", "a,b", "--features=c", "-Fd", "-F", "e", "--no-default-features"]
         );
         assert_eq!(features(&["--features".to_owned()]), ["--features"]);
+    }
+
+    #[test]
+    fn folders_are_read_from_cargos_tree() {
+        let folder = tempfile::tempdir().unwrap();
+        let (one, mine) = (folder.path().join("one-1.0.0"), folder.path().join("a folder"));
+        [&one, &mine].into_iter().for_each(|folder| std::fs::create_dir(folder).unwrap());
+        let registry = [folder.path().to_owned()];
+        let read = |line: &str| folder_of(line, &registry, "known");
+        assert_eq!(read("one v1.0.0 (proc-macro) (*)"), Some(Some(one)));
+        let of_path = format!("mine v0.1.0 (proc-macro) ({}) (*)", mine.display());
+        assert_eq!(read(&of_path), Some(Some(mine)));
+        for unknown in
+            ["gone v1.0.0", "git v1.0.0 (https://example.org/git#0123)", "mine v0.1.0 (/no/such/folder)"]
+        {
+            assert_eq!(read(unknown), Some(None), "{unknown}");
+        }
+        assert_eq!((read("known v1.0.0"), read("")), (None, None));
     }
 
     #[test]

@@ -198,8 +198,9 @@ impl<'b> Session<'b> {
     fn make_parts(&self) -> Result<Vec<Vec<Part>>, CudaBuilderError> {
         let known: Vec<Option<Vec<Part>>> =
             self.builder.archs.iter().map(|arch| self.known_parts(*arch)).collect();
-        let archs: Vec<NvvmArch> = self.builder.archs.clone();
-        let asked = if known.iter().all(Option::is_some) { Asked::default() } else { self.asked()? };
+        let archs = &self.builder.archs;
+        let ask = || Asked::of(&self.kernel_crate, &self.toolchain.rustc, &self.builder.build_args);
+        let asked = if known.contains(&None) { ask()? } else { Asked::default() };
         let first_alike: Vec<NvvmArch> = archs.iter().map(|arch| asked.first_alike(*arch)).collect();
         // What architectures that are alike share.
         let lowered: Mutex<HashMap<NvvmArch, Arc<[Lowered]>>> = Mutex::default();
@@ -208,12 +209,9 @@ impl<'b> Session<'b> {
                 return Ok(Vec::new());
             }
             let made = jobs::lock(&lowered).get(&first_alike[n]).cloned();
-            let parts = match made {
-                Some(parts) => parts,
-                None => self.lower(first_alike[n])?.into(),
-            };
-            self.outputs().write_ir(archs[n], &parts, &self.toolchain.llvm)?;
+            let parts = if let Some(parts) = made { parts } else { self.lower(first_alike[n])?.into() };
             jobs::lock(&lowered).insert(first_alike[n], Arc::clone(&parts));
+            self.outputs().write_ir(archs[n], &parts, &self.toolchain.llvm)?;
             // The longest first, so that no core is left with one in the end.
             let mut order: Vec<usize> = (0..parts.len()).collect();
             order.sort_by_key(|&part| Reverse(parts[part].text.len()));
@@ -234,11 +232,6 @@ impl<'b> Session<'b> {
             files::write(&self.stamp(*arch), &stamp)?;
         }
         Ok(parts)
-    }
-
-    /// The architectures that the sources ask for.
-    fn asked(&self) -> Result<Asked, CudaBuilderError> {
-        Asked::of(&self.kernel_crate, &self.toolchain.rustc, &self.builder.build_args)
     }
 
     /// rustc and the edits: the parts of the crate's module for `arch`.
@@ -382,7 +375,8 @@ impl<'b> Session<'b> {
 
     fn options(&self, arch: NvvmArch) -> String {
         let (cargo, code) = (self.cargo_options(), CodegenOptions::of(self.builder, arch));
-        format!("{cargo:?} {code:?} {:?} {}", self.builder.edits(), self.builder.backend)
+        let CudaBuilder { backend, compile_once, .. } = self.builder;
+        format!("{cargo:?} {code:?} {:?} {backend} {compile_once}", self.builder.edits())
     }
 
     /// All that the parts depend on, in one hash.

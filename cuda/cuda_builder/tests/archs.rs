@@ -18,3 +18,19 @@ fn every_architecture_compiles() {
         assert_eq!(version.replace('.', ""), module.arch.ptx_version().to_string(), "{}", module.arch);
     }
 }
+
+#[test]
+fn architectures_between_which_the_source_makes_no_difference_share_their_ptx_if_they_may() {
+    use NvvmArch::{Compute75, Compute88, Compute90};
+    let build = |archs: &[NvvmArch]| {
+        let built = builder("alike").archs(archs).compile_once(true).machine_code(true).build_all().unwrap();
+        assert!(built.modules.iter().all(|module| !module.resources.is_empty()));
+        let read = |module: &cuda_builder::BuiltModule| std::fs::read_to_string(&module.path).unwrap();
+        built.modules.iter().map(read).collect::<Vec<_>>()
+    };
+    let [first, later, other_version] = build(&[Compute75, Compute90, Compute88]).try_into().unwrap();
+    assert_eq!(first.replace("\n.target sm_75\n", "\n.target sm_90\n"), later);
+    assert!(other_version.contains(".version 9.0") && other_version.contains(".target sm_88"));
+    // The same, whichever are built beside it.
+    assert_eq!(build(&[Compute90]), [later]);
+}

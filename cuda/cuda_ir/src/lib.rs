@@ -169,10 +169,14 @@ fn plain(symbol: &str) -> &str {
 
 /// The path that a v0-mangled symbol stands for, without crate hashes: `core::option::expect_failed`.
 ///
-/// A symbol can refer back to its own parts, so a short one may stand for a path of any length; one that is beyond all
+/// Where several internal symbols had one name LLVM has numbered them, for a GPU without a dot; the number is left out. A
+/// symbol can refer back to its own parts, so a short one may stand for a path of any length; one that is beyond all
 /// reason is no path.
 fn path_of(symbol: &str) -> Option<String> {
-    let name = rustc_demangle::try_demangle(plain(symbol)).ok()?;
+    let symbol = plain(symbol);
+    let digits = symbol.len() - symbol.trim_end_matches(|c: char| c.is_ascii_digit()).len();
+    let mut names = (0..=digits).map(|n| &symbol[..symbol.len() - n]);
+    let name = names.find_map(|name| rustc_demangle::try_demangle(name).ok())?;
     let mut path = ShortText(String::new());
     write!(path, "{name:#}").ok()?;
     Some(path.0)
@@ -199,6 +203,10 @@ mod tests {
     fn paths_are_read_and_endless_ones_are_none() {
         assert_eq!(
             path_of("@_RNvNtCsabc_4core6option13expect_failed").unwrap(),
+            "core::option::expect_failed"
+        );
+        assert_eq!(
+            path_of("@_RNvNtCsabc_4core6option13expect_failed107").unwrap(),
             "core::option::expect_failed"
         );
         // `a::<(A, A)>`, where each A is the tuple before it twice: 2 to the power of 40 words.

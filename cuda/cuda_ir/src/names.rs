@@ -94,6 +94,8 @@ mod tests {
         let symbol = |hash: &str| format!("@_RNvNtCs{hash}_4core6option13expect_failed");
         assert_eq!(name(&symbol("abc")).unwrap(), "core__option__expect_failed");
         assert_eq!(name(&symbol("abd")).unwrap(), "core__option__expect_failed_3");
+        // What LLVM numbered is numbered anew.
+        assert_eq!(name(&(symbol("abc") + "91")).unwrap(), "core__option__expect_failed_4");
         assert_eq!(name("@alloc_0123456789abcdef").unwrap(), "__constant_0");
         assert_eq!(name("@anon.0123.7").unwrap(), "__constant_1");
         for kept in ["@saxpy", "@__ferrowarp_panic_slot", "@\"a name\"", "@llvm.nvvm.barrier0", "@_Rubbish"] {

@@ -286,3 +286,19 @@ unchecked_args! {
     SliceArg for *const [T]: as_raw_slice(&) -> (*const T, usize) = |slice| (slice.cast(), slice.len());
     SliceMutArg for *mut [T]: as_raw_mut_slice(&mut) -> (*mut T, usize) = |slice| (slice.cast(), slice.len());
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_of_a_raw_buffer_is_within_it() {
+        let elements = [1u32, 2, 3];
+        let raw = RawBuffer::read(&elements);
+        let rest = raw.skip(2);
+        assert_eq!((rest.pointer.cast_const(), rest.bytes), (&raw const elements[2], Some(4)));
+        assert_eq!((raw.skip(5).bytes, rest.cast::<u8>().bytes), (Some(0), Some(4)));
+        let null = RawBuffer::<u32>::NULL.skip(7);
+        assert!(null.pointer.is_null() && null.bytes.is_none() && null.residence == Residence::Unchecked);
+    }
+}

@@ -19,11 +19,4 @@ unsafe fn counts<const LEN: usize>(out: *mut f32, count: u32) {
     let _ = (out, count);
 }
 
-/// # Safety
-/// It does nothing.
-#[kernel(args)]
-unsafe fn takes_no_struct(out: *mut f32) {
-    let _ = out;
-}
-
 fn main() {}

@@ -1,7 +1,8 @@
 //! Makes of a generic function and its list an ordinary kernel for each instance.
 
 use proc_macro2::{Ident, TokenStream};
-use quote::{ToTokens as _, format_ident, quote};
+use quote::{ToTokens as _, format_ident, quote, quote_spanned};
+use syn::spanned::Spanned as _;
 use syn::{
     Attribute, Error, Expr, FnArg, GenericParam, Index, ItemFn, Pat, PatType, Result, Type, TypePtr,
     parse_quote,
@@ -251,6 +252,7 @@ fn lists_by_argument(
     list_type: &Ident,
 ) -> Result<TokenStream> {
     let mut lists: Vec<(&Type, Vec<TokenStream>)> = Vec::new();
+    let mut checks = TokenStream::new();
     for Listed { launch_type, facts, params } in kernels {
         let [Param { ty, .. }] = &params[..] else {
             let message = format!(
@@ -260,14 +262,17 @@ fn lists_by_argument(
             );
             return Err(Error::new_spanned(&function.sig.inputs, message));
         };
-        let kernel = quote!({
-            ::core::assert!(
+        checks.extend(quote_spanned! {ty.span()=>
+            #[cfg(not(target_arch = "nvptx64"))]
+            const _: () = ::core::assert!(
                 #launch_type::__KINDS[0] == ::cuda_std::param::VALUE,
-                "`args` without a type is for a kernel whose only argument is a struct"
+                "`args` without a type is for a kernel whose only argument is a struct, and this one's is a pointer or reference"
             );
+        });
+        let kernel = quote! {
             // SAFETY: this is the type of the kernel's only parameter, which is passed by value.
             unsafe { ::cuda_std::launch::KernelOf::new(#launch_type::META, #facts) }
-        });
+        };
         let is_same = |listed: &Type| quote!(#listed).to_string() == quote!(#ty).to_string();
         match lists.iter_mut().find(|(listed, _)| is_same(listed)) {
             Some((_, list)) => list.push(kernel),
@@ -283,7 +288,7 @@ fn lists_by_argument(
             }
         }
     });
-    Ok(quote!(#(#lists)*))
+    Ok(quote!(#checks #(#lists)*))
 }
 
 /// The facts of an instance.
