@@ -1,5 +1,7 @@
 //! What is computed, on which type of number, and how near a result must be to the oracle.
 
+use cuda_std::testing::Element as _;
+use ferrowarp::softmax::Options;
 use ferrowarp_cases::reference;
 pub use ferrowarp_cases::reference::Number;
 
@@ -47,24 +49,24 @@ impl Op {
         match self {
             Op::Softmax => reference::softmax(row, row.len()).into_iter().map(|y| (y, y)).collect(),
             Op::LogSoftmax => {
-                let max = f64::from(row.iter().copied().fold(f32::NEG_INFINITY, f32::max));
-                let sum: f64 = row.iter().map(|&x| (f64::from(x) - max).exp()).sum();
-                let results = row.iter().map(|&x| f64::from(x) - max - sum.ln());
-                results.map(|y| (y, y.abs() + sum.ln())).collect()
+                // The logarithm of the sum is at most that of the columns.
+                let (most, log) = ((row.len() as f64).ln(), Options::new().log());
+                reference::softmax_with(row, row.len(), &log)
+                    .into_iter()
+                    .map(|y| (y, y.abs() + most))
+                    .collect()
             }
             Op::Backward => {
-                let products = row.iter().zip(gradient).map(|(&y, &g)| f64::from(y) * f64::from(g));
-                let (dot, magnitude) =
-                    products.fold((0.0, 0.0), |(dot, magnitude), p| (dot + p, magnitude + p.abs()));
-                let results = row.iter().zip(gradient).map(|(&y, &g)| (f64::from(y), f64::from(g)));
-                results.map(|(y, g)| (y * (g - dot), y * (g.abs() + magnitude))).collect()
+                let sums = reference::softmax_backward(gradient, row, false).into_iter();
+                sums.map(|sum| (sum.value, sum.magnitude)).collect()
             }
             Op::CrossEntropy => {
-                let probabilities = reference::softmax(row, row.len()).into_iter().enumerate();
+                let probabilities = reference::softmax(row, row.len());
+                let gradient = reference::cross_entropy(row, target as i64, -100).gradient;
                 let is_target = |col| if col == target { 1.0 } else { 0.0 };
-                let gradients =
-                    probabilities.map(|(col, p)| ((p - is_target(col)) / rows as f64, p + is_target(col)));
-                gradients.map(|(g, magnitude)| (g, magnitude / rows as f64)).collect()
+                let pairs = gradient.into_iter().zip(probabilities).enumerate();
+                let mean = |x: f64| x / rows as f64;
+                pairs.map(|(col, (g, p))| (mean(g), mean(p + is_target(col)))).collect()
             }
         }
     }

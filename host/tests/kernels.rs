@@ -1,28 +1,23 @@
 //! Every kernel of the network against its f64 oracle, at sizes that fit no tile: on the CPU executor, and as the
 //! PTX that a GPU gets, on the emulator.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use cuda_builder::{Backend, NvvmArch};
 use ferrowarp::device::Device;
-use ferrowarp_cases::emulated::Emulators;
 use ferrowarp_cases::layer::{self, Problem};
-use ferrowarp_cases::operation;
+use ferrowarp_cases::softmax::{self, Setting, ladder};
+use ferrowarp_cases::{Case, Scope, assert_right, emulated, small};
 use gpu_kernels::mlp::batch;
 use ptx_emulator::Turns;
 
-/// Assesses every kernel on every problem.
+/// Assesses every kernel of the network on every problem.
 fn all_are_right(device: &Device, problems: impl Iterator<Item = Problem>) {
     for problem in problems {
-        for check in layer::network() {
-            let assessed = check.assess(device, &problem);
-            assessed.unwrap_or_else(|error| panic!("{} {problem}: {error:#}", check.kernel.name));
-        }
+        let cases: Vec<Case> = layer::cases(&Arc::new(problem)).collect();
+        assert_right(&cases, device, Case::assess);
     }
-}
-
-fn emulated(backend: Backend, arch: NvvmArch, turns: Turns) -> Device {
-    let emulators = Emulators::new(backend, arch, turns);
-    let limits = emulators.limits().clone();
-    Device::with_launcher(emulators, limits)
 }
 
 #[test]
@@ -32,39 +27,53 @@ fn on_the_executor() {
 
 #[test]
 fn as_ptx_by_nvvm() {
-    let device = emulated(Backend::Nvvm, NvvmArch::Compute75, Turns::Ascending);
+    let device = emulated::device(Backend::Nvvm, NvvmArch::Compute75, Turns::Ascending);
     all_are_right(&device, layer::small_problems());
 }
 
 #[test]
 fn as_ptx_by_llvm() {
-    let device = emulated(Backend::Llvm, NvvmArch::Compute75, Turns::Ascending);
+    let device = emulated::device(Backend::Llvm, NvvmArch::Compute75, Turns::Ascending);
     all_are_right(&device, layer::small_problems());
 }
 
 /// With the threads in the other order, which shows another half of all races.
 #[test]
 fn as_ptx_for_a_newer_architecture() {
-    let device = emulated(Backend::Nvvm, NvvmArch::Compute90, Turns::Descending);
+    let device = emulated::device(Backend::Nvvm, NvvmArch::Compute90, Turns::Descending);
     all_are_right(&device, layer::small_problems());
 }
 
 #[test]
 fn as_ptx_by_llvm_for_a_newer_architecture() {
-    let device = emulated(Backend::Llvm, NvvmArch::Compute90, Turns::Descending);
+    let device = emulated::device(Backend::Llvm, NvvmArch::Compute90, Turns::Descending);
     all_are_right(&device, layer::small_problems());
 }
 
+/// What is run in a scope, of the kernels that there are, is every one of them that the scope's devices have.
 #[test]
 fn every_kernel_is_assessed() {
-    let layers: Vec<_> = layer::checks();
-    let of_layers = layers.iter().flat_map(|check| check.kernels());
-    let mut assessed: Vec<_> = of_layers.chain(operation::kernels()).collect();
-    let mut kernels: Vec<_> = gpu_kernels::KERNELS.iter().map(|kernel| kernel.name).collect();
-    assessed.sort_unstable();
-    assessed.dedup();
-    kernels.sort_unstable();
-    assert_eq!(assessed, kernels);
+    let layer = Arc::new(Problem::new([2, 5, 35], 0, 0));
+    for scope in
+        [Scope::Tiny, Scope::Small, Scope::OldEmulator, Scope::NewEmulator, Scope::Executor, Scope::Device]
+    {
+        let setting = Setting::new(scope);
+        let limits = &setting.profile.limits;
+        let mut cases = if matches!(scope, Scope::Tiny | Scope::Small) {
+            small::all(scope)
+        } else {
+            layer::cases(&layer).chain(ladder::cases(scope, limits, |_| true)).collect()
+        };
+        if scope == Scope::Device {
+            cases.extend(ladder::of_layer(&layer, limits));
+        }
+        cases.extend(softmax::cases(&setting));
+        let assessed: BTreeSet<&str> = cases.iter().flat_map(Case::kernels).collect();
+        let there = gpu_kernels::KERNELS.iter().filter(|kernel| kernel.min_arch <= limits.capability);
+        let there: BTreeSet<&str> = there.map(|kernel| kernel.name).collect();
+        let differ: Vec<_> = assessed.symmetric_difference(&there).collect();
+        assert!(differ.is_empty(), "{scope:?}: assessed only or there only: {differ:?}");
+    }
 }
 
 #[test]

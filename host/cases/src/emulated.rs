@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use cuda_builder::{Backend, CudaBuilder, NvvmArch};
 use cuda_std::launch::{KernelCall, LaunchError, Launcher, Limits};
+use ferrowarp::device::Device;
 use ptx_emulator::{Emulator, PtxModule, Turns};
 
 /// Every way in which the kernels become PTX.
@@ -95,13 +96,20 @@ impl Launcher for Emulators {
     }
 }
 
-/// The kernels of each back end for the oldest architecture.
-pub fn by_each() -> [Emulators; 2] {
-    BACK_ENDS.map(|backend| Emulators::new(backend, NvvmArch::Compute75, Turns::Ascending))
+/// A device that is an emulator of the kernels as `backend` makes them for `arch`, with a block's threads in that order.
+pub fn device(backend: Backend, arch: NvvmArch, turns: Turns) -> Device {
+    let emulators = Emulators::new(backend, arch, turns);
+    let limits = emulators.limits().clone();
+    Device::with_launcher(emulators, limits)
+}
+
+/// The kernels of each back end for the oldest architecture: [`Scope::OldEmulator`](crate::Scope::OldEmulator).
+pub fn by_each() -> [Device; 2] {
+    BACK_ENDS.map(|backend| device(backend, NvvmArch::Compute75, Turns::Ascending))
 }
 
 /// The kernels of each back end for a newer architecture, with the threads in the other order, which shows another half
-/// of all races.
-pub fn newer_by_each() -> [Emulators; 2] {
-    BACK_ENDS.map(|backend| Emulators::new(backend, NvvmArch::Compute90, Turns::Descending))
+/// of all races: [`Scope::NewEmulator`](crate::Scope::NewEmulator).
+pub fn newer_by_each() -> [Device; 2] {
+    BACK_ENDS.map(|backend| device(backend, NvvmArch::Compute90, Turns::Descending))
 }

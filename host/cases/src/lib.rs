@@ -1,12 +1,54 @@
 //! What the kernels must compute: the cases, and the oracles in f64 that judge them.
+//!
+//! A [`Case`] is one kernel, or a pair of them, on one problem. Whoever runs kernels iterates the cases of its [`Scope`]:
+//! `cargo test`, on the executor and on the emulator of PTX, the self-check on a GPU, the runs under many seeds, Miri and
+//! the sanitizers.
 
+mod case;
 pub mod compare;
 #[cfg(feature = "emulator")]
 pub mod emulated;
 pub mod layer;
-pub mod matrix;
-pub mod operation;
 pub mod reference;
-pub mod rows;
 pub mod small;
-pub mod wide;
+pub mod softmax;
+
+use std::sync::{Mutex, PoisonError};
+
+use anyhow::Result;
+use ferrowarp::device::Device;
+
+pub use case::Case;
+
+/// Asserts for a test that there are cases and that all are right, assessed as said on this device. Tests side by side run
+/// one cluster at a time: together they have more stacks than a process has mappings.
+///
+/// # Panics
+/// A case is wrong, or there is none.
+#[track_caller]
+pub fn assert_right<T>(cases: &[Case], device: &Device, assess: impl Fn(&Case, &Device) -> Result<T>) {
+    static CLUSTERS: Mutex<()> = Mutex::new(());
+    assert!(!cases.is_empty(), "no case was chosen");
+    for case in cases {
+        let is_cluster = case.cluster_threads() > 0;
+        let _lock = is_cluster.then(|| CLUSTERS.lock().unwrap_or_else(PoisonError::into_inner));
+        assess(case, device).unwrap_or_else(|error| panic!("{error:#}"));
+    }
+}
+
+/// Who runs the cases, which says how large they may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Tools that run a kernel thousands of times slower, such as Miri: the least that makes every kernel do all it does.
+    Tiny,
+    /// Small enough for thousands of runs: the schedules of many seeds, and the sanitizers.
+    Small,
+    /// An emulator of the oldest GPU.
+    OldEmulator,
+    /// An emulator of a newer GPU, which has clusters.
+    NewEmulator,
+    /// The CPU executor, in `cargo test`.
+    Executor,
+    /// The self-check of a device.
+    Device,
+}

@@ -3,13 +3,14 @@
 //! Layouts are those of [`gpu_kernels::mlp`]. Matrix products come with a second result, the same sum over
 //! absolute values, which is what rounding errors are measured against.
 
+use cuda_std::testing::Element as _;
 use ferrowarp::softmax::Options;
 
-mod edge_rows;
+use crate::compare::Bound;
+
 mod softmax;
 
-pub use edge_rows::edge_rows;
-pub use softmax::{Number, softmax_complaint, softmax_with};
+pub use softmax::{Number, RELATIVE, relative_one_after_the_other, softmax_bounds, softmax_with};
 
 /// Extents of a linear layer on a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +33,13 @@ pub struct Sum {
 }
 
 impl Sum {
+    /// The sum, and as many roundings to f32 of the magnitude.
+    pub fn within(self, roundings: f64) -> Bound {
+        // Below the smallest normal f32 the rounding error no longer shrinks with the number.
+        let floor = if self.magnitude == 0.0 { 0.0 } else { f64::from(f32::MIN_POSITIVE) };
+        Bound { value: self.value, allowed: roundings * f32::ROUNDING * self.magnitude + floor }
+    }
+
     fn add(&mut self, term: f64) {
         self.value += term;
         self.magnitude += term.abs();

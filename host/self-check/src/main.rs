@@ -7,14 +7,15 @@ mod stress;
 
 use std::num::NonZeroUsize;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use clap::Parser;
 use cuda_std::simt::parse_seed;
-use ferrowarp::device::{DeviceChoice, exit_if_hung, open, parse_time_limit};
-use ferrowarp_cases::layer::{checks, problems};
-use ferrowarp_cases::operation;
+use ferrowarp::device::{Device, DeviceChoice, exit_if_hung, open, parse_time_limit};
+use ferrowarp_cases::softmax::{self, Setting, ladder};
+use ferrowarp_cases::{Case, Scope, layer};
 
 /// Runs every kernel on a device and checks its results.
 #[derive(Parser)]
@@ -125,26 +126,17 @@ fn run(arguments: &Arguments) -> Result<bool> {
         return Ok(true);
     }
     println!("{line}");
-    let checks: Vec<_> = checks().into_iter().filter(|check| chosen(check.kernel.name)).collect();
-    let operations: Vec<_> = operation::CASES.iter().filter(|(name, _)| chosen(name)).collect();
+    let mut cases = cases(arguments, &device);
+    cases.retain(|case| chosen(&case.to_string()));
     ensure!(
-        !checks.is_empty() || !operations.is_empty(),
+        !cases.is_empty(),
         "no kernel or operation has `{}` in its name",
         arguments.only.as_deref().unwrap_or_default()
     );
-    let most_rows = arguments.most_rows.map_or(usize::MAX, |rows| rows as usize);
     let mut tally = Tally::default();
-    let problems: Vec<_> = problems().step_by(arguments.every.get()).collect();
-    for check in &checks {
-        for problem in problems.iter().filter(|&problem| check.run.takes(&device, problem)) {
-            let case = format!("{} {problem}", check.kernel.name);
-            tally.count(&case, check.assess_thoroughly(&device, problem).map(told));
-            // A GPU that has failed would fail every check after.
-            device.synchronize()?;
-        }
-    }
-    for (name, check) in operations {
-        tally.count(name, check(&device, most_rows).map(|()| String::new()));
+    for case in &cases {
+        tally.count(&case.to_string(), case.assess_with_cpu(&device).map(told));
+        // A GPU that has failed would fail every check after.
         device.synchronize()?;
     }
     if arguments.only.is_none() {
@@ -162,6 +154,20 @@ fn run(arguments: &Arguments) -> Result<bool> {
     }
     println!("{} passed, {} failed", tally.passed, tally.failed);
     Ok(tally.failed == 0)
+}
+
+/// What is run on the device.
+fn cases(arguments: &Arguments, device: &Device) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for problem in layer::problems().step_by(arguments.every.get()).map(Arc::new) {
+        cases.extend(layer::cases(&problem));
+        cases.extend(ladder::of_layer(&problem, device.limits()));
+    }
+    cases.extend(ladder::cases(Scope::Device, device.limits(), |_| true));
+    let setting = Setting::device(device);
+    let most_rows = arguments.most_rows.map_or(usize::MAX, |rows| rows as usize);
+    cases.extend(softmax::cases(&Setting { most_rows, ..setting }));
+    cases
 }
 
 /// The largest error of a check, in words.

@@ -20,7 +20,7 @@ pub const MECHANICS: &[Mechanic] = &[
     ("a view past the end is refused", views),
     ("a launch over the limits is refused", limits),
     ("an argument of another device is refused", residence),
-    ("rows that many blocks share come out right", ferrowarp_cases::wide::softmax),
+    ("the functions that users call are right", ferrowarp_cases::softmax::calls::are_right),
 ];
 
 fn copies(device: &Device) -> Result<()> {

@@ -13,7 +13,8 @@ use ferrowarp::device::Device;
 use indicatif::{ProgressBar, ProgressStyle};
 use rayon::prelude::*;
 
-use ferrowarp_cases::small::{self, Case, Outputs, SMALL, TINY};
+use ferrowarp_cases::compare::Outputs;
+use ferrowarp_cases::{Case, Scope, small};
 
 /// Kernels whose results may depend on the schedule, such as sums by atomic additions of floats, and the relative error
 /// that is allowed for it. There is none: every sum has a fixed order.
@@ -27,7 +28,7 @@ pub fn run(seeds: u64, first: u64, chosen: &dyn Fn(&str) -> bool) -> Result<bool
     let end =
         first.checked_add(seeds).context("the last seed is beyond 64 bits; begin with a smaller one")?;
     let cases: Vec<Case> =
-        small::all(&SMALL)?.into_iter().filter(|case| case.kernels().any(chosen)).collect();
+        small::all(Scope::Small).into_iter().filter(|case| case.kernels().any(chosen)).collect();
     ensure!(
         seeds > 0 && !cases.is_empty(),
         "nothing to run; ask for at least one seed of a kernel that exists"
@@ -58,10 +59,8 @@ pub fn run(seeds: u64, first: u64, chosen: &dyn Fn(&str) -> bool) -> Result<bool
 /// runs, for a tool that judges threads: Miri or a sanitizer. Of every `of` cases, it runs that at `part`, counted forwards
 /// and backwards in turns, since of neighbours the later ones are larger. Under Miri it runs the [`smallest`] instances.
 pub fn on_threads((part, of): (usize, usize), chosen: &dyn Fn(&str) -> bool) -> Result<()> {
-    let shapes = if cfg!(miri) { TINY } else { SMALL };
     let device = Device::cpu_with(Executor::new().without_seed().with_scheduler(Scheduler::Threads));
-    let all = small::all(&shapes)?;
-    let all = if cfg!(miri) { smallest(all) } else { all };
+    let all = if cfg!(miri) { smallest(small::all(Scope::Tiny)) } else { small::all(Scope::Small) };
     let all = all.into_iter().filter(|case| case.kernels().any(chosen));
     let is_here =
         |i: usize| if (i / of).is_multiple_of(2) { i % of == part } else { of - 1 - i % of == part };
@@ -167,7 +166,7 @@ mod tests {
 
     #[test]
     fn every_kernel_is_run_under_every_seed() {
-        let cases = small::all(&SMALL).unwrap();
+        let cases = small::all(Scope::Small);
         let run: BTreeSet<&str> = cases.iter().flat_map(Case::kernels).collect();
         let kernels: BTreeSet<&str> = gpu_kernels::KERNELS.iter().map(|kernel| kernel.name).collect();
         assert_eq!(run, kernels);
@@ -176,8 +175,7 @@ mod tests {
 
     #[test]
     fn miri_runs_the_smallest_instances() {
-        let run: BTreeSet<&str> =
-            smallest(small::all(&SMALL).unwrap()).iter().flat_map(Case::kernels).collect();
+        let run: BTreeSet<&str> = smallest(small::all(Scope::Small)).iter().flat_map(Case::kernels).collect();
         let of = |body: &str| run.iter().copied().filter(|name| name.starts_with(body)).collect::<Vec<_>>();
         assert_eq!(
             of("cross_entropy_f32"),
@@ -211,7 +209,7 @@ mod tests {
 
     #[test]
     fn few_seeds_make_no_difference_and_a_planted_one_is_counted() {
-        let cases: Vec<Case> = small::all(&SMALL).unwrap().into_iter().step_by(29).collect();
+        let cases: Vec<Case> = small::all(Scope::Small).into_iter().step_by(29).collect();
         let device = Device::cpu_with(Executor::new().without_seed());
         let mut fixed: Vec<_> = cases.iter().map(|case| case.run(&device).unwrap()).collect();
         assert_eq!(under_seeds(0..2, &cases, &fixed), 0);

@@ -25,10 +25,13 @@ fn all_kernels_are_right_on_the_cpu() {
     let ways = || gpu_kernels::softmax::LADDER.iter().flat_map(gpu_kernels::softmax::Rung::variants);
     assert!(cases > 8 * ways().count(), "{cases}");
     for kernel in ways().map(|way| way.meta().name).chain(["linear_forward", "update_layer"]) {
-        assert!(text.contains(&format!("ok    {kernel} 65x130x67")), "{kernel}");
+        assert!(text.contains(&format!("{kernel} 65x130x67")), "{kernel}");
     }
     for operation in ["softmax of bf16", "gradient through a softmax of f16", "cross entropy of f32"] {
-        assert!(text.contains(&format!("ok    {operation}\n")), "{operation}");
+        assert!(
+            text.contains(&format!(" {operation}, 3x")) || text.contains(&format!(" {operation}, 2x")),
+            "{operation}"
+        );
     }
     assert!(output.status.success());
 }

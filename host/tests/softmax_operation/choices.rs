@@ -1,12 +1,38 @@
 //! What is chosen for a shape and a device.
 
+use std::sync::Arc;
+
 use cuda_std::bf16;
 use cuda_std::launch::{Dim3, KernelCall, LaunchError, Launcher, Limits, RawBuffer, Residence};
-use ferrowarp::softmax::{DeviceProfile, KernelChoice, Options};
+use cuda_std::simt::Executor;
+use cuda_std::testing::Layout;
+use ferrowarp::device::Device;
+use ferrowarp::softmax::{DeviceProfile, KernelChoice, Options, SoftmaxAs};
+use ferrowarp_cases::reference::Number;
+use ferrowarp_cases::softmax::logits::logits;
+use ferrowarp_cases::softmax::{Setting, forward::Forward};
+use ferrowarp_cases::{Case, Scope, assert_right, for_each_pair};
 use gpu_kernels::softmax::forward::ForwardLaunch;
 
-use crate::cases::{Case, assert_right, complaint, executor, for_each_pair, gpu, names, run};
-use ferrowarp_cases::rows::logits;
+use crate::executor;
+
+/// A device like an H200.
+fn gpu() -> DeviceProfile {
+    Setting::new(Scope::Executor).profile
+}
+
+/// The names of a choice's kernels.
+fn names<I: SoftmaxAs<O>, O: Number>(choice: &KernelChoice<I, O>) -> Vec<&'static str> {
+    choice.kernels().map(|meta| meta.name).collect()
+}
+
+/// The choice on rows that lie so: offsets of output and input, and elements between their rows.
+fn case(choice: KernelChoice<f32>, offsets: [usize; 2], gaps: [usize; 2]) -> Case {
+    let [rows, cols] = choice.shape();
+    let layout = |i: usize| Layout::dense(rows, cols).with_stride(cols + gaps[i]).with_offset(offsets[i]);
+    let (layouts, logits) = ([layout(0), layout(1)], logits(rows, cols));
+    Arc::new(Forward { layouts, options: Options::new(), logits }).case(choice)
+}
 
 fn chosen(profile: &DeviceProfile, rows: usize, cols: usize) -> KernelChoice<f32> {
     KernelChoice::new(profile, rows, cols).unwrap()
@@ -140,10 +166,9 @@ fn a_prefetch_changes_no_result() {
     let small = DeviceProfile { multiprocessors: 1, ..gpu() };
     let mut prefetches = 0;
     for (rows, cols, gap) in [(131, 600, 0), (131, 600, 1), (131, 1100, 0), (131, 1100, 5), (9, 33_000, 0)] {
-        let case = Case::new(rows, cols).at(1, 1).apart(gap, gap);
-        let (choice, logits) = (chosen(&small, rows, cols), logits(rows, cols));
+        let choice = chosen(&small, rows, cols);
         prefetches += usize::from(choice.prefetch_blocks() > 0);
-        assert_right::<f32, f32>(&executor(), &choice, &case, &logits);
+        assert_right(&[case(choice, [1, 1], [gap, gap])], &executor(), Case::assess_twice);
     }
     assert!(prefetches > 1);
 }
@@ -153,15 +178,12 @@ fn a_prefetch_changes_no_result() {
 fn more_rows_than_a_grid_has_are_several_launches() {
     let limits = Limits { max_grid: Dim3::new(8, 1, 1), ..Limits::default() };
     let profile = DeviceProfile { limits: limits.clone(), ..gpu() };
-    let on = executor().with_limits(limits);
+    let on = Device::cpu_with(Executor::new().with_workers(1).with_limits(limits));
     for (cols, rows) in [(10, 131), (300, 29), (33_000, 5), (70_000, 5)] {
-        let logits = logits(rows, cols);
         for choice in KernelChoice::<f32>::every(&profile, rows, cols).unwrap() {
             let grid = choice.config().unwrap().grid.x;
             assert!(grid <= 8, "{choice:?}");
-            let case = Case::new(rows, cols).at(1, 2).apart(3, 0);
-            let got: Vec<f32> = run(&on, &choice, &case, &logits).unwrap();
-            assert_eq!(complaint(&got, &case, &logits), None, "{choice:?}");
+            assert_right(&[case(choice, [1, 2], [3, 0])], &on, Case::assess);
         }
         assert!(chosen(&profile, rows, cols).rows_per_launch() < rows);
     }

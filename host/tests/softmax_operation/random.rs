@@ -1,11 +1,17 @@
 //! Random shapes, places, strides and options, with what the operation chooses.
 
+use std::sync::Arc;
+
+use cuda_std::testing::Layout;
+use cuda_std::{bf16, f16};
 use ferrowarp::softmax::{KernelChoice, Options};
+use ferrowarp_cases::softmax::Setting;
+use ferrowarp_cases::softmax::forward::Forward;
+use ferrowarp_cases::softmax::logits::logits;
+use ferrowarp_cases::{Case, Scope, assert_right, for_each_pair};
 use proptest::prelude::*;
 
-use crate::cases::{Case, assert_right, complaint, executor, for_each_pair, gpu, nearest, run_in_place};
-use ferrowarp_cases::reference::Number;
-use ferrowarp_cases::rows::logits;
+use crate::executor;
 
 fn options() -> impl Strategy<Value = Options> {
     let scale = prop_oneof![Just(1.0f32), 1e-3f32..1e3];
@@ -16,13 +22,15 @@ fn options() -> impl Strategy<Value = Options> {
     })
 }
 
-fn cases() -> impl Strategy<Value = Case> {
+fn problems() -> impl Strategy<Value = Forward> {
     // Small widths more often, since their kernels are many.
     let cols = prop_oneof![1usize..40, 1usize..600, 1usize..6000, 30_000usize..70_000];
-    let pair = |most: usize| [0..most, 0..most];
-    (1usize..9, cols, pair(8), pair(20), options()).prop_map(|(rows, cols, offsets, gaps, options)| {
+    let place = || (0usize..8, 0usize..20);
+    (1usize..9, cols, [place(), place()], options()).prop_map(|(rows, cols, places, options)| {
         let rows = if cols > 6000 { 1 } else { rows };
-        Case { rows, cols, offsets, gaps, options }
+        let layouts =
+            places.map(|(offset, gap)| Layout::dense(rows, cols).with_stride(cols + gap).with_offset(offset));
+        Forward { layouts, options, logits: logits(rows, cols) }
     })
 }
 
@@ -30,22 +38,15 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_matrix_comes_out_right(case in cases()) {
-        let on = executor();
-        for_each_pair!(|forward| {
-            let logits: Vec<I> = logits(case.rows, case.cols).into_iter().map(nearest).collect();
-            let choice = KernelChoice::<I, O>::new(&gpu(), case.rows, case.cols).unwrap();
-            assert_right(&on, &choice, &case, &logits);
+    fn any_matrix_comes_out_right(problem in problems()) {
+        let (Layout { rows, cols, .. }, profile) = (problem.layouts[0], Setting::new(Scope::Executor).profile);
+        let (problem, mut cases) = (Arc::new(problem), Vec::new());
+        for_each_pair!(|_kernels| {
+            cases.push(problem.clone().case::<I, O>(KernelChoice::new(&profile, rows, cols).unwrap()));
         });
-        in_place::<f32>(&case);
-        in_place::<cuda_std::f16>(&case);
-        in_place::<cuda_std::bf16>(&case);
+        cases.push(problem.clone().case_in_place::<f32>(KernelChoice::new(&profile, rows, cols).unwrap()));
+        cases.push(problem.clone().case_in_place::<f16>(KernelChoice::new(&profile, rows, cols).unwrap()));
+        cases.push(problem.case_in_place::<bf16>(KernelChoice::new(&profile, rows, cols).unwrap()));
+        assert_right(&cases, &executor(), Case::assess_twice);
     }
-}
-
-fn in_place<T: Number>(case: &Case) {
-    let logits: Vec<T> = logits(case.rows, case.cols).into_iter().map(nearest).collect();
-    let choice = KernelChoice::new(&gpu(), case.rows, case.cols).unwrap();
-    let got = run_in_place(&executor(), &choice, case, &logits).unwrap();
-    assert_eq!(complaint(&got, case, &logits), None, "in place: {case}");
 }

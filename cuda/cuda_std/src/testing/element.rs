@@ -17,6 +17,8 @@ pub trait Element: Copy + Debug + PartialEq + Send + Sync + sealed::Sealed + 'st
     const SMALLEST: f64;
     /// How many roundings a result may be off by default.
     const ROUNDINGS: f64;
+    /// Whether it is a float.
+    const IS_FLOAT: bool;
     /// The number as `f64`; large integers are rounded.
     fn to_f64(self) -> f64;
     /// How far it is from `expected`: 0 between two NaN and between two infinities of one sign, infinite where only one
@@ -31,6 +33,7 @@ macro_rules! integers {
             const ROUNDING: f64 = 0.0;
             const SMALLEST: f64 = 0.0;
             const ROUNDINGS: f64 = 0.0;
+            const IS_FLOAT: bool = false;
             fn to_f64(self) -> f64 {
                 self as f64
             }
@@ -50,6 +53,7 @@ macro_rules! floats {
             const ROUNDING: f64 = $rounding;
             const SMALLEST: f64 = $smallest;
             const ROUNDINGS: f64 = $roundings;
+            const IS_FLOAT: bool = true;
             fn to_f64(self) -> f64 {
                 self.into()
             }
@@ -84,6 +88,12 @@ pub(super) fn from_bytes<T: Element>(bytes: &[u8]) -> Vec<T> {
     let elements = bytes.chunks_exact(size_of::<T>());
     // SAFETY: of the sealed types every pattern of bits is a value; the chunk has as many bytes as one.
     elements.map(|bytes| unsafe { bytes.as_ptr().cast::<T>().read_unaligned() }).collect()
+}
+
+/// The first element of a buffer of [`NAN`](super::buffer::NAN) that no kernel has written. Integers may come out like that.
+pub(super) fn first_unwritten<T: Element>(bytes: &[u8]) -> Option<usize> {
+    let is_unwritten = |bytes: &[u8]| T::IS_FLOAT && bytes.iter().all(|&byte| byte == super::buffer::NAN);
+    bytes.chunks_exact(size_of::<T>()).position(is_unwritten)
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use core::error::Error;
 use core::fmt;
 
+use super::Layout;
 use super::tolerance::Difference;
 use crate::launch::LaunchError;
 use crate::simt::Place;
@@ -153,6 +154,32 @@ pub enum TestError {
         /// Bytes of the buffer.
         len: usize,
     },
+    /// A kernel wrote between the rows of a buffer.
+    #[error(
+        "{run} {origin} wrote to byte {byte} of `{buffer}`, between its rows; compare the column with the columns first"
+    )]
+    BetweenRows {
+        /// The buffer's name.
+        buffer: String,
+        /// Where.
+        run: Run,
+        /// Who.
+        origin: Box<Origin>,
+        /// The first such byte, from the first row's first.
+        byte: usize,
+    },
+    /// A kernel left an element as it was that it should write.
+    #[error(
+        "{run} nothing wrote element {index} of `{buffer}`; have the grid cover it, or give it a value before"
+    )]
+    Unwritten {
+        /// The buffer's name.
+        buffer: String,
+        /// Where.
+        run: Run,
+        /// The first such element, counted without what lies between rows.
+        index: usize,
+    },
     /// A kernel changed an input.
     #[error("{run} {origin} changed the input `{buffer}` at byte {byte}; make it an output if it should")]
     InputChanged {
@@ -164,6 +191,20 @@ pub enum TestError {
         origin: Box<Origin>,
         /// The first byte that changed.
         byte: usize,
+    },
+    /// The elements do not lie so.
+    #[error(
+        "`{buffer}` cannot have {len} elements as {} rows of {} columns, one every {} elements; make them as many, with a \
+         stride of at least the columns",
+        layout.rows, layout.cols, layout.stride
+    )]
+    Layout {
+        /// The buffer's name.
+        buffer: String,
+        /// Elements of the buffer.
+        len: usize,
+        /// How they should lie.
+        layout: Layout,
     },
     /// The expectation is for another number of elements.
     #[error("`{buffer}` has {len} elements, but {expected} are expected; make them as many")]

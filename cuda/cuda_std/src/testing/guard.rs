@@ -1,35 +1,41 @@
 //! One run of a test: what kernels did beyond the buffers, and to inputs.
 
 use core::cell::RefCell;
+use core::ops::Range;
 use std::sync::Arc;
 
+use super::Memory;
+use super::buffer::{Buffer, Ends, Role};
 use super::device::TestDevice;
 use super::error::{Access, Origin, Run, TestError};
-use super::{Buffer, Memory, Role};
 use crate::launch::{KernelCall, LaunchError, Launcher};
 use crate::simt::watch::{Stray, Watch, Whose};
 use crate::simt::{Executor, Scheduler};
 
-/// Bytes before every buffer that must stay: a page, so a multiple of every alignment that kernels ask for. After it come
-/// 256 or more, up to the end of a page. Miri knows where memory ends, so it gets none.
-pub(super) const GUARD: usize = if cfg!(miri) { 0 } else { 4096 };
-/// The least number of bytes after a buffer.
-const LEAST: usize = if cfg!(miri) { 0 } else { 256 };
-/// What they hold.
-const FILLER: u8 = 0xa5;
-
 /// What each buffer holds, in bytes.
 pub(super) type Contents = Vec<Vec<u8>>;
 
+/// Where a test runs. A device is asked for its name only where an error tells it.
+#[derive(Clone, Copy)]
+pub(super) enum Where<'a> {
+    /// On the CPU, in the order of a seed if there is one.
+    Cpu(Option<u64>),
+    /// There.
+    Device(&'a dyn TestDevice),
+}
+
+impl Where<'_> {
+    /// As errors tell it.
+    pub fn name(self) -> Run {
+        match self {
+            Where::Cpu(seed) => seed.map_or(Run::Cpu, Run::Seeded),
+            Where::Device(device) => Run::Device(device.name()),
+        }
+    }
+}
+
 /// What a test does on memory.
 pub(super) type Launch<'a> = dyn Fn(&dyn Launcher, &Memory<'_>) -> Result<(), LaunchError> + 'a;
-
-/// The buffer's bytes with the guards around them.
-pub(super) fn guarded(buffer: &Buffer) -> Vec<u8> {
-    let len = buffer.initial.len();
-    let after = if cfg!(miri) { 0 } else { (len + LEAST).next_multiple_of(GUARD) - len };
-    [&[FILLER; GUARD][..], &buffer.initial, &vec![FILLER; after]].concat()
-}
 
 /// Runs `launch` on fresh copies of the buffers on the CPU, and gives what they hold then.
 ///
@@ -38,14 +44,14 @@ pub(super) fn guarded(buffer: &Buffer) -> Vec<u8> {
 /// looks at the byte after each thread.
 pub(super) fn run_on_cpu(
     buffers: &[Buffer],
-    run: &Run,
+    run: Where<'_>,
     executor: &Executor,
     launch: &Launch<'_>,
 ) -> Result<Contents, TestError> {
     let watch = Arc::new(Watch::default());
     let device = executor.clone().with_watch(Arc::clone(&watch));
     let stray = |memory: &Memory<'_>| stray_error(buffers, run, memory, &watch);
-    run_and_check(buffers, run, &device, launch, stray, |change| {
+    run_and_check(buffers, run, (&device, Ends::Guarded), launch, stray, |change| {
         whose(buffers, run, executor, launch, change)
     })
 }
@@ -53,31 +59,31 @@ pub(super) fn run_on_cpu(
 /// As above on a device, which does not tell threads apart.
 pub(super) fn run_on(
     buffers: &[Buffer],
-    run: &Run,
+    run: Where<'_>,
     device: &dyn TestDevice,
     launch: &Launch<'_>,
 ) -> Result<Contents, TestError> {
-    run_and_check(buffers, run, device, launch, |_| None, |_| None)
+    run_and_check(buffers, run, (device, Ends::Exact), launch, |_| None, |_| None)
 }
 
 fn run_and_check(
     buffers: &[Buffer],
-    run: &Run,
-    device: &dyn TestDevice,
+    run: Where<'_>,
+    (device, ends): (&dyn TestDevice, Ends),
     launch: &Launch<'_>,
     stray: impl Fn(&Memory<'_>) -> Option<TestError>,
     whose: impl Fn(&Change) -> Option<Whose>,
 ) -> Result<Contents, TestError> {
-    let memory = Memory::new(buffers, run, device)?;
+    let memory = Memory::new(buffers, run, device, ends)?;
     let noted = Noted { device, kernels: RefCell::default() };
     let launched = launch(&noted, &memory);
     if let Some(error) = stray(&memory) {
         return Err(error);
     }
-    launched.map_err(|source| TestError::Launch { run: run.clone(), source })?;
+    launched.map_err(|source| TestError::Launch { run: run.name(), source })?;
     let contents = memory.read(run)?;
     if let Some(change) =
-        buffers.iter().enumerate().find_map(|(at, buffer)| change(at, buffer, &contents[at]))
+        buffers.iter().enumerate().find_map(|(at, buffer)| change(at, buffer, (&contents[at], ends)))
     {
         let origin = match whose(&change) {
             Some(whose) => whose.into(),
@@ -85,8 +91,14 @@ fn run_and_check(
         };
         return Err(change.error(&buffers[change.buffer], run, Box::new(origin)));
     }
-    let inner = |(buffer, bytes): (&Buffer, Vec<u8>)| bytes[GUARD..GUARD + buffer.initial.len()].to_vec();
-    Ok(buffers.iter().zip(contents).map(inner).collect())
+    let packed = |(buffer, bytes): (&Buffer, Vec<u8>)| {
+        let packed = buffer.packed(&bytes);
+        match buffer.unwritten.and_then(|first| first(&packed)) {
+            Some(index) => Err(TestError::Unwritten { buffer: buffer.name.clone(), run: run.name(), index }),
+            None => Ok(packed),
+        }
+    };
+    buffers.iter().zip(contents).map(packed).collect()
 }
 
 /// A device that remembers which kernels were launched.
@@ -115,27 +127,30 @@ struct Change {
     is_input: bool,
 }
 
-/// The first byte of a guard, or else of an input, that is not what it was.
-fn change(index: usize, buffer: &Buffer, now: &[u8]) -> Option<Change> {
-    let before = guarded(buffer);
-    let end = GUARD + buffer.initial.len();
-    let first_in = |range: core::ops::Range<usize>, is_input| {
+/// The first byte around the rows, or else of an input, that is not what it was.
+fn change(index: usize, buffer: &Buffer, (now, ends): (&[u8], Ends)) -> Option<Change> {
+    let before = buffer.guarded(ends);
+    let first_in = |range: Range<usize>, is_input| {
         // Whole slices first, which is fast in a debug build too.
         let differs = now[range.clone()] != before[range.clone()];
         let at = differs.then(|| range.into_iter().find(|&at| now[at] != before[at]))??;
         Some(Change { buffer: index, at, before: before[at], is_input })
     };
-    let outside = first_in(0..GUARD, false).or_else(|| first_in(end..now.len(), false));
-    outside.or_else(|| matches!(buffer.role, Role::Input).then(|| first_in(GUARD..end, true))?)
+    let outside = buffer.around(now.len()).find_map(|range| first_in(range, false));
+    let is_input = matches!(buffer.role, Role::Input);
+    outside.or_else(|| buffer.rows().filter(|_| is_input).find_map(|row| first_in(row, true)))
 }
 
 impl Change {
-    fn error(&self, buffer: &Buffer, run: &Run, origin: Box<Origin>) -> TestError {
-        let (name, run, len) = (buffer.name.clone(), run.clone(), buffer.initial.len());
+    fn error(&self, buffer: &Buffer, run: Where<'_>, origin: Box<Origin>) -> TestError {
+        let (name, run, byte) = (buffer.name.clone(), run.name(), self.at as isize - buffer.first() as isize);
         if self.is_input {
-            return TestError::InputChanged { buffer: name, run, origin, byte: self.at - GUARD };
+            return TestError::InputChanged { buffer: name, run, origin, byte: byte as usize };
         }
-        let byte = self.at as isize - GUARD as isize;
+        let len = buffer.layout.span() * buffer.element;
+        if (0..len as isize).contains(&byte) {
+            return TestError::BetweenRows { buffer: name, run, origin, byte: byte as usize };
+        }
         TestError::OutOfBounds { buffer: name, run, origin, access: Access::Write, byte, len }
     }
 }
@@ -143,7 +158,7 @@ impl Change {
 /// The thread that changes the byte when it all runs again, in an order in which one thread runs at a time.
 fn whose(
     buffers: &[Buffer],
-    run: &Run,
+    run: Where<'_>,
     executor: &Executor,
     launch: &Launch<'_>,
     change: &Change,
@@ -155,7 +170,7 @@ fn whose(
     let seed = executor.seed().unwrap_or_default();
     let executor = executor.clone().with_scheduler(Scheduler::Coroutines).with_seed(seed);
     let executor = executor.with_watch(Arc::clone(&watch));
-    let memory = Memory::new(buffers, run, &executor).ok()?;
+    let memory = Memory::new(buffers, run, &executor, Ends::Guarded).ok()?;
     let first = memory.first_bytes().nth(change.buffer)?;
     // SAFETY: a byte of the memory, which outlives the launches.
     unsafe { watch.set_byte(first.wrapping_add(change.at), change.before) };
@@ -165,7 +180,7 @@ fn whose(
 }
 
 /// What a thread did farther from a buffer than the guards reach.
-fn stray_error(buffers: &[Buffer], run: &Run, memory: &Memory<'_>, watch: &Watch) -> Option<TestError> {
+fn stray_error(buffers: &[Buffer], run: Where<'_>, memory: &Memory<'_>, watch: &Watch) -> Option<TestError> {
     let strays = watch.regions().into_iter().filter_map(|region| Some((region.pointer(), region.stray()?)));
     let (first, Stray { whose, offset, is_write }) = strays.into_iter().next()?;
     let at = memory.first_bytes().position(|byte| byte == first)?;
@@ -174,13 +189,13 @@ fn stray_error(buffers: &[Buffer], run: &Run, memory: &Memory<'_>, watch: &Watch
         Some(false) => Access::Read,
         None => Access::Unknown,
     };
-    let Buffer { name, initial, .. } = &buffers[at];
+    let buffer = &buffers[at];
     Some(TestError::OutOfBounds {
-        buffer: name.clone(),
-        run: run.clone(),
+        buffer: buffer.name.clone(),
+        run: run.name(),
         origin: Box::new(whose.into()),
         access,
-        byte: offset - GUARD as isize,
-        len: initial.len(),
+        byte: offset - buffer.first() as isize,
+        len: buffer.layout.span() * buffer.element,
     })
 }

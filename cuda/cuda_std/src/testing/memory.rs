@@ -3,17 +3,18 @@
 use core::fmt;
 use core::marker::PhantomData;
 
-use super::Buffer;
+use super::buffer::{Buffer, Ends};
 use super::device::{DeviceMemory, TestDevice};
 use super::element::Element;
-use super::error::{Run, TestError};
-use super::guard::{GUARD, guarded};
+use super::error::TestError;
+use super::guard::Where;
 use super::{Input, Output};
 use crate::launch::{PtrArg, PtrMutArg, Residence, SliceArg, SliceMutArg};
 
 /// The buffers of one run, in the memory of its device.
 pub struct Memory<'a> {
     places: Vec<Place<'a>>,
+    ends: Ends,
 }
 
 struct Place<'a> {
@@ -44,18 +45,31 @@ pub struct OutputArg<'a, T> {
 
 impl<'a> Memory<'a> {
     /// Fresh copies of the buffers on `device`, for this run.
-    pub(super) fn new(buffers: &'a [Buffer], run: &Run, device: &dyn TestDevice) -> Result<Self, TestError> {
-        let place = |buffer| {
-            let memory = device.upload(&guarded(buffer)).map_err(failed("uploading", run, buffer))?;
+    pub(super) fn new(
+        buffers: &'a [Buffer],
+        run: Where<'_>,
+        device: &dyn TestDevice,
+        ends: Ends,
+    ) -> Result<Self, TestError> {
+        let place = |buffer: &'a Buffer| {
+            let memory = device.upload(&buffer.guarded(ends)).map_err(failed("uploading", run, buffer))?;
+            if cfg!(miri) && buffer.unwritten.is_some() {
+                for row in buffer.rows() {
+                    let nothing = Box::<[u8]>::new_uninit_slice(row.len());
+                    let to = memory.pointer().wrapping_add(row.start).cast();
+                    // SAFETY: bytes of the memory, which is the host's: Miri has no other.
+                    unsafe { nothing.as_ptr().copy_to_nonoverlapping(to, row.len()) };
+                }
+            }
             Ok(Place { memory, buffer })
         };
-        Ok(Memory { places: buffers.iter().map(place).collect::<Result<_, TestError>>()? })
+        Ok(Memory { places: buffers.iter().map(place).collect::<Result<_, TestError>>()?, ends })
     }
 
     /// What the buffers hold, with their guards.
-    pub(super) fn read(&self, run: &Run) -> Result<Vec<Vec<u8>>, TestError> {
+    pub(super) fn read(&self, run: Where<'_>) -> Result<Vec<Vec<u8>>, TestError> {
         let read = |Place { memory, buffer }: &Place<'_>| {
-            let mut bytes = guarded(buffer);
+            let mut bytes = buffer.guarded(self.ends);
             memory.download(&mut bytes).map_err(failed("reading", run, buffer))?;
             Ok(bytes)
         };
@@ -67,7 +81,7 @@ impl<'a> Memory<'a> {
         self.places.iter().map(|place| place.memory.pointer())
     }
 
-    /// The input, for the launch on this memory.
+    /// The input, for the launch on this memory: from its first row to the end of the last.
     ///
     /// # Panics
     /// The handle is of another test with more buffers.
@@ -75,7 +89,7 @@ impl<'a> Memory<'a> {
         self.arg(input.buffer)
     }
 
-    /// The output, for the launch on this memory.
+    /// The output, for the launch on this memory: from its first row to the end of the last.
     ///
     /// # Panics
     /// The handle is of another test with more buffers.
@@ -86,8 +100,8 @@ impl<'a> Memory<'a> {
     fn arg<T: Element>(&self, buffer: usize) -> InputArg<'_, T> {
         let Place { memory, buffer } = &self.places[buffer];
         InputArg {
-            pointer: memory.pointer().wrapping_add(GUARD).cast_const().cast(),
-            len: buffer.initial.len() / size_of::<T>(),
+            pointer: memory.pointer().wrapping_add(buffer.first()).cast_const().cast(),
+            len: buffer.layout.span(),
             residence: memory.residence(),
             memory: PhantomData,
         }
@@ -164,11 +178,10 @@ unsafe impl<T: Element> PtrMutArg<T> for OutputArg<'_, T> {
     }
 }
 
-fn failed(
+fn failed<'a>(
     what: &'static str,
-    run: &Run,
-    buffer: &Buffer,
-) -> impl FnOnce(Box<dyn core::error::Error + Send + Sync>) -> TestError {
-    let (run, buffer) = (run.clone(), buffer.name.clone());
-    move |source| TestError::Device { run, what, buffer, source }
+    run: Where<'a>,
+    buffer: &'a Buffer,
+) -> impl FnOnce(Box<dyn core::error::Error + Send + Sync>) -> TestError + 'a {
+    move |source| TestError::Device { run: run.name(), what, buffer: buffer.name.clone(), source }
 }

@@ -5,7 +5,8 @@
 //! device of [`KernelTest::also_on`]. Every run must give what is expected within a [`Tolerance`]; a device must also
 //! give what the CPU gave, within twice the tolerance, since either side may be off.
 //!
-//! Around every buffer lie guards that must stay, and so must the inputs. A write there is an error that names the kernel
+//! Around every buffer lie guards that must stay, and so must the inputs, and what lies between the rows of a matrix whose
+//! [`Layout`] sets them apart. A write there is an error that names the kernel
 //! and, on the CPU, block and thread, for which everything runs once more. On Linux the guards are followed by 256 MiB
 //! of address space on either side, where a read is an error too. Miri gets no guards: it reports such an access itself.
 //!
@@ -56,10 +57,13 @@
 //! [`KernelTest::also_on`] takes any [`TestDevice`]: a [`Launcher`] with memory. `ferrowarp::device::Device` is one;
 //! other hosts implement two short traits. A test that has no GPU passes `None` and runs on the CPU alone.
 
+mod buffer;
 mod device;
 mod element;
 mod error;
 mod guard;
+mod handles;
+mod layout;
 mod memory;
 mod tolerance;
 
@@ -69,67 +73,15 @@ use core::time::Duration;
 pub use device::{ALIGNMENT, DeviceMemory, TestDevice};
 pub use element::Element;
 pub use error::{Access, Against, Origin, Run, TestError};
+pub use handles::{Input, Output};
+pub use layout::Layout;
 pub use memory::{InputArg, Memory, OutputArg};
 pub use tolerance::{Difference, Tolerance, Wrong, difference};
 
 use crate::launch::{LaunchError, Launcher};
 use crate::simt::Executor;
-use guard::Contents;
-
-/// An input of a test, of elements `T`.
-#[derive(Debug)]
-pub struct Input<T> {
-    buffer: usize,
-    elements: PhantomData<T>,
-}
-
-/// An output of a test, of elements `T`.
-#[derive(Debug)]
-pub struct Output<T> {
-    buffer: usize,
-    elements: PhantomData<T>,
-}
-
-// By hand, since a handle can be copied whatever its elements are.
-impl<T> Clone for Input<T> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-impl<T> Copy for Input<T> {}
-impl<T> Clone for Output<T> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-impl<T> Copy for Output<T> {}
-
-/// What a buffer is for.
-enum Role {
-    /// It must stay as it is.
-    Input,
-    /// It is compared.
-    Output(Box<Compared>),
-    /// Nobody looks at it.
-    Scratch,
-}
-
-/// How an output is compared.
-struct Compared {
-    tolerance: Tolerance,
-    /// The elements' bytes.
-    expected: Option<Vec<u8>>,
-    difference: fn(&[u8], &[u8], &Tolerance) -> Option<Difference>,
-}
-
-/// A buffer of a test.
-struct Buffer {
-    name: String,
-    /// The elements' bytes before the launch.
-    initial: Vec<u8>,
-    element: usize,
-    role: Role,
-}
+use buffer::{Buffer, Compared, NAN, Role};
+use guard::{Contents, Where};
 
 /// How long a launch on the CPU may take, if neither the executor nor the environment says.
 const TIME_LIMIT: Duration = Duration::from_mins(10);
@@ -138,12 +90,21 @@ const TIME_LIMIT: Duration = Duration::from_mins(10);
 #[derive(Default)]
 pub struct KernelTest<'a> {
     buffers: Vec<Buffer>,
-    executor: Executor,
+    executor: Option<Executor>,
     seeds: Vec<u64>,
     may_depend_on_order: bool,
     device: Option<&'a dyn TestDevice>,
     /// Found while the test was described; the first run says so.
-    mistake: Option<(usize, usize)>,
+    mistake: Option<Mistake>,
+}
+
+/// What is wrong with the description of a buffer.
+#[derive(Clone, Copy)]
+enum Mistake {
+    /// It has not that many elements.
+    Length(usize, usize),
+    /// Its elements do not lie so.
+    Layout(usize, Layout),
 }
 
 impl<'a> KernelTest<'a> {
@@ -156,38 +117,101 @@ impl<'a> KernelTest<'a> {
 
     /// A buffer that kernels read and must not change. The name is for reports.
     pub fn input<T: Element>(&mut self, name: &str, elements: &[T]) -> Input<T> {
-        let buffer = self.add(name, elements, Role::Input);
+        self.input_at(name, elements, Layout::dense(1, elements.len()))
+    }
+
+    /// As [`Self::input`], a matrix whose elements, given row after row, lie so in the device's memory.
+    pub fn input_at<T: Element>(&mut self, name: &str, elements: &[T], layout: Layout) -> Input<T> {
+        let buffer = self.add(name, elements, layout, Role::Input);
         Input { buffer, elements: PhantomData }
     }
 
     /// A buffer that kernels write, with what it holds before. Its [`Tolerance`] is that of its type.
     pub fn output<T: Element>(&mut self, name: &str, initial: &[T]) -> Output<T> {
+        self.output_at(name, initial, Layout::dense(1, initial.len()))
+    }
+
+    /// As [`Self::output`], a matrix whose elements, given row after row, lie so in the device's memory.
+    pub fn output_at<T: Element>(&mut self, name: &str, initial: &[T], layout: Layout) -> Output<T> {
         let compared = Compared {
             tolerance: Tolerance::of::<T>(),
             expected: None,
             difference: tolerance::difference_of_bytes::<T>,
         };
-        let buffer = self.add(name, initial, Role::Output(Box::new(compared)));
+        let buffer = self.add(name, initial, layout, Role::Output(Box::new(compared)));
         Output { buffer, elements: PhantomData }
+    }
+
+    /// A matrix that kernels write whole, and in which nobody reads what they have not written: floats are a NaN before
+    /// that no arithmetic gives, and one that still is is an error. Miri finds who reads an element before.
+    ///
+    /// ```
+    /// use cuda_std::launch::LaunchConfig;
+    /// use cuda_std::simt::Executor;
+    /// use cuda_std::testing::{KernelTest, Layout};
+    /// use cuda_std::{kernel, thread};
+    ///
+    /// /// Doubles the rows of `inp`, `[rows, cols]` with `stride` elements from a row to the next, into those of `out`.
+    /// ///
+    /// /// # Safety
+    /// /// `out` and `inp` have such rows; the grid has a thread for each element.
+    /// #[kernel]
+    /// pub unsafe fn double_rows(out: *mut f32, inp: *const f32, rows: u32, cols: u32, stride: u32) {
+    ///     let i = thread::index_1d();
+    ///     if i < rows * cols {
+    ///         let at = (i / cols * stride + i % cols) as usize;
+    ///         // SAFETY: an element of a row.
+    ///         unsafe { *out.add(at) = *inp.add(at) * 2.0 };
+    ///     }
+    /// }
+    ///
+    /// let test_with = |columns_written: u32| {
+    ///     let layout = Layout::dense(2, 3).with_stride(5).with_offset(1);
+    ///     let mut test = KernelTest::new();
+    ///     let inp = test.input_at("inp", &[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0], layout);
+    ///     let out = test.unwritten::<f32>("out", layout);
+    ///     test.expect(out, &[2.0, 4.0, 6.0, 8.0, 10.0, 12.0]);
+    ///     test.run_on(&Executor::new(), |on, memory| {
+    ///         let (out, inp) = (memory.output(out), memory.input(inp));
+    ///         // SAFETY: two rows of three columns, and room for a fourth in the first.
+    ///         unsafe { double_rows::launch(on, LaunchConfig::new(1, 32), out, inp, 2, columns_written, 5) }
+    ///     })
+    /// };
+    /// assert!(test_with(3).is_ok());
+    /// let error = test_with(2).unwrap_err().to_string();
+    /// assert!(error.contains("nothing wrote element 2 of `out`"), "{error}");
+    /// let error = test_with(4).unwrap_err().to_string();
+    /// assert!(error.contains("kernel double_rows wrote to byte 12 of `out`, between its rows"), "{error}");
+    /// ```
+    pub fn unwritten<T: Element>(&mut self, name: &str, layout: Layout) -> Output<T> {
+        let bytes = if layout.is_possible(size_of::<T>()) { layout.len() * size_of::<T>() } else { 0 };
+        let output = self.output_at(name, &element::from_bytes::<T>(&vec![NAN; bytes]), layout);
+        self.buffers[output.buffer].unwritten = Some(element::first_unwritten::<T>);
+        output
     }
 
     /// A buffer that kernels write and nobody compares, such as a workspace.
     pub fn scratch<T: Element>(&mut self, name: &str, initial: &[T]) -> Output<T> {
-        let buffer = self.add(name, initial, Role::Scratch);
+        let buffer = self.add(name, initial, Layout::dense(1, initial.len()), Role::Scratch);
         Output { buffer, elements: PhantomData }
     }
 
-    fn add<T: Element>(&mut self, name: &str, elements: &[T], role: Role) -> usize {
-        let (name, initial) = (name.to_owned(), element::to_bytes(elements));
-        self.buffers.push(Buffer { name, initial, element: size_of::<T>(), role });
-        self.buffers.len() - 1
+    fn add<T: Element>(&mut self, name: &str, elements: &[T], layout: Layout, role: Role) -> usize {
+        let at = self.buffers.len();
+        let is_right = layout.is_possible(size_of::<T>()) && layout.len() == elements.len();
+        if !is_right {
+            self.mistake = self.mistake.or(Some(Mistake::Layout(at, layout)));
+        }
+        let layout = if is_right { layout } else { Layout::dense(1, elements.len()) };
+        self.buffers.push(Buffer::new(name, elements, layout, role));
+        at
     }
 
     /// What the output should hold in the end. Without it only the runs are compared with each other.
     pub fn expect<T: Element>(&mut self, output: Output<T>, expected: &[T]) -> &mut Self {
         let buffer = &mut self.buffers[output.buffer];
         if size_of_val(expected) != buffer.initial.len() {
-            self.mistake = self.mistake.or(Some((output.buffer, expected.len())));
+            self.mistake = self.mistake.or(Some(Mistake::Length(output.buffer, expected.len())));
         }
         if let Role::Output(compared) = &mut buffer.role {
             compared.expected = Some(element::to_bytes(expected));
@@ -224,7 +248,7 @@ impl<'a> KernelTest<'a> {
 
     /// Runs on the CPU with this executor, for other limits or fewer cores.
     pub fn executor(&mut self, executor: Executor) -> &mut Self {
-        self.executor = executor;
+        self.executor = Some(executor);
         self
     }
 
@@ -236,31 +260,67 @@ impl<'a> KernelTest<'a> {
         &self,
         launch: impl Fn(&dyn Launcher, &Memory<'_>) -> Result<(), LaunchError>,
     ) -> Result<Results, TestError> {
-        if let Some((buffer, expected)) = self.mistake {
-            let Buffer { name, initial, element, .. } = &self.buffers[buffer];
-            return Err(TestError::Length { buffer: name.clone(), len: initial.len() / element, expected });
-        }
-        let executor = self.executor.clone().or_time_limit(TIME_LIMIT);
+        self.check()?;
+        let executor = self.executor.clone().unwrap_or_default().or_time_limit(TIME_LIMIT);
         let replayed = executor.seed();
-        let run = replayed.map_or(Run::Cpu, Run::Seeded);
-        let first = guard::run_on_cpu(&self.buffers, &run, &executor, &launch)?;
-        self.compare(&run, &first, None)?;
+        let run = Where::Cpu(replayed);
+        let first = guard::run_on_cpu(&self.buffers, run, &executor, &launch)?;
+        self.compare(run, &first, None)?;
         // Under Miri threads are those of the operating system, which no seed orders.
         let seeds = if replayed.is_some() || cfg!(miri) { &[] } else { &self.seeds[..] };
         for &seed in seeds {
-            let (run, executor) = (Run::Seeded(seed), executor.clone().with_seed(seed));
-            let contents = guard::run_on_cpu(&self.buffers, &run, &executor, &launch)?;
-            self.compare(&run, &contents, None)?;
+            let (run, executor) = (Where::Cpu(Some(seed)), executor.clone().with_seed(seed));
+            let contents = guard::run_on_cpu(&self.buffers, run, &executor, &launch)?;
+            self.compare(run, &contents, None)?;
             if !self.may_depend_on_order {
-                self.compare_bits(&run, &contents, &first)?;
+                self.compare_bits(run, &contents, &first)?;
             }
         }
         if let Some(device) = self.device {
-            let run = Run::Device(device.name());
-            let contents = guard::run_on(&self.buffers, &run, device, &launch)?;
-            self.compare(&run, &contents, Some(&first))?;
+            let run = Where::Device(device);
+            let contents = guard::run_on(&self.buffers, run, device, &launch)?;
+            self.compare(run, &contents, Some(&first))?;
         }
         Ok(Results { contents: first })
+    }
+
+    /// Runs `launch` on this device alone, and compares with what is expected: for kernels that have been tested on the
+    /// CPU, for a device that is the CPU, or for an emulator.
+    ///
+    /// On a device the memory of an input ends with its last element, so that a tool such as compute-sanitizer reports who
+    /// reads further.
+    ///
+    /// # Errors
+    /// The first thing that is wrong: see [`TestError`].
+    pub fn run_on(
+        &self,
+        device: &dyn TestDevice,
+        launch: impl Fn(&dyn Launcher, &Memory<'_>) -> Result<(), LaunchError>,
+    ) -> Result<Results, TestError> {
+        self.check()?;
+        let run = Where::Device(device);
+        let contents = guard::run_on(&self.buffers, run, device, &launch)?;
+        self.compare(run, &contents, None)?;
+        Ok(Results { contents })
+    }
+
+    /// Whether the buffers are described without a mistake.
+    fn check(&self) -> Result<(), TestError> {
+        let told = |buffer: usize| {
+            let Buffer { name, initial, element, .. } = &self.buffers[buffer];
+            (name.clone(), initial.len() / element)
+        };
+        match self.mistake {
+            None => Ok(()),
+            Some(Mistake::Length(buffer, expected)) => {
+                let (buffer, len) = told(buffer);
+                Err(TestError::Length { buffer, len, expected })
+            }
+            Some(Mistake::Layout(buffer, layout)) => {
+                let (buffer, len) = told(buffer);
+                Err(TestError::Layout { buffer, len, layout })
+            }
+        }
     }
 
     fn outputs(&self) -> impl Iterator<Item = (usize, &Buffer, &Compared)> {
@@ -271,7 +331,7 @@ impl<'a> KernelTest<'a> {
     }
 
     /// With the expectations, and with the results of the CPU where given.
-    fn compare(&self, run: &Run, got: &Contents, cpu: Option<&Contents>) -> Result<(), TestError> {
+    fn compare(&self, run: Where<'_>, got: &Contents, cpu: Option<&Contents>) -> Result<(), TestError> {
         for (at, buffer, compared) in self.outputs() {
             let mismatch = |difference, against| mismatch(buffer, run, against, difference);
             if let Some(expected) = &compared.expected
@@ -289,7 +349,7 @@ impl<'a> KernelTest<'a> {
     }
 
     /// With the first run, bit for bit.
-    fn compare_bits(&self, run: &Run, got: &Contents, first: &Contents) -> Result<(), TestError> {
+    fn compare_bits(&self, run: Where<'_>, got: &Contents, first: &Contents) -> Result<(), TestError> {
         if let Some((at, buffer, compared)) = self.outputs().find(|&(at, ..)| got[at] != first[at]) {
             let found = (compared.difference)(&got[at], &first[at], &Tolerance::EXACT);
             // Without one they differ in the sign of a zero or in the bits of a NaN, which no comparison of numbers says.
@@ -300,12 +360,12 @@ impl<'a> KernelTest<'a> {
     }
 }
 
-fn mismatch(buffer: &Buffer, run: &Run, against: Against, difference: Difference) -> TestError {
-    let (buffer, run) = (buffer.name.clone(), run.clone());
+fn mismatch(buffer: &Buffer, run: Where<'_>, against: Against, difference: Difference) -> TestError {
+    let (buffer, run) = (buffer.name.clone(), run.name());
     TestError::Mismatch { buffer, run, against, difference: Box::new(difference) }
 }
 
-/// What the buffers held after the first run, on the CPU.
+/// What the buffers held after the first run, which is on the CPU unless it is [on a device](KernelTest::run_on) alone.
 #[derive(Debug)]
 pub struct Results {
     contents: Contents,

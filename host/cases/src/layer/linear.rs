@@ -7,28 +7,30 @@ use gpu_kernels::mlp::grid::{Tile, per_element};
 use gpu_kernels::mlp::{fused_backward, fused_forward, linear};
 
 use super::run::Run;
-use super::{Check, Expected, Outputs, Problem, Runner, SUM, exact, layer_shape, shape};
-use crate::reference;
+use super::{Check, Problem, SUM, exact, layer_shape, shape, within};
+use crate::case::wide;
+use crate::compare::Outputs;
+use crate::reference::{self, Sum};
 
 /// `inp * weights + biases`.
-fn forward(p: &Problem) -> Vec<Expected> {
+fn forward(p: &Problem) -> Vec<Sum> {
     reference::linear_forward(&p.activations, &p.weights, &p.biases, layer_shape(p))
 }
 
 /// `max(inp * weights + biases, 0)`.
-fn forward_relu(p: &Problem) -> Vec<Expected> {
+fn forward_relu(p: &Problem) -> Vec<Sum> {
     let mut out = forward(p);
     out.iter_mut().for_each(|x| x.value = x.value.max(0.0));
     out
 }
 
 /// `d_out * weights^T`.
-fn backward(p: &Problem) -> Vec<Expected> {
+fn backward(p: &Problem) -> Vec<Sum> {
     reference::linear_backward_input(&p.d_out, &p.weights, layer_shape(p))
 }
 
 /// [`backward`] where the activations are positive, else 0.
-fn backward_relu(p: &Problem) -> Vec<Expected> {
+fn backward_relu(p: &Problem) -> Vec<Sum> {
     let masked = backward(p).into_iter().zip(&p.activations);
     masked.map(|(x, &activation)| if activation > 0.0 { x } else { exact(0.0) }).collect()
 }
@@ -37,32 +39,25 @@ macro_rules! forward {
     ($kernel:ty, $config:expr, $reference:path) => {
         Check {
             kernel: <$kernel>::META,
-            roundings: SUM,
-            run: Runner::With(|device, p| {
-                let run = Run::new(device, p);
-                let (inp, weights) = (run.input(&p.activations)?, run.input(&p.weights)?);
-                let biases = run.input(&p.biases)?;
-                let mut out = run.output::<f32>(p.batch * p.outputs)?;
+            run: |device, p| {
+                let mut run = Run::new(p);
+                let (inp, weights) = (run.input(&p.activations), run.input(&p.weights));
+                let biases = run.input(&p.biases);
+                let out = run.output::<f32>(p.batch * p.outputs);
                 let config: fn(u32, u32) -> LaunchConfig = $config;
                 let [batch, inputs, outputs] = shape(p);
-                let (inp, weights, biases) = (inp.view()?, weights.view()?, biases.view()?);
-                // SAFETY: the arrays have the problem's shapes, and the grid covers the output.
-                unsafe {
-                    <$kernel>::launch(
-                        device,
-                        config(batch, outputs),
-                        out.view()?,
-                        inp,
-                        weights,
-                        biases,
-                        batch,
-                        inputs,
-                        outputs,
-                    )
-                }?;
-                Ok(vec![out.finish()?])
-            }),
-            reference: |p| vec![("out", $reference(p))],
+                let results = run.on(device, |on, memory| {
+                    let (inp, weights, biases) =
+                        (memory.input(inp), memory.input(weights), memory.input(biases));
+                    let (config, out) = (config(batch, outputs), memory.output(out));
+                    // SAFETY: the arrays have the problem's shapes, and the grid covers the output.
+                    unsafe {
+                        <$kernel>::launch(on, config, out, inp, weights, biases, batch, inputs, outputs)
+                    }
+                })?;
+                Ok(vec![("out", wide(&results.of(out)))])
+            },
+            expected: |p| vec![("out", within($reference(p), SUM))],
         }
     };
 }
@@ -71,56 +66,52 @@ macro_rules! backward {
     ($kernel:ty, $tile:ident) => {
         Check {
             kernel: <$kernel>::META,
-            roundings: SUM,
-            run: Runner::With(|device, p| {
-                let run = Run::new(device, p);
-                let (d_out, weights) = (run.input(&p.d_out)?, run.input(&p.weights)?);
-                let activations = run.input(&p.activations)?;
-                let mut d_inp = run.output::<f32>(p.batch * p.inputs)?;
+            run: |device, p| {
+                let mut run = Run::new(p);
+                let (d_out, weights) = (run.input(&p.d_out), run.input(&p.weights));
+                let activations = run.input(&p.activations);
+                let d_inp = run.output::<f32>(p.batch * p.inputs);
                 let [batch, inputs, outputs] = shape(p);
-                let (d_out, weights, activations) = (d_out.view()?, weights.view()?, activations.view()?);
-                // SAFETY: the arrays have the problem's shapes, and the grid covers the output.
-                unsafe {
-                    <$kernel>::launch(
-                        device,
-                        Tile::$tile.config(batch, inputs),
-                        d_inp.view()?,
-                        d_out,
-                        weights,
-                        activations,
-                        batch,
-                        inputs,
-                        outputs,
-                    )
-                }?;
-                Ok(vec![d_inp.finish()?])
-            }),
-            reference: |p| vec![("d_inp", backward_relu(p))],
+                let results = run.on(device, |on, memory| {
+                    let (d_out, weights) = (memory.input(d_out), memory.input(weights));
+                    let (d_inp, activations) = (memory.output(d_inp), memory.input(activations));
+                    let config = Tile::$tile.config(batch, inputs);
+                    // SAFETY: the arrays have the problem's shapes, and the grid covers the output.
+                    unsafe {
+                        <$kernel>::launch(
+                            on,
+                            config,
+                            d_inp,
+                            d_out,
+                            weights,
+                            activations,
+                            batch,
+                            inputs,
+                            outputs,
+                        )
+                    }
+                })?;
+                Ok(vec![("d_inp", wide(&results.of(d_inp)))])
+            },
+            expected: |p| vec![("d_inp", within(backward_relu(p), SUM))],
         }
     };
 }
 
 fn linear_backward_input(device: &Device, p: &Problem) -> Result<Outputs> {
-    let run = Run::new(device, p);
-    let (d_out, weights) = (run.input(&p.d_out)?, run.input(&p.weights)?);
-    let mut d_inp = run.output::<f32>(p.batch * p.inputs)?;
+    let mut run = Run::new(p);
+    let (d_out, weights) = (run.input(&p.d_out), run.input(&p.weights));
+    let d_inp = run.output::<f32>(p.batch * p.inputs);
     let [batch, inputs, outputs] = shape(p);
     let config = per_element(batch, inputs);
-    let (d_out, weights) = (d_out.view()?, weights.view()?);
-    // SAFETY: the arrays have the problem's shapes, and the grid covers the output.
-    unsafe {
-        linear::linear_backward_input::launch(
-            device,
-            config,
-            d_inp.view()?,
-            d_out,
-            weights,
-            batch,
-            inputs,
-            outputs,
-        )
-    }?;
-    Ok(vec![d_inp.finish()?])
+    let results = run.on(device, |on, memory| {
+        let (d_inp, d_out, weights) = (memory.output(d_inp), memory.input(d_out), memory.input(weights));
+        // SAFETY: the arrays have the problem's shapes, and the grid covers the output.
+        unsafe {
+            linear::linear_backward_input::launch(on, config, d_inp, d_out, weights, batch, inputs, outputs)
+        }
+    })?;
+    Ok(vec![("d_inp", wide(&results.of(d_inp)))])
 }
 
 /// The checks.
@@ -128,9 +119,8 @@ pub const CHECKS: &[Check] = &[
     forward!(linear::linear_forward, per_element, forward),
     Check {
         kernel: linear::linear_backward_input::META,
-        roundings: SUM,
-        run: Runner::With(linear_backward_input),
-        reference: |p| vec![("d_inp", backward(p))],
+        run: linear_backward_input,
+        expected: |p| vec![("d_inp", within(backward(p), SUM))],
     },
     forward!(fused_forward::linear_relu_forward_64x64, |m, n| Tile::T64x64.config(m, n), forward_relu),
     forward!(fused_forward::linear_relu_forward_64x32, |m, n| Tile::T64x32.config(m, n), forward_relu),

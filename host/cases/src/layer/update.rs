@@ -5,23 +5,28 @@ use gpu_kernels::mlp::grid::{Tile, per_element};
 use gpu_kernels::mlp::{fused_update, sgd};
 
 use super::run::Run;
-use super::{Check, Expected, Problem, References, Runner, SUM, exact, layer_shape, shape};
-use crate::reference;
+use super::{Check, Problem, SUM, exact, layer_shape, shape, within};
+use crate::case::wide;
+use crate::compare::Expected;
+use crate::reference::{self, Sum};
 
 /// The learning rate.
 const LEARNING_RATE: f32 = 0.125;
 /// The momenta.
 const MOMENTA: [f32; 2] = [0.0, 0.9];
 
+/// What is updated.
+const NAMES: [&str; 4] = ["weights", "biases", "weight_velocity", "bias_velocity"];
+
 /// Parameters and velocities after one step of SGD from the same start with each of [`MOMENTA`], with the gradients
 /// divided by `divisor`.
-fn updates(p: &Problem, divisor: f64) -> References {
+fn updates(p: &Problem, divisor: f64) -> Expected {
     let (d_weights, d_biases) = reference::parameter_gradients(&p.activations, &p.d_out, layer_shape(p));
     let with = |momentum| {
         let (weights, weight_velocity) = steps(&p.weights, &p.weight_velocity, &d_weights, divisor, momentum);
         let (biases, bias_velocity) = steps(&p.biases, &p.bias_velocity, &d_biases, divisor, momentum);
-        let names = ["weights", "biases", "weight_velocity", "bias_velocity"];
-        names.into_iter().zip([weights, biases, weight_velocity, bias_velocity])
+        let updated = [weights, biases, weight_velocity, bias_velocity].map(|sums| within(sums, SUM));
+        NAMES.into_iter().zip(updated)
     };
     MOMENTA.into_iter().flat_map(with).collect()
 }
@@ -30,21 +35,21 @@ fn updates(p: &Problem, divisor: f64) -> References {
 fn steps(
     parameters: &[f32],
     velocities: &[f32],
-    gradients: &[Expected],
+    gradients: &[Sum],
     divisor: f64,
     momentum: f32,
-) -> (Vec<Expected>, Vec<Expected>) {
+) -> (Vec<Sum>, Vec<Sum>) {
     let lr = f64::from(LEARNING_RATE);
-    let step = |((&parameter, &velocity), gradient): ((&f32, &f32), &Expected)| {
+    let step = |((&parameter, &velocity), gradient): ((&f32, &f32), &Sum)| {
         let carried = f64::from(momentum) * f64::from(velocity);
         let (value, magnitude) =
             (carried + gradient.value / divisor, carried.abs() + gradient.magnitude / divisor);
-        let moved = Expected {
+        let moved = Sum {
             value: f64::from(parameter) - lr * value,
             magnitude: f64::from(parameter).abs() + lr * magnitude,
         };
         // Without momentum the velocity stays as it is.
-        (moved, if momentum == 0.0 { exact(f64::from(velocity)) } else { Expected { value, magnitude } })
+        (moved, if momentum == 0.0 { exact(f64::from(velocity)) } else { Sum { value, magnitude } })
     };
     parameters.iter().zip(velocities).zip(gradients).map(step).unzip()
 }
@@ -53,42 +58,33 @@ macro_rules! update {
     ($kernel:ty, $config:expr, $divisor:expr) => {
         Check {
             kernel: <$kernel>::META,
-            roundings: SUM,
-            run: Runner::With(|device, p| {
-                let run = Run::new(device, p);
-                let (activations, d_out) = (run.input(&p.activations)?, run.input(&p.d_out)?);
+            run: |device, p| {
                 let config: fn(u32, u32) -> LaunchConfig = $config;
                 let [batch, inputs, outputs] = shape(p);
-                let mut results = Vec::new();
+                let mut outputs_of_all = Vec::new();
                 for momentum in MOMENTA {
-                    let (mut weights, mut biases) = (run.updated(&p.weights)?, run.updated(&p.biases)?);
-                    let mut weight_velocity = run.updated(&p.weight_velocity)?;
-                    let mut bias_velocity = run.updated(&p.bias_velocity)?;
-                    // SAFETY: the arrays have the problem's shapes, and the grid covers the weights.
-                    unsafe {
-                        <$kernel>::launch(
-                            device,
-                            config(inputs, outputs),
-                            weights.view()?,
-                            biases.view()?,
-                            weight_velocity.view()?,
-                            bias_velocity.view()?,
-                            activations.view()?,
-                            d_out.view()?,
-                            batch,
-                            inputs,
-                            outputs,
-                            LEARNING_RATE,
-                            momentum,
-                        )
-                    }?;
-                    for output in [weights, biases, weight_velocity, bias_velocity] {
-                        results.push(output.finish()?);
-                    }
+                    let mut run = Run::new(p);
+                    let (activations, d_out) = (run.input(&p.activations), run.input(&p.d_out));
+                    let parameters = [&p.weights, &p.biases, &p.weight_velocity, &p.bias_velocity];
+                    let parameters = parameters.map(|elements| run.updated(elements));
+                    let results = run.on(device, |on, memory| {
+                        let (config, [w, b, wv, bv]) =
+                            (config(inputs, outputs), parameters.map(|output| memory.output(output)));
+                        let (inp, d_out) = (memory.input(activations), memory.input(d_out));
+                        let (lr, n) = (LEARNING_RATE, momentum);
+                        // SAFETY: the arrays have the problem's shapes, and the grid covers the weights.
+                        unsafe {
+                            <$kernel>::launch(
+                                on, config, w, b, wv, bv, inp, d_out, batch, inputs, outputs, lr, n,
+                            )
+                        }
+                    })?;
+                    let updated = parameters.map(|output| wide(&results.of(output)));
+                    outputs_of_all.extend(NAMES.into_iter().zip(updated));
                 }
-                Ok(results)
-            }),
-            reference: |p| {
+                Ok(outputs_of_all)
+            },
+            expected: |p| {
                 let divisor: fn(&Problem) -> f64 = $divisor;
                 updates(p, divisor(p))
             },

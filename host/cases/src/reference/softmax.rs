@@ -1,29 +1,37 @@
 //! The softmax in f64, and how near a result must be to it.
 
 use cuda_std::half::{bf16, f16};
-
+use cuda_std::testing::Element;
 use ferrowarp::softmax::{Options, Real};
 
+use crate::compare::Bound;
+
+/// The largest relative error of a sum of exponentials, and so of a probability, where no thread adds up a long row alone.
+pub const RELATIVE: f64 = 2e-6;
+
+/// [`RELATIVE`] where one thread adds up a row of `cols` elements, one after the other.
+pub fn relative_one_after_the_other(cols: usize) -> f64 {
+    RELATIVE.max(cols as f64 * f32::ROUNDING)
+}
+
 /// A number in a matrix.
-pub trait Number: Real + std::fmt::Debug {
+pub trait Number: Real + Element {
     /// The type's name in ids and tables.
     const NAME: &'static str;
-    /// Half the distance between 1 and the next number: the relative error of one rounding.
-    const ROUNDING: f64;
-    /// The largest error of a result too small for the type's full precision.
-    const SMALLEST: f64;
     /// The largest finite number.
     const LARGEST: f32;
     /// The nearest number to `x`.
     fn nearest(x: f32) -> Self;
+    /// The nearest number to `x`; to a finite one a finite one.
+    fn nearest_finite(x: f32) -> Self {
+        Self::nearest(if x.is_finite() { x.clamp(-Self::LARGEST, Self::LARGEST) } else { x })
+    }
     /// The number itself.
     fn value(self) -> f32;
 }
 
 impl Number for f32 {
     const NAME: &'static str = "f32";
-    const ROUNDING: f64 = 1.0 / 16_777_216.0;
-    const SMALLEST: f64 = 1.2e-38;
     const LARGEST: f32 = f32::MAX;
     fn nearest(x: f32) -> Self {
         x
@@ -35,8 +43,6 @@ impl Number for f32 {
 
 impl Number for f16 {
     const NAME: &'static str = "f16";
-    const ROUNDING: f64 = 1.0 / 2048.0;
-    const SMALLEST: f64 = 6.1e-8;
     const LARGEST: f32 = 65_504.0;
     fn nearest(x: f32) -> Self {
         // Miri does not know the processor's own instruction.
@@ -49,8 +55,6 @@ impl Number for f16 {
 
 impl Number for bf16 {
     const NAME: &'static str = "bf16";
-    const ROUNDING: f64 = 1.0 / 256.0;
-    const SMALLEST: f64 = 1.2e-38;
     const LARGEST: f32 = f32::from_bits(0x7f7f_0000);
     fn nearest(x: f32) -> Self {
         bf16::from_f32(x)
@@ -83,33 +87,22 @@ fn difference(x: f32, max: f32) -> f64 {
     if (x - max).is_infinite() { f64::from(x - max) } else { f64::from(x) - f64::from(max) }
 }
 
-/// What is wrong with a softmax of `inp`, `[rows, cols]`, if anything. NaN and infinity must be where the oracle has
-/// them; elsewhere a sum of exponentials may be off by `relative`.
-pub fn softmax_complaint<O: Number>(
-    got: &[O],
-    inp: &[f32],
-    cols: usize,
-    options: &Options,
-    relative: f64,
-) -> Option<String> {
-    if got.len() != inp.len() {
-        return Some(format!("{} elements, not {}", got.len(), inp.len()));
-    }
+/// What each element of a softmax of `inp`, `[rows, cols]`, must be as an `O`. A sum of exponentials may be off by `relative`.
+pub fn softmax_bounds<O: Number>(inp: &[f32], cols: usize, options: &Options, relative: f64) -> Vec<Bound> {
     let want = softmax_with(inp, cols, options);
-    inp.chunks(cols).enumerate().find_map(|(row, inp)| {
+    let rows = inp.chunks(cols).zip(want.chunks(cols));
+    let bounds = rows.flat_map(|(inp, want)| {
         let max = inp.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-        (0..cols).find_map(|col| {
-            let i = row * cols + col;
-            let (got, want) = (f64::from(got[i].value()), want[i]);
-            let is_right = match O::nearest(want as f32).value() {
-                nearest if nearest.is_nan() => got.is_nan(),
-                nearest if nearest.is_infinite() => got == f64::from(nearest),
-                _ => (got - want).abs() <= tolerance::<O>(want, inp[col], max, options, relative),
-            };
-            (!is_right)
-                .then(|| format!("row {row}, column {col}: {got:e}, not {want:e}: {:e}", got / want - 1.0))
+        inp.iter().zip(want).map(move |(&x, &want)| {
+            let nearest = O::nearest(want as f32).value();
+            if nearest.is_finite() {
+                Bound { value: want, allowed: tolerance::<O>(want, x, max, options, relative) }
+            } else {
+                Bound::exact(nearest.into())
+            }
         })
-    })
+    });
+    bounds.collect()
 }
 
 /// How far from `want` the result of an element `x` may be.

@@ -1,0 +1,109 @@
+//! A buffer of a test as bytes, with its guards.
+
+use core::iter;
+use core::ops::Range;
+
+use super::Layout;
+use super::element::{self, Element};
+use super::tolerance::{Difference, Tolerance};
+
+/// Bytes before every buffer that must stay: a page, so a multiple of every alignment that kernels ask for. After it come
+/// 256 or more, up to the end of a page. Miri knows where memory ends, so it gets none.
+pub(super) const GUARD: usize = if cfg!(miri) { 0 } else { 4096 };
+/// The least number of bytes after a buffer.
+const LEAST: usize = if cfg!(miri) { 0 } else { 256 };
+/// What lies around outputs: as a float of 32 or 64 bits a number that no kernel computes.
+const FILLER: u8 = 0xa5;
+/// What lies around inputs, and what an unwritten output holds: as a float a NaN that no arithmetic gives, and that whoever
+/// reads it gets into its results.
+pub(super) const NAN: u8 = 0xff;
+
+/// What lies after an input.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ends {
+    /// A guard, as after an output: the CPU tells who accesses it.
+    Guarded,
+    /// Nothing: on a device a tool such as compute-sanitizer tells.
+    Exact,
+}
+
+/// What a buffer is for.
+pub(super) enum Role {
+    /// It must stay as it is.
+    Input,
+    /// It is compared.
+    Output(Box<Compared>),
+    /// Nobody looks at it.
+    Scratch,
+}
+
+/// How an output is compared.
+pub(super) struct Compared {
+    pub tolerance: Tolerance,
+    /// The elements' bytes.
+    pub expected: Option<Vec<u8>>,
+    pub difference: fn(&[u8], &[u8], &Tolerance) -> Option<Difference>,
+}
+
+/// The first element that no kernel has written, of the elements' bytes.
+pub(super) type FirstUnwritten = fn(&[u8]) -> Option<usize>;
+
+/// A buffer of a test.
+pub(super) struct Buffer {
+    pub name: String,
+    /// The elements' bytes before the launch, row after row.
+    pub initial: Vec<u8>,
+    /// Bytes of an element.
+    pub element: usize,
+    pub layout: Layout,
+    pub role: Role,
+    /// Of a buffer that kernels are to write whole.
+    pub unwritten: Option<FirstUnwritten>,
+}
+
+impl Buffer {
+    pub fn new<T: Element>(name: &str, elements: &[T], layout: Layout, role: Role) -> Self {
+        let (name, initial, element) = (name.to_owned(), element::to_bytes(elements), size_of::<T>());
+        Self { name, initial, element, layout, role, unwritten: None }
+    }
+
+    /// The byte of the memory at which the first row starts.
+    pub fn first(&self) -> usize {
+        GUARD + self.layout.offset * self.element
+    }
+
+    /// The byte of the memory after the last row.
+    fn end(&self) -> usize {
+        self.first() + self.layout.span() * self.element
+    }
+
+    /// The buffer's bytes with all that lies around them.
+    pub fn guarded(&self, ends: Ends) -> Vec<u8> {
+        let is_input = matches!(self.role, Role::Input);
+        let end = self.end();
+        let len =
+            if is_input && ends == Ends::Exact { end } else { (end + LEAST).next_multiple_of(GUARD.max(1)) };
+        let mut bytes = vec![if is_input { NAN } else { FILLER }; len];
+        let rows = self.initial.chunks((self.layout.cols * self.element).max(1));
+        self.rows().zip(rows).for_each(|(place, row)| bytes[place].copy_from_slice(row));
+        bytes
+    }
+
+    /// The rows in the memory, one after the other.
+    pub fn packed(&self, memory: &[u8]) -> Vec<u8> {
+        let mut packed = Vec::with_capacity(self.initial.len());
+        self.rows().for_each(|place| packed.extend_from_slice(&memory[place]));
+        packed
+    }
+
+    /// Where the rows lie in the memory.
+    pub fn rows(&self) -> impl Iterator<Item = Range<usize>> {
+        self.layout.rows_in_bytes(self.element).map(|row| GUARD + row.start..GUARD + row.end)
+    }
+
+    /// What lies around the rows in a memory of `len` bytes: before the first, between them, after the last.
+    pub fn around(&self, len: usize) -> impl Iterator<Item = Range<usize>> {
+        let between = self.rows().zip(self.rows().skip(1)).map(|(row, next)| row.end..next.start);
+        iter::once(0..self.first()).chain(between).chain(iter::once(self.end()..len))
+    }
+}

@@ -1,0 +1,122 @@
+//! A case: kernels on a problem, and what they must give.
+
+use std::fmt;
+
+use anyhow::{Context as _, Result, ensure};
+use cuda_std::testing::Element;
+use ferrowarp::device::Device;
+
+use crate::compare::{Bound, Expected, Outputs, compare_all};
+
+type Run = dyn Fn(&Device) -> Result<Outputs> + Send + Sync;
+
+/// A kernel, or a pair of them, on one problem.
+pub struct Case {
+    kernels: Vec<&'static str>,
+    problem: String,
+    cluster_threads: u32,
+    run: Box<Run>,
+    expected: Box<dyn Fn() -> Expected + Send + Sync>,
+}
+
+impl Case {
+    /// A case of the kernels, with words for the problem.
+    pub(crate) fn new(
+        kernels: Vec<&'static str>,
+        problem: String,
+        run: impl Fn(&Device) -> Result<Outputs> + Send + Sync + 'static,
+        expected: impl Fn() -> Expected + Send + Sync + 'static,
+    ) -> Self {
+        Self { kernels, problem, cluster_threads: 0, run: Box::new(run), expected: Box::new(expected) }
+    }
+
+    /// The same case, whose kernels run in clusters of so many threads; 0 for none.
+    pub(crate) fn with_cluster_threads(self, cluster_threads: u32) -> Self {
+        Self { cluster_threads, ..self }
+    }
+
+    /// The same case with other words for its problem.
+    pub(crate) fn named(self, problem: &str) -> Self {
+        Self { problem: problem.to_owned(), ..self }
+    }
+
+    /// The kernels that it launches.
+    pub fn kernels(&self) -> impl Iterator<Item = &'static str> {
+        self.kernels.iter().copied()
+    }
+
+    /// Threads of a cluster, each of which needs a stack on the CPU at the same time; 0 where there is none.
+    pub fn cluster_threads(&self) -> u32 {
+        self.cluster_threads
+    }
+
+    /// Runs it, and gives its outputs.
+    ///
+    /// # Errors
+    /// A kernel failed, wrote outside its output, or left a part of it.
+    pub fn run(&self, device: &Device) -> Result<Outputs> {
+        (self.run)(device)
+    }
+
+    /// Runs it and compares with the oracle. Gives the outputs, and the largest error in parts of what is allowed.
+    ///
+    /// # Errors
+    /// A result is off by more, or as for [`Self::run`]. The case is named.
+    pub fn assess(&self, device: &Device) -> Result<(Outputs, f64)> {
+        let assess = || -> Result<(Outputs, f64)> {
+            let got = self.run(device)?;
+            let worst = compare_all(&got, &(self.expected)())?;
+            Ok((got, worst))
+        };
+        assess().with_context(|| self.to_string())
+    }
+
+    /// As [`Self::assess`]; also a second run gives the same bits.
+    ///
+    /// # Errors
+    /// Those of `assess`, or the results differ.
+    pub fn assess_twice(&self, device: &Device) -> Result<(Outputs, f64)> {
+        let (got, worst) = self.assess(device)?;
+        ensure!(is_same(&self.run(device)?, &got), "{self}: a second run gave other results");
+        Ok((got, worst))
+    }
+
+    /// As [`Self::assess_twice`]; also a GPU gives what the CPU executor does, within twice what is allowed to each.
+    ///
+    /// # Errors
+    /// Those of `assess_twice`, or the results differ.
+    pub fn assess_with_cpu(&self, device: &Device) -> Result<f64> {
+        let (got, worst) = self.assess_twice(device)?;
+        if !device.is_cuda() {
+            return Ok(worst);
+        }
+        let on_cpu = self.run(&Device::cpu())?;
+        let oracle = (self.expected)();
+        let around = oracle.iter().zip(&on_cpu).map(|((name, expected), (_, values))| {
+            let pairs = expected.iter().zip(values);
+            let bounds = pairs.map(|(bound, &value)| Bound { value, allowed: 2.0 * bound.allowed });
+            (*name, bounds.collect())
+        });
+        let from_cpu = compare_all(&got, &around.collect());
+        Ok(worst.max(from_cpu.with_context(|| format!("{self}, compared with the CPU"))?))
+    }
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.kernels.join(" + "), self.problem)
+    }
+}
+
+/// Whether two outputs are the same in every bit.
+pub(crate) fn is_same(a: &Outputs, b: &Outputs) -> bool {
+    let bits = |outputs: &Outputs| -> Vec<Vec<u64>> {
+        outputs.iter().map(|(_, numbers)| numbers.iter().map(|x| x.to_bits()).collect()).collect()
+    };
+    bits(a) == bits(b)
+}
+
+/// The numbers as f64.
+pub(crate) fn wide<T: Element>(numbers: &[T]) -> Vec<f64> {
+    numbers.iter().map(|x| x.to_f64()).collect()
+}

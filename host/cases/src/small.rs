@@ -1,0 +1,37 @@
+//! What runs under every seed and under tools: each kernel, on shapes small enough for thousands of runs.
+
+use std::sync::Arc;
+
+use cuda_std::launch::Limits;
+
+use crate::layer::{self, Problem};
+use crate::softmax::{self, Setting, ladder};
+use crate::{Case, Scope};
+
+/// The network's layers: tiles, warps and vectors end in their midst; the last lies off a boundary. The ladder runs on
+/// those with at most 5 rows: its widest kernels have a cluster for each.
+const SMALL: [([usize; 3], usize); 3] = [([33, 17, 35], 0), ([5, 1, 35], 0), ([3, 66, 68], 1)];
+
+/// The network's layer for tools that run a kernel thousands of times slower. The first row of a matrix lies on a boundary
+/// of 16 bytes and the second does not.
+const TINY: ([usize; 3], usize) = ([2, 5, 35], 0);
+
+/// Where there is [`TINY`], the kernels of clusters run on this.
+const TINY_FOR_CLUSTERS: ([usize; 3], usize) = ([1, 5, 35], 0);
+
+/// Every case of [`Scope::Tiny`] or [`Scope::Small`].
+pub fn all(scope: Scope) -> Vec<Case> {
+    let is_tiny = scope == Scope::Tiny;
+    let layers = if is_tiny { &[TINY][..] } else { &SMALL };
+    let layers = layers.iter().copied().chain(is_tiny.then_some(TINY_FOR_CLUSTERS)).enumerate();
+    let of_layer = |(seed, (shape, misalignment)): (usize, ([usize; 3], usize))| {
+        let problem = Arc::new(Problem::new(shape, seed as u64, misalignment));
+        let for_clusters = is_tiny && seed == 1;
+        let suits = |case: &Case| !is_tiny || for_clusters == (case.cluster_threads() > 0);
+        let network = layer::cases(&problem).filter(|_| !for_clusters);
+        let ladder = ladder::of_layer(&problem, &Limits::default()).into_iter();
+        let ladder = ladder.filter(|_| shape[0] <= 5).filter(suits);
+        network.chain(ladder).collect::<Vec<_>>()
+    };
+    layers.flat_map(of_layer).chain(softmax::cases(&Setting::new(scope))).collect()
+}

@@ -1,0 +1,68 @@
+//! The functions that users call, on the device's own buffers: the cases launch the kernels by themselves.
+
+use anyhow::Result;
+use cuda_std::half::{bf16, f16};
+use cuda_std::testing::Layout;
+use ferrowarp::device::Device;
+use ferrowarp::softmax::{
+    CrossEntropy as Call, Matrix, MatrixMut, Options, softmax_backward, softmax_in_place, softmax_of_slice,
+};
+
+use super::Rowwise as _;
+use super::backward::{Backward, rounded};
+use super::cross_entropy::CrossEntropy;
+use super::forward::Forward;
+use super::logits::logits;
+use crate::case::wide;
+use crate::compare::{compare, compare_all};
+use crate::reference::Number;
+
+/// Widths of a kernel of a warp or so, of a block, of a cluster, and of the pair.
+const WIDTHS: [usize; 4] = [67, 2053, 40_000, 600_001];
+
+/// Each function in each type, at widths for each kind of kernel.
+///
+/// # Errors
+/// A result is wrong, or the device failed.
+pub fn are_right(device: &Device) -> Result<()> {
+    for cols in WIDTHS {
+        of_type::<f32>(device, cols)?;
+        of_type::<f16>(device, cols)?;
+        of_type::<bf16>(device, cols)?;
+    }
+    Ok(())
+}
+
+fn of_type<T: Number>(device: &Device, cols: usize) -> Result<()> {
+    let layout = Layout::dense(2, cols);
+    let problem = Forward { layouts: [layout; 2], options: Options::new(), logits: logits(2, cols) };
+    let (inp, expected) = (rounded::<T>(&problem.logits), problem.expected::<T, T>());
+    let y: Vec<T> = softmax_of_slice(device, &inp, [2, cols], &problem.options)?;
+    compare_all(&vec![("out", wide(&y))], &expected)?;
+    let mut matrix = device.upload(&inp)?;
+    softmax_in_place(device, &mut MatrixMut::new(&mut matrix, 2, cols)?, &problem.options)?;
+    compare_all(&vec![("out", wide(&matrix.to_vec()?))], &expected)?;
+
+    let problem = Backward::random([layout; 3], 0);
+    let (dy, y) = (device.upload(&rounded::<T>(&problem.dy))?, device.upload(&rounded::<T>(&problem.y))?);
+    let (dy, y) = (Matrix::new(&dy, 2, cols)?, Matrix::new(&y, 2, cols)?);
+    let mut dx = device.alloc_zeroed::<T>(2 * cols)?;
+    let options = Options::new().scale(problem.scale);
+    softmax_backward(device, &mut MatrixMut::new(&mut dx, 2, cols)?, &dy, &y, &options)?;
+    compare_all(&vec![("dx", wide(&dx.to_vec()?))], &problem.expected::<T>())?;
+
+    let problem = CrossEntropy::random([layout; 3], 1);
+    let (inp, targets) = (device.upload(&rounded::<T>(&problem.logits))?, device.upload(&problem.targets)?);
+    let (mut gradient, mut loss) = (device.alloc_zeroed::<T>(2 * cols)?, device.alloc_zeroed::<f32>(2)?);
+    Call::new(&mut loss, Matrix::new(&inp, 2, cols)?, &targets)
+        .with_gradient(MatrixMut::new(&mut gradient, 2, cols)?, problem.d_scale)
+        .run(device)?;
+    for (name, bounds) in problem.expected::<T>() {
+        match name {
+            "loss" => compare(name, &wide(&loss.to_vec()?), &bounds)?,
+            "gradient" => compare(name, &wide(&gradient.to_vec()?), &bounds)?,
+            _ => 0.0,
+        };
+    }
+    Ok(())
+}

@@ -1,0 +1,178 @@
+//! Cross entropy, with all that can be asked for.
+
+use anyhow::Result;
+use cuda_std::launch::RawBuffer;
+use cuda_std::testing::{KernelTest, Layout};
+use ferrowarp::device::Device;
+use gpu_kernels::softmax::cross_entropy::{CrossEntropyArgs, CrossEntropyLaunch, I64};
+use gpu_kernels::softmax::operation::Variant;
+use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
+
+use super::Setting;
+use super::backward::rounded;
+use super::rowwise::{self, Rowwise, Sweep, Widths};
+use crate::case::wide;
+use crate::compare::{Bound, Expected, Outputs};
+use crate::reference::{self, Number};
+use crate::{Case, Scope};
+
+/// The target of rows that count for nothing.
+pub const IGNORED: i64 = -100;
+
+/// One problem, all results asked for; its numbers are rounded to a kernel's type.
+#[derive(Clone, Debug)]
+pub struct CrossEntropy {
+    /// Of the gradient and of the logits.
+    pub layouts: [Layout; 2],
+    /// The logits.
+    pub logits: Vec<f32>,
+    /// The class of each row, [`IGNORED`], or what is no column.
+    pub targets: Vec<i64>,
+    /// The gradient at the loss of each row; else it is 1.
+    pub d_loss: Option<Vec<f32>>,
+    /// The factor of the gradient.
+    pub d_scale: f32,
+}
+
+/// Every case of the setting.
+pub fn cases(setting: &Setting) -> Vec<Case> {
+    rowwise::cases::<CrossEntropy>(setting)
+}
+
+/// How far the loss of a row may be off: the sum of the exponentials is within 1e-6, and the rest is rounded as `f32`.
+pub fn loss_bound(loss: f64) -> Bound {
+    Bound { value: loss, allowed: 1e-6 + 2e-7 * loss.abs() }
+}
+
+impl Rowwise for CrossEntropy {
+    type Args<T: Number> = CrossEntropyArgs<T>;
+    const NAME: &'static str = "cross entropy";
+    const SWEEPS: &'static [Sweep] = &[
+        Sweep { scope: Scope::Tiny, rows: 1, widths: Widths::UpTo(&[35]), seeds: 1 },
+        Sweep { scope: Scope::Small, rows: 3, widths: Widths::UpTo(&[35, 1157]), seeds: 1 },
+        Sweep {
+            scope: Scope::OldEmulator,
+            rows: 11,
+            widths: Widths::All(&[1, 2, 10, 33, 127, 300]),
+            seeds: 1,
+        },
+        // A barrier that is missing shows in one order of the threads or the other.
+        Sweep { scope: Scope::NewEmulator, rows: 5, widths: Widths::UpTo(&[257]), seeds: 1 },
+        Sweep {
+            scope: Scope::Executor,
+            rows: 23,
+            widths: Widths::All(&[1, 2, 3, 10, 16, 17, 31, 32, 33]),
+            seeds: 1,
+        },
+        Sweep {
+            scope: Scope::Executor,
+            rows: 11,
+            widths: Widths::All(&[127, 1023, 1024, 1025, 4099]),
+            seeds: 1,
+        },
+        Sweep { scope: Scope::Executor, rows: 4, widths: Widths::All(&[40_001]), seeds: 1 },
+        Sweep { scope: Scope::Device, rows: 3, widths: Widths::Widest, seeds: 1 },
+    ];
+
+    fn variants<T: Number>() -> &'static [Variant<CrossEntropyArgs<T>>] {
+        T::CROSS_ENTROPY
+    }
+
+    /// Logits in -8..8, among them rows that are hard on a softmax, ignored rows and targets that are no column; where the
+    /// seed is even, a gradient at each loss.
+    fn random([of_gradient, of_logits, _]: [Layout; 3], seed: u64) -> Self {
+        let Layout { rows, cols, .. } = of_logits;
+        let mut rng = StdRng::seed_from_u64(seed);
+        let mut logits: Vec<f32> = (0..rows * cols).map(|_| rng.random_range(-8.0..8.0)).collect();
+        let mut targets: Vec<i64> = (0..rows).map(|_| rng.random_range(0..cols as i64)).collect();
+        for (row, logits) in logits.chunks_mut(cols).enumerate() {
+            match row % 11 {
+                1 => targets[row] = IGNORED,
+                2 => logits.iter_mut().for_each(|x| *x += 1e4),
+                3 => logits.iter_mut().for_each(|x| *x = *x * 4.0 - 5e4),
+                4 => logits[cols - 1] = 90.0,
+                5 => logits.fill(3.5),
+                6 => logits[..cols / 2].fill(f32::NEG_INFINITY),
+                7 => logits[targets[row] as usize] = 20.0,
+                8 => targets[row] = cols as i64,
+                9 => targets[row] = -1,
+                _ => {}
+            }
+        }
+        let d_loss = seed.is_multiple_of(2).then(|| (0..rows).map(|row| row as f32 * 0.5 - 1.0).collect());
+        Self { layouts: [of_gradient, of_logits], logits, targets, d_loss, d_scale: 0.25 }
+    }
+
+    fn layouts(&self) -> &[Layout] {
+        &self.layouts
+    }
+
+    /// All results, the gradient in memory of its own or where the logits were.
+    fn run<T: Number>(
+        &self,
+        device: &Device,
+        variant: &Variant<CrossEntropyArgs<T>>,
+        in_place: bool,
+    ) -> Result<Outputs> {
+        let [of_gradient, of_logits] = self.layouts;
+        let Layout { rows, cols, .. } = of_logits;
+        let numbers: Vec<T> = rounded(&self.logits);
+        let mut test = KernelTest::new();
+        let (gradient, of_gradient, logits) = if in_place {
+            (test.output_at("logits", &numbers, of_logits), of_logits, None)
+        } else {
+            let logits = test.input_at("logits", &numbers, of_logits);
+            (test.unwritten("gradient", of_gradient), of_gradient, Some(logits))
+        };
+        let of_rows = Layout::dense(1, rows);
+        let (loss, lse) = (test.unwritten::<f32>("loss", of_rows), test.unwritten::<f32>("lse", of_rows));
+        let correct = test.unwritten::<u32>("correct", of_rows);
+        let targets = test.input("targets", &self.targets);
+        let d_loss = self.d_loss.as_ref().map(|d_loss| test.input("d_loss", d_loss));
+        let results = test.run_on(device, |on, memory| {
+            let d_logits = RawBuffer::written(memory.output(gradient));
+            let loss = RawBuffer::written(memory.output(loss));
+            let logits = logits.map_or(d_logits, |logits| RawBuffer::read(memory.input(logits)));
+            let targets = RawBuffer::read(memory.input(targets)).cast();
+            let args = CrossEntropyLaunch {
+                lse: RawBuffer::written(memory.output(lse)),
+                correct: RawBuffer::written(memory.output(correct)),
+                d_logits,
+                d_loss: d_loss.map_or(RawBuffer::NULL, |d_loss| RawBuffer::read(memory.input(d_loss))),
+                rows: rows as u32,
+                cols: cols as u32,
+                d_stride: of_gradient.stride as u64,
+                stride: of_logits.stride as u64,
+                d_scale: self.d_scale,
+                prefetch_blocks: 1,
+                ..CrossEntropyLaunch::new(loss, logits, targets, I64)
+            };
+            // SAFETY: the buffers have the shape and strides, and the grid covers the rows.
+            unsafe { variant.launch(on, variant.config(rows as u32), args) }
+        })?;
+        Ok(vec![
+            ("loss", wide(&results.of(loss))),
+            ("lse", wide(&results.of(lse))),
+            ("correct", wide(&results.of(correct))),
+            ("gradient", wide(&results.of(gradient))),
+        ])
+    }
+
+    fn expected<T: Number>(&self) -> Expected {
+        let logits: Vec<f32> = rounded::<T>(&self.logits).into_iter().map(|x| x.value()).collect();
+        let (mut loss, mut lse, mut correct, mut gradient) = (vec![], vec![], vec![], vec![]);
+        for (row, logits) in logits.chunks(self.layouts[0].cols).enumerate() {
+            let want = reference::cross_entropy(logits, self.targets[row], IGNORED);
+            loss.push(loss_bound(want.loss));
+            lse.push(Bound { value: want.log_sum_exp, allowed: 1e-6 + 1e-7 * want.log_sum_exp.abs() });
+            correct.push(Bound::exact(f64::from(u8::from(want.is_correct))));
+            let scale = f64::from(self.d_scale) * self.d_loss.as_ref().map_or(1.0, |d| f64::from(d[row]));
+            // 2e-6 of the probability, of which the target's column loses most.
+            gradient.extend(want.gradient.iter().map(|want| {
+                let allowed = (T::ROUNDING * want.abs() + 2e-6) * scale.abs() + T::SMALLEST;
+                Bound { value: want * scale, allowed }
+            }));
+        }
+        vec![("loss", loss), ("lse", lse), ("correct", correct), ("gradient", gradient)]
+    }
+}

@@ -1,0 +1,137 @@
+//! Softmax and log-softmax, from each type to each that it can be given as.
+
+mod table;
+
+use std::sync::Arc;
+
+use anyhow::{Result, ensure};
+use cuda_std::launch::{LaunchError, Launcher, RawBuffer};
+use cuda_std::testing::{KernelTest, Layout, OutputArg};
+use ferrowarp::device::{Device, DeviceError};
+use ferrowarp::softmax::{KernelChoice, Options, SoftmaxAs};
+use gpu_kernels::softmax::forward::ForwardLaunch;
+
+use super::backward::rounded;
+use super::told;
+use crate::Case;
+use crate::case::{is_same, wide};
+use crate::compare::{Expected, Outputs};
+use crate::reference::{Number, RELATIVE, softmax_bounds};
+
+pub use table::cases;
+
+/// One problem; its logits are rounded to a kernel's type.
+#[derive(Clone, Debug)]
+pub struct Forward {
+    /// Of the output and of the input.
+    pub layouts: [Layout; 2],
+    /// What is computed besides.
+    pub options: Options,
+    /// The logits.
+    pub logits: Vec<f32>,
+}
+
+/// Threads of a cluster; 0 where there is none.
+fn cluster_threads<I: SoftmaxAs<O>, O: Number>(choice: &KernelChoice<I, O>) -> u32 {
+    choice.config().filter(|config| config.cluster > 1).map_or(0, |config| config.cluster * config.block.x)
+}
+
+impl Forward {
+    /// The case of a choice.
+    pub fn case<I: Number + SoftmaxAs<O>, O: Number>(self: Arc<Self>, choice: KernelChoice<I, O>) -> Case {
+        let types =
+            if I::NAME == O::NAME { I::NAME.to_owned() } else { format!("{} as {}", I::NAME, O::NAME) };
+        let problem = Arc::clone(&self);
+        let run = move |device: &Device| Ok(vec![("out", wide(&problem.run::<I, O>(device, &choice)?))]);
+        self.case_of::<I, O>(&choice, &types, run)
+    }
+
+    /// The case of a choice with the result in the input's place.
+    pub fn case_in_place<T: Number>(self: Arc<Self>, choice: KernelChoice<T>) -> Case {
+        let problem = Arc::clone(&self);
+        let run = move |device: &Device| {
+            let got = vec![("out", wide(&problem.run_in_place::<T>(device, &choice)?))];
+            let [_, layout] = problem.layouts;
+            let apart = Self { layouts: [layout; 2], ..(*problem).clone() };
+            let apart = vec![("out", wide(&apart.run::<T, T>(device, &choice)?))];
+            ensure!(is_same(&got, &apart), "in place it gives other bits than from one matrix into another");
+            Ok(got)
+        };
+        self.case_of::<T, T>(&choice, &format!("{} in place", T::NAME), run)
+    }
+
+    /// What each kernel must give.
+    pub fn expected<I: Number + SoftmaxAs<O>, O: Number>(&self) -> Expected {
+        let logits: Vec<f32> = rounded::<I>(&self.logits).into_iter().map(|x| x.value()).collect();
+        vec![("out", softmax_bounds::<O>(&logits, self.layouts[0].cols, &self.options, RELATIVE))]
+    }
+
+    fn case_of<I: Number + SoftmaxAs<O>, O: Number>(
+        self: Arc<Self>,
+        choice: &KernelChoice<I, O>,
+        types: &str,
+        run: impl Fn(&Device) -> Result<Outputs> + Send + Sync + 'static,
+    ) -> Case {
+        let kernels = choice.kernels().map(|meta| meta.name).collect();
+        let is_plain = self.options == Options::new();
+        let options = if is_plain { String::new() } else { format!(", {:?}", self.options) };
+        let config = choice.config().map_or_else(String::new, |config| {
+            format!(", grid {} in clusters of {}", config.grid.x, config.cluster)
+        });
+        let words = format!("softmax of {types}, {}{options}{config}", told(&self.layouts));
+        let expected = move || self.expected::<I, O>();
+        Case::new(kernels, words, run, expected).with_cluster_threads(cluster_threads(choice))
+    }
+
+    fn run<I: Number + SoftmaxAs<O>, O: Number>(
+        &self,
+        device: &Device,
+        choice: &KernelChoice<I, O>,
+    ) -> Result<Vec<O>> {
+        let [to, from] = self.layouts;
+        let mut test = KernelTest::new();
+        let (out, inp) = (test.unwritten("out", to), test.input_at("inp", &rounded::<I>(&self.logits), from));
+        let workspace = test.unwritten("workspace", workspace(choice));
+        let results = test.run_on(device, |on, memory| {
+            let (out, inp) = (RawBuffer::written(memory.output(out)), RawBuffer::read(memory.input(inp)));
+            // SAFETY: the matrices and the workspace of the choice.
+            unsafe { self.launch(on, choice, (out, inp), [to, from], memory.output(workspace)) }
+        })?;
+        Ok(results.of(out))
+    }
+
+    fn run_in_place<T: Number>(&self, device: &Device, choice: &KernelChoice<T>) -> Result<Vec<T>> {
+        let [_, layout] = self.layouts;
+        let mut test = KernelTest::new();
+        let matrix = test.output_at("matrix", &rounded::<T>(&self.logits), layout);
+        let workspace = test.unwritten("workspace", workspace(choice));
+        let results = test.run_on(device, |on, memory| {
+            let matrix = RawBuffer::written(memory.output(matrix));
+            // SAFETY: as above; output and input are one matrix.
+            unsafe { self.launch(on, choice, (matrix, matrix), [layout; 2], memory.output(workspace)) }
+        })?;
+        Ok(results.of(matrix))
+    }
+
+    /// # Safety
+    /// `out` and `inp` are matrices of the choice's shape and types, which may be one, and the workspace is its.
+    unsafe fn launch<I: SoftmaxAs<O>, O: Number>(
+        &self,
+        on: &dyn Launcher,
+        choice: &KernelChoice<I, O>,
+        (out, inp): (RawBuffer<O>, RawBuffer<I>),
+        [to, from]: [Layout; 2],
+        workspace: OutputArg<'_, f32>,
+    ) -> Result<(), LaunchError> {
+        let pairs = RawBuffer::written(workspace).cast();
+        let args = ForwardLaunch { pairs, ..ForwardLaunch::new(out, inp, [to.stride, from.stride]) };
+        // SAFETY: the caller's contract.
+        let launched = unsafe { choice.launch(on, args, &self.options) };
+        launched.map_err(|error| LaunchError::Device(Box::new(DeviceError::from(error))))
+    }
+}
+
+/// What lies between the kernels of a pair, which they write whole.
+fn workspace<I: SoftmaxAs<O>, O: Number>(choice: &KernelChoice<I, O>) -> Layout {
+    Layout::dense(1, choice.workspace_bytes() / size_of::<f32>())
+}

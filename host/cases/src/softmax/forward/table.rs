@@ -1,0 +1,241 @@
+//! The table of problems, and the cases that come of it.
+
+use std::sync::Arc;
+
+use cuda_std::half::{bf16, f16};
+use cuda_std::launch::Limits;
+use cuda_std::testing::Layout;
+use ferrowarp::softmax::{DeviceProfile, KernelChoice, Options, SoftmaxAs};
+use gpu_kernels::softmax::operation::ForwardTo;
+
+use super::{Forward, cluster_threads};
+use crate::for_each_pair;
+use crate::reference::Number;
+use crate::softmax::{Setting, apart, with_hard_rows};
+use crate::{Case, Scope};
+use How::{Apart, Each, InPlace, InTurns};
+use Rows::{Random, RandomAndHard};
+use Which::{All, Chosen, Clusters, OnePair, UpTo, Widest};
+
+/// A row of the table.
+struct Sweep {
+    scope: Scope,
+    name: &'static str,
+    widths: &'static [usize],
+    rows: Rows,
+    how: How,
+    /// The most blocks of a cluster, and threads.
+    cluster: [u32; 2],
+    kernels: Which,
+}
+
+#[derive(Clone, Copy)]
+enum Rows {
+    /// So many for kernels of a block, or a part of it, for a row, and for those of many blocks, which cost the CPU most.
+    Random(usize, usize),
+    /// So many, and those that are hard on a softmax.
+    RandomAndHard(usize),
+}
+
+/// Where matrices lie, and with which options they are run.
+enum How {
+    /// The options; both go round from case to case.
+    InTurns(&'static [Options]),
+    /// Each of the options; where matrices lie goes round.
+    Each(&'static [Options]),
+    /// Off a boundary, with elements between the rows.
+    Apart(Options),
+    /// In place: the same bits as from one matrix into another that lies as far from a boundary.
+    InPlace,
+}
+
+/// Which kernels are run.
+enum Which {
+    All,
+    /// Those with blocks of at most so many threads.
+    UpTo(u32),
+    /// Of the pairs for wide rows, which are the same but for type and number of parts, one: of `f32` with the most parts.
+    OnePair,
+    Clusters,
+    /// What is chosen for the shape.
+    Chosen,
+    /// At the widest row that a kernel holds, that kernel.
+    Widest,
+}
+
+const PLAIN: Options = Options::new();
+const LOG: Options = PLAIN.log();
+const MASKED: Options = PLAIN.zero_masked();
+const OTHER: Options = LOG.scale(0.5).zero_masked();
+const MANY: How = InTurns(&[PLAIN, LOG, PLAIN.scale(0.37), MASKED, MASKED.log().scale(2.5), PLAIN]);
+const THREE: How = Each(&[PLAIN, LOG, MASKED]);
+const NO_CLUSTER: [u32; 2] = [1, 0];
+const ANY: [u32; 2] = [16, u32::MAX];
+
+const fn row(
+    scope: Scope,
+    name: &'static str,
+    widths: &'static [usize],
+    rows: Rows,
+    how: How,
+    cluster: [u32; 2],
+    kernels: Which,
+) -> Sweep {
+    Sweep { scope, name, widths, rows, how, cluster, kernels }
+}
+
+const TABLE: &[Sweep] = &{
+    use Scope::{Device, Executor, NewEmulator, OldEmulator, Small, Tiny};
+    [
+        row(Tiny, "", &[35], Random(1, 1), Apart(PLAIN), NO_CLUSTER, OnePair),
+        row(Tiny, "", &[67], Random(1, 1), Apart(PLAIN), [2, 2048], Clusters),
+        row(Small, "", &[35, 1157], Random(3, 3), Apart(PLAIN), NO_CLUSTER, All),
+        row(Small, "", &[1157], Random(1, 1), Apart(PLAIN), [4, 4096], Clusters),
+        row(OldEmulator, "", &[1], Random(9, 9), InTurns(&[PLAIN, OTHER]), NO_CLUSTER, All),
+        row(OldEmulator, "", &[33], Random(5, 5), InTurns(&[OTHER, PLAIN]), NO_CLUSTER, All),
+        row(OldEmulator, "", &[519], Random(1, 1), InTurns(&[PLAIN, OTHER]), NO_CLUSTER, All),
+        // Enough warps to see how they merge.
+        row(OldEmulator, "", &[133], RandomAndHard(0), Each(&[PLAIN]), NO_CLUSTER, UpTo(128)),
+        row(NewEmulator, "", &[33], Random(3, 3), InTurns(&[PLAIN, OTHER]), [2, 2048], All),
+        row(NewEmulator, "", &[1031], Random(1, 1), InTurns(&[OTHER, PLAIN]), [2, 2048], All),
+        row(NewEmulator, "", &[133], RandomAndHard(0), Each(&[PLAIN]), [2, 2048], UpTo(128)),
+        // More threads of a cluster have more stacks than a process has mappings.
+        row(Executor, "narrow rows", &[1, 2, 3, 31, 32, 33, 127], Random(14, 2), MANY, [16, 2048], All),
+        row(Executor, "rows of some warps", &[1023, 1024, 1025, 4099], Random(7, 2), MANY, [16, 4096], All),
+        row(Executor, "wide rows", &[33_001, 65_537], Random(2, 2), MANY, [16, 8192], All),
+        row(Executor, "widest rows", &[], Random(3, 3), Each(&[PLAIN]), [16, 8192], Widest),
+        row(Executor, "hard rows", &[133, 2053], RandomAndHard(0), THREE, [16, 2048], All),
+        row(Executor, "in place", &[5, 133, 1025, 4099], Random(3, 3), InPlace, [16, 8192], All),
+        row(Device, "", &[1], Random(3, 3), Apart(PLAIN), ANY, All),
+        row(Device, "", &[35], RandomAndHard(3), Apart(LOG.scale(0.5)), ANY, All),
+        row(Device, "", &[2053], RandomAndHard(3), Apart(MASKED), ANY, All),
+        // Widths that fill the registers, from narrow ones to clusters and the pair.
+        row(Device, "", &[67, 515, 3079, 16_391, 40_000, 300_001], Random(3, 3), InPlace, ANY, Chosen),
+    ]
+};
+
+/// The cases of the setting in those rows of the table that have a chosen name.
+pub fn cases(setting: &Setting, chosen: impl Fn(&str) -> bool) -> Vec<Case> {
+    let mut cases = Vec::new();
+    for sweep in TABLE.iter().filter(|sweep| sweep.scope == setting.scope && chosen(sweep.name)) {
+        if matches!(sweep.how, InPlace) {
+            cases.extend(sweep.of::<f32, f32>(setting, |problem, choice| problem.case_in_place(choice)));
+            cases.extend(sweep.of::<f16, f16>(setting, |problem, choice| problem.case_in_place(choice)));
+            cases.extend(sweep.of::<bf16, bf16>(setting, |problem, choice| problem.case_in_place(choice)));
+        } else {
+            for_each_pair!(|_kernels| {
+                cases.extend(sweep.of::<I, O>(setting, |problem, choice| problem.case(choice)));
+            });
+        }
+    }
+    cases
+}
+
+/// Runs `$body` for each pair of types `I` and `O` that there are kernels for, with these in `$kernels`.
+#[macro_export]
+macro_rules! for_each_pair {
+    (|$kernels:ident| $body:block) => {{
+        use cuda_std::half::{bf16, f16};
+        $crate::for_each_pair!(@ $kernels $body f32 f32);
+        $crate::for_each_pair!(@ $kernels $body f16 f16);
+        $crate::for_each_pair!(@ $kernels $body bf16 bf16);
+        $crate::for_each_pair!(@ $kernels $body f16 f32);
+        $crate::for_each_pair!(@ $kernels $body bf16 f32);
+        $crate::for_each_pair!(@ $kernels $body f32 f16);
+        $crate::for_each_pair!(@ $kernels $body f32 bf16);
+    }};
+    (@ $kernels:ident $body:block $inp:ident $out:ident) => {{
+        #[allow(dead_code, reason = "not every body uses both types")]
+        type I = $inp;
+        #[allow(dead_code, reason = "as above")]
+        type O = $out;
+        #[allow(unused_variables, reason = "as above")]
+        let $kernels = <$inp as gpu_kernels::softmax::operation::ForwardTo<$out>>::FORWARD;
+        $body
+    }};
+}
+
+impl Sweep {
+    /// The launches for a shape.
+    fn choices<I: SoftmaxAs<O>, O: Number>(
+        &self,
+        profile: &DeviceProfile,
+        [rows, cols]: [usize; 2],
+    ) -> Vec<KernelChoice<I, O>> {
+        let max_cluster = profile.limits.max_cluster.min(self.cluster[0]);
+        let limits = Limits { max_cluster, ..profile.limits.clone() };
+        let profile = DeviceProfile { limits, ..profile.clone() };
+        let all = match self.kernels {
+            Chosen => KernelChoice::new(&profile, rows, cols).map(|choice| vec![choice]),
+            _ => KernelChoice::every(&profile, rows, cols),
+        };
+        let mut all = all.expect("the widths of the table are below 2^32");
+        if matches!(self.kernels, OnePair) {
+            let (pairs, single): (Vec<_>, _) = all.into_iter().partition(|it| it.kernels().count() == 2);
+            all = single;
+            all.extend(if size_of::<I>() == 4 { pairs.last() } else { pairs.first() });
+        }
+        all.retain(|choice| cluster_threads(choice) <= self.cluster[1]);
+        match self.kernels {
+            Clusters => all.retain(|choice| cluster_threads(choice) > 0),
+            UpTo(block) => all.retain(|it| it.config().is_some_and(|config| config.block.x <= block)),
+            All | OnePair | Chosen | Widest => {}
+        }
+        all
+    }
+
+    /// The cases of a pair of types, as `case` makes them of a problem and a launch.
+    fn of<I: Number + SoftmaxAs<O>, O: Number>(
+        &self,
+        setting: &Setting,
+        case: impl Fn(Arc<Forward>, KernelChoice<I, O>) -> Case,
+    ) -> Vec<Case> {
+        let mut cases = Vec::new();
+        let ([few, many], is_hard) = match self.rows {
+            Random(few, many) => ([few, many], false),
+            RandomAndHard(rows) => ([rows; 2], true),
+        };
+        // Up to a vector less lies beside the vectors that a kernel holds.
+        let beside = 16 / size_of::<I>() - 1;
+        let kernels = <I as ForwardTo<O>>::FORWARD;
+        let all = kernels.variants.iter().chain(kernels.clusters);
+        let all = all.filter(|_| matches!(self.kernels, Widest));
+        let widest = all.map(|variant| (variant.elements as usize + beside, Some(variant.meta.name)));
+        for (cols, only) in self.widths.iter().map(|&cols| (cols, None)).chain(widest) {
+            for (rows, has_many) in [(few, false), (many, true)] {
+                let logits = with_hard_rows(rows, cols, is_hard);
+                for logits in logits.chunks(setting.most_rows.saturating_mul(cols)) {
+                    let rows = logits.len() / cols;
+                    let mut choices = self.choices::<I, O>(&setting.profile, [rows, cols]);
+                    if let Some(name) = only {
+                        choices.retain(|choice| choice.kernels().any(|meta| meta.name == name));
+                        choices.truncate(1);
+                    }
+                    for choice in choices {
+                        if has_many == choice.config().is_some_and(|config| config.grid.x > rows as u32) {
+                            let problems = self.problems(cases.len(), [rows, cols], logits);
+                            cases.extend(problems.into_iter().map(|problem| case(problem, choice)));
+                        }
+                    }
+                }
+            }
+        }
+        cases
+    }
+
+    /// What a launch is run on: options and places whose turn it is.
+    fn problems(&self, i: usize, [rows, cols]: [usize; 2], logits: &[f32]) -> Vec<Arc<Forward>> {
+        let place =
+            |offset: usize, gap: usize| Layout::dense(rows, cols).with_stride(cols + gap).with_offset(offset);
+        let [out, inp] = [[0, 0], [1, 1], [3, 0], [0, 3], [1, 3]][i % 5];
+        let [out_gap, inp_gap] = [[0, 0], [5, 8], [0, 3], [16, 0]][i % 4];
+        let in_turn = [place(out, out_gap), place(inp, inp_gap)];
+        let problem = |layouts, options| Arc::new(Forward { layouts, options, logits: logits.to_vec() });
+        match &self.how {
+            InTurns(all) => vec![problem(in_turn, all[i % all.len()])],
+            Each(all) => all.iter().map(|&options| problem(in_turn, options)).collect(),
+            Apart(options) => vec![problem([apart(rows, cols); 2], *options)],
+            InPlace => vec![problem([place(i % 2, [0, 3, 7, 0][i % 4]); 2], PLAIN)],
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! The rungs of the softmax ladder: every way of each, those too that the rung would not choose.
+
+use std::sync::Arc;
+
+use cuda_std::launch::Limits;
+use cuda_std::testing::{KernelTest, Layout};
+use ferrowarp::device::Device;
+use ferrowarp::softmax::Options;
+use gpu_kernels::softmax::{LADDER, Rung, Variant};
+
+use super::with_hard_rows;
+use crate::case::wide;
+use crate::layer;
+use crate::reference::{RELATIVE, relative_one_after_the_other, softmax_bounds};
+use crate::{Case, Scope};
+
+/// One problem.
+#[derive(Clone, Debug)]
+pub struct Ladder {
+    /// Rows.
+    pub rows: usize,
+    /// Columns.
+    pub cols: usize,
+    /// Elements from a boundary to the output and to the input.
+    pub offsets: [usize; 2],
+    /// `[rows, cols]`.
+    pub logits: Vec<f32>,
+}
+
+/// A row of the table.
+struct Sweep {
+    scope: Scope,
+    name: &'static str,
+    shapes: &'static [[usize; 2]],
+    numbers: Numbers,
+    kernels: Which,
+}
+
+enum Numbers {
+    Logits,
+    /// Rows that are hard on a softmax.
+    Hard,
+    /// Rows of one element, which is the answer, or makes it NaN.
+    Single,
+}
+
+#[derive(Clone, Copy)]
+enum Which {
+    All,
+    /// Of the highest rung.
+    Highest,
+    /// Those that only newer GPUs have.
+    New,
+}
+
+const fn row(
+    scope: Scope,
+    name: &'static str,
+    shapes: &'static [[usize; 2]],
+    numbers: Numbers,
+    kernels: Which,
+) -> Sweep {
+    Sweep { scope, name, shapes, numbers, kernels }
+}
+
+const TABLE: &[Sweep] = &{
+    use Numbers::{Hard, Logits, Single};
+    use Scope::{Device, Executor, NewEmulator, OldEmulator};
+    use Which::{All, Highest, New};
+    [
+        row(Executor, "rows", &[[14, 1], [14, 2], [14, 3], [14, 31], [14, 32], [14, 33]], Logits, All),
+        row(Executor, "rows", &[[14, 127], [14, 1023], [14, 1024], [14, 1025]], Logits, All),
+        row(Executor, "rows", &[[7, 4099], [1, 12_673]], Logits, All),
+        row(Executor, "hard rows", &[[0, 133]], Hard, All),
+        row(Executor, "hard rows", &[[5, 1]], Single, All),
+        // Clusters of every size, each a little less than full, and one that has nothing for most of its blocks.
+        row(Executor, "wide rows", &[[3, 32_767], [2, 33_001], [2, 131_070]], Logits, Highest),
+        row(Executor, "wide rows", &[[1, 262_143], [1, 300_001], [1, 1_048_579]], Logits, Highest),
+        row(OldEmulator, "rows", &[[7, 1], [7, 2], [7, 3], [7, 31], [7, 32], [7, 33]], Logits, All),
+        row(OldEmulator, "rows", &[[7, 127], [2, 1023], [1, 1025]], Logits, All),
+        row(OldEmulator, "hard rows", &[[0, 133]], Hard, All),
+        row(OldEmulator, "hard rows", &[[5, 1]], Single, All),
+        row(NewEmulator, "rows", &[[7, 33], [2, 513]], Logits, All),
+        row(NewEmulator, "clusters", &[[7, 1], [2, 130], [2, 1025], [1, 33_001]], Logits, New),
+        row(NewEmulator, "clusters", &[[0, 133]], Hard, New),
+        row(Device, "", &[[5, 32_767], [3, 33_001], [3, 131_070]], Logits, Highest),
+        row(Device, "", &[[2, 262_143], [2, 300_001], [1, 1_048_579]], Logits, Highest),
+    ]
+};
+
+/// Distances of output and input from a boundary of 16 bytes, for widths that shift every row against it.
+const OFF_A_BOUNDARY: &[(usize, [usize; 2])] =
+    &[(133, [1, 1]), (133, [3, 2]), (64, [3, 3]), (64, [1, 0]), (130, [0, 1]), (5, [2, 3])];
+
+/// The cases of a scope on a device with these limits, of those rows of the table that have a chosen name.
+pub fn cases(scope: Scope, limits: &Limits, chosen: impl Fn(&str) -> bool) -> Vec<Case> {
+    let rows = TABLE.iter().filter(|sweep| sweep.scope == scope && chosen(sweep.name));
+    let problems = rows.flat_map(|sweep| {
+        sweep.shapes.iter().map(|&[rows, cols]| {
+            let logits = match sweep.numbers {
+                Numbers::Logits => with_hard_rows(rows, cols, false),
+                Numbers::Hard => with_hard_rows(rows, cols, true),
+                Numbers::Single => vec![3.0, f32::MIN, f32::INFINITY, f32::NEG_INFINITY, f32::NAN],
+            };
+            (Ladder { rows: logits.len() / cols, cols, offsets: [0; 2], logits }, sweep.kernels)
+        })
+    });
+    let is_off = matches!(scope, Scope::Executor | Scope::OldEmulator) && chosen("boundaries");
+    let off = OFF_A_BOUNDARY.iter().filter(|_| is_off).map(|&(cols, offsets)| {
+        (Ladder { rows: 7, cols, offsets, logits: with_hard_rows(7, cols, false) }, Which::All)
+    });
+    problems.chain(off).flat_map(|(problem, kernels)| Arc::new(problem).cases_of(limits, kernels)).collect()
+}
+
+/// The cases on the logits of a layer.
+pub fn of_layer(layer: &layer::Problem, limits: &Limits) -> Vec<Case> {
+    let offsets = [layer.misalignment; 2];
+    let (rows, cols, logits) = (layer.batch, layer.outputs, layer.logits.clone());
+    let problem = Arc::new(Ladder { rows, cols, offsets, logits });
+    let cases = problem.cases_of(limits, Which::All);
+    let words = layer.to_string();
+    cases.into_iter().map(|case| case.named(&words)).collect()
+}
+
+impl Ladder {
+    /// The cases of all ways of the ladder that can do the shape and run on a device with these limits.
+    pub fn cases(self, limits: &Limits) -> Vec<Case> {
+        Arc::new(self).cases_of(limits, Which::All)
+    }
+
+    fn cases_of(self: Arc<Self>, limits: &Limits, kernels: Which) -> Vec<Case> {
+        let rungs = match kernels {
+            Which::Highest => &LADDER[LADDER.len() - 1..],
+            Which::All | Which::New => LADDER,
+        };
+        let is_new = |variant: &Variant| variant.meta().min_arch >= 90 || !matches!(kernels, Which::New);
+        let variants = rungs.iter().flat_map(Rung::variants).filter(is_new);
+        variants.filter_map(|variant| Arc::clone(&self).case(variant, limits)).collect()
+    }
+
+    /// The case of a way, if it can do the shape and runs there.
+    fn case(self: Arc<Self>, variant: Variant, limits: &Limits) -> Option<Case> {
+        let Self { rows, cols, offsets, .. } = *self;
+        let prepared = variant.prepare(rows, cols).filter(|prepared| prepared.runs_on(limits))?;
+        let layout = |offset| Layout::dense(rows, cols).with_offset(offset);
+        let (to, from) = (layout(offsets[0]), layout(offsets[1]));
+        let problem = Arc::clone(&self);
+        let run = move |device: &Device| {
+            let mut test = KernelTest::new();
+            let (out, inp) = (test.unwritten("out", to), test.input_at("inp", &problem.logits, from));
+            let workspace = Layout::dense(1, prepared.workspace_len()).with_offset(offsets[0]);
+            let workspace = test.unwritten("workspace", workspace);
+            let results = test.run_on(device, |on, memory| {
+                let (out, inp) = (memory.output(out), memory.input(inp));
+                // SAFETY: the buffers are three, and have the lengths that the way was prepared for.
+                unsafe { prepared.launch(on, out, inp, memory.output(workspace)) }
+            })?;
+            Ok(vec![("out", wide::<f32>(&results.of(out)))])
+        };
+        // Every thread of the others adds at most a 256th of a row.
+        let is_naive = variant.meta().name == LADDER[0].kernels[0].meta.name;
+        let relative = if is_naive { relative_one_after_the_other(cols) } else { RELATIVE };
+        let expected =
+            move || vec![("out", softmax_bounds::<f32>(&self.logits, cols, &Options::new(), relative))];
+        let kernels = variant.steps().map(|step| step.meta.name).collect();
+        let config = prepared.config().filter(|config| config.cluster > 1);
+        let threads = config.map_or(0, |config| config.cluster * config.block.x);
+        let words = format!("{rows}x{cols} at {offsets:?}");
+        Some(Case::new(kernels, words, run, expected).with_cluster_threads(threads))
+    }
+}

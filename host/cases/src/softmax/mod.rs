@@ -1,0 +1,80 @@
+//! The softmax that users call, its gradient and cross entropy, and the rungs of the ladder: every kernel, in every type.
+//!
+//! Each kind has a table of problems, in [`forward`], [`backward`], [`cross_entropy`] and [`ladder`]; a row of it says in
+//! which [`Scope`] it is run, and makes a case with each kernel that can do it.
+
+pub mod backward;
+pub mod calls;
+pub mod cross_entropy;
+pub mod forward;
+pub mod ladder;
+pub mod logits;
+mod rowwise;
+
+use cuda_std::launch::Limits;
+use cuda_std::testing::Layout;
+use ferrowarp::device::Device;
+use ferrowarp::softmax::DeviceProfile;
+
+use crate::{Case, Scope};
+use logits::logits;
+
+pub use rowwise::Rowwise;
+
+/// Where cases are run: what the kernels are chosen for, and how large the problems are.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// Which rows of the tables are run.
+    pub scope: Scope,
+    /// The device that kernels are chosen for.
+    pub profile: DeviceProfile,
+    /// The most rows of one launch of a softmax. A tool may take the clusters of later rows for faulty.
+    pub most_rows: usize,
+}
+
+impl Setting {
+    /// On the CPU: for a GPU like an H200, whose kernels all run there, or for a small one where runs are many.
+    pub fn new(scope: Scope) -> Self {
+        let multiprocessors = if matches!(scope, Scope::Tiny | Scope::Small) { 2 } else { 132 };
+        let capability = if scope == Scope::OldEmulator { 75 } else { 90 };
+        let limits = Limits { capability, ..Limits::default() };
+        Self {
+            scope,
+            profile: DeviceProfile { limits, multiprocessors, is_cpu: false },
+            most_rows: usize::MAX,
+        }
+    }
+
+    /// On this device.
+    pub fn device(device: &Device) -> Self {
+        Self { scope: Scope::Device, profile: DeviceProfile::from(device), most_rows: usize::MAX }
+    }
+}
+
+/// Every case of the setting but those of the ladder.
+pub fn cases(setting: &Setting) -> Vec<Case> {
+    let mut cases = forward::cases(setting, |_| true);
+    cases.extend(backward::cases(setting));
+    cases.extend(cross_entropy::cases(setting));
+    cases
+}
+
+/// Numbers of some rows, with those that are hard on a softmax after them.
+fn with_hard_rows(rows: usize, cols: usize, is_hard: bool) -> Vec<f32> {
+    let mut numbers = logits(rows, cols);
+    let hard = if is_hard { logits::edge_rows(cols) } else { Vec::new() };
+    numbers.extend(hard.into_iter().flat_map(|(_, row)| row));
+    numbers
+}
+
+/// Rows that start 4 bytes or 2 off a boundary, with some elements between them.
+fn apart(rows: usize, cols: usize) -> Layout {
+    Layout::dense(rows, cols).with_stride(cols + 3).with_offset(1)
+}
+
+/// Where a matrix lies, in words.
+fn told(layouts: &[Layout]) -> String {
+    let Layout { rows, cols, .. } = layouts[0];
+    let places: Vec<_> = layouts.iter().map(|l| format!("{}+{}", l.offset, l.stride)).collect();
+    format!("{rows}x{cols} at {}", places.join(", "))
+}
