@@ -65,6 +65,9 @@ struct Arguments {
     provoke_fault: bool,
 }
 
+/// How a case is assessed: its largest error in parts of what is allowed.
+type Assess = fn(&Case, &Device) -> Result<f64>;
+
 /// How many cases ended how.
 #[derive(Default)]
 struct Tally {
@@ -127,15 +130,15 @@ fn run(arguments: &Arguments) -> Result<bool> {
     }
     println!("{line}");
     let mut cases = cases(arguments, &device);
-    cases.retain(|case| chosen(&case.to_string()));
+    cases.retain(|(case, _)| chosen(&case.to_string()));
     ensure!(
         !cases.is_empty(),
         "no kernel or operation has `{}` in its name",
         arguments.only.as_deref().unwrap_or_default()
     );
     let mut tally = Tally::default();
-    for case in &cases {
-        tally.count(&case.to_string(), case.assess_with_cpu(&device).map(told));
+    for (case, assess) in &cases {
+        tally.count(&case.to_string(), assess(case, &device).map(told));
         // A GPU that has failed would fail every check after.
         device.synchronize()?;
     }
@@ -157,17 +160,19 @@ fn run(arguments: &Arguments) -> Result<bool> {
 }
 
 /// What is run on the device.
-fn cases(arguments: &Arguments, device: &Device) -> Vec<Case> {
-    let mut cases = Vec::new();
+fn cases(arguments: &Arguments, device: &Device) -> Vec<(Case, Assess)> {
+    let mut of_layers = Vec::new();
     for problem in layer::problems().step_by(arguments.every.get()).map(Arc::new) {
-        cases.extend(layer::cases(&problem));
-        cases.extend(ladder::of_layer(&problem, device.limits()));
+        of_layers.extend(layer::cases(&problem));
+        of_layers.extend(ladder::of_layer(&problem, device.limits()));
     }
-    cases.extend(ladder::cases(Scope::Device, device.limits(), |_| true));
-    let setting = Setting::device(device);
     let most_rows = arguments.most_rows.map_or(usize::MAX, |rows| rows as usize);
-    cases.extend(softmax::cases(&Setting { most_rows, ..setting }));
-    cases
+    let mut others = ladder::cases(Scope::Device, device.limits(), |_| true);
+    others.extend(softmax::cases(&Setting { most_rows, ..Setting::device(device) }));
+    // What takes a GPU microseconds for wide rows and clusters takes the CPU minutes.
+    let twice: Assess = |case, device| Ok(case.assess_twice(device)?.1);
+    let of_layers = of_layers.into_iter().map(|case| (case, Case::assess_with_cpu as Assess));
+    of_layers.chain(others.into_iter().map(|case| (case, twice))).collect()
 }
 
 /// The largest error of a check, in words.
