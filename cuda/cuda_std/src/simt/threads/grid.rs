@@ -16,6 +16,9 @@ use crate::launch::Dim3;
 /// Threads that may live at a time. A cluster may need more, which all its threads need.
 const MOST_LIVE: u64 = 1024;
 
+/// Threads that ThreadSanitizer tells apart though some have ended.
+const MOST_TOGETHER: u64 = 256;
+
 /// Blocks whose shared memory is there at a time. It has to stay until all threads of the wave have been waited for,
 /// since nothing else orders its end after them.
 const MOST_BLOCKS: u64 = 8192;
@@ -49,14 +52,13 @@ fn run_wave(grid: &Grid<'_>, units: core::ops::Range<u64>) -> Result<(), Box<Fau
     };
     let blocks: Vec<Vec<Block<'_>>> = units.zip(&members).map(blocks_of).collect();
     let tables: Vec<Table<'_>> = blocks.iter().map(|blocks| Table::new(blocks, &stop)).collect();
-    // Threads end when all have begun, or so many that some must end first.
+    // The threads of a small grid end when all have begun.
     let (live, may_end) = (Relaxed64::default(), Relaxed64::default());
     spawn::scope(|scope| {
         let _all_may_end = OnDrop(|| may_end.set(1));
+        let threads: u64 = tables.iter().map(|table| u64::from(table.threads())).sum();
+        may_end.set(u64::from(threads > MOST_TOGETHER));
         for table in &tables {
-            if live.get() + u64::from(table.threads()) > MOST_LIVE {
-                may_end.set(1);
-            }
             // A thread that ends is not joined here: that would order the next block after it.
             while live.get() > 0 && live.get() + u64::from(table.threads()) > MOST_LIVE {
                 if cfg!(miri) { thread::yield_now() } else { thread::sleep(Duration::from_micros(200)) }
