@@ -4,6 +4,8 @@
 //! integers up: two `f32` of one `i64` cost a shift and the registers of both. As `byval`, which clang writes for CUDA C++,
 //! each field is loaded by itself.
 
+use core::ops::Range;
+
 use super::IrError;
 use super::lex::{Kind, Token, lex, split_at_commas};
 use super::module::{FunctionHeader, Module};
@@ -13,8 +15,9 @@ pub(super) fn point_to(module: &mut Module) -> Result<(), IrError> {
     const COPY: &str = "@llvm.memcpy.p0.p0.i64";
     let mut is_copied = false;
     for item in module.items.iter_mut().filter(|item| item.is_kernel()) {
-        for array in arrays(item.header())? {
-            let Array { name, ty, bytes, align } = &array;
+        // The last first, so that the places of the others stay what they are.
+        for array in arrays(item.header())?.into_iter().rev() {
+            let Array { name, ty, place: parameter, bytes, align } = &array;
             let uses = item.text.lines().skip(1).filter(|line| lex(line).iter().any(|t| t.text == name));
             let uses: Vec<&str> = uses.collect();
             let start = format!("store {ty} {name}, ptr ");
@@ -25,9 +28,8 @@ pub(super) fn point_to(module: &mut Module) -> Result<(), IrError> {
                 "  call void {COPY}(ptr {}, ptr align {align} {name}, i64 {bytes}, i1 false)",
                 to.text
             );
-            let (by_array, by_pointer) =
-                (format!("{ty} {name}"), format!("ptr byval({ty}) align {align} {name}"));
-            item.text = item.text.replacen(line, &copy, 1).replacen(&by_array, &by_pointer, 1);
+            item.text = item.text.replacen(line, &copy, 1);
+            item.text.replace_range(parameter.clone(), &format!("ptr byval({ty}) align {align} {name}"));
             is_copied = true;
         }
     }
@@ -41,6 +43,8 @@ pub(super) fn point_to(module: &mut Module) -> Result<(), IrError> {
 struct Array {
     name: String,
     ty: String,
+    /// Where it stands in the header.
+    place: Range<usize>,
     bytes: u64,
     align: u64,
 }
@@ -58,5 +62,6 @@ fn array(parameter: &[Token<'_>], header: &str) -> Option<Array> {
     let align = bits / 8;
     let bytes = len.text.parse::<u64>().ok()?.checked_mul(align)?;
     let ty = header[open.start..close.end()].to_owned();
-    bits.is_multiple_of(8).then(|| Array { name: name.text.to_owned(), ty, bytes, align })
+    let place = open.start..name.end();
+    bits.is_multiple_of(8).then(|| Array { name: name.text.to_owned(), ty, place, bytes, align })
 }

@@ -18,6 +18,13 @@ start:
   %2 = extractvalue [2 x i64] %0, 0
   ret void
 }
+define ptx_kernel void @one_name_begins_with_another([2 x i64] %ab, [2 x i64] %a) {
+start:
+  %1 = extractvalue [2 x i64] %ab, 0
+  %2 = alloca [16 x i8], align 8
+  store [2 x i64] %a, ptr %2, align 8
+  ret void
+}
 define void @no_kernel([2 x i64] %0) {
 start:
   %1 = alloca [16 x i8], align 8
@@ -43,6 +50,13 @@ start:
 define ptx_kernel void @used_otherwise([2 x i64] %0, i64 %1) {
 start:
   %2 = extractvalue [2 x i64] %0, 0
+  ret void
+}
+define ptx_kernel void @one_name_begins_with_another([2 x i64] %ab, ptr byval([2 x i64]) align 8 %a) {
+start:
+  %1 = extractvalue [2 x i64] %ab, 0
+  %2 = alloca [16 x i8], align 8
+  call void @llvm.memcpy.p0.p0.i64(ptr %2, ptr align 8 %a, i64 16, i1 false)
   ret void
 }
 define void @no_kernel([2 x i64] %0) {

@@ -147,7 +147,7 @@ impl<T> RawBuffer<T> {
     /// A buffer that a kernel takes as a slice. Whoever keeps it holds the buffer's borrow.
     pub fn slice(arg: impl SliceArg<T>) -> Self {
         let (pointer, len) = arg.as_raw_slice();
-        let bytes = Some(len * size_of::<T>());
+        let bytes = Some(len.saturating_mul(size_of::<T>()));
         Self { pointer: pointer.cast_mut(), bytes, residence: arg.residence() }
     }
 
@@ -169,7 +169,7 @@ impl<T> RawBuffer<T> {
         let pointer = self.pointer.wrapping_add(elements);
         Self {
             pointer,
-            bytes: self.bytes.map(|bytes| bytes.saturating_sub(elements * size_of::<T>())),
+            bytes: self.bytes.map(|bytes| bytes.saturating_sub(elements.saturating_mul(size_of::<T>()))),
             ..self
         }
     }
@@ -179,7 +179,11 @@ impl<T> RawBuffer<T> {
 // no element.
 unsafe impl<T> SliceArg<T> for RawBuffer<T> {
     fn as_raw_slice(&self) -> (*const T, usize) {
-        (self.pointer, self.bytes.unwrap_or(0) / size_of::<T>())
+        match self.bytes.and_then(|bytes| bytes.checked_div(size_of::<T>())) {
+            Some(len @ 1..) => (self.pointer, len),
+            // Null, too short or past the end: a slice's pointer is neither null nor unaligned.
+            None | Some(0) => (core::ptr::dangling(), 0),
+        }
     }
     fn residence(&self) -> Residence {
         self.residence
@@ -300,5 +304,11 @@ mod tests {
         assert_eq!((raw.skip(5).bytes, rest.cast::<u8>().bytes), (Some(0), Some(4)));
         let null = RawBuffer::<u32>::NULL.skip(7);
         assert!(null.pointer.is_null() && null.bytes.is_none() && null.residence == Residence::Unchecked);
+        assert_eq!(raw.skip(usize::MAX).bytes, Some(0));
+        assert_eq!(rest.as_raw_slice(), (rest.pointer.cast_const(), 1));
+        // The launch makes a reference of it.
+        let (empty, len) = null.as_raw_slice();
+        assert!(!empty.is_null() && empty.is_aligned() && len == 0);
+        assert_eq!(RawBuffer::read(&[(); 3]).as_raw_slice().1, 0);
     }
 }

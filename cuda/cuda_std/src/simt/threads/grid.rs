@@ -71,8 +71,8 @@ fn run_wave(grid: &Grid<'_>, units: core::ops::Range<u64>) -> Result<(), Box<Fau
                 let (live, may_end) = (&live, &may_end);
                 let body = move || {
                     table.run(number);
-                    // To ThreadSanitizer a thread that begins after the end of another one may be the same one, which races
-                    // with itself never.
+                    // ThreadSanitizer may number a thread that begins as one that has ended, and reports no race
+                    // between threads of one number.
                     while cfg!(not(miri)) && may_end.get() == 0 {
                         thread::sleep(Duration::from_micros(50));
                     }
