@@ -2,7 +2,7 @@
 
 use cuda_std::launch::KernelMeta;
 
-use crate::mlp::{activation, batch, fused_backward, fused_forward, fused_update, linear, loss, sgd};
+use crate::mlp::{activation, batch, fused_backward, fused_forward, head, linear, loss, sgd};
 use crate::softmax::{LADDER, backward, cross_entropy, forward_kernels, serial};
 
 /// Every kernel of this crate.
@@ -15,9 +15,10 @@ const ALL: List = {
         .with(activation::KERNELS)
         .with(loss::KERNELS)
         .with(sgd::KERNELS)
-        .with(fused_forward::KERNELS)
-        .with(fused_backward::KERNELS)
-        .with(fused_update::KERNELS);
+        .with(fused_forward::linear_act_forward::KERNELS)
+        .with(head::network_head::KERNELS)
+        .with(fused_backward::linear_backward::KERNELS)
+        .with(fused_backward::linear_updates::KERNELS);
     let mut i = 0;
     while i < LADDER.len() {
         all = all.with_rung(&LADDER[i]);

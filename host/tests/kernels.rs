@@ -15,7 +15,7 @@ use ptx_emulator::Turns;
 /// Assesses every kernel of the network on every problem.
 fn all_are_right(device: &Device, problems: impl Iterator<Item = Problem>) {
     for problem in problems {
-        let cases: Vec<Case> = layer::cases(&Arc::new(problem)).collect();
+        let cases: Vec<Case> = layer::cases(&Arc::new(problem), device.limits()).collect();
         assert_right(&cases, device, Case::assess);
     }
 }
@@ -62,7 +62,7 @@ fn every_kernel_is_assessed() {
         let mut cases = if matches!(scope, Scope::Tiny | Scope::Small) {
             small::all(scope)
         } else {
-            layer::cases(&layer).chain(ladder::cases(scope, limits, |_| true)).collect()
+            layer::cases(&layer, limits).chain(ladder::cases(scope, limits, |_| true)).collect()
         };
         if scope == Scope::Device {
             cases.extend(ladder::of_layer(&layer, limits));

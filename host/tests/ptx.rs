@@ -1,28 +1,41 @@
 //! What goes wrong in the kernels' PTX is seen: a lost barrier, a wrong instruction, a short buffer, a panic.
 
 use cuda_builder::{Backend, NvvmArch};
-use cuda_std::launch::{LaunchConfig, Launcher};
+use cuda_std::launch::{KernelsOf, LaunchConfig, Launcher};
 use cuda_std::panic_record::PanicRecord;
 use ferrowarp_cases::emulated;
 use ferrowarp_cases::emulated::Emulators;
 use ferrowarp_cases::reference::{self, LayerShape};
-use gpu_kernels::mlp::{fused_forward, linear};
+use gpu_kernels::mlp::fused_forward::{LinearArgs, LinearArgsHost, linear_act_forward};
+use gpu_kernels::mlp::linear;
 use ptx_emulator::Turns;
 
 const SHAPE: LayerShape = LayerShape { batch: 40, inputs: 70, outputs: 33 };
 
-/// The largest difference of `linear_forward_32x32` to the oracle; infinite if the launch fails or gives a NaN.
+/// The largest difference of `linear_act_forward_32x32` to the oracle; infinite if the launch fails or gives a NaN.
 fn error_on(on: &dyn Launcher) -> f64 {
     let LayerShape { batch, inputs, outputs } = SHAPE;
     let values = |len: usize, step: usize| (0..len).map(|i| (i * step % 17) as f32 - 8.0).collect::<Vec<_>>();
     let (inp, weights, biases) = (values(batch * inputs, 5), values(inputs * outputs, 7), values(outputs, 3));
     let mut out = vec![f32::NAN; batch * outputs];
-    let config = LaunchConfig::new((outputs.div_ceil(32) as u32, batch.div_ceil(32) as u32), 64);
-    let (b, i, o) = (batch as u32, inputs as u32, outputs as u32);
-    // SAFETY: the buffers have the layer's shapes, and the grid is the kernel's.
-    let ended = unsafe {
-        fused_forward::linear_forward_32x32::launch(on, config, &mut out, &inp, &weights, &biases, b, i, o)
+    let kernels = <linear_act_forward as KernelsOf<LinearArgs>>::INSTANCES;
+    let kernel = kernels.iter().find(|kernel| kernel.meta.name == "linear_act_forward_32x32").unwrap();
+    let (rows, inputs, outputs) = (batch as u32, inputs as u32, outputs as u32);
+    let tiles = kernel.tiles(rows, outputs, 1);
+    let config = LaunchConfig::new(tiles.count, kernel.threads);
+    let args = LinearArgsHost {
+        out: &mut out,
+        inp: &inp,
+        weights: &weights,
+        biases: &biases,
+        rows,
+        inputs,
+        outputs,
+        relu: 0,
+        tile_rows: tiles.rows,
     };
+    // SAFETY: the buffers have the layer's shapes, and there is a block for each tile.
+    let ended = unsafe { kernel.launch(on, config, args) };
     if ended.is_err() {
         return f64::INFINITY;
     }
@@ -40,8 +53,8 @@ fn body_of<'a>(ptx: &'a str, kernel: &str) -> &'a str {
 
 #[test]
 fn a_changed_instruction_changes_the_result() {
-    let ptx = emulated::ptx_with("linear_forward_32x32");
-    let body = body_of(&ptx, "linear_forward_32x32");
+    let ptx = emulated::ptx_with("linear_act_forward_32x32");
+    let body = body_of(&ptx, "linear_act_forward_32x32");
     assert_eq!(error_on(&emulated::emulator_of(&ptx)), 0.0, "sums of small whole numbers are exact");
     // Without barriers, with the threads of a warp for those of the block, with other sums.
     for (from, to) in [("bar.sync \t0;", ""), ("%tid.x", "%laneid"), ("fma.rn.f32", "fma.rn.sat.f32")] {

@@ -19,6 +19,19 @@ pub unsafe fn prefetch_l2<T>(ptr: *const T, bytes: u32) {
     let _ = (ptr, bytes);
 }
 
+/// Prefetches the cache line at `ptr` for a thread that reads it soon, on the host. On the device, where other warps run
+/// while one waits, it does nothing. Any address will do.
+#[inline(always)]
+pub fn prefetch_line<T>(ptr: *const T) {
+    #[cfg(all(not(target_arch = "nvptx64"), target_arch = "x86_64", not(miri)))]
+    // SAFETY: the instruction needs SSE, which every x86-64 has, and faults at no address.
+    unsafe {
+        core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(ptr.cast());
+    }
+    #[cfg(not(all(not(target_arch = "nvptx64"), target_arch = "x86_64", not(miri))))]
+    let _ = ptr;
+}
+
 /// `value`, of which the compiler knows nothing here. A loop whose counter goes through it,
 /// `i = opaque(i + step)`, is not unrolled: where bodies side by side would take the registers that other warps need.
 /// It costs no instruction.

@@ -76,9 +76,7 @@ pub unsafe fn shuffled_batch(
     if row < rows {
         let sample = permuted(first + row, samples, seed, epoch);
         // SAFETY: the row lies in `out` and the sample in the data set, as the contract says.
-        unsafe {
-            copy_sample(out, labels_out, images, labels, features as usize, row as usize, sample as usize)
-        };
+        unsafe { copy_to_row((out, labels_out), (images, labels), features, [row, sample]) };
     }
 }
 
@@ -98,43 +96,59 @@ pub unsafe fn ordered_batch(
 ) {
     let row = thread::index_2d().y;
     if row < rows {
-        let (row, sample) = (row as usize, (first + row) as usize);
+        let sample = first + row;
         // SAFETY: the row lies in `out` and the sample in the data set, as the contract says.
-        unsafe { copy_sample(out, labels_out, images, labels, features as usize, row, sample) };
+        unsafe { copy_to_row((out, labels_out), (images, labels), features, [row, sample]) };
     }
 }
 
 /// Copies the calling thread's share of one sample.
 ///
 /// # Safety
-/// `row` lies in `out` and `labels_out`, `sample` in `images` and `labels`.
+/// As for [`copy_sample`].
 #[inline(always)]
-unsafe fn copy_sample(
-    out: *mut f32,
-    labels_out: *mut u32,
-    images: &[u8],
-    labels: &[u8],
-    features: usize,
-    row: usize,
-    sample: usize,
+unsafe fn copy_to_row(
+    out: (*mut f32, *mut u32),
+    (images, labels): (&[u8], &[u8]),
+    features: u32,
+    place: [u32; 2],
 ) {
-    let tid = thread::thread_idx_x() as usize;
+    let threads = [thread::thread_idx_x(), THREADS_PER_SAMPLE];
+    let from = (images.as_ptr(), labels.as_ptr());
+    // SAFETY: the caller's contract.
+    unsafe {
+        copy_sample(out, from, features as usize, place.map(|n| n as usize), threads.map(|n| n as usize))
+    };
+}
+
+/// Copies a thread's share of one sample, of which `threads` have one each.
+///
+/// # Safety
+/// `row` lies in `out`, `[rows, features]`, and `labels_out`, `sample` in `images`, `[samples, features]`, and `labels`.
+#[inline(always)]
+pub(super) unsafe fn copy_sample(
+    (out, labels_out): (*mut f32, *mut u32),
+    (images, labels): (*const u8, *const u8),
+    features: usize,
+    [row, sample]: [usize; 2],
+    [tid, threads]: [usize; 2],
+) {
     // SAFETY: every index below stays inside one row of `features` elements, which the caller vouches for; the
     // 16-byte accesses are taken only where the rows start on 16 bytes.
     unsafe {
         if tid == 0 {
-            *labels_out.add(row) = u32::from(labels[sample]);
+            *labels_out.add(row) = u32::from(*labels.add(sample));
         }
-        let source = images.as_ptr().add(sample * features);
+        let source = images.add(sample * features);
         let target = out.add(row * features);
         let aligned =
             features.is_multiple_of(CHUNK) && (source as usize | target as usize).is_multiple_of(16);
         if aligned {
-            for chunk in (tid * CHUNK..features).step_by(THREADS_PER_SAMPLE as usize * CHUNK) {
+            for chunk in (tid * CHUNK..features).step_by(threads * CHUNK) {
                 convert_chunk(target.add(chunk), source.add(chunk));
             }
         } else {
-            for col in (tid..features).step_by(THREADS_PER_SAMPLE as usize) {
+            for col in (tid..features).step_by(threads) {
                 *target.add(col) = f32::from(*source.add(col)) * PIXEL_SCALE;
             }
         }

@@ -1,69 +1,217 @@
-//! The gradient at a layer's input, through its ReLU, in one pass.
+//! The backward pass in two kernels: of one layer the gradient at its input, of the layer above the gradient of its
+//! parameters with the step of SGD; and two such steps.
 //!
-//! Against [`super::linear`] and [`super::activation`]: the product on tiles in shared memory, and the mask of the
-//! ReLU below applied on the only write.
-//@ ptx(linear_relu_backward_64x64, linear_relu_backward_64x32, linear_relu_backward_32x32): bar.sync == 2, ld.global.nc.v4 >= 2, st.shared.v4 >= 1, ld.shared >= 8, fma.rn.f32 >= 16, .local == 0
+//! Against [`super::linear`] and [`super::sgd`]: products on tiles in shared memory; the mask of the ReLU is applied on
+//! the only write; the gradients of the parameters are never written. The gradient at a layer's input reads the weights
+//! before they move, so the layer above may move its own meanwhile: blocks of one launch do both.
+//@ ptx(linear_backward_64x64, linear_backward_32x32): ld.global.nc.v4 >= 4, ld.shared.v4 >= 16, .local == 0
+//@ ptx(linear_updates_64x64, linear_updates_32x32): ld.global.nc.v4 >= 4, ld.shared.v4 >= 8, .local == 0
+//@ ptx(linear_backward_serial, linear_updates_serial): bar == 0
+//@ allow-local(linear_backward_serial, linear_updates_serial): as in `linear_act_forward_serial`; for a CPU
 
-use cuda_std::{kernel, shared_array, thread};
+use cuda_std::mem::f32x4;
+use cuda_std::{KernelArgs, hint, kernel, thread};
 
-use super::tile::{ColumnSums, Matrix, OperandA, OperandB, Tile, shared_floats};
+use super::matrix::{Matrix, OperandA, OperandB};
+#[cfg(not(target_arch = "nvptx64"))]
+use super::product::Shape;
+use super::product::{Product, Serial, Tile32x32, Tile64x64, zip_in_place};
+use super::sgd::step;
+use super::state::{Rates, StepState};
 
-/// One tile of `d_inp`.
+#[cfg(not(target_arch = "nvptx64"))]
+mod host;
+
+#[cfg(not(target_arch = "nvptx64"))]
+pub use host::{BackwardLaunch, InputGradientLaunch, UpdateLaunch, UpdatesLaunch};
+
+/// The gradient at the input of a layer, through the ReLU that made the input.
+#[derive(Clone, Copy, Debug, KernelArgs)]
+#[repr(C)]
+pub struct InputGradient {
+    /// `[rows, inputs]`, written.
+    pub d_inp: *mut f32,
+    /// `[rows, outputs]`.
+    pub d_out: *const f32,
+    /// `[inputs, outputs]`.
+    pub weights: *const f32,
+    /// The input, `[rows, inputs]`.
+    pub activations: *const f32,
+    /// Features in.
+    pub inputs: u32,
+    /// Features out.
+    pub outputs: u32,
+    /// Rows of tiles.
+    pub tile_rows: u32,
+    /// Blocks: one for each tile, or 0.
+    pub blocks: u32,
+}
+
+/// A step of SGD of a layer's parameters.
+#[derive(Clone, Copy, Debug, KernelArgs)]
+#[repr(C)]
+pub struct Update {
+    /// `[inputs, outputs]`, changed.
+    pub weights: *mut f32,
+    /// `[outputs]`, changed.
+    pub biases: *mut f32,
+    /// `[inputs, outputs]`, changed; any pointer without momentum.
+    pub weight_velocity: *mut f32,
+    /// `[outputs]`, changed; any pointer without momentum.
+    pub bias_velocity: *mut f32,
+    /// The layer's input, `[rows, inputs]`.
+    pub activations: *const f32,
+    /// `[rows, outputs]`, with the average over the batch in it.
+    pub d_out: *const f32,
+    /// Features in.
+    pub inputs: u32,
+    /// Features out.
+    pub outputs: u32,
+    /// Rows of tiles.
+    pub tile_rows: u32,
+    /// Blocks: one for each tile, or 0.
+    pub blocks: u32,
+}
+
+/// The gradient at one layer's input, and the step of another layer.
+///
+/// Launched on the blocks of both, one after the other.
 ///
 /// # Safety
-/// As for [`linear_relu_backward_64x64`], and `shared` as for [`Tile::product`].
-#[inline(always)]
-unsafe fn backward<const BM: usize, const BN: usize, const TM: usize, const TN: usize>(
-    shared: *mut f32,
-    d_inp: *mut f32,
-    [d_out, weights, activations]: [&[f32]; 3],
-    [batch, inputs, outputs]: [u32; 3],
+/// The launch is as said; the pointers are valid for as many elements as their shapes say; what is written nobody else
+/// uses, and it is not what the other part reads.
+#[kernel(
+    max_threads = 256,
+    args = BackwardLaunch,
+    facts: Shape = <P as Product>::SHAPE,
+    instances(
+        linear_backward_64x64 = <Tile64x64>;
+        linear_backward_32x32 = <Tile32x32>;
+        linear_backward_serial = <Serial>;
+    ),
+)]
+pub unsafe fn linear_backward<P: Product>(
+    #[shared(<P as Product>::SHARED)] shared: *mut f32x4,
+    gradient: InputGradient,
+    update: Update,
+    state: *const StepState,
+    #[from(u32)] rows: usize,
 ) {
-    let (batch, inputs, outputs) = (batch as usize, inputs as usize, outputs as usize);
-    // SAFETY: the shapes are the caller's contract; the rows and columns touched lie in them, each in one thread.
+    let block = thread::block_idx_x();
+    // SAFETY: the kernel's contract; which of the two is the same for all threads of a block.
     unsafe {
-        let a = OperandA::RowMajor(Matrix::new(d_out, batch, outputs));
-        let b = OperandB::Transposed(Matrix::new(weights, inputs, outputs));
-        let tile =
-            Tile::<BM, BN, TM, TN>::product(shared, thread::block_idx_y(), a, b, outputs, ColumnSums::No);
-        tile.for_each(batch, inputs, |at, _, sum| {
-            *d_inp.add(at) = if *activations.get_unchecked(at) > 0.0 { sum } else { 0.0 };
-        });
+        if block < gradient.blocks {
+            gradient.run::<P>(shared, block, rows);
+        } else {
+            update.run::<P>(shared, block - gradient.blocks, rows, StepState::rates(state));
+        }
     }
 }
 
-macro_rules! backward_kernels {
-    ($($name:ident $bm:literal $bn:literal $tm:literal $tn:literal;)*) => {$(
-        #[doc = concat!(
-            "`d_inp = d_out * weights^T` where `activations > 0`, else 0, on tiles of ", $bm, "x", $bn,
-            ".\n\n`d_inp` and `activations`, the layer's input after its ReLU, are `[batch, inputs]`, `d_out` ",
-            "`[batch, outputs]`, `weights` `[inputs, outputs]`. Launched on ceil(`inputs` / ", $bn,
-            ") x ceil(`batch` / ", $bm, ") blocks.\n\n# Safety\nThe block has the tile's threads along x; ",
-            "`d_inp` holds `batch * inputs` elements that nobody else uses; the slices hold as many elements as ",
-            "their shapes say.",
-        )]
-        #[kernel]
-        pub unsafe fn $name(
-            d_inp: *mut f32,
-            d_out: &[f32],
-            weights: &[f32],
-            activations: &[f32],
-            batch: u32,
-            inputs: u32,
-            outputs: u32,
-        ) {
-            let shared = shared_array![f32; shared_floats($bm, $bn)];
-            let (slices, shape) = ([d_out, weights, activations], [batch, inputs, outputs]);
-            // SAFETY: the kernel's contract; the array is as large as the tile needs.
-            unsafe { backward::<$bm, $bn, $tm, $tn>(shared, d_inp, slices, shape) };
+/// The steps of two layers. The last of a step's launches: it moves `state` on by `rows` samples.
+///
+/// Launched on the blocks of both, one after the other.
+///
+/// # Safety
+/// As for [`linear_backward`](fn@linear_backward); nobody else uses `state`.
+#[kernel(
+    max_threads = 256,
+    args = UpdatesLaunch,
+    facts: Shape = <P as Product>::SHAPE,
+    instances(
+        linear_updates_64x64 = <Tile64x64>;
+        linear_updates_32x32 = <Tile32x32>;
+        linear_updates_serial = <Serial>;
+    ),
+)]
+pub unsafe fn linear_updates<P: Product>(
+    #[shared(<P as Product>::SHARED)] shared: *mut f32x4,
+    above: Update,
+    below: Update,
+    state: *mut StepState,
+    #[from(u32)] rows: usize,
+) {
+    let block = thread::block_idx_x();
+    // SAFETY: as above; no block reads the sample that the first thread writes.
+    unsafe {
+        let rates = StepState::rates(state);
+        if block < above.blocks {
+            above.run::<P>(shared, block, rows, rates);
+        } else {
+            below.run::<P>(shared, block - above.blocks, rows, rates);
         }
-    )*
-        kernels![$($name),*];
-    };
+        if block == 0 && thread::thread_idx_x() == 0 {
+            (*state).first += rows as u32;
+        }
+    }
 }
 
-backward_kernels! {
-    linear_relu_backward_64x64 64 64 8 8;
-    linear_relu_backward_64x32 64 32 8 8;
-    linear_relu_backward_32x32 32 32 4 4;
+impl InputGradient {
+    /// One tile.
+    ///
+    /// # Safety
+    /// As for the kernel.
+    #[inline(always)]
+    unsafe fn run<P: Product>(&self, shared: *mut f32x4, tile: u32, rows: usize) {
+        let (inputs, outputs) = (self.inputs as usize, self.outputs as usize);
+        // SAFETY: the caller's contract; each output lies in one thread.
+        unsafe {
+            let a = OperandA::RowMajor(Matrix::new(self.d_out, rows, outputs));
+            let b = OperandB::Transposed(Matrix::new(self.weights, inputs, outputs));
+            P::product(
+                shared,
+                tile,
+                self.tile_rows,
+                a,
+                b,
+                |_, _| (),
+                |row, col, sums| {
+                    let at = row * inputs + col;
+                    for (j, &sum) in sums.iter().enumerate() {
+                        *self.d_inp.add(at + j) = if *self.activations.add(at + j) > 0.0 { sum } else { 0.0 };
+                    }
+                },
+            );
+        }
+    }
+}
+
+impl Update {
+    /// The step of one tile of the weights, whose last row is the biases.
+    ///
+    /// # Safety
+    /// As for the kernels.
+    #[inline(always)]
+    unsafe fn run<P: Product>(
+        &self,
+        shared: *mut f32x4,
+        tile: u32,
+        rows: usize,
+        Rates { lr, momentum }: Rates,
+    ) {
+        let (inputs, outputs) = (self.inputs as usize, self.outputs as usize);
+        // SAFETY: the caller's contract; each parameter lies in one thread. Velocities are reached by wrapping arithmetic,
+        // since without momentum they may point anywhere.
+        unsafe {
+            let a = OperandA::Transposed(Matrix::new(self.activations, rows, inputs).with_ones());
+            let b = OperandB::RowMajor(Matrix::new(self.d_out, rows, outputs));
+            let soon =
+                |row: usize, col: usize| hint::prefetch_line(self.weights.wrapping_add(row * outputs + col));
+            P::product(shared, tile, self.tile_rows, a, b, soon, |row, col, gradients| {
+                let (parameters, velocities, at) = match row < inputs {
+                    true => (self.weights, self.weight_velocity, row * outputs + col),
+                    false => (self.biases, self.bias_velocity, col),
+                };
+                let (parameters, velocities) = (parameters.add(at), velocities.wrapping_add(at));
+                // Which of the two runs is the same for all threads.
+                if momentum == 0.0 {
+                    zip_in_place(parameters, gradients, |old, gradient| old - lr * gradient);
+                    return;
+                }
+                for (j, &gradient) in gradients.iter().enumerate() {
+                    step(parameters.add(j), velocities.wrapping_add(j), gradient, lr, momentum);
+                }
+            });
+        }
+    }
 }

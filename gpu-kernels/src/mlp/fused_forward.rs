@@ -1,97 +1,86 @@
-//! The linear layer with its bias, and with ReLU, in one pass.
+//! The linear layer with its bias and ReLU in one pass.
 //!
-//! Against [`super::linear`] and [`super::activation`]: the product on tiles in shared memory reads each input
-//! `BN` times less often and each weight `BM` times, and bias and ReLU ride on the only write of the output.
-//! Requires a one-dimensional block of the tile's threads, 64 for 64x64 and 32x32, 32 for 64x32.
-//@ ptx(linear_relu_forward_64x64, linear_relu_forward_64x32, linear_relu_forward_32x32, linear_forward_64x64, linear_forward_64x32, linear_forward_32x32): bar.sync == 2, ld.global.nc.v4 >= 2, st.shared.v4 >= 2, ld.shared >= 8, fma.rn.f32 >= 16, .local == 0
+//! Against [`super::linear`] and [`super::activation`]: the product on tiles in shared memory reads each input and each
+//! weight once a tile, and bias and ReLU ride on the only write of the output.
+//@ ptx(linear_act_forward_64x64, linear_act_forward_32x32): bar.sync == 3, ld.global.nc.v4 >= 2, ld.shared.v4 >= 8, .local == 0
+//@ ptx(linear_act_forward_cluster, compute_90+): bar.sync == 3, barrier.cluster == 4, mapa >= 1, .local == 0
+//@ ptx(linear_act_forward_serial): bar == 0
+//@ allow-local(linear_act_forward_serial): the sums of a row are handed on as a slice, of which the last panel's has another length; for a CPU
 
-use cuda_std::{kernel, shared_array, thread};
+use cuda_std::mem::f32x4;
+use cuda_std::{KernelArgs, cluster, kernel, thread};
 
-use super::tile::{ColumnSums, Matrix, OperandA, OperandB, Tile, shared_floats};
+use super::matrix::{Matrix, OperandA, OperandB};
+#[cfg(not(target_arch = "nvptx64"))]
+use super::product::Shape;
+use super::product::{Cluster32x32, Product, Serial, Tile32x32, Tile64x64};
 
-/// `out = act(inp * weights + biases)` for one tile.
+/// What the kernels are launched with.
+#[derive(Clone, Copy, Debug, KernelArgs)]
+#[repr(C)]
+pub struct LinearArgs {
+    /// `[rows, outputs]`, written.
+    pub out: *mut f32,
+    /// `[rows, inputs]`.
+    pub inp: *const f32,
+    /// `[inputs, outputs]`.
+    pub weights: *const f32,
+    /// `[outputs]`.
+    pub biases: *const f32,
+    /// Rows of the batch.
+    pub rows: u32,
+    /// Features in.
+    pub inputs: u32,
+    /// Features out.
+    pub outputs: u32,
+    /// 1 for a ReLU, 0 for none.
+    pub relu: u32,
+    /// Rows of tiles.
+    pub tile_rows: u32,
+}
+
+/// `out = inp * weights + biases`, or the larger of that and 0.
+///
+/// Launched on a block, or a cluster of at most 8 blocks, for each of the tiles.
 ///
 /// # Safety
-/// As for [`linear_relu_forward_64x64`], and `shared` as for [`Tile::product`].
-#[inline(always)]
-unsafe fn forward<const BM: usize, const BN: usize, const TM: usize, const TN: usize>(
-    shared: *mut f32,
-    out: *mut f32,
-    [inp, weights, biases]: [&[f32]; 3],
-    [batch, inputs, outputs]: [u32; 3],
-    act: impl Fn(f32) -> f32,
+/// The launch is as said; the pointers are valid for as many elements as their shapes say, and nobody else uses `out`.
+#[kernel(
+    max_threads = 256,
+    args,
+    facts: Shape = <P as Product>::SHAPE,
+    instances(
+        linear_act_forward_64x64 = <Tile64x64>;
+        linear_act_forward_32x32 = <Tile32x32>;
+        linear_act_forward_cluster = <Cluster32x32>, min_arch = 90;
+        linear_act_forward_serial = <Serial>;
+    ),
+)]
+pub unsafe fn linear_act_forward<P: Product>(
+    #[shared(<P as Product>::SHARED)] shared: *mut f32x4,
+    args: LinearArgs,
 ) {
-    let (batch, inputs, outputs) = (batch as usize, inputs as usize, outputs as usize);
-    // SAFETY: the shapes are the caller's contract; the rows and columns written lie in `out`, each in one thread.
+    let [rows, inputs, outputs] = [args.rows, args.inputs, args.outputs].map(|n| n as usize);
+    let block = thread::block_idx_x();
+    let tile = if P::SHAPE.is_cluster { block / cluster::num_blocks() } else { block };
+    // SAFETY: the shapes are the caller's contract; the outputs lie in `out`, each in one thread.
     unsafe {
-        let a = OperandA::RowMajor(Matrix::new(inp, batch, inputs));
-        let b = OperandB::RowMajor(Matrix::new(weights, inputs, outputs));
-        let tile =
-            Tile::<BM, BN, TM, TN>::product(shared, thread::block_idx_y(), a, b, inputs, ColumnSums::No);
-        let bias: [f32; TN] = core::array::from_fn(|j| {
-            if tile.col + j < outputs { *biases.get_unchecked(tile.col + j) } else { 0.0 }
-        });
-        tile.for_each(batch, outputs, |at, j, sum| *out.add(at) = act(sum + bias[j]));
+        let a = OperandA::RowMajor(Matrix::new(args.inp, rows, inputs));
+        let b = OperandB::RowMajor(Matrix::new(args.weights, inputs, outputs));
+        P::product(
+            shared,
+            tile,
+            args.tile_rows,
+            a,
+            b,
+            |_, _| (),
+            |row, col, sums| {
+                let out = args.out.add(row * outputs + col);
+                for (j, sum) in sums.iter().enumerate() {
+                    let sum = sum + *args.biases.add(col + j);
+                    *out.add(j) = if args.relu == 0 || sum > 0.0 { sum } else { 0.0 };
+                }
+            },
+        );
     }
-}
-
-#[inline(always)]
-fn relu(x: f32) -> f32 {
-    if x > 0.0 { x } else { 0.0 }
-}
-
-macro_rules! forward_kernels {
-    ($($relu:ident $plain:ident $bm:literal $bn:literal $tm:literal $tn:literal;)*) => {$(
-        #[doc = concat!(
-            "`out = max(inp * weights + biases, 0)` on tiles of ", $bm, "x", $bn, ", ", $tm, "x", $tn,
-            " outputs a thread.\n\n`out` is `[batch, outputs]`, `inp` `[batch, inputs]`, `weights` `[inputs, ",
-            "outputs]`, `biases` `[outputs]`. Launched on ceil(`outputs` / ", $bn, ") x ceil(`batch` / ", $bm,
-            ") blocks.\n\n# Safety\nThe block has the tile's threads along x; `out` holds `batch * outputs` ",
-            "elements that nobody else uses; the slices hold as many elements as their shapes say.",
-        )]
-        #[kernel]
-        pub unsafe fn $relu(
-            out: *mut f32,
-            inp: &[f32],
-            weights: &[f32],
-            biases: &[f32],
-            batch: u32,
-            inputs: u32,
-            outputs: u32,
-        ) {
-            let shared = shared_array![f32; shared_floats($bm, $bn)];
-            let (slices, shape) = ([inp, weights, biases], [batch, inputs, outputs]);
-            // SAFETY: the kernel's contract; the array is as large as the tile needs.
-            unsafe { forward::<$bm, $bn, $tm, $tn>(shared, out, slices, shape, relu) };
-        }
-
-        #[doc = concat!(
-            "`out = inp * weights + biases` on tiles of ", $bm, "x", $bn, "; otherwise as [`",
-            stringify!($relu), "`](fn@", stringify!($relu), ").\n\n# Safety\nAs for [`", stringify!($relu),
-            "`](fn@", stringify!($relu), ").",
-        )]
-        #[kernel]
-        pub unsafe fn $plain(
-            out: *mut f32,
-            inp: &[f32],
-            weights: &[f32],
-            biases: &[f32],
-            batch: u32,
-            inputs: u32,
-            outputs: u32,
-        ) {
-            let shared = shared_array![f32; shared_floats($bm, $bn)];
-            let (slices, shape) = ([inp, weights, biases], [batch, inputs, outputs]);
-            // SAFETY: as above.
-            unsafe { forward::<$bm, $bn, $tm, $tn>(shared, out, slices, shape, |x| x) };
-        }
-    )*
-        kernels![$($relu, $plain),*];
-    };
-}
-
-forward_kernels! {
-    linear_relu_forward_64x64 linear_forward_64x64 64 64 8 8;
-    linear_relu_forward_64x32 linear_forward_64x32 64 32 8 8;
-    linear_relu_forward_32x32 linear_forward_32x32 32 32 4 4;
 }

@@ -3,6 +3,7 @@
 use cuda_std::launch::LaunchConfig;
 
 use super::batch::THREADS_PER_SAMPLE;
+use super::product::Shape;
 
 /// Threads of a block in kernels with a thread for each row.
 const ROW_BLOCK: u32 = 32;
@@ -30,40 +31,28 @@ pub fn per_sample(rows: u32) -> LaunchConfig {
     LaunchConfig::new((1, rows.div_ceil(samples)), (THREADS_PER_SAMPLE, samples))
 }
 
-/// The tiles that the fused kernels come in: rows by columns of a block's outputs.
+/// The tiles of a product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tile {
-    /// 64 x 64 outputs, 8 x 8 a thread.
-    T64x64,
-    /// 64 x 32 outputs, 8 x 8 a thread.
-    T64x32,
-    /// 32 x 32 outputs, 4 x 4 a thread.
-    T32x32,
+pub struct Tiles {
+    /// Rows of tiles.
+    pub rows: u32,
+    /// Tiles in all.
+    pub count: u32,
 }
 
-impl Tile {
-    /// All of them.
-    pub const ALL: [Tile; 3] = [Tile::T64x64, Tile::T64x32, Tile::T32x32];
-
-    /// Rows, columns and threads.
-    pub const fn extents(self) -> (u32, u32, u32) {
-        match self {
-            Tile::T64x64 => (64, 64, 64),
-            Tile::T64x32 => (64, 32, 32),
-            Tile::T32x32 => (32, 32, 64),
-        }
-    }
-
-    /// A block for each tile of an output `[rows, cols]`.
-    pub fn config(self, rows: u32, cols: u32) -> LaunchConfig {
-        let (bm, bn, threads) = self.extents();
-        LaunchConfig::new((cols.div_ceil(bn), rows.div_ceil(bm)), threads)
-    }
-
-    /// At most `blocks` blocks, and at least one for each column of tiles: for kernels whose blocks walk down the rows.
-    pub fn walking_config(self, rows: u32, cols: u32, blocks: u32) -> LaunchConfig {
-        let mut config = self.config(rows, cols);
-        config.grid.y = config.grid.y.min(blocks.div_ceil(config.grid.x)).max(1);
-        config
+impl Shape {
+    /// The tiles of a product of `rows` x `cols` outputs, where `workers` blocks run at a time. Where a block computes any
+    /// number of rows, these are a few blocks for each worker, so that none waits long for the last one.
+    pub fn tiles(&self, rows: u32, cols: u32, workers: u32) -> Tiles {
+        const BLOCKS_PER_WORKER: u32 = 8;
+        const LEAST_ROWS: u32 = 6;
+        let across = cols.div_ceil(self.cols);
+        let rows = match self.rows {
+            0 => {
+                workers.saturating_mul(BLOCKS_PER_WORKER).div_ceil(across).clamp(1, rows.div_ceil(LEAST_ROWS))
+            }
+            of_tile => rows.div_ceil(of_tile),
+        };
+        Tiles { rows, count: rows * across }
     }
 }

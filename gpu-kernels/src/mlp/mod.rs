@@ -3,10 +3,10 @@
 //! All arrays are f32 and row-major. A layer with `inputs` features in and `outputs` out has weights
 //! `[inputs, outputs]` and biases `[outputs]`; a batch of activations is `[batch, features]`.
 //!
-//! The naive set, one thread per output: [`linear`], [`activation`], [`loss`], [`sgd`]. The fused set computes
-//! the same in fewer passes, on block tiles in shared memory: [`tile`], [`fused_forward`], [`fused_backward`],
-//! [`fused_update`], with the loss of [`cross_entropy`](crate::softmax::cross_entropy). Both take their batches from
-//! [`batch`].
+//! The naive set, one thread per output: [`linear`], [`activation`], [`loss`], [`sgd`], with the batches of [`batch`]. The
+//! fused set computes the same in fewer launches: [`fused_forward`], [`head`], [`fused_backward`], whose products, of
+//! operands in [`matrix`], are computed by a block ([`tile`]) or by a thread ([`serial`]); [`product`] is what they have in
+//! common, and [`state`] what its launches find in device memory.
 
 /// Lists the kernels of a module as its `KERNELS`.
 macro_rules! kernels {
@@ -26,13 +26,21 @@ pub mod loss;
 
 pub mod sgd;
 
+pub mod matrix;
+
+pub mod product;
+
+pub mod serial;
+
+pub mod state;
+
 pub mod tile;
 
 pub mod fused_forward;
 
-pub mod fused_backward;
+pub mod head;
 
-pub mod fused_update;
+pub mod fused_backward;
 
 #[cfg(not(target_arch = "nvptx64"))]
 pub mod grid;

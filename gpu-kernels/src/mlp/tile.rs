@@ -1,319 +1,329 @@
-//! A register-tiled matrix product, the core of the fused kernels.
+//! A matrix product on tiles, a block of threads for each: `sum over k of a[m][k] * b[k][n]`.
 //!
-//! The simple version: `acc[m][n] = sum over k of a[m][k] * b[k][n]`, one thread per (m, n). Here
+//! The simple version has one thread per (m, n). Here
 //!
-//! 1. a block of threads computes a tile of `BM` x `BN` outputs, each thread `TM` x `TN` of them in registers, so
-//!    that a value read from shared memory serves `TM` or `TN` products;
-//! 2. the tile walks along k in slabs of [`BK`], which the block copies to shared memory by 16-byte accesses;
-//! 3. two slabs alternate, so that one barrier a slab is enough: while some threads still multiply slab k, others
-//!    may already fill slab k + 1, and nobody can be two slabs ahead.
+//! 1. a block computes `BM` x `BN` outputs, each thread `TM` x `TN` of them in registers, so that a value read from shared
+//!    memory serves `TM` or `TN` products;
+//! 2. the tile walks along k in slabs of `BK`, of which the next one is on its way from global memory to registers while
+//!    the block multiplies this one;
+//! 3. `GROUPS` groups of threads share the terms of a slab, since the few tiles of a small product would leave most of a
+//!    multiprocessor idle; at the end their sums are added, in order;
+//! 4. with `CLUSTER` the blocks of a cluster share k in the same way, and each finishes a part of the tile's outputs.
 //!
-//! Edges are filled with zeros in shared memory, so the product itself knows no edges. The sum over k runs in
-//! order, which makes the result the same on every run.
+//! Edges are filled with zeros in shared memory, so the product itself knows no edges. Every sum has a fixed order.
 
-use cuda_std::mem::{self, f32x4};
-use cuda_std::share::share;
-use cuda_std::thread;
+use cuda_std::mem::f32x4;
+use cuda_std::{GpuFloat as _, cluster, thread};
 
-/// Depth of a slab along k.
-pub const BK: usize = 32;
+use super::matrix::{OperandA, OperandB};
 
-/// Row pitch of a slab whose rows run along k: four more than [`BK`], so that neighbouring rows start in
-/// different banks and still on 16 bytes.
-const PITCH: usize = BK + 4;
-
-/// Floats of shared memory that a tile of `bm` x `bn` needs: two slabs of A and of B.
-pub const fn shared_floats(bm: usize, bn: usize) -> usize {
-    2 * slab_floats(bm, bn)
+/// Row pitch of a slab whose rows run along k: four more than `bk`, so that neighbouring rows start in different banks
+/// and still on 16 bytes.
+const fn pitch(bk: usize) -> usize {
+    bk + 4
 }
 
-const fn slab_floats(bm: usize, bn: usize) -> usize {
-    bm * PITCH + BK * bn
+/// Vectors of shared memory that a tile needs: a slab of A and of B, or the sums of all groups.
+pub const fn shared_vectors(bm: usize, bn: usize, bk: usize, groups: usize) -> usize {
+    let (slabs, sums) = (bm * pitch(bk) + bk * bn, groups * bm * bn);
+    (if slabs > sums { slabs } else { sums }) / 4
 }
 
-/// A row-major matrix in global memory.
+/// A tile of `BM` x `BN` outputs; see [the module](self).
 #[derive(Clone, Copy)]
-pub struct Matrix {
-    ptr: *const f32,
-    rows: usize,
-    cols: usize,
-    /// Whether every row starts on 16 bytes.
-    aligned: bool,
-}
+pub struct Tile<
+    const BM: usize,
+    const BN: usize,
+    const TM: usize,
+    const TN: usize,
+    const BK: usize,
+    const GROUPS: usize,
+>;
 
-impl Matrix {
-    /// The `rows` x `cols` matrix at the start of `data`.
+impl<const BM: usize, const BN: usize, const TM: usize, const TN: usize, const BK: usize, const GROUPS: usize>
+    Tile<BM, BN, TM, TN, BK, GROUPS>
+{
+    /// Threads that share the outputs.
+    const GROUP: usize = (BM / TM) * (BN / TN);
+    /// Threads of the block.
+    const THREADS: usize = Self::GROUP * GROUPS;
+
+    /// Computes the tile with these numbers down and across the product, and calls `write(row, col, sums)` for the sums of
+    /// up to four neighbouring columns, so that each output of the product that lies in the tile comes once, in one thread.
     ///
     /// # Safety
-    /// `data` holds `rows * cols` elements, which nobody writes while the kernel runs.
+    /// Called by all threads of the block (of the cluster, with `CLUSTER`), which is one-dimensional, with the same
+    /// arguments. `shared` is the block's, as many vectors as [`shared_vectors`] says. The operands agree on k.
     #[inline(always)]
-    pub unsafe fn new(data: &[f32], rows: usize, cols: usize) -> Self {
-        let aligned = (data.as_ptr() as usize | (cols * size_of::<f32>())).is_multiple_of(16);
-        Self { ptr: data.as_ptr(), rows, cols, aligned }
-    }
-
-    /// Whether the `rows` x `cols` elements from (`row`, `col`) on all lie in the matrix, in rows that start on 16
-    /// bytes.
-    #[inline(always)]
-    fn holds(&self, row: usize, col: usize, rows: usize, cols: usize) -> bool {
-        self.aligned && row + rows <= self.rows && col + cols <= self.cols
-    }
-
-    /// Elements `col..col + 4` of a row.
-    ///
-    /// # Safety
-    /// [`Matrix::holds`] is true of them.
-    #[inline(always)]
-    unsafe fn quad(&self, row: usize, col: usize) -> f32x4 {
-        // SAFETY: the elements lie in the matrix, on 16 bytes.
-        unsafe { mem::load_global_nc(self.ptr.add(row * self.cols + col).cast()) }
-    }
-
-    /// Elements `col..col + 4` of a row; zero outside the matrix.
-    #[inline(always)]
-    fn quad_or_zero(&self, row: usize, col: usize) -> f32x4 {
-        if self.holds(row, col, 1, 4) {
-            // SAFETY: just checked.
-            return unsafe { self.quad(row, col) };
-        }
-        let elements: [f32; 4] = core::array::from_fn(|i| {
-            if row < self.rows && col + i < self.cols {
-                // SAFETY: row and column lie in the matrix.
-                unsafe { *self.ptr.add(row * self.cols + col + i) }
-            } else {
-                0.0
-            }
-        });
-        elements.into()
-    }
-}
-
-/// How the A operand lies in global memory, and so in its slab.
-#[derive(Clone, Copy)]
-pub enum OperandA {
-    /// As `[m, k]`, for a product A B.
-    RowMajor(Matrix),
-    /// As `[k, m]`, for a product A^T B.
-    Transposed(Matrix),
-}
-
-/// How the B operand lies in global memory. Its slab is `[BK, BN]` always.
-#[derive(Clone, Copy)]
-pub enum OperandB {
-    /// As `[k, n]`, for a product A B.
-    RowMajor(Matrix),
-    /// As `[n, k]`, for a product A B^T.
-    Transposed(Matrix),
-}
-
-/// The calling thread's part of a block's tile.
-pub struct Tile<const BM: usize, const BN: usize, const TM: usize, const TN: usize> {
-    /// The sums; entry `[i][j]` belongs to row [`Tile::row`]`(i)`, column `self.col + j`.
-    pub acc: [[f32; TN]; TM],
-    /// The first of this thread's `TN` neighbouring columns of the product.
-    pub col: usize,
-    /// The sums over k of the B operand in this thread's columns, where the caller asked for them.
-    pub column_sums: [f32; TN],
-    first_row: usize,
-    row_step: usize,
-}
-
-/// Whether [`Tile::product`] also sums the B operand along k.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum ColumnSums {
-    /// It does, in the threads that hold the first rows of the first block row.
-    Yes,
-    /// It does not.
-    No,
-}
-
-impl<const BM: usize, const BN: usize, const TM: usize, const TN: usize> Tile<BM, BN, TM, TN> {
-    /// Threads of the block: one for each `TM` x `TN` outputs.
-    pub const THREADS: u32 = ((BM / TM) * (BN / TN)) as u32;
-
-    /// The row of the product that `acc[i]` belongs to.
-    #[inline(always)]
-    pub fn row(&self, i: usize) -> usize {
-        self.first_row + i * self.row_step
-    }
-
-    /// Multiplies: the tile with the number `tile_row` down the product and `block_idx_x` across. When it returns,
-    /// all threads are done with `shared`.
-    ///
-    /// # Safety
-    /// Called by all [`Tile::THREADS`] threads of a one-dimensional block, with the same arguments. `shared` is the block's shared memory,
-    /// [`shared_floats`]`(BM, BN)` floats on 16 bytes. The operands' matrices are valid for reads, and agree on k.
-    #[inline(always)]
-    pub unsafe fn product(
-        shared: *mut f32,
-        tile_row: u32,
+    pub unsafe fn product<const QUADS_A: usize, const QUADS_B: usize, const CLUSTER: bool>(
+        shared: *mut f32x4,
+        [tile_row, tile_col]: [usize; 2],
         a: OperandA,
         b: OperandB,
-        k: usize,
-        sums: ColumnSums,
-    ) -> Self {
+        mut write: impl FnMut(usize, usize, &[f32]),
+    ) {
+        const { assert!(QUADS_A * 4 * Self::THREADS == BM * BK && QUADS_B * 4 * Self::THREADS == BK * BN) };
+        const { assert!(TM.is_multiple_of(4) && TN.is_multiple_of(4) && BK.is_multiple_of(4 * GROUPS)) };
+        let (rank, blocks) = match CLUSTER {
+            true => (cluster::block_rank() as usize, cluster::num_blocks() as usize),
+            false => (0, 1),
+        };
+        let (row0, col0) = (tile_row * BM, tile_col * BN);
+        let (rows, cols) = (a.rows() + usize::from(a.has_ones()), b.cols());
+        let mine = b.depth().div_ceil(blocks).next_multiple_of(4);
+        let (start, end) = (rank * mine, (rank + 1) * mine);
+        let (a, b) = (a.of_depth(start, end), b.of_depth(start, end));
+        let sums = shared.cast::<f32>();
+        // SAFETY: all threads of the block come here with the same operands.
+        let acc = unsafe { Self::multiply::<QUADS_A, QUADS_B>(sums, [row0, col0], a, b) };
+
         let tid = thread::thread_idx_x() as usize;
-        let (tx, ty) = (tid % (BN / TN), tid / (BN / TN));
-        let row0 = tile_row as usize * BM;
-        let col0 = thread::block_idx_x() as usize * BN;
-        // A slab along k is read one column at a time, by threads of different rows: neighbouring rows, in
-        // different banks. A slab along m is read in runs: each thread's rows follow each other.
-        let (first, step, pitch_m, pitch_k) = match a {
-            OperandA::RowMajor(_) => (ty, BM / TM, PITCH, 1),
-            OperandA::Transposed(_) => (ty * TM, 1, 1, BM),
-        };
-        let mut tile = Self {
-            acc: [[0.0; TN]; TM],
-            col: col0 + tx * TN,
-            column_sums: [0.0; TN],
-            first_row: row0 + first,
-            row_step: step,
-        };
-        let sums_here = sums == ColumnSums::Yes && row0 == 0 && ty == 0;
-        let slabs = k.div_ceil(BK);
-        // SAFETY: both slabs lie in `shared`. A slab is filled before the barrier and read after it; it is filled
-        // again only after the next barrier, which every reader has then reached.
+        let (thread_row, row_step, thread_col) = Self::place(a, tid);
+        let group = tid / Self::GROUP * (BM * BN);
+        // SAFETY: the slabs are done with, as the barrier at their end says; each group has its own array of sums, and each
+        // thread its part of it. All threads come to the barriers.
         unsafe {
-            Self::fill(shared, a, b, row0, col0, 0);
-            thread::sync_threads_aligned();
-            for slab in 0..slabs {
-                let current = shared.add((slab % 2) * slab_floats(BM, BN));
-                if slab + 1 < slabs {
-                    let next = shared.add(((slab + 1) % 2) * slab_floats(BM, BN));
-                    Self::fill(next, a, b, row0, col0, (slab + 1) * BK);
+            for i in 0..TM {
+                for j in (0..TN).step_by(4) {
+                    let at = group + (thread_row + i * row_step) * BN + thread_col + j;
+                    let [x, y, z, w] = core::array::from_fn(|n| acc[i][j + n]);
+                    *sums.add(at).cast() = f32x4::new(x, y, z, w);
                 }
-                let (a_slab, b_slab) = (current.add(first * pitch_m), current.add(BM * PITCH + tx * TN));
-                tile.multiply(a_slab, step * pitch_m, pitch_k, b_slab);
-                if sums_here {
-                    tile.sum_columns(b_slab);
+            }
+            thread::sync_threads_aligned();
+            if CLUSTER {
+                // The groups' sums become the block's, for the others to read.
+                let mut quad = tid;
+                while quad < BM * BN / 4 {
+                    *shared.add(quad) = Self::sum_groups(shared, quad);
+                    quad += Self::THREADS;
+                }
+                cluster::sync();
+            }
+            let mut quad = rank * Self::THREADS + tid;
+            while quad < BM * BN / 4 {
+                let sum = match CLUSTER {
+                    true => Self::sum_blocks(shared, quad, blocks),
+                    false => Self::sum_groups(shared, quad),
+                };
+                let (row, col) = (row0 + quad / (BN / 4), col0 + quad % (BN / 4) * 4);
+                if row < rows && col < cols {
+                    let sum = sum.to_array();
+                    // The common case has no test inside, so that all four go at once.
+                    if col + 4 <= cols {
+                        write(row, col, &sum);
+                    } else {
+                        (0..4).filter(|j| col + j < cols).for_each(|j| write(row, col + j, &sum[j..=j]));
+                    }
+                }
+                quad += blocks * Self::THREADS;
+            }
+            if CLUSTER {
+                // No block ends while another reads its sums.
+                cluster::sync();
+            }
+        }
+    }
+
+    /// The sum over the groups of four neighbouring outputs.
+    #[inline(always)]
+    unsafe fn sum_groups(shared: *const f32x4, quad: usize) -> f32x4 {
+        // SAFETY: each group has an array of sums.
+        unsafe {
+            let first = *shared.add(quad);
+            (1..GROUPS).fold(first, |sum, group| add(sum, *shared.add(group * (BM * BN / 4) + quad)))
+        }
+    }
+
+    /// The sum over the blocks of a cluster of four neighbouring outputs.
+    #[inline(always)]
+    unsafe fn sum_blocks(shared: *mut f32x4, quad: usize, blocks: usize) -> f32x4 {
+        let of = |block: usize| {
+            // SAFETY: all blocks have met at the cluster's barrier since they wrote their sums.
+            unsafe { *cluster::map_shared(shared.add(quad), block as u32) }
+        };
+        (1..blocks).fold(of(0), |sum, block| add(sum, of(block)))
+    }
+
+    /// The first row of a thread in its tile, from there to the next, and its first column.
+    ///
+    /// A slab along k is read one column at a time, by threads of different rows: neighbouring rows, in different banks.
+    /// A slab along m is read in runs: each thread's rows follow each other.
+    #[inline(always)]
+    fn place(a: OperandA, tid: usize) -> (usize, usize, usize) {
+        let tid = tid % Self::GROUP;
+        let (tx, ty) = (tid % (BN / TN), tid / (BN / TN));
+        match a {
+            OperandA::RowMajor(_) => (ty, BM / TM, tx * TN),
+            OperandA::Transposed(_) => (ty * TM, 1, tx * TN),
+        }
+    }
+
+    /// The calling thread's sums over its group's share of k. When it returns, all threads are done with the slabs.
+    ///
+    /// # Safety
+    /// As for [`Self::product`].
+    #[inline(always)]
+    unsafe fn multiply<const QUADS_A: usize, const QUADS_B: usize>(
+        shared: *mut f32,
+        [row0, col0]: [usize; 2],
+        a: OperandA,
+        b: OperandB,
+    ) -> [[f32; TN]; TM] {
+        let tid = thread::thread_idx_x() as usize;
+        let (row, row_step, col) = Self::place(a, tid);
+        let (pitch_m, pitch_k) = match a {
+            OperandA::RowMajor(_) => (pitch(BK), 1),
+            OperandA::Transposed(_) => (1, BM),
+        };
+        let (slab_a, slab_b) = (shared, shared.wrapping_add(BM * pitch(BK)));
+        let depth = b.depth();
+        let load =
+            |k0| (Self::load_a::<QUADS_A>(a, tid, row0, k0), Self::load_b::<QUADS_B>(b, tid, col0, k0));
+        let mut acc = [[0.0; TN]; TM];
+        let (mut k0, mut staged) = (0, load(0));
+        while k0 < depth {
+            // SAFETY: each thread has its own places in the slabs, which are read between the two barriers.
+            unsafe {
+                Self::store_a(slab_a, a, tid, &staged.0);
+                Self::store_b(slab_b, b, tid, &staged.1);
+                thread::sync_threads_aligned();
+                if k0 + BK < depth {
+                    staged = load(k0 + BK);
+                }
+                let quads = (depth - k0).min(BK).div_ceil(4);
+                let mut quad = tid / Self::GROUP;
+                while quad < quads {
+                    let from_a = slab_a.add(row * pitch_m + 4 * quad * pitch_k);
+                    let from_b = slab_b.add(4 * quad * BN + col);
+                    match a {
+                        OperandA::RowMajor(_) => {
+                            Self::four_along_k(&mut acc, from_a, row_step * pitch_m, from_b)
+                        }
+                        OperandA::Transposed(_) => Self::four_along_m(&mut acc, from_a, from_b),
+                    }
+                    quad += GROUPS;
                 }
                 thread::sync_threads_aligned();
             }
+            k0 += BK;
         }
-        tile
+        acc
     }
 
-    /// Calls `write(at, j, sum)` for every output of this thread that lies in a `rows` x `cols` product: `at` is its
-    /// index there, `j` its column in the tile.
+    /// Adds four terms to each sum, of rows of A that run along k.
     #[inline(always)]
-    pub fn for_each(&self, rows: usize, cols: usize, mut write: impl FnMut(usize, usize, f32)) {
-        for i in 0..TM {
-            if self.row(i) < rows {
-                let row = self.row(i) * cols + self.col;
-                if self.col + TN <= cols {
-                    // The common case has no test inside, so that a compiler with vectors can use them.
-                    for j in 0..TN {
-                        write(row + j, j, self.acc[i][j]);
-                    }
-                } else {
-                    for j in 0..TN {
-                        if self.col + j < cols {
-                            write(row + j, j, self.acc[i][j]);
-                        }
-                    }
-                }
-            }
-        }
-    }
-
-    /// Adds the product of one slab.
-    #[inline(always)]
-    unsafe fn multiply(&mut self, a: *const f32, pitch_row: usize, pitch_k: usize, b: *const f32) {
-        for k in 0..BK {
-            // SAFETY: `k` and the thread's rows and columns lie in the slab.
-            unsafe {
-                let b_reg: [f32; TN] = core::array::from_fn(|j| *b.add(k * BN + j));
-                for i in 0..TM {
-                    let a_reg = *a.add(i * pitch_row + k * pitch_k);
-                    for j in 0..TN {
-                        self.acc[i][j] = mul_add(a_reg, b_reg[j], self.acc[i][j]);
-                    }
-                }
-            }
-        }
-    }
-
-    /// Adds one slab of B to the column sums.
-    #[inline(always)]
-    unsafe fn sum_columns(&mut self, b: *const f32) {
-        for k in 0..BK {
-            for j in 0..TN {
-                // SAFETY: `k` and the thread's columns lie in the slab.
-                self.column_sums[j] += unsafe { *b.add(k * BN + j) };
-            }
-        }
-    }
-
-    /// Copies one slab of both operands to shared memory.
-    #[inline(always)]
-    unsafe fn fill(slab: *mut f32, a: OperandA, b: OperandB, row0: usize, col0: usize, k0: usize) {
-        // SAFETY: the slab holds BM rows of PITCH (or BK rows of BM, which is less) and, after them, BK of BN.
+    unsafe fn four_along_k(acc: &mut [[f32; TN]; TM], a: *const f32, row_step: usize, b: *const f32) {
+        // SAFETY: the four terms and the thread's rows and columns lie in the slabs, each quad on 16 bytes.
         unsafe {
+            let a: [[f32; 4]; TM] = core::array::from_fn(|i| quad(a.add(i * row_step)));
+            for k in 0..4 {
+                let b = Self::columns(b.add(k * BN));
+                for i in 0..TM {
+                    for j in 0..TN {
+                        acc[i][j] = a[i][k].mul_add(b[j], acc[i][j]);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Adds four terms to each sum, of rows of A that lie beside each other.
+    #[inline(always)]
+    unsafe fn four_along_m(acc: &mut [[f32; TN]; TM], a: *const f32, b: *const f32) {
+        for k in 0..4 {
+            // SAFETY: as above.
+            let (a, b): ([f32; TM], _) = unsafe {
+                let a = a.add(k * BM);
+                (core::array::from_fn(|i| quad(a.add(i / 4 * 4))[i % 4]), Self::columns(b.add(k * BN)))
+            };
+            for i in 0..TM {
+                for j in 0..TN {
+                    acc[i][j] = a[i].mul_add(b[j], acc[i][j]);
+                }
+            }
+        }
+    }
+
+    /// The thread's elements of a row of B.
+    #[inline(always)]
+    unsafe fn columns(b: *const f32) -> [f32; TN] {
+        // SAFETY: the row has them, each quad on 16 bytes.
+        core::array::from_fn(|j| unsafe { quad(b.add(j / 4 * 4))[j % 4] })
+    }
+
+    /// This thread's part of a slab of A.
+    #[inline(always)]
+    fn load_a<const QUADS: usize>(a: OperandA, tid: usize, row0: usize, k0: usize) -> [f32x4; QUADS] {
+        core::array::from_fn(|i| {
+            let quad = tid + i * Self::THREADS;
             match a {
-                OperandA::RowMajor(a) => Self::copy::<BM, BK>(slab, PITCH, a, row0, k0),
-                OperandA::Transposed(a) => Self::copy::<BK, BM>(slab, BM, a, k0, row0),
+                OperandA::RowMajor(a) => a.quad(row0 + quad / (BK / 4), k0 + quad % (BK / 4) * 4),
+                OperandA::Transposed(a) => a.quad(k0 + quad / (BM / 4), row0 + quad % (BM / 4) * 4),
             }
-            let slab_b = slab.add(BM * PITCH);
+        })
+    }
+
+    /// This thread's part of a slab of B.
+    #[inline(always)]
+    fn load_b<const QUADS: usize>(b: OperandB, tid: usize, col0: usize, k0: usize) -> [f32x4; QUADS] {
+        core::array::from_fn(|i| {
+            let quad = tid + i * Self::THREADS;
             match b {
-                OperandB::RowMajor(b) => Self::copy::<BK, BN>(slab_b, BN, b, k0, col0),
-                OperandB::Transposed(b) => Self::copy_transposed(slab_b, b, col0, k0),
+                OperandB::RowMajor(b) => b.quad(k0 + quad / (BN / 4), col0 + quad % (BN / 4) * 4),
+                // Neighbouring threads take neighbouring columns of the slab, so that their stores meet no conflict.
+                OperandB::Transposed(b) => b.quad(col0 + quad % BN, k0 + quad / BN * 4),
             }
+        })
+    }
+
+    /// Writes what [`Self::load_a`] gave.
+    #[inline(always)]
+    unsafe fn store_a(slab: *mut f32, a: OperandA, tid: usize, quads: &[f32x4]) {
+        for (i, &values) in quads.iter().enumerate() {
+            let quad = tid + i * Self::THREADS;
+            let at = match a {
+                OperandA::RowMajor(_) => quad / (BK / 4) * pitch(BK) + quad % (BK / 4) * 4,
+                OperandA::Transposed(_) => quad / (BM / 4) * BM + quad % (BM / 4) * 4,
+            };
+            // SAFETY: the place lies in the slab, which has BM rows of the pitch, or BK rows of BM, which is less; pitch
+            // and column are multiples of four.
+            unsafe { *slab.add(at).cast() = values };
         }
     }
 
-    /// Copies `ROWS` x `COLS` elements from (`row0`, `col0`) of `from` to rows `pitch` apart.
+    /// Writes what [`Self::load_b`] gave: `[BK, BN]` in both cases.
     #[inline(always)]
-    unsafe fn copy<const ROWS: usize, const COLS: usize>(
-        to: *mut f32,
-        pitch: usize,
-        from: Matrix,
-        row0: usize,
-        col0: usize,
-    ) {
-        let tid = thread::thread_idx_x() as usize;
-        let threads = Self::THREADS as usize;
-        let place = |quad: usize| (quad / (COLS / 4), quad % (COLS / 4) * 4);
-        // SAFETY: a quad's place lies in the slab; pitch and column are multiples of four, so it starts on 16
-        // bytes, as the slab does.
-        let store = |(row, col): (usize, usize), values: f32x4| unsafe {
-            *to.add(row * pitch + col).cast() = values;
-        };
-        // Two loops and not one with a test inside: the whole block takes the same one.
-        if from.holds(row0, col0, ROWS, COLS) {
-            for (row, col) in share(ROWS * COLS / 4, tid, threads).map(place) {
-                // SAFETY: the matrix holds the whole slab.
-                store((row, col), unsafe { from.quad(row0 + row, col0 + col) });
-            }
-        } else {
-            for (row, col) in share(ROWS * COLS / 4, tid, threads).map(place) {
-                store((row, col), from.quad_or_zero(row0 + row, col0 + col));
-            }
-        }
-    }
-
-    /// Copies `BN` x `BK` elements from (`row0`, `col0`) of `from` to their transpose, `[BK, BN]`.
-    #[inline(always)]
-    unsafe fn copy_transposed(to: *mut f32, from: Matrix, row0: usize, col0: usize) {
-        let tid = thread::thread_idx_x() as usize;
-        let threads = Self::THREADS as usize;
-        for quad in share(BN * BK / 4, tid, threads) {
-            // Neighbouring quads go to neighbouring columns of the slab, so that their stores meet no conflict.
-            let (n, k) = (quad % BN, quad / BN * 4);
-            let f32x4 { x, y, z, w } = from.quad_or_zero(row0 + n, col0 + k);
-            // SAFETY: n < BN and k + 3 < BK.
+    unsafe fn store_b(slab: *mut f32, b: OperandB, tid: usize, quads: &[f32x4]) {
+        for (i, &values) in quads.iter().enumerate() {
+            let quad = tid + i * Self::THREADS;
+            // SAFETY: the places lie in the slab; n < BN and k + 3 < BK.
             unsafe {
-                let column = to.add(k * BN + n);
-                *column = x;
-                *column.add(BN) = y;
-                *column.add(2 * BN) = z;
-                *column.add(3 * BN) = w;
+                match b {
+                    OperandB::RowMajor(_) => {
+                        *slab.add(quad / (BN / 4) * BN + quad % (BN / 4) * 4).cast() = values
+                    }
+                    OperandB::Transposed(_) => {
+                        let column = slab.add(quad / BN * 4 * BN + quad % BN);
+                        values.to_array().into_iter().enumerate().for_each(|(k, x)| *column.add(k * BN) = x);
+                    }
+                }
             }
         }
     }
 }
 
-/// `a * b + c` with one rounding: `fma.rn.f32`, and on the CPU the instruction that every x86-64-v3 has.
+/// Four neighbours of shared memory.
+///
+/// # Safety
+/// They lie on 16 bytes.
 #[inline(always)]
-fn mul_add(a: f32, b: f32, c: f32) -> f32 {
-    cuda_std::GpuFloat::mul_add(a, b, c)
+unsafe fn quad(ptr: *const f32) -> [f32; 4] {
+    // SAFETY: the caller's pointer.
+    unsafe { *ptr.cast::<f32x4>() }.to_array()
+}
+
+#[inline(always)]
+fn add(a: f32x4, b: f32x4) -> f32x4 {
+    f32x4::new(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w)
 }

@@ -28,7 +28,7 @@ pub fn all(scope: Scope) -> Vec<Case> {
         let problem = Arc::new(Problem::new(shape, seed as u64, misalignment));
         let for_clusters = is_tiny && seed == 1;
         let suits = |case: &Case| !is_tiny || for_clusters == (case.cluster_threads() > 0);
-        let network = layer::cases(&problem).filter(|_| !for_clusters);
+        let network = layer::cases(&problem, &Limits::default()).filter(suits);
         let ladder = ladder::of_layer(&problem, &Limits::default()).into_iter();
         let ladder = ladder.filter(|_| shape[0] <= 5).filter(suits);
         network.chain(ladder).collect::<Vec<_>>()

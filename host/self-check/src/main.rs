@@ -163,7 +163,7 @@ fn run(arguments: &Arguments) -> Result<bool> {
 fn cases(arguments: &Arguments, device: &Device) -> Vec<(Case, Assess)> {
     let mut of_layers = Vec::new();
     for problem in layer::problems().step_by(arguments.every.get()).map(Arc::new) {
-        of_layers.extend(layer::cases(&problem));
+        of_layers.extend(layer::cases(&problem, device.limits()));
         of_layers.extend(ladder::of_layer(&problem, device.limits()));
     }
     let most_rows = arguments.most_rows.map_or(usize::MAX, |rows| rows as usize);

@@ -3,8 +3,8 @@
 use anyhow::Result;
 use cuda_std::launch::LaunchConfig;
 use ferrowarp::device::Device;
-use gpu_kernels::mlp::grid::{Tile, per_element};
-use gpu_kernels::mlp::{fused_backward, fused_forward, linear};
+use gpu_kernels::mlp::grid::per_element;
+use gpu_kernels::mlp::linear;
 
 use super::run::Run;
 use super::{Check, Problem, SUM, exact, layer_shape, shape, within};
@@ -13,12 +13,12 @@ use crate::compare::Outputs;
 use crate::reference::{self, Sum};
 
 /// `inp * weights + biases`.
-fn forward(p: &Problem) -> Vec<Sum> {
+pub(super) fn forward(p: &Problem) -> Vec<Sum> {
     reference::linear_forward(&p.activations, &p.weights, &p.biases, layer_shape(p))
 }
 
 /// `max(inp * weights + biases, 0)`.
-fn forward_relu(p: &Problem) -> Vec<Sum> {
+pub(super) fn forward_relu(p: &Problem) -> Vec<Sum> {
     let mut out = forward(p);
     out.iter_mut().for_each(|x| x.value = x.value.max(0.0));
     out
@@ -30,7 +30,7 @@ fn backward(p: &Problem) -> Vec<Sum> {
 }
 
 /// [`backward`] where the activations are positive, else 0.
-fn backward_relu(p: &Problem) -> Vec<Sum> {
+pub(super) fn backward_relu(p: &Problem) -> Vec<Sum> {
     let masked = backward(p).into_iter().zip(&p.activations);
     masked.map(|(x, &activation)| if activation > 0.0 { x } else { exact(0.0) }).collect()
 }
@@ -62,42 +62,6 @@ macro_rules! forward {
     };
 }
 
-macro_rules! backward {
-    ($kernel:ty, $tile:ident) => {
-        Check {
-            kernel: <$kernel>::META,
-            run: |device, p| {
-                let mut run = Run::new(p);
-                let (d_out, weights) = (run.input(&p.d_out), run.input(&p.weights));
-                let activations = run.input(&p.activations);
-                let d_inp = run.output::<f32>(p.batch * p.inputs);
-                let [batch, inputs, outputs] = shape(p);
-                let results = run.on(device, |on, memory| {
-                    let (d_out, weights) = (memory.input(d_out), memory.input(weights));
-                    let (d_inp, activations) = (memory.output(d_inp), memory.input(activations));
-                    let config = Tile::$tile.config(batch, inputs);
-                    // SAFETY: the arrays have the problem's shapes, and the grid covers the output.
-                    unsafe {
-                        <$kernel>::launch(
-                            on,
-                            config,
-                            d_inp,
-                            d_out,
-                            weights,
-                            activations,
-                            batch,
-                            inputs,
-                            outputs,
-                        )
-                    }
-                })?;
-                Ok(vec![("d_inp", wide(&results.of(d_inp)))])
-            },
-            expected: |p| vec![("d_inp", within(backward_relu(p), SUM))],
-        }
-    };
-}
-
 fn linear_backward_input(device: &Device, p: &Problem) -> Result<Outputs> {
     let mut run = Run::new(p);
     let (d_out, weights) = (run.input(&p.d_out), run.input(&p.weights));
@@ -122,13 +86,4 @@ pub const CHECKS: &[Check] = &[
         run: linear_backward_input,
         expected: |p| vec![("d_inp", within(backward(p), SUM))],
     },
-    forward!(fused_forward::linear_relu_forward_64x64, |m, n| Tile::T64x64.config(m, n), forward_relu),
-    forward!(fused_forward::linear_relu_forward_64x32, |m, n| Tile::T64x32.config(m, n), forward_relu),
-    forward!(fused_forward::linear_relu_forward_32x32, |m, n| Tile::T32x32.config(m, n), forward_relu),
-    forward!(fused_forward::linear_forward_64x64, |m, n| Tile::T64x64.config(m, n), forward),
-    forward!(fused_forward::linear_forward_64x32, |m, n| Tile::T64x32.config(m, n), forward),
-    forward!(fused_forward::linear_forward_32x32, |m, n| Tile::T32x32.config(m, n), forward),
-    backward!(fused_backward::linear_relu_backward_64x64, T64x64),
-    backward!(fused_backward::linear_relu_backward_64x32, T64x32),
-    backward!(fused_backward::linear_relu_backward_32x32, T32x32),
 ];

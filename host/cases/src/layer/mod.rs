@@ -1,6 +1,8 @@
 //! The kernels of the network on one layer: for each how to run it and what is right.
 
 mod batch;
+mod fused;
+mod head;
 mod linear;
 mod problem;
 mod rows;
@@ -10,7 +12,7 @@ mod update;
 use std::sync::Arc;
 
 use anyhow::Result;
-use cuda_std::launch::KernelMeta;
+use cuda_std::launch::{KernelMeta, Limits};
 use ferrowarp::device::Device;
 
 use crate::case::Case;
@@ -30,13 +32,16 @@ struct Check {
     expected: fn(&Problem) -> Expected,
 }
 
-/// Every kernel of the network on a layer.
-pub fn cases(problem: &Arc<Problem>) -> impl Iterator<Item = Case> {
+/// Every kernel of the network on a layer that runs on a device with these limits.
+pub fn cases(problem: &Arc<Problem>, limits: &Limits) -> impl Iterator<Item = Case> + use<> {
     let checks = [batch::CHECKS, linear::CHECKS, rows::CHECKS, update::CHECKS].into_iter().flatten();
-    checks.map(|&Check { kernel, run, expected }| {
+    let fused = fused::cases(problem, limits);
+    let problem = problem.clone();
+    let naive = checks.map(move |&Check { kernel, run, expected }| {
         let (words, run_on, of) = (problem.to_string(), problem.clone(), problem.clone());
         Case::new(vec![kernel.name], words, move |device| run(device, &run_on), move || expected(&of))
-    })
+    });
+    naive.chain(fused)
 }
 
 // Rounding errors of the magnitude that an element may be off. Sums are added in another order here and there, and with or

@@ -1,8 +1,8 @@
 //! SGD.
 
 use cuda_std::launch::LaunchConfig;
-use gpu_kernels::mlp::grid::{Tile, per_element};
-use gpu_kernels::mlp::{fused_update, sgd};
+use gpu_kernels::mlp::grid::per_element;
+use gpu_kernels::mlp::sgd;
 
 use super::run::Run;
 use super::{Check, Problem, SUM, exact, layer_shape, shape, within};
@@ -11,16 +11,16 @@ use crate::compare::Expected;
 use crate::reference::{self, Sum};
 
 /// The learning rate.
-const LEARNING_RATE: f32 = 0.125;
+pub(super) const LEARNING_RATE: f32 = 0.125;
 /// The momenta.
-const MOMENTA: [f32; 2] = [0.0, 0.9];
+pub(super) const MOMENTA: [f32; 2] = [0.0, 0.9];
 
 /// What is updated.
-const NAMES: [&str; 4] = ["weights", "biases", "weight_velocity", "bias_velocity"];
+pub(super) const NAMES: [&str; 4] = ["weights", "biases", "weight_velocity", "bias_velocity"];
 
 /// Parameters and velocities after one step of SGD from the same start with each of [`MOMENTA`], with the gradients
 /// divided by `divisor`.
-fn updates(p: &Problem, divisor: f64) -> Expected {
+pub(super) fn updates(p: &Problem, divisor: f64) -> Expected {
     let (d_weights, d_biases) = reference::parameter_gradients(&p.activations, &p.d_out, layer_shape(p));
     let with = |momentum| {
         let (weights, weight_velocity) = steps(&p.weights, &p.weight_velocity, &d_weights, divisor, momentum);
@@ -93,11 +93,4 @@ macro_rules! update {
 }
 
 /// The checks.
-pub const CHECKS: &[Check] = &[
-    update!(sgd::update_layer, per_element, |p| p.batch as f64),
-    update!(fused_update::linear_update_64x64, |m, n| Tile::T64x64.config(m, n), |_| 1.0),
-    update!(fused_update::linear_update_64x32, |m, n| Tile::T64x32.config(m, n), |_| 1.0),
-    update!(fused_update::linear_update_32x32, |m, n| Tile::T32x32.config(m, n), |_| 1.0),
-    // Fewer blocks than tiles: each walks down the rows.
-    update!(fused_update::linear_update_32x32, |m, n| Tile::T32x32.walking_config(m, n, 2), |_| 1.0),
-];
+pub const CHECKS: &[Check] = &[update!(sgd::update_layer, per_element, |p| p.batch as f64)];

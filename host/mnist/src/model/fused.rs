@@ -1,15 +1,57 @@
-//! The pipeline that training uses by default: products on tiles, with bias, ReLU, loss and update fused in.
+//! The pipeline of few launches: products on tiles with all that goes with them, and the next batch gathered meanwhile.
+//!
+//! A step of a network of three layers is five launches: the first layer, the second, the third with the loss and the
+//! gradient at its input, the gradient at the second's input while the third moves, the steps of second and first.
 
+use gpu_kernels::mlp::state::StepState;
+
+use super::dataset::DeviceDataset;
 use super::error::ModelError;
-use super::network::Activations;
+use super::network::{Activations, EpochSpec};
 use super::ops::{
-    Layer, Shape,
-    linear::{self, Activation},
-    loss,
-    update::{self, Sgd},
+    Layer, Shape, batch,
+    fused::{self, Head, Move, NextBatch, State},
 };
-use super::results::Scores;
-use ferrowarp::device::Device;
+use super::results::{Results, Scores};
+use crate::BatchSize;
+use ferrowarp::device::{Buffer, Device};
+
+/// What only this pipeline has.
+#[derive(Debug)]
+pub(super) struct Ahead {
+    pub state: State,
+    /// The next batch.
+    pub inputs: Buffer<f32>,
+    pub labels: Buffer<u32>,
+    /// Whether the state is that of the sample 0.
+    is_at_start: bool,
+}
+
+impl Ahead {
+    /// For batches of so many samples; of 0 for a network that does not train.
+    pub fn new(device: &Device, batch_size: usize, features: usize) -> Result<Self, ModelError> {
+        Ok(Self {
+            state: State::new(device, StepState::default())?,
+            inputs: device.alloc_zeroed(batch_size * features)?,
+            labels: device.alloc_zeroed(batch_size)?,
+            is_at_start: true,
+        })
+    }
+
+    fn set(&mut self, state: StepState) -> Result<(), ModelError> {
+        self.is_at_start = false;
+        self.state.set(state)
+    }
+
+    /// Goes to the sample 0.
+    fn rewind(&mut self) -> Result<(), ModelError> {
+        if !self.is_at_start {
+            self.set(StepState::default())?;
+            self.is_at_start = true;
+        }
+        Ok(())
+    }
+}
 
 /// Logits of the batch in `state.inputs`, of `rows` samples.
 pub(super) fn forward(
@@ -18,47 +60,122 @@ pub(super) fn forward(
     state: &mut Activations,
     rows: u32,
 ) -> Result<(), ModelError> {
-    for (l, layer) in layers.iter().enumerate() {
+    hidden(on, layers, state, rows)?;
+    let Some((layer, below)) = layers.split_last() else { return Ok(()) };
+    let shape = Shape::new(rows, layer.inputs, layer.outputs)?;
+    let (inputs, logits) = state.outputs.split_at_mut(below.len());
+    fused::linear(on, &mut logits[0], inputs.last().unwrap_or(&state.inputs), layer, shape, false)
+}
+
+/// The outputs of all layers but the last.
+fn hidden(on: &Device, layers: &[Layer], state: &mut Activations, rows: u32) -> Result<(), ModelError> {
+    let hidden = layers.split_last().map_or(&[][..], |(_, hidden)| hidden);
+    for (l, layer) in hidden.iter().enumerate() {
         let shape = Shape::new(rows, layer.inputs, layer.outputs)?;
         let (below, here) = state.outputs.split_at_mut(l);
-        let inp = below.last().unwrap_or(&state.inputs);
-        let act = if l + 1 == layers.len() { Activation::Identity } else { Activation::Relu };
-        linear::linear_act_forward(on, &mut here[0], inp, layer, shape, act)?;
+        fused::linear(on, &mut here[0], below.last().unwrap_or(&state.inputs), layer, shape, true)?;
     }
     Ok(())
 }
 
-/// Losses, hits and the gradient at the logits, averaged over the batch.
+/// Losses and hits of the batch in `state.inputs`; with `gradients` also those at the logits and at the last layer's
+/// input. `next` comes with the launch.
+fn judge(
+    on: &Device,
+    layers: &[Layer],
+    state: &mut Activations,
+    rows: u32,
+    scores: Scores<'_>,
+    gradients: bool,
+    next: Option<(&DeviceDataset, u32, (u64, u32))>,
+) -> Result<(), ModelError> {
+    hidden(on, layers, state, rows)?;
+    let Some((layer, below)) = layers.split_last() else { return Ok(()) };
+    let shape = Shape::new(rows, layer.inputs, layer.outputs)?;
+    let Activations { inputs, labels, outputs, gradients: gradient_buffers, ahead, .. } = state;
+    let (d_below, d_logits) = gradient_buffers.split_at_mut(below.len());
+    let head = Head {
+        scores,
+        d_logits: d_logits.first_mut().filter(|_| gradients),
+        d_inp: d_below.last_mut().filter(|_| gradients),
+        inp: below.len().checked_sub(1).map_or(&*inputs, |last| &outputs[last]),
+        labels,
+    };
+    let next = next.map(|(data, batch, order)| NextBatch {
+        out: &mut ahead.inputs,
+        labels_out: &mut ahead.labels,
+        data,
+        batch,
+        order,
+    });
+    fused::head(on, head, layer, shape, &ahead.state, next)
+}
+
+/// Losses and hits of the batch in `state.inputs`.
 pub(super) fn loss(
     on: &Device,
+    layers: &[Layer],
     state: &mut Activations,
     rows: u32,
     scores: Scores<'_>,
 ) -> Result<(), ModelError> {
-    let classes = state.classes;
-    let Activations { outputs, gradients, labels, .. } = state;
-    let (Some(logits), Some(d_logits)) = (outputs.last(), gradients.last_mut()) else {
-        return Ok(());
-    };
-    loss::softmax_cross_entropy(on, d_logits, (scores.loss, scores.correct), logits, labels, rows, classes)
+    // The scores begin with those of this batch.
+    state.ahead.rewind()?;
+    judge(on, layers, state, rows, scores, false, None)
 }
 
-/// From the last layer down: the gradient at a layer's input is taken before its weights move.
-pub(super) fn backward(
+/// Gathers the batch that begins with the sample `first` of the epoch: steps go on from there.
+pub(super) fn begin(
+    on: &Device,
+    state: &mut Activations,
+    data: &DeviceDataset,
+    spec: &EpochSpec,
+    range @ (first, _): (u32, u32),
+) -> Result<(), ModelError> {
+    state.ahead.set(StepState { first, lr: spec.lr, momentum: spec.momentum })?;
+    batch::shuffled_batch(on, (&mut state.inputs, &mut state.labels), data, range, (spec.seed, spec.epoch))
+}
+
+/// A step with the batch that was gathered last.
+pub(super) fn step(
+    on: &Device,
+    layers: &mut [Layer],
+    state: &mut Activations,
+    (data, batch_size): (&DeviceDataset, BatchSize),
+    spec: &EpochSpec,
+    (rows, results): (u32, &mut Results),
+) -> Result<(), ModelError> {
+    let next = (data, super::error::to_u32("batch size", batch_size.get())?, (spec.seed, spec.epoch));
+    judge(on, layers, state, rows, results.all()?, true, Some(next))?;
+    backward(on, layers, state, rows, spec.momentum)?;
+    std::mem::swap(&mut state.inputs, &mut state.ahead.inputs);
+    std::mem::swap(&mut state.labels, &mut state.ahead.labels);
+    Ok(())
+}
+
+/// From the layer below the last one down: a layer moves when the gradient at its input has been taken.
+fn backward(
     on: &Device,
     layers: &mut [Layer],
     state: &mut Activations,
     rows: u32,
-    sgd: Sgd,
+    momentum: f32,
 ) -> Result<(), ModelError> {
-    for (l, layer) in layers.iter_mut().enumerate().rev() {
-        let shape = Shape::new(rows, layer.inputs, layer.outputs)?;
-        let (below, here) = state.gradients.split_at_mut(l);
-        let activations = if l == 0 { &state.inputs } else { &state.outputs[l - 1] };
-        if let Some(d_inp) = below.last_mut() {
-            linear::linear_relu_backward(on, d_inp, &here[0], activations, layer, shape)?;
-        }
-        update::linear_update(on, layer, activations, &here[0], shape, sgd)?;
+    let Activations { inputs, outputs, gradients, ahead, .. } = state;
+    let (inputs, outputs) = (&*inputs, &*outputs);
+    let input_of = |l: usize| if l == 0 { inputs } else { &outputs[l - 1] };
+    for l in (1..layers.len().saturating_sub(1)).rev() {
+        let (below, above) = layers.split_at_mut(l + 1);
+        let (d_inp, d_out) = gradients.split_at_mut(l);
+        let above = Move { layer: &mut above[0], activations: &outputs[l], d_out: &d_out[1] };
+        let below = (&below[l], input_of(l), &d_out[0]);
+        fused::backward(on, &mut d_inp[l - 1], below, above, (&ahead.state, momentum), rows)?;
     }
-    Ok(())
+    let mut moves = layers.iter_mut().zip(&*gradients).enumerate().take(2);
+    let mut next = || {
+        let (l, (layer, d_out)) = moves.next()?;
+        Some(Move { layer, activations: input_of(l), d_out })
+    };
+    let (Some(below), above) = (next(), next()) else { return Ok(()) };
+    fused::updates(on, above, below, (&mut ahead.state, momentum), rows)
 }

@@ -4,7 +4,8 @@ use std::ops::ControlFlow;
 
 use super::dataset::DeviceDataset;
 use super::error::{ModelError, expect, to_u32};
-use super::ops::{Layer, batch, loss, update::Sgd};
+use super::fused::Ahead;
+use super::ops::{Layer, batch, fused::check_classes, loss, update::Sgd};
 use super::parameters::{LayerParameters, Parameters};
 use super::results::{Divergence, EpochStats, Evaluation, Results, Scores, first_divergence};
 use super::{fused, naive};
@@ -60,6 +61,8 @@ pub(super) struct Activations {
     pub targets: Buffer<f32>,
     pub scratch: Buffer<f32>,
     pub classes: u32,
+    /// Only the fused pipeline uses this.
+    pub ahead: Ahead,
 }
 
 impl Activations {
@@ -79,6 +82,10 @@ impl Activations {
         let naive_only = |width: usize| {
             device.alloc_zeroed(if pipeline == Pipeline::Naive { batch_size * width } else { 0 })
         };
+        if pipeline == Pipeline::Fused {
+            check_classes(classes)?;
+        }
+        let ahead = if pipeline == Pipeline::Fused { batch_size } else { 0 };
         Ok(Self {
             inputs: device.alloc_zeroed(batch_size * features)?,
             labels: device.alloc_zeroed(batch_size)?,
@@ -88,6 +95,7 @@ impl Activations {
             targets: naive_only(classes)?,
             scratch: naive_only(widest)?,
             classes: to_u32("number of classes", classes)?,
+            ahead: Ahead::new(device, ahead, features)?,
         })
     }
 }
@@ -138,16 +146,9 @@ impl Network {
         if spec.momentum != 0.0 {
             self.ensure_velocities()?;
         }
-        let sgd = Sgd { lr: spec.lr, momentum: spec.momentum };
         let mut end = done.samples;
         for first in (done.samples..data.samples).step_by(self.batch_size.get()) {
-            let rows = self.judge_batch(data, spec, first)?;
-            let Network { device, pipeline, layers, training, .. } = self;
-            match pipeline {
-                Pipeline::Naive => naive::backward(device, layers, training, rows, sgd)?,
-                Pipeline::Fused => fused::backward(device, layers, training, rows, sgd)?,
-            }
-            end = first + rows as usize;
+            end = first + self.step(data, spec, first, first == done.samples)? as usize;
             if progress(end).is_break() {
                 break;
             }
@@ -155,6 +156,30 @@ impl Network {
         let mut stats = done;
         self.results.add_to(&mut stats, end)?;
         Ok(stats)
+    }
+
+    /// The step with the batch that begins with the sample `first` of the epoch. `is_first` after anything but the step
+    /// before it. Returns its number of samples.
+    fn step(
+        &mut self,
+        data: &DeviceDataset,
+        spec: &EpochSpec,
+        first: usize,
+        is_first: bool,
+    ) -> Result<u32, ModelError> {
+        if self.pipeline == Pipeline::Naive {
+            let rows = self.judge_batch(data, spec, first)?;
+            let sgd = Sgd { lr: spec.lr, momentum: spec.momentum };
+            naive::backward(&self.device, &mut self.layers, &mut self.training, rows, sgd)?;
+            return Ok(rows);
+        }
+        let Network { device, batch_size, layers, training, results, .. } = self;
+        let range @ (_, rows) = data.samples_from(first, *batch_size)?;
+        if is_first {
+            fused::begin(device, training, data, spec, range)?;
+        }
+        fused::step(device, layers, training, (data, *batch_size), spec, (rows, results))?;
+        Ok(rows)
     }
 
     /// The first loss of the epoch's batch that begins with the sample `first` that is infinite or no number, with the
@@ -173,8 +198,8 @@ impl Network {
         Ok(first_divergence(&self.results.loss.view(first..first + rows as usize)?.to_vec()?, first))
     }
 
-    /// Gathers the batch that begins with the sample `first` of an epoch, and leaves its losses, its hits and the
-    /// gradient at its logits on the device. Returns its number of samples.
+    /// Gathers the batch that begins with the sample `first` of an epoch, and leaves its losses and its hits on the
+    /// device; the naive pipeline also the gradient at its logits. Returns its number of samples.
     fn judge_batch(
         &mut self,
         data: &DeviceDataset,
@@ -185,8 +210,7 @@ impl Network {
         let range @ (_, rows) = data.samples_from(first, *batch_size)?;
         let into = (&mut training.inputs, &mut training.labels);
         batch::shuffled_batch(device, into, data, range, (spec.seed, spec.epoch))?;
-        forward(device, *pipeline, layers, training, rows)?;
-        loss(device, *pipeline, training, rows, results.at(range)?)?;
+        loss(device, *pipeline, layers, training, rows, results.at(range)?)?;
         Ok(rows)
     }
 
@@ -201,8 +225,7 @@ impl Network {
         for first in (0..data.samples).step_by(BatchSize::EVALUATION.get()) {
             let range @ (_, rows) = data.samples_from(first, BatchSize::EVALUATION)?;
             batch::ordered_batch(device, (&mut state.inputs, &mut state.labels), data, range)?;
-            forward(device, *pipeline, layers, state, rows)?;
-            loss(device, *pipeline, state, rows, results.at(range)?)?;
+            loss(device, *pipeline, layers, state, rows, results.at(range)?)?;
         }
         let mut stats = EpochStats::default();
         self.results.add_to(&mut stats, data.samples)?;
@@ -351,15 +374,20 @@ fn forward(
     }
 }
 
+/// Losses and hits of the batch in `state.inputs`.
 fn loss(
     on: &Device,
     pipeline: Pipeline,
+    layers: &[Layer],
     state: &mut Activations,
     rows: u32,
     scores: Scores<'_>,
 ) -> Result<(), ModelError> {
     match pipeline {
-        Pipeline::Naive => naive::loss(on, state, rows, scores),
-        Pipeline::Fused => fused::loss(on, state, rows, scores),
+        Pipeline::Naive => {
+            naive::forward(on, layers, state, rows)?;
+            naive::loss(on, state, rows, scores)
+        }
+        Pipeline::Fused => fused::loss(on, layers, state, rows, scores),
     }
 }

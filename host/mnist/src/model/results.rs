@@ -69,6 +69,11 @@ impl Results {
         Ok(Scores { loss: self.loss.view_mut(range.clone())?, correct: self.correct.view_mut(range)? })
     }
 
+    /// The entries of all samples.
+    pub fn all(&mut self) -> Result<Scores<'_>, ModelError> {
+        Ok(Scores { loss: self.loss.view_mut(..)?, correct: self.correct.view_mut(..)? })
+    }
+
     /// Whether the losses of these samples are no more different ones than there are classes.
     pub fn is_constant(&self, samples: usize, classes: usize) -> Result<bool, ModelError> {
         let mut losses: Vec<u32> =

@@ -6,7 +6,6 @@ use gpu_kernels::mlp::loss;
 use super::{area, need};
 use crate::model::error::ModelError;
 use ferrowarp::device::{Buffer, BufferViewMut, Device};
-use ferrowarp::softmax::{CrossEntropy, Matrix, MatrixMut};
 
 /// `out = softmax(inp)` along rows, one thread per output.
 pub(in crate::model) fn softmax(
@@ -97,24 +96,5 @@ pub(in crate::model) fn count_correct(
     ])?;
     // SAFETY: the buffers hold their shapes, as was just checked, and the grid covers the rows.
     unsafe { loss::count_correct::launch(on, per_row(rows), out, scores, labels, rows, cols)? };
-    Ok(())
-}
-
-/// Gradient averaged over the batch, loss and hit of each row, from the logits. Labels are less than `cols`.
-pub(in crate::model) fn softmax_cross_entropy(
-    on: &Device,
-    d_logits: &mut Buffer<f32>,
-    (loss, correct): (BufferViewMut<'_, f32>, BufferViewMut<'_, u32>),
-    logits: &Buffer<f32>,
-    labels: &Buffer<u32>,
-    rows: u32,
-    cols: u32,
-) -> Result<(), ModelError> {
-    let (samples, classes) = (rows as usize, cols as usize);
-    let logits = Matrix::new(logits, samples, classes)?;
-    CrossEntropy::new(loss, logits, labels.view(..samples)?)
-        .with_gradient(MatrixMut::new(d_logits, samples, classes)?, 1.0 / rows as f32)
-        .with_correct(correct)
-        .run(on)?;
     Ok(())
 }

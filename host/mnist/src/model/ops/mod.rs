@@ -3,6 +3,7 @@
 
 pub(super) mod activation;
 pub(super) mod batch;
+pub(super) mod fused;
 pub(super) mod linear;
 pub(super) mod loss;
 mod tile;

@@ -1,37 +1,77 @@
-//! Which tile a fused kernel runs on.
+//! Which of its kernels a fused product runs on.
+
+use core::ops::Deref;
 
 use cuda_std::launch::LaunchConfig;
 use ferrowarp::device::Device;
-use gpu_kernels::mlp::grid::Tile;
+use gpu_kernels::mlp::grid::Tiles;
+use gpu_kernels::mlp::product::Shape;
 
-use super::area;
-
-/// Time per output, in units of a tenth of the largest tile's: a thread with 8x8 outputs reads shared memory half as
-/// often as one with 4x4.
-fn cost_per_output(tile: Tile) -> u64 {
-    match tile {
-        Tile::T64x64 => 10,
-        Tile::T64x32 => 11,
-        Tile::T32x32 => 25,
-    }
+/// The extents of a product.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Extents {
+    pub rows: u32,
+    pub cols: u32,
+    /// Terms of a sum.
+    pub depth: u32,
 }
 
-/// The tile with which a `rows` x `cols` product takes the least time, when each multiprocessor (or core) works on
-/// one block at a time: few large tiles leave some idle, many small ones are slow each.
-pub(super) fn choose(on: &Device, rows: u32, cols: u32) -> Tile {
-    let cost = |tile: &Tile| {
-        let (bm, bn, _) = tile.extents();
-        let blocks = u64::from(rows.div_ceil(bm)) * u64::from(cols.div_ceil(bn));
-        let rounds = blocks.div_ceil(on.multiprocessors().max(1) as u64);
-        rounds * area(bm, bn) * cost_per_output(*tile)
+/// The kernel of a launch, and how it is cut into blocks.
+pub(super) struct Choice<'a, K> {
+    pub kernel: &'a K,
+    workers: u32,
+    /// Blocks of a cluster that share a tile.
+    splits: u32,
+}
+
+/// The most blocks that share a tile: the largest cluster that every device of capability 9.0 has.
+const MOST_SPLITS: u32 = 8;
+
+/// Cycles of a block from its start to its first product and from its last one to its end.
+const CYCLES_PER_BLOCK: u64 = 1000;
+/// What it costs besides to share a tile within a cluster.
+const CYCLES_PER_CLUSTER: u64 = 800;
+/// Products that a multiprocessor computes in a cycle.
+const PRODUCTS_PER_CYCLE: u64 = 128;
+
+/// The kernel with which a launch that computes `products` takes the least time.
+pub(super) fn choose<'a, K: Deref<Target = Shape>>(
+    kernels: &'a [K],
+    on: &Device,
+    products: &[Extents],
+) -> Option<Choice<'a, K>> {
+    let workers = u32::try_from(on.multiprocessors().max(1)).unwrap_or(u32::MAX);
+    let suits = |kernel: &&K| {
+        let is_serial = kernel.threads == 1;
+        is_serial != on.is_cuda() && (!kernel.is_cluster || on.limits().max_cluster >= MOST_SPLITS)
     };
-    Tile::ALL.into_iter().min_by_key(cost).unwrap_or(Tile::T64x64)
+    let choices = kernels.iter().filter(suits).map(|kernel| {
+        let tiles: u32 = products.iter().map(|p| kernel.tiles(p.rows, p.cols, workers).count).sum();
+        let splits = if kernel.is_cluster { (workers / tiles.max(1)).clamp(1, MOST_SPLITS) } else { 1 };
+        Choice { kernel, workers, splits }
+    });
+    choices.min_by_key(|choice| choice.cycles(products))
 }
 
-/// A launch for kernels whose blocks walk down the rows: a few blocks for each multiprocessor, so that those of a small
-/// device start fewer threads, which costs the CPU executor as much as a tile's product.
-pub(super) fn walking_config(tile: Tile, on: &Device, rows: u32, cols: u32) -> LaunchConfig {
-    const BLOCKS_PER_MULTIPROCESSOR: u32 = 4;
-    let multiprocessors = u32::try_from(on.multiprocessors()).unwrap_or(u32::MAX);
-    tile.walking_config(rows, cols, multiprocessors.saturating_mul(BLOCKS_PER_MULTIPROCESSOR))
+impl<K: Deref<Target = Shape>> Choice<'_, K> {
+    pub fn tiles(&self, product: Extents) -> Tiles {
+        self.kernel.tiles(product.rows, product.cols, self.workers)
+    }
+
+    /// Grid and block for so many tiles.
+    pub fn config(&self, tiles: u32) -> LaunchConfig {
+        let config = LaunchConfig::new(tiles * self.splits, self.kernel.threads);
+        if self.splits > 1 { config.with_cluster(self.splits) } else { config }
+    }
+
+    /// About how long it takes, if each multiprocessor works on one block at a time.
+    fn cycles(&self, products: &[Extents]) -> u64 {
+        let Shape { rows, cols, is_cluster, .. } = **self.kernel;
+        let area = u64::from(rows) * u64::from(cols);
+        let tiles: u32 = products.iter().map(|&product| self.tiles(product).count).sum();
+        let depth = products.iter().map(|product| product.depth).max().unwrap_or(0).div_ceil(self.splits);
+        let rounds = u64::from((tiles * self.splits).div_ceil(self.workers));
+        let fixed = CYCLES_PER_BLOCK + if is_cluster { CYCLES_PER_CLUSTER } else { 0 };
+        rounds * (area * u64::from(depth) / PRODUCTS_PER_CYCLE + fixed)
+    }
 }

@@ -1,9 +1,8 @@
 //! The step of stochastic gradient descent.
 
-use gpu_kernels::mlp::grid::{Tile, per_element};
-use gpu_kernels::mlp::{fused_update, sgd};
+use gpu_kernels::mlp::grid::per_element;
+use gpu_kernels::mlp::sgd;
 
-use super::tile;
 use super::{Layer, Shape, area, need};
 use crate::model::error::ModelError;
 use ferrowarp::device::{Buffer, Device};
@@ -68,50 +67,6 @@ pub(in crate::model) fn update_layer(
             sgd.lr,
             sgd.momentum,
         )?;
-    }
-    Ok(())
-}
-
-/// One SGD step of a layer on tiles; `d_out` carries the average over the batch already.
-pub(in crate::model) fn linear_update(
-    on: &Device,
-    layer: &mut Layer,
-    activations: &Buffer<f32>,
-    d_out: &Buffer<f32>,
-    shape: Shape,
-    sgd: Sgd,
-) -> Result<(), ModelError> {
-    check_update(layer, activations.len(), d_out.len(), shape, sgd)?;
-    let Shape { rows, inputs, outputs } = shape;
-    let tile = tile::choose(on, inputs, outputs);
-    let config = tile::walking_config(tile, on, inputs, outputs);
-    let Layer { weights, biases, weight_velocity, bias_velocity, .. } = layer;
-    macro_rules! launch {
-        ($kernel:ident) => {
-            fused_update::$kernel::launch(
-                on,
-                config,
-                weights,
-                biases,
-                weight_velocity,
-                bias_velocity,
-                activations,
-                d_out,
-                rows,
-                inputs,
-                outputs,
-                sgd.lr,
-                sgd.momentum,
-            )?
-        };
-    }
-    // SAFETY: the buffers hold their shapes, as was just checked; grid and block are the tile's.
-    unsafe {
-        match tile {
-            Tile::T64x64 => launch!(linear_update_64x64),
-            Tile::T64x32 => launch!(linear_update_64x32),
-            Tile::T32x32 => launch!(linear_update_32x32),
-        }
     }
     Ok(())
 }

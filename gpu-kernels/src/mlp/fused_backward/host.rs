@@ -1,0 +1,62 @@
+//! What host code launches the kernels with.
+
+use cuda_std::launch::RawBuffer;
+
+use super::{InputGradientHost, UpdateHost};
+use crate::mlp::state::StepState;
+
+/// [`InputGradient`](super::InputGradient) in the buffers of the host.
+pub type InputGradientLaunch =
+    InputGradientHost<RawBuffer<f32>, RawBuffer<f32>, RawBuffer<f32>, RawBuffer<f32>>;
+
+/// [`Update`](super::Update) in the buffers of the host.
+pub type UpdateLaunch = UpdateHost<
+    RawBuffer<f32>,
+    RawBuffer<f32>,
+    RawBuffer<f32>,
+    RawBuffer<f32>,
+    RawBuffer<f32>,
+    RawBuffer<f32>,
+>;
+
+/// The arguments of [`linear_backward`](fn@super::linear_backward).
+pub struct BackwardLaunch {
+    /// The gradient at a layer's input.
+    pub gradient: InputGradientLaunch,
+    /// The step of another layer.
+    pub update: UpdateLaunch,
+    /// Where training is.
+    pub state: RawBuffer<StepState>,
+    /// Rows of the batch.
+    pub rows: u32,
+}
+
+/// The arguments of [`linear_updates`](fn@super::linear_updates).
+pub struct UpdatesLaunch {
+    /// The step of a layer.
+    pub above: UpdateLaunch,
+    /// The step of another.
+    pub below: UpdateLaunch,
+    /// Where training is.
+    pub state: RawBuffer<StepState>,
+    /// Rows of the batch.
+    pub rows: u32,
+}
+
+impl UpdateLaunch {
+    /// No step.
+    pub const fn none() -> Self {
+        Self {
+            weights: RawBuffer::NULL,
+            biases: RawBuffer::NULL,
+            weight_velocity: RawBuffer::NULL,
+            bias_velocity: RawBuffer::NULL,
+            activations: RawBuffer::NULL,
+            d_out: RawBuffer::NULL,
+            inputs: 0,
+            outputs: 0,
+            tile_rows: 0,
+            blocks: 0,
+        }
+    }
+}

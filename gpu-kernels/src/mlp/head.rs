@@ -1,0 +1,231 @@
+//! The last layer, the loss, and the gradient at the layer's input in one pass; and the samples of the next step.
+//!
+//! Against [`super::fused_forward`], [`cross_entropy`](crate::softmax::cross_entropy) and [`super::fused_backward`]: of so
+//! few classes a warp holds the sums of a row, and needs neither tiles nor another launch. A batch of rows leaves most of a
+//! GPU idle, so other blocks of the launch gather the next batch meanwhile.
+//!
+//! Requires: at most [`MAX_CLASSES`] classes.
+//@ ptx(head_warp): bar == 0, shfl.sync.bfly >= 50, .shared == 0
+//@ ptx(head_serial): bar == 0, shfl == 0, .shared == 0
+
+use cuda_std::warp::reduce_sum_width;
+use cuda_std::{GpuFloat as _, KernelArgs, kernel, thread};
+
+use super::batch::{copy_sample, permuted};
+use super::state::StepState;
+
+#[cfg(not(target_arch = "nvptx64"))]
+mod host;
+
+#[cfg(not(target_arch = "nvptx64"))]
+pub use host::{HeadLaunch, HeadRowsLaunch, HeadShape, NextBatchLaunch};
+
+/// The most classes of a network that the kernels take.
+pub const MAX_CLASSES: usize = 16;
+
+/// The last layer of a batch.
+#[derive(Clone, Copy, Debug, KernelArgs)]
+#[repr(C)]
+pub struct HeadRows {
+    /// `[samples]`, of which those of the step are written: the loss of each row in nats.
+    pub loss: *mut f32,
+    /// `[samples]`, of which those of the step are written: 1 where the first of the largest logits is the label's.
+    pub correct: *mut u32,
+    /// `[rows, classes]`, written: the gradient at the logits, averaged over the batch; or null.
+    pub d_logits: *mut f32,
+    /// `[rows, inputs]`, written: the gradient at the layer's input, through the ReLU that made it; or null.
+    pub d_inp: *mut f32,
+    /// `[rows, inputs]`.
+    pub inp: *const f32,
+    /// `[inputs, classes]`.
+    pub weights: *const f32,
+    /// `[classes]`.
+    pub biases: *const f32,
+    /// `[rows]`, each less than `classes`.
+    pub labels: *const u32,
+    /// Where training is.
+    pub state: *const StepState,
+    /// Rows of the batch.
+    pub rows: u32,
+    /// Features in.
+    pub inputs: u32,
+    /// Classes.
+    pub classes: u32,
+    /// Blocks for the rows; those after them gather the next batch.
+    pub blocks: u32,
+}
+
+/// The batch of the next step.
+#[derive(Clone, Copy, Debug, KernelArgs)]
+#[repr(C)]
+pub struct NextBatch {
+    /// `[batch, features]`, written: the pixels in 0..=1.
+    pub out: *mut f32,
+    /// `[batch]`, written.
+    pub labels_out: *mut u32,
+    /// `[samples, features]`.
+    pub images: *const u8,
+    /// `[samples]`.
+    pub labels: *const u8,
+    /// Samples of the data set.
+    pub samples: u32,
+    /// Pixels of a sample.
+    pub features: u32,
+    /// Samples of a batch, of which there may be fewer at the end; 0 for no batch.
+    pub batch: u32,
+    /// The epoch, which with the seed says the order of its samples.
+    pub epoch: u32,
+    /// The seed.
+    pub seed: u64,
+}
+
+/// Logits, losses, hits and gradients of a batch's rows, of `LANES` lanes each; and the next batch, `SAMPLE` threads for a
+/// sample.
+///
+/// Launched on blocks of `BLOCK` threads: `rows.blocks`, enough for the rows, and then enough for the next batch.
+///
+/// # Safety
+/// The launch is as said, and `classes` is at most [`MAX_CLASSES`]; the pointers are valid for as many elements as their
+/// shapes say; what is written nobody else uses.
+#[kernel(
+    max_threads = BLOCK,
+    args = HeadLaunch,
+    facts: HeadShape = HeadShape { block: BLOCK as u32, lanes: LANES, sample: SAMPLE as u32 },
+    instances(
+        head_warp = <128, 32, 16>;
+        head_serial = <4, 1, 1>;
+    ),
+)]
+pub unsafe fn network_head<const BLOCK: usize, const LANES: u32, const SAMPLE: usize>(
+    rows: HeadRows,
+    next: NextBatch,
+) {
+    let (block, tid) = (thread::block_idx_x(), thread::thread_idx_x() as usize);
+    // SAFETY: the kernel's contract; which of the two is the same for all threads of a block.
+    unsafe {
+        if block < rows.blocks {
+            let row = block as usize * (BLOCK / LANES as usize) + tid / LANES as usize;
+            rows.run::<LANES>(row, tid % LANES as usize);
+        } else {
+            let sample = (block - rows.blocks) as usize * (BLOCK / SAMPLE) + tid / SAMPLE;
+            next.gather((*rows.state).first + rows.rows, sample, tid % SAMPLE, SAMPLE);
+        }
+    }
+}
+
+impl HeadRows {
+    /// One row, of which this is lane `lane`. Lanes without a row take the last one's part, and write nothing.
+    ///
+    /// # Safety
+    /// As for the kernel.
+    #[inline(always)]
+    unsafe fn run<const LANES: u32>(&self, row: usize, lane: usize) {
+        let (rows, inputs, classes) = (self.rows as usize, self.inputs as usize, self.classes as usize);
+        let is_row = row < rows;
+        let row = row.min(rows - 1);
+        // SAFETY: row, features and classes lie in the shapes; each row has lanes of its own, of which each writes
+        // features and classes of its own.
+        unsafe {
+            let inp = self.inp.add(row * inputs);
+            let mut logits = [0.0; MAX_CLASSES];
+            for k in (lane..inputs).step_by(LANES as usize) {
+                let (x, weights) = (*inp.add(k), self.weights_of::<LANES>(k));
+                (0..MAX_CLASSES).for_each(|c| logits[c] = x.mul_add(weights[c], logits[c]));
+            }
+            let mut max = f32::MIN;
+            for c in 0..MAX_CLASSES {
+                if c < classes {
+                    logits[c] = sum_of_lanes::<LANES>(logits[c]) + *self.biases.add(c);
+                    max = if logits[c] > max { logits[c] } else { max };
+                }
+            }
+            let label = *self.labels.add(row) as usize;
+            let (mut exps, mut sum, mut logit, mut first) = ([0.0; MAX_CLASSES], 0.0, 0.0, usize::MAX);
+            for c in 0..MAX_CLASSES {
+                if c < classes {
+                    exps[c] = (logits[c] - max).exp();
+                    sum += exps[c];
+                    logit = if c == label { logits[c] } else { logit };
+                    first = if logits[c] == max && first == usize::MAX { c } else { first };
+                }
+            }
+            let loss = sum.ln() - (logit - max);
+            let at = (*self.state).first as usize + row;
+            if is_row && lane == 0 {
+                *self.loss.add(at) = loss;
+                *self.correct.add(at) = u32::from(first == label && !loss.is_nan());
+            }
+            if self.d_logits.is_null() || !is_row {
+                return;
+            }
+            let scale = 1.0 / self.rows as f32;
+            let factor = scale / sum;
+            // 0 after the last class, where the exponentials are 0.
+            let d_logits: [f32; MAX_CLASSES] = core::array::from_fn(|c| {
+                let one_hot = if c == label { scale } else { 0.0 };
+                exps[c].mul_add(factor, -one_hot)
+            });
+            for c in 0..MAX_CLASSES {
+                if c < classes && c % LANES as usize == lane {
+                    *self.d_logits.add(row * classes + c) = d_logits[c];
+                }
+            }
+            if self.d_inp.is_null() {
+                return;
+            }
+            for k in (lane..inputs).step_by(LANES as usize) {
+                let weights = self.weights_of::<LANES>(k);
+                let of = |c: usize| if c < classes { weights[c] } else { 0.0 };
+                let sum = (0..MAX_CLASSES).fold(0.0, |sum: f32, c| d_logits[c].mul_add(of(c), sum));
+                *self.d_inp.add(row * inputs + k) = if *inp.add(k) > 0.0 { sum } else { 0.0 };
+            }
+        }
+    }
+
+    /// The weights of feature `k`, and anything after the last class.
+    ///
+    /// # Safety
+    /// As for the kernel.
+    #[inline(always)]
+    unsafe fn weights_of<const LANES: u32>(&self, k: usize) -> [f32; MAX_CLASSES] {
+        let (inputs, classes) = (self.inputs as usize, self.classes as usize);
+        let weights = self.weights.wrapping_add(k * classes);
+        // One load of neighbours, of which those of later features count for nothing.
+        if LANES == 1 && k * classes + MAX_CLASSES <= inputs * classes {
+            // SAFETY: so many elements lie in the shape.
+            return unsafe { weights.cast::<[f32; MAX_CLASSES]>().read() };
+        }
+        // SAFETY: feature and class lie in the shape.
+        core::array::from_fn(|c| if c < classes { unsafe { *weights.add(c) } } else { 0.0 })
+    }
+}
+
+/// The sum over the lanes of a row.
+///
+/// # Safety
+/// All lanes of the warp come here, unless a row has but one.
+#[inline(always)]
+unsafe fn sum_of_lanes<const LANES: u32>(x: f32) -> f32 {
+    if LANES == 1 {
+        return x;
+    }
+    // SAFETY: the caller brings all lanes.
+    unsafe { reduce_sum_width::<f32, LANES>(u32::MAX, x) }
+}
+
+impl NextBatch {
+    /// The share of a thread in the sample `row` of the batch that begins with the sample `first` of the epoch.
+    ///
+    /// # Safety
+    /// As for the kernel.
+    #[inline(always)]
+    unsafe fn gather(&self, first: u32, row: usize, tid: usize, threads: usize) {
+        let rows = self.batch.min(self.samples.saturating_sub(first)) as usize;
+        if row < rows {
+            let sample = permuted(first + row as u32, self.samples, self.seed, self.epoch) as usize;
+            let (out, from) = ((self.out, self.labels_out), (self.images, self.labels));
+            // SAFETY: the row lies in the batch and the sample in the data set.
+            unsafe { copy_sample(out, from, self.features as usize, [row, sample], [tid, threads]) };
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! What host code launches the kernels with.
+
+use cuda_std::launch::{LaunchConfig, RawBuffer};
+
+use super::{HeadRowsHost, NextBatchHost};
+use crate::mlp::state::StepState;
+
+/// [`HeadRows`](super::HeadRows) in the buffers of the host.
+pub type HeadRowsLaunch = HeadRowsHost<
+    RawBuffer<f32>,
+    RawBuffer<u32>,
+    RawBuffer<f32>,
+    RawBuffer<f32>,
+    RawBuffer<f32>,
+    RawBuffer<f32>,
+    RawBuffer<f32>,
+    RawBuffer<u32>,
+    RawBuffer<StepState>,
+>;
+
+/// [`NextBatch`](super::NextBatch) in the buffers of the host.
+pub type NextBatchLaunch = NextBatchHost<RawBuffer<f32>, RawBuffer<u32>, RawBuffer<u8>, RawBuffer<u8>>;
+
+/// The arguments of [`network_head`](fn@super::network_head).
+pub struct HeadLaunch {
+    /// The last layer of a batch.
+    pub rows: HeadRowsLaunch,
+    /// The batch of the next step.
+    pub next: NextBatchLaunch,
+}
+
+impl NextBatchLaunch {
+    /// No batch.
+    pub const fn none() -> Self {
+        Self {
+            out: RawBuffer::NULL,
+            labels_out: RawBuffer::NULL,
+            images: RawBuffer::NULL,
+            labels: RawBuffer::NULL,
+            samples: 1,
+            features: 0,
+            batch: 0,
+            epoch: 0,
+            seed: 0,
+        }
+    }
+}
+
+/// How a kernel shares its work.
+#[derive(Clone, Copy, Debug)]
+pub struct HeadShape {
+    /// Threads of a block.
+    pub block: u32,
+    /// Lanes of a row.
+    pub lanes: u32,
+    /// Threads of a sample of the next batch.
+    pub sample: u32,
+}
+
+impl HeadShape {
+    /// Blocks for `rows` rows.
+    pub fn blocks(&self, rows: u32) -> u32 {
+        rows.div_ceil(self.block / self.lanes)
+    }
+
+    /// Grid and block for `rows` rows and a next batch of `samples`.
+    pub fn config(&self, rows: u32, samples: u32) -> LaunchConfig {
+        LaunchConfig::new(self.blocks(rows) + samples.div_ceil(self.block / self.sample), self.block)
+    }
+}

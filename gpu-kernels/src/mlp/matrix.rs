@@ -1,0 +1,161 @@
+//! The operands of the products: row-major matrices in global memory, read four elements at a time.
+
+use cuda_std::mem::{self, f32x4};
+
+/// A row-major matrix in global memory that nobody writes while the kernel runs.
+#[derive(Clone, Copy)]
+pub struct Matrix {
+    ptr: *const f32,
+    rows: usize,
+    cols: usize,
+    /// Elements from one row to the next.
+    pitch: usize,
+    /// Whether every four neighbours, counted from a row's start, lie on 16 bytes, and a row is made of them.
+    is_aligned: bool,
+    /// Whether one more column follows, of ones.
+    has_ones: bool,
+}
+
+impl Matrix {
+    /// The `rows` x `cols` matrix at `ptr`.
+    ///
+    /// # Safety
+    /// `ptr` is valid for `rows * cols` elements, which nobody writes while the matrix is in use.
+    #[inline(always)]
+    pub unsafe fn new(ptr: *const f32, rows: usize, cols: usize) -> Self {
+        let is_aligned = (ptr as usize | (cols * size_of::<f32>())).is_multiple_of(16);
+        Self { ptr, rows, cols, pitch: cols, is_aligned, has_ones: false }
+    }
+
+    /// The same with a column of ones after the last: what a bias is multiplied by.
+    #[inline(always)]
+    pub fn with_ones(self) -> Self {
+        Self { has_ones: true, ..self }
+    }
+
+    /// Rows `start..end`, as far as there are any.
+    #[inline(always)]
+    fn of_rows(self, start: usize, end: usize) -> Self {
+        let (start, end) = (start.min(self.rows), end.min(self.rows));
+        Self { ptr: self.ptr.wrapping_add(start * self.pitch), rows: end - start, ..self }
+    }
+
+    /// Columns `start..end`, as far as there are any; `start` is a multiple of four.
+    #[inline(always)]
+    fn of_cols(self, start: usize, end: usize) -> Self {
+        let (start, end) = (start.min(self.cols), end.min(self.cols));
+        Self { ptr: self.ptr.wrapping_add(start), cols: end - start, ..self }
+    }
+
+    /// The element.
+    ///
+    /// # Safety
+    /// It lies in the matrix.
+    #[inline(always)]
+    pub unsafe fn at(&self, row: usize, col: usize) -> f32 {
+        // SAFETY: the element lies in the matrix.
+        unsafe { *self.ptr.add(row * self.pitch + col) }
+    }
+
+    /// The address of an element, and what to add for the next row.
+    #[inline(always)]
+    pub fn pointer(&self, row: usize, col: usize) -> (*const f32, usize) {
+        (self.ptr.wrapping_add(row * self.pitch + col), self.pitch)
+    }
+
+    /// Elements `col..col + 4` of a row, where `col` is a multiple of four; zero outside the matrix.
+    #[inline(always)]
+    pub fn quad(&self, row: usize, col: usize) -> f32x4 {
+        let one = |col: usize| if self.has_ones && col == self.cols && row < self.rows { 1.0 } else { 0.0 };
+        // The whole block takes one of the two ways. In this one four neighbours are all in the matrix, or none is.
+        if self.is_aligned {
+            if row < self.rows && col + 4 <= self.cols {
+                // SAFETY: the elements lie in the matrix, on 16 bytes.
+                return unsafe { mem::load_global_nc(self.ptr.add(row * self.pitch + col).cast()) };
+            }
+            return f32x4::new(one(col), 0.0, 0.0, 0.0);
+        }
+        let element = |col: usize| {
+            if row < self.rows && col < self.cols {
+                // SAFETY: row and column lie in the matrix.
+                unsafe { self.at(row, col) }
+            } else {
+                one(col)
+            }
+        };
+        f32x4::new(element(col), element(col + 1), element(col + 2), element(col + 3))
+    }
+}
+
+/// How the A operand of a product lies in global memory.
+#[derive(Clone, Copy)]
+pub enum OperandA {
+    /// As `[m, k]`, for a product A B.
+    RowMajor(Matrix),
+    /// As `[k, m]`, for a product A^T B.
+    Transposed(Matrix),
+}
+
+impl OperandA {
+    /// Number of rows of the product, without those of a column of ones.
+    #[inline(always)]
+    pub fn rows(&self) -> usize {
+        match self {
+            Self::RowMajor(a) => a.rows,
+            Self::Transposed(a) => a.cols,
+        }
+    }
+
+    /// Whether the product has one more row, the sums of B's columns.
+    #[inline(always)]
+    pub fn has_ones(&self) -> bool {
+        matches!(self, Self::Transposed(a) if a.has_ones)
+    }
+
+    /// What lies in `start..end` along k; `start` is a multiple of four.
+    #[inline(always)]
+    pub fn of_depth(self, start: usize, end: usize) -> Self {
+        match self {
+            Self::RowMajor(a) => Self::RowMajor(a.of_cols(start, end)),
+            Self::Transposed(a) => Self::Transposed(a.of_rows(start, end)),
+        }
+    }
+}
+
+/// How the B operand of a product lies in global memory.
+#[derive(Clone, Copy)]
+pub enum OperandB {
+    /// As `[k, n]`, for a product A B.
+    RowMajor(Matrix),
+    /// As `[n, k]`, for a product A B^T.
+    Transposed(Matrix),
+}
+
+impl OperandB {
+    /// Number of columns of the product.
+    #[inline(always)]
+    pub fn cols(&self) -> usize {
+        match self {
+            Self::RowMajor(b) => b.cols,
+            Self::Transposed(b) => b.rows,
+        }
+    }
+
+    /// Terms of each sum.
+    #[inline(always)]
+    pub fn depth(&self) -> usize {
+        match self {
+            Self::RowMajor(b) => b.rows,
+            Self::Transposed(b) => b.cols,
+        }
+    }
+
+    /// What lies in `start..end` along k; `start` is a multiple of four.
+    #[inline(always)]
+    pub fn of_depth(self, start: usize, end: usize) -> Self {
+        match self {
+            Self::RowMajor(b) => Self::RowMajor(b.of_rows(start, end)),
+            Self::Transposed(b) => Self::Transposed(b.of_cols(start, end)),
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! A matrix product for a thread by itself: what a CPU is fast at, where a thread that waits for others costs more than it
+//! computes. On a GPU it is right and slow.
+//!
+//! `ROWS` x `WIDTH` sums are held in registers while a panel of B, `WIDTH` columns wide, is walked along k: as vector
+//! instructions, twelve multiply-adds for two loads of B and six of A. A panel is copied once for all rows, in pieces
+//! that the first-level cache holds; what lies outside the matrix is zero there.
+
+use cuda_std::{GpuFloat as _, hint};
+
+use super::matrix::{OperandA, OperandB};
+
+/// Rows of A at a time.
+pub const ROWS: usize = 6;
+/// Columns of the product that a thread computes.
+pub const WIDTH: usize = 16;
+/// Terms of a sum for which a piece of a panel is made.
+const DEPTH: usize = 256;
+/// Rows whose sums wait for the next piece.
+const WAITING: usize = 16 * ROWS;
+
+/// Rows of B from the one that is copied to that which is prefetched: they lie too far apart for the CPU to see a pattern.
+const ROWS_AHEAD: usize = 16;
+
+/// Floats of shared memory that a thread needs: a piece of a panel and the sums that wait.
+pub const SHARED: usize = (DEPTH + WAITING) * WIDTH;
+
+/// The sums of a few rows.
+type Sums = [[f32; WIDTH]; ROWS];
+
+/// Computes the rows `rows` of the panel of [`WIDTH`] columns from `col` on, and calls `write(row, col, sums)` once for the
+/// columns of each row that lie in the product, and `soon(row, col)` some time before.
+///
+/// # Safety
+/// `shared` is valid for [`SHARED`] floats, which nobody else uses. The operands agree on k, of which there is one term at
+/// least; the rows lie in the product, of which the last may be that of the sums of B's columns.
+#[inline(always)]
+pub unsafe fn product(
+    shared: *mut f32,
+    rows: core::ops::Range<usize>,
+    col: usize,
+    a: OperandA,
+    b: OperandB,
+    soon: impl Fn(usize, usize),
+    mut write: impl FnMut(usize, usize, &[f32]),
+) {
+    let width = WIDTH.min(b.cols() - col);
+    let (panel, waiting) = (shared.cast::<[f32; WIDTH]>(), shared.wrapping_add(DEPTH * WIDTH).cast::<Sums>());
+    let depth = b.depth();
+    let (mut first, last) = (rows.start, rows.end.min(a.rows()));
+    while first < last {
+        let end = last.min(first + WAITING);
+        let mut k0 = 0;
+        while k0 < depth {
+            let (len, is_last) = (DEPTH.min(depth - k0), k0 + DEPTH >= depth);
+            // SAFETY: piece and sums lie in `shared`; rows, columns and terms in the operands.
+            unsafe {
+                // A panel of one piece is there already but for the first rows.
+                if depth > DEPTH || first == rows.start {
+                    for k in 0..len {
+                        if let OperandB::RowMajor(b) = b {
+                            hint::prefetch_line(b.pointer(k0 + k + ROWS_AHEAD, col).0);
+                        }
+                        panel.add(k).write(row_of(b, k0 + k, col));
+                    }
+                }
+                for row in (first..end).step_by(ROWS) {
+                    let sums = waiting.add((row - first) / ROWS);
+                    if is_last {
+                        (row..end.min(row + ROWS)).for_each(|row| soon(row, col));
+                    }
+                    let before = if k0 == 0 { [[0.0; WIDTH]; ROWS] } else { sums.read() };
+                    let acc = multiply(before, a, row, k0, panel, len);
+                    if !is_last {
+                        sums.write(acc);
+                        continue;
+                    }
+                    for (i, acc) in acc.iter().enumerate().take(end - row) {
+                        // The common case has no test inside, so that a compiler with vectors can use them.
+                        if width == WIDTH {
+                            write(row + i, col, acc)
+                        } else {
+                            write(row + i, col, &acc[..width])
+                        }
+                    }
+                }
+            }
+            k0 += DEPTH;
+        }
+        first = end;
+    }
+    // Not in an empty range after the last row.
+    if rows.end > last && !rows.is_empty() {
+        let mut sums = [0.0; WIDTH];
+        for k in 0..depth {
+            // SAFETY: row and column lie in the operand.
+            let row = unsafe { row_of(b, k, col) };
+            (0..WIDTH).for_each(|j| sums[j] += row[j]);
+        }
+        write(last, col, &sums[..width]);
+    }
+}
+
+/// The columns from `col` on of a row of B, 0 after the last.
+///
+/// # Safety
+/// The row and the first of the columns lie in the operand.
+#[inline(always)]
+unsafe fn row_of(b: OperandB, row: usize, col: usize) -> [f32; WIDTH] {
+    let width = WIDTH.min(b.cols() - col);
+    // SAFETY: the elements before `width` lie in the operand.
+    unsafe {
+        match b {
+            OperandB::RowMajor(b) if width == WIDTH => b.pointer(row, col).0.cast::<[f32; WIDTH]>().read(),
+            OperandB::RowMajor(b) => {
+                core::array::from_fn(|j| if j < width { b.at(row, col + j) } else { 0.0 })
+            }
+            OperandB::Transposed(b) => {
+                core::array::from_fn(|j| if j < width { b.at(col + j, row) } else { 0.0 })
+            }
+        }
+    }
+}
+
+/// Adds `len` terms, from `k0` on, to the sums of the rows from `row` on. Of rows after the last it computes what nobody
+/// uses.
+#[inline(always)]
+unsafe fn multiply(
+    mut acc: Sums,
+    a: OperandA,
+    row: usize,
+    k0: usize,
+    panel: *const [f32; WIDTH],
+    len: usize,
+) -> Sums {
+    let last = a.rows() - 1;
+    let (rows, step): ([*const f32; ROWS], usize) = match a {
+        OperandA::RowMajor(a) => (core::array::from_fn(|i| a.pointer((row + i).min(last), k0).0), 1),
+        OperandA::Transposed(a) => {
+            (core::array::from_fn(|i| a.pointer(k0, (row + i).min(last)).0), a.pointer(0, 0).1)
+        }
+    };
+    for k in 0..len {
+        // SAFETY: the terms lie in the piece and in the rows of A.
+        unsafe {
+            let b = panel.add(k).read();
+            for i in 0..ROWS {
+                let a = *rows[i].add(k * step);
+                for j in 0..WIDTH {
+                    acc[i][j] = a.mul_add(b[j], acc[i][j]);
+                }
+            }
+        }
+    }
+    acc
+}

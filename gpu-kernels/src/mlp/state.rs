@@ -1,0 +1,40 @@
+//! What changes from step to step, in device memory: launches with the same arguments so do every step of an epoch.
+
+/// Where training is, and how it goes on.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[repr(C)]
+pub struct StepState {
+    /// The first sample of the step, counted in the order of the epoch.
+    pub first: u32,
+    /// Learning rate.
+    pub lr: f32,
+    /// Momentum, 0 for none.
+    pub momentum: f32,
+}
+
+/// Learning rate and momentum.
+#[derive(Clone, Copy)]
+pub(super) struct Rates {
+    pub lr: f32,
+    pub momentum: f32,
+}
+
+impl StepState {
+    /// Number of words.
+    pub const WORDS: usize = size_of::<Self>() / size_of::<u32>();
+
+    /// The words it is made of, in order, for a buffer of words.
+    pub const fn to_words(self) -> [u32; Self::WORDS] {
+        [self.first, self.lr.to_bits(), self.momentum.to_bits()]
+    }
+
+    /// Learning rate and momentum, read by themselves: the first sample may be written meanwhile.
+    ///
+    /// # Safety
+    /// `state` is valid for reads.
+    #[inline(always)]
+    pub(super) unsafe fn rates(state: *const Self) -> Rates {
+        // SAFETY: the caller's pointer.
+        unsafe { Rates { lr: (*state).lr, momentum: (*state).momentum } }
+    }
+}

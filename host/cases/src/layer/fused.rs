@@ -1,0 +1,206 @@
+//! The fused kernels: products on tiles with what goes with them.
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use cuda_std::launch::{KernelMeta, KernelsOf, LaunchConfig, Limits, RawBuffer};
+use cuda_std::testing::{Memory, Output};
+use ferrowarp::device::Device;
+use gpu_kernels::mlp::fused_backward::{
+    BackwardLaunch, InputGradientLaunch, UpdateLaunch, UpdatesLaunch, linear_backward, linear_updates,
+};
+use gpu_kernels::mlp::fused_forward::{LinearArgs, LinearArgsHost, linear_act_forward};
+use gpu_kernels::mlp::product::Shape as Product;
+use gpu_kernels::mlp::state::StepState;
+
+use super::linear::{backward_relu, forward, forward_relu};
+use super::run::Run;
+use super::update::{LEARNING_RATE, MOMENTA, NAMES, updates};
+use super::{Problem, SUM, head, shape, within};
+use crate::case::{Case, wide};
+use crate::compare::{Bound, Expected, Outputs};
+
+/// The cores, or multiprocessors, that a kernel of any number of rows shares its work among.
+const WORKERS: u32 = 2;
+
+/// Every fused kernel that runs on a device with these limits.
+pub fn cases(problem: &Arc<Problem>, limits: &Limits) -> Vec<Case> {
+    let runs = |meta: &KernelMeta| meta.min_arch <= limits.capability;
+    let mut cases = Vec::new();
+    for kernel in
+        <linear_act_forward as KernelsOf<LinearArgs>>::INSTANCES.iter().filter(|kernel| runs(kernel.meta))
+    {
+        // Any number of blocks shares the sums.
+        let splits =
+            if kernel.is_cluster { (1 + problem.batch as u32 % 8).min(limits.max_cluster) } else { 1 };
+        for relu in [0, 1] {
+            let (words, p) = (problem.to_string() + if relu == 1 { ", ReLU" } else { "" }, problem.clone());
+            let expected = [forward, forward_relu][relu];
+            let run = move |device: &Device| {
+                let mut run = Run::new(&p);
+                let (inp, weights) = (run.input(&p.activations), run.input(&p.weights));
+                let (biases, out) = (run.input(&p.biases), run.output::<f32>(p.batch * p.outputs));
+                let [rows, inputs, outputs] = shape(&p);
+                let tiles = kernel.tiles(rows, outputs, WORKERS);
+                let config = LaunchConfig::new(tiles.count * splits, kernel.threads);
+                let config = if splits > 1 { config.with_cluster(splits) } else { config };
+                let results = run.on(device, |on, memory| {
+                    let args = LinearArgsHost {
+                        out: memory.output(out),
+                        inp: memory.input(inp),
+                        weights: memory.input(weights),
+                        biases: memory.input(biases),
+                        rows,
+                        inputs,
+                        outputs,
+                        relu: relu as u32,
+                        tile_rows: tiles.rows,
+                    };
+                    // SAFETY: the arrays have the problem's shapes, and there are blocks for each tile.
+                    unsafe { kernel.launch(on, config, args) }
+                })?;
+                Ok(vec![("out", wide(&results.of(out)))])
+            };
+            let of = problem.clone();
+            let case = Case::new(vec![kernel.meta.name], words, run, move || {
+                vec![("out", within(expected(&of), SUM))]
+            });
+            cases.push(case.with_cluster_threads(if splits > 1 { splits * kernel.threads } else { 0 }));
+        }
+    }
+    for kernel in linear_backward::INSTANCES {
+        let (p, of) = (problem.clone(), problem.clone());
+        let run = move |device: &Device| backward(device, &p, kernel);
+        cases.push(Case::new(vec![kernel.meta.name], problem.to_string(), run, move || {
+            backward_and_update(&of)
+        }));
+    }
+    for kernel in linear_updates::INSTANCES {
+        let (p, of) = (problem.clone(), problem.clone());
+        let run = move |device: &Device| two_updates(device, &p, kernel);
+        cases.push(Case::new(vec![kernel.meta.name], problem.to_string(), run, move || {
+            two_updates_expected(&of)
+        }));
+    }
+    cases.extend(head::cases(problem));
+    cases
+}
+
+type Backward = cuda_std::launch::Instance<BackwardLaunch, Product>;
+type Updates = cuda_std::launch::Instance<UpdatesLaunch, Product>;
+
+/// The parameters of a layer, to be changed.
+fn parameters(run: &mut Run, p: &Problem) -> [Output<f32>; 4] {
+    [&p.weights, &p.biases, &p.weight_velocity, &p.bias_velocity].map(|elements| run.updated(elements))
+}
+
+/// The state before a step, in words.
+fn state(first: u32, momentum: f32) -> [u32; StepState::WORDS] {
+    StepState { first, lr: LEARNING_RATE, momentum }.to_words()
+}
+
+/// The step of a layer on tiles for this kernel.
+fn update(
+    memory: &Memory<'_>,
+    kernel: &Product,
+    [_, inputs, outputs]: [u32; 3],
+    parameters: [Output<f32>; 4],
+    [activations, d_out]: [RawBuffer<f32>; 2],
+) -> UpdateLaunch {
+    let [weights, biases, weight_velocity, bias_velocity] =
+        parameters.map(|output| RawBuffer::written(memory.output(output)));
+    let tiles = kernel.tiles(inputs + 1, outputs, WORKERS);
+    UpdateLaunch {
+        weights,
+        biases,
+        weight_velocity,
+        bias_velocity,
+        activations,
+        d_out,
+        inputs,
+        outputs,
+        tile_rows: tiles.rows,
+        blocks: tiles.count,
+    }
+}
+
+/// The gradient at the input of one layer, and the step of another of the same shape.
+fn backward(device: &Device, p: &Problem, kernel: &'static Backward) -> Result<Outputs> {
+    let extents @ [rows, inputs, outputs] = shape(p);
+    let mut all = Vec::new();
+    for momentum in MOMENTA {
+        let mut run = Run::new(p);
+        let (activations, d_out) = (run.input(&p.activations), run.input(&p.d_out));
+        let (weights, state) = (run.input(&p.weights), run.input(&state(7, momentum)));
+        let d_inp = run.output::<f32>(p.batch * p.inputs);
+        let parameters = parameters(&mut run, p);
+        let results = run.on(device, |on, memory| {
+            let activations = RawBuffer::read(memory.input(activations));
+            let d_out = RawBuffer::read(memory.input(d_out));
+            let tiles = kernel.tiles(rows, inputs, WORKERS);
+            let gradient = InputGradientLaunch {
+                d_inp: RawBuffer::written(memory.output(d_inp)),
+                d_out,
+                weights: RawBuffer::read(memory.input(weights)),
+                activations,
+                inputs,
+                outputs,
+                tile_rows: tiles.rows,
+                blocks: tiles.count,
+            };
+            let update = update(memory, kernel, extents, parameters, [activations, d_out]);
+            let config = LaunchConfig::new(tiles.count + update.blocks, kernel.threads);
+            let state = RawBuffer::read(memory.input(state)).cast();
+            // SAFETY: the arrays have the problem's shapes, and there is a block for each tile.
+            unsafe { (kernel.launch)(on, config, BackwardLaunch { gradient, update, state, rows }) }
+        })?;
+        all.push(("d_inp", wide(&results.of(d_inp))));
+        all.extend(NAMES.into_iter().zip(parameters.map(|output| wide(&results.of(output)))));
+    }
+    Ok(all)
+}
+
+fn backward_and_update(p: &Problem) -> Expected {
+    let d_inp = within(backward_relu(p), SUM);
+    let updates = updates(p, 1.0);
+    let of_momentum = updates.chunks(NAMES.len());
+    of_momentum.flat_map(|updates| [vec![("d_inp", d_inp.clone())], updates.to_vec()].concat()).collect()
+}
+
+/// The same step of two layers, and the state after it.
+fn two_updates(device: &Device, p: &Problem, kernel: &'static Updates) -> Result<Outputs> {
+    let extents @ [rows, ..] = shape(p);
+    let mut all = Vec::new();
+    for momentum in MOMENTA {
+        let mut run = Run::new(p);
+        let (activations, d_out) = (run.input(&p.activations), run.input(&p.d_out));
+        let state = run.updated(&state(7, momentum));
+        let both = [parameters(&mut run, p), parameters(&mut run, p)];
+        let results = run.on(device, |on, memory| {
+            let activations = RawBuffer::read(memory.input(activations));
+            let d_out = RawBuffer::read(memory.input(d_out));
+            let [above, below] =
+                both.map(|parameters| update(memory, kernel, extents, parameters, [activations, d_out]));
+            let config = LaunchConfig::new(above.blocks + below.blocks, kernel.threads);
+            let state = RawBuffer::written(memory.output(state)).cast();
+            // SAFETY: as above.
+            unsafe { (kernel.launch)(on, config, UpdatesLaunch { above, below, state, rows }) }
+        })?;
+        for parameters in both {
+            all.extend(NAMES.into_iter().zip(parameters.map(|output| wide(&results.of(output)))));
+        }
+        all.push(("state", wide(&results.of(state))));
+    }
+    Ok(all)
+}
+
+fn two_updates_expected(p: &Problem) -> Expected {
+    let updates = updates(p, 1.0);
+    let mut all = Vec::new();
+    for (momentum, updates) in MOMENTA.into_iter().zip(updates.chunks(NAMES.len())) {
+        all.extend([updates, updates].concat());
+        let after = state(7 + p.batch as u32, momentum).map(|word| Bound::exact(word.into()));
+        all.push(("state", after.to_vec()));
+    }
+    all
+}

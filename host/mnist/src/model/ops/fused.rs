@@ -1,0 +1,283 @@
+//! The launches of a fused step.
+
+use cuda_std::launch::{KernelsOf, RawBuffer};
+use gpu_kernels::mlp::fused_backward::{
+    BackwardLaunch, InputGradientLaunch, UpdateLaunch, UpdatesLaunch, linear_backward, linear_updates,
+};
+use gpu_kernels::mlp::fused_forward::{LinearArgs, LinearArgsHost, linear_act_forward};
+use gpu_kernels::mlp::head::{HeadLaunch, HeadRowsLaunch, MAX_CLASSES, NextBatchLaunch, network_head};
+use gpu_kernels::mlp::state::StepState;
+
+use super::tile::{Choice, Extents, choose};
+use super::{Layer, Shape, area, need};
+use crate::model::dataset::DeviceDataset;
+use crate::model::error::{ModelError, to_u32};
+use crate::model::results::Scores;
+use ferrowarp::device::{Buffer, Device};
+
+/// The state of a step on the device.
+#[derive(Debug)]
+pub(in crate::model) struct State(Buffer<u32>);
+
+impl State {
+    /// Before the sample `first` of an epoch.
+    pub fn new(on: &Device, state: StepState) -> Result<Self, ModelError> {
+        Ok(Self(on.upload(&state.to_words())?))
+    }
+
+    pub fn set(&mut self, state: StepState) -> Result<(), ModelError> {
+        Ok(self.0.copy_from(&state.to_words())?)
+    }
+}
+
+/// `out = act(inp * weights + biases)`, where the activation is a ReLU or none.
+pub(in crate::model) fn linear(
+    on: &Device,
+    out: &mut Buffer<f32>,
+    inp: &Buffer<f32>,
+    layer: &Layer,
+    shape: Shape,
+    has_relu: bool,
+) -> Result<(), ModelError> {
+    let Shape { rows, inputs, outputs } = shape;
+    need(&[
+        ("length of the outputs", out.len(), area(rows, outputs)),
+        ("length of the inputs", inp.len(), area(rows, inputs)),
+        ("length of the weights", layer.weights.len(), area(inputs, outputs)),
+        ("length of the biases", layer.biases.len(), outputs.into()),
+    ])?;
+    let product = Extents { rows, cols: outputs, depth: inputs };
+    let kernels = <linear_act_forward as KernelsOf<LinearArgs>>::INSTANCES;
+    let Some(choice) = choose(kernels, on, &[product]) else { return Ok(()) };
+    let tiles = choice.tiles(product);
+    let args = LinearArgsHost {
+        out,
+        inp,
+        weights: &layer.weights,
+        biases: &layer.biases,
+        rows,
+        inputs,
+        outputs,
+        relu: has_relu.into(),
+        tile_rows: tiles.rows,
+    };
+    // SAFETY: the buffers hold their shapes, as was just checked; there is a block or a cluster for each tile.
+    unsafe { choice.kernel.launch(on, choice.config(tiles.count), args)? };
+    Ok(())
+}
+
+/// What the last layer reads and writes.
+pub(in crate::model) struct Head<'a> {
+    pub scores: Scores<'a>,
+    /// The gradients at the logits and at the layer's input, where they are wanted.
+    pub d_logits: Option<&'a mut Buffer<f32>>,
+    pub d_inp: Option<&'a mut Buffer<f32>>,
+    pub inp: &'a Buffer<f32>,
+    pub labels: &'a Buffer<u32>,
+}
+
+/// Where the next batch comes from and goes.
+pub(in crate::model) struct NextBatch<'a> {
+    pub out: &'a mut Buffer<f32>,
+    pub labels_out: &'a mut Buffer<u32>,
+    pub data: &'a DeviceDataset,
+    /// Samples of a whole batch.
+    pub batch: u32,
+    /// Seed and epoch.
+    pub order: (u64, u32),
+}
+
+/// Losses, hits and gradients of the last layer, with the next batch.
+pub(in crate::model) fn head(
+    on: &Device,
+    head: Head<'_>,
+    layer: &Layer,
+    shape: Shape,
+    state: &State,
+    next: Option<NextBatch<'_>>,
+) -> Result<(), ModelError> {
+    let Shape { rows, inputs, outputs: classes } = shape;
+    let Head { scores, d_logits, d_inp, inp, labels } = head;
+    check_classes(classes as usize)?;
+    need(&[
+        ("length of the losses", scores.loss.len(), rows.into()),
+        ("length of the hits", scores.correct.len(), rows.into()),
+        ("length of the inputs", inp.len(), area(rows, inputs)),
+        ("length of the labels", labels.len(), rows.into()),
+        ("length of the weights", layer.weights.len(), area(inputs, classes)),
+        ("length of the biases", layer.biases.len(), classes.into()),
+    ])?;
+    for (what, gradient, cols) in [
+        ("length of the output gradient", &d_logits, classes),
+        ("length of the input gradient", &d_inp, inputs),
+    ] {
+        gradient.as_ref().map_or(Ok(()), |gradient| need(&[(what, gradient.len(), area(rows, cols))]))?;
+    }
+    let kernel = &network_head::INSTANCES[usize::from(!on.is_cuda())];
+    let batch = next.as_ref().map_or(0, |next| next.batch);
+    let rows = HeadRowsLaunch {
+        loss: RawBuffer::written(scores.loss),
+        correct: RawBuffer::written(scores.correct),
+        d_logits: d_logits.map_or(RawBuffer::NULL, RawBuffer::written),
+        d_inp: d_inp.map_or(RawBuffer::NULL, RawBuffer::written),
+        inp: RawBuffer::read(inp),
+        weights: RawBuffer::read(&layer.weights),
+        biases: RawBuffer::read(&layer.biases),
+        labels: RawBuffer::read(labels),
+        state: RawBuffer::read(&state.0).cast(),
+        rows,
+        inputs,
+        classes,
+        blocks: kernel.blocks(rows),
+    };
+    let config = kernel.config(rows.rows, batch);
+    let next = next.map_or(Ok(NextBatchLaunch::none()), next_batch)?;
+    // SAFETY: the buffers hold their shapes, as was just checked, and are borrowed for the call; later uses of them are
+    // queued after this or wait for the device. The grid covers rows and next batch.
+    unsafe { (kernel.launch)(on, config, HeadLaunch { rows, next })? };
+    Ok(())
+}
+
+/// Checks that the kernels of the last layer take so many classes.
+pub(in crate::model) fn check_classes(classes: usize) -> Result<(), ModelError> {
+    match classes {
+        1..=MAX_CLASSES => Ok(()),
+        got => Err(ModelError::OutOfRange {
+            what: "number of classes of a fused pipeline",
+            got,
+            max: MAX_CLASSES,
+        }),
+    }
+}
+
+fn next_batch(next: NextBatch<'_>) -> Result<NextBatchLaunch, ModelError> {
+    let NextBatch { out, labels_out, data, batch, order: (seed, epoch) } = next;
+    let (samples, features) =
+        (to_u32("number of samples", data.samples)?, to_u32("number of features", data.features)?);
+    need(&[
+        ("length of the next batch", out.len(), area(batch, features)),
+        ("length of the next batch's labels", labels_out.len(), batch.into()),
+    ])?;
+    Ok(NextBatchLaunch {
+        out: RawBuffer::written(out),
+        labels_out: RawBuffer::written(labels_out),
+        images: RawBuffer::read(&data.images),
+        labels: RawBuffer::read(&data.labels),
+        samples,
+        features,
+        batch,
+        epoch,
+        seed,
+    })
+}
+
+/// A layer whose parameters move.
+pub(in crate::model) struct Move<'a> {
+    pub layer: &'a mut Layer,
+    pub activations: &'a Buffer<f32>,
+    pub d_out: &'a Buffer<f32>,
+}
+
+impl Move<'_> {
+    fn extents(&self, rows: u32) -> Result<Extents, ModelError> {
+        let Shape { inputs, outputs, .. } = Shape::new(rows, self.layer.inputs, self.layer.outputs)?;
+        // The biases are one more row.
+        Ok(Extents { rows: inputs.saturating_add(1), cols: outputs, depth: rows })
+    }
+
+    fn launch<K: core::ops::Deref<Target = gpu_kernels::mlp::product::Shape>>(
+        self,
+        rows: u32,
+        momentum: f32,
+        choice: &Choice<'_, K>,
+    ) -> Result<UpdateLaunch, ModelError> {
+        let Shape { inputs, outputs, .. } = Shape::new(rows, self.layer.inputs, self.layer.outputs)?;
+        let velocities = if momentum == 0.0 { 0 } else { 1 };
+        let tiles = choice.tiles(self.extents(rows)?);
+        let Move { layer, activations, d_out } = self;
+        need(&[
+            ("length of the weights", layer.weights.len(), area(inputs, outputs)),
+            ("length of the biases", layer.biases.len(), outputs.into()),
+            (
+                "length of the weights' velocity",
+                layer.weight_velocity.len(),
+                velocities * area(inputs, outputs),
+            ),
+            ("length of the biases' velocity", layer.bias_velocity.len(), velocities * u64::from(outputs)),
+            ("length of the activations", activations.len(), area(rows, inputs)),
+            ("length of the output gradient", d_out.len(), area(rows, outputs)),
+        ])?;
+        Ok(UpdateLaunch {
+            weights: RawBuffer::written(&mut layer.weights),
+            biases: RawBuffer::written(&mut layer.biases),
+            weight_velocity: RawBuffer::written(&mut layer.weight_velocity),
+            bias_velocity: RawBuffer::written(&mut layer.bias_velocity),
+            activations: RawBuffer::read(activations),
+            d_out: RawBuffer::read(d_out),
+            inputs,
+            outputs,
+            tile_rows: tiles.rows,
+            blocks: tiles.count,
+        })
+    }
+}
+
+/// The gradient at the input of `below`, through the ReLU that made it, while the parameters of the layer above move. The
+/// state has the momentum.
+pub(in crate::model) fn backward(
+    on: &Device,
+    d_inp: &mut Buffer<f32>,
+    (below, activations, d_out): (&Layer, &Buffer<f32>, &Buffer<f32>),
+    above: Move<'_>,
+    (state, momentum): (&State, f32),
+    rows: u32,
+) -> Result<(), ModelError> {
+    let Shape { inputs, outputs, .. } = Shape::new(rows, below.inputs, below.outputs)?;
+    need(&[
+        ("length of the input gradient", d_inp.len(), area(rows, inputs)),
+        ("length of the output gradient", d_out.len(), area(rows, outputs)),
+        ("length of the activations", activations.len(), area(rows, inputs)),
+        ("length of the weights", below.weights.len(), area(inputs, outputs)),
+    ])?;
+    let gradient = Extents { rows, cols: inputs, depth: outputs };
+    let products = [gradient, above.extents(rows)?];
+    let Some(choice) = choose(linear_backward::INSTANCES, on, &products) else { return Ok(()) };
+    let tiles = choice.tiles(gradient);
+    let update = above.launch(rows, momentum, &choice)?;
+    let gradient = InputGradientLaunch {
+        d_inp: RawBuffer::written(d_inp),
+        d_out: RawBuffer::read(d_out),
+        weights: RawBuffer::read(&below.weights),
+        activations: RawBuffer::read(activations),
+        inputs,
+        outputs,
+        tile_rows: tiles.rows,
+        blocks: tiles.count,
+    };
+    let config = choice.config(tiles.count + update.blocks);
+    let args = BackwardLaunch { gradient, update, state: RawBuffer::read(&state.0).cast(), rows };
+    // SAFETY: the buffers hold their shapes, as was just checked, and are borrowed for the call, what is written
+    // exclusively; later uses of them are queued after this or wait for the device. There is a block for each tile.
+    unsafe { (choice.kernel.launch)(on, config, args)? };
+    Ok(())
+}
+
+/// The parameters of one or two layers move, and the state goes on by `rows` samples.
+pub(in crate::model) fn updates(
+    on: &Device,
+    above: Option<Move<'_>>,
+    below: Move<'_>,
+    (state, momentum): (&mut State, f32),
+    rows: u32,
+) -> Result<(), ModelError> {
+    let products = above.iter().chain([&below]).map(|layer| layer.extents(rows));
+    let products = products.collect::<Result<Vec<_>, _>>()?;
+    let Some(choice) = choose(linear_updates::INSTANCES, on, &products) else { return Ok(()) };
+    let above = above.map_or(Ok(UpdateLaunch::none()), |above| above.launch(rows, momentum, &choice))?;
+    let below = below.launch(rows, momentum, &choice)?;
+    let config = choice.config(above.blocks + below.blocks);
+    let args = UpdatesLaunch { above, below, state: RawBuffer::written(&mut state.0).cast(), rows };
+    // SAFETY: as in `backward`.
+    unsafe { (choice.kernel.launch)(on, config, args)? };
+    Ok(())
+}
