@@ -2,7 +2,7 @@
 
 use core::cell::Cell;
 
-use super::context::{self, Outcome, Request, ThreadContext};
+use super::context::{self, Outcome, Ready, Request, ThreadContext};
 use super::fiber::FiberYielder;
 use super::threads::Waiter;
 
@@ -16,6 +16,8 @@ pub(crate) struct Channel {
     pub(super) thread: Cell<u32>,
     pub(super) request: Cell<*const Request>,
     pub(super) outcome: Cell<Outcome>,
+    /// In a wait for words: whether it is over.
+    pub(super) ready: Cell<Ready>,
     /// Whether the thread has arrived at the cluster's barrier, for which it then has to wait. Here and not in its
     /// context, which is made a little faster without a cell.
     has_arrived: Cell<bool>,
@@ -40,6 +42,7 @@ impl Channel {
             thread: Cell::new(0),
             request: Cell::new(core::ptr::null()),
             outcome: Cell::new(Outcome::default()),
+            ready: Cell::new(Ready::NEVER),
             has_arrived: Cell::new(false),
         }
     }
@@ -63,6 +66,17 @@ impl Channel {
         unsafe { &*self.yielder }.suspend(self);
         context::enter(self.context.get());
         self.outcome.get()
+    }
+
+    /// Waits until `ready` has been true.
+    #[inline(always)]
+    pub(crate) fn wait_until_ready(&self, request: &Request, ready: Ready) {
+        if self.yielder.is_null() {
+            // SAFETY: as below.
+            return unsafe { &*self.waiting }.wait_until_ready(request, ready);
+        }
+        self.ready.set(ready);
+        self.wait(request);
     }
 
     #[cold]

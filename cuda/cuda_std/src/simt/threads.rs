@@ -18,10 +18,11 @@
 mod arrivals;
 mod encoding;
 mod grid;
+mod quiet;
 mod relaxed;
 mod sleep;
 mod spawn;
 mod waiting;
 
-pub(super) use grid::run_grid;
+pub(super) use grid::{MOST_COOPERATIVE, run_grid};
 pub(super) use waiting::Waiter;
