@@ -52,7 +52,7 @@ fn grids_that_do_not_fit_at_once_are_refused() {
             assert_eq!((got, fits), (more, fit));
         }
         let error = device.resident_blocks(meeting::META, &LaunchConfig::new(1, 2048)).unwrap_err();
-        assert!(error.to_string().contains("at most 1024 are allowed"), "{error}");
+        assert!(error.to_string().contains("the block (2048, 1, 1) is over the device's limit"), "{error}");
         // Nothing of this is asked of a kernel that is not cooperative.
         // SAFETY: `fill` writes four elements.
         unsafe { fill::launch(&device, LaunchConfig::new(1 << 20, 256), &mut out, 4, 1.0) }.unwrap();

@@ -12,13 +12,14 @@
 use core::cell::RefCell;
 use core::slice;
 use core::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use super::Grid;
 use super::block::{Block, Member};
 use super::context;
 use super::coroutine::Scheduler;
 use super::fault::Fault;
-use super::fiber::Work;
+use super::fiber::{MOST_IDLE_FIBERS, Work};
 use super::schedule::Random;
 use super::shared::{self, BlockShared};
 use super::stuck::{self, View};
@@ -26,6 +27,14 @@ use crate::launch::LaunchConfig;
 
 /// Threads of clusters that may have a stack at a time.
 const MOST_THREADS: u64 = 16 * 1024;
+
+/// Idle fibers up to which those of a cooperative grid are kept.
+const MOST_IDLE_COOPERATIVE: usize = 8192;
+
+/// Cooperative grids of more threads run one at a time in the process, since all of them have a stack.
+const LARGE_GRID: u64 = 4096;
+
+static LARGE_GRIDS: Mutex<()> = Mutex::new(());
 
 thread_local! {
     static SHARED: RefCell<Vec<(u32, BlockShared)>> = const { RefCell::new(Vec::new()) };
@@ -44,6 +53,9 @@ pub(super) fn most_workers(config: &LaunchConfig) -> u64 {
 pub(super) fn run_unit(grid: &Grid<'_>, unit: u64) -> Result<(), Box<Fault>> {
     shared::poison_statics();
     let size = grid.blocks_of_unit();
+    let is_large = grid.is_cooperative && size * grid.config.block.volume() > LARGE_GRID;
+    let _turn = (is_large && !context::is_inside())
+        .then(|| LARGE_GRIDS.lock().unwrap_or_else(PoisonError::into_inner));
     let first = unit * size;
     // With a seed: the random numbers of a block.
     let random = |number: u64| Random::of(grid, number);
@@ -54,7 +66,7 @@ pub(super) fn run_unit(grid: &Grid<'_>, unit: u64) -> Result<(), Box<Fault>> {
         let work = Work::new(&block);
         let mut scheduler = Scheduler::new(&work, random(first));
         let result = run_together(slice::from_mut(&mut scheduler), 1, None);
-        scheduler.end();
+        scheduler.end(MOST_IDLE_FIBERS);
         member.keep_shared();
         return result;
     }
@@ -70,7 +82,9 @@ pub(super) fn run_unit(grid: &Grid<'_>, unit: u64) -> Result<(), Box<Fault>> {
     let mut schedulers: Vec<Scheduler<'_>> =
         works.iter().zip(first..).map(|(work, number)| Scheduler::new(work, random(number))).collect();
     let result = run_together(&mut schedulers, cluster, Random::of(grid, !unit));
-    schedulers.into_iter().for_each(Scheduler::end);
+    // Of a cooperative grid, which may have as many as there can be, other OS threads would get none.
+    let most = if grid.is_cooperative { MOST_IDLE_COOPERATIVE } else { MOST_IDLE_FIBERS };
+    schedulers.into_iter().for_each(|scheduler| scheduler.end(most));
     members.into_iter().for_each(Member::keep_shared);
     result
 }

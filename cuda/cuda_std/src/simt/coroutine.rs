@@ -102,9 +102,10 @@ impl<'a> Scheduler<'a> {
         }
     }
 
-    /// Keeps the fibers for another block. All threads have returned or were unwound.
-    pub fn end(self) {
-        self.team.give_back();
+    /// Keeps the fibers for another block, if there are at most `most` of them in the process. All threads have returned
+    /// or were unwound.
+    pub fn end(self, most: usize) {
+        self.team.give_back(most);
     }
 
     /// Runs the threads that have started until all have returned or wait for other blocks: at the barrier of the cluster,

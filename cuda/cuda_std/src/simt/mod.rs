@@ -213,7 +213,8 @@ impl Executor {
     /// [`Fault`] names the seed.
     ///
     /// Between two waits a thread is not interrupted. So a kernel that spins until another thread or block has written
-    /// may spin for ever in an order where that one comes later, as it may on a GPU that runs them one after the other.
+    /// may spin for ever in an order where that one comes later, as it may on a GPU that runs them one after the other;
+    /// a wait of [`grid`](crate::grid) does not spin here.
     pub fn with_seed(self, seed: u64) -> Self {
         Self { seed: Seed::Shuffled(seed), ..self }
     }

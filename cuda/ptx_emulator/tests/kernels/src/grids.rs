@@ -91,7 +91,7 @@ pub unsafe fn grid_all_to_all(out: *mut u32, mail: *mut [u32; 4]) {
     // SAFETY: thread `t` sends to block `t` and hears from it.
     unsafe {
         if other < blocks {
-            let first = SENT | 10 * block as u32;
+            let first = SENT | (10 * block as u32);
             grid::store_all(mail.add(other * blocks + block), [first, first + 1, first + 2, first + 3]);
             let is_there = |words: [u32; 4]| words[0] & words[1] & words[2] & words[3] & SENT != 0;
             let words = grid::wait_until_all(mail.add(block * blocks + other), is_there);
