@@ -116,12 +116,11 @@ fn clusters_of_a_cooperative_grid() {
 
 #[test]
 fn a_watchdog_ends_a_wait_in_vain_with_a_panic() {
-    for emulator in emulators() {
-        let mut record = Box::new(PanicRecord::empty());
-        let address: *mut PanicRecord = &raw mut *record;
-        // SAFETY: the record outlives the launch, and nobody else uses it.
-        let mut emulator = emulator;
-        unsafe { emulator.lend(core::slice::from_raw_parts_mut(address, 1)) };
+    for mut emulator in emulators() {
+        let mut record = [PanicRecord::empty()];
+        let address = record.as_mut_ptr();
+        // SAFETY: the record outlives the launch, and it is read only after it.
+        unsafe { emulator.lend(&mut record) };
         emulator.set_global("__ferrowarp_panic_slot", &(address.addr() as u64).to_le_bytes()).unwrap();
         let (mut data, mut flags) = (vec![0; 5], vec![0; 5]);
         // SAFETY: an element and a flag for each block.
@@ -129,7 +128,7 @@ fn a_watchdog_ends_a_wait_in_vain_with_a_panic() {
             unsafe { grid_chain::launch(&emulator, LaunchConfig::new(5, 32), &mut data, &mut flags, 0) };
         let error = result.unwrap_err().to_string();
         assert!(error.contains("kernel grid_chain, block [4, 0, 0], thread [0, 0, 0]: trap"), "{error}");
-        // SAFETY: the kernel has ended.
+        // SAFETY: the launch has ended.
         let record = unsafe { address.read() };
         assert_eq!((record.state, record.block, record.thread), (PanicRecord::COMPLETE, [4, 0, 0], [0; 3]));
         let waited =
