@@ -323,6 +323,30 @@ fn a_condition_that_panics_is_its_threads_fault() {
 }
 
 #[test]
+fn a_condition_that_waits_is_asked_by_its_thread() {
+    for executor in executors().into_iter().filter(|executor| executor.seed().is_some()) {
+        let (word, asked) = (AtomicU32::new(0), AtomicU32::new(0));
+        executor
+            .run_cooperative("waits", LaunchConfig::new(2, 1), || {
+                if block() == 1 {
+                    // SAFETY: the word is an atomic.
+                    return unsafe { grid::store_relaxed(word.as_ptr(), 1) };
+                }
+                // SAFETY: as above.
+                unsafe {
+                    grid::wait_until(word.as_ptr(), Ordering::Relaxed, |word| {
+                        thread::sync_threads();
+                        asked.fetch_add(1, Ordering::Relaxed);
+                        word == 1
+                    })
+                };
+            })
+            .unwrap();
+        assert!(asked.into_inner() > 0);
+    }
+}
+
+#[test]
 fn grids_that_cannot_be_resident_are_refused() {
     let limits = Limits { max_resident_threads: 1000, ..Limits::default() };
     let executor = Executor::new().with_limits(limits);

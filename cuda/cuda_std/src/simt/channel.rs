@@ -34,6 +34,11 @@ impl Channel {
         Self::new(core::ptr::null(), core::ptr::from_ref(waiting).cast())
     }
 
+    /// The channel of a thread while its scheduler asks whether it can go on: it cannot wait.
+    pub(super) fn of_question() -> Self {
+        Self::new(core::ptr::null(), core::ptr::null())
+    }
+
     fn new(yielder: *const FiberYielder, waiting: *const Waiter<'static>) -> Self {
         Channel {
             yielder,
@@ -72,8 +77,7 @@ impl Channel {
     #[inline(always)]
     pub(crate) fn wait_until_ready(&self, request: &Request, ready: Ready) {
         if self.yielder.is_null() {
-            // SAFETY: as below.
-            return unsafe { &*self.waiting }.wait_until_ready(request, ready);
+            return self.waiter().wait_until_ready(request, ready);
         }
         self.ready.set(ready);
         self.wait(request);
@@ -82,8 +86,16 @@ impl Channel {
     #[cold]
     #[inline(never)]
     fn wait_in_seat(&self, request: &Request) -> Outcome {
+        self.waiter().wait(request)
+    }
+
+    /// The waiter of an OS thread.
+    ///
+    /// # Panics
+    /// For the channel of a question. The scheduler then lets the thread ask itself.
+    fn waiter(&self) -> &Waiter<'static> {
         // SAFETY: the channel of an OS thread has a waiting, which lives longer than the thread.
-        unsafe { &*self.waiting }.wait(request)
+        unsafe { self.waiting.as_ref() }.expect("a condition that waits itself")
     }
 
     /// Notes that the thread has arrived at the cluster's barrier, with its earlier writes if `releases`. False if it

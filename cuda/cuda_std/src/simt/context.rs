@@ -173,6 +173,12 @@ impl<'a> ThreadContext<'a> {
         }
     }
 
+    /// The same thread with another channel.
+    pub(super) fn with_channel<'b>(&'b self, channel: &'b Channel) -> ThreadContext<'b> {
+        let &ThreadContext { thread_idx, block_idx, block_dim, grid_dim, linear, block, .. } = self;
+        ThreadContext { thread_idx, block_idx, block_dim, grid_dim, linear, block, channel }
+    }
+
     /// Runs the thread to its end, or to the panic whose payload is the error.
     #[inline]
     pub(super) fn run(&self) -> std::thread::Result<()> {

@@ -2,13 +2,14 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use super::super::channel::Channel;
 use super::super::context;
 use super::super::fault::Fault;
 use super::{Scheduler, Slot, State};
 
 impl Slot {
-    /// Whether the thread waits for words, and they hold what it waits for. A thread whose question panics goes on, and
-    /// panics itself.
+    /// Whether the thread waits for words, and they hold what it waits for. A thread whose question panics goes on and asks
+    /// itself: it panics too, or waits in its question, which only it can.
     fn is_ready(&self) -> bool {
         if self.state != State::InWords {
             return false;
@@ -16,7 +17,11 @@ impl Slot {
         // SAFETY: the thread is suspended in `Channel::wait`, so its channel, and the closure that it asks with, live on
         // its stack.
         let channel = unsafe { &*self.channel };
-        let outer = context::enter(channel.context.get());
+        // SAFETY: so does its context.
+        let context = unsafe { &*channel.context.get() };
+        let of_question = Channel::of_question();
+        let asking = context.with_channel(&of_question);
+        let outer = context::enter(&asking);
         // SAFETY: as above.
         let is_ready = catch_unwind(AssertUnwindSafe(|| unsafe { channel.ready.get().ask() }));
         context::enter(outer);
