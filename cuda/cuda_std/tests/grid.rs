@@ -379,26 +379,3 @@ fn words_of_a_vector_begin_at_a_multiple_of_16() {
     });
     assert!(fault.to_string().contains("grid::store_all: the address"), "{fault}");
 }
-
-/// A grid as a resident kernel has it, in which every thread of every block waits.
-#[cfg(not(miri))]
-#[test]
-fn many_threads_wait_for_words() {
-    let (blocks, threads) = (102, 256);
-    let flags = words(blocks * threads);
-    let executor = Executor::new().without_seed();
-    executor
-        .run_cooperative("ring", LaunchConfig::new(blocks as u32, threads as u32), || {
-            let at = |block: usize| flags[block * threads + tid()].as_ptr();
-            for round in 1..=10 {
-                // SAFETY: the words are atomics.
-                unsafe {
-                    grid::store_release(at(block()), round);
-                    let other = (block() + round as usize) % blocks;
-                    grid::wait_until(at(other), Ordering::Acquire, |word| word >= round);
-                }
-            }
-        })
-        .unwrap();
-    assert!(flags.iter().all(|flag| flag.load(Ordering::Relaxed) == 10));
-}
