@@ -97,9 +97,14 @@ impl Sanitizer {
     /// The planted bugs that it must find: data races, or accesses outside of allocations.
     fn finds(self) -> &'static [&'static str] {
         match self {
-            Sanitizer::Thread => {
-                &["missing-barrier", "barrier-too-early", "race-between-blocks", "lost-update"]
-            }
+            Sanitizer::Thread => &[
+                "missing-barrier",
+                "barrier-too-early",
+                "race-between-blocks",
+                "lost-update",
+                "flag-without-release",
+                "flag-without-acquire",
+            ],
             Sanitizer::Address => &["off-by-one-row"],
         }
     }

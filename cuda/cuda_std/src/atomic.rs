@@ -8,7 +8,8 @@
 //!
 //! A lock inside a block is no good idea anywhere; on the CPU executor it does not end: there a thread runs until
 //! its next barrier or warp operation, so one that spins until another thread of its block changes a number
-//! waits for ever, or for the launch's [time limit](crate::simt::Executor::with_time_limit).
+//! waits for ever, or for the launch's [time limit](crate::simt::Executor::with_time_limit). To wait for a word that another
+//! block stores, use [`grid::wait_until`](crate::grid::wait_until).
 
 #[cfg(not(target_arch = "nvptx64"))]
 mod host;

@@ -65,6 +65,25 @@ pub fn profiler_counter(counter: u32) {
     }
 }
 
+/// The nanoseconds of a clock that all multiprocessors share. It goes by steps, of a microsecond or 32 nanoseconds (PTX ISA,
+/// `%globaltimer`, whose resolution depends on the device). On the host they count from the process's first question.
+#[doc(alias = "%globaltimer")]
+#[inline(always)]
+pub fn global_timer() -> u64 {
+    #[cfg(target_arch = "nvptx64")]
+    {
+        let nanos;
+        // SAFETY: reading the timer has no precondition. It is not `pure`, and may touch memory in the compiler's eyes, as
+        // for `clock`.
+        unsafe {
+            core::arch::asm!("mov.u64 {}, %globaltimer;", out(reg64) nanos, options(nostack, preserves_flags));
+        }
+        nanos
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    clock()
+}
+
 /// A counter of the multiprocessor's clock cycles: differences within one thread measure time. On the host it
 /// counts nanoseconds.
 #[doc(alias = "%clock64", alias = "clock64")]

@@ -39,6 +39,13 @@ pub extern "C" fn __ferrowarp_panic_bounds_check(
     report(PanicRecord::INDEX_OUT_OF_BOUNDS, "", index, len, location)
 }
 
+/// What a wait does that its watchdog ends.
+#[cold]
+#[inline(never)]
+pub(crate) fn waited_in_vain(what: &str, nanos: u64, location: &Location<'_>) -> ! {
+    report(PanicRecord::WAITED_IN_VAIN, what, nanos, 0, Some(location))
+}
+
 /// What `alloc` calls when the heap has no room.
 #[alloc_error_handler]
 fn out_of_memory(layout: Layout) -> ! {

@@ -22,9 +22,10 @@ pub struct PanicRecord {
     pub block: [u32; 3],
     /// The thread in its block, x, y, z.
     pub thread: [u32; 3],
-    /// [`PanicRecord::MESSAGE`], [`PanicRecord::INDEX_OUT_OF_BOUNDS`] or [`PanicRecord::OUT_OF_MEMORY`].
+    /// [`PanicRecord::MESSAGE`], [`PanicRecord::INDEX_OUT_OF_BOUNDS`], [`PanicRecord::OUT_OF_MEMORY`] or
+    /// [`PanicRecord::WAITED_IN_VAIN`].
     pub kind: u32,
-    /// The index, of an index out of bounds; the bytes asked for, of a full heap.
+    /// The index, of an index out of bounds; the bytes asked for, of a full heap; the nanoseconds, of a wait.
     pub index: u64,
     /// The length, of an index out of bounds.
     pub len: u64,
@@ -48,6 +49,8 @@ impl PanicRecord {
     pub const INDEX_OUT_OF_BOUNDS: u32 = 1;
     /// The heap had no room for `index` bytes.
     pub const OUT_OF_MEMORY: u32 = 2;
+    /// A wait took longer than the `index` nanoseconds of its watchdog; `message` says for what.
+    pub const WAITED_IN_VAIN: u32 = 3;
 
     /// A record that no thread has claimed.
     pub const fn empty() -> Self {
@@ -83,6 +86,10 @@ impl PanicRecord {
                  CU_LIMIT_MALLOC_HEAP_SIZE",
                 self.index
             ),
+            Self::WAITED_IN_VAIN => {
+                let what = text(&self.message, self.message_len);
+                format!("waited in vain for {what}, longer than the {} ns of its watchdog", self.index)
+            }
             _ => text(&self.message, self.message_len),
         }
     }

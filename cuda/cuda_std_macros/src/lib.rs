@@ -32,8 +32,13 @@ use proc_macro::TokenStream;
 /// `#[kernel(min_arch = 90)]` is for a kernel of instructions that older devices than compute capability 9.0 lack: it
 /// is missing in the PTX for those, and a launch there is refused. `#[kernel(max_threads = 256, min_blocks = 4)]` promises
 /// blocks of at most 256 threads, and asks for so few registers that 4 of them fit a multiprocessor (PTX ISA, `.maxntid`
-/// and `.minnctapersm`; CUDA's `__launch_bounds__`); larger blocks are refused. Other arguments of the attribute are
-/// accepted and ignored, as Rust-CUDA does.
+/// and `.minnctapersm`; CUDA's `__launch_bounds__`); larger blocks are refused.
+///
+/// `#[kernel(cooperative)]` is for a kernel whose blocks wait for each other
+/// ([`cuda_std::grid`](../cuda_std/grid/index.html)): every launch of it is a cooperative one, with all blocks of the grid
+/// on the device at once, and a grid that is too large for that is refused.
+///
+/// Other arguments of the attribute are accepted and ignored, as Rust-CUDA does.
 ///
 /// # Instances
 /// A generic function becomes an entry point for each line of `instances(..)`, and stays callable itself:

@@ -146,6 +146,29 @@ impl Function<'_> {
         unsafe { sys::cuFuncSetAttribute(self.raw, attribute as c_int, value) }.ok()
     }
 
+    /// The blocks of this size that a multiprocessor has room for at once, with this much dynamic shared memory each.
+    ///
+    /// # Errors
+    /// The driver refuses the question.
+    pub fn max_active_blocks_per_multiprocessor(
+        &self,
+        block_size: BlockSize,
+        dynamic_smem_size: usize,
+    ) -> CudaResult<u32> {
+        let (mut blocks, threads) = (0, block_size.threads());
+        // SAFETY: the out parameter is valid, and the module lives.
+        unsafe {
+            sys::cuOccupancyMaxActiveBlocksPerMultiprocessor(
+                &mut blocks,
+                self.raw,
+                threads,
+                dynamic_smem_size,
+            )
+        }
+        .ok()?;
+        Ok(u32::try_from(blocks).unwrap_or(0))
+    }
+
     /// A grid that fills the device, and a block size with which it does: `(blocks, threads)`. A `block_size_limit` of 0
     /// is none.
     ///

@@ -107,6 +107,13 @@ impl CUlaunchAttribute {
         value[..3].copy_from_slice(&[x, y, z]);
         Self { id: 4, pad: 0, value }
     }
+
+    /// `CU_LAUNCH_ATTRIBUTE_COOPERATIVE`: all blocks are on the device at once, or the launch is refused.
+    pub fn cooperative() -> Self {
+        let mut value = [0; 16];
+        value[0] = 1;
+        Self { id: 2, pad: 0, value }
+    }
 }
 
 /// Declares functions of the driver: a field that holds the library's, and a function that calls it.
@@ -259,6 +266,15 @@ functions! {
         shared_bytes: usize,
         most_threads: c_int,
     );
+    /// The blocks of this size that a multiprocessor has room for at once.
+    fn cuOccupancyMaxActiveBlocksPerMultiprocessor(
+        blocks: *mut c_int,
+        function: CUfunction,
+        threads: c_int,
+        shared_bytes: usize,
+    );
+    /// The clusters of this launch that the device has room for at once, in drivers since CUDA 11.8.
+    fn cuOccupancyMaxActiveClusters(clusters: *mut c_int, function: CUfunction, config: *const CUlaunchConfig);
     /// Launches a kernel.
     fn cuLaunchKernel(
         function: CUfunction,

@@ -68,6 +68,7 @@ fn launch(
         min_arch: 0,
         max_threads: 0,
         min_blocks: 0,
+        cooperative: false,
         call: |_| unreachable!("these kernels have no code for the host here"),
     }));
     let config = LaunchConfig::cover(count as usize, THREADS);

@@ -15,6 +15,10 @@ use cuda_std::{kernel, shared_array, thread, warp};
 
 use core::sync::atomic::Ordering;
 
+mod exchange;
+
+pub use exchange::{flag_seen_without_acquire, flag_stored_without_release, sound_exchange};
+
 /// Threads of a block: two warps.
 pub const THREADS: usize = 64;
 
@@ -67,6 +71,16 @@ macro_rules! on_a_counter {
     };
 }
 
+/// Launches the cooperative kernel on two blocks, each with a row of numbers to read, one to write, one to send and a flag.
+macro_rules! on_exchanged_rows {
+    ($on:expr, $kernel:ident) => {{
+        let (mut out, mut sent) = (vec![0.0; 2 * THREADS], vec![0.0; 2 * THREADS]);
+        let config = LaunchConfig::new(2, THREADS as u32);
+        // SAFETY: rows and flags of the size that the kernel asks for; what it does beyond that is its bug.
+        unsafe { $kernel::launch($on, config, &mut out, &[1.0; 2 * THREADS], &mut sent, &mut [0; 2]) }
+    }};
+}
+
 /// All of them.
 pub const BUGS: &[Bug] = &[
     bug!(
@@ -101,16 +115,28 @@ pub const BUGS: &[Bug] = &[
     ),
     bug!("shuffle-as-a-barrier", on_rows(shuffle_as_a_barrier), "a shuffle is taken to order shared memory"),
     bug!("lost-update", on_rows(lost_update), "threads add to one number without an atomic"),
+    bug!(
+        "flag-without-release",
+        on_exchanged_rows(flag_stored_without_release),
+        "a block stores a flag that does not order the row before it"
+    ),
+    bug!(
+        "flag-without-acquire",
+        on_exchanged_rows(flag_seen_without_acquire),
+        "a block waits for a flag that does not order the row after it"
+    ),
     bug!("wrong-scope", on_a_counter(wrong_scope), "blocks count together in the scope of a block"),
 ];
 
-/// What is right: the same kernel as in `missing-barrier` with its barrier, and a count with the scope of the device.
+/// What is right: the same kernel as in `missing-barrier` with its barrier, a count with the scope of the device, and an
+/// exchange between blocks with its order.
 pub const SOUND: Bug = Bug {
     name: "none",
     what: "nothing is wrong",
     run: |on| {
         on_rows!(on, sound)?;
-        on_a_counter!(on, sound_count)
+        on_a_counter!(on, sound_count)?;
+        on_exchanged_rows!(on, sound_exchange)
     },
 };
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use cuda_std::launch::{Buffer, KernelCall, LaunchConfig, LaunchError, Launcher, Limits, Residence};
 
 use crate::error::{EmulatorError, UndefinedByte};
-use crate::exec::{Driver, FIRST_OFFSET, Grid, Memory, Region, Regions, Stored, Turns, Unwritten};
+use crate::exec::{Driver, FIRST_OFFSET, Grid, Memory, Progress, Region, Regions, Stored, Turns, Unwritten};
 use crate::globals::Globals;
 use crate::instr::{ParamRange, Space};
 use crate::module::PtxModule;
@@ -169,6 +169,34 @@ impl Emulator {
         config: LaunchConfig,
         args: &[&[u8]],
     ) -> Result<(), EmulatorError> {
+        let (kernel, params) = self.prepare(name, config, args)?;
+        self.run(kernel, (config, false), params, &[])
+    }
+
+    /// As [`Self::launch`], with all blocks of the grid there at once, so that they may wait for each other. A launch of a
+    /// `#[kernel(cooperative)]` by its type does this by itself.
+    ///
+    /// # Errors
+    /// As there, or all threads wait for words that nobody stores.
+    ///
+    /// # Safety
+    /// As there.
+    pub unsafe fn launch_cooperative(
+        &self,
+        name: &str,
+        config: LaunchConfig,
+        args: &[&[u8]],
+    ) -> Result<(), EmulatorError> {
+        let (kernel, params) = self.prepare(name, config, args)?;
+        self.run(kernel, (config, true), params, &[])
+    }
+
+    fn prepare(
+        &self,
+        name: &str,
+        config: LaunchConfig,
+        args: &[&[u8]],
+    ) -> Result<(usize, Memory), EmulatorError> {
         let kernel = self.kernel(name)?;
         // The sizes of grid and block are the caller's affair; a part of a cluster could not be run.
         let is_whole = config.cluster > 0 && config.grid.x.is_multiple_of(config.cluster);
@@ -182,7 +210,7 @@ impl Emulator {
         for (arg, range) in args.iter().zip(ranges) {
             params.write(range.offset as usize, arg);
         }
-        self.run(kernel, config, params, &[])
+        Ok((kernel, params))
     }
 
     fn kernel(&self, name: &str) -> Result<usize, EmulatorError> {
@@ -207,7 +235,7 @@ impl Emulator {
     fn run(
         &self,
         kernel: usize,
-        config: LaunchConfig,
+        (config, is_cooperative): (LaunchConfig, bool),
         params: Memory,
         args: &[Region],
     ) -> Result<(), EmulatorError> {
@@ -234,6 +262,8 @@ impl Emulator {
             driver: &driver,
             turns: self.turns,
             max_steps: self.max_steps,
+            is_cooperative,
+            progress: Progress::default(),
         };
         let result = grid.run().map_err(EmulatorError::from);
         *turn = unwritten.into_bytes();
@@ -293,7 +323,7 @@ impl Emulator {
             Some(Region { start, end, space: Space::Global, is_writable: buffer.is_writable })
         };
         let regions: Vec<Region> = call.buffers.iter().filter_map(region).collect();
-        self.run(kernel, call.config, params, &regions)
+        self.run(kernel, (call.config, call.meta.cooperative), params, &regions)
     }
 }
 

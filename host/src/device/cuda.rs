@@ -14,7 +14,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use cuda_std::launch::{Dim3, KernelCall, LaunchError, Limits, Residence};
+use cuda_std::launch::{Dim3, KernelCall, KernelMeta, LaunchConfig, LaunchError, Limits, Residence};
 use cust::CudaFlags;
 use cust::context::{Context, CurrentContext};
 use cust::device::{Device, DeviceAttribute as Attribute};
@@ -129,6 +129,8 @@ fn limits(Found { device, major, minor, .. }: &Found) -> Result<Limits, DeviceEr
         max_threads_per_block: get(Attribute::MaxThreadsPerBlock)?,
         max_dynamic_shared_bytes: get(Attribute::MaxSharedMemoryPerBlockOptin)?,
         max_cluster: max_cluster(*major),
+        max_resident_threads: u64::from(get(Attribute::MultiprocessorCount)?)
+            * u64::from(get(Attribute::MaxThreadsPerMultiprocessor)?),
         capability: 10 * major + minor,
     })
 }
@@ -298,6 +300,22 @@ impl CudaDevice {
         self.synchronize()
     }
 
+    /// Blocks of this kernel, of the block size, shared memory and cluster of `config`, that fit on the device at once.
+    pub fn resident_blocks(
+        &self,
+        meta: &'static KernelMeta,
+        config: &LaunchConfig,
+    ) -> Result<u64, DeviceError> {
+        self.enter()?;
+        let Handles { kernels, panic_slot, stream, .. } = &*self.handles;
+        if !kernels.is_ready(meta.name) {
+            self.drain_if_limited()?;
+        }
+        let function =
+            self.recheck(kernels.prepare(meta.name, config, &self.limits, (panic_slot, stream)))?;
+        self.recheck(kernels::resident_blocks(meta.name, function, config, self.multiprocessors))
+    }
+
     /// Queues a launch.
     ///
     /// # Safety
@@ -321,14 +339,20 @@ impl CudaDevice {
             // To load a module is to wait for what is queued.
             self.drain_if_limited()?;
         }
-        let prepared = kernels.prepare(launch.kernel, &launch.config, &self.limits, (panic_slot, stream));
+        let (config, at) = (&launch.config, (panic_slot, stream));
+        let prepared = if call.meta.cooperative {
+            kernels.prepare_cooperative(launch.kernel, config, (&self.limits, self.multiprocessors), at)
+        } else {
+            kernels.prepare(launch.kernel, config, &self.limits, at)
+        };
         let function = self.recheck(prepared)?;
         if let Some(soil) = self.handles.soil.get() {
             self.recheck(soil.spread(function, stream))?;
         }
         // SAFETY: the function belongs to a module of this context, and so does the stream; there is one pointer per
         // parameter, each to a value of the parameter's type, by the caller's contract.
-        let launched = unsafe { kernels::launch(function, &call.config, stream, call.args) };
+        let launched =
+            unsafe { kernels::launch(function, (&call.config, call.meta.cooperative), stream, call.args) };
         if let Err(status @ (CudaError::LaunchOutOfResources | CudaError::OutOfMemory)) = launched {
             let needs = kernels::needs(function);
             return Err(DeviceError::TooManyResources { launch, needs, status });

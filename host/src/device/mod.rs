@@ -27,7 +27,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use bytemuck::Pod;
-use cuda_std::launch::{KernelCall, LaunchError, Launcher, Limits, PtrMutArg as _, Residence};
+use cuda_std::launch::{
+    Dim3, KernelCall, KernelMeta, LaunchConfig, LaunchError, Launcher, Limits, PtrMutArg as _, Residence,
+};
 use cuda_std::simt::Executor;
 
 pub use buffer::{Buffer, BufferView, BufferViewMut};
@@ -189,6 +191,43 @@ impl Device {
         match &self.inner.backend {
             Backend::Cpu(cpu) => &cpu.limits,
             Backend::Cuda(cuda) => cuda.limits(),
+        }
+    }
+
+    /// Blocks of this kernel, of the block size, shared memory and cluster of `config`, that fit on the device at once: as
+    /// large may the grid of a cooperative launch be. The grid of `config` makes no difference.
+    ///
+    /// ```
+    /// use cuda_std::launch::LaunchConfig;
+    /// use cuda_std::{grid, kernel};
+    /// use ferrowarp::device::Device;
+    ///
+    /// /// # Safety
+    /// /// `counter` as `grid::sync` asks.
+    /// #[kernel(cooperative)]
+    /// pub unsafe fn meet(counter: *mut u32) {
+    ///     // SAFETY: all threads come here.
+    ///     unsafe { grid::sync(counter) };
+    /// }
+    ///
+    /// let (device, one) = (Device::cpu(), LaunchConfig::new(1, 256));
+    /// let blocks = device.resident_blocks(meet::META, &one)?;
+    /// assert!(blocks >= 100);
+    /// # Ok::<(), ferrowarp::device::DeviceError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A block of that size cannot be launched, the device has no such kernel, or it failed.
+    pub fn resident_blocks(
+        &self,
+        meta: &'static KernelMeta,
+        config: &LaunchConfig,
+    ) -> Result<u64, DeviceError> {
+        let one = LaunchConfig { grid: Dim3::new(config.cluster, 1, 1), ..*config };
+        self.limits().check(meta.name, &one)?;
+        match &self.inner.backend {
+            Backend::Cpu(cpu) => Ok(cpu.limits.resident_blocks(&one)),
+            Backend::Cuda(cuda) => cuda.resident_blocks(meta, &one),
         }
     }
 

@@ -3,6 +3,7 @@
 //! Each test runs in a process of its own, since driver, environment and a broken context belong to the process.
 
 mod cluster;
+mod cooperative;
 mod faults;
 mod hangs;
 #[path = "../../../cuda/cust/tests/support/mod.rs"]
@@ -28,6 +29,7 @@ const PTX: &str = "\
 .visible .global .align 8 .u64 __ferrowarp_panic_slot;
 .visible .entry fill(.param .u64 a, .param .u64 b, .param .f32 c) { ret; }
 .visible .entry in_clusters(.param .u64 a) { ret; }
+.visible .entry meeting(.param .u64 a) { ret; }
 .visible .entry shared_hungry() { ret; }
 .visible .entry broken() { trap; }
 ";

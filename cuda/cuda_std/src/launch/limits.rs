@@ -15,6 +15,10 @@ pub struct Limits {
     pub max_dynamic_shared_bytes: u32,
     /// Blocks of a thread-block cluster; 1 where the device has no clusters.
     pub max_cluster: u32,
+    /// Threads that may be on the device at once, which bounds the grid of a
+    /// [cooperative](super::KernelMeta::cooperative) launch. What a kernel's registers and shared memory leave of it, a
+    /// CUDA device knows alone.
+    pub max_resident_threads: u64,
     /// The compute capability as one number, 90 for 9.0, which a kernel's [least](super::KernelMeta::min_arch) is
     /// checked against. `u32::MAX` runs every kernel.
     pub capability: u32,
@@ -24,7 +28,8 @@ impl Default for Limits {
     /// The limits every CUDA device since compute capability 8.0 keeps: 1024 threads a block, a grid of
     /// 2^31 - 1 by 65535 by 65535 blocks, 99 KiB of shared memory (CUDA programming guide, "technical
     /// specifications per compute capability"). Clusters are those of compute capability 9.0, of up to 16 blocks,
-    /// and no kernel is too new.
+    /// and no kernel is too new. 28672 threads may be there at once, for which the executor has stacks: more than 100
+    /// blocks of 256.
     fn default() -> Self {
         Self {
             max_grid: Dim3::new(i32::MAX as u32, 65535, 65535),
@@ -32,6 +37,7 @@ impl Default for Limits {
             max_threads_per_block: 1024,
             max_dynamic_shared_bytes: 99 * 1024,
             max_cluster: 16,
+            max_resident_threads: 28 * 1024,
             capability: u32::MAX,
         }
     }
@@ -75,6 +81,30 @@ impl Limits {
             return Err(LaunchError::PartOfCluster { kernel, grid, cluster });
         }
         Ok(())
+    }
+
+    /// Blocks of the block size and cluster of `config` that may be there at once, whole clusters of them: as far as
+    /// [`Self::max_resident_threads`] goes.
+    ///
+    /// ```
+    /// use cuda_std::launch::{LaunchConfig, Limits};
+    ///
+    /// let limits = Limits { max_resident_threads: 1000, ..Limits::default() };
+    /// assert_eq!(limits.resident_blocks(&LaunchConfig::new(1, 128)), 7);
+    /// assert_eq!(limits.resident_blocks(&LaunchConfig::new(4, 128).with_cluster(4)), 4);
+    /// ```
+    pub fn resident_blocks(&self, config: &LaunchConfig) -> u64 {
+        let cluster = u64::from(config.cluster.max(1));
+        self.max_resident_threads / (config.block.volume().max(1) * cluster) * cluster
+    }
+
+    /// Checks that all blocks of `config` may be there at once.
+    ///
+    /// # Errors
+    /// [`LaunchError::NotResident`]: there are more than [`Self::resident_blocks`].
+    pub fn check_resident(&self, kernel: &'static str, config: &LaunchConfig) -> Result<(), LaunchError> {
+        let (got, fit) = (config.grid.volume(), self.resident_blocks(config));
+        if got > fit { Err(LaunchError::NotResident { kernel, got, fit }) } else { Ok(()) }
     }
 }
 
@@ -157,6 +187,19 @@ pub enum LaunchError {
         grid: Dim3,
         /// Blocks of a cluster.
         cluster: u32,
+    },
+    /// The blocks of a cooperative launch wait for each other, and the device has no room for all of them at once.
+    #[error(
+        "launch of {kernel} failed: its blocks wait for each other, and of {got} blocks only {fit} fit on the device at \
+         once; launch at most {fit}, each of which does more, or smaller blocks"
+    )]
+    NotResident {
+        /// The kernel.
+        kernel: &'static str,
+        /// Blocks asked for.
+        got: u64,
+        /// Blocks of this size, shared memory and cluster that fit.
+        fit: u64,
     },
     /// On the CPU executor blocks that run together, those of a cluster or all with a thread for each of theirs, would
     /// share a static that each of them should have.

@@ -43,6 +43,8 @@ pub struct KernelMeta {
     pub max_threads: u32,
     /// The blocks that the kernel was compiled to have room for on a multiprocessor; 0 if it did not say.
     pub min_blocks: u32,
+    /// Whether its blocks wait for each other, so that all blocks of a grid have to be on the device at once.
+    pub cooperative: bool,
     /// Calls the kernel's function, as one thread of the CPU executor, with the arguments behind the pointers.
     ///
     /// # Safety
@@ -66,8 +68,8 @@ pub struct KernelCall<'a> {
 }
 
 impl KernelCall<'_> {
-    /// Checks grid, block, shared memory, cluster, the kernel's least architecture and bounds and the residence of every
-    /// argument against the launcher's.
+    /// Checks grid, block, shared memory, cluster, the kernel's least architecture and bounds, of a cooperative kernel
+    /// whether all blocks may be there at once, and the residence of every argument against the launcher's.
     ///
     /// # Errors
     /// The first that does not fit.
@@ -81,6 +83,9 @@ impl KernelCall<'_> {
         let (block, max) = (self.config.block, self.meta.max_threads);
         if max > 0 && block.volume() > u64::from(max) {
             return Err(LaunchError::TooManyThreads { kernel, block, got: block.volume(), max });
+        }
+        if self.meta.cooperative {
+            limits.check_resident(kernel, &self.config)?;
         }
         for &Buffer { name: argument, residence: at, .. } in self.buffers {
             if at != launcher && at != Residence::Unchecked {

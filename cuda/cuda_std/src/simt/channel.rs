@@ -2,7 +2,7 @@
 
 use core::cell::Cell;
 
-use super::context::{self, Outcome, Request, ThreadContext};
+use super::context::{self, Outcome, Ready, Request, ThreadContext};
 use super::fiber::FiberYielder;
 use super::threads::Waiter;
 
@@ -16,6 +16,8 @@ pub(crate) struct Channel {
     pub(super) thread: Cell<u32>,
     pub(super) request: Cell<*const Request>,
     pub(super) outcome: Cell<Outcome>,
+    /// In a wait for words: whether it is over.
+    pub(super) ready: Cell<Ready>,
     /// Whether the thread has arrived at the cluster's barrier, for which it then has to wait. Here and not in its
     /// context, which is made a little faster without a cell.
     has_arrived: Cell<bool>,
@@ -32,6 +34,11 @@ impl Channel {
         Self::new(core::ptr::null(), core::ptr::from_ref(waiting).cast())
     }
 
+    /// The channel of a thread while its scheduler asks whether it can go on: it cannot wait.
+    pub(super) fn of_question() -> Self {
+        Self::new(core::ptr::null(), core::ptr::null())
+    }
+
     fn new(yielder: *const FiberYielder, waiting: *const Waiter<'static>) -> Self {
         Channel {
             yielder,
@@ -40,6 +47,7 @@ impl Channel {
             thread: Cell::new(0),
             request: Cell::new(core::ptr::null()),
             outcome: Cell::new(Outcome::default()),
+            ready: Cell::new(Ready::NEVER),
             has_arrived: Cell::new(false),
         }
     }
@@ -65,11 +73,29 @@ impl Channel {
         self.outcome.get()
     }
 
+    /// Waits until `ready` has been true.
+    #[inline(always)]
+    pub(crate) fn wait_until_ready(&self, request: &Request, ready: Ready) {
+        if self.yielder.is_null() {
+            return self.waiter().wait_until_ready(request, ready);
+        }
+        self.ready.set(ready);
+        self.wait(request);
+    }
+
     #[cold]
     #[inline(never)]
     fn wait_in_seat(&self, request: &Request) -> Outcome {
+        self.waiter().wait(request)
+    }
+
+    /// The waiter of an OS thread.
+    ///
+    /// # Panics
+    /// For the channel of a question. The scheduler then lets the thread ask itself.
+    fn waiter(&self) -> &Waiter<'static> {
         // SAFETY: the channel of an OS thread has a waiting, which lives longer than the thread.
-        unsafe { &*self.waiting }.wait(request)
+        unsafe { self.waiting.as_ref() }.expect("a condition that waits itself")
     }
 
     /// Notes that the thread has arrived at the cluster's barrier, with its earlier writes if `releases`. False if it

@@ -1,7 +1,9 @@
-//! What runs on one OS thread at a time: a block, or the blocks of a cluster together.
+//! What runs on one OS thread at a time: a block, the blocks of a cluster together, or those of a cooperative grid.
 //!
 //! Each block has a scheduler of its own. They take turns: each lets its threads run until all have returned or wait
-//! at the cluster's barrier. When all threads of all blocks wait there, they go on.
+//! for another block. When all threads of a cluster wait at its barrier, they go on. Threads that wait for words are asked
+//! once in each turn of their block whether these hold what they wait for. A sweep over all blocks in which nobody could go
+//! on is a fault: nobody ever will, since nobody else writes.
 //!
 //! A block's shared memory becomes uninitialised when the block starts, and again when it has ended. So a kernel that
 //! writes to a block which may not run yet, or reads from one that may have left, gives wrong results here, while the
@@ -10,19 +12,29 @@
 use core::cell::RefCell;
 use core::slice;
 use core::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
+use super::Grid;
 use super::block::{Block, Member};
 use super::context;
 use super::coroutine::Scheduler;
 use super::fault::Fault;
-use super::fiber::Work;
+use super::fiber::{MOST_IDLE_FIBERS, Work};
 use super::schedule::Random;
 use super::shared::{self, BlockShared};
-use super::{Grid, stuck};
-use crate::launch::{Dim3, LaunchConfig};
+use super::stuck::{self, View};
+use crate::launch::LaunchConfig;
 
 /// Threads of clusters that may have a stack at a time.
 const MOST_THREADS: u64 = 16 * 1024;
+
+/// Idle fibers up to which those of a cooperative grid are kept.
+const MOST_IDLE_COOPERATIVE: usize = 8192;
+
+/// Cooperative grids of more threads run one at a time in the process, since all of them have a stack.
+const LARGE_GRID: u64 = 4096;
+
+static LARGE_GRIDS: Mutex<()> = Mutex::new(());
 
 thread_local! {
     static SHARED: RefCell<Vec<(u32, BlockShared)>> = const { RefCell::new(Vec::new()) };
@@ -36,33 +48,43 @@ pub(super) fn most_workers(config: &LaunchConfig) -> u64 {
     (MOST_THREADS / (u64::from(config.cluster) * config.block.volume())).max(1)
 }
 
-/// Runs all threads of the block with this number or, in a launch of clusters, of the cluster.
+/// Runs all threads of the unit of work with this number: a block, the blocks of a cluster or, in a cooperative launch, all
+/// blocks of the grid.
 pub(super) fn run_unit(grid: &Grid<'_>, unit: u64) -> Result<(), Box<Fault>> {
     shared::poison_statics();
-    let size = grid.config.cluster;
-    let first = grid.config.grid.unravel(unit * u64::from(size));
+    let size = grid.blocks_of_unit();
+    let is_large = grid.is_cooperative && size * grid.config.block.volume() > LARGE_GRID;
+    let _turn = (is_large && !context::is_inside())
+        .then(|| LARGE_GRIDS.lock().unwrap_or_else(PoisonError::into_inner));
+    let first = unit * size;
     // With a seed: the random numbers of a block.
-    let random = |rank: u32| Random::of(grid, unit * u64::from(size) + u64::from(rank));
-    if size == 1 {
+    let random = |number: u64| Random::of(grid, number);
+    if size == 1 && !grid.is_cooperative {
         // The same as below without the vectors.
         let member = Member::new(grid);
-        let block = Block::new(grid, first, slice::from_ref(&member), 0);
+        let block = Block::new(grid, grid.config.grid.unravel(first), slice::from_ref(&member), 0);
         let work = Work::new(&block);
-        let mut scheduler = Scheduler::new(&work, random(0));
-        let result = run_together(slice::from_mut(&mut scheduler), None);
-        scheduler.end();
+        let mut scheduler = Scheduler::new(&work, random(first));
+        let result = run_together(slice::from_mut(&mut scheduler), 1, None);
+        scheduler.end(MOST_IDLE_FIBERS);
         member.keep_shared();
         return result;
     }
+    let cluster = grid.config.cluster as usize;
     let members: Vec<Member> = (0..size).map(|_| Member::new(grid)).collect();
-    let index = |rank| Dim3 { x: first.x + rank, ..first };
-    let blocks: Vec<Block<'_>> =
-        (0..size).map(|rank| Block::new(grid, index(rank), &members, rank as usize)).collect();
+    let clusters = members.chunks(cluster);
+    let blocks: Vec<Block<'_>> = clusters
+        .flat_map(|members| (0..cluster).map(move |rank| (members, rank)))
+        .zip(first..)
+        .map(|((members, rank), number)| Block::new(grid, grid.config.grid.unravel(number), members, rank))
+        .collect();
     let works: Vec<Work<'_>> = blocks.iter().map(Work::new).collect();
     let mut schedulers: Vec<Scheduler<'_>> =
-        works.iter().zip(0..).map(|(work, rank)| Scheduler::new(work, random(rank))).collect();
-    let result = run_together(&mut schedulers, Random::of(grid, !unit));
-    schedulers.into_iter().for_each(Scheduler::end);
+        works.iter().zip(first..).map(|(work, number)| Scheduler::new(work, random(number))).collect();
+    let result = run_together(&mut schedulers, cluster, Random::of(grid, !unit));
+    // Of a cooperative grid, which may have as many as there can be, other OS threads would get none.
+    let most = if grid.is_cooperative { MOST_IDLE_COOPERATIVE } else { MOST_IDLE_FIBERS };
+    schedulers.into_iter().for_each(|scheduler| scheduler.end(most));
     members.into_iter().for_each(Member::keep_shared);
     result
 }
@@ -93,10 +115,14 @@ fn take_shared(dynamic_bytes: u32) -> BlockShared {
     }
 }
 
-/// Runs the blocks of a cluster, which come by rank; with random numbers their turns come in a shuffled order.
-fn run_together(blocks: &mut [Scheduler<'_>], random: Option<Random>) -> Result<(), Box<Fault>> {
+/// Runs blocks, which come by number, `cluster` of them a cluster; with random numbers their turns come in a shuffled order.
+fn run_together(
+    blocks: &mut [Scheduler<'_>],
+    cluster: usize,
+    random: Option<Random>,
+) -> Result<(), Box<Fault>> {
     let outer = context::enter(core::ptr::null());
-    let result = start_and_meet(blocks, random);
+    let result = start_and_meet(blocks, cluster, random);
     if let Err(fault) = &result {
         // The threads of the block at fault are unwound; now those of the others.
         blocks.iter_mut().for_each(|block| drop(block.fail(Fault::clone(fault))));
@@ -105,46 +131,79 @@ fn run_together(blocks: &mut [Scheduler<'_>], random: Option<Random>) -> Result<
     result
 }
 
-fn start_and_meet(blocks: &mut [Scheduler<'_>], mut random: Option<Random>) -> Result<(), Box<Fault>> {
-    // Empty without a seed: ranks in order, and no allocation for a block alone.
+fn start_and_meet(
+    blocks: &mut [Scheduler<'_>],
+    cluster: usize,
+    mut random: Option<Random>,
+) -> Result<(), Box<Fault>> {
+    // Empty without a seed: blocks in order, and no allocation for a block alone.
     let mut turns: Vec<usize> = random.iter().flat_map(|_| 0..blocks.len()).collect();
     let mut shuffle = |turns: &mut Vec<usize>| random.iter_mut().for_each(|random| random.shuffle(turns));
     shuffle(&mut turns);
     for turn in 0..blocks.len() {
-        let rank = turns.get(turn).copied().unwrap_or(turn);
-        let block = &mut blocks[rank];
+        let number = turns.get(turn).copied().unwrap_or(turn);
+        let block = &mut blocks[number];
         if turn > 0 {
             block.block().shared.poison();
         }
         block.start_all()?;
-        until_barrier(block, rank)?;
+        block.advance()?;
+        note_end(block, number % cluster);
     }
+    let (mut goes_on, mut is_downwards) = (Vec::new(), false);
     while !blocks.iter().all(Scheduler::has_ended) {
-        let barrier = blocks.iter().find_map(Scheduler::in_cluster);
-        if barrier.is_some_and(|barrier| !blocks.iter().all(|block| block.all_wait_at(barrier))) {
-            let views: Vec<_> = blocks.iter().map(Scheduler::view).collect();
-            if let Some(fault) = stuck::why_cluster_stuck(&views) {
-                return Err(Box::new(fault));
-            }
-        }
+        // By cluster, whether all its threads have come to its barrier.
+        goes_on.clear();
+        goes_on.extend(blocks.chunks(cluster).map(has_met));
+        let mut any = goes_on.contains(&true);
         shuffle(&mut turns);
+        // Block after block waits for the one before it, or for the one after it: either takes a sweep or two.
+        is_downwards = !is_downwards && blocks.len() > cluster;
         for turn in 0..blocks.len() {
-            let rank = turns.get(turn).copied().unwrap_or(turn);
-            let block = &mut blocks[rank];
-            block.release_cluster()?;
-            until_barrier(block, rank)?;
+            let in_order = if is_downwards { blocks.len() - 1 - turn } else { turn };
+            let number = turns.get(turn).copied().unwrap_or(in_order);
+            let block = &mut blocks[number];
+            if block.has_ended() {
+                continue;
+            }
+            if goes_on[number / cluster] {
+                block.release_cluster()?;
+            }
+            any |= block.take_turn()?;
+            note_end(block, number % cluster);
+        }
+        if !any {
+            return Err(Box::new(why_stuck(blocks, cluster)));
         }
     }
     Ok(())
 }
 
-/// Runs a block up to the cluster's barrier or its end.
-fn until_barrier(block: &mut Scheduler<'_>, rank: usize) -> Result<(), Box<Fault>> {
-    block.advance()?;
+/// Whether all threads of the cluster wait at its barrier.
+fn has_met(blocks: &[Scheduler<'_>]) -> bool {
+    let barrier = blocks.iter().find_map(Scheduler::in_cluster);
+    barrier.is_some_and(|barrier| blocks.iter().all(|block| block.all_wait_at(barrier)))
+}
+
+/// The fault of blocks in which nobody can go on.
+#[cold]
+fn why_stuck(blocks: &[Scheduler<'_>], cluster: usize) -> Fault {
+    fn views<'a>(blocks: &[Scheduler<'a>]) -> Vec<View<'a>> {
+        blocks.iter().map(Scheduler::view).collect()
+    }
+    let waits_for_words = |blocks: &&[Scheduler<'_>]| blocks.iter().any(Scheduler::waits_for_words);
+    let mut alone = blocks.chunks(cluster).filter(|blocks| !waits_for_words(blocks));
+    let fault = alone.find_map(|blocks| stuck::why_cluster_stuck(&views(blocks)));
+    fault
+        .or_else(|| stuck::why_words_stuck(&views(blocks)))
+        .unwrap_or_else(|| stuck::unknown(blocks[0].block()))
+}
+
+/// Tells the others of the cluster, if there are any, once a block has ended.
+fn note_end(block: &Scheduler<'_>, rank: usize) {
     let Block { cluster, shared, .. } = block.block();
     if cluster.len() > 1 && block.has_ended() {
         cluster[rank].has_ended.store(true, Ordering::Relaxed);
         shared.poison();
     }
-    Ok(())
 }

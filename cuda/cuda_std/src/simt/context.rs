@@ -22,6 +22,8 @@ pub(crate) enum Collective {
     Barrier(Barrier),
     /// `barrier.cluster.wait`, by all threads of the cluster.
     Cluster,
+    /// A wait of one thread until words hold what it waits for; its channel knows what that is.
+    Words,
     /// An operation of the lanes that `mask` names.
     Warp {
         /// One bit per lane that takes part.
@@ -36,6 +38,8 @@ impl Collective {
     pub fn orders(&self) -> bool {
         match self {
             Collective::Barrier(_) | Collective::Cluster => true,
+            // The loads of the words do, or do not.
+            Collective::Words => false,
             Collective::Warp { op, .. } => matches!(op, WarpOp::Sync),
         }
     }
@@ -101,6 +105,34 @@ pub(crate) struct Outcome {
     pub flag: bool,
 }
 
+/// Whether words hold what a thread waits for: a closure on the thread's stack, without its type and lifetime.
+#[derive(Clone, Copy)]
+pub(crate) struct Ready {
+    closure: *const (),
+    call: unsafe fn(*const ()) -> bool,
+}
+
+impl Ready {
+    pub(super) const NEVER: Ready = Ready { closure: core::ptr::null(), call: |_| false };
+
+    /// The answer of `closure`.
+    fn of<F: Fn() -> bool>(closure: &F) -> Ready {
+        // SAFETY: called with the pointer below, to a closure of this type that lives.
+        let call = |closure: *const ()| unsafe { (*closure.cast::<F>())() };
+        Ready { closure: core::ptr::from_ref(closure).cast(), call }
+    }
+
+    /// Asks.
+    ///
+    /// # Safety
+    /// The closure lives: its thread is in the wait that this was made for.
+    #[inline]
+    pub(super) unsafe fn ask(self) -> bool {
+        // SAFETY: the caller's closure, of the type that the function was made for.
+        unsafe { (self.call)(self.closure) }
+    }
+}
+
 /// A request with the place it was made at.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Request {
@@ -139,6 +171,12 @@ impl<'a> ThreadContext<'a> {
             block,
             channel,
         }
+    }
+
+    /// The same thread with another channel.
+    pub(super) fn with_channel<'b>(&'b self, channel: &'b Channel) -> ThreadContext<'b> {
+        let &ThreadContext { thread_idx, block_idx, block_dim, grid_dim, linear, block, .. } = self;
+        ThreadContext { thread_idx, block_idx, block_dim, grid_dim, linear, block, channel }
     }
 
     /// Runs the thread to its end, or to the panic whose payload is the error.
@@ -268,4 +306,31 @@ fn outside_launch(name: &'static str) -> ! {
 pub(crate) fn collective(name: &'static str, collective: Collective) -> Outcome {
     let location = Location::caller();
     current(name, |context| context.channel.wait(&Request { name, collective, location }))
+}
+
+/// Suspends the thread until `ready` has been true, as long as it is worth asking: the caller asks again.
+///
+/// # Panics
+/// In a launch that is not cooperative, where what it waits for may never run.
+#[inline]
+#[track_caller]
+pub(crate) fn wait_until_ready(name: &'static str, ready: &impl Fn() -> bool) {
+    let (location, ready) = (Location::caller(), Ready::of(ready));
+    let request = Request { name, collective: Collective::Words, location };
+    current(name, |context| context.channel.wait_until_ready(&request, ready));
+}
+
+/// Checks that blocks of the launch may wait for each other.
+///
+/// # Panics
+/// They may not; the message has the cure.
+#[inline]
+#[track_caller]
+pub(crate) fn check_cooperative(name: &'static str) {
+    let is_cooperative = current(name, |context| context.grid().is_cooperative);
+    assert!(
+        is_cooperative,
+        "{name}() in a launch that is not cooperative, where the block that it waits for may never run; make the kernel a \
+         #[kernel(cooperative)]"
+    );
 }

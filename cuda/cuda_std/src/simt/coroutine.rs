@@ -6,6 +6,8 @@
 
 #[path = "seeded.rs"]
 mod seeded;
+#[path = "words.rs"]
+mod words;
 
 use corosensei::CoroutineResult;
 
@@ -17,7 +19,7 @@ use super::fault::{Fault, FaultKind};
 use super::fiber::{Team, Work};
 use super::limit::Clock;
 use super::schedule::Random;
-use super::stuck::View;
+use super::stuck::{self, View};
 use seeded::Seeded;
 
 /// What a thread that has started is doing while no thread runs.
@@ -31,6 +33,8 @@ enum State {
     InCluster,
     /// It waits in an operation of its warp.
     InWarpOp,
+    /// It waits until words hold what it waits for.
+    InWords,
 }
 
 /// A thread, from its first wait on.
@@ -49,7 +53,7 @@ impl Slot {
     fn request(&self) -> Option<&Request> {
         match self.state {
             State::Returned => None,
-            State::InBarrier | State::InCluster | State::InWarpOp => {
+            State::InBarrier | State::InCluster | State::InWarpOp | State::InWords => {
                 // SAFETY: the thread is suspended in `Channel::wait`, so the channel and the request that it points to
                 // live on its stack.
                 Some(unsafe { &*(*self.channel).request.get() })
@@ -76,6 +80,7 @@ pub(super) struct Scheduler<'a> {
     in_barrier: u32,
     in_cluster: u32,
     in_warp_op: u32,
+    in_words: u32,
     /// In a launch with a seed.
     seeded: Option<Box<Seeded>>,
 }
@@ -92,16 +97,19 @@ impl<'a> Scheduler<'a> {
             in_barrier: 0,
             in_cluster: 0,
             in_warp_op: 0,
+            in_words: 0,
             seeded: random.map(|random| Box::new(Seeded::new(random, work.block.threads))),
         }
     }
 
-    /// Keeps the fibers for another block. All threads have returned or were unwound.
-    pub fn end(self) {
-        self.team.give_back();
+    /// Keeps the fibers for another block, if there are at most `most` of them in the process. All threads have returned
+    /// or were unwound.
+    pub fn end(self, most: usize) {
+        self.team.give_back(most);
     }
 
-    /// Runs the threads that have started until all have returned or wait at the barrier of the cluster.
+    /// Runs the threads that have started until all have returned or wait for other blocks: at the barrier of the cluster,
+    /// for words, or for threads that do.
     pub fn advance(&mut self) -> Result<(), Box<Fault>> {
         self.check_time()?;
         if let Some(mut seeded) = self.seeded.take() {
@@ -114,6 +122,9 @@ impl<'a> Scheduler<'a> {
             if self.in_barrier == self.block.threads {
                 self.release_barrier()?;
             } else if !self.run_warps()? {
+                if self.in_words > 0 {
+                    return Ok(());
+                }
                 let fault = self.why_stuck();
                 return Err(self.fail(fault));
             }
@@ -123,7 +134,7 @@ impl<'a> Scheduler<'a> {
 
     /// Whether all threads have returned, of those that have started.
     pub fn has_ended(&self) -> bool {
-        self.in_barrier + self.in_cluster + self.in_warp_op == 0
+        self.in_barrier + self.in_cluster + self.in_warp_op + self.in_words == 0
     }
 
     /// Lets all threads go on that wait at the barrier of the cluster.
@@ -191,6 +202,7 @@ impl<'a> Scheduler<'a> {
             State::InBarrier => self.in_barrier -= 1,
             State::InCluster => self.in_cluster -= 1,
             State::InWarpOp => self.in_warp_op -= 1,
+            State::InWords => self.in_words -= 1,
             State::Returned => return Ok(()),
         }
         *state = State::Returned;
@@ -220,6 +232,10 @@ impl<'a> Scheduler<'a> {
             Collective::Warp { .. } => {
                 slot.state = State::InWarpOp;
                 self.in_warp_op += 1;
+            }
+            Collective::Words => {
+                slot.state = State::InWords;
+                self.in_words += 1;
             }
         }
     }
@@ -325,9 +341,7 @@ impl<'a> Scheduler<'a> {
     #[cold]
     fn why_stuck(&self) -> Fault {
         // Some thread waits for others of its block, or the block could go on.
-        let unknown =
-            || self.block.fault_of(None, None, FaultKind::Panic { message: "nobody can go on".into() });
-        self.view().why_stuck().unwrap_or_else(unknown)
+        self.view().why_stuck().unwrap_or_else(|| stuck::unknown(self.block))
     }
 
     /// What a thread asked for that waits at the barrier of the cluster.

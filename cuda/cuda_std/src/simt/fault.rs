@@ -89,6 +89,11 @@ pub enum FaultKind {
         /// What that thread does instead.
         instead: Instead,
     },
+    /// Threads of a cooperative launch wait for words, and nobody is left who could write them.
+    Stuck {
+        /// What all threads wait in that have not returned, a place in the source each; waits for words come first.
+        waits: Vec<StuckWait>,
+    },
     /// A warp operation was called by a lane that its own mask leaves out.
     CallerNotInMask {
         /// The operation's function.
@@ -133,6 +138,26 @@ pub enum FaultKind {
     },
 }
 
+/// Threads that wait at one place of the source, and will for ever.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StuckWait {
+    /// The function that they wait in.
+    pub operation: &'static str,
+    /// Where.
+    pub at: SourceLine,
+    /// How many threads.
+    pub threads: u64,
+    /// The first of them.
+    pub first: Place,
+}
+
+impl fmt::Display for StuckWait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let StuckWait { operation, at, threads, first } = self;
+        write!(f, "{operation} at {at} ({threads} of them, first {first})")
+    }
+}
+
 /// What a thread does that others wait for in vain.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -174,6 +199,13 @@ impl fmt::Display for FaultKind {
                 "{barrier} is not reached by all threads of the cluster: thread {missing} of block {block} {instead}; \
                  move the barrier out of the divergent branch, and let no block leave before it"
             ),
+            FaultKind::Stuck { waits } => {
+                f.write_str("nobody can go on, all threads that have not returned wait in ")?;
+                for (i, wait) in waits.iter().enumerate() {
+                    write!(f, "{}{wait}", if i == 0 { "" } else { ", " })?;
+                }
+                f.write_str("; let a thread that does not wait store what they wait for")
+            }
             FaultKind::CallerNotInMask { operation, mask, lane } => write!(
                 f,
                 "{operation} was called by lane {lane}, which its mask {mask:#010x} leaves out; name every \

@@ -49,7 +49,7 @@ thread_local! {
 static FIBERS: AtomicUsize = AtomicUsize::new(0);
 
 /// Fibers that may be kept while they are idle. A fiber's stack is two mappings, and Linux gives a process 65530.
-const MOST_IDLE_FIBERS: usize = 24_000;
+pub(super) const MOST_IDLE_FIBERS: usize = 24_000;
 
 impl Team {
     /// A team of this OS thread that has no block, or a new one.
@@ -57,11 +57,11 @@ impl Team {
         TEAMS.with(|teams| teams.borrow_mut().pop()).unwrap_or_default()
     }
 
-    /// Keeps the team for the next block, unless there are very many already.
-    pub fn give_back(mut self) {
+    /// Keeps the team for the next block, unless there are more than `most` fibers already.
+    pub fn give_back(mut self, most: usize) {
         self.fibers.retain(|fiber| !fiber.done());
         self.note_size();
-        if FIBERS.load(Ordering::Relaxed) <= MOST_IDLE_FIBERS {
+        if FIBERS.load(Ordering::Relaxed) <= most {
             TEAMS.with(|teams| teams.borrow_mut().push(self));
         }
     }

@@ -57,6 +57,7 @@ pub(crate) mod context;
 mod coroutine;
 mod fault;
 mod fiber;
+mod launcher;
 pub(crate) mod limit;
 mod panic_hook;
 mod pool;
@@ -76,7 +77,7 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-pub use fault::{Fault, FaultKind, Instead, Place, SourceLine};
+pub use fault::{Fault, FaultKind, Instead, Place, SourceLine, StuckWait};
 pub use limit::parse_time_limit;
 pub use schedule::parse_seed;
 pub use shared::{SHARED_STATICS, SharedStatic};
@@ -89,7 +90,7 @@ use schedule::{Order, Seed};
 use watch::Watch;
 use zones::Region;
 
-use crate::launch::{KernelCall, LaunchConfig, LaunchError, Launcher, Limits, Residence};
+use crate::launch::{LaunchConfig, LaunchError, Limits};
 
 /// Runs kernels on the CPU.
 #[derive(Clone, Debug)]
@@ -132,6 +133,8 @@ pub(crate) struct Grid<'a> {
     kernel: &'static str,
     config: LaunchConfig,
     body: &'a (dyn Fn() + Sync),
+    /// Whether its blocks are all alive at once, and may wait for each other.
+    is_cooperative: bool,
     /// Shuffles the order of blocks, warps and threads.
     seed: Option<u64>,
     atomic_scopes: atomic_scopes::Scopes,
@@ -140,6 +143,13 @@ pub(crate) struct Grid<'a> {
     watch: Option<&'a Watch>,
     /// The memory of the test.
     regions: Vec<Arc<Region>>,
+}
+
+impl Grid<'_> {
+    /// Blocks of a unit of work.
+    fn blocks_of_unit(&self) -> u64 {
+        if self.is_cooperative { self.config.grid.volume() } else { self.config.cluster.into() }
+    }
 }
 
 impl Executor {
@@ -203,7 +213,8 @@ impl Executor {
     /// [`Fault`] names the seed.
     ///
     /// Between two waits a thread is not interrupted. So a kernel that spins until another thread or block has written
-    /// may spin for ever in an order where that one comes later, as it may on a GPU that runs them one after the other.
+    /// may spin for ever in an order where that one comes later, as it may on a GPU that runs them one after the other;
+    /// a wait of [`grid`](crate::grid) does not spin here.
     pub fn with_seed(self, seed: u64) -> Self {
         Self { seed: Seed::Shuffled(seed), ..self }
     }
@@ -243,21 +254,42 @@ impl Executor {
         body: impl Fn() + Sync,
     ) -> Result<(), LaunchError> {
         self.limits.check(kernel, &config)?;
-        self.run_body(kernel, config, &body)
+        self.run_body(kernel, config, false, &body)
+    }
+
+    /// As [`Self::run`], with all blocks of the grid alive at once, so that they may wait for each other: what a launch of
+    /// a `#[kernel(cooperative)]` does. They run on the calling thread, in turns.
+    ///
+    /// # Errors
+    /// As there, or there are more blocks than [`Limits::resident_blocks`].
+    pub fn run_cooperative(
+        &self,
+        kernel: &'static str,
+        config: LaunchConfig,
+        body: impl Fn() + Sync,
+    ) -> Result<(), LaunchError> {
+        self.limits.check(kernel, &config)?;
+        self.limits.check_resident(kernel, &config)?;
+        self.run_body(kernel, config, true, &body)
     }
 
     fn run_body(
         &self,
         kernel: &'static str,
         config: LaunchConfig,
+        is_cooperative: bool,
         body: &(dyn Fn() + Sync),
     ) -> Result<(), LaunchError> {
+        if is_cooperative && self.scheduler == Scheduler::Threads {
+            let max_resident_threads = self.limits.max_resident_threads.min(threads::MOST_COOPERATIVE);
+            Limits { max_resident_threads, ..self.limits.clone() }.check_resident(kernel, &config)?;
+        }
         let (seed, watch) = (self.seed_of_launch(kernel)?, self.watch());
         let regions = watch.map(Watch::regions).unwrap_or_default();
         let timed = self.limit.begin(kernel)?;
         let clock = timed.as_ref().map(Timed::clock);
-        let grid =
-            Grid { kernel, config, body, seed, atomic_scopes: Default::default(), clock, watch, regions };
+        let atomic_scopes = Default::default();
+        let grid = Grid { kernel, config, body, is_cooperative, seed, atomic_scopes, clock, watch, regions };
         self.run_checked(&grid, timed.as_ref())
     }
 
@@ -269,7 +301,7 @@ impl Executor {
         let _turn = shares_statics.then(|| TURNS.lock().unwrap_or_else(PoisonError::into_inner));
 
         let threads = self.scheduler == Scheduler::Threads;
-        let run_together = if threads { grid.config.grid.volume() } else { grid.config.cluster.into() };
+        let run_together = if threads { grid.config.grid.volume() } else { grid.blocks_of_unit() };
         if run_together > 1
             && let Some(first) = shared::statics().first()
         {
@@ -281,8 +313,7 @@ impl Executor {
             return Ok(threads::run_grid(grid)?);
         }
 
-        // A unit of work is a block, or the blocks of a cluster.
-        let units = grid.config.grid.volume() / u64::from(grid.config.cluster);
+        let units = grid.config.grid.volume() / grid.blocks_of_unit();
         let order = Order::of(grid, units);
         let is_alone = shares_statics || context::is_inside() || order.is_some();
         let workers = if is_alone { 1 } else { self.workers as u64 };
@@ -355,28 +386,3 @@ impl Executor {
         self.block_nanos.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
-
-impl Launcher for Executor {
-    unsafe fn submit(&self, call: &KernelCall<'_>) -> Result<(), LaunchError> {
-        call.check(Residence::Host, &self.limits)?;
-        let args = SharedArgs(call.args.as_ptr());
-        let entry = call.meta.call;
-        let body = move || {
-            // The whole wrapper is captured, which is what makes the closure `Sync`.
-            let args: &SharedArgs = &args;
-            // SAFETY: the caller of `submit` answers for the arguments and the kernel's contract; they outlive
-            // this call, which returns after the last thread.
-            unsafe { entry(args.0) }
-        };
-        self.run_body(call.meta.name, call.config, &body)
-    }
-}
-
-/// The argument array of a launch, which every thread of the grid reads.
-struct SharedArgs(*const *mut core::ffi::c_void);
-
-// SAFETY: the threads only read the array and the values behind it; what those values point to is shared as
-// the kernel's contract says.
-unsafe impl Sync for SharedArgs {}
-// SAFETY: as above.
-unsafe impl Send for SharedArgs {}

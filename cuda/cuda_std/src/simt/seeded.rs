@@ -53,10 +53,18 @@ impl Seeded {
 
     /// Lets the threads go on that wait in this state.
     pub fn release(&mut self, slots: &[Slot], state: State) {
-        for (thread, _) in slots.iter().enumerate().filter(|(_, slot)| slot.state == state) {
+        self.release_if(slots, |slot| slot.state == state);
+    }
+
+    /// Lets the threads go on for which `goes_on` holds. Whether there were any.
+    pub fn release_if(&mut self, slots: &[Slot], goes_on: impl Fn(&Slot) -> bool) -> bool {
+        let mut any = false;
+        for (thread, _) in slots.iter().enumerate().filter(|(_, slot)| goes_on(slot)) {
             self.released[thread / WARP_SIZE as usize] |= 1 << (thread % WARP_SIZE as usize);
+            any = true;
         }
         self.begin_phase();
+        any
     }
 
     /// All warps may be able to go on, in a new order and at a new pace.
@@ -124,6 +132,9 @@ impl Scheduler<'_> {
                 return Ok(());
             }
             if self.in_barrier < self.block.threads {
+                if self.in_words > 0 {
+                    return Ok(());
+                }
                 let fault = self.why_stuck();
                 return Err(self.fail(fault));
             }

@@ -2,8 +2,9 @@
 
 use super::block::Block;
 use super::collective::{self, Lane, MaskError};
+use super::context::Collective;
 use super::context::{Request, WARP_SIZE};
-use super::fault::{Fault, FaultKind, Instead};
+use super::fault::{Fault, FaultKind, Instead, Place, StuckWait};
 
 /// What the threads of a block wait for, while none of them runs.
 pub(super) struct View<'a> {
@@ -111,4 +112,37 @@ pub(super) fn why_cluster_stuck(blocks: &[View<'_>]) -> Option<Fault> {
         instead: view.instead(missing),
     };
     Some(waiting.fault_of(Some(thread), Some(request.location.into()), kind))
+}
+
+/// The fault of a grid in which nobody can go on though threads wait for words; none if none does.
+pub(super) fn why_words_stuck(blocks: &[View<'_>]) -> Option<Fault> {
+    let mut waits: Vec<(StuckWait, bool)> = Vec::new();
+    for View { block, requests } in blocks {
+        for (thread, request) in requests.iter().enumerate() {
+            let Some(Request { name, collective, location }) = *request else { continue };
+            let at = location.into();
+            match waits.iter_mut().find(|(wait, _)| (wait.operation, &wait.at) == (name, &at)) {
+                Some((wait, _)) => wait.threads += 1,
+                None => {
+                    let first = Place { block: block.index, thread: Some(block.coordinates(thread as u32)) };
+                    let is_for_words = collective == Collective::Words;
+                    waits.push((StuckWait { operation: name, at, threads: 1, first }, is_for_words));
+                }
+            }
+        }
+    }
+    // Those for words first: who waits at a barrier waits for them.
+    waits.sort_by_key(|(_, is_for_words)| !is_for_words);
+    let (StuckWait { at, first, .. }, is_for_words) = waits.first()?.clone();
+    let mut fault = is_for_words.then(|| {
+        let waits = waits.into_iter().map(|(wait, _)| wait).collect();
+        blocks[0].block.fault_of(None, Some(at), FaultKind::Stuck { waits })
+    })?;
+    fault.place = first;
+    Some(fault)
+}
+
+/// What is said where nothing is known.
+pub(super) fn unknown(block: &Block<'_>) -> Fault {
+    block.fault_of(None, None, FaultKind::Panic { message: "nobody can go on".into() })
 }

@@ -7,6 +7,9 @@
 //! - A shuffle, a vote, a match or a reduction passes values and orders nothing (PTX ISA, "memory consistency
 //!   model": only barriers and fences do), nor does the end of a block. All blocks of a grid run at the same time.
 //!
+//! - A wait for words ([`grid`](crate::grid)) looks at them by the loads that the kernel asks for: an acquire orders what the
+//!   release that it sees has ordered, a relaxed load nothing.
+//!
 //! So the scheduler itself must not order anything either, which a mutex would, even one that another thread took
 //! for another reason: its state is in atomics that are accessed in relaxed order ([`Relaxed64`]), under a lock of the
 //! same kind. Order is made in two places alone, the `order` of a waiter and its `cluster_arrival`. A barrier's last
@@ -18,10 +21,11 @@
 mod arrivals;
 mod encoding;
 mod grid;
+mod quiet;
 mod relaxed;
 mod sleep;
 mod spawn;
 mod waiting;
 
-pub(super) use grid::run_grid;
+pub(super) use grid::{MOST_COOPERATIVE, run_grid};
 pub(super) use waiting::Waiter;

@@ -31,4 +31,7 @@ unsafe fn too_wordy() {}
 #[kernel(min_blocks = 4)]
 unsafe fn half_bounded() {}
 
+#[kernel(cooperative = true)]
+unsafe fn wordy_too() {}
+
 fn main() {}

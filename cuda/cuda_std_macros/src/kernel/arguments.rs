@@ -13,6 +13,8 @@ use super::instances::{Instance, Names};
 pub(super) struct Arguments {
     /// `max_threads = ..`, `min_blocks = ..`, `min_arch = ..`.
     bounds: Vec<(Ident, Expr)>,
+    /// `cooperative`.
+    cooperative: bool,
     /// `args = ..` or `args`: how host code hands the arguments to what the lists hold.
     pub args: Option<HostArguments>,
     /// `facts: TYPE = ..`: what the host is to know of each instance.
@@ -29,12 +31,14 @@ pub(super) enum HostArguments {
     Only,
 }
 
-/// Launch bounds; 0 where the attribute says nothing.
+/// What a kernel asks of its launches: launch bounds, 0 where the attribute says nothing.
 #[derive(Clone, Copy)]
 pub(super) struct Bounds {
     pub min_arch: u32,
     pub max_threads: u32,
     pub min_blocks: u32,
+    /// Whether all blocks of a grid have to be alive at once.
+    pub cooperative: bool,
 }
 
 const BOUNDS: [(&str, &str); 3] = [
@@ -63,6 +67,12 @@ impl Arguments {
             if name.as_ref().is_some_and(is_bound) && input.peek(Token![=]) {
                 input.parse::<Token![=]>()?;
                 arguments.bounds.extend(name.zip(Some(input.parse()?)));
+            } else if is("cooperative") {
+                if !input.is_empty() && !input.peek(Token![,]) {
+                    let message = "`cooperative` stands alone: `#[kernel(cooperative)]`";
+                    return Err(input.error(message));
+                }
+                arguments.cooperative = true;
             } else if is("args") {
                 arguments.args = Some(match input.parse::<Option<Token![=]>>()? {
                     Some(_) => HostArguments::Fields(Box::new(input.parse()?)),
@@ -137,7 +147,8 @@ impl Arguments {
             })?;
             u32::try_from(number).map_err(|_| Error::new_spanned(expr, message))
         });
-        let bounds = Bounds { min_arch: min_arch?, max_threads: max_threads?, min_blocks: min_blocks? };
+        let (min_arch, max_threads, min_blocks) = (min_arch?, max_threads?, min_blocks?);
+        let bounds = Bounds { min_arch, max_threads, min_blocks, cooperative: self.cooperative };
         if bounds.min_blocks > 0 && bounds.max_threads == 0 {
             let span = own.iter().chain(&self.bounds).find(|(name, _)| name == "min_blocks");
             let message = "min_blocks needs max_threads: `max_threads = 256, min_blocks = 4`";

@@ -8,7 +8,7 @@ use syn::{GenericParam, Generics, ItemFn, Type};
 use super::{Bounds, Param, name};
 
 pub(super) fn launch(function: &ItemFn, params: &[Param], bounds: Bounds) -> TokenStream {
-    let Bounds { min_arch, max_threads, min_blocks } = bounds;
+    let Bounds { min_arch, max_threads, min_blocks, cooperative } = bounds;
     let vis = &function.vis;
     let kernel = &function.sig.ident;
     let kernel_text = kernel.to_string();
@@ -48,6 +48,7 @@ pub(super) fn launch(function: &ItemFn, params: &[Param], bounds: Bounds) -> Tok
                 min_arch: #min_arch,
                 max_threads: #max_threads,
                 min_blocks: #min_blocks,
+                cooperative: #cooperative,
                 call: Self::__call,
             };
 

@@ -1,4 +1,4 @@
-//! The fake driver's launches in clusters, with the layouts of cuda.h.
+//! The fake driver's launches in clusters and cooperative ones, with the layouts of cuda.h.
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::sync::Mutex;
@@ -49,6 +49,9 @@ unsafe extern "C" fn cuLaunchKernelEx(
 ) -> c_int {
     let (config, name) = unsafe { (&*config, (*function).name.as_str()) };
     assert!(extra.is_null() && config.stream as usize == 0x2000);
+    if name == "meeting" {
+        return unsafe { meet(config, *parameters.read().cast()) };
+    }
     assert_eq!((name, config.attributes_len), ("in_clusters", 1));
     let LaunchAttribute { id, value: [cluster, y, z, ..], .. } = unsafe { &*config.attributes };
     assert_eq!((*id, *y, *z), (4, 1, 1));
@@ -74,5 +77,42 @@ unsafe extern "C" fn cuLaunchKernelEx(
     for (i, number) in numbers.into_iter().enumerate() {
         fake_graph::submit(fake_graph::Node::Fill(unsafe { out.add(i) }, 1, number as f32));
     }
+    0
+}
+
+/// `meeting(out)` writes the attributes of its launch, a number and the first word of its value each.
+unsafe fn meet(config: &LaunchConfig, out: *mut f32) -> c_int {
+    let attributes = unsafe { std::slice::from_raw_parts(config.attributes, config.attributes_len as usize) };
+    let numbers = attributes.iter().flat_map(|attribute| [attribute.id as u32, attribute.value[0]]);
+    for (i, number) in numbers.enumerate() {
+        fake_graph::submit(fake_graph::Node::Fill(unsafe { out.add(i) }, 1, number as f32));
+    }
+    0
+}
+
+/// As many as have 2048 threads, less one with dynamic shared memory.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuOccupancyMaxActiveBlocksPerMultiprocessor(
+    blocks: *mut c_int,
+    _function: *mut Function,
+    threads: c_int,
+    shared: usize,
+) -> c_int {
+    unsafe { *blocks = 2048 / threads - c_int::from(shared > 0) };
+    0
+}
+
+/// Clusters of up to 128 blocks together, of launches that say how large a cluster is.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuOccupancyMaxActiveClusters(
+    clusters: *mut c_int,
+    _function: *mut Function,
+    config: *const LaunchConfig,
+) -> c_int {
+    let config = unsafe { &*config };
+    let LaunchAttribute { id: 4, value: [cluster, 1, 1, ..], .. } = (unsafe { &*config.attributes }) else {
+        return INVALID_VALUE;
+    };
+    unsafe { *clusters = (128 / *cluster) as c_int };
     0
 }

@@ -111,6 +111,7 @@ unsafe extern "C" fn cuDeviceGetAttribute(value: *mut c_int, attribute: c_int, _
         8 => 48 * 1024,
         16 => 132,
         38 => 50 * 1024 * 1024,
+        39 => 2048,
         75 => 9,
         76 => 0,
         97 => 227 * 1024,

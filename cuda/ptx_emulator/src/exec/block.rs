@@ -3,6 +3,7 @@
 
 use super::cluster::Shared;
 use super::memory::function_at;
+use super::polls::Turn;
 use super::step::Flow;
 use super::thread::{Cx, Frame, Ids, State, Thread};
 use super::warp::{self, BarrierWait, Wait, WarpWait};
@@ -35,14 +36,17 @@ impl<'a> Block<'a> {
         Block { grid, ctaid, threads: (0..x * y * z).map(thread).collect(), steps: 0 }
     }
 
-    /// Runs the threads until each has exited or waits at the cluster's barrier.
-    pub fn run(&mut self, shared: &mut Shared) -> Result<(), Box<Fault>> {
+    /// Runs the threads until each has exited, waits for other threads, or for words that nobody has stored meanwhile.
+    /// What it came to: it stood if all wait at the cluster's barrier or have exited, too.
+    pub fn run(&mut self, shared: &mut Shared) -> Result<Turn, Box<Fault>> {
         self.run_threads(shared).map_err(|(thread, cause)| self.fault(thread, *cause))
     }
 
-    fn run_threads(&mut self, shared: &mut Shared) -> Result<(), Failed> {
+    fn run_threads(&mut self, shared: &mut Shared) -> Result<Turn, Failed> {
+        let mut whole = Turn::Stood;
         loop {
-            let mut has_run = false;
+            let stores = self.grid.progress.stores.get();
+            let (mut has_run, mut has_moved, mut pass) = (false, false, Turn::Stood);
             for index in 0..self.threads.len() {
                 let at = match self.grid.turns {
                     Turns::Ascending => index,
@@ -50,34 +54,54 @@ impl<'a> Block<'a> {
                 };
                 if matches!(self.threads[at].state, State::Ready) {
                     has_run = true;
-                    self.turn(at, shared).map_err(|cause| (at, cause))?;
+                    let before = self.steps;
+                    match self.turn(at, shared).map_err(|cause| (at, cause))? {
+                        Turn::Moved => has_moved = true,
+                        Turn::Looked => pass = Turn::Looked,
+                        Turn::Stood => {}
+                    }
+                    self.grid.pass(self.steps - before);
                 }
             }
             if self.steps > self.grid.max_steps {
                 return Err((0, Cause::Steps(self.steps).into()));
             }
             let rests = |state: &State| matches!(state, State::Exited | State::Waits(Wait::Cluster { .. }));
-            if self.threads.iter().all(|thread| rests(&thread.state)) {
-                return Ok(());
+            let all_rest = self.threads.iter().all(|thread| rests(&thread.state));
+            if !all_rest {
+                let released = self.release_warps()? | self.release_barriers()?;
+                // Threads that run may still join those that ask for the active mask.
+                let released = released || !has_run && self.release_active_masks();
+                if !released && !has_run {
+                    return Err(self.why_stuck());
+                }
+                has_moved |= released;
             }
-            let released = self.release_warps()? | self.release_barriers()?;
-            // Threads that run may still join those that ask for the active mask.
-            if !released && !has_run && !self.release_active_masks() {
-                return Err(self.why_stuck());
+            has_moved |= stores != self.grid.progress.stores.get();
+            if has_moved {
+                whole = Turn::Moved;
+            } else if pass == Turn::Looked && whole == Turn::Stood {
+                whole = Turn::Looked;
+            }
+            if all_rest || !has_moved {
+                return Ok(whole);
             }
         }
     }
 
-    /// Runs a thread until it waits, ends, or has had its turn.
-    fn turn(&mut self, at: usize, shared: &mut Shared) -> Exec {
+    /// Runs a thread until it waits, ends, has had its turn, or has looked in vain at words.
+    fn turn(&mut self, at: usize, shared: &mut Shared) -> Exec<Turn> {
         let Block { grid, threads, steps, .. } = self;
         let thread = &mut threads[at];
         let end = *steps + TURN;
+        let ahead = grid.progress.time.get().saturating_sub(*steps);
         'call: loop {
-            let Thread { ids, frames, local, carry, origin, has_arrived, .. } = thread;
-            let Some(frame) = frames.last_mut() else { return Ok(()) };
+            let Thread { ids, frames, local, carry, origin, has_arrived, polls, .. } = thread;
+            let Some(frame) = frames.last_mut() else { return Ok(Turn::Moved) };
             let function = &grid.module.functions[frame.function];
-            let mut cx = Cx { grid, ids: *ids, frame, local, shared, carry, origin, has_arrived, clock: 0 };
+            let clock = *steps;
+            let mut cx =
+                Cx { grid, ids: *ids, frame, local, shared, carry, origin, has_arrived, polls, clock, ahead };
             while *steps < end {
                 *steps += 1;
                 cx.clock = *steps;
@@ -91,34 +115,40 @@ impl<'a> Block<'a> {
                 match cx.step(&instr.op)? {
                     Flow::Next => cx.frame.pc += 1,
                     Flow::Jump(pc) => cx.frame.pc = pc as usize,
+                    Flow::Polled(Turn::Moved) => cx.frame.pc += 1,
+                    Flow::Polled(turn) => {
+                        cx.frame.pc += 1;
+                        return Ok(turn);
+                    }
                     Flow::Yield => {
                         cx.frame.pc += 1;
-                        return Ok(());
+                        return Ok(Turn::Looked);
                     }
                     Flow::Wait(wait) => {
                         thread.state = State::Waits(wait);
-                        return Ok(());
+                        return Ok(Turn::Moved);
                     }
                     Flow::Exit => {
                         thread.state = State::Exited;
-                        return Ok(());
+                        return Ok(Turn::Moved);
                     }
                     Flow::Call(call) => {
                         let (callee, params) = arguments(&cx, call)?;
                         cx.frame.pc += 1;
+                        thread.polls.forget_state();
                         thread.enter(grid, callee, params, call.result);
                         continue 'call;
                     }
                     Flow::Return => {
                         if !leave(grid, frames, local) {
                             thread.state = State::Exited;
-                            return Ok(());
+                            return Ok(Turn::Moved);
                         }
                         continue 'call;
                     }
                 }
             }
-            return Ok(());
+            return Ok(Turn::Moved);
         }
     }
 

@@ -1,9 +1,13 @@
-//! A cluster: its blocks run in turns up to the cluster's barrier, and go on once all threads of all of them have come.
+//! Blocks that are there at once: those of a cluster, or all of a cooperative grid. They run in turns up to the cluster's
+//! barrier, and go on once all threads of all blocks of the cluster have come, or until their threads wait for words.
+
+use core::ops::Range;
 
 use super::block::Block;
+use super::polls::Turn;
 use super::thread::{Cx, State};
 use super::warp::Wait;
-use super::{Exec, Grid, Memory, Turns};
+use super::{Exec, Grid, Memory, Turns, unravel};
 use crate::error::{Cause, Fault};
 use crate::instr::SINK;
 
@@ -40,33 +44,95 @@ impl Shared {
     }
 }
 
-/// Runs the blocks of the cluster that starts at `first` to their end.
-pub(super) fn run(grid: &Grid<'_>, first: [u32; 3]) -> Result<(), Box<Fault>> {
-    let stride = grid.shared.iter().map(|&(_, end)| end).max().unwrap_or(0) as usize;
-    let blocks = grid.cluster as usize;
-    let memory = Memory::new(stride * blocks);
-    let mut shared = Shared { memory, stride, has_ended: vec![false; blocks], have_met: false };
-    let ctaid = |rank: u32| [first[0] + rank, first[1], first[2]];
-    let mut all: Vec<Block<'_>> = (0..grid.cluster).map(|rank| Block::new(grid, ctaid(rank), rank)).collect();
-    loop {
-        for turn in 0..blocks {
-            let rank = match grid.turns {
+/// What goes by, in nanoseconds, each time that all threads have looked in vain at words: nobody is waited for by then but
+/// the clock.
+const WAITING_NANOS: u64 = 100_000;
+
+/// A cluster while it runs.
+struct Cluster<'a> {
+    shared: Shared,
+    blocks: Vec<Block<'a>>,
+}
+
+impl<'a> Cluster<'a> {
+    /// The cluster whose first block has this number.
+    fn new(grid: &'a Grid<'_>, first: u64) -> Cluster<'a> {
+        let stride = grid.shared.iter().map(|&(_, end)| end).max().unwrap_or(0) as usize;
+        let blocks = grid.cluster as usize;
+        let memory = Memory::new(stride * blocks);
+        let shared = Shared { memory, stride, has_ended: vec![false; blocks], have_met: false };
+        let ctaid = |rank: u32| unravel(first + u64::from(rank), grid.grid);
+        let block = |rank| Block::new(grid, ctaid(rank), rank);
+        Cluster { shared, blocks: (0..grid.cluster).map(block).collect() }
+    }
+
+    fn has_ended(&self) -> bool {
+        self.shared.has_ended.iter().all(|&has_ended| has_ended)
+    }
+
+    /// Gives each block its turn, and lets the threads go on that have met. What it came to.
+    fn run(&mut self, turns: Turns) -> Result<Turn, Box<Fault>> {
+        let Cluster { shared, blocks } = self;
+        let (mut whole, len) = (Turn::Stood, blocks.len());
+        for turn in 0..len {
+            let rank = match turns {
                 Turns::Ascending => turn,
-                Turns::Descending => blocks - 1 - turn,
+                Turns::Descending => len - 1 - turn,
             };
-            all[rank].run(&mut shared)?;
+            if shared.has_ended[rank] {
+                continue;
+            }
+            whole = whole.with(blocks[rank].run(shared)?);
             let has_exited = |state: &State| matches!(state, State::Exited);
-            if all[rank].threads.iter().all(|thread| has_exited(&thread.state)) {
+            if blocks[rank].threads.iter().all(|thread| has_exited(&thread.state)) {
+                whole = Turn::Moved;
                 shared.has_ended[rank] = true;
+                let stride = shared.stride;
                 shared.memory.forget(rank * stride..(rank + 1) * stride);
             }
         }
-        if shared.has_ended.iter().all(|&has_ended| has_ended) {
-            return Ok(());
+        let is_ready =
+            |block: &Block<'_>| block.threads.iter().any(|thread| matches!(thread.state, State::Ready));
+        // A thread that waits for words may still come to the barrier.
+        if !self.has_ended() && !self.blocks.iter().any(is_ready) {
+            release(&mut self.blocks)?;
+            self.shared.have_met = true;
+            whole = Turn::Moved;
         }
-        release(&mut all)?;
-        shared.have_met = true;
+        Ok(whole)
     }
+}
+
+/// Runs blocks, which are whole clusters, to their end: all are there at once.
+pub(super) fn run(grid: &Grid<'_>, blocks: Range<u64>) -> Result<(), Box<Fault>> {
+    let mut clusters: Vec<Cluster<'_>> =
+        blocks.step_by(grid.cluster as usize).map(|first| Cluster::new(grid, first)).collect();
+    if grid.turns == Turns::Descending {
+        clusters.reverse();
+    }
+    while !clusters.iter().all(Cluster::has_ended) {
+        let mut whole = Turn::Stood;
+        for cluster in clusters.iter_mut().filter(|cluster| !cluster.has_ended()) {
+            whole = whole.with(cluster.run(grid.turns)?);
+        }
+        match whole {
+            Turn::Moved => {}
+            Turn::Looked => grid.pass(WAITING_NANOS),
+            Turn::Stood => return Err(why_stuck(&clusters)),
+        }
+    }
+    Ok(())
+}
+
+/// The fault of threads that wait for words which nobody stores.
+fn why_stuck(clusters: &[Cluster<'_>]) -> Box<Fault> {
+    let is_ready = |block: &Block<'_>| {
+        let at = block.threads.iter().position(|thread| matches!(thread.state, State::Ready))?;
+        Some(block.fault(at, Cause::Stuck))
+    };
+    let blocks = || clusters.iter().flat_map(|cluster| &cluster.blocks);
+    let unknown = || clusters[0].blocks[0].fault(0, Cause::Stuck);
+    blocks().find_map(is_ready).unwrap_or_else(unknown)
 }
 
 /// Lets all threads go on that wait at the barrier, if all do.

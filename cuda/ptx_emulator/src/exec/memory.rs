@@ -198,11 +198,24 @@ impl Cx<'_> {
     #[inline]
     pub fn store(&mut self, place: Place, bytes: usize, bits: Bits) {
         match place {
-            Place::Shared(at) => self.shared.memory.store(at, bytes, bits),
-            Place::Local(at) => self.local.store(at, bytes, bits),
-            Place::Param(at) => self.frame.params.store(at, bytes, bits),
-            Place::Heap(at) => self.grid.driver.heap.borrow_mut().memory_mut().store(at, bytes, bits),
+            Place::Shared(at) => {
+                self.grid.note_store();
+                self.shared.memory.store(at, bytes, bits);
+            }
+            Place::Local(at) => {
+                self.polls.forget_state();
+                self.local.store(at, bytes, bits);
+            }
+            Place::Param(at) => {
+                self.polls.forget_state();
+                self.frame.params.store(at, bytes, bits);
+            }
+            Place::Heap(at) => {
+                self.grid.note_store();
+                self.grid.driver.heap.borrow_mut().memory_mut().store(at, bytes, bits);
+            }
             Place::Host(address) => {
+                self.grid.note_store();
                 let by = (self.frame.function, self.frame.pc);
                 let all = self.grid.unwritten.stored(address, bytes, bits, by).to_le_bytes();
                 let target: *mut u8 = core::ptr::with_exposed_provenance_mut(address as usize);

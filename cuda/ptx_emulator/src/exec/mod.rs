@@ -1,4 +1,5 @@
-//! Runs a grid: the clusters of blocks one after the other, the blocks of a cluster and their threads in turns.
+//! Runs a grid: the clusters of blocks one after the other, or in a cooperative grid all at once; the blocks that are there
+//! at once, and their threads, in turns.
 
 mod approx;
 mod atomic;
@@ -11,6 +12,7 @@ mod half;
 mod heap;
 mod int;
 mod memory;
+mod polls;
 mod printf;
 mod shadow;
 mod step;
@@ -24,6 +26,8 @@ pub(crate) use memory::{FIRST_OFFSET, Region, Regions, function_address};
 pub(crate) use shadow::Memory;
 pub(crate) use system::Driver;
 pub(crate) use unwritten::{Stored, Unwritten};
+
+use core::cell::Cell;
 
 use crate::error::{Cause, Fault};
 use crate::module::PtxModule;
@@ -66,6 +70,19 @@ pub(crate) struct Grid<'a> {
     pub turns: Turns,
     /// Instructions a block may execute.
     pub max_steps: u64,
+    /// Whether all its blocks are there at once.
+    pub is_cooperative: bool,
+    /// What its threads share while they run.
+    pub progress: Progress,
+}
+
+/// How far a grid has come.
+#[derive(Debug, Default)]
+pub(crate) struct Progress {
+    /// Stores to memory that other threads see.
+    stores: Cell<u64>,
+    /// Nanoseconds: one for each instruction, and those that went by while all threads waited for words.
+    time: Cell<u64>,
 }
 
 impl Grid<'_> {
@@ -73,10 +90,21 @@ impl Grid<'_> {
     pub fn run(&self) -> Result<(), Box<Fault>> {
         let [x, y, z] = self.grid;
         let blocks = u64::from(x) * u64::from(y) * u64::from(z);
-        for first in (0..blocks).step_by(self.cluster as usize) {
-            cluster::run(self, unravel(first, self.grid))?;
+        let together = if self.is_cooperative { blocks } else { self.cluster.into() };
+        for first in (0..blocks).step_by(together.max(1) as usize) {
+            cluster::run(self, first..first + together)?;
         }
         Ok(())
+    }
+
+    /// Another thread may see something new.
+    fn note_store(&self) {
+        self.progress.stores.set(self.progress.stores.get() + 1);
+    }
+
+    /// Lets time go by.
+    fn pass(&self, nanos: u64) {
+        self.progress.time.set(self.progress.time.get() + nanos);
     }
 }
 

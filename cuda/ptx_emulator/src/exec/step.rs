@@ -1,6 +1,7 @@
 //! One instruction of one thread.
 
 use super::memory::{self, Access};
+use super::polls::Turn;
 use super::thread::{Carry, Cx};
 use super::undefined::Bits;
 use super::warp::{self, Wait};
@@ -15,6 +16,8 @@ pub(super) enum Flow<'a> {
     Next,
     Jump(Pc),
     Yield,
+    /// The thread has loaded a word that others may store.
+    Polled(Turn),
     Call(&'a Call),
     Return,
     Exit,
@@ -48,7 +51,12 @@ impl<'a> Cx<'a> {
             Op::ClusterWait { aligned } => return self.at_cluster_barrier(aligned).map(Flow::Wait),
             Op::Warp(ref op) => return warp::at_warp_op(self, op).map(Flow::Wait),
             Op::ActiveMask { d } => return Ok(Flow::Wait(Wait::ActiveMask { d })),
-            Op::Ld(ref ld) => self.ld(ld)?,
+            Op::Ld(ref ld) => {
+                let address = self.ld(ld)?;
+                if let Some(address) = address {
+                    return Ok(Flow::Polled(self.poll(ld, address)));
+                }
+            }
             Op::St(ref st) => self.st(st)?,
             Op::Atom(ref atom) => self.atomic(atom)?,
             Op::Prefetch { at, bytes } => self.prefetch(at, bytes)?,
@@ -167,6 +175,7 @@ impl<'a> Cx<'a> {
             Op::Mapa { d, a, b } => (d, Bits::new(self.map(self.value(a)?, self.value(b)?)?)),
             Op::Isspacep { space, d, a } => (d, self.of_one(a, |a| u64::from(self.is_in(space, a)))),
             Op::Clock { d } => (d, Bits::new(self.clock)),
+            Op::Timer { d } => (d, Bits::new(self.clock + self.ahead)),
             _ => return Err(Cause::Unsupported("an instruction of no family".to_owned()).into()),
         })
     }
@@ -237,12 +246,15 @@ impl<'a> Cx<'a> {
         self.frame.set_bits(out.q, q);
     }
 
-    fn ld(&mut self, ld: &Ld) -> Exec {
+    /// The address, if others may store there.
+    fn ld(&mut self, ld: &Ld) -> Exec<Option<u64>> {
         let bytes = u64::from(ld.ty.bits() / 8);
         if let Some(policy) = ld.policy {
             self.value(policy)?;
         }
         let place = self.place(&ld.at, bytes * ld.d.len() as u64, Access::Load)?;
+        let address =
+            if ld.is_strong { Some(self.value(ld.at.base)?.wrapping_add_signed(ld.at.offset)) } else { None };
         for (i, &(d, d_bits)) in ld.d.iter().enumerate() {
             let raw = self.load(place.plus(i as u64 * bytes), bytes as usize);
             if raw.undefined != 0 {
@@ -255,7 +267,7 @@ impl<'a> Cx<'a> {
             };
             self.frame.set_bits(d, value);
         }
-        Ok(())
+        Ok(address)
     }
 
     fn st(&mut self, st: &St) -> Exec {

@@ -24,6 +24,7 @@ const MAX_TEXT: u64 = 1 << 20;
 impl Cx<'_> {
     /// Calls `system`: arguments and return value are in the caller's parameters.
     pub fn system(&mut self, system: System, call: &Call) -> Exec {
+        self.grid.note_store();
         let arg = |index: usize| -> Exec<u64> {
             let range = call.args[index];
             let bits = self.frame.params.load(range.offset as usize, range.bytes as usize);

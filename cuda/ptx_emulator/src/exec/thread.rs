@@ -4,6 +4,7 @@ use core::fmt;
 
 use super::cluster::Shared;
 use super::memory::{FIRST_OFFSET, function_address};
+use super::polls::Polls;
 use super::undefined::Bits;
 use super::warp::Wait;
 use super::{Exec, Grid, Memory};
@@ -40,6 +41,11 @@ impl Frame {
     #[inline]
     pub fn bits(&self, slot: Slot) -> Bits {
         self.values[slot as usize]
+    }
+
+    /// All that its registers hold.
+    pub fn numbers(&self) -> impl Iterator<Item = u64> {
+        self.values.iter().flat_map(|bits| [bits.value, bits.undefined])
     }
 }
 
@@ -83,6 +89,7 @@ pub(super) struct Thread {
     pub origin: Option<Origin>,
     /// Whether it has arrived at the cluster's barrier, for which it then has to wait.
     pub has_arrived: bool,
+    pub polls: Polls,
     pub state: State,
 }
 
@@ -90,7 +97,16 @@ impl Thread {
     pub fn new(grid: &Grid<'_>, ids: Ids) -> Thread {
         let (carry, state) = (Carry::Unset, State::Ready);
         let (frames, local) = (Vec::new(), Memory::default());
-        let mut thread = Thread { ids, frames, local, carry, origin: None, has_arrived: false, state };
+        let mut thread = Thread {
+            ids,
+            frames,
+            local,
+            carry,
+            origin: None,
+            has_arrived: false,
+            polls: Polls::default(),
+            state,
+        };
         thread.enter(grid, grid.kernel, grid.params.clone(), None);
         thread
     }
@@ -165,8 +181,11 @@ pub(super) struct Cx<'t> {
     pub carry: &'t mut Carry,
     pub origin: &'t mut Option<Origin>,
     pub has_arrived: &'t mut bool,
+    pub polls: &'t mut Polls,
     /// Instructions the block has executed.
     pub clock: u64,
+    /// What the grid's time is ahead of that.
+    pub ahead: u64,
 }
 
 impl Cx<'_> {

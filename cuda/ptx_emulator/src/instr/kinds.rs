@@ -220,6 +220,8 @@ pub(crate) struct Ld {
     pub ty: Ty,
     /// Registers and their widths, one per element of the vector.
     pub d: Box<[(Slot, u32)]>,
+    /// Whether other threads may store there meanwhile: it is relaxed, acquire or volatile.
+    pub is_strong: bool,
     /// An operand with a cache policy, which changes nothing.
     pub policy: Option<Slot>,
 }

@@ -215,4 +215,8 @@ pub(crate) enum Op {
     Clock {
         d: Slot,
     },
+    /// The nanoseconds of the grid's time.
+    Timer {
+        d: Slot,
+    },
 }

@@ -104,13 +104,14 @@ fn access(mods: &mut Mods<'_>) -> Result<(Space, Ty, usize, bool), String> {
 }
 
 fn load<'a>(body: &mut Body<'_, 'a>, mut mods: Mods<'_>, operands: &[Operand<'a>]) -> Result<Op, String> {
+    let is_strong = mods.any(|part| matches!(part, "relaxed" | "acquire" | "volatile"));
     let (space, ty, count, has_policy) = access(&mut mods)?;
     let [d, at, rest @ ..] = operands else { return Err("too few operands".to_owned()) };
     let elements: Vec<_> =
         elements(d, count)?.map(|d| body.dst_wide(d, ty.bits())).collect::<Result<_, _>>()?;
     // A function's parameter by its address too: compilers choose between two so, and ptxas puts them on the stack.
     let (at, policy) = (body.address(at, space)?, policy(body, rest, has_policy)?);
-    Ok(Op::Ld(Box::new(Ld { at, ty, d: elements.into(), policy })))
+    Ok(Op::Ld(Box::new(Ld { at, ty, d: elements.into(), is_strong, policy })))
 }
 
 fn store<'a>(body: &mut Body<'_, 'a>, mut mods: Mods<'_>, operands: &[Operand<'a>]) -> Result<Op, String> {
@@ -249,6 +250,7 @@ pub(super) fn moves<'a>(
         }
         [d, Operand::Word("%clock")] => Ok(Op::Clock { d: body.dst(d, 32)? }),
         [d, Operand::Word("%clock64")] => Ok(Op::Clock { d: body.dst(d, 64)? }),
+        [d, Operand::Word("%globaltimer")] => Ok(Op::Timer { d: body.dst(d, 64)? }),
         [d, a] => Ok(Op::Mov { d: body.dst(d, bits)?, a: body.src(a, bits)? }),
     }
 }

@@ -12,7 +12,7 @@ use cust::error::{CudaError, CudaResult};
 use cust::function::FunctionAttribute as Attribute;
 use cust::module::Module;
 use cust::stream::Stream;
-use cust::sys::{self, CUfunction};
+use cust::sys::{self, CUfunction, CUstream};
 
 use super::super::modules::PtxModule;
 use super::super::{DeviceError, KernelNeeds};
@@ -116,6 +116,23 @@ impl Kernels {
         Ok(function.raw)
     }
 
+    /// As [`Self::prepare`], of a cooperative kernel, of which all blocks have to fit on the device of as many
+    /// multiprocessors at once.
+    pub fn prepare_cooperative(
+        &self,
+        kernel: &'static str,
+        config: &LaunchConfig,
+        (limits, multiprocessors): (&Limits, usize),
+        at: (&PanicSlot, &Stream),
+    ) -> Result<CUfunction, DeviceError> {
+        let raw = self.prepare(kernel, config, limits, at)?;
+        let (got, fit) = (config.grid.volume(), resident_blocks(kernel, raw, config, multiprocessors)?);
+        if got > fit {
+            return Err(LaunchError::NotResident { kernel, got, fit }.into());
+        }
+        Ok(raw)
+    }
+
     fn look_up(&self, kernel: &str, slot: &PanicSlot, stream: &Stream) -> Result<Function, DeviceError> {
         let no_such_kernel = || {
             let paths = self.modules.iter().map(|loadable| loadable.module.path().display().to_string());
@@ -158,6 +175,50 @@ pub(super) fn needs(function: CUfunction) -> Option<KernelNeeds> {
         local: get(Attribute::LocalSizeBytes)?,
         max_threads: get(Attribute::MaxThreadsPerBlock)?,
     })
+}
+
+/// Blocks of this block size, shared memory and cluster that fit at once on a device of as many multiprocessors. The
+/// function belongs to a loaded module, and the context is current.
+pub(super) fn resident_blocks(
+    kernel: &str,
+    function: CUfunction,
+    config: &LaunchConfig,
+    multiprocessors: usize,
+) -> Result<u64, DeviceError> {
+    let mut count = 0;
+    let (status, each) = if config.cluster == 1 {
+        let threads = c_int::try_from(config.block.volume()).unwrap_or(c_int::MAX);
+        let bytes = config.shared_bytes as usize;
+        // SAFETY: the out parameter is valid, and the function belongs to a loaded module.
+        let status =
+            unsafe { sys::cuOccupancyMaxActiveBlocksPerMultiprocessor(&mut count, function, threads, bytes) };
+        (status, multiprocessors as u64)
+    } else {
+        let mut attributes = [sys::CUlaunchAttribute::cluster([config.cluster, 1, 1])];
+        let launch = driver_config(config, ptr::null_mut(), &mut attributes);
+        // SAFETY: as above; the configuration has one attribute, and both outlive the call.
+        let status = unsafe { sys::cuOccupancyMaxActiveClusters(&mut count, function, &launch) };
+        (status, config.cluster.into())
+    };
+    driver(status.ok(), || format!("asking how many blocks of {kernel} fit on the device at once"))?;
+    Ok(u64::try_from(count).unwrap_or(0) * each)
+}
+
+/// The launch as the driver has it; it points to the attributes.
+fn driver_config(
+    config: &LaunchConfig,
+    stream: CUstream,
+    attributes: &mut [sys::CUlaunchAttribute],
+) -> sys::CUlaunchConfig {
+    let &LaunchConfig { grid, block, shared_bytes, .. } = config;
+    sys::CUlaunchConfig {
+        grid: [grid.x, grid.y, grid.z],
+        block: [block.x, block.y, block.z],
+        shared_bytes,
+        stream,
+        attributes: attributes.as_mut_ptr(),
+        attributes_len: attributes.len() as u32,
+    }
 }
 
 impl Function {
@@ -223,14 +284,14 @@ impl Function {
 /// - `args` has one pointer per parameter, each to a value of the parameter's type.
 pub(super) unsafe fn launch(
     function: CUfunction,
-    config: &LaunchConfig,
+    (config, is_cooperative): (&LaunchConfig, bool),
     stream: &Stream,
     args: &[*mut c_void],
 ) -> CudaResult<()> {
     let &LaunchConfig { grid, block, shared_bytes, cluster } = config;
     // The driver copies the values before it returns and does not write through the pointers.
     let (args, extra) = (args.as_ptr().cast_mut(), ptr::null_mut());
-    if cluster == 1 {
+    if cluster == 1 && !is_cooperative {
         // SAFETY: the caller's function, stream and arguments.
         return unsafe {
             sys::cuLaunchKernel(
@@ -249,16 +310,15 @@ pub(super) unsafe fn launch(
         }
         .ok();
     }
-    let mut attribute = sys::CUlaunchAttribute::cluster([cluster, 1, 1]);
-    let config = sys::CUlaunchConfig {
-        grid: [grid.x, grid.y, grid.z],
-        block: [block.x, block.y, block.z],
-        shared_bytes,
-        stream: stream.as_inner(),
-        attributes: &raw mut attribute,
-        attributes_len: 1,
-    };
-    // SAFETY: as above; the configuration has one attribute, and both outlive the call.
+    let mut attributes = Vec::new();
+    if cluster > 1 {
+        attributes.push(sys::CUlaunchAttribute::cluster([cluster, 1, 1]));
+    }
+    if is_cooperative {
+        attributes.push(sys::CUlaunchAttribute::cooperative());
+    }
+    let config = driver_config(config, stream.as_inner(), &mut attributes);
+    // SAFETY: as above; the configuration points to its attributes, and both outlive the call.
     unsafe { sys::cuLaunchKernelEx(&config, function, args, extra) }.ok()
 }
 

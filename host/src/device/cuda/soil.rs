@@ -90,7 +90,7 @@ impl Soil {
         let config = LaunchConfig::new(self.blocks, THREADS).with_shared_bytes(4 * THREADS);
         let args: [*mut c_void; 1] = [(&raw mut out).cast()];
         // SAFETY: the function is of this context, and the one parameter an address that the caller vouches for.
-        launched(unsafe { kernels::launch(self.unwritten, &config, stream, &args) })
+        launched(unsafe { kernels::launch(self.unwritten, (&config, false), stream, &args) })
     }
 
     fn queue(
@@ -102,7 +102,7 @@ impl Soil {
     ) -> Result<(), DeviceError> {
         let args: Vec<*mut c_void> = words.iter_mut().map(|word| (&raw mut **word).cast()).collect();
         // SAFETY: the function is of this context; each of its parameters is a word.
-        launched(unsafe { kernels::launch(function, config, stream, &args) })
+        launched(unsafe { kernels::launch(function, (config, false), stream, &args) })
     }
 }
 

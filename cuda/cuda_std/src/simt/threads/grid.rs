@@ -8,13 +8,18 @@ use super::super::Grid;
 use super::super::block::{Block, Member};
 use super::super::fault::{Fault, FaultKind};
 use super::super::shared::BlockShared;
+use super::super::stuck;
+use super::quiet::Quiet;
 use super::relaxed::Relaxed64;
 use super::spawn;
 use super::waiting::Table;
 use crate::launch::Dim3;
 
-/// Threads that may live at a time. A cluster may need more, which all its threads need.
+/// Threads that may live at a time. A cluster may need more, and a cooperative grid does, which all their threads need.
 const MOST_LIVE: u64 = 1024;
+
+/// Threads of a cooperative grid: what the system gives a process without being asked.
+pub(in super::super) const MOST_COOPERATIVE: u64 = 4096;
 
 /// Threads that ThreadSanitizer tells apart though some have ended.
 const MOST_TOGETHER: u64 = 256;
@@ -28,7 +33,7 @@ pub(in super::super) fn run_grid(grid: &Grid<'_>) -> Result<(), Box<Fault>> {
     grid.atomic_scopes.prepare();
     let cluster = u64::from(grid.config.cluster);
     let units = grid.config.grid.volume() / cluster;
-    let wave = (MOST_BLOCKS / cluster).max(1);
+    let wave = if grid.is_cooperative { units } else { (MOST_BLOCKS / cluster).max(1) };
     let mut first = 0;
     while first < units {
         let end = units.min(first + wave);
@@ -51,7 +56,11 @@ fn run_wave(grid: &Grid<'_>, units: core::ops::Range<u64>) -> Result<(), Box<Fau
         (0..cluster).map(|rank| Block::new(grid, index(rank), members, rank as usize)).collect()
     };
     let blocks: Vec<Vec<Block<'_>>> = units.zip(&members).map(blocks_of).collect();
-    let tables: Vec<Table<'_>> = blocks.iter().map(|blocks| Table::new(blocks, &stop)).collect();
+    let quiet =
+        grid.is_cooperative.then(|| Quiet::new(grid.config.grid.volume() * grid.config.block.volume()));
+    let tables: Vec<Table<'_>> =
+        blocks.iter().map(|blocks| Table::new(blocks, &stop, quiet.as_ref())).collect();
+    let most_live = if grid.is_cooperative { u64::MAX } else { MOST_LIVE };
     // The threads of a small grid end when all have begun.
     let (live, may_end) = (Relaxed64::default(), Relaxed64::default());
     spawn::scope(|scope| {
@@ -60,7 +69,7 @@ fn run_wave(grid: &Grid<'_>, units: core::ops::Range<u64>) -> Result<(), Box<Fau
         may_end.set(u64::from(threads > MOST_TOGETHER));
         for table in &tables {
             // A thread that ends is not joined here: that would order the next block after it.
-            while live.get() > 0 && live.get() + u64::from(table.threads()) > MOST_LIVE {
+            while live.get() > 0 && live.get() + u64::from(table.threads()) > most_live {
                 if cfg!(miri) { thread::yield_now() } else { thread::sleep(Duration::from_micros(200)) }
             }
             for number in 0..table.threads() {
@@ -86,6 +95,12 @@ fn run_wave(grid: &Grid<'_>, units: core::ops::Range<u64>) -> Result<(), Box<Fau
             }
         }
     });
+    if quiet.as_ref().is_some_and(Quiet::is_stuck) {
+        let views: Vec<_> = tables.iter().flat_map(Table::views).collect();
+        if let Some(fault) = stuck::why_words_stuck(&views) {
+            return Err(Box::new(fault));
+        }
+    }
     tables.into_iter().find_map(Table::into_fault).map_or(Ok(()), Err)
 }
 

@@ -10,6 +10,9 @@ use std::time::Duration;
 /// The longest sleep: how late a thread sees that the grid has been stopped.
 const LONGEST: Duration = Duration::from_millis(800);
 
+/// How long a thread sleeps that nobody wakes: as long as it takes others to be woken.
+const BETWEEN_LOOKS: Duration = Duration::from_micros(20);
+
 /// What a thread sleeps at until it is rung for.
 #[derive(Default)]
 pub(super) struct Bell(AtomicU32);
@@ -38,6 +41,14 @@ pub(super) fn while_is(number: &AtomicU32, seen: u32) {
         return yield_now();
     }
     system::while_is(number, seen);
+}
+
+/// Lets other threads run before a thread looks again at what they write.
+pub(super) fn between_looks() {
+    if cfg!(miri) {
+        return yield_now();
+    }
+    std::thread::sleep(BETWEEN_LOOKS);
 }
 
 /// Lets other threads run.

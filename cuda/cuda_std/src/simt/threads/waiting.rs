@@ -3,20 +3,23 @@
 //! What is here runs at every barrier and shuffle of every thread, under Miri too, which takes microseconds for each step
 //! and more for each call: hence loops by hand, and words instead of requests.
 
+#[path = "words.rs"]
+mod words;
+
 use core::cell::UnsafeCell;
 use core::panic::Location;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::panic::resume_unwind;
 use std::sync::{Mutex, PoisonError};
 
 use super::super::block::Block;
 use super::super::channel::Channel;
 use super::super::collective::{self, Lane, MaskError};
 use super::super::context::{Barrier, Collective, Outcome, Request, ThreadContext, WARP_SIZE};
-use super::super::fault::{Fault, FaultKind};
+use super::super::fault::Fault;
 use super::super::stuck::{self, View};
 use super::arrivals::Arrivals;
 use super::encoding::{EncodedRequest, OutcomeWords, Word};
+use super::quiet::Quiet;
 use super::relaxed::{Relaxed32, Relaxed64};
 use super::sleep::{self, Bell};
 
@@ -72,6 +75,8 @@ pub(super) struct Table<'a> {
     cluster: Arrivals,
     /// Set with the first fault of the grid.
     stop: &'a AtomicBool,
+    /// In a cooperative grid.
+    quiet: Option<&'a Quiet>,
     fault: Mutex<Option<Box<Fault>>>,
 }
 
@@ -80,9 +85,7 @@ impl Waiter<'_> {
     pub(in super::super) fn wait(&self, request: &Request) -> Outcome {
         let table = self.table;
         let waiter = &table.waiters[self.number as usize];
-        // SAFETY: the thread runs, so nobody else reads or writes the site.
-        unsafe { *waiter.site.get() = Some(Site { name: request.name, location: request.location }) };
-        waiter.written.fetch_add(1, Ordering::Release);
+        self.say_where(request);
         let orders = request.collective.orders();
         if orders {
             waiter.order.fetch_add(1, Ordering::Release);
@@ -97,15 +100,7 @@ impl Waiter<'_> {
             if waiter.ask.runs() {
                 break;
             }
-            if table.stop.load(Ordering::Relaxed) {
-                resume_unwind(Box::new(Abandoned));
-            }
-            let (block, thread) = table.place(self.number);
-            if !cfg!(miri)
-                && let Some(clock) = block.grid.clock.filter(|clock| clock.has_expired())
-            {
-                table.fail(block.fault_of(Some(thread), Some(request.location.into()), clock.fault()));
-            }
+            self.look_for_end(request);
             if cfg!(miri) { sleep::yield_now() } else { waiter.bell.wait(rings) }
         }
         if orders {
@@ -125,7 +120,7 @@ impl Waiter<'_> {
 
 impl<'a> Table<'a> {
     /// The table for the blocks of a cluster, or one block.
-    pub fn new(blocks: &'a [Block<'a>], stop: &'a AtomicBool) -> Self {
+    pub fn new(blocks: &'a [Block<'a>], stop: &'a AtomicBool, quiet: Option<&'a Quiet>) -> Self {
         let threads: usize = blocks.iter().map(|block| block.threads as usize).sum();
         let running = Relaxed64::default();
         running.set(threads as u64);
@@ -139,6 +134,7 @@ impl<'a> Table<'a> {
             barriers: blocks.iter().map(|_| Arrivals::default()).collect(),
             cluster: Arrivals::default(),
             stop,
+            quiet,
             fault: Mutex::default(),
         }
     }
@@ -188,6 +184,7 @@ impl<'a> Table<'a> {
         if self.running.sub(1) == 0 {
             self.check_running();
         }
+        self.note_stop();
         self.lock.free();
     }
 
@@ -207,9 +204,27 @@ impl<'a> Table<'a> {
                     self.complete_cluster();
                 }
             }
+            // See `Waiter::wait_until_ready`.
+            Collective::Words => {}
         }
         if running == 0 {
             self.check_running();
+        }
+        self.note_stop();
+    }
+
+    /// Threads go on from an operation.
+    fn go_on(&self, threads: u32) {
+        self.running.add(threads.into());
+        if let Some(quiet) = self.quiet {
+            quiet.go_on(threads.into());
+        }
+    }
+
+    /// A thread waits or has returned.
+    fn note_stop(&self) {
+        if let Some(quiet) = self.quiet {
+            quiet.stop();
         }
     }
 
@@ -270,7 +285,7 @@ impl<'a> Table<'a> {
             }
             number += 1;
         }
-        self.running.add((numbers.end - numbers.start).into());
+        self.go_on(numbers.end - numbers.start);
     }
 
     /// Completes the operation of the lane that has come, if all lanes of its mask wait in the same.
@@ -319,7 +334,7 @@ impl<'a> Table<'a> {
         if !cfg!(miri) {
             for_lanes(mask, |lane| waiters[lane].bell.ring());
         }
-        self.running.add(mask.count_ones().into());
+        self.go_on(mask.count_ones());
     }
 
     /// The numbers of a block's threads.
@@ -344,20 +359,18 @@ impl<'a> Table<'a> {
         View::new(&self.blocks[block as usize], self.numbers(block).map(|number| self.request(number)))
     }
 
+    /// As above, of all its blocks.
     #[cold]
-    fn views(&self) -> Vec<View<'a>> {
+    pub fn views(&self) -> Vec<View<'a>> {
         (0..self.blocks.len() as u32).map(|block| self.view(block)).collect()
     }
 
     #[cold]
     fn why_stuck(&self) -> Fault {
         let views = self.views();
-        let unknown = || {
-            let kind = FaultKind::Panic { message: "nobody can go on".into() };
-            self.blocks[0].fault_of(None, None, kind)
-        };
         let in_block = views.iter().find_map(View::why_stuck);
-        in_block.or_else(|| stuck::why_cluster_stuck(&views)).unwrap_or_else(unknown)
+        let fault = in_block.or_else(|| stuck::why_cluster_stuck(&views));
+        fault.unwrap_or_else(|| stuck::unknown(&self.blocks[0]))
     }
 }
 

@@ -7,6 +7,8 @@ use cuda_std::half::{self, bf16, f16};
 use cuda_std::warp::{self, WarpReductionOp};
 use cuda_std::{FloatExt, GpuFloat, kernel, shared_array, thread};
 
+pub mod grids;
+
 /// Functions of [`GpuFloat`] for one argument or two.
 pub const FUNCTIONS: usize = 39;
 

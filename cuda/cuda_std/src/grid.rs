@@ -1,0 +1,77 @@
+//! Blocks that wait for each other while they run: the barrier of a grid, and waits for words that another block stores.
+//!
+//! A block may wait for another one only if both are on the device. So a kernel that uses this module is a
+//! `#[kernel(cooperative)]`: all blocks of its grid are there at once, and a grid that is too large for that is refused
+//! before it would hang ([`LaunchError::NotResident`](crate::launch::LaunchError::NotResident)). A launch may be in clusters
+//! besides.
+//!
+//! * [`sync`] is the barrier of all blocks.
+//! * [`wait_until`] waits for a word, with or without order: a block stores data, then a flag by [`store_release`]; another
+//!   one waits for the flag with `Ordering::Acquire`, and may then read the data.
+//! * [`wait_until_all`] waits for 16 bytes that are loaded at once, for protocols in which each word has its flag in itself,
+//!   such as its sign or a number of its round: what a word holds needs no order.
+//! * A [`Watchdog`] ends a wait on the device that takes too long, with a panic that says what was waited for.
+//!
+//! On the executor a wait suspends its thread. A launch in which all threads wait, and none for what another will do, ends at
+//! once with a fault that names the waits ([`FaultKind::Stuck`](crate::simt::FaultKind::Stuck)).
+//!
+//! # Examples
+//! The sum over all blocks, which every block gets, in an order that does not depend on which one is first.
+//! ```
+//! use core::sync::atomic::Ordering;
+//!
+//! use cuda_std::launch::LaunchConfig;
+//! use cuda_std::testing::{KernelTest, TestError};
+//! use cuda_std::{grid, kernel, thread};
+//!
+//! const WATCHDOG: grid::Watchdog = grid::Watchdog::new("the sum of a block", 2_000_000_000);
+//!
+//! /// `out[b]` becomes the sum of `inp`, for every block `b`.
+//! ///
+//! /// # Safety
+//! /// One element of `out`, `inp`, `sums` and `flags` for each block; `flags` holds zeros.
+//! #[kernel(cooperative)]
+//! pub unsafe fn all_reduce(out: *mut f32, inp: &[f32], sums: *mut f32, flags: *mut u32) {
+//!     let block = thread::block_idx_x() as usize;
+//!     if thread::thread_idx_x() != 0 {
+//!         return;
+//!     }
+//!     // SAFETY: a block writes its own sum before it stores its flag, and others read it after they have seen that.
+//!     unsafe {
+//!         *sums.add(block) = inp[block];
+//!         grid::store_release(flags.add(block), 1);
+//!         let mut sum = 0.0;
+//!         for other in 0..thread::grid_dim_x() as usize {
+//!             WATCHDOG.wait_until(flags.add(other), Ordering::Acquire, |flag| flag == 1);
+//!             sum += *sums.add(other);
+//!         }
+//!         *out.add(block) = sum;
+//!     }
+//! }
+//!
+//! # fn main() -> Result<(), TestError> {
+//! let mut test = KernelTest::new();
+//! let inp = test.input("inp", &[1.0f32, 2.0, 4.0, 8.0]);
+//! let out = test.output("out", &[0.0f32; 4]);
+//! let sums = test.scratch("sums", &[0.0f32; 4]);
+//! let flags = test.scratch("flags", &[0u32; 4]);
+//! test.expect(out, &[15.0; 4]).seeds(0..20);
+//! test.run(|on, memory| {
+//!     let (out, inp) = (memory.output(out), memory.input(inp));
+//!     let (sums, flags) = (memory.output(sums), memory.output(flags));
+//!     // SAFETY: four elements of each for four blocks.
+//!     unsafe { all_reduce::launch(on, LaunchConfig::new(4, 32), out, inp, sums, flags) }
+//! })?;
+//! # Ok(())
+//! # }
+//! ```
+
+mod barrier;
+mod wait;
+mod watchdog;
+mod words;
+
+pub use barrier::sync;
+pub use wait::{wait_until, wait_until_all};
+pub use watchdog::Watchdog;
+pub use words::{load_all, store_all, store_relaxed, store_release};

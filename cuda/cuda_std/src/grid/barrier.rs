@@ -1,0 +1,104 @@
+//! The barrier of a grid.
+
+use core::sync::atomic::Ordering;
+
+use super::Watchdog;
+use crate::atomic::mid;
+#[cfg(not(target_arch = "nvptx64"))]
+use crate::simt::context::{Barrier, Collective, check_cooperative, collective};
+use crate::thread;
+
+/// The bit of a counter that each use of the barrier turns over.
+const ROUND: u32 = 1 << 31;
+
+/// Waits until all threads of the grid are here, and makes their earlier writes visible to all of them.
+///
+/// `counter` is a word in global memory that the host has set to zero once. It serves any number of uses, in one launch or in
+/// one after the other, whatever their grids; two barriers that are in use at once have one each. After a launch
+/// that has failed it is zeroed again.
+///
+/// It costs two barriers of the block, and an atomic of one thread of each block: the first block adds what the others
+/// lack for the highest bit to turn over when all have come, which the counter's rest survives unchanged.
+///
+/// # Safety
+/// - All threads of the grid reach this same call, with the same counter.
+/// - `counter` is valid for reads and writes and aligned, began as zero, and is accessed by this function alone.
+///
+/// # Panics
+/// On the executor in a launch that is not cooperative.
+///
+/// # Examples
+/// ```
+/// use cuda_std::launch::LaunchConfig;
+/// use cuda_std::simt::Executor;
+/// use cuda_std::{grid, kernel, thread};
+///
+/// /// Reverses the numbers in place.
+/// ///
+/// /// # Safety
+/// /// A thread for each number; `counter` is a zero.
+/// #[kernel(cooperative)]
+/// pub unsafe fn reverse(numbers: *mut u32, counter: *mut u32) {
+///     let (i, len) = (thread::index_1d() as usize, (thread::block_dim_x() * thread::grid_dim_x()) as usize);
+///     // SAFETY: all threads come to the barrier; each writes its own number, after all have been read.
+///     unsafe {
+///         let number = *numbers.add(len - 1 - i);
+///         grid::sync(counter);
+///         *numbers.add(i) = number;
+///     }
+/// }
+///
+/// let mut numbers: Vec<u32> = (0..256).collect();
+/// // SAFETY: 256 threads.
+/// unsafe { reverse::launch(&Executor::new(), LaunchConfig::new(4, 64), &mut numbers, &mut [0]) }?;
+/// assert!((0..256).rev().eq(numbers));
+/// # Ok::<(), cuda_std::launch::LaunchError>(())
+/// ```
+#[doc(alias = "grid.sync", alias = "grid_group::sync", alias = "cudaCGSynchronizeGrid")]
+#[inline(always)]
+#[track_caller]
+pub unsafe fn sync(counter: *mut u32) {
+    // SAFETY: the caller's counter and threads.
+    unsafe { Watchdog::OFF.sync(counter) }
+}
+
+impl Watchdog {
+    /// As [`sync`], for as long as this watchdog allows each block to wait for the others.
+    ///
+    /// # Safety
+    /// As there.
+    ///
+    /// # Panics
+    /// As there, and on the device if it takes longer.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn sync(self, counter: *mut u32) {
+        #[cfg(not(target_arch = "nvptx64"))]
+        check_cooperative("grid::sync");
+        sync_block();
+        // SAFETY: the caller's counter. One thread of a block arrives for all, which its release and its acquire order with
+        // the others by the barriers of the block.
+        unsafe {
+            if thread::thread_idx_x() == 0 && thread::thread_idx_y() == 0 && thread::thread_idx_z() == 0 {
+                let blocks = thread::grid_dim_x() * thread::grid_dim_y() * thread::grid_dim_z();
+                let is_first =
+                    thread::block_idx_x() == 0 && thread::block_idx_y() == 0 && thread::block_idx_z() == 0;
+                let arrival = if is_first { ROUND - (blocks - 1) } else { 1 };
+                let before = mid::atomic_fetch_add_u32_device(counter, Ordering::Release, arrival);
+                let load = || mid::atomic_load_32_device(counter, Ordering::Acquire);
+                self.wait("grid::sync", load, |now| (now ^ before) & ROUND != 0);
+            }
+        }
+        sync_block();
+    }
+}
+
+/// The block's barrier.
+#[inline(always)]
+#[track_caller]
+fn sync_block() {
+    #[cfg(target_arch = "nvptx64")]
+    thread::sync_threads();
+    #[cfg(not(target_arch = "nvptx64"))]
+    collective("grid::sync", Collective::Barrier(Barrier::Sync));
+}

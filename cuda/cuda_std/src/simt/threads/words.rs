@@ -1,0 +1,60 @@
+//! Threads that wait for words: each looks again and again, in the order that the loads of its question have.
+
+use core::sync::atomic::Ordering;
+use std::panic::resume_unwind;
+
+use super::super::super::context::{Collective, Ready, Request};
+use super::super::encoding::Word;
+use super::super::quiet::Looks;
+use super::super::sleep;
+use super::{Abandoned, Site, Waiter};
+
+impl Waiter<'_> {
+    /// Waits until `ready` is true, which is asked here, in the order that its loads have and no other.
+    pub(in super::super::super) fn wait_until_ready(&self, request: &Request, ready: Ready) {
+        let table = self.table;
+        let Some(quiet) = table.quiet else { return };
+        let ask = &table.waiters[self.number as usize].ask;
+        self.say_where(request);
+        table.lock.take();
+        ask.put(Collective::Words);
+        table.lock.free();
+        quiet.begin_wait();
+        let mut looks = Looks::default();
+        // SAFETY: the closure is the caller's, who waits for the end of this call.
+        while !unsafe { ready.ask() } {
+            self.look_for_end(request);
+            if quiet.has_looked(&mut looks) {
+                table.stop.store(true, Ordering::Relaxed);
+            }
+            sleep::between_looks();
+        }
+        quiet.end_wait();
+        table.lock.take();
+        ask.set(Word::RUNS);
+        table.lock.free();
+    }
+    /// Says where the thread waits, before it says that it waits.
+    #[inline]
+    pub(super) fn say_where(&self, request: &Request) {
+        let waiter = &self.table.waiters[self.number as usize];
+        // SAFETY: the thread runs, so nobody else reads or writes the site.
+        unsafe { *waiter.site.get() = Some(Site { name: request.name, location: request.location }) };
+        waiter.written.fetch_add(1, Ordering::Release);
+    }
+
+    /// Ends a waiting thread if the grid ends, and the grid if it is over its time limit.
+    #[inline]
+    pub(super) fn look_for_end(&self, request: &Request) {
+        let table = self.table;
+        if table.stop.load(Ordering::Relaxed) {
+            resume_unwind(Box::new(Abandoned));
+        }
+        let (block, thread) = table.place(self.number);
+        if !cfg!(miri)
+            && let Some(clock) = block.grid.clock.filter(|clock| clock.has_expired())
+        {
+            table.fail(block.fault_of(Some(thread), Some(request.location.into()), clock.fault()));
+        }
+    }
+}

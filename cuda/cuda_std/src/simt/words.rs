@@ -1,0 +1,61 @@
+//! Threads that wait for words: asked whether they can go on when their block has its turn, and not in between.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use super::super::channel::Channel;
+use super::super::context;
+use super::super::fault::Fault;
+use super::{Scheduler, Slot, State};
+
+impl Slot {
+    /// Whether the thread waits for words, and they hold what it waits for. A thread whose question panics goes on and asks
+    /// itself: it panics too, or waits in its question, which only it can.
+    fn is_ready(&self) -> bool {
+        if self.state != State::InWords {
+            return false;
+        }
+        // SAFETY: the thread is suspended in `Channel::wait`, so its channel, and the closure that it asks with, live on
+        // its stack.
+        let channel = unsafe { &*self.channel };
+        // SAFETY: so does its context.
+        let context = unsafe { &*channel.context.get() };
+        let of_question = Channel::of_question();
+        let asking = context.with_channel(&of_question);
+        let outer = context::enter(&asking);
+        // SAFETY: as above.
+        let is_ready = catch_unwind(AssertUnwindSafe(|| unsafe { channel.ready.get().ask() }));
+        context::enter(outer);
+        is_ready.unwrap_or(true)
+    }
+}
+
+impl Scheduler<'_> {
+    /// The block's turn: lets the threads go on whose words hold what they wait for, and then all that can. Whether there
+    /// were any.
+    pub fn take_turn(&mut self) -> Result<bool, Box<Fault>> {
+        let any = self.in_words > 0 && self.release_words()?;
+        self.advance()?;
+        Ok(any)
+    }
+
+    fn release_words(&mut self) -> Result<bool, Box<Fault>> {
+        let mut any = false;
+        if let Some(seeded) = &mut self.seeded {
+            let ready = |slot: &Slot| slot.is_ready();
+            any = seeded.release_if(&self.slots, ready);
+            return Ok(any);
+        }
+        for thread in 0..self.slots.len() {
+            if self.slots[thread].is_ready() {
+                any = true;
+                self.resume(thread)?;
+            }
+        }
+        Ok(any)
+    }
+
+    /// Whether a thread waits for words.
+    pub fn waits_for_words(&self) -> bool {
+        self.in_words > 0
+    }
+}
