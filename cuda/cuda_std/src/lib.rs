@@ -36,6 +36,7 @@ pub mod atomic;
 pub mod cluster;
 pub mod fastmath;
 pub mod float;
+pub mod grid;
 pub mod half;
 pub mod hint;
 pub mod intrinsics;

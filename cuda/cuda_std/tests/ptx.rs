@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use cuda_builder::ptx::{Ptx, PtxFunction};
 use cuda_builder::{CudaBuilder, NvvmArch, ptxas};
 
-const FILES: [&str; 9] = [
+const FILES: [&str; 10] = [
     "atomics.rs",
     "clusters.rs",
+    "dependents.rs",
     "halves.rs",
     "math.rs",
     "memory.rs",

@@ -227,10 +227,10 @@ pub(super) unsafe fn launch(
     stream: &Stream,
     args: &[*mut c_void],
 ) -> CudaResult<()> {
-    let &LaunchConfig { grid, block, shared_bytes, cluster } = config;
+    let &LaunchConfig { grid, block, shared_bytes, cluster, programmatic_stream_serialization } = config;
     // The driver copies the values before it returns and does not write through the pointers.
     let (args, extra) = (args.as_ptr().cast_mut(), ptr::null_mut());
-    if cluster == 1 {
+    if cluster == 1 && !programmatic_stream_serialization {
         // SAFETY: the caller's function, stream and arguments.
         return unsafe {
             sys::cuLaunchKernel(
@@ -249,16 +249,23 @@ pub(super) unsafe fn launch(
         }
         .ok();
     }
-    let mut attribute = sys::CUlaunchAttribute::cluster([cluster, 1, 1]);
+    // The attributes that are asked for come first.
+    let mut attributes = [
+        sys::CUlaunchAttribute::cluster([cluster, 1, 1]),
+        sys::CUlaunchAttribute::programmatic_stream_serialization(),
+    ];
+    if cluster == 1 {
+        attributes.swap(0, 1);
+    }
     let config = sys::CUlaunchConfig {
         grid: [grid.x, grid.y, grid.z],
         block: [block.x, block.y, block.z],
         shared_bytes,
         stream: stream.as_inner(),
-        attributes: &raw mut attribute,
-        attributes_len: 1,
+        attributes: attributes.as_mut_ptr(),
+        attributes_len: u32::from(cluster > 1) + u32::from(programmatic_stream_serialization),
     };
-    // SAFETY: as above; the configuration has one attribute, and both outlive the call.
+    // SAFETY: as above; the configuration has no more attributes than there are, and both outlive the call.
     unsafe { sys::cuLaunchKernelEx(&config, function, args, extra) }.ok()
 }
 
