@@ -5,6 +5,9 @@
 //! [`Device::synchronize`] or at the next copy, as a [`KernelFault`] that names the launches it may come from. With
 //! `FERROWARP_SYNC=1` in the environment every launch waits for its end, which names the one. On the CPU a launch
 //! returns when the kernel has ended.
+//!
+//! All that a device is given it does in one order, unless it is given to [`Stream`]s of its own. A [`Graph`] is work that
+//! is recorded once and launched many times.
 
 mod buffer;
 mod cpu;

@@ -3,9 +3,8 @@
 use cuda_std::grid;
 
 kernels! {
-    // No access moves over the wait.
+    // From 9.0 on no access moves over the wait.
     //@ sm_75: griddepcontrol == 0
-    //@ sm_75: ld.global == 2
     //@ sm_90: griddepcontrol.wait == 1
     //@ sm_90: ld.global == 2
     //@ sm_90: st.global == 2
