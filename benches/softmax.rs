@@ -29,6 +29,7 @@
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context;
@@ -77,9 +78,9 @@ fn rungs() -> Vec<Subject<f32>> {
             let kernel = kernel.filter(|_| place > 0 || work <= limit)?;
             let device = device.clone();
             // Made by the first launch, which checks the output, and the same for all that are recorded.
-            let workspace = RefCell::new(None);
-            Some(Box::new(move |set| {
-                let mut workspace = workspace.borrow_mut();
+            let workspace = Mutex::new(None);
+            Some(Arc::new(move |set| {
+                let mut workspace = workspace.lock().unwrap_or_else(PoisonError::into_inner);
                 let workspace = match &mut *workspace {
                     Some(workspace) => workspace,
                     none => none.insert(device.alloc_zeroed::<f32>(kernel.workspace_len())?),
@@ -192,7 +193,7 @@ fn bench_shape<T: Number>(
     subjects: &[Subject<T>],
     results: &mut Results,
 ) -> anyhow::Result<()> {
-    let mut shared: Option<(Op, Sets<T>)> = None;
+    let mut shared: Shared<T> = None;
     for subject in subjects {
         let Some(launch) = (subject.launch)(device, shape) else { continue };
         group.throughput(Throughput::Bytes((subject.op.matrices() * shape.len() * size_of::<T>()) as u64));
@@ -213,18 +214,21 @@ fn bench_shape<T: Number>(
             });
         }))
         .is_err();
-        if let Some(rotation) = &rotation {
-            let samples = Rotation::last_samples(rotation, SAMPLES);
+        let is_timed = rotation.is_some();
+        if let Some(rotation) = rotation {
+            let samples = rotation.last_samples(SAMPLES);
             entry.microseconds = Some(median(samples) * 1e6);
             entry.samples = samples.len();
             entry.launches_per_sample = rotation.launches();
-            entry.sets = shared.as_ref().map_or(0, |(_, sets)| sets.sets.len());
+            let sets = rotation.into_sets();
+            entry.sets = sets.sets.len();
+            shared = Some((subject.op, sets));
         }
         if panicked {
             entry.microseconds = None;
             entry.error = Some(error.take().unwrap_or_else(|| "a panic".to_owned()));
         }
-        if panicked || rotation.is_some() {
+        if panicked || is_timed {
             results.entries.push(entry);
         }
         if let Err(fault) = device.synchronize() {
@@ -235,30 +239,29 @@ fn bench_shape<T: Number>(
     Ok(())
 }
 
+/// What the sets of a shape were made for, and the sets, unless a rotation has them.
+type Shared<T> = Option<(Op, Sets<T>)>;
+
 /// The time of `launches` launches; the first call checks the output and prepares.
 fn time<T: Number>(
     device: &Device,
     op: Op,
     shape: Shape,
     launch: &Launch<T>,
-    (shared, rotation): (&mut Option<(Op, Sets<T>)>, &mut Option<Rotation>),
+    (shared, rotation): (&mut Shared<T>, &mut Option<Rotation<T>>),
     launches: u64,
 ) -> anyhow::Result<Duration> {
-    if shared.as_ref().is_none_or(|(of, _)| *of != op) {
-        // The old sets go first, to make room.
-        *shared = None;
-        *shared = Some((op, Sets::new(device, op, shape)?));
+    if let Some(rotation) = rotation {
+        return Ok(rotation.time(device, launches)?);
     }
-    let Some((_, sets)) = shared else { anyhow::bail!("there are no buffers") };
-    let rotation = match rotation {
-        Some(rotation) => rotation,
-        None => {
-            sets.check(launch)?;
-            rotation.insert(Rotation::new(device, sets, launch)?)
-        }
+    // Sets of another operation go first, to make room.
+    let old = shared.take().filter(|(of, _)| *of == op);
+    let mut sets = match old {
+        Some((_, sets)) => sets,
+        None => Sets::new(device, op, shape)?,
     };
-    // SAFETY: `shared` keeps its sets as long as the subjects compute the same, and a rotation is one subject's.
-    Ok(unsafe { rotation.time(device, sets, launch, launches) }?)
+    sets.check(&**launch)?;
+    Ok(rotation.insert(Rotation::new(device, sets, launch)?).time(device, launches)?)
 }
 
 fn entry<T: Number>(subject: &Subject<T>, shape: Shape) -> Entry {

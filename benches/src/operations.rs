@@ -1,6 +1,6 @@
 //! What users of the library call, as launches on a [`Set`]: planned before they are timed.
 
-use std::cell::RefCell;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use ferrowarp::device::{Device, DeviceError};
 use ferrowarp::softmax::{CrossEntropy, Matrix, MatrixMut, Options, Plan, Real, softmax_backward};
@@ -10,7 +10,7 @@ use crate::op::{Number, Op};
 use crate::shapes::Shape;
 
 /// A launch that is ready.
-pub type Launch<T> = Box<dyn Fn(&mut Set<T>) -> Result<(), DeviceError>>;
+pub type Launch<T> = Arc<dyn Fn(&mut Set<T>) -> Result<(), DeviceError> + Send + Sync>;
 
 /// The launch of `op` on matrices of this shape.
 ///
@@ -21,18 +21,19 @@ pub fn launch<T: Number + Real>(device: &Device, op: Op, shape: Shape) -> Result
     Ok(match op {
         Op::Softmax | Op::LogSoftmax => {
             let options = if op == Op::LogSoftmax { Options::new().log() } else { Options::new() };
-            let plan = RefCell::new(Plan::<T>::new(&device, rows, cols, &options)?);
-            Box::new(move |set| {
+            let plan = Mutex::new(Plan::<T>::new(&device, rows, cols, &options)?);
+            Arc::new(move |set| {
                 let mut out = MatrixMut::new(&mut set.out, rows, cols)?;
-                Ok(plan.borrow_mut().run(&mut out, &Matrix::new(&set.inp, rows, cols)?)?)
+                let mut plan = plan.lock().unwrap_or_else(PoisonError::into_inner);
+                Ok(plan.run(&mut out, &Matrix::new(&set.inp, rows, cols)?)?)
             })
         }
-        Op::Backward => Box::new(move |set| {
+        Op::Backward => Arc::new(move |set| {
             let (dy, y) = (Matrix::new(&set.gradient, rows, cols)?, Matrix::new(&set.inp, rows, cols)?);
             let mut dx = MatrixMut::new(&mut set.out, rows, cols)?;
             Ok(softmax_backward(&device, &mut dx, &dy, &y, &Options::new())?)
         }),
-        Op::CrossEntropy => Box::new(move |set| {
+        Op::CrossEntropy => Arc::new(move |set| {
             let logits = Matrix::new(&set.inp, rows, cols)?;
             let gradient = MatrixMut::new(&mut set.out, rows, cols)?;
             let launch = CrossEntropy::new(&mut set.losses, logits, &set.targets);

@@ -1,10 +1,12 @@
 //! Device time of one launch, over launches that take the sets in turns.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use ferrowarp::device::{Device, DeviceError, Graph};
 
-use crate::matrices::{Set, Sets};
+use crate::matrices::Sets;
+use crate::operations::Launch;
 
 /// Work of a graph, so that what replaying costs is lost in it.
 const GRAPH: Duration = Duration::from_millis(2);
@@ -15,42 +17,40 @@ const MOST_LAUNCHES: usize = 1000;
 /// A launch longer than this streams far more than a cache holds: no rotation, and nothing before it to hide.
 const SLOW: Duration = Duration::from_millis(10);
 
-/// Launches that are ready to be timed.
-pub struct Rotation {
-    /// None on the CPU.
-    graph: Option<Graph>,
+/// Launches that are ready to be timed, and their sets.
+pub struct Rotation<T> {
+    graph: Graph<Sets<T>>,
     launches: usize,
+    /// Whether a launch costs so much more than to queue it that nothing needs to hide that; so it is on the CPU.
     is_slow: bool,
     /// Seconds a launch, of each batch.
     samples: Vec<f64>,
 }
 
-impl Rotation {
-    /// Runs `launch` on each set, then records as many launches as make up about 2 ms, each set at least once.
+impl<T: Send + 'static> Rotation<T> {
+    /// Runs `launch` on each set, then records as many launches as make up about 2 ms, each set at least once. On the CPU
+    /// it is one launch.
     ///
     /// # Errors
     /// A launch failed.
-    pub fn new<T>(
-        device: &Device,
-        sets: &mut Sets<T>,
-        launch: &dyn Fn(&mut Set<T>) -> Result<(), DeviceError>,
-    ) -> Result<Self, DeviceError> {
-        let mut rotation = Self { graph: None, launches: 1, is_slow: false, samples: Vec::new() };
-        if !device.is_cuda() {
-            return Ok(rotation);
+    pub fn new(device: &Device, mut sets: Sets<T>, launch: &Launch<T>) -> Result<Self, DeviceError> {
+        let (mut launches, mut is_slow) = (1, true);
+        if device.is_cuda() {
+            let (_, once) = device.time(|| launch(&mut sets.sets[0]))?;
+            is_slow = once > SLOW;
         }
-        let (_, once) = device.time(|| launch(&mut sets.sets[0]))?;
-        rotation.is_slow = once > SLOW;
-        if !rotation.is_slow {
-            let (_, round) = device.time(|| sets.sets.iter_mut().try_for_each(launch))?;
+        if !is_slow {
+            let (_, round) = device.time(|| sets.sets.iter_mut().try_for_each(|set| launch(set)))?;
             let rounds = (GRAPH.as_secs_f64() / round.as_secs_f64().max(1e-6)).ceil() as usize;
             let most = (MOST_LAUNCHES / sets.sets.len()).max(1);
-            rotation.launches = rounds.clamp(1, most) * sets.sets.len();
+            launches = rounds.clamp(1, most) * sets.sets.len();
         }
-        let count = sets.sets.len();
-        let all = || (0..rotation.launches).try_for_each(|i| launch(&mut sets.sets[i % count]));
-        rotation.graph = Some(device.record(all)?);
-        Ok(rotation)
+        let launch = Arc::clone(launch);
+        let graph = device.record(sets, move |_, Sets { sets, .. }: &mut Sets<T>| {
+            let count = sets.len();
+            (0..launches).try_for_each(|i| launch(&mut sets[i % count]))
+        })?;
+        Ok(Rotation { graph, launches, is_slow, samples: Vec::new() })
     }
 
     /// The time of `launches` launches: as many whole graphs as hold them, in one batch with one synchronisation,
@@ -58,30 +58,20 @@ impl Rotation {
     ///
     /// # Errors
     /// A launch failed.
-    ///
-    /// # Safety
-    /// The sets are those that the rotation was made with.
-    pub unsafe fn time<T>(
-        &mut self,
-        device: &Device,
-        sets: &mut Sets<T>,
-        launch: &dyn Fn(&mut Set<T>) -> Result<(), DeviceError>,
-        launches: u64,
-    ) -> Result<Duration, DeviceError> {
+    pub fn time(&mut self, device: &Device, launches: u64) -> Result<Duration, DeviceError> {
         let batches = launches.div_ceil(self.launches as u64).max(1);
-        let time = match &self.graph {
-            // SAFETY: the graph's buffers are those of the caller's sets, which are borrowed, and so free and alive.
-            Some(graph) => unsafe {
-                if !self.is_slow {
-                    graph.launch()?;
-                }
-                device.time(|| (0..batches).try_for_each(|_| graph.launch()))?.1
-            },
-            None => device.time(|| (0..batches).try_for_each(|_| launch(&mut sets.sets[0])))?.1,
-        };
+        if !self.is_slow {
+            self.graph.launch()?;
+        }
+        let (_, time) = device.time(|| (0..batches).try_for_each(|_| self.graph.launch()))?;
         let one = time.as_secs_f64() / (batches * self.launches as u64) as f64;
         self.samples.push(one);
         Ok(Duration::from_secs_f64(one * launches as f64))
+    }
+
+    /// The sets, for other launches.
+    pub fn into_sets(self) -> Sets<T> {
+        self.graph.into_state()
     }
 
     /// Launches that a batch is made of.

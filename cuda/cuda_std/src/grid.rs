@@ -1,6 +1,7 @@
-//! Blocks that wait for each other while they run: the barrier of a grid, and waits for words that another block stores.
+//! The grid as a whole: blocks that wait for each other while they run, by the barrier of a grid or by words that another
+//! block stores; and [how its start is ordered](wait_for_dependencies) with the end of the grid before it.
 //!
-//! A block may wait for another one only if both are on the device. So a kernel that uses this module is a
+//! A block may wait for another one only if both are on the device. So a kernel whose blocks do is a
 //! `#[kernel(cooperative)]`: all blocks of its grid are there at once, and a grid that is too large for that is refused
 //! before it would hang ([`LaunchError::NotResident`](crate::launch::LaunchError::NotResident)). A launch may be in clusters
 //! besides.
@@ -67,11 +68,13 @@
 //! ```
 
 mod barrier;
+mod dependent;
 mod wait;
 mod watchdog;
 mod words;
 
 pub use barrier::sync;
+pub use dependent::{launch_dependents, wait_for_dependencies};
 pub use wait::{wait_until, wait_until_all};
 pub use watchdog::Watchdog;
 pub use words::{load_all, store_all, store_relaxed, store_release};

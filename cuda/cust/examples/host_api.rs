@@ -10,6 +10,7 @@ use cust::function::{BlockSize, FunctionAttribute, GridSize};
 use cust::memory::{AsyncCopyDestination, DeviceBox, LockedBuffer, mem_get_info};
 use cust::module::{ModuleJitOption, OptLevel};
 use cust::prelude::*;
+use cust::stream::StreamWaitEventFlags;
 
 const LEN: usize = 1000;
 
@@ -65,6 +66,7 @@ fn memories(module: &Module, stream: &Stream) -> CudaResult<()> {
         ))?;
         out_gpu.async_copy_to(&mut out, stream)?;
         end.record(stream)?;
+        stream.wait_event(&end, StreamWaitEventFlags::DEFAULT)?;
         end.synchronize()?;
     }
     assert_eq!(end.query()?, EventStatus::Ready);

@@ -54,6 +54,11 @@ impl Event {
         Ok(Self { raw })
     }
 
+    /// The driver's handle.
+    pub fn as_inner(&self) -> CUevent {
+        self.raw
+    }
+
     /// Queues the event in the stream.
     ///
     /// # Errors

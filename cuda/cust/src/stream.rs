@@ -1,9 +1,11 @@
 //! Streams: queues of work that a device does in order.
 
+use std::borrow::Borrow;
 use std::ffi::c_void;
 use std::ptr;
 
 use crate::error::CudaResult;
+use crate::event::Event;
 use crate::function::{BlockSize, Function, GridSize};
 use crate::sys::{self, CUstream};
 
@@ -16,6 +18,15 @@ bitflags::bitflags! {
         /// Taken and, as in upstream, without effect: the copies of [`crate::memory`] run on the default stream, and
         /// kernels that did not wait for them would read old values.
         const NON_BLOCKING = 1;
+    }
+}
+
+bitflags::bitflags! {
+    /// How a stream waits for an event.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct StreamWaitEventFlags: u32 {
+        /// There is no other way.
+        const DEFAULT = 0;
     }
 }
 
@@ -52,6 +63,16 @@ impl Stream {
     pub fn synchronize(&self) -> CudaResult<()> {
         // SAFETY: the stream lives.
         unsafe { sys::cuStreamSynchronize(self.raw) }.ok()
+    }
+
+    /// Lets what is queued from now on wait for the event, which was recorded before; one that never was is not waited
+    /// for. The host goes on at once.
+    ///
+    /// # Errors
+    /// The event belongs to a context of another process, or is one of a capture that the stream is no part of.
+    pub fn wait_event(&self, event: impl Borrow<Event>, flags: StreamWaitEventFlags) -> CudaResult<()> {
+        // SAFETY: both live. The driver keeps of the event what it needs.
+        unsafe { sys::cuStreamWaitEvent(self.raw, event.borrow().as_inner(), flags.bits()) }.ok()
     }
 
     /// The driver's handle.

@@ -114,6 +114,13 @@ impl CUlaunchAttribute {
         value[0] = 1;
         Self { id: 2, pad: 0, value }
     }
+
+    /// `CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION`: the kernel may begin before the one before it has ended.
+    pub fn programmatic_stream_serialization() -> Self {
+        let mut value = [0; 16];
+        value[0] = 1;
+        Self { id: 6, pad: 0, value }
+    }
 }
 
 /// Declares functions of the driver: a field that holds the library's, and a function that calls it.
@@ -205,6 +212,8 @@ functions! {
     fn cuStreamSynchronize(stream: CUstream);
     /// Whether all work of the stream has ended: `CUDA_ERROR_NOT_READY` until then.
     fn cuStreamQuery(stream: CUstream);
+    /// Lets what is queued in the stream from now on wait for the event. `flags` may be 0.
+    fn cuStreamWaitEvent(stream: CUstream, event: CUevent, flags: c_uint);
     /// Destroys a stream.
     fn cuStreamDestroy_v2(stream: CUstream);
 

@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use cuda_builder::{CudaBuilder, NvvmArch};
+use cuda_builder::{Backend, CudaBuilder, NvvmArch};
 use cuda_std::half::{bf16, f16};
 use cuda_std::launch::{LaunchConfig, LaunchError, Launcher};
 use cuda_std::panic_record::PanicRecord;
@@ -12,27 +12,31 @@ use cuda_std::simt::Executor;
 use ptx_emulator::{Emulator, PtxModule};
 use ptx_emulator_kernels::*;
 
+/// The emulators of both architectures.
 fn emulators() -> Vec<Emulator> {
     static MODULES: OnceLock<Vec<Arc<PtxModule>>> = OnceLock::new();
-    let modules = MODULES.get_or_init(|| {
-        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
-        let built = CudaBuilder::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kernels"))
-            .tools_dir(CudaBuilder::tools_dir_in(target))
-            .target_dir(target.join("cuda-builder"))
-            .out_dir(Path::new(env!("CARGO_TARGET_TMPDIR")).join("ptx_emulator-kernels"))
-            .download(true)
-            // The latter reduces in a warp with one instruction, the former with shuffles.
-            .archs(&[NvvmArch::Compute75, NvvmArch::Compute90])
-            .build_all()
-            .unwrap();
-        let module = |path: &Path| {
-            let module = PtxModule::parse(&std::fs::read_to_string(path).unwrap()).unwrap();
-            assert_eq!(module.unsupported(), [], "the emulator knows every instruction");
-            Arc::new(module)
-        };
-        built.modules.iter().map(|built| module(&built.path)).collect()
-    });
+    let modules = MODULES.get_or_init(|| modules(Backend::Nvvm, "ptx_emulator-kernels"));
     modules.iter().map(|module| Emulator::new(Arc::clone(module))).collect()
+}
+
+fn modules(backend: Backend, folder: &str) -> Vec<Arc<PtxModule>> {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
+    let built = CudaBuilder::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kernels"))
+        .tools_dir(CudaBuilder::tools_dir_in(target))
+        .target_dir(target.join("cuda-builder"))
+        .out_dir(Path::new(env!("CARGO_TARGET_TMPDIR")).join(folder))
+        .download(true)
+        .backend(backend)
+        // The latter reduces in a warp with one instruction, the former with shuffles.
+        .archs(&[NvvmArch::Compute75, NvvmArch::Compute90])
+        .build_all()
+        .unwrap();
+    let module = |path: &Path| {
+        let module = PtxModule::parse(&std::fs::read_to_string(path).unwrap()).unwrap();
+        assert_eq!(module.unsupported(), [], "the emulator knows every instruction");
+        Arc::new(module)
+    };
+    built.modules.iter().map(|built| module(&built.path)).collect()
 }
 
 /// Runs a launch on the executor and on both emulators, each on a copy of `start`; the results must `agree`.
@@ -228,5 +232,20 @@ fn panics_leave_the_record_of_the_first_thread() {
         assert_eq!(seen.file(), "cuda/ptx_emulator/tests/kernels/src/lib.rs");
         let source = include_str!("kernels/src/lib.rs").lines().nth(seen.line as usize - 1).unwrap();
         assert!(source.contains("assert!"), "{source}");
+    }
+}
+
+#[test]
+fn dependent_launches_run_one_after_the_other() {
+    let twice = |on: &dyn Launcher, number: &mut Vec<u32>| {
+        let config = LaunchConfig::new(1, 1).with_programmatic_stream_serialization();
+        // SAFETY: one number.
+        (0..2).try_for_each(|_| unsafe { dependent::launch(on, config, &mut *number) })
+    };
+    assert_eq!(both(&[3], twice, |_, a, b| a == b), [12]);
+    for module in modules(Backend::Llvm, "ptx_emulator-kernels-llvm") {
+        let mut number = vec![3];
+        twice(&Emulator::new(module), &mut number).unwrap();
+        assert_eq!(number, [12]);
     }
 }

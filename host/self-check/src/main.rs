@@ -3,6 +3,7 @@
 //! Prints a line per case and ends with a line `N passed, N failed`; the exit code is 1 if any failed.
 
 mod mechanics;
+mod streams;
 mod stress;
 
 use std::num::NonZeroUsize;

@@ -7,6 +7,8 @@ use cuda_std::launch::{LaunchConfig, LaunchError};
 use ferrowarp::device::{Device, DeviceChoice};
 use gpu_kernels::mlp::activation::relu_forward;
 
+use crate::streams;
+
 /// The flag under which this program provokes a panic in a kernel, instead of checking.
 pub const PROVOKE: &str = "--provoke-fault";
 
@@ -20,6 +22,10 @@ pub const MECHANICS: &[Mechanic] = &[
     ("a view past the end is refused", views),
     ("a launch over the limits is refused", limits),
     ("an argument of another device is refused", residence),
+    ("uploads, kernels and downloads on three streams are in order", streams::pipeline),
+    ("a race between two streams is refused", streams::races),
+    ("a graph of two streams runs as recorded", streams::graphs),
+    ("launches that may begin early do their work", streams::early_launches),
     ("the functions that users call are right", ferrowarp_cases::softmax::calls::are_right),
 ];
 

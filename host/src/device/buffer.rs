@@ -238,6 +238,10 @@ impl<T> Clone for BufferView<'_, T> {
 impl<T> Copy for BufferView<'_, T> {}
 
 impl<'a, T: Pod> BufferView<'a, T> {
+    pub(super) fn first_byte(&self) -> *mut u8 {
+        self.pointer.as_ptr().cast()
+    }
+
     /// The device whose memory it is.
     pub fn device(&self) -> &'a Device {
         self.device
@@ -278,6 +282,10 @@ impl<'a, T: Pod> BufferView<'a, T> {
 }
 
 impl<'a, T: Pod> BufferViewMut<'a, T> {
+    pub(super) fn first_byte(&self) -> *mut u8 {
+        self.pointer.as_ptr().cast()
+    }
+
     /// The device whose memory it is.
     pub fn device(&self) -> &'a Device {
         self.device

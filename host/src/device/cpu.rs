@@ -1,7 +1,9 @@
 //! The CPU as a device: host memory, and kernels on the SIMT executor, or on what the caller has for it.
 
 use std::alloc::Layout;
+use std::collections::BTreeMap;
 use std::ptr::NonNull;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use cuda_std::launch::{Launcher, Limits};
 
@@ -15,9 +17,15 @@ pub(super) struct CpuDevice {
     pub limits: Limits,
     /// Cores that kernels run on.
     pub workers: usize,
+    /// Bytes by first address of what is allocated.
+    allocations: Mutex<BTreeMap<usize, usize>>,
 }
 
 impl CpuDevice {
+    pub fn new(launcher: Box<dyn Launcher + Send + Sync>, limits: Limits, workers: usize) -> Self {
+        Self { launcher, limits, workers, allocations: Mutex::default() }
+    }
+
     /// The processor's name, as the operating system tells it.
     pub fn name(&self) -> String {
         std::fs::read_to_string("/proc/cpuinfo")
@@ -28,20 +36,46 @@ impl CpuDevice {
 
     /// Memory of `bytes` zero bytes, or nothing if there is not that much.
     pub fn alloc_zeroed(&self, bytes: usize) -> Option<NonNull<u8>> {
-        let layout = Layout::from_size_align(bytes, ALIGNMENT).ok()?;
-        if layout.size() == 0 {
-            return None;
-        }
-        // SAFETY: the layout's size is not zero.
-        NonNull::new(unsafe { std::alloc::alloc_zeroed(layout) })
+        let memory = alloc_zeroed(bytes)?;
+        self.allocations().insert(memory.addr().get(), bytes);
+        Some(memory)
     }
 
     /// # Safety
     /// `memory` came from [`Self::alloc_zeroed`] with the same `bytes`, and is not used afterwards.
     pub unsafe fn free(&self, memory: NonNull<u8>, bytes: usize) {
-        // SAFETY: the layout is the allocation's, which was valid then.
-        unsafe { std::alloc::dealloc(memory.as_ptr(), Layout::from_size_align_unchecked(bytes, ALIGNMENT)) };
+        self.allocations().remove(&memory.addr().get());
+        // SAFETY: the caller's contract is the callee's.
+        unsafe { free(memory, bytes) };
     }
+
+    /// Whether the address lies in the device's memory, and not in other memory of the host.
+    pub fn has_allocated(&self, address: usize) -> bool {
+        let allocations = self.allocations();
+        let before = allocations.range(..=address).next_back();
+        before.is_some_and(|(&start, &bytes)| address - start < bytes)
+    }
+
+    fn allocations(&self) -> MutexGuard<'_, BTreeMap<usize, usize>> {
+        self.allocations.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Memory of `bytes` zero bytes, or nothing if there is not that much.
+pub(super) fn alloc_zeroed(bytes: usize) -> Option<NonNull<u8>> {
+    let layout = Layout::from_size_align(bytes, ALIGNMENT).ok()?;
+    if layout.size() == 0 {
+        return None;
+    }
+    // SAFETY: the layout's size is not zero.
+    NonNull::new(unsafe { std::alloc::alloc_zeroed(layout) })
+}
+
+/// # Safety
+/// `memory` came from [`alloc_zeroed`] with the same `bytes`, and is not used afterwards.
+pub(super) unsafe fn free(memory: NonNull<u8>, bytes: usize) {
+    // SAFETY: the layout is the allocation's, which was valid then.
+    unsafe { std::alloc::dealloc(memory.as_ptr(), Layout::from_size_align_unchecked(bytes, ALIGNMENT)) };
 }
 
 fn model_name(cpuinfo: &str) -> Option<String> {

@@ -1,4 +1,4 @@
-//! A CUDA GPU as a device: its primary context, one stream, the modules, and what the last kernels did.
+//! A CUDA GPU as a device: its primary context, its streams, the modules, and what the last kernels did.
 //!
 //! The driver's functions come from [`cust::sys`]. Each call here first makes the context the calling
 //! thread's, so a device may be used from any thread.
@@ -6,6 +6,7 @@
 mod handles;
 mod kernels;
 pub(super) mod soil;
+mod streams;
 pub(super) mod timing;
 mod wait;
 
@@ -13,6 +14,7 @@ use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Instant;
 
 use cuda_std::launch::{Dim3, KernelCall, KernelMeta, LaunchConfig, LaunchError, Limits, Residence};
 use cust::CudaFlags;
@@ -23,15 +25,20 @@ use cust::stream::Stream;
 use cust::sys;
 
 use super::fault::KernelFault;
-use super::launches::{Launch, Launches};
+use super::launches::{Launch, QueuedLaunches};
 use super::modules::PtxModules;
 use super::{DeviceError, RawAllocError};
 use handles::PanicSlot;
 use kernels::Kernels;
 use soil::Soil;
+pub(super) use streams::Lane;
+use streams::Queue;
 
 /// The variables that make every launch wait for its end, so that a fault is the launch's: ours, and the driver's own.
 const SYNC_VARIABLES: [&str; 2] = ["FERROWARP_SYNC", "CUDA_LAUNCH_BLOCKING"];
+
+/// The least compute capability that begins a launch before the one before it has ended.
+const PROGRAMMATIC_LAUNCH: u32 = 90;
 
 /// A GPU.
 pub(super) struct CudaDevice {
@@ -60,9 +67,9 @@ struct Handles {
 #[derive(Default)]
 struct State {
     /// Launches since the last synchronisation.
-    queued: Launches,
-    /// Launches into the recording that is under way.
-    recorded: Option<Launches>,
+    queued: QueuedLaunches,
+    /// The streams besides the device's own, by number.
+    streams: Vec<(u32, Queue)>,
     /// The first failure of a kernel or of the GPU.
     fault: Option<Arc<KernelFault>>,
 }
@@ -247,6 +254,13 @@ impl CudaDevice {
             self.free(memory);
             return Err(RawAllocError::Device(error));
         }
+        // Other streams may use the memory from now on.
+        if !self.state().streams.is_empty()
+            && let Err(error) = self.wait_for_stream(&self.handles.stream, Instant::now())
+        {
+            self.free(memory);
+            return Err(RawAllocError::Device(error));
+        }
         Ok(memory)
     }
 
@@ -316,14 +330,19 @@ impl CudaDevice {
         self.recheck(kernels::resident_blocks(meta.name, function, config, self.multiprocessors))
     }
 
-    /// Queues a launch.
+    /// Queues a launch, which goes into a recording where the stream is part of one.
     ///
     /// # Safety
     /// As [`cuda_std::launch::Launcher::submit`] says.
-    pub unsafe fn submit(&self, call: &KernelCall<'_>) -> Result<(), LaunchError> {
+    pub unsafe fn submit(
+        &self,
+        call: &KernelCall<'_>,
+        lane: &Lane,
+        is_recorded: bool,
+    ) -> Result<(), LaunchError> {
         call.check(self.residence(), &self.limits)?;
         // SAFETY: the caller's contract is the callee's.
-        unsafe { self.queue_launch(call) }.map_err(|error| match error {
+        unsafe { self.queue_launch(call, lane, is_recorded) }.map_err(|error| match error {
             DeviceError::Launch(error) => *error,
             error => LaunchError::Device(Box::new(error)),
         })
@@ -331,34 +350,44 @@ impl CudaDevice {
 
     /// # Safety
     /// As [`Self::submit`].
-    unsafe fn queue_launch(&self, call: &KernelCall<'_>) -> Result<(), DeviceError> {
+    unsafe fn queue_launch(
+        &self,
+        call: &KernelCall<'_>,
+        lane: &Lane,
+        is_recorded: bool,
+    ) -> Result<(), DeviceError> {
         self.enter()?;
         let launch = Launch::of(call);
-        let Handles { kernels, panic_slot, stream, .. } = &*self.handles;
+        let Handles { kernels, panic_slot, stream: own, .. } = &*self.handles;
+        let stream = self.stream_of(lane);
         if !kernels.is_ready(launch.kernel) {
             // To load a module is to wait for what is queued.
             self.drain_if_limited()?;
         }
-        let (config, at) = (&launch.config, (panic_slot, stream));
+        let (config, at) = (&launch.config, (panic_slot, own));
         let prepared = if call.meta.cooperative {
             kernels.prepare_cooperative(launch.kernel, config, (&self.limits, self.multiprocessors), at)
         } else {
             kernels.prepare(launch.kernel, config, &self.limits, at)
         };
         let function = self.recheck(prepared)?;
+        let mut config = call.config;
+        config.programmatic_stream_serialization &= self.limits.capability >= PROGRAMMATIC_LAUNCH;
         if let Some(soil) = self.handles.soil.get() {
             self.recheck(soil.spread(function, stream))?;
+            // The kernel must find the soil.
+            config.programmatic_stream_serialization = false;
         }
         // SAFETY: the function belongs to a module of this context, and so does the stream; there is one pointer per
         // parameter, each to a value of the parameter's type, by the caller's contract.
         let launched =
-            unsafe { kernels::launch(function, (&call.config, call.meta.cooperative), stream, call.args) };
+            unsafe { kernels::launch(function, (&config, call.meta.cooperative), stream, call.args) };
         if let Err(status @ (CudaError::LaunchOutOfResources | CudaError::OutOfMemory)) = launched {
             let needs = kernels::needs(function);
             return Err(DeviceError::TooManyResources { launch, needs, status });
         }
         self.check_launch(launched, launch)?;
-        self.launched(launch)
+        if is_recorded { Ok(()) } else { self.launched(launch, lane) }
     }
 }
 

@@ -10,6 +10,7 @@ use cust::error::CudaError;
 
 use super::fault::KernelFault;
 use super::launches::Launch;
+use super::race::DataRace;
 
 /// Why a device could not be opened, or did not do what it was asked.
 ///
@@ -161,14 +162,51 @@ pub enum DeviceError {
         /// What there was, if it is known.
         memory: Option<FreeMemory>,
     },
-    /// The device does not record its work.
+    /// Work on one stream may run at the same time as work on another that touches the same bytes.
+    #[error(transparent)]
+    Unordered(Box<DataRace>),
+    /// A copy or a wait between two devices.
+    #[error("{action} on {device} failed: it is for {other}, another device; open the stream there")]
+    OtherDevice {
+        /// What was to be done.
+        action: &'static str,
+        /// The stream's device.
+        device: String,
+        /// The device of the buffer or the event.
+        other: String,
+    },
+    /// Recorded work did what a graph cannot hold.
     #[error(
-        "recording work on {device} failed: the CPU runs a launch at once and has nothing to replay it from; \
-         launch the kernels directly, or open a GPU"
+        "{action} failed while work on {device} was recorded or run again: a graph holds launches, and events between \
+         its streams; do it before or after"
     )]
-    NoRecording {
+    NotRecordable {
         /// The device.
         device: String,
+        /// What was done.
+        action: &'static str,
+    },
+    /// An event of a recording was used outside of it, or the other way round.
+    #[error(
+        "waiting for an event on {device} failed: {reason}; let the streams of one graph wait for each other alone, and \
+         synchronise with what was before"
+    )]
+    EventOfRecording {
+        /// The device.
+        device: String,
+        /// Which of them is recorded.
+        reason: &'static str,
+    },
+    /// A stream took part in a recording, and the default stream did not wait for it at the end.
+    #[error(
+        "recording work on {device} failed: the default stream does not wait for the last work of stream {stream}; end \
+         the recorded work with `stream.wait(&other.record()?)?`"
+    )]
+    Unjoined {
+        /// The device.
+        device: String,
+        /// The stream's number.
+        stream: u32,
     },
     /// Work was to be recorded while a recording was under way.
     #[error("recording work on {device} failed: a recording is under way; end that one first")]

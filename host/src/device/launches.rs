@@ -32,7 +32,7 @@ impl Launch {
 
 impl fmt::Display for Launch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let LaunchConfig { grid, block, shared_bytes, cluster } = self.config;
+        let LaunchConfig { grid, block, shared_bytes, cluster, .. } = self.config;
         write!(
             f,
             "{} (grid {grid}, block {block}, {shared_bytes} bytes of dynamic shared memory, clusters of {cluster})",
@@ -108,6 +108,39 @@ impl Launches {
     }
 }
 
+/// The launches of each stream since the host last saw its end.
+#[derive(Debug, Default)]
+pub(super) struct QueuedLaunches {
+    streams: Vec<(u32, Launches)>,
+}
+
+impl QueuedLaunches {
+    /// The stream's.
+    pub fn on(&mut self, stream: u32) -> &mut Launches {
+        let at = self.streams.iter().position(|&(number, _)| number == stream).unwrap_or_else(|| {
+            self.streams.push((stream, Launches::default()));
+            self.streams.len() - 1
+        });
+        &mut self.streams[at].1
+    }
+
+    /// How many there are of all streams.
+    pub fn count(&self) -> u64 {
+        self.streams.iter().map(|(_, launches)| launches.count()).sum()
+    }
+
+    /// Those of all streams.
+    pub fn all(&self) -> Launches {
+        let mut all = Launches::default();
+        self.streams.iter().for_each(|(_, launches)| all.note_all(launches));
+        all
+    }
+
+    pub fn clear(&mut self) {
+        self.streams.iter_mut().for_each(|(_, launches)| launches.clear());
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -142,6 +175,19 @@ mod tests {
         more.note(launch("b", 1));
         more.note_all(&launches);
         assert_eq!((more.kept().len(), more.count(), more.others()), (64, 101, 37));
+    }
+
+    #[test]
+    fn a_stream_that_has_ended_leaves_the_others_launches() {
+        let mut queued = QueuedLaunches::default();
+        queued.on(0).note(launch("a", 1));
+        queued.on(2).note(launch("b", 1));
+        queued.on(2).note(launch("b", 1));
+        assert_eq!((queued.count(), queued.all().kept().len()), (3, 2));
+        queued.on(2).clear();
+        assert_eq!((queued.count(), queued.all().kept()), (1, &[launch("a", 1)][..]));
+        queued.clear();
+        assert_eq!(queued.count(), 0);
     }
 
     #[test]

@@ -5,18 +5,26 @@
 //! [`Device::synchronize`] or at the next copy, as a [`KernelFault`] that names the launches it may come from. With
 //! `FERROWARP_SYNC=1` in the environment every launch waits for its end, which names the one. On the CPU a launch
 //! returns when the kernel has ended.
+//!
+//! All that a device is given it does in one order, unless it is given to [`Stream`]s of its own. A [`Graph`] is work that
+//! is recorded once and launched many times.
 
 mod buffer;
 mod cpu;
 mod cuda;
 mod error;
 mod fault;
+mod graph;
 mod hung;
 mod launches;
 mod modules;
 mod open;
+mod order;
 mod panic;
+mod pinned;
 mod ptx_header;
+mod race;
+mod stream;
 mod testing;
 mod timing;
 mod transfer;
@@ -35,12 +43,15 @@ use cuda_std::simt::Executor;
 pub use buffer::{Buffer, BufferView, BufferViewMut};
 pub use error::{DeviceError, FreeMemory, KernelNeeds};
 pub use fault::{FaultKind, KernelFault};
+pub use graph::Graph;
 pub use hung::exit_if_hung;
 pub use launches::Launch;
 pub use modules::{PtxModule, PtxModules, PtxTarget};
 pub use open::{DeviceChoice, open, open_with, parse_time_limit};
 pub use panic::DevicePanic;
-pub use timing::Graph;
+pub use pinned::{InFlight, PinnedBuffer};
+pub use race::{DataRace, StreamAccess, StreamWork};
+pub use stream::{Event, Stream};
 pub use transfer::{Transfer, TransferTimes};
 
 /// A device that holds buffers and runs kernels. Clones are handles to the same device.
@@ -61,6 +72,7 @@ pub struct Device {
 
 struct Inner {
     backend: Backend,
+    order: order::Order,
     transfers: Mutex<TransferTimes>,
 }
 
@@ -86,13 +98,13 @@ impl Device {
     /// ```
     pub fn cpu_with(executor: Executor) -> Device {
         let (limits, workers) = (executor.limits().clone(), executor.workers());
-        Self::of(Backend::Cpu(cpu::CpuDevice { launcher: Box::new(executor), limits, workers }))
+        Self::of(Backend::Cpu(cpu::CpuDevice::new(Box::new(executor), limits, workers)))
     }
 
     /// A device in the host's memory whose kernels `launcher` runs, one launch at a time: an emulator of a GPU, or an
     /// executor that counts. It allows in one launch what `limits` says.
     pub fn with_launcher(launcher: impl Launcher + Send + Sync + 'static, limits: Limits) -> Device {
-        Self::of(Backend::Cpu(cpu::CpuDevice { launcher: Box::new(launcher), limits, workers: 1 }))
+        Self::of(Backend::Cpu(cpu::CpuDevice::new(Box::new(launcher), limits, 1)))
     }
 
     /// The CUDA device with this ordinal, with the modules of `modules` that suit it best.
@@ -116,7 +128,8 @@ impl Device {
     }
 
     fn of(backend: Backend) -> Device {
-        Device { inner: Arc::new(Inner { backend, transfers: Mutex::default() }) }
+        let (order, transfers) = (order::Order::default(), Mutex::default());
+        Device { inner: Arc::new(Inner { backend, order, transfers }) }
     }
 
     /// The same device, whose waits for queued work end after `limit` with an error of the kind
@@ -270,16 +283,25 @@ impl Device {
         Ok(buffer)
     }
 
-    /// Waits until all queued work has ended.
+    /// Waits until all queued work of all streams has ended.
     ///
     /// # Errors
     /// [`DeviceError::KernelFault`] if a kernel failed since the last synchronisation, [`DeviceError::Faulted`]
-    /// if one failed before that.
+    /// if one failed before that; [`DeviceError::NotRecordable`] in work that is recorded.
     pub fn synchronize(&self) -> Result<(), DeviceError> {
-        match &self.inner.backend {
-            Backend::Cpu(_) => Ok(()),
-            Backend::Cuda(cuda) => cuda.synchronize(),
+        self.wait_before("synchronising")
+    }
+
+    /// Waits until all queued work has ended, for `action` to come after it.
+    fn wait_before(&self, action: &'static str) -> Result<(), DeviceError> {
+        self.refuse_in_recorded_work(action)?;
+        let order = &self.inner.order;
+        let stamp = if order.is_plain() { None } else { Some(order.stamp_all()) };
+        if let Backend::Cuda(cuda) = &self.inner.backend {
+            cuda.synchronize()?;
         }
+        stamp.iter().for_each(|stamp| order.ended(stamp));
+        Ok(())
     }
 
     /// The copies between host and device so far. On the CPU these are copies from memory to memory.
@@ -293,6 +315,7 @@ impl Device {
 
     /// Memory of `bytes` bytes, each `byte`, which on the CPU is 0; `bytes` is not 0.
     fn raw_alloc(&self, bytes: usize, byte: u8) -> Result<NonNull<u8>, RawAllocError> {
+        self.refuse_in_recorded_work("allocating a buffer").map_err(RawAllocError::Device)?;
         match &self.inner.backend {
             Backend::Cpu(cpu) => cpu.alloc_zeroed(bytes).ok_or_else(|| RawAllocError::Full {
                 reason: "the system has not that much".to_owned(),
@@ -305,6 +328,10 @@ impl Device {
     /// # Safety
     /// `memory` came from [`Self::raw_alloc`] of this device with the same `bytes`, and is not used afterwards.
     unsafe fn raw_free(&self, memory: NonNull<u8>, bytes: usize) {
+        // The work of other streams ends first. Memory of a device that does not say when is left to it.
+        if !self.inner.order.is_plain() && self.wait_before("freeing a buffer").is_err() && self.is_cuda() {
+            return;
+        }
         match &self.inner.backend {
             // SAFETY: the caller's contract is the callee's.
             Backend::Cpu(cpu) => unsafe { cpu.free(memory, bytes) },
@@ -316,7 +343,7 @@ impl Device {
     /// `to` is valid in this device's memory for `from.len()` bytes, and no kernel that is not queued on this
     /// device uses them.
     unsafe fn raw_write(&self, to: *mut u8, from: &[u8]) -> Result<(), DeviceError> {
-        self.synchronize()?;
+        self.wait_before("copying to the device")?;
         let start = Instant::now();
         match &self.inner.backend {
             // SAFETY: valid by the caller's contract; the slice is the caller's and the memory the buffer's, so
@@ -332,7 +359,7 @@ impl Device {
     /// # Safety
     /// `from` is valid in this device's memory for `to.len()` bytes.
     unsafe fn raw_read(&self, to: &mut [u8], from: *const u8) -> Result<(), DeviceError> {
-        self.synchronize()?;
+        self.wait_before("copying from the device")?;
         let start = Instant::now();
         match &self.inner.backend {
             // SAFETY: valid by the caller's contract; the slice is the caller's and the memory the buffer's, so
@@ -361,12 +388,8 @@ enum RawAllocError {
 
 impl Launcher for Device {
     unsafe fn submit(&self, call: &KernelCall<'_>) -> Result<(), LaunchError> {
-        match &self.inner.backend {
-            // SAFETY: the caller's contract is the callee's.
-            Backend::Cpu(cpu) => unsafe { cpu.launcher.submit(call) },
-            // SAFETY: the caller's contract is the callee's.
-            Backend::Cuda(cuda) => unsafe { cuda.submit(call) },
-        }
+        // SAFETY: the caller's contract is the callee's.
+        unsafe { self.submit_on(&cuda::Lane::default(), call) }
     }
 }
 

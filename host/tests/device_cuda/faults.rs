@@ -103,7 +103,7 @@ fn is_told_again(device: &Device, kept: &mut Buffer<f32>, first: &str) {
         error_of(kept.copy_from(&[0.0; 4])),
         error_of(device.free_bytes()),
         error_of(device.time(|| Ok::<_, DeviceError>(()))),
-        error_of(device.record(|| Ok::<_, DeviceError>(()))),
+        error_of(device.record((), |_, ()| Ok::<_, DeviceError>(()))),
         // SAFETY: the kernel has no contract.
         unsafe { shared_hungry::launch(device, config) }.unwrap_err().into(),
     ];
@@ -164,7 +164,7 @@ fn the_first_fault_stays_and_drops_are_quiet() {
     if std::env::var_os(EXPECTED).is_some() {
         let (device, _) = open(DeviceChoice::Cuda).unwrap();
         let mut kept = device.upload(&[1.0f32; 4]).unwrap();
-        let empty = device.record(|| Ok::<_, DeviceError>(())).unwrap();
+        let empty = device.record((), |_, ()| Ok::<_, DeviceError>(())).unwrap();
         let first = error_of(work(&device));
         assert!(matches!(first, DeviceError::KernelFault(_)), "{first}");
         is_told_again(&device, &mut kept, &first.to_string());

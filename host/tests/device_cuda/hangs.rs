@@ -46,7 +46,7 @@ fn a_wait_with_a_limit_ends() {
         let (device, _) = open(DeviceChoice::Cuda).unwrap();
         let device = device.with_time_limit(LIMIT);
         let mut buffer = device.alloc_zeroed::<f32>(4).unwrap();
-        let graph = device.record(|| Ok::<_, DeviceError>(())).unwrap();
+        let graph = device.record((), |_, ()| Ok::<_, DeviceError>(())).unwrap();
         // SAFETY: the buffer has four elements.
         unsafe { fill::launch(&device, LaunchConfig::new(3, 32), &mut buffer, 4, 1.0) }.unwrap();
         let start = Instant::now();

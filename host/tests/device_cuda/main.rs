@@ -5,7 +5,9 @@
 mod cluster;
 mod cooperative;
 mod faults;
+mod graphs;
 mod hangs;
+mod streams;
 #[path = "../../../cuda/cust/tests/support/mod.rs"]
 mod support;
 mod timing;
@@ -15,9 +17,9 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use cuda_std::kernel;
-use cuda_std::launch::{LaunchConfig, LaunchError, Residence};
+use cuda_std::launch::{LaunchConfig, LaunchError, Launcher, Residence};
 use cust::error::CudaError;
-use ferrowarp::device::{Buffer, Device, DeviceChoice, DeviceError, FaultKind, PtxModules, open};
+use ferrowarp::device::{Buffer, Device, DeviceChoice, DeviceError, FaultKind, PtxModules, Stream, open};
 
 /// Present in the environment of a test's own process.
 const CHILD: &str = "FERROWARP_TEST_CHILD";
@@ -58,6 +60,13 @@ pub unsafe fn broken() {}
 /// None.
 #[kernel]
 pub unsafe fn not_in_the_ptx() {}
+
+/// Queues `fill` of the whole buffer.
+fn fill_all(on: &impl Launcher, buffer: &mut Buffer<f32>, value: f32) -> Result<(), LaunchError> {
+    let len = buffer.len();
+    // SAFETY: as many elements as the buffer has.
+    unsafe { fill::launch(on, LaunchConfig::new(1, 32), buffer, len, value) }
+}
 
 /// Runs `body` in a process of its own, in which the driver is the fake one, or `driver` if that is given, and
 /// `FERROWARP_PTX` names a folder that `prepare` has filled.

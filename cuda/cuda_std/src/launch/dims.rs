@@ -68,12 +68,21 @@ pub struct LaunchConfig {
     /// Neighbouring blocks along x that run at the same time and reach each other's shared memory: a thread-block
     /// cluster (CUDA programming guide, "thread block clusters"). 1 is no cluster.
     pub cluster: u32,
+    /// Whether the kernel may begin before the one queued before it has ended:
+    /// [`Self::with_programmatic_stream_serialization`].
+    pub programmatic_stream_serialization: bool,
 }
 
 impl LaunchConfig {
     /// `grid` blocks of `block` threads, without dynamic shared memory and without clusters.
     pub fn new(grid: impl Into<Dim3>, block: impl Into<Dim3>) -> Self {
-        Self { grid: grid.into(), block: block.into(), shared_bytes: 0, cluster: 1 }
+        Self {
+            grid: grid.into(),
+            block: block.into(),
+            shared_bytes: 0,
+            cluster: 1,
+            programmatic_stream_serialization: false,
+        }
     }
 
     /// As many one-dimensional blocks of `block` threads as cover `elements`; at least one block.
@@ -91,5 +100,23 @@ impl LaunchConfig {
     /// The same launch in clusters of `blocks` blocks along x, which must divide the grid.
     pub fn with_cluster(self, blocks: u32) -> Self {
         Self { cluster: blocks, ..self }
+    }
+
+    /// The same launch, which may begin while the one queued before it on its stream runs, once all blocks of that have
+    /// called [`grid::launch_dependents`](crate::grid::launch_dependents) or ended (CUDA programming guide,
+    /// "programmatic dependent launch"). The kernel calls
+    /// [`grid::wait_for_dependencies`](crate::grid::wait_for_dependencies) before it reads what earlier work writes, or
+    /// writes what that uses, and takes such memory by raw pointers alone.
+    ///
+    /// Devices below compute capability 9.0 and the CPU run the launch after the one before it, as any other.
+    ///
+    /// ```
+    /// use cuda_std::launch::LaunchConfig;
+    ///
+    /// let config = LaunchConfig::cover(1000, 128).with_programmatic_stream_serialization();
+    /// assert!(config.programmatic_stream_serialization);
+    /// ```
+    pub fn with_programmatic_stream_serialization(self) -> Self {
+        Self { programmatic_stream_serialization: true, ..self }
     }
 }

@@ -50,7 +50,7 @@ impl Limits {
     /// The first of grid, block, dynamic shared memory and cluster that is empty or over its limit, or a grid that is
     /// no whole number of clusters.
     pub fn check(&self, kernel: &'static str, config: &LaunchConfig) -> Result<(), LaunchError> {
-        let LaunchConfig { grid, block, shared_bytes, cluster } = *config;
+        let LaunchConfig { grid, block, shared_bytes, cluster, .. } = *config;
         for (what, got, max) in [("grid", grid, self.max_grid), ("block", block, self.max_block)] {
             if got.x == 0 || got.y == 0 || got.z == 0 {
                 return Err(LaunchError::Empty { kernel, what, got });

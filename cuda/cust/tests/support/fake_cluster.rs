@@ -38,8 +38,8 @@ pub fn allow(kernel: &str, value: c_int) {
     ALLOWED.lock().unwrap().push(kernel.to_owned());
 }
 
-/// `in_clusters(out)` writes the blocks of a cluster, then grid, block, shared memory, and how often the kernel asked
-/// for large clusters.
+/// `in_clusters(out)` writes the blocks of a cluster, then grid, block, shared memory, how often the kernel asked for
+/// large clusters, and whether it may begin before the one before it has ended.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuLaunchKernelEx(
     config: *const LaunchConfig,
@@ -48,22 +48,32 @@ unsafe extern "C" fn cuLaunchKernelEx(
     extra: *mut *mut c_void,
 ) -> c_int {
     let (config, name) = unsafe { (&*config, (*function).name.as_str()) };
-    assert!(extra.is_null() && config.stream as usize == 0x2000);
+    assert!(extra.is_null() && fake_graph::is_stream(config.stream));
     if name == "meeting" {
         return unsafe { meet(config, *parameters.read().cast()) };
     }
-    assert_eq!((name, config.attributes_len), ("in_clusters", 1));
-    let LaunchAttribute { id, value: [cluster, y, z, ..], .. } = unsafe { &*config.attributes };
-    assert_eq!((*id, *y, *z), (4, 1, 1));
+    assert_eq!(name, "in_clusters");
+    let attributes = unsafe { std::slice::from_raw_parts(config.attributes, config.attributes_len as usize) };
+    let (mut cluster, mut is_programmatic) = (1, 0);
+    for LaunchAttribute { id, value, .. } in attributes {
+        match id {
+            4 => {
+                assert_eq!(value[1..3], [1, 1]);
+                cluster = value[0];
+            }
+            6 => is_programmatic = value[0],
+            other => panic!("the fake driver has no launch attribute {other}"),
+        }
+    }
     let asked = ALLOWED.lock().unwrap().iter().filter(|kernel| *kernel == name).count();
-    if !config.grid_x.is_multiple_of(*cluster) {
+    if !config.grid_x.is_multiple_of(cluster) {
         return INVALID_VALUE;
     }
-    if *cluster > if asked > 0 { 16 } else { 8 } {
+    if cluster > if asked > 0 { 16 } else { 8 } {
         return INVALID_CLUSTER_SIZE;
     }
     let numbers = [
-        *cluster,
+        cluster,
         config.grid_x,
         config.grid_y,
         config.grid_z,
@@ -72,10 +82,11 @@ unsafe extern "C" fn cuLaunchKernelEx(
         config.block_z,
         config.shared,
         asked as u32,
+        is_programmatic,
     ];
     let out = unsafe { *parameters.read().cast::<*mut f32>() };
     for (i, number) in numbers.into_iter().enumerate() {
-        fake_graph::submit(fake_graph::Node::Fill(unsafe { out.add(i) }, 1, number as f32));
+        fake_graph::submit(fake_graph::Node::Fill(unsafe { out.add(i) }, 1, number as f32), config.stream);
     }
     0
 }

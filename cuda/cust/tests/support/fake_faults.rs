@@ -6,7 +6,7 @@
 //! it never ends, and every call that waits for it waits for ever. To open a device with one module takes one `alloc`,
 //! `copy` and `sync`, for the panic record.
 
-use std::ffi::{CStr, c_int};
+use std::ffi::{CStr, c_int, c_void};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
@@ -102,6 +102,13 @@ pub fn trace(what: &str) {
     if std::env::var_os("FAKE_CUDA_TRACE").is_some() {
         let state = if FAULT.load(Ordering::Relaxed) == 0 { "in order" } else { "broken" };
         eprintln!("fake driver, {state}: {what}");
+    }
+}
+
+/// With `FAKE_CUDA_TRACE=calls`, tells on the standard error what is done to which stream, the device's own being 0.
+pub fn trace_call(what: &str, stream: *mut c_void) {
+    if std::env::var("FAKE_CUDA_TRACE").is_ok_and(|what| what == "calls") {
+        eprintln!("fake driver: {what} {}", (stream as usize - 0x2000) / 0x10);
     }
 }
 

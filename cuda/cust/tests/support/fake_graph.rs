@@ -2,19 +2,53 @@
 
 use std::ffi::{c_int, c_uint, c_ulonglong, c_void};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use super::{INVALID_VALUE, fake_faults};
 
 const CAPTURE_UNSUPPORTED: c_int = 900;
 const CAPTURE_INVALIDATED: c_int = 901;
+const CAPTURE_UNJOINED: c_int = 904;
+const CAPTURE_ISOLATION: c_int = 905;
 
 static CLOCK: AtomicU32 = AtomicU32::new(0);
 static CAPTURE: Mutex<Option<Capture>> = Mutex::new(None);
+/// Streams that there have been, each with its own address.
+static STREAMS: AtomicUsize = AtomicUsize::new(0);
 
 struct Capture {
     nodes: Vec<Node>,
     is_valid: bool,
+    /// The streams that are captured, the one that began first; of each how much it has done and how much of that the
+    /// first one waits for.
+    streams: Vec<(usize, u32, u32)>,
+}
+
+/// An event: the clock when it was recorded, and the captured stream and its work if it was in a capture.
+pub struct Event {
+    time: u32,
+    captured: Option<(usize, u32)>,
+}
+
+/// A new stream.
+pub fn new_stream() -> *mut c_void {
+    (0x2000 + 0x10 * STREAMS.fetch_add(1, Ordering::Relaxed)) as *mut c_void
+}
+
+/// Whether that is a stream.
+pub fn is_stream(stream: *mut c_void) -> bool {
+    let at = stream as usize;
+    at >= 0x2000 && at % 0x10 == 0 && (at - 0x2000) / 0x10 < STREAMS.load(Ordering::Relaxed)
+}
+
+impl Capture {
+    fn holds(&self, stream: *mut c_void) -> bool {
+        self.streams.iter().any(|captured| captured.0 == stream as usize)
+    }
+
+    fn of(&mut self, stream: *mut c_void) -> Option<&mut (usize, u32, u32)> {
+        self.streams.iter_mut().find(|captured| captured.0 == stream as usize)
+    }
 }
 
 /// A launch, with its arguments copied.
@@ -35,11 +69,17 @@ pub enum Node {
 unsafe impl Send for Node {}
 
 /// Runs the launch, or keeps it for the graph that is captured.
-pub fn submit(node: Node) {
-    match CAPTURE.lock().unwrap().as_mut() {
-        Some(capture) => capture.nodes.push(node),
-        None => run(node),
+pub fn submit(node: Node, stream: *mut c_void) {
+    assert!(is_stream(stream));
+    let mut capture = CAPTURE.lock().unwrap();
+    if let Some(capture) = capture.as_mut()
+        && let Some((_, work, _)) = capture.of(stream)
+    {
+        *work += 1;
+        return capture.nodes.push(node);
     }
+    drop(capture);
+    run(node)
 }
 
 fn run(node: Node) {
@@ -59,69 +99,102 @@ fn run(node: Node) {
     }
 }
 
-/// Refuses a call that a capture cannot hold, and spoils the capture.
-pub fn invalidate() -> c_int {
+/// Refuses a call that a capture of the stream cannot hold, and spoils the capture.
+pub fn invalidate(stream: *mut c_void) -> c_int {
     match CAPTURE.lock().unwrap().as_mut() {
-        Some(capture) => {
+        Some(capture) if capture.holds(stream) => {
             capture.is_valid = false;
             CAPTURE_UNSUPPORTED
         }
-        None => 0,
+        _ => 0,
     }
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cuEventCreate(event: *mut *mut u32, flags: c_uint) -> c_int {
+unsafe extern "C" fn cuEventCreate(event: *mut *mut Event, flags: c_uint) -> c_int {
     assert_eq!(flags, 0);
-    unsafe { *event = Box::into_raw(Box::new(u32::MAX)) };
+    unsafe { *event = Box::into_raw(Box::new(Event { time: u32::MAX, captured: None })) };
     0
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cuEventRecord(event: *mut u32, stream: *mut c_void) -> c_int {
-    assert_eq!(stream as usize, 0x2000);
-    unsafe { *event = CLOCK.load(Ordering::Relaxed) };
+unsafe extern "C" fn cuEventRecord(event: *mut Event, stream: *mut c_void) -> c_int {
+    assert!(is_stream(stream));
+    let mut capture = CAPTURE.lock().unwrap();
+    let captured = capture.as_mut().and_then(|capture| capture.of(stream).map(|&mut (at, work, _)| (at, work)));
+    unsafe { *event = Event { time: CLOCK.load(Ordering::Relaxed), captured } };
+    fake_faults::trace_call("record", stream);
+    fake_faults::answer("event")
+}
+
+/// A stream that waits for an event of the capture joins it.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuStreamWaitEvent(stream: *mut c_void, event: *mut Event, flags: c_uint) -> c_int {
+    assert!(is_stream(stream) && flags == 0);
+    let mut capture = CAPTURE.lock().unwrap();
+    let event = unsafe { &*event };
+    match (event.captured, capture.as_mut()) {
+        (Some((from, seen)), Some(capture)) => {
+            let is_first = capture.streams[0].0 == stream as usize;
+            if capture.of(stream).is_none() {
+                capture.streams.push((stream as usize, 1, 0));
+            }
+            if is_first && let Some((_, _, joined)) = capture.of(from as *mut c_void) {
+                *joined = seen.max(*joined);
+            }
+        }
+        (Some(_), None) => return INVALID_VALUE,
+        (None, Some(capture)) if capture.holds(stream) => return CAPTURE_ISOLATION,
+        (None, _) => assert_ne!(event.time, u32::MAX, "the event was recorded"),
+    }
+    fake_faults::trace_call("wait", stream);
     fake_faults::answer("event")
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuEventQuery(_event: *mut u32) -> c_int {
+unsafe extern "C" fn cuEventQuery(event: *mut Event) -> c_int {
+    assert!(unsafe { (*event).captured.is_none() });
     fake_faults::query()
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuEventSynchronize(_event: *mut u32) -> c_int {
+unsafe extern "C" fn cuEventSynchronize(event: *mut Event) -> c_int {
+    assert!(unsafe { (*event).captured.is_none() });
     fake_faults::wait();
     fake_faults::answer("event")
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cuEventElapsedTime(milliseconds: *mut f32, start: *mut u32, end: *mut u32) -> c_int {
-    unsafe { *milliseconds = (*end - *start) as f32 };
+unsafe extern "C" fn cuEventElapsedTime(milliseconds: *mut f32, start: *mut Event, end: *mut Event) -> c_int {
+    unsafe { *milliseconds = (*end).time as f32 - (*start).time as f32 };
     0
 }
 
 #[unsafe(no_mangle)]
-unsafe extern "C" fn cuEventDestroy_v2(event: *mut u32) -> c_int {
+unsafe extern "C" fn cuEventDestroy_v2(event: *mut Event) -> c_int {
     drop(unsafe { Box::from_raw(event) });
     0
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn cuStreamBeginCapture_v2(stream: *mut c_void, mode: c_int) -> c_int {
-    assert_eq!((stream as usize, mode), (0x2000, 1), "the device's stream, thread-local");
+    assert!(is_stream(stream) && mode == 1, "thread-local");
     let mut capture = CAPTURE.lock().unwrap();
     if capture.is_some() {
         return INVALID_VALUE;
     }
-    *capture = Some(Capture { nodes: Vec::new(), is_valid: true });
+    *capture = Some(Capture { nodes: Vec::new(), is_valid: true, streams: vec![(stream as usize, 0, 0)] });
     0
 }
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuStreamEndCapture(_stream: *mut c_void, graph: *mut *mut Vec<Node>) -> c_int {
     match CAPTURE.lock().unwrap().take() {
-        Some(Capture { nodes, is_valid: true }) => {
+        Some(Capture { streams, .. }) if streams[1..].iter().any(|&(_, work, joined)| joined < work) => {
+            unsafe { *graph = std::ptr::null_mut() };
+            CAPTURE_UNJOINED
+        }
+        Some(Capture { nodes, is_valid: true, .. }) => {
             unsafe { *graph = Box::into_raw(Box::new(nodes)) };
             0
         }
@@ -146,7 +219,7 @@ unsafe extern "C" fn cuGraphInstantiateWithFlags(
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuGraphLaunch(executable: *mut Vec<Node>, stream: *mut c_void) -> c_int {
-    assert_eq!(stream as usize, 0x2000);
+    assert!(is_stream(stream));
     match fake_faults::answer("launch") {
         0 => unsafe { (*executable).iter() }.for_each(|&node| run(node)),
         code => return code,

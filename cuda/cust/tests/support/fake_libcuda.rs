@@ -142,7 +142,7 @@ extern "C" fn cuCtxSetCurrent(context: *mut c_void) -> c_int {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuStreamCreate(stream: *mut *mut c_void, flags: c_uint) -> c_int {
     assert_eq!(flags, 1, "the stream is non-blocking");
-    unsafe { *stream = 0x2000 as *mut c_void };
+    unsafe { *stream = fake_graph::new_stream() };
     0
 }
 
@@ -153,17 +153,19 @@ unsafe extern "C" fn cuStreamCreateWithPriority(
     _priority: c_int,
 ) -> c_int {
     assert_eq!(flags, 0, "copies on the default stream wait for the stream");
-    unsafe { *stream = 0x2000 as *mut c_void };
+    unsafe { *stream = fake_graph::new_stream() };
     0
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn cuCtxSynchronize() -> c_int {
-    cuStreamSynchronize(0x2000 as *mut c_void)
+    fake_faults::wait();
+    fake_faults::answer("sync")
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn cuStreamSynchronize(stream: *mut c_void) -> c_int {
+    fake_faults::trace_call("synchronize", stream);
     synchronize(stream, || {
         fake_faults::wait();
         0
@@ -177,8 +179,8 @@ extern "C" fn cuStreamQuery(stream: *mut c_void) -> c_int {
 
 /// A synchronisation or the question for one; a capture refuses both.
 fn synchronize(stream: *mut c_void, wait: impl FnOnce() -> c_int) -> c_int {
-    assert_eq!(stream as usize, 0x2000);
-    match (fake_graph::invalidate(), wait()) {
+    assert!(fake_graph::is_stream(stream));
+    match (fake_graph::invalidate(stream), wait()) {
         (0, 0) => fake_faults::answer("sync"),
         (0, waiting) => waiting,
         (refusal, _) => refusal,
@@ -186,7 +188,9 @@ fn synchronize(stream: *mut c_void, wait: impl FnOnce() -> c_int) -> c_int {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuStreamDestroy_v2(_stream: *mut c_void) -> c_int {
+extern "C" fn cuStreamDestroy_v2(stream: *mut c_void) -> c_int {
+    assert!(fake_graph::is_stream(stream));
+    fake_faults::trace_call("destroy", stream);
     fake_faults::wait();
     0
 }
@@ -333,7 +337,7 @@ unsafe extern "C" fn cuLaunchKernel(
         return UNHEARD_OF;
     }
     assert!(extra.is_null());
-    assert_eq!(stream as usize, 0x2000);
+    assert!(fake_graph::is_stream(stream));
     let name = unsafe { &*function }.name.as_str();
     let granted =
         GRANTED.lock().unwrap().iter().rev().find(|(n, _)| n == name).map_or(47 * 1024, |&(_, g)| g);
@@ -370,7 +374,7 @@ unsafe extern "C" fn cuLaunchKernel(
         _ if std::env::var_os("FAKE_CUDA_IDLE").is_some() => fake_graph::Node::Nothing,
         other => panic!("the fake driver has no kernel {other}"),
     };
-    fake_graph::submit(node);
+    fake_graph::submit(node, stream);
     0
 }
 

@@ -55,6 +55,13 @@ pub(super) fn read<'a>(
             });
             mods.done().map(|()| Op::Nop)
         }
+        // Grids run one after the other, so what is waited for has ended.
+        "griddepcontrol" => {
+            if !mods.take("wait") && !mods.take("launch_dependents") {
+                return Err("not in this form".to_owned());
+            }
+            mods.done().map(|()| Op::Nop)
+        }
         "pmevent" => {
             mods.take("mask");
             mods.done().map(|()| Op::Nop)

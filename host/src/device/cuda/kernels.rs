@@ -288,10 +288,10 @@ pub(super) unsafe fn launch(
     stream: &Stream,
     args: &[*mut c_void],
 ) -> CudaResult<()> {
-    let &LaunchConfig { grid, block, shared_bytes, cluster } = config;
+    let &LaunchConfig { grid, block, shared_bytes, cluster, programmatic_stream_serialization } = config;
     // The driver copies the values before it returns and does not write through the pointers.
     let (args, extra) = (args.as_ptr().cast_mut(), ptr::null_mut());
-    if cluster == 1 && !is_cooperative {
+    if cluster == 1 && !is_cooperative && !programmatic_stream_serialization {
         // SAFETY: the caller's function, stream and arguments.
         return unsafe {
             sys::cuLaunchKernel(
@@ -316,6 +316,9 @@ pub(super) unsafe fn launch(
     }
     if is_cooperative {
         attributes.push(sys::CUlaunchAttribute::cooperative());
+    }
+    if programmatic_stream_serialization {
+        attributes.push(sys::CUlaunchAttribute::programmatic_stream_serialization());
     }
     let config = driver_config(config, stream.as_inner(), &mut attributes);
     // SAFETY: as above; the configuration points to its attributes, and both outlive the call.

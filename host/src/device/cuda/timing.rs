@@ -16,13 +16,11 @@ use cust::sys::{self, CUgraph, CUgraphExec};
 use super::super::DeviceError;
 use super::super::FreeMemory;
 use super::super::launches::Launches;
-use super::{CudaDevice, Handles, attribute, driver, find};
+use super::{CudaDevice, Handles, Lane, attribute, driver, find};
 
 /// A graph made ready to run. It is destroyed by [`CudaDevice::destroy`].
 pub(in super::super) struct Recording {
     raw: CUgraphExec,
-    /// The launches in it.
-    launches: Launches,
 }
 
 // SAFETY: the driver's handles may be used from any thread.
@@ -38,25 +36,18 @@ struct Capture<'a> {
 
 impl<'a> Capture<'a> {
     fn begin(device: &'a CudaDevice) -> Result<Self, DeviceError> {
-        let mut state = device.state();
-        if state.recorded.is_some() {
-            return Err(DeviceError::AlreadyRecording { device: device.name.clone() });
-        }
         // Other threads may do what they like; in this one, calls that a graph cannot hold fail.
         let mode = sys::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
         // SAFETY: the stream lives as long as the device.
         let status = unsafe { sys::cuStreamBeginCapture_v2(device.handles.stream.as_inner(), mode) };
         driver(status.ok(), || format!("beginning to record on {}", device.name))?;
-        state.recorded = Some(Launches::default());
         Ok(Self { device, is_open: true })
     }
 
-    /// The graph, and the launches in it.
-    fn end(mut self) -> Result<(CapturedGraph, Launches), DeviceError> {
+    fn end(mut self) -> Result<CapturedGraph, DeviceError> {
         let (captured, graph) = self.close();
-        let launches = self.device.state().recorded.take().unwrap_or_default();
         driver(captured, || format!("ending the recording on {}", self.device.name))?;
-        Ok((graph, launches))
+        Ok(graph)
     }
 
     fn close(&mut self) -> (CudaResult<()>, CapturedGraph) {
@@ -74,7 +65,6 @@ impl Drop for Capture<'_> {
             // The work failed or panicked; its own error says more than the capture's.
             let _ = CurrentContext::set_current(&self.device.handles.context);
             let _ = self.close();
-            self.device.state().recorded = None;
         }
     }
 }
@@ -124,25 +114,30 @@ impl CudaDevice {
         let capture = self.recheck(Capture::begin(self))?;
         work()?;
         self.enter()?;
-        let (graph, launches) = self.recheck(capture.end())?;
+        let graph = self.recheck(capture.end())?;
         let mut raw = ptr::null_mut();
         // SAFETY: the out parameter is valid, and the graph was just captured.
         let status = unsafe { sys::cuGraphInstantiateWithFlags(&mut raw, graph.raw, 0) };
-        self.check(status.ok(), || format!("making a graph of {} launches ready", launches.count()))?;
-        Ok(Recording { raw, launches })
+        self.check(status.ok(), || format!("making a graph ready on {}", self.name))?;
+        Ok(Recording { raw })
     }
 
-    /// Queues all work of the graph.
+    /// Queues all work of the graph, with these launches in it.
     ///
     /// # Safety
     /// The recording is this device's; the contracts of the launches in it hold again; no other thread launches it
     /// at the same time.
-    pub unsafe fn replay(&self, recording: &Recording) -> Result<(), DeviceError> {
+    pub unsafe fn replay(
+        &self,
+        recording: &Recording,
+        launches: &Launches,
+        lane: &Lane,
+    ) -> Result<(), DeviceError> {
         self.enter()?;
         // SAFETY: the graph is of this context; the rest is the caller's contract.
-        let status = unsafe { sys::cuGraphLaunch(recording.raw, self.handles.stream.as_inner()) };
-        self.check(status.ok(), || format!("queueing a graph of {} launches", recording.launches.count()))?;
-        self.replayed(&recording.launches)
+        let status = unsafe { sys::cuGraphLaunch(recording.raw, self.stream_of(lane).as_inner()) };
+        self.check(status.ok(), || format!("queueing a graph of {} launches", launches.count()))?;
+        self.replayed(launches, lane)
     }
 
     /// Destroys a graph; the driver lets a run of it that is under way end first.

@@ -6,11 +6,13 @@ use std::time::{Duration, Instant};
 
 use cust::context::CurrentContext;
 use cust::error::{CudaError, CudaResult};
+use cust::stream::Stream;
 use cust::sys;
 
 use super::super::fault::{FaultKind, KernelFault};
 use super::super::launches::{Launch, Launches};
 use super::super::{DeviceError, hung};
+use super::streams::{Lane, Queue};
 use super::{CudaDevice, State, driver};
 
 /// Launches that may be queued unwaited for under a time limit. The driver blocks a launch when its own queue is full,
@@ -24,27 +26,38 @@ const EAGER: Duration = Duration::from_micros(200);
 const LONGEST_PAUSE: Duration = Duration::from_millis(1);
 
 impl CudaDevice {
-    /// Waits until all queued work has ended.
+    /// Waits until all queued work of all streams has ended.
     pub fn synchronize(&self) -> Result<(), DeviceError> {
         self.enter()?;
-        let ended = match self.time_limit() {
-            None => self.handles.stream.synchronize(),
-            Some(limit) => self.wait(limit)?,
-        };
-        self.check(ended, || format!("synchronising with {}", self.name))?;
+        let start = Instant::now();
+        self.wait_for_stream(&self.handles.stream, start)?;
+        let others: Vec<Queue> = self.state().streams.iter().map(|(_, queue)| Arc::clone(queue)).collect();
+        others.iter().try_for_each(|stream| self.wait_for_stream(stream, start))?;
         self.state().queued.clear();
         Ok(())
     }
 
-    /// Asks until the stream's work has ended, or failed.
+    /// Waits until the stream's work has ended. The context is current.
+    pub(super) fn wait_for_stream(&self, stream: &Stream, start: Instant) -> Result<(), DeviceError> {
+        // SAFETY: the stream lives.
+        let query = || unsafe { sys::cuStreamQuery(stream.as_inner()) }.ok();
+        let ended = self.wait(|| stream.synchronize(), query, start)?;
+        self.check(ended, || format!("synchronising with {}", self.name))
+    }
+
+    /// The driver's answer to a call that waits; where there is a limit, to questions in its place that do not.
     ///
     /// # Errors
-    /// The limit is over, which leaves the device as one with a fault.
-    fn wait(&self, limit: Duration) -> Result<CudaResult<()>, DeviceError> {
-        let start = Instant::now();
+    /// The limit is over since `start`, which leaves the device as one with a fault.
+    pub(super) fn wait(
+        &self,
+        block: impl FnOnce() -> CudaResult<()>,
+        query: impl Fn() -> CudaResult<()>,
+        start: Instant,
+    ) -> Result<CudaResult<()>, DeviceError> {
+        let Some(limit) = self.time_limit() else { return Ok(block()) };
         loop {
-            // SAFETY: the stream lives as long as the device.
-            let status = unsafe { sys::cuStreamQuery(self.handles.stream.as_inner()) }.ok();
+            let status = query();
             let Err(not_ready @ CudaError::NotReady) = status else { return Ok(status) };
             let elapsed = start.elapsed();
             if elapsed >= limit {
@@ -73,34 +86,27 @@ impl CudaDevice {
         if self.time_limit().is_some() { self.synchronize() } else { Ok(()) }
     }
 
-    /// Notes a launch among those that a later fault may come from, or that the recording holds; waits where that is
-    /// asked for. The launch has been queued.
-    pub(super) fn launched(&self, launch: Launch) -> Result<(), DeviceError> {
-        let queued = {
-            let State { queued, recorded, .. } = &mut *self.state();
-            if let Some(recorded) = recorded {
-                recorded.note(launch);
-                return Ok(());
-            }
-            queued.note(launch);
-            queued.count()
-        };
-        self.wait_if_due(queued)
+    /// Notes a launch among those that a later fault may come from; waits where that is asked for. The launch has been
+    /// queued.
+    pub(super) fn launched(&self, launch: Launch, lane: &Lane) -> Result<(), DeviceError> {
+        self.queued(lane, |launches| launches.note(launch))
     }
 
     /// Notes the launches of a graph that has been queued; waits where that is asked for.
-    pub(super) fn replayed(&self, launches: &Launches) -> Result<(), DeviceError> {
-        let queued = {
-            let mut state = self.state();
-            state.queued.note_all(launches);
-            state.queued.count()
-        };
-        self.wait_if_due(queued)
+    pub(super) fn replayed(&self, launches: &Launches, lane: &Lane) -> Result<(), DeviceError> {
+        self.queued(lane, |queued| queued.note_all(launches))
     }
 
-    fn wait_if_due(&self, queued: u64) -> Result<(), DeviceError> {
-        let is_due = self.waits_for_each_launch || queued >= MOST_QUEUED && self.time_limit().is_some();
-        if is_due { self.synchronize() } else { Ok(()) }
+    fn queued(&self, lane: &Lane, note: impl FnOnce(&mut Launches)) -> Result<(), DeviceError> {
+        let queued = {
+            let mut state = self.state();
+            note(state.queued.on(lane.number));
+            state.queued.count()
+        };
+        if self.waits_for_each_launch {
+            return self.synchronize_stream(lane);
+        }
+        if queued >= MOST_QUEUED && self.time_limit().is_some() { self.synchronize() } else { Ok(()) }
     }
 
     /// Makes the context current, unless the device has failed.
@@ -137,7 +143,7 @@ impl CudaDevice {
         if launched.is_err_and(|error| FaultKind::of(error).is_some()) {
             let mut state = self.state();
             if state.queued.count() == 0 {
-                state.queued.note(launch);
+                state.queued.on(0).note(launch);
             }
         }
         self.check(launched, || format!("launch of {launch}"))
@@ -151,7 +157,7 @@ impl CudaDevice {
         }
         // While kernels run, and when the GPU is gone, the record says nothing.
         let panic = if kind.hangs() { None } else { self.handles.panic_slot.read() };
-        let fault = Arc::new(KernelFault::new(&self.name, kind, &state.queued, status, panic));
+        let fault = Arc::new(KernelFault::new(&self.name, kind, &state.queued.all(), status, panic));
         state.queued.clear();
         state.fault = Some(Arc::clone(&fault));
         if kind.hangs() {

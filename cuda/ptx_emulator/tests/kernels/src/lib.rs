@@ -5,7 +5,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use cuda_std::atomic::{AtomicF32, AtomicI32, AtomicU32, AtomicU64, BlockAtomicU32, SystemAtomicI64, mid};
 use cuda_std::half::{self, bf16, f16};
 use cuda_std::warp::{self, WarpReductionOp};
-use cuda_std::{FloatExt, GpuFloat, kernel, shared_array, thread};
+use cuda_std::{FloatExt, GpuFloat, grid, kernel, shared_array, thread};
 
 pub mod grids;
 
@@ -277,4 +277,16 @@ pub unsafe fn atomic_functions(cells: *mut u64) {
 #[kernel]
 pub unsafe fn panics(limit: u32) {
     assert!(thread::index_1d() < limit, "the index is over the limit");
+}
+
+/// Doubles the number between the two halves of programmatic dependent launch.
+///
+/// # Safety
+/// `out` is a number of the thread's own.
+#[kernel]
+pub unsafe fn dependent(out: *mut u32) {
+    grid::wait_for_dependencies();
+    // SAFETY: the caller's number.
+    unsafe { *out *= 2 };
+    grid::launch_dependents();
 }

@@ -1,0 +1,196 @@
+//! A GPU's streams besides its own, their events, and copies that the host does not wait for.
+//!
+//! The source is the CUDA driver API's reference, sections "Stream Management", "Event Management" and "Memory
+//! Management".
+
+use std::ffi::c_uint;
+use std::mem::ManuallyDrop;
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use cust::context::CurrentContext;
+use cust::error::CudaError;
+use cust::event::{Event, EventFlags, EventStatus};
+use cust::stream::{Stream, StreamWaitEventFlags};
+use cust::sys;
+
+use super::super::{DeviceError, RawAllocError};
+use super::{CudaDevice, address_of, handles};
+
+/// A stream that the device made besides its own.
+pub(in super::super) type Queue = Arc<Stream>;
+
+/// Which stream: its number, and the driver's, of which the device's own has none here.
+#[derive(Clone, Debug, Default)]
+pub(in super::super) struct Lane {
+    pub number: u32,
+    pub queue: Option<Queue>,
+}
+
+impl CudaDevice {
+    /// The driver's stream.
+    pub(super) fn stream_of<'a>(&'a self, lane: &'a Lane) -> &'a Stream {
+        lane.queue.as_deref().unwrap_or(&self.handles.stream)
+    }
+
+    /// A stream that begins after what is queued on the device's own.
+    pub fn open_stream(&self, number: u32) -> Result<Lane, DeviceError> {
+        self.enter()?;
+        let queue = Arc::new(self.recheck(handles::stream())?);
+        let lane = Lane { number, queue: Some(Arc::clone(&queue)) };
+        let event = self.record_event(&Lane::default())?;
+        let waits = self.wait_for_event(&lane, &event);
+        self.drop_event(event);
+        waits?;
+        self.state().streams.push((number, queue));
+        Ok(lane)
+    }
+
+    /// Waits for the stream's work and destroys it. Where the driver would wait for ever it is left behind.
+    pub fn close_stream(&self, lane: Lane) {
+        // What fails here is told by the next call.
+        let ended = self.synchronize_stream(&lane);
+        let listed = {
+            let mut state = self.state();
+            let at = state.streams.iter().position(|&(number, _)| number == lane.number);
+            at.map(|at| state.streams.swap_remove(at))
+        };
+        if ended.is_err() && self.is_hung() {
+            std::mem::forget((lane, listed));
+            return;
+        }
+        // The stream's own drop wants the context to be the thread's.
+        let _ = CurrentContext::set_current(&self.handles.context);
+        drop((lane, listed));
+    }
+
+    /// Waits until the stream's work has ended.
+    pub fn synchronize_stream(&self, lane: &Lane) -> Result<(), DeviceError> {
+        self.enter()?;
+        self.wait_for_stream(self.stream_of(lane), Instant::now())?;
+        self.state().queued.on(lane.number).clear();
+        Ok(())
+    }
+
+    /// A new event at the end of what is queued on the stream.
+    pub fn record_event(&self, lane: &Lane) -> Result<ManuallyDrop<Event>, DeviceError> {
+        self.enter()?;
+        let event = self.check(Event::new(EventFlags::DEFAULT), || "creating an event".to_owned())?;
+        self.check(event.record(self.stream_of(lane)), || format!("queueing an event on {}", self.name))?;
+        Ok(ManuallyDrop::new(event))
+    }
+
+    /// Lets the stream's later work wait for the event.
+    pub fn wait_for_event(&self, lane: &Lane, event: &Event) -> Result<(), DeviceError> {
+        self.enter()?;
+        let waits = self.stream_of(lane).wait_event(event, StreamWaitEventFlags::DEFAULT);
+        self.check(waits, || format!("letting a stream of {} wait for an event", self.name))
+    }
+
+    /// Waits until the device has come to the event.
+    pub fn synchronize_event(&self, event: &Event) -> Result<(), DeviceError> {
+        self.enter()?;
+        let query = || match event.query()? {
+            EventStatus::Ready => Ok(()),
+            EventStatus::NotReady => Err(CudaError::NotReady),
+        };
+        let ended = self.wait(|| event.synchronize(), query, Instant::now())?;
+        self.check(ended, || format!("waiting for an event on {}", self.name))
+    }
+
+    /// Whether the device has come to the event.
+    pub fn is_event_complete(&self, event: &Event) -> Result<bool, DeviceError> {
+        self.enter()?;
+        let status = self.check(event.query(), || format!("asking for an event on {}", self.name))?;
+        Ok(status == EventStatus::Ready)
+    }
+
+    /// The time between two events that the device has come to.
+    pub fn elapsed(&self, start: &Event, end: &Event) -> Result<Duration, DeviceError> {
+        self.enter()?;
+        self.check(end.elapsed(start), || "asking for the time between two events".to_owned())
+    }
+
+    /// Destroys an event, which waits for nothing. Where no call of the driver is safe it is left behind.
+    pub fn drop_event(&self, event: ManuallyDrop<Event>) {
+        if !self.is_hung() {
+            // The event's own drop wants the context to be the thread's.
+            let _ = CurrentContext::set_current(&self.handles.context);
+            drop(ManuallyDrop::into_inner(event));
+        }
+    }
+
+    /// Queues a copy to the device.
+    ///
+    /// # Safety
+    /// `to` is valid on the device for `bytes` bytes and `from` is page-locked memory of as many, both until the copy has
+    /// ended; nobody else uses `to` or writes `from` meanwhile.
+    pub unsafe fn upload(
+        &self,
+        lane: &Lane,
+        to: *mut u8,
+        from: *const u8,
+        bytes: usize,
+    ) -> Result<(), DeviceError> {
+        self.enter()?;
+        let stream = self.stream_of(lane).as_inner();
+        // SAFETY: the caller's memory.
+        let status = unsafe { sys::cuMemcpyHtoDAsync_v2(address_of(to), from.cast(), bytes, stream) };
+        self.check(status.ok(), || format!("copying {bytes} bytes to {}", self.name))
+    }
+
+    /// Queues a copy from the device.
+    ///
+    /// # Safety
+    /// `from` is valid on the device for `bytes` bytes and `to` is page-locked memory of as many, both until the copy has
+    /// ended; nobody else uses `to` or writes `from` meanwhile.
+    pub unsafe fn download(
+        &self,
+        lane: &Lane,
+        to: *mut u8,
+        from: *const u8,
+        bytes: usize,
+    ) -> Result<(), DeviceError> {
+        self.enter()?;
+        let stream = self.stream_of(lane).as_inner();
+        // SAFETY: the caller's memory.
+        let status =
+            unsafe { sys::cuMemcpyDtoHAsync_v2(to.cast(), address_of(from.cast_mut()), bytes, stream) };
+        self.check(status.ok(), || format!("copying {bytes} bytes from {}", self.name))
+    }
+
+    /// Page-locked memory of `bytes` zero bytes, of which there is at least one.
+    pub fn alloc_pinned(&self, bytes: usize) -> Result<NonNull<u8>, RawAllocError> {
+        /// `CU_MEMHOSTALLOC_DEVICEMAP`.
+        const DEVICEMAP: c_uint = 2;
+        self.enter().and_then(|()| self.drain_if_limited()).map_err(RawAllocError::Device)?;
+        let mut memory = ptr::null_mut();
+        // SAFETY: the out parameter is valid and the context current.
+        let allocated = unsafe { sys::cuMemHostAlloc(&mut memory, bytes, DEVICEMAP) }.ok();
+        if let Err(error @ CudaError::OutOfMemory) = allocated {
+            return Err(RawAllocError::Full { reason: error.to_string(), memory: None });
+        }
+        self.check(allocated, || format!("allocating {bytes} bytes of page-locked memory"))
+            .map_err(RawAllocError::Device)?;
+        let memory = NonNull::new(memory.cast::<u8>()).ok_or_else(|| RawAllocError::Full {
+            reason: "the driver gave the address 0".to_owned(),
+            memory: None,
+        })?;
+        // SAFETY: the memory was just allocated with that many bytes.
+        unsafe { memory.as_ptr().write_bytes(0, bytes) };
+        Ok(memory)
+    }
+
+    /// Frees memory of [`Self::alloc_pinned`]. After a fault it is left to the end of the process, since nobody knows
+    /// whether the GPU still writes to it.
+    pub fn free_pinned(&self, memory: NonNull<u8>) {
+        if self.has_failed() || self.drain_if_limited().is_err() {
+            return;
+        }
+        let _ = CurrentContext::set_current(&self.handles.context);
+        // SAFETY: the address came from the driver's allocator, and the owner goes.
+        let status = unsafe { sys::cuMemFreeHost(memory.as_ptr().cast()) };
+        let _ = self.check(status.ok(), || "freeing page-locked memory".to_owned());
+    }
+}

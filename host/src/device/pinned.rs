@@ -1,0 +1,277 @@
+//! Page-locked memory of the host, and copies that the host does not wait for.
+
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+
+use bytemuck::Pod;
+
+use super::order::{Admission, Touch};
+use super::race::StreamWork;
+use super::{Backend, BufferView, BufferViewMut, Device, DeviceError, Event, RawAllocError, Stream, cpu};
+
+/// Page-locked ("pinned") memory of the host for `len` elements, freed when dropped: a GPU copies from and to it by itself,
+/// while the host does something else. On the CPU it is ordinary memory. It is a slice.
+///
+/// ```
+/// use ferrowarp::device::{Device, DeviceError};
+///
+/// let device = Device::cpu();
+/// let mut numbers = device.alloc_pinned::<u32>(3)?;
+/// numbers.copy_from_slice(&[1, 2, 3]);
+/// let mut buffer = device.alloc_zeroed::<u32>(3)?;
+/// let upload = device.stream()?.upload(numbers, &mut buffer)?;
+/// let numbers = upload.wait()?; // To be filled again.
+/// assert_eq!(buffer.to_vec()?, *numbers);
+/// # Ok::<(), DeviceError>(())
+/// ```
+pub struct PinnedBuffer<T> {
+    device: Device,
+    /// Dangling and aligned for 0 bytes.
+    pointer: NonNull<T>,
+    len: usize,
+}
+
+// SAFETY: the buffer owns its memory, as a `Vec` does.
+unsafe impl<T: Send> Send for PinnedBuffer<T> {}
+// SAFETY: as above.
+unsafe impl<T: Sync> Sync for PinnedBuffer<T> {}
+
+impl Device {
+    /// Page-locked memory of `len` elements whose bytes are all zero. It takes long to allocate and cannot be swapped out:
+    /// use it again rather than often anew.
+    ///
+    /// # Errors
+    /// The memory is not there, or the device failed.
+    pub fn alloc_pinned<T: Pod>(&self, len: usize) -> Result<PinnedBuffer<T>, DeviceError> {
+        const { assert!(align_of::<T>() <= cpu::ALIGNMENT, "the element's alignment is over the allocator's") };
+        self.refuse_in_recorded_work("allocating page-locked memory")?;
+        let out_of_memory = |reason, memory| DeviceError::OutOfMemory {
+            device: format!("the host of {}", self.name()),
+            elements: len,
+            element_bytes: size_of::<T>(),
+            reason,
+            memory,
+        };
+        let bytes = len
+            .checked_mul(size_of::<T>())
+            .ok_or_else(|| out_of_memory("more bytes than an address can count".to_owned(), None))?;
+        let pointer = match &self.inner.backend {
+            _ if bytes == 0 => NonNull::dangling(),
+            Backend::Cpu(_) => cpu::alloc_zeroed(bytes)
+                .ok_or_else(|| out_of_memory("the system has not that much".to_owned(), None))?
+                .cast(),
+            Backend::Cuda(cuda) => {
+                let memory = cuda.alloc_pinned(bytes).map_err(|error| match error {
+                    RawAllocError::Full { reason, memory } => out_of_memory(reason, memory),
+                    RawAllocError::Device(error) => error,
+                })?;
+                memory.cast()
+            }
+        };
+        Ok(PinnedBuffer { device: self.clone(), pointer, len })
+    }
+}
+
+impl<T> Deref for PinnedBuffer<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        // SAFETY: the memory is this buffer's alone and has that many elements, of bytes that are set: `T` is plain data,
+        // by the only way to make one.
+        unsafe { std::slice::from_raw_parts(self.pointer.as_ptr(), self.len) }
+    }
+}
+
+impl<T> DerefMut for PinnedBuffer<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        // SAFETY: as in `deref`.
+        unsafe { std::slice::from_raw_parts_mut(self.pointer.as_ptr(), self.len) }
+    }
+}
+
+impl<T> Drop for PinnedBuffer<T> {
+    fn drop(&mut self) {
+        let bytes = self.len * size_of::<T>();
+        match &self.device.inner.backend {
+            _ if bytes == 0 => {}
+            // SAFETY: allocated there with as many bytes, and the buffer goes.
+            Backend::Cpu(_) => unsafe { cpu::free(self.pointer.cast(), bytes) },
+            Backend::Cuda(cuda) => cuda.free_pinned(self.pointer.cast()),
+        }
+    }
+}
+
+impl<T: fmt::Debug> fmt::Debug for PinnedBuffer<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&**self, f)
+    }
+}
+
+/// A copy that a stream was given, and the memory of the host that it reads or writes. Dropping it waits for the copy.
+///
+/// ```
+/// use ferrowarp::device::{Device, DeviceError, InFlight, PinnedBuffer};
+///
+/// let device = Device::cpu();
+/// let stream = device.stream()?;
+/// let losses = device.upload(&[0.5f32, 0.25])?;
+/// let download: InFlight<PinnedBuffer<f32>> = stream.download(&losses, device.alloc_pinned(2)?)?;
+/// // Meanwhile the host does something else.
+/// assert_eq!(*download.wait()?, [0.5, 0.25]);
+/// # Ok::<(), DeviceError>(())
+/// ```
+#[must_use = "dropping it waits for the copy and loses the memory"]
+pub struct InFlight<B> {
+    /// None once it is given back.
+    memory: Option<B>,
+    end: Event,
+}
+
+impl<B> InFlight<B> {
+    /// Waits for this copy, and gives the memory back.
+    ///
+    /// # Errors
+    /// The device failed, now or in a kernel before: then the memory is left to the end of the process.
+    pub fn wait(mut self) -> Result<B, DeviceError> {
+        self.end.synchronize()?;
+        match self.memory.take() {
+            Some(memory) => Ok(memory),
+            None => unreachable!("only this function and the drop take the memory"),
+        }
+    }
+
+    /// Whether the copy has ended.
+    ///
+    /// # Errors
+    /// The device failed, now or in a kernel before.
+    pub fn is_complete(&self) -> Result<bool, DeviceError> {
+        self.end.is_complete()
+    }
+}
+
+impl<B> Drop for InFlight<B> {
+    fn drop(&mut self) {
+        if let Some(memory) = self.memory.take() {
+            give_up(memory, self.end.synchronize());
+        }
+    }
+}
+
+/// Drops what a copy has used, after a wait for it. After a fault the memory itself stays; where there was no wait nobody
+/// knows whether the GPU still uses it.
+fn give_up<B>(memory: B, waited: Result<(), DeviceError>) {
+    if waited.is_err_and(|error| error.fault().is_none()) {
+        std::mem::forget(memory);
+    }
+}
+
+impl<B> fmt::Debug for InFlight<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "InFlight(to or from {})", self.end.device().residence())
+    }
+}
+
+impl Stream {
+    /// Queues a copy of `from` into the device's memory and returns at once. The page-locked memory is the copy's until
+    /// [`InFlight::wait`] gives it back.
+    ///
+    /// # Errors
+    /// The lengths differ; the memory is another device's; [`DeviceError::Unordered`] if another stream may still use it;
+    /// the stream is being recorded; the device failed. `from` is freed.
+    pub fn upload<'a, T: Pod>(
+        &self,
+        from: PinnedBuffer<T>,
+        to: impl Into<BufferViewMut<'a, T>>,
+    ) -> Result<InFlight<PinnedBuffer<T>>, DeviceError> {
+        let to = to.into();
+        let copy = Copy { work: StreamWork::Upload, elements: to.len(), first: to.first_byte() };
+        self.copy("uploading page-locked memory", &copy, to.device(), from)
+    }
+
+    /// Queues a copy of the device's memory into `to` and returns at once. The page-locked memory is the copy's until
+    /// [`InFlight::wait`] gives it back.
+    ///
+    /// # Errors
+    /// As [`Self::upload`]; `to` is freed.
+    pub fn download<'a, T: Pod>(
+        &self,
+        from: impl Into<BufferView<'a, T>>,
+        to: PinnedBuffer<T>,
+    ) -> Result<InFlight<PinnedBuffer<T>>, DeviceError> {
+        let from = from.into();
+        let copy = Copy { work: StreamWork::Download, elements: from.len(), first: from.first_byte() };
+        self.copy("downloading to page-locked memory", &copy, from.device(), to)
+    }
+
+    /// Queues a copy between page-locked memory and memory of `owner`.
+    fn copy<T: Pod>(
+        &self,
+        action: &'static str,
+        copy: &Copy,
+        owner: &Device,
+        memory: PinnedBuffer<T>,
+    ) -> Result<InFlight<PinnedBuffer<T>>, DeviceError> {
+        let device = self.device();
+        device.refuse_in_recorded_work(action)?;
+        device.refuse_other(owner, action)?;
+        device.refuse_other(&memory.device, action)?;
+        let &Copy { work, elements, first } = copy;
+        if elements != memory.len {
+            return Err(DeviceError::LengthMismatch { action, buffer: elements, slice: memory.len });
+        }
+        let bytes = size_of_val(&memory[..]);
+        if bytes > 0 {
+            let touch = Touch {
+                argument: "",
+                bytes: first.addr()..first.addr() + bytes,
+                is_write: work == StreamWork::Upload,
+                work,
+            };
+            let order = &device.inner.order;
+            let admission = match order.is_plain() {
+                true => Admission::Run(None),
+                false => order.admit(self.number(), None, &[touch]).map_err(DeviceError::Unordered)?,
+            };
+            // SAFETY: both have that many bytes; the device's are borrowed by the caller's view, and later work on them
+            // comes after the copy, which `admit` saw to; the host's are kept until the copy has ended, below.
+            let queued = unsafe { self.queue(copy, memory.pointer.as_ptr().cast(), bytes) };
+            if queued.is_err() {
+                order.cancel(&admission);
+            }
+            queued?;
+        }
+        match self.record() {
+            Ok(end) => Ok(InFlight { memory: Some(memory), end }),
+            Err(error) => {
+                // The copy is under way, and there is nothing to wait for it by but the whole stream.
+                give_up(memory, self.synchronize());
+                Err(error)
+            }
+        }
+    }
+
+    /// # Safety
+    /// Both memories have that many bytes and are valid until the copy has ended; nobody else writes what it reads or uses
+    /// what it writes meanwhile.
+    unsafe fn queue(&self, copy: &Copy, host: *mut u8, bytes: usize) -> Result<(), DeviceError> {
+        let is_upload = copy.work == StreamWork::Upload;
+        // SAFETY: the caller's memories, which are different ones.
+        unsafe {
+            match &self.device().inner.backend {
+                Backend::Cpu(_) if is_upload => copy.first.copy_from_nonoverlapping(host, bytes),
+                Backend::Cpu(_) => host.copy_from_nonoverlapping(copy.first, bytes),
+                Backend::Cuda(cuda) if is_upload => cuda.upload(self.lane(), copy.first, host, bytes)?,
+                Backend::Cuda(cuda) => cuda.download(self.lane(), host, copy.first, bytes)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The device's side of a copy.
+struct Copy {
+    work: StreamWork,
+    elements: usize,
+    first: *mut u8,
+}

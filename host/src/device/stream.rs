@@ -1,0 +1,363 @@
+//! Streams of a device, and the events that order them.
+
+use std::fmt;
+use std::mem::ManuallyDrop;
+use std::time::{Duration, Instant};
+
+use cuda_std::launch::{KernelCall, LaunchError, Launcher, Residence};
+
+use super::cuda::Lane;
+use super::launches::Launch;
+use super::order::{Admission, Outside, Stamp, Touch};
+use super::race::{Named, StreamWork};
+use super::{Backend, Device, DeviceError};
+
+/// A queue of work that its device does in order, at the same time as that of other streams. It is a [`Launcher`], so
+/// the `launch` function of every kernel takes it; copies are [`Stream::upload`] and [`Stream::download`]. Dropping it
+/// waits for its work.
+///
+/// What two streams do is in no order, unless one of them waits for an [`Event`] of the other or the host has waited for
+/// the first before it queues the second. Work that touches the same bytes as unordered work of another stream, where
+/// one of them writes, is refused with [`DeviceError::Unordered`], on every device. On the CPU the work itself runs at
+/// once, in the calling thread.
+///
+/// What is read, written or freed by the host, as by [`Buffer::to_vec`](super::Buffer::to_vec), comes after all that is
+/// queued on all streams.
+///
+/// ```
+/// use cuda_std::launch::LaunchConfig;
+/// use cuda_std::{kernel, thread};
+/// use ferrowarp::device::{Device, DeviceError, InFlight};
+///
+/// /// # Safety
+/// /// As many threads as elements of `samples`, and as many of `out`.
+/// #[kernel]
+/// pub unsafe fn square(out: *mut f32, samples: &[f32]) {
+///     let i = thread::index_1d() as usize;
+///     unsafe { *out.add(i) = samples[i] * samples[i] };
+/// }
+///
+/// const LEN: usize = 64;
+/// let device = Device::cpu(); // On a GPU: Device::cuda(0, &PtxModules::find()?)?
+/// let (copies, kernels) = (device.stream()?, device.stream()?);
+/// let mut samples = [device.alloc_zeroed::<f32>(LEN)?, device.alloc_zeroed(LEN)?];
+/// let mut squares = [device.alloc_zeroed::<f32>(LEN)?, device.alloc_zeroed(LEN)?];
+/// let mut uploads: [Option<InFlight<_>>; 2] = [None, None];
+/// let mut done = [kernels.record()?, kernels.record()?];
+/// for batch in 0..6 {
+///     // While the kernel works on one half, the next batch is copied into the other.
+///     let half = batch % 2;
+///     let mut host = match uploads[half].take() {
+///         Some(upload) => upload.wait()?,
+///         None => device.alloc_pinned(LEN)?,
+///     };
+///     host.fill(batch as f32);
+///     copies.wait(&done[half])?; // The kernel has read what was there.
+///     uploads[half] = Some(copies.upload(host, &mut samples[half])?);
+///     kernels.wait(&copies.record()?)?; // The batch is there.
+///     let config = LaunchConfig::cover(LEN, 32);
+///     // SAFETY: a thread for each element of both.
+///     unsafe { square::launch(&kernels, config, &mut squares[half], &samples[half])? };
+///     done[half] = kernels.record()?;
+/// }
+/// assert_eq!(squares[0].to_vec()?, [16.0; LEN]); // Of batch 4.
+/// assert_eq!(squares[1].to_vec()?, [25.0; LEN]);
+/// # Ok::<(), DeviceError>(())
+/// ```
+pub struct Stream {
+    device: Device,
+    lane: Lane,
+}
+
+/// A point in a stream's work, and the time at which the device came to it. It keeps the device alive.
+///
+/// ```
+/// use ferrowarp::device::{Device, DeviceError};
+///
+/// let device = Device::cpu();
+/// let stream = device.stream()?;
+/// let start = stream.record()?;
+/// // Launches on the stream.
+/// let end = stream.record()?;
+/// end.synchronize()?;
+/// assert!(end.is_complete()?);
+/// println!("{:?}", end.elapsed_since(&start)?);
+/// # Ok::<(), DeviceError>(())
+/// ```
+pub struct Event {
+    device: Device,
+    /// The driver's, on a GPU.
+    raw: Option<ManuallyDrop<cust::event::Event>>,
+    /// When it was recorded.
+    time: Instant,
+    stamp: Stamp,
+}
+
+impl Device {
+    /// A new stream. It begins after what is queued on the [default stream](Self::default_stream) now.
+    ///
+    /// # Errors
+    /// The driver has no more of them, a recording is under way in this thread, or the device failed.
+    pub fn stream(&self) -> Result<Stream, DeviceError> {
+        self.refuse_in_recorded_work("opening a stream")?;
+        let order = &self.inner.order;
+        let number = order.open();
+        let lane = match &self.inner.backend {
+            Backend::Cpu(_) => Lane { number, queue: None },
+            Backend::Cuda(cuda) => cuda.open_stream(number).inspect_err(|_| order.close(number))?,
+        };
+        Ok(Stream { device: self.clone(), lane })
+    }
+
+    /// The device's own stream, which launches on the device itself go to: for its events and waits.
+    ///
+    /// ```
+    /// use ferrowarp::device::{Device, DeviceError};
+    ///
+    /// let device = Device::cpu();
+    /// let side = device.stream()?;
+    /// // Launches on `side`.
+    /// device.default_stream().wait(&side.record()?)?;
+    /// // Launches on `device` come after them.
+    /// # Ok::<(), DeviceError>(())
+    /// ```
+    pub fn default_stream(&self) -> Stream {
+        Stream { device: self.clone(), lane: Lane::default() }
+    }
+
+    /// Queues a launch where it does not race with another stream's work.
+    ///
+    /// # Safety
+    /// As [`Launcher::submit`] says.
+    pub(super) unsafe fn submit_on(&self, lane: &Lane, call: &KernelCall<'_>) -> Result<(), LaunchError> {
+        let order = &self.inner.order;
+        let admission = if order.is_plain() {
+            Admission::Run(None)
+        } else {
+            call.check(self.residence(), self.limits())?;
+            order
+                .admit(lane.number, Some(Launch::of(call)), &self.touches(call))
+                .map_err(|race| LaunchError::Device(Box::new(DeviceError::Unordered(race))))?
+        };
+        let is_recorded = matches!(admission, Admission::Record);
+        let submitted = match &self.inner.backend {
+            Backend::Cpu(_) if is_recorded => Ok(()),
+            // SAFETY: the caller's contract is the callee's.
+            Backend::Cpu(cpu) => unsafe { cpu.launcher.submit(call) },
+            // SAFETY: as above.
+            Backend::Cuda(cuda) => unsafe { cuda.submit(call, lane, is_recorded) },
+        };
+        if submitted.is_err() {
+            order.cancel(&admission);
+        }
+        submitted
+    }
+
+    /// The device's memory that a launch is lent. Of raw pointers and of the host's own memory, which only the CPU's
+    /// launches take, nobody is told when it goes: they are the caller's affair.
+    fn touches(&self, call: &KernelCall<'_>) -> Vec<Touch> {
+        let residence = self.residence();
+        let touch = |buffer: &cuda_std::launch::Buffer| {
+            let bytes = buffer.bytes.filter(|&bytes| bytes > 0 && buffer.residence == residence)?;
+            let start = buffer.pointer.addr();
+            let is_ours = match &self.inner.backend {
+                Backend::Cpu(cpu) => cpu.has_allocated(start),
+                Backend::Cuda(_) => true,
+            };
+            is_ours.then(|| Touch {
+                argument: buffer.name,
+                bytes: start..start.saturating_add(bytes),
+                is_write: buffer.is_writable,
+                work: StreamWork::Launch(call.meta.name),
+            })
+        };
+        call.buffers.iter().filter_map(touch).collect()
+    }
+
+    /// An error where this thread is in recorded work, which then becomes no graph.
+    pub(super) fn refuse_in_recorded_work(&self, action: &'static str) -> Result<(), DeviceError> {
+        if !self.inner.order.is_in_recorded_work() {
+            return Ok(());
+        }
+        self.inner.order.spoil(action);
+        Err(DeviceError::NotRecordable { device: self.name(), action })
+    }
+
+    /// An error where `other` is not this device.
+    pub(super) fn refuse_other(&self, other: &Device, action: &'static str) -> Result<(), DeviceError> {
+        if std::sync::Arc::ptr_eq(&self.inner, &other.inner) {
+            return Ok(());
+        }
+        let (device, other) = (format!("{self:?}"), format!("{other:?}"));
+        Err(DeviceError::OtherDevice { action, device, other })
+    }
+}
+
+impl Stream {
+    /// The device.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// The number that messages call it by; 0 for the default stream. Open streams of a device have different ones.
+    pub fn number(&self) -> u32 {
+        self.lane.number
+    }
+
+    pub(super) fn lane(&self) -> &Lane {
+        &self.lane
+    }
+
+    /// Waits until all work that is queued on this stream has ended.
+    ///
+    /// # Errors
+    /// As [`Device::synchronize`]: also for a kernel that failed on another stream.
+    pub fn synchronize(&self) -> Result<(), DeviceError> {
+        self.device.refuse_in_recorded_work("synchronising a stream")?;
+        let order = &self.device.inner.order;
+        let stamp = order.stamp(self.lane.number);
+        if let Backend::Cuda(cuda) = &self.device.inner.backend {
+            cuda.synchronize_stream(&self.lane)?;
+        }
+        order.ended(&stamp);
+        Ok(())
+    }
+
+    /// An event after all that is queued on this stream now.
+    ///
+    /// # Errors
+    /// The device failed, now or in a kernel before.
+    pub fn record(&self) -> Result<Event, DeviceError> {
+        let stamp = self.device.inner.order.stamp(self.lane.number);
+        let raw = match &self.device.inner.backend {
+            Backend::Cpu(_) => None,
+            Backend::Cuda(cuda) => Some(cuda.record_event(&self.lane)?),
+        };
+        Ok(Event { device: self.device.clone(), raw, time: Instant::now(), stamp })
+    }
+
+    /// Lets what is queued on this stream from now on begin after the event. The host goes on at once.
+    ///
+    /// # Errors
+    /// The event is another device's, or one of them is part of a recording and the other is not; the device failed.
+    pub fn wait(&self, event: &Event) -> Result<(), DeviceError> {
+        self.device.refuse_other(&event.device, "waiting for an event")?;
+        self.device.inner.order.wait(self.lane.number, &event.stamp).map_err(|outside| {
+            let reason = match outside {
+                Outside::EventRecorded => "it is one of a recording that this stream is no part of",
+                Outside::WaitRecorded => "this stream is being recorded, and the event is no part of that",
+            };
+            DeviceError::EventOfRecording { device: self.device.name(), reason }
+        })?;
+        match (&self.device.inner.backend, &event.raw) {
+            (Backend::Cuda(cuda), Some(raw)) => cuda.wait_for_event(&self.lane, raw),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Launcher for Stream {
+    unsafe fn submit(&self, call: &KernelCall<'_>) -> Result<(), LaunchError> {
+        // SAFETY: the caller's contract is the callee's.
+        unsafe { self.device.submit_on(&self.lane, call) }
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        if self.lane.number == 0 {
+            return;
+        }
+        // A recording that it is part of cannot go on.
+        if self.device.inner.order.is_in_recorded_work() {
+            self.device.inner.order.spoil("dropping a stream");
+        }
+        let lane = std::mem::take(&mut self.lane);
+        let number = lane.number;
+        if let Backend::Cuda(cuda) = &self.device.inner.backend {
+            cuda.close_stream(lane);
+        }
+        self.device.inner.order.close(number);
+    }
+}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let at: Residence = self.device.residence();
+        write!(f, "Stream({} of {at})", Named(self.lane.number))
+    }
+}
+
+impl Event {
+    /// The device.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    fn check_outside_of_recordings(&self, action: &'static str) -> Result<(), DeviceError> {
+        self.device.refuse_in_recorded_work(action)?;
+        if self.stamp.is_recorded() {
+            let reason = "it is one of a recording, to which nobody comes but the graph";
+            return Err(DeviceError::EventOfRecording { device: self.device.name(), reason });
+        }
+        Ok(())
+    }
+
+    /// Waits until the device has come to it.
+    ///
+    /// # Errors
+    /// A kernel failed; the event is one of a recording.
+    pub fn synchronize(&self) -> Result<(), DeviceError> {
+        self.check_outside_of_recordings("waiting for an event")?;
+        if let (Backend::Cuda(cuda), Some(raw)) = (&self.device.inner.backend, &self.raw) {
+            cuda.synchronize_event(raw)?;
+        }
+        self.device.inner.order.ended(&self.stamp);
+        Ok(())
+    }
+
+    /// Whether the device has come to it.
+    ///
+    /// # Errors
+    /// A kernel failed; the event is one of a recording.
+    pub fn is_complete(&self) -> Result<bool, DeviceError> {
+        self.check_outside_of_recordings("asking for an event")?;
+        let is_complete = match (&self.device.inner.backend, &self.raw) {
+            (Backend::Cuda(cuda), Some(raw)) => cuda.is_event_complete(raw)?,
+            _ => true,
+        };
+        if is_complete {
+            self.device.inner.order.ended(&self.stamp);
+        }
+        Ok(is_complete)
+    }
+
+    /// The time from `start` to this event by the device's clock; on the CPU by the host's. Waits for both. Zero where
+    /// `start` came later.
+    ///
+    /// # Errors
+    /// `start` is another device's event; a kernel failed; one of them is one of a recording.
+    pub fn elapsed_since(&self, start: &Event) -> Result<Duration, DeviceError> {
+        self.device.refuse_other(&start.device, "taking the time between two events")?;
+        start.synchronize()?;
+        self.synchronize()?;
+        match (&self.device.inner.backend, &start.raw, &self.raw) {
+            (Backend::Cuda(cuda), Some(start), Some(end)) => cuda.elapsed(start, end),
+            _ => Ok(self.time.saturating_duration_since(start.time)),
+        }
+    }
+}
+
+impl Drop for Event {
+    fn drop(&mut self) {
+        if let (Backend::Cuda(cuda), Some(raw)) = (&self.device.inner.backend, self.raw.take()) {
+            cuda.drop_event(raw);
+        }
+    }
+}
+
+impl fmt::Debug for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Event(on {})", self.device.residence())
+    }
+}
