@@ -96,7 +96,7 @@ unsafe fn meet(config: &LaunchConfig, out: *mut f32) -> c_int {
     let attributes = unsafe { std::slice::from_raw_parts(config.attributes, config.attributes_len as usize) };
     let numbers = attributes.iter().flat_map(|attribute| [attribute.id as u32, attribute.value[0]]);
     for (i, number) in numbers.enumerate() {
-        fake_graph::submit(fake_graph::Node::Fill(unsafe { out.add(i) }, 1, number as f32));
+        fake_graph::submit(fake_graph::Node::Fill(unsafe { out.add(i) }, 1, number as f32), config.stream);
     }
     0
 }

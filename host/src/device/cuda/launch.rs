@@ -1,0 +1,86 @@
+//! Launches of kernels, and what fits on the device at once.
+
+use cuda_std::launch::{KernelCall, KernelMeta, LaunchConfig, LaunchError};
+use cust::error::CudaError;
+
+use super::{CudaDevice, Handles, Lane, PROGRAMMATIC_LAUNCH, kernels};
+use crate::device::DeviceError;
+use crate::device::launches::Launch;
+
+impl CudaDevice {
+    /// Blocks of this kernel, of the block size, shared memory and cluster of `config`, that fit on the device at once.
+    pub fn resident_blocks(
+        &self,
+        meta: &'static KernelMeta,
+        config: &LaunchConfig,
+    ) -> Result<u64, DeviceError> {
+        self.enter()?;
+        let Handles { kernels, panic_slot, stream, .. } = &*self.handles;
+        if !kernels.is_ready(meta.name) {
+            self.drain_if_limited()?;
+        }
+        let function =
+            self.recheck(kernels.prepare(meta.name, config, &self.limits, (panic_slot, stream)))?;
+        self.recheck(kernels::resident_blocks(meta.name, function, config, self.multiprocessors))
+    }
+
+    /// Queues a launch, which goes into a recording where the stream is part of one.
+    ///
+    /// # Safety
+    /// As [`cuda_std::launch::Launcher::submit`] says.
+    pub unsafe fn submit(
+        &self,
+        call: &KernelCall<'_>,
+        lane: &Lane,
+        is_recorded: bool,
+    ) -> Result<(), LaunchError> {
+        call.check(self.residence(), &self.limits)?;
+        // SAFETY: the caller's contract is the callee's.
+        unsafe { self.queue_launch(call, lane, is_recorded) }.map_err(|error| match error {
+            DeviceError::Launch(error) => *error,
+            error => LaunchError::Device(Box::new(error)),
+        })
+    }
+
+    /// # Safety
+    /// As [`Self::submit`].
+    unsafe fn queue_launch(
+        &self,
+        call: &KernelCall<'_>,
+        lane: &Lane,
+        is_recorded: bool,
+    ) -> Result<(), DeviceError> {
+        self.enter()?;
+        let launch = Launch::of(call);
+        let Handles { kernels, panic_slot, stream: own, .. } = &*self.handles;
+        let stream = self.stream_of(lane);
+        if !kernels.is_ready(launch.kernel) {
+            // To load a module is to wait for what is queued.
+            self.drain_if_limited()?;
+        }
+        let (config, at) = (&launch.config, (panic_slot, own));
+        let prepared = if call.meta.cooperative {
+            kernels.prepare_cooperative(launch.kernel, config, (&self.limits, self.multiprocessors), at)
+        } else {
+            kernels.prepare(launch.kernel, config, &self.limits, at)
+        };
+        let function = self.recheck(prepared)?;
+        let mut config = call.config;
+        config.programmatic_stream_serialization &= self.limits.capability >= PROGRAMMATIC_LAUNCH;
+        if let Some(soil) = self.handles.soil.get() {
+            self.recheck(soil.spread(function, stream))?;
+            // The kernel must find the soil.
+            config.programmatic_stream_serialization = false;
+        }
+        // SAFETY: the function belongs to a module of this context, and so does the stream; there is one pointer per
+        // parameter, each to a value of the parameter's type, by the caller's contract.
+        let launched =
+            unsafe { kernels::launch(function, (&config, call.meta.cooperative), stream, call.args) };
+        if let Err(status @ (CudaError::LaunchOutOfResources | CudaError::OutOfMemory)) = launched {
+            let needs = kernels::needs(function);
+            return Err(DeviceError::TooManyResources { launch, needs, status });
+        }
+        self.check_launch(launched, launch)?;
+        if is_recorded { Ok(()) } else { self.launched(launch, lane) }
+    }
+}
