@@ -22,6 +22,7 @@ mod rays;
 mod reduction;
 mod scale;
 mod sha;
+mod tensor;
 #[cfg(test)]
 mod tests;
 mod types;
@@ -41,6 +42,7 @@ pub use path_tracer::*;
 pub use rays::*;
 pub use reduction::*;
 pub use sha::*;
+pub use tensor::*;
 pub use types::*;
 pub use wide::*;
 

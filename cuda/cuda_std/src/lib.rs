@@ -9,6 +9,7 @@
     target_arch = "nvptx64",
     feature(
         abi_ptx,
+        abi_unadjusted,
         alloc_error_handler,
         allow_internal_unstable,
         stdarch_nvptx,
@@ -44,6 +45,7 @@ pub mod io;
 pub mod launch;
 pub mod mem;
 pub mod misc;
+pub mod mma;
 #[cfg(target_arch = "nvptx64")]
 mod panic;
 pub mod panic_record;

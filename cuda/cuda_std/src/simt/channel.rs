@@ -52,6 +52,12 @@ impl Channel {
         self.context.set(context.cast());
     }
 
+    /// Whether the thread is a fiber, whose stack others may look at while it waits.
+    #[inline(always)]
+    pub(crate) fn is_fiber(&self) -> bool {
+        !self.yielder.is_null()
+    }
+
     /// Waits until all that take part have asked, and returns this thread's share of the result.
     #[inline(always)]
     pub(crate) fn wait(&self, request: &Request) -> Outcome {

@@ -10,6 +10,7 @@ use super::block::{Block, Member};
 use super::channel::Channel;
 use super::shared::BlockShared;
 use crate::launch::Dim3;
+use crate::mma::Exchange;
 use crate::warp::{Fold, NumberType, WarpReductionOp};
 
 /// Lanes in a warp.
@@ -90,6 +91,8 @@ pub(crate) enum WarpOp {
     /// Value: what the lanes of this one's segment of `width` come to by halves: each of the lower half of them takes
     /// that of the upper half on its own, until one is left. `value` has the bits of the operand.
     Fold { fold: Fold, of: NumberType, value: u64, width: u32 },
+    /// No value: all lanes are suspended, and what they have lent is written to. Fibers alone ask for it.
+    Exchange { exchange: Exchange, lent: *mut () },
 }
 
 /// What a collective operation gives back to one thread.

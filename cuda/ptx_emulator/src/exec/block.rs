@@ -6,9 +6,9 @@ use super::memory::function_at;
 use super::step::Flow;
 use super::thread::{Cx, Frame, Ids, State, Thread};
 use super::warp::{self, BarrierWait, Wait, WarpWait};
-use super::{Exec, Grid, Memory, Turns, unravel};
+use super::{Exec, Grid, Memory, Turns, tensor, unravel};
 use crate::error::{Cause, Fault};
-use crate::instr::{Call, Callee, ParamRange, SINK, Slot};
+use crate::instr::{Call, Callee, Op, ParamRange, SINK, Slot, WarpKind};
 
 /// Instructions in a row of one thread, after which another has a turn: one may spin until another writes.
 const TURN: u64 = 100_000;
@@ -60,7 +60,7 @@ impl<'a> Block<'a> {
             if self.threads.iter().all(|thread| rests(&thread.state)) {
                 return Ok(());
             }
-            let released = self.release_warps()? | self.release_barriers()?;
+            let released = self.release_warps(shared)? | self.release_barriers()?;
             // Threads that run may still join those that ask for the active mask.
             if !released && !has_run && !self.release_active_masks() {
                 return Err(self.why_stuck());
@@ -185,13 +185,16 @@ impl<'a> Block<'a> {
         })
     }
 
-    fn release_warps(&mut self) -> Result<bool, Failed> {
+    fn release_warps(&mut self, shared: &mut Shared) -> Result<bool, Failed> {
         let mut any = false;
         for first in (0..self.threads.len()).step_by(WARP) {
             let lanes = self.lanes(first);
             for lane in 0..WARP {
                 let Some(own) = lanes[lane] else { continue };
                 if missing(&lanes, &own).is_none() {
+                    if own.kind == WarpKind::Tensor && lane == 0 {
+                        self.execute_tensor(first, shared)?;
+                    }
                     let (value, predicate) =
                         warp::outcome(&lanes, lane as u32, &own).map_err(|cause| (first + lane, cause))?;
                     self.resume(first + lane, [(own.d, value), (own.p, u64::from(predicate))]);
@@ -200,6 +203,23 @@ impl<'a> Block<'a> {
             }
         }
         Ok(any)
+    }
+
+    /// Executes the matrix instruction at which the lanes of the warp wait that starts at this thread.
+    fn execute_tensor(&mut self, first: usize, shared: &mut Shared) -> Result<(), Failed> {
+        let place = self.place(first);
+        if let Some(other) = (first..first + WARP).find(|&at| self.place(at) != place) {
+            let (missing, instead) = (self.threads[other].ids.lane, self.doing(other));
+            return Err((first, Cause::Mask { lane: 0, mask: u32::MAX, missing, instead }.into()));
+        }
+        let Block { grid, threads, steps, .. } = self;
+        let Op::Tensor(tensor) = &grid.module.functions[place.0].instrs[place.1].op else { return Ok(()) };
+        let mut last = first;
+        let mut with = |lane: usize, f: &mut dyn FnMut(&mut Cx<'_>) -> Exec| {
+            last = first + lane;
+            threads[last].cx(grid, shared, *steps).map_or(Ok(()), |mut cx| f(&mut cx))
+        };
+        tensor::execute(tensor, &mut with).map_err(|cause| (last, cause))
     }
 
     /// Lanes that ask for the active mask at the same instruction count as active together, as many as can.

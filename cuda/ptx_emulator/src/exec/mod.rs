@@ -15,6 +15,7 @@ mod printf;
 mod shadow;
 mod step;
 mod system;
+mod tensor;
 mod thread;
 mod undefined;
 mod unwritten;

@@ -4,7 +4,7 @@ use super::memory::{self, Access};
 use super::thread::{Carry, Cx};
 use super::undefined::Bits;
 use super::warp::{self, Wait};
-use super::{Exec, convert, float, half, int, undefined};
+use super::{Exec, convert, float, half, int, tensor, undefined};
 use crate::error::Cause;
 use crate::instr::{
     Addr, BoolOp, Call, Callee, CarryOp, Half, IntOp, IntTy, Ld, Op, Pc, SetpOut, Slot, St, Ty,
@@ -47,6 +47,7 @@ impl<'a> Cx<'a> {
             Op::ClusterArrive => self.arrive()?,
             Op::ClusterWait { aligned } => return self.at_cluster_barrier(aligned).map(Flow::Wait),
             Op::Warp(ref op) => return warp::at_warp_op(self, op).map(Flow::Wait),
+            Op::Tensor(_) => return Ok(Flow::Wait(warp::at_tensor())),
             Op::ActiveMask { d } => return Ok(Flow::Wait(Wait::ActiveMask { d })),
             Op::Ld(ref ld) => self.ld(ld)?,
             Op::St(ref st) => self.st(st)?,
@@ -161,6 +162,7 @@ impl<'a> Cx<'a> {
             Op::Slct { d, a, b, c, float, ftz } => (d, self.slct([a, b, c], float, ftz)),
             Op::HalfExtreme { kind, d, a, b } => (d, self.of_two(a, b, |a, b| half::extreme(kind, a, b))),
             Op::CvtHalf { cvt, ftz, d, a, b } => (d, self.of_two(a, b, |a, b| half::convert(cvt, ftz, a, b))),
+            Op::CvtTf32 { d, a } => (d, self.of_one(a, tensor::to_tf32)),
             Op::Testp { test, ty, d, a } => (d, self.of_one(a, |a| u64::from(float::testp(test, ty, a)))),
             Op::Cvta { to: false, space, d, a } => (d, self.of_one(a, |a| memory::generic(space, a))),
             Op::Cvta { to: true, space, d, a } => (d, self.of_one(a, |a| memory::specific(space, a))),

@@ -119,6 +119,22 @@ impl Thread {
         self.frames.push(Frame { function, pc: 0, values, params, local_base, result });
     }
 
+    /// What a step of it works on; none once it has ended.
+    pub fn cx<'t>(&'t mut self, grid: &'t Grid<'t>, shared: &'t mut Shared, clock: u64) -> Option<Cx<'t>> {
+        let Thread { ids, frames, local, carry, origin, has_arrived, .. } = self;
+        Some(Cx {
+            grid,
+            ids: *ids,
+            frame: frames.last_mut()?,
+            local,
+            shared,
+            carry,
+            origin,
+            has_arrived,
+            clock,
+        })
+    }
+
     fn special(&self, grid: &Grid<'_>, special: Special) -> u64 {
         let lane = self.ids.lane;
         u64::from(match special {

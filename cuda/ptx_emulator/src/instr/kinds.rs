@@ -313,6 +313,8 @@ pub(crate) enum WarpKind {
     MatchAny(u32),
     MatchAll(u32),
     Redux(IntOp, IntTy),
+    /// A matrix instruction, which all lanes execute at the same place.
+    Tensor,
 }
 
 #[derive(Debug)]

@@ -2,10 +2,12 @@
 
 mod kinds;
 mod system;
+mod tensor;
 mod types;
 
 pub(crate) use kinds::*;
 pub(crate) use system::System;
+pub(crate) use tensor::{MmaTy, Tensor};
 pub(crate) use types::*;
 
 /// An instruction with its guard and place.
@@ -177,6 +179,10 @@ pub(crate) enum Op {
         a: Slot,
         b: Slot,
     },
+    CvtTf32 {
+        d: Slot,
+        a: Slot,
+    },
     Ld(Box<Ld>),
     St(Box<St>),
     Atom(Box<Atom>),
@@ -208,6 +214,7 @@ pub(crate) enum Op {
         b: Slot,
     },
     Warp(Box<WarpOp>),
+    Tensor(Box<Tensor>),
     ActiveMask {
         d: Slot,
     },

@@ -11,6 +11,7 @@ mod memory;
 mod mods;
 mod operand;
 mod sync;
+mod tensor;
 mod variable;
 mod warp;
 

@@ -205,6 +205,7 @@ fn encode(collective: Collective) -> (Word, Option<u64>) {
             (Word::FOLD | (fold as u64) << 8 | u64::from(width) << 16 | (of as u64) << 24, Some(value))
         }
         WarpOp::Sync => (Word::SYNC, None),
+        WarpOp::Exchange { .. } => unreachable!("lanes that are OS threads exchange nothing by address"),
         WarpOp::Shuffle { mode, value, width, .. } => {
             (Word::SHUFFLE | (mode as u64) << 8 | u64::from(width) << 16, Some(value as u64))
         }

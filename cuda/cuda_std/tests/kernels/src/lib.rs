@@ -41,5 +41,6 @@ pub mod math;
 pub mod memory;
 pub mod panics;
 pub mod structs;
+pub mod tensor;
 pub mod threads;
 pub mod warps;
