@@ -51,6 +51,7 @@ mod panic;
 pub mod panic_record;
 #[doc(hidden)]
 pub mod param;
+pub mod pipeline;
 pub mod prelude;
 pub mod ptr;
 pub mod share;

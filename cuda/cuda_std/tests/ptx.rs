@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use cuda_builder::ptx::{Ptx, PtxFunction};
 use cuda_builder::{CudaBuilder, NvvmArch, ptxas};
 
-const FILES: [&str; 10] = [
+const FILES: [&str; 11] = [
     "atomics.rs",
     "clusters.rs",
+    "copies.rs",
     "halves.rs",
     "math.rs",
     "memory.rs",

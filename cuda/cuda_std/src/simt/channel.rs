@@ -5,6 +5,7 @@ use core::cell::Cell;
 use super::context::{self, Outcome, Request, ThreadContext};
 use super::fiber::FiberYielder;
 use super::threads::Waiter;
+use crate::pipeline::host::Copies;
 
 /// A thread's side of its scheduler. It lies on the thread's stack.
 pub(crate) struct Channel {
@@ -19,6 +20,8 @@ pub(crate) struct Channel {
     /// Whether the thread has arrived at the cluster's barrier, for which it then has to wait. Here and not in its
     /// context, which is made a little faster without a cell.
     has_arrived: Cell<bool>,
+    /// The copies that the thread has started; none as long as it has not.
+    copies: Cell<Option<Box<Copies>>>,
 }
 
 impl Channel {
@@ -41,6 +44,7 @@ impl Channel {
             request: Cell::new(core::ptr::null()),
             outcome: Cell::new(Outcome::default()),
             has_arrived: Cell::new(false),
+            copies: Cell::new(None),
         }
     }
 
@@ -49,6 +53,7 @@ impl Channel {
     pub(super) fn begin(&self, thread: u32, context: *const ThreadContext<'_>) {
         self.thread.set(thread);
         self.has_arrived.set(false);
+        self.copies.set(None);
         self.context.set(context.cast());
     }
 
@@ -76,6 +81,13 @@ impl Channel {
     fn wait_in_seat(&self, request: &Request) -> Outcome {
         // SAFETY: the channel of an OS thread has a waiting, which lives longer than the thread.
         unsafe { &*self.waiting }.wait(request)
+    }
+
+    /// Hands the thread's copies to `f`.
+    pub(crate) fn with_copies(&self, f: impl FnOnce(&mut Copies)) {
+        let mut copies = self.copies.take().unwrap_or_default();
+        f(&mut copies);
+        self.copies.set(Some(copies));
     }
 
     /// Notes that the thread has arrived at the cluster's barrier, with its earlier writes if `releases`. False if it

@@ -74,10 +74,11 @@ impl<'a> Block<'a> {
         let thread = &mut threads[at];
         let end = *steps + TURN;
         'call: loop {
-            let Thread { ids, frames, local, carry, origin, has_arrived, .. } = thread;
+            let Thread { ids, frames, local, carry, origin, has_arrived, copies, .. } = thread;
             let Some(frame) = frames.last_mut() else { return Ok(()) };
             let function = &grid.module.functions[frame.function];
-            let mut cx = Cx { grid, ids: *ids, frame, local, shared, carry, origin, has_arrived, clock: 0 };
+            let mut cx =
+                Cx { grid, ids: *ids, frame, local, shared, carry, origin, has_arrived, copies, clock: 0 };
             while *steps < end {
                 *steps += 1;
                 cx.clock = *steps;

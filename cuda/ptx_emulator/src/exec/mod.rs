@@ -5,6 +5,7 @@ mod atomic;
 mod block;
 mod cluster;
 mod convert;
+mod copies;
 mod exact;
 mod float;
 mod half;

@@ -52,6 +52,9 @@ impl<'a> Cx<'a> {
             Op::Ld(ref ld) => self.ld(ld)?,
             Op::St(ref st) => self.st(st)?,
             Op::Atom(ref atom) => self.atomic(atom)?,
+            Op::CopyAsync(ref copy) => self.copy(copy)?,
+            Op::CopyCommit => self.commit_copies(),
+            Op::CopyWait { left } => self.wait_for_copies(left)?,
             Op::Prefetch { at, bytes } => self.prefetch(at, bytes)?,
             Op::Carry { op, ty, d, a, b, c, carry_in, carry_out } => {
                 self.carry(op, ty, d, [a, b, c], (carry_in, carry_out))?;

@@ -3,6 +3,7 @@
 use core::fmt;
 
 use super::cluster::Shared;
+use super::copies::Copies;
 use super::memory::{FIRST_OFFSET, function_address};
 use super::undefined::Bits;
 use super::warp::Wait;
@@ -83,6 +84,7 @@ pub(super) struct Thread {
     pub origin: Option<Origin>,
     /// Whether it has arrived at the cluster's barrier, for which it then has to wait.
     pub has_arrived: bool,
+    pub copies: Copies,
     pub state: State,
 }
 
@@ -90,7 +92,16 @@ impl Thread {
     pub fn new(grid: &Grid<'_>, ids: Ids) -> Thread {
         let (carry, state) = (Carry::Unset, State::Ready);
         let (frames, local) = (Vec::new(), Memory::default());
-        let mut thread = Thread { ids, frames, local, carry, origin: None, has_arrived: false, state };
+        let mut thread = Thread {
+            ids,
+            frames,
+            local,
+            carry,
+            origin: None,
+            has_arrived: false,
+            copies: Copies::default(),
+            state,
+        };
         thread.enter(grid, grid.kernel, grid.params.clone(), None);
         thread
     }
@@ -121,18 +132,9 @@ impl Thread {
 
     /// What a step of it works on; none once it has ended.
     pub fn cx<'t>(&'t mut self, grid: &'t Grid<'t>, shared: &'t mut Shared, clock: u64) -> Option<Cx<'t>> {
-        let Thread { ids, frames, local, carry, origin, has_arrived, .. } = self;
-        Some(Cx {
-            grid,
-            ids: *ids,
-            frame: frames.last_mut()?,
-            local,
-            shared,
-            carry,
-            origin,
-            has_arrived,
-            clock,
-        })
+        let Thread { ids, frames, local, carry, origin, has_arrived, copies, .. } = self;
+        let (ids, frame) = (*ids, frames.last_mut()?);
+        Some(Cx { grid, ids, frame, local, shared, carry, origin, has_arrived, copies, clock })
     }
 
     fn special(&self, grid: &Grid<'_>, special: Special) -> u64 {
@@ -181,6 +183,7 @@ pub(super) struct Cx<'t> {
     pub carry: &'t mut Carry,
     pub origin: &'t mut Option<Origin>,
     pub has_arrived: &'t mut bool,
+    pub copies: &'t mut Copies,
     /// Instructions the block has executed.
     pub clock: u64,
 }

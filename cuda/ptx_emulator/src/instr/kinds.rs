@@ -232,6 +232,16 @@ pub(crate) struct St {
     pub policy: Option<Slot>,
 }
 
+/// `cp.async` from global to shared memory.
+#[derive(Debug)]
+pub(crate) struct CopyAsync {
+    pub target: Addr,
+    pub source: Addr,
+    pub size: u64,
+    /// Bytes that are read, if not all.
+    pub bytes: Option<Slot>,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AtomOp {
     Int(IntOp),

@@ -191,6 +191,13 @@ pub(crate) enum Op {
         at: Addr,
         bytes: Slot,
     },
+    CopyAsync(Box<CopyAsync>),
+    /// Makes the thread's open copies a group.
+    CopyCommit,
+    /// Waits for all groups but the `left` latest, or for all copies.
+    CopyWait {
+        left: Option<Slot>,
+    },
     Cvta {
         to: bool,
         space: Space,

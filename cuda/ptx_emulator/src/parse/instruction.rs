@@ -3,7 +3,7 @@
 use super::function::Body;
 use super::mods::Mods;
 use super::operand::Operand;
-use super::{float, half, int, memory, sync, tensor};
+use super::{copies, float, half, int, memory, sync, tensor};
 use crate::instr::Op;
 
 /// The typed form of an instruction, or why it is not emulated.
@@ -19,7 +19,7 @@ pub(super) fn read<'a>(
         "bra" | "brx" | "call" | "ret" | "exit" | "trap" | "membar" | "fence" | "nanosleep" | "pmevent"
         | "bar" | "barrier" | "shfl" | "vote" | "match" | "redux" | "activemask" => sync::read,
         "min" | "max" if half::is_half(&mods) => half::extreme,
-        "cp" => memory::prefetch,
+        "cp" => copies::read,
         "mma" | "ldmatrix" | "stmatrix" | "movmatrix" => tensor::read,
         "cvt" if mods.any(|part| part == "tf32") => tensor::cvt,
         "cvt" if half::is_half(&mods) => half::cvt,

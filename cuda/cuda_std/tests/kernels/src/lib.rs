@@ -36,6 +36,7 @@ pub unsafe fn bounded(out: *mut u32) {
 
 pub mod atomics;
 pub mod clusters;
+pub mod copies;
 pub mod halves;
 pub mod math;
 pub mod memory;
