@@ -9,6 +9,7 @@
 #![allow(unused_imports)]
 
 mod asserts;
+mod barriers;
 mod copies;
 mod gemm_naive;
 mod gemm_tiled;
@@ -33,6 +34,7 @@ mod wide;
 pub use crate::gemm_naive::gemm_naive;
 pub use crate::gemm_tiled::*;
 pub use asserts::*;
+pub use barriers::*;
 pub use copies::*;
 pub use hashing::*;
 pub use heap::*;

@@ -34,6 +34,7 @@ extern crate alloc;
 extern crate self as cuda_std;
 
 pub mod atomic;
+pub mod barrier;
 pub mod cluster;
 pub mod fastmath;
 pub mod float;

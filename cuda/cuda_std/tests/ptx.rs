@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use cuda_builder::ptx::{Ptx, PtxFunction};
 use cuda_builder::{CudaBuilder, NvvmArch, ptxas};
 
-const FILES: [&str; 11] = [
+const FILES: [&str; 12] = [
     "atomics.rs",
+    "barriers.rs",
     "clusters.rs",
     "copies.rs",
     "halves.rs",

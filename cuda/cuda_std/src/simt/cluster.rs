@@ -120,6 +120,18 @@ fn start_and_meet(blocks: &mut [Scheduler<'_>], mut random: Option<Random>) -> R
         until_barrier(block, rank)?;
     }
     while !blocks.iter().all(Scheduler::has_ended) {
+        if blocks.iter().any(Scheduler::waits_for_phase) {
+            if !blocks.iter().any(Scheduler::has_phase_left) {
+                let stuck = blocks.iter().find_map(|block| block.view().why_stuck());
+                return Err(Box::new(stuck.unwrap_or_else(|| blocks[0].why_stuck())));
+            }
+            shuffle(&mut turns);
+            for turn in 0..blocks.len() {
+                let rank = turns.get(turn).copied().unwrap_or(turn);
+                until_barrier(&mut blocks[rank], rank)?;
+            }
+            continue;
+        }
         let barrier = blocks.iter().find_map(Scheduler::in_cluster);
         if barrier.is_some_and(|barrier| !blocks.iter().all(|block| block.all_wait_at(barrier))) {
             let views: Vec<_> = blocks.iter().map(Scheduler::view).collect();

@@ -23,6 +23,13 @@ pub(crate) enum Collective {
     Barrier(Barrier),
     /// `barrier.cluster.wait`, by all threads of the cluster.
     Cluster,
+    /// The end of a phase of a barrier in shared memory, which each thread waits for by itself.
+    Phase {
+        /// The barrier's state.
+        barrier: *mut u64,
+        /// That of the phase.
+        parity: u32,
+    },
     /// An operation of the lanes that `mask` names.
     Warp {
         /// One bit per lane that takes part.
@@ -38,6 +45,8 @@ impl Collective {
         match self {
             Collective::Barrier(_) | Collective::Cluster => true,
             Collective::Warp { op, .. } => matches!(op, WarpOp::Sync),
+            // The barrier's own atomics order.
+            Collective::Phase { .. } => false,
         }
     }
 }

@@ -4,6 +4,8 @@
 //! one. So a kernel without collectives costs one fiber a block and no switch. When no thread can run, the
 //! requests are resolved: the block's barrier if all threads wait there, else the warps' operations.
 
+#[path = "phases.rs"]
+mod phases;
 #[path = "seeded.rs"]
 mod seeded;
 
@@ -29,6 +31,8 @@ enum State {
     InBarrier,
     /// It waits at the barrier of the cluster.
     InCluster,
+    /// It waits for a phase of a barrier in shared memory.
+    InPhase,
     /// It waits in an operation of its warp.
     InWarpOp,
 }
@@ -49,7 +53,7 @@ impl Slot {
     fn request(&self) -> Option<&Request> {
         match self.state {
             State::Returned => None,
-            State::InBarrier | State::InCluster | State::InWarpOp => {
+            State::InBarrier | State::InCluster | State::InPhase | State::InWarpOp => {
                 // SAFETY: the thread is suspended in `Channel::wait`, so the channel and the request that it points to
                 // live on its stack.
                 Some(unsafe { &*(*self.channel).request.get() })
@@ -75,6 +79,7 @@ pub(super) struct Scheduler<'a> {
     slots: Vec<Slot>,
     in_barrier: u32,
     in_cluster: u32,
+    in_phase: u32,
     in_warp_op: u32,
     /// In a launch with a seed.
     seeded: Option<Box<Seeded>>,
@@ -91,6 +96,7 @@ impl<'a> Scheduler<'a> {
             slots: Vec::new(),
             in_barrier: 0,
             in_cluster: 0,
+            in_phase: 0,
             in_warp_op: 0,
             seeded: random.map(|random| Box::new(Seeded::new(random, work.block.threads))),
         }
@@ -101,7 +107,8 @@ impl<'a> Scheduler<'a> {
         self.team.give_back();
     }
 
-    /// Runs the threads that have started until all have returned or wait at the barrier of the cluster.
+    /// Runs the threads that have started until all have returned or wait at the barrier of the cluster, or wait for what
+    /// another block of the cluster may do.
     pub fn advance(&mut self) -> Result<(), Box<Fault>> {
         self.check_time()?;
         if let Some(mut seeded) = self.seeded.take() {
@@ -109,11 +116,14 @@ impl<'a> Scheduler<'a> {
             self.seeded = Some(seeded);
             return result;
         }
-        while self.in_barrier + self.in_warp_op > 0 {
+        while self.in_barrier + self.in_phase + self.in_warp_op > 0 {
             self.check_time()?;
             if self.in_barrier == self.block.threads {
                 self.release_barrier()?;
-            } else if !self.run_warps()? {
+            } else if !self.run_warps()? && !self.run_phases()? {
+                if self.may_be_helped() {
+                    return Ok(());
+                }
                 let fault = self.why_stuck();
                 return Err(self.fail(fault));
             }
@@ -123,7 +133,7 @@ impl<'a> Scheduler<'a> {
 
     /// Whether all threads have returned, of those that have started.
     pub fn has_ended(&self) -> bool {
-        self.in_barrier + self.in_cluster + self.in_warp_op == 0
+        self.in_barrier + self.in_cluster + self.in_phase + self.in_warp_op == 0
     }
 
     /// Lets all threads go on that wait at the barrier of the cluster.
@@ -190,6 +200,7 @@ impl<'a> Scheduler<'a> {
         match state {
             State::InBarrier => self.in_barrier -= 1,
             State::InCluster => self.in_cluster -= 1,
+            State::InPhase => self.in_phase -= 1,
             State::InWarpOp => self.in_warp_op -= 1,
             State::Returned => return Ok(()),
         }
@@ -216,6 +227,10 @@ impl<'a> Scheduler<'a> {
             Collective::Cluster => {
                 slot.state = State::InCluster;
                 self.in_cluster += 1;
+            }
+            Collective::Phase { .. } => {
+                slot.state = State::InPhase;
+                self.in_phase += 1;
             }
             Collective::Warp { .. } => {
                 slot.state = State::InWarpOp;
@@ -323,7 +338,7 @@ impl<'a> Scheduler<'a> {
 
     /// The fault of a block in which nobody can go on.
     #[cold]
-    fn why_stuck(&self) -> Fault {
+    pub fn why_stuck(&self) -> Fault {
         // Some thread waits for others of its block, or the block could go on.
         let unknown =
             || self.block.fault_of(None, None, FaultKind::Panic { message: "nobody can go on".into() });

@@ -89,6 +89,15 @@ pub enum FaultKind {
         /// What that thread does instead.
         instead: Instead,
     },
+    /// A thread waits for a phase of a barrier in shared memory which no thread that could go on completes.
+    PhaseNotCompleted {
+        /// The waiting function.
+        operation: &'static str,
+        /// Arrivals that the barrier's current phase lacks.
+        arrivals: u32,
+        /// Bytes that it lacks; less than zero if more have come than were expected.
+        bytes: i32,
+    },
     /// A warp operation was called by a lane that its own mask leaves out.
     CallerNotInMask {
         /// The operation's function.
@@ -173,6 +182,11 @@ impl fmt::Display for FaultKind {
                 f,
                 "{barrier} is not reached by all threads of the cluster: thread {missing} of block {block} {instead}; \
                  move the barrier out of the divergent branch, and let no block leave before it"
+            ),
+            FaultKind::PhaseNotCompleted { operation, arrivals, bytes } => write!(
+                f,
+                "{operation} waits for a phase that does not end: the barrier lacks {arrivals} arrivals and {bytes} bytes, \
+                 and no thread can go on; initialise it for as many arrivals as come, and wait for the right parity"
             ),
             FaultKind::CallerNotInMask { operation, mask, lane } => write!(
                 f,

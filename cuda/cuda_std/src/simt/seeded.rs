@@ -53,10 +53,18 @@ impl Seeded {
 
     /// Lets the threads go on that wait in this state.
     pub fn release(&mut self, slots: &[Slot], state: State) {
-        for (thread, _) in slots.iter().enumerate().filter(|(_, slot)| slot.state == state) {
+        self.release_if(slots, |slot| slot.state == state);
+    }
+
+    /// Lets the threads go on for which `is_over` holds. Whether there was any.
+    pub fn release_if(&mut self, slots: &[Slot], is_over: impl Fn(&Slot) -> bool) -> bool {
+        let mut any = false;
+        for (thread, _) in slots.iter().enumerate().filter(|(_, slot)| is_over(slot)) {
             self.released[thread / WARP_SIZE as usize] |= 1 << (thread % WARP_SIZE as usize);
+            any = true;
         }
         self.begin_phase();
+        any
     }
 
     /// All warps may be able to go on, in a new order and at a new pace.
@@ -120,7 +128,10 @@ impl Scheduler<'_> {
                 self.check_time()?;
                 self.step(seeded, warp)?;
             }
-            if self.in_barrier + self.in_warp_op == 0 {
+            if self.release_phases(seeded) {
+                continue;
+            }
+            if self.in_barrier + self.in_warp_op == 0 && self.in_phase == 0 || self.may_be_helped() {
                 return Ok(());
             }
             if self.in_barrier < self.block.threads {

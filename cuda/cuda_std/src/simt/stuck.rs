@@ -2,8 +2,9 @@
 
 use super::block::Block;
 use super::collective::{self, Lane, MaskError};
-use super::context::{Request, WARP_SIZE};
+use super::context::{Collective, Request, WARP_SIZE};
 use super::fault::{Fault, FaultKind, Instead};
+use crate::barrier::host;
 
 /// What the threads of a block wait for, while none of them runs.
 pub(super) struct View<'a> {
@@ -39,7 +40,19 @@ impl<'a> View<'a> {
                 return Some(self.mask_fault(warp, error));
             }
         }
-        self.why_apart()
+        self.why_apart().or_else(|| self.why_in_phase())
+    }
+
+    /// The fault of a thread that waits for a phase of a barrier in shared memory; none if there is no such thread.
+    fn why_in_phase(&self) -> Option<Fault> {
+        (0..self.block.threads).find_map(|thread| {
+            let request = self.request(thread)?;
+            let Collective::Phase { barrier, .. } = request.collective else { return None };
+            // SAFETY: the thread waits for it.
+            let (arrivals, bytes) = unsafe { host::lacks(barrier) };
+            let kind = FaultKind::PhaseNotCompleted { operation: request.name, arrivals, bytes };
+            Some(self.block.fault_of(Some(thread), Some(request.location.into()), kind))
+        })
     }
 
     /// The fault of a block of which some threads wait at a barrier that others do not; none if no thread waits at a

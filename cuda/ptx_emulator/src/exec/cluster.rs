@@ -1,6 +1,9 @@
 //! A cluster: its blocks run in turns up to the cluster's barrier, and go on once all threads of all of them have come.
 
+use std::collections::BTreeMap;
+
 use super::block::Block;
+use super::mbarrier::Barrier;
 use super::thread::{Cx, State};
 use super::warp::Wait;
 use super::{Exec, Grid, Memory, Turns};
@@ -10,6 +13,8 @@ use crate::instr::SINK;
 /// The shared memory of all blocks of a cluster, one after the other.
 pub(super) struct Shared {
     pub memory: Memory,
+    /// The barriers in it, by their place.
+    pub barriers: BTreeMap<usize, Barrier>,
     /// Bytes of a block.
     stride: usize,
     /// By rank, whether all threads have exited.
@@ -45,7 +50,8 @@ pub(super) fn run(grid: &Grid<'_>, first: [u32; 3]) -> Result<(), Box<Fault>> {
     let stride = grid.shared.iter().map(|&(_, end)| end).max().unwrap_or(0) as usize;
     let blocks = grid.cluster as usize;
     let memory = Memory::new(stride * blocks);
-    let mut shared = Shared { memory, stride, has_ended: vec![false; blocks], have_met: false };
+    let barriers = BTreeMap::new();
+    let mut shared = Shared { memory, barriers, stride, has_ended: vec![false; blocks], have_met: false };
     let ctaid = |rank: u32| [first[0] + rank, first[1], first[2]];
     let mut all: Vec<Block<'_>> = (0..grid.cluster).map(|rank| Block::new(grid, ctaid(rank), rank)).collect();
     loop {

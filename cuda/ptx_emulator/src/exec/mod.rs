@@ -11,6 +11,7 @@ mod float;
 mod half;
 mod heap;
 mod int;
+mod mbarrier;
 mod memory;
 mod printf;
 mod shadow;

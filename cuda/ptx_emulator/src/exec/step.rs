@@ -44,6 +44,8 @@ impl<'a> Cx<'a> {
                 _ => return Ok(Flow::Call(call)),
             },
             Op::Barrier(ref barrier) => return warp::at_barrier(self, barrier).map(Flow::Wait),
+            // Where it fails, the other threads come first: the loop around it would never end.
+            Op::Mbarrier(ref op) => return Ok(if self.mbarrier(op)? { Flow::Yield } else { Flow::Next }),
             Op::ClusterArrive => self.arrive()?,
             Op::ClusterWait { aligned } => return self.at_cluster_barrier(aligned).map(Flow::Wait),
             Op::Warp(ref op) => return warp::at_warp_op(self, op).map(Flow::Wait),

@@ -1,11 +1,13 @@
 //! Instructions as the emulator runs them: opcode, types and modifiers decided once, when the module is read.
 
 mod kinds;
+mod mbarrier;
 mod system;
 mod tensor;
 mod types;
 
 pub(crate) use kinds::*;
+pub(crate) use mbarrier::{Mbarrier, MbarrierKind};
 pub(crate) use system::System;
 pub(crate) use tensor::{MmaTy, Tensor};
 pub(crate) use types::*;
@@ -210,6 +212,7 @@ pub(crate) enum Op {
         a: Slot,
     },
     Barrier(Box<Barrier>),
+    Mbarrier(Box<Mbarrier>),
     ClusterArrive,
     ClusterWait {
         aligned: bool,

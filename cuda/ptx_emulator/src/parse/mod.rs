@@ -8,6 +8,7 @@ mod function;
 mod half;
 mod instruction;
 mod int;
+mod mbarrier;
 mod memory;
 mod mods;
 mod operand;

@@ -28,6 +28,7 @@ impl Word {
     const MATCH_ALL: u64 = 13;
     const REDUCE: u64 = 14;
     const FOLD: u64 = 15;
+    const PHASE: u64 = 16;
 
     #[inline]
     fn kind(self) -> u64 {
@@ -37,7 +38,7 @@ impl Word {
     /// Whether it gives its threads anything.
     #[inline]
     pub fn has_outcome(self) -> bool {
-        !matches!(self.kind(), Self::BARRIER | Self::CLUSTER | Self::SYNC)
+        !matches!(self.kind(), Self::BARRIER | Self::CLUSTER | Self::PHASE | Self::SYNC)
     }
 
     #[inline]
@@ -199,6 +200,9 @@ fn encode(collective: Collective) -> (Word, Option<u64>) {
         Collective::Barrier(Barrier::And(holds)) => return (Word(Word::AND | u64::from(holds) << 8), None),
         Collective::Barrier(Barrier::Or(holds)) => return (Word(Word::OR | u64::from(holds) << 8), None),
         Collective::Cluster => return (Word(Word::CLUSTER), None),
+        Collective::Phase { barrier, parity } => {
+            return (Word(Word::PHASE | u64::from(parity) << 8), Some(barrier.expose_provenance() as u64));
+        }
     };
     let (which, low) = match op {
         WarpOp::Fold { fold, of, value, width } => {
@@ -229,6 +233,10 @@ fn decode(word: Word, low: u64, [high, b]: [u64; 2]) -> Option<Collective> {
         Word::AND => return Some(Collective::Barrier(Barrier::And(holds))),
         Word::OR => return Some(Collective::Barrier(Barrier::Or(holds))),
         Word::CLUSTER => return Some(Collective::Cluster),
+        Word::PHASE => {
+            let barrier = core::ptr::with_exposed_provenance_mut(low as usize);
+            return Some(Collective::Phase { barrier, parity: parameter as u32 });
+        }
         Word::SYNC => WarpOp::Sync,
         Word::SHUFFLE => {
             WarpOp::Shuffle { mode: MODES[parameter], value: whole(low, high), b: b as u32, width }
@@ -268,6 +276,8 @@ mod tests {
         let warps = [1, u32::MAX].into_iter().flat_map(|mask| ops.iter().map(move |&op| (mask, op)));
         let mut all: Vec<_> = warps.map(|(mask, op)| Collective::Warp { mask, op }).collect();
         all.extend([Collective::Cluster, Collective::Barrier(Barrier::Sync)]);
+        let barrier: *mut u64 = &mut 0;
+        all.extend([0, 1].map(|parity| Collective::Phase { barrier, parity }));
         for holds in [false, true] {
             all.extend(
                 [Barrier::Count(holds), Barrier::And(holds), Barrier::Or(holds)].map(Collective::Barrier),

@@ -3,6 +3,9 @@
 //! What is here runs at every barrier and shuffle of every thread, under Miri too, which takes microseconds for each step
 //! and more for each call: hence loops by hand, and words instead of requests.
 
+#[path = "phases.rs"]
+mod phases;
+
 use core::cell::UnsafeCell;
 use core::panic::Location;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -87,6 +90,10 @@ impl Waiter<'_> {
         if orders {
             waiter.order.fetch_add(1, Ordering::Release);
         }
+        if let Collective::Phase { barrier, parity } = request.collective {
+            self.wait_for_phase(request, (barrier, parity));
+            return Outcome::default();
+        }
         table.lock.take();
         let word = waiter.ask.put(request.collective);
         table.sit_down(self.number, word, request);
@@ -97,15 +104,7 @@ impl Waiter<'_> {
             if waiter.ask.runs() {
                 break;
             }
-            if table.stop.load(Ordering::Relaxed) {
-                resume_unwind(Box::new(Abandoned));
-            }
-            let (block, thread) = table.place(self.number);
-            if !cfg!(miri)
-                && let Some(clock) = block.grid.clock.filter(|clock| clock.has_expired())
-            {
-                table.fail(block.fault_of(Some(thread), Some(request.location.into()), clock.fault()));
-            }
+            self.leave_if_stopped(request);
             if cfg!(miri) { sleep::yield_now() } else { waiter.bell.wait(rings) }
         }
         if orders {
@@ -115,6 +114,20 @@ impl Waiter<'_> {
             return Outcome { value: waiter.outcome.read_low().into(), flag: false };
         }
         if word.has_outcome() { waiter.outcome.read() } else { Outcome::default() }
+    }
+
+    /// Leaves the kernel if the grid has a fault, as it has once its time is over.
+    fn leave_if_stopped(&self, request: &Request) {
+        let table = self.table;
+        if table.stop.load(Ordering::Relaxed) {
+            resume_unwind(Box::new(Abandoned));
+        }
+        let (block, thread) = table.place(self.number);
+        if !cfg!(miri)
+            && let Some(clock) = block.grid.clock.filter(|clock| clock.has_expired())
+        {
+            table.fail(block.fault_of(Some(thread), Some(request.location.into()), clock.fault()));
+        }
     }
 
     /// Lets what the thread did be seen by those that complete the cluster's barrier.
@@ -207,6 +220,8 @@ impl<'a> Table<'a> {
                     self.complete_cluster();
                 }
             }
+            // Threads that wait for a phase look for themselves.
+            Collective::Phase { .. } => {}
         }
         if running == 0 {
             self.check_running();
@@ -216,7 +231,7 @@ impl<'a> Table<'a> {
     /// When nobody runs, and not all have returned, nobody will ever go on.
     fn check_running(&self) {
         let is_stuck = self.running.get() == 0 && self.returned.get() < self.waiters.len() as u64;
-        if is_stuck && !self.stop.load(Ordering::Relaxed) {
+        if is_stuck && !self.stop.load(Ordering::Relaxed) && !self.has_phase_left() {
             self.fail(self.why_stuck());
         }
     }

@@ -35,6 +35,7 @@ pub unsafe fn bounded(out: *mut u32) {
 }
 
 pub mod atomics;
+pub mod barriers;
 pub mod clusters;
 pub mod copies;
 pub mod halves;
