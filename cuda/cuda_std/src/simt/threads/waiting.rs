@@ -73,6 +73,7 @@ pub(super) struct Table<'a> {
     /// By block.
     barriers: Vec<Arrivals>,
     cluster: Arrivals,
+    phases: phases::Phases,
     /// Set with the first fault of the grid.
     stop: &'a AtomicBool,
     fault: Mutex<Option<Box<Fault>>>,
@@ -151,6 +152,7 @@ impl<'a> Table<'a> {
             returned: Relaxed64::default(),
             barriers: blocks.iter().map(|_| Arrivals::default()).collect(),
             cluster: Arrivals::default(),
+            phases: phases::Phases::default(),
             stop,
             fault: Mutex::default(),
         }
@@ -220,7 +222,6 @@ impl<'a> Table<'a> {
                     self.complete_cluster();
                 }
             }
-            // Threads that wait for a phase look for themselves.
             Collective::Phase { .. } => {}
         }
         if running == 0 {
@@ -231,7 +232,7 @@ impl<'a> Table<'a> {
     /// When nobody runs, and not all have returned, nobody will ever go on.
     fn check_running(&self) {
         let is_stuck = self.running.get() == 0 && self.returned.get() < self.waiters.len() as u64;
-        if is_stuck && !self.stop.load(Ordering::Relaxed) && !self.has_phase_left() {
+        if is_stuck && !self.stop.load(Ordering::Relaxed) && !self.phases.any() {
             self.fail(self.why_stuck());
         }
     }
