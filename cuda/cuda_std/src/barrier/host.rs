@@ -185,8 +185,9 @@ pub(super) unsafe fn wait(full_name: &'static str, name: &str, this: *mut Barrie
 /// # Safety
 /// A thread waits for it.
 pub(crate) unsafe fn can_go_on(barrier: *mut u64, parity: u32) -> bool {
+    // A plain load may give an old value, with which a thread would count as stuck.
     // SAFETY: the thread that waits answers for the barrier.
-    let bits = unsafe { AtomicU64::from_ptr(barrier) }.load(Ordering::Relaxed);
+    let bits = unsafe { AtomicU64::from_ptr(barrier) }.fetch_add(0, Ordering::Relaxed);
     State::of(bits).map_or(true, |state| state.has_left(parity))
 }
 
