@@ -9,6 +9,8 @@
 #![allow(unused_imports)]
 
 mod asserts;
+mod barriers;
+mod copies;
 mod gemm_naive;
 mod gemm_tiled;
 mod hashing;
@@ -22,6 +24,7 @@ mod rays;
 mod reduction;
 mod scale;
 mod sha;
+mod tensor;
 #[cfg(test)]
 mod tests;
 mod types;
@@ -31,6 +34,8 @@ mod wide;
 pub use crate::gemm_naive::gemm_naive;
 pub use crate::gemm_tiled::*;
 pub use asserts::*;
+pub use barriers::*;
+pub use copies::*;
 pub use hashing::*;
 pub use heap::*;
 pub use linear::*;
@@ -41,6 +46,7 @@ pub use path_tracer::*;
 pub use rays::*;
 pub use reduction::*;
 pub use sha::*;
+pub use tensor::*;
 pub use types::*;
 pub use wide::*;
 

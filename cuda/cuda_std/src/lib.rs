@@ -9,6 +9,7 @@
     target_arch = "nvptx64",
     feature(
         abi_ptx,
+        abi_unadjusted,
         alloc_error_handler,
         allow_internal_unstable,
         stdarch_nvptx,
@@ -33,6 +34,7 @@ extern crate alloc;
 extern crate self as cuda_std;
 
 pub mod atomic;
+pub mod barrier;
 pub mod cluster;
 pub mod fastmath;
 pub mod float;
@@ -45,11 +47,13 @@ pub mod io;
 pub mod launch;
 pub mod mem;
 pub mod misc;
+pub mod mma;
 #[cfg(target_arch = "nvptx64")]
 mod panic;
 pub mod panic_record;
 #[doc(hidden)]
 pub mod param;
+pub mod pipeline;
 pub mod prelude;
 pub mod ptr;
 pub mod share;

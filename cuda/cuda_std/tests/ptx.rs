@@ -5,9 +5,11 @@ use std::path::{Path, PathBuf};
 use cuda_builder::ptx::{Ptx, PtxFunction};
 use cuda_builder::{CudaBuilder, NvvmArch, ptxas};
 
-const FILES: [&str; 11] = [
+const FILES: [&str; 14] = [
     "atomics.rs",
+    "barriers.rs",
     "clusters.rs",
+    "copies.rs",
     "dependents.rs",
     "grids.rs",
     "halves.rs",
@@ -15,6 +17,7 @@ const FILES: [&str; 11] = [
     "memory.rs",
     "panics.rs",
     "structs.rs",
+    "tensor.rs",
     "threads.rs",
     "warps.rs",
 ];
@@ -106,20 +109,24 @@ impl Expectation {
     }
 }
 
-/// The names of all kernels, and what is expected of them.
-fn expectations() -> (Vec<String>, Vec<Expectation>) {
+/// The names of all kernels with the oldest architecture that has them, and what is expected of them.
+fn expectations() -> (Vec<(String, u32)>, Vec<Expectation>) {
     let (mut names, mut all) = (Vec::new(), Vec::new());
     for file in FILES {
         let text = std::fs::read_to_string(kernels().join("src").join(file)).unwrap();
-        let mut pending = Vec::new();
+        let (mut pending, mut min_arch) = (Vec::new(), 0);
         for line in text.lines() {
             let trimmed = line.trim();
+            if let Some(rest) = trimmed.strip_prefix("kernels! {") {
+                let arch = rest.trim().strip_prefix("min_arch = ").and_then(|rest| rest.strip_suffix(';'));
+                min_arch = arch.map_or(0, |arch| arch.parse().unwrap());
+            }
             if trimmed.starts_with("//@") {
                 pending.push(trimmed);
             } else if let Some((name, _)) =
                 trimmed.split_once('(').filter(|_| line.starts_with("    ") && !pending.is_empty())
             {
-                names.push(name.to_owned());
+                names.push((name.to_owned(), min_arch));
                 for line in pending.drain(..) {
                     let expectation = Expectation::parse(line, name);
                     all.push(expectation.unwrap_or_else(|| panic!("{file}: `{line}` is no expectation")));
@@ -137,13 +144,12 @@ fn check(arch: NvvmArch, processors: &[&str]) {
     let ptx = Ptx::parse(&std::fs::read_to_string(&path).unwrap());
     let (names, expectations) = expectations();
     let holds = |e: &&Expectation| e.arch == "ptx" || processors.contains(&e.arch.as_str());
-    // Of which something is expected from sm_90 on only, that kernel is missing below.
-    let is_expected = |name: &str| {
-        let here = |e: &Expectation| e.arch != "sm_90" || processors.contains(&"sm_90");
-        expectations.iter().any(|e| e.kernel == name && here(e))
-    };
-    let missing: Vec<&String> =
-        names.iter().filter(|name| ptx.function(name).is_some() != is_expected(name)).collect();
+    let is_expected =
+        |min_arch: u32| min_arch == 0 || processors.contains(&format!("sm_{min_arch}").as_str());
+    let missing: Vec<_> = names
+        .iter()
+        .filter(|(name, min_arch)| ptx.function(name).is_some() != is_expected(*min_arch))
+        .collect();
     assert!(missing.is_empty(), "not in the PTX, or too new to be there: {missing:?}");
     let complaints: Vec<String> =
         expectations.iter().filter(holds).filter_map(|e| e.complaint(ptx.function(&e.kernel)?)).collect();

@@ -16,17 +16,24 @@ pub fn emulator() -> Emulator {
 
 /// The emulator with the PTX of this crate, as `backend` makes it.
 pub fn emulator_of(backend: Backend) -> Emulator {
-    static MODULES: [OnceLock<Arc<PtxModule>>; 2] = [OnceLock::new(), OnceLock::new()];
-    let module = MODULES[usize::from(backend == Backend::Llvm)].get_or_init(|| {
+    emulator_for(backend, NvvmArch::Compute75)
+}
+
+/// The same for an architecture, which has kernels that older ones lack.
+pub fn emulator_for(backend: Backend, arch: NvvmArch) -> Emulator {
+    static MODULES: [OnceLock<Arc<PtxModule>>; 4] = [const { OnceLock::new() }; 4];
+    let is_later = arch != NvvmArch::Compute75;
+    let module = &MODULES[usize::from(backend == Backend::Llvm) + 2 * usize::from(is_later)];
+    let module = module.get_or_init(|| {
         // target/debug/deps/TEST
         let test = std::env::current_exe().unwrap();
         let target = test.ancestors().nth(3).unwrap();
         let path = CudaBuilder::new(env!("CARGO_MANIFEST_DIR"))
             .tools_dir(CudaBuilder::tools_dir_in(target))
             .target_dir(target.join("cuda-builder"))
-            .out_dir(target.join("tmp/compat-kernels").join(backend.to_string()))
+            .out_dir(target.join("tmp/compat-kernels").join(format!("{backend}-{arch}")))
             .download(true)
-            .arch(NvvmArch::Compute75)
+            .arch(arch)
             .backend(backend)
             .build()
             .unwrap();
@@ -74,7 +81,39 @@ macro_rules! on_all {
     };
 }
 
-pub(crate) use on_all;
+/// The same for kernels of compute capability 9.0, on the executor in shuffled orders too, and with threads.
+macro_rules! on_all_since_90 {
+    ($($check:ident)*) => {
+        mod on_the_executor {
+            use cuda_std::simt::{Executor, Scheduler};
+            $(#[test] fn $check() {
+                super::$check(&Executor::new());
+                super::$check(&Executor::new().with_scheduler(Scheduler::Threads));
+                for seed in 0..8 {
+                    super::$check(&Executor::new().with_seed(seed));
+                }
+            })*
+        }
+        mod as_ptx {
+            use cuda_builder::{Backend, NvvmArch};
+            use ptx_emulator::Turns;
+            $(#[test] fn $check() {
+                for turns in [Turns::Ascending, Turns::Descending] {
+                    let emulator = super::common::emulator_for(Backend::Nvvm, NvvmArch::Compute90);
+                    super::$check(&emulator.with_turns(turns));
+                }
+            })*
+        }
+        mod as_ptx_by_llvm {
+            use cuda_builder::{Backend, NvvmArch};
+            $(#[test] fn $check() {
+                super::$check(&super::common::emulator_for(Backend::Llvm, NvvmArch::Compute90));
+            })*
+        }
+    };
+}
+
+pub(crate) use {on_all, on_all_since_90};
 
 /// Numbers between -1 and 1 that look random and are the same in every run.
 pub fn numbers(len: usize, seed: u64) -> Vec<f32> {

@@ -5,6 +5,7 @@ use core::cell::Cell;
 use super::context::{self, Outcome, Ready, Request, ThreadContext};
 use super::fiber::FiberYielder;
 use super::threads::Waiter;
+use crate::pipeline::host::Copies;
 
 /// A thread's side of its scheduler. It lies on the thread's stack.
 pub(crate) struct Channel {
@@ -21,6 +22,8 @@ pub(crate) struct Channel {
     /// Whether the thread has arrived at the cluster's barrier, for which it then has to wait. Here and not in its
     /// context, which is made a little faster without a cell.
     has_arrived: Cell<bool>,
+    /// The copies that the thread has started; none as long as it has not.
+    copies: Cell<Option<Box<Copies>>>,
 }
 
 impl Channel {
@@ -49,6 +52,7 @@ impl Channel {
             outcome: Cell::new(Outcome::default()),
             ready: Cell::new(Ready::NEVER),
             has_arrived: Cell::new(false),
+            copies: Cell::new(None),
         }
     }
 
@@ -57,7 +61,14 @@ impl Channel {
     pub(super) fn begin(&self, thread: u32, context: *const ThreadContext<'_>) {
         self.thread.set(thread);
         self.has_arrived.set(false);
+        self.copies.set(None);
         self.context.set(context.cast());
+    }
+
+    /// Whether the thread is a fiber, whose stack others may look at while it waits.
+    #[inline(always)]
+    pub(crate) fn is_fiber(&self) -> bool {
+        !self.yielder.is_null()
     }
 
     /// Waits until all that take part have asked, and returns this thread's share of the result.
@@ -96,6 +107,13 @@ impl Channel {
     fn waiter(&self) -> &Waiter<'static> {
         // SAFETY: the channel of an OS thread has a waiting, which lives longer than the thread.
         unsafe { self.waiting.as_ref() }.expect("a condition that waits itself")
+    }
+
+    /// Hands the thread's copies to `f`.
+    pub(crate) fn with_copies(&self, f: impl FnOnce(&mut Copies)) {
+        let mut copies = self.copies.take().unwrap_or_default();
+        f(&mut copies);
+        self.copies.set(Some(copies));
     }
 
     /// Notes that the thread has arrived at the cluster's barrier, with its earlier writes if `releases`. False if it

@@ -191,6 +191,10 @@ fn why_stuck(blocks: &[Scheduler<'_>], cluster: usize) -> Fault {
     fn views<'a>(blocks: &[Scheduler<'a>]) -> Vec<View<'a>> {
         blocks.iter().map(Scheduler::view).collect()
     }
+    let of_phase = |block: &Scheduler<'_>| block.waits_for_phase().then(|| block.view().why_stuck())?;
+    if let Some(fault) = blocks.iter().find_map(of_phase) {
+        return fault;
+    }
     let waits_for_words = |blocks: &&[Scheduler<'_>]| blocks.iter().any(Scheduler::waits_for_words);
     let mut alone = blocks.chunks(cluster).filter(|blocks| !waits_for_words(blocks));
     let fault = alone.find_map(|blocks| stuck::why_cluster_stuck(&views(blocks)));

@@ -4,6 +4,7 @@
 use core::mem::discriminant;
 
 use super::context::{Barrier, Collective, Outcome, Request, ShuffleMode, WARP_SIZE, WarpOp};
+use crate::mma::Exchange;
 use crate::warp::{Fold, NumberType, WarpReductionOp};
 
 /// A result for each lane.
@@ -58,6 +59,7 @@ pub(super) fn complete_warp_ops(lanes: &Lanes<'_>, outcomes: &mut Outcomes) -> R
 fn complete_group(lanes: &Lanes<'_>, mask: u32, op: &WarpOp, outcomes: &mut Outcomes) {
     let common = match *op {
         WarpOp::Sync => return,
+        WarpOp::Exchange { exchange, .. } => return complete_exchange(lanes, exchange),
         WarpOp::Fold { fold, of, width, .. } => {
             return complete_fold(lanes, mask, (fold, of, width), outcomes);
         }
@@ -92,6 +94,18 @@ fn complete_fold(
     for lane in bits(mask) {
         let segment = lane & !(width - 1);
         outcomes[lane as usize] = Outcome { value: values[segment as usize].into(), flag: false };
+    }
+}
+
+/// Writes what all 32 lanes want of an exchange to where they want it.
+fn complete_exchange(lanes: &Lanes<'_>, exchange: Exchange) {
+    let lent = core::array::from_fn(|lane| match warp_op(lanes, lane as u32) {
+        Some((_, &WarpOp::Exchange { lent, .. })) => lent,
+        _ => core::ptr::null_mut(),
+    });
+    if !lent.contains(&core::ptr::null_mut()) {
+        // SAFETY: each lane is a fiber that is suspended in this exchange, with what it has lent on its stack.
+        unsafe { exchange.complete(&lent) };
     }
 }
 
@@ -208,6 +222,7 @@ fn same_operation(a: &WarpOp, b: &WarpOp) -> bool {
             WarpOp::Fold { fold: a, of: of_a, width: width_a, .. },
             WarpOp::Fold { fold: b, of: of_b, width: width_b, .. },
         ) => a == b && of_a == of_b && width_a == width_b,
+        (WarpOp::Exchange { exchange: a, .. }, WarpOp::Exchange { exchange: b, .. }) => a == b,
         _ => discriminant(a) == discriminant(b),
     }
 }
@@ -222,8 +237,8 @@ fn outcome(lanes: &Lanes<'_>, lane: u32, mask: u32) -> Outcome {
         return Outcome::default();
     };
     match *own {
-        // Neither has a result of one lane by itself.
-        WarpOp::Sync | WarpOp::Fold { .. } => Outcome::default(),
+        // None of them has a result of one lane by itself.
+        WarpOp::Sync | WarpOp::Fold { .. } | WarpOp::Exchange { .. } => Outcome::default(),
         WarpOp::VoteAll(_) => {
             Outcome { flag: ballot(&|op| *op == WarpOp::VoteAll(true)) == mask, ..Outcome::default() }
         }

@@ -10,6 +10,7 @@ use super::block::{Block, Member};
 use super::channel::Channel;
 use super::shared::BlockShared;
 use crate::launch::Dim3;
+use crate::mma::Exchange;
 use crate::warp::{Fold, NumberType, WarpReductionOp};
 
 /// Lanes in a warp.
@@ -24,6 +25,13 @@ pub(crate) enum Collective {
     Cluster,
     /// A wait of one thread until words hold what it waits for; its channel knows what that is.
     Words,
+    /// The end of a phase of a barrier in shared memory, which each thread waits for by itself.
+    Phase {
+        /// The barrier's state.
+        barrier: *mut u64,
+        /// That of the phase.
+        parity: u32,
+    },
     /// An operation of the lanes that `mask` names.
     Warp {
         /// One bit per lane that takes part.
@@ -41,6 +49,8 @@ impl Collective {
             // The loads of the words do, or do not.
             Collective::Words => false,
             Collective::Warp { op, .. } => matches!(op, WarpOp::Sync),
+            // The barrier's own atomics order.
+            Collective::Phase { .. } => false,
         }
     }
 }
@@ -94,6 +104,8 @@ pub(crate) enum WarpOp {
     /// Value: what the lanes of this one's segment of `width` come to by halves: each of the lower half of them takes
     /// that of the upper half on its own, until one is left. `value` has the bits of the operand.
     Fold { fold: Fold, of: NumberType, value: u64, width: u32 },
+    /// No value: all lanes are suspended, and what they have lent is written to. Fibers alone ask for it.
+    Exchange { exchange: Exchange, lent: *mut () },
 }
 
 /// What a collective operation gives back to one thread.

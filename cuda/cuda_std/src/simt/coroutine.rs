@@ -4,6 +4,8 @@
 //! one. So a kernel without collectives costs one fiber a block and no switch. When no thread can run, the
 //! requests are resolved: the block's barrier if all threads wait there, else the warps' operations.
 
+#[path = "phases.rs"]
+mod phases;
 #[path = "seeded.rs"]
 mod seeded;
 #[path = "words.rs"]
@@ -31,6 +33,8 @@ enum State {
     InBarrier,
     /// It waits at the barrier of the cluster.
     InCluster,
+    /// It waits for a phase of a barrier in shared memory.
+    InPhase,
     /// It waits in an operation of its warp.
     InWarpOp,
     /// It waits until words hold what it waits for.
@@ -53,7 +57,7 @@ impl Slot {
     fn request(&self) -> Option<&Request> {
         match self.state {
             State::Returned => None,
-            State::InBarrier | State::InCluster | State::InWarpOp | State::InWords => {
+            State::InBarrier | State::InCluster | State::InPhase | State::InWarpOp | State::InWords => {
                 // SAFETY: the thread is suspended in `Channel::wait`, so the channel and the request that it points to
                 // live on its stack.
                 Some(unsafe { &*(*self.channel).request.get() })
@@ -79,6 +83,7 @@ pub(super) struct Scheduler<'a> {
     slots: Vec<Slot>,
     in_barrier: u32,
     in_cluster: u32,
+    in_phase: u32,
     in_warp_op: u32,
     in_words: u32,
     /// In a launch with a seed.
@@ -96,6 +101,7 @@ impl<'a> Scheduler<'a> {
             slots: Vec::new(),
             in_barrier: 0,
             in_cluster: 0,
+            in_phase: 0,
             in_warp_op: 0,
             in_words: 0,
             seeded: random.map(|random| Box::new(Seeded::new(random, work.block.threads))),
@@ -109,7 +115,7 @@ impl<'a> Scheduler<'a> {
     }
 
     /// Runs the threads that have started until all have returned or wait for other blocks: at the barrier of the cluster,
-    /// for words, or for threads that do.
+    /// for words, for a phase that another block of the cluster may end, or for threads that do.
     pub fn advance(&mut self) -> Result<(), Box<Fault>> {
         self.check_time()?;
         if let Some(mut seeded) = self.seeded.take() {
@@ -117,12 +123,12 @@ impl<'a> Scheduler<'a> {
             self.seeded = Some(seeded);
             return result;
         }
-        while self.in_barrier + self.in_warp_op > 0 {
+        while self.in_barrier + self.in_phase + self.in_warp_op > 0 {
             self.check_time()?;
             if self.in_barrier == self.block.threads {
                 self.release_barrier()?;
-            } else if !self.run_warps()? {
-                if self.in_words > 0 {
+            } else if !self.run_warps()? && !self.run_phases()? {
+                if self.in_words > 0 || self.may_be_helped() {
                     return Ok(());
                 }
                 let fault = self.why_stuck();
@@ -134,7 +140,7 @@ impl<'a> Scheduler<'a> {
 
     /// Whether all threads have returned, of those that have started.
     pub fn has_ended(&self) -> bool {
-        self.in_barrier + self.in_cluster + self.in_warp_op + self.in_words == 0
+        self.in_barrier + self.in_cluster + self.in_phase + self.in_warp_op + self.in_words == 0
     }
 
     /// Lets all threads go on that wait at the barrier of the cluster.
@@ -201,6 +207,7 @@ impl<'a> Scheduler<'a> {
         match state {
             State::InBarrier => self.in_barrier -= 1,
             State::InCluster => self.in_cluster -= 1,
+            State::InPhase => self.in_phase -= 1,
             State::InWarpOp => self.in_warp_op -= 1,
             State::InWords => self.in_words -= 1,
             State::Returned => return Ok(()),
@@ -228,6 +235,10 @@ impl<'a> Scheduler<'a> {
             Collective::Cluster => {
                 slot.state = State::InCluster;
                 self.in_cluster += 1;
+            }
+            Collective::Phase { .. } => {
+                slot.state = State::InPhase;
+                self.in_phase += 1;
             }
             Collective::Warp { .. } => {
                 slot.state = State::InWarpOp;
@@ -339,7 +350,7 @@ impl<'a> Scheduler<'a> {
 
     /// The fault of a block in which nobody can go on.
     #[cold]
-    fn why_stuck(&self) -> Fault {
+    pub fn why_stuck(&self) -> Fault {
         // Some thread waits for others of its block, or the block could go on.
         self.view().why_stuck().unwrap_or_else(|| stuck::unknown(self.block))
     }

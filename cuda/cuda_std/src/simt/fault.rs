@@ -94,6 +94,15 @@ pub enum FaultKind {
         /// What all threads wait in that have not returned, a place in the source each; waits for words come first.
         waits: Vec<StuckWait>,
     },
+    /// A thread waits for a phase of a barrier in shared memory which no thread that could go on completes.
+    PhaseNotCompleted {
+        /// The waiting function.
+        operation: &'static str,
+        /// Arrivals that the barrier's current phase lacks.
+        arrivals: u32,
+        /// Bytes that it lacks; less than zero if more have come than were expected.
+        bytes: i32,
+    },
     /// A warp operation was called by a lane that its own mask leaves out.
     CallerNotInMask {
         /// The operation's function.
@@ -206,6 +215,11 @@ impl fmt::Display for FaultKind {
                 }
                 f.write_str("; let a thread that does not wait store what they wait for")
             }
+            FaultKind::PhaseNotCompleted { operation, arrivals, bytes } => write!(
+                f,
+                "{operation} waits for a phase that does not end: the barrier lacks {arrivals} arrivals and {bytes} bytes, \
+                 and no thread can go on; initialise it for as many arrivals as come, and wait for the right parity"
+            ),
             FaultKind::CallerNotInMask { operation, mask, lane } => write!(
                 f,
                 "{operation} was called by lane {lane}, which its mask {mask:#010x} leaves out; name every \

@@ -128,7 +128,10 @@ impl Scheduler<'_> {
                 self.check_time()?;
                 self.step(seeded, warp)?;
             }
-            if self.in_barrier + self.in_warp_op == 0 {
+            if self.release_phases(seeded) {
+                continue;
+            }
+            if self.in_barrier + self.in_warp_op == 0 && self.in_phase == 0 || self.may_be_helped() {
                 return Ok(());
             }
             if self.in_barrier < self.block.threads {

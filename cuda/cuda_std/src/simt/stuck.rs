@@ -2,9 +2,9 @@
 
 use super::block::Block;
 use super::collective::{self, Lane, MaskError};
-use super::context::Collective;
-use super::context::{Request, WARP_SIZE};
+use super::context::{Collective, Request, WARP_SIZE};
 use super::fault::{Fault, FaultKind, Instead, Place, StuckWait};
+use crate::barrier::host;
 
 /// What the threads of a block wait for, while none of them runs.
 pub(super) struct View<'a> {
@@ -40,7 +40,19 @@ impl<'a> View<'a> {
                 return Some(self.mask_fault(warp, error));
             }
         }
-        self.why_apart()
+        self.why_apart().or_else(|| self.why_in_phase())
+    }
+
+    /// The fault of a thread that waits for a phase of a barrier in shared memory; none if there is no such thread.
+    fn why_in_phase(&self) -> Option<Fault> {
+        (0..self.block.threads).find_map(|thread| {
+            let request = self.request(thread)?;
+            let Collective::Phase { barrier, .. } = request.collective else { return None };
+            // SAFETY: the thread waits for it.
+            let (arrivals, bytes) = unsafe { host::lacks(barrier) };
+            let kind = FaultKind::PhaseNotCompleted { operation: request.name, arrivals, bytes };
+            Some(self.block.fault_of(Some(thread), Some(request.location.into()), kind))
+        })
     }
 
     /// The fault of a block of which some threads wait at a barrier that others do not; none if no thread waits at a
@@ -125,7 +137,7 @@ pub(super) fn why_words_stuck(blocks: &[View<'_>]) -> Option<Fault> {
                 Some((wait, _)) => wait.threads += 1,
                 None => {
                     let first = Place { block: block.index, thread: Some(block.coordinates(thread as u32)) };
-                    let is_for_words = collective == Collective::Words;
+                    let is_for_words = matches!(collective, Collective::Words | Collective::Phase { .. });
                     waits.push((StuckWait { operation: name, at, threads: 1, first }, is_for_words));
                 }
             }

@@ -12,7 +12,8 @@
 //!
 //! So the scheduler itself must not order anything either, which a mutex would, even one that another thread took
 //! for another reason: its state is in atomics that are accessed in relaxed order ([`Relaxed64`]), under a lock of the
-//! same kind. Order is made in two places alone, the `order` of a waiter and its `cluster_arrival`. A barrier's last
+//! same kind. Order is made in two places alone, the `order` of a waiter and its `cluster_arrival`; a barrier in shared
+//! memory is an atomic of its own, which orders those that arrive before those that wait. A block barrier's last
 //! thread acquires the arrivals of all, and then releases each of them: no thread that has gone on can be seen by one
 //! that still waits.
 //!

@@ -30,10 +30,10 @@ impl Slot {
 }
 
 impl Scheduler<'_> {
-    /// The block's turn: lets the threads go on whose words hold what they wait for, and then all that can. Whether there
-    /// were any.
+    /// The block's turn: lets the threads go on whose words hold what they wait for, and then all that can. Whether another
+    /// block has let any go on.
     pub fn take_turn(&mut self) -> Result<bool, Box<Fault>> {
-        let any = self.in_words > 0 && self.release_words()?;
+        let any = self.has_phase_left() | (self.in_words > 0 && self.release_words()?);
         self.advance()?;
         Ok(any)
     }

@@ -7,9 +7,9 @@ use super::polls::Turn;
 use super::step::Flow;
 use super::thread::{Cx, Frame, Ids, State, Thread};
 use super::warp::{self, BarrierWait, Wait, WarpWait};
-use super::{Exec, Grid, Memory, Turns, unravel};
+use super::{Exec, Grid, Memory, Turns, tensor, unravel};
 use crate::error::{Cause, Fault};
-use crate::instr::{Call, Callee, ParamRange, SINK, Slot};
+use crate::instr::{Call, Callee, Op, ParamRange, SINK, Slot, WarpKind};
 
 /// Instructions in a row of one thread, after which another has a turn: one may spin until another writes.
 const TURN: u64 = 100_000;
@@ -69,7 +69,7 @@ impl<'a> Block<'a> {
             let rests = |state: &State| matches!(state, State::Exited | State::Waits(Wait::Cluster { .. }));
             let all_rest = self.threads.iter().all(|thread| rests(&thread.state));
             if !all_rest {
-                let released = self.release_warps()? | self.release_barriers()?;
+                let released = self.release_warps(shared)? | self.release_barriers()?;
                 // Threads that run may still join those that ask for the active mask.
                 let released = released || !has_run && self.release_active_masks();
                 if !released && !has_run {
@@ -96,12 +96,8 @@ impl<'a> Block<'a> {
         let end = *steps + TURN;
         let ahead = grid.progress.time.get().saturating_sub(*steps);
         'call: loop {
-            let Thread { ids, frames, local, carry, origin, has_arrived, polls, .. } = thread;
-            let Some(frame) = frames.last_mut() else { return Ok(Turn::Moved) };
-            let function = &grid.module.functions[frame.function];
-            let clock = *steps;
-            let mut cx =
-                Cx { grid, ids: *ids, frame, local, shared, carry, origin, has_arrived, polls, clock, ahead };
+            let Some(mut cx) = thread.cx(grid, shared, [*steps, ahead]) else { return Ok(Turn::Moved) };
+            let function = &grid.module.functions[cx.frame.function];
             while *steps < end {
                 *steps += 1;
                 cx.clock = *steps;
@@ -140,6 +136,7 @@ impl<'a> Block<'a> {
                         continue 'call;
                     }
                     Flow::Return => {
+                        let Thread { frames, local, .. } = &mut *thread;
                         if !leave(grid, frames, local) {
                             thread.state = State::Exited;
                             return Ok(Turn::Moved);
@@ -215,13 +212,16 @@ impl<'a> Block<'a> {
         })
     }
 
-    fn release_warps(&mut self) -> Result<bool, Failed> {
+    fn release_warps(&mut self, shared: &mut Shared) -> Result<bool, Failed> {
         let mut any = false;
         for first in (0..self.threads.len()).step_by(WARP) {
             let lanes = self.lanes(first);
             for lane in 0..WARP {
                 let Some(own) = lanes[lane] else { continue };
                 if missing(&lanes, &own).is_none() {
+                    if own.kind == WarpKind::Tensor && lane == 0 {
+                        self.execute_tensor(first, shared)?;
+                    }
                     let (value, predicate) =
                         warp::outcome(&lanes, lane as u32, &own).map_err(|cause| (first + lane, cause))?;
                     self.resume(first + lane, [(own.d, value), (own.p, u64::from(predicate))]);
@@ -230,6 +230,25 @@ impl<'a> Block<'a> {
             }
         }
         Ok(any)
+    }
+
+    /// Executes the matrix instruction at which the lanes of the warp wait that starts at this thread.
+    fn execute_tensor(&mut self, first: usize, shared: &mut Shared) -> Result<(), Failed> {
+        let place = self.place(first);
+        if let Some(other) = (first..first + WARP).find(|&at| self.place(at) != place) {
+            let (missing, instead) = (self.threads[other].ids.lane, self.doing(other));
+            return Err((first, Cause::Mask { lane: 0, mask: u32::MAX, missing, instead }.into()));
+        }
+        let Block { grid, threads, steps, .. } = self;
+        let Op::Tensor(tensor) = &grid.module.functions[place.0].instrs[place.1].op else { return Ok(()) };
+        let mut last = first;
+        let mut with = |lane: usize, f: &mut dyn FnMut(&mut Cx<'_>) -> Exec| {
+            last = first + lane;
+            threads[last]
+                .cx(grid, shared, [*steps, grid.progress.time.get().saturating_sub(*steps)])
+                .map_or(Ok(()), |mut cx| f(&mut cx))
+        };
+        tensor::execute(tensor, &mut with).map_err(|cause| (last, cause))
     }
 
     /// Lanes that ask for the active mask at the same instruction count as active together, as many as can.

@@ -2,8 +2,10 @@
 //! barrier, and go on once all threads of all blocks of the cluster have come, or until their threads wait for words.
 
 use core::ops::Range;
+use std::collections::BTreeMap;
 
 use super::block::Block;
+use super::mbarrier::Barrier;
 use super::polls::Turn;
 use super::thread::{Cx, State};
 use super::warp::Wait;
@@ -14,6 +16,8 @@ use crate::instr::SINK;
 /// The shared memory of all blocks of a cluster, one after the other.
 pub(super) struct Shared {
     pub memory: Memory,
+    /// The barriers in it, by their place.
+    pub barriers: BTreeMap<usize, Barrier>,
     /// Bytes of a block.
     stride: usize,
     /// By rank, whether all threads have exited.
@@ -60,7 +64,8 @@ impl<'a> Cluster<'a> {
         let stride = grid.shared.iter().map(|&(_, end)| end).max().unwrap_or(0) as usize;
         let blocks = grid.cluster as usize;
         let memory = Memory::new(stride * blocks);
-        let shared = Shared { memory, stride, has_ended: vec![false; blocks], have_met: false };
+        let barriers = BTreeMap::new();
+        let shared = Shared { memory, barriers, stride, has_ended: vec![false; blocks], have_met: false };
         let ctaid = |rank: u32| unravel(first + u64::from(rank), grid.grid);
         let block = |rank| Block::new(grid, ctaid(rank), rank);
         Cluster { shared, blocks: (0..grid.cluster).map(block).collect() }

@@ -36,7 +36,7 @@ fn format(ty: HalfTy) -> (u32, i32) {
     }
 }
 
-fn widen(ty: HalfTy, bits: u16) -> f32 {
+pub(super) fn widen(ty: HalfTy, bits: u16) -> f32 {
     let (fraction_bits, lowest) = format(ty);
     let magnitude = u32::from(bits & 0x7fff);
     let (field, fraction) = (magnitude >> fraction_bits, magnitude & ((1 << fraction_bits) - 1));

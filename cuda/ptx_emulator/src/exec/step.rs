@@ -5,7 +5,7 @@ use super::polls::Turn;
 use super::thread::{Carry, Cx};
 use super::undefined::Bits;
 use super::warp::{self, Wait};
-use super::{Exec, convert, float, half, int, undefined};
+use super::{Exec, convert, float, half, int, tensor, undefined};
 use crate::error::Cause;
 use crate::instr::{
     Addr, BoolOp, Call, Callee, CarryOp, Half, IntOp, IntTy, Ld, Op, Pc, SetpOut, Slot, St, Ty,
@@ -47,9 +47,12 @@ impl<'a> Cx<'a> {
                 _ => return Ok(Flow::Call(call)),
             },
             Op::Barrier(ref barrier) => return warp::at_barrier(self, barrier).map(Flow::Wait),
+            // Where it fails, the other threads come first: the loop around it would never end.
+            Op::Mbarrier(ref op) => return Ok(if self.mbarrier(op)? { Flow::Yield } else { Flow::Next }),
             Op::ClusterArrive => self.arrive()?,
             Op::ClusterWait { aligned } => return self.at_cluster_barrier(aligned).map(Flow::Wait),
             Op::Warp(ref op) => return warp::at_warp_op(self, op).map(Flow::Wait),
+            Op::Tensor(_) => return Ok(Flow::Wait(warp::at_tensor())),
             Op::ActiveMask { d } => return Ok(Flow::Wait(Wait::ActiveMask { d })),
             Op::Ld(ref ld) => {
                 let address = self.ld(ld)?;
@@ -59,6 +62,9 @@ impl<'a> Cx<'a> {
             }
             Op::St(ref st) => self.st(st)?,
             Op::Atom(ref atom) => self.atomic(atom)?,
+            Op::CopyAsync(ref copy) => self.copy(copy)?,
+            Op::CopyCommit => self.commit_copies(),
+            Op::CopyWait { left } => self.wait_for_copies(left)?,
             Op::Prefetch { at, bytes } => self.prefetch(at, bytes)?,
             Op::Carry { op, ty, d, a, b, c, carry_in, carry_out } => {
                 self.carry(op, ty, d, [a, b, c], (carry_in, carry_out))?;
@@ -169,6 +175,7 @@ impl<'a> Cx<'a> {
             Op::Slct { d, a, b, c, float, ftz } => (d, self.slct([a, b, c], float, ftz)),
             Op::HalfExtreme { kind, d, a, b } => (d, self.of_two(a, b, |a, b| half::extreme(kind, a, b))),
             Op::CvtHalf { cvt, ftz, d, a, b } => (d, self.of_two(a, b, |a, b| half::convert(cvt, ftz, a, b))),
+            Op::CvtTf32 { d, a } => (d, self.of_one(a, tensor::to_tf32)),
             Op::Testp { test, ty, d, a } => (d, self.of_one(a, |a| u64::from(float::testp(test, ty, a)))),
             Op::Cvta { to: false, space, d, a } => (d, self.of_one(a, |a| memory::generic(space, a))),
             Op::Cvta { to: true, space, d, a } => (d, self.of_one(a, |a| memory::specific(space, a))),

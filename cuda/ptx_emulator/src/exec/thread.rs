@@ -3,6 +3,7 @@
 use core::fmt;
 
 use super::cluster::Shared;
+use super::copies::Copies;
 use super::memory::{FIRST_OFFSET, function_address};
 use super::polls::Polls;
 use super::undefined::Bits;
@@ -90,6 +91,7 @@ pub(super) struct Thread {
     /// Whether it has arrived at the cluster's barrier, for which it then has to wait.
     pub has_arrived: bool,
     pub polls: Polls,
+    pub copies: Copies,
     pub state: State,
 }
 
@@ -105,6 +107,7 @@ impl Thread {
             origin: None,
             has_arrived: false,
             polls: Polls::default(),
+            copies: Copies::default(),
             state,
         };
         thread.enter(grid, grid.kernel, grid.params.clone(), None);
@@ -133,6 +136,18 @@ impl Thread {
             });
         }
         self.frames.push(Frame { function, pc: 0, values, params, local_base, result });
+    }
+
+    /// What a step of it works on; none once it has ended.
+    pub fn cx<'t>(
+        &'t mut self,
+        grid: &'t Grid<'t>,
+        shared: &'t mut Shared,
+        [clock, ahead]: [u64; 2],
+    ) -> Option<Cx<'t>> {
+        let Thread { ids, frames, local, carry, origin, has_arrived, polls, copies, .. } = self;
+        let (ids, frame) = (*ids, frames.last_mut()?);
+        Some(Cx { grid, ids, frame, local, shared, carry, origin, has_arrived, polls, copies, clock, ahead })
     }
 
     fn special(&self, grid: &Grid<'_>, special: Special) -> u64 {
@@ -182,6 +197,7 @@ pub(super) struct Cx<'t> {
     pub origin: &'t mut Option<Origin>,
     pub has_arrived: &'t mut bool,
     pub polls: &'t mut Polls,
+    pub copies: &'t mut Copies,
     /// Instructions the block has executed.
     pub clock: u64,
     /// What the grid's time is ahead of that.

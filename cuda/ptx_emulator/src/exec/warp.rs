@@ -3,7 +3,7 @@
 use super::thread::Cx;
 use super::{Exec, int};
 use crate::error::Cause;
-use crate::instr::{Barrier, BarrierRed, ShflMode, Slot, VoteMode, WarpKind, WarpOp};
+use crate::instr::{Barrier, BarrierRed, SINK, ShflMode, Slot, VoteMode, WarpKind, WarpOp};
 
 /// What a thread waits for, with its operands.
 #[derive(Clone, Copy, Debug)]
@@ -53,7 +53,7 @@ pub(super) fn at_barrier(cx: &Cx<'_>, barrier: &Barrier) -> Exec<Wait> {
     }
     let (red, d) = match barrier.red {
         Some((kind, d, p, inverted)) => (Some((kind, (cx.value(p)? != 0) != inverted)), d),
-        None => (None, crate::instr::SINK),
+        None => (None, SINK),
     };
     Ok(Wait::Barrier(BarrierWait { id, count, aligned: barrier.aligned, red, d }))
 }
@@ -68,6 +68,11 @@ pub(super) fn at_warp_op(cx: &Cx<'_>, op: &WarpOp) -> Exec<Wait> {
     let a = if op.invert { u64::from(a == 0) } else { a };
     let (b, c) = (cx.value(op.b)? as u32, cx.value(op.c)? as u32);
     Ok(Wait::Warp(WarpWait { kind: op.kind, mask, a, b, c, d: op.d, p: op.p }))
+}
+
+/// The wait for all lanes, at a matrix instruction.
+pub(super) fn at_tensor() -> Wait {
+    Wait::Warp(WarpWait { kind: WarpKind::Tensor, mask: u32::MAX, a: 0, b: 0, c: 0, d: SINK, p: SINK })
 }
 
 /// What a reduction gives every thread of a barrier.
@@ -89,7 +94,8 @@ pub(super) fn outcome(lanes: &[Option<WarpWait>; 32], lane: u32, own: &WarpWait)
         members().filter(|(_, wait)| holds(wait)).fold(0, |ballot, (i, _)| ballot | 1 << i)
     };
     Ok(match own.kind {
-        WarpKind::Sync => (0, false),
+        // A matrix instruction has written its results.
+        WarpKind::Sync | WarpKind::Tensor => (0, false),
         WarpKind::Shfl(mode) => shuffle(lanes, lane, own, mode)?,
         WarpKind::Vote(mode) => {
             let set = ballot(&|wait| wait.a != 0);

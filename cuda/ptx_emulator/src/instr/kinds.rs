@@ -234,6 +234,16 @@ pub(crate) struct St {
     pub policy: Option<Slot>,
 }
 
+/// `cp.async` from global to shared memory.
+#[derive(Debug)]
+pub(crate) struct CopyAsync {
+    pub target: Addr,
+    pub source: Addr,
+    pub size: u64,
+    /// Bytes that are read, if not all.
+    pub bytes: Option<Slot>,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AtomOp {
     Int(IntOp),
@@ -315,6 +325,8 @@ pub(crate) enum WarpKind {
     MatchAny(u32),
     MatchAll(u32),
     Redux(IntOp, IntTy),
+    /// A matrix instruction, which all lanes execute at the same place.
+    Tensor,
 }
 
 #[derive(Debug)]

@@ -1,11 +1,15 @@
 //! Instructions as the emulator runs them: opcode, types and modifiers decided once, when the module is read.
 
 mod kinds;
+mod mbarrier;
 mod system;
+mod tensor;
 mod types;
 
 pub(crate) use kinds::*;
+pub(crate) use mbarrier::{Mbarrier, MbarrierKind};
 pub(crate) use system::System;
+pub(crate) use tensor::{MmaTy, Tensor};
 pub(crate) use types::*;
 
 /// An instruction with its guard and place.
@@ -177,6 +181,10 @@ pub(crate) enum Op {
         a: Slot,
         b: Slot,
     },
+    CvtTf32 {
+        d: Slot,
+        a: Slot,
+    },
     Ld(Box<Ld>),
     St(Box<St>),
     Atom(Box<Atom>),
@@ -184,6 +192,13 @@ pub(crate) enum Op {
     Prefetch {
         at: Addr,
         bytes: Slot,
+    },
+    CopyAsync(Box<CopyAsync>),
+    /// Makes the thread's open copies a group.
+    CopyCommit,
+    /// Waits for all groups but the `left` latest, or for all copies.
+    CopyWait {
+        left: Option<Slot>,
     },
     Cvta {
         to: bool,
@@ -197,6 +212,7 @@ pub(crate) enum Op {
         a: Slot,
     },
     Barrier(Box<Barrier>),
+    Mbarrier(Box<Mbarrier>),
     ClusterArrive,
     ClusterWait {
         aligned: bool,
@@ -208,6 +224,7 @@ pub(crate) enum Op {
         b: Slot,
     },
     Warp(Box<WarpOp>),
+    Tensor(Box<Tensor>),
     ActiveMask {
         d: Slot,
     },

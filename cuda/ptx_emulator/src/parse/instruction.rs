@@ -3,7 +3,7 @@
 use super::function::Body;
 use super::mods::Mods;
 use super::operand::Operand;
-use super::{float, half, int, memory, sync};
+use super::{copies, float, half, int, mbarrier, memory, sync, tensor};
 use crate::instr::Op;
 
 /// The typed form of an instruction, or why it is not emulated.
@@ -21,7 +21,10 @@ pub(super) fn read<'a>(
             | "pmevent" | "bar" | "barrier" | "griddepcontrol" | "shfl" | "vote" | "match" | "redux"
             | "activemask" => sync::read,
             "min" | "max" if half::is_half(&mods) => half::extreme,
-            "cp" => memory::prefetch,
+            "cp" => copies::read,
+            "mbarrier" => mbarrier::read,
+            "mma" | "ldmatrix" | "stmatrix" | "movmatrix" => tensor::read,
+            "cvt" if mods.any(|part| part == "tf32") => tensor::cvt,
             "cvt" if half::is_half(&mods) => half::cvt,
             "cvt" => float::cvt,
             "add" | "sub" | "mul" | "mad" | "fma" | "div" | "min" | "max" | "neg" | "abs"

@@ -1,16 +1,19 @@
 //! PTX text into a [`PtxModule`]: directives and variables here, function bodies in [`function`], instructions in
 //! the files named after their families.
 
+mod copies;
 mod cursor;
 mod float;
 mod function;
 mod half;
 mod instruction;
 mod int;
+mod mbarrier;
 mod memory;
 mod mods;
 mod operand;
 mod sync;
+mod tensor;
 mod variable;
 mod warp;
 

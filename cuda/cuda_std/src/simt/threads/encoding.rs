@@ -29,6 +29,7 @@ impl Word {
     const REDUCE: u64 = 14;
     const FOLD: u64 = 15;
     const WORDS: u64 = 16;
+    const PHASE: u64 = 17;
 
     #[inline]
     fn kind(self) -> u64 {
@@ -38,7 +39,7 @@ impl Word {
     /// Whether it gives its threads anything.
     #[inline]
     pub fn has_outcome(self) -> bool {
-        !matches!(self.kind(), Self::BARRIER | Self::CLUSTER | Self::SYNC | Self::WORDS)
+        !matches!(self.kind(), Self::BARRIER | Self::CLUSTER | Self::PHASE | Self::SYNC | Self::WORDS)
     }
 
     #[inline]
@@ -201,12 +202,16 @@ fn encode(collective: Collective) -> (Word, Option<u64>) {
         Collective::Barrier(Barrier::Or(holds)) => return (Word(Word::OR | u64::from(holds) << 8), None),
         Collective::Cluster => return (Word(Word::CLUSTER), None),
         Collective::Words => return (Word(Word::WORDS), None),
+        Collective::Phase { barrier, parity } => {
+            return (Word(Word::PHASE | u64::from(parity) << 8), Some(barrier.expose_provenance() as u64));
+        }
     };
     let (which, low) = match op {
         WarpOp::Fold { fold, of, value, width } => {
             (Word::FOLD | (fold as u64) << 8 | u64::from(width) << 16 | (of as u64) << 24, Some(value))
         }
         WarpOp::Sync => (Word::SYNC, None),
+        WarpOp::Exchange { .. } => unreachable!("lanes that are OS threads exchange nothing by address"),
         WarpOp::Shuffle { mode, value, width, .. } => {
             (Word::SHUFFLE | (mode as u64) << 8 | u64::from(width) << 16, Some(value as u64))
         }
@@ -231,6 +236,10 @@ fn decode(word: Word, low: u64, [high, b]: [u64; 2]) -> Option<Collective> {
         Word::OR => return Some(Collective::Barrier(Barrier::Or(holds))),
         Word::CLUSTER => return Some(Collective::Cluster),
         Word::WORDS => return Some(Collective::Words),
+        Word::PHASE => {
+            let barrier = core::ptr::with_exposed_provenance_mut(low as usize);
+            return Some(Collective::Phase { barrier, parity: parameter as u32 });
+        }
         Word::SYNC => WarpOp::Sync,
         Word::SHUFFLE => {
             WarpOp::Shuffle { mode: MODES[parameter], value: whole(low, high), b: b as u32, width }
@@ -270,6 +279,8 @@ mod tests {
         let warps = [1, u32::MAX].into_iter().flat_map(|mask| ops.iter().map(move |&op| (mask, op)));
         let mut all: Vec<_> = warps.map(|(mask, op)| Collective::Warp { mask, op }).collect();
         all.extend([Collective::Cluster, Collective::Words, Collective::Barrier(Barrier::Sync)]);
+        let barrier: *mut u64 = &mut 0;
+        all.extend([0, 1].map(|parity| Collective::Phase { barrier, parity }));
         for holds in [false, true] {
             all.extend(
                 [Barrier::Count(holds), Barrier::And(holds), Barrier::Or(holds)].map(Collective::Barrier),

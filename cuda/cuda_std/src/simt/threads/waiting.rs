@@ -3,6 +3,10 @@
 //! What is here runs at every barrier and shuffle of every thread, under Miri too, which takes microseconds for each step
 //! and more for each call: hence loops by hand, and words instead of requests.
 
+#[path = "phases.rs"]
+mod phases;
+#[path = "views.rs"]
+mod views;
 #[path = "words.rs"]
 mod words;
 
@@ -16,7 +20,8 @@ use super::super::channel::Channel;
 use super::super::collective::{self, Lane, MaskError};
 use super::super::context::{Barrier, Collective, Outcome, Request, ThreadContext, WARP_SIZE};
 use super::super::fault::Fault;
-use super::super::stuck::{self, View};
+use super::super::stuck;
+
 use super::arrivals::Arrivals;
 use super::encoding::{EncodedRequest, OutcomeWords, Word};
 use super::quiet::Quiet;
@@ -73,6 +78,7 @@ pub(super) struct Table<'a> {
     /// By block.
     barriers: Vec<Arrivals>,
     cluster: Arrivals,
+    phases: phases::Phases,
     /// Set with the first fault of the grid.
     stop: &'a AtomicBool,
     /// In a cooperative grid.
@@ -89,6 +95,10 @@ impl Waiter<'_> {
         let orders = request.collective.orders();
         if orders {
             waiter.order.fetch_add(1, Ordering::Release);
+        }
+        if let Collective::Phase { barrier, parity } = request.collective {
+            self.wait_for_phase(request, (barrier, parity));
+            return Outcome::default();
         }
         table.lock.take();
         let word = waiter.ask.put(request.collective);
@@ -133,6 +143,7 @@ impl<'a> Table<'a> {
             returned: Relaxed64::default(),
             barriers: blocks.iter().map(|_| Arrivals::default()).collect(),
             cluster: Arrivals::default(),
+            phases: phases::Phases::default(),
             stop,
             quiet,
             fault: Mutex::default(),
@@ -204,8 +215,8 @@ impl<'a> Table<'a> {
                     self.complete_cluster();
                 }
             }
-            // See `Waiter::wait_until_ready`.
-            Collective::Words => {}
+            // Each finds out for itself.
+            Collective::Words | Collective::Phase { .. } => {}
         }
         if running == 0 {
             self.check_running();
@@ -231,7 +242,7 @@ impl<'a> Table<'a> {
     /// When nobody runs, and not all have returned, nobody will ever go on.
     fn check_running(&self) {
         let is_stuck = self.running.get() == 0 && self.returned.get() < self.waiters.len() as u64;
-        if is_stuck && !self.stop.load(Ordering::Relaxed) {
+        if is_stuck && !self.stop.load(Ordering::Relaxed) && !self.phases.any() {
             self.fail(self.why_stuck());
         }
     }
@@ -351,26 +362,6 @@ impl<'a> Table<'a> {
         // takes the lock that the caller holds.
         let Site { name, location } = unsafe { *waiter.site.get() }?;
         Some(Request { name, collective, location })
-    }
-
-    /// What the threads of a block wait for, to say what is wrong.
-    #[cold]
-    fn view(&self, block: u32) -> View<'a> {
-        View::new(&self.blocks[block as usize], self.numbers(block).map(|number| self.request(number)))
-    }
-
-    /// As above, of all its blocks.
-    #[cold]
-    pub fn views(&self) -> Vec<View<'a>> {
-        (0..self.blocks.len() as u32).map(|block| self.view(block)).collect()
-    }
-
-    #[cold]
-    fn why_stuck(&self) -> Fault {
-        let views = self.views();
-        let in_block = views.iter().find_map(View::why_stuck);
-        let fault = in_block.or_else(|| stuck::why_cluster_stuck(&views));
-        fault.unwrap_or_else(|| stuck::unknown(&self.blocks[0]))
     }
 }
 

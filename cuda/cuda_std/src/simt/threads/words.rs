@@ -3,7 +3,7 @@
 use core::sync::atomic::Ordering;
 use std::panic::resume_unwind;
 
-use super::super::super::context::{Collective, Ready, Request};
+use super::super::super::context::{Ready, Request};
 use super::super::encoding::Word;
 use super::super::quiet::Looks;
 use super::super::sleep;
@@ -12,17 +12,22 @@ use super::{Abandoned, Site, Waiter};
 impl Waiter<'_> {
     /// Waits until `ready` is true, which is asked here, in the order that its loads have and no other.
     pub(in super::super::super) fn wait_until_ready(&self, request: &Request, ready: Ready) {
+        self.say_where(request);
+        // SAFETY: the closure is the caller's, who waits for the end of this call.
+        self.wait_quietly(request, || unsafe { ready.ask() });
+    }
+
+    /// Looks until `is_over`, in a cooperative grid. The thread has said where it waits.
+    pub(super) fn wait_quietly(&self, request: &Request, is_over: impl Fn() -> bool) {
         let table = self.table;
         let Some(quiet) = table.quiet else { return };
         let ask = &table.waiters[self.number as usize].ask;
-        self.say_where(request);
         table.lock.take();
-        ask.put(Collective::Words);
+        ask.put(request.collective);
         table.lock.free();
         quiet.begin_wait();
         let mut looks = Looks::default();
-        // SAFETY: the closure is the caller's, who waits for the end of this call.
-        while !unsafe { ready.ask() } {
+        while !is_over() {
             self.look_for_end(request);
             if quiet.has_looked(&mut looks) {
                 table.stop.store(true, Ordering::Relaxed);
@@ -34,6 +39,7 @@ impl Waiter<'_> {
         ask.set(Word::RUNS);
         table.lock.free();
     }
+
     /// Says where the thread waits, before it says that it waits.
     #[inline]
     pub(super) fn say_where(&self, request: &Request) {

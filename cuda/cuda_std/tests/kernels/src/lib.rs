@@ -35,7 +35,9 @@ pub unsafe fn bounded(out: *mut u32) {
 }
 
 pub mod atomics;
+pub mod barriers;
 pub mod clusters;
+pub mod copies;
 pub mod dependents;
 pub mod grids;
 pub mod halves;
@@ -43,5 +45,6 @@ pub mod math;
 pub mod memory;
 pub mod panics;
 pub mod structs;
+pub mod tensor;
 pub mod threads;
 pub mod warps;

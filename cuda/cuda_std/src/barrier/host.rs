@@ -1,0 +1,202 @@
+//! The executor's half: the barrier's state, in the 8 bytes that it has on the device too.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use super::{Barrier, Token};
+use crate::simt::context::{Collective, collective};
+
+/// A barrier's state: from the lowest bit on 20 for the arrivals that the phase lacks, 20 for those that it is for, 22 for
+/// the bytes that it lacks, of which more may come than were expected so far, and the parity of the current phase. The
+/// highest bit is zero. Memory that nobody wrote, ones, and zeros are no barrier.
+#[derive(Clone, Copy)]
+pub(crate) struct State {
+    missing: u32,
+    count: u32,
+    bytes: i32,
+    parity: u32,
+}
+
+impl State {
+    const MAX: u32 = Barrier::MAX_COUNT;
+
+    pub fn new(count: u32) -> Result<Self, String> {
+        if (1..=Self::MAX).contains(&count) {
+            Ok(Self { missing: count, count, bytes: 0, parity: 0 })
+        } else {
+            Err(format!("of {count} arrivals; a phase is for 1 to {}", Self::MAX))
+        }
+    }
+
+    /// The state of these bits.
+    pub fn of(bits: u64) -> Result<Self, String> {
+        let part = |shift: u32| (bits >> shift) as u32 & Self::MAX;
+        let (missing, count) = (part(0), part(20));
+        if bits >> 63 != 0 || count == 0 || missing > count {
+            return Err(
+                "of memory that is no barrier; call Barrier::init() first, and a barrier of the block".into(),
+            );
+        }
+        let bytes = ((bits >> 40) as u32 & 0x3f_ffff).cast_signed() << 10 >> 10;
+        Ok(Self { missing, count, bytes, parity: (bits >> 62) as u32 & 1 })
+    }
+
+    pub fn bits(self) -> u64 {
+        let bytes = u64::from(self.bytes.cast_unsigned() & 0x3f_ffff);
+        u64::from(self.missing) | u64::from(self.count) << 20 | bytes << 40 | u64::from(self.parity) << 62
+    }
+
+    pub fn arrive(self) -> Result<Self, String> {
+        match self.missing {
+            0 => Err(format!("is one more than the {} arrivals that the phase is for", self.count)),
+            missing => Ok(Self { missing: missing - 1, ..self }.advanced()),
+        }
+    }
+
+    /// The phase waits for more bytes.
+    pub fn expect(self, bytes: u32) -> Result<Self, String> {
+        self.with_bytes(i64::from(self.bytes) + i64::from(bytes))
+    }
+
+    /// Bytes have come.
+    pub fn complete(self, bytes: u32) -> Result<Self, String> {
+        Ok(self.with_bytes(i64::from(self.bytes) - i64::from(bytes))?.advanced())
+    }
+
+    fn with_bytes(self, bytes: i64) -> Result<Self, String> {
+        if bytes.unsigned_abs() <= u64::from(Self::MAX) {
+            Ok(Self { bytes: bytes as i32, ..self })
+        } else {
+            Err(format!("makes {bytes} expected bytes; a phase can have at most {}", Self::MAX))
+        }
+    }
+
+    /// In the next phase, if this one is complete.
+    fn advanced(self) -> Self {
+        if self.missing == 0 && self.bytes == 0 {
+            Self { missing: self.count, parity: self.parity ^ 1, ..self }
+        } else {
+            self
+        }
+    }
+
+    /// Arrivals and bytes that the phase lacks.
+    pub fn lacks(self) -> (u32, i32) {
+        (self.missing, self.bytes)
+    }
+
+    /// Whether the phase of this parity is over.
+    pub fn has_left(self, parity: u32) -> bool {
+        self.parity != parity
+    }
+}
+
+/// The parity of an arrival's phase.
+pub(super) fn parity_of(bits: u64) -> u32 {
+    (bits >> 62) as u32 & 1
+}
+
+/// The value, or a panic that names the function.
+#[track_caller]
+pub(super) fn checked<T>(name: &str, result: Result<T, String>) -> T {
+    match result {
+        Ok(value) => value,
+        Err(reason) => panic!("barrier::Barrier::{name}() {reason}"),
+    }
+}
+
+/// # Safety
+/// `this` points to memory that is at most accessed as an atomic.
+unsafe fn bits_of<'a>(this: *mut Barrier) -> &'a AtomicU64 {
+    // SAFETY: the caller's; a barrier has the size and alignment of the number.
+    unsafe { AtomicU64::from_ptr(this.cast()) }
+}
+
+/// Changes the state, with what the thread did before, and gives the phase it was in.
+///
+/// # Safety
+/// See [the module](super#safety-of-the-barriers).
+#[track_caller]
+pub(super) unsafe fn change(
+    name: &str,
+    this: *mut Barrier,
+    f: impl Fn(State) -> Result<State, String>,
+) -> Token {
+    // SAFETY: the caller's.
+    unsafe { change_in(Ordering::AcqRel, name, this, f) }
+}
+
+/// Changes the state alone.
+///
+/// # Safety
+/// See [the module](super#safety-of-the-barriers).
+#[track_caller]
+pub(super) unsafe fn change_relaxed(
+    name: &str,
+    this: *mut Barrier,
+    f: impl Fn(State) -> Result<State, String>,
+) {
+    // SAFETY: the caller's.
+    unsafe { change_in(Ordering::Relaxed, name, this, f) };
+}
+
+#[track_caller]
+unsafe fn change_in(
+    order: Ordering,
+    name: &str,
+    this: *mut Barrier,
+    f: impl Fn(State) -> Result<State, String>,
+) -> Token {
+    // SAFETY: the caller's.
+    let atomic = unsafe { bits_of(this) };
+    let mut bits = atomic.load(Ordering::Relaxed);
+    loop {
+        let next = checked(name, State::of(bits).and_then(&f)).bits();
+        match atomic.compare_exchange_weak(bits, next, order, Ordering::Relaxed) {
+            Ok(_) => return Token { bits },
+            Err(changed) => bits = changed,
+        }
+    }
+}
+
+/// # Safety
+/// See [the module](super#safety-of-the-barriers).
+#[track_caller]
+pub(super) unsafe fn is_complete(name: &str, this: *mut Barrier, parity: u32) -> bool {
+    assert!(parity <= 1, "barrier::Barrier::{name}() of parity {parity}; it is 0 or 1");
+    // SAFETY: the caller's.
+    let bits = unsafe { bits_of(this) }.load(Ordering::Acquire);
+    checked(name, State::of(bits)).has_left(parity)
+}
+
+/// # Safety
+/// See [the module](super#safety-of-the-barriers).
+#[inline(always)]
+#[track_caller]
+pub(super) unsafe fn wait(full_name: &'static str, name: &str, this: *mut Barrier, parity: u32) {
+    // SAFETY: the caller's.
+    while unsafe { !is_complete(name, this, parity) } {
+        collective(full_name, Collective::Phase { barrier: this.cast(), parity });
+    }
+}
+
+/// Whether a thread that waits for this phase can go on: it is over, or the memory is no barrier any more, which the thread
+/// will see.
+///
+/// # Safety
+/// A thread waits for it.
+pub(crate) unsafe fn can_go_on(barrier: *mut u64, parity: u32) -> bool {
+    // A plain load may give an old value, with which a thread would count as stuck.
+    // SAFETY: the thread that waits answers for the barrier.
+    let bits = unsafe { AtomicU64::from_ptr(barrier) }.fetch_add(0, Ordering::Relaxed);
+    State::of(bits).map_or(true, |state| state.has_left(parity))
+}
+
+/// Arrivals and bytes that the current phase lacks.
+///
+/// # Safety
+/// As above.
+pub(crate) unsafe fn lacks(barrier: *mut u64) -> (u32, i32) {
+    // SAFETY: as above.
+    let bits = unsafe { AtomicU64::from_ptr(barrier) }.load(Ordering::Relaxed);
+    State::of(bits).map_or((0, 0), State::lacks)
+}

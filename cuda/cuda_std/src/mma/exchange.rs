@@ -1,0 +1,294 @@
+//! The executor's half: what the lanes of a warp hand each other.
+//!
+//! Lanes that are fibers lend what they give and want, which lies on their stacks, to the one call that computes all of it.
+//! Lanes that are OS threads may not look at each other's memory, since nothing orders them: they take by shuffles what
+//! each needs, and compute their own elements. Both add in the same order.
+
+use super::{Element, FragmentA, FragmentB, FragmentC, Number};
+use crate::simt::context::{Collective, ShuffleMode, WARP_SIZE, WarpOp, collective, current};
+
+/// An operation whose operands lie on the stacks of the lanes. Those that take part ask for the same one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exchange {
+    /// Products of `m` x `n` tiles. Each lane lends its [`Tiles`].
+    Multiply { number: Number, m: usize, n: usize },
+    /// The addresses of the rows of matrices. Each lane lends its [`Rows`].
+    Rows { matrices: usize, is_transposed: bool },
+}
+
+/// A lane's share of the matrices of a product: `m` of A, `n` of B, and `m * n` of C by rows.
+struct Tiles {
+    a: *const [u32; 4],
+    b: *const [u32; 2],
+    c: *mut FragmentC,
+}
+
+/// A lane's row, and the rows that it wants: of each matrix one, or two of a transposed one.
+struct Rows {
+    own: *mut u8,
+    wanted: [*mut u8; 8],
+}
+
+impl Exchange {
+    /// Computes what all lanes get.
+    ///
+    /// # Safety
+    /// Each lane has lent what the operation says, and is suspended.
+    pub(crate) unsafe fn complete(self, lanes: &[*mut (); WARP_SIZE as usize]) {
+        match self {
+            Exchange::Multiply { number, m, n } => {
+                // SAFETY: the caller's, and no other reference to them is alive.
+                let tiles: [&Tiles; 32] = core::array::from_fn(|lane| unsafe { &*lanes[lane].cast() });
+                // SAFETY: as many tiles as the lanes say.
+                unsafe { multiply_all(number, m, n, &tiles) };
+            }
+            Exchange::Rows { matrices, is_transposed } => {
+                // SAFETY: as above.
+                let own = lanes.map(|lane| unsafe { (*lane.cast::<Rows>()).own });
+                for (lane, rows) in lanes.iter().enumerate() {
+                    // SAFETY: as above.
+                    let wanted = unsafe { &mut (*rows.cast::<Rows>()).wanted };
+                    for (i, wanted) in wanted.iter_mut().enumerate().take(matrices * rows_of(is_transposed)) {
+                        *wanted = own[source_of_row(lane, i, is_transposed)];
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// `c[i][j] += a[i] * b[j]` of the whole warp.
+#[inline(always)]
+#[track_caller]
+pub(super) fn multiply<T: Element, const M: usize, const N: usize>(
+    name: &'static str,
+    a: &[FragmentA<T>; M],
+    b: &[FragmentB<T>; N],
+    c: &mut [[FragmentC; N]; M],
+) {
+    let (a, b) = (a.map(FragmentA::registers), b.map(FragmentB::registers));
+    if current(name, |context| context.channel.is_fiber()) {
+        let mut tiles = Tiles { a: a.as_ptr(), b: b.as_ptr(), c: c.as_mut_ptr().cast() };
+        let exchange = Exchange::Multiply { number: T::NUMBER, m: M, n: N };
+        lend(name, exchange, (&raw mut tiles).cast());
+    } else {
+        multiply_apart(name, T::NUMBER, (&a, &b), c.as_flattened_mut());
+    }
+}
+
+#[inline(always)]
+#[track_caller]
+fn lend(name: &'static str, exchange: Exchange, lent: *mut ()) {
+    collective(name, Collective::Warp { mask: u32::MAX, op: WarpOp::Exchange { exchange, lent } });
+}
+
+/// The numbers of a register as `f32`.
+#[inline(always)]
+fn numbers(number: Number, register: u32) -> [f32; 2] {
+    match number {
+        Number::F16 => [f16_to_f32(register), f16_to_f32(register >> 16)],
+        Number::Bf16 => [f32::from_bits(register << 16), f32::from_bits(register & 0xffff_0000)],
+        // The second one is nobody's.
+        Number::Tf32 => [f32::from_bits(register & 0xffff_e000), 0.0],
+    }
+}
+
+/// The number in the lower half of a register, without a branch.
+#[inline(always)]
+fn f16_to_f32(register: u32) -> f32 {
+    let magnitude = register & 0x7fff;
+    // Bits of an f32 whose exponent is too small by the difference of the biases.
+    let scaled = f32::from_bits(magnitude << 13) * f32::from_bits((127 + 112) << 23);
+    let special = if magnitude >= 0x7c00 { 0x7f80_0000 } else { 0 };
+    f32::from_bits(scaled.to_bits() | special | (register & 0x8000) << 16)
+}
+
+/// Columns of A that a register holds.
+const fn in_register(number: Number) -> usize {
+    if matches!(number, Number::Tf32) { 1 } else { 2 }
+}
+
+/// # Safety
+/// The tiles are as many as `m` and `n` say.
+unsafe fn multiply_all(number: Number, m: usize, n: usize, lanes: &[&Tiles; 32]) {
+    match number {
+        // SAFETY: the caller's, in each of the three.
+        Number::F16 => unsafe { multiply_tiles::<16>(|word| numbers(Number::F16, word), m, n, lanes) },
+        // SAFETY: as above.
+        Number::Bf16 => unsafe { multiply_tiles::<16>(|word| numbers(Number::Bf16, word), m, n, lanes) },
+        // SAFETY: as above.
+        Number::Tf32 => unsafe { multiply_tiles::<8>(|word| numbers(Number::Tf32, word), m, n, lanes) },
+    }
+}
+
+/// # Safety
+/// As above.
+unsafe fn multiply_tiles<const K: usize>(
+    numbers: impl Fn(u32) -> [f32; 2],
+    m: usize,
+    n: usize,
+    lanes: &[&Tiles; 32],
+) {
+    let each = K / 8;
+    let mut bs = Vec::with_capacity(n);
+    for j in 0..n {
+        let mut b = [[0.0; 8]; K];
+        for (lane, tiles) in lanes.iter().enumerate() {
+            // SAFETY: the caller's.
+            let registers = unsafe { *tiles.b.add(j) };
+            for (register, word) in registers.into_iter().enumerate() {
+                let (row, values) = (lane % 4 * each + register * (K / 2), numbers(word));
+                for i in 0..each {
+                    b[row + i][lane / 4] = values[i];
+                }
+            }
+        }
+        bs.push(b);
+    }
+    for i in 0..m {
+        let mut a = [[0.0; K]; 16];
+        for (lane, tiles) in lanes.iter().enumerate() {
+            // SAFETY: the caller's.
+            let registers = unsafe { *tiles.a.add(i) };
+            for (register, word) in registers.into_iter().enumerate() {
+                let (row, column) = (lane / 4 + register % 2 * 8, lane % 4 * each + register / 2 * (K / 2));
+                let values = numbers(word);
+                a[row][column..column + each].copy_from_slice(&values[..each]);
+            }
+        }
+        for (j, b) in bs.iter().enumerate() {
+            let mut c = [[0.0; 8]; 16];
+            // SAFETY: the caller's, here and below.
+            let of_lane = |lane: usize| unsafe { &mut (*lanes[lane].c.add(i * n + j)).0 };
+            for lane in 0..32 {
+                let ([upper, lower], column) = (halves(*of_lane(lane)), lane % 4 * 2);
+                c[lane / 4][column..column + 2].copy_from_slice(&upper);
+                c[lane / 4 + 8][column..column + 2].copy_from_slice(&lower);
+            }
+            for (row, c) in a.iter().zip(&mut c) {
+                add_product(row, b, c);
+            }
+            for lane in 0..32 {
+                let (row, column) = (lane / 4, lane % 4 * 2);
+                *of_lane(lane) =
+                    [c[row][column], c[row][column + 1], c[row + 8][column], c[row + 8][column + 1]];
+            }
+        }
+    }
+}
+
+fn halves([a, b, c, d]: [f32; 4]) -> [[f32; 2]; 2] {
+    [[a, b], [c, d]]
+}
+
+/// Adds a row of A times the columns of B.
+#[inline(always)]
+fn add_product<const K: usize, const COLUMNS: usize>(
+    row: &[f32; K],
+    b: &[[f32; COLUMNS]; K],
+    c: &mut [f32; COLUMNS],
+) {
+    let mut sums = *c;
+    for k in 0..K {
+        for column in 0..COLUMNS {
+            sums[column] += row[k] * b[k][column];
+        }
+    }
+    *c = sums;
+}
+
+/// The lane's own elements, from what it takes of others: of A the words of the four lanes with its rows, of B those of
+/// the eight with its columns.
+#[cold]
+#[track_caller]
+fn multiply_apart(
+    name: &'static str,
+    number: Number,
+    (a, b): (&[[u32; 4]], &[[u32; 2]]),
+    c: &mut [FragmentC],
+) {
+    let lane = current(name, |context| context.lane());
+    let (first, place, each) = (lane & !3, lane % 4, in_register(number));
+    let half = 4 * each;
+    for (i, &[a0, a1, a2, a3]) in a.iter().enumerate() {
+        let mut rows = [[0.0; 16]; 2];
+        for other in 0..4 {
+            let words = [a0, a1, a2, a3].iter().rev().fold(0, |all, &word| all << 32 | u128::from(word));
+            let words = shuffle(name, words, first + other);
+            for register in 0..4 {
+                let values = numbers(number, (words >> (32 * register)) as u32);
+                let column = other as usize * each + register / 2 * half;
+                rows[register % 2][column..column + each].copy_from_slice(&values[..each]);
+            }
+        }
+        for (j, &[b0, b1]) in b.iter().enumerate() {
+            let mut columns = [[0.0; 2]; 16];
+            for (column, other) in (0..2).flat_map(|column| (0..4).map(move |other| (column, other))) {
+                let words = u128::from(b1) << 32 | u128::from(b0);
+                let words = shuffle(name, words, 4 * (2 * place + column) + other);
+                for register in 0..2 {
+                    let values = numbers(number, (words >> (32 * register)) as u32);
+                    for at in 0..each {
+                        columns[other as usize * each + register * half + at][column as usize] = values[at];
+                    }
+                }
+            }
+            let FragmentC(own) = &mut c[i * b.len() + j];
+            let [mut upper, mut lower] = halves(*own);
+            for (row, sums) in rows.iter().zip([&mut upper, &mut lower]) {
+                match number {
+                    Number::Tf32 => {
+                        add_product(row.first_chunk::<8>().unwrap(), columns.first_chunk().unwrap(), sums)
+                    }
+                    Number::F16 | Number::Bf16 => add_product(row, &columns, sums),
+                }
+            }
+            *own = [upper[0], upper[1], lower[0], lower[1]];
+        }
+    }
+}
+
+/// The value of another lane.
+#[track_caller]
+pub(super) fn shuffle(name: &'static str, value: u128, lane: u32) -> u128 {
+    let op = WarpOp::Shuffle { mode: ShuffleMode::Idx, value, b: lane, width: WARP_SIZE };
+    collective(name, Collective::Warp { mask: u32::MAX, op }).value
+}
+
+/// Rows of a matrix in which a lane's two elements lie.
+const fn rows_of(is_transposed: bool) -> usize {
+    if is_transposed { 2 } else { 1 }
+}
+
+/// The lane that has the address of the `i`th row that a lane wants.
+fn source_of_row(lane: usize, i: usize, is_transposed: bool) -> usize {
+    if is_transposed { i / 2 * 8 + lane % 4 * 2 + i % 2 } else { i * 8 + lane / 4 }
+}
+
+/// The rows that hold the lane's elements of `matrices` matrices, from the rows that the lanes give: of each matrix one,
+/// or two of a transposed one.
+#[inline(always)]
+#[track_caller]
+pub(super) fn rows(name: &'static str, matrices: usize, is_transposed: bool, own: *mut u8) -> [*mut u8; 8] {
+    let mut rows = Rows { own, wanted: [core::ptr::null_mut(); 8] };
+    if current(name, |context| context.channel.is_fiber()) {
+        lend(name, Exchange::Rows { matrices, is_transposed }, (&raw mut rows).cast());
+        rows.wanted
+    } else {
+        rows_apart(name, matrices, is_transposed, own)
+    }
+}
+
+#[cold]
+#[track_caller]
+fn rows_apart(name: &'static str, matrices: usize, is_transposed: bool, own: *mut u8) -> [*mut u8; 8] {
+    let lane = current(name, |context| context.lane()) as usize;
+    let address = own.expose_provenance() as u128;
+    core::array::from_fn(|i| {
+        if i >= matrices * rows_of(is_transposed) {
+            return core::ptr::null_mut();
+        }
+        let source = source_of_row(lane, i, is_transposed) as u32;
+        core::ptr::with_exposed_provenance_mut(shuffle(name, address, source) as usize)
+    })
+}

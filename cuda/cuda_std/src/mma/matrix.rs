@@ -1,0 +1,209 @@
+//! Matrices of 8 x 8 numbers of 16 bits between shared memory and registers, and transposed.
+//!
+//! LLVM's intrinsics for the accesses take pointers to shared memory, which Rust has no type for, and for the transposition
+//! libNVVM has none: hence assembly, which the builder marks as convergent.
+
+#[cfg(not(target_arch = "nvptx64"))]
+use super::exchange;
+
+#[cfg(not(target_arch = "nvptx64"))]
+#[track_caller]
+fn check_row(name: &str, row: *mut u8) {
+    assert!(row.addr().is_multiple_of(16), "{name}() got the row {row:p}; align rows to 16 bytes");
+}
+
+/// The lane's registers of `N` matrices.
+///
+/// # Safety
+/// As for [`ldmatrix`].
+#[cfg(not(target_arch = "nvptx64"))]
+#[inline(always)]
+#[track_caller]
+unsafe fn load<const N: usize, const TRANS: bool>(name: &'static str, row: *mut u8) -> [u32; N] {
+    let rows = exchange::rows(name, N, TRANS, row);
+    let lane = crate::warp::lane_id() as usize;
+    core::array::from_fn(|i| {
+        if TRANS {
+            let element = |row: *mut u8| {
+                check_row(name, row);
+                // SAFETY: the row's 16 bytes, of which these are number `lane / 4`.
+                u32::from(unsafe { row.cast::<u16>().add(lane / 4).read() })
+            };
+            element(rows[2 * i]) | element(rows[2 * i + 1]) << 16
+        } else {
+            check_row(name, rows[i]);
+            // SAFETY: the row's 16 bytes, of which these are the pair `lane % 4`.
+            unsafe { rows[i].cast::<u32>().add(lane % 4).read() }
+        }
+    })
+}
+
+/// Writes the lane's registers of `N` matrices.
+///
+/// # Safety
+/// As for [`stmatrix`].
+#[cfg(not(target_arch = "nvptx64"))]
+#[inline(always)]
+#[track_caller]
+unsafe fn store<const N: usize, const TRANS: bool>(name: &'static str, row: *mut u8, registers: [u32; N]) {
+    let rows = exchange::rows(name, N, TRANS, row);
+    let lane = crate::warp::lane_id() as usize;
+    for (i, register) in registers.into_iter().enumerate() {
+        if TRANS {
+            for (row, value) in [(rows[2 * i], register as u16), (rows[2 * i + 1], (register >> 16) as u16)] {
+                check_row(name, row);
+                // SAFETY: the row's 16 bytes, of which these are number `lane / 4`.
+                unsafe { row.cast::<u16>().add(lane / 4).write(value) };
+            }
+        } else {
+            check_row(name, rows[i]);
+            // SAFETY: the row's 16 bytes, of which these are the pair `lane % 4`.
+            unsafe { rows[i].cast::<u32>().add(lane % 4).write(register) };
+        }
+    }
+}
+
+macro_rules! loads {
+    ($($(#[$doc:meta])* $name:ident = $trans:literal, $modifier:literal;)*) => {$(
+        $(#[$doc])*
+        ///
+        /// # Safety
+        /// - See [the module](super#safety-of-the-collectives).
+        /// - `row` of the lanes below `8 * N` points to 16 bytes of the block's shared memory, a multiple of 16, which no
+        ///   thread writes without a barrier between; nor do the other lanes of the warp before the next
+        ///   [`sync_warp`](crate::warp::sync_warp). The others' `row` is not read.
+        #[doc(alias = "ldmatrix.sync.aligned.m8n8")]
+        #[inline(always)]
+        #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+        pub unsafe fn $name<const N: usize, T>(row: *const T) -> [u32; N] {
+            const { assert!(matches!(N, 1 | 2 | 4), "1, 2 or 4 matrices") };
+            #[cfg(target_arch = "nvptx64")]
+            {
+                let mut registers = [0; 4];
+                let [a, b, c, d] = &mut registers;
+                // SAFETY: the caller's rows, and all lanes come here.
+                unsafe {
+                    match N {
+                        1 => core::arch::asm!(
+                            concat!("{{ .reg .b64 address; cvta.to.shared.u64 address, {row}; ldmatrix.sync.aligned.m8n8.x1",
+                                $modifier, ".shared.b16 {{{a}}}, [address]; }}"),
+                            a = out(reg32) *a, row = in(reg64) row, options(nostack, preserves_flags)),
+                        2 => core::arch::asm!(
+                            concat!("{{ .reg .b64 address; cvta.to.shared.u64 address, {row}; ldmatrix.sync.aligned.m8n8.x2",
+                                $modifier, ".shared.b16 {{{a}, {b}}}, [address]; }}"),
+                            a = out(reg32) *a, b = out(reg32) *b, row = in(reg64) row,
+                            options(nostack, preserves_flags)),
+                        _ => core::arch::asm!(
+                            concat!("{{ .reg .b64 address; cvta.to.shared.u64 address, {row}; ldmatrix.sync.aligned.m8n8.x4",
+                                $modifier, ".shared.b16 {{{a}, {b}, {c}, {d}}}, [address]; }}"),
+                            a = out(reg32) *a, b = out(reg32) *b, c = out(reg32) *c, d = out(reg32) *d,
+                            row = in(reg64) row, options(nostack, preserves_flags)),
+                    }
+                }
+                core::array::from_fn(|i| registers[i])
+            }
+            #[cfg(not(target_arch = "nvptx64"))]
+            // SAFETY: the caller's rows.
+            unsafe {
+                load::<N, $trans>(concat!("mma::", stringify!($name)), row.cast_mut().cast())
+            }
+        }
+    )*};
+}
+
+loads! {
+    /// Loads `N` matrices, 1, 2 or 4, of 8 rows of 16 bytes from shared memory (compute capability 7.5 and later).
+    ///
+    /// Lane `8 * i + r` gives row `r` of matrix `i`, and of each matrix a lane gets the two numbers of 16 bits at row
+    /// `lane / 4` and columns `lane % 4 * 2` and the next: element by element what [`FragmentA`](super::FragmentA) is made
+    /// of, its upper left, lower left, upper right and lower right part (PTX ISA, `ldmatrix`). Of
+    /// [`tf32`](super::tf32) a lane gets one number.
+    ldmatrix = false, "";
+    /// As [`ldmatrix`], of the transposed matrices: a lane gets the numbers at column `lane / 4` and rows `lane % 4 * 2` and
+    /// the next, as [`FragmentB`](super::FragmentB) wants them of a matrix that is stored by rows.
+    ldmatrix_trans = true, ".trans";
+}
+
+macro_rules! stores {
+    ($($(#[$doc:meta])* $name:ident = $trans:literal, $modifier:literal;)*) => {$(
+        $(#[$doc])*
+        ///
+        /// # Safety
+        /// - See [the module](super#safety-of-the-collectives).
+        /// - `row` of the lanes below `8 * N` points to 16 bytes of the block's shared memory, a multiple of 16, which no
+        ///   other thread reads or writes without a barrier between, nor do the other lanes of the warp.
+        #[doc(alias = "stmatrix.sync.aligned.m8n8")]
+        #[inline(always)]
+        #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+        pub unsafe fn $name<const N: usize, T>(row: *mut T, registers: [u32; N]) {
+            const { assert!(matches!(N, 1 | 2 | 4), "1, 2 or 4 matrices") };
+            #[cfg(target_arch = "nvptx64")]
+            {
+                let [a, b, c, d]: [u32; 4] = core::array::from_fn(|i| if i < N { registers[i] } else { 0 });
+                // SAFETY: the caller's rows, and all lanes come here.
+                unsafe {
+                    match N {
+                        1 => core::arch::asm!(
+                            concat!("{{ .reg .b64 address; cvta.to.shared.u64 address, {row}; stmatrix.sync.aligned.m8n8.x1",
+                                $modifier, ".shared.b16 [address], {{{a}}}; }}"),
+                            a = in(reg32) a, row = in(reg64) row, options(nostack, preserves_flags)),
+                        2 => core::arch::asm!(
+                            concat!("{{ .reg .b64 address; cvta.to.shared.u64 address, {row}; stmatrix.sync.aligned.m8n8.x2",
+                                $modifier, ".shared.b16 [address], {{{a}, {b}}}; }}"),
+                            a = in(reg32) a, b = in(reg32) b, row = in(reg64) row,
+                            options(nostack, preserves_flags)),
+                        _ => core::arch::asm!(
+                            concat!("{{ .reg .b64 address; cvta.to.shared.u64 address, {row}; stmatrix.sync.aligned.m8n8.x4",
+                                $modifier, ".shared.b16 [address], {{{a}, {b}, {c}, {d}}}; }}"),
+                            a = in(reg32) a, b = in(reg32) b, c = in(reg32) c, d = in(reg32) d,
+                            row = in(reg64) row, options(nostack, preserves_flags)),
+                    }
+                }
+            }
+            #[cfg(not(target_arch = "nvptx64"))]
+            // SAFETY: the caller's rows.
+            unsafe {
+                store::<N, $trans>(concat!("mma::", stringify!($name)), row.cast(), registers);
+            }
+        }
+    )*};
+}
+
+stores! {
+    /// Stores `N` matrices, 1, 2 or 4, of 8 rows of 16 bytes into shared memory (compute capability 9.0 and later): the
+    /// inverse of [`ldmatrix`].
+    stmatrix = false, "";
+    /// The inverse of [`ldmatrix_trans`] (compute capability 9.0 and later).
+    stmatrix_trans = true, ".trans";
+}
+
+/// Transposes a matrix of 8 x 8 numbers of 16 bits, of which each lane has two as [`ldmatrix`] gives them (compute
+/// capability 7.5 and later).
+///
+/// # Safety
+/// See [the module](super#safety-of-the-collectives).
+#[doc(alias = "movmatrix.sync.aligned.m8n8.trans.b16")]
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub unsafe fn movmatrix_trans(register: u32) -> u32 {
+    #[cfg(target_arch = "nvptx64")]
+    {
+        let transposed;
+        // SAFETY: all lanes come here. It touches no memory, but without side effects it would not be convergent.
+        unsafe {
+            core::arch::asm!("movmatrix.sync.aligned.m8n8.trans.b16 {}, {};", out(reg32) transposed,
+                in(reg32) register, options(nomem, nostack, preserves_flags));
+        }
+        transposed
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    {
+        let lane = crate::warp::lane_id();
+        let element = |row: u32| {
+            let pair = exchange::shuffle("mma::movmatrix_trans", register.into(), 4 * row + lane / 8);
+            pair as u32 >> (16 * (lane / 4 % 2)) & 0xffff
+        };
+        let row = lane % 4 * 2;
+        element(row) | element(row + 1) << 16
+    }
+}

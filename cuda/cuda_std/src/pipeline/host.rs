@@ -1,0 +1,85 @@
+//! The executor's half: a thread keeps its copies until it waits for them.
+
+use core::mem::MaybeUninit;
+use std::collections::VecDeque;
+
+use crate::simt::context::current;
+
+/// What nobody may read holds: a NaN in every float format.
+const POISON: u8 = 0xff;
+
+/// A copy that has been started.
+struct Pending {
+    target: *mut u8,
+    source: *const u8,
+    /// Bytes of the target, and of the source.
+    size: usize,
+    bytes: usize,
+}
+
+/// The copies of a thread.
+#[derive(Default)]
+pub(crate) struct Copies {
+    /// Those that are in no group yet.
+    open: Vec<Pending>,
+    /// The groups that are not complete, the oldest first.
+    groups: VecDeque<Vec<Pending>>,
+}
+
+impl Copies {
+    /// Makes the open copies a group.
+    pub fn commit(&mut self) {
+        self.groups.push_back(core::mem::take(&mut self.open));
+    }
+
+    /// Makes the copies of all groups but the `left` latest.
+    pub fn wait_prior(&mut self, left: usize) {
+        while self.groups.len() > left {
+            let group = self.groups.pop_front().unwrap_or_default();
+            group.into_iter().for_each(Pending::make);
+        }
+    }
+}
+
+impl Pending {
+    fn make(self) {
+        let Pending { target, source, size, bytes } = self;
+        // SAFETY: the one who started it answers for both until now.
+        unsafe {
+            core::ptr::copy_nonoverlapping(source, target, bytes);
+            target.add(bytes).write_bytes(0, size - bytes);
+        }
+    }
+}
+
+/// Hands the running thread's copies to `f`.
+#[track_caller]
+pub(super) fn with(name: &'static str, f: impl FnOnce(&mut Copies)) {
+    current(name, |context| context.channel.with_copies(f));
+}
+
+/// Starts a copy: the target becomes uninitialised.
+///
+/// # Safety
+/// See [the module](super#safety-of-the-copies).
+#[track_caller]
+pub(super) unsafe fn copy<T: Copy>(name: &'static str, shared: *mut T, global: *const T, bytes: u32) {
+    let (size, bytes) = (size_of::<T>(), bytes as usize);
+    assert!(bytes <= size, "{name}() of {bytes} bytes into {size}; copy at most as many as the target has");
+    for (address, of) in [(shared.addr(), "shared"), (global.addr(), "global")] {
+        assert!(
+            address.is_multiple_of(size),
+            "{name}() got the {of} address {address:#x}; align it to the copy's {size} bytes"
+        );
+    }
+    // SAFETY: the caller's target, of this size.
+    unsafe {
+        if cfg!(miri) {
+            shared.cast::<MaybeUninit<T>>().write(MaybeUninit::uninit());
+        } else {
+            shared.cast::<u8>().write_bytes(POISON, size);
+        }
+    }
+    let pending = Pending { target: shared.cast(), source: global.cast(), size, bytes };
+    with(name, |copies| copies.open.push(pending));
+}

@@ -1,0 +1,55 @@
+//! Threads that wait for a phase of a barrier in shared memory: each goes on by itself once the phase is over.
+
+use super::super::context::Collective;
+use super::super::fault::Fault;
+use super::seeded::Seeded;
+use super::{Scheduler, Slot, State};
+use crate::barrier::host;
+
+impl Slot {
+    /// Whether it waits for a phase that is over.
+    fn has_phase_left(&self) -> bool {
+        let Some(Collective::Phase { barrier, parity }) = self.request().map(|request| request.collective)
+        else {
+            return false;
+        };
+        // SAFETY: the thread waits for it.
+        self.state == State::InPhase && unsafe { host::can_go_on(barrier, parity) }
+    }
+}
+
+impl Scheduler<'_> {
+    /// Lets the threads go on whose phase is over. Whether there was any.
+    pub(super) fn run_phases(&mut self) -> Result<bool, Box<Fault>> {
+        let mut progress = false;
+        if self.in_phase > 0 {
+            for thread in 0..self.slots.len() {
+                if self.slots[thread].has_phase_left() {
+                    progress = true;
+                    self.resume(thread)?;
+                }
+            }
+        }
+        Ok(progress)
+    }
+
+    /// The same in the order of the seed: they go on in the next steps.
+    pub(super) fn release_phases(&self, seeded: &mut Seeded) -> bool {
+        self.in_phase > 0 && seeded.release_if(&self.slots, Slot::has_phase_left)
+    }
+
+    /// Whether another block may end a phase that a thread here waits for.
+    pub(super) fn may_be_helped(&self) -> bool {
+        self.in_phase > 0 && self.block.cluster.len() > 1
+    }
+
+    /// Whether a thread waits for a phase.
+    pub fn waits_for_phase(&self) -> bool {
+        self.in_phase > 0
+    }
+
+    /// Whether a thread waits for a phase that is over.
+    pub fn has_phase_left(&self) -> bool {
+        self.in_phase > 0 && self.slots.iter().any(Slot::has_phase_left)
+    }
+}

@@ -1,0 +1,69 @@
+//! Threads that wait for a phase of a barrier in shared memory. Each looks for itself, so that the barrier's atomics order
+//! it after those that arrived, and nothing else does. Nor do others look to find out who is stuck: when no thread runs, each
+//! that waits so notes that its phase is not over, and the last one knows that none is.
+
+use super::super::super::context::Request;
+use super::super::encoding::Word;
+use super::super::relaxed::Relaxed64;
+use super::super::sleep;
+use super::Waiter;
+use crate::barrier::host;
+
+/// Who waits for a phase; changed under the lock.
+#[derive(Default)]
+pub(super) struct Phases {
+    waiting: Relaxed64,
+    /// Those of them that have looked since no thread runs.
+    noted: Relaxed64,
+    /// How often one of them has gone on: what was noted before says nothing.
+    rounds: Relaxed64,
+}
+
+impl Phases {
+    /// Whether a thread waits for a phase, and so finds out itself whether all are stuck.
+    pub fn any(&self) -> bool {
+        self.waiting.get() > 0
+    }
+}
+
+impl Waiter<'_> {
+    /// Waits until the phase is over, and counts as waiting meanwhile.
+    pub(super) fn wait_for_phase(&self, request: &Request, (barrier, parity): (*mut u64, u32)) {
+        if self.table.quiet.is_some() {
+            // Blocks wait for each other by words too, and only together it shows that nobody can go on.
+            // SAFETY: this thread waits for it.
+            return self.wait_quietly(request, || unsafe { host::can_go_on(barrier, parity) });
+        }
+        let (table, waiter) = (self.table, &self.table.waiters[self.number as usize]);
+        let (running, Phases { waiting, noted, rounds }) = (&table.running, &table.phases);
+        table.lock.take();
+        waiting.add(1);
+        let word = waiter.ask.put(request.collective);
+        table.sit_down(self.number, word, request);
+        let mut round = u64::MAX;
+        // SAFETY: this thread waits for it.
+        while unsafe { !host::can_go_on(barrier, parity) } {
+            if running.get() == 0 && round != rounds.get() {
+                round = rounds.get();
+                noted.add(1);
+                if noted.get() == waiting.get() {
+                    table.fail(table.why_stuck());
+                }
+            }
+            table.lock.free();
+            self.look_for_end(request);
+            if cfg!(miri) {
+                sleep::yield_now()
+            } else {
+                std::thread::yield_now()
+            }
+            table.lock.take();
+        }
+        waiting.sub(1);
+        noted.set(0);
+        rounds.add(1);
+        waiter.ask.set(Word::RUNS);
+        running.add(1);
+        table.lock.free();
+    }
+}
