@@ -16,6 +16,7 @@ use super::state::StepState;
 
 #[cfg(not(target_arch = "nvptx64"))]
 mod host;
+mod serial;
 
 #[cfg(not(target_arch = "nvptx64"))]
 pub use host::{HeadLaunch, HeadRowsLaunch, HeadShape, NextBatchLaunch};
@@ -127,11 +128,10 @@ impl HeadRows {
         // features and classes of its own.
         unsafe {
             let inp = self.inp.add(row * inputs);
-            let mut logits = [0.0; MAX_CLASSES];
-            for k in (lane..inputs).step_by(LANES as usize) {
-                let (x, weights) = (*inp.add(k), self.weights_of::<LANES>(k));
-                (0..MAX_CLASSES).for_each(|c| logits[c] = x.mul_add(weights[c], logits[c]));
-            }
+            let mut logits = match LANES {
+                1 => serial::sums(inp, self.weights, [inputs, classes]),
+                _ => self.sums_of_lane::<LANES>(inp, lane),
+            };
             let mut max = f32::MIN;
             for c in 0..MAX_CLASSES {
                 if c < classes {
@@ -173,31 +173,52 @@ impl HeadRows {
             if self.d_inp.is_null() {
                 return;
             }
+            let d_inp = self.d_inp.add(row * inputs);
+            if LANES == 1 {
+                serial::input_gradients(d_inp, inp, self.weights, [inputs, classes], &d_logits);
+                return;
+            }
             for k in (lane..inputs).step_by(LANES as usize) {
-                let weights = self.weights_of::<LANES>(k);
-                let of = |c: usize| if c < classes { weights[c] } else { 0.0 };
-                let sum = (0..MAX_CLASSES).fold(0.0, |sum: f32, c| d_logits[c].mul_add(of(c), sum));
-                *self.d_inp.add(row * inputs + k) = if *inp.add(k) > 0.0 { sum } else { 0.0 };
+                let sum = sum_of_products(&d_logits, &self.weights_of(k));
+                *d_inp.add(k) = if *inp.add(k) > 0.0 { sum } else { 0.0 };
             }
         }
     }
 
-    /// The weights of feature `k`, and anything after the last class.
+    /// A lane's share of the sums of a row's features times their weights.
     ///
     /// # Safety
-    /// As for the kernel.
+    /// As for the kernel; `inp` is a row.
     #[inline(always)]
-    unsafe fn weights_of<const LANES: u32>(&self, k: usize) -> [f32; MAX_CLASSES] {
-        let (inputs, classes) = (self.inputs as usize, self.classes as usize);
-        let weights = self.weights.wrapping_add(k * classes);
-        // One load of neighbours, of which those of later features count for nothing.
-        if LANES == 1 && k * classes + MAX_CLASSES <= inputs * classes {
-            // SAFETY: so many elements lie in the shape.
-            return unsafe { weights.cast::<[f32; MAX_CLASSES]>().read() };
+    unsafe fn sums_of_lane<const LANES: u32>(&self, inp: *const f32, lane: usize) -> [f32; MAX_CLASSES] {
+        let mut sums = [0.0; MAX_CLASSES];
+        for k in (lane..self.inputs as usize).step_by(LANES as usize) {
+            // SAFETY: the feature lies in the row.
+            let (x, weights) = unsafe { (*inp.add(k), self.weights_of(k)) };
+            (0..MAX_CLASSES).for_each(|c| sums[c] = x.mul_add(weights[c], sums[c]));
         }
+        sums
+    }
+
+    /// The weights of feature `k`, 0 after the last class.
+    ///
+    /// # Safety
+    /// As for the kernel; there is such a feature.
+    #[inline(always)]
+    unsafe fn weights_of(&self, k: usize) -> [f32; MAX_CLASSES] {
+        let classes = self.classes as usize;
+        let weights = self.weights.wrapping_add(k * classes);
         // SAFETY: feature and class lie in the shape.
         core::array::from_fn(|c| if c < classes { unsafe { *weights.add(c) } } else { 0.0 })
     }
+}
+
+/// The sum of the products, as a tree, so that no addition waits for many others.
+#[inline(always)]
+fn sum_of_products(a: &[f32; MAX_CLASSES], b: &[f32; MAX_CLASSES]) -> f32 {
+    let eight: [f32; 8] = core::array::from_fn(|c| a[c].mul_add(b[c], a[c + 8] * b[c + 8]));
+    let four: [f32; 4] = core::array::from_fn(|c| eight[c] + eight[c + 4]);
+    (four[0] + four[2]) + (four[1] + four[3])
 }
 
 /// The sum over the lanes of a row.
