@@ -7,7 +7,9 @@ use cuda_std::mem::u32x4;
 use cuda_std::simt::{Executor, Fault, FaultKind, Scheduler};
 use cuda_std::{cluster, grid, kernel, shared_array, thread};
 
-const SCHEDULERS: [Scheduler; 2] = [Scheduler::Coroutines, Scheduler::Threads];
+/// The schedulers that there are; under Miri that of threads alone.
+const SCHEDULERS: [Scheduler; 2] =
+    [if cfg!(miri) { Scheduler::Threads } else { Scheduler::Coroutines }, Scheduler::Threads];
 
 /// In the fixed order, on threads, and under some seeds.
 fn executors() -> Vec<Executor> {
