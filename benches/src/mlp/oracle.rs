@@ -118,8 +118,8 @@ mod tests {
         let spec = EpochSpec { seed: 1, epoch: 1, lr: 1.0, momentum: 0.0 };
         let (moved, _) = train(&parameters, &data, &spec, 2);
         let mut is_moved = false;
-        for l in 0..2 {
-            for i in 0..parameters.layers[l].weights.len() {
+        for (l, layer) in parameters.layers.iter().enumerate() {
+            for (i, weight) in layer.weights.iter().enumerate() {
                 let nudged = |by: f32| {
                     let mut nudged = parameters.clone();
                     nudged.layers[l].weights[i] += by;
@@ -127,7 +127,7 @@ mod tests {
                 };
                 let ((high, above), (low, below)) = (nudged(1e-3), nudged(-1e-3));
                 let gradient = (above - below) / (high - low);
-                let step = f64::from(parameters.layers[l].weights[i]) - moved[2 * l][i];
+                let step = f64::from(*weight) - moved[2 * l][i];
                 assert!((step - gradient).abs() < 1e-5, "weight {i} of layer {l}: {step} and {gradient}");
                 is_moved |= step.abs() > 1e-3;
             }
