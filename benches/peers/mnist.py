@@ -273,7 +273,7 @@ class TorchTrainer:
             self.step = torch.compile(self.eager_step, dynamic=False)
 
     def upload(self, array):
-        return self.torch.from_numpy(np.ascontiguousarray(array)).to(self.device)
+        return self.torch.from_numpy(np.array(array, order="C")).to(self.device)
 
     def order(self, permutation):
         return self.upload(permutation.astype(np.int64))
