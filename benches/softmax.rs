@@ -41,7 +41,7 @@ use ferrowarp::softmax::Real;
 use ferrowarp_benches::matrices::Sets;
 use ferrowarp_benches::op::{Number, Op};
 use ferrowarp_benches::operations::{self, Launch};
-use ferrowarp_benches::results::{Entry, Results, median};
+use ferrowarp_benches::results::{Results, SoftmaxEntry, median};
 use ferrowarp_benches::rotation::Rotation;
 use ferrowarp_benches::shapes::{self, Extent, Shape};
 use gpu_kernels::softmax::LADDER;
@@ -191,7 +191,7 @@ fn bench_shape<T: Number>(
     group: &mut BenchmarkGroup<'_, WallTime>,
     shape: Shape,
     subjects: &[Subject<T>],
-    results: &mut Results,
+    results: &mut Results<SoftmaxEntry>,
 ) -> anyhow::Result<()> {
     let mut shared: Shared<T> = None;
     for subject in subjects {
@@ -264,8 +264,8 @@ fn time<T: Number>(
     Ok(rotation.insert(Rotation::new(device, sets, launch)?).time(device, launches)?)
 }
 
-fn entry<T: Number>(subject: &Subject<T>, shape: Shape) -> Entry {
-    Entry {
+fn entry<T: Number>(subject: &Subject<T>, shape: Shape) -> SoftmaxEntry {
+    SoftmaxEntry {
         name: subject.name.to_owned(),
         op: subject.op.name(),
         dtype: T::NAME,

@@ -1,6 +1,8 @@
-//! What the benches have in common: shapes, buffers that rotate, timing by graphs, and the file of medians.
+//! What the benches have in common: shapes, buffers that rotate, timing by graphs, training that is timed, and the file of
+//! medians.
 
 pub mod matrices;
+pub mod mlp;
 pub mod op;
 pub mod operations;
 pub mod results;

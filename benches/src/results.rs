@@ -7,9 +7,9 @@ use anyhow::Context;
 use ferrowarp::device::Device;
 use serde::Serialize;
 
-/// Everything of one run.
+/// Everything of one run, whose entries are of the type `E`.
 #[derive(Debug, Serialize)]
-pub struct Results {
+pub struct Results<E> {
     /// The device's name.
     pub machine: String,
     /// The driver's version.
@@ -21,12 +21,12 @@ pub struct Results {
     /// Bytes of the device's level-2 cache, on a GPU.
     pub l2_bytes: Option<usize>,
     /// What was timed, in order.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<E>,
 }
 
-/// One contestant at one shape: a time, or why there is none.
+/// One contestant of the softmax bench at one shape: a time, or why there is none.
 #[derive(Debug, Serialize)]
-pub struct Entry {
+pub struct SoftmaxEntry {
     /// Rung, operation or peer.
     pub name: String,
     /// What is computed.
@@ -51,7 +51,33 @@ pub struct Entry {
     pub error: Option<String>,
 }
 
-impl Results {
+/// One contestant of the training bench at one batch size: times, or why there are none.
+#[derive(Debug, Serialize)]
+pub struct MlpEntry {
+    /// Rung or peer.
+    pub name: String,
+    /// What the products are worth: `f32`, or `tf32` where factors are rounded to it.
+    pub precision: &'static str,
+    /// Images of a batch.
+    pub batch: usize,
+    /// Which images: `mnist` or `synthetic`.
+    pub data: &'static str,
+    /// Images of an epoch.
+    pub images: usize,
+    /// Seconds of each timed epoch, from its first launch until its losses are on the host.
+    pub epoch_seconds: Vec<f64>,
+    /// Microseconds a step of a few, until the last one's loss is on the host: the median of the samples.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub step_microseconds: Option<f64>,
+    /// The share of the test images that was right after [`RUN`](crate::mlp::RUN) of the timed epochs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub accuracy: Option<f64>,
+    /// What went wrong.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+impl<E: Serialize> Results<E> {
     /// Those of this machine, with no entry yet.
     ///
     /// # Errors

@@ -20,9 +20,10 @@ const EXAMPLES: [(&str, &str); 2] = [("vecadd", "cust-vecadd"), ("host_api", "cu
 /// What `differ-gpu` packs into which folder: all crates at the highest level, and SHA-2 at every level.
 const PACKS: [(&str, &[&str]); 2] = [("crates", &["--opt-level", "3"]), ("sha2", &["--crates", "sha2"])];
 
-/// The bench in the bundle; its peers' script lies beside it under the name in `run.sh`.
-const BENCH: &str = "bench-softmax";
-const PEERS: (&str, &str) = ("benches/peers/softmax.py", "peers_softmax.py");
+/// The benches, and the scripts of their peers, which lie beside them under the names in `run.sh`.
+const BENCHES: [(&str, &str); 2] = [("softmax", "bench-softmax"), ("mlp", "bench-mlp")];
+const PEERS: [(&str, &str); 2] =
+    [("benches/peers/softmax.py", "peers_softmax.py"), ("benches/peers/mnist.py", "peers_mnist.py")];
 
 /// What the bundle's `run.sh` does on the GPU machine.
 const RUN_SCRIPT: &str = include_str!("bundle_run.sh");
@@ -55,7 +56,8 @@ impl Bundle {
             status.context("starting cargo to build the examples")?.success(),
             "building the examples failed"
         );
-        let bench = build_bench()?;
+        let benches = BENCHES.iter().map(|(bench, _)| build_bench(bench));
+        let benches: Vec<PathBuf> = benches.collect::<anyhow::Result<_>>()?;
 
         let out = workspace::root().join(&self.out);
         if out.exists() {
@@ -73,8 +75,12 @@ impl Bundle {
             let status = pack.arg("pack").args(arguments).arg("--out").arg(out.join(folder)).status();
             ensure!(status.context("starting differ-gpu")?.success(), "packing {folder} failed");
         }
-        copy(&bench, &out.join(BENCH))?;
-        copy(&workspace::root().join(PEERS.0), &out.join(PEERS.1))?;
+        for ((_, name), bench) in BENCHES.iter().zip(benches) {
+            copy(&bench, &out.join(name))?;
+        }
+        for (script, name) in PEERS {
+            copy(&workspace::root().join(script), &out.join(name))?;
+        }
         copy_modules(&ptx, &out)?;
         // In folders of their own: fault-check looks in the one, and run.sh has self-check look in the other.
         for folder in [&fault_ptx, &llvm_ptx] {
@@ -105,21 +111,22 @@ fn cargo(arguments: &[&str]) -> Command {
     command
 }
 
-/// Builds the softmax bench; where cargo put it.
-fn build_bench() -> anyhow::Result<PathBuf> {
-    let arguments = ["bench", "--no-run", "--package", "ferrowarp-benches", "--bench", "softmax"];
+/// Builds a bench; where cargo put it.
+fn build_bench(bench: &str) -> anyhow::Result<PathBuf> {
+    let arguments = ["bench", "--no-run", "--package", "ferrowarp-benches", "--bench", bench];
     let mut build = cargo(&arguments);
     build.arg("--message-format=json-render-diagnostics").stderr(Stdio::inherit());
     let output = build.output().context("starting cargo to build the bench")?;
-    ensure!(output.status.success(), "building the bench failed");
-    executable(&String::from_utf8_lossy(&output.stdout)).context("cargo built no bench named softmax")
+    ensure!(output.status.success(), "building the bench {bench} failed");
+    executable(bench, &String::from_utf8_lossy(&output.stdout))
+        .with_context(|| format!("cargo built no bench named {bench}"))
 }
 
-/// The executable of the bench `softmax` among cargo's messages, which are JSON, one a line.
-fn executable(messages: &str) -> Option<PathBuf> {
+/// The executable of a bench among cargo's messages, which are JSON, one a line.
+fn executable(bench: &str, messages: &str) -> Option<PathBuf> {
     let artifacts = messages.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
     let mut benches = artifacts
-        .filter(|message| message["target"]["name"] == "softmax" && message["target"]["kind"][0] == "bench");
+        .filter(|message| message["target"]["name"] == bench && message["target"]["kind"][0] == "bench");
     benches.find_map(|message| message["executable"].as_str().map(PathBuf::from))
 }
 
@@ -160,14 +167,18 @@ mod tests {
         let messages = r#"{"reason":"compiler-artifact","target":{"name":"softmax","kind":["lib"]},"executable":null}
 {"reason":"compiler-artifact","target":{"name":"softmax","kind":["bench"]},"executable":"/target/softmax-1"}
 {"reason":"build-finished","success":true}"#;
-        assert_eq!(executable(messages).unwrap(), Path::new("/target/softmax-1"));
-        assert_eq!(executable(r#"{"reason":"build-finished","success":true}"#), None);
+        assert_eq!(executable("softmax", messages).unwrap(), Path::new("/target/softmax-1"));
+        assert_eq!(executable("mlp", messages), None);
     }
 
     #[test]
     fn the_script_runs_what_is_packed() {
-        assert!(RUN_SCRIPT.contains(&format!("./{BENCH} --bench")));
-        assert!(RUN_SCRIPT.contains(PEERS.1));
+        for (_, bench) in BENCHES {
+            assert!(RUN_SCRIPT.contains(&format!("./{bench} --bench")), "{bench}");
+        }
+        for (_, script) in PEERS {
+            assert!(RUN_SCRIPT.contains(&format!("python3 {script} --out")), "{script}");
+        }
         for program in PROGRAMS {
             assert!(RUN_SCRIPT.contains(&format!("./{program} ")), "{program}");
         }

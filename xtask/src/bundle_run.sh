@@ -3,23 +3,24 @@
 #
 # Steps: start (a first and a second start), check (self-check with the PTX of both back ends, programs on cust,
 # sanitizers), crates (crates of the registry, compared with the host), train, bench (our softmax), peers (PyTorch and
-# Triton), faults (kernels that fail on purpose, and what the programs then do), profile (Nsight Compute on some softmax
+# Triton), mlp (our training, rung by rung), mlp-peers (PyTorch and JAX), faults (kernels that fail on purpose, and what the programs then do), profile (Nsight Compute on some softmax
 # shapes); all if none is named.
-# FERROWARP_BENCH_SHAPES=few in the environment takes a few shapes; FERROWARP_PEERS_BUDGET is in seconds;
+# FERROWARP_BENCH_SHAPES=few in the environment takes a few shapes; FERROWARP_PEERS_BUDGET and FERROWARP_MLP_PEERS_BUDGET
+# are in seconds; FERROWARP_MLP is what the ids of the training bench must have in them, such as mlp/fused;
 # FERROWARP_PROFILE takes the bench ids to profile, without `softmax/` before them.
 #
 # A failed part does not stop the rest. OUTPUT_FOLDER gets summary.txt, which grows as the parts end, logs.txt with
-# what they printed, the JSON of bench, peers and faults, and the metrics and the model of the training.
+# what they printed, the JSON of benches, peers and faults, and the metrics and the model of the training.
 set -u
 cd "$(dirname "$0")"
-out=${1:?usage: bash run.sh OUTPUT_FOLDER [start|check|crates|train|bench|peers|faults|profile...]}
+out=${1:?usage: bash run.sh OUTPUT_FOLDER [start|check|crates|train|bench|peers|mlp|mlp-peers|faults|profile...]}
 shift
-steps=${*:-start check crates train bench peers faults profile}
+steps=${*:-start check crates train bench peers mlp mlp-peers faults profile}
 for step in $steps; do
     case $step in
-        start | check | crates | train | bench | peers | faults | profile) ;;
+        start | check | crates | train | bench | peers | mlp | mlp-peers | faults | profile) ;;
         *)
-            echo "$step is no step; choose from start, check, crates, train, bench, peers, faults, profile" >&2
+            echo "$step is no step; choose from start, check, crates, train, bench, peers, mlp, mlp-peers, faults, profile" >&2
             exit 2
             ;;
     esac
@@ -136,6 +137,16 @@ bench() {
 peers() {
     part peers-softmax python3 peers_softmax.py --out "$out/peers.json" \
         --shapes "${FERROWARP_BENCH_SHAPES:-all}" --budget "${FERROWARP_PEERS_BUDGET:-360}"
+}
+
+mlp() {
+    CRITERION_HOME=$scratch/criterion FERROWARP_BENCH_DATA=$PWD/data part bench-mlp ./bench-mlp --bench "${FERROWARP_MLP:-mlp}"
+    cp "$scratch/criterion/mlp.json" "$out/"
+}
+
+mlp-peers() {
+    part peers-mnist python3 peers_mnist.py --out "$out/mnist-peers.json" --data data \
+        --budget "${FERROWARP_MLP_PEERS_BUDGET:-600}"
 }
 
 faults() {

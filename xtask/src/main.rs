@@ -8,8 +8,13 @@ mod differ_report;
 mod fuzz;
 mod fuzz_report;
 mod measure;
+mod measure_peers;
+mod mlp_report;
+mod mlp_report_chart;
+mod mlp_report_tables;
 mod planted;
 mod quotes;
+mod report;
 mod sanitize;
 mod softmax_report;
 mod softmax_report_chart;
@@ -49,13 +54,13 @@ enum Command {
     Times(times::Times),
     /// Fuzz every parser of outside bytes, and write down what came of it
     Fuzz(fuzz::Fuzz),
-    /// Train on the CPU beside the same training in JAX, and write the figures down
+    /// Train on the CPU beside the same training in JAX, burn and candle, and write the figures down
     Measure(measure::Measure),
     /// Run every kernel, of those with instances the smallest, under Miri, which finds data races, uninitialised reads and stray pointers
     Miri(sanitize::Miri),
-    /// Merge the figures of a run on a GPU into docs/ and the README, with charts
+    /// Merge the figures of a run on a GPU into docs/ and the README, with charts; without files, draw again what was merged last
     #[command(subcommand)]
-    Report(softmax_report::Report),
+    Report(report::Report),
     /// Run every kernel under ThreadSanitizer and AddressSanitizer
     Sanitize(sanitize::Sanitize),
     /// Run every kernel under many schedules of the CPU executor

@@ -1,4 +1,4 @@
-//! `cargo xtask measure`: training on this machine's CPU beside its peer, into `docs/` and the README.
+//! `cargo xtask measure`: training on this machine's CPU beside its peers, into `docs/` and the README.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,10 +6,8 @@ use std::process::Command;
 use anyhow::{Context, bail, ensure};
 use serde::{Deserialize, Serialize};
 
+use crate::measure_peers::{self, Peer};
 use crate::workspace;
-
-/// The peer, pinned, so that a ratio can be measured again.
-const JAX: &str = "jax==0.10.2";
 
 /// Train on MNIST on the CPU, beside the same training in JAX, and write down both and their ratio
 #[derive(clap::Args)]
@@ -21,6 +19,10 @@ pub struct Measure {
     /// Runs of each, taken in turns; the figures are their medians
     #[arg(long, default_value_t = 3)]
     runs: usize,
+
+    /// Build burn and candle too, which takes long, and train in them as well
+    #[arg(long)]
+    rust_peers: bool,
 }
 
 /// What is kept of a measurement.
@@ -33,10 +35,7 @@ struct Results {
     epochs: u32,
     runs: usize,
     ours: Figures,
-    jax: Figures,
-    jax_version: String,
-    /// Our median epoch over the peer's.
-    ratio: f64,
+    peers: Vec<PeerFigures>,
     transcript: Vec<String>,
 }
 
@@ -48,18 +47,20 @@ struct Figures {
     test_accuracy: f64,
 }
 
+/// Those of a peer.
+#[derive(Serialize)]
+struct PeerFigures {
+    name: String,
+    #[serde(flatten)]
+    figures: Figures,
+    /// Our median epoch over the peer's.
+    ratio: f64,
+}
+
 /// A line of `train-mnist --metrics`.
 #[derive(Deserialize)]
 struct EpochLine {
     seconds: f64,
-    test_accuracy: f64,
-}
-
-/// What `benches/peers/mlp_jax.py` prints.
-#[derive(Deserialize)]
-struct PeerRun {
-    version: String,
-    epoch_seconds: Vec<f64>,
     test_accuracy: f64,
 }
 
@@ -87,15 +88,22 @@ impl Measure {
         ensure!(self.epochs > 0 && self.runs > 0, "nothing to measure; give at least one epoch and one run");
         let docs = workspace::root().join("docs");
         std::fs::create_dir_all(docs.join("results")).context("making the folder docs/results")?;
-        let (trainer, python) = (build_trainer()?, peer_python()?);
-        let (mut ours, mut jax) = (Samples::default(), Samples::default());
-        let (mut transcript, mut version) = (String::new(), String::new());
+        let (trainer, peers) = (build_trainer()?, measure_peers::all(self.rust_peers)?);
+        let mut ours = Samples::default();
+        let mut others: Vec<(String, Samples)> = Vec::new();
+        let mut transcript = String::new();
         for run in 1..=self.runs {
             println!("run {run} of {}", self.runs);
             transcript = self.train(&trainer, &docs, &mut ours)?;
-            version = self.train_peer(&python, &mut jax)?;
+            for peer in &peers {
+                self.train_peer(peer, &mut others)?;
+            }
         }
-        let (ours, jax) = (ours.figures()?, jax.figures()?);
+        let ours = ours.figures()?;
+        let others = others.into_iter().map(|(name, samples)| {
+            let figures = samples.figures()?;
+            Ok(PeerFigures { name, ratio: ours.epoch_seconds / figures.epoch_seconds, figures })
+        });
         let results = Results {
             machine: machine()?,
             cores: std::thread::available_parallelism().map_or(1, Into::into),
@@ -103,10 +111,8 @@ impl Measure {
             commit: commit()?,
             epochs: self.epochs,
             runs: self.runs,
-            ratio: ours.epoch_seconds / jax.epoch_seconds,
+            peers: others.collect::<anyhow::Result<_>>()?,
             ours,
-            jax,
-            jax_version: version,
             transcript: transcript.lines().map(str::to_owned).collect(),
         };
         let path = docs.join("results/mnist-cpu.json");
@@ -114,10 +120,9 @@ impl Measure {
         std::fs::write(&path, json + "\n").with_context(|| format!("writing {}", path.display()))?;
         update_readme("mnist-cpu", &readme_section(&results))?;
         println!(
-            "{:.2} s an epoch, JAX {:.2} s: ratio {:.2}; written to {} and the README",
+            "{:.2} s an epoch{}; written to {} and the README",
             results.ours.epoch_seconds,
-            results.jax.epoch_seconds,
-            results.ratio,
+            results.peers.iter().map(ratio).collect::<String>(),
             workspace::shown(&path)
         );
         Ok(())
@@ -143,18 +148,24 @@ impl Measure {
         Ok(transcript)
     }
 
-    /// One run of the peer; its version.
-    fn train_peer(&self, python: &Path, samples: &mut Samples) -> anyhow::Result<String> {
-        let root = workspace::root();
-        let mut command = Command::new(python);
-        command.arg(root.join("benches/peers/mlp_jax.py")).arg("--data").arg(root.join("data/mnist"));
-        command.arg("--epochs").arg(self.epochs.to_string());
-        let printed = output(&mut command)?;
-        let run: PeerRun = serde_json::from_str(&printed).context("reading what the peer printed")?;
-        samples.seconds.extend(run.epoch_seconds);
-        samples.accuracies.push(run.test_accuracy);
-        Ok(run.version)
+    /// One run of a peer, whose figures go to those of its name.
+    fn train_peer(&self, peer: &Peer, others: &mut Vec<(String, Samples)>) -> anyhow::Result<()> {
+        for (name, seconds, accuracy) in peer.train(self.epochs)? {
+            let place = others.iter().position(|(other, _)| *other == name).unwrap_or(others.len());
+            if place == others.len() {
+                others.push((name, Samples::default()));
+            }
+            let samples = &mut others[place].1;
+            samples.seconds.extend(seconds);
+            samples.accuracies.push(accuracy);
+        }
+        Ok(())
     }
+}
+
+/// How much longer ours takes than the peer.
+fn ratio(peer: &PeerFigures) -> String {
+    format!(", {:.2} times that of {}", peer.ratio, peer.name)
 }
 
 fn build_trainer() -> anyhow::Result<PathBuf> {
@@ -162,18 +173,6 @@ fn build_trainer() -> anyhow::Result<PathBuf> {
     command.args(["build", "--release", "--bin", "train-mnist"]).current_dir(workspace::root());
     output(&mut command)?;
     Ok(workspace::target().join("release/train-mnist"))
-}
-
-/// A Python with the peer in it, made in the target directory when it is not there.
-fn peer_python() -> anyhow::Result<PathBuf> {
-    let folder = workspace::target().join("ferrowarp-tools").join(JAX);
-    let python = folder.join("bin/python3");
-    if output(Command::new(&python).args(["-c", "import jax"])).is_err() {
-        println!("installing {JAX} into {}", workspace::shown(&folder));
-        output(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder))?;
-        output(Command::new(&python).args(["-m", "pip", "install", "--quiet", JAX]))?;
-    }
-    Ok(python)
 }
 
 /// The processor's name.
@@ -197,7 +196,7 @@ pub fn commit() -> anyhow::Result<String> {
 }
 
 fn readme_section(results: &Results) -> String {
-    let Results { machine, cores, date, commit, epochs, runs, ours, jax, jax_version, ratio, .. } = results;
+    let Results { machine, cores, date, commit, epochs, runs, ours, peers, .. } = results;
     let row = |name: &str, figures: &Figures| {
         format!(
             "| {name} | {:.2} s | {:.2} s | {:.2} % |\n",
@@ -210,11 +209,12 @@ fn readme_section(results: &Results) -> String {
         "```text\n$ cargo run --release --bin train-mnist -- --device cpu --metrics target/measure.jsonl \\\n    \
          --plot docs/mnist-cpu.svg\n{}\n```\n\n![Loss and accuracy](docs/mnist-cpu.svg)\n\n\
          | on the CPU, batch 64 | an epoch, median | fastest | test accuracy |\n| --- | --- | --- | --- |\n{}{}\n\
-         Ratio of the medians: {ratio:.2}. {machine}, {cores} cores, {date}, commit {commit}; {runs} runs of \
+         Our median{}. {machine}, {cores} cores, {date}, commit {commit}; {runs} runs of \
          {epochs} epochs each, in turns (`cargo xtask measure`).\n",
         results.transcript.join("\n"),
         row("Ferrowarp, the CUDA kernels on the SIMT executor", ours),
-        row(&format!("JAX {jax_version}, XLA's own CPU code"), jax),
+        peers.iter().map(|peer| row(&peer.name, &peer.figures)).collect::<String>(),
+        peers.iter().map(ratio).collect::<String>().replacen(", ", " is ", 1),
     )
 }
 

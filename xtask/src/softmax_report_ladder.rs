@@ -1,8 +1,9 @@
 //! The measured steps on the page that walks the ladder, `docs/softmax-ladder.md`.
 
 use crate::measure::with_section;
+use crate::report::{row, times};
 use crate::softmax_report::{Entry, Results, is_rung};
-use crate::softmax_report_tables::{bandwidth, microseconds, percent, provenance, row, times};
+use crate::softmax_report_tables::{bandwidth, microseconds, percent};
 
 /// The page, in `docs`.
 pub const PAGE: &str = "softmax-ladder.md";
@@ -36,7 +37,7 @@ pub fn fill(page: &str, results: Option<&Results>) -> anyhow::Result<String> {
     page = fill(page, OPERATION, operation(results))?;
     let whence = results.map_or_else(
         || "Nothing is measured yet.\n".to_owned(),
-        |results| format!("Measured on: {}.\n", provenance(results)),
+        |results| format!("Measured on: {}.\n", results.provenance()),
     );
     fill(page, "measured", whence)
 }

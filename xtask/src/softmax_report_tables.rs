@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use crate::report::{row, times};
 use crate::softmax_report::{Contest, Entry, Results};
 
 /// The shapes of the README's table.
@@ -69,7 +70,7 @@ pub fn readme(results: &Results) -> String {
     let _ = writeln!(
         text,
         "\n{}, cold cache; every shape and ratio is in [docs/results/softmax.md](docs/results/softmax.md).",
-        provenance(results)
+        results.provenance()
     );
     text
 }
@@ -92,7 +93,7 @@ fn ladder(results: &Results) -> String {
 /// Every shape with its ratios, and what is missed by how much.
 pub fn full(results: &Results) -> String {
     let contests = results.contests();
-    let mut text = format!("# Softmax on a GPU, all figures\n\n{}.\n\n", provenance(results));
+    let mut text = format!("# Softmax on a GPU, all figures\n\n{}.\n\n", results.provenance());
     text += "Device time by events around CUDA graphs, cold level-2 cache, medians. A ratio over 1 means that ours is \
              faster. Bandwidth counts every matrix once. Written by `cargo xtask report softmax`.\n\n## Targets\n\n";
     text += &targets(&contests);
@@ -229,20 +230,6 @@ fn share_of_clone(contest: &Contest<'_>) -> Option<f64> {
     Some(ours.gigabytes_per_second()? / clone.gigabytes_per_second()?)
 }
 
-/// Where, when and of which commit the figures are.
-pub fn provenance(results: &Results) -> String {
-    let versions: Vec<String> =
-        results.versions.iter().map(|(name, version)| format!("{name} {version}")).collect();
-    let Results { machine, driver, date, commit, .. } = results;
-    let versions = if versions.is_empty() { String::new() } else { format!("; {}", versions.join(", ")) };
-    format!("{machine}, driver {driver}, {date}, commit {commit}{versions}")
-}
-
-/// A row of a table.
-pub fn row(cells: &[String]) -> String {
-    format!("| {} |\n", cells.join(" | "))
-}
-
 /// The time, where there is one.
 pub fn microseconds(entry: Option<&Entry>) -> String {
     let time = entry.and_then(|entry| entry.microseconds);
@@ -263,9 +250,4 @@ pub fn bandwidth(entry: Option<&Entry>) -> String {
 /// The share in percent, where there is one.
 pub fn percent(share: Option<f64>) -> String {
     share.map_or_else(String::new, |share| format!("{:.1} %", 100.0 * share))
-}
-
-/// The ratio as a factor, where there is one.
-pub fn times(ratio: Option<f64>) -> String {
-    ratio.map_or_else(String::new, |ratio| format!("{ratio:.2} x"))
 }

@@ -1,0 +1,140 @@
+//! The images that are trained on: MNIST where it is there, else images of its shape.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, ensure};
+use ferrowarp::device::Device;
+use ferrowarp_data::{CLASSES, Dataset, default_dir};
+use ferrowarp_mnist::model::DeviceDataset;
+
+use super::{BATCHES, SIZES};
+
+/// Images of MNIST's two halves.
+const TRAIN: usize = 60_000;
+const TEST: usize = 10_000;
+
+/// Images of the two halves on the CPU executor, where times only say what a change did to it.
+const TRAIN_CPU: usize = 512;
+const TEST_CPU: usize = 100;
+
+/// Of five pixels one is not 0, as in MNIST.
+const INKED: u64 = 5;
+
+/// A data set on a device.
+#[derive(Debug)]
+pub struct Data {
+    /// `mnist` or `synthetic`.
+    pub name: &'static str,
+    /// What is trained on.
+    pub train: DeviceDataset,
+    /// What the accuracy is measured on.
+    pub test: DeviceDataset,
+}
+
+impl Data {
+    /// On a GPU the data set in the folder that `FERROWARP_BENCH_DATA` names, or else in `data/mnist`; where that is not
+    /// there, or the variable is `synthetic`, and on the CPU, images that [`synthetic`] makes.
+    ///
+    /// # Errors
+    /// The folder that was named has no data set, or one that does not pass its checks; no memory.
+    pub fn load(device: &Device) -> anyhow::Result<Data> {
+        let named = std::env::var_os("FERROWARP_BENCH_DATA").map(PathBuf::from);
+        let is_synthetic = !device.is_cuda() || named.as_ref().is_some_and(|name| name == "synthetic");
+        if !is_synthetic {
+            let here = std::env::current_dir().context("asking for the current folder")?;
+            let folder = named.clone().unwrap_or_else(|| default_dir(&here));
+            if named.is_some() || ferrowarp_data::find(&folder)?.is_some() {
+                let mnist = ferrowarp_data::load(&folder).context("loading the data to train on")?;
+                return Data::upload(device, "mnist", &mnist.train, &mnist.test);
+            }
+            eprintln!("no MNIST in {}: training on made-up images", folder.display());
+        }
+        let (train, test) = (images(device), if device.is_cuda() { TEST } else { TEST_CPU });
+        let all = synthetic(train + test);
+        let (images, labels) = (train * SIZES[0], train);
+        let part = |images: &[u8], labels: &[u8]| Dataset {
+            images: images.to_vec(),
+            labels: labels.to_vec(),
+            rows: all.rows,
+            cols: all.cols,
+        };
+        let train = part(&all.images[..images], &all.labels[..labels]);
+        Data::upload(device, "synthetic", &train, &part(&all.images[images..], &all.labels[labels..]))
+    }
+
+    fn upload(device: &Device, name: &'static str, train: &Dataset, test: &Dataset) -> anyhow::Result<Data> {
+        ensure!(
+            train.features() == SIZES[0],
+            "the images have {} pixels, but the bench trains on {}; name a folder with MNIST in FERROWARP_BENCH_DATA",
+            train.features(),
+            SIZES[0]
+        );
+        let upload = |half: &Dataset| {
+            DeviceDataset::upload(device, &half.images, &half.labels, half.features(), CLASSES)
+        };
+        Ok(Data { name, train: upload(train)?, test: upload(test)? })
+    }
+}
+
+/// Images of an epoch on a device, if they are MNIST or made up.
+pub fn images(device: &Device) -> usize {
+    if device.is_cuda() { TRAIN } else { TRAIN_CPU }
+}
+
+/// The batches of [`BATCHES`] that a device trains on: on the CPU no larger ones than its images.
+pub fn batches(device: &Device) -> impl Iterator<Item = u64> {
+    let images = images(device);
+    BATCHES.into_iter().filter(move |&batch| batch <= images as u64)
+}
+
+/// Images of 28 x 28 pixels that can be learnt: each is the picture of its class with some pixels changed.
+pub fn synthetic(images: usize) -> Dataset {
+    let mut random = Random(7);
+    let pixel = |random: &mut Random| match random.next() {
+        ink if ink.is_multiple_of(INKED) => (random.next() >> 56) as u8 | 1,
+        _ => 0,
+    };
+    let pictures: Vec<u8> = (0..CLASSES * SIZES[0]).map(|_| pixel(&mut random)).collect();
+    let mut set = Dataset { images: Vec::new(), labels: Vec::new(), rows: 28, cols: 28 };
+    for _ in 0..images {
+        let label = random.next() as usize % CLASSES;
+        set.labels.push(label as u8);
+        let picture = &pictures[label * SIZES[0]..][..SIZES[0]];
+        set.images.extend(picture.iter().map(|&ink| match random.next().is_multiple_of(INKED) {
+            true => pixel(&mut random),
+            false => ink,
+        }));
+    }
+    set
+}
+
+/// SplitMix64: the same numbers on every machine.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut x = self.0;
+        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        x ^ (x >> 31)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn synthetic_images_have_the_shape_and_the_ink_of_mnist() {
+        let set = synthetic(500);
+        assert_eq!((set.len(), set.features(), set.images.len()), (500, 784, 500 * 784));
+        let inked = set.images.iter().filter(|&&pixel| pixel > 0).count() as f64 / set.images.len() as f64;
+        assert!((0.15..0.25).contains(&inked), "{inked}");
+        for class in 0..CLASSES {
+            assert!(set.labels.iter().filter(|&&label| usize::from(label) == class).count() > 20, "{class}");
+        }
+        assert!(set.images[..784] != set.images[784..1568]);
+        assert!(synthetic(500) == set, "the same call gives other images");
+    }
+}

@@ -1,0 +1,194 @@
+//! A network that is trained against the clock.
+
+use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
+
+use anyhow::ensure;
+use ferrowarp::device::Device;
+use ferrowarp_data::{CLASSES, Dataset};
+use ferrowarp_mnist::BatchSize;
+use ferrowarp_mnist::model::{DeviceDataset, EpochSpec, EpochStats, Network, Parameters, Pipeline};
+
+use super::data::{Data, synthetic};
+use super::{RUN, SEED, SIZES, oracle};
+
+/// Steps of the check: whole ones, and a short one after them.
+const CHECKED_STEPS: usize = 3;
+
+/// How far a weight may be from that in f64 after [`CHECKED_STEPS`] steps and a short one, relative to the largest weight
+/// of its tensor. Sums of 784 products in f32 come to about 1e-6.
+const TOLERANCE: f64 = 2e-5;
+
+/// How far the mean loss of the first epoch may be from that of the lowest rung, relatively. Rounding takes each rung
+/// through other weights.
+const LOSS_TOLERANCE: f64 = 0.02;
+
+/// Steps that are timed together.
+const STEPS: usize = 100;
+
+/// Runs of [`RUN`] epochs, one after the other.
+pub struct Session<'a> {
+    device: &'a Device,
+    data: &'a Data,
+    pipeline: Pipeline,
+    batch: BatchSize,
+    network: Network,
+    /// Epochs of this run.
+    epoch: u32,
+    /// The mean loss of each epoch of this run.
+    losses: Vec<f64>,
+    /// The accuracy at the end of each run.
+    pub accuracies: Vec<f64>,
+}
+
+impl<'a> Session<'a> {
+    /// A run that has not begun.
+    ///
+    /// # Errors
+    /// No memory, or the device failed.
+    pub fn new(
+        device: &'a Device,
+        data: &'a Data,
+        pipeline: Pipeline,
+        batch: BatchSize,
+    ) -> anyhow::Result<Self> {
+        let network = network(device, pipeline, batch)?;
+        let (epoch, losses, accuracies) = (0, Vec::new(), Vec::new());
+        Ok(Self { device, data, pipeline, batch, network, epoch, losses, accuracies })
+    }
+
+    /// Trains an epoch; the time from its first launch until its losses are on the host. Before it, and not in the time,
+    /// a run that is at its end begins anew; after it the accuracy of one that ends is measured.
+    ///
+    /// # Errors
+    /// The losses of a run do not fall, or the device failed.
+    pub fn epoch(&mut self) -> anyhow::Result<Duration> {
+        if self.epoch == RUN {
+            self.network = network(self.device, self.pipeline, self.batch)?;
+            self.epoch = 0;
+            self.losses.clear();
+        }
+        self.epoch += 1;
+        let spec = spec(self.epoch);
+        self.device.synchronize()?;
+        let start = Instant::now();
+        let stats = self.network.train_epoch(&self.data.train, &spec, EpochStats::default(), &mut |_| {
+            ControlFlow::Continue(())
+        })?;
+        let time = start.elapsed();
+        self.losses.push(stats.loss());
+        if self.epoch == RUN {
+            let (first, last) = (self.losses[0], stats.loss());
+            ensure!(last < first, "the loss went from {first} in the first epoch to {last} in the last");
+            let found = self.network.evaluate(&self.data.test)?;
+            self.accuracies.push(found.correct as f64 / found.samples.max(1) as f64);
+        }
+        Ok(time)
+    }
+
+    /// Trains the first steps of an epoch, [`STEPS`] or a few more where the rung queues more at a time, or all where they
+    /// are fewer; the time of one, with the last synchronisation. It moves the weights of the run.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn step(&mut self) -> anyhow::Result<Duration> {
+        let wanted = STEPS * self.batch.get();
+        self.device.synchronize()?;
+        let start = Instant::now();
+        let stats =
+            self.network.train_epoch(&self.data.train, &spec(1), EpochStats::default(), &mut |samples| {
+                if samples >= wanted { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            })?;
+        Ok(start.elapsed() / self.batch.steps(stats.samples).max(1) as u32)
+    }
+
+    /// The mean loss of the first epoch of this run.
+    pub fn first_loss(&self) -> Option<f64> {
+        self.losses.first().copied()
+    }
+}
+
+/// What the weights of a few steps must come to.
+pub struct Expected {
+    set: Dataset,
+    weights: Vec<Vec<f64>>,
+}
+
+impl Expected {
+    /// For batches of this size.
+    pub fn new(batch: BatchSize) -> Expected {
+        let set = synthetic(CHECKED_STEPS * batch.get() + batch.get().div_ceil(3));
+        let (weights, _) = oracle::train(&Parameters::init(&SIZES, SEED), &set, &spec(1), batch.get());
+        Expected { set, weights }
+    }
+
+    /// Trains the same on `device`.
+    ///
+    /// # Errors
+    /// The weights are too far from those in f64, or the device failed.
+    pub fn check(&self, device: &Device, pipeline: Pipeline, batch: BatchSize) -> anyhow::Result<()> {
+        let Dataset { images, labels, .. } = &self.set;
+        let data = DeviceDataset::upload(device, images, labels, self.set.features(), CLASSES)?;
+        let mut network = network(device, pipeline, batch)?;
+        network.train_epoch(&data, &spec(1), EpochStats::default(), &mut |_| ControlFlow::Continue(()))?;
+        let distance = oracle::distance(&network.parameters()?, &self.weights);
+        ensure!(
+            distance <= TOLERANCE,
+            "after {} steps weights are {distance:.1e} from those in f64, over {TOLERANCE:.0e}",
+            CHECKED_STEPS + 1
+        );
+        Ok(())
+    }
+}
+
+/// Compares the first epoch's loss of two rungs.
+///
+/// # Errors
+/// They are too far from each other.
+pub fn check_loss(got: f64, lowest: f64) -> anyhow::Result<()> {
+    // Written so that a loss that is no number fails.
+    let is_near = (got - lowest).abs() <= LOSS_TOLERANCE * lowest;
+    ensure!(is_near, "the first epoch's loss is {got}, that of the lowest rung {lowest}");
+    Ok(())
+}
+
+fn spec(epoch: u32) -> EpochSpec {
+    EpochSpec { seed: SEED, epoch, lr: super::lr_in(epoch), momentum: 0.0 }
+}
+
+fn network(device: &Device, pipeline: Pipeline, batch: BatchSize) -> anyhow::Result<Network> {
+    Ok(Network::new(device, &Parameters::init(&SIZES, SEED), pipeline, batch)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::ValueEnum as _;
+
+    use super::*;
+
+    /// Every rung agrees with f64; with another rate none does.
+    #[test]
+    fn the_check_passes_right_weights_and_no_others() {
+        let batch = BatchSize::new(5).unwrap();
+        let mut expected = Expected::new(batch);
+        let device = Device::cpu();
+        for &pipeline in Pipeline::value_variants() {
+            expected.check(&device, pipeline, batch).unwrap();
+        }
+        let (other, _) = oracle::train(
+            &Parameters::init(&SIZES, SEED),
+            &expected.set,
+            &EpochSpec { lr: 0.31, ..spec(1) },
+            5,
+        );
+        expected.weights = other;
+        let error = expected.check(&device, Pipeline::Fused, batch).unwrap_err().to_string();
+        assert!(error.starts_with("after 4 steps weights are "), "{error}");
+    }
+
+    #[test]
+    fn losses_that_differ_or_are_no_number_are_refused() {
+        assert!(check_loss(1.01, 1.0).is_ok());
+        assert!(check_loss(1.03, 1.0).is_err() && check_loss(f64::NAN, 1.0).is_err());
+    }
+}

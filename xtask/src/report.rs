@@ -1,0 +1,197 @@
+//! `cargo xtask report`: what the benches and their peers measured on a GPU, into `docs/` and the README. This is what the
+//! reports have in common: the files of a run, their merging, and the parts of a page.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, ensure};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::{mlp_report, softmax_report, workspace};
+
+/// Merge the figures of a run on a GPU into docs/ and the README, with charts; without files, draw again what was merged last
+#[derive(clap::Subcommand)]
+pub enum Report {
+    /// Training on MNIST, rung by rung, and its peers: `cargo bench mlp` and benches/peers/mnist.py
+    Mlp(Files),
+    /// The softmax ladder and its peers: `cargo bench softmax` and benches/peers/softmax.py
+    Softmax(Files),
+}
+
+impl Report {
+    /// Runs the command.
+    pub fn run(&self) -> anyhow::Result<()> {
+        match self {
+            Report::Mlp(files) => mlp_report::run(files),
+            Report::Softmax(files) => softmax_report::run(files),
+        }
+    }
+}
+
+/// The files of one run, or of several of the same commit: what was timed more than once counts as in the last run.
+#[derive(clap::Args)]
+pub struct Files {
+    /// What the bench left in criterion's folder; again for every further run
+    #[arg(long, value_name = "FILE")]
+    ours: Vec<PathBuf>,
+
+    /// What the peers' script wrote in the same run, in the same order
+    #[arg(long, value_name = "FILE", requires = "ours")]
+    peers: Vec<PathBuf>,
+}
+
+impl Files {
+    /// The runs whose files were given, as one.
+    pub fn runs<E: Entry>(&self) -> anyhow::Result<Option<Results<E>>> {
+        let (ours, peers) = (self.ours.len(), self.peers.len());
+        ensure!(
+            peers == 0 || peers == ours,
+            "--ours is given {ours} times, --peers {peers} times; give both of each run"
+        );
+        let mut results: Option<Results<E>> = None;
+        for (n, ours) in self.ours.iter().enumerate() {
+            let peers = self.peers.get(n).map(|path| Run::read(path)).transpose()?;
+            let run = Results::merge(Run::read(ours)?, peers)?;
+            results = Some(match results {
+                Some(before) => before.with(run)?,
+                None => run,
+            });
+        }
+        Ok(results)
+    }
+}
+
+/// One contestant's figures; `name` is its first field.
+pub trait Entry: Serialize + DeserializeOwned {
+    /// What was run, in a message.
+    const RUN: &'static str;
+
+    /// Whether an entry of a later run takes this one's place.
+    fn is_replaced_by(&self, later: &Self) -> bool;
+}
+
+/// What one program measured.
+#[derive(Debug, Deserialize)]
+pub struct Run<E> {
+    pub machine: String,
+    pub driver: String,
+    pub date: String,
+    pub commit: Option<String>,
+    pub l2_bytes: Option<u64>,
+    #[serde(default)]
+    pub versions: BTreeMap<String, String>,
+    pub entries: Vec<E>,
+}
+
+impl<E: Entry> Run<E> {
+    pub fn read(path: &Path) -> anyhow::Result<Self> {
+        let text = std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+        serde_json::from_str(&text)
+            .with_context(|| format!("{} holds no figures of a {} run", path.display(), E::RUN))
+    }
+}
+
+/// The committed file: ours and the peers' of one run.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub struct Results<E> {
+    pub machine: String,
+    pub driver: String,
+    pub date: String,
+    pub commit: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub l2_bytes: Option<u64>,
+    pub versions: BTreeMap<String, String>,
+    pub ours: Vec<E>,
+    pub peers: Vec<E>,
+}
+
+impl<E: Entry> Results<E> {
+    pub fn merge(ours: Run<E>, peers: Option<Run<E>>) -> anyhow::Result<Self> {
+        ensure!(!ours.entries.is_empty(), "our run timed nothing; there is nothing to report");
+        if let Some(peers) = &peers {
+            ensure!(
+                (&ours.machine, &ours.driver) == (&peers.machine, &peers.driver),
+                "ours ran on {} with driver {}, the peers on {} with driver {}; measure both in one run",
+                ours.machine,
+                ours.driver,
+                peers.machine,
+                peers.driver
+            );
+        }
+        let (versions, peers) = peers.map_or_else(Default::default, |run| (run.versions, run.entries));
+        Ok(Results {
+            machine: ours.machine,
+            driver: ours.driver,
+            date: ours.date,
+            commit: ours.commit.context("our run does not say of which commit it is")?,
+            l2_bytes: ours.l2_bytes,
+            versions,
+            ours: ours.entries,
+            peers,
+        })
+    }
+
+    /// These figures, but those of `run` where it has some in their place.
+    pub fn with(mut self, run: Self) -> anyhow::Result<Self> {
+        let of = |results: &Self| {
+            format!("{}, driver {}, commit {}", results.machine, results.driver, results.commit)
+        };
+        ensure!(of(&self) == of(&run), "one run is of {}, another of {}", of(&self), of(&run));
+        let is_kept = |entry: &E| !run.ours.iter().chain(&run.peers).any(|new| entry.is_replaced_by(new));
+        self.ours.retain(is_kept);
+        self.peers.retain(is_kept);
+        self.ours.extend(run.ours);
+        self.peers.extend(run.peers);
+        self.versions.extend(run.versions);
+        Ok(self)
+    }
+
+    pub fn read(path: &Path) -> anyhow::Result<Self> {
+        let text = std::fs::read_to_string(path).with_context(|| {
+            format!("reading {}; give --ours and --peers of a run", workspace::shown(path))
+        })?;
+        serde_json::from_str(&text).with_context(|| format!("{} is no merged run", workspace::shown(path)))
+    }
+
+    /// Writes the file with an entry a line, so that a `diff` compares two runs.
+    pub fn write(&self, path: &Path) -> anyhow::Result<()> {
+        let text = serde_json::to_string(self).context("writing the results as JSON")?;
+        // Quotes within a text are escaped, so this is the beginning of an entry and nothing else.
+        let text = text.replace("{\"name\":", "\n{\"name\":") + "\n";
+        std::fs::write(path, text).with_context(|| format!("writing {}", path.display()))
+    }
+
+    /// Where, when and of which commit the figures are.
+    pub fn provenance(&self) -> String {
+        let versions: Vec<String> =
+            self.versions.iter().map(|(name, version)| format!("{name} {version}")).collect();
+        let Results { machine, driver, date, commit, .. } = self;
+        let versions = if versions.is_empty() { String::new() } else { format!("; {}", versions.join(", ")) };
+        format!("{machine}, driver {driver}, {date}, commit {commit}{versions}")
+    }
+}
+
+/// A row of a table.
+pub fn row(cells: &[String]) -> String {
+    format!("| {} |\n", cells.join(" | "))
+}
+
+/// The ratio as a factor, where there is one.
+pub fn times(ratio: Option<f64>) -> String {
+    ratio.map_or_else(String::new, |ratio| format!("{ratio:.2} x"))
+}
+
+/// Draws an SVG as a PNG, with librsvg's program.
+pub fn render_png(svg: &Path, png: &Path) -> anyhow::Result<()> {
+    let drawn = Command::new("rsvg-convert").arg("--output").arg(png).arg(svg).status();
+    let status = drawn.with_context(|| {
+        format!(
+            "drawing {} needs rsvg-convert; install librsvg2-bin, all else is written",
+            workspace::shown(png)
+        )
+    })?;
+    ensure!(status.success(), "rsvg-convert could not draw {} ({status})", workspace::shown(svg));
+    Ok(())
+}
