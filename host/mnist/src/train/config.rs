@@ -142,11 +142,6 @@ impl Config {
         Ok(sizes)
     }
 
-    /// The name of the pipeline, as the command line spells it.
-    pub(super) fn pipeline_name(&self) -> String {
-        self.pipeline.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
-    }
-
     /// The learning rate of an epoch, counted from 1 over all the training the weights have had.
     pub(super) fn lr_in(&self, epoch: u32) -> f32 {
         self.lr * self.lr_decay.powf(epoch.saturating_sub(1) as f32)

@@ -12,7 +12,7 @@ use std::time::Instant;
 use crate::checkpoint::{self, Found, Training};
 use crate::model::Parameters;
 use ferrowarp::device::Device;
-use ferrowarp_data::Mnist;
+use ferrowarp_data::LazyMnist;
 use ferrowarp_report::{EpochRecord, Metrics, Times, save_plot};
 use trainer::{Trainer, Transfers};
 
@@ -36,7 +36,7 @@ pub struct Run {
 }
 
 impl Run {
-    fn new(sizes: Vec<usize>, mnist: &Mnist, epochs_before: u32, last_epoch: u32) -> Run {
+    fn new(sizes: Vec<usize>, mnist: &LazyMnist, epochs_before: u32, last_epoch: u32) -> Run {
         Run {
             sizes,
             train_images: mnist.train.len(),
@@ -59,7 +59,8 @@ pub trait Observer {
         let _ = images;
     }
 
-    /// Whether the run is to stop. It is asked after every step; the run then writes a checkpoint and the weights, if the
+    /// Whether the run is to stop. It is asked after every step, of [`Pipeline::Graph`](crate::model::Pipeline::Graph) after
+    /// those of every launch; the run then writes a checkpoint and the weights, if the
     /// settings name a folder and a file for them, and ends with [`TrainError::Stopped`]. After the last step of all it is not asked.
     fn stop(&mut self) -> bool {
         false
@@ -134,7 +135,7 @@ impl TestResult {
 /// one at the end of the run comes after the files that `config` names, so that they are not lost with it.
 pub fn run(
     device: &Device,
-    mnist: &Mnist,
+    mnist: &LazyMnist,
     config: &Config,
     start: Start,
     observer: &mut dyn Observer,

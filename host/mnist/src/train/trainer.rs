@@ -9,9 +9,11 @@ use super::saver::Saver;
 use super::start::Origin;
 use super::{Config, Observer, Run, Start, TestResult, TrainError};
 use crate::checkpoint::{self, DataId, Found, Progress, Snapshot, Training};
-use crate::model::{DeviceDataset, EpochSpec, EpochStats, Evaluation, Network, Parameters};
+use crate::model::{
+    DeviceDataset, EpochSpec, EpochStats, Evaluation, ModelError, Network, Parameters, Pipeline, TrainingSet,
+};
 use ferrowarp::device::Device;
-use ferrowarp_data::{CLASSES, Dataset, Mnist};
+use ferrowarp_data::{CLASSES, Dataset, LazyMnist, Samples};
 use ferrowarp_report::{EpochRecord, Times};
 
 /// A network that is being trained.
@@ -22,7 +24,7 @@ pub(super) struct Trainer<'a> {
     seed: u64,
     epochs_before: u32,
     network: Network,
-    train: DeviceDataset,
+    train: TrainingSet<'a>,
     test: DeviceDataset,
     saver: Option<Saver>,
     /// The snapshot that this run goes on from.
@@ -43,7 +45,7 @@ pub(super) struct Trainer<'a> {
 impl<'a> Trainer<'a> {
     pub fn new(
         device: &'a Device,
-        mnist: &Mnist,
+        mnist: &'a LazyMnist,
         config: &'a Config,
         start: Start,
     ) -> Result<Self, TrainError> {
@@ -53,7 +55,7 @@ impl<'a> Trainer<'a> {
         let (seed, epochs_before) = (start.seed, start.epochs_before);
         let last_epoch = config.last_epoch(epochs_before)?;
         let mut trainer = Trainer {
-            train: upload(device, &mnist.train)?,
+            train: training_set(device, &mnist.train, config.pipeline)?,
             test: upload(device, &mnist.test)?,
             network: Network::new(device, &parameters, config.pipeline, config.batch_size)?,
             run: Run::new(parameters.sizes(), mnist, epochs_before, last_epoch),
@@ -121,20 +123,24 @@ impl<'a> Trainer<'a> {
 
     fn train_epoch(&mut self, observer: &mut dyn Observer) -> Result<(), TrainError> {
         let spec = self.spec();
-        let before = self.first_step();
         let (samples, batch_size) = (self.train.len(), self.config.batch_size);
         while self.stats.samples < samples {
             let transfers = Transfers::now(self.device);
             let started = Instant::now();
-            let saver = &self.saver;
+            let due = self.saver.as_ref().and_then(|saver| saver.due_in(self.steps()));
+            let until = due.map_or(samples, |steps| {
+                let due = usize::try_from(steps).unwrap_or(usize::MAX).saturating_mul(batch_size.get());
+                self.stats.samples.saturating_add(due)
+            });
             let mut progress = |done| {
                 observer.progress(done);
-                let step = before + batch_size.steps(done);
-                let pause = done < samples
-                    && (observer.stop() || saver.as_ref().is_some_and(|saver| saver.is_due_within(step)));
+                let pause = done < samples && observer.stop();
                 if pause { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             };
-            self.stats = self.network.train_epoch(&self.train, &spec, self.stats, &mut progress)?;
+            self.stats = self.network.train_epoch(&self.train, &spec, self.stats, until, &mut progress)?;
+            if let Some(notice) = self.network.take_notice() {
+                observer.warning(&notice);
+            }
             let elapsed = started.elapsed();
             self.elapsed += elapsed;
             self.times.train_kernels += transfers.without(self.device, elapsed);
@@ -224,7 +230,7 @@ impl<'a> Trainer<'a> {
             lr: self.config.lr,
             lr_decay: self.config.lr_decay,
             momentum: self.config.momentum,
-            pipeline: self.config.pipeline_name(),
+            pipeline: self.config.pipeline.name(),
         }
     }
 
@@ -310,6 +316,18 @@ pub(super) fn describe(device: &Device) -> String {
 fn first_infinite(parameters: &Parameters) -> Option<f32> {
     let values = parameters.layers.iter().flat_map(|layer| layer.weights.iter().chain(&layer.biases));
     values.copied().find(|value| !value.is_finite())
+}
+
+/// The samples where the pipeline takes them from.
+fn training_set<'a>(
+    device: &Device,
+    samples: &'a Samples,
+    pipeline: Pipeline,
+) -> Result<TrainingSet<'a>, TrainError> {
+    if pipeline == Pipeline::Overlapped {
+        return Ok(TrainingSet::OnHost(samples));
+    }
+    Ok(upload(device, &*samples.to_dataset().map_err(ModelError::from)?)?.into())
 }
 
 fn upload(device: &Device, dataset: &Dataset) -> Result<DeviceDataset, TrainError> {

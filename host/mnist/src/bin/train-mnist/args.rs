@@ -57,7 +57,7 @@ pub struct Args {
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     seed: Option<u64>,
 
-    /// Which kernels: one step each, or tiled and fused
+    /// Which kernels, and how they are queued; all pipelines train the same function
     #[arg(long, value_enum, default_value_t = Pipeline::Fused)]
     pipeline: Pipeline,
 

@@ -10,9 +10,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use ferrowarp::device;
-use ferrowarp_data::Mnist;
+use ferrowarp_data::LazyMnist;
 use ferrowarp_mnist::Console;
 use ferrowarp_mnist::checkpoint::{self, CheckpointError, Found};
+use ferrowarp_mnist::model::Pipeline;
 use ferrowarp_mnist::train::{self, Config, Outcome, Start, TrainError};
 
 use args::Args;
@@ -58,7 +59,10 @@ fn train_mnist(args: &Args) -> anyhow::Result<Ended> {
         config.check_spared(files.paths())?;
     }
     let before_load = Instant::now();
-    let mnist = ferrowarp_data::load(&dir)?;
+    let mnist = match config.pipeline {
+        Pipeline::Overlapped => ferrowarp_data::open(&dir)?,
+        _ => ferrowarp_data::load(&dir)?.into(),
+    };
     let load = before_load.elapsed();
     let signals = Signals::listen().context("could not prepare for Ctrl-C")?;
     introduce(&mut console, &mnist, &dir)?;
@@ -124,14 +128,13 @@ fn data_dir(named: Option<&Path>) -> anyhow::Result<(PathBuf, Duration)> {
     Ok((dir, if fetched { started.elapsed() } else { Duration::ZERO }))
 }
 
-fn introduce(console: &mut Console<Stdout>, mnist: &Mnist, dir: &Path) -> anyhow::Result<()> {
+fn introduce(console: &mut Console<Stdout>, mnist: &LazyMnist, dir: &Path) -> anyhow::Result<()> {
     let (train, test) = (&mnist.train, &mnist.test);
+    let (rows, cols) = train.sides();
     console.line(format_args!(
-        "{} training and {} test images of {} x {} pixels from {}",
+        "{} training and {} test images of {rows} x {cols} pixels from {}",
         train.len(),
         test.len(),
-        train.rows,
-        train.cols,
         dir.display()
     ))?;
     Ok(())
