@@ -13,9 +13,10 @@ pub enum Pipeline {
     Deferred,
     /// The kernels of `deferred`; a thread decodes the next batch and a stream copies it while the device trains on this one
     Overlapped,
-    /// Five kernels a step: products on tiles in shared memory, with bias, ReLU, loss and update fused in
+    /// Few kernels a step, five for three layers: products on tiles in shared memory, with bias, ReLU, loss and update in
+    /// them; at most 16 classes
     Fused,
-    /// `fused`, recorded over many steps that are then queued by one call
+    /// `fused`, recorded over up to 64 steps that are then queued by one call
     Graph,
 }
 
