@@ -10,7 +10,7 @@ use ferrowarp::device::Device;
 use ferrowarp_data::{Dataset, Samples};
 use ferrowarp_mnist::BatchSize;
 use ferrowarp_mnist::model::{
-    DeviceDataset, EpochSpec, EpochStats, Network, Parameters, Pipeline, TrainingSet,
+    DeviceDataset, EpochSpec, EpochStats, Network, Parameters, Pipeline, Timeline, TrainingSet,
 };
 
 /// 50 steps and half a batch.
@@ -240,4 +240,42 @@ fn an_epoch_from_the_host_can_break_off_anywhere() {
         assert_eq!(stats.samples, 130.min(before + BATCH));
     }
     assert!(network.parameters().unwrap() == whole);
+}
+
+#[test]
+fn a_timeline_shows_what_each_rung_does() {
+    let device = Device::cpu();
+    let data = dataset(SAMPLES);
+    let (on_device, on_host) = (uploaded(&device, &data, 10), Samples::from(data));
+    let spec = EpochSpec { seed: 3, epoch: 0, lr: 0.1, momentum: 0.0 };
+    for &pipeline in Pipeline::value_variants() {
+        let data = match pipeline {
+            Pipeline::Overlapped => TrainingSet::OnHost(&on_host),
+            _ => TrainingSet::OnDevice(on_device.clone()),
+        };
+        let mut network = network(&device, pipeline, &[SIDE * SIDE, 16, 10]);
+        let goes_on = &mut |_| ControlFlow::Continue(());
+        let mut epoch = |network: &mut Network| {
+            network.train_epoch(&data, &spec, EpochStats::default(), usize::MAX, goes_on).unwrap();
+        };
+        epoch(&mut network);
+        assert_eq!(network.take_timeline().unwrap(), None, "nobody asked for one");
+        network.watch(8);
+        epoch(&mut network);
+        let timeline = network.take_timeline().unwrap().unwrap();
+        let (steps, launches) = if pipeline == Pipeline::Graph { (48, 1) } else { (8, 8) };
+        let (loads, copies) = match pipeline {
+            Pipeline::Naive => (0, 8),
+            Pipeline::Overlapped => (8, 8),
+            _ => (0, 0),
+        };
+        assert_eq!(timeline.steps, steps, "{pipeline:?}");
+        let Timeline { load, copies: copied, kernels, host, .. } = timeline;
+        let found = [load.len(), copied.len(), kernels.len(), host.len()];
+        assert_eq!(found, [loads, copies, launches, launches], "{pipeline:?}");
+        for lane in [load, copied, kernels, host] {
+            assert!(lane.iter().all(|span| span.start <= span.end), "{pipeline:?}: {lane:?}");
+            assert!(lane.windows(2).all(|pair| pair[0].end <= pair[1].start), "{pipeline:?}: {lane:?}");
+        }
+    }
 }

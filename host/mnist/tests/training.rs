@@ -134,6 +134,30 @@ fn all_pipelines_learn_the_same() {
     }
 }
 
+#[test]
+fn a_timeline_is_drawn_of_every_pipeline() {
+    let place = Place::with_idx();
+    for (pipeline, epochs, title) in [
+        ("naive", "1", "the first 32 steps of epoch 1"),
+        ("overlapped", "3", "the first 32 steps of epoch 2"),
+        ("graph", "2", "the first 32 steps of epoch 2"),
+    ] {
+        let more = ["--epochs", epochs, "--pipeline", pipeline, "--timeline", "t.svg"];
+        let printed = succeeds(place.train(&flags(&more)));
+        assert!(printed.contains("timeline in t.svg"), "{printed}");
+        let svg = String::from_utf8(place.read("t.svg")).unwrap();
+        assert!(
+            svg.starts_with("<svg ") && svg.contains(&format!("pipeline {pipeline}, {title} on ")),
+            "{svg}"
+        );
+        for lane in ["load", "copy", "kernels", "host"] {
+            assert!(svg.contains(&format!("\n{lane}\n")), "{pipeline}, {lane}: {svg}");
+        }
+    }
+    let needles = ["--epochs 0 cannot be used", "leave --plot, --metrics and --timeline away"];
+    place.refuses(place.train(&["--epochs", "0", "--load", "w", "--timeline", "new.svg"]), &needles);
+}
+
 /// The class that `predict` marks for every image it shows.
 fn marked(printed: &str) -> Vec<u8> {
     let lines = printed.lines().filter(|line| line.ends_with(" <"));

@@ -7,11 +7,13 @@ use std::ops::ControlFlow;
 use std::panic::resume_unwind;
 use std::sync::mpsc;
 use std::thread;
+use std::time::Instant;
 
 use gpu_kernels::mlp::batch::permuted;
 
 use super::error::{ModelError, to_u32};
 use super::network::EpochSpec;
+use super::timeline::Recorder;
 use crate::BatchSize;
 use ferrowarp::device::{Buffer, Device, InFlight, PinnedBuffer};
 use ferrowarp_data::{DataError, Samples};
@@ -97,6 +99,7 @@ impl Feed {
         device: &Device,
         epoch: HostEpoch<'_>,
         [first, until]: [usize; 2],
+        recorder: &mut Recorder,
         learn: &mut Learn<'_>,
     ) -> Result<(), ModelError> {
         let Self { halves, pinned } = self;
@@ -112,8 +115,9 @@ impl Feed {
             let decoder = thread::Builder::new().name("decoder".to_owned()).spawn_scoped(scope, move || {
                 for rows in epoch.batches(first, until) {
                     let Ok(mut memory) = to_fill.recv() else { break };
+                    let began = Instant::now();
                     let decoded = epoch.decode(rows, &mut memory);
-                    if filled.send(decoded.map(|()| (rows, memory))).is_err() {
+                    if filled.send(decoded.map(|()| (rows, memory, began..Instant::now()))).is_err() {
                         break;
                     }
                 }
@@ -126,14 +130,19 @@ impl Feed {
                 for half in [0, 1].into_iter().cycle() {
                     // Without another batch the thread has ended.
                     let Ok(batch) = full.recv() else { break };
-                    let (rows, memory) = batch?;
+                    let (rows, memory, loaded) = batch?;
+                    recorder.loaded(loaded);
                     if let Some(upload) = in_flight.take() {
                         drop(empty.send(upload.wait()?));
                     }
                     copies.wait(&done[half])?;
+                    let begun = recorder.begin_copy(&copies)?;
                     in_flight = Some(copies.upload(memory, &mut halves[half])?);
+                    recorder.end_copy(begun, &copies)?;
                     kernels.wait(&copies.record()?)?;
+                    let begun = recorder.begin(&kernels)?;
                     let flow = learn(&halves[half], rows)?;
+                    recorder.end(begun, &kernels, 1)?;
                     done[half] = kernels.record()?;
                     if flow.is_break() {
                         break;
@@ -147,7 +156,7 @@ impl Feed {
                 Ok(left) => pinned.extend(left.try_iter()),
                 Err(panic) => resume_unwind(panic),
             }
-            pinned.extend(full.try_iter().flatten().map(|(_, memory)| memory));
+            pinned.extend(full.try_iter().flatten().map(|(_, memory, _)| memory));
             if let Some(upload) = in_flight {
                 pinned.extend(upload.wait().ok());
             }

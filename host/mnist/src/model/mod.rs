@@ -18,6 +18,7 @@ mod ops;
 mod parameters;
 mod pipeline;
 mod results;
+mod timeline;
 mod transfer;
 
 pub use dataset::{DeviceDataset, TrainingSet};
@@ -26,3 +27,4 @@ pub use network::{EpochSpec, Network};
 pub use parameters::{LayerParameters, Parameters};
 pub use pipeline::Pipeline;
 pub use results::{Divergence, EpochStats, Evaluation};
+pub use timeline::Timeline;

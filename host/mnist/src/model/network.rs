@@ -1,6 +1,7 @@
 //! A network on a device: its layers, and one epoch of training.
 
 use std::ops::{ControlFlow, Range};
+use std::time::Instant;
 
 use super::activations::Activations;
 use super::core::{Core, Shared};
@@ -12,6 +13,7 @@ use super::ops::{Queue, batch, fused::check_classes, update::Sgd};
 use super::parameters::Parameters;
 use super::pipeline::Pipeline;
 use super::results::{EpochStats, Results};
+use super::timeline::{Recorder, Timeline};
 use super::transfer::upload_layer;
 use super::{fused, naive};
 use crate::BatchSize;
@@ -47,6 +49,7 @@ pub struct Network {
     notice: Option<String>,
     /// Made when first needed.
     feed: Option<Feed>,
+    recorder: Recorder,
 }
 
 /// How far an epoch has been launched.
@@ -94,6 +97,7 @@ impl Network {
             has_stepped: false,
             notice,
             feed: None,
+            recorder: Recorder::default(),
         })
     }
 
@@ -105,6 +109,21 @@ impl Network {
     /// Where another pipeline runs than the one asked for: which, and why, in a sentence. It is told once.
     pub fn take_notice(&mut self) -> Option<String> {
         self.notice.take()
+    }
+
+    /// Records when what happens in the next `steps` steps, or those of the launch with which there are as many; see
+    /// [`Self::take_timeline`].
+    pub fn watch(&mut self, steps: usize) {
+        self.recorder = Recorder::new(steps);
+    }
+
+    /// What was recorded since [`Self::watch`]; nothing where nobody has asked for it, or no step has been taken. Waits for
+    /// the device.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn take_timeline(&mut self) -> Result<Option<Timeline>, ModelError> {
+        std::mem::take(&mut self.recorder).finish()
     }
 
     /// Trains on every sample of `data` once, in an order that `spec` names, the last batch as short as it is. Goes on
@@ -127,6 +146,7 @@ impl Network {
         if spec.momentum != 0.0 {
             self.ensure_velocities()?;
         }
+        self.recorder.start(&self.device)?;
         let end = match data {
             TrainingSet::OnDevice(data) => self.train_on_device(data, spec, (done, until), progress)?,
             TrainingSet::OnHost(samples) => self.train_from_host(samples, spec, (done, until), progress)?,
@@ -145,11 +165,16 @@ impl Network {
     ) -> Result<Launched, ModelError> {
         let (mut stats, mut end, until) = (done, done.samples, until.min(data.samples));
         while end < until {
-            let is_first = end == done.samples;
-            end += self.steps(data, spec, end..until, is_first)?;
+            let (is_first, stream) = (end == done.samples, self.device.default_stream());
+            let begun = self.recorder.begin(&stream)?;
+            let samples = self.steps(data, spec, end..until, is_first)?;
+            self.recorder.end(begun, &stream, samples.div_ceil(self.batch_size.get()))?;
+            end += samples;
             match self.pipeline {
                 Pipeline::Naive => {
+                    let began = Instant::now();
                     self.core.lock().results.add_to(&mut stats, end)?;
+                    self.recorder.fetched(began);
                     if stats.diverged.is_some() {
                         break;
                     }
@@ -172,7 +197,7 @@ impl Network {
         progress: &mut dyn FnMut(usize) -> ControlFlow<()>,
     ) -> Result<Launched, ModelError> {
         let (epoch, mut feed) = self.feed(samples, spec)?;
-        let Network { device, batch_size, core, .. } = self;
+        let Network { device, batch_size, core, recorder, .. } = self;
         let Core { layers, training, results } = &mut *core.lock();
         let (batch, sgd) = ((batch_size.get(), samples.features()), Sgd::of(spec));
         let mut end = done.samples;
@@ -184,7 +209,7 @@ impl Network {
             end = (first + rows) as usize;
             Ok(progress(end))
         };
-        feed.run(device, epoch, [done.samples, until], &mut learn)?;
+        feed.run(device, epoch, [done.samples, until], recorder, &mut learn)?;
         self.feed = Some(feed);
         Ok(Launched { stats: done, samples: end })
     }

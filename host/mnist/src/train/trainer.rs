@@ -10,11 +10,15 @@ use super::start::Origin;
 use super::{Config, Observer, Run, Start, TestResult, TrainError};
 use crate::checkpoint::{self, DataId, Found, Progress, Snapshot, Training};
 use crate::model::{
-    DeviceDataset, EpochSpec, EpochStats, Evaluation, ModelError, Network, Parameters, Pipeline, TrainingSet,
+    DeviceDataset, EpochSpec, EpochStats, Evaluation, ModelError, Network, Parameters, Pipeline, Timeline,
+    TrainingSet,
 };
 use ferrowarp::device::Device;
 use ferrowarp_data::{CLASSES, Dataset, LazyMnist, Samples};
-use ferrowarp_report::{EpochRecord, Times};
+use ferrowarp_report::{EpochRecord, Lane, Times, save_timeline};
+
+/// How many steps a timeline shows, where an epoch has as many.
+const WATCHED_STEPS: usize = 64;
 
 /// A network that is being trained.
 pub(super) struct Trainer<'a> {
@@ -38,6 +42,8 @@ pub(super) struct Trainer<'a> {
     elapsed: Duration,
     /// The complete epochs of the run.
     pub records: Vec<EpochRecord>,
+    /// The epoch whose first steps are drawn, if any are.
+    watched: u32,
     /// Whether it has been said that the network no longer learns.
     has_warned: bool,
 }
@@ -70,11 +76,13 @@ impl<'a> Trainer<'a> {
             stats: EpochStats::default(),
             elapsed: Duration::ZERO,
             records: Vec::new(),
+            watched: 0,
             has_warned: false,
         };
         if let Origin::Resumed(found) = start.origin {
             trainer.go_on_from(*found)?;
         }
+        trainer.watched = last_epoch.min(trainer.epoch + 1);
         Ok(trainer)
     }
 
@@ -95,7 +103,14 @@ impl<'a> Trainer<'a> {
     /// The rest of the epoch in progress and the test after it, with a checkpoint wherever one is due before its last
     /// step.
     pub fn finish_epoch(&mut self, observer: &mut dyn Observer) -> Result<TestResult, TrainError> {
+        let is_watched = self.config.timeline.is_some() && self.epoch == self.watched;
+        if is_watched {
+            self.network.watch(WATCHED_STEPS);
+        }
         self.train_epoch(observer)?;
+        if is_watched {
+            self.draw_timeline()?;
+        }
         let (test, test_elapsed) = self.test()?;
         if !test.loss.is_finite() {
             return Err(self.diverged(self.steps(), Symptom::TestLoss(test.loss)));
@@ -119,6 +134,21 @@ impl<'a> Trainer<'a> {
         self.stats = EpochStats::default();
         self.elapsed = Duration::ZERO;
         Ok(test)
+    }
+
+    fn draw_timeline(&mut self) -> Result<(), TrainError> {
+        let timeline = self.network.take_timeline()?;
+        let (Some(path), Some(timeline)) = (&self.config.timeline, timeline) else { return Ok(()) };
+        let Timeline { steps, load, copies, kernels, host } = timeline;
+        let title = format!(
+            "pipeline {}, the first {steps} steps of epoch {} on {}",
+            self.network.pipeline().name(),
+            self.epoch,
+            self.device.name()
+        );
+        let lanes = [("load", load), ("copy", copies), ("kernels", kernels), ("host", host)];
+        let lanes = lanes.map(|(name, spans)| Lane { name: name.to_owned(), spans });
+        Ok(save_timeline(path, &title, &lanes)?)
     }
 
     fn train_epoch(&mut self, observer: &mut dyn Observer) -> Result<(), TrainError> {

@@ -1,6 +1,7 @@
 //! Trains a network of fully connected layers on MNIST, on a GPU or on the CPU.
 
 mod args;
+mod seeds;
 mod stop;
 
 use std::io::{self, Stdout, Write as _};
@@ -14,7 +15,7 @@ use ferrowarp_data::LazyMnist;
 use ferrowarp_mnist::Console;
 use ferrowarp_mnist::checkpoint::{self, CheckpointError, Found};
 use ferrowarp_mnist::model::Pipeline;
-use ferrowarp_mnist::train::{self, Config, Outcome, Start, TrainError};
+use ferrowarp_mnist::train::{self, Config, Outcome, Start, TimeToAccuracy, TrainError};
 
 use args::Args;
 use stop::Signals;
@@ -70,6 +71,14 @@ fn train_mnist(args: &Args) -> anyhow::Result<Ended> {
         introduce_resumed(&mut console, found, &train::differences(&device, &config, found))?;
     }
 
+    if let Some(seeds) = args.seeds() {
+        let trained = seeds::train(&device, &mnist, &config, seeds, (&mut console, &signals));
+        let Some(stopped) = trained.as_ref().err().and_then(seeds::as_stopped) else {
+            return trained.map(|()| Ended::Complete);
+        };
+        let _ = writeln!(io::stderr(), "interrupted: {stopped}");
+        return Ok(Ended::Stopped(signals.exit_code()));
+    }
     let result = train::run(&device, &mnist, &config, start, &mut signals.observe(&mut console));
     let mut outcome = match result {
         Ok(outcome) => outcome,
@@ -171,7 +180,22 @@ fn conclude(console: &mut Console<Stdout>, config: &Config, outcome: &Outcome) -
         test.loss,
         outcome.times
     ))?;
-    for (what, path) in [("weights", &config.save), ("metrics", &config.metrics), ("plot", &config.plot)] {
+    if let Some(target) = config.target_accuracy {
+        console.line(match outcome.reached {
+            Some(TimeToAccuracy { epochs, training, tests }) => format!(
+                "{target} % reached in epoch {epochs} of the run: {:.3} s of training, and {:.3} s of tests apart",
+                training.as_secs_f64(),
+                tests.as_secs_f64()
+            ),
+            None => format!("{target} % not reached; train longer with --epochs"),
+        })?;
+    }
+    for (what, path) in [
+        ("weights", &config.save),
+        ("metrics", &config.metrics),
+        ("plot", &config.plot),
+        ("timeline", &config.timeline),
+    ] {
         if let Some(path) = path {
             console.line(format_args!("{what} in {}", path.display()))?;
         }
