@@ -3,10 +3,11 @@
 mod common;
 
 use std::ops::ControlFlow;
+use std::sync::{Arc, Barrier};
 
 use clap::ValueEnum as _;
 use common::{SIDE, digits};
-use ferrowarp::device::Device;
+use ferrowarp::device::{Device, DeviceError, Stream};
 use ferrowarp_data::{Dataset, Samples};
 use ferrowarp_mnist::BatchSize;
 use ferrowarp_mnist::model::{
@@ -170,6 +171,42 @@ fn a_rung_that_does_not_take_a_network_gives_way() {
         trained.push(network.parameters().unwrap());
     }
     assert!(trained.iter().all(|parameters| *parameters == trained[0]));
+}
+
+/// Here since another thread records, whose graph swallows the first epoch and never runs.
+#[test]
+fn where_nothing_can_be_recorded_steps_are_launched_one_by_one() {
+    let device = Device::cpu();
+    let data = uploaded(&device, &dataset(200), 10).into();
+    let spec = EpochSpec { seed: 3, epoch: 0, lr: 0.1, momentum: 0.0 };
+    let epoch = |network: &mut Network| {
+        let goes_on = &mut |_| ControlFlow::Continue(());
+        network.train_epoch(&data, &spec, EpochStats::default(), usize::MAX, goes_on).unwrap();
+    };
+    let mut expected = network(&device, Pipeline::Fused, &[SIDE * SIDE, 16, 10]);
+    epoch(&mut expected);
+
+    let mut refused = network(&device, Pipeline::Graph, &[SIDE * SIDE, 16, 10]);
+    let start = refused.parameters().unwrap();
+    let (barrier, on) = (Arc::new(Barrier::new(2)), device.clone());
+    let of_thread = barrier.clone();
+    let work = move |_: &Stream, (): &mut ()| {
+        of_thread.wait();
+        of_thread.wait();
+        Ok::<(), DeviceError>(())
+    };
+    let recording = std::thread::spawn(move || on.record((), work).map(drop));
+    barrier.wait();
+    epoch(&mut refused);
+    barrier.wait();
+    recording.join().unwrap().unwrap();
+    assert_eq!(refused.pipeline(), Pipeline::Fused);
+    let notice = refused.take_notice().unwrap();
+    assert!(notice.starts_with("the pipeline graph cannot run here, and fused runs instead: "), "{notice}");
+    assert!(refused.parameters().unwrap() == start);
+    epoch(&mut refused);
+    assert!(refused.parameters().unwrap() == expected.parameters().unwrap());
+    assert_eq!(refused.take_notice(), None);
 }
 
 #[test]
