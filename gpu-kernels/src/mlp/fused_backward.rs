@@ -8,7 +8,8 @@
 //@ ptx(linear_updates_64x64, linear_updates_32x32): ld.global.v4 >= 4, ld.shared.v4 >= 8, .local == 0
 //@ ptx(linear_backward_32x32, linear_updates_32x32, compute_90+): griddepcontrol.wait == 1, griddepcontrol.launch_dependents == 1
 //@ ptx(linear_backward_serial, linear_updates_serial): bar == 0
-//@ allow-local(linear_backward_serial, linear_updates_serial): as in `linear_act_forward_serial`; for a CPU
+//@ allow-local(linear_backward_serial): as in `linear_act_forward_serial`; for a CPU
+//@ allow-local(linear_updates_serial): as in `linear_act_forward_serial`; for a CPU
 
 use cuda_std::mem::f32x4;
 use cuda_std::{KernelArgs, hint, kernel, thread};
