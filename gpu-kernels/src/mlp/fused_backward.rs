@@ -4,10 +4,12 @@
 //! Against [`super::linear`] and [`super::sgd`]: products on tiles in shared memory; the mask of the ReLU is applied on
 //! the only write; the gradients of the parameters are never written. The gradient at a layer's input reads the weights
 //! before they move, so the layer above may move its own meanwhile: blocks of one launch do both.
-//@ ptx(linear_backward_64x64, linear_backward_32x32): ld.global.nc.v4 >= 4, ld.shared.v4 >= 16, .local == 0
-//@ ptx(linear_updates_64x64, linear_updates_32x32): ld.global.nc.v4 >= 4, ld.shared.v4 >= 8, .local == 0
+//@ ptx(linear_backward_64x64, linear_backward_32x32): ld.global.v4 >= 4, ld.shared.v4 >= 16, .local == 0
+//@ ptx(linear_updates_64x64, linear_updates_32x32): ld.global.v4 >= 4, ld.shared.v4 >= 8, .local == 0
+//@ ptx(linear_backward_32x32, linear_updates_32x32, compute_90+): griddepcontrol.wait == 1, griddepcontrol.launch_dependents == 1
 //@ ptx(linear_backward_serial, linear_updates_serial): bar == 0
-//@ allow-local(linear_backward_serial, linear_updates_serial): as in `linear_act_forward_serial`; for a CPU
+//@ allow-local(linear_backward_serial): as in `linear_act_forward_serial`; for a CPU
+//@ allow-local(linear_updates_serial): as in `linear_act_forward_serial`; for a CPU
 
 use cuda_std::mem::f32x4;
 use cuda_std::{KernelArgs, hint, kernel, thread};
@@ -97,6 +99,7 @@ pub unsafe fn linear_backward<P: Product>(
     state: *const StepState,
     #[from(u32)] rows: usize,
 ) {
+    super::wait_for_turn();
     let block = thread::block_idx_x();
     // SAFETY: the kernel's contract; which of the two is the same for all threads of a block.
     unsafe {
@@ -131,6 +134,7 @@ pub unsafe fn linear_updates<P: Product>(
     state: *mut StepState,
     #[from(u32)] rows: usize,
 ) {
+    super::wait_for_turn();
     let block = thread::block_idx_x();
     // SAFETY: as above; no block reads the sample that the first thread writes.
     unsafe {

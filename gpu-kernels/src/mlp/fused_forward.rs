@@ -2,8 +2,9 @@
 //!
 //! Against [`super::linear`] and [`super::activation`]: the product on tiles in shared memory reads each input and each
 //! weight once a tile, and bias and ReLU ride on the only write of the output.
-//@ ptx(linear_act_forward_64x64, linear_act_forward_32x32): bar.sync == 3, ld.global.nc.v4 >= 2, ld.shared.v4 >= 8, .local == 0
+//@ ptx(linear_act_forward_64x64, linear_act_forward_32x32): bar.sync == 3, ld.global.v4 >= 2, ld.shared.v4 >= 8, .local == 0
 //@ ptx(linear_act_forward_cluster, compute_90+): bar.sync == 3, barrier.cluster == 4, mapa >= 1, .local == 0
+//@ ptx(linear_act_forward_64x64, linear_act_forward_32x32, compute_90+): griddepcontrol.wait == 1, griddepcontrol.launch_dependents == 1
 //@ ptx(linear_act_forward_serial): bar == 0
 //@ allow-local(linear_act_forward_serial): the sums of a row are handed on as a slice, of which the last panel's has another length; for a CPU
 
@@ -60,6 +61,7 @@ pub unsafe fn linear_act_forward<P: Product>(
     #[shared(<P as Product>::SHARED)] shared: *mut f32x4,
     args: LinearArgs,
 ) {
+    super::wait_for_turn();
     let [rows, inputs, outputs] = [args.rows, args.inputs, args.outputs].map(|n| n as usize);
     let block = thread::block_idx_x();
     let tile = if P::SHAPE.is_cluster { block / cluster::num_blocks() } else { block };

@@ -6,6 +6,7 @@
 //!
 //! Requires: at most [`MAX_CLASSES`] classes.
 //@ ptx(head_warp): bar == 0, shfl.sync.bfly >= 50, .shared == 0
+//@ ptx(head_warp, compute_90+): griddepcontrol.wait == 1, griddepcontrol.launch_dependents == 1
 //@ ptx(head_serial): bar == 0, shfl == 0, .shared == 0
 
 use cuda_std::warp::reduce_sum_width;
@@ -74,10 +75,6 @@ pub struct NextBatch {
     pub features: u32,
     /// Samples of a batch, of which there may be fewer at the end; 0 for no batch.
     pub batch: u32,
-    /// The epoch, which with the seed says the order of its samples.
-    pub epoch: u32,
-    /// The seed.
-    pub seed: u64,
 }
 
 /// Logits, losses, hits and gradients of a batch's rows, of `LANES` lanes each; and the next batch, `SAMPLE` threads for a
@@ -101,6 +98,7 @@ pub unsafe fn network_head<const BLOCK: usize, const LANES: u32, const SAMPLE: u
     rows: HeadRows,
     next: NextBatch,
 ) {
+    super::wait_for_turn();
     let (block, tid) = (thread::block_idx_x(), thread::thread_idx_x() as usize);
     // SAFETY: the kernel's contract; which of the two is the same for all threads of a block.
     unsafe {
@@ -109,7 +107,7 @@ pub unsafe fn network_head<const BLOCK: usize, const LANES: u32, const SAMPLE: u
             rows.run::<LANES>(row, tid % LANES as usize);
         } else {
             let sample = (block - rows.blocks) as usize * (BLOCK / SAMPLE) + tid / SAMPLE;
-            next.gather((*rows.state).first + rows.rows, sample, tid % SAMPLE, SAMPLE);
+            next.gather(&rows, sample, [tid % SAMPLE, SAMPLE]);
         }
     }
 }
@@ -235,18 +233,21 @@ unsafe fn sum_of_lanes<const LANES: u32>(x: f32) -> f32 {
 }
 
 impl NextBatch {
-    /// The share of a thread in the sample `row` of the batch that begins with the sample `first` of the epoch.
+    /// The share of a thread in the sample `row` of the batch after `this` one.
     ///
     /// # Safety
     /// As for the kernel.
     #[inline(always)]
-    unsafe fn gather(&self, first: u32, row: usize, tid: usize, threads: usize) {
+    unsafe fn gather(&self, this: &HeadRows, row: usize, threads: [usize; 2]) {
+        // SAFETY: the caller's pointer.
+        let StepState { first, epoch, seed, .. } = unsafe { *this.state };
+        let first = first + this.rows;
         let rows = self.batch.min(self.samples.saturating_sub(first)) as usize;
         if row < rows {
-            let sample = permuted(first + row as u32, self.samples, self.seed, self.epoch) as usize;
+            let sample = permuted(first + row as u32, self.samples, seed, epoch) as usize;
             let (out, from) = ((self.out, self.labels_out), (self.images, self.labels));
             // SAFETY: the row lies in the batch and the sample in the data set.
-            unsafe { copy_sample(out, from, self.features as usize, [row, sample], [tid, threads]) };
+            unsafe { copy_sample(out, from, self.features as usize, [row, sample], threads) };
         }
     }
 }

@@ -70,8 +70,9 @@ impl Matrix {
         // The whole block takes one of the two ways. In this one four neighbours are all in the matrix, or none is.
         if self.is_aligned {
             if row < self.rows && col + 4 <= self.cols {
+                // Not by the read-only path: the launch before may still write them when this one begins.
                 // SAFETY: the elements lie in the matrix, on 16 bytes.
-                return unsafe { mem::load_global_nc(self.ptr.add(row * self.pitch + col).cast()) };
+                return unsafe { mem::load_global(self.ptr.add(row * self.pitch + col).cast()) };
             }
             return f32x4::new(one(col), 0.0, 0.0, 0.0);
         }

@@ -45,7 +45,16 @@ pub mod fused_backward;
 #[cfg(not(target_arch = "nvptx64"))]
 pub mod grid;
 
+use cuda_std::grid::{launch_dependents, wait_for_dependencies};
 use cuda_std::thread;
+
+/// What a fused kernel begins with. It may be launched before the one ahead of it has ended, whose results it reads; the one
+/// after it may then be launched in turn, and waits here likewise.
+#[inline(always)]
+fn wait_for_turn() {
+    wait_for_dependencies();
+    launch_dependents();
+}
 
 /// Column and row of the thread in a launch of two dimensions, as indices.
 #[inline(always)]

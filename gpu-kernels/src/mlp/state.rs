@@ -1,4 +1,5 @@
-//! What changes from step to step, in device memory: launches with the same arguments so do every step of an epoch.
+//! What changes from step to step and from epoch to epoch, in device memory: launches with the same arguments so do every
+//! step of a training.
 
 /// Where training is, and how it goes on.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -10,6 +11,10 @@ pub struct StepState {
     pub lr: f32,
     /// Momentum, 0 for none.
     pub momentum: f32,
+    /// The epoch, which with the seed says the order of its samples.
+    pub epoch: u32,
+    /// The seed.
+    pub seed: u64,
 }
 
 /// Learning rate and momentum.
@@ -25,7 +30,9 @@ impl StepState {
 
     /// The words it is made of, in order, for a buffer of words.
     pub const fn to_words(self) -> [u32; Self::WORDS] {
-        [self.first, self.lr.to_bits(), self.momentum.to_bits()]
+        let Self { first, lr, momentum, epoch, seed } = self;
+        // The seed as it lies in memory on every machine that this runs on, which count bytes from the lowest on.
+        [first, lr.to_bits(), momentum.to_bits(), epoch, seed as u32, (seed >> 32) as u32]
     }
 
     /// Learning rate and momentum, read by themselves: the first sample may be written meanwhile.

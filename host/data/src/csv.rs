@@ -15,6 +15,10 @@ use super::limited::Limited;
 use super::pool;
 use super::{DataError, Dataset, idx};
 
+mod lines;
+
+pub(super) use lines::CsvLines;
+
 /// Height and width of an image: the format does not say, so it must be MNIST's.
 const SIDE: usize = 28;
 const PIXELS: usize = SIDE * SIDE;
@@ -23,15 +27,24 @@ const CHUNK: usize = 1 << 20;
 /// The longest text that is read, uncompressed, in bytes: MNIST's has 110 MB. With the pixels it takes twice that.
 const MAX_TEXT: u64 = 384 << 20;
 
+/// What some programs begin a text with.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
+
 /// Reads a CSV file, plain or gzip, whose labels are below `classes`.
 ///
 /// # Errors
 /// [`DataError`]: the file cannot be read, or does not pass the checks of [`parse_csv`].
 pub fn read_csv(path: &Path, classes: usize) -> Result<Dataset, DataError> {
+    let (input, size) = open(path)?;
+    from_sized(input, size, path, classes)
+}
+
+/// A file and its size in bytes.
+fn open(path: &Path) -> Result<(BufReader<File>, u64), DataError> {
     let failed = |source| DataError::Read { path: path.to_owned(), source };
     let file = File::open(path).map_err(failed)?;
     let size = file.metadata().map_err(failed)?.len();
-    from_sized(BufReader::with_capacity(CHUNK, file), size, path, classes)
+    Ok((BufReader::with_capacity(CHUNK, file), size))
 }
 
 /// Reads CSV, plain or gzip, whose labels are below `classes`, from `input`; `path` is what errors call it.
@@ -44,11 +57,15 @@ pub fn csv_from(input: impl BufRead, path: &Path, classes: usize) -> Result<Data
 
 /// As [`csv_from`], with a guess of how many bytes there will be.
 fn from_sized(input: impl BufRead, size: u64, path: &Path, classes: usize) -> Result<Dataset, DataError> {
+    parse_csv(&read_text(input, size, path)?, path, classes)
+}
+
+fn read_text(input: impl BufRead, size: u64, path: &Path) -> Result<Vec<u8>, DataError> {
     let failed = |source| DataError::Read { path: path.to_owned(), source };
     let mut text = Vec::with_capacity(size.min(MAX_TEXT) as usize);
     let input = idx::decompressed(input).map_err(failed)?;
     Limited::new(input, MAX_TEXT).read_to_end(&mut text).map_err(failed)?;
-    parse_csv(&text, path, classes)
+    Ok(text)
 }
 
 /// Parses CSV text whose labels are below `classes`; `path` is what errors call it.
@@ -56,7 +73,7 @@ fn from_sized(input: impl BufRead, size: u64, path: &Path, classes: usize) -> Re
 /// # Errors
 /// [`DataError::Csv`] for the first bad line, [`DataError::Empty`] when there is no line.
 pub fn parse_csv(text: &[u8], path: &Path, classes: usize) -> Result<Dataset, DataError> {
-    let text = text.strip_prefix(b"\xef\xbb\xbf").unwrap_or(text);
+    let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
     let text = with_line_feeds(text);
     let (first_line, body) = split_header(&text);
     let chunks = chunks_of_lines(body);

@@ -195,6 +195,20 @@ pub enum DataError {
         /// What is wrong with it.
         source: Box<png::DecodingError>,
     },
+    /// There is no such image.
+    #[error(
+        "no image {index} of {pixels} pixels: there are {len} images, counted from 0, of {features} pixels"
+    )]
+    NoSample {
+        /// The number asked for.
+        index: usize,
+        /// How many there are.
+        len: usize,
+        /// The pixels asked for.
+        pixels: usize,
+        /// The pixels of an image.
+        features: usize,
+    },
     /// A file could not be written while fetching.
     #[error("could not write {}, nothing was kept", path.display())]
     Write {

@@ -12,6 +12,7 @@ mod idx;
 mod limited;
 mod picture;
 mod pool;
+mod samples;
 
 use std::path::Path;
 
@@ -21,6 +22,7 @@ pub use fetch::{FILES, FetchFailure, IdxFile, Source, fetch, fetch_if_missing, u
 pub use files::{Found, default_dir, find};
 pub use idx::{Images, images_from, labels_from, parse_images, parse_labels, read_images, read_labels};
 pub use picture::Picture;
+pub use samples::{LazyMnist, Samples, open};
 
 /// How many classes MNIST and its relatives have: labels are 0 to 9.
 pub const CLASSES: usize = 10;

@@ -322,7 +322,7 @@ fn a_run_that_diverges_names_the_step_and_the_last_good_checkpoint() {
 fn without_checkpoints_the_same_step_is_named() {
     let place = with_a_cliff();
     let needle = format!("training diverged in epoch 2 at step {BAD_STEP}: the loss is ");
-    for pipeline in ["fused", "naive"] {
+    for pipeline in ["fused", "naive", "deferred", "overlapped", "graph"] {
         fails(place.train(&flags(&["--load", "start", "--pipeline", pipeline])), &[&needle, "no checkpoint"]);
     }
 }

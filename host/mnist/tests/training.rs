@@ -5,6 +5,8 @@ mod common;
 use common::{Place, SIDE, digits, succeeds};
 use serde_json::Value;
 
+const PIPELINES: [&str; 5] = ["naive", "deferred", "overlapped", "fused", "graph"];
+
 const SMALL: [&str; 6] = ["--hidden", "32,16", "--batch-size", "20", "--lr", "0.3"];
 
 fn flags<'a>(more: &[&'a str]) -> Vec<&'a str> {
@@ -79,10 +81,14 @@ fn one_seed_gives_the_same_bytes_and_another_does_not() {
 #[test]
 fn csv_and_idx_give_the_same_weights() {
     let (idx, csv) = (Place::with_idx(), Place::with_csv());
-    for place in [&idx, &csv] {
-        succeeds(place.train(&flags(&["--epochs", "1", "--save", "w"])));
+    for pipeline in PIPELINES {
+        for place in [&idx, &csv] {
+            let flags =
+                flags(&["--epochs", "1", "--save", "w", "--pipeline", pipeline, "--checkpoint", pipeline]);
+            succeeds(place.train(&flags));
+        }
+        assert!(idx.read("w") == csv.read("w"), "{pipeline}: the format of the data matters");
     }
-    assert!(idx.read("w") == csv.read("w"), "the format of the data matters");
 }
 
 #[test]
@@ -116,16 +122,40 @@ fn no_epoch_tests_the_loaded_weights() {
 }
 
 #[test]
-fn both_pipelines_learn_the_same() {
+fn all_pipelines_learn_the_same() {
     let place = Place::with_idx();
-    for pipeline in ["naive", "fused"] {
+    for pipeline in PIPELINES {
         succeeds(place.train(&flags(&["--epochs", "1", "--pipeline", pipeline, "--metrics", pipeline])));
+        let (naive, other) = (metrics(&place, "naive"), metrics(&place, pipeline));
+        for key in ["train_loss", "test_loss"] {
+            let (a, b) = (naive[0][key].as_f64().unwrap(), other[0][key].as_f64().unwrap());
+            assert!((a - b).abs() <= 1e-3 * a.abs(), "{pipeline}, {key}: {a} and {b}");
+        }
     }
-    let (naive, fused) = (metrics(&place, "naive"), metrics(&place, "fused"));
-    for key in ["train_loss", "test_loss"] {
-        let (a, b) = (naive[0][key].as_f64().unwrap(), fused[0][key].as_f64().unwrap());
-        assert!((a - b).abs() <= 1e-3 * a.abs(), "{key}: {a} and {b}");
+}
+
+#[test]
+fn a_timeline_is_drawn_of_every_pipeline() {
+    let place = Place::with_idx();
+    for (pipeline, epochs, title) in [
+        ("naive", "1", "the first 32 steps of epoch 1"),
+        ("overlapped", "3", "the first 32 steps of epoch 2"),
+        ("graph", "2", "the first 32 steps of epoch 2"),
+    ] {
+        let more = ["--epochs", epochs, "--pipeline", pipeline, "--timeline", "t.svg"];
+        let printed = succeeds(place.train(&flags(&more)));
+        assert!(printed.contains("timeline in t.svg"), "{printed}");
+        let svg = String::from_utf8(place.read("t.svg")).unwrap();
+        assert!(
+            svg.starts_with("<svg ") && svg.contains(&format!("pipeline {pipeline}, {title} on ")),
+            "{svg}"
+        );
+        for lane in ["load", "copy", "kernels", "host"] {
+            assert!(svg.contains(&format!("\n{lane}\n")), "{pipeline}, {lane}: {svg}");
+        }
     }
+    let needles = ["--epochs 0 cannot be used", "leave --plot, --metrics and --timeline away"];
+    place.refuses(place.train(&["--epochs", "0", "--load", "w", "--timeline", "new.svg"]), &needles);
 }
 
 /// The class that `predict` marks for every image it shows.
@@ -178,7 +208,7 @@ fn a_png_is_predicted_like_the_image_it_holds() {
 
 #[test]
 fn a_network_without_hidden_layers_learns_and_comes_back() {
-    for pipeline in ["fused", "naive"] {
+    for pipeline in PIPELINES {
         let place = Place::with_idx();
         let flags = ["--hidden", "", "--batch-size", "20", "--pipeline", pipeline, "--momentum", "0.5"];
         let train = |more: &[&str]| succeeds(place.train(&[&flags[..], more].concat()));
@@ -240,7 +270,7 @@ fn the_default_learning_rate_suits_the_momentum() {
 /// Velocities of a network that has stopped learning shrink for ever.
 #[test]
 fn no_velocity_is_subnormal() {
-    for pipeline in ["fused", "naive"] {
+    for pipeline in PIPELINES {
         let place = Place::with_idx();
         let more = ["--epochs", "40", "--checkpoint", "c", "--pipeline", pipeline];
         succeeds(place.train(&[&COLLAPSES[..], &more].concat()));

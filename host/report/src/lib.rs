@@ -6,6 +6,7 @@ mod metrics;
 pub mod output_file;
 mod plot;
 mod progress;
+mod timeline;
 mod times;
 
 use std::io;
@@ -16,6 +17,7 @@ pub use exit::{exit_code, in_one_line, usage_exit_code};
 pub use metrics::{EpochRecord, Metrics};
 pub use plot::{render_plot, save_plot};
 pub use progress::{Counted, Progress};
+pub use timeline::{Lane, render_timeline, save_timeline};
 pub use times::Times;
 
 /// Why a report could not be written.
@@ -35,6 +37,9 @@ pub enum ReportError {
     /// There is nothing to draw.
     #[error("there is no epoch to plot; train at least one")]
     NothingToPlot,
+    /// There is nothing in any lane of a timeline.
+    #[error("there is no step to draw; train at least one")]
+    NoSpans,
     /// The drawing itself failed.
     #[error("could not draw the plot: {message}")]
     Draw {

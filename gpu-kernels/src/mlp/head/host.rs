@@ -40,8 +40,6 @@ impl NextBatchLaunch {
             samples: 1,
             features: 0,
             batch: 0,
-            epoch: 0,
-            seed: 0,
         }
     }
 }

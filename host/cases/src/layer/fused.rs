@@ -96,7 +96,7 @@ fn parameters(run: &mut Run, p: &Problem) -> [Output<f32>; 4] {
 
 /// The state before a step, in words.
 fn state(first: u32, momentum: f32) -> [u32; StepState::WORDS] {
-    StepState { first, lr: LEARNING_RATE, momentum }.to_words()
+    StepState { first, lr: LEARNING_RATE, momentum, ..StepState::default() }.to_words()
 }
 
 /// The step of a layer on tiles for this kernel.

@@ -57,11 +57,11 @@ fn head(device: &Device, p: &Problem, kernel: &'static Instance<HeadLaunch, Head
     let (d_logits, d_inp) = (run.output::<f32>(rows * p.outputs), run.output::<f32>(rows * p.inputs));
     let (inp, weights) = (run.input(&p.activations[..rows * p.inputs]), run.input(&p.weights));
     let (biases, labels) = (run.input(&p.biases), run.input(&p.labels[..rows]));
-    let state = run.input(&StepState { first: first as u32, lr: 0.0, momentum: 0.0 }.to_words());
+    let (seed, epoch) = ORDER;
+    let state = run.input(&StepState { first: first as u32, epoch, seed, ..StepState::default() }.to_words());
     let next = run.updated(&vec![UNTOUCHED; rows * p.inputs]);
     let (next_labels, images) = (run.updated(&vec![UNTOUCHED_WORD; rows]), run.input(&p.images));
     let image_labels = run.input(&p.image_labels);
-    let (seed, epoch) = ORDER;
     let results = run.on(device, |on, memory| {
         let batch = rows as u32;
         let rows = HeadRowsLaunch {
@@ -87,8 +87,6 @@ fn head(device: &Device, p: &Problem, kernel: &'static Instance<HeadLaunch, Head
             samples: p.batch as u32,
             features: p.inputs as u32,
             batch,
-            epoch,
-            seed,
         };
         // SAFETY: the arrays have the problem's shapes, and there are blocks for the rows and the next batch.
         unsafe { (kernel.launch)(on, kernel.config(batch, batch), HeadLaunch { rows, next }) }

@@ -1,17 +1,56 @@
-//! A data set in device memory.
+//! The samples that a network learns from and is judged by.
+
+use std::sync::Arc;
 
 use super::error::{ModelError, expect, to_u32};
 use crate::BatchSize;
 use ferrowarp::device::{Buffer, Device};
+use ferrowarp_data::{CLASSES, Samples};
 
-/// Images and labels on a device, as u8.
-#[derive(Debug)]
+/// Images and labels on a device, as u8. A clone is the same memory.
+#[derive(Clone, Debug)]
 pub struct DeviceDataset {
-    pub(super) images: Buffer<u8>,
-    pub(super) labels: Buffer<u8>,
+    pub(super) images: Arc<Buffer<u8>>,
+    pub(super) labels: Arc<Buffer<u8>>,
     pub(super) samples: usize,
     pub(super) features: usize,
     pub(super) classes: usize,
+}
+
+/// The samples that a network learns from.
+#[derive(Debug)]
+pub enum TrainingSet<'a> {
+    /// In the device's memory.
+    OnDevice(DeviceDataset),
+    /// On the host: each batch is decoded and copied while the device trains on the one before. For the pipelines of one
+    /// kernel per operation.
+    OnHost(&'a Samples),
+}
+
+impl From<DeviceDataset> for TrainingSet<'_> {
+    fn from(dataset: DeviceDataset) -> Self {
+        TrainingSet::OnDevice(dataset)
+    }
+}
+
+impl TrainingSet<'_> {
+    /// Number of samples.
+    pub fn len(&self) -> usize {
+        self.extents()[0]
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Samples, features and classes.
+    pub(super) fn extents(&self) -> [usize; 3] {
+        match self {
+            TrainingSet::OnDevice(data) => data.extents(),
+            TrainingSet::OnHost(samples) => [samples.len(), samples.features(), CLASSES],
+        }
+    }
 }
 
 impl DeviceDataset {
@@ -39,14 +78,23 @@ impl DeviceDataset {
                 max: classes,
             });
         }
-        let (images, labels) = (device.upload(images)?, device.upload(labels)?);
+        let (images, labels) = (Arc::new(device.upload(images)?), Arc::new(device.upload(labels)?));
         Ok(DeviceDataset { images, labels, samples, features, classes })
     }
 
     /// The samples of the batch that begins with the sample `first`: its number, and how many they are.
     pub(super) fn samples_from(&self, first: usize, batch_size: BatchSize) -> Result<(u32, u32), ModelError> {
-        let rows = batch_size.get().min(self.samples.saturating_sub(first));
-        Ok((to_u32("sample", first + 1)? - 1, to_u32("number of samples in a batch", rows)?))
+        samples_from(self.samples, first, batch_size)
+    }
+
+    /// Samples, features and classes.
+    pub(super) fn extents(&self) -> [usize; 3] {
+        [self.samples, self.features, self.classes]
+    }
+
+    /// Whether both are the same memory.
+    pub(super) fn is(&self, other: &DeviceDataset) -> bool {
+        Arc::ptr_eq(&self.images, &other.images) && Arc::ptr_eq(&self.labels, &other.labels)
     }
 
     /// Number of samples.
@@ -58,4 +106,14 @@ impl DeviceDataset {
     pub fn is_empty(&self) -> bool {
         self.samples == 0
     }
+}
+
+/// The samples of the batch that begins with the sample `first` of `samples`: its number, and how many they are.
+pub(super) fn samples_from(
+    samples: usize,
+    first: usize,
+    batch_size: BatchSize,
+) -> Result<(u32, u32), ModelError> {
+    let rows = batch_size.get().min(samples.saturating_sub(first));
+    Ok((to_u32("sample", first + 1)? - 1, to_u32("number of samples in a batch", rows)?))
 }

@@ -1,9 +1,12 @@
 //! What can go wrong with a network.
 
+use std::io;
+
 use cuda_std::launch::LaunchError;
 
 use ferrowarp::device::DeviceError;
 use ferrowarp::softmax::SoftmaxError;
+use ferrowarp_data::DataError;
 
 /// Why a network could not be made, trained or asked.
 #[derive(Debug, thiserror::Error)]
@@ -12,6 +15,18 @@ pub enum ModelError {
     /// The device failed.
     #[error(transparent)]
     Device(#[from] DeviceError),
+    /// A sample could not be decoded.
+    #[error(transparent)]
+    Data(#[from] DataError),
+    /// The thread that decodes batches could not be started.
+    #[error("could not start a thread that decodes batches; the pipeline deferred needs none")]
+    Thread(#[source] io::Error),
+    /// The samples are on the host, and the pipeline takes them from the device's memory.
+    #[error("the pipeline {pipeline} cannot take samples from the host; upload them to the device first")]
+    OnHost {
+        /// The pipeline.
+        pipeline: String,
+    },
     /// Two things that belong together do not fit.
     #[error("{what} is {got}, expected {expected}")]
     Mismatch {
@@ -43,6 +58,15 @@ impl From<SoftmaxError> for ModelError {
 impl From<LaunchError> for ModelError {
     fn from(error: LaunchError) -> Self {
         ModelError::Device(error.into())
+    }
+}
+
+impl From<ModelError> for DeviceError {
+    fn from(error: ModelError) -> Self {
+        match error {
+            ModelError::Device(error) => error,
+            other => LaunchError::Device(Box::new(other)).into(),
+        }
     }
 }
 

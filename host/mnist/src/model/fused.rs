@@ -5,14 +5,16 @@
 
 use gpu_kernels::mlp::state::StepState;
 
+use super::activations::Activations;
+use super::core::Core;
 use super::dataset::DeviceDataset;
 use super::error::ModelError;
-use super::network::{Activations, EpochSpec};
+use super::network::EpochSpec;
 use super::ops::{
-    Layer, Shape, batch,
+    Layer, Queue, Shape, batch,
     fused::{self, Head, Move, NextBatch, State},
 };
-use super::results::{Results, Scores};
+use super::results::Scores;
 use crate::BatchSize;
 use ferrowarp::device::{Buffer, Device};
 
@@ -25,6 +27,8 @@ pub(super) struct Ahead {
     pub labels: Buffer<u32>,
     /// Whether the state is that of the sample 0.
     is_at_start: bool,
+    /// Whether the two buffers of each kind stand in each other's place.
+    pub is_swapped: bool,
 }
 
 impl Ahead {
@@ -35,6 +39,7 @@ impl Ahead {
             inputs: device.alloc_zeroed(batch_size * features)?,
             labels: device.alloc_zeroed(batch_size)?,
             is_at_start: true,
+            is_swapped: false,
         })
     }
 
@@ -55,7 +60,7 @@ impl Ahead {
 
 /// Logits of the batch in `state.inputs`, of `rows` samples.
 pub(super) fn forward(
-    on: &Device,
+    on: Queue<'_>,
     layers: &[Layer],
     state: &mut Activations,
     rows: u32,
@@ -68,7 +73,7 @@ pub(super) fn forward(
 }
 
 /// The outputs of all layers but the last.
-fn hidden(on: &Device, layers: &[Layer], state: &mut Activations, rows: u32) -> Result<(), ModelError> {
+fn hidden(on: Queue<'_>, layers: &[Layer], state: &mut Activations, rows: u32) -> Result<(), ModelError> {
     let hidden = layers.split_last().map_or(&[][..], |(_, hidden)| hidden);
     for (l, layer) in hidden.iter().enumerate() {
         let shape = Shape::new(rows, layer.inputs, layer.outputs)?;
@@ -81,13 +86,13 @@ fn hidden(on: &Device, layers: &[Layer], state: &mut Activations, rows: u32) -> 
 /// Losses and hits of the batch in `state.inputs`; with `gradients` also those at the logits and at the last layer's
 /// input. `next` comes with the launch.
 fn judge(
-    on: &Device,
+    on: Queue<'_>,
     layers: &[Layer],
     state: &mut Activations,
     rows: u32,
     scores: Scores<'_>,
     gradients: bool,
-    next: Option<(&DeviceDataset, u32, (u64, u32))>,
+    next: Option<(&DeviceDataset, u32)>,
 ) -> Result<(), ModelError> {
     hidden(on, layers, state, rows)?;
     let Some((layer, below)) = layers.split_last() else { return Ok(()) };
@@ -101,19 +106,18 @@ fn judge(
         inp: below.len().checked_sub(1).map_or(&*inputs, |last| &outputs[last]),
         labels,
     };
-    let next = next.map(|(data, batch, order)| NextBatch {
+    let next = next.map(|(data, batch)| NextBatch {
         out: &mut ahead.inputs,
         labels_out: &mut ahead.labels,
         data,
         batch,
-        order,
     });
     fused::head(on, head, layer, shape, &ahead.state, next)
 }
 
 /// Losses and hits of the batch in `state.inputs`.
 pub(super) fn loss(
-    on: &Device,
+    on: Queue<'_>,
     layers: &[Layer],
     state: &mut Activations,
     rows: u32,
@@ -132,30 +136,33 @@ pub(super) fn begin(
     spec: &EpochSpec,
     range @ (first, _): (u32, u32),
 ) -> Result<(), ModelError> {
-    state.ahead.set(StepState { first, lr: spec.lr, momentum: spec.momentum })?;
-    batch::shuffled_batch(on, (&mut state.inputs, &mut state.labels), data, range, (spec.seed, spec.epoch))
+    let &EpochSpec { seed, epoch, lr, momentum } = spec;
+    if state.ahead.is_swapped {
+        state.swap();
+    }
+    state.ahead.set(StepState { first, lr, momentum, epoch, seed })?;
+    batch::shuffled_batch(on, (&mut state.inputs, &mut state.labels), data, range, (seed, epoch))
 }
 
-/// A step with the batch that was gathered last.
+/// A step with the batch of `rows` samples that was gathered last.
 pub(super) fn step(
-    on: &Device,
-    layers: &mut [Layer],
-    state: &mut Activations,
+    on: Queue<'_>,
+    core: &mut Core,
     (data, batch_size): (&DeviceDataset, BatchSize),
-    spec: &EpochSpec,
-    (rows, results): (u32, &mut Results),
+    momentum: f32,
+    rows: u32,
 ) -> Result<(), ModelError> {
-    let next = (data, super::error::to_u32("batch size", batch_size.get())?, (spec.seed, spec.epoch));
-    judge(on, layers, state, rows, results.all()?, true, Some(next))?;
-    backward(on, layers, state, rows, spec.momentum)?;
-    std::mem::swap(&mut state.inputs, &mut state.ahead.inputs);
-    std::mem::swap(&mut state.labels, &mut state.ahead.labels);
+    let Core { layers, training, results } = core;
+    let next = (data, super::error::to_u32("batch size", batch_size.get())?);
+    judge(on, layers, training, rows, results.all()?, true, Some(next))?;
+    backward(on, layers, training, rows, momentum)?;
+    training.swap();
     Ok(())
 }
 
 /// From the layer below the last one down: a layer moves when the gradient at its input has been taken.
 fn backward(
-    on: &Device,
+    on: Queue<'_>,
     layers: &mut [Layer],
     state: &mut Activations,
     rows: u32,

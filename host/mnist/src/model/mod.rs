@@ -4,17 +4,27 @@
 //! lies on the device as u8 pixels; the batches of an epoch are gathered there, in the order of
 //! [`gpu_kernels::mlp::batch::permuted`], so an epoch sends nothing and fetches its losses once, at its end.
 
+mod activations;
+mod core;
 mod dataset;
 mod error;
+mod feed;
 mod fused;
+mod graph;
+mod judge;
 mod naive;
 mod network;
 mod ops;
 mod parameters;
+mod pipeline;
 mod results;
+mod timeline;
+mod transfer;
 
-pub use dataset::DeviceDataset;
+pub use dataset::{DeviceDataset, TrainingSet};
 pub use error::ModelError;
-pub use network::{EpochSpec, Network, Pipeline};
+pub use network::{EpochSpec, Network};
 pub use parameters::{LayerParameters, Parameters};
+pub use pipeline::Pipeline;
 pub use results::{Divergence, EpochStats, Evaluation};
+pub use timeline::Timeline;

@@ -1,7 +1,7 @@
-//! The pipeline of the textbook: one kernel per operation, one thread per output, nothing fused.
+//! The kernels of the textbook: one per operation, one thread per output, nothing fused.
 
+use super::activations::Activations;
 use super::error::ModelError;
-use super::network::Activations;
 use super::ops::{
     Layer, Shape, activation, linear, loss,
     update::{self, Sgd},

@@ -1,25 +1,24 @@
-//! A network on a device: its layers, the buffers of a batch, one epoch, one evaluation.
+//! A network on a device: its layers, and one epoch of training.
 
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
+use std::time::Instant;
 
-use super::dataset::DeviceDataset;
+use super::activations::Activations;
+use super::core::{Core, Shared};
+use super::dataset::{DeviceDataset, TrainingSet};
 use super::error::{ModelError, expect, to_u32};
-use super::fused::Ahead;
-use super::ops::{Layer, batch, fused::check_classes, loss, update::Sgd};
-use super::parameters::{LayerParameters, Parameters};
-use super::results::{Divergence, EpochStats, Evaluation, Results, Scores, first_divergence};
+use super::feed::{Feed, HostEpoch};
+use super::graph::Recorded;
+use super::ops::{Queue, batch, fused::check_classes, update::Sgd};
+use super::parameters::Parameters;
+use super::pipeline::Pipeline;
+use super::results::{EpochStats, Results};
+use super::timeline::{Recorder, Timeline};
+use super::transfer::upload_layer;
 use super::{fused, naive};
 use crate::BatchSize;
-use ferrowarp::device::{Buffer, Device, DeviceError};
-
-/// Which kernels a network runs on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Pipeline {
-    /// One kernel per operation, one thread per output.
-    Naive,
-    /// Products on tiles in shared memory, with bias, ReLU, loss and update fused in.
-    Fused,
-}
+use ferrowarp::device::{Buffer, Device};
+use ferrowarp_data::Samples;
 
 /// One epoch of training.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -37,71 +36,32 @@ pub struct EpochSpec {
 /// A multi-layer perceptron on a device.
 #[derive(Debug)]
 pub struct Network {
-    device: Device,
-    pipeline: Pipeline,
-    batch_size: BatchSize,
-    layers: Vec<Layer>,
-    training: Activations,
+    pub(super) device: Device,
+    pub(super) pipeline: Pipeline,
+    pub(super) batch_size: BatchSize,
+    /// Goes before what it works on.
+    recorded: Option<Recorded>,
+    pub(super) core: Shared,
     /// Made when first needed.
-    evaluation: Option<Activations>,
-    results: Results,
+    pub(super) evaluation: Option<Activations>,
+    /// Whether a step of a whole batch has been launched, and so all that a graph holds.
+    has_stepped: bool,
+    notice: Option<String>,
+    /// Made when first needed.
+    feed: Option<Feed>,
+    recorder: Recorder,
 }
 
-/// The buffers of one batch.
-#[derive(Debug)]
-pub(super) struct Activations {
-    pub inputs: Buffer<f32>,
-    pub labels: Buffer<u32>,
-    /// By layer: after the ReLU, and the logits last.
-    pub outputs: Vec<Buffer<f32>>,
-    /// By layer: the gradient before the ReLU, and at the logits last.
-    pub gradients: Vec<Buffer<f32>>,
-    /// Only the naive pipeline uses these three.
-    pub probs: Buffer<f32>,
-    pub targets: Buffer<f32>,
-    pub scratch: Buffer<f32>,
-    pub classes: u32,
-    /// Only the fused pipeline uses this.
-    pub ahead: Ahead,
-}
-
-impl Activations {
-    fn new(
-        device: &Device,
-        layers: &[Layer],
-        batch_size: BatchSize,
-        pipeline: Pipeline,
-    ) -> Result<Self, ModelError> {
-        let batch_size = batch_size.get();
-        let features = layers.first().map_or(0, |layer| layer.inputs);
-        let classes = layers.last().map_or(0, |layer| layer.outputs);
-        let widest = layers.iter().map(|layer| layer.inputs).max().unwrap_or(0);
-        let per_layer = || -> Result<Vec<Buffer<f32>>, DeviceError> {
-            layers.iter().map(|layer| device.alloc_zeroed(batch_size * layer.outputs)).collect()
-        };
-        let naive_only = |width: usize| {
-            device.alloc_zeroed(if pipeline == Pipeline::Naive { batch_size * width } else { 0 })
-        };
-        if pipeline == Pipeline::Fused {
-            check_classes(classes)?;
-        }
-        let ahead = if pipeline == Pipeline::Fused { batch_size } else { 0 };
-        Ok(Self {
-            inputs: device.alloc_zeroed(batch_size * features)?,
-            labels: device.alloc_zeroed(batch_size)?,
-            outputs: per_layer()?,
-            gradients: per_layer()?,
-            probs: naive_only(classes)?,
-            targets: naive_only(classes)?,
-            scratch: naive_only(widest)?,
-            classes: to_u32("number of classes", classes)?,
-            ahead: Ahead::new(device, ahead, features)?,
-        })
-    }
+/// How far an epoch has been launched.
+struct Launched {
+    /// Those of the samples whose results have been fetched.
+    stats: EpochStats,
+    samples: usize,
 }
 
 impl Network {
-    /// Copies `parameters` to `device`, for training in batches of `batch_size`.
+    /// Copies `parameters` to `device`, for training in batches of `batch_size`. Where `pipeline` does not take such a
+    /// network, one that does runs instead: see [`Self::take_notice`].
     ///
     /// # Errors
     /// A width of 0, parameters whose sizes disagree, or no memory.
@@ -117,277 +77,238 @@ impl Network {
         }
         let layers = parameters.layers.iter().map(|layer| upload_layer(device, layer));
         let layers = layers.collect::<Result<Vec<_>, _>>()?;
-        Ok(Network {
-            training: Activations::new(device, &layers, batch_size, pipeline)?,
-            evaluation: None,
+        let (mut runs, mut notice) = (pipeline, None);
+        let classes = layers.last().map_or(0, |layer| layer.outputs);
+        if let Some(why) = check_classes(classes).err().filter(|_| pipeline.is_fused()) {
+            (runs, notice) = fallback(pipeline, Pipeline::Deferred, &why);
+        }
+        let core = Core {
+            training: Activations::new(device, &layers, batch_size, runs)?,
             results: Results::new(device, 0)?,
-            device: device.clone(),
-            pipeline,
-            batch_size,
             layers,
+        };
+        Ok(Network {
+            device: device.clone(),
+            pipeline: runs,
+            batch_size,
+            recorded: None,
+            core: Shared::new(core),
+            evaluation: None,
+            has_stepped: false,
+            notice,
+            feed: None,
+            recorder: Recorder::default(),
         })
     }
 
+    /// The pipeline that runs.
+    pub fn pipeline(&self) -> Pipeline {
+        self.pipeline
+    }
+
+    /// Where another pipeline runs than the one asked for: which, and why, in a sentence. It is told once.
+    pub fn take_notice(&mut self) -> Option<String> {
+        self.notice.take()
+    }
+
+    /// Records when what happens in the next `steps` steps, or those of the launch with which there are as many; see
+    /// [`Self::take_timeline`].
+    pub fn watch(&mut self, steps: usize) {
+        self.recorder = Recorder::new(steps);
+    }
+
+    /// What was recorded since [`Self::watch`]; nothing where nobody has asked for it, or no step has been taken. Waits for
+    /// the device.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn take_timeline(&mut self) -> Result<Option<Timeline>, ModelError> {
+        std::mem::take(&mut self.recorder).finish()
+    }
+
     /// Trains on every sample of `data` once, in an order that `spec` names, the last batch as short as it is. Goes on
-    /// after the samples of `done`, which are whole batches; the default is an epoch from its beginning. Calls
-    /// `progress` with the number of samples whose step has been launched, and stops where it answers so.
+    /// after the samples of `done`, which are whole batches; the default is an epoch from its beginning. Ends after the
+    /// batch with which there are at least `until` samples, or that of the last sample. Calls `progress` with the number of
+    /// samples whose steps have been launched, and stops where it answers so.
     ///
     /// # Errors
     /// The data set does not fit the network, `done` does not fit both, or the device failed.
     pub fn train_epoch(
         &mut self,
-        data: &DeviceDataset,
+        data: &TrainingSet<'_>,
         spec: &EpochSpec,
         done: EpochStats,
+        until: usize,
         progress: &mut dyn FnMut(usize) -> ControlFlow<()>,
     ) -> Result<EpochStats, ModelError> {
-        self.check(data)?;
+        self.check(data.extents())?;
         expect("number of samples in whole batches", done.samples % self.batch_size.get(), 0)?;
         if spec.momentum != 0.0 {
             self.ensure_velocities()?;
         }
-        let mut end = done.samples;
-        for first in (done.samples..data.samples).step_by(self.batch_size.get()) {
-            end = first + self.step(data, spec, first, first == done.samples)? as usize;
+        self.recorder.start(&self.device)?;
+        let end = match data {
+            TrainingSet::OnDevice(data) => self.train_on_device(data, spec, (done, until), progress)?,
+            TrainingSet::OnHost(samples) => self.train_from_host(samples, spec, (done, until), progress)?,
+        };
+        let mut stats = end.stats;
+        self.core.lock().results.add_to(&mut stats, end.samples)?;
+        Ok(stats)
+    }
+
+    fn train_on_device(
+        &mut self,
+        data: &DeviceDataset,
+        spec: &EpochSpec,
+        (done, until): (EpochStats, usize),
+        progress: &mut dyn FnMut(usize) -> ControlFlow<()>,
+    ) -> Result<Launched, ModelError> {
+        let (mut stats, mut end, until) = (done, done.samples, until.min(data.samples));
+        while end < until {
+            let (is_first, stream) = (end == done.samples, self.device.default_stream());
+            let begun = self.recorder.begin(&stream)?;
+            let samples = self.steps(data, spec, end..until, is_first)?;
+            self.recorder.end(begun, &stream, samples.div_ceil(self.batch_size.get()))?;
+            end += samples;
+            match self.pipeline {
+                Pipeline::Naive => {
+                    let began = Instant::now();
+                    self.core.lock().results.add_to(&mut stats, end)?;
+                    self.recorder.fetched(began);
+                    if stats.diverged.is_some() {
+                        break;
+                    }
+                }
+                Pipeline::Deferred | Pipeline::Overlapped => self.device.synchronize()?,
+                Pipeline::Fused | Pipeline::Graph => {}
+            }
             if progress(end).is_break() {
                 break;
             }
         }
-        let mut stats = done;
-        self.results.add_to(&mut stats, end)?;
-        Ok(stats)
+        Ok(Launched { stats, samples: end })
     }
 
-    /// The step with the batch that begins with the sample `first` of the epoch. `is_first` after anything but the step
-    /// before it. Returns its number of samples.
-    fn step(
+    fn train_from_host(
+        &mut self,
+        samples: &Samples,
+        spec: &EpochSpec,
+        (done, until): (EpochStats, usize),
+        progress: &mut dyn FnMut(usize) -> ControlFlow<()>,
+    ) -> Result<Launched, ModelError> {
+        let (epoch, mut feed) = self.feed(samples, spec)?;
+        let Network { device, batch_size, core, recorder, .. } = self;
+        let Core { layers, training, results } = &mut *core.lock();
+        let (batch, sgd) = ((batch_size.get(), samples.features()), Sgd::of(spec));
+        let mut end = done.samples;
+        let mut learn = |half: &Buffer<u8>, range @ (first, rows)| {
+            batch::decoded_batch(device, (&mut training.inputs, &mut training.labels), half, batch, rows)?;
+            naive::forward(device, layers, training, rows)?;
+            naive::loss(device, training, rows, results.at(range)?)?;
+            naive::backward(device, layers, training, rows, sgd)?;
+            end = (first + rows) as usize;
+            Ok(progress(end))
+        };
+        feed.run(device, epoch, [done.samples, until], recorder, &mut learn)?;
+        self.feed = Some(feed);
+        Ok(Launched { stats: done, samples: end })
+    }
+
+    /// An epoch of samples on the host, and what its batches come through, which is for the caller to put back.
+    pub(super) fn feed<'a>(
+        &mut self,
+        samples: &'a Samples,
+        spec: &EpochSpec,
+    ) -> Result<(HostEpoch<'a>, Feed), ModelError> {
+        if self.pipeline.is_fused() {
+            return Err(ModelError::OnHost { pipeline: self.pipeline.name() });
+        }
+        let epoch = HostEpoch::new(samples, spec, self.batch_size)?;
+        match self.feed.take().filter(|feed| feed.suits(epoch.bytes())) {
+            Some(feed) => Ok((epoch, feed)),
+            None => Ok((epoch, Feed::new(&self.device, epoch.bytes())?)),
+        }
+    }
+
+    /// The step with the batch that begins with the sample `range.start` of the epoch, or several, none of which begins
+    /// after `range`. `is_first` after anything but the step before it. Returns their number of samples.
+    fn steps(
         &mut self,
         data: &DeviceDataset,
         spec: &EpochSpec,
-        first: usize,
+        range: Range<usize>,
         is_first: bool,
-    ) -> Result<u32, ModelError> {
-        if self.pipeline == Pipeline::Naive {
+    ) -> Result<usize, ModelError> {
+        let first = range.start;
+        if !self.pipeline.is_fused() {
             let rows = self.judge_batch(data, spec, first)?;
-            let sgd = Sgd { lr: spec.lr, momentum: spec.momentum };
-            naive::backward(&self.device, &mut self.layers, &mut self.training, rows, sgd)?;
-            return Ok(rows);
+            let (sgd, core) = (Sgd::of(spec), &mut *self.core.lock());
+            naive::backward(&self.device, &mut core.layers, &mut core.training, rows, sgd)?;
+            return Ok(rows as usize);
         }
-        let Network { device, batch_size, layers, training, results, .. } = self;
-        let range @ (_, rows) = data.samples_from(first, *batch_size)?;
+        let (batch_size, momentum) = (self.batch_size, spec.momentum);
+        let batch @ (_, rows) = data.samples_from(first, batch_size)?;
         if is_first {
-            fused::begin(device, training, data, spec, range)?;
+            fused::begin(&self.device, &mut self.core.lock().training, data, spec, batch)?;
         }
-        fused::step(device, layers, training, (data, *batch_size), spec, (rows, results))?;
-        Ok(rows)
+        let whole = range.len() / batch_size.get();
+        if let Some(recorded) = self.graph(data, momentum, whole)? {
+            recorded.launch()?;
+            return Ok(recorded.steps() * batch_size.get());
+        }
+        fused::step(Queue::from(&self.device), &mut self.core.lock(), (data, batch_size), momentum, rows)?;
+        self.has_stepped |= rows as usize == batch_size.get();
+        Ok(rows as usize)
     }
 
-    /// The first loss of the epoch's batch that begins with the sample `first` that is infinite or no number, with the
-    /// weights as they are. Nothing is learnt.
-    ///
-    /// # Errors
-    /// The data set does not fit the network, there is no such batch, or the device failed.
-    pub fn divergence_ahead(
+    /// The graph to take for some of the next `whole` steps, if there is one for as few.
+    fn graph(
         &mut self,
         data: &DeviceDataset,
-        spec: &EpochSpec,
-        first: usize,
-    ) -> Result<Option<Divergence>, ModelError> {
-        self.check(data)?;
-        let rows = self.judge_batch(data, spec, first)?;
-        Ok(first_divergence(&self.results.loss.view(first..first + rows as usize)?.to_vec()?, first))
-    }
-
-    /// Gathers the batch that begins with the sample `first` of an epoch, and leaves its losses and its hits on the
-    /// device; the naive pipeline also the gradient at its logits. Returns its number of samples.
-    fn judge_batch(
-        &mut self,
-        data: &DeviceDataset,
-        spec: &EpochSpec,
-        first: usize,
-    ) -> Result<u32, ModelError> {
-        let Network { device, pipeline, batch_size, layers, training, results, .. } = self;
-        let range @ (_, rows) = data.samples_from(first, *batch_size)?;
-        let into = (&mut training.inputs, &mut training.labels);
-        batch::shuffled_batch(device, into, data, range, (spec.seed, spec.epoch))?;
-        loss(device, *pipeline, layers, training, rows, results.at(range)?)?;
-        Ok(rows)
-    }
-
-    /// Mean loss and hits over `data`.
-    ///
-    /// # Errors
-    /// The data set does not fit the network, or the device failed.
-    pub fn evaluate(&mut self, data: &DeviceDataset) -> Result<Evaluation, ModelError> {
-        self.check(data)?;
-        let Network { device, pipeline, layers, evaluation, results, .. } = self;
-        let state = evaluation_state(evaluation, device, layers, *pipeline)?;
-        for first in (0..data.samples).step_by(BatchSize::EVALUATION.get()) {
-            let range @ (_, rows) = data.samples_from(first, BatchSize::EVALUATION)?;
-            batch::ordered_batch(device, (&mut state.inputs, &mut state.labels), data, range)?;
-            loss(device, *pipeline, layers, state, rows, results.at(range)?)?;
-        }
-        let mut stats = EpochStats::default();
-        self.results.add_to(&mut stats, data.samples)?;
-        let EpochStats { correct, samples, .. } = stats;
-        let is_constant = 2 * correct < samples && self.results.is_constant(samples, data.classes)?;
-        Ok(Evaluation { loss: stats.loss(), correct, samples, is_constant })
-    }
-
-    /// Probabilities of the classes for `images` (`[n, features]`, a pixel a byte): `[n, classes]`.
-    ///
-    /// # Errors
-    /// The images do not fit the network, or the device failed.
-    pub fn predict(&mut self, images: &[u8]) -> Result<Vec<f32>, ModelError> {
-        let features = self.layers.first().map_or(1, |layer| layer.inputs);
-        let classes = self.layers.last().map_or(1, |layer| layer.outputs);
-        let labels = vec![0; images.len() / features];
-        let data = DeviceDataset::upload(&self.device, images, &labels, features, classes)?;
-        self.check(&data)?;
-        let mut probabilities = Vec::with_capacity(labels.len() * classes);
-        let Network { device, pipeline, layers, evaluation, .. } = self;
-        let state = evaluation_state(evaluation, device, layers, *pipeline)?;
-        for first in (0..data.samples).step_by(BatchSize::EVALUATION.get()) {
-            let range @ (_, rows) = data.samples_from(first, BatchSize::EVALUATION)?;
-            batch::ordered_batch(device, (&mut state.inputs, &mut state.labels), &data, range)?;
-            forward(device, *pipeline, layers, state, rows)?;
-            let (Some(logits), Some(out)) = (state.outputs.last(), state.gradients.last_mut()) else {
-                continue;
-            };
-            loss::softmax(device, out, logits, rows, state.classes)?;
-            probabilities.extend(out.view(..rows as usize * classes)?.to_vec()?);
-        }
-        Ok(probabilities)
-    }
-
-    /// The parameters as they are now, copied from the device.
-    ///
-    /// # Errors
-    /// The device failed.
-    pub fn parameters(&self) -> Result<Parameters, ModelError> {
-        let layers = self.layers.iter().map(|layer| {
-            Ok(LayerParameters {
-                inputs: layer.inputs,
-                outputs: layer.outputs,
-                weights: layer.weights.to_vec()?,
-                biases: layer.biases.to_vec()?,
-            })
-        });
-        Ok(Parameters { layers: layers.collect::<Result<_, ModelError>>()? })
-    }
-
-    /// The velocities as they are now, copied from the device; none when there was no momentum yet.
-    ///
-    /// # Errors
-    /// The device failed.
-    pub fn velocities(&self) -> Result<Option<Parameters>, ModelError> {
-        if self.layers.iter().any(|layer| layer.weight_velocity.is_empty()) {
+        momentum: f32,
+        whole: usize,
+    ) -> Result<Option<&mut Recorded>, ModelError> {
+        let is_ready = self.has_stepped && !self.core.lock().training.ahead.is_swapped;
+        if self.pipeline != Pipeline::Graph || !is_ready {
             return Ok(None);
         }
-        let layers = self.layers.iter().map(|layer| {
-            Ok(LayerParameters {
-                inputs: layer.inputs,
-                outputs: layer.outputs,
-                weights: layer.weight_velocity.to_vec()?,
-                biases: layer.bias_velocity.to_vec()?,
-            })
-        });
-        Ok(Some(Parameters { layers: layers.collect::<Result<_, ModelError>>()? }))
-    }
-
-    /// Copies `velocities`, which have the shapes of the parameters, to the device. Without this they start from rest.
-    ///
-    /// # Errors
-    /// The shapes differ, or the device failed.
-    pub fn set_velocities(&mut self, velocities: &Parameters) -> Result<(), ModelError> {
-        expect("number of layers with velocities", velocities.layers.len(), self.layers.len())?;
-        self.ensure_velocities()?;
-        for (layer, velocity) in self.layers.iter_mut().zip(&velocities.layers) {
-            layer.weight_velocity.copy_from(&velocity.weights)?;
-            layer.bias_velocity.copy_from(&velocity.biases)?;
+        self.recorded = self.recorded.take().filter(|recorded| recorded.suits(data, momentum, whole));
+        if let (None, Some(steps)) = (&self.recorded, Recorded::steps_of(whole)) {
+            let (on, how) = (&self.device, (self.batch_size, momentum));
+            match Recorded::new(on, &self.core, data, how, steps) {
+                Ok(recorded) => self.recorded = Some(recorded),
+                Err(error) if error.fault().is_some() => return Err(error.into()),
+                Err(why) => (self.pipeline, self.notice) = fallback(self.pipeline, Pipeline::Fused, &why),
+            }
         }
-        Ok(())
+        Ok(self.recorded.as_mut().filter(|recorded| recorded.steps() <= whole))
     }
 
     /// Checks `data` against the network, and makes room for its results.
-    fn check(&mut self, data: &DeviceDataset) -> Result<(), ModelError> {
-        let features = self.layers.first().map_or(0, |layer| layer.inputs);
-        let classes = self.layers.last().map_or(0, |layer| layer.outputs);
-        expect("number of features of the data set", data.features, features)?;
-        expect("number of classes of the data set", data.classes, classes)?;
-        if self.results.loss.len() < data.samples {
-            self.results = Results::new(&self.device, data.samples)?;
+    pub(super) fn check(&mut self, [samples, of_sample, of_data]: [usize; 3]) -> Result<(), ModelError> {
+        let core = &mut *self.core.lock();
+        let (features, classes) = core.extents();
+        expect("number of features of the data set", of_sample, features)?;
+        expect("number of classes of the data set", of_data, classes)?;
+        if core.results.loss.len() < samples {
+            self.recorded = None;
+            core.results = Results::new(&self.device, samples)?;
         }
         Ok(())
     }
 
-    fn ensure_velocities(&mut self) -> Result<(), ModelError> {
-        for layer in &mut self.layers {
-            if layer.weight_velocity.is_empty() {
-                layer.weight_velocity = self.device.alloc_zeroed(layer.weights.len())?;
-                layer.bias_velocity = self.device.alloc_zeroed(layer.biases.len())?;
-            }
+    pub(super) fn ensure_velocities(&mut self) -> Result<(), ModelError> {
+        let core = &mut *self.core.lock();
+        if !core.has_velocities() {
+            self.recorded = None;
+            core.add_velocities(&self.device)?;
         }
         Ok(())
     }
 }
 
-/// The buffers of an evaluation, made at the first one.
-fn evaluation_state<'a>(
-    slot: &'a mut Option<Activations>,
-    device: &Device,
-    layers: &[Layer],
-    pipeline: Pipeline,
-) -> Result<&'a mut Activations, ModelError> {
-    match slot {
-        Some(state) => Ok(state),
-        None => Ok(slot.insert(Activations::new(device, layers, BatchSize::EVALUATION, pipeline)?)),
-    }
-}
-
-fn upload_layer(device: &Device, layer: &LayerParameters) -> Result<Layer, ModelError> {
-    let LayerParameters { inputs, outputs, weights, biases } = layer;
-    to_u32("number of a layer's inputs", *inputs)?;
-    to_u32("number of a layer's outputs", *outputs)?;
-    expect("number of a layer's weights", weights.len(), inputs * outputs)?;
-    expect("number of a layer's biases", biases.len(), *outputs)?;
-    Ok(Layer {
-        inputs: *inputs,
-        outputs: *outputs,
-        weights: device.upload(weights)?,
-        biases: device.upload(biases)?,
-        weight_velocity: device.alloc_zeroed(0)?,
-        bias_velocity: device.alloc_zeroed(0)?,
-    })
-}
-
-fn forward(
-    on: &Device,
-    pipeline: Pipeline,
-    layers: &[Layer],
-    state: &mut Activations,
-    rows: u32,
-) -> Result<(), ModelError> {
-    match pipeline {
-        Pipeline::Naive => naive::forward(on, layers, state, rows),
-        Pipeline::Fused => fused::forward(on, layers, state, rows),
-    }
-}
-
-/// Losses and hits of the batch in `state.inputs`.
-fn loss(
-    on: &Device,
-    pipeline: Pipeline,
-    layers: &[Layer],
-    state: &mut Activations,
-    rows: u32,
-    scores: Scores<'_>,
-) -> Result<(), ModelError> {
-    match pipeline {
-        Pipeline::Naive => {
-            naive::forward(on, layers, state, rows)?;
-            naive::loss(on, state, rows, scores)
-        }
-        Pipeline::Fused => fused::loss(on, layers, state, rows, scores),
-    }
+/// What runs where `asked` cannot, and what is to be said.
+fn fallback(asked: Pipeline, runs: Pipeline, why: &dyn std::fmt::Display) -> (Pipeline, Option<String>) {
+    let (asked, name) = (asked.name(), runs.name());
+    (runs, Some(format!("the pipeline {asked} cannot run here, and {name} runs instead: {why}")))
 }

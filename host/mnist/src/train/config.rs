@@ -41,6 +41,9 @@ pub struct Config {
     pub lr_decay: f32,
     /// Momentum, at least 0 and below 1.
     pub momentum: f32,
+    /// The run ends with the epoch after which as many percent of the test images are right, above 0 and at most 100;
+    /// nothing means after `epochs` in any case.
+    pub target_accuracy: Option<f64>,
     /// Seed of the first weights and of the shuffling. Nothing means that of the loaded weights, or else
     /// [`DEFAULT_SEED`].
     pub seed: Option<u64>,
@@ -54,6 +57,8 @@ pub struct Config {
     pub load: Option<PathBuf>,
     /// Where to draw the curves of loss and accuracy.
     pub plot: Option<PathBuf>,
+    /// Where to draw when what happens in the first steps of an epoch: of the run's second, or of its only one.
+    pub timeline: Option<PathBuf>,
     /// Where and when to write what a killed run can be resumed from.
     pub checkpoints: Option<Checkpoints>,
 }
@@ -82,12 +87,14 @@ impl Config {
             lr: DEFAULT_LR,
             lr_decay: 0.7,
             momentum: 0.0,
+            target_accuracy: None,
             seed: None,
             pipeline,
             metrics: None,
             save: None,
             load: None,
             plot: None,
+            timeline: None,
             checkpoints: None,
         }
     }
@@ -142,11 +149,6 @@ impl Config {
         Ok(sizes)
     }
 
-    /// The name of the pipeline, as the command line spells it.
-    pub(super) fn pipeline_name(&self) -> String {
-        self.pipeline.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
-    }
-
     /// The learning rate of an epoch, counted from 1 over all the training the weights have had.
     pub(super) fn lr_in(&self, epoch: u32) -> f32 {
         self.lr * self.lr_decay.powf(epoch.saturating_sub(1) as f32)
@@ -167,8 +169,9 @@ impl Config {
                 "there is nothing to test without training; train at least 1, or name weights with --load";
             return Err(TrainError::setting("epochs", 0, problem));
         }
-        if self.epochs == 0 && (self.plot.is_some() || self.metrics.is_some()) {
-            let problem = "there is nothing to plot or to measure; leave --plot and --metrics away";
+        if self.epochs == 0 && [&self.plot, &self.metrics, &self.timeline].iter().any(|path| path.is_some()) {
+            let problem =
+                "there is nothing to plot or to measure; leave --plot, --metrics and --timeline away";
             return Err(TrainError::setting("epochs", 0, problem));
         }
         // First, since the default of the learning rate follows from it.
@@ -181,6 +184,14 @@ impl Config {
         if !(self.lr_decay > 0.0 && self.lr_decay <= 1.0) {
             let problem = "it must be above 0 and at most 1";
             return Err(TrainError::setting("lr-decay", self.lr_decay, problem));
+        }
+        if let Some(target) = self.target_accuracy.filter(|target| !(*target > 0.0 && *target <= 100.0)) {
+            let problem = "it is in percent of the test images, above 0 and at most 100";
+            return Err(TrainError::setting("target-accuracy", target, problem));
+        }
+        if let Some(target) = self.target_accuracy.filter(|_| self.epochs == 0) {
+            let problem = "without an epoch nothing is trained; leave it away, or train at least 1";
+            return Err(TrainError::setting("target-accuracy", target, problem));
         }
         self.check_hidden()?;
         self.check_destinations()?;
@@ -247,7 +258,12 @@ impl Config {
 
     /// The files that the run writes, with their flags.
     fn outputs(&self) -> impl Iterator<Item = (&'static str, &Path)> {
-        let outputs = [("metrics", &self.metrics), ("save", &self.save), ("plot", &self.plot)];
+        let outputs = [
+            ("metrics", &self.metrics),
+            ("save", &self.save),
+            ("plot", &self.plot),
+            ("timeline", &self.timeline),
+        ];
         outputs.into_iter().filter_map(|(flag, path)| Some((flag, path.as_deref()?)))
     }
 

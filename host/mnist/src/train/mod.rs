@@ -7,12 +7,12 @@ mod start;
 mod trainer;
 
 use std::io;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::checkpoint::{self, Found, Training};
 use crate::model::Parameters;
 use ferrowarp::device::Device;
-use ferrowarp_data::Mnist;
+use ferrowarp_data::LazyMnist;
 use ferrowarp_report::{EpochRecord, Metrics, Times, save_plot};
 use trainer::{Trainer, Transfers};
 
@@ -36,7 +36,7 @@ pub struct Run {
 }
 
 impl Run {
-    fn new(sizes: Vec<usize>, mnist: &Mnist, epochs_before: u32, last_epoch: u32) -> Run {
+    fn new(sizes: Vec<usize>, mnist: &LazyMnist, epochs_before: u32, last_epoch: u32) -> Run {
         Run {
             sizes,
             train_images: mnist.train.len(),
@@ -59,7 +59,8 @@ pub trait Observer {
         let _ = images;
     }
 
-    /// Whether the run is to stop. It is asked after every step; the run then writes a checkpoint and the weights, if the
+    /// Whether the run is to stop. It is asked after every step, of [`Pipeline::Graph`](crate::model::Pipeline::Graph) after
+    /// those of every launch; the run then writes a checkpoint and the weights, if the
     /// settings name a folder and a file for them, and ends with [`TrainError::Stopped`]. After the last step of all it is not asked.
     fn stop(&mut self) -> bool {
         false
@@ -97,8 +98,36 @@ pub struct Outcome {
     pub records: Vec<EpochRecord>,
     /// The test after the last epoch, or of the loaded weights when there was no epoch.
     pub test: TestResult,
+    /// How long it took to [`Config::target_accuracy`], if it was reached.
+    pub reached: Option<TimeToAccuracy>,
     /// Where the time went; [`Times::fetch`] and [`Times::load`] are for the caller to fill in.
     pub times: Times,
+}
+
+/// How long a network was trained until enough of the test images were right.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TimeToAccuracy {
+    /// The epochs of the run.
+    pub epochs: usize,
+    /// Training, with the copies that belong to it.
+    pub training: Duration,
+    /// The tests after the epochs, of which only the last is needed to know.
+    pub tests: Duration,
+}
+
+impl TimeToAccuracy {
+    /// Of a run with these records whose last test has reached `target` percent.
+    fn of(records: &[EpochRecord], target: Option<f64>) -> Option<Self> {
+        let (target, last) = (target?, records.last()?);
+        let sum = |seconds: fn(&EpochRecord) -> f64| {
+            Duration::try_from_secs_f64(records.iter().map(seconds).sum()).unwrap_or_default()
+        };
+        (100.0 * last.test_accuracy >= target).then(|| TimeToAccuracy {
+            epochs: records.len(),
+            training: sum(|record| record.seconds),
+            tests: sum(|record| record.test_seconds),
+        })
+    }
 }
 
 /// How a network did on the test images.
@@ -134,7 +163,7 @@ impl TestResult {
 /// one at the end of the run comes after the files that `config` names, so that they are not lost with it.
 pub fn run(
     device: &Device,
-    mnist: &Mnist,
+    mnist: &LazyMnist,
     config: &Config,
     start: Start,
     observer: &mut dyn Observer,
@@ -147,14 +176,17 @@ pub fn run(
     let metrics = config.metrics.as_deref().map(|path| Metrics::going_on(path, &trainer.records));
     let mut metrics = metrics.transpose()?;
     let mut test = None;
-    for epoch in trainer.epoch..=run.last_epoch {
+    let mut reached = TimeToAccuracy::of(&trainer.records, config.target_accuracy);
+    while trainer.epoch <= run.last_epoch && reached.is_none() {
+        let epoch = trainer.epoch;
         observer.epoch_started(&run, epoch);
         test = Some(trainer.finish_epoch(observer)?);
         if let Some(record) = trainer.records.last() {
             observer.epoch_ended(&run, record).map_err(TrainError::Output)?;
             metrics.as_mut().map_or(Ok(()), |metrics| metrics.push(record))?;
         }
-        if epoch < run.last_epoch {
+        reached = TimeToAccuracy::of(&trainer.records, config.target_accuracy);
+        if epoch < run.last_epoch && reached.is_none() {
             trainer.between_epochs(observer)?;
         }
     }
@@ -164,8 +196,8 @@ pub fn run(
     };
 
     let (parameters, records) = (trainer.parameters()?, trainer.records.clone());
-    let mut outcome = Outcome { run, parameters, records, test, times: Times::default() };
-    write_files(config, &trainer.training(outcome.run.last_epoch), &outcome)?;
+    let mut outcome = Outcome { run, parameters, records, test, reached, times: Times::default() };
+    write_files(config, &trainer.training(trainer.epoch - 1), &outcome)?;
     trainer.save()?;
     outcome.times = trainer.times;
     (outcome.times.host_to_device, outcome.times.device_to_host) = transfers.since(device);

@@ -4,7 +4,8 @@ use sha2::{Digest, Sha256};
 
 use super::{Config, Start, TrainError};
 use crate::checkpoint::{DataId, Folder, Found};
-use ferrowarp_data::{Dataset, Mnist};
+use crate::model::ModelError;
+use ferrowarp_data::{Dataset, LazyMnist};
 
 /// The checkpoints of a run.
 pub(super) struct Saver {
@@ -18,12 +19,12 @@ pub(super) struct Saver {
 impl Saver {
     /// Opens the folder that the settings name, if they name one. Checks first that a run that is resumed gets its own
     /// data set.
-    pub fn open(config: &Config, mnist: &Mnist, start: &Start) -> Result<Option<Saver>, TrainError> {
+    pub fn open(config: &Config, mnist: &LazyMnist, start: &Start) -> Result<Option<Saver>, TrainError> {
         let resumed = start.resumed();
         if config.checkpoints.is_none() && resumed.is_none() {
             return Ok(None);
         }
-        let data = data_id(mnist);
+        let data = data_id(mnist)?;
         if let Some(found) = resumed {
             check_data(&data, found)?;
         }
@@ -34,9 +35,9 @@ impl Saver {
         Ok(Some(Saver { folder, data, every: checkpoints.every, saved_at }))
     }
 
-    /// Whether a checkpoint belongs after `steps` steps of the run, which are not an epoch's last.
-    pub fn is_due_within(&self, steps: u64) -> bool {
-        self.every.is_some_and(|every| steps.is_multiple_of(every))
+    /// How many steps after `steps` steps of the run the next checkpoint belongs, where steps are counted for it.
+    pub fn due_in(&self, steps: u64) -> Option<u64> {
+        self.every.map(|every| every - steps % every)
     }
 
     /// Whether a checkpoint belongs after `steps` steps of the run, which are an epoch's last.
@@ -67,9 +68,10 @@ fn check_data(data: &DataId, found: &Found) -> Result<(), TrainError> {
     Err(TrainError::OtherData { path: found.path.clone(), asked: in_words(data), found: in_words(expected) })
 }
 
-fn data_id(mnist: &Mnist) -> DataId {
-    let mut hash = Sha256::new();
-    for Dataset { images, labels, rows, cols, .. } in [&mnist.train, &mnist.test] {
+/// Decodes the whole data set for it.
+fn data_id(mnist: &LazyMnist) -> Result<DataId, ModelError> {
+    let (mut hash, train) = (Sha256::new(), mnist.train.to_dataset()?);
+    for Dataset { images, labels, rows, cols, .. } in [&*train, &mnist.test] {
         for number in [*rows, *cols, labels.len()] {
             hash.update((number as u64).to_le_bytes());
         }
@@ -77,5 +79,5 @@ fn data_id(mnist: &Mnist) -> DataId {
         hash.update(labels);
     }
     let sha256 = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-    DataId { train_images: mnist.train.len(), test_images: mnist.test.len(), sha256 }
+    Ok(DataId { train_images: train.len(), test_images: mnist.test.len(), sha256 })
 }

@@ -105,7 +105,7 @@ fn check_agreement(config: &Config, found: &Found) -> Result<(), TrainError> {
         ("lr-decay", config.lr_decay.to_string(), training.lr_decay.to_string()),
         ("momentum", config.momentum.to_string(), training.momentum.to_string()),
         ("seed", config.seed.unwrap_or(seed).to_string(), seed.to_string()),
-        ("pipeline", config.pipeline_name(), training.pipeline.clone()),
+        ("pipeline", config.pipeline.name(), training.pipeline.clone()),
     ];
     match pairs.into_iter().find(|(_, asked, found)| asked != found) {
         Some((flag, asked, value)) => {

@@ -9,10 +9,16 @@ use super::saver::Saver;
 use super::start::Origin;
 use super::{Config, Observer, Run, Start, TestResult, TrainError};
 use crate::checkpoint::{self, DataId, Found, Progress, Snapshot, Training};
-use crate::model::{DeviceDataset, EpochSpec, EpochStats, Evaluation, Network, Parameters};
+use crate::model::{
+    DeviceDataset, EpochSpec, EpochStats, Evaluation, ModelError, Network, Parameters, Pipeline, Timeline,
+    TrainingSet,
+};
 use ferrowarp::device::Device;
-use ferrowarp_data::{CLASSES, Dataset, Mnist};
-use ferrowarp_report::{EpochRecord, Times};
+use ferrowarp_data::{CLASSES, Dataset, LazyMnist, Samples};
+use ferrowarp_report::{EpochRecord, Lane, Times, save_timeline};
+
+/// How many steps a timeline shows, where an epoch has as many.
+const WATCHED_STEPS: usize = 64;
 
 /// A network that is being trained.
 pub(super) struct Trainer<'a> {
@@ -22,7 +28,7 @@ pub(super) struct Trainer<'a> {
     seed: u64,
     epochs_before: u32,
     network: Network,
-    train: DeviceDataset,
+    train: TrainingSet<'a>,
     test: DeviceDataset,
     saver: Option<Saver>,
     /// The snapshot that this run goes on from.
@@ -36,6 +42,8 @@ pub(super) struct Trainer<'a> {
     elapsed: Duration,
     /// The complete epochs of the run.
     pub records: Vec<EpochRecord>,
+    /// The epoch whose first steps are drawn, if any are.
+    watched: u32,
     /// Whether it has been said that the network no longer learns.
     has_warned: bool,
 }
@@ -43,7 +51,7 @@ pub(super) struct Trainer<'a> {
 impl<'a> Trainer<'a> {
     pub fn new(
         device: &'a Device,
-        mnist: &Mnist,
+        mnist: &'a LazyMnist,
         config: &'a Config,
         start: Start,
     ) -> Result<Self, TrainError> {
@@ -53,7 +61,7 @@ impl<'a> Trainer<'a> {
         let (seed, epochs_before) = (start.seed, start.epochs_before);
         let last_epoch = config.last_epoch(epochs_before)?;
         let mut trainer = Trainer {
-            train: upload(device, &mnist.train)?,
+            train: training_set(device, &mnist.train, config.pipeline)?,
             test: upload(device, &mnist.test)?,
             network: Network::new(device, &parameters, config.pipeline, config.batch_size)?,
             run: Run::new(parameters.sizes(), mnist, epochs_before, last_epoch),
@@ -68,11 +76,13 @@ impl<'a> Trainer<'a> {
             stats: EpochStats::default(),
             elapsed: Duration::ZERO,
             records: Vec::new(),
+            watched: 0,
             has_warned: false,
         };
         if let Origin::Resumed(found) = start.origin {
             trainer.go_on_from(*found)?;
         }
+        trainer.watched = last_epoch.min(trainer.epoch + 1);
         Ok(trainer)
     }
 
@@ -93,7 +103,14 @@ impl<'a> Trainer<'a> {
     /// The rest of the epoch in progress and the test after it, with a checkpoint wherever one is due before its last
     /// step.
     pub fn finish_epoch(&mut self, observer: &mut dyn Observer) -> Result<TestResult, TrainError> {
+        let is_watched = self.config.timeline.is_some() && self.epoch == self.watched;
+        if is_watched {
+            self.network.watch(WATCHED_STEPS);
+        }
         self.train_epoch(observer)?;
+        if is_watched {
+            self.draw_timeline()?;
+        }
         let (test, test_elapsed) = self.test()?;
         if !test.loss.is_finite() {
             return Err(self.diverged(self.steps(), Symptom::TestLoss(test.loss)));
@@ -119,22 +136,41 @@ impl<'a> Trainer<'a> {
         Ok(test)
     }
 
+    fn draw_timeline(&mut self) -> Result<(), TrainError> {
+        let timeline = self.network.take_timeline()?;
+        let (Some(path), Some(timeline)) = (&self.config.timeline, timeline) else { return Ok(()) };
+        let Timeline { steps, load, copies, kernels, host } = timeline;
+        let title = format!(
+            "pipeline {}, the first {steps} steps of epoch {} on {}",
+            self.network.pipeline().name(),
+            self.epoch,
+            self.device.name()
+        );
+        let lanes = [("load", load), ("copy", copies), ("kernels", kernels), ("host", host)];
+        let lanes = lanes.map(|(name, spans)| Lane { name: name.to_owned(), spans });
+        Ok(save_timeline(path, &title, &lanes)?)
+    }
+
     fn train_epoch(&mut self, observer: &mut dyn Observer) -> Result<(), TrainError> {
         let spec = self.spec();
-        let before = self.first_step();
         let (samples, batch_size) = (self.train.len(), self.config.batch_size);
         while self.stats.samples < samples {
             let transfers = Transfers::now(self.device);
             let started = Instant::now();
-            let saver = &self.saver;
+            let due = self.saver.as_ref().and_then(|saver| saver.due_in(self.steps()));
+            let until = due.map_or(samples, |steps| {
+                let due = usize::try_from(steps).unwrap_or(usize::MAX).saturating_mul(batch_size.get());
+                self.stats.samples.saturating_add(due)
+            });
             let mut progress = |done| {
                 observer.progress(done);
-                let step = before + batch_size.steps(done);
-                let pause = done < samples
-                    && (observer.stop() || saver.as_ref().is_some_and(|saver| saver.is_due_within(step)));
+                let pause = done < samples && observer.stop();
                 if pause { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             };
-            self.stats = self.network.train_epoch(&self.train, &spec, self.stats, &mut progress)?;
+            self.stats = self.network.train_epoch(&self.train, &spec, self.stats, until, &mut progress)?;
+            if let Some(notice) = self.network.take_notice() {
+                observer.warning(&notice);
+            }
             let elapsed = started.elapsed();
             self.elapsed += elapsed;
             self.times.train_kernels += transfers.without(self.device, elapsed);
@@ -224,7 +260,7 @@ impl<'a> Trainer<'a> {
             lr: self.config.lr,
             lr_decay: self.config.lr_decay,
             momentum: self.config.momentum,
-            pipeline: self.config.pipeline_name(),
+            pipeline: self.config.pipeline.name(),
         }
     }
 
@@ -310,6 +346,18 @@ pub(super) fn describe(device: &Device) -> String {
 fn first_infinite(parameters: &Parameters) -> Option<f32> {
     let values = parameters.layers.iter().flat_map(|layer| layer.weights.iter().chain(&layer.biases));
     values.copied().find(|value| !value.is_finite())
+}
+
+/// The samples where the pipeline takes them from.
+fn training_set<'a>(
+    device: &Device,
+    samples: &'a Samples,
+    pipeline: Pipeline,
+) -> Result<TrainingSet<'a>, TrainError> {
+    if pipeline == Pipeline::Overlapped {
+        return Ok(TrainingSet::OnHost(samples));
+    }
+    Ok(upload(device, &*samples.to_dataset().map_err(ModelError::from)?)?.into())
 }
 
 fn upload(device: &Device, dataset: &Dataset) -> Result<DeviceDataset, TrainError> {

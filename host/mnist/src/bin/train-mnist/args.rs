@@ -1,5 +1,6 @@
 //! The command line, and the settings that it and a run to resume come to together.
 
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -57,7 +58,22 @@ pub struct Args {
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     seed: Option<u64>,
 
-    /// Which kernels: one step each, or tiled and fused
+    /// End with the epoch after which so many percent of the test images are right, at the latest after --epochs; tells
+    /// how long the training took, without the tests
+    #[arg(long, value_name = "PERCENT", allow_negative_numbers = true)]
+    target_accuracy: Option<f64>,
+
+    /// Train a network from each of these seeds, first and last included, one after the other, and tell mean, least and
+    /// most of what they come to; nothing is written
+    #[arg(
+        long,
+        value_name = "FIRST..LAST",
+        value_parser = parse_seeds,
+        conflicts_with_all = ["seed", "load", "save", "metrics", "plot", "timeline", "checkpoint", "resume"]
+    )]
+    seeds: Option<Seeds>,
+
+    /// Which kernels, and how they are queued; all pipelines train the same function
     #[arg(long, value_enum, default_value_t = Pipeline::Fused)]
     pipeline: Pipeline,
 
@@ -76,6 +92,11 @@ pub struct Args {
     /// Draw the curves of loss and accuracy
     #[arg(long, value_name = "FILE.svg")]
     plot: Option<PathBuf>,
+
+    /// Draw when the host decodes, copies run, kernels run and the host queues them, in the first 64 steps of the run's
+    /// second epoch, or of its only one
+    #[arg(long, value_name = "FILE.svg")]
+    timeline: Option<PathBuf>,
 
     /// Write checkpoints into this folder: all that --resume needs to go on after a crash or an interruption. With
     /// --resume, they go on into its folder unless this names another
@@ -97,13 +118,29 @@ pub struct Args {
     checkpoint_keep: usize,
 
     /// Go on from the newest intact checkpoint in this folder, as if the run had never stopped. Its settings are
-    /// taken over; naming another value is an error, but for --epochs, --device, the files to write and --checkpoint-*
+    /// taken over; naming another value is an error, but for --epochs, --device, the files to write and --checkpoint-*;
+    /// --target-accuracy must be named again
     #[arg(long, value_name = "DIR", group = "checkpoints", conflicts_with = "load")]
     pub resume: Option<PathBuf>,
 
     /// Arguments that stand on the command line, by their names there.
     #[arg(skip)]
     given: Vec<String>,
+}
+
+/// Seeds from the first to the last.
+#[derive(Clone)]
+struct Seeds(RangeInclusive<u64>);
+
+/// Two numbers with two dots between them.
+fn parse_seeds(text: &str) -> Result<Seeds, String> {
+    let numbers =
+        text.split_once("..").and_then(|(first, last)| Some((first.parse().ok()?, last.parse().ok()?)));
+    match numbers {
+        Some((first, last)) if first < last => Ok(Seeds(first..=last)),
+        Some((first, last)) => Err(format!("{first} is not below {last}; for one seed there is --seed")),
+        None => Err(format!("`{text}` is no range of seeds; write 1..8")),
+    }
 }
 
 /// Widths of layers.
@@ -146,8 +183,13 @@ impl Args {
         config.seed = self.seed.or(config.seed);
         config.checkpoints = self.checkpoints(config.checkpoints, counts("checkpoint_keep"));
         let (metrics, save) = (self.metrics.clone(), self.save.clone());
-        let (load, plot) = (self.load.clone(), self.plot.clone());
-        Ok(Config { metrics, save, load, plot, ..config })
+        let (load, plot, timeline) = (self.load.clone(), self.plot.clone(), self.timeline.clone());
+        Ok(Config { metrics, save, load, plot, timeline, target_accuracy: self.target_accuracy, ..config })
+    }
+
+    /// The seeds of a run that trains several networks.
+    pub fn seeds(&self) -> Option<RangeInclusive<u64>> {
+        self.seeds.as_ref().map(|Seeds(seeds)| seeds.clone())
     }
 
     /// What is to be said of a setting that follows from another one.

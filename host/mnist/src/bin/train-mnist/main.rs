@@ -1,6 +1,7 @@
 //! Trains a network of fully connected layers on MNIST, on a GPU or on the CPU.
 
 mod args;
+mod seeds;
 mod stop;
 
 use std::io::{self, Stdout, Write as _};
@@ -10,10 +11,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use ferrowarp::device;
-use ferrowarp_data::Mnist;
+use ferrowarp_data::LazyMnist;
 use ferrowarp_mnist::Console;
 use ferrowarp_mnist::checkpoint::{self, CheckpointError, Found};
-use ferrowarp_mnist::train::{self, Config, Outcome, Start, TrainError};
+use ferrowarp_mnist::model::Pipeline;
+use ferrowarp_mnist::train::{self, Config, Outcome, Start, TimeToAccuracy, TrainError};
 
 use args::Args;
 use stop::Signals;
@@ -58,7 +60,10 @@ fn train_mnist(args: &Args) -> anyhow::Result<Ended> {
         config.check_spared(files.paths())?;
     }
     let before_load = Instant::now();
-    let mnist = ferrowarp_data::load(&dir)?;
+    let mnist = match config.pipeline {
+        Pipeline::Overlapped => ferrowarp_data::open(&dir)?,
+        _ => ferrowarp_data::load(&dir)?.into(),
+    };
     let load = before_load.elapsed();
     let signals = Signals::listen().context("could not prepare for Ctrl-C")?;
     introduce(&mut console, &mnist, &dir)?;
@@ -66,6 +71,14 @@ fn train_mnist(args: &Args) -> anyhow::Result<Ended> {
         introduce_resumed(&mut console, found, &train::differences(&device, &config, found))?;
     }
 
+    if let Some(seeds) = args.seeds() {
+        let trained = seeds::train(&device, &mnist, &config, seeds, (&mut console, &signals));
+        let Some(stopped) = trained.as_ref().err().and_then(seeds::as_stopped) else {
+            return trained.map(|()| Ended::Complete);
+        };
+        let _ = writeln!(io::stderr(), "interrupted: {stopped}");
+        return Ok(Ended::Stopped(signals.exit_code()));
+    }
     let result = train::run(&device, &mnist, &config, start, &mut signals.observe(&mut console));
     let mut outcome = match result {
         Ok(outcome) => outcome,
@@ -124,14 +137,13 @@ fn data_dir(named: Option<&Path>) -> anyhow::Result<(PathBuf, Duration)> {
     Ok((dir, if fetched { started.elapsed() } else { Duration::ZERO }))
 }
 
-fn introduce(console: &mut Console<Stdout>, mnist: &Mnist, dir: &Path) -> anyhow::Result<()> {
+fn introduce(console: &mut Console<Stdout>, mnist: &LazyMnist, dir: &Path) -> anyhow::Result<()> {
     let (train, test) = (&mnist.train, &mnist.test);
+    let (rows, cols) = train.sides();
     console.line(format_args!(
-        "{} training and {} test images of {} x {} pixels from {}",
+        "{} training and {} test images of {rows} x {cols} pixels from {}",
         train.len(),
         test.len(),
-        train.rows,
-        train.cols,
         dir.display()
     ))?;
     Ok(())
@@ -168,7 +180,22 @@ fn conclude(console: &mut Console<Stdout>, config: &Config, outcome: &Outcome) -
         test.loss,
         outcome.times
     ))?;
-    for (what, path) in [("weights", &config.save), ("metrics", &config.metrics), ("plot", &config.plot)] {
+    if let Some(target) = config.target_accuracy {
+        console.line(match outcome.reached {
+            Some(TimeToAccuracy { epochs, training, tests }) => format!(
+                "{target} % reached in epoch {epochs} of the run: {:.3} s of training, and {:.3} s of tests apart",
+                training.as_secs_f64(),
+                tests.as_secs_f64()
+            ),
+            None => format!("{target} % not reached; train longer with --epochs"),
+        })?;
+    }
+    for (what, path) in [
+        ("weights", &config.save),
+        ("metrics", &config.metrics),
+        ("plot", &config.plot),
+        ("timeline", &config.timeline),
+    ] {
         if let Some(path) = path {
             console.line(format_args!("{what} in {}", path.display()))?;
         }

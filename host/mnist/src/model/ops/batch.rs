@@ -24,8 +24,8 @@ pub(in crate::model) fn shuffled_batch(
             per_sample(rows),
             out,
             labels_out,
-            &data.images,
-            &data.labels,
+            &*data.images,
+            &*data.labels,
             samples,
             features,
             first,
@@ -45,7 +45,7 @@ pub(in crate::model) fn ordered_batch(
     (first, rows): (u32, u32),
 ) -> Result<(), ModelError> {
     let (_, features) = check_batch(out, labels_out, data, first, rows)?;
-    let (images, labels) = (&data.images, &data.labels);
+    let (images, labels) = (&*data.images, &*data.labels);
     // SAFETY: the rows lie in the data set, and the buffers hold them, as was just checked.
     unsafe {
         batch::ordered_batch::launch(
@@ -57,6 +57,39 @@ pub(in crate::model) fn ordered_batch(
             labels,
             features,
             first,
+            rows,
+        )?;
+    }
+    Ok(())
+}
+
+/// The first `rows` samples of a batch of `batch` that lie in `from`, the pixels of all and then their labels.
+pub(in crate::model) fn decoded_batch(
+    on: &Device,
+    (out, labels_out): (&mut Buffer<f32>, &mut Buffer<u32>),
+    from: &Buffer<u8>,
+    (batch, features): (usize, usize),
+    rows: u32,
+) -> Result<(), ModelError> {
+    let (pixels, features) = (batch * features, to_u32("number of features", features)?);
+    need(&[
+        ("length of the batch", out.len(), area(rows, features)),
+        ("length of the batch's labels", labels_out.len(), rows.into()),
+        ("number of samples of a batch", batch, rows.into()),
+        ("length of the decoded batch", from.len(), (pixels + batch) as u64),
+    ])?;
+    let (images, labels) = (from.view(..pixels)?, from.view(pixels..)?);
+    // SAFETY: the rows lie in the batch, and the buffers hold them, as was just checked.
+    unsafe {
+        batch::ordered_batch::launch(
+            on,
+            per_sample(rows),
+            out,
+            labels_out,
+            images,
+            labels,
+            features,
+            0,
             rows,
         )?;
     }

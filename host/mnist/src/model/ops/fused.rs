@@ -9,7 +9,7 @@ use gpu_kernels::mlp::head::{HeadLaunch, HeadRowsLaunch, MAX_CLASSES, NextBatchL
 use gpu_kernels::mlp::state::StepState;
 
 use super::tile::{Choice, Extents, choose};
-use super::{Layer, Shape, area, need};
+use super::{Layer, Queue, Shape, area, need};
 use crate::model::dataset::DeviceDataset;
 use crate::model::error::{ModelError, to_u32};
 use crate::model::results::Scores;
@@ -32,7 +32,7 @@ impl State {
 
 /// `out = act(inp * weights + biases)`, where the activation is a ReLU or none.
 pub(in crate::model) fn linear(
-    on: &Device,
+    on: Queue<'_>,
     out: &mut Buffer<f32>,
     inp: &Buffer<f32>,
     layer: &Layer,
@@ -48,7 +48,7 @@ pub(in crate::model) fn linear(
     ])?;
     let product = Extents { rows, cols: outputs, depth: inputs };
     let kernels = <linear_act_forward as KernelsOf<LinearArgs>>::INSTANCES;
-    let Some(choice) = choose(kernels, on, &[product]) else { return Ok(()) };
+    let Some(choice) = choose(kernels, &on, &[product]) else { return Ok(()) };
     let tiles = choice.tiles(product);
     let args = LinearArgsHost {
         out,
@@ -62,7 +62,7 @@ pub(in crate::model) fn linear(
         tile_rows: tiles.rows,
     };
     // SAFETY: the buffers hold their shapes, as was just checked; there is a block or a cluster for each tile.
-    unsafe { choice.kernel.launch(on, choice.config(tiles.count), args)? };
+    unsafe { choice.kernel.launch(&on, choice.config(tiles.count), args)? };
     Ok(())
 }
 
@@ -83,13 +83,11 @@ pub(in crate::model) struct NextBatch<'a> {
     pub data: &'a DeviceDataset,
     /// Samples of a whole batch.
     pub batch: u32,
-    /// Seed and epoch.
-    pub order: (u64, u32),
 }
 
 /// Losses, hits and gradients of the last layer, with the next batch.
 pub(in crate::model) fn head(
-    on: &Device,
+    on: Queue<'_>,
     head: Head<'_>,
     layer: &Layer,
     shape: Shape,
@@ -134,7 +132,7 @@ pub(in crate::model) fn head(
     let next = next.map_or(Ok(NextBatchLaunch::none()), next_batch)?;
     // SAFETY: the buffers hold their shapes, as was just checked, and are borrowed for the call; later uses of them are
     // queued after this or wait for the device. The grid covers rows and next batch.
-    unsafe { (kernel.launch)(on, config, HeadLaunch { rows, next })? };
+    unsafe { (kernel.launch)(&on, config, HeadLaunch { rows, next })? };
     Ok(())
 }
 
@@ -151,7 +149,7 @@ pub(in crate::model) fn check_classes(classes: usize) -> Result<(), ModelError> 
 }
 
 fn next_batch(next: NextBatch<'_>) -> Result<NextBatchLaunch, ModelError> {
-    let NextBatch { out, labels_out, data, batch, order: (seed, epoch) } = next;
+    let NextBatch { out, labels_out, data, batch } = next;
     let (samples, features) =
         (to_u32("number of samples", data.samples)?, to_u32("number of features", data.features)?);
     need(&[
@@ -161,13 +159,11 @@ fn next_batch(next: NextBatch<'_>) -> Result<NextBatchLaunch, ModelError> {
     Ok(NextBatchLaunch {
         out: RawBuffer::written(out),
         labels_out: RawBuffer::written(labels_out),
-        images: RawBuffer::read(&data.images),
-        labels: RawBuffer::read(&data.labels),
+        images: RawBuffer::read(&*data.images),
+        labels: RawBuffer::read(&*data.labels),
         samples,
         features,
         batch,
-        epoch,
-        seed,
     })
 }
 
@@ -225,7 +221,7 @@ impl Move<'_> {
 /// The gradient at the input of `below`, through the ReLU that made it, while the parameters of the layer above move. The
 /// state has the momentum.
 pub(in crate::model) fn backward(
-    on: &Device,
+    on: Queue<'_>,
     d_inp: &mut Buffer<f32>,
     (below, activations, d_out): (&Layer, &Buffer<f32>, &Buffer<f32>),
     above: Move<'_>,
@@ -241,7 +237,7 @@ pub(in crate::model) fn backward(
     ])?;
     let gradient = Extents { rows, cols: inputs, depth: outputs };
     let products = [gradient, above.extents(rows)?];
-    let Some(choice) = choose(linear_backward::INSTANCES, on, &products) else { return Ok(()) };
+    let Some(choice) = choose(linear_backward::INSTANCES, &on, &products) else { return Ok(()) };
     let tiles = choice.tiles(gradient);
     let update = above.launch(rows, momentum, &choice)?;
     let gradient = InputGradientLaunch {
@@ -258,13 +254,13 @@ pub(in crate::model) fn backward(
     let args = BackwardLaunch { gradient, update, state: RawBuffer::read(&state.0).cast(), rows };
     // SAFETY: the buffers hold their shapes, as was just checked, and are borrowed for the call, what is written
     // exclusively; later uses of them are queued after this or wait for the device. There is a block for each tile.
-    unsafe { (choice.kernel.launch)(on, config, args)? };
+    unsafe { (choice.kernel.launch)(&on, config, args)? };
     Ok(())
 }
 
 /// The parameters of one or two layers move, and the state goes on by `rows` samples.
 pub(in crate::model) fn updates(
-    on: &Device,
+    on: Queue<'_>,
     above: Option<Move<'_>>,
     below: Move<'_>,
     (state, momentum): (&mut State, f32),
@@ -272,12 +268,12 @@ pub(in crate::model) fn updates(
 ) -> Result<(), ModelError> {
     let products = above.iter().chain([&below]).map(|layer| layer.extents(rows));
     let products = products.collect::<Result<Vec<_>, _>>()?;
-    let Some(choice) = choose(linear_updates::INSTANCES, on, &products) else { return Ok(()) };
+    let Some(choice) = choose(linear_updates::INSTANCES, &on, &products) else { return Ok(()) };
     let above = above.map_or(Ok(UpdateLaunch::none()), |above| above.launch(rows, momentum, &choice))?;
     let below = below.launch(rows, momentum, &choice)?;
     let config = choice.config(above.blocks + below.blocks);
     let args = UpdatesLaunch { above, below, state: RawBuffer::written(&mut state.0).cast(), rows };
     // SAFETY: as in `backward`.
-    unsafe { (choice.kernel.launch)(on, config, args)? };
+    unsafe { (choice.kernel.launch)(&on, config, args)? };
     Ok(())
 }

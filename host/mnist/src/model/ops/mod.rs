@@ -9,8 +9,44 @@ pub(super) mod loss;
 mod tile;
 pub(super) mod update;
 
+use std::ops::Deref;
+
+use cuda_std::launch::{KernelCall, LaunchError, Launcher};
+
 use super::error::{ModelError, to_u32};
-use ferrowarp::device::Buffer;
+use ferrowarp::device::{Buffer, Device};
+
+/// Where the launches of the fused kernels go.
+#[derive(Clone, Copy)]
+pub(in crate::model) struct Queue<'a> {
+    pub device: &'a Device,
+    /// Whether a launch may begin before the one ahead of it has ended, which each of these kernels waits for.
+    pub is_programmatic: bool,
+}
+
+impl<'a> From<&'a Device> for Queue<'a> {
+    fn from(device: &'a Device) -> Self {
+        Self { device, is_programmatic: false }
+    }
+}
+
+impl Deref for Queue<'_> {
+    type Target = Device;
+
+    fn deref(&self) -> &Device {
+        self.device
+    }
+}
+
+impl Launcher for Queue<'_> {
+    unsafe fn submit(&self, call: &KernelCall<'_>) -> Result<(), LaunchError> {
+        let mut config = call.config;
+        config.programmatic_stream_serialization |= self.is_programmatic;
+        let call = KernelCall { config, ..*call };
+        // SAFETY: the caller's contract is the callee's.
+        unsafe { self.device.submit(&call) }
+    }
+}
 
 /// The shape of a linear layer applied to the samples of a batch, a row each.
 #[derive(Clone, Copy, Debug)]

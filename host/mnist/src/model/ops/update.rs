@@ -5,6 +5,7 @@ use gpu_kernels::mlp::sgd;
 
 use super::{Layer, Shape, area, need};
 use crate::model::error::ModelError;
+use crate::model::network::EpochSpec;
 use ferrowarp::device::{Buffer, Device};
 
 /// Learning rate and momentum of a step.
@@ -12,6 +13,12 @@ use ferrowarp::device::{Buffer, Device};
 pub(in crate::model) struct Sgd {
     pub lr: f32,
     pub momentum: f32,
+}
+
+impl Sgd {
+    pub fn of(spec: &EpochSpec) -> Self {
+        Self { lr: spec.lr, momentum: spec.momentum }
+    }
 }
 
 fn check_update(

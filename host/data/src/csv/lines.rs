@@ -1,0 +1,89 @@
+//! The lines of a CSV file one by one.
+
+use std::borrow::Cow;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use memchr::memchr_iter;
+
+use super::{BYTE_ORDER_MARK, Lines, PIXELS, SIDE};
+use super::{open, parse_csv, parse_line, read_text, split_header, with_line_feeds};
+use crate::{DataError, Dataset};
+
+/// A CSV file whose lines have been found, and are parsed when they are asked for.
+#[derive(Debug)]
+pub struct CsvLines {
+    path: PathBuf,
+    text: Vec<u8>,
+    classes: usize,
+    lines: Vec<Line>,
+}
+
+#[derive(Debug)]
+struct Line {
+    /// Counted from 1 over the whole file.
+    number: usize,
+    bytes: Range<usize>,
+    /// Label and pixels, once they have been asked for.
+    parsed: OnceLock<(u8, Box<[u8]>)>,
+}
+
+impl CsvLines {
+    /// Height and width of an image.
+    pub const SIDES: (usize, usize) = (SIDE, SIDE);
+
+    /// Reads a file, plain or gzip, and finds its lines.
+    pub fn read(path: &Path, classes: usize) -> Result<Self, DataError> {
+        let (input, size) = open(path)?;
+        let mut text = read_text(input, size, path)?;
+        if let Cow::Owned(with_line_feeds) = with_line_feeds(&text) {
+            text = with_line_feeds;
+        }
+        let body = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&text);
+        let (mut number, body) = split_header(body);
+        let mut start = text.len() - body.len();
+        let mut lines = Vec::new();
+        let ends: Vec<usize> = memchr_iter(b'\n', &text[start..]).map(|at| start + at).collect();
+        for end in ends.into_iter().chain([text.len()]) {
+            if !text[start..end].trim_ascii().is_empty() {
+                lines.push(Line { number, bytes: start..end, parsed: OnceLock::new() });
+            }
+            (start, number) = (end + 1, number + 1);
+        }
+        if lines.is_empty() {
+            return Err(DataError::Empty { path: path.to_owned(), kind: "lines" });
+        }
+        Ok(Self { path: path.to_owned(), text, classes, lines })
+    }
+
+    pub fn len(&self) -> usize {
+        self.lines.len()
+    }
+
+    /// Writes the pixels of a line that there is to `pixels`, of which there are as many, and gives its label.
+    pub fn decode(&self, index: usize, pixels: &mut [u8]) -> Result<u8, DataError> {
+        let Line { number, bytes, parsed } = &self.lines[index];
+        if let Some((label, parsed)) = parsed.get() {
+            pixels.copy_from_slice(parsed);
+            return Ok(*label);
+        }
+        let mut one = Lines { labels: Vec::with_capacity(1), pixels: Vec::with_capacity(PIXELS) };
+        let result = parse_line(&self.text[bytes.clone()], self.classes, &mut one);
+        result.map_err(|(column, problem)| DataError::Csv {
+            path: self.path.clone(),
+            line: *number,
+            column,
+            problem,
+        })?;
+        pixels.copy_from_slice(&one.pixels);
+        // Another thread may have been faster.
+        let (label, _) = parsed.get_or_init(|| (one.labels[0], one.pixels.into_boxed_slice()));
+        Ok(*label)
+    }
+
+    /// All lines, parsed.
+    pub fn to_dataset(&self) -> Result<Dataset, DataError> {
+        parse_csv(&self.text, &self.path, self.classes)
+    }
+}

@@ -1,0 +1,62 @@
+//! The buffers of one batch.
+
+use super::error::{ModelError, to_u32};
+use super::fused::Ahead;
+use super::ops::Layer;
+use super::pipeline::Pipeline;
+use crate::BatchSize;
+use ferrowarp::device::{Buffer, Device, DeviceError};
+
+/// The buffers of one batch.
+#[derive(Debug)]
+pub(super) struct Activations {
+    pub inputs: Buffer<f32>,
+    pub labels: Buffer<u32>,
+    /// By layer: after the ReLU, and the logits last.
+    pub outputs: Vec<Buffer<f32>>,
+    /// By layer: the gradient before the ReLU, and at the logits last.
+    pub gradients: Vec<Buffer<f32>>,
+    /// Only pipelines of one kernel per operation use these three.
+    pub probs: Buffer<f32>,
+    pub targets: Buffer<f32>,
+    pub scratch: Buffer<f32>,
+    pub classes: u32,
+    /// Only the fused pipelines use this.
+    pub ahead: Ahead,
+}
+
+impl Activations {
+    pub fn new(
+        device: &Device,
+        layers: &[Layer],
+        batch_size: BatchSize,
+        pipeline: Pipeline,
+    ) -> Result<Self, ModelError> {
+        let batch_size = batch_size.get();
+        let features = layers.first().map_or(0, |layer| layer.inputs);
+        let classes = layers.last().map_or(0, |layer| layer.outputs);
+        let widest = layers.iter().map(|layer| layer.inputs).max().unwrap_or(0);
+        let per_layer = || -> Result<Vec<Buffer<f32>>, DeviceError> {
+            layers.iter().map(|layer| device.alloc_zeroed(batch_size * layer.outputs)).collect()
+        };
+        let (single, ahead) = if pipeline.is_fused() { (0, batch_size) } else { (batch_size, 0) };
+        Ok(Self {
+            inputs: device.alloc_zeroed(batch_size * features)?,
+            labels: device.alloc_zeroed(batch_size)?,
+            outputs: per_layer()?,
+            gradients: per_layer()?,
+            probs: device.alloc_zeroed(single * classes)?,
+            targets: device.alloc_zeroed(single * classes)?,
+            scratch: device.alloc_zeroed(single * widest)?,
+            classes: to_u32("number of classes", classes)?,
+            ahead: Ahead::new(device, ahead, features)?,
+        })
+    }
+
+    /// The next batch becomes this one, and its buffers the next one's.
+    pub fn swap(&mut self) {
+        std::mem::swap(&mut self.inputs, &mut self.ahead.inputs);
+        std::mem::swap(&mut self.labels, &mut self.ahead.labels);
+        self.ahead.is_swapped = !self.ahead.is_swapped;
+    }
+}

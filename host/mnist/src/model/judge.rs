@@ -1,0 +1,160 @@
+//! What a network makes of samples, without learning from them.
+
+use super::activations::Activations;
+use super::core::Core;
+use super::dataset::{DeviceDataset, TrainingSet, samples_from};
+use super::error::ModelError;
+use super::network::{EpochSpec, Network};
+use super::ops::{Layer, batch, loss};
+use super::pipeline::Pipeline;
+use super::results::{Divergence, EpochStats, Evaluation, Scores, first_divergence};
+use super::{fused, naive};
+use crate::BatchSize;
+use ferrowarp::device::Device;
+use ferrowarp_data::Samples;
+
+impl Network {
+    /// The first loss of the epoch's batch that begins with the sample `first` that is infinite or no number, with the
+    /// weights as they are. Nothing is learnt.
+    ///
+    /// # Errors
+    /// The data set does not fit the network, there is no such batch, or the device failed.
+    pub fn divergence_ahead(
+        &mut self,
+        data: &TrainingSet<'_>,
+        spec: &EpochSpec,
+        first: usize,
+    ) -> Result<Option<Divergence>, ModelError> {
+        self.check(data.extents())?;
+        let rows = match data {
+            TrainingSet::OnDevice(data) => self.judge_batch(data, spec, first)?,
+            TrainingSet::OnHost(samples) => self.judge_decoded(samples, spec, first)?,
+        };
+        let losses = self.core.lock().results.loss.view(first..first + rows as usize)?.to_vec()?;
+        Ok(first_divergence(&losses, first))
+    }
+
+    /// Gathers the batch that begins with the sample `first` of an epoch, and leaves its losses and its hits on the
+    /// device; pipelines of one kernel per operation also the gradient at its logits. Returns its number of samples.
+    pub(super) fn judge_batch(
+        &mut self,
+        data: &DeviceDataset,
+        spec: &EpochSpec,
+        first: usize,
+    ) -> Result<u32, ModelError> {
+        let Network { device, pipeline, batch_size, core, .. } = self;
+        let range @ (_, rows) = data.samples_from(first, *batch_size)?;
+        let Core { layers, training, results } = &mut *core.lock();
+        let into = (&mut training.inputs, &mut training.labels);
+        batch::shuffled_batch(device, into, data, range, (spec.seed, spec.epoch))?;
+        loss(device, *pipeline, layers, training, rows, results.at(range)?)?;
+        Ok(rows)
+    }
+
+    /// As [`Self::judge_batch`], of samples on the host.
+    fn judge_decoded(
+        &mut self,
+        samples: &Samples,
+        spec: &EpochSpec,
+        first: usize,
+    ) -> Result<u32, ModelError> {
+        let (epoch, mut feed) = self.feed(samples, spec)?;
+        let Network { device, pipeline, batch_size, core, .. } = self;
+        let range @ (_, rows) = samples_from(samples.len(), first, *batch_size)?;
+        let Core { layers, training, results } = &mut *core.lock();
+        let (half, into) = (feed.fetch(epoch, range)?, (&mut training.inputs, &mut training.labels));
+        batch::decoded_batch(device, into, half, (batch_size.get(), samples.features()), rows)?;
+        loss(device, *pipeline, layers, training, rows, results.at(range)?)?;
+        Ok(rows)
+    }
+
+    /// Mean loss and hits over `data`.
+    ///
+    /// # Errors
+    /// The data set does not fit the network, or the device failed.
+    pub fn evaluate(&mut self, data: &DeviceDataset) -> Result<Evaluation, ModelError> {
+        self.check(data.extents())?;
+        let Network { device, pipeline, core, evaluation, .. } = self;
+        let Core { layers, results, .. } = &mut *core.lock();
+        let state = evaluation_state(evaluation, device, layers, *pipeline)?;
+        for first in (0..data.samples).step_by(BatchSize::EVALUATION.get()) {
+            let range @ (_, rows) = data.samples_from(first, BatchSize::EVALUATION)?;
+            batch::ordered_batch(device, (&mut state.inputs, &mut state.labels), data, range)?;
+            loss(device, *pipeline, layers, state, rows, results.at(range)?)?;
+        }
+        let mut stats = EpochStats::default();
+        results.add_to(&mut stats, data.samples)?;
+        let EpochStats { correct, samples, .. } = stats;
+        let is_constant = 2 * correct < samples && results.is_constant(samples, data.classes)?;
+        Ok(Evaluation { loss: stats.loss(), correct, samples, is_constant })
+    }
+
+    /// Probabilities of the classes for `images` (`[n, features]`, a pixel a byte): `[n, classes]`.
+    ///
+    /// # Errors
+    /// The images do not fit the network, or the device failed.
+    pub fn predict(&mut self, images: &[u8]) -> Result<Vec<f32>, ModelError> {
+        let (features, classes) = self.core.lock().extents();
+        let labels = vec![0; images.len() / features];
+        let data = DeviceDataset::upload(&self.device, images, &labels, features, classes)?;
+        self.check(data.extents())?;
+        let mut probabilities = Vec::with_capacity(labels.len() * classes);
+        let Network { device, pipeline, core, evaluation, .. } = self;
+        let layers = &core.lock().layers;
+        let state = evaluation_state(evaluation, device, layers, *pipeline)?;
+        for first in (0..data.samples).step_by(BatchSize::EVALUATION.get()) {
+            let range @ (_, rows) = data.samples_from(first, BatchSize::EVALUATION)?;
+            batch::ordered_batch(device, (&mut state.inputs, &mut state.labels), &data, range)?;
+            forward(device, *pipeline, layers, state, rows)?;
+            let (Some(logits), Some(out)) = (state.outputs.last(), state.gradients.last_mut()) else {
+                continue;
+            };
+            loss::softmax(device, out, logits, rows, state.classes)?;
+            probabilities.extend(out.view(..rows as usize * classes)?.to_vec()?);
+        }
+        Ok(probabilities)
+    }
+}
+
+/// The buffers of an evaluation, made at the first one.
+fn evaluation_state<'a>(
+    slot: &'a mut Option<Activations>,
+    device: &Device,
+    layers: &[Layer],
+    pipeline: Pipeline,
+) -> Result<&'a mut Activations, ModelError> {
+    match slot {
+        Some(state) => Ok(state),
+        None => Ok(slot.insert(Activations::new(device, layers, BatchSize::EVALUATION, pipeline)?)),
+    }
+}
+
+fn forward(
+    on: &Device,
+    pipeline: Pipeline,
+    layers: &[Layer],
+    state: &mut Activations,
+    rows: u32,
+) -> Result<(), ModelError> {
+    if pipeline.is_fused() {
+        fused::forward(on.into(), layers, state, rows)
+    } else {
+        naive::forward(on, layers, state, rows)
+    }
+}
+
+/// Losses and hits of the batch in `state.inputs`.
+fn loss(
+    on: &Device,
+    pipeline: Pipeline,
+    layers: &[Layer],
+    state: &mut Activations,
+    rows: u32,
+    scores: Scores<'_>,
+) -> Result<(), ModelError> {
+    if pipeline.is_fused() {
+        return fused::loss(on.into(), layers, state, rows, scores);
+    }
+    naive::forward(on, layers, state, rows)?;
+    naive::loss(on, state, rows, scores)
+}

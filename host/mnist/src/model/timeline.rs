@@ -1,0 +1,132 @@
+//! What happens when in the first steps of an epoch.
+
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+use super::error::ModelError;
+use ferrowarp::device::{Device, Event, Stream};
+
+/// When what of some steps happened, from just before the first of them on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Timeline {
+    /// How many steps these are.
+    pub steps: usize,
+    /// The host decodes a batch.
+    pub load: Vec<Range<Duration>>,
+    /// A batch is copied to the device, or results from it.
+    pub copies: Vec<Range<Duration>>,
+    /// The device runs the kernels of a step, or of those that are queued by one call.
+    pub kernels: Vec<Range<Duration>>,
+    /// The host queues a step, or several by one call.
+    pub host: Vec<Range<Duration>>,
+}
+
+/// What a [`Timeline`] is made of. It records nothing until it is told to.
+#[derive(Debug, Default)]
+pub(super) struct Recorder {
+    /// The most steps.
+    limit: usize,
+    steps: usize,
+    /// The same moment by both clocks.
+    origin: Option<(Instant, Event)>,
+    load: Vec<Range<Instant>>,
+    fetches: Vec<Range<Instant>>,
+    copies: Vec<[Event; 2]>,
+    kernels: Vec<[Event; 2]>,
+    host: Vec<Range<Instant>>,
+}
+
+/// A step that is being queued.
+pub(super) struct Begun {
+    host: Instant,
+    kernels: Event,
+}
+
+impl Recorder {
+    /// Records the next steps.
+    pub fn new(steps: usize) -> Self {
+        Self { limit: steps, ..Self::default() }
+    }
+
+    /// Sets the clocks, unless they are set.
+    pub fn start(&mut self, device: &Device) -> Result<(), ModelError> {
+        if self.limit > 0 && self.origin.is_none() {
+            device.synchronize()?;
+            let event = device.default_stream().record()?;
+            event.synchronize()?;
+            self.origin = Some((Instant::now(), event));
+        }
+        Ok(())
+    }
+
+    /// Whether there are steps to come.
+    pub fn is_on(&self) -> bool {
+        self.steps < self.limit
+    }
+
+    pub fn begin(&self, kernels: &Stream) -> Result<Option<Begun>, ModelError> {
+        if !self.is_on() {
+            return Ok(None);
+        }
+        let kernels = kernels.record()?;
+        Ok(Some(Begun { host: Instant::now(), kernels }))
+    }
+
+    /// So many steps have been queued.
+    pub fn end(&mut self, begun: Option<Begun>, kernels: &Stream, steps: usize) -> Result<(), ModelError> {
+        if let Some(begun) = begun {
+            self.host.push(begun.host..Instant::now());
+            self.kernels.push([begun.kernels, kernels.record()?]);
+            self.steps += steps;
+        }
+        Ok(())
+    }
+
+    pub fn begin_copy(&self, copies: &Stream) -> Result<Option<Event>, ModelError> {
+        if self.is_on() { Ok(Some(copies.record()?)) } else { Ok(None) }
+    }
+
+    pub fn end_copy(&mut self, begun: Option<Event>, copies: &Stream) -> Result<(), ModelError> {
+        if let Some(begun) = begun {
+            self.copies.push([begun, copies.record()?]);
+        }
+        Ok(())
+    }
+
+    /// The host has fetched the results of the last step.
+    pub fn fetched(&mut self, began: Instant) {
+        if self.fetches.len() < self.host.len() {
+            self.fetches.push(began..Instant::now());
+        }
+    }
+
+    /// A batch has been decoded.
+    pub fn loaded(&mut self, span: Range<Instant>) {
+        if self.is_on() {
+            self.load.push(span);
+        }
+    }
+
+    /// What was recorded, if anything was. Waits for the device.
+    pub fn finish(self) -> Result<Option<Timeline>, ModelError> {
+        let Some((began, origin)) = &self.origin else { return Ok(None) };
+        let of_host = |spans: &[Range<Instant>]| -> Vec<Range<Duration>> {
+            let since = |instant: Instant| instant.saturating_duration_since(*began);
+            spans.iter().map(|span| since(span.start)..since(span.end)).collect()
+        };
+        let of_device = |events: &[[Event; 2]]| -> Result<Vec<Range<Duration>>, ModelError> {
+            let since =
+                |[start, end]: &[Event; 2]| Ok(start.elapsed_since(origin)?..end.elapsed_since(origin)?);
+            events.iter().map(since).collect()
+        };
+        let mut copies = of_device(&self.copies)?;
+        copies.extend(of_host(&self.fetches));
+        Ok(Some(Timeline {
+            steps: self.steps,
+            load: of_host(&self.load),
+            copies,
+            kernels: of_device(&self.kernels)?,
+            host: of_host(&self.host),
+        }))
+    }
+}

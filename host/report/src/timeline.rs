@@ -1,0 +1,130 @@
+//! What happened at the same time, as an SVG.
+
+use std::ops::Range;
+use std::path::Path;
+use std::time::Duration;
+
+use plotters::prelude::*;
+
+use super::ReportError;
+use crate::output_file;
+
+const SIZE: (u32, u32) = (1200, 300);
+const COLOURS: [RGBColor; 4] =
+    [RGBColor(44, 160, 44), RGBColor(214, 95, 14), RGBColor(31, 119, 180), RGBColor(127, 127, 127)];
+/// The share of a lane's height that a span fills.
+const THICKNESS: f64 = 0.6;
+
+/// A row of a timeline.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lane {
+    /// What happens in it.
+    pub name: String,
+    /// From when to when, in any order.
+    pub spans: Vec<Range<Duration>>,
+}
+
+/// Draws the lanes and writes them to `path`.
+///
+/// # Errors
+/// As [`render_timeline`], and [`ReportError::Write`].
+pub fn save_timeline(path: &Path, title: &str, lanes: &[Lane]) -> Result<(), ReportError> {
+    let svg = render_timeline(title, lanes)?;
+    output_file::write(path, svg.as_bytes()).map_err(|source| ReportError::Write {
+        what: "the timeline",
+        path: path.to_owned(),
+        source,
+    })
+}
+
+/// Draws the lanes, the first on top, over one axis of time from 0 to the end of the last span.
+///
+/// # Errors
+/// [`ReportError::NoSpans`] where no lane has a span; [`ReportError::Draw`].
+pub fn render_timeline(title: &str, lanes: &[Lane]) -> Result<String, ReportError> {
+    let end = lanes.iter().flat_map(|lane| &lane.spans).map(|span| span.end).max();
+    let end = end.ok_or(ReportError::NoSpans)?;
+    let mut svg = String::new();
+    draw(&mut svg, title, lanes, milliseconds(end))
+        .map_err(|error| ReportError::Draw { message: error.to_string() })?;
+    Ok(svg)
+}
+
+fn milliseconds(time: Duration) -> f64 {
+    1e3 * time.as_secs_f64()
+}
+
+fn draw(svg: &mut String, title: &str, lanes: &[Lane], end: f64) -> Result<(), Box<dyn std::error::Error>> {
+    let root = SVGBackend::with_string(svg, SIZE).into_drawing_area();
+    root.fill(&WHITE)?;
+    let count = lanes.len() as f64;
+    let mut chart = ChartBuilder::on(&root)
+        .caption(title, ("sans-serif", 18))
+        .margin(12)
+        .x_label_area_size(40)
+        .y_label_area_size(90)
+        .build_cartesian_2d(0.0..end.max(1e-6), count..0.0)?;
+    chart
+        .configure_mesh()
+        .x_desc("milliseconds")
+        .disable_y_mesh()
+        .disable_y_axis()
+        .y_labels(0)
+        .light_line_style(WHITE)
+        .label_style(("sans-serif", 13))
+        .draw()?;
+    for (i, (lane, colour)) in lanes.iter().zip(COLOURS.iter().cycle()).enumerate() {
+        let (top, bottom) = (i as f64 + 0.5 - THICKNESS / 2.0, i as f64 + 0.5 + THICKNESS / 2.0);
+        let spans = lane.spans.iter().map(|span| {
+            let corners = [(milliseconds(span.start), top), (milliseconds(span.end), bottom)];
+            Rectangle::new(corners, colour.mix(0.8).filled())
+        });
+        chart.draw_series(spans)?;
+        let (x, y) = chart.backend_coord(&(0.0, i as f64 + 0.5));
+        root.draw_text(&lane.name, &("sans-serif", 14).into_text_style(&root), (x - 80, y - 7))?;
+    }
+    root.present()?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lane(name: &str, spans: &[(u64, u64)]) -> Lane {
+        let span = |&(start, end)| Duration::from_millis(start)..Duration::from_millis(end);
+        Lane { name: name.to_owned(), spans: spans.iter().map(span).collect() }
+    }
+
+    /// The attribute of each rectangle that is a span.
+    fn of_spans(svg: &str, attribute: &str) -> Vec<f64> {
+        let rectangles =
+            svg.lines().filter(|line| line.contains("<rect") && line.contains("opacity=\"0.8\""));
+        let value = |line: &str| {
+            let after = line.split(&format!(" {attribute}=\"")).nth(1).unwrap();
+            after.split('"').next().unwrap().parse().unwrap()
+        };
+        rectangles.map(value).collect()
+    }
+
+    #[test]
+    fn spans_stand_where_and_as_long_as_they_were() {
+        let svg = render_timeline("steps", &[lane("load", &[(0, 10), (30, 40)]), lane("host", &[(20, 40)])]);
+        let svg = svg.unwrap();
+        for needle in ["steps", "load", "host", "milliseconds"] {
+            assert!(svg.contains(needle), "{needle}");
+        }
+        let (x, width, y) = (of_spans(&svg, "x"), of_spans(&svg, "width"), of_spans(&svg, "y"));
+        assert_eq!(x.len(), 3);
+        // Half as long, three times as far, and a lane below, up to a pixel.
+        assert!((width[2] - 2.0 * width[0]).abs() <= 2.0 && (width[0] - width[1]).abs() <= 1.0, "{width:?}");
+        assert!((x[1] - x[0] - 3.0 * width[0]).abs() <= 3.0 && x[0] < x[2] && x[2] < x[1], "{x:?}");
+        assert!(y[0] == y[1] && y[0] < y[2], "{y:?}");
+    }
+
+    #[test]
+    fn nothing_is_no_timeline() {
+        let refused = render_timeline("steps", &[lane("load", &[])]).unwrap_err().to_string();
+        assert_eq!(refused, "there is no step to draw; train at least one");
+    }
+}
