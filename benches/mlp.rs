@@ -232,7 +232,7 @@ impl Bench<'_> {
             precision: PRECISION,
             batch: batch.get(),
             data: self.data.get().map_or("none", |data| data.name),
-            images: self.data.get().map_or(0, |data| data.train.len()),
+            images: self.data.get().map_or(0, |data| data.images()),
             epoch_seconds: if is_right { epochs.to_vec() } else { Vec::new() },
             step_microseconds: (is_right && !steps.is_empty()).then(|| median(steps) * 1e6),
             accuracy: (is_right && !timed.accuracies.is_empty()).then(|| median(&timed.accuracies)),

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use anyhow::{Context, ensure};
 use ferrowarp::device::Device;
-use ferrowarp_data::{CLASSES, Dataset, default_dir};
-use ferrowarp_mnist::model::DeviceDataset;
+use ferrowarp_data::{CLASSES, Dataset, Samples, default_dir};
+use ferrowarp_mnist::model::{DeviceDataset, Pipeline, TrainingSet};
 
 use super::{BATCHES, SIZES};
 
@@ -25,8 +25,10 @@ const INKED: u64 = 5;
 pub struct Data {
     /// `mnist` or `synthetic`.
     pub name: &'static str,
-    /// What is trained on.
-    pub train: DeviceDataset,
+    /// What is trained on, in the host's memory.
+    samples: Samples,
+    /// The same on the device.
+    on_device: TrainingSet<'static>,
     /// What the accuracy is measured on.
     pub test: DeviceDataset,
 }
@@ -62,7 +64,12 @@ impl Data {
         Data::upload(device, "synthetic", &train, &part(&all.images[images..], &all.labels[labels..]))
     }
 
-    fn upload(device: &Device, name: &'static str, train: &Dataset, test: &Dataset) -> anyhow::Result<Data> {
+    pub(super) fn upload(
+        device: &Device,
+        name: &'static str,
+        train: &Dataset,
+        test: &Dataset,
+    ) -> anyhow::Result<Data> {
         ensure!(
             train.features() == SIZES[0],
             "the images have {} pixels, but the bench trains on {}; name a folder with MNIST in FERROWARP_BENCH_DATA",
@@ -72,7 +79,21 @@ impl Data {
         let upload = |half: &Dataset| {
             DeviceDataset::upload(device, &half.images, &half.labels, half.features(), CLASSES)
         };
-        Ok(Data { name, train: upload(train)?, test: upload(test)? })
+        let on_device = upload(train)?.into();
+        Ok(Data { name, samples: train.clone().into(), on_device, test: upload(test)? })
+    }
+
+    /// Images of an epoch.
+    pub fn images(&self) -> usize {
+        self.on_device.len()
+    }
+
+    /// Trains on the images where a pipeline takes them from.
+    pub fn train<R>(&self, pipeline: Pipeline, train: impl FnOnce(&TrainingSet<'_>) -> R) -> R {
+        match pipeline {
+            Pipeline::Overlapped => train(&TrainingSet::OnHost(&self.samples)),
+            _ => train(&self.on_device),
+        }
     }
 }
 

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::ensure;
 use ferrowarp::device::Device;
-use ferrowarp_data::{CLASSES, Dataset};
+use ferrowarp_data::Dataset;
 use ferrowarp_mnist::BatchSize;
-use ferrowarp_mnist::model::{DeviceDataset, EpochSpec, EpochStats, Network, Parameters, Pipeline};
+use ferrowarp_mnist::model::{EpochSpec, EpochStats, Network, Parameters, Pipeline};
 
 use super::data::{Data, synthetic};
 use super::{RUN, SEED, SIZES, oracle};
@@ -72,8 +72,10 @@ impl<'a> Session<'a> {
         let spec = spec(self.epoch);
         self.device.synchronize()?;
         let start = Instant::now();
-        let stats = self.network.train_epoch(&self.data.train, &spec, EpochStats::default(), &mut |_| {
-            ControlFlow::Continue(())
+        let network = &mut self.network;
+        let stats = self.data.train(self.pipeline, |set| {
+            let progress = &mut |_| ControlFlow::Continue(());
+            network.train_epoch(set, &spec, EpochStats::default(), set.len(), progress)
         })?;
         let time = start.elapsed();
         self.losses.push(stats.loss());
@@ -86,8 +88,7 @@ impl<'a> Session<'a> {
         Ok(time)
     }
 
-    /// Trains the first steps of an epoch, [`STEPS`] or a few more where the rung queues more at a time, or all where they
-    /// are fewer; the time of one, with the last synchronisation. It moves the weights of the run.
+    /// Trains the first steps of an epoch, [`STEPS`], or all where they are fewer; the time of one, with the last synchronisation. It moves the weights of the run.
     ///
     /// # Errors
     /// The device failed.
@@ -95,10 +96,11 @@ impl<'a> Session<'a> {
         let wanted = STEPS * self.batch.get();
         self.device.synchronize()?;
         let start = Instant::now();
-        let stats =
-            self.network.train_epoch(&self.data.train, &spec(1), EpochStats::default(), &mut |samples| {
-                if samples >= wanted { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-            })?;
+        let network = &mut self.network;
+        let stats = self.data.train(self.pipeline, |set| {
+            let progress = &mut |_| ControlFlow::Continue(());
+            network.train_epoch(set, &spec(1), EpochStats::default(), wanted.min(set.len()), progress)
+        })?;
         Ok(start.elapsed() / self.batch.steps(stats.samples).max(1) as u32)
     }
 
@@ -127,10 +129,12 @@ impl Expected {
     /// # Errors
     /// The weights are too far from those in f64, or the device failed.
     pub fn check(&self, device: &Device, pipeline: Pipeline, batch: BatchSize) -> anyhow::Result<()> {
-        let Dataset { images, labels, .. } = &self.set;
-        let data = DeviceDataset::upload(device, images, labels, self.set.features(), CLASSES)?;
+        let data = Data::upload(device, "synthetic", &self.set, &self.set)?;
         let mut network = network(device, pipeline, batch)?;
-        network.train_epoch(&data, &spec(1), EpochStats::default(), &mut |_| ControlFlow::Continue(()))?;
+        data.train(pipeline, |set| {
+            let progress = &mut |_| ControlFlow::Continue(());
+            network.train_epoch(set, &spec(1), EpochStats::default(), set.len(), progress)
+        })?;
         let distance = oracle::distance(&network.parameters()?, &self.weights);
         ensure!(
             distance <= TOLERANCE,
