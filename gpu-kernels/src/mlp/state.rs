@@ -1,9 +1,9 @@
 //! What changes from step to step and from epoch to epoch, in device memory: launches with the same arguments so do every
 //! step of a training.
 
-/// Where training is, and how it goes on.
+/// Where training is, and how it goes on. It lies in a buffer of words, wherever these do.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-#[repr(C)]
+#[repr(C, packed(4))]
 pub struct StepState {
     /// The first sample of the step, counted in the order of the epoch.
     pub first: u32,
