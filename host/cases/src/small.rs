@@ -16,6 +16,9 @@ const SMALL: [([usize; 3], usize); 3] = [([33, 17, 35], 0), ([5, 1, 35], 0), ([3
 /// of 16 bytes and the second does not.
 const TINY: ([usize; 3], usize) = ([2, 5, 35], 0);
 
+/// The network's last layer, which has few classes.
+const LAST: [usize; 3] = [5, 17, 10];
+
 /// Where there is [`TINY`], the kernels of clusters run on this.
 const TINY_FOR_CLUSTERS: ([usize; 3], usize) = ([1, 5, 35], 0);
 
@@ -33,5 +36,6 @@ pub fn all(scope: Scope) -> Vec<Case> {
         let ladder = ladder.filter(|_| shape[0] <= 5).filter(suits);
         network.chain(ladder).collect::<Vec<_>>()
     };
-    layers.flat_map(of_layer).chain(softmax::cases(&Setting::new(scope))).collect()
+    let last = Arc::new(Problem::new(LAST, 0, 1));
+    layers.flat_map(of_layer).chain(layer::last(&last)).chain(softmax::cases(&Setting::new(scope))).collect()
 }

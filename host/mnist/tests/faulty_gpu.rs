@@ -35,7 +35,7 @@ const CODES: &[(u32, &[&str])] = &[
 ];
 
 /// Calls in mid-run.
-const PLACES: [&str; 6] = ["alloc 6", "set 5", "copy 8", "launch 40", "kernel 40", "sync 15"];
+const PLACES: [&str; 6] = ["alloc 6", "set 5", "copy 8", "launch 12", "kernel 12", "sync 10"];
 
 /// A data set, the fake driver, and PTX with the names of all kernels.
 struct Gpu {
@@ -129,7 +129,7 @@ fn errors_that_pass_end_the_run_as_well() {
         alloc.contains("CUDA_ERROR_OUT_OF_MEMORY (2)") && alloc.contains("1024 of 2048 MiB are free"),
         "{alloc}"
     );
-    let launch = gpu.fails("launch 40 701", &["--save", "w.safetensors"]);
+    let launch = gpu.fails("launch 12 701", &["--save", "w.safetensors"]);
     assert!(
         launch.contains("CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES (701)") && launch.contains("(grid ("),
         "{launch}"
@@ -141,9 +141,9 @@ fn errors_that_pass_end_the_run_as_well() {
 #[test]
 fn blocking_launches_name_the_kernel() {
     let gpu = Gpu::new();
-    let queued = gpu.fails("kernel 40 700", &[]);
+    let queued = gpu.fails("kernel 12 700", &[]);
     assert!(queued.contains("one of the kernels queued") && queued.contains("FERROWARP_SYNC=1"), "{queued}");
-    let mut command = gpu.train("kernel 40 700", &[]);
+    let mut command = gpu.train("kernel 12 700", &[]);
     let output = command.env("FERROWARP_SYNC", "1").output().unwrap();
     let one = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.code() == Some(1) && one.starts_with("error: kernel "), "{one}");
@@ -161,10 +161,10 @@ fn checkpoints_survive_a_gpu_that_does_not() {
 
     let timed = |folder| [&flags(folder)[..], &["--time-limit", "0.3"]].concat();
     for (folder, faults, says) in [
-        ("lost", "kernel 150 999", "Fake GPU was lost"),
+        ("lost", "kernel 60 999", "Fake GPU was lost"),
         ("lost-in-copy", "copy 40 46", "Fake GPU was lost"),
-        ("broken", "kernel 170 700", "accessed an address"),
-        ("hung", "kernel 190 hang", "did not end within the time limit of 300ms"),
+        ("broken", "kernel 70 700", "accessed an address"),
+        ("hung", "kernel 80 hang", "did not end within the time limit of 300ms"),
     ] {
         let error = gpu.fails(faults, &timed(folder));
         assert!(error.contains(says), "{faults}: {error}");

@@ -27,9 +27,10 @@ const UNTOUCHED: f32 = 0.25;
 const UNTOUCHED_WORD: u32 = 77;
 
 /// The kernels, if they take so many classes.
-pub fn cases(problem: &Arc<Problem>) -> impl Iterator<Item = Case> {
+pub fn cases(problem: &Arc<Problem>) -> impl Iterator<Item = Case> + use<> {
     let kernels = if problem.outputs <= MAX_CLASSES { network_head::INSTANCES } else { &[] };
-    kernels.iter().map(|kernel| {
+    let problem = problem.clone();
+    kernels.iter().map(move |kernel| {
         let (p, of) = (problem.clone(), problem.clone());
         let run = move |device: &Device| head(device, &p, kernel);
         Case::new(vec![kernel.meta.name], problem.to_string(), run, move || expected(&of))

@@ -32,6 +32,11 @@ struct Check {
     expected: fn(&Problem) -> Expected,
 }
 
+/// The kernels of the last layer on it.
+pub fn last(problem: &Arc<Problem>) -> impl Iterator<Item = Case> + use<> {
+    head::cases(problem)
+}
+
 /// Every kernel of the network on a layer that runs on a device with these limits.
 pub fn cases(problem: &Arc<Problem>, limits: &Limits) -> impl Iterator<Item = Case> + use<> {
     let checks = [batch::CHECKS, linear::CHECKS, rows::CHECKS, update::CHECKS].into_iter().flatten();
