@@ -112,6 +112,25 @@ pub unsafe fn wait_until_all(words: *const [u32; 4], condition: impl Fn([u32; 4]
     unsafe { Watchdog::OFF.wait_until_all(words, condition) }
 }
 
+/// As [`wait_until_all`], for several times four words at once: each look loads all of them, so that their loads are under
+/// way together, and the wait is over when the condition holds for each four.
+///
+/// # Safety
+/// As for [`wait_until_all`], of each pointer.
+///
+/// # Panics
+/// As there.
+#[doc(alias = "ld.relaxed.gpu.v4")]
+#[inline(always)]
+#[track_caller]
+pub unsafe fn wait_until_each<const N: usize>(
+    words: [*const [u32; 4]; N],
+    condition: impl Fn([u32; 4]) -> bool,
+) -> [[u32; 4]; N] {
+    // SAFETY: the caller's pointers.
+    unsafe { Watchdog::OFF.wait_until_each(words, condition) }
+}
+
 impl Watchdog {
     /// As [`wait_until`], for as long as this watchdog allows.
     ///
@@ -149,5 +168,24 @@ impl Watchdog {
     ) -> [u32; 4] {
         // SAFETY: the caller's pointer.
         self.wait("grid::wait_until_all", || unsafe { super::load_all(words) }, condition)
+    }
+
+    /// As [`wait_until_each`], for as long as this watchdog allows.
+    ///
+    /// # Safety
+    /// As there.
+    ///
+    /// # Panics
+    /// As there, and on the device if it takes longer.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn wait_until_each<const N: usize>(
+        self,
+        words: [*const [u32; 4]; N],
+        condition: impl Fn([u32; 4]) -> bool,
+    ) -> [[u32; 4]; N] {
+        // SAFETY: the caller's pointers.
+        let load = || words.map(|words| unsafe { super::load_all(words) });
+        self.wait("grid::wait_until_each", load, |words| words.into_iter().all(&condition))
     }
 }
