@@ -91,7 +91,7 @@ impl<const WARPS: usize> Block<WARPS> {
                 self.sync();
                 self.differentiate(&shared);
                 self.sync();
-                self.move_above(&shared, steps.lr);
+                self.move_above(&shared, number == 0, steps.lr);
                 self.move_tiles::<TILES, HALVES>(&shared, batch, &mut weights, steps.lr);
                 if has_next && steps.stages == 1 {
                     self.sync();
@@ -384,13 +384,13 @@ impl<const WARPS: usize> Block<WARPS> {
         }
     }
 
-    /// The step of the second layer.
+    /// The step of the second layer's rows, and where they are this block's of its biases.
     ///
     /// # Safety
     /// As for the kernel.
     #[inline(always)]
-    unsafe fn move_above(&self, shared: &Shared, lr: f32) {
-        for i in self.each((UNITS + 1) * QUADS) {
+    unsafe fn move_above(&self, shared: &Shared, has_biases: bool, lr: f32) {
+        for i in self.each((UNITS + usize::from(has_biases)) * QUADS) {
             let (unit, lane) = (i / QUADS, i % QUADS);
             // SAFETY: a quad of a unit, or of the biases.
             unsafe {
@@ -402,7 +402,6 @@ impl<const WARPS: usize> Block<WARPS> {
                 }
                 let above = shared.above.add(unit * PITCH + lane);
                 let old = (*above).to_array();
-                // Only the first block's biases are any.
                 *above = core::array::from_fn(|j| old[j] - lr * gradients[j]).into();
             }
         }

@@ -11,10 +11,13 @@ mod naive;
 mod network;
 mod ops;
 mod parameters;
+mod pipeline;
+mod resident;
 mod results;
 
 pub use dataset::DeviceDataset;
 pub use error::ModelError;
-pub use network::{EpochSpec, Network, Pipeline};
+pub use network::{EpochSpec, Network};
 pub use parameters::{LayerParameters, Parameters};
+pub use pipeline::Pipeline;
 pub use results::{Divergence, EpochStats, Evaluation};

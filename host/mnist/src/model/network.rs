@@ -7,19 +7,12 @@ use super::error::{ModelError, expect, to_u32};
 use super::fused::Ahead;
 use super::ops::{Layer, batch, fused::check_classes, loss, update::Sgd};
 use super::parameters::{LayerParameters, Parameters};
-use super::results::{Divergence, EpochStats, Evaluation, Results, Scores, first_divergence};
+use super::pipeline::{self, Pipeline};
+use super::resident::{self, Resident};
+use super::results::{Divergence, EpochStats, Evaluation, Results, first_divergence};
 use super::{fused, naive};
 use crate::BatchSize;
 use ferrowarp::device::{Buffer, Device, DeviceError};
-
-/// Which kernels a network runs on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Pipeline {
-    /// One kernel per operation, one thread per output.
-    Naive,
-    /// Products on tiles in shared memory, with bias, ReLU, loss and update fused in.
-    Fused,
-}
 
 /// One epoch of training.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -45,6 +38,9 @@ pub struct Network {
     /// Made when first needed.
     evaluation: Option<Activations>,
     results: Results,
+    /// Made by the first epoch of its pipeline.
+    resident: Option<Resident>,
+    notice: Option<String>,
 }
 
 /// The buffers of one batch.
@@ -82,10 +78,10 @@ impl Activations {
         let naive_only = |width: usize| {
             device.alloc_zeroed(if pipeline == Pipeline::Naive { batch_size * width } else { 0 })
         };
-        if pipeline == Pipeline::Fused {
+        if pipeline.is_fused() {
             check_classes(classes)?;
         }
-        let ahead = if pipeline == Pipeline::Fused { batch_size } else { 0 };
+        let ahead = if pipeline.is_fused() { batch_size } else { 0 };
         Ok(Self {
             inputs: device.alloc_zeroed(batch_size * features)?,
             labels: device.alloc_zeroed(batch_size)?,
@@ -121,6 +117,8 @@ impl Network {
             training: Activations::new(device, &layers, batch_size, pipeline)?,
             evaluation: None,
             results: Results::new(device, 0)?,
+            resident: None,
+            notice: None,
             device: device.clone(),
             pipeline,
             batch_size,
@@ -146,6 +144,14 @@ impl Network {
         if spec.momentum != 0.0 {
             self.ensure_velocities()?;
         }
+        if self.pipeline == Pipeline::Resident {
+            let Network { device, batch_size, layers, results, resident, .. } = self;
+            let on = (&*device, &mut layers[..], *batch_size);
+            match resident::train_epoch(resident, on, (data, results), spec, done, progress)? {
+                Ok(stats) => return Ok(stats),
+                Err(why) => (self.pipeline, self.notice) = (Pipeline::Fused, Some(why)),
+            }
+        }
         let mut end = done.samples;
         for first in (done.samples..data.samples).step_by(self.batch_size.get()) {
             end = first + self.step(data, spec, first, first == done.samples)? as usize;
@@ -156,6 +162,11 @@ impl Network {
         let mut stats = done;
         self.results.add_to(&mut stats, end)?;
         Ok(stats)
+    }
+
+    /// What has to be said about how the network is trained, once.
+    pub fn take_notice(&mut self) -> Option<String> {
+        self.notice.take()
     }
 
     /// The step with the batch that begins with the sample `first` of the epoch. `is_first` after anything but the step
@@ -210,7 +221,7 @@ impl Network {
         let range @ (_, rows) = data.samples_from(first, *batch_size)?;
         let into = (&mut training.inputs, &mut training.labels);
         batch::shuffled_batch(device, into, data, range, (spec.seed, spec.epoch))?;
-        loss(device, *pipeline, layers, training, rows, results.at(range)?)?;
+        pipeline::loss(device, *pipeline, layers, training, rows, results.at(range)?)?;
         Ok(rows)
     }
 
@@ -225,7 +236,7 @@ impl Network {
         for first in (0..data.samples).step_by(BatchSize::EVALUATION.get()) {
             let range @ (_, rows) = data.samples_from(first, BatchSize::EVALUATION)?;
             batch::ordered_batch(device, (&mut state.inputs, &mut state.labels), data, range)?;
-            loss(device, *pipeline, layers, state, rows, results.at(range)?)?;
+            pipeline::loss(device, *pipeline, layers, state, rows, results.at(range)?)?;
         }
         let mut stats = EpochStats::default();
         self.results.add_to(&mut stats, data.samples)?;
@@ -250,7 +261,7 @@ impl Network {
         for first in (0..data.samples).step_by(BatchSize::EVALUATION.get()) {
             let range @ (_, rows) = data.samples_from(first, BatchSize::EVALUATION)?;
             batch::ordered_batch(device, (&mut state.inputs, &mut state.labels), &data, range)?;
-            forward(device, *pipeline, layers, state, rows)?;
+            pipeline::forward(device, *pipeline, layers, state, rows)?;
             let (Some(logits), Some(out)) = (state.outputs.last(), state.gradients.last_mut()) else {
                 continue;
             };
@@ -359,35 +370,4 @@ fn upload_layer(device: &Device, layer: &LayerParameters) -> Result<Layer, Model
         weight_velocity: device.alloc_zeroed(0)?,
         bias_velocity: device.alloc_zeroed(0)?,
     })
-}
-
-fn forward(
-    on: &Device,
-    pipeline: Pipeline,
-    layers: &[Layer],
-    state: &mut Activations,
-    rows: u32,
-) -> Result<(), ModelError> {
-    match pipeline {
-        Pipeline::Naive => naive::forward(on, layers, state, rows),
-        Pipeline::Fused => fused::forward(on, layers, state, rows),
-    }
-}
-
-/// Losses and hits of the batch in `state.inputs`.
-fn loss(
-    on: &Device,
-    pipeline: Pipeline,
-    layers: &[Layer],
-    state: &mut Activations,
-    rows: u32,
-    scores: Scores<'_>,
-) -> Result<(), ModelError> {
-    match pipeline {
-        Pipeline::Naive => {
-            naive::forward(on, layers, state, rows)?;
-            naive::loss(on, state, rows, scores)
-        }
-        Pipeline::Fused => fused::loss(on, layers, state, rows, scores),
-    }
 }
