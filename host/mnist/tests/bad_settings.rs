@@ -80,7 +80,7 @@ fn words_for_numbers() {
     refused(&["--hidden", "300,,10"], &["--hidden", "`` is no width"]);
     refused(&["--hidden", "300,ten"], &["--hidden", "`ten` is no width"]);
     refused(&["--epochs", "-1"], &["-1", "--epochs"]);
-    refused(&["--pipeline", "quick"], &["quick", "naive", "fused"]);
+    refused(&["--pipeline", "quick"], &["quick", "naive", "fused", "resident"]);
     refused(&["--no-such-flag"], &["--no-such-flag"]);
 }
 

@@ -13,7 +13,7 @@ use super::{Block, ResidentNetwork, ResidentSteps};
 use crate::mlp::batch::permuted;
 use crate::mlp::head::MAX_CLASSES;
 
-/// As [`GRADIENTS_OF_ROWS`](super::weights).
+/// Longer than the slowest device needs, and short of a watchdog of the operating system.
 const SUMS_OF_WEIGHTS: Watchdog = Watchdog::new("the sums of the blocks with weights", 1_500_000_000);
 
 /// As above.

@@ -1,5 +1,6 @@
 //! A block that owns hidden units of the first layer.
 
+use cuda_std::GpuFloat as _;
 use cuda_std::grid::Watchdog;
 use cuda_std::half::f16;
 use cuda_std::mem::{f32x4, u32x4};

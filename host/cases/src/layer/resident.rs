@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::Result;
-use cuda_std::launch::{Instance, Limits, RawBuffer};
+use cuda_std::launch::{Dim3, Instance, LaunchConfig, Limits, RawBuffer};
 use cuda_std::testing::{Element as _, Output};
 use ferrowarp::device::Device;
 use gpu_kernels::mlp::batch::{PIXEL_SCALE, permuted};
@@ -19,9 +19,6 @@ use crate::reference::{Judgement, LayerOf, Real, step};
 
 /// Seed and epoch of the order of the samples.
 const ORDER: (u64, u32) = (0x0123_4567_89ab_cdef, 3);
-
-/// Steps that the words between blocks have seen before: both buffers change their flag on the way.
-const ROUND: u32 = 0;
 
 const LEARNING_RATE: f32 = 0.25;
 
@@ -129,6 +126,14 @@ impl Training {
     /// # Errors
     /// The kernel failed, or wrote outside its output.
     pub fn run(&self, device: &Device, kernel: &'static Kernel) -> Result<Outputs> {
+        self.run_on_blocks(device, kernel, self.extents.blocks())
+    }
+
+    /// As [`Self::run`], on the first so many of the blocks: of fewer than there are the waits are in vain.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn run_on_blocks(&self, device: &Device, kernel: &'static Kernel, blocks: usize) -> Result<Outputs> {
         let mut run = Run::with_misalignment(self.misalignment);
         let parameters: Vec<[Output<f32>; 2]> = (self.layers.iter())
             .map(|layer| [run.updated(&layer.weights), run.updated(&layer.biases)])
@@ -163,14 +168,17 @@ impl Training {
                 first: self.first as u32,
                 steps: self.steps as u32,
                 batch: batch as u32,
-                round: ROUND,
+                round: 0,
                 stages,
                 epoch: ORDER.1,
                 seed: ORDER.0,
                 lr: LEARNING_RATE,
             };
-            let config = kernel.config(&self.extents, stages as usize);
-            // SAFETY: the arrays have the network's shapes, and the launch is the shape's.
+            let config = LaunchConfig {
+                grid: Dim3::new(blocks as u32, 1, 1),
+                ..kernel.config(&self.extents, stages as usize)
+            };
+            // SAFETY: the arrays have the network's shapes. Blocks that are not there write nothing.
             unsafe { (kernel.launch)(on, config, ResidentLaunch { network, steps }) }
         })?;
         let parameters = parameters.into_iter().flatten().map(|output| wide(&results.of(output)));
