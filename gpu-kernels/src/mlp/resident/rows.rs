@@ -132,8 +132,8 @@ impl<const WARPS: usize> Block<WARPS> {
                         SUMS_OF_WEIGHTS,
                         of.map(|block| from.add(block.min(blocks - 1) * e.quads()).cast_const()),
                     );
-                    for (block, share) in of.into_iter().zip(shares) {
-                        let share = if block < blocks { share.to_array() } else { [0.0; 4] };
+                    for i in 0..SUMS_AT_ONCE {
+                        let share = if of[i] < blocks { shares[i].to_array() } else { [0.0; 4] };
                         sums = core::array::from_fn(|j| sums[j] + share[j]);
                     }
                 }
@@ -271,9 +271,9 @@ impl<const WARPS: usize> Block<WARPS> {
                 let receive = |quad: usize, to: *mut f32x4, pitch: usize| {
                     let from = |row: usize| mail.rows.add(row.min(e.batch - 1) * (e.quads() + LOGITS) + quad);
                     let quads = mail.receive(OTHER_ROWS, rows.map(|row| from(row).cast_const()));
-                    for (row, quad) in rows.into_iter().zip(quads) {
-                        if row < e.batch {
-                            *to.add(row * pitch + lane) = quad;
+                    for i in 0..ROWS_AT_ONCE {
+                        if rows[i] < e.batch {
+                            *to.add(rows[i] * pitch + lane) = quads[i];
                         }
                     }
                 };

@@ -354,9 +354,9 @@ impl<const WARPS: usize> Block<WARPS> {
                         .map(|row| mail.gradients.add(row.min(e.batch - 1) * e.quads() + lane).cast_const());
                     gradients = mail.receive(GRADIENTS_OF_ROWS, from);
                 }
-                for (row, gradient) in rows.into_iter().zip(gradients) {
-                    let gradient = if row < e.batch { gradient } else { f32x4::default() };
-                    *shared.pool.add(row * PITCH + lane) = gradient;
+                for i in 0..AT_ONCE {
+                    let gradient = if rows[i] < e.batch { gradients[i] } else { f32x4::default() };
+                    *shared.pool.add(rows[i] * PITCH + lane) = gradient;
                 }
             }
         }
