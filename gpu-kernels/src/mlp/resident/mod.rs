@@ -24,6 +24,7 @@ mod extents;
 mod halves;
 #[cfg(not(target_arch = "nvptx64"))]
 mod host;
+mod masters;
 mod rows;
 mod weights;
 

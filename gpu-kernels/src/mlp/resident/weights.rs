@@ -9,7 +9,7 @@ use cuda_std::pipeline;
 
 use super::exchange::Mail;
 use super::extents::{MAX_ROWS, PITCH, QUADS, TILE, UNITS, pool_quads};
-use super::halves::{GRADIENTS, WEIGHTS, feature_of, fragments, join, pixels, split, unscale};
+use super::halves::{GRADIENTS, WEIGHTS, fragments, join, pixels, split, unscale};
 use super::{Block, ResidentNetwork, ResidentSteps};
 use crate::mlp::batch::permuted;
 
@@ -22,24 +22,24 @@ const AT_ONCE: usize = 8;
 /// Tiles of 16 rows in a batch.
 const ROW_TILES: usize = MAX_ROWS / 16;
 
-/// The weights of a warp's tiles, spread over its lanes as products are; their rows are in the order of [`feature_of`].
-type Tiles<const TILES: usize> = [FragmentC; TILES];
+/// The weights of a warp's tiles, spread over its lanes as products are; their rows are in the order of [`feature_of`](super::halves::feature_of).
+pub(super) type Tiles<const TILES: usize> = [FragmentC; TILES];
 
 /// What lies in shared memory.
 #[derive(Clone, Copy)]
-struct Shared {
+pub(super) struct Shared {
     /// `[warps, ROW_TILES, 32]` sums, later `[MAX_ROWS, PITCH]` gradients.
     pool: *mut f32x4,
     /// `[MAX_ROWS, UNITS]`: the units.
-    units: *mut f32,
+    pub(super) units: *mut f32,
     /// `[MAX_ROWS, UNITS]`: the gradient at their sums.
-    d_units: *mut f32,
+    pub(super) d_units: *mut f32,
     /// `[UNITS + 1, PITCH]`: the units' weights in the second layer, and its biases in the first block.
-    above: *mut f32x4,
+    pub(super) above: *mut f32x4,
     /// `[MAX_ROWS]`: the samples of the next batch.
     samples: *mut u32,
     /// `[stages, MAX_ROWS, stride]`: the pixels, then 255 for the feature that is always 1, then zeros.
-    pixels: *mut u8,
+    pub(super) pixels: *mut u8,
 }
 
 impl<const WARPS: usize> Block<WARPS> {
@@ -105,108 +105,9 @@ impl<const WARPS: usize> Block<WARPS> {
         }
     }
 
-    /// The weights of the block, and shared memory with what stays there.
-    ///
-    /// # Safety
-    /// As for the kernel.
-    #[inline(always)]
-    unsafe fn begin<const TILES: usize>(
-        &self,
-        shared: &Shared,
-        network: &ResidentNetwork,
-        steps: &ResidentSteps,
-        number: usize,
-    ) -> Tiles<TILES> {
-        let (e, stride) = (self.extents, self.extents.stride());
-        // SAFETY: the caller's; indices lie in the shapes.
-        unsafe {
-            for i in self.each(steps.stages as usize * MAX_ROWS * stride) {
-                *shared.pixels.add(i) = if i % stride == e.features { 255 } else { 0 };
-            }
-            for i in self.each(MAX_ROWS * UNITS) {
-                *shared.d_units.add(i) = 0.0;
-            }
-            let above = shared.above.cast::<f32>();
-            for i in self.each((UNITS + 1) * 4 * PITCH) {
-                let (unit, col) = (i / (4 * PITCH), i % (4 * PITCH));
-                *above.add(i) = self.above_of(network, number, unit, col).map_or(0.0, |weight| *weight);
-            }
-            core::array::from_fn(|t| {
-                FragmentC::from_fn(|row, col| {
-                    self.weight_of(network, number, t, row, col).map_or(0.0, |weight| *weight)
-                })
-            })
-        }
-    }
-
-    /// Writes the weights of the block back.
-    ///
-    /// # Safety
-    /// As for the kernel.
-    #[inline(always)]
-    unsafe fn finish<const TILES: usize>(
-        &self,
-        shared: &Shared,
-        network: &ResidentNetwork,
-        number: usize,
-        weights: &Tiles<TILES>,
-    ) {
-        // SAFETY: the caller's; each weight is one thread's of one block.
-        unsafe {
-            let above = shared.above.cast::<f32>();
-            for i in self.each((UNITS + 1) * 4 * PITCH) {
-                let (unit, col) = (i / (4 * PITCH), i % (4 * PITCH));
-                if let Some(weight) = self.above_of(network, number, unit, col) {
-                    *weight = *above.add(i);
-                }
-            }
-            for (t, tile) in weights.iter().enumerate() {
-                tile.for_each(|row, col, value| {
-                    if let Some(weight) = self.weight_of(network, number, t, row, col) {
-                        *weight = value;
-                    }
-                });
-            }
-        }
-    }
-
-    /// Where the weight of the second layer lies that a unit of the block has; of the first block's last one its bias.
-    #[inline(always)]
-    fn above_of(
-        &self,
-        network: &ResidentNetwork,
-        number: usize,
-        unit: usize,
-        col: usize,
-    ) -> Option<*mut f32> {
-        let (e, row) = (self.extents, number * UNITS + unit);
-        let is_weight = unit < UNITS && row < e.hidden1;
-        let is_bias = unit == UNITS && number == 0;
-        let (weights, at) = if is_bias { (network.biases2, 0) } else { (network.weights2, row * e.hidden2) };
-        ((is_weight || is_bias) && col < e.hidden2).then(|| weights.wrapping_add(at + col))
-    }
-
-    /// Where the weight of the first layer lies that an element of the warp's tile `t` holds.
-    #[inline(always)]
-    fn weight_of(
-        &self,
-        network: &ResidentNetwork,
-        number: usize,
-        t: usize,
-        row: usize,
-        col: usize,
-    ) -> Option<*mut f32> {
-        let e = self.extents;
-        let (feature, unit) = (self.tile(t) * TILE + feature_of(row), number * UNITS + col);
-        let is_bias = feature == e.features;
-        let (weights, at) =
-            if is_bias { (network.biases1, 0) } else { (network.weights1, feature * e.hidden1) };
-        (feature <= e.features && unit < e.hidden1).then(|| weights.wrapping_add(at + unit))
-    }
-
     /// The tile of features that is the warp's number `t`.
     #[inline(always)]
-    fn tile(&self, t: usize) -> usize {
+    pub(super) fn tile(&self, t: usize) -> usize {
         self.place().0 + t * WARPS
     }
 
@@ -281,8 +182,8 @@ impl<const WARPS: usize> Block<WARPS> {
                     mma_sync_tiles(&rows, &fragments(upper, lower), &mut sums);
                 }
             }
-            for (i, sums) in sums.iter().enumerate() {
-                *shared.pool.add((warp * ROW_TILES + i) * 32 + lane) = join(sums).into();
+            for i in 0..ROW_TILES {
+                *shared.pool.add((warp * ROW_TILES + i) * 32 + lane) = join(&sums[i]).into();
             }
         }
     }
