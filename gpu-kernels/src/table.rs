@@ -2,7 +2,7 @@
 
 use cuda_std::launch::KernelMeta;
 
-use crate::mlp::{activation, batch, fused_backward, fused_forward, head, linear, loss, sgd};
+use crate::mlp::{activation, batch, fused_backward, fused_forward, head, linear, loss, resident, sgd};
 use crate::softmax::{LADDER, backward, cross_entropy, forward_kernels, serial};
 
 /// Every kernel of this crate.
@@ -18,7 +18,8 @@ const ALL: List = {
         .with(fused_forward::linear_act_forward::KERNELS)
         .with(head::network_head::KERNELS)
         .with(fused_backward::linear_backward::KERNELS)
-        .with(fused_backward::linear_updates::KERNELS);
+        .with(fused_backward::linear_updates::KERNELS)
+        .with(resident::train::KERNELS);
     let mut i = 0;
     while i < LADDER.len() {
         all = all.with_rung(&LADDER[i]);

@@ -75,6 +75,6 @@ mod words;
 
 pub use barrier::sync;
 pub use dependent::{launch_dependents, wait_for_dependencies};
-pub use wait::{wait_until, wait_until_all};
+pub use wait::{wait_until, wait_until_all, wait_until_each};
 pub use watchdog::Watchdog;
 pub use words::{load_all, store_all, store_relaxed, store_release};

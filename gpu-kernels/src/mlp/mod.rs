@@ -6,7 +6,7 @@
 //! The naive set, one thread per output: [`linear`], [`activation`], [`loss`], [`sgd`], with the batches of [`batch`]. The
 //! fused set computes the same in fewer launches: [`fused_forward`], [`head`], [`fused_backward`], whose products, of
 //! operands in [`matrix`], are computed by a block ([`tile`]) or by a thread ([`serial`]); [`product`] is what they have in
-//! common, and [`state`] what its launches find in device memory.
+//! common, and [`state`] what its launches find in device memory. [`resident`] trains many steps in one launch.
 
 /// Lists the kernels of a module as its `KERNELS`.
 macro_rules! kernels {
@@ -41,6 +41,8 @@ pub mod fused_forward;
 pub mod head;
 
 pub mod fused_backward;
+
+pub mod resident;
 
 #[cfg(not(target_arch = "nvptx64"))]
 pub mod grid;

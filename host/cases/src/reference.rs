@@ -8,8 +8,10 @@ use ferrowarp::softmax::Options;
 
 use crate::compare::Bound;
 
+mod network;
 mod softmax;
 
+pub use network::{Judgement, LayerOf, Real, step};
 pub use softmax::{Number, RELATIVE, relative_one_after_the_other, softmax_bounds, softmax_with};
 
 /// Extents of a linear layer on a batch.

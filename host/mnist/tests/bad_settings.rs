@@ -80,7 +80,10 @@ fn words_for_numbers() {
     refused(&["--hidden", "300,,10"], &["--hidden", "`` is no width"]);
     refused(&["--hidden", "300,ten"], &["--hidden", "`ten` is no width"]);
     refused(&["--epochs", "-1"], &["-1", "--epochs"]);
-    refused(&["--pipeline", "quick"], &["quick", "naive", "deferred", "overlapped", "fused", "graph"]);
+    refused(
+        &["--pipeline", "quick"],
+        &["quick", "naive", "deferred", "overlapped", "fused", "graph", "resident"],
+    );
     refused(&["--no-such-flag"], &["--no-such-flag"]);
 }
 

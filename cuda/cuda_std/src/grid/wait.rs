@@ -112,6 +112,60 @@ pub unsafe fn wait_until_all(words: *const [u32; 4], condition: impl Fn([u32; 4]
     unsafe { Watchdog::OFF.wait_until_all(words, condition) }
 }
 
+/// As [`wait_until_all`], for several times four words at once: each look loads all of them, so that their loads are under
+/// way together, and the wait is over when the condition holds for each four.
+///
+/// # Safety
+/// As for [`wait_until_all`], of each pointer.
+///
+/// # Panics
+/// As there.
+///
+/// # Examples
+/// ```
+/// use cuda_std::launch::LaunchConfig;
+/// use cuda_std::mem::u32x4;
+/// use cuda_std::simt::Executor;
+/// use cuda_std::{grid, kernel, thread};
+///
+/// /// The blocks but the last one send four times their number and 1, and the last one adds the numbers of two of them.
+/// ///
+/// /// # Safety
+/// /// Three blocks of a thread each; an element of `out`, and two of `mail`, all zero.
+/// #[kernel(cooperative)]
+/// pub unsafe fn add_two(out: *mut u32, mail: *mut [u32; 4]) {
+///     let block = thread::block_idx_x();
+///     // SAFETY: the words are stored and loaded by these functions alone.
+///     unsafe {
+///         if block < 2 {
+///             return grid::store_all(mail.add(block as usize), [block + 1; 4]);
+///         }
+///         let both = [mail.cast_const(), mail.add(1).cast_const()];
+///         let words = grid::wait_until_each(both, |words| !words.contains(&0));
+///         *out = words.as_flattened().iter().sum();
+///     }
+/// }
+///
+/// let (mut out, mut mail) = ([0], [u32x4::splat(0); 2]);
+/// // SAFETY: three blocks of one thread. A `u32x4` is four words at a multiple of 16.
+/// unsafe {
+///     let mail = core::slice::from_raw_parts_mut(mail.as_mut_ptr().cast::<[u32; 4]>(), 2);
+///     add_two::launch(&Executor::new(), LaunchConfig::new(3, 1), &mut out, mail)?;
+/// }
+/// assert_eq!(out, [12]);
+/// # Ok::<(), cuda_std::launch::LaunchError>(())
+/// ```
+#[doc(alias = "ld.relaxed.gpu.v4")]
+#[inline(always)]
+#[track_caller]
+pub unsafe fn wait_until_each<const N: usize>(
+    words: [*const [u32; 4]; N],
+    condition: impl Fn([u32; 4]) -> bool,
+) -> [[u32; 4]; N] {
+    // SAFETY: the caller's pointers.
+    unsafe { Watchdog::OFF.wait_until_each(words, condition) }
+}
+
 impl Watchdog {
     /// As [`wait_until`], for as long as this watchdog allows.
     ///
@@ -149,5 +203,27 @@ impl Watchdog {
     ) -> [u32; 4] {
         // SAFETY: the caller's pointer.
         self.wait("grid::wait_until_all", || unsafe { super::load_all(words) }, condition)
+    }
+
+    /// As [`wait_until_each`], for as long as this watchdog allows.
+    ///
+    /// # Safety
+    /// As there.
+    ///
+    /// # Panics
+    /// As there, and on the device if it takes longer.
+    #[inline(always)]
+    #[track_caller]
+    pub unsafe fn wait_until_each<const N: usize>(
+        self,
+        words: [*const [u32; 4]; N],
+        condition: impl Fn([u32; 4]) -> bool,
+    ) -> [[u32; 4]; N] {
+        // SAFETY: the caller's pointers.
+        let load = || words.map(|words| unsafe { super::load_all(words) });
+        // Indices, and no early end: so that the words stay in registers.
+        self.wait("grid::wait_until_each", load, |words| {
+            (0..N).fold(true, |all, i| all & condition(words[i]))
+        })
     }
 }

@@ -5,6 +5,7 @@ mod fused;
 mod head;
 mod linear;
 mod problem;
+pub mod resident;
 mod rows;
 mod run;
 mod update;
@@ -41,12 +42,13 @@ pub fn last(problem: &Arc<Problem>) -> impl Iterator<Item = Case> + use<> {
 pub fn cases(problem: &Arc<Problem>, limits: &Limits) -> impl Iterator<Item = Case> + use<> {
     let checks = [batch::CHECKS, linear::CHECKS, rows::CHECKS, update::CHECKS].into_iter().flatten();
     let fused = fused::cases(problem, limits);
+    let resident = resident::cases(problem, limits);
     let problem = problem.clone();
     let naive = checks.map(move |&Check { kernel, run, expected }| {
         let (words, run_on, of) = (problem.to_string(), problem.clone(), problem.clone());
         Case::new(vec![kernel.name], words, move |device| run(device, &run_on), move || expected(&of))
     });
-    naive.chain(fused)
+    naive.chain(fused).chain(resident)
 }
 
 // Rounding errors of the magnitude that an element may be off. Sums are added in another order here and there, and with or

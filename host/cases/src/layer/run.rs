@@ -15,7 +15,11 @@ pub struct Run {
 
 impl Run {
     pub fn new(problem: &Problem) -> Self {
-        Self { test: KernelTest::new(), misalignment: problem.misalignment }
+        Self::with_misalignment(problem.misalignment)
+    }
+
+    pub fn with_misalignment(misalignment: usize) -> Self {
+        Self { test: KernelTest::new(), misalignment }
     }
 
     fn layout(&self, len: usize) -> Layout {
@@ -35,6 +39,11 @@ impl Run {
     /// What a kernel changes.
     pub fn updated<T: Element>(&mut self, elements: &[T]) -> Output<T> {
         self.test.output_at("parameters", elements, self.layout(elements.len()))
+    }
+
+    /// What a kernel keeps there for itself, at a boundary.
+    pub fn scratch<T: Element>(&mut self, elements: &[T]) -> Output<T> {
+        self.test.scratch("scratch", elements)
     }
 
     /// Launches on these buffers.

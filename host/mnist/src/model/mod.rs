@@ -17,6 +17,7 @@ mod network;
 mod ops;
 mod parameters;
 mod pipeline;
+mod resident;
 mod results;
 mod timeline;
 mod transfer;

@@ -12,6 +12,7 @@ use super::graph::Recorded;
 use super::ops::{Queue, batch, fused::check_classes, update::Sgd};
 use super::parameters::Parameters;
 use super::pipeline::Pipeline;
+use super::resident::{self, Resident};
 use super::results::{EpochStats, Results};
 use super::timeline::{Recorder, Timeline};
 use super::transfer::upload_layer;
@@ -50,6 +51,8 @@ pub struct Network {
     /// Made when first needed.
     feed: Option<Feed>,
     recorder: Recorder,
+    /// Made by the first steps of its pipeline.
+    resident: Option<Resident>,
 }
 
 /// How far an epoch has been launched.
@@ -98,6 +101,7 @@ impl Network {
             notice,
             feed: None,
             recorder: Recorder::default(),
+            resident: None,
         })
     }
 
@@ -180,7 +184,7 @@ impl Network {
                     }
                 }
                 Pipeline::Deferred | Pipeline::Overlapped => self.device.synchronize()?,
-                Pipeline::Fused | Pipeline::Graph => {}
+                Pipeline::Fused | Pipeline::Graph | Pipeline::Resident => {}
             }
             if progress(end).is_break() {
                 break;
@@ -245,6 +249,13 @@ impl Network {
             let (sgd, core) = (Sgd::of(spec), &mut *self.core.lock());
             naive::backward(&self.device, &mut core.layers, &mut core.training, rows, sgd)?;
             return Ok(rows as usize);
+        }
+        if self.pipeline == Pipeline::Resident {
+            let Network { device, batch_size, core, resident, .. } = self;
+            match resident::steps(resident, device, &mut core.lock(), (data, *batch_size), spec, &range)? {
+                Ok(samples) => return Ok(samples),
+                Err(why) => (self.pipeline, self.notice) = fallback(self.pipeline, Pipeline::Fused, &why),
+            }
         }
         let (batch_size, momentum) = (self.batch_size, spec.momentum);
         let batch @ (_, rows) = data.samples_from(first, batch_size)?;

@@ -174,6 +174,9 @@ impl<'a> Trainer<'a> {
             let elapsed = started.elapsed();
             self.elapsed += elapsed;
             self.times.train_kernels += transfers.without(self.device, elapsed);
+            if let Some(notice) = self.network.take_notice() {
+                observer.warning(&notice);
+            }
             if let Some(divergence) = self.stats.diverged {
                 return Err(self.diverged(self.step_with(divergence.sample), Symptom::Loss(divergence.loss)));
             }

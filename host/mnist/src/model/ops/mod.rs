@@ -6,6 +6,7 @@ pub(super) mod batch;
 pub(super) mod fused;
 pub(super) mod linear;
 pub(super) mod loss;
+pub(super) mod resident;
 mod tile;
 pub(super) mod update;
 

@@ -1,0 +1,135 @@
+//! The sizes of a network and what follows from them, the same for host and device.
+
+use crate::mlp::head::MAX_CLASSES;
+
+/// Hidden units of the first layer that a block owns: the columns of a tensor core's tile.
+pub const UNITS: usize = 8;
+
+/// The most rows of a batch: four tiles of a tensor core.
+pub const MAX_ROWS: usize = 64;
+
+/// Quads of a row of the second layer, of which a warp's lanes have one each.
+pub(super) const QUADS: usize = 32;
+
+/// Quads from one row to the next in shared memory: columns of eight rows lie in different banks.
+pub(super) const PITCH: usize = QUADS + 1;
+
+/// Quads of the gradient at the logits.
+pub(super) const LOGITS: usize = MAX_CLASSES / 4;
+
+/// Features of a tile.
+pub(super) const TILE: usize = 16;
+
+/// The sizes of a network with two hidden layers, and of its batches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extents {
+    /// Pixels of a sample.
+    pub features: usize,
+    /// Units of the first hidden layer.
+    pub hidden1: usize,
+    /// Units of the second one.
+    pub hidden2: usize,
+    /// Classes.
+    pub classes: usize,
+    /// Samples of a batch.
+    pub batch: usize,
+}
+
+/// A size that the kernel does not take.
+#[cfg(not(target_arch = "nvptx64"))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Misfit {
+    /// What it is the size of.
+    pub what: &'static str,
+    /// Its value.
+    pub got: usize,
+    /// The largest allowed.
+    pub max: usize,
+}
+
+impl Extents {
+    /// Blocks that own weights.
+    #[inline(always)]
+    pub const fn weight_blocks(&self) -> usize {
+        self.hidden1.div_ceil(UNITS)
+    }
+
+    /// All blocks.
+    pub const fn blocks(&self) -> usize {
+        self.weight_blocks() + self.batch
+    }
+
+    /// Tiles of the features and the one that is always 1.
+    #[inline(always)]
+    pub(super) const fn tiles(&self) -> usize {
+        (self.features + 1).div_ceil(TILE)
+    }
+
+    /// Bytes from one sample to the next in shared memory: an odd number of tiles, so that eight rows lie in different
+    /// banks.
+    #[inline(always)]
+    pub(super) const fn stride(&self) -> usize {
+        (self.tiles() | 1) * TILE
+    }
+
+    /// Quads that hold the units of the second layer and the one that is always 1.
+    #[inline(always)]
+    pub(super) const fn quads(&self) -> usize {
+        self.hidden2 / 4 + 1
+    }
+
+    /// Quads of a row's sums, gradients, and of what rows send each other, in a buffer.
+    #[inline(always)]
+    pub(super) const fn mail_quads(&self) -> [usize; 3] {
+        let rows = self.batch * self.quads();
+        [rows * self.weight_blocks(), rows, rows + self.batch * LOGITS]
+    }
+
+    /// Words that the blocks send each other through.
+    pub const fn mail_words(&self) -> usize {
+        let [sums, gradients, rows] = self.mail_quads();
+        2 * 4 * (sums + gradients + rows)
+    }
+
+    /// Shared memory of a block of `warps` warps, with `stages` batches at a time.
+    pub const fn shared_bytes(&self, warps: usize, stages: usize) -> usize {
+        let weights = 16 * weights_quads(warps) + stages * MAX_ROWS * self.stride();
+        let rows = 16 * rows_quads(warps);
+        if weights > rows { weights } else { rows }
+    }
+
+    /// The first size that a kernel does not take whose blocks hold `features` features.
+    ///
+    /// # Errors
+    /// That size.
+    #[cfg(not(target_arch = "nvptx64"))]
+    pub fn check(&self, features: usize) -> Result<(), Misfit> {
+        let Extents { hidden2, classes, batch, .. } = *self;
+        let sizes = [
+            ("number of features", self.features, features),
+            ("size of the second hidden layer", hidden2, 4 * QUADS - 1),
+            ("number of classes", classes, MAX_CLASSES),
+            ("batch size", batch, MAX_ROWS),
+        ];
+        let misfit = sizes.into_iter().find(|&(_, got, max)| got > max);
+        misfit.map_or(Ok(()), |(what, got, max)| Err(Misfit { what, got, max }))
+    }
+}
+
+/// Quads of shared memory that a block of weights has besides its batches: sums of warps or gradients, the units' output and
+/// gradient, the rows of the second layer with its biases, the numbers of samples.
+const fn weights_quads(warps: usize) -> usize {
+    pool_quads(warps) + 2 * MAX_ROWS * UNITS / 4 + (UNITS + 1) * PITCH + MAX_ROWS / 4
+}
+
+/// Quads of the sums of the warps, and later of the gradients of all rows.
+pub(super) const fn pool_quads(warps: usize) -> usize {
+    let (sums, gradients) = (warps * MAX_ROWS * UNITS / 4, MAX_ROWS * PITCH);
+    if sums > gradients { sums } else { gradients }
+}
+
+/// Quads of shared memory of a row's block: its units, the last layer, the sums of warps, the logits, and the units and
+/// gradients of all rows.
+const fn rows_quads(warps: usize) -> usize {
+    QUADS + MAX_CLASSES * QUADS + warps * QUADS + LOGITS + MAX_ROWS * (QUADS + LOGITS)
+}

@@ -1,0 +1,70 @@
+//! Numbers as sums of two of `f16`, and products of such.
+//!
+//! A pixel of 0 to 255 is one number of `f16` as it stands: with zeros in its upper byte it is `pixel / 2^24`, a subnormal.
+//! What it is multiplied by is split in two halves of 11 bits each, so that the products of both are exact but for a part in
+//! 2^22, and their sums are those of `f32`. Numbers are scaled first: the lower half would else be too small for `f16`.
+
+use cuda_std::half::{f16, f16x2_to_f32, f32_to_f16x2};
+use cuda_std::mma::{FragmentA, FragmentB, FragmentC};
+
+use crate::mlp::batch::PIXEL_SCALE;
+
+/// By what the weights are multiplied: those over 1023 are infinite, and so is what comes of them.
+pub(super) const WEIGHTS: f32 = 64.0;
+
+/// By what the gradients at the first layer's sums are multiplied: those over 63 are infinite.
+pub(super) const GRADIENTS: f32 = 1024.0;
+
+/// What a product of a pixel and a number that was multiplied by `scale` is multiplied by.
+pub(super) const fn unscale(scale: f32) -> f32 {
+    (1 << 24) as f32 * PIXEL_SCALE / scale
+}
+
+/// The nearest pair of `f16`, and with two `HALVES` that nearest to what remains.
+#[inline(always)]
+pub(super) fn split<const HALVES: usize>(pair: [f32; 2]) -> [u32; HALVES] {
+    let upper = f32_to_f16x2(pair);
+    let mut halves = [upper; HALVES];
+    if HALVES == 2 {
+        let rounded = f16x2_to_f32(upper);
+        halves[HALVES - 1] = f32_to_f16x2([pair[0] - rounded[0], pair[1] - rounded[1]]);
+    }
+    halves
+}
+
+/// The fragment of the pixels in these registers, as `ldmatrix` gives them of bytes: upper and lower eight rows. Or of the
+/// transposed ones, where a register holds a pair of features of two samples: eight samples and the next eight.
+///
+/// Of four features beside each other the first and the third come first: that is the order of
+/// [`feature_of`].
+#[inline(always)]
+pub(super) fn pixels([first, second]: [u32; 2], is_transposed: bool) -> FragmentA<f16> {
+    let [even, odd] = [[first, second], [first >> 8, second >> 8]].map(|pair| pair.map(|x| x & 0x00ff_00ff));
+    let registers = match is_transposed {
+        false => [even[0], even[1], odd[0], odd[1]],
+        true => [even[0], odd[0], even[1], odd[1]],
+    };
+    FragmentA::from_registers(registers)
+}
+
+/// The feature of a tile that a row of the transposed fragment stands for.
+#[inline(always)]
+pub(super) const fn feature_of(row: usize) -> usize {
+    2 * (row % 8) + row / 8
+}
+
+/// The sum of the products with both halves.
+#[inline(always)]
+pub(super) fn join<const HALVES: usize>(products: &[FragmentC; HALVES]) -> [f32; 4] {
+    let [upper, lower] = [products[0].0, products[HALVES - 1].0];
+    if HALVES == 1 { upper } else { core::array::from_fn(|i| upper[i] + lower[i]) }
+}
+
+/// Fragments of B of both halves, from the registers of each.
+#[inline(always)]
+pub(super) fn fragments<const HALVES: usize>(
+    upper: [u32; HALVES],
+    lower: [u32; HALVES],
+) -> [FragmentB<f16>; HALVES] {
+    core::array::from_fn(|half| FragmentB::from_registers([upper[half], lower[half]]))
+}

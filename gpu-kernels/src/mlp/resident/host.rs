@@ -1,0 +1,52 @@
+//! What host code launches the kernel with.
+
+use cuda_std::launch::{LaunchConfig, RawBuffer};
+
+use super::extents::{Extents, TILE};
+use super::{ResidentNetworkHost, ResidentStepsHost};
+
+/// [`ResidentNetwork`](super::ResidentNetwork) in the buffers of the host.
+pub type ResidentNetworkLaunch = ResidentNetworkHost<
+    RawBuffer<f32>,
+    RawBuffer<f32>,
+    RawBuffer<f32>,
+    RawBuffer<f32>,
+    RawBuffer<f32>,
+    RawBuffer<f32>,
+>;
+
+/// [`ResidentSteps`](super::ResidentSteps) in the buffers of the host.
+pub type ResidentStepsLaunch =
+    ResidentStepsHost<RawBuffer<f32>, RawBuffer<u32>, RawBuffer<u8>, RawBuffer<u8>, RawBuffer<u32>>;
+
+/// The arguments of [`train`](fn@super::train).
+pub struct ResidentLaunch {
+    /// The parameters.
+    pub network: ResidentNetworkLaunch,
+    /// The steps.
+    pub steps: ResidentStepsLaunch,
+}
+
+/// How a kernel shares its work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ResidentShape {
+    /// Warps of a block.
+    pub warps: usize,
+    /// Tiles of features of a warp.
+    pub tiles: usize,
+    /// 2 for sums as exact as those of `f32`, 1 for operands of `f16`.
+    pub halves: usize,
+}
+
+impl ResidentShape {
+    /// The most features.
+    pub fn features(&self) -> usize {
+        self.warps * self.tiles * TILE - 1
+    }
+
+    /// Grid, block and shared memory, with `stages` batches at a time. `extents` have been checked.
+    pub fn config(&self, extents: &Extents, stages: usize) -> LaunchConfig {
+        let shared = extents.shared_bytes(self.warps, stages) as u32;
+        LaunchConfig::new(extents.blocks() as u32, 32 * self.warps as u32).with_shared_bytes(shared)
+    }
+}

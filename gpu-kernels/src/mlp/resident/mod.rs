@@ -1,0 +1,190 @@
+//! A whole run of steps in one launch: the weights stay on the multiprocessors, and blocks pass each other only sums.
+//!
+//! Against [`super::fused_forward`], [`super::head`] and [`super::fused_backward`]: no weight is read or written between two
+//! steps, and a step costs two exchanges through the L2 cache in place of five launches. A block of `weights` owns
+//! [`UNITS`] hidden units of the first layer with all their weights, and their rows of the second layer; a block of `rows` owns
+//! a row of the batch, and computes what follows from it. The products of the first layer are those of tensor cores.
+//!
+//! A step: each block of weights sends its share of the second layer's sums of every row; the block of a row adds them, goes
+//! through the head, and sends the gradient at the second layer's sums back. Blocks of rows send each other the second
+//! layer's output and the gradient at the logits besides: each of them moves its own copy of the last layer, all alike.
+//! `exchange` is how they send.
+//!
+//! Plain SGD of a network of two hidden layers. Biases are weights of a feature that is always 1.
+//!
+//! Requires: what [`Extents::check`] says, and all blocks on the device at once.
+//@ ptx(resident_epoch, resident_epoch_f16): mma.sync >= 12, ldmatrix >= 4, ld.relaxed.gpu >= 8, .local == 0
+//@ allow-local(resident_epoch_serial): the weights of a warp that has all features; for a CPU
+
+use cuda_std::mem::f32x4;
+use cuda_std::{KernelArgs, kernel, shared, thread};
+
+mod exchange;
+mod extents;
+mod halves;
+#[cfg(not(target_arch = "nvptx64"))]
+mod host;
+mod masters;
+mod rows;
+mod weights;
+
+#[cfg(not(target_arch = "nvptx64"))]
+pub use extents::Misfit;
+pub use extents::{Extents, MAX_ROWS, UNITS};
+#[cfg(not(target_arch = "nvptx64"))]
+pub use host::{ResidentLaunch, ResidentNetworkLaunch, ResidentShape, ResidentStepsLaunch};
+
+/// The parameters of the network: read when the launch begins, written when it ends.
+#[derive(Clone, Copy, Debug, KernelArgs)]
+#[repr(C)]
+pub struct ResidentNetwork {
+    /// `[features, hidden1]`, changed.
+    pub weights1: *mut f32,
+    /// `[hidden1]`, changed.
+    pub biases1: *mut f32,
+    /// `[hidden1, hidden2]`, changed.
+    pub weights2: *mut f32,
+    /// `[hidden2]`, changed.
+    pub biases2: *mut f32,
+    /// `[hidden2, classes]`, changed.
+    pub weights3: *mut f32,
+    /// `[classes]`, changed.
+    pub biases3: *mut f32,
+    /// Pixels of a sample.
+    pub features: u32,
+    /// Units of the first hidden layer.
+    pub hidden1: u32,
+    /// Units of the second one.
+    pub hidden2: u32,
+    /// Classes.
+    pub classes: u32,
+}
+
+/// The steps of a launch.
+#[derive(Clone, Copy, Debug, KernelArgs)]
+#[repr(C)]
+pub struct ResidentSteps {
+    /// `[samples]`, of which those of the steps are written: the loss of each in nats, by its place in the epoch.
+    pub loss: *mut f32,
+    /// `[samples]`, of which those of the steps are written: 1 where the first of the largest logits is the label's.
+    pub correct: *mut u32,
+    /// `[samples, features]`.
+    pub images: *const u8,
+    /// `[samples]`, each less than the classes.
+    pub labels: *const u8,
+    /// [`Extents::mail_words`] words, from a multiple of 16 bytes on: zeros before the step of round 0, and then as the last
+    /// launch has left them.
+    pub mail: *mut u32,
+    /// Samples of the data set.
+    pub samples: u32,
+    /// The first sample of the first step, counted in the order of the epoch.
+    pub first: u32,
+    /// Number of steps: up to the end of the epoch at most, where the last batch may be short.
+    pub steps: u32,
+    /// Samples of a batch.
+    pub batch: u32,
+    /// Steps that have used `mail` before. It wraps around.
+    pub round: u32,
+    /// Batches that fit shared memory at a time: 2, and the next one is fetched meanwhile, or 1.
+    pub stages: u32,
+    /// The epoch, which with the seed says the order of its samples.
+    pub epoch: u32,
+    /// The seed.
+    pub seed: u64,
+    /// Learning rate.
+    pub lr: f32,
+}
+
+/// `steps` steps of SGD.
+///
+/// Launched on [`Extents::blocks`] blocks of `32 * WARPS` threads with [`Extents::shared_bytes`] of dynamic shared memory. A
+/// warp holds `TILES` tiles of 16 features. `HALVES` is 2 for sums as exact as those of `f32`, and 1 for operands of `f16`.
+///
+/// # Safety
+/// The launch is as said, and [`Extents::check`] finds nothing; the pointers are valid for as many elements as their shapes
+/// say; what is written nobody else uses.
+#[kernel(
+    cooperative,
+    min_arch = 80,
+    max_threads = 32 * WARPS,
+    args = ResidentLaunch,
+    facts: ResidentShape = ResidentShape { warps: WARPS, tiles: TILES, halves: HALVES },
+    instances(
+        resident_epoch = <8, 7, 2>;
+        resident_epoch_f16 = <8, 7, 1>;
+        resident_epoch_serial = <1, 56, 2>;
+    ),
+)]
+pub unsafe fn train<const WARPS: usize, const TILES: usize, const HALVES: usize>(
+    network: ResidentNetwork,
+    steps: ResidentSteps,
+) {
+    let extents = network.extents(&steps);
+    let block = Block::<WARPS> {
+        shared: shared::dynamic_shared_mem::<f32x4>(),
+        tid: thread::thread_idx_x() as usize,
+        extents,
+    };
+    let number = thread::block_idx_x() as usize;
+    // SAFETY: the kernel's contract; which of the two is the same for all threads of a block.
+    unsafe {
+        if number < extents.weight_blocks() {
+            block.train_weights::<TILES, HALVES>(&network, &steps, number);
+        } else {
+            block.train_row(&network, &steps, number - extents.weight_blocks());
+        }
+    }
+}
+
+/// What a thread knows of its block.
+#[derive(Clone, Copy)]
+struct Block<const WARPS: usize> {
+    shared: *mut f32x4,
+    tid: usize,
+    extents: Extents,
+}
+
+impl<const WARPS: usize> Block<WARPS> {
+    const THREADS: usize = 32 * WARPS;
+
+    /// Warp and lane.
+    #[inline(always)]
+    fn place(&self) -> (usize, usize) {
+        (self.tid / 32, self.tid % 32)
+    }
+
+    /// The thread's share of `0..len`.
+    #[inline(always)]
+    fn each(&self, len: usize) -> impl Iterator<Item = usize> + use<WARPS> {
+        (self.tid..len).step_by(Self::THREADS)
+    }
+
+    /// Waits for all threads of the block.
+    ///
+    /// # Safety
+    /// All of them come here.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    unsafe fn sync(&self) {
+        // SAFETY: the caller's.
+        unsafe { thread::sync_threads_aligned() };
+    }
+}
+
+impl ResidentNetwork {
+    #[inline(always)]
+    fn extents(&self, steps: &ResidentSteps) -> Extents {
+        let [features, hidden1, hidden2, classes, batch] =
+            [self.features, self.hidden1, self.hidden2, self.classes, steps.batch].map(|n| n as usize);
+        Extents { features, hidden1, hidden2, classes, batch }
+    }
+}
+
+impl ResidentSteps {
+    /// First sample and number of samples of a step.
+    #[inline(always)]
+    fn samples_of(&self, step: usize) -> (u32, usize) {
+        let first = self.first + step as u32 * self.batch;
+        (first, self.batch.min(self.samples - first) as usize)
+    }
+}

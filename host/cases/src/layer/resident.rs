@@ -1,0 +1,240 @@
+//! Many steps of a network in one launch, against the same steps in `f64`.
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use cuda_std::launch::{Dim3, Instance, LaunchConfig, Limits, RawBuffer};
+use cuda_std::testing::{Element as _, Output};
+use ferrowarp::device::Device;
+use gpu_kernels::mlp::batch::{PIXEL_SCALE, permuted};
+use gpu_kernels::mlp::resident::{
+    Extents, ResidentLaunch, ResidentNetworkLaunch, ResidentShape, ResidentStepsLaunch, train,
+};
+
+use super::Problem;
+use super::run::Run;
+use crate::case::{Case, wide};
+use crate::compare::{Bound, Expected, Outputs};
+use crate::reference::{Judgement, LayerOf, Real, step};
+
+/// Seed and epoch of the order of the samples.
+const ORDER: (u64, u32) = (0x0123_4567_89ab_cdef, 3);
+
+const LEARNING_RATE: f32 = 0.25;
+
+/// The names of the outputs: of each layer weights and biases, then the samples'.
+const NAMES: [&str; 8] =
+    ["weights1", "biases1", "weights2", "biases2", "weights3", "biases3", "loss", "correct"];
+
+/// What is where nobody writes.
+const UNTOUCHED: f32 = 0.25;
+/// As above.
+const UNTOUCHED_WORD: u32 = 77;
+
+/// Roundings of `f32` that a parameter may be off, in parts of the largest one of its kind, after a step. Tens of sums come
+/// one after the other.
+const ROUNDINGS: f64 = 16.0;
+
+/// As above, of operands of `f16`: each has 2^-11 in place of 2^-24.
+const ROUNDINGS_F16: f64 = ROUNDINGS * 8192.0;
+
+/// One launch of a network.
+pub struct Training {
+    /// The sizes.
+    pub extents: Extents,
+    /// `[samples, features]`.
+    pub images: Vec<u8>,
+    /// `[samples]`.
+    pub labels: Vec<u8>,
+    /// The three layers before the launch.
+    pub layers: Vec<LayerOf<f32>>,
+    /// The first sample.
+    pub first: usize,
+    /// Steps.
+    pub steps: usize,
+    /// Elements by which every array but the words between blocks lies off its natural alignment.
+    pub misalignment: usize,
+}
+
+/// The kernels on a small network with this layer's features and batches, whose last one is short.
+pub fn cases(problem: &Arc<Problem>, limits: &Limits) -> Vec<Case> {
+    let training = Arc::new(Training::of_layer(problem));
+    let runs = |kernel: &&Kernel| kernel.meta.min_arch <= limits.capability;
+    train::INSTANCES.iter().filter(runs).map(|kernel| training.case(kernel)).collect()
+}
+
+/// A kernel that trains.
+pub type Kernel = Instance<ResidentLaunch, ResidentShape>;
+
+impl Training {
+    fn of_layer(p: &Problem) -> Self {
+        let batch = p.batch.div_ceil(2).min(6);
+        let first = p.batch.saturating_sub(2 * batch + batch.div_ceil(2));
+        let extents = Extents {
+            features: p.inputs,
+            hidden1: p.outputs.min(21),
+            hidden2: p.outputs.div_ceil(3).min(11),
+            classes: 10,
+            batch,
+        };
+        let numbers = p.weights.iter().chain(&p.weight_velocity).chain(&p.activations).cycle();
+        Self {
+            extents,
+            images: p.images.clone(),
+            labels: p.image_labels.clone(),
+            layers: layers(&extents, numbers),
+            first,
+            steps: (p.batch - first).div_ceil(batch),
+            misalignment: p.misalignment,
+        }
+    }
+
+    /// A launch of so many steps from the sample 0 on, on so many samples as they need, the last batch a row short.
+    pub fn new(extents: Extents, steps: usize, seed: u64) -> Self {
+        let Extents { features, hidden1, hidden2, classes, batch } = extents;
+        let samples = steps * batch - usize::from(batch > 1);
+        let widest = hidden1.max(hidden2).max(classes);
+        let p = Problem::new([samples, features, widest], seed, 0);
+        let labels = p.labels.iter().map(|label| (*label as usize % classes) as u8).collect();
+        // Pixels as images have them: most are 0.
+        let images = p.images.iter().map(|&pixel| if pixel % 5 == 0 { pixel } else { 0 }).collect();
+        let numbers = p.weights.iter().chain(&p.weight_velocity).cycle();
+        Self { extents, images, labels, layers: layers(&extents, numbers), first: 0, steps, misalignment: 0 }
+    }
+
+    /// The case of a kernel.
+    pub fn case(self: &Arc<Self>, kernel: &'static Kernel) -> Case {
+        let (run, of) = (self.clone(), self.clone());
+        let Extents { features, hidden1, hidden2, classes, batch } = self.extents;
+        let words = format!("{features}-{hidden1}-{hidden2}-{classes}, {} steps of {batch}", self.steps);
+        let roundings = if kernel.halves == 2 { ROUNDINGS } else { ROUNDINGS_F16 };
+        let case = Case::new(
+            vec![kernel.meta.name],
+            words,
+            move |device: &Device| run.run(device, kernel),
+            move || of.expected(roundings),
+        );
+        case.with_cluster_threads((self.extents.blocks() * kernel.warps * 32) as u32)
+    }
+
+    fn samples(&self) -> usize {
+        self.labels.len()
+    }
+
+    /// Runs it, in one launch.
+    ///
+    /// # Errors
+    /// The kernel failed, or wrote outside its output.
+    pub fn run(&self, device: &Device, kernel: &'static Kernel) -> Result<Outputs> {
+        self.run_on_blocks(device, kernel, self.extents.blocks())
+    }
+
+    /// As [`Self::run`], on the first so many of the blocks: of fewer than there are the waits are in vain.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn run_on_blocks(&self, device: &Device, kernel: &'static Kernel, blocks: usize) -> Result<Outputs> {
+        let mut run = Run::with_misalignment(self.misalignment);
+        let parameters: Vec<[Output<f32>; 2]> = (self.layers.iter())
+            .map(|layer| [run.updated(&layer.weights), run.updated(&layer.biases)])
+            .collect();
+        let loss = run.updated(&vec![UNTOUCHED; self.samples()]);
+        let correct = run.updated(&vec![UNTOUCHED_WORD; self.samples()]);
+        let (images, labels) = (run.input(&self.images), run.input(&self.labels));
+        let mail = run.scratch(&vec![0u32; self.extents.mail_words()]);
+        let stages = if self.extents.shared_bytes(kernel.warps, 2) <= 99 * 1024 { 2 } else { 1 };
+        let results = run.on(device, |on, memory| {
+            let written = |output| RawBuffer::written(memory.output(output));
+            let Extents { features, hidden1, hidden2, classes, batch } = self.extents;
+            let network = ResidentNetworkLaunch {
+                weights1: written(parameters[0][0]),
+                biases1: written(parameters[0][1]),
+                weights2: written(parameters[1][0]),
+                biases2: written(parameters[1][1]),
+                weights3: written(parameters[2][0]),
+                biases3: written(parameters[2][1]),
+                features: features as u32,
+                hidden1: hidden1 as u32,
+                hidden2: hidden2 as u32,
+                classes: classes as u32,
+            };
+            let steps = ResidentStepsLaunch {
+                loss: written(loss),
+                correct: RawBuffer::written(memory.output(correct)),
+                images: RawBuffer::read(memory.input(images)),
+                labels: RawBuffer::read(memory.input(labels)),
+                mail: RawBuffer::written(memory.output(mail)),
+                samples: self.samples() as u32,
+                first: self.first as u32,
+                steps: self.steps as u32,
+                batch: batch as u32,
+                round: 0,
+                stages,
+                epoch: ORDER.1,
+                seed: ORDER.0,
+                lr: LEARNING_RATE,
+            };
+            let config = LaunchConfig {
+                grid: Dim3::new(blocks as u32, 1, 1),
+                ..kernel.config(&self.extents, stages as usize)
+            };
+            // SAFETY: the arrays have the network's shapes. Blocks that are not there write nothing.
+            unsafe { (kernel.launch)(on, config, ResidentLaunch { network, steps }) }
+        })?;
+        let parameters = parameters.into_iter().flatten().map(|output| wide(&results.of(output)));
+        let samples = [wide(&results.of(loss)), wide(&results.of(correct))];
+        Ok(NAMES.into_iter().zip(parameters.chain(samples)).collect())
+    }
+
+    /// The layers after it, computed in `T`, and what came of each sample by its place in the epoch.
+    pub fn reference<T: Real>(&self) -> (Vec<LayerOf<T>>, Vec<Option<Judgement>>) {
+        let mut layers: Vec<LayerOf<T>> = self.layers.iter().map(LayerOf::of).collect();
+        let (samples, features) = (self.samples(), self.extents.features);
+        let mut judgements = vec![None; samples];
+        for i in 0..self.steps {
+            let first = self.first + i * self.extents.batch;
+            let places = first..samples.min(first + self.extents.batch);
+            let sample = |place: usize| permuted(place as u32, samples as u32, ORDER.0, ORDER.1) as usize;
+            let pixel = |&pixel: &u8| T::from(f32::from(pixel)) * T::from(PIXEL_SCALE);
+            let of_sample = |sample: usize| &self.images[sample * features..][..features];
+            let inp = places.clone().map(|place| of_sample(sample(place)).iter().map(pixel).collect());
+            let labels: Vec<usize> = places.clone().map(|place| self.labels[sample(place)].into()).collect();
+            let judged = step(&mut layers, inp.collect(), &labels, T::from(LEARNING_RATE));
+            places.zip(judged).for_each(|(place, judged)| judgements[place] = Some(judged));
+        }
+        (layers, judgements)
+    }
+
+    fn expected(&self, roundings: f64) -> Expected {
+        let (layers, judgements) = self.reference::<f64>();
+        let off = roundings * f32::ROUNDING * self.steps as f64;
+        let near = |numbers: Vec<f64>| -> Vec<Bound> {
+            let largest = numbers.iter().fold(0.0, |max, x| f64::max(max, x.abs()));
+            numbers.into_iter().map(|value| Bound { value, allowed: off * largest }).collect()
+        };
+        let parameters = layers.into_iter().flat_map(|layer| [near(layer.weights), near(layer.biases)]);
+        let loss = judgements.iter().map(|judged| {
+            let untouched = Bound::exact(UNTOUCHED.into());
+            judged.map_or(untouched, |of| Bound { value: of.loss, allowed: off * (4.0 + of.loss) })
+        });
+        let correct = judgements.iter().map(|judged| match judged {
+            None => Bound::exact(UNTOUCHED_WORD.into()),
+            // Too near to tell.
+            Some(of) if of.lead.abs() <= 8.0 * off => Bound { value: 0.5, allowed: 0.5 },
+            Some(of) => Bound::exact(if of.lead > 0.0 { 1.0 } else { 0.0 }),
+        });
+        NAMES.into_iter().zip(parameters.chain([loss.collect(), correct.collect()])).collect()
+    }
+}
+
+/// Layers of these numbers, scaled by how many of them are added.
+fn layers<'a>(extents: &Extents, mut numbers: impl Iterator<Item = &'a f32>) -> Vec<LayerOf<f32>> {
+    let Extents { features, hidden1, hidden2, classes, .. } = *extents;
+    let sizes = [features, hidden1, hidden2, classes];
+    let mut scaled = |len: usize, by: f32| numbers.by_ref().take(len).map(|x| x * by).collect();
+    let layer = |pair: &[usize]| {
+        let by = 1.0 / (pair[0] as f32).sqrt();
+        LayerOf { weights: scaled(pair[0] * pair[1], by), biases: scaled(pair[1], by) }
+    };
+    sizes.windows(2).map(layer).collect()
+}

@@ -1,0 +1,193 @@
+//! The launch that trains many steps.
+
+use std::fmt;
+
+use cuda_std::launch::{Instance, RawBuffer};
+use gpu_kernels::mlp::resident::{
+    Extents, Misfit, ResidentLaunch, ResidentNetworkLaunch, ResidentShape, ResidentStepsLaunch, train,
+};
+
+use super::{Layer, area, need};
+use crate::BatchSize;
+use crate::model::dataset::DeviceDataset;
+use crate::model::error::{ModelError, to_u32};
+use crate::model::network::EpochSpec;
+use crate::model::results::Scores;
+use ferrowarp::device::{Buffer, Device};
+
+type Kernel = Instance<ResidentLaunch, ResidentShape>;
+
+/// The kernel that trains a network of these sizes on a device, and how it is launched.
+#[derive(Clone, Copy)]
+pub(in crate::model) struct Plan {
+    kernel: &'static Kernel,
+    extents: Extents,
+    /// Batches that fit shared memory at a time.
+    stages: usize,
+}
+
+/// Why a network does not train so on a device.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(in crate::model) enum Unfit {
+    /// So many hidden layers.
+    Layers(usize),
+    /// A size is over the kernel's.
+    Size(Misfit),
+    /// Momentum.
+    Momentum(f32),
+    /// The device's compute capability is below the kernel's.
+    Capability { got: u32, least: u32 },
+    /// A block's shared memory is over the device's.
+    SharedMemory { got: usize, max: usize },
+    /// So many blocks are not on the device at once.
+    Blocks { got: u64, fit: u64 },
+}
+
+impl fmt::Display for Unfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Unfit::Layers(got) => write!(f, "it takes two hidden layers, and the network has {got}"),
+            Unfit::Size(Misfit { what, got, max }) => {
+                write!(f, "the {what} is {got}, and it takes {max} at most")
+            }
+            Unfit::Momentum(got) => write!(f, "the momentum is {got}, and it has none"),
+            Unfit::Capability { got, least } => {
+                let [got, least] = [got, least].map(|n| (n / 10, n % 10));
+                let ((a, b), (c, d)) = (got, least);
+                write!(f, "the device is of compute capability {a}.{b}, and it needs {c}.{d}")
+            }
+            Unfit::SharedMemory { got, max } => {
+                write!(f, "a block needs {got} bytes of shared memory, and the device has {max}")
+            }
+            Unfit::Blocks { got, fit } => {
+                write!(f, "it needs {got} blocks on the device at once, and there is room for {fit}")
+            }
+        }
+    }
+}
+
+/// What the steps of a launch are.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::model) struct Steps {
+    /// The first sample.
+    pub first: usize,
+    /// How many.
+    pub count: usize,
+}
+
+impl Plan {
+    /// The plan for this network on this device.
+    ///
+    /// # Errors
+    /// The device failed. Inside: why there is none.
+    pub fn of(
+        on: &Device,
+        layers: &[Layer],
+        batch_size: BatchSize,
+        momentum: f32,
+    ) -> Result<Result<Plan, Unfit>, ModelError> {
+        let [first, second, third] = layers else {
+            return Ok(Err(Unfit::Layers(layers.len().saturating_sub(1))));
+        };
+        if momentum != 0.0 {
+            return Ok(Err(Unfit::Momentum(momentum)));
+        }
+        // On the CPU a block is one warp: its threads are stacks, of which there are only so many.
+        let warps = if on.is_cuda() { 8 } else { 1 };
+        let suits = |kernel: &&Kernel| kernel.warps == warps && kernel.halves == 2;
+        let Some(kernel) = train::INSTANCES.iter().find(suits) else {
+            return Ok(Err(Unfit::Capability { got: 0, least: 80 }));
+        };
+        let extents = Extents {
+            features: first.inputs,
+            hidden1: first.outputs,
+            hidden2: second.outputs,
+            classes: third.outputs,
+            batch: batch_size.get(),
+        };
+        if let Err(misfit) = extents.check(kernel.features()) {
+            return Ok(Err(Unfit::Size(misfit)));
+        }
+        let limits = on.limits();
+        if limits.capability < kernel.meta.min_arch {
+            return Ok(Err(Unfit::Capability { got: limits.capability, least: kernel.meta.min_arch }));
+        }
+        let (max, shared) =
+            (limits.max_dynamic_shared_bytes as usize, |n| extents.shared_bytes(kernel.warps, n));
+        let Some(stages) = [2, 1].into_iter().find(|&stages| shared(stages) <= max) else {
+            return Ok(Err(Unfit::SharedMemory { got: shared(1), max }));
+        };
+        let plan = Plan { kernel, extents, stages };
+        let (got, config) = (extents.blocks() as u64, kernel.config(&extents, stages));
+        let fit = on.resident_blocks(kernel.meta, &config)?;
+        Ok(if got > fit { Err(Unfit::Blocks { got, fit }) } else { Ok(plan) })
+    }
+
+    /// Words that the blocks send each other through: zeros before the first step.
+    pub fn mail_words(&self) -> usize {
+        self.extents.mail_words()
+    }
+}
+
+/// Trains so many steps of an epoch. `mail` has seen `round` steps before.
+pub(in crate::model) fn steps(
+    on: &Device,
+    plan: &Plan,
+    layers: &mut [Layer],
+    (data, scores): (&DeviceDataset, Scores<'_>),
+    spec: &EpochSpec,
+    Steps { first, count }: Steps,
+    (mail, round): (&mut Buffer<u32>, u32),
+) -> Result<(), ModelError> {
+    let Extents { features, hidden1, hidden2, classes, batch } = plan.extents;
+    let [one, two, three] = layers else { return Ok(()) };
+    let sizes = [(&*one, features, hidden1), (&*two, hidden1, hidden2), (&*three, hidden2, classes)];
+    for (layer, inputs, outputs) in sizes {
+        let [inputs, outputs] = [to_u32("number of inputs", inputs)?, to_u32("number of outputs", outputs)?];
+        need(&[
+            ("length of the weights", layer.weights.len(), area(inputs, outputs)),
+            ("length of the biases", layer.biases.len(), outputs.into()),
+        ])?;
+    }
+    let steps_left = data.samples.saturating_sub(first).div_ceil(batch);
+    need(&[
+        ("number of steps in the rest of the epoch", steps_left, count as u64),
+        ("number of features of the data set", data.features, features as u64),
+        ("length of the losses", scores.loss.len(), data.samples as u64),
+        ("length of the hits", scores.correct.len(), data.samples as u64),
+        ("length of the words between blocks", mail.len(), plan.mail_words() as u64),
+    ])?;
+    let network = ResidentNetworkLaunch {
+        weights1: RawBuffer::written(&mut one.weights),
+        biases1: RawBuffer::written(&mut one.biases),
+        weights2: RawBuffer::written(&mut two.weights),
+        biases2: RawBuffer::written(&mut two.biases),
+        weights3: RawBuffer::written(&mut three.weights),
+        biases3: RawBuffer::written(&mut three.biases),
+        features: features as u32,
+        hidden1: hidden1 as u32,
+        hidden2: hidden2 as u32,
+        classes: classes as u32,
+    };
+    let steps = ResidentStepsLaunch {
+        loss: RawBuffer::written(scores.loss),
+        correct: RawBuffer::written(scores.correct),
+        images: RawBuffer::read(&*data.images),
+        labels: RawBuffer::read(&*data.labels),
+        mail: RawBuffer::written(mail),
+        samples: to_u32("number of samples", data.samples)?,
+        first: first as u32,
+        steps: to_u32("number of steps", count)?,
+        batch: batch as u32,
+        round,
+        stages: plan.stages as u32,
+        epoch: spec.epoch,
+        seed: spec.seed,
+        lr: spec.lr,
+    };
+    let config = plan.kernel.config(&plan.extents, plan.stages);
+    // SAFETY: the buffers hold their shapes and the steps lie in the epoch, as was just checked; they are borrowed for the
+    // call, and later uses of them are queued after this or wait for the device. The plan has checked the sizes.
+    unsafe { (plan.kernel.launch)(on, config, ResidentLaunch { network, steps })? };
+    Ok(())
+}

@@ -1,0 +1,99 @@
+//! The pipeline of one launch for many steps, during which the weights stay on the multiprocessors.
+
+use std::fmt;
+use std::ops::Range;
+
+use super::core::Core;
+use super::dataset::DeviceDataset;
+use super::error::ModelError;
+use super::network::EpochSpec;
+use super::ops::Layer;
+use super::ops::resident::{self, Plan, Steps, Unfit};
+use super::results::Results;
+use crate::BatchSize;
+use ferrowarp::device::{Buffer, Device};
+
+/// Steps of a launch on a GPU: a few hundred microseconds, after which a run can stop.
+const STEPS: usize = 64;
+
+/// As above, on the CPU.
+const STEPS_ON_CPU: usize = 8;
+
+/// What only this pipeline has.
+pub(super) struct Resident {
+    plan: Plan,
+    /// What the blocks send each other.
+    mail: Buffer<u32>,
+    /// Steps that it has seen.
+    round: u32,
+}
+
+impl fmt::Debug for Resident {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Resident")
+            .field("mail", &self.mail)
+            .field("round", &self.round)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Resident {
+    /// For this network on this device.
+    ///
+    /// # Errors
+    /// The device failed, or has no memory. Inside: why the network does not train so.
+    pub fn new(
+        on: &Device,
+        layers: &[Layer],
+        batch_size: BatchSize,
+        momentum: f32,
+    ) -> Result<Result<Self, Unfit>, ModelError> {
+        match Plan::of(on, layers, batch_size, momentum)? {
+            Err(why) => Ok(Err(why)),
+            Ok(plan) => Ok(Ok(Self { mail: on.alloc_zeroed(plan.mail_words())?, round: 0, plan })),
+        }
+    }
+
+    /// Trains so many steps of an epoch from the sample `first` on.
+    fn train(
+        &mut self,
+        on: &Device,
+        layers: &mut [Layer],
+        (data, results): (&DeviceDataset, &mut Results),
+        spec: &EpochSpec,
+        steps: Steps,
+    ) -> Result<(), ModelError> {
+        let mail = (&mut self.mail, self.round);
+        resident::steps(on, &self.plan, layers, (data, results.all()?), spec, steps, mail)?;
+        self.round = self.round.wrapping_add(steps.count as u32);
+        Ok(())
+    }
+}
+
+/// The steps with the batches that begin in `range`, or those of one launch, of samples in the order of an epoch. `slot` is
+/// filled by the first ones. Gives their number of samples.
+///
+/// # Errors
+/// The device failed. Inside: why the network does not train so; nothing was done.
+pub(super) fn steps(
+    slot: &mut Option<Resident>,
+    on: &Device,
+    core: &mut Core,
+    (data, batch_size): (&DeviceDataset, BatchSize),
+    spec: &EpochSpec,
+    range: &Range<usize>,
+) -> Result<Result<usize, Unfit>, ModelError> {
+    let resident = match slot {
+        Some(resident) if spec.momentum == 0.0 => resident,
+        _ => match Resident::new(on, &core.layers, batch_size, spec.momentum)? {
+            Ok(made) => slot.insert(made),
+            Err(why) => return Ok(Err(why)),
+        },
+    };
+    let most = if on.is_cuda() { STEPS } else { STEPS_ON_CPU };
+    let count = range.len().div_ceil(batch_size.get()).min(most);
+    let end = data.samples.min(range.start + count * batch_size.get());
+    let Core { layers, results, .. } = core;
+    resident.train(on, layers, (data, results), spec, Steps { first: range.start, count })?;
+    Ok(Ok(end - range.start))
+}
