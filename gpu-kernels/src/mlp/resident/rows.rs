@@ -246,13 +246,15 @@ impl<const WARPS: usize> Block<WARPS> {
                 mail.send(mail.gradients.add(row * e.quads() + lane), sums);
                 mail.send(to_rows.add(lane), units);
             }
+            // By choices between registers: an index that the lane says would need local memory.
+            let mut own = [0.0; 4];
             for quad in 0..LOGITS {
-                if lane == quad {
-                    mail.send(
-                        to_rows.add(e.quads() + lane),
-                        core::array::from_fn(|j| gradients[4 * quad + j]),
-                    );
+                for j in 0..4 {
+                    own[j] = if lane == quad { gradients[4 * quad + j] } else { own[j] };
                 }
+            }
+            if lane < LOGITS {
+                mail.send(to_rows.add(e.quads() + lane), own);
             }
         }
     }
