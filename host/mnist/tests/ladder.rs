@@ -93,7 +93,7 @@ fn all_rungs_learn_the_same() {
         let before = Parameters::init(&naive.parameters.sizes(), 7);
         let moved = values(&naive.parameters).zip(values(&before)).map(|(a, b)| (a - b).abs());
         assert!(moved.fold(0.0, f32::max) > 0.05, "the network learns nothing that could be compared");
-        for &pipeline in Pipeline::value_variants() {
+        for &pipeline in Pipeline::value_variants().iter().filter(|&&pipeline| has(pipeline, momentum)) {
             let trained = train(pipeline, momentum, None);
             let apart =
                 values(&trained.parameters).zip(values(&naive.parameters)).map(|(a, b)| (a - b).abs());
@@ -114,12 +114,18 @@ fn all_rungs_learn_the_same() {
     }
 }
 
+/// Whether the rung trains with this momentum.
+fn has(pipeline: Pipeline, momentum: f32) -> bool {
+    momentum == 0.0 || pipeline != Pipeline::Resident
+}
+
 #[test]
 fn pauses_change_nothing() {
     for &pipeline in Pipeline::value_variants() {
-        let Trained { parameters, stats, .. } = train(pipeline, 0.5, None);
+        let momentum = if has(pipeline, 0.5) { 0.5 } else { 0.0 };
+        let Trained { parameters, stats, .. } = train(pipeline, momentum, None);
         for every in [1, 7, 30] {
-            let paused = train(pipeline, 0.5, Some(every));
+            let paused = train(pipeline, momentum, Some(every));
             assert!(paused.parameters == parameters, "{pipeline:?}, every {every} steps");
             assert_eq!(paused.stats, stats, "{pipeline:?}, every {every} steps");
         }
