@@ -8,6 +8,7 @@
 //@ ptx(head_warp): bar == 0, shfl.sync.bfly >= 50, .shared == 0
 //@ ptx(head_warp, compute_90+): griddepcontrol.wait == 1, griddepcontrol.launch_dependents == 1
 //@ ptx(head_serial): bar == 0, shfl == 0, .shared == 0
+//@ allow-local(head_serial): a row's sums are those of a function of its own; for a CPU
 
 use cuda_std::warp::reduce_sum_width;
 use cuda_std::{GpuFloat as _, KernelArgs, kernel, thread};

@@ -13,7 +13,7 @@
 //! Plain SGD of a network of two hidden layers. Biases are weights of a feature that is always 1.
 //!
 //! Requires: what [`Extents::check`] says, and all blocks on the device at once.
-//@ ptx(resident_epoch, resident_epoch_f16): mma.sync >= 12, ldmatrix >= 4, ld.relaxed.gpu >= 8, .local == 0
+//@ ptx(resident_epoch, resident_epoch_f16, compute_80+): mma.sync >= 12, ldmatrix >= 4, ld.relaxed.gpu >= 8, .local == 0
 //@ allow-local(resident_epoch_serial): the weights of a warp that has all features; for a CPU
 
 use cuda_std::mem::f32x4;
