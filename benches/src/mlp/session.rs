@@ -88,7 +88,7 @@ impl<'a> Session<'a> {
         Ok(time)
     }
 
-    /// Trains the first steps of an epoch, [`STEPS`], or all where they are fewer; the time of one, with the last synchronisation. It moves the weights of the run.
+    /// Trains the first 100 steps of an epoch, or all where they are fewer; the time of one, with the last synchronisation. It moves the weights of the run.
     ///
     /// # Errors
     /// The device failed.
