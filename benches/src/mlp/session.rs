@@ -88,7 +88,8 @@ impl<'a> Session<'a> {
         Ok(time)
     }
 
-    /// Trains the first 100 steps of an epoch, or all where they are fewer; the time of one, with the last synchronisation. It moves the weights of the run.
+    /// Trains the first 100 steps of an epoch, or all where they are fewer; the time of one, with the last synchronisation.
+    /// It moves the weights of the run.
     ///
     /// # Errors
     /// The device failed.
