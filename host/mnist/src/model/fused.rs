@@ -106,11 +106,11 @@ fn judge(
         inp: below.len().checked_sub(1).map_or(&*inputs, |last| &outputs[last]),
         labels,
     };
-    let next = next.map(|(data, batch)| NextBatch {
+    let next = next.map(|(data, rows)| NextBatch {
         out: &mut ahead.inputs,
         labels_out: &mut ahead.labels,
         data,
-        batch,
+        rows,
     });
     fused::head(on, head, layer, shape, &ahead.state, next)
 }

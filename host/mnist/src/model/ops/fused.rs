@@ -81,8 +81,8 @@ pub(in crate::model) struct NextBatch<'a> {
     pub out: &'a mut Buffer<f32>,
     pub labels_out: &'a mut Buffer<u32>,
     pub data: &'a DeviceDataset,
-    /// Samples of a whole batch.
-    pub batch: u32,
+    /// Samples, of which there are fewer at the end of the epoch.
+    pub rows: u32,
 }
 
 /// Losses, hits and gradients of the last layer, with the next batch.
@@ -112,7 +112,7 @@ pub(in crate::model) fn head(
         gradient.as_ref().map_or(Ok(()), |gradient| need(&[(what, gradient.len(), area(rows, cols))]))?;
     }
     let kernel = &network_head::INSTANCES[usize::from(!on.is_cuda())];
-    let batch = next.as_ref().map_or(0, |next| next.batch);
+    let batch = next.as_ref().map_or(0, |next| next.rows);
     let rows = HeadRowsLaunch {
         loss: RawBuffer::written(scores.loss),
         correct: RawBuffer::written(scores.correct),
@@ -149,12 +149,12 @@ pub(in crate::model) fn check_classes(classes: usize) -> Result<(), ModelError> 
 }
 
 fn next_batch(next: NextBatch<'_>) -> Result<NextBatchLaunch, ModelError> {
-    let NextBatch { out, labels_out, data, batch } = next;
+    let NextBatch { out, labels_out, data, rows } = next;
     let (samples, features) =
         (to_u32("number of samples", data.samples)?, to_u32("number of features", data.features)?);
     need(&[
-        ("length of the next batch", out.len(), area(batch, features)),
-        ("length of the next batch's labels", labels_out.len(), batch.into()),
+        ("length of the next batch", out.len(), area(rows, features)),
+        ("length of the next batch's labels", labels_out.len(), rows.into()),
     ])?;
     Ok(NextBatchLaunch {
         out: RawBuffer::written(out),
@@ -163,7 +163,7 @@ fn next_batch(next: NextBatch<'_>) -> Result<NextBatchLaunch, ModelError> {
         labels: RawBuffer::read(&*data.labels),
         samples,
         features,
-        batch,
+        batch: rows,
     })
 }
 
