@@ -54,6 +54,7 @@ fn as_ptx_by_llvm_for_a_newer_architecture() {
 #[test]
 fn every_kernel_is_assessed() {
     let layer = Arc::new(Problem::new([2, 5, 35], 0, 0));
+    let last = Arc::new(Problem::new([2, 5, 10], 0, 0));
     for scope in
         [Scope::Tiny, Scope::Small, Scope::OldEmulator, Scope::NewEmulator, Scope::Executor, Scope::Device]
     {
@@ -62,7 +63,8 @@ fn every_kernel_is_assessed() {
         let mut cases = if matches!(scope, Scope::Tiny | Scope::Small) {
             small::all(scope)
         } else {
-            layer::cases(&layer, limits).chain(ladder::cases(scope, limits, |_| true)).collect()
+            let layers = layer::cases(&layer, limits).chain(layer::last(&last));
+            layers.chain(ladder::cases(scope, limits, |_| true)).collect()
         };
         if scope == Scope::Device {
             cases.extend(ladder::of_layer(&layer, limits));
