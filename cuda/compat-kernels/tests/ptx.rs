@@ -40,9 +40,15 @@ fn build(folder: &str, out: &Path, archs: &[NvvmArch]) -> Vec<(NvvmArch, PathBuf
     built.modules.into_iter().map(|module| (module.arch, module.path)).collect()
 }
 
-/// Where the PTX of this crate is kept between runs.
-fn kept() -> PathBuf {
-    Path::new(env!("CARGO_TARGET_TMPDIR")).join("compat-kernels")
+/// Where the PTX of this crate by libNVVM is kept between runs, for the other tests too.
+fn kept(arch: &str) -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join("compat-kernels").join(format!("nvvm-{arch}"))
+}
+
+/// The PTX of this crate for the oldest architecture, and for the first that has all kernels.
+fn ptx() -> [(NvvmArch, PathBuf); 2] {
+    [NvvmArch::Compute75, NvvmArch::Compute90]
+        .map(|arch| build(".", &kept(&arch.to_string()), &[arch]).remove(0))
 }
 
 /// All kernels are there, and ptxas accepts them without a spill.
@@ -60,18 +66,14 @@ fn check(arch: NvvmArch, path: &Path) {
 
 #[test]
 fn ptxas_accepts_every_kernel_without_a_spill() {
-    for (arch, path) in build(
-        ".",
-        &kept(),
-        &[NvvmArch::Compute75, NvvmArch::Compute80, NvvmArch::Compute90, NvvmArch::Compute100],
-    ) {
+    for (arch, path) in ptx() {
         check(arch, &path);
     }
 }
 
 #[test]
 fn the_same_sources_compile_as_edition_2024() {
-    let out = kept().join("edition-2024");
+    let out = kept("edition-2024");
     for (arch, path) in build("edition-2024", &out, &[NvvmArch::Compute75]) {
         check(arch, &path);
     }
@@ -79,7 +81,7 @@ fn the_same_sources_compile_as_edition_2024() {
 
 #[test]
 fn the_ptx_is_what_the_sources_say() {
-    let (_, path) = build(".", &kept(), &[NvvmArch::Compute75]).remove(0);
+    let [(_, path), _] = ptx();
     let ptx = Ptx::parse(&std::fs::read_to_string(&path).unwrap());
     let count = |kernel: &str, pattern: &str| ptx.function(kernel).unwrap().count(pattern);
 

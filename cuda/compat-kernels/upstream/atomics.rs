@@ -6,7 +6,7 @@ use super::{Difference, Group, On};
 const TESTS: &[&str] = &[
     "cuda_std/tests/atomic.rs::floats_change_by_their_bits",
     "cuda_std/tests/atomic.rs::mid_level_functions",
-    "cuda_std/tests/ptx.rs::every_function_is_its_instruction_on_sm_75",
+    "cuda_std/tests/kernels/tests/ptx.rs::every_function_is_its_instruction_on_sm_75",
     "ptx_emulator/tests/device_functions.rs::functions_of_atomics",
 ];
 
@@ -33,7 +33,7 @@ pub const GROUPS: &[Group] = &[
             Mended(super::Mended {
                 item: "`SystemAtomicF32` and `SystemAtomicF64`, which have the device's scope",
                 here: "the system's scope",
-                test: "cuda_std/tests/ptx.rs::every_function_is_its_instruction_on_sm_75",
+                test: "cuda_std/tests/kernels/tests/ptx.rs::every_function_is_its_instruction_on_sm_75",
             }),
         ],
         tests: TESTS,
@@ -87,7 +87,7 @@ pub const GROUPS: &[Group] = &[
             Mended(super::Mended {
                 item: "`fence_.._device` and `fence_acqrel_block`, which are spelled `.gl` and `.sys`",
                 here: "`.gpu` and `.cta` (PTX ISA, `fence`)",
-                test: "cuda_std/tests/ptx.rs::every_function_is_its_instruction_on_sm_75",
+                test: "cuda_std/tests/kernels/tests/ptx.rs::every_function_is_its_instruction_on_sm_75",
             }),
             Differs(Difference {
                 item: "`atomic_fetch_inc_..` and `atomic_fetch_dec_..` of `u32`, with the pointer alone",

@@ -96,7 +96,7 @@ pub const GROUPS: &[Group] = &[
             Mended(super::Mended {
                 item: "`grid_fence`, which orders for the block alone",
                 here: "for the grid, as its name says",
-                test: "cuda_std/tests/ptx.rs::every_function_is_its_instruction_on_sm_75",
+                test: "cuda_std/tests/kernels/tests/ptx.rs::every_function_is_its_instruction_on_sm_75",
             }),
         ],
         tests: &[
@@ -104,7 +104,7 @@ pub const GROUPS: &[Group] = &[
             "cuda_std/tests/thread.rs::index_numbers_all_threads_once",
             "cuda_std/tests/thread.rs::counting_barriers",
             "compat-kernels/tests/cpu.rs::positives_are_counted_by_barriers",
-            "cuda_std/tests/ptx.rs::every_function_is_its_instruction_on_sm_75",
+            "cuda_std/tests/kernels/tests/ptx.rs::every_function_is_its_instruction_on_sm_75",
         ],
     },
     Group {
@@ -200,7 +200,7 @@ pub const GROUPS: &[Group] = &[
         ],
         tests: &[
             "cuda_std/tests/memory.rs::the_host_has_one_address_space",
-            "cuda_std/tests/ptx.rs::every_function_is_its_instruction_on_sm_75",
+            "cuda_std/tests/kernels/tests/ptx.rs::every_function_is_its_instruction_on_sm_75",
         ],
     },
     Group {
@@ -213,12 +213,12 @@ pub const GROUPS: &[Group] = &[
             Mended(super::Mended {
                 item: "`profiler_counter`, whose PTX ptxas refuses",
                 here: "`pmevent` with the constant that it takes",
-                test: "cuda_std/tests/ptx.rs::every_function_is_its_instruction_on_sm_75",
+                test: "cuda_std/tests/kernels/tests/ptx.rs::every_function_is_its_instruction_on_sm_75",
             }),
         ],
         tests: &[
             "cuda_std/tests/memory.rs::the_clock_does_not_run_backwards",
-            "cuda_std/tests/ptx.rs::every_function_is_its_instruction_on_sm_75",
+            "cuda_std/tests/kernels/tests/ptx.rs::every_function_is_its_instruction_on_sm_75",
         ],
     },
     Group {

@@ -75,7 +75,7 @@ pub const GROUPS: &[Group] = &[Group {
         Same("unsafe nan(*mut i8) -> f64"),
     ],
     tests: &[
-        "cuda_std/tests/ptx.rs::every_function_is_its_instruction_on_sm_75",
+        "cuda_std/tests/kernels/tests/ptx.rs::every_function_is_its_instruction_on_sm_75",
         "ptx_emulator/tests/device_functions.rs::functions_of_floats",
     ],
 }];

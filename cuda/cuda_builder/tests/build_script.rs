@@ -4,15 +4,27 @@ mod common;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use common::{builder, tools};
 
-/// Copies the crate out of the source tree: its lock file is the workspace's, and a kernel of it is changed.
-fn copy_of_application(name: &str) -> PathBuf {
+/// What the applications are compiled into, as all crates outside the workspace: what they depend on is compiled once.
+fn target_dir() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join("outside")
+}
+
+/// The applications have one name, so one of them is there at a time.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Copies the crate to where no configuration of ours reaches it: its lock file is the workspace's, and a kernel of it is
+/// changed.
+fn copy_of_application(to: &Path) -> PathBuf {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let from = here.join("tests/fixtures/application");
-    let to = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    let _ = std::fs::remove_dir_all(to.join("kernels"));
+    let to = to.join("application");
     for file in ["build.rs", "source/lib.rs", "src/main.rs", "kernels/Cargo.toml"] {
         let target = to.join(file);
         std::fs::create_dir_all(target.parent().unwrap()).unwrap();
@@ -39,7 +51,8 @@ fn command(application: &Path, tools: &Path) -> Command {
     let mut command = Command::new(cargo);
     command
         .current_dir(application)
-        .args(["run", "--verbose", "--offline", "--target-dir", "target"])
+        .args(["run", "--verbose", "--offline", "--target-dir"])
+        .arg(target_dir())
         .env("FERROWARP_TOOLS", tools)
         .env_remove("CARGO_TARGET_DIR");
     command
@@ -57,7 +70,8 @@ fn ptx_of(application: &Path) -> (String, bool) {
 fn a_build_script_builds_the_kernels() {
     // So that the script has nothing to download.
     builder("build-script").build().unwrap();
-    let application = copy_of_application("application");
+    let (folder, _alone) = (tempfile::tempdir().unwrap(), alone());
+    let application = copy_of_application(folder.path());
     let (ptx, _) = ptx_of(&application);
     assert!(ptx.contains(".target sm_75") && ptx.contains(".entry answer"), "{ptx}");
     assert!(ptx.contains("1234567"), "{ptx}");
@@ -90,7 +104,8 @@ fn nothing_has_to_be_set() {
     std::os::unix::fs::symlink(tools(), home.path().join(".cache/ferrowarp")).unwrap();
     let cargo_home = std::env::home_dir().unwrap().join(".cargo");
     let rustup_home = std::env::home_dir().unwrap().join(".rustup");
-    let application = copy_of_application("application-of-a-user");
+    let (folder, _alone) = (tempfile::tempdir().unwrap(), alone());
+    let application = copy_of_application(folder.path());
     let mut command = command(&application, Path::new(""));
     for name in
         ["FERROWARP_TOOLS", "XDG_CACHE_HOME", "LIBNVVM_PATH", "CUDA_HOME", "CUDA_PATH", "RUSTUP_TOOLCHAIN"]
@@ -104,5 +119,5 @@ fn nothing_has_to_be_set() {
     let log = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{log}");
     assert!(String::from_utf8_lossy(&output.stdout).contains(".entry answer"), "{log}");
-    assert!(!application.join("target/ferrowarp-tools").exists());
+    assert!(!application.join("target").exists() && !target_dir().join("ferrowarp-tools").exists());
 }

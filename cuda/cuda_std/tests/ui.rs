@@ -1,8 +1,17 @@
-//! Launches and kernels that must not compile, and what the compiler says to them.
+//! Launches and kernels that must not compile, and what the compiler says to them; and some that must, and run.
+
+#[path = "right/instances.rs"]
+mod right_instances;
+#[path = "right/launch.rs"]
+mod right_launch;
+
+#[test]
+fn right_launches_and_kernels_do_what_they_say() {
+    right_instances::main();
+    right_launch::main();
+}
 
 #[test]
 fn wrong_launches_and_kernels_are_refused_at_compile_time() {
-    let cases = trybuild::TestCases::new();
-    cases.pass("tests/ui/right_*.rs");
-    cases.compile_fail("tests/ui/wrong_*.rs");
+    trybuild::TestCases::new().compile_fail("tests/ui/wrong_*.rs");
 }

@@ -106,7 +106,7 @@ fn on_device(
 pub fn native(workspace: &Path, crates: &[String], folder: &Path) -> anyhow::Result<Vec<Case>> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut run = Command::new(cargo);
-    run.args(["run", "--quiet", "--release", "--package", "differ-crates", "--bin", "differ-native-crates"]);
+    run.args(["run", "--quiet", "--package", "differ-crates", "--bin", "differ-native-crates"]);
     run.args(["--features", &crates.join(",")]).arg("--");
     std::fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
     let out = folder.join("crates.cases");

@@ -31,8 +31,8 @@ fn assert_clean(output: &Output, report: &Report, least: u64) {
 
 #[test]
 fn programs() {
-    let (output, report) = differ("programs", &["--programs", "24", "--seed", "500000", "--jobs", "1"]);
-    assert_clean(&output, &report, 24);
+    let (output, report) = differ("programs", &["--programs", "8", "--seed", "500000", "--jobs", "1"]);
+    assert_clean(&output, &report, 8);
     // libNVVM took all memory for this one, when other passes ran before it.
     let (output, report) = differ("programs", &["--programs", "1", "--seed", "4912", "--jobs", "1"]);
     assert_clean(&output, &report, 1);
@@ -40,7 +40,7 @@ fn programs() {
 
 #[test]
 fn planted_errors() {
-    let (output, report) = differ("planted", &["--backend", "nvvm"]);
+    let (output, report) = differ("planted", &["--backend", "nvvm", "--programs", "6"]);
     assert!(output.status.success() && report.backends.len() == 1, "{output:?}");
     assert_eq!((report.backends[0].compared, report.backends[0].differ), (2, 2), "{report:?}");
     for (found, edit) in report.found.iter().zip(["store:", "sub:"]) {

@@ -52,7 +52,7 @@ unsafe fn reverse<T: Copy + From<u8> + Into<u64>, const BLOCK: usize, const WIDE
     }
 }
 
-fn main() {
+pub fn main() {
     let names = reverse::KERNELS.iter().map(|meta| (meta.name, meta.max_threads, meta.min_blocks));
     assert!(names.eq([
         ("reverse_single", 1, 64),

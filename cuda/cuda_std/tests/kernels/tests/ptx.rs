@@ -23,7 +23,7 @@ const FILES: [&str; 14] = [
 ];
 
 fn kernels() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kernels")
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
 
 fn target() -> PathBuf {
@@ -195,7 +195,7 @@ fn a_struct_is_one_parameter() {
 
 #[test]
 fn the_kernels_of_the_example_are_kernels_of_a_gpu_too() {
-    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/tested-kernels");
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/tested-kernels");
     let text = std::fs::read_to_string(build_crate(&example, "tested-kernels", NvvmArch::Compute75)).unwrap();
     let ptx = Ptx::parse(&text);
     let barriers: Vec<_> =

@@ -1,0 +1,105 @@
+//! What a step of each rung takes from the parameters, against finite differences of the loss in `f64`, which shares
+//! nothing with the kernels and their oracles.
+
+mod common;
+
+use std::ops::ControlFlow;
+
+use clap::ValueEnum as _;
+use common::{SIDE, digits};
+use ferrowarp::device::Device;
+use ferrowarp_data::{Dataset, Samples};
+use ferrowarp_mnist::BatchSize;
+use ferrowarp_mnist::model::{
+    DeviceDataset, EpochSpec, EpochStats, Network, Parameters, Pipeline, TrainingSet,
+};
+
+const SAMPLES: usize = 13;
+const SIZES: [usize; 4] = [SIDE * SIDE, 9, 7, 10];
+
+/// By how much a gradient may be off: a parameter of up to 0.4 is rounded when it is taken from, and sums of up to 784
+/// terms of up to 0.1.
+const TOLERANCE: f64 = 1e-6;
+
+/// The parameters as `f64`: of each layer the weights, then the biases.
+type Layers = Vec<[Vec<f64>; 2]>;
+
+fn layers(parameters: &Parameters) -> Layers {
+    let of = |numbers: &[f32]| numbers.iter().map(|&x| f64::from(x)).collect();
+    parameters.layers.iter().map(|layer| [of(&layer.weights), of(&layer.biases)]).collect()
+}
+
+/// The mean loss of the samples.
+fn loss(layers: &Layers, images: &[u8], labels: &[u8]) -> f64 {
+    let of_sample = |(image, &label): (&[u8], &u8)| {
+        let mut values: Vec<f64> = image.iter().map(|&pixel| f64::from(pixel) / 255.0).collect();
+        for (l, [weights, biases]) in layers.iter().enumerate() {
+            let mut sums = biases.clone();
+            for (value, row) in values.iter().zip(weights.chunks(biases.len())) {
+                sums.iter_mut().zip(row).for_each(|(sum, weight)| *sum += value * weight);
+            }
+            let is_last = l + 1 == layers.len();
+            values = sums.into_iter().map(|x| if is_last { x } else { x.max(0.0) }).collect();
+        }
+        values.iter().map(|x| x.exp()).sum::<f64>().ln() - values[usize::from(label)]
+    };
+    images.chunks(SIDE * SIDE).zip(labels).map(of_sample).sum::<f64>() / labels.len() as f64
+}
+
+/// The derivative of the loss by a parameter.
+fn derivative(layers: &Layers, place: [usize; 3], images: &[u8], labels: &[u8]) -> f64 {
+    let [layer, part, i] = place;
+    let moved = |by: f64| {
+        let mut layers = layers.clone();
+        layers[layer][part][i] += by;
+        loss(&layers, images, labels)
+    };
+    // So small that hardly a ReLU changes its mind between.
+    (moved(1e-6) - moved(-1e-6)) / 2e-6
+}
+
+#[test]
+fn a_step_takes_what_finite_differences_say() {
+    let (images, labels) = digits(SAMPLES, 8);
+    let before = Parameters::init(&SIZES, 7);
+    let layers_before = layers(&before);
+    // Of the first layer's weights a part, which reaches every unit and pixels of every row.
+    let places = (0..3).flat_map(|layer| [0, 1].map(|part| (layer, part))).flat_map(|(layer, part)| {
+        let every = if (layer, part) == (0, 0) { 29 } else { 1 };
+        (0..layers_before[layer][part].len()).step_by(every).map(move |i| [layer, part, i])
+    });
+    let expected: Vec<([usize; 3], f64)> =
+        places.map(|place| (place, derivative(&layers_before, place, &images, &labels))).collect();
+    for (layer, part) in [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1)] {
+        let of = expected.iter().filter(|([l, p, _], _)| (*l, *p) == (layer, part));
+        let largest = of.map(|(_, by)| by.abs()).fold(0.0, f64::max);
+        assert!(largest > 1e3 * TOLERANCE, "layer {layer}: gradients of {largest} show nothing");
+    }
+
+    let data = Dataset { images, labels, rows: SIDE, cols: SIDE };
+    let device = Device::cpu();
+    let on_device =
+        DeviceDataset::upload(&device, &data.images, &data.labels, data.features(), 10).unwrap();
+    let on_host = Samples::from(data);
+    let batch_size = BatchSize::new(SAMPLES as u64).unwrap();
+    for &pipeline in Pipeline::value_variants() {
+        let mut network = Network::new(&device, &before, pipeline, batch_size).unwrap();
+        let data = match pipeline {
+            Pipeline::Overlapped => TrainingSet::OnHost(&on_host),
+            _ => TrainingSet::OnDevice(on_device.clone()),
+        };
+        let spec = EpochSpec { seed: 5, epoch: 0, lr: 1.0, momentum: 0.0 };
+        let goes_on = &mut |_| ControlFlow::Continue(());
+        network.train_epoch(&data, &spec, EpochStats::default(), usize::MAX, goes_on).unwrap();
+        assert_eq!((network.pipeline(), network.take_notice()), (pipeline, None));
+        let after = layers(&network.parameters().unwrap());
+        for &(place, by_differences) in &expected {
+            let [layer, part, i] = place;
+            let taken = layers_before[layer][part][i] - after[layer][part][i];
+            assert!(
+                (taken - by_differences).abs() <= TOLERANCE,
+                "{pipeline:?}, {place:?}: {taken}, by differences {by_differences}"
+            );
+        }
+    }
+}
