@@ -25,6 +25,7 @@ use clap::ValueEnum as _;
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, BenchmarkId, Criterion, SamplingMode, Throughput};
 use ferrowarp::device::{Device, DeviceChoice, open};
+use ferrowarp_benches::exit_code;
 use ferrowarp_benches::mlp::data::{Data, batches, images};
 use ferrowarp_benches::mlp::session::{Expected, Session, check_loss};
 use ferrowarp_benches::mlp::{self, Samples};
@@ -52,17 +53,7 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    match run(&device) {
-        Ok(failed) if failed.is_empty() => ExitCode::SUCCESS,
-        Ok(failed) => {
-            eprintln!("{} of the benches failed:\n  {}", failed.len(), failed.join("\n  "));
-            ExitCode::FAILURE
-        }
-        Err(error) => {
-            eprintln!("the bench broke off: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    exit_code(run(&device))
 }
 
 /// Times everything that the command line asks for; what failed.

@@ -38,6 +38,7 @@ use criterion::{BenchmarkGroup, BenchmarkId, Criterion, SamplingMode, Throughput
 use cuda_std::half::{bf16, f16};
 use ferrowarp::device::{Device, DeviceChoice, open};
 use ferrowarp::softmax::Real;
+use ferrowarp_benches::exit_code;
 use ferrowarp_benches::matrices::Sets;
 use ferrowarp_benches::op::{Number, Op};
 use ferrowarp_benches::operations::{self, Launch};
@@ -112,17 +113,7 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    match run(&device, &shapes) {
-        Ok(failed) if failed.is_empty() => ExitCode::SUCCESS,
-        Ok(failed) => {
-            eprintln!("{} of the benches failed:\n  {}", failed.len(), failed.join("\n  "));
-            ExitCode::FAILURE
-        }
-        Err(error) => {
-            eprintln!("the bench broke off: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    exit_code(run(&device, &shapes))
 }
 
 /// The device and its shapes; says on standard error which it is and why.

@@ -8,3 +8,15 @@ pub mod operations;
 pub mod results;
 pub mod rotation;
 pub mod shapes;
+
+use std::process::ExitCode;
+
+/// What a bench ends with, from what failed of it, which it says.
+pub fn exit_code(result: anyhow::Result<Vec<String>>) -> ExitCode {
+    match result {
+        Ok(failed) if failed.is_empty() => return ExitCode::SUCCESS,
+        Ok(failed) => eprintln!("{} of the benches failed:\n  {}", failed.len(), failed.join("\n  ")),
+        Err(error) => eprintln!("the bench broke off: {error:#}"),
+    }
+    ExitCode::FAILURE
+}

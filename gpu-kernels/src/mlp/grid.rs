@@ -44,9 +44,18 @@ impl Shape {
     /// The tiles of a product of `rows` x `cols` outputs, where `workers` blocks run at a time. Where a block computes any
     /// number of rows, these are a few blocks for each worker, so that none waits long for the last one.
     pub fn tiles(&self, rows: u32, cols: u32, workers: u32) -> Tiles {
+        self.tiles_of(rows, cols.div_ceil(self.cols), workers)
+    }
+
+    /// The same for the gradients of parameters, whose A operand is transposed: a block that computes any number of rows
+    /// computes whole ones.
+    pub fn update_tiles(&self, rows: u32, cols: u32, workers: u32) -> Tiles {
+        self.tiles_of(rows, if self.rows == 0 { 1 } else { cols.div_ceil(self.cols) }, workers)
+    }
+
+    fn tiles_of(&self, rows: u32, across: u32, workers: u32) -> Tiles {
         const BLOCKS_PER_WORKER: u32 = 8;
         const LEAST_ROWS: u32 = 6;
-        let across = cols.div_ceil(self.cols);
         let rows = match self.rows {
             0 => {
                 workers.saturating_mul(BLOCKS_PER_WORKER).div_ceil(across).clamp(1, rows.div_ceil(LEAST_ROWS))

@@ -47,6 +47,12 @@ impl Matrix {
         Self { ptr: self.ptr.wrapping_add(start), cols: end - start, ..self }
     }
 
+    /// Elements of a row.
+    #[inline(always)]
+    pub fn cols(&self) -> usize {
+        self.cols
+    }
+
     /// The element.
     ///
     /// # Safety

@@ -108,15 +108,20 @@ impl Product for Serial {
         a: OperandA,
         b: OperandB,
         soon: impl Fn(usize, usize),
-        write: impl FnMut(usize, usize, &[f32]),
+        mut write: impl FnMut(usize, usize, &[f32]),
     ) {
-        let across = (b.cols() as u32).div_ceil(serial::WIDTH as u32);
+        // Whole rows where the lines that hold A's columns, and those that are written, hold more than a panel's: they are
+        // in the cache for the next panel.
+        let is_whole = matches!(a, OperandA::Transposed(_));
+        let across = if is_whole { 1 } else { (b.cols() as u32).div_ceil(serial::WIDTH as u32) };
         let rows = a.rows() + usize::from(a.has_ones());
         let rows = share(rows, (tile / across) as usize, tile_rows as usize);
-        // SAFETY: the caller's contract.
-        unsafe {
-            serial::product(shared.cast(), rows, (tile % across) as usize * serial::WIDTH, a, b, soon, write)
-        };
+        let first = (tile % across) as usize * serial::WIDTH;
+        let end = if is_whole { b.cols() } else { first + 1 };
+        for col in (first..end).step_by(serial::WIDTH) {
+            // SAFETY: the caller's contract.
+            unsafe { serial::product(shared.cast(), rows.clone(), col, a, b, &soon, &mut write) };
+        }
     }
 }
 
@@ -126,7 +131,8 @@ fn share(len: usize, part: usize, parts: usize) -> Range<usize> {
     (part * size).min(len)..((part + 1) * size).min(len)
 }
 
-/// Calls `to = f(to, from)` for neighbouring elements, four at a time where they lie so.
+/// Calls `to = f(to, from)` for neighbouring elements: four at a time where they lie so, and as many as the sums of a
+/// thread of its own.
 ///
 /// # Safety
 /// `to` is valid for as many elements as `from`, and nobody else uses them.
@@ -139,6 +145,16 @@ pub(super) unsafe fn zip_in_place(to: *mut f32, from: &[f32], f: impl Fn(f32, f3
         {
             let old = *to.cast::<f32x4>();
             *to.cast() = f32x4::new(f(old.x, x), f(old.y, y), f(old.z, z), f(old.w, w));
+            return;
+        }
+        if let Some(from) = from.as_array::<{ serial::WIDTH }>() {
+            // Read as a whole, written as a whole: vectors for a compiler that has them.
+            let to = to.cast::<[f32; serial::WIDTH]>();
+            let mut new = to.read_unaligned();
+            for (new, from) in new.iter_mut().zip(from) {
+                *new = f(*new, *from);
+            }
+            to.write_unaligned(new);
             return;
         }
         for (i, &from) in from.iter().enumerate() {

@@ -58,9 +58,12 @@ pub unsafe fn product(
                 if depth > DEPTH || first == rows.start {
                     for k in 0..len {
                         if let OperandB::RowMajor(b) = b {
-                            hint::prefetch_line(b.pointer(k0 + k + ROWS_AHEAD, col).0);
+                            // A row lies in two lines as a rule.
+                            let ahead = k0 + k + ROWS_AHEAD;
+                            hint::prefetch_line(b.pointer(ahead, col).0);
+                            hint::prefetch_line(b.pointer(ahead, col + WIDTH - 1).0);
                         }
-                        panel.add(k).write(row_of(b, k0 + k, col));
+                        copy_row(panel.add(k), b, k0 + k, col);
                     }
                 }
                 for row in (first..end).step_by(ROWS) {
@@ -100,25 +103,41 @@ pub unsafe fn product(
     }
 }
 
+/// Writes what [`row_of`] gives.
+///
+/// # Safety
+/// As there; `to` is valid for a write.
+#[inline(always)]
+unsafe fn copy_row(to: *mut [f32; WIDTH], b: OperandB, row: usize, col: usize) {
+    // SAFETY: the caller's contract; the whole row lies in the operand, and the panel does not.
+    unsafe {
+        match b {
+            // By itself, for a compiler that takes numbers apart which come by several ways.
+            OperandB::RowMajor(b) if col + WIDTH <= b.cols() => {
+                to.copy_from_nonoverlapping(b.pointer(row, col).0.cast(), 1);
+            }
+            _ => to.write(row_of(b, row, col)),
+        }
+    }
+}
+
 /// The columns from `col` on of a row of B, 0 after the last.
 ///
 /// # Safety
 /// The row and the first of the columns lie in the operand.
 #[inline(always)]
 unsafe fn row_of(b: OperandB, row: usize, col: usize) -> [f32; WIDTH] {
-    let width = WIDTH.min(b.cols() - col);
-    // SAFETY: the elements before `width` lie in the operand.
-    unsafe {
-        match b {
-            OperandB::RowMajor(b) if width == WIDTH => b.pointer(row, col).0.cast::<[f32; WIDTH]>().read(),
-            OperandB::RowMajor(b) => {
-                core::array::from_fn(|j| if j < width { b.at(row, col + j) } else { 0.0 })
+    let mut elements = [0.0; WIDTH];
+    for (j, element) in elements.iter_mut().take(b.cols() - col).enumerate() {
+        // SAFETY: the element lies in the operand.
+        *element = unsafe {
+            match b {
+                OperandB::RowMajor(b) => b.at(row, col + j),
+                OperandB::Transposed(b) => b.at(col + j, row),
             }
-            OperandB::Transposed(b) => {
-                core::array::from_fn(|j| if j < width { b.at(col + j, row) } else { 0.0 })
-            }
-        }
+        };
     }
+    elements
 }
 
 /// Adds `len` terms, from `k0` on, to the sums of the rows from `row` on. Of rows after the last it computes what nobody

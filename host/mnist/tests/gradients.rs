@@ -78,8 +78,7 @@ fn a_step_takes_what_finite_differences_say() {
 
     let data = Dataset { images, labels, rows: SIDE, cols: SIDE };
     let device = Device::cpu();
-    let on_device =
-        DeviceDataset::upload(&device, &data.images, &data.labels, data.features(), 10).unwrap();
+    let on_device = DeviceDataset::upload(&device, &data.images, &data.labels, data.features(), 10).unwrap();
     let on_host = Samples::from(data);
     let batch_size = BatchSize::new(SAMPLES as u64).unwrap();
     for &pipeline in Pipeline::value_variants() {

@@ -133,12 +133,11 @@ fn elements<'o, 'a>(
     operand: &'o Operand<'a>,
     count: usize,
 ) -> Result<core::slice::Iter<'o, Operand<'a>>, String> {
-    match operand {
-        Operand::Vector(all) if count > 1 && all.len() == count => Ok(all.iter()),
-        Operand::Vector(_) => Err("a vector of another length".to_owned()),
-        one if count == 1 => Ok(core::slice::from_ref(one).iter()),
-        _ => Err("a vector is expected".to_owned()),
-    }
+    let elements = match count {
+        1 => core::slice::from_ref(operand),
+        _ => operand.vector(count)?,
+    };
+    Ok(elements.iter())
 }
 
 fn policy<'a>(

@@ -29,6 +29,15 @@ pub(super) enum Operand<'a> {
 }
 
 impl<'a> Operand<'a> {
+    /// The parts of a vector of `count`.
+    pub fn vector(&self, count: usize) -> Result<&[Operand<'a>], String> {
+        match self {
+            Operand::Vector(all) if all.len() == count => Ok(all),
+            Operand::Vector(_) => Err("a vector of another length".to_owned()),
+            _ => Err("a vector is expected".to_owned()),
+        }
+    }
+
     pub fn word(&self) -> Option<&'a str> {
         match self {
             Operand::Word(word) => Some(word),

@@ -46,7 +46,7 @@ fn mma<'a>(body: &mut Body<'_, 'a>, mut mods: Mods<'_>, operands: &[Operand<'a>]
     let in_register = if a_ty == MmaTy::Tf32 { 1 } else { 2 };
     let (of_a, of_b) = (k / 2 / in_register, k / 4 / in_register);
     let [d, a, b, c] = exactly(operands)?;
-    let d = vector(d, 4)?.iter().map(|d| body.dst(d, 32)).collect::<Result<_, _>>()?;
+    let d = d.vector(4)?.iter().map(|d| body.dst(d, 32)).collect::<Result<_, _>>()?;
     Ok(Tensor::Mma {
         ty: a_ty,
         k,
@@ -58,15 +58,7 @@ fn mma<'a>(body: &mut Body<'_, 'a>, mut mods: Mods<'_>, operands: &[Operand<'a>]
 }
 
 fn sources<'a>(body: &mut Body<'_, 'a>, operand: &Operand<'a>, count: usize) -> Result<Box<[Slot]>, String> {
-    vector(operand, count)?.iter().map(|source| body.src(source, 32)).collect()
-}
-
-fn vector<'o, 'a>(operand: &'o Operand<'a>, count: usize) -> Result<&'o [Operand<'a>], String> {
-    match operand {
-        Operand::Vector(all) if all.len() == count => Ok(all),
-        Operand::Vector(_) => Err("a vector of another length".to_owned()),
-        _ => Err("a vector is expected".to_owned()),
-    }
+    operand.vector(count)?.iter().map(|source| body.src(source, 32)).collect()
 }
 
 /// `ldmatrix` and `stmatrix`.
@@ -84,7 +76,7 @@ fn access<'a>(
     mods.done()?;
     if head == "ldmatrix" {
         let [d, at] = exactly(operands)?;
-        let d = vector(d, count)?.iter().map(|d| body.dst(d, 32)).collect::<Result<_, _>>()?;
+        let d = d.vector(count)?.iter().map(|d| body.dst(d, 32)).collect::<Result<_, _>>()?;
         return Ok(Tensor::Load { at: body.address(at, Space::Shared)?, trans, d });
     }
     let [at, values] = exactly(operands)?;

@@ -109,7 +109,7 @@ fn update(
 ) -> UpdateLaunch {
     let [weights, biases, weight_velocity, bias_velocity] =
         parameters.map(|output| RawBuffer::written(memory.output(output)));
-    let tiles = kernel.tiles(inputs + 1, outputs, WORKERS);
+    let tiles = kernel.update_tiles(inputs + 1, outputs, WORKERS);
     UpdateLaunch {
         weights,
         biases,

@@ -6,7 +6,7 @@ use gpu_kernels::mlp::grid::per_sample;
 use super::{area, need};
 use crate::model::dataset::DeviceDataset;
 use crate::model::error::{ModelError, to_u32};
-use ferrowarp::device::{Buffer, Device};
+use ferrowarp::device::{Buffer, BufferView, Device};
 
 /// The samples `first..first + rows` of an epoch, as pixels in 0..=1 and labels.
 pub(in crate::model) fn shuffled_batch(
@@ -45,22 +45,16 @@ pub(in crate::model) fn ordered_batch(
     (first, rows): (u32, u32),
 ) -> Result<(), ModelError> {
     let (_, features) = check_batch(out, labels_out, data, first, rows)?;
-    let (images, labels) = (&*data.images, &*data.labels);
     // SAFETY: the rows lie in the data set, and the buffers hold them, as was just checked.
     unsafe {
-        batch::ordered_batch::launch(
+        ordered(
             on,
-            per_sample(rows),
-            out,
-            labels_out,
-            images,
-            labels,
+            (out, labels_out),
+            (data.images.view(..)?, data.labels.view(..)?),
             features,
-            first,
-            rows,
-        )?;
+            (first, rows),
+        )
     }
-    Ok(())
 }
 
 /// The first `rows` samples of a batch of `batch` that lie in `from`, the pixels of all and then their labels.
@@ -78,20 +72,25 @@ pub(in crate::model) fn decoded_batch(
         ("number of samples of a batch", batch, rows.into()),
         ("length of the decoded batch", from.len(), (pixels + batch) as u64),
     ])?;
-    let (images, labels) = (from.view(..pixels)?, from.view(pixels..)?);
     // SAFETY: the rows lie in the batch, and the buffers hold them, as was just checked.
     unsafe {
-        batch::ordered_batch::launch(
-            on,
-            per_sample(rows),
-            out,
-            labels_out,
-            images,
-            labels,
-            features,
-            0,
-            rows,
-        )?;
+        ordered(on, (out, labels_out), (from.view(..pixels)?, from.view(pixels..)?), features, (0, rows))
+    }
+}
+
+/// # Safety
+/// The rows lie in the images and labels, and the outputs have room for them.
+unsafe fn ordered(
+    on: &Device,
+    (out, labels_out): (&mut Buffer<f32>, &mut Buffer<u32>),
+    (images, labels): (BufferView<'_, u8>, BufferView<'_, u8>),
+    features: u32,
+    (first, rows): (u32, u32),
+) -> Result<(), ModelError> {
+    let config = per_sample(rows);
+    // SAFETY: the caller's contract; there is a block for each sample.
+    unsafe {
+        batch::ordered_batch::launch(on, config, out, labels_out, images, labels, features, first, rows)?;
     }
     Ok(())
 }

@@ -46,7 +46,7 @@ pub(in crate::model) fn linear(
         ("length of the weights", layer.weights.len(), area(inputs, outputs)),
         ("length of the biases", layer.biases.len(), outputs.into()),
     ])?;
-    let product = Extents { rows, cols: outputs, depth: inputs };
+    let product = Extents { rows, cols: outputs, depth: inputs, is_update: false };
     let kernels = <linear_act_forward as KernelsOf<LinearArgs>>::INSTANCES;
     let Some(choice) = choose(kernels, &on, &[product]) else { return Ok(()) };
     let tiles = choice.tiles(product);
@@ -178,7 +178,7 @@ impl Move<'_> {
     fn extents(&self, rows: u32) -> Result<Extents, ModelError> {
         let Shape { inputs, outputs, .. } = Shape::new(rows, self.layer.inputs, self.layer.outputs)?;
         // The biases are one more row.
-        Ok(Extents { rows: inputs.saturating_add(1), cols: outputs, depth: rows })
+        Ok(Extents { rows: inputs.saturating_add(1), cols: outputs, depth: rows, is_update: true })
     }
 
     fn launch<K: core::ops::Deref<Target = gpu_kernels::mlp::product::Shape>>(
@@ -235,7 +235,7 @@ pub(in crate::model) fn backward(
         ("length of the activations", activations.len(), area(rows, inputs)),
         ("length of the weights", below.weights.len(), area(inputs, outputs)),
     ])?;
-    let gradient = Extents { rows, cols: inputs, depth: outputs };
+    let gradient = Extents { rows, cols: inputs, depth: outputs, is_update: false };
     let products = [gradient, above.extents(rows)?];
     let Some(choice) = choose(linear_backward::INSTANCES, &on, &products) else { return Ok(()) };
     let tiles = choice.tiles(gradient);

@@ -14,6 +14,17 @@ pub(super) struct Extents {
     pub cols: u32,
     /// Terms of a sum.
     pub depth: u32,
+    /// Whether it is the gradients of parameters.
+    pub is_update: bool,
+}
+
+impl Extents {
+    fn tiles(&self, of: &Shape, workers: u32) -> Tiles {
+        match self.is_update {
+            true => of.update_tiles(self.rows, self.cols, workers),
+            false => of.tiles(self.rows, self.cols, workers),
+        }
+    }
 }
 
 /// The kernel of a launch, and how it is cut into blocks.
@@ -46,7 +57,7 @@ pub(super) fn choose<'a, K: Deref<Target = Shape>>(
         is_serial != on.is_cuda() && (!kernel.is_cluster || on.limits().max_cluster >= MOST_SPLITS)
     };
     let choices = kernels.iter().filter(suits).map(|kernel| {
-        let tiles: u32 = products.iter().map(|p| kernel.tiles(p.rows, p.cols, workers).count).sum();
+        let tiles: u32 = products.iter().map(|product| product.tiles(kernel, workers).count).sum();
         let splits = if kernel.is_cluster { (workers / tiles.max(1)).clamp(1, MOST_SPLITS) } else { 1 };
         Choice { kernel, workers, splits }
     });
@@ -55,7 +66,7 @@ pub(super) fn choose<'a, K: Deref<Target = Shape>>(
 
 impl<K: Deref<Target = Shape>> Choice<'_, K> {
     pub fn tiles(&self, product: Extents) -> Tiles {
-        self.kernel.tiles(product.rows, product.cols, self.workers)
+        product.tiles(self.kernel, self.workers)
     }
 
     /// Grid and block for so many tiles.
