@@ -29,6 +29,8 @@ pub struct Measure {
 #[derive(Serialize)]
 struct Results {
     machine: String,
+    /// The widest vectors that the processor has; a peer that is compiled when it runs may use wider ones than ours.
+    vectors: String,
     cores: usize,
     date: String,
     commit: String,
@@ -106,6 +108,7 @@ impl Measure {
         });
         let results = Results {
             machine: machine()?,
+            vectors: vectors().to_owned(),
             cores: std::thread::available_parallelism().map_or(1, Into::into),
             date: date()?,
             commit: commit()?,
@@ -182,6 +185,21 @@ pub fn machine() -> anyhow::Result<String> {
     Ok(model.map_or("an unknown processor", |(_, name)| name.trim()).to_owned())
 }
 
+/// The widest vectors of this processor.
+fn vectors() -> &'static str {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let found = [is_x86_feature_detected!("avx512f"), is_x86_feature_detected!("avx2")];
+        ["AVX-512", "AVX2"]
+            .into_iter()
+            .zip(found)
+            .find(|(_, is_there)| *is_there)
+            .map_or("SSE", |(name, _)| name)
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    "unknown vectors"
+}
+
 /// The day, as in 2026-01-31.
 pub fn date() -> anyhow::Result<String> {
     Ok(output(Command::new("date").args(["-u", "+%Y-%m-%d"]))?.trim().to_owned())
@@ -196,7 +214,7 @@ pub fn commit() -> anyhow::Result<String> {
 }
 
 fn readme_section(results: &Results) -> String {
-    let Results { machine, cores, date, commit, epochs, runs, ours, peers, .. } = results;
+    let Results { machine, vectors, cores, date, commit, epochs, runs, ours, peers, .. } = results;
     let row = |name: &str, figures: &Figures| {
         format!(
             "| {name} | {:.2} s | {:.2} s | {:.2} % |\n",
@@ -209,7 +227,7 @@ fn readme_section(results: &Results) -> String {
         "```text\n$ cargo run --release --bin train-mnist -- --device cpu --metrics target/measure.jsonl \\\n    \
          --plot docs/mnist-cpu.svg\n{}\n```\n\n![Loss and accuracy](docs/mnist-cpu.svg)\n\n\
          | on the CPU, batch 64 | an epoch, median | fastest | test accuracy |\n| --- | --- | --- | --- |\n{}{}\n\
-         Our median{}. {machine}, {cores} cores, {date}, commit {commit}; {runs} runs of \
+         Our median{}. {machine} ({vectors}), {cores} cores, {date}, commit {commit}; {runs} runs of \
          {epochs} epochs each, in turns (`cargo xtask measure`).\n",
         results.transcript.join("\n"),
         row("Ferrowarp, the CUDA kernels on the SIMT executor", ours),
