@@ -11,6 +11,7 @@ mod measure;
 mod measure_peers;
 mod mlp_report;
 mod mlp_report_chart;
+mod mlp_report_ladder;
 mod mlp_report_tables;
 mod planted;
 mod quotes;
@@ -22,6 +23,7 @@ mod softmax_report_ladder;
 mod softmax_report_tables;
 mod stress;
 mod tidy;
+mod timelines;
 mod times;
 mod touches;
 
@@ -67,6 +69,8 @@ enum Command {
     Stress(stress::Stress),
     /// Check the house rules that a search can check
     Tidy(tidy::Tidy),
+    /// Draw what runs when on each rung of the training ladder, into docs/timelines
+    Timelines(timelines::Timelines),
     /// Count the files that a new kernel, rung or argument touches, and the forms that a value passes
     Touches(touches::Touches),
 }
@@ -86,6 +90,7 @@ fn main() -> ExitCode {
         Command::Report(command) => command.run(),
         Command::Stress(command) => command.run(),
         Command::Tidy(command) => command.run(),
+        Command::Timelines(command) => command.run(),
         Command::Touches(command) => command.run(),
     };
     match result {
