@@ -26,6 +26,7 @@ mod tidy;
 mod timelines;
 mod times;
 mod touches;
+mod tune;
 
 use std::process::ExitCode;
 
@@ -71,6 +72,8 @@ enum Command {
     Tidy(tidy::Tidy),
     /// Draw what runs when on each rung of the training ladder, into docs/timelines
     Timelines(timelines::Timelines),
+    /// Train with each candidate for the preset `record` of train-mnist, and write down what held-out images say
+    Tune(tune::Tune),
     /// Count the files that a new kernel, rung or argument touches, and the forms that a value passes
     Touches(touches::Touches),
 }
@@ -91,6 +94,7 @@ fn main() -> ExitCode {
         Command::Stress(command) => command.run(),
         Command::Tidy(command) => command.run(),
         Command::Timelines(command) => command.run(),
+        Command::Tune(command) => command.run(),
         Command::Touches(command) => command.run(),
     };
     match result {
