@@ -4,9 +4,9 @@ use std::path::Path;
 
 use anyhow::{Result, bail, ensure};
 use ferrowarp::device::{Device, DeviceError};
-use ferrowarp_mnist::BatchSize;
 use ferrowarp_mnist::checkpoint::{self, Training};
 use ferrowarp_mnist::model::{LayerParameters, Parameters};
+use ferrowarp_mnist::{BatchSize, LrSchedule};
 
 use crate::faults::{self, Fault};
 
@@ -65,6 +65,7 @@ pub fn trained() -> (Parameters, Training) {
         batch_size: BatchSize::DEFAULT,
         lr: 0.25,
         lr_decay: 0.5,
+        lr_schedule: LrSchedule::Exponential,
         momentum: 0.125,
         pipeline: "fused".to_owned(),
     };

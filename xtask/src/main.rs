@@ -11,6 +11,7 @@ mod measure;
 mod measure_peers;
 mod mlp_report;
 mod mlp_report_chart;
+mod mlp_report_ladder;
 mod mlp_report_tables;
 mod planted;
 mod quotes;
@@ -22,8 +23,10 @@ mod softmax_report_ladder;
 mod softmax_report_tables;
 mod stress;
 mod tidy;
+mod timelines;
 mod times;
 mod touches;
+mod tune;
 
 use std::process::ExitCode;
 
@@ -67,6 +70,10 @@ enum Command {
     Stress(stress::Stress),
     /// Check the house rules that a search can check
     Tidy(tidy::Tidy),
+    /// Draw what runs when on each rung of the training ladder, into docs/timelines
+    Timelines(timelines::Timelines),
+    /// Train with each candidate for the preset `record` of train-mnist, and write down what held-out images say
+    Tune(tune::Tune),
     /// Count the files that a new kernel, rung or argument touches, and the forms that a value passes
     Touches(touches::Touches),
 }
@@ -86,6 +93,8 @@ fn main() -> ExitCode {
         Command::Report(command) => command.run(),
         Command::Stress(command) => command.run(),
         Command::Tidy(command) => command.run(),
+        Command::Timelines(command) => command.run(),
+        Command::Tune(command) => command.run(),
         Command::Touches(command) => command.run(),
     };
     match result {

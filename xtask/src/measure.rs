@@ -171,7 +171,8 @@ fn ratio(peer: &PeerFigures) -> String {
     format!(", {:.2} times that of {}", peer.ratio, peer.name)
 }
 
-fn build_trainer() -> anyhow::Result<PathBuf> {
+/// Builds `train-mnist`; where it lies.
+pub fn build_trainer() -> anyhow::Result<PathBuf> {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(["build", "--release", "--bin", "train-mnist"]).current_dir(workspace::root());
     output(&mut command)?;

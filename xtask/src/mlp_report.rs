@@ -6,7 +6,9 @@ use anyhow::{Context, ensure};
 use serde::{Deserialize, Serialize};
 
 use crate::report::{self, Files, render_png};
-use crate::{measure, mlp_report_chart as chart, mlp_report_tables as tables, workspace};
+use crate::{
+    measure, mlp_report_chart as chart, mlp_report_ladder as ladder, mlp_report_tables as tables, workspace,
+};
 
 /// The batches that are shown, as `cargo bench mlp` times them.
 pub const BATCHES: [usize; 4] = [16, 64, 256, 1024];
@@ -32,7 +34,10 @@ pub fn run(files: &Files) -> anyhow::Result<()> {
     };
     let section = write_documents(results.as_ref(), &docs)?;
     measure::update_readme("mlp", &section)?;
-    println!("written to docs/results/mlp.md and the README, what is measured also to docs/mlp.svg");
+    println!(
+        "written to docs/results/mlp.md, docs/{} and the README, what is measured also to docs/mlp.svg",
+        ladder::PAGE
+    );
     if results.is_some() {
         render_png(&docs.join("mlp.svg"), &docs.join("mlp.png"))?;
     }
@@ -57,13 +62,16 @@ fn check(results: &Results) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes chart and table into `docs`; the README's section.
+/// Writes chart, table and the steps of the ladder into `docs`; the README's section.
 fn write_documents(results: Option<&Results>, docs: &Path) -> anyhow::Result<String> {
     let write = |name: &str, text: String| {
         let path = docs.join(name);
         std::fs::write(&path, text).with_context(|| format!("writing {}", path.display()))
     };
     write("results/mlp.md", tables::full(results))?;
+    let page = docs.join(ladder::PAGE);
+    let page = std::fs::read_to_string(&page).with_context(|| format!("reading {}", page.display()))?;
+    write(ladder::PAGE, ladder::fill(&page, results)?)?;
     if let Some(results) = results {
         write("mlp.svg", chart::ladder(results)?)?;
     }

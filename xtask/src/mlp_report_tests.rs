@@ -41,10 +41,19 @@ fn results() -> Results {
     results
 }
 
-#[test]
-fn documents_hold_medians_and_what_is_missing() {
+/// A folder for documents, with a page of the ladder that has these rungs.
+fn docs(rungs: &[&str]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("results")).unwrap();
+    let sections = rungs.iter().map(|name| format!("<!-- rung {name} -->\nold\n<!-- /rung {name} -->\n"));
+    let page = format!("# Page\n\n<!-- measured -->\n<!-- /measured -->\n{}", sections.collect::<String>());
+    std::fs::write(folder.path().join(ladder::PAGE), page).unwrap();
+    folder
+}
+
+#[test]
+fn documents_hold_medians_and_what_is_missing() {
+    let folder = docs(&["naive", "fused"]);
     let readme = write_documents(Some(&results()), folder.path()).unwrap();
     for row in [
         "| naive | f32 | not measured | 500.00 ms | not measured | not measured | 10.00 x | 97.91 % |\n",
@@ -82,12 +91,32 @@ fn documents_hold_medians_and_what_is_missing() {
 
 #[test]
 fn nothing_measured_is_said_and_drawn_as_nothing() {
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::create_dir(folder.path().join("results")).unwrap();
+    let folder = docs(&["naive"]);
     assert_eq!(write_documents(None, folder.path()).unwrap(), "Nothing is measured on a GPU yet.\n");
     let full = std::fs::read_to_string(folder.path().join("results/mlp.md")).unwrap();
     assert!(full.ends_with("\n\nNothing is measured yet.\n"), "{full}");
     assert!(!folder.path().join("mlp.svg").exists());
+}
+
+#[test]
+fn the_page_of_the_ladder_gets_each_step() {
+    let folder = docs(&["naive", "fused", "graph"]);
+    write_documents(Some(&results()), folder.path()).unwrap();
+    let path = folder.path().join(ladder::PAGE);
+    let page = std::fs::read_to_string(&path).unwrap();
+    assert_eq!(ladder::rungs(&page), ["naive", "fused", "graph"]);
+    for part in [
+        "Measured on: 60000 images of MNIST; NVIDIA H200, driver 570.1, 2000-01-02, commit abc; torch 2.0.\n",
+        "| 64 | 500.00 ms | 412.2 us | 120000 |  |\n",
+        "| 64 | 50.00 ms |  | 1200000 | 10.00 x |\n| 256 | 25.00 ms |  | 2400000 |  |\n",
+        "times as fast as fused |\n| --- | ---: | ---: | ---: | ---: |\n| not measured |  |  |  |  |\n",
+    ] {
+        assert!(page.contains(part), "{part} is missing in {page}");
+    }
+    assert!(!page.contains("old"), "{page}");
+    let empty = ladder::fill(&page, None).unwrap();
+    assert_eq!(empty.matches("| not measured |").count(), 3, "{empty}");
+    assert!(empty.contains("Nothing is measured on a GPU yet.\n") && !empty.contains("H200"), "{empty}");
 }
 
 #[test]
@@ -135,6 +164,8 @@ fn our_documents_hold_the_figures_that_were_merged() {
     let section = tables::readme(results.as_ref());
     let again = measure::with_section("README.md", &readme, "mlp", &section).unwrap();
     assert!(again == readme, "the README does not hold docs/results/mlp.json; run `cargo xtask report mlp`");
+    let page = std::fs::read_to_string(docs.join(ladder::PAGE)).unwrap();
+    assert!(ladder::fill(&page, results.as_ref()).unwrap() == page, "nor does docs/{}", ladder::PAGE);
     let full = std::fs::read_to_string(docs.join("results/mlp.md")).unwrap();
     assert!(full == tables::full(results.as_ref()), "nor does docs/results/mlp.md");
 }

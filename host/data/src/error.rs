@@ -209,6 +209,16 @@ pub enum DataError {
         /// The pixels of an image.
         features: usize,
     },
+    /// So many images cannot be held out.
+    #[error(
+        "cannot hold {held_out} of {images} training images out; hold at least 1 out and leave at least 1 to learn from"
+    )]
+    HoldOut {
+        /// How many were to be held out.
+        held_out: usize,
+        /// How many there are.
+        images: usize,
+    },
     /// A file could not be written while fetching.
     #[error("could not write {}, nothing was kept", path.display())]
     Write {

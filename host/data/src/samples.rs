@@ -49,6 +49,35 @@ impl From<Mnist> for LazyMnist {
     }
 }
 
+impl LazyMnist {
+    /// The same data set without its test images: in their place are the last `images` of those for training, which are
+    /// none of these any more. The samples are decoded.
+    ///
+    /// ```
+    /// use ferrowarp_data::{Dataset, Mnist};
+    ///
+    /// let half = |labels: &[u8]| Dataset { images: labels.to_vec(), labels: labels.to_vec(), rows: 1, cols: 1 };
+    /// let mnist = ferrowarp_data::LazyMnist::from(Mnist { train: half(&[1, 2, 3]), test: half(&[4]) });
+    /// let mnist = mnist.hold_out(1)?;
+    /// assert_eq!((mnist.train.len(), mnist.test.labels), (2, vec![3]));
+    /// # Ok::<(), ferrowarp_data::DataError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`DataError::HoldOut`]: no image, or all of them; [`DataError::Csv`] for a bad line.
+    pub fn hold_out(self, images: usize) -> Result<LazyMnist, DataError> {
+        let len = self.train.len();
+        if images == 0 || images >= len {
+            return Err(DataError::HoldOut { held_out: images, images: len });
+        }
+        let mut train = self.train.to_dataset()?.into_owned();
+        let left = len - images;
+        let (rows, cols) = (train.rows, train.cols);
+        let (pixels, labels) = (train.images.split_off(left * rows * cols), train.labels.split_off(left));
+        Ok(LazyMnist { train: train.into(), test: Dataset { images: pixels, labels, rows, cols } })
+    }
+}
+
 impl Samples {
     /// Those of a CSV file, plain or gzip, whose labels are below `classes`. The file is read and its lines are found.
     ///

@@ -3,11 +3,13 @@
 mod batch_size;
 pub mod checkpoint;
 mod console;
+mod lr_schedule;
 pub mod model;
 pub mod train;
 
 pub use batch_size::{BatchSize, BatchSizeError};
 pub use console::{Console, OutputError};
+pub use lr_schedule::LrSchedule;
 
 /// What the programs say before the reason why there is no device.
 pub const NO_DEVICE: &str = "could not open a GPU; --device cpu takes the CPU";

@@ -134,6 +134,7 @@ fn other_settings_are_refused() {
         ("--batch-size", "64", "20"),
         ("--lr", "0.3", "0.1"),
         ("--lr-decay", "0.5", "0.7"),
+        ("--lr-schedule", "linear", "exponential"),
         ("--momentum", "0.5", "0"),
         ("--seed", "0", "7"),
         ("--pipeline", "naive", "fused"),

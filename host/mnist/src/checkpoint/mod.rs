@@ -22,8 +22,8 @@ pub use error::{CheckpointError, SnapshotError};
 pub use folder::{Folder, Found, newest};
 pub use snapshot::{DataId, Progress, Snapshot, parse};
 
-use crate::BatchSize;
 use crate::model::Parameters;
+use crate::{BatchSize, LrSchedule};
 use ferrowarp_report::output_file;
 use tensors::Reader;
 
@@ -49,8 +49,11 @@ pub struct Training {
     pub batch_size: BatchSize,
     /// Learning rate in the first epoch.
     pub lr: f32,
-    /// Factor on the learning rate after each epoch.
+    /// Factor on the learning rate after each epoch, 1 where the schedule has none.
     pub lr_decay: f32,
+    /// How the learning rate went; a file that says nothing means `exponential`.
+    #[serde(default, skip_serializing_if = "LrSchedule::is_exponential")]
+    pub lr_schedule: LrSchedule,
     /// Momentum.
     pub momentum: f32,
     /// The kernels that trained them.

@@ -1,9 +1,9 @@
 //! There and back, every kind of damage, every contradiction.
 
 use super::*;
-use crate::BatchSize;
 use crate::checkpoint::CheckpointError;
 use crate::model::LayerParameters;
+use crate::{BatchSize, LrSchedule};
 
 /// A small one: a 2-3-1 network in the second epoch of its run.
 pub(in crate::checkpoint) fn sample() -> Snapshot {
@@ -43,6 +43,7 @@ pub(in crate::checkpoint) fn sample() -> Snapshot {
             batch_size: BatchSize::new(4).unwrap(),
             lr: 0.1,
             lr_decay: 0.7,
+            lr_schedule: LrSchedule::Exponential,
             momentum: 0.9,
             pipeline: "fused".to_owned(),
         },

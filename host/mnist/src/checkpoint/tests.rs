@@ -17,6 +17,7 @@ fn training() -> Training {
         batch_size: BatchSize::DEFAULT,
         lr: 0.5,
         lr_decay: 0.75,
+        lr_schedule: LrSchedule::Exponential,
         momentum: 0.0,
         pipeline: "fused".to_owned(),
     }

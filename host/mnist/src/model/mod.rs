@@ -21,6 +21,7 @@ mod resident;
 mod results;
 mod timeline;
 mod transfer;
+mod work;
 
 pub use dataset::{DeviceDataset, TrainingSet};
 pub use error::ModelError;
@@ -29,3 +30,4 @@ pub use parameters::{LayerParameters, Parameters};
 pub use pipeline::Pipeline;
 pub use results::{Divergence, EpochStats, Evaluation};
 pub use timeline::Timeline;
+pub use work::KernelWork;

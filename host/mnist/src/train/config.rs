@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 
 use super::TrainError;
-use crate::BatchSize;
 use crate::checkpoint::{Folder, Found, Snapshot};
 use crate::model::Pipeline;
+use crate::{BatchSize, LrSchedule};
 use ferrowarp_data::CLASSES;
 use ferrowarp_report::output_file;
 
@@ -37,8 +37,11 @@ pub struct Config {
     pub epochs: u32,
     /// Learning rate in the first epoch, finite and above 0.
     pub lr: f32,
-    /// Factor on the learning rate after each epoch, above 0 and at most 1; with 1 the rate stays as it is.
+    /// Factor on the learning rate after each epoch, above 0 and at most 1; 1 for every schedule but
+    /// [`LrSchedule::Exponential`].
     pub lr_decay: f32,
+    /// How the learning rate goes from epoch to epoch.
+    pub lr_schedule: LrSchedule,
     /// Momentum, at least 0 and below 1.
     pub momentum: f32,
     /// The run ends with the epoch after which as many percent of the test images are right, above 0 and at most 100;
@@ -86,6 +89,7 @@ impl Config {
             epochs: 5,
             lr: DEFAULT_LR,
             lr_decay: 0.7,
+            lr_schedule: LrSchedule::Exponential,
             momentum: 0.0,
             target_accuracy: None,
             seed: None,
@@ -99,10 +103,10 @@ impl Config {
         }
     }
 
-    /// The learning rate that suits this momentum, of three digits. A gradient moves the weights by `lr / (1 - momentum)`
-    /// times itself in the long run, which stays what it is without momentum.
-    pub fn default_lr(momentum: f32) -> f32 {
-        let lr = DEFAULT_LR * (1.0 - momentum);
+    /// The learning rate of three digits that suits this momentum where `lr` suits none. A gradient moves the weights by
+    /// `lr / (1 - momentum)` times itself in the long run, which stays what it is without momentum.
+    pub fn lr_for(lr: f32, momentum: f32) -> f32 {
+        let lr = lr * (1.0 - momentum);
         // Digits that only the rounding of the momentum has brought in are left away.
         format!("{lr:.2e}").parse().unwrap_or(lr)
     }
@@ -124,6 +128,7 @@ impl Config {
             epochs: progress.last_epoch.saturating_sub(progress.epochs_before),
             lr: training.lr,
             lr_decay: training.lr_decay,
+            lr_schedule: training.lr_schedule,
             momentum: training.momentum,
             seed: Some(training.seed),
             checkpoints: Some(Checkpoints {
@@ -149,9 +154,10 @@ impl Config {
         Ok(sizes)
     }
 
-    /// The learning rate of an epoch, counted from 1 over all the training the weights have had.
-    pub(super) fn lr_in(&self, epoch: u32) -> f32 {
-        self.lr * self.lr_decay.powf(epoch.saturating_sub(1) as f32)
+    /// The learning rate of an epoch, counted from 1 over all the training the weights have had, of a run that goes from
+    /// after the first of `epochs` to the second.
+    pub(super) fn lr_in(&self, epoch: u32, epochs: [u32; 2]) -> f32 {
+        self.lr_schedule.rate(self.lr, self.lr_decay, epoch, epochs)
     }
 
     /// How many epochs the weights will have had, after the `before` that they have had.
@@ -183,6 +189,13 @@ impl Config {
         }
         if !(self.lr_decay > 0.0 && self.lr_decay <= 1.0) {
             let problem = "it must be above 0 and at most 1";
+            return Err(TrainError::setting("lr-decay", self.lr_decay, problem));
+        }
+        if !self.lr_schedule.is_exponential() && self.lr_decay != 1.0 {
+            let schedule = self.lr_schedule;
+            let problem = format!(
+                "a {schedule} schedule has no factor; leave it away, or add --lr-schedule exponential"
+            );
             return Err(TrainError::setting("lr-decay", self.lr_decay, problem));
         }
         if let Some(target) = self.target_accuracy.filter(|target| !(*target > 0.0 && *target <= 100.0)) {

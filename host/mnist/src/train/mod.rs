@@ -2,6 +2,7 @@
 
 mod config;
 mod error;
+mod preset;
 mod saver;
 mod start;
 mod trainer;
@@ -18,6 +19,7 @@ use trainer::{Trainer, Transfers};
 
 pub use config::{Checkpoints, Config, DEFAULT_HIDDEN, DEFAULT_KEEP, DEFAULT_SEED};
 pub use error::{Symptom, TrainError};
+pub use preset::Preset;
 pub use start::Start;
 
 /// What a run is going to do.

@@ -2,6 +2,7 @@
 
 use super::config::comma_separated;
 use super::{Config, DEFAULT_SEED, TrainError};
+use crate::LrSchedule;
 use crate::checkpoint::{self, Checkpoint, Found};
 use crate::model::Parameters;
 use ferrowarp_data::CLASSES;
@@ -62,6 +63,15 @@ impl Start {
                 format!("{} is in epoch {epochs} of its run; choose at least that", found.path.display());
             return Err(TrainError::setting("epochs", config.epochs, problem));
         }
+        let epochs = progress.last_epoch.saturating_sub(epochs_before);
+        if training.lr_schedule == LrSchedule::Linear && config.epochs != epochs {
+            let problem = format!(
+                "the learning rate of the run in {} falls linearly over its {epochs} epochs; choose {epochs}, or train \
+                 on from its weights with --load",
+                found.dir.display()
+            );
+            return Err(TrainError::setting("epochs", config.epochs, problem));
+        }
         Ok(Start { origin: Origin::Resumed(Box::new(found)), epochs_before, seed })
     }
 
@@ -102,6 +112,7 @@ fn check_agreement(config: &Config, found: &Found) -> Result<(), TrainError> {
         ("hidden", config.hidden.as_deref().map_or(hidden.clone(), comma_separated), hidden),
         ("batch-size", config.batch_size.to_string(), training.batch_size.to_string()),
         ("lr", config.lr.to_string(), training.lr.to_string()),
+        ("lr-schedule", config.lr_schedule.to_string(), training.lr_schedule.to_string()),
         ("lr-decay", config.lr_decay.to_string(), training.lr_decay.to_string()),
         ("momentum", config.momentum.to_string(), training.momentum.to_string()),
         ("seed", config.seed.unwrap_or(seed).to_string(), seed.to_string()),

@@ -174,9 +174,6 @@ impl<'a> Trainer<'a> {
             let elapsed = started.elapsed();
             self.elapsed += elapsed;
             self.times.train_kernels += transfers.without(self.device, elapsed);
-            if let Some(notice) = self.network.take_notice() {
-                observer.warning(&notice);
-            }
             if let Some(divergence) = self.stats.diverged {
                 return Err(self.diverged(self.step_with(divergence.sample), Symptom::Loss(divergence.loss)));
             }
@@ -262,6 +259,7 @@ impl<'a> Trainer<'a> {
             batch_size: self.config.batch_size,
             lr: self.config.lr,
             lr_decay: self.config.lr_decay,
+            lr_schedule: self.config.lr_schedule,
             momentum: self.config.momentum,
             pipeline: self.config.pipeline.name(),
         }
@@ -281,12 +279,12 @@ impl<'a> Trainer<'a> {
     }
 
     fn spec(&self) -> EpochSpec {
-        EpochSpec {
-            seed: self.seed,
-            epoch: self.epoch - 1,
-            lr: self.config.lr_in(self.epoch),
-            momentum: self.config.momentum,
-        }
+        EpochSpec { seed: self.seed, epoch: self.epoch - 1, lr: self.lr(), momentum: self.config.momentum }
+    }
+
+    /// The learning rate of the epoch in progress.
+    fn lr(&self) -> f32 {
+        self.config.lr_in(self.epoch, [self.epochs_before, self.run.last_epoch])
     }
 
     /// Steps of the run before the epoch in progress.
@@ -305,13 +303,13 @@ impl<'a> Trainer<'a> {
     }
 
     fn diverged(&self, step: u64, symptom: Symptom) -> TrainError {
-        let lr = self.config.lr_in(self.epoch);
+        let lr = self.lr();
         let checkpoint = self.newest_checkpoint().or_else(|| self.resumed_from.clone());
         TrainError::Diverged { epoch: self.epoch, step, symptom, lr, checkpoint }
     }
 
     fn stopped_learning(&self) -> String {
-        let (epoch, lr) = (self.epoch, self.config.lr_in(self.epoch));
+        let (epoch, lr) = (self.epoch, self.lr());
         let cure = if self.config.momentum == 0.0 { "" } else { ", or less momentum" };
         format!(
             "after epoch {epoch} the network gives every test image the same answer: it has stopped learning, and further \

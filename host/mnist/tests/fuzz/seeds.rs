@@ -4,9 +4,9 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 
-use ferrowarp_mnist::BatchSize;
 use ferrowarp_mnist::checkpoint::{self, DataId, Progress, Snapshot, Training, file_format};
 use ferrowarp_mnist::model::{LayerParameters, Parameters};
+use ferrowarp_mnist::{BatchSize, LrSchedule};
 use ferrowarp_report::EpochRecord;
 use png::{BitDepth, ColorType};
 use tar::EntryType;
@@ -199,6 +199,7 @@ fn training(momentum: f32) -> Training {
         batch_size: BatchSize::new(4).unwrap(),
         lr: 0.5,
         lr_decay: 0.75,
+        lr_schedule: LrSchedule::Exponential,
         momentum,
         pipeline: "fused".to_owned(),
     }

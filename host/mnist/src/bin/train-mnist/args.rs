@@ -7,10 +7,10 @@ use std::time::Duration;
 use clap::parser::ValueSource;
 use clap::{ArgGroup, CommandFactory as _, FromArgMatches as _, Parser};
 use ferrowarp::device::{self, DeviceChoice};
-use ferrowarp_mnist::BatchSize;
 use ferrowarp_mnist::checkpoint::Found;
 use ferrowarp_mnist::model::Pipeline;
-use ferrowarp_mnist::train::{Checkpoints, Config, DEFAULT_KEEP, TrainError};
+use ferrowarp_mnist::train::{Checkpoints, Config, DEFAULT_KEEP, Preset, TrainError};
+use ferrowarp_mnist::{BatchSize, LrSchedule};
 
 /// Train a network of fully connected layers on MNIST
 #[derive(Parser)]
@@ -30,6 +30,15 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
 
+    /// Hold so many images out, the last ones of those for training, and test on them in place of the test images, which
+    /// are not used: for choosing settings. With --resume it must be named again
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub hold_out: Option<usize>,
+
+    /// Settings that serve a purpose; what other flags name wins over them
+    #[arg(long, value_enum)]
+    preset: Option<Preset>,
+
     /// Widths of the hidden layers, "" for none [default: 300,100, or those of the loaded weights]
     #[arg(long, value_name = "WIDTHS", value_parser = parse_widths)]
     hidden: Option<Widths>,
@@ -46,7 +55,11 @@ pub struct Args {
     #[arg(long, value_name = "RATE", allow_negative_numbers = true)]
     lr: Option<f32>,
 
-    /// Factor on the learning rate after each epoch; 1 keeps it
+    /// How the learning rate goes from epoch to epoch
+    #[arg(long, value_enum, default_value_t = LrSchedule::Exponential)]
+    lr_schedule: LrSchedule,
+
+    /// Factor on the learning rate after each epoch, with --lr-schedule exponential; 1 keeps it
     #[arg(long, value_name = "FACTOR", default_value_t = 0.7, allow_negative_numbers = true)]
     lr_decay: f32,
 
@@ -163,28 +176,37 @@ impl Args {
         Ok(Args { given, ..Args::from_arg_matches(&matches)? })
     }
 
-    /// The settings: what the command line names, then what the run to resume has, then the defaults.
+    /// The settings: what the command line names, then the preset, then what the run to resume has, then the defaults.
     pub fn config(&self, resumed: Option<&Found>) -> Result<Config, TrainError> {
         let mut config = match resumed {
             Some(found) => Config::of_run(found)?,
             None => Config::new(self.pipeline),
         };
-        let counts = |name: &str| resumed.is_none() || self.given.iter().any(|given| given == name);
+        if let Some(preset) = self.preset {
+            config = preset.applied_to(config);
+        }
+        let has_defaults = resumed.is_none() && self.preset.is_none();
+        let is_given = |name: &str| self.given.iter().any(|given| given == name);
+        let counts = |name: &str| has_defaults || is_given(name);
         macro_rules! take {
             ($($field:ident),*) => {
                 $(if counts(stringify!($field)) { config.$field = self.$field; })*
             };
         }
-        take!(batch_size, epochs, lr_decay, momentum, pipeline);
-        if counts("lr") {
-            config.lr = self.lr.unwrap_or_else(|| Config::default_lr(config.momentum));
+        take!(batch_size, epochs, lr_schedule, lr_decay, momentum, pipeline);
+        if !config.lr_schedule.is_exponential() && !is_given("lr_decay") {
+            config.lr_decay = 1.0;
+        }
+        if resumed.is_none() || self.preset.is_some() || self.lr.is_some() {
+            config.lr = self.lr.unwrap_or_else(|| Config::lr_for(config.lr, config.momentum));
         }
         config.hidden = self.hidden.clone().map(|Widths(widths)| widths).or(config.hidden);
         config.seed = self.seed.or(config.seed);
         config.checkpoints = self.checkpoints(config.checkpoints, counts("checkpoint_keep"));
         let (metrics, save) = (self.metrics.clone(), self.save.clone());
         let (load, plot, timeline) = (self.load.clone(), self.plot.clone(), self.timeline.clone());
-        Ok(Config { metrics, save, load, plot, timeline, target_accuracy: self.target_accuracy, ..config })
+        let target_accuracy = self.target_accuracy.or(config.target_accuracy);
+        Ok(Config { metrics, save, load, plot, timeline, target_accuracy, ..config })
     }
 
     /// The seeds of a run that trains several networks.

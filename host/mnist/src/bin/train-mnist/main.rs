@@ -64,9 +64,13 @@ fn train_mnist(args: &Args) -> anyhow::Result<Ended> {
         Pipeline::Overlapped => ferrowarp_data::open(&dir)?,
         _ => ferrowarp_data::load(&dir)?.into(),
     };
+    let mnist = match args.hold_out {
+        Some(images) => mnist.hold_out(images)?,
+        None => mnist,
+    };
     let load = before_load.elapsed();
     let signals = Signals::listen().context("could not prepare for Ctrl-C")?;
-    introduce(&mut console, &mnist, &dir)?;
+    introduce(&mut console, &mnist, &dir, args.hold_out.is_some())?;
     if let Some(found) = start.resumed() {
         introduce_resumed(&mut console, found, &train::differences(&device, &config, found))?;
     }
@@ -137,11 +141,17 @@ fn data_dir(named: Option<&Path>) -> anyhow::Result<(PathBuf, Duration)> {
     Ok((dir, if fetched { started.elapsed() } else { Duration::ZERO }))
 }
 
-fn introduce(console: &mut Console<Stdout>, mnist: &LazyMnist, dir: &Path) -> anyhow::Result<()> {
+fn introduce(
+    console: &mut Console<Stdout>,
+    mnist: &LazyMnist,
+    dir: &Path,
+    is_held_out: bool,
+) -> anyhow::Result<()> {
     let (train, test) = (&mnist.train, &mnist.test);
     let (rows, cols) = train.sides();
+    let whence = if is_held_out { ", the latter held out of those for training" } else { "" };
     console.line(format_args!(
-        "{} training and {} test images of {rows} x {cols} pixels from {}",
+        "{} training and {} test images of {rows} x {cols} pixels from {}{whence}",
         train.len(),
         test.len(),
         dir.display()

@@ -1,0 +1,244 @@
+//! What the kernels of a training step must do, from the shapes alone.
+
+use gpu_kernels::mlp::resident::Extents;
+
+use super::pipeline::Pipeline;
+
+/// What a kernel must do in one step or in several.
+///
+/// Bytes are those of each array that a launch reads and of each that it writes, once: what goes between the
+/// multiprocessors and the memory below, if all else is served by registers, shared memory and L1. An addition, a
+/// multiplication, a division, a comparison, an exponential and a logarithm are an operation each, and so a product with
+/// its addition two.
+///
+/// ```
+/// use ferrowarp_mnist::model::{KernelWork, Pipeline};
+///
+/// let step = KernelWork::of_step(Pipeline::Fused, &[784, 300, 100, 10], [64, 64], false);
+/// assert_eq!(step.iter().map(|kernel| kernel.launches).sum::<u64>(), 5);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KernelWork {
+    /// The kernel's name, of one with instances that of all.
+    pub kernel: &'static str,
+    /// How often it is launched. A launch of [`Pipeline::Resident`] is for many steps, of which each counts as one here.
+    pub launches: u64,
+    /// Bytes read and written.
+    pub bytes: u64,
+    /// Operations.
+    pub flop: u64,
+}
+
+/// A layer's extents.
+#[derive(Clone, Copy)]
+struct Layer {
+    inputs: u64,
+    outputs: u64,
+}
+
+impl Layer {
+    fn weights(self) -> u64 {
+        self.inputs * self.outputs
+    }
+
+    fn parameters(self) -> u64 {
+        self.weights() + self.outputs
+    }
+}
+
+/// Bytes and operations of a launch.
+#[derive(Clone, Copy, Default)]
+struct Work {
+    /// Elements of 4 bytes.
+    words: u64,
+    /// Elements of one byte.
+    bytes: u64,
+    flop: u64,
+}
+
+impl Work {
+    fn of(words: u64, flop: u64) -> Self {
+        Self { words, bytes: 0, flop }
+    }
+
+    fn and(self, other: Self) -> Self {
+        Self {
+            words: self.words + other.words,
+            bytes: self.bytes + other.bytes,
+            flop: self.flop + other.flop,
+        }
+    }
+}
+
+/// The samples of a batch, and whether there is momentum.
+#[derive(Clone, Copy)]
+struct Step {
+    rows: u64,
+    has_momentum: bool,
+}
+
+impl KernelWork {
+    /// The kernels of a step of a network of these widths, input first, with a batch of `rows` samples; those that gather
+    /// the samples of the step after it gather `next`. A kernel that is launched more than once is there once.
+    ///
+    /// The bytes of [`Pipeline::Resident`] are those of every step; the parameters, which a launch reads and writes once,
+    /// are not among them.
+    pub fn of_step(
+        pipeline: Pipeline,
+        sizes: &[usize],
+        [rows, next]: [usize; 2],
+        has_momentum: bool,
+    ) -> Vec<KernelWork> {
+        let layers = sizes.windows(2).map(|pair| Layer { inputs: pair[0] as u64, outputs: pair[1] as u64 });
+        let layers: Vec<Layer> = layers.collect();
+        let step = Step { rows: rows as u64, has_momentum };
+        let mut all = Vec::new();
+        match pipeline {
+            Pipeline::Naive | Pipeline::Deferred => step.naive(&layers, "shuffled_batch", &mut all),
+            Pipeline::Overlapped => step.naive(&layers, "ordered_batch", &mut all),
+            Pipeline::Fused | Pipeline::Graph => step.fused(&layers, next as u64, &mut all),
+            Pipeline::Resident => step.resident(&layers, &mut all),
+        }
+        let mut kernels: Vec<KernelWork> = Vec::new();
+        for (kernel, Work { words, bytes, flop }) in all {
+            let work = KernelWork { kernel, launches: 1, bytes: 4 * words + bytes, flop };
+            match kernels.iter_mut().find(|found| found.kernel == kernel) {
+                Some(found) => found.add(&work),
+                None => kernels.push(work),
+            }
+        }
+        kernels
+    }
+
+    /// Adds further work of the same kernel.
+    pub fn add(&mut self, work: &KernelWork) {
+        self.launches += work.launches;
+        self.bytes += work.bytes;
+        self.flop += work.flop;
+    }
+}
+
+type All = Vec<(&'static str, Work)>;
+
+impl Step {
+    /// A kernel per operation.
+    fn naive(&self, layers: &[Layer], batch: &'static str, all: &mut All) {
+        let Some((last, hidden)) = layers.split_last() else { return };
+        let (rows, classes) = (self.rows, last.outputs);
+        all.push((batch, gather(rows, layers[0].inputs)));
+        for (l, layer) in layers.iter().enumerate() {
+            all.push(("linear_forward", self.forward(*layer)));
+            if l < hidden.len() {
+                let len = rows * layer.outputs;
+                all.push(("relu_forward", Work::of(2 * len, len)));
+            }
+        }
+        let logits = rows * classes;
+        // Of a logit: the comparison for the maximum, a difference, an exponential, an addition and a division.
+        all.push(("softmax_naive", Work::of(2 * logits, 5 * logits)));
+        all.push(("one_hot", Work::of(rows + logits, 0)));
+        // The comparison with the least probability, a logarithm, a product and its subtraction.
+        all.push(("cross_entropy_loss", Work::of(2 * logits + rows, 4 * logits)));
+        all.push(("count_correct", Work::of(logits + 2 * rows, logits)));
+        all.push(("cross_entropy_backward", Work::of(3 * logits, logits)));
+        for layer in layers.iter().skip(1).rev() {
+            all.push(("linear_backward_input", self.input_gradient(*layer)));
+            let len = rows * layer.inputs;
+            all.push(("relu_backward", Work::of(3 * len, len)));
+        }
+        for layer in layers {
+            let average = Work::of(0, layer.parameters());
+            all.push(("update_layer", self.update(*layer).and(average)));
+        }
+    }
+
+    /// Few kernels.
+    fn fused(&self, layers: &[Layer], next: u64, all: &mut All) {
+        let Some((last, hidden)) = layers.split_last() else { return };
+        for layer in hidden {
+            let relu = Work::of(0, self.rows * layer.outputs);
+            all.push(("linear_act_forward", self.forward(*layer).and(relu)));
+        }
+        let mut head = self.head(*last, !hidden.is_empty());
+        if next > 0 {
+            head = head.and(gather(next, layers[0].inputs));
+        }
+        all.push(("head", head));
+        for l in (1..hidden.len()).rev() {
+            let (layer, above) = (layers[l], layers[l + 1]);
+            let len = self.rows * layer.inputs;
+            let gradient = self.input_gradient(layer).and(Work::of(len, len));
+            all.push(("linear_backward", gradient.and(self.update(above))));
+        }
+        let updates = layers.iter().take(2).map(|layer| self.update(*layer));
+        all.push(("linear_updates", updates.fold(Work::default(), Work::and)));
+    }
+
+    /// Weights that stay where they are; blocks that send each other sums.
+    fn resident(&self, layers: &[Layer], all: &mut All) {
+        let &[first, second, last] = layers else { return };
+        let rows = self.rows;
+        let extents = Extents {
+            features: first.inputs as usize,
+            hidden1: first.outputs as usize,
+            hidden2: second.outputs as usize,
+            classes: last.outputs as usize,
+            batch: rows as usize,
+        };
+        // Of the two buffers one, written and read.
+        let sent = Work::of(extents.mail_words() as u64, 0);
+        let flop = |work: Work| Work { words: 0, bytes: 0, ..work };
+        let mut work = Work { words: 2 * rows, bytes: rows * (first.inputs + 1), flop: 0 }.and(sent);
+        for layer in [first, second] {
+            work = work.and(flop(self.forward(layer))).and(Work::of(0, rows * layer.outputs));
+        }
+        work = work.and(flop(self.head(last, true)));
+        work = work.and(flop(self.input_gradient(second))).and(Work::of(0, rows * second.inputs));
+        work = layers.iter().fold(work, |work, layer| work.and(flop(self.update(*layer))));
+        // The pixels are scaled where they are used.
+        all.push(("resident_epoch", work.and(Work::of(0, rows * first.inputs))));
+    }
+
+    /// The product with its biases.
+    fn forward(&self, layer: Layer) -> Work {
+        let (rows, Layer { inputs, outputs }) = (self.rows, layer);
+        Work::of(rows * inputs + layer.parameters() + rows * outputs, 2 * rows * layer.weights())
+    }
+
+    /// The gradient at a layer's input.
+    fn input_gradient(&self, layer: Layer) -> Work {
+        let (rows, Layer { inputs, outputs }) = (self.rows, layer);
+        Work::of(rows * outputs + layer.weights() + rows * inputs, 2 * rows * layer.weights())
+    }
+
+    /// The gradient of a layer's parameters, and their step.
+    fn update(&self, layer: Layer) -> Work {
+        let (rows, Layer { inputs, outputs }, parameters) = (self.rows, layer, layer.parameters());
+        let arrays = if self.has_momentum { 2 } else { 1 };
+        let gradient = 2 * rows * layer.weights() + rows * outputs;
+        // Read and written; a product and an addition for each of the arrays.
+        Work::of(rows * (inputs + outputs) + 2 * arrays * parameters, gradient + 2 * arrays * parameters)
+    }
+
+    /// The last layer, loss and hits, and the gradients at the logits and, where there is a layer below, at its input.
+    fn head(&self, layer: Layer, has_below: bool) -> Work {
+        let rows = self.rows;
+        let logits = rows * layer.outputs;
+        let forward = self.forward(layer);
+        // Labels, losses and hits; the logits of `forward` count as their gradient. Of a logit: the comparisons for the
+        // maximum and for the hit, a difference, an exponential, an addition, a product and its subtraction. Of a row: a
+        // logarithm, two subtractions and a division.
+        let work = forward.and(Work::of(3 * rows, 7 * logits + 4 * rows));
+        if !has_below {
+            return work;
+        }
+        let len = rows * layer.inputs;
+        work.and(Work::of(len, 2 * rows * layer.weights() + len))
+    }
+}
+
+/// Samples of bytes as batches of `f32`.
+fn gather(rows: u64, features: u64) -> Work {
+    let (pixels, labels) = (rows * features, rows);
+    Work { words: pixels + labels, bytes: pixels + labels, flop: pixels }
+}

@@ -1,0 +1,149 @@
+//! Schedules of the learning rate, images that are held out and presets, through the program.
+
+mod common;
+
+use std::fs;
+
+use common::{Place, SIDE, digits, idx_images, idx_labels, succeeds};
+use ferrowarp_mnist::LrSchedule;
+use ferrowarp_mnist::checkpoint::{self, Training};
+use ferrowarp_mnist::model::{Parameters, Pipeline};
+use ferrowarp_mnist::train::{Config, Preset};
+
+const SMALL: [&str; 8] = ["--hidden", "16", "--batch-size", "20", "--lr", "0.3", "--seed", "7"];
+
+fn flags<'a>(more: &[&'a str]) -> Vec<&'a str> {
+    [&SMALL[..], more].concat()
+}
+
+fn load(place: &Place, name: &str) -> (Parameters, Training) {
+    let checkpoint = checkpoint::load(&place.path(name)).unwrap();
+    (checkpoint.parameters, checkpoint.training.unwrap())
+}
+
+#[test]
+fn a_linear_schedule_is_an_epoch_at_each_rate() {
+    for pipeline in ["naive", "fused", "graph"] {
+        let place = Place::with_idx();
+        let on = ["--pipeline", pipeline, "--hidden", "16", "--batch-size", "20"];
+        let run = |more: &[&str]| succeeds(place.train(&[&on[..], more].concat()));
+        run(&["--seed", "7", "--lr", "0.3", "--epochs", "3", "--lr-schedule", "linear", "--save", "linear"]);
+        let constant = ["--epochs", "1", "--lr-schedule", "constant"];
+        run(&[&constant[..], &["--seed", "7", "--lr", "0.3", "--save", "1"]].concat());
+        run(&[&constant[..], &["--load", "1", "--lr", "0.2", "--save", "2"]].concat());
+        run(&[&constant[..], &["--load", "2", "--lr", "0.1", "--save", "3"]].concat());
+        let ((linear, training), (by_hand, _)) = (load(&place, "linear"), load(&place, "3"));
+        assert!(linear == by_hand, "{pipeline}: the rates are others");
+        assert_eq!((training.lr_schedule, training.lr_decay), (LrSchedule::Linear, 1.0));
+    }
+}
+
+#[test]
+fn a_resumed_run_keeps_its_schedule() {
+    let place = Place::with_idx();
+    let more = ["--lr-schedule", "linear", "--epochs", "3", "--checkpoint", "c", "--checkpoint-every", "20"];
+    succeeds(place.train(&flags(&[&more[..], &["--checkpoint-keep", "9", "--save", "w"]].concat())));
+    let mut files: Vec<_> = fs::read_dir(place.path("c")).unwrap().map(|file| file.unwrap().path()).collect();
+    files.sort();
+    files.retain(|file| file.to_string_lossy().ends_with(".checkpoint"));
+    // The third is from within the second of three epochs, of 32 steps each.
+    for file in files.drain(3..) {
+        fs::remove_file(file).unwrap();
+    }
+    let printed = succeeds(place.train(&["--resume", "c", "--save", "again"]));
+    assert!(printed.contains("60 steps are done, 28 of them in epoch 2"), "{printed}");
+    assert!(place.read("w") == place.read("again"), "the resumed run ends elsewhere");
+
+    let needles = ["--epochs 4 cannot be used", "falls linearly over its 3 epochs; choose 3", "--load"];
+    place.refuses(place.train(&["--resume", "c", "--epochs", "4"]), &needles);
+    let needles = ["--lr-schedule constant cannot be used to resume", "whose run has linear"];
+    place.refuses(place.train(&["--resume", "c", "--lr-schedule", "constant"]), &needles);
+}
+
+#[test]
+fn a_factor_belongs_to_one_schedule() {
+    let place = Place::with_idx();
+    for schedule in ["linear", "constant"] {
+        let needles = [
+            "--lr-decay 0.5 cannot be used",
+            &format!("a {schedule} schedule has no factor"),
+            "--lr-schedule exponential",
+        ];
+        place.refuses(place.train(&flags(&["--lr-schedule", schedule, "--lr-decay", "0.5"])), &needles);
+    }
+}
+
+#[test]
+fn held_out_images_are_tested_and_not_learnt() {
+    const HELD_OUT: usize = 133;
+    let place = Place::with_idx();
+    let (images, labels) = digits(633, 1);
+    let split = 633 - HELD_OUT;
+    fs::create_dir(place.path("by-hand")).unwrap();
+    let halves = [("train", 0..split), ("t10k", split..633)];
+    for (name, range) in halves {
+        let (pixels, count) =
+            (&images[range.start * SIDE * SIDE..range.end * SIDE * SIDE], range.len() as u32);
+        place.write(&format!("by-hand/{name}-images-idx3-ubyte"), idx_images(count, pixels));
+        place.write(&format!("by-hand/{name}-labels-idx1-ubyte"), idx_labels(count, &labels[range]));
+    }
+    let csv = Place::with_csv();
+    for pipeline in ["fused", "overlapped"] {
+        let more = ["--pipeline", pipeline, "--epochs", "1"];
+        let held_out = flags(&[&more[..], &["--hold-out", "133", "--save", "w"]].concat());
+        let printed = succeeds(place.train(&held_out));
+        assert!(printed.contains("500 training and 133 test images"), "{printed}");
+        assert!(printed.contains("held out of those for training"), "{printed}");
+        let program = env!("CARGO_BIN_EXE_train-mnist");
+        let by_hand = flags(&[&more[..], &["--save", "v"]].concat());
+        let by_hand = place.program(program, &["--device", "cpu", "--data", "by-hand"], &by_hand);
+        let expected = succeeds(by_hand);
+        let result =
+            |printed: &str| printed.lines().find(|line| line.starts_with("test accuracy")).map(str::to_owned);
+        assert!(result(&printed).is_some() && result(&printed) == result(&expected), "{printed}{expected}");
+        assert!(place.read("w") == place.read("v"), "{pipeline}: other images were learnt");
+        succeeds(csv.train(&held_out));
+        assert!(csv.read("w") == place.read("w"), "{pipeline}: other images of the CSV file were learnt");
+    }
+    for images in ["0", "633", "700"] {
+        let needle = format!("cannot hold {images} of 633 training images out; hold at least 1 out");
+        place.refuses(place.train(&flags(&["--hold-out", images])), &[&needle]);
+    }
+}
+
+#[test]
+fn what_is_named_wins_over_a_preset() {
+    let place = Place::with_idx();
+    let preset = Preset::Record.applied_to(Config::new(Pipeline::Fused));
+    succeeds(place.train(&["--preset", "record", "--hidden", "16", "--epochs", "1", "--save", "w"]));
+    let (_, training) = load(&place, "w");
+    assert_eq!((training.batch_size, training.lr), (preset.batch_size, preset.lr));
+    assert_eq!((training.lr_schedule, training.lr_decay), (LrSchedule::Linear, 1.0));
+
+    let named = ["--preset", "record", "--batch-size", "20", "--lr", "0.05", "--lr-schedule", "exponential"];
+    let more = ["--hidden", "16", "--epochs", "2", "--target-accuracy", "100", "--save", "v"];
+    succeeds(place.train(&[&named[..], &["--lr-decay", "0.5"], &more].concat()));
+    let (_, training) = load(&place, "v");
+    assert_eq!((training.batch_size.get(), training.lr, training.lr_decay), (20, 0.05, 0.5));
+    assert_eq!(training.lr_schedule, LrSchedule::Exponential);
+
+    let momentum =
+        ["--preset", "record", "--momentum", "0.5", "--hidden", "16", "--epochs", "1", "--save", "u"];
+    succeeds(place.train(&momentum));
+    assert_eq!(load(&place, "u").1.lr, Config::lr_for(preset.lr, 0.5));
+}
+
+#[test]
+fn a_run_of_a_preset_is_resumed_with_it_or_without() {
+    let place = Place::with_idx();
+    let run = ["--preset", "record", "--hidden", "16", "--epochs", "2", "--target-accuracy", "100"];
+    succeeds(place.train(&[&run[..], &["--checkpoint", "c", "--save", "w"]].concat()));
+    for more in [&run[..], &[]] {
+        succeeds(place.train(&[more, &["--resume", "c", "--save", "again"]].concat()));
+        assert!(place.read("w") == place.read("again"), "there was nothing to train");
+    }
+    let other = ["--hidden", "16", "--epochs", "2", "--checkpoint", "d"];
+    succeeds(place.train(&other));
+    let needles = ["cannot be used to resume from", "whose run has"];
+    place.refuses(place.train(&["--preset", "record", "--epochs", "2", "--resume", "d"]), &needles);
+}

@@ -1,0 +1,175 @@
+//! What a step must do, as it is computed from the shapes, beside what is launched and what the page of the ladder says.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use clap::ValueEnum as _;
+use common::{SIDE, digits};
+use cuda_std::launch::{KernelCall, LaunchError, Launcher};
+use cuda_std::simt::Executor;
+use ferrowarp::device::Device;
+use ferrowarp_data::Samples;
+use ferrowarp_mnist::BatchSize;
+use ferrowarp_mnist::model::{
+    DeviceDataset, EpochSpec, EpochStats, KernelWork, Network, Parameters, Pipeline, TrainingSet,
+};
+
+/// The network and the batches of the page.
+const SIZES: [usize; 4] = [784, 300, 100, 10];
+const BATCH: usize = 64;
+
+/// Steps of a launch of the resident rung on the CPU.
+const RESIDENT_STEPS: usize = 8;
+
+/// An executor that counts launches by the names of their kernels.
+struct Counting {
+    executor: Executor,
+    launches: Arc<Mutex<BTreeMap<&'static str, u64>>>,
+}
+
+impl Launcher for Counting {
+    unsafe fn submit(&self, call: &KernelCall<'_>) -> Result<(), LaunchError> {
+        *self.launches.lock().unwrap().entry(call.meta.name).or_default() += 1;
+        // SAFETY: the caller's contract is the callee's.
+        unsafe { self.executor.submit(call) }
+    }
+}
+
+/// The launches of an epoch of `steps` whole batches.
+fn launched(pipeline: Pipeline, sizes: &[usize], batch: usize, steps: usize) -> BTreeMap<&'static str, u64> {
+    let (executor, launches) = (Executor::new(), Arc::new(Mutex::new(BTreeMap::new())));
+    let limits = executor.limits().clone();
+    let device = Device::with_launcher(Counting { executor, launches: launches.clone() }, limits);
+    let (images, labels) = digits(steps * batch, 1);
+    let host = Samples::from(ferrowarp_data::Dataset {
+        images: images.clone(),
+        labels: labels.clone(),
+        rows: SIDE,
+        cols: SIDE,
+    });
+    let on_device = DeviceDataset::upload(&device, &images, &labels, SIDE * SIDE, 10).unwrap();
+    let data = match pipeline {
+        Pipeline::Overlapped => TrainingSet::OnHost(&host),
+        _ => TrainingSet::OnDevice(on_device),
+    };
+    let batch = BatchSize::new(batch as u64).unwrap();
+    let mut network = Network::new(&device, &Parameters::init(sizes, 7), pipeline, batch).unwrap();
+    let spec = EpochSpec { seed: 5, epoch: 0, lr: 0.1, momentum: 0.0 };
+    let stats = network
+        .train_epoch(&data, &spec, EpochStats::default(), usize::MAX, &mut |_| ControlFlow::Continue(()));
+    assert_eq!(stats.unwrap().samples, steps * batch.get());
+    assert_eq!(network.take_notice(), None);
+    launches.lock().unwrap().clone()
+}
+
+#[test]
+fn a_step_launches_what_is_counted() {
+    const STEPS: usize = 3;
+    for sizes in [&[SIDE * SIDE, 10][..], &[SIDE * SIDE, 12, 10], &[SIDE * SIDE, 24, 16, 10]] {
+        for &pipeline in Pipeline::value_variants() {
+            if pipeline == Pipeline::Resident && sizes.len() != 4 {
+                continue;
+            }
+            let mut found = launched(pipeline, sizes, 20, STEPS);
+            let step = KernelWork::of_step(pipeline, sizes, [20, 20], false);
+            assert!(!step.is_empty());
+            for KernelWork { kernel, launches, .. } in step {
+                let of_kernel = |name: &&'static str| name.starts_with(kernel);
+                let name = *found.keys().find(|name| of_kernel(name)).unwrap_or_else(|| {
+                    panic!("{pipeline:?} of {sizes:?} launches no {kernel}, but {found:?}")
+                });
+                let expected = match pipeline {
+                    Pipeline::Resident => STEPS.div_ceil(RESIDENT_STEPS) as u64,
+                    _ => launches * STEPS as u64,
+                };
+                assert_eq!(found.remove(name), Some(expected), "{pipeline:?} of {sizes:?}: {kernel}");
+            }
+            // The first batch of an epoch, which no step before it has gathered.
+            let first =
+                matches!(pipeline, Pipeline::Fused | Pipeline::Graph).then_some(("shuffled_batch", 1));
+            assert_eq!(found, BTreeMap::from_iter(first), "{pipeline:?} of {sizes:?}");
+        }
+    }
+}
+
+/// Of a network of 3-2 in batches of 5, worked out by hand.
+#[test]
+fn bytes_and_operations_are_those_of_the_shapes() {
+    let find = |step: &[KernelWork], name: &str| {
+        let found = step.iter().find(|work| work.kernel == name).copied();
+        let KernelWork { launches, bytes, flop, .. } = found.unwrap_or_else(|| panic!("no {name}"));
+        [launches, bytes, flop]
+    };
+    let step = KernelWork::of_step(Pipeline::Naive, &[3, 2], [5, 5], false);
+    assert_eq!(step.len(), 8);
+    // 15 pixels and 5 labels, a byte each and then four.
+    assert_eq!(find(&step, "shuffled_batch"), [1, 20 + 4 * 20, 15]);
+    // 15 features, 6 weights, 2 biases, 10 outputs; 10 sums of 3 products and a bias.
+    assert_eq!(find(&step, "linear_forward"), [1, 4 * (15 + 6 + 2 + 10), 10 * (3 + 3)]);
+    // 15 features, 10 gradients, 8 parameters twice; 6 sums of 5 products, 2 of 5 terms, and for each of the 8 a division, a
+    // product and a difference.
+    assert_eq!(find(&step, "update_layer"), [1, 4 * (15 + 10 + 16), 6 * 10 + 2 * 5 + 8 * 3]);
+    assert_eq!(find(&step, "cross_entropy_backward"), [1, 4 * 30, 10]);
+    assert_eq!(find(&step, "count_correct"), [1, 4 * (10 + 5 + 5), 10]);
+
+    // With momentum 8 velocities, read and written, a product and an addition each.
+    let with = KernelWork::of_step(Pipeline::Overlapped, &[3, 2], [5, 5], true);
+    assert_eq!(find(&with, "ordered_batch"), find(&step, "shuffled_batch"));
+    assert_eq!(find(&with, "update_layer"), [1, 4 * (15 + 10 + 32), 60 + 10 + 24 + 16]);
+
+    // The last layer with 10 logits and their gradients, 5 losses, hits and labels; the next batch is of 4.
+    let fused = KernelWork::of_step(Pipeline::Fused, &[3, 2], [5, 4], false);
+    assert_eq!(fused.iter().map(|work| work.kernel).collect::<Vec<_>>(), ["head", "linear_updates"]);
+    assert_eq!(find(&fused, "head"), [1, 4 * (33 + 15) + 16 + 64, 60 + 7 * 10 + 4 * 5 + 12]);
+    assert_eq!(find(&fused, "linear_updates"), [1, 4 * (15 + 10 + 16), 60 + 10 + 16]);
+    let without = KernelWork::of_step(Pipeline::Graph, &[3, 2], [5, 0], false);
+    assert_eq!(find(&without, "head")[1], 4 * (33 + 15));
+
+    // 8 units a block; of a row's sums 1 quad from each of 2 blocks, a quad of gradients, and a quad and 4 to the others,
+    // all of them written and read; pixels and labels; losses and hits.
+    let resident = KernelWork::of_step(Pipeline::Resident, &[3, 9, 2, 2], [5, 5], false);
+    let sent = 5 * (2 + 1 + 1 + 4) * 16;
+    assert_eq!(find(&resident, "resident_epoch")[..2], [1, 2 * sent + 5 * 4 + 5 * 8]);
+}
+
+/// A row for each rung.
+fn table() -> String {
+    let mut text = "| rung | kernels a step | MB | MFLOP |\n| --- | ---: | ---: | ---: |\n".to_owned();
+    for &pipeline in Pipeline::value_variants() {
+        let step = KernelWork::of_step(pipeline, &SIZES, [BATCH; 2], false);
+        let sum = |of: fn(&KernelWork) -> u64| step.iter().map(of).sum::<u64>() as f64;
+        let kernels = match pipeline {
+            Pipeline::Resident => "1 for 64 steps".to_owned(),
+            _ => sum(|work| work.launches).to_string(),
+        };
+        let (megabytes, megaflop) = (sum(|work| work.bytes) / 1e6, sum(|work| work.flop) / 1e6);
+        let _ = writeln!(text, "| {} | {kernels} | {megabytes:.2} | {megaflop:.2} |", pipeline.name());
+    }
+    text
+}
+
+#[test]
+fn the_page_of_the_ladder_has_every_rung_and_these_figures() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/training-ladder.md");
+    let page = std::fs::read_to_string(path).unwrap();
+    let (open, close) = ("<!-- work -->\n", "<!-- /work -->");
+    let section = page.split_once(open).and_then(|(_, rest)| rest.split_once(close));
+    let (section, _) = section.unwrap_or_else(|| panic!("the page has no section {open}"));
+    assert!(section == table(), "the page has another table than that of the shapes, which is\n{}", table());
+    for &pipeline in Pipeline::value_variants() {
+        let name = pipeline.name();
+        for needed in [
+            format!("\n## {name}: "),
+            format!("\n<!-- rung {name} -->\n"),
+            format!("(timelines/{name}.svg)"),
+            format!("--pipeline {name}"),
+        ] {
+            assert!(page.contains(&needed), "docs/training-ladder.md has no `{}`", needed.trim());
+        }
+    }
+}
