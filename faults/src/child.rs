@@ -67,6 +67,7 @@ pub fn trained() -> (Parameters, Training) {
         lr_decay: 0.5,
         momentum: 0.125,
         pipeline: "fused".to_owned(),
+        precision: "f32".to_owned(),
     };
     (Parameters::init(&sizes, training.seed), training)
 }

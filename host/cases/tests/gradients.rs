@@ -1,10 +1,10 @@
 //! The oracles' gradients against finite differences of the oracles' losses, which know nothing of them.
 
+use ferrowarp::softmax::Options;
 use ferrowarp_cases::reference::{
     LayerOf, LayerShape, Sum, cross_entropy, linear_backward_input, linear_forward, parameter_gradients,
     softmax_backward, softmax_with, step,
 };
-use ferrowarp::softmax::Options;
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 

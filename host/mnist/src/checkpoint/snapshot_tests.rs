@@ -45,6 +45,7 @@ pub(in crate::checkpoint) fn sample() -> Snapshot {
             lr_decay: 0.7,
             momentum: 0.9,
             pipeline: "fused".to_owned(),
+            precision: "f32".to_owned(),
         },
         data: DataId { train_images: 11, test_images: 3, sha256: "ab".repeat(32) },
         progress: Progress {

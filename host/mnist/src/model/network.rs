@@ -12,6 +12,7 @@ use super::graph::Recorded;
 use super::ops::{Queue, batch, fused::check_classes, update::Sgd};
 use super::parameters::Parameters;
 use super::pipeline::Pipeline;
+use super::precision::Precision;
 use super::resident::{self, Resident};
 use super::results::{EpochStats, Results};
 use super::timeline::{Recorder, Timeline};
@@ -39,6 +40,7 @@ pub struct EpochSpec {
 pub struct Network {
     pub(super) device: Device,
     pub(super) pipeline: Pipeline,
+    precision: Precision,
     pub(super) batch_size: BatchSize,
     /// Goes before what it works on.
     recorded: Option<Recorded>,
@@ -67,11 +69,13 @@ impl Network {
     /// network, one that does runs instead: see [`Self::take_notice`].
     ///
     /// # Errors
-    /// A width of 0, parameters whose sizes disagree, or no memory.
+    /// A width of 0, parameters whose sizes disagree, or no memory; [`ModelError::Precision`]: neither `pipeline` nor the one
+    /// instead has kernels of this precision.
     pub fn new(
         device: &Device,
         parameters: &Parameters,
         pipeline: Pipeline,
+        precision: Precision,
         batch_size: BatchSize,
     ) -> Result<Network, ModelError> {
         to_u32("number of layers", parameters.layers.len())?;
@@ -83,7 +87,12 @@ impl Network {
         let (mut runs, mut notice) = (pipeline, None);
         let classes = layers.last().map_or(0, |layer| layer.outputs);
         if let Some(why) = check_classes(classes).err().filter(|_| pipeline.is_fused()) {
-            (runs, notice) = fallback(pipeline, Pipeline::Deferred, &why);
+            (runs, notice) = fallback((pipeline, precision), Pipeline::Deferred, &why)?;
+        } else if !pipeline.has(precision) {
+            return Err(no_kernels(
+                precision,
+                format!("the pipeline {} has no such kernels", pipeline.name()),
+            ));
         }
         let core = Core {
             training: Activations::new(device, &layers, batch_size, runs)?,
@@ -93,6 +102,7 @@ impl Network {
         Ok(Network {
             device: device.clone(),
             pipeline: runs,
+            precision,
             batch_size,
             recorded: None,
             core: Shared::new(core),
@@ -251,10 +261,12 @@ impl Network {
             return Ok(rows as usize);
         }
         if self.pipeline == Pipeline::Resident {
-            let Network { device, batch_size, core, resident, .. } = self;
-            match resident::steps(resident, device, &mut core.lock(), (data, *batch_size), spec, &range)? {
+            let Network { device, precision, batch_size, core, resident, .. } = self;
+            let how = (*precision, *batch_size);
+            let stepped = resident::steps(resident, device, &mut core.lock(), (data, how), spec, &range)?;
+            match stepped {
                 Ok(samples) => return Ok(samples),
-                Err(why) => (self.pipeline, self.notice) = fallback(self.pipeline, Pipeline::Fused, &why),
+                Err(why) => self.give_way(&why)?,
             }
         }
         let (batch_size, momentum) = (self.batch_size, spec.momentum);
@@ -289,10 +301,17 @@ impl Network {
             match Recorded::new(on, &self.core, data, how, steps) {
                 Ok(recorded) => self.recorded = Some(recorded),
                 Err(error) if error.fault().is_some() => return Err(error.into()),
-                Err(why) => (self.pipeline, self.notice) = fallback(self.pipeline, Pipeline::Fused, &why),
+                Err(why) => self.give_way(&why)?,
             }
         }
         Ok(self.recorded.as_mut().filter(|recorded| recorded.steps() <= whole))
+    }
+
+    /// The fused pipeline runs from here on.
+    fn give_way(&mut self, why: &dyn std::fmt::Display) -> Result<(), ModelError> {
+        let asked = (self.pipeline, self.precision);
+        (self.pipeline, self.notice) = fallback(asked, Pipeline::Fused, why)?;
+        Ok(())
     }
 
     /// Checks `data` against the network, and makes room for its results.
@@ -319,7 +338,25 @@ impl Network {
 }
 
 /// What runs where `asked` cannot, and what is to be said.
-fn fallback(asked: Pipeline, runs: Pipeline, why: &dyn std::fmt::Display) -> (Pipeline, Option<String>) {
+///
+/// # Errors
+/// It has no kernels of the precision.
+fn fallback(
+    (asked, precision): (Pipeline, Precision),
+    runs: Pipeline,
+    why: &dyn std::fmt::Display,
+) -> Result<(Pipeline, Option<String>), ModelError> {
     let (asked, name) = (asked.name(), runs.name());
-    (runs, Some(format!("the pipeline {asked} cannot run here, and {name} runs instead: {why}")))
+    if !runs.has(precision) {
+        let why = format!(
+            "the pipeline {asked} cannot run here, and {name}, which would run instead, has no such kernels: {why}"
+        );
+        return Err(no_kernels(precision, why));
+    }
+    Ok((runs, Some(format!("the pipeline {asked} cannot run here, and {name} runs instead: {why}"))))
+}
+
+fn no_kernels(precision: Precision, why: String) -> ModelError {
+    let cure = format!("train with f32, or with one of the pipelines {}", Pipeline::with(precision));
+    ModelError::Precision { precision, why, cure }
 }

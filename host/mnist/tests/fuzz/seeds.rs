@@ -201,6 +201,7 @@ fn training(momentum: f32) -> Training {
         lr_decay: 0.75,
         momentum,
         pipeline: "fused".to_owned(),
+        precision: "f32".to_owned(),
     }
 }
 

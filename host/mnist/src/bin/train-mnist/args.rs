@@ -9,7 +9,7 @@ use clap::{ArgGroup, CommandFactory as _, FromArgMatches as _, Parser};
 use ferrowarp::device::{self, DeviceChoice};
 use ferrowarp_mnist::BatchSize;
 use ferrowarp_mnist::checkpoint::Found;
-use ferrowarp_mnist::model::Pipeline;
+use ferrowarp_mnist::model::{Pipeline, Precision};
 use ferrowarp_mnist::train::{Checkpoints, Config, DEFAULT_KEEP, TrainError};
 
 /// Train a network of fully connected layers on MNIST
@@ -76,6 +76,10 @@ pub struct Args {
     /// Which kernels, and how they are queued; all pipelines train the same function
     #[arg(long, value_enum, default_value_t = Pipeline::Fused)]
     pipeline: Pipeline,
+
+    /// To what the operands of the matrix products are rounded; sums and the weights in memory are f32
+    #[arg(long, value_enum, default_value_t = Precision::F32)]
+    precision: Precision,
 
     /// Write a JSON object per epoch
     #[arg(long, value_name = "FILE.jsonl")]
@@ -175,7 +179,7 @@ impl Args {
                 $(if counts(stringify!($field)) { config.$field = self.$field; })*
             };
         }
-        take!(batch_size, epochs, lr_decay, momentum, pipeline);
+        take!(batch_size, epochs, lr_decay, momentum, pipeline, precision);
         if counts("lr") {
             config.lr = self.lr.unwrap_or_else(|| Config::default_lr(config.momentum));
         }
