@@ -8,6 +8,7 @@
 use cuda_std::{GpuFloat as _, hint};
 
 use super::matrix::{OperandA, OperandB};
+use super::operand::Operand;
 
 /// Rows of A at a time.
 pub const ROWS: usize = 6;
@@ -27,14 +28,21 @@ pub const SHARED: usize = (DEPTH + WAITING) * WIDTH;
 /// The sums of a few rows.
 type Sums = [[f32; WIDTH]; ROWS];
 
+/// An operand as it is multiplied: rounded to `T`.
+#[inline(always)]
+fn rounded<T: Operand>(x: f32, is_gradient: bool) -> f32 {
+    let scale = T::OPERANDS.scale(is_gradient);
+    T::round(x * scale) * (1.0 / scale)
+}
+
 /// Computes the rows `rows` of the panel of [`WIDTH`] columns from `col` on, and calls `write(row, col, sums)` once for the
-/// columns of each row that lie in the product, and `soon(row, col)` some time before.
+/// columns of each row that lie in the product, and `soon(row, col)` some time before. Operands are rounded to `T`.
 ///
 /// # Safety
 /// `shared` is valid for [`SHARED`] floats, which nobody else uses. The operands agree on k, of which there is one term at
 /// least; the rows lie in the product, of which the last may be that of the sums of B's columns.
 #[inline(always)]
-pub unsafe fn product(
+pub unsafe fn product<T: Operand>(
     shared: *mut f32,
     rows: core::ops::Range<usize>,
     col: usize,
@@ -60,7 +68,7 @@ pub unsafe fn product(
                         if let OperandB::RowMajor(b) = b {
                             hint::prefetch_line(b.pointer(k0 + k + ROWS_AHEAD, col).0);
                         }
-                        panel.add(k).write(row_of(b, k0 + k, col));
+                        panel.add(k).write(row_of::<T>(b, k0 + k, col));
                     }
                 }
                 for row in (first..end).step_by(ROWS) {
@@ -69,7 +77,7 @@ pub unsafe fn product(
                         (row..end.min(row + ROWS)).for_each(|row| soon(row, col));
                     }
                     let before = if k0 == 0 { [[0.0; WIDTH]; ROWS] } else { sums.read() };
-                    let acc = multiply(before, a, row, k0, panel, len);
+                    let acc = multiply::<T>(before, a, row, k0, panel, len);
                     if !is_last {
                         sums.write(acc);
                         continue;
@@ -93,22 +101,22 @@ pub unsafe fn product(
         let mut sums = [0.0; WIDTH];
         for k in 0..depth {
             // SAFETY: row and column lie in the operand.
-            let row = unsafe { row_of(b, k, col) };
+            let row = unsafe { row_of::<T>(b, k, col) };
             (0..WIDTH).for_each(|j| sums[j] += row[j]);
         }
         write(last, col, &sums[..width]);
     }
 }
 
-/// The columns from `col` on of a row of B, 0 after the last.
+/// The columns from `col` on of a row of B as they are multiplied, 0 after the last.
 ///
 /// # Safety
 /// The row and the first of the columns lie in the operand.
 #[inline(always)]
-unsafe fn row_of(b: OperandB, row: usize, col: usize) -> [f32; WIDTH] {
-    let width = WIDTH.min(b.cols() - col);
+unsafe fn row_of<T: Operand>(b: OperandB, row: usize, col: usize) -> [f32; WIDTH] {
+    let (width, is_gradient) = (WIDTH.min(b.cols() - col), b.is_gradient());
     // SAFETY: the elements before `width` lie in the operand.
-    unsafe {
+    let row = unsafe {
         match b {
             OperandB::RowMajor(b) if width == WIDTH => b.pointer(row, col).0.cast::<[f32; WIDTH]>().read(),
             OperandB::RowMajor(b) => {
@@ -118,13 +126,14 @@ unsafe fn row_of(b: OperandB, row: usize, col: usize) -> [f32; WIDTH] {
                 core::array::from_fn(|j| if j < width { b.at(col + j, row) } else { 0.0 })
             }
         }
-    }
+    };
+    row.map(|x| rounded::<T>(x, is_gradient))
 }
 
 /// Adds `len` terms, from `k0` on, to the sums of the rows from `row` on. Of rows after the last it computes what nobody
 /// uses.
 #[inline(always)]
-unsafe fn multiply(
+unsafe fn multiply<T: Operand>(
     mut acc: Sums,
     a: OperandA,
     row: usize,
@@ -132,7 +141,7 @@ unsafe fn multiply(
     panel: *const [f32; WIDTH],
     len: usize,
 ) -> Sums {
-    let last = a.rows() - 1;
+    let (last, is_gradient) = (a.rows() - 1, a.is_gradient());
     let (rows, step): ([*const f32; ROWS], usize) = match a {
         OperandA::RowMajor(a) => (core::array::from_fn(|i| a.pointer((row + i).min(last), k0).0), 1),
         OperandA::Transposed(a) => {
@@ -144,7 +153,7 @@ unsafe fn multiply(
         unsafe {
             let b = panel.add(k).read();
             for i in 0..ROWS {
-                let a = *rows[i].add(k * step);
+                let a = rounded::<T>(*rows[i].add(k * step), is_gradient);
                 for j in 0..WIDTH {
                     acc[i][j] = a.mul_add(b[j], acc[i][j]);
                 }

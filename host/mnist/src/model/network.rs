@@ -9,7 +9,11 @@ use super::dataset::{DeviceDataset, TrainingSet};
 use super::error::{ModelError, expect, to_u32};
 use super::feed::{Feed, HostEpoch};
 use super::graph::Recorded;
-use super::ops::{Queue, batch, fused::check_classes, update::Sgd};
+use super::ops::{
+    Queue, batch,
+    fused::{check_classes, check_precision},
+    update::Sgd,
+};
 use super::parameters::Parameters;
 use super::pipeline::Pipeline;
 use super::precision::Precision;
@@ -40,7 +44,7 @@ pub struct EpochSpec {
 pub struct Network {
     pub(super) device: Device,
     pub(super) pipeline: Pipeline,
-    precision: Precision,
+    pub(super) precision: Precision,
     pub(super) batch_size: BatchSize,
     /// Goes before what it works on.
     recorded: Option<Recorded>,
@@ -94,6 +98,7 @@ impl Network {
                 format!("the pipeline {} has no such kernels", pipeline.name()),
             ));
         }
+        check_precision(device, precision)?;
         let core = Core {
             training: Activations::new(device, &layers, batch_size, runs)?,
             results: Results::new(device, 0)?,
@@ -279,7 +284,13 @@ impl Network {
             recorded.launch()?;
             return Ok(recorded.steps() * batch_size.get());
         }
-        fused::step(Queue::from(&self.device), &mut self.core.lock(), (data, batch_size), momentum, rows)?;
+        fused::step(
+            Queue::new(&self.device, self.precision),
+            &mut self.core.lock(),
+            (data, batch_size),
+            momentum,
+            rows,
+        )?;
         self.has_stepped |= rows as usize == batch_size.get();
         Ok(rows as usize)
     }
@@ -297,7 +308,7 @@ impl Network {
         }
         self.recorded = self.recorded.take().filter(|recorded| recorded.suits(data, momentum, whole));
         if let (None, Some(steps)) = (&self.recorded, Recorded::steps_of(whole)) {
-            let (on, how) = (&self.device, (self.batch_size, momentum));
+            let (on, how) = (&self.device, (self.precision, self.batch_size, momentum));
             match Recorded::new(on, &self.core, data, how, steps) {
                 Ok(recorded) => self.recorded = Some(recorded),
                 Err(error) if error.fault().is_some() => return Err(error.into()),

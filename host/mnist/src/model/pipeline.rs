@@ -31,13 +31,10 @@ impl Pipeline {
         self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
 
-    /// Whether it, or the rung that trains where it cannot, has kernels of this precision.
+    /// Whether it, or the rung that trains where it cannot, has kernels of this precision: one kernel per operation is of
+    /// `f32` only.
     pub fn has(self, precision: Precision) -> bool {
-        match self {
-            Pipeline::Naive | Pipeline::Deferred | Pipeline::Overlapped => precision == Precision::F32,
-            Pipeline::Fused | Pipeline::Graph => precision == Precision::F32,
-            Pipeline::Resident => matches!(precision, Precision::F32 | Precision::F16),
-        }
+        precision == Precision::F32 || self.is_fused()
     }
 
     /// The pipelines that have kernels of this precision, as the command line lists them.

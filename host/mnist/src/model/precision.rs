@@ -3,9 +3,10 @@
 use std::fmt;
 
 use clap::ValueEnum as _;
+use gpu_kernels::mlp::operand::Operands;
 
 /// To what the operands of the matrix products are rounded, each to its nearest number. Sums, the weights in memory and
-/// everything else are `f32`.
+/// everything else are `f32`, and so are the last layer's product with its input and the gradient there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Precision {
     /// To nothing: 24 bits
@@ -24,6 +25,16 @@ impl Precision {
     /// What the command line calls it.
     pub fn name(self) -> String {
         self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+
+    /// What the kernels call it.
+    pub(super) fn operands(self) -> Operands {
+        match self {
+            Precision::F32 => Operands::F32,
+            Precision::Tf32 => Operands::Tf32,
+            Precision::Bf16 => Operands::Bf16,
+            Precision::F16 => Operands::F16,
+        }
     }
 }
 
