@@ -65,7 +65,7 @@ pub fn cases(problem: &Arc<Problem>, limits: &Limits) -> Vec<Case> {
             let of = problem.clone();
             let case = Case::new(vec![kernel.meta.name], words, run, move || {
                 let of = rounded::of_output(&of, kernel.operands);
-                vec![("out", within(expected(&of), roundings(kernel.operands)))]
+                vec![("out", within(expected(&of), roundings(kernel)))]
             });
             cases.push(case.with_cluster_threads(if splits > 1 { splits * kernel.threads } else { 0 }));
         }
@@ -74,14 +74,14 @@ pub fn cases(problem: &Arc<Problem>, limits: &Limits) -> Vec<Case> {
         let (p, of) = (problem.clone(), problem.clone());
         let run = move |device: &Device| backward(device, &p, kernel);
         cases.push(Case::new(vec![kernel.meta.name], problem.to_string(), run, move || {
-            backward_and_update(&of, kernel.operands)
+            backward_and_update(&of, kernel)
         }));
     }
     for kernel in linear_updates::INSTANCES.iter().filter(|kernel| runs(kernel.meta)) {
         let (p, of) = (problem.clone(), problem.clone());
         let run = move |device: &Device| two_updates(device, &p, kernel);
         cases.push(Case::new(vec![kernel.meta.name], problem.to_string(), run, move || {
-            two_updates_expected(&of, kernel.operands)
+            two_updates_expected(&of, kernel)
         }));
     }
     cases.extend(head::cases(problem));
@@ -89,8 +89,8 @@ pub fn cases(problem: &Arc<Problem>, limits: &Limits) -> Vec<Case> {
 }
 
 /// By how much a sum may be off, besides the rounding of its operands.
-fn roundings(operands: Operands) -> f64 {
-    if operands == Operands::F32 { SUM } else { TENSOR_SUM }
+fn roundings(kernel: &Product) -> f64 {
+    if kernel.operands == Operands::F32 || kernel.threads == 1 { SUM } else { TENSOR_SUM }
 }
 
 type Backward = cuda_std::launch::Instance<BackwardLaunch, Product>;
@@ -167,9 +167,9 @@ fn backward(device: &Device, p: &Problem, kernel: &'static Backward) -> Result<O
     Ok(all)
 }
 
-fn backward_and_update(p: &Problem, operands: Operands) -> Expected {
-    let d_inp = within(backward_relu(&rounded::of_input_gradient(p, operands)), roundings(operands));
-    let updates = updates(&rounded::of_update(p, operands), 1.0, roundings(operands));
+fn backward_and_update(p: &Problem, kernel: &Product) -> Expected {
+    let d_inp = within(backward_relu(&rounded::of_input_gradient(p, kernel.operands)), roundings(kernel));
+    let updates = updates(&rounded::of_update(p, kernel.operands), 1.0, roundings(kernel));
     let of_momentum = updates.chunks(NAMES.len());
     of_momentum.flat_map(|updates| [vec![("d_inp", d_inp.clone())], updates.to_vec()].concat()).collect()
 }
@@ -201,8 +201,8 @@ fn two_updates(device: &Device, p: &Problem, kernel: &'static Updates) -> Result
     Ok(all)
 }
 
-fn two_updates_expected(p: &Problem, operands: Operands) -> Expected {
-    let updates = updates(&rounded::of_update(p, operands), 1.0, roundings(operands));
+fn two_updates_expected(p: &Problem, kernel: &Product) -> Expected {
+    let updates = updates(&rounded::of_update(p, kernel.operands), 1.0, roundings(kernel));
     let mut all = Vec::new();
     for (momentum, updates) in MOMENTA.into_iter().zip(updates.chunks(NAMES.len())) {
         all.extend([updates, updates].concat());
