@@ -68,6 +68,7 @@ pub fn trained() -> (Parameters, Training) {
         lr_schedule: LrSchedule::Exponential,
         momentum: 0.125,
         pipeline: "fused".to_owned(),
+        precision: "f32".to_owned(),
     };
     (Parameters::init(&sizes, training.seed), training)
 }

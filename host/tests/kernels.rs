@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use cuda_builder::{Backend, NvvmArch};
+use cuda_std::simt::{Executor, Scheduler};
 use ferrowarp::device::Device;
 use ferrowarp_cases::layer::{self, Problem};
 use ferrowarp_cases::softmax::{self, Setting, ladder};
@@ -48,6 +49,24 @@ fn as_ptx_for_a_newer_architecture() {
 fn as_ptx_by_llvm_for_a_newer_architecture() {
     let device = emulated::device(Backend::Llvm, NvvmArch::Compute90, Turns::Descending);
     all_are_right(&device, layer::small_problems());
+}
+
+/// Where the lanes of a warp take what they multiply by shuffles.
+#[test]
+fn tensor_cores_on_threads_of_the_system() {
+    let device = Device::cpu_with(Executor::new().with_scheduler(Scheduler::Threads));
+    let of_tensor_cores = |kernel: &str| {
+        let is_rounded = ["_tf32", "_bf16", "_f16"].iter().any(|name| kernel.ends_with(name));
+        is_rounded
+            && kernel.starts_with("linear_")
+            && !kernel.contains("_serial")
+            && !kernel.contains("_cluster")
+    };
+    let problem = Arc::new(Problem::new([5, 18, 35], 0, 0));
+    let mut cases: Vec<Case> = layer::cases(&problem, device.limits()).collect();
+    cases.retain(|case| case.kernels().all(of_tensor_cores));
+    assert_eq!(cases.len(), 4 * 3, "the forward kernels with and without a ReLU");
+    assert_right(&cases, &device, Case::assess_twice);
 }
 
 /// What is run in a scope, of the kernels that there are, is every one of them that the scope's devices have.

@@ -7,7 +7,7 @@ use anyhow::ensure;
 use ferrowarp::device::Device;
 use ferrowarp_data::Dataset;
 use ferrowarp_mnist::BatchSize;
-use ferrowarp_mnist::model::{EpochSpec, EpochStats, Network, Parameters, Pipeline};
+use ferrowarp_mnist::model::{EpochSpec, EpochStats, Network, Parameters, Pipeline, Precision};
 
 use super::data::{Data, synthetic};
 use super::{RUN, SEED, SIZES, oracle};
@@ -162,7 +162,7 @@ fn spec(epoch: u32) -> EpochSpec {
 }
 
 fn network(device: &Device, pipeline: Pipeline, batch: BatchSize) -> anyhow::Result<Network> {
-    Ok(Network::new(device, &Parameters::init(&SIZES, SEED), pipeline, batch)?)
+    Ok(Network::new(device, &Parameters::init(&SIZES, SEED), pipeline, Precision::F32, batch)?)
 }
 
 #[cfg(test)]

@@ -7,17 +7,27 @@
 //@ ptx(linear_backward_64x64, linear_backward_32x32): ld.global.v4 >= 4, ld.shared.v4 >= 16, .local == 0
 //@ ptx(linear_updates_64x64, linear_updates_32x32): ld.global.v4 >= 4, ld.shared.v4 >= 8, .local == 0
 //@ ptx(linear_backward_32x32, linear_updates_32x32, compute_90+): griddepcontrol.wait == 1, griddepcontrol.launch_dependents == 1
+//@ ptx(linear_backward_tf32, linear_backward_bf16, linear_backward_f16, compute_80+): mma.sync >= 16, .local == 0
+//@ ptx(linear_updates_tf32, linear_updates_bf16, linear_updates_f16, compute_80+): mma.sync >= 8, .local == 0
 //@ ptx(linear_backward_serial, linear_updates_serial): bar == 0
 //@ allow-local(linear_backward_serial): as in `linear_act_forward_serial`; for a CPU
 //@ allow-local(linear_updates_serial): as in `linear_act_forward_serial`; for a CPU
+//@ allow-local(linear_backward_serial_tf32): as above
+//@ allow-local(linear_backward_serial_bf16): as above
+//@ allow-local(linear_backward_serial_f16): as above
+//@ allow-local(linear_updates_serial_tf32): as above
+//@ allow-local(linear_updates_serial_bf16): as above
+//@ allow-local(linear_updates_serial_f16): as above
 
+use cuda_std::half::{bf16, f16};
 use cuda_std::mem::f32x4;
+use cuda_std::mma::tf32;
 use cuda_std::{KernelArgs, hint, kernel, thread};
 
 use super::matrix::{Matrix, OperandA, OperandB};
 #[cfg(not(target_arch = "nvptx64"))]
 use super::product::Shape;
-use super::product::{Product, Serial, Tile32x32, Tile64x64, zip_in_place};
+use super::product::{Product, Serial, Tensor32x32, Tile32x32, Tile64x64, zip_in_place};
 use super::sgd::step;
 use super::state::{Rates, StepState};
 
@@ -90,6 +100,12 @@ pub struct Update {
         linear_backward_64x64 = <Tile64x64>;
         linear_backward_32x32 = <Tile32x32>;
         linear_backward_serial = <Serial>;
+        linear_backward_tf32 = <Tensor32x32<tf32>>, min_arch = 80;
+        linear_backward_bf16 = <Tensor32x32<bf16>>, min_arch = 80;
+        linear_backward_f16 = <Tensor32x32<f16>>, min_arch = 80;
+        linear_backward_serial_tf32 = <Serial<tf32>>, min_arch = 80;
+        linear_backward_serial_bf16 = <Serial<bf16>>, min_arch = 80;
+        linear_backward_serial_f16 = <Serial<f16>>, min_arch = 80;
     ),
 )]
 pub unsafe fn linear_backward<P: Product>(
@@ -125,6 +141,12 @@ pub unsafe fn linear_backward<P: Product>(
         linear_updates_64x64 = <Tile64x64>;
         linear_updates_32x32 = <Tile32x32>;
         linear_updates_serial = <Serial>;
+        linear_updates_tf32 = <Tensor32x32<tf32>>, min_arch = 80;
+        linear_updates_bf16 = <Tensor32x32<bf16>>, min_arch = 80;
+        linear_updates_f16 = <Tensor32x32<f16>>, min_arch = 80;
+        linear_updates_serial_tf32 = <Serial<tf32>>, min_arch = 80;
+        linear_updates_serial_bf16 = <Serial<bf16>>, min_arch = 80;
+        linear_updates_serial_f16 = <Serial<f16>>, min_arch = 80;
     ),
 )]
 pub unsafe fn linear_updates<P: Product>(
@@ -160,7 +182,7 @@ impl InputGradient {
         let (inputs, outputs) = (self.inputs as usize, self.outputs as usize);
         // SAFETY: the caller's contract; each output lies in one thread.
         unsafe {
-            let a = OperandA::RowMajor(Matrix::new(self.d_out, rows, outputs));
+            let a = OperandA::RowMajor(Matrix::new(self.d_out, rows, outputs).of_gradients());
             let b = OperandB::Transposed(Matrix::new(self.weights, inputs, outputs));
             P::product(
                 shared,
@@ -198,7 +220,7 @@ impl Update {
         // since without momentum they may point anywhere.
         unsafe {
             let a = OperandA::Transposed(Matrix::new(self.activations, rows, inputs).with_ones());
-            let b = OperandB::RowMajor(Matrix::new(self.d_out, rows, outputs));
+            let b = OperandB::RowMajor(Matrix::new(self.d_out, rows, outputs).of_gradients());
             let soon =
                 |row: usize, col: usize| hint::prefetch_line(self.weights.wrapping_add(row * outputs + col));
             P::product(shared, tile, self.tile_rows, a, b, soon, |row, col, gradients| {

@@ -14,6 +14,8 @@ pub struct Matrix {
     is_aligned: bool,
     /// Whether one more column follows, of ones.
     has_ones: bool,
+    /// Whether it is multiplied before it is rounded; see [`Operands::scale`](super::operand::Operands::scale).
+    is_gradient: bool,
 }
 
 impl Matrix {
@@ -24,13 +26,19 @@ impl Matrix {
     #[inline(always)]
     pub unsafe fn new(ptr: *const f32, rows: usize, cols: usize) -> Self {
         let is_aligned = (ptr as usize | (cols * size_of::<f32>())).is_multiple_of(16);
-        Self { ptr, rows, cols, pitch: cols, is_aligned, has_ones: false }
+        Self { ptr, rows, cols, pitch: cols, is_aligned, has_ones: false, is_gradient: false }
     }
 
     /// The same with a column of ones after the last: what a bias is multiplied by.
     #[inline(always)]
     pub fn with_ones(self) -> Self {
         Self { has_ones: true, ..self }
+    }
+
+    /// The same, of gradients.
+    #[inline(always)]
+    pub fn of_gradients(self) -> Self {
+        Self { is_gradient: true, ..self }
     }
 
     /// Rows `start..end`, as far as there are any.
@@ -119,6 +127,13 @@ impl OperandA {
         matches!(self, Self::Transposed(a) if a.has_ones)
     }
 
+    /// Whether it is of gradients.
+    #[inline(always)]
+    pub fn is_gradient(&self) -> bool {
+        let (Self::RowMajor(a) | Self::Transposed(a)) = self;
+        a.is_gradient
+    }
+
     /// What lies in `start..end` along k; `start` is a multiple of four.
     #[inline(always)]
     pub fn of_depth(self, start: usize, end: usize) -> Self {
@@ -155,6 +170,13 @@ impl OperandB {
             Self::RowMajor(b) => b.rows,
             Self::Transposed(b) => b.cols,
         }
+    }
+
+    /// Whether it is of gradients.
+    #[inline(always)]
+    pub fn is_gradient(&self) -> bool {
+        let (Self::RowMajor(b) | Self::Transposed(b)) = self;
+        b.is_gradient
     }
 
     /// What lies in `start..end` along k; `start` is a multiple of four.

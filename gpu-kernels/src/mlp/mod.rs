@@ -5,8 +5,9 @@
 //!
 //! The naive set, one thread per output: [`linear`], [`activation`], [`loss`], [`sgd`], with the batches of [`batch`]. The
 //! fused set computes the same in fewer launches: [`fused_forward`], [`head`], [`fused_backward`], whose products, of
-//! operands in [`matrix`], are computed by a block ([`tile`]) or by a thread ([`serial`]); [`product`] is what they have in
-//! common, and [`state`] what its launches find in device memory. [`resident`] trains many steps in one launch.
+//! operands in [`matrix`], are computed by a block ([`tile`], of slabs of shared memory in [`slab`]), by tensor cores
+//! ([`tensor_tile`]) or by a thread ([`serial`]); [`operand`] is what operands are rounded to before, [`product`] what the
+//! ways have in common, and [`state`] what its launches find in device memory. [`resident`] trains many steps in one launch.
 
 /// Lists the kernels of a module as its `KERNELS`.
 macro_rules! kernels {
@@ -28,13 +29,19 @@ pub mod sgd;
 
 pub mod matrix;
 
+pub mod operand;
+
 pub mod product;
 
 pub mod serial;
 
 pub mod state;
 
+pub mod slab;
+
 pub mod tile;
+
+pub mod tensor_tile;
 
 pub mod fused_forward;
 

@@ -1,12 +1,16 @@
 //! The ways to compute a product of matrices that the fused kernels come in.
 
+use core::marker::PhantomData;
 use core::ops::Range;
 
 use cuda_std::mem::f32x4;
 
 use super::matrix::{OperandA, OperandB};
+use super::operand::{Operand, Operands, TensorOperand};
 use super::serial;
-use super::tile::{Tile, shared_vectors};
+use super::slab::shared_vectors;
+use super::tensor_tile::{self, TensorTerms, TensorTile};
+use super::tile::Tile;
 
 /// What host code has to know of a product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +23,8 @@ pub struct Shape {
     pub threads: u32,
     /// Whether the blocks of a cluster share the terms of the sums.
     pub is_cluster: bool,
+    /// To what the operands are rounded before they are multiplied.
+    pub operands: Operands,
 }
 
 /// A way to compute a product.
@@ -53,9 +59,14 @@ macro_rules! tiles {
         pub enum $name {}
 
         impl Product for $name {
-            const SHAPE: Shape =
-                Shape { rows: $bm, cols: $bn, threads: ($bm / $tm * $bn / $tn * $groups) as u32, is_cluster: $cluster };
-            const SHARED: usize = shared_vectors($bm, $bn, $bk, $groups);
+            const SHAPE: Shape = Shape {
+                rows: $bm,
+                cols: $bn,
+                threads: ($bm / $tm * $bn / $tn * $groups) as u32,
+                is_cluster: $cluster,
+                operands: Operands::F32,
+            };
+            const SHARED: usize = shared_vectors($bm, $bn, $bk, $groups, 0);
 
             #[inline(always)]
             unsafe fn product(
@@ -68,15 +79,15 @@ macro_rules! tiles {
                 write: impl FnMut(usize, usize, &[f32]),
             ) {
                 const THREADS: usize = <$name as Product>::SHAPE.threads as usize;
-                let across = (b.cols() as u32).div_ceil($bn);
-                let place = [(tile / across) as usize, (tile % across) as usize];
+                type Of = Tile<$bm, $bn, $tm, $tn, $bk, $groups>;
                 // SAFETY: the caller's contract.
                 unsafe {
-                    Tile::<$bm, $bn, $tm, $tn, $bk, $groups>::product::<
+                    Of::product::<
+                        Of,
                         { $bm * $bk / 4 / THREADS },
                         { $bk * $bn / 4 / THREADS },
                         $cluster,
-                    >(shared, place, a, b, write)
+                    >(shared, place(tile, $bn, b), a, b, write)
                 };
             }
         }
@@ -92,12 +103,55 @@ tiles! {
     Cluster32x32 = 32 x 32, 4 x 4, 128 / 4, cluster: true;
 }
 
-/// A thread for the rows of a tile: for a CPU.
-#[derive(Debug)]
-pub enum Serial {}
+/// Row and column of tile `tile` of a product with this operand, of tiles `width` columns wide.
+#[inline(always)]
+fn place(tile: u32, width: u32, b: OperandB) -> [usize; 2] {
+    let across = (b.cols() as u32).div_ceil(width);
+    [(tile / across) as usize, (tile % across) as usize]
+}
 
-impl Product for Serial {
-    const SHAPE: Shape = Shape { rows: 0, cols: serial::WIDTH as u32, threads: 1, is_cluster: false };
+/// 32 x 32 outputs by tensor cores, of operands that are rounded to `T`; with `CLUSTER` the blocks of a cluster share the
+/// terms.
+#[derive(Debug)]
+pub struct Tensor32x32<T, const CLUSTER: bool = false>(PhantomData<T>);
+
+/// As above, with a cluster.
+pub type TensorCluster32x32<T> = Tensor32x32<T, true>;
+
+impl<T: TensorOperand, const CLUSTER: bool> Product for Tensor32x32<T, CLUSTER> {
+    const SHAPE: Shape = Shape {
+        rows: tensor_tile::SIDE as u32,
+        cols: tensor_tile::SIDE as u32,
+        threads: tensor_tile::THREADS as u32,
+        is_cluster: CLUSTER,
+        operands: T::OPERANDS,
+    };
+    const SHARED: usize = tensor_tile::SHARED;
+
+    #[inline(always)]
+    unsafe fn product(
+        shared: *mut f32x4,
+        tile: u32,
+        _: u32,
+        a: OperandA,
+        b: OperandB,
+        _: impl Fn(usize, usize),
+        write: impl FnMut(usize, usize, &[f32]),
+    ) {
+        const QUADS: usize = tensor_tile::QUADS;
+        let place = place(tile, tensor_tile::SIDE as u32, b);
+        // SAFETY: the caller's contract.
+        unsafe { TensorTile::product::<TensorTerms<T>, QUADS, QUADS, CLUSTER>(shared, place, a, b, write) };
+    }
+}
+
+/// A thread for the rows of a tile, of operands that are rounded to `T`: for a CPU.
+#[derive(Debug)]
+pub struct Serial<T = f32>(PhantomData<T>);
+
+impl<T: Operand> Product for Serial<T> {
+    const SHAPE: Shape =
+        Shape { rows: 0, cols: serial::WIDTH as u32, threads: 1, is_cluster: false, operands: T::OPERANDS };
     const SHARED: usize = serial::SHARED / 4;
 
     #[inline(always)]
@@ -120,7 +174,7 @@ impl Product for Serial {
         let end = if is_whole { b.cols() } else { first + 1 };
         for col in (first..end).step_by(serial::WIDTH) {
             // SAFETY: the caller's contract.
-            unsafe { serial::product(shared.cast(), rows.clone(), col, a, b, &soon, &mut write) };
+            unsafe { serial::product::<T>(shared.cast(), rows.clone(), col, a, b, &soon, &mut write) };
         }
     }
 }

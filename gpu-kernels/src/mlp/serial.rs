@@ -8,6 +8,7 @@
 use cuda_std::{GpuFloat as _, hint};
 
 use super::matrix::{OperandA, OperandB};
+use super::operand::{Operand, Operands};
 
 /// Rows of A at a time.
 pub const ROWS: usize = 6;
@@ -27,14 +28,21 @@ pub const SHARED: usize = (DEPTH + WAITING) * WIDTH;
 /// The sums of a few rows.
 type Sums = [[f32; WIDTH]; ROWS];
 
+/// An operand as it is multiplied: rounded to `T`.
+#[inline(always)]
+fn rounded<T: Operand>(x: f32, is_gradient: bool) -> f32 {
+    let scale = T::OPERANDS.scale(is_gradient);
+    T::round(x * scale) * (1.0 / scale)
+}
+
 /// Computes the rows `rows` of the panel of [`WIDTH`] columns from `col` on, and calls `write(row, col, sums)` once for the
-/// columns of each row that lie in the product, and `soon(row, col)` some time before.
+/// columns of each row that lie in the product, and `soon(row, col)` some time before. Operands are rounded to `T`.
 ///
 /// # Safety
 /// `shared` is valid for [`SHARED`] floats, which nobody else uses. The operands agree on k, of which there is one term at
 /// least; the rows lie in the product, of which the last may be that of the sums of B's columns.
 #[inline(always)]
-pub unsafe fn product(
+pub unsafe fn product<T: Operand>(
     shared: *mut f32,
     rows: core::ops::Range<usize>,
     col: usize,
@@ -63,7 +71,7 @@ pub unsafe fn product(
                             hint::prefetch_line(b.pointer(ahead, col).0);
                             hint::prefetch_line(b.pointer(ahead, col + WIDTH - 1).0);
                         }
-                        copy_row(panel.add(k), b, k0 + k, col);
+                        copy_row::<T>(panel.add(k), b, k0 + k, col);
                     }
                 }
                 for row in (first..end).step_by(ROWS) {
@@ -72,7 +80,7 @@ pub unsafe fn product(
                         (row..end.min(row + ROWS)).for_each(|row| soon(row, col));
                     }
                     let before = if k0 == 0 { [[0.0; WIDTH]; ROWS] } else { sums.read() };
-                    let acc = multiply(before, a, row, k0, panel, len);
+                    let acc = multiply::<T>(before, a, row, k0, panel, len);
                     if !is_last {
                         sums.write(acc);
                         continue;
@@ -96,7 +104,7 @@ pub unsafe fn product(
         let mut sums = [0.0; WIDTH];
         for k in 0..depth {
             // SAFETY: row and column lie in the operand.
-            let row = unsafe { row_of(b, k, col) };
+            let row = unsafe { row_of::<T>(b, k, col) };
             (0..WIDTH).for_each(|j| sums[j] += row[j]);
         }
         write(last, col, &sums[..width]);
@@ -108,34 +116,36 @@ pub unsafe fn product(
 /// # Safety
 /// As there; `to` is valid for a write.
 #[inline(always)]
-unsafe fn copy_row(to: *mut [f32; WIDTH], b: OperandB, row: usize, col: usize) {
+unsafe fn copy_row<T: Operand>(to: *mut [f32; WIDTH], b: OperandB, row: usize, col: usize) {
     // SAFETY: the caller's contract; the whole row lies in the operand, and the panel does not.
     unsafe {
         match b {
             // By itself, for a compiler that takes numbers apart which come by several ways.
-            OperandB::RowMajor(b) if col + WIDTH <= b.cols() => {
+            OperandB::RowMajor(b) if matches!(T::OPERANDS, Operands::F32) && col + WIDTH <= b.cols() => {
                 to.copy_from_nonoverlapping(b.pointer(row, col).0.cast(), 1);
             }
-            _ => to.write(row_of(b, row, col)),
+            _ => to.write(row_of::<T>(b, row, col)),
         }
     }
 }
 
-/// The columns from `col` on of a row of B, 0 after the last.
+/// The columns from `col` on of a row of B as they are multiplied, 0 after the last.
 ///
 /// # Safety
 /// The row and the first of the columns lie in the operand.
 #[inline(always)]
-unsafe fn row_of(b: OperandB, row: usize, col: usize) -> [f32; WIDTH] {
+unsafe fn row_of<T: Operand>(b: OperandB, row: usize, col: usize) -> [f32; WIDTH] {
+    let is_gradient = b.is_gradient();
     let mut elements = [0.0; WIDTH];
     for (j, element) in elements.iter_mut().take(b.cols() - col).enumerate() {
         // SAFETY: the element lies in the operand.
-        *element = unsafe {
+        let exact = unsafe {
             match b {
                 OperandB::RowMajor(b) => b.at(row, col + j),
                 OperandB::Transposed(b) => b.at(col + j, row),
             }
         };
+        *element = rounded::<T>(exact, is_gradient);
     }
     elements
 }
@@ -143,7 +153,7 @@ unsafe fn row_of(b: OperandB, row: usize, col: usize) -> [f32; WIDTH] {
 /// Adds `len` terms, from `k0` on, to the sums of the rows from `row` on. Of rows after the last it computes what nobody
 /// uses.
 #[inline(always)]
-unsafe fn multiply(
+unsafe fn multiply<T: Operand>(
     mut acc: Sums,
     a: OperandA,
     row: usize,
@@ -151,7 +161,7 @@ unsafe fn multiply(
     panel: *const [f32; WIDTH],
     len: usize,
 ) -> Sums {
-    let last = a.rows() - 1;
+    let (last, is_gradient) = (a.rows() - 1, a.is_gradient());
     let (rows, step): ([*const f32; ROWS], usize) = match a {
         OperandA::RowMajor(a) => (core::array::from_fn(|i| a.pointer((row + i).min(last), k0).0), 1),
         OperandA::Transposed(a) => {
@@ -163,7 +173,7 @@ unsafe fn multiply(
         unsafe {
             let b = panel.add(k).read();
             for i in 0..ROWS {
-                let a = *rows[i].add(k * step);
+                let a = rounded::<T>(*rows[i].add(k * step), is_gradient);
                 for j in 0..WIDTH {
                     acc[i][j] = a.mul_add(b[j], acc[i][j]);
                 }

@@ -16,18 +16,7 @@ use cuda_std::mem::f32x4;
 use cuda_std::{GpuFloat as _, cluster, thread};
 
 use super::matrix::{OperandA, OperandB};
-
-/// Row pitch of a slab whose rows run along k: four more than `bk`, so that neighbouring rows start in different banks
-/// and still on 16 bytes.
-const fn pitch(bk: usize) -> usize {
-    bk + 4
-}
-
-/// Vectors of shared memory that a tile needs: a slab of A and of B, or the sums of all groups.
-pub const fn shared_vectors(bm: usize, bn: usize, bk: usize, groups: usize) -> usize {
-    let (slabs, sums) = (bm * pitch(bk) + bk * bn, groups * bm * bn);
-    (if slabs > sums { slabs } else { sums }) / 4
-}
+use super::slab::{Slabs, Terms, pitch, slab_a};
 
 /// A tile of `BM` x `BN` outputs; see [the module](self).
 #[derive(Clone, Copy)]
@@ -50,12 +39,14 @@ impl<const BM: usize, const BN: usize, const TM: usize, const TN: usize, const B
 
     /// Computes the tile with these numbers down and across the product, and calls `write(row, col, sums)` for the sums of
     /// up to four neighbouring columns, so that each output of the product that lies in the tile comes once, in one thread.
+    /// `T` is this type, or another with groups of as many threads.
     ///
     /// # Safety
     /// Called by all threads of the block (of the cluster, with `CLUSTER`), which is one-dimensional, with the same
-    /// arguments. `shared` is the block's, as many vectors as [`shared_vectors`] says. The operands agree on k.
+    /// arguments. `shared` is the block's, as many vectors as [`shared_vectors`](super::slab::shared_vectors) says. The
+    /// operands agree on k.
     #[inline(always)]
-    pub unsafe fn product<const QUADS_A: usize, const QUADS_B: usize, const CLUSTER: bool>(
+    pub unsafe fn product<T: Terms, const QUADS_A: usize, const QUADS_B: usize, const CLUSTER: bool>(
         shared: *mut f32x4,
         [tile_row, tile_col]: [usize; 2],
         a: OperandA,
@@ -74,22 +65,15 @@ impl<const BM: usize, const BN: usize, const TM: usize, const TN: usize, const B
         let (start, end) = (rank * mine, (rank + 1) * mine);
         let (a, b) = (a.of_depth(start, end), b.of_depth(start, end));
         let sums = shared.cast::<f32>();
+        let slabs = Self::slabs::<T>(sums, a, b);
         // SAFETY: all threads of the block come here with the same operands.
-        let acc = unsafe { Self::multiply::<QUADS_A, QUADS_B>(sums, [row0, col0], a, b) };
+        let acc = unsafe { Self::multiply::<T, QUADS_A, QUADS_B>(sums, [row0, col0], &slabs) };
 
         let tid = thread::thread_idx_x() as usize;
-        let (thread_row, row_step, thread_col) = Self::place(a, tid);
-        let group = tid / Self::GROUP * (BM * BN);
         // SAFETY: the slabs are done with, as the barrier at their end says; each group has its own array of sums, and each
         // thread its part of it. All threads come to the barriers.
         unsafe {
-            for i in 0..TM {
-                for j in (0..TN).step_by(4) {
-                    let at = group + (thread_row + i * row_step) * BN + thread_col + j;
-                    let [x, y, z, w] = core::array::from_fn(|n| acc[i][j + n]);
-                    *sums.add(at).cast() = f32x4::new(x, y, z, w);
-                }
-            }
+            T::store(&acc, sums.add(tid / Self::GROUP * (BM * BN)), &slabs, tid);
             thread::sync_threads_aligned();
             if CLUSTER {
                 // The groups' sums become the block's, for the others to read.
@@ -159,51 +143,43 @@ impl<const BM: usize, const BN: usize, const TM: usize, const TN: usize, const B
         }
     }
 
+    /// Where the slabs lie.
+    #[inline(always)]
+    fn slabs<T: Terms>(shared: *mut f32, a: OperandA, b: OperandB) -> Slabs {
+        let (pitch_m, pitch_k) = match a {
+            OperandA::RowMajor(_) => (pitch(BK), 1),
+            OperandA::Transposed(_) => (1, BM + T::PAD),
+        };
+        Slabs { a, b, at_a: shared, pitch_m, pitch_k, at_b: shared.wrapping_add(slab_a(BM, BK, T::PAD)) }
+    }
+
     /// The calling thread's sums over its group's share of k. When it returns, all threads are done with the slabs.
     ///
     /// # Safety
     /// As for [`Self::product`].
     #[inline(always)]
-    unsafe fn multiply<const QUADS_A: usize, const QUADS_B: usize>(
+    unsafe fn multiply<T: Terms, const QUADS_A: usize, const QUADS_B: usize>(
         shared: *mut f32,
         [row0, col0]: [usize; 2],
-        a: OperandA,
-        b: OperandB,
-    ) -> [[f32; TN]; TM] {
+        slabs: &Slabs,
+    ) -> T::Sums {
         let tid = thread::thread_idx_x() as usize;
-        let (row, row_step, col) = Self::place(a, tid);
-        let (pitch_m, pitch_k) = match a {
-            OperandA::RowMajor(_) => (pitch(BK), 1),
-            OperandA::Transposed(_) => (1, BM),
-        };
-        let (slab_a, slab_b) = (shared, shared.wrapping_add(BM * pitch(BK)));
+        let (a, b) = (slabs.a, slabs.b);
         let depth = b.depth();
         let load =
             |k0| (Self::load_a::<QUADS_A>(a, tid, row0, k0), Self::load_b::<QUADS_B>(b, tid, col0, k0));
-        let mut acc = [[0.0; TN]; TM];
+        let mut acc = T::ZERO;
         let (mut k0, mut staged) = (0, load(0));
         while k0 < depth {
             // SAFETY: each thread has its own places in the slabs, which are read between the two barriers.
             unsafe {
-                Self::store_a(slab_a, a, tid, &staged.0);
-                Self::store_b(slab_b, b, tid, &staged.1);
+                Self::store_a(shared, a, tid, T::PAD, &staged.0);
+                Self::store_b(slabs.at_b.cast_mut(), b, tid, T::PAD, &staged.1);
                 thread::sync_threads_aligned();
                 if k0 + BK < depth {
                     staged = load(k0 + BK);
                 }
-                let quads = (depth - k0).min(BK).div_ceil(4);
-                let mut quad = tid / Self::GROUP;
-                while quad < quads {
-                    let from_a = slab_a.add(row * pitch_m + 4 * quad * pitch_k);
-                    let from_b = slab_b.add(4 * quad * BN + col);
-                    match a {
-                        OperandA::RowMajor(_) => {
-                            Self::four_along_k(&mut acc, from_a, row_step * pitch_m, from_b)
-                        }
-                        OperandA::Transposed(_) => Self::four_along_m(&mut acc, from_a, from_b),
-                    }
-                    quad += GROUPS;
-                }
+                T::add(&mut acc, slabs, tid, (depth - k0).min(BK).div_ceil(4));
                 thread::sync_threads_aligned();
             }
             k0 += BK;
@@ -279,35 +255,80 @@ impl<const BM: usize, const BN: usize, const TM: usize, const TN: usize, const B
 
     /// Writes what [`Self::load_a`] gave.
     #[inline(always)]
-    unsafe fn store_a(slab: *mut f32, a: OperandA, tid: usize, quads: &[f32x4]) {
+    unsafe fn store_a(slab: *mut f32, a: OperandA, tid: usize, pad: usize, quads: &[f32x4]) {
         for (i, &values) in quads.iter().enumerate() {
             let quad = tid + i * Self::THREADS;
             let at = match a {
                 OperandA::RowMajor(_) => quad / (BK / 4) * pitch(BK) + quad % (BK / 4) * 4,
-                OperandA::Transposed(_) => quad / (BM / 4) * BM + quad % (BM / 4) * 4,
+                OperandA::Transposed(_) => quad / (BM / 4) * (BM + pad) + quad % (BM / 4) * 4,
             };
-            // SAFETY: the place lies in the slab, which has BM rows of the pitch, or BK rows of BM, which is less; pitch
+            // SAFETY: the place lies in the slab, which has BM rows of the pitch, or BK rows of BM and the padding; pitch
             // and column are multiples of four.
             unsafe { *slab.add(at).cast() = values };
         }
     }
 
-    /// Writes what [`Self::load_b`] gave: `[BK, BN]` in both cases.
+    /// Writes what [`Self::load_b`] gave: `[BK, BN]` in both cases, with the padding after each row.
     #[inline(always)]
-    unsafe fn store_b(slab: *mut f32, b: OperandB, tid: usize, quads: &[f32x4]) {
+    unsafe fn store_b(slab: *mut f32, b: OperandB, tid: usize, pad: usize, quads: &[f32x4]) {
         for (i, &values) in quads.iter().enumerate() {
             let quad = tid + i * Self::THREADS;
             // SAFETY: the places lie in the slab; n < BN and k + 3 < BK.
             unsafe {
                 match b {
                     OperandB::RowMajor(_) => {
-                        *slab.add(quad / (BN / 4) * BN + quad % (BN / 4) * 4).cast() = values
+                        *slab.add(quad / (BN / 4) * (BN + pad) + quad % (BN / 4) * 4).cast() = values
                     }
                     OperandB::Transposed(_) => {
-                        let column = slab.add(quad / BN * 4 * BN + quad % BN);
-                        values.to_array().into_iter().enumerate().for_each(|(k, x)| *column.add(k * BN) = x);
+                        let column = slab.add(quad / BN * 4 * (BN + pad) + quad % BN);
+                        values
+                            .to_array()
+                            .into_iter()
+                            .enumerate()
+                            .for_each(|(k, x)| *column.add(k * (BN + pad)) = x);
                     }
                 }
+            }
+        }
+    }
+}
+
+/// Each thread multiplies for its own outputs.
+impl<const BM: usize, const BN: usize, const TM: usize, const TN: usize, const BK: usize, const GROUPS: usize>
+    Terms for Tile<BM, BN, TM, TN, BK, GROUPS>
+{
+    type Sums = [[f32; TN]; TM];
+    const ZERO: Self::Sums = [[0.0; TN]; TM];
+    const PAD: usize = 0;
+
+    #[inline(always)]
+    unsafe fn add(acc: &mut Self::Sums, slabs: &Slabs, tid: usize, quads: usize) {
+        let (row, row_step, col) = Self::place(slabs.a, tid);
+        let mut quad = tid / Self::GROUP;
+        while quad < quads {
+            // SAFETY: the terms lie in the slabs.
+            unsafe {
+                let from_a = slabs.at_a.add(row * slabs.pitch_m + 4 * quad * slabs.pitch_k);
+                let from_b = slabs.at_b.add(4 * quad * BN + col);
+                match slabs.a {
+                    OperandA::RowMajor(_) => {
+                        Self::four_along_k(acc, from_a, row_step * slabs.pitch_m, from_b)
+                    }
+                    OperandA::Transposed(_) => Self::four_along_m(acc, from_a, from_b),
+                }
+            }
+            quad += GROUPS;
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn store(acc: &Self::Sums, to: *mut f32, slabs: &Slabs, tid: usize) {
+        let (row, row_step, col) = Self::place(slabs.a, tid);
+        for i in 0..TM {
+            for j in (0..TN).step_by(4) {
+                let [x, y, z, w] = core::array::from_fn(|n| acc[i][j + n]);
+                // SAFETY: the quad is one of the thread's outputs.
+                unsafe { *to.add((row + i * row_step) * BN + col + j).cast() = f32x4::new(x, y, z, w) };
             }
         }
     }

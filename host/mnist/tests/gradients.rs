@@ -11,7 +11,7 @@ use ferrowarp::device::Device;
 use ferrowarp_data::{Dataset, Samples};
 use ferrowarp_mnist::BatchSize;
 use ferrowarp_mnist::model::{
-    DeviceDataset, EpochSpec, EpochStats, Network, Parameters, Pipeline, TrainingSet,
+    DeviceDataset, EpochSpec, EpochStats, Network, Parameters, Pipeline, Precision, TrainingSet,
 };
 
 const SAMPLES: usize = 13;
@@ -82,7 +82,7 @@ fn a_step_takes_what_finite_differences_say() {
     let on_host = Samples::from(data);
     let batch_size = BatchSize::new(SAMPLES as u64).unwrap();
     for &pipeline in Pipeline::value_variants() {
-        let mut network = Network::new(&device, &before, pipeline, batch_size).unwrap();
+        let mut network = Network::new(&device, &before, pipeline, Precision::F32, batch_size).unwrap();
         let data = match pipeline {
             Pipeline::Overlapped => TrainingSet::OnHost(&on_host),
             _ => TrainingSet::OnDevice(on_device.clone()),

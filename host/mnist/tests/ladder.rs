@@ -11,7 +11,7 @@ use ferrowarp::device::{Device, DeviceError, Stream};
 use ferrowarp_data::{Dataset, Samples};
 use ferrowarp_mnist::BatchSize;
 use ferrowarp_mnist::model::{
-    DeviceDataset, EpochSpec, EpochStats, Network, Parameters, Pipeline, Timeline, TrainingSet,
+    DeviceDataset, EpochSpec, EpochStats, Network, Parameters, Pipeline, Precision, Timeline, TrainingSet,
 };
 
 /// 50 steps and half a batch.
@@ -34,7 +34,7 @@ fn uploaded(device: &Device, data: &Dataset, classes: usize) -> DeviceDataset {
 
 fn network(device: &Device, pipeline: Pipeline, sizes: &[usize]) -> Network {
     let batch_size = BatchSize::new(BATCH as u64).unwrap();
-    Network::new(device, &Parameters::init(sizes, 7), pipeline, batch_size).unwrap()
+    Network::new(device, &Parameters::init(sizes, 7), pipeline, Precision::F32, batch_size).unwrap()
 }
 
 /// What is left of a training.

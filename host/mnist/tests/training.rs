@@ -147,7 +147,8 @@ fn a_timeline_is_drawn_of_every_pipeline() {
         assert!(printed.contains("timeline in t.svg"), "{printed}");
         let svg = String::from_utf8(place.read("t.svg")).unwrap();
         assert!(
-            svg.starts_with("<svg ") && svg.contains(&format!("pipeline {pipeline}, {title} on ")),
+            svg.starts_with("<svg ")
+                && svg.contains(&format!("pipeline {pipeline}, precision f32, {title} on ")),
             "{svg}"
         );
         for lane in ["load", "copy", "kernels", "host"] {

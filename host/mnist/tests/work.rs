@@ -16,7 +16,7 @@ use ferrowarp::device::Device;
 use ferrowarp_data::Samples;
 use ferrowarp_mnist::BatchSize;
 use ferrowarp_mnist::model::{
-    DeviceDataset, EpochSpec, EpochStats, KernelWork, Network, Parameters, Pipeline, TrainingSet,
+    DeviceDataset, EpochSpec, EpochStats, KernelWork, Network, Parameters, Pipeline, Precision, TrainingSet,
 };
 
 /// The network and the batches of the page.
@@ -58,7 +58,8 @@ fn launched(pipeline: Pipeline, sizes: &[usize], batch: usize, steps: usize) -> 
         _ => TrainingSet::OnDevice(on_device),
     };
     let batch = BatchSize::new(batch as u64).unwrap();
-    let mut network = Network::new(&device, &Parameters::init(sizes, 7), pipeline, batch).unwrap();
+    let mut network =
+        Network::new(&device, &Parameters::init(sizes, 7), pipeline, Precision::F32, batch).unwrap();
     let spec = EpochSpec { seed: 5, epoch: 0, lr: 0.1, momentum: 0.0 };
     let stats = network
         .train_epoch(&data, &spec, EpochStats::default(), usize::MAX, &mut |_| ControlFlow::Continue(()));

@@ -10,13 +10,14 @@ use gpu_kernels::mlp::fused_backward::{
     BackwardLaunch, InputGradientLaunch, UpdateLaunch, UpdatesLaunch, linear_backward, linear_updates,
 };
 use gpu_kernels::mlp::fused_forward::{LinearArgs, LinearArgsHost, linear_act_forward};
+use gpu_kernels::mlp::operand::Operands;
 use gpu_kernels::mlp::product::Shape as Product;
 use gpu_kernels::mlp::state::StepState;
 
 use super::linear::{backward_relu, forward, forward_relu};
 use super::run::Run;
 use super::update::{LEARNING_RATE, MOMENTA, NAMES, updates};
-use super::{Problem, SUM, head, shape, within};
+use super::{Problem, SUM, TENSOR_SUM, head, rounded, shape, within};
 use crate::case::{Case, wide};
 use crate::compare::{Bound, Expected, Outputs};
 
@@ -63,27 +64,33 @@ pub fn cases(problem: &Arc<Problem>, limits: &Limits) -> Vec<Case> {
             };
             let of = problem.clone();
             let case = Case::new(vec![kernel.meta.name], words, run, move || {
-                vec![("out", within(expected(&of), SUM))]
+                let of = rounded::of_output(&of, kernel.operands);
+                vec![("out", within(expected(&of), roundings(kernel)))]
             });
             cases.push(case.with_cluster_threads(if splits > 1 { splits * kernel.threads } else { 0 }));
         }
     }
-    for kernel in linear_backward::INSTANCES {
+    for kernel in linear_backward::INSTANCES.iter().filter(|kernel| runs(kernel.meta)) {
         let (p, of) = (problem.clone(), problem.clone());
         let run = move |device: &Device| backward(device, &p, kernel);
         cases.push(Case::new(vec![kernel.meta.name], problem.to_string(), run, move || {
-            backward_and_update(&of)
+            backward_and_update(&of, kernel)
         }));
     }
-    for kernel in linear_updates::INSTANCES {
+    for kernel in linear_updates::INSTANCES.iter().filter(|kernel| runs(kernel.meta)) {
         let (p, of) = (problem.clone(), problem.clone());
         let run = move |device: &Device| two_updates(device, &p, kernel);
         cases.push(Case::new(vec![kernel.meta.name], problem.to_string(), run, move || {
-            two_updates_expected(&of)
+            two_updates_expected(&of, kernel)
         }));
     }
     cases.extend(head::cases(problem));
     cases
+}
+
+/// By how much a sum may be off, besides the rounding of its operands.
+fn roundings(kernel: &Product) -> f64 {
+    if kernel.operands == Operands::F32 || kernel.threads == 1 { SUM } else { TENSOR_SUM }
 }
 
 type Backward = cuda_std::launch::Instance<BackwardLaunch, Product>;
@@ -160,9 +167,9 @@ fn backward(device: &Device, p: &Problem, kernel: &'static Backward) -> Result<O
     Ok(all)
 }
 
-fn backward_and_update(p: &Problem) -> Expected {
-    let d_inp = within(backward_relu(p), SUM);
-    let updates = updates(p, 1.0);
+fn backward_and_update(p: &Problem, kernel: &Product) -> Expected {
+    let d_inp = within(backward_relu(&rounded::of_input_gradient(p, kernel.operands)), roundings(kernel));
+    let updates = updates(&rounded::of_update(p, kernel.operands), 1.0, roundings(kernel));
     let of_momentum = updates.chunks(NAMES.len());
     of_momentum.flat_map(|updates| [vec![("d_inp", d_inp.clone())], updates.to_vec()].concat()).collect()
 }
@@ -194,8 +201,8 @@ fn two_updates(device: &Device, p: &Problem, kernel: &'static Updates) -> Result
     Ok(all)
 }
 
-fn two_updates_expected(p: &Problem) -> Expected {
-    let updates = updates(p, 1.0);
+fn two_updates_expected(p: &Problem, kernel: &Product) -> Expected {
+    let updates = updates(&rounded::of_update(p, kernel.operands), 1.0, roundings(kernel));
     let mut all = Vec::new();
     for (momentum, updates) in MOMENTA.into_iter().zip(updates.chunks(NAMES.len())) {
         all.extend([updates, updates].concat());

@@ -6,6 +6,7 @@ mod head;
 mod linear;
 mod problem;
 pub mod resident;
+mod rounded;
 mod rows;
 mod run;
 mod update;
@@ -55,6 +56,8 @@ pub fn cases(problem: &Arc<Problem>, limits: &Limits) -> impl Iterator<Item = Ca
 // without fused multiply-add; libm's and libdevice's functions are off by two or so.
 /// For sums of products.
 const SUM: f64 = 16.0;
+/// For sums of products by tensor cores, whose precision PTX leaves open.
+const TENSOR_SUM: f64 = 64.0;
 /// For logarithms.
 const TRANSCENDENTAL: f64 = 32.0;
 /// For a single operation.

@@ -26,6 +26,7 @@ const LARGE: [[usize; 3]; 5] = [[31, 33, 65], [128, 100, 10], [65, 130, 67], [64
 const MISALIGNMENT: usize = 1;
 
 /// One layer with `batch` samples, `inputs` features in and `outputs` out. Arrays are row-major.
+#[derive(Clone)]
 pub struct Problem {
     /// Samples.
     pub batch: usize,

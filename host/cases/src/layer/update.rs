@@ -19,13 +19,13 @@ pub(super) const MOMENTA: [f32; 2] = [0.0, 0.9];
 pub(super) const NAMES: [&str; 4] = ["weights", "biases", "weight_velocity", "bias_velocity"];
 
 /// Parameters and velocities after one step of SGD from the same start with each of [`MOMENTA`], with the gradients
-/// divided by `divisor`.
-pub(super) fn updates(p: &Problem, divisor: f64) -> Expected {
+/// divided by `divisor`, within so many roundings.
+pub(super) fn updates(p: &Problem, divisor: f64, roundings: f64) -> Expected {
     let (d_weights, d_biases) = reference::parameter_gradients(&p.activations, &p.d_out, layer_shape(p));
     let with = |momentum| {
         let (weights, weight_velocity) = steps(&p.weights, &p.weight_velocity, &d_weights, divisor, momentum);
         let (biases, bias_velocity) = steps(&p.biases, &p.bias_velocity, &d_biases, divisor, momentum);
-        let updated = [weights, biases, weight_velocity, bias_velocity].map(|sums| within(sums, SUM));
+        let updated = [weights, biases, weight_velocity, bias_velocity].map(|sums| within(sums, roundings));
         NAMES.into_iter().zip(updated)
     };
     MOMENTA.into_iter().flat_map(with).collect()
@@ -86,7 +86,7 @@ macro_rules! update {
             },
             expected: |p| {
                 let divisor: fn(&Problem) -> f64 = $divisor;
-                updates(p, divisor(p))
+                updates(p, divisor(p), SUM)
             },
         }
     };

@@ -9,7 +9,7 @@ use clap::Parser;
 use ferrowarp::device::{self, DeviceChoice};
 use ferrowarp_data::{CLASSES, DataError, Dataset, Picture};
 use ferrowarp_mnist::checkpoint;
-use ferrowarp_mnist::model::{Network, Pipeline};
+use ferrowarp_mnist::model::{Network, Pipeline, Precision};
 use ferrowarp_mnist::{BatchSize, Console};
 
 /// Show what a trained network makes of images
@@ -69,7 +69,8 @@ fn predict(args: &Args) -> anyhow::Result<()> {
     let mut console = Console::new(io::stdout());
     console.line(why)?;
     let pixels: Vec<u8> = inputs.iter().flat_map(|input| &input.pixels).copied().collect();
-    let mut network = Network::new(&device, &parameters, Pipeline::Fused, BatchSize::DEFAULT)?;
+    let mut network =
+        Network::new(&device, &parameters, Pipeline::Fused, Precision::F32, BatchSize::DEFAULT)?;
     let probabilities = network.predict(&pixels)?;
     for (input, probabilities) in inputs.iter().zip(probabilities.chunks(classes)) {
         console.line(format_args!("\n{}", input.name))?;

@@ -22,7 +22,7 @@ pub use error::{CheckpointError, SnapshotError};
 pub use folder::{Folder, Found, newest};
 pub use snapshot::{DataId, Progress, Snapshot, parse};
 
-use crate::model::Parameters;
+use crate::model::{Parameters, Precision};
 use crate::{BatchSize, LrSchedule};
 use ferrowarp_report::output_file;
 use tensors::Reader;
@@ -58,6 +58,13 @@ pub struct Training {
     pub momentum: f32,
     /// The kernels that trained them.
     pub pipeline: String,
+    /// To what those rounded the operands of the matrix products; older files do not say, and it was `f32`.
+    #[serde(default = "f32_name")]
+    pub precision: String,
+}
+
+fn f32_name() -> String {
+    Precision::F32.name()
 }
 
 impl Training {

@@ -46,6 +46,7 @@ pub(in crate::checkpoint) fn sample() -> Snapshot {
             lr_schedule: LrSchedule::Exponential,
             momentum: 0.9,
             pipeline: "fused".to_owned(),
+            precision: "f32".to_owned(),
         },
         data: DataId { train_images: 11, test_images: 3, sha256: "ab".repeat(32) },
         progress: Progress {

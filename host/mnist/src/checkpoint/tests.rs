@@ -20,6 +20,7 @@ fn training() -> Training {
         lr_schedule: LrSchedule::Exponential,
         momentum: 0.0,
         pipeline: "fused".to_owned(),
+        precision: "f32".to_owned(),
     }
 }
 
@@ -48,6 +49,13 @@ fn file(dtype: Dtype, tensors: &[(&str, &[usize])]) -> Vec<u8> {
 
 fn refusal(bytes: &[u8]) -> String {
     from_bytes(bytes, Path::new("m")).unwrap_err().to_string()
+}
+
+#[test]
+fn without_a_precision_it_was_f32() {
+    let old = serde_json::to_string(&training()).unwrap().replace(r#","precision":"f32""#, "");
+    assert!(!old.contains("precision"), "{old}");
+    assert_eq!(serde_json::from_str::<Training>(&old).unwrap(), training());
 }
 
 #[test]

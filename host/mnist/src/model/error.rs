@@ -4,6 +4,7 @@ use std::io;
 
 use cuda_std::launch::LaunchError;
 
+use super::precision::Precision;
 use ferrowarp::device::DeviceError;
 use ferrowarp::softmax::SoftmaxError;
 use ferrowarp_data::DataError;
@@ -26,6 +27,16 @@ pub enum ModelError {
     OnHost {
         /// The pipeline.
         pipeline: String,
+    },
+    /// There are no kernels that would train so.
+    #[error("the precision {precision} cannot be trained with: {why}; {cure}")]
+    Precision {
+        /// The precision.
+        precision: Precision,
+        /// Why not.
+        why: String,
+        /// What to do instead.
+        cure: String,
     },
     /// Two things that belong together do not fit.
     #[error("{what} is {got}, expected {expected}")]

@@ -3,6 +3,7 @@
 //! A step of a network of three layers is five launches: the first layer, the second, the third with the loss and the
 //! gradient at its input, the gradient at the second's input while the third moves, the steps of second and first.
 
+use gpu_kernels::mlp::operand::Operands;
 use gpu_kernels::mlp::state::StepState;
 
 use super::activations::Activations;
@@ -69,6 +70,8 @@ pub(super) fn forward(
     let Some((layer, below)) = layers.split_last() else { return Ok(()) };
     let shape = Shape::new(rows, layer.inputs, layer.outputs)?;
     let (inputs, logits) = state.outputs.split_at_mut(below.len());
+    // As the last layer's kernels compute them.
+    let on = Queue { operands: Operands::F32, ..on };
     fused::linear(on, &mut logits[0], inputs.last().unwrap_or(&state.inputs), layer, shape, false)
 }
 

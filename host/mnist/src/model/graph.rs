@@ -5,6 +5,7 @@ use super::dataset::DeviceDataset;
 use super::error::to_u32;
 use super::fused;
 use super::ops::Queue;
+use super::precision::Precision;
 use crate::BatchSize;
 use ferrowarp::device::{Device, DeviceError, Graph};
 
@@ -36,14 +37,15 @@ impl Recorded {
         device: &Device,
         core: &Shared,
         data: &DeviceDataset,
-        (batch_size, momentum): (BatchSize, f32),
+        (precision, batch_size, momentum): (Precision, BatchSize, f32),
         steps: usize,
     ) -> Result<Self, DeviceError> {
         let is_swapped = core.lock().training.ahead.is_swapped;
         let record = |is_programmatic| {
             let (on, of) = (device.clone(), data.clone());
             let graph = device.record(core.clone(), move |_, core: &mut Shared| {
-                let (core, queue) = (&mut *core.lock(), Queue { device: &on, is_programmatic });
+                let (core, queue) =
+                    (&mut *core.lock(), Queue { is_programmatic, ..Queue::new(&on, precision) });
                 let rows = to_u32("batch size", batch_size.get())?;
                 (0..steps).try_for_each(|_| fused::step(queue, core, (&of, batch_size), momentum, rows))
             });

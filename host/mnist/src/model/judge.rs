@@ -5,8 +5,9 @@ use super::core::Core;
 use super::dataset::{DeviceDataset, TrainingSet, samples_from};
 use super::error::ModelError;
 use super::network::{EpochSpec, Network};
-use super::ops::{Layer, batch, loss};
+use super::ops::{Layer, Queue, batch, loss};
 use super::pipeline::Pipeline;
+use super::precision::Precision;
 use super::results::{Divergence, EpochStats, Evaluation, Scores, first_divergence};
 use super::{fused, naive};
 use crate::BatchSize;
@@ -42,12 +43,12 @@ impl Network {
         spec: &EpochSpec,
         first: usize,
     ) -> Result<u32, ModelError> {
-        let Network { device, pipeline, batch_size, core, .. } = self;
+        let Network { device, pipeline, precision, batch_size, core, .. } = self;
         let range @ (_, rows) = data.samples_from(first, *batch_size)?;
         let Core { layers, training, results } = &mut *core.lock();
         let into = (&mut training.inputs, &mut training.labels);
         batch::shuffled_batch(device, into, data, range, (spec.seed, spec.epoch))?;
-        loss(device, *pipeline, layers, training, rows, results.at(range)?)?;
+        loss(device, (*pipeline, *precision), layers, training, rows, results.at(range)?)?;
         Ok(rows)
     }
 
@@ -59,12 +60,12 @@ impl Network {
         first: usize,
     ) -> Result<u32, ModelError> {
         let (epoch, mut feed) = self.feed(samples, spec)?;
-        let Network { device, pipeline, batch_size, core, .. } = self;
+        let Network { device, pipeline, precision, batch_size, core, .. } = self;
         let range @ (_, rows) = samples_from(samples.len(), first, *batch_size)?;
         let Core { layers, training, results } = &mut *core.lock();
         let (half, into) = (feed.fetch(epoch, range)?, (&mut training.inputs, &mut training.labels));
         batch::decoded_batch(device, into, half, (batch_size.get(), samples.features()), rows)?;
-        loss(device, *pipeline, layers, training, rows, results.at(range)?)?;
+        loss(device, (*pipeline, *precision), layers, training, rows, results.at(range)?)?;
         Ok(rows)
     }
 
@@ -74,13 +75,13 @@ impl Network {
     /// The data set does not fit the network, or the device failed.
     pub fn evaluate(&mut self, data: &DeviceDataset) -> Result<Evaluation, ModelError> {
         self.check(data.extents())?;
-        let Network { device, pipeline, core, evaluation, .. } = self;
+        let Network { device, pipeline, precision, core, evaluation, .. } = self;
         let Core { layers, results, .. } = &mut *core.lock();
         let state = evaluation_state(evaluation, device, layers, *pipeline)?;
         for first in (0..data.samples).step_by(BatchSize::EVALUATION.get()) {
             let range @ (_, rows) = data.samples_from(first, BatchSize::EVALUATION)?;
             batch::ordered_batch(device, (&mut state.inputs, &mut state.labels), data, range)?;
-            loss(device, *pipeline, layers, state, rows, results.at(range)?)?;
+            loss(device, (*pipeline, *precision), layers, state, rows, results.at(range)?)?;
         }
         let mut stats = EpochStats::default();
         results.add_to(&mut stats, data.samples)?;
@@ -99,13 +100,13 @@ impl Network {
         let data = DeviceDataset::upload(&self.device, images, &labels, features, classes)?;
         self.check(data.extents())?;
         let mut probabilities = Vec::with_capacity(labels.len() * classes);
-        let Network { device, pipeline, core, evaluation, .. } = self;
+        let Network { device, pipeline, precision, core, evaluation, .. } = self;
         let layers = &core.lock().layers;
         let state = evaluation_state(evaluation, device, layers, *pipeline)?;
         for first in (0..data.samples).step_by(BatchSize::EVALUATION.get()) {
             let range @ (_, rows) = data.samples_from(first, BatchSize::EVALUATION)?;
             batch::ordered_batch(device, (&mut state.inputs, &mut state.labels), &data, range)?;
-            forward(device, *pipeline, layers, state, rows)?;
+            forward(device, (*pipeline, *precision), layers, state, rows)?;
             let (Some(logits), Some(out)) = (state.outputs.last(), state.gradients.last_mut()) else {
                 continue;
             };
@@ -131,13 +132,13 @@ fn evaluation_state<'a>(
 
 fn forward(
     on: &Device,
-    pipeline: Pipeline,
+    (pipeline, precision): (Pipeline, Precision),
     layers: &[Layer],
     state: &mut Activations,
     rows: u32,
 ) -> Result<(), ModelError> {
     if pipeline.is_fused() {
-        fused::forward(on.into(), layers, state, rows)
+        fused::forward(Queue::new(on, precision), layers, state, rows)
     } else {
         naive::forward(on, layers, state, rows)
     }
@@ -146,14 +147,14 @@ fn forward(
 /// Losses and hits of the batch in `state.inputs`.
 fn loss(
     on: &Device,
-    pipeline: Pipeline,
+    (pipeline, precision): (Pipeline, Precision),
     layers: &[Layer],
     state: &mut Activations,
     rows: u32,
     scores: Scores<'_>,
 ) -> Result<(), ModelError> {
     if pipeline.is_fused() {
-        return fused::loss(on.into(), layers, state, rows, scores);
+        return fused::loss(Queue::new(on, precision), layers, state, rows, scores);
     }
     naive::forward(on, layers, state, rows)?;
     naive::loss(on, state, rows, scores)

@@ -9,9 +9,14 @@ use super::dataset::{DeviceDataset, TrainingSet};
 use super::error::{ModelError, expect, to_u32};
 use super::feed::{Feed, HostEpoch};
 use super::graph::Recorded;
-use super::ops::{Queue, batch, fused::check_classes, update::Sgd};
+use super::ops::{
+    Queue, batch,
+    fused::{check_classes, check_precision},
+    update::Sgd,
+};
 use super::parameters::Parameters;
 use super::pipeline::Pipeline;
+use super::precision::Precision;
 use super::resident::{self, Resident};
 use super::results::{EpochStats, Results};
 use super::timeline::{Recorder, Timeline};
@@ -39,6 +44,7 @@ pub struct EpochSpec {
 pub struct Network {
     pub(super) device: Device,
     pub(super) pipeline: Pipeline,
+    pub(super) precision: Precision,
     pub(super) batch_size: BatchSize,
     /// Goes before what it works on.
     recorded: Option<Recorded>,
@@ -67,11 +73,13 @@ impl Network {
     /// network, one that does runs instead: see [`Self::take_notice`].
     ///
     /// # Errors
-    /// A width of 0, parameters whose sizes disagree, or no memory.
+    /// A width of 0, parameters whose sizes disagree, or no memory; [`ModelError::Precision`]: neither `pipeline` nor the one
+    /// instead has kernels of this precision.
     pub fn new(
         device: &Device,
         parameters: &Parameters,
         pipeline: Pipeline,
+        precision: Precision,
         batch_size: BatchSize,
     ) -> Result<Network, ModelError> {
         to_u32("number of layers", parameters.layers.len())?;
@@ -83,8 +91,14 @@ impl Network {
         let (mut runs, mut notice) = (pipeline, None);
         let classes = layers.last().map_or(0, |layer| layer.outputs);
         if let Some(why) = check_classes(classes).err().filter(|_| pipeline.is_fused()) {
-            (runs, notice) = fallback(pipeline, Pipeline::Deferred, &why);
+            (runs, notice) = fallback((pipeline, precision), Pipeline::Deferred, &why)?;
+        } else if !pipeline.has(precision) {
+            return Err(no_kernels(
+                precision,
+                format!("the pipeline {} has no such kernels", pipeline.name()),
+            ));
         }
+        check_precision(device, precision)?;
         let core = Core {
             training: Activations::new(device, &layers, batch_size, runs)?,
             results: Results::new(device, 0)?,
@@ -93,6 +107,7 @@ impl Network {
         Ok(Network {
             device: device.clone(),
             pipeline: runs,
+            precision,
             batch_size,
             recorded: None,
             core: Shared::new(core),
@@ -251,10 +266,12 @@ impl Network {
             return Ok(rows as usize);
         }
         if self.pipeline == Pipeline::Resident {
-            let Network { device, batch_size, core, resident, .. } = self;
-            match resident::steps(resident, device, &mut core.lock(), (data, *batch_size), spec, &range)? {
+            let Network { device, precision, batch_size, core, resident, .. } = self;
+            let how = (*precision, *batch_size);
+            let stepped = resident::steps(resident, device, &mut core.lock(), (data, how), spec, &range)?;
+            match stepped {
                 Ok(samples) => return Ok(samples),
-                Err(why) => (self.pipeline, self.notice) = fallback(self.pipeline, Pipeline::Fused, &why),
+                Err(why) => self.give_way(&why)?,
             }
         }
         let (batch_size, momentum) = (self.batch_size, spec.momentum);
@@ -267,7 +284,13 @@ impl Network {
             recorded.launch()?;
             return Ok(recorded.steps() * batch_size.get());
         }
-        fused::step(Queue::from(&self.device), &mut self.core.lock(), (data, batch_size), momentum, rows)?;
+        fused::step(
+            Queue::new(&self.device, self.precision),
+            &mut self.core.lock(),
+            (data, batch_size),
+            momentum,
+            rows,
+        )?;
         self.has_stepped |= rows as usize == batch_size.get();
         Ok(rows as usize)
     }
@@ -285,14 +308,21 @@ impl Network {
         }
         self.recorded = self.recorded.take().filter(|recorded| recorded.suits(data, momentum, whole));
         if let (None, Some(steps)) = (&self.recorded, Recorded::steps_of(whole)) {
-            let (on, how) = (&self.device, (self.batch_size, momentum));
+            let (on, how) = (&self.device, (self.precision, self.batch_size, momentum));
             match Recorded::new(on, &self.core, data, how, steps) {
                 Ok(recorded) => self.recorded = Some(recorded),
                 Err(error) if error.fault().is_some() => return Err(error.into()),
-                Err(why) => (self.pipeline, self.notice) = fallback(self.pipeline, Pipeline::Fused, &why),
+                Err(why) => self.give_way(&why)?,
             }
         }
         Ok(self.recorded.as_mut().filter(|recorded| recorded.steps() <= whole))
+    }
+
+    /// The fused pipeline runs from here on.
+    fn give_way(&mut self, why: &dyn std::fmt::Display) -> Result<(), ModelError> {
+        let asked = (self.pipeline, self.precision);
+        (self.pipeline, self.notice) = fallback(asked, Pipeline::Fused, why)?;
+        Ok(())
     }
 
     /// Checks `data` against the network, and makes room for its results.
@@ -319,7 +349,25 @@ impl Network {
 }
 
 /// What runs where `asked` cannot, and what is to be said.
-fn fallback(asked: Pipeline, runs: Pipeline, why: &dyn std::fmt::Display) -> (Pipeline, Option<String>) {
+///
+/// # Errors
+/// It has no kernels of the precision.
+fn fallback(
+    (asked, precision): (Pipeline, Precision),
+    runs: Pipeline,
+    why: &dyn std::fmt::Display,
+) -> Result<(Pipeline, Option<String>), ModelError> {
     let (asked, name) = (asked.name(), runs.name());
-    (runs, Some(format!("the pipeline {asked} cannot run here, and {name} runs instead: {why}")))
+    if !runs.has(precision) {
+        let why = format!(
+            "the pipeline {asked} cannot run here, and {name}, which would run instead, has no such kernels: {why}"
+        );
+        return Err(no_kernels(precision, why));
+    }
+    Ok((runs, Some(format!("the pipeline {asked} cannot run here, and {name} runs instead: {why}"))))
+}
+
+fn no_kernels(precision: Precision, why: String) -> ModelError {
+    let cure = format!("train with f32, or with one of the pipelines {}", Pipeline::with(precision));
+    ModelError::Precision { precision, why, cure }
 }

@@ -2,6 +2,8 @@
 
 use clap::ValueEnum as _;
 
+use super::precision::Precision;
+
 /// How the kernels of a step are chosen and queued: the rungs of a ladder. All train the same function with the samples in
 /// the same order; sums are added in other orders, so that the weights of two rungs differ by rounding. Each rung gives
 /// its own bits on every run.
@@ -27,6 +29,18 @@ impl Pipeline {
     /// What the command line calls it.
     pub fn name(self) -> String {
         self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+
+    /// Whether it, or the rung that trains where it cannot, has kernels of this precision: one kernel per operation is of
+    /// `f32` only.
+    pub fn has(self, precision: Precision) -> bool {
+        precision == Precision::F32 || self.is_fused()
+    }
+
+    /// The pipelines that have kernels of this precision, as the command line lists them.
+    pub fn with(precision: Precision) -> String {
+        let all = Pipeline::value_variants().iter().filter(|pipeline| pipeline.has(precision));
+        all.map(|pipeline| pipeline.name()).collect::<Vec<_>>().join(", ")
     }
 
     /// Whether the fused kernels evaluate the network, and train it where nothing else does.

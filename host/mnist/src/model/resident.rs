@@ -9,6 +9,7 @@ use super::error::ModelError;
 use super::network::EpochSpec;
 use super::ops::Layer;
 use super::ops::resident::{self, Plan, Steps, Unfit};
+use super::precision::Precision;
 use super::results::Results;
 use crate::BatchSize;
 use ferrowarp::device::{Buffer, Device};
@@ -45,10 +46,10 @@ impl Resident {
     pub fn new(
         on: &Device,
         layers: &[Layer],
-        batch_size: BatchSize,
+        how: (Precision, BatchSize),
         momentum: f32,
     ) -> Result<Result<Self, Unfit>, ModelError> {
-        match Plan::of(on, layers, batch_size, momentum)? {
+        match Plan::of(on, layers, how, momentum)? {
             Err(why) => Ok(Err(why)),
             Ok(plan) => Ok(Ok(Self { mail: on.alloc_zeroed(plan.mail_words())?, round: 0, plan })),
         }
@@ -79,13 +80,13 @@ pub(super) fn steps(
     slot: &mut Option<Resident>,
     on: &Device,
     core: &mut Core,
-    (data, batch_size): (&DeviceDataset, BatchSize),
+    (data, how @ (_, batch_size)): (&DeviceDataset, (Precision, BatchSize)),
     spec: &EpochSpec,
     range: &Range<usize>,
 ) -> Result<Result<usize, Unfit>, ModelError> {
     let resident = match slot {
         Some(resident) if spec.momentum == 0.0 => resident,
-        _ => match Resident::new(on, &core.layers, batch_size, spec.momentum)? {
+        _ => match Resident::new(on, &core.layers, how, spec.momentum)? {
             Ok(made) => slot.insert(made),
             Err(why) => return Ok(Err(why)),
         },

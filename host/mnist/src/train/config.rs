@@ -6,7 +6,7 @@ use clap::ValueEnum;
 
 use super::TrainError;
 use crate::checkpoint::{Folder, Found, Snapshot};
-use crate::model::Pipeline;
+use crate::model::{Pipeline, Precision};
 use crate::{BatchSize, LrSchedule};
 use ferrowarp_data::CLASSES;
 use ferrowarp_report::output_file;
@@ -52,6 +52,8 @@ pub struct Config {
     pub seed: Option<u64>,
     /// Which kernels.
     pub pipeline: Pipeline,
+    /// To what the operands of the matrix products are rounded; the pipeline must have kernels for it.
+    pub precision: Precision,
     /// Where to write a JSON object per epoch.
     pub metrics: Option<PathBuf>,
     /// Where to write the weights at the end, or when the run is stopped.
@@ -94,6 +96,7 @@ impl Config {
             target_accuracy: None,
             seed: None,
             pipeline,
+            precision: Precision::F32,
             metrics: None,
             save: None,
             load: None,
@@ -115,14 +118,19 @@ impl Config {
     /// not part of a snapshot.
     ///
     /// # Errors
-    /// [`TrainError::Setting`]: it names a pipeline that this program does not know.
+    /// [`TrainError::Setting`]: it names a pipeline or a precision that this program does not know.
     pub fn of_run(found: &Found) -> Result<Config, TrainError> {
         let Snapshot { training, progress, .. } = &found.snapshot;
         let Ok(pipeline) = Pipeline::from_str(&training.pipeline, false) else {
             let problem = format!("this program has no such pipeline, but {} does", found.path.display());
             return Err(TrainError::setting("pipeline", &training.pipeline, problem));
         };
+        let Ok(precision) = Precision::from_str(&training.precision, false) else {
+            let problem = format!("this program has no such precision, but {} does", found.path.display());
+            return Err(TrainError::setting("precision", &training.precision, problem));
+        };
         Ok(Config {
+            precision,
             hidden: Some(training.hidden().to_owned()),
             batch_size: training.batch_size,
             epochs: progress.last_epoch.saturating_sub(progress.epochs_before),
@@ -206,6 +214,7 @@ impl Config {
             let problem = "without an epoch nothing is trained; leave it away, or train at least 1";
             return Err(TrainError::setting("target-accuracy", target, problem));
         }
+        self.check_precision()?;
         self.check_hidden()?;
         self.check_destinations()?;
         self.check_checkpoints(resumed)
@@ -222,6 +231,19 @@ impl Config {
             return Err(TrainError::setting("checkpoint-keep", 0, problem));
         }
         Ok(Folder::check(dir, resumed)?)
+    }
+
+    fn check_precision(&self) -> Result<(), TrainError> {
+        let Config { pipeline, precision, .. } = self;
+        if pipeline.has(*precision) {
+            return Ok(());
+        }
+        let problem = format!(
+            "the pipeline {} has no kernels for it; choose f32, or with --pipeline one of {}",
+            pipeline.name(),
+            Pipeline::with(*precision)
+        );
+        Err(TrainError::setting("precision", precision, problem))
     }
 
     fn check_hidden(&self) -> Result<(), TrainError> {

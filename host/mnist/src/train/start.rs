@@ -117,6 +117,7 @@ fn check_agreement(config: &Config, found: &Found) -> Result<(), TrainError> {
         ("momentum", config.momentum.to_string(), training.momentum.to_string()),
         ("seed", config.seed.unwrap_or(seed).to_string(), seed.to_string()),
         ("pipeline", config.pipeline.name(), training.pipeline.clone()),
+        ("precision", config.precision.name(), training.precision.clone()),
     ];
     match pairs.into_iter().find(|(_, asked, found)| asked != found) {
         Some((flag, asked, value)) => {

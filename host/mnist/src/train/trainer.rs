@@ -63,7 +63,7 @@ impl<'a> Trainer<'a> {
         let mut trainer = Trainer {
             train: training_set(device, &mnist.train, config.pipeline)?,
             test: upload(device, &mnist.test)?,
-            network: Network::new(device, &parameters, config.pipeline, config.batch_size)?,
+            network: Network::new(device, &parameters, config.pipeline, config.precision, config.batch_size)?,
             run: Run::new(parameters.sizes(), mnist, epochs_before, last_epoch),
             device,
             config,
@@ -141,8 +141,9 @@ impl<'a> Trainer<'a> {
         let (Some(path), Some(timeline)) = (&self.config.timeline, timeline) else { return Ok(()) };
         let Timeline { steps, load, copies, kernels, host } = timeline;
         let title = format!(
-            "pipeline {}, the first {steps} steps of epoch {} on {}",
+            "pipeline {}, precision {}, the first {steps} steps of epoch {} on {}",
             self.network.pipeline().name(),
+            self.config.precision,
             self.epoch,
             self.device.name()
         );
@@ -262,6 +263,7 @@ impl<'a> Trainer<'a> {
             lr_schedule: self.config.lr_schedule,
             momentum: self.config.momentum,
             pipeline: self.config.pipeline.name(),
+            precision: self.config.precision.name(),
         }
     }
 

@@ -202,6 +202,7 @@ fn training(momentum: f32) -> Training {
         lr_schedule: LrSchedule::Exponential,
         momentum,
         pipeline: "fused".to_owned(),
+        precision: "f32".to_owned(),
     }
 }
 

@@ -8,7 +8,7 @@ use clap::parser::ValueSource;
 use clap::{ArgGroup, CommandFactory as _, FromArgMatches as _, Parser};
 use ferrowarp::device::{self, DeviceChoice};
 use ferrowarp_mnist::checkpoint::Found;
-use ferrowarp_mnist::model::Pipeline;
+use ferrowarp_mnist::model::{Pipeline, Precision};
 use ferrowarp_mnist::train::{Checkpoints, Config, DEFAULT_KEEP, Preset, TrainError};
 use ferrowarp_mnist::{BatchSize, LrSchedule};
 
@@ -89,6 +89,10 @@ pub struct Args {
     /// Which kernels, and how they are queued; all pipelines train the same function
     #[arg(long, value_enum, default_value_t = Pipeline::Fused)]
     pipeline: Pipeline,
+
+    /// To what the operands of the matrix products are rounded; sums and the weights in memory are f32
+    #[arg(long, value_enum, default_value_t = Precision::F32)]
+    precision: Precision,
 
     /// Write a JSON object per epoch
     #[arg(long, value_name = "FILE.jsonl")]
@@ -193,7 +197,7 @@ impl Args {
                 $(if counts(stringify!($field)) { config.$field = self.$field; })*
             };
         }
-        take!(batch_size, epochs, lr_schedule, lr_decay, momentum, pipeline);
+        take!(batch_size, epochs, lr_schedule, lr_decay, momentum, pipeline, precision);
         if !config.lr_schedule.is_exponential() && !is_given("lr_decay") {
             config.lr_decay = 1.0;
         }

@@ -12,6 +12,7 @@ use super::tile::{Choice, Extents, choose};
 use super::{Layer, Queue, Shape, area, need};
 use crate::model::dataset::DeviceDataset;
 use crate::model::error::{ModelError, to_u32};
+use crate::model::precision::Precision;
 use crate::model::results::Scores;
 use ferrowarp::device::{Buffer, Device};
 
@@ -48,7 +49,7 @@ pub(in crate::model) fn linear(
     ])?;
     let product = Extents { rows, cols: outputs, depth: inputs, is_update: false };
     let kernels = <linear_act_forward as KernelsOf<LinearArgs>>::INSTANCES;
-    let Some(choice) = choose(kernels, &on, &[product]) else { return Ok(()) };
+    let Some(choice) = choose(kernels, on, &[product]) else { return Ok(()) };
     let tiles = choice.tiles(product);
     let args = LinearArgsHost {
         out,
@@ -148,6 +149,27 @@ pub(in crate::model) fn check_classes(classes: usize) -> Result<(), ModelError> 
     }
 }
 
+/// Checks that the device runs the kernels of this precision.
+pub(in crate::model) fn check_precision(on: &Device, precision: Precision) -> Result<(), ModelError> {
+    let of_precision = linear_updates::INSTANCES.iter().filter(|of| of.operands == precision.operands());
+    let least = of_precision.map(|kernel| kernel.meta.min_arch).min().unwrap_or(0);
+    let got = on.limits().capability;
+    if got >= least {
+        return Ok(());
+    }
+    Err(ModelError::Precision {
+        precision,
+        why: format!(
+            "its kernels need a device of compute capability {}.{}, and this one is of {}.{}",
+            least / 10,
+            least % 10,
+            got / 10,
+            got % 10
+        ),
+        cure: "train with f32".to_owned(),
+    })
+}
+
 fn next_batch(next: NextBatch<'_>) -> Result<NextBatchLaunch, ModelError> {
     let NextBatch { out, labels_out, data, rows } = next;
     let (samples, features) =
@@ -237,7 +259,7 @@ pub(in crate::model) fn backward(
     ])?;
     let gradient = Extents { rows, cols: inputs, depth: outputs, is_update: false };
     let products = [gradient, above.extents(rows)?];
-    let Some(choice) = choose(linear_backward::INSTANCES, &on, &products) else { return Ok(()) };
+    let Some(choice) = choose(linear_backward::INSTANCES, on, &products) else { return Ok(()) };
     let tiles = choice.tiles(gradient);
     let update = above.launch(rows, momentum, &choice)?;
     let gradient = InputGradientLaunch {
@@ -268,7 +290,7 @@ pub(in crate::model) fn updates(
 ) -> Result<(), ModelError> {
     let products = above.iter().chain([&below]).map(|layer| layer.extents(rows));
     let products = products.collect::<Result<Vec<_>, _>>()?;
-    let Some(choice) = choose(linear_updates::INSTANCES, &on, &products) else { return Ok(()) };
+    let Some(choice) = choose(linear_updates::INSTANCES, on, &products) else { return Ok(()) };
     let above = above.map_or(Ok(UpdateLaunch::none()), |above| above.launch(rows, momentum, &choice))?;
     let below = below.launch(rows, momentum, &choice)?;
     let config = choice.config(above.blocks + below.blocks);

@@ -14,20 +14,26 @@ use std::ops::Deref;
 
 use cuda_std::launch::{KernelCall, LaunchError, Launcher};
 
+use gpu_kernels::mlp::operand::Operands;
+
 use super::error::{ModelError, to_u32};
+use super::precision::Precision;
 use ferrowarp::device::{Buffer, Device};
 
-/// Where the launches of the fused kernels go.
+/// Where the launches of the fused kernels go, and which of them go there.
 #[derive(Clone, Copy)]
 pub(in crate::model) struct Queue<'a> {
     pub device: &'a Device,
     /// Whether a launch may begin before the one ahead of it has ended, which each of these kernels waits for.
     pub is_programmatic: bool,
+    /// To what products round their operands.
+    pub operands: Operands,
 }
 
-impl<'a> From<&'a Device> for Queue<'a> {
-    fn from(device: &'a Device) -> Self {
-        Self { device, is_programmatic: false }
+impl<'a> Queue<'a> {
+    /// Of launches one after the other.
+    pub fn new(device: &'a Device, precision: Precision) -> Self {
+        Self { device, is_programmatic: false, operands: precision.operands() }
     }
 }
 

@@ -12,6 +12,7 @@ use crate::BatchSize;
 use crate::model::dataset::DeviceDataset;
 use crate::model::error::{ModelError, to_u32};
 use crate::model::network::EpochSpec;
+use crate::model::precision::Precision;
 use crate::model::results::Scores;
 use ferrowarp::device::{Buffer, Device};
 
@@ -33,6 +34,8 @@ pub(in crate::model) enum Unfit {
     Layers(usize),
     /// A size is over the kernel's.
     Size(Misfit),
+    /// There are no kernels of this precision.
+    Precision(Precision),
     /// Momentum.
     Momentum(f32),
     /// The device's compute capability is below the kernel's.
@@ -50,6 +53,7 @@ impl fmt::Display for Unfit {
             Unfit::Size(Misfit { what, got, max }) => {
                 write!(f, "the {what} is {got}, and it takes {max} at most")
             }
+            Unfit::Precision(precision) => write!(f, "it has no kernels of the precision {precision}"),
             Unfit::Momentum(got) => write!(f, "the momentum is {got}, and it has none"),
             Unfit::Capability { got, least } => {
                 let [got, least] = [got, least].map(|n| (n / 10, n % 10));
@@ -83,7 +87,7 @@ impl Plan {
     pub fn of(
         on: &Device,
         layers: &[Layer],
-        batch_size: BatchSize,
+        (precision, batch_size): (Precision, BatchSize),
         momentum: f32,
     ) -> Result<Result<Plan, Unfit>, ModelError> {
         let [first, second, third] = layers else {
@@ -92,9 +96,14 @@ impl Plan {
         if momentum != 0.0 {
             return Ok(Err(Unfit::Momentum(momentum)));
         }
+        let halves = match precision {
+            Precision::F32 => 2,
+            Precision::F16 => 1,
+            Precision::Tf32 | Precision::Bf16 => return Ok(Err(Unfit::Precision(precision))),
+        };
         // On the CPU a block is one warp: its threads are stacks, of which there are only so many.
         let warps = if on.is_cuda() { 8 } else { 1 };
-        let suits = |kernel: &&Kernel| kernel.warps == warps && kernel.halves == 2;
+        let suits = |kernel: &&Kernel| kernel.warps == warps && kernel.halves == halves;
         let Some(kernel) = train::INSTANCES.iter().find(suits) else {
             return Ok(Err(Unfit::Capability { got: 0, least: 80 }));
         };

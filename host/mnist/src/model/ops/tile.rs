@@ -3,9 +3,10 @@
 use core::ops::Deref;
 
 use cuda_std::launch::LaunchConfig;
-use ferrowarp::device::Device;
 use gpu_kernels::mlp::grid::Tiles;
 use gpu_kernels::mlp::product::Shape;
+
+use super::Queue;
 
 /// The extents of a product.
 #[derive(Clone, Copy, Debug)]
@@ -45,16 +46,19 @@ const CYCLES_PER_CLUSTER: u64 = 800;
 /// Products that a multiprocessor computes in a cycle.
 const PRODUCTS_PER_CYCLE: u64 = 128;
 
-/// The kernel with which a launch that computes `products` takes the least time.
+/// The kernel with which a launch that computes `products` takes the least time, of those that round as said.
 pub(super) fn choose<'a, K: Deref<Target = Shape>>(
     kernels: &'a [K],
-    on: &Device,
+    on: Queue<'_>,
     products: &[Extents],
 ) -> Option<Choice<'a, K>> {
     let workers = u32::try_from(on.multiprocessors().max(1)).unwrap_or(u32::MAX);
     let suits = |kernel: &&K| {
         let is_serial = kernel.threads == 1;
-        is_serial != on.is_cuda() && (!kernel.is_cluster || on.limits().max_cluster >= MOST_SPLITS)
+        let is_of_precision = kernel.operands == on.operands;
+        is_of_precision
+            && is_serial != on.is_cuda()
+            && (!kernel.is_cluster || on.limits().max_cluster >= MOST_SPLITS)
     };
     let choices = kernels.iter().filter(suits).map(|kernel| {
         let tiles: u32 = products.iter().map(|product| product.tiles(kernel, workers).count).sum();
