@@ -63,6 +63,7 @@ pub fn trained() -> (Parameters, Training) {
         seed: 5,
         epochs: 2,
         batch_size: BatchSize::DEFAULT,
+        drop_last: false,
         lr: 0.25,
         lr_decay: 0.5,
         lr_schedule: LrSchedule::Exponential,

@@ -65,6 +65,11 @@ impl BatchSize {
         self.0.get() as usize
     }
 
+    /// The images of an epoch's batches, of `images` in all: without those of a short last batch if that is dropped.
+    pub fn images_of_epoch(self, images: usize, drop_last: bool) -> usize {
+        if drop_last { images - images % self.get() } else { images }
+    }
+
     /// Steps that learn from the first `images` images of an epoch.
     pub fn steps(self, images: usize) -> u64 {
         images.div_ceil(self.get()) as u64
@@ -128,5 +133,7 @@ mod tests {
         assert_eq!(batch_size.check(20), Ok(()));
         assert_eq!(batch_size.check(19), Err(BatchSizeError::OverData { images: 19 }));
         assert_eq!([0, 1, 20, 21, 40].map(|images| batch_size.steps(images)), [0, 1, 1, 2, 2]);
+        assert_eq!([20, 39, 40].map(|images| batch_size.images_of_epoch(images, true)), [20, 20, 40]);
+        assert_eq!(batch_size.images_of_epoch(39, false), 39);
     }
 }

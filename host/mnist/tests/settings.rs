@@ -147,3 +147,48 @@ fn a_run_of_a_preset_is_resumed_with_it_or_without() {
     let needles = ["cannot be used to resume from", "whose run has"];
     place.refuses(place.train(&["--preset", "record", "--epochs", "2", "--resume", "d"]), &needles);
 }
+
+/// 633 images are 31 batches of 20, and 13 more.
+#[test]
+fn a_short_batch_can_be_left_out() {
+    for pipeline in ["naive", "overlapped", "fused", "graph", "resident"] {
+        let place = Place::with_idx();
+        let on =
+            ["--pipeline", pipeline, "--hidden", "16,12", "--batch-size", "20", "--lr", "0.1", "--seed", "7"];
+        let run = |more: &[&str]| succeeds(place.train(&[&on[..], more].concat()));
+        run(&["--drop-last", "--epochs", "1", "--save", "dropped"]);
+        let every = ["--checkpoint-every", "31", "--checkpoint-keep", "9"];
+        run(&[&["--epochs", "1", "--checkpoint", "c", "--save", "whole"], &every[..]].concat());
+        let ((dropped, training), (whole, _)) = (load(&place, "dropped"), load(&place, "whole"));
+        assert!(
+            training.drop_last && dropped == load(&place, "c/step-0000000031.checkpoint").0,
+            "{pipeline}"
+        );
+        assert!(dropped != whole, "{pipeline}: the short batch was not left out, or never there");
+        assert_eq!(checkpoints(&place, "c"), [31, 32]);
+
+        let every = ["--checkpoint-every", "20", "--checkpoint-keep", "9"];
+        let flags = ["--drop-last", "--epochs", "2", "--checkpoint", "d", "--save", "two"];
+        run(&[&flags[..], &every[..]].concat());
+        assert_eq!(checkpoints(&place, "d"), [20, 40, 60, 62]);
+        for step in [60, 62] {
+            fs::remove_file(place.path(&format!("d/step-{step:010}.checkpoint"))).unwrap();
+        }
+        succeeds(place.train(&["--resume", "d", "--save", "resumed"]));
+        assert!(place.read("two") == place.read("resumed"), "{pipeline}: the resumed run ends elsewhere");
+    }
+    let place = Place::with_idx();
+    succeeds(place.train(&flags(&["--epochs", "2", "--checkpoint", "c"])));
+    let needles = ["--drop-last true cannot be used to resume", "whose run has false"];
+    place.refuses(place.train(&["--resume", "c", "--drop-last"]), &needles);
+}
+
+/// The steps of a folder's checkpoints.
+fn checkpoints(place: &Place, folder: &str) -> Vec<u64> {
+    let names = fs::read_dir(place.path(folder)).unwrap();
+    let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let step = |name: String| name.strip_prefix("step-")?.strip_suffix(".checkpoint")?.parse().ok();
+    let mut steps: Vec<u64> = names.filter_map(step).collect();
+    steps.sort_unstable();
+    steps
+}

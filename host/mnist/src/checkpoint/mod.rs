@@ -47,6 +47,9 @@ pub struct Training {
     pub epochs: u32,
     /// Images in a batch.
     pub batch_size: BatchSize,
+    /// Whether images that fill no batch were left out of an epoch; a file that says nothing means that they were not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub drop_last: bool,
     /// Learning rate in the first epoch.
     pub lr: f32,
     /// Factor on the learning rate after each epoch, 1 where the schedule has none.

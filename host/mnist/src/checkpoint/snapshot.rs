@@ -139,7 +139,8 @@ impl Snapshot {
 
     /// Steps that the run has done.
     pub fn steps(&self) -> u64 {
-        let per_epoch = self.training.batch_size.steps(self.data.train_images);
+        let Training { batch_size, drop_last, .. } = self.training;
+        let per_epoch = batch_size.steps(batch_size.images_of_epoch(self.data.train_images, drop_last));
         let epochs = u64::from(self.training.epochs.saturating_sub(self.progress.epochs_before));
         epochs * per_epoch + self.steps_in_epoch()
     }
@@ -168,10 +169,11 @@ impl Snapshot {
         if batch_size.check(images).is_err() || u32::try_from(images).is_err() {
             return contradiction(format!("batches of {batch_size} from {images} images"));
         }
-        if done >= images || !done.is_multiple_of(batch_size.get()) || progress.correct > done {
+        let of_epoch = batch_size.images_of_epoch(images, training.drop_last);
+        if done >= of_epoch || !done.is_multiple_of(batch_size.get()) || progress.correct > done {
             let right = progress.correct;
             return contradiction(format!(
-                "{right} of {done} samples right, in batches of {batch_size} from {images} images"
+                "{right} of {done} samples right, in batches of {batch_size} from {of_epoch} images"
             ));
         }
         if !(progress.loss_sum.is_finite() && progress.seconds.is_finite()) {

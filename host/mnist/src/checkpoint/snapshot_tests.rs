@@ -41,6 +41,7 @@ pub(in crate::checkpoint) fn sample() -> Snapshot {
             seed: u64::MAX,
             epochs: 5,
             batch_size: BatchSize::new(4).unwrap(),
+            drop_last: false,
             lr: 0.1,
             lr_decay: 0.7,
             lr_schedule: LrSchedule::Exponential,

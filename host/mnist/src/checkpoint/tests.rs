@@ -15,6 +15,7 @@ fn training() -> Training {
         seed: 7,
         epochs: 4,
         batch_size: BatchSize::DEFAULT,
+        drop_last: false,
         lr: 0.5,
         lr_decay: 0.75,
         lr_schedule: LrSchedule::Exponential,

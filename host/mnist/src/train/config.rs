@@ -33,6 +33,8 @@ pub struct Config {
     pub hidden: Option<Vec<usize>>,
     /// Images in a batch, of which the data set must have one at least.
     pub batch_size: BatchSize,
+    /// Whether the images that fill no batch are left out of an epoch, which are others in each.
+    pub drop_last: bool,
     /// Epochs to train; 0, which needs `load`, only tests.
     pub epochs: u32,
     /// Learning rate in the first epoch, finite and above 0.
@@ -88,6 +90,7 @@ impl Config {
         Config {
             hidden: None,
             batch_size: BatchSize::DEFAULT,
+            drop_last: false,
             epochs: 5,
             lr: DEFAULT_LR,
             lr_decay: 0.7,
@@ -133,6 +136,7 @@ impl Config {
             precision,
             hidden: Some(training.hidden().to_owned()),
             batch_size: training.batch_size,
+            drop_last: training.drop_last,
             epochs: progress.last_epoch.saturating_sub(progress.epochs_before),
             lr: training.lr,
             lr_decay: training.lr_decay,

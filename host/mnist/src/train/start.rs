@@ -111,6 +111,7 @@ fn check_agreement(config: &Config, found: &Found) -> Result<(), TrainError> {
     let pairs = [
         ("hidden", config.hidden.as_deref().map_or(hidden.clone(), comma_separated), hidden),
         ("batch-size", config.batch_size.to_string(), training.batch_size.to_string()),
+        ("drop-last", config.drop_last.to_string(), training.drop_last.to_string()),
         ("lr", config.lr.to_string(), training.lr.to_string()),
         ("lr-schedule", config.lr_schedule.to_string(), training.lr_schedule.to_string()),
         ("lr-decay", config.lr_decay.to_string(), training.lr_decay.to_string()),

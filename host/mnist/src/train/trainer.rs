@@ -154,14 +154,14 @@ impl<'a> Trainer<'a> {
 
     fn train_epoch(&mut self, observer: &mut dyn Observer) -> Result<(), TrainError> {
         let spec = self.spec();
-        let (samples, batch_size) = (self.train.len(), self.config.batch_size);
+        let (samples, batch_size) = (self.samples(), self.config.batch_size);
         while self.stats.samples < samples {
             let transfers = Transfers::now(self.device);
             let started = Instant::now();
             let due = self.saver.as_ref().and_then(|saver| saver.due_in(self.steps()));
             let until = due.map_or(samples, |steps| {
                 let due = usize::try_from(steps).unwrap_or(usize::MAX).saturating_mul(batch_size.get());
-                self.stats.samples.saturating_add(due)
+                self.stats.samples.saturating_add(due).min(samples)
             });
             let mut progress = |done| {
                 observer.progress(done);
@@ -258,6 +258,7 @@ impl<'a> Trainer<'a> {
             seed: self.seed,
             epochs,
             batch_size: self.config.batch_size,
+            drop_last: self.config.drop_last,
             lr: self.config.lr,
             lr_decay: self.config.lr_decay,
             lr_schedule: self.config.lr_schedule,
@@ -289,9 +290,14 @@ impl<'a> Trainer<'a> {
         self.config.lr_in(self.epoch, [self.epochs_before, self.run.last_epoch])
     }
 
+    /// Samples of an epoch.
+    fn samples(&self) -> usize {
+        self.config.batch_size.images_of_epoch(self.train.len(), self.config.drop_last)
+    }
+
     /// Steps of the run before the epoch in progress.
     fn first_step(&self) -> u64 {
-        u64::from(self.epoch - 1 - self.epochs_before) * self.config.batch_size.steps(self.train.len())
+        u64::from(self.epoch - 1 - self.epochs_before) * self.config.batch_size.steps(self.samples())
     }
 
     /// Steps of the run that are done.

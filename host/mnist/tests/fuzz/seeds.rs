@@ -197,6 +197,7 @@ fn training(momentum: f32) -> Training {
         seed: 7,
         epochs: 1,
         batch_size: BatchSize::new(4).unwrap(),
+        drop_last: false,
         lr: 0.5,
         lr_decay: 0.75,
         lr_schedule: LrSchedule::Exponential,

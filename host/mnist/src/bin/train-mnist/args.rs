@@ -47,6 +47,10 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = BatchSize::DEFAULT, allow_negative_numbers = true)]
     batch_size: BatchSize,
 
+    /// Leave the images that fill no batch out of an epoch, which are others in each, instead of training a short batch
+    #[arg(long)]
+    drop_last: bool,
+
     /// Epochs to train; 0 with --load only tests
     #[arg(long, value_name = "N", default_value_t = 5, allow_negative_numbers = true)]
     epochs: u32,
@@ -197,7 +201,7 @@ impl Args {
                 $(if counts(stringify!($field)) { config.$field = self.$field; })*
             };
         }
-        take!(batch_size, epochs, lr_schedule, lr_decay, momentum, pipeline, precision);
+        take!(batch_size, drop_last, epochs, lr_schedule, lr_decay, momentum, pipeline, precision);
         if !config.lr_schedule.is_exponential() && !is_given("lr_decay") {
             config.lr_decay = 1.0;
         }
