@@ -51,6 +51,28 @@ fn as_ptx_by_llvm_for_a_newer_architecture() {
     all_are_right(&device, layer::small_problems());
 }
 
+/// Gradients that `f16` would lose most bits of, unless they are scaled before.
+#[test]
+fn small_gradients_are_kept() {
+    let mut problem = Problem::new([20, 18, 35], 0, 0);
+    problem.d_out.iter_mut().for_each(|gradient| *gradient *= f32::powi(2.0, -20));
+    // Those of the parameters show where nothing large is added.
+    let mut at_rest = problem.clone();
+    for parameters in
+        [&mut at_rest.weights, &mut at_rest.biases, &mut at_rest.weight_velocity, &mut at_rest.bias_velocity]
+    {
+        parameters.fill(0.0);
+    }
+    let device = Device::cpu();
+    for problem in [problem, at_rest] {
+        let mut cases: Vec<Case> = layer::cases(&Arc::new(problem), device.limits()).collect();
+        let is_backward =
+            |name: &str| ["linear_backward_", "linear_updates_"].iter().any(|of| name.starts_with(of));
+        cases.retain(|case| case.kernels().all(is_backward));
+        assert_right(&cases, &device, Case::assess);
+    }
+}
+
 /// Where the lanes of a warp take what they multiply by shuffles.
 #[test]
 fn tensor_cores_on_threads_of_the_system() {
