@@ -17,20 +17,9 @@ const HELD_OUT: u32 = 10_000;
 /// The accuracy to reach, in percent.
 const TARGET: f64 = 98.0;
 
-/// Batch sizes with learning rates.
-const RATES: [(u32, &str); 8] = [
-    (64, "0.2"),
-    (64, "0.3"),
-    (64, "0.4"),
-    (128, "0.3"),
-    (128, "0.4"),
-    (128, "0.6"),
-    (256, "0.6"),
-    (256, "0.9"),
-];
-
-/// Epochs with each of them.
-const EPOCHS: [u32; 3] = [3, 4, 5];
+/// Batch sizes, each with learning rates and numbers of epochs.
+const CANDIDATES: [(u32, [&str; 4], [u32; 3]); 2] =
+    [(64, ["0.3", "0.4", "0.5", "0.6"], [3, 4, 5]), (128, ["0.4", "0.6", "0.8", "1.0"], [5, 6, 7])];
 
 /// Train with each candidate for the preset `record`, test on held-out training images, and write a table
 #[derive(clap::Args)]
@@ -67,8 +56,8 @@ impl Tune {
         ensure!(self.seeds >= 2, "{} seeds tell no spread; give --seeds 2 or more", self.seeds);
         let trainer = build_trainer()?;
         let mut candidates = Vec::new();
-        for (batch, rate) in RATES {
-            for epochs in EPOCHS {
+        for (batch, rates, epochs) in CANDIDATES {
+            for (rate, epochs) in rates.into_iter().flat_map(|rate| epochs.map(|epochs| (rate, epochs))) {
                 let mut candidate = Candidate { batch, rate, epochs, accuracy: Accuracy::default() };
                 candidate.accuracy = self.train(&trainer, &candidate)?;
                 println!("{candidate:?}");

@@ -1,11 +1,11 @@
-//! Metrics as JSON lines, one object per epoch.
+//! Metrics as JSON lines, one object per epoch, and of a run that is profiled one per kernel after them.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::ReportError;
+use super::{KernelRecord, ReportError};
 use crate::output_file;
 
 /// What one epoch came to.
@@ -67,6 +67,15 @@ impl Metrics {
         self.write().map_err(|source| self.failed(source))
     }
 
+    /// Adds a line for each kernel and writes the file.
+    ///
+    /// # Errors
+    /// [`ReportError::Write`].
+    pub fn push_kernels(&mut self, kernels: &[KernelRecord]) -> Result<(), ReportError> {
+        kernels.iter().try_for_each(|record| self.add(record))?;
+        self.write().map_err(|source| self.failed(source))
+    }
+
     fn write(&mut self) -> io::Result<()> {
         let first = if output_file::is_stream(&self.path)? { self.written } else { 0 };
         output_file::write(&self.path, &self.lines.as_bytes()[first..])?;
@@ -74,7 +83,7 @@ impl Metrics {
         Ok(())
     }
 
-    fn add(&mut self, record: &EpochRecord) -> Result<(), ReportError> {
+    fn add(&mut self, record: &impl Serialize) -> Result<(), ReportError> {
         let line = serde_json::to_string(record).map_err(|error| self.failed(error.into()))?;
         self.lines.push_str(&line);
         self.lines.push('\n');

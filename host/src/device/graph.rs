@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::launches::Launches;
 use super::order::{Admission, Order, Recorded, Spoiled, Touch};
+use super::profile::Launched;
 use super::{Backend, Device, DeviceError, Stream, cuda};
 
 /// The work of a graph, with its errors as the device's.
@@ -163,7 +164,7 @@ impl<S> Graph<S> {
             }
             false => order.admit(stream.number(), None, touches).map_err(DeviceError::Unordered)?,
         };
-        let launched = match (&device.inner.backend, recording) {
+        let replay = || match (&device.inner.backend, recording) {
             // SAFETY: the recording is this device's and exclusively borrowed; whoever recorded a launch promised that its
             // contract holds for each of the graph's.
             (Backend::Cuda(cuda), Some(recording)) => unsafe {
@@ -171,6 +172,8 @@ impl<S> Graph<S> {
             },
             _ => order.replay(|| work(&device.default_stream(), state)),
         };
+        let what = Launched::Graph { launches: launches.count() };
+        let launched = device.timed(stream.lane(), what, replay, |error| error);
         if launched.is_err() {
             order.cancel(&admission);
         }

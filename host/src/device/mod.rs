@@ -22,6 +22,7 @@ mod open;
 mod order;
 mod panic;
 mod pinned;
+mod profile;
 mod ptx_header;
 mod race;
 mod stream;
@@ -31,7 +32,7 @@ mod transfer;
 
 use std::fmt;
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use bytemuck::Pod;
@@ -50,6 +51,7 @@ pub use modules::{PtxModule, PtxModules, PtxTarget};
 pub use open::{DeviceChoice, open, open_with, parse_time_limit};
 pub use panic::DevicePanic;
 pub use pinned::{InFlight, PinnedBuffer};
+pub use profile::{LaunchTimes, Launched, Peaks};
 pub use race::{DataRace, StreamAccess, StreamWork};
 pub use stream::{Event, Stream};
 pub use transfer::{Transfer, TransferTimes};
@@ -74,6 +76,7 @@ struct Inner {
     backend: Backend,
     order: order::Order,
     transfers: Mutex<TransferTimes>,
+    profile: profile::Profile,
 }
 
 enum Backend {
@@ -128,8 +131,8 @@ impl Device {
     }
 
     fn of(backend: Backend) -> Device {
-        let (order, transfers) = (order::Order::default(), Mutex::default());
-        Device { inner: Arc::new(Inner { backend, order, transfers }) }
+        let (order, transfers, profile) = Default::default();
+        Device { inner: Arc::new(Inner { backend, order, transfers, profile }) }
     }
 
     /// The same device, whose waits for queued work end after `limit` with an error of the kind
@@ -302,15 +305,6 @@ impl Device {
         }
         stamp.iter().for_each(|stamp| order.ended(stamp));
         Ok(())
-    }
-
-    /// The copies between host and device so far. On the CPU these are copies from memory to memory.
-    pub fn transfer_times(&self) -> TransferTimes {
-        *self.inner.transfers.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn note_transfer(&self, add: impl FnOnce(&mut TransferTimes)) {
-        add(&mut self.inner.transfers.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
     /// Memory of `bytes` bytes, each `byte`, which on the CPU is 0; `bytes` is not 0.

@@ -9,6 +9,7 @@ use cuda_std::launch::{KernelCall, LaunchError, Launcher, Residence};
 use super::cuda::Lane;
 use super::launches::Launch;
 use super::order::{Admission, Outside, Stamp, Touch};
+use super::profile::Launched;
 use super::race::{Named, StreamWork};
 use super::{Backend, Device, DeviceError};
 
@@ -140,12 +141,18 @@ impl Device {
                 .map_err(|race| LaunchError::Device(Box::new(DeviceError::Unordered(race))))?
         };
         let is_recorded = matches!(admission, Admission::Record);
-        let submitted = match &self.inner.backend {
+        let submit = || match &self.inner.backend {
             Backend::Cpu(_) if is_recorded => Ok(()),
             // SAFETY: the caller's contract is the callee's.
             Backend::Cpu(cpu) => unsafe { cpu.launcher.submit(call) },
             // SAFETY: as above.
             Backend::Cuda(cuda) => unsafe { cuda.submit(call, lane, is_recorded) },
+        };
+        let submitted = match is_recorded {
+            true => submit(),
+            false => self.timed(lane, Launched::Kernel(call.meta.name), submit, |error| {
+                LaunchError::Device(Box::new(error))
+            }),
         };
         if submitted.is_err() {
             order.cancel(&admission);

@@ -1,6 +1,9 @@
 //! How long the copies between host and device took.
 
+use std::sync::PoisonError;
 use std::time::Duration;
+
+use super::Device;
 
 /// Copies in one direction, added up.
 ///
@@ -44,4 +47,15 @@ pub struct TransferTimes {
     pub host_to_device: Transfer,
     /// Copies out of the device's memory.
     pub device_to_host: Transfer,
+}
+
+impl Device {
+    /// The copies between host and device so far. On the CPU these are copies from memory to memory.
+    pub fn transfer_times(&self) -> TransferTimes {
+        *self.inner.transfers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn note_transfer(&self, add: impl FnOnce(&mut TransferTimes)) {
+        add(&mut self.inner.transfers.lock().unwrap_or_else(PoisonError::into_inner));
+    }
 }

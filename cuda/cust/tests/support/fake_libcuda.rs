@@ -24,8 +24,7 @@ const NOT_FOUND: c_int = 500;
 const ILLEGAL_ADDRESS: c_int = 700;
 const MISALIGNED_ADDRESS: c_int = 716;
 const LAUNCH_FAILED: c_int = 719;
-/// A code that no enum of CUDA 11.4's codes holds.
-const UNHEARD_OF: c_int = 4321;
+const UNHEARD_OF: c_int = 4321; // None of CUDA 11.4's.
 
 /// The value of `__ferrowarp_panic_slot`.
 static PANIC_SLOT: AtomicU64 = AtomicU64::new(0);
@@ -93,8 +92,7 @@ unsafe extern "C" fn cuDeviceGet(device: *mut c_int, ordinal: c_int) -> c_int {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn cuDeviceGetName(name: *mut c_char, len: c_int, _device: c_int) -> c_int {
-    let text = CString::new("Fake GPU").unwrap();
-    let bytes = text.as_bytes_with_nul();
+    let bytes = c"Fake GPU".to_bytes_with_nul();
     assert!(bytes.len() <= len as usize);
     unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr().cast(), name, bytes.len()) };
     0
@@ -109,7 +107,9 @@ unsafe extern "C" fn cuDeviceGetAttribute(value: *mut c_int, attribute: c_int, _
         5 => i32::MAX,
         6 | 7 => 65535,
         8 => 48 * 1024,
+        13 | 36 => 2_619_000,
         16 => 132,
+        37 => 5120,
         38 => 50 * 1024 * 1024,
         39 => 2048,
         75 => 9,

@@ -66,6 +66,8 @@ pub struct Config {
     pub plot: Option<PathBuf>,
     /// Where to draw when what happens in the first steps of an epoch: of the run's second, or of its only one.
     pub timeline: Option<PathBuf>,
+    /// Whether each launch of the training is timed by itself, which makes the run slower.
+    pub profile: bool,
     /// Where and when to write what a killed run can be resumed from.
     pub checkpoints: Option<Checkpoints>,
 }
@@ -105,6 +107,7 @@ impl Config {
             load: None,
             plot: None,
             timeline: None,
+            profile: false,
             checkpoints: None,
         }
     }
@@ -187,9 +190,9 @@ impl Config {
                 "there is nothing to test without training; train at least 1, or name weights with --load";
             return Err(TrainError::setting("epochs", 0, problem));
         }
-        if self.epochs == 0 && [&self.plot, &self.metrics, &self.timeline].iter().any(|path| path.is_some()) {
-            let problem =
-                "there is nothing to plot or to measure; leave --plot, --metrics and --timeline away";
+        let measures = [&self.plot, &self.metrics, &self.timeline];
+        if self.epochs == 0 && (self.profile || measures.iter().any(|path| path.is_some())) {
+            let problem = "there is nothing to plot or to measure; leave --plot, --metrics, --timeline and --profile away";
             return Err(TrainError::setting("epochs", 0, problem));
         }
         // First, since the default of the learning rate follows from it.

@@ -3,19 +3,22 @@
 mod config;
 mod error;
 mod preset;
+mod profile;
 mod saver;
 mod start;
 mod trainer;
+mod transfers;
 
 use std::io;
 use std::time::{Duration, Instant};
 
 use crate::checkpoint::{self, Found, Training};
-use crate::model::Parameters;
+use crate::model::{ModelError, Parameters};
 use ferrowarp::device::Device;
 use ferrowarp_data::LazyMnist;
-use ferrowarp_report::{EpochRecord, Metrics, Times, save_plot};
-use trainer::{Trainer, Transfers};
+use ferrowarp_report::{EpochRecord, Metrics, Profile, Times, save_plot};
+use trainer::Trainer;
+use transfers::Transfers;
 
 pub use config::{Checkpoints, Config, DEFAULT_HIDDEN, DEFAULT_KEEP, DEFAULT_SEED};
 pub use error::{Symptom, TrainError};
@@ -102,6 +105,8 @@ pub struct Outcome {
     pub test: TestResult,
     /// How long it took to [`Config::target_accuracy`], if it was reached.
     pub reached: Option<TimeToAccuracy>,
+    /// What the kernels of the training took, with [`Config::profile`].
+    pub profile: Option<Profile>,
     /// Where the time went; [`Times::fetch`] and [`Times::load`] are for the caller to fill in.
     pub times: Times,
 }
@@ -197,8 +202,13 @@ pub fn run(
         None => trainer.test()?.0,
     };
 
+    let profile = trainer.profiler.take().map(|profiler| profiler.finish(device));
+    let profile = profile.transpose().map_err(ModelError::from)?;
+    if let (Some(metrics), Some(profile)) = (&mut metrics, &profile) {
+        metrics.push_kernels(&profile.kernels)?;
+    }
     let (parameters, records) = (trainer.parameters()?, trainer.records.clone());
-    let mut outcome = Outcome { run, parameters, records, test, reached, times: Times::default() };
+    let mut outcome = Outcome { run, parameters, records, test, reached, profile, times: Times::default() };
     write_files(config, &trainer.training(trainer.epoch - 1), &outcome)?;
     trainer.save()?;
     outcome.times = trainer.times;

@@ -5,8 +5,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::error::Symptom;
+use super::profile::{Profiler, Trained};
 use super::saver::Saver;
 use super::start::Origin;
+use super::transfers::Transfers;
 use super::{Config, Observer, Run, Start, TestResult, TrainError};
 use crate::checkpoint::{self, DataId, Found, Progress, Snapshot, Training};
 use crate::model::{
@@ -46,6 +48,8 @@ pub(super) struct Trainer<'a> {
     watched: u32,
     /// Whether it has been said that the network no longer learns.
     has_warned: bool,
+    /// Times of launches, where they are asked for.
+    pub profiler: Option<Profiler>,
 }
 
 impl<'a> Trainer<'a> {
@@ -78,6 +82,7 @@ impl<'a> Trainer<'a> {
             records: Vec::new(),
             watched: 0,
             has_warned: false,
+            profiler: config.profile.then(Profiler::default),
         };
         if let Origin::Resumed(found) = start.origin {
             trainer.go_on_from(*found)?;
@@ -168,7 +173,12 @@ impl<'a> Trainer<'a> {
                 let pause = done < samples && observer.stop();
                 if pause { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             };
+            let before = self.stats.samples;
+            if self.profiler.is_some() {
+                self.device.start_profile();
+            }
             self.stats = self.network.train_epoch(&self.train, &spec, self.stats, until, &mut progress)?;
+            self.note_launches(before);
             if let Some(notice) = self.network.take_notice() {
                 observer.warning(&notice);
             }
@@ -183,6 +193,15 @@ impl<'a> Trainer<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Takes down the times of the launches since the sample `before`, if they are kept.
+    fn note_launches(&mut self, before: usize) {
+        let Some(profiler) = &mut self.profiler else { return };
+        let Config { batch_size, momentum, .. } = *self.config;
+        let (sizes, samples, has_momentum) = (&self.run.sizes[..], self.train.len(), momentum != 0.0);
+        let trained = Trained { sizes, batch_size, has_momentum, samples };
+        profiler.add(self.device, self.network.pipeline(), trained, before..self.stats.samples);
     }
 
     /// What there is to do between two steps of an epoch: write a checkpoint, stop.
@@ -372,29 +391,4 @@ fn training_set<'a>(
 fn upload(device: &Device, dataset: &Dataset) -> Result<DeviceDataset, TrainError> {
     let features = dataset.features();
     Ok(DeviceDataset::upload(device, &dataset.images, &dataset.labels, features, CLASSES)?)
-}
-
-/// What the device had spent on copies at some moment.
-pub(super) struct Transfers {
-    to_device: Duration,
-    to_host: Duration,
-}
-
-impl Transfers {
-    pub fn now(device: &Device) -> Self {
-        let times = device.transfer_times();
-        Transfers { to_device: times.host_to_device.time, to_host: times.device_to_host.time }
-    }
-
-    /// What it has spent since then, to the device and from it.
-    pub fn since(&self, device: &Device) -> (Duration, Duration) {
-        let now = Self::now(device);
-        (now.to_device.saturating_sub(self.to_device), now.to_host.saturating_sub(self.to_host))
-    }
-
-    /// `elapsed` without what it has spent since then.
-    fn without(&self, device: &Device, elapsed: Duration) -> Duration {
-        let (to_device, to_host) = self.since(device);
-        elapsed.saturating_sub(to_device + to_host)
-    }
 }

@@ -14,8 +14,8 @@ use cust::memory::mem_get_info;
 use cust::sys::{self, CUgraph, CUgraphExec};
 
 use super::super::DeviceError;
-use super::super::FreeMemory;
 use super::super::launches::Launches;
+use super::super::{FreeMemory, Peaks};
 use super::{CudaDevice, Handles, Lane, attribute, driver, find};
 
 /// A graph made ready to run. It is destroyed by [`CudaDevice::destroy`].
@@ -83,6 +83,15 @@ impl Drop for CapturedGraph {
     }
 }
 
+/// Additions or multiplications of `f32` that a multiprocessor begins in a cycle, by compute capability (CUDA programming
+/// guide, "throughput of native arithmetic instructions").
+fn lanes(capability: u32) -> u32 {
+    match capability {
+        ..86 => 64,
+        _ => 128,
+    }
+}
+
 impl CudaDevice {
     /// The device's time for `work`, from the end of what was queued before it to its own end.
     pub fn time<R>(
@@ -99,6 +108,39 @@ impl CudaDevice {
         self.synchronize()?;
         let time = self.check(end.elapsed(&start), || "asking for the time between two events".to_owned())?;
         Ok((result, time))
+    }
+
+    /// The time of what `launch` queues on a stream. Waits for its end.
+    pub fn time_on<E>(
+        &self,
+        lane: &Lane,
+        launch: impl FnOnce() -> Result<(), E>,
+        fail: impl Fn(DeviceError) -> E,
+    ) -> Result<Duration, E> {
+        let start = self.record_event(lane).map_err(&fail)?;
+        let end = launch().and_then(|()| self.record_event(lane).map_err(&fail));
+        let time = end.and_then(|end| {
+            let time = self.synchronize_event(&end).and_then(|()| self.elapsed(&start, &end));
+            self.drop_event(end);
+            time.map_err(&fail)
+        });
+        self.drop_event(start);
+        time
+    }
+
+    /// What the device could do at most, from its clocks.
+    pub fn peaks(&self) -> Result<Peaks, DeviceError> {
+        let found = find(self.ordinal)?;
+        let get = |which| attribute(found.device, which).map(f64::from);
+        let multiprocessors = get(DeviceAttribute::MultiprocessorCount)?;
+        // Both clocks are in kHz.
+        let (clock, memory) = (get(DeviceAttribute::ClockRate)?, get(DeviceAttribute::MemoryClockRate)?);
+        let lanes = lanes(10 * found.major + found.minor);
+        Ok(Peaks {
+            flops: 2.0 * f64::from(lanes) * multiprocessors * 1e3 * clock,
+            // Twice a cycle.
+            bytes_per_second: 2.0 * 1e3 * memory * get(DeviceAttribute::GlobalMemoryBusWidth)? / 8.0,
+        })
     }
 
     fn queue(&self, event: &Event) -> Result<(), DeviceError> {

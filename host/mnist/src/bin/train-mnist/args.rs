@@ -86,7 +86,7 @@ pub struct Args {
         long,
         value_name = "FIRST..LAST",
         value_parser = parse_seeds,
-        conflicts_with_all = ["seed", "load", "save", "metrics", "plot", "timeline", "checkpoint", "resume"]
+        conflicts_with_all = ["seed", "load", "save", "metrics", "plot", "timeline", "profile", "checkpoint", "resume"]
     )]
     seeds: Option<Seeds>,
 
@@ -118,6 +118,12 @@ pub struct Args {
     /// second epoch, or of its only one
     #[arg(long, value_name = "FILE.svg")]
     timeline: Option<PathBuf>,
+
+    /// Tell for each kernel of the training how often it is launched, how long that takes, what it must read, write and
+    /// compute, and on a GPU how near that comes to what its clocks allow; --metrics gets a line for each. Each launch is
+    /// waited for, so that nothing overlaps and the run takes longer. A graph, or a launch for many steps, is one line
+    #[arg(long)]
+    profile: bool,
 
     /// Write checkpoints into this folder: all that --resume needs to go on after a crash or an interruption. With
     /// --resume, they go on into its folder unless this names another
@@ -214,7 +220,8 @@ impl Args {
         let (metrics, save) = (self.metrics.clone(), self.save.clone());
         let (load, plot, timeline) = (self.load.clone(), self.plot.clone(), self.timeline.clone());
         let target_accuracy = self.target_accuracy.or(config.target_accuracy);
-        Ok(Config { metrics, save, load, plot, timeline, target_accuracy, ..config })
+        let profile = self.profile;
+        Ok(Config { metrics, save, load, plot, timeline, profile, target_accuracy, ..config })
     }
 
     /// The seeds of a run that trains several networks.

@@ -190,6 +190,9 @@ fn conclude(console: &mut Console<Stdout>, config: &Config, outcome: &Outcome) -
         test.loss,
         outcome.times
     ))?;
+    if let Some(profile) = &outcome.profile {
+        console.line(profile)?;
+    }
     if let Some(target) = config.target_accuracy {
         console.line(match outcome.reached {
             Some(TimeToAccuracy { epochs, training, tests }) => format!(

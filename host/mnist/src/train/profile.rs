@@ -1,0 +1,134 @@
+//! What the kernels of a run's training took, beside what they had to do.
+
+use std::ops::Range;
+
+use crate::BatchSize;
+use crate::model::{KernelWork, Pipeline};
+use ferrowarp::device::{Device, DeviceError, LaunchTimes, Launched};
+use ferrowarp_report::{KernelRecord, Profile};
+
+/// Times of launches and the steps that they were for.
+#[derive(Debug, Default)]
+pub(super) struct Profiler {
+    times: Vec<LaunchTimes>,
+    work: Vec<KernelWork>,
+    /// The work of a whole step, and of the kernel that gathers a batch alone.
+    step: Vec<KernelWork>,
+    gather: Vec<KernelWork>,
+    /// Bytes of the parameters.
+    parameters: u64,
+    pipeline: Option<Pipeline>,
+}
+
+/// What is trained.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Trained<'a> {
+    /// Widths of the network from the input to the output.
+    pub sizes: &'a [usize],
+    pub batch_size: BatchSize,
+    pub has_momentum: bool,
+    /// Samples of an epoch.
+    pub samples: usize,
+}
+
+impl Profiler {
+    /// Adds what `device` has timed while it learnt from these samples of an epoch.
+    pub fn add(&mut self, device: &Device, pipeline: Pipeline, trained: Trained<'_>, done: Range<usize>) {
+        let Trained { sizes, batch_size, has_momentum, samples } = trained;
+        let batch = batch_size.get();
+        for LaunchTimes { what, launches, time } in device.take_profile() {
+            match self.times.iter_mut().find(|times| times.what == what) {
+                Some(times) => {
+                    times.launches += launches;
+                    times.time += time;
+                }
+                None => self.times.push(LaunchTimes { what, launches, time }),
+            }
+        }
+        for first in done.step_by(batch) {
+            let end = samples.min(first + batch);
+            let next = batch.min(samples - end);
+            for work in KernelWork::of_step(pipeline, sizes, [end - first, next], has_momentum) {
+                match self.work.iter_mut().find(|found| found.kernel == work.kernel) {
+                    Some(found) => found.add(&work),
+                    None => self.work.push(work),
+                }
+            }
+        }
+        self.step = KernelWork::of_step(pipeline, sizes, [batch; 2], has_momentum);
+        self.gather = KernelWork::of_step(Pipeline::Naive, sizes, [batch; 2], has_momentum);
+        self.parameters = sizes.windows(2).map(|pair| 4 * (pair[0] as u64 + 1) * pair[1] as u64).sum();
+        self.pipeline = Some(pipeline);
+    }
+
+    /// The launches of the run.
+    ///
+    /// # Errors
+    /// The device does not say what it could do at most.
+    pub fn finish(self, device: &Device) -> Result<Profile, DeviceError> {
+        let peaks = device.peaks()?;
+        let mut kernels = self.records();
+        for record in &mut kernels {
+            let least = peaks.zip(record.bytes).zip(record.flop);
+            let least = least.map(|((peaks, bytes), flop)| peaks.least_seconds(bytes, flop));
+            record.roofline = least.filter(|_| record.seconds > 0.0).map(|least| least / record.seconds);
+        }
+        Ok(Profile { kernels, peaks: peaks.map(|peaks| [peaks.flops, peaks.bytes_per_second]) })
+    }
+
+    /// A record for each kernel, whose instances count as one, and for each graph.
+    fn records(mut self) -> Vec<KernelRecord> {
+        let mut records: Vec<(&'static str, KernelRecord)> = Vec::new();
+        for LaunchTimes { what, launches, time } in &self.times {
+            let mut record = KernelRecord {
+                kernel: what.to_string(),
+                launches: *launches,
+                seconds: time.as_secs_f64(),
+                bytes: None,
+                flop: None,
+                roofline: None,
+            };
+            let family = match what {
+                Launched::Graph { launches: inside } => {
+                    let of_step = self.step.iter().map(|work| work.launches).sum::<u64>().max(1);
+                    let steps = launches * inside / of_step;
+                    // They are no longer those of launches by themselves.
+                    let (mut bytes, mut flop) = (0, 0);
+                    for work in &self.step {
+                        (bytes, flop) = (bytes + steps * work.bytes, flop + steps * work.flop);
+                        if let Some(all) = self.work.iter_mut().find(|all| all.kernel == work.kernel) {
+                            all.bytes = all.bytes.saturating_sub(steps * work.bytes);
+                            all.flop = all.flop.saturating_sub(steps * work.flop);
+                        }
+                    }
+                    (record.bytes, record.flop) = (Some(bytes), Some(flop));
+                    ""
+                }
+                Launched::Kernel(name) => self
+                    .work
+                    .iter()
+                    .find(|work| name.starts_with(work.kernel))
+                    .map_or(*name, |work| work.kernel),
+            };
+            match records.iter_mut().find(|(found, _)| !family.is_empty() && *found == family) {
+                Some((_, found)) => {
+                    found.kernel = family.to_owned();
+                    found.launches += record.launches;
+                    found.seconds += record.seconds;
+                }
+                None => records.push((family, record)),
+            }
+        }
+        for (family, record) in records.iter_mut().filter(|(family, _)| !family.is_empty()) {
+            if let Some(work) = self.work.iter().find(|work| work.kernel == *family) {
+                // Read and written by every launch of many steps.
+                let moved = if self.pipeline == Some(Pipeline::Resident) { 2 * self.parameters } else { 0 };
+                (record.bytes, record.flop) = (Some(work.bytes + moved * record.launches), Some(work.flop));
+            } else if let Some(work) = self.gather.iter().find(|work| work.kernel == *family) {
+                (record.bytes, record.flop) =
+                    (Some(work.bytes * record.launches), Some(work.flop * record.launches));
+            }
+        }
+        records.into_iter().map(|(_, record)| record).collect()
+    }
+}

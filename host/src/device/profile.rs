@@ -1,0 +1,191 @@
+//! How long the launches of a program take, kernel by kernel, and what a GPU could do in that time.
+
+use std::cell::Cell;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::cuda::Lane;
+use super::{Backend, Device, DeviceError};
+
+thread_local! {
+    /// Whether the thread is in a launch that is timed: on the CPU a graph's work launches its kernels in turn.
+    static IS_TIMED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// A launch that is timed, for as long as it lives.
+struct Inside;
+
+impl Inside {
+    fn enter() -> Self {
+        IS_TIMED.set(true);
+        Self
+    }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        IS_TIMED.set(false);
+    }
+}
+
+/// What is launched by one call.
+///
+/// ```
+/// use ferrowarp::device::Launched;
+///
+/// assert_eq!(Launched::Kernel("saxpy").to_string(), "saxpy");
+/// assert_eq!(Launched::Graph { launches: 310 }.to_string(), "graph of 310 launches");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Launched {
+    /// A kernel.
+    Kernel(&'static str),
+    /// A [`Graph`](super::Graph) of so many launches.
+    Graph {
+        /// Launches of kernels in it.
+        launches: u64,
+    },
+}
+
+impl fmt::Display for Launched {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Launched::Kernel(name) => f.write_str(name),
+            Launched::Graph { launches } => write!(f, "graph of {launches} launches"),
+        }
+    }
+}
+
+/// How often something was launched, and how long that took in all.
+///
+/// ```
+/// use cuda_std::launch::LaunchConfig;
+/// use cuda_std::{kernel, thread};
+/// use ferrowarp::device::{Device, LaunchTimes, Launched};
+///
+/// /// # Safety
+/// /// A thread for each element.
+/// #[kernel]
+/// pub unsafe fn count_up(out: *mut u32) {
+///     unsafe { *out.add(thread::index_1d() as usize) += 1 };
+/// }
+///
+/// let device = Device::cpu();
+/// let mut numbers = device.alloc_zeroed::<u32>(32)?;
+/// device.start_profile();
+/// for _ in 0..3 {
+///     // SAFETY: 32 threads and elements.
+///     unsafe { count_up::launch(&device, LaunchConfig::new(1, 32), &mut numbers)? };
+/// }
+/// let [LaunchTimes { what, launches, time }] = device.take_profile()[..] else { panic!("one kernel") };
+/// assert_eq!((what, launches), (Launched::Kernel("count_up"), 3));
+/// println!("{:?} a launch", time / 3);
+/// # Ok::<(), ferrowarp::device::DeviceError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LaunchTimes {
+    /// What.
+    pub what: Launched,
+    /// How often.
+    pub launches: u64,
+    /// All of them together: on a GPU by its own clock, on the CPU by the host's.
+    pub time: Duration,
+}
+
+/// What a GPU could do at most, from its clocks.
+///
+/// ```
+/// use ferrowarp::device::{Device, Peaks};
+///
+/// assert_eq!(Device::cpu().peaks()?, None);
+/// let peaks = Peaks { flops: 60e12, bytes_per_second: 4e12 };
+/// // 1 MB takes 250 ns, whatever is computed meanwhile.
+/// assert_eq!(peaks.least_seconds(1_000_000, 1_000_000), 250e-9);
+/// # Ok::<(), ferrowarp::device::DeviceError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Peaks {
+    /// Additions and multiplications of `f32` in a second, without tensor cores.
+    pub flops: f64,
+    /// Bytes that its memory reads or writes in a second.
+    pub bytes_per_second: f64,
+}
+
+impl Peaks {
+    /// The roofline (Williams, Waterman and Patterson 2009): the least time in seconds for so many bytes and operations.
+    pub fn least_seconds(&self, bytes: u64, flop: u64) -> f64 {
+        (bytes as f64 / self.bytes_per_second).max(flop as f64 / self.flops)
+    }
+}
+
+/// The times of launches since they are kept.
+#[derive(Debug, Default)]
+pub(super) struct Profile {
+    is_on: AtomicBool,
+    times: Mutex<Vec<LaunchTimes>>,
+}
+
+impl Profile {
+    fn note(&self, what: Launched, time: Duration) {
+        let mut times = self.times.lock().unwrap_or_else(PoisonError::into_inner);
+        match times.iter_mut().find(|times| times.what == what) {
+            Some(times) => {
+                times.launches += 1;
+                times.time += time;
+            }
+            None => times.push(LaunchTimes { what, launches: 1, time }),
+        }
+    }
+}
+
+impl Device {
+    /// From now on each launch of a kernel or of a [`Graph`](super::Graph) is timed, by events around it on a GPU: the host
+    /// waits for its end, so that nothing overlaps any more and the program takes longer. Launches that are recorded do not run
+    /// and are not timed. So it is for all handles to the device and all its streams.
+    pub fn start_profile(&self) {
+        self.inner.profile.is_on.store(true, Ordering::Relaxed);
+    }
+
+    /// What was timed since the last call, in the order of first launches. From now on nothing is timed.
+    pub fn take_profile(&self) -> Vec<LaunchTimes> {
+        self.inner.profile.is_on.store(false, Ordering::Relaxed);
+        std::mem::take(&mut self.inner.profile.times.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// What it could do at most by its clocks; none for the CPU, which does not say.
+    ///
+    /// # Errors
+    /// The driver does not say.
+    pub fn peaks(&self) -> Result<Option<Peaks>, DeviceError> {
+        match &self.inner.backend {
+            Backend::Cpu(_) => Ok(None),
+            Backend::Cuda(cuda) => cuda.peaks().map(Some),
+        }
+    }
+
+    /// Calls `launch`, and notes how long what it queues takes where that is wanted. `fail` makes the launch's error of the
+    /// device's.
+    pub(super) fn timed<E>(
+        &self,
+        lane: &Lane,
+        what: Launched,
+        launch: impl FnOnce() -> Result<(), E>,
+        fail: impl Fn(DeviceError) -> E,
+    ) -> Result<(), E> {
+        if !self.inner.profile.is_on.load(Ordering::Relaxed) || IS_TIMED.get() {
+            return launch();
+        }
+        let _inside = Inside::enter();
+        let time = match &self.inner.backend {
+            Backend::Cpu(_) => {
+                let start = Instant::now();
+                launch().map(|()| start.elapsed())
+            }
+            Backend::Cuda(cuda) => cuda.time_on(lane, launch, fail),
+        };
+        self.inner.profile.note(what, time?);
+        Ok(())
+    }
+}
