@@ -7,6 +7,7 @@ use super::ops::{
     update::{self, Sgd},
 };
 use super::results::Scores;
+use super::work::{self, All, Step, Work, gather};
 use ferrowarp::device::Device;
 
 /// Logits of the batch in `state.inputs`, of `rows` samples.
@@ -79,4 +80,37 @@ pub(super) fn backward(
         update::update_layer(on, layer, activations, &state.gradients[l], shape, sgd)?;
     }
     Ok(())
+}
+
+impl Step {
+    /// What the kernels of a step must do, of which the first gathers its samples.
+    pub fn naive(&self, layers: &[work::Layer], batch: &'static str, all: &mut All) {
+        let Some((last, hidden)) = layers.split_last() else { return };
+        let (rows, classes) = (self.rows, last.outputs);
+        all.push((batch, gather(rows, layers[0].inputs)));
+        for (l, layer) in layers.iter().enumerate() {
+            all.push(("linear_forward", self.forward(*layer)));
+            if l < hidden.len() {
+                let len = rows * layer.outputs;
+                all.push(("relu_forward", Work::of(2 * len, len)));
+            }
+        }
+        let logits = rows * classes;
+        // Of a logit: the comparison for the maximum, a difference, an exponential, an addition and a division.
+        all.push(("softmax_naive", Work::of(2 * logits, 5 * logits)));
+        all.push(("one_hot", Work::of(rows + logits, 0)));
+        // The comparison with the least probability, a logarithm, a product and its subtraction.
+        all.push(("cross_entropy_loss", Work::of(2 * logits + rows, 4 * logits)));
+        all.push(("count_correct", Work::of(logits + 2 * rows, logits)));
+        all.push(("cross_entropy_backward", Work::of(3 * logits, logits)));
+        for layer in layers.iter().skip(1).rev() {
+            all.push(("linear_backward_input", self.input_gradient(*layer)));
+            let len = rows * layer.inputs;
+            all.push(("relu_backward", Work::of(3 * len, len)));
+        }
+        for layer in layers {
+            let average = Work::of(0, layer.parameters());
+            all.push(("update_layer", self.update(*layer).and(average)));
+        }
+    }
 }

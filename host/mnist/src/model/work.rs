@@ -31,9 +31,9 @@ pub struct KernelWork {
 
 /// A layer's extents.
 #[derive(Clone, Copy)]
-struct Layer {
-    inputs: u64,
-    outputs: u64,
+pub(super) struct Layer {
+    pub inputs: u64,
+    pub outputs: u64,
 }
 
 impl Layer {
@@ -41,14 +41,14 @@ impl Layer {
         self.inputs * self.outputs
     }
 
-    fn parameters(self) -> u64 {
+    pub fn parameters(self) -> u64 {
         self.weights() + self.outputs
     }
 }
 
 /// Bytes and operations of a launch.
 #[derive(Clone, Copy, Default)]
-struct Work {
+pub(super) struct Work {
     /// Elements of 4 bytes.
     words: u64,
     /// Elements of one byte.
@@ -57,11 +57,11 @@ struct Work {
 }
 
 impl Work {
-    fn of(words: u64, flop: u64) -> Self {
+    pub fn of(words: u64, flop: u64) -> Self {
         Self { words, bytes: 0, flop }
     }
 
-    fn and(self, other: Self) -> Self {
+    pub fn and(self, other: Self) -> Self {
         Self {
             words: self.words + other.words,
             bytes: self.bytes + other.bytes,
@@ -72,8 +72,8 @@ impl Work {
 
 /// The samples of a batch, and whether there is momentum.
 #[derive(Clone, Copy)]
-struct Step {
-    rows: u64,
+pub(super) struct Step {
+    pub rows: u64,
     has_momentum: bool,
 }
 
@@ -118,40 +118,10 @@ impl KernelWork {
     }
 }
 
-type All = Vec<(&'static str, Work)>;
+/// Kernels in the order in which a step launches them.
+pub(super) type All = Vec<(&'static str, Work)>;
 
 impl Step {
-    /// A kernel per operation.
-    fn naive(&self, layers: &[Layer], batch: &'static str, all: &mut All) {
-        let Some((last, hidden)) = layers.split_last() else { return };
-        let (rows, classes) = (self.rows, last.outputs);
-        all.push((batch, gather(rows, layers[0].inputs)));
-        for (l, layer) in layers.iter().enumerate() {
-            all.push(("linear_forward", self.forward(*layer)));
-            if l < hidden.len() {
-                let len = rows * layer.outputs;
-                all.push(("relu_forward", Work::of(2 * len, len)));
-            }
-        }
-        let logits = rows * classes;
-        // Of a logit: the comparison for the maximum, a difference, an exponential, an addition and a division.
-        all.push(("softmax_naive", Work::of(2 * logits, 5 * logits)));
-        all.push(("one_hot", Work::of(rows + logits, 0)));
-        // The comparison with the least probability, a logarithm, a product and its subtraction.
-        all.push(("cross_entropy_loss", Work::of(2 * logits + rows, 4 * logits)));
-        all.push(("count_correct", Work::of(logits + 2 * rows, logits)));
-        all.push(("cross_entropy_backward", Work::of(3 * logits, logits)));
-        for layer in layers.iter().skip(1).rev() {
-            all.push(("linear_backward_input", self.input_gradient(*layer)));
-            let len = rows * layer.inputs;
-            all.push(("relu_backward", Work::of(3 * len, len)));
-        }
-        for layer in layers {
-            let average = Work::of(0, layer.parameters());
-            all.push(("update_layer", self.update(*layer).and(average)));
-        }
-    }
-
     /// Few kernels.
     fn fused(&self, layers: &[Layer], next: u64, all: &mut All) {
         let Some((last, hidden)) = layers.split_last() else { return };
@@ -200,19 +170,19 @@ impl Step {
     }
 
     /// The product with its biases.
-    fn forward(&self, layer: Layer) -> Work {
+    pub fn forward(&self, layer: Layer) -> Work {
         let (rows, Layer { inputs, outputs }) = (self.rows, layer);
         Work::of(rows * inputs + layer.parameters() + rows * outputs, 2 * rows * layer.weights())
     }
 
     /// The gradient at a layer's input.
-    fn input_gradient(&self, layer: Layer) -> Work {
+    pub fn input_gradient(&self, layer: Layer) -> Work {
         let (rows, Layer { inputs, outputs }) = (self.rows, layer);
         Work::of(rows * outputs + layer.weights() + rows * inputs, 2 * rows * layer.weights())
     }
 
     /// The gradient of a layer's parameters, and their step.
-    fn update(&self, layer: Layer) -> Work {
+    pub fn update(&self, layer: Layer) -> Work {
         let (rows, Layer { inputs, outputs }, parameters) = (self.rows, layer, layer.parameters());
         let arrays = if self.has_momentum { 2 } else { 1 };
         let gradient = 2 * rows * layer.weights() + rows * outputs;
@@ -238,7 +208,7 @@ impl Step {
 }
 
 /// Samples of bytes as batches of `f32`.
-fn gather(rows: u64, features: u64) -> Work {
+pub(super) fn gather(rows: u64, features: u64) -> Work {
     let (pixels, labels) = (rows * features, rows);
     Work { words: pixels + labels, bytes: pixels + labels, flop: pixels }
 }
