@@ -93,10 +93,11 @@ impl Network {
         if let Some(why) = check_classes(classes).err().filter(|_| pipeline.is_fused()) {
             (runs, notice) = fallback((pipeline, precision), Pipeline::Deferred, &why)?;
         } else if !pipeline.has(precision) {
-            return Err(no_kernels(
+            return Err(ModelError::Precision {
                 precision,
-                format!("the pipeline {} has no such kernels", pipeline.name()),
-            ));
+                why: format!("the pipeline {} has no such kernels", pipeline.name()),
+                cure: format!("train with f32, or with one of the pipelines {}", Pipeline::with(precision)),
+            });
         }
         check_precision(device, precision)?;
         let core = Core {
@@ -362,12 +363,7 @@ fn fallback(
         let why = format!(
             "the pipeline {asked} cannot run here, and {name}, which would run instead, has no such kernels: {why}"
         );
-        return Err(no_kernels(precision, why));
+        return Err(ModelError::Precision { precision, why, cure: "train with f32".to_owned() });
     }
     Ok((runs, Some(format!("the pipeline {asked} cannot run here, and {name} runs instead: {why}"))))
-}
-
-fn no_kernels(precision: Precision, why: String) -> ModelError {
-    let cure = format!("train with f32, or with one of the pipelines {}", Pipeline::with(precision));
-    ModelError::Precision { precision, why, cure }
 }
