@@ -134,6 +134,15 @@ fn what_is_named_wins_over_a_preset() {
 }
 
 #[test]
+fn the_preset_is_what_was_chosen() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/results/record.md");
+    let page = fs::read_to_string(path).unwrap();
+    let Config { batch_size, lr, epochs, .. } = Preset::Record.applied_to(Config::new(Pipeline::Fused));
+    let chosen = format!("batches of {batch_size}, learning rate {lr}, {epochs} epochs.\n");
+    assert!(page.contains(&chosen), "docs/results/record.md does not choose {chosen}");
+}
+
+#[test]
 fn a_run_of_a_preset_is_resumed_with_it_or_without() {
     let place = Place::with_idx();
     let run = ["--preset", "record", "--hidden", "16", "--epochs", "2", "--target-accuracy", "100"];

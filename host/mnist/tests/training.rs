@@ -155,7 +155,7 @@ fn a_timeline_is_drawn_of_every_pipeline() {
             assert!(svg.contains(&format!("\n{lane}\n")), "{pipeline}, {lane}: {svg}");
         }
     }
-    let needles = ["--epochs 0 cannot be used", "leave --plot, --metrics and --timeline away"];
+    let needles = ["--epochs 0 cannot be used", "leave --plot, --metrics, --timeline and --profile away"];
     place.refuses(place.train(&["--epochs", "0", "--load", "w", "--timeline", "new.svg"]), &needles);
 }
 

@@ -6,7 +6,7 @@ use super::Config;
 use crate::{BatchSize, LrSchedule};
 
 /// The batch size of [`Preset::Record`].
-const RECORD_BATCH: u64 = 64;
+const RECORD_BATCH: u64 = 128;
 
 /// Settings that serve a purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -22,8 +22,8 @@ impl Preset {
         let Preset::Record = self;
         Config {
             batch_size: BatchSize::new(RECORD_BATCH).unwrap_or(BatchSize::DEFAULT),
-            epochs: 4,
-            lr: 0.3,
+            epochs: 7,
+            lr: 0.6,
             lr_decay: 1.0,
             lr_schedule: LrSchedule::Linear,
             target_accuracy: Some(98.0),
