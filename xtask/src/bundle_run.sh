@@ -3,7 +3,8 @@
 #
 # Steps: start (a first and a second start), check (self-check with the PTX of both back ends, programs on cust,
 # sanitizers), crates (crates of the registry, compared with the host), train, bench (our softmax), peers (PyTorch and
-# Triton), mlp (our training, rung by rung), mlp-peers (PyTorch and JAX), faults (kernels that fail on purpose, and what the programs then do), profile (Nsight Compute on some softmax
+# Triton), mlp (our training, rung by rung), mlp-peers (PyTorch and JAX), ladder (accuracy, timeline and kernels of each
+# rung), faults (kernels that fail on purpose, and what the programs then do), profile (Nsight Compute on some softmax
 # shapes); all if none is named.
 # FERROWARP_BENCH_SHAPES=few in the environment takes a few shapes; FERROWARP_PEERS_BUDGET and FERROWARP_MLP_PEERS_BUDGET
 # are in seconds; FERROWARP_MLP is what the ids of the training bench must have in them, such as mlp/fused;
@@ -13,14 +14,14 @@
 # what they printed, the JSON of benches, peers and faults, and the metrics and the model of the training.
 set -u
 cd "$(dirname "$0")"
-out=${1:?usage: bash run.sh OUTPUT_FOLDER [start|check|crates|train|bench|peers|mlp|mlp-peers|faults|profile...]}
+out=${1:?usage: bash run.sh OUTPUT_FOLDER [start|check|crates|train|bench|peers|mlp|mlp-peers|ladder|faults|profile...]}
 shift
-steps=${*:-start check crates train bench peers mlp mlp-peers faults profile}
+steps=${*:-start check crates train bench peers mlp mlp-peers ladder faults profile}
 for step in $steps; do
     case $step in
-        start | check | crates | train | bench | peers | mlp | mlp-peers | faults | profile) ;;
+        start | check | crates | train | bench | peers | mlp | mlp-peers | ladder | faults | profile) ;;
         *)
-            echo "$step is no step; choose from start, check, crates, train, bench, peers, mlp, mlp-peers, faults, profile" >&2
+            echo "$step is no step; choose from start, check, crates, train, bench, peers, mlp, mlp-peers, ladder, faults, profile" >&2
             exit 2
             ;;
     esac
@@ -147,6 +148,31 @@ mlp() {
 mlp-peers() {
     part peers-mnist python3 peers_mnist.py --out "$out/mnist-peers.json" --data data \
         --budget "${FERROWARP_MLP_PEERS_BUDGET:-600}"
+}
+
+# Five seeds at the settings that accuracies are compared at, what runs when, and what each kernel takes.
+ladder() {
+    local pipeline precision
+    for pipeline in naive deferred overlapped fused graph resident; do
+        seeds "$pipeline" --pipeline "$pipeline"
+        part "timeline-$pipeline" ./train-mnist --device cuda --data data --epochs 2 --pipeline "$pipeline" \
+            --timeline "$out/$pipeline.svg"
+        part "kernels-$pipeline" ./train-mnist --device cuda --data data --epochs 1 --pipeline "$pipeline" --profile
+    done
+    for precision in tf32 bf16 f16; do
+        seeds "graph-$precision" --pipeline graph --precision "$precision"
+    done
+    seeds resident-f16 --pipeline resident --precision f16
+    part record ./train-mnist --device cuda --data data --preset record --seeds 1..5
+    grep average "$scratch/record.log" | tee -a "$out/summary.txt"
+}
+
+seeds() {
+    local name=seeds-$1
+    shift
+    part "$name" ./train-mnist --device cuda --data data --epochs 10 --lr 0.1 --lr-schedule constant --drop-last \
+        --seeds 1..5 "$@"
+    grep average "$scratch/$name.log" | tee -a "$out/summary.txt"
 }
 
 faults() {
