@@ -73,10 +73,13 @@ fn draw(svg: &mut String, title: &str, lanes: &[Lane], end: f64) -> Result<(), B
         .light_line_style(WHITE)
         .label_style(("sans-serif", 13))
         .draw()?;
+    let pixel = end / f64::from(chart.plotting_area().dim_in_pixel().0.max(1));
     for (i, (lane, colour)) in lanes.iter().zip(COLOURS.iter().cycle()).enumerate() {
         let (top, bottom) = (i as f64 + 0.5 - THICKNESS / 2.0, i as f64 + 0.5 + THICKNESS / 2.0);
         let spans = lane.spans.iter().map(|span| {
-            let corners = [(milliseconds(span.start), top), (milliseconds(span.end), bottom)];
+            // Of what is shorter than a pixel there is a pixel to see.
+            let start = milliseconds(span.start).min(end - pixel);
+            let corners = [(start, top), (milliseconds(span.end).max(start + pixel), bottom)];
             Rectangle::new(corners, colour.mix(0.8).filled())
         });
         chart.draw_series(spans)?;
@@ -105,6 +108,14 @@ mod tests {
             after.split('"').next().unwrap().parse().unwrap()
         };
         rectangles.map(value).collect()
+    }
+
+    #[test]
+    fn what_takes_no_time_to_speak_of_can_be_seen() {
+        let svg = render_timeline("t", &[lane("a", &[(0, 1), (50_000, 50_001), (99_999, 100_000)])]).unwrap();
+        let (starts, widths) = (of_spans(&svg, "x"), of_spans(&svg, "width"));
+        assert_eq!(widths, [1.0; 3]);
+        assert!(starts.windows(2).all(|pair| pair[0] + 400.0 < pair[1]), "{starts:?}");
     }
 
     #[test]
