@@ -38,6 +38,8 @@ struct Results {
     runs: usize,
     ours: Figures,
     peers: Vec<PeerFigures>,
+    /// Whether the peers in Rust are among them.
+    has_rust_peers: bool,
     transcript: Vec<String>,
 }
 
@@ -116,6 +118,7 @@ impl Measure {
             runs: self.runs,
             peers: others.collect::<anyhow::Result<_>>()?,
             ours,
+            has_rust_peers: self.rust_peers,
             transcript: transcript.lines().map(str::to_owned).collect(),
         };
         let path = docs.join("results/mnist-cpu.json");
@@ -215,7 +218,8 @@ pub fn commit() -> anyhow::Result<String> {
 }
 
 fn readme_section(results: &Results) -> String {
-    let Results { machine, vectors, cores, date, commit, epochs, runs, ours, peers, .. } = results;
+    let Results { machine, vectors, cores, date, commit, epochs, runs, ours, peers, has_rust_peers, .. } =
+        results;
     let row = |name: &str, figures: &Figures| {
         format!(
             "| {name} | {:.2} s | {:.2} s | {:.2} % |\n",
@@ -229,11 +233,12 @@ fn readme_section(results: &Results) -> String {
          --plot docs/mnist-cpu.svg\n{}\n```\n\n![Loss and accuracy](docs/mnist-cpu.svg)\n\n\
          | on the CPU, batch 64 | an epoch, median | fastest | test accuracy |\n| --- | --- | --- | --- |\n{}{}\n\
          Our median{}. {machine} ({vectors}), {cores} cores, {date}, commit {commit}; {runs} runs of \
-         {epochs} epochs each, in turns (`cargo xtask measure`).\n",
+         {epochs} epochs each, in turns (`cargo xtask measure{}`).\n",
         results.transcript.join("\n"),
         row("Ferrowarp, the CUDA kernels on the SIMT executor", ours),
         peers.iter().map(|peer| row(&peer.name, &peer.figures)).collect::<String>(),
         peers.iter().map(ratio).collect::<String>().replacen(", ", " is ", 1),
+        if *has_rust_peers { " --rust-peers" } else { "" },
     )
 }
 
