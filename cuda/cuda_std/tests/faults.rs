@@ -195,7 +195,7 @@ fn launches_over_the_limits_are_refused() {
     );
     assert_eq!(
         refused(LaunchConfig::new(1, 32).with_shared_bytes(1 << 20)),
-        "launch of never failed: 1048576 bytes of shared memory per block, at most 101376 are allowed; ask for less, or launch \
+        "launch of never failed: 1048576 bytes of shared memory per block, at most 232448 are allowed; ask for less, or launch \
          smaller blocks"
     );
     let small = cpu.clone().with_limits(Limits { max_threads_per_block: 32, ..Limits::default() });

@@ -26,16 +26,16 @@ pub struct Limits {
 
 impl Default for Limits {
     /// The limits every CUDA device since compute capability 8.0 keeps: 1024 threads a block, a grid of
-    /// 2^31 - 1 by 65535 by 65535 blocks, 99 KiB of shared memory (CUDA programming guide, "technical
-    /// specifications per compute capability"). Clusters are those of compute capability 9.0, of up to 16 blocks,
-    /// and no kernel is too new. 28672 threads may be there at once, for which the executor has stacks: more than 100
+    /// 2^31 - 1 by 65535 by 65535 blocks (CUDA programming guide, "technical specifications per compute capability").
+    /// Shared memory and clusters are those of compute capability 9.0: 227 KiB, where others have 163 KiB (8.0) or 99 KiB
+    /// (8.6, 8.9, 12.0), and up to 16 blocks. No kernel is too new. 28672 threads may be there at once, for which the executor has stacks: more than 100
     /// blocks of 256.
     fn default() -> Self {
         Self {
             max_grid: Dim3::new(i32::MAX as u32, 65535, 65535),
             max_block: Dim3::new(1024, 1024, 64),
             max_threads_per_block: 1024,
-            max_dynamic_shared_bytes: 99 * 1024,
+            max_dynamic_shared_bytes: 227 * 1024,
             max_cluster: 16,
             max_resident_threads: 28 * 1024,
             capability: u32::MAX,

@@ -2,8 +2,7 @@
 //!
 //! The lowest bit of each word that a block sends says which of two rounds it is of, so that who waits knows of every word
 //! by itself that it is the one waited for: no word is ordered with another, and there is neither a fence nor a flag beside
-//! the data. The number is rounded to one without that bit, by 1 unit in its last place at most and as often up as down, whichever
-//! the round: what is computed does not depend on it.
+//! the data. The number loses that bit, whichever the round: what is computed does not depend on it.
 //!
 //! There are two buffers, used in turns. A block sends what goes into a buffer after it has received answers to what it sent
 //! one round ago, and those were given by blocks that had read all of the round before: nothing is overwritten that
@@ -55,7 +54,7 @@ impl Mail {
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub unsafe fn send(&self, to: *mut [u32; 4], numbers: [f32; 4]) {
         // SAFETY: the caller's.
-        unsafe { grid::store_all(to, numbers.map(|x| shortened(x) | self.parity)) };
+        unsafe { grid::store_all(to, numbers.map(|x| x.to_bits() & !1 | self.parity)) };
     }
 
     /// Waits for `N` times four numbers, all at once.
@@ -77,13 +76,4 @@ impl Mail {
         let words = unsafe { watchdog.wait_until_each(from, is_there) };
         words.map(|words| words.map(|word| f32::from_bits(word & !1)).into())
     }
-}
-
-/// The bits of the nearest number whose lowest bit is 0; of two, that with zeros in the lowest two.
-#[inline(always)]
-fn shortened(x: f32) -> u32 {
-    let bits = x.to_bits();
-    // A NaN of ones only would become a zero.
-    let up = if x.is_nan() { 0 } else { bits >> 1 & 1 };
-    (bits + up) & !1
 }

@@ -11,11 +11,27 @@ pub const MAX_ROWS: usize = 64;
 /// Quads of a row of the second layer, of which a warp's lanes have one each.
 pub(super) const QUADS: usize = 32;
 
-/// Quads from one row to the next in shared memory: columns of eight rows lie in different banks.
-pub(super) const PITCH: usize = QUADS + 1;
+/// Quads from one row to the next in shared memory: two neighbours of each of four rows lie in different banks.
+pub(super) const PITCH: usize = QUADS + 2;
+
+/// Tiles of 16 rows in a batch.
+pub(super) const ROW_TILES: usize = MAX_ROWS / 16;
+
+/// Batches that lie in shared memory: that of the step before, whose change of the weights is still to be made, that of the step, and the
+/// next one. Before the one after that is fetched the first one is done with.
+pub(super) const STAGES: usize = 3;
+
+/// Quads of the inner products of a batch's samples with those of another one.
+pub(super) const GRAM_QUADS: usize = MAX_ROWS * MAX_ROWS / 4;
+
+/// Words from one row of the gradient at the units' sums to the next: units of four pairs of rows lie in different banks.
+pub(super) const GRADIENT_PITCH: usize = UNITS + 4;
 
 /// Quads of the gradient at the logits.
 pub(super) const LOGITS: usize = MAX_CLASSES / 4;
+
+/// Quads from one row's gradient at the logits to the next in shared memory: eight classes of four rows lie in different banks.
+pub(super) const LOGITS_PITCH: usize = LOGITS + 2;
 
 /// Features of a tile.
 pub(super) const TILE: usize = 16;
@@ -48,10 +64,10 @@ pub struct Misfit {
 }
 
 impl Extents {
-    /// Blocks that own weights.
+    /// Blocks that own weights: those of the hidden units, and of one that is always 1, whose weights are the second layer's biases.
     #[inline(always)]
     pub const fn weight_blocks(&self) -> usize {
-        self.hidden1.div_ceil(UNITS)
+        (self.hidden1 + 1).div_ceil(UNITS)
     }
 
     /// All blocks.
@@ -85,17 +101,28 @@ impl Extents {
         [rows * self.weight_blocks(), rows, rows + self.batch * LOGITS]
     }
 
-    /// Words that the blocks send each other through.
+    /// Words that the blocks send each other through, and the counter of a barrier.
     pub const fn mail_words(&self) -> usize {
         let [sums, gradients, rows] = self.mail_quads();
-        2 * 4 * (sums + gradients + rows)
+        4 * (2 * (sums + gradients + rows) + 1)
     }
 
-    /// Shared memory of a block of `warps` warps, with `stages` batches at a time.
-    pub const fn shared_bytes(&self, warps: usize, stages: usize) -> usize {
-        let weights = 16 * weights_quads(warps) + stages * MAX_ROWS * self.stride();
+    /// Numbers of the inner products for so many steps.
+    pub const fn gram_len(steps: usize) -> usize {
+        steps * 4 * GRAM_QUADS
+    }
+
+    /// Shared memory of a block of `warps` warps.
+    pub const fn shared_bytes(&self, warps: usize) -> usize {
+        let weights = self.batches_bytes() + 16 * weights_quads(warps);
         let rows = 16 * rows_quads(warps);
         if weights > rows { weights } else { rows }
+    }
+
+    /// That of the batches: pixels, and the numbers of the samples.
+    #[inline(always)]
+    pub(super) const fn batches_bytes(&self) -> usize {
+        STAGES * MAX_ROWS * (self.stride() + 4)
     }
 
     /// The first size that a kernel does not take whose blocks hold `features` features.
@@ -116,20 +143,24 @@ impl Extents {
     }
 }
 
-/// Quads of shared memory that a block of weights has besides its batches: sums of warps or gradients, the units' output and
-/// gradient, the rows of the second layer with its biases, the numbers of samples.
+/// Quads of shared memory that a block of weights has besides its batches: sums of warps or gradients, the units' sums and
+/// output, the gradient at the sums and its halves, the rows of the second layer, old and new, and inner products.
 const fn weights_quads(warps: usize) -> usize {
-    pool_quads(warps) + 2 * MAX_ROWS * UNITS / 4 + (UNITS + 1) * PITCH + MAX_ROWS / 4
+    let gradients = 2 * MAX_ROWS * GRADIENT_PITCH / 4 + ROW_TILES * 32;
+    pool_quads(warps) + 2 * UNITS_QUADS + gradients + 2 * UNITS * PITCH + GRAM_QUADS
 }
+
+/// Quads of a number for each unit of each row.
+pub(super) const UNITS_QUADS: usize = MAX_ROWS * UNITS / 4;
 
 /// Quads of the sums of the warps, and later of the gradients of all rows.
 pub(super) const fn pool_quads(warps: usize) -> usize {
-    let (sums, gradients) = (warps * MAX_ROWS * UNITS / 4, MAX_ROWS * PITCH);
+    let (sums, gradients) = (warps * UNITS_QUADS, MAX_ROWS * PITCH);
     if sums > gradients { sums } else { gradients }
 }
 
 /// Quads of shared memory of a row's block: its units, the last layer, the sums of warps, the logits, and the units and
 /// gradients of all rows.
 const fn rows_quads(warps: usize) -> usize {
-    QUADS + MAX_CLASSES * QUADS + warps * QUADS + LOGITS + MAX_ROWS * (QUADS + LOGITS)
+    QUADS + MAX_CLASSES * QUADS + warps * QUADS + LOGITS + MAX_ROWS * (PITCH + LOGITS_PITCH)
 }

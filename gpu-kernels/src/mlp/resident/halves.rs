@@ -39,12 +39,27 @@ pub(super) fn split<const HALVES: usize>(pair: [f32; 2]) -> [u32; HALVES] {
 /// [`feature_of`].
 #[inline(always)]
 pub(super) fn pixels([first, second]: [u32; 2], is_transposed: bool) -> FragmentA<f16> {
-    let [even, odd] = [[first, second], [first >> 8, second >> 8]].map(|pair| pair.map(|x| x & 0x00ff_00ff));
-    let registers = match is_transposed {
-        false => [even[0], even[1], odd[0], odd[1]],
-        true => [even[0], odd[0], even[1], odd[1]],
-    };
+    let ([a, b], [c, d]) = (apart(first), apart(second));
+    let registers = if is_transposed { [a, b, c, d] } else { [a, c, b, d] };
     FragmentA::from_registers(registers)
+}
+
+/// The fragment of B of the pixels of eight samples: its columns are the samples, and its rows the features in the order of
+/// [`pixels`].
+#[inline(always)]
+pub(super) fn pixel_columns(samples: u32) -> FragmentB<f16> {
+    FragmentB::from_registers(apart(samples))
+}
+
+/// The first and the third byte, and the second and the fourth one, as pairs of 16 bits.
+#[inline(always)]
+fn apart(bytes: u32) -> [u32; 2] {
+    #[cfg(target_arch = "nvptx64")]
+    // One instruction for each. SAFETY: it only computes a number.
+    return [0x4240, 0x4341]
+        .map(|order| unsafe { cuda_std::intrinsics::byte_perm(bytes as i32, 0, order) as u32 });
+    #[cfg(not(target_arch = "nvptx64"))]
+    [bytes, bytes >> 8].map(|x| x & 0x00ff_00ff)
 }
 
 /// The feature of a tile that a row of the transposed fragment stands for.

@@ -16,8 +16,14 @@ pub type ResidentNetworkLaunch = ResidentNetworkHost<
 >;
 
 /// [`ResidentSteps`](super::ResidentSteps) in the buffers of the host.
-pub type ResidentStepsLaunch =
-    ResidentStepsHost<RawBuffer<f32>, RawBuffer<u32>, RawBuffer<u8>, RawBuffer<u8>, RawBuffer<u32>>;
+pub type ResidentStepsLaunch = ResidentStepsHost<
+    RawBuffer<f32>,
+    RawBuffer<u32>,
+    RawBuffer<u8>,
+    RawBuffer<u8>,
+    RawBuffer<u32>,
+    RawBuffer<f32>,
+>;
 
 /// The arguments of [`train`](fn@super::train).
 pub struct ResidentLaunch {
@@ -44,9 +50,9 @@ impl ResidentShape {
         self.warps * self.tiles * TILE - 1
     }
 
-    /// Grid, block and shared memory, with `stages` batches at a time. `extents` have been checked.
-    pub fn config(&self, extents: &Extents, stages: usize) -> LaunchConfig {
-        let shared = extents.shared_bytes(self.warps, stages) as u32;
+    /// Grid, block and shared memory. `extents` have been checked.
+    pub fn config(&self, extents: &Extents) -> LaunchConfig {
+        let shared = extents.shared_bytes(self.warps) as u32;
         LaunchConfig::new(extents.blocks() as u32, 32 * self.warps as u32).with_shared_bytes(shared)
     }
 }

@@ -8,7 +8,8 @@
 //! A step: each block of weights sends its share of the second layer's sums of every row; the block of a row adds them, goes
 //! through the head, and sends the gradient at the second layer's sums back. Blocks of rows send each other the second
 //! layer's output and the gradient at the logits besides: each of them moves its own copy of the last layer, all alike.
-//! `exchange` is how they send.
+//! `exchange` is how they send. While the rows are at work the blocks of weights make the change of the step before, and the
+//! first layer's product of the next one: `gram` says how that can be.
 //!
 //! Plain SGD of a network of two hidden layers. Biases are weights of a feature that is always 1.
 //!
@@ -17,16 +18,21 @@
 //@ allow-local(resident_epoch_serial): the weights of a warp that has all features; for a CPU
 //@ allow-local(resident_epoch_serial_f16): as above
 
+use cuda_std::grid::Watchdog;
 use cuda_std::mem::f32x4;
 use cuda_std::{KernelArgs, kernel, shared, thread};
 
+mod batches;
 mod exchange;
 mod extents;
+mod gram;
 mod halves;
 #[cfg(not(target_arch = "nvptx64"))]
 mod host;
 mod masters;
+mod products;
 mod rows;
+mod units;
 mod weights;
 
 #[cfg(not(target_arch = "nvptx64"))]
@@ -34,6 +40,9 @@ pub use extents::Misfit;
 pub use extents::{Extents, MAX_ROWS, UNITS};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use host::{ResidentLaunch, ResidentNetworkLaunch, ResidentShape, ResidentStepsLaunch};
+
+/// Longer than the slowest device needs, and short of a watchdog of the operating system.
+const ALL_BATCHES: Watchdog = Watchdog::new("the inner products of the batches", 1_500_000_000);
 
 /// The parameters of the network: read when the launch begins, written when it ends.
 #[derive(Clone, Copy, Debug, KernelArgs)]
@@ -76,6 +85,9 @@ pub struct ResidentSteps {
     /// [`Extents::mail_words`] words, from a multiple of 16 bytes on: zeros before the step of round 0, and then as the last
     /// launch has left them.
     pub mail: *mut u32,
+    /// [`Extents::gram_len`] numbers, from a multiple of 16 bytes on, written: of each step but the first the inner products of its
+    /// samples with those of the step before.
+    pub gram: *mut f32,
     /// Samples of the data set.
     pub samples: u32,
     /// The first sample of the first step, counted in the order of the epoch.
@@ -86,8 +98,6 @@ pub struct ResidentSteps {
     pub batch: u32,
     /// Steps that have used `mail` before. It wraps around.
     pub round: u32,
-    /// Batches that fit shared memory at a time: 2, and the next one is fetched meanwhile, or 1.
-    pub stages: u32,
     /// The epoch, which with the seed says the order of its samples.
     pub epoch: u32,
     /// The seed.
@@ -111,8 +121,8 @@ pub struct ResidentSteps {
     args = ResidentLaunch,
     facts: ResidentShape = ResidentShape { warps: WARPS, tiles: TILES, halves: HALVES },
     instances(
-        resident_epoch = <8, 7, 2>;
-        resident_epoch_f16 = <8, 7, 1>;
+        resident_epoch = <16, 4, 2>;
+        resident_epoch_f16 = <16, 4, 1>;
         resident_epoch_serial = <1, 56, 2>;
         resident_epoch_serial_f16 = <1, 56, 1>;
     ),
@@ -130,6 +140,11 @@ pub unsafe fn train<const WARPS: usize, const TILES: usize, const HALVES: usize>
     let number = thread::block_idx_x() as usize;
     // SAFETY: the kernel's contract; which of the two is the same for all threads of a block.
     unsafe {
+        let batches = block.batches();
+        block.clear(&batches);
+        block.multiply_batches(&batches, &steps);
+        let [sums, gradients, rows] = extents.mail_quads();
+        ALL_BATCHES.sync(steps.mail.add(4 * 2 * (sums + gradients + rows)));
         if number < extents.weight_blocks() {
             block.train_weights::<TILES, HALVES>(&network, &steps, number);
         } else {

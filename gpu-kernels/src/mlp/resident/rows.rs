@@ -4,11 +4,12 @@ use core::sync::atomic::Ordering;
 
 use cuda_std::GpuFloat as _;
 use cuda_std::grid::{self, Watchdog};
-use cuda_std::mem::f32x4;
-use cuda_std::warp::reduce_sum;
+use cuda_std::mem::{f32x2, f32x4};
+use cuda_std::warp::{reduce_max_width, reduce_sum_width, sync_warp, warp_vote_ballot};
 
 use super::exchange::Mail;
-use super::extents::{LOGITS, MAX_ROWS, QUADS};
+use super::extents::{LOGITS, LOGITS_PITCH, MAX_ROWS, PITCH, QUADS};
+use super::products::{columns, group_of};
 use super::{Block, ResidentNetwork, ResidentSteps};
 use crate::mlp::batch::permuted;
 use crate::mlp::head::MAX_CLASSES;
@@ -20,10 +21,16 @@ const SUMS_OF_WEIGHTS: Watchdog = Watchdog::new("the sums of the blocks with wei
 const OTHER_ROWS: Watchdog = Watchdog::new("the units and gradients of the batch's rows", 1_500_000_000);
 
 /// Blocks of weights whose sums a warp waits for at once.
-const SUMS_AT_ONCE: usize = 5;
+const SUMS_AT_ONCE: usize = 3;
 
 /// Rows that a warp waits for at once.
-const ROWS_AT_ONCE: usize = 8;
+const ROWS_AT_ONCE: usize = 4;
+
+/// Lanes that add the products of a class.
+const LANES: usize = 16;
+
+/// Quads of the last layer's rows of which a warp has half of the products, and classes.
+const PART: [usize; 2] = [8, 8];
 
 /// What lies in shared memory.
 #[derive(Clone, Copy)]
@@ -34,11 +41,11 @@ struct Shared {
     weights: *mut f32x4,
     /// `[warps, QUADS]`.
     sums: *mut f32x4,
-    /// `[MAX_CLASSES]`.
+    /// `[MAX_CLASSES]`: the logits, later the gradients at them.
     logits: *mut f32,
-    /// `[MAX_ROWS, QUADS]`: `units` of all rows.
+    /// `[MAX_ROWS, PITCH]`: `units` of all rows.
     all_units: *mut f32x4,
-    /// `[MAX_ROWS, LOGITS]`: the gradients at their logits.
+    /// `[MAX_ROWS, LOGITS_PITCH]`: the gradients at their logits.
     all_gradients: *mut f32x4,
 }
 
@@ -57,13 +64,17 @@ impl<const WARPS: usize> Block<WARPS> {
             let sums = weights.add(MAX_CLASSES * QUADS);
             let logits = sums.add(WARPS * QUADS);
             let all_units = logits.add(LOGITS);
-            let all_gradients = all_units.add(MAX_ROWS * QUADS);
+            let all_gradients = all_units.add(MAX_ROWS * PITCH);
             let shared = Shared { units, weights, sums, logits: logits.cast(), all_units, all_gradients };
             for i in self.each(MAX_CLASSES * 4 * QUADS) {
                 // Another block writes them when it ends, by such stores.
                 let load = |weight: *mut f32| grid::wait_until(weight.cast(), Ordering::Relaxed, |_| true);
                 let weight = self.last_layer(network, i).map_or(0, load);
                 *weights.cast::<f32>().add(i) = f32::from_bits(weight);
+            }
+            // Of rows that there are not nothing is received.
+            for i in self.each(MAX_ROWS * (PITCH + LOGITS_PITCH)) {
+                *all_units.add(i) = f32x4::default();
             }
             self.sync();
             for step in 0..steps.steps as usize {
@@ -80,16 +91,10 @@ impl<const WARPS: usize> Block<WARPS> {
                 self.sync();
                 self.judge(&shared);
                 self.sync();
-                let mut gradients = [0.0; MAX_CLASSES];
-                if let Some(label) = label {
-                    let judged = self.loss(&shared, label, 1.0 / rows as f32);
-                    gradients = judged.gradients;
-                    if self.tid == 0 {
-                        *steps.loss.add(place) = judged.loss;
-                        *steps.correct.add(place) = judged.correct.into();
-                    }
+                if self.place().0 == 0 {
+                    self.loss(&shared, steps, label.map(|label| (label, place)), 1.0 / rows as f32);
+                    self.send_row(&shared, &mail, row);
                 }
-                self.send_row(&shared, &mail, row, &gradients);
                 self.receive_rows(&shared, &mail);
                 self.sync();
                 self.move_last_layer(&shared, steps.lr);
@@ -169,16 +174,17 @@ impl<const WARPS: usize> Block<WARPS> {
     /// As for the kernel.
     #[inline(always)]
     unsafe fn judge(&self, shared: &Shared) {
-        let (warp, lane) = self.place();
-        for class in (warp..self.extents.classes).step_by(WARPS) {
-            // SAFETY: the lane's quad; the class is the same for all lanes of the warp.
+        for class in (self.tid / LANES..MAX_CLASSES).step_by(Self::THREADS / LANES) {
+            let lane = self.tid % LANES;
+            // SAFETY: the lane's two quads; the lanes of a warp have as many classes as each other.
             unsafe {
-                let (x, w) = (
-                    (*shared.units.add(lane)).to_array(),
-                    (*shared.weights.add(class * QUADS + lane)).to_array(),
-                );
-                let sum = x[0].mul_add(w[0], x[1] * w[1]) + x[2].mul_add(w[2], x[3] * w[3]);
-                let logit = reduce_sum(sum);
+                let quads = |of: *mut f32x4| [lane, lane + LANES].map(|quad| (*of.add(quad)).to_array());
+                let (x, w) = (quads(shared.units), quads(shared.weights.add(class * QUADS)));
+                let of_quad = |i: usize| {
+                    let (x, w): ([f32; 4], [f32; 4]) = (x[i], w[i]);
+                    x[0].mul_add(w[0], x[1] * w[1]) + x[2].mul_add(w[2], x[3] * w[3])
+                };
+                let logit = reduce_sum_width::<f32, { LANES as u32 }>(u32::MAX, of_quad(0) + of_quad(1));
                 if lane == 0 {
                     *shared.logits.add(class) = logit;
                 }
@@ -186,75 +192,74 @@ impl<const WARPS: usize> Block<WARPS> {
         }
     }
 
-    /// What comes of the logits for this label.
+    /// What comes of the logits for the label and the place in the epoch: the loss, and in place of the logits the gradients at
+    /// them; zeros where there is no sample. A class is a lane's.
     ///
     /// # Safety
-    /// As for the kernel.
+    /// As for the kernel; the first warp comes here.
     #[inline(always)]
-    unsafe fn loss(&self, shared: &Shared, label: usize, scale: f32) -> Judged {
-        let classes = self.extents.classes;
-        let (mut logits, mut max) = ([0.0; MAX_CLASSES], f32::MIN);
-        for c in 0..MAX_CLASSES {
-            if c < classes {
-                // SAFETY: a class.
-                logits[c] = unsafe { *shared.logits.add(c) };
-                max = if logits[c] > max { logits[c] } else { max };
+    unsafe fn loss(
+        &self,
+        shared: &Shared,
+        steps: &ResidentSteps,
+        sample: Option<(usize, usize)>,
+        scale: f32,
+    ) {
+        let (_, lane) = self.place();
+        let class = lane % MAX_CLASSES;
+        let is_class = class < self.extents.classes;
+        // SAFETY: a class; all lanes come to the sums.
+        unsafe {
+            let logit = if is_class { *shared.logits.add(class) } else { f32::NEG_INFINITY };
+            let max = reduce_max_width::<f32, { MAX_CLASSES as u32 }>(u32::MAX, logit);
+            let exp = if is_class { (logit - max).exp() } else { 0.0 };
+            let sum = reduce_sum_width::<f32, { MAX_CLASSES as u32 }>(u32::MAX, exp);
+            let first = warp_vote_ballot(u32::MAX, logit == max).trailing_zeros() as usize;
+            let mut gradient = 0.0;
+            if let Some((label, place)) = sample {
+                let one_hot = if class == label { scale } else { 0.0 };
+                gradient = exp.mul_add(scale / sum, -one_hot);
+                if lane == label {
+                    let loss = sum.ln() - (logit - max);
+                    *steps.loss.add(place) = loss;
+                    *steps.correct.add(place) = (first == label && !loss.is_nan()).into();
+                }
             }
-        }
-        let (mut exps, mut sum, mut logit, mut first) = ([0.0; MAX_CLASSES], 0.0, 0.0, usize::MAX);
-        for c in 0..MAX_CLASSES {
-            if c < classes {
-                exps[c] = (logits[c] - max).exp();
-                sum += exps[c];
-                logit = if c == label { logits[c] } else { logit };
-                first = if logits[c] == max && first == usize::MAX { c } else { first };
+            sync_warp(u32::MAX);
+            if lane < MAX_CLASSES {
+                *shared.logits.add(class) = if is_class { gradient } else { 0.0 };
             }
-        }
-        let (loss, factor) = (sum.ln() - (logit - max), scale / sum);
-        Judged {
-            loss,
-            correct: first == label && !loss.is_nan(),
-            gradients: core::array::from_fn(|c| {
-                let one_hot = if c == label { scale } else { 0.0 };
-                exps[c].mul_add(factor, -one_hot)
-            }),
+            sync_warp(u32::MAX);
         }
     }
 
     /// Sends the gradient at the second layer's sums to the blocks of weights, and to those of rows what they need.
     ///
     /// # Safety
-    /// As for the kernel.
+    /// As for the kernel; the first warp comes here.
     #[inline(always)]
-    unsafe fn send_row(&self, shared: &Shared, mail: &Mail, row: usize, gradients: &[f32; MAX_CLASSES]) {
-        let (e, (warp, lane)) = (self.extents, self.place());
-        if warp != 0 || lane >= e.quads().max(LOGITS) {
-            return;
-        }
+    unsafe fn send_row(&self, shared: &Shared, mail: &Mail, row: usize) {
+        let (e, (_, lane)) = (self.extents, self.place());
         // SAFETY: the lane's quad.
         unsafe {
+            let logits = shared.logits.cast::<f32x4>();
             let to_rows = mail.rows.add(row * (e.quads() + LOGITS));
             if lane < e.quads() {
                 let units = (*shared.units.add(lane)).to_array();
+                let gradients: [[f32; 4]; LOGITS] =
+                    core::array::from_fn(|quad| (*logits.add(quad)).to_array());
                 let mut sums = [0.0f32; 4];
                 for c in 0..MAX_CLASSES {
                     let weights = (*shared.weights.add(c * QUADS + lane)).to_array();
-                    sums = core::array::from_fn(|j| gradients[c].mul_add(weights[j], sums[j]));
+                    sums = core::array::from_fn(|j| gradients[c / 4][c % 4].mul_add(weights[j], sums[j]));
                 }
                 let is_active = |j: usize| units[j] > 0.0 && 4 * lane + j < e.hidden2;
                 let sums = core::array::from_fn(|j| if is_active(j) { sums[j] } else { 0.0 });
                 mail.send(mail.gradients.add(row * e.quads() + lane), sums);
                 mail.send(to_rows.add(lane), units);
             }
-            // By choices between registers: an index that the lane says would need local memory.
-            let mut own = [0.0; 4];
-            for quad in 0..LOGITS {
-                for j in 0..4 {
-                    own[j] = if lane == quad { gradients[4 * quad + j] } else { own[j] };
-                }
-            }
             if lane < LOGITS {
-                mail.send(to_rows.add(e.quads() + lane), own);
+                mail.send(to_rows.add(e.quads() + lane), (*logits.add(lane)).to_array());
             }
         }
     }
@@ -280,10 +285,10 @@ impl<const WARPS: usize> Block<WARPS> {
                     }
                 };
                 if lane < e.quads() {
-                    receive(lane, shared.all_units, QUADS);
+                    receive(lane, shared.all_units, PITCH);
                 }
                 if lane < LOGITS {
-                    receive(e.quads() + lane, shared.all_gradients, LOGITS);
+                    receive(e.quads() + lane, shared.all_gradients, LOGITS_PITCH);
                 }
             }
         }
@@ -295,30 +300,24 @@ impl<const WARPS: usize> Block<WARPS> {
     /// As for the kernel.
     #[inline(always)]
     unsafe fn move_last_layer(&self, shared: &Shared, lr: f32) {
-        let (e, (warp, lane)) = (self.extents, self.place());
-        if lane >= e.quads() {
-            return;
-        }
-        for class in (warp..e.classes).step_by(WARPS) {
-            // SAFETY: the lane's quad, and the class of each row.
+        let (warp, lane) = self.place();
+        let (group, place) = group_of(lane);
+        let [quads, classes] = PART;
+        for job in (warp..2 * QUADS / quads * (MAX_CLASSES / classes)).step_by(WARPS) {
+            let (part, pair) = (job / 2, job % 2);
+            let (quad, class) = (part * quads % QUADS, part * quads / QUADS * classes);
+            // SAFETY: all rows, and the lane's pair of two classes. All lanes of the warp have the same jobs.
             unsafe {
-                let mut sums = [0.0f32; 4];
-                for row in 0..e.batch {
-                    let gradient = *shared.all_gradients.cast::<f32>().add(row * MAX_CLASSES + class);
-                    let units = (*shared.all_units.add(row * QUADS + lane)).to_array();
-                    sums = core::array::from_fn(|j| gradient.mul_add(units[j], sums[j]));
+                let gradients = shared.all_gradients.cast::<f32>().add(class + group);
+                let gradient = |row: usize| *gradients.add(row * 4 * LOGITS_PITCH);
+                let gradients = columns(lane, shared.all_units, (quad, pair), gradient);
+                for i in 0..gradients.len() {
+                    let weights = shared.weights.add((class + 2 * place + i) * QUADS + quad + group);
+                    let weights = weights.cast::<f32x2>().add(pair);
+                    let old = (*weights).to_array();
+                    *weights = core::array::from_fn(|j| old[j] - lr * gradients[i][j]).into();
                 }
-                let weights = shared.weights.add(class * QUADS + lane);
-                let old = (*weights).to_array();
-                *weights = core::array::from_fn(|j| old[j] - lr * sums[j]).into();
             }
         }
     }
-}
-
-/// What comes of a row.
-struct Judged {
-    loss: f32,
-    correct: bool,
-    gradients: [f32; MAX_CLASSES],
 }

@@ -8,45 +8,69 @@ use cuda_std::mma::{FragmentB, FragmentC, ldmatrix, ldmatrix_trans, mma_sync_til
 use cuda_std::pipeline;
 
 use super::exchange::Mail;
-use super::extents::{MAX_ROWS, PITCH, QUADS, TILE, UNITS, pool_quads};
+use super::extents::{GRADIENT_PITCH, MAX_ROWS, PITCH, ROW_TILES, TILE, UNITS, UNITS_QUADS, pool_quads};
 use super::halves::{GRADIENTS, WEIGHTS, fragments, join, pixels, split, unscale};
 use super::{Block, ResidentNetwork, ResidentSteps};
-use crate::mlp::batch::permuted;
 
 /// Longer than the slowest device needs, and short of a watchdog of the operating system.
 const GRADIENTS_OF_ROWS: Watchdog = Watchdog::new("the gradients of the batch's rows", 1_500_000_000);
 
 /// Rows that a warp waits for at once.
-const AT_ONCE: usize = 8;
+const AT_ONCE: usize = 4;
 
-/// Tiles of 16 rows in a batch.
-const ROW_TILES: usize = MAX_ROWS / 16;
+/// Rows whose sums a warp computes at once.
+const SENT_AT_ONCE: usize = 4;
 
-/// The weights of a warp's tiles, spread over its lanes as products are; their rows are in the order of [`feature_of`](super::halves::feature_of).
+/// The weights of a warp's tiles times [`WEIGHTS`], spread over its lanes as products are; their rows are in the order of
+/// [`feature_of`](super::halves::feature_of).
 pub(super) type Tiles<const TILES: usize> = [FragmentC; TILES];
 
-/// What lies in shared memory.
+/// What lies in shared memory after the batches.
 #[derive(Clone, Copy)]
 pub(super) struct Shared {
-    /// `[warps, ROW_TILES, 32]` sums, later `[MAX_ROWS, PITCH]` gradients.
-    pool: *mut f32x4,
+    /// `[warps, ROW_TILES, 32]` sums, later `[MAX_ROWS, PITCH]` gradients at the second layer's sums.
+    pub pool: *mut f32x4,
+    /// `[ROW_TILES, 32]`: the sums of all warps, by lanes.
+    pub sums: *mut f32x4,
     /// `[MAX_ROWS, UNITS]`: the units.
-    pub(super) units: *mut f32,
-    /// `[MAX_ROWS, UNITS]`: the gradient at their sums.
-    pub(super) d_units: *mut f32,
-    /// `[UNITS + 1, PITCH]`: the units' weights in the second layer, and its biases in the first block.
-    pub(super) above: *mut f32x4,
-    /// `[MAX_ROWS]`: the samples of the next batch.
-    samples: *mut u32,
-    /// `[stages, MAX_ROWS, stride]`: the pixels, then 255 for the feature that is always 1, then zeros.
-    pub(super) pixels: *mut u8,
+    pub units: *mut f32,
+    /// `[2, MAX_ROWS, GRADIENT_PITCH]`: the gradient at their sums, of which one part comes from half of the second layer.
+    pub d_units: *mut f32,
+    /// `[ROW_TILES, 32]`: its halves, as the lanes' registers of B.
+    pub d_halves: *mut u32x4,
+    /// `[2, UNITS, PITCH]`: the units' weights in the second layer, those of even steps first.
+    pub above: *mut f32x4,
+    /// `[ROW_TILES, MAX_ROWS / 8, 32]`: the inner products of the next batch's samples with those of this one, by lanes.
+    pub gram: *mut f32x4,
+}
+
+impl Shared {
+    /// The units' weights in the second layer at a step.
+    #[inline(always)]
+    pub fn above(&self, step: usize) -> *mut f32x4 {
+        self.above.wrapping_add(step % 2 * UNITS * PITCH)
+    }
 }
 
 impl<const WARPS: usize> Block<WARPS> {
+    /// Where everything lies in a block of weights.
+    #[inline(always)]
+    fn weights_shared(&self) -> Shared {
+        let pool = self.shared.wrapping_add(self.extents.batches_bytes() / 16);
+        let sums = pool.wrapping_add(pool_quads(WARPS));
+        let units = sums.wrapping_add(UNITS_QUADS);
+        let d_units = units.wrapping_add(UNITS_QUADS);
+        let d_halves = d_units.wrapping_add(2 * MAX_ROWS * GRADIENT_PITCH / 4);
+        let above = d_halves.wrapping_add(ROW_TILES * 32);
+        let gram = above.wrapping_add(2 * UNITS * PITCH);
+        let (units, d_units, d_halves) = (units.cast(), d_units.cast(), d_halves.cast());
+        Shared { pool, sums, units, d_units, d_halves, above, gram }
+    }
+
     /// The steps of the weights of block `number`.
     ///
     /// # Safety
-    /// As for the kernel.
+    /// As for the kernel; the inner products of the batches are there.
     #[inline(always)]
     pub(super) unsafe fn train_weights<const TILES: usize, const HALVES: usize>(
         &self,
@@ -54,54 +78,72 @@ impl<const WARPS: usize> Block<WARPS> {
         steps: &ResidentSteps,
         number: usize,
     ) {
-        let e = self.extents;
+        let (e, count) = (self.extents, steps.steps as usize);
         // SAFETY: the kernel's contract for all of it; the parts of shared memory lie one after the other, and between
         // one thread's write and another's read there is a barrier, which all threads come to.
         unsafe {
-            let pool = self.shared;
-            let units = pool.add(pool_quads(WARPS));
-            let d_units = units.add(MAX_ROWS * UNITS / 4);
-            let above = d_units.add(MAX_ROWS * UNITS / 4);
-            let samples = above.add((UNITS + 1) * PITCH);
-            let pixels = samples.add(MAX_ROWS / 4).cast();
-            let (units, d_units, samples) = (units.cast(), d_units.cast(), samples.cast());
-            let shared = Shared { pool, units, d_units, above, samples, pixels };
-            let mut weights = self.begin::<TILES>(&shared, network, steps, number);
-            self.choose(&shared, steps, 0);
+            let (shared, batches) = (self.weights_shared(), self.batches());
+            let mut weights = self.begin::<TILES>(&shared, network, number);
+            for step in 0..count.min(2) {
+                self.choose(&batches, steps, step);
+            }
             self.sync();
-            self.fetch(&shared, steps, 0);
+            for step in 0..count.min(2) {
+                self.fetch(&batches, steps, step);
+            }
+            pipeline::commit();
             pipeline::wait_prior::<0>();
             self.sync();
-            for step in 0..steps.steps as usize {
+            self.multiply::<TILES, HALVES>(&shared, self.batch(&batches, 0), &weights);
+            self.sync();
+            self.add_sums(&shared);
+            self.sync();
+            for step in 0..count {
                 let mail = Mail::of(steps.mail, &e, steps.round.wrapping_add(step as u32));
-                let stage = step % steps.stages as usize;
-                let batch = shared.pixels.add(stage * MAX_ROWS * e.stride());
-                self.multiply::<TILES, HALVES>(&shared, batch, &weights);
-                self.sync();
-                self.activate(&shared);
-                let has_next = step + 1 < steps.steps as usize;
-                if has_next {
-                    self.choose(&shared, steps, step + 1);
+                let (has_next, is_first) = (step + 1 < count, step == 0);
+                self.activate(&shared, number, (!is_first).then_some(steps.lr));
+                if !is_first {
+                    self.halve::<HALVES>(&shared);
                 }
+                // The next batch is there as well.
+                pipeline::wait_prior::<0>();
                 self.sync();
-                self.send_sums(&shared, &mail, number);
-                if has_next && steps.stages == 2 {
-                    self.fetch(&shared, steps, step + 1);
+                self.send_sums(&shared, &mail, step, number);
+                // While the rows' blocks work: the last step's change of the weights, and the next batch's sums without
+                // that of this one.
+                if has_next {
+                    self.fetch_gram(shared.gram, steps, step + 1);
+                    pipeline::commit();
+                    if step + 2 < count {
+                        self.choose(&batches, steps, step + 2);
+                    }
+                }
+                if !is_first {
+                    let batch = self.batch(&batches, step - 1);
+                    self.update::<TILES, HALVES>(&shared, batch, &mut weights, steps.lr);
+                }
+                if has_next {
+                    self.multiply::<TILES, HALVES>(&shared, self.batch(&batches, step + 1), &weights);
+                    self.sync();
+                    // In place of the batch before, which all warps are done with.
+                    if step + 2 < count {
+                        self.fetch(&batches, steps, step + 2);
+                    }
+                    pipeline::commit();
+                    self.add_sums(&shared);
+                    self.sync();
+                    pipeline::wait_prior::<1>();
                 }
                 self.receive_gradients(&shared, &mail);
                 self.sync();
-                self.differentiate(&shared);
-                self.sync();
-                self.move_above(&shared, number == 0, steps.lr);
-                self.move_tiles::<TILES, HALVES>(&shared, batch, &mut weights, steps.lr);
-                if has_next && steps.stages == 1 {
-                    self.sync();
-                    self.fetch(&shared, steps, step + 1);
-                }
-                pipeline::wait_prior::<0>();
+                self.differentiate(&shared, step, number);
+                self.update_above(&shared, step, steps.lr);
                 self.sync();
             }
-            self.finish::<TILES>(&shared, network, number, &weights);
+            self.halve::<HALVES>(&shared);
+            self.sync();
+            self.update::<TILES, HALVES>(&shared, self.batch(&batches, count - 1), &mut weights, steps.lr);
+            self.finish::<TILES>(&shared, network, number, count, &weights);
         }
     }
 
@@ -111,51 +153,7 @@ impl<const WARPS: usize> Block<WARPS> {
         self.place().0 + t * WARPS
     }
 
-    /// Finds the samples of a step's batch.
-    ///
-    /// # Safety
-    /// As for the kernel; nobody reads the samples before a barrier.
-    #[inline(always)]
-    unsafe fn choose(&self, shared: &Shared, steps: &ResidentSteps, step: usize) {
-        let (first, rows) = steps.samples_of(step);
-        for row in self.each(rows) {
-            let sample = permuted(first + row as u32, steps.samples, steps.seed, steps.epoch);
-            // SAFETY: there are at most `MAX_ROWS`.
-            unsafe { *shared.samples.add(row) = sample };
-        }
-    }
-
-    /// Begins to copy the pixels of a step's batch, whose samples have been chosen. Rows that it does not have keep those of
-    /// another one: their gradients are zeros.
-    ///
-    /// # Safety
-    /// As for the kernel; nobody reads them before a wait and a barrier.
-    #[inline(always)]
-    unsafe fn fetch(&self, shared: &Shared, steps: &ResidentSteps, step: usize) {
-        let (e, (_, rows)) = (self.extents, steps.samples_of(step));
-        let stage = step % steps.stages as usize * MAX_ROWS;
-        // SAFETY: rows lie in the stage, samples in the data set; 16 bytes are copied where all rows begin at a multiple.
-        unsafe {
-            let source = |row: usize| steps.images.add(*shared.samples.add(row) as usize * e.features);
-            let target = |row: usize| shared.pixels.add((stage + row) * e.stride());
-            if e.features.is_multiple_of(TILE) && steps.images.addr().is_multiple_of(TILE) {
-                let chunks = e.features / TILE;
-                for i in self.each(rows * chunks) {
-                    let (row, at) = (i / chunks, i % chunks * TILE);
-                    let (to, from) = (target(row).add(at), source(row).add(at));
-                    pipeline::memcpy_async(to.cast::<u32x4>(), from.cast::<u32x4>());
-                }
-            } else {
-                for i in self.each(rows * e.features) {
-                    let (row, at) = (i / e.features, i % e.features);
-                    *target(row).add(at) = *source(row).add(at);
-                }
-            }
-            pipeline::commit();
-        }
-    }
-
-    /// The warp's share of the units' sums, by tensor cores.
+    /// The warp's share of the units' sums of a batch, by tensor cores.
     ///
     /// # Safety
     /// As for the kernel.
@@ -176,7 +174,7 @@ impl<const WARPS: usize> Block<WARPS> {
                     let [a, b, c, d]: [u32; 4] = ldmatrix(row);
                     let [e, f, g, h]: [u32; 4] = ldmatrix(row.add(32 * self.extents.stride()));
                     let rows = [[a, b], [c, d], [e, f], [g, h]].map(|rows| pixels(rows, false));
-                    let [w, x, y, z] = weights[t].0.map(|weight| weight * WEIGHTS);
+                    let [w, x, y, z] = weights[t].0;
                     let upper = split::<HALVES>([w, x]).map(|pair| movmatrix_trans(pair));
                     let lower = split::<HALVES>([y, z]).map(|pair| movmatrix_trans(pair));
                     mma_sync_tiles(&rows, &fragments(upper, lower), &mut sums);
@@ -188,26 +186,20 @@ impl<const WARPS: usize> Block<WARPS> {
         }
     }
 
-    /// The units, from the sums of all warps.
+    /// The units' sums of all warps.
     ///
     /// # Safety
     /// As for the kernel.
     #[inline(always)]
-    unsafe fn activate(&self, shared: &Shared) {
-        for i in self.each(ROW_TILES * 32) {
-            // SAFETY: the sums of each warp, and the units that a lane's four elements are.
+    unsafe fn add_sums(&self, shared: &Shared) {
+        let (pool, sums) = (shared.pool.cast::<f32>(), shared.sums.cast::<f32>());
+        for i in self.each(4 * UNITS_QUADS) {
+            // SAFETY: an element of each warp's sums.
             unsafe {
-                let mut sums = [0.0; 4];
-                for warp in 0..WARPS {
-                    let of_warp = (*shared.pool.add(warp * ROW_TILES * 32 + i)).to_array();
-                    sums = core::array::from_fn(|j| sums[j] + of_warp[j]);
-                }
-                for (j, sum) in sums.into_iter().enumerate() {
-                    let (row, col) = FragmentC::position(i as u32 % 32, j);
-                    let sum = sum * unscale(WEIGHTS);
-                    // NaN stays: of weights too large for their halves the loss is none.
-                    *shared.units.add((i / 32 * 16 + row) * UNITS + col) = if sum <= 0.0 { 0.0 } else { sum };
-                }
+                let of_warps: [f32; WARPS] =
+                    core::array::from_fn(|warp| *pool.add(warp * 4 * UNITS_QUADS + i));
+                *sums.add(i) =
+                    of_warps.into_iter().fold(0.0, |sum, of_warp| sum + of_warp) * unscale(WEIGHTS);
             }
         }
     }
@@ -217,7 +209,7 @@ impl<const WARPS: usize> Block<WARPS> {
     /// # Safety
     /// As for the kernel.
     #[inline(always)]
-    unsafe fn send_sums(&self, shared: &Shared, mail: &Mail, number: usize) {
+    unsafe fn send_sums(&self, shared: &Shared, mail: &Mail, step: usize, number: usize) {
         let (e, (warp, lane)) = (self.extents, self.place());
         if lane >= e.quads() {
             return;
@@ -225,86 +217,56 @@ impl<const WARPS: usize> Block<WARPS> {
         // SAFETY: the lane's quad of each unit, and of each row.
         unsafe {
             let above: [[f32; 4]; UNITS] =
-                core::array::from_fn(|unit| (*shared.above.add(unit * PITCH + lane)).to_array());
-            let biases = (*shared.above.add(UNITS * PITCH + lane)).to_array();
-            for row in (warp..e.batch).step_by(WARPS) {
-                let units = shared.units.add(row * UNITS);
-                let sums = (0..UNITS).fold(biases, |sums, unit| {
-                    let x = *units.add(unit);
-                    core::array::from_fn(|j| x.mul_add(above[unit][j], sums[j]))
-                });
-                mail.send(mail.sums.add((row * e.weight_blocks() + number) * e.quads() + lane), sums);
+                core::array::from_fn(|unit| (*shared.above(step).add(unit * PITCH + lane)).to_array());
+            let units = shared.units.cast::<f32x4>().add(warp * (UNITS / 4));
+            let to = mail.sums.wrapping_add((warp * e.weight_blocks() + number) * e.quads() + lane);
+            for first in (0..MAX_ROWS / WARPS).step_by(SENT_AT_ONCE) {
+                let sums = |i: usize| -> [f32; 4] {
+                    let units = units.add((first + i) * WARPS * (UNITS / 4));
+                    let ([a, b, c, d], [e, f, g, h]) = ((*units).to_array(), (*units.add(1)).to_array());
+                    let units = [a, b, c, d, e, f, g, h];
+                    core::array::from_fn(|j| {
+                        let first = units[0] * above[0][j];
+                        (1..UNITS).fold(first, |sum, unit| units[unit].mul_add(above[unit][j], sum))
+                    })
+                };
+                let send = |i: usize, sums: [f32; 4]| {
+                    let rows = (first + i) * WARPS;
+                    if rows + warp < e.batch {
+                        mail.send(to.wrapping_add(rows * e.weight_blocks() * e.quads()), sums);
+                    }
+                };
+                // All at once, also of rows that are not there, so that no sum waits for another one. Loops over them would be
+                // left as such, with the sums in local memory.
+                let sums: [[f32; 4]; SENT_AT_ONCE] = [sums(0), sums(1), sums(2), sums(3)];
+                send(0, sums[0]);
+                send(1, sums[1]);
+                send(2, sums[2]);
+                send(3, sums[3]);
             }
         }
     }
 
-    /// Waits for the gradients of all rows.
+    /// Waits for the gradients of all rows. Those that are not there get another one's: their units are zeros.
     ///
     /// # Safety
     /// As for the kernel.
     #[inline(always)]
     unsafe fn receive_gradients(&self, shared: &Shared, mail: &Mail) {
         let (e, (warp, lane)) = (self.extents, self.place());
-        for first in (warp..MAX_ROWS).step_by(WARPS * AT_ONCE) {
-            let rows: [usize; AT_ONCE] = core::array::from_fn(|i| first + i * WARPS);
+        for first in (0..MAX_ROWS / WARPS).step_by(AT_ONCE) {
+            let rows: [usize; AT_ONCE] = core::array::from_fn(|i| warp + (first + i) * WARPS);
             // SAFETY: the lane's quad of rows that there are.
             unsafe {
                 let mut gradients = [f32x4::default(); AT_ONCE];
                 if lane < e.quads() {
-                    let from = rows
-                        .map(|row| mail.gradients.add(row.min(e.batch - 1) * e.quads() + lane).cast_const());
-                    gradients = mail.receive(GRADIENTS_OF_ROWS, from);
+                    let from =
+                        |row: usize| mail.gradients.wrapping_add(row.min(e.batch - 1) * e.quads() + lane);
+                    gradients = mail.receive(GRADIENTS_OF_ROWS, rows.map(|row| from(row).cast_const()));
                 }
                 for i in 0..AT_ONCE {
-                    let gradient = if rows[i] < e.batch { gradients[i] } else { f32x4::default() };
-                    *shared.pool.add(rows[i] * PITCH + lane) = gradient;
+                    *shared.pool.add(rows[i] * PITCH + lane) = gradients[i];
                 }
-            }
-        }
-    }
-
-    /// The gradient at the units' sums.
-    ///
-    /// # Safety
-    /// As for the kernel.
-    #[inline(always)]
-    unsafe fn differentiate(&self, shared: &Shared) {
-        for i in self.each(self.extents.batch * UNITS) {
-            // SAFETY: a row and a unit.
-            unsafe {
-                let (gradients, above) =
-                    (shared.pool.add(i / UNITS * PITCH), shared.above.add(i % UNITS * PITCH));
-                let mut sums = [0.0f32; 4];
-                for quad in 0..self.extents.quads() {
-                    let (gradient, weight) =
-                        ((*gradients.add(quad)).to_array(), (*above.add(quad)).to_array());
-                    sums = core::array::from_fn(|j| gradient[j].mul_add(weight[j], sums[j]));
-                }
-                let sum = (sums[0] + sums[1]) + (sums[2] + sums[3]);
-                *shared.d_units.add(i) = if *shared.units.add(i) > 0.0 { sum } else { 0.0 };
-            }
-        }
-    }
-
-    /// The step of the second layer's rows, and where they are this block's of its biases.
-    ///
-    /// # Safety
-    /// As for the kernel.
-    #[inline(always)]
-    unsafe fn move_above(&self, shared: &Shared, has_biases: bool, lr: f32) {
-        for i in self.each((UNITS + usize::from(has_biases)) * QUADS) {
-            let (unit, lane) = (i / QUADS, i % QUADS);
-            // SAFETY: a quad of a unit, or of the biases.
-            unsafe {
-                let mut gradients = [0.0f32; 4];
-                for row in 0..self.extents.batch {
-                    let x = if unit < UNITS { *shared.units.add(row * UNITS + unit) } else { 1.0 };
-                    let gradient = (*shared.pool.add(row * PITCH + lane)).to_array();
-                    gradients = core::array::from_fn(|j| x.mul_add(gradient[j], gradients[j]));
-                }
-                let above = shared.above.add(unit * PITCH + lane);
-                let old = (*above).to_array();
-                *above = core::array::from_fn(|j| old[j] - lr * gradients[j]).into();
             }
         }
     }
@@ -312,9 +274,9 @@ impl<const WARPS: usize> Block<WARPS> {
     /// The step of the first layer, by tensor cores.
     ///
     /// # Safety
-    /// As for the kernel.
+    /// As for the kernel; `batch` is that of the gradients.
     #[inline(always)]
-    unsafe fn move_tiles<const TILES: usize, const HALVES: usize>(
+    unsafe fn update<const TILES: usize, const HALVES: usize>(
         &self,
         shared: &Shared,
         batch: *const u8,
@@ -322,16 +284,13 @@ impl<const WARPS: usize> Block<WARPS> {
         lr: f32,
     ) {
         let (_, lane) = self.place();
-        let factor = lr * unscale(GRADIENTS);
+        let factor = lr * unscale(GRADIENTS) * WEIGHTS;
         // SAFETY: all lanes have the same tiles, which lie in the batch; a lane reads its elements of the gradients.
         unsafe {
             let of_rows: [[FragmentB<f16>; HALVES]; ROW_TILES] = core::array::from_fn(|i| {
-                let gradient = |j: usize| {
-                    let (row, col) = FragmentB::<f16>::position(lane as u32, j);
-                    *shared.d_units.add((i * 16 + row) * UNITS + col) * GRADIENTS
-                };
-                let (upper, lower) = ([gradient(0), gradient(1)], [gradient(2), gradient(3)]);
-                fragments(split(upper), split(lower))
+                let [a, b, c, d] = (*shared.d_halves.add(i * 32 + lane)).to_array();
+                let halves = [[a, b], [c, d]];
+                core::array::from_fn(|half| FragmentB::from_registers(halves[half]))
             });
             for t in 0..TILES {
                 if self.tile(t) < self.extents.tiles() {

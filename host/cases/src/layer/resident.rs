@@ -142,7 +142,7 @@ impl Training {
         let correct = run.updated(&vec![UNTOUCHED_WORD; self.samples()]);
         let (images, labels) = (run.input(&self.images), run.input(&self.labels));
         let mail = run.scratch(&vec![0u32; self.extents.mail_words()]);
-        let stages = if self.extents.shared_bytes(kernel.warps, 2) <= 99 * 1024 { 2 } else { 1 };
+        let gram = run.scratch(&vec![0.0f32; Extents::gram_len(self.steps)]);
         let results = run.on(device, |on, memory| {
             let written = |output| RawBuffer::written(memory.output(output));
             let Extents { features, hidden1, hidden2, classes, batch } = self.extents;
@@ -164,20 +164,18 @@ impl Training {
                 images: RawBuffer::read(memory.input(images)),
                 labels: RawBuffer::read(memory.input(labels)),
                 mail: RawBuffer::written(memory.output(mail)),
+                gram: written(gram),
                 samples: self.samples() as u32,
                 first: self.first as u32,
                 steps: self.steps as u32,
                 batch: batch as u32,
                 round: 0,
-                stages,
                 epoch: ORDER.1,
                 seed: ORDER.0,
                 lr: LEARNING_RATE,
             };
-            let config = LaunchConfig {
-                grid: Dim3::new(blocks as u32, 1, 1),
-                ..kernel.config(&self.extents, stages as usize)
-            };
+            let config =
+                LaunchConfig { grid: Dim3::new(blocks as u32, 1, 1), ..kernel.config(&self.extents) };
             // SAFETY: the arrays have the network's shapes. Blocks that are not there write nothing.
             unsafe { (kernel.launch)(on, config, ResidentLaunch { network, steps }) }
         })?;

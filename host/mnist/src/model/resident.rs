@@ -14,8 +14,8 @@ use super::results::Results;
 use crate::BatchSize;
 use ferrowarp::device::{Buffer, Device};
 
-/// Steps of a launch on a GPU: a few hundred microseconds, after which a run can stop.
-const STEPS: usize = 64;
+/// Steps of a launch on a GPU at most: an epoch of MNIST in batches of 64, after which a run can stop.
+const STEPS: usize = 1024;
 
 /// As above, on the CPU.
 const STEPS_ON_CPU: usize = 8;
@@ -25,6 +25,8 @@ pub(super) struct Resident {
     plan: Plan,
     /// What the blocks send each other.
     mail: Buffer<u32>,
+    /// The inner products of a launch's batches.
+    gram: Buffer<f32>,
     /// Steps that it has seen.
     round: u32,
 }
@@ -51,7 +53,11 @@ impl Resident {
     ) -> Result<Result<Self, Unfit>, ModelError> {
         match Plan::of(on, layers, how, momentum)? {
             Err(why) => Ok(Err(why)),
-            Ok(plan) => Ok(Ok(Self { mail: on.alloc_zeroed(plan.mail_words())?, round: 0, plan })),
+            Ok(plan) => {
+                let (mail, gram) =
+                    (on.alloc_zeroed(plan.mail_words())?, on.alloc_zeroed(plan.gram_len(most_steps(on)))?);
+                Ok(Ok(Self { plan, mail, gram, round: 0 }))
+            }
         }
     }
 
@@ -64,11 +70,16 @@ impl Resident {
         spec: &EpochSpec,
         steps: Steps,
     ) -> Result<(), ModelError> {
-        let mail = (&mut self.mail, self.round);
+        let mail = (&mut self.mail, &mut self.gram, self.round);
         resident::steps(on, &self.plan, layers, (data, results.all()?), spec, steps, mail)?;
         self.round = self.round.wrapping_add(steps.count as u32);
         Ok(())
     }
+}
+
+/// Steps of a launch at most.
+fn most_steps(on: &Device) -> usize {
+    if on.is_cuda() { STEPS } else { STEPS_ON_CPU }
 }
 
 /// The steps with the batches that begin in `range`, or those of one launch, of samples in the order of an epoch. `slot` is
@@ -91,8 +102,7 @@ pub(super) fn steps(
             Err(why) => return Ok(Err(why)),
         },
     };
-    let most = if on.is_cuda() { STEPS } else { STEPS_ON_CPU };
-    let count = range.len().div_ceil(batch_size.get()).min(most);
+    let count = range.len().div_ceil(batch_size.get()).min(most_steps(on));
     let end = data.samples.min(range.start + count * batch_size.get());
     let Core { layers, results, .. } = core;
     resident.train(on, layers, (data, results), spec, Steps { first: range.start, count })?;

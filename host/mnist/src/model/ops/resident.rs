@@ -23,8 +23,6 @@ type Kernel = Instance<ResidentLaunch, ResidentShape>;
 pub(in crate::model) struct Plan {
     kernel: &'static Kernel,
     extents: Extents,
-    /// Batches that fit shared memory at a time.
-    stages: usize,
 }
 
 /// Why a network does not train so on a device.
@@ -102,7 +100,7 @@ impl Plan {
             Precision::Tf32 | Precision::Bf16 => return Ok(Err(Unfit::Precision(precision))),
         };
         // On the CPU a block is one warp: its threads are stacks, of which there are only so many.
-        let warps = if on.is_cuda() { 8 } else { 1 };
+        let warps = if on.is_cuda() { 16 } else { 1 };
         let suits = |kernel: &&Kernel| kernel.warps == warps && kernel.halves == halves;
         let Some(kernel) = train::INSTANCES.iter().find(suits) else {
             return Ok(Err(Unfit::Capability { got: 0, least: 80 }));
@@ -121,13 +119,12 @@ impl Plan {
         if limits.capability < kernel.meta.min_arch {
             return Ok(Err(Unfit::Capability { got: limits.capability, least: kernel.meta.min_arch }));
         }
-        let (max, shared) =
-            (limits.max_dynamic_shared_bytes as usize, |n| extents.shared_bytes(kernel.warps, n));
-        let Some(stages) = [2, 1].into_iter().find(|&stages| shared(stages) <= max) else {
-            return Ok(Err(Unfit::SharedMemory { got: shared(1), max }));
-        };
-        let plan = Plan { kernel, extents, stages };
-        let (got, config) = (extents.blocks() as u64, kernel.config(&extents, stages));
+        let (max, got) = (limits.max_dynamic_shared_bytes as usize, extents.shared_bytes(kernel.warps));
+        if got > max {
+            return Ok(Err(Unfit::SharedMemory { got, max }));
+        }
+        let plan = Plan { kernel, extents };
+        let (got, config) = (extents.blocks() as u64, kernel.config(&extents));
         let fit = on.resident_blocks(kernel.meta, &config)?;
         Ok(if got > fit { Err(Unfit::Blocks { got, fit }) } else { Ok(plan) })
     }
@@ -136,9 +133,14 @@ impl Plan {
     pub fn mail_words(&self) -> usize {
         self.extents.mail_words()
     }
+
+    /// Numbers that it needs for so many steps of a launch.
+    pub fn gram_len(&self, steps: usize) -> usize {
+        Extents::gram_len(steps)
+    }
 }
 
-/// Trains so many steps of an epoch. `mail` has seen `round` steps before.
+/// Trains so many steps of an epoch. `mail` has seen `round` steps before; `gram` is scratch space.
 pub(in crate::model) fn steps(
     on: &Device,
     plan: &Plan,
@@ -146,7 +148,7 @@ pub(in crate::model) fn steps(
     (data, scores): (&DeviceDataset, Scores<'_>),
     spec: &EpochSpec,
     Steps { first, count }: Steps,
-    (mail, round): (&mut Buffer<u32>, u32),
+    (mail, gram, round): (&mut Buffer<u32>, &mut Buffer<f32>, u32),
 ) -> Result<(), ModelError> {
     let Extents { features, hidden1, hidden2, classes, batch } = plan.extents;
     let [one, two, three] = layers else { return Ok(()) };
@@ -166,6 +168,7 @@ pub(in crate::model) fn steps(
         ("length of the hits", scores.correct.len(), data.samples as u64),
         ("length of the words between blocks", mail.len(), plan.mail_words() as u64),
     ])?;
+    need(&[("number of steps of a launch at most", gram.len() / plan.gram_len(1), count as u64)])?;
     let network = ResidentNetworkLaunch {
         weights1: RawBuffer::written(&mut one.weights),
         biases1: RawBuffer::written(&mut one.biases),
@@ -184,17 +187,17 @@ pub(in crate::model) fn steps(
         images: RawBuffer::read(&*data.images),
         labels: RawBuffer::read(&*data.labels),
         mail: RawBuffer::written(mail),
+        gram: RawBuffer::written(gram),
         samples: to_u32("number of samples", data.samples)?,
         first: first as u32,
         steps: to_u32("number of steps", count)?,
         batch: batch as u32,
         round,
-        stages: plan.stages as u32,
         epoch: spec.epoch,
         seed: spec.seed,
         lr: spec.lr,
     };
-    let config = plan.kernel.config(&plan.extents, plan.stages);
+    let config = plan.kernel.config(&plan.extents);
     // SAFETY: the buffers hold their shapes and the steps lie in the epoch, as was just checked; they are borrowed for the
     // call, and later uses of them are queued after this or wait for the device. The plan has checked the sizes.
     unsafe { (plan.kernel.launch)(on, config, ResidentLaunch { network, steps })? };
