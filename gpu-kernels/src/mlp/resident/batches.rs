@@ -49,7 +49,7 @@ impl<const WARPS: usize> Block<WARPS> {
         batches.pixels.wrapping_add(step % STAGES * MAX_ROWS * self.extents.stride())
     }
 
-    /// Finds the samples of a step's batch.
+    /// Finds the samples of a step's batch; rows that it does not have get that of its first one.
     ///
     /// # Safety
     /// As for the kernel; nobody reads the samples before a barrier.
@@ -57,53 +57,105 @@ impl<const WARPS: usize> Block<WARPS> {
     pub(super) unsafe fn choose(&self, batches: &Batches, steps: &ResidentSteps, step: usize) {
         let (first, rows) = steps.samples_of(step);
         // By the last warps, which have the fewest tiles.
-        for row in (Self::THREADS - 1 - self.tid..rows).step_by(Self::THREADS) {
-            let sample = permuted(first + row as u32, steps.samples, steps.seed, steps.epoch);
+        for row in (Self::THREADS - 1 - self.tid..self.extents.batch).step_by(Self::THREADS) {
+            let row_or_first = if row < rows { row } else { 0 };
+            let sample = permuted(first + row_or_first as u32, steps.samples, steps.seed, steps.epoch);
             // SAFETY: there are at most `MAX_ROWS`.
             unsafe { *batches.samples.add(step % STAGES * MAX_ROWS + row) = sample };
         }
     }
 
-    /// Begins to copy the pixels of a step's batch, whose samples have been chosen. Rows that it does not have keep those of
-    /// another one: their gradients are zeros.
+    /// The copies of the pixels of a step's batch, whose samples have been chosen.
+    #[inline(always)]
+    pub(super) fn copies(&self, batches: &Batches, steps: &ResidentSteps, step: usize) -> Copies<WARPS> {
+        let (e, (warp, lane)) = (self.extents, self.place());
+        let (first, chunks) = (step % STAGES * MAX_ROWS + warp, e.features / TILE);
+        let is_aligned = e.features.is_multiple_of(TILE) && steps.images.addr().is_multiple_of(TILE);
+        Copies {
+            samples: batches.samples.wrapping_add(first),
+            pixels: batches.pixels.wrapping_add(first * e.stride()),
+            images: steps.images,
+            features: e.features,
+            stride: e.stride(),
+            rows: e.batch.saturating_sub(warp).div_ceil(WARPS),
+            // A sample is at most two copies of the warp's lanes.
+            has: [is_aligned && lane < chunks, is_aligned && lane + 32 < chunks],
+            is_aligned,
+            lane,
+        }
+    }
+
+    /// Begins to copy the pixels of a step's batch, whose samples have been chosen.
     ///
     /// # Safety
     /// As for the kernel; nobody reads them before a wait and a barrier.
     #[inline(always)]
     pub(super) unsafe fn fetch(&self, batches: &Batches, steps: &ResidentSteps, step: usize) {
-        let (e, (_, rows), (warp, lane)) = (self.extents, steps.samples_of(step), self.place());
-        let (first, features) = (step % STAGES * MAX_ROWS, e.features);
-        let samples = batches.samples.wrapping_add(first + warp);
-        // SAFETY: the rows lie in the stage, their samples in the data set; 16 bytes are copied where all samples begin at a
-        // multiple of them.
+        // SAFETY: the caller's.
+        unsafe { self.copies(batches, steps, step).from(0) };
+    }
+}
+
+/// A warp's part in copying a batch.
+pub(super) struct Copies<const WARPS: usize> {
+    /// The samples from the warp's first row on.
+    samples: *const u32,
+    /// Where that goes.
+    pixels: *mut u8,
+    images: *const u8,
+    features: usize,
+    stride: usize,
+    /// Rows of the warp.
+    rows: usize,
+    /// Whether the lane has 16 bytes of a sample, and 16 more.
+    has: [bool; 2],
+    /// Whether all samples begin at a multiple of 16 bytes.
+    is_aligned: bool,
+    lane: usize,
+}
+
+impl<const WARPS: usize> Copies<WARPS> {
+    /// Begins to copy the warp's row number `i`, if there is one and all samples begin at a multiple of 16 bytes.
+    ///
+    /// # Safety
+    /// As for the kernel; nobody reads the row before a wait and a barrier.
+    #[inline(always)]
+    pub unsafe fn row(&self, i: usize) {
+        if i >= self.rows {
+            return;
+        }
+        // SAFETY: the row lies in the stage, its sample in the data set.
         unsafe {
-            if features.is_multiple_of(TILE) && steps.images.addr().is_multiple_of(TILE) {
-                // A sample is at most two copies of the warp's lanes.
-                let has = [lane < features / TILE, lane + 32 < features / TILE];
-                let images = steps.images.cast::<u32x4>().wrapping_add(lane);
-                let to = batches
-                    .pixels
-                    .wrapping_add((first + warp) * e.stride())
-                    .cast::<u32x4>()
-                    .wrapping_add(lane);
-                for i in 0..MAX_ROWS / WARPS {
-                    if i * WARPS + warp < rows {
-                        let from = images.wrapping_add(*samples.add(i * WARPS) as usize * (features / TILE));
-                        let to = to.wrapping_add(i * WARPS * (e.stride() / TILE));
-                        if has[0] {
-                            pipeline::memcpy_async_l2(to, from);
-                        }
-                        if has[1] {
-                            pipeline::memcpy_async_l2(to.add(32), from.add(32));
-                        }
-                    }
-                }
-            } else {
-                for row in (warp..rows).step_by(WARPS) {
-                    let from = steps.images.add(*samples.add(row - warp) as usize * features);
-                    for i in (lane..features).step_by(32) {
-                        *batches.pixels.add((first + row) * e.stride() + i) = *from.add(i);
-                    }
+            let from = self.images.add(*self.samples.add(i * WARPS) as usize * self.features);
+            let to = self.pixels.add(i * WARPS * self.stride);
+            let (from, to) = (from.cast::<u32x4>().add(self.lane), to.cast::<u32x4>().add(self.lane));
+            if self.has[0] {
+                pipeline::memcpy_async_l2(to, from);
+            }
+            if self.has[1] {
+                pipeline::memcpy_async_l2(to.add(32), from.add(32));
+            }
+        }
+    }
+
+    /// Begins to copy all rows but the first `row` ones, which [`Self::row`] has been called for.
+    ///
+    /// # Safety
+    /// As there.
+    #[inline(always)]
+    pub unsafe fn from(&self, row: usize) {
+        // SAFETY: the caller's; bytes lie in the row and in its sample.
+        unsafe {
+            for i in row..self.rows {
+                self.row(i);
+            }
+            if self.is_aligned {
+                return;
+            }
+            for i in 0..self.rows {
+                let from = self.images.add(*self.samples.add(i * WARPS) as usize * self.features);
+                for at in (self.lane..self.features).step_by(32) {
+                    *self.pixels.add(i * WARPS * self.stride + at) = *from.add(at);
                 }
             }
         }

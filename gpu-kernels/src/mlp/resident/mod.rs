@@ -121,8 +121,8 @@ pub struct ResidentSteps {
     args = ResidentLaunch,
     facts: ResidentShape = ResidentShape { warps: WARPS, tiles: TILES, halves: HALVES },
     instances(
-        resident_epoch = <16, 4, 2>;
-        resident_epoch_f16 = <16, 4, 1>;
+        resident_epoch = <8, 7, 2>;
+        resident_epoch_f16 = <8, 7, 1>;
         resident_epoch_serial = <1, 56, 2>;
         resident_epoch_serial_f16 = <1, 56, 1>;
     ),
@@ -148,7 +148,7 @@ pub unsafe fn train<const WARPS: usize, const TILES: usize, const HALVES: usize>
         if number < extents.weight_blocks() {
             block.train_weights::<TILES, HALVES>(&network, &steps, number);
         } else {
-            block.train_row(&network, &steps, number - extents.weight_blocks());
+            block.train_row::<HALVES>(&network, &steps, number - extents.weight_blocks());
         }
     }
 }

@@ -21,10 +21,10 @@ const SUMS_OF_WEIGHTS: Watchdog = Watchdog::new("the sums of the blocks with wei
 const OTHER_ROWS: Watchdog = Watchdog::new("the units and gradients of the batch's rows", 1_500_000_000);
 
 /// Blocks of weights whose sums a warp waits for at once.
-const SUMS_AT_ONCE: usize = 3;
+const SUMS_AT_ONCE: usize = 5;
 
 /// Rows that a warp waits for at once.
-const ROWS_AT_ONCE: usize = 4;
+const ROWS_AT_ONCE: usize = 8;
 
 /// Lanes that add the products of a class.
 const LANES: usize = 16;
@@ -55,7 +55,12 @@ impl<const WARPS: usize> Block<WARPS> {
     /// # Safety
     /// As for the kernel.
     #[inline(always)]
-    pub(super) unsafe fn train_row(&self, network: &ResidentNetwork, steps: &ResidentSteps, row: usize) {
+    pub(super) unsafe fn train_row<const HALVES: usize>(
+        &self,
+        network: &ResidentNetwork,
+        steps: &ResidentSteps,
+        row: usize,
+    ) {
         let e = self.extents;
         // SAFETY: as for the blocks of weights.
         unsafe {
@@ -97,7 +102,7 @@ impl<const WARPS: usize> Block<WARPS> {
                 }
                 self.receive_rows(&shared, &mail);
                 self.sync();
-                self.move_last_layer(&shared, steps.lr);
+                self.move_last_layer::<HALVES>(&shared, steps.lr);
                 self.sync();
             }
             if row == 0 {
@@ -299,7 +304,7 @@ impl<const WARPS: usize> Block<WARPS> {
     /// # Safety
     /// As for the kernel.
     #[inline(always)]
-    unsafe fn move_last_layer(&self, shared: &Shared, lr: f32) {
+    unsafe fn move_last_layer<const HALVES: usize>(&self, shared: &Shared, lr: f32) {
         let (warp, lane) = self.place();
         let (group, place) = group_of(lane);
         let [quads, classes] = PART;
@@ -310,7 +315,7 @@ impl<const WARPS: usize> Block<WARPS> {
             unsafe {
                 let gradients = shared.all_gradients.cast::<f32>().add(class + group);
                 let gradient = |row: usize| *gradients.add(row * 4 * LOGITS_PITCH);
-                let gradients = columns(lane, shared.all_units, (quad, pair), gradient);
+                let gradients = columns::<HALVES>(lane, shared.all_units, (quad, pair), gradient);
                 for i in 0..gradients.len() {
                     let weights = shared.weights.add((class + 2 * place + i) * QUADS + quad + group);
                     let weights = weights.cast::<f32x2>().add(pair);

@@ -21,7 +21,12 @@ impl<const WARPS: usize> Block<WARPS> {
     /// # Safety
     /// As for the kernel.
     #[inline(always)]
-    pub(super) unsafe fn activate(&self, shared: &Shared, number: usize, changed_by: Option<f32>) {
+    pub(super) unsafe fn activate<const HALVES: usize>(
+        &self,
+        shared: &Shared,
+        number: usize,
+        changed_by: Option<f32>,
+    ) {
         let (warp, lane) = self.place();
         let (group, place) = group_of(lane);
         for tile in (warp..ROW_TILES).step_by(WARPS) {
@@ -30,7 +35,7 @@ impl<const WARPS: usize> Block<WARPS> {
             unsafe {
                 let mut sums = (*shared.sums.add(tile * 32 + lane)).to_array();
                 if let Some(lr) = changed_by {
-                    let mut products = Products::ZERO;
+                    let mut products = Products::<HALVES>::ZERO;
                     let gradient = |row: usize| {
                         let parts = shared.d_units.add(row * GRADIENT_PITCH + group);
                         *parts + *parts.add(MAX_ROWS * GRADIENT_PITCH)
@@ -63,7 +68,12 @@ impl<const WARPS: usize> Block<WARPS> {
     /// # Safety
     /// As for the kernel.
     #[inline(always)]
-    pub(super) unsafe fn differentiate(&self, shared: &Shared, step: usize, number: usize) {
+    pub(super) unsafe fn differentiate<const HALVES: usize>(
+        &self,
+        shared: &Shared,
+        step: usize,
+        number: usize,
+    ) {
         let (warp, lane) = self.place();
         let (group, place) = group_of(lane);
         for job in (warp..2 * ROW_TILES).step_by(WARPS) {
@@ -81,7 +91,7 @@ impl<const WARPS: usize> Block<WARPS> {
                     let above = *shared.above(step).add(group * PITCH + quad);
                     (gradients(group), gradients(group + 8), above.to_array())
                 });
-                let mut products = Products::ZERO;
+                let mut products = Products::<HALVES>::ZERO;
                 for part in 0..QUADS / 8 {
                     let (a, b, above) = factors[part];
                     products.add([a[0], b[0], a[1], b[1]], [above[0], above[1]]);
@@ -127,7 +137,7 @@ impl<const WARPS: usize> Block<WARPS> {
     /// # Safety
     /// As for the kernel.
     #[inline(always)]
-    pub(super) unsafe fn update_above(&self, shared: &Shared, step: usize, lr: f32) {
+    pub(super) unsafe fn update_above<const HALVES: usize>(&self, shared: &Shared, step: usize, lr: f32) {
         let (warp, lane) = self.place();
         let (group, place) = group_of(lane);
         let (old, new) = (shared.above(step), shared.above(step + 1));
@@ -137,7 +147,7 @@ impl<const WARPS: usize> Block<WARPS> {
             // same jobs.
             unsafe {
                 let unit = |row: usize| *shared.units.add(row * UNITS + group);
-                let gradients = columns(lane, shared.pool, (quad, pair), unit);
+                let gradients = columns::<HALVES>(lane, shared.pool, (quad, pair), unit);
                 for i in 0..gradients.len() {
                     let at = 2 * ((2 * place + i) * PITCH + quad + group) + pair;
                     let weights = (*old.cast::<f32x2>().add(at)).to_array();

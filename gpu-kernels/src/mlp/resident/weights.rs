@@ -7,6 +7,7 @@ use cuda_std::mem::{f32x4, u32x4};
 use cuda_std::mma::{FragmentB, FragmentC, ldmatrix, ldmatrix_trans, mma_sync_tiles, movmatrix_trans};
 use cuda_std::pipeline;
 
+use super::batches::Copies;
 use super::exchange::Mail;
 use super::extents::{GRADIENT_PITCH, MAX_ROWS, PITCH, ROW_TILES, TILE, UNITS, UNITS_QUADS, pool_quads};
 use super::halves::{GRADIENTS, WEIGHTS, fragments, join, pixels, split, unscale};
@@ -15,8 +16,8 @@ use super::{Block, ResidentNetwork, ResidentSteps};
 /// Longer than the slowest device needs, and short of a watchdog of the operating system.
 const GRADIENTS_OF_ROWS: Watchdog = Watchdog::new("the gradients of the batch's rows", 1_500_000_000);
 
-/// Rows that a warp waits for at once.
-const AT_ONCE: usize = 4;
+/// Rows that a warp waits for at once: all of a warp's on a GPU.
+const AT_ONCE: usize = 8;
 
 /// Rows whose sums a warp computes at once.
 const SENT_AT_ONCE: usize = 4;
@@ -94,14 +95,15 @@ impl<const WARPS: usize> Block<WARPS> {
             pipeline::commit();
             pipeline::wait_prior::<0>();
             self.sync();
-            self.multiply::<TILES, HALVES>(&shared, self.batch(&batches, 0), &weights);
+            self.multiply::<TILES, HALVES>(&shared, self.batch(&batches, 0), &weights, None);
             self.sync();
             self.add_sums(&shared);
             self.sync();
+            let rows: [usize; AT_ONCE] = core::array::from_fn(|i| self.gradients_at(i));
             for step in 0..count {
                 let mail = Mail::of(steps.mail, &e, steps.round.wrapping_add(step as u32));
                 let (has_next, is_first) = (step + 1 < count, step == 0);
-                self.activate(&shared, number, (!is_first).then_some(steps.lr));
+                self.activate::<HALVES>(&shared, number, (!is_first).then_some(steps.lr));
                 if !is_first {
                     self.halve::<HALVES>(&shared);
                 }
@@ -123,21 +125,21 @@ impl<const WARPS: usize> Block<WARPS> {
                     self.update::<TILES, HALVES>(&shared, batch, &mut weights, steps.lr);
                 }
                 if has_next {
-                    self.multiply::<TILES, HALVES>(&shared, self.batch(&batches, step + 1), &weights);
-                    self.sync();
                     // In place of the batch before, which all warps are done with.
-                    if step + 2 < count {
-                        self.fetch(&batches, steps, step + 2);
-                    }
+                    self.sync();
+                    let fetched = (step + 2 < count).then(|| self.copies(&batches, steps, step + 2));
+                    let batch = self.batch(&batches, step + 1);
+                    self.multiply::<TILES, HALVES>(&shared, batch, &weights, fetched.as_ref());
                     pipeline::commit();
+                    self.sync();
                     self.add_sums(&shared);
                     self.sync();
                     pipeline::wait_prior::<1>();
                 }
-                self.receive_gradients(&shared, &mail);
+                self.receive_gradients(&shared, &mail, &rows);
                 self.sync();
-                self.differentiate(&shared, step, number);
-                self.update_above(&shared, step, steps.lr);
+                self.differentiate::<HALVES>(&shared, step, number);
+                self.update_above::<HALVES>(&shared, step, steps.lr);
                 self.sync();
             }
             self.halve::<HALVES>(&shared);
@@ -153,32 +155,62 @@ impl<const WARPS: usize> Block<WARPS> {
         self.place().0 + t * WARPS
     }
 
-    /// The warp's share of the units' sums of a batch, by tensor cores.
+    /// Calls `of_tile` with the numbers of the warp's tiles.
+    ///
+    /// Where all warps have all but the last one these come without a question between, so that the one's loads go on while the
+    /// other is computed.
+    #[inline(always)]
+    fn each_tile<const TILES: usize>(&self, mut of_tile: impl FnMut(usize)) {
+        let tiles = self.extents.tiles();
+        if tiles >= (TILES - 1) * WARPS {
+            for t in 0..TILES - 1 {
+                of_tile(t);
+            }
+            if self.tile(TILES - 1) < tiles {
+                of_tile(TILES - 1);
+            }
+        } else {
+            for t in 0..TILES {
+                if self.tile(t) < tiles {
+                    of_tile(t);
+                }
+            }
+        }
+    }
+
+    /// The warp's share of the units' sums of a batch, by tensor cores. Meanwhile another batch is copied, a row a tile: all at
+    /// once they would wait for each other.
     ///
     /// # Safety
-    /// As for the kernel.
+    /// As for the kernel, and for the copies.
     #[inline(always)]
     unsafe fn multiply<const TILES: usize, const HALVES: usize>(
         &self,
         shared: &Shared,
         batch: *const u8,
         weights: &Tiles<TILES>,
+        fetched: Option<&Copies<WARPS>>,
     ) {
         let (warp, lane) = self.place();
         let mut sums = [[FragmentC::ZERO; HALVES]; ROW_TILES];
+        let tiles = self.extents.tiles().saturating_sub(warp).div_ceil(WARPS);
         // SAFETY: all lanes have the same tiles, which lie in the batch; each thread writes sums of its own.
         unsafe {
-            for t in 0..TILES {
-                if self.tile(t) < self.extents.tiles() {
-                    let row = batch.add(lane * self.extents.stride() + self.tile(t) * TILE);
-                    let [a, b, c, d]: [u32; 4] = ldmatrix(row);
-                    let [e, f, g, h]: [u32; 4] = ldmatrix(row.add(32 * self.extents.stride()));
-                    let rows = [[a, b], [c, d], [e, f], [g, h]].map(|rows| pixels(rows, false));
-                    let [w, x, y, z] = weights[t].0;
-                    let upper = split::<HALVES>([w, x]).map(|pair| movmatrix_trans(pair));
-                    let lower = split::<HALVES>([y, z]).map(|pair| movmatrix_trans(pair));
-                    mma_sync_tiles(&rows, &fragments(upper, lower), &mut sums);
+            self.each_tile::<TILES>(|t| {
+                if let Some(copies) = fetched {
+                    copies.row(t);
                 }
+                let row = batch.add(lane * self.extents.stride() + self.tile(t) * TILE);
+                let [a, b, c, d]: [u32; 4] = ldmatrix(row);
+                let [e, f, g, h]: [u32; 4] = ldmatrix(row.add(32 * self.extents.stride()));
+                let rows = [[a, b], [c, d], [e, f], [g, h]].map(|rows| pixels(rows, false));
+                let [w, x, y, z] = weights[t].0;
+                let upper = split::<HALVES>([w, x]).map(|pair| movmatrix_trans(pair));
+                let lower = split::<HALVES>([y, z]).map(|pair| movmatrix_trans(pair));
+                mma_sync_tiles(&rows, &fragments(upper, lower), &mut sums);
+            });
+            if let Some(copies) = fetched {
+                copies.from(tiles);
             }
             for i in 0..ROW_TILES {
                 *shared.pool.add((warp * ROW_TILES + i) * 32 + lane) = join(&sums[i]).into();
@@ -247,25 +279,35 @@ impl<const WARPS: usize> Block<WARPS> {
         }
     }
 
-    /// Waits for the gradients of all rows. Those that are not there get another one's: their units are zeros.
+    /// Where the lane's quad of the gradients of the warp's row number `i` lies in the mail. Those of rows that are not there are
+    /// another one's: their units are zeros.
+    #[inline(always)]
+    fn gradients_at(&self, i: usize) -> usize {
+        let (warp, lane) = self.place();
+        (warp + i * WARPS).min(self.extents.batch - 1) * self.extents.quads() + lane
+    }
+
+    /// Waits for the gradients of all rows, of which the warp's first ones lie `at`.
     ///
     /// # Safety
     /// As for the kernel.
     #[inline(always)]
-    unsafe fn receive_gradients(&self, shared: &Shared, mail: &Mail) {
-        let (e, (warp, lane)) = (self.extents, self.place());
+    unsafe fn receive_gradients(&self, shared: &Shared, mail: &Mail, at: &[usize; AT_ONCE]) {
+        let (warp, lane) = self.place();
         for first in (0..MAX_ROWS / WARPS).step_by(AT_ONCE) {
-            let rows: [usize; AT_ONCE] = core::array::from_fn(|i| warp + (first + i) * WARPS);
             // SAFETY: the lane's quad of rows that there are.
             unsafe {
                 let mut gradients = [f32x4::default(); AT_ONCE];
-                if lane < e.quads() {
-                    let from =
-                        |row: usize| mail.gradients.wrapping_add(row.min(e.batch - 1) * e.quads() + lane);
-                    gradients = mail.receive(GRADIENTS_OF_ROWS, rows.map(|row| from(row).cast_const()));
+                if lane < self.extents.quads() {
+                    let at = match first {
+                        0 => *at,
+                        _ => core::array::from_fn(|i| self.gradients_at(first + i)),
+                    };
+                    gradients =
+                        mail.receive(GRADIENTS_OF_ROWS, at.map(|at| mail.gradients.add(at).cast_const()));
                 }
                 for i in 0..AT_ONCE {
-                    *shared.pool.add(rows[i] * PITCH + lane) = gradients[i];
+                    *shared.pool.add((warp + (first + i) * WARPS) * PITCH + lane) = gradients[i];
                 }
             }
         }
@@ -292,21 +334,19 @@ impl<const WARPS: usize> Block<WARPS> {
                 let halves = [[a, b], [c, d]];
                 core::array::from_fn(|half| FragmentB::from_registers(halves[half]))
             });
-            for t in 0..TILES {
-                if self.tile(t) < self.extents.tiles() {
-                    let row = batch.add(lane * self.extents.stride() + self.tile(t) * TILE);
-                    let [a, b, c, d]: [u32; 4] = ldmatrix_trans(row);
-                    let [e, f, g, h]: [u32; 4] = ldmatrix_trans(row.add(32 * self.extents.stride()));
-                    let samples = [[a, b], [c, d], [e, f], [g, h]].map(|samples| pixels(samples, true));
-                    let mut sums = [[FragmentC::ZERO; HALVES]];
-                    for i in 0..ROW_TILES {
-                        mma_sync_tiles(&[samples[i]], &of_rows[i], &mut sums);
-                    }
-                    let gradients = join(&sums[0]);
-                    let old = weights[t].0;
-                    weights[t] = FragmentC(core::array::from_fn(|j| old[j] - factor * gradients[j]));
+            self.each_tile::<TILES>(|t| {
+                let row = batch.add(lane * self.extents.stride() + self.tile(t) * TILE);
+                let [a, b, c, d]: [u32; 4] = ldmatrix_trans(row);
+                let [e, f, g, h]: [u32; 4] = ldmatrix_trans(row.add(32 * self.extents.stride()));
+                let samples = [[a, b], [c, d], [e, f], [g, h]].map(|samples| pixels(samples, true));
+                let mut sums = [[FragmentC::ZERO; HALVES]];
+                for i in 0..ROW_TILES {
+                    mma_sync_tiles(&[samples[i]], &of_rows[i], &mut sums);
                 }
-            }
+                let gradients = join(&sums[0]);
+                let old = weights[t].0;
+                weights[t] = FragmentC(core::array::from_fn(|j| old[j] - factor * gradients[j]));
+            });
         }
     }
 }

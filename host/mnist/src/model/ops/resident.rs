@@ -100,7 +100,7 @@ impl Plan {
             Precision::Tf32 | Precision::Bf16 => return Ok(Err(Unfit::Precision(precision))),
         };
         // On the CPU a block is one warp: its threads are stacks, of which there are only so many.
-        let warps = if on.is_cuda() { 16 } else { 1 };
+        let warps = if on.is_cuda() { 8 } else { 1 };
         let suits = |kernel: &&Kernel| kernel.warps == warps && kernel.halves == halves;
         let Some(kernel) = train::INSTANCES.iter().find(suits) else {
             return Ok(Err(Unfit::Capability { got: 0, least: 80 }));
