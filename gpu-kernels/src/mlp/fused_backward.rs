@@ -9,15 +9,6 @@
 //@ ptx(linear_backward_32x32, linear_updates_32x32, compute_90+): griddepcontrol.wait == 1, griddepcontrol.launch_dependents == 1
 //@ ptx(linear_backward_tf32, linear_backward_bf16, linear_backward_f16, compute_80+): mma.sync >= 16, .local == 0
 //@ ptx(linear_updates_tf32, linear_updates_bf16, linear_updates_f16, compute_80+): mma.sync >= 8, .local == 0
-//@ ptx(linear_backward_serial, linear_updates_serial): bar == 0
-//@ allow-local(linear_backward_serial): as in `linear_act_forward_serial`; for a CPU
-//@ allow-local(linear_updates_serial): as in `linear_act_forward_serial`; for a CPU
-//@ allow-local(linear_backward_serial_tf32): as above
-//@ allow-local(linear_backward_serial_bf16): as above
-//@ allow-local(linear_backward_serial_f16): as above
-//@ allow-local(linear_updates_serial_tf32): as above
-//@ allow-local(linear_updates_serial_bf16): as above
-//@ allow-local(linear_updates_serial_f16): as above
 
 use cuda_std::half::{bf16, f16};
 use cuda_std::mem::f32x4;
@@ -99,13 +90,15 @@ pub struct Update {
     instances(
         linear_backward_64x64 = <Tile64x64>;
         linear_backward_32x32 = <Tile32x32>;
-        linear_backward_serial = <Serial>;
         linear_backward_tf32 = <Tensor32x32<tf32>>, min_arch = 80;
         linear_backward_bf16 = <Tensor32x32<bf16>>, min_arch = 80;
         linear_backward_f16 = <Tensor32x32<f16>>, min_arch = 80;
-        linear_backward_serial_tf32 = <Serial<tf32>>, min_arch = 80;
-        linear_backward_serial_bf16 = <Serial<bf16>>, min_arch = 80;
-        linear_backward_serial_f16 = <Serial<f16>>, min_arch = 80;
+        cpu_only = true {
+            linear_backward_serial = <Serial>;
+            linear_backward_serial_tf32 = <Serial<tf32>>;
+            linear_backward_serial_bf16 = <Serial<bf16>>;
+            linear_backward_serial_f16 = <Serial<f16>>;
+        }
     ),
 )]
 pub unsafe fn linear_backward<P: Product>(
@@ -140,13 +133,15 @@ pub unsafe fn linear_backward<P: Product>(
     instances(
         linear_updates_64x64 = <Tile64x64>;
         linear_updates_32x32 = <Tile32x32>;
-        linear_updates_serial = <Serial>;
         linear_updates_tf32 = <Tensor32x32<tf32>>, min_arch = 80;
         linear_updates_bf16 = <Tensor32x32<bf16>>, min_arch = 80;
         linear_updates_f16 = <Tensor32x32<f16>>, min_arch = 80;
-        linear_updates_serial_tf32 = <Serial<tf32>>, min_arch = 80;
-        linear_updates_serial_bf16 = <Serial<bf16>>, min_arch = 80;
-        linear_updates_serial_f16 = <Serial<f16>>, min_arch = 80;
+        cpu_only = true {
+            linear_updates_serial = <Serial>;
+            linear_updates_serial_tf32 = <Serial<tf32>>;
+            linear_updates_serial_bf16 = <Serial<bf16>>;
+            linear_updates_serial_f16 = <Serial<f16>>;
+        }
     ),
 )]
 pub unsafe fn linear_updates<P: Product>(

@@ -7,8 +7,6 @@
 //! Requires: at most [`MAX_CLASSES`] classes.
 //@ ptx(head_warp): bar == 0, shfl.sync.bfly >= 50, .shared == 0
 //@ ptx(head_warp, compute_90+): griddepcontrol.wait == 1, griddepcontrol.launch_dependents == 1
-//@ ptx(head_serial): bar == 0, shfl == 0, .shared == 0
-//@ allow-local(head_serial): a row's sums are those of a function of its own; for a CPU
 
 use cuda_std::warp::reduce_sum_width;
 use cuda_std::{GpuFloat as _, KernelArgs, kernel, thread};
@@ -92,7 +90,7 @@ pub struct NextBatch {
     facts: HeadShape = HeadShape { block: BLOCK as u32, lanes: LANES, sample: SAMPLE as u32 },
     instances(
         head_warp = <128, 32, 16>;
-        head_serial = <4, 1, 1>;
+        head_serial = <4, 1, 1>, cpu_only = true;
     ),
 )]
 pub unsafe fn network_head<const BLOCK: usize, const LANES: u32, const SAMPLE: usize>(

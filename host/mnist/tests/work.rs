@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 
 use clap::ValueEnum as _;
 use common::{SIDE, digits};
-use cuda_std::launch::{KernelCall, LaunchError, Launcher};
+use cuda_std::launch::{KernelCall, LaunchError, Launcher, Limits};
 use cuda_std::simt::Executor;
 use ferrowarp::device::Device;
 use ferrowarp_data::Samples;
@@ -42,8 +42,17 @@ impl Launcher for Counting {
 
 /// The launches of an epoch of `steps` whole batches.
 fn launched(pipeline: Pipeline, sizes: &[usize], batch: usize, steps: usize) -> BTreeMap<&'static str, u64> {
-    let (executor, launches) = (Executor::new(), Arc::new(Mutex::new(BTreeMap::new())));
-    let limits = executor.limits().clone();
+    launched_on(Executor::new(), pipeline, sizes, batch, steps)
+}
+
+fn launched_on(
+    executor: Executor,
+    pipeline: Pipeline,
+    sizes: &[usize],
+    batch: usize,
+    steps: usize,
+) -> BTreeMap<&'static str, u64> {
+    let (launches, limits) = (Arc::new(Mutex::new(BTreeMap::new())), executor.limits().clone());
     let device = Device::with_launcher(Counting { executor, launches: launches.clone() }, limits);
     let (images, labels) = digits(steps * batch, 1);
     let host = Samples::from(ferrowarp_data::Dataset {
@@ -94,6 +103,22 @@ fn a_step_launches_what_is_counted() {
             let first =
                 matches!(pipeline, Pipeline::Fused | Pipeline::Graph).then_some(("shuffled_batch", 1));
             assert_eq!(found, BTreeMap::from_iter(first), "{pipeline:?} of {sizes:?}");
+        }
+    }
+}
+
+/// What runs PTX in the host's memory has the kernels of a GPU, as here an executor that refuses all others.
+#[test]
+fn a_device_gets_the_kernels_that_it_has() {
+    let sizes = [SIDE * SIDE, 24, 16, 10];
+    let is_cpu_only =
+        |name: &&str| gpu_kernels::KERNELS.iter().any(|meta| meta.name == *name && meta.cpu_only);
+    for pipeline in [Pipeline::Fused, Pipeline::Resident] {
+        for runs_cpu_only in [true, false] {
+            let limits = Limits { runs_cpu_only, ..Limits::default() };
+            let found = launched_on(Executor::new().with_limits(limits), pipeline, &sizes, 20, 2);
+            let has_one = found.keys().any(is_cpu_only);
+            assert_eq!(has_one, runs_cpu_only, "{pipeline:?} launches {found:?}");
         }
     }
 }

@@ -34,9 +34,9 @@ struct Check {
     expected: fn(&Problem) -> Expected,
 }
 
-/// The kernels of the last layer on it.
-pub fn last(problem: &Arc<Problem>) -> impl Iterator<Item = Case> + use<> {
-    head::cases(problem)
+/// The kernels of the last layer on it that run on a device with these limits.
+pub fn last(problem: &Arc<Problem>, limits: &Limits) -> Vec<Case> {
+    head::cases(problem, limits)
 }
 
 /// Every kernel of the network on a layer that runs on a device with these limits.

@@ -59,7 +59,7 @@ pub struct Training {
 /// The kernels on a small network with this layer's features and batches, whose last one is short.
 pub fn cases(problem: &Arc<Problem>, limits: &Limits) -> Vec<Case> {
     let training = Arc::new(Training::of_layer(problem));
-    let runs = |kernel: &&Kernel| kernel.meta.min_arch <= limits.capability;
+    let runs = |kernel: &&Kernel| limits.runs(kernel.meta);
     train::INSTANCES.iter().filter(runs).map(|kernel| training.case(kernel)).collect()
 }
 

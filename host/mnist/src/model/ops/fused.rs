@@ -1,11 +1,12 @@
 //! The launches of a fused step.
 
-use cuda_std::launch::{KernelsOf, RawBuffer};
+use cuda_std::launch::{Instance, KernelsOf, RawBuffer};
 use gpu_kernels::mlp::fused_backward::{
     BackwardLaunch, InputGradientLaunch, UpdateLaunch, UpdatesLaunch, linear_backward, linear_updates,
 };
 use gpu_kernels::mlp::fused_forward::{LinearArgs, LinearArgsHost, linear_act_forward};
 use gpu_kernels::mlp::head::{HeadLaunch, HeadRowsLaunch, MAX_CLASSES, NextBatchLaunch, network_head};
+use gpu_kernels::mlp::product::Shape as Product;
 use gpu_kernels::mlp::state::StepState;
 
 use super::tile::{Choice, Extents, choose};
@@ -112,7 +113,8 @@ pub(in crate::model) fn head(
     ] {
         gradient.as_ref().map_or(Ok(()), |gradient| need(&[(what, gradient.len(), area(rows, cols))]))?;
     }
-    let kernel = &network_head::INSTANCES[usize::from(!on.is_cuda())];
+    let suits = |kernel: &&Instance<_, _>| kernel.meta.cpu_only == on.limits().runs_cpu_only;
+    let Some(kernel) = network_head::INSTANCES.iter().find(suits) else { return Ok(()) };
     let batch = next.as_ref().map_or(0, |next| next.rows);
     let rows = HeadRowsLaunch {
         loss: RawBuffer::written(scores.loss),
@@ -151,9 +153,13 @@ pub(in crate::model) fn check_classes(classes: usize) -> Result<(), ModelError> 
 
 /// Checks that the device runs the kernels of this precision.
 pub(in crate::model) fn check_precision(on: &Device, precision: Precision) -> Result<(), ModelError> {
-    let of_precision = linear_updates::INSTANCES.iter().filter(|of| of.operands == precision.operands());
+    let limits = on.limits();
+    let suits = |kernel: &&Instance<_, Product>| {
+        kernel.operands == precision.operands() && kernel.meta.cpu_only == limits.runs_cpu_only
+    };
+    let of_precision = linear_updates::INSTANCES.iter().filter(suits);
     let least = of_precision.map(|kernel| kernel.meta.min_arch).min().unwrap_or(0);
-    let got = on.limits().capability;
+    let got = limits.capability;
     if got >= least {
         return Ok(());
     }
@@ -203,7 +209,7 @@ impl Move<'_> {
         Ok(Extents { rows: inputs.saturating_add(1), cols: outputs, depth: rows, is_update: true })
     }
 
-    fn launch<K: core::ops::Deref<Target = gpu_kernels::mlp::product::Shape>>(
+    fn launch<K: core::ops::Deref<Target = Product>>(
         self,
         rows: u32,
         momentum: f32,
