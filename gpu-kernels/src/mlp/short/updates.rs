@@ -16,7 +16,7 @@ use crate::mlp::fused_backward::Update;
 #[cfg(not(target_arch = "nvptx64"))]
 use crate::mlp::grid::Tiles;
 use crate::mlp::matrix::{Matrix, OperandA, OperandB};
-use crate::mlp::state::StepState;
+use crate::mlp::state::{Rates, StepState};
 use crate::mlp::wait_for_turn;
 
 /// The steps of three layers. The last of a step's launches: it moves `state` on by `rows` samples.
@@ -41,7 +41,8 @@ pub unsafe fn short_updates(first: Update, second: Update, third: Update, state:
         };
         update.once(shared, (tile, is_first), rows as usize, state);
         if block == 0 && thread::thread_idx_x() == 0 {
-            (*state).first += rows;
+            let first = &raw mut (*state).first;
+            first.write_volatile(first.read_volatile() + rows);
         }
     }
 }
@@ -65,7 +66,11 @@ impl Update {
         let (row0, col0) = ((tile / across) as usize * TILE_ROWS, (tile % across) as usize * TILE_COLS);
         // SAFETY: the caller's contract; each parameter lies in one thread.
         unsafe {
-            let rates = StepState::rates(state);
+            // Past L1, which may still have what was there before.
+            let rates = Rates {
+                lr: (&raw const (*state).lr).read_volatile(),
+                momentum: (&raw const (*state).momentum).read_volatile(),
+            };
             let weights = Matrix::new(self.weights, inputs, outputs);
             let tid = thread::thread_idx_x() as usize;
             let old: [f32x4; QUADS[2]] = match weights.is_aligned() {
