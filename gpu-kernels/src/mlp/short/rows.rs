@@ -154,7 +154,7 @@ struct Row {
     gradients: *mut f32,
     /// `[classes]`, likewise.
     logits: *mut f32,
-    /// `[hidden2, classes]`, on 16 bytes: the last layer's weights.
+    /// `[hidden2, classes]`, on 16 bytes: the last layer's weights, then zeros up to [`MAX_CLASSES`] for each unit.
     last: *mut f32,
     /// The row's label, and the first sample of the step.
     place: *mut [u32; 2],
@@ -201,8 +201,12 @@ impl Row {
                 *self.place =
                     [of.labels.add(row).read_volatile(), (&raw const (*of.state).first).read_volatile()];
             }
-            if tid < hidden2 * classes / 4 {
-                *self.last.cast::<f32x4>().add(tid) = load_global_l2(of.weights3.cast::<f32x4>().add(tid));
+            if tid < hidden2 * MAX_CLASSES / 4 {
+                let is_weight = tid < hidden2 * classes / 4;
+                *self.last.cast::<f32x4>().add(tid) = match is_weight {
+                    true => load_global_l2(of.weights3.cast::<f32x4>().add(tid)),
+                    false => f32x4::new(0.0, 0.0, 0.0, 0.0),
+                };
             }
             wait_for_turn();
             if tid < hidden1 {
@@ -315,20 +319,23 @@ impl Row {
         let class = tid % MAX_CLASSES;
         // SAFETY: class and unit lie in the shapes; all lanes of the warp come to what is collective.
         unsafe {
-            let [label, first] = (*self.place).map(|n| n as usize);
+            // Read anew where it is used: registers are for weights.
+            let label = || self.place.cast::<u32>().read_volatile() as usize;
+            // After the last class those of the next units, whose gradients at the logits are 0.
+            let own = self.last.add(tid.min(hidden2 - 1) * classes);
             let logit = if class < classes { *self.logits.add(class) } else { f32::NEG_INFINITY };
             let max = reduce_max_width::<f32, WIDTH>(u32::MAX, logit);
-            let exp = if class < classes { (logit - max).exp() } else { 0.0 };
+            // 0 for the largest, and for it alone.
+            let less = logit - max;
+            let exp = if class < classes { less.exp() } else { 0.0 };
             let sum = reduce_sum_width::<f32, WIDTH>(u32::MAX, exp);
             let scale = 1.0 / of.rows as f32;
-            let one_hot = if class == label { scale } else { 0.0 };
+            let one_hot = if class == label() { scale } else { 0.0 };
             let d_logit = exp.mul_add(scale / sum, -one_hot);
             let mut gradient = [0.0f32; 4];
             for c in 0..MAX_CLASSES {
                 let (d_logit, _) = warp_shuffle_idx(u32::MAX, d_logit, c as u32, 32);
-                let at = tid.min(hidden2 - 1) * classes + c.min(classes - 1);
-                let weight = if c < classes { *self.last.add(at) } else { 0.0 };
-                gradient[c % 4] = d_logit.mul_add(weight, gradient[c % 4]);
+                gradient[c % 4] = d_logit.mul_add(*own.add(c), gradient[c % 4]);
             }
             if tid < hidden2 {
                 let sum = (gradient[0] + gradient[1]) + (gradient[2] + gradient[3]);
@@ -337,13 +344,14 @@ impl Row {
                 *of.d_hidden2.add(row * hidden2 + tid) = gradient;
             }
             if tid < 32 {
-                let candidate = if logit == max { class as u32 } else { WIDTH };
+                let candidate = if less == 0.0 { class as u32 } else { WIDTH };
                 let hit = reduce_min_width::<u32, WIDTH>(u32::MAX, candidate) as usize;
                 if tid < classes {
                     *of.d_logits.add(row * classes + tid) = d_logit;
                 }
+                let label = label();
                 if tid == label {
-                    let loss = sum.ln() - (logit - max);
+                    let (loss, first) = (sum.ln() - less, (*self.place)[1] as usize);
                     *of.loss.add(first + row) = loss;
                     *of.correct.add(first + row) = u32::from(hit == label && !loss.is_nan());
                 }
