@@ -211,28 +211,46 @@ impl Update {
         Rates { lr, momentum }: Rates,
     ) {
         let (inputs, outputs) = (self.inputs as usize, self.outputs as usize);
-        // SAFETY: the caller's contract; each parameter lies in one thread. Velocities are reached by wrapping arithmetic,
-        // since without momentum they may point anywhere.
+        // SAFETY: the caller's contract; each parameter lies in one thread.
         unsafe {
             let a = OperandA::Transposed(Matrix::new(self.activations, rows, inputs).with_ones());
             let b = OperandB::RowMajor(Matrix::new(self.d_out, rows, outputs).of_gradients());
             let soon =
                 |row: usize, col: usize| hint::prefetch_line(self.weights.wrapping_add(row * outputs + col));
-            P::product(shared, tile, self.tile_rows, a, b, soon, |row, col, gradients| {
-                let (parameters, velocities, at) = match row < inputs {
-                    true => (self.weights, self.weight_velocity, row * outputs + col),
-                    false => (self.biases, self.bias_velocity, col),
-                };
-                let (parameters, velocities) = (parameters.add(at), velocities.wrapping_add(at));
-                // Which of the two runs is the same for all threads.
-                if momentum == 0.0 {
-                    zip_in_place(parameters, gradients, |old, gradient| old - lr * gradient);
-                    return;
-                }
-                for (j, &gradient) in gradients.iter().enumerate() {
-                    step(parameters.add(j), velocities.wrapping_add(j), gradient, lr, momentum);
-                }
-            });
+            let write = |row, col, gradients: &[f32]| self.apply(row, col, gradients, Rates { lr, momentum });
+            P::product(shared, tile, self.tile_rows, a, b, soon, write);
+        }
+    }
+
+    /// The step of the parameters of a row from a column on, the biases' where the row comes after the weights'.
+    ///
+    /// # Safety
+    /// As for the kernels; the parameters are there, and no other thread's.
+    #[inline(always)]
+    pub(super) unsafe fn apply(
+        &self,
+        row: usize,
+        col: usize,
+        gradients: &[f32],
+        Rates { lr, momentum }: Rates,
+    ) {
+        let (inputs, outputs) = (self.inputs as usize, self.outputs as usize);
+        let (parameters, velocities, at) = match row < inputs {
+            true => (self.weights, self.weight_velocity, row * outputs + col),
+            false => (self.biases, self.bias_velocity, col),
+        };
+        // SAFETY: the caller's contract. Velocities are reached by wrapping arithmetic, since without momentum they may point
+        // anywhere.
+        unsafe {
+            let (parameters, velocities) = (parameters.add(at), velocities.wrapping_add(at));
+            // Which of the two runs is the same for all threads.
+            if momentum == 0.0 {
+                zip_in_place(parameters, gradients, |old, gradient| old - lr * gradient);
+                return;
+            }
+            for (j, &gradient) in gradients.iter().enumerate() {
+                step(parameters.add(j), velocities.wrapping_add(j), gradient, lr, momentum);
+            }
         }
     }
 }

@@ -203,11 +203,14 @@ fn the_page_of_the_ladder_has_every_rung_and_these_figures() {
     let (images, steps) = (60_000, 60_000usize.div_ceil(BATCH));
     let step = KernelWork::of_step(Pipeline::Naive, &SIZES, [BATCH; 2], false);
     let launches = step.iter().map(|kernel| kernel.launches).sum::<u64>() * steps as u64;
+    let short = KernelWork::of_short_step(&SIZES, [BATCH; 2], false);
+    let short = short.iter().map(|kernel| kernel.launches).sum::<u64>();
     for derived in [
         format!("{images} images in batches of {BATCH}: {steps} steps an epoch"),
         format!("In an epoch {launches} launches and {} waits", 2 * steps),
         format!("and hits, {} bytes, once an epoch", images * 2 * size_of::<f32>()),
         format!("1 copy of {} bytes", BATCH * (SIZES[0] + 1)),
+        format!("or {short} and {}", short * steps as u64 + 1),
     ] {
         assert!(page.contains(&derived), "docs/training-ladder.md has no `{derived}`");
     }
