@@ -35,7 +35,7 @@ mod weights;
 
 #[cfg(not(target_arch = "nvptx64"))]
 pub use extents::Misfit;
-pub use extents::{Extents, MAX_ROWS, UNITS};
+pub use extents::{COUNTER, Extents, MAX_ROWS, UNITS};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use host::{ResidentLaunch, ResidentNetworkLaunch, ResidentShape, ResidentStepsLaunch};
 

@@ -20,7 +20,7 @@ pub enum Pipeline {
     Fused,
     /// `fused`, recorded over up to 64 steps that are then queued by one call
     Graph,
-    /// Up to 64 steps in one launch, during which the weights stay on the multiprocessors; two hidden layers, batches of
+    /// Up to 1024 steps in one launch, during which the weights stay on the multiprocessors; two hidden layers, batches of
     /// at most 64, no momentum
     Resident,
 }

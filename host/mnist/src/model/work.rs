@@ -1,6 +1,6 @@
 //! What the kernels of a training step must do, from the shapes alone.
 
-use gpu_kernels::mlp::resident::Extents;
+use gpu_kernels::mlp::resident::{COUNTER, Extents};
 use gpu_kernels::mlp::short;
 
 use super::pipeline::Pipeline;
@@ -83,7 +83,7 @@ impl KernelWork {
     /// the samples of the step after it gather `next`. A kernel that is launched more than once is there once.
     ///
     /// The bytes of [`Pipeline::Resident`] are those of every step; the parameters, which a launch reads and writes once,
-    /// are not among them.
+    /// are not among them. The inner products of a batch with the one before are, though a launch's first batch has none.
     pub fn of_step(
         pipeline: Pipeline,
         sizes: &[usize],
@@ -190,10 +190,11 @@ impl Step {
             classes: last.outputs as usize,
             batch: rows as usize,
         };
-        // Of the two buffers one, written and read.
-        let sent = Work::of(extents.mail_words() as u64, 0);
+        // Of the two buffers of words one, written and read.
+        let sent = Work::of((extents.mail_words() - COUNTER) as u64, 0);
         let flop = |work: Work| Work { words: 0, bytes: 0, ..work };
         let mut work = Work { words: 2 * rows, bytes: rows * (first.inputs + 1), flop: 0 }.and(sent);
+        work = work.and(inner_products(rows, first));
         for layer in [first, second] {
             work = work.and(flop(self.forward(layer))).and(Work::of(0, rows * layer.outputs));
         }
@@ -245,6 +246,15 @@ impl Step {
 /// The layers of a network of these widths.
 fn layers_of(sizes: &[usize]) -> Vec<Layer> {
     sizes.windows(2).map(|pair| Layer { inputs: pair[0] as u64, outputs: pair[1] as u64 }).collect()
+}
+
+/// The inner products of a batch with the one before, and what a step changes of the next one's sums by them.
+fn inner_products(rows: u64, layer: Layer) -> Work {
+    let Layer { inputs, outputs } = layer;
+    // Of both batches the pixels; the numbers, of as many samples as a batch may have, written and read.
+    let moved = Work { words: 2 * Extents::gram_len(1) as u64, bytes: 2 * rows * inputs, flop: 0 };
+    // The bias is a feature that is always 1. Of a sum's change: its products with the rate and the difference.
+    moved.and(Work::of(0, rows * rows * 2 * inputs + rows * outputs * (2 * rows + 1)))
 }
 
 /// Samples of bytes as batches of `f32`.
