@@ -2,7 +2,9 @@
 
 use cuda_std::launch::KernelMeta;
 
-use crate::mlp::{activation, batch, fused_backward, fused_forward, head, linear, loss, resident, sgd};
+use crate::mlp::{
+    activation, batch, fused_backward, fused_forward, head, linear, loss, resident, sgd, short,
+};
 use crate::softmax::{LADDER, backward, cross_entropy, forward_kernels, serial};
 
 /// Every kernel of this crate.
@@ -19,6 +21,9 @@ const ALL: List = {
         .with(head::network_head::KERNELS)
         .with(fused_backward::linear_backward::KERNELS)
         .with(fused_backward::linear_updates::KERNELS)
+        .with(short::first::KERNELS)
+        .with(short::rows::KERNELS)
+        .with(short::updates::KERNELS)
         .with(resident::train::KERNELS);
     let mut i = 0;
     while i < LADDER.len() {

@@ -96,26 +96,28 @@ fn tensor_cores_on_threads_of_the_system() {
 fn every_kernel_is_assessed() {
     let layer = Arc::new(Problem::new([2, 5, 35], 0, 0));
     let last = Arc::new(Problem::new([2, 5, 10], 0, 0));
-    for scope in
-        [Scope::Tiny, Scope::Small, Scope::OldEmulator, Scope::NewEmulator, Scope::Executor, Scope::Device]
-    {
-        let setting = Setting::new(scope);
-        let limits = &setting.profile.limits;
+    let scopes =
+        [Scope::Tiny, Scope::Small, Scope::OldEmulator, Scope::NewEmulator, Scope::Executor, Scope::Device];
+    // The self-check of a GPU has nothing that is for the CPU alone.
+    let mut gpu = Setting::new(Scope::Device);
+    gpu.profile.limits.runs_cpu_only = false;
+    for setting in scopes.map(Setting::new).iter().chain([&gpu]) {
+        let (scope, limits) = (setting.scope, &setting.profile.limits);
         let mut cases = if matches!(scope, Scope::Tiny | Scope::Small) {
             small::all(scope)
         } else {
-            let layers = layer::cases(&layer, limits).chain(layer::last(&last));
+            let layers = layer::cases(&layer, limits).chain(layer::last(&last, limits));
             layers.chain(ladder::cases(scope, limits, |_| true)).collect()
         };
         if scope == Scope::Device {
             cases.extend(ladder::of_layer(&layer, limits));
         }
-        cases.extend(softmax::cases(&setting));
+        cases.extend(softmax::cases(setting));
         let assessed: BTreeSet<&str> = cases.iter().flat_map(Case::kernels).collect();
-        let there = gpu_kernels::KERNELS.iter().filter(|kernel| kernel.min_arch <= limits.capability);
+        let there = gpu_kernels::KERNELS.iter().filter(|kernel| limits.runs(kernel));
         let there: BTreeSet<&str> = there.map(|kernel| kernel.name).collect();
         let differ: Vec<_> = assessed.symmetric_difference(&there).collect();
-        assert!(differ.is_empty(), "{scope:?}: assessed only or there only: {differ:?}");
+        assert!(differ.is_empty(), "{scope:?}, {limits:?}: assessed only or there only: {differ:?}");
     }
 }
 

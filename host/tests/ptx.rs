@@ -1,7 +1,7 @@
 //! What goes wrong in the kernels' PTX is seen: a lost barrier, a wrong instruction, a short buffer, a panic.
 
 use cuda_builder::{Backend, NvvmArch};
-use cuda_std::launch::{KernelsOf, LaunchConfig, Launcher};
+use cuda_std::launch::{KernelMeta, KernelsOf, LaunchConfig, Launcher};
 use cuda_std::panic_record::PanicRecord;
 use ferrowarp_cases::emulated;
 use ferrowarp_cases::emulated::Emulators;
@@ -116,8 +116,9 @@ fn the_ptx_holds_the_kernels_of_the_table_and_no_other() {
     for (backend, arch) in archs.map(|arch| (Backend::Nvvm, arch)).into_iter().chain(by_llvm) {
         let emulators = Emulators::new(backend, arch, Turns::Ascending);
         let built = emulators.kernels();
-        // Those that the architecture is new enough for.
-        let listed = gpu_kernels::KERNELS.iter().filter(|meta| meta.min_arch <= arch.capability_value());
+        // Those that the architecture is new enough for, and none that is for the CPU alone.
+        let is_in_ptx = |meta: &&&KernelMeta| meta.min_arch <= arch.capability_value() && !meta.cpu_only;
+        let listed = gpu_kernels::KERNELS.iter().filter(is_in_ptx);
         let mut listed: Vec<&str> = listed.map(|meta| meta.name).collect();
         listed.sort_unstable();
         assert_eq!(built, listed, "{backend} {arch}");

@@ -222,6 +222,30 @@ fn a_block_over_the_kernels_own_bounds_is_refused() {
     );
 }
 
+#[kernel(cpu_only, min_arch = 90)]
+unsafe fn here_alone(out: *mut u32) {
+    // SAFETY: the launches below give an element.
+    unsafe { AtomicU32::from_ptr(out).store(1, Ordering::Relaxed) };
+}
+
+#[test]
+fn a_kernel_for_the_cpu_is_refused_by_what_stands_for_a_gpu() {
+    let (cpu, mut out) = (Executor::new(), [0]);
+    // SAFETY: an element.
+    unsafe { here_alone::launch(&cpu, LaunchConfig::new(1, 1), &mut out) }.unwrap();
+    assert_eq!(out, [1]);
+    let gpu = Limits { runs_cpu_only: false, capability: 75, ..Limits::default() };
+    assert!(cpu.limits().runs(here_alone::META) && !gpu.runs(here_alone::META) && gpu.runs(bounded::META));
+    // SAFETY: the launch is refused.
+    let error =
+        unsafe { here_alone::launch(&cpu.with_limits(gpu), LaunchConfig::new(1, 1), &mut out) }.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "launch of here_alone failed: it is a kernel for the CPU executor alone, and no PTX has it; launch it there, or a \
+         kernel for GPUs here"
+    );
+}
+
 #[test]
 fn the_executor_works_on_after_a_fault() {
     for _ in 0..3 {

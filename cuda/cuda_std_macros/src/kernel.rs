@@ -53,7 +53,7 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> Result<TokenS
     let (vis, text) = (&function.vis, function.sig.ident.to_string());
     let doc = format!("The list of the kernels that [`{text}`](fn@{text}) makes.");
     Ok(quote! {
-        #[allow(dead_code, reason = "an architecture may be too old for all instances")]
+        #[allow(dead_code, reason = "a device may have none of the instances")]
         #generic
         #kernels
         #[cfg(not(target_arch = "nvptx64"))]

@@ -38,6 +38,9 @@ use proc_macro::TokenStream;
 /// ([`cuda_std::grid`](../cuda_std/grid/index.html)): every launch of it is a cooperative one, with all blocks of the grid
 /// on the device at once, and a grid that is too large for that is refused.
 ///
+/// `#[kernel(cpu_only)]` is for a kernel that the CPU executor alone launches, since what is fast there is slow on a GPU: no
+/// PTX has it, and a launch on a GPU is refused. Its function is still there on `nvptx64`.
+///
 /// Other arguments of the attribute are accepted and ignored, as Rust-CUDA does.
 ///
 /// # Instances
@@ -71,6 +74,8 @@ use proc_macro::TokenStream;
 /// * A name may hold parameters in braces.
 /// * `max_threads`, `min_blocks`, `min_arch` and `with(..)` are expressions of integers and const parameters, with
 ///   `+ - * / %`, `min(a, b)` and `max(a, b)`; a line or a header may set the first three for itself.
+/// * `cpu_only = true` in a line or a header leaves these instances out of the PTX; `cpu_only = false` keeps one that its
+///   header or the attribute would leave out.
 /// * A parameter with `#[shared(LEN)]` is no argument of the launch: the entry point has the memory, as
 ///   [`shared_array!`](../cuda_std/macro.shared_array.html), whose length may here depend on the const parameters.
 /// * A parameter with `#[from(TYPE)]` crosses the launch as that type, and is converted by `as`: `#[from(u32)] n: usize`.

@@ -69,6 +69,7 @@ fn launch(
         max_threads: 0,
         min_blocks: 0,
         cooperative: false,
+        cpu_only: false,
         call: |_| unreachable!("these kernels have no code for the host here"),
     }));
     let config = LaunchConfig::cover(count as usize, THREADS);

@@ -50,7 +50,7 @@ impl Emulator {
             module,
             globals,
             lent: Vec::new(),
-            limits: Limits { max_cluster, capability, ..Limits::default() },
+            limits: Limits { max_cluster, capability, runs_cpu_only: false, ..Limits::default() },
             turns: Turns::default(),
             max_steps: 1 << 32,
             turn: Mutex::default(),
@@ -64,9 +64,9 @@ impl Emulator {
         &self.limits
     }
 
-    /// The same emulator with other limits.
+    /// The same emulator with other limits. Kernels that are for the CPU executor alone it has none of, whatever they say.
     pub fn with_limits(self, limits: Limits) -> Emulator {
-        Emulator { limits, ..self }
+        Emulator { limits: Limits { runs_cpu_only: false, ..limits }, ..self }
     }
 
     /// The same emulator with another order of a block's threads.

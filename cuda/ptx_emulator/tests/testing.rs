@@ -5,7 +5,7 @@ mod common;
 use std::error::Error;
 
 use common::module;
-use cuda_std::launch::{KernelCall, LaunchConfig, LaunchError, Launcher};
+use cuda_std::launch::{KernelCall, LaunchConfig, LaunchError, Launcher, Limits};
 use cuda_std::simt::Executor;
 use cuda_std::testing::{DeviceMemory, KernelTest, TestDevice};
 use cuda_std::{kernel, thread};
@@ -21,6 +21,11 @@ pub unsafe fn k(out: *mut u32) {
     // SAFETY: the kernel's contract.
     unsafe { *out.add(i as usize) = i };
 }
+
+/// # Safety
+/// None is needed; it does nothing.
+#[kernel(cpu_only)]
+pub unsafe fn on_the_cpu() {}
 
 struct Emulated(Emulator);
 
@@ -54,6 +59,17 @@ fn told(shift: u32) -> Option<String> {
     // SAFETY: as many elements as threads; beyond them the emulator lets nothing be written.
     let run = test.run(|on, memory| unsafe { k::launch(on, LaunchConfig::new(2, 32), memory.output(out)) });
     run.err().map(|error| format!("{error:?}"))
+}
+
+#[test]
+fn a_kernel_for_the_cpu_is_refused() {
+    let emulator = || Emulator::new(PtxModule::parse(&module("", "")).unwrap());
+    // The limits of the executor do not make it one.
+    for emulator in [emulator(), emulator().with_limits(Limits::default())] {
+        // SAFETY: the kernel does nothing.
+        let error = unsafe { on_the_cpu::launch(&emulator, LaunchConfig::new(1, 1)) }.unwrap_err();
+        assert!(matches!(error, LaunchError::CpuOnly { kernel: "on_the_cpu" }), "{error}");
+    }
 }
 
 #[test]

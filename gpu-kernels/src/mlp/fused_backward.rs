@@ -9,15 +9,6 @@
 //@ ptx(linear_backward_32x32, linear_updates_32x32, compute_90+): griddepcontrol.wait == 1, griddepcontrol.launch_dependents == 1
 //@ ptx(linear_backward_tf32, linear_backward_bf16, linear_backward_f16, compute_80+): mma.sync >= 16, .local == 0
 //@ ptx(linear_updates_tf32, linear_updates_bf16, linear_updates_f16, compute_80+): mma.sync >= 8, .local == 0
-//@ ptx(linear_backward_serial, linear_updates_serial): bar == 0
-//@ allow-local(linear_backward_serial): as in `linear_act_forward_serial`; for a CPU
-//@ allow-local(linear_updates_serial): as in `linear_act_forward_serial`; for a CPU
-//@ allow-local(linear_backward_serial_tf32): as above
-//@ allow-local(linear_backward_serial_bf16): as above
-//@ allow-local(linear_backward_serial_f16): as above
-//@ allow-local(linear_updates_serial_tf32): as above
-//@ allow-local(linear_updates_serial_bf16): as above
-//@ allow-local(linear_updates_serial_f16): as above
 
 use cuda_std::half::{bf16, f16};
 use cuda_std::mem::f32x4;
@@ -99,13 +90,15 @@ pub struct Update {
     instances(
         linear_backward_64x64 = <Tile64x64>;
         linear_backward_32x32 = <Tile32x32>;
-        linear_backward_serial = <Serial>;
         linear_backward_tf32 = <Tensor32x32<tf32>>, min_arch = 80;
         linear_backward_bf16 = <Tensor32x32<bf16>>, min_arch = 80;
         linear_backward_f16 = <Tensor32x32<f16>>, min_arch = 80;
-        linear_backward_serial_tf32 = <Serial<tf32>>, min_arch = 80;
-        linear_backward_serial_bf16 = <Serial<bf16>>, min_arch = 80;
-        linear_backward_serial_f16 = <Serial<f16>>, min_arch = 80;
+        cpu_only = true {
+            linear_backward_serial = <Serial>;
+            linear_backward_serial_tf32 = <Serial<tf32>>;
+            linear_backward_serial_bf16 = <Serial<bf16>>;
+            linear_backward_serial_f16 = <Serial<f16>>;
+        }
     ),
 )]
 pub unsafe fn linear_backward<P: Product>(
@@ -140,13 +133,15 @@ pub unsafe fn linear_backward<P: Product>(
     instances(
         linear_updates_64x64 = <Tile64x64>;
         linear_updates_32x32 = <Tile32x32>;
-        linear_updates_serial = <Serial>;
         linear_updates_tf32 = <Tensor32x32<tf32>>, min_arch = 80;
         linear_updates_bf16 = <Tensor32x32<bf16>>, min_arch = 80;
         linear_updates_f16 = <Tensor32x32<f16>>, min_arch = 80;
-        linear_updates_serial_tf32 = <Serial<tf32>>, min_arch = 80;
-        linear_updates_serial_bf16 = <Serial<bf16>>, min_arch = 80;
-        linear_updates_serial_f16 = <Serial<f16>>, min_arch = 80;
+        cpu_only = true {
+            linear_updates_serial = <Serial>;
+            linear_updates_serial_tf32 = <Serial<tf32>>;
+            linear_updates_serial_bf16 = <Serial<bf16>>;
+            linear_updates_serial_f16 = <Serial<f16>>;
+        }
     ),
 )]
 pub unsafe fn linear_updates<P: Product>(
@@ -216,28 +211,46 @@ impl Update {
         Rates { lr, momentum }: Rates,
     ) {
         let (inputs, outputs) = (self.inputs as usize, self.outputs as usize);
-        // SAFETY: the caller's contract; each parameter lies in one thread. Velocities are reached by wrapping arithmetic,
-        // since without momentum they may point anywhere.
+        // SAFETY: the caller's contract; each parameter lies in one thread.
         unsafe {
             let a = OperandA::Transposed(Matrix::new(self.activations, rows, inputs).with_ones());
             let b = OperandB::RowMajor(Matrix::new(self.d_out, rows, outputs).of_gradients());
             let soon =
                 |row: usize, col: usize| hint::prefetch_line(self.weights.wrapping_add(row * outputs + col));
-            P::product(shared, tile, self.tile_rows, a, b, soon, |row, col, gradients| {
-                let (parameters, velocities, at) = match row < inputs {
-                    true => (self.weights, self.weight_velocity, row * outputs + col),
-                    false => (self.biases, self.bias_velocity, col),
-                };
-                let (parameters, velocities) = (parameters.add(at), velocities.wrapping_add(at));
-                // Which of the two runs is the same for all threads.
-                if momentum == 0.0 {
-                    zip_in_place(parameters, gradients, |old, gradient| old - lr * gradient);
-                    return;
-                }
-                for (j, &gradient) in gradients.iter().enumerate() {
-                    step(parameters.add(j), velocities.wrapping_add(j), gradient, lr, momentum);
-                }
-            });
+            let write = |row, col, gradients: &[f32]| self.apply(row, col, gradients, Rates { lr, momentum });
+            P::product(shared, tile, self.tile_rows, a, b, soon, write);
+        }
+    }
+
+    /// The step of the parameters of a row from a column on, the biases' where the row comes after the weights'.
+    ///
+    /// # Safety
+    /// As for the kernels; the parameters are there, and no other thread's.
+    #[inline(always)]
+    pub(super) unsafe fn apply(
+        &self,
+        row: usize,
+        col: usize,
+        gradients: &[f32],
+        Rates { lr, momentum }: Rates,
+    ) {
+        let (inputs, outputs) = (self.inputs as usize, self.outputs as usize);
+        let (parameters, velocities, at) = match row < inputs {
+            true => (self.weights, self.weight_velocity, row * outputs + col),
+            false => (self.biases, self.bias_velocity, col),
+        };
+        // SAFETY: the caller's contract. Velocities are reached by wrapping arithmetic, since without momentum they may point
+        // anywhere.
+        unsafe {
+            let (parameters, velocities) = (parameters.add(at), velocities.wrapping_add(at));
+            // Which of the two runs is the same for all threads.
+            if momentum == 0.0 {
+                zip_in_place(parameters, gradients, |old, gradient| old - lr * gradient);
+                return;
+            }
+            for (j, &gradient) in gradients.iter().enumerate() {
+                step(parameters.add(j), velocities.wrapping_add(j), gradient, lr, momentum);
+            }
         }
     }
 }

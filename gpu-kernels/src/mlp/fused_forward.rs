@@ -5,14 +5,9 @@
 //@ ptx(linear_act_forward_64x64, linear_act_forward_32x32): bar.sync == 3, ld.global.v4 >= 2, ld.shared.v4 >= 8, .local == 0
 //@ ptx(linear_act_forward_cluster, compute_90+): bar.sync == 3, barrier.cluster == 4, mapa >= 1, .local == 0
 //@ ptx(linear_act_forward_64x64, linear_act_forward_32x32, compute_90+): griddepcontrol.wait == 1, griddepcontrol.launch_dependents == 1
-//@ ptx(linear_act_forward_serial): bar == 0
 //@ ptx(linear_act_forward_tf32, compute_80+): mma.sync >= 16, .local == 0
 //@ ptx(linear_act_forward_bf16, linear_act_forward_f16, compute_80+): mma.sync >= 8, .local == 0
 //@ ptx(linear_act_forward_cluster_tf32, linear_act_forward_cluster_bf16, linear_act_forward_cluster_f16, compute_90+): mma.sync >= 8, barrier.cluster == 4, .local == 0
-//@ allow-local(linear_act_forward_serial): the sums of a row are handed on as a slice, of which the last panel's has another length; for a CPU
-//@ allow-local(linear_act_forward_serial_tf32): as above
-//@ allow-local(linear_act_forward_serial_bf16): as above
-//@ allow-local(linear_act_forward_serial_f16): as above
 
 use cuda_std::half::{bf16, f16};
 use cuda_std::mem::f32x4;
@@ -62,16 +57,18 @@ pub struct LinearArgs {
         linear_act_forward_64x64 = <Tile64x64>;
         linear_act_forward_32x32 = <Tile32x32>;
         linear_act_forward_cluster = <Cluster32x32>, min_arch = 90;
-        linear_act_forward_serial = <Serial>;
         linear_act_forward_tf32 = <Tensor32x32<tf32>>, min_arch = 80;
         linear_act_forward_bf16 = <Tensor32x32<bf16>>, min_arch = 80;
         linear_act_forward_f16 = <Tensor32x32<f16>>, min_arch = 80;
         linear_act_forward_cluster_tf32 = <TensorCluster32x32<tf32>>, min_arch = 90;
         linear_act_forward_cluster_bf16 = <TensorCluster32x32<bf16>>, min_arch = 90;
         linear_act_forward_cluster_f16 = <TensorCluster32x32<f16>>, min_arch = 90;
-        linear_act_forward_serial_tf32 = <Serial<tf32>>, min_arch = 80;
-        linear_act_forward_serial_bf16 = <Serial<bf16>>, min_arch = 80;
-        linear_act_forward_serial_f16 = <Serial<f16>>, min_arch = 80;
+        cpu_only = true {
+            linear_act_forward_serial = <Serial>;
+            linear_act_forward_serial_tf32 = <Serial<tf32>>;
+            linear_act_forward_serial_bf16 = <Serial<bf16>>;
+            linear_act_forward_serial_f16 = <Serial<f16>>;
+        }
     ),
 )]
 pub unsafe fn linear_act_forward<P: Product>(

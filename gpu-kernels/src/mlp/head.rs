@@ -7,8 +7,6 @@
 //! Requires: at most [`MAX_CLASSES`] classes.
 //@ ptx(head_warp): bar == 0, shfl.sync.bfly >= 50, .shared == 0
 //@ ptx(head_warp, compute_90+): griddepcontrol.wait == 1, griddepcontrol.launch_dependents == 1
-//@ ptx(head_serial): bar == 0, shfl == 0, .shared == 0
-//@ allow-local(head_serial): a row's sums are those of a function of its own; for a CPU
 
 use cuda_std::warp::reduce_sum_width;
 use cuda_std::{GpuFloat as _, KernelArgs, kernel, thread};
@@ -92,7 +90,7 @@ pub struct NextBatch {
     facts: HeadShape = HeadShape { block: BLOCK as u32, lanes: LANES, sample: SAMPLE as u32 },
     instances(
         head_warp = <128, 32, 16>;
-        head_serial = <4, 1, 1>;
+        head_serial = <4, 1, 1>, cpu_only = true;
     ),
 )]
 pub unsafe fn network_head<const BLOCK: usize, const LANES: u32, const SAMPLE: usize>(
@@ -108,7 +106,7 @@ pub unsafe fn network_head<const BLOCK: usize, const LANES: u32, const SAMPLE: u
             rows.run::<LANES>(row, tid % LANES as usize);
         } else {
             let sample = (block - rows.blocks) as usize * (BLOCK / SAMPLE) + tid / SAMPLE;
-            next.gather(&rows, sample, [tid % SAMPLE, SAMPLE]);
+            next.gather(*rows.state, rows.rows, sample, [tid % SAMPLE, SAMPLE]);
         }
     }
 }
@@ -234,15 +232,14 @@ unsafe fn sum_of_lanes<const LANES: u32>(x: f32) -> f32 {
 }
 
 impl NextBatch {
-    /// The share of a thread in the sample `row` of the batch after `this` one.
+    /// The share of a thread in the sample `row` of the batch after one of `rows` samples.
     ///
     /// # Safety
     /// As for the kernel.
     #[inline(always)]
-    unsafe fn gather(&self, this: &HeadRows, row: usize, threads: [usize; 2]) {
-        // SAFETY: the caller's pointer.
-        let StepState { first, epoch, seed, .. } = unsafe { *this.state };
-        let first = first + this.rows;
+    pub(super) unsafe fn gather(&self, state: StepState, rows: u32, row: usize, threads: [usize; 2]) {
+        let StepState { first, epoch, seed, .. } = state;
+        let first = first + rows;
         let rows = self.batch.min(self.samples.saturating_sub(first)) as usize;
         if row < rows {
             let sample = permuted(first + row as u32, self.samples, seed, epoch) as usize;

@@ -100,6 +100,64 @@ impl Matrix {
         };
         f32x4::new(element(col), element(col + 1), element(col + 2), element(col + 3))
     }
+
+    /// What [`Self::quad`] gives at these rows and columns, by loads that are all under way at once and that pass L1 by: for
+    /// what an earlier launch than the one ahead has written, before that one has ended.
+    #[inline(always)]
+    pub fn quads<const N: usize>(&self, place: impl Fn(usize) -> (usize, usize)) -> [f32x4; N] {
+        if self.rows == 0 || self.cols == 0 {
+            return [f32x4::new(0.0, 0.0, 0.0, 0.0); N];
+        }
+        if self.is_aligned {
+            let quads = self.any_quads::<N>(&place);
+            return core::array::from_fn(|i| {
+                let (row, col) = place(i);
+                match row < self.rows && col < self.cols {
+                    true => quads[i],
+                    false => f32x4::new(self.one(row, col), 0.0, 0.0, 0.0),
+                }
+            });
+        }
+        core::array::from_fn(|i| {
+            let (row, col) = place(i);
+            let elements: [f32; 4] = core::array::from_fn(|j| {
+                let col = col + j;
+                let at = row.min(self.rows - 1) * self.pitch + col.min(self.cols - 1);
+                // SAFETY: the element lies in the matrix.
+                let element = unsafe { self.ptr.add(at).read_volatile() };
+                match row < self.rows && col < self.cols {
+                    true => element,
+                    false => self.one(row, col),
+                }
+            });
+            elements.into()
+        })
+    }
+
+    /// The quads at these rows and columns of a matrix that [`Self::is_aligned`] and has elements, likewise; where there are
+    /// none, any others.
+    #[inline(always)]
+    pub fn any_quads<const N: usize>(&self, place: impl Fn(usize) -> (usize, usize)) -> [f32x4; N] {
+        // No branch before a load, and nothing behind it that would wait.
+        core::array::from_fn(|i| {
+            let (row, col) = place(i);
+            let at = row.min(self.rows - 1) * self.pitch + col.min((self.cols - 1) & !3);
+            // SAFETY: the elements lie in the matrix, on 16 bytes.
+            unsafe { mem::load_global_l2(self.ptr.add(at).cast()) }
+        })
+    }
+
+    /// What lies outside the matrix: 1 in the column of ones, and else 0.
+    #[inline(always)]
+    fn one(&self, row: usize, col: usize) -> f32 {
+        if self.has_ones && col == self.cols && row < self.rows { 1.0 } else { 0.0 }
+    }
+
+    /// Whether every four neighbours from a multiple of four on lie on 16 bytes, in the matrix as a whole or not at all.
+    #[inline(always)]
+    pub fn is_aligned(&self) -> bool {
+        self.is_aligned
+    }
 }
 
 /// How the A operand of a product lies in global memory.

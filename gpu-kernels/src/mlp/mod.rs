@@ -7,7 +7,8 @@
 //! fused set computes the same in fewer launches: [`fused_forward`], [`head`], [`fused_backward`], whose products, of
 //! operands in [`matrix`], are computed by a block ([`tile`], of slabs of shared memory in [`slab`]), by tensor cores
 //! ([`tensor_tile`]) or by a thread ([`serial`]); [`operand`] is what operands are rounded to before, [`product`] what the
-//! ways have in common, and [`state`] what its launches find in device memory. [`resident`] trains many steps in one launch.
+//! ways have in common, and [`state`] what its launches find in device memory. [`short`] does a
+//! step of a small batch in three launches, and [`resident`] trains many steps in one launch.
 
 /// Lists the kernels of a module as its `KERNELS`.
 macro_rules! kernels {
@@ -48,6 +49,8 @@ pub mod fused_forward;
 pub mod head;
 
 pub mod fused_backward;
+
+pub mod short;
 
 pub mod resident;
 

@@ -145,7 +145,7 @@ impl<T: TensorOperand, const CLUSTER: bool> Product for Tensor32x32<T, CLUSTER> 
     }
 }
 
-/// A thread for the rows of a tile, of operands that are rounded to `T`: for a CPU.
+/// A thread for the rows of a tile, of operands that are rounded to `T`: for a CPU alone.
 #[derive(Debug)]
 pub struct Serial<T = f32>(PhantomData<T>);
 

@@ -1,5 +1,5 @@
 //! A matrix product for a thread by itself: what a CPU is fast at, where a thread that waits for others costs more than it
-//! computes. On a GPU it is right and slow.
+//! computes. No PTX has the kernels of it.
 //!
 //! `ROWS` x `WIDTH` sums are held in registers while a panel of B, `WIDTH` columns wide, is walked along k: as vector
 //! instructions, twelve multiply-adds for two loads of B and six of A. A panel is copied once for all rows, in pieces

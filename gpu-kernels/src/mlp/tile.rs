@@ -18,6 +18,8 @@ use cuda_std::{GpuFloat as _, cluster, thread};
 use super::matrix::{OperandA, OperandB};
 use super::slab::{Slabs, Terms, pitch, slab_a};
 
+mod once;
+
 /// A tile of `BM` x `BN` outputs; see [the module](self).
 #[derive(Clone, Copy)]
 pub struct Tile<

@@ -78,7 +78,7 @@ pub const LOG: u32 = 1;
             softmax_backward_f32_512x4 = <512, 4>;
             softmax_backward_f32_1024x4 = <1024, 4>;
             softmax_backward_f32_wide = <512, 4>, WIDE = true;
-            softmax_backward_f32_serial = <1, 1>, WIDE = true, min_blocks = 1;
+            softmax_backward_f32_serial = <1, 1>, WIDE = true, cpu_only = true;
         }
         for T in [f16, bf16], N = 8, WIDE = false {
             softmax_backward_{T}_8x2 = <8, 2>;
@@ -90,7 +90,7 @@ pub const LOG: u32 = 1;
             softmax_backward_{T}_512x4 = <512, 4>;
             softmax_backward_{T}_1024x4 = <1024, 4>;
             softmax_backward_{T}_wide = <512, 2>, WIDE = true;
-            softmax_backward_{T}_serial = <1, 1>, WIDE = true, min_blocks = 1;
+            softmax_backward_{T}_serial = <1, 1>, WIDE = true, cpu_only = true;
         }
     ),
 )]

@@ -100,7 +100,7 @@ pub const U8: u32 = 1;
             cross_entropy_f32_512x8 = <512, 8>;
             cross_entropy_f32_1024x8 = <1024, 8>;
             cross_entropy_f32_wide = <512, 4>, WIDE = true;
-            cross_entropy_f32_serial = <1, 1>, WIDE = true, min_blocks = 1;
+            cross_entropy_f32_serial = <1, 1>, WIDE = true, cpu_only = true;
         }
         for T in [f16, bf16], N = 8, WIDE = false {
             cross_entropy_{T}_1x16 = <1, 2>, min_blocks = 20;
@@ -113,7 +113,7 @@ pub const U8: u32 = 1;
             cross_entropy_{T}_512x4 = <512, 4>;
             cross_entropy_{T}_1024x4 = <1024, 4>;
             cross_entropy_{T}_wide = <512, 4>, WIDE = true;
-            cross_entropy_{T}_serial = <1, 1>, WIDE = true, min_blocks = 1;
+            cross_entropy_{T}_serial = <1, 1>, WIDE = true, cpu_only = true;
         }
     ),
 )]

@@ -173,7 +173,7 @@ impl Prepared {
 
     /// Whether a device with these limits has what the kernels use.
     pub fn runs_on(&self, limits: &Limits) -> bool {
-        self.variant.steps().all(|step| step.meta.min_arch <= limits.capability)
+        self.variant.steps().all(|step| limits.runs(step.meta))
             && self.config.is_none_or(|config| config.cluster <= limits.max_cluster)
     }
 

@@ -80,7 +80,7 @@ pub struct ForwardKernels<I: 'static, O: 'static> {
     pub variants: &'static [Variant<ForwardArgs<I, O>>],
     /// Kernels of a cluster for a row; `elements` are those of one block. For narrow rows first.
     pub clusters: &'static [Variant<ForwardArgs<I, O>>],
-    /// The kernel of a thread for a row, of any width: for a CPU.
+    /// The kernel of a thread for a row, of any width: for a CPU alone.
     pub serial: &'static Variant<ForwardArgs<I, O>>,
     /// The pair for all others.
     pub split: Split<I, O>,
@@ -123,7 +123,7 @@ pub unsafe trait ForwardTo<O: 'static>: Number {
 /// A type of matrices that there are kernels of cross entropy and of the gradient through a softmax for.
 ///
 /// Those for narrow rows come first. The last two take any width: one of a block for a row, and one of a thread for a
-/// row, which is for a CPU.
+/// row, which is for a CPU alone.
 ///
 /// # Safety
 /// As for [`ForwardTo`].

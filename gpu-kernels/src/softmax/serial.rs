@@ -1,10 +1,9 @@
 //! Softmax and log-softmax with a row for each thread: what a CPU is fast at, where a thread that waits for others costs
-//! more than it computes. On a GPU, which it keeps waiting for memory, it is right and slow.
+//! more than it computes. A GPU it would keep waiting for memory, so no PTX has these kernels.
 //!
 //! A row is read for its maximum, for the sum, and for the result, by `WIDTH` neighbouring elements at a time, which
 //! become vector instructions. Sums are of `f64`, so that a long row loses nothing.
 //! Requires: any `cols`; blocks of any size.
-//@ ptx(softmax_f32_serial, softmax_f16_serial, softmax_bf16_serial): bar == 0, shfl == 0, .shared == 0, .local == 0
 
 use cuda_std::half::{bf16, f16};
 use cuda_std::{kernel, thread};
@@ -88,6 +87,7 @@ pub(super) fn sum(cols: usize, terms: impl Fn(usize) -> [f32; WIDTH]) -> f32 {
 /// The launch is as said; both pointers are valid for `rows` rows; nobody else uses `out`, which may be `inp` with the same
 /// stride.
 #[kernel(
+    cpu_only,
     args,
     facts: Fit = Fit::serial(BLOCK),
     instances(

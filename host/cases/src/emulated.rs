@@ -89,6 +89,7 @@ impl Emulators {
 
 impl Launcher for Emulators {
     unsafe fn submit(&self, call: &KernelCall<'_>) -> Result<(), LaunchError> {
+        self.limits().check_kernel(call.meta)?;
         let module = self.of_kernel.get(call.meta.name);
         let emulator = &self.emulators[*module.unwrap_or_else(|| panic!("no PTX has {}", call.meta.name))];
         // SAFETY: the caller's contract is the callee's.

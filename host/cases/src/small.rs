@@ -24,18 +24,19 @@ const TINY_FOR_CLUSTERS: ([usize; 3], usize) = ([1, 5, 35], 0);
 
 /// Every case of [`Scope::Tiny`] or [`Scope::Small`].
 pub fn all(scope: Scope) -> Vec<Case> {
-    let is_tiny = scope == Scope::Tiny;
+    let (is_tiny, limits) = (scope == Scope::Tiny, Limits::default());
     let layers = if is_tiny { &[TINY][..] } else { &SMALL };
     let layers = layers.iter().copied().chain(is_tiny.then_some(TINY_FOR_CLUSTERS)).enumerate();
     let of_layer = |(seed, (shape, misalignment)): (usize, ([usize; 3], usize))| {
         let problem = Arc::new(Problem::new(shape, seed as u64, misalignment));
         let for_clusters = is_tiny && seed == 1;
         let suits = |case: &Case| !is_tiny || for_clusters == (case.cluster_threads() > 0);
-        let network = layer::cases(&problem, &Limits::default()).filter(suits);
-        let ladder = ladder::of_layer(&problem, &Limits::default()).into_iter();
+        let network = layer::cases(&problem, &limits).filter(suits);
+        let ladder = ladder::of_layer(&problem, &limits).into_iter();
         let ladder = ladder.filter(|_| shape[0] <= 5).filter(suits);
         network.chain(ladder).collect::<Vec<_>>()
     };
     let last = Arc::new(Problem::new(LAST, 0, 1));
-    layers.flat_map(of_layer).chain(layer::last(&last)).chain(softmax::cases(&Setting::new(scope))).collect()
+    let last = layer::last(&last, &limits);
+    layers.flat_map(of_layer).chain(last).chain(softmax::cases(&Setting::new(scope))).collect()
 }

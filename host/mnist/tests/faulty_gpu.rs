@@ -37,7 +37,7 @@ const CODES: &[(u32, &[&str])] = &[
 /// Calls in mid-run.
 const PLACES: [&str; 6] = ["alloc 6", "set 5", "copy 8", "launch 12", "kernel 12", "sync 10"];
 
-/// A data set, the fake driver, and PTX with the names of all kernels.
+/// A data set, the fake driver, and PTX with the names of all kernels that a GPU runs.
 struct Gpu {
     place: Place,
     driver: PathBuf,
@@ -50,6 +50,7 @@ impl Gpu {
         std::fs::create_dir(place.path("ptx")).unwrap();
         let entries = gpu_kernels::KERNELS
             .iter()
+            .filter(|kernel| !kernel.cpu_only)
             .map(|kernel| format!(".visible .entry {}() {{ ret; }}\n", kernel.name));
         let entries: String = entries.collect();
         let module = format!(".version 8.6\n.target sm_90\n.address_size 64\n{entries}");

@@ -147,7 +147,7 @@ fn a_device_without_such_kernels_is_refused() {
             unreachable!("nothing is launched")
         }
     }
-    let limits = Limits { capability: 75, ..Limits::default() };
+    let limits = Limits { capability: 75, runs_cpu_only: false, ..Limits::default() };
     let device = Device::with_launcher(Nowhere, limits);
     let start = Parameters::init(&[SIDE * SIDE, 16, 10], 7);
     let make = |precision| Network::new(&device, &start, Pipeline::Fused, precision, BatchSize::DEFAULT);

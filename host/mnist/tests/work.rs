@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 
 use clap::ValueEnum as _;
 use common::{SIDE, digits};
-use cuda_std::launch::{KernelCall, LaunchError, Launcher};
+use cuda_std::launch::{KernelCall, LaunchError, Launcher, Limits};
 use cuda_std::simt::Executor;
 use ferrowarp::device::Device;
 use ferrowarp_data::Samples;
@@ -18,6 +18,7 @@ use ferrowarp_mnist::BatchSize;
 use ferrowarp_mnist::model::{
     DeviceDataset, EpochSpec, EpochStats, KernelWork, Network, Parameters, Pipeline, Precision, TrainingSet,
 };
+use gpu_kernels::mlp::resident::{Extents, train};
 
 /// The network and the batches of the page.
 const SIZES: [usize; 4] = [784, 300, 100, 10];
@@ -42,8 +43,17 @@ impl Launcher for Counting {
 
 /// The launches of an epoch of `steps` whole batches.
 fn launched(pipeline: Pipeline, sizes: &[usize], batch: usize, steps: usize) -> BTreeMap<&'static str, u64> {
-    let (executor, launches) = (Executor::new(), Arc::new(Mutex::new(BTreeMap::new())));
-    let limits = executor.limits().clone();
+    launched_on(Executor::new(), pipeline, sizes, batch, steps)
+}
+
+fn launched_on(
+    executor: Executor,
+    pipeline: Pipeline,
+    sizes: &[usize],
+    batch: usize,
+    steps: usize,
+) -> BTreeMap<&'static str, u64> {
+    let (launches, limits) = (Arc::new(Mutex::new(BTreeMap::new())), executor.limits().clone());
     let device = Device::with_launcher(Counting { executor, launches: launches.clone() }, limits);
     let (images, labels) = digits(steps * batch, 1);
     let host = Samples::from(ferrowarp_data::Dataset {
@@ -98,6 +108,22 @@ fn a_step_launches_what_is_counted() {
     }
 }
 
+/// What runs PTX in the host's memory has the kernels of a GPU, as here an executor that refuses all others.
+#[test]
+fn a_device_gets_the_kernels_that_it_has() {
+    let sizes = [SIDE * SIDE, 24, 16, 10];
+    let is_cpu_only =
+        |name: &&str| gpu_kernels::KERNELS.iter().any(|meta| meta.name == *name && meta.cpu_only);
+    for pipeline in [Pipeline::Fused, Pipeline::Resident] {
+        for runs_cpu_only in [true, false] {
+            let limits = Limits { runs_cpu_only, ..Limits::default() };
+            let found = launched_on(Executor::new().with_limits(limits), pipeline, &sizes, 20, 2);
+            let has_one = found.keys().any(is_cpu_only);
+            assert_eq!(has_one, runs_cpu_only, "{pipeline:?} launches {found:?}");
+        }
+    }
+}
+
 /// Of a network of 3-2 in batches of 5, worked out by hand.
 #[test]
 fn bytes_and_operations_are_those_of_the_shapes() {
@@ -132,24 +158,37 @@ fn bytes_and_operations_are_those_of_the_shapes() {
     assert_eq!(find(&without, "head")[1], 4 * (33 + 15));
 
     // 8 units a block; of a row's sums 1 quad from each of 2 blocks, a quad of gradients, and a quad and 4 to the others,
-    // all of them written and read; pixels and labels; losses and hits.
+    // all of them written and read; pixels and labels; losses and hits. For the inner products the pixels of two batches, and
+    // 64 times 64 of them written and read.
     let resident = KernelWork::of_step(Pipeline::Resident, &[3, 9, 2, 2], [5, 5], false);
-    let sent = 5 * (2 + 1 + 1 + 4) * 16;
-    assert_eq!(find(&resident, "resident_epoch")[..2], [1, 2 * sent + 5 * 4 + 5 * 8]);
+    let (sent, products) = (5 * (2 + 1 + 1 + 4) * 16, 64 * 64 * 4);
+    let bytes = 2 * sent + 5 * 4 + 5 * 8 + 2 * 5 * 3 + 2 * products;
+    let [launches, moved, flop] = find(&resident, "resident_epoch");
+    assert_eq!([launches, moved], [1, bytes]);
+    // Besides what the fused step does, but the scaling of the next batch's 15 pixels in place of this one's: 25 inner
+    // products of 3 pixels and the 1 of the bias, and of 45 sums 5 products, the rate's, and the difference.
+    let fused = KernelWork::of_step(Pipeline::Fused, &[3, 9, 2, 2], [5, 5], false);
+    let of_fused = fused.iter().map(|work| work.flop).sum::<u64>();
+    assert_eq!(flop, of_fused + 25 * (3 + 3) + 45 * (5 + 4 + 1 + 1));
 }
 
-/// A row for each rung.
+/// A row for each rung, and for those whose steps are short on a GPU one of that.
 fn table() -> String {
     let mut text = "| rung | kernels a step | MB | MFLOP |\n| --- | ---: | ---: | ---: |\n".to_owned();
+    let mut row = |name: &str, kernels: Option<&str>, step: &[KernelWork]| {
+        let sum = |of: fn(&KernelWork) -> u64| step.iter().map(of).sum::<u64>();
+        let (megabytes, megaflop) = (sum(|work| work.bytes) as f64 / 1e6, sum(|work| work.flop) as f64 / 1e6);
+        let kernels = kernels.map_or_else(|| sum(|work| work.launches).to_string(), str::to_owned);
+        let _ = writeln!(text, "| {name} | {kernels} | {megabytes:.2} | {megaflop:.2} |");
+    };
     for &pipeline in Pipeline::value_variants() {
         let step = KernelWork::of_step(pipeline, &SIZES, [BATCH; 2], false);
-        let sum = |of: fn(&KernelWork) -> u64| step.iter().map(of).sum::<u64>() as f64;
-        let kernels = match pipeline {
-            Pipeline::Resident => "1 for 64 steps".to_owned(),
-            _ => sum(|work| work.launches).to_string(),
-        };
-        let (megabytes, megaflop) = (sum(|work| work.bytes) / 1e6, sum(|work| work.flop) / 1e6);
-        let _ = writeln!(text, "| {} | {kernels} | {megabytes:.2} | {megaflop:.2} |", pipeline.name());
+        let kernels = (pipeline == Pipeline::Resident).then_some("1 an epoch");
+        row(&pipeline.name(), kernels, &step);
+        if matches!(pipeline, Pipeline::Fused | Pipeline::Graph) {
+            let step = KernelWork::of_short_step(&SIZES, [BATCH; 2], false);
+            row(&format!("{} on a GPU", pipeline.name()), None, &step);
+        }
     }
     text
 }
@@ -178,11 +217,22 @@ fn the_page_of_the_ladder_has_every_rung_and_these_figures() {
     let (images, steps) = (60_000, 60_000usize.div_ceil(BATCH));
     let step = KernelWork::of_step(Pipeline::Naive, &SIZES, [BATCH; 2], false);
     let launches = step.iter().map(|kernel| kernel.launches).sum::<u64>() * steps as u64;
+    let short = KernelWork::of_short_step(&SIZES, [BATCH; 2], false);
+    let short = short.iter().map(|kernel| kernel.launches).sum::<u64>();
+    let [features, hidden1, hidden2, classes] = SIZES;
+    let extents = Extents { features, hidden1, hidden2, classes, batch: BATCH };
+    let kernel = train::INSTANCES.iter().find(|kernel| kernel.meta.name == "resident_epoch").unwrap();
+    let shared = kernel.config(&extents).shared_bytes / 1024;
     for derived in [
         format!("{images} images in batches of {BATCH}: {steps} steps an epoch"),
         format!("In an epoch {launches} launches and {} waits", 2 * steps),
         format!("and hits, {} bytes, once an epoch", images * 2 * size_of::<f32>()),
         format!("1 copy of {} bytes", BATCH * (SIZES[0] + 1)),
+        format!("or {short} and {}", short * steps as u64 + 1),
+        format!("{} blocks of weights", extents.weight_blocks()),
+        format!("all {} blocks have to be on the device", extents.blocks()),
+        format!("are {shared} KiB a block"),
+        format!("on the CPU {RESIDENT_STEPS} steps, {} launches", steps.div_ceil(RESIDENT_STEPS)),
     ] {
         assert!(page.contains(&derived), "docs/training-ladder.md has no `{derived}`");
     }

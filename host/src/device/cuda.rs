@@ -140,6 +140,7 @@ fn limits(Found { device, major, minor, .. }: &Found) -> Result<Limits, DeviceEr
         max_resident_threads: u64::from(get(Attribute::MultiprocessorCount)?)
             * u64::from(get(Attribute::MaxThreadsPerMultiprocessor)?),
         capability: 10 * major + minor,
+        runs_cpu_only: false,
     })
 }
 

@@ -105,7 +105,8 @@ impl Device {
     }
 
     /// A device in the host's memory whose kernels `launcher` runs, one launch at a time: an emulator of a GPU, or an
-    /// executor that counts. It allows in one launch what `limits` says.
+    /// executor that counts. It allows in one launch what `limits` says, and gets kernels for the CPU alone if these
+    /// [have them](Limits::runs_cpu_only).
     pub fn with_launcher(launcher: impl Launcher + Send + Sync + 'static, limits: Limits) -> Device {
         Self::of(Backend::Cpu(cpu::CpuDevice::new(Box::new(launcher), limits, 1)))
     }
@@ -240,6 +241,7 @@ impl Device {
         config: &LaunchConfig,
     ) -> Result<u64, DeviceError> {
         let one = LaunchConfig { grid: Dim3::new(config.cluster, 1, 1), ..*config };
+        self.limits().check_kernel(meta)?;
         self.limits().check(meta.name, &one)?;
         match &self.inner.backend {
             Backend::Cpu(cpu) => Ok(cpu.limits.resident_blocks(&one)),

@@ -46,14 +46,15 @@ pub struct DeviceProfile {
 }
 
 impl From<&Device> for DeviceProfile {
-    /// On the CPU it has no clusters: the executor runs them on one core, with a stack for each of up to 16384 threads,
-    /// and the pair of kernels spreads over all cores.
+    /// What runs kernels for the CPU alone is one. It has no clusters: the executor runs them on one core, with a stack for
+    /// each of up to 16384 threads, and the pair of kernels spreads over all cores.
     fn from(device: &Device) -> Self {
         let mut limits = device.limits().clone();
-        if !device.is_cuda() {
+        let is_cpu = limits.runs_cpu_only;
+        if is_cpu {
             limits.max_cluster = 1;
         }
-        Self { limits, multiprocessors: device.multiprocessors(), is_cpu: !device.is_cuda() }
+        Self { limits, multiprocessors: device.multiprocessors(), is_cpu }
     }
 }
 
@@ -159,7 +160,8 @@ impl<I: SoftmaxAs<O>, O: Pod> KernelChoice<I, O> {
         Self::of(kernels, profile, rows, cols)
     }
 
-    /// All kernels that can do the shape, the chosen ones and slower ones; the pair with several numbers of parts.
+    /// All kernels of the device that can do the shape, the chosen ones and slower ones; the pair with several numbers of
+    /// parts.
     ///
     /// # Errors
     /// As for [`Self::new`].
@@ -168,8 +170,8 @@ impl<I: SoftmaxAs<O>, O: Pod> KernelChoice<I, O> {
         parts.sort_unstable();
         parts.dedup();
         let split = parts.into_iter().map(|parts| Kernels::Split(&I::FORWARD.split, parts));
-        let serial = Kernels::Rows(I::FORWARD.serial);
-        let all = in_registers(profile, cols).chain([serial]).chain(split);
+        let serial = Some(I::FORWARD.serial).filter(|variant| profile.limits.runs(variant.meta));
+        let all = in_registers(profile, cols).chain(serial.map(Kernels::Rows)).chain(split);
         all.map(|kernels| Self::of(kernels, profile, rows, cols)).collect()
     }
 
@@ -310,9 +312,9 @@ fn in_registers<I: SoftmaxAs<O>, O: Pod>(
     let holds = move |variant: &Variant<ForwardArgs<I, O>>, blocks: u32| {
         cols / vector * vector <= variant.elements as usize * blocks as usize
     };
-    let capability = profile.limits.capability;
-    let max_cluster = profile.limits.max_cluster.min(profile.limits.max_grid.x);
-    let runs = move |variant: &&Variant<_>| variant.meta.min_arch <= capability;
+    let limits = &profile.limits;
+    let max_cluster = limits.max_cluster.min(limits.max_grid.x);
+    let runs = move |variant: &&Variant<_>| limits.runs(variant.meta);
     let blocks = I::FORWARD.variants.iter().filter(runs).filter(move |variant| holds(variant, 1));
     let clusters = I::FORWARD.clusters.iter().filter(runs).flat_map(move |variant| {
         let sizes =

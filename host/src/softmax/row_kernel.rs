@@ -22,8 +22,11 @@ impl<A> RowKernel<A> {
         [rows, cols]: [usize; 2],
     ) -> Result<Option<Self>, SoftmaxError> {
         let width = u32::try_from(cols).map_err(|_| SoftmaxError::TooWide { cols })?;
-        let suits =
-            |variant: &&Variant<A>| width <= variant.elements && (variant.threads == 1 || !profile.is_cpu);
+        let suits = |variant: &&Variant<A>| {
+            width <= variant.elements
+                && (variant.threads == 1 || !profile.is_cpu)
+                && profile.limits.runs(variant.meta)
+        };
         let variant = variants.iter().find(suits).filter(|_| rows > 0 && cols > 0);
         let Some(variant) = variant else { return Ok(None) };
         let per_block = (variant.block / variant.threads) as usize;

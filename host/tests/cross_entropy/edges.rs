@@ -30,11 +30,12 @@ fn row(logits: &[f32], target: i64) -> Results {
     let problem = CrossEntropy { layouts, logits, targets: vec![target], d_loss: None, d_scale: 1.0 };
     let problem = Arc::new(problem);
     let device = Device::cpu();
-    assert_right(&problem.cases_in_both_places::<f32>(), &device, Case::assess_twice);
-    assert_right(&problem.cases_in_both_places::<bf16>(), &device, Case::assess_twice);
-    let cases = problem.cases::<f32>();
-    emulated::by_each().iter().for_each(|on| assert_right(&cases, on, Case::assess));
-    let outputs = cases[0].run(&device).unwrap();
+    assert_right(&problem.cases_in_both_places::<f32>(device.limits()), &device, Case::assess_twice);
+    assert_right(&problem.cases_in_both_places::<bf16>(device.limits()), &device, Case::assess_twice);
+    for on in emulated::by_each() {
+        assert_right(&problem.cases::<f32>(on.limits()), &on, Case::assess);
+    }
+    let outputs = problem.cases::<f32>(device.limits())[0].run(&device).unwrap();
     let [loss, lse, correct, gradient] = outputs.try_into().unwrap();
     Results { loss: loss.1[0], lse: lse.1[0], correct: correct.1[0], gradient: gradient.1 }
 }
@@ -144,8 +145,8 @@ fn targets_of_every_type_are_the_same_classes() {
         loss
     };
     let emulators = emulated::by_each();
-    let variants = || CrossEntropy::holding::<f32>(40);
-    for (on, variant) in emulators.iter().flat_map(|on| variants().map(move |variant| (on, variant))) {
+    let of_each = |on| CrossEntropy::holding::<f32>(40, Device::limits(on)).map(move |variant| (on, variant));
+    for (on, variant) in emulators.iter().flat_map(of_each) {
         let want = loss_of(on, variant, RawBuffer::read(&classes).cast(), I64, IGNORED);
         assert!((0..5).all(|row| {
             let oracle = reference::cross_entropy(&logits[40 * row..][..40], classes[row], IGNORED);

@@ -32,6 +32,7 @@ const PTX: &str = "\
 .visible .entry fill(.param .u64 a, .param .u64 b, .param .f32 c) { ret; }
 .visible .entry in_clusters(.param .u64 a) { ret; }
 .visible .entry meeting(.param .u64 a) { ret; }
+.visible .entry on_the_cpu() { ret; }
 .visible .entry shared_hungry() { ret; }
 .visible .entry broken() { trap; }
 ";
@@ -60,6 +61,11 @@ pub unsafe fn broken() {}
 /// None.
 #[kernel]
 pub unsafe fn not_in_the_ptx() {}
+
+/// # Safety
+/// None.
+#[kernel(cpu_only)]
+pub unsafe fn on_the_cpu() {}
 
 /// Queues `fill` of the whole buffer.
 fn fill_all(on: &impl Launcher, buffer: &mut Buffer<f32>, value: f32) -> Result<(), LaunchError> {
@@ -277,6 +283,25 @@ fn launches_that_are_refused() {
         let error =
             unsafe { shared_hungry::launch(&device, config.with_shared_bytes(226 * 1024 + 1)) }.unwrap_err();
         assert!(matches!(error, LaunchError::TooMuchShared { got: 232_449, max: 232_448, .. }), "{error}");
+        device.synchronize().unwrap();
+    });
+}
+
+/// Even where some PTX has a kernel of the name.
+#[test]
+fn a_kernel_for_the_cpu_is_refused() {
+    isolated("a_kernel_for_the_cpu_is_refused", None, "1", good_ptx, || {
+        let (device, _) = open(DeviceChoice::Cuda).unwrap();
+        let config = LaunchConfig::new(1, 32);
+        assert!(!device.limits().runs_cpu_only && Device::cpu().limits().runs_cpu_only);
+        let text = "launch of on_the_cpu failed: it is a kernel for the CPU executor alone, and no PTX has it; launch it \
+                    there, or a kernel for GPUs here";
+        // SAFETY: the kernel does nothing.
+        let error = unsafe { on_the_cpu::launch(&device, config) }.unwrap_err();
+        assert_eq!(error.to_string(), text);
+        assert_eq!(error_of(device.resident_blocks(on_the_cpu::META, &config)).to_string(), text);
+        // SAFETY: as above.
+        unsafe { on_the_cpu::launch(&Device::cpu(), config) }.unwrap();
         device.synchronize().unwrap();
     });
 }

@@ -7,7 +7,10 @@ use cuda_std::launch::{Dim3, KernelCall, LaunchError, Launcher, Limits, RawBuffe
 use cuda_std::simt::Executor;
 use cuda_std::testing::Layout;
 use ferrowarp::device::Device;
-use ferrowarp::softmax::{DeviceProfile, KernelChoice, Options, SoftmaxAs};
+use ferrowarp::softmax::{
+    CrossEntropy, DeviceProfile, KernelChoice, Matrix, MatrixMut, Options, SoftmaxAs,
+    softmax_backward_in_place, softmax_in_place,
+};
 use ferrowarp_cases::reference::Number;
 use ferrowarp_cases::softmax::logits::logits;
 use ferrowarp_cases::softmax::{Setting, forward::Forward};
@@ -121,6 +124,33 @@ fn a_cpu_computes_a_row_with_one_thread_unless_cores_would_be_idle() {
         }
         assert_eq!(chosen(8, 100_000), [forward.split.reduce.meta.name, forward.split.write.meta.name]);
     });
+}
+
+/// What runs PTX in the host's memory has the kernels of a GPU, as here an executor that refuses all others.
+#[test]
+fn a_device_gets_the_kernels_that_it_has() {
+    for runs_cpu_only in [true, false] {
+        let limits = Limits { runs_cpu_only, ..Limits::default() };
+        let on = Device::cpu_with(Executor::new().with_limits(limits));
+        let profile = DeviceProfile::from(&on);
+        for_each_pair!(|forward| {
+            let serial = forward.serial.meta;
+            let every = KernelChoice::<I, O>::every(&profile, 3, 10).unwrap();
+            let has_serial = every.iter().any(|choice| choice.kernels().any(|meta| meta.name == serial.name));
+            assert!(serial.cpu_only);
+            assert_eq!(has_serial, runs_cpu_only, "{}", serial.name);
+            let choice = KernelChoice::<I, O>::new(&profile, 3, 10).unwrap();
+            assert_eq!(names(&choice) == [serial.name], runs_cpu_only);
+        });
+        let (mut logits, targets) = (on.upload(&[0.0f32; 6]).unwrap(), on.upload(&[0i64, 1]).unwrap());
+        softmax_in_place(&on, &mut MatrixMut::new(&mut logits, 2, 3).unwrap(), &Options::new()).unwrap();
+        let y = on.upload(&logits.to_vec().unwrap()).unwrap();
+        let y = || Matrix::new(&y, 2, 3).unwrap();
+        let mut dy = MatrixMut::new(&mut logits, 2, 3).unwrap();
+        softmax_backward_in_place(&on, &mut dy, &y(), &Options::new()).unwrap();
+        let mut loss = on.alloc_zeroed::<f32>(2).unwrap();
+        CrossEntropy::new(&mut loss, y(), &targets).run(&on).unwrap();
+    }
 }
 
 #[test]

@@ -7,9 +7,9 @@
 //! //@ allow-local(softmax_k1): the row is an array with an index known at run time only
 //! ```
 //!
-//! Without names the line holds for every kernel of the file, and after a row of `instances(..)` for that instance, on
-//! every architecture; with a plus after the architecture's name for that one and all later ones. A pattern is the
-//! beginning of an opcode in whole parts, or, with a dot in front, parts anywhere in it.
+//! Without names the line holds for every kernel of the file but those for the CPU alone, and after a row of
+//! `instances(..)` for that instance, on every architecture; with a plus after the architecture's name for that one and
+//! all later ones. A pattern is the beginning of an opcode in whole parts, or, with a dot in front, parts anywhere in it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -219,23 +219,38 @@ fn instance(code: &str) -> Option<&str> {
     name.chars().all(|c| c.is_alphanumeric() || c == '_').then_some(name)
 }
 
-/// The names of the functions that follow a `#[kernel]`, or of the instances in it.
+/// What a line of `#[kernel(..)]` says of `cpu_only`.
+fn cpu_only(line: &str) -> Option<bool> {
+    let (code, _) = line.split_once("//").unwrap_or((line, ""));
+    let (_, value) = code.split_once("cpu_only")?;
+    Some(!value.trim_start_matches([' ', '=']).starts_with("false"))
+}
+
+/// The names of the functions that follow a `#[kernel]`, or of the instances in it, without those that no PTX has.
 fn kernels_in(source: &str) -> Vec<String> {
     let mut kernels = Vec::new();
     let (mut marked, mut has_instances) = (false, false);
+    let (mut on_cpu, mut group_on_cpu) = (false, None);
     for line in source.lines().map(str::trim_start) {
         marked |= line.starts_with("#[kernel]") || line.starts_with("#[kernel(");
+        let says = cpu_only(line).filter(|_| marked);
         if let Some(name) = instance(line).filter(|_| marked) {
-            kernels.push(name.to_owned());
+            if !says.or(group_on_cpu).unwrap_or(on_cpu) {
+                kernels.push(name.to_owned());
+            }
             has_instances = true;
+        } else if line.ends_with('{') || line.starts_with('}') {
+            group_on_cpu = says;
+        } else {
+            on_cpu |= says == Some(true);
         }
         let words = line.split_once("fn ").filter(|_| marked && !line.starts_with("//"));
         if let Some((_, rest)) = words {
             let name = rest.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default();
-            if !has_instances {
+            if !has_instances && !on_cpu {
                 kernels.push(name.to_owned());
             }
-            (marked, has_instances) = (false, false);
+            (marked, has_instances, on_cpu, group_on_cpu) = (false, false, false, None);
         }
     }
     kernels
@@ -265,6 +280,17 @@ mod tests {
         let kernels: Vec<_> = checks.iter().map(|check| check.kernels.join(" ")).collect();
         assert_eq!(kernels, ["one_64 one_128 two", "one_64", "one_128"]);
         assert_eq!(checks[2].conditions[0].number, 2);
+    }
+
+    #[test]
+    fn kernels_for_the_cpu_are_left_out() {
+        let source = "#[kernel(\n    instances(\n        one_1 = <1>; // not cpu_only\n        one_2 = <2>, cpu_only = true;\n        \
+            cpu_only = true {\n            one_3 = <3>;\n            one_4 = <4>, cpu_only = false;\n        }\n        \
+            one_5 = <5>;\n    ),\n)]\npub unsafe fn one<const N: usize>() {\n}\n\
+            #[kernel(cpu_only)]\npub unsafe fn two() {}\n#[kernel]\npub unsafe fn three() {}\n\
+            #[kernel(\n    cpu_only,\n    instances(\n        four_1 = <1>;\n        four_2 = <2>, cpu_only = false;\n    ),\n\
+            )]\npub unsafe fn four<const N: usize>() {}\n";
+        assert_eq!(kernels_in(source), ["one_1", "one_4", "one_5", "three", "four_2"]);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What a device allows, and what went wrong with a launch.
 
-use super::{Dim3, LaunchConfig, Residence};
+use super::{Dim3, KernelMeta, LaunchConfig, Residence};
 
 /// What a device allows in one launch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,14 +22,17 @@ pub struct Limits {
     /// The compute capability as one number, 90 for 9.0, which a kernel's [least](super::KernelMeta::min_arch) is
     /// checked against. `u32::MAX` runs every kernel.
     pub capability: u32,
+    /// Whether it runs kernels that are for [the CPU executor alone](super::KernelMeta::cpu_only): that executor does, and
+    /// what runs PTX does not.
+    pub runs_cpu_only: bool,
 }
 
 impl Default for Limits {
     /// The limits every CUDA device since compute capability 8.0 keeps: 1024 threads a block, a grid of
     /// 2^31 - 1 by 65535 by 65535 blocks (CUDA programming guide, "technical specifications per compute capability").
     /// Shared memory and clusters are those of compute capability 9.0: 227 KiB, where others have 163 KiB (8.0) or 99 KiB
-    /// (8.6, 8.9, 12.0), and up to 16 blocks. No kernel is too new. 28672 threads may be there at once, for which the executor has stacks: more than 100
-    /// blocks of 256.
+    /// (8.6, 8.9, 12.0), and up to 16 blocks. No kernel is too new. 28672 threads may be there at once, for which the
+    /// executor has stacks: more than 100 blocks of 256. It runs kernels for the CPU alone, as no CUDA device does.
     fn default() -> Self {
         Self {
             max_grid: Dim3::new(i32::MAX as u32, 65535, 65535),
@@ -39,11 +42,44 @@ impl Default for Limits {
             max_cluster: 16,
             max_resident_threads: 28 * 1024,
             capability: u32::MAX,
+            runs_cpu_only: true,
         }
     }
 }
 
 impl Limits {
+    /// Whether a device with these limits has the kernel: [`Self::check_kernel`] finds nothing.
+    ///
+    /// ```
+    /// use cuda_std::kernel;
+    /// use cuda_std::launch::Limits;
+    ///
+    /// /// # Safety
+    /// /// None is needed; it does nothing.
+    /// #[kernel(cpu_only)]
+    /// unsafe fn alone() {}
+    ///
+    /// assert!(Limits::default().runs(alone::META));
+    /// let of_a_gpu = Limits { capability: 90, runs_cpu_only: false, ..Limits::default() };
+    /// assert!(!of_a_gpu.runs(alone::META));
+    /// ```
+    pub fn runs(&self, kernel: &KernelMeta) -> bool {
+        self.check_kernel(kernel).is_ok()
+    }
+
+    /// Checks that a device with these limits has the kernel.
+    ///
+    /// # Errors
+    /// [`LaunchError::CpuOnly`] and [`LaunchError::TooOld`].
+    pub fn check_kernel(&self, kernel: &KernelMeta) -> Result<(), LaunchError> {
+        let &KernelMeta { name: kernel, min_arch: needed, cpu_only, .. } = kernel;
+        if cpu_only && !self.runs_cpu_only {
+            return Err(LaunchError::CpuOnly { kernel });
+        }
+        let found = self.capability;
+        if needed > found { Err(LaunchError::TooOld { kernel, needed, found }) } else { Ok(()) }
+    }
+
     /// Checks `config` against these limits.
     ///
     /// # Errors
@@ -226,6 +262,15 @@ pub enum LaunchError {
         needed: u32,
         /// The device's.
         found: u32,
+    },
+    /// The kernel is not for what runs PTX.
+    #[error(
+        "launch of {kernel} failed: it is a kernel for the CPU executor alone, and no PTX has it; launch it there, or a \
+         kernel for GPUs here"
+    )]
+    CpuOnly {
+        /// The kernel.
+        kernel: &'static str,
     },
     /// An argument lives in the memory of another device.
     #[error(

@@ -37,7 +37,8 @@ pub struct KernelMeta {
     pub file: &'static str,
     /// The line of its `fn`.
     pub line: u32,
-    /// The least compute capability whose PTX has the kernel, as one number: 90 for 9.0; 0 if every PTX has it.
+    /// The least compute capability whose PTX has the kernel, as one number: 90 for 9.0; 0 if every PTX has it. None has it
+    /// that is for [the CPU alone](Self::cpu_only).
     pub min_arch: u32,
     /// The most threads of a block that the kernel was compiled for; 0 if it did not say.
     pub max_threads: u32,
@@ -45,6 +46,8 @@ pub struct KernelMeta {
     pub min_blocks: u32,
     /// Whether its blocks wait for each other, so that all blocks of a grid have to be on the device at once.
     pub cooperative: bool,
+    /// Whether it is for the CPU executor alone: no PTX has it, and a launch on a GPU, or on an emulator of one, is refused.
+    pub cpu_only: bool,
     /// Calls the kernel's function, as one thread of the CPU executor, with the arguments behind the pointers.
     ///
     /// # Safety
@@ -68,17 +71,14 @@ pub struct KernelCall<'a> {
 }
 
 impl KernelCall<'_> {
-    /// Checks grid, block, shared memory, cluster, the kernel's least architecture and bounds, of a cooperative kernel
-    /// whether all blocks may be there at once, and the residence of every argument against the launcher's.
+    /// Checks whether the launcher has the kernel, grid, block, shared memory, cluster, the kernel's bounds, of a cooperative
+    /// kernel whether all blocks may be there at once, and the residence of every argument against the launcher's.
     ///
     /// # Errors
     /// The first that does not fit.
     pub fn check(&self, launcher: Residence, limits: &Limits) -> Result<(), LaunchError> {
         let kernel = self.meta.name;
-        let (needed, found) = (self.meta.min_arch, limits.capability);
-        if needed > found {
-            return Err(LaunchError::TooOld { kernel, needed, found });
-        }
+        limits.check_kernel(self.meta)?;
         limits.check(kernel, &self.config)?;
         let (block, max) = (self.config.block, self.meta.max_threads);
         if max > 0 && block.volume() > u64::from(max) {

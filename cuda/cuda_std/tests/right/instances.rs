@@ -52,6 +52,30 @@ unsafe fn reverse<T: Copy + From<u8> + Into<u64>, const BLOCK: usize, const WIDE
     }
 }
 
+/// Adds `N` to each element.
+///
+/// # Safety
+/// An element for each thread.
+#[kernel(
+    cpu_only,
+    instances(
+        N = 1, cpu_only = false {
+            add_one_anywhere = <>;
+            add_one_here = <>, cpu_only = true;
+        }
+        add_two_here = <2>, min_arch = 90;
+    ),
+)]
+unsafe fn add<const N: u32>(out: *mut u32) {
+    // SAFETY: the kernel's contract.
+    unsafe { *out.add(thread_idx_x() as usize) += N };
+}
+
+/// # Safety
+/// None is needed; it does nothing.
+#[kernel(cpu_only, cooperative)]
+unsafe fn together() {}
+
 pub fn main() {
     let names = reverse::KERNELS.iter().map(|meta| (meta.name, meta.max_threads, meta.min_blocks));
     assert!(names.eq([
@@ -77,4 +101,19 @@ pub fn main() {
     // SAFETY: one block of one thread.
     unsafe { reverse_single::launch(&Executor::new(), LaunchConfig::new(1, 1), &mut out, &inp, 2) }.unwrap();
     assert_eq!(out, [10]);
+    // The innermost says which devices it is for.
+    let places = add::KERNELS.iter().map(|meta| (meta.name, meta.cpu_only, meta.min_arch));
+    assert!(places.eq([
+        ("add_one_anywhere", false, 0),
+        ("add_one_here", true, 0),
+        ("add_two_here", true, 90)
+    ]));
+    assert!(!reverse_single::META.cpu_only);
+    assert!(together::META.cpu_only && together::META.cooperative);
+    let mut out = [0; 3];
+    // SAFETY: an element for each thread.
+    unsafe { add_two_here::launch(&Executor::new(), LaunchConfig::new(1, 3), &mut out) }.unwrap();
+    assert_eq!(out, [2; 3]);
+    // SAFETY: the kernel does nothing.
+    unsafe { together::launch(&Executor::new(), LaunchConfig::new(2, 3)) }.unwrap();
 }

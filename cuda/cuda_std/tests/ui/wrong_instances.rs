@@ -12,6 +12,12 @@ unsafe fn same<const BLOCK: usize>(out: *mut f32) {}
 #[kernel(instances(misspelt = <1>, max_thread = 1;))]
 unsafe fn unknown_setting<const BLOCK: usize>(out: *mut f32) {}
 
+#[kernel(instances(no_answer = <1>, cpu_only = 1;))]
+unsafe fn neither_true_nor_false<const BLOCK: usize>(out: *mut f32) {}
+
+#[kernel(instances(too_short = <1>, cpu_only;))]
+unsafe fn without_a_value<const BLOCK: usize>(out: *mut f32) {}
+
 #[kernel(instances(for U in [f32] { unknown_{U} = <f32>; }))]
 unsafe fn unknown_parameter<T: Copy>(out: *mut T) {}
 

@@ -34,4 +34,7 @@ unsafe fn half_bounded() {}
 #[kernel(cooperative = true)]
 unsafe fn wordy_too() {}
 
+#[kernel(cpu_only = true)]
+unsafe fn as_wordy() {}
+
 fn main() {}

@@ -15,6 +15,8 @@ pub(super) struct Arguments {
     bounds: Vec<(Ident, Expr)>,
     /// `cooperative`.
     cooperative: bool,
+    /// `cpu_only`, of all instances that do not say otherwise.
+    cpu_only: bool,
     /// `args = ..` or `args`: how host code hands the arguments to what the lists hold.
     pub args: Option<HostArguments>,
     /// `facts: TYPE = ..`: what the host is to know of each instance.
@@ -39,6 +41,8 @@ pub(super) struct Bounds {
     pub min_blocks: u32,
     /// Whether all blocks of a grid have to be alive at once.
     pub cooperative: bool,
+    /// Whether the CPU executor alone launches it.
+    pub cpu_only: bool,
 }
 
 const BOUNDS: [(&str, &str); 3] = [
@@ -46,6 +50,9 @@ const BOUNDS: [(&str, &str); 3] = [
     ("max_threads", "max_threads is the most threads of a block: `max_threads = 256`"),
     ("min_blocks", "min_blocks is the number of blocks that fit a multiprocessor: `min_blocks = 4`"),
 ];
+
+/// The setting of an instance that no PTX has.
+const CPU_ONLY: &str = "cpu_only";
 
 /// Whether the name is that of a launch bound.
 pub(super) fn is_bound(name: &Ident) -> bool {
@@ -68,11 +75,11 @@ impl Arguments {
                 input.parse::<Token![=]>()?;
                 arguments.bounds.extend(name.zip(Some(input.parse()?)));
             } else if is("cooperative") {
-                if !input.is_empty() && !input.peek(Token![,]) {
-                    let message = "`cooperative` stands alone: `#[kernel(cooperative)]`";
-                    return Err(input.error(message));
-                }
+                stands_alone(input, "`cooperative` stands alone: `#[kernel(cooperative)]`")?;
                 arguments.cooperative = true;
+            } else if is(CPU_ONLY) {
+                stands_alone(input, "`cpu_only` stands alone here: `#[kernel(cpu_only)]`")?;
+                arguments.cpu_only = true;
             } else if is("args") {
                 arguments.args = Some(match input.parse::<Option<Token![=]>>()? {
                     Some(_) => HostArguments::Fields(Box::new(input.parse()?)),
@@ -121,13 +128,13 @@ impl Arguments {
             self.facts.as_ref().is_some_and(|(_, facts)| super::mentions(quote::quote!(#facts), name))
         };
         let mut settings = instances.iter().flat_map(|instance| &instance.settings);
-        match settings.find(|(name, _)| !is_bound(name) && !mentions(name)) {
+        match settings.find(|(name, _)| !is_bound(name) && name != CPU_ONLY && !mentions(name)) {
             None => Ok(()),
             Some((name, _)) => Err(Error::new(
                 name.span(),
                 format!(
-                    "`{name}` is no const parameter, no launch bound (min_arch, max_threads, min_blocks), and nothing that \
-                     `facts` names"
+                    "`{name}` is no const parameter, no launch bound (min_arch, max_threads, min_blocks), not cpu_only, and \
+                     nothing that `facts` names"
                 ),
             )),
         }
@@ -148,7 +155,13 @@ impl Arguments {
             u32::try_from(number).map_err(|_| Error::new_spanned(expr, message))
         });
         let (min_arch, max_threads, min_blocks) = (min_arch?, max_threads?, min_blocks?);
-        let bounds = Bounds { min_arch, max_threads, min_blocks, cooperative: self.cooperative };
+        let cpu_only = match own.iter().find(|(name, _)| name == CPU_ONLY) {
+            Some((_, expr)) => eval::boolean(expr).ok_or_else(|| {
+                Error::new_spanned(expr, "cpu_only of an instance is `true` or `false`: `cpu_only = true`")
+            })?,
+            None => self.cpu_only,
+        };
+        let bounds = Bounds { min_arch, max_threads, min_blocks, cooperative: self.cooperative, cpu_only };
         if bounds.min_blocks > 0 && bounds.max_threads == 0 {
             let span = own.iter().chain(&self.bounds).find(|(name, _)| name == "min_blocks");
             let message = "min_blocks needs max_threads: `max_threads = 256, min_blocks = 4`";
@@ -159,6 +172,11 @@ impl Arguments {
         }
         Ok(bounds)
     }
+}
+
+/// Refuses a value for a word that has none.
+fn stands_alone(input: ParseStream<'_>, message: &str) -> Result<()> {
+    if input.is_empty() || input.peek(Token![,]) { Ok(()) } else { Err(input.error(message)) }
 }
 
 /// A comma, unless nothing follows.

@@ -9,8 +9,8 @@ use super::host::inferred_lifetimes;
 use super::stamp::{DeviceArgument, DeviceCall};
 use super::{Bounds, Param};
 
-/// The flattened parameters, and the kernel's function inside, or a call of another. On architectures that are too old for the kernel only the
-/// function remains, which nobody calls.
+/// The flattened parameters, and the kernel's function inside, or a call of another. On architectures that are too old for
+/// the kernel, and on all where it is for the CPU alone, there is no entry and only the function remains.
 pub(super) fn entry(
     function: &ItemFn,
     call: Option<&DeviceCall>,
@@ -24,6 +24,19 @@ pub(super) fn entry(
     let where_clause = &function.sig.generics.where_clause;
     let block = &function.block;
     let inputs = &function.sig.inputs;
+
+    let function_alone = |but: TokenStream, reason: &str| {
+        quote! {
+            #[cfg(all(target_arch = "nvptx64" #but))]
+            #(#attrs)*
+            #[inline(always)]
+            #[allow(dead_code, reason = #reason)]
+            #vis unsafe fn #name #lifetimes (#inputs) #where_clause #block
+        }
+    };
+    if bounds.cpu_only {
+        return function_alone(quote!(), "the kernel is for the CPU executor alone");
+    }
 
     let mut flat = Vec::new();
     let mut joined = Vec::new();
@@ -68,14 +81,11 @@ pub(super) fn entry(
         0 => (quote!(), quote!()),
         arch => {
             let feature = format!("sm_{arch}");
-            let remains = quote! {
-                #[cfg(all(target_arch = "nvptx64", not(target_feature = #feature)))]
-                #(#attrs)*
-                #[inline(always)]
-                #[allow(dead_code, reason = "this architecture is too old for the kernel")]
-                #vis unsafe fn #name #lifetimes (#inputs) #where_clause #block
-            };
-            (quote!(, target_feature = #feature), remains)
+            let but = quote!(, not(target_feature = #feature));
+            (
+                quote!(, target_feature = #feature),
+                function_alone(but, "this architecture is too old for the kernel"),
+            )
         }
     };
     // The builder finds the kernel's family in it, and takes it out of the module. Kernels that older architectures lack are

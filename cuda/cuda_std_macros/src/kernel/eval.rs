@@ -1,4 +1,4 @@
-//! Numbers that the attribute must know itself: rustc does not lend its arithmetic to macros.
+//! Values that the attribute must know itself: rustc does not lend its arithmetic to macros.
 
 use proc_macro2::{Ident, TokenStream};
 use syn::{BinOp, Error, Expr, Lit, Result};
@@ -6,11 +6,24 @@ use syn::{BinOp, Error, Expr, Lit, Result};
 const UNKNOWN: &str = "this number is needed while the macro runs: write it with integers, the kernel's const \
                        parameters, `+ - * / %`, `min(a, b)` and `max(a, b)`";
 
+/// `true` or `false`, if it is either.
+pub(super) fn boolean(expr: &Expr) -> Option<bool> {
+    match expr {
+        // What a macro by example fills in comes in a group that nobody wrote.
+        Expr::Group(group) => boolean(&group.expr),
+        Expr::Lit(literal) => match &literal.lit {
+            Lit::Bool(value) => Some(value.value),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
 /// The value of an expression of integers and of `names`.
 pub(super) fn integer(expr: &Expr, names: &[(Ident, TokenStream)]) -> Result<u64> {
     let unknown = || Error::new_spanned(expr, UNKNOWN);
     match expr {
-        // What a macro by example fills in comes in a group that nobody wrote.
+        // As above.
         Expr::Group(group) => integer(&group.expr, names),
         Expr::Paren(paren) => integer(&paren.expr, names),
         Expr::Cast(cast) => integer(&cast.expr, names),

@@ -17,8 +17,8 @@ pub(super) const PITCH: usize = QUADS + 2;
 /// Tiles of 16 rows in a batch.
 pub(super) const ROW_TILES: usize = MAX_ROWS / 16;
 
-/// Batches that lie in shared memory: that of the step before, whose change of the weights is still to be made, that of the step, and the
-/// next one. Before the one after that is fetched the first one is done with.
+/// Batches that lie in shared memory: that of the step before, whose change of the weights is still to be made, that of
+/// the step, and the next one. Before the one after that is fetched the first one is done with.
 pub(super) const STAGES: usize = 3;
 
 /// Quads of the inner products of a batch's samples with those of another one.
@@ -35,6 +35,9 @@ pub(super) const LOGITS_PITCH: usize = LOGITS + 2;
 
 /// Features of a tile.
 pub(super) const TILE: usize = 16;
+
+/// Words of the barrier's counter, which come after those that the blocks send each other.
+pub const COUNTER: usize = 4;
 
 /// The sizes of a network with two hidden layers, and of its batches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +67,8 @@ pub struct Misfit {
 }
 
 impl Extents {
-    /// Blocks that own weights: those of the hidden units, and of one that is always 1, whose weights are the second layer's biases.
+    /// Blocks that own weights: those of the hidden units, and of one that is always 1, whose weights are the second
+    /// layer's biases.
     #[inline(always)]
     pub const fn weight_blocks(&self) -> usize {
         (self.hidden1 + 1).div_ceil(UNITS)
@@ -101,10 +105,10 @@ impl Extents {
         [rows * self.weight_blocks(), rows, rows + self.batch * LOGITS]
     }
 
-    /// Words that the blocks send each other through, and the counter of a barrier.
+    /// Words that the blocks send each other through, and [`COUNTER`] of a barrier.
     pub const fn mail_words(&self) -> usize {
         let [sums, gradients, rows] = self.mail_quads();
-        4 * (2 * (sums + gradients + rows) + 1)
+        4 * 2 * (sums + gradients + rows) + COUNTER
     }
 
     /// Numbers of the inner products for so many steps.

@@ -15,8 +15,6 @@
 //!
 //! Requires: what [`Extents::check`] says, and all blocks on the device at once.
 //@ ptx(resident_epoch, resident_epoch_f16, compute_80+): mma.sync >= 12, ldmatrix >= 4, ld.relaxed.gpu >= 8, .local == 0
-//@ allow-local(resident_epoch_serial): the weights of a warp that has all features; for a CPU
-//@ allow-local(resident_epoch_serial_f16): as above
 
 use cuda_std::grid::Watchdog;
 use cuda_std::mem::f32x4;
@@ -37,7 +35,7 @@ mod weights;
 
 #[cfg(not(target_arch = "nvptx64"))]
 pub use extents::Misfit;
-pub use extents::{Extents, MAX_ROWS, UNITS};
+pub use extents::{COUNTER, Extents, MAX_ROWS, UNITS};
 #[cfg(not(target_arch = "nvptx64"))]
 pub use host::{ResidentLaunch, ResidentNetworkLaunch, ResidentShape, ResidentStepsLaunch};
 
@@ -123,8 +121,8 @@ pub struct ResidentSteps {
     instances(
         resident_epoch = <8, 7, 2>;
         resident_epoch_f16 = <8, 7, 1>;
-        resident_epoch_serial = <1, 56, 2>;
-        resident_epoch_serial_f16 = <1, 56, 1>;
+        resident_epoch_serial = <1, 56, 2>, cpu_only = true;
+        resident_epoch_serial_f16 = <1, 56, 1>, cpu_only = true;
     ),
 )]
 pub unsafe fn train<const WARPS: usize, const TILES: usize, const HALVES: usize>(

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::Result;
-use cuda_std::launch::{KernelMeta, KernelsOf, LaunchConfig, Limits, RawBuffer};
+use cuda_std::launch::{KernelsOf, LaunchConfig, Limits, RawBuffer};
 use cuda_std::testing::{Memory, Output};
 use ferrowarp::device::Device;
 use gpu_kernels::mlp::fused_backward::{
@@ -26,11 +26,9 @@ const WORKERS: u32 = 2;
 
 /// Every fused kernel that runs on a device with these limits.
 pub fn cases(problem: &Arc<Problem>, limits: &Limits) -> Vec<Case> {
-    let runs = |meta: &KernelMeta| meta.min_arch <= limits.capability;
     let mut cases = Vec::new();
-    for kernel in
-        <linear_act_forward as KernelsOf<LinearArgs>>::INSTANCES.iter().filter(|kernel| runs(kernel.meta))
-    {
+    let forward_kernels = <linear_act_forward as KernelsOf<LinearArgs>>::INSTANCES.iter();
+    for kernel in forward_kernels.filter(|kernel| limits.runs(kernel.meta)) {
         // Any number of blocks shares the sums.
         let splits =
             if kernel.is_cluster { (1 + problem.batch as u32 % 8).min(limits.max_cluster) } else { 1 };
@@ -70,21 +68,21 @@ pub fn cases(problem: &Arc<Problem>, limits: &Limits) -> Vec<Case> {
             cases.push(case.with_cluster_threads(if splits > 1 { splits * kernel.threads } else { 0 }));
         }
     }
-    for kernel in linear_backward::INSTANCES.iter().filter(|kernel| runs(kernel.meta)) {
+    for kernel in linear_backward::INSTANCES.iter().filter(|kernel| limits.runs(kernel.meta)) {
         let (p, of) = (problem.clone(), problem.clone());
         let run = move |device: &Device| backward(device, &p, kernel);
         cases.push(Case::new(vec![kernel.meta.name], problem.to_string(), run, move || {
             backward_and_update(&of, kernel)
         }));
     }
-    for kernel in linear_updates::INSTANCES.iter().filter(|kernel| runs(kernel.meta)) {
+    for kernel in linear_updates::INSTANCES.iter().filter(|kernel| limits.runs(kernel.meta)) {
         let (p, of) = (problem.clone(), problem.clone());
         let run = move |device: &Device| two_updates(device, &p, kernel);
         cases.push(Case::new(vec![kernel.meta.name], problem.to_string(), run, move || {
             two_updates_expected(&of, kernel)
         }));
     }
-    cases.extend(head::cases(problem));
+    cases.extend(head::cases(problem, limits));
     cases
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use anyhow::Result;
-use cuda_std::launch::{Instance, RawBuffer};
+use cuda_std::launch::{Instance, Limits, RawBuffer};
 use cuda_std::testing::Element as _;
 use ferrowarp::device::Device;
 use gpu_kernels::mlp::batch::{PIXEL_SCALE, permuted};
@@ -26,15 +26,15 @@ const UNTOUCHED: f32 = 0.25;
 /// As above.
 const UNTOUCHED_WORD: u32 = 77;
 
-/// The kernels, if they take so many classes.
-pub fn cases(problem: &Arc<Problem>) -> impl Iterator<Item = Case> + use<> {
+/// The kernels that run on a device with these limits, if they take so many classes.
+pub fn cases(problem: &Arc<Problem>, limits: &Limits) -> Vec<Case> {
     let kernels = if problem.outputs <= MAX_CLASSES { network_head::INSTANCES } else { &[] };
-    let problem = problem.clone();
-    kernels.iter().map(move |kernel| {
+    let case = |kernel: &'static Instance<_, _>| {
         let (p, of) = (problem.clone(), problem.clone());
         let run = move |device: &Device| head(device, &p, kernel);
         Case::new(vec![kernel.meta.name], problem.to_string(), run, move || expected(&of))
-    })
+    };
+    kernels.iter().filter(|kernel| limits.runs(kernel.meta)).map(case).collect()
 }
 
 /// Where the step is in an epoch of as many samples as the problem has rows, and its rows: some lie before it, and some

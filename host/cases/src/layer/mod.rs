@@ -9,6 +9,7 @@ pub mod resident;
 mod rounded;
 mod rows;
 mod run;
+pub mod short;
 mod update;
 
 use std::sync::Arc;
@@ -34,9 +35,9 @@ struct Check {
     expected: fn(&Problem) -> Expected,
 }
 
-/// The kernels of the last layer on it.
-pub fn last(problem: &Arc<Problem>) -> impl Iterator<Item = Case> + use<> {
-    head::cases(problem)
+/// The kernels of the last layer on it that run on a device with these limits.
+pub fn last(problem: &Arc<Problem>, limits: &Limits) -> Vec<Case> {
+    head::cases(problem, limits)
 }
 
 /// Every kernel of the network on a layer that runs on a device with these limits.
@@ -44,12 +45,13 @@ pub fn cases(problem: &Arc<Problem>, limits: &Limits) -> impl Iterator<Item = Ca
     let checks = [batch::CHECKS, linear::CHECKS, rows::CHECKS, update::CHECKS].into_iter().flatten();
     let fused = fused::cases(problem, limits);
     let resident = resident::cases(problem, limits);
+    let short = short::cases(problem);
     let problem = problem.clone();
     let naive = checks.map(move |&Check { kernel, run, expected }| {
         let (words, run_on, of) = (problem.to_string(), problem.clone(), problem.clone());
         Case::new(vec![kernel.name], words, move |device| run(device, &run_on), move || expected(&of))
     });
-    naive.chain(fused).chain(resident)
+    naive.chain(fused).chain(resident).chain(short)
 }
 
 // Rounding errors of the magnitude that an element may be off. Sums are added in another order here and there, and with or

@@ -18,22 +18,22 @@ use crate::compare::{Bound, Expected, Outputs};
 use crate::reference::{Judgement, LayerOf, Real, step};
 
 /// Seed and epoch of the order of the samples.
-const ORDER: (u64, u32) = (0x0123_4567_89ab_cdef, 3);
+pub(super) const ORDER: (u64, u32) = (0x0123_4567_89ab_cdef, 3);
 
-const LEARNING_RATE: f32 = 0.25;
+pub(super) const LEARNING_RATE: f32 = 0.25;
 
 /// The names of the outputs: of each layer weights and biases, then the samples'.
-const NAMES: [&str; 8] =
+pub(super) const NAMES: [&str; 8] =
     ["weights1", "biases1", "weights2", "biases2", "weights3", "biases3", "loss", "correct"];
 
 /// What is where nobody writes.
-const UNTOUCHED: f32 = 0.25;
+pub(super) const UNTOUCHED: f32 = 0.25;
 /// As above.
-const UNTOUCHED_WORD: u32 = 77;
+pub(super) const UNTOUCHED_WORD: u32 = 77;
 
 /// Roundings of `f32` that a parameter may be off, in parts of the largest one of its kind, after a step. Tens of sums come
 /// one after the other.
-const ROUNDINGS: f64 = 16.0;
+pub(super) const ROUNDINGS: f64 = 16.0;
 
 /// As above, of operands of `f16`: each has 2^-11 in place of 2^-24.
 const ROUNDINGS_F16: f64 = ROUNDINGS * 8192.0;
@@ -59,7 +59,7 @@ pub struct Training {
 /// The kernels on a small network with this layer's features and batches, whose last one is short.
 pub fn cases(problem: &Arc<Problem>, limits: &Limits) -> Vec<Case> {
     let training = Arc::new(Training::of_layer(problem));
-    let runs = |kernel: &&Kernel| kernel.meta.min_arch <= limits.capability;
+    let runs = |kernel: &&Kernel| limits.runs(kernel.meta);
     train::INSTANCES.iter().filter(runs).map(|kernel| training.case(kernel)).collect()
 }
 
@@ -67,7 +67,7 @@ pub fn cases(problem: &Arc<Problem>, limits: &Limits) -> Vec<Case> {
 pub type Kernel = Instance<ResidentLaunch, ResidentShape>;
 
 impl Training {
-    fn of_layer(p: &Problem) -> Self {
+    pub(super) fn of_layer(p: &Problem) -> Self {
         let batch = p.batch.div_ceil(2).min(6);
         let first = p.batch.saturating_sub(2 * batch + batch.div_ceil(2));
         let extents = Extents {
@@ -203,7 +203,7 @@ impl Training {
         (layers, judgements)
     }
 
-    fn expected(&self, roundings: f64) -> Expected {
+    pub(super) fn expected(&self, roundings: f64) -> Expected {
         let (layers, judgements) = self.reference::<f64>();
         let off = roundings * f32::ROUNDING * self.steps as f64;
         let near = |numbers: Vec<f64>| -> Vec<Bound> {
@@ -226,7 +226,7 @@ impl Training {
 }
 
 /// Layers of these numbers, scaled by how many of them are added.
-fn layers<'a>(extents: &Extents, mut numbers: impl Iterator<Item = &'a f32>) -> Vec<LayerOf<f32>> {
+pub(super) fn layers<'a>(extents: &Extents, mut numbers: impl Iterator<Item = &'a f32>) -> Vec<LayerOf<f32>> {
     let Extents { features, hidden1, hidden2, classes, .. } = *extents;
     let sizes = [features, hidden1, hidden2, classes];
     let mut scaled = |len: usize, by: f32| numbers.by_ref().take(len).map(|x| x * by).collect();

@@ -33,11 +33,13 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// On the CPU: for a GPU like an H200, whose kernels all run there, or for a small one where runs are many.
+    /// On the CPU: for a GPU like an H200, whose kernels all run there, or for a small one where runs are many. The executor
+    /// has besides what is for a CPU alone, and the emulators have not.
     pub fn new(scope: Scope) -> Self {
         let multiprocessors = if matches!(scope, Scope::Tiny | Scope::Small) { 2 } else { 132 };
         let capability = if scope == Scope::OldEmulator { 75 } else { 90 };
-        let limits = Limits { capability, ..Limits::default() };
+        let runs_cpu_only = !matches!(scope, Scope::OldEmulator | Scope::NewEmulator);
+        let limits = Limits { capability, runs_cpu_only, ..Limits::default() };
         Self {
             scope,
             profile: DeviceProfile { limits, multiprocessors, is_cpu: false },

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use cuda_std::half::{bf16, f16};
+use cuda_std::launch::Limits;
 use cuda_std::testing::Layout;
 use ferrowarp::device::Device;
 use gpu_kernels::softmax::operation::Variant;
@@ -42,9 +43,14 @@ pub trait Rowwise: Send + Sync + Sized + 'static {
     /// What it must give.
     fn expected<T: Number>(&self) -> Expected;
 
-    /// The kernels for a type that hold rows of this width.
-    fn holding<T: Number>(cols: usize) -> impl Iterator<Item = &'static Variant<Self::Args<T>>> {
-        Self::variants::<T>().iter().filter(move |variant| cols <= variant.elements as usize)
+    /// The kernels for a type that hold rows of this width and run on a device with these limits.
+    fn holding<T: Number>(
+        cols: usize,
+        limits: &Limits,
+    ) -> impl Iterator<Item = &'static Variant<Self::Args<T>>> {
+        let suits =
+            move |variant: &&Variant<_>| cols <= variant.elements as usize && limits.runs(variant.meta);
+        Self::variants::<T>().iter().filter(suits)
     }
 
     /// The case of a kernel.
@@ -56,24 +62,24 @@ pub trait Rowwise: Send + Sync + Sized + 'static {
         Case::new(vec![variant.meta.name], words, run, move || of.expected::<T>())
     }
 
-    /// The cases of all kernels for a type that hold the rows, every other one in place.
-    fn cases<T: Number>(self: &Arc<Self>) -> Vec<Case> {
-        let variants = Self::holding::<T>(self.layouts()[0].cols).enumerate();
+    /// The cases of all kernels for a type that hold the rows and run on a device with these limits, every other one in
+    /// place.
+    fn cases<T: Number>(self: &Arc<Self>, limits: &Limits) -> Vec<Case> {
+        let variants = Self::holding::<T>(self.layouts()[0].cols, limits).enumerate();
         variants.map(|(i, variant)| self.case::<T>(variant, i % 2 == 1)).collect()
     }
 
-    /// The cases of all kernels for a type that hold the rows, each in memory of its own and in place.
-    fn cases_in_both_places<T: Number>(self: &Arc<Self>) -> Vec<Case> {
-        let variants = Self::holding::<T>(self.layouts()[0].cols);
+    /// As [`Self::cases`], each in memory of its own and in place.
+    fn cases_in_both_places<T: Number>(self: &Arc<Self>, limits: &Limits) -> Vec<Case> {
+        let variants = Self::holding::<T>(self.layouts()[0].cols, limits);
         variants.flat_map(|variant| [false, true].map(|in_place| self.case::<T>(variant, in_place))).collect()
     }
 
     /// [`Self::cases`] for each type.
-    fn cases_of_each_type(self) -> Vec<Case> {
-        let this = Arc::new(self);
-        let mut all = this.cases::<f32>();
-        all.extend(this.cases::<f16>());
-        all.extend(this.cases::<bf16>());
+    fn cases_of_each_type(self: &Arc<Self>, limits: &Limits) -> Vec<Case> {
+        let mut all = self.cases::<f32>(limits);
+        all.extend(self.cases::<f16>(limits));
+        all.extend(self.cases::<bf16>(limits));
         all
     }
 }
@@ -102,15 +108,15 @@ pub enum Widths {
 
 impl Widths {
     /// The kernels, each with its widths.
-    fn of<P: Rowwise, T: Number>(&self) -> Vec<(&'static Variant<P::Args<T>>, usize)> {
+    fn of<P: Rowwise, T: Number>(&self, limits: &Limits) -> Vec<(&'static Variant<P::Args<T>>, usize)> {
         match self {
             Self::All(widths) => widths
                 .iter()
-                .flat_map(|&cols| P::holding::<T>(cols).map(move |variant| (variant, cols)))
+                .flat_map(|&cols| P::holding::<T>(cols, limits).map(move |variant| (variant, cols)))
                 .collect(),
             Self::UpTo(widths) => {
                 let mut all = Vec::new();
-                for variant in P::holding::<T>(0) {
+                for variant in P::holding::<T>(0, limits) {
                     let mut widths: Vec<_> =
                         widths.iter().map(|&cols| cols.min(variant.elements as usize)).collect();
                     widths.dedup();
@@ -124,7 +130,7 @@ impl Widths {
                     *before = if any { *before + 1111 } else { variant.elements as usize };
                     Some((variant, *before))
                 };
-                P::holding::<T>(0).scan(0, widest).collect()
+                P::holding::<T>(0, limits).scan(0, widest).collect()
             }
         }
     }
@@ -132,17 +138,17 @@ impl Widths {
 
 /// The cases of an operation in a setting.
 pub(super) fn cases<P: Rowwise>(setting: &Setting) -> Vec<Case> {
-    let mut all = of_type::<P, f32>(setting.scope);
-    all.extend(of_type::<P, f16>(setting.scope));
-    all.extend(of_type::<P, bf16>(setting.scope));
+    let mut all = of_type::<P, f32>(setting);
+    all.extend(of_type::<P, f16>(setting));
+    all.extend(of_type::<P, bf16>(setting));
     all
 }
 
-fn of_type<P: Rowwise, T: Number>(scope: Scope) -> Vec<Case> {
-    let mut cases = Vec::new();
+fn of_type<P: Rowwise, T: Number>(setting: &Setting) -> Vec<Case> {
+    let (mut cases, scope, limits) = (Vec::new(), setting.scope, &setting.profile.limits);
     for sweep in P::SWEEPS.iter().filter(|sweep| sweep.scope == scope) {
         let mut problems: HashMap<_, Arc<P>> = HashMap::new();
-        for (i, (variant, cols)) in sweep.widths.of::<P, T>().into_iter().enumerate() {
+        for (i, (variant, cols)) in sweep.widths.of::<P, T>(limits).into_iter().enumerate() {
             for kind in 0..sweep.seeds {
                 let is_dense = matches!(scope, Scope::Executor | Scope::OldEmulator | Scope::NewEmulator);
                 let layout = if is_dense { Layout::dense(sweep.rows, cols) } else { apart(sweep.rows, cols) };

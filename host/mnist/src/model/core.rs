@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::activations::Activations;
 use super::error::ModelError;
 use super::ops::Layer;
+use super::ops::short::Short;
 use super::results::Results;
 use ferrowarp::device::Device;
 
@@ -14,6 +15,8 @@ pub(super) struct Core {
     pub layers: Vec<Layer>,
     pub training: Activations,
     pub results: Results,
+    /// Where a fused step is one of three launches.
+    pub short: Option<Short>,
 }
 
 /// A [`Core`] that the network and its recorded steps share. While there are recorded steps its buffers stay where they

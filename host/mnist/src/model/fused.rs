@@ -1,7 +1,8 @@
 //! The pipeline of few launches: products on tiles with all that goes with them, and the next batch gathered meanwhile.
 //!
 //! A step of a network of three layers is five launches: the first layer, the second, the third with the loss and the
-//! gradient at its input, the gradient at the second's input while the third moves, the steps of second and first.
+//! gradient at its input, the gradient at the second's input while the third moves, the steps of second and first. A GPU
+//! takes three launches instead where batch and layers are small enough ([`Short`](super::ops::short::Short)).
 
 use gpu_kernels::mlp::operand::Operands;
 use gpu_kernels::mlp::state::StepState;
@@ -155,8 +156,13 @@ pub(super) fn step(
     momentum: f32,
     rows: u32,
 ) -> Result<(), ModelError> {
-    let Core { layers, training, results } = core;
+    let Core { layers, training, results, short } = core;
     let next = (data, super::error::to_u32("batch size", batch_size.get())?);
+    if let Some(short) = short {
+        short.step(on, layers, training, next, (results.all()?, momentum), rows)?;
+        training.swap();
+        return Ok(());
+    }
     judge(on, layers, training, rows, results.all()?, true, Some(next))?;
     backward(on, layers, training, rows, momentum)?;
     training.swap();

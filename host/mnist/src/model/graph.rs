@@ -9,8 +9,8 @@ use super::precision::Precision;
 use crate::BatchSize;
 use ferrowarp::device::{Device, DeviceError, Graph};
 
-/// The most steps of a graph: the host queues 320 launches of three layers by one call, and what it wants to do between two
-/// steps waits for no more.
+/// The most steps of a graph: the host queues up to 320 launches of three layers by one call, and what it wants to do
+/// between two steps waits for no more.
 const MOST_STEPS: usize = 64;
 
 /// Recorded steps. They begin with the batch that was gathered last and gather the one after theirs; which these are stands

@@ -45,7 +45,7 @@ impl Network {
     ) -> Result<u32, ModelError> {
         let Network { device, pipeline, precision, batch_size, core, .. } = self;
         let range @ (_, rows) = data.samples_from(first, *batch_size)?;
-        let Core { layers, training, results } = &mut *core.lock();
+        let Core { layers, training, results, .. } = &mut *core.lock();
         let into = (&mut training.inputs, &mut training.labels);
         batch::shuffled_batch(device, into, data, range, (spec.seed, spec.epoch))?;
         loss(device, (*pipeline, *precision), layers, training, rows, results.at(range)?)?;
@@ -62,7 +62,7 @@ impl Network {
         let (epoch, mut feed) = self.feed(samples, spec)?;
         let Network { device, pipeline, precision, batch_size, core, .. } = self;
         let range @ (_, rows) = samples_from(samples.len(), first, *batch_size)?;
-        let Core { layers, training, results } = &mut *core.lock();
+        let Core { layers, training, results, .. } = &mut *core.lock();
         let (half, into) = (feed.fetch(epoch, range)?, (&mut training.inputs, &mut training.labels));
         batch::decoded_batch(device, into, half, (batch_size.get(), samples.features()), rows)?;
         loss(device, (*pipeline, *precision), layers, training, rows, results.at(range)?)?;

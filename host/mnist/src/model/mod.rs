@@ -20,6 +20,8 @@ mod pipeline;
 mod precision;
 mod resident;
 mod results;
+#[cfg(test)]
+mod short_tests;
 mod timeline;
 mod transfer;
 mod work;

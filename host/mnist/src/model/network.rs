@@ -12,6 +12,7 @@ use super::graph::Recorded;
 use super::ops::{
     Queue, batch,
     fused::{check_classes, check_precision},
+    short::Short,
     update::Sgd,
 };
 use super::parameters::Parameters;
@@ -103,6 +104,11 @@ impl Network {
         let core = Core {
             training: Activations::new(device, &layers, batch_size, runs)?,
             results: Results::new(device, 0)?,
+            // The CPU's own kernels do not wait for each other, and would lose by it.
+            short: match device.is_cuda() && runs.is_fused() {
+                true => Short::new(device, &layers, (precision, batch_size))?,
+                false => None,
+            },
             layers,
         };
         Ok(Network {
@@ -124,6 +130,12 @@ impl Network {
     /// The pipeline that runs.
     pub fn pipeline(&self) -> Pipeline {
         self.pipeline
+    }
+
+    /// Whether a step of [`Pipeline::Fused`] or [`Pipeline::Graph`] is three launches: on a GPU, with two small hidden layers
+    /// and a small batch, in `f32`.
+    pub fn is_short(&self) -> bool {
+        self.core.lock().short.is_some()
     }
 
     /// Where another pipeline runs than the one asked for: which, and why, in a sentence. It is told once.
@@ -218,7 +230,7 @@ impl Network {
     ) -> Result<Launched, ModelError> {
         let (epoch, mut feed) = self.feed(samples, spec)?;
         let Network { device, batch_size, core, recorder, .. } = self;
-        let Core { layers, training, results } = &mut *core.lock();
+        let Core { layers, training, results, .. } = &mut *core.lock();
         let (batch, sgd) = ((batch_size.get(), samples.features()), Sgd::of(spec));
         let mut end = done.samples;
         let mut learn = |half: &Buffer<u8>, range @ (first, rows)| {

@@ -15,12 +15,12 @@ pub enum Pipeline {
     Deferred,
     /// The kernels of `deferred`; a thread decodes the next batch and a stream copies it while the device trains on this one
     Overlapped,
-    /// Few kernels a step, five for three layers: products on tiles in shared memory, with bias, ReLU, loss and update in
-    /// them; at most 16 classes
+    /// Few kernels a step, five for three layers, or three on a GPU with small batches: products on tiles in shared memory,
+    /// with bias, ReLU, loss and update in them; at most 16 classes
     Fused,
     /// `fused`, recorded over up to 64 steps that are then queued by one call
     Graph,
-    /// Up to 64 steps in one launch, during which the weights stay on the multiprocessors; two hidden layers, batches of
+    /// Up to 1024 steps in one launch, during which the weights stay on the multiprocessors; two hidden layers, batches of
     /// at most 64, no momentum
     Resident,
 }

@@ -1,6 +1,7 @@
 //! What the kernels of a training step must do, from the shapes alone.
 
-use gpu_kernels::mlp::resident::Extents;
+use gpu_kernels::mlp::resident::{COUNTER, Extents};
+use gpu_kernels::mlp::short;
 
 use super::pipeline::Pipeline;
 
@@ -82,15 +83,14 @@ impl KernelWork {
     /// the samples of the step after it gather `next`. A kernel that is launched more than once is there once.
     ///
     /// The bytes of [`Pipeline::Resident`] are those of every step; the parameters, which a launch reads and writes once,
-    /// are not among them.
+    /// are not among them. The inner products of a batch with the one before are, though a launch's first batch has none.
     pub fn of_step(
         pipeline: Pipeline,
         sizes: &[usize],
         [rows, next]: [usize; 2],
         has_momentum: bool,
     ) -> Vec<KernelWork> {
-        let layers = sizes.windows(2).map(|pair| Layer { inputs: pair[0] as u64, outputs: pair[1] as u64 });
-        let layers: Vec<Layer> = layers.collect();
+        let layers = layers_of(sizes);
         let step = Step { rows: rows as u64, has_momentum };
         let mut all = Vec::new();
         match pipeline {
@@ -99,6 +99,19 @@ impl KernelWork {
             Pipeline::Fused | Pipeline::Graph => step.fused(&layers, next as u64, &mut all),
             Pipeline::Resident => step.resident(&layers, &mut all),
         }
+        Self::merged(all)
+    }
+
+    /// As [`Self::of_step`], of [`Pipeline::Fused`] or [`Pipeline::Graph`] with a network whose steps are short: see
+    /// [`Network::is_short`](super::Network::is_short).
+    pub fn of_short_step(sizes: &[usize], [rows, next]: [usize; 2], has_momentum: bool) -> Vec<KernelWork> {
+        let mut all = Vec::new();
+        Step { rows: rows as u64, has_momentum }.short(&layers_of(sizes), next as u64, &mut all);
+        Self::merged(all)
+    }
+
+    /// Those of one name together.
+    fn merged(all: All) -> Vec<KernelWork> {
         let mut kernels: Vec<KernelWork> = Vec::new();
         for (kernel, Work { words, bytes, flop }) in all {
             let work = KernelWork { kernel, launches: 1, bytes: 4 * words + bytes, flop };
@@ -144,6 +157,28 @@ impl Step {
         all.push(("linear_updates", updates.fold(Work::default(), Work::and)));
     }
 
+    /// Three kernels: the shares of the first layer's sums, what is a row's own, all updates.
+    fn short(&self, layers: &[Layer], next: u64, all: &mut All) {
+        let &[first, second, last] = layers else { return };
+        let (rows, shares) = (self.rows, short::shares(first.inputs as usize) as u64);
+        let flop = |work: Work| Work { words: 0, bytes: 0, ..work };
+        let sums = shares * rows * first.outputs;
+        let product = 2 * rows * first.weights();
+        // The additions of the shares and the biases come later.
+        all.push(("short_first", Work::of(rows * first.inputs + first.weights() + sums, product - sums)));
+        let units = rows * (first.outputs + second.outputs);
+        let parameters = first.outputs + second.parameters() + last.parameters();
+        // Labels, losses and hits; the units, the gradients at them, and those at the logits.
+        let words = sums + parameters + 3 * rows + 2 * units + rows * last.outputs;
+        let gradient = self.input_gradient(second).and(Work::of(0, rows * second.inputs));
+        let work = Work::of(words, sums + units).and(flop(self.forward(second))).and(flop(gradient));
+        let work = work.and(flop(self.head(last, true)));
+        let next = if next > 0 { gather(next, first.inputs) } else { Work::default() };
+        all.push(("short_rows", work.and(next)));
+        let updates = layers.iter().map(|layer| self.update(*layer));
+        all.push(("short_updates", updates.fold(Work::default(), Work::and)));
+    }
+
     /// Weights that stay where they are; blocks that send each other sums.
     fn resident(&self, layers: &[Layer], all: &mut All) {
         let &[first, second, last] = layers else { return };
@@ -155,10 +190,11 @@ impl Step {
             classes: last.outputs as usize,
             batch: rows as usize,
         };
-        // Of the two buffers one, written and read.
-        let sent = Work::of(extents.mail_words() as u64, 0);
+        // Of the two buffers of words one, written and read.
+        let sent = Work::of((extents.mail_words() - COUNTER) as u64, 0);
         let flop = |work: Work| Work { words: 0, bytes: 0, ..work };
         let mut work = Work { words: 2 * rows, bytes: rows * (first.inputs + 1), flop: 0 }.and(sent);
+        work = work.and(inner_products(rows, first));
         for layer in [first, second] {
             work = work.and(flop(self.forward(layer))).and(Work::of(0, rows * layer.outputs));
         }
@@ -205,6 +241,20 @@ impl Step {
         let len = rows * layer.inputs;
         work.and(Work::of(len, 2 * rows * layer.weights() + len))
     }
+}
+
+/// The layers of a network of these widths.
+fn layers_of(sizes: &[usize]) -> Vec<Layer> {
+    sizes.windows(2).map(|pair| Layer { inputs: pair[0] as u64, outputs: pair[1] as u64 }).collect()
+}
+
+/// The inner products of a batch with the one before, and what a step changes of the next one's sums by them.
+fn inner_products(rows: u64, layer: Layer) -> Work {
+    let Layer { inputs, outputs } = layer;
+    // Of both batches the pixels; the numbers, of as many samples as a batch may have, written and read.
+    let moved = Work { words: 2 * Extents::gram_len(1) as u64, bytes: 2 * rows * inputs, flop: 0 };
+    // The bias is a feature that is always 1. Of a sum's change: its products with the rate and the difference.
+    moved.and(Work::of(0, rows * rows * 2 * inputs + rows * outputs * (2 * rows + 1)))
 }
 
 /// Samples of bytes as batches of `f32`.

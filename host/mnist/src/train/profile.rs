@@ -27,6 +27,8 @@ pub(super) struct Trained<'a> {
     pub sizes: &'a [usize],
     pub batch_size: BatchSize,
     pub has_momentum: bool,
+    /// Whether its fused steps are [short](crate::model::Network::is_short).
+    pub is_short: bool,
     /// Samples of an epoch.
     pub samples: usize,
 }
@@ -34,7 +36,13 @@ pub(super) struct Trained<'a> {
 impl Profiler {
     /// Adds what `device` has timed while it learnt from these samples of an epoch.
     pub fn add(&mut self, device: &Device, pipeline: Pipeline, trained: Trained<'_>, done: Range<usize>) {
-        let Trained { sizes, batch_size, has_momentum, samples } = trained;
+        let Trained { sizes, batch_size, has_momentum, is_short, samples } = trained;
+        let of_step = |rows| match pipeline {
+            Pipeline::Fused | Pipeline::Graph if is_short => {
+                KernelWork::of_short_step(sizes, rows, has_momentum)
+            }
+            _ => KernelWork::of_step(pipeline, sizes, rows, has_momentum),
+        };
         let batch = batch_size.get();
         for LaunchTimes { what, launches, time } in device.take_profile() {
             match self.times.iter_mut().find(|times| times.what == what) {
@@ -48,14 +56,14 @@ impl Profiler {
         for first in done.step_by(batch) {
             let end = samples.min(first + batch);
             let next = batch.min(samples - end);
-            for work in KernelWork::of_step(pipeline, sizes, [end - first, next], has_momentum) {
+            for work in of_step([end - first, next]) {
                 match self.work.iter_mut().find(|found| found.kernel == work.kernel) {
                     Some(found) => found.add(&work),
                     None => self.work.push(work),
                 }
             }
         }
-        self.step = KernelWork::of_step(pipeline, sizes, [batch; 2], has_momentum);
+        self.step = of_step([batch; 2]);
         self.gather = KernelWork::of_step(Pipeline::Naive, sizes, [batch; 2], has_momentum);
         self.parameters = sizes.windows(2).map(|pair| 4 * (pair[0] as u64 + 1) * pair[1] as u64).sum();
         self.pipeline = Some(pipeline);

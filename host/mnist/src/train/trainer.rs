@@ -200,7 +200,8 @@ impl<'a> Trainer<'a> {
         let Some(profiler) = &mut self.profiler else { return };
         let Config { batch_size, momentum, .. } = *self.config;
         let (sizes, samples, has_momentum) = (&self.run.sizes[..], self.train.len(), momentum != 0.0);
-        let trained = Trained { sizes, batch_size, has_momentum, samples };
+        let is_short = self.network.is_short();
+        let trained = Trained { sizes, batch_size, has_momentum, is_short, samples };
         profiler.add(self.device, self.network.pipeline(), trained, before..self.stats.samples);
     }
 

@@ -34,6 +34,42 @@ pub unsafe fn bounded(out: *mut u32) {
     unsafe { *out = 1 };
 }
 
+/// A kernel for the CPU alone, which `../ptx.rs` looks for in the PTX in vain.
+///
+/// # Safety
+/// `out` is an element.
+#[cuda_std::kernel(cpu_only)]
+pub unsafe fn on_the_cpu(out: *mut u32) {
+    // SAFETY: the kernel's contract.
+    unsafe { *out = 7 };
+}
+
+/// As [`on_the_cpu`](fn@on_the_cpu), whose function is there on a GPU too.
+///
+/// # Safety
+/// As of that.
+#[cuda_std::kernel]
+pub unsafe fn calls_what_is_on_the_cpu(out: *mut u32) {
+    // SAFETY: the kernel's contract.
+    unsafe { on_the_cpu(out) };
+}
+
+/// Kernels of which some are for the CPU alone.
+///
+/// # Safety
+/// `out` is an element.
+#[cuda_std::kernel(instances(
+    adds_one = <1>;
+    cpu_only = true {
+        adds_two_on_the_cpu = <2>;
+        adds_three = <3>, cpu_only = false;
+    }
+))]
+pub unsafe fn adds<const N: u32>(out: *mut u32) {
+    // SAFETY: the kernel's contract.
+    unsafe { *out += N };
+}
+
 pub mod atomics;
 pub mod barriers;
 pub mod clusters;

@@ -186,6 +186,29 @@ fn launch_bounds_reach_ptxas() {
 }
 
 #[test]
+fn kernels_for_the_cpu_are_on_the_host_alone() {
+    use cuda_std_kernels::{adds, calls_what_is_on_the_cpu, on_the_cpu};
+    let metas =
+        [on_the_cpu::META, calls_what_is_on_the_cpu::META].into_iter().chain(adds::KERNELS.iter().copied());
+    let on_the_host: Vec<_> = metas.map(|meta| (meta.name, meta.cpu_only)).collect();
+    let expected = [
+        ("on_the_cpu", true),
+        ("calls_what_is_on_the_cpu", false),
+        ("adds_one", false),
+        ("adds_two_on_the_cpu", true),
+        ("adds_three", false),
+    ];
+    assert_eq!(on_the_host, expected);
+    for arch in [NvvmArch::Compute75, NvvmArch::Compute90] {
+        let ptx = Ptx::parse(&std::fs::read_to_string(build(arch)).unwrap());
+        for (name, cpu_only) in expected {
+            assert_eq!(ptx.entries().any(|entry| entry.name == name), !cpu_only, "{name} for {arch}");
+        }
+        assert_eq!(ptx.function("calls_what_is_on_the_cpu").unwrap().count("st.global"), 1);
+    }
+}
+
+#[test]
 fn a_struct_is_one_parameter() {
     let text = std::fs::read_to_string(build(NvvmArch::Compute75)).unwrap();
     let (params, _) = text.split_once(".entry struct_of_arguments(").unwrap().1.split_once(')').unwrap();

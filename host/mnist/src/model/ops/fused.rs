@@ -1,14 +1,16 @@
 //! The launches of a fused step.
 
-use cuda_std::launch::{KernelsOf, RawBuffer};
+use cuda_std::launch::{Instance, KernelsOf, RawBuffer};
 use gpu_kernels::mlp::fused_backward::{
     BackwardLaunch, InputGradientLaunch, UpdateLaunch, UpdatesLaunch, linear_backward, linear_updates,
 };
 use gpu_kernels::mlp::fused_forward::{LinearArgs, LinearArgsHost, linear_act_forward};
+use gpu_kernels::mlp::grid::Tiles;
 use gpu_kernels::mlp::head::{HeadLaunch, HeadRowsLaunch, MAX_CLASSES, NextBatchLaunch, network_head};
+use gpu_kernels::mlp::product::Shape as Product;
 use gpu_kernels::mlp::state::StepState;
 
-use super::tile::{Choice, Extents, choose};
+use super::tile::{Extents, choose};
 use super::{Layer, Queue, Shape, area, need};
 use crate::model::dataset::DeviceDataset;
 use crate::model::error::{ModelError, to_u32};
@@ -28,6 +30,16 @@ impl State {
 
     pub fn set(&mut self, state: StepState) -> Result<(), ModelError> {
         Ok(self.0.copy_from(&state.to_words())?)
+    }
+
+    /// For a kernel that reads it.
+    pub(super) fn read(&self) -> RawBuffer<StepState> {
+        RawBuffer::read(&self.0).cast()
+    }
+
+    /// For a kernel that moves it on.
+    pub(super) fn written(&mut self) -> RawBuffer<StepState> {
+        RawBuffer::written(&mut self.0).cast()
     }
 }
 
@@ -112,7 +124,8 @@ pub(in crate::model) fn head(
     ] {
         gradient.as_ref().map_or(Ok(()), |gradient| need(&[(what, gradient.len(), area(rows, cols))]))?;
     }
-    let kernel = &network_head::INSTANCES[usize::from(!on.is_cuda())];
+    let suits = |kernel: &&Instance<_, _>| kernel.meta.cpu_only == on.limits().runs_cpu_only;
+    let Some(kernel) = network_head::INSTANCES.iter().find(suits) else { return Ok(()) };
     let batch = next.as_ref().map_or(0, |next| next.rows);
     let rows = HeadRowsLaunch {
         loss: RawBuffer::written(scores.loss),
@@ -123,7 +136,7 @@ pub(in crate::model) fn head(
         weights: RawBuffer::read(&layer.weights),
         biases: RawBuffer::read(&layer.biases),
         labels: RawBuffer::read(labels),
-        state: RawBuffer::read(&state.0).cast(),
+        state: state.read(),
         rows,
         inputs,
         classes,
@@ -151,9 +164,13 @@ pub(in crate::model) fn check_classes(classes: usize) -> Result<(), ModelError> 
 
 /// Checks that the device runs the kernels of this precision.
 pub(in crate::model) fn check_precision(on: &Device, precision: Precision) -> Result<(), ModelError> {
-    let of_precision = linear_updates::INSTANCES.iter().filter(|of| of.operands == precision.operands());
+    let limits = on.limits();
+    let suits = |kernel: &&Instance<_, Product>| {
+        kernel.operands == precision.operands() && kernel.meta.cpu_only == limits.runs_cpu_only
+    };
+    let of_precision = linear_updates::INSTANCES.iter().filter(suits);
     let least = of_precision.map(|kernel| kernel.meta.min_arch).min().unwrap_or(0);
-    let got = on.limits().capability;
+    let got = limits.capability;
     if got >= least {
         return Ok(());
     }
@@ -170,7 +187,7 @@ pub(in crate::model) fn check_precision(on: &Device, precision: Precision) -> Re
     })
 }
 
-fn next_batch(next: NextBatch<'_>) -> Result<NextBatchLaunch, ModelError> {
+pub(super) fn next_batch(next: NextBatch<'_>) -> Result<NextBatchLaunch, ModelError> {
     let NextBatch { out, labels_out, data, rows } = next;
     let (samples, features) =
         (to_u32("number of samples", data.samples)?, to_u32("number of features", data.features)?);
@@ -203,15 +220,9 @@ impl Move<'_> {
         Ok(Extents { rows: inputs.saturating_add(1), cols: outputs, depth: rows, is_update: true })
     }
 
-    fn launch<K: core::ops::Deref<Target = gpu_kernels::mlp::product::Shape>>(
-        self,
-        rows: u32,
-        momentum: f32,
-        choice: &Choice<'_, K>,
-    ) -> Result<UpdateLaunch, ModelError> {
+    pub(super) fn launch(self, rows: u32, momentum: f32, tiles: Tiles) -> Result<UpdateLaunch, ModelError> {
         let Shape { inputs, outputs, .. } = Shape::new(rows, self.layer.inputs, self.layer.outputs)?;
         let velocities = if momentum == 0.0 { 0 } else { 1 };
-        let tiles = choice.tiles(self.extents(rows)?);
         let Move { layer, activations, d_out } = self;
         need(&[
             ("length of the weights", layer.weights.len(), area(inputs, outputs)),
@@ -261,7 +272,8 @@ pub(in crate::model) fn backward(
     let products = [gradient, above.extents(rows)?];
     let Some(choice) = choose(linear_backward::INSTANCES, on, &products) else { return Ok(()) };
     let tiles = choice.tiles(gradient);
-    let update = above.launch(rows, momentum, &choice)?;
+    let of_above = choice.tiles(above.extents(rows)?);
+    let update = above.launch(rows, momentum, of_above)?;
     let gradient = InputGradientLaunch {
         d_inp: RawBuffer::written(d_inp),
         d_out: RawBuffer::read(d_out),
@@ -273,7 +285,7 @@ pub(in crate::model) fn backward(
         blocks: tiles.count,
     };
     let config = choice.config(tiles.count + update.blocks);
-    let args = BackwardLaunch { gradient, update, state: RawBuffer::read(&state.0).cast(), rows };
+    let args = BackwardLaunch { gradient, update, state: state.read(), rows };
     // SAFETY: the buffers hold their shapes, as was just checked, and are borrowed for the call, what is written
     // exclusively; later uses of them are queued after this or wait for the device. There is a block for each tile.
     unsafe { (choice.kernel.launch)(&on, config, args)? };
@@ -291,10 +303,14 @@ pub(in crate::model) fn updates(
     let products = above.iter().chain([&below]).map(|layer| layer.extents(rows));
     let products = products.collect::<Result<Vec<_>, _>>()?;
     let Some(choice) = choose(linear_updates::INSTANCES, on, &products) else { return Ok(()) };
-    let above = above.map_or(Ok(UpdateLaunch::none()), |above| above.launch(rows, momentum, &choice))?;
-    let below = below.launch(rows, momentum, &choice)?;
+    let launch = |layer: Move<'_>| {
+        let tiles = choice.tiles(layer.extents(rows)?);
+        layer.launch(rows, momentum, tiles)
+    };
+    let above = above.map_or(Ok(UpdateLaunch::none()), launch)?;
+    let below = launch(below)?;
     let config = choice.config(above.blocks + below.blocks);
-    let args = UpdatesLaunch { above, below, state: RawBuffer::written(&mut state.0).cast(), rows };
+    let args = UpdatesLaunch { above, below, state: state.written(), rows };
     // SAFETY: as in `backward`.
     unsafe { (choice.kernel.launch)(&on, config, args)? };
     Ok(())

@@ -7,6 +7,7 @@ pub(super) mod fused;
 pub(super) mod linear;
 pub(super) mod loss;
 pub(super) mod resident;
+pub(super) mod short;
 mod tile;
 pub(super) mod update;
 

@@ -100,8 +100,9 @@ impl Plan {
             Precision::Tf32 | Precision::Bf16 => return Ok(Err(Unfit::Precision(precision))),
         };
         // On the CPU a block is one warp: its threads are stacks, of which there are only so many.
-        let warps = if on.is_cuda() { 8 } else { 1 };
-        let suits = |kernel: &&Kernel| kernel.warps == warps && kernel.halves == halves;
+        let limits = on.limits();
+        let suits =
+            |kernel: &&Kernel| kernel.meta.cpu_only == limits.runs_cpu_only && kernel.halves == halves;
         let Some(kernel) = train::INSTANCES.iter().find(suits) else {
             return Ok(Err(Unfit::Capability { got: 0, least: 80 }));
         };
@@ -115,7 +116,6 @@ impl Plan {
         if let Err(misfit) = extents.check(kernel.features()) {
             return Ok(Err(Unfit::Size(misfit)));
         }
-        let limits = on.limits();
         if limits.capability < kernel.meta.min_arch {
             return Ok(Err(Unfit::Capability { got: limits.capability, least: kernel.meta.min_arch }));
         }

@@ -57,7 +57,7 @@ pub(super) fn choose<'a, K: Deref<Target = Shape>>(
         let is_serial = kernel.threads == 1;
         let is_of_precision = kernel.operands == on.operands;
         is_of_precision
-            && is_serial != on.is_cuda()
+            && is_serial == on.limits().runs_cpu_only
             && (!kernel.is_cluster || on.limits().max_cluster >= MOST_SPLITS)
     };
     let choices = kernels.iter().filter(suits).map(|kernel| {

@@ -1,0 +1,125 @@
+//! The steps of three layers in one launch.
+//!
+//! Against [`linear_updates`](super::super::fused_backward): a block has all terms of 64 x 32 gradients at once, and so no
+//! loop. The first layer's input and all old weights, which the launch ahead does not write, are fetched before it has
+//! ended.
+//@ ptx(short_updates): bar.sync == 3, ld.global.cg.v4 >= 16, ld.shared.v4 >= 12, .local == 0
+//@ ptx(short_updates, compute_90+): griddepcontrol.wait >= 1, griddepcontrol.launch_dependents >= 1
+
+#[cfg(not(target_arch = "nvptx64"))]
+use cuda_std::launch::LaunchConfig;
+use cuda_std::mem::f32x4;
+use cuda_std::{kernel, shared_array, thread};
+
+use super::{Of, QUADS, SHARED, THREADS, TILE_COLS, TILE_ROWS};
+use crate::mlp::fused_backward::Update;
+#[cfg(not(target_arch = "nvptx64"))]
+use crate::mlp::grid::Tiles;
+use crate::mlp::matrix::{Matrix, OperandA, OperandB};
+use crate::mlp::state::{Rates, StepState};
+use crate::mlp::wait_for_turn;
+
+/// The steps of three layers. The last of a step's launches: it moves `state` on by `rows` samples.
+///
+/// Launched on the blocks of all, one layer's after the other's, as [`config`] says.
+///
+/// # Safety
+/// The launch is as said, and there are at most 64 rows; the pointers are valid for as many elements as their shapes say;
+/// what is written nobody else uses. The launch ahead writes neither the parameters nor the first layer's input.
+#[kernel(max_threads = 128)]
+pub unsafe fn short_updates(first: Update, second: Update, third: Update, state: *mut StepState, rows: u32) {
+    let shared = shared_array![f32x4; SHARED];
+    let block = thread::block_idx_x();
+    // SAFETY: the kernel's contract; which of the three is the same for all threads of a block. No block reads the sample
+    // that the first thread writes.
+    unsafe {
+        let is_first = block < first.blocks;
+        let (update, tile) = match block {
+            _ if is_first => (first, block),
+            _ if block < first.blocks + second.blocks => (second, block - first.blocks),
+            _ => (third, block - first.blocks - second.blocks),
+        };
+        update.once(shared, (tile, is_first), rows as usize, state);
+        if block == 0 && thread::thread_idx_x() == 0 {
+            let first = &raw mut (*state).first;
+            first.write_volatile(first.read_volatile() + rows);
+        }
+    }
+}
+
+impl Update {
+    /// The step of one tile of the weights, whose last row is the biases. Only if it `is_first` the layer's input is there
+    /// before the launch ahead has ended.
+    ///
+    /// # Safety
+    /// As for the kernel.
+    #[inline(always)]
+    unsafe fn once(
+        &self,
+        shared: *mut f32x4,
+        (tile, is_first): (u32, bool),
+        rows: usize,
+        state: *const StepState,
+    ) {
+        let (inputs, outputs) = (self.inputs as usize, self.outputs as usize);
+        let across = self.outputs.div_ceil(TILE_COLS as u32).max(1);
+        let (row0, col0) = ((tile / across) as usize * TILE_ROWS, (tile % across) as usize * TILE_COLS);
+        // SAFETY: the caller's contract; each parameter lies in one thread.
+        unsafe {
+            // Past L1, which may still have what was there before.
+            let rates = Rates {
+                lr: (&raw const (*state).lr).read_volatile(),
+                momentum: (&raw const (*state).momentum).read_volatile(),
+            };
+            let weights = Matrix::new(self.weights, inputs, outputs);
+            let tid = thread::thread_idx_x() as usize;
+            let old: [f32x4; QUADS[2]] = match weights.is_aligned() {
+                true => weights.quads(|i| {
+                    let [row, col] = Of::place_of(tid, i);
+                    (row0 + row, col0 + col)
+                }),
+                false => [f32x4::new(0.0, 0.0, 0.0, 0.0); QUADS[2]],
+            };
+            let a = OperandA::Transposed(Matrix::new(self.activations, rows, inputs).with_ones());
+            let b = OperandB::RowMajor(Matrix::new(self.d_out, rows, outputs).of_gradients());
+            Of::once::<{ QUADS[0] }, { QUADS[1] }, { QUADS[2] }>(
+                shared,
+                [row0, col0],
+                (a, is_first),
+                b,
+                wait_for_turn,
+                |i, row, col, gradients| {
+                    if row > inputs || col >= outputs {
+                        return;
+                    }
+                    if weights.is_aligned() && row < inputs && rates.momentum == 0.0 {
+                        let (old, gradients) = (old[i].to_array(), gradients.to_array());
+                        let new: [f32; 4] = core::array::from_fn(|j| old[j] - rates.lr * gradients[j]);
+                        *self.weights.add(row * outputs + col).cast() = f32x4::from(new);
+                        return;
+                    }
+                    let gradients = gradients.to_array();
+                    (0..4).filter(|j| col + j < outputs).for_each(|j| {
+                        self.apply(row, col + j, &gradients[j..=j], rates);
+                    });
+                },
+            );
+        }
+    }
+}
+
+/// The tiles of a layer's step.
+#[cfg(not(target_arch = "nvptx64"))]
+pub fn tiles(inputs: u32, outputs: u32) -> Tiles {
+    // The biases are one more row.
+    let rows = (inputs + 1).div_ceil(TILE_ROWS as u32);
+    Tiles { rows, count: rows * outputs.div_ceil(TILE_COLS as u32) }
+}
+
+/// Grid and block for so many tiles.
+#[cfg(not(target_arch = "nvptx64"))]
+pub fn config(tiles: u32) -> LaunchConfig {
+    LaunchConfig::new(tiles, THREADS as u32)
+}
+
+kernels![short_updates];

@@ -1,0 +1,122 @@
+//! A tile whose terms all fit a slab: one round of loads, of which a part may begin before the launch ahead has ended.
+
+use cuda_std::hint::opaque;
+use cuda_std::mem::f32x4;
+use cuda_std::thread;
+
+use super::Tile;
+use crate::mlp::matrix::{OperandA, OperandB};
+use crate::mlp::slab::{Slabs, Terms as _};
+
+impl<const BM: usize, const BN: usize, const TM: usize, const TN: usize, const BK: usize, const GROUPS: usize>
+    Tile<BM, BN, TM, TN, BK, GROUPS>
+{
+    /// Calls `write(i, row, col, sums)` for the tile's outputs from this row and column on, each quad of which comes once, in
+    /// one thread, as number `i` of the thread: what lies outside the product comes too. [`Self::place_of`] says which
+    /// they are.
+    ///
+    /// `wait` is called before anything but A is read, and before that too unless A `is_early`.
+    ///
+    /// # Safety
+    /// Called by all threads of the block, which is one-dimensional, with the same arguments. `shared` is the block's, as
+    /// many vectors as [`shared_vectors`](crate::mlp::slab::shared_vectors) says. The operands agree on k, of which there
+    /// are at most `BK` terms, and one at least.
+    #[inline(always)]
+    pub unsafe fn once<const QUADS_A: usize, const QUADS_B: usize, const QUADS: usize>(
+        shared: *mut f32x4,
+        [row0, col0]: [usize; 2],
+        (a, is_early): (OperandA, bool),
+        b: OperandB,
+        wait: impl Fn(),
+        mut write: impl FnMut(usize, usize, usize, f32x4),
+    ) {
+        const { assert!(QUADS_A * 4 * Self::THREADS == BM * BK && QUADS_B * 4 * Self::THREADS == BK * BN) };
+        const { assert!(QUADS * 4 * Self::THREADS == BM * BN && BK.is_multiple_of(4 * GROUPS)) };
+        let (tid, sums) = (thread::thread_idx_x() as usize, shared.cast::<f32>());
+        let slabs = Self::slabs::<Self>(sums, a, b);
+        if !is_early {
+            wait();
+        }
+        let from_a = Self::quads_of_a::<QUADS_A>(a, tid, row0);
+        if is_early {
+            wait();
+        }
+        let from_b = Self::quads_of_b::<QUADS_B>(b, tid, col0);
+        let mut acc = Self::ZERO;
+        // SAFETY: each thread has its own places in the slabs, which are read between the first two barriers, and its own sums
+        // in its group's array. All threads come to the barriers.
+        unsafe {
+            Self::store_a(sums, a, tid, Self::PAD, &from_a);
+            Self::store_b(slabs.at_b.cast_mut(), b, tid, Self::PAD, &from_b);
+            thread::sync_threads_aligned();
+            Self::add_all(&mut acc, &slabs, tid);
+            thread::sync_threads_aligned();
+            Self::store(&acc, sums.add(tid / Self::GROUP * (BM * BN)), &slabs, tid);
+            thread::sync_threads_aligned();
+            for i in 0..QUADS {
+                let [row, col] = Self::place_of(tid, i);
+                write(i, row0 + row, col0 + col, Self::sum_groups(shared, tid + i * Self::THREADS));
+            }
+        }
+    }
+
+    /// As [`Self::add`] of all terms, of which the last may be zeros: no load waits for a test, and some are under way while
+    /// the thread multiplies.
+    ///
+    /// # Safety
+    /// As there.
+    #[inline(always)]
+    unsafe fn add_all(acc: &mut [[f32; TN]; TM], slabs: &Slabs, tid: usize) {
+        const AT_ONCE: usize = 2;
+        const { assert!((BK / 4).is_multiple_of(GROUPS * AT_ONCE)) };
+        let (row, row_step, col) = Self::place(slabs.a, tid);
+        let (mut done, group) = (0, tid / Self::GROUP);
+        while done < BK / 4 / GROUPS {
+            let mut add = |done: usize| {
+                let quad = group + done * GROUPS;
+                // SAFETY: the terms lie in the slabs.
+                unsafe {
+                    let from_a = slabs.at_a.add(row * slabs.pitch_m + 4 * quad * slabs.pitch_k);
+                    let from_b = slabs.at_b.add(4 * quad * BN + col);
+                    match slabs.a {
+                        OperandA::RowMajor(_) => {
+                            Self::four_along_k(acc, from_a, row_step * slabs.pitch_m, from_b)
+                        }
+                        OperandA::Transposed(_) => Self::four_along_m(acc, from_a, from_b),
+                    }
+                }
+            };
+            // Written out: the compiler leaves a loop of two as it is.
+            add(done);
+            add(done + 1);
+            done = opaque(done + AT_ONCE);
+        }
+    }
+
+    /// Row and column in the tile of a thread's quad number `i`.
+    #[inline(always)]
+    pub fn place_of(tid: usize, i: usize) -> [usize; 2] {
+        let quad = tid + i * Self::THREADS;
+        [quad / (BN / 4), quad % (BN / 4) * 4]
+    }
+
+    /// As [`Self::load_a`] from the first term on, by loads that do not wait for each other.
+    #[inline(always)]
+    fn quads_of_a<const QUADS: usize>(a: OperandA, tid: usize, row0: usize) -> [f32x4; QUADS] {
+        let quad = |i: usize| tid + i * Self::THREADS;
+        match a {
+            OperandA::RowMajor(a) => a.quads(|i| (row0 + quad(i) / (BK / 4), quad(i) % (BK / 4) * 4)),
+            OperandA::Transposed(a) => a.quads(|i| (quad(i) / (BM / 4), row0 + quad(i) % (BM / 4) * 4)),
+        }
+    }
+
+    /// As [`Self::load_b`], likewise.
+    #[inline(always)]
+    fn quads_of_b<const QUADS: usize>(b: OperandB, tid: usize, col0: usize) -> [f32x4; QUADS] {
+        let quad = |i: usize| tid + i * Self::THREADS;
+        match b {
+            OperandB::RowMajor(b) => b.quads(|i| (quad(i) / (BN / 4), col0 + quad(i) % (BN / 4) * 4)),
+            OperandB::Transposed(b) => b.quads(|i| (col0 + quad(i) % BN, quad(i) / BN * 4)),
+        }
+    }
+}
