@@ -71,15 +71,20 @@ impl Update {
                 lr: (&raw const (*state).lr).read_volatile(),
                 momentum: (&raw const (*state).momentum).read_volatile(),
             };
-            let weights = Matrix::new(self.weights, inputs, outputs);
+            let (weights, biases) =
+                (Matrix::new(self.weights, inputs, outputs), Matrix::new(self.biases, 1, outputs));
             let tid = thread::thread_idx_x() as usize;
-            let old: [f32x4; QUADS[2]] = match weights.is_aligned() {
-                true => weights.quads(|i| {
-                    let [row, col] = Of::place_of(tid, i);
-                    (row0 + row, col0 + col)
-                }),
-                false => [f32x4::new(0.0, 0.0, 0.0, 0.0); QUADS[2]],
+            // All of a thread at once, before it writes any: loads of memory that may have been written wait for it.
+            let place = |i: usize| {
+                let [row, col] = Of::place_of(tid, i);
+                (row0 + row, col0 + col)
             };
+            let mut old: [f32x4; QUADS[2]] = weights.quads(place);
+            if row0 + TILE_ROWS > inputs {
+                let of_biases: [f32x4; QUADS[2]] =
+                    biases.quads(|i| (place(i).0.wrapping_sub(inputs), place(i).1));
+                old = core::array::from_fn(|i| if place(i).0 < inputs { old[i] } else { of_biases[i] });
+            }
             let a = OperandA::Transposed(Matrix::new(self.activations, rows, inputs).with_ones());
             let b = OperandB::RowMajor(Matrix::new(self.d_out, rows, outputs).of_gradients());
             Of::once::<{ QUADS[0] }, { QUADS[1] }, { QUADS[2] }>(
@@ -92,16 +97,28 @@ impl Update {
                     if row > inputs || col >= outputs {
                         return;
                     }
-                    if weights.is_aligned() && row < inputs && rates.momentum == 0.0 {
-                        let (old, gradients) = (old[i].to_array(), gradients.to_array());
-                        let new: [f32; 4] = core::array::from_fn(|j| old[j] - rates.lr * gradients[j]);
-                        *self.weights.add(row * outputs + col).cast() = f32x4::from(new);
+                    let gradients = gradients.to_array();
+                    if rates.momentum != 0.0 {
+                        (0..4).filter(|j| col + j < outputs).for_each(|j| {
+                            self.apply(row, col + j, &gradients[j..=j], rates);
+                        });
                         return;
                     }
-                    let gradients = gradients.to_array();
-                    (0..4).filter(|j| col + j < outputs).for_each(|j| {
-                        self.apply(row, col + j, &gradients[j..=j], rates);
-                    });
+                    let old = old[i].to_array();
+                    let new: [f32; 4] = core::array::from_fn(|j| old[j] - rates.lr * gradients[j]);
+                    let to = match row < inputs {
+                        true => self.weights.add(row * outputs + col),
+                        false => self.biases.add(col),
+                    };
+                    if weights.is_aligned() && row < inputs {
+                        *to.cast() = f32x4::from(new);
+                        return;
+                    }
+                    for j in 0..4 {
+                        if col + j < outputs {
+                            *to.add(j) = new[j];
+                        }
+                    }
                 },
             );
         }
