@@ -116,6 +116,11 @@ impl Extents {
         steps * 4 * GRAM_QUADS
     }
 
+    /// Numbers of the first layer's sums of a batch, those of each block by themselves.
+    pub const fn ahead_len(&self) -> usize {
+        self.weight_blocks() * 4 * UNITS_QUADS
+    }
+
     /// Shared memory of a block of `warps` warps.
     pub const fn shared_bytes(&self, warps: usize) -> usize {
         let weights = self.batches_bytes() + 16 * weights_quads(warps);

@@ -78,29 +78,33 @@ impl<const WARPS: usize> Block<WARPS> {
         steps: &ResidentSteps,
         number: usize,
     ) {
-        let (e, count) = (self.extents, steps.steps as usize);
+        let (e, count, ahead) = (self.extents, steps.steps as usize, steps.batches());
         // SAFETY: the kernel's contract for all of it; the parts of shared memory lie one after the other, and between
         // one thread's write and another's read there is a barrier, which all threads come to.
         unsafe {
             let (shared, batches) = (self.weights_shared(), self.batches());
             let mut weights = self.begin::<TILES>(&shared, network, number);
-            for step in 0..count.min(2) {
+            for step in 0..ahead.min(2) {
                 self.choose(&batches, steps, step);
             }
             self.sync();
-            for step in 0..count.min(2) {
+            for step in 0..ahead.min(2) {
                 self.fetch(&batches, steps, step);
             }
             pipeline::commit();
             pipeline::wait_prior::<0>();
             self.sync();
-            self.multiply::<TILES, HALVES>(&shared, self.batch(&batches, 0), &weights);
-            self.sync();
-            self.add_sums(&shared);
+            if steps.is_begun == 0 {
+                self.multiply::<TILES, HALVES>(&shared, self.batch(&batches, 0), &weights);
+                self.sync();
+                self.add_sums(&shared);
+            } else {
+                self.take_sums(&shared, steps, number);
+            }
             self.sync();
             for step in 0..count {
                 let mail = Mail::of(steps.mail, &e, steps.round.wrapping_add(step as u32));
-                let (has_next, is_first) = (step + 1 < count, step == 0);
+                let (has_next, is_first) = (step + 1 < ahead, step == 0);
                 self.activate(&shared, number, (!is_first).then_some(steps.lr));
                 if !is_first {
                     self.halve::<HALVES>(&shared);
@@ -114,7 +118,7 @@ impl<const WARPS: usize> Block<WARPS> {
                 if has_next {
                     self.fetch_gram(shared.gram, steps, step + 1);
                     pipeline::commit();
-                    if step + 2 < count {
+                    if step + 2 < ahead {
                         self.choose(&batches, steps, step + 2);
                     }
                 }
@@ -126,7 +130,7 @@ impl<const WARPS: usize> Block<WARPS> {
                     self.multiply::<TILES, HALVES>(&shared, self.batch(&batches, step + 1), &weights);
                     self.sync();
                     // In place of the batch before, which all warps are done with.
-                    if step + 2 < count {
+                    if step + 2 < ahead {
                         self.fetch(&batches, steps, step + 2);
                     }
                     pipeline::commit();
@@ -139,6 +143,9 @@ impl<const WARPS: usize> Block<WARPS> {
                 self.differentiate(&shared, step, number);
                 self.update_above(&shared, step, steps.lr);
                 self.sync();
+            }
+            if ahead > count {
+                self.leave_sums(&shared, steps, number);
             }
             self.halve::<HALVES>(&shared);
             self.sync();
