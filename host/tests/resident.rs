@@ -89,6 +89,22 @@ fn as_ptx_by_each_back_end() {
     }
 }
 
+/// Whatever steps a launch ends between, the bits are the same.
+#[test]
+fn launches_can_end_anywhere() {
+    let (backend, arch) = (emulated::BACK_ENDS[0], NvvmArch::Compute90);
+    for device in [Device::cpu(), emulated::device(backend, arch, Turns::Ascending)] {
+        let training = Training::new(extents([20, 13, 7, 3, 3]), 5, 1);
+        for kernel in train::INSTANCES.iter().filter(|kernel| device.limits().runs(kernel.meta)) {
+            let whole = training.run(&device, kernel).unwrap();
+            for parts in [&[1, 4][..], &[3, 2], &[2, 1, 2], &[1; 5]] {
+                let got = training.run_in_parts(&device, kernel, parts).unwrap();
+                assert!(got == whole, "{} in launches of {parts:?}", kernel.meta.name);
+            }
+        }
+    }
+}
+
 /// A row's block that is not there sends nothing: the others' waits are in vain.
 #[test]
 fn a_wait_that_never_ends_is_a_fault() {

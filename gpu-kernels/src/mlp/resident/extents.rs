@@ -116,6 +116,11 @@ impl Extents {
         steps * 4 * GRAM_QUADS
     }
 
+    /// Numbers of the first layer's sums of a batch, those of each block by themselves.
+    pub const fn ahead_len(&self) -> usize {
+        self.weight_blocks() * 4 * UNITS_QUADS
+    }
+
     /// Shared memory of a block of `warps` warps.
     pub const fn shared_bytes(&self, warps: usize) -> usize {
         let weights = self.batches_bytes() + 16 * weights_quads(warps);
@@ -151,7 +156,7 @@ impl Extents {
 /// output, the gradient at the sums and its halves, the rows of the second layer, old and new, and inner products.
 const fn weights_quads(warps: usize) -> usize {
     let gradients = 2 * MAX_ROWS * GRADIENT_PITCH / 4 + ROW_TILES * 32;
-    pool_quads(warps) + 2 * UNITS_QUADS + gradients + 2 * UNITS * PITCH + GRAM_QUADS
+    pool_quads(warps) + 3 * UNITS_QUADS + gradients + 2 * UNITS * PITCH + GRAM_QUADS
 }
 
 /// Quads of a number for each unit of each row.

@@ -2,8 +2,9 @@
 //!
 //! A step changes the weights of the first layer by `-lr * X^T D`, where X is its batch and D the gradient at the layer's sums. So
 //! the sums of the next batch Y are `Y W - lr * (Y X^T) D`, with the weights W of before the step: all of the first term is
-//! known before the step's gradient is, and the second one is small. `Y X^T`, the inner products of the samples of the one batch with those
-//! of the other, follow from the data alone: they are computed before the first step, of all steps of the launch.
+//! known before the step's gradient is, and the second one is small. `Y X^T`, the inner products of the samples of the one
+//! batch with those of the other, follow from the data alone: they are computed before the first step, of all steps of the
+//! launch.
 
 use cuda_std::mem::f32x4;
 use cuda_std::mma::{FragmentC, ldmatrix, mma_sync_tiles};
@@ -33,7 +34,7 @@ impl<const WARPS: usize> Block<WARPS> {
         // SAFETY: the kernel's contract; between one thread's write and another's read there is a barrier, which all threads
         // come to. All lanes of a warp have the same tiles.
         unsafe {
-            for step in (1 + block..steps.steps as usize).step_by(blocks) {
+            for step in (1 + block..steps.batches()).step_by(blocks) {
                 self.choose(batches, steps, step - 1);
                 self.choose(batches, steps, step);
                 self.sync();

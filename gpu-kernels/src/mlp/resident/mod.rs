@@ -83,9 +83,14 @@ pub struct ResidentSteps {
     /// [`Extents::mail_words`] words, from a multiple of 16 bytes on: zeros before the step of round 0, and then as the last
     /// launch has left them.
     pub mail: *mut u32,
-    /// [`Extents::gram_len`] numbers, from a multiple of 16 bytes on, written: of each step but the first the inner products of its
-    /// samples with those of the step before.
+    /// [`Extents::gram_len`] numbers of one step more than those of the launch, from a multiple of 16 bytes on, written: of
+    /// each step but the first the inner products of its samples with those of the step before.
     pub gram: *mut f32,
+    /// [`Extents::ahead_len`] numbers, from a multiple of 16 bytes on: the first layer's sums of the first step, if `is_begun`;
+    /// written, unless the epoch ends with the launch: those of the step after it.
+    pub ahead: *mut f32,
+    /// Whether `ahead` is what the launch of the steps just before has left, and not 0.
+    pub is_begun: u32,
     /// Samples of the data set.
     pub samples: u32,
     /// The first sample of the first step, counted in the order of the epoch.
@@ -196,6 +201,14 @@ impl ResidentNetwork {
 }
 
 impl ResidentSteps {
+    /// The batches whose sums are computed: those of the steps, and where the epoch goes on that of the step after them. So it
+    /// makes no difference between which of its steps a launch ends.
+    #[inline(always)]
+    fn batches(&self) -> usize {
+        let goes_on = self.steps < (self.samples - self.first).div_ceil(self.batch);
+        self.steps as usize + usize::from(goes_on)
+    }
+
     /// First sample and number of samples of a step.
     #[inline(always)]
     fn samples_of(&self, step: usize) -> (u32, usize) {

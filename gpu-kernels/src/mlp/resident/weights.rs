@@ -33,7 +33,7 @@ pub(super) struct Shared {
     pub pool: *mut f32x4,
     /// `[ROW_TILES, 32]`: the sums of all warps, by lanes.
     pub sums: *mut f32x4,
-    /// `[MAX_ROWS, UNITS]`: the units.
+    /// `[2, MAX_ROWS, UNITS]`: the units, those of even steps first.
     pub units: *mut f32,
     /// `[2, MAX_ROWS, GRADIENT_PITCH]`: the gradient at their sums, of which one part comes from half of the second layer.
     pub d_units: *mut f32,
@@ -46,6 +46,12 @@ pub(super) struct Shared {
 }
 
 impl Shared {
+    /// The units at a step.
+    #[inline(always)]
+    pub fn units(&self, step: usize) -> *mut f32 {
+        self.units.wrapping_add(step % 2 * MAX_ROWS * UNITS)
+    }
+
     /// The units' weights in the second layer at a step.
     #[inline(always)]
     pub fn above(&self, step: usize) -> *mut f32x4 {
@@ -60,7 +66,7 @@ impl<const WARPS: usize> Block<WARPS> {
         let pool = self.shared.wrapping_add(self.extents.batches_bytes() / 16);
         let sums = pool.wrapping_add(pool_quads(WARPS));
         let units = sums.wrapping_add(UNITS_QUADS);
-        let d_units = units.wrapping_add(UNITS_QUADS);
+        let d_units = units.wrapping_add(2 * UNITS_QUADS);
         let d_halves = d_units.wrapping_add(2 * MAX_ROWS * GRADIENT_PITCH / 4);
         let above = d_halves.wrapping_add(ROW_TILES * 32);
         let gram = above.wrapping_add(2 * UNITS * PITCH);
@@ -79,55 +85,54 @@ impl<const WARPS: usize> Block<WARPS> {
         steps: &ResidentSteps,
         number: usize,
     ) {
-        let (e, count) = (self.extents, steps.steps as usize);
+        let (e, count, ahead) = (self.extents, steps.steps as usize, steps.batches());
         // SAFETY: the kernel's contract for all of it; the parts of shared memory lie one after the other, and between
         // one thread's write and another's read there is a barrier, which all threads come to.
         unsafe {
             let (shared, batches) = (self.weights_shared(), self.batches());
             let mut weights = self.begin::<TILES>(&shared, network, number);
-            for step in 0..count.min(2) {
+            for step in 0..ahead.min(2) {
                 self.choose(&batches, steps, step);
             }
             self.sync();
-            for step in 0..count.min(2) {
+            for step in 0..ahead.min(2) {
                 self.fetch(&batches, steps, step);
             }
             pipeline::commit();
             pipeline::wait_prior::<0>();
             self.sync();
-            self.multiply::<TILES, HALVES>(&shared, self.batch(&batches, 0), &weights, None);
+            if steps.is_begun == 0 {
+                self.multiply::<TILES, HALVES>(&shared, self.batch(&batches, 0), &weights, None);
+                self.sync();
+                self.add_sums(&shared);
+            } else {
+                self.take_sums(&shared, steps, number);
+            }
             self.sync();
-            self.add_sums(&shared);
+            self.activate::<HALVES>(&shared, (0, number), None);
             self.sync();
             let rows: [usize; AT_ONCE] = core::array::from_fn(|i| self.gradients_at(i));
             for step in 0..count {
                 let mail = Mail::of(steps.mail, &e, steps.round.wrapping_add(step as u32));
-                let (has_next, is_first) = (step + 1 < count, step == 0);
-                self.activate::<HALVES>(&shared, number, (!is_first).then_some(steps.lr));
-                if !is_first {
-                    self.halve::<HALVES>(&shared);
-                }
-                // The next batch is there as well.
-                pipeline::wait_prior::<0>();
-                self.sync();
+                let has_next = step + 1 < ahead;
                 self.send_sums(&shared, &mail, step, number);
                 // While the rows' blocks work: the last step's change of the weights, and the next batch's sums without
                 // that of this one.
                 if has_next {
                     self.fetch_gram(shared.gram, steps, step + 1);
                     pipeline::commit();
-                    if step + 2 < count {
+                    if step + 2 < ahead {
                         self.choose(&batches, steps, step + 2);
                     }
                 }
-                if !is_first {
+                if step > 0 {
                     let batch = self.batch(&batches, step - 1);
                     self.update::<TILES, HALVES>(&shared, batch, &mut weights, steps.lr);
                 }
                 if has_next {
                     // In place of the batch before, which all warps are done with.
                     self.sync();
-                    let fetched = (step + 2 < count).then(|| self.copies(&batches, steps, step + 2));
+                    let fetched = (step + 2 < ahead).then(|| self.copies(&batches, steps, step + 2));
                     let batch = self.batch(&batches, step + 1);
                     self.multiply::<TILES, HALVES>(&shared, batch, &weights, fetched.as_ref());
                     pipeline::commit();
@@ -139,11 +144,18 @@ impl<const WARPS: usize> Block<WARPS> {
                 self.receive_gradients(&shared, &mail, &rows);
                 self.sync();
                 self.differentiate::<HALVES>(&shared, step, number);
+                self.sync();
+                if step + 1 < count {
+                    self.activate::<HALVES>(&shared, (step + 1, number), Some(steps.lr));
+                } else if has_next {
+                    self.leave_sums::<HALVES>(&shared, steps, number);
+                }
+                self.halve::<HALVES>(&shared);
                 self.update_above::<HALVES>(&shared, step, steps.lr);
+                // The batch after the next is there as well.
+                pipeline::wait_prior::<0>();
                 self.sync();
             }
-            self.halve::<HALVES>(&shared);
-            self.sync();
             self.update::<TILES, HALVES>(&shared, self.batch(&batches, count - 1), &mut weights, steps.lr);
             self.finish::<TILES>(&shared, network, number, count, &weights);
         }
@@ -250,7 +262,7 @@ impl<const WARPS: usize> Block<WARPS> {
         unsafe {
             let above: [[f32; 4]; UNITS] =
                 core::array::from_fn(|unit| (*shared.above(step).add(unit * PITCH + lane)).to_array());
-            let units = shared.units.cast::<f32x4>().add(warp * (UNITS / 4));
+            let units = shared.units(step).cast::<f32x4>().add(warp * (UNITS / 4));
             let to = mail.sums.wrapping_add((warp * e.weight_blocks() + number) * e.quads() + lane);
             for first in (0..MAX_ROWS / WARPS).step_by(SENT_AT_ONCE) {
                 let sums = |i: usize| -> [f32; 4] {

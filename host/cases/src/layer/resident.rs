@@ -129,11 +129,29 @@ impl Training {
         self.run_on_blocks(device, kernel, self.extents.blocks())
     }
 
+    /// As [`Self::run`], in launches of so many steps.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn run_in_parts(&self, device: &Device, kernel: &'static Kernel, parts: &[usize]) -> Result<Outputs> {
+        self.launch(device, kernel, parts, self.extents.blocks())
+    }
+
     /// As [`Self::run`], on the first so many of the blocks: of fewer than there are the waits are in vain.
     ///
     /// # Errors
     /// As there.
     pub fn run_on_blocks(&self, device: &Device, kernel: &'static Kernel, blocks: usize) -> Result<Outputs> {
+        self.launch(device, kernel, &[self.steps], blocks)
+    }
+
+    fn launch(
+        &self,
+        device: &Device,
+        kernel: &'static Kernel,
+        parts: &[usize],
+        blocks: usize,
+    ) -> Result<Outputs> {
         let mut run = Run::with_misalignment(self.misalignment);
         let parameters: Vec<[Output<f32>; 2]> = (self.layers.iter())
             .map(|layer| [run.updated(&layer.weights), run.updated(&layer.biases)])
@@ -142,11 +160,12 @@ impl Training {
         let correct = run.updated(&vec![UNTOUCHED_WORD; self.samples()]);
         let (images, labels) = (run.input(&self.images), run.input(&self.labels));
         let mail = run.scratch(&vec![0u32; self.extents.mail_words()]);
-        let gram = run.scratch(&vec![0.0f32; Extents::gram_len(self.steps)]);
+        let gram = run.scratch(&vec![0.0f32; Extents::gram_len(self.steps + 1)]);
+        let ahead = run.scratch(&vec![0.0f32; self.extents.ahead_len()]);
         let results = run.on(device, |on, memory| {
             let written = |output| RawBuffer::written(memory.output(output));
             let Extents { features, hidden1, hidden2, classes, batch } = self.extents;
-            let network = ResidentNetworkLaunch {
+            let network = || ResidentNetworkLaunch {
                 weights1: written(parameters[0][0]),
                 biases1: written(parameters[0][1]),
                 weights2: written(parameters[1][0]),
@@ -158,26 +177,33 @@ impl Training {
                 hidden2: hidden2 as u32,
                 classes: classes as u32,
             };
-            let steps = ResidentStepsLaunch {
-                loss: written(loss),
-                correct: RawBuffer::written(memory.output(correct)),
-                images: RawBuffer::read(memory.input(images)),
-                labels: RawBuffer::read(memory.input(labels)),
-                mail: RawBuffer::written(memory.output(mail)),
-                gram: written(gram),
-                samples: self.samples() as u32,
-                first: self.first as u32,
-                steps: self.steps as u32,
-                batch: batch as u32,
-                round: 0,
-                epoch: ORDER.1,
-                seed: ORDER.0,
-                lr: LEARNING_RATE,
-            };
-            let config =
-                LaunchConfig { grid: Dim3::new(blocks as u32, 1, 1), ..kernel.config(&self.extents) };
-            // SAFETY: the arrays have the network's shapes. Blocks that are not there write nothing.
-            unsafe { (kernel.launch)(on, config, ResidentLaunch { network, steps }) }
+            let mut done = 0;
+            for &steps in parts {
+                let steps = ResidentStepsLaunch {
+                    loss: written(loss),
+                    correct: RawBuffer::written(memory.output(correct)),
+                    images: RawBuffer::read(memory.input(images)),
+                    labels: RawBuffer::read(memory.input(labels)),
+                    mail: RawBuffer::written(memory.output(mail)),
+                    gram: written(gram),
+                    ahead: written(ahead),
+                    is_begun: (done > 0).into(),
+                    samples: self.samples() as u32,
+                    first: (self.first + done * batch) as u32,
+                    steps: steps as u32,
+                    batch: batch as u32,
+                    round: done as u32,
+                    epoch: ORDER.1,
+                    seed: ORDER.0,
+                    lr: LEARNING_RATE,
+                };
+                done += steps.steps as usize;
+                let config =
+                    LaunchConfig { grid: Dim3::new(blocks as u32, 1, 1), ..kernel.config(&self.extents) };
+                // SAFETY: the arrays have the network's shapes. Blocks that are not there write nothing.
+                unsafe { (kernel.launch)(on, config, ResidentLaunch { network: network(), steps })? };
+            }
+            Ok(())
         })?;
         let parameters = parameters.into_iter().flatten().map(|output| wide(&results.of(output)));
         let samples = [wide(&results.of(loss)), wide(&results.of(correct))];

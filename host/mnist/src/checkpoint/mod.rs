@@ -89,7 +89,7 @@ pub fn save(path: &Path, parameters: &Parameters, training: &Training) -> Result
 
 /// The safetensors file of the weights. The same weights and training give the same bytes.
 fn to_bytes(parameters: &Parameters, training: &Training) -> io::Result<Vec<u8>> {
-    tensors::to_bytes(&[("", parameters)], serde_json::to_string(training)?)
+    tensors::to_bytes(&[("", parameters)], &[], serde_json::to_string(training)?)
 }
 
 /// Reads weights from `path`: a safetensors file, or the snapshot of an unfinished run.
@@ -131,7 +131,7 @@ pub fn from_bytes(bytes: &[u8], path: &Path) -> Result<Checkpoint, CheckpointErr
         .transpose()
         .map_err(|source| CheckpointError::Metadata { path: path.to_owned(), source })?;
     let parameters = reader.layers("")?;
-    reader.expect_only(&[("", parameters.layers.len())])?;
+    reader.expect_only(&[("", parameters.layers.len())], &[])?;
     Ok(Checkpoint { parameters, training })
 }
 

@@ -2,8 +2,8 @@
 //! as a run that never stopped.
 //!
 //! The bytes are an [`file_format`] around a safetensors file. That file holds the weights and biases under the names of a
-//! file of weights and, with momentum, the velocities under the same names after `velocity.`; the description of
-//! the run is JSON in its metadata. The order of the samples is a keyed permutation, so its state is the seed, the
+//! file of weights, with momentum the velocities under the same names after `velocity.`, and in the midst of an epoch
+//! `ahead`, if the pipeline has computed something of the next step already; the description of the run is JSON in its metadata. The order of the samples is a keyed permutation, so its state is the seed, the
 //! epoch and how many samples of the epoch are done.
 
 use std::borrow::Cow;
@@ -18,6 +18,7 @@ use crate::model::Parameters;
 use ferrowarp_report::EpochRecord;
 
 const VELOCITY: &str = "velocity.";
+const AHEAD: &str = "ahead";
 
 /// The state of a run between two steps.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,6 +36,8 @@ pub struct Snapshot {
     pub parameters: Parameters,
     /// The velocities of the weights and biases, `[inputs, outputs]` and `[outputs]` as they are; none without momentum.
     pub velocities: Option<Parameters>,
+    /// What [`Network::ahead`](crate::model::Network::ahead) gives of the next step.
+    pub ahead: Option<Vec<f32>>,
 }
 
 /// What tells one data set from another.
@@ -95,7 +98,8 @@ pub fn parse(bytes: &[u8]) -> Result<Snapshot, SnapshotError> {
     let velocities = velocities.map_err(SnapshotError::Tensors)?;
     let n_velocities = velocities.as_ref().map_or(0, |velocities| velocities.layers.len());
     let sets = [("", parameters.layers.len()), (VELOCITY, n_velocities)];
-    reader.expect_only(&sets).map_err(SnapshotError::Tensors)?;
+    let ahead = reader.vector(AHEAD).map_err(SnapshotError::Tensors)?;
+    reader.expect_only(&sets, &[AHEAD]).map_err(SnapshotError::Tensors)?;
 
     let snapshot = Snapshot {
         training: training.into_owned(),
@@ -104,6 +108,7 @@ pub fn parse(bytes: &[u8]) -> Result<Snapshot, SnapshotError> {
         records: records.into_owned(),
         parameters,
         velocities,
+        ahead,
     };
     snapshot.check()?;
     Ok(snapshot)
@@ -124,7 +129,8 @@ impl Snapshot {
         let description = serde_json::to_string(&description)?;
         let mut sets = vec![("", &self.parameters)];
         sets.extend(self.velocities.as_ref().map(|velocities| (VELOCITY, velocities)));
-        Ok(file_format::seal(&tensors::to_bytes(&sets, description)?))
+        let vectors: Vec<_> = self.ahead.iter().map(|ahead| (AHEAD, &ahead[..])).collect();
+        Ok(file_format::seal(&tensors::to_bytes(&sets, &vectors, description)?))
     }
 
     /// The epoch in progress, counted from 1 over all the training the weights have had.
@@ -147,7 +153,7 @@ impl Snapshot {
 
     /// Checks what the rest of the program relies on.
     fn check(&self) -> Result<(), SnapshotError> {
-        let Snapshot { training, data, progress, records, parameters, velocities } = self;
+        let Snapshot { training, data, progress, records, parameters, velocities, ahead } = self;
         let contradiction = |what: String| Err(SnapshotError::Contradiction { what });
         let sizes = parameters.sizes();
         if training.sizes != sizes {
@@ -175,6 +181,9 @@ impl Snapshot {
             return contradiction(format!(
                 "{right} of {done} samples right, in batches of {batch_size} from {of_epoch} images"
             ));
+        }
+        if done == 0 && ahead.is_some() {
+            return contradiction("something of a step ahead, and no step of its epoch done".to_owned());
         }
         if !(progress.loss_sum.is_finite() && progress.seconds.is_finite()) {
             return contradiction(format!(

@@ -64,6 +64,7 @@ pub(in crate::checkpoint) fn sample() -> Snapshot {
         records: vec![record],
         parameters: layers(0.3),
         velocities: Some(layers(-1e-40)),
+        ahead: Some(vec![0.1, -1e-40, 3.0]),
     }
 }
 
@@ -79,7 +80,7 @@ fn what_is_written_is_read_bit_for_bit() {
 
     let mut plain = sample();
     plain.training.momentum = 0.0;
-    plain.velocities = None;
+    (plain.velocities, plain.ahead) = (None, None);
     assert_eq!(parse(&plain.to_bytes().unwrap()).unwrap(), plain);
 }
 
@@ -154,7 +155,7 @@ fn another_version_is_told_from_damage() {
 #[test]
 fn payloads_that_are_not_ours_are_refused() {
     let sealed = |sets: &[(&str, &Parameters)], description: &str| {
-        parse(&file_format::seal(&tensors::to_bytes(sets, description.to_owned()).unwrap())).unwrap_err()
+        parse(&file_format::seal(&tensors::to_bytes(sets, &[], description.to_owned()).unwrap())).unwrap_err()
     };
     let parameters = sample().parameters;
     assert!(matches!(sealed(&[("", &parameters)], "{"), SnapshotError::Description(_)));
@@ -192,6 +193,7 @@ fn contradictions_are_refused() {
     refused("6 of 7 samples", &|it| it.progress.samples = 7);
     refused("6 of 12 samples", &|it| it.progress.samples = 12);
     refused("9 of 8 samples", &|it| it.progress.correct = 9);
+    refused("a step ahead, and no step", &|it| (it.progress.samples, it.progress.correct) = (0, 0));
     refused("every 0 steps", &|it| it.progress.every = Some(0));
     refused("5 epochs, 4 of them before the run, with 0", &|it| it.records.clear());
     refused("5 epochs, 6 of them", &|it| it.progress.epochs_before = 6);

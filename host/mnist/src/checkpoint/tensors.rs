@@ -18,8 +18,13 @@ pub(super) const METADATA_KEY: &str = "ferrowarp";
 /// How many names of tensors an error shows.
 const SHOWN: usize = 20;
 
-/// A safetensors file of several sets of layers; the names of each set begin with its prefix.
-pub(super) fn to_bytes(sets: &[(&str, &Parameters)], metadata: String) -> io::Result<Vec<u8>> {
+/// A safetensors file of several sets of layers, the names of each of which begin with its prefix, and vectors by their
+/// names.
+pub(super) fn to_bytes(
+    sets: &[(&str, &Parameters)],
+    vectors: &[(&str, &[f32])],
+    metadata: String,
+) -> io::Result<Vec<u8>> {
     let mut tensors: Vec<(String, Vec<usize>, Vec<u8>)> = Vec::new();
     for (prefix, parameters) in sets {
         for (i, layer) in parameters.layers.iter().enumerate() {
@@ -28,6 +33,9 @@ pub(super) fn to_bytes(sets: &[(&str, &Parameters)], metadata: String) -> io::Re
             tensors.push((bias_name(prefix, i), vec![layer.outputs], to_le_bytes(&layer.biases)));
         }
     }
+    let vectors =
+        vectors.iter().map(|&(name, vector)| (name.to_owned(), vec![vector.len()], to_le_bytes(vector)));
+    tensors.extend(vectors);
     let views: Result<Vec<_>, _> = tensors
         .iter()
         .map(|(name, shape, data)| Ok((name, TensorView::new(Dtype::F32, shape.clone(), data)?)))
@@ -79,11 +87,25 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Checks that every tensor belongs to one of the sets of layers, given as prefix and number of layers.
-    pub fn expect_only(&self, sets: &[(&str, usize)]) -> Result<(), CheckpointError> {
+    /// The vector of this name, if there is one.
+    pub fn vector(&self, name: &str) -> Result<Option<Vec<f32>>, CheckpointError> {
+        if self.tensors.tensor(name).is_err() {
+            return Ok(None);
+        }
+        let (shape, vector) = self.tensor(name)?;
+        match shape[..] {
+            [_] => Ok(Some(vector)),
+            _ => Err(self.shape(name.to_owned(), shape, "[numbers]".to_owned())),
+        }
+    }
+
+    /// Checks that every tensor belongs to one of the sets of layers, given as prefix and number of layers, or is one of
+    /// these vectors.
+    pub fn expect_only(&self, sets: &[(&str, usize)], vectors: &[&str]) -> Result<(), CheckpointError> {
         let names_of =
             |&(prefix, layers)| (0..layers).flat_map(move |i| [weight_name(prefix, i), bias_name(prefix, i)]);
-        let known: HashSet<String> = sets.iter().flat_map(names_of).collect();
+        let vectors = vectors.iter().map(|&name| name.to_owned());
+        let known: HashSet<String> = sets.iter().flat_map(names_of).chain(vectors).collect();
         let mut names = self.tensors.names();
         names.sort_unstable();
         match names.iter().find(|&&name| !known.contains(name)) {

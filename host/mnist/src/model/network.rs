@@ -59,7 +59,7 @@ pub struct Network {
     feed: Option<Feed>,
     recorder: Recorder,
     /// Made by the first steps of its pipeline.
-    resident: Option<Resident>,
+    pub(super) resident: Option<Resident>,
 }
 
 /// How far an epoch has been launched.

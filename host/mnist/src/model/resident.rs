@@ -5,10 +5,11 @@ use std::ops::Range;
 
 use super::core::Core;
 use super::dataset::DeviceDataset;
-use super::error::ModelError;
-use super::network::EpochSpec;
+use super::error::{ModelError, expect};
+use super::network::{EpochSpec, Network};
 use super::ops::Layer;
-use super::ops::resident::{self, Plan, Steps, Unfit};
+use super::ops::resident::{self, Between, Plan, Steps, Unfit};
+use super::pipeline::Pipeline;
 use super::precision::Precision;
 use super::results::Results;
 use crate::BatchSize;
@@ -29,6 +30,18 @@ pub(super) struct Resident {
     gram: Buffer<f32>,
     /// Steps that it has seen.
     round: u32,
+    /// What a launch in the midst of an epoch leaves to the next one.
+    ahead: Buffer<f32>,
+    /// The step that it is for, if any.
+    begun: Option<Begun>,
+}
+
+/// A step of which something is computed already.
+struct Begun {
+    /// Seed, number of the epoch, and first sample.
+    step: (u64, u32, usize),
+    /// Unknown where a checkpoint brought it.
+    data: Option<DeviceDataset>,
 }
 
 impl fmt::Debug for Resident {
@@ -56,7 +69,14 @@ impl Resident {
             Ok(plan) => {
                 let (mail, gram) =
                     (on.alloc_zeroed(plan.mail_words())?, on.alloc_zeroed(plan.gram_len(most_steps(on)))?);
-                Ok(Ok(Self { plan, mail, gram, round: 0 }))
+                Ok(Ok(Self {
+                    ahead: on.alloc_zeroed(plan.ahead_len())?,
+                    plan,
+                    mail,
+                    gram,
+                    round: 0,
+                    begun: None,
+                }))
             }
         }
     }
@@ -70,9 +90,53 @@ impl Resident {
         spec: &EpochSpec,
         steps: Steps,
     ) -> Result<(), ModelError> {
-        let mail = (&mut self.mail, &mut self.gram, self.round);
-        resident::steps(on, &self.plan, layers, (data, results.all()?), spec, steps, mail)?;
+        let step = |first| (spec.seed, spec.epoch, first);
+        let is_this = |it: Begun| it.step == step(steps.first) && it.data.is_none_or(|of_it| of_it.is(data));
+        let between = Between {
+            is_begun: self.begun.take().is_some_and(is_this),
+            mail: &mut self.mail,
+            round: self.round,
+            gram: &mut self.gram,
+            ahead: &mut self.ahead,
+        };
+        resident::steps(on, &self.plan, layers, (data, results.all()?), spec, steps, between)?;
         self.round = self.round.wrapping_add(steps.count as u32);
+        let end = steps.first + steps.count * self.plan.batch();
+        self.begun = (end < data.samples).then(|| Begun { step: step(end), data: Some(data.clone()) });
+        Ok(())
+    }
+}
+
+impl Network {
+    /// What is computed already of the step of an epoch that begins with sample `first`, and differs by rounding from what the
+    /// weights give: some of [`Pipeline::Resident`], copied from the device.
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn ahead(&self, spec: &EpochSpec, first: usize) -> Result<Option<Vec<f32>>, ModelError> {
+        let step = (spec.seed, spec.epoch, first);
+        let is_begun = |it: &&Resident| it.begun.as_ref().is_some_and(|begun| begun.step == step);
+        let resident = self.resident.as_ref().filter(is_begun);
+        Ok(resident.map(|resident| resident.ahead.to_vec()).transpose()?)
+    }
+
+    /// Takes what [`Self::ahead`] has given, of a network with the same weights. Where another pipeline trains, it does
+    /// without.
+    ///
+    /// # Errors
+    /// The length is another one, or the device failed.
+    pub fn set_ahead(&mut self, spec: &EpochSpec, first: usize, ahead: &[f32]) -> Result<(), ModelError> {
+        if self.pipeline != Pipeline::Resident {
+            return Ok(());
+        }
+        let how = (self.precision, self.batch_size);
+        let made = Resident::new(&self.device, &self.core.lock().layers, how, spec.momentum)?;
+        if let Ok(mut resident) = made {
+            expect("number of the next batch's sums", ahead.len(), resident.ahead.len())?;
+            resident.ahead.copy_from(ahead)?;
+            resident.begun = Some(Begun { step: (spec.seed, spec.epoch, first), data: None });
+            self.resident = Some(resident);
+        }
         Ok(())
     }
 }

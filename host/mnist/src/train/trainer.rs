@@ -100,6 +100,9 @@ impl<'a> Trainer<'a> {
         self.epoch = snapshot.epoch();
         let Progress { samples, loss_sum, correct, seconds, .. } = snapshot.progress;
         self.stats = EpochStats { loss_sum, correct, samples, diverged: None };
+        if let Some(ahead) = &snapshot.ahead {
+            self.network.set_ahead(&self.spec(), samples, ahead)?;
+        }
         self.elapsed = Duration::try_from_secs_f64(seconds).unwrap_or_default();
         self.records = snapshot.records;
         Ok(())
@@ -268,6 +271,7 @@ impl<'a> Trainer<'a> {
             records: self.records.clone(),
             parameters: self.network.parameters()?,
             velocities: if self.config.momentum == 0.0 { None } else { self.network.velocities()? },
+            ahead: self.network.ahead(&self.spec(), self.stats.samples)?,
         })
     }
 

@@ -247,6 +247,7 @@ fn snapshot(momentum: f32) -> Vec<u8> {
         }],
         parameters: parameters(),
         velocities: (momentum != 0.0).then(parameters),
+        ahead: (momentum == 0.0).then(|| vec![0.5; 3]),
     };
     snapshot.to_bytes().unwrap()
 }

@@ -129,18 +129,42 @@ impl Plan {
         Ok(if got > fit { Err(Unfit::Blocks { got, fit }) } else { Ok(plan) })
     }
 
+    /// Samples of a batch.
+    pub fn batch(&self) -> usize {
+        self.extents.batch
+    }
+
     /// Words that the blocks send each other through: zeros before the first step.
     pub fn mail_words(&self) -> usize {
         self.extents.mail_words()
     }
 
-    /// Numbers that it needs for so many steps of a launch.
+    /// Numbers that it needs for so many steps of a launch, and one more.
     pub fn gram_len(&self, steps: usize) -> usize {
-        Extents::gram_len(steps)
+        Extents::gram_len(steps + 1)
+    }
+
+    /// Numbers that a launch leaves to the next one.
+    pub fn ahead_len(&self) -> usize {
+        self.extents.ahead_len()
     }
 }
 
-/// Trains so many steps of an epoch. `mail` has seen `round` steps before; `gram` is scratch space.
+/// What launches have beside the network.
+pub(in crate::model) struct Between<'a> {
+    /// What the blocks send each other.
+    pub mail: &'a mut Buffer<u32>,
+    /// Steps that it has seen.
+    pub round: u32,
+    /// Scratch space.
+    pub gram: &'a mut Buffer<f32>,
+    /// What a launch leaves to the next one.
+    pub ahead: &'a mut Buffer<f32>,
+    /// Whether it is of the step before.
+    pub is_begun: bool,
+}
+
+/// Trains so many steps of an epoch.
 pub(in crate::model) fn steps(
     on: &Device,
     plan: &Plan,
@@ -148,7 +172,7 @@ pub(in crate::model) fn steps(
     (data, scores): (&DeviceDataset, Scores<'_>),
     spec: &EpochSpec,
     Steps { first, count }: Steps,
-    (mail, gram, round): (&mut Buffer<u32>, &mut Buffer<f32>, u32),
+    Between { mail, round, gram, ahead, is_begun }: Between<'_>,
 ) -> Result<(), ModelError> {
     let Extents { features, hidden1, hidden2, classes, batch } = plan.extents;
     let [one, two, three] = layers else { return Ok(()) };
@@ -168,7 +192,14 @@ pub(in crate::model) fn steps(
         ("length of the hits", scores.correct.len(), data.samples as u64),
         ("length of the words between blocks", mail.len(), plan.mail_words() as u64),
     ])?;
-    need(&[("number of steps of a launch at most", gram.len() / plan.gram_len(1), count as u64)])?;
+    need(&[
+        (
+            "number of steps of a launch at most",
+            (gram.len() / Extents::gram_len(1)).saturating_sub(1),
+            count as u64,
+        ),
+        ("number of the next batch's sums", ahead.len(), plan.ahead_len() as u64),
+    ])?;
     let network = ResidentNetworkLaunch {
         weights1: RawBuffer::written(&mut one.weights),
         biases1: RawBuffer::written(&mut one.biases),
@@ -188,6 +219,8 @@ pub(in crate::model) fn steps(
         labels: RawBuffer::read(&*data.labels),
         mail: RawBuffer::written(mail),
         gram: RawBuffer::written(gram),
+        ahead: RawBuffer::written(ahead),
+        is_begun: is_begun.into(),
         samples: to_u32("number of samples", data.samples)?,
         first: first as u32,
         steps: to_u32("number of steps", count)?,
