@@ -14,7 +14,7 @@ pub fn numbers(input: &[u8], number: u32, output: &mut [u8]) {
     out.bytes(&a.wrapping_mul(b).to_le_bytes());
     out.bytes(&a.checked_rem(b).unwrap_or(I32F32::MIN).to_le_bytes());
     out.bytes(&a.checked_sqrt().unwrap_or(I32F32::ZERO).to_le_bytes());
-    out.bytes(&a.round_ties_even().saturating_sub(b.wrapping_ceil()).to_le_bytes());
+    out.bytes(&a.wrapping_round_ties_even().saturating_sub(b.wrapping_ceil()).to_le_bytes());
     let [a, b] = [24, 40].map(|at| U64F64::from_le_bytes(array(input, at)));
     out.bytes(&a.wrapping_mul(b).to_le_bytes());
     out.bytes(&a.checked_div(b).unwrap_or(U64F64::MAX).to_le_bytes());
