@@ -58,7 +58,7 @@ fn the_sizes_of_mnist() {
     let sizes = [784, 300, 100, 10, 64];
     assert_right(&cases(sizes, 2, &kernels_for(sizes)), &Device::cpu(), Case::assess);
     // In fewer rows, the blocks of the kernels for GPUs are on the executor at once as well.
-    let sizes = [784, 300, 100, 10, 16];
+    let sizes = [784, 300, 100, 10, 8];
     assert!(kernels_for(sizes).iter().any(|kernel| kernel.meta.name == "resident_epoch"));
     assert_right(&cases(sizes, 2, &[kernel("resident_epoch")]), &Device::cpu(), Case::assess);
 }
@@ -95,7 +95,8 @@ fn launches_can_end_anywhere() {
     let (backend, arch) = (emulated::BACK_ENDS[0], NvvmArch::Compute90);
     for device in [Device::cpu(), emulated::device(backend, arch, Turns::Ascending)] {
         let training = Training::new(extents([20, 13, 7, 3, 3]), 5, 1);
-        for kernel in train::INSTANCES.iter().filter(|kernel| device.limits().runs(kernel.meta)) {
+        // Of the executor's stacks there are not enough for the kernels of a GPU beside other tests.
+        for kernel in train::INSTANCES.iter().filter(|it| it.meta.cpu_only == device.limits().runs_cpu_only) {
             let whole = training.run(&device, kernel).unwrap();
             for parts in [&[1, 4][..], &[3, 2], &[2, 1, 2], &[1; 5]] {
                 let got = training.run_in_parts(&device, kernel, parts).unwrap();

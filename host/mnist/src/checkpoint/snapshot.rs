@@ -3,8 +3,9 @@
 //!
 //! The bytes are an [`file_format`] around a safetensors file. That file holds the weights and biases under the names of a
 //! file of weights, with momentum the velocities under the same names after `velocity.`, and in the midst of an epoch
-//! `ahead`, if the pipeline has computed something of the next step already; the description of the run is JSON in its metadata. The order of the samples is a keyed permutation, so its state is the seed, the
-//! epoch and how many samples of the epoch are done.
+//! `ahead`, if the pipeline has computed something of the next step already; the description of the run is JSON in its
+//! metadata. The order of the samples is a keyed permutation, so its state is the seed, the epoch and how many samples of
+//! the epoch are done.
 
 use std::borrow::Cow;
 use std::io;
