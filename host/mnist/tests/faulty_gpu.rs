@@ -58,8 +58,13 @@ impl Gpu {
         Gpu { place, driver }
     }
 
-    /// `train-mnist` on the GPU, which fails as `faults` say.
+    /// `train-mnist` on the GPU by one launch after the other, which fails as `faults` say.
     fn train(&self, faults: &str, flags: &[&str]) -> Command {
+        self.train_by_default(faults, &[&["--pipeline", "fused"], flags].concat())
+    }
+
+    /// As above, by the pipeline that is the default there.
+    fn train_by_default(&self, faults: &str, flags: &[&str]) -> Command {
         let first = ["--device", "cuda", "--data", "data", "--epochs", "3", "--hidden", "20"];
         let mut command = self.place.program(env!("CARGO_BIN_EXE_train-mnist"), &first, flags);
         command.env("FERROWARP_LIBCUDA", &self.driver).env("FERROWARP_PTX", "ptx");
@@ -100,6 +105,16 @@ impl Gpu {
         };
         entries.map(|entry| read(entry.unwrap().path())).collect()
     }
+}
+
+#[test]
+fn a_gpu_trains_by_the_highest_rung_that_can() {
+    let gpu = Gpu::new();
+    let output = gpu.train_by_default("", &[]).output().unwrap();
+    let warnings = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{warnings}");
+    let why = "the pipeline resident cannot run here, and graph runs instead: it takes two hidden layers";
+    assert!(warnings.contains(why), "{warnings}");
 }
 
 #[test]

@@ -331,10 +331,13 @@ impl Network {
         Ok(self.recorded.as_mut().filter(|recorded| recorded.steps() <= whole))
     }
 
-    /// The fused pipeline runs from here on.
+    /// The next lower rung runs from here on; on the CPU `fused`, since a graph saves nothing there.
     fn give_way(&mut self, why: &dyn std::fmt::Display) -> Result<(), ModelError> {
-        let asked = (self.pipeline, self.precision);
-        (self.pipeline, self.notice) = fallback(asked, Pipeline::Fused, why)?;
+        let next = match self.pipeline {
+            Pipeline::Resident if self.device.is_cuda() => Pipeline::Graph,
+            _ => Pipeline::Fused,
+        };
+        (self.pipeline, self.notice) = fallback((self.pipeline, self.precision), next, why)?;
         Ok(())
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::parser::ValueSource;
 use clap::{ArgGroup, CommandFactory as _, FromArgMatches as _, Parser};
-use ferrowarp::device::{self, DeviceChoice};
+use ferrowarp::device::{self, Device, DeviceChoice};
 use ferrowarp_mnist::checkpoint::Found;
 use ferrowarp_mnist::model::{Pipeline, Precision};
 use ferrowarp_mnist::train::{Checkpoints, Config, DEFAULT_KEEP, Preset, TrainError};
@@ -90,9 +90,10 @@ pub struct Args {
     )]
     seeds: Option<Seeds>,
 
-    /// Which kernels, and how they are queued; all pipelines train the same function
-    #[arg(long, value_enum, default_value_t = Pipeline::Fused)]
-    pipeline: Pipeline,
+    /// Which kernels, and how they are queued; all pipelines train the same function [default: resident on a GPU, fused on
+    /// the CPU]
+    #[arg(long, value_enum)]
+    pipeline: Option<Pipeline>,
 
     /// To what the operands of the matrix products are rounded; sums and the weights in memory are f32
     #[arg(long, value_enum, default_value_t = Precision::F32)]
@@ -190,12 +191,14 @@ impl Args {
         Ok(Args { given, ..Args::from_arg_matches(&matches)? })
     }
 
-    /// The settings: what the command line names, then the preset, then what the run to resume has, then the defaults.
+    /// The settings: what the command line names, then the preset, then what the run to resume has, then the defaults. What
+    /// [`Self::pipeline_for`] a device is chosen later.
     pub fn config(&self, resumed: Option<&Found>) -> Result<Config, TrainError> {
         let mut config = match resumed {
             Some(found) => Config::of_run(found)?,
-            None => Config::new(self.pipeline),
+            None => Config::new(Pipeline::Fused),
         };
+        config.pipeline = self.pipeline.unwrap_or(config.pipeline);
         if let Some(preset) = self.preset {
             config = preset.applied_to(config);
         }
@@ -207,7 +210,7 @@ impl Args {
                 $(if counts(stringify!($field)) { config.$field = self.$field; })*
             };
         }
-        take!(batch_size, drop_last, epochs, lr_schedule, lr_decay, momentum, pipeline, precision);
+        take!(batch_size, drop_last, epochs, lr_schedule, lr_decay, momentum, precision);
         if !config.lr_schedule.is_exponential() && !is_given("lr_decay") {
             config.lr_decay = 1.0;
         }
@@ -222,6 +225,12 @@ impl Args {
         let target_accuracy = self.target_accuracy.or(config.target_accuracy);
         let profile = self.profile;
         Ok(Config { metrics, save, load, plot, timeline, profile, target_accuracy, ..config })
+    }
+
+    /// The pipeline of a new run that names none: the fastest that trains on the device, which gives way where it cannot.
+    pub fn pipeline_for(&self, device: &Device, config: &Config) -> Pipeline {
+        let is_open = self.pipeline.is_none() && self.resume.is_none();
+        if is_open && device.is_cuda() { Pipeline::Resident } else { config.pipeline }
     }
 
     /// The seeds of a run that trains several networks.

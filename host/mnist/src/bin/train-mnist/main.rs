@@ -42,7 +42,7 @@ enum Ended {
 fn train_mnist(args: &Args) -> anyhow::Result<Ended> {
     let started = Instant::now();
     let found = args.resume.as_deref().map(checkpoint::newest).transpose()?;
-    let config = args.config(found.as_ref())?;
+    let mut config = args.config(found.as_ref())?;
     let start = match found {
         Some(found) => Start::resume(&config, found)?,
         None => Start::prepare(&config)?,
@@ -54,6 +54,7 @@ fn train_mnist(args: &Args) -> anyhow::Result<Ended> {
         device = device.with_time_limit(limit);
     }
     console.line(why)?;
+    config.pipeline = args.pipeline_for(&device, &config);
     args.note(&config).map_or(Ok(()), |note| console.line(note))?;
     let (dir, fetch) = data_dir(args.data.as_deref())?;
     if let Some(files) = ferrowarp_data::find(&dir)? {
