@@ -1,9 +1,9 @@
 //! A whole run of steps in one launch: the weights stay on the multiprocessors, and blocks pass each other only sums.
 //!
 //! Against [`super::fused_forward`], [`super::head`] and [`super::fused_backward`]: no weight is read or written between two
-//! steps, and a step costs two exchanges through the L2 cache in place of five launches. A block of `weights` owns
+//! steps, and a step costs two exchanges through the L2 cache in place of its launches. A block of `weights` owns
 //! [`UNITS`] hidden units of the first layer with all their weights, and their rows of the second layer; a block of `rows` owns
-//! a row of the batch, and computes what follows from it. The products of the first layer are those of tensor cores.
+//! a row of the batch, and computes what follows from it. Products of the whole batch are those of tensor cores.
 //!
 //! A step: each block of weights sends its share of the second layer's sums of every row; the block of a row adds them, goes
 //! through the head, and sends the gradient at the second layer's sums back. Blocks of rows send each other the second
@@ -11,7 +11,7 @@
 //! `exchange` is how they send. While the rows are at work the blocks of weights make the change of the step before, and the
 //! first layer's product of the next one: `gram` says how that can be.
 //!
-//! Plain SGD of a network of two hidden layers. Biases are weights of a feature that is always 1.
+//! Plain SGD of a network of two hidden layers. Biases are weights of a feature or a unit that is always 1.
 //!
 //! Requires: what [`Extents::check`] says, and all blocks on the device at once.
 //@ ptx(resident_epoch, resident_epoch_f16, compute_80+): mma.sync >= 12, ldmatrix >= 4, ld.relaxed.gpu >= 8, .local == 0
