@@ -295,6 +295,32 @@ impl<const BM: usize, const BN: usize, const TM: usize, const TN: usize, const B
     }
 }
 
+impl<const BM: usize, const BN: usize, const TM: usize, const TN: usize, const BK: usize, const GROUPS: usize>
+    Tile<BM, BN, TM, TN, BK, GROUPS>
+{
+    /// Adds the products of four terms, number `quad` of the slabs, for the outputs that [`Self::place`] says.
+    ///
+    /// # Safety
+    /// The terms lie in the slabs.
+    #[inline(always)]
+    unsafe fn add_quad(
+        acc: &mut [[f32; TN]; TM],
+        slabs: &Slabs,
+        (row, row_step, col): (usize, usize, usize),
+        quad: usize,
+    ) {
+        // SAFETY: the caller's.
+        unsafe {
+            let from_a = slabs.at_a.add(row * slabs.pitch_m + 4 * quad * slabs.pitch_k);
+            let from_b = slabs.at_b.add(4 * quad * BN + col);
+            match slabs.a {
+                OperandA::RowMajor(_) => Self::four_along_k(acc, from_a, row_step * slabs.pitch_m, from_b),
+                OperandA::Transposed(_) => Self::four_along_m(acc, from_a, from_b),
+            }
+        }
+    }
+}
+
 /// Each thread multiplies for its own outputs.
 impl<const BM: usize, const BN: usize, const TM: usize, const TN: usize, const BK: usize, const GROUPS: usize>
     Terms for Tile<BM, BN, TM, TN, BK, GROUPS>
@@ -305,20 +331,11 @@ impl<const BM: usize, const BN: usize, const TM: usize, const TN: usize, const B
 
     #[inline(always)]
     unsafe fn add(acc: &mut Self::Sums, slabs: &Slabs, tid: usize, quads: usize) {
-        let (row, row_step, col) = Self::place(slabs.a, tid);
+        let place = Self::place(slabs.a, tid);
         let mut quad = tid / Self::GROUP;
         while quad < quads {
             // SAFETY: the terms lie in the slabs.
-            unsafe {
-                let from_a = slabs.at_a.add(row * slabs.pitch_m + 4 * quad * slabs.pitch_k);
-                let from_b = slabs.at_b.add(4 * quad * BN + col);
-                match slabs.a {
-                    OperandA::RowMajor(_) => {
-                        Self::four_along_k(acc, from_a, row_step * slabs.pitch_m, from_b)
-                    }
-                    OperandA::Transposed(_) => Self::four_along_m(acc, from_a, from_b),
-                }
-            }
+            unsafe { Self::add_quad(acc, slabs, place, quad) };
             quad += GROUPS;
         }
     }

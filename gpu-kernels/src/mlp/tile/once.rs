@@ -69,23 +69,11 @@ impl<const BM: usize, const BN: usize, const TM: usize, const TN: usize, const B
     unsafe fn add_all(acc: &mut [[f32; TN]; TM], slabs: &Slabs, tid: usize) {
         const AT_ONCE: usize = 2;
         const { assert!((BK / 4).is_multiple_of(GROUPS * AT_ONCE)) };
-        let (row, row_step, col) = Self::place(slabs.a, tid);
+        let place = Self::place(slabs.a, tid);
         let (mut done, group) = (0, tid / Self::GROUP);
         while done < BK / 4 / GROUPS {
-            let mut add = |done: usize| {
-                let quad = group + done * GROUPS;
-                // SAFETY: the terms lie in the slabs.
-                unsafe {
-                    let from_a = slabs.at_a.add(row * slabs.pitch_m + 4 * quad * slabs.pitch_k);
-                    let from_b = slabs.at_b.add(4 * quad * BN + col);
-                    match slabs.a {
-                        OperandA::RowMajor(_) => {
-                            Self::four_along_k(acc, from_a, row_step * slabs.pitch_m, from_b)
-                        }
-                        OperandA::Transposed(_) => Self::four_along_m(acc, from_a, from_b),
-                    }
-                }
-            };
+            // SAFETY: the terms lie in the slabs.
+            let mut add = |done: usize| unsafe { Self::add_quad(acc, slabs, place, group + done * GROUPS) };
             // Written out: the compiler leaves a loop of two as it is.
             add(done);
             add(done + 1);
