@@ -10,6 +10,7 @@
 
 mod asserts;
 mod barriers;
+mod bulk;
 mod copies;
 mod gemm_naive;
 mod gemm_tiled;
@@ -35,6 +36,7 @@ pub use crate::gemm_naive::gemm_naive;
 pub use crate::gemm_tiled::*;
 pub use asserts::*;
 pub use barriers::*;
+pub use bulk::*;
 pub use copies::*;
 pub use hashing::*;
 pub use heap::*;

@@ -227,7 +227,8 @@ impl Barrier {
     }
 
     /// Whether the phase of an arrival is complete. It does not wait: on the executor, where a thread is not interrupted, a
-    /// loop around it does not end; [`wait`](Self::wait) does.
+    /// loop around it ends if the phase lacks nothing but [copies](crate::bulk), which come before the second look;
+    /// [`wait`](Self::wait) ends in any case.
     ///
     /// # Safety
     /// See [the module](self#safety-of-the-barriers).
@@ -248,7 +249,7 @@ impl Barrier {
         #[cfg(not(target_arch = "nvptx64"))]
         // SAFETY: the caller's barrier.
         unsafe {
-            host::is_complete("test_wait", this, host::parity_of(token.bits))
+            host::look("test_wait", this, host::parity_of(token.bits))
         }
     }
 
@@ -274,7 +275,7 @@ impl Barrier {
         #[cfg(not(target_arch = "nvptx64"))]
         // SAFETY: the caller's barrier.
         unsafe {
-            host::is_complete("test_wait_parity", this, parity)
+            host::look("test_wait_parity", this, parity)
         }
     }
 

@@ -35,6 +35,7 @@ extern crate self as cuda_std;
 
 pub mod atomic;
 pub mod barrier;
+pub mod bulk;
 pub mod cluster;
 pub mod fastmath;
 pub mod float;

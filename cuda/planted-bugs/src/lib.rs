@@ -15,8 +15,10 @@ use cuda_std::{kernel, shared_array, thread, warp};
 
 use core::sync::atomic::Ordering;
 
+mod bulk;
 mod exchange;
 
+pub use bulk::{bulk_copy_not_expected, bulk_read_without_wait, sound_bulk_copy};
 pub use exchange::{flag_seen_without_acquire, flag_stored_without_release, sound_exchange};
 
 /// Threads of a block: two warps.
@@ -125,18 +127,29 @@ pub const BUGS: &[Bug] = &[
         on_exchanged_rows(flag_seen_without_acquire),
         "a block waits for a flag that does not order the row after it"
     ),
+    bug!(
+        "bulk-read-without-wait",
+        on_rows(bulk_read_without_wait),
+        "a thread reads what a bulk copy brings, and another one has waited for it"
+    ),
+    bug!(
+        "bulk-copy-not-expected",
+        on_rows(bulk_copy_not_expected),
+        "a barrier does not expect the bytes of a bulk copy, and its phase ends without them"
+    ),
     bug!("wrong-scope", on_a_counter(wrong_scope), "blocks count together in the scope of a block"),
 ];
 
-/// What is right: the same kernel as in `missing-barrier` with its barrier, a count with the scope of the device, and an
-/// exchange between blocks with its order.
+/// What is right: the same kernel as in `missing-barrier` with its barrier, a count with the scope of the device, an
+/// exchange between blocks with its order, and a bulk copy that is waited for.
 pub const SOUND: Bug = Bug {
     name: "none",
     what: "nothing is wrong",
     run: |on| {
         on_rows!(on, sound)?;
         on_a_counter!(on, sound_count)?;
-        on_exchanged_rows!(on, sound_exchange)
+        on_exchanged_rows!(on, sound_exchange)?;
+        on_rows!(on, sound_bulk_copy)
     },
 };
 

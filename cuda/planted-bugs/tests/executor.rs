@@ -21,6 +21,8 @@ fn rules_of_the_cuda_model_are_faults_under_both_schedulers() {
         assert!(matches!(kind, FaultKind::LaneNotTakingPart { lane: 31, .. }), "{kind}");
         let kind = fault("wrong-scope", scheduler);
         assert!(matches!(kind, FaultKind::ScopeOfBlock { .. }), "{kind}");
+        let kind = fault("bulk-copy-not-expected", scheduler);
+        assert!(matches!(kind, FaultKind::CopyNotWaitedFor { bytes: 256, .. }), "{kind}");
     }
 }
 

@@ -264,6 +264,9 @@ pub enum Cause {
     /// its life.
     #[error("{0}")]
     Cluster(String),
+    /// A copy that nobody has waited for when it is too late.
+    #[error("{0}")]
+    InFlight(String),
     /// A warp operation whose mask names lanes that do not take part.
     #[error("lane {lane} waits for mask {mask:#010x}, but lane {missing} {instead}")]
     Mask {

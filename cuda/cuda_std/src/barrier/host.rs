@@ -3,7 +3,8 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use super::{Barrier, Token};
-use crate::simt::context::{Collective, collective};
+use crate::simt::context::{Collective, ThreadContext, collective, current};
+use crate::simt::shared::BlockShared;
 
 /// A barrier's state: from the lowest bit on 20 for the arrivals that the phase lacks, 20 for those that it is for, 22 for
 /// the bytes that it lacks, of which more may come than were expected so far, and the parity of the current phase. The
@@ -88,6 +89,11 @@ impl State {
     pub fn has_left(self, parity: u32) -> bool {
         self.parity != parity
     }
+
+    /// Whether the phase of this parity lacks bytes and no arrivals.
+    fn lacks_bytes_alone(self, parity: u32) -> bool {
+        !self.has_left(parity) && self.missing == 0
+    }
 }
 
 /// The parity of an arrival's phase.
@@ -161,11 +167,27 @@ unsafe fn change_in(
 /// # Safety
 /// See [the module](super#safety-of-the-barriers).
 #[track_caller]
-pub(super) unsafe fn is_complete(name: &str, this: *mut Barrier, parity: u32) -> bool {
+unsafe fn is_complete(name: &str, this: *mut Barrier, parity: u32) -> bool {
     assert!(parity <= 1, "barrier::Barrier::{name}() of parity {parity}; it is 0 or 1");
     // SAFETY: the caller's.
     let bits = unsafe { bits_of(this) }.load(Ordering::Acquire);
     checked(name, State::of(bits)).has_left(parity)
+}
+
+/// As above, for a thread that does not wait.
+///
+/// # Safety
+/// See [the module](super#safety-of-the-barriers).
+#[track_caller]
+pub(super) unsafe fn look(name: &'static str, this: *mut Barrier, parity: u32) -> bool {
+    // SAFETY: the caller's.
+    unsafe {
+        let looked = |context: &ThreadContext<'_>| context.shared().flights.look(this.cast(), parity);
+        is_complete(name, this, parity) || {
+            current(name, looked);
+            is_complete(name, this, parity)
+        }
+    }
 }
 
 /// # Safety
@@ -179,16 +201,55 @@ pub(super) unsafe fn wait(full_name: &'static str, name: &str, this: *mut Barrie
     }
 }
 
-/// Whether a thread that waits for this phase can go on: it is over, or the memory is no barrier any more, which the thread
-/// will see.
+/// Whether a thread that waits for this phase can go on: it is over, now or when the copies to `shared` are made that it
+/// lacks, or the memory is no barrier any more, which the thread will see.
 ///
 /// # Safety
-/// A thread waits for it.
-pub(crate) unsafe fn can_go_on(barrier: *mut u64, parity: u32) -> bool {
-    // A plain load may give an old value, with which a thread would count as stuck.
+/// A thread of the block waits for it.
+pub(crate) unsafe fn can_go_on(shared: &BlockShared, barrier: *mut u64, parity: u32) -> bool {
     // SAFETY: the thread that waits answers for the barrier.
-    let bits = unsafe { AtomicU64::from_ptr(barrier) }.fetch_add(0, Ordering::Relaxed);
-    State::of(bits).map_or(true, |state| state.has_left(parity))
+    unsafe {
+        shared.flights.land(barrier, parity);
+        latest(barrier).map_or(true, |state| state.has_left(parity))
+    }
+}
+
+/// Whether a phase of this parity lacks bytes and no arrivals.
+///
+/// # Safety
+/// As above.
+pub(crate) unsafe fn lacks_bytes_alone(barrier: *mut u64, parity: u32) -> bool {
+    // SAFETY: as above.
+    unsafe { latest(barrier) }.is_ok_and(|state| state.lacks_bytes_alone(parity))
+}
+
+/// The barrier's state. A plain load may give an old value, with which a thread would count as stuck.
+///
+/// # Safety
+/// As above.
+unsafe fn latest(barrier: *mut u64) -> Result<State, String> {
+    // SAFETY: as above.
+    State::of(unsafe { AtomicU64::from_ptr(barrier) }.fetch_add(0, Ordering::Relaxed))
+}
+
+/// Checks that memory is a barrier.
+///
+/// # Safety
+/// See [the module](super#safety-of-the-barriers).
+pub(crate) unsafe fn check(this: *mut Barrier) -> Result<(), String> {
+    // SAFETY: the caller's.
+    State::of(unsafe { bits_of(this) }.load(Ordering::Relaxed)).map(|_| ())
+}
+
+/// Counts the bytes of a copy, after what it wrote. Where the barrier cannot count them, who waits for them is stuck.
+///
+/// # Safety
+/// As of the one who started the copy.
+pub(crate) unsafe fn complete_copy(barrier: *mut u64, bytes: u32) {
+    // SAFETY: the caller's.
+    let atomic = unsafe { AtomicU64::from_ptr(barrier) };
+    let complete = |bits| Some(State::of(bits).and_then(|state| state.complete(bytes)).ok()?.bits());
+    let _ = atomic.fetch_update(Ordering::AcqRel, Ordering::Relaxed, complete);
 }
 
 /// Arrivals and bytes that the current phase lacks.

@@ -67,6 +67,13 @@ impl<'a> Block<'a> {
         Fault { kernel: self.grid.kernel, place, location, kind, seed: self.grid.seed }
     }
 
+    /// The fault of a copy to the block that nobody has waited for, when its threads have returned.
+    pub fn why_in_flight(&self) -> Option<Fault> {
+        let flight = self.shared.flights.left()?;
+        let kind = FaultKind::CopyNotWaitedFor { operation: flight.operation, bytes: flight.bytes() };
+        Some(Fault { place: flight.place, ..self.fault_of(None, Some(flight.location.into()), kind) })
+    }
+
     /// The fault of a thread whose panic was caught with this payload.
     pub fn fault_from(&self, thread: u32, payload: Box<dyn Any + Send>) -> Fault {
         let (kind, location) = match payload.downcast::<FaultKind>() {

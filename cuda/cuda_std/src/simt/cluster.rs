@@ -148,7 +148,7 @@ fn start_and_meet(
         }
         block.start_all()?;
         block.advance()?;
-        note_end(block, number % cluster);
+        note_end(block, number % cluster)?;
     }
     let (mut goes_on, mut is_downwards) = (Vec::new(), false);
     while !blocks.iter().all(Scheduler::has_ended) {
@@ -170,7 +170,7 @@ fn start_and_meet(
                 block.release_cluster()?;
             }
             any |= block.take_turn()?;
-            note_end(block, number % cluster);
+            note_end(block, number % cluster)?;
         }
         if !any {
             return Err(Box::new(why_stuck(blocks, cluster)));
@@ -204,10 +204,14 @@ fn why_stuck(blocks: &[Scheduler<'_>], cluster: usize) -> Fault {
 }
 
 /// Tells the others of the cluster, if there are any, once a block has ended.
-fn note_end(block: &Scheduler<'_>, rank: usize) {
-    let Block { cluster, shared, .. } = block.block();
-    if cluster.len() > 1 && block.has_ended() {
-        cluster[rank].has_ended.store(true, Ordering::Relaxed);
-        shared.poison();
+fn note_end(block: &Scheduler<'_>, rank: usize) -> Result<(), Box<Fault>> {
+    if !block.has_ended() {
+        return Ok(());
     }
+    let block = block.block();
+    if block.cluster.len() > 1 {
+        block.cluster[rank].has_ended.store(true, Ordering::Relaxed);
+        block.shared.poison();
+    }
+    block.why_in_flight().map_or(Ok(()), |fault| Err(Box::new(fault)))
 }

@@ -103,6 +103,13 @@ pub enum FaultKind {
         /// Bytes that it lacks; less than zero if more have come than were expected.
         bytes: i32,
     },
+    /// A block has ended while a copy to its shared memory was on its way.
+    CopyNotWaitedFor {
+        /// The function that started the copy.
+        operation: &'static str,
+        /// Its size.
+        bytes: usize,
+    },
     /// A warp operation was called by a lane that its own mask leaves out.
     CallerNotInMask {
         /// The operation's function.
@@ -219,6 +226,11 @@ impl fmt::Display for FaultKind {
                 f,
                 "{operation} waits for a phase that does not end: the barrier lacks {arrivals} arrivals and {bytes} bytes, \
                  and no thread can go on; initialise it for as many arrivals as come, and wait for the right parity"
+            ),
+            FaultKind::CopyNotWaitedFor { operation, bytes } => write!(
+                f,
+                "{operation} of {bytes} bytes was on its way when the block ended; expect the bytes at its barrier, and wait \
+                 for the phase"
             ),
             FaultKind::CallerNotInMask { operation, mask, lane } => write!(
                 f,

@@ -57,6 +57,7 @@ pub(crate) mod context;
 mod coroutine;
 mod fault;
 mod fiber;
+pub(crate) mod flights;
 mod launcher;
 pub(crate) mod limit;
 mod panic_hook;

@@ -2,19 +2,20 @@
 
 use super::super::context::Collective;
 use super::super::fault::Fault;
+use super::super::shared::BlockShared;
 use super::seeded::Seeded;
 use super::{Scheduler, Slot, State};
 use crate::barrier::host;
 
 impl Slot {
-    /// Whether it waits for a phase that is over.
-    fn has_phase_left(&self) -> bool {
+    /// Whether it waits for a phase that is over, or is when the copies are made that it lacks.
+    fn has_phase_left(&self, shared: &BlockShared) -> bool {
         let Some(Collective::Phase { barrier, parity }) = self.request().map(|request| request.collective)
         else {
             return false;
         };
         // SAFETY: the thread waits for it.
-        self.state == State::InPhase && unsafe { host::can_go_on(barrier, parity) }
+        self.state == State::InPhase && unsafe { host::can_go_on(shared, barrier, parity) }
     }
 }
 
@@ -24,7 +25,7 @@ impl Scheduler<'_> {
         let mut progress = false;
         if self.in_phase > 0 {
             for thread in 0..self.slots.len() {
-                if self.slots[thread].has_phase_left() {
+                if self.slots[thread].has_phase_left(self.block.shared) {
                     progress = true;
                     self.resume(thread)?;
                 }
@@ -35,7 +36,7 @@ impl Scheduler<'_> {
 
     /// The same in the order of the seed: they go on in the next steps.
     pub(super) fn release_phases(&self, seeded: &mut Seeded) -> bool {
-        self.in_phase > 0 && seeded.release_if(&self.slots, Slot::has_phase_left)
+        self.in_phase > 0 && seeded.release_if(&self.slots, |slot| slot.has_phase_left(self.block.shared))
     }
 
     /// Whether another block may end a phase that a thread here waits for.
@@ -50,6 +51,6 @@ impl Scheduler<'_> {
 
     /// Whether a thread waits for a phase that is over.
     pub fn has_phase_left(&self) -> bool {
-        self.in_phase > 0 && self.slots.iter().any(Slot::has_phase_left)
+        self.in_phase > 0 && self.slots.iter().any(|slot| slot.has_phase_left(self.block.shared))
     }
 }

@@ -7,6 +7,7 @@ use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use linkme::distributed_slice;
 
 use super::fault::FaultKind;
+use super::flights::Flights;
 
 /// Bytes of static shared memory a block can have on every CUDA device.
 pub(crate) const MAX_STATIC_BYTES: usize = 48 * 1024;
@@ -71,6 +72,8 @@ pub(crate) struct BlockShared {
     /// The dynamic part.
     dynamic: Vec<UnsafeCell<MaybeUninit<Line>>>,
     dynamic_bytes: u32,
+    /// The copies on their way to it.
+    pub(crate) flights: Flights,
 }
 
 // SAFETY: the memory is accessed through raw pointers, by kernels that answer for the order of their accesses.
@@ -91,6 +94,7 @@ impl BlockShared {
             slots: Box::new([const { Slot::free() }; MOST_SLOTS]),
             dynamic: lines(dynamic_bytes as usize),
             dynamic_bytes,
+            flights: Flights::default(),
         };
         shared.poison();
         shared.fixed_bytes.store(0, Ordering::Relaxed);
@@ -99,6 +103,7 @@ impl BlockShared {
 
     /// Makes the memory that of a new block: no slots, nothing initialised.
     pub(super) fn reset(&self) {
+        self.flights.clear();
         self.poison();
         self.fixed_bytes.store(0, Ordering::Relaxed);
         let is_used = |slot: &&Slot| slot.key.load(Ordering::Relaxed) != 0;
@@ -197,6 +202,16 @@ impl BlockShared {
         let array = other.static_slot(key, bytes, align);
         // SAFETY: the array is as long there as it is here.
         Some(unsafe { array.add(offset) })
+    }
+
+    /// Whether so many bytes lie in shared memory of the block: in this, or in a static in the attribute form.
+    pub(crate) fn holds(&self, address: usize, bytes: usize) -> bool {
+        let within = |start: usize, size: usize| {
+            address.checked_sub(start).is_some_and(|at| bytes <= size && at <= size - bytes)
+        };
+        within(start(&self.fixed).addr(), self.fixed_bytes.load(Ordering::Relaxed))
+            || within(start(&self.dynamic).addr(), self.dynamic_bytes as usize)
+            || statics().iter().any(|shared| within(shared.address.addr(), shared.bytes))
     }
 
     /// Whether the address lies in this memory.

@@ -5,6 +5,7 @@ use core::ops::Range;
 use std::collections::BTreeMap;
 
 use super::block::Block;
+use super::bulk::Flights;
 use super::mbarrier::Barrier;
 use super::polls::Turn;
 use super::thread::{Cx, State};
@@ -18,6 +19,8 @@ pub(super) struct Shared {
     pub memory: Memory,
     /// The barriers in it, by their place.
     pub barriers: BTreeMap<usize, Barrier>,
+    /// The copies to it that are on their way.
+    pub flights: Flights,
     /// Bytes of a block.
     stride: usize,
     /// By rank, whether all threads have exited.
@@ -64,8 +67,9 @@ impl<'a> Cluster<'a> {
         let stride = grid.shared.iter().map(|&(_, end)| end).max().unwrap_or(0) as usize;
         let blocks = grid.cluster as usize;
         let memory = Memory::new(stride * blocks);
-        let barriers = BTreeMap::new();
-        let shared = Shared { memory, barriers, stride, has_ended: vec![false; blocks], have_met: false };
+        let (barriers, flights) = Default::default();
+        let has_ended = vec![false; blocks];
+        let shared = Shared { memory, barriers, flights, stride, has_ended, have_met: false };
         let ctaid = |rank: u32| unravel(first + u64::from(rank), grid.grid);
         let block = |rank| Block::new(grid, ctaid(rank), rank);
         Cluster { shared, blocks: (0..grid.cluster).map(block).collect() }
@@ -92,8 +96,9 @@ impl<'a> Cluster<'a> {
             if blocks[rank].threads.iter().all(|thread| has_exited(&thread.state)) {
                 whole = Turn::Moved;
                 shared.has_ended[rank] = true;
-                let stride = shared.stride;
-                shared.memory.forget(rank * stride..(rank + 1) * stride);
+                let memory = rank * shared.stride..(rank + 1) * shared.stride;
+                shared.flights.check_end(memory.clone()).map_err(|cause| blocks[rank].fault(0, *cause))?;
+                shared.memory.forget(memory);
             }
         }
         let is_ready =

@@ -8,7 +8,7 @@ use super::memory::{Access, Place};
 use super::thread::Cx;
 use super::undefined::Bits;
 use crate::error::Cause;
-use crate::instr::{Mbarrier, MbarrierKind};
+use crate::instr::{Addr, Mbarrier, MbarrierKind};
 
 /// Arrivals and bytes that can be counted.
 const MAX: i64 = (1 << 20) - 1;
@@ -54,6 +54,11 @@ impl Barrier {
         }
     }
 
+    /// Whether the phase lacks bytes and no arrivals.
+    fn lacks_bytes_alone(&self) -> bool {
+        self.pending == 0
+    }
+
     /// Whether the phase of this state, or of this parity, is over.
     fn is_over(&self, state: u64, by_parity: bool) -> Result<bool, String> {
         match (by_parity, state) {
@@ -65,26 +70,59 @@ impl Barrier {
     }
 }
 
+/// What is wrong with the use of a barrier.
+fn refuse(reason: String) -> Cause {
+    Cause::Unsupported(format!("mbarrier: {reason}"))
+}
+
 impl Cx<'_> {
+    /// Where the memory of a barrier is.
+    fn barrier_memory(&self, at: &Addr) -> Exec<usize> {
+        match self.place(at, 8, Access::Atomic)? {
+            Place::Shared(at) => Ok(at),
+            _ => Err(Cause::Unsupported("an mbarrier in other memory".to_owned()).into()),
+        }
+    }
+
+    /// Where a barrier is that was initialised.
+    pub fn barrier_place(&mut self, at: &Addr) -> Exec<usize> {
+        let at = self.barrier_memory(at)?;
+        self.barrier(at).map(|_| at)
+    }
+
+    fn barrier(&mut self, at: usize) -> Exec<&mut Barrier> {
+        let none = || refuse("no barrier was initialised here".to_owned()).into();
+        self.shared.barriers.get_mut(&at).ok_or_else(none)
+    }
+
+    /// Counts the bytes of a copy that is there.
+    pub fn complete_bytes(&mut self, at: usize, bytes: u64) -> Exec {
+        let barrier = self.barrier(at)?;
+        barrier.count_bytes(-(bytes as i64)).map_err(refuse)?;
+        barrier.advance();
+        Ok(())
+    }
+
     /// Executes the instruction. True if it is a wait for a phase that is not over: others have their turn.
     pub fn mbarrier(&mut self, op: &Mbarrier) -> Exec<bool> {
         let operand = self.value(op.a)?;
-        let place = self.place(&op.at, 8, Access::Atomic)?;
-        let Place::Shared(at) = place else {
-            return Err(Cause::Unsupported("an mbarrier in other memory".to_owned()).into());
-        };
-        let refuse = |reason: String| Cause::Unsupported(format!("mbarrier: {reason}"));
         if op.kind == MbarrierKind::Init {
             let barrier = Barrier::new(operand).map_err(refuse)?;
-            self.store(place, 8, Bits::UNDEFINED);
+            let at = self.barrier_memory(&op.at)?;
+            self.store(Place::Shared(at), 8, Bits::UNDEFINED);
             if self.shared.barriers.insert(at, barrier).is_some() {
                 return Err(refuse("a second init of a barrier that is valid".to_owned()).into());
             }
             return Ok(false);
         }
-        let Some(barrier) = self.shared.barriers.get_mut(&at) else {
-            return Err(refuse("no barrier was initialised here".to_owned()).into());
-        };
+        let at = self.barrier_place(&op.at)?;
+        if let MbarrierKind::Wait { parity } = op.kind
+            && self.barrier(at)?.lacks_bytes_alone()
+            && !self.barrier(at)?.is_over(operand, parity).map_err(refuse)?
+        {
+            self.land(at)?;
+        }
+        let barrier = self.barrier(at)?;
         let phase = barrier.phase;
         let counted = match op.kind {
             MbarrierKind::Init | MbarrierKind::Inval | MbarrierKind::Wait { .. } => Ok(()),

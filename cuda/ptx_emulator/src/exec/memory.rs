@@ -95,7 +95,12 @@ impl Place {
 impl Cx<'_> {
     /// Checks an access of `bytes` bytes, and finds its place.
     pub fn place(&self, at: &Addr, bytes: u64, access: Access) -> Exec<Place> {
-        self.place_of(at.space, self.value(at.base)?.wrapping_add_signed(at.offset), bytes, access)
+        self.place_of(at.space, self.address(at)?, bytes, access)
+    }
+
+    /// An address in its state space.
+    pub fn address(&self, at: &Addr) -> Exec<u64> {
+        Ok(self.value(at.base)?.wrapping_add_signed(at.offset))
     }
 
     /// Checks an access of `bytes` bytes at an address of a state space, and finds its place.

@@ -4,6 +4,7 @@
 mod approx;
 mod atomic;
 mod block;
+mod bulk;
 mod cluster;
 mod convert;
 mod copies;

@@ -63,6 +63,7 @@ impl<'a> Cx<'a> {
             Op::St(ref st) => self.st(st)?,
             Op::Atom(ref atom) => self.atomic(atom)?,
             Op::CopyAsync(ref copy) => self.copy(copy)?,
+            Op::BulkCopy(ref copy) => self.start_bulk_copy(copy)?,
             Op::CopyCommit => self.commit_copies(),
             Op::CopyWait { left } => self.wait_for_copies(left)?,
             Op::Prefetch { at, bytes } => self.prefetch(at, bytes)?,

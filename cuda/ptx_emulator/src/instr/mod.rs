@@ -1,11 +1,13 @@
 //! Instructions as the emulator runs them: opcode, types and modifiers decided once, when the module is read.
 
+mod bulk;
 mod kinds;
 mod mbarrier;
 mod system;
 mod tensor;
 mod types;
 
+pub(crate) use bulk::BulkCopy;
 pub(crate) use kinds::*;
 pub(crate) use mbarrier::{Mbarrier, MbarrierKind};
 pub(crate) use system::System;
@@ -196,6 +198,7 @@ pub(crate) enum Op {
     CopyAsync(Box<CopyAsync>),
     /// Makes the thread's open copies a group.
     CopyCommit,
+    BulkCopy(Box<BulkCopy>),
     /// Waits for all groups but the `left` latest, or for all copies.
     CopyWait {
         left: Option<Slot>,

@@ -1,8 +1,8 @@
 //! `cp`: copies that go on by themselves, and prefetches.
 
+use super::bulk;
 use super::function::Body;
 use super::instruction::exactly;
-use super::memory;
 use super::mods::Mods;
 use super::operand::Operand;
 use crate::instr::{CopyAsync, Op, Space};
@@ -14,7 +14,7 @@ pub(super) fn read<'a>(
     operands: &[Operand<'a>],
 ) -> Result<Op, String> {
     if mods.any(|part| part == "bulk") {
-        return memory::prefetch(body, head, mods, operands);
+        return bulk::read(body, head, mods, operands);
     }
     if !mods.take("async") {
         return Err("unknown opcode".to_owned());

@@ -1,6 +1,7 @@
 //! PTX text into a [`PtxModule`]: directives and variables here, function bodies in [`function`], instructions in
 //! the files named after their families.
 
+mod bulk;
 mod copies;
 mod cursor;
 mod float;

@@ -101,7 +101,9 @@ fn run_wave(grid: &Grid<'_>, units: core::ops::Range<u64>) -> Result<(), Box<Fau
             return Err(Box::new(fault));
         }
     }
-    tables.into_iter().find_map(Table::into_fault).map_or(Ok(()), Err)
+    let fault = tables.into_iter().find_map(Table::into_fault);
+    let in_flight = || blocks.iter().flatten().find_map(Block::why_in_flight).map(Box::new);
+    fault.or_else(in_flight).map_or(Ok(()), Err)
 }
 
 /// Does something when it is dropped.

@@ -29,10 +29,11 @@ impl Phases {
 impl Waiter<'_> {
     /// Waits until the phase is over, and counts as waiting meanwhile.
     pub(super) fn wait_for_phase(&self, request: &Request, (barrier, parity): (*mut u64, u32)) {
+        let shared = self.table.place(self.number).0.shared;
         if self.table.quiet.is_some() {
             // Blocks wait for each other by words too, and only together it shows that nobody can go on.
             // SAFETY: this thread waits for it.
-            return self.wait_quietly(request, || unsafe { host::can_go_on(barrier, parity) });
+            return self.wait_quietly(request, || unsafe { host::can_go_on(shared, barrier, parity) });
         }
         let (table, waiter) = (self.table, &self.table.waiters[self.number as usize]);
         let (running, Phases { waiting, noted, rounds }) = (&table.running, &table.phases);
@@ -42,7 +43,7 @@ impl Waiter<'_> {
         table.sit_down(self.number, word, request);
         let mut round = u64::MAX;
         // SAFETY: this thread waits for it.
-        while unsafe { !host::can_go_on(barrier, parity) } {
+        while unsafe { !host::can_go_on(shared, barrier, parity) } {
             if running.get() == 0 && round != rounds.get() {
                 round = rounds.get();
                 noted.add(1);

@@ -72,6 +72,7 @@ pub unsafe fn adds<const N: u32>(out: *mut u32) {
 
 pub mod atomics;
 pub mod barriers;
+pub mod bulk;
 pub mod clusters;
 pub mod copies;
 pub mod dependents;

@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use cuda_builder::ptx::{Ptx, PtxFunction};
 use cuda_builder::{CudaBuilder, NvvmArch, ptxas};
 
-const FILES: [&str; 14] = [
+const FILES: [&str; 15] = [
     "atomics.rs",
     "barriers.rs",
+    "bulk.rs",
     "clusters.rs",
     "copies.rs",
     "dependents.rs",

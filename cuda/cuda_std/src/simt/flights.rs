@@ -1,0 +1,184 @@
+//! Copies into a block's shared memory that are on their way, and count at one of its barriers when they are there.
+//!
+//! A copy is made as late as it may be: when a thread waits for a phase that lacks nothing but bytes. What starts and makes
+//! copies is in atomics, as is all that OS threads share here: who makes a copy comes after the one who started it, as the
+//! copy does, and nobody else is ordered by it.
+
+use core::panic::Location;
+use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+
+use super::context::ThreadContext;
+use super::fault::Place;
+use crate::barrier::host;
+
+/// Lists of copies; all those for a barrier are in one.
+const LISTS: usize = 16;
+
+/// A copy that has been started.
+pub(crate) struct Flight {
+    target: *mut u8,
+    source: *const u8,
+    bytes: usize,
+    barrier: *mut u64,
+    /// Who started it, and where.
+    pub operation: &'static str,
+    pub location: &'static Location<'static>,
+    pub place: Place,
+    /// The one that was started before it.
+    next: *mut Flight,
+}
+
+impl Flight {
+    /// A copy that this thread starts.
+    pub fn new(
+        context: &ThreadContext<'_>,
+        (operation, location): (&'static str, &'static Location<'static>),
+        (target, source, bytes): (*mut u8, *const u8, usize),
+        barrier: *mut u64,
+    ) -> Self {
+        let place = Place { block: context.block_idx, thread: Some(context.thread_idx) };
+        Self { target, source, bytes, barrier, operation, location, place, next: core::ptr::null_mut() }
+    }
+
+    /// Its size.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Makes the copy, and counts its bytes.
+    fn land(self) {
+        // SAFETY: the one who started it answers for target, source and barrier until the phase is over.
+        unsafe {
+            core::ptr::copy_nonoverlapping(self.source, self.target, self.bytes);
+            host::complete_copy(self.barrier, self.bytes as u32);
+        }
+    }
+}
+
+#[derive(Default)]
+struct List {
+    /// The one that was started last.
+    last: AtomicPtr<Flight>,
+    /// Whether a thread has looked at a phase in vain that they would complete.
+    looked: AtomicBool,
+}
+
+/// The copies into the shared memory of a block.
+#[derive(Default)]
+pub(crate) struct Flights {
+    lists: [List; LISTS],
+    /// Whether there ever was one.
+    any: AtomicBool,
+}
+
+impl Flights {
+    fn list(&self, barrier: *mut u64) -> &List {
+        &self.lists[barrier.addr() / size_of::<u64>() % LISTS]
+    }
+
+    fn is_used(&self) -> bool {
+        // A plain load may give an old value.
+        self.any.fetch_or(false, Ordering::Relaxed)
+    }
+
+    /// Begins a copy.
+    pub fn start(&self, flight: Flight) {
+        self.any.store(true, Ordering::Relaxed);
+        self.push(Box::new(flight));
+    }
+
+    fn push(&self, mut flight: Box<Flight>) {
+        let list = self.list(flight.barrier);
+        let mut last = list.last.load(Ordering::Relaxed);
+        loop {
+            flight.next = last;
+            let new = Box::into_raw(flight);
+            match list.last.compare_exchange(last, new, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(other) => last = other,
+            }
+            // SAFETY: nobody else has got it.
+            flight = unsafe { Box::from_raw(new) };
+        }
+    }
+
+    /// Makes the copies that the phase of this parity lacks, if it lacks nothing else.
+    ///
+    /// # Safety
+    /// A thread waits for it.
+    #[inline]
+    pub unsafe fn land(&self, barrier: *mut u64, parity: u32) {
+        // SAFETY: as above.
+        if unsafe { self.may_land(barrier, parity) } {
+            self.land_all(barrier);
+        }
+    }
+
+    /// As above, once two threads have looked at the phase, or one has done so twice: who reads after a look in vain finds
+    /// nothing.
+    ///
+    /// # Safety
+    /// A thread looks at it.
+    #[inline]
+    pub unsafe fn look(&self, barrier: *mut u64, parity: u32) {
+        // SAFETY: as above.
+        let may_land = unsafe { self.may_land(barrier, parity) };
+        if may_land && self.list(barrier).looked.swap(true, Ordering::Relaxed) {
+            self.land_all(barrier);
+        }
+    }
+
+    unsafe fn may_land(&self, barrier: *mut u64, parity: u32) -> bool {
+        // SAFETY: the caller's.
+        self.is_used() && unsafe { host::lacks_bytes_alone(barrier, parity) }
+    }
+
+    #[cold]
+    fn land_all(&self, barrier: *mut u64) {
+        self.list(barrier).looked.store(false, Ordering::Relaxed);
+        let mut oldest_last = taken(&self.list(barrier).last).collect::<Vec<_>>();
+        while let Some(flight) = oldest_last.pop() {
+            if flight.barrier == barrier { flight.land() } else { self.push(flight) }
+        }
+    }
+
+    /// A copy that nobody has waited for, when nobody can any more.
+    pub fn left(&self) -> Option<Box<Flight>> {
+        if !self.is_used() {
+            return None;
+        }
+        self.lists.iter().find_map(|list| taken(&list.last).last())
+    }
+
+    /// Forgets all of them, and gives room for those of another block.
+    pub fn clear(&self) {
+        if self.any.swap(false, Ordering::Relaxed) {
+            self.lists.iter().for_each(|list| {
+                list.looked.store(false, Ordering::Relaxed);
+                taken(&list.last).for_each(drop);
+            });
+        }
+    }
+}
+
+impl Drop for Flights {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+/// Empties a list; the last one comes first.
+fn taken(last: &AtomicPtr<Flight>) -> impl Iterator<Item = Box<Flight>> {
+    // The latest, not an old one.
+    let is_empty = last
+        .compare_exchange(core::ptr::null_mut(), core::ptr::null_mut(), Ordering::Relaxed, Ordering::Relaxed)
+        .is_ok();
+    let mut next =
+        if is_empty { core::ptr::null_mut() } else { last.swap(core::ptr::null_mut(), Ordering::Acquire) };
+    core::iter::from_fn(move || {
+        // SAFETY: the list is this call's alone, and each of it was made by `push`.
+        let flight = (!next.is_null()).then(|| unsafe { Box::from_raw(next) })?;
+        next = flight.next;
+        Some(flight)
+    })
+}

@@ -1,0 +1,13 @@
+//! Copies of many bytes that one thread starts.
+
+use super::{Addr, Slot};
+
+/// `cp.async.bulk` to shared memory.
+#[derive(Debug)]
+pub(crate) struct BulkCopy {
+    pub target: Addr,
+    pub source: Addr,
+    pub bytes: Slot,
+    /// Where its bytes count.
+    pub barrier: Addr,
+}
