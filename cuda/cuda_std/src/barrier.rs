@@ -109,9 +109,25 @@ impl Barrier {
         #[cfg(not(target_arch = "nvptx64"))]
         {
             let state = host::checked("init", State::new(count));
+            host::note_init(this);
             // SAFETY: the caller's memory.
             unsafe { this.cast::<u64>().write(state.bits()) };
         }
+    }
+
+    /// Orders the thread's initialisations of barriers before what copies and other blocks of the cluster do with them,
+    /// with a barrier of the block or the cluster after it (compute capability 9.0 and later).
+    #[doc(alias = "fence.mbarrier_init", alias = "fence_barrier_init")]
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub fn fence_init() {
+        #[cfg(target_arch = "nvptx64")]
+        // SAFETY: the instruction has no precondition.
+        unsafe {
+            core::arch::asm!("fence.mbarrier_init.release.cluster;", options(nostack, preserves_flags));
+        }
+        #[cfg(not(target_arch = "nvptx64"))]
+        host::fence_init();
     }
 
     /// Ends the barrier, whose memory may then be used for something else.

@@ -4,9 +4,15 @@
 //! ([`arrive_expect_tx`](Barrier::arrive_expect_tx)), and who has waited for the phase reads what came. Before that the
 //! target belongs to the copy, and the source stays as it is.
 //!
-//! On the executor a copy is made as late as it may be: when a thread waits for a phase that lacks nothing but bytes, or
-//! looks at it a second time. Until then the target is uninitialised. So who reads too early, or changes the source, gets
-//! a wrong result there. A block that ends while a copy to its memory is on its way is a fault.
+//! A copy to global memory is closed with others as a group by [`commit`], and its thread waits for groups: by
+//! [`wait_read`] until their sources may be written again, by [`wait`] until all is there.
+//!
+//! On the executor a copy is made as late as it may be: one to shared memory when a thread waits for a phase that lacks
+//! nothing but bytes, or looks at it a second time, one to global memory when its thread waits for it. Until then the
+//! target is uninitialised. So who reads too early, or changes what is read from global memory, gets a wrong result there.
+//! A source in shared memory that has changed is reported, as is a block that ends while a copy to its memory is on its
+//! way, a thread that returns before its copies have read theirs, a barrier that was not fenced, and a copy of what no
+//! thread of the block has fenced. That another fence is missing is not seen there.
 //!
 //! A kernel that uses this module is a `#[kernel(min_arch = 90)]`.
 //!
@@ -15,9 +21,9 @@
 //!   bytes is a multiple of 16 and not 0.
 //! - Until the copy is complete nobody reads or writes the target or writes the source, and no block ends whose shared
 //!   memory it reads or writes.
-//! - The barrier is valid ([`barrier`](crate::barrier#safety-of-the-barriers)), and its phase expects the bytes.
-//! - What a thread has itself written to an end before is ordered by a fence of the asynchronous proxy, as far as a
-//!   barrier of the block or a wait for a [`Barrier`] does not do.
+//! - A barrier is valid ([`barrier`](crate::barrier#safety-of-the-barriers)), a [`Barrier::fence_init`] comes after its
+//!   initialisation, and its phase expects the bytes.
+//! - Between what threads have written to shared memory and a copy that reads it stands a [`fence_shared`].
 //!
 //! # Examples
 //! ```
@@ -39,6 +45,7 @@
 //!     unsafe {
 //!         if i == 0 {
 //!             Barrier::init(ready, 1);
+//!             Barrier::fence_init();
 //!             Barrier::arrive_expect_tx(ready, 32 * 16);
 //!             bulk::global_to_shared(tile, inp.as_ptr().add(at), 32, ready);
 //!         }
@@ -60,6 +67,12 @@ use crate::barrier::Barrier;
 
 #[cfg(not(target_arch = "nvptx64"))]
 mod host;
+#[cfg(not(target_arch = "nvptx64"))]
+pub(crate) mod stores;
+
+/// What the function is called that starts copies to global memory.
+#[cfg(not(target_arch = "nvptx64"))]
+const TO_GLOBAL: &str = "bulk::shared_to_global";
 
 /// Starts a copy of `count` elements from global to shared memory, whose bytes count at `barrier` when they are there (PTX
 /// ISA, `cp.async.bulk`).
@@ -89,4 +102,123 @@ pub unsafe fn global_to_shared<T: Copy>(shared: *mut T, global: *const T, count:
         let bytes = u64::from(count) * size_of::<T>() as u64;
         host::global_to_shared(shared.cast(), global.cast(), bytes, barrier);
     }
+}
+
+/// Starts a copy of `count` elements from the block's shared memory to global memory (PTX ISA, `cp.async.bulk`).
+///
+/// # Safety
+/// See [the module](self#safety-of-the-copies); the thread waits by [`wait_read`] or [`wait`] before it returns.
+///
+/// # Examples
+/// ```
+/// use cuda_std::launch::LaunchConfig;
+/// use cuda_std::mem::f32x4;
+/// use cuda_std::simt::Executor;
+/// use cuda_std::{bulk, kernel, shared_array, thread};
+///
+/// /// Each block of 32 threads writes the squares of its threads' indices.
+/// ///
+/// /// # Safety
+/// /// 32 elements for each block.
+/// #[kernel(min_arch = 90)]
+/// pub unsafe fn squares(out: *mut f32x4) {
+///     let (tile, i, at) = (shared_array![f32x4; 32], thread::thread_idx_x(), thread::index_1d());
+///     // SAFETY: one thread copies the tile when all have written and fenced it, and waits before it returns.
+///     unsafe {
+///         *tile.add(i as usize) = f32x4::splat((at * at) as f32);
+///         bulk::fence_shared();
+///         thread::sync_threads_aligned();
+///         if i == 0 {
+///             bulk::shared_to_global(out.add(at as usize), tile, 32);
+///             bulk::commit();
+///             bulk::wait_read::<0>();
+///         }
+///     }
+/// }
+///
+/// let mut out = [f32x4::default(); 64];
+/// // SAFETY: 32 elements for each block.
+/// unsafe { squares::launch(&Executor::new(), LaunchConfig::new(2, 32), &mut out) }?;
+/// assert!(out.iter().enumerate().all(|(i, v)| v.w == (i * i) as f32));
+/// # Ok::<(), cuda_std::launch::LaunchError>(())
+/// ```
+#[doc(alias = "cp.async.bulk", alias = "cp_async_bulk_shared_to_global")]
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub unsafe fn shared_to_global<T: Copy>(global: *mut T, shared: *const T, count: u32) {
+    #[cfg(target_arch = "nvptx64")]
+    // SAFETY: the caller's memory.
+    unsafe {
+        core::arch::asm!(
+            "{{ .reg .b64 source; cvta.to.shared.u64 source, {shared}; \
+             cp.async.bulk.global.shared::cta.bulk_group [{global}], [source], {bytes}; }}",
+            shared = in(reg64) shared,
+            global = in(reg64) global,
+            bytes = in(reg32) count * size_of::<T>() as u32,
+            options(nostack, preserves_flags),
+        );
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    // SAFETY: the caller's memory.
+    unsafe {
+        host::shared_to_global(global.cast(), shared.cast(), u64::from(count) * size_of::<T>() as u64);
+    }
+}
+
+/// Makes the copies to global memory that the thread has started since its last commit a group, which may be empty.
+#[doc(alias = "cp.async.bulk.commit_group", alias = "cp_async_bulk_commit_group")]
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub fn commit() {
+    #[cfg(target_arch = "nvptx64")]
+    // SAFETY: the instruction has no precondition.
+    unsafe {
+        core::arch::asm!("cp.async.bulk.commit_group;", options(nostack, preserves_flags));
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    host::commit();
+}
+
+/// Waits until of the thread's groups at most the `N` latest may still read their sources, which then may be written again.
+#[doc(alias = "cp.async.bulk.wait_group.read", alias = "cp_async_bulk_wait_group_read")]
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub fn wait_read<const N: usize>() {
+    #[cfg(target_arch = "nvptx64")]
+    // SAFETY: the instruction has no precondition.
+    unsafe {
+        core::arch::asm!("cp.async.bulk.wait_group.read {};", const N, options(nostack, preserves_flags));
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    host::wait("bulk::wait_read", |stores| stores.wait_read(N));
+}
+
+/// Waits until of the thread's groups at most the `N` latest are not complete. The thread itself then reads what they have
+/// written.
+#[doc(alias = "cp.async.bulk.wait_group", alias = "cp_async_bulk_wait_group")]
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub fn wait<const N: usize>() {
+    #[cfg(target_arch = "nvptx64")]
+    // SAFETY: the instruction has no precondition.
+    unsafe {
+        core::arch::asm!("cp.async.bulk.wait_group {};", const N, options(nostack, preserves_flags));
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    host::wait("bulk::wait", |stores| stores.wait(N));
+}
+
+/// Orders what the thread has written to shared memory before copies of this module that read it. Those that wrote call it,
+/// then comes a barrier of the block, then the thread that starts the copy (PTX ISA, `fence.proxy.async`).
+#[doc(alias = "fence.proxy.async", alias = "fence_proxy_async", alias = "tma_store_fence")]
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub fn fence_shared() {
+    #[cfg(target_arch = "nvptx64")]
+    // SAFETY: the instruction has no precondition.
+    unsafe {
+        core::arch::asm!("fence.proxy.async.shared::cta;", options(nostack, preserves_flags));
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    host::fence_shared();
 }

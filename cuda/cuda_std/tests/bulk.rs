@@ -1,39 +1,14 @@
-//! Bulk copies on the executor: what comes and when, what is wrong with their use, and what is left when a block ends.
+//! Bulk copies to shared memory on the executor: what comes and when, what is wrong with their use, and what is left when a
+//! block ends.
 
+mod common;
+
+use common::tiles::{all, check_panic, fault_of, numbers, tile_and_barrier};
 use cuda_std::barrier::Barrier;
-use cuda_std::launch::{LaunchConfig, LaunchError};
+use cuda_std::launch::LaunchConfig;
 use cuda_std::mem::f32x4;
-use cuda_std::simt::{Executor, Fault, FaultKind, Scheduler};
+use cuda_std::simt::FaultKind;
 use cuda_std::{bulk, shared_array, thread};
-
-fn all() -> Vec<Executor> {
-    let new = || Executor::new().without_seed();
-    let seeds = (0..if cfg!(miri) { 0 } else { 8 }).map(|seed| new().with_seed(seed));
-    [new(), new().with_scheduler(Scheduler::Threads)].into_iter().chain(seeds).collect()
-}
-
-fn fault_of(executor: &Executor, config: LaunchConfig, kernel: impl Fn() + Sync) -> Fault {
-    match executor.run("broken", config, kernel) {
-        Err(LaunchError::Fault(fault)) => *fault,
-        other => panic!("expected a fault, got {other:?}"),
-    }
-}
-
-/// Numbers at a multiple of 16 bytes.
-fn numbers(len: usize) -> Vec<f32x4> {
-    (0..len).map(|i| f32x4::splat(i as f32)).collect()
-}
-
-/// A tile and a barrier for one arrival, which one thread has initialised.
-fn tile_and_barrier() -> (*mut f32x4, *mut Barrier) {
-    let (tile, ready) = (shared_array![f32x4; 64], shared_array![Barrier; 1]);
-    if thread::thread_idx_x() == 0 {
-        // SAFETY: nobody uses it before the barrier.
-        unsafe { Barrier::init(ready, 1) };
-    }
-    thread::sync_threads();
-    (tile, ready)
-}
 
 #[test]
 fn a_ring_of_tiles_is_filled_and_emptied() {
@@ -49,6 +24,7 @@ fn a_ring_of_tiles_is_filled_and_emptied() {
                     if i < 2 {
                         Barrier::init(full.add(i), 1);
                         Barrier::init(empty.add(i), 32);
+                        Barrier::fence_init();
                     }
                     thread::sync_threads();
                     for step in 0..20 {
@@ -202,20 +178,6 @@ fn bytes_that_do_not_come_are_told() {
         let FaultKind::PhaseNotCompleted { arrivals: 0, bytes: 32, .. } = fault.kind else {
             panic!("{fault}")
         };
-    }
-}
-
-/// What a thread says that does this with a tile and a barrier.
-#[track_caller]
-fn check_panic(expected: &str, kernel: impl Fn(*mut f32x4, *mut Barrier) + Sync) {
-    for executor in all() {
-        let fault = fault_of(&executor, LaunchConfig::new(1, 1), || {
-            let (tile, ready) = tile_and_barrier();
-            kernel(tile, ready);
-        });
-        let FaultKind::Panic { message } = &fault.kind else { panic!("{fault}") };
-        assert!(message.contains(expected), "{message}");
-        assert!(fault.location.is_some_and(|at| at.file.ends_with("tests/bulk.rs")));
     }
 }
 

@@ -23,6 +23,7 @@ unsafe fn reverse(
     unsafe {
         if tid() == 0 {
             Barrier::init(ready, 1);
+            Barrier::fence_init();
             start(row, inp.as_ptr().add(at), ready);
         }
         thread::sync_threads();
@@ -80,4 +81,51 @@ pub unsafe fn bulk_copy_not_expected(out: *mut f32, inp: &[f32]) {
 #[kernel(min_arch = 90)]
 pub unsafe fn sound_bulk_copy(out: *mut f32, inp: &[f32]) {
     unsafe { reverse((out, inp), start, wait) };
+}
+
+/// `out` = `inp` + 1, by way of a copy that one thread starts and waits for, after each thread has written a number and then
+/// done as `fence` does.
+///
+/// # Safety
+/// As for `reverse`; `out` begins at a multiple of 16 bytes too.
+#[inline(always)]
+unsafe fn store((out, inp): (*mut f32, &[f32]), fence: fn(), wait: fn()) {
+    let (row, at) = (shared_array![f32; THREADS], block() * THREADS);
+    unsafe {
+        *row.add(tid()) = inp[at + tid()] + 1.0;
+        fence();
+        thread::sync_threads();
+        if tid() == 0 {
+            bulk::shared_to_global(out.add(at), row, THREADS as u32);
+            bulk::commit();
+            wait();
+        }
+    }
+}
+
+/// Nobody fences what is copied.
+///
+/// # Safety
+/// As for `store`; the body has a bug.
+#[kernel(min_arch = 90)]
+pub unsafe fn bulk_store_not_fenced(out: *mut f32, inp: &[f32]) {
+    unsafe { store((out, inp), || (), bulk::wait_read::<0>) };
+}
+
+/// The block may end before its shared memory is read.
+///
+/// # Safety
+/// As there.
+#[kernel(min_arch = 90)]
+pub unsafe fn bulk_store_not_waited_for(out: *mut f32, inp: &[f32]) {
+    unsafe { store((out, inp), bulk::fence_shared, || ()) };
+}
+
+/// Fences, and waits.
+///
+/// # Safety
+/// As there.
+#[kernel(min_arch = 90)]
+pub unsafe fn sound_bulk_store(out: *mut f32, inp: &[f32]) {
+    unsafe { store((out, inp), bulk::fence_shared, bulk::wait_read::<0>) };
 }

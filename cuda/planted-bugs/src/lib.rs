@@ -18,7 +18,10 @@ use core::sync::atomic::Ordering;
 mod bulk;
 mod exchange;
 
-pub use bulk::{bulk_copy_not_expected, bulk_read_without_wait, sound_bulk_copy};
+pub use bulk::{
+    bulk_copy_not_expected, bulk_read_without_wait, bulk_store_not_fenced, bulk_store_not_waited_for,
+    sound_bulk_copy, sound_bulk_store,
+};
 pub use exchange::{flag_seen_without_acquire, flag_stored_without_release, sound_exchange};
 
 /// Threads of a block: two warps.
@@ -42,16 +45,18 @@ macro_rules! bug {
     };
 }
 
-/// Launches the kernel on two blocks, each with a row of numbers to read, of which the first lies at a multiple of 16
-/// bytes, and one to write.
+/// Launches the kernel on two blocks, each with a row of numbers to read and one to write, of which the first lies at a
+/// multiple of 16 bytes.
 macro_rules! on_rows {
     ($on:expr, $kernel:ident) => {{
         let vectors: Vec<f32x4> = (0..2 * THREADS / 4).map(|i| f32x4::splat(i as f32)).collect();
         // SAFETY: as many numbers as the vectors have.
         let inp = unsafe { core::slice::from_raw_parts(vectors.as_ptr().cast::<f32>(), 2 * THREADS) };
-        let mut out = vec![0.0; 2 * THREADS];
+        let mut rows: Vec<f32x4> = vec![f32x4::splat(0.0); 2 * THREADS / 4];
+        // SAFETY: as above.
+        let out = unsafe { core::slice::from_raw_parts_mut(rows.as_mut_ptr().cast::<f32>(), 2 * THREADS) };
         // SAFETY: rows of the size that the kernel asks for; what it does beyond that is its bug.
-        unsafe { $kernel::launch($on, LaunchConfig::new(2, THREADS as u32), &mut out, inp) }
+        unsafe { $kernel::launch($on, LaunchConfig::new(2, THREADS as u32), out, inp) }
     }};
 }
 
@@ -137,11 +142,21 @@ pub const BUGS: &[Bug] = &[
         on_rows(bulk_copy_not_expected),
         "a barrier does not expect the bytes of a bulk copy, and its phase ends without them"
     ),
+    bug!(
+        "bulk-store-not-fenced",
+        on_rows(bulk_store_not_fenced),
+        "a bulk copy reads what threads have written and not fenced"
+    ),
+    bug!(
+        "bulk-store-not-waited-for",
+        on_rows(bulk_store_not_waited_for),
+        "a block ends while a bulk copy may read its shared memory"
+    ),
     bug!("wrong-scope", on_a_counter(wrong_scope), "blocks count together in the scope of a block"),
 ];
 
 /// What is right: the same kernel as in `missing-barrier` with its barrier, a count with the scope of the device, an
-/// exchange between blocks with its order, and a bulk copy that is waited for.
+/// exchange between blocks with its order, and bulk copies there and back that are waited for.
 pub const SOUND: Bug = Bug {
     name: "none",
     what: "nothing is wrong",
@@ -149,7 +164,8 @@ pub const SOUND: Bug = Bug {
         on_rows!(on, sound)?;
         on_a_counter!(on, sound_count)?;
         on_exchanged_rows!(on, sound_exchange)?;
-        on_rows!(on, sound_bulk_copy)
+        on_rows!(on, sound_bulk_copy)?;
+        on_rows!(on, sound_bulk_store)
     },
 };
 

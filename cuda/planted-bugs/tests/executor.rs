@@ -23,6 +23,12 @@ fn rules_of_the_cuda_model_are_faults_under_both_schedulers() {
         assert!(matches!(kind, FaultKind::ScopeOfBlock { .. }), "{kind}");
         let kind = fault("bulk-copy-not-expected", scheduler);
         assert!(matches!(kind, FaultKind::CopyNotWaitedFor { bytes: 256, .. }), "{kind}");
+        let kind = fault("bulk-store-not-waited-for", scheduler);
+        assert!(matches!(kind, FaultKind::StoreNotWaitedFor { bytes: 256, .. }), "{kind}");
+        let FaultKind::Panic { message } = fault("bulk-store-not-fenced", scheduler) else {
+            panic!("expected a panic")
+        };
+        assert!(message.contains("of what no thread has fenced"), "{message}");
     }
 }
 

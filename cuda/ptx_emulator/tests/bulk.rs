@@ -17,7 +17,7 @@ struct Aligned(#[allow(dead_code, reason = "kernels read it")] [u32; 16]);
 
 fn text_of(body: &str) -> String {
     let start = "mov.u64 %rd1, tile; mov.u64 %rd2, ready; st.shared.b32 [%rd1], 1; \
-        mbarrier.init.shared.b64 [%rd2], 1;";
+        mbarrier.init.shared.b64 [%rd2], 1; fence.mbarrier_init.release.cluster;";
     module(TILE, &format!("{start} {body}")).replace("sm_75", "sm_90")
 }
 
@@ -76,6 +76,17 @@ fn what_a_copy_asks_for_is_checked_when_it_starts() {
 }
 
 #[test]
+fn a_barrier_is_fenced_before_copies_count_there() {
+    let copy = format!("{COPY} [%rd1], [%out], 16, [%rd2+8];");
+    let init = "mbarrier.init.shared.b64 [%rd2+8], 1;";
+    let Cause::Unsupported(reason) = cause_of(&format!("{init} {copy}")) else { panic!() };
+    assert_eq!(reason, "mbarrier: a bulk copy counts at a barrier with no fence since its init");
+    for fence in ["fence.proxy.async.shared::cta;", "fence.mbarrier_init.release.cluster;"] {
+        assert!(matches!(cause_of(&format!("{init} {fence} {copy}")), Cause::InFlight(_)), "{fence}");
+    }
+}
+
+#[test]
 fn a_copy_on_its_way_when_the_block_ends() {
     for body in [
         format!("{COPY} [%rd1], [%out], 16, [%rd2];"),
@@ -87,10 +98,93 @@ fn a_copy_on_its_way_when_the_block_ends() {
     }
 }
 
+const STORE: &str = "cp.async.bulk.global.shared::cta.bulk_group";
+
+#[test]
+fn a_source_stays_as_it_is_until_it_was_read() {
+    let start =
+        format!("fence.proxy.async.shared::cta; {STORE} [%out+32], [%rd1], 32; cp.async.bulk.commit_group;");
+    let write = "st.shared.b32 [%rd1+16], 7;";
+    for (wait, is_early) in [
+        ("", true),
+        ("cp.async.bulk.wait_group.read 1;", true),
+        ("cp.async.bulk.wait_group.read 0;", false),
+        ("cp.async.bulk.commit_group; cp.async.bulk.wait_group 1;", false),
+    ] {
+        let text = text_of(&format!("{start} {wait} {write} cp.async.bulk.wait_group 0;"));
+        let mut out = [Aligned([5; 16])];
+        let found = run_and_ask(&text, LaunchConfig::new(1, 1), &mut out);
+        if is_early {
+            let error = found.unwrap_err().to_string();
+            assert!(error.contains("the source of the copy of PTX line"), "{error}");
+        } else {
+            // Of the source one number was written.
+            assert_eq!((out[0].0[8], found.unwrap().map(|byte| byte.index)), (1, Some(36)), "{wait}");
+        }
+    }
+}
+
+#[test]
+fn what_is_written_comes_with_the_wait_or_the_end() {
+    let start =
+        format!("fence.proxy.async.shared::cta; {STORE} [%out+32], [%rd1], 16; cp.async.bulk.commit_group;");
+    let read = "ld.global.b32 %r1, [%out+32]; st.global.b32 [%out], %r1;";
+    for (wait, is_undefined) in [
+        ("cp.async.bulk.wait_group.read 0;", true),
+        ("cp.async.bulk.commit_group; cp.async.bulk.wait_group 1;", false),
+        ("cp.async.bulk.wait_group 0;", false),
+    ] {
+        let mut out = [Aligned([5; 16])];
+        let text = text_of(&format!("{start} {wait} {read}"));
+        let found = run_and_ask(&text, LaunchConfig::new(1, 1), &mut out).unwrap();
+        assert_eq!(found.map(|byte| byte.index), Some(if is_undefined { 0 } else { 36 }), "{wait}");
+        assert_eq!(out[0].0[8], 1);
+    }
+    for end in ["", "exit;", "cp.async.bulk.commit_group;", "cp.async.bulk.wait_group 0;"] {
+        let body = format!("fence.proxy.async; {STORE} [%out+32], [%rd1], 16; {end}");
+        let Cause::InFlight(reason) = cause_of(&body) else { panic!("{end}") };
+        assert!(reason.contains("of 16 bytes") && reason.ends_with("when its thread ended"), "{reason}");
+    }
+}
+
+#[test]
+fn what_threads_wrote_is_fenced() {
+    let store =
+        format!("{STORE} [%out+32], [%rd1], 16; cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;");
+    let copy = format!(
+        "mbarrier.arrive.expect_tx.shared.b64 %rd3, [%rd2], 16; {COPY} [%rd1], [%out], 16, [%rd2]; {WAIT}"
+    );
+    let fence = "fence.proxy.async.shared::cta;";
+    let written = "st.shared.b32 [%rd1+12], 7;";
+    for (before, is_fenced) in [
+        (String::new(), false),
+        ("fence.proxy.async.global;".to_owned(), false),
+        (fence.to_owned(), true),
+        (format!("{fence} {written}"), false),
+        (format!("{fence} st.shared.b32 [%rd1+16], 7;"), true),
+        (copy.clone(), true),
+        (format!("{copy} {written}"), false),
+    ] {
+        let found = run_and_ask(
+            &text_of(&format!("{before} {store}")),
+            LaunchConfig::new(1, 1),
+            &mut [Aligned([5; 16])],
+        );
+        assert_eq!(found.is_ok(), is_fenced, "{before}");
+        if let Err(error) = found {
+            assert!(error.to_string().contains("with no fence.proxy.async since"), "{error}");
+        }
+    }
+}
+
 #[test]
 fn other_forms_are_refused() {
     for text in [
         "cp.async.bulk.global.shared::cta [%out], [%rd1], 16, [%rd2];",
+        "cp.async.bulk.shared::cta.global.bulk_group [%rd1], [%out], 16;",
+        "cp.async.bulk.global.shared::cta.bulk_group.cp_mask [%out], [%rd1], 16, %rs1;",
+        "cp.async.bulk.wait_group;",
+        "fence.proxy.alias;",
         "cp.async.bulk.shared::cluster.global [%rd1], [%out], 16, [%rd2];",
         "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%rd1], [%out], 16, [%rd2], %rs1;",
         "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%rd1], [%out], 16;",

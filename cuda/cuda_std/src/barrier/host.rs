@@ -3,7 +3,7 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use super::{Barrier, Token};
-use crate::simt::context::{Collective, ThreadContext, collective, current};
+use crate::simt::context::{Collective, ThreadContext, collective, current, with_running};
 use crate::simt::shared::BlockShared;
 
 /// A barrier's state: from the lowest bit on 20 for the arrivals that the phase lacks, 20 for those that it is for, 22 for
@@ -108,6 +108,16 @@ pub(super) fn checked<T>(name: &str, result: Result<T, String>) -> T {
         Ok(value) => value,
         Err(reason) => panic!("barrier::Barrier::{name}() {reason}"),
     }
+}
+
+/// Notes that a barrier is initialised, which is not fenced.
+pub(super) fn note_init(this: *mut Barrier) {
+    with_running(|context| context.shared().fences.note_barrier(this.addr()));
+}
+
+/// Notes that the barriers are.
+pub(super) fn fence_init() {
+    with_running(|context| context.shared().fences.fence_barriers());
 }
 
 /// # Safety

@@ -1,8 +1,11 @@
-//! The executor's half: a copy is kept at the block whose shared memory it writes, until somebody waits for it.
+//! The executor's half: a copy to shared memory is kept at the block, until somebody waits for it, and one to global memory at
+//! its thread.
 
 use core::mem::MaybeUninit;
 use core::panic::Location;
 
+use super::TO_GLOBAL;
+use super::stores::{self, Store, Stores};
 use crate::barrier::{Barrier, host};
 use crate::simt::context::current;
 use crate::simt::flights::Flight;
@@ -47,6 +50,68 @@ pub(super) unsafe fn global_to_shared(shared: *mut u8, global: *const u8, bytes:
     }
 }
 
+/// Starts the copy: the target becomes uninitialised.
+///
+/// # Safety
+/// See [the module](super#safety-of-the-copies).
+#[track_caller]
+pub(super) unsafe fn shared_to_global(global: *mut u8, shared: *const u8, bytes: u64) {
+    let location = Location::caller();
+    let started = current(TO_GLOBAL, |context| {
+        let own = context.shared();
+        let bytes = checked_size(bytes)?;
+        check_aligned(global.addr(), "global")?;
+        check_aligned(shared.addr(), "shared")?;
+        check_shared(own, shared.addr(), bytes)?;
+        if own.holds(global.addr(), 1) {
+            return Err(format!(
+                " to {:#x}, which is in shared memory; copy to global memory",
+                global.addr()
+            ));
+        }
+        // What came by copies needs no fence.
+        if !own.fences.any() && !own.flights.is_used() {
+            return Err(
+                " of what no thread has fenced; let those that wrote it call bulk::fence_shared() before the barrier".into(),
+            );
+        }
+        let (was, read) = (stores::snapshot(shared, bytes), Vec::new());
+        // SAFETY: the caller's target.
+        unsafe { forget(global, bytes) };
+        let store = Store { target: global, source: shared, bytes, location, was, read };
+        context.channel.with_copies(|copies| copies.stores.start(store));
+        Ok(())
+    });
+    if let Err(reason) = started {
+        panic!("{TO_GLOBAL}(){reason}");
+    }
+}
+
+/// Makes the thread's open copies a group.
+#[track_caller]
+pub(super) fn commit() {
+    current("bulk::commit", |context| context.channel.with_copies(|copies| copies.stores.commit()));
+}
+
+/// Hands the running thread's copies to `f`, which waits for some of them.
+#[track_caller]
+pub(super) fn wait(name: &'static str, f: impl FnOnce(&mut Stores) -> Result<(), String>) {
+    let waited = current(name, |context| {
+        let mut result = Ok(());
+        context.channel.with_copies(|copies| result = f(&mut copies.stores));
+        result
+    });
+    if let Err(reason) = waited {
+        panic!("{name}(){reason}");
+    }
+}
+
+/// Notes that a thread has fenced what it wrote.
+#[track_caller]
+pub(super) fn fence_shared() {
+    current("bulk::fence_shared", |context| context.shared().fences.fence());
+}
+
 fn checked_size(bytes: u64) -> Result<usize, String> {
     if bytes > 0 && bytes.is_multiple_of(UNIT as u64) {
         Ok(bytes as usize)
@@ -85,7 +150,13 @@ unsafe fn check_barrier(own: &BlockShared, barrier: *mut Barrier) -> Result<(), 
         ));
     }
     // SAFETY: the caller's.
-    unsafe { host::check(barrier) }.map_err(|reason| format!(" counts at a barrier {reason}"))
+    unsafe { host::check(barrier) }.map_err(|reason| format!(" counts at a barrier {reason}"))?;
+    if own.fences.is_fenced(barrier.addr()) {
+        Ok(())
+    } else {
+        Err(" counts at a barrier that was not fenced; call Barrier::fence_init() after Barrier::init()"
+            .into())
+    }
 }
 
 /// Makes memory uninitialised.

@@ -3,6 +3,7 @@
 use core::mem::MaybeUninit;
 use std::collections::VecDeque;
 
+use crate::bulk::stores::Stores;
 use crate::simt::context::current;
 
 /// What nobody may read holds: a NaN in every float format.
@@ -24,6 +25,8 @@ pub(crate) struct Copies {
     open: Vec<Pending>,
     /// The groups that are not complete, the oldest first.
     groups: VecDeque<Vec<Pending>>,
+    /// Those to global memory.
+    pub stores: Stores,
 }
 
 impl Copies {

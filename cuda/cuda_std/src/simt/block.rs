@@ -1,6 +1,7 @@
 //! A block while it runs: what its threads have in common, whichever scheduler runs them.
 
 use core::any::Any;
+use core::panic::Location;
 use core::sync::atomic::{AtomicBool, AtomicU32};
 
 use super::context::WARP_SIZE;
@@ -76,6 +77,10 @@ impl<'a> Block<'a> {
 
     /// The fault of a thread whose panic was caught with this payload.
     pub fn fault_from(&self, thread: u32, payload: Box<dyn Any + Send>) -> Fault {
+        let payload = match payload.downcast::<(FaultKind, &'static Location<'static>)>() {
+            Ok(located) => return self.fault_of(Some(thread), Some(located.1.into()), located.0),
+            Err(payload) => payload,
+        };
         let (kind, location) = match payload.downcast::<FaultKind>() {
             Ok(kind) => (*kind, None),
             Err(_) => {

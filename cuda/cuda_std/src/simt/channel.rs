@@ -116,6 +116,14 @@ impl Channel {
         self.copies.set(Some(copies));
     }
 
+    /// Makes the copies that go on when the thread has returned.
+    #[inline]
+    pub(super) fn end_copies(&self) {
+        if let Some(copies) = self.copies.take() {
+            copies.stores.end();
+        }
+    }
+
     /// Notes that the thread has arrived at the cluster's barrier, with its earlier writes if `releases`. False if it
     /// has not waited since it last arrived.
     #[inline]

@@ -195,7 +195,10 @@ impl<'a> ThreadContext<'a> {
     #[inline]
     pub(super) fn run(&self) -> std::thread::Result<()> {
         enter(self);
-        let result = catch_unwind(AssertUnwindSafe(self.block.grid.body));
+        let result = catch_unwind(AssertUnwindSafe(|| {
+            (self.block.grid.body)();
+            self.channel.end_copies();
+        }));
         enter(core::ptr::null());
         result
     }
@@ -272,7 +275,7 @@ pub(super) fn enter(context: *const ThreadContext<'_>) -> *const ThreadContext<'
 }
 
 /// Hands the running kernel thread to `f`, if one runs.
-pub(super) fn with_running(f: impl FnOnce(&ThreadContext<'_>)) {
+pub(crate) fn with_running(f: impl FnOnce(&ThreadContext<'_>)) {
     let context = running::get();
     // SAFETY: as in `current`.
     if let Some(context) = unsafe { context.as_ref() } {

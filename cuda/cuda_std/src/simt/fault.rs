@@ -110,6 +110,13 @@ pub enum FaultKind {
         /// Its size.
         bytes: usize,
     },
+    /// A thread has returned while a copy of its own read shared memory.
+    StoreNotWaitedFor {
+        /// The function that started the copy.
+        operation: &'static str,
+        /// Its size.
+        bytes: usize,
+    },
     /// A warp operation was called by a lane that its own mask leaves out.
     CallerNotInMask {
         /// The operation's function.
@@ -231,6 +238,11 @@ impl fmt::Display for FaultKind {
                 f,
                 "{operation} of {bytes} bytes was on its way when the block ended; expect the bytes at its barrier, and wait \
                  for the phase"
+            ),
+            FaultKind::StoreNotWaitedFor { operation, bytes } => write!(
+                f,
+                "{operation} of {bytes} bytes was reading shared memory when its thread returned; call bulk::commit() and \
+                 bulk::wait_read::<0>() before"
             ),
             FaultKind::CallerNotInMask { operation, mask, lane } => write!(
                 f,

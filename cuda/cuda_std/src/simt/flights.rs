@@ -76,7 +76,8 @@ impl Flights {
         &self.lists[barrier.addr() / size_of::<u64>() % LISTS]
     }
 
-    fn is_used(&self) -> bool {
+    /// Whether there ever was one.
+    pub fn is_used(&self) -> bool {
         // A plain load may give an old value.
         self.any.fetch_or(false, Ordering::Relaxed)
     }

@@ -56,6 +56,7 @@ mod collective;
 pub(crate) mod context;
 mod coroutine;
 mod fault;
+mod fences;
 mod fiber;
 pub(crate) mod flights;
 mod launcher;

@@ -7,6 +7,7 @@ use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use linkme::distributed_slice;
 
 use super::fault::FaultKind;
+use super::fences::Fences;
 use super::flights::Flights;
 
 /// Bytes of static shared memory a block can have on every CUDA device.
@@ -74,6 +75,7 @@ pub(crate) struct BlockShared {
     dynamic_bytes: u32,
     /// The copies on their way to it.
     pub(crate) flights: Flights,
+    pub(crate) fences: Fences,
 }
 
 // SAFETY: the memory is accessed through raw pointers, by kernels that answer for the order of their accesses.
@@ -95,6 +97,7 @@ impl BlockShared {
             dynamic: lines(dynamic_bytes as usize),
             dynamic_bytes,
             flights: Flights::default(),
+            fences: Fences::default(),
         };
         shared.poison();
         shared.fixed_bytes.store(0, Ordering::Relaxed);
@@ -104,6 +107,7 @@ impl BlockShared {
     /// Makes the memory that of a new block: no slots, nothing initialised.
     pub(super) fn reset(&self) {
         self.flights.clear();
+        self.fences.clear();
         self.poison();
         self.fixed_bytes.store(0, Ordering::Relaxed);
         let is_used = |slot: &&Slot| slot.key.load(Ordering::Relaxed) != 0;
@@ -209,7 +213,8 @@ impl BlockShared {
         let within = |start: usize, size: usize| {
             address.checked_sub(start).is_some_and(|at| bytes <= size && at <= size - bytes)
         };
-        within(start(&self.fixed).addr(), self.fixed_bytes.load(Ordering::Relaxed))
+        // A plain load may give an old value.
+        within(start(&self.fixed).addr(), self.fixed_bytes.fetch_add(0, Ordering::Relaxed))
             || within(start(&self.dynamic).addr(), self.dynamic_bytes as usize)
             || statics().iter().any(|shared| within(shared.address.addr(), shared.bytes))
     }

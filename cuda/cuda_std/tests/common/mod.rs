@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "every test crate uses a part of this")]
 
+pub mod tiles;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use cuda_std::launch::{Dim3, LaunchConfig};

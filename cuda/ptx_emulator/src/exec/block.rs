@@ -125,6 +125,7 @@ impl<'a> Block<'a> {
                         return Ok(Turn::Moved);
                     }
                     Flow::Exit => {
+                        cx.end_bulk_stores()?;
                         thread.state = State::Exited;
                         return Ok(Turn::Moved);
                     }
@@ -138,6 +139,9 @@ impl<'a> Block<'a> {
                     Flow::Return => {
                         let Thread { frames, local, .. } = &mut *thread;
                         if !leave(grid, frames, local) {
+                            if let Some(mut cx) = thread.cx(grid, shared, [*steps, ahead]) {
+                                cx.end_bulk_stores()?;
+                            }
                             thread.state = State::Exited;
                             return Ok(Turn::Moved);
                         }

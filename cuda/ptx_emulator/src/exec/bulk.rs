@@ -10,10 +10,10 @@ use super::memory::{Access, Place};
 use super::thread::{Cx, Ids};
 use super::undefined::Bits;
 use crate::error::Cause;
-use crate::instr::{BulkCopy, Space};
+use crate::instr::{BulkCopy, Slot, Space};
 
 /// What addresses and sizes are multiples of.
-const UNIT: u64 = 16;
+pub(super) const UNIT: u64 = 16;
 
 /// A copy that has been started.
 #[derive(Clone, Copy, Debug)]
@@ -61,24 +61,29 @@ impl Flights {
 impl Cx<'_> {
     /// `cp.async.bulk` to shared memory.
     pub fn start_bulk_copy(&mut self, copy: &BulkCopy) -> Exec {
-        let bytes = self.value(copy.bytes)?;
-        if bytes == 0 || !bytes.is_multiple_of(UNIT) {
-            return Err(Cause::Unsupported(format!("a bulk copy of {bytes} bytes")).into());
-        }
+        let bytes = self.bulk_bytes(copy.bytes)?;
         let target = self.places(copy.target.space, self.address(&copy.target)?, bytes, Access::Store)?;
         let source = self.places(copy.source.space, self.address(&copy.source)?, bytes, Access::Load)?;
-        let barrier = self.barrier_place(&copy.barrier)?;
+        let barrier = self.fenced_barrier(&copy.barrier)?;
         for at in (0..bytes).step_by(8) {
             self.store(target.plus(at), 8, Bits::UNDEFINED);
         }
-        let line = self.grid.module.functions[self.frame.function].instrs[self.frame.pc].line;
+        let line = self.line();
         self.shared.flights.looked.retain(|(other, _)| *other != barrier);
         self.shared.flights.all.push(Flight { target, source, bytes, barrier, line });
         Ok(())
     }
 
+    /// The size of a bulk copy.
+    pub fn bulk_bytes(&self, bytes: Slot) -> Exec<u64> {
+        match self.value(bytes)? {
+            bytes if bytes > 0 && bytes.is_multiple_of(UNIT) => Ok(bytes),
+            bytes => Err(Cause::Unsupported(format!("a bulk copy of {bytes} bytes")).into()),
+        }
+    }
+
     /// Checks bytes of one allocation, the first of them at a multiple of 16.
-    fn places(&self, space: Space, address: u64, bytes: u64, access: Access) -> Exec<Place> {
+    pub fn places(&self, space: Space, address: u64, bytes: u64, access: Access) -> Exec<Place> {
         let first = self.place_of(space, address, UNIT, access)?;
         for at in (UNIT..bytes).step_by(UNIT as usize) {
             self.place_of(space, address + at, UNIT, access)?;
@@ -93,6 +98,9 @@ impl Cx<'_> {
             for at in 0..bytes {
                 let byte = self.load(source.plus(at), 1);
                 self.store(target.plus(at), 1, byte);
+            }
+            if let Place::Shared(at) = target {
+                self.shared.unfenced.copy(at, bytes as usize);
             }
             self.complete_bytes(barrier, bytes)?;
         }

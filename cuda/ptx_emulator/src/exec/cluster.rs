@@ -8,6 +8,7 @@ use super::block::Block;
 use super::bulk::Flights;
 use super::mbarrier::Barrier;
 use super::polls::Turn;
+use super::stores::Unfenced;
 use super::thread::{Cx, State};
 use super::warp::Wait;
 use super::{Exec, Grid, Memory, Turns, unravel};
@@ -21,6 +22,7 @@ pub(super) struct Shared {
     pub barriers: BTreeMap<usize, Barrier>,
     /// The copies to it that are on their way.
     pub flights: Flights,
+    pub unfenced: Unfenced,
     /// Bytes of a block.
     stride: usize,
     /// By rank, whether all threads have exited.
@@ -68,8 +70,8 @@ impl<'a> Cluster<'a> {
         let blocks = grid.cluster as usize;
         let memory = Memory::new(stride * blocks);
         let (barriers, flights) = Default::default();
-        let has_ended = vec![false; blocks];
-        let shared = Shared { memory, barriers, flights, stride, has_ended, have_met: false };
+        let (unfenced, has_ended) = (Unfenced::new(memory.len()), vec![false; blocks]);
+        let shared = Shared { memory, barriers, flights, unfenced, stride, has_ended, have_met: false };
         let ctaid = |rank: u32| unravel(first + u64::from(rank), grid.grid);
         let block = |rank| Block::new(grid, ctaid(rank), rank);
         Cluster { shared, blocks: (0..grid.cluster).map(block).collect() }

@@ -22,12 +22,14 @@ pub(super) struct Barrier {
     bytes: i64,
     /// Phases that are over.
     phase: u64,
+    /// The fences of barriers before it was initialised.
+    after: u32,
 }
 
 impl Barrier {
-    fn new(expected: u64) -> Result<Barrier, String> {
+    fn new(expected: u64, after: u32) -> Result<Barrier, String> {
         match expected as i64 {
-            expected @ 1..=MAX => Ok(Barrier { expected, pending: expected, bytes: 0, phase: 0 }),
+            expected @ 1..=MAX => Ok(Barrier { expected, pending: expected, bytes: 0, phase: 0, after }),
             _ => Err(format!("a barrier of {expected} arrivals")),
         }
     }
@@ -90,6 +92,17 @@ impl Cx<'_> {
         self.barrier(at).map(|_| at)
     }
 
+    /// Where a barrier is that was initialised and fenced.
+    pub fn fenced_barrier(&mut self, at: &Addr) -> Exec<usize> {
+        let (at, fences) = (self.barrier_place(at)?, self.shared.unfenced.of_barriers());
+        if self.barrier(at)?.after == fences {
+            return Err(
+                refuse("a bulk copy counts at a barrier with no fence since its init".to_owned()).into()
+            );
+        }
+        Ok(at)
+    }
+
     fn barrier(&mut self, at: usize) -> Exec<&mut Barrier> {
         let none = || refuse("no barrier was initialised here".to_owned()).into();
         self.shared.barriers.get_mut(&at).ok_or_else(none)
@@ -107,7 +120,7 @@ impl Cx<'_> {
     pub fn mbarrier(&mut self, op: &Mbarrier) -> Exec<bool> {
         let operand = self.value(op.a)?;
         if op.kind == MbarrierKind::Init {
-            let barrier = Barrier::new(operand).map_err(refuse)?;
+            let barrier = Barrier::new(operand, self.shared.unfenced.of_barriers()).map_err(refuse)?;
             let at = self.barrier_memory(&op.at)?;
             self.store(Place::Shared(at), 8, Bits::UNDEFINED);
             if self.shared.barriers.insert(at, barrier).is_some() {

@@ -205,6 +205,7 @@ impl Cx<'_> {
         match place {
             Place::Shared(at) => {
                 self.grid.note_store();
+                self.shared.unfenced.write(at);
                 self.shared.memory.store(at, bytes, bits);
             }
             Place::Local(at) => {

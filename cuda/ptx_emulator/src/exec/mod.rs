@@ -19,6 +19,7 @@ mod polls;
 mod printf;
 mod shadow;
 mod step;
+mod stores;
 mod system;
 mod tensor;
 mod thread;

@@ -6,6 +6,7 @@ use super::cluster::Shared;
 use super::copies::Copies;
 use super::memory::{FIRST_OFFSET, function_address};
 use super::polls::Polls;
+use super::stores::Stores;
 use super::undefined::Bits;
 use super::warp::Wait;
 use super::{Exec, Grid, Memory};
@@ -92,6 +93,7 @@ pub(super) struct Thread {
     pub has_arrived: bool,
     pub polls: Polls,
     pub copies: Copies,
+    pub stores: Stores,
     pub state: State,
 }
 
@@ -108,6 +110,7 @@ impl Thread {
             has_arrived: false,
             polls: Polls::default(),
             copies: Copies::default(),
+            stores: Stores::default(),
             state,
         };
         thread.enter(grid, grid.kernel, grid.params.clone(), None);
@@ -145,9 +148,23 @@ impl Thread {
         shared: &'t mut Shared,
         [clock, ahead]: [u64; 2],
     ) -> Option<Cx<'t>> {
-        let Thread { ids, frames, local, carry, origin, has_arrived, polls, copies, .. } = self;
+        let Thread { ids, frames, local, carry, origin, has_arrived, polls, copies, stores, .. } = self;
         let (ids, frame) = (*ids, frames.last_mut()?);
-        Some(Cx { grid, ids, frame, local, shared, carry, origin, has_arrived, polls, copies, clock, ahead })
+        Some(Cx {
+            grid,
+            ids,
+            frame,
+            local,
+            shared,
+            carry,
+            origin,
+            has_arrived,
+            polls,
+            copies,
+            stores,
+            clock,
+            ahead,
+        })
     }
 
     fn special(&self, grid: &Grid<'_>, special: Special) -> u64 {
@@ -198,6 +215,7 @@ pub(super) struct Cx<'t> {
     pub has_arrived: &'t mut bool,
     pub polls: &'t mut Polls,
     pub copies: &'t mut Copies,
+    pub stores: &'t mut Stores,
     /// Instructions the block has executed.
     pub clock: u64,
     /// What the grid's time is ahead of that.
@@ -218,11 +236,15 @@ impl Cx<'_> {
         self.frame.bits(slot)
     }
 
+    /// The PTX line of the instruction.
+    pub fn line(&self) -> u32 {
+        self.grid.module.functions[self.frame.function].instrs[self.frame.pc].line
+    }
+
     /// Remembers where undefined bits come from.
     #[cold]
     pub fn note(&mut self, space: &'static str, address: u64) {
-        let function = &self.grid.module.functions[self.frame.function];
-        let line = function.instrs[self.frame.pc].line;
+        let line = self.line();
         *self.origin = Some(Origin { line, space, address });
     }
 }

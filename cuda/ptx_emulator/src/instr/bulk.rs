@@ -11,3 +11,11 @@ pub(crate) struct BulkCopy {
     /// Where its bytes count.
     pub barrier: Addr,
 }
+
+/// `cp.async.bulk` to global memory.
+#[derive(Debug)]
+pub(crate) struct BulkStore {
+    pub target: Addr,
+    pub source: Addr,
+    pub bytes: Slot,
+}

@@ -7,7 +7,7 @@ mod system;
 mod tensor;
 mod types;
 
-pub(crate) use bulk::BulkCopy;
+pub(crate) use bulk::{BulkCopy, BulkStore};
 pub(crate) use kinds::*;
 pub(crate) use mbarrier::{Mbarrier, MbarrierKind};
 pub(crate) use system::System;
@@ -199,6 +199,18 @@ pub(crate) enum Op {
     /// Makes the thread's open copies a group.
     CopyCommit,
     BulkCopy(Box<BulkCopy>),
+    BulkStore(Box<BulkStore>),
+    /// Makes the thread's open bulk copies to global memory a group.
+    BulkCommit,
+    /// Waits for all groups of these but the `left` latest, or until they have read their sources.
+    BulkWait {
+        left: Slot,
+        read: bool,
+    },
+    /// Orders what was written to shared memory, or barriers that were initialised, before bulk copies that use it.
+    FenceProxy {
+        barriers_alone: bool,
+    },
     /// Waits for all groups but the `left` latest, or for all copies.
     CopyWait {
         left: Option<Slot>,

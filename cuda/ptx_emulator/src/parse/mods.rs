@@ -71,6 +71,13 @@ impl<'a> Mods<'a> {
         }
     }
 
+    /// Checks that what is left is this, in this order, each one of several.
+    pub fn ends(&self, expected: &[&[&str]]) -> Result<(), String> {
+        let fits = self.rest.len() == expected.len()
+            && self.rest.iter().zip(expected).all(|(part, names)| names.contains(part));
+        if fits { Ok(()) } else { Err("not in this form".to_owned()) }
+    }
+
     /// The last modifier, which is taken.
     pub fn pop(&mut self) -> Option<&'a str> {
         self.rest.pop()

@@ -46,6 +46,20 @@ pub(super) fn read<'a>(
             mods.take("u32");
             mods.done().map(|()| Op::Yield)
         }
+        "fence" if mods.take("proxy") => {
+            if !mods.take("async") {
+                return Err("not in this form".to_owned());
+            }
+            // Of other memory nothing is known that would have to be fenced.
+            let is_shared = !mods.take("global");
+            mods.take("shared::cta");
+            mods.done()?;
+            Ok(if is_shared { Op::FenceProxy { barriers_alone: false } } else { Op::Nop })
+        }
+        "fence" if mods.take("mbarrier_init") => {
+            mods.ends(&[&["release"], &["cluster"]])?;
+            Ok(Op::FenceProxy { barriers_alone: true })
+        }
         "membar" | "fence" => {
             mods.ignore(|part| {
                 matches!(

@@ -7,6 +7,7 @@ use cuda_std::{bulk, shared_array};
 kernels! { min_arch = 90;
     // What is read after the wait is read anew.
     //@ sm_90: cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes == 1
+    //@ sm_90: fence.mbarrier_init.release.cluster == 1
     //@ sm_90: mbarrier.arrive.expect_tx.shared.b64 == 1
     //@ sm_90: ld.shared == 1
     //@ sm_90: st.shared == 1
@@ -14,9 +15,29 @@ kernels! { min_arch = 90;
         let (tile, ready) = (shared_array![f32x4; 32], shared_array![Barrier; 1]);
         let value = tile.cast::<f32>();
         *value = 1.0;
+        Barrier::init(ready, 1);
+        Barrier::fence_init();
         Barrier::arrive_expect_tx(ready, 512);
         bulk::global_to_shared(tile, inp, 32, ready);
         Barrier::wait_parity(ready, 0);
         *out = *value;
+    }
+
+    // What is written before the fence is written, and what comes after the wait stays there.
+    //@ sm_90: fence.proxy.async.shared::cta == 1
+    //@ sm_90: cp.async.bulk.global.shared::cta.bulk_group == 1
+    //@ sm_90: cp.async.bulk.commit_group == 1
+    //@ sm_90: cp.async.bulk.wait_group.read 1 == 1
+    //@ sm_90: cp.async.bulk.wait_group 0 == 1
+    //@ sm_90: st.shared == 2
+    bulk_to_global(out: *mut f32x4, count: u32) {
+        let tile = shared_array![f32x4; 32];
+        *tile.cast::<f32>() = 1.0;
+        bulk::fence_shared();
+        bulk::shared_to_global(out, tile, count);
+        bulk::commit();
+        bulk::wait_read::<1>();
+        *tile.cast::<f32>() = 2.0;
+        bulk::wait::<0>();
     }
 }
