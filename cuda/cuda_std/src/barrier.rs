@@ -89,6 +89,8 @@ macro_rules! barrier_asm {
     };
 }
 
+mod remote;
+
 impl Barrier {
     /// Arrivals that a phase can be for, at most, and bytes that it can expect.
     pub const MAX_COUNT: u32 = (1 << 20) - 1;
@@ -115,8 +117,9 @@ impl Barrier {
         }
     }
 
-    /// Orders the thread's initialisations of barriers before what copies and other blocks of the cluster do with them,
-    /// with a barrier of the block or the cluster after it (compute capability 9.0 and later).
+    /// Orders the thread's initialisations of barriers before what [bulk copies](crate::bulk) and other blocks of the cluster
+    /// do with them, with a barrier of the block after it, or of the cluster, be it a
+    /// [relaxed](crate::cluster::arrive_relaxed) one (compute capability 9.0 and later).
     #[doc(alias = "fence.mbarrier_init", alias = "fence_barrier_init")]
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]

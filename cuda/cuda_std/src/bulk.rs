@@ -66,7 +66,7 @@
 use crate::barrier::Barrier;
 
 #[cfg(not(target_arch = "nvptx64"))]
-mod host;
+pub(crate) mod host;
 #[cfg(not(target_arch = "nvptx64"))]
 pub(crate) mod stores;
 
@@ -101,6 +101,49 @@ pub unsafe fn global_to_shared<T: Copy>(shared: *mut T, global: *const T, count:
     unsafe {
         let bytes = u64::from(count) * size_of::<T>() as u64;
         host::global_to_shared(shared.cast(), global.cast(), bytes, barrier);
+    }
+}
+
+/// Starts a copy of `count` elements from the block's shared memory to what `target` is in block `rank` of the cluster, whose
+/// bytes count at what `barrier` is in that block when they are there (PTX ISA, `cp.async.bulk`).
+///
+/// Who waits there does so by [`wait_parity_cluster`](Barrier::wait_parity_cluster), and is who knows when the source may be
+/// written again.
+///
+/// # Safety
+/// See [the module](self#safety-of-the-copies), for target and barrier of the other block: `target` and `barrier` are their
+/// likes in the block's own shared memory. The other block has started, which a barrier of the cluster makes sure of.
+#[doc(alias = "cp.async.bulk", alias = "cp_async_bulk_shared_to_shared")]
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub unsafe fn shared_to_shared<T: Copy>(
+    target: *mut T,
+    shared: *const T,
+    count: u32,
+    barrier: *mut Barrier,
+    rank: u32,
+) {
+    #[cfg(target_arch = "nvptx64")]
+    // SAFETY: the caller's memory and barrier.
+    unsafe {
+        core::arch::asm!(
+            "{{ .reg .b64 target, source, address; cvta.to.shared.u64 target, {target}; \
+             cvta.to.shared.u64 source, {shared}; cvta.to.shared.u64 address, {barrier}; \
+             mapa.shared::cluster.u64 target, target, {rank}; mapa.shared::cluster.u64 address, address, {rank}; \
+             cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [target], [source], {bytes}, [address]; }}",
+            target = in(reg64) target,
+            shared = in(reg64) shared,
+            bytes = in(reg32) count * size_of::<T>() as u32,
+            barrier = in(reg64) barrier,
+            rank = in(reg32) rank,
+            options(nostack, preserves_flags),
+        );
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    // SAFETY: the caller's memory and barrier.
+    unsafe {
+        let bytes = u64::from(count) * size_of::<T>() as u64;
+        host::shared_to_shared(target.cast(), shared.cast(), bytes, (barrier, rank));
     }
 }
 

@@ -12,7 +12,13 @@
 use core::sync::atomic::Ordering;
 
 #[cfg(not(target_arch = "nvptx64"))]
-use crate::simt::context::{Collective, collective, current};
+use crate::simt::block::Member;
+#[cfg(not(target_arch = "nvptx64"))]
+use crate::simt::context::{Collective, ThreadContext, collective, current};
+
+mod store;
+
+pub use store::store_async;
 
 #[cfg(target_arch = "nvptx64")]
 mod device {
@@ -194,18 +200,27 @@ pub fn map_shared<T>(pointer: *mut T, rank: u32) -> *mut T {
 #[cfg(not(target_arch = "nvptx64"))]
 #[track_caller]
 fn mapped(pointer: *mut u8, rank: u32) -> Result<*mut u8, String> {
-    current("cluster::map_shared", |context| {
-        let blocks = context.cluster().len();
-        let member = context.cluster().get(rank as usize);
-        let member = member.ok_or_else(|| format!("was asked for block {rank} of a cluster of {blocks}"))?;
-        if member.has_ended.load(Ordering::Relaxed) {
-            return Err(format!(
-                "was asked for block {rank}, which has ended; let it wait at cluster::sync() for its last reader"
-            ));
-        }
-        context.shared().counterpart(pointer, &member.shared).ok_or_else(|| {
-            "got a pointer that is not to the block's own shared memory; map a shared_array! or dynamic shared memory"
-                .to_owned()
-        })
-    })
+    current("cluster::map_shared", |context| remote(context, pointer, rank).map(|(mapped, _)| mapped))
+}
+
+/// What `pointer` is in block `rank` of the running thread's cluster, and that block, or what is wrong with the question.
+#[cfg(not(target_arch = "nvptx64"))]
+pub(crate) fn remote<'a>(
+    context: &'a ThreadContext<'_>,
+    pointer: *mut u8,
+    rank: u32,
+) -> Result<(*mut u8, &'a Member), String> {
+    let blocks = context.cluster().len();
+    let member = context.cluster().get(rank as usize);
+    let member = member.ok_or_else(|| format!("was asked for block {rank} of a cluster of {blocks}"))?;
+    if member.has_ended.load(Ordering::Relaxed) {
+        return Err(format!(
+            "was asked for block {rank}, which has ended; let it wait at cluster::sync() for its last reader"
+        ));
+    }
+    let mapped = context.shared().counterpart(pointer, &member.shared).ok_or_else(|| {
+        "got a pointer that is not to the block's own shared memory; map a shared_array! or dynamic shared memory"
+            .to_owned()
+    })?;
+    Ok((mapped, member))
 }

@@ -154,7 +154,7 @@ fn a_copy_that_nobody_waits_for_is_a_fault() {
         );
         assert_eq!((fault.place.block.x, fault.place.thread.unwrap().x), (1, 1));
         assert!(fault.location.as_ref().is_some_and(|at| at.file.ends_with("bulk.rs") && at.line == line));
-        assert!(fault.to_string().contains("of 64 bytes was on its way when the block ended"), "{fault}");
+        assert!(fault.to_string().contains("of 64 bytes was on its way when a block ended"), "{fault}");
         // Nothing of it is left for the next block.
         executor.run("none", LaunchConfig::new(3, 2), || _ = tile_and_barrier()).unwrap();
     }

@@ -140,7 +140,10 @@ fn a_thread_that_returns_before_its_source_is_read_is_a_fault() {
             "{fault}"
         );
         assert_eq!(fault.place.thread.unwrap().x, 1);
-        assert!(fault.location.as_ref().is_some_and(|at| at.file.ends_with("tests/bulk_stores.rs")), "{fault}");
+        assert!(
+            fault.location.as_ref().is_some_and(|at| at.file.ends_with("tests/bulk_stores.rs")),
+            "{fault}"
+        );
         assert!(
             fault.to_string().contains("call bulk::commit() and bulk::wait_read::<0>() before"),
             "{fault}"

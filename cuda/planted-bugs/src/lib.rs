@@ -16,11 +16,16 @@ use cuda_std::{kernel, shared_array, thread, warp};
 use core::sync::atomic::Ordering;
 
 mod bulk;
+mod clusters;
 mod exchange;
 
 pub use bulk::{
     bulk_copy_not_expected, bulk_read_without_wait, bulk_store_not_fenced, bulk_store_not_waited_for,
     sound_bulk_copy, sound_bulk_store,
+};
+pub use clusters::{
+    cluster_block_ends_too_early, cluster_store_not_expected, cluster_store_not_waited_for,
+    sound_cluster_store,
 };
 pub use exchange::{flag_seen_without_acquire, flag_stored_without_release, sound_exchange};
 
@@ -88,6 +93,15 @@ macro_rules! on_exchanged_rows {
     }};
 }
 
+/// As `on_rows`, with the two blocks in a cluster.
+macro_rules! on_a_cluster {
+    ($on:expr, $kernel:ident) => {{
+        let (mut out, config) = (vec![0.0; 2 * THREADS], LaunchConfig::new(2, THREADS as u32));
+        // SAFETY: rows of the size that the kernel asks for; what it does beyond that is its bug.
+        unsafe { $kernel::launch($on, config.with_cluster(2), &mut out, &[1.0; 2 * THREADS]) }
+    }};
+}
+
 /// All of them.
 pub const BUGS: &[Bug] = &[
     bug!(
@@ -152,11 +166,26 @@ pub const BUGS: &[Bug] = &[
         on_rows(bulk_store_not_waited_for),
         "a block ends while a bulk copy may read its shared memory"
     ),
+    bug!(
+        "cluster-store-not-expected",
+        on_a_cluster(cluster_store_not_expected),
+        "a barrier does not expect the bytes of stores of another block, and its phase ends without them"
+    ),
+    bug!(
+        "cluster-store-not-waited-for",
+        on_a_cluster(cluster_store_not_waited_for),
+        "a block reads what another one stores, and does not wait for it"
+    ),
+    bug!(
+        "cluster-block-ends-too-early",
+        on_a_cluster(cluster_block_ends_too_early),
+        "a block ends while another one stores to its shared memory"
+    ),
     bug!("wrong-scope", on_a_counter(wrong_scope), "blocks count together in the scope of a block"),
 ];
 
 /// What is right: the same kernel as in `missing-barrier` with its barrier, a count with the scope of the device, an
-/// exchange between blocks with its order, and bulk copies there and back that are waited for.
+/// exchange between blocks with its order, and copies and stores that are waited for.
 pub const SOUND: Bug = Bug {
     name: "none",
     what: "nothing is wrong",
@@ -165,7 +194,8 @@ pub const SOUND: Bug = Bug {
         on_a_counter!(on, sound_count)?;
         on_exchanged_rows!(on, sound_exchange)?;
         on_rows!(on, sound_bulk_copy)?;
-        on_rows!(on, sound_bulk_store)
+        on_rows!(on, sound_bulk_store)?;
+        on_a_cluster!(on, sound_cluster_store)
     },
 };
 

@@ -23,6 +23,13 @@ fn rules_of_the_cuda_model_are_faults_under_both_schedulers() {
         assert!(matches!(kind, FaultKind::ScopeOfBlock { .. }), "{kind}");
         let kind = fault("bulk-copy-not-expected", scheduler);
         assert!(matches!(kind, FaultKind::CopyNotWaitedFor { bytes: 256, .. }), "{kind}");
+        for bug in ["cluster-store-not-expected", "cluster-store-not-waited-for"] {
+            let kind = fault(bug, scheduler);
+            assert!(matches!(kind, FaultKind::CopyNotWaitedFor { bytes: 4, .. }), "{kind}");
+        }
+        // The other block sees that it has ended, or the stores are left.
+        let kind = fault("cluster-block-ends-too-early", scheduler);
+        assert!(matches!(kind, FaultKind::CopyNotWaitedFor { .. } | FaultKind::Panic { .. }), "{kind}");
         let kind = fault("bulk-store-not-waited-for", scheduler);
         assert!(matches!(kind, FaultKind::StoreNotWaitedFor { bytes: 256, .. }), "{kind}");
         let FaultKind::Panic { message } = fault("bulk-store-not-fenced", scheduler) else {

@@ -94,7 +94,7 @@ fn a_copy_on_its_way_when_the_block_ends() {
     ] {
         let Cause::InFlight(reason) = cause_of(&body) else { panic!("{body}") };
         assert!(reason.starts_with("the copy of 16 bytes of PTX line"), "{reason}");
-        assert!(reason.ends_with("was on its way when the block ended"), "{reason}");
+        assert!(reason.ends_with("was on its way when a block ended that it reads or writes"), "{reason}");
     }
 }
 

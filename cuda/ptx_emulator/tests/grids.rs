@@ -2,42 +2,14 @@
 
 mod common;
 
-use std::path::Path;
-use std::sync::{Arc, OnceLock};
-
+use common::kernels::emulators;
 use common::module;
-use cuda_builder::{Backend, CudaBuilder, NvvmArch};
 use cuda_std::launch::{LaunchConfig, LaunchError, Launcher, Limits};
 use cuda_std::mem::u32x4;
 use cuda_std::panic_record::PanicRecord;
 use cuda_std::simt::Executor;
-use ptx_emulator::{Cause, Emulator, EmulatorError, PtxModule, Turns};
+use ptx_emulator::{Cause, Emulator, EmulatorError, PtxModule};
 use ptx_emulator_kernels::grids::*;
-
-/// By back end and order of turns.
-fn emulators() -> Vec<Emulator> {
-    static MODULES: OnceLock<Vec<Arc<PtxModule>>> = OnceLock::new();
-    let modules = MODULES.get_or_init(|| [Backend::Nvvm, Backend::Llvm].into_iter().map(build).collect());
-    let with = |turns| modules.iter().map(move |module| Emulator::new(Arc::clone(module)).with_turns(turns));
-    with(Turns::Ascending).chain(with(Turns::Descending)).collect()
-}
-
-fn build(backend: Backend) -> Arc<PtxModule> {
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
-    let out = format!("ptx_emulator-grids-{backend:?}").to_lowercase();
-    let built = CudaBuilder::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kernels"))
-        .tools_dir(CudaBuilder::tools_dir_in(target))
-        .target_dir(target.join("cuda-builder"))
-        .out_dir(Path::new(env!("CARGO_TARGET_TMPDIR")).join(out))
-        .download(true)
-        .backend(backend)
-        .arch(NvvmArch::Compute90)
-        .build()
-        .unwrap();
-    let module = PtxModule::parse(&std::fs::read_to_string(&built).unwrap()).unwrap();
-    assert_eq!(module.unsupported(), [], "the emulator knows every instruction");
-    Arc::new(module)
-}
 
 /// Runs a launch on the executor, and on every emulator; all must give what is `expected`.
 fn all_give(

@@ -69,7 +69,8 @@ fn other_forms_are_refused() {
     for text in [
         "mbarrier.arrive.b64 %rd2, [%out];",
         "mbarrier.arrive.noComplete.shared.b64 %rd2, [%rd1], 1;",
-        "mbarrier.arrive.shared::cluster.b64 _, [%rd1];",
+        "mbarrier.arrive.release.cluster.shared::cluster.b64 %rd2, [%rd1];",
+        "mbarrier.test_wait.parity.shared::cluster.b64 %p1, [%rd1], 0;",
         "mbarrier.test_wait.parity.shared.b64 %p1, [%rd1];",
         "mbarrier.pending_count.b64 %r1, %rd1;",
     ] {

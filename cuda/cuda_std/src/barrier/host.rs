@@ -3,6 +3,7 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use super::{Barrier, Token};
+use crate::cluster;
 use crate::simt::context::{Collective, ThreadContext, collective, current, with_running};
 use crate::simt::shared::BlockShared;
 
@@ -118,6 +119,12 @@ pub(super) fn note_init(this: *mut Barrier) {
 /// Notes that the barriers are.
 pub(super) fn fence_init() {
     with_running(|context| context.shared().fences.fence_barriers());
+}
+
+/// The barrier that this one is in block `rank` of the cluster.
+#[track_caller]
+pub(super) fn remote(full_name: &'static str, this: *mut Barrier, rank: u32) -> Result<*mut Barrier, String> {
+    current(full_name, |context| cluster::remote(context, this.cast(), rank).map(|(remote, _)| remote.cast()))
 }
 
 /// # Safety

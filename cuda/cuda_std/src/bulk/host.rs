@@ -7,8 +7,9 @@ use core::panic::Location;
 use super::TO_GLOBAL;
 use super::stores::{self, Store, Stores};
 use crate::barrier::{Barrier, host};
-use crate::simt::context::current;
-use crate::simt::flights::Flight;
+use crate::cluster;
+use crate::simt::context::{ThreadContext, current};
+use crate::simt::flights::{Flight, Source};
 use crate::simt::shared::BlockShared;
 
 /// What nobody may read holds: a NaN in every float format.
@@ -39,9 +40,11 @@ pub(super) unsafe fn global_to_shared(shared: *mut u8, global: *const u8, bytes:
         // SAFETY: the caller's barrier and target.
         unsafe {
             check_barrier(own, barrier)?;
+            check_fenced_barrier(own, barrier)?;
             forget(shared, bytes);
         }
-        let flight = Flight::new(context, (name, location), (shared, global, bytes), barrier.cast());
+        let flight =
+            Flight::new(context, (name, location), (shared, Source::Memory(global), bytes), barrier.cast());
         own.flights.start(flight);
         Ok(())
     });
@@ -69,12 +72,7 @@ pub(super) unsafe fn shared_to_global(global: *mut u8, shared: *const u8, bytes:
                 global.addr()
             ));
         }
-        // What came by copies needs no fence.
-        if !own.fences.any() && !own.flights.is_used() {
-            return Err(
-                " of what no thread has fenced; let those that wrote it call bulk::fence_shared() before the barrier".into(),
-            );
-        }
+        check_fenced(own)?;
         let (was, read) = (stores::snapshot(shared, bytes), Vec::new());
         // SAFETY: the caller's target.
         unsafe { forget(global, bytes) };
@@ -85,6 +83,87 @@ pub(super) unsafe fn shared_to_global(global: *mut u8, shared: *const u8, bytes:
     if let Err(reason) = started {
         panic!("{TO_GLOBAL}(){reason}");
     }
+}
+
+/// Starts the copy to another block: the target becomes uninitialised.
+///
+/// # Safety
+/// See [the module](super#safety-of-the-copies).
+#[track_caller]
+pub(super) unsafe fn shared_to_shared(
+    target: *mut u8,
+    shared: *const u8,
+    bytes: u64,
+    (barrier, rank): (*mut Barrier, u32),
+) {
+    let (name, location) = ("bulk::shared_to_shared", Location::caller());
+    let started = current(name, |context| {
+        let own = context.shared();
+        let bytes = checked_size(bytes)?;
+        check_aligned(target.addr(), "target's")?;
+        check_aligned(shared.addr(), "source's")?;
+        check_shared(own, target.addr(), bytes)?;
+        check_shared(own, shared.addr(), bytes)?;
+        check_fenced(own)?;
+        // SAFETY: the caller's barrier and target.
+        unsafe {
+            start_remote(context, (name, location), (target, Source::Memory(shared), bytes), (barrier, rank))
+        }
+    });
+    if let Err(reason) = started {
+        panic!("{name}(){reason}");
+    }
+}
+
+/// Starts a store to another block: the target becomes uninitialised.
+///
+/// # Safety
+/// See [`store_async`](crate::cluster::store_async).
+#[track_caller]
+pub(crate) unsafe fn store_async<T: Copy>(pointer: *mut T, value: T, barrier: *mut Barrier, rank: u32) {
+    let (name, location) = ("cluster::store_async", Location::caller());
+    let started = current(name, |context| {
+        let (bytes, address) = (size_of::<T>(), pointer.addr());
+        check_shared(context.shared(), address, bytes)?;
+        if !address.is_multiple_of(bytes) {
+            return Err(format!(" got the address {address:#x}; align it to the store's {bytes} bytes"));
+        }
+        let mut all = [MaybeUninit::uninit(); 16];
+        // SAFETY: at most 16 bytes, which need no alignment here.
+        unsafe { all.as_mut_ptr().cast::<T>().write_unaligned(value) };
+        let source = Source::Value(all);
+        // SAFETY: the caller's barrier and target.
+        unsafe { start_remote(context, (name, location), (pointer.cast(), source, bytes), (barrier, rank)) }
+    });
+    if let Err(reason) = started {
+        panic!("{name}(){reason}");
+    }
+}
+
+/// Starts a copy to what `target` is in block `rank`, which counts at what `barrier` is there.
+///
+/// # Safety
+/// Both are as the module says.
+unsafe fn start_remote(
+    context: &ThreadContext<'_>,
+    call: (&'static str, &'static Location<'static>),
+    (target, source, bytes): (*mut u8, Source, usize),
+    (barrier, rank): (*mut Barrier, u32),
+) -> Result<(), String> {
+    let spaced = |reason| format!(" {reason}");
+    let (target, member) = cluster::remote(context, target, rank).map_err(spaced)?;
+    let (barrier, _) = cluster::remote(context, barrier.cast(), rank).map_err(spaced)?;
+    // SAFETY: the caller's.
+    unsafe {
+        check_barrier(&member.shared, barrier.cast())?;
+        if matches!(source, Source::Memory(_)) {
+            check_fenced_barrier(&member.shared, barrier.cast())?;
+        }
+        forget(target, bytes);
+    }
+    let flight = Flight::new(context, call, (target, source, bytes), barrier.cast());
+    member.shared.flights.start(flight);
+    Ok(())
 }
 
 /// Makes the thread's open copies a group.
@@ -139,6 +218,15 @@ fn check_shared(own: &BlockShared, address: usize, bytes: usize) -> Result<(), S
     }
 }
 
+/// Checks that what threads wrote may have been fenced; what came by copies needs no fence.
+fn check_fenced(own: &BlockShared) -> Result<(), String> {
+    if own.fences.any() || own.flights.is_used() {
+        Ok(())
+    } else {
+        Err(" of what no thread has fenced; let those that wrote it call bulk::fence_shared() before the barrier".into())
+    }
+}
+
 /// # Safety
 /// Where the barrier is in shared memory, it is at most accessed as one.
 unsafe fn check_barrier(own: &BlockShared, barrier: *mut Barrier) -> Result<(), String> {
@@ -150,7 +238,11 @@ unsafe fn check_barrier(own: &BlockShared, barrier: *mut Barrier) -> Result<(), 
         ));
     }
     // SAFETY: the caller's.
-    unsafe { host::check(barrier) }.map_err(|reason| format!(" counts at a barrier {reason}"))?;
+    unsafe { host::check(barrier) }.map_err(|reason| format!(" counts at a barrier {reason}"))
+}
+
+/// Checks that a barrier may have been fenced after it was initialised.
+fn check_fenced_barrier(own: &BlockShared, barrier: *mut Barrier) -> Result<(), String> {
     if own.fences.is_fenced(barrier.addr()) {
         Ok(())
     } else {
@@ -162,13 +254,13 @@ unsafe fn check_barrier(own: &BlockShared, barrier: *mut Barrier) -> Result<(), 
 /// Makes memory uninitialised.
 ///
 /// # Safety
-/// It is valid for writes, and so many bytes are a multiple of [`UNIT`].
+/// It is valid for writes.
 unsafe fn forget(target: *mut u8, bytes: usize) {
     // SAFETY: the caller's.
     unsafe {
         if cfg!(miri) {
-            let units = target.cast::<MaybeUninit<[u8; UNIT]>>();
-            (0..bytes / UNIT).for_each(|i| units.add(i).write(MaybeUninit::uninit()));
+            let nothing = vec![MaybeUninit::<u8>::uninit(); bytes];
+            target.cast::<MaybeUninit<u8>>().copy_from_nonoverlapping(nothing.as_ptr(), bytes);
         } else {
             target.write_bytes(POISON, bytes);
         }

@@ -6,6 +6,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32};
 
 use super::context::WARP_SIZE;
 use super::fault::{Fault, FaultKind, Place, SourceLine};
+use super::flights::Flight;
 use super::shared::BlockShared;
 use super::{Grid, panic_hook};
 use crate::launch::Dim3;
@@ -70,9 +71,19 @@ impl<'a> Block<'a> {
 
     /// The fault of a copy to the block that nobody has waited for, when its threads have returned.
     pub fn why_in_flight(&self) -> Option<Fault> {
-        let flight = self.shared.flights.left()?;
+        self.shared.flights.left().map(|flight| self.fault_in_flight(&flight))
+    }
+
+    /// The fault of a copy from the block to another one of the cluster, when its threads have returned.
+    pub fn why_read(&self) -> Option<Fault> {
+        let holds = |address| self.shared.contains(address);
+        let flight = self.cluster.iter().find_map(|member| member.shared.flights.that_reads(holds))?;
+        Some(self.fault_in_flight(&flight))
+    }
+
+    fn fault_in_flight(&self, flight: &Flight) -> Fault {
         let kind = FaultKind::CopyNotWaitedFor { operation: flight.operation, bytes: flight.bytes() };
-        Some(Fault { place: flight.place, ..self.fault_of(None, Some(flight.location.into()), kind) })
+        Fault { place: flight.place, ..self.fault_of(None, Some(flight.location.into()), kind) }
     }
 
     /// The fault of a thread whose panic was caught with this payload.

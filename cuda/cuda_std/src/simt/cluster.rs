@@ -209,9 +209,11 @@ fn note_end(block: &Scheduler<'_>, rank: usize) -> Result<(), Box<Fault>> {
         return Ok(());
     }
     let block = block.block();
+    let mut fault = block.why_in_flight();
     if block.cluster.len() > 1 {
         block.cluster[rank].has_ended.store(true, Ordering::Relaxed);
+        fault = fault.or_else(|| block.why_read());
         block.shared.poison();
     }
-    block.why_in_flight().map_or(Ok(()), |fault| Err(Box::new(fault)))
+    fault.map_or(Ok(()), |fault| Err(Box::new(fault)))
 }

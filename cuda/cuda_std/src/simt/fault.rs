@@ -103,7 +103,7 @@ pub enum FaultKind {
         /// Bytes that it lacks; less than zero if more have come than were expected.
         bytes: i32,
     },
-    /// A block has ended while a copy to its shared memory was on its way.
+    /// A block has ended while a copy to its shared memory was on its way, or one that reads it.
     CopyNotWaitedFor {
         /// The function that started the copy.
         operation: &'static str,
@@ -236,8 +236,8 @@ impl fmt::Display for FaultKind {
             ),
             FaultKind::CopyNotWaitedFor { operation, bytes } => write!(
                 f,
-                "{operation} of {bytes} bytes was on its way when the block ended; expect the bytes at its barrier, and wait \
-                 for the phase"
+                "{operation} of {bytes} bytes was on its way when a block ended whose shared memory it reads or writes; expect \
+                 the bytes at its barrier, wait for the phase, and let the blocks of a cluster meet after that"
             ),
             FaultKind::StoreNotWaitedFor { operation, bytes } => write!(
                 f,

@@ -4,6 +4,7 @@
 //! copies is in atomics, as is all that OS threads share here: who makes a copy comes after the one who started it, as the
 //! copy does, and nobody else is ordered by it.
 
+use core::mem::MaybeUninit;
 use core::panic::Location;
 use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
@@ -14,10 +15,18 @@ use crate::barrier::host;
 /// Lists of copies; all those for a barrier are in one.
 const LISTS: usize = 16;
 
+/// What a copy brings.
+pub(crate) enum Source {
+    /// What memory holds when the copy is made.
+    Memory(*const u8),
+    /// The first bytes of a value.
+    Value([MaybeUninit<u8>; 16]),
+}
+
 /// A copy that has been started.
 pub(crate) struct Flight {
     target: *mut u8,
-    source: *const u8,
+    source: Source,
     bytes: usize,
     barrier: *mut u64,
     /// Who started it, and where.
@@ -33,11 +42,16 @@ impl Flight {
     pub fn new(
         context: &ThreadContext<'_>,
         (operation, location): (&'static str, &'static Location<'static>),
-        (target, source, bytes): (*mut u8, *const u8, usize),
+        (target, source, bytes): (*mut u8, Source, usize),
         barrier: *mut u64,
     ) -> Self {
         let place = Place { block: context.block_idx, thread: Some(context.thread_idx) };
         Self { target, source, bytes, barrier, operation, location, place, next: core::ptr::null_mut() }
+    }
+
+    /// Whether it will read memory that `holds` an address.
+    fn reads(&self, holds: impl Fn(usize) -> bool) -> bool {
+        matches!(self.source, Source::Memory(source) if holds(source.addr()))
     }
 
     /// Its size.
@@ -49,7 +63,11 @@ impl Flight {
     fn land(self) {
         // SAFETY: the one who started it answers for target, source and barrier until the phase is over.
         unsafe {
-            core::ptr::copy_nonoverlapping(self.source, self.target, self.bytes);
+            let source = match &self.source {
+                Source::Memory(source) => *source,
+                Source::Value(value) => value.as_ptr().cast(),
+            };
+            core::ptr::copy_nonoverlapping(source, self.target, self.bytes);
             host::complete_copy(self.barrier, self.bytes as u32);
         }
     }
@@ -149,6 +167,21 @@ impl Flights {
             return None;
         }
         self.lists.iter().find_map(|list| taken(&list.last).last())
+    }
+
+    /// A copy that will read memory which `holds` an address.
+    pub fn that_reads(&self, holds: impl Fn(usize) -> bool) -> Option<Box<Flight>> {
+        if !self.is_used() {
+            return None;
+        }
+        let mut found = None;
+        for list in &self.lists {
+            let mut oldest_last = taken(&list.last).collect::<Vec<_>>();
+            while let Some(flight) = oldest_last.pop() {
+                if flight.reads(&holds) { found = Some(flight) } else { self.push(flight) }
+            }
+        }
+        found
     }
 
     /// Forgets all of them, and gives room for those of another block.

@@ -49,7 +49,7 @@
 //! ```
 
 pub(crate) mod atomic_scopes;
-mod block;
+pub(crate) mod block;
 mod channel;
 mod cluster;
 mod collective;

@@ -1,4 +1,4 @@
-//! `cp.async.bulk` (PTX ISA, "Data Movement and Conversion Instructions: Bulk copy").
+//! `cp.async.bulk` to shared memory, and `st.async` (PTX ISA, "Data Movement and Conversion Instructions").
 //!
 //! A copy to shared memory is made when a phase lacks nothing but bytes and a thread has looked at it for the second time:
 //! until then, when all others have had a turn, the target is as if nothing had been written to it.
@@ -10,16 +10,25 @@ use super::memory::{Access, Place};
 use super::thread::{Cx, Ids};
 use super::undefined::Bits;
 use crate::error::Cause;
-use crate::instr::{BulkCopy, Slot, Space};
+use crate::instr::{BulkCopy, Slot, Space, StoreAsync};
 
 /// What addresses and sizes are multiples of.
 pub(super) const UNIT: u64 = 16;
 
+/// What a copy brings.
+#[derive(Debug)]
+enum Source {
+    /// What memory holds when the copy is made.
+    Memory(Place),
+    /// Bytes.
+    Value(Vec<Bits>),
+}
+
 /// A copy that has been started.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct Flight {
     target: Place,
-    source: Place,
+    source: Source,
     bytes: u64,
     /// The place of its barrier.
     barrier: usize,
@@ -38,10 +47,13 @@ pub(super) struct Flights {
 impl Flights {
     /// What is wrong when a block ends whose shared memory is in this range.
     pub fn check_end(&self, block: core::ops::Range<usize>) -> Exec {
-        let comes_here = |flight: &&Flight| block.contains(&flight.barrier);
-        self.all.iter().find(comes_here).map_or(Ok(()), |Flight { bytes, line, .. }| {
+        let uses_it = |flight: &&Flight| {
+            block.contains(&flight.barrier)
+                || matches!(flight.source, Source::Memory(Place::Shared(at)) if block.contains(&at))
+        };
+        self.all.iter().find(uses_it).map_or(Ok(()), |Flight { bytes, line, .. }| {
             Err(Cause::InFlight(format!(
-                "the copy of {bytes} bytes of PTX line {line} was on its way when the block ended"
+                "the copy of {bytes} bytes of PTX line {line} was on its way when a block ended that it reads or writes"
             ))
             .into())
         })
@@ -64,9 +76,31 @@ impl Cx<'_> {
         let bytes = self.bulk_bytes(copy.bytes)?;
         let target = self.places(copy.target.space, self.address(&copy.target)?, bytes, Access::Store)?;
         let source = self.places(copy.source.space, self.address(&copy.source)?, bytes, Access::Load)?;
+        self.check_fenced(source, bytes)?;
         let barrier = self.fenced_barrier(&copy.barrier)?;
-        for at in (0..bytes).step_by(8) {
-            self.store(target.plus(at), 8, Bits::UNDEFINED);
+        self.start_flight((target, Source::Memory(source), bytes), barrier)
+    }
+
+    /// `st.async`.
+    pub fn start_store(&mut self, store: &StoreAsync) -> Exec {
+        let bytes = store.bytes * store.values.len() as u64;
+        let target = self.place(&store.at, bytes, Access::Store)?;
+        let barrier = self.barrier_place(&store.barrier)?;
+        let byte = |value: Bits, at: u64| value.map(|raw| raw >> (8 * at) & 0xff);
+        let values = store.values.iter().map(|&value| self.bits(value));
+        let value = values.flat_map(|value| (0..store.bytes).map(move |at| byte(value, at))).collect();
+        self.start_flight((target, Source::Value(value), bytes), barrier)
+    }
+
+    /// Starts a copy: until it is made the target is as if nothing had been written to it.
+    fn start_flight(&mut self, (target, source, bytes): (Place, Source, u64), barrier: usize) -> Exec {
+        let (Place::Shared(at), stride) = (target, self.shared.stride()) else { return Ok(()) };
+        if at / stride != barrier / stride {
+            let reason = "a copy that counts at a barrier of another block than its target's";
+            return Err(Cause::Cluster(reason.to_owned()).into());
+        }
+        for at in (0..bytes).step_by(4) {
+            self.store(target.plus(at), 4, Bits::UNDEFINED.and(0xffff_ffff));
         }
         let line = self.line();
         self.shared.flights.looked.retain(|(other, _)| *other != barrier);
@@ -96,10 +130,13 @@ impl Cx<'_> {
         for flight in self.shared.flights.taken(barrier, self.ids) {
             let Flight { target, source, bytes, .. } = flight;
             for at in 0..bytes {
-                let byte = self.load(source.plus(at), 1);
+                let byte = match &source {
+                    Source::Memory(source) => self.load(source.plus(at), 1),
+                    Source::Value(value) => value[at as usize],
+                };
                 self.store(target.plus(at), 1, byte);
             }
-            if let Place::Shared(at) = target {
+            if let (Place::Shared(at), Source::Memory(_)) = (target, source) {
                 self.shared.unfenced.copy(at, bytes as usize);
             }
             self.complete_bytes(barrier, bytes)?;

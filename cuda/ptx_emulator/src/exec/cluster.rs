@@ -37,6 +37,11 @@ impl Shared {
         rank as usize * self.stride + offset as usize
     }
 
+    /// Bytes of a block.
+    pub fn stride(&self) -> usize {
+        self.stride
+    }
+
     /// Whether the block `own` may use the memory of block `rank` now.
     pub fn check_life(&self, rank: u32, own: u32) -> Exec {
         let reason = match self.has_ended.get(rank as usize) {
@@ -66,7 +71,7 @@ struct Cluster<'a> {
 impl<'a> Cluster<'a> {
     /// The cluster whose first block has this number.
     fn new(grid: &'a Grid<'_>, first: u64) -> Cluster<'a> {
-        let stride = grid.shared.iter().map(|&(_, end)| end).max().unwrap_or(0) as usize;
+        let stride = grid.shared.iter().map(|&(_, end)| end).max().unwrap_or(0).next_multiple_of(16) as usize;
         let blocks = grid.cluster as usize;
         let memory = Memory::new(stride * blocks);
         let (barriers, flights) = Default::default();

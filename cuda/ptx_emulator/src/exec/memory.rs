@@ -112,6 +112,9 @@ impl Cx<'_> {
         }
         let (space, offset) = match at {
             Space::Generic => split(address),
+            // The block's own has the addresses that it has as such.
+            Space::SharedCluster if address < WINDOW => (Space::Shared, address),
+            Space::SharedCluster if of_cluster(address).is_some() => (Space::Generic, address),
             space => (space, address),
         };
         let found = match space {
@@ -132,6 +135,7 @@ impl Cx<'_> {
                 let fits = offset.saturating_add(bytes) <= self.frame.params.len() as u64;
                 fits.then_some(Place::Param(offset as usize))
             }
+            Space::SharedCluster => None,
             Space::Generic | Space::Global if heap::holds(offset) => {
                 Some(Place::Heap(self.grid.driver.heap.borrow().place(offset, bytes, access)?))
             }
@@ -149,14 +153,19 @@ impl Cx<'_> {
         self.grid.shared.iter().any(fits)
     }
 
-    /// `mapa`: the generic address of what a generic address of the block's own shared memory is in another block.
-    pub fn map(&self, address: u64, rank: u64) -> Exec<u64> {
+    /// `mapa`: the address of what an address of the block's own shared memory is in another block, either generic or in the
+    /// cluster's shared memory.
+    pub fn map(&self, space: Space, address: u64, rank: u64) -> Exec<u64> {
         let rank = rank as u32;
         if rank >= self.grid.cluster {
             let blocks = self.grid.cluster;
             return Err(Cause::Cluster(format!("block {rank} of a cluster of {blocks}")).into());
         }
-        match split(address) {
+        let place = match space {
+            Space::SharedCluster if address < WINDOW => (Space::Shared, address),
+            _ => split(address),
+        };
+        match place {
             (Space::Shared, offset) => Ok(CLUSTER_WINDOW + u64::from(rank) * WINDOW + offset),
             _ => Err(Cause::WrongSpace { address, space: Space::Shared.name() }.into()),
         }

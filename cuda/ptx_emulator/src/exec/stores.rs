@@ -52,6 +52,18 @@ impl Cx<'_> {
         Ok(())
     }
 
+    /// Checks that a bulk copy may read what is there, if it is shared memory.
+    pub fn check_fenced(&self, source: Place, bytes: u64) -> Exec {
+        match source {
+            Place::Shared(at) if !self.shared.unfenced.are_fenced(at, bytes as usize) => {
+                let reason =
+                    "a bulk copy reads what was written to shared memory with no fence.proxy.async since";
+                Err(Cause::InFlight(reason.to_owned()).into())
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn contents(&self, source: Place, bytes: u64) -> Vec<Bits> {
         (0..bytes).step_by(8).map(|at| self.load(source.plus(at), 8)).collect()
     }

@@ -19,3 +19,14 @@ pub(crate) struct BulkStore {
     pub source: Addr,
     pub bytes: Slot,
 }
+
+/// `st.async`.
+#[derive(Debug)]
+pub(crate) struct StoreAsync {
+    pub at: Addr,
+    pub values: Box<[Slot]>,
+    /// Bytes of each.
+    pub bytes: u64,
+    /// Where they count.
+    pub barrier: Addr,
+}

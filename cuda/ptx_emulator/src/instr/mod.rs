@@ -7,7 +7,7 @@ mod system;
 mod tensor;
 mod types;
 
-pub(crate) use bulk::{BulkCopy, BulkStore};
+pub(crate) use bulk::{BulkCopy, BulkStore, StoreAsync};
 pub(crate) use kinds::*;
 pub(crate) use mbarrier::{Mbarrier, MbarrierKind};
 pub(crate) use system::System;
@@ -200,6 +200,7 @@ pub(crate) enum Op {
     CopyCommit,
     BulkCopy(Box<BulkCopy>),
     BulkStore(Box<BulkStore>),
+    StoreAsync(Box<StoreAsync>),
     /// Makes the thread's open bulk copies to global memory a group.
     BulkCommit,
     /// Waits for all groups of these but the `left` latest, or until they have read their sources.
@@ -232,8 +233,9 @@ pub(crate) enum Op {
     ClusterWait {
         aligned: bool,
     },
-    /// The generic address of what generic address `a` is in block `b` of the cluster.
+    /// The address of what address `a`, generic or of shared memory, is in block `b` of the cluster.
     Mapa {
+        space: Space,
         d: Slot,
         a: Slot,
         b: Slot,

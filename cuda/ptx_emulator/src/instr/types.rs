@@ -60,6 +60,8 @@ pub(crate) enum Space {
     Global,
     Const,
     Shared,
+    /// Shared memory of all blocks of the cluster.
+    SharedCluster,
     Local,
     Param,
 }
@@ -71,6 +73,7 @@ impl Space {
             Space::Global => "global",
             Space::Const => "constant",
             Space::Shared => "shared",
+            Space::SharedCluster => "the cluster's shared",
             Space::Local => "local",
             Space::Param => "parameter",
         }

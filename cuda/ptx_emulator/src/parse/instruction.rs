@@ -3,7 +3,7 @@
 use super::function::Body;
 use super::mods::Mods;
 use super::operand::Operand;
-use super::{copies, float, half, int, mbarrier, memory, sync, tensor};
+use super::{bulk, copies, float, half, int, mbarrier, memory, sync, tensor};
 use crate::instr::Op;
 
 /// The typed form of an instruction, or why it is not emulated.
@@ -16,6 +16,7 @@ pub(super) fn read<'a>(
     let reader =
         match head {
             "mov" | "selp" | "slct" => memory::moves,
+            "st" if mods.any(|part| part == "async") => bulk::store_async,
             "ld" | "st" | "atom" | "red" | "cvta" | "isspacep" | "mapa" | "createpolicy" => memory::read,
             "bra" | "brx" | "call" | "ret" | "exit" | "trap" | "membar" | "fence" | "nanosleep"
             | "pmevent" | "bar" | "barrier" | "griddepcontrol" | "shfl" | "vote" | "match" | "redux"

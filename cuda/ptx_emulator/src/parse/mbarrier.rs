@@ -11,7 +11,8 @@ pub(super) fn read<'a>(
     mut mods: Mods<'_>,
     operands: &[Operand<'a>],
 ) -> Result<Op, String> {
-    if mods.pop() != Some("b64") || !(mods.take("shared") || mods.take("shared::cta")) {
+    let is_remote = mods.take("shared::cluster");
+    if mods.pop() != Some("b64") || !(is_remote || mods.take("shared") || mods.take("shared::cta")) {
         return Err("type or state space".to_owned());
     }
     mods.ignore(|part| matches!(part, "release" | "acquire" | "relaxed" | "cta" | "cluster"));
@@ -31,6 +32,9 @@ pub(super) fn read<'a>(
         None => return Err("not in this form".to_owned()),
     };
     mods.done()?;
+    if is_remote && !matches!((kind, operands), (MbarrierKind::Arrive { .. }, [Operand::Word("_"), ..])) {
+        return Err("not for other blocks, or with a state".to_owned());
+    }
     let one = body.number(1);
     let (d, at, a) = match (kind, operands) {
         (MbarrierKind::Inval, [at]) => (SINK, at, one),
@@ -44,5 +48,6 @@ pub(super) fn read<'a>(
         }
         _ => return Err("another number of operands".to_owned()),
     };
-    Ok(Op::Mbarrier(Box::new(Mbarrier { kind, at: body.address(at, Space::Shared)?, d, a })))
+    let space = if is_remote { Space::SharedCluster } else { Space::Shared };
+    Ok(Op::Mbarrier(Box::new(Mbarrier { kind, at: body.address(at, space)?, d, a })))
 }

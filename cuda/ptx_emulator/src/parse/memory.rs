@@ -55,9 +55,10 @@ pub(super) fn read<'a>(
         }
         "mapa" => {
             mods.take("u64");
+            let space = if mods.take("shared::cluster") { Space::SharedCluster } else { Space::Generic };
             mods.done()?;
             let [d, a, b] = exactly(operands)?;
-            Ok(Op::Mapa { d: body.dst(d, 64)?, a: body.src(a, 64)?, b: body.src(b, 32)? })
+            Ok(Op::Mapa { space, d: body.dst(d, 64)?, a: body.src(a, 64)?, b: body.src(b, 32)? })
         }
         // A cache policy is opaque and changes no result.
         _ => {

@@ -222,7 +222,9 @@ impl<'a> Body<'_, 'a> {
         };
         match self.name(name) {
             Some(Name::Register { slot, bits: 32 | 64 }) => Ok(Addr { space, base: slot, offset }),
-            Some(Name::Variable { symbol, space: home, .. }) if home == space => {
+            Some(Name::Variable { symbol, space: home, .. })
+                if home == space || (home, space) == (Space::Shared, Space::SharedCluster) =>
+            {
                 Ok(Addr { space, base: self.fixed(Fixed::Symbol(symbol, 0)), offset })
             }
             // A variable in global memory has the same address as a generic one.

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test file uses its own part of it")]
 
+pub mod kernels;
+
 use cuda_std::launch::LaunchConfig;
 use ptx_emulator::{Cause, Emulator, EmulatorError, PtxModule, UndefinedByte};
 

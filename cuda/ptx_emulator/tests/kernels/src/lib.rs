@@ -7,6 +7,7 @@ use cuda_std::half::{self, bf16, f16};
 use cuda_std::warp::{self, WarpReductionOp};
 use cuda_std::{FloatExt, GpuFloat, grid, kernel, shared_array, thread};
 
+pub mod clusters;
 pub mod grids;
 
 /// Functions of [`GpuFloat`] for one argument or two.

@@ -1,0 +1,62 @@
+//! Barriers of other blocks of the cluster.
+
+use super::Barrier;
+#[cfg(not(target_arch = "nvptx64"))]
+use super::{State, host};
+
+impl Barrier {
+    /// Counts an arrival, with what the thread did before, at the barrier that `this` is in block `rank` of the cluster (compute
+    /// capability 9.0 and later). Who waits there does so by [`wait_parity_cluster`](Self::wait_parity_cluster).
+    ///
+    /// # Safety
+    /// - See [the module](crate::barrier#safety-of-the-barriers), for the barrier of the other block: `this` is its like in the
+    ///   block's own shared memory.
+    /// - The other block has initialised it and does not end before the arrival, which [barriers of the
+    ///   cluster](crate::cluster::sync) make sure of.
+    #[doc(alias = "mbarrier.arrive.release.cluster.shared::cluster")]
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub unsafe fn arrive_remote(this: *mut Self, rank: u32) {
+        #[cfg(target_arch = "nvptx64")]
+        // SAFETY: the caller's barrier.
+        unsafe {
+            barrier_asm!("mapa.shared::cluster.u64 address, address, {rank}; \
+                mbarrier.arrive.release.cluster.shared::cluster.b64 _, [address];", this, rank = in(reg32) rank,);
+        }
+        #[cfg(not(target_arch = "nvptx64"))]
+        // SAFETY: the caller's barrier.
+        unsafe {
+            let remote =
+                host::checked("arrive_remote", host::remote("barrier::Barrier::arrive_remote", this, rank));
+            host::change("arrive_remote", remote, State::arrive);
+        }
+    }
+
+    /// As [`wait_parity`](Self::wait_parity), and orders what other blocks of the cluster did before their arrivals (compute
+    /// capability 9.0 and later).
+    ///
+    /// # Safety
+    /// As there.
+    #[doc(alias = "mbarrier.try_wait.parity.acquire.cluster")]
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub unsafe fn wait_parity_cluster(this: *mut Self, parity: u32) {
+        #[cfg(target_arch = "nvptx64")]
+        loop {
+            let holds: u32;
+            // SAFETY: the caller's barrier.
+            unsafe {
+                barrier_asm!("mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 holds, [address], {parity}; \
+                    selp.u32 {holds}, 1, 0, holds;", this, parity = in(reg32) parity, holds = out(reg32) holds,);
+            }
+            if holds != 0 {
+                break;
+            }
+        }
+        #[cfg(not(target_arch = "nvptx64"))]
+        // SAFETY: the caller's barrier.
+        unsafe {
+            host::wait("barrier::Barrier::wait_parity_cluster", "wait_parity_cluster", this, parity);
+        }
+    }
+}

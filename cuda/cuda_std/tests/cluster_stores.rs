@@ -1,0 +1,192 @@
+//! Barriers, stores and copies of one block to another of its cluster on the executor: who is woken, and what is wrong with
+//! their use. Values: `cluster_kernels.rs` of `ptx_emulator`.
+
+mod common;
+
+use common::tiles::{all, fault_of};
+use cuda_std::barrier::Barrier;
+use cuda_std::launch::LaunchConfig;
+use cuda_std::mem::f32x4;
+#[cfg(not(miri))]
+use cuda_std::simt::Executor;
+use cuda_std::simt::FaultKind;
+use cuda_std::{bulk, cluster, shared_array, thread};
+
+fn config(blocks: u32, threads: u32, cluster: u32) -> LaunchConfig {
+    LaunchConfig::new(blocks, threads).with_cluster(cluster)
+}
+
+/// Two tiles and a barrier for one arrival, ready for the cluster.
+fn tiles_and_barrier() -> (*mut f32x4, *mut Barrier) {
+    let (tiles, ready) = (shared_array![f32x4; 8], shared_array![Barrier; 1]);
+    // SAFETY: one thread initialises the barrier, and each writes the tiles' first half alone if it is the first.
+    unsafe {
+        if thread::thread_idx_x() == 0 {
+            (0..8).for_each(|i| *tiles.add(i) = f32x4::splat(i as f32));
+            bulk::fence_shared();
+            Barrier::init(ready, 1);
+            Barrier::fence_init();
+        }
+        cluster::sync();
+    }
+    (tiles, ready)
+}
+
+/// Blocks hand on a number that each adds its rank to, twice around, and none waits at a barrier of the cluster meanwhile.
+#[test]
+fn a_thread_is_woken_by_another_block() {
+    let sizes: &[u32] = if cfg!(miri) { &[3] } else { &[2, 5, 16] };
+    for (executor, &size) in all().into_iter().flat_map(|on| sizes.iter().map(move |size| (on.clone(), size)))
+    {
+        let kernel = || {
+            let (value, ready) = (shared_array![u32; 1], shared_array![Barrier; 1]);
+            let rank = cluster::block_rank();
+            // SAFETY: one block at a time has the number, and all stay until it is back.
+            unsafe {
+                if thread::thread_idx_x() == 0 {
+                    Barrier::init(ready, 1);
+                    *value = 0;
+                }
+                cluster::sync();
+                if thread::thread_idx_x() == 1 {
+                    for round in 0..2 {
+                        if rank > 0 || round > 0 {
+                            Barrier::wait_parity_cluster(ready, if rank > 0 { round } else { round - 1 });
+                        }
+                        let next = (rank + 1) % size;
+                        *cluster::map_shared(value, next) = *value + rank;
+                        Barrier::arrive_remote(ready, next);
+                    }
+                }
+                cluster::sync();
+                assert!(rank > 0 || *value == size * (size - 1));
+            }
+        };
+        executor.run("relay", config(2 * size, 2, size), kernel).unwrap();
+    }
+}
+
+#[test]
+fn a_phase_that_no_block_ends_is_a_fault() {
+    for executor in all() {
+        let fault = fault_of(&executor, config(2, 2, 2), || {
+            let (tiles, ready) = tiles_and_barrier();
+            // SAFETY: on the executor it is a fault that fewer bytes come than are expected.
+            unsafe {
+                if thread::thread_idx_x() == 1 {
+                    Barrier::arrive_expect_tx(ready, 32);
+                    cluster::store_async(tiles, f32x4::splat(1.0), ready, 1 - cluster::block_rank());
+                    Barrier::wait_parity_cluster(ready, 0);
+                }
+            }
+        });
+        let FaultKind::PhaseNotCompleted { operation, arrivals: 0, bytes: 16 } = fault.kind else {
+            panic!("{fault}")
+        };
+        assert_eq!(operation, "barrier::Barrier::wait_parity_cluster");
+    }
+}
+
+/// The kind of the fault with which a cluster of two ends whose first block does this with two tiles and a barrier.
+fn check_left(expected: FaultKind, first: impl Fn(*mut f32x4, *mut Barrier) + Sync) {
+    for executor in all() {
+        let fault = fault_of(&executor, config(2, 1, 2), || {
+            let (tiles, ready) = tiles_and_barrier();
+            if cluster::block_rank() == 0 {
+                first(tiles, ready);
+            }
+        });
+        assert_eq!(fault.kind, expected, "{fault}");
+        assert_eq!(fault.place.block.x, 0);
+        assert!(fault.location.as_ref().is_some_and(|at| at.file.ends_with("cluster_stores.rs")), "{fault}");
+    }
+}
+
+#[test]
+fn a_block_that_ends_while_others_write_to_it_is_a_fault() {
+    let left = |operation, bytes| FaultKind::CopyNotWaitedFor { operation, bytes };
+    // SAFETY: on the executor these are faults. The first block does not end before the store has been started.
+    check_left(left("cluster::store_async", 4), |tiles, ready| unsafe {
+        cluster::store_async(tiles.cast::<f32>(), 1.0, ready, 0);
+    });
+    // SAFETY: as above.
+    check_left(left("bulk::shared_to_shared", 64), |tiles, ready| unsafe {
+        bulk::shared_to_shared(tiles, tiles.add(4), 4, ready, 0);
+    });
+}
+
+// The scheduler of threads keeps the memory, and the copy is made.
+#[cfg(not(miri))]
+#[test]
+fn a_block_that_ends_while_its_tile_is_read_is_a_fault() {
+    for executor in [Executor::new().without_seed(), Executor::new().with_seed(3)] {
+        let fault = fault_of(&executor, config(2, 2, 2), || {
+            let (tiles, ready) = tiles_and_barrier();
+            // SAFETY: a fault on the executor: the first block ends while the second one waits for an arrival.
+            unsafe {
+                if cluster::block_rank() == 1 {
+                    Barrier::wait_parity_cluster(ready, 0);
+                } else if thread::thread_idx_x() == 0 {
+                    bulk::shared_to_shared(tiles, tiles.add(4), 4, ready, 1);
+                }
+            }
+        });
+        let FaultKind::CopyNotWaitedFor { operation: "bulk::shared_to_shared", bytes: 64 } = fault.kind
+        else {
+            panic!("{fault}")
+        };
+    }
+}
+
+/// What a thread of a cluster of two says that does this with two tiles and a barrier.
+#[track_caller]
+fn check_panic(expected: &str, kernel: impl Fn(*mut f32x4, *mut Barrier) + Sync) {
+    for executor in all() {
+        let fault = fault_of(&executor, config(2, 1, 2), || {
+            let (tiles, ready) = tiles_and_barrier();
+            kernel(tiles, ready);
+        });
+        let FaultKind::Panic { message } = &fault.kind else { panic!("{fault}") };
+        assert!(message.contains(expected), "{message}");
+        assert!(fault.location.is_some_and(|at| at.file.ends_with("cluster_stores.rs")));
+    }
+}
+
+#[test]
+fn misuse_is_reported() {
+    // SAFETY: on the executor all of these are faults.
+    unsafe {
+        check_panic("Barrier::arrive_remote() was asked for block 2 of a cluster of 2", |_, ready| {
+            Barrier::arrive_remote(ready, 2);
+        });
+        check_panic("Barrier::arrive_remote() of memory that is no barrier", |_, ready| {
+            Barrier::inval(ready);
+            Barrier::arrive_remote(ready, cluster::block_rank());
+        });
+        check_panic("cluster::store_async() was asked for block 2 of a cluster of 2", |tiles, ready| {
+            cluster::store_async(tiles, f32x4::splat(1.0), ready, 2);
+        });
+        check_panic("cluster::store_async() of 16 bytes at 0x", |_, ready| {
+            cluster::store_async(&raw mut *Box::new(f32x4::splat(1.0)), f32x4::splat(1.0), ready, 1);
+        });
+        check_panic("align it to the store's 16 bytes", |tiles, ready| {
+            cluster::store_async(tiles.cast::<f32>().add(1).cast(), f32x4::splat(1.0), ready, 1);
+        });
+        check_panic(
+            "cluster::store_async() counts at a barrier of memory that is no barrier",
+            |tiles, ready| {
+                Barrier::inval(ready);
+                cluster::store_async(tiles, f32x4::splat(1.0), ready, cluster::block_rank());
+            },
+        );
+        check_panic("bulk::shared_to_shared() got the target's address 0x", |tiles, ready| {
+            bulk::shared_to_shared(tiles.cast::<f32>().add(1), tiles.cast(), 4, ready, 1);
+        });
+        check_panic("bulk::shared_to_shared() of 24 bytes; copy a multiple of 16", |tiles, ready| {
+            bulk::shared_to_shared(tiles.cast::<f32>(), tiles.cast(), 6, ready, 1);
+        });
+        check_panic("bulk::shared_to_shared() was asked for block 7 of a cluster of 2", |tiles, ready| {
+            bulk::shared_to_shared(tiles, tiles.add(4), 4, ready, 7);
+        });
+    }
+}
