@@ -1,7 +1,8 @@
 //! Times the softmax ladder and the operations that users call: `cargo bench softmax`.
 //!
 //! Ids are `softmax/<rung or operation>/<dtype>/<rows>x<cols>`. The operations are those of [`Op`], in all three types;
-//! a softmax is timed at every shape, the others at a few. The throughput counts one read and one write of every
+//! a softmax is timed at every shape, the others at a few and at those of one token's logits. A copy of as many bytes is
+//! timed beside them, by two kernels. The throughput counts one read and one write of every
 //! element (of the gradient too, for a backward pass), however often a kernel reads it.
 //!
 //! Before anything is timed its output is checked: 64 rows from the first to the last, or all if there are no more,
@@ -45,6 +46,7 @@ use ferrowarp_benches::operations::{self, Launch};
 use ferrowarp_benches::results::{Results, SoftmaxEntry, median};
 use ferrowarp_benches::rotation::Rotation;
 use ferrowarp_benches::shapes::{self, Extent, Shape};
+use gpu_kernels::copy::{self, copy_x1, copy_x4};
 use gpu_kernels::softmax::LADDER;
 
 /// Batches whose median is taken.
@@ -100,9 +102,32 @@ fn operations<T: Number + Real>(ops: &[Op]) -> Vec<Subject<T>> {
         name: op.name(),
         op,
         // Without memory for its plan there is nothing to time; the sets ask for far more and say so.
-        launch: Box::new(move |device: &Device, shape| operations::launch(device, op, shape).ok()),
+        launch: Box::new(move |device: &Device, shape| operations::launch(device, op, shape).ok()?),
     };
     ops.iter().map(operation).collect()
+}
+
+/// The copies.
+fn copies() -> Vec<Subject<f32>> {
+    macro_rules! copies {
+        ($($kernel:ident: $vectors:literal),*) => {
+            vec![$(Subject {
+                name: stringify!($kernel),
+                op: Op::Copy,
+                launch: Box::new(|device: &Device, shape: Shape| -> Option<Launch<f32>> {
+                    let device = device.clone();
+                    let config = copy::grid::<$vectors>(shape.len());
+                    let (rows, cols) = (u32::try_from(shape.rows).ok()?, u32::try_from(shape.cols).ok()?);
+                    Some(Arc::new(move |set| {
+                        // SAFETY: both buffers have this shape, and the grid is the kernel's for it.
+                        unsafe { $kernel::launch(&device, config, &mut set.out, &set.inp, rows, cols) }?;
+                        Ok(())
+                    }))
+                }),
+            }),*]
+        };
+    }
+    copies![copy_x1: 1, copy_x4: 4]
 }
 
 fn main() -> ExitCode {
@@ -148,20 +173,29 @@ fn run(device: &Device, shapes: &[Shape]) -> anyhow::Result<Vec<String>> {
     let mut group = criterion.benchmark_group("softmax");
     group.sampling_mode(SamplingMode::Flat);
     let ladder = rungs();
-    let few = if device.is_cuda() { shapes::gpu(Extent::Few) } else { shapes::cpu() };
+    let of_operations = if device.is_cuda() { shapes::of_operations() } else { shapes::cpu() };
+    let copies = copies();
+    let mut copied = Vec::new();
     let others = [Op::LogSoftmax, Op::Backward, Op::CrossEntropy];
     for &shape in shapes {
         let softmax = [Op::Softmax];
         bench_shape::<f32>(device, &mut group, shape, &operations(&softmax), &mut results)?;
         bench_shape::<f16>(device, &mut group, shape, &operations(&softmax), &mut results)?;
         bench_shape::<bf16>(device, &mut group, shape, &operations(&softmax), &mut results)?;
-        if few.contains(&shape) {
+        if of_operations.contains(&shape) {
             bench_shape::<f32>(device, &mut group, shape, &operations(&others), &mut results)?;
             bench_shape::<f16>(device, &mut group, shape, &operations(&others), &mut results)?;
             bench_shape::<bf16>(device, &mut group, shape, &operations(&others), &mut results)?;
         }
+        // Of the bytes of f32, and of the types of 16 bits.
+        for shape in [shape, shape.halved()] {
+            if !copied.contains(&shape.len()) {
+                copied.push(shape.len());
+                bench_shape(device, &mut group, shape, &copies, &mut results)?;
+            }
+        }
     }
-    for &shape in shapes {
+    for &shape in shapes.iter().filter(|&&shape| !shapes::is_decode(shape)) {
         bench_shape(device, &mut group, shape, &ladder, &mut results)?;
     }
     group.finish();

@@ -1,14 +1,17 @@
-"""The peers of `cargo bench softmax` on a GPU: PyTorch eager and compiled, Triton's tutorial kernel, and a copy.
+"""The peers of `cargo bench softmax` on a GPU: PyTorch eager and compiled, Triton's tutorial kernel, QuACK, and a copy.
 
 python3 benches/peers/softmax.py --out peers.json [--shapes few|all] [--dtypes f32,bf16] [--peers NAMES] [--ops NAMES]
-    [--compile-shapes few|all] [--budget SECONDS] [--device cuda|cpu] [--dry-run] [--list-shapes few|all]
+    [--compile-shapes few|all] [--budget SECONDS] [--device cuda|cpu] [--dry-run] [--list-shapes few|all|operations]
 
 Timed as our own bench does: device time by events around replays of a CUDA graph, one synchronisation a batch, one
 replay before the first event; the launches of a graph take sets of buffers in turns, all together at least four times
 the level-2 cache and at least two; a graph holds about 2 ms of work; the median of 10 batches.
 
-A peer that fails at a shape is an entry with the error, and the rest goes on. The cheap peers come first at all shapes,
-then Triton, then torch.compile, at a few shapes before the others; what the budget leaves no time for is said.
+A peer that fails at a shape is an entry with the error, and the rest goes on; one that is not installed is listed under
+`missing`, with the reason. The cheap peers come first at all shapes, then Triton and QuACK, then torch.compile, at a few
+shapes before the others; what the budget leaves no time for is said. A softmax is timed at every shape, the other
+operations at those of `--list-shapes operations`. The copies are the driver's: PyTorch's `copy_` and `clone` of a whole
+matrix are its memcpy.
 """
 
 import argparse
@@ -18,10 +21,13 @@ import math
 import os
 import pathlib
 import platform
+import re
 import statistics
 import subprocess
 import sys
 import time
+
+import softmax_kernels
 
 WIDTHS = (
     256, 384, 512, 640, 768, 1024, 1280, 1536, 2048, 2560, 3072, 3584, 4096, 4608, 5120, 5632, 6144, 6656, 7168,
@@ -29,44 +35,50 @@ WIDTHS = (
 )  # fmt: skip
 OTHERS = (
     (131072, 128), (131072, 1024), (32768, 4096), (8192, 16384), (8192, 32768), (4096, 65536), (2048, 131072),
-    (512, 262144), (4096, 333), (4096, 2047), (4096, 4097), (4096, 12673), (8, 1048576),
+    (512, 262144), (4096, 333), (4096, 2047), (4096, 4097), (4096, 12673), (8, 1048576), (131072, 32), (131072, 64),
+    (1048576, 16),
+)  # fmt: skip
+# The next token's logits, of one sequence to 64, by the vocabularies of Llama 2, GPT-2, Llama 3 and Gemma.
+DECODE = tuple((rows, cols) for cols in (32000, 50257, 128256, 262144) for rows in (1, 8, 64))
+FEW = (
+    (4096, 256), (4096, 1024), (4096, 4096), (4096, 12672), (4096, 2047), (131072, 1024), (8192, 32768),
+    (2048, 131072),
 )  # fmt: skip
 SHAPES = {
-    "all": tuple((4096, cols) for cols in WIDTHS) + OTHERS,
-    "few": (
-        (4096, 256), (4096, 1024), (4096, 4096), (4096, 12672), (4096, 2047), (131072, 1024), (8192, 32768),
-        (2048, 131072),
-    ),
+    "all": tuple((4096, cols) for cols in WIDTHS) + OTHERS + DECODE,
+    "few": FEW,
+    # Where other operations than a softmax are timed.
+    "operations": FEW + DECODE,
     "cpu": ((64, 10), (16, 333)),
-}  # fmt: skip
+}
 
 SAMPLES = 10
 GRAPH_SECONDS = 2e-3
 BATCH_SECONDS = 10e-3
 MOST_LAUNCHES = 1000
 CACHES = 4
-CHECKED_ROWS = 64
-# Wider rows do not fit into one block of Triton's registers.
-TRITON_WIDEST = 65536
 
 # Name, operation, and the phase it is timed in.
 CONTESTANTS = (
     ("clone", "softmax", 0),
     ("clone in cache", "softmax", 0),
     ("torch eager", "softmax", 0),
+    ("torch eager", "log_softmax", 0),
+    ("torch eager", "backward", 0),
     ("torch eager", "cross_entropy", 0),
     ("triton", "softmax", 1),
+    ("quack", "softmax", 1),
+    ("quack", "backward", 1),
+    ("quack", "cross_entropy", 1),
     ("torch.compile", "softmax", 2),
-    ("torch eager", "log_softmax", 3),
-    ("torch eager", "backward", 3),
-    ("torch.compile", "cross_entropy", 4),
-    ("torch.compile max-autotune", "softmax", 5),
+    ("torch.compile", "cross_entropy", 3),
+    ("torch.compile max-autotune", "softmax", 4),
 )
 MATRICES = {"softmax": 2, "log_softmax": 2, "backward": 3, "cross_entropy": 2}
 # Where two matrices of f32 fit the caches of today's GPUs, and the copy tells the rate of the cache.
 IN_CACHE = ((4096, 512), (4096, 640), (4096, 768))
 OPS = tuple(MATRICES)
-PEERS = ("clone", "eager", "triton", "compile", "compile-max")
+PEERS = ("clone", "eager", "triton", "quack", "compile", "compile-max")
 
 
 def peer_of(name):
@@ -80,13 +92,13 @@ def parse():
     parser.add_argument("--out", type=pathlib.Path, help="the JSON file to write")
     parser.add_argument("--shapes", choices=("few", "all"), default="all")
     parser.add_argument("--dtypes", default="f32,bf16", help="of f32, bf16, f16")
-    parser.add_argument("--peers", default="clone,eager,triton,compile", help=f"of {', '.join(PEERS)}")
+    parser.add_argument("--peers", default="clone,eager,triton,quack,compile", help=f"of {', '.join(PEERS)}")
     parser.add_argument("--ops", default=",".join(OPS), help=f"of {', '.join(OPS)}")
     parser.add_argument("--compile-shapes", choices=("few", "all"), default="all", help="shapes for torch.compile")
     parser.add_argument("--budget", type=float, default=360.0, help="seconds after which nothing more is begun")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--dry-run", action="store_true", help="list what would be timed; needs no torch")
-    parser.add_argument("--list-shapes", choices=("few", "all"), help="print the shapes, a line each")
+    parser.add_argument("--list-shapes", choices=("few", "all", "operations"), help="print the shapes, a line each")
     options = parser.parse_args()
     options.dtypes = options.dtypes.split(",")
     options.peers = options.peers.split(",")
@@ -111,6 +123,8 @@ def plan(options):
                 if name == "clone in cache" and (dtype != "f32" or shape not in IN_CACHE):
                     continue
                 if op not in options.ops or peer_of(name) not in options.peers:
+                    continue
+                if op != "softmax" and shape not in SHAPES["operations"] + SHAPES["cpu"]:
                     continue
                 if is_compiled and shape not in compiled:
                     continue
@@ -140,6 +154,10 @@ def run(options, tasks):
     os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", str(os.cpu_count() or 1))
     start = time.monotonic()
     bench = Bench(options.device)
+    bench.load(name for name, *_ in tasks)
+    for name, why in bench.missing.items():
+        print(f"{name} is missing: {why}", flush=True)
+    tasks = [task for task in tasks if task[0] not in bench.missing]
     entries = []
     for number, (name, op, dtype, (rows, cols)) in enumerate(tasks, 1):
         entry = {"name": name, "op": op, "dtype": dtype, "rows": rows, "cols": cols}
@@ -149,7 +167,7 @@ def run(options, tasks):
             try:
                 entry |= bench.time(name, op, dtype, (rows, cols))
             except Exception as error:  # One peer's failure is a result, whatever it is.
-                entry["error"] = f"{type(error).__name__}: {error}"[:500]
+                entry["error"] = told(error)
                 bench.forget()
         entries.append(entry)
         outcome = entry.get("error") or f"{entry['microseconds']:.2f} us"
@@ -158,6 +176,12 @@ def run(options, tasks):
         if number % 50 == 0 or number == len(tasks):
             write(options.out, bench.machine() | {"entries": entries})
     return any("microseconds" in entry for entry in entries)
+
+
+def told(error):
+    """The error in a line, without the colours of a terminal."""
+    words = re.sub(r"\x1b\[[0-9;]*m", "", f"{type(error).__name__}: {error}").split()
+    return " ".join(words)[:500]
 
 
 def write(path, results):
@@ -177,26 +201,35 @@ class Bench:
         self.is_cuda = device == "cuda"
         self.dtypes = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
         self.key = self.sets = None
-        self.triton = None
+        # What is no part of PyTorch, by the contestant's name, and why it is not there.
+        self.kernels = {}
+        self.missing = {}
         torch.manual_seed(42)
+
+    def load(self, names):
+        """Loads what the contestants are made of."""
+        for name in dict.fromkeys(names):
+            kernels = softmax_kernels.BY_NAME.get(name)
+            if kernels and self.is_cuda:
+                try:
+                    self.kernels[name] = kernels(self.torch)
+                except Exception as error:  # Whatever keeps a package from loading is why it is missing.
+                    self.missing[name] = told(error)
         # A capture may collect garbage first; what is loaded now is none.
         gc.freeze()
 
     def machine(self):
         torch = self.torch
         versions = {"torch": torch.__version__, "python": platform.python_version(), "cuda": torch.version.cuda}
-        try:
-            import triton
-
-            versions["triton"] = triton.__version__
-        except ImportError:
-            pass
+        for kernels in self.kernels.values():
+            versions |= kernels.versions()
         driver = printed("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader") or "unknown"
         found = {
             "machine": torch.cuda.get_device_name(0) if self.is_cuda else "CPU",
             "driver": driver if self.is_cuda else "none",
             "date": time.strftime("%Y-%m-%d", time.gmtime()),
             "versions": versions,
+            "missing": self.missing,
         }
         if commit := os.environ.get("FERROWARP_COMMIT"):
             found["commit"] = commit
@@ -252,8 +285,10 @@ class Bench:
             del outs
             clone = self.measure(lambda i: sets[i][0].clone(), len(sets))
             return min(copy, clone, key=lambda figures: figures["microseconds"])
-        if name == "triton":
-            return self.tuned_triton(sets, shape)
+        if name in softmax_kernels.BY_NAME:
+            if name not in self.kernels:
+                raise RuntimeError(f"left out: {name} needs a GPU")
+            return self.kernels[name].time(self, op, sets)
         function = self.function(name, op)
         return self.measure(lambda i: function(*sets[i]), len(sets))
 
@@ -333,33 +368,6 @@ class Bench:
         end.synchronize()
         return max(start.elapsed_time(end), 1e-4) / 1e3
 
-    def tuned_triton(self, sets, shape):
-        """The tutorial's kernel at the fastest of its configurations."""
-        rows, cols = shape
-        if not self.is_cuda:
-            raise RuntimeError("left out: Triton needs a GPU")
-        if cols > TRITON_WIDEST:
-            raise RuntimeError(f"left out: a row of {cols} does not fit into one block of {TRITON_WIDEST}")
-        self.triton = self.triton or TritonSoftmax(self.torch)
-        best = None
-        for config in self.triton.configurations(cols):
-            launcher = self.triton.launcher(config, rows, cols)
-            try:
-                found = self.measure(lambda i: launcher(sets[i][0]), len(sets), samples=2)
-            except Exception as error:  # Out of registers or shared memory: not this configuration.
-                found = {"microseconds": math.inf, "error": error}
-            if best is None or found["microseconds"] < best[0]["microseconds"]:
-                best = (found, launcher, config)
-        found, launcher, config = best
-        if math.isinf(found["microseconds"]):
-            raise found["error"]
-        x = sets[0][0]
-        got = launcher(x)
-        for row in range(0, rows, max(1, rows // CHECKED_ROWS)):
-            self.torch.testing.assert_close(got[row], self.torch.softmax(x[row], dim=-1), rtol=0.02, atol=1e-6)
-        figures = self.measure(lambda i: launcher(sets[i][0]), len(sets))
-        return figures | {"configuration": dict(zip(("block", "warps", "stages"), config))}
-
 
 def figures(times, launches, sets):
     return {
@@ -382,75 +390,6 @@ def printed(*command):
         return lines[0].strip()
     except (OSError, subprocess.CalledProcessError):
         return None
-
-
-class TritonSoftmax:
-    """Row softmax as in Triton's tutorial on fused softmax, in our words: a row in one block of registers, and a
-    program that walks over rows, or (no stages) has a single one."""
-
-    def __init__(self, torch):
-        import triton
-
-        self.torch = torch
-        self.triton = triton
-        self.kernel = triton_kernel()
-        self.processors = torch.cuda.get_device_properties(0).multi_processor_count
-        self.shared = torch.cuda.get_device_properties(0).shared_memory_per_multiprocessor
-        self.programs = {}
-
-    def configurations(self, cols):
-        """Block, warps, and stages of the loop over rows; 0 stages is a program a row."""
-        block = self.triton.next_power_of_2(cols)
-        if block <= 1024:
-            warps = (1, 2, 4, 8)
-        elif block <= 8192:
-            warps = (4, 8, 16)
-        else:
-            warps = (8, 16, 32)
-        stages = (0, 2, 4) if block <= 8192 else (0, 2)
-        return [(block, w, s) for w in warps for s in stages]
-
-    def launcher(self, config, rows, cols):
-        block, warps, stages = config
-
-        def launch(x):
-            out = self.torch.empty_like(x)
-            programs = rows if stages == 0 else min(rows, self.resident(config, x, out))
-            self.kernel[(programs,)](out, x, rows, cols, block, max(stages, 1), num_warps=warps)
-            return out
-
-        return launch
-
-    def resident(self, config, x, out):
-        """Programs that the GPU holds at once, by registers, warps and shared memory."""
-        key = (config, x.dtype, x.shape[1] % 16)
-        if key not in self.programs:
-            block, warps, stages = config
-            compiled = self.kernel[(1,)](out, x, 1, x.shape[1], block, stages, num_warps=warps)
-            registers = max(getattr(compiled, "n_regs", 0) or 64, 16)
-            shared = max(compiled.metadata.shared, 1)
-            each = min(65536 // (registers * 32 * warps), 64 // warps, self.shared // shared)
-            self.programs[key] = max(each, 1) * self.processors
-        return self.programs[key]
-
-
-def triton_kernel():
-    global tl
-    import triton
-    import triton.language as tl
-
-    @triton.jit
-    def softmax_rows(out, inp, rows, cols, BLOCK: tl.constexpr, STAGES: tl.constexpr):
-        lane = tl.arange(0, BLOCK)
-        inside = lane < cols
-        for row in tl.range(tl.program_id(0), rows, tl.num_programs(0), num_stages=STAGES):
-            start = tl.cast(cols, tl.int64) * row
-            x = tl.load(inp + start + lane, mask=inside, other=-float("inf")).to(tl.float32)
-            y = tl.exp(x - tl.max(x, axis=0))
-            y = y / tl.sum(y, axis=0)
-            tl.store(out + start + lane, y.to(out.dtype.element_ty), mask=inside)
-
-    return softmax_rows
 
 
 if __name__ == "__main__":

@@ -17,6 +17,8 @@ pub enum Op {
     /// With a class a row in `targets`: the loss of each row, and in `out` the gradient of their mean at the logits
     /// `inp`: `(exp(inp) / sum(exp(inp)) - [col == target]) / rows`.
     CrossEntropy,
+    /// `out = inp`: what the others are measured against.
+    Copy,
 }
 
 impl Op {
@@ -27,6 +29,7 @@ impl Op {
             Op::LogSoftmax => "log_softmax",
             Op::Backward => "backward",
             Op::CrossEntropy => "cross_entropy",
+            Op::Copy => "copy",
         }
     }
 
@@ -68,6 +71,7 @@ impl Op {
                 let mean = |x: f64| x / rows as f64;
                 pairs.map(|(col, (g, p))| (mean(g), mean(p + is_target(col)))).collect()
             }
+            Op::Copy => row.iter().map(|&x| (f64::from(x), 0.0)).collect(),
         }
     }
 }

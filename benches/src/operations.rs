@@ -12,13 +12,18 @@ use crate::shapes::Shape;
 /// A launch that is ready.
 pub type Launch<T> = Arc<dyn Fn(&mut Set<T>) -> Result<(), DeviceError> + Send + Sync>;
 
-/// The launch of `op` on matrices of this shape.
+/// The launch of `op` on matrices of this shape; none of a copy, which users do not call.
 ///
 /// # Errors
 /// There is no memory for the plan's workspace.
-pub fn launch<T: Number + Real>(device: &Device, op: Op, shape: Shape) -> Result<Launch<T>, DeviceError> {
+pub fn launch<T: Number + Real>(
+    device: &Device,
+    op: Op,
+    shape: Shape,
+) -> Result<Option<Launch<T>>, DeviceError> {
     let (device, Shape { rows, cols }) = (device.clone(), shape);
-    Ok(match op {
+    let launch: Launch<T> = match op {
+        Op::Copy => return Ok(None),
         Op::Softmax | Op::LogSoftmax => {
             let options = if op == Op::LogSoftmax { Options::new().log() } else { Options::new() };
             let plan = Mutex::new(Plan::<T>::new(&device, rows, cols, &options)?);
@@ -39,5 +44,6 @@ pub fn launch<T: Number + Real>(device: &Device, op: Op, shape: Shape) -> Result
             let launch = CrossEntropy::new(&mut set.losses, logits, &set.targets);
             Ok(launch.with_gradient(gradient, 1.0 / rows as f32).run(&device)?)
         }),
-    })
+    };
+    Ok(Some(launch))
 }

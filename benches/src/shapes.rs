@@ -16,6 +16,15 @@ impl Shape {
         Self { rows, cols }
     }
 
+    /// A matrix of elements of 4 bytes that takes as many bytes as this one of elements of 2.
+    pub fn halved(self) -> Self {
+        let Self { rows, cols } = self;
+        match (cols % 2, rows % 2) {
+            (1, 0) => Self::new(rows / 2, cols),
+            _ => Self::new(rows, cols.div_ceil(2)),
+        }
+    }
+
     /// Elements of the matrix.
     pub fn len(self) -> usize {
         self.rows * self.cols
@@ -39,8 +48,8 @@ const WIDTHS: [usize; 30] = [
     7168, 7680, 8192, 8704, 9216, 9728, 10_240, 10_752, 11_264, 11_776, 12_288, 12_672,
 ];
 
-/// Larger matrices, from many short rows to few long ones, and widths that are no multiple of a vector.
-const OTHERS: [Shape; 13] = [
+/// Larger matrices, from many short rows to few long ones, widths that are no multiple of a vector, and narrow rows.
+const OTHERS: [Shape; 16] = [
     Shape::new(131_072, 128),
     Shape::new(131_072, 1024),
     Shape::new(32_768, 4096),
@@ -54,7 +63,22 @@ const OTHERS: [Shape; 13] = [
     Shape::new(4096, 4097),
     Shape::new(4096, 12_673),
     Shape::new(8, 1_048_576),
+    Shape::new(131_072, 32),
+    Shape::new(131_072, 64),
+    Shape::new(1_048_576, 16),
 ];
+
+/// The next token's logits, of one sequence to 64, by the vocabularies of Llama 2, GPT-2, Llama 3 and Gemma.
+const DECODE: [Shape; 12] = {
+    let (widths, rows) = ([32_000, 50_257, 128_256, 262_144], [1, 8, 64]);
+    let mut shapes = [Shape::new(0, 0); 12];
+    let mut i = 0;
+    while i < shapes.len() {
+        shapes[i] = Shape::new(rows[i % 3], widths[i / 3]);
+        i += 1;
+    }
+    shapes
+};
 
 /// One of each kind, for a quick look.
 const FEW: [Shape; 8] = [
@@ -85,8 +109,20 @@ pub enum Extent {
 pub fn gpu(extent: Extent) -> Vec<Shape> {
     match extent {
         Extent::Few => FEW.to_vec(),
-        Extent::All => WIDTHS.iter().map(|&cols| Shape::new(4096, cols)).chain(OTHERS).collect(),
+        Extent::All => {
+            WIDTHS.iter().map(|&cols| Shape::new(4096, cols)).chain(OTHERS).chain(DECODE).collect()
+        }
     }
+}
+
+/// Whether it is of the next token's logits, at which the ladder is not timed: its lower rungs are for many rows.
+pub fn is_decode(shape: Shape) -> bool {
+    DECODE.contains(&shape)
+}
+
+/// Those shapes for a GPU at which other operations than a softmax are timed.
+pub fn of_operations() -> Vec<Shape> {
+    FEW.into_iter().chain(DECODE).collect()
 }
 
 /// The shapes for the CPU.
@@ -102,12 +138,21 @@ mod tests {
     #[test]
     fn the_peers_have_the_same_shapes() {
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/softmax.py");
-        for (extent, name) in [(Extent::Few, "few"), (Extent::All, "all")] {
+        let tables = [("few", gpu(Extent::Few)), ("all", gpu(Extent::All)), ("operations", of_operations())];
+        for (name, shapes) in tables {
             let listed = std::process::Command::new("python3").args([script, "--list-shapes", name]).output();
             let Ok(output) = listed else { return };
             assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-            let ours: String = gpu(extent).iter().map(|shape| format!("{shape}\n")).collect();
+            let ours: String = shapes.iter().map(|shape| format!("{shape}\n")).collect();
             assert_eq!(String::from_utf8_lossy(&output.stdout), ours);
+        }
+    }
+
+    #[test]
+    fn the_half_of_a_matrix_has_half_its_elements() {
+        for shape in gpu(Extent::All) {
+            assert_eq!(shape.halved().len(), shape.len().div_ceil(2), "{shape}");
+            assert!(shape.halved().rows >= shape.rows / 2, "{shape}");
         }
     }
 }

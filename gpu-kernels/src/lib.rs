@@ -2,7 +2,7 @@
 //!
 //! Read [`mlp`] in the order of its modules: first the kernels of a training step as a textbook writes them, one
 //! thread per output; then the ones that training uses by default, which share tiles and fuse neighbours.
-//! [`softmax`] climbs from the naive kernel to the fast one, a rung a file.
+//! [`softmax`] climbs from the naive kernel to the fast one, a rung a file; [`mod@copy`] is what it is measured against.
 
 #![no_std]
 #![allow(clippy::too_many_arguments, reason = "a kernel's parameters are its calling convention")]
@@ -11,6 +11,8 @@
     not(target_arch = "nvptx64"),
     allow(unused_imports, reason = "on the host the float methods of std come before those of GpuFloat")
 )]
+
+pub mod copy;
 
 pub mod element;
 

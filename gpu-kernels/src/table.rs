@@ -2,6 +2,7 @@
 
 use cuda_std::launch::KernelMeta;
 
+use crate::copy;
 use crate::mlp::{
     activation, batch, fused_backward, fused_forward, head, linear, loss, resident, sgd, short,
 };
@@ -24,7 +25,8 @@ const ALL: List = {
         .with(short::first::KERNELS)
         .with(short::rows::KERNELS)
         .with(short::updates::KERNELS)
-        .with(resident::train::KERNELS);
+        .with(resident::train::KERNELS)
+        .with(copy::KERNELS);
     let mut i = 0;
     while i < LADDER.len() {
         all = all.with_rung(&LADDER[i]);

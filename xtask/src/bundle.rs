@@ -25,6 +25,9 @@ const BENCHES: [(&str, &str); 2] = [("softmax", "bench-softmax"), ("mlp", "bench
 const PEERS: [(&str, &str); 2] =
     [("benches/peers/softmax.py", "peers_softmax.py"), ("benches/peers/mnist.py", "peers_mnist.py")];
 
+/// What those scripts import, under its own name.
+const PEER_MODULES: [(&str, &str); 1] = [("benches/peers/softmax_kernels.py", "softmax_kernels.py")];
+
 /// What the bundle's `run.sh` does on the GPU machine.
 const RUN_SCRIPT: &str = include_str!("bundle_run.sh");
 
@@ -78,7 +81,7 @@ impl Bundle {
         for ((_, name), bench) in BENCHES.iter().zip(benches) {
             copy(&bench, &out.join(name))?;
         }
-        for (script, name) in PEERS {
+        for (script, name) in PEERS.into_iter().chain(PEER_MODULES) {
             copy(&workspace::root().join(script), &out.join(name))?;
         }
         copy_modules(&ptx, &out)?;
@@ -178,6 +181,12 @@ mod tests {
         }
         for (_, script) in PEERS {
             assert!(RUN_SCRIPT.contains(&format!("python3 {script} --out")), "{script}");
+        }
+        let imported = |name: &str| format!("import {}\n", name.strip_suffix(".py").unwrap());
+        for (module, name) in PEER_MODULES {
+            let text = |script: &str| std::fs::read_to_string(workspace::root().join(script)).unwrap();
+            assert!(PEERS.iter().any(|(script, _)| text(script).contains(&imported(name))), "{name}");
+            assert!(!text(module).is_empty(), "{module}");
         }
         for program in PROGRAMS {
             assert!(RUN_SCRIPT.contains(&format!("./{program} ")), "{program}");

@@ -2,13 +2,18 @@
 # Checks and measures the bundle on a machine with an NVIDIA GPU: bash run.sh OUTPUT_FOLDER [STEP...]
 #
 # Steps: start (a first and a second start), check (self-check with the PTX of both back ends, programs on cust,
-# sanitizers), crates (crates of the registry, compared with the host), train, bench (our softmax), peers (PyTorch and
-# Triton), mlp (our training, rung by rung), mlp-peers (PyTorch and JAX), ladder (accuracy, timeline and kernels of each
+# sanitizers), crates (crates of the registry, compared with the host), train, bench (our softmax), peers (PyTorch, Triton
+# and QuACK), mlp (our training, rung by rung), mlp-peers (PyTorch and JAX), ladder (accuracy, timeline and kernels of each
 # rung), faults (kernels that fail on purpose, and what the programs then do), profile (Nsight Compute on some softmax
 # shapes); all if none is named.
 # FERROWARP_BENCH_SHAPES=few in the environment takes a few shapes; FERROWARP_PEERS_BUDGET and FERROWARP_MLP_PEERS_BUDGET
 # are in seconds; FERROWARP_MLP is what the ids of the training bench must have in them, such as mlp/fused;
 # FERROWARP_PROFILE takes the bench ids to profile, without `softmax/` before them.
+#
+# QuACK is timed where python3 finds it, and else named as missing. It comes by `pip install 'quack-kernels[cu13]'`; onto a
+# machine without a network as wheels, of the packages that it and nvidia-cutlass-dsl[cu13] require, but no others of CUDA:
+# pip install --no-index --no-deps --target DIR *.whl
+# export PYTHONPATH=DIR:DIR/nvidia_cutlass_dsl/dsl_packages
 #
 # A failed part does not stop the rest. OUTPUT_FOLDER gets summary.txt, which grows as the parts end, logs.txt with
 # what they printed, the JSON of benches, peers and faults, and the metrics and the model of the training.

@@ -21,6 +21,7 @@ mod softmax_report;
 mod softmax_report_chart;
 mod softmax_report_ladder;
 mod softmax_report_tables;
+mod softmax_report_targets;
 mod stress;
 mod tidy;
 mod timelines;

@@ -82,6 +82,9 @@ pub struct Run<E> {
     pub l2_bytes: Option<u64>,
     #[serde(default)]
     pub versions: BTreeMap<String, String>,
+    /// Contestants that are not installed, and why.
+    #[serde(default)]
+    pub missing: BTreeMap<String, String>,
     pub entries: Vec<E>,
 }
 
@@ -103,6 +106,8 @@ pub struct Results<E> {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub l2_bytes: Option<u64>,
     pub versions: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub missing: BTreeMap<String, String>,
     pub ours: Vec<E>,
     pub peers: Vec<E>,
 }
@@ -120,7 +125,8 @@ impl<E: Entry> Results<E> {
                 peers.driver
             );
         }
-        let (versions, peers) = peers.map_or_else(Default::default, |run| (run.versions, run.entries));
+        let (versions, missing, peers) =
+            peers.map_or_else(Default::default, |run| (run.versions, run.missing, run.entries));
         Ok(Results {
             machine: ours.machine,
             driver: ours.driver,
@@ -128,6 +134,7 @@ impl<E: Entry> Results<E> {
             commit: ours.commit.context("our run does not say of which commit it is")?,
             l2_bytes: ours.l2_bytes,
             versions,
+            missing,
             ours: ours.entries,
             peers,
         })
@@ -145,6 +152,7 @@ impl<E: Entry> Results<E> {
         self.ours.extend(run.ours);
         self.peers.extend(run.peers);
         self.versions.extend(run.versions);
+        self.missing.extend(run.missing);
         Ok(self)
     }
 

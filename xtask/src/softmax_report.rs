@@ -11,6 +11,17 @@ use crate::{
     workspace,
 };
 
+/// The operations, in the order of the tables.
+pub const OPS: [&str; 4] = ["softmax", "log_softmax", "backward", "cross_entropy"];
+
+/// The peers, as they are named in the results and in tables.
+pub const PEERS: [(&str, &str); 4] = [
+    ("torch eager", "PyTorch"),
+    ("torch.compile", "torch.compile"),
+    ("triton", "Triton"),
+    ("quack", "QuACK"),
+];
+
 /// What one program measured.
 #[cfg(test)]
 type Run = report::Run<Entry>;
@@ -89,9 +100,17 @@ impl Entry {
     /// Bytes that must be moved at least: the matrices of the operation, once each.
     pub fn bytes(&self) -> f64 {
         let matrices = if self.op == "backward" { 3.0 } else { 2.0 };
-        let size = if self.dtype == "f32" { 4.0 } else { 2.0 };
-        // The numbers come from a file, and their product need not be one of an integer.
-        matrices * size * self.rows as f64 * self.cols as f64
+        matrices * matrix_bytes(&self.dtype, self.rows, self.cols)
+    }
+
+    /// Whether it copies a matrix, which does not stay in the cache.
+    pub fn is_copy(&self) -> bool {
+        self.op == "copy" || self.name == "clone"
+    }
+
+    /// Whether it copies a matrix, wherever that lies.
+    fn is_any_copy(&self) -> bool {
+        self.is_copy() || self.name == "clone in cache"
     }
 
     /// Bytes per nanosecond.
@@ -110,6 +129,18 @@ impl Entry {
     }
 }
 
+/// Bytes of a matrix.
+fn matrix_bytes(dtype: &str, rows: usize, cols: usize) -> f64 {
+    let size = if dtype == "f32" { 4.0 } else { 2.0 };
+    // The numbers come from a file, and their product need not be one of an integer.
+    size * rows as f64 * cols as f64
+}
+
+/// Whether the rows are logits of one token each, of a model that serves few sequences.
+pub fn is_decode(rows: usize, cols: usize) -> bool {
+    rows <= 64 && (32_000..=262_144).contains(&cols)
+}
+
 /// Whether it is the name of a rung.
 pub fn is_rung(name: &str) -> bool {
     name.strip_prefix('k').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
@@ -123,8 +154,8 @@ pub struct Contest<'a> {
     pub cols: usize,
     /// The operation that users call, or where it was not timed the fastest rung.
     pub ours: Option<&'a Entry>,
-    /// The copy of the matrix.
-    pub clone: Option<&'a Entry>,
+    /// The fastest copy of as many bytes as the matrix has.
+    pub copy: Option<&'a Entry>,
     /// All others that have a time.
     pub peers: Vec<&'a Entry>,
 }
@@ -138,6 +169,11 @@ impl Contest<'_> {
     /// The peer of that name.
     pub fn peer(&self, name: &str) -> Option<&Entry> {
         self.peers.iter().copied().find(|peer| peer.name == name)
+    }
+
+    /// The share of the copy's bandwidth that ours has.
+    pub fn share_of_copy(&self) -> Option<f64> {
+        Some(self.ours?.gigabytes_per_second()? / self.copy?.gigabytes_per_second()?)
     }
 
     /// How many times as long `other` takes as ours.
@@ -155,7 +191,7 @@ impl Results {
     /// Every operation, type and shape that somebody was timed at, in the order of the run.
     pub fn contests(&self) -> Vec<Contest<'_>> {
         let mut contests: Vec<Contest<'_>> = Vec::new();
-        let is_timed = |entry: &&Entry| entry.microseconds.is_some() && !entry.name.starts_with("clone");
+        let is_timed = |entry: &&Entry| entry.microseconds.is_some() && !entry.is_any_copy();
         for entry in self.ours.iter().chain(&self.peers).filter(is_timed) {
             let Entry { op, dtype, rows, cols, .. } = entry;
             let is_same = |c: &Contest<'_>| (c.op, c.dtype, c.rows, c.cols) == (op, dtype, *rows, *cols);
@@ -172,6 +208,31 @@ impl Results {
         copies.filter_map(Entry::gigabytes_per_second).max_by(f64::total_cmp)
     }
 
+    /// The fastest copy of a matrix of so many bytes, whoever made it: a kernel of ours, or the driver, which PyTorch has
+    /// copy. A matrix of an odd number of 16-bit elements has half an element more or less in one of 32 bits.
+    pub fn best_copy(&self, dtype: &str, rows: usize, cols: usize) -> Option<&Entry> {
+        let bytes = matrix_bytes(dtype, rows, cols);
+        let is_as_large = |entry: &&Entry| {
+            (matrix_bytes(&entry.dtype, entry.rows, entry.cols) / bytes - 1.0).abs() < 1e-3
+                && entry.microseconds.is_some()
+        };
+        let copies = self.ours.iter().chain(&self.peers).filter(|entry| entry.is_copy());
+        copies.filter(is_as_large).max_by(|a, b| {
+            f64::total_cmp(&a.gigabytes_per_second().unwrap_or(0.0), &b.gigabytes_per_second().unwrap_or(0.0))
+        })
+    }
+
+    /// The peers that were timed at nothing, and why if the run says so.
+    pub fn missing(&self) -> Vec<String> {
+        let is_timed = |name: &str| self.peers.iter().any(|e| e.name == name && e.microseconds.is_some());
+        let absent = PEERS.iter().filter(|(name, _)| !is_timed(name));
+        let told = absent.map(|&(name, shown)| match self.missing.get(name) {
+            Some(why) => format!("{shown} ({why})"),
+            None => shown.to_owned(),
+        });
+        told.collect()
+    }
+
     fn contest<'a>(&'a self, op: &'a str, dtype: &'a str, rows: usize, cols: usize) -> Contest<'a> {
         let is_here = |entry: &&Entry| {
             (entry.dtype.as_str(), entry.rows, entry.cols) == (dtype, rows, cols)
@@ -186,8 +247,8 @@ impl Results {
             rows,
             cols,
             ours: operation.or_else(|| rungs.min_by(|a, b| f64::total_cmp(&time(a), &time(b)))),
-            clone: self.peers.iter().filter(is_here).find(|entry| entry.name == "clone"),
-            peers: self.peers.iter().filter(of_op).filter(|entry| !entry.name.starts_with("clone")).collect(),
+            copy: self.best_copy(dtype, rows, cols),
+            peers: self.peers.iter().filter(of_op).filter(|entry| !entry.is_any_copy()).collect(),
         }
     }
 }

@@ -4,7 +4,7 @@ use anyhow::anyhow;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
-use crate::softmax_report::{Entry, Results};
+use crate::softmax_report::{Entry, Results, is_decode};
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Drawn = Result<(), Box<dyn std::error::Error>>;
@@ -17,7 +17,7 @@ const BYTES: f64 = 8.0;
 
 /// Of a chart with its panels side by side, and of one with a panel above the other.
 const SIDE_BY_SIDE: (u32, u32) = (1500, 760);
-const STACKED: (u32, u32) = (1150, 1150);
+const STACKED: (u32, u32) = (1350, 1150);
 const LEGEND_HEIGHT: u32 = 110;
 const LEGEND_COLUMNS: usize = 3;
 
@@ -47,11 +47,12 @@ pub fn widths(results: &Results) -> anyhow::Result<String> {
     draw(results, &title, panels, &axis)
 }
 
-/// GB/s at the shapes with other numbers of rows and at odd widths, for f32 and bf16.
+/// GB/s at the shapes with other numbers of rows and at odd widths, for f32 and bf16; not at those of one token's
+/// logits, whose time is all latency.
 pub fn shapes(results: &Results) -> anyhow::Result<String> {
     let mut names: Vec<String> = Vec::new();
     for entry in results.ours.iter().chain(&results.peers) {
-        if entry.op == "softmax" && !is_of_widths(entry) {
+        if entry.op == "softmax" && !is_of_widths(entry) && !is_decode(entry.rows, entry.cols) {
             let name = entry.shape();
             if !names.contains(&name) {
                 names.push(name);
@@ -86,17 +87,31 @@ fn lines(
     let mut lines: Vec<Line> = Vec::new();
     let everybody = results.ours.iter().chain(&results.peers);
     let entries = everybody.filter(|entry| entry.op == "softmax" && entry.dtype == dtype);
-    let entries = entries.filter(|entry| entry.name != "clone in cache");
-    for entry in entries.filter(|entry| is_shown(entry) || entry.name == "clone") {
+    let mut copies: Vec<(f64, f64)> = Vec::new();
+    for entry in entries.filter(|entry| !entry.name.starts_with("clone")) {
         let (Some(x), Some(y)) = (place(entry), entry.gigabytes_per_second()) else { continue };
+        let copy = results.best_copy(dtype, entry.rows, entry.cols).and_then(Entry::gigabytes_per_second);
+        copies.extend(copy.filter(|_| copies.iter().all(|point| point.0 != x)).map(|y| (x, y)));
+        if !is_shown(entry) {
+            continue;
+        }
         match lines.iter_mut().find(|line| line.name == shown_name(entry)) {
             Some(line) => line.points.push((x, y)),
             None => {
                 let (colour, width) = look(&entry.name);
-                let dashes = (entry.name == "clone").then_some((8, 5));
-                lines.push(Line { name: shown_name(entry), colour, width, dashes, points: vec![(x, y)] });
+                lines.push(Line {
+                    name: shown_name(entry),
+                    colour,
+                    width,
+                    dashes: None,
+                    points: vec![(x, y)],
+                });
             }
         }
+    }
+    if !copies.is_empty() {
+        let (name, colour) = ("the best copy".to_owned(), RGBColor(110, 110, 110));
+        lines.push(Line { name, colour, width: 2, dashes: Some((8, 5)), points: copies });
     }
     for line in &mut lines {
         line.points.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -107,8 +122,8 @@ fn lines(
 fn shown_name(entry: &Entry) -> String {
     match entry.name.as_str() {
         "softmax" => "Ferrowarp".to_owned(),
-        "clone" => "copy (clone)".to_owned(),
         "triton" => "Triton's tutorial, tuned".to_owned(),
+        "quack" => "QuACK".to_owned(),
         name => name.to_owned(),
     }
 }
@@ -130,10 +145,10 @@ fn look(name: &str) -> (RGBColor, u32) {
     match (name, rung) {
         (_, Some(rung)) => (RUNGS[rung.clamp(1, RUNGS.len()) - 1], 2),
         ("softmax", _) => (RGBColor(220, 20, 30), 3),
-        ("clone", _) => (RGBColor(110, 110, 110), 2),
         ("torch eager", _) => (RGBColor(31, 119, 180), 2),
         ("torch.compile", _) => (RGBColor(148, 103, 189), 2),
         ("triton", _) => (RGBColor(44, 160, 44), 2),
+        ("quack", _) => (RGBColor(255, 127, 14), 2),
         _ => (RGBColor(140, 86, 75), 2),
     }
 }

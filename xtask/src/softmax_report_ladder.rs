@@ -54,12 +54,10 @@ fn rung(results: Option<&Results>, name: &str, below: Option<&str>) -> String {
 
 /// The table of the operation.
 fn operation(results: Option<&Results>) -> String {
-    table(["f32", "softmax", "GB/s", "of a copy"], |shape| {
+    table(["f32", "softmax", "GB/s", "of the best copy"], |shape| {
         let entry = find(results, OPERATION, shape);
-        let peers = results.into_iter().flat_map(|results| &results.peers);
-        let clone = peers.filter(|entry| entry.name == "clone" && entry.dtype == "f32");
-        let clone = clone.into_iter().find(|entry| (entry.rows, entry.cols) == shape);
-        [microseconds(entry), bandwidth(entry), percent(factor(clone, entry))]
+        let copy = results.and_then(|results| results.best_copy("f32", shape.0, shape.1));
+        [microseconds(entry), bandwidth(entry), percent(factor(copy, entry))]
     })
 }
 

@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use crate::report::{row, times};
-use crate::softmax_report::{Contest, Entry, Results};
+use crate::softmax_report::{Contest, Entry, OPS, PEERS, Results};
+use crate::softmax_report_targets as targets;
 
 /// The shapes of the README's table.
 const SHOWN: [(usize, usize); 8] = [
@@ -20,52 +21,33 @@ const SHOWN: [(usize, usize); 8] = [
 /// The shape at which the README shows each rung.
 const RUNGS_AT: (usize, usize) = (4096, 4096);
 
-/// Widths at 4096 rows over which the geometric mean is taken: 256 to 12672, without the odd ones.
-fn is_of_the_chart(contest: &Contest<'_>) -> bool {
-    contest.rows == 4096 && (256..=12_672).contains(&contest.cols) && !is_odd(contest.cols)
-}
-
-/// Whether rows of this width begin at addresses that are no multiple of 16.
-fn is_odd(cols: usize) -> bool {
-    !cols.is_multiple_of(4)
-}
-
-/// The part of the copy's bandwidth that we want to reach.
-fn target_of_clone(contest: &Contest<'_>) -> Option<f64> {
-    let bytes = contest.ours?.bytes();
-    match contest.cols {
-        cols if is_odd(cols) => Some(0.85),
-        256..=2048 => Some(0.90),
-        4096.. if bytes >= 256e6 => Some(0.97),
-        _ => None,
-    }
-}
-
 /// The section of the README.
 pub fn readme(results: &Results) -> String {
     let mut text = String::from("![GB/s against width](docs/softmax.svg)\n\n");
-    let header = ["softmax of", "", "ours", "GB/s", "of a copy", "PyTorch", "torch.compile", "Triton"];
-    text += &row(&header.map(str::to_owned));
-    text += &row(&["---", "---", "---:", "---:", "---:", "---:", "---:", "---:"].map(str::to_owned));
+    let header = ["softmax of", "", "ours", "GB/s", "of the best copy"].into_iter();
+    let header = header.chain(PEERS.map(|(_, shown)| shown));
+    text += &row(&header.map(str::to_owned).collect::<Vec<_>>());
+    let lines = ["---", "---", "---:", "---:", "---:", "---:", "---:", "---:", "---:"];
+    text += &row(&lines.map(str::to_owned));
     let contests = results.contests();
     let shown = contests.iter().filter(|c| c.op == "softmax" && SHOWN.contains(&(c.rows, c.cols)));
     for contest in shown {
-        text += &row(&[
+        let ours = [
             format!("{}x{}", contest.rows, contest.cols),
             contest.dtype.to_owned(),
             microseconds(contest.ours),
             bandwidth(contest.ours),
-            percent(share_of_clone(contest)),
-            times(contest.lead_over(contest.peer("torch eager"))),
-            times(contest.lead_over(contest.peer("torch.compile"))),
-            times(contest.lead_over(contest.peer("triton"))),
-        ]);
+            percent(contest.share_of_copy()),
+        ];
+        let leads = PEERS.map(|(name, _)| times(contest.lead_over(contest.peer(name))));
+        text += &row(&ours.into_iter().chain(leads).collect::<Vec<_>>());
     }
-    text += "\nThe last three columns: how many times as long they take.";
-    for (what, mean) in means(&contests) {
-        let _ = write!(text, " {what}: {}.", times(Some(mean)));
-    }
-    text += "\n\n";
+    let _ = writeln!(
+        text,
+        "\nThe columns of the peers: how many times as long they take.{} In geometric mean, and of how many shapes:\n\n{}",
+        missing(results),
+        targets::means(&contests)
+    );
     text += &ladder(results);
     let _ = writeln!(
         text,
@@ -95,9 +77,13 @@ pub fn full(results: &Results) -> String {
     let contests = results.contests();
     let mut text = format!("# Softmax on a GPU, all figures\n\n{}.\n\n", results.provenance());
     text += "Device time by events around CUDA graphs, cold level-2 cache, medians. A ratio over 1 means that ours is \
-             faster. Bandwidth counts every matrix once. Written by `cargo xtask report softmax`.\n\n## Targets\n\n";
-    text += &targets(&contests);
-    for op in ["softmax", "log_softmax", "backward", "cross_entropy"] {
+             faster. Bandwidth counts every matrix once. The best copy is the fastest of as many bytes: a kernel of ours, or the \
+             driver's memcpy, by which PyTorch clones. Written by `cargo xtask report softmax`.";
+    text += &missing(results);
+    let _ = write!(text, "\n\n## Targets\n\n{}", targets::table(&contests));
+    let _ =
+        write!(text, "\n## Geometric means of the peers' times over ours\n\n{}", targets::means(&contests));
+    for op in OPS {
         let of_op: Vec<&Contest<'_>> = contests.iter().filter(|c| c.op == op).collect();
         if !of_op.is_empty() {
             let _ = write!(text, "\n## {op}\n\n{}", table(&of_op));
@@ -108,25 +94,46 @@ pub fn full(results: &Results) -> String {
     text
 }
 
+/// What a reader has to know of peers that are not in the run.
+fn missing(results: &Results) -> String {
+    let missing = results.missing();
+    if missing.is_empty() {
+        String::new()
+    } else {
+        format!(" Not in this run, missing: {}.", missing.join(", "))
+    }
+}
+
 fn table(contests: &[&Contest<'_>]) -> String {
-    let header = ["shape", "dtype", "ours", "us", "GB/s", "of a copy", "best peer", "us", "ratio"];
-    let mut text = row(&header.map(str::to_owned));
-    text += &row(&["---", "---", "---", "---:", "---:", "---:", "---", "---:", "---:"].map(str::to_owned));
+    let header =
+        ["shape", "dtype", "ours", "us", "GB/s", "of the best copy", "that is", "best peer", "us", "ratio"];
+    let header = header.into_iter().chain(["QuACK", "ratio"]);
+    let mut text = row(&header.map(str::to_owned).collect::<Vec<_>>());
+    let lines = ["---", "---", "---", "---:", "---:", "---:", "---", "---", "---:", "---:", "---:", "---:"];
+    text += &row(&lines.map(str::to_owned));
     for contest in contests {
-        let best = contest.best_peer();
+        let (best, quack) = (contest.best_peer(), contest.peer("quack"));
         text += &row(&[
             format!("{}x{}", contest.rows, contest.cols),
             contest.dtype.to_owned(),
             contest.ours.map_or("none", |entry| &entry.name).to_owned(),
             microseconds(contest.ours),
             bandwidth(contest.ours),
-            percent(share_of_clone(contest)),
+            percent(contest.share_of_copy()),
+            contest.copy.map_or("none", copy_name).to_owned(),
             best.map_or("none", |entry| &entry.name).to_owned(),
             microseconds(best),
             times(contest.lead_over(best)),
+            microseconds(quack),
+            times(contest.lead_over(quack)),
         ]);
     }
     text
+}
+
+/// The name of a copy in the tables.
+fn copy_name(copy: &Entry) -> &str {
+    if copy.name == "clone" { "memcpy" } else { &copy.name }
 }
 
 /// All rungs by width, in GB/s.
@@ -155,63 +162,6 @@ fn rungs(results: &Results) -> String {
     text
 }
 
-/// What we set out to reach, whether we did, and where not.
-fn targets(contests: &[Contest<'_>]) -> String {
-    let mut text = String::new();
-    let softmax: Vec<&Contest<'_>> = contests.iter().filter(|c| c.op == "softmax").collect();
-    let mut goal = |what: &str, found: Vec<(&Contest<'_>, f64)>, wanted: &dyn Fn(&Contest<'_>) -> f64| {
-        let missed: Vec<_> = found.iter().filter(|(contest, got)| *got < wanted(contest)).collect();
-        let _ = writeln!(text, "- {what}: {} of {}.", found.len() - missed.len(), found.len());
-        for (contest, got) in missed {
-            let _ = writeln!(
-                text,
-                "  - {} {}x{}: {got:.3}, {:.1} % short of {}",
-                contest.dtype,
-                contest.rows,
-                contest.cols,
-                100.0 * (1.0 - got / wanted(contest)),
-                wanted(contest)
-            );
-        }
-    };
-    let led = softmax.iter().filter_map(|c| Some((*c, c.lead_over(c.best_peer())?))).collect();
-    goal("softmax at least as fast as the best peer", led, &|_| 1.0);
-    let shares = softmax.iter().filter(|c| target_of_clone(c).is_some());
-    let shares = shares.filter_map(|c| Some((*c, share_of_clone(c)?))).collect();
-    goal(
-        "softmax against the bandwidth of a copy (97 % from 256 MB and width 4096 on, 90 % at widths 256 to 2048, \
-         85 % at odd widths)",
-        shares,
-        &|c| target_of_clone(c).unwrap_or(0.0),
-    );
-    let losses = contests.iter().filter(|c| c.op == "cross_entropy");
-    let losses = losses.filter_map(|c| Some((c, c.lead_over(c.peer("torch eager"))?))).collect();
-    goal("cross entropy, loss and gradient, 2 times as fast as PyTorch", losses, &|_| 2.0);
-    for (what, mean) in means(contests) {
-        let _ = writeln!(text, "- {what}: {mean:.3}.");
-    }
-    text
-}
-
-/// The geometric means of the ratios to PyTorch, by type.
-fn means(contests: &[Contest<'_>]) -> Vec<(String, f64)> {
-    let mut means = Vec::new();
-    for (op, what) in [("softmax", "softmax"), ("cross_entropy", "cross entropy")] {
-        for dtype in ["f32", "bf16", "f16"] {
-            let of_chart = contests.iter().filter(|c| c.op == op && c.dtype == dtype && is_of_the_chart(c));
-            let leads: Vec<f64> =
-                of_chart.filter_map(|c| c.lead_over(c.peer("torch eager"))).map(f64::ln).collect();
-            if !leads.is_empty() {
-                let mean = (leads.iter().sum::<f64>() / leads.len() as f64).exp();
-                let name =
-                    format!("PyTorch over ours, {what}, {dtype}, geometric mean of {} widths", leads.len());
-                means.push((name, mean));
-            }
-        }
-    }
-    means
-}
-
 fn failures(results: &Results) -> String {
     let mut text = String::new();
     for entry in results.ours.iter().chain(&results.peers) {
@@ -222,12 +172,6 @@ fn failures(results: &Results) -> String {
         }
     }
     if text.is_empty() { "Nothing.\n".to_owned() } else { text }
-}
-
-/// The copy's time over ours, where both move as many bytes.
-fn share_of_clone(contest: &Contest<'_>) -> Option<f64> {
-    let (ours, clone) = (contest.ours?, contest.clone?);
-    Some(ours.gigabytes_per_second()? / clone.gigabytes_per_second()?)
 }
 
 /// The time, where there is one.

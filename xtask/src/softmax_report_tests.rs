@@ -33,6 +33,8 @@ fn results() -> Results {
         entry("k1_naive", "softmax", "f32", 4097, 50.0),
         entry("softmax", "softmax", "bf16", 4096, 20.0),
         entry("cross_entropy", "cross_entropy", "f32", 4096, 50.0),
+        entry("copy_x1", "copy", "f32", 4096, 38.0),
+        entry("copy_x4", "copy", "f32", 2048, 16.0),
     ];
     let failed = r#"{"name": "triton", "op": "softmax", "dtype": "f32", "rows": 4096, "cols": 4097,
         "error": "left out: too wide\nand more"}"#;
@@ -56,14 +58,20 @@ fn contests_have_the_operation_its_copy_and_its_peers() {
     assert_eq!(contests.len(), 4);
     let first = &contests[0];
     assert_eq!(
-        (first.ours.unwrap().name.as_str(), first.clone.unwrap().microseconds),
+        (first.ours.unwrap().name.as_str(), first.copy.unwrap().microseconds),
         ("softmax", Some(36.0))
     );
+    assert_eq!(tables::percent(first.share_of_copy()), "90.0 %");
     assert_eq!(first.best_peer().unwrap().name, "torch.compile");
     assert_eq!(first.lead_over(first.peer("torch eager")), Some(2.25));
     let odd = &contests[1];
     assert_eq!(odd.ours.unwrap().name, "k1_naive");
-    assert!(odd.best_peer().is_none() && odd.clone.is_none());
+    // A copy with 0.02 % fewer bytes.
+    assert!(odd.best_peer().is_none() && odd.copy.is_some());
+    // bf16 has the bytes of half as many elements of f32.
+    let half = &contests[2];
+    let share = tables::percent(half.share_of_copy());
+    assert_eq!((half.copy.unwrap().name.as_str(), share.as_str()), ("copy_x4", "80.0 %"));
     // 4096 x 4096 of f32, read and written, in 40 us.
     assert!((first.ours.unwrap().gigabytes_per_second().unwrap() - 3355.4432).abs() < 1e-9);
 }
@@ -74,7 +82,7 @@ fn a_merged_file_comes_back_with_an_entry_a_line() {
     let path = folder.path().join("softmax.json");
     results().write(&path).unwrap();
     assert_eq!(Results::read(&path).unwrap(), results());
-    assert_eq!(std::fs::read_to_string(&path).unwrap().lines().count(), 1 + 6 + 6);
+    assert_eq!(std::fs::read_to_string(&path).unwrap().lines().count(), 1 + 8 + 6);
 }
 
 #[test]
@@ -83,8 +91,10 @@ fn documents_hold_figures_charts_and_what_is_missed() {
     std::fs::create_dir(folder.path().join("results")).unwrap();
     std::fs::write(folder.path().join(ladder::PAGE), page(&["k1_naive", "k2_block"])).unwrap();
     let readme = write_documents(&results(), folder.path()).unwrap();
-    let row = "| 4096x4096 | f32 | 40.0 us | 3355 | 90.0 % | 2.25 x | 0.97 x |  |\n";
+    let row = "| 4096x4096 | f32 | 40.0 us | 3355 | 90.0 % | 2.25 x | 0.97 x |  |  |\n";
     assert!(readme.contains(row), "{readme}");
+    assert!(readme.contains("Not in this run, missing: Triton, QuACK. In geometric mean"), "{readme}");
+    assert!(readme.contains("| softmax | f32 | 2.25 x (1) | 0.97 x (1) |  |  |\n"), "{readme}");
     assert!(readme.contains("| k2_block | 80.0 us | 1678 | 5.00 x |\n"), "{readme}");
     assert!(readme.contains("NVIDIA H200, driver 570.1, 2000-01-02, commit abc; torch 2.0"), "{readme}");
 
@@ -92,18 +102,23 @@ fn documents_hold_figures_charts_and_what_is_missed() {
     assert!(page.contains("| 4096x4096 | 80.0 us | 1678 | 5.00 x |\n"), "{page}");
 
     let full = std::fs::read_to_string(folder.path().join("results/softmax.md")).unwrap();
-    assert!(
-        full.contains("as the best peer: 0 of 1.\n  - f32 4096x4096: 0.975, 2.5 % short of 1\n"),
-        "{full}"
-    );
-    assert!(full.contains("2 times as fast as PyTorch: 1 of 1.\n"), "{full}");
+    for part in [
+        "| softmax | f32 | >= 1.000 | 0 of 1, the least 0.975 | no |\n",
+        "| cross_entropy | f32 | >= 1.000 | 1 of 1, the least 3.000 | yes |\n",
+        "QuACK's time over ours, geometric mean | softmax | f32 | >= 1.020 |  | not measured |\n",
+        "- softmax f32 4096x4096: 0.975 the best peer's time over ours, at every shape\n",
+        "missing: Triton, QuACK.\n",
+        "| 4096x4096 | bf16 | softmax | 20.0 us | 3355 | 80.0 % | copy_x4 | none |",
+    ] {
+        assert!(full.contains(part), "{part} is missing in {full}");
+    }
     assert!(full.contains("- triton, softmax f32 4096x4097: left out: too wide\n"), "{full}");
 
     let svg = std::fs::read_to_string(folder.path().join("softmax.svg")).unwrap();
     for text in [
         "k1_naive",
         "Ferrowarp",
-        "copy (clone)",
+        "the best copy",
         "DRAM, datasheet: 4.8 TB/s",
         "a copy within L2: 5.2 TB/s",
         "GFLOP/s, five an element",
@@ -128,8 +143,60 @@ fn a_run_without_peers_is_reported_too() {
     let contests = results.contests();
     assert!(contests[0].best_peer().is_none());
     let readme = tables::readme(&results);
-    assert!(readme.contains("| 4096x256 | f32 | 4.0 us | 2097 |  |  |  |  |\n"), "{readme}");
+    assert!(readme.contains("missing: PyTorch, torch.compile, Triton, QuACK."), "{readme}");
+    assert!(readme.contains("| 4096x256 | f32 | 4.0 us | 2097 |  |  |  |  |  |\n"), "{readme}");
     assert!(chart::widths(&results).unwrap().contains("k1_naive"));
+}
+
+#[test]
+fn a_peer_that_is_not_installed_is_named_with_the_reason() {
+    let [ours, peers] = ["softmax", "torch eager"].map(|name| {
+        let text = run("NVIDIA H200", &[entry(name, "softmax", "f32", 256, 4.0)]);
+        let text = text.replace("\"entries\"", "\"missing\": {\"quack\": \"No module\"}, \"entries\"");
+        read(&text).unwrap()
+    });
+    let results = Results::merge(ours, Some(peers)).unwrap();
+    assert_eq!(results.missing(), ["torch.compile", "Triton", "QuACK (No module)"]);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("softmax.json");
+    results.write(&path).unwrap();
+    assert_eq!(Results::read(&path).unwrap(), results);
+    let full = tables::full(&results);
+    assert!(full.contains("missing: torch.compile, Triton, QuACK (No module).\n"), "{full}");
+}
+
+#[test]
+fn targets_are_judged_by_operation_and_type() {
+    let at = |name: &str, rows: usize, cols: usize, time: f64| {
+        let rows = format!("\"rows\": {rows}");
+        entry(name, "softmax", "f32", cols, time).replace("\"rows\": 4096", &rows)
+    };
+    let ours = [
+        at("softmax", 1, 128_256, 8.0),
+        at("softmax", 64, 32_000, 9.0),
+        at("softmax", 8192, 32_768, 510.0),
+        at("copy_x4", 8192, 32_768, 500.0).replace("\"op\": \"softmax\"", "\"op\": \"copy\""),
+    ];
+    let peers = [
+        at("quack", 1, 128_256, 10.0),
+        at("torch eager", 64, 32_000, 9.0),
+        at("quack", 8192, 32_768, 612.0),
+        at("clone", 8192, 32_768, 700.0),
+    ];
+    let [ours, peers] = [ours, peers].map(|entries| read(&run("NVIDIA H200", &entries)).unwrap());
+    let full = tables::full(&Results::merge(ours, Some(peers)).unwrap());
+    for part in [
+        "| the best peer's time over ours, at every shape | softmax | f32 | >= 1.000 | 3 of 3, the least 1.000 | yes |\n",
+        // The root of 1.25 times 1.2.
+        "| softmax | f32 | >= 1.020 | 1.225 over 2 shapes | yes |\n",
+        "| softmax | f32 | >= 97.0 % | 1 of 1, the least 98.0 % | yes |\n",
+        // The root of 0.8 times 1.
+        "| softmax | f32 | <= 0.900 | 0.894 over 2 shapes | yes |\n",
+        "| softmax | f32 | 1.00 x (1) |  |  | 1.22 x (2) |\n",
+    ] {
+        assert!(full.contains(part), "{part} is missing in {full}");
+    }
+    assert!(!full.contains("Missed at"), "{full}");
 }
 
 #[test]
@@ -189,7 +256,7 @@ fn the_page_of_the_ladder_gets_each_step() {
         "<!-- k1_naive -->\n| f32 | k1 | GB/s |  |\n| --- | ---: | ---: | ---: |\n| 4096x4096 | 400.0 us | 336 |  |\n<!-- /k1_naive -->\ntext\n",
         "| f32 | k2 | GB/s | times as fast as k1 |\n",
         "| 4096x4096 | 80.0 us | 1678 | 5.00 x |\n",
-        "| f32 | softmax | GB/s | of a copy |\n",
+        "| f32 | softmax | GB/s | of the best copy |\n",
         "| 4096x4096 | 40.0 us | 3355 | 90.0 % |\n",
     ] {
         assert!(filled.contains(part), "{part} is missing in {filled}");

@@ -1,7 +1,8 @@
-//! Activations, softmax and losses: what works on a row or an element by itself.
+//! Copies, activations, softmax and losses: what works on a row or an element by itself.
 
 use cuda_std::launch::LaunchConfig;
 use ferrowarp::softmax::Options;
+use gpu_kernels::copy;
 use gpu_kernels::mlp::grid::{per_element, per_row};
 use gpu_kernels::mlp::{activation, loss};
 
@@ -10,6 +11,11 @@ use super::{Check, ONCE, Problem, TRANSCENDENTAL, shape};
 use crate::case::wide;
 use crate::compare::Bound;
 use crate::reference::{self, Sum};
+
+/// The logits.
+fn copied(p: &Problem) -> Vec<Bound> {
+    p.logits.iter().map(|&x| Bound::exact(f64::from(x))).collect()
+}
 
 /// ReLU of the logits.
 fn relu(p: &Problem) -> Vec<Bound> {
@@ -99,8 +105,14 @@ fn row_grid(p: &Problem) -> LaunchConfig {
     per_row(p.batch as u32)
 }
 
+fn copy_grid<const VECTORS: usize>(p: &Problem) -> LaunchConfig {
+    copy::grid::<VECTORS>(all(p))
+}
+
 /// The checks.
 pub const CHECKS: &[Check] = &[
+    rowwise!(copy::copy_x1, copy_grid::<1>, out: f32[all], [logits], copied),
+    rowwise!(copy::copy_x4, copy_grid::<4>, out: f32[all], [logits], copied),
     rowwise!(activation::relu_forward, element_grid, out: f32[all], [logits], relu),
     rowwise!(activation::relu_backward, element_grid, d_inp: f32[all], [d_out, logits], relu_backward),
     rowwise!(loss::softmax_naive, element_grid, out: f32[all], [logits], softmax),

@@ -1,0 +1,76 @@
+//! Copies of a matrix, which kernels that read and write one are measured against.
+//@ ptx(copy_x1): ld.global.nc.v4 == 1, st.global.v4 == 1, bar.sync == 0, .local == 0
+//@ ptx(copy_x4): ld.global.nc.v4 == 4, st.global.v4 == 4, bar.sync == 0, .local == 0
+
+use cuda_std::mem::{f32x4, load_global_nc, store_global};
+use cuda_std::{kernel, thread};
+
+const THREADS: usize = 256;
+
+/// `out = inp`, both `[rows, cols]`: a vector a thread.
+///
+/// Launched on the grid of [`grid`]`::<1>`.
+///
+/// # Safety
+/// The launch is as said; `out` holds `rows * cols` elements that nobody else uses; `inp` holds at least as many.
+#[kernel(max_threads = 256, min_blocks = 8)]
+pub unsafe fn copy_x1(out: *mut f32, inp: &[f32], rows: u32, cols: u32) {
+    // SAFETY: the kernel's contract.
+    unsafe { copy::<1>(out, &inp[..rows as usize * cols as usize]) }
+}
+
+/// `out = inp`, both `[rows, cols]`: four vectors a thread, all read before the first is written.
+///
+/// Launched on the grid of [`grid`]`::<4>`.
+///
+/// # Safety
+/// As of [`copy_x1`](fn@copy_x1).
+#[kernel(max_threads = 256, min_blocks = 8)]
+pub unsafe fn copy_x4(out: *mut f32, inp: &[f32], rows: u32, cols: u32) {
+    // SAFETY: the kernel's contract.
+    unsafe { copy::<4>(out, &inp[..rows as usize * cols as usize]) }
+}
+
+/// Grid and block of a copy of `len` elements whose threads copy `VECTORS` vectors each.
+#[cfg(not(target_arch = "nvptx64"))]
+pub fn grid<const VECTORS: usize>(len: usize) -> cuda_std::launch::LaunchConfig {
+    cuda_std::launch::LaunchConfig::cover(len.div_ceil(4 * VECTORS), THREADS as u32)
+}
+
+#[cfg(not(target_arch = "nvptx64"))]
+pub(crate) const KERNELS: &[&cuda_std::launch::KernelMeta] = &[copy_x1::META, copy_x4::META];
+
+/// Copies the block's vectors; what follows the last vector, or all where a matrix begins off a boundary, goes element by
+/// element.
+///
+/// # Safety
+/// The grid is that of [`grid`]; `out` holds as many elements as `inp`, and nobody else uses them.
+#[inline(always)]
+unsafe fn copy<const VECTORS: usize>(out: *mut f32, inp: &[f32]) {
+    let (block, tid) = (thread::block_idx_x() as usize, thread::thread_idx_x() as usize);
+    let is_aligned = (out.addr() | inp.as_ptr().addr()).is_multiple_of(16);
+    let vectors = if is_aligned { inp.len() / 4 } else { 0 };
+    let first = block * (THREADS * VECTORS) + tid;
+    let x_reg: [f32x4; VECTORS] = core::array::from_fn(|i| {
+        let v = first + i * THREADS;
+        if v < vectors {
+            // SAFETY: the vector lies in the matrix, which begins at a boundary and which nobody writes.
+            unsafe { load_global_nc(inp.as_ptr().cast::<f32x4>().add(v)) }
+        } else {
+            f32x4::new(0.0, 0.0, 0.0, 0.0)
+        }
+    });
+    for i in 0..VECTORS {
+        let v = first + i * THREADS;
+        if v < vectors {
+            // SAFETY: the vector lies in the matrix, which begins at a boundary, and this thread alone writes it.
+            unsafe { store_global(out.cast::<f32x4>().add(v), x_reg[i]) };
+        }
+    }
+    let mut i = 4 * vectors + block * THREADS + tid;
+    while i < inp.len() {
+        // SAFETY: `i` lies in the matrix, and this thread alone writes the element.
+        unsafe { *out.add(i) = inp[i] };
+        i += thread::grid_dim_x() as usize * THREADS;
+    }
+}
