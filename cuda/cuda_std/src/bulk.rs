@@ -265,3 +265,15 @@ pub fn fence_shared() {
     #[cfg(not(target_arch = "nvptx64"))]
     host::fence_shared();
 }
+
+/// As [`fence_shared`], of global memory, and of copies that other blocks start after they have waited for this one. The
+/// executor does not miss it: there such a copy reads what anybody reads.
+#[doc(alias = "fence.proxy.async.global")]
+#[inline(always)]
+pub fn fence_global() {
+    #[cfg(target_arch = "nvptx64")]
+    // SAFETY: the instruction has no precondition.
+    unsafe {
+        core::arch::asm!("fence.proxy.async.global;", options(nostack, preserves_flags));
+    }
+}

@@ -1,7 +1,8 @@
 //! Batches in shared memory.
 
+use cuda_std::barrier::Barrier;
 use cuda_std::mem::{f32x4, u32x4};
-use cuda_std::pipeline;
+use cuda_std::{bulk, pipeline};
 
 use super::extents::{MAX_ROWS, STAGES, TILE};
 use super::{Block, ResidentSteps};
@@ -12,7 +13,7 @@ use crate::mlp::batch::permuted;
 pub(super) struct Batches {
     /// `[STAGES, MAX_ROWS, stride]`: the pixels, then 255 for the feature that is always 1, then zeros.
     pixels: *mut u8,
-    /// `[STAGES, MAX_ROWS]`: the numbers of the samples.
+    /// `[MAX_ROWS]`: the numbers of the samples of the batch that is gathered.
     samples: *mut u32,
 }
 
@@ -49,115 +50,77 @@ impl<const WARPS: usize> Block<WARPS> {
         batches.pixels.wrapping_add(step % STAGES * MAX_ROWS * self.extents.stride())
     }
 
-    /// Finds the samples of a step's batch; rows that it does not have get that of its first one.
+    /// Brings the samples of a step's batch together, and leaves them in global memory too, as they lie here. Rows that the batch does
+    /// not have get the sample of its first one.
     ///
     /// # Safety
-    /// As for the kernel; nobody reads the samples before a barrier.
+    /// As for the kernel; all threads of the block come here, and nobody uses the stage. They may read it after a wait for
+    /// their copies and a barrier.
     #[inline(always)]
-    pub(super) unsafe fn choose(&self, batches: &Batches, steps: &ResidentSteps, step: usize) {
-        let (first, rows) = steps.samples_of(step);
-        // By the last warps, which have the fewest tiles.
-        for row in (Self::THREADS - 1 - self.tid..self.extents.batch).step_by(Self::THREADS) {
-            let row_or_first = if row < rows { row } else { 0 };
-            let sample = permuted(first + row_or_first as u32, steps.samples, steps.seed, steps.epoch);
-            // SAFETY: there are at most `MAX_ROWS`.
-            unsafe { *batches.samples.add(step % STAGES * MAX_ROWS + row) = sample };
-        }
-    }
-
-    /// The copies of the pixels of a step's batch, whose samples have been chosen.
-    #[inline(always)]
-    pub(super) fn copies(&self, batches: &Batches, steps: &ResidentSteps, step: usize) -> Copies<WARPS> {
+    pub(super) unsafe fn gather(&self, batches: &Batches, steps: &ResidentSteps, step: usize) {
         let (e, (warp, lane)) = (self.extents, self.place());
-        let (first, chunks) = (step % STAGES * MAX_ROWS + warp, e.features / TILE);
+        let (first, rows) = steps.samples_of(step);
+        let (pixels, samples) = (self.batch(batches, step).cast_mut(), batches.samples);
         let is_aligned = e.features.is_multiple_of(TILE) && steps.images.addr().is_multiple_of(TILE);
-        Copies {
-            samples: batches.samples.wrapping_add(first),
-            pixels: batches.pixels.wrapping_add(first * e.stride()),
-            images: steps.images,
-            features: e.features,
-            stride: e.stride(),
-            rows: e.batch.saturating_sub(warp).div_ceil(WARPS),
-            // A sample is at most two copies of the warp's lanes.
-            has: [is_aligned && lane < chunks, is_aligned && lane + 32 < chunks],
-            is_aligned,
-            lane,
-        }
-    }
-
-    /// Begins to copy the pixels of a step's batch, whose samples have been chosen.
-    ///
-    /// # Safety
-    /// As for the kernel; nobody reads them before a wait and a barrier.
-    #[inline(always)]
-    pub(super) unsafe fn fetch(&self, batches: &Batches, steps: &ResidentSteps, step: usize) {
-        // SAFETY: the caller's.
-        unsafe { self.copies(batches, steps, step).from(0) };
-    }
-}
-
-/// A warp's part in copying a batch.
-pub(super) struct Copies<const WARPS: usize> {
-    /// The samples from the warp's first row on.
-    samples: *const u32,
-    /// Where that goes.
-    pixels: *mut u8,
-    images: *const u8,
-    features: usize,
-    stride: usize,
-    /// Rows of the warp.
-    rows: usize,
-    /// Whether the lane has 16 bytes of a sample, and 16 more.
-    has: [bool; 2],
-    /// Whether all samples begin at a multiple of 16 bytes.
-    is_aligned: bool,
-    lane: usize,
-}
-
-impl<const WARPS: usize> Copies<WARPS> {
-    /// Begins to copy the warp's row number `i`, if there is one and all samples begin at a multiple of 16 bytes.
-    ///
-    /// # Safety
-    /// As for the kernel; nobody reads the row before a wait and a barrier.
-    #[inline(always)]
-    pub unsafe fn row(&self, i: usize) {
-        if i >= self.rows {
-            return;
-        }
-        // SAFETY: the row lies in the stage, its sample in the data set.
+        // SAFETY: the rows lie in the stage, their samples in the data set.
         unsafe {
-            let from = self.images.add(*self.samples.add(i * WARPS) as usize * self.features);
-            let to = self.pixels.add(i * WARPS * self.stride);
-            let (from, to) = (from.cast::<u32x4>().add(self.lane), to.cast::<u32x4>().add(self.lane));
-            if self.has[0] {
-                pipeline::memcpy_async_l2(to, from);
+            for row in self.each(e.batch) {
+                let row_or_first = if row < rows { row } else { 0 };
+                let sample = permuted(first + row_or_first as u32, steps.samples, steps.seed, steps.epoch);
+                *samples.add(row) = sample;
             }
-            if self.has[1] {
-                pipeline::memcpy_async_l2(to.add(32), from.add(32));
-            }
-        }
-    }
-
-    /// Begins to copy all rows but the first `row` ones, which [`Self::row`] has been called for.
-    ///
-    /// # Safety
-    /// As there.
-    #[inline(always)]
-    pub unsafe fn from(&self, row: usize) {
-        // SAFETY: the caller's; bytes lie in the row and in its sample.
-        unsafe {
-            for i in row..self.rows {
-                self.row(i);
-            }
-            if self.is_aligned {
-                return;
-            }
-            for i in 0..self.rows {
-                let from = self.images.add(*self.samples.add(i * WARPS) as usize * self.features);
-                for at in (self.lane..self.features).step_by(32) {
-                    *self.pixels.add(i * WARPS * self.stride + at) = *from.add(at);
+            self.sync();
+            for row in (warp..e.batch).step_by(WARPS) {
+                let from = steps.images.add(*samples.add(row) as usize * e.features);
+                let to = pixels.add(row * e.stride());
+                if is_aligned {
+                    for quad in (lane..e.features / TILE).step_by(32) {
+                        let (to, from) = (to.cast::<u32x4>(), from.cast::<u32x4>());
+                        pipeline::memcpy_async_l2(to.add(quad), from.add(quad));
+                    }
+                } else {
+                    for at in (lane..e.features).step_by(32) {
+                        *to.add(at) = *from.add(at);
+                    }
                 }
             }
+            self.sync();
+        }
+    }
+
+    /// Leaves a step's batch for all blocks, as it lies here.
+    ///
+    /// # Safety
+    /// As for the kernel; the batch is there.
+    #[inline(always)]
+    pub(super) unsafe fn publish(&self, batches: &Batches, steps: &ResidentSteps, step: usize) {
+        let quads = self.extents.stage_bytes() / 16;
+        let from = self.batch(batches, step).cast::<u32x4>();
+        let to = steps.batches.cast::<u32x4>().wrapping_add(step * quads);
+        for i in self.each(quads) {
+            // SAFETY: a quad of the stage.
+            unsafe { *to.add(i) = *from.add(i) };
+        }
+    }
+
+    /// Begins to copy the batch of a step, which a block has published, into a stage. Those of the stage's barrier wait for it.
+    ///
+    /// # Safety
+    /// As for the kernel; nobody uses the stage before that, and one thread comes here.
+    #[inline(always)]
+    pub(super) unsafe fn fetch(
+        &self,
+        stage: *const u8,
+        steps: &ResidentSteps,
+        step: usize,
+        arrived: *mut Barrier,
+    ) {
+        let bytes = self.extents.stage_bytes();
+        let from = steps.batches.cast::<u32x4>().wrapping_add(step * (bytes / 16));
+        // SAFETY: the batch lies at a multiple of 16 bytes, and fills the stage.
+        unsafe {
+            Barrier::arrive_expect_tx(arrived, bytes as u32);
+            bulk::global_to_shared(stage.cast_mut().cast::<u32x4>(), from, (bytes / 16) as u32, arrived);
         }
     }
 }

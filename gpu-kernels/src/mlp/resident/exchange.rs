@@ -16,9 +16,10 @@ use super::extents::Extents;
 /// Where a step's words go, and their flag.
 #[derive(Clone, Copy)]
 pub(super) struct Mail {
-    /// `[rows, weight blocks, quads]`: each block's share of the second layer's sums.
+    /// `[rows, weight blocks, share_quads]`: each block's share of the second layer's sums, of each row in the order of
+    /// [`column_of`].
     pub sums: *mut [u32; 4],
-    /// `[rows, quads]`: the gradient at those sums.
+    /// `[rows, gradient_quads]`: the gradient at those sums, or pairs of halves of it times [`GRADIENTS`](super::halves::GRADIENTS).
     pub gradients: *mut [u32; 4],
     /// `[rows, quads + LOGITS]`: the second layer's output, and the gradient at the logits.
     pub rows: *mut [u32; 4],
@@ -32,35 +33,83 @@ impl Mail {
     /// `mail` holds [`Extents::mail_words`] words.
     #[inline(always)]
     pub unsafe fn of(mail: *mut u32, extents: &Extents, round: u32) -> Self {
-        let ([sums, gradients, rows], buffer) = (extents.mail_quads(), (round & 1) as usize);
-        let mail = mail.cast::<[u32; 4]>();
-        // SAFETY: two buffers of each, one after the other.
+        let [sums, gradients, rows] = extents.mail_quads();
+        // The second buffer comes after all of the first one.
+        let buffer = if round & 1 == 0 { 0 } else { sums + gradients + rows };
+        // SAFETY: two buffers of all three, one after the other.
         unsafe {
+            let sums_of_rows = mail.cast::<[u32; 4]>().add(buffer);
+            let gradients_of_rows = sums_of_rows.add(sums);
             Self {
-                sums: mail.add(buffer * sums),
-                gradients: mail.add(2 * sums + buffer * gradients),
-                rows: mail.add(2 * (sums + gradients) + buffer * rows),
+                sums: sums_of_rows,
+                gradients: gradients_of_rows,
+                rows: gradients_of_rows.add(gradients),
                 // Rounds 0 and 1 find zeros.
                 parity: (round >> 1 & 1) ^ 1,
             }
         }
     }
 
-    /// Sends four numbers.
+    /// Sends two words, of each of which the lowest bit is lost.
     ///
     /// # Safety
     /// `to` lies in this mail, and is this thread's.
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-    pub unsafe fn send(&self, to: *mut [u32; 4], numbers: [f32; 4]) {
-        // SAFETY: the caller's.
-        unsafe { grid::store_all(to, numbers.map(|x| x.to_bits() & !1 | self.parity)) };
+    pub unsafe fn send_pair(&self, to: *mut [u32; 2], words: [u32; 2]) {
+        let to = to.cast::<u32>();
+        for (i, word) in words.into_iter().enumerate() {
+            // SAFETY: the caller's.
+            unsafe { grid::store_relaxed(to.add(i), word & !1 | self.parity) };
+        }
     }
 
-    /// Waits for `N` times four numbers, all at once.
+    /// Sends four words, of each of which the lowest bit is lost.
+    ///
+    /// # Safety
+    /// As for [`Self::send_pair`].
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub unsafe fn send_words(&self, to: *mut [u32; 4], words: [u32; 4]) {
+        // SAFETY: the caller's.
+        unsafe { grid::store_all(to, words.map(|word| word & !1 | self.parity)) };
+    }
+
+    /// As [`Self::send_words`], of four numbers.
+    ///
+    /// # Safety
+    /// As there.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub unsafe fn send(&self, to: *mut [u32; 4], numbers: [f32; 4]) {
+        // SAFETY: the caller's.
+        unsafe { self.send_words(to, numbers.map(f32::to_bits)) };
+    }
+
+    /// Waits for `N` times four words, all at once.
     ///
     /// # Safety
     /// `from` lies in this mail.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub unsafe fn receive_words<const N: usize>(
+        &self,
+        watchdog: Watchdog,
+        from: [*const [u32; 4]; N],
+    ) -> [[u32; 4]; N] {
+        // Of those that are there all differences are 0.
+        let is_there = |[x, y, z, w]: [u32; 4]| {
+            ((x ^ self.parity) | (y ^ self.parity) | (z ^ self.parity) | (w ^ self.parity)) & 1 == 0
+        };
+        // SAFETY: the caller's; the words are stored by this mail's functions alone.
+        let words = unsafe { watchdog.wait_until_each(from, is_there) };
+        words.map(|words| words.map(|word| word & !1))
+    }
+
+    /// As [`Self::receive_words`], of numbers.
+    ///
+    /// # Safety
+    /// As there.
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     pub unsafe fn receive<const N: usize>(
@@ -68,12 +117,15 @@ impl Mail {
         watchdog: Watchdog,
         from: [*const [u32; 4]; N],
     ) -> [f32x4; N] {
-        // Of those that are there all differences are 0.
-        let is_there = |[x, y, z, w]: [u32; 4]| {
-            ((x ^ self.parity) | (y ^ self.parity) | (z ^ self.parity) | (w ^ self.parity)) & 1 == 0
-        };
-        // SAFETY: the caller's; the words are stored by `send` alone.
-        let words = unsafe { watchdog.wait_until_each(from, is_there) };
-        words.map(|words| words.map(|word| f32::from_bits(word & !1)).into())
+        // SAFETY: the caller's.
+        let words = unsafe { self.receive_words(watchdog, from) };
+        words.map(|words| words.map(f32::from_bits).into())
     }
+}
+
+/// The first of the two neighbouring columns that are pair number `pair` of quad number `quad` of a share: as four tiles of
+/// products beside each other lie in a lane, or two of them where numbers are whole.
+#[inline(always)]
+pub(super) const fn column_of<const HALVES: usize>(quad: usize, pair: usize) -> usize {
+    32 / HALVES * (quad / 4) + 8 * pair + 2 * (quad % 4)
 }

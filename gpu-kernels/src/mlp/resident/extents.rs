@@ -11,8 +11,14 @@ pub const MAX_ROWS: usize = 64;
 /// Quads of a row of the second layer, of which a warp's lanes have one each.
 pub(super) const QUADS: usize = 32;
 
-/// Quads from one row to the next in shared memory: two neighbours of each of four rows lie in different banks.
+/// Quads from one class of the last layer to the next in shared memory: two neighbours of each of four lie in different banks.
 pub(super) const PITCH: usize = QUADS + 2;
+
+/// Columns of the second layer's matrices in blocks of weights.
+pub(super) const COLUMNS: usize = 4 * QUADS;
+
+/// Quads from one row of halves to the next there, each of eight columns: eight rows lie in different banks.
+pub(super) const HALF_PITCH: usize = COLUMNS / 8 + 1;
 
 /// Tiles of 16 rows in a batch.
 pub(super) const ROW_TILES: usize = MAX_ROWS / 16;
@@ -24,14 +30,12 @@ pub(super) const STAGES: usize = 3;
 /// Quads of the inner products of a batch's samples with those of another one.
 pub(super) const GRAM_QUADS: usize = MAX_ROWS * MAX_ROWS / 4;
 
-/// Words from one row of the gradient at the units' sums to the next: units of four pairs of rows lie in different banks.
-pub(super) const GRADIENT_PITCH: usize = UNITS + 4;
-
 /// Quads of the gradient at the logits.
 pub(super) const LOGITS: usize = MAX_CLASSES / 4;
 
-/// Quads from one row's gradient at the logits to the next in shared memory: eight classes of four rows lie in different banks.
-pub(super) const LOGITS_PITCH: usize = LOGITS + 2;
+/// Quads from one row's halves of the gradient at the logits to the next in shared memory, each of eight classes: eight rows lie
+/// in different banks.
+pub(super) const LOGITS_PITCH: usize = LOGITS / 2 + 1;
 
 /// Features of a tile.
 pub(super) const TILE: usize = 16;
@@ -92,17 +96,31 @@ impl Extents {
         (self.tiles() | 1) * TILE
     }
 
-    /// Quads that hold the units of the second layer and the one that is always 1.
+    /// Quads of the share of a row's sums that a block of weights sends: four lanes' of each 16 columns, or of each 32 where
+    /// numbers are single `halves`.
     #[inline(always)]
-    pub(super) const fn quads(&self) -> usize {
-        self.hidden2 / 4 + 1
+    pub(super) const fn share_quads(&self, halves: usize) -> usize {
+        4 * (self.hidden2 + 1).div_ceil(32 / halves)
     }
 
-    /// Quads of a row's sums, gradients, and of what rows send each other, in a buffer.
+    /// Quads of the gradient at a row's sums.
+    #[inline(always)]
+    pub(super) const fn gradient_quads(&self, halves: usize) -> usize {
+        self.hidden2 / (8 / halves) + 1
+    }
+
+    /// Quads of what a row sends the others: its second layer's output, and the gradient at its logits.
+    #[inline(always)]
+    pub(super) const fn row_quads(&self, halves: usize) -> usize {
+        self.gradient_quads(halves) + LOGITS * halves / 2
+    }
+
+    /// Quads of all rows' shares, gradients, and of what rows send each other, in a buffer. With single halves some are not
+    /// used.
     #[inline(always)]
     pub(super) const fn mail_quads(&self) -> [usize; 3] {
-        let rows = self.batch * self.quads();
-        [rows * self.weight_blocks(), rows, rows + self.batch * LOGITS]
+        let shares = self.weight_blocks() * self.share_quads(2);
+        [self.batch * shares, self.batch * self.gradient_quads(2), self.batch * self.row_quads(2)]
     }
 
     /// Words that the blocks send each other through, and [`COUNTER`] of a barrier.
@@ -114,6 +132,11 @@ impl Extents {
     /// Numbers of the inner products for so many steps.
     pub const fn gram_len(steps: usize) -> usize {
         steps * 4 * GRAM_QUADS
+    }
+
+    /// Bytes of the batches of so many steps.
+    pub const fn batches_len(&self, steps: usize) -> usize {
+        steps * self.stage_bytes()
     }
 
     /// Numbers of the first layer's sums of a batch, those of each block by themselves.
@@ -128,10 +151,16 @@ impl Extents {
         if weights > rows { weights } else { rows }
     }
 
-    /// That of the batches: pixels, and the numbers of the samples.
+    /// That of the batches: pixels, and the numbers of samples.
     #[inline(always)]
     pub(super) const fn batches_bytes(&self) -> usize {
-        STAGES * MAX_ROWS * (self.stride() + 4)
+        STAGES * self.stage_bytes() + 4 * MAX_ROWS
+    }
+
+    /// That of a batch's pixels.
+    #[inline(always)]
+    pub(super) const fn stage_bytes(&self) -> usize {
+        MAX_ROWS * self.stride()
     }
 
     /// The first size that a kernel does not take whose blocks hold `features` features.
@@ -152,11 +181,12 @@ impl Extents {
     }
 }
 
-/// Quads of shared memory that a block of weights has besides its batches: sums of warps or gradients, the units' sums and
-/// output, the gradient at the sums and its halves, the rows of the second layer, old and new, and inner products.
+/// Quads of shared memory that a block of weights has besides its batches: sums of warps or gradients, the units' sums, their
+/// output at two steps, the gradients at them, the rows of the second layer and their halves, old and new, inner products, and
+/// two barriers.
 const fn weights_quads(warps: usize) -> usize {
-    let gradients = 2 * MAX_ROWS * GRADIENT_PITCH / 4 + ROW_TILES * 32;
-    pool_quads(warps) + 3 * UNITS_QUADS + gradients + 2 * UNITS * PITCH + GRAM_QUADS
+    let units = UNITS_QUADS + 2 * 2 * MAX_ROWS + 2 * MAX_ROWS;
+    pool_quads(warps) + units + COLUMNS * UNITS / 4 + 2 * 2 * COLUMNS + GRAM_QUADS + 1
 }
 
 /// Quads of a number for each unit of each row.
@@ -164,12 +194,12 @@ pub(super) const UNITS_QUADS: usize = MAX_ROWS * UNITS / 4;
 
 /// Quads of the sums of the warps, and later of the gradients of all rows.
 pub(super) const fn pool_quads(warps: usize) -> usize {
-    let (sums, gradients) = (warps * UNITS_QUADS, MAX_ROWS * PITCH);
+    let (sums, gradients) = (warps * UNITS_QUADS, 2 * MAX_ROWS * HALF_PITCH);
     if sums > gradients { sums } else { gradients }
 }
 
-/// Quads of shared memory of a row's block: its units, the last layer, the sums of warps, the logits, and the units and
+/// Quads of shared memory of a row's block: the last layer, the sums of half warps, the logits, and the halves of the units and
 /// gradients of all rows.
 const fn rows_quads(warps: usize) -> usize {
-    QUADS + MAX_CLASSES * QUADS + warps * QUADS + LOGITS + MAX_ROWS * (PITCH + LOGITS_PITCH)
+    MAX_CLASSES * PITCH + 2 * warps * QUADS + LOGITS + 2 * MAX_ROWS * (HALF_PITCH + LOGITS_PITCH)
 }

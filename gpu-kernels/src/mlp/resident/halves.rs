@@ -5,19 +5,28 @@
 //! 2^22, and their sums are those of `f32`. Numbers are scaled first: the lower half would else be too small for `f16`.
 
 use cuda_std::half::{f16, f16x2_to_f32, f32_to_f16x2};
-use cuda_std::mma::{FragmentA, FragmentB, FragmentC};
+use cuda_std::mma::{FragmentA, FragmentB, FragmentC, mma_sync_tiles};
 
 use crate::mlp::batch::PIXEL_SCALE;
 
 /// By what the weights are multiplied: those over 1023 are infinite, and so is what comes of them.
 pub(super) const WEIGHTS: f32 = 64.0;
 
-/// By what the gradients at the first layer's sums are multiplied: those over 63 are infinite.
+/// By what the gradients at the sums of both layers are multiplied: those over 63 are infinite.
 pub(super) const GRADIENTS: f32 = 1024.0;
+
+/// By what the first layer's units are multiplied: those over 1023 are infinite.
+pub(super) const OUTPUTS: f32 = 64.0;
 
 /// What a product of a pixel and a number that was multiplied by `scale` is multiplied by.
 pub(super) const fn unscale(scale: f32) -> f32 {
     (1 << 24) as f32 * PIXEL_SCALE / scale
+}
+
+/// The lane's group of four, and its place there.
+#[inline(always)]
+pub(super) const fn group_of(lane: usize) -> (usize, usize) {
+    (lane / 4, lane % 4)
 }
 
 /// The nearest pair of `f16`, and with two `HALVES` that nearest to what remains.
@@ -82,4 +91,47 @@ pub(super) fn fragments<const HALVES: usize>(
     lower: [u32; HALVES],
 ) -> [FragmentB<f16>; HALVES] {
     core::array::from_fn(|half| FragmentB::from_registers([upper[half], lower[half]]))
+}
+
+/// Sums of products of halves: 16 rows of A with 8 columns of B. The products of both lower halves are left out.
+#[derive(Clone, Copy)]
+pub(super) struct HalfProducts<const HALVES: usize> {
+    /// With the upper halves of B: of the upper and of the lower ones of A.
+    upper: [[FragmentC; 1]; HALVES],
+    /// Of the upper halves of A with the lower ones of B; of single halves the products of every second part, so that they do not
+    /// wait for the others.
+    other: [[FragmentC; 1]; 1],
+}
+
+impl<const HALVES: usize> HalfProducts<HALVES> {
+    pub const ZERO: Self = Self { upper: [[FragmentC::ZERO]; HALVES], other: [[FragmentC::ZERO]] };
+
+    /// Adds the products of part number `part`: 16 more columns of A and rows of B.
+    ///
+    /// # Safety
+    /// All lanes of the warp come here.
+    #[inline(always)]
+    pub unsafe fn add(&mut self, part: usize, a: [FragmentA<f16>; HALVES], b: [FragmentB<f16>; HALVES]) {
+        // SAFETY: the caller's.
+        unsafe {
+            if HALVES == 2 {
+                mma_sync_tiles(&a, &[b[0]], &mut self.upper);
+                mma_sync_tiles(&[a[0]], &[b[HALVES - 1]], &mut self.other);
+            } else if part % 2 == 0 {
+                mma_sync_tiles(&a, &[b[0]], &mut self.upper);
+            } else {
+                mma_sync_tiles(&[a[0]], &[b[0]], &mut self.other);
+            }
+        }
+    }
+
+    /// The sums.
+    #[inline(always)]
+    pub fn sums(&self) -> [f32; 4] {
+        let ([upper], [lower], [other]) = (self.upper[0], self.upper[HALVES - 1], self.other[0]);
+        match HALVES {
+            1 => core::array::from_fn(|i| upper.0[i] + other.0[i]),
+            _ => core::array::from_fn(|i| upper.0[i] + (lower.0[i] + other.0[i])),
+        }
+    }
 }

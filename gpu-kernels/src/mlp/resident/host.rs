@@ -22,6 +22,7 @@ pub type ResidentStepsLaunch = ResidentStepsHost<
     RawBuffer<u8>,
     RawBuffer<u8>,
     RawBuffer<u32>,
+    RawBuffer<u8>,
     RawBuffer<f32>,
     RawBuffer<f32>,
 >;

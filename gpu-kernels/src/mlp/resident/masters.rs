@@ -1,9 +1,10 @@
 //! The weights that a block of them owns, between global memory and where they stay for the launch.
 
+use cuda_std::mem::f32x2;
 use cuda_std::mma::FragmentC;
 
-use super::extents::{PITCH, TILE, UNITS};
-use super::halves::{WEIGHTS, feature_of};
+use super::extents::{COLUMNS, TILE, UNITS};
+use super::halves::{WEIGHTS, feature_of, split};
 use super::weights::{Shared, Tiles};
 use super::{Block, ResidentNetwork};
 
@@ -13,7 +14,7 @@ impl<const WARPS: usize> Block<WARPS> {
     /// # Safety
     /// As for the kernel.
     #[inline(always)]
-    pub(super) unsafe fn begin<const TILES: usize>(
+    pub(super) unsafe fn begin<const TILES: usize, const HALVES: usize>(
         &self,
         shared: &Shared,
         network: &ResidentNetwork,
@@ -21,10 +22,18 @@ impl<const WARPS: usize> Block<WARPS> {
     ) -> Tiles<TILES> {
         // SAFETY: the caller's; indices lie in the shapes.
         unsafe {
-            let above = shared.above(0).cast::<f32>();
-            for i in self.each(UNITS * 4 * PITCH) {
-                let (unit, col) = (i / (4 * PITCH), i % (4 * PITCH));
-                *above.add(i) = self.above_of(network, number, unit, col).map_or(0.0, |weight| *weight);
+            for i in self.each(COLUMNS * UNITS / 2) {
+                let (col, unit) = (i / (UNITS / 2), i % (UNITS / 2) * 2);
+                let pair = [unit, unit + 1].map(|unit| {
+                    self.above_of(network, number, unit, col).map_or(0.0, |weight| *weight * WEIGHTS)
+                });
+                *shared.above.cast::<f32x2>().add(i) = pair.into();
+                let halves = split::<HALVES>(pair);
+                for half in 0..HALVES {
+                    *shared.above_halves(0, half).cast::<u32>().add(i) = halves[half];
+                    // Columns that nobody has stay zeros.
+                    *shared.above_halves(1, half).cast::<u32>().add(i) = 0;
+                }
             }
             core::array::from_fn(|t| {
                 FragmentC::from_fn(|row, col| {
@@ -34,7 +43,7 @@ impl<const WARPS: usize> Block<WARPS> {
         }
     }
 
-    /// Writes the weights of the block back, after so many steps.
+    /// Writes the weights of the block back.
     ///
     /// # Safety
     /// As for the kernel.
@@ -44,16 +53,13 @@ impl<const WARPS: usize> Block<WARPS> {
         shared: &Shared,
         network: &ResidentNetwork,
         number: usize,
-        steps: usize,
         weights: &Tiles<TILES>,
     ) {
         // SAFETY: the caller's; each weight is one thread's of one block.
         unsafe {
-            let above = shared.above(steps).cast::<f32>();
-            for i in self.each(UNITS * 4 * PITCH) {
-                let (unit, col) = (i / (4 * PITCH), i % (4 * PITCH));
-                if let Some(weight) = self.above_of(network, number, unit, col) {
-                    *weight = *above.add(i);
+            for i in self.each(COLUMNS * UNITS) {
+                if let Some(weight) = self.above_of(network, number, i % UNITS, i / UNITS) {
+                    *weight = *shared.above.add(i) / WEIGHTS;
                 }
             }
             for (t, tile) in weights.iter().enumerate() {

@@ -14,7 +14,7 @@
 //! Plain SGD of a network of two hidden layers. Biases are weights of a feature or a unit that is always 1.
 //!
 //! Requires: what [`Extents::check`] says, and all blocks on the device at once.
-//@ ptx(resident_epoch, resident_epoch_f16, compute_80+): mma.sync >= 12, ldmatrix >= 4, ld.relaxed.gpu >= 8, .local == 0
+//@ ptx(resident_epoch, resident_epoch_f16, compute_90+): mma.sync >= 12, ldmatrix >= 4, ld.relaxed.gpu >= 8, .local == 0
 
 use cuda_std::grid::Watchdog;
 use cuda_std::mem::f32x4;
@@ -27,9 +27,10 @@ mod gram;
 mod halves;
 #[cfg(not(target_arch = "nvptx64"))]
 mod host;
+mod last_layer;
 mod masters;
-mod products;
 mod rows;
+mod sums;
 mod units;
 mod weights;
 
@@ -83,6 +84,9 @@ pub struct ResidentSteps {
     /// [`Extents::mail_words`] words, from a multiple of 16 bytes on: zeros before the step of round 0, and then as the last
     /// launch has left them.
     pub mail: *mut u32,
+    /// [`Extents::batches_len`] bytes of one step more than those of the launch, from a multiple of 16 bytes on, written: the
+    /// batches of the steps.
+    pub batches: *mut u8,
     /// [`Extents::gram_len`] numbers of one step more than those of the launch, from a multiple of 16 bytes on, written: of
     /// each step but the first the inner products of its samples with those of the step before.
     pub gram: *mut f32,
@@ -119,7 +123,7 @@ pub struct ResidentSteps {
 /// say; what is written nobody else uses.
 #[kernel(
     cooperative,
-    min_arch = 80,
+    min_arch = 90,
     max_threads = 32 * WARPS,
     args = ResidentLaunch,
     facts: ResidentShape = ResidentShape { warps: WARPS, tiles: TILES, halves: HALVES },
@@ -145,7 +149,7 @@ pub unsafe fn train<const WARPS: usize, const TILES: usize, const HALVES: usize>
     unsafe {
         let batches = block.batches();
         block.clear(&batches);
-        block.multiply_batches(&batches, &steps);
+        block.multiply_batches::<HALVES>(&batches, &steps);
         let [sums, gradients, rows] = extents.mail_quads();
         ALL_BATCHES.sync(steps.mail.add(4 * 2 * (sums + gradients + rows)));
         if number < extents.weight_blocks() {

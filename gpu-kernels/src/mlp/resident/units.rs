@@ -1,18 +1,19 @@
 //! From the gradients of a step to the units of the next one: what all other blocks wait for.
 
 use cuda_std::GpuFloat as _;
-use cuda_std::half::f16;
-use cuda_std::mem::{f32x2, f32x4};
-use cuda_std::mma::{FragmentB, FragmentC};
+use cuda_std::half::{f16, f16x2_to_f32};
+use cuda_std::mem::{f32x2, f32x4, u32x4};
+use cuda_std::mma::{FragmentA, FragmentB, FragmentC, ldmatrix, ldmatrix_trans};
 
-use super::extents::{GRADIENT_PITCH, MAX_ROWS, PITCH, QUADS, ROW_TILES, UNITS, UNITS_QUADS};
-use super::halves::{GRADIENTS, split};
-use super::products::{Products, columns, group_of};
+use super::extents::{COLUMNS, HALF_PITCH, MAX_ROWS, ROW_TILES, UNITS, UNITS_QUADS};
+use super::gram::gram_at;
+use super::halves::{GRADIENTS, HalfProducts, OUTPUTS, WEIGHTS, group_of, split};
 use super::weights::Shared;
 use super::{Block, ResidentSteps};
 
-/// Quads of the second layer's rows of which a warp has half of the products.
-const COLUMN_QUADS: usize = 8;
+/// Parts of 16 rows of a batch, or of 16 columns of the second layer.
+const ROW_PARTS: usize = MAX_ROWS / 16;
+const COLUMN_PARTS: usize = COLUMNS / 16;
 
 impl<const WARPS: usize> Block<WARPS> {
     /// The units of block `number` at a step, from the sums with the weights of before the last step, and with its learning rate
@@ -36,15 +37,38 @@ impl<const WARPS: usize> Block<WARPS> {
                     Some(lr) => self.changed_sums::<HALVES>(shared, tile, lr),
                     None => (*shared.sums.add(tile * 32 + lane)).to_array(),
                 };
-                for j in 0..FragmentC::ELEMENTS {
+                let units: [f32; FragmentC::ELEMENTS] = core::array::from_fn(|j| {
                     let ((row, col), sum) = (FragmentC::position(lane as u32, j), sums[j]);
                     let (row, is_bias) = (tile * 16 + row, number * UNITS + col == self.extents.hidden1);
                     // NaN stays: of weights too large for their halves the loss is none.
                     let unit = if sum <= 0.0 { 0.0 } else { sum };
                     let unit = if is_bias { 1.0 } else { unit };
-                    *shared.units(step).add(row * UNITS + col) =
-                        if row < self.extents.batch { unit } else { 0.0 };
-                }
+                    if row < self.extents.batch { unit * OUTPUTS } else { 0.0 }
+                });
+                self.put_halves::<HALVES>(|half| shared.units(step, half), tile, units);
+            }
+        }
+    }
+
+    /// Leaves the halves of the lane's elements of a tile of rows, of which each is 16 bytes.
+    ///
+    /// # Safety
+    /// `of_half` gives rows in shared memory, and nobody else uses those of the tile.
+    #[inline(always)]
+    unsafe fn put_halves<const HALVES: usize>(
+        &self,
+        of_half: impl Fn(usize) -> *mut u32x4,
+        tile: usize,
+        [a, b, c, d]: [f32; 4],
+    ) {
+        let (group, place) = group_of(self.place().1);
+        let (upper, lower) = (split::<HALVES>([a, b]), split::<HALVES>([c, d]));
+        for half in 0..HALVES {
+            // SAFETY: the caller's.
+            unsafe {
+                let row = of_half(half).add(tile * 16 + group);
+                *row.cast::<u32>().add(place) = upper[half];
+                *row.add(8).cast::<u32>().add(place) = lower[half];
             }
         }
     }
@@ -56,26 +80,45 @@ impl<const WARPS: usize> Block<WARPS> {
     #[inline(always)]
     unsafe fn changed_sums<const HALVES: usize>(&self, shared: &Shared, tile: usize, lr: f32) -> [f32; 4] {
         let (_, lane) = self.place();
-        let (group, place) = group_of(lane);
         // SAFETY: the sums, the products and the gradients of the tile.
         unsafe {
             let sums = (*shared.sums.add(tile * 32 + lane)).to_array();
-            let gradient = |row: usize| {
-                let parts = shared.d_units.add(row * GRADIENT_PITCH + group);
-                *parts + *parts.add(MAX_ROWS * GRADIENT_PITCH)
-            };
-            let factors: [_; MAX_ROWS / 8] = core::array::from_fn(|part| {
-                let gram = *shared.gram.add((tile * MAX_ROWS / 8 + part) * 32 + lane);
-                let row = 8 * part + 2 * place;
-                (gram.to_array(), [gradient(row), gradient(row + 1)])
+            let gram: [[_; HALVES]; ROW_PARTS] = core::array::from_fn(|part| {
+                core::array::from_fn(|half| {
+                    let quad = *shared.gram.add(gram_at(half, tile, part) + lane).cast::<u32x4>();
+                    FragmentA::<f16>::from_registers(quad.to_array())
+                })
             });
-            let mut products = Products::<HALVES>::ZERO;
-            for part in 0..MAX_ROWS / 8 {
-                products.add(factors[part].0, factors[part].1);
+            let gradients = self.rows_as_b::<ROW_PARTS, HALVES>(|half| shared.d_units(half));
+            let mut products = HalfProducts::<HALVES>::ZERO;
+            for part in 0..ROW_PARTS {
+                products.add(part, gram[part], gradients[part]);
             }
             let change = products.sums();
-            core::array::from_fn(|j| (-lr).mul_add(change[j], sums[j]))
+            core::array::from_fn(|j| (-lr / GRADIENTS).mul_add(change[j], sums[j]))
         }
+    }
+
+    /// The fragments of B of rows of 16 bytes each, 16 rows a part.
+    ///
+    /// # Safety
+    /// `of_half` gives as many rows in shared memory. All lanes of the warp come here.
+    #[inline(always)]
+    pub(super) unsafe fn rows_as_b<const PARTS: usize, const HALVES: usize>(
+        &self,
+        of_half: impl Fn(usize) -> *mut u32x4,
+    ) -> [[FragmentB<f16>; HALVES]; PARTS] {
+        let (_, lane) = self.place();
+        let mut registers = [[[0; 2]; HALVES]; PARTS];
+        for pair in 0..PARTS / 2 {
+            for half in 0..HALVES {
+                // SAFETY: the caller's.
+                let [a, b, c, d]: [u32; 4] = unsafe { ldmatrix_trans(of_half(half).add(32 * pair + lane)) };
+                registers[2 * pair][half] = [a, b];
+                registers[2 * pair + 1][half] = [c, d];
+            }
+        }
+        registers.map(|part| part.map(FragmentB::from_registers))
     }
 
     /// Takes the sums of block `number` for the first step from the launch before.
@@ -110,7 +153,7 @@ impl<const WARPS: usize> Block<WARPS> {
         }
     }
 
-    /// The gradient at the units' sums, in two parts, by the block's first warps.
+    /// The gradient at the units' sums, by the block's first warps.
     ///
     /// # Safety
     /// As for the kernel.
@@ -123,58 +166,29 @@ impl<const WARPS: usize> Block<WARPS> {
     ) {
         let (warp, lane) = self.place();
         let (group, place) = group_of(lane);
-        for job in (warp..2 * ROW_TILES).step_by(WARPS) {
-            let (tile, half) = (job % ROW_TILES, job / ROW_TILES);
-            // SAFETY: the gradients of the tile's rows and the units' weights, and the elements of the lane. All lanes of the
-            // warp have the same jobs.
-            unsafe {
-                // Of eight quads the first, second, fifth and sixth, and then the others: with rows so far apart these lie in
-                // different banks.
-                let first = half * QUADS / 2 + place % 2 + place / 2 * 4;
-                let factors: [_; QUADS / 8] = core::array::from_fn(|part| {
-                    let quad = first + part / 2 * 8 + part % 2 * 2;
-                    let gradients =
-                        |row: usize| (*shared.pool.add((tile * 16 + row) * PITCH + quad)).to_array();
-                    let above = *shared.above(step).add(group * PITCH + quad);
-                    (gradients(group), gradients(group + 8), above.to_array())
-                });
-                let mut products = Products::<HALVES>::ZERO;
-                for part in 0..QUADS / 8 {
-                    let (a, b, above) = factors[part];
-                    products.add([a[0], b[0], a[1], b[1]], [above[0], above[1]]);
-                    products.add([a[2], b[2], a[3], b[3]], [above[2], above[3]]);
-                }
-                let (sums, parts) = (products.sums(), shared.d_units.add(half * MAX_ROWS * GRADIENT_PITCH));
-                for j in 0..FragmentC::ELEMENTS {
-                    let (row, col) = FragmentC::position(lane as u32, j);
-                    let row = tile * 16 + row;
-                    let is_unit = number * UNITS + col < self.extents.hidden1;
-                    let is_active = is_unit && *shared.units(step).add(row * UNITS + col) > 0.0;
-                    *parts.add(row * GRADIENT_PITCH + col) = if is_active { sums[j] } else { 0.0 };
-                }
-            }
-        }
-    }
-
-    /// Halves of the gradient at the units' sums, for the products with the pixels.
-    ///
-    /// # Safety
-    /// As for the kernel.
-    #[inline(always)]
-    pub(super) unsafe fn halve<const HALVES: usize>(&self, shared: &Shared) {
-        let (warp, lane) = self.place();
         for tile in (warp..ROW_TILES).step_by(WARPS) {
-            // SAFETY: the elements of the lane.
+            // SAFETY: the gradients of the tile's rows and the units' weights, and the elements of the lane. All lanes of the
+            // warp have the same tiles.
             unsafe {
-                let [a, b, c, d] = core::array::from_fn(|j| {
-                    let (row, col) = FragmentB::<f16>::position(lane as u32, j);
-                    let parts = shared.d_units.add((tile * 16 + row) * GRADIENT_PITCH + col);
-                    (*parts + *parts.add(MAX_ROWS * GRADIENT_PITCH)) * GRADIENTS
+                let units = shared.units(step, 0).add(tile * 16 + group);
+                let units = [units, units.add(8)].map(|row| *row.cast::<u32>().add(place));
+                let weights = self.rows_as_b::<COLUMN_PARTS, HALVES>(|half| shared.above_halves(step, half));
+                let mut products = HalfProducts::<HALVES>::ZERO;
+                for part in 0..COLUMN_PARTS {
+                    let gradients = core::array::from_fn(|half| {
+                        let row = shared.gradients(half).add((tile * 16 + lane % 16) * HALF_PITCH);
+                        FragmentA::from_registers(ldmatrix(row.add(2 * part + lane / 16)))
+                    });
+                    products.add(part, gradients, weights[part]);
+                }
+                let ([a, b], [c, d]) = (f16x2_to_f32(units[0]), f16x2_to_f32(units[1]));
+                let (units, sums) = ([a, b, c, d], products.sums());
+                let gradients = core::array::from_fn(|j| {
+                    let (_, col) = FragmentC::position(lane as u32, j);
+                    let is_active = units[j] > 0.0 && number * UNITS + col < self.extents.hidden1;
+                    if is_active { sums[j] * (1.0 / WEIGHTS) } else { 0.0 }
                 });
-                let (upper, lower) = (split::<HALVES>([a, b]), split::<HALVES>([c, d]));
-                let last = HALVES - 1;
-                *shared.d_halves.add(tile * 32 + lane) =
-                    [upper[0], lower[0], upper[last], lower[last]].into();
+                self.put_halves::<HALVES>(|half| shared.d_units(half), tile, gradients);
             }
         }
     }
@@ -187,24 +201,39 @@ impl<const WARPS: usize> Block<WARPS> {
     pub(super) unsafe fn update_above<const HALVES: usize>(&self, shared: &Shared, step: usize, lr: f32) {
         let (warp, lane) = self.place();
         let (group, place) = group_of(lane);
-        let (old, new) = (shared.above(step), shared.above(step + 1));
-        // The first warps are at the units of the next step.
+        let factor = lr * (WEIGHTS / (GRADIENTS * OUTPUTS));
+        // The first warps are at the gradient at the units' sums.
         let busy = if WARPS > ROW_TILES { ROW_TILES } else { 0 };
         if warp < busy {
             return;
         }
-        for job in (warp - busy..2 * QUADS / COLUMN_QUADS).step_by(WARPS - busy) {
-            let (quad, pair) = (job / 2 * COLUMN_QUADS, job % 2);
-            // SAFETY: the gradients of all rows and their units, and the lane's pair of two units. All lanes of the warp have the
-            // same jobs.
-            unsafe {
-                let unit = |row: usize| *shared.units(step).add(row * UNITS + group);
-                let gradients = columns::<HALVES>(lane, shared.pool, (quad, pair), unit);
-                for i in 0..gradients.len() {
-                    let at = 2 * ((2 * place + i) * PITCH + quad + group) + pair;
-                    let weights = (*old.cast::<f32x2>().add(at)).to_array();
-                    *new.cast::<f32x2>().add(at) =
-                        core::array::from_fn(|j| weights[j] - lr * gradients[i][j]).into();
+        // SAFETY: the gradients of all rows and their units, and the lane's pair of units of two columns of each part. All lanes
+        // of the warp have the same parts.
+        unsafe {
+            let units = self.rows_as_b::<ROW_PARTS, HALVES>(|half| shared.units(step, half));
+            for column in (warp - busy..COLUMN_PARTS).step_by(WARPS - busy) {
+                let mut products = HalfProducts::<HALVES>::ZERO;
+                for part in 0..ROW_PARTS {
+                    let gradients = core::array::from_fn(|half| {
+                        let row = 16 * part + lane / 16 * 8 + lane % 8;
+                        let quad = 2 * column + lane / 8 % 2;
+                        let row = shared.gradients(half).add(row * HALF_PITCH + quad);
+                        FragmentA::from_registers(ldmatrix_trans(row))
+                    });
+                    products.add(part, gradients, units[part]);
+                }
+                let sums = products.sums();
+                for i in 0..2 {
+                    let at = 16 * column + group + 8 * i;
+                    let weights = shared.above.cast::<f32x2>().add(at * UNITS / 2 + place);
+                    let old = (*weights).to_array();
+                    let new = core::array::from_fn(|j| old[j] - factor * sums[2 * i + j]);
+                    *weights = new.into();
+                    let halves = split::<HALVES>(new);
+                    for half in 0..HALVES {
+                        let row = shared.above_halves(step + 1, half).add(at);
+                        *row.cast::<u32>().add(place) = halves[half];
+                    }
                 }
             }
         }

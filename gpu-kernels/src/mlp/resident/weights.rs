@@ -1,26 +1,15 @@
 //! A block that owns hidden units of the first layer.
 
-use cuda_std::GpuFloat as _;
-use cuda_std::grid::Watchdog;
-use cuda_std::half::f16;
+use cuda_std::barrier::Barrier;
 use cuda_std::mem::{f32x4, u32x4};
-use cuda_std::mma::{FragmentB, FragmentC, ldmatrix, ldmatrix_trans, mma_sync_tiles, movmatrix_trans};
-use cuda_std::pipeline;
+use cuda_std::mma::{FragmentC, ldmatrix, ldmatrix_trans, mma_sync_tiles, movmatrix_trans};
 
-use super::batches::Copies;
 use super::exchange::Mail;
-use super::extents::{GRADIENT_PITCH, MAX_ROWS, PITCH, ROW_TILES, TILE, UNITS, UNITS_QUADS, pool_quads};
+use super::extents::{
+    COLUMNS, GRAM_QUADS, HALF_PITCH, MAX_ROWS, ROW_TILES, STAGES, TILE, UNITS, UNITS_QUADS, pool_quads,
+};
 use super::halves::{GRADIENTS, WEIGHTS, fragments, join, pixels, split, unscale};
 use super::{Block, ResidentNetwork, ResidentSteps};
-
-/// Longer than the slowest device needs, and short of a watchdog of the operating system.
-const GRADIENTS_OF_ROWS: Watchdog = Watchdog::new("the gradients of the batch's rows", 1_500_000_000);
-
-/// Rows that a warp waits for at once: all of a warp's on a GPU.
-const AT_ONCE: usize = 8;
-
-/// Rows whose sums a warp computes at once.
-const SENT_AT_ONCE: usize = 4;
 
 /// The weights of a warp's tiles times [`WEIGHTS`], spread over its lanes as products are; their rows are in the order of
 /// [`feature_of`](super::halves::feature_of).
@@ -29,33 +18,50 @@ pub(super) type Tiles<const TILES: usize> = [FragmentC; TILES];
 /// What lies in shared memory after the batches.
 #[derive(Clone, Copy)]
 pub(super) struct Shared {
-    /// `[warps, ROW_TILES, 32]` sums, later `[MAX_ROWS, PITCH]` gradients at the second layer's sums.
+    /// `[warps, ROW_TILES, 32]` sums, later halves of `[MAX_ROWS, HALF_PITCH]` times eight gradients at the second layer's sums,
+    /// times [`GRADIENTS`].
     pub pool: *mut f32x4,
     /// `[ROW_TILES, 32]`: the sums of all warps, by lanes.
     pub sums: *mut f32x4,
-    /// `[2, MAX_ROWS, UNITS]`: the units, those of even steps first.
-    pub units: *mut f32,
-    /// `[2, MAX_ROWS, GRADIENT_PITCH]`: the gradient at their sums, of which one part comes from half of the second layer.
-    pub d_units: *mut f32,
-    /// `[ROW_TILES, 32]`: its halves, as the lanes' registers of B.
-    pub d_halves: *mut u32x4,
-    /// `[2, UNITS, PITCH]`: the units' weights in the second layer, those of even steps first.
-    pub above: *mut f32x4,
-    /// `[ROW_TILES, MAX_ROWS / 8, 32]`: the inner products of the next batch's samples with those of this one, by lanes.
+    /// `[2, 2, MAX_ROWS]`: halves of the units times [`OUTPUTS`], a row 16 bytes, those of even steps first.
+    units: *mut u32x4,
+    /// `[2, MAX_ROWS]`: halves of the gradients at their sums times [`GRADIENTS`], a row 16 bytes.
+    d_units: *mut u32x4,
+    /// `[COLUMNS, UNITS]`: the units' weights in the second layer times [`WEIGHTS`], transposed.
+    pub above: *mut f32,
+    /// `[2, 2, COLUMNS]`: halves of those, a column 16 bytes, those of even steps first.
+    above_halves: *mut u32x4,
+    /// Halves of the inner products of the next batch's samples with those of this one, as [`gram_at`](super::gram::gram_at) says.
     pub gram: *mut f32x4,
+    /// Where a copy of a batch says that it is there.
+    pub batch_is_there: *mut Barrier,
+    /// Where that of `gram` does.
+    pub gram_is_there: *mut Barrier,
 }
 
 impl Shared {
-    /// The units at a step.
+    /// Half of the gradients at the second layer's sums.
     #[inline(always)]
-    pub fn units(&self, step: usize) -> *mut f32 {
-        self.units.wrapping_add(step % 2 * MAX_ROWS * UNITS)
+    pub fn gradients(&self, half: usize) -> *mut f32x4 {
+        self.pool.wrapping_add(half * MAX_ROWS * HALF_PITCH)
     }
 
-    /// The units' weights in the second layer at a step.
+    /// Half of the units at a step.
     #[inline(always)]
-    pub fn above(&self, step: usize) -> *mut f32x4 {
-        self.above.wrapping_add(step % 2 * UNITS * PITCH)
+    pub fn units(&self, step: usize, half: usize) -> *mut u32x4 {
+        self.units.wrapping_add((step % 2 * 2 + half) * MAX_ROWS)
+    }
+
+    /// Half of the gradients at their sums.
+    #[inline(always)]
+    pub fn d_units(&self, half: usize) -> *mut u32x4 {
+        self.d_units.wrapping_add(half * MAX_ROWS)
+    }
+
+    /// Half of the units' weights in the second layer at a step.
+    #[inline(always)]
+    pub fn above_halves(&self, step: usize, half: usize) -> *mut u32x4 {
+        self.above_halves.wrapping_add((step % 2 * 2 + half) * COLUMNS)
     }
 }
 
@@ -66,12 +72,22 @@ impl<const WARPS: usize> Block<WARPS> {
         let pool = self.shared.wrapping_add(self.extents.batches_bytes() / 16);
         let sums = pool.wrapping_add(pool_quads(WARPS));
         let units = sums.wrapping_add(UNITS_QUADS);
-        let d_units = units.wrapping_add(2 * UNITS_QUADS);
-        let d_halves = d_units.wrapping_add(2 * MAX_ROWS * GRADIENT_PITCH / 4);
-        let above = d_halves.wrapping_add(ROW_TILES * 32);
-        let gram = above.wrapping_add(2 * UNITS * PITCH);
-        let (units, d_units, d_halves) = (units.cast(), d_units.cast(), d_halves.cast());
-        Shared { pool, sums, units, d_units, d_halves, above, gram }
+        let d_units = units.wrapping_add(2 * 2 * MAX_ROWS);
+        let above = d_units.wrapping_add(2 * MAX_ROWS);
+        let above_halves = above.wrapping_add(COLUMNS * UNITS / 4);
+        let gram = above_halves.wrapping_add(2 * 2 * COLUMNS);
+        let barriers = gram.wrapping_add(GRAM_QUADS).cast::<Barrier>();
+        Shared {
+            pool,
+            sums,
+            units: units.cast(),
+            d_units: d_units.cast(),
+            above: above.cast(),
+            above_halves: above_halves.cast(),
+            gram,
+            batch_is_there: barriers,
+            gram_is_there: barriers.wrapping_add(1),
+        }
     }
 
     /// The steps of the weights of block `number`.
@@ -86,23 +102,30 @@ impl<const WARPS: usize> Block<WARPS> {
         number: usize,
     ) {
         let (e, count, ahead) = (self.extents, steps.steps as usize, steps.batches());
+        // The thread that begins the copies: of the warps with the fewest tiles.
+        let copies = self.tid == Self::THREADS - 32;
         // SAFETY: the kernel's contract for all of it; the parts of shared memory lie one after the other, and between
-        // one thread's write and another's read there is a barrier, which all threads come to.
+        // one thread's write and another's read there is a barrier, which all threads come to. Each phase of the barriers of
+        // copies is for one thread's arrival, and waited for before the next.
         unsafe {
             let (shared, batches) = (self.weights_shared(), self.batches());
-            let mut weights = self.begin::<TILES>(&shared, network, number);
-            for step in 0..ahead.min(2) {
-                self.choose(&batches, steps, step);
+            let mut weights = self.begin::<TILES, HALVES>(&shared, network, number);
+            // Those of the step before, of the step, and of the next one.
+            let mut stages: [*const u8; STAGES] =
+                core::array::from_fn(|i| self.batch(&batches, (i + STAGES - 1) % STAGES));
+            if copies {
+                Barrier::init(shared.batch_is_there, 1);
+                Barrier::init(shared.gram_is_there, 1);
+                Barrier::fence_init();
+                self.fetch(stages[1], steps, 0, shared.batch_is_there);
             }
             self.sync();
-            for step in 0..ahead.min(2) {
-                self.fetch(&batches, steps, step);
+            Barrier::wait_parity(shared.batch_is_there, 0);
+            if copies && ahead > 1 {
+                self.fetch(stages[2], steps, 1, shared.batch_is_there);
             }
-            pipeline::commit();
-            pipeline::wait_prior::<0>();
-            self.sync();
             if steps.is_begun == 0 {
-                self.multiply::<TILES, HALVES>(&shared, self.batch(&batches, 0), &weights, None);
+                self.multiply::<TILES, HALVES>(&shared, stages[1], &weights);
                 self.sync();
                 self.add_sums(&shared);
             } else {
@@ -111,53 +134,48 @@ impl<const WARPS: usize> Block<WARPS> {
             self.sync();
             self.activate::<HALVES>(&shared, (0, number), None);
             self.sync();
-            let rows: [usize; AT_ONCE] = core::array::from_fn(|i| self.gradients_at(i));
             for step in 0..count {
+                let parity = step as u32 & 1;
                 let mail = Mail::of(steps.mail, &e, steps.round.wrapping_add(step as u32));
                 let has_next = step + 1 < ahead;
-                self.send_sums(&shared, &mail, step, number);
+                self.send_sums::<HALVES>(&shared, &mail, step, number);
                 // While the rows' blocks work: the last step's change of the weights, and the next batch's sums without
                 // that of this one.
-                if has_next {
-                    self.fetch_gram(shared.gram, steps, step + 1);
-                    pipeline::commit();
-                    if step + 2 < ahead {
-                        self.choose(&batches, steps, step + 2);
-                    }
+                if copies && has_next {
+                    self.fetch_gram(shared.gram, steps, step + 1, shared.gram_is_there);
                 }
                 if step > 0 {
-                    let batch = self.batch(&batches, step - 1);
-                    self.update::<TILES, HALVES>(&shared, batch, &mut weights, steps.lr);
+                    self.update::<TILES, HALVES>(&shared, stages[0], &mut weights, steps.lr);
                 }
                 if has_next {
+                    Barrier::wait_parity(shared.batch_is_there, parity ^ 1);
+                    self.multiply::<TILES, HALVES>(&shared, stages[2], &weights);
+                    self.sync();
                     // In place of the batch before, which all warps are done with.
-                    self.sync();
-                    let fetched = (step + 2 < ahead).then(|| self.copies(&batches, steps, step + 2));
-                    let batch = self.batch(&batches, step + 1);
-                    self.multiply::<TILES, HALVES>(&shared, batch, &weights, fetched.as_ref());
-                    pipeline::commit();
-                    self.sync();
+                    if copies && step + 2 < ahead {
+                        self.fetch(stages[0], steps, step + 2, shared.batch_is_there);
+                    }
                     self.add_sums(&shared);
                     self.sync();
-                    pipeline::wait_prior::<1>();
                 }
-                self.receive_gradients(&shared, &mail, &rows);
+                self.receive_gradients::<HALVES>(&shared, &mail);
                 self.sync();
                 self.differentiate::<HALVES>(&shared, step, number);
+                self.update_above::<HALVES>(&shared, step, steps.lr);
+                if has_next {
+                    Barrier::wait_parity(shared.gram_is_there, parity);
+                }
                 self.sync();
                 if step + 1 < count {
                     self.activate::<HALVES>(&shared, (step + 1, number), Some(steps.lr));
                 } else if has_next {
                     self.leave_sums::<HALVES>(&shared, steps, number);
                 }
-                self.halve::<HALVES>(&shared);
-                self.update_above::<HALVES>(&shared, step, steps.lr);
-                // The batch after the next is there as well.
-                pipeline::wait_prior::<0>();
                 self.sync();
+                stages = [stages[1], stages[2], stages[0]];
             }
-            self.update::<TILES, HALVES>(&shared, self.batch(&batches, count - 1), &mut weights, steps.lr);
-            self.finish::<TILES>(&shared, network, number, count, &weights);
+            self.update::<TILES, HALVES>(&shared, stages[0], &mut weights, steps.lr);
+            self.finish::<TILES>(&shared, network, number, &weights);
         }
     }
 
@@ -190,28 +208,22 @@ impl<const WARPS: usize> Block<WARPS> {
         }
     }
 
-    /// The warp's share of the units' sums of a batch, by tensor cores. Meanwhile another batch is copied, a row a tile: all at
-    /// once they would wait for each other.
+    /// The warp's share of the units' sums of a batch, by tensor cores.
     ///
     /// # Safety
-    /// As for the kernel, and for the copies.
+    /// As for the kernel.
     #[inline(always)]
     unsafe fn multiply<const TILES: usize, const HALVES: usize>(
         &self,
         shared: &Shared,
         batch: *const u8,
         weights: &Tiles<TILES>,
-        fetched: Option<&Copies<WARPS>>,
     ) {
         let (warp, lane) = self.place();
         let mut sums = [[FragmentC::ZERO; HALVES]; ROW_TILES];
-        let tiles = self.extents.tiles().saturating_sub(warp).div_ceil(WARPS);
         // SAFETY: all lanes have the same tiles, which lie in the batch; each thread writes sums of its own.
         unsafe {
             self.each_tile::<TILES>(|t| {
-                if let Some(copies) = fetched {
-                    copies.row(t);
-                }
                 let row = batch.add(lane * self.extents.stride() + self.tile(t) * TILE);
                 let [a, b, c, d]: [u32; 4] = ldmatrix(row);
                 let [e, f, g, h]: [u32; 4] = ldmatrix(row.add(32 * self.extents.stride()));
@@ -221,9 +233,6 @@ impl<const WARPS: usize> Block<WARPS> {
                 let lower = split::<HALVES>([y, z]).map(|pair| movmatrix_trans(pair));
                 mma_sync_tiles(&rows, &fragments(upper, lower), &mut sums);
             });
-            if let Some(copies) = fetched {
-                copies.from(tiles);
-            }
             for i in 0..ROW_TILES {
                 *shared.pool.add((warp * ROW_TILES + i) * 32 + lane) = join(&sums[i]).into();
             }
@@ -248,83 +257,6 @@ impl<const WARPS: usize> Block<WARPS> {
         }
     }
 
-    /// Sends each row its share of the second layer's sums.
-    ///
-    /// # Safety
-    /// As for the kernel.
-    #[inline(always)]
-    unsafe fn send_sums(&self, shared: &Shared, mail: &Mail, step: usize, number: usize) {
-        let (e, (warp, lane)) = (self.extents, self.place());
-        if lane >= e.quads() {
-            return;
-        }
-        // SAFETY: the lane's quad of each unit, and of each row.
-        unsafe {
-            let above: [[f32; 4]; UNITS] =
-                core::array::from_fn(|unit| (*shared.above(step).add(unit * PITCH + lane)).to_array());
-            let units = shared.units(step).cast::<f32x4>().add(warp * (UNITS / 4));
-            let to = mail.sums.wrapping_add((warp * e.weight_blocks() + number) * e.quads() + lane);
-            for first in (0..MAX_ROWS / WARPS).step_by(SENT_AT_ONCE) {
-                let sums = |i: usize| -> [f32; 4] {
-                    let units = units.add((first + i) * WARPS * (UNITS / 4));
-                    let ([a, b, c, d], [e, f, g, h]) = ((*units).to_array(), (*units.add(1)).to_array());
-                    let units = [a, b, c, d, e, f, g, h];
-                    core::array::from_fn(|j| {
-                        let first = units[0] * above[0][j];
-                        (1..UNITS).fold(first, |sum, unit| units[unit].mul_add(above[unit][j], sum))
-                    })
-                };
-                let send = |i: usize, sums: [f32; 4]| {
-                    let rows = (first + i) * WARPS;
-                    if rows + warp < e.batch {
-                        mail.send(to.wrapping_add(rows * e.weight_blocks() * e.quads()), sums);
-                    }
-                };
-                // All at once, also of rows that are not there, so that no sum waits for another one. Loops over them would be
-                // left as such, with the sums in local memory.
-                let sums: [[f32; 4]; SENT_AT_ONCE] = [sums(0), sums(1), sums(2), sums(3)];
-                send(0, sums[0]);
-                send(1, sums[1]);
-                send(2, sums[2]);
-                send(3, sums[3]);
-            }
-        }
-    }
-
-    /// Where the lane's quad of the gradients of the warp's row number `i` lies in the mail. Those of rows that are not there are
-    /// another one's: their units are zeros.
-    #[inline(always)]
-    fn gradients_at(&self, i: usize) -> usize {
-        let (warp, lane) = self.place();
-        (warp + i * WARPS).min(self.extents.batch - 1) * self.extents.quads() + lane
-    }
-
-    /// Waits for the gradients of all rows, of which the warp's first ones lie `at`.
-    ///
-    /// # Safety
-    /// As for the kernel.
-    #[inline(always)]
-    unsafe fn receive_gradients(&self, shared: &Shared, mail: &Mail, at: &[usize; AT_ONCE]) {
-        let (warp, lane) = self.place();
-        for first in (0..MAX_ROWS / WARPS).step_by(AT_ONCE) {
-            // SAFETY: the lane's quad of rows that there are.
-            unsafe {
-                let mut gradients = [f32x4::default(); AT_ONCE];
-                if lane < self.extents.quads() {
-                    let at = match first {
-                        0 => *at,
-                        _ => core::array::from_fn(|i| self.gradients_at(first + i)),
-                    };
-                    gradients =
-                        mail.receive(GRADIENTS_OF_ROWS, at.map(|at| mail.gradients.add(at).cast_const()));
-                }
-                for i in 0..AT_ONCE {
-                    *shared.pool.add((warp + (first + i) * WARPS) * PITCH + lane) = gradients[i];
-                }
-            }
-        }
-    }
-
     /// The step of the first layer, by tensor cores.
     ///
     /// # Safety
@@ -341,11 +273,7 @@ impl<const WARPS: usize> Block<WARPS> {
         let factor = lr * unscale(GRADIENTS) * WEIGHTS;
         // SAFETY: all lanes have the same tiles, which lie in the batch; a lane reads its elements of the gradients.
         unsafe {
-            let of_rows: [[FragmentB<f16>; HALVES]; ROW_TILES] = core::array::from_fn(|i| {
-                let [a, b, c, d] = (*shared.d_halves.add(i * 32 + lane)).to_array();
-                let halves = [[a, b], [c, d]];
-                core::array::from_fn(|half| FragmentB::from_registers(halves[half]))
-            });
+            let of_rows = self.rows_as_b::<ROW_TILES, HALVES>(|half| shared.d_units(half));
             self.each_tile::<TILES>(|t| {
                 let row = batch.add(lane * self.extents.stride() + self.tile(t) * TILE);
                 let [a, b, c, d]: [u32; 4] = ldmatrix_trans(row);

@@ -160,6 +160,7 @@ impl Training {
         let correct = run.updated(&vec![UNTOUCHED_WORD; self.samples()]);
         let (images, labels) = (run.input(&self.images), run.input(&self.labels));
         let mail = run.scratch(&vec![0u32; self.extents.mail_words()]);
+        let batches = run.scratch(&vec![0u8; self.extents.batches_len(self.steps + 1)]);
         let gram = run.scratch(&vec![0.0f32; Extents::gram_len(self.steps + 1)]);
         let ahead = run.scratch(&vec![0.0f32; self.extents.ahead_len()]);
         let results = run.on(device, |on, memory| {
@@ -185,6 +186,7 @@ impl Training {
                     images: RawBuffer::read(memory.input(images)),
                     labels: RawBuffer::read(memory.input(labels)),
                     mail: RawBuffer::written(memory.output(mail)),
+                    batches: RawBuffer::written(memory.output(batches)),
                     gram: written(gram),
                     ahead: written(ahead),
                     is_begun: (done > 0).into(),

@@ -26,7 +26,9 @@ pub(super) struct Resident {
     plan: Plan,
     /// What the blocks send each other.
     mail: Buffer<u32>,
-    /// The inner products of a launch's batches.
+    /// A launch's batches.
+    batches: Buffer<u8>,
+    /// Their inner products.
     gram: Buffer<f32>,
     /// Steps that it has seen.
     round: u32,
@@ -67,13 +69,13 @@ impl Resident {
         match Plan::of(on, layers, how, momentum)? {
             Err(why) => Ok(Err(why)),
             Ok(plan) => {
-                let (mail, gram) =
-                    (on.alloc_zeroed(plan.mail_words())?, on.alloc_zeroed(plan.gram_len(most_steps(on)))?);
+                let steps = most_steps(on);
                 Ok(Ok(Self {
+                    mail: on.alloc_zeroed(plan.mail_words())?,
+                    batches: on.alloc_zeroed(plan.batches_len(steps))?,
+                    gram: on.alloc_zeroed(plan.gram_len(steps))?,
                     ahead: on.alloc_zeroed(plan.ahead_len())?,
                     plan,
-                    mail,
-                    gram,
                     round: 0,
                     begun: None,
                 }))
@@ -96,6 +98,7 @@ impl Resident {
             is_begun: self.begun.take().is_some_and(is_this),
             mail: &mut self.mail,
             round: self.round,
+            batches: &mut self.batches,
             gram: &mut self.gram,
             ahead: &mut self.ahead,
         };

@@ -251,8 +251,9 @@ fn layers_of(sizes: &[usize]) -> Vec<Layer> {
 /// The inner products of a batch with the one before, and what a step changes of the next one's sums by them.
 fn inner_products(rows: u64, layer: Layer) -> Work {
     let Layer { inputs, outputs } = layer;
-    // Of both batches the pixels; the numbers, of as many samples as a batch may have, written and read.
-    let moved = Work { words: 2 * Extents::gram_len(1) as u64, bytes: 2 * rows * inputs, flop: 0 };
+    // Of both batches the pixels, and those of one written; the numbers, of as many samples as a batch may have, written and
+    // read.
+    let moved = Work { words: 2 * Extents::gram_len(1) as u64, bytes: 3 * rows * inputs, flop: 0 };
     // The bias is a feature that is always 1. Of a sum's change: its products with the rate and the difference.
     moved.and(Work::of(0, rows * rows * 2 * inputs + rows * outputs * (2 * rows + 1)))
 }

@@ -40,4 +40,14 @@ kernels! { min_arch = 90;
         *tile.cast::<f32>() = 2.0;
         bulk::wait::<0>();
     }
+
+    // What is written before the fence is written.
+    //@ sm_90: st.global == 1
+    //@ sm_90: fence.proxy.async.global == 1
+    bulk_from_what_was_written(out: *mut f32x4) {
+        let (tile, ready) = (shared_array![f32x4; 1], shared_array![Barrier; 1]);
+        *out.cast::<f32>() = 1.0;
+        bulk::fence_global();
+        bulk::global_to_shared(tile, out, 1, ready);
+    }
 }

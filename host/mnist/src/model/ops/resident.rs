@@ -104,7 +104,7 @@ impl Plan {
         let suits =
             |kernel: &&Kernel| kernel.meta.cpu_only == limits.runs_cpu_only && kernel.halves == halves;
         let Some(kernel) = train::INSTANCES.iter().find(suits) else {
-            return Ok(Err(Unfit::Capability { got: 0, least: 80 }));
+            return Ok(Err(Unfit::Capability { got: 0, least: 90 }));
         };
         let extents = Extents {
             features: first.inputs,
@@ -144,6 +144,11 @@ impl Plan {
         Extents::gram_len(steps + 1)
     }
 
+    /// Bytes of the batches of so many steps, and one more.
+    pub fn batches_len(&self, steps: usize) -> usize {
+        self.extents.batches_len(steps + 1)
+    }
+
     /// Numbers that a launch leaves to the next one.
     pub fn ahead_len(&self) -> usize {
         self.extents.ahead_len()
@@ -156,7 +161,9 @@ pub(in crate::model) struct Between<'a> {
     pub mail: &'a mut Buffer<u32>,
     /// Steps that it has seen.
     pub round: u32,
-    /// Scratch space.
+    /// Scratch space for the batches.
+    pub batches: &'a mut Buffer<u8>,
+    /// Scratch space for their inner products.
     pub gram: &'a mut Buffer<f32>,
     /// What a launch leaves to the next one.
     pub ahead: &'a mut Buffer<f32>,
@@ -172,7 +179,7 @@ pub(in crate::model) fn steps(
     (data, scores): (&DeviceDataset, Scores<'_>),
     spec: &EpochSpec,
     Steps { first, count }: Steps,
-    Between { mail, round, gram, ahead, is_begun }: Between<'_>,
+    Between { mail, round, batches, gram, ahead, is_begun }: Between<'_>,
 ) -> Result<(), ModelError> {
     let Extents { features, hidden1, hidden2, classes, batch } = plan.extents;
     let [one, two, three] = layers else { return Ok(()) };
@@ -192,12 +199,9 @@ pub(in crate::model) fn steps(
         ("length of the hits", scores.correct.len(), data.samples as u64),
         ("length of the words between blocks", mail.len(), plan.mail_words() as u64),
     ])?;
+    let room = (gram.len() / Extents::gram_len(1)).min(batches.len() / plan.extents.batches_len(1));
     need(&[
-        (
-            "number of steps of a launch at most",
-            (gram.len() / Extents::gram_len(1)).saturating_sub(1),
-            count as u64,
-        ),
+        ("number of steps of a launch at most", room.saturating_sub(1), count as u64),
         ("number of the next batch's sums", ahead.len(), plan.ahead_len() as u64),
     ])?;
     let network = ResidentNetworkLaunch {
@@ -218,6 +222,7 @@ pub(in crate::model) fn steps(
         images: RawBuffer::read(&*data.images),
         labels: RawBuffer::read(&*data.labels),
         mail: RawBuffer::written(mail),
+        batches: RawBuffer::written(batches),
         gram: RawBuffer::written(gram),
         ahead: RawBuffer::written(ahead),
         is_begun: is_begun.into(),
