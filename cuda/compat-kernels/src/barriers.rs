@@ -95,3 +95,29 @@ pub unsafe fn looks_at_bytes(out: *mut u32) {
     Barrier::arrive(barrier);
     *out = seen | look(1) << 4;
 }
+
+/// As [`products_in_a_ring`](fn@products_in_a_ring), with numbered barriers: two for buffers that are full, two for empty ones.
+#[kernel]
+#[allow(improper_ctypes_definitions, clippy::missing_safety_doc)]
+pub unsafe fn products_by_numbered_barriers(out: *mut u32, rounds: u32) {
+    let (ring, i) = (shared_array![u32; 128], thread::thread_idx_x());
+    for round in 0..rounds {
+        let buffer = round % 2;
+        let (full, empty) = (1 + buffer, 3 + buffer);
+        if i >= 64 {
+            if round >= 2 {
+                thread::sync_named(empty, 128);
+            }
+            *ring.add((64 * buffer + i - 64) as usize) = round * (i - 64);
+            thread::arrive_named_aligned(full, 128);
+        } else {
+            thread::sync_named_aligned(full, 128);
+            // Another thread's.
+            let other = 63 - i;
+            *out.add((64 * round + other) as usize) = *ring.add((64 * buffer + other) as usize);
+            if round + 2 < rounds {
+                thread::arrive_named(empty, 128);
+            }
+        }
+    }
+}

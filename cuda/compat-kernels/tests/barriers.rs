@@ -8,6 +8,7 @@ use cuda_std::launch::{LaunchConfig, Launcher};
 
 on_all_since_90! {
     a_ring_is_filled_and_emptied
+    a_ring_is_filled_and_emptied_by_number
     numbers_go_around
     phases_end_by_arrivals
     phases_end_by_bytes
@@ -19,6 +20,16 @@ fn a_ring_is_filled_and_emptied(on: &dyn Launcher) {
         // SAFETY: 64 elements a round.
         unsafe { products_in_a_ring::launch(on, LaunchConfig::new(1, 128), &mut out, rounds as u32) }
             .unwrap();
+        assert!(out.iter().enumerate().all(|(at, &x)| x as usize == at / 64 * (at % 64)), "{out:?}");
+    }
+}
+
+fn a_ring_is_filled_and_emptied_by_number(on: &dyn Launcher) {
+    for rounds in [1, 2, 9] {
+        let mut out = vec![u32::MAX; 64 * rounds];
+        let config = LaunchConfig::new(1, 128);
+        // SAFETY: 64 elements a round.
+        unsafe { products_by_numbered_barriers::launch(on, config, &mut out, rounds as u32) }.unwrap();
         assert!(out.iter().enumerate().all(|(at, &x)| x as usize == at / 64 * (at % 64)), "{out:?}");
     }
 }

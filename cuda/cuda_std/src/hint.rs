@@ -49,3 +49,45 @@ pub fn opaque(value: usize) -> usize {
     #[cfg(not(target_arch = "nvptx64"))]
     core::hint::black_box(value)
 }
+
+#[cfg(all(target_arch = "nvptx64", any(target_feature = "sm_90a", target_feature = "sm_100a")))]
+mod device {
+    unsafe extern "C" {
+        #[link_name = "llvm.nvvm.setmaxnreg.dec.sync.aligned.u32"]
+        pub(super) fn fewer_registers(registers: u32);
+        #[link_name = "llvm.nvvm.setmaxnreg.inc.sync.aligned.u32"]
+        pub(super) fn more_registers(registers: u32);
+    }
+}
+
+macro_rules! registers {
+    ($($(#[$doc:meta])* $name:ident = $ptx:literal;)*) => {$(
+        $(#[$doc])*
+        ///
+        /// Compiled for another architecture than `sm_90a` and `sm_100a`, whose modules run on that GPU alone, and on the host, it
+        /// does nothing. ptxas heeds it in a `#[kernel(max_threads = ..)]`.
+        ///
+        /// # Safety
+        /// All warps of a warpgroup, 4 neighbours of which the first has a number that is a multiple of 4, reach this same call,
+        /// the threads of each together.
+        #[doc(alias = $ptx)]
+        #[inline(always)]
+        pub unsafe fn $name<const REGISTERS: u32>() {
+            const { assert!(REGISTERS >= 24 && REGISTERS <= 256 && REGISTERS.is_multiple_of(8), "24 to 256, by 8") };
+            #[cfg(all(target_arch = "nvptx64", any(target_feature = "sm_90a", target_feature = "sm_100a")))]
+            // SAFETY: the caller brings all threads here.
+            unsafe {
+                device::$name(REGISTERS);
+            }
+        }
+    )*};
+}
+
+registers! {
+    /// Gives back what registers each thread of the warpgroup has beyond `REGISTERS`, 24 to 256 by 8, to those that ask for
+    /// more (PTX ISA, `setmaxnreg`).
+    fewer_registers = "setmaxnreg.dec";
+    /// Waits until each thread of the warpgroup can have `REGISTERS` registers, 24 to 256 by 8, of what others of the block have
+    /// given back (PTX ISA, `setmaxnreg`).
+    more_registers = "setmaxnreg.inc";
+}

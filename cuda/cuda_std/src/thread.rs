@@ -6,10 +6,12 @@
 #[cfg(not(target_arch = "nvptx64"))]
 use crate::simt::context::{Barrier, Collective, WARP_SIZE, collective, current};
 
+pub(crate) mod named;
 #[cfg(not(feature = "glam"))]
 mod vectors;
 #[cfg(feature = "glam")]
 use glam::{UVec2, UVec3};
+pub use named::{arrive_named, arrive_named_aligned, sync_named, sync_named_aligned};
 #[cfg(not(feature = "glam"))]
 pub use vectors::{UVec2, UVec3};
 

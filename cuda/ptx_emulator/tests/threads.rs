@@ -2,9 +2,9 @@
 
 mod common;
 
-use common::{check, module, run_module};
+use common::{check, fault, module, run_module};
 use cuda_std::launch::LaunchConfig;
-use ptx_emulator::{Emulator, PtxModule, Turns};
+use ptx_emulator::{Cause, Emulator, PtxModule, Turns};
 
 fn run<const N: usize>(body: &str, config: LaunchConfig) -> [u32; N] {
     let mut out = [0xdead_beef; N];
@@ -153,6 +153,50 @@ fn barriers_order_the_block_and_reduce() {
     // The two warps meet apart, each at its own barrier.
     let apart = by_thread("mov.u32 %r2, %warpid; bar.sync %r2, 32; mov.u32 %r9, 5;");
     assert_eq!(run::<64>(&apart, LaunchConfig::new(1, 64)), [5; 64]);
+}
+
+#[test]
+fn arrivals_are_counted_and_do_not_wait() {
+    // The second warp writes and arrives, three times before it waits for anybody; the first one waits and reads.
+    let tile = ".shared .align 4 .b8 tile[128];";
+    let by_warp = |first: &str, second: &str| {
+        let body = format!(
+            "mov.u32 %r1, %tid.x; mov.u32 %r2, %warpid; and.b32 %r4, %r1, 31; mov.u64 %rd1, tile;
+            mad.wide.u32 %rd2, %r4, 4, %rd1; setp.eq.u32 %p1, %r2, 1; @%p1 bra SECOND; {first} ret;
+            SECOND: {second}"
+        );
+        module(tile, &body)
+    };
+    let read = "ld.shared.u32 %r3, [%rd2]; mad.wide.u32 %rd4, %r4, 4, %out; st.global.u32 [%rd4], %r3;";
+    let waits = format!("bar.sync 2, 64; {read} barrier.sync 3, 64; barrier.sync.aligned 2, 64;");
+    let arrives = "st.shared.u32 [%rd2], %r1; bar.arrive 2, 64; barrier.arrive 3, 64; barrier.cta.arrive.aligned 2, 64;";
+    let mut out = [0u32; 32];
+    run_module(&by_warp(&waits, arrives), LaunchConfig::new(1, 64), &mut out).unwrap();
+    assert_eq!(out, core::array::from_fn(|i| 32 + i as u32));
+
+    let cause = |first: &str, second: &str| {
+        fault(&by_warp(first, second), LaunchConfig::new(1, 64), &mut [0u32; 32]).0
+    };
+    let Cause::Unsupported(apart) = cause("bar.sync 2, 96;", "bar.arrive 2, 64;") else { panic!() };
+    assert_eq!(apart, "barrier 2 of 64 threads, and of 96");
+    let Cause::Unsupported(apart) = cause("bar.arrive 2, 96;", "bar.arrive 2, 64;") else { panic!() };
+    assert!(apart.starts_with("barrier 2 of"), "{apart}");
+    let Cause::Unsupported(many) = cause("bar.sync 2, 32;", "bar.arrive 2, 32;") else { panic!() };
+    assert_eq!(many, "64 threads at a barrier of 32");
+    let Cause::Barrier { id: 2, .. } = cause("bar.sync 2, 64;", "") else { panic!() };
+    let module = PtxModule::parse(&module("", "bar.arrive 2;")).unwrap();
+    assert_eq!(module.unsupported().len(), 1);
+}
+
+#[test]
+fn the_number_of_registers_changes_nothing() {
+    let body =
+        by_thread("setmaxnreg.dec.sync.aligned.u32 24; mov.u32 %r9, 5; setmaxnreg.inc.sync.aligned.u32 256;");
+    assert_eq!(run::<32>(&body, LaunchConfig::new(1, 32)), [5; 32]);
+    for text in ["setmaxnreg.inc.sync.aligned.u32 264;", "setmaxnreg.sync.aligned.u32 24;"] {
+        let module = PtxModule::parse(&module("", text)).unwrap();
+        assert_eq!(module.unsupported().len(), 1, "{text}");
+    }
 }
 
 #[test]

@@ -12,6 +12,7 @@ use super::shared::BlockShared;
 use crate::launch::Dim3;
 use crate::mma::Exchange;
 use crate::warp::{Fold, NumberType, WarpReductionOp};
+use crate::{barrier, thread};
 
 /// Lanes in a warp.
 pub(crate) const WARP_SIZE: u32 = 32;
@@ -32,6 +33,13 @@ pub(crate) enum Collective {
         /// That of the phase.
         parity: u32,
     },
+    /// The end of a round of a numbered barrier of the block, which each thread waits for by itself.
+    Named {
+        /// The barrier's state.
+        barrier: *mut u64,
+        /// The number of the round.
+        round: u32,
+    },
     /// An operation of the lanes that `mask` names.
     Warp {
         /// One bit per lane that takes part.
@@ -50,7 +58,24 @@ impl Collective {
             Collective::Words => false,
             Collective::Warp { op, .. } => matches!(op, WarpOp::Sync),
             // The barrier's own atomics order.
-            Collective::Phase { .. } => false,
+            Collective::Phase { .. } | Collective::Named { .. } => false,
+        }
+    }
+
+    /// For a wait for a phase or a round: whether it is over, now or when the copies to `shared` are made that it lacks.
+    ///
+    /// # Safety
+    /// A thread of the block waits so.
+    pub unsafe fn is_over(&self, shared: &BlockShared) -> Option<bool> {
+        // SAFETY: the caller's.
+        unsafe {
+            match *self {
+                Collective::Phase { barrier, parity } => {
+                    Some(barrier::host::can_go_on(shared, barrier, parity))
+                }
+                Collective::Named { barrier, round } => Some(thread::named::host::can_go_on(barrier, round)),
+                _ => None,
+            }
         }
     }
 }

@@ -103,6 +103,15 @@ pub enum FaultKind {
         /// Bytes that it lacks; less than zero if more have come than were expected.
         bytes: i32,
     },
+    /// A thread waits at a numbered barrier for threads that do not come.
+    NamedBarrierNotReached {
+        /// The waiting function.
+        operation: &'static str,
+        /// For how many threads the barrier is.
+        count: u32,
+        /// How many have come.
+        here: u32,
+    },
     /// A block has ended while a copy to its shared memory was on its way, or one that reads it.
     CopyNotWaitedFor {
         /// The function that started the copy.
@@ -233,6 +242,11 @@ impl fmt::Display for FaultKind {
                 f,
                 "{operation} waits for a phase that does not end: the barrier lacks {arrivals} arrivals and {bytes} bytes, \
                  and no thread can go on; initialise it for as many arrivals as come, and wait for the right parity"
+            ),
+            FaultKind::NamedBarrierNotReached { operation, count, here } => write!(
+                f,
+                "{operation} waits for {count} threads, of which {here} have come and no other can; let as many threads come \
+                 as the barrier is for"
             ),
             FaultKind::CopyNotWaitedFor { operation, bytes } => write!(
                 f,

@@ -1,21 +1,17 @@
-//! Threads that wait for a phase of a barrier in shared memory: each goes on by itself once the phase is over.
+//! Threads that wait for a phase of a barrier in shared memory, or for a numbered barrier: each goes on by itself once that
+//! is over.
 
-use super::super::context::Collective;
 use super::super::fault::Fault;
 use super::super::shared::BlockShared;
 use super::seeded::Seeded;
 use super::{Scheduler, Slot, State};
-use crate::barrier::host;
 
 impl Slot {
     /// Whether it waits for a phase that is over, or is when the copies are made that it lacks.
     fn has_phase_left(&self, shared: &BlockShared) -> bool {
-        let Some(Collective::Phase { barrier, parity }) = self.request().map(|request| request.collective)
-        else {
-            return false;
-        };
+        let Some(request) = self.request().filter(|_| self.state == State::InPhase) else { return false };
         // SAFETY: the thread waits for it.
-        self.state == State::InPhase && unsafe { host::can_go_on(shared, barrier, parity) }
+        unsafe { request.collective.is_over(shared) }.unwrap_or(false)
     }
 }
 

@@ -9,6 +9,7 @@ use linkme::distributed_slice;
 use super::fault::FaultKind;
 use super::fences::Fences;
 use super::flights::Flights;
+use crate::thread::named::host::Named;
 
 /// Bytes of static shared memory a block can have on every CUDA device.
 pub(crate) const MAX_STATIC_BYTES: usize = 48 * 1024;
@@ -76,6 +77,8 @@ pub(crate) struct BlockShared {
     /// The copies on their way to it.
     pub(crate) flights: Flights,
     pub(crate) fences: Fences,
+    /// Its numbered barriers.
+    pub(crate) named: Named,
 }
 
 // SAFETY: the memory is accessed through raw pointers, by kernels that answer for the order of their accesses.
@@ -98,6 +101,7 @@ impl BlockShared {
             dynamic_bytes,
             flights: Flights::default(),
             fences: Fences::default(),
+            named: Named::default(),
         };
         shared.poison();
         shared.fixed_bytes.store(0, Ordering::Relaxed);
@@ -108,6 +112,7 @@ impl BlockShared {
     pub(super) fn reset(&self) {
         self.flights.clear();
         self.fences.clear();
+        self.named.clear();
         self.poison();
         self.fixed_bytes.store(0, Ordering::Relaxed);
         let is_used = |slot: &&Slot| slot.key.load(Ordering::Relaxed) != 0;

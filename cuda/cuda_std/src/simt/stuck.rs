@@ -5,6 +5,7 @@ use super::collective::{self, Lane, MaskError};
 use super::context::{Collective, Request, WARP_SIZE};
 use super::fault::{Fault, FaultKind, Instead, Place, StuckWait};
 use crate::barrier::host;
+use crate::thread::named::host as named;
 
 /// What the threads of a block wait for, while none of them runs.
 pub(super) struct View<'a> {
@@ -43,14 +44,25 @@ impl<'a> View<'a> {
         self.why_apart().or_else(|| self.why_in_phase())
     }
 
-    /// The fault of a thread that waits for a phase of a barrier in shared memory; none if there is no such thread.
+    /// The fault of a thread that waits for a phase of a barrier in shared memory, or for a numbered barrier; none if there is
+    /// no such thread.
     fn why_in_phase(&self) -> Option<Fault> {
         (0..self.block.threads).find_map(|thread| {
             let request = self.request(thread)?;
-            let Collective::Phase { barrier, .. } = request.collective else { return None };
-            // SAFETY: the thread waits for it.
-            let (arrivals, bytes) = unsafe { host::lacks(barrier) };
-            let kind = FaultKind::PhaseNotCompleted { operation: request.name, arrivals, bytes };
+            let operation = request.name;
+            let kind = match request.collective {
+                Collective::Phase { barrier, .. } => {
+                    // SAFETY: the thread waits for it.
+                    let (arrivals, bytes) = unsafe { host::lacks(barrier) };
+                    FaultKind::PhaseNotCompleted { operation, arrivals, bytes }
+                }
+                Collective::Named { barrier, .. } => {
+                    // SAFETY: the thread waits for it.
+                    let (count, here) = unsafe { named::counts(barrier) };
+                    FaultKind::NamedBarrierNotReached { operation, count, here }
+                }
+                _ => return None,
+            };
             Some(self.block.fault_of(Some(thread), Some(request.location.into()), kind))
         })
     }
@@ -137,7 +149,10 @@ pub(super) fn why_words_stuck(blocks: &[View<'_>]) -> Option<Fault> {
                 Some((wait, _)) => wait.threads += 1,
                 None => {
                     let first = Place { block: block.index, thread: Some(block.coordinates(thread as u32)) };
-                    let is_for_words = matches!(collective, Collective::Words | Collective::Phase { .. });
+                    let is_for_words = matches!(
+                        collective,
+                        Collective::Words | Collective::Phase { .. } | Collective::Named { .. }
+                    );
                     waits.push((StuckWait { operation: name, at, threads: 1, first }, is_for_words));
                 }
             }

@@ -23,7 +23,7 @@ pub(super) struct Block<'a> {
 }
 
 /// Which thread did what.
-type Failed = (usize, Box<Cause>);
+pub(super) type Failed = (usize, Box<Cause>);
 
 impl<'a> Block<'a> {
     /// A block whose threads have not started, of this rank in its cluster.
@@ -69,7 +69,7 @@ impl<'a> Block<'a> {
             let rests = |state: &State| matches!(state, State::Exited | State::Waits(Wait::Cluster { .. }));
             let all_rest = self.threads.iter().all(|thread| rests(&thread.state));
             if !all_rest {
-                let released = self.release_warps(shared)? | self.release_barriers()?;
+                let released = self.release_warps(shared)? | self.release_barriers(shared)?;
                 // Threads that run may still join those that ask for the active mask.
                 let released = released || !has_run && self.release_active_masks();
                 if !released && !has_run {
@@ -163,7 +163,8 @@ impl<'a> Block<'a> {
         }
     }
 
-    fn barrier(&self, at: usize) -> Option<BarrierWait> {
+    /// What a thread waits for at a barrier of the block.
+    pub fn barrier(&self, at: usize) -> Option<BarrierWait> {
         match self.threads[at].state {
             State::Waits(Wait::Barrier(wait)) => Some(wait),
             _ => None,
@@ -173,39 +174,6 @@ impl<'a> Block<'a> {
     /// Function and instruction a thread is at.
     pub fn place(&self, at: usize) -> (usize, usize) {
         self.threads[at].frames.last().map_or((0, 0), |frame| (frame.function, frame.pc))
-    }
-
-    fn release_barriers(&mut self) -> Result<bool, Failed> {
-        let mut any = false;
-        for id in 0..16 {
-            let waiting: Vec<usize> = (0..self.threads.len())
-                .filter(|&at| self.barrier(at).is_some_and(|wait| wait.id == id))
-                .collect();
-            let waits: Vec<BarrierWait> = waiting.iter().filter_map(|&at| self.barrier(at)).collect();
-            let Some(first) = waits.first().copied() else { continue };
-            let kind = |wait: &BarrierWait| (wait.count, wait.aligned, wait.red.map(|(red, _)| red));
-            for (&at, wait) in waiting.iter().zip(&waits) {
-                let is_elsewhere = first.aligned && self.place(at) != self.place(waiting[0]);
-                if kind(wait) != kind(&first) || is_elsewhere {
-                    let instead = format!("waits at PTX line {}", self.line(at));
-                    let missing = self.threads[at].ids.tid;
-                    return Err((waiting[0], Cause::Barrier { id, missing, instead }.into()));
-                }
-            }
-            let wanted = first.count.map_or(self.threads.len(), |count| count as usize);
-            if waiting.len() > wanted {
-                let reason = format!("{} threads at a barrier of {wanted}", waiting.len());
-                return Err((waiting[0], Cause::Unsupported(reason).into()));
-            }
-            if waiting.len() == wanted {
-                let value = warp::reduce(&waits);
-                for (at, wait) in waiting.into_iter().zip(waits) {
-                    self.resume(at, [(wait.d, value), (SINK, 0)]);
-                }
-                any = true;
-            }
-        }
-        Ok(any)
     }
 
     /// The warp operations that the lanes of the warp starting at thread `first` wait in.
@@ -309,7 +277,8 @@ impl<'a> Block<'a> {
         }
     }
 
-    fn line(&self, at: usize) -> u32 {
+    /// The PTX line a thread is at.
+    pub fn line(&self, at: usize) -> u32 {
         let (function, pc) = self.place(at);
         self.grid.module.functions[function].instrs.get(pc).map_or(1, |instr| instr.line)
     }

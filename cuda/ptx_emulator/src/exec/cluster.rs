@@ -4,6 +4,7 @@
 use core::ops::Range;
 use std::collections::BTreeMap;
 
+use super::barriers::Arrivals;
 use super::block::Block;
 use super::bulk::Flights;
 use super::mbarrier::Barrier;
@@ -23,6 +24,7 @@ pub(super) struct Shared {
     /// The copies to it that are on their way.
     pub flights: Flights,
     pub unfenced: Unfenced,
+    pub arrivals: Arrivals,
     /// Bytes of a block.
     stride: usize,
     /// By rank, whether all threads have exited.
@@ -74,9 +76,10 @@ impl<'a> Cluster<'a> {
         let stride = grid.shared.iter().map(|&(_, end)| end).max().unwrap_or(0).next_multiple_of(16) as usize;
         let blocks = grid.cluster as usize;
         let memory = Memory::new(stride * blocks);
-        let (barriers, flights) = Default::default();
+        let (barriers, flights, arrivals) = Default::default();
         let (unfenced, has_ended) = (Unfenced::new(memory.len()), vec![false; blocks]);
-        let shared = Shared { memory, barriers, flights, unfenced, stride, has_ended, have_met: false };
+        let shared =
+            Shared { memory, barriers, flights, unfenced, arrivals, stride, has_ended, have_met: false };
         let ctaid = |rank: u32| unravel(first + u64::from(rank), grid.grid);
         let block = |rank| Block::new(grid, ctaid(rank), rank);
         Cluster { shared, blocks: (0..grid.cluster).map(block).collect() }

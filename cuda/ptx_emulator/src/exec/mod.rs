@@ -3,6 +3,7 @@
 
 mod approx;
 mod atomic;
+mod barriers;
 mod block;
 mod bulk;
 mod cluster;

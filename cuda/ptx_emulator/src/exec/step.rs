@@ -46,7 +46,14 @@ impl<'a> Cx<'a> {
                 Callee::System(system) => self.system(system, call)?,
                 _ => return Ok(Flow::Call(call)),
             },
-            Op::Barrier(ref barrier) => return warp::at_barrier(self, barrier).map(Flow::Wait),
+            Op::Barrier(ref barrier) => {
+                let wait = warp::at_barrier(self, barrier)?;
+                if barrier.arrives {
+                    self.arrive_at(&wait)?;
+                    return Ok(Flow::Yield);
+                }
+                return Ok(Flow::Wait(Wait::Barrier(wait)));
+            }
             // Where it fails, the other threads come first: the loop around it would never end.
             Op::Mbarrier(ref op) => return Ok(if self.mbarrier(op)? { Flow::Yield } else { Flow::Next }),
             Op::ClusterArrive => self.arrive()?,

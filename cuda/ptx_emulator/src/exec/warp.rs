@@ -36,7 +36,7 @@ pub(super) struct WarpWait {
     pub p: Slot,
 }
 
-pub(super) fn at_barrier(cx: &Cx<'_>, barrier: &Barrier) -> Exec<Wait> {
+pub(super) fn at_barrier(cx: &Cx<'_>, barrier: &Barrier) -> Exec<BarrierWait> {
     let id = cx.value(barrier.id)? as u32;
     if id > 15 {
         return Err(Cause::Unsupported(format!("barrier {id}; a block has 16")).into());
@@ -55,7 +55,7 @@ pub(super) fn at_barrier(cx: &Cx<'_>, barrier: &Barrier) -> Exec<Wait> {
         Some((kind, d, p, inverted)) => (Some((kind, (cx.value(p)? != 0) != inverted)), d),
         None => (None, SINK),
     };
-    Ok(Wait::Barrier(BarrierWait { id, count, aligned: barrier.aligned, red, d }))
+    Ok(BarrierWait { id, count, aligned: barrier.aligned, red, d })
 }
 
 pub(super) fn at_warp_op(cx: &Cx<'_>, op: &WarpOp) -> Exec<Wait> {

@@ -296,6 +296,8 @@ pub(crate) struct Barrier {
     pub id: Slot,
     pub count: Option<Slot>,
     pub aligned: bool,
+    /// Whether the thread is counted and does not wait.
+    pub arrives: bool,
     /// Reduction, destination, predicate and whether that is inverted.
     pub red: Option<(BarrierRed, Slot, Slot, bool)>,
 }

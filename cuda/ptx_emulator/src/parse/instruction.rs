@@ -13,31 +13,31 @@ pub(super) fn read<'a>(
     operands: &[Operand<'a>],
 ) -> Result<Op, String> {
     let (head, mods) = Mods::split(opcode);
-    let reader =
-        match head {
-            "mov" | "selp" | "slct" => memory::moves,
-            "st" if mods.any(|part| part == "async") => bulk::store_async,
-            "ld" | "st" | "atom" | "red" | "cvta" | "isspacep" | "mapa" | "createpolicy" => memory::read,
-            "bra" | "brx" | "call" | "ret" | "exit" | "trap" | "membar" | "fence" | "nanosleep"
-            | "pmevent" | "bar" | "barrier" | "griddepcontrol" | "shfl" | "vote" | "match" | "redux"
-            | "activemask" => sync::read,
-            "min" | "max" if half::is_half(&mods) => half::extreme,
-            "cp" => copies::read,
-            "mbarrier" => mbarrier::read,
-            "mma" | "ldmatrix" | "stmatrix" | "movmatrix" => tensor::read,
-            "cvt" if mods.any(|part| part == "tf32") => tensor::cvt,
-            "cvt" if half::is_half(&mods) => half::cvt,
-            "cvt" => float::cvt,
-            "add" | "sub" | "mul" | "mad" | "fma" | "div" | "min" | "max" | "neg" | "abs"
-                if matches!(mods.last(), Some("f32" | "f64")) =>
-            {
-                float::read
-            }
-            "fma" | "rcp" | "sqrt" | "rsqrt" | "ex2" | "lg2" | "sin" | "cos" | "tanh" | "copysign"
-            | "testp" => float::read,
-            "setp" => int::setp,
-            _ => int::read,
-        };
+    let reader = match head {
+        "mov" | "selp" | "slct" => memory::moves,
+        "st" if mods.any(|part| part == "async") => bulk::store_async,
+        "ld" | "st" | "atom" | "red" | "cvta" | "isspacep" | "mapa" | "createpolicy" => memory::read,
+        "bra" | "brx" | "call" | "ret" | "exit" | "trap" | "membar" | "fence" | "nanosleep" | "pmevent"
+        | "bar" | "barrier" | "griddepcontrol" | "setmaxnreg" | "shfl" | "vote" | "match" | "redux"
+        | "activemask" => sync::read,
+        "min" | "max" if half::is_half(&mods) => half::extreme,
+        "cp" => copies::read,
+        "mbarrier" => mbarrier::read,
+        "mma" | "ldmatrix" | "stmatrix" | "movmatrix" => tensor::read,
+        "cvt" if mods.any(|part| part == "tf32") => tensor::cvt,
+        "cvt" if half::is_half(&mods) => half::cvt,
+        "cvt" => float::cvt,
+        "add" | "sub" | "mul" | "mad" | "fma" | "div" | "min" | "max" | "neg" | "abs"
+            if matches!(mods.last(), Some("f32" | "f64")) =>
+        {
+            float::read
+        }
+        "fma" | "rcp" | "sqrt" | "rsqrt" | "ex2" | "lg2" | "sin" | "cos" | "tanh" | "copysign" | "testp" => {
+            float::read
+        }
+        "setp" => int::setp,
+        _ => int::read,
+    };
     reader(body, head, mods, operands)
 }
 

@@ -76,6 +76,17 @@ pub(super) fn read<'a>(
             }
             mods.done().map(|()| Op::Nop)
         }
+        // How many registers a thread has changes no result.
+        "setmaxnreg" => {
+            if !(mods.take("inc") || mods.take("dec")) {
+                return Err("not in this form".to_owned());
+            }
+            mods.ends(&[&["sync"], &["aligned"], &["u32"]])?;
+            match exactly(operands)? {
+                [Operand::Int(24..=256)] => Ok(Op::Nop),
+                _ => Err("a number of registers".to_owned()),
+            }
+        }
         "pmevent" => {
             mods.take("mask");
             mods.done().map(|()| Op::Nop)
@@ -142,14 +153,21 @@ fn barrier<'a>(
 ) -> Result<Op, String> {
     mods.take("cta");
     let aligned = mods.take("aligned") || head == "bar";
-    if mods.take("sync") {
+    let arrives = mods.take("arrive");
+    if arrives || mods.take("sync") {
         mods.done()?;
         let (id, count) = match operands {
-            [id] => (id, None),
+            [id] if !arrives => (id, None),
             [id, count] => (id, Some(body.src(count, 32)?)),
             _ => return Err("another number of operands".to_owned()),
         };
-        return Ok(Op::Barrier(Box::new(Barrier { id: body.src(id, 32)?, count, aligned, red: None })));
+        return Ok(Op::Barrier(Box::new(Barrier {
+            id: body.src(id, 32)?,
+            count,
+            aligned,
+            arrives,
+            red: None,
+        })));
     }
     if !mods.take("red") {
         return Err("not in this form".to_owned());
@@ -168,5 +186,5 @@ fn barrier<'a>(
     };
     let (p, inverted) = body.pred(p)?;
     let red = Some((kind, body.dst(d, bits)?, p, inverted));
-    Ok(Op::Barrier(Box::new(Barrier { id: body.src(id, 32)?, count, aligned, red })))
+    Ok(Op::Barrier(Box::new(Barrier { id: body.src(id, 32)?, count, aligned, arrives: false, red })))
 }

@@ -6,7 +6,7 @@ use super::relaxed::Relaxed64;
 use crate::warp::{Fold, NumberType, WarpReductionOp};
 
 /// What a thread is doing: its kind in the lowest byte, then what two threads that wait in the same operation have in
-/// common, in the upper half the mask of a warp operation. Equal words are the same operation.
+/// common, in the upper half the mask of a warp operation or the round of a numbered barrier. Equal words are the same operation.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Word(u64);
 
@@ -30,6 +30,7 @@ impl Word {
     const FOLD: u64 = 15;
     const WORDS: u64 = 16;
     const PHASE: u64 = 17;
+    const NAMED: u64 = 18;
 
     #[inline]
     fn kind(self) -> u64 {
@@ -39,7 +40,9 @@ impl Word {
     /// Whether it gives its threads anything.
     #[inline]
     pub fn has_outcome(self) -> bool {
-        !matches!(self.kind(), Self::BARRIER | Self::CLUSTER | Self::PHASE | Self::SYNC | Self::WORDS)
+        const NONE: [u64; 6] =
+            [Word::BARRIER, Word::CLUSTER, Word::PHASE, Word::NAMED, Word::SYNC, Word::WORDS];
+        !NONE.contains(&self.kind())
     }
 
     #[inline]
@@ -205,6 +208,9 @@ fn encode(collective: Collective) -> (Word, Option<u64>) {
         Collective::Phase { barrier, parity } => {
             return (Word(Word::PHASE | u64::from(parity) << 8), Some(barrier.expose_provenance() as u64));
         }
+        Collective::Named { barrier, round } => {
+            return (Word(Word::NAMED | u64::from(round) << 32), Some(barrier.expose_provenance() as u64));
+        }
     };
     let (which, low) = match op {
         WarpOp::Fold { fold, of, value, width } => {
@@ -239,6 +245,10 @@ fn decode(word: Word, low: u64, [high, b]: [u64; 2]) -> Option<Collective> {
         Word::PHASE => {
             let barrier = core::ptr::with_exposed_provenance_mut(low as usize);
             return Some(Collective::Phase { barrier, parity: parameter as u32 });
+        }
+        Word::NAMED => {
+            let barrier = core::ptr::with_exposed_provenance_mut(low as usize);
+            return Some(Collective::Named { barrier, round: word.mask() });
         }
         Word::SYNC => WarpOp::Sync,
         Word::SHUFFLE => {
@@ -281,6 +291,7 @@ mod tests {
         all.extend([Collective::Cluster, Collective::Words, Collective::Barrier(Barrier::Sync)]);
         let barrier: *mut u64 = &mut 0;
         all.extend([0, 1].map(|parity| Collective::Phase { barrier, parity }));
+        all.extend([0, u32::MAX].map(|round| Collective::Named { barrier, round }));
         for holds in [false, true] {
             all.extend(
                 [Barrier::Count(holds), Barrier::And(holds), Barrier::Or(holds)].map(Collective::Barrier),

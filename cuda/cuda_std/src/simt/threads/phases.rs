@@ -1,4 +1,4 @@
-//! Threads that wait for a phase of a barrier in shared memory. Each looks for itself, so that the barrier's atomics order
+//! Threads that wait for a phase of a barrier in shared memory, or for a numbered barrier. Each looks for itself, so that the barrier's atomics order
 //! it after those that arrived, and nothing else does. Nor do others look to find out who is stuck: when no thread runs, each
 //! that waits so notes that its phase is not over, and the last one knows that none is.
 
@@ -7,7 +7,6 @@ use super::super::encoding::Word;
 use super::super::relaxed::Relaxed64;
 use super::super::sleep;
 use super::Waiter;
-use crate::barrier::host;
 
 /// Who waits for a phase; changed under the lock.
 #[derive(Default)]
@@ -28,12 +27,13 @@ impl Phases {
 
 impl Waiter<'_> {
     /// Waits until the phase is over, and counts as waiting meanwhile.
-    pub(super) fn wait_for_phase(&self, request: &Request, (barrier, parity): (*mut u64, u32)) {
+    pub(super) fn wait_for_phase(&self, request: &Request) {
         let shared = self.table.place(self.number).0.shared;
+        // SAFETY: this thread waits for it.
+        let is_over = || unsafe { request.collective.is_over(shared) }.unwrap_or(true);
         if self.table.quiet.is_some() {
             // Blocks wait for each other by words too, and only together it shows that nobody can go on.
-            // SAFETY: this thread waits for it.
-            return self.wait_quietly(request, || unsafe { host::can_go_on(shared, barrier, parity) });
+            return self.wait_quietly(request, is_over);
         }
         let (table, waiter) = (self.table, &self.table.waiters[self.number as usize]);
         let (running, Phases { waiting, noted, rounds }) = (&table.running, &table.phases);
@@ -42,8 +42,7 @@ impl Waiter<'_> {
         let word = waiter.ask.put(request.collective);
         table.sit_down(self.number, word, request);
         let mut round = u64::MAX;
-        // SAFETY: this thread waits for it.
-        while unsafe { !host::can_go_on(shared, barrier, parity) } {
+        while !is_over() {
             if running.get() == 0 && round != rounds.get() {
                 round = rounds.get();
                 noted.add(1);

@@ -96,8 +96,8 @@ impl Waiter<'_> {
         if orders {
             waiter.order.fetch_add(1, Ordering::Release);
         }
-        if let Collective::Phase { barrier, parity } = request.collective {
-            self.wait_for_phase(request, (barrier, parity));
+        if let Collective::Phase { .. } | Collective::Named { .. } = request.collective {
+            self.wait_for_phase(request);
             return Outcome::default();
         }
         table.lock.take();
@@ -216,7 +216,7 @@ impl<'a> Table<'a> {
                 }
             }
             // Each finds out for itself.
-            Collective::Words | Collective::Phase { .. } => {}
+            Collective::Words | Collective::Phase { .. } | Collective::Named { .. } => {}
         }
         if running == 0 {
             self.check_running();

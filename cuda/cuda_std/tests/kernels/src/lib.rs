@@ -2,7 +2,8 @@
 //!
 //! The comments `//@ ptx:` above a kernel say which instructions its PTX holds, and how many: the opcode from its
 //! first part on, then operands, where `_` is any. `//@ sm_75:` holds for that architecture only, `//@ sm_80:` for
-//! it and all later ones, and so does `//@ sm_90:`. `../ptx.rs` builds this crate and checks them.
+//! it and all later ones, and so does `//@ sm_90:`; `//@ sm_90a:` for that one again. `../ptx.rs` builds this crate and
+//! checks them.
 
 #![allow(
     missing_docs,

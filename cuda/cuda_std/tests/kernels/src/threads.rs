@@ -1,6 +1,6 @@
 //! Indices, barriers, fences.
 
-use cuda_std::{misc, thread, warp};
+use cuda_std::{hint, misc, thread, warp};
 
 kernels! {
     //@ ptx: mov.u32 _, %tid.x == 1
@@ -49,6 +49,28 @@ kernels! {
     //@ ptx: bar.red.or.pred == 1
     thread_sync_or_aligned(out: *mut u32, p: u32) { *out = thread::sync_threads_or_aligned(p); }
 
+    // A barrier keeps both stores, which would else be one.
+    //@ ptx: barrier.sync 3, 64 == 1
+    //@ ptx: barrier.arrive _, _ == 1
+    //@ ptx: bar.sync == 0
+    //@ ptx: st.global == 2
+    thread_named(out: *mut u32, id: u32, count: u32) {
+        *out = 1;
+        thread::sync_named(3, 64);
+        *out = 2;
+        thread::arrive_named(id, count);
+    }
+
+    //@ ptx: bar.sync 3, 64 == 1
+    //@ ptx: bar.arrive 4, 96 == 1
+    //@ ptx: st.global == 2
+    thread_named_aligned(out: *mut u32) {
+        *out = 1;
+        thread::sync_named_aligned(3, 64);
+        *out = 2;
+        thread::arrive_named_aligned(4, 96);
+    }
+
     // A fence keeps both stores, which would else be one.
     //@ ptx: membar.cta == 1
     //@ ptx: st.global == 2
@@ -85,5 +107,15 @@ kernels! {
         if n == 7 {
             misc::trap();
         }
+    }
+}
+
+kernels! { min_arch = 90;
+    //@ sm_90a: setmaxnreg.dec.sync.aligned.u32 40 == 1
+    //@ sm_90a: setmaxnreg.inc.sync.aligned.u32 232 == 1
+    hint_registers(out: *mut u32) {
+        hint::fewer_registers::<40>();
+        *out = 1;
+        hint::more_registers::<232>();
     }
 }

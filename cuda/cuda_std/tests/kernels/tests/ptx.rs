@@ -52,7 +52,7 @@ fn build_crate(path: &Path, folder: &str, arch: NvvmArch) -> PathBuf {
 #[derive(Debug, PartialEq)]
 struct Expectation {
     kernel: String,
-    /// `ptx` for all architectures, `sm_75` for that one, `sm_80` or `sm_90` for that and all later ones.
+    /// `ptx` for all architectures, `sm_75` or `sm_90a` for that one, `sm_80` or `sm_90` for that and all later ones.
     arch: String,
     opcode: String,
     operands: Vec<String>,
@@ -172,6 +172,13 @@ fn every_function_is_its_instruction_from_sm_80_on() {
     for arch in [NvvmArch::Compute90, NvvmArch::Compute100] {
         check(arch, &["sm_80", "sm_90"]);
     }
+}
+
+#[test]
+fn what_one_gpu_alone_has_is_there_for_it() {
+    check(NvvmArch::Compute90a, &["sm_80", "sm_90", "sm_90a"]);
+    let base = Ptx::parse(&std::fs::read_to_string(build(NvvmArch::Compute90)).unwrap());
+    assert_eq!(base.function("hint_registers").unwrap().count("setmaxnreg"), 0);
 }
 
 #[test]

@@ -1,0 +1,118 @@
+//! The executor's half: what a numbered barrier of the block has counted.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use crate::simt::context::{Collective, WARP_SIZE, collective, current};
+
+/// The numbers of a block's barriers, 0 included.
+const BARRIERS: usize = 16;
+
+/// The barriers of a block.
+#[derive(Default)]
+pub(crate) struct Named {
+    states: [AtomicU64; BARRIERS],
+}
+
+impl Named {
+    /// Makes them those of another block.
+    pub fn clear(&self) {
+        self.states.iter().for_each(|state| state.store(0, Ordering::Relaxed));
+    }
+}
+
+/// A barrier's state: how often it was complete, for how many threads it is now, and how many of them have come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct State {
+    rounds: u32,
+    count: u16,
+    here: u16,
+}
+
+impl State {
+    fn of(bits: u64) -> Self {
+        Self { rounds: (bits >> 32) as u32, count: (bits >> 16) as u16, here: bits as u16 }
+    }
+
+    fn bits(self) -> u64 {
+        u64::from(self.rounds) << 32 | u64::from(self.count) << 16 | u64::from(self.here)
+    }
+
+    /// One more has come, for whom it is a barrier of `count` threads.
+    fn join(self, count: u16) -> Result<Self, String> {
+        if self.here > 0 && self.count != count {
+            return Err(format!(
+                "of {count} threads, where others wait for {}; let all name one number",
+                self.count
+            ));
+        }
+        if self.here + 1 == count {
+            return Ok(Self { rounds: self.rounds.wrapping_add(1), count, here: 0 });
+        }
+        Ok(Self { count, here: self.here + 1, ..self })
+    }
+}
+
+/// Counts the thread, and waits.
+#[inline(always)]
+#[track_caller]
+pub(super) fn sync(name: &'static str, id: u32, count: u32) {
+    let (barrier, round) = joined(name, id, count);
+    // SAFETY: the block, whose barrier it is, lives as long as its threads.
+    while unsafe { AtomicU64::from_ptr(barrier) }.load(Ordering::Acquire) >> 32 == u64::from(round) {
+        collective(name, Collective::Named { barrier, round });
+    }
+}
+
+/// Counts the thread.
+#[track_caller]
+pub(super) fn arrive(name: &'static str, id: u32, count: u32) {
+    joined(name, id, count);
+}
+
+/// Counts the thread; the barrier, and how often it had been complete.
+#[track_caller]
+fn joined(name: &'static str, id: u32, count: u32) -> (*mut u64, u32) {
+    assert!(
+        (1..BARRIERS as u32).contains(&id),
+        "{name}() of barrier {id}; a block has 1 to 15 beside that of sync_threads()"
+    );
+    assert!(
+        count > 0 && count.is_multiple_of(WARP_SIZE) && count <= 1024,
+        "{name}() of {count} threads; they are whole warps, 32 to 1024 threads"
+    );
+    let joined = current(name, |context| {
+        let state = &context.shared().named.states[id as usize];
+        let mut bits = state.load(Ordering::Relaxed);
+        loop {
+            let next = State::of(bits).join(count as u16)?;
+            match state.compare_exchange_weak(bits, next.bits(), Ordering::AcqRel, Ordering::Relaxed) {
+                Ok(_) => return Ok((state.as_ptr(), State::of(bits).rounds)),
+                Err(changed) => bits = changed,
+            }
+        }
+    });
+    match joined {
+        Ok(joined) => joined,
+        Err::<_, String>(reason) => panic!("{name}() {reason}"),
+    }
+}
+
+/// Whether a thread that waits for this round can go on.
+///
+/// # Safety
+/// A thread waits for it.
+pub(crate) unsafe fn can_go_on(barrier: *mut u64, round: u32) -> bool {
+    // A plain load may give an old value, with which a thread would count as stuck.
+    // SAFETY: the thread's block lives as long as it does.
+    State::of(unsafe { AtomicU64::from_ptr(barrier) }.fetch_add(0, Ordering::Relaxed)).rounds != round
+}
+
+/// For how many threads the barrier is, and how many of them have come.
+///
+/// # Safety
+/// As above.
+pub(crate) unsafe fn counts(barrier: *mut u64) -> (u32, u32) {
+    // SAFETY: as above.
+    let state = State::of(unsafe { AtomicU64::from_ptr(barrier) }.fetch_add(0, Ordering::Relaxed));
+    (state.count.into(), state.here.into())
+}

@@ -1,0 +1,95 @@
+//! Barriers of a block: `bar.sync` and `bar.red` wait, `bar.arrive` is counted.
+
+use std::collections::BTreeMap;
+
+use super::Exec;
+use super::block::{Block, Failed};
+use super::cluster::Shared;
+use super::thread::Cx;
+use super::warp::{self, BarrierWait};
+use crate::error::Cause;
+use crate::instr::SINK;
+
+/// The threads that have arrived and do not wait: by the rank of the block and the number of the barrier, for how many threads
+/// it is, and how many of those they are.
+#[derive(Debug, Default)]
+pub(super) struct Arrivals {
+    all: BTreeMap<(u32, u32), (u32, usize)>,
+}
+
+impl Cx<'_> {
+    /// `bar.arrive`.
+    pub fn arrive_at(&mut self, wait: &BarrierWait) -> Exec {
+        let count = wait.count.unwrap_or_default();
+        let (wanted, here) = self.shared.arrivals.all.entry((self.ids.rank, wait.id)).or_insert((count, 0));
+        *here += 1;
+        if *wanted == count { Ok(()) } else { Err(apart(wait.id, count, *wanted).into()) }
+    }
+}
+
+/// The fault of threads that do not agree for how many a barrier is.
+fn apart(id: u32, count: u32, wanted: u32) -> Cause {
+    Cause::Unsupported(format!("barrier {id} of {count} threads, and of {wanted}"))
+}
+
+impl Block<'_> {
+    /// Completes the barriers to which as many threads have come as they are for. Whether there was any.
+    pub fn release_barriers(&mut self, shared: &mut Shared) -> Result<bool, Failed> {
+        let mut any = false;
+        for id in 0..16 {
+            any |= self.release_barrier(id, &mut shared.arrivals)?;
+        }
+        Ok(any)
+    }
+
+    fn release_barrier(&mut self, id: u32, arrivals: &mut Arrivals) -> Result<bool, Failed> {
+        let place = (self.threads[0].ids.rank, id);
+        let arrived = arrivals.all.get(&place).copied();
+        let waiting: Vec<usize> = (0..self.threads.len())
+            .filter(|&at| self.barrier(at).is_some_and(|wait| wait.id == id))
+            .collect();
+        let waits: Vec<BarrierWait> = waiting.iter().filter_map(|&at| self.barrier(at)).collect();
+        self.check_alike(id, &waiting, &waits)?;
+        let (at, wanted) = match (waiting.first(), arrived) {
+            (Some(&at), _) => (at, waits[0].count.unwrap_or(self.threads.len() as u32)),
+            (None, Some((count, _))) => (0, count),
+            (None, None) => return Ok(false),
+        };
+        let (count, here) = arrived.unwrap_or((wanted, 0));
+        if count != wanted {
+            return Err((at, apart(id, count, wanted).into()));
+        }
+        let here = here + waiting.len();
+        if here > wanted as usize {
+            let reason = format!("{here} threads at a barrier of {wanted}");
+            return Err((at, Cause::Unsupported(reason).into()));
+        }
+        if here < wanted as usize {
+            return Ok(false);
+        }
+        arrivals.all.remove(&place);
+        let value = warp::reduce(&waits);
+        for (at, wait) in waiting.into_iter().zip(waits) {
+            self.resume(at, [(wait.d, value), (SINK, 0)]);
+        }
+        Ok(true)
+    }
+
+    /// Checks that threads wait in the same barrier, those of a warp at one place if it is aligned, and all if it is one of the
+    /// block.
+    fn check_alike(&self, id: u32, waiting: &[usize], waits: &[BarrierWait]) -> Result<(), Failed> {
+        let Some(first) = waits.first() else { return Ok(()) };
+        let kind = |wait: &BarrierWait| (wait.count, wait.aligned, wait.red.map(|(red, _)| red));
+        for (&at, wait) in waiting.iter().zip(waits) {
+            let is_together = |other: &&usize| wait.count.is_none() || *other / 32 == at / 32;
+            let other = waiting.iter().find(is_together).copied().unwrap_or(at);
+            let is_elsewhere = wait.aligned && self.place(at) != self.place(other);
+            if kind(wait) != kind(first) || is_elsewhere {
+                let instead = format!("waits at PTX line {}", self.line(at));
+                let missing = self.threads[at].ids.tid;
+                return Err((waiting[0], Cause::Barrier { id, missing, instead }.into()));
+            }
+        }
+        Ok(())
+    }
+}
