@@ -34,6 +34,7 @@ const ALL: List = {
     }
     all.with(forward_kernels::softmax::KERNELS)
         .with(serial::softmax_serial::KERNELS)
+        .with(forward_kernels::staged::KERNELS)
         .with(forward_kernels::reduce::KERNELS)
         .with(forward_kernels::write::KERNELS)
         .with(cross_entropy::cross_entropy_rows::KERNELS)

@@ -10,17 +10,19 @@
 //@ ptx(softmax_f32_bf16_64x8, softmax_f32_f16_64x8): ld.global.v4 == 8, st.global.v2 == 8, bar.sync == 1
 //@ ptx(softmax_f32_cluster_1024x8, compute_90+): ld.global.v4 == 8, st.global.v4 == 8, bar.sync == 1, mapa == 1
 //@ ptx(softmax_f32_256x8, softmax_bf16_256x4, compute_90+): cp.async.bulk.prefetch.L2.global == 1
+//@ ptx(softmax_f32_staged, softmax_bf16_staged, compute_90+): cp.async.bulk.shared::cluster.global >= 1, st.async >= 1
 //@ ptx(softmax_f32_reduce, softmax_bf16_reduce, softmax_f16_reduce): ld.global.v4 >= 2, bar.sync == 1
 //@ ptx(softmax_f32_write, softmax_bf16_write, softmax_f16_write): ld.global.v4 >= 2, st.global.v4 >= 2, bar.sync == 1
 
 use cuda_std::half::{bf16, f16};
 use cuda_std::kernel;
-use cuda_std::mem::f32x2;
+use cuda_std::mem::{f32x2, u32x4};
+use cuda_std::shared::dynamic_shared_mem;
 
 use super::forward::{self, ForwardArgs};
-use super::forward_split;
 #[cfg(not(target_arch = "nvptx64"))]
 use super::operation::Fit;
+use super::{forward_split, forward_staged};
 use crate::element::{Element, Output};
 
 /// Softmax or log-softmax along the rows of `inp`.
@@ -124,6 +126,41 @@ pub unsafe fn softmax<
 {
     // SAFETY: the kernel's contract; the block has a pair for each of its warps, and for the cluster's blocks.
     unsafe { forward::softmax::<I, O, N, BLOCK, THREADS, LANES, VECTORS, CLUSTER>(shared, args) };
+}
+
+/// As [`softmax`](fn@softmax), of rows that a block of `BLOCK` threads, or a cluster of up to 16, holds in shared memory.
+///
+/// Launched on a block for each row, or a cluster of them, with [`Fit::shared_bytes`] of dynamic shared memory.
+///
+/// # Safety
+/// As there.
+#[kernel(
+    with(BLOCK = 256),
+    max_threads = BLOCK,
+    min_blocks = 3,
+    min_arch = 90,
+    args,
+    facts: Fit = Fit::staged::<N>(BLOCK),
+    instances(
+        N = 4 {
+            softmax_f32_staged = <f32, f32>;
+            softmax_f32_f16_staged = <f32, f16>;
+            softmax_f32_bf16_staged = <f32, bf16>;
+        }
+        N = 8 {
+            softmax_f16_staged = <f16, f16>;
+            softmax_f16_f32_staged = <f16, f32>;
+            softmax_bf16_staged = <bf16, bf16>;
+            softmax_bf16_f32_staged = <bf16, f32>;
+        }
+    ),
+)]
+pub unsafe fn staged<I: Element<N>, O: Output<N>, const N: usize, const BLOCK: usize>(
+    #[shared(BLOCK / 32)] shared: *mut f32x2,
+    args: ForwardArgs<I, O>,
+) {
+    // SAFETY: the kernel's contract; the block has a pair for each of its warps.
+    unsafe { forward_staged::softmax::<I, O, N, BLOCK>(dynamic_shared_mem::<u32x4>(), shared, args) };
 }
 
 /// The (max, sum) of each of `parts` parts of each row of `inp`, whose softmax is to be of type `O`, to `pairs`, which is

@@ -30,6 +30,8 @@ pub mod forward;
 
 mod forward_split;
 
+mod forward_staged;
+
 pub mod forward_kernels;
 
 pub mod serial;

@@ -6,7 +6,8 @@ use cuda_std::launch::{KernelOf, KernelsOf, LaunchConfig};
 use super::backward::{BackwardArgs, softmax_backward};
 use super::cross_entropy::{CrossEntropyArgs, cross_entropy_rows};
 use super::forward::ForwardArgs;
-use super::forward_kernels::{reduce, softmax, write};
+use super::forward_kernels::{reduce, softmax, staged, write};
+use super::forward_staged;
 use super::serial::softmax_serial;
 use crate::element::Number;
 
@@ -21,6 +22,8 @@ pub struct Fit {
     pub elements: u32,
     /// Whether a cluster of blocks holds a row, and each block so many elements.
     pub is_cluster: bool,
+    /// Elements of a vector, if a block holds its elements in shared memory.
+    pub staged: Option<u32>,
 }
 
 impl Fit {
@@ -36,9 +39,14 @@ impl Fit {
         Self { threads: block, ..Self::serial(block) }
     }
 
+    /// For rows of vectors of `N` elements that a block holds in shared memory, or a cluster, as far as the device has it.
+    pub const fn staged<const N: usize>(block: usize) -> Self {
+        Self { is_cluster: true, staged: Some(N as u32), ..Self::any_width(block) }
+    }
+
     /// For rows of any width, a thread each.
     pub const fn serial(block: u32) -> Self {
-        Self { block, threads: 1, elements: u32::MAX, is_cluster: false }
+        Self { block, threads: 1, elements: u32::MAX, is_cluster: false, staged: None }
     }
 
     /// As [`Self::of`], or for rows of any width, a block or a thread each.
@@ -52,6 +60,14 @@ impl Fit {
             Self { threads: threads as u32, ..Self::any_width(block) }
         } else {
             Self::of::<N>(block, threads, vectors, false)
+        }
+    }
+
+    /// Dynamic shared memory of a block that holds one of `blocks` parts of a row of so many columns.
+    pub const fn shared_bytes(&self, cols: usize, blocks: u32) -> usize {
+        match self.staged {
+            Some(elements) => forward_staged::shared_bytes(cols / elements as usize, blocks),
+            None => 0,
         }
     }
 
@@ -80,6 +96,8 @@ pub struct ForwardKernels<I: 'static, O: 'static> {
     pub variants: &'static [Variant<ForwardArgs<I, O>>],
     /// Kernels of a cluster for a row; `elements` are those of one block. For narrow rows first.
     pub clusters: &'static [Variant<ForwardArgs<I, O>>],
+    /// The kernel of a block or a cluster that holds a row in shared memory.
+    pub staged: &'static Variant<ForwardArgs<I, O>>,
     /// The kernel of a thread for a row, of any width: for a CPU alone.
     pub serial: &'static Variant<ForwardArgs<I, O>>,
     /// The pair for all others.
@@ -90,6 +108,7 @@ impl<I, O> ForwardKernels<I, O>
 where
     softmax: KernelsOf<ForwardArgs<I, O>, Facts = Fit>,
     softmax_serial: KernelsOf<ForwardArgs<I, O>, Facts = Fit>,
+    staged: KernelsOf<ForwardArgs<I, O>, Facts = Fit>,
     reduce: KernelsOf<ForwardArgs<I, O>, Facts = Fit>,
     write: KernelsOf<ForwardArgs<I, O>, Facts = Fit>,
 {
@@ -101,9 +120,10 @@ where
         }
         let (variants, clusters) = all.split_at(blocks);
         let serial = &<softmax_serial as KernelsOf<_>>::INSTANCES[0];
+        let staged = &<staged as KernelsOf<_>>::INSTANCES[0];
         let (reduce, write) =
             (&<reduce as KernelsOf<_>>::INSTANCES[0], &<write as KernelsOf<_>>::INSTANCES[0]);
-        Self { variants, clusters, serial, split: Split { reduce, write } }
+        Self { variants, clusters, staged, serial, split: Split { reduce, write } }
     }
 }
 

@@ -1,9 +1,9 @@
 //! How the threads that hold a row share it: single elements up to a 16-byte boundary, vectors, single elements again.
 
+use cuda_std::barrier::Barrier;
 use cuda_std::mem::{f32x2, load_global, u32x4};
-use cuda_std::thread;
 use cuda_std::warp::{reduce_max_width, reduce_sum_width};
-use cuda_std::{GpuFloat as _, hint};
+use cuda_std::{GpuFloat as _, bulk, hint, thread};
 
 use crate::element::{Element, Number, Output, VECTOR_ALIGN};
 
@@ -35,6 +35,13 @@ pub(super) struct Part {
     pub parts: u32,
 }
 
+/// Vectors of a part of a row that has so many, but for the last ones, which may have fewer: whole warps of them where there are
+/// several parts.
+#[inline(always)]
+pub(super) const fn most_vectors(vectors: usize, parts: u32) -> usize {
+    if parts == 1 { vectors } else { (vectors as u32).div_ceil(parts).next_multiple_of(32) as usize }
+}
+
 impl Part {
     /// The whole row.
     pub const ALL: Part = Part { rank: 0, parts: 1 };
@@ -55,8 +62,7 @@ impl<I: Number, O: Number, const THREADS: usize> Row<I, O, THREADS> {
         let is_aligned = out.wrapping_add(to_boundary).addr().is_multiple_of(O::ALIGN);
         let head = if is_aligned { to_boundary } else { out.align_offset(O::ALIGN) }.min(cols);
         let vectors = (cols - head) / N;
-        // Every part has whole warps of vectors, as far as there are any.
-        let per_part = (vectors as u32).div_ceil(part.parts).next_multiple_of(32) as usize;
+        let per_part = most_vectors(vectors, part.parts);
         let [first, end] = match part.parts {
             1 => [0, vectors],
             _ => [per_part * part.rank as usize, per_part * (part.rank as usize + 1)].map(|v| v.min(vectors)),
@@ -121,6 +127,54 @@ impl<I: Number, O: Number, const THREADS: usize> Row<I, O, THREADS> {
             Some(place) => read(unsafe { self.inp.add(place) }),
             None => none,
         })
+    }
+
+    /// Vectors of the block's part.
+    #[inline(always)]
+    pub fn part_len(&self) -> usize {
+        self.end - self.first
+    }
+
+    /// Begins to copy the vectors of the block's part into shared memory, in pieces of `piece` vectors, each of which counts at
+    /// its barrier when it is there. Vectors that are not aligned threads copy one by one, with an arrival for all of them.
+    ///
+    /// # Safety
+    /// `to` holds the part. There is a barrier for each piece, each for one arrival. All threads of the block come here, and
+    /// nobody uses `to` before those.
+    #[inline(always)]
+    pub unsafe fn fetch<const N: usize>(&self, to: *mut u32x4, piece: usize, pieces: *mut Barrier)
+    where
+        I: Element<N>,
+    {
+        let len = self.part_len();
+        // SAFETY: the caller's memory; the places lie in the row.
+        unsafe {
+            let from = self.inp.add(self.head + N * self.first);
+            if self.is_aligned {
+                if self.tid == 0 {
+                    for (i, first) in (0..len).step_by(piece).enumerate() {
+                        let (vectors, arrived) = (piece.min(len - first), pieces.add(i));
+                        Barrier::arrive_expect_tx(arrived, 16 * vectors as u32);
+                        bulk::global_to_shared(
+                            to.add(first),
+                            from.add(N * first).cast(),
+                            vectors as u32,
+                            arrived,
+                        );
+                    }
+                }
+                return;
+            }
+            for v in (self.tid..len).step_by(THREADS) {
+                *to.add(v) = core::mem::transmute_copy(&from.add(N * v).cast::<[I; N]>().read());
+            }
+            thread::sync_threads_aligned();
+            if self.tid == 0 {
+                for i in 0..len.div_ceil(piece) {
+                    Barrier::arrive(pieces.add(i));
+                }
+            }
+        }
     }
 
     /// The address in `out` of this thread's vector number `i`, from a boundary on, if the part has it.

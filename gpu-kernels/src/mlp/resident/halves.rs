@@ -117,7 +117,7 @@ impl<const HALVES: usize> HalfProducts<HALVES> {
             if HALVES == 2 {
                 mma_sync_tiles(&a, &[b[0]], &mut self.upper);
                 mma_sync_tiles(&[a[0]], &[b[HALVES - 1]], &mut self.other);
-            } else if part % 2 == 0 {
+            } else if part.is_multiple_of(2) {
                 mma_sync_tiles(&a, &[b[0]], &mut self.upper);
             } else {
                 mma_sync_tiles(&[a[0]], &[b[0]], &mut self.other);
