@@ -177,6 +177,15 @@ impl<I: Number, O: Number, const THREADS: usize> Row<I, O, THREADS> {
         }
     }
 
+    /// The address in `out` of a column, if it lies in one of this thread's vectors.
+    #[inline(always)]
+    pub fn output_at<const N: usize>(&self, col: usize) -> Option<*mut O> {
+        // Of a column before the vectors it is more than any.
+        let v = col.wrapping_sub(self.head) / N;
+        let is_mine = self.first <= v && v < self.end && (v - self.first) % THREADS == self.tid;
+        is_mine.then(|| self.out.wrapping_add(col))
+    }
+
     /// The address in `out` of this thread's vector number `i`, from a boundary on, if the part has it.
     #[inline(always)]
     pub fn output<const N: usize>(&self, i: usize) -> Option<*mut O> {

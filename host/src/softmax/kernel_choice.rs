@@ -114,6 +114,11 @@ impl<I: SoftmaxAs<O>, O: Pod> Kernels<I, O> {
         }
     }
 
+    /// Dynamic shared memory of a block.
+    fn shared_bytes(self) -> u32 {
+        if let Kernels::Staged(_, _, bytes) = self { bytes } else { 0 }
+    }
+
     fn blocks_per_row(self) -> u32 {
         match self {
             Kernels::Rows(_) => 1,
@@ -178,9 +183,9 @@ impl<I: SoftmaxAs<O>, O: Pod> KernelChoice<I, O> {
             let blocks = kernels.blocks(rows);
             cols >= LEAST_SPLIT && blocks < profile.multiprocessors / 2 && split.blocks(rows) > blocks
         };
-        let mut staged =
-            staged(profile, cols).filter(|&kernels| is_for_shared_memory(kernels, profile, rows, cols));
-        if let Some(staged) = staged.next() {
+        let mut staged = staged(profile, cols).filter(|kernels| kernels.shared_bytes() <= STAGED_BYTES);
+        let is_better = |&kernels: &_| is_for_shared_memory(kernels, profile, rows, cols);
+        if let Some(staged) = staged.next().filter(is_better) {
             return Self::of(staged, profile, rows, cols);
         }
         let kernels = fitting.next().filter(|&kernels| !is_idle(kernels)).unwrap_or(split);
@@ -367,16 +372,14 @@ fn staged<I: SoftmaxAs<O>, O: Pod>(
     fits.map(move |(blocks, bytes)| Kernels::Staged(variant, blocks, bytes as u32))
 }
 
-/// Whether a row is better held in shared memory: it is wide, three blocks fit a multiprocessor, and there are enough of them.
+/// Whether a row is better held in shared memory: it is wide, and there are enough blocks.
 fn is_for_shared_memory<I: SoftmaxAs<O>, O: Pod>(
     kernels: Kernels<I, O>,
     profile: &DeviceProfile,
     rows: usize,
     cols: usize,
 ) -> bool {
-    let Kernels::Staged(_, _, bytes) = kernels else { return false };
     cols >= STAGED_COLUMNS_A_BYTE * size_of::<I>()
-        && bytes <= STAGED_BYTES
         && kernels.blocks(rows) >= STAGED_BLOCKS * profile.multiprocessors
 }
 

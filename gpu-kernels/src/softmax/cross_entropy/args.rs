@@ -1,8 +1,8 @@
 //! The arguments of the kernels, and what they mean row by row.
 //!
 //! A row whose target is `ignore_index` has loss, correctness and gradient 0 whatever its logits are, and without
-//! log-sum-exp is not even read. A target that is no column gives NaN for loss and gradient, so that the mistake shows, and
-//! is never used as an index.
+//! log-sum-exp is not even read, if it is one for 256 threads or more. A target that is no column gives NaN for loss and
+//! gradient, so that the mistake shows, and is never used as an index.
 
 #[cfg(not(target_arch = "nvptx64"))]
 use cuda_std::launch::RawBuffer;
@@ -136,17 +136,33 @@ impl<T: Number> CrossEntropyArgs<T> {
     {
         let (block, tid) = (thread::block_idx_x() as usize, thread::thread_idx_x() as usize);
         let index = block * (BLOCK / THREADS) + tid / THREADS;
+        // SAFETY: the caller's.
+        (index, unsafe { self.part(index, Part::ALL) })
+    }
+
+    /// The block's part of a row; after the last one it is empty.
+    ///
+    /// # Safety
+    /// As for the kernels.
+    #[inline(always)]
+    pub(super) unsafe fn part<const N: usize, const THREADS: usize>(
+        &self,
+        index: usize,
+        part: Part,
+    ) -> Row<T, T, THREADS>
+    where
+        T: Element<N>,
+    {
         let (out, out_stride) = match self.wants_gradient() {
             true => (self.d_logits, self.d_stride),
             false => (self.logits.cast_mut(), self.stride),
         };
         let [row, cols] = row_or_empty(index, [self.rows, self.cols]);
         // SAFETY: the kernel's contract; without a gradient nothing is written.
-        let row = unsafe {
+        unsafe {
             let logits = self.logits.add(row * self.stride as usize);
-            Row::new::<N>(out.add(row * out_stride as usize), logits, cols, Part::ALL)
-        };
-        (index, row)
+            Row::new::<N>(out.add(row * out_stride as usize), logits, cols, part)
+        }
     }
 
     /// Prefetches the rows of a later block, of `rows_per_block`, into L2.
@@ -155,11 +171,21 @@ impl<T: Number> CrossEntropyArgs<T> {
     /// As for the kernels.
     #[inline(always)]
     pub(super) unsafe fn prefetch(&self, rows_per_block: usize) {
+        // SAFETY: the caller's.
+        unsafe { self.prefetch_part(thread::block_idx_x() as usize, rows_per_block, Part::ALL) };
+    }
+
+    /// The same of a part of each row, where the block's rows are number `group` of so many.
+    ///
+    /// # Safety
+    /// As for the kernels.
+    #[inline(always)]
+    pub(super) unsafe fn prefetch_part(&self, group: usize, rows: usize, part: Part) {
         if self.prefetch_blocks > 0 {
-            let first = (thread::block_idx_x() as usize + self.prefetch_blocks as usize) * rows_per_block;
-            let (rows, shape) = ([first, rows_per_block], [self.rows, self.cols]);
+            let first = (group + self.prefetch_blocks as usize) * rows;
+            let (rows, shape) = ([first, rows], [self.rows, self.cols]);
             // SAFETY: the kernel's contract.
-            unsafe { prefetch_rows(self.logits, self.stride, shape, rows, Part::ALL) };
+            unsafe { prefetch_rows(self.logits, self.stride, shape, rows, part) };
         }
     }
 
@@ -270,6 +296,12 @@ impl Gradient {
         Self { factor: self.factor * factor, ..self }
     }
 
+    /// The gradients of these exponentials, but for the target's.
+    #[inline(always)]
+    pub fn of_others<const N: usize>(self, exps: [f32; N]) -> [f32; N] {
+        exps.map(|exp| exp * self.factor)
+    }
+
     /// The gradients in the columns from `place` on, of the exponentials there.
     #[inline(always)]
     pub fn of<const N: usize>(self, exps: [f32; N], place: usize) -> [f32; N] {
@@ -278,5 +310,35 @@ impl Gradient {
             let one_hot = if target == j as u32 { self.scale } else { 0.0 };
             if self.target.is_ignored { 0.0 } else { exps[j].mul_add(self.factor, -one_hot) }
         })
+    }
+
+    /// Writes the gradients of this thread's single elements and, over what [`of_others`](Self::of_others) is for it, of the target,
+    /// if one of its vectors has that: to ask each element of each vector whether it is the target's would cost as much as all
+    /// else. `exp` gives the exponential of an element of the row.
+    ///
+    /// # Safety
+    /// Nobody else uses what is written, and the thread has written its vectors.
+    #[inline(always)]
+    pub unsafe fn finish<T: Element<N>, const N: usize, const THREADS: usize>(
+        self,
+        row: &Row<T, T, THREADS>,
+        (edge_reg, logit): ([f32; 2], f32),
+        exp: impl Fn(f32) -> f32,
+    ) {
+        // SAFETY: the caller's elements.
+        unsafe {
+            if let Some(to) = row.output_at::<N>(self.target.col as usize) {
+                *to = T::from_f32(exp(logit).mul_add(self.factor, -self.scale));
+            }
+            let (places, [first, second]) = (row.edges::<N>(), edge_reg.map(exp));
+            let ([first], [second]) = (self.of([first], places[0]), self.of([second], places[1]));
+            row.store_edges::<N>([first, second]);
+        }
+    }
+
+    /// Whether the row counts for nothing, so that all its gradients are zeros whatever it holds.
+    #[inline(always)]
+    pub fn is_zero(self) -> bool {
+        self.target.is_ignored
     }
 }

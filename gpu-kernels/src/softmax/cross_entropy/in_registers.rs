@@ -2,13 +2,16 @@
 
 use cuda_std::GpuFloat as _;
 use cuda_std::mem::{f32x2, u32x4};
-use cuda_std::warp::{reduce_max_width, reduce_sum_width, warp_shuffle_idx};
+use cuda_std::warp::{reduce_max_width, reduce_sum_width};
 
 use super::args::{CrossEntropyArgs, Gradient};
 use super::first_max::{first_of, first_of_row};
 use crate::element::{Element, Output};
 use crate::softmax::forward::{exp, sum_of};
 use crate::softmax::row::{Row, exchange};
+
+/// With so many threads for a row it is not read before its target has said that it is needed.
+const LEAST_THREADS_THAT_ASK: usize = 256;
 
 /// What a thread holds of a row: vectors, and up to two single elements.
 struct Held<T, const N: usize, const THREADS: usize, const VECTORS: usize> {
@@ -69,20 +72,26 @@ impl<T: Element<N>, const N: usize, const THREADS: usize, const VECTORS: usize> 
     /// # Safety
     /// Nobody else uses what is written.
     #[inline(always)]
-    unsafe fn write(&self, gradient: Gradient, y_reg: [[f32; N]; VECTORS], max_warp: f32, max: f32) {
+    unsafe fn write(
+        &self,
+        gradient: Gradient,
+        logit: f32,
+        y_reg: [[f32; N]; VECTORS],
+        [max_warp, max]: [f32; 2],
+    ) {
         // What a warp computed against its own maximum becomes that of the row.
         let of_warp = gradient.times((max_warp - max).exp());
         for i in 0..VECTORS {
-            if let (Some(to), Some(place)) = (self.row.output::<N>(i), self.row.vector::<N>(i)) {
+            if let Some(to) = self.row.output::<N>(i) {
+                let gradients = if gradient.is_zero() { [0.0; N] } else { of_warp.of_others(y_reg[i]) };
                 // SAFETY: the vector lies in the row, from a boundary on.
-                unsafe { T::store(to, of_warp.of(y_reg[i], place)) };
+                unsafe { T::store(to, gradients) };
             }
         }
-        let (places, [first, second]) = (self.row.edges::<N>(), self.edge_reg);
-        let [first] = gradient.of([exp::<T>(first - max, 1.0)], places[0]);
-        let [second] = gradient.of([exp::<T>(second - max, 1.0)], places[1]);
         // SAFETY: the caller's elements.
-        unsafe { self.row.store_edges::<N>([first, second]) };
+        unsafe {
+            gradient.finish::<T, N, THREADS>(&self.row, (self.edge_reg, logit), |x| exp::<T>(x - max, 1.0))
+        };
     }
 }
 
@@ -109,19 +118,18 @@ pub(super) unsafe fn in_registers<
     let (index, row, target, logit) = unsafe {
         let (index, row) = args.row::<N, BLOCK, THREADS>();
         let target = args.target(index);
-        let logit = if args.is_first::<THREADS>(index) { args.logit(index, target) } else { f32::NAN };
+        // Read by all threads before any of them writes the gradient over it.
+        let logit = if index < args.rows as usize { args.logit(index, target) } else { f32::NAN };
         (index, row, target, logit)
     };
-    let held = Held::<T, N, THREADS, VECTORS>::load(row, args.needs_logits(target));
+    // Short rows do not wait for their target, which would tell that some of them need not be read.
+    let is_needed = THREADS < LEAST_THREADS_THAT_ASK || args.needs_logits(target);
+    let held = Held::<T, N, THREADS, VECTORS>::load(row, is_needed);
     // SAFETY: the kernel's contract.
     unsafe { args.prefetch(BLOCK / THREADS) };
 
-    // SAFETY: all threads of the block come here and to all that follows. The logit of the target goes through a
-    // shuffle, so that it has been read before a lane of the warp writes the gradient over it.
-    let (max_warp, logit) = unsafe {
-        let (logit, _) = warp_shuffle_idx(u32::MAX, logit, 0, LANES);
-        (reduce_max_width::<f32, LANES>(u32::MAX, held.max()), logit)
-    };
+    // SAFETY: all threads of the block come here and to all that follows.
+    let max_warp = unsafe { reduce_max_width::<f32, LANES>(u32::MAX, held.max()) };
     // Now, since the exponentials take the place of the elements.
     let first = if args.wants_correct() { held.first(max_warp) } else { u32::MAX };
     let (y_reg, sum) = held.exps(max_warp);
@@ -143,7 +151,7 @@ pub(super) unsafe fn in_registers<
             args.write_results(index, target, logit, pair, first);
         }
         if args.wants_gradient() {
-            held.write(args.gradient(index, target, pair.y), y_reg, max_warp, pair.x);
+            held.write(args.gradient(index, target, pair.y), logit, y_reg, [max_warp, pair.x]);
         }
     }
 }

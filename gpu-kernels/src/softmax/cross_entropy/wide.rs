@@ -29,7 +29,7 @@ pub(super) unsafe fn wide<T, const N: usize, const BLOCK: usize, const VECTORS: 
     let (index, row, target, logit) = unsafe {
         let (index, row) = args.row::<N, BLOCK, BLOCK>();
         let target = args.target(index);
-        (index, row, target, if thread::thread_idx_x() == 0 { args.logit(index, target) } else { f32::NAN })
+        (index, row, target, args.logit(index, target))
     };
     let source = if args.needs_logits(target) { row } else { row.empty() };
     let edge_reg = source.load_edges::<N>(f32::NEG_INFINITY);
@@ -62,15 +62,13 @@ pub(super) unsafe fn wide<T, const N: usize, const BLOCK: usize, const VECTORS: 
             start -= VECTORS;
             let x_reg = source.load::<N, VECTORS>(start, T::NEG_INFINITY);
             for i in 0..VECTORS {
-                if let (Some(to), Some(place)) = (row.output::<N>(start + i), row.vector::<N>(start + i)) {
+                if let Some(to) = row.output::<N>(start + i) {
                     let exps = T::unpack(x_reg[i]).map(|x| exp::<T>(x - max, 1.0));
-                    T::store(to, gradient.of(exps, place));
+                    T::store(to, if gradient.is_zero() { [0.0; N] } else { gradient.of_others(exps) });
                 }
             }
         }
-        let (places, [first, second]) = (row.edges::<N>(), edge_reg.map(|x| exp::<T>(x - max, 1.0)));
-        let ([first], [second]) = (gradient.of([first], places[0]), gradient.of([second], places[1]));
-        row.store_edges::<N>([first, second]);
+        gradient.finish::<T, N, BLOCK>(&row, (edge_reg, logit), |x| exp::<T>(x - max, 1.0));
     }
 }
 
