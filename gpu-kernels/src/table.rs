@@ -38,7 +38,9 @@ const ALL: List = {
         .with(forward_kernels::reduce::KERNELS)
         .with(forward_kernels::write::KERNELS)
         .with(cross_entropy::cross_entropy_rows::KERNELS)
+        .with(cross_entropy::cross_entropy_staged::KERNELS)
         .with(backward::softmax_backward::KERNELS)
+        .with(backward::softmax_backward_staged::KERNELS)
 };
 
 /// A list that grows while the crate compiles, by loops, since constants are made without iterators.

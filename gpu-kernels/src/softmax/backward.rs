@@ -5,8 +5,8 @@
 //! - log-softmax (flag [`LOG`]): `dx = (dy - exp(y) * sum(dy)) * scale`.
 //!
 //! `scale` is that of the forward pass. A row is held by 8 lanes up to 32 warps in registers, as it was read: both
-//! matrices once, with one sum a warp after one barrier. A row too wide for that is read twice by a block. `dx` may
-//! be `dy` or `y`. Sums have a fixed order. NaN and infinities go the way of the formula; a result of -inf among
+//! matrices once, with one sum a warp after one barrier. A row too wide for that is held in shared memory, by a block or
+//! a cluster of them, or is read twice by a block. `dx` may be `dy` or `y`. Sums have a fixed order. NaN and infinities go the way of the formula; a result of -inf among
 //! logarithms has probability 0.
 //!
 //! Requires: a block of the kernel's threads; strides of at least `cols`.
@@ -31,10 +31,16 @@
 //@ ptx(softmax_backward_bf16_1024x4): ld.global.v4 == 8, st.global.v4 == 4, bar.sync == 1
 //@ ptx(softmax_backward_f32_wide): ld.global.v4 >= 16, st.global.v4 >= 4, bar.sync == 1
 //@ ptx(softmax_backward_f16_wide, softmax_backward_bf16_wide): ld.global.v4 >= 8, st.global.v4 >= 2, bar.sync == 1
+//@ ptx(softmax_backward_f32_staged, compute_90+): cp.async.bulk.shared::cluster.global >= 2, st.async >= 1
+//@ ptx(softmax_backward_f16_staged, compute_90+): cp.async.bulk.shared::cluster.global >= 2, st.async >= 1
+//@ ptx(softmax_backward_bf16_staged, compute_90+): cp.async.bulk.shared::cluster.global >= 2, st.async >= 1
 
 use cuda_std::half::{bf16, f16};
 use cuda_std::kernel;
+use cuda_std::mem::u32x4;
+use cuda_std::shared::dynamic_shared_mem;
 
+mod in_shared;
 mod rows;
 mod serial;
 
@@ -116,4 +122,36 @@ pub unsafe fn softmax_backward<
             in_registers::<T, N, BLOCK, THREADS, LANES, VECTORS>(shared, args);
         }
     }
+}
+
+/// As [`softmax_backward`](fn@softmax_backward), of rows that a block of `BLOCK` threads, or a cluster of up to 16, holds in
+/// shared memory.
+///
+/// Launched on a block for each row, or a cluster of them, with [`Fit::shared_bytes`] of dynamic shared memory.
+///
+/// # Safety
+/// As there.
+#[kernel(
+    with(BLOCK = 256),
+    max_threads = BLOCK,
+    min_blocks = 3,
+    min_arch = 90,
+    args,
+    facts: Fit = Fit::staged::<N>(BLOCK, 2),
+    instances(
+        N = 4 {
+            softmax_backward_f32_staged = <f32>;
+        }
+        N = 8 {
+            softmax_backward_f16_staged = <f16>;
+            softmax_backward_bf16_staged = <bf16>;
+        }
+    ),
+)]
+pub unsafe fn softmax_backward_staged<T: Element<N>, const N: usize, const BLOCK: usize>(
+    #[shared(BLOCK / 32)] shared: *mut f32,
+    args: BackwardArgs<T>,
+) {
+    // SAFETY: the kernel's contract; each warp of the block has an element.
+    unsafe { in_shared::gradient::<T, N, BLOCK>(dynamic_shared_mem::<u32x4>(), shared, args) };
 }

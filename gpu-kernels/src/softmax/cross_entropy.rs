@@ -1,8 +1,8 @@
 //! Cross entropy of softmax along rows: loss, log-sum-exp, correctness and gradient in one pass over the logits.
 //!
 //! A row of up to 16 columns is held by one thread, a longer one by 8 lanes up to 32 warps, read once and kept in
-//! registers as exponentials, as the softmax does; one of more than 32768 columns by a block that reads it a second
-//! time for the gradient.
+//! registers as exponentials, as the softmax does; a wider one in shared memory, by a block or a cluster of them, or by a block
+//! that reads it a second time for the gradient.
 //!
 //! What comes out, for a row with maximum `max` and `sum` of `exp(x - max)`:
 //! - `loss = ln(sum) - (x[target] - max)`, which keeps its digits where the logits are large;
@@ -36,16 +36,21 @@
 //@ ptx(cross_entropy_bf16_64x4, cross_entropy_bf16_128x4): ld.global.v4 == 4, st.global.v4 == 4, bar.sync == 2
 //@ ptx(cross_entropy_bf16_256x4): ld.global.v4 == 4, st.global.v4 == 4, bar.sync == 2
 //@ ptx(cross_entropy_bf16_512x4, cross_entropy_bf16_1024x4): ld.global.v4 == 4, st.global.v4 == 4, bar.sync == 2
+//@ ptx(cross_entropy_f32_staged, compute_90+): cp.async.bulk.shared::cluster.global >= 1, st.async >= 1
+//@ ptx(cross_entropy_f16_staged, compute_90+): cp.async.bulk.shared::cluster.global >= 1, st.async >= 1
+//@ ptx(cross_entropy_bf16_staged, compute_90+): cp.async.bulk.shared::cluster.global >= 1, st.async >= 1
 //@ ptx(cross_entropy_f32_wide): ld.global.v4 >= 8, st.global.v4 >= 4, bar.sync == 2
 //@ ptx(cross_entropy_f16_wide, cross_entropy_bf16_wide): ld.global.v4 >= 8, st.global.v4 >= 4, bar.sync == 2
 
 use cuda_std::half::{bf16, f16};
 use cuda_std::kernel;
-use cuda_std::mem::f32x2;
+use cuda_std::mem::{f32x2, u32x4};
+use cuda_std::shared::dynamic_shared_mem;
 
 mod args;
 mod first_max;
 mod in_registers;
+mod in_shared;
 mod narrow;
 mod serial;
 mod wide;
@@ -55,6 +60,7 @@ pub use args::CrossEntropyArgs;
 pub use args::{CrossEntropyArgsHost, CrossEntropyLaunch};
 
 use in_registers::in_registers;
+use in_shared::in_shared;
 use narrow::narrow;
 use serial::serial;
 use wide::wide;
@@ -139,4 +145,33 @@ pub unsafe fn cross_entropy_rows<
     };
     // SAFETY: the kernel's contract; each warp of the block has an element of both arrays.
     unsafe { body(shared, first_shared, args) };
+}
+
+/// As [`cross_entropy_rows`](fn@cross_entropy_rows), of rows that a block of `BLOCK` threads, or a cluster of up to 16, holds in
+/// shared memory.
+///
+/// Launched on a block for each row, or a cluster of them, with [`Fit::shared_bytes`] of dynamic shared memory.
+///
+/// # Safety
+/// As there.
+#[kernel(
+    with(BLOCK = 256),
+    max_threads = BLOCK,
+    min_blocks = 3,
+    min_arch = 90,
+    args,
+    facts: Fit = Fit::staged::<N>(BLOCK, 1),
+    instances(
+        cross_entropy_f32_staged = <f32, 4>;
+        cross_entropy_f16_staged = <f16, 8>;
+        cross_entropy_bf16_staged = <bf16, 8>;
+    ),
+)]
+pub unsafe fn cross_entropy_staged<T: Element<N>, const N: usize, const BLOCK: usize>(
+    #[shared(BLOCK / 32)] shared: *mut f32x2,
+    #[shared(BLOCK / 32)] first_shared: *mut u32,
+    args: CrossEntropyArgs<T>,
+) {
+    // SAFETY: the kernel's contract; each warp of the block has an element of both arrays.
+    unsafe { in_shared::<T, N, BLOCK>(dynamic_shared_mem::<u32x4>(), shared, first_shared, args) };
 }

@@ -140,7 +140,7 @@ pub unsafe fn softmax<
     min_blocks = 3,
     min_arch = 90,
     args,
-    facts: Fit = Fit::staged::<N>(BLOCK),
+    facts: Fit = Fit::staged::<N>(BLOCK, 1),
     instances(
         N = 4 {
             softmax_f32_staged = <f32, f32>;

@@ -8,47 +8,21 @@
 //! Each element is read from memory once, and twice from shared memory: for the sum and for the result.
 //! Requires: compute capability 9.0; the launch's shared memory holds the block's part.
 
-use cuda_std::barrier::Barrier;
 use cuda_std::mem::{f32x2, u32x4};
 use cuda_std::{GpuFloat as _, cluster, thread};
 
 use super::forward::{ForwardArgs, exp, sum_of};
 use super::row::{NO_PAIR, Part, Row, exchange, merge, prefetch_rows};
+use super::stage::{Stage, piece_len};
 use crate::element::{Element, Output};
-
-/// Pieces that a part is copied in.
-pub(super) const PIECES: usize = 4;
-
-/// Quads of shared memory before the row: barriers of the pieces, and one of the pairs; and the pairs of the blocks.
-const HEAD_QUADS: usize = 4 + 16 / 2;
-
-/// Dynamic shared memory of a block that holds one of `blocks` parts of a row of so many vectors.
-#[cfg(not(target_arch = "nvptx64"))]
-pub(super) const fn shared_bytes(vectors: usize, blocks: u32) -> usize {
-    16 * (HEAD_QUADS + super::row::most_vectors(vectors, blocks))
-}
 
 /// Vectors of a thread that are reduced at a time.
 const AT_ONCE: usize = 4;
 
-/// What a block has in shared memory.
-#[derive(Clone, Copy)]
-struct Stage {
-    /// `[PIECES]`: where the pieces say that they are there.
-    pieces: *mut Barrier,
-    /// Where the other blocks' pairs do.
-    pairs_are_there: *mut Barrier,
-    /// `[16]`: the pairs of the cluster's blocks.
-    pairs: *mut f32x2,
-    /// The vectors of the block's part.
-    vectors: *mut u32x4,
-}
-
 /// Softmax of the block's part of a row.
 ///
 /// # Safety
-/// As for the kernels; `dynamic` has [`HEAD_QUADS`] and a quad for each vector of the part; `shared` has an element for each
-/// warp.
+/// As for the kernels; `dynamic` has what the launch must bring; `shared` has an element for each warp.
 #[inline(always)]
 pub(super) unsafe fn softmax<I, O, const N: usize, const BLOCK: usize>(
     dynamic: *mut u32x4,
@@ -60,32 +34,12 @@ pub(super) unsafe fn softmax<I, O, const N: usize, const BLOCK: usize>(
 {
     let (tid, block) = (thread::thread_idx_x() as usize, thread::block_idx_x() as usize);
     let part = Part { rank: cluster::block_rank(), parts: cluster::num_blocks() };
-    let pieces = dynamic.cast::<Barrier>();
-    let stage = Stage {
-        pieces,
-        pairs_are_there: pieces.wrapping_add(PIECES),
-        pairs: dynamic.wrapping_add(4).cast(),
-        vectors: dynamic.wrapping_add(HEAD_QUADS),
-    };
-    // SAFETY: the kernel's contract. The barriers are initialised before a barrier of the block, and by all blocks before one
-    // of the cluster, at which all threads arrive here and wait in `exchange_blocks`.
+    // SAFETY: the kernel's contract; all threads of the block come here and to all that follows.
     unsafe {
+        let stage = Stage::<f32x2>::new(dynamic, part, 1);
         let row: Row<I, O, BLOCK> = args.row::<N, BLOCK>(block / part.parts as usize, part);
-        let piece = row.part_len().div_ceil(PIECES).max(1).next_multiple_of(BLOCK);
-        if tid == 0 {
-            for i in 0..=PIECES {
-                Barrier::init(stage.pieces.add(i), 1);
-            }
-            Barrier::fence_init();
-            if part.parts > 1 {
-                Barrier::arrive_expect_tx(stage.pairs_are_there, 8 * part.parts);
-            }
-        }
-        thread::sync_threads_aligned();
-        if part.parts > 1 {
-            cluster::arrive_relaxed();
-        }
-        row.fetch::<N>(stage.vectors, piece, stage.pieces);
+        let piece = piece_len::<BLOCK>(row.part_len());
+        Row::fetch::<N, 1>([row], [stage.vectors], piece, stage.pieces);
         if args.prefetch_blocks > 0 {
             let later = block / part.parts as usize + args.prefetch_blocks as usize;
             prefetch_rows(args.inp, args.inp_stride, [args.rows, args.cols], [later, 1], part);
@@ -96,17 +50,12 @@ pub(super) unsafe fn softmax<I, O, const N: usize, const BLOCK: usize>(
         let max = edge_reg[0].max(edge_reg[1]).max(f32::MIN);
         let [first, second] = edge_reg.map(|x| args.exp(x - max));
         let mut pair = f32x2::new(max, first + second);
-        for i in 0..PIECES {
-            let vectors = row.part_len().saturating_sub(i * piece).min(piece);
-            if vectors == 0 {
-                break;
-            }
-            Barrier::wait_parity(stage.pieces.add(i), 0);
-            pair = reduce::<I, O, N, BLOCK>(stage.vectors.add(i * piece + tid), vectors, pair, &args);
-        }
+        stage.for_each_piece(row.part_len(), piece, |first, len| {
+            pair = reduce_piece::<I, O, N, BLOCK>(stage.vectors.add(first + tid), len, pair, args.scale);
+        });
         pair = exchange::<BLOCK>(shared, merge::<32>(pair, args.scale), args.scale);
         if part.parts > 1 {
-            pair = exchange_blocks(&stage, part, pair, args.scale);
+            pair = merge::<16>(stage.exchange(pair, NO_PAIR), args.scale);
         }
 
         let f32x2 { x: max, y: sum } = pair;
@@ -130,11 +79,11 @@ pub(super) unsafe fn softmax<I, O, const N: usize, const BLOCK: usize>(
 /// # Safety
 /// The piece is there.
 #[inline(always)]
-unsafe fn reduce<I, O, const N: usize, const BLOCK: usize>(
+pub(super) unsafe fn reduce_piece<I, O, const N: usize, const BLOCK: usize>(
     first: *const u32x4,
     len: usize,
     mut pair: f32x2,
-    args: &ForwardArgs<I, O>,
+    scale: f32,
 ) -> f32x2
 where
     I: Element<N>,
@@ -151,33 +100,12 @@ where
         });
         let max = x_reg.iter().fold(I::MIN, |max, &x| I::larger(max, x));
         let max = I::unpack(max).into_iter().fold(pair.x, f32::max);
-        let mut sum = pair.y * exp::<O>(pair.x - max, args.scale);
+        let mut sum = pair.y * exp::<O>(pair.x - max, scale);
         for i in 0..AT_ONCE {
-            sum += sum_of(I::unpack(x_reg[i]).map(|x| args.exp(x - max)));
+            sum += sum_of(I::unpack(x_reg[i]).map(|x| exp::<O>(x - max, scale)));
         }
         pair = f32x2::new(max, sum);
         at += AT_ONCE * BLOCK;
     }
     pair
-}
-
-/// The pair of a row from those of the blocks of its cluster.
-///
-/// # Safety
-/// All threads of the cluster come here, once, after they arrived at its barrier; the barriers are initialised.
-#[inline(always)]
-unsafe fn exchange_blocks(stage: &Stage, part: Part, of_block: f32x2, scale: f32) -> f32x2 {
-    let tid = thread::thread_idx_x();
-    // SAFETY: the other blocks have initialised their barriers when they are waited for, and none ends before it has all pairs;
-    // each block writes an element of its own in every block.
-    unsafe {
-        cluster::wait();
-        if tid < part.parts {
-            let slot = stage.pairs.add(part.rank as usize);
-            cluster::store_async(slot, of_block, stage.pairs_are_there, tid);
-        }
-        Barrier::wait_parity_cluster(stage.pairs_are_there, 0);
-        let block = tid % 16;
-        merge::<16>(if block < part.parts { *stage.pairs.add(block as usize) } else { NO_PAIR }, scale)
-    }
 }

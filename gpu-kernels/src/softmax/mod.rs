@@ -45,6 +45,8 @@ pub mod operation;
 
 mod row;
 
+mod stage;
+
 mod exchange;
 
 mod vectors;

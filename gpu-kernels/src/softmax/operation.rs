@@ -1,14 +1,14 @@
 //! The kernels that the softmax operation launches, by type and width.
 
 use cuda_std::half::{bf16, f16};
-use cuda_std::launch::{KernelOf, KernelsOf, LaunchConfig};
+use cuda_std::launch::{KernelOf, KernelsOf, LaunchConfig, Limits};
 
-use super::backward::{BackwardArgs, softmax_backward};
-use super::cross_entropy::{CrossEntropyArgs, cross_entropy_rows};
+use super::backward::{BackwardArgs, softmax_backward, softmax_backward_staged};
+use super::cross_entropy::{CrossEntropyArgs, cross_entropy_rows, cross_entropy_staged};
 use super::forward::ForwardArgs;
 use super::forward_kernels::{reduce, softmax, staged, write};
-use super::forward_staged;
 use super::serial::softmax_serial;
+use super::stage;
 use crate::element::Number;
 
 /// Which rows a kernel is for.
@@ -22,8 +22,17 @@ pub struct Fit {
     pub elements: u32,
     /// Whether a cluster of blocks holds a row, and each block so many elements.
     pub is_cluster: bool,
-    /// Elements of a vector, if a block holds its elements in shared memory.
-    pub staged: Option<u32>,
+    /// What of it a block holds in shared memory, if it does.
+    pub staged: Option<Staged>,
+}
+
+/// Rows that a block, or a cluster, holds in shared memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Staged {
+    /// Elements of a vector.
+    pub vector: u32,
+    /// Matrices of which it holds a row.
+    pub matrices: u32,
 }
 
 impl Fit {
@@ -39,9 +48,11 @@ impl Fit {
         Self { threads: block, ..Self::serial(block) }
     }
 
-    /// For rows of vectors of `N` elements that a block holds in shared memory, or a cluster, as far as the device has it.
-    pub const fn staged<const N: usize>(block: usize) -> Self {
-        Self { is_cluster: true, staged: Some(N as u32), ..Self::any_width(block) }
+    /// For rows of so many matrices, of vectors of `N` elements, that a block holds in shared memory, or a cluster, as far as the
+    /// device has it.
+    pub const fn staged<const N: usize>(block: usize, matrices: u32) -> Self {
+        let staged = Some(Staged { vector: N as u32, matrices });
+        Self { is_cluster: true, staged, ..Self::any_width(block) }
     }
 
     /// For rows of any width, a thread each.
@@ -66,19 +77,67 @@ impl Fit {
     /// Dynamic shared memory of a block that holds one of `blocks` parts of a row of so many columns.
     pub const fn shared_bytes(&self, cols: usize, blocks: u32) -> usize {
         match self.staged {
-            Some(elements) => forward_staged::shared_bytes(cols / elements as usize, blocks),
+            Some(Staged { vector, matrices }) => {
+                stage::shared_bytes(cols / vector as usize, blocks, matrices)
+            }
             None => 0,
         }
-    }
-
-    /// Grid and block for `rows` rows.
-    pub fn config(&self, rows: u32) -> LaunchConfig {
-        LaunchConfig::new(rows.div_ceil(self.block / self.threads), self.block)
     }
 }
 
 /// A variant of a kernel, for rows up to a width, with arguments `A`.
 pub type Variant<A> = KernelOf<A, Fit>;
+
+/// A kernel, and how many blocks hold a row together.
+#[derive(Debug)]
+pub struct Spread<A: 'static> {
+    /// The kernel.
+    pub variant: &'static Variant<A>,
+    /// A block, or those of a cluster.
+    pub blocks: u32,
+}
+
+impl<A> Clone for Spread<A> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<A> Copy for Spread<A> {}
+
+impl<A> Spread<A> {
+    /// A kernel that holds rows in a block each, or in a part of it.
+    pub const fn one(variant: &'static Variant<A>) -> Self {
+        Self { variant, blocks: 1 }
+    }
+
+    /// A kernel that holds rows of so many columns in shared memory, on as many blocks as can on a device with these limits, the
+    /// fewest first.
+    pub fn staged(variant: &'static Variant<A>, limits: &Limits, cols: usize) -> impl Iterator<Item = Self> {
+        let most = if limits.runs(variant.meta) { limits.max_dynamic_shared_bytes } else { 0 };
+        let max_cluster = limits.max_cluster.min(limits.max_grid.x);
+        let sizes = [1, 2, 4, 8, 16].into_iter().filter(move |&blocks| blocks == 1 || blocks <= max_cluster);
+        let all = sizes.map(move |blocks| Self { variant, blocks });
+        all.filter(move |spread| spread.shared_bytes(cols) <= most as usize)
+    }
+
+    /// Dynamic shared memory of a block, for rows of so many columns.
+    pub fn shared_bytes(&self, cols: usize) -> usize {
+        self.variant.shared_bytes(cols, self.blocks)
+    }
+
+    /// Rows of a block, or of a cluster.
+    pub fn rows_at_once(&self) -> u32 {
+        self.variant.block / self.variant.threads
+    }
+
+    /// Grid, block, cluster and shared memory for so many rows and columns.
+    pub fn config(&self, rows: u32, cols: usize) -> LaunchConfig {
+        LaunchConfig::new(rows.div_ceil(self.rows_at_once()) * self.blocks, self.variant.block)
+            .with_cluster(self.blocks)
+            .with_shared_bytes(self.shared_bytes(cols) as u32)
+    }
+}
 
 /// The pair of kernels for any width.
 #[derive(Debug)]
@@ -142,16 +201,23 @@ pub unsafe trait ForwardTo<O: 'static>: Number {
 
 /// A type of matrices that there are kernels of cross entropy and of the gradient through a softmax for.
 ///
-/// Those for narrow rows come first. The last two take any width: one of a block for a row, and one of a thread for a
-/// row, which is for a CPU alone.
-///
 /// # Safety
 /// As for [`ForwardTo`].
 pub unsafe trait RowKernels: ForwardTo<Self> {
     /// The kernels of the gradient.
-    const BACKWARD: &'static [Variant<BackwardArgs<Self>>];
+    const BACKWARD: &'static RowVariants<BackwardArgs<Self>>;
     /// The kernels of cross entropy.
-    const CROSS_ENTROPY: &'static [Variant<CrossEntropyArgs<Self>>];
+    const CROSS_ENTROPY: &'static RowVariants<CrossEntropyArgs<Self>>;
+}
+
+/// The kernels of an operation on rows.
+#[derive(Debug)]
+pub struct RowVariants<A: 'static> {
+    /// For narrow rows first. The last two take any width: one of a block for a row, and one of a thread for a row, which is for
+    /// a CPU alone.
+    pub variants: &'static [Variant<A>],
+    /// The kernel of a block or a cluster that holds a row in shared memory.
+    pub staged: Option<&'static Variant<A>>,
 }
 
 macro_rules! kernels {
@@ -164,8 +230,14 @@ macro_rules! kernels {
         )*
         // SAFETY: as above.
         unsafe impl RowKernels for $ty {
-            const BACKWARD: &'static [Variant<BackwardArgs<$ty>>] = softmax_backward::INSTANCES;
-            const CROSS_ENTROPY: &'static [Variant<CrossEntropyArgs<$ty>>] = cross_entropy_rows::INSTANCES;
+            const BACKWARD: &'static RowVariants<BackwardArgs<$ty>> = &RowVariants {
+                variants: softmax_backward::INSTANCES,
+                staged: Some(&<softmax_backward_staged as KernelsOf<BackwardArgs<$ty>>>::INSTANCES[0]),
+            };
+            const CROSS_ENTROPY: &'static RowVariants<CrossEntropyArgs<$ty>> = &RowVariants {
+                variants: cross_entropy_rows::INSTANCES,
+                staged: Some(&<cross_entropy_staged as KernelsOf<CrossEntropyArgs<$ty>>>::INSTANCES[0]),
+            };
         }
     )*};
 }

@@ -135,43 +135,50 @@ impl<I: Number, O: Number, const THREADS: usize> Row<I, O, THREADS> {
         self.end - self.first
     }
 
-    /// Begins to copy the vectors of the block's part into shared memory, in pieces of `piece` vectors, each of which counts at
-    /// its barrier when it is there. Vectors that are not aligned threads copy one by one, with an arrival for all of them.
+    /// Begins to copy the vectors of the block's part of each of `rows`, which are equally long, into shared memory, in pieces of
+    /// `piece` vectors, of all rows one after the other. A piece counts at its barrier when it is there, with an arrival for each
+    /// row. Vectors that are not aligned threads copy one by one.
     ///
     /// # Safety
-    /// `to` holds the part. There is a barrier for each piece, each for one arrival. All threads of the block come here, and
-    /// nobody uses `to` before those.
+    /// Each of `to` holds the part. There is a barrier for each piece, each for an arrival of each row. All threads of the block
+    /// come here, and nobody uses `to` before those.
     #[inline(always)]
-    pub unsafe fn fetch<const N: usize>(&self, to: *mut u32x4, piece: usize, pieces: *mut Barrier)
-    where
+    pub unsafe fn fetch<const N: usize, const ROWS: usize>(
+        rows: [Self; ROWS],
+        to: [*mut u32x4; ROWS],
+        piece: usize,
+        pieces: *mut Barrier,
+    ) where
         I: Element<N>,
     {
-        let len = self.part_len();
-        // SAFETY: the caller's memory; the places lie in the row.
+        let (tid, len) = (rows[0].tid, rows[0].part_len());
+        // SAFETY: the caller's memory; the places lie in the rows.
         unsafe {
-            let from = self.inp.add(self.head + N * self.first);
-            if self.is_aligned {
-                if self.tid == 0 {
-                    for (i, first) in (0..len).step_by(piece).enumerate() {
-                        let (vectors, arrived) = (piece.min(len - first), pieces.add(i));
-                        Barrier::arrive_expect_tx(arrived, 16 * vectors as u32);
-                        bulk::global_to_shared(
-                            to.add(first),
-                            from.add(N * first).cast(),
-                            vectors as u32,
-                            arrived,
-                        );
+            let from = rows.map(|row| row.inp.add(row.head + N * row.first));
+            if tid == 0 {
+                for (i, first) in (0..len).step_by(piece).enumerate() {
+                    let (vectors, arrived) = (piece.min(len - first), pieces.add(i));
+                    for r in 0..ROWS {
+                        if rows[r].is_aligned {
+                            let from = from[r].add(N * first).cast();
+                            Barrier::arrive_expect_tx(arrived, 16 * vectors as u32);
+                            bulk::global_to_shared(to[r].add(first), from, vectors as u32, arrived);
+                        }
                     }
                 }
-                return;
             }
-            for v in (self.tid..len).step_by(THREADS) {
-                *to.add(v) = core::mem::transmute_copy(&from.add(N * v).cast::<[I; N]>().read());
-            }
-            thread::sync_threads_aligned();
-            if self.tid == 0 {
-                for i in 0..len.div_ceil(piece) {
-                    Barrier::arrive(pieces.add(i));
+            for r in 0..ROWS {
+                if rows[r].is_aligned {
+                    continue;
+                }
+                for v in (tid..len).step_by(THREADS) {
+                    *to[r].add(v) = core::mem::transmute_copy(&from[r].add(N * v).cast::<[I; N]>().read());
+                }
+                thread::sync_threads_aligned();
+                if tid == 0 {
+                    for i in 0..len.div_ceil(piece) {
+                        Barrier::arrive(pieces.add(i));
+                    }
                 }
             }
         }

@@ -105,7 +105,7 @@ unsafe fn launch<T: Real>(
             prefetch_blocks: kernel.prefetch_blocks(&[dy_stride, y_stride]),
         };
         // SAFETY: the caller's matrices from a row on, and a grid for that many rows.
-        unsafe { kernel.variant.launch(device, kernel.variant.config(rows), args) }?;
+        unsafe { kernel.spread.variant.launch(device, kernel.config(rows), args) }?;
     }
     Ok(())
 }

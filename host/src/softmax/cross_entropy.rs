@@ -196,7 +196,7 @@ impl<'a, T: Real> CrossEntropy<'a, T> {
             };
             // SAFETY: all memory was checked against the shape and the device, is borrowed, what is written exclusively,
             // and later uses of it wait for the device or are queued after this; the grid is for that many rows.
-            unsafe { kernel.variant.launch(device, kernel.variant.config(rows), args) }?;
+            unsafe { kernel.spread.variant.launch(device, kernel.config(rows), args) }?;
         }
         Ok(())
     }

@@ -3,9 +3,9 @@
 use bytemuck::Pod;
 use cuda_std::launch::{KernelMeta, LaunchConfig, Launcher, Limits};
 use gpu_kernels::softmax::forward::{ForwardArgs, ForwardLaunch, PREFETCHES_FIRST};
-use gpu_kernels::softmax::operation::{Split, Variant};
+use gpu_kernels::softmax::operation::{Split, Spread, Variant};
 
-use super::{Options, SoftmaxAs, SoftmaxError};
+use super::{Options, SoftmaxAs, SoftmaxError, staged};
 use crate::device::Device;
 
 /// Rows of fewer elements are never cut in parts to keep more multiprocessors busy: a second launch costs more.
@@ -32,18 +32,6 @@ const PREFETCH_BEFORE_LOADS: &[(usize, usize)] = &[(4 * 1024, 4), (usize::MAX, 2
 
 /// The same where the block loads before it prefetches.
 const PREFETCH_AFTER_LOADS: &[(usize, usize)] = &[(32 * 1024, 4), (96 * 1024, 2), (usize::MAX, 1)];
-
-/// The fewest columns of a row that is better held in shared memory than in registers, for each byte of an element.
-const STAGED_COLUMNS_A_BYTE: usize = 16_384;
-
-/// The most shared memory of a block, so that three are on a multiprocessor.
-const STAGED_BYTES: u32 = 74 * 1024;
-
-/// The fewest blocks for each multiprocessor.
-const STAGED_BLOCKS: usize = 4;
-
-/// The blocks from one to that whose part is prefetched, for each multiprocessor: so many for so many.
-const STAGED_PREFETCH: (usize, usize) = (3, 4);
 
 /// What the choice depends on besides types and shape.
 #[derive(Clone, Debug)]
@@ -100,8 +88,8 @@ enum Kernels<I: 'static, O: 'static> {
     Rows(&'static Variant<ForwardArgs<I, O>>),
     /// As many blocks for a row.
     Cluster(&'static Variant<ForwardArgs<I, O>>, u32),
-    /// As many blocks for a row, each with so many bytes of shared memory.
-    Staged(&'static Variant<ForwardArgs<I, O>>, u32, u32),
+    /// Some blocks for a row, which hold it in shared memory.
+    Staged(Spread<ForwardArgs<I, O>>),
     /// As many blocks for a row, twice.
     Split(&'static Split<I, O>, u32),
 }
@@ -114,15 +102,10 @@ impl<I: SoftmaxAs<O>, O: Pod> Kernels<I, O> {
         }
     }
 
-    /// Dynamic shared memory of a block.
-    fn shared_bytes(self) -> u32 {
-        if let Kernels::Staged(_, _, bytes) = self { bytes } else { 0 }
-    }
-
     fn blocks_per_row(self) -> u32 {
         match self {
             Kernels::Rows(_) => 1,
-            Kernels::Cluster(_, blocks) | Kernels::Staged(_, blocks, _) => blocks,
+            Kernels::Cluster(_, blocks) | Kernels::Staged(Spread { blocks, .. }) => blocks,
             Kernels::Split(_, parts) => parts,
         }
     }
@@ -134,8 +117,8 @@ impl<I: SoftmaxAs<O>, O: Pod> Kernels<I, O> {
 
     /// The blocks, or clusters, to the one whose rows are prefetched, of which a block holds `bytes` bytes.
     fn prefetch_blocks(self, profile: &DeviceProfile, rows: usize, bytes: usize) -> u32 {
-        if let Kernels::Staged(_, blocks, _) = self {
-            return (profile.multiprocessors * STAGED_PREFETCH.0 / STAGED_PREFETCH.1) as u32 / blocks;
+        if let Kernels::Staged(Spread { blocks, .. }) = self {
+            return staged::prefetch_blocks(profile, blocks);
         }
         let (Kernels::Rows(variant) | Kernels::Cluster(variant, _)) = self else { return 0 };
         if variant.threads == 1 {
@@ -146,14 +129,12 @@ impl<I: SoftmaxAs<O>, O: Pod> Kernels<I, O> {
             / self.blocks_per_row()
     }
 
-    fn config(self, rows: u32) -> LaunchConfig {
+    fn config(self, rows: u32, cols: usize) -> LaunchConfig {
         let grid = rows.div_ceil(self.rows_per_block()) * self.blocks_per_row();
         match self {
             Kernels::Rows(variant) => LaunchConfig::new(grid, variant.block),
             Kernels::Cluster(variant, blocks) => LaunchConfig::new(grid, variant.block).with_cluster(blocks),
-            Kernels::Staged(variant, blocks, bytes) => {
-                LaunchConfig::new(grid, variant.block).with_cluster(blocks).with_shared_bytes(bytes)
-            }
+            Kernels::Staged(spread) => spread.config(rows, cols),
             Kernels::Split(split, _) => LaunchConfig::new(grid, split.write.block),
         }
     }
@@ -161,9 +142,9 @@ impl<I: SoftmaxAs<O>, O: Pod> Kernels<I, O> {
     /// What is launched, one after the other.
     fn variants(self) -> impl Iterator<Item = &'static Variant<ForwardArgs<I, O>>> {
         let (first, second) = match self {
-            Kernels::Rows(variant) | Kernels::Cluster(variant, _) | Kernels::Staged(variant, ..) => {
-                (variant, None)
-            }
+            Kernels::Rows(variant)
+            | Kernels::Cluster(variant, _)
+            | Kernels::Staged(Spread { variant, .. }) => (variant, None),
             Kernels::Split(split, _) => (split.reduce, Some(split.write)),
         };
         [first].into_iter().chain(second)
@@ -183,10 +164,12 @@ impl<I: SoftmaxAs<O>, O: Pod> KernelChoice<I, O> {
             let blocks = kernels.blocks(rows);
             cols >= LEAST_SPLIT && blocks < profile.multiprocessors / 2 && split.blocks(rows) > blocks
         };
-        let mut staged = staged(profile, cols).filter(|kernels| kernels.shared_bytes() <= STAGED_BYTES);
-        let is_better = |&kernels: &_| is_for_shared_memory(kernels, profile, rows, cols);
-        if let Some(staged) = staged.next().filter(is_better) {
-            return Self::of(staged, profile, rows, cols);
+        let mut staged = Spread::staged(I::FORWARD.staged, &profile.limits, cols);
+        let is_better = |it: &Spread<_>| {
+            staged::is_wide::<I>(profile, cols) && staged::is_busy(it, profile, [rows, cols])
+        };
+        if let Some(staged) = staged.find(|it| staged::is_small(it, cols)).filter(is_better) {
+            return Self::of(Kernels::Staged(staged), profile, rows, cols);
         }
         let kernels = fitting.next().filter(|&kernels| !is_idle(kernels)).unwrap_or(split);
         Self::of(kernels, profile, rows, cols)
@@ -204,7 +187,7 @@ impl<I: SoftmaxAs<O>, O: Pod> KernelChoice<I, O> {
         let split = parts.into_iter().map(|parts| Kernels::Split(&I::FORWARD.split, parts));
         let serial = Some(I::FORWARD.serial).filter(|variant| profile.limits.runs(variant.meta));
         let all = in_registers(profile, cols)
-            .chain(staged(profile, cols))
+            .chain(Spread::staged(I::FORWARD.staged, &profile.limits, cols).map(Kernels::Staged))
             .chain(serial.map(Kernels::Rows))
             .chain(split);
         all.map(|kernels| Self::of(kernels, profile, rows, cols)).collect()
@@ -242,7 +225,7 @@ impl<I: SoftmaxAs<O>, O: Pod> KernelChoice<I, O> {
 
     /// Grid, block and cluster of each kernel, for the first [`Self::rows_per_launch`] rows; none without elements.
     pub fn config(&self) -> Option<LaunchConfig> {
-        Some(self.kernels?.config(self.rows_of_launch(self.rows)))
+        Some(self.kernels?.config(self.rows_of_launch(self.rows), self.cols as usize))
     }
 
     /// The most rows of one launch; a matrix of more rows takes several, one after the other.
@@ -311,7 +294,7 @@ impl<I: SoftmaxAs<O>, O: Pod> KernelChoice<I, O> {
                     ..args
                 };
                 // SAFETY: the caller's matrices from a row on, and a grid for that many rows.
-                unsafe { variant.launch(on, kernels.config(rows), args) }?;
+                unsafe { variant.launch(on, kernels.config(rows, self.cols as usize), args) }?;
             }
             first += rows as usize;
             rows = self.rows_of_launch(self.rows - first);
@@ -357,30 +340,6 @@ fn in_registers<I: SoftmaxAs<O>, O: Pod>(
         sizes.map(move |blocks| Kernels::Cluster(variant, blocks))
     });
     blocks.map(Kernels::Rows).chain(clusters)
-}
-
-/// The kernel that holds a row in shared memory, on as many blocks as can, the fewest first.
-fn staged<I: SoftmaxAs<O>, O: Pod>(
-    profile: &DeviceProfile,
-    cols: usize,
-) -> impl Iterator<Item = Kernels<I, O>> {
-    let (variant, limits) = (I::FORWARD.staged, &profile.limits);
-    let most = if limits.runs(variant.meta) { limits.max_dynamic_shared_bytes as usize } else { 0 };
-    let sizes = [1, 2, 4, 8, 16].into_iter().filter(|&blocks| blocks == 1 || blocks <= limits.max_cluster);
-    let bytes = sizes.map(move |blocks| (blocks, variant.shared_bytes(cols, blocks)));
-    let fits = bytes.filter(move |&(_, bytes)| bytes <= most);
-    fits.map(move |(blocks, bytes)| Kernels::Staged(variant, blocks, bytes as u32))
-}
-
-/// Whether a row is better held in shared memory: it is wide, and there are enough blocks.
-fn is_for_shared_memory<I: SoftmaxAs<O>, O: Pod>(
-    kernels: Kernels<I, O>,
-    profile: &DeviceProfile,
-    rows: usize,
-    cols: usize,
-) -> bool {
-    cols >= STAGED_COLUMNS_A_BYTE * size_of::<I>()
-        && kernels.blocks(rows) >= STAGED_BLOCKS * profile.multiprocessors
 }
 
 /// In how many parts the pair cuts each row, so that the device has enough blocks and no part is too small.

@@ -51,6 +51,7 @@ mod options;
 mod plan;
 mod row_kernel;
 mod slices;
+mod staged;
 mod types;
 
 use bytemuck::Pod;

@@ -1,13 +1,14 @@
-//! Kernels of which the last two take any width: which one, and over which rows.
+//! Kernels of which some take any width: which one, and over which rows.
 
-use gpu_kernels::softmax::operation::Variant;
+use cuda_std::launch::LaunchConfig;
+use gpu_kernels::softmax::operation::{RowVariants, Spread, Variant};
 
 use super::kernel_choice::prefetch_blocks;
-use super::{DeviceProfile, SoftmaxError};
+use super::{DeviceProfile, SoftmaxError, staged};
 
 /// The kernel for a width, and the launches that the rows need.
 pub(super) struct RowKernel<A: 'static> {
-    pub variant: &'static Variant<A>,
+    pub spread: Spread<A>,
     pub cols: u32,
     rows: usize,
     rows_per_launch: usize,
@@ -17,41 +18,137 @@ pub(super) struct RowKernel<A: 'static> {
 impl<A> RowKernel<A> {
     /// The kernel for rows of elements of `T`. None if there are no elements.
     pub fn new<T>(
-        variants: &'static [Variant<A>],
+        kernels: &'static RowVariants<A>,
         profile: &DeviceProfile,
         [rows, cols]: [usize; 2],
     ) -> Result<Option<Self>, SoftmaxError> {
         let width = u32::try_from(cols).map_err(|_| SoftmaxError::TooWide { cols })?;
-        let suits = |variant: &&Variant<A>| {
-            width <= variant.elements
-                && (variant.threads == 1 || !profile.is_cpu)
-                && profile.limits.runs(variant.meta)
+        if rows == 0 || cols == 0 {
+            return Ok(None);
+        }
+        let Some(spread) = choice::<T, A>(kernels, profile, [rows, cols]) else { return Ok(None) };
+        let (variant, blocks, at_once) = (spread.variant, spread.blocks, spread.rows_at_once() as usize);
+        let groups = (profile.limits.max_grid.x / blocks) as usize;
+        let bytes = cols.saturating_mul(at_once * size_of::<T>());
+        let prefetch_blocks = if variant.staged.is_some() {
+            staged::prefetch_blocks(profile, blocks)
+        } else {
+            prefetch_blocks(variant, profile, [rows.div_ceil(at_once), bytes], false)
         };
-        let variant = variants.iter().find(suits).filter(|_| rows > 0 && cols > 0);
-        let Some(variant) = variant else { return Ok(None) };
-        let per_block = (variant.block / variant.threads) as usize;
-        let rows_per_launch = (profile.limits.max_grid.x as usize).saturating_mul(per_block);
-        let bytes = cols.saturating_mul(per_block * size_of::<T>());
-        Ok(Some(Self {
-            variant,
-            cols: width,
-            rows,
-            rows_per_launch: rows_per_launch.min(u32::MAX as usize),
-            prefetch_blocks: prefetch_blocks(variant, profile, [rows.div_ceil(per_block), bytes], false),
-        }))
+        let rows_per_launch = groups.saturating_mul(at_once).min(u32::MAX as usize);
+        Ok(Some(Self { spread, cols: width, rows, rows_per_launch, prefetch_blocks }))
     }
 
-    /// The blocks from one to that whose rows it prefetches, of matrices with these strides: those of a block must be
-    /// one piece.
+    /// The blocks, or clusters, from one to that whose rows it prefetches, of matrices with these strides: those of a block must
+    /// be one piece.
     pub fn prefetch_blocks(&self, strides: &[u64]) -> u32 {
-        let is_whole = self.variant.block == self.variant.threads
-            || strides.iter().all(|&stride| stride == u64::from(self.cols));
+        let is_whole =
+            self.spread.rows_at_once() == 1 || strides.iter().all(|&stride| stride == u64::from(self.cols));
         if is_whole { self.prefetch_blocks } else { 0 }
+    }
+
+    /// Grid, block, cluster and shared memory for so many rows.
+    pub fn config(&self, rows: u32) -> LaunchConfig {
+        self.spread.config(rows, self.cols as usize)
     }
 
     /// The first row and the number of rows of each launch.
     pub fn launches(&self) -> impl Iterator<Item = (usize, u32)> + use<A> {
         let (rows, most) = (self.rows, self.rows_per_launch);
         (0..rows).step_by(most).map(move |first| (first, (rows - first).min(most) as u32))
+    }
+}
+
+/// The fastest kernel that is known for the shape: the first that holds a row, or one that holds it in shared memory.
+fn choice<T, A>(
+    kernels: &'static RowVariants<A>,
+    profile: &DeviceProfile,
+    shape @ [_, cols]: [usize; 2],
+) -> Option<Spread<A>> {
+    let suits = |variant: &&Variant<A>| {
+        cols <= variant.elements as usize
+            && (variant.threads == 1 || !profile.is_cpu)
+            && profile.limits.runs(variant.meta)
+    };
+    let first = kernels.variants.iter().find(suits).map(Spread::one);
+    let fits_registers = first.is_some_and(|kernel| kernel.variant.elements < u32::MAX);
+    if profile.is_cpu || (fits_registers && !staged::is_wide::<T>(profile, cols)) {
+        return first;
+    }
+    let staged = || kernels.staged.into_iter().flat_map(|it| Spread::staged(it, &profile.limits, cols));
+    let busy = staged().find(|kernel| staged::is_busy(kernel, profile, shape));
+    let most =
+        || staged().last().filter(|it| !fits_registers && staged::is_better_than_none(it, profile, shape));
+    busy.or_else(most).or(first)
+}
+
+#[cfg(test)]
+mod tests {
+    use cuda_std::half::bf16;
+    use cuda_std::launch::Limits;
+    use gpu_kernels::softmax::operation::RowKernels;
+
+    use super::*;
+
+    fn gpu() -> DeviceProfile {
+        let limits = Limits { capability: 90, runs_cpu_only: false, ..Limits::default() };
+        DeviceProfile { limits, multiprocessors: 132, is_cpu: false }
+    }
+
+    /// The kernel of the gradient and its number of blocks.
+    fn chosen<T: RowKernels>(profile: &DeviceProfile, shape: [usize; 2]) -> (&'static str, u32) {
+        let spread = RowKernel::new::<T>(T::BACKWARD, profile, shape).unwrap().unwrap().spread;
+        (spread.variant.meta.name, spread.blocks)
+    }
+
+    #[test]
+    fn rows_too_wide_for_registers_are_held_in_shared_memory() {
+        let [f32_staged, bf16_staged] = ["softmax_backward_f32_staged", "softmax_backward_bf16_staged"];
+        for (cols, f32, bf16) in [
+            (16_384, ("softmax_backward_f32_1024x4", 1), ("softmax_backward_bf16_512x4", 1)),
+            (16_388, (f32_staged, 2), ("softmax_backward_bf16_1024x4", 1)),
+            (32_767, (f32_staged, 4), ("softmax_backward_bf16_1024x4", 1)),
+            (32_768, (f32_staged, 4), (bf16_staged, 2)),
+            (131_072, (f32_staged, 16), (bf16_staged, 8)),
+            (262_144, ("softmax_backward_f32_wide", 1), (bf16_staged, 16)),
+            (524_288, ("softmax_backward_f32_wide", 1), ("softmax_backward_bf16_wide", 1)),
+        ] {
+            assert_eq!(chosen::<f32>(&gpu(), [4096, cols]), f32, "{cols}");
+            assert_eq!(chosen::<bf16>(&gpu(), [4096, cols]), bf16, "{cols}");
+        }
+    }
+
+    #[test]
+    fn few_wide_rows_are_spread_over_more_blocks() {
+        assert_eq!(chosen::<f32>(&gpu(), [528, 16_388]).1, 2);
+        assert_eq!(chosen::<f32>(&gpu(), [66, 16_388]).1, 8);
+        assert_eq!(chosen::<f32>(&gpu(), [1, 16_388]), ("softmax_backward_f32_staged", 16));
+        // More than a third of a multiprocessor's shared memory, and more than there is.
+        assert_eq!(chosen::<f32>(&gpu(), [131, 262_144]), ("softmax_backward_f32_staged", 16));
+        assert_eq!(chosen::<f32>(&gpu(), [1, 524_288]), ("softmax_backward_f32_wide", 1));
+        // A row that registers hold does not get blocks that leave the device idle.
+        assert_eq!(chosen::<bf16>(&gpu(), [1, 32_768]), ("softmax_backward_bf16_1024x4", 1));
+    }
+
+    #[test]
+    fn devices_without_clusters_read_wide_rows_twice() {
+        let limits = |limits| DeviceProfile { limits, ..gpu() };
+        let old = limits(Limits { capability: 89, max_cluster: 1, ..gpu().limits });
+        assert_eq!(chosen::<f32>(&old, [4096, 16_388]), ("softmax_backward_f32_wide", 1));
+        let alone = limits(Limits { max_cluster: 1, ..gpu().limits });
+        assert_eq!(chosen::<f32>(&alone, [4096, 16_388]), ("softmax_backward_f32_wide", 1));
+        let cpu = DeviceProfile { limits: Limits::default(), is_cpu: true, ..gpu() };
+        assert_eq!(chosen::<bf16>(&cpu, [4096, 32_768]), ("softmax_backward_bf16_serial", 1));
+    }
+
+    #[test]
+    fn a_launch_has_the_grid_cluster_and_shared_memory_of_its_rows() {
+        let kernel = RowKernel::new::<f32>(f32::BACKWARD, &gpu(), [1 << 30, 131_072]).unwrap().unwrap();
+        let config = kernel.config(3);
+        assert_eq!((config.grid.x, config.block.x, config.cluster), (48, 256, 16));
+        assert_eq!(config.shared_bytes as usize, 192 + 2 * 131_072 * 4 / 16);
+        assert!(kernel.launches().all(|(_, rows)| u64::from(rows) * 16 < 1 << 31));
+        assert_eq!(kernel.launches().map(|(_, rows)| rows as usize).sum::<usize>(), 1 << 30);
+        assert_eq!(kernel.prefetch_blocks(&[131_073]), 6);
     }
 }

@@ -8,7 +8,7 @@ use ferrowarp_cases::reference;
 use ferrowarp_cases::softmax::cross_entropy::{IGNORED, loss_bound};
 use ferrowarp_cases::softmax::logits::logits;
 use gpu_kernels::softmax::cross_entropy::{CrossEntropyArgs, CrossEntropyLaunch, I32, I64, U8};
-use gpu_kernels::softmax::operation::Variant;
+use gpu_kernels::softmax::operation::Spread;
 
 use super::*;
 
@@ -126,7 +126,7 @@ fn targets_of_every_type_are_the_same_classes() {
     let (logits, classes) = (logits(5, 40), [3i64, 0, 39, 17, 5]);
     // Nothing is asked for but the loss.
     let loss_of = |on: &Device,
-                   variant: &Variant<CrossEntropyArgs<f32>>,
+                   kernel: Spread<CrossEntropyArgs<f32>>,
                    targets: RawBuffer<u8>,
                    target_bytes: u32,
                    ignore_index: i64| {
@@ -141,21 +141,21 @@ fn targets_of_every_type_are_the_same_classes() {
             ..CrossEntropyLaunch::new(losses, logits, targets, target_bytes)
         };
         // SAFETY: five rows of 40 columns, and a grid that covers them.
-        unsafe { variant.launch(on, variant.config(5), args) }.unwrap();
+        unsafe { kernel.variant.launch(on, kernel.config(5, 40), args) }.unwrap();
         loss
     };
     let emulators = emulated::by_each();
-    let of_each = |on| CrossEntropy::holding::<f32>(40, Device::limits(on)).map(move |variant| (on, variant));
-    for (on, variant) in emulators.iter().flat_map(of_each) {
-        let want = loss_of(on, variant, RawBuffer::read(&classes).cast(), I64, IGNORED);
+    let of_each = |on| CrossEntropy::holding::<f32>(40, Device::limits(on)).map(move |kernel| (on, kernel));
+    for (on, kernel) in emulators.iter().flat_map(of_each) {
+        let want = loss_of(on, kernel, RawBuffer::read(&classes).cast(), I64, IGNORED);
         assert!((0..5).all(|row| {
             let oracle = reference::cross_entropy(&logits[40 * row..][..40], classes[row], IGNORED);
             loss_bound(oracle.loss).error(want[row].into()) <= 1.0
         }));
         let (words, bytes) = (classes.map(|class| class as i32), classes.map(|class| class as u8));
-        assert_eq!(loss_of(on, variant, RawBuffer::read(&words).cast(), I32, IGNORED), want);
-        assert_eq!(loss_of(on, variant, RawBuffer::read(&bytes), U8, IGNORED), want);
+        assert_eq!(loss_of(on, kernel, RawBuffer::read(&words).cast(), I32, IGNORED), want);
+        assert_eq!(loss_of(on, kernel, RawBuffer::read(&bytes), U8, IGNORED), want);
         let [a, b, c, _, e] = want;
-        assert_eq!(loss_of(on, variant, RawBuffer::read(&bytes), U8, 17), [a, b, c, 0.0, e]);
+        assert_eq!(loss_of(on, kernel, RawBuffer::read(&bytes), U8, 17), [a, b, c, 0.0, e]);
     }
 }

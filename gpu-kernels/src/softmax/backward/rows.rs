@@ -38,7 +38,7 @@ pub struct BackwardArgs<T> {
     pub scale: f32,
     /// [`LOG`] or 0.
     pub flags: u32,
-    /// Blocks from one to that whose rows it prefetches into L2; 0 for no prefetch.
+    /// Blocks, or clusters, from one to that whose rows it prefetches into L2; 0 for no prefetch.
     pub prefetch_blocks: u32,
 }
 
@@ -48,28 +48,28 @@ impl<T> BackwardArgs<T> {
         self.flags & LOG != 0
     }
 
-    /// Prefetches the rows of a later block, of `rows_per_block`, into L2.
+    /// Prefetches the rows of a later block than number `block`, of `rows_per_block`, or a part of its row, into L2.
     ///
     /// # Safety
     /// As for the kernels.
     #[inline(always)]
-    unsafe fn prefetch(&self, rows_per_block: usize) {
+    pub(super) unsafe fn prefetch(&self, block: usize, rows_per_block: usize, part: Part) {
         if self.prefetch_blocks > 0 {
-            let first = (thread::block_idx_x() as usize + self.prefetch_blocks as usize) * rows_per_block;
+            let first = (block + self.prefetch_blocks as usize) * rows_per_block;
             let (rows, shape) = ([first, rows_per_block], [self.rows, self.cols]);
             // SAFETY: the kernel's contract.
             unsafe {
-                prefetch_rows(self.dy, self.dy_stride, shape, rows, Part::ALL);
-                prefetch_rows(self.y, self.y_stride, shape, rows, Part::ALL);
+                prefetch_rows(self.dy, self.dy_stride, shape, rows, part);
+                prefetch_rows(self.y, self.y_stride, shape, rows, part);
             }
         }
     }
 }
 
-/// This thread's row of `dy` and of `y`, over the same places, which are those of `dx`.
-struct Rows<T, const N: usize, const THREADS: usize> {
-    dy: Row<T, T, THREADS>,
-    y: Row<T, T, THREADS>,
+/// This thread's row of `dy` and of `y`, or the block's part of it, over the same places, which are those of `dx`.
+pub(super) struct Rows<T, const N: usize, const THREADS: usize> {
+    pub dy: Row<T, T, THREADS>,
+    pub y: Row<T, T, THREADS>,
     scale: f32,
     is_log: bool,
 }
@@ -80,16 +80,25 @@ impl<T: Element<N>, const N: usize, const THREADS: usize> Rows<T, N, THREADS> {
     /// # Safety
     /// As for the kernels.
     #[inline(always)]
-    unsafe fn new<const BLOCK: usize>(args: BackwardArgs<T>) -> Self {
+    unsafe fn of_block<const BLOCK: usize>(args: BackwardArgs<T>) -> Self {
         let (block, tid) = (thread::block_idx_x() as usize, thread::thread_idx_x() as usize);
-        let row = block * (BLOCK / THREADS) + tid / THREADS;
+        // SAFETY: the caller's contract.
+        unsafe { Self::new(args, block * (BLOCK / THREADS) + tid / THREADS, Part::ALL) }
+    }
+
+    /// Row number `row`, or the block's part of it; after the last row an empty one.
+    ///
+    /// # Safety
+    /// As for the kernels.
+    #[inline(always)]
+    pub unsafe fn new(args: BackwardArgs<T>, row: usize, part: Part) -> Self {
         let [row, cols] = row_or_empty(row, [args.rows, args.cols]);
         // SAFETY: the kernel's contract.
         unsafe {
             let (dy, y) =
                 (args.dy.add(row * args.dy_stride as usize), args.y.add(row * args.y_stride as usize));
             let dx = args.dx.add(row * args.dx_stride as usize);
-            let of = |inp| Row::new::<N>(dx, inp, cols, Part::ALL);
+            let of = |inp| Row::new::<N>(dx, inp, cols, part);
             Self { dy: of(dy), y: of(y), scale: args.scale, is_log: args.is_log() }
         }
     }
@@ -102,13 +111,13 @@ impl<T: Element<N>, const N: usize, const THREADS: usize> Rows<T, N, THREADS> {
 
     /// This thread's single elements of both.
     #[inline(always)]
-    fn load_edges(&self) -> [[f32; 2]; 2] {
+    pub fn load_edges(&self) -> [[f32; 2]; 2] {
         [self.dy.load_edges::<N>(0.0), self.y.load_edges::<N>(0.0)]
     }
 
     /// `sum` and what these elements add to it.
     #[inline(always)]
-    fn add<const LEN: usize>(&self, sum: f32, dy: [f32; LEN], y: [f32; LEN]) -> f32 {
+    pub fn add<const LEN: usize>(&self, sum: f32, dy: [f32; LEN], y: [f32; LEN]) -> f32 {
         let mut sum = sum;
         for j in 0..LEN {
             sum = if self.is_log { sum + dy[j] } else { dy[j].mul_add(y[j], sum) };
@@ -119,10 +128,15 @@ impl<T: Element<N>, const N: usize, const THREADS: usize> Rows<T, N, THREADS> {
     /// The gradient at these logits.
     #[inline(always)]
     fn finish<const LEN: usize>(&self, sum: f32, dy: [f32; LEN], y: [f32; LEN]) -> [f32; LEN] {
+        let Self { scale, is_log, .. } = *self;
+        // One product an element less than to multiply the difference.
+        let shift = sum * scale;
         core::array::from_fn(|j| {
-            let dx =
-                if self.is_log { exp::<T>(y[j], 1.0).mul_add(-sum, dy[j]) } else { y[j] * (dy[j] - sum) };
-            dx * self.scale
+            if is_log {
+                exp::<T>(y[j], 1.0).mul_add(-sum, dy[j]) * scale
+            } else {
+                y[j] * dy[j].mul_add(scale, -shift)
+            }
         })
     }
 
@@ -131,7 +145,7 @@ impl<T: Element<N>, const N: usize, const THREADS: usize> Rows<T, N, THREADS> {
     /// # Safety
     /// Nobody else uses it.
     #[inline(always)]
-    unsafe fn store(&self, i: usize, sum: f32, dy: u32x4, y: u32x4) {
+    pub unsafe fn store(&self, i: usize, sum: f32, dy: u32x4, y: u32x4) {
         if let Some(to) = self.dy.output::<N>(i) {
             // SAFETY: the vector lies in the row, from a boundary on.
             unsafe { T::store(to, self.finish(sum, T::unpack(dy), T::unpack(y))) };
@@ -143,7 +157,7 @@ impl<T: Element<N>, const N: usize, const THREADS: usize> Rows<T, N, THREADS> {
     /// # Safety
     /// Nobody else uses them.
     #[inline(always)]
-    unsafe fn store_edges(&self, sum: f32, [dy, y]: [[f32; 2]; 2]) {
+    pub unsafe fn store_edges(&self, sum: f32, [dy, y]: [[f32; 2]; 2]) {
         // SAFETY: the caller's elements.
         unsafe { self.dy.store_edges::<N>(self.finish(sum, dy, y)) };
     }
@@ -154,7 +168,7 @@ impl<T: Element<N>, const N: usize, const THREADS: usize> Rows<T, N, THREADS> {
 /// # Safety
 /// All threads of the block come here, once; `shared` has an element of the block's own for each warp.
 #[inline(always)]
-unsafe fn sum_of_row<const THREADS: usize, const LANES: u32>(shared: *mut f32, sum: f32) -> f32 {
+pub(super) unsafe fn sum_of_row<const THREADS: usize, const LANES: u32>(shared: *mut f32, sum: f32) -> f32 {
     let thread = thread::thread_idx_x() as usize;
     let (warps, lane) = (THREADS / 32, thread % 32);
     // SAFETY: the caller brings all threads; each warp has its own element, and reads after the barrier.
@@ -191,11 +205,11 @@ pub(super) unsafe fn in_registers<
     T: Element<N>,
 {
     // SAFETY: the kernel's contract.
-    let rows = unsafe { Rows::<T, N, THREADS>::new::<BLOCK>(args) };
+    let rows = unsafe { Rows::<T, N, THREADS>::of_block::<BLOCK>(args) };
     let [dy_reg, y_reg] = rows.load::<VECTORS>(0);
     let [dy, y] = rows.load_edges();
     // SAFETY: the kernel's contract.
-    unsafe { args.prefetch(BLOCK / THREADS) };
+    unsafe { args.prefetch(thread::block_idx_x() as usize, BLOCK / THREADS, Part::ALL) };
     let mut sum = rows.add(0.0, dy, y);
     for i in 0..VECTORS {
         sum = rows.add(sum, T::unpack(dy_reg[i]), T::unpack(y_reg[i]));
@@ -222,7 +236,7 @@ pub(super) unsafe fn wide<T, const N: usize, const BLOCK: usize, const VECTORS: 
     T: Element<N>,
 {
     // SAFETY: the kernel's contract.
-    let rows = unsafe { Rows::<T, N, BLOCK>::new::<BLOCK>(args) };
+    let rows = unsafe { Rows::<T, N, BLOCK>::of_block::<BLOCK>(args) };
     let [dy, y] = rows.load_edges();
     let mut sum = rows.add(0.0, dy, y);
     let mut start = 0;

@@ -115,16 +115,19 @@ pub(super) unsafe fn in_registers<
     T: Element<N>,
 {
     // SAFETY: the kernel's contract; after the last row nothing is read.
-    let (index, row, target, logit) = unsafe {
+    let (index, held, target, logit) = unsafe {
         let (index, row) = args.row::<N, BLOCK, THREADS>();
-        let target = args.target(index);
+        // Short rows do not wait for their target, which would tell that some of them need not be read.
+        let (held, target) = if THREADS < LEAST_THREADS_THAT_ASK {
+            (Held::<T, N, THREADS, VECTORS>::load(row, true), args.target(index))
+        } else {
+            let target = args.target(index);
+            (Held::load(row, args.needs_logits(target)), target)
+        };
         // Read by all threads before any of them writes the gradient over it.
         let logit = if index < args.rows as usize { args.logit(index, target) } else { f32::NAN };
-        (index, row, target, logit)
+        (index, held, target, logit)
     };
-    // Short rows do not wait for their target, which would tell that some of them need not be read.
-    let is_needed = THREADS < LEAST_THREADS_THAT_ASK || args.needs_logits(target);
-    let held = Held::<T, N, THREADS, VECTORS>::load(row, is_needed);
     // SAFETY: the kernel's contract.
     unsafe { args.prefetch(BLOCK / THREADS) };
 

@@ -5,7 +5,7 @@ use cuda_std::launch::RawBuffer;
 use cuda_std::testing::{KernelTest, Layout};
 use ferrowarp::device::Device;
 use gpu_kernels::softmax::backward::{BackwardArgs, BackwardArgsHost, LOG};
-use gpu_kernels::softmax::operation::Variant;
+use gpu_kernels::softmax::operation::{RowVariants, Spread};
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 
 use super::Setting;
@@ -45,6 +45,7 @@ impl Rowwise for Backward {
         Sweep { scope: Scope::OldEmulator, rows: 5, widths: Widths::All(&[1, 2, 33, 127, 300]), seeds: 2 },
         // A barrier that is missing shows in one order of the threads or the other.
         Sweep { scope: Scope::NewEmulator, rows: 3, widths: Widths::UpTo(&[257]), seeds: 1 },
+        Sweep { scope: Scope::NewEmulator, rows: 2, widths: Widths::Staged(&[1, 5003]), seeds: 1 },
         Sweep { scope: Scope::Executor, rows: 19, widths: Widths::All(&[1, 2, 3, 31, 32, 33]), seeds: 2 },
         Sweep {
             scope: Scope::Executor,
@@ -56,7 +57,7 @@ impl Rowwise for Backward {
         Sweep { scope: Scope::Device, rows: 2, widths: Widths::Widest, seeds: 2 },
     ];
 
-    fn variants<T: Number>() -> &'static [Variant<BackwardArgs<T>>] {
+    fn kernels<T: Number>() -> &'static RowVariants<BackwardArgs<T>> {
         T::BACKWARD
     }
 
@@ -87,7 +88,7 @@ impl Rowwise for Backward {
     fn run<T: Number>(
         &self,
         device: &Device,
-        variant: &Variant<BackwardArgs<T>>,
+        kernel: Spread<BackwardArgs<T>>,
         in_place: bool,
     ) -> Result<Outputs> {
         let [of_dx, of_dy, of_y] = self.layouts;
@@ -115,7 +116,7 @@ impl Rowwise for Backward {
                 prefetch_blocks: 1,
             };
             // SAFETY: the buffers have the shape and strides, and the grid covers the rows.
-            unsafe { variant.launch(on, variant.config(args.rows), args) }
+            unsafe { kernel.variant.launch(on, kernel.config(args.rows, of_dx.cols), args) }
         })?;
         Ok(vec![("dx", wide(&results.of(dx)))])
     }

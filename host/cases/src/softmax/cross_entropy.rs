@@ -5,7 +5,7 @@ use cuda_std::launch::RawBuffer;
 use cuda_std::testing::{KernelTest, Layout};
 use ferrowarp::device::Device;
 use gpu_kernels::softmax::cross_entropy::{CrossEntropyArgs, CrossEntropyLaunch, I64};
-use gpu_kernels::softmax::operation::Variant;
+use gpu_kernels::softmax::operation::{RowVariants, Spread};
 use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 
 use super::Setting;
@@ -74,7 +74,7 @@ impl Rowwise for CrossEntropy {
         Sweep { scope: Scope::Device, rows: 3, widths: Widths::Widest, seeds: 1 },
     ];
 
-    fn variants<T: Number>() -> &'static [Variant<CrossEntropyArgs<T>>] {
+    fn kernels<T: Number>() -> &'static RowVariants<CrossEntropyArgs<T>> {
         T::CROSS_ENTROPY
     }
 
@@ -111,7 +111,7 @@ impl Rowwise for CrossEntropy {
     fn run<T: Number>(
         &self,
         device: &Device,
-        variant: &Variant<CrossEntropyArgs<T>>,
+        kernel: Spread<CrossEntropyArgs<T>>,
         in_place: bool,
     ) -> Result<Outputs> {
         let [of_gradient, of_logits] = self.layouts;
@@ -148,7 +148,7 @@ impl Rowwise for CrossEntropy {
                 ..CrossEntropyLaunch::new(loss, logits, targets, I64)
             };
             // SAFETY: the buffers have the shape and strides, and the grid covers the rows.
-            unsafe { variant.launch(on, variant.config(rows as u32), args) }
+            unsafe { kernel.variant.launch(on, kernel.config(rows as u32, cols), args) }
         })?;
         Ok(vec![
             ("loss", wide(&results.of(loss))),

@@ -8,7 +8,7 @@ use cuda_std::half::{bf16, f16};
 use cuda_std::launch::Limits;
 use cuda_std::testing::Layout;
 use ferrowarp::device::Device;
-use gpu_kernels::softmax::operation::Variant;
+use gpu_kernels::softmax::operation::{RowVariants, Spread};
 
 use super::{Setting, apart, told};
 use crate::compare::{Expected, Outputs};
@@ -25,7 +25,7 @@ pub trait Rowwise: Send + Sync + Sized + 'static {
     const SWEEPS: &'static [Sweep];
 
     /// The kernels for a type.
-    fn variants<T: Number>() -> &'static [Variant<Self::Args<T>>];
+    fn kernels<T: Number>() -> &'static RowVariants<Self::Args<T>>;
     /// Numbers for matrices that lie so, the same for the same seed.
     fn random(layouts: [Layout; 3], seed: u64) -> Self;
     /// Where the matrices lie.
@@ -37,42 +37,46 @@ pub trait Rowwise: Send + Sync + Sized + 'static {
     fn run<T: Number>(
         &self,
         device: &Device,
-        variant: &Variant<Self::Args<T>>,
+        kernel: Spread<Self::Args<T>>,
         in_place: bool,
     ) -> Result<Outputs>;
     /// What it must give.
     fn expected<T: Number>(&self) -> Expected;
 
-    /// The kernels for a type that hold rows of this width and run on a device with these limits.
-    fn holding<T: Number>(
-        cols: usize,
-        limits: &Limits,
-    ) -> impl Iterator<Item = &'static Variant<Self::Args<T>>> {
-        let suits =
-            move |variant: &&Variant<_>| cols <= variant.elements as usize && limits.runs(variant.meta);
-        Self::variants::<T>().iter().filter(suits)
+    /// The kernels for a type that hold rows of this width and run on a device with these limits, those that hold them in shared
+    /// memory last, on each number of blocks.
+    fn holding<T: Number>(cols: usize, limits: &Limits) -> impl Iterator<Item = Spread<Self::Args<T>>> {
+        let RowVariants { variants, staged } = Self::kernels::<T>();
+        let variants = variants.iter().filter(move |variant| cols <= variant.elements as usize);
+        let suits = move |kernel: &Spread<_>| limits.runs(kernel.variant.meta);
+        let staged = staged.into_iter().flat_map(move |variant| Spread::staged(variant, limits, cols));
+        variants.map(Spread::one).filter(suits).chain(staged)
     }
 
     /// The case of a kernel.
-    fn case<T: Number>(self: &Arc<Self>, variant: &'static Variant<Self::Args<T>>, in_place: bool) -> Case {
+    fn case<T: Number>(self: &Arc<Self>, kernel: Spread<Self::Args<T>>, in_place: bool) -> Case {
         let place = if in_place { "in place, " } else { "" };
-        let words = format!("{} of {}, {place}{}", Self::NAME, T::NAME, told(self.layouts()));
+        let blocks =
+            if kernel.blocks > 1 { format!("{} blocks a row, ", kernel.blocks) } else { String::new() };
+        let words = format!("{} of {}, {blocks}{place}{}", Self::NAME, T::NAME, told(self.layouts()));
         let (problem, of) = (Arc::clone(self), Arc::clone(self));
-        let run = move |device: &Device| problem.run::<T>(device, variant, in_place);
-        Case::new(vec![variant.meta.name], words, run, move || of.expected::<T>())
+        let run = move |device: &Device| problem.run::<T>(device, kernel, in_place);
+        Case::new(vec![kernel.variant.meta.name], words, run, move || of.expected::<T>())
+            .with_cluster_threads(cluster_threads(&kernel))
     }
 
-    /// The cases of all kernels for a type that hold the rows and run on a device with these limits, every other one in
-    /// place.
+    /// The cases of all kernels for a type that hold the rows and run on a device with these limits, in clusters of at most two
+    /// blocks, every other one in place.
     fn cases<T: Number>(self: &Arc<Self>, limits: &Limits) -> Vec<Case> {
-        let variants = Self::holding::<T>(self.layouts()[0].cols, limits).enumerate();
-        variants.map(|(i, variant)| self.case::<T>(variant, i % 2 == 1)).collect()
+        let limits = with_clusters_of(2, limits);
+        let kernels = Self::holding::<T>(self.layouts()[0].cols, &limits).enumerate();
+        kernels.map(|(i, kernel)| self.case::<T>(kernel, i % 2 == 1)).collect()
     }
 
     /// As [`Self::cases`], each in memory of its own and in place.
     fn cases_in_both_places<T: Number>(self: &Arc<Self>, limits: &Limits) -> Vec<Case> {
-        let variants = Self::holding::<T>(self.layouts()[0].cols, limits);
-        variants.flat_map(|variant| [false, true].map(|in_place| self.case::<T>(variant, in_place))).collect()
+        let kernels = Self::holding::<T>(self.layouts()[0].cols, limits);
+        kernels.flat_map(|kernel| [false, true].map(|in_place| self.case::<T>(kernel, in_place))).collect()
     }
 
     /// [`Self::cases`] for each type.
@@ -102,38 +106,52 @@ pub enum Widths {
     All(&'static [usize]),
     /// These, or the widest row that a kernel holds.
     UpTo(&'static [usize]),
+    /// These, on the kernels that hold them in shared memory.
+    Staged(&'static [usize]),
     /// The widest row of each kernel, and for those that take any width some more.
     Widest,
 }
 
 impl Widths {
     /// The kernels, each with its widths.
-    fn of<P: Rowwise, T: Number>(&self, limits: &Limits) -> Vec<(&'static Variant<P::Args<T>>, usize)> {
+    fn of<P: Rowwise, T: Number>(&self, limits: &Limits) -> Vec<(Spread<P::Args<T>>, usize)> {
+        let holding = |cols: usize| P::holding::<T>(cols, limits).map(move |kernel| (kernel, cols));
+        let is_staged = |(kernel, _): &(Spread<_>, usize)| kernel.variant.staged.is_some();
         match self {
-            Self::All(widths) => widths
-                .iter()
-                .flat_map(|&cols| P::holding::<T>(cols, limits).map(move |variant| (variant, cols)))
-                .collect(),
+            Self::All(widths) => widths.iter().flat_map(|&cols| holding(cols)).collect(),
+            Self::Staged(widths) => widths.iter().flat_map(|&cols| holding(cols).filter(is_staged)).collect(),
             Self::UpTo(widths) => {
                 let mut all = Vec::new();
-                for variant in P::holding::<T>(0, limits) {
+                for (kernel, _) in holding(0) {
                     let mut widths: Vec<_> =
-                        widths.iter().map(|&cols| cols.min(variant.elements as usize)).collect();
+                        widths.iter().map(|&cols| cols.min(kernel.variant.elements as usize)).collect();
                     widths.dedup();
-                    all.extend(widths.into_iter().map(|cols| (variant, cols)));
+                    all.extend(widths.into_iter().map(|cols| (kernel, cols)));
                 }
                 all
             }
             Self::Widest => {
-                let widest = |before: &mut usize, variant: &'static Variant<P::Args<T>>| {
-                    let any = variant.elements == u32::MAX;
-                    *before = if any { *before + 1111 } else { variant.elements as usize };
-                    Some((variant, *before))
+                let widest = |before: &mut usize, (kernel, _): (Spread<P::Args<T>>, usize)| {
+                    let any = kernel.variant.elements == u32::MAX;
+                    *before = if any { *before + 1111 } else { kernel.variant.elements as usize };
+                    Some((kernel, *before))
                 };
-                P::holding::<T>(0, limits).scan(0, widest).collect()
+                let most = limits.max_dynamic_shared_bytes as usize;
+                let all = holding(0).scan(0, widest);
+                all.filter(|(kernel, cols)| kernel.shared_bytes(*cols) <= most).collect()
             }
         }
     }
+}
+
+/// Threads of a cluster; 0 where there is none.
+fn cluster_threads<A>(kernel: &Spread<A>) -> u32 {
+    if kernel.blocks > 1 { kernel.blocks * kernel.variant.block } else { 0 }
+}
+
+/// These limits, with clusters of so many blocks at most.
+fn with_clusters_of(most: u32, limits: &Limits) -> Limits {
+    Limits { max_cluster: limits.max_cluster.min(most), ..limits.clone() }
 }
 
 /// The cases of an operation in a setting.
@@ -145,22 +163,31 @@ pub(super) fn cases<P: Rowwise>(setting: &Setting) -> Vec<Case> {
 }
 
 fn of_type<P: Rowwise, T: Number>(setting: &Setting) -> Vec<Case> {
-    let (mut cases, scope, limits) = (Vec::new(), setting.scope, &setting.profile.limits);
+    let (mut cases, scope) = (Vec::new(), setting.scope);
+    let is_whole = matches!(scope, Scope::Executor | Scope::Device);
+    let limits = with_clusters_of(if is_whole { 16 } else { 2 }, &setting.profile.limits);
     for sweep in P::SWEEPS.iter().filter(|sweep| sweep.scope == scope) {
         let mut problems: HashMap<_, Arc<P>> = HashMap::new();
-        for (i, (variant, cols)) in sweep.widths.of::<P, T>(limits).into_iter().enumerate() {
+        for (i, (kernel, cols)) in sweep.widths.of::<P, T>(&limits).into_iter().enumerate() {
+            // Rows of many blocks, which cost the CPU most, are two, so that one can prefetch the other.
+            let rows = match kernel.variant.staged {
+                Some(_) if kernel.blocks > 1 => sweep.rows.min(2).min(setting.most_rows),
+                Some(_) => sweep.rows.min(2),
+                None => sweep.rows,
+            };
             for kind in 0..sweep.seeds {
                 let is_dense = matches!(scope, Scope::Executor | Scope::OldEmulator | Scope::NewEmulator);
-                let layout = if is_dense { Layout::dense(sweep.rows, cols) } else { apart(sweep.rows, cols) };
-                let seed = (sweep.rows * 10_000 + cols) as u64 * sweep.seeds + kind;
-                let problem = problems.entry(seed).or_insert_with(|| Arc::new(P::random([layout; 3], seed)));
+                let layout = if is_dense { Layout::dense(rows, cols) } else { apart(rows, cols) };
+                let seed = (rows * 10_000 + cols) as u64 * sweep.seeds + kind;
+                let problem =
+                    problems.entry((rows, seed)).or_insert_with(|| Arc::new(P::random([layout; 3], seed)));
                 match scope {
-                    Scope::Executor => cases.extend([false, true].map(|it| problem.case::<T>(variant, it))),
+                    Scope::Executor => cases.extend([false, true].map(|it| problem.case::<T>(kernel, it))),
                     Scope::OldEmulator | Scope::NewEmulator => {
-                        cases.push(problem.case::<T>(variant, i % 2 == 1))
+                        cases.push(problem.case::<T>(kernel, i % 2 == 1))
                     }
                     Scope::Tiny | Scope::Small | Scope::Device => {
-                        cases.push(problem.case::<T>(variant, false))
+                        cases.push(problem.case::<T>(kernel, false))
                     }
                 }
             }

@@ -1,0 +1,68 @@
+//! Rows that are held in shared memory, by a block or by a cluster of them.
+//!
+//! As [`forward_staged`](crate::softmax::forward_staged), with a part of two matrices in each block; what blocks send each other
+//! is their sum.
+
+use cuda_std::mem::u32x4;
+use cuda_std::warp::reduce_sum_width;
+use cuda_std::{cluster, thread};
+
+use super::rows::{BackwardArgs, Rows, sum_of_row};
+use crate::element::Element;
+use crate::softmax::row::{Part, Row};
+use crate::softmax::stage::{Stage, piece_len};
+
+/// Vectors of a thread that are added up at a time, each in a sum of its own.
+const AT_ONCE: usize = 4;
+
+/// The gradient at the block's part of a row.
+///
+/// # Safety
+/// As for the kernels; `dynamic` has what the launch must bring; `shared` has an element for each warp.
+#[inline(always)]
+pub(super) unsafe fn gradient<T, const N: usize, const BLOCK: usize>(
+    dynamic: *mut u32x4,
+    shared: *mut f32,
+    args: BackwardArgs<T>,
+) where
+    T: Element<N>,
+{
+    let tid = thread::thread_idx_x() as usize;
+    let part = Part { rank: cluster::block_rank(), parts: cluster::num_blocks() };
+    let row = thread::block_idx_x() as usize / part.parts as usize;
+    // SAFETY: the kernel's contract; all threads of the block come here and to all that follows. Each writes its elements when all
+    // of the part have been read.
+    unsafe {
+        let stage = Stage::<f32>::new(dynamic, part, 2);
+        let rows = Rows::<T, N, BLOCK>::new(args, row, part);
+        let len = rows.dy.part_len();
+        let (dy_shared, y_shared) = (stage.vectors, stage.vectors.add(len));
+        let piece = piece_len::<BLOCK>(len);
+        Row::fetch::<N, 2>([rows.dy, rows.y], [dy_shared, y_shared], piece, stage.pieces);
+        args.prefetch(row, 1, part);
+        let [dy, y] = rows.load_edges();
+
+        let mut sums = [0.0; AT_ONCE];
+        sums[0] = rows.add(0.0, dy, y);
+        stage.for_each_piece(len, piece, |first, len| {
+            for at in (0..len).step_by(AT_ONCE * BLOCK) {
+                for i in 0..AT_ONCE {
+                    let vector = at + i * BLOCK + tid;
+                    if vector < len {
+                        let [dy, y] = [dy_shared, y_shared].map(|of| T::unpack(*of.add(first + vector)));
+                        sums[i] = rows.add(sums[i], dy, y);
+                    }
+                }
+            }
+        });
+        let mut sum = sum_of_row::<BLOCK, 32>(shared, (sums[0] + sums[1]) + (sums[2] + sums[3]));
+        if part.parts > 1 {
+            sum = reduce_sum_width::<f32, 16>(u32::MAX, stage.exchange(sum, 0.0));
+        }
+
+        for (i, vector) in (tid..len).step_by(BLOCK).enumerate() {
+            rows.store(i, sum, *dy_shared.add(vector), *y_shared.add(vector));
+        }
+        rows.store_edges(sum, [dy, y]);
+    }
+}

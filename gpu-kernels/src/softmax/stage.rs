@@ -1,0 +1,121 @@
+//! What the blocks that hold a row in shared memory have there, and how they exchange a value each.
+
+use cuda_std::barrier::Barrier;
+use cuda_std::mem::u32x4;
+use cuda_std::{cluster, thread};
+
+use super::row::Part;
+
+/// Pieces that a part is copied in.
+const PIECES: usize = 4;
+
+/// The most blocks of a cluster.
+const MOST_BLOCKS: usize = 16;
+
+/// Vectors of a piece of a part of so many, which `BLOCK` threads copy and reduce.
+#[inline(always)]
+pub(super) fn piece_len<const BLOCK: usize>(part_len: usize) -> usize {
+    part_len.div_ceil(PIECES).max(1).next_multiple_of(BLOCK)
+}
+
+/// Quads of shared memory for the barriers: those of the pieces, and that of the values.
+const BARRIER_QUADS: usize = 4;
+
+/// Quads of shared memory before the rows: the barriers, and one from each block.
+const HEAD_QUADS: usize = BARRIER_QUADS + MOST_BLOCKS;
+
+/// Dynamic shared memory of a block that holds one of `blocks` parts of a row of so many vectors, in each of so many matrices.
+#[cfg(not(target_arch = "nvptx64"))]
+pub(super) const fn shared_bytes(vectors: usize, blocks: u32, matrices: u32) -> usize {
+    16 * (HEAD_QUADS + matrices as usize * super::row::most_vectors(vectors, blocks))
+}
+
+/// What a block has in shared memory; a `V` is what the blocks of a cluster send each other.
+#[derive(Clone, Copy)]
+pub(super) struct Stage<V> {
+    /// `[PIECES]`: where the pieces say that they are there.
+    pub pieces: *mut Barrier,
+    /// Where the other blocks' values do.
+    values_are_there: *mut Barrier,
+    /// `[MOST_BLOCKS]`: the values of the cluster's blocks.
+    values: *mut V,
+    /// The vectors of the block's part, of one matrix after the other.
+    pub vectors: *mut u32x4,
+    part: Part,
+}
+
+impl<V: Copy> Stage<V> {
+    /// Initialises the barriers, those of the pieces for `matrices` arrivals, and arrives at that of the cluster.
+    ///
+    /// # Safety
+    /// All threads of the cluster come here, once. `dynamic` has [`shared_bytes`]; a `V` has 4, 8 or 16 bytes without padding.
+    #[inline(always)]
+    pub unsafe fn new(dynamic: *mut u32x4, part: Part, matrices: u32) -> Self {
+        const { assert!(size_of::<V>() <= 16) };
+        let pieces = dynamic.cast::<Barrier>();
+        let values_are_there = pieces.wrapping_add(PIECES);
+        // SAFETY: the caller's memory. The barriers are initialised before a barrier of the block, and by all blocks before one of
+        // the cluster, at which all threads arrive here and wait in `exchange`.
+        unsafe {
+            if thread::thread_idx_x() == 0 {
+                for i in 0..PIECES {
+                    Barrier::init(pieces.add(i), matrices);
+                }
+                Barrier::init(values_are_there, 1);
+                Barrier::fence_init();
+                if part.parts > 1 {
+                    Barrier::arrive_expect_tx(values_are_there, size_of::<V>() as u32 * part.parts);
+                }
+            }
+            thread::sync_threads_aligned();
+            if part.parts > 1 {
+                cluster::arrive_relaxed();
+            }
+        }
+        Self {
+            pieces,
+            values_are_there,
+            values: dynamic.wrapping_add(BARRIER_QUADS).cast(),
+            vectors: dynamic.wrapping_add(HEAD_QUADS),
+            part,
+        }
+    }
+
+    /// Calls `reduce` with the first vector and the length of each piece of a part of `len` vectors, when it is there.
+    ///
+    /// # Safety
+    /// [`Row::fetch`](super::row::Row::fetch) has begun to copy the part, in pieces of `piece` vectors.
+    #[inline(always)]
+    pub unsafe fn for_each_piece(&self, len: usize, piece: usize, mut reduce: impl FnMut(usize, usize)) {
+        for i in 0..PIECES {
+            let first = i * piece;
+            if first >= len {
+                break;
+            }
+            // SAFETY: the barrier of a piece, whose first phase is for its copies.
+            unsafe { Barrier::wait_parity(self.pieces.add(i), 0) };
+            reduce(first, (len - first).min(piece));
+        }
+    }
+
+    /// The value of the block whose number is the thread's in its half of a warp, of blocks that there are not `none`. Nobody
+    /// waits for all threads of the cluster.
+    ///
+    /// # Safety
+    /// All threads of the cluster come here, once, if it has several blocks, with the same value of a block.
+    #[inline(always)]
+    pub unsafe fn exchange(&self, of_block: V, none: V) -> V {
+        let (tid, Part { rank, parts }) = (thread::thread_idx_x(), self.part);
+        // SAFETY: the other blocks have initialised their barriers when they are waited for, and none ends before it has all values;
+        // each block writes an element of its own in every block.
+        unsafe {
+            cluster::wait();
+            if tid < parts {
+                cluster::store_async(self.values.add(rank as usize), of_block, self.values_are_there, tid);
+            }
+            Barrier::wait_parity_cluster(self.values_are_there, 0);
+            let block = tid % MOST_BLOCKS as u32;
+            if block < parts { *self.values.add(block as usize) } else { none }
+        }
+    }
+}
