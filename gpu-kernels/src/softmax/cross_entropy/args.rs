@@ -1,7 +1,7 @@
 //! The arguments of the kernels, and what they mean row by row.
 //!
 //! A row whose target is `ignore_index` has loss, correctness and gradient 0 whatever its logits are, and without
-//! log-sum-exp is not even read, if it is one for 256 threads or more. A target that is no column gives NaN for loss and
+//! log-sum-exp is not even read, if it is one for 1024 threads or more. A target that is no column gives NaN for loss and
 //! gradient, so that the mistake shows, and is never used as an index.
 
 #[cfg(not(target_arch = "nvptx64"))]
