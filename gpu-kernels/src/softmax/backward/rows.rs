@@ -118,11 +118,13 @@ impl<T: Element<N>, const N: usize, const THREADS: usize> Rows<T, N, THREADS> {
     /// `sum` and what these elements add to it.
     #[inline(always)]
     pub fn add<const LEN: usize>(&self, sum: f32, dy: [f32; LEN], y: [f32; LEN]) -> f32 {
-        let mut sum = sum;
-        for j in 0..LEN {
-            sum = if self.is_log { sum + dy[j] } else { dy[j].mul_add(y[j], sum) };
+        // One branch for all elements, else both are computed for each.
+        let elements = dy.into_iter().zip(y);
+        if self.is_log {
+            elements.fold(sum, |sum, (dy, _)| sum + dy)
+        } else {
+            elements.fold(sum, |sum, (dy, y)| dy.mul_add(y, sum))
         }
-        sum
     }
 
     /// The gradient at these logits.
