@@ -16,6 +16,7 @@ use ferrowarp_cases::softmax::logits::logits;
 use ferrowarp_cases::softmax::{Setting, forward::Forward};
 use ferrowarp_cases::{Case, Scope, assert_right, for_each_pair};
 use gpu_kernels::softmax::forward::ForwardLaunch;
+use gpu_kernels::softmax::operation::ForwardKernels;
 
 use crate::executor;
 
@@ -81,6 +82,13 @@ fn a_row_gets_the_smallest_kernel_that_holds_it() {
     });
 }
 
+/// The fewest blocks of which three fit a multiprocessor, if wide rows are held in shared memory by so many at most.
+fn staged_blocks<I>(forward: &ForwardKernels<I, impl Sized>, most: u32, cols: usize) -> Option<u32> {
+    let is_wide = cols >= 16_384 * size_of::<I>();
+    let mut sizes = [1, 2, 4, 8, 16].into_iter().filter(|&blocks| is_wide && blocks <= most);
+    sizes.find(|&blocks| forward.staged.shared_bytes(cols, blocks) <= 74 * 1024)
+}
+
 #[test]
 fn a_wide_row_gets_the_smallest_cluster_or_the_pair() {
     let with = |capability, max_cluster| DeviceProfile {
@@ -92,11 +100,19 @@ fn a_wide_row_gets_the_smallest_cluster_or_the_pair() {
         let pair = [forward.split.reduce.meta.name, forward.split.write.meta.name];
         let widest = forward.variants.last().unwrap().elements as usize;
         let cluster = forward.clusters.last().unwrap().elements as usize;
+        let (mut staged, mut in_registers) = (0, 0);
         for cols in [widest + 8, 3 * widest, 4 * cluster, 4 * cluster + 8, 16 * cluster] {
             let config = chosen(&gpu(), cols).config().unwrap();
-            assert!(config.cluster > 1, "{cols}");
             assert_eq!(config.grid.x, 4096 * config.cluster);
             let name = names(&chosen(&gpu(), cols))[0];
+            if let Some(blocks) = staged_blocks(forward, 16, cols) {
+                assert_eq!((name, config.cluster), (forward.staged.meta.name, blocks), "{cols}");
+                assert_eq!(config.shared_bytes as usize, forward.staged.shared_bytes(cols, blocks));
+                staged += 1;
+                continue;
+            }
+            in_registers += 1;
+            assert!(config.cluster > 1, "{cols}");
             let elements =
                 forward.clusters.iter().find(|variant| variant.meta.name == name).unwrap().elements;
             assert!((elements * config.cluster) as usize >= cols, "{name} {cols}");
@@ -105,12 +121,18 @@ fn a_wide_row_gets_the_smallest_cluster_or_the_pair() {
                 "{name} {cols}"
             );
         }
-        assert_eq!(names(&chosen(&gpu(), 16 * cluster + 8)), pair);
-        // Devices without clusters, and with smaller ones.
-        assert_eq!(names(&chosen(&with(89, 1), widest + 8)), pair);
-        assert_eq!(names(&chosen(&with(90, 1), widest + 8)), pair);
+        assert!(staged > 0 && (in_registers > 0 || size_of::<I>() == 2), "{staged} {in_registers}");
+        // The widest that neither registers nor shared memory hold, and devices without clusters, or with smaller ones.
+        let none = [(gpu(), 16, 16 * cluster + 8), (with(89, 1), 0, widest + 8)];
+        let fewer = [(with(90, 1), 1, widest + 8), (with(120, 8), 8, 8 * cluster + 8)];
+        for (profile, most, cols) in none.into_iter().chain(fewer) {
+            let names = names(&chosen(&profile, cols));
+            match staged_blocks(forward, most, cols) {
+                Some(_) => assert_eq!(names, [forward.staged.meta.name], "{cols}"),
+                None => assert_eq!(names, pair, "{cols}"),
+            }
+        }
         assert_eq!(chosen(&with(120, 8), 8 * cluster).config().unwrap().cluster, 8);
-        assert_eq!(names(&chosen(&with(120, 8), 8 * cluster + 8)), pair);
     });
 }
 

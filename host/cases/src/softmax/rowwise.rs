@@ -49,7 +49,7 @@ pub trait Rowwise: Send + Sync + Sized + 'static {
         let &RowVariants { variants, staged } = Self::kernels::<T>();
         let variants = variants.iter().filter(move |variant| cols <= variant.elements as usize);
         let suits = move |kernel: &Spread<_>| limits.runs(kernel.variant.meta);
-        let staged = staged.iter().flat_map(move |variant| Spread::staged(variant, limits, cols));
+        let staged = staged.into_iter().flat_map(move |variant| Spread::staged(variant, limits, cols));
         variants.map(Spread::one).filter(suits).chain(staged)
     }
 
