@@ -121,9 +121,6 @@ impl<const WARPS: usize> Block<WARPS> {
             }
             self.sync();
             Barrier::wait_parity(shared.batch_is_there, 0);
-            if copies && ahead > 1 {
-                self.fetch(stages[2], steps, 1, shared.batch_is_there);
-            }
             if steps.is_begun == 0 {
                 self.multiply::<TILES, HALVES>(&shared, stages[1], &weights);
                 self.sync();
@@ -132,6 +129,10 @@ impl<const WARPS: usize> Block<WARPS> {
                 self.take_sums(&shared, steps, number);
             }
             self.sync();
+            // All threads have seen the first phase: of one that is two phases late it would be taken for the next.
+            if copies && ahead > 1 {
+                self.fetch(stages[2], steps, 1, shared.batch_is_there);
+            }
             self.activate::<HALVES>(&shared, (0, number), None);
             self.sync();
             for step in 0..count {
