@@ -68,6 +68,7 @@ pub fn trained() -> (Parameters, Training) {
         lr_decay: 0.5,
         lr_schedule: LrSchedule::Exponential,
         momentum: 0.125,
+        label_smoothing: 0.0,
         pipeline: "fused".to_owned(),
         precision: "f32".to_owned(),
     };

@@ -61,6 +61,14 @@ fn momentum() {
 }
 
 #[test]
+fn label_smoothing() {
+    for share in ["1", "-0.1", "NaN"] {
+        let needles = [&format!("--label-smoothing {share} cannot be used"), "at least 0 and below 1"];
+        refused(&["--label-smoothing", share], &needles);
+    }
+}
+
+#[test]
 fn decay_of_the_learning_rate() {
     for decay in ["0", "1.5", "-1", "NaN"] {
         refused(&["--lr-decay", decay], &["--lr-decay ", "above 0 and at most 1"]);

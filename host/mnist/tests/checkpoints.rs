@@ -136,6 +136,7 @@ fn other_settings_are_refused() {
         ("--lr-decay", "0.5", "0.7"),
         ("--lr-schedule", "linear", "exponential"),
         ("--momentum", "0.5", "0"),
+        ("--label-smoothing", "0.1", "0"),
         ("--seed", "0", "7"),
         ("--pipeline", "naive", "fused"),
     ] {

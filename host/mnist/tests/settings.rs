@@ -73,6 +73,32 @@ fn a_factor_belongs_to_one_schedule() {
     }
 }
 
+/// Losses of training are those of the targets that are learnt, those of a test are not.
+#[test]
+fn smoothed_targets_are_learnt_in_parts_as_in_one_go() {
+    for pipeline in ["naive", "overlapped", "fused", "graph", "resident"] {
+        let place = Place::with_idx();
+        let on =
+            ["--pipeline", pipeline, "--hidden", "16,12", "--batch-size", "20", "--lr", "0.1", "--seed", "7"];
+        let run = |more: &[&str]| succeeds(place.train(&[&on[..], more].concat()));
+        let two =
+            ["--epochs", "2", "--checkpoint", "c", "--checkpoint-every", "20", "--checkpoint-keep", "9"];
+        let printed = run(&[&two[..], &["--label-smoothing", "0.2", "--save", "smoothed"]].concat());
+        let ((smoothed, training), _) =
+            (load(&place, "smoothed"), run(&["--epochs", "2", "--save", "plain"]));
+        assert_eq!(training.label_smoothing, 0.2);
+        assert!(smoothed != load(&place, "plain").0, "{pipeline}: nothing is smoothed");
+        for step in [40, 60, 64] {
+            fs::remove_file(place.path(&format!("c/step-{step:010}.checkpoint"))).unwrap();
+        }
+        succeeds(place.train(&["--resume", "c", "--save", "again"]));
+        assert!(place.read("smoothed") == place.read("again"), "{pipeline}: the resumed run ends elsewhere");
+        let test_loss = |printed: &str| printed.split("test loss ").last().unwrap()[..6].to_owned();
+        let tested = run(&["--load", "smoothed", "--epochs", "0"]);
+        assert_eq!(test_loss(&printed), test_loss(&tested), "{pipeline}");
+    }
+}
+
 #[test]
 fn held_out_images_are_tested_and_not_learnt() {
     const HELD_OUT: usize = 133;

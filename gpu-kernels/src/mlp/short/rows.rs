@@ -13,17 +13,22 @@
 
 use cuda_std::grid::launch_dependents;
 use cuda_std::hint::opaque;
-#[cfg(not(target_arch = "nvptx64"))]
-use cuda_std::launch::{LaunchConfig, RawBuffer};
 use cuda_std::mem::{f32x4, load_global_l2};
 use cuda_std::warp::{reduce_max_width, reduce_min_width, reduce_sum, reduce_sum_width, warp_shuffle_idx};
 use cuda_std::{GpuFloat as _, KernelArgs, kernel, shared_array, thread};
 
 use super::{MAX_HIDDEN1, MAX_HIDDEN2, MAX_SHARES};
 use crate::mlp::head::{MAX_CLASSES, NextBatch};
+use crate::mlp::loss::Targets;
 use crate::mlp::matrix::Matrix;
 use crate::mlp::state::StepState;
 use crate::mlp::wait_for_turn;
+
+#[cfg(not(target_arch = "nvptx64"))]
+mod host;
+
+#[cfg(not(target_arch = "nvptx64"))]
+pub use host::{RowsLaunch, config};
 
 /// Threads of a block.
 pub(super) const THREADS: usize = 512;
@@ -37,26 +42,6 @@ const SHARED_SUMS: usize = THREADS * QUADS + MAX_HIDDEN2 / 4;
 /// Vectors of shared memory of a block.
 const SHARED: usize =
     (SHARED_SUMS + MAX_HIDDEN1 + MAX_HIDDEN2 * (2 + MAX_CLASSES) + MAX_CLASSES + 2).div_ceil(4);
-
-/// [`Rows`] in the buffers of the host.
-#[cfg(not(target_arch = "nvptx64"))]
-pub type RowsLaunch = RowsHost<
-    RawBuffer<f32>,
-    RawBuffer<u32>,
-    RawBuffer<f32>,
-    RawBuffer<f32>,
-    RawBuffer<f32>,
-    RawBuffer<f32>,
-    RawBuffer<f32>,
-    RawBuffer<f32>,
-    RawBuffer<f32>,
-    RawBuffer<f32>,
-    RawBuffer<f32>,
-    RawBuffer<f32>,
-    RawBuffer<f32>,
-    RawBuffer<u32>,
-    RawBuffer<StepState>,
->;
 
 /// What the rows read and write.
 #[derive(Clone, Copy, Debug, KernelArgs)]
@@ -102,6 +87,8 @@ pub struct Rows {
     pub hidden2: u32,
     /// Classes.
     pub classes: u32,
+    /// Share of the targets that is spread evenly over all classes, below 1.
+    pub smoothing: f32,
 }
 
 /// All that is a row's own, and the next batch.
@@ -330,8 +317,9 @@ impl Row {
             let exp = if class < classes { less.exp() } else { 0.0 };
             let sum = reduce_sum_width::<f32, WIDTH>(u32::MAX, exp);
             let scale = 1.0 / of.rows as f32;
-            let one_hot = if class == label() { scale } else { 0.0 };
-            let d_logit = exp.mul_add(scale / sum, -one_hot);
+            let targets = Targets::new(of.smoothing, classes);
+            let target = if class < classes { scale * targets.of(class == label()) } else { 0.0 };
+            let d_logit = exp.mul_add(scale / sum, -target);
             let mut gradient = [0.0f32; 4];
             for c in 0..MAX_CLASSES {
                 let (d_logit, _) = warp_shuffle_idx(u32::MAX, d_logit, c as u32, 32);
@@ -349,9 +337,14 @@ impl Row {
                 if tid < classes {
                     *of.d_logits.add(row * classes + tid) = d_logit;
                 }
+                let mut all = 0.0;
+                if targets.are_spread() {
+                    let less = if class < classes { less } else { 0.0 };
+                    all = reduce_sum_width::<f32, WIDTH>(u32::MAX, less);
+                }
                 let label = label();
                 if tid == label {
-                    let (loss, first) = (sum.ln() - less, (*self.place)[1] as usize);
+                    let (loss, first) = (sum.ln() - targets.weighted(less, all), (*self.place)[1] as usize);
                     *of.loss.add(first + row) = loss;
                     *of.correct.add(first + row) = u32::from(hit == label && !loss.is_nan());
                 }
@@ -384,12 +377,6 @@ unsafe fn sum_of(first: *const f32, len: usize, step: usize) -> f32 {
         i = opaque((i + AT_ONCE) as usize) as u32;
     }
     ((sums[0] + sums[4]) + (sums[1] + sums[5])) + ((sums[2] + sums[6]) + (sums[3] + sums[7]))
-}
-
-/// Grid and block for `rows` rows and a next batch of `samples`.
-#[cfg(not(target_arch = "nvptx64"))]
-pub fn config(rows: u32, samples: u32) -> LaunchConfig {
-    LaunchConfig::new(rows + samples.div_ceil((THREADS / SAMPLE) as u32), THREADS as u32)
 }
 
 kernels![short_rows];

@@ -15,7 +15,7 @@ use super::Problem;
 use super::run::Run;
 use crate::case::{Case, wide};
 use crate::compare::{Bound, Expected, Outputs};
-use crate::reference::{Judgement, LayerOf, Real, step};
+use crate::reference::{Judgement, LayerOf, Real, Sgd, step};
 
 /// Seed and epoch of the order of the samples.
 pub(super) const ORDER: (u64, u32) = (0x0123_4567_89ab_cdef, 3);
@@ -52,6 +52,8 @@ pub struct Training {
     pub first: usize,
     /// Steps.
     pub steps: usize,
+    /// Share of the targets that is spread evenly over all classes.
+    pub smoothing: f32,
     /// Elements by which every array but the words between blocks lies off its natural alignment.
     pub misalignment: usize,
 }
@@ -85,6 +87,7 @@ impl Training {
             layers: layers(&extents, numbers),
             first,
             steps: (p.batch - first).div_ceil(batch),
+            smoothing: p.smoothing,
             misalignment: p.misalignment,
         }
     }
@@ -99,7 +102,8 @@ impl Training {
         // Pixels as images have them: most are 0.
         let images = p.images.iter().map(|&pixel| if pixel % 5 == 0 { pixel } else { 0 }).collect();
         let numbers = p.weights.iter().chain(&p.weight_velocity).cycle();
-        Self { extents, images, labels, layers: layers(&extents, numbers), first: 0, steps, misalignment: 0 }
+        let (layers, smoothing) = (layers(&extents, numbers), p.smoothing);
+        Self { extents, images, labels, layers, first: 0, steps, smoothing, misalignment: 0 }
     }
 
     /// The case of a kernel.
@@ -225,7 +229,8 @@ impl Training {
             let of_sample = |sample: usize| &self.images[sample * features..][..features];
             let inp = places.clone().map(|place| of_sample(sample(place)).iter().map(pixel).collect());
             let labels: Vec<usize> = places.clone().map(|place| self.labels[sample(place)].into()).collect();
-            let judged = step(&mut layers, inp.collect(), &labels, T::from(LEARNING_RATE));
+            let how = Sgd { lr: LEARNING_RATE, smoothing: self.smoothing };
+            let judged = step(&mut layers, inp.collect(), &labels, how);
             places.zip(judged).for_each(|(place, judged)| judgements[place] = Some(judged));
         }
         (layers, judgements)

@@ -164,6 +164,7 @@ fn step(
         hidden1,
         hidden2,
         classes,
+        smoothing: of.smoothing,
     };
     let batch_after = NextBatchLaunch {
         out: written(buffers.inputs[1 - this]),

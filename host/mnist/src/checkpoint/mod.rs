@@ -59,11 +59,18 @@ pub struct Training {
     pub lr_schedule: LrSchedule,
     /// Momentum.
     pub momentum: f32,
+    /// Share of the targets that was spread evenly over all classes; a file that says nothing means 0.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub label_smoothing: f32,
     /// The kernels that trained them.
     pub pipeline: String,
     /// To what those rounded the operands of the matrix products; older files do not say, and it was `f32`.
     #[serde(default = "f32_name")]
     pub precision: String,
+}
+
+fn is_zero(share: &f32) -> bool {
+    *share == 0.0
 }
 
 fn f32_name() -> String {

@@ -46,6 +46,7 @@ pub(in crate::checkpoint) fn sample() -> Snapshot {
             lr_decay: 0.7,
             lr_schedule: LrSchedule::Exponential,
             momentum: 0.9,
+            label_smoothing: 0.0,
             pipeline: "fused".to_owned(),
             precision: "f32".to_owned(),
         },

@@ -20,6 +20,7 @@ fn training() -> Training {
         lr_decay: 0.75,
         lr_schedule: LrSchedule::Exponential,
         momentum: 0.0,
+        label_smoothing: 0.0,
         pipeline: "fused".to_owned(),
         precision: "f32".to_owned(),
     }

@@ -21,6 +21,8 @@ pub(super) struct Activations {
     pub targets: Buffer<f32>,
     pub scratch: Buffer<f32>,
     pub classes: u32,
+    /// Share of the targets that is spread evenly over all classes.
+    pub smoothing: f32,
     /// Only the fused pipelines use this.
     pub ahead: Ahead,
 }
@@ -49,6 +51,7 @@ impl Activations {
             targets: device.alloc_zeroed(single * classes)?,
             scratch: device.alloc_zeroed(single * widest)?,
             classes: to_u32("number of classes", classes)?,
+            smoothing: 0.0,
             ahead: Ahead::new(device, ahead, features)?,
         })
     }

@@ -101,7 +101,7 @@ fn judge(
     hidden(on, layers, state, rows)?;
     let Some((layer, below)) = layers.split_last() else { return Ok(()) };
     let shape = Shape::new(rows, layer.inputs, layer.outputs)?;
-    let Activations { inputs, labels, outputs, gradients: gradient_buffers, ahead, .. } = state;
+    let Activations { inputs, labels, outputs, gradients: gradient_buffers, ahead, smoothing, .. } = state;
     let (d_below, d_logits) = gradient_buffers.split_at_mut(below.len());
     let head = Head {
         scores,
@@ -109,6 +109,7 @@ fn judge(
         d_inp: d_below.last_mut().filter(|_| gradients),
         inp: below.len().checked_sub(1).map_or(&*inputs, |last| &outputs[last]),
         labels,
+        smoothing: *smoothing,
     };
     let next = next.map(|(data, rows)| NextBatch {
         out: &mut ahead.inputs,

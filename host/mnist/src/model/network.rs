@@ -127,6 +127,15 @@ impl Network {
         })
     }
 
+    /// The same network, which learns targets of which the share `smoothing`, from 0 up to below 1, is spread evenly over
+    /// all classes. Losses of training are those of such targets, those of an evaluation are not.
+    pub fn with_label_smoothing(mut self, smoothing: f32) -> Self {
+        // A graph would go on with the share that it was recorded with.
+        self.recorded = None;
+        self.core.lock().training.smoothing = smoothing;
+        self
+    }
+
     /// The pipeline that runs.
     pub fn pipeline(&self) -> Pipeline {
         self.pipeline

@@ -46,6 +46,8 @@ pub struct Config {
     pub lr_schedule: LrSchedule,
     /// Momentum, at least 0 and below 1.
     pub momentum: f32,
+    /// Share of the targets that is spread evenly over all classes, at least 0 and below 1.
+    pub label_smoothing: f32,
     /// The run ends with the epoch after which as many percent of the test images are right, above 0 and at most 100;
     /// nothing means after `epochs` in any case.
     pub target_accuracy: Option<f64>,
@@ -98,6 +100,7 @@ impl Config {
             lr_decay: 0.7,
             lr_schedule: LrSchedule::Exponential,
             momentum: 0.0,
+            label_smoothing: 0.0,
             target_accuracy: None,
             seed: None,
             pipeline,
@@ -145,6 +148,7 @@ impl Config {
             lr_decay: training.lr_decay,
             lr_schedule: training.lr_schedule,
             momentum: training.momentum,
+            label_smoothing: training.label_smoothing,
             seed: Some(training.seed),
             checkpoints: Some(Checkpoints {
                 dir: found.dir.clone(),
@@ -198,6 +202,10 @@ impl Config {
         // First, since the default of the learning rate follows from it.
         if !(0.0..1.0).contains(&self.momentum) {
             return Err(TrainError::setting("momentum", self.momentum, "it must be at least 0 and below 1"));
+        }
+        if !(0.0..1.0).contains(&self.label_smoothing) {
+            let problem = "it must be at least 0 and below 1";
+            return Err(TrainError::setting("label-smoothing", self.label_smoothing, problem));
         }
         if !(self.lr.is_finite() && self.lr > 0.0) {
             return Err(TrainError::setting("lr", self.lr, "the learning rate must be finite and above 0"));

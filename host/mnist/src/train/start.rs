@@ -116,6 +116,7 @@ fn check_agreement(config: &Config, found: &Found) -> Result<(), TrainError> {
         ("lr-schedule", config.lr_schedule.to_string(), training.lr_schedule.to_string()),
         ("lr-decay", config.lr_decay.to_string(), training.lr_decay.to_string()),
         ("momentum", config.momentum.to_string(), training.momentum.to_string()),
+        ("label-smoothing", config.label_smoothing.to_string(), training.label_smoothing.to_string()),
         ("seed", config.seed.unwrap_or(seed).to_string(), seed.to_string()),
         ("pipeline", config.pipeline.name(), training.pipeline.clone()),
         ("precision", config.precision.name(), training.precision.clone()),

@@ -9,14 +9,14 @@ use super::profile::{Profiler, Trained};
 use super::saver::Saver;
 use super::start::Origin;
 use super::transfers::Transfers;
+use super::upload::{training_set, upload};
 use super::{Config, Observer, Run, Start, TestResult, TrainError};
 use crate::checkpoint::{self, DataId, Found, Progress, Snapshot, Training};
 use crate::model::{
-    DeviceDataset, EpochSpec, EpochStats, Evaluation, ModelError, Network, Parameters, Pipeline, Timeline,
-    TrainingSet,
+    DeviceDataset, EpochSpec, EpochStats, Evaluation, Network, Parameters, Timeline, TrainingSet,
 };
 use ferrowarp::device::Device;
-use ferrowarp_data::{CLASSES, Dataset, LazyMnist, Samples};
+use ferrowarp_data::LazyMnist;
 use ferrowarp_report::{EpochRecord, Lane, Times, save_timeline};
 
 /// How many steps a timeline shows, where an epoch has as many.
@@ -64,10 +64,12 @@ impl<'a> Trainer<'a> {
         let parameters = start.parameters(config, mnist.train.features())?;
         let (seed, epochs_before) = (start.seed, start.epochs_before);
         let last_epoch = config.last_epoch(epochs_before)?;
+        let network =
+            Network::new(device, &parameters, config.pipeline, config.precision, config.batch_size)?;
         let mut trainer = Trainer {
             train: training_set(device, &mnist.train, config.pipeline)?,
             test: upload(device, &mnist.test)?,
-            network: Network::new(device, &parameters, config.pipeline, config.precision, config.batch_size)?,
+            network: network.with_label_smoothing(config.label_smoothing),
             run: Run::new(parameters.sizes(), mnist, epochs_before, last_epoch),
             device,
             config,
@@ -287,6 +289,7 @@ impl<'a> Trainer<'a> {
             lr_decay: self.config.lr_decay,
             lr_schedule: self.config.lr_schedule,
             momentum: self.config.momentum,
+            label_smoothing: self.config.label_smoothing,
             pipeline: self.config.pipeline.name(),
             precision: self.config.precision.name(),
         }
@@ -379,21 +382,4 @@ pub(super) fn describe(device: &Device) -> String {
 fn first_infinite(parameters: &Parameters) -> Option<f32> {
     let values = parameters.layers.iter().flat_map(|layer| layer.weights.iter().chain(&layer.biases));
     values.copied().find(|value| !value.is_finite())
-}
-
-/// The samples where the pipeline takes them from.
-fn training_set<'a>(
-    device: &Device,
-    samples: &'a Samples,
-    pipeline: Pipeline,
-) -> Result<TrainingSet<'a>, TrainError> {
-    if pipeline == Pipeline::Overlapped {
-        return Ok(TrainingSet::OnHost(samples));
-    }
-    Ok(upload(device, &*samples.to_dataset().map_err(ModelError::from)?)?.into())
-}
-
-fn upload(device: &Device, dataset: &Dataset) -> Result<DeviceDataset, TrainError> {
-    let features = dataset.features();
-    Ok(DeviceDataset::upload(device, &dataset.images, &dataset.labels, features, CLASSES)?)
 }

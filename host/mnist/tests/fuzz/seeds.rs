@@ -202,6 +202,7 @@ fn training(momentum: f32) -> Training {
         lr_decay: 0.75,
         lr_schedule: LrSchedule::Exponential,
         momentum,
+        label_smoothing: 0.0,
         pipeline: "fused".to_owned(),
         precision: "f32".to_owned(),
     }

@@ -71,6 +71,11 @@ pub struct Args {
     #[arg(long, value_name = "FACTOR", default_value_t = 0.0, allow_negative_numbers = true)]
     momentum: f32,
 
+    /// Share of each target that is spread evenly over all classes, at least 0 and below 1, as PyTorch's
+    /// CrossEntropyLoss(label_smoothing=..) does; the train loss is that of such targets, the test loss is not
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0, allow_negative_numbers = true)]
+    label_smoothing: f32,
+
     /// Seed of the first weights and of the shuffling [default: 0, or that of the loaded weights]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     seed: Option<u64>,
@@ -210,7 +215,7 @@ impl Args {
                 $(if counts(stringify!($field)) { config.$field = self.$field; })*
             };
         }
-        take!(batch_size, drop_last, epochs, lr_schedule, lr_decay, momentum, precision);
+        take!(batch_size, drop_last, epochs, lr_schedule, lr_decay, momentum, label_smoothing, precision);
         if !config.lr_schedule.is_exponential() && !is_given("lr_decay") {
             config.lr_decay = 1.0;
         }

@@ -87,6 +87,8 @@ pub(in crate::model) struct Head<'a> {
     pub d_inp: Option<&'a mut Buffer<f32>>,
     pub inp: &'a Buffer<f32>,
     pub labels: &'a Buffer<u32>,
+    /// Share of the targets that is spread over all classes.
+    pub smoothing: f32,
 }
 
 /// Where the next batch comes from and goes.
@@ -108,7 +110,7 @@ pub(in crate::model) fn head(
     next: Option<NextBatch<'_>>,
 ) -> Result<(), ModelError> {
     let Shape { rows, inputs, outputs: classes } = shape;
-    let Head { scores, d_logits, d_inp, inp, labels } = head;
+    let Head { scores, d_logits, d_inp, inp, labels, smoothing } = head;
     check_classes(classes as usize)?;
     need(&[
         ("length of the losses", scores.loss.len(), rows.into()),
@@ -140,6 +142,7 @@ pub(in crate::model) fn head(
         rows,
         inputs,
         classes,
+        smoothing,
         blocks: kernel.blocks(rows),
     };
     let config = kernel.config(rows.rows, batch);

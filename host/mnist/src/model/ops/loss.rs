@@ -22,20 +22,21 @@ pub(in crate::model) fn softmax(
     Ok(())
 }
 
-/// `targets = one_hot(labels)`.
+/// `targets = one_hot(labels)`, of which the share `smoothing` is spread over all classes.
 pub(in crate::model) fn one_hot(
     on: &Device,
     targets: &mut Buffer<f32>,
     labels: &Buffer<u32>,
     rows: u32,
     cols: u32,
+    smoothing: f32,
 ) -> Result<(), ModelError> {
     need(&[
         ("length of the targets", targets.len(), area(rows, cols)),
         ("length of the labels", labels.len(), rows.into()),
     ])?;
     // SAFETY: the buffers hold their shapes, as was just checked, and the grid covers them.
-    unsafe { loss::one_hot::launch(on, per_element(rows, cols), targets, labels, rows, cols)? };
+    unsafe { loss::one_hot::launch(on, per_element(rows, cols), targets, labels, rows, cols, smoothing)? };
     Ok(())
 }
 

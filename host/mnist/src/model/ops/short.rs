@@ -64,7 +64,7 @@ impl Short {
             to_u32("number of units", hidden2)?,
             to_u32("number of classes", classes)?,
         ];
-        let Activations { inputs, labels, outputs, gradients, ahead, .. } = state;
+        let Activations { inputs, labels, outputs, gradients, ahead, smoothing, .. } = state;
         let ([units1, units2, ..], [d_hidden1, d_hidden2, d_logits]) = (&mut outputs[..], &mut gradients[..])
         else {
             return Ok(());
@@ -119,6 +119,7 @@ impl Short {
             hidden1,
             hidden2,
             classes,
+            smoothing: *smoothing,
         };
         let after = next_batch(NextBatch {
             out: &mut ahead.inputs,
