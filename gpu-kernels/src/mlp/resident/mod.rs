@@ -111,6 +111,8 @@ pub struct ResidentSteps {
     pub seed: u64,
     /// Learning rate.
     pub lr: f32,
+    /// Share of the targets that is spread evenly over all classes, below 1.
+    pub smoothing: f32,
 }
 
 /// `steps` steps of SGD.

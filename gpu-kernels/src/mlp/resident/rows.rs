@@ -12,6 +12,7 @@ use super::halves::{GRADIENTS, OUTPUTS};
 use super::{Block, ResidentNetwork, ResidentSteps};
 use crate::mlp::batch::permuted;
 use crate::mlp::head::MAX_CLASSES;
+use crate::mlp::loss::Targets;
 
 /// Longer than the slowest device needs, and short of a watchdog of the operating system.
 const SUMS_OF_WEIGHTS: Watchdog = Watchdog::new("the sums of the blocks with weights", 1_500_000_000);
@@ -181,8 +182,9 @@ impl<const WARPS: usize> Block<WARPS> {
             let max = reduce_max_width::<f32, { MAX_CLASSES as u32 }>(u32::MAX, logit);
             let exp = if is_class { (logit - max).exp() } else { 0.0 };
             let sum = reduce_sum_width::<f32, { MAX_CLASSES as u32 }>(u32::MAX, exp);
+            let targets = Targets::new(steps.smoothing, e.classes);
             let gradient = match label {
-                Some((label, _)) => exp.mul_add(scale / sum, if class == label { -scale } else { 0.0 }),
+                Some((label, _)) => exp.mul_add(scale / sum, -scale * targets.of(class == label)),
                 None => 0.0,
             };
             if lane < MAX_CLASSES {
@@ -212,10 +214,15 @@ impl<const WARPS: usize> Block<WARPS> {
             }
             // What nobody waits for comes last.
             let first = warp_vote_ballot(u32::MAX, logit == max).trailing_zeros() as usize;
+            let mut all = 0.0;
+            if targets.are_spread() {
+                let less = if is_class { logit - max } else { 0.0 };
+                all = reduce_sum_width::<f32, { MAX_CLASSES as u32 }>(u32::MAX, less);
+            }
             if let Some((label, place)) = label
                 && lane == label
             {
-                let loss = sum.ln() - (logit - max);
+                let loss = sum.ln() - targets.weighted(logit - max, all);
                 *steps.loss.add(place) = loss;
                 *steps.correct.add(place) = (first == label && !loss.is_nan()).into();
             }

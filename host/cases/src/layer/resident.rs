@@ -202,6 +202,7 @@ impl Training {
                     epoch: ORDER.1,
                     seed: ORDER.0,
                     lr: LEARNING_RATE,
+                    smoothing: self.smoothing,
                 };
                 done += steps.steps as usize;
                 let config =

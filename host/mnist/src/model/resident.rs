@@ -89,7 +89,7 @@ impl Resident {
         on: &Device,
         layers: &mut [Layer],
         (data, results): (&DeviceDataset, &mut Results),
-        spec: &EpochSpec,
+        (spec, smoothing): (&EpochSpec, f32),
         steps: Steps,
     ) -> Result<(), ModelError> {
         let step = |first| (spec.seed, spec.epoch, first);
@@ -102,7 +102,7 @@ impl Resident {
             gram: &mut self.gram,
             ahead: &mut self.ahead,
         };
-        resident::steps(on, &self.plan, layers, (data, results.all()?), spec, steps, between)?;
+        resident::steps(on, &self.plan, layers, (data, results.all()?), (spec, smoothing), steps, between)?;
         self.round = self.round.wrapping_add(steps.count as u32);
         let end = steps.first + steps.count * self.plan.batch();
         self.begun = (end < data.samples).then(|| Begun { step: step(end), data: Some(data.clone()) });
@@ -171,7 +171,8 @@ pub(super) fn steps(
     };
     let count = range.len().div_ceil(batch_size.get()).min(most_steps(on));
     let end = data.samples.min(range.start + count * batch_size.get());
-    let Core { layers, results, .. } = core;
-    resident.train(on, layers, (data, results), spec, Steps { first: range.start, count })?;
+    let Core { layers, training, results, .. } = core;
+    let steps = Steps { first: range.start, count };
+    resident.train(on, layers, (data, results), (spec, training.smoothing), steps)?;
     Ok(Ok(end - range.start))
 }

@@ -177,7 +177,7 @@ pub(in crate::model) fn steps(
     plan: &Plan,
     layers: &mut [Layer],
     (data, scores): (&DeviceDataset, Scores<'_>),
-    spec: &EpochSpec,
+    (spec, smoothing): (&EpochSpec, f32),
     Steps { first, count }: Steps,
     Between { mail, round, batches, gram, ahead, is_begun }: Between<'_>,
 ) -> Result<(), ModelError> {
@@ -234,6 +234,7 @@ pub(in crate::model) fn steps(
         epoch: spec.epoch,
         seed: spec.seed,
         lr: spec.lr,
+        smoothing,
     };
     let config = plan.kernel.config(&plan.extents);
     // SAFETY: the buffers hold their shapes and the steps lie in the epoch, as was just checked; they are borrowed for the
