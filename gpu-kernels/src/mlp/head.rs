@@ -53,8 +53,8 @@ pub struct HeadRows {
     pub inputs: u32,
     /// Classes.
     pub classes: u32,
-    /// Share of the targets that is spread evenly over all classes, below 1.
-    pub smoothing: f32,
+    /// The targets of a row, of so many classes.
+    pub targets: Targets,
     /// Blocks for the rows; those after them gather the next batch.
     pub blocks: u32,
 }
@@ -140,7 +140,7 @@ impl HeadRows {
                 }
             }
             let label = *self.labels.add(row) as usize;
-            let targets = Targets::new(self.smoothing, classes);
+            let targets = self.targets;
             let (mut exps, mut sum, mut logit, mut first) = ([0.0; MAX_CLASSES], 0.0, 0.0, usize::MAX);
             let mut all = 0.0;
             for c in 0..MAX_CLASSES {

@@ -98,7 +98,7 @@ fn a_step_takes_what_finite_differences_say_with(smoothing: f32) {
             Pipeline::Overlapped => TrainingSet::OnHost(&on_host),
             _ => TrainingSet::OnDevice(on_device.clone()),
         };
-        let spec = EpochSpec { seed: 5, epoch: 0, lr: 1.0, momentum: 0.0 };
+        let spec = EpochSpec { seed: 5, epoch: 0, rates: 1.0.into(), momentum: 0.0 };
         let goes_on = &mut |_| ControlFlow::Continue(());
         let stats = network.train_epoch(&data, &spec, EpochStats::default(), usize::MAX, goes_on).unwrap();
         assert!((stats.loss() - mean_loss).abs() < 1e-6, "{pipeline:?}: {} is not {mean_loss}", stats.loss());

@@ -41,7 +41,7 @@ const SAMPLE: usize = 64;
 const SHARED_SUMS: usize = THREADS * QUADS + MAX_HIDDEN2 / 4;
 /// Vectors of shared memory of a block.
 const SHARED: usize =
-    (SHARED_SUMS + MAX_HIDDEN1 + MAX_HIDDEN2 * (2 + MAX_CLASSES) + MAX_CLASSES + 2).div_ceil(4);
+    (SHARED_SUMS + MAX_HIDDEN1 + MAX_HIDDEN2 * (2 + MAX_CLASSES) + 2 * MAX_CLASSES + 2).div_ceil(4);
 
 /// What the rows read and write.
 #[derive(Clone, Copy, Debug, KernelArgs)]
@@ -87,8 +87,8 @@ pub struct Rows {
     pub hidden2: u32,
     /// Classes.
     pub classes: u32,
-    /// Share of the targets that is spread evenly over all classes, below 1.
-    pub smoothing: f32,
+    /// The targets of a row, of so many classes.
+    pub targets: Targets,
 }
 
 /// All that is a row's own, and the next batch.
@@ -119,10 +119,11 @@ pub unsafe fn short_rows(rows: Rows, next: NextBatch) {
         let units2 = units1.add(MAX_HIDDEN1);
         let gradients = units2.add(MAX_HIDDEN2);
         let logits = gradients.add(MAX_HIDDEN2);
-        let last = logits.add(MAX_CLASSES);
+        let targets = logits.add(MAX_CLASSES);
+        let last = targets.add(MAX_CLASSES);
         let place = last.add(MAX_HIDDEN2 * MAX_CLASSES).cast();
-        Row { of: rows, row: block as usize, tid, sums, units1, units2, gradients, logits, last, place }
-            .run();
+        let row = block as usize;
+        Row { of: rows, row, tid, sums, units1, units2, gradients, logits, targets, last, place }.run();
     }
 }
 
@@ -141,6 +142,8 @@ struct Row {
     gradients: *mut f32,
     /// `[classes]`, likewise.
     logits: *mut f32,
+    /// `[classes]`, then zeros up to [`MAX_CLASSES`]: what the targets make of the gradient at the logits.
+    targets: *mut f32,
     /// `[hidden2, classes]`, on 16 bytes: the last layer's weights, then zeros up to [`MAX_CLASSES`] for each unit.
     last: *mut f32,
     /// The row's label, and the first sample of the step.
@@ -182,7 +185,11 @@ impl Row {
                 *self.gradients.add(tid) = 0.0;
             }
             if tid % 32 == 0 {
-                *self.logits.add(tid / 32) = at(of.biases3, (tid / 32).min(classes - 1));
+                let class = tid / 32;
+                *self.logits.add(class) = at(of.biases3, class.min(classes - 1));
+                let target = of.targets.of(class == of.labels.add(row).read_volatile() as usize);
+                *self.targets.add(class) =
+                    if class < classes { -target * (1.0 / of.rows as f32) } else { 0.0 };
             }
             if tid == 0 {
                 *self.place =
@@ -317,9 +324,7 @@ impl Row {
             let exp = if class < classes { less.exp() } else { 0.0 };
             let sum = reduce_sum_width::<f32, WIDTH>(u32::MAX, exp);
             let scale = 1.0 / of.rows as f32;
-            let targets = Targets::new(of.smoothing, classes);
-            let target = if class < classes { scale * targets.of(class == label()) } else { 0.0 };
-            let d_logit = exp.mul_add(scale / sum, -target);
+            let d_logit = exp.mul_add(scale / sum, *self.targets.add(class));
             let mut gradient = [0.0f32; 4];
             for c in 0..MAX_CLASSES {
                 let (d_logit, _) = warp_shuffle_idx(u32::MAX, d_logit, c as u32, 32);
@@ -338,13 +343,14 @@ impl Row {
                     *of.d_logits.add(row * classes + tid) = d_logit;
                 }
                 let mut all = 0.0;
-                if targets.are_spread() {
+                if of.targets.are_spread() {
                     let less = if class < classes { less } else { 0.0 };
                     all = reduce_sum_width::<f32, WIDTH>(u32::MAX, less);
                 }
                 let label = label();
                 if tid == label {
-                    let (loss, first) = (sum.ln() - targets.weighted(less, all), (*self.place)[1] as usize);
+                    let (loss, first) =
+                        (sum.ln() - of.targets.weighted(less, all), (*self.place)[1] as usize);
                     *of.loss.add(first + row) = loss;
                     *of.correct.add(first + row) = u32::from(hit == label && !loss.is_nan());
                 }

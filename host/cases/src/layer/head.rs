@@ -79,7 +79,7 @@ fn head(device: &Device, p: &Problem, kernel: &'static Instance<HeadLaunch, Head
             rows: batch,
             inputs: p.inputs as u32,
             classes: p.outputs as u32,
-            smoothing: p.smoothing,
+            targets: p.row_targets,
             blocks: kernel.blocks(batch),
         };
         let next = NextBatchLaunch {

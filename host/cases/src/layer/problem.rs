@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use gpu_kernels::mlp::loss::Targets;
+
 /// Batch, inputs and outputs. Tiles, warps and vectors end in their midst, lie below or above them, or fit.
 const SHAPES: [[usize; 3]; 13] = [
     [1, 1, 1],
@@ -56,6 +58,8 @@ pub struct Problem {
     pub labels: Vec<u32>,
     /// Share of the targets that is spread evenly over all classes.
     pub smoothing: f32,
+    /// What kernels make of that.
+    pub row_targets: Targets,
     /// `[batch, outputs]`, 1 at the label, else 0, but for that share.
     pub targets: Vec<f32>,
     /// `[batch, inputs]`.
@@ -112,6 +116,7 @@ impl Problem {
             logits,
             labels,
             smoothing,
+            row_targets: Targets::new(smoothing, outputs as u32),
             targets,
             images: (0..batch * inputs).map(|_| random.below(256) as u8).collect(),
             image_labels: (0..batch).map(|_| random.below(10) as u8).collect(),

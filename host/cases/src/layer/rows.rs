@@ -79,10 +79,10 @@ fn correct(p: &Problem) -> Vec<Bound> {
 /// Roundings of a target: that of a difference, of a quotient and of their sum.
 pub(super) const TARGET: f64 = 3.0;
 
-/// A kernel that writes `[batch, outputs]` or `[batch]` from one or two arrays of such shapes, and maybe a number.
+/// A kernel that writes `[batch, outputs]` or `[batch]` from one or two arrays of such shapes, and maybe something else.
 macro_rules! rowwise {
     (
-        $kernel:ty, $config:expr, $out:ident: $ty:ty[$len:expr], [$($input:ident),* $(; $number:ident)?],
+        $kernel:ty, $config:expr, $out:ident: $ty:ty[$len:expr], [$($input:ident),* $(; $more:ident)?],
         $reference:path
     ) => {
         Check {
@@ -99,7 +99,7 @@ macro_rules! rowwise {
                     // SAFETY: the arrays have the problem's shapes, and the grid covers the output.
                     unsafe {
                         <$kernel>::launch(
-                            on, config(p), out, $(memory.input($input),)* rows, cols $(, p.$number)?
+                            on, config(p), out, $(memory.input($input),)* rows, cols $(, p.$more)?
                         )
                     }
                 })?;
@@ -145,6 +145,6 @@ pub const CHECKS: &[Check] = &[
         loss::cross_entropy_backward, element_grid, d_logits: f32[all], [probabilities, targets],
         cross_entropy_backward
     ),
-    rowwise!(loss::one_hot, element_grid, targets: f32[all], [labels; smoothing], one_hot),
+    rowwise!(loss::one_hot, element_grid, targets: f32[all], [labels; row_targets], one_hot),
     rowwise!(loss::count_correct, row_grid, out: u32[rows], [logits, labels], correct),
 ];

@@ -45,6 +45,7 @@ pub(in crate::checkpoint) fn sample() -> Snapshot {
             lr: 0.1,
             lr_decay: 0.7,
             lr_schedule: LrSchedule::Exponential,
+            lr_warmup: 0.0,
             momentum: 0.9,
             label_smoothing: 0.0,
             pipeline: "fused".to_owned(),

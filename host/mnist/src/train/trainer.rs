@@ -1,5 +1,7 @@
 //! One run on one device: its epochs, and the state between two steps.
 
+mod steps;
+
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -288,6 +290,7 @@ impl<'a> Trainer<'a> {
             lr: self.config.lr,
             lr_decay: self.config.lr_decay,
             lr_schedule: self.config.lr_schedule,
+            lr_warmup: self.config.lr_warmup,
             momentum: self.config.momentum,
             label_smoothing: self.config.label_smoothing,
             pipeline: self.config.pipeline.name(),
@@ -309,42 +312,22 @@ impl<'a> Trainer<'a> {
     }
 
     fn spec(&self) -> EpochSpec {
-        EpochSpec { seed: self.seed, epoch: self.epoch - 1, lr: self.lr(), momentum: self.config.momentum }
-    }
-
-    /// The learning rate of the epoch in progress.
-    fn lr(&self) -> f32 {
-        self.config.lr_in(self.epoch, [self.epochs_before, self.run.last_epoch])
-    }
-
-    /// Samples of an epoch.
-    fn samples(&self) -> usize {
-        self.config.batch_size.images_of_epoch(self.train.len(), self.config.drop_last)
-    }
-
-    /// Steps of the run before the epoch in progress.
-    fn first_step(&self) -> u64 {
-        u64::from(self.epoch - 1 - self.epochs_before) * self.config.batch_size.steps(self.samples())
-    }
-
-    /// Steps of the run that are done.
-    fn steps(&self) -> u64 {
-        self.first_step() + self.config.batch_size.steps(self.stats.samples)
-    }
-
-    /// The step of the run, counted from 1, that learns from a sample of the epoch in progress.
-    fn step_with(&self, sample: usize) -> u64 {
-        self.first_step() + self.config.batch_size.steps(sample + 1)
+        EpochSpec {
+            seed: self.seed,
+            epoch: self.epoch - 1,
+            rates: self.rates(self.epoch),
+            momentum: self.config.momentum,
+        }
     }
 
     fn diverged(&self, step: u64, symptom: Symptom) -> TrainError {
-        let lr = self.lr();
+        let lr = self.largest_lr();
         let checkpoint = self.newest_checkpoint().or_else(|| self.resumed_from.clone());
         TrainError::Diverged { epoch: self.epoch, step, symptom, lr, checkpoint }
     }
 
     fn stopped_learning(&self) -> String {
-        let (epoch, lr) = (self.epoch, self.lr());
+        let (epoch, lr) = (self.epoch, self.largest_lr());
         let cure = if self.config.momentum == 0.0 { "" } else { ", or less momentum" };
         format!(
             "after epoch {epoch} the network gives every test image the same answer: it has stopped learning, and further \
