@@ -12,7 +12,6 @@ use super::halves::{GRADIENTS, OUTPUTS};
 use super::{Block, ResidentNetwork, ResidentSteps};
 use crate::mlp::batch::permuted;
 use crate::mlp::head::MAX_CLASSES;
-use crate::mlp::loss::Targets;
 
 /// Longer than the slowest device needs, and short of a watchdog of the operating system.
 const SUMS_OF_WEIGHTS: Watchdog = Watchdog::new("the sums of the blocks with weights", 1_500_000_000);
@@ -78,7 +77,10 @@ impl<const WARPS: usize> Block<WARPS> {
                 *units.add(i) = u32x4::default();
             }
             self.sync();
+            let rates = steps.rates();
             for step in 0..steps.steps as usize {
+                // Long before it is needed.
+                let lr = *rates.add(step);
                 let mail = Mail::of(steps.mail, &e, steps.round.wrapping_add(step as u32));
                 let (first, rows) = steps.samples_of(step);
                 let place = first as usize + row;
@@ -96,7 +98,7 @@ impl<const WARPS: usize> Block<WARPS> {
                 self.sync();
                 self.receive_rows::<HALVES>(&shared, &mail);
                 self.sync();
-                self.move_last_layer::<HALVES>(&shared, steps.lr);
+                self.move_last_layer::<HALVES>(&shared, lr);
                 self.sync();
             }
             if row == 0 {
@@ -182,7 +184,7 @@ impl<const WARPS: usize> Block<WARPS> {
             let max = reduce_max_width::<f32, { MAX_CLASSES as u32 }>(u32::MAX, logit);
             let exp = if is_class { (logit - max).exp() } else { 0.0 };
             let sum = reduce_sum_width::<f32, { MAX_CLASSES as u32 }>(u32::MAX, exp);
-            let targets = Targets::new(steps.smoothing, e.classes);
+            let targets = &steps.targets;
             let gradient = match label {
                 Some((label, _)) => exp.mul_add(scale / sum, -scale * targets.of(class == label)),
                 None => 0.0,
