@@ -67,7 +67,9 @@ pub fn trained() -> (Parameters, Training) {
         lr: 0.25,
         lr_decay: 0.5,
         lr_schedule: LrSchedule::Exponential,
+        lr_warmup: 0.0,
         momentum: 0.125,
+        label_smoothing: 0.0,
         pipeline: "fused".to_owned(),
         precision: "f32".to_owned(),
     };

@@ -33,8 +33,8 @@ pub fn train(
     let order: Vec<usize> = (0..data.len() as u32)
         .map(|index| permuted(index, data.len() as u32, spec.seed, spec.epoch) as usize)
         .collect();
-    for samples in order.chunks(batch) {
-        loss += step(&mut layers, data, samples, f64::from(spec.lr));
+    for (i, samples) in order.chunks(batch).enumerate() {
+        loss += step(&mut layers, data, samples, f64::from(spec.rates.at(i)));
     }
     let weights = layers.into_iter().flat_map(|layer| [layer.weights, layer.biases]).collect();
     (weights, loss / data.len() as f64)
@@ -106,7 +106,7 @@ mod tests {
 
     /// The loss of a network of 2-3-2 on two images in one batch, as a function of its parameters.
     fn loss(parameters: &Parameters, data: &Dataset) -> f64 {
-        let spec = EpochSpec { seed: 1, epoch: 1, lr: 0.0, momentum: 0.0 };
+        let spec = EpochSpec { seed: 1, epoch: 1, rates: 0.0.into(), momentum: 0.0 };
         train(parameters, data, &spec, 2).1
     }
 
@@ -115,7 +115,7 @@ mod tests {
     fn a_step_goes_down_the_gradient() {
         let parameters = Parameters::init(&[2, 3, 2], 5);
         let data = Dataset { images: vec![255, 30, 10, 200], labels: vec![0, 1], rows: 1, cols: 2 };
-        let spec = EpochSpec { seed: 1, epoch: 1, lr: 1.0, momentum: 0.0 };
+        let spec = EpochSpec { seed: 1, epoch: 1, rates: 1.0.into(), momentum: 0.0 };
         let (moved, _) = train(&parameters, &data, &spec, 2);
         let mut is_moved = false;
         for (l, layer) in parameters.layers.iter().enumerate() {

@@ -158,7 +158,7 @@ pub fn check_loss(got: f64, lowest: f64) -> anyhow::Result<()> {
 }
 
 fn spec(epoch: u32) -> EpochSpec {
-    EpochSpec { seed: SEED, epoch, lr: super::lr_in(epoch), momentum: 0.0 }
+    EpochSpec { seed: SEED, epoch, rates: super::lr_in(epoch).into(), momentum: 0.0 }
 }
 
 fn network(device: &Device, pipeline: Pipeline, batch: BatchSize) -> anyhow::Result<Network> {
@@ -183,7 +183,7 @@ mod tests {
         let (other, _) = oracle::train(
             &Parameters::init(&SIZES, SEED),
             &expected.set,
-            &EpochSpec { lr: 0.31, ..spec(1) },
+            &EpochSpec { rates: 0.31.into(), ..spec(1) },
             5,
         );
         expected.weights = other;

@@ -78,7 +78,7 @@ pub struct Update {
 
 /// The gradient at one layer's input, and the step of another layer.
 ///
-/// Launched on the blocks of both, one after the other.
+/// Launched on the blocks of both, one after the other. `turn` is the place of the step's rate in `state`.
 ///
 /// # Safety
 /// The launch is as said; the pointers are valid for as many elements as their shapes say; what is written nobody else
@@ -106,6 +106,7 @@ pub unsafe fn linear_backward<P: Product>(
     gradient: InputGradient,
     update: Update,
     state: *const StepState,
+    turn: u32,
     #[from(u32)] rows: usize,
 ) {
     super::wait_for_turn();
@@ -115,14 +116,15 @@ pub unsafe fn linear_backward<P: Product>(
         if block < gradient.blocks {
             gradient.run::<P>(shared, block, rows);
         } else {
-            update.run::<P>(shared, block - gradient.blocks, rows, StepState::rates(state));
+            update.run::<P>(shared, block - gradient.blocks, rows, StepState::rates(state, turn));
         }
     }
 }
 
-/// The steps of two layers. The last of a step's launches: it moves `state` on by `rows` samples.
+/// The steps of two layers. The last of a step's launches: it moves `state` on to the step after it.
 ///
-/// Launched on the blocks of both, one after the other.
+/// Launched on the blocks of both, one after the other. `turn` is the place of the step's rate in `state`, and `rates` are
+/// those of all steps of the epoch, and one more.
 ///
 /// # Safety
 /// As for [`linear_backward`](fn@linear_backward); nobody else uses `state`.
@@ -149,20 +151,22 @@ pub unsafe fn linear_updates<P: Product>(
     above: Update,
     below: Update,
     state: *mut StepState,
+    rates: *const f32,
+    turn: u32,
     #[from(u32)] rows: usize,
 ) {
     super::wait_for_turn();
     let block = thread::block_idx_x();
-    // SAFETY: as above; no block reads the sample that the first thread writes.
+    // SAFETY: as above; no block reads what the first thread writes.
     unsafe {
-        let rates = StepState::rates(state);
+        let of_step = StepState::rates(state, turn);
         if block < above.blocks {
-            above.run::<P>(shared, block, rows, rates);
+            above.run::<P>(shared, block, rows, of_step);
         } else {
-            below.run::<P>(shared, block - above.blocks, rows, rates);
+            below.run::<P>(shared, block - above.blocks, rows, of_step);
         }
         if block == 0 && thread::thread_idx_x() == 0 {
-            (*state).first += rows as u32;
+            StepState::go_on(state, rates, turn, rows as u32);
         }
     }
 }

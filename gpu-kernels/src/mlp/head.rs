@@ -12,6 +12,7 @@ use cuda_std::warp::reduce_sum_width;
 use cuda_std::{GpuFloat as _, KernelArgs, kernel, thread};
 
 use super::batch::{copy_sample, permuted};
+use super::loss::Targets;
 use super::state::StepState;
 
 #[cfg(not(target_arch = "nvptx64"))]
@@ -52,6 +53,8 @@ pub struct HeadRows {
     pub inputs: u32,
     /// Classes.
     pub classes: u32,
+    /// The targets of a row, of so many classes.
+    pub targets: Targets,
     /// Blocks for the rows; those after them gather the next batch.
     pub blocks: u32,
 }
@@ -137,16 +140,20 @@ impl HeadRows {
                 }
             }
             let label = *self.labels.add(row) as usize;
+            let targets = self.targets;
             let (mut exps, mut sum, mut logit, mut first) = ([0.0; MAX_CLASSES], 0.0, 0.0, usize::MAX);
+            let mut all = 0.0;
             for c in 0..MAX_CLASSES {
                 if c < classes {
-                    exps[c] = (logits[c] - max).exp();
+                    let less = logits[c] - max;
+                    exps[c] = less.exp();
                     sum += exps[c];
-                    logit = if c == label { logits[c] } else { logit };
+                    all += less;
+                    logit = if c == label { less } else { logit };
                     first = if logits[c] == max && first == usize::MAX { c } else { first };
                 }
             }
-            let loss = sum.ln() - (logit - max);
+            let loss = sum.ln() - targets.weighted(logit, all);
             let at = (*self.state).first as usize + row;
             if is_row && lane == 0 {
                 *self.loss.add(at) = loss;
@@ -159,8 +166,8 @@ impl HeadRows {
             let factor = scale / sum;
             // 0 after the last class, where the exponentials are 0.
             let d_logits: [f32; MAX_CLASSES] = core::array::from_fn(|c| {
-                let one_hot = if c == label { scale } else { 0.0 };
-                exps[c].mul_add(factor, -one_hot)
+                let target = if c < classes { scale * targets.of(c == label) } else { 0.0 };
+                exps[c].mul_add(factor, -target)
             });
             for c in 0..MAX_CLASSES {
                 if c < classes && c % LANES as usize == lane {

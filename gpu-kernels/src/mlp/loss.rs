@@ -6,6 +6,48 @@ use cuda_std::{GpuFloat as _, kernel, thread};
 /// The smallest probability whose logarithm the loss takes.
 pub const MIN_PROBABILITY: f32 = 1e-12;
 
+/// The targets of a row: 1 at its label and else 0, with a share of it spread evenly over all classes. Made on the host, since
+/// kernels have better to do than to divide.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(C)]
+pub struct Targets {
+    /// That of the label.
+    label: f32,
+    /// That of any other class.
+    other: f32,
+}
+
+impl Targets {
+    /// With the share `smoothing`, from 0 up to below 1, for so many classes.
+    pub const fn new(smoothing: f32, classes: u32) -> Self {
+        let other = smoothing / classes as f32;
+        Self { label: 1.0 - smoothing + other, other }
+    }
+
+    /// The target of a class.
+    #[inline(always)]
+    pub(super) fn of(&self, is_label: bool) -> f32 {
+        if is_label { self.label } else { self.other }
+    }
+
+    /// Whether any class but the label has one.
+    #[inline(always)]
+    pub(super) fn are_spread(&self) -> bool {
+        self.other != 0.0
+    }
+
+    /// The sum over the classes of target times logit, from the label's logit and the sum of all.
+    #[inline(always)]
+    pub(super) fn weighted(&self, of_label: f32, sum: f32) -> f32 {
+        // Without a share the others do not count, not even where their sum is infinite.
+        if self.are_spread() {
+            (self.label - self.other).mul_add(of_label, self.other * sum)
+        } else {
+            of_label
+        }
+    }
+}
+
 /// `out = exp(inp - max) / sum(exp(inp - max))` along each row; both `[rows, cols]`.
 ///
 /// Every thread walks its whole row for the maximum and the sum. Launched on a grid of at least `cols` x `rows`
@@ -77,19 +119,19 @@ pub unsafe fn cross_entropy_backward(
     }
 }
 
-/// `targets = 1` in the column of the row's label, else 0: `[rows, cols]` from `[rows]`.
+/// `targets` as `of` says: 1 in the column of the row's label, else 0, but for a share; `[rows, cols]` from `[rows]`.
 ///
 /// Launched on a grid of at least `cols` x `rows` threads.
 ///
 /// # Safety
 /// `targets` holds `rows * cols` elements that nobody else uses; `labels` holds at least `rows`.
 #[kernel]
-pub unsafe fn one_hot(targets: *mut f32, labels: &[u32], rows: u32, cols: u32) {
+pub unsafe fn one_hot(targets: *mut f32, labels: &[u32], rows: u32, cols: u32, of: Targets) {
     let (col, row) = super::col_and_row();
     if row < rows as usize && col < cols as usize {
-        let is_label = labels[row] as usize == col;
+        let target = of.of(labels[row] as usize == col);
         // SAFETY: row and col lie in the shape of `targets`, and this thread alone writes the element.
-        unsafe { *targets.add(row * cols as usize + col) = if is_label { 1.0 } else { 0.0 } };
+        unsafe { *targets.add(row * cols as usize + col) = target };
     }
 }
 

@@ -11,7 +11,7 @@ use crate::compare::Bound;
 mod network;
 mod softmax;
 
-pub use network::{Judgement, LayerOf, Real, step};
+pub use network::{Judgement, LayerOf, Real, Sgd, step};
 pub use softmax::{Number, RELATIVE, relative_one_after_the_other, softmax_bounds, softmax_with};
 
 /// Extents of a linear layer on a batch.

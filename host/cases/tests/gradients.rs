@@ -2,7 +2,7 @@
 
 use ferrowarp::softmax::Options;
 use ferrowarp_cases::reference::{
-    LayerOf, LayerShape, Sum, cross_entropy, linear_backward_input, linear_forward, parameter_gradients,
+    LayerOf, LayerShape, Sgd, Sum, cross_entropy, linear_backward_input, linear_forward, parameter_gradients,
     softmax_backward, softmax_with, step,
 };
 use rand::rngs::StdRng;
@@ -10,6 +10,9 @@ use rand::{RngExt as _, SeedableRng as _};
 
 /// A step that leaves all numbers used here exact in `f32`.
 const STEP: f32 = 1.0 / 1024.0;
+
+/// No step, and no share of the targets that all classes get.
+const PLAIN: Sgd = Sgd { lr: 0.0, smoothing: 0.0 };
 
 /// The derivative by five points, whose error is of the order of the step's fourth power.
 fn derivative(of: impl Fn(f64) -> f64, step: f64) -> f64 {
@@ -92,6 +95,13 @@ fn of_a_linear_layer() {
 
 #[test]
 fn of_a_network() {
+    for smoothing in [0.0, 0.25] {
+        of_a_network_with(smoothing);
+    }
+}
+
+/// Of targets of which this share is spread over all classes.
+fn of_a_network_with(smoothing: f32) {
     const SIZES: [usize; 4] = [6, 5, 4, 3];
     let labels = [0, 2, 1, 1, 0, 2, 2];
     let layer = |(l, sizes): (usize, &[usize])| LayerOf::<f64> {
@@ -103,12 +113,20 @@ fn of_a_network() {
         .map(|row| numbers(SIZES[0], 100 + row as u64).iter().map(|&x| x.into()).collect())
         .collect();
     let mut stepped = layers.clone();
-    step(&mut stepped, inp.clone(), &labels, 1.0);
+    step(&mut stepped, inp.clone(), &labels, Sgd { lr: 1.0, smoothing });
 
     let loss = |layers: &[LayerOf<f64>]| {
-        let judgements = step(&mut layers.to_vec(), inp.clone(), &labels, 0.0);
+        let judgements = step(&mut layers.to_vec(), inp.clone(), &labels, Sgd { lr: 0.0, smoothing });
         judgements.iter().map(|of| of.loss).sum::<f64>() / labels.len() as f64
     };
+    // The cross entropy with the share as a part of all classes' mean one, which is another way to say it.
+    let judged =
+        |smoothing| step(&mut layers.clone(), inp.clone(), &labels, Sgd { lr: 0.0, smoothing })[0].loss;
+    let mean =
+        (0..3).map(|label| step(&mut layers.clone(), inp.clone(), &[label; 7], PLAIN)[0].loss).sum::<f64>()
+            / 3.0;
+    let expected = f64::from(1.0 - smoothing) * judged(0.0) + f64::from(smoothing) * mean;
+    assert!((judged(smoothing) - expected).abs() < 1e-12, "{smoothing}");
     for l in 0..layers.len() {
         let changed = |change: &dyn Fn(&mut LayerOf<f64>)| {
             let mut layers = layers.clone();

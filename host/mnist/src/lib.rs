@@ -9,7 +9,7 @@ pub mod train;
 
 pub use batch_size::{BatchSize, BatchSizeError};
 pub use console::{Console, OutputError};
-pub use lr_schedule::LrSchedule;
+pub use lr_schedule::{LrSchedule, StepOfRun};
 
 /// What the programs say before the reason why there is no device.
 pub const NO_DEVICE: &str = "could not open a GPU; --device cpu takes the CPU";

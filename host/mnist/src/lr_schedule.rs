@@ -5,14 +5,13 @@ use std::fmt;
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-/// How the learning rate goes from epoch to epoch; within one it stays.
+/// How the learning rate goes.
 ///
 /// ```
 /// use ferrowarp_mnist::LrSchedule;
 ///
-/// let epochs = [0, 4];
-/// let rates: Vec<f32> = (1..=4).map(|epoch| LrSchedule::Linear.rate(0.4, 1.0, epoch, epochs)).collect();
-/// assert_eq!(rates, [0.4, 0.3, 0.2, 0.1]);
+/// let rates = [0.125, 0.375, 0.625, 0.875].map(|u| LrSchedule::Linear.rate(0.5, 1.0, 1, u));
+/// assert_eq!(rates, [0.4375, 0.3125, 0.1875, 0.0625]);
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -22,8 +21,23 @@ pub enum LrSchedule {
     /// It is multiplied by --lr-decay after each epoch
     #[default]
     Exponential,
-    /// It falls by the same amount after each epoch of the run, so that it would be 0 in the one after the last
+    /// It falls by the same amount with every step, to 0 at the end of the run
     Linear,
+    /// It falls with every step as the square root of what is left of the run
+    Sqrt,
+    /// It stays for the first half of the run, and then falls by the same amount with every step, to 0 at its end
+    Trapezoid,
+}
+
+/// A step of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StepOfRun {
+    /// Its epoch, counted from 1 over all the training the weights have had.
+    pub epoch: u32,
+    /// Its number in the run, counted from 0.
+    pub step: u64,
+    /// Steps of the whole run.
+    pub steps: u64,
 }
 
 impl LrSchedule {
@@ -32,18 +46,35 @@ impl LrSchedule {
         *self == LrSchedule::Exponential
     }
 
-    /// The rate of an epoch, counted from 1 over all the training the weights have had, of a run that goes from after the
-    /// epoch `before` to the epoch `last`. `lr` is the rate of the first epoch: for `Exponential` that of all, for `Linear`
-    /// that of the run. `decay` is the factor of `Exponential`.
-    pub fn rate(self, lr: f32, decay: f32, epoch: u32, [before, last]: [u32; 2]) -> f32 {
+    /// Whether the rate of a step depends on how many the run has.
+    pub fn spans_the_run(self) -> bool {
+        match self {
+            LrSchedule::Constant | LrSchedule::Exponential => false,
+            LrSchedule::Linear | LrSchedule::Sqrt | LrSchedule::Trapezoid => true,
+        }
+    }
+
+    /// The rate in an epoch, counted from 1 over all the training the weights have had, when the part `u` of the run is
+    /// over, from 0 to 1. `lr` is the rate that it begins with: for `Exponential` in the first epoch of all, else in the
+    /// run. `decay` is the factor of `Exponential`.
+    pub fn rate(self, lr: f32, decay: f32, epoch: u32, u: f64) -> f32 {
+        let of_lr = |part: f64| (f64::from(lr) * part) as f32;
         match self {
             LrSchedule::Constant => lr,
             LrSchedule::Exponential => lr * decay.powf(epoch.saturating_sub(1) as f32),
-            LrSchedule::Linear => {
-                let (left, all) = (last.saturating_sub(epoch) + 1, last.saturating_sub(before).max(1));
-                (f64::from(lr) * f64::from(left) / f64::from(all)) as f32
-            }
+            LrSchedule::Linear => of_lr(1.0 - u),
+            LrSchedule::Sqrt => of_lr((1.0 - u).sqrt()),
+            LrSchedule::Trapezoid => of_lr((2.0 - 2.0 * u).min(1.0)),
         }
+    }
+
+    /// The rate of a step, taken at its middle: the step `i` of `n` stands at `(i + 0.5) / n`. Over the first part `warmup` of
+    /// the run, from 0 up to below 1, the rate climbs evenly from 0 to where the schedule begins, which goes over the rest.
+    pub fn rate_of_step(self, lr: f32, decay: f32, warmup: f32, at: StepOfRun) -> f32 {
+        let (place, warmup) = ((at.step as f64 + 0.5) / at.steps.max(1) as f64, f64::from(warmup));
+        let u = ((place - warmup) / (1.0 - warmup)).clamp(0.0, 1.0);
+        let rate = self.rate(lr, decay, at.epoch, u);
+        if place < warmup { (f64::from(rate) * (place / warmup)) as f32 } else { rate }
     }
 }
 
@@ -60,18 +91,61 @@ impl fmt::Display for LrSchedule {
 mod tests {
     use super::*;
 
+    /// The rates of a run of two epochs of four steps each, after `before` epochs.
+    fn rates(schedule: LrSchedule, decay: f32, warmup: f32, before: u32) -> Vec<f32> {
+        let step = |step| StepOfRun { epoch: before + 1 + step as u32 / 4, step, steps: 8 };
+        (0..8).map(|i| schedule.rate_of_step(0.5, decay, warmup, step(i))).collect()
+    }
+
     #[test]
     fn rates_from_epoch_to_epoch() {
-        let rates = |schedule: LrSchedule, decay, epochs @ [before, last]: [u32; 2]| {
-            (before + 1..=last).map(|epoch| schedule.rate(0.5, decay, epoch, epochs)).collect::<Vec<_>>()
-        };
-        assert_eq!(rates(LrSchedule::Constant, 1.0, [0, 3]), [0.5; 3]);
-        assert_eq!(rates(LrSchedule::Exponential, 0.5, [0, 3]), [0.5, 0.25, 0.125]);
+        assert_eq!(rates(LrSchedule::Constant, 1.0, 0.0, 0), [0.5; 8]);
+        let falling = [0.5, 0.5, 0.5, 0.5, 0.25, 0.25, 0.25, 0.25];
+        assert_eq!(rates(LrSchedule::Exponential, 0.5, 0.0, 0), falling);
         // Weights that have had two epochs go on from where those left the rate.
-        assert_eq!(rates(LrSchedule::Exponential, 0.5, [2, 4]), [0.125, 0.0625]);
-        assert_eq!(rates(LrSchedule::Linear, 1.0, [0, 5]), [0.5, 0.4, 0.3, 0.2, 0.1]);
-        // A fall is the run's own, from the rate that it is given.
-        assert_eq!(rates(LrSchedule::Linear, 1.0, [7, 9]), [0.5, 0.25]);
-        assert_eq!(LrSchedule::Linear.rate(0.5, 1.0, 1, [0, u32::MAX - 1]), 0.5);
+        assert_eq!(rates(LrSchedule::Exponential, 0.5, 0.0, 2), falling.map(|rate| rate / 4.0));
+    }
+
+    /// In sixteenths of the rate, where they are such.
+    #[test]
+    fn rates_from_step_to_step() {
+        for before in [0, 7] {
+            let sixteenths =
+                |schedule| rates(schedule, 1.0, 0.0, before).iter().map(|rate| rate * 32.0).collect();
+            let linear: Vec<f32> = sixteenths(LrSchedule::Linear);
+            assert_eq!(linear, [15.0, 13.0, 11.0, 9.0, 7.0, 5.0, 3.0, 1.0]);
+            let trapezoid: Vec<f32> = sixteenths(LrSchedule::Trapezoid);
+            assert_eq!(trapezoid, [16.0, 16.0, 16.0, 16.0, 14.0, 10.0, 6.0, 2.0]);
+            let sqrt: Vec<f32> = sixteenths(LrSchedule::Sqrt);
+            let squares = sqrt.iter().map(|rate| (rate * rate / 16.0).round());
+            assert!(squares.eq(linear.iter().copied()), "{sqrt:?}");
+        }
+    }
+
+    #[test]
+    fn a_warm_up_climbs_to_where_the_schedule_begins() {
+        // Over the first four of eight steps, at an eighth, three eighths and so on of the way; the schedule then goes over
+        // the other four.
+        let climb = [1.0, 3.0, 5.0, 7.0];
+        for (schedule, rest) in [
+            (LrSchedule::Constant, [8.0, 8.0, 8.0, 8.0]),
+            (LrSchedule::Linear, [7.0, 5.0, 3.0, 1.0]),
+            (LrSchedule::Trapezoid, [8.0, 8.0, 6.0, 2.0]),
+        ] {
+            let eighths: Vec<f32> = rates(schedule, 1.0, 0.5, 0).iter().map(|rate| rate * 16.0).collect();
+            assert_eq!(eighths, [climb, rest].concat(), "{schedule}");
+        }
+        // An epoch's own rate is what it climbs to.
+        let twentieths = rates(LrSchedule::Exponential, 0.5, 0.625, 0).into_iter().map(|rate| rate * 20.0);
+        assert!(twentieths.eq([1.0, 3.0, 5.0, 7.0, 4.5, 5.0, 5.0, 5.0]));
+    }
+
+    #[test]
+    fn rates_stay_above_0_in_the_longest_run() {
+        let last = StepOfRun { epoch: 9, step: (1 << 40) - 1, steps: 1 << 40 };
+        for schedule in [LrSchedule::Linear, LrSchedule::Sqrt, LrSchedule::Trapezoid] {
+            assert!(schedule.rate_of_step(0.5, 1.0, 0.0, last) > 0.0, "{schedule}");
+        }
+        assert!(LrSchedule::Constant.rate_of_step(0.5, 1.0, 0.9, StepOfRun { step: 0, ..last }) > 0.0);
     }
 }

@@ -61,6 +61,27 @@ fn momentum() {
 }
 
 #[test]
+fn label_smoothing() {
+    for share in ["1", "-0.1", "NaN"] {
+        let needles = [&format!("--label-smoothing {share} cannot be used"), "at least 0 and below 1"];
+        refused(&["--label-smoothing", share], &needles);
+    }
+}
+
+#[test]
+fn warm_up_of_the_learning_rate() {
+    for part in ["1", "-0.1", "NaN", "20"] {
+        let needles =
+            [&format!("--lr-warmup {part} cannot be used"), "at least 0 and below 1; 0.1 is its first tenth"];
+        refused(&["--lr-warmup", part], &needles);
+    }
+    refused(
+        &["--lr-schedule", "cosine"],
+        &["cosine", "constant", "exponential", "linear", "sqrt", "trapezoid"],
+    );
+}
+
+#[test]
 fn decay_of_the_learning_rate() {
     for decay in ["0", "1.5", "-1", "NaN"] {
         refused(&["--lr-decay", decay], &["--lr-decay ", "above 0 and at most 1"]);

@@ -135,7 +135,9 @@ fn other_settings_are_refused() {
         ("--lr", "0.3", "0.1"),
         ("--lr-decay", "0.5", "0.7"),
         ("--lr-schedule", "linear", "exponential"),
+        ("--lr-warmup", "0.1", "0"),
         ("--momentum", "0.5", "0"),
+        ("--label-smoothing", "0.1", "0"),
         ("--seed", "0", "7"),
         ("--pipeline", "naive", "fused"),
     ] {

@@ -29,8 +29,8 @@ fn layers(parameters: &Parameters) -> Layers {
     parameters.layers.iter().map(|layer| [of(&layer.weights), of(&layer.biases)]).collect()
 }
 
-/// The mean loss of the samples.
-fn loss(layers: &Layers, images: &[u8], labels: &[u8]) -> f64 {
+/// The mean loss of the samples, of whose targets the share `smoothing` is spread over all classes.
+fn loss(layers: &Layers, (images, labels, smoothing): (&[u8], &[u8], f64)) -> f64 {
     let of_sample = |(image, &label): (&[u8], &u8)| {
         let mut values: Vec<f64> = image.iter().map(|&pixel| f64::from(pixel) / 255.0).collect();
         for (l, [weights, biases]) in layers.iter().enumerate() {
@@ -41,18 +41,20 @@ fn loss(layers: &Layers, images: &[u8], labels: &[u8]) -> f64 {
             let is_last = l + 1 == layers.len();
             values = sums.into_iter().map(|x| if is_last { x } else { x.max(0.0) }).collect();
         }
-        values.iter().map(|x| x.exp()).sum::<f64>().ln() - values[usize::from(label)]
+        let mean = values.iter().sum::<f64>() / values.len() as f64;
+        let of_target = (1.0 - smoothing) * values[usize::from(label)] + smoothing * mean;
+        values.iter().map(|x| x.exp()).sum::<f64>().ln() - of_target
     };
     images.chunks(SIDE * SIDE).zip(labels).map(of_sample).sum::<f64>() / labels.len() as f64
 }
 
 /// The derivative of the loss by a parameter.
-fn derivative(layers: &Layers, place: [usize; 3], images: &[u8], labels: &[u8]) -> f64 {
+fn derivative(layers: &Layers, place: [usize; 3], samples: (&[u8], &[u8], f64)) -> f64 {
     let [layer, part, i] = place;
     let moved = |by: f64| {
         let mut layers = layers.clone();
         layers[layer][part][i] += by;
-        loss(&layers, images, labels)
+        loss(&layers, samples)
     };
     // So small that hardly a ReLU changes its mind between.
     (moved(1e-6) - moved(-1e-6)) / 2e-6
@@ -60,6 +62,12 @@ fn derivative(layers: &Layers, place: [usize; 3], images: &[u8], labels: &[u8]) 
 
 #[test]
 fn a_step_takes_what_finite_differences_say() {
+    for smoothing in [0.0, 0.25] {
+        a_step_takes_what_finite_differences_say_with(smoothing);
+    }
+}
+
+fn a_step_takes_what_finite_differences_say_with(smoothing: f32) {
     let (images, labels) = digits(SAMPLES, 8);
     let before = Parameters::init(&SIZES, 7);
     let layers_before = layers(&before);
@@ -68,28 +76,32 @@ fn a_step_takes_what_finite_differences_say() {
         let every = if (layer, part) == (0, 0) { 29 } else { 1 };
         (0..layers_before[layer][part].len()).step_by(every).map(move |i| [layer, part, i])
     });
-    let expected: Vec<([usize; 3], f64)> =
-        places.map(|place| (place, derivative(&layers_before, place, &images, &labels))).collect();
+    let expected: Vec<([usize; 3], f64)> = places
+        .map(|place| (place, derivative(&layers_before, place, (&images, &labels, smoothing.into()))))
+        .collect();
     for (layer, part) in [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1)] {
         let of = expected.iter().filter(|([l, p, _], _)| (*l, *p) == (layer, part));
         let largest = of.map(|(_, by)| by.abs()).fold(0.0, f64::max);
         assert!(largest > 1e3 * TOLERANCE, "layer {layer}: gradients of {largest} show nothing");
     }
 
+    let mean_loss = loss(&layers_before, (&images, &labels, smoothing.into()));
     let data = Dataset { images, labels, rows: SIDE, cols: SIDE };
     let device = Device::cpu();
     let on_device = DeviceDataset::upload(&device, &data.images, &data.labels, data.features(), 10).unwrap();
     let on_host = Samples::from(data);
     let batch_size = BatchSize::new(SAMPLES as u64).unwrap();
     for &pipeline in Pipeline::value_variants() {
-        let mut network = Network::new(&device, &before, pipeline, Precision::F32, batch_size).unwrap();
+        let network = Network::new(&device, &before, pipeline, Precision::F32, batch_size).unwrap();
+        let mut network = network.with_label_smoothing(smoothing);
         let data = match pipeline {
             Pipeline::Overlapped => TrainingSet::OnHost(&on_host),
             _ => TrainingSet::OnDevice(on_device.clone()),
         };
-        let spec = EpochSpec { seed: 5, epoch: 0, lr: 1.0, momentum: 0.0 };
+        let spec = EpochSpec { seed: 5, epoch: 0, rates: 1.0.into(), momentum: 0.0 };
         let goes_on = &mut |_| ControlFlow::Continue(());
-        network.train_epoch(&data, &spec, EpochStats::default(), usize::MAX, goes_on).unwrap();
+        let stats = network.train_epoch(&data, &spec, EpochStats::default(), usize::MAX, goes_on).unwrap();
+        assert!((stats.loss() - mean_loss).abs() < 1e-6, "{pipeline:?}: {} is not {mean_loss}", stats.loss());
         assert_eq!((network.pipeline(), network.take_notice()), (pipeline, None));
         let after = layers(&network.parameters().unwrap());
         for &(place, by_differences) in &expected {

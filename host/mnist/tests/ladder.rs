@@ -11,7 +11,8 @@ use ferrowarp::device::{Device, DeviceError, Stream};
 use ferrowarp_data::{Dataset, Samples};
 use ferrowarp_mnist::BatchSize;
 use ferrowarp_mnist::model::{
-    DeviceDataset, EpochSpec, EpochStats, Network, Parameters, Pipeline, Precision, Timeline, TrainingSet,
+    DeviceDataset, EpochSpec, EpochStats, Network, Parameters, Pipeline, Precision, Rates, Timeline,
+    TrainingSet,
 };
 
 /// 50 steps and half a batch.
@@ -37,6 +38,12 @@ fn network(device: &Device, pipeline: Pipeline, sizes: &[usize]) -> Network {
     Network::new(device, &Parameters::init(sizes, 7), pipeline, Precision::F32, batch_size).unwrap()
 }
 
+/// Rates that are others at each step, and less than half as large in the second epoch.
+fn rates(epoch: u32) -> Rates {
+    let of_step = |step| 0.05 + 0.02 * (step % 5) as f32;
+    (0..SAMPLES.div_ceil(BATCH)).map(|step| of_step(step) / (1 + 2 * epoch) as f32).collect()
+}
+
 /// What is left of a training.
 #[derive(Clone, Debug, PartialEq)]
 struct Trained {
@@ -58,7 +65,7 @@ fn train(pipeline: Pipeline, momentum: f32, every: Option<usize>) -> Trained {
     let mut network = network(&device, pipeline, &[SIDE * SIDE, 24, 16, 10]);
     let (mut all, mut most_at_once) = (Vec::new(), 0);
     for epoch in 0..EPOCHS {
-        let spec = EpochSpec { seed: 5, epoch, lr: if epoch == 0 { 0.1 } else { 0.05 }, momentum };
+        let spec = EpochSpec { seed: 5, epoch, rates: rates(epoch), momentum };
         let mut stats = EpochStats::default();
         while stats.samples < SAMPLES {
             let until = every.map_or(SAMPLES, |every| stats.samples + every * BATCH);
@@ -132,6 +139,44 @@ fn pauses_change_nothing() {
     }
 }
 
+/// Each step by itself, at one rate.
+#[test]
+fn rates_are_those_of_their_steps() {
+    const STEPS: usize = 7;
+    let device = Device::cpu();
+    let data = dataset(STEPS * BATCH - 3);
+    let (on_device, on_host) = (uploaded(&device, &data, 10), Samples::from(data));
+    for &pipeline in Pipeline::value_variants() {
+        let data = match pipeline {
+            Pipeline::Overlapped => TrainingSet::OnHost(&on_host),
+            _ => TrainingSet::OnDevice(on_device.clone()),
+        };
+        let momentum = if has(pipeline, 0.5) { 0.5 } else { 0.0 };
+        let train = |rates: &dyn Fn(usize) -> Rates, every: usize| {
+            let mut network = network(&device, pipeline, &[SIDE * SIDE, 24, 16, 10]);
+            for epoch in 0..2 {
+                let mut stats = EpochStats::default();
+                for step in (0..STEPS).step_by(every) {
+                    let spec = EpochSpec { seed: 5, epoch, rates: rates(step), momentum };
+                    let (goes_on, until) = (&mut |_| ControlFlow::Continue(()), (step + every) * BATCH);
+                    stats = network.train_epoch(&data, &spec, stats, until, goes_on).unwrap();
+                }
+            }
+            assert_eq!(network.pipeline(), pipeline);
+            network.parameters().unwrap()
+        };
+        let all = rates(0);
+        let expected = train(&|step| all.at(step).into(), 1);
+        for every in [STEPS, 3, 1] {
+            assert!(train(&|_| all.clone(), every) == expected, "{pipeline:?}, every {every} steps");
+        }
+        assert!(
+            train(&|_| all.at(0).into(), STEPS) != expected,
+            "{pipeline:?}: the rates make no difference"
+        );
+    }
+}
+
 #[test]
 fn a_graph_is_many_steps_by_one_call() {
     assert_eq!(train(Pipeline::Fused, 0.0, None).most_at_once, BATCH);
@@ -158,7 +203,7 @@ fn a_rung_that_does_not_take_a_network_gives_way() {
     let device = Device::cpu();
     let data = uploaded(&device, &dataset(40), 20).into();
     let sizes = [SIDE * SIDE, 16, 20];
-    let spec = EpochSpec { seed: 0, epoch: 0, lr: 0.1, momentum: 0.0 };
+    let spec = EpochSpec { seed: 0, epoch: 0, rates: 0.1.into(), momentum: 0.0 };
     let mut trained = Vec::new();
     for pipeline in [Pipeline::Deferred, Pipeline::Fused, Pipeline::Graph] {
         let mut network = network(&device, pipeline, &sizes);
@@ -184,7 +229,7 @@ fn a_rung_that_does_not_take_a_network_gives_way() {
 fn where_nothing_can_be_recorded_steps_are_launched_one_by_one() {
     let device = Device::cpu();
     let data = uploaded(&device, &dataset(200), 10).into();
-    let spec = EpochSpec { seed: 3, epoch: 0, lr: 0.1, momentum: 0.0 };
+    let spec = EpochSpec { seed: 3, epoch: 0, rates: 0.1.into(), momentum: 0.0 };
     let epoch = |network: &mut Network| {
         let goes_on = &mut |_| ControlFlow::Continue(());
         network.train_epoch(&data, &spec, EpochStats::default(), usize::MAX, goes_on).unwrap();
@@ -218,12 +263,13 @@ fn where_nothing_can_be_recorded_steps_are_launched_one_by_one() {
 #[test]
 fn a_graph_follows_its_network_to_other_data() {
     let device = Device::cpu();
-    let spec = EpochSpec { seed: 3, epoch: 0, lr: 0.1, momentum: 0.0 };
+    let spec = EpochSpec { seed: 3, epoch: 0, rates: 0.1.into(), momentum: 0.0 };
     let train = |pipeline| {
         let mut network = network(&device, pipeline, &[SIDE * SIDE, 16, 10]);
         for (samples, momentum) in [(200, 0.0), (400, 0.0), (200, 0.0), (200, 0.5)] {
             let data = uploaded(&device, &dataset(samples), 10).into();
-            let (spec, goes_on) = (EpochSpec { momentum, ..spec }, &mut |_| ControlFlow::Continue(()));
+            let (spec, goes_on) =
+                (EpochSpec { momentum, ..spec.clone() }, &mut |_| ControlFlow::Continue(()));
             network.train_epoch(&data, &spec, EpochStats::default(), usize::MAX, goes_on).unwrap();
         }
         network.parameters().unwrap()
@@ -236,7 +282,7 @@ fn a_graph_follows_its_network_to_other_data() {
 fn samples_come_from_the_host_or_lie_on_the_device() {
     let device = Device::cpu();
     let data = dataset(130);
-    let spec = EpochSpec { seed: 3, epoch: 4, lr: 0.1, momentum: 0.5 };
+    let spec = EpochSpec { seed: 3, epoch: 4, rates: 0.1.into(), momentum: 0.5 };
     let (on_device, on_host) = (uploaded(&device, &data, 10), Samples::from(data));
     let train = |pipeline, data: &TrainingSet<'_>| {
         let mut network = network(&device, pipeline, &[SIDE * SIDE, 16, 10]);
@@ -264,7 +310,7 @@ fn samples_come_from_the_host_or_lie_on_the_device() {
 fn an_epoch_from_the_host_can_break_off_anywhere() {
     let device = Device::cpu();
     let data = dataset(130);
-    let spec = EpochSpec { seed: 3, epoch: 4, lr: 0.1, momentum: 0.0 };
+    let spec = EpochSpec { seed: 3, epoch: 4, rates: 0.1.into(), momentum: 0.0 };
     let whole = {
         let mut network = network(&device, Pipeline::Overlapped, &[SIDE * SIDE, 16, 10]);
         let (samples, goes_on) = (Samples::from(data.clone()), &mut |_| ControlFlow::Continue(()));
@@ -290,7 +336,7 @@ fn a_timeline_shows_what_each_rung_does() {
     let device = Device::cpu();
     let data = dataset(SAMPLES);
     let (on_device, on_host) = (uploaded(&device, &data, 10), Samples::from(data));
-    let spec = EpochSpec { seed: 3, epoch: 0, lr: 0.1, momentum: 0.0 };
+    let spec = EpochSpec { seed: 3, epoch: 0, rates: 0.1.into(), momentum: 0.0 };
     for &pipeline in Pipeline::value_variants() {
         let data = match pipeline {
             Pipeline::Overlapped => TrainingSet::OnHost(&on_host),

@@ -46,7 +46,7 @@ fn train(pipeline: Pipeline, precision: Precision, until: usize) -> (Vec<f32>, f
     let start = Parameters::init(&SIZES, 7);
     let batch_size = BatchSize::new(BATCH as u64).unwrap();
     let mut network = Network::new(&device, &start, pipeline, precision, batch_size).unwrap();
-    let spec = EpochSpec { seed: 5, epoch: 0, lr: 0.1, momentum: 0.0 };
+    let spec = EpochSpec { seed: 5, epoch: 0, rates: 0.1.into(), momentum: 0.0 };
     let goes_on = &mut |_| ControlFlow::Continue(());
     let stats = network.train_epoch(&data.into(), &spec, EpochStats::default(), until, goes_on).unwrap();
     assert_eq!((network.pipeline(), network.take_notice()), (pipeline, None));
@@ -114,7 +114,7 @@ fn a_number_too_large_for_f16_is_a_divergence() {
     let mut start = Parameters::init(&[SIDE * SIDE, 16, 8, 10], 7);
     // A part of the images has 0 at the first pixel: 0 times infinity is neither.
     start.layers[0].weights[3] = 1e5;
-    let spec = EpochSpec { seed: 5, epoch: 0, lr: 0.1, momentum: 0.0 };
+    let spec = EpochSpec { seed: 5, epoch: 0, rates: 0.1.into(), momentum: 0.0 };
     let batch_size = BatchSize::new(40).unwrap();
     for (precision, diverges) in [(Precision::Bf16, false), (Precision::Tf32, false), (Precision::F16, true)]
     {

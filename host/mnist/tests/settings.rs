@@ -21,43 +21,72 @@ fn load(place: &Place, name: &str) -> (Parameters, Training) {
     (checkpoint.parameters, checkpoint.training.unwrap())
 }
 
+/// An epoch is one step, so that runs at one rate, one after the other, are a run of several.
 #[test]
-fn a_linear_schedule_is_an_epoch_at_each_rate() {
-    for pipeline in ["naive", "fused", "graph"] {
+fn a_schedule_is_a_step_at_each_rate() {
+    for (schedule, warmup, rates) in [
+        ("linear", "0", ["0.6875", "0.5625", "0.4375", "0.3125", "0.1875", "0.0625"]),
+        ("linear", "0.5", ["0.125", "0.375", "0.625", "0.625", "0.375", "0.125"]),
+        ("trapezoid", "0", ["0.75", "0.75", "0.75", "0.625", "0.375", "0.125"]),
+        ("constant", "0.5", ["0.125", "0.375", "0.625", "0.75", "0.75", "0.75"]),
+    ] {
         let place = Place::with_idx();
-        let on = ["--pipeline", pipeline, "--hidden", "16", "--batch-size", "20"];
+        let on = ["--hidden", "16", "--batch-size", "633", "--lr-schedule"];
         let run = |more: &[&str]| succeeds(place.train(&[&on[..], more].concat()));
-        run(&["--seed", "7", "--lr", "0.3", "--epochs", "3", "--lr-schedule", "linear", "--save", "linear"]);
-        let constant = ["--epochs", "1", "--lr-schedule", "constant"];
-        run(&[&constant[..], &["--seed", "7", "--lr", "0.3", "--save", "1"]].concat());
-        run(&[&constant[..], &["--load", "1", "--lr", "0.2", "--save", "2"]].concat());
-        run(&[&constant[..], &["--load", "2", "--lr", "0.1", "--save", "3"]].concat());
-        let ((linear, training), (by_hand, _)) = (load(&place, "linear"), load(&place, "3"));
-        assert!(linear == by_hand, "{pipeline}: the rates are others");
-        assert_eq!((training.lr_schedule, training.lr_decay), (LrSchedule::Linear, 1.0));
+        let whole =
+            ["--epochs", "6", "--seed", "7", "--lr", "0.75", "--lr-warmup", warmup, "--save", "whole"];
+        run(&[&[schedule], &whole[..]].concat());
+        for (step, rate) in rates.into_iter().enumerate() {
+            let (before, after) = (step.to_string(), (step + 1).to_string());
+            let from = if step == 0 { ["--seed", "7"] } else { ["--load", &before] };
+            run(&[&["constant", "--epochs", "1", "--lr", rate, "--save", &after], &from[..]].concat());
+        }
+        let ((whole, training), (parts, _)) = (load(&place, "whole"), load(&place, "6"));
+        assert!(whole == parts, "{schedule} after a warm-up of {warmup}: the rates are others");
+        assert_eq!((training.lr_schedule.to_string(), training.lr_decay), (schedule.to_owned(), 1.0));
+        assert_eq!(training.lr_warmup.to_string(), warmup);
     }
 }
 
+/// From within the warm-up, and from after it in the midst of an epoch.
 #[test]
-fn a_resumed_run_keeps_its_schedule() {
-    let place = Place::with_idx();
-    let more = ["--lr-schedule", "linear", "--epochs", "3", "--checkpoint", "c", "--checkpoint-every", "20"];
-    succeeds(place.train(&flags(&[&more[..], &["--checkpoint-keep", "9", "--save", "w"]].concat())));
-    let mut files: Vec<_> = fs::read_dir(place.path("c")).unwrap().map(|file| file.unwrap().path()).collect();
-    files.sort();
-    files.retain(|file| file.to_string_lossy().ends_with(".checkpoint"));
-    // The third is from within the second of three epochs, of 32 steps each.
-    for file in files.drain(3..) {
-        fs::remove_file(file).unwrap();
+fn a_resumed_run_keeps_its_rates() {
+    for pipeline in ["naive", "overlapped", "fused", "graph", "resident"] {
+        let place = Place::with_idx();
+        let on =
+            ["--pipeline", pipeline, "--hidden", "16,12", "--batch-size", "20", "--lr", "0.3", "--seed", "7"];
+        let more = ["--lr-schedule", "sqrt", "--lr-warmup", "0.4", "--epochs", "3", "--checkpoint", "c"];
+        let every = ["--checkpoint-every", "20", "--checkpoint-keep", "9", "--save", "w"];
+        succeeds(place.train(&[&on[..], &more, &every].concat()));
+        // An epoch is 32 steps; the warm-up ends in the midst of the 39th.
+        assert_eq!(checkpoints(&place, "c"), [20, 40, 60, 80, 96]);
+        for last in [60, 20] {
+            for step in checkpoints(&place, "c").into_iter().filter(|step| *step > last) {
+                fs::remove_file(place.path(&format!("c/step-{step:010}.checkpoint"))).unwrap();
+            }
+            let printed = succeeds(place.train(&["--resume", "c", "--save", "again"]));
+            assert!(printed.contains(&format!("{last} steps are done")), "{printed}");
+            assert!(
+                place.read("w") == place.read("again"),
+                "{pipeline}: resumed from step {last} it ends elsewhere"
+            );
+        }
     }
-    let printed = succeeds(place.train(&["--resume", "c", "--save", "again"]));
-    assert!(printed.contains("60 steps are done, 28 of them in epoch 2"), "{printed}");
-    assert!(place.read("w") == place.read("again"), "the resumed run ends elsewhere");
+}
 
-    let needles = ["--epochs 4 cannot be used", "falls linearly over its 3 epochs; choose 3", "--load"];
-    place.refuses(place.train(&["--resume", "c", "--epochs", "4"]), &needles);
-    let needles = ["--lr-schedule constant cannot be used to resume", "whose run has linear"];
-    place.refuses(place.train(&["--resume", "c", "--lr-schedule", "constant"]), &needles);
+/// Even where only the warm-up depends on it.
+#[test]
+fn a_resumed_run_keeps_its_length() {
+    for how in [["--lr-schedule", "trapezoid"], ["--lr-warmup", "0.2"]] {
+        let place = Place::with_idx();
+        succeeds(place.train(&flags(&[&how[..], &["--epochs", "3", "--checkpoint", "c"]].concat())));
+        let needles = ["--epochs 4 cannot be used", "are those of 3 epochs; choose 3", "--load"];
+        place.refuses(place.train(&["--resume", "c", "--epochs", "4"]), &needles);
+        if how[0] == "--lr-schedule" {
+            let needles = ["--lr-schedule constant cannot be used to resume", "whose run has trapezoid"];
+            place.refuses(place.train(&["--resume", "c", "--lr-schedule", "constant"]), &needles);
+        }
+    }
 }
 
 #[test]
@@ -70,6 +99,32 @@ fn a_factor_belongs_to_one_schedule() {
             "--lr-schedule exponential",
         ];
         place.refuses(place.train(&flags(&["--lr-schedule", schedule, "--lr-decay", "0.5"])), &needles);
+    }
+}
+
+/// Losses of training are those of the targets that are learnt, those of a test are not.
+#[test]
+fn smoothed_targets_are_learnt_in_parts_as_in_one_go() {
+    for pipeline in ["naive", "overlapped", "fused", "graph", "resident"] {
+        let place = Place::with_idx();
+        let on =
+            ["--pipeline", pipeline, "--hidden", "16,12", "--batch-size", "20", "--lr", "0.1", "--seed", "7"];
+        let run = |more: &[&str]| succeeds(place.train(&[&on[..], more].concat()));
+        let two =
+            ["--epochs", "2", "--checkpoint", "c", "--checkpoint-every", "20", "--checkpoint-keep", "9"];
+        let printed = run(&[&two[..], &["--label-smoothing", "0.2", "--save", "smoothed"]].concat());
+        let ((smoothed, training), _) =
+            (load(&place, "smoothed"), run(&["--epochs", "2", "--save", "plain"]));
+        assert_eq!(training.label_smoothing, 0.2);
+        assert!(smoothed != load(&place, "plain").0, "{pipeline}: nothing is smoothed");
+        for step in [40, 60, 64] {
+            fs::remove_file(place.path(&format!("c/step-{step:010}.checkpoint"))).unwrap();
+        }
+        succeeds(place.train(&["--resume", "c", "--save", "again"]));
+        assert!(place.read("smoothed") == place.read("again"), "{pipeline}: the resumed run ends elsewhere");
+        let test_loss = |printed: &str| printed.split("test loss ").last().unwrap()[..6].to_owned();
+        let tested = run(&["--load", "smoothed", "--epochs", "0"]);
+        assert_eq!(test_loss(&printed), test_loss(&tested), "{pipeline}");
     }
 }
 
@@ -137,8 +192,12 @@ fn what_is_named_wins_over_a_preset() {
 fn the_preset_is_what_was_chosen() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/results/record.md");
     let page = fs::read_to_string(path).unwrap();
-    let Config { batch_size, lr, epochs, .. } = Preset::Record.applied_to(Config::new(Pipeline::Fused));
-    let chosen = format!("batches of {batch_size}, learning rate {lr}, {epochs} epochs.\n");
+    let preset = Preset::Record.applied_to(Config::new(Pipeline::Fused));
+    let Config { batch_size, lr, lr_schedule, lr_warmup, label_smoothing, epochs, .. } = preset;
+    let chosen = format!(
+        "Chosen: batches of {batch_size}, learning rate {lr}, schedule {lr_schedule}, warm-up {lr_warmup}, label smoothing \
+         {label_smoothing}, {epochs} epochs.\n"
+    );
     assert!(page.contains(&chosen), "docs/results/record.md does not choose {chosen}");
 }
 

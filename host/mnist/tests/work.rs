@@ -70,7 +70,7 @@ fn launched_on(
     let batch = BatchSize::new(batch as u64).unwrap();
     let mut network =
         Network::new(&device, &Parameters::init(sizes, 7), pipeline, Precision::F32, batch).unwrap();
-    let spec = EpochSpec { seed: 5, epoch: 0, lr: 0.1, momentum: 0.0 };
+    let spec = EpochSpec { seed: 5, epoch: 0, rates: 0.1.into(), momentum: 0.0 };
     let stats = network
         .train_epoch(&data, &spec, EpochStats::default(), usize::MAX, &mut |_| ControlFlow::Continue(()));
     assert_eq!(stats.unwrap().samples, steps * batch.get());

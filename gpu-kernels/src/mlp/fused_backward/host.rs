@@ -27,6 +27,8 @@ pub struct BackwardLaunch {
     pub update: UpdateLaunch,
     /// Where training is.
     pub state: RawBuffer<StepState>,
+    /// The place of the step's rate there.
+    pub turn: u32,
     /// Rows of the batch.
     pub rows: u32,
 }
@@ -39,6 +41,10 @@ pub struct UpdatesLaunch {
     pub below: UpdateLaunch,
     /// Where training is.
     pub state: RawBuffer<StepState>,
+    /// The learning rates of all steps of the epoch, and one more.
+    pub rates: RawBuffer<f32>,
+    /// The place of the step's rate in the state.
+    pub turn: u32,
     /// Rows of the batch.
     pub rows: u32,
 }

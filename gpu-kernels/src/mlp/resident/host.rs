@@ -25,6 +25,7 @@ pub type ResidentStepsLaunch = ResidentStepsHost<
     RawBuffer<u8>,
     RawBuffer<f32>,
     RawBuffer<f32>,
+    RawBuffer<f32>,
 >;
 
 /// The arguments of [`train`](fn@super::train).

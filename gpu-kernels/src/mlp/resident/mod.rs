@@ -20,6 +20,8 @@ use cuda_std::grid::Watchdog;
 use cuda_std::mem::f32x4;
 use cuda_std::{KernelArgs, kernel, shared, thread};
 
+use super::loss::Targets;
+
 mod batches;
 mod exchange;
 mod extents;
@@ -93,6 +95,8 @@ pub struct ResidentSteps {
     /// [`Extents::ahead_len`] numbers, from a multiple of 16 bytes on: the first layer's sums of the first step, if `is_begun`;
     /// written, unless the epoch ends with the launch: those of the step after it.
     pub ahead: *mut f32,
+    /// The learning rate of each step of the epoch, by its number there.
+    pub rates: *const f32,
     /// Whether `ahead` is what the launch of the steps just before has left, and not 0.
     pub is_begun: u32,
     /// Samples of the data set.
@@ -109,8 +113,8 @@ pub struct ResidentSteps {
     pub epoch: u32,
     /// The seed.
     pub seed: u64,
-    /// Learning rate.
-    pub lr: f32,
+    /// The targets of a row, of so many classes.
+    pub targets: Targets,
 }
 
 /// `steps` steps of SGD.
@@ -211,6 +215,12 @@ impl ResidentSteps {
     fn batches(&self) -> usize {
         let goes_on = self.steps < (self.samples - self.first).div_ceil(self.batch);
         self.steps as usize + usize::from(goes_on)
+    }
+
+    /// The learning rates of the launch's steps.
+    #[inline(always)]
+    fn rates(&self) -> *const f32 {
+        self.rates.wrapping_add((self.first / self.batch) as usize)
     }
 
     /// First sample and number of samples of a step.

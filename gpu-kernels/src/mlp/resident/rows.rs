@@ -77,7 +77,10 @@ impl<const WARPS: usize> Block<WARPS> {
                 *units.add(i) = u32x4::default();
             }
             self.sync();
+            let rates = steps.rates();
             for step in 0..steps.steps as usize {
+                // Long before it is needed.
+                let lr = *rates.add(step);
                 let mail = Mail::of(steps.mail, &e, steps.round.wrapping_add(step as u32));
                 let (first, rows) = steps.samples_of(step);
                 let place = first as usize + row;
@@ -95,7 +98,7 @@ impl<const WARPS: usize> Block<WARPS> {
                 self.sync();
                 self.receive_rows::<HALVES>(&shared, &mail);
                 self.sync();
-                self.move_last_layer::<HALVES>(&shared, steps.lr);
+                self.move_last_layer::<HALVES>(&shared, lr);
                 self.sync();
             }
             if row == 0 {
@@ -181,8 +184,9 @@ impl<const WARPS: usize> Block<WARPS> {
             let max = reduce_max_width::<f32, { MAX_CLASSES as u32 }>(u32::MAX, logit);
             let exp = if is_class { (logit - max).exp() } else { 0.0 };
             let sum = reduce_sum_width::<f32, { MAX_CLASSES as u32 }>(u32::MAX, exp);
+            let targets = &steps.targets;
             let gradient = match label {
-                Some((label, _)) => exp.mul_add(scale / sum, if class == label { -scale } else { 0.0 }),
+                Some((label, _)) => exp.mul_add(scale / sum, -scale * targets.of(class == label)),
                 None => 0.0,
             };
             if lane < MAX_CLASSES {
@@ -212,10 +216,15 @@ impl<const WARPS: usize> Block<WARPS> {
             }
             // What nobody waits for comes last.
             let first = warp_vote_ballot(u32::MAX, logit == max).trailing_zeros() as usize;
+            let mut all = 0.0;
+            if targets.are_spread() {
+                let less = if is_class { logit - max } else { 0.0 };
+                all = reduce_sum_width::<f32, { MAX_CLASSES as u32 }>(u32::MAX, less);
+            }
             if let Some((label, place)) = label
                 && lane == label
             {
-                let loss = sum.ln() - (logit - max);
+                let loss = sum.ln() - targets.weighted(logit - max, all);
                 *steps.loss.add(place) = loss;
                 *steps.correct.add(place) = (first == label && !loss.is_nan()).into();
             }

@@ -134,7 +134,7 @@ impl<const WARPS: usize> Block<WARPS> {
         }
     }
 
-    /// Leaves the sums of block `number` to the launch after this one.
+    /// Leaves the sums of block `number` to the launch after this one, from the last step's learning rate.
     ///
     /// # Safety
     /// As for the kernel.
@@ -144,12 +144,13 @@ impl<const WARPS: usize> Block<WARPS> {
         shared: &Shared,
         steps: &ResidentSteps,
         number: usize,
+        lr: f32,
     ) {
         let (warp, lane) = self.place();
         let ahead = steps.ahead.cast::<f32x4>().wrapping_add(number * UNITS_QUADS + lane);
         for tile in (warp..ROW_TILES).step_by(WARPS) {
             // SAFETY: the lane's quad of the tile. All lanes of the warp have the same tiles.
-            unsafe { *ahead.add(tile * 32) = self.changed_sums::<HALVES>(shared, tile, steps.lr).into() };
+            unsafe { *ahead.add(tile * 32) = self.changed_sums::<HALVES>(shared, tile, lr).into() };
         }
     }
 

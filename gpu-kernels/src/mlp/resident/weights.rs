@@ -135,7 +135,10 @@ impl<const WARPS: usize> Block<WARPS> {
             }
             self.activate::<HALVES>(&shared, (0, number), None);
             self.sync();
+            let (rates, mut lr) = (steps.rates(), 0.0);
             for step in 0..count {
+                // Long before it is needed.
+                let last = core::mem::replace(&mut lr, *rates.add(step));
                 let parity = step as u32 & 1;
                 let mail = Mail::of(steps.mail, &e, steps.round.wrapping_add(step as u32));
                 let has_next = step + 1 < ahead;
@@ -146,7 +149,7 @@ impl<const WARPS: usize> Block<WARPS> {
                     self.fetch_gram(shared.gram, steps, step + 1, shared.gram_is_there);
                 }
                 if step > 0 {
-                    self.update::<TILES, HALVES>(&shared, stages[0], &mut weights, steps.lr);
+                    self.update::<TILES, HALVES>(&shared, stages[0], &mut weights, last);
                 }
                 if has_next {
                     Barrier::wait_parity(shared.batch_is_there, parity ^ 1);
@@ -162,20 +165,20 @@ impl<const WARPS: usize> Block<WARPS> {
                 self.receive_gradients::<HALVES>(&shared, &mail);
                 self.sync();
                 self.differentiate::<HALVES>(&shared, step, number);
-                self.update_above::<HALVES>(&shared, step, steps.lr);
+                self.update_above::<HALVES>(&shared, step, lr);
                 if has_next {
                     Barrier::wait_parity(shared.gram_is_there, parity);
                 }
                 self.sync();
                 if step + 1 < count {
-                    self.activate::<HALVES>(&shared, (step + 1, number), Some(steps.lr));
+                    self.activate::<HALVES>(&shared, (step + 1, number), Some(lr));
                 } else if has_next {
-                    self.leave_sums::<HALVES>(&shared, steps, number);
+                    self.leave_sums::<HALVES>(&shared, steps, number, lr);
                 }
                 self.sync();
                 stages = [stages[1], stages[2], stages[0]];
             }
-            self.update::<TILES, HALVES>(&shared, stages[0], &mut weights, steps.lr);
+            self.update::<TILES, HALVES>(&shared, stages[0], &mut weights, lr);
             self.finish::<TILES>(&shared, network, number, &weights);
         }
     }

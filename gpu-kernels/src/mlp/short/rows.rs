@@ -13,17 +13,22 @@
 
 use cuda_std::grid::launch_dependents;
 use cuda_std::hint::opaque;
-#[cfg(not(target_arch = "nvptx64"))]
-use cuda_std::launch::{LaunchConfig, RawBuffer};
 use cuda_std::mem::{f32x4, load_global_l2};
 use cuda_std::warp::{reduce_max_width, reduce_min_width, reduce_sum, reduce_sum_width, warp_shuffle_idx};
 use cuda_std::{GpuFloat as _, KernelArgs, kernel, shared_array, thread};
 
 use super::{MAX_HIDDEN1, MAX_HIDDEN2, MAX_SHARES};
 use crate::mlp::head::{MAX_CLASSES, NextBatch};
+use crate::mlp::loss::Targets;
 use crate::mlp::matrix::Matrix;
 use crate::mlp::state::StepState;
 use crate::mlp::wait_for_turn;
+
+#[cfg(not(target_arch = "nvptx64"))]
+mod host;
+
+#[cfg(not(target_arch = "nvptx64"))]
+pub use host::{RowsLaunch, config};
 
 /// Threads of a block.
 pub(super) const THREADS: usize = 512;
@@ -36,27 +41,7 @@ const SAMPLE: usize = 64;
 const SHARED_SUMS: usize = THREADS * QUADS + MAX_HIDDEN2 / 4;
 /// Vectors of shared memory of a block.
 const SHARED: usize =
-    (SHARED_SUMS + MAX_HIDDEN1 + MAX_HIDDEN2 * (2 + MAX_CLASSES) + MAX_CLASSES + 2).div_ceil(4);
-
-/// [`Rows`] in the buffers of the host.
-#[cfg(not(target_arch = "nvptx64"))]
-pub type RowsLaunch = RowsHost<
-    RawBuffer<f32>,
-    RawBuffer<u32>,
-    RawBuffer<f32>,
-    RawBuffer<f32>,
-    RawBuffer<f32>,
-    RawBuffer<f32>,
-    RawBuffer<f32>,
-    RawBuffer<f32>,
-    RawBuffer<f32>,
-    RawBuffer<f32>,
-    RawBuffer<f32>,
-    RawBuffer<f32>,
-    RawBuffer<f32>,
-    RawBuffer<u32>,
-    RawBuffer<StepState>,
->;
+    (SHARED_SUMS + MAX_HIDDEN1 + MAX_HIDDEN2 * (2 + MAX_CLASSES) + 2 * MAX_CLASSES + 2).div_ceil(4);
 
 /// What the rows read and write.
 #[derive(Clone, Copy, Debug, KernelArgs)]
@@ -102,6 +87,8 @@ pub struct Rows {
     pub hidden2: u32,
     /// Classes.
     pub classes: u32,
+    /// The targets of a row, of so many classes.
+    pub targets: Targets,
 }
 
 /// All that is a row's own, and the next batch.
@@ -132,10 +119,11 @@ pub unsafe fn short_rows(rows: Rows, next: NextBatch) {
         let units2 = units1.add(MAX_HIDDEN1);
         let gradients = units2.add(MAX_HIDDEN2);
         let logits = gradients.add(MAX_HIDDEN2);
-        let last = logits.add(MAX_CLASSES);
+        let targets = logits.add(MAX_CLASSES);
+        let last = targets.add(MAX_CLASSES);
         let place = last.add(MAX_HIDDEN2 * MAX_CLASSES).cast();
-        Row { of: rows, row: block as usize, tid, sums, units1, units2, gradients, logits, last, place }
-            .run();
+        let row = block as usize;
+        Row { of: rows, row, tid, sums, units1, units2, gradients, logits, targets, last, place }.run();
     }
 }
 
@@ -154,6 +142,8 @@ struct Row {
     gradients: *mut f32,
     /// `[classes]`, likewise.
     logits: *mut f32,
+    /// `[classes]`, then zeros up to [`MAX_CLASSES`]: what the targets make of the gradient at the logits.
+    targets: *mut f32,
     /// `[hidden2, classes]`, on 16 bytes: the last layer's weights, then zeros up to [`MAX_CLASSES`] for each unit.
     last: *mut f32,
     /// The row's label, and the first sample of the step.
@@ -195,7 +185,11 @@ impl Row {
                 *self.gradients.add(tid) = 0.0;
             }
             if tid % 32 == 0 {
-                *self.logits.add(tid / 32) = at(of.biases3, (tid / 32).min(classes - 1));
+                let class = tid / 32;
+                *self.logits.add(class) = at(of.biases3, class.min(classes - 1));
+                let target = of.targets.of(class == of.labels.add(row).read_volatile() as usize);
+                *self.targets.add(class) =
+                    if class < classes { -target * (1.0 / of.rows as f32) } else { 0.0 };
             }
             if tid == 0 {
                 *self.place =
@@ -330,8 +324,7 @@ impl Row {
             let exp = if class < classes { less.exp() } else { 0.0 };
             let sum = reduce_sum_width::<f32, WIDTH>(u32::MAX, exp);
             let scale = 1.0 / of.rows as f32;
-            let one_hot = if class == label() { scale } else { 0.0 };
-            let d_logit = exp.mul_add(scale / sum, -one_hot);
+            let d_logit = exp.mul_add(scale / sum, *self.targets.add(class));
             let mut gradient = [0.0f32; 4];
             for c in 0..MAX_CLASSES {
                 let (d_logit, _) = warp_shuffle_idx(u32::MAX, d_logit, c as u32, 32);
@@ -349,9 +342,15 @@ impl Row {
                 if tid < classes {
                     *of.d_logits.add(row * classes + tid) = d_logit;
                 }
+                let mut all = 0.0;
+                if of.targets.are_spread() {
+                    let less = if class < classes { less } else { 0.0 };
+                    all = reduce_sum_width::<f32, WIDTH>(u32::MAX, less);
+                }
                 let label = label();
                 if tid == label {
-                    let (loss, first) = (sum.ln() - less, (*self.place)[1] as usize);
+                    let (loss, first) =
+                        (sum.ln() - of.targets.weighted(less, all), (*self.place)[1] as usize);
                     *of.loss.add(first + row) = loss;
                     *of.correct.add(first + row) = u32::from(hit == label && !loss.is_nan());
                 }
@@ -384,12 +383,6 @@ unsafe fn sum_of(first: *const f32, len: usize, step: usize) -> f32 {
         i = opaque((i + AT_ONCE) as usize) as u32;
     }
     ((sums[0] + sums[4]) + (sums[1] + sums[5])) + ((sums[2] + sums[6]) + (sums[3] + sums[7]))
-}
-
-/// Grid and block for `rows` rows and a next batch of `samples`.
-#[cfg(not(target_arch = "nvptx64"))]
-pub fn config(rows: u32, samples: u32) -> LaunchConfig {
-    LaunchConfig::new(rows + samples.div_ceil((THREADS / SAMPLE) as u32), THREADS as u32)
 }
 
 kernels![short_rows];

@@ -16,22 +16,31 @@ use crate::mlp::fused_backward::Update;
 #[cfg(not(target_arch = "nvptx64"))]
 use crate::mlp::grid::Tiles;
 use crate::mlp::matrix::{Matrix, OperandA, OperandB};
-use crate::mlp::state::{Rates, StepState};
+use crate::mlp::state::StepState;
 use crate::mlp::wait_for_turn;
 
-/// The steps of three layers. The last of a step's launches: it moves `state` on by `rows` samples.
+/// The steps of three layers. The last of a step's launches: it moves `state` on to the step after it.
 ///
-/// Launched on the blocks of all, one layer's after the other's, as [`config`] says.
+/// Launched on the blocks of all, one layer's after the other's, as [`config`] says. `turn` is the place of the step's rate in
+/// `state`, and `rates` are those of all steps of the epoch, and one more.
 ///
 /// # Safety
 /// The launch is as said, and there are at most 64 rows; the pointers are valid for as many elements as their shapes say;
 /// what is written nobody else uses. The launch ahead writes neither the parameters nor the first layer's input.
 #[kernel(max_threads = 128)]
-pub unsafe fn short_updates(first: Update, second: Update, third: Update, state: *mut StepState, rows: u32) {
+pub unsafe fn short_updates(
+    first: Update,
+    second: Update,
+    third: Update,
+    state: *mut StepState,
+    rates: *const f32,
+    turn: u32,
+    rows: u32,
+) {
     let shared = shared_array![f32x4; SHARED];
     let block = thread::block_idx_x();
-    // SAFETY: the kernel's contract; which of the three is the same for all threads of a block. No block reads the sample
-    // that the first thread writes.
+    // SAFETY: the kernel's contract; which of the three is the same for all threads of a block. No block reads what the
+    // first thread writes.
     unsafe {
         let is_first = block < first.blocks;
         let (update, tile) = match block {
@@ -39,10 +48,9 @@ pub unsafe fn short_updates(first: Update, second: Update, third: Update, state:
             _ if block < first.blocks + second.blocks => (second, block - first.blocks),
             _ => (third, block - first.blocks - second.blocks),
         };
-        update.once(shared, (tile, is_first), rows as usize, state);
+        update.once(shared, (tile, is_first), rows as usize, (state, turn));
         if block == 0 && thread::thread_idx_x() == 0 {
-            let first = &raw mut (*state).first;
-            first.write_volatile(first.read_volatile() + rows);
+            StepState::go_on(state, rates, turn, rows);
         }
     }
 }
@@ -59,18 +67,14 @@ impl Update {
         shared: *mut f32x4,
         (tile, is_first): (u32, bool),
         rows: usize,
-        state: *const StepState,
+        (state, turn): (*const StepState, u32),
     ) {
         let (inputs, outputs) = (self.inputs as usize, self.outputs as usize);
         let across = self.outputs.div_ceil(TILE_COLS as u32).max(1);
         let (row0, col0) = ((tile / across) as usize * TILE_ROWS, (tile % across) as usize * TILE_COLS);
         // SAFETY: the caller's contract; each parameter lies in one thread.
         unsafe {
-            // Past L1, which may still have what was there before.
-            let rates = Rates {
-                lr: (&raw const (*state).lr).read_volatile(),
-                momentum: (&raw const (*state).momentum).read_volatile(),
-            };
+            let rates = StepState::rates_past_l1(state, turn);
             let (weights, biases) =
                 (Matrix::new(self.weights, inputs, outputs), Matrix::new(self.biases, 1, outputs));
             let tid = thread::thread_idx_x() as usize;

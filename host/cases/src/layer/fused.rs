@@ -99,9 +99,21 @@ fn parameters(run: &mut Run, p: &Problem) -> [Output<f32>; 4] {
     [&p.weights, &p.biases, &p.weight_velocity, &p.bias_velocity].map(|elements| run.updated(elements))
 }
 
-/// The state before a step, in words.
-fn state(first: u32, momentum: f32) -> [u32; StepState::WORDS] {
-    StepState { first, lr: LEARNING_RATE, momentum, ..StepState::default() }.to_words()
+/// The rates of an epoch's steps.
+const RATES: [f32; 5] = [8.0, 4.0, LEARNING_RATE, 2.0, 16.0];
+
+/// The state before the step 2, in words, with its rate in this place.
+fn state(first: u32, momentum: f32, turn: usize) -> [u32; StepState::WORDS] {
+    let mut lr = [1.0; 2];
+    lr[turn] = RATES[2];
+    StepState { first, step: 2, lr, momentum, ..StepState::default() }.to_words()
+}
+
+/// As [`state`], after it and `rows` rows.
+fn state_after(first: u32, momentum: f32, turn: usize, rows: u32) -> [u32; StepState::WORDS] {
+    let mut lr = [RATES[3]; 2];
+    lr[turn] = RATES[2];
+    StepState { first: first + rows, step: 3, lr, momentum, ..StepState::default() }.to_words()
 }
 
 /// The step of a layer on tiles for this kernel.
@@ -133,10 +145,10 @@ fn update(
 fn backward(device: &Device, p: &Problem, kernel: &'static Backward) -> Result<Outputs> {
     let extents @ [rows, inputs, outputs] = shape(p);
     let mut all = Vec::new();
-    for momentum in MOMENTA {
+    for (turn, momentum) in MOMENTA.into_iter().enumerate() {
         let mut run = Run::new(p);
         let (activations, d_out) = (run.input(&p.activations), run.input(&p.d_out));
-        let (weights, state) = (run.input(&p.weights), run.input(&state(7, momentum)));
+        let (weights, state) = (run.input(&p.weights), run.input(&state(7, momentum, turn)));
         let d_inp = run.output::<f32>(p.batch * p.inputs);
         let parameters = parameters(&mut run, p);
         let results = run.on(device, |on, memory| {
@@ -157,7 +169,13 @@ fn backward(device: &Device, p: &Problem, kernel: &'static Backward) -> Result<O
             let config = LaunchConfig::new(tiles.count + update.blocks, kernel.threads);
             let state = RawBuffer::read(memory.input(state)).cast();
             // SAFETY: the arrays have the problem's shapes, and there is a block for each tile.
-            unsafe { (kernel.launch)(on, config, BackwardLaunch { gradient, update, state, rows }) }
+            unsafe {
+                (kernel.launch)(
+                    on,
+                    config,
+                    BackwardLaunch { gradient, update, state, turn: turn as u32, rows },
+                )
+            }
         })?;
         all.push(("d_inp", wide(&results.of(d_inp))));
         all.extend(NAMES.into_iter().zip(parameters.map(|output| wide(&results.of(output)))));
@@ -176,10 +194,10 @@ fn backward_and_update(p: &Problem, kernel: &Product) -> Expected {
 fn two_updates(device: &Device, p: &Problem, kernel: &'static Updates) -> Result<Outputs> {
     let extents @ [rows, ..] = shape(p);
     let mut all = Vec::new();
-    for momentum in MOMENTA {
+    for (turn, momentum) in MOMENTA.into_iter().enumerate() {
         let mut run = Run::new(p);
         let (activations, d_out) = (run.input(&p.activations), run.input(&p.d_out));
-        let state = run.updated(&state(7, momentum));
+        let (state, rates) = (run.updated(&state(7, momentum, turn)), run.input(&RATES));
         let both = [parameters(&mut run, p), parameters(&mut run, p)];
         let results = run.on(device, |on, memory| {
             let activations = RawBuffer::read(memory.input(activations));
@@ -188,8 +206,9 @@ fn two_updates(device: &Device, p: &Problem, kernel: &'static Updates) -> Result
                 both.map(|parameters| update(memory, kernel, extents, parameters, [activations, d_out]));
             let config = LaunchConfig::new(above.blocks + below.blocks, kernel.threads);
             let state = RawBuffer::written(memory.output(state)).cast();
+            let (rates, turn) = (RawBuffer::read(memory.input(rates)), turn as u32);
             // SAFETY: as above.
-            unsafe { (kernel.launch)(on, config, UpdatesLaunch { above, below, state, rows }) }
+            unsafe { (kernel.launch)(on, config, UpdatesLaunch { above, below, state, rates, turn, rows }) }
         })?;
         for parameters in both {
             all.extend(NAMES.into_iter().zip(parameters.map(|output| wide(&results.of(output)))));
@@ -202,9 +221,9 @@ fn two_updates(device: &Device, p: &Problem, kernel: &'static Updates) -> Result
 fn two_updates_expected(p: &Problem, kernel: &Product) -> Expected {
     let updates = updates(&rounded::of_update(p, kernel.operands), 1.0, roundings(kernel));
     let mut all = Vec::new();
-    for (momentum, updates) in MOMENTA.into_iter().zip(updates.chunks(NAMES.len())) {
+    for (turn, (momentum, updates)) in MOMENTA.into_iter().zip(updates.chunks(NAMES.len())).enumerate() {
         all.extend([updates, updates].concat());
-        let after = state(7 + p.batch as u32, momentum).map(|word| Bound::exact(word.into()));
+        let after = state_after(7, momentum, turn, p.batch as u32).map(|word| Bound::exact(word.into()));
         all.push(("state", after.to_vec()));
     }
     all

@@ -13,6 +13,7 @@ use gpu_kernels::mlp::head::{
 use gpu_kernels::mlp::state::StepState;
 
 use super::linear::forward;
+use super::rows::TARGET;
 use super::run::Run;
 use super::{Problem, SUM, TRANSCENDENTAL};
 use crate::case::{Case, wide};
@@ -78,6 +79,7 @@ fn head(device: &Device, p: &Problem, kernel: &'static Instance<HeadLaunch, Head
             rows: batch,
             inputs: p.inputs as u32,
             classes: p.outputs as u32,
+            targets: p.row_targets,
             blocks: kernel.blocks(batch),
         };
         let next = NextBatchLaunch {
@@ -109,7 +111,7 @@ fn expected(p: &Problem) -> Expected {
     let mut correct = vec![Bound::exact(UNTOUCHED_WORD.into()); p.batch];
     let (mut d_logits, mut d_inp) = (Vec::new(), Vec::new());
     for (row, logits) in logits.chunks_exact(p.outputs).enumerate().take(rows) {
-        let of_row = Row::of(logits, p.labels[row] as usize, rows);
+        let of_row = Row::of(logits, (p.labels[row] as usize, p.smoothing.into()), rows);
         (loss[first + row], correct[first + row]) = (of_row.loss, of_row.correct);
         for k in 0..p.inputs {
             d_inp.push(of_row.input_gradient(p.activations[row * p.inputs + k], &p.weights[k * p.outputs..]));
@@ -144,12 +146,16 @@ struct Row {
 
 impl Row {
     /// From the logits, each of which may be off by what is allowed.
-    fn of(logits: &[Bound], label: usize, rows: usize) -> Self {
+    fn of(logits: &[Bound], (label, smoothing): (usize, f64), rows: usize) -> Self {
         let off = logits.iter().map(|logit| logit.allowed).fold(0.0, f64::max);
         let max = logits.iter().map(|logit| logit.value).fold(f64::NEG_INFINITY, f64::max);
         let sum: f64 = logits.iter().map(|logit| (logit.value - max).exp()).sum();
         let rounding = TRANSCENDENTAL * f32::ROUNDING;
-        let loss = sum.ln() - (logits[label].value - max);
+        let target = |class| {
+            (1.0 - smoothing) * if class == label { 1.0 } else { 0.0 } + smoothing / logits.len() as f64
+        };
+        let of_class = |(class, logit): (usize, &Bound)| target(class) * (sum.ln() - (logit.value - max));
+        let loss: f64 = logits.iter().enumerate().map(of_class).sum();
         let loss = Bound { value: loss, allowed: 2.0 * off + rounding * (loss.abs() + 1.0) };
         let others = logits.iter().enumerate().filter(|&(class, _)| class != label);
         let next = others.map(|(_, logit)| logit.value).fold(f64::NEG_INFINITY, f64::max);
@@ -161,11 +167,12 @@ impl Row {
         };
         let d_logits = logits.iter().enumerate().map(|(class, logit)| {
             let probability = (logit.value - max).exp() / sum;
-            let one_hot = if class == label { 1.0 } else { 0.0 };
+            let target = target(class);
             // An error of the logits is one of twice as much in the exponent; the largest exponents lose the most digits.
             let relative = 2.0 * off + rounding * (1.0 + (logit.value - max).abs());
-            let allowed = probability * relative + f32::ROUNDING * one_hot + f64::from(f32::MIN_POSITIVE);
-            Bound { value: (probability - one_hot) / rows as f64, allowed: allowed / rows as f64 }
+            let allowed =
+                probability * relative + TARGET * f32::ROUNDING * target + f64::from(f32::MIN_POSITIVE);
+            Bound { value: (probability - target) / rows as f64, allowed: allowed / rows as f64 }
         });
         Row { loss, correct, d_logits: d_logits.collect() }
     }

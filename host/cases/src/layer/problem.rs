@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use gpu_kernels::mlp::loss::Targets;
+
 /// Batch, inputs and outputs. Tiles, warps and vectors end in their midst, lie below or above them, or fit.
 const SHAPES: [[usize; 3]; 13] = [
     [1, 1, 1],
@@ -54,7 +56,11 @@ pub struct Problem {
     pub probabilities: Vec<f32>,
     /// `[batch]`, each less than `outputs`.
     pub labels: Vec<u32>,
-    /// `[batch, outputs]`, 1 at the label, else 0.
+    /// Share of the targets that is spread evenly over all classes.
+    pub smoothing: f32,
+    /// What kernels make of that.
+    pub row_targets: Targets,
+    /// `[batch, outputs]`, 1 at the label, else 0, but for that share.
     pub targets: Vec<f32>,
     /// `[batch, inputs]`.
     pub images: Vec<u8>,
@@ -91,8 +97,10 @@ impl Problem {
         let d_out = uniform(batch * outputs);
         let logits = logits(uniform(batch * outputs), outputs);
         let labels: Vec<u32> = (0..batch).map(|_| random.below(outputs)).collect();
+        let smoothing = if seed.is_multiple_of(2) { 0.0 } else { 0.1 };
+        let target = |is_label| (1.0 - smoothing) * one_if(is_label) + smoothing / outputs as f32;
         let targets =
-            (0..batch * outputs).map(|i| one_if(labels[i / outputs] as usize == i % outputs)).collect();
+            (0..batch * outputs).map(|i| target(labels[i / outputs] as usize == i % outputs)).collect();
         Problem {
             batch,
             inputs,
@@ -107,6 +115,8 @@ impl Problem {
             probabilities: probabilities(&logits, outputs),
             logits,
             labels,
+            smoothing,
+            row_targets: Targets::new(smoothing, outputs as u32),
             targets,
             images: (0..batch * inputs).map(|_| random.below(256) as u8).collect(),
             image_labels: (0..batch).map(|_| random.below(10) as u8).collect(),

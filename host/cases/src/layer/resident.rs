@@ -7,6 +7,7 @@ use cuda_std::launch::{Dim3, Instance, LaunchConfig, Limits, RawBuffer};
 use cuda_std::testing::{Element as _, Output};
 use ferrowarp::device::Device;
 use gpu_kernels::mlp::batch::{PIXEL_SCALE, permuted};
+use gpu_kernels::mlp::loss::Targets;
 use gpu_kernels::mlp::resident::{
     Extents, ResidentLaunch, ResidentNetworkLaunch, ResidentShape, ResidentStepsLaunch, train,
 };
@@ -15,12 +16,13 @@ use super::Problem;
 use super::run::Run;
 use crate::case::{Case, wide};
 use crate::compare::{Bound, Expected, Outputs};
-use crate::reference::{Judgement, LayerOf, Real, step};
+use crate::reference::{Judgement, LayerOf, Real, Sgd, step};
 
 /// Seed and epoch of the order of the samples.
 pub(super) const ORDER: (u64, u32) = (0x0123_4567_89ab_cdef, 3);
 
-pub(super) const LEARNING_RATE: f32 = 0.25;
+/// The learning rates of steps, one after the other and again.
+const RATES: [f32; 3] = [0.25, 0.125, 0.5];
 
 /// The names of the outputs: of each layer weights and biases, then the samples'.
 pub(super) const NAMES: [&str; 8] =
@@ -52,6 +54,8 @@ pub struct Training {
     pub first: usize,
     /// Steps.
     pub steps: usize,
+    /// Share of the targets that is spread evenly over all classes.
+    pub smoothing: f32,
     /// Elements by which every array but the words between blocks lies off its natural alignment.
     pub misalignment: usize,
 }
@@ -85,6 +89,7 @@ impl Training {
             layers: layers(&extents, numbers),
             first,
             steps: (p.batch - first).div_ceil(batch),
+            smoothing: p.smoothing,
             misalignment: p.misalignment,
         }
     }
@@ -99,7 +104,8 @@ impl Training {
         // Pixels as images have them: most are 0.
         let images = p.images.iter().map(|&pixel| if pixel % 5 == 0 { pixel } else { 0 }).collect();
         let numbers = p.weights.iter().chain(&p.weight_velocity).cycle();
-        Self { extents, images, labels, layers: layers(&extents, numbers), first: 0, steps, misalignment: 0 }
+        let (layers, smoothing) = (layers(&extents, numbers), p.smoothing);
+        Self { extents, images, labels, layers, first: 0, steps, smoothing, misalignment: 0 }
     }
 
     /// The case of a kernel.
@@ -115,6 +121,17 @@ impl Training {
             move || of.expected(roundings),
         );
         case.with_cluster_threads((self.extents.blocks() * kernel.warps * 32) as u32)
+    }
+
+    /// The learning rate of each step of the epoch, and one more.
+    pub(super) fn rates(&self) -> Vec<f32> {
+        let steps = self.samples().div_ceil(self.extents.batch);
+        RATES.into_iter().cycle().take(steps + 1).collect()
+    }
+
+    /// What kernels make of the share of the targets.
+    pub(super) fn targets(&self) -> Targets {
+        Targets::new(self.smoothing, self.extents.classes as u32)
     }
 
     fn samples(&self) -> usize {
@@ -159,6 +176,7 @@ impl Training {
         let loss = run.updated(&vec![UNTOUCHED; self.samples()]);
         let correct = run.updated(&vec![UNTOUCHED_WORD; self.samples()]);
         let (images, labels) = (run.input(&self.images), run.input(&self.labels));
+        let rates = run.input(&self.rates());
         let mail = run.scratch(&vec![0u32; self.extents.mail_words()]);
         let batches = run.scratch(&vec![0u8; self.extents.batches_len(self.steps + 1)]);
         let gram = run.scratch(&vec![0.0f32; Extents::gram_len(self.steps + 1)]);
@@ -197,7 +215,8 @@ impl Training {
                     round: done as u32,
                     epoch: ORDER.1,
                     seed: ORDER.0,
-                    lr: LEARNING_RATE,
+                    rates: RawBuffer::read(memory.input(rates)),
+                    targets: self.targets(),
                 };
                 done += steps.steps as usize;
                 let config =
@@ -216,7 +235,7 @@ impl Training {
     pub fn reference<T: Real>(&self) -> (Vec<LayerOf<T>>, Vec<Option<Judgement>>) {
         let mut layers: Vec<LayerOf<T>> = self.layers.iter().map(LayerOf::of).collect();
         let (samples, features) = (self.samples(), self.extents.features);
-        let mut judgements = vec![None; samples];
+        let (mut judgements, rates) = (vec![None; samples], self.rates());
         for i in 0..self.steps {
             let first = self.first + i * self.extents.batch;
             let places = first..samples.min(first + self.extents.batch);
@@ -225,7 +244,8 @@ impl Training {
             let of_sample = |sample: usize| &self.images[sample * features..][..features];
             let inp = places.clone().map(|place| of_sample(sample(place)).iter().map(pixel).collect());
             let labels: Vec<usize> = places.clone().map(|place| self.labels[sample(place)].into()).collect();
-            let judged = step(&mut layers, inp.collect(), &labels, T::from(LEARNING_RATE));
+            let how = Sgd { lr: rates[first / self.extents.batch], smoothing: self.smoothing };
+            let judged = step(&mut layers, inp.collect(), &labels, how);
             places.zip(judged).for_each(|(place, judged)| judgements[place] = Some(judged));
         }
         (layers, judgements)

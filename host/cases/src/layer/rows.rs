@@ -40,7 +40,10 @@ fn softmax(p: &Problem) -> Vec<Bound> {
 /// The loss of the probabilities against the targets, one per row.
 fn cross_entropy(p: &Problem) -> Vec<Bound> {
     let losses = reference::cross_entropy_loss(&p.probabilities, &p.targets, p.outputs);
-    losses.into_iter().map(|value| Sum { value, magnitude: value.abs() }.within(TRANSCENDENTAL)).collect()
+    // One term a row, or one a class, added one after the other.
+    let additions = if p.smoothing == 0.0 { 0.0 } else { p.outputs as f64 };
+    let bound = |value: f64| Sum { value, magnitude: value.abs() }.within(TRANSCENDENTAL + additions);
+    losses.into_iter().map(bound).collect()
 }
 
 /// Probabilities minus targets: one rounding.
@@ -53,9 +56,17 @@ fn cross_entropy_backward(p: &Problem) -> Vec<Bound> {
         .collect()
 }
 
-/// 1 at the label, else 0.
+/// 1 at the label, else 0, but for the share that all classes get.
 fn one_hot(p: &Problem) -> Vec<Bound> {
-    p.targets.iter().map(|&x| Bound::exact(f64::from(x))).collect()
+    let smoothing = f64::from(p.smoothing);
+    let of_class = |label: u32, class: usize| {
+        let one_hot = if class == label as usize { 1.0 } else { 0.0 };
+        let value = (1.0 - smoothing) * one_hot + smoothing / p.outputs as f64;
+        // Where nothing is spread nothing is rounded.
+        if smoothing == 0.0 { Bound::exact(value) } else { Sum { value, magnitude: value }.within(TARGET) }
+    };
+    let of_row = |&label: &u32| (0..p.outputs).map(move |class| of_class(label, class));
+    p.labels.iter().flat_map(of_row).collect()
 }
 
 /// 1 where the largest logit, of equal ones the first, is at the label.
@@ -65,9 +76,15 @@ fn correct(p: &Problem) -> Vec<Bound> {
         .collect()
 }
 
-/// A kernel that writes `[batch, outputs]` or `[batch]` from one or two arrays of such shapes.
+/// Roundings of a target: that of a difference, of a quotient and of their sum.
+pub(super) const TARGET: f64 = 3.0;
+
+/// A kernel that writes `[batch, outputs]` or `[batch]` from one or two arrays of such shapes, and maybe something else.
 macro_rules! rowwise {
-    ($kernel:ty, $config:expr, $out:ident: $ty:ty[$len:expr], [$($input:ident),*], $reference:path) => {
+    (
+        $kernel:ty, $config:expr, $out:ident: $ty:ty[$len:expr], [$($input:ident),* $(; $more:ident)?],
+        $reference:path
+    ) => {
         Check {
             kernel: <$kernel>::META,
             run: |device, p| {
@@ -80,7 +97,11 @@ macro_rules! rowwise {
                 let results = run.on(device, |on, memory| {
                     let out = memory.output(out);
                     // SAFETY: the arrays have the problem's shapes, and the grid covers the output.
-                    unsafe { <$kernel>::launch(on, config(p), out, $(memory.input($input),)* rows, cols) }
+                    unsafe {
+                        <$kernel>::launch(
+                            on, config(p), out, $(memory.input($input),)* rows, cols $(, p.$more)?
+                        )
+                    }
                 })?;
                 Ok(vec![(stringify!($out), wide(&results.of(out)))])
             },
@@ -124,6 +145,6 @@ pub const CHECKS: &[Check] = &[
         loss::cross_entropy_backward, element_grid, d_logits: f32[all], [probabilities, targets],
         cross_entropy_backward
     ),
-    rowwise!(loss::one_hot, element_grid, targets: f32[all], [labels], one_hot),
+    rowwise!(loss::one_hot, element_grid, targets: f32[all], [labels; row_targets], one_hot),
     rowwise!(loss::count_correct, row_grid, out: u32[rows], [logits, labels], correct),
 ];

@@ -17,7 +17,7 @@ use gpu_kernels::mlp::short::{Extents, MAX_HIDDEN1};
 use gpu_kernels::mlp::state::StepState;
 
 use super::Problem;
-use super::resident::{LEARNING_RATE, NAMES, ORDER, ROUNDINGS, Training, UNTOUCHED, UNTOUCHED_WORD, layers};
+use super::resident::{NAMES, ORDER, ROUNDINGS, Training, UNTOUCHED, UNTOUCHED_WORD, layers};
 use super::run::Run;
 use crate::case::{Case, wide};
 use crate::compare::Outputs;
@@ -67,6 +67,7 @@ struct Buffers {
     loss: Output<f32>,
     correct: Output<u32>,
     state: Output<u32>,
+    rates: Input<f32>,
     images: Input<u8>,
     image_labels: Input<u8>,
 }
@@ -91,8 +92,9 @@ fn steps(device: &Device, of: &Training) -> Result<Outputs> {
             *to = f32::from(pixel) * PIXEL_SCALE;
         }
     }
-    let state =
-        StepState { first: of.first as u32, lr: LEARNING_RATE, momentum: 0.0, epoch: ORDER.1, seed: ORDER.0 };
+    let (rates, number, (seed, epoch)) = (of.rates(), of.first / batch, ORDER);
+    let (first, lr) = (of.first as u32, [rates[number], UNTOUCHED]);
+    let state = StepState { first, step: number as u32, lr, momentum: 0.0, epoch, seed };
     let mut scratch = |len: usize| run.updated(&vec![UNTOUCHED; len]);
     let buffers = Buffers {
         parameters,
@@ -104,6 +106,7 @@ fn steps(device: &Device, of: &Training) -> Result<Outputs> {
         labels: [run.updated(&words), run.updated(&vec![UNTOUCHED_WORD; batch])],
         correct: run.updated(&vec![UNTOUCHED_WORD; samples]),
         state: run.updated(&state.to_words()),
+        rates: run.input(&rates),
         images: run.input(&of.images),
         image_labels: run.input(&of.labels),
     };
@@ -164,6 +167,7 @@ fn step(
         hidden1,
         hidden2,
         classes,
+        targets: of.targets(),
     };
     let batch_after = NextBatchLaunch {
         out: written(buffers.inputs[1 - this]),
@@ -196,6 +200,7 @@ fn step(
     let config = updates::config(layers.iter().map(|layer| layer.blocks).sum());
     let [one, two, three] = layers;
     let state = RawBuffer::written(memory.output(buffers.state)).cast();
+    let rates = RawBuffer::read(memory.input(buffers.rates));
     // SAFETY: as above.
-    unsafe { short_updates::launch(on, config, one, two, three, state, rows as u32) }
+    unsafe { short_updates::launch(on, config, one, two, three, state, rates, this as u32, rows as u32) }
 }

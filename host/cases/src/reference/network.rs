@@ -95,8 +95,23 @@ impl<T: Real> LayerOf<T> {
     }
 }
 
+/// Learning rate of a step, and share of its targets that is spread evenly over all classes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sgd {
+    /// The learning rate.
+    pub lr: f32,
+    /// The share.
+    pub smoothing: f32,
+}
+
 /// A step of SGD on the rows of `inp`, whose classes are `labels`; the gradient is averaged over them.
-pub fn step<T: Real>(layers: &mut [LayerOf<T>], inp: Vec<Vec<T>>, labels: &[usize], lr: T) -> Vec<Judgement> {
+pub fn step<T: Real>(
+    layers: &mut [LayerOf<T>],
+    inp: Vec<Vec<T>>,
+    labels: &[usize],
+    how: Sgd,
+) -> Vec<Judgement> {
+    let (lr, smoothing) = (T::from(how.lr), T::from(how.smoothing));
     let zero = T::from(0.0);
     let mut activations = vec![inp];
     for (l, layer) in layers.iter().enumerate() {
@@ -115,10 +130,14 @@ pub fn step<T: Real>(layers: &mut [LayerOf<T>], inp: Vec<Vec<T>>, labels: &[usiz
         let sum = exps.iter().fold(zero, |sum, &x| sum + x);
         let others = logits.iter().enumerate().filter(|&(class, _)| class != label);
         let next = others.map(|(_, &x)| x.into()).fold(f64::NEG_INFINITY, f64::max);
-        let (loss, own): (f64, f64) = ((sum.ln() - (logits[label] - max)).into(), logits[label].into());
-        judgements.push(Judgement { loss, lead: own - next });
+        let classes = T::from(logits.len() as f32);
         let one_hot = |class| T::from(if class == label { 1.0 } else { 0.0 });
-        d_out.push(exps.iter().enumerate().map(|(class, &x)| (x / sum - one_hot(class)) / rows).collect());
+        let target = |class| (T::from(1.0) - smoothing) * one_hot(class) + smoothing / classes;
+        let of_class = |class: usize| target(class) * (sum.ln() - (logits[class] - max));
+        let loss = (0..logits.len()).fold(zero, |loss, class| loss + of_class(class)).into();
+        let own: f64 = logits[label].into();
+        judgements.push(Judgement { loss, lead: own - next });
+        d_out.push(exps.iter().enumerate().map(|(class, &x)| (x / sum - target(class)) / rows).collect());
     }
     for (layer, inp) in layers.iter_mut().zip(&activations).rev() {
         let d_inp = inp.iter().zip(&d_out).map(|(inp, d_out)| layer.backward(inp, d_out)).collect();

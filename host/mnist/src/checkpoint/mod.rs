@@ -50,20 +50,30 @@ pub struct Training {
     /// Whether images that fill no batch were left out of an epoch; a file that says nothing means that they were not.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub drop_last: bool,
-    /// Learning rate in the first epoch.
+    /// Learning rate that the schedule began with.
     pub lr: f32,
     /// Factor on the learning rate after each epoch, 1 where the schedule has none.
     pub lr_decay: f32,
     /// How the learning rate went; a file that says nothing means `exponential`.
     #[serde(default, skip_serializing_if = "LrSchedule::is_exponential")]
     pub lr_schedule: LrSchedule,
+    /// Part of the run over which the learning rate climbed; a file that says nothing means 0.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub lr_warmup: f32,
     /// Momentum.
     pub momentum: f32,
+    /// Share of the targets that was spread evenly over all classes; a file that says nothing means 0.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub label_smoothing: f32,
     /// The kernels that trained them.
     pub pipeline: String,
     /// To what those rounded the operands of the matrix products; older files do not say, and it was `f32`.
     #[serde(default = "f32_name")]
     pub precision: String,
+}
+
+fn is_zero(share: &f32) -> bool {
+    *share == 0.0
 }
 
 fn f32_name() -> String {

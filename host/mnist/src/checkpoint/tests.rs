@@ -19,7 +19,9 @@ fn training() -> Training {
         lr: 0.5,
         lr_decay: 0.75,
         lr_schedule: LrSchedule::Exponential,
+        lr_warmup: 0.0,
         momentum: 0.0,
+        label_smoothing: 0.0,
         pipeline: "fused".to_owned(),
         precision: "f32".to_owned(),
     }

@@ -1,5 +1,7 @@
 //! The buffers of one batch.
 
+use gpu_kernels::mlp::loss::Targets;
+
 use super::error::{ModelError, to_u32};
 use super::fused::Ahead;
 use super::ops::Layer;
@@ -18,9 +20,11 @@ pub(super) struct Activations {
     pub gradients: Vec<Buffer<f32>>,
     /// Only pipelines of one kernel per operation use these three.
     pub probs: Buffer<f32>,
-    pub targets: Buffer<f32>,
+    pub one_hot: Buffer<f32>,
     pub scratch: Buffer<f32>,
     pub classes: u32,
+    /// The targets of a sample.
+    pub targets: Targets,
     /// Only the fused pipelines use this.
     pub ahead: Ahead,
 }
@@ -46,9 +50,10 @@ impl Activations {
             outputs: per_layer()?,
             gradients: per_layer()?,
             probs: device.alloc_zeroed(single * classes)?,
-            targets: device.alloc_zeroed(single * classes)?,
+            one_hot: device.alloc_zeroed(single * classes)?,
             scratch: device.alloc_zeroed(single * widest)?,
             classes: to_u32("number of classes", classes)?,
+            targets: Targets::new(0.0, to_u32("number of classes", classes)?),
             ahead: Ahead::new(device, ahead, features)?,
         })
     }

@@ -3,18 +3,21 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::activations::Activations;
+use super::epoch::DeviceRates;
 use super::error::ModelError;
 use super::ops::Layer;
 use super::ops::short::Short;
 use super::results::Results;
 use ferrowarp::device::Device;
 
-/// Layers, the buffers of a batch, losses and hits.
+/// Layers, the buffers of a batch, losses and hits, learning rates.
 #[derive(Debug)]
 pub(super) struct Core {
     pub layers: Vec<Layer>,
     pub training: Activations,
     pub results: Results,
+    /// Only the fused pipelines use this.
+    pub rates: DeviceRates,
     /// Where a fused step is one of three launches.
     pub short: Option<Short>,
 }

@@ -11,8 +11,8 @@ use std::time::Instant;
 
 use gpu_kernels::mlp::batch::permuted;
 
+use super::epoch::EpochSpec;
 use super::error::{ModelError, to_u32};
-use super::network::EpochSpec;
 use super::timeline::Recorder;
 use crate::BatchSize;
 use ferrowarp::device::{Buffer, Device, InFlight, PinnedBuffer};

@@ -10,11 +10,11 @@ use gpu_kernels::mlp::state::StepState;
 use super::activations::Activations;
 use super::core::Core;
 use super::dataset::DeviceDataset;
+use super::epoch::EpochSpec;
 use super::error::ModelError;
-use super::network::EpochSpec;
 use super::ops::{
     Layer, Queue, Shape, batch,
-    fused::{self, Head, Move, NextBatch, State},
+    fused::{self, Head, Move, NextBatch, Pace, State},
 };
 use super::results::Scores;
 use crate::BatchSize;
@@ -43,6 +43,11 @@ impl Ahead {
             is_at_start: true,
             is_swapped: false,
         })
+    }
+
+    /// The place of the next step's rate in the state: they take turns as the buffers do.
+    pub fn turn(&self) -> u32 {
+        self.is_swapped.into()
     }
 
     fn set(&mut self, state: StepState) -> Result<(), ModelError> {
@@ -101,7 +106,7 @@ fn judge(
     hidden(on, layers, state, rows)?;
     let Some((layer, below)) = layers.split_last() else { return Ok(()) };
     let shape = Shape::new(rows, layer.inputs, layer.outputs)?;
-    let Activations { inputs, labels, outputs, gradients: gradient_buffers, ahead, .. } = state;
+    let Activations { inputs, labels, outputs, gradients: gradient_buffers, ahead, targets, .. } = state;
     let (d_below, d_logits) = gradient_buffers.split_at_mut(below.len());
     let head = Head {
         scores,
@@ -109,6 +114,7 @@ fn judge(
         d_inp: d_below.last_mut().filter(|_| gradients),
         inp: below.len().checked_sub(1).map_or(&*inputs, |last| &outputs[last]),
         labels,
+        targets: *targets,
     };
     let next = next.map(|(data, rows)| NextBatch {
         out: &mut ahead.inputs,
@@ -132,19 +138,21 @@ pub(super) fn loss(
     judge(on, layers, state, rows, scores, false, None)
 }
 
-/// Gathers the batch that begins with the sample `first` of the epoch: steps go on from there.
+/// Gathers the batch that begins with the sample `first` of the epoch, in batches of `batch_size`: steps go on from there.
 pub(super) fn begin(
     on: &Device,
     state: &mut Activations,
     data: &DeviceDataset,
-    spec: &EpochSpec,
+    (spec, batch_size): (&EpochSpec, BatchSize),
     range @ (first, _): (u32, u32),
 ) -> Result<(), ModelError> {
-    let &EpochSpec { seed, epoch, lr, momentum } = spec;
+    let &EpochSpec { seed, epoch, momentum, .. } = spec;
     if state.ahead.is_swapped {
         state.swap();
     }
-    state.ahead.set(StepState { first, lr, momentum, epoch, seed })?;
+    let step = batch_size.steps(first as usize) as usize;
+    let lr = [spec.rates.at(step), 0.0];
+    state.ahead.set(StepState { first, step: step as u32, lr, momentum, epoch, seed })?;
     batch::shuffled_batch(on, (&mut state.inputs, &mut state.labels), data, range, (seed, epoch))
 }
 
@@ -156,15 +164,15 @@ pub(super) fn step(
     momentum: f32,
     rows: u32,
 ) -> Result<(), ModelError> {
-    let Core { layers, training, results, short } = core;
+    let Core { layers, training, results, rates, short } = core;
     let next = (data, super::error::to_u32("batch size", batch_size.get())?);
     if let Some(short) = short {
-        short.step(on, layers, training, next, (results.all()?, momentum), rows)?;
+        short.step(on, layers, training, next, (results.all()?, rates.all(), momentum), rows)?;
         training.swap();
         return Ok(());
     }
     judge(on, layers, training, rows, results.all()?, true, Some(next))?;
-    backward(on, layers, training, rows, momentum)?;
+    backward(on, layers, training, rows, (rates.all(), momentum))?;
     training.swap();
     Ok(())
 }
@@ -175,9 +183,11 @@ fn backward(
     layers: &mut [Layer],
     state: &mut Activations,
     rows: u32,
-    momentum: f32,
+    (rates, momentum): (&Buffer<f32>, f32),
 ) -> Result<(), ModelError> {
     let Activations { inputs, outputs, gradients, ahead, .. } = state;
+    let turn = ahead.turn();
+    let pace = Pace { state: &mut ahead.state, rates, turn, momentum };
     let (inputs, outputs) = (&*inputs, &*outputs);
     let input_of = |l: usize| if l == 0 { inputs } else { &outputs[l - 1] };
     for l in (1..layers.len().saturating_sub(1)).rev() {
@@ -185,7 +195,7 @@ fn backward(
         let (d_inp, d_out) = gradients.split_at_mut(l);
         let above = Move { layer: &mut above[0], activations: &outputs[l], d_out: &d_out[1] };
         let below = (&below[l], input_of(l), &d_out[0]);
-        fused::backward(on, &mut d_inp[l - 1], below, above, (&ahead.state, momentum), rows)?;
+        fused::backward(on, &mut d_inp[l - 1], below, above, &pace, rows)?;
     }
     let mut moves = layers.iter_mut().zip(&*gradients).enumerate().take(2);
     let mut next = || {
@@ -193,5 +203,5 @@ fn backward(
         Some(Move { layer, activations: input_of(l), d_out })
     };
     let (Some(below), above) = (next(), next()) else { return Ok(()) };
-    fused::updates(on, above, below, (&mut ahead.state, momentum), rows)
+    fused::updates(on, above, below, pace, rows)
 }

@@ -3,8 +3,9 @@
 use super::activations::Activations;
 use super::core::Core;
 use super::dataset::{DeviceDataset, TrainingSet, samples_from};
+use super::epoch::EpochSpec;
 use super::error::ModelError;
-use super::network::{EpochSpec, Network};
+use super::network::Network;
 use super::ops::{Layer, Queue, batch, loss};
 use super::pipeline::Pipeline;
 use super::precision::Precision;

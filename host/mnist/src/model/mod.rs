@@ -7,6 +7,7 @@
 mod activations;
 mod core;
 mod dataset;
+mod epoch;
 mod error;
 mod feed;
 mod fused;
@@ -27,8 +28,9 @@ mod transfer;
 mod work;
 
 pub use dataset::{DeviceDataset, TrainingSet};
+pub use epoch::{EpochSpec, Rates};
 pub use error::ModelError;
-pub use network::{EpochSpec, Network};
+pub use network::Network;
 pub use parameters::{LayerParameters, Parameters};
 pub use pipeline::Pipeline;
 pub use precision::Precision;

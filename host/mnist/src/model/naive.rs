@@ -41,15 +41,15 @@ pub(super) fn loss(
     scores: Scores<'_>,
 ) -> Result<(), ModelError> {
     let classes = state.classes;
-    let Activations { outputs, gradients, labels, probs, targets, .. } = state;
+    let Activations { outputs, gradients, labels, probs, one_hot, targets, .. } = state;
     let (Some(logits), Some(d_logits)) = (outputs.last(), gradients.last_mut()) else {
         return Ok(());
     };
     loss::softmax(on, probs, logits, rows, classes)?;
-    loss::one_hot(on, targets, labels, rows, classes)?;
-    loss::cross_entropy_loss(on, scores.loss, probs, targets, rows, classes)?;
+    loss::one_hot(on, one_hot, labels, rows, classes, *targets)?;
+    loss::cross_entropy_loss(on, scores.loss, probs, one_hot, rows, classes)?;
     loss::count_correct(on, scores.correct, probs, labels, rows, classes)?;
-    loss::cross_entropy_backward(on, d_logits, probs, targets, rows, classes)
+    loss::cross_entropy_backward(on, d_logits, probs, one_hot, rows, classes)
 }
 
 /// Gradients of all layers, then all updates.

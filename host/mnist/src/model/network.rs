@@ -3,9 +3,12 @@
 use std::ops::{ControlFlow, Range};
 use std::time::Instant;
 
+use gpu_kernels::mlp::loss::Targets;
+
 use super::activations::Activations;
 use super::core::{Core, Shared};
 use super::dataset::{DeviceDataset, TrainingSet};
+use super::epoch::{DeviceRates, EpochSpec};
 use super::error::{ModelError, expect, to_u32};
 use super::feed::{Feed, HostEpoch};
 use super::graph::Recorded;
@@ -26,19 +29,6 @@ use super::{fused, naive};
 use crate::BatchSize;
 use ferrowarp::device::{Buffer, Device};
 use ferrowarp_data::Samples;
-
-/// One epoch of training.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct EpochSpec {
-    /// Seed of the order of the samples.
-    pub seed: u64,
-    /// Number of the epoch, which changes the order.
-    pub epoch: u32,
-    /// Learning rate.
-    pub lr: f32,
-    /// Momentum, 0 for plain SGD.
-    pub momentum: f32,
-}
 
 /// A multi-layer perceptron on a device.
 #[derive(Debug)]
@@ -104,6 +94,7 @@ impl Network {
         let core = Core {
             training: Activations::new(device, &layers, batch_size, runs)?,
             results: Results::new(device, 0)?,
+            rates: DeviceRates::new(device, 0)?,
             // The CPU's own kernels do not wait for each other, and would lose by it.
             short: match device.is_cuda() && runs.is_fused() {
                 true => Short::new(device, &layers, (precision, batch_size))?,
@@ -125,6 +116,18 @@ impl Network {
             recorder: Recorder::default(),
             resident: None,
         })
+    }
+
+    /// The same network, which learns targets of which the share `smoothing`, from 0 up to below 1, is spread evenly over
+    /// all classes. Losses of training are those of such targets, those of an evaluation are not.
+    pub fn with_label_smoothing(mut self, smoothing: f32) -> Self {
+        // A graph would go on with the share that it was recorded with.
+        self.recorded = None;
+        {
+            let Activations { targets, classes, .. } = &mut self.core.lock().training;
+            *targets = Targets::new(smoothing, *classes);
+        }
+        self
     }
 
     /// The pipeline that runs.
@@ -177,6 +180,9 @@ impl Network {
         expect("number of samples in whole batches", done.samples % self.batch_size.get(), 0)?;
         if spec.momentum != 0.0 {
             self.ensure_velocities()?;
+        }
+        if self.pipeline.is_fused() {
+            self.core.lock().rates.set(&spec.rates)?;
         }
         self.recorder.start(&self.device)?;
         let end = match data {
@@ -231,13 +237,13 @@ impl Network {
         let (epoch, mut feed) = self.feed(samples, spec)?;
         let Network { device, batch_size, core, recorder, .. } = self;
         let Core { layers, training, results, .. } = &mut *core.lock();
-        let (batch, sgd) = ((batch_size.get(), samples.features()), Sgd::of(spec));
+        let batch = (batch_size.get(), samples.features());
         let mut end = done.samples;
         let mut learn = |half: &Buffer<u8>, range @ (first, rows)| {
             batch::decoded_batch(device, (&mut training.inputs, &mut training.labels), half, batch, rows)?;
             naive::forward(device, layers, training, rows)?;
             naive::loss(device, training, rows, results.at(range)?)?;
-            naive::backward(device, layers, training, rows, sgd)?;
+            naive::backward(device, layers, training, rows, Sgd::of(spec, *batch_size, first))?;
             end = (first + rows) as usize;
             Ok(progress(end))
         };
@@ -274,7 +280,8 @@ impl Network {
         let first = range.start;
         if !self.pipeline.is_fused() {
             let rows = self.judge_batch(data, spec, first)?;
-            let (sgd, core) = (Sgd::of(spec), &mut *self.core.lock());
+            let sgd = Sgd::of(spec, self.batch_size, first as u32);
+            let core = &mut *self.core.lock();
             naive::backward(&self.device, &mut core.layers, &mut core.training, rows, sgd)?;
             return Ok(rows as usize);
         }
@@ -290,7 +297,7 @@ impl Network {
         let (batch_size, momentum) = (self.batch_size, spec.momentum);
         let batch @ (_, rows) = data.samples_from(first, batch_size)?;
         if is_first {
-            fused::begin(&self.device, &mut self.core.lock().training, data, spec, batch)?;
+            fused::begin(&self.device, &mut self.core.lock().training, data, (spec, batch_size), batch)?;
         }
         let whole = range.len() / batch_size.get();
         if let Some(recorded) = self.graph(data, momentum, whole)? {
@@ -350,6 +357,7 @@ impl Network {
         if core.results.loss.len() < samples {
             self.recorded = None;
             core.results = Results::new(&self.device, samples)?;
+            core.rates = DeviceRates::new(&self.device, self.batch_size.steps(samples) as usize)?;
         }
         Ok(())
     }

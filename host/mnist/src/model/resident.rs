@@ -3,10 +3,13 @@
 use std::fmt;
 use std::ops::Range;
 
+use gpu_kernels::mlp::loss::Targets;
+
 use super::core::Core;
 use super::dataset::DeviceDataset;
+use super::epoch::EpochSpec;
 use super::error::{ModelError, expect};
-use super::network::{EpochSpec, Network};
+use super::network::Network;
 use super::ops::Layer;
 use super::ops::resident::{self, Between, Plan, Steps, Unfit};
 use super::pipeline::Pipeline;
@@ -89,7 +92,7 @@ impl Resident {
         on: &Device,
         layers: &mut [Layer],
         (data, results): (&DeviceDataset, &mut Results),
-        spec: &EpochSpec,
+        how @ (spec, ..): (&EpochSpec, &Buffer<f32>, Targets),
         steps: Steps,
     ) -> Result<(), ModelError> {
         let step = |first| (spec.seed, spec.epoch, first);
@@ -102,7 +105,7 @@ impl Resident {
             gram: &mut self.gram,
             ahead: &mut self.ahead,
         };
-        resident::steps(on, &self.plan, layers, (data, results.all()?), spec, steps, between)?;
+        resident::steps(on, &self.plan, layers, (data, results.all()?), how, steps, between)?;
         self.round = self.round.wrapping_add(steps.count as u32);
         let end = steps.first + steps.count * self.plan.batch();
         self.begun = (end < data.samples).then(|| Begun { step: step(end), data: Some(data.clone()) });
@@ -171,7 +174,9 @@ pub(super) fn steps(
     };
     let count = range.len().div_ceil(batch_size.get()).min(most_steps(on));
     let end = data.samples.min(range.start + count * batch_size.get());
-    let Core { layers, results, .. } = core;
-    resident.train(on, layers, (data, results), spec, Steps { first: range.start, count })?;
+    let Core { layers, training, results, rates, .. } = core;
+    let steps = Steps { first: range.start, count };
+    let how = (spec, rates.all(), training.targets);
+    resident.train(on, layers, (data, results), how, steps)?;
     Ok(Ok(end - range.start))
 }

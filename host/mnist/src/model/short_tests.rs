@@ -28,7 +28,8 @@ fn trained(pipeline: Pipeline, is_short: bool, momentum: f32) -> (Parameters, Ve
         assert!(network.is_short());
     }
     let epochs = (0..2).map(|epoch| {
-        let spec = EpochSpec { seed: 5, epoch, lr: 0.1, momentum };
+        let rates = (1..7).map(|step| 0.03 * step as f32).collect();
+        let spec = EpochSpec { seed: 5, epoch, rates, momentum };
         let mut go_on = |_| ControlFlow::Continue(());
         network.train_epoch(&data, &spec, EpochStats::default(), usize::MAX, &mut go_on).unwrap()
     });

@@ -7,7 +7,7 @@ use clap::ValueEnum;
 use super::TrainError;
 use crate::checkpoint::{Folder, Found, Snapshot};
 use crate::model::{Pipeline, Precision};
-use crate::{BatchSize, LrSchedule};
+use crate::{BatchSize, LrSchedule, StepOfRun};
 use ferrowarp_data::CLASSES;
 use ferrowarp_report::output_file;
 
@@ -37,15 +37,19 @@ pub struct Config {
     pub drop_last: bool,
     /// Epochs to train; 0, which needs `load`, only tests.
     pub epochs: u32,
-    /// Learning rate in the first epoch, finite and above 0.
+    /// Learning rate that the schedule begins with, finite and above 0.
     pub lr: f32,
     /// Factor on the learning rate after each epoch, above 0 and at most 1; 1 for every schedule but
     /// [`LrSchedule::Exponential`].
     pub lr_decay: f32,
-    /// How the learning rate goes from epoch to epoch.
+    /// How the learning rate goes.
     pub lr_schedule: LrSchedule,
+    /// Part of the run over which the learning rate climbs to where the schedule begins, at least 0 and below 1.
+    pub lr_warmup: f32,
     /// Momentum, at least 0 and below 1.
     pub momentum: f32,
+    /// Share of the targets that is spread evenly over all classes, at least 0 and below 1.
+    pub label_smoothing: f32,
     /// The run ends with the epoch after which as many percent of the test images are right, above 0 and at most 100;
     /// nothing means after `epochs` in any case.
     pub target_accuracy: Option<f64>,
@@ -97,7 +101,9 @@ impl Config {
             lr: DEFAULT_LR,
             lr_decay: 0.7,
             lr_schedule: LrSchedule::Exponential,
+            lr_warmup: 0.0,
             momentum: 0.0,
+            label_smoothing: 0.0,
             target_accuracy: None,
             seed: None,
             pipeline,
@@ -144,7 +150,9 @@ impl Config {
             lr: training.lr,
             lr_decay: training.lr_decay,
             lr_schedule: training.lr_schedule,
+            lr_warmup: training.lr_warmup,
             momentum: training.momentum,
+            label_smoothing: training.label_smoothing,
             seed: Some(training.seed),
             checkpoints: Some(Checkpoints {
                 dir: found.dir.clone(),
@@ -169,10 +177,9 @@ impl Config {
         Ok(sizes)
     }
 
-    /// The learning rate of an epoch, counted from 1 over all the training the weights have had, of a run that goes from
-    /// after the first of `epochs` to the second.
-    pub(super) fn lr_in(&self, epoch: u32, epochs: [u32; 2]) -> f32 {
-        self.lr_schedule.rate(self.lr, self.lr_decay, epoch, epochs)
+    /// The learning rate of a step.
+    pub(super) fn lr_at(&self, step: StepOfRun) -> f32 {
+        self.lr_schedule.rate_of_step(self.lr, self.lr_decay, self.lr_warmup, step)
     }
 
     /// How many epochs the weights will have had, after the `before` that they have had.
@@ -199,12 +206,20 @@ impl Config {
         if !(0.0..1.0).contains(&self.momentum) {
             return Err(TrainError::setting("momentum", self.momentum, "it must be at least 0 and below 1"));
         }
+        if !(0.0..1.0).contains(&self.label_smoothing) {
+            let problem = "it must be at least 0 and below 1";
+            return Err(TrainError::setting("label-smoothing", self.label_smoothing, problem));
+        }
         if !(self.lr.is_finite() && self.lr > 0.0) {
             return Err(TrainError::setting("lr", self.lr, "the learning rate must be finite and above 0"));
         }
         if !(self.lr_decay > 0.0 && self.lr_decay <= 1.0) {
             let problem = "it must be above 0 and at most 1";
             return Err(TrainError::setting("lr-decay", self.lr_decay, problem));
+        }
+        if !(0.0..1.0).contains(&self.lr_warmup) {
+            let problem = "it is a part of the run, at least 0 and below 1; 0.1 is its first tenth";
+            return Err(TrainError::setting("lr-warmup", self.lr_warmup, problem));
         }
         if !self.lr_schedule.is_exponential() && self.lr_decay != 1.0 {
             let schedule = self.lr_schedule;

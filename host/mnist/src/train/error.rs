@@ -88,7 +88,7 @@ pub enum TrainError {
         step: u64,
         /// What is wrong.
         symptom: Symptom,
-        /// The learning rate of the epoch.
+        /// The largest learning rate of the epoch.
         lr: f32,
         /// The last checkpoint, which was written while all was well.
         checkpoint: Option<PathBuf>,

@@ -8,6 +8,7 @@ mod saver;
 mod start;
 mod trainer;
 mod transfers;
+mod upload;
 
 use std::io;
 use std::time::{Duration, Instant};

@@ -2,7 +2,6 @@
 
 use super::config::comma_separated;
 use super::{Config, DEFAULT_SEED, TrainError};
-use crate::LrSchedule;
 use crate::checkpoint::{self, Checkpoint, Found};
 use crate::model::Parameters;
 use ferrowarp_data::CLASSES;
@@ -64,10 +63,10 @@ impl Start {
             return Err(TrainError::setting("epochs", config.epochs, problem));
         }
         let epochs = progress.last_epoch.saturating_sub(epochs_before);
-        if training.lr_schedule == LrSchedule::Linear && config.epochs != epochs {
+        if (training.lr_schedule.spans_the_run() || training.lr_warmup != 0.0) && config.epochs != epochs {
             let problem = format!(
-                "the learning rate of the run in {} falls linearly over its {epochs} epochs; choose {epochs}, or train \
-                 on from its weights with --load",
+                "the learning rates of the run in {} are those of {epochs} epochs; choose {epochs}, or train on from its \
+                 weights with --load",
                 found.dir.display()
             );
             return Err(TrainError::setting("epochs", config.epochs, problem));
@@ -114,8 +113,10 @@ fn check_agreement(config: &Config, found: &Found) -> Result<(), TrainError> {
         ("drop-last", config.drop_last.to_string(), training.drop_last.to_string()),
         ("lr", config.lr.to_string(), training.lr.to_string()),
         ("lr-schedule", config.lr_schedule.to_string(), training.lr_schedule.to_string()),
+        ("lr-warmup", config.lr_warmup.to_string(), training.lr_warmup.to_string()),
         ("lr-decay", config.lr_decay.to_string(), training.lr_decay.to_string()),
         ("momentum", config.momentum.to_string(), training.momentum.to_string()),
+        ("label-smoothing", config.label_smoothing.to_string(), training.label_smoothing.to_string()),
         ("seed", config.seed.unwrap_or(seed).to_string(), seed.to_string()),
         ("pipeline", config.pipeline.name(), training.pipeline.clone()),
         ("precision", config.precision.name(), training.precision.clone()),

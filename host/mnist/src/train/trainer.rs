@@ -1,5 +1,7 @@
 //! One run on one device: its epochs, and the state between two steps.
 
+mod steps;
+
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -9,14 +11,14 @@ use super::profile::{Profiler, Trained};
 use super::saver::Saver;
 use super::start::Origin;
 use super::transfers::Transfers;
+use super::upload::{training_set, upload};
 use super::{Config, Observer, Run, Start, TestResult, TrainError};
 use crate::checkpoint::{self, DataId, Found, Progress, Snapshot, Training};
 use crate::model::{
-    DeviceDataset, EpochSpec, EpochStats, Evaluation, ModelError, Network, Parameters, Pipeline, Timeline,
-    TrainingSet,
+    DeviceDataset, EpochSpec, EpochStats, Evaluation, Network, Parameters, Timeline, TrainingSet,
 };
 use ferrowarp::device::Device;
-use ferrowarp_data::{CLASSES, Dataset, LazyMnist, Samples};
+use ferrowarp_data::LazyMnist;
 use ferrowarp_report::{EpochRecord, Lane, Times, save_timeline};
 
 /// How many steps a timeline shows, where an epoch has as many.
@@ -64,10 +66,12 @@ impl<'a> Trainer<'a> {
         let parameters = start.parameters(config, mnist.train.features())?;
         let (seed, epochs_before) = (start.seed, start.epochs_before);
         let last_epoch = config.last_epoch(epochs_before)?;
+        let network =
+            Network::new(device, &parameters, config.pipeline, config.precision, config.batch_size)?;
         let mut trainer = Trainer {
             train: training_set(device, &mnist.train, config.pipeline)?,
             test: upload(device, &mnist.test)?,
-            network: Network::new(device, &parameters, config.pipeline, config.precision, config.batch_size)?,
+            network: network.with_label_smoothing(config.label_smoothing),
             run: Run::new(parameters.sizes(), mnist, epochs_before, last_epoch),
             device,
             config,
@@ -286,7 +290,9 @@ impl<'a> Trainer<'a> {
             lr: self.config.lr,
             lr_decay: self.config.lr_decay,
             lr_schedule: self.config.lr_schedule,
+            lr_warmup: self.config.lr_warmup,
             momentum: self.config.momentum,
+            label_smoothing: self.config.label_smoothing,
             pipeline: self.config.pipeline.name(),
             precision: self.config.precision.name(),
         }
@@ -306,42 +312,22 @@ impl<'a> Trainer<'a> {
     }
 
     fn spec(&self) -> EpochSpec {
-        EpochSpec { seed: self.seed, epoch: self.epoch - 1, lr: self.lr(), momentum: self.config.momentum }
-    }
-
-    /// The learning rate of the epoch in progress.
-    fn lr(&self) -> f32 {
-        self.config.lr_in(self.epoch, [self.epochs_before, self.run.last_epoch])
-    }
-
-    /// Samples of an epoch.
-    fn samples(&self) -> usize {
-        self.config.batch_size.images_of_epoch(self.train.len(), self.config.drop_last)
-    }
-
-    /// Steps of the run before the epoch in progress.
-    fn first_step(&self) -> u64 {
-        u64::from(self.epoch - 1 - self.epochs_before) * self.config.batch_size.steps(self.samples())
-    }
-
-    /// Steps of the run that are done.
-    fn steps(&self) -> u64 {
-        self.first_step() + self.config.batch_size.steps(self.stats.samples)
-    }
-
-    /// The step of the run, counted from 1, that learns from a sample of the epoch in progress.
-    fn step_with(&self, sample: usize) -> u64 {
-        self.first_step() + self.config.batch_size.steps(sample + 1)
+        EpochSpec {
+            seed: self.seed,
+            epoch: self.epoch - 1,
+            rates: self.rates(self.epoch),
+            momentum: self.config.momentum,
+        }
     }
 
     fn diverged(&self, step: u64, symptom: Symptom) -> TrainError {
-        let lr = self.lr();
+        let lr = self.largest_lr();
         let checkpoint = self.newest_checkpoint().or_else(|| self.resumed_from.clone());
         TrainError::Diverged { epoch: self.epoch, step, symptom, lr, checkpoint }
     }
 
     fn stopped_learning(&self) -> String {
-        let (epoch, lr) = (self.epoch, self.lr());
+        let (epoch, lr) = (self.epoch, self.largest_lr());
         let cure = if self.config.momentum == 0.0 { "" } else { ", or less momentum" };
         format!(
             "after epoch {epoch} the network gives every test image the same answer: it has stopped learning, and further \
@@ -379,21 +365,4 @@ pub(super) fn describe(device: &Device) -> String {
 fn first_infinite(parameters: &Parameters) -> Option<f32> {
     let values = parameters.layers.iter().flat_map(|layer| layer.weights.iter().chain(&layer.biases));
     values.copied().find(|value| !value.is_finite())
-}
-
-/// The samples where the pipeline takes them from.
-fn training_set<'a>(
-    device: &Device,
-    samples: &'a Samples,
-    pipeline: Pipeline,
-) -> Result<TrainingSet<'a>, TrainError> {
-    if pipeline == Pipeline::Overlapped {
-        return Ok(TrainingSet::OnHost(samples));
-    }
-    Ok(upload(device, &*samples.to_dataset().map_err(ModelError::from)?)?.into())
-}
-
-fn upload(device: &Device, dataset: &Dataset) -> Result<DeviceDataset, TrainError> {
-    let features = dataset.features();
-    Ok(DeviceDataset::upload(device, &dataset.images, &dataset.labels, features, CLASSES)?)
 }

@@ -201,7 +201,9 @@ fn training(momentum: f32) -> Training {
         lr: 0.5,
         lr_decay: 0.75,
         lr_schedule: LrSchedule::Exponential,
+        lr_warmup: 0.0,
         momentum,
+        label_smoothing: 0.0,
         pipeline: "fused".to_owned(),
         precision: "f32".to_owned(),
     }

@@ -55,13 +55,18 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 5, allow_negative_numbers = true)]
     epochs: u32,
 
-    /// Learning rate in the first epoch [default: 0.3 * (1 - momentum)]
+    /// Learning rate that the schedule begins with [default: 0.3 * (1 - momentum)]
     #[arg(long, value_name = "RATE", allow_negative_numbers = true)]
     lr: Option<f32>,
 
-    /// How the learning rate goes from epoch to epoch
+    /// How the learning rate goes
     #[arg(long, value_enum, default_value_t = LrSchedule::Exponential)]
     lr_schedule: LrSchedule,
+
+    /// Part of the run, at least 0 and below 1, over whose steps the learning rate climbs evenly to where the schedule
+    /// begins, which goes over the rest
+    #[arg(long, value_name = "FRACTION", default_value_t = 0.0, allow_negative_numbers = true)]
+    lr_warmup: f32,
 
     /// Factor on the learning rate after each epoch, with --lr-schedule exponential; 1 keeps it
     #[arg(long, value_name = "FACTOR", default_value_t = 0.7, allow_negative_numbers = true)]
@@ -70,6 +75,11 @@ pub struct Args {
     /// Momentum of the gradient descent, at least 0 and below 1
     #[arg(long, value_name = "FACTOR", default_value_t = 0.0, allow_negative_numbers = true)]
     momentum: f32,
+
+    /// Share of each target that is spread evenly over all classes, at least 0 and below 1, as PyTorch's
+    /// CrossEntropyLoss(label_smoothing=..) does; the train loss is that of such targets, the test loss is not
+    #[arg(long, value_name = "SHARE", default_value_t = 0.0, allow_negative_numbers = true)]
+    label_smoothing: f32,
 
     /// Seed of the first weights and of the shuffling [default: 0, or that of the loaded weights]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
@@ -210,7 +220,17 @@ impl Args {
                 $(if counts(stringify!($field)) { config.$field = self.$field; })*
             };
         }
-        take!(batch_size, drop_last, epochs, lr_schedule, lr_decay, momentum, precision);
+        take!(
+            batch_size,
+            drop_last,
+            epochs,
+            lr_schedule,
+            lr_warmup,
+            lr_decay,
+            momentum,
+            label_smoothing,
+            precision
+        );
         if !config.lr_schedule.is_exponential() && !is_given("lr_decay") {
             config.lr_decay = 1.0;
         }

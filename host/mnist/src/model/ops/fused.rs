@@ -7,6 +7,7 @@ use gpu_kernels::mlp::fused_backward::{
 use gpu_kernels::mlp::fused_forward::{LinearArgs, LinearArgsHost, linear_act_forward};
 use gpu_kernels::mlp::grid::Tiles;
 use gpu_kernels::mlp::head::{HeadLaunch, HeadRowsLaunch, MAX_CLASSES, NextBatchLaunch, network_head};
+use gpu_kernels::mlp::loss::Targets;
 use gpu_kernels::mlp::product::Shape as Product;
 use gpu_kernels::mlp::state::StepState;
 
@@ -41,6 +42,18 @@ impl State {
     pub(super) fn written(&mut self) -> RawBuffer<StepState> {
         RawBuffer::written(&mut self.0).cast()
     }
+}
+
+/// What a step's updates find on the device.
+pub(in crate::model) struct Pace<'a> {
+    /// Where training is.
+    pub state: &'a mut State,
+    /// The learning rates of all steps of the epoch, and one more.
+    pub rates: &'a Buffer<f32>,
+    /// The place of the step's rate in the state, 0 or 1.
+    pub turn: u32,
+    /// The momentum, which the state has too.
+    pub momentum: f32,
 }
 
 /// `out = act(inp * weights + biases)`, where the activation is a ReLU or none.
@@ -87,6 +100,7 @@ pub(in crate::model) struct Head<'a> {
     pub d_inp: Option<&'a mut Buffer<f32>>,
     pub inp: &'a Buffer<f32>,
     pub labels: &'a Buffer<u32>,
+    pub targets: Targets,
 }
 
 /// Where the next batch comes from and goes.
@@ -108,7 +122,7 @@ pub(in crate::model) fn head(
     next: Option<NextBatch<'_>>,
 ) -> Result<(), ModelError> {
     let Shape { rows, inputs, outputs: classes } = shape;
-    let Head { scores, d_logits, d_inp, inp, labels } = head;
+    let Head { scores, d_logits, d_inp, inp, labels, targets } = head;
     check_classes(classes as usize)?;
     need(&[
         ("length of the losses", scores.loss.len(), rows.into()),
@@ -140,6 +154,7 @@ pub(in crate::model) fn head(
         rows,
         inputs,
         classes,
+        targets,
         blocks: kernel.blocks(rows),
     };
     let config = kernel.config(rows.rows, batch);
@@ -251,14 +266,13 @@ impl Move<'_> {
     }
 }
 
-/// The gradient at the input of `below`, through the ReLU that made it, while the parameters of the layer above move. The
-/// state has the momentum.
+/// The gradient at the input of `below`, through the ReLU that made it, while the parameters of the layer above move.
 pub(in crate::model) fn backward(
     on: Queue<'_>,
     d_inp: &mut Buffer<f32>,
     (below, activations, d_out): (&Layer, &Buffer<f32>, &Buffer<f32>),
     above: Move<'_>,
-    (state, momentum): (&State, f32),
+    pace: &Pace<'_>,
     rows: u32,
 ) -> Result<(), ModelError> {
     let Shape { inputs, outputs, .. } = Shape::new(rows, below.inputs, below.outputs)?;
@@ -273,7 +287,7 @@ pub(in crate::model) fn backward(
     let Some(choice) = choose(linear_backward::INSTANCES, on, &products) else { return Ok(()) };
     let tiles = choice.tiles(gradient);
     let of_above = choice.tiles(above.extents(rows)?);
-    let update = above.launch(rows, momentum, of_above)?;
+    let update = above.launch(rows, pace.momentum, of_above)?;
     let gradient = InputGradientLaunch {
         d_inp: RawBuffer::written(d_inp),
         d_out: RawBuffer::read(d_out),
@@ -285,7 +299,7 @@ pub(in crate::model) fn backward(
         blocks: tiles.count,
     };
     let config = choice.config(tiles.count + update.blocks);
-    let args = BackwardLaunch { gradient, update, state: state.read(), rows };
+    let args = BackwardLaunch { gradient, update, state: pace.state.read(), turn: pace.turn, rows };
     // SAFETY: the buffers hold their shapes, as was just checked, and are borrowed for the call, what is written
     // exclusively; later uses of them are queued after this or wait for the device. There is a block for each tile.
     unsafe { (choice.kernel.launch)(&on, config, args)? };
@@ -297,7 +311,7 @@ pub(in crate::model) fn updates(
     on: Queue<'_>,
     above: Option<Move<'_>>,
     below: Move<'_>,
-    (state, momentum): (&mut State, f32),
+    pace: Pace<'_>,
     rows: u32,
 ) -> Result<(), ModelError> {
     let products = above.iter().chain([&below]).map(|layer| layer.extents(rows));
@@ -305,12 +319,13 @@ pub(in crate::model) fn updates(
     let Some(choice) = choose(linear_updates::INSTANCES, on, &products) else { return Ok(()) };
     let launch = |layer: Move<'_>| {
         let tiles = choice.tiles(layer.extents(rows)?);
-        layer.launch(rows, momentum, tiles)
+        layer.launch(rows, pace.momentum, tiles)
     };
     let above = above.map_or(Ok(UpdateLaunch::none()), launch)?;
     let below = launch(below)?;
     let config = choice.config(above.blocks + below.blocks);
-    let args = UpdatesLaunch { above, below, state: state.written(), rows };
+    let (state, rates, turn) = (pace.state.written(), RawBuffer::read(pace.rates), pace.turn);
+    let args = UpdatesLaunch { above, below, state, rates, turn, rows };
     // SAFETY: as in `backward`.
     unsafe { (choice.kernel.launch)(&on, config, args)? };
     Ok(())

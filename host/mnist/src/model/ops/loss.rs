@@ -1,7 +1,7 @@
 //! Softmax, cross entropy and hits.
 
 use gpu_kernels::mlp::grid::{per_element, per_row};
-use gpu_kernels::mlp::loss;
+use gpu_kernels::mlp::loss::{self, Targets};
 
 use super::{area, need};
 use crate::model::error::ModelError;
@@ -22,20 +22,21 @@ pub(in crate::model) fn softmax(
     Ok(())
 }
 
-/// `targets = one_hot(labels)`.
+/// `targets = one_hot(labels)`, but for the share that `of` spreads over all classes.
 pub(in crate::model) fn one_hot(
     on: &Device,
     targets: &mut Buffer<f32>,
     labels: &Buffer<u32>,
     rows: u32,
     cols: u32,
+    of: Targets,
 ) -> Result<(), ModelError> {
     need(&[
         ("length of the targets", targets.len(), area(rows, cols)),
         ("length of the labels", labels.len(), rows.into()),
     ])?;
     // SAFETY: the buffers hold their shapes, as was just checked, and the grid covers them.
-    unsafe { loss::one_hot::launch(on, per_element(rows, cols), targets, labels, rows, cols)? };
+    unsafe { loss::one_hot::launch(on, per_element(rows, cols), targets, labels, rows, cols, of)? };
     Ok(())
 }
 

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use cuda_std::launch::{Instance, RawBuffer};
+use gpu_kernels::mlp::loss::Targets;
 use gpu_kernels::mlp::resident::{
     Extents, Misfit, ResidentLaunch, ResidentNetworkLaunch, ResidentShape, ResidentStepsLaunch, train,
 };
@@ -10,8 +11,8 @@ use gpu_kernels::mlp::resident::{
 use super::{Layer, area, need};
 use crate::BatchSize;
 use crate::model::dataset::DeviceDataset;
+use crate::model::epoch::EpochSpec;
 use crate::model::error::{ModelError, to_u32};
-use crate::model::network::EpochSpec;
 use crate::model::precision::Precision;
 use crate::model::results::Scores;
 use ferrowarp::device::{Buffer, Device};
@@ -177,7 +178,7 @@ pub(in crate::model) fn steps(
     plan: &Plan,
     layers: &mut [Layer],
     (data, scores): (&DeviceDataset, Scores<'_>),
-    spec: &EpochSpec,
+    (spec, rates, targets): (&EpochSpec, &Buffer<f32>, Targets),
     Steps { first, count }: Steps,
     Between { mail, round, batches, gram, ahead, is_begun }: Between<'_>,
 ) -> Result<(), ModelError> {
@@ -197,6 +198,7 @@ pub(in crate::model) fn steps(
         ("number of features of the data set", data.features, features as u64),
         ("length of the losses", scores.loss.len(), data.samples as u64),
         ("length of the hits", scores.correct.len(), data.samples as u64),
+        ("number of learning rates", rates.len(), data.samples.div_ceil(batch) as u64),
         ("length of the words between blocks", mail.len(), plan.mail_words() as u64),
     ])?;
     let room = (gram.len() / Extents::gram_len(1)).min(batches.len() / plan.extents.batches_len(1));
@@ -233,7 +235,8 @@ pub(in crate::model) fn steps(
         round,
         epoch: spec.epoch,
         seed: spec.seed,
-        lr: spec.lr,
+        rates: RawBuffer::read(rates),
+        targets,
     };
     let config = plan.kernel.config(&plan.extents);
     // SAFETY: the buffers hold their shapes and the steps lie in the epoch, as was just checked; they are borrowed for the

@@ -52,7 +52,7 @@ impl Short {
         layers: &mut [Layer],
         state: &mut Activations,
         (data, next): (&DeviceDataset, u32),
-        (scores, momentum): (Scores<'_>, f32),
+        (scores, rates, momentum): (Scores<'_>, &Buffer<f32>, f32),
         rows: u32,
     ) -> Result<(), ModelError> {
         let [one, two, three] = layers else { return Ok(()) };
@@ -64,7 +64,7 @@ impl Short {
             to_u32("number of units", hidden2)?,
             to_u32("number of classes", classes)?,
         ];
-        let Activations { inputs, labels, outputs, gradients, ahead, .. } = state;
+        let Activations { inputs, labels, outputs, gradients, ahead, targets, .. } = state;
         let ([units1, units2, ..], [d_hidden1, d_hidden2, d_logits]) = (&mut outputs[..], &mut gradients[..])
         else {
             return Ok(());
@@ -119,6 +119,7 @@ impl Short {
             hidden1,
             hidden2,
             classes,
+            targets: *targets,
         };
         let after = next_batch(NextBatch {
             out: &mut ahead.inputs,
@@ -142,8 +143,10 @@ impl Short {
         });
         let (one, two, three) = (one?, two?, three?);
         let config = updates::config(one.blocks + two.blocks + three.blocks);
+        let (turn, rates) = (ahead.turn(), RawBuffer::read(rates));
+        let state = ahead.state.written();
         // SAFETY: as above; there is a block for each tile.
-        unsafe { short_updates::launch(&on, config, one, two, three, ahead.state.written(), rows)? };
+        unsafe { short_updates::launch(&on, config, one, two, three, state, rates, turn, rows)? };
         Ok(())
     }
 }

@@ -4,8 +4,9 @@ use gpu_kernels::mlp::grid::per_element;
 use gpu_kernels::mlp::sgd;
 
 use super::{Layer, Shape, area, need};
+use crate::BatchSize;
+use crate::model::epoch::EpochSpec;
 use crate::model::error::ModelError;
-use crate::model::network::EpochSpec;
 use ferrowarp::device::{Buffer, Device};
 
 /// Learning rate and momentum of a step.
@@ -16,8 +17,10 @@ pub(in crate::model) struct Sgd {
 }
 
 impl Sgd {
-    pub fn of(spec: &EpochSpec) -> Self {
-        Self { lr: spec.lr, momentum: spec.momentum }
+    /// Those of the epoch's batch that begins with the sample `first`.
+    pub fn of(spec: &EpochSpec, batch_size: BatchSize, first: u32) -> Self {
+        let step = batch_size.steps(first as usize) as usize;
+        Self { lr: spec.rates.at(step), momentum: spec.momentum }
     }
 }
 

@@ -1,0 +1,30 @@
+//! What host code launches the kernel with.
+
+use cuda_std::launch::{LaunchConfig, RawBuffer};
+
+use super::{RowsHost, SAMPLE, THREADS};
+use crate::mlp::state::StepState;
+
+/// [`Rows`](super::Rows) in the buffers of the host.
+pub type RowsLaunch = RowsHost<
+    RawBuffer<f32>,
+    RawBuffer<u32>,
+    RawBuffer<f32>,
+    RawBuffer<f32>,
+    RawBuffer<f32>,
+    RawBuffer<f32>,
+    RawBuffer<f32>,
+    RawBuffer<f32>,
+    RawBuffer<f32>,
+    RawBuffer<f32>,
+    RawBuffer<f32>,
+    RawBuffer<f32>,
+    RawBuffer<f32>,
+    RawBuffer<u32>,
+    RawBuffer<StepState>,
+>;
+
+/// Grid and block for `rows` rows and a next batch of `samples`.
+pub fn config(rows: u32, samples: u32) -> LaunchConfig {
+    LaunchConfig::new(rows + samples.div_ceil((THREADS / SAMPLE) as u32), THREADS as u32)
+}

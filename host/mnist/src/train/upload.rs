@@ -1,0 +1,23 @@
+//! Data sets where the network takes them from.
+
+use super::TrainError;
+use crate::model::{DeviceDataset, ModelError, Pipeline, TrainingSet};
+use ferrowarp::device::Device;
+use ferrowarp_data::{CLASSES, Dataset, Samples};
+
+/// The samples where the pipeline takes them from.
+pub(super) fn training_set<'a>(
+    device: &Device,
+    samples: &'a Samples,
+    pipeline: Pipeline,
+) -> Result<TrainingSet<'a>, TrainError> {
+    if pipeline == Pipeline::Overlapped {
+        return Ok(TrainingSet::OnHost(samples));
+    }
+    Ok(upload(device, &*samples.to_dataset().map_err(ModelError::from)?)?.into())
+}
+
+pub(super) fn upload(device: &Device, dataset: &Dataset) -> Result<DeviceDataset, TrainError> {
+    let features = dataset.features();
+    Ok(DeviceDataset::upload(device, &dataset.images, &dataset.labels, features, CLASSES)?)
+}
