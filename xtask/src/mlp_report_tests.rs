@@ -46,7 +46,8 @@ fn docs(rungs: &[&str]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("results")).unwrap();
     let sections = rungs.iter().map(|name| format!("<!-- rung {name} -->\nold\n<!-- /rung {name} -->\n"));
-    let page = format!("# Page\n\n<!-- measured -->\n<!-- /measured -->\n{}", sections.collect::<String>());
+    let fixed = ["measured", "article"].map(|name| format!("<!-- {name} -->\n<!-- /{name} -->\n")).concat();
+    let page = format!("# Page\n\n{fixed}{}", sections.collect::<String>());
     std::fs::write(folder.path().join(ladder::PAGE), page).unwrap();
     folder
 }
@@ -109,13 +110,15 @@ fn the_page_of_the_ladder_gets_each_step() {
         "Measured on: 60000 images of MNIST; NVIDIA H200, driver 570.1, 2000-01-02, commit abc; torch 2.0.\n",
         "| 64 | 500.00 ms | 412.2 us | 120000 |  |\n",
         "| 64 | 50.00 ms |  | 1200000 | 10.00 x |\n| 256 | 25.00 ms |  | 2400000 |  |\n",
+        "| batches of 64 in place of 16 | a tenth of a second | 5 x | 50.00 ms |  |\n",
         "times as fast as fused |\n| --- | ---: | ---: | ---: | ---: |\n| not measured |  |  |  |  |\n",
     ] {
         assert!(page.contains(part), "{part} is missing in {page}");
     }
     assert!(!page.contains("old"), "{page}");
     let empty = ladder::fill(&page, None).unwrap();
-    assert_eq!(empty.matches("| not measured |").count(), 3, "{empty}");
+    // Three rungs, and three steps of the article.
+    assert_eq!(empty.matches("| not measured |").count(), 6, "{empty}");
     assert!(empty.contains("Nothing is measured on a GPU yet.\n") && !empty.contains("H200"), "{empty}");
 }
 

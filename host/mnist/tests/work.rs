@@ -157,12 +157,12 @@ fn bytes_and_operations_are_those_of_the_shapes() {
     let without = KernelWork::of_step(Pipeline::Graph, &[3, 2], [5, 0], false);
     assert_eq!(find(&without, "head")[1], 4 * (33 + 15));
 
-    // 8 units a block; of a row's sums 1 quad from each of 2 blocks, a quad of gradients, and a quad and 4 to the others,
-    // all of them written and read; pixels and labels; losses and hits. For the inner products the pixels of two batches, and
-    // 64 times 64 of them written and read.
+    // 8 units a block; of a row's sums 4 quads for up to 16 columns from each of 2 blocks, a quad of gradients, and a quad and 4
+    // to the others, all of them written and read; pixels and labels; losses and hits. For the inner products the pixels of two
+    // batches, and 64 times 64 of them written and read; a batch is written once more, too.
     let resident = KernelWork::of_step(Pipeline::Resident, &[3, 9, 2, 2], [5, 5], false);
-    let (sent, products) = (5 * (2 + 1 + 1 + 4) * 16, 64 * 64 * 4);
-    let bytes = 2 * sent + 5 * 4 + 5 * 8 + 2 * 5 * 3 + 2 * products;
+    let (sent, products) = (5 * (2 * 4 + 1 + 1 + 4) * 16, 64 * 64 * 4);
+    let bytes = 2 * sent + 5 * 4 + 5 * 8 + 3 * 5 * 3 + 2 * products;
     let [launches, moved, flop] = find(&resident, "resident_epoch");
     assert_eq!([launches, moved], [1, bytes]);
     // Besides what the fused step does, but the scaling of the next batch's 15 pixels in place of this one's: 25 inner
