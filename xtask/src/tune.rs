@@ -56,11 +56,17 @@ struct Candidate {
 }
 
 /// Held-out images that were right, in percent.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 struct Accuracy {
     mean: f64,
     least: f64,
     most: f64,
+}
+
+impl Accuracy {
+    /// Where the training of a seed diverged.
+    const NONE: Accuracy =
+        Accuracy { mean: f64::NEG_INFINITY, least: f64::NEG_INFINITY, most: f64::NEG_INFINITY };
 }
 
 /// A candidate, and what came of it.
@@ -105,7 +111,10 @@ impl Tune {
         command.args(["--epochs", &epochs.to_string(), "--lr", rate, "--lr-schedule", schedule]);
         command.args(["--lr-warmup", warm_up, "--label-smoothing", smoothing]);
         command.args(["--seeds", &format!("{}..{}", seeds.start(), seeds.end())]);
-        accuracy(&output(&mut command)?)
+        match output(&mut command) {
+            Err(error) if format!("{error:#}").contains("training diverged") => Ok(Accuracy::NONE),
+            printed => accuracy(&printed?),
+        }
     }
 }
 
@@ -192,7 +201,9 @@ fn document(mut all: Vec<Trained>, seeds: u32, again: Option<Accuracy>, whence: 
         let Candidate { epochs, rate, schedule, warm_up, smoothing } = candidate;
         let named = [*rate, *schedule, *warm_up, *smoothing].map(str::to_owned);
         let steps = [epochs, &candidate.steps()].map(u32::to_string);
-        let accuracies = [mean, least, most].map(|percent| format!("{percent:.2}"));
+        let shown =
+            |percent: &f64| if percent.is_finite() { format!("{percent:.2}") } else { "diverged".to_owned() };
+        let accuracies = [mean, least, most].map(shown);
         text += &row(&[&steps[..], &named, &accuracies].concat());
     }
     text
@@ -230,6 +241,7 @@ mod tests {
             trained(3, "1", 98.15),
             trained(3, "1.2", 98.09),
             trained(2, "1", 98.09),
+            (trained(2, "1.2", 0.0).0, Accuracy::NONE),
         ];
         let again = Some(Accuracy { mean: 98.05, least: 97.9, most: 98.2 });
         let text = document(all.clone(), 3, again, "here");
@@ -238,8 +250,13 @@ mod tests {
         assert!(text.contains("from 5 other seeds it comes to 98.05, 97.90 to 98.20.\n"), "{text}");
         let of_column = |column| text.lines().skip(6).filter_map(move |line| line.split(" | ").nth(column));
         // On 50000 images.
-        assert_eq!(of_column(1).collect::<Vec<_>>()[2..], ["1564", "2346", "2346", "2346", "3128"], "{text}");
-        assert_eq!(of_column(2).collect::<Vec<_>>()[2..], ["1", "1", "0.8", "1.2", "0.5"], "{text}");
+        assert_eq!(
+            of_column(1).collect::<Vec<_>>()[2..],
+            ["1564", "1564", "2346", "2346", "2346", "3128"],
+            "{text}"
+        );
+        assert_eq!(of_column(2).collect::<Vec<_>>()[2..], ["1", "1.2", "1", "0.8", "1.2", "0.5"], "{text}");
+        assert!(text.contains("| 1.2 | sqrt | 0.1 | 0 | diverged | diverged | diverged |\n"), "{text}");
         let none = document(all[3..].to_vec(), 3, None, "here");
         assert!(
             none.contains("None of them reaches a mean of 98.1.\n") && !none.contains("Chosen"),
