@@ -192,8 +192,12 @@ fn what_is_named_wins_over_a_preset() {
 fn the_preset_is_what_was_chosen() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/results/record.md");
     let page = fs::read_to_string(path).unwrap();
-    let Config { batch_size, lr, epochs, .. } = Preset::Record.applied_to(Config::new(Pipeline::Fused));
-    let chosen = format!("batches of {batch_size}, learning rate {lr}, {epochs} epochs.\n");
+    let preset = Preset::Record.applied_to(Config::new(Pipeline::Fused));
+    let Config { batch_size, lr, lr_schedule, lr_warmup, label_smoothing, epochs, .. } = preset;
+    let chosen = format!(
+        "Chosen: batches of {batch_size}, learning rate {lr}, schedule {lr_schedule}, warm-up {lr_warmup}, label smoothing \
+         {label_smoothing}, {epochs} epochs.\n"
+    );
     assert!(page.contains(&chosen), "docs/results/record.md does not choose {chosen}");
 }
 

@@ -11,7 +11,7 @@ const RECORD_BATCH: u64 = 64;
 /// Settings that serve a purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Preset {
-    /// The fewest steps to 98 % of the test images in batches that `resident` takes, whose steps are the shortest: chosen on
+    /// The fewest epochs to 98 % of the test images in batches that `resident` takes, whose steps are the shortest: chosen on
     /// training images that were held out, as docs/results/record.md tells
     Record,
 }
