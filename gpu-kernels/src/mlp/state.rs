@@ -1,5 +1,5 @@
 //! What changes from step to step and from epoch to epoch, in device memory: launches with the same arguments so do every
-//! step of a training.
+//! second step of a training.
 
 /// Where training is, and how it goes on. It lies in a buffer of words, wherever these do.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
