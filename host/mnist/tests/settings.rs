@@ -173,14 +173,18 @@ fn what_is_named_wins_over_a_preset() {
     succeeds(place.train(&["--preset", "record", "--hidden", "16", "--epochs", "1", "--save", "w"]));
     let (_, training) = load(&place, "w");
     assert_eq!((training.batch_size, training.lr), (preset.batch_size, preset.lr));
-    assert_eq!((training.lr_schedule, training.lr_decay), (LrSchedule::Linear, 1.0));
+    assert_eq!((training.lr_schedule, training.lr_decay), (preset.lr_schedule, 1.0));
+    assert_eq!((training.lr_warmup, training.label_smoothing), (preset.lr_warmup, preset.label_smoothing));
+    assert!(preset.lr_warmup > 0.0 && preset.label_smoothing > 0.0);
 
     let named = ["--preset", "record", "--batch-size", "20", "--lr", "0.05", "--lr-schedule", "exponential"];
     let more = ["--hidden", "16", "--epochs", "2", "--target-accuracy", "100", "--save", "v"];
-    succeeds(place.train(&[&named[..], &["--lr-decay", "0.5"], &more].concat()));
+    let plain = ["--lr-decay", "0.5", "--lr-warmup", "0", "--label-smoothing", "0"];
+    succeeds(place.train(&[&named[..], &plain, &more].concat()));
     let (_, training) = load(&place, "v");
     assert_eq!((training.batch_size.get(), training.lr, training.lr_decay), (20, 0.05, 0.5));
     assert_eq!(training.lr_schedule, LrSchedule::Exponential);
+    assert_eq!((training.lr_warmup, training.label_smoothing), (0.0, 0.0));
 
     let momentum =
         ["--preset", "record", "--momentum", "0.5", "--hidden", "16", "--epochs", "1", "--save", "u"];

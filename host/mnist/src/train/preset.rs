@@ -22,10 +22,12 @@ impl Preset {
         let Preset::Record = self;
         Config {
             batch_size: BatchSize::new(RECORD_BATCH).unwrap_or(BatchSize::DEFAULT),
-            epochs: 5,
-            lr: 0.5,
+            epochs: 3,
+            lr: 1.0,
             lr_decay: 1.0,
-            lr_schedule: LrSchedule::Linear,
+            lr_schedule: LrSchedule::Trapezoid,
+            lr_warmup: 0.1,
+            label_smoothing: 0.1,
             target_accuracy: Some(98.0),
             ..config
         }
