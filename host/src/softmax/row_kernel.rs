@@ -146,7 +146,7 @@ mod tests {
         let kernel = RowKernel::new::<f32>(f32::BACKWARD, &gpu(), [1 << 30, 131_072]).unwrap().unwrap();
         let config = kernel.config(3);
         assert_eq!((config.grid.x, config.block.x, config.cluster), (48, 256, 16));
-        assert_eq!(config.shared_bytes as usize, 192 + 2 * 131_072 * 4 / 16);
+        assert_eq!(config.shared_bytes as usize, 320 + 2 * 131_072 * 4 / 16);
         assert!(kernel.launches().all(|(_, rows)| u64::from(rows) * 16 < 1 << 31));
         assert_eq!(kernel.launches().map(|(_, rows)| rows as usize).sum::<usize>(), 1 << 30);
         assert_eq!(kernel.prefetch_blocks(&[131_073]), 6);
