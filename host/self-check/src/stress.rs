@@ -185,6 +185,7 @@ mod tests {
                 "cross_entropy_f32_64x8",
                 "cross_entropy_f32_8x2",
                 "cross_entropy_f32_serial",
+                "cross_entropy_f32_staged",
                 "cross_entropy_f32_wide"
             ]
         );
