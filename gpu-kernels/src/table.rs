@@ -2,11 +2,11 @@
 
 use cuda_std::launch::KernelMeta;
 
-use crate::copy;
 use crate::mlp::{
     activation, batch, fused_backward, fused_forward, head, linear, loss, resident, sgd, short,
 };
 use crate::softmax::{LADDER, backward, cross_entropy, forward_kernels, serial};
+use crate::{copy, gallery};
 
 /// Every kernel of this crate.
 pub const KERNELS: &[&KernelMeta] = ALL.kernels.split_at(ALL.len).0;
@@ -30,6 +30,11 @@ const ALL: List = {
     let mut i = 0;
     while i < LADDER.len() {
         all = all.with_rung(&LADDER[i]);
+        i += 1;
+    }
+    let mut i = 0;
+    while i < gallery::KERNELS.len() {
+        all = all.with(gallery::KERNELS[i]);
         i += 1;
     }
     all.with(forward_kernels::softmax::KERNELS)

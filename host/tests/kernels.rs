@@ -9,7 +9,7 @@ use cuda_std::simt::{Executor, Scheduler};
 use ferrowarp::device::Device;
 use ferrowarp_cases::layer::{self, Problem};
 use ferrowarp_cases::softmax::{self, Setting, ladder};
-use ferrowarp_cases::{Case, Scope, assert_right, emulated, small};
+use ferrowarp_cases::{Case, Scope, assert_right, emulated, gallery, small};
 use gpu_kernels::mlp::batch;
 use ptx_emulator::Turns;
 
@@ -113,6 +113,9 @@ fn every_kernel_is_assessed() {
             cases.extend(ladder::of_layer(&layer, limits));
         }
         cases.extend(softmax::cases(setting));
+        if !matches!(scope, Scope::Tiny | Scope::Small) {
+            cases.extend(gallery::cases(scope, limits));
+        }
         let assessed: BTreeSet<&str> = cases.iter().flat_map(Case::kernels).collect();
         let there = gpu_kernels::KERNELS.iter().filter(|kernel| limits.runs(kernel));
         let there: BTreeSet<&str> = there.map(|kernel| kernel.name).collect();

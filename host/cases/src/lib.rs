@@ -8,6 +8,7 @@ mod case;
 pub mod compare;
 #[cfg(feature = "emulator")]
 pub mod emulated;
+pub mod gallery;
 pub mod layer;
 pub mod reference;
 pub mod small;

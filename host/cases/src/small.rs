@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use cuda_std::launch::Limits;
 
+use crate::gallery;
 use crate::layer::{self, Problem};
 use crate::softmax::{self, Setting, ladder};
 use crate::{Case, Scope};
@@ -38,5 +39,10 @@ pub fn all(scope: Scope) -> Vec<Case> {
     };
     let last = Arc::new(Problem::new(LAST, 0, 1));
     let last = layer::last(&last, &limits);
-    layers.flat_map(of_layer).chain(last).chain(softmax::cases(&Setting::new(scope))).collect()
+    layers
+        .flat_map(of_layer)
+        .chain(last)
+        .chain(softmax::cases(&Setting::new(scope)))
+        .chain(gallery::cases(scope, &limits))
+        .collect()
 }

@@ -16,7 +16,7 @@ use clap::Parser;
 use cuda_std::simt::parse_seed;
 use ferrowarp::device::{Device, DeviceChoice, exit_if_hung, open, parse_time_limit};
 use ferrowarp_cases::softmax::{self, Setting, ladder};
-use ferrowarp_cases::{Case, Scope, layer};
+use ferrowarp_cases::{Case, Scope, gallery, layer};
 
 /// Runs every kernel on a device and checks its results.
 #[derive(Parser)]
@@ -167,6 +167,7 @@ fn cases(arguments: &Arguments, device: &Device) -> Vec<(Case, Assess)> {
         of_layers.extend(layer::cases(&problem, device.limits()));
         of_layers.extend(ladder::of_layer(&problem, device.limits()));
     }
+    of_layers.extend(gallery::cases(Scope::Device, device.limits()));
     let most_rows = arguments.most_rows.map_or(usize::MAX, |rows| rows as usize);
     let mut others = ladder::cases(Scope::Device, device.limits(), |_| true);
     others.extend(softmax::cases(&Setting { most_rows, ..Setting::device(device) }));

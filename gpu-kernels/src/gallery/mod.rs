@@ -1,0 +1,43 @@
+//! The gallery: a lesson of GPU programming a file, each with its kernels in rungs.
+//!
+//! A rung is a kernel that differs from its neighbour by what the lesson is about, and takes the same arguments. Each file
+//! lists its rungs in `RUNGS`; the pages of `docs/gallery` say what the hardware does and what was measured.
+
+pub mod vector_add;
+
+pub mod copy_offset;
+
+#[cfg(not(target_arch = "nvptx64"))]
+use cuda_std::launch::{Instance, KernelMeta, LaunchConfig};
+
+/// The kernels of all lessons.
+#[cfg(not(target_arch = "nvptx64"))]
+pub(crate) const KERNELS: &[&[&KernelMeta]] = &[vector_add::KERNELS, copy_offset::KERNELS];
+
+/// One step of a lesson.
+#[cfg(not(target_arch = "nvptx64"))]
+#[derive(Debug)]
+pub struct Rung<A: 'static> {
+    /// The rung's name in the lesson.
+    pub name: &'static str,
+    /// What it does, in a line.
+    pub idea: &'static str,
+    /// Its kernel.
+    pub kernel: &'static Instance<A, Grid>,
+}
+
+/// The grid of a kernel.
+#[cfg(not(target_arch = "nvptx64"))]
+#[derive(Clone, Copy, Debug)]
+pub struct Grid {
+    /// Grid and block for so many elements of work, at least one.
+    pub config: fn(usize) -> LaunchConfig,
+}
+
+#[cfg(not(target_arch = "nvptx64"))]
+impl Grid {
+    /// A thread for every `ELEMENTS` elements, in blocks of `THREADS`.
+    pub(crate) const fn threads<const THREADS: u32, const ELEMENTS: usize>() -> Self {
+        Self { config: |len| LaunchConfig::cover(len.div_ceil(ELEMENTS), THREADS) }
+    }
+}

@@ -1,0 +1,78 @@
+//! Vector addition: the first kernel that everybody writes.
+//!
+//! 12 bytes of memory are moved for every addition, so memory is all there is to it: the second rung asks for them in
+//! pieces of 16 bytes.
+//@ ptx(vector_add_scalar): ld.global.f32 == 2, st.global.f32 == 1, .local == 0
+//@ ptx(vector_add_vec4): ld.global.v4 == 2, st.global.v4 == 1, .local == 0
+
+#[cfg(not(target_arch = "nvptx64"))]
+use super::{Grid, Rung};
+use cuda_std::mem::{f32x4, load_global, store_global};
+use cuda_std::{kernel, thread};
+
+/// The rungs.
+#[cfg(not(target_arch = "nvptx64"))]
+pub const RUNGS: &[Rung<Arguments>] = &[
+    Rung { name: "scalar", idea: "a thread adds one pair", kernel: &vector_add_scalar::INSTANCES[0] },
+    Rung {
+        name: "vec4",
+        idea: "a thread adds four, 16 bytes an access",
+        kernel: &vector_add_vec4::INSTANCES[0],
+    },
+];
+
+#[cfg(not(target_arch = "nvptx64"))]
+pub(crate) const KERNELS: &[&cuda_std::launch::KernelMeta] =
+    &[vector_add_scalar::META, vector_add_vec4::META];
+
+/// What the kernels take.
+#[cfg(not(target_arch = "nvptx64"))]
+#[derive(Clone, Copy, Debug)]
+pub struct Arguments {
+    /// The sums, `len` of them.
+    pub out: cuda_std::launch::RawBuffer<f32>,
+    /// One summand of each, as many.
+    pub a: cuda_std::launch::RawBuffer<f32>,
+    /// The other, as many.
+    pub b: cuda_std::launch::RawBuffer<f32>,
+    /// How many.
+    pub len: u32,
+}
+
+/// `out[i] = a[i] + b[i]`, a thread each.
+///
+/// Launched on at least `len` threads along x, in blocks of 256.
+///
+/// # Safety
+/// The launch is as said; the three hold `len` elements, and nobody else uses those of `out`.
+#[kernel(max_threads = 256, args = Arguments, facts: Grid = Grid::threads::<256, 1>())]
+pub unsafe fn vector_add_scalar(out: *mut f32, a: *const f32, b: *const f32, len: u32) {
+    let i = thread::index_1d() as usize;
+    if i < len as usize {
+        // SAFETY: `i` lies in all three, and this thread alone writes the element.
+        unsafe { *out.add(i) = *a.add(i) + *b.add(i) };
+    }
+}
+
+/// `out[i] = a[i] + b[i]`, four elements a thread; what follows the last four is left to one thread.
+///
+/// Launched on at least `len / 4`, rounded up, threads along x, in blocks of 256.
+///
+/// # Safety
+/// As of [`vector_add_scalar`](fn@vector_add_scalar); all three begin at a multiple of 16 bytes.
+#[kernel(max_threads = 256, args = Arguments, facts: Grid = Grid::threads::<256, 4>())]
+pub unsafe fn vector_add_vec4(out: *mut f32, a: *const f32, b: *const f32, len: u32) {
+    let (i, len) = (4 * thread::index_1d() as usize, len as usize);
+    if i + 4 <= len {
+        // SAFETY: four elements from `i`, which is a multiple of four, and this thread alone writes them.
+        unsafe {
+            let (x, y) = (load_global(a.add(i).cast::<f32x4>()), load_global(b.add(i).cast::<f32x4>()));
+            store_global(out.add(i).cast(), f32x4::new(x.x + y.x, x.y + y.y, x.z + y.z, x.w + y.w));
+        }
+    } else {
+        for i in i..len {
+            // SAFETY: `i` lies in all three, and this thread alone writes the element.
+            unsafe { *out.add(i) = *a.add(i) + *b.add(i) };
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Copies off a boundary, and of every so-many-th element.
+
+use gpu_kernels::gallery::Rung;
+use gpu_kernels::gallery::copy_offset::{Arguments, RUNGS};
+
+use super::{Arrays, Axis, Lesson, Measure, Problem, Scale, Trial, Work};
+use crate::compare::Bound;
+
+pub(super) const LESSON: Lesson = Lesson {
+    name: "copy_offset",
+    title: "Copies off a boundary, and with a stride",
+    axis: Axis { label: "distance, in elements of 4 bytes", is_log: true },
+    measure: Measure::Bytes,
+    rungs: || RUNGS.iter().map(|rung| (rung.name, rung.idea)).collect(),
+    trials,
+};
+
+/// Elements of a warp's request.
+const WARP: usize = 32;
+
+fn trials(scale: Scale) -> Vec<Trial> {
+    let (len, distances): (usize, &[usize]) = match scale {
+        Scale::Tiny => (3, &[1, 2]),
+        Scale::Edges => (300, &[1, 2, 7, 33]),
+        Scale::Count => (1 << 12, &[1, 2, 3, 4, 5, 6, 7, 8, 16, 32, 64]),
+        Scale::Laptop => (1 << 18, &[1, 2, 4, 8, 16, 32]),
+        Scale::Gpu => (1 << 24, &[1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32, 48, 64]),
+    };
+    RUNGS.iter().flat_map(|rung| distances.iter().map(move |&distance| trial(rung, len, distance))).collect()
+}
+
+/// Sectors of 32 bytes in which the elements lie that a warp takes from `first` on, `step` apart.
+fn sectors(first: usize, step: usize) -> usize {
+    let mut sectors: Vec<usize> = (0..WARP).map(|lane| (first + lane * step) / 8).collect();
+    sectors.dedup();
+    sectors.len()
+}
+
+fn trial(rung: &'static Rung<Arguments>, len: usize, distance: usize) -> Trial {
+    let is_stride = rung.name == "stride";
+    let place = move |i: usize| if is_stride { i * distance } else { i + distance };
+    let whole = place(len - 1) + 1;
+    // Whole warps begin at the same place of a sector all.
+    let of_warp = if is_stride { sectors(0, distance) } else { sectors(distance, 1) };
+    let touched = (of_warp * len.div_ceil(WARP)) as f64;
+    let work = Work::of_bytes(8.0 * len as f64).with_sectors(touched, touched);
+    let name = (rung.name, vec![rung.kernel.meta.name]);
+    Trial::new(name, distance as f64, format!("{len} elements, {distance}"), work, move || {
+        let mut arrays = Arrays::default();
+        let inp =
+            arrays.input("inp", (0..whole as u32).map(|i| i.wrapping_mul(2_654_435_761)).collect::<Vec<_>>());
+        let out = arrays.changed("out", vec![7; whole]);
+        let config = (rung.kernel.config)(len);
+        Problem::new(
+            arrays,
+            move |on, placed| {
+                let (len, distance) = (len as u32, distance as u32);
+                let arguments = Arguments { out: placed.of(out), inp: placed.of(inp), len, distance };
+                // SAFETY: both arrays end with the last element that is copied; the grid is the kernel's for `len`.
+                unsafe { (rung.kernel.launch)(on, config, arguments) }
+            },
+            move |_, i| {
+                let is_copied = if is_stride { i.is_multiple_of(distance) } else { i >= distance };
+                let copied = (i as u32).wrapping_mul(2_654_435_761);
+                Bound::exact(f64::from(if is_copied { copied } else { 7 }))
+            },
+        )
+    })
+}

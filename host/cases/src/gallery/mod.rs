@@ -1,0 +1,183 @@
+//! The lessons of the gallery: one table that tests, benches, pictures and pages iterate.
+
+mod copy_offset;
+mod problem;
+mod vector_add;
+
+use std::sync::Arc;
+
+use cuda_std::launch::Limits;
+
+use crate::{Case, Scope};
+
+pub use problem::{Array, Arrays, Handle, Placed, Problem};
+
+/// Every lesson, in reading order.
+pub const LESSONS: &[&Lesson] = &[&vector_add::LESSON, &copy_offset::LESSON];
+
+/// A lesson: rungs that are run on problems side by side.
+#[derive(Debug)]
+pub struct Lesson {
+    /// Its name, which is that of its file of kernels and of its page in `docs/gallery`.
+    pub name: &'static str,
+    /// What its page is called.
+    pub title: &'static str,
+    /// What differs from one problem of a rung to the next.
+    pub axis: Axis,
+    /// What a rung is judged by.
+    pub measure: Measure,
+    /// Its rungs: name and idea, from the first to the last.
+    pub rungs: fn() -> Vec<(&'static str, &'static str)>,
+    /// What is run at a scale.
+    pub trials: fn(Scale) -> Vec<Trial>,
+}
+
+/// What differs from one problem to the next.
+#[derive(Clone, Copy, Debug)]
+pub struct Axis {
+    /// What charts and tables call it, with its unit.
+    pub label: &'static str,
+    /// Whether charts have it in powers.
+    pub is_log: bool,
+}
+
+/// What a rung is judged by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Measure {
+    /// Useful bytes a second.
+    Bytes,
+    /// Operations on floats a second.
+    Flops,
+    /// Microseconds of a launch.
+    Time,
+}
+
+/// How large problems are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scale {
+    /// The least that makes every kernel do all it does, for Miri.
+    Tiny,
+    /// Edges of all kinds, for tests.
+    Edges,
+    /// What the emulator counts in seconds: whole warps that do what those of a large problem do.
+    Count,
+    /// What a CPU runs in about a tenth of a second.
+    Laptop,
+    /// What shows what a GPU's memory or arithmetic does.
+    Gpu,
+}
+
+/// A rung on a problem.
+pub struct Trial {
+    /// The rung's name in its lesson.
+    pub rung: &'static str,
+    /// The problem's place on the lesson's axis.
+    pub at: f64,
+    /// The kernels that it launches.
+    pub kernels: Vec<&'static str>,
+    /// The problem in words.
+    pub words: String,
+    /// What one run of it is worth.
+    pub work: Work,
+    make: Box<dyn Fn() -> Problem + Send + Sync>,
+}
+
+/// What one run of a trial is worth, derived from the problem alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Work {
+    /// Useful bytes: what is read and written once, whatever the kernel does.
+    pub bytes: f64,
+    /// Operations on floats.
+    pub flop: f64,
+    /// What is foretold of the kernel.
+    pub foretold: Foretold,
+}
+
+/// What theory says of a launch, to be held against counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Foretold {
+    /// Sectors of 32 bytes that loads of global memory touch, a request at a time.
+    pub sectors_loaded: Option<f64>,
+    /// As many of stores.
+    pub sectors_stored: Option<f64>,
+    /// Passes over shared memory beyond the least.
+    pub bank_conflicts: Option<f64>,
+    /// Branches whose lanes part.
+    pub divergent_branches: Option<f64>,
+}
+
+impl Work {
+    /// Work that moves so many bytes.
+    pub const fn of_bytes(bytes: f64) -> Self {
+        let foretold = Foretold {
+            sectors_loaded: None,
+            sectors_stored: None,
+            bank_conflicts: None,
+            divergent_branches: None,
+        };
+        Self { bytes, flop: 0.0, foretold }
+    }
+
+    /// The same, with so many operations on floats.
+    pub const fn with_flop(self, flop: f64) -> Self {
+        Self { flop, ..self }
+    }
+
+    /// The same, with what is foretold of its sectors, loaded and stored.
+    pub const fn with_sectors(self, loaded: f64, stored: f64) -> Self {
+        let foretold =
+            Foretold { sectors_loaded: Some(loaded), sectors_stored: Some(stored), ..self.foretold };
+        Self { foretold, ..self }
+    }
+}
+
+impl Trial {
+    /// A trial of a rung whose kernels run on what `make` gives.
+    pub fn new(
+        (rung, kernels): (&'static str, Vec<&'static str>),
+        at: f64,
+        words: String,
+        work: Work,
+        make: impl Fn() -> Problem + Send + Sync + 'static,
+    ) -> Self {
+        Self { rung, at, kernels, words, work, make: Box::new(make) }
+    }
+
+    /// The problem, made anew.
+    pub fn problem(&self) -> Problem {
+        (self.make)()
+    }
+
+    /// The trial as a case, which is compared with its oracle.
+    fn case(self) -> Case {
+        let (kernels, words) = (self.kernels.clone(), format!("{}, {}", self.rung, self.words));
+        let [trial, of] = [(); 2].map({
+            let trial = Arc::new(self);
+            move |()| Arc::clone(&trial)
+        });
+        Case::new(kernels, words, move |device| trial.problem().run(device), move || of.problem().expected())
+    }
+}
+
+/// The cases of a scope that run on a device with these limits.
+pub fn cases(scope: Scope, limits: &Limits) -> Vec<Case> {
+    let scale = if scope == Scope::Tiny { Scale::Tiny } else { Scale::Edges };
+    let trials = LESSONS.iter().flat_map(|lesson| (lesson.trials)(scale));
+    let runs = |trial: &Trial| {
+        let kernels = gpu_kernels::KERNELS.iter().filter(|kernel| trial.kernels.contains(&kernel.name));
+        kernels.into_iter().all(|kernel| limits.runs(kernel))
+    };
+    trials.filter(runs).map(Trial::case).collect()
+}
+
+/// Numbers between -1 and 1 that differ from seed to seed.
+pub(crate) fn numbers(len: usize, seed: u64) -> Vec<f32> {
+    // The output function of SplitMix64 (Steele, Lea, Flood 2014).
+    let mix = |i: usize| {
+        let mut z = (seed << 40).wrapping_add(i as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    };
+    (0..len).map(|i| (mix(i) >> 40) as f32 / 8_388_608.0 - 1.0).collect()
+}

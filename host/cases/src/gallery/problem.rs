@@ -1,0 +1,298 @@
+//! What a trial launches on: arrays, launches, and an oracle.
+
+use std::any::Any;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result, ensure};
+use bytemuck::Pod;
+use cuda_std::launch::{LaunchError, Launcher, RawBuffer};
+use cuda_std::testing::{Element, KernelTest, Layout, Memory, Results};
+use ferrowarp::device::{Device, DeviceError};
+
+use crate::case::wide;
+use crate::compare::{Bound, Expected, Outputs, compare};
+
+/// Elements of an output that are compared where it has too many to compare all.
+const CHECKED: usize = 4096;
+
+/// The bytes of an output before it is written: no float that a kernel computes.
+const UNWRITTEN: u8 = 0xff;
+
+/// The arrays of a problem, in the order in which they are added.
+#[derive(Default)]
+pub struct Arrays {
+    arrays: Vec<Box<dyn AnyArray>>,
+}
+
+/// One array.
+pub struct Array<T> {
+    name: &'static str,
+    elements: Arc<Vec<T>>,
+    role: Role,
+}
+
+/// What an array is for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Role {
+    /// It is read and must stay.
+    Input,
+    /// It is written whole.
+    Written,
+    /// It is changed, here and there.
+    Changed,
+    /// Nobody looks at it.
+    Scratch,
+}
+
+/// Names an array of a problem.
+#[derive(Debug)]
+pub struct Handle<T> {
+    index: usize,
+    elements: PhantomData<T>,
+}
+
+// By hand, since a handle can be copied whatever its elements are.
+impl<T> Clone for Handle<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+impl<T> Copy for Handle<T> {}
+
+/// The arrays on a device.
+pub struct Placed {
+    raw: Vec<RawBuffer<u8>>,
+}
+
+impl Placed {
+    /// The array, as kernels take it.
+    pub fn of<T>(&self, handle: Handle<T>) -> RawBuffer<T> {
+        self.raw[handle.index].cast()
+    }
+}
+
+impl Arrays {
+    /// What kernels read.
+    pub fn input<T: Element + Pod + Send + Sync>(
+        &mut self,
+        name: &'static str,
+        elements: impl Into<Arc<Vec<T>>>,
+    ) -> Handle<T> {
+        self.add(name, elements.into(), Role::Input)
+    }
+
+    /// `len` elements that kernels write, every one.
+    pub fn output<T: Element + Pod + Send + Sync>(&mut self, name: &'static str, len: usize) -> Handle<T> {
+        let mut elements = vec![T::zeroed(); len];
+        bytemuck::cast_slice_mut::<T, u8>(&mut elements).fill(UNWRITTEN);
+        self.add(name, Arc::new(elements), Role::Written)
+    }
+
+    /// What kernels change, of which they may leave a part.
+    pub fn changed<T: Element + Pod + Send + Sync>(
+        &mut self,
+        name: &'static str,
+        elements: impl Into<Arc<Vec<T>>>,
+    ) -> Handle<T> {
+        self.add(name, elements.into(), Role::Changed)
+    }
+
+    /// What kernels keep for themselves, of which nobody looks at what they leave.
+    pub fn scratch<T: Element + Pod + Send + Sync>(
+        &mut self,
+        name: &'static str,
+        elements: impl Into<Arc<Vec<T>>>,
+    ) -> Handle<T> {
+        self.add(name, elements.into(), Role::Scratch)
+    }
+
+    fn add<T: Element + Pod + Send + Sync>(
+        &mut self,
+        name: &'static str,
+        elements: Arc<Vec<T>>,
+        role: Role,
+    ) -> Handle<T> {
+        self.arrays.push(Box::new(Array { name, elements, role }));
+        Handle { index: self.arrays.len() - 1, elements: PhantomData }
+    }
+}
+
+type Launch = dyn Fn(&dyn Launcher, &Placed) -> Result<(), LaunchError> + Send + Sync;
+type Oracle = dyn Fn(&'static str, usize) -> Bound + Send + Sync;
+
+/// What a trial launches on.
+pub struct Problem {
+    arrays: Arrays,
+    launch: Arc<Launch>,
+    oracle: Box<Oracle>,
+}
+
+impl Problem {
+    /// A problem whose arrays `launch` hands to kernels. `oracle` says what an element of an output, named by its array and
+    /// index, must be.
+    pub fn new(
+        arrays: Arrays,
+        launch: impl Fn(&dyn Launcher, &Placed) -> Result<(), LaunchError> + Send + Sync + 'static,
+        oracle: impl Fn(&'static str, usize) -> Bound + Send + Sync + 'static,
+    ) -> Self {
+        Self { arrays, launch: Arc::new(launch), oracle: Box::new(oracle) }
+    }
+
+    /// Runs it with guards around its arrays, and gives its outputs.
+    ///
+    /// # Errors
+    /// A kernel failed, wrote outside its outputs or to an input, or left a part of what it has to write.
+    pub fn run(&self, device: &Device) -> Result<Outputs> {
+        let mut test = KernelTest::new();
+        let guarded: Vec<Guarded> = self.arrays.arrays.iter().map(|array| array.guard(&mut test)).collect();
+        let results = test.run_on(device, |on, memory| {
+            let placed = Placed { raw: guarded.iter().map(|array| (array.place)(memory)).collect() };
+            (self.launch)(on, &placed)
+        })?;
+        Ok(guarded.iter().filter_map(|array| array.read.as_ref()).map(|read| read(&results)).collect())
+    }
+
+    /// What the outputs must be.
+    pub fn expected(&self) -> Expected {
+        let outputs = self.arrays.arrays.iter().filter(|array| array.is_output());
+        let all = |array: &dyn AnyArray| {
+            let bounds = (0..array.len()).map(|i| (self.oracle)(array.name(), i));
+            (array.name(), bounds.collect())
+        };
+        outputs.map(|array| all(&**array)).collect()
+    }
+
+    /// The arrays on the device, ready for many launches.
+    ///
+    /// # Errors
+    /// There is no memory for them, or the device failed.
+    pub fn place(&self, device: &Device) -> Result<Session, DeviceError> {
+        let owned = self.arrays.arrays.iter().map(|array| array.upload(device));
+        let owned = owned.collect::<Result<Vec<_>, _>>()?;
+        let placed = Placed { raw: owned.iter().map(|owned| owned.raw).collect() };
+        Ok(Session { device: device.clone(), placed, launch: Arc::clone(&self.launch), owned })
+    }
+
+    /// Launches once in the session and compares what it leaves: every element of a small output, some of a large one.
+    ///
+    /// # Errors
+    /// The launch failed, or an element is wrong.
+    pub fn check(&self, session: &mut Session) -> Result<()> {
+        session.launch().context("the launch failed")?;
+        for (array, owned) in self.arrays.arrays.iter().zip(&session.owned) {
+            if array.is_output() {
+                let step = (array.len() / CHECKED).max(1);
+                let indices: Vec<usize> = (0..array.len()).step_by(step).collect();
+                let got = (owned.read)(&*owned.buffer, &indices)?;
+                let want: Vec<Bound> = indices.iter().map(|&i| (self.oracle)(array.name(), i)).collect();
+                compare(array.name(), &got, &want)
+                    .with_context(|| format!("of every {step}th element, counted so"))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Bytes of all arrays.
+    pub fn bytes(&self) -> usize {
+        self.arrays.arrays.iter().map(|array| array.bytes()).sum()
+    }
+}
+
+/// The arrays of a problem on a device, and its launch.
+pub struct Session {
+    device: Device,
+    placed: Placed,
+    launch: Arc<Launch>,
+    owned: Vec<Owned>,
+}
+
+// SAFETY: the pointers in `placed` are those of the buffers in `owned`, which move with the session.
+unsafe impl Send for Session {}
+
+impl Session {
+    /// Launches the kernels once more, on what the launch before has left.
+    ///
+    /// # Errors
+    /// A launch failed.
+    pub fn launch(&mut self) -> Result<(), DeviceError> {
+        Ok((self.launch)(&self.device, &self.placed)?)
+    }
+}
+
+/// An array in a device's memory.
+struct Owned {
+    /// A `Buffer<T>`.
+    buffer: Box<dyn Any + Send>,
+    raw: RawBuffer<u8>,
+    read: fn(&(dyn Any + Send), &[usize]) -> Result<Vec<f64>>,
+}
+
+/// An array of a test.
+struct Guarded {
+    place: Box<Place>,
+    /// Of an output.
+    read: Option<Box<Read>>,
+}
+
+type Place = dyn Fn(&Memory<'_>) -> RawBuffer<u8>;
+type Read = dyn Fn(&Results) -> (&'static str, Vec<f64>);
+
+/// An array, whatever its elements are.
+trait AnyArray: Send + Sync {
+    fn name(&self) -> &'static str;
+    fn len(&self) -> usize;
+    fn bytes(&self) -> usize;
+    fn is_output(&self) -> bool;
+    fn guard(&self, test: &mut KernelTest<'_>) -> Guarded;
+    fn upload(&self, device: &Device) -> Result<Owned, DeviceError>;
+}
+
+impl<T: Element + Pod + Send + Sync> AnyArray for Array<T> {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn len(&self) -> usize {
+        self.elements.len()
+    }
+
+    fn bytes(&self) -> usize {
+        size_of_val(&self.elements[..])
+    }
+
+    fn is_output(&self) -> bool {
+        matches!(self.role, Role::Written | Role::Changed)
+    }
+
+    fn guard(&self, test: &mut KernelTest<'_>) -> Guarded {
+        let name = self.name;
+        let output = match self.role {
+            Role::Input => {
+                let input = test.input(name, &self.elements);
+                let place = move |memory: &Memory<'_>| RawBuffer::slice(memory.input(input)).cast();
+                return Guarded { place: Box::new(place), read: None };
+            }
+            Role::Written => test.unwritten::<T>(name, Layout::dense(1, self.len())),
+            Role::Changed => test.output(name, &self.elements),
+            Role::Scratch => test.scratch(name, &self.elements),
+        };
+        let read = move |results: &Results| (name, wide(&results.of(output)));
+        Guarded {
+            place: Box::new(move |memory| RawBuffer::written(memory.output(output)).cast()),
+            read: self.is_output().then(|| Box::new(read) as _),
+        }
+    }
+
+    fn upload(&self, device: &Device) -> Result<Owned, DeviceError> {
+        let mut buffer = device.upload(&self.elements[..])?;
+        let raw = RawBuffer::written(&mut buffer).cast();
+        let read = |buffer: &(dyn Any + Send), indices: &[usize]| {
+            let buffer = buffer.downcast_ref::<ferrowarp::device::Buffer<T>>();
+            let all = buffer.context("the array has elements of another type")?.to_vec()?;
+            ensure!(indices.iter().all(|&i| i < all.len()), "the array has {} elements", all.len());
+            Ok(indices.iter().map(|&i| all[i].to_f64()).collect())
+        };
+        Ok(Owned { buffer: Box::new(buffer), raw, read })
+    }
+}

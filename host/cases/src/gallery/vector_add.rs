@@ -1,0 +1,52 @@
+//! Vector addition.
+
+use gpu_kernels::gallery::Rung;
+use gpu_kernels::gallery::vector_add::{Arguments, RUNGS};
+
+use super::{Arrays, Axis, Lesson, Measure, Problem, Scale, Trial, Work, numbers};
+use crate::reference::Sum;
+
+pub(super) const LESSON: Lesson = Lesson {
+    name: "vector_add",
+    title: "Vector addition",
+    axis: Axis { label: "elements", is_log: true },
+    measure: Measure::Bytes,
+    rungs: || RUNGS.iter().map(|rung| (rung.name, rung.idea)).collect(),
+    trials,
+};
+
+fn trials(scale: Scale) -> Vec<Trial> {
+    let lens: &[usize] = match scale {
+        Scale::Tiny => &[6],
+        Scale::Edges => &[1, 3, 4, 33, 1023, 1024, 1025],
+        Scale::Count => &[1 << 14],
+        Scale::Laptop => &[1 << 10, 1 << 14, 1 << 18, 1 << 22],
+        Scale::Gpu => &[1 << 10, 1 << 14, 1 << 18, 1 << 20, 1 << 22, 1 << 24, 1 << 26],
+    };
+    RUNGS.iter().flat_map(|rung| lens.iter().map(move |&len| trial(rung, len))).collect()
+}
+
+fn trial(rung: &'static Rung<Arguments>, len: usize) -> Trial {
+    let sectors = len.div_ceil(8) as f64;
+    let work = Work::of_bytes(12.0 * len as f64).with_flop(len as f64).with_sectors(2.0 * sectors, sectors);
+    let name = (rung.name, vec![rung.kernel.meta.name]);
+    Trial::new(name, len as f64, format!("{len} elements"), work, move || {
+        let (x, y) = (numbers(len, 1), numbers(len, 2));
+        let mut arrays = Arrays::default();
+        let (a, b) = (arrays.input("a", x.clone()), arrays.input("b", y.clone()));
+        let out = arrays.output("out", len);
+        let config = (rung.kernel.config)(len);
+        Problem::new(
+            arrays,
+            move |on, placed| {
+                let (out, a, b) = (placed.of(out), placed.of(a), placed.of(b));
+                // SAFETY: the three have `len` elements, and the grid is the kernel's for as many.
+                unsafe { (rung.kernel.launch)(on, config, Arguments { out, a, b, len: len as u32 }) }
+            },
+            move |_, i| {
+                let (a, b) = (f64::from(x[i]), f64::from(y[i]));
+                Sum { value: a + b, magnitude: (a + b).abs() }.within(1.0)
+            },
+        )
+    })
+}
