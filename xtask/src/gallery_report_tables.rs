@@ -3,7 +3,8 @@
 use crate::gallery_report::Entry;
 use crate::report::{row, times};
 
-/// A lesson's table: a row a rung where each has one problem, else a row a problem and a column a rung.
+/// A lesson's table: a row a rung where each has one problem, compared with the one above if that has the same place on the
+/// axis; else a row a problem and a column a rung.
 pub fn table(entries: &[&Entry]) -> String {
     let rungs = distinct(entries, |entry| &entry.name);
     let is_ladder = rungs.iter().all(|rung| entries.iter().filter(|entry| entry.name == **rung).count() == 1);
@@ -20,27 +21,29 @@ fn distinct<'a>(entries: &[&'a Entry], of: impl Fn(&'a Entry) -> &'a str) -> Vec
     found
 }
 
-fn header(cells: Vec<String>) -> String {
+/// The first two lines of a table, whose first `texts` columns are no numbers.
+fn header(cells: Vec<String>, texts: usize) -> String {
     let rule: Vec<String> =
-        (0..cells.len()).map(|i| if i == 0 { "---" } else { "---:" }.to_owned()).collect();
+        (0..cells.len()).map(|i| if i < texts { "---" } else { "---:" }.to_owned()).collect();
     row(&cells) + &row(&rule)
 }
 
 fn ladder(entries: &[&Entry]) -> String {
     let unit = entries.first().map_or("", |entry| entry.unit());
     let cells = ["rung", "what it does", "problem", "time", unit, "over the one above"];
-    let mut text = header(cells.map(str::to_owned).into());
-    let mut above: Option<f64> = None;
+    let mut text = header(cells.map(str::to_owned).into(), 3);
+    let mut above: Option<&Entry> = None;
     for entry in entries {
+        let before = above.filter(|above| above.at == entry.at).and_then(|above| above.microseconds);
         text += &row(&[
             format!("`{}`", entry.name),
             entry.idea.clone(),
             entry.problem.clone(),
             time(entry),
             value(entry),
-            times(above.zip(entry.microseconds).map(|(above, time)| above / time)),
+            times(before.zip(entry.microseconds).map(|(before, time)| before / time)),
         ]);
-        above = entry.microseconds;
+        above = Some(*entry);
     }
     text
 }
@@ -49,7 +52,7 @@ fn grid(entries: &[&Entry], rungs: &[&str]) -> String {
     let (axis, unit) = entries.first().map_or(("", ""), |entry| (&entry.axis, entry.unit()));
     let mut cells = vec![axis.to_owned()];
     cells.extend(rungs.iter().map(|rung| format!("`{rung}`, {unit}")));
-    let mut text = header(cells);
+    let mut text = header(cells, 1);
     let mut places: Vec<f64> = entries.iter().map(|entry| entry.at).collect();
     places.sort_by(f64::total_cmp);
     places.dedup();

@@ -7,14 +7,23 @@ pub mod vector_add;
 
 pub mod copy_offset;
 
+mod elementwise;
+
+pub mod fusion;
+
+pub mod grey;
+
+pub mod recompute;
+
 #[cfg(not(target_arch = "nvptx64"))]
 use cuda_std::launch::{Instance, KernelMeta, LaunchConfig};
 
 /// The kernels of all lessons.
 #[cfg(not(target_arch = "nvptx64"))]
-pub(crate) const KERNELS: &[&[&KernelMeta]] = &[vector_add::KERNELS, copy_offset::KERNELS];
+pub(crate) const KERNELS: &[&[&KernelMeta]] =
+    &[vector_add::KERNELS, copy_offset::KERNELS, grey::KERNELS, fusion::KERNELS, recompute::KERNELS];
 
-/// One step of a lesson.
+/// One step of a lesson, whose kernels take an `A`.
 #[cfg(not(target_arch = "nvptx64"))]
 #[derive(Debug)]
 pub struct Rung<A: 'static> {
@@ -24,6 +33,18 @@ pub struct Rung<A: 'static> {
     pub idea: &'static str,
     /// Its kernel.
     pub kernel: &'static Instance<A, Grid>,
+}
+
+/// One step of a lesson that is several launches, one after the other.
+#[cfg(not(target_arch = "nvptx64"))]
+#[derive(Debug)]
+pub struct Sequence<S: 'static> {
+    /// The rung's name in the lesson.
+    pub name: &'static str,
+    /// What it does, in a line.
+    pub idea: &'static str,
+    /// The launches.
+    pub steps: &'static [S],
 }
 
 /// The grid of a kernel.

@@ -1,7 +1,10 @@
 //! The lessons of the gallery: one table that tests, benches, pictures and pages iterate.
 
 mod copy_offset;
+mod fusion;
+mod grey;
 mod problem;
+mod recompute;
 mod vector_add;
 
 use std::sync::Arc;
@@ -16,7 +19,8 @@ use crate::{Case, Scope};
 pub use problem::{Array, Arrays, Handle, Placed, Problem, Session};
 
 /// Every lesson, in reading order.
-pub const LESSONS: &[&Lesson] = &[&vector_add::LESSON, &copy_offset::LESSON];
+pub const LESSONS: &[&Lesson] =
+    &[&vector_add::LESSON, &copy_offset::LESSON, &grey::LESSON, &fusion::LESSON, &recompute::LESSON];
 
 /// A lesson: rungs that are run on problems side by side.
 #[derive(Debug)]
