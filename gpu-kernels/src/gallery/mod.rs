@@ -11,6 +11,10 @@ mod elementwise;
 
 pub mod fusion;
 
+pub mod layout;
+
+pub mod constant;
+
 pub mod grey;
 
 pub mod recompute;
@@ -20,8 +24,15 @@ use cuda_std::launch::{Instance, KernelMeta, LaunchConfig};
 
 /// The kernels of all lessons.
 #[cfg(not(target_arch = "nvptx64"))]
-pub(crate) const KERNELS: &[&[&KernelMeta]] =
-    &[vector_add::KERNELS, copy_offset::KERNELS, grey::KERNELS, fusion::KERNELS, recompute::KERNELS];
+pub(crate) const KERNELS: &[&[&KernelMeta]] = &[
+    vector_add::KERNELS,
+    copy_offset::KERNELS,
+    layout::KERNELS,
+    constant::KERNELS,
+    grey::KERNELS,
+    fusion::KERNELS,
+    recompute::KERNELS,
+];
 
 /// One step of a lesson, whose kernels take an `A`.
 #[cfg(not(target_arch = "nvptx64"))]

@@ -1,8 +1,10 @@
 //! The lessons of the gallery: one table that tests, benches, pictures and pages iterate.
 
+mod constant;
 mod copy_offset;
 mod fusion;
 mod grey;
+mod layout;
 mod problem;
 mod recompute;
 mod vector_add;
@@ -19,8 +21,15 @@ use crate::{Case, Scope};
 pub use problem::{Array, Arrays, Handle, Placed, Problem, Session};
 
 /// Every lesson, in reading order.
-pub const LESSONS: &[&Lesson] =
-    &[&vector_add::LESSON, &copy_offset::LESSON, &grey::LESSON, &fusion::LESSON, &recompute::LESSON];
+pub const LESSONS: &[&Lesson] = &[
+    &vector_add::LESSON,
+    &copy_offset::LESSON,
+    &layout::LESSON,
+    &constant::LESSON,
+    &grey::LESSON,
+    &fusion::LESSON,
+    &recompute::LESSON,
+];
 
 /// A lesson: rungs that are run on problems side by side.
 #[derive(Debug)]
