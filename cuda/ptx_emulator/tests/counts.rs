@@ -4,7 +4,7 @@ mod common;
 
 use common::{counts, counts_of_warp, module};
 use cuda_std::launch::LaunchConfig;
-use cuda_std::testing::counts::{Constant, GlobalRequests, Requests, SharedRequests};
+use cuda_std::testing::counts::{Bulk, Constant, GlobalRequests, Requests, SharedRequests};
 use cuda_std::testing::{Counts, LaunchCounts};
 use ptx_emulator::{Emulator, PtxModule};
 
@@ -173,6 +173,39 @@ fn local_and_constant_memory() {
     );
     // A kernel's parameters are constant memory that is not counted: `out` was loaded each time.
     assert_eq!(counts_of_warp("", "").constant, Constant::default());
+}
+
+#[test]
+fn bulk_copies() {
+    let start =
+        "mov.u32 %r1, %laneid; mov.u64 %rd1, tile; mov.u64 %rd2, other; setp.ne.u32 %p2, %r1, 0; @%p2 bra E;
+        mbarrier.init.shared.b64 [%rd2], 1; fence.mbarrier_init.release.cluster;
+        mbarrier.arrive.expect_tx.shared.b64 %rd3, [%rd2], 256;
+        cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%rd1], [%out], 256, [%rd2];
+        W: mbarrier.try_wait.parity.shared.b64 %p1, [%rd2], 0; @!%p1 bra W; fence.proxy.async;
+        cp.async.bulk.global.shared::cta.bulk_group [%out+256], [%rd1], 128;
+        cp.async.bulk.commit_group; cp.async.bulk.wait_group 0; E:";
+    let of = counts_of_warp(TILE, start);
+    assert_eq!(of.bulk, Bulk { loads: 1, loaded_bytes: 256, stores: 1, stored_bytes: 128 });
+    // They go past the load and store units.
+    assert_eq!((of.global.total(), of.shared.total()), Default::default());
+    // The first, the arrival, and as many looks as there were branches back and one out.
+    assert_eq!(of.collectives.mbarriers, 2 + of.branches.executed - 1);
+}
+
+#[test]
+fn memory_of_a_cluster() {
+    // Each block writes to the next one's tile, and reads its own by the address that others know it by.
+    let body = "mov.u32 %r1, %cluster_ctarank; xor.b32 %r2, %r1, 1; mov.u32 %r3, %tid.x;
+        mov.u64 %rd1, tile; cvta.shared.u64 %rd2, %rd1; mapa.u64 %rd3, %rd2, %r2; mapa.u64 %rd4, %rd2, %r1;
+        mad.wide.u32 %rd3, %r3, 4, %rd3; mad.wide.u32 %rd4, %r3, 8, %rd4;
+        barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
+        st.u32 [%rd3], %r3; st.u32 [%rd4+256], %r3;
+        barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;";
+    let of = counts(TILE, body, LaunchConfig::new(2, 64).with_cluster(2)).total;
+    assert_eq!(of.cluster, Requests { requests: 4, bytes: 4 * 128 });
+    assert_eq!(of.shared.stores, (0..4).map(|_| banked(2, 1, 128)).sum());
+    assert_eq!((of.collectives.cluster_barriers, of.global.total()), (8, GlobalRequests::default()));
 }
 
 #[test]
