@@ -4,7 +4,9 @@ mod common;
 
 use common::{counts, counts_of_warp, module};
 use cuda_std::launch::LaunchConfig;
-use cuda_std::testing::counts::{Bulk, Constant, GlobalRequests, Requests, SharedRequests};
+use cuda_std::testing::counts::{
+    Bulk, Constant, GlobalRequests, InstructionCounts, Requests, SharedRequests,
+};
 use cuda_std::testing::{Counts, LaunchCounts};
 use ptx_emulator::{Emulator, PtxModule};
 
@@ -230,4 +232,26 @@ fn launches_add_up_and_those_that_fail_count_nothing() {
     let stores: Vec<_> =
         sum.instructions.iter().filter(|one| one.counts.global.stores.requests > 0).collect();
     assert_eq!((stores.len(), stores[0].counts.global.stores.requests), (1, 4));
+}
+
+#[test]
+fn instructions_know_their_source() {
+    // The places into which something was inlined were named before; line 0 is no line.
+    let body = ".loc 1 5 1\n .loc 2 7 9, function_name text, inlined_at 1 5 1\n st.global.u32 [%out], 1;
+        .loc 3 4 2, function_name text + 8, inlined_at 2 7 9\n st.global.u32 [%out], 2; st.global.u32 [%out], 3;
+        .loc 1 0 0\n st.global.u32 [%out], 4;";
+    let files = ".file 1 \"kernel.rs\"\n.file 2 \"a folder/helper.rs\", 0, 0\n.file 3 \"core.rs\"\n";
+    let launch = counts(files, body, LaunchConfig::new(1, 32));
+    let is_store = |one: &&InstructionCounts| one.counts.global.stores.requests > 0;
+    let source = |one: &InstructionCounts| {
+        let lines: Vec<String> = one.source.iter().map(ToString::to_string).collect();
+        lines.join(" in ")
+    };
+    let sources: Vec<String> = launch.instructions.iter().filter(is_store).map(source).collect();
+    let (helper, core) =
+        ("a folder/helper.rs:7 in kernel.rs:5", "core.rs:4 in a folder/helper.rs:7 in kernel.rs:5");
+    assert_eq!(sources, [helper, core, core, ""]);
+    assert_eq!(launch.of_source("helper.rs", 7).global.stores.requests, 3);
+    // The load of the parameter comes before.
+    assert_eq!(source(&launch.instructions[0]), "");
 }

@@ -5,7 +5,7 @@ mod common;
 use common::kernels::emulators;
 use cuda_std::launch::LaunchConfig;
 use cuda_std::testing::counts::{GlobalRequests, SharedRequests};
-use cuda_std::testing::{Counter, KernelTest, LaunchCounts};
+use cuda_std::testing::{Counter, Counts, KernelTest, LaunchCounts};
 use ptx_emulator_kernels::costs::*;
 
 /// Rows and columns of the matrix: two tiles.
@@ -87,6 +87,7 @@ fn a_tile_costs_conflicts_and_a_padded_one_nothing() {
 fn lines_of_the_source_have_their_share() {
     let source = include_str!("kernels/src/costs.rs");
     let line_of = |text: &str| source.lines().position(|line| line.contains(text)).unwrap() as u32 + 1;
+    let mut has_callers = false;
     for emulator in emulators() {
         let counts = count!(&emulator, transpose_by_columns);
         let of = |text: &str| counts.of_source("tests/kernels/src/costs.rs", line_of(text)).global;
@@ -94,7 +95,18 @@ fn lines_of_the_source_have_their_share() {
         assert_eq!(of("// write a column").total(), counts.total.global.stores);
         assert_eq!(counts.of_source("other.rs", 1).global.total(), GlobalRequests::default());
         assert_eq!(counts.of_text("st.global").global.total(), counts.total.global.stores);
+        // What is inlined belongs to its caller too, which libNVVM names.
+        let tile = count!(&emulator, transpose_by_tile);
+        let of = |text: &str| tile.of_source("tests/kernels/src/costs.rs", line_of(text));
+        assert_eq!(of("*out.add((block_x + y)").shared.loads, tile.total.shared.loads);
+        if tile.instructions.iter().any(|one| one.source.len() > 1) {
+            let caller = of("transpose_by(tile, TILE, out");
+            assert_eq!((caller.global, caller.shared), (tile.total.global, tile.total.shared));
+            has_callers = true;
+        }
+        assert_eq!(of("transpose_by(tile, TILE + 1, out"), Counts::default());
     }
+    assert!(has_callers);
 }
 
 #[test]

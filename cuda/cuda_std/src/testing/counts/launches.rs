@@ -30,8 +30,8 @@ pub struct InstructionCounts {
     pub column: u32,
     /// The line itself.
     pub text: String,
-    /// Where it comes from: the line that it was written in, then the one into which that was inlined, and so on. Empty for
-    /// PTX without `.loc`, as a build without line information gives it.
+    /// Where it comes from: the line that it was written in, then the one into which that was inlined, and so on, as far as
+    /// `.loc` says, LLVM's the first alone. Empty without, as in a build that has no line information.
     pub source: Vec<SourceLine>,
     /// What they did.
     pub counts: Counts,
