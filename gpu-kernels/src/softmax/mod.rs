@@ -40,6 +40,8 @@ pub mod backward;
 
 pub mod cross_entropy;
 
+pub mod top_k;
+
 #[cfg(not(target_arch = "nvptx64"))]
 pub mod operation;
 

@@ -12,7 +12,7 @@ mod network;
 mod softmax;
 
 pub use network::{Judgement, LayerOf, Real, Sgd, step};
-pub use softmax::{Number, RELATIVE, relative_one_after_the_other, softmax_bounds, softmax_with};
+pub use softmax::{Number, RELATIVE, largest, relative_one_after_the_other, softmax_bounds, softmax_with};
 
 /// Extents of a linear layer on a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -85,6 +85,12 @@ pub enum SoftmaxError {
         /// The factor asked for.
         scale: f32,
     },
+    /// So many elements of a row are not selected.
+    #[error("top-k with k = {k} failed: k is from 1 to {}; ask for fewer", super::MOST_SELECTED)]
+    TopK {
+        /// The number asked for.
+        k: usize,
+    },
     /// The rows have more elements than the kernels can count.
     #[error("softmax of rows of {cols} elements failed: a row has at most 4294967295; split the rows")]
     TooWide {

@@ -1,5 +1,5 @@
 //! Softmax and log-softmax along the rows of a matrix, for `f32`, `f16` and `bf16`; their gradients
-//! ([`softmax_backward`]) and cross entropy ([`CrossEntropy`]).
+//! ([`softmax_backward`]), cross entropy ([`CrossEntropy`]), and the largest probabilities ([`softmax_top_k`]).
 //!
 //! ```
 //! use ferrowarp::device::Device;
@@ -52,6 +52,7 @@ mod plan;
 mod row_kernel;
 mod slices;
 mod staged;
+mod top_k;
 mod types;
 
 use bytemuck::Pod;
@@ -68,6 +69,7 @@ pub use matrix::{Matrix, MatrixMut};
 pub use options::Options;
 pub use plan::Plan;
 pub use slices::{cross_entropy_of_slice, softmax_of_slice};
+pub use top_k::{MOST_SELECTED, softmax_top_k};
 pub use types::{Real, SoftmaxAs};
 
 /// Writes the softmax of each row of `inp` into that row of `out`: `[rows, cols]` of `I`, as `O`. On a GPU it is queued.
