@@ -6,7 +6,7 @@ use crate::copy;
 use crate::mlp::{
     activation, batch, fused_backward, fused_forward, head, linear, loss, resident, sgd, short,
 };
-use crate::softmax::{LADDER, backward, cross_entropy, forward_kernels, serial, top_k};
+use crate::softmax::{LADDER, backward, cross_entropy, forward_kernels, sample, serial, top_k};
 
 /// Every kernel of this crate.
 pub const KERNELS: &[&KernelMeta] = ALL.kernels.split_at(ALL.len).0;
@@ -43,6 +43,8 @@ const ALL: List = {
         .with(backward::softmax_backward_staged::KERNELS)
         .with(top_k::top_k_rows::KERNELS)
         .with(top_k::top_k_staged::KERNELS)
+        .with(sample::sample_rows::KERNELS)
+        .with(sample::sample_staged::KERNELS)
 };
 
 /// A list that grows while the crate compiles, by loops, since constants are made without iterators.

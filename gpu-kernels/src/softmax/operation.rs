@@ -7,6 +7,7 @@ use super::backward::{BackwardArgs, softmax_backward, softmax_backward_staged};
 use super::cross_entropy::{CrossEntropyArgs, cross_entropy_rows, cross_entropy_staged};
 use super::forward::ForwardArgs;
 use super::forward_kernels::{reduce, softmax, staged, write};
+use super::sample::{SampleArgs, sample_rows, sample_staged};
 use super::serial::softmax_serial;
 use super::stage;
 use super::top_k::{TopKArgs, top_k_rows, top_k_staged};
@@ -211,8 +212,8 @@ pub unsafe trait ForwardTo<O: 'static>: Number {
     const FORWARD: &'static ForwardKernels<Self, O>;
 }
 
-/// A type of matrices that there are kernels of the gradient through a softmax, of cross entropy and of the largest
-/// probabilities for.
+/// A type of matrices that there are kernels of the gradient through a softmax, of cross entropy, of the largest
+/// probabilities and of sampling for.
 ///
 /// # Safety
 /// As for [`ForwardTo`].
@@ -223,6 +224,8 @@ pub unsafe trait RowKernels: ForwardTo<Self> {
     const CROSS_ENTROPY: &'static RowVariants<CrossEntropyArgs<Self>>;
     /// The kernels of the largest probabilities.
     const TOP_K: &'static RowVariants<TopKArgs<Self>>;
+    /// The kernels that draw tokens.
+    const SAMPLE: &'static RowVariants<SampleArgs<Self>>;
 }
 
 /// The kernels of an operation on rows.
@@ -256,6 +259,10 @@ macro_rules! kernels {
             const TOP_K: &'static RowVariants<TopKArgs<$ty>> = &RowVariants {
                 variants: top_k_rows::INSTANCES,
                 staged: Some(&<top_k_staged as KernelsOf<TopKArgs<$ty>>>::INSTANCES[0]),
+            };
+            const SAMPLE: &'static RowVariants<SampleArgs<$ty>> = &RowVariants {
+                variants: sample_rows::INSTANCES,
+                staged: Some(&<sample_staged as KernelsOf<SampleArgs<$ty>>>::INSTANCES[0]),
             };
         }
     )*};

@@ -68,8 +68,10 @@ pub enum SoftmaxError {
         shape: [usize; 2],
     },
     /// A vector has not one element for each row.
-    #[error("cross entropy of {rows} rows failed: there are {len} {what}; each row needs one")]
+    #[error("{operation} of {rows} rows failed: there are {len} {what}; each row needs one")]
     LengthDiffers {
+        /// What was asked for.
+        operation: &'static str,
         /// What the vector holds.
         what: &'static str,
         /// Its elements.
@@ -90,6 +92,21 @@ pub enum SoftmaxError {
     TopK {
         /// The number asked for.
         k: usize,
+    },
+    /// The temperature is not one that tokens are drawn at.
+    #[error(
+        "sampling at a temperature of {temperature} failed: it is 0, or from 2^-126 on and finite; for the largest logit \
+         make it 0"
+    )]
+    Temperature {
+        /// The temperature asked for.
+        temperature: f32,
+    },
+    /// The cut leaves no part of the probability that can be.
+    #[error("sampling with a top-p of {p} failed: it is over 0 and at most 1; 1 is no cut")]
+    TopP {
+        /// The part asked for.
+        p: f32,
     },
     /// The rows have more elements than the kernels can count.
     #[error("softmax of rows of {cols} elements failed: a row has at most 4294967295; split the rows")]

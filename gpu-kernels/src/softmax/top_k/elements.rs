@@ -35,7 +35,18 @@ impl<T: Element<N>, const N: usize, const BLOCK: usize, const VECTORS: usize> El
     /// # Safety
     /// What is in shared memory is there.
     #[inline(always)]
-    pub unsafe fn for_each(&self, mut each: impl FnMut(usize, [f32; N], usize)) {
+    pub unsafe fn for_each(&self, each: impl FnMut(usize, [f32; N], usize)) {
+        // SAFETY: the caller's.
+        unsafe { self.for_each_by::<VECTORS>(each) };
+    }
+
+    /// As [`Self::for_each`], with `AT_ONCE` vectors read at a time, where they are in memory: fewer for an `each` that is so long that
+    /// the compiler does not unroll it.
+    ///
+    /// # Safety
+    /// As there.
+    #[inline(always)]
+    pub unsafe fn for_each_by<const AT_ONCE: usize>(&self, mut each: impl FnMut(usize, [f32; N], usize)) {
         self.for_edges(&mut each);
         let mut start = 0;
         while self.row.has_vectors(start) {
@@ -47,13 +58,13 @@ impl<T: Element<N>, const N: usize, const BLOCK: usize, const VECTORS: usize> El
                 }
                 start += 1;
             } else {
-                let x_reg = self.row.load::<N, VECTORS>(start, T::NEG_INFINITY);
-                for i in 0..VECTORS {
+                let x_reg = self.row.load::<N, AT_ONCE>(start, T::NEG_INFINITY);
+                for i in 0..AT_ONCE {
                     if let Some(place) = self.row.vector::<N>(start + i) {
                         each(place, T::unpack(x_reg[i]), N);
                     }
                 }
-                start += VECTORS;
+                start += AT_ONCE;
             }
         }
     }

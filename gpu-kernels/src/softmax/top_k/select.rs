@@ -86,6 +86,12 @@ impl Scratch {
         let count = threshold.wrapping_add(1);
         Self { candidates: words, sorted, threshold, count: count.cast(), gathered: count.wrapping_add(1) }
     }
+
+    /// `[MOST]`: numbers of those that have been selected, in the place of the candidates.
+    #[inline(always)]
+    pub fn weights(self) -> *mut f32 {
+        self.candidates.cast()
+    }
 }
 
 /// How many of the first `len` candidates are larger than `key`.
