@@ -66,18 +66,31 @@ CONTESTANTS = (
     ("torch eager", "log_softmax", 0),
     ("torch eager", "backward", 0),
     ("torch eager", "cross_entropy", 0),
+    ("torch eager", "top_k", 0),
+    ("torch eager", "sample", 0),
+    ("torch eager", "sample_top_p", 0),
     ("triton", "softmax", 1),
     ("quack", "softmax", 1),
     ("quack", "backward", 1),
     ("quack", "cross_entropy", 1),
     ("torch.compile", "softmax", 2),
     ("torch.compile", "cross_entropy", 3),
+    ("torch.compile", "top_k", 3),
+    ("torch.compile", "sample", 3),
+    ("torch.compile", "sample_top_p", 3),
     ("torch.compile max-autotune", "softmax", 4),
 )
-MATRICES = {"softmax": 2, "log_softmax": 2, "backward": 3, "cross_entropy": 2}
+MATRICES = {
+    "softmax": 2, "log_softmax": 2, "backward": 3, "cross_entropy": 2, "top_k": 1, "sample": 1, "sample_top_p": 1,
+}  # fmt: skip
+# As in benches/src/op.rs.
+SELECTED = 50
+TEMPERATURE = 0.8
+TOP_P = 0.9
 # Where two matrices of f32 fit the caches of today's GPUs, and the copy tells the rate of the cache.
 IN_CACHE = ((4096, 512), (4096, 640), (4096, 768))
 OPS = tuple(MATRICES)
+ASKS_HOST = (("torch eager", "sample"), ("torch eager", "sample_top_p"))
 PEERS = ("clone", "eager", "triton", "quack", "compile", "compile-max")
 
 
@@ -290,7 +303,9 @@ class Bench:
                 raise RuntimeError(f"left out: {name} needs a GPU")
             return self.kernels[name].time(self, op, sets)
         function = self.function(name, op)
-        return self.measure(lambda i: function(*sets[i]), len(sets))
+        # torch.multinomial asks the host, which no graph can record.
+        measure = self.measure_without_graph if (name, op) in ASKS_HOST else self.measure
+        return measure(lambda i: function(*sets[i]), len(sets))
 
     def function(self, name, op):
         torch = self.torch
@@ -307,7 +322,35 @@ class Bench:
         def loss(x, target):
             return torch.nn.functional.cross_entropy(x, target)
 
-        function = {"softmax": softmax, "log_softmax": log_softmax, "backward": backward, "cross_entropy": loss}[op]
+        def top_k(x):
+            return torch.topk(torch.softmax(x, dim=-1), SELECTED)
+
+        def probabilities(x):
+            return torch.softmax(x.float() / TEMPERATURE, dim=-1)
+
+        def nucleus(p):
+            largest, columns = torch.sort(p, dim=-1, descending=True)
+            before = torch.cumsum(largest, dim=-1) - largest
+            return torch.where(before < TOP_P, largest, 0.0), columns
+
+        def drawn(p):
+            # What torch.multinomial does for one token, without its question to the host whether p is valid.
+            return torch.argmax(p / torch.empty_like(p).exponential_(1), dim=-1, keepdim=True)
+
+        def draw(p):
+            return drawn(p) if name.startswith("torch.compile") else torch.multinomial(p, 1)
+
+        def sample(x):
+            return draw(probabilities(x))
+
+        def sample_top_p(x):
+            left, columns = nucleus(probabilities(x))
+            return torch.gather(columns, -1, draw(left))
+
+        function = {
+            "softmax": softmax, "log_softmax": log_softmax, "backward": backward, "cross_entropy": loss,
+            "top_k": top_k, "sample": sample, "sample_top_p": sample_top_p,
+        }[op]  # fmt: skip
         if name.startswith("torch.compile"):
             # Without this the ninth shape would run uncompiled, silently.
             torch._dynamo.reset()
@@ -342,6 +385,26 @@ class Bench:
             seconds = self.replay(graph, 1)
         replays = max(1, math.ceil(BATCH_SECONDS / seconds))
         times = [self.replay(graph, replays) / replays / (rounds * count) for _ in range(samples)]
+        return figures(times, rounds * count, count)
+
+    def measure_without_graph(self, function, count, samples=SAMPLES):
+        """As `measure`, launch by launch: with what the host does between them."""
+        if not self.is_cuda:
+            return self.measure(function, count, samples)
+        start, end = (self.torch.cuda.Event(enable_timing=True) for _ in range(2))
+
+        def seconds(rounds):
+            start.record()
+            for _ in range(rounds):
+                for i in range(count):
+                    function(i)
+            end.record()
+            end.synchronize()
+            return max(start.elapsed_time(end), 1e-4) / 1e3
+
+        seconds(1)
+        rounds = max(1, math.ceil(BATCH_SECONDS / seconds(1)))
+        times = [seconds(rounds) / (rounds * count) for _ in range(samples)]
         return figures(times, rounds * count, count)
 
     def record(self, function, count, rounds):

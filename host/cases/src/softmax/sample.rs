@@ -48,6 +48,12 @@ impl Sample {
         rows.map(|(row, logits)| (logits.to_vec(), draw(row))).collect()
     }
 
+    /// Whether each row's token is one that may be drawn.
+    pub fn allows<T: Number>(&self, tokens: &[u32]) -> bool {
+        let mut rows = self.rows::<T>().into_iter().zip(tokens);
+        rows.all(|((logits, draw), token)| draw.tokens(&logits).contains(token))
+    }
+
     /// How many of the rows have one token alone that may be drawn, and how many rows there are.
     pub fn certain_rows<T: Number>(&self) -> [usize; 2] {
         let rows = self.rows::<T>();
@@ -84,7 +90,7 @@ impl Rowwise for Sample {
         let ks = [1, 2, 50, 128];
         let top_k = if seed.is_multiple_of(2) { 0 } else { ks[rng.random_range(0..4)] };
         let ps = [0.9, 0.5, 0.999, 0.02];
-        let top_p = if seed / 2 % 2 == 0 { ps[rng.random_range(0..4)] } else { 1.0 };
+        let top_p = if (seed / 2).is_multiple_of(2) { ps[rng.random_range(0..4)] } else { 1.0 };
         let temperature = [1.0, 0.7, 2.5, 30.0, 0.01, 0.0][rng.random_range(0..6)];
         let noise = Noise { seed: rng.random(), draw: rng.random(), row: rng.random_range(0..1000) };
         Self {
