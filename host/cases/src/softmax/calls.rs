@@ -1,6 +1,6 @@
 //! The functions that users call, on the device's own buffers: the cases launch the kernels by themselves.
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 use cuda_std::half::{bf16, f16};
 use cuda_std::testing::Layout;
 use ferrowarp::device::Device;
@@ -99,7 +99,6 @@ fn of_decoding<T: Number>(device: &Device, cols: usize) -> Result<()> {
             (device.alloc_zeroed::<u32>(rows)?, device.alloc_zeroed::<f32>(rows)?);
         sample_with_log_probabilities(device, &mut tokens, &mut logarithms, &matrix, &sampling, noise.draw)?;
         let (tokens, logarithms) = (tokens.to_vec()?, logarithms.to_vec()?);
-        ensure!(problem.allows::<T>(&tokens), "the tokens of {cols} columns by {sampling:?} are {tokens:?}");
         for (name, bounds) in problem.expected::<T>() {
             match name {
                 "tokens" => compare(name, &wide(&tokens), &bounds)?,

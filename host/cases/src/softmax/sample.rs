@@ -48,12 +48,6 @@ impl Sample {
         rows.map(|(row, logits)| (logits.to_vec(), draw(row))).collect()
     }
 
-    /// Whether each row's token is one that may be drawn.
-    pub fn allows<T: Number>(&self, tokens: &[u32]) -> bool {
-        let mut rows = self.rows::<T>().into_iter().zip(tokens);
-        rows.all(|((logits, draw), token)| draw.tokens(&logits).contains(token))
-    }
-
     /// How many of the rows have one token alone that may be drawn, and how many rows there are.
     pub fn certain_rows<T: Number>(&self) -> [usize; 2] {
         let rows = self.rows::<T>();
