@@ -55,18 +55,31 @@ CONTESTANTS = (
     ("torch eager", "log_softmax", 0),
     ("torch eager", "backward", 0),
     ("torch eager", "cross_entropy", 0),
+    ("torch eager", "top_k", 0),
+    ("torch eager", "sample", 0),
+    ("torch eager", "sample_top_p", 0),
     ("triton", "softmax", 1),
     ("quack", "softmax", 1),
     ("quack", "backward", 1),
     ("quack", "cross_entropy", 1),
     ("torch.compile", "softmax", 2),
     ("torch.compile", "cross_entropy", 3),
+    ("torch.compile", "top_k", 3),
+    ("torch.compile", "sample", 3),
+    ("torch.compile", "sample_top_p", 3),
     ("torch.compile max-autotune", "softmax", 4),
 )
-MATRICES = {"softmax": 2, "log_softmax": 2, "backward": 3, "cross_entropy": 2}
+MATRICES = {
+    "softmax": 2, "log_softmax": 2, "backward": 3, "cross_entropy": 2, "top_k": 1, "sample": 1, "sample_top_p": 1,
+}  # fmt: skip
+# As in benches/src/op.rs.
+SELECTED = 50
+TEMPERATURE = 0.8
+TOP_P = 0.9
 # Where two matrices of f32 fit the caches of today's GPUs, and the copy tells the rate of the cache.
 IN_CACHE = ((4096, 512), (4096, 640), (4096, 768))
 OPS = tuple(MATRICES)
+ASKS_HOST = (("torch eager", "sample"), ("torch eager", "sample_top_p"))
 PEERS = ("clone", "eager", "triton", "quack", "compile", "compile-max")
 
 
@@ -241,7 +254,9 @@ class Bench(timing.Timer):
                 raise RuntimeError(f"left out: {name} needs a GPU")
             return self.kernels[name].time(self, op, sets)
         function = self.function(name, op)
-        return self.measure(lambda i: function(*sets[i]), len(sets))
+        # torch.multinomial asks the host, which no graph can record.
+        measure = self.measure_without_graph if (name, op) in ASKS_HOST else self.measure
+        return measure(lambda i: function(*sets[i]), len(sets))
 
     def function(self, name, op):
         torch = self.torch
@@ -258,7 +273,35 @@ class Bench(timing.Timer):
         def loss(x, target):
             return torch.nn.functional.cross_entropy(x, target)
 
-        function = {"softmax": softmax, "log_softmax": log_softmax, "backward": backward, "cross_entropy": loss}[op]
+        def top_k(x):
+            return torch.topk(torch.softmax(x, dim=-1), SELECTED)
+
+        def probabilities(x):
+            return torch.softmax(x.float() / TEMPERATURE, dim=-1)
+
+        def nucleus(p):
+            largest, columns = torch.sort(p, dim=-1, descending=True)
+            before = torch.cumsum(largest, dim=-1) - largest
+            return torch.where(before < TOP_P, largest, 0.0), columns
+
+        def drawn(p):
+            # What torch.multinomial does for one token, without its question to the host whether p is valid.
+            return torch.argmax(p / torch.empty_like(p).exponential_(1), dim=-1, keepdim=True)
+
+        def draw(p):
+            return drawn(p) if name.startswith("torch.compile") else torch.multinomial(p, 1)
+
+        def sample(x):
+            return draw(probabilities(x))
+
+        def sample_top_p(x):
+            left, columns = nucleus(probabilities(x))
+            return torch.gather(columns, -1, draw(left))
+
+        function = {
+            "softmax": softmax, "log_softmax": log_softmax, "backward": backward, "cross_entropy": loss,
+            "top_k": top_k, "sample": sample, "sample_top_p": sample_top_p,
+        }[op]  # fmt: skip
         if name.startswith("torch.compile"):
             # Without this the ninth shape would run uncompiled, silently.
             torch._dynamo.reset()

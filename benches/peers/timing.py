@@ -106,6 +106,26 @@ class Timer:
         times = [self.replay(graph, replays) / replays / (rounds * count) for _ in range(samples)]
         return figures(times, rounds * count, count)
 
+    def measure_without_graph(self, function, count, samples=SAMPLES):
+        """As `measure`, launch by launch: with what the host does between them."""
+        if not self.is_cuda:
+            return self.measure(function, count, samples)
+        start, end = (self.torch.cuda.Event(enable_timing=True) for _ in range(2))
+
+        def seconds(rounds):
+            start.record()
+            for _ in range(rounds):
+                for i in range(count):
+                    function(i)
+            end.record()
+            end.synchronize()
+            return max(start.elapsed_time(end), 1e-4) / 1e3
+
+        seconds(1)
+        rounds = max(1, math.ceil(BATCH_SECONDS / seconds(1)))
+        times = [seconds(rounds) / (rounds * count) for _ in range(samples)]
+        return figures(times, rounds * count, count)
+
     def record(self, function, count, rounds):
         """A graph of rounds over the sets. Results live until their set's next turn, so that they rotate as well."""
         torch = self.torch
