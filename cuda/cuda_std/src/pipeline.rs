@@ -54,8 +54,8 @@ pub(crate) mod host;
 macro_rules! copy_asm {
     ($cache:literal, $shared:ident, $global:ident, $after:literal, $($operand:tt)*) => {
         core::arch::asm!(
-            concat!("{{ .reg .b64 address; cvta.to.shared.u64 address, {shared}; cp.async.", $cache,
-                ".shared.global [address], [{global}], {size}", $after, "; }}"),
+            concat!("{{ .reg .b64 wide; .reg .b32 address; cvta.to.shared.u64 wide, {shared}; cvt.u32.u64 address, wide; ",
+                "cp.async.", $cache, ".shared.global [address], [{global}], {size}", $after, "; }}"),
             shared = in(reg64) $shared, global = in(reg64) $global, size = const size_of::<T>(), $($operand)*
             options(nostack, preserves_flags),
         )

@@ -7,12 +7,15 @@ pub mod vector_add;
 
 pub mod copy_offset;
 
+pub mod matmul;
+
 #[cfg(not(target_arch = "nvptx64"))]
 use cuda_std::launch::{Instance, KernelMeta, LaunchConfig};
 
 /// The kernels of all lessons.
 #[cfg(not(target_arch = "nvptx64"))]
-pub(crate) const KERNELS: &[&[&KernelMeta]] = &[vector_add::KERNELS, copy_offset::KERNELS];
+pub(crate) const KERNELS: &[&[&KernelMeta]] =
+    &[vector_add::KERNELS, copy_offset::KERNELS, matmul::KERNELS, matmul::copies::matmul_async::KERNELS];
 
 /// One step of a lesson.
 #[cfg(not(target_arch = "nvptx64"))]

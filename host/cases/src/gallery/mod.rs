@@ -1,6 +1,7 @@
 //! The lessons of the gallery: one table that tests, benches, pictures and pages iterate.
 
 mod copy_offset;
+mod matmul;
 mod problem;
 mod vector_add;
 
@@ -13,7 +14,7 @@ use crate::{Case, Scope};
 pub use problem::{Array, Arrays, Handle, Placed, Problem};
 
 /// Every lesson, in reading order.
-pub const LESSONS: &[&Lesson] = &[&vector_add::LESSON, &copy_offset::LESSON];
+pub const LESSONS: &[&Lesson] = &[&vector_add::LESSON, &copy_offset::LESSON, &matmul::LESSON];
 
 /// A lesson: rungs that are run on problems side by side.
 #[derive(Debug)]
@@ -79,6 +80,7 @@ pub struct Trial {
     pub words: String,
     /// What one run of it is worth.
     pub work: Work,
+    cluster_threads: u32,
     make: Box<dyn Fn() -> Problem + Send + Sync>,
 }
 
@@ -129,6 +131,12 @@ impl Work {
             Foretold { sectors_loaded: Some(loaded), sectors_stored: Some(stored), ..self.foretold };
         Self { foretold, ..self }
     }
+
+    /// The same, where no two lanes of a request want other words of a bank, and no branch parts the lanes of a warp.
+    pub const fn without_conflicts(self) -> Self {
+        let foretold = Foretold { bank_conflicts: Some(0.0), divergent_branches: Some(0.0), ..self.foretold };
+        Self { foretold, ..self }
+    }
 }
 
 impl Trial {
@@ -140,7 +148,12 @@ impl Trial {
         work: Work,
         make: impl Fn() -> Problem + Send + Sync + 'static,
     ) -> Self {
-        Self { rung, at, kernels, words, work, make: Box::new(make) }
+        Self { rung, at, kernels, words, work, cluster_threads: 0, make: Box::new(make) }
+    }
+
+    /// The same trial, whose kernels run in clusters of so many threads; 0 for none.
+    pub fn with_cluster_threads(self, cluster_threads: u32) -> Self {
+        Self { cluster_threads, ..self }
     }
 
     /// The problem, made anew.
@@ -151,11 +164,13 @@ impl Trial {
     /// The trial as a case, which is compared with its oracle.
     fn case(self) -> Case {
         let (kernels, words) = (self.kernels.clone(), format!("{}, {}", self.rung, self.words));
+        let cluster_threads = self.cluster_threads;
         let [trial, of] = [(); 2].map({
             let trial = Arc::new(self);
             move |()| Arc::clone(&trial)
         });
-        Case::new(kernels, words, move |device| trial.problem().run(device), move || of.problem().expected())
+        let run = move |device: &_| trial.problem().run(device);
+        Case::new(kernels, words, run, move || of.problem().expected()).with_cluster_threads(cluster_threads)
     }
 }
 
