@@ -101,7 +101,7 @@ impl From<Counts> for Counted {
     fn from(counts: Counts) -> Self {
         Self {
             requests: counts.global.total().requests,
-            sectors_loaded: counts.global.loads.sectors,
+            sectors_loaded: counts.global.loads.sectors + counts.global.copies.sectors,
             sectors_stored: counts.global.stores.sectors,
             atomics: counts.global.atomics.requests,
             wavefronts: counts.shared.total().wavefronts,

@@ -29,7 +29,7 @@ pub(crate) const KERNELS: &[&[&KernelMeta]] = &[
     fusion::KERNELS,
     recompute::KERNELS,
     matmul::KERNELS,
-    matmul::copies::matmul_async::KERNELS,
+    matmul::tuned::matmul_async::KERNELS,
 ];
 
 /// One step of a lesson, whose kernels take an `A`.

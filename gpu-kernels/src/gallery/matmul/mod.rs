@@ -21,7 +21,9 @@ pub mod vectors;
 
 pub mod warps;
 
-pub mod copies;
+mod copies;
+
+pub mod tuned;
 
 #[cfg(not(target_arch = "nvptx64"))]
 mod choice;
@@ -77,16 +79,16 @@ pub const RUNGS: &[Rung] = &[
     Rung {
         name: "async",
         idea: "copies run ahead of the sums, through four buffers",
-        kernels: copies::matmul_async::INSTANCES.split_at(2).0,
+        kernels: tuned::matmul_async::INSTANCES.split_at(2).0,
     },
     Rung {
         name: "tuned",
         idea: "tiles, and shares of the sums, that fill the GPU",
-        kernels: copies::matmul_async::INSTANCES,
+        kernels: tuned::matmul_async::INSTANCES,
     },
 ];
 
-/// The kernels but those of `copies`, which has a list.
+/// The kernels but those of `tuned`, which has a list.
 #[cfg(not(target_arch = "nvptx64"))]
 pub(crate) const KERNELS: &[&cuda_std::launch::KernelMeta] = &[
     naive::matmul_uncoalesced::META,

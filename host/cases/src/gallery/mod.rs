@@ -122,7 +122,7 @@ pub struct Work {
 /// What theory says of a launch, to be held against counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Foretold {
-    /// Sectors of 32 bytes that loads of global memory touch, a request at a time.
+    /// Sectors of 32 bytes that loads of global memory, and asynchronous copies from it, touch, a request at a time.
     pub sectors_loaded: Option<f64>,
     /// As many of stores.
     pub sectors_stored: Option<f64>,
