@@ -49,6 +49,8 @@ pub struct Tiles {
     pub needs_aligned: bool,
     /// Whether the blocks of a cluster share the terms of the sums.
     pub is_cluster: bool,
+    /// Rows and columns of a thread's sums.
+    pub sums: [u32; 2],
     /// Blocks that a multiprocessor has registers for.
     pub resident: u32,
 }
@@ -65,26 +67,37 @@ pub enum Order {
 }
 
 impl Tiles {
-    /// A block of `block` threads for each tile; what the other fields say of the last rung does not hold.
+    /// A block of `block` threads for each tile, of a rung with no other kernel.
     pub(super) const fn new(tile: [u32; 2], block: (u32, u32), order: Order) -> Self {
-        Self { tile, block, order, shared_bytes: 0, needs_aligned: false, is_cluster: false, resident: 1 }
+        Self {
+            tile,
+            block,
+            order,
+            shared_bytes: 0,
+            needs_aligned: false,
+            is_cluster: false,
+            sums: [1, 1],
+            resident: 1,
+        }
     }
 
-    /// A block of `threads` threads, or a cluster of them, for each tile, whose operands are copied ahead. `width` is how many
-    /// neighbours of B a copy has, and `resident` how many blocks a multiprocessor has registers for.
+    /// A block, or a cluster of blocks, for each tile, whose operands are copied ahead. `sums` are the rows and columns of a
+    /// thread, `width` is how many neighbours of B a copy has, and `resident` how many blocks a multiprocessor has registers for.
     pub(super) const fn with_copies(
         [rows, cols]: [usize; 2],
-        threads: usize,
+        [thread_rows, thread_cols]: [usize; 2],
         width: usize,
         is_cluster: bool,
         resident: u32,
     ) -> Self {
         let (buffers, sums) = (4 * STAGES * stage_len(rows, cols), 4 * rows * cols);
         let shared = if is_cluster && sums > buffers { sums } else { buffers };
+        let threads = (rows / thread_rows) * (cols / thread_cols);
         Self {
             shared_bytes: shared as u32,
             needs_aligned: width == 4,
             is_cluster,
+            sums: [thread_rows as u32, thread_cols as u32],
             resident,
             ..Self::new([rows as u32, cols as u32], (threads as u32, 1), Order::ColumnsFirst)
         }
@@ -112,23 +125,24 @@ impl Tiles {
         config.with_shared_bytes(self.shared_bytes).with_cluster(splits)
     }
 
-    /// About how many cycles the product takes: the multiply-adds of the busiest multiprocessor, 128 a cycle, in rounds of
-    /// as many blocks as it has room for. Each round costs the latency of memory and of its end, and a round with few
-    /// warps hides less of what its instructions wait for.
+    /// About how many cycles the product takes: those in which the busiest multiprocessor issues the instructions of its four
+    /// warps at a time, in rounds of as many blocks as it has room for.
     pub fn cycles(&self, [m, n, k]: [usize; 3], splits: u32) -> u64 {
         /// Of a round, before the first and after the last multiply-add.
         const ENDS: u64 = 2000;
-        /// Of a barrier of a cluster and the exchange after it.
+        /// Of a cluster's barriers and the exchange between them.
         const EXCHANGE: u64 = 1500;
-        /// Warps of a multiprocessor with which it waits as long as it computes.
-        const HALF: u64 = 2;
-        let [rows, cols] = self.tile.map(u64::from);
+        /// Sums of a multiprocessor with which it waits for as long as it issues.
+        const HALF: u64 = 4096;
+        /// Instructions of a thread for a term beside multiply-adds and loads of quads.
+        const OTHERS: u64 = 7;
+        let ([rows, cols], [tm, tn]) = (self.tile.map(u64::from), self.sums.map(u64::from));
         let blocks = (m as u64).div_ceil(rows) * (n as u64).div_ceil(cols) * u64::from(splits);
-        let depth = (k as u64).div_ceil(u64::from(splits)).next_multiple_of(8);
-        let warps = u64::from(self.block.0 * self.block.1) / 32;
-        let round = |blocks: u64| match blocks * warps {
+        let terms = (k as u64).div_ceil(u64::from(splits)).next_multiple_of(8);
+        let instructions = tm * tn + (tm + tn) / 4 + OTHERS;
+        let round = |blocks: u64| match blocks * rows * cols {
             0 => 0,
-            warps => ENDS + blocks * rows * cols * depth / 128 * (warps + HALF) / warps,
+            sums => ENDS + (sums + HALF) * terms * instructions / (tm * tn * 128),
         };
         let (most, each) = (blocks.div_ceil(MULTIPROCESSORS), u64::from(self.resident));
         let exchange = if self.is_cluster { EXCHANGE } else { 0 };

@@ -21,7 +21,7 @@ pub mod vectors;
 
 pub mod warps;
 
-mod copies;
+pub mod copies;
 
 pub mod tuned;
 
@@ -76,17 +76,21 @@ pub const RUNGS: &[Rung] = &[
         idea: "the sums of a warp in a rectangle of 32 x 64",
         kernels: warps::matmul_warp::INSTANCES,
     },
-    Rung {
-        name: "async",
-        idea: "copies run ahead of the sums, through four buffers",
-        kernels: tuned::matmul_async::INSTANCES.split_at(2).0,
-    },
+    Rung { name: "async", idea: "copies run ahead of the sums, through four buffers", kernels: pair(0) },
+    Rung { name: "tall", idea: "a thread for sixteen by eight sums, half as many threads", kernels: pair(1) },
+    Rung { name: "large", idea: "tiles of 256 x 128", kernels: pair(2) },
     Rung {
         name: "tuned",
         idea: "tiles, and shares of the sums, that fill the GPU",
         kernels: tuned::matmul_async::INSTANCES,
     },
 ];
+
+/// The kernels of a size: for rows of B that all begin at a multiple of 16 bytes, and for any.
+#[cfg(not(target_arch = "nvptx64"))]
+const fn pair(size: usize) -> &'static [Kernel] {
+    tuned::matmul_async::INSTANCES.split_at(2 * size).1.split_at(2).0
+}
 
 /// The kernels but those of `tuned`, which has a list.
 #[cfg(not(target_arch = "nvptx64"))]

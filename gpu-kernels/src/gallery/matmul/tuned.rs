@@ -1,8 +1,8 @@
 //! Tiles of several sizes, and sums whose terms several blocks share.
 //!
 //! The algorithm is that of [`super::copies`]; a rung's host code picks the kernel, [`Rung::choose`](super::Rung::choose). With 16
-//! x 8 sums a thread reads three eighths of a number from shared memory for each multiply-add less than with 8 x 8, and needs all
-//! registers that it may have. Tiles of 256 x 128 ask for the fewest bytes; those of 64 x 64 leave less of the GPU idle where the
+//! x 8 sums a thread reads a quarter less from shared memory for a multiply-add than with 8 x 8, and needs all registers that it
+//! may have. Tiles of 256 x 128 ask for the fewest bytes; those of 64 x 64 leave less of the GPU idle where the
 //! product has few. Where even these are few, two to eight blocks of a cluster share the terms of a tile's sums, and add theirs up in
 //! the order of the blocks, through each other's shared memory: no second launch, and the same bits in every run.
 //!
@@ -38,19 +38,19 @@ use cuda_std::kernel;
     max_threads = THREADS,
     min_arch = 80,
     args = Arguments,
-    facts: Tiles = Tiles::with_copies([ROWS, COLS], THREADS, WIDTH, CLUSTER, resident),
+    facts: Tiles = Tiles::with_copies([ROWS, COLS], [TM, TN], WIDTH, CLUSTER, resident),
     instances(
         ROWS = 128, COLS = 128, TM = 8, TN = 8, CLUSTER = false, min_blocks = 2 {
             matmul_async_128x128 = <4>, resident = 2;
             matmul_async_128x128_any = <1>, resident = 2;
         }
-        ROWS = 256, COLS = 128, TM = 16, TN = 8, CLUSTER = false, min_blocks = 1 {
-            matmul_async_256x128 = <4>, resident = 1;
-            matmul_async_256x128_any = <1>, resident = 1;
-        }
         ROWS = 128, COLS = 128, TM = 16, TN = 8, CLUSTER = false, min_blocks = 2 {
             matmul_async_128x128_tall = <4>, resident = 2;
             matmul_async_128x128_tall_any = <1>, resident = 2;
+        }
+        ROWS = 256, COLS = 128, TM = 16, TN = 8, CLUSTER = false, min_blocks = 1 {
+            matmul_async_256x128 = <4>, resident = 1;
+            matmul_async_256x128_any = <1>, resident = 1;
         }
         ROWS = 64, COLS = 64, TM = 8, TN = 4, CLUSTER = false, min_blocks = 5 {
             matmul_async_64x64 = <4>, resident = 5;

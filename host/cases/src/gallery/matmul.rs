@@ -144,9 +144,11 @@ fn trial(
 
 /// What a product is worth, and what is foretold of it where its tiles are whole.
 fn work(rung: &Rung, kernel: &Kernel, [m, n, k]: [usize; 3]) -> Work {
-    let [m, n, k] = [m, n, k].map(|extent| extent as f64);
+    let [rows, cols] = kernel.tile.map(|extent| extent as usize);
+    let is_whole = m.is_multiple_of(rows) && n.is_multiple_of(cols.min(128)) && k.is_multiple_of(32);
+    let [m, n, k, rows, cols] = [m, n, k, rows, cols].map(|extent| extent as f64);
     let work = Work::of_bytes(4.0 * (m * k + k * n + m * n)).with_flop(2.0 * m * n * k);
-    if [m, n, k].iter().any(|extent| extent % 128.0 != 0.0) {
+    if !is_whole {
         return work;
     }
     let warps = m * n / 32.0;
@@ -156,10 +158,29 @@ fn work(rung: &Rung, kernel: &Kernel, [m, n, k]: [usize; 3]) -> Work {
         // An element of A and 32 neighbours of B.
         "naive" | "1d" => (warps * k * 5.0, warps * 4.0),
         // The rows of A and the columns of B of each tile.
-        _ => {
-            let [rows, cols] = kernel.tile.map(f64::from);
-            (m / rows * (n / cols) * (rows + cols) * k / 8.0, warps * 4.0)
-        }
+        _ => (m / rows * (n / cols) * (rows + cols) * k / 8.0, warps * 4.0),
     };
     work.with_sectors(loaded, stored).without_conflicts()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hardly_a_multiprocessor_is_idle() {
+        for size in SWEEP {
+            let (kernel, config) = RUNGS.last().unwrap().choose([size; 3]).unwrap();
+            let blocks = config.grid.volume();
+            assert!(blocks >= 120, "{size}: {blocks} blocks of {}", kernel.meta.name);
+        }
+    }
+
+    #[test]
+    fn large_products_share_no_sums() {
+        for size in [4096, 6144, 8191, 8192] {
+            let (kernel, config) = RUNGS.last().unwrap().choose([size; 3]).unwrap();
+            assert_eq!((config.cluster, kernel.sums), (1, [16, 8]), "{size}");
+        }
+    }
 }
