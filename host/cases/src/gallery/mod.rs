@@ -1,8 +1,10 @@
 //! The lessons of the gallery: one table that tests, benches, pictures and pages iterate.
 
+mod constant;
 mod copy_offset;
 mod fusion;
 mod grey;
+mod layout;
 mod matmul;
 mod problem;
 mod recompute;
@@ -23,6 +25,8 @@ pub use problem::{Array, Arrays, Handle, Placed, Problem, Session};
 pub const LESSONS: &[&Lesson] = &[
     &vector_add::LESSON,
     &copy_offset::LESSON,
+    &layout::LESSON,
+    &constant::LESSON,
     &grey::LESSON,
     &fusion::LESSON,
     &recompute::LESSON,
