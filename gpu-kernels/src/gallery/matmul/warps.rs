@@ -1,7 +1,7 @@
 //! The sums of a warp in a rectangle.
 //!
-//! Since `vec4` the sums of a warp are 32 x 64, of four threads down and eight across, and no longer 8 x 128. For a term a warp
-//! reads 32 elements of A and 64 of B instead of 8 and 128: less from shared memory for the same multiply-adds. Threads
+//! Since `vec4` the sums of a warp are 32 x 64, of four threads down and eight across, and no longer 16 x 128. For a term a warp
+//! reads 32 elements of A and 64 of B instead of 16 and 128: less from shared memory for the same multiply-adds. Threads
 //! that differ in the lowest bit of their number read the same quad of B, and those that differ in the next one the same quad
 //! of A. Costs and requires nothing more.
 //@ ptx(matmul_warp): bar.sync == 2, ld.global.v4 == 2, ld.shared.v4 == 32, st.global.v4 == 16, fma.rn.f32 == 512, .local == 0
