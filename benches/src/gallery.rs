@@ -106,7 +106,7 @@ impl Counted {
         Self {
             launches: launches.len(),
             requests: counts.global.total().requests,
-            sectors_loaded: counts.global.loads.sectors,
+            sectors_loaded: counts.global.loads.sectors + counts.global.copies.sectors,
             sectors_stored: counts.global.stores.sectors,
             atomics: counts.global.atomics.requests,
             wavefronts: counts.shared.total().wavefronts,

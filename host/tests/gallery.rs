@@ -53,7 +53,11 @@ fn what_is_foretold_is_counted() {
             let Foretold { sectors_loaded, sectors_stored, bank_conflicts, divergent_branches } =
                 trial.work.foretold;
             let pairs = [
-                ("sectors loaded", sectors_loaded, counts.global.loads.sectors),
+                (
+                    "sectors loaded",
+                    sectors_loaded,
+                    counts.global.loads.sectors + counts.global.copies.sectors,
+                ),
                 ("sectors stored", sectors_stored, counts.global.stores.sectors),
                 ("bank conflicts", bank_conflicts, counts.bank_conflicts()),
                 ("divergent branches", divergent_branches, counts.branches.divergent),

@@ -49,14 +49,15 @@
 #[cfg(not(target_arch = "nvptx64"))]
 pub(crate) mod host;
 
+use crate::shared::SharedPtr;
+
 /// One copy; the operands behind the size of `T` come from `$more`.
 #[cfg(target_arch = "nvptx64")]
 macro_rules! copy_asm {
     ($cache:literal, $shared:ident, $global:ident, $after:literal, $($operand:tt)*) => {
         core::arch::asm!(
-            concat!("{{ .reg .b64 address; cvta.to.shared.u64 address, {shared}; cp.async.", $cache,
-                ".shared.global [address], [{global}], {size}", $after, "; }}"),
-            shared = in(reg64) $shared, global = in(reg64) $global, size = const size_of::<T>(), $($operand)*
+            concat!("cp.async.", $cache, ".shared.global [{shared}], [{global}], {size}", $after, ";"),
+            shared = in(reg32) $shared.address(), global = in(reg64) $global, size = const size_of::<T>(), $($operand)*
             options(nostack, preserves_flags),
         )
     };
@@ -71,8 +72,9 @@ macro_rules! copies {
         #[doc(alias = "cp.async", alias = "__pipeline_memcpy_async")]
         #[inline(always)]
         #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-        pub unsafe fn $name<T: Copy>(shared: *mut T, global: *const T) {
+        pub unsafe fn $name<T: Copy>(shared: impl Into<SharedPtr<T>>, global: *const T) {
             const { assert!(matches!(size_of::<T>(), $($size)|*), "a size that one copy does not have") };
+            let shared = shared.into();
             #[cfg(target_arch = "nvptx64")]
             // SAFETY: the caller's memory.
             unsafe {
@@ -81,7 +83,7 @@ macro_rules! copies {
             #[cfg(not(target_arch = "nvptx64"))]
             // SAFETY: the caller's memory.
             unsafe {
-                host::copy(concat!("pipeline::", stringify!($name)), shared, global, size_of::<T>() as u32);
+                host::copy(concat!("pipeline::", stringify!($name)), shared.pointer(), global, size_of::<T>() as u32);
             }
         }
 
@@ -93,8 +95,9 @@ macro_rules! copies {
         #[doc(alias = "cp.async")]
         #[inline(always)]
         #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
-        pub unsafe fn $zfill<T: Copy>(shared: *mut T, global: *const T, bytes: u32) {
+        pub unsafe fn $zfill<T: Copy>(shared: impl Into<SharedPtr<T>>, global: *const T, bytes: u32) {
             const { assert!(matches!(size_of::<T>(), $($size)|*), "a size that one copy does not have") };
+            let shared = shared.into();
             #[cfg(target_arch = "nvptx64")]
             // SAFETY: the caller's memory.
             unsafe {
@@ -103,7 +106,7 @@ macro_rules! copies {
             #[cfg(not(target_arch = "nvptx64"))]
             // SAFETY: the caller's memory.
             unsafe {
-                host::copy(concat!("pipeline::", stringify!($zfill)), shared, global, bytes);
+                host::copy(concat!("pipeline::", stringify!($zfill)), shared.pointer(), global, bytes);
             }
         }
     )*};

@@ -3,6 +3,10 @@
 //! A block's shared memory is uninitialised when the block starts. Threads order their accesses to it with
 //! [`crate::thread::sync_threads`], or [`crate::warp::sync_warp`] within a warp.
 
+mod pointer;
+
+pub use pointer::SharedPtr;
+
 /// The pointer `*mut T` to `N` elements of shared memory of the running block: `shared_array![f32; 32 * 32]`.
 ///
 /// Every evaluation of one `shared_array!` in the source gives the same memory to all threads of a block, and

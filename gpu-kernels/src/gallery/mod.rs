@@ -19,6 +19,8 @@ pub mod grey;
 
 pub mod recompute;
 
+pub mod matmul;
+
 #[cfg(not(target_arch = "nvptx64"))]
 use cuda_std::launch::{Instance, KernelMeta, LaunchConfig};
 
@@ -32,6 +34,8 @@ pub(crate) const KERNELS: &[&[&KernelMeta]] = &[
     grey::KERNELS,
     fusion::KERNELS,
     recompute::KERNELS,
+    matmul::KERNELS,
+    matmul::tuned::matmul_async::KERNELS,
 ];
 
 /// One step of a lesson, whose kernels take an `A`.

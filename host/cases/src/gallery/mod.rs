@@ -5,6 +5,7 @@ mod copy_offset;
 mod fusion;
 mod grey;
 mod layout;
+mod matmul;
 mod problem;
 mod recompute;
 mod vector_add;
@@ -29,6 +30,7 @@ pub const LESSONS: &[&Lesson] = &[
     &grey::LESSON,
     &fusion::LESSON,
     &recompute::LESSON,
+    &matmul::LESSON,
 ];
 
 /// A lesson: rungs that are run on problems side by side.
@@ -95,6 +97,7 @@ pub struct Trial {
     pub words: String,
     /// What one run of it is worth.
     pub work: Work,
+    cluster_threads: u32,
     run: Run,
 }
 
@@ -123,7 +126,7 @@ pub struct Work {
 /// What theory says of a launch, to be held against counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Foretold {
-    /// Sectors of 32 bytes that loads of global memory touch, a request at a time.
+    /// Sectors of 32 bytes that loads of global memory, and asynchronous copies from it, touch, a request at a time.
     pub sectors_loaded: Option<f64>,
     /// As many of stores.
     pub sectors_stored: Option<f64>,
@@ -156,6 +159,12 @@ impl Work {
             Foretold { sectors_loaded: Some(loaded), sectors_stored: Some(stored), ..self.foretold };
         Self { foretold, ..self }
     }
+
+    /// The same, where no two lanes of a request want other words of a bank, and no branch parts the lanes of a warp.
+    pub const fn without_conflicts(self) -> Self {
+        let foretold = Foretold { bank_conflicts: Some(0.0), divergent_branches: Some(0.0), ..self.foretold };
+        Self { foretold, ..self }
+    }
 }
 
 impl Trial {
@@ -167,7 +176,12 @@ impl Trial {
         work: Work,
         make: impl Fn() -> Problem + Send + Sync + 'static,
     ) -> Self {
-        Self { rung, at, kernels, words, work, run: Run::Launches(Box::new(make)) }
+        Self { rung, at, kernels, words, work, cluster_threads: 0, run: Run::Launches(Box::new(make)) }
+    }
+
+    /// The same trial, whose kernels run in clusters of so many threads; 0 for none.
+    pub fn with_cluster_threads(self, cluster_threads: u32) -> Self {
+        Self { cluster_threads, ..self }
     }
 
     /// A trial of a rung that is what a host does, such as a copy: `procedure` does it so many times, and checks what it
@@ -179,7 +193,15 @@ impl Trial {
         work: Work,
         procedure: impl Fn(&Device, usize) -> Result<Option<Vec<Duration>>> + Send + Sync + 'static,
     ) -> Self {
-        Self { rung, at, kernels: Vec::new(), words, work, run: Run::Procedure(Box::new(procedure)) }
+        Self {
+            rung,
+            at,
+            kernels: Vec::new(),
+            words,
+            work,
+            cluster_threads: 0,
+            run: Run::Procedure(Box::new(procedure)),
+        }
     }
 
     /// The problem that its kernels run on, made anew; none of a trial that is a host's.
@@ -206,7 +228,9 @@ impl Trial {
             let make: Arc<dyn Fn() -> Problem + Send + Sync> = make.into();
             (Arc::clone(&make), make)
         };
-        Some(Case::new(self.kernels, words, move |device| make().run(device), move || again().expected()))
+        let case =
+            Case::new(self.kernels, words, move |device| make().run(device), move || again().expected());
+        Some(case.with_cluster_threads(self.cluster_threads))
     }
 }
 

@@ -1,0 +1,85 @@
+//! What the threads of the last rungs have in registers: rows and columns by fours, and their sums.
+
+use cuda_std::GpuFloat as _;
+use cuda_std::mem::f32x4;
+
+use super::edges::Output;
+
+/// The body once for each of the eight terms in shared memory, with `kk` the term's number. A loop with so many multiply-adds
+/// in it compilers leave a loop, whose rounds they do not overlap.
+macro_rules! for_each_term {
+    ($kk:ident, $body:block) => {
+        for_each_term!(@ $kk, $body, 0 1 2 3 4 5 6 7)
+    };
+    (@ $kk:ident, $body:block, $($number:literal)*) => {
+        $({
+            let $kk: usize = $number;
+            $body
+        })*
+    };
+}
+pub(super) use for_each_term;
+
+/// Elements of a row of A's tile in shared memory, which lies transposed: with four more than 128, or any multiple of 32, the
+/// elements of a column and its neighbours are in different banks.
+pub const fn pitch(rows: usize) -> usize {
+    rows + 4
+}
+
+/// A lane's place among four down and eight across.
+///
+/// The lanes of a half of the warp that read the same quad of B differ in the lowest bit of their number, and those that read
+/// the same quad of A in one of the next three.
+#[inline(always)]
+pub fn lane_place(lane: usize) -> (usize, usize) {
+    (lane % 2 + lane / 16 * 2, lane / 2 % 8)
+}
+
+/// `N` numbers from shared memory by fours: from `at` on, from `step` further on, and so forth.
+///
+/// # Safety
+/// They are in shared memory of the block, each four at a multiple of 16 bytes.
+#[inline(always)]
+pub unsafe fn quads<const N: usize>(at: *const f32, step: usize) -> [f32; N] {
+    let mut numbers = [0.0; N];
+    for i in 0..N / 4 {
+        // SAFETY: the caller's.
+        let quad = unsafe { *at.add(i * step).cast::<f32x4>() };
+        [numbers[4 * i], numbers[4 * i + 1], numbers[4 * i + 2], numbers[4 * i + 3]] = quad.to_array();
+    }
+    numbers
+}
+
+/// Adds a term to each sum.
+#[inline(always)]
+pub fn add<const ROWS: usize, const COLS: usize>(
+    sums_reg: &mut [[f32; COLS]; ROWS],
+    a_reg: [f32; ROWS],
+    b_reg: [f32; COLS],
+) {
+    for i in 0..ROWS {
+        for j in 0..COLS {
+            sums_reg[i][j] = a_reg[i].mul_add(b_reg[j], sums_reg[i][j]);
+        }
+    }
+}
+
+/// Writes the sums: rows by fours, `row_step` apart, columns by fours, `col_step` apart, from `row` and `col` on.
+///
+/// # Safety
+/// As of [`Output::set_quad`].
+#[inline(always)]
+pub unsafe fn store<const ROWS: usize, const COLS: usize>(
+    out: Output,
+    (row, col): (usize, usize),
+    [row_step, col_step]: [usize; 2],
+    sums_reg: &[[f32; COLS]; ROWS],
+) {
+    for i in 0..ROWS {
+        for j in 0..COLS / 4 {
+            let values: [f32; 4] = core::array::from_fn(|x| sums_reg[i][4 * j + x]);
+            // SAFETY: the caller's.
+            unsafe { out.set_quad(row + i / 4 * row_step + i % 4, col + j * col_step, values.into()) };
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! A thread for each sum, on a grid with an axis for rows and one for columns.
+//!
+//! The threads of a warp follow each other along x. With x along the columns of the product, 32 threads read the same
+//! element of A, one sector of 32 bytes, and 32 neighbours of B, four sectors. With x along the rows, they read 32 rows of A,
+//! each from another sector, and one element of B: 33 sectors for the same 32 multiply-adds, and 32 for the store instead of
+//! four. Requires nothing.
+//@ ptx(matmul_naive, matmul_uncoalesced): ld.global >= 2, st.global == 1, fma.rn.f32 >= 1, .shared == 0, .local == 0
+
+#[cfg(not(target_arch = "nvptx64"))]
+use super::Arguments;
+#[cfg(not(target_arch = "nvptx64"))]
+use super::choice::{Order, Tiles};
+use cuda_std::{GpuFloat as _, kernel, thread};
+
+/// `out = a b`, the threads of a warp in a column of the product.
+///
+/// Launched on blocks of 32 x 32 threads, rows along x and columns along y.
+///
+/// # Safety
+/// The launch is as said; `a` holds `m * k` elements, `b` `k * n`, and `out` `m * n`, which nobody else uses.
+#[kernel(
+    max_threads = 1024,
+    args = Arguments,
+    facts: Tiles = Tiles::new([32, 32], (32, 32), Order::RowsFirst),
+)]
+pub unsafe fn matmul_uncoalesced(out: *mut f32, a: *const f32, b: *const f32, m: u32, n: u32, k: u32) {
+    let (row, col) = (thread::index_2d().x, thread::index_2d().y);
+    if row < m && col < n {
+        // SAFETY: row and column lie in the product, and this thread alone writes the sum.
+        unsafe { *out.add(row as usize * n as usize + col as usize) = dot(a, b, row, col, n, k) };
+    }
+}
+
+/// `out = a b`, the threads of a warp in a row of the product.
+///
+/// Launched on blocks of 32 x 32 threads, columns along x and rows along y.
+///
+/// # Safety
+/// As of [`matmul_uncoalesced`](fn@matmul_uncoalesced).
+#[kernel(
+    max_threads = 1024,
+    args = Arguments,
+    facts: Tiles = Tiles::new([32, 32], (32, 32), Order::ColumnsFirst),
+)]
+pub unsafe fn matmul_naive(out: *mut f32, a: *const f32, b: *const f32, m: u32, n: u32, k: u32) {
+    let (col, row) = (thread::index_2d().x, thread::index_2d().y);
+    if row < m && col < n {
+        // SAFETY: as above.
+        unsafe { *out.add(row as usize * n as usize + col as usize) = dot(a, b, row, col, n, k) };
+    }
+}
+
+/// The sum of a row of `a` times a column of `b`.
+///
+/// # Safety
+/// Both hold them.
+#[inline(always)]
+pub(super) unsafe fn dot(a: *const f32, b: *const f32, row: u32, col: u32, n: u32, k: u32) -> f32 {
+    let (row, col, n, k) = (row as usize, col as usize, n as usize, k as usize);
+    let mut sum = 0.0;
+    for i in 0..k {
+        // SAFETY: the caller's.
+        sum = unsafe { (*a.add(row * k + i)).mul_add(*b.add(i * n + col), sum) };
+    }
+    sum
+}

@@ -1,0 +1,35 @@
+//! A thread for each sum, all threads in one line.
+//!
+//! Since the rung before, row and column come from one index by a division, once a thread. That costs what some
+//! multiply-adds do, of which a thread has k; what changes more is which sums a block has: 1024 of one row instead of 32 by
+//! 32. They read one row of A, but 1024 columns of B, and no element of B is read twice in the block. Requires fewer than
+//! 2^32 sums.
+//@ ptx(matmul_1d): ld.global >= 2, st.global == 1, fma.rn.f32 >= 1, .shared == 0, .local == 0
+
+#[cfg(not(target_arch = "nvptx64"))]
+use super::Arguments;
+#[cfg(not(target_arch = "nvptx64"))]
+use super::choice::{Order, Tiles};
+use super::naive::dot;
+use cuda_std::{kernel, thread};
+
+/// `out = a b`, sum by sum along the rows of the product.
+///
+/// Launched on at least `m * n` threads along x, in blocks of 1024.
+///
+/// # Safety
+/// The launch is as said; `a` holds `m * k` elements, `b` `k * n`, and `out` `m * n`, fewer than 2^32, which nobody else
+/// uses.
+#[kernel(
+    max_threads = 1024,
+    args = Arguments,
+    facts: Tiles = Tiles::new([1, 1024], (1024, 1), Order::Line),
+)]
+pub unsafe fn matmul_1d(out: *mut f32, a: *const f32, b: *const f32, m: u32, n: u32, k: u32) {
+    let i = thread::index_1d();
+    let (row, col) = (i / n, i % n);
+    if row < m {
+        // SAFETY: row and column lie in the product, and this thread alone writes the sum.
+        unsafe { *out.add(i as usize) = dot(a, b, row, col, n, k) };
+    }
+}

@@ -1,0 +1,91 @@
+//! Tiles of several sizes, and sums whose terms several blocks share.
+//!
+//! The algorithm is that of [`super::copies`]; a rung's host code picks the kernel, [`Rung::choose`](super::Rung::choose). With 16
+//! x 8 sums a thread reads a quarter less from shared memory for a multiply-add than with 8 x 8, and needs all registers that it
+//! may have. Tiles of 256 x 128 ask for the fewest bytes; those of 64 x 64 leave less of the GPU idle where the
+//! product has few. Where even these are few, two to eight blocks of a cluster share the terms of a tile's sums, and add theirs up in
+//! the order of the blocks, through each other's shared memory: no second launch, and the same bits in every run.
+//!
+//! Requires compute capability 8.0, with clusters 9.0. Those not named `any` require rows of B at multiples of 16 bytes.
+//@ ptx(matmul_async_128x128, compute_80+): bar.sync == 2, cp.async.ca >= 16, cp.async.cg >= 4, cp.async.wait_group == 2
+//@ ptx(matmul_async_128x128, compute_80+): fma.rn.f32 == 512, ld.shared.v4 == 36, st.shared == 0, .local == 0
+//@ ptx(matmul_async_128x128_any, compute_80+): fma.rn.f32 == 512, cp.async.cg == 0, .local == 0
+//@ ptx(matmul_async_256x128, matmul_async_128x128_tall, compute_80+): fma.rn.f32 == 1024, ld.shared.v4 == 54, .local == 0
+//@ ptx(matmul_async_128x128_cluster, matmul_async_64x64_cluster, compute_90+): barrier.cluster == 4, mapa >= 1, .local == 0
+
+#[cfg(not(target_arch = "nvptx64"))]
+use super::Arguments;
+#[cfg(not(target_arch = "nvptx64"))]
+use super::choice::Tiles;
+use super::copies::product;
+use super::edges::{Matrix, Output};
+use cuda_std::kernel;
+
+/// `out = a b`, a block or a cluster of blocks for each tile of `ROWS` x `COLS` sums, `TM` x `TN` a thread.
+///
+/// Launched on blocks of `THREADS` threads with the shared memory that the facts say, columns of tiles along x, with
+/// clusters as many blocks for each, and rows along y.
+///
+/// # Safety
+/// The launch is as said; `a` holds `m * k` elements, `b` `k * n`, both fewer than 2^32, and `out` `m * n`, which nobody else
+/// uses. `b` and `out` begin at a multiple of 16 bytes; with a `WIDTH` of 4, `n` is a multiple of four.
+#[kernel(
+    with(
+        THREADS = ROWS / TM * (COLS / TN),
+        A = ROWS * 8 / THREADS,
+        B = COLS * 8 / WIDTH / THREADS,
+    ),
+    max_threads = THREADS,
+    min_arch = 80,
+    args = Arguments,
+    facts: Tiles = Tiles::with_copies([ROWS, COLS], [TM, TN], WIDTH, CLUSTER, resident),
+    instances(
+        ROWS = 128, COLS = 128, TM = 8, TN = 8, CLUSTER = false, min_blocks = 2 {
+            matmul_async_128x128 = <4>, resident = 2;
+            matmul_async_128x128_any = <1>, resident = 2;
+        }
+        ROWS = 128, COLS = 128, TM = 16, TN = 8, CLUSTER = false, min_blocks = 2 {
+            matmul_async_128x128_tall = <4>, resident = 2;
+            matmul_async_128x128_tall_any = <1>, resident = 2;
+        }
+        ROWS = 256, COLS = 128, TM = 16, TN = 8, CLUSTER = false, min_blocks = 1 {
+            matmul_async_256x128 = <4>, resident = 1;
+            matmul_async_256x128_any = <1>, resident = 1;
+        }
+        ROWS = 64, COLS = 64, TM = 8, TN = 4, CLUSTER = false, min_blocks = 5 {
+            matmul_async_64x64 = <4>, resident = 5;
+            matmul_async_64x64_any = <1>, resident = 5;
+        }
+        ROWS = 128, COLS = 128, TM = 8, TN = 8, CLUSTER = true, min_blocks = 2 {
+            matmul_async_128x128_cluster = <4>, min_arch = 90, resident = 2;
+            matmul_async_128x128_any_cluster = <1>, min_arch = 90, resident = 2;
+        }
+        ROWS = 64, COLS = 64, TM = 8, TN = 4, CLUSTER = true, min_blocks = 5 {
+            matmul_async_64x64_cluster = <4>, min_arch = 90, resident = 5;
+            matmul_async_64x64_any_cluster = <1>, min_arch = 90, resident = 5;
+        }
+    ),
+)]
+pub unsafe fn matmul_async<
+    const ROWS: usize,
+    const COLS: usize,
+    const TM: usize,
+    const TN: usize,
+    const WIDTH: usize,
+    const CLUSTER: bool,
+    const THREADS: usize,
+    const A: usize,
+    const B: usize,
+>(
+    out: *mut f32,
+    a: *const f32,
+    b: *const f32,
+    m: u32,
+    n: u32,
+    k: u32,
+) {
+    let (a, b) = (Matrix { elements: a, rows: m, cols: k }, Matrix { elements: b, rows: k, cols: n });
+    let out = Output { elements: out, rows: m, cols: n };
+    // SAFETY: the caller's contract.
+    unsafe { product::<ROWS, COLS, TM, TN, WIDTH, CLUSTER, THREADS, A, B>(out, a, b) };
+}
