@@ -7,23 +7,27 @@ pub mod vector_add;
 
 pub mod copy_offset;
 
+pub mod reduce;
+
+mod last_block;
+
 #[cfg(not(target_arch = "nvptx64"))]
 use cuda_std::launch::{Instance, KernelMeta, LaunchConfig};
 
 /// The kernels of all lessons.
 #[cfg(not(target_arch = "nvptx64"))]
-pub(crate) const KERNELS: &[&[&KernelMeta]] = &[vector_add::KERNELS, copy_offset::KERNELS];
+pub(crate) const KERNELS: &[&[&KernelMeta]] = &[vector_add::KERNELS, copy_offset::KERNELS, reduce::KERNELS];
 
 /// One step of a lesson.
 #[cfg(not(target_arch = "nvptx64"))]
 #[derive(Debug)]
-pub struct Rung<A: 'static> {
+pub struct Rung<A: 'static, F: 'static = Grid> {
     /// The rung's name in the lesson.
     pub name: &'static str,
     /// What it does, in a line.
     pub idea: &'static str,
     /// Its kernel.
-    pub kernel: &'static Instance<A, Grid>,
+    pub kernel: &'static Instance<A, F>,
 }
 
 /// The grid of a kernel.

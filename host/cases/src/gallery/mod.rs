@@ -2,6 +2,8 @@
 
 mod copy_offset;
 mod problem;
+mod reduce;
+mod theory;
 mod vector_add;
 
 use std::sync::Arc;
@@ -13,7 +15,7 @@ use crate::{Case, Scope};
 pub use problem::{Array, Arrays, Handle, Placed, Problem};
 
 /// Every lesson, in reading order.
-pub const LESSONS: &[&Lesson] = &[&vector_add::LESSON, &copy_offset::LESSON];
+pub const LESSONS: &[&Lesson] = &[&vector_add::LESSON, &copy_offset::LESSON, &reduce::LESSON];
 
 /// A lesson: rungs that are run on problems side by side.
 #[derive(Debug)]
