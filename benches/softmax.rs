@@ -273,7 +273,7 @@ fn time<T: Number>(
     op: Op,
     shape: Shape,
     launch: &Launch<T>,
-    (shared, rotation): (&mut Shared<T>, &mut Option<Rotation<T>>),
+    (shared, rotation): (&mut Shared<T>, &mut Option<Rotation<Sets<T>>>),
     launches: u64,
 ) -> anyhow::Result<Duration> {
     if let Some(rotation) = rotation {
@@ -286,7 +286,8 @@ fn time<T: Number>(
         None => Sets::new(device, op, shape)?,
     };
     sets.check(&**launch)?;
-    Ok(rotation.insert(Rotation::new(device, sets, launch)?).time(device, launches)?)
+    let launch = Arc::clone(launch);
+    Ok(rotation.insert(Rotation::new(device, sets, move |set| launch(set))?).time(device, launches)?)
 }
 
 fn entry<T: Number>(subject: &Subject<T>, shape: Shape) -> SoftmaxEntry {

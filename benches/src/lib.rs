@@ -1,6 +1,7 @@
 //! What the benches have in common: shapes, buffers that rotate, timing by graphs, training that is timed, and the file of
 //! medians.
 
+pub mod gallery;
 pub mod matrices;
 pub mod mlp;
 pub mod op;

@@ -15,6 +15,9 @@ const NOISE: usize = 1_048_583;
 /// All sets together are at least this many times as large as the cache.
 const CACHES: usize = 4;
 
+/// The most sets: of launches so small that these do not fill the cache, what is cold is told by no clock.
+const MOST_SETS: usize = 1000;
+
 /// The buffers of one launch, all `[rows, cols]` unless said otherwise.
 pub struct Set<T> {
     /// What is written.
@@ -39,24 +42,19 @@ pub struct Sets<T> {
     oracle: Vec<(usize, Vec<(f64, f64)>)>,
 }
 
+impl<T> AsMut<[Set<T>]> for Sets<T> {
+    fn as_mut(&mut self) -> &mut [Set<T>] {
+        &mut self.sets
+    }
+}
+
 impl<T: Number> Sets<T> {
     /// As many sets as it takes to leave the cache cold; on the CPU one.
     ///
     /// # Errors
     /// The sets take over a third of the free memory; the device failed.
     pub fn new(device: &Device, op: Op, shape: Shape) -> anyhow::Result<Self> {
-        let bytes = op.matrices() * shape.len() * size_of::<T>();
-        let count = match (device.l2_bytes()?, device.free_bytes()?) {
-            (Some(l2), Some(free)) => {
-                let count = (CACHES * l2).div_ceil(bytes).max(2);
-                ensure!(
-                    count * bytes <= free / 3,
-                    "{count} sets of {bytes} bytes are over a third of {free} free"
-                );
-                count
-            }
-            _ => 1,
-        };
+        let count = count(device, op.matrices() * shape.len() * size_of::<T>())?;
         let noise = noise();
         let element = |i: usize| T::nearest(op.element(noise[i % NOISE], shape.cols));
         let block: Vec<T> = (0..NOISE.min(shape.len())).map(element).collect();
@@ -115,6 +113,17 @@ impl<T: Number> Set<T> {
             losses: device.alloc_zeroed(of_rows)?,
         })
     }
+}
+
+/// How many sets of so many bytes leave the cache cold; on the CPU one.
+///
+/// # Errors
+/// They take over a third of the free memory, or the device failed.
+pub fn count(device: &Device, bytes: usize) -> anyhow::Result<usize> {
+    let (Some(l2), Some(free)) = (device.l2_bytes()?, device.free_bytes()?) else { return Ok(1) };
+    let count = (CACHES * l2).div_ceil(bytes.max(1)).clamp(2, MOST_SETS);
+    ensure!(count * bytes <= free / 3, "{count} sets of {bytes} bytes are over a third of {free} free");
+    Ok(count)
 }
 
 /// A buffer of `len` elements, `block` again and again.

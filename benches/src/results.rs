@@ -109,15 +109,24 @@ impl<E: Serialize> Results<E> {
     /// # Errors
     /// The file could not be written.
     pub fn write(&self, name: &str) -> anyhow::Result<PathBuf> {
-        let folder = folder();
-        std::fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
-        let path = folder.join(name);
+        let path = folder().join(name);
+        self.write_to(&path)?;
+        Ok(path)
+    }
+
+    /// Writes the file.
+    ///
+    /// # Errors
+    /// The file could not be written.
+    pub fn write_to(&self, path: &Path) -> anyhow::Result<()> {
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
+        }
         let text = serde_json::to_string_pretty(self).context("writing the results as JSON")?;
         let temporary = path.with_extension(format!("json.{}", std::process::id()));
         std::fs::write(&temporary, text + "\n")
-            .and_then(|()| std::fs::rename(&temporary, &path))
-            .with_context(|| format!("writing {}", path.display()))?;
-        Ok(path)
+            .and_then(|()| std::fs::rename(&temporary, path))
+            .with_context(|| format!("writing {}", path.display()))
     }
 }
 

@@ -1,12 +1,8 @@
-//! Device time of one launch, over launches that take the sets in turns.
+//! Device time of one launch, over launches that take sets of buffers in turns.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use ferrowarp::device::{Device, DeviceError, Graph};
-
-use crate::matrices::Sets;
-use crate::operations::Launch;
 
 /// Work of a graph, so that what replaying costs is lost in it.
 const GRAPH: Duration = Duration::from_millis(2);
@@ -17,9 +13,9 @@ const MOST_LAUNCHES: usize = 1000;
 /// A launch longer than this streams far more than a cache holds: no rotation, and nothing before it to hide.
 const SLOW: Duration = Duration::from_millis(10);
 
-/// Launches that are ready to be timed, and their sets.
-pub struct Rotation<T> {
-    graph: Graph<Sets<T>>,
+/// Launches that are ready to be timed, and their sets, at least one.
+pub struct Rotation<S> {
+    graph: Graph<S>,
     launches: usize,
     /// Whether a launch costs so much more than to queue it that nothing needs to hide that; so it is on the CPU.
     is_slow: bool,
@@ -27,26 +23,33 @@ pub struct Rotation<T> {
     samples: Vec<f64>,
 }
 
-impl<T: Send + 'static> Rotation<T> {
+impl<S: Send + 'static> Rotation<S> {
     /// Runs `launch` on each set, then records as many launches as make up about 2 ms, each set at least once. On the CPU
     /// it is one launch.
     ///
     /// # Errors
     /// A launch failed.
-    pub fn new(device: &Device, mut sets: Sets<T>, launch: &Launch<T>) -> Result<Self, DeviceError> {
+    pub fn new<T>(
+        device: &Device,
+        mut sets: S,
+        launch: impl Fn(&mut T) -> Result<(), DeviceError> + Send + Sync + 'static,
+    ) -> Result<Self, DeviceError>
+    where
+        S: AsMut<[T]>,
+    {
         let (mut launches, mut is_slow) = (1, true);
         if device.is_cuda() {
-            let (_, once) = device.time(|| launch(&mut sets.sets[0]))?;
+            let (_, once) = device.time(|| launch(&mut sets.as_mut()[0]))?;
             is_slow = once > SLOW;
         }
         if !is_slow {
-            let (_, round) = device.time(|| sets.sets.iter_mut().try_for_each(|set| launch(set)))?;
+            let (_, round) = device.time(|| sets.as_mut().iter_mut().try_for_each(&launch))?;
+            let count = sets.as_mut().len();
             let rounds = (GRAPH.as_secs_f64() / round.as_secs_f64().max(1e-6)).ceil() as usize;
-            let most = (MOST_LAUNCHES / sets.sets.len()).max(1);
-            launches = rounds.clamp(1, most) * sets.sets.len();
+            launches = rounds.clamp(1, (MOST_LAUNCHES / count).max(1)) * count;
         }
-        let launch = Arc::clone(launch);
-        let graph = device.record(sets, move |_, Sets { sets, .. }: &mut Sets<T>| {
+        let graph = device.record(sets, move |_, sets: &mut S| {
+            let sets = sets.as_mut();
             let count = sets.len();
             (0..launches).try_for_each(|i| launch(&mut sets[i % count]))
         })?;
@@ -70,7 +73,7 @@ impl<T: Send + 'static> Rotation<T> {
     }
 
     /// The sets, for other launches.
-    pub fn into_sets(self) -> Sets<T> {
+    pub fn into_sets(self) -> S {
         self.graph.into_state()
     }
 

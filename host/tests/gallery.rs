@@ -44,7 +44,7 @@ fn a_session_is_checked() {
     let device = Device::cpu();
     for lesson in LESSONS {
         for trial in (lesson.trials)(Scale::Edges) {
-            let problem = trial.problem();
+            let Some(problem) = trial.problem() else { continue };
             let mut session = problem.place(&device).unwrap();
             problem.check(&mut session).unwrap();
         }

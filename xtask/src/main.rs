@@ -7,6 +7,11 @@ mod differ;
 mod differ_report;
 mod fuzz;
 mod fuzz_report;
+mod gallery;
+mod gallery_report;
+mod gallery_report_chart;
+mod gallery_report_tables;
+mod gallery_systems;
 mod measure;
 mod measure_peers;
 mod mlp_report;
@@ -58,6 +63,8 @@ enum Command {
     Times(times::Times),
     /// Fuzz every parser of outside bytes, and write down what came of it
     Fuzz(fuzz::Fuzz),
+    /// Run the lessons of docs/gallery on what there is, and draw what was measured into target/gallery
+    Gallery(gallery::Gallery),
     /// Train on the CPU beside the same training in JAX, burn and candle, and write the figures down
     Measure(measure::Measure),
     /// Run every kernel, of those with instances the smallest, under Miri, which finds data races, uninitialised reads and stray pointers
@@ -88,6 +95,7 @@ fn main() -> ExitCode {
         Command::Differ(command) => command.run(),
         Command::Times(command) => command.run(),
         Command::Fuzz(command) => command.run(),
+        Command::Gallery(command) => command.run(),
         Command::Measure(command) => command.run(),
         Command::Miri(command) => command.run(),
         Command::Sanitize(command) => command.run(),

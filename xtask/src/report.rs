@@ -9,11 +9,13 @@ use anyhow::{Context, ensure};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::{mlp_report, softmax_report, workspace};
+use crate::{gallery_report, mlp_report, softmax_report, workspace};
 
 /// Merge the figures of a run on a GPU into docs/ and the README, with charts; without files, draw again what was merged last
 #[derive(clap::Subcommand)]
 pub enum Report {
+    /// The lessons of docs/gallery and their peers: `cargo xtask gallery` and benches/peers/gallery.py
+    Gallery(Files),
     /// Training on MNIST, rung by rung, and its peers: `cargo bench mlp` and benches/peers/mnist.py
     Mlp(Files),
     /// The softmax ladder and its peers: `cargo bench softmax` and benches/peers/softmax.py
@@ -24,6 +26,7 @@ impl Report {
     /// Runs the command.
     pub fn run(&self) -> anyhow::Result<()> {
         match self {
+            Report::Gallery(files) => gallery_report::run(files),
             Report::Mlp(files) => mlp_report::run(files),
             Report::Softmax(files) => softmax_report::run(files),
         }

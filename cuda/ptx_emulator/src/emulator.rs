@@ -1,12 +1,16 @@
 //! [`Emulator`]: a module with its variables, and launches of its kernels.
 
+use core::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use cuda_std::launch::{Buffer, KernelCall, LaunchConfig, LaunchError, Launcher, Limits, Residence};
+use cuda_std::launch::{LaunchConfig, Limits};
+use cuda_std::testing::{Counter, LaunchCounts};
 
 use crate::error::{EmulatorError, UndefinedByte};
-use crate::exec::{Driver, FIRST_OFFSET, Grid, Memory, Progress, Region, Regions, Stored, Turns, Unwritten};
+use crate::exec::{
+    Driver, FIRST_OFFSET, Grid, Memory, Progress, Region, Regions, Stored, Tally, Turns, Unwritten,
+};
 use crate::globals::Globals;
 use crate::instr::{ParamRange, Space};
 use crate::module::PtxModule;
@@ -28,6 +32,19 @@ pub struct Emulator {
     turn: Mutex<BTreeMap<u64, Stored>>,
     driver: Mutex<Driver>,
     captures: bool,
+    /// Where what launches do is left, if it is counted.
+    counter: Option<Counter>,
+}
+
+/// A launch whose arguments are in the kernel's parameters.
+pub(crate) struct Launch {
+    /// Index of the kernel.
+    pub kernel: usize,
+    pub config: LaunchConfig,
+    pub is_cooperative: bool,
+    pub params: Memory,
+    /// The memory lent with the arguments.
+    pub args: Vec<Region>,
 }
 
 impl core::fmt::Debug for Emulator {
@@ -56,6 +73,7 @@ impl Emulator {
             turn: Mutex::default(),
             driver: Mutex::default(),
             captures: false,
+            counter: None,
         }
     }
 
@@ -87,6 +105,22 @@ impl Emulator {
     /// What kernels have printed since the last time, if it is captured.
     pub fn take_output(&self) -> Vec<u8> {
         core::mem::take(self.driver.lock().unwrap_or_else(PoisonError::into_inner).output.get_mut())
+    }
+
+    /// The same emulator, which counts what warps do in its launches, for [`Self::take_counts`].
+    pub fn with_counts(self) -> Emulator {
+        self.with_counter(&Counter::new())
+    }
+
+    /// The same emulator, which leaves what warps do in its launches with `counter`: for who gives the emulator away, or has
+    /// several.
+    pub fn with_counter(self, counter: &Counter) -> Emulator {
+        Emulator { counter: Some(counter.clone()), ..self }
+    }
+
+    /// What the launches since the last time did, in order; nothing without [`Self::with_counts`].
+    pub fn take_counts(&self) -> Vec<LaunchCounts> {
+        self.counter.as_ref().map_or_else(Vec::new, Counter::take)
     }
 
     /// The module it runs.
@@ -169,8 +203,7 @@ impl Emulator {
         config: LaunchConfig,
         args: &[&[u8]],
     ) -> Result<(), EmulatorError> {
-        let (kernel, params) = self.prepare(name, config, args)?;
-        self.run(kernel, (config, false), params, &[])
+        self.run(self.prepare(name, (config, false), args)?)
     }
 
     /// As [`Self::launch`], with all blocks of the grid there at once, so that they may wait for each other. A launch of a
@@ -187,16 +220,15 @@ impl Emulator {
         config: LaunchConfig,
         args: &[&[u8]],
     ) -> Result<(), EmulatorError> {
-        let (kernel, params) = self.prepare(name, config, args)?;
-        self.run(kernel, (config, true), params, &[])
+        self.run(self.prepare(name, (config, true), args)?)
     }
 
     fn prepare(
         &self,
         name: &str,
-        config: LaunchConfig,
+        (config, is_cooperative): (LaunchConfig, bool),
         args: &[&[u8]],
-    ) -> Result<(usize, Memory), EmulatorError> {
+    ) -> Result<Launch, EmulatorError> {
         let kernel = self.kernel(name)?;
         // The sizes of grid and block are the caller's affair; a part of a cluster could not be run.
         let is_whole = config.cluster > 0 && config.grid.x.is_multiple_of(config.cluster);
@@ -210,10 +242,10 @@ impl Emulator {
         for (arg, range) in args.iter().zip(ranges) {
             params.write(range.offset as usize, arg);
         }
-        Ok((kernel, params))
+        Ok(Launch { kernel, config, is_cooperative, params, args: Vec::new() })
     }
 
-    fn kernel(&self, name: &str) -> Result<usize, EmulatorError> {
+    pub(crate) fn kernel(&self, name: &str) -> Result<usize, EmulatorError> {
         let index = self.module.function_names.get(name).copied();
         index.filter(|&index| self.module.functions[index].is_entry).ok_or_else(|| EmulatorError::NoKernel {
             name: name.to_owned(),
@@ -222,7 +254,12 @@ impl Emulator {
     }
 
     /// The kernel's parameters, if there are `got` of them, of these sizes where known.
-    fn params(&self, kernel: usize, got: usize, got_bytes: &[usize]) -> Result<&[ParamRange], EmulatorError> {
+    pub(crate) fn params(
+        &self,
+        kernel: usize,
+        got: usize,
+        got_bytes: &[usize],
+    ) -> Result<&[ParamRange], EmulatorError> {
         let function = &self.module.functions[kernel];
         let want_bytes: Vec<usize> = function.params.iter().map(|range| range.bytes as usize).collect();
         if got == want_bytes.len() && (got_bytes.is_empty() || got_bytes == want_bytes) {
@@ -232,13 +269,23 @@ impl Emulator {
         Err(EmulatorError::Arguments { kernel, got, got_bytes, want_bytes })
     }
 
-    fn run(
-        &self,
-        kernel: usize,
-        (config, is_cooperative): (LaunchConfig, bool),
-        params: Memory,
-        args: &[Region],
-    ) -> Result<(), EmulatorError> {
+    /// Runs a launch, and counts it if the emulator does.
+    pub(crate) fn run(&self, launch: Launch) -> Result<(), EmulatorError> {
+        match &self.counter {
+            None => self.run_with(launch, None),
+            Some(counter) => self.count(launch).map(|counts| counter.add(counts)),
+        }
+    }
+
+    /// Runs a launch, and gives what it did.
+    pub(crate) fn count(&self, launch: Launch) -> Result<LaunchCounts, EmulatorError> {
+        let (kernel, tally) = (launch.kernel, RefCell::<Tally>::default());
+        self.run_with(launch, Some(&tally))?;
+        Ok(tally.into_inner().finish(&self.module, &self.module.functions[kernel].name))
+    }
+
+    fn run_with(&self, launch: Launch, tally: Option<&RefCell<Tally>>) -> Result<(), EmulatorError> {
+        let Launch { kernel, config, is_cooperative, params, args } = launch;
         let mut turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let (mut addresses, mut regions) = (Vec::new(), Regions::default());
         args.iter().chain(&self.lent).for_each(|&region| regions.push(region));
@@ -263,6 +310,7 @@ impl Emulator {
             turns: self.turns,
             max_steps: self.max_steps,
             is_cooperative,
+            tally,
             progress: Progress::default(),
         };
         let result = grid.run().map_err(EmulatorError::from);
@@ -303,37 +351,5 @@ impl Emulator {
             extents.push((at, at + u64::from(dynamic_bytes)));
         }
         Ok(extents)
-    }
-
-    /// # Safety
-    /// As for [`Launcher::submit`].
-    unsafe fn submit_call(&self, call: &KernelCall<'_>) -> Result<(), EmulatorError> {
-        let kernel = self.kernel(call.meta.name)?;
-        let ranges = self.params(kernel, call.args.len(), &[])?;
-        let mut params = Memory::new(self.module.functions[kernel].param_bytes as usize);
-        for (&arg, range) in call.args.iter().zip(ranges) {
-            let mut bytes = vec![0; range.bytes as usize];
-            // SAFETY: the argument is a valid value of the parameter's type, whose size the PTX says.
-            unsafe { core::ptr::copy_nonoverlapping(arg.cast::<u8>(), bytes.as_mut_ptr(), bytes.len()) };
-            params.write(range.offset as usize, &bytes);
-        }
-        let region = |buffer: &Buffer| {
-            let start = buffer.pointer.expose_provenance() as u64;
-            let end = start + buffer.bytes? as u64;
-            Some(Region { start, end, space: Space::Global, is_writable: buffer.is_writable })
-        };
-        let regions: Vec<Region> = call.buffers.iter().filter_map(region).collect();
-        self.run(kernel, (call.config, call.meta.cooperative), params, &regions)
-    }
-}
-
-impl Launcher for Emulator {
-    unsafe fn submit(&self, call: &KernelCall<'_>) -> Result<(), LaunchError> {
-        call.check(Residence::Host, &self.limits)?;
-        // SAFETY: the caller's contract.
-        unsafe { self.submit_call(call) }.map_err(|error| LaunchError::Driver {
-            kernel: call.meta.name.to_owned(),
-            message: error.to_string(),
-        })
     }
 }

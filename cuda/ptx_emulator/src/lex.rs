@@ -21,8 +21,8 @@ pub(crate) enum Kind<'a> {
     F32(u32),
     /// The bits of `0d` and sixteen hexadecimal digits, or of a decimal literal.
     F64(u64),
-    /// A text in quotation marks.
-    Text,
+    /// A text in quotation marks, without them.
+    Text(&'a str),
     /// One character of punctuation.
     Punct(u8),
 }
@@ -60,7 +60,7 @@ pub(crate) fn tokens(text: &str) -> Result<Vec<Token<'_>>, EmulatorError> {
             b'"' => {
                 let end = rest[1..].iter().position(|&b| b == b'"');
                 at += 2 + end.ok_or_else(|| syntax(line, "a text has no end"))?;
-                Kind::Text
+                Kind::Text(&text[start + 1..at - 1])
             }
             b'0'..=b'9' => {
                 at += rest.iter().take_while(|b| b.is_ascii_alphanumeric()).count();

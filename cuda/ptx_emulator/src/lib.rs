@@ -49,8 +49,10 @@
 mod emulator;
 mod error;
 mod exec;
+mod flow;
 mod globals;
 mod instr;
+mod launcher;
 mod lex;
 mod module;
 mod parse;

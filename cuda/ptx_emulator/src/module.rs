@@ -1,15 +1,20 @@
 //! A PTX module, read and checked.
 
 use std::collections::HashMap;
+use std::sync::OnceLock;
+
+use cuda_std::testing::counts::SourceLine;
 
 use crate::error::EmulatorError;
+use crate::flow::Flow;
 use crate::instr::{Fixed, Instr, Op, ParamRange, Slot, Space};
-use crate::parse;
+use crate::parse::{self, Lines};
 
 /// A PTX module whose instructions are ready to run.
 #[derive(Debug)]
 pub struct PtxModule {
     pub(crate) lines: Vec<String>,
+    pub(crate) source: Lines,
     /// The compute capability it is for, 90 for 9.0.
     pub(crate) capability: u32,
     pub(crate) variables: Vec<Variable>,
@@ -55,7 +60,13 @@ pub(crate) enum Target {
 pub(crate) struct Function {
     pub name: String,
     pub is_entry: bool,
+    /// The number of its first instruction in the module.
+    pub first: u32,
     pub instrs: Vec<Instr>,
+    /// Found when somebody asks.
+    pub flow: OnceLock<Flow>,
+    /// From which instruction on which place in a source file holds.
+    pub places: Vec<(usize, usize)>,
     /// Names by slot; what is fixed has none.
     pub registers: Vec<String>,
     pub fixed: Vec<(Slot, Fixed)>,
@@ -64,6 +75,13 @@ pub(crate) struct Function {
     /// Size of its parameters and of those it passes on.
     pub param_bytes: u64,
     pub local_bytes: u64,
+}
+
+impl Function {
+    /// Its blocks and loops.
+    pub fn flow(&self) -> &Flow {
+        self.flow.get_or_init(|| Flow::new(&self.instrs))
+    }
 }
 
 /// An instruction that the emulator refuses when a thread reaches it.
@@ -107,6 +125,19 @@ impl PtxModule {
                 .collect()
         };
         self.functions.iter().flat_map(of).collect()
+    }
+
+    /// The function and place of the instruction with this number.
+    pub(crate) fn instr(&self, number: u32) -> (&Function, usize) {
+        let after = self.functions.partition_point(|function| function.first <= number);
+        let function = &self.functions[after - 1];
+        (function, (number - function.first) as usize)
+    }
+
+    /// Where an instruction comes from, as in [`InstructionCounts::source`](cuda_std::testing::counts::InstructionCounts).
+    pub(crate) fn source(&self, function: &Function, pc: usize) -> Vec<SourceLine> {
+        let after = function.places.partition_point(|&(from, _)| from <= pc);
+        after.checked_sub(1).map_or_else(Vec::new, |at| self.source.source(function.places[at].1))
     }
 
     pub(crate) fn line(&self, line: u32) -> &str {

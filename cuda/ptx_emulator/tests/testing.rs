@@ -2,12 +2,9 @@
 
 mod common;
 
-use std::error::Error;
-
 use common::module;
-use cuda_std::launch::{KernelCall, LaunchConfig, LaunchError, Launcher, Limits};
-use cuda_std::simt::Executor;
-use cuda_std::testing::{DeviceMemory, KernelTest, TestDevice};
+use cuda_std::launch::{LaunchConfig, LaunchError, Limits};
+use cuda_std::testing::KernelTest;
 use cuda_std::{kernel, thread};
 use ptx_emulator::{Emulator, PtxModule};
 
@@ -27,32 +24,13 @@ pub unsafe fn k(out: *mut u32) {
 #[kernel(cpu_only)]
 pub unsafe fn on_the_cpu() {}
 
-struct Emulated(Emulator);
-
-impl Launcher for Emulated {
-    unsafe fn submit(&self, call: &KernelCall<'_>) -> Result<(), LaunchError> {
-        // SAFETY: the caller's contract is the callee's.
-        unsafe { self.0.submit(call) }
-    }
-}
-
-impl TestDevice for Emulated {
-    fn name(&self) -> String {
-        "the emulator".to_owned()
-    }
-
-    fn upload(&self, bytes: &[u8]) -> Result<Box<dyn DeviceMemory>, Box<dyn Error + Send + Sync>> {
-        Executor::new().upload(bytes)
-    }
-}
-
 /// What the test says if thread `i` writes to element `i + shift`.
 fn told(shift: u32) -> Option<String> {
     let body = format!(
         "mov.u32 %r1, %ctaid.x; mov.u32 %r2, %tid.x; mad.lo.u32 %r3, %r1, 32, %r2; add.u32 %r4, %r3, {shift};
          mul.wide.u32 %rd1, %r4, 4; add.u64 %rd2, %out, %rd1; st.global.u32 [%rd2], %r3;"
     );
-    let device = Emulated(Emulator::new(PtxModule::parse(&module("", &body)).unwrap()));
+    let device = Emulator::new(PtxModule::parse(&module("", &body)).unwrap());
     let mut test = KernelTest::new();
     let out = test.output("out", &[0u32; 64]);
     test.also_on(Some(&device));
@@ -77,7 +55,7 @@ fn a_write_beyond_a_buffer_names_the_thread() {
     assert_eq!(told(0), None);
     for (shift, block, thread) in [(1, 1, 31), (40, 0, 24), (1 << 20, 0, 0)] {
         let told = told(shift).unwrap();
-        assert!(told.starts_with("the launch on the emulator failed: "), "{told}");
+        assert!(told.starts_with("the launch on the PTX emulator failed: "), "{told}");
         let place = format!("kernel k, block [{block}, 0, 0], thread [{thread}, 0, 0]: store of 4 bytes");
         assert!(told.contains("outside of every allocation of global memory"), "{told}");
         assert!(told.contains(&place), "{told}");

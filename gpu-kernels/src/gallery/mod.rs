@@ -7,6 +7,14 @@ pub mod vector_add;
 
 pub mod copy_offset;
 
+mod elementwise;
+
+pub mod fusion;
+
+pub mod grey;
+
+pub mod recompute;
+
 pub mod reduce;
 
 mod last_block;
@@ -16,9 +24,16 @@ use cuda_std::launch::{Instance, KernelMeta, LaunchConfig};
 
 /// The kernels of all lessons.
 #[cfg(not(target_arch = "nvptx64"))]
-pub(crate) const KERNELS: &[&[&KernelMeta]] = &[vector_add::KERNELS, copy_offset::KERNELS, reduce::KERNELS];
+pub(crate) const KERNELS: &[&[&KernelMeta]] = &[
+    vector_add::KERNELS,
+    copy_offset::KERNELS,
+    grey::KERNELS,
+    fusion::KERNELS,
+    recompute::KERNELS,
+    reduce::KERNELS,
+];
 
-/// One step of a lesson.
+/// One step of a lesson, whose kernels take an `A`.
 #[cfg(not(target_arch = "nvptx64"))]
 #[derive(Debug)]
 pub struct Rung<A: 'static, F: 'static = Grid> {
@@ -28,6 +43,18 @@ pub struct Rung<A: 'static, F: 'static = Grid> {
     pub idea: &'static str,
     /// Its kernel.
     pub kernel: &'static Instance<A, F>,
+}
+
+/// One step of a lesson that is several launches, one after the other.
+#[cfg(not(target_arch = "nvptx64"))]
+#[derive(Debug)]
+pub struct Sequence<S: 'static> {
+    /// The rung's name in the lesson.
+    pub name: &'static str,
+    /// What it does, in a line.
+    pub idea: &'static str,
+    /// The launches.
+    pub steps: &'static [S],
 }
 
 /// The grid of a kernel.

@@ -2,7 +2,7 @@
 //!
 //! 12 bytes of memory are moved for every addition, so memory is all there is to it: the second rung asks for them in
 //! pieces of 16 bytes.
-//@ ptx(vector_add_scalar): ld.global.f32 == 2, st.global.f32 == 1, .local == 0
+//@ ptx(vector_add_scalar): ld.global.b32 == 2, st.global.b32 == 1, .local == 0
 //@ ptx(vector_add_vec4): ld.global.v4 == 2, st.global.v4 == 1, .local == 0
 
 #[cfg(not(target_arch = "nvptx64"))]

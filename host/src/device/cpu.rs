@@ -7,8 +7,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use cuda_std::launch::{Launcher, Limits};
 
-/// Alignment of every allocation in bytes: a cache line, and enough for any vector load.
-pub(super) const ALIGNMENT: usize = 64;
+/// Alignment of every allocation in bytes, as on a GPU: what a kernel's requests touch there they touch here.
+pub(super) const ALIGNMENT: usize = 256;
 
 /// The CPU.
 pub(super) struct CpuDevice {

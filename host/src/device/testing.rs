@@ -26,7 +26,7 @@ impl TestDevice for Device {
     }
 }
 
-// SAFETY: the buffer is this value's own and lives as long; on the CPU and on a GPU it is aligned to 64 bytes at least.
+// SAFETY: the buffer is this value's own and lives as long; on the CPU and on a GPU it is aligned to 256 bytes at least.
 unsafe impl DeviceMemory for TestMemory {
     fn pointer(&self) -> *mut u8 {
         self.first

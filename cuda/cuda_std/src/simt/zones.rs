@@ -19,7 +19,7 @@ mod system {
     const ZONE: usize = 256 << 20;
 
     /// Alignment of the memory, and of a buffer within.
-    const ALIGNMENT: usize = 64;
+    const ALIGNMENT: usize = 256;
 
     /// No thread has touched a zone.
     const NONE: u8 = 0;

@@ -8,8 +8,8 @@ use crate::launch::{Launcher, Residence};
 use crate::simt::Executor;
 use crate::simt::zones::Region;
 
-/// Alignment in bytes that a device's memory has at least.
-pub const ALIGNMENT: usize = 64;
+/// Alignment in bytes that a device's memory has at least: that of `cuMemAlloc`.
+pub const ALIGNMENT: usize = 256;
 
 /// Something that runs kernels on memory of its own, such as a CUDA device.
 ///

@@ -56,8 +56,14 @@
 //!
 //! [`KernelTest::also_on`] takes any [`TestDevice`]: a [`Launcher`] with memory. `ferrowarp::device::Device` is one;
 //! other hosts implement two short traits. A test that has no GPU passes `None` and runs on the CPU alone.
+//!
+//! # Without one
+//!
+//! [`KernelTest::count`] runs the kernel's PTX on an emulator, and says how many sectors its requests touch, which accesses
+//! conflict and which branches diverge: see [`counts`].
 
 mod buffer;
+pub mod counts;
 mod device;
 mod element;
 mod error;
@@ -70,6 +76,7 @@ mod tolerance;
 use core::marker::PhantomData;
 use core::time::Duration;
 
+pub use counts::{Counter, CountingDevice, Counts, LaunchCounts};
 pub use device::{ALIGNMENT, DeviceMemory, TestDevice};
 pub use element::Element;
 pub use error::{Access, Against, Origin, Run, TestError};

@@ -2,12 +2,13 @@
 //! waits for other blocks, they have their turn.
 
 use super::cluster::Shared;
+use super::counts::Trace;
 use super::memory::function_at;
 use super::polls::Turn;
 use super::step::Flow;
 use super::thread::{Cx, Frame, Ids, State, Thread};
 use super::warp::{self, BarrierWait, Wait, WarpWait};
-use super::{Exec, Grid, Memory, Turns, tensor, unravel};
+use super::{Exec, Grid, Memory, Turns, counts, tensor, unravel};
 use crate::error::{Cause, Fault};
 use crate::instr::{Call, Callee, Op, ParamRange, SINK, Slot, WarpKind};
 
@@ -19,6 +20,8 @@ pub(super) struct Block<'a> {
     grid: &'a Grid<'a>,
     pub ctaid: [u32; 3],
     pub threads: Vec<Thread>,
+    /// By thread what it did, if that is counted.
+    traces: Vec<Trace>,
     steps: u64,
 }
 
@@ -33,7 +36,9 @@ impl<'a> Block<'a> {
             let (tid, lane, warp) = (unravel(index.into(), grid.block), index % 32, index / 32);
             Thread::new(grid, Ids { tid, ctaid, lane, warp, rank })
         };
-        Block { grid, ctaid, threads: (0..x * y * z).map(thread).collect(), steps: 0 }
+        let traces = if grid.tally.is_some() { x * y * z } else { 0 };
+        let traces = (0..traces).map(|_| Trace::default()).collect();
+        Block { grid, ctaid, threads: (0..x * y * z).map(thread).collect(), traces, steps: 0 }
     }
 
     /// Runs the threads until each has exited, waits for other threads, or for words that nobody has stored meanwhile.
@@ -55,12 +60,26 @@ impl<'a> Block<'a> {
                 if matches!(self.threads[at].state, State::Ready) {
                     has_run = true;
                     let before = self.steps;
-                    match self.turn(at, shared).map_err(|cause| (at, cause))? {
+                    let ahead = self.grid.progress.time.get().saturating_sub(self.steps);
+                    let turn = match self.traces.is_empty() {
+                        true => self.turn(at, shared, ahead, TURN),
+                        false => self.counted_turn(at, shared, ahead),
+                    };
+                    match turn.map_err(|cause| (at, cause))? {
                         Turn::Moved => has_moved = true,
                         Turn::Looked => pass = Turn::Looked,
                         Turn::Stood => {}
                     }
                     self.grid.pass(self.steps - before);
+                }
+                let is_last_of_warp = match self.grid.turns {
+                    Turns::Ascending => at % WARP == WARP - 1 || at + 1 == self.threads.len(),
+                    Turns::Descending => at % WARP == 0,
+                };
+                if let (Some(tally), true) = (self.grid.tally, is_last_of_warp) {
+                    let first = at - at % WARP;
+                    let lanes = first..self.threads.len().min(first + WARP);
+                    counts::meet(&self.threads[lanes.clone()], &mut self.traces[lanes], tally);
                 }
             }
             if self.steps > self.grid.max_steps {
@@ -89,12 +108,28 @@ impl<'a> Block<'a> {
         }
     }
 
-    /// Runs a thread until it waits, ends, has had its turn, or has looked in vain at words.
-    fn turn(&mut self, at: usize, shared: &mut Shared) -> Exec<Turn> {
+    /// As [`Self::turn`], and counts: before each instruction what it is going to do.
+    fn counted_turn(&mut self, at: usize, shared: &mut Shared, ahead: u64) -> Exec<Turn> {
+        let end = self.steps + TURN;
+        while self.steps < end {
+            let (thread, trace) = (&mut self.threads[at], &mut self.traces[at]);
+            trace.follow(self.grid.module, &thread.frames);
+            if let Some(cx) = thread.cx(self.grid, shared, [self.steps, ahead]) {
+                trace.note(&cx)?;
+            }
+            let turn = self.turn(at, shared, ahead, 1)?;
+            if turn != Turn::Moved || !matches!(self.threads[at].state, State::Ready) {
+                return Ok(turn);
+            }
+        }
+        Ok(Turn::Moved)
+    }
+
+    /// Runs a thread until it waits, ends, has executed so many instructions, or has looked in vain at words.
+    fn turn(&mut self, at: usize, shared: &mut Shared, ahead: u64, most: u64) -> Exec<Turn> {
         let Block { grid, threads, steps, .. } = self;
         let thread = &mut threads[at];
-        let end = *steps + TURN;
-        let ahead = grid.progress.time.get().saturating_sub(*steps);
+        let end = *steps + most;
         'call: loop {
             let Some(mut cx) = thread.cx(grid, shared, [*steps, ahead]) else { return Ok(Turn::Moved) };
             let function = &grid.module.functions[cx.frame.function];

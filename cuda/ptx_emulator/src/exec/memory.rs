@@ -251,6 +251,33 @@ impl Cx<'_> {
     }
 }
 
+/// Whose memory an address lies in, whether there is any or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Home {
+    Global,
+    Constant,
+    /// The own block's, or that of the block of this rank.
+    Shared(Option<u32>),
+    Local,
+    Param,
+}
+
+/// The memory that an address of a state space lies in. A load of a constant by its generic address goes as one from global
+/// memory.
+pub(super) fn home(space: Space, address: u64) -> Home {
+    let (space, address) = if space == Space::Generic { split(address) } else { (space, address) };
+    match space {
+        Space::Generic | Space::SharedCluster if let Some((rank, _)) = of_cluster(address) => {
+            Home::Shared(Some(rank))
+        }
+        Space::Shared | Space::SharedCluster => Home::Shared(None),
+        Space::Local => Home::Local,
+        Space::Param => Home::Param,
+        Space::Const => Home::Constant,
+        Space::Global | Space::Generic => Home::Global,
+    }
+}
+
 /// `cvta.space`: the generic address of an address in `space`.
 pub(super) fn generic(space: Space, address: u64) -> u64 {
     address.wrapping_add(window(space))

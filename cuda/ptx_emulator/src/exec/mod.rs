@@ -9,6 +9,7 @@ mod bulk;
 mod cluster;
 mod convert;
 mod copies;
+mod counts;
 mod exact;
 mod float;
 mod half;
@@ -28,12 +29,13 @@ mod undefined;
 mod unwritten;
 mod warp;
 
+pub(crate) use counts::Tally;
 pub(crate) use memory::{FIRST_OFFSET, Region, Regions, function_address};
 pub(crate) use shadow::Memory;
 pub(crate) use system::Driver;
 pub(crate) use unwritten::{Stored, Unwritten};
 
-use core::cell::Cell;
+use core::cell::{Cell, RefCell};
 
 use crate::error::{Cause, Fault};
 use crate::module::PtxModule;
@@ -78,6 +80,8 @@ pub(crate) struct Grid<'a> {
     pub max_steps: u64,
     /// Whether all its blocks are there at once.
     pub is_cooperative: bool,
+    /// Where what its warps do is counted, if it is.
+    pub tally: Option<&'a RefCell<Tally>>,
     /// What its threads share while they run.
     pub progress: Progress,
 }

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::sync::OnceLock;
 
 use super::cursor::Cursor;
 use super::operand::{self, Operand};
@@ -23,6 +24,8 @@ pub(super) struct Body<'n, 'a> {
     param_bytes: u64,
     local_bytes: u64,
     instrs: Vec<Instr>,
+    /// From which instruction on which `.loc` holds.
+    places: Vec<(usize, usize)>,
     /// Branches: instruction, scope, line; their labels may come later.
     branches: Vec<(usize, usize, Vec<&'a str>)>,
 }
@@ -52,6 +55,7 @@ pub(super) fn read<'a>(
         param_bytes: 0,
         local_bytes: 0,
         instrs: Vec::new(),
+        places: Vec::new(),
         branches: Vec::new(),
     };
     let result = if cursor.take(b'(') { body.parameters(cursor)?.pop() } else { None };
@@ -79,11 +83,14 @@ pub(super) fn read<'a>(
     // Falling off the end returns.
     let line = cursor.line();
     body.instrs.push(Instr { guard: None, op: Op::Ret, line });
-    let Body { names, registers, fixed, param_bytes, local_bytes, instrs, .. } = body;
+    let Body { names, registers, fixed, param_bytes, local_bytes, instrs, places, .. } = body;
     let function = Function {
         name: name.to_owned(),
         is_entry,
+        first: names.functions.last().map_or(0, |before| before.first + before.instrs.len() as u32),
         instrs,
+        flow: OnceLock::new(),
+        places,
         registers,
         fixed: fixed.into_iter().map(|(value, slot)| (slot, value)).collect(),
         params,
@@ -205,7 +212,11 @@ impl<'a> Body<'_, 'a> {
         function: usize,
     ) -> Result<(), EmulatorError> {
         match directive {
-            ".loc" | ".file" => cursor.skip_line(),
+            ".file" => self.names.lines.file(cursor),
+            ".loc" => {
+                let place = self.names.lines.loc(cursor);
+                self.places.extend(place.map(|place| (self.instrs.len(), place)));
+            }
             ".pragma" => cursor.skip_past(b';')?,
             ".reg" => {
                 cursor.next();

@@ -9,6 +9,7 @@ mod function;
 mod half;
 mod instruction;
 mod int;
+mod lines;
 mod mbarrier;
 mod memory;
 mod mods;
@@ -25,6 +26,7 @@ use crate::instr::{Call, Callee, Fixed, NO_BODY, Op, Symbol, System};
 use crate::lex::{self, Kind};
 use crate::module::{Function, PtxModule, Relocation, Target, Variable};
 use cursor::Cursor;
+pub(crate) use lines::Lines;
 
 /// What the functions of a module have in common while it is read.
 #[derive(Default)]
@@ -39,6 +41,7 @@ pub(super) struct Names<'a> {
     pub declared_by_name: HashMap<&'a str, u32>,
     pub functions: Vec<Function>,
     pub function_names: HashMap<String, usize>,
+    pub lines: Lines,
 }
 
 /// The address of something in the initialiser of variable `owner`.
@@ -65,7 +68,8 @@ pub(crate) fn module(text: &str) -> Result<PtxModule, EmulatorError> {
                 capability = target(&mut cursor)?;
                 cursor.skip_line();
             }
-            Kind::Dotted(".version" | ".address_size" | ".file" | ".loc") => cursor.skip_line(),
+            Kind::Dotted(".version" | ".address_size" | ".loc") => cursor.skip_line(),
+            Kind::Dotted(".file") => names.lines.file(&mut cursor),
             Kind::Dotted(".section") => cursor.skip_braces()?,
             Kind::Dotted(".pragma") => cursor.skip_past(b';')?,
             Kind::Dotted(".visible" | ".extern" | ".weak" | ".common") => {
@@ -78,9 +82,9 @@ pub(crate) fn module(text: &str) -> Result<PtxModule, EmulatorError> {
         }
     }
     resolve(&mut names)?;
-    let Names { variables, functions, function_names, .. } = names;
+    let Names { variables, functions, function_names, lines: source, .. } = names;
     let lines = text.lines().map(str::to_owned).collect();
-    Ok(PtxModule { lines, capability, variables, functions, function_names })
+    Ok(PtxModule { lines, source, capability, variables, functions, function_names })
 }
 
 /// The number in `sm_90a`.

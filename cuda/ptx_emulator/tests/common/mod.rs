@@ -5,7 +5,8 @@
 pub mod kernels;
 
 use cuda_std::launch::LaunchConfig;
-use ptx_emulator::{Cause, Emulator, EmulatorError, PtxModule, UndefinedByte};
+use cuda_std::testing::{Counts, LaunchCounts};
+use ptx_emulator::{Cause, Emulator, EmulatorError, PtxModule, Turns, UndefinedByte};
 
 /// A module with one kernel `k(out)`, whose `%out` is the parameter.
 pub fn module(declarations: &str, body: &str) -> String {
@@ -74,6 +75,36 @@ pub fn check(table: &[(&str, &str, u64)]) {
         let got = eval(body, result).unwrap_or_else(|cause| panic!("{body}: {cause}"));
         assert_eq!(got, expected, "{body}: {got:#x} instead of {expected:#x}");
     }
+}
+
+/// What `k` does as it runs on 16 KiB of zeros, from an address that is a multiple of 256.
+pub fn counts(declarations: &str, body: &str, config: LaunchConfig) -> LaunchCounts {
+    counts_in_turns(declarations, body, config, Turns::Ascending)
+}
+
+/// As [`counts`], with a block's threads in that order.
+pub fn counts_in_turns(declarations: &str, body: &str, config: LaunchConfig, turns: Turns) -> LaunchCounts {
+    #[repr(align(256))]
+    struct Aligned([u8; 16 << 10]);
+    let mut out = Box::new(Aligned([0; 16 << 10]));
+    let address = out.0.as_mut_ptr().addr() as u64;
+    let module = PtxModule::parse(&module(declarations, body)).unwrap();
+    let mut emulator = Emulator::new(module).with_max_steps(1_000_000).with_turns(turns).with_counts();
+    // SAFETY: `out` outlives the launch, and nobody else uses it.
+    unsafe {
+        emulator.lend(&mut out.0);
+        emulator
+            .launch("k", config, &[&address.to_le_bytes()])
+            .unwrap_or_else(|error| panic!("{body}: {error}"));
+    }
+    let counts = emulator.take_counts();
+    assert_eq!((counts.len(), emulator.take_counts().len()), (1, 0));
+    counts.into_iter().sum()
+}
+
+/// As [`counts`], in all, of one warp.
+pub fn counts_of_warp(declarations: &str, body: &str) -> Counts {
+    counts(declarations, body, LaunchConfig::new(1, 32)).total
 }
 
 /// The cause of the fault that a module ends with.

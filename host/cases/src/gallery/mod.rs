@@ -1,21 +1,34 @@
 //! The lessons of the gallery: one table that tests, benches, pictures and pages iterate.
 
 mod copy_offset;
+mod fusion;
+mod grey;
 mod problem;
+mod recompute;
 mod reduce;
 mod theory;
 mod vector_add;
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use anyhow::Result;
 use cuda_std::launch::Limits;
+use ferrowarp::device::Device;
 
 use crate::{Case, Scope};
 
-pub use problem::{Array, Arrays, Handle, Placed, Problem};
+pub use problem::{Array, Arrays, Handle, Placed, Problem, Session};
 
 /// Every lesson, in reading order.
-pub const LESSONS: &[&Lesson] = &[&vector_add::LESSON, &copy_offset::LESSON, &reduce::LESSON];
+pub const LESSONS: &[&Lesson] = &[
+    &vector_add::LESSON,
+    &copy_offset::LESSON,
+    &grey::LESSON,
+    &fusion::LESSON,
+    &recompute::LESSON,
+    &reduce::LESSON,
+];
 
 /// A lesson: rungs that are run on problems side by side.
 #[derive(Debug)]
@@ -81,8 +94,19 @@ pub struct Trial {
     pub words: String,
     /// What one run of it is worth.
     pub work: Work,
-    make: Box<dyn Fn() -> Problem + Send + Sync>,
+    run: Run,
 }
+
+/// How a trial is run.
+enum Run {
+    /// As launches of kernels on a problem.
+    Launches(Box<dyn Fn() -> Problem + Send + Sync>),
+    /// As what a host does with a device.
+    Procedure(Box<Procedure>),
+}
+
+/// What a host does with a device, again and again; the time of each, or none where the device cannot do it.
+pub type Procedure = dyn Fn(&Device, usize) -> Result<Option<Vec<Duration>>> + Send + Sync;
 
 /// What one run of a trial is worth, derived from the problem alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -142,22 +166,46 @@ impl Trial {
         work: Work,
         make: impl Fn() -> Problem + Send + Sync + 'static,
     ) -> Self {
-        Self { rung, at, kernels, words, work, make: Box::new(make) }
+        Self { rung, at, kernels, words, work, run: Run::Launches(Box::new(make)) }
     }
 
-    /// The problem, made anew.
-    pub fn problem(&self) -> Problem {
-        (self.make)()
+    /// A trial of a rung that is what a host does, such as a copy: `procedure` does it so many times, and checks what it
+    /// did.
+    pub fn of_host(
+        rung: &'static str,
+        at: f64,
+        words: String,
+        work: Work,
+        procedure: impl Fn(&Device, usize) -> Result<Option<Vec<Duration>>> + Send + Sync + 'static,
+    ) -> Self {
+        Self { rung, at, kernels: Vec::new(), words, work, run: Run::Procedure(Box::new(procedure)) }
     }
 
-    /// The trial as a case, which is compared with its oracle.
-    fn case(self) -> Case {
-        let (kernels, words) = (self.kernels.clone(), format!("{}, {}", self.rung, self.words));
-        let [trial, of] = [(); 2].map({
-            let trial = Arc::new(self);
-            move |()| Arc::clone(&trial)
-        });
-        Case::new(kernels, words, move |device| trial.problem().run(device), move || of.problem().expected())
+    /// The problem that its kernels run on, made anew; none of a trial that is a host's.
+    pub fn problem(&self) -> Option<Problem> {
+        match &self.run {
+            Run::Launches(make) => Some(make()),
+            Run::Procedure(_) => None,
+        }
+    }
+
+    /// What the host does; none of a trial that launches kernels.
+    pub fn procedure(&self) -> Option<&Procedure> {
+        match &self.run {
+            Run::Launches(_) => None,
+            Run::Procedure(procedure) => Some(procedure),
+        }
+    }
+
+    /// The trial as a case, which is compared with its oracle; none of one that is a host's.
+    fn case(self) -> Option<Case> {
+        let Run::Launches(make) = self.run else { return None };
+        let words = format!("{}, {}", self.rung, self.words);
+        let (make, again) = {
+            let make: Arc<dyn Fn() -> Problem + Send + Sync> = make.into();
+            (Arc::clone(&make), make)
+        };
+        Some(Case::new(self.kernels, words, move |device| make().run(device), move || again().expected()))
     }
 }
 
@@ -169,7 +217,7 @@ pub fn cases(scope: Scope, limits: &Limits) -> Vec<Case> {
         let kernels = gpu_kernels::KERNELS.iter().filter(|kernel| trial.kernels.contains(&kernel.name));
         kernels.into_iter().all(|kernel| limits.runs(kernel))
     };
-    trials.filter(runs).map(Trial::case).collect()
+    trials.filter(runs).filter_map(Trial::case).collect()
 }
 
 /// Numbers between -1 and 1 that differ from seed to seed.

@@ -1,0 +1,67 @@
+//! Times the lessons of the gallery: `cargo bench gallery`.
+//!
+//! Ids are `gallery/<lesson>/<rung>/<problem>`; `cargo bench gallery/reduce` takes one lesson. Each trial is checked before
+//! it is timed, as `cargo bench softmax` times: on a GPU by events around a graph whose launches take cold buffers in turns,
+//! on a CPU by wall time at small sizes. What a host does beside its kernels, such as copies, is measured by
+//! `cargo xtask gallery` alone.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use criterion::{Criterion, SamplingMode, Throughput};
+use ferrowarp::device::{DeviceChoice, open};
+use ferrowarp_benches::exit_code;
+use ferrowarp_benches::gallery::{prepared, scale};
+use ferrowarp_cases::gallery::{LESSONS, Measure};
+
+fn main() -> ExitCode {
+    exit_code(run())
+}
+
+/// Times what the command line asks for; what failed.
+fn run() -> anyhow::Result<Vec<String>> {
+    let (device, why) = open(DeviceChoice::Auto)?;
+    eprintln!("{why}");
+    let ms = Duration::from_millis;
+    let criterion = Criterion::default().without_plots().sample_size(10).nresamples(1001);
+    let criterion = criterion.warm_up_time(ms(30)).measurement_time(ms(150));
+    let mut criterion = criterion.configure_from_args();
+    let mut failed = Vec::new();
+    for lesson in LESSONS {
+        let mut group = criterion.benchmark_group(format!("gallery/{}", lesson.name));
+        group.sampling_mode(SamplingMode::Flat);
+        for trial in (lesson.trials)(scale(&device)) {
+            let runs = gpu_kernels::KERNELS.iter().filter(|kernel| trial.kernels.contains(&kernel.name));
+            if trial.kernels.is_empty() || !runs.into_iter().all(|kernel| device.limits().runs(kernel)) {
+                continue;
+            }
+            group.throughput(match lesson.measure {
+                Measure::Bytes | Measure::Time => Throughput::Bytes(trial.work.bytes as u64),
+                Measure::Flops => Throughput::Elements(trial.work.flop as u64),
+            });
+            let id = format!("{}/{}", trial.rung, trial.words);
+            let mut rotation = None;
+            let mut error = None;
+            group.bench_function(&id, |bencher| {
+                // Criterion asks only for what the command line names.
+                bencher.iter_custom(|launches| {
+                    let timed = match &mut rotation {
+                        None => prepared(&device, &trial).map(|made| rotation.insert(made)),
+                        Some(rotation) => Ok(rotation),
+                    };
+                    let timed = timed.and_then(|rotation| Ok(rotation.time(&device, launches)?));
+                    timed.unwrap_or_else(|cause| {
+                        error.get_or_insert(format!("{}/{id}: {cause:#}", lesson.name));
+                        // Criterion takes no error, and divides by the time.
+                        Duration::from_nanos(launches)
+                    })
+                });
+            });
+            failed.extend(error);
+            device.synchronize()?;
+        }
+        group.finish();
+    }
+    criterion.final_summary();
+    Ok(failed)
+}

@@ -1,0 +1,88 @@
+//! Runs the lessons of the gallery on what there is, and writes what it measured as JSON.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context, ensure};
+use clap::Parser;
+use ferrowarp::device::{DeviceChoice, exit_if_hung, open};
+use ferrowarp_benches::gallery::{Entry, scale};
+use ferrowarp_benches::results::Results;
+use ferrowarp_cases::gallery::{LESSONS, Lesson};
+
+/// Runs the lessons of the gallery, and writes what it measured as JSON.
+#[derive(Parser)]
+struct Arguments {
+    /// The lessons [default: all]
+    #[arg(value_name = "LESSON")]
+    lessons: Vec<String>,
+    /// Run each rung on its first problem and its last one only.
+    #[arg(long)]
+    quick: bool,
+    /// Where kernels run.
+    #[arg(long, value_enum, default_value_t)]
+    device: DeviceChoice,
+    /// The file to write.
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+}
+
+fn main() -> ExitCode {
+    match run(&Arguments::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            exit_if_hung(1);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let lessons = chosen(&arguments.lessons)?;
+    let (device, why) = open(arguments.device)?;
+    eprintln!("{why}");
+    let mut results = Results::new(&device)?;
+    for lesson in lessons {
+        eprintln!("{}", lesson.name);
+        let mut trials = (lesson.trials)(scale(&device));
+        if arguments.quick {
+            let rungs: Vec<&str> = trials.iter().map(|trial| trial.rung).collect();
+            let mut place = 0..;
+            trials.retain(|_| place.next().is_some_and(|i| is_at_an_end(&rungs, i)));
+        }
+        for trial in trials {
+            let entry = Entry::measured(lesson, &trial, &device);
+            match (&entry.error, entry.microseconds) {
+                (Some(error), _) => eprintln!("  {} {}: {error}", entry.name, entry.problem),
+                (None, Some(time)) => eprintln!("  {} {}: {time:.2} us", entry.name, entry.problem),
+                (None, None) => eprintln!("  {} {}: not on this device", entry.name, entry.problem),
+            }
+            results.entries.push(entry);
+            device.synchronize().context("the device is lost")?;
+        }
+    }
+    results.write_to(&arguments.out)?;
+    let failed = results.entries.iter().filter(|entry| entry.error.is_some()).count();
+    ensure!(failed == 0, "{failed} of the trials failed, as said above");
+    Ok(())
+}
+
+/// Whether the entry at `i` is the first of its name, or the last.
+fn is_at_an_end(names: &[&str], i: usize) -> bool {
+    let is_same = |name: &&str| *name == names[i];
+    names.iter().position(is_same) == Some(i) || names.iter().rposition(is_same) == Some(i)
+}
+
+/// The lessons of these names, all if there are none.
+fn chosen(names: &[String]) -> anyhow::Result<Vec<&'static Lesson>> {
+    if names.is_empty() {
+        return Ok(LESSONS.to_vec());
+    }
+    let known = || LESSONS.iter().map(|lesson| lesson.name).collect::<Vec<_>>().join(", ");
+    let named = names.iter().map(|name| {
+        let lesson = LESSONS.iter().copied().find(|lesson| lesson.name == name);
+        lesson.with_context(|| format!("there is no lesson {name}; there are {}", known()))
+    });
+    named.collect()
+}

@@ -1,0 +1,155 @@
+//! The trials of the gallery, timed.
+
+use std::time::{Duration, Instant};
+
+use ferrowarp::device::Device;
+use ferrowarp_cases::gallery::{Foretold, Lesson, Measure, Scale, Session, Trial};
+use serde::Serialize;
+
+use crate::matrices::count;
+use crate::results::median;
+use crate::rotation::Rotation;
+
+/// Batches whose median is taken, if they do not take too long.
+const SAMPLES: usize = 10;
+
+/// How long the samples of a trial may take together; there are two at least.
+const BUDGET: Duration = Duration::from_millis(500);
+
+/// One rung on one problem: a time, or why there is none.
+#[derive(Debug, Serialize)]
+pub struct Entry {
+    /// The rung's name.
+    pub name: &'static str,
+    /// The lesson's.
+    pub lesson: &'static str,
+    /// What the lesson's page is called.
+    pub title: &'static str,
+    /// What the rung does.
+    pub idea: &'static str,
+    /// What the lesson varies.
+    pub axis: &'static str,
+    /// Whether a chart has it in powers.
+    pub is_log: bool,
+    /// What the rung is judged by: `bytes`, `flops` or `time`.
+    pub measure: &'static str,
+    /// The problem's place on the axis.
+    pub at: f64,
+    /// The problem in words.
+    pub problem: String,
+    /// The kernels that ran.
+    pub kernels: Vec<&'static str>,
+    /// Useful bytes of one run.
+    pub bytes: f64,
+    /// Operations on floats of one run.
+    pub flop: f64,
+    /// Sectors that loads touch, as foretold.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sectors_loaded: Option<f64>,
+    /// Sectors that stores touch, as foretold.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sectors_stored: Option<f64>,
+    /// Passes over shared memory beyond the least, as foretold.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bank_conflicts: Option<f64>,
+    /// Branches whose lanes part, as foretold.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub divergent_branches: Option<f64>,
+    /// Device time of one run, the median of the samples.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub microseconds: Option<f64>,
+    /// Batches that were timed.
+    pub samples: usize,
+    /// What went wrong.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+impl Entry {
+    /// The trial's entry, without a time.
+    pub fn new(lesson: &Lesson, trial: &Trial) -> Self {
+        let rungs = (lesson.rungs)();
+        let idea = rungs.iter().find(|(name, _)| *name == trial.rung).map_or("", |&(_, idea)| idea);
+        let Foretold { sectors_loaded, sectors_stored, bank_conflicts, divergent_branches } =
+            trial.work.foretold;
+        Self {
+            name: trial.rung,
+            lesson: lesson.name,
+            title: lesson.title,
+            idea,
+            axis: lesson.axis.label,
+            is_log: lesson.axis.is_log,
+            measure: match lesson.measure {
+                Measure::Bytes => "bytes",
+                Measure::Flops => "flops",
+                Measure::Time => "time",
+            },
+            at: trial.at,
+            problem: trial.words.clone(),
+            kernels: trial.kernels.clone(),
+            bytes: trial.work.bytes,
+            flop: trial.work.flop,
+            sectors_loaded,
+            sectors_stored,
+            bank_conflicts,
+            divergent_branches,
+            microseconds: None,
+            samples: 0,
+            error: None,
+        }
+    }
+
+    /// The trial's entry, timed on the device. What the device lacks has neither a time nor an error.
+    pub fn measured(lesson: &Lesson, trial: &Trial, device: &Device) -> Self {
+        let mut entry = Self::new(lesson, trial);
+        match samples(device, trial) {
+            Ok(Some(samples)) if !samples.is_empty() => {
+                entry.microseconds = Some(median(&samples) * 1e6);
+                entry.samples = samples.len();
+            }
+            Ok(_) => {}
+            Err(error) => entry.error = Some(format!("{error:#}")),
+        }
+        entry
+    }
+}
+
+/// The scale for a device.
+pub fn scale(device: &Device) -> Scale {
+    if device.is_cuda() { Scale::Gpu } else { Scale::Laptop }
+}
+
+/// Seconds of one run in each of some batches; none where the device lacks what it takes.
+fn samples(device: &Device, trial: &Trial) -> anyhow::Result<Option<Vec<f64>>> {
+    if let Some(procedure) = trial.procedure() {
+        let times = procedure(device, SAMPLES)?;
+        return Ok(times.map(|times| times.iter().map(Duration::as_secs_f64).collect()));
+    }
+    let lacks = |name: &&str| {
+        gpu_kernels::KERNELS.iter().any(|kernel| kernel.name == *name && !device.limits().runs(kernel))
+    };
+    if trial.kernels.iter().any(lacks) {
+        return Ok(None);
+    }
+    let mut rotation = prepared(device, trial)?;
+    let begin = Instant::now();
+    for sample in 0..SAMPLES {
+        if sample >= 2 && begin.elapsed() > BUDGET {
+            break;
+        }
+        rotation.time(device, 1)?;
+    }
+    Ok(Some(rotation.last_samples(SAMPLES).to_vec()))
+}
+
+/// The trial's launches, checked and ready to be timed.
+///
+/// # Errors
+/// A result is wrong, there is no memory for the problem, or a launch failed.
+pub fn prepared(device: &Device, trial: &Trial) -> anyhow::Result<Rotation<Vec<Session>>> {
+    let problem = trial.problem().ok_or_else(|| anyhow::anyhow!("{} launches nothing", trial.rung))?;
+    let sessions = (0..count(device, problem.bytes())?).map(|_| problem.place(device));
+    let mut sessions = sessions.collect::<Result<Vec<_>, _>>()?;
+    problem.check(&mut sessions[0])?;
+    Ok(Rotation::new(device, sessions, Session::launch)?)
+}

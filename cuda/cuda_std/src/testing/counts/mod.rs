@@ -1,0 +1,278 @@
+//! What warps do that costs time and that results do not show: requests, sectors, bank conflicts, divergent branches.
+//!
+//! A [`CountingDevice`] fills them, `ptx_emulator::Emulator` for one: [`KernelTest::count`](super::KernelTest::count).
+//! Names and rules are those of Nsight Compute (Kernel Profiling Guide, "Metrics Decoder"); each item names the metric
+//! that it stands for. Nothing here depends on caches: hits, misses and traffic to DRAM are not counted.
+
+mod device;
+mod launches;
+
+use core::iter::Sum;
+use core::ops::AddAssign;
+
+pub use device::{Counter, CountingDevice};
+pub use launches::{InstructionCounts, LaunchCounts, SourceLine};
+
+/// Threads of a warp.
+const WARP: f64 = 32.0;
+
+/// `part / whole`, or `none` of nothing.
+fn ratio(part: u64, whole: u64, none: f64) -> f64 {
+    if whole == 0 { none } else { part as f64 / whole as f64 }
+}
+
+macro_rules! sums {
+    ($($(#[$doc:meta])* $name:ident { $($(#[$of:meta])* $field:ident: $ty:ty,)* })*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct $name {
+            $($(#[$of])* pub $field: $ty,)*
+        }
+
+        impl AddAssign for $name {
+            fn add_assign(&mut self, other: Self) {
+                $(self.$field += other.$field;)*
+            }
+        }
+
+        impl Sum for $name {
+            fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+                all.fold(Self::default(), |mut sum, one| {
+                    sum += one;
+                    sum
+                })
+            }
+        }
+    )*};
+}
+
+sums! {
+    /// What all warps of a launch did, or all that executed one instruction.
+    Counts {
+        /// Instructions of the PTX.
+        instructions: Instructions,
+        /// Branches.
+        branches: Branches,
+        /// Global memory, the heap of `malloc` included.
+        global: Global,
+        /// The block's own shared memory.
+        shared: Shared,
+        /// Local memory: arrays with indices that the compiler does not know, and registers that were spilled.
+        local: Local,
+        /// Constant memory.
+        constant: Constant,
+        /// Shared memory of other blocks of the cluster, and `st.async`.
+        cluster: Requests,
+        /// Bulk copies.
+        bulk: Bulk,
+        /// What threads do together.
+        collectives: Collectives,
+    }
+
+    /// Executed instructions of the PTX. `ptxas` makes other ones of them, so that the ratios are to be compared with
+    /// Nsight Compute's, and not the numbers.
+    Instructions {
+        /// By warps: `smsp__inst_executed`.
+        warps: u64,
+        /// By threads of those warps: `smsp__thread_inst_executed`.
+        threads: u64,
+        /// By threads whose predicate let them: `smsp__thread_inst_executed_pred_on`.
+        threads_on: u64,
+    }
+
+    /// Conditional branches, and those by a table of targets, that warps executed.
+    Branches {
+        /// All of them.
+        executed: u64,
+        /// Those after which lanes went different ways: `smsp__sass_branch_targets_threads_divergent`.
+        divergent: u64,
+    }
+
+    /// Global memory by what was done to it.
+    Global {
+        /// `ld`: `.._mem_global_op_ld`.
+        loads: GlobalRequests,
+        /// `st`: `.._mem_global_op_st`.
+        stores: GlobalRequests,
+        /// `atom` and `red`: `.._mem_global_op_atom` and `.._op_red`.
+        atomics: GlobalRequests,
+        /// The reading half of `cp.async`, which goes past the registers: `..mem_global_op_ldgsts`.
+        copies: GlobalRequests,
+    }
+
+    /// Requests of warps to global memory: one for each execution of an instruction by a warp, however wide.
+    GlobalRequests {
+        /// `l1tex__t_requests_pipe_lsu_mem_global_op_*`.
+        requests: u64,
+        /// Sectors of 32 bytes that each request touches, added up: `l1tex__t_sectors_pipe_lsu_mem_global_op_*`.
+        sectors: u64,
+        /// Cache lines of 128 bytes that each touches, each the look-up of a tag.
+        lines: u64,
+        /// Sectors that would do if the distinct bytes of each request lay together:
+        /// `memory_l2_theoretical_sectors_global_ideal`.
+        ideal_sectors: u64,
+        /// Bytes that lanes asked for, those of several lanes as often.
+        bytes: u64,
+    }
+
+    /// Shared memory by what was done to it.
+    Shared {
+        /// `ld` and `ldmatrix`.
+        loads: SharedRequests,
+        /// `st` and `stmatrix`.
+        stores: SharedRequests,
+        /// `atom` and `red`. Operations of several lanes on one word go one after the other.
+        atomics: SharedRequests,
+        /// The writing half of `cp.async`.
+        copies: SharedRequests,
+    }
+
+    /// Requests of warps to shared memory, by the bank model of compute capability 7.5 to 9.0: 32 banks of 4 bytes, a word
+    /// a cycle each, whoever wants it. Accesses of 8 bytes go by halves of a warp, those of 16 bytes by quarters.
+    SharedRequests {
+        /// One for each execution of an instruction by a warp.
+        requests: u64,
+        /// Passes through the banks: `l1tex__data_pipe_lsu_wavefronts_mem_shared_op_*`.
+        wavefronts: u64,
+        /// Passes that would do without conflicts.
+        ideal_wavefronts: u64,
+        /// Bytes that lanes asked for.
+        bytes: u64,
+    }
+
+    /// Local memory by what was done to it.
+    Local {
+        /// `ld`.
+        loads: Requests,
+        /// `st`.
+        stores: Requests,
+    }
+
+    /// Requests of warps.
+    Requests {
+        /// One for each execution of an instruction by a warp.
+        requests: u64,
+        /// Bytes that lanes asked for.
+        bytes: u64,
+    }
+
+    /// Loads from constant memory, `ld.const`; kernels' parameters are not counted.
+    Constant {
+        /// One for each execution of an instruction by a warp.
+        requests: u64,
+        /// Distinct addresses of each request: one goes to all lanes at once, several one after the other.
+        passes: u64,
+    }
+
+    /// Copies of many bytes that one thread starts: `cp.async.bulk`.
+    Bulk {
+        /// Copies to shared memory.
+        loads: u64,
+        /// Bytes of these.
+        loaded_bytes: u64,
+        /// Copies to global memory.
+        stores: u64,
+        /// Bytes of these.
+        stored_bytes: u64,
+    }
+
+    /// What warps executed for lanes or threads to meet.
+    Collectives {
+        /// `shfl`.
+        shuffles: u64,
+        /// `vote`, `match`, `redux` and `activemask`.
+        votes: u64,
+        /// `bar.warp.sync`.
+        warp_barriers: u64,
+        /// `bar` and `barrier`, the barriers of a block.
+        barriers: u64,
+        /// `barrier.cluster.wait`.
+        cluster_barriers: u64,
+        /// `mbarrier`, each look of a wait included.
+        mbarriers: u64,
+        /// `mma` and `movmatrix`.
+        matrices: u64,
+    }
+}
+
+impl Counts {
+    /// The part of a warp's 32 threads that execute an instruction on average:
+    /// `smsp__thread_inst_executed_per_inst_executed` by 32. 1 of no instructions.
+    pub fn efficiency(&self) -> f64 {
+        ratio(self.instructions.threads, self.instructions.warps, WARP) / WARP
+    }
+
+    /// As [`Self::efficiency`], without threads whose predicate is off:
+    /// `smsp__thread_inst_executed_pred_on_per_inst_executed` by 32.
+    pub fn predicated_efficiency(&self) -> f64 {
+        ratio(self.instructions.threads_on, self.instructions.warps, WARP) / WARP
+    }
+
+    /// Sectors a request to global memory, of whatever kind: 4 where the lanes of a warp access 4 bytes each that lie
+    /// together, 32 where each lies in a sector of its own. 0 of no requests.
+    pub fn sectors_per_request(&self) -> f64 {
+        self.global.total().sectors_per_request()
+    }
+
+    /// Bank conflicts of shared memory, of whatever kind of access: `l1tex__data_bank_conflicts_pipe_lsu_mem_shared`.
+    pub fn bank_conflicts(&self) -> u64 {
+        self.shared.total().conflicts()
+    }
+}
+
+impl Branches {
+    /// The part of the branches whose lanes all went one way: Nsight Compute's "Branch Efficiency". 1 of no branches.
+    pub fn efficiency(&self) -> f64 {
+        ratio(self.executed - self.divergent, self.executed, 1.0)
+    }
+}
+
+impl Global {
+    /// All requests.
+    pub fn total(&self) -> GlobalRequests {
+        [self.loads, self.stores, self.atomics, self.copies].into_iter().sum()
+    }
+}
+
+impl GlobalRequests {
+    /// Sectors a request, Nsight Compute's "Sectors/Req"; 0 of no requests.
+    pub fn sectors_per_request(&self) -> f64 {
+        ratio(self.sectors, self.requests, 0.0)
+    }
+
+    /// Sectors beyond the ideal, Nsight Compute's "excessive sectors": what coalescing would save.
+    pub fn excess_sectors(&self) -> u64 {
+        self.sectors.saturating_sub(self.ideal_sectors)
+    }
+
+    /// The part of the sectors that would do: 1 where accesses are coalesced. 1 of no requests.
+    pub fn efficiency(&self) -> f64 {
+        ratio(self.ideal_sectors, self.sectors, 1.0)
+    }
+}
+
+impl Shared {
+    /// All requests.
+    pub fn total(&self) -> SharedRequests {
+        [self.loads, self.stores, self.atomics, self.copies].into_iter().sum()
+    }
+}
+
+impl SharedRequests {
+    /// Passes that conflicts cost: `l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_*`.
+    pub fn conflicts(&self) -> u64 {
+        self.wavefronts - self.ideal_wavefronts
+    }
+
+    /// Passes a request; 0 of no requests.
+    pub fn wavefronts_per_request(&self) -> f64 {
+        ratio(self.wavefronts, self.requests, 0.0)
+    }
+}
+
+impl Constant {
+    /// Passes a request; 0 of no requests.
+    pub fn passes_per_request(&self) -> f64 {
+        ratio(self.passes, self.requests, 0.0)
+    }
+}

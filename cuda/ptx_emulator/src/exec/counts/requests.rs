@@ -1,0 +1,179 @@
+//! From the traces of a warp's lanes to what the warp did.
+
+use std::collections::HashMap;
+
+use cuda_std::testing::counts::{Counts, GlobalRequests, SharedRequests};
+
+use super::trace::{Event, Trace, mixed};
+use super::{Collective, Deed, Way};
+
+/// Bytes of a sector and of a cache line.
+const SECTOR: u64 = 32;
+const LINE: u64 = 128;
+/// Banks of shared memory, and bytes of a word of one.
+const BANKS: u64 = 32;
+const WORD: u64 = 4;
+
+/// What lanes did together.
+#[derive(Debug)]
+pub(super) struct Request {
+    path: u64,
+    pub instr: u32,
+    pub deed: Deed,
+    /// In the order of the lanes.
+    pub lanes: Vec<Lane>,
+}
+
+/// The part of one lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Lane {
+    pub lane: u8,
+    pub bytes: u8,
+    pub value: u64,
+}
+
+/// What the lanes did together that left these traces, which are empty then.
+pub(super) fn gather(traces: &mut [Trace]) -> Vec<Request> {
+    let mut requests: Vec<Request> = Vec::new();
+    let mut known: HashMap<u64, usize> = HashMap::new();
+    for (lane, trace) in (0..).zip(traces) {
+        // Lanes mostly do the same one after the other.
+        let mut next = 0;
+        for Event { path, value, instr, deed, bytes } in trace.events.drain(..) {
+            let is_it =
+                |request: &Request| (request.path, request.instr, request.deed) == (path, instr, deed);
+            let at = match requests.get(next) {
+                Some(request) if is_it(request) => next,
+                _ => *known.entry(mixed(path, u64::from(instr) << 16 | deed.number())).or_insert_with(|| {
+                    requests.push(Request { path, instr, deed, lanes: Vec::new() });
+                    requests.len() - 1
+                }),
+            };
+            requests[at].lanes.push(Lane { lane, bytes, value });
+            next = at + 1;
+        }
+    }
+    requests
+}
+
+impl Deed {
+    /// Another one for each.
+    fn number(self) -> u64 {
+        match self {
+            Deed::Block => 0,
+            Deed::Off => 1,
+            Deed::Branch => 2,
+            Deed::Cluster => 3,
+            Deed::Constant => 4,
+            Deed::Global(way) => 16 + way as u64,
+            Deed::Shared(way) => 32 + way as u64,
+            Deed::Local(way) => 48 + way as u64,
+            Deed::Bulk(way) => 64 + way as u64,
+            Deed::Collective(collective) => 80 + collective as u64,
+        }
+    }
+}
+
+impl Request {
+    /// What it comes to, without the instructions executed.
+    pub fn counts(&self) -> Counts {
+        let (mut counts, lanes) = (Counts::default(), &self.lanes[..]);
+        let (bytes, value) = (bytes(lanes), || lanes.iter().map(|lane| lane.value).sum::<u64>());
+        match self.deed {
+            Deed::Block | Deed::Off => {}
+            Deed::Branch => {
+                counts.branches.executed = 1;
+                counts.branches.divergent = u64::from(lanes.iter().any(|lane| lane.value != lanes[0].value));
+            }
+            Deed::Global(way) => {
+                let of = &mut counts.global;
+                *[&mut of.loads, &mut of.stores, &mut of.atomics, &mut of.copies][way as usize] =
+                    global(lanes);
+            }
+            Deed::Shared(way) => {
+                let of = &mut counts.shared;
+                *[&mut of.loads, &mut of.stores, &mut of.atomics, &mut of.copies][way as usize] =
+                    shared(lanes, way);
+            }
+            Deed::Cluster => (counts.cluster.requests, counts.cluster.bytes) = (1, bytes),
+            Deed::Local(Way::Load) => {
+                (counts.local.loads.requests, counts.local.loads.bytes) = (1, bytes);
+            }
+            Deed::Local(_) => (counts.local.stores.requests, counts.local.stores.bytes) = (1, bytes),
+            Deed::Constant => {
+                counts.constant.requests = 1;
+                counts.constant.passes = distinct(lanes.iter().map(|lane| lane.value).collect());
+            }
+            Deed::Bulk(Way::Load) => {
+                (counts.bulk.loads, counts.bulk.loaded_bytes) = (lanes.len() as u64, value());
+            }
+            Deed::Bulk(_) => (counts.bulk.stores, counts.bulk.stored_bytes) = (lanes.len() as u64, value()),
+            Deed::Collective(collective) => {
+                let of = &mut counts.collectives;
+                *match collective {
+                    Collective::Shuffle => &mut of.shuffles,
+                    Collective::Vote => &mut of.votes,
+                    Collective::WarpBarrier => &mut of.warp_barriers,
+                    Collective::Barrier => &mut of.barriers,
+                    Collective::ClusterBarrier => &mut of.cluster_barriers,
+                    Collective::Mbarrier => &mut of.mbarriers,
+                    Collective::Matrix => &mut of.matrices,
+                } = 1;
+            }
+        }
+        counts
+    }
+}
+
+fn bytes(lanes: &[Lane]) -> u64 {
+    lanes.iter().map(|lane| u64::from(lane.bytes)).sum()
+}
+
+fn distinct(mut numbers: Vec<u64>) -> u64 {
+    numbers.sort_unstable();
+    numbers.dedup();
+    numbers.len() as u64
+}
+
+/// The units of so many bytes that accesses touch.
+fn touched(lanes: &[Lane], unit: u64) -> u64 {
+    let units = lanes.iter().flat_map(|l| l.value / unit..=(l.value + u64::from(l.bytes).max(1) - 1) / unit);
+    distinct(units.collect())
+}
+
+fn global(lanes: &[Lane]) -> GlobalRequests {
+    GlobalRequests {
+        requests: 1,
+        sectors: touched(lanes, SECTOR),
+        lines: touched(lanes, LINE),
+        ideal_sectors: touched(lanes, 1).div_ceil(SECTOR),
+        bytes: bytes(lanes),
+    }
+}
+
+fn shared(lanes: &[Lane], way: Way) -> SharedRequests {
+    let widest = lanes.iter().map(|lane| u64::from(lane.bytes)).max().unwrap_or(WORD);
+    // Lanes that go at once: as many as have words for all banks.
+    let lanes_at_once = BANKS / (widest / WORD).clamp(1, BANKS);
+    let together =
+        |a: &Lane, b: &Lane| u64::from(a.lane) / lanes_at_once == u64::from(b.lane) / lanes_at_once;
+    let parts = lanes.chunk_by(together);
+    let (wavefronts, ideal_wavefronts) =
+        parts.fold((0, 0), |(all, ideal), part| (all + wavefronts(part, way), ideal + 1));
+    SharedRequests { requests: 1, wavefronts, ideal_wavefronts, bytes: bytes(lanes) }
+}
+
+/// Passes for lanes that go at once: the most words that one bank is asked for.
+fn wavefronts(lanes: &[Lane], way: Way) -> u64 {
+    let mut words: Vec<u64> = lanes
+        .iter()
+        .flat_map(|lane| lane.value / WORD..=(lane.value + u64::from(lane.bytes) - 1) / WORD)
+        .collect();
+    words.sort_unstable();
+    if way != Way::Atomic {
+        words.dedup();
+    }
+    let mut by_bank = [0; BANKS as usize];
+    words.iter().for_each(|word| by_bank[(word % BANKS) as usize] += 1);
+    by_bank.into_iter().max().unwrap_or(0)
+}

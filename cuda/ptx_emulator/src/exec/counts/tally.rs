@@ -1,0 +1,65 @@
+//! What all warps of a launch did, by instruction.
+
+use std::collections::BTreeMap;
+
+use cuda_std::testing::counts::{Counts, InstructionCounts, Instructions, LaunchCounts};
+
+use super::Deed;
+use super::requests::gather;
+use super::trace::Trace;
+use crate::module::{Function, PtxModule};
+
+/// The sums so far.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    /// By instruction of the module.
+    counts: BTreeMap<u32, Counts>,
+    /// By the first instruction of a block, the warps and threads that began it.
+    blocks: BTreeMap<u32, [u64; 2]>,
+    /// By instruction, the threads whose predicate was off.
+    off: BTreeMap<u32, u64>,
+}
+
+impl Tally {
+    /// Adds what the lanes of a warp did that left these traces, which are empty then.
+    pub(super) fn add(&mut self, traces: &mut [Trace]) {
+        for request in gather(traces) {
+            let threads = request.lanes.len() as u64;
+            match request.deed {
+                Deed::Block => {
+                    let block = self.blocks.entry(request.instr).or_default();
+                    *block = [block[0] + 1, block[1] + threads];
+                }
+                Deed::Off => *self.off.entry(request.instr).or_default() += threads,
+                _ => *self.counts.entry(request.instr).or_default() += request.counts(),
+            }
+        }
+    }
+
+    /// What a launch of `kernel` comes to.
+    pub fn finish(mut self, module: &PtxModule, kernel: &str) -> LaunchCounts {
+        for (&first, &[warps, threads]) in &self.blocks {
+            let (function, pc) = module.instr(first);
+            for instr in first..first + (function.flow().end(pc) - pc) as u32 {
+                let threads_on = threads - self.off.get(&instr).copied().unwrap_or(0);
+                let executed = Instructions { warps, threads, threads_on };
+                self.counts.entry(instr).or_default().instructions += executed;
+            }
+        }
+        let mut instructions: Vec<InstructionCounts> =
+            self.counts.iter().map(|(&instr, &counts)| instruction(module, instr, counts)).collect();
+        instructions.sort_by(|a, b| (&a.function, a.line, a.column).cmp(&(&b.function, b.line, b.column)));
+        let total = instructions.iter().map(|one| one.counts).sum();
+        LaunchCounts { kernels: vec![kernel.to_owned()], total, instructions }
+    }
+}
+
+fn instruction(module: &PtxModule, instr: u32, counts: Counts) -> InstructionCounts {
+    let (function, pc) = module.instr(instr);
+    let Function { name, instrs, .. } = function;
+    let line = instrs[pc].line;
+    let column = instrs[..pc].iter().rev().take_while(|before| before.line == line).count() as u32;
+    let (text, source) = (module.line(line).to_owned(), module.source(function, pc));
+    let function = name.clone();
+    InstructionCounts { function, line, column, text, source, counts }
+}

@@ -1,0 +1,123 @@
+//! Where a thread is, and what it did there.
+
+use super::Deed;
+use super::access;
+use crate::exec::Exec;
+use crate::exec::thread::{Cx, Frame};
+use crate::flow::{Flow, Index, NONE};
+use crate::module::PtxModule;
+
+/// What a thread did since its warp last met.
+#[derive(Debug, Default)]
+pub(in crate::exec) struct Trace {
+    positions: Vec<Position>,
+    pub events: Vec<Event>,
+}
+
+/// One thing it did.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::exec) struct Event {
+    /// A number for calls and iterations: lanes for which it is the same execute the instruction together.
+    pub path: u64,
+    /// Of an access the address, of a branch the target.
+    pub value: u64,
+    /// The instruction's number in the module.
+    pub instr: u32,
+    pub deed: Deed,
+    /// Bytes that are accessed.
+    pub bytes: u8,
+}
+
+/// How far it is in a function.
+#[derive(Debug)]
+struct Position {
+    /// A number for the calls that led here.
+    calls: u64,
+    /// The number of the function's first instruction in the module.
+    base: u32,
+    block: Index,
+    /// By loop, how often it has come back to the header since it entered.
+    iterations: Vec<u32>,
+    /// Ways back that are of no loop.
+    returns: u32,
+    path: u64,
+}
+
+impl Trace {
+    /// Follows the thread into a function, or out of one.
+    pub fn follow(&mut self, module: &PtxModule, frames: &[Frame]) {
+        self.positions.truncate(frames.len());
+        if let Some(frame) = frames.last()
+            && self.positions.len() < frames.len()
+        {
+            // The caller stands behind its call.
+            let caller = frames.len().checked_sub(2).map(|at| (self.positions[at].path, frames[at].pc));
+            let calls = caller.map_or(0, |(path, pc)| mixed(path, pc as u64));
+            let function = &module.functions[frame.function];
+            let (iterations, base) = (vec![0; function.flow().loops()], function.first);
+            self.positions.push(Position { calls, base, block: NONE, iterations, returns: 0, path: calls });
+        }
+    }
+
+    /// A number for where it is.
+    pub fn path(&self) -> u64 {
+        self.positions.last().map_or(0, |position| position.path)
+    }
+
+    /// Notes what the instruction is going to do at which the thread is.
+    pub fn note(&mut self, cx: &Cx<'_>) -> Exec {
+        let (function, pc) = (&cx.grid.module.functions[cx.frame.function], cx.frame.pc);
+        let (flow, instr) = (function.flow(), &function.instrs[pc]);
+        if let (Some(block), Some(position)) = (flow.begins(pc), self.positions.last_mut()) {
+            position.enter(flow, block);
+            self.push(pc, Deed::Block, 0, 0);
+        }
+        let is_on = match instr.guard {
+            Some((slot, inverted)) => (cx.value(slot)? == 0) == inverted,
+            None => true,
+        };
+        if is_on {
+            access::deeds(cx, instr, |deed, value, bytes| self.push(pc, deed, value, bytes));
+            return Ok(());
+        }
+        self.push(pc, Deed::Off, 0, 0);
+        if access::is_branch(instr) {
+            self.push(pc, Deed::Branch, pc as u64 + 1, 0);
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, pc: usize, deed: Deed, value: u64, bytes: u8) {
+        if let Some(&Position { base, path, .. }) = self.positions.last() {
+            self.events.push(Event { path, value, instr: base + pc as u32, deed, bytes });
+        }
+    }
+}
+
+impl Position {
+    fn enter(&mut self, flow: &Flow, block: Index) {
+        let from = self.block;
+        if from != NONE && flow.is_irreducible(from, block) {
+            self.returns += 1;
+        }
+        let mut path = mixed(self.calls, u64::from(self.returns));
+        for index in flow.around(block) {
+            let iteration = &mut self.iterations[index as usize];
+            if !flow.around(from).any(|other| other == index) {
+                *iteration = 0;
+            } else if flow.header(index) == block {
+                *iteration += 1;
+            }
+            path = mixed(path, u64::from(index) << 32 | u64::from(*iteration));
+        }
+        (self.block, self.path) = (block, path);
+    }
+}
+
+/// A number for two: another one for others, but for a chance in 2^64 (the finalizer of SplitMix64).
+pub(super) fn mixed(a: u64, b: u64) -> u64 {
+    let mut x = a.rotate_left(23) ^ b.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}

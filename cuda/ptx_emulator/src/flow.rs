@@ -1,0 +1,199 @@
+//! How control flows through a function: its basic blocks, and the loops around each.
+
+use crate::instr::{Instr, Op};
+
+/// The number of a block or of a loop; [`NONE`] for no such.
+pub(crate) type Index = u32;
+
+pub(crate) const NONE: Index = u32::MAX;
+
+/// The blocks and loops of a function.
+#[derive(Debug)]
+pub(crate) struct Flow {
+    blocks: Vec<Block>,
+    loops: Vec<Loop>,
+    /// By instruction, the block that it begins.
+    begins: Vec<Index>,
+}
+
+#[derive(Debug)]
+struct Block {
+    /// Its first instruction, and the one after its last.
+    first: usize,
+    end: usize,
+    next: Vec<Index>,
+    /// Its place in a reverse post-order; [`NONE`] if no way leads to it.
+    order: Index,
+    /// The innermost loop around it.
+    innermost: Index,
+}
+
+/// A natural loop (Aho, Lam, Sethi and Ullman, "Compilers", 9.6): all ways into it go through its header.
+#[derive(Clone, Copy, Debug)]
+struct Loop {
+    header: Index,
+    /// The loop around it.
+    parent: Index,
+}
+
+/// Whether threads may go elsewhere from here than to the next instruction.
+fn leaves(op: &Op) -> bool {
+    matches!(op, Op::Bra(_) | Op::BrxIdx { .. } | Op::Ret | Op::Exit | Op::Trap)
+}
+
+impl Flow {
+    pub fn new(instrs: &[Instr]) -> Flow {
+        let blocks = blocks(instrs);
+        let mut begins = vec![NONE; instrs.len()];
+        blocks.iter().zip(0..).for_each(|(block, index)| begins[block.first] = index);
+        let mut flow = Flow { blocks, loops: Vec::new(), begins };
+        let order = flow.number();
+        flow.find_loops(&order);
+        flow
+    }
+
+    /// The block that begins at an instruction, if one does.
+    #[inline]
+    pub fn begins(&self, pc: usize) -> Option<Index> {
+        Some(self.begins[pc]).filter(|&block| block != NONE)
+    }
+
+    /// The instructions of the block that begins at `pc`, up to the last one.
+    pub fn end(&self, pc: usize) -> usize {
+        self.begins(pc).map_or(pc + 1, |block| self.blocks[block as usize].end)
+    }
+
+    pub fn loops(&self) -> usize {
+        self.loops.len()
+    }
+
+    pub fn header(&self, index: Index) -> Index {
+        self.loops[index as usize].header
+    }
+
+    /// The loops around a block, from the innermost on.
+    pub fn around(&self, block: Index) -> impl Iterator<Item = Index> {
+        let innermost = if block == NONE { NONE } else { self.blocks[block as usize].innermost };
+        self.chain(innermost)
+    }
+
+    fn chain(&self, innermost: Index) -> impl Iterator<Item = Index> {
+        let known = |index: Index| (index != NONE).then_some(index);
+        core::iter::successors(known(innermost), move |&at| known(self.loops[at as usize].parent))
+    }
+
+    /// Whether a way from one block to the next leads back, without being that of a natural loop.
+    pub fn is_irreducible(&self, from: Index, to: Index) -> bool {
+        let leads_back = self.blocks[to as usize].order <= self.blocks[from as usize].order;
+        leads_back && !self.around(from).any(|index| self.header(index) == to)
+    }
+
+    /// Numbers the blocks in reverse post-order, and gives them in it.
+    fn number(&mut self) -> Vec<Index> {
+        let (mut order, mut seen) = (Vec::new(), vec![false; self.blocks.len()]);
+        let mut open = vec![(0, 0)];
+        seen[0] = true;
+        while let Some((at, tried)) = open.last_mut() {
+            match self.blocks[*at as usize].next.get(*tried) {
+                Some(&next) => {
+                    *tried += 1;
+                    if !core::mem::replace(&mut seen[next as usize], true) {
+                        open.push((next, 0));
+                    }
+                }
+                None => {
+                    order.push(*at);
+                    open.pop();
+                }
+            }
+        }
+        order.reverse();
+        order.iter().zip(0..).for_each(|(&block, place)| self.blocks[block as usize].order = place);
+        order
+    }
+
+    /// The immediate dominator of each block (Cooper, Harvey and Kennedy, "A Simple, Fast Dominance Algorithm"), and the
+    /// blocks before it.
+    fn dominators(&self, order: &[Index]) -> (Vec<Index>, Vec<Vec<Index>>) {
+        let mut before = vec![Vec::new(); self.blocks.len()];
+        for &block in order {
+            self.blocks[block as usize].next.iter().for_each(|&next| before[next as usize].push(block));
+        }
+        let place = |block: Index| self.blocks[block as usize].order;
+        let mut above = vec![NONE; self.blocks.len()];
+        above[0] = 0;
+        let mut changes = true;
+        while changes {
+            changes = false;
+            for &block in &order[1..] {
+                let known = before[block as usize].iter().copied().filter(|&b| above[b as usize] != NONE);
+                let common = known.reduce(|mut a, mut b| {
+                    while a != b {
+                        if place(a) > place(b) { a = above[a as usize] } else { b = above[b as usize] }
+                    }
+                    a
+                });
+                let common = common.unwrap_or(NONE);
+                changes |= core::mem::replace(&mut above[block as usize], common) != common;
+            }
+        }
+        (above, before)
+    }
+
+    fn find_loops(&mut self, order: &[Index]) {
+        let (above, before) = self.dominators(order);
+        let dominates = |header: Index, mut block: Index| {
+            while block != header && block != 0 {
+                block = above[block as usize];
+            }
+            block == header
+        };
+        // Headers of inner loops come later in the order: each loop that is found is inside the ones before.
+        for &header in order {
+            let mut open: Vec<Index> =
+                before[header as usize].iter().copied().filter(|&from| dominates(header, from)).collect();
+            if open.is_empty() {
+                continue;
+            }
+            let index = self.loops.len() as Index;
+            let parent = self.blocks[header as usize].innermost;
+            self.loops.push(Loop { header, parent });
+            self.blocks[header as usize].innermost = index;
+            while let Some(block) = open.pop() {
+                if self.blocks[block as usize].innermost != index {
+                    self.blocks[block as usize].innermost = index;
+                    open.extend(&before[block as usize]);
+                }
+            }
+        }
+    }
+}
+
+fn blocks(instrs: &[Instr]) -> Vec<Block> {
+    let mut begins = vec![false; instrs.len() + 1];
+    begins[0] = true;
+    for (pc, instr) in instrs.iter().enumerate() {
+        begins[pc + 1] |= leaves(&instr.op);
+        match &instr.op {
+            Op::Bra(target) => begins[*target as usize] = true,
+            Op::BrxIdx { targets, .. } => targets.iter().for_each(|&target| begins[target as usize] = true),
+            _ => {}
+        }
+    }
+    let firsts: Vec<usize> = (0..instrs.len()).filter(|&pc| begins[pc]).collect();
+    let index_of = |pc: usize| firsts.binary_search(&pc).map_or(NONE, |index| index as Index);
+    let ends = firsts[1..].iter().copied().chain([instrs.len()]);
+    let block = |(&first, end): (&usize, usize)| {
+        let last = &instrs[end - 1];
+        let mut next: Vec<Index> = match &last.op {
+            Op::Bra(target) => vec![index_of(*target as usize)],
+            Op::BrxIdx { targets, .. } => targets.iter().map(|&target| index_of(target as usize)).collect(),
+            _ => Vec::new(),
+        };
+        if (!leaves(&last.op) || last.guard.is_some()) && end < instrs.len() {
+            next.insert(0, index_of(end));
+        }
+        Block { first, end, next, order: NONE, innermost: NONE }
+    };
+    firsts.iter().zip(ends).map(block).collect()
+}

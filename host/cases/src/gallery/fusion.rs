@@ -1,0 +1,81 @@
+//! Functions of one element at a time, fused and not.
+
+use gpu_kernels::gallery::Sequence;
+use gpu_kernels::gallery::fusion::{Arguments, RUNGS, Step};
+
+use super::{Arrays, Axis, Lesson, Measure, Problem, Scale, Trial, Work, numbers};
+use crate::reference::Sum;
+
+pub(super) const LESSON: Lesson = Lesson {
+    name: "fusion",
+    title: "Fusion",
+    axis: Axis { label: "function", is_log: false },
+    measure: Measure::Bytes,
+    rungs: || RUNGS.iter().map(|rung| (rung.name, rung.idea)).collect(),
+    trials,
+};
+
+/// Errors of rounding that a result may have: those of the functions, and of the operations around them.
+const ROUNDINGS: f64 = 16.0;
+
+fn trials(scale: Scale) -> Vec<Trial> {
+    let lens: &[usize] = match scale {
+        Scale::Tiny => &[6],
+        Scale::Edges => &[1, 5, 1024, 1027],
+        Scale::Count => &[1 << 12],
+        Scale::Laptop => &[1 << 18],
+        Scale::Gpu => &[1 << 25],
+    };
+    RUNGS.iter().flat_map(|rung| lens.iter().map(move |&len| trial(rung, len))).collect()
+}
+
+fn trial(rung: &'static Sequence<Step>, len: usize) -> Trial {
+    let sectors = len.div_ceil(8) as f64;
+    // A kernel that takes the same array twice loads it twice.
+    let loads: usize = rung.steps.iter().map(|step| 1 + usize::from(takes_two(step))).sum();
+    let work = Work::of_bytes(8.0 * len as f64)
+        .with_sectors(loads as f64 * sectors, rung.steps.len() as f64 * sectors);
+    let mut kernels: Vec<&str> = rung.steps.iter().map(|step| step.kernel.meta.name).collect();
+    kernels.dedup();
+    let is_gelu = rung.name.starts_with("gelu");
+    // Each function is a ladder of its own.
+    let function = f64::from(u8::from(is_gelu));
+    Trial::new((rung.name, kernels), function, format!("{len} elements"), work, move || {
+        let x: Vec<f32> = numbers(len, 3).into_iter().map(|x| 4.0 * x).collect();
+        let mut arrays = Arrays::default();
+        let places = [
+            arrays.input("x", x.clone()),
+            arrays.output("out", len),
+            arrays.scratch("between", vec![0.0; len]),
+            arrays.scratch("between, too", vec![0.0; len]),
+        ];
+        Problem::new(
+            arrays,
+            move |on, placed| {
+                for step in rung.steps {
+                    let [out, a, b] = step.arrays.map(|place| placed.of(places[place]));
+                    let arguments = Arguments { out, a, b, factor: step.factor, len: len as u32 };
+                    // SAFETY: the arrays have `len` elements, and the grid is the kernel's for as many; a result takes the
+                    // place of an input where the kernel lets it.
+                    unsafe { (step.kernel.launch)(on, (step.kernel.config)(len), arguments) }?;
+                }
+                Ok(())
+            },
+            move |_, i| {
+                let x = f64::from(x[i]);
+                if is_gelu {
+                    let inner = (2.0 / std::f64::consts::PI).sqrt() * (x + 0.044_715 * x * x * x);
+                    // Near -1 the tanh loses what is added to it.
+                    Sum { value: 0.5 * x * (1.0 + inner.tanh()), magnitude: x.abs() }.within(ROUNDINGS)
+                } else {
+                    Sum { value: 1.0, magnitude: 1.0 }.within(ROUNDINGS)
+                }
+            },
+        )
+    })
+}
+
+/// Whether the kernel reads two arrays.
+fn takes_two(step: &Step) -> bool {
+    ["_add", "_mul"].iter().any(|name| step.kernel.meta.name.ends_with(name))
+}

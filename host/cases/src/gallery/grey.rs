@@ -1,0 +1,70 @@
+//! A picture from colour to grey.
+
+use gpu_kernels::gallery::Rung;
+use gpu_kernels::gallery::grey::{Arguments, RUNGS};
+
+use super::{Arrays, Axis, Lesson, Measure, Problem, Scale, Trial, Work, numbers};
+use crate::compare::Bound;
+
+pub(super) const LESSON: Lesson = Lesson {
+    name: "grey",
+    title: "From colour to grey",
+    axis: Axis { label: "pixels", is_log: true },
+    measure: Measure::Bytes,
+    rungs: || RUNGS.iter().map(|rung| (rung.name, rung.idea)).collect(),
+    trials,
+};
+
+fn trials(scale: Scale) -> Vec<Trial> {
+    let lens: &[usize] = match scale {
+        Scale::Tiny => &[18],
+        Scale::Edges => &[1, 15, 17, 1000],
+        Scale::Count => &[1 << 13],
+        Scale::Laptop => &[1 << 18],
+        // 2048x2048, and one whose time is no launch's.
+        Scale::Gpu => &[1 << 22, 1 << 26],
+    };
+    RUNGS.iter().flat_map(|rung| lens.iter().map(move |&len| trial(rung, len))).collect()
+}
+
+fn trial(rung: &'static Rung<Arguments>, len: usize) -> Trial {
+    // A warp's three loads of a byte each touch the same three sectors, those of 16 bytes a sector a lane each; a pixel is a
+    // byte of the output.
+    let loads = len as f64 * if rung.name == "vectors" { 3.0 / 16.0 } else { 9.0 / 32.0 };
+    let work =
+        Work::of_bytes(4.0 * len as f64).with_flop(5.0 * len as f64).with_sectors(loads, len as f64 / 32.0);
+    Trial::new(
+        (rung.name, vec![rung.kernel.meta.name]),
+        len as f64,
+        format!("{len} pixels"),
+        work,
+        move || {
+            let pixels: Vec<u8> =
+                numbers(3 * len, 6).into_iter().map(|x| (x * 127.9 + 128.0) as u8).collect();
+            let mut arrays = Arrays::default();
+            let (inp, out) = (arrays.input("inp", pixels.clone()), arrays.changed("out", vec![0u8; len]));
+            Problem::new(
+                arrays,
+                move |on, placed| {
+                    let arguments = Arguments { out: placed.of(out), inp: placed.of(inp), len: len as u32 };
+                    // SAFETY: three bytes a pixel and one, and the grid is the kernel's for as many pixels.
+                    unsafe { (rung.kernel.launch)(on, (rung.kernel.config)(len), arguments) }
+                },
+                move |_, i| {
+                    let sum = [21, 72, 7]
+                        .iter()
+                        .zip(&pixels[3 * i..])
+                        .map(|(weight, &byte)| weight * u32::from(byte));
+                    // In hundredths the sum is exact. What lies on a whole number may be rounded to just below it.
+                    let sum: u32 = sum.sum();
+                    let value = f64::from(sum / 100);
+                    if sum.is_multiple_of(100) {
+                        Bound { value: value - 0.5, allowed: 0.5 }
+                    } else {
+                        Bound::exact(value)
+                    }
+                },
+            )
+        },
+    )
+}

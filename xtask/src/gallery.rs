@@ -1,0 +1,55 @@
+//! `cargo xtask gallery`: runs the lessons of the gallery on what there is, and draws what it measured.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, ensure};
+
+use crate::report::Run;
+use crate::{
+    gallery_report as report, gallery_report_chart as chart, gallery_report_tables as tables, workspace,
+};
+
+/// Run the lessons of docs/gallery on what there is, and draw what was measured into target/gallery
+#[derive(clap::Args)]
+pub struct Gallery {
+    /// The lessons [default: all]
+    #[arg(value_name = "LESSON")]
+    lessons: Vec<String>,
+
+    /// Run each rung on its first problem and its last one only
+    #[arg(long)]
+    quick: bool,
+
+    /// Where kernels run: auto, cpu or cuda
+    #[arg(long, default_value = "auto")]
+    device: String,
+}
+
+impl Gallery {
+    /// Runs the command.
+    pub fn run(&self) -> anyhow::Result<()> {
+        let folder = workspace::target().join("gallery");
+        let measured = folder.join("gallery.json");
+        let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        command.args(["run", "--quiet", "--package", "ferrowarp-benches", "--bin", "gallery", "--"]);
+        command.args(&self.lessons).args(["--device", &self.device]).arg("--out").arg(&measured);
+        command.args(self.quick.then_some("--quick"));
+        let status = command.current_dir(workspace::root()).status().context("starting cargo")?;
+        ensure!(measured.is_file(), "the gallery broke off, as said above ({status})");
+        let run: Run<report::Entry> = Run::read(&measured)?;
+        let whence = format!("{}, {}", run.machine, run.date);
+        for lesson in report::lessons(&run.entries) {
+            let of_lesson: Vec<&report::Entry> =
+                run.entries.iter().filter(|entry| entry.lesson == lesson).collect();
+            println!("\n{}\n\n{}", of_lesson[0].title, tables::table(&of_lesson));
+            if let Some(svg) = chart::draw(&of_lesson, &whence)? {
+                let picture: PathBuf = folder.join(format!("{lesson}.svg"));
+                workspace::write(&picture, &svg)?;
+                println!("drawn: {}", workspace::shown(&picture));
+            }
+        }
+        ensure!(status.success(), "some of it failed, as said above");
+        Ok(())
+    }
+}

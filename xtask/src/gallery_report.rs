@@ -1,0 +1,138 @@
+//! `cargo xtask report gallery`: one run of the gallery on a GPU and its peers, into `docs/gallery`.
+
+use anyhow::Context;
+use serde::{Deserialize, Serialize};
+
+use crate::measure::with_section;
+use crate::report::{self, Files};
+use crate::{
+    gallery_report_chart as chart, gallery_report_tables as tables, gallery_systems as systems, workspace,
+};
+
+/// The committed file.
+pub type Results = report::Results<Entry>;
+
+/// One rung on one problem: a time, or why there is none.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Entry {
+    pub name: String,
+    pub lesson: String,
+    #[serde(default)]
+    pub title: String,
+    #[serde(default)]
+    pub idea: String,
+    #[serde(default)]
+    pub axis: String,
+    #[serde(default)]
+    pub is_log: bool,
+    pub measure: String,
+    pub at: f64,
+    pub problem: String,
+    #[serde(default)]
+    pub kernels: Vec<String>,
+    pub bytes: f64,
+    #[serde(default)]
+    pub flop: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sectors_loaded: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sectors_stored: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bank_conflicts: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub divergent_branches: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub microseconds: Option<f64>,
+    #[serde(default)]
+    pub samples: usize,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+impl report::Entry for Entry {
+    const RUN: &'static str = "gallery";
+
+    fn is_replaced_by(&self, later: &Self) -> bool {
+        (&self.lesson, &self.name) == (&later.lesson, &later.name) && self.problem == later.problem
+    }
+}
+
+impl Entry {
+    /// What the rung is judged by, in the unit of [`Self::unit`].
+    pub fn value(&self) -> Option<f64> {
+        let time = self.microseconds?;
+        Some(match self.measure.as_str() {
+            "bytes" => self.bytes / time / 1e3,
+            "flops" => self.flop / time / 1e3,
+            _ => time,
+        })
+    }
+
+    /// The unit of [`Self::value`].
+    pub fn unit(&self) -> &'static str {
+        match self.measure.as_str() {
+            "bytes" => "GB/s",
+            "flops" => "GFLOP/s",
+            _ => "us",
+        }
+    }
+}
+
+/// The lessons of the entries, in their order.
+pub fn lessons(entries: &[Entry]) -> Vec<String> {
+    let mut lessons: Vec<String> = Vec::new();
+    for entry in entries {
+        if !lessons.contains(&entry.lesson) {
+            lessons.push(entry.lesson.clone());
+        }
+    }
+    lessons
+}
+
+/// Runs the command. Where nothing was ever merged, the pages say so.
+pub fn run(files: &Files) -> anyhow::Result<()> {
+    let docs = workspace::root().join("docs");
+    let merged = docs.join("results/gallery.json");
+    let results = match files.runs()? {
+        Some(results) => {
+            results.write(&merged)?;
+            Some(results)
+        }
+        None if merged.is_file() => Some(Results::read(&merged)?),
+        None => None,
+    };
+    let pages = docs.join("gallery");
+    for lesson in systems::lessons(&pages)? {
+        let name = format!("{lesson}.md");
+        let page = pages.join(&name);
+        let text = std::fs::read_to_string(&page).with_context(|| format!("reading {}", page.display()))?;
+        let section = match &results {
+            Some(results) => section(results, &lesson, &pages)?,
+            None => NOT_MEASURED.to_owned(),
+        };
+        workspace::write(&page, &with_section(&name, &text, "results", &section)?)?;
+    }
+    workspace::write(&pages.join("README.md"), &systems::index(&pages)?)?;
+    println!("written to docs/gallery");
+    Ok(())
+}
+
+const NOT_MEASURED: &str = "Not measured on a GPU yet.\n";
+
+/// The table of a lesson, and its picture, which it draws.
+fn section(results: &Results, lesson: &str, pages: &std::path::Path) -> anyhow::Result<String> {
+    let entries = results.ours.iter().chain(&results.peers);
+    let entries: Vec<&Entry> = entries.filter(|entry| entry.lesson == lesson).collect();
+    if entries.is_empty() {
+        return Ok(NOT_MEASURED.to_owned());
+    }
+    let whence = results.provenance();
+    let picture = match chart::draw(&entries, &results.machine)? {
+        Some(svg) => {
+            workspace::write(&pages.join(format!("{lesson}.svg")), &svg)?;
+            format!("\n![{}]({lesson}.svg)\n", entries[0].title)
+        }
+        None => String::new(),
+    };
+    Ok(format!("{}{picture}\nMeasured on: {whence}.\n", tables::table(&entries)))
+}

@@ -1,0 +1,149 @@
+//! The tables of the gallery's pages.
+
+use crate::gallery_report::Entry;
+use crate::report::{row, times};
+
+/// A lesson's table: a row a rung where each has one problem, compared with the one above if that has the same place on the
+/// axis; else a row a problem and a column a rung.
+pub fn table(entries: &[&Entry]) -> String {
+    let rungs = distinct(entries, |entry| &entry.name);
+    let is_ladder = rungs.iter().all(|rung| entries.iter().filter(|entry| entry.name == **rung).count() == 1);
+    if is_ladder { ladder(entries) } else { grid(entries, &rungs) }
+}
+
+fn distinct<'a>(entries: &[&'a Entry], of: impl Fn(&'a Entry) -> &'a str) -> Vec<&'a str> {
+    let mut found: Vec<&str> = Vec::new();
+    for entry in entries {
+        if !found.contains(&of(entry)) {
+            found.push(of(entry));
+        }
+    }
+    found
+}
+
+/// The first two lines of a table, whose first `texts` columns are no numbers.
+fn header(cells: Vec<String>, texts: usize) -> String {
+    let rule: Vec<String> =
+        (0..cells.len()).map(|i| if i < texts { "---" } else { "---:" }.to_owned()).collect();
+    row(&cells) + &row(&rule)
+}
+
+fn ladder(entries: &[&Entry]) -> String {
+    let unit = entries.first().map_or("", |entry| entry.unit());
+    let cells = ["rung", "what it does", "problem", "time", unit, "over the one above"];
+    let mut text = header(cells.map(str::to_owned).into(), 3);
+    let mut above: Option<&Entry> = None;
+    for entry in entries {
+        let before = above.filter(|above| above.at == entry.at).and_then(|above| above.microseconds);
+        text += &row(&[
+            format!("`{}`", entry.name),
+            entry.idea.clone(),
+            entry.problem.clone(),
+            time(entry),
+            value(entry),
+            times(before.zip(entry.microseconds).map(|(before, time)| before / time)),
+        ]);
+        above = Some(*entry);
+    }
+    text
+}
+
+fn grid(entries: &[&Entry], rungs: &[&str]) -> String {
+    let (axis, unit) = entries.first().map_or(("", ""), |entry| (&entry.axis, entry.unit()));
+    let mut cells = vec![axis.to_owned()];
+    cells.extend(rungs.iter().map(|rung| format!("`{rung}`, {unit}")));
+    let mut text = header(cells, 1);
+    let mut places: Vec<f64> = entries.iter().map(|entry| entry.at).collect();
+    places.sort_by(f64::total_cmp);
+    places.dedup();
+    for place in places {
+        let mut cells = vec![number(place)];
+        for rung in rungs {
+            let found = entries.iter().find(|entry| entry.name == *rung && entry.at == place);
+            cells.push(found.map_or_else(String::new, |entry| value(entry)));
+        }
+        text += &row(&cells);
+    }
+    text
+}
+
+fn time(entry: &Entry) -> String {
+    match (&entry.error, entry.microseconds) {
+        (Some(error), _) => format!("failed: {error}"),
+        (None, Some(time)) if time >= 1e4 => format!("{:.1} ms", time / 1e3),
+        (None, Some(time)) => format!("{time:.1} us"),
+        (None, None) => "not on this device".to_owned(),
+    }
+}
+
+fn value(entry: &Entry) -> String {
+    match (&entry.error, entry.value()) {
+        (Some(_), _) => "failed".to_owned(),
+        (None, Some(value)) => number(value),
+        (None, None) => "not on this device".to_owned(),
+    }
+}
+
+/// A number with three digits or more.
+pub fn number(x: f64) -> String {
+    match x {
+        x if x.fract() == 0.0 || x >= 100.0 => format!("{x:.0}"),
+        x if x >= 10.0 => format!("{x:.1}"),
+        x => format!("{x:.2}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(name: &str, at: f64, microseconds: Option<f64>) -> Entry {
+        Entry {
+            name: name.to_owned(),
+            lesson: "copies".to_owned(),
+            title: "Copies".to_owned(),
+            idea: "copies".to_owned(),
+            axis: "bytes".to_owned(),
+            is_log: false,
+            measure: "bytes".to_owned(),
+            at,
+            problem: format!("{at} bytes"),
+            kernels: Vec::new(),
+            bytes: 1e6,
+            flop: 0.0,
+            sectors_loaded: None,
+            sectors_stored: None,
+            bank_conflicts: None,
+            divergent_branches: None,
+            microseconds,
+            samples: 1,
+            error: None,
+        }
+    }
+
+    #[test]
+    fn rungs_with_one_problem_each_are_a_ladder() {
+        let [a, b] = [entry("a", 1.0, Some(10.0)), entry("b", 1.0, Some(5.0))];
+        let text = table(&[&a, &b]);
+        assert!(text.contains("| `a` | copies | 1 bytes | 10.0 us | 100 |  |\n"), "{text}");
+        assert!(text.contains("| `b` | copies | 1 bytes | 5.0 us | 200 | 2.00 x |\n"), "{text}");
+    }
+
+    #[test]
+    fn rungs_with_several_problems_are_columns() {
+        let entries = [entry("a", 8.0, Some(10.0)), entry("a", 4.0, None), entry("b", 8.0, Some(5.0))];
+        let text = table(&entries.iter().collect::<Vec<_>>());
+        assert_eq!(
+            text,
+            "| bytes | `a`, GB/s | `b`, GB/s |\n| --- | ---: | ---: |\n| 4 | not on this device |  |\n| 8 | 100 | \
+             200 |\n"
+        );
+    }
+
+    #[test]
+    fn what_failed_says_so() {
+        let mut failed = entry("a", 1.0, None);
+        failed.error = Some("out[3] is 2e0".to_owned());
+        assert!(table(&[&failed]).contains("failed: out[3] is 2e0"));
+    }
+}
