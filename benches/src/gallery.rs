@@ -2,11 +2,13 @@
 
 use std::time::{Duration, Instant};
 
+use cuda_std::testing::{Counter, Counts};
 use ferrowarp::device::Device;
+use ferrowarp_cases::compare::compare_all;
 use ferrowarp_cases::gallery::{Foretold, Lesson, Measure, Scale, Session, Trial};
 use serde::Serialize;
 
-use crate::matrices::count;
+use crate::matrices;
 use crate::results::median;
 use crate::rotation::Rotation;
 
@@ -55,6 +57,9 @@ pub struct Entry {
     /// Branches whose lanes part, as foretold.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub divergent_branches: Option<f64>,
+    /// What the emulator counted of one run, where it did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub counted: Option<Counted>,
     /// Device time of one run, the median of the samples.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub microseconds: Option<f64>,
@@ -63,6 +68,51 @@ pub struct Entry {
     /// What went wrong.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+}
+
+/// What warps did in the launches of one run: see [`Counts`].
+#[derive(Debug, Serialize)]
+pub struct Counted {
+    /// Requests to global memory.
+    pub requests: u64,
+    /// Sectors of 32 bytes that loads touched, a request at a time.
+    pub sectors_loaded: u64,
+    /// As many of stores.
+    pub sectors_stored: u64,
+    /// Atomic operations of warps on global memory.
+    pub atomics: u64,
+    /// Passes over shared memory.
+    pub wavefronts: u64,
+    /// Those beyond the least.
+    pub bank_conflicts: u64,
+    /// Requests to local memory.
+    pub local: u64,
+    /// Passes over constant memory.
+    pub constant: u64,
+    /// Branches whose lanes parted.
+    pub divergent_branches: u64,
+    /// The part of a warp's threads that executed an instruction on average.
+    pub efficiency: f64,
+    /// Instructions of the PTX that warps executed.
+    pub instructions: u64,
+}
+
+impl From<Counts> for Counted {
+    fn from(counts: Counts) -> Self {
+        Self {
+            requests: counts.global.total().requests,
+            sectors_loaded: counts.global.loads.sectors,
+            sectors_stored: counts.global.stores.sectors,
+            atomics: counts.global.atomics.requests,
+            wavefronts: counts.shared.total().wavefronts,
+            bank_conflicts: counts.bank_conflicts(),
+            local: counts.local.loads.requests + counts.local.stores.requests,
+            constant: counts.constant.passes,
+            divergent_branches: counts.branches.divergent,
+            efficiency: counts.efficiency(),
+            instructions: counts.instructions.warps,
+        }
+    }
 }
 
 impl Entry {
@@ -93,6 +143,7 @@ impl Entry {
             sectors_stored,
             bank_conflicts,
             divergent_branches,
+            counted: None,
             microseconds: None,
             samples: 0,
             error: None,
@@ -112,6 +163,17 @@ impl Entry {
         }
         entry
     }
+}
+
+/// Runs a trial on a device that leaves what its warps do with `counter`, and compares it with its oracle; none for a trial
+/// of the host alone.
+///
+/// # Errors
+/// A result is wrong, or a launch failed.
+pub fn count_of(trial: &Trial, device: &Device, counter: &Counter) -> anyhow::Result<Option<Counted>> {
+    let Some(problem) = trial.problem() else { return Ok(None) };
+    compare_all(&problem.run(device)?, &problem.expected())?;
+    Ok(Some(counter.take().into_iter().map(|launch| launch.total).sum::<Counts>().into()))
 }
 
 /// The scale for a device.
@@ -148,7 +210,7 @@ fn samples(device: &Device, trial: &Trial) -> anyhow::Result<Option<Vec<f64>>> {
 /// A result is wrong, there is no memory for the problem, or a launch failed.
 pub fn prepared(device: &Device, trial: &Trial) -> anyhow::Result<Rotation<Vec<Session>>> {
     let problem = trial.problem().ok_or_else(|| anyhow::anyhow!("{} launches nothing", trial.rung))?;
-    let sessions = (0..count(device, problem.bytes())?).map(|_| problem.place(device));
+    let sessions = (0..matrices::count(device, problem.bytes())?).map(|_| problem.place(device));
     let mut sessions = sessions.collect::<Result<Vec<_>, _>>()?;
     problem.check(&mut sessions[0])?;
     Ok(Rotation::new(device, sessions, Session::launch)?)

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use cuda_std::testing::{Counter, Counts};
 use ferrowarp::device::Device;
-use ferrowarp_cases::gallery::{self, LESSONS, Scale};
+use ferrowarp_cases::gallery::{self, Foretold, LESSONS, Scale};
 use ferrowarp_cases::{Case, Scope, assert_right, emulated};
 
 #[test]
@@ -35,6 +36,34 @@ fn every_rung_is_tried_at_every_scale() {
             let trials = (lesson.trials)(scale);
             let tried: BTreeSet<&str> = trials.iter().map(|trial| trial.rung).collect();
             assert_eq!(tried, rungs, "{} at {scale:?}", lesson.name);
+        }
+    }
+}
+
+/// What theory says of a rung's memory, before anything ran, is what its PTX does.
+#[test]
+fn what_is_foretold_is_counted() {
+    let counter = Counter::new();
+    let device = emulated::counting(&counter);
+    for lesson in LESSONS {
+        for trial in (lesson.trials)(Scale::Count) {
+            let Some(problem) = trial.problem() else { continue };
+            problem.run(&device).unwrap();
+            let counts = counter.take().into_iter().map(|launch| launch.total).sum::<Counts>();
+            let Foretold { sectors_loaded, sectors_stored, bank_conflicts, divergent_branches } =
+                trial.work.foretold;
+            let pairs = [
+                ("sectors loaded", sectors_loaded, counts.global.loads.sectors),
+                ("sectors stored", sectors_stored, counts.global.stores.sectors),
+                ("bank conflicts", bank_conflicts, counts.bank_conflicts()),
+                ("divergent branches", divergent_branches, counts.branches.divergent),
+            ];
+            for (what, foretold, counted) in pairs {
+                let Some(foretold) = foretold else { continue };
+                let is_near = (counted as f64 - foretold).abs() <= 0.01 * foretold;
+                let whose = format!("{} {} {}", lesson.name, trial.rung, trial.words);
+                assert!(is_near, "{whose}: {counted} {what}, foretold {foretold}");
+            }
         }
     }
 }

@@ -21,6 +21,10 @@ pub struct Gallery {
     #[arg(long)]
     quick: bool,
 
+    /// Count what warps do on the emulator of the kernels' PTX, in place of timing them: sectors, bank conflicts, divergence
+    #[arg(long, conflicts_with = "device")]
+    count: bool,
+
     /// Where kernels run: auto, cpu or cuda
     #[arg(long, default_value = "auto")]
     device: String,
@@ -30,10 +34,17 @@ impl Gallery {
     /// Runs the command.
     pub fn run(&self) -> anyhow::Result<()> {
         let folder = workspace::target().join("gallery");
-        let measured = folder.join("gallery.json");
+        let measured = folder.join(if self.count { "counts.json" } else { "gallery.json" });
+        // What is there from before is no answer.
+        let _ = std::fs::remove_file(&measured);
         let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         command.args(["run", "--quiet", "--package", "ferrowarp-benches", "--bin", "gallery", "--"]);
-        command.args(&self.lessons).args(["--device", &self.device]).arg("--out").arg(&measured);
+        command.args(&self.lessons).arg("--out").arg(&measured);
+        if self.count {
+            command.arg("--count");
+        } else {
+            command.args(["--device", &self.device]);
+        }
         command.args(self.quick.then_some("--quick"));
         let status = command.current_dir(workspace::root()).status().context("starting cargo")?;
         ensure!(measured.is_file(), "the gallery broke off, as said above ({status})");
@@ -42,7 +53,12 @@ impl Gallery {
         for lesson in report::lessons(&run.entries) {
             let of_lesson: Vec<&report::Entry> =
                 run.entries.iter().filter(|entry| entry.lesson == lesson).collect();
-            println!("\n{}\n\n{}", of_lesson[0].title, tables::table(&of_lesson));
+            let title = &of_lesson[0].title;
+            if self.count {
+                println!("\n{title}\n\n{}", tables::counts(&of_lesson).unwrap_or_default());
+                continue;
+            }
+            println!("\n{title}\n\n{}", tables::table(&of_lesson));
             if let Some(svg) = chart::draw(&of_lesson, &whence)? {
                 let picture: PathBuf = folder.join(format!("{lesson}.svg"));
                 workspace::write(&picture, &svg)?;

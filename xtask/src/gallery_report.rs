@@ -1,10 +1,12 @@
 //! `cargo xtask report gallery`: one run of the gallery on a GPU and its peers, into `docs/gallery`.
 
+use std::path::{Path, PathBuf};
+
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
 use crate::measure::with_section;
-use crate::report::{self, Files};
+use crate::report::{self, Files, Run};
 use crate::{
     gallery_report_chart as chart, gallery_report_tables as tables, gallery_systems as systems, workspace,
 };
@@ -42,11 +44,29 @@ pub struct Entry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub divergent_branches: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counted: Option<Counted>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub microseconds: Option<f64>,
     #[serde(default)]
     pub samples: usize,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+}
+
+/// What the emulator counted of one run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Counted {
+    pub requests: u64,
+    pub sectors_loaded: u64,
+    pub sectors_stored: u64,
+    pub atomics: u64,
+    pub wavefronts: u64,
+    pub bank_conflicts: u64,
+    pub local: u64,
+    pub constant: u64,
+    pub divergent_branches: u64,
+    pub efficiency: f64,
+    pub instructions: u64,
 }
 
 impl report::Entry for Entry {
@@ -89,8 +109,19 @@ pub fn lessons(entries: &[Entry]) -> Vec<String> {
     lessons
 }
 
+/// What to merge.
+#[derive(clap::Args)]
+pub struct Merged {
+    #[command(flatten)]
+    files: Files,
+
+    /// What `cargo xtask gallery --count` left in target/gallery
+    #[arg(long, value_name = "FILE")]
+    counts: Option<PathBuf>,
+}
+
 /// Runs the command. Where nothing was ever merged, the pages say so.
-pub fn run(files: &Files) -> anyhow::Result<()> {
+pub fn run(Merged { files, counts }: &Merged) -> anyhow::Result<()> {
     let docs = workspace::root().join("docs");
     let merged = docs.join("results/gallery.json");
     let results = match files.runs()? {
@@ -99,6 +130,16 @@ pub fn run(files: &Files) -> anyhow::Result<()> {
             Some(results)
         }
         None if merged.is_file() => Some(Results::read(&merged)?),
+        None => None,
+    };
+    let kept = docs.join("results/gallery-counts.json");
+    let counted = match counts {
+        Some(counts) => {
+            let counted = Results::merge(Run::read(counts)?, None)?;
+            counted.write(&kept)?;
+            Some(counted)
+        }
+        None if kept.is_file() => Some(Results::read(&kept)?),
         None => None,
     };
     let pages = docs.join("gallery");
@@ -110,6 +151,10 @@ pub fn run(files: &Files) -> anyhow::Result<()> {
             Some(results) => section(results, &lesson, &pages)?,
             None => NOT_MEASURED.to_owned(),
         };
+        let of_lesson = |entry: &&Entry| entry.lesson == lesson;
+        let counts: Vec<&Entry> =
+            counted.iter().flat_map(|counted| &counted.ours).filter(of_lesson).collect();
+        let text = with_section(&name, &text, "counts", &counts_section(&counts))?;
         workspace::write(&page, &with_section(&name, &text, "results", &section)?)?;
     }
     workspace::write(&pages.join("README.md"), &systems::index(&pages)?)?;
@@ -119,8 +164,13 @@ pub fn run(files: &Files) -> anyhow::Result<()> {
 
 const NOT_MEASURED: &str = "Not measured on a GPU yet.\n";
 
+/// The counts of a lesson.
+fn counts_section(entries: &[&Entry]) -> String {
+    tables::counts(entries).unwrap_or_else(|| "Not counted yet.\n".to_owned())
+}
+
 /// The table of a lesson, and its picture, which it draws.
-fn section(results: &Results, lesson: &str, pages: &std::path::Path) -> anyhow::Result<String> {
+fn section(results: &Results, lesson: &str, pages: &Path) -> anyhow::Result<String> {
     let entries = results.ours.iter().chain(&results.peers);
     let entries: Vec<&Entry> = entries.filter(|entry| entry.lesson == lesson).collect();
     if entries.is_empty() {

@@ -1,6 +1,6 @@
 //! The tables of the gallery's pages.
 
-use crate::gallery_report::Entry;
+use crate::gallery_report::{Counted, Entry};
 use crate::report::{row, times};
 
 /// A lesson's table: a row a rung where each has one problem, compared with the one above if that has the same place on the
@@ -67,6 +67,45 @@ fn grid(entries: &[&Entry], rungs: &[&str]) -> String {
     text
 }
 
+/// What was counted beside what was foretold: a row a problem, and of the columns those in which something is; none where
+/// nothing was counted.
+pub fn counts(entries: &[&Entry]) -> Option<String> {
+    type Column = (&'static str, fn(&Entry) -> Option<f64>, fn(&Counted) -> f64);
+    const COLUMNS: [Column; 8] = [
+        ("sectors loaded", |entry| entry.sectors_loaded, |counted| counted.sectors_loaded as f64),
+        ("sectors stored", |entry| entry.sectors_stored, |counted| counted.sectors_stored as f64),
+        ("atomics", |_| None, |counted| counted.atomics as f64),
+        ("passes of shared memory", |_| None, |counted| counted.wavefronts as f64),
+        ("bank conflicts", |entry| entry.bank_conflicts, |counted| counted.bank_conflicts as f64),
+        ("requests to local memory", |_| None, |counted| counted.local as f64),
+        ("passes of constant memory", |_| None, |counted| counted.constant as f64),
+        ("divergent branches", |entry| entry.divergent_branches, |counted| counted.divergent_branches as f64),
+    ];
+    let counted: Vec<(&Entry, &Counted)> =
+        entries.iter().filter_map(|entry| Some((*entry, entry.counted.as_ref()?))).collect();
+    let is_used = |column: &&Column| {
+        counted.iter().any(|(entry, counted)| (column.1)(entry).is_some() || (column.2)(counted) > 0.0)
+    };
+    let columns: Vec<&Column> = COLUMNS.iter().filter(is_used).collect();
+    let names = ["rung", "problem"].into_iter().chain(columns.iter().map(|column| column.0));
+    let mut text =
+        header(names.chain(["instructions of warps", "lanes at work"]).map(str::to_owned).collect(), 2);
+    for (entry, counted) in &counted {
+        let mut cells = vec![format!("`{}`", entry.name), entry.problem.clone()];
+        cells.extend(columns.iter().map(|(_, foretold, count)| {
+            let count = count(counted);
+            match foretold(entry) {
+                Some(foretold) if foretold != count => format!("{count:.0}, foretold {}", number(foretold)),
+                _ => format!("{count:.0}"),
+            }
+        }));
+        cells.push(counted.instructions.to_string());
+        cells.push(format!("{:.0} %", 100.0 * counted.efficiency));
+        text += &row(&cells);
+    }
+    (!counted.is_empty()).then_some(text)
+}
+
 fn time(entry: &Entry) -> String {
     match (&entry.error, entry.microseconds) {
         (Some(error), _) => format!("failed: {error}"),
@@ -115,6 +154,7 @@ mod tests {
             sectors_stored: None,
             bank_conflicts: None,
             divergent_branches: None,
+            counted: None,
             microseconds,
             samples: 1,
             error: None,
@@ -138,6 +178,34 @@ mod tests {
             "| bytes | `a`, GB/s | `b`, GB/s |\n| --- | ---: | ---: |\n| 4 | not on this device |  |\n| 8 | 100 | \
              200 |\n"
         );
+    }
+
+    #[test]
+    fn counts_stand_beside_what_was_foretold() {
+        let mut entry = entry("a", 8.0, None);
+        assert_eq!(counts(&[&entry]), None);
+        entry.sectors_loaded = Some(4.0);
+        entry.counted = Some(Counted {
+            requests: 2,
+            sectors_loaded: 4,
+            sectors_stored: 0,
+            atomics: 3,
+            wavefronts: 0,
+            bank_conflicts: 0,
+            local: 0,
+            constant: 0,
+            divergent_branches: 0,
+            efficiency: 0.5,
+            instructions: 9,
+        });
+        let table = |entry: &Entry| counts(&[entry]).unwrap();
+        assert!(
+            table(&entry)
+                .starts_with("| rung | problem | sectors loaded | atomics | instructions of warps |")
+        );
+        assert!(table(&entry).ends_with("| `a` | 8 bytes | 4 | 3 | 9 | 50 % |\n"), "{}", table(&entry));
+        entry.sectors_loaded = Some(5.0);
+        assert!(table(&entry).contains("| 4, foretold 5 |"));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::{gallery_report, mlp_report, softmax_report, workspace};
 #[derive(clap::Subcommand)]
 pub enum Report {
     /// The lessons of docs/gallery and their peers: `cargo xtask gallery` and benches/peers/gallery.py
-    Gallery(Files),
+    Gallery(gallery_report::Merged),
     /// Training on MNIST, rung by rung, and its peers: `cargo bench mlp` and benches/peers/mnist.py
     Mlp(Files),
     /// The softmax ladder and its peers: `cargo bench softmax` and benches/peers/softmax.py
@@ -26,7 +26,7 @@ impl Report {
     /// Runs the command.
     pub fn run(&self) -> anyhow::Result<()> {
         match self {
-            Report::Gallery(files) => gallery_report::run(files),
+            Report::Gallery(merged) => gallery_report::run(merged),
             Report::Mlp(files) => mlp_report::run(files),
             Report::Softmax(files) => softmax_report::run(files),
         }

@@ -5,10 +5,12 @@ use std::process::ExitCode;
 
 use anyhow::{Context, ensure};
 use clap::Parser;
-use ferrowarp::device::{DeviceChoice, exit_if_hung, open};
-use ferrowarp_benches::gallery::{Entry, scale};
+use cuda_std::testing::Counter;
+use ferrowarp::device::{Device, DeviceChoice, exit_if_hung, open};
+use ferrowarp_benches::gallery::{Entry, count_of, scale};
 use ferrowarp_benches::results::Results;
-use ferrowarp_cases::gallery::{LESSONS, Lesson};
+use ferrowarp_cases::emulated;
+use ferrowarp_cases::gallery::{LESSONS, Lesson, Scale, Trial};
 
 /// Runs the lessons of the gallery, and writes what it measured as JSON.
 #[derive(Parser)]
@@ -19,6 +21,9 @@ struct Arguments {
     /// Run each rung on its first problem and its last one only.
     #[arg(long)]
     quick: bool,
+    /// Count what warps do, on the emulator of the kernels' PTX, in place of timing them.
+    #[arg(long, conflicts_with = "device")]
+    count: bool,
     /// Where kernels run.
     #[arg(long, value_enum, default_value_t)]
     device: DeviceChoice,
@@ -40,24 +45,32 @@ fn main() -> ExitCode {
 
 fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let lessons = chosen(&arguments.lessons)?;
-    let (device, why) = open(arguments.device)?;
-    eprintln!("{why}");
+    let counter = Counter::new();
+    let (device, scale) = if arguments.count {
+        eprintln!("counting on the emulator of the kernels' PTX");
+        (emulated::counting(&counter), Scale::Count)
+    } else {
+        let (device, why) = open(arguments.device)?;
+        eprintln!("{why}");
+        let scale = scale(&device);
+        (device, scale)
+    };
     let mut results = Results::new(&device)?;
     for lesson in lessons {
         eprintln!("{}", lesson.name);
-        let mut trials = (lesson.trials)(scale(&device));
+        let mut trials = (lesson.trials)(scale);
         if arguments.quick {
             let rungs: Vec<&str> = trials.iter().map(|trial| trial.rung).collect();
             let mut place = 0..;
             trials.retain(|_| place.next().is_some_and(|i| is_at_an_end(&rungs, i)));
         }
         for trial in trials {
-            let entry = Entry::measured(lesson, &trial, &device);
-            match (&entry.error, entry.microseconds) {
-                (Some(error), _) => eprintln!("  {} {}: {error}", entry.name, entry.problem),
-                (None, Some(time)) => eprintln!("  {} {}: {time:.2} us", entry.name, entry.problem),
-                (None, None) => eprintln!("  {} {}: not on this device", entry.name, entry.problem),
-            }
+            let entry = if arguments.count {
+                counted(lesson, &trial, &device, &counter)
+            } else {
+                Entry::measured(lesson, &trial, &device)
+            };
+            tell(&entry);
             results.entries.push(entry);
             device.synchronize().context("the device is lost")?;
         }
@@ -66,6 +79,27 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let failed = results.entries.iter().filter(|entry| entry.error.is_some()).count();
     ensure!(failed == 0, "{failed} of the trials failed, as said above");
     Ok(())
+}
+
+/// The trial's entry, counted.
+fn counted(lesson: &Lesson, trial: &Trial, device: &Device, counter: &Counter) -> Entry {
+    let mut entry = Entry::new(lesson, trial);
+    match count_of(trial, device, counter) {
+        Ok(counted) => entry.counted = counted,
+        Err(error) => entry.error = Some(format!("{error:#}")),
+    }
+    entry
+}
+
+/// Says what came of an entry, while the others are not there yet.
+fn tell(entry: &Entry) {
+    let Entry { name, problem, error, microseconds, counted, .. } = entry;
+    match (error, microseconds, counted) {
+        (Some(error), ..) => eprintln!("  {name} {problem}: {error}"),
+        (None, Some(time), _) => eprintln!("  {name} {problem}: {time:.2} us"),
+        (None, None, Some(_)) => eprintln!("  {name} {problem}: counted"),
+        (None, None, None) => eprintln!("  {name} {problem}: not on this device"),
+    }
 }
 
 /// Whether the entry at `i` is the first of its name, or the last.

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use cuda_builder::{Backend, CudaBuilder, NvvmArch};
 use cuda_std::launch::{KernelCall, LaunchError, Launcher, Limits};
+use cuda_std::testing::Counter;
 use ferrowarp::device::Device;
 use ptx_emulator::{Emulator, PtxModule, Turns};
 
@@ -55,6 +56,12 @@ pub struct Emulators {
 }
 
 impl Emulators {
+    /// The same, which leave what warps do in their launches with `counter`.
+    pub fn with_counter(self, counter: &Counter) -> Emulators {
+        let counting = |emulator: Emulator| emulator.with_counter(counter);
+        Emulators { emulators: self.emulators.into_iter().map(counting).collect(), ..self }
+    }
+
     /// The kernels as `backend` makes them for `arch`, with a block's threads in that order.
     pub fn new(backend: Backend, arch: NvvmArch, turns: Turns) -> Emulators {
         static PARSED: Mutex<Vec<Parsed>> = Mutex::new(Vec::new());
@@ -100,6 +107,15 @@ impl Launcher for Emulators {
 /// A device that is an emulator of the kernels as `backend` makes them for `arch`, with a block's threads in that order.
 pub fn device(backend: Backend, arch: NvvmArch, turns: Turns) -> Device {
     let emulators = Emulators::new(backend, arch, turns);
+    let limits = emulators.limits().clone();
+    Device::with_launcher(emulators, limits)
+}
+
+/// A device that is an emulator of the kernels as libNVVM makes them for compute capability 9.0, and that leaves what warps
+/// do in its launches with `counter`.
+pub fn counting(counter: &Counter) -> Device {
+    let emulators =
+        Emulators::new(Backend::Nvvm, NvvmArch::Compute90, Turns::Ascending).with_counter(counter);
     let limits = emulators.limits().clone();
     Device::with_launcher(emulators, limits)
 }
