@@ -17,6 +17,24 @@ pub mod recompute;
 
 pub mod reduce;
 
+pub mod dot;
+
+pub mod bank_conflicts;
+
+pub mod transpose;
+
+pub mod register_arrays;
+
+pub mod warps;
+
+pub mod warp_masks;
+
+pub mod divergence;
+
+pub mod occupancy;
+
+pub mod launch_bounds;
+
 mod last_block;
 
 #[cfg(not(target_arch = "nvptx64"))]
@@ -31,6 +49,15 @@ pub(crate) const KERNELS: &[&[&KernelMeta]] = &[
     fusion::KERNELS,
     recompute::KERNELS,
     reduce::KERNELS,
+    dot::KERNELS,
+    bank_conflicts::KERNELS,
+    transpose::KERNELS,
+    register_arrays::KERNELS,
+    warps::KERNELS,
+    warp_masks::KERNELS,
+    divergence::KERNELS,
+    occupancy::KERNELS,
+    launch_bounds::KERNELS,
 ];
 
 /// One step of a lesson, whose kernels take an `A`.

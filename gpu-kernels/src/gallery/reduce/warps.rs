@@ -7,8 +7,8 @@
 //!   that ends last adds up the sums of all: it knows by a counter that it is the last, and what the others wrote it sees
 //!   because the addition to the counter has released and acquired it. The order of all additions depends on the grid
 //!   alone, so two runs on one device agree in every bit.
-//! * `vec4`: a thread has one load of 4 bytes in flight and waits; four of 16 bytes ask for as much of memory with a
-//!   sixteenth of the instructions, all before the first one is used.
+//! * `vec4`: four loads of 16 bytes are in flight in each thread before the first one is used. The compiler unrolls the loop
+//!   above by four too, but of loads of 4 bytes, and not where less than four are left.
 //!
 //! Requires: blocks of 256 threads; `vec4` an array that begins at a multiple of 16 bytes. It costs 32 registers at most, so
 //! that 8 blocks fit a multiprocessor.
@@ -76,7 +76,7 @@ pub unsafe fn reduce_grid_stride(
     while i < len as usize {
         // SAFETY: as the loop asks.
         sum += unsafe { *inp.add(i) };
-        i = opaque(i + step);
+        i += step;
     }
     // SAFETY: all threads of all blocks come here, and what they use is theirs.
     unsafe {
