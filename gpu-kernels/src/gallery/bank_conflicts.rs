@@ -15,9 +15,10 @@
 //@ ptx(bank_conflicts_padded): bar.sync == 1, ld.shared == 32, .local == 0
 //@ ptx(bank_conflicts_swizzled): bar.sync == 1, ld.shared == 32, .local == 0
 
+use core::hint::assert_unchecked;
+
 #[cfg(not(target_arch = "nvptx64"))]
 use super::{Grid, Rung};
-use cuda_std::hint::opaque;
 use cuda_std::{kernel, shared_array, thread};
 
 /// The rungs.
@@ -53,14 +54,15 @@ const WORDS: usize = 1024;
 /// Threads of a block.
 const BLOCK: usize = 256;
 /// Neighbouring words of a thread.
-const RUN: usize = 32;
+const RUN: u32 = 32;
 
 /// What word `w` holds.
 pub const fn word(w: u32) -> u32 {
     w.wrapping_mul(2_654_435_761)
 }
 
-/// `out[thread]` becomes `rounds` times the sum, modulo 2^32, of the [`word`]s from `lane * stride` on, 32 of them.
+/// `out[thread]` becomes the sum, modulo 2^32, over `rounds` rounds: in round `r` of the 32 [`word`]s from
+/// `(lane + r) % 32 * stride` on.
 ///
 /// Launched on blocks of 256 threads along x.
 ///
@@ -107,24 +109,26 @@ pub unsafe fn bank_conflicts_swizzled(out: *mut u32, stride: u32, rounds: u32) {
 #[inline(always)]
 unsafe fn read_with_stride(
     shared: *mut u32,
-    place: impl Fn(usize) -> usize,
+    place: impl Fn(u32) -> u32,
     out: *mut u32,
     stride: u32,
     rounds: u32,
 ) {
-    let tid = thread::thread_idx_x() as usize;
+    let tid = thread::thread_idx_x();
     // SAFETY: a thread writes words of its own before the barrier; the last one read is 31 * 32 + 31, below 1024.
     unsafe {
-        for w in (tid..WORDS).step_by(BLOCK) {
-            *shared.add(place(w)) = word(w as u32);
+        for w in (tid..WORDS as u32).step_by(BLOCK) {
+            *shared.add(place(w) as usize) = word(w);
         }
         thread::sync_threads_aligned();
-        let (mut first, mut sum) = (tid % 32 * stride as usize, 0_u32);
-        for _ in 0..rounds {
-            // The compiler must not know that each round reads the same.
-            first = opaque(first);
+        let mut sum = 0_u32;
+        for round in 0..rounds {
+            // Of other lanes' words in every round, or the compiler would read once.
+            let first = (tid + round) % 32 * stride;
+            // So that addresses are computed in 32 bits.
+            assert_unchecked(first <= 31 * 32);
             for i in 0..RUN {
-                sum = sum.wrapping_add(*shared.add(place(first + i)));
+                sum = sum.wrapping_add(*shared.add(place(first + i) as usize));
             }
         }
         *out.add(thread::index_1d() as usize) = sum;

@@ -1,19 +1,17 @@
-//! A small array of a thread's own: in registers, if every index is known when the kernel is compiled.
+//! An array of a thread's own: in registers, if every index is known when the kernel is compiled.
 //!
 //! Registers have no addresses: an instruction names them. An array whose index is only known at run time needs addresses,
 //! and so lies in local memory: a part of global memory for each thread, by way of the cache of level 1. The kernels
-//! keep the last eight elements of a column in such an array and store the largest of them.
+//! keep the last 32 elements of a column in such an array, and store each element less the one that is 32 rows above it.
 //!
-//! * `run_time`: a ring; the newest element replaces the oldest at `row % 8`. One store to local memory and eight loads for
-//!   each element.
-//! * `selected`: the same ring, but every slot asks whether it is meant: eight selections in place of one store, in
-//!   registers.
-//! * `shifted`: each element moves one slot on, so that all indices are known. Eight moves, which the compiler may leave out.
-//! * `unrolled`: eight rows a turn, so that `row % 8` is known in each of them. Nothing moves.
+//! * `run_time`: a ring; the newest element takes the place of the oldest at `row % 32`. One load from local memory and one
+//!   store to it for each element. (An array of 8 would stay in registers even so: ptxas makes eight comparisons and moves
+//!   of every access.)
+//! * `shifted`: each element moves one slot on, so that all indices are known; 31 moves.
+//! * `unrolled`: 32 rows a turn, so that `row % 32` is known in each of them. Nothing moves.
 //!
 //! Requires: blocks of 256 threads; any shape.
 //@ ptx(register_arrays_run_time): .local >= 2
-//@ ptx(register_arrays_selected): .local == 0
 //@ ptx(register_arrays_shifted): .local == 0
 //@ ptx(register_arrays_unrolled): .local == 0
 //@ allow-local(register_arrays_run_time): an array that is indexed at run time is what the lesson is about
@@ -21,7 +19,7 @@
 #[cfg(not(target_arch = "nvptx64"))]
 use super::{Grid, Rung};
 use cuda_std::hint::opaque;
-use cuda_std::{GpuFloat as _, kernel, thread};
+use cuda_std::{kernel, thread};
 
 /// The rungs.
 #[cfg(not(target_arch = "nvptx64"))]
@@ -30,11 +28,6 @@ pub const RUNGS: &[Rung<Arguments>] = &[
         name: "run_time",
         idea: "a ring with an index known at run time",
         kernel: &register_arrays_run_time::INSTANCES[0],
-    },
-    Rung {
-        name: "selected",
-        idea: "every slot asks whether it is meant",
-        kernel: &register_arrays_selected::INSTANCES[0],
     },
     Rung {
         name: "shifted",
@@ -49,18 +42,14 @@ pub const RUNGS: &[Rung<Arguments>] = &[
 ];
 
 #[cfg(not(target_arch = "nvptx64"))]
-pub(crate) const KERNELS: &[&cuda_std::launch::KernelMeta] = &[
-    register_arrays_run_time::META,
-    register_arrays_selected::META,
-    register_arrays_shifted::META,
-    register_arrays_unrolled::META,
-];
+pub(crate) const KERNELS: &[&cuda_std::launch::KernelMeta] =
+    &[register_arrays_run_time::META, register_arrays_shifted::META, register_arrays_unrolled::META];
 
 /// What the kernels take.
 #[cfg(not(target_arch = "nvptx64"))]
 #[derive(Clone, Copy, Debug)]
 pub struct Arguments {
-    /// The largest elements, `[rows, cols]`.
+    /// The differences, `[rows, cols]`.
     pub out: cuda_std::launch::RawBuffer<f32>,
     /// The matrix, `[rows, cols]`.
     pub inp: cuda_std::launch::RawBuffer<f32>,
@@ -70,16 +59,10 @@ pub struct Arguments {
     pub cols: u32,
 }
 
-/// Elements of which the largest is taken.
-const LAST: usize = 8;
+/// Rows from an element to the one that it is compared with.
+const LAST: usize = 32;
 
-/// The largest number in the window; NaN counts as none.
-#[inline(always)]
-fn largest(window: [f32; LAST]) -> f32 {
-    window.into_iter().fold(f32::NEG_INFINITY, |a, b| a.max(b))
-}
-
-/// `out[row][col]` becomes the largest of `inp[row - 7][col]` to `inp[row][col]`, as far as there are; both `[rows, cols]`.
+/// `out[row][col]` becomes `inp[row][col]` less `inp[row - 32][col]`, or less 0 where there is none; both `[rows, cols]`.
 ///
 /// Launched on at least `cols` threads along x, in blocks of 256.
 ///
@@ -89,43 +72,17 @@ fn largest(window: [f32; LAST]) -> f32 {
 pub unsafe fn register_arrays_run_time(out: *mut f32, inp: *const f32, rows: u32, cols: u32) {
     let (col, rows, cols) = (thread::index_1d() as usize, rows as usize, cols as usize);
     if col < cols {
-        let mut window = [f32::NEG_INFINITY; LAST];
-        let mut row = 0;
-        while row < rows {
-            let i = row * cols + col;
-            // SAFETY: row and column lie in both matrices, and this thread alone writes the element.
-            unsafe {
-                window[row % LAST] = *inp.add(i);
-                *out.add(i) = largest(window);
-            }
-            // The compiler must not unroll the loop, or it would know the index.
-            row = opaque(row + 1);
-        }
-    }
-}
-
-/// As [`register_arrays_run_time`](fn@register_arrays_run_time); every slot asks whether it is meant.
-///
-/// Launched on at least `cols` threads along x, in blocks of 256.
-///
-/// # Safety
-/// As of [`register_arrays_run_time`](fn@register_arrays_run_time).
-#[kernel(max_threads = 256, args = Arguments, facts: Grid = Grid::threads::<256, 1>())]
-pub unsafe fn register_arrays_selected(out: *mut f32, inp: *const f32, rows: u32, cols: u32) {
-    let (col, rows, cols) = (thread::index_1d() as usize, rows as usize, cols as usize);
-    if col < cols {
-        let mut window = [f32::NEG_INFINITY; LAST];
+        let mut last = [0.0; LAST];
         let mut row = 0;
         while row < rows {
             let i = row * cols + col;
             // SAFETY: row and column lie in both matrices, and this thread alone writes the element.
             unsafe {
                 let x = *inp.add(i);
-                for slot in 0..LAST {
-                    window[slot] = if slot == row % LAST { x } else { window[slot] };
-                }
-                *out.add(i) = largest(window);
+                *out.add(i) = x - last[row % LAST];
+                last[row % LAST] = x;
             }
+            // The compiler must not unroll the loop, or it would know the index.
             row = opaque(row + 1);
         }
     }
@@ -141,17 +98,18 @@ pub unsafe fn register_arrays_selected(out: *mut f32, inp: *const f32, rows: u32
 pub unsafe fn register_arrays_shifted(out: *mut f32, inp: *const f32, rows: u32, cols: u32) {
     let (col, rows, cols) = (thread::index_1d() as usize, rows as usize, cols as usize);
     if col < cols {
-        let mut window = [f32::NEG_INFINITY; LAST];
+        let mut last = [0.0; LAST];
         let mut row = 0;
         while row < rows {
             let i = row * cols + col;
             // SAFETY: row and column lie in both matrices, and this thread alone writes the element.
             unsafe {
+                let x = *inp.add(i);
+                *out.add(i) = x - last[0];
                 for slot in 1..LAST {
-                    window[slot - 1] = window[slot];
+                    last[slot - 1] = last[slot];
                 }
-                window[LAST - 1] = *inp.add(i);
-                *out.add(i) = largest(window);
+                last[LAST - 1] = x;
             }
             row = opaque(row + 1);
         }
@@ -168,7 +126,7 @@ pub unsafe fn register_arrays_shifted(out: *mut f32, inp: *const f32, rows: u32,
 pub unsafe fn register_arrays_unrolled(out: *mut f32, inp: *const f32, rows: u32, cols: u32) {
     let (col, rows, cols) = (thread::index_1d() as usize, rows as usize, cols as usize);
     if col < cols {
-        let mut window = [f32::NEG_INFINITY; LAST];
+        let mut last = [0.0; LAST];
         let mut first = 0;
         while first < rows {
             for slot in 0..LAST {
@@ -176,8 +134,9 @@ pub unsafe fn register_arrays_unrolled(out: *mut f32, inp: *const f32, rows: u32
                 if first + slot < rows {
                     // SAFETY: row and column lie in both matrices, and this thread alone writes the element.
                     unsafe {
-                        window[slot] = *inp.add(i);
-                        *out.add(i) = largest(window);
+                        let x = *inp.add(i);
+                        *out.add(i) = x - last[slot];
+                        last[slot] = x;
                     }
                 }
             }

@@ -14,7 +14,7 @@
 //! that 8 blocks fit a multiprocessor.
 //@ ptx(reduce_shuffle): shfl.sync.bfly == 8, bar.sync == 1, ld.global.b32 == 2, .local == 0
 //@ ptx(reduce_grid_stride): bar.sync == 3, atom >= 1, .v4 == 0, .local == 0
-//@ ptx(reduce_vec4): bar.sync == 3, atom >= 1, ld.global.nc.v4 == 8, .local == 0
+//@ ptx(reduce_vec4): bar.sync == 3, atom >= 1, ld.global.nc.v4 == 7, .local == 0
 
 #[cfg(not(target_arch = "nvptx64"))]
 use super::{Arguments, Launches, Reduction};

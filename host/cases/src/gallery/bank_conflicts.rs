@@ -60,9 +60,11 @@ fn trial(rung: &'static Rung<Arguments>, blocks: usize, rounds: usize, stride: u
                 unsafe { (rung.kernel.launch)(on, config, Arguments { out: placed.of(out), stride, rounds }) }
             },
             move |_, i| {
-                let first = i % WARP * stride;
-                let sum = (first..first + RUN).map(|w| u64::from(word(w as u32))).sum::<u64>();
-                Bound::exact((rounds as u64 * sum % (1 << 32)) as f64)
+                let of_round = |round| {
+                    let first = (i + round) % WARP * stride;
+                    (first..first + RUN).map(|w| u64::from(word(w as u32))).sum::<u64>()
+                };
+                Bound::exact(((0..rounds).map(of_round).sum::<u64>() % (1 << 32)) as f64)
             },
         )
     })
