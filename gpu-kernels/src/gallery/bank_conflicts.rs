@@ -6,7 +6,7 @@
 //!
 //! * `plain`: word `w` lies at `w`.
 //! * `padded`: a word is left free after every 32, so that `w` lies at `w + w / 32`. Lanes 32 words apart are then one bank
-//!   further each. It costs 1/32 of the memory, and odd strides, which were free of conflicts, get some.
+//!   further each. It costs 1/32 of the memory, and other strides take two passes, even those that were free.
 //! * `swizzled`: the words of every 32 change places, `w` lies at `w ^ (w / 32 % 32)`. It costs no memory, and an instruction
 //!   or two more for each address.
 //!

@@ -6,7 +6,7 @@
 //!   of a multiprocessor have 4096 runs of sectors open, 128 KiB.
 //! * `coalesced`: neighbouring threads take neighbouring elements, and go on a whole grid further: 4 sectors a load, and
 //!   all of each are used at once.
-//! * `shuffle`: the sums of the threads are added up by shuffles in place of a tree in shared memory with its eight
+//! * `shuffle`: the sums of the threads are added up by shuffles in place of a tree in shared memory with its nine
 //!   barriers.
 //!
 //! All of them are one launch: the block that ends last adds up the sums of the blocks. The order is fixed.
