@@ -9,17 +9,17 @@
 //!   most, and the others wait.
 //! * `trips_by_warp`: the same numbers of turns, but the same in all lanes of a warp.
 //!
-//! Requires: blocks of 1024 threads, from 1 to 32 ways.
+//! Requires: blocks of a warp for each of up to 32 ways.
 //@ ptx: bar.sync == 0, st.global == 1, .local == 0
 
 #[cfg(not(target_arch = "nvptx64"))]
-use super::{Grid, Rung};
+use super::Rung;
 use cuda_std::hint::opaque;
 use cuda_std::{kernel, thread};
 
 /// The rungs.
 #[cfg(not(target_arch = "nvptx64"))]
-pub const RUNGS: &[Rung<Arguments>] = &[
+pub const RUNGS: &[Rung<Arguments, ()>] = &[
     Rung {
         name: "branch_by_lane",
         idea: "lanes go different ways",
@@ -71,11 +71,11 @@ fn turn(x: u32, way: u32) -> u32 {
 /// `out[thread]` becomes its number after `turns` turns of `x = x * 1664525 + 2 * way + 1`, where the way is the thread's
 /// number modulo `ways`.
 ///
-/// Launched on blocks of 1024 threads along x.
+/// Launched on blocks of whole warps along x, of 1024 threads at most.
 ///
 /// # Safety
 /// The launch is as said; `out` holds an element for each thread, and nobody else uses it.
-#[kernel(max_threads = 1024, args = Arguments, facts: Grid = Grid::threads::<1024, 1>())]
+#[kernel(max_threads = 1024, args = Arguments)]
 pub unsafe fn divergence_branch_by_lane(out: *mut u32, ways: u32, turns: u32) {
     let own = thread::thread_idx_x() % 32 % ways;
     // SAFETY: the caller's.
@@ -85,11 +85,11 @@ pub unsafe fn divergence_branch_by_lane(out: *mut u32, ways: u32, turns: u32) {
 /// As [`divergence_branch_by_lane`](fn@divergence_branch_by_lane); the way is the number of the warp in its block modulo
 /// `ways`.
 ///
-/// Launched on blocks of 1024 threads along x.
+/// Launched on blocks of whole warps along x, of 1024 threads at most.
 ///
 /// # Safety
 /// As of [`divergence_branch_by_lane`](fn@divergence_branch_by_lane).
-#[kernel(max_threads = 1024, args = Arguments, facts: Grid = Grid::threads::<1024, 1>())]
+#[kernel(max_threads = 1024, args = Arguments)]
 pub unsafe fn divergence_branch_by_warp(out: *mut u32, ways: u32, turns: u32) {
     let own = thread::thread_idx_x() / 32 % ways;
     // SAFETY: the caller's.
@@ -120,11 +120,11 @@ unsafe fn branch(out: *mut u32, own: u32, ways: u32, turns: u32) {
 /// `out[thread]` becomes its number after some turns of `x = x * 1664525 + 1`: `2 * turns * (way + 1) / (ways + 1)`, rounded
 /// down, where the way is the thread's number modulo `ways`.
 ///
-/// Launched on blocks of 1024 threads along x.
+/// Launched on blocks of whole warps along x, of 1024 threads at most.
 ///
 /// # Safety
 /// As of [`divergence_branch_by_lane`](fn@divergence_branch_by_lane).
-#[kernel(max_threads = 1024, args = Arguments, facts: Grid = Grid::threads::<1024, 1>())]
+#[kernel(max_threads = 1024, args = Arguments)]
 pub unsafe fn divergence_trips_by_lane(out: *mut u32, ways: u32, turns: u32) {
     let own = thread::thread_idx_x() % 32 % ways;
     // SAFETY: the caller's.
@@ -134,11 +134,11 @@ pub unsafe fn divergence_trips_by_lane(out: *mut u32, ways: u32, turns: u32) {
 /// As [`divergence_trips_by_lane`](fn@divergence_trips_by_lane); the way is the number of the warp in its block modulo
 /// `ways`.
 ///
-/// Launched on blocks of 1024 threads along x.
+/// Launched on blocks of whole warps along x, of 1024 threads at most.
 ///
 /// # Safety
 /// As of [`divergence_branch_by_lane`](fn@divergence_branch_by_lane).
-#[kernel(max_threads = 1024, args = Arguments, facts: Grid = Grid::threads::<1024, 1>())]
+#[kernel(max_threads = 1024, args = Arguments)]
 pub unsafe fn divergence_trips_by_warp(out: *mut u32, ways: u32, turns: u32) {
     let own = thread::thread_idx_x() / 32 % ways;
     // SAFETY: the caller's.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use cuda_std::launch::LaunchConfig;
 use gpu_kernels::gallery::Rung;
 use gpu_kernels::gallery::divergence::{Arguments, RUNGS};
 
@@ -18,18 +19,17 @@ pub(super) const LESSON: Lesson = Lesson {
     trials,
 };
 
-/// Threads of a block, of which 32 are a warp.
-const BLOCK: usize = 1024;
-
 fn trials(scale: Scale) -> Vec<Trial> {
+    // Blocks have a warp for each way, but where every thread costs.
+    let block = if scale == Scale::Tiny { 64 } else { 1024 };
     let (blocks, turns, ways): (usize, usize, &[usize]) = match scale {
-        Scale::Tiny => (1, 2, &[3]),
+        Scale::Tiny => (1, 2, &[2]),
         Scale::Edges => (1, 5, &[1, 2, 7, 32]),
         Scale::Count => (1, 64, &[1, 2, 4, 8, 16, 32]),
         Scale::Laptop => (16, 256, &[1, 2, 4, 8, 16, 32]),
         Scale::Gpu => (132 * 2, 8192, &[1, 2, 4, 8, 16, 32]),
     };
-    RUNGS.iter().flat_map(|rung| ways.iter().map(move |&ways| trial(rung, blocks, turns, ways))).collect()
+    RUNGS.iter().flat_map(|rung| ways.iter().map(move |&ways| trial(rung, [blocks, block], turns, ways))).collect()
 }
 
 /// The turns of a thread that goes this way.
@@ -50,8 +50,8 @@ fn divergent(rung: &str, ways: usize, turns: usize) -> usize {
     }
 }
 
-fn trial(rung: &'static Rung<Arguments>, blocks: usize, turns: usize, ways: usize) -> Trial {
-    let threads = BLOCK * blocks;
+fn trial(rung: &'static Rung<Arguments, ()>, [blocks, block]: [usize; 2], turns: usize, ways: usize) -> Trial {
+    let threads = block * blocks;
     let mut work = Work::of_bytes(4.0 * threads as f64).with_sectors(0.0, (threads / 8) as f64);
     let of_warp = divergent(rung.name, ways, turns);
     work.foretold.divergent_branches = Some((threads / WARP * of_warp) as f64);
@@ -59,7 +59,7 @@ fn trial(rung: &'static Rung<Arguments>, blocks: usize, turns: usize, ways: usiz
     Trial::new(name, ways as f64, format!("{ways} ways, {turns} turns"), work, move || {
         let mut arrays = Arrays::default();
         let out = arrays.output("out", threads);
-        let config = (rung.kernel.config)(threads);
+        let config = LaunchConfig::new(blocks as u32, block as u32);
         Problem::new(
             arrays,
             move |on, placed| {
@@ -68,7 +68,7 @@ fn trial(rung: &'static Rung<Arguments>, blocks: usize, turns: usize, ways: usiz
                 unsafe { (rung.kernel.launch)(on, config, arguments) }
             },
             move |_, i| {
-                let number = if rung.name.ends_with("lane") { i % WARP } else { i % BLOCK / WARP };
+                let number = if rung.name.ends_with("lane") { i % WARP } else { i % block / WARP };
                 let way = number % ways;
                 let added = if rung.name.starts_with("trips") { 1 } else { 2 * way as u64 + 1 };
                 let turn = |x: u64, _| (x * 1_664_525 + added) % (1 << 32);

@@ -22,7 +22,7 @@ pub(super) const LESSON: Lesson = Lesson {
 fn trials(scale: Scale) -> Vec<Trial> {
     // Few blocks where the arrays are small, so that each thread has several terms to add.
     let (lens, most): (&[usize], u32) = match scale {
-        Scale::Tiny => (&[600], 2),
+        Scale::Tiny => (&[260], 2),
         Scale::Edges => (&[1, 33, 255, 769, 4099], 3),
         Scale::Count => (&[1 << 14], 2),
         Scale::Laptop => (&[1 << 12, 1 << 16, 1 << 20], u32::MAX),

@@ -41,7 +41,7 @@ enum Summands {
 fn trials(scale: Scale) -> Vec<Trial> {
     use Summands::{Outlier, Real, Whole, With};
     let lens: &[usize] = match scale {
-        Scale::Tiny => &[600],
+        Scale::Tiny => &[33],
         Scale::Edges => &[1, 31, 257, 511, 513, 1024, 4099],
         Scale::Count => &[1 << 14],
         Scale::Laptop => &[1 << 12, 1 << 15, 1 << 18],
@@ -64,15 +64,19 @@ fn trials(scale: Scale) -> Vec<Trial> {
         let is_atomic = rung.kernel.launches == Launches::Cleared;
         let most = if is_atomic { MOST_ATOMIC } else { usize::MAX };
         trials.extend(lens.iter().filter(|&&len| len <= most).map(|&len| trial(rung, len, Whole)));
+        let is_resident = rung.kernel.launches == Launches::Resident;
+        // Two blocks, so that one of them is the last; many more for all loops.
+        trials.extend((is_resident && scale == Scale::Tiny).then(|| trial(rung, 1030, Whole)));
+        trials.extend((is_resident && scale == Scale::Edges).then(|| trial(rung, 13_003, Whole)));
         if scale != Scale::Edges {
             continue;
         }
         let infinite = f32::INFINITY;
         let special = [Outlier, With(infinite, 1.0), With(infinite, -infinite), With(1.0, f32::NAN)];
         trials.extend(special.map(|summands| trial(rung, 1030, summands)));
+        // Three launches, once for all rungs that take more than one.
+        trials.extend((rung.name == "sequential").then(|| trial(rung, 66_003, Whole)));
         if !is_atomic {
-            // A third launch of those that need one for each 256.
-            trials.push(trial(rung, 66_003, Whole));
             trials.extend([33, 4099].map(|len| trial(rung, len, Real)));
         }
     }
