@@ -176,7 +176,7 @@ fn run(device: &Device, shapes: &[Shape]) -> anyhow::Result<Vec<String>> {
     let of_operations = if device.is_cuda() { shapes::of_operations() } else { shapes::cpu() };
     let copies = copies();
     let mut copied = Vec::new();
-    let others = [Op::LogSoftmax, Op::Backward, Op::CrossEntropy];
+    let others = [Op::LogSoftmax, Op::Backward, Op::CrossEntropy, Op::TopK, Op::Sample, Op::SampleTopP];
     for &shape in shapes {
         let softmax = [Op::Softmax];
         bench_shape::<f32>(device, &mut group, shape, &operations(&softmax), &mut results)?;

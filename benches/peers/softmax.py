@@ -16,18 +16,13 @@ matrix are its memcpy.
 
 import argparse
 import gc
-import json
-import math
 import os
 import pathlib
-import platform
-import re
-import statistics
-import subprocess
 import sys
 import time
 
 import softmax_kernels
+import timing
 
 WIDTHS = (
     256, 384, 512, 640, 768, 1024, 1280, 1536, 2048, 2560, 3072, 3584, 4096, 4608, 5120, 5632, 6144, 6656, 7168,
@@ -52,12 +47,6 @@ SHAPES = {
     "cpu": ((64, 10), (16, 333)),
 }
 
-SAMPLES = 10
-GRAPH_SECONDS = 2e-3
-BATCH_SECONDS = 10e-3
-MOST_LAUNCHES = 1000
-CACHES = 4
-
 # Name, operation, and the phase it is timed in.
 CONTESTANTS = (
     ("clone", "softmax", 0),
@@ -66,18 +55,31 @@ CONTESTANTS = (
     ("torch eager", "log_softmax", 0),
     ("torch eager", "backward", 0),
     ("torch eager", "cross_entropy", 0),
+    ("torch eager", "top_k", 0),
+    ("torch eager", "sample", 0),
+    ("torch eager", "sample_top_p", 0),
     ("triton", "softmax", 1),
     ("quack", "softmax", 1),
     ("quack", "backward", 1),
     ("quack", "cross_entropy", 1),
     ("torch.compile", "softmax", 2),
     ("torch.compile", "cross_entropy", 3),
+    ("torch.compile", "top_k", 3),
+    ("torch.compile", "sample", 3),
+    ("torch.compile", "sample_top_p", 3),
     ("torch.compile max-autotune", "softmax", 4),
 )
-MATRICES = {"softmax": 2, "log_softmax": 2, "backward": 3, "cross_entropy": 2}
+MATRICES = {
+    "softmax": 2, "log_softmax": 2, "backward": 3, "cross_entropy": 2, "top_k": 1, "sample": 1, "sample_top_p": 1,
+}  # fmt: skip
+# As in benches/src/op.rs.
+SELECTED = 50
+TEMPERATURE = 0.8
+TOP_P = 0.9
 # Where two matrices of f32 fit the caches of today's GPUs, and the copy tells the rate of the cache.
 IN_CACHE = ((4096, 512), (4096, 640), (4096, 768))
 OPS = tuple(MATRICES)
+ASKS_HOST = (("torch eager", "sample"), ("torch eager", "sample_top_p"))
 PEERS = ("clone", "eager", "triton", "quack", "compile", "compile-max")
 
 
@@ -167,44 +169,28 @@ def run(options, tasks):
             try:
                 entry |= bench.time(name, op, dtype, (rows, cols))
             except Exception as error:  # One peer's failure is a result, whatever it is.
-                entry["error"] = told(error)
+                entry["error"] = timing.told(error)
                 bench.forget()
         entries.append(entry)
         outcome = entry.get("error") or f"{entry['microseconds']:.2f} us"
         progress = f"[{number}/{len(tasks)}, {time.monotonic() - start:.0f} s]"
         print(f"{progress} {name} {op} {dtype} {rows}x{cols}: {outcome}", flush=True)
         if number % 50 == 0 or number == len(tasks):
-            write(options.out, bench.machine() | {"entries": entries})
+            timing.write(options.out, bench.machine(bench.versions(), bench.missing) | {"entries": entries})
     return any("microseconds" in entry for entry in entries)
 
 
-def told(error):
-    """The error in a line, without the colours of a terminal."""
-    words = re.sub(r"\x1b\[[0-9;]*m", "", f"{type(error).__name__}: {error}").split()
-    return " ".join(words)[:500]
-
-
-def write(path, results):
-    temporary = path.with_suffix(".json.part")
-    temporary.write_text(json.dumps(results, indent=1) + "\n")
-    temporary.replace(path)
-
-
-class Bench:
+class Bench(timing.Timer):
     """The device, and the buffers of the shape that is being timed."""
 
     def __init__(self, device):
-        import torch
-
-        self.torch = torch
-        self.device = device
-        self.is_cuda = device == "cuda"
+        super().__init__(device)
+        torch = self.torch
         self.dtypes = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16}
         self.key = self.sets = None
         # What is no part of PyTorch, by the contestant's name, and why it is not there.
         self.kernels = {}
         self.missing = {}
-        torch.manual_seed(42)
 
     def load(self, names):
         """Loads what the contestants are made of."""
@@ -214,34 +200,18 @@ class Bench:
                 try:
                     self.kernels[name] = kernels(self.torch)
                 except Exception as error:  # Whatever keeps a package from loading is why it is missing.
-                    self.missing[name] = told(error)
+                    self.missing[name] = timing.told(error)
         # A capture may collect garbage first; what is loaded now is none.
         gc.freeze()
-
-    def machine(self):
-        torch = self.torch
-        versions = {"torch": torch.__version__, "python": platform.python_version(), "cuda": torch.version.cuda}
-        for kernels in self.kernels.values():
-            versions |= kernels.versions()
-        driver = printed("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader") or "unknown"
-        found = {
-            "machine": torch.cuda.get_device_name(0) if self.is_cuda else "CPU",
-            "driver": driver if self.is_cuda else "none",
-            "date": time.strftime("%Y-%m-%d", time.gmtime()),
-            "versions": versions,
-            "missing": self.missing,
-        }
-        if commit := os.environ.get("FERROWARP_COMMIT"):
-            found["commit"] = commit
-        return found
 
     def forget(self):
         """Frees the buffers, and what a compiler keeps."""
         self.key = self.sets = None
-        gc.collect()
-        if self.is_cuda:
-            self.torch.cuda.synchronize()
-            self.torch.cuda.empty_cache()
+        super().forget()
+
+    def versions(self):
+        """Those of what is no part of PyTorch."""
+        return {name: version for kernels in self.kernels.values() for name, version in kernels.versions().items()}
 
     def prepare(self, op, dtype, shape):
         """Sets of buffers for the operation, shared by all contestants that come one after the other."""
@@ -251,13 +221,7 @@ class Bench:
         self.forget()
         torch, (rows, cols) = self.torch, shape
         element = self.dtypes[dtype]
-        count = 1
-        if self.is_cuda:
-            size = MATRICES[op] * rows * cols * torch.empty(0, dtype=element).element_size()
-            count = max(2, math.ceil(CACHES * torch.cuda.get_device_properties(0).L2_cache_size / size))
-            free = torch.cuda.mem_get_info()[0]
-            if count * size > free / 3:
-                raise MemoryError(f"{count} sets of {size} bytes are over a third of {free} free")
+        count = self.count(MATRICES[op] * rows * cols * torch.empty(0, dtype=element).element_size())
 
         def matrix(low, high):
             return torch.empty(rows, cols, device=self.device, dtype=element).uniform_(low, high)
@@ -290,7 +254,9 @@ class Bench:
                 raise RuntimeError(f"left out: {name} needs a GPU")
             return self.kernels[name].time(self, op, sets)
         function = self.function(name, op)
-        return self.measure(lambda i: function(*sets[i]), len(sets))
+        # torch.multinomial asks the host, which no graph can record.
+        measure = self.measure_without_graph if (name, op) in ASKS_HOST else self.measure
+        return measure(lambda i: function(*sets[i]), len(sets))
 
     def function(self, name, op):
         torch = self.torch
@@ -307,7 +273,35 @@ class Bench:
         def loss(x, target):
             return torch.nn.functional.cross_entropy(x, target)
 
-        function = {"softmax": softmax, "log_softmax": log_softmax, "backward": backward, "cross_entropy": loss}[op]
+        def top_k(x):
+            return torch.topk(torch.softmax(x, dim=-1), SELECTED)
+
+        def probabilities(x):
+            return torch.softmax(x.float() / TEMPERATURE, dim=-1)
+
+        def nucleus(p):
+            largest, columns = torch.sort(p, dim=-1, descending=True)
+            before = torch.cumsum(largest, dim=-1) - largest
+            return torch.where(before < TOP_P, largest, 0.0), columns
+
+        def drawn(p):
+            # What torch.multinomial does for one token, without its question to the host whether p is valid.
+            return torch.argmax(p / torch.empty_like(p).exponential_(1), dim=-1, keepdim=True)
+
+        def draw(p):
+            return drawn(p) if name.startswith("torch.compile") else torch.multinomial(p, 1)
+
+        def sample(x):
+            return draw(probabilities(x))
+
+        def sample_top_p(x):
+            left, columns = nucleus(probabilities(x))
+            return torch.gather(columns, -1, draw(left))
+
+        function = {
+            "softmax": softmax, "log_softmax": log_softmax, "backward": backward, "cross_entropy": loss,
+            "top_k": top_k, "sample": sample, "sample_top_p": sample_top_p,
+        }[op]  # fmt: skip
         if name.startswith("torch.compile"):
             # Without this the ninth shape would run uncompiled, silently.
             torch._dynamo.reset()
@@ -316,81 +310,6 @@ class Bench:
         if op != "cross_entropy":
             return function
         return lambda x, target: torch.autograd.grad(function(x, target), x)
-
-    def measure(self, function, count, samples=SAMPLES):
-        """Times `function(i)`, for i from 0 to count - 1 in turns."""
-        if not self.is_cuda:
-            function(0)
-            return figures([wall_time(lambda: function(0)) for _ in range(samples)], 1, count)
-        torch = self.torch
-        # Compilers and autotuners run now, and PyTorch wants a warm-up on a stream of its own before it captures.
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            for _ in range(2):
-                for i in range(min(count, 3)):
-                    function(i)
-        torch.cuda.current_stream().wait_stream(side)
-        torch.cuda.synchronize()
-
-        graph = self.record(function, count, 1)
-        seconds = self.replay(graph, 1)
-        rounds = max(1, min(math.ceil(GRAPH_SECONDS / seconds), MOST_LAUNCHES // count))
-        if rounds > 1:
-            graph = None
-            graph = self.record(function, count, rounds)
-            seconds = self.replay(graph, 1)
-        replays = max(1, math.ceil(BATCH_SECONDS / seconds))
-        times = [self.replay(graph, replays) / replays / (rounds * count) for _ in range(samples)]
-        return figures(times, rounds * count, count)
-
-    def record(self, function, count, rounds):
-        """A graph of rounds over the sets. Results live until their set's next turn, so that they rotate as well."""
-        torch = self.torch
-        results = [None] * count
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            for _ in range(rounds):
-                for i in range(count):
-                    results[i] = None
-                    results[i] = function(i)
-        return graph, results
-
-    def replay(self, recorded, replays):
-        """Seconds of the replays, without the one that goes before them."""
-        graph, _ = recorded
-        start, end = (self.torch.cuda.Event(enable_timing=True) for _ in range(2))
-        graph.replay()
-        start.record()
-        for _ in range(replays):
-            graph.replay()
-        end.record()
-        end.synchronize()
-        return max(start.elapsed_time(end), 1e-4) / 1e3
-
-
-def figures(times, launches, sets):
-    return {
-        "microseconds": statistics.median(times) * 1e6,
-        "samples": len(times),
-        "launches_per_sample": launches,
-        "sets": sets,
-    }
-
-
-def wall_time(work):
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
-
-
-def printed(*command):
-    try:
-        lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split("\n")
-        return lines[0].strip()
-    except (OSError, subprocess.CalledProcessError):
-        return None
-
 
 if __name__ == "__main__":
     main()

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use cuda_std::testing::{Counter, Counts};
+use cuda_std::testing::{Counter, Counts, LaunchCounts};
 use ferrowarp::device::Device;
 use ferrowarp_cases::compare::compare_all;
 use ferrowarp_cases::gallery::{Foretold, Lesson, Measure, Scale, Session, Trial};
@@ -73,6 +73,8 @@ pub struct Entry {
 /// What warps did in the launches of one run: see [`Counts`].
 #[derive(Debug, Serialize)]
 pub struct Counted {
+    /// Launches.
+    pub launches: usize,
     /// Requests to global memory.
     pub requests: u64,
     /// Sectors of 32 bytes that loads touched, a request at a time.
@@ -97,9 +99,12 @@ pub struct Counted {
     pub instructions: u64,
 }
 
-impl From<Counts> for Counted {
-    fn from(counts: Counts) -> Self {
+impl Counted {
+    /// Those of some launches, added up.
+    fn new(launches: &[LaunchCounts]) -> Self {
+        let counts = launches.iter().map(|launch| launch.total).sum::<Counts>();
         Self {
+            launches: launches.len(),
             requests: counts.global.total().requests,
             sectors_loaded: counts.global.loads.sectors,
             sectors_stored: counts.global.stores.sectors,
@@ -173,7 +178,7 @@ impl Entry {
 pub fn count_of(trial: &Trial, device: &Device, counter: &Counter) -> anyhow::Result<Option<Counted>> {
     let Some(problem) = trial.problem() else { return Ok(None) };
     compare_all(&problem.run(device)?, &problem.expected())?;
-    Ok(Some(counter.take().into_iter().map(|launch| launch.total).sum::<Counts>().into()))
+    Ok(Some(Counted::new(&counter.take())))
 }
 
 /// The scale for a device.

@@ -3,7 +3,7 @@
 use anyhow::{Context, ensure};
 use ferrowarp::device::{Buffer, Device, DeviceError};
 
-use crate::op::{Number, Op, complaint};
+use crate::op::{Number, Op, Wanted, complaint, complaint_of_largest};
 use crate::shapes::Shape;
 
 /// Rows of a matrix that are checked; all of them where there are no more.
@@ -20,7 +20,7 @@ const MOST_SETS: usize = 1000;
 
 /// The buffers of one launch, all `[rows, cols]` unless said otherwise.
 pub struct Set<T> {
-    /// What is written.
+    /// What is written, if it is a matrix; else empty.
     pub out: Buffer<T>,
     /// What is read.
     pub inp: Buffer<T>,
@@ -30,6 +30,10 @@ pub struct Set<T> {
     pub targets: Buffer<u32>,
     /// A loss a row, for [`Op::CrossEntropy`]; else empty.
     pub losses: Buffer<f32>,
+    /// `[rows, SELECTED]`, the largest probabilities for [`Op::TopK`]; else empty.
+    pub probabilities: Buffer<f32>,
+    /// `[rows, SELECTED]`, their columns, or a token a row, for [`Op::Sample`] and its like; else empty.
+    pub indices: Buffer<u32>,
 }
 
 /// The sets of a shape, and what must come out.
@@ -39,7 +43,7 @@ pub struct Sets<T> {
     op: Op,
     shape: Shape,
     /// The checked rows and their results.
-    oracle: Vec<(usize, Vec<(f64, f64)>)>,
+    oracle: Vec<(usize, Wanted)>,
 }
 
 impl<T> AsMut<[Set<T>]> for Sets<T> {
@@ -66,7 +70,8 @@ impl<T: Number> Sets<T> {
                 let elements = row * shape.cols..(row + 1) * shape.cols;
                 elements.map(|i| block[i % block.len()].value()).collect()
             };
-            (row, op.oracle(&values(&block), &values(&gradients), target(row, shape), shape.rows))
+            let of_row = (row, &values(&block)[..]);
+            (row, op.wanted(of_row, &values(&gradients), target(row, shape), shape.rows))
         });
         Ok(Self { sets: sets.collect::<Result<_, _>>()?, op, shape, oracle: oracle.collect() })
     }
@@ -79,15 +84,34 @@ impl<T: Number> Sets<T> {
         &mut self,
         launch: impl FnOnce(&mut Set<T>) -> Result<(), DeviceError>,
     ) -> anyhow::Result<()> {
-        let (cols, set) = (self.shape.cols, &mut self.sets[0]);
+        let (cols, selected, set) = (self.shape.cols, self.op.results_a_row(), &mut self.sets[0]);
         let unwritten = vec![T::nearest(f32::NAN); cols];
         for &(row, _) in &self.oracle {
-            set.out.view_mut(row * cols..(row + 1) * cols)?.copy_from(&unwritten)?;
+            if self.op.writes_matrix() {
+                set.out.view_mut(row * cols..(row + 1) * cols)?.copy_from(&unwritten)?;
+            } else {
+                set.indices
+                    .view_mut(row * selected..(row + 1) * selected)?
+                    .copy_from(&vec![u32::MAX; selected])?;
+            }
         }
         launch(set).context("the launch failed")?;
         for (row, want) in &self.oracle {
-            let got = set.out.view(row * cols..(row + 1) * cols)?.to_vec()?;
-            if let Some(complaint) = complaint(&got, want) {
+            let results = row * selected..(row + 1) * selected;
+            let complaint = match want {
+                Wanted::Elements(want) => {
+                    complaint(&set.out.view(row * cols..(row + 1) * cols)?.to_vec()?, want)
+                }
+                Wanted::Largest(want) => {
+                    let indices = set.indices.view(results.clone())?.to_vec()?;
+                    complaint_of_largest(&indices, &set.probabilities.view(results)?.to_vec()?, want)
+                }
+                Wanted::Token(tokens) => {
+                    let token = set.indices.view(results)?.to_vec()?[0];
+                    (!tokens.contains(&token)).then(|| format!("the token is {token}, expected {tokens:?}"))
+                }
+            };
+            if let Some(complaint) = complaint {
                 anyhow::bail!("{} of {}: row {row}: {complaint}", self.op.name(), self.shape);
             }
         }
@@ -106,11 +130,13 @@ impl<T: Number> Set<T> {
         let len_if = |is_used: bool, len| if is_used { len } else { 0 };
         let of_rows = len_if(op == Op::CrossEntropy, shape.rows);
         Ok(Self {
-            out: device.alloc_zeroed(shape.len())?,
+            out: device.alloc_zeroed(len_if(op.writes_matrix(), shape.len()))?,
             inp: repeated(device, elements, shape.len())?,
             gradient: repeated(device, gradients, len_if(op == Op::Backward, shape.len()))?,
             targets: device.upload(&targets[..of_rows])?,
             losses: device.alloc_zeroed(of_rows)?,
+            probabilities: device.alloc_zeroed(len_if(op == Op::TopK, shape.rows * op.results_a_row()))?,
+            indices: device.alloc_zeroed(shape.rows * op.results_a_row())?,
         })
     }
 }
@@ -190,5 +216,17 @@ mod tests {
             set.out.view_mut(297..)?.copy_from(&[0.5; 3])
         };
         assert!(sets.check(forgets_the_last_row).unwrap_err().to_string().contains("row 99"));
+    }
+
+    #[test]
+    fn tokens_and_places_that_are_not_written_are_found() {
+        let (device, shape) = (Device::cpu(), Shape { rows: 3, cols: 70 });
+        for op in [Op::Sample, Op::SampleTopP, Op::TopK] {
+            let launch = crate::operations::launch::<f32>(&device, op, shape).unwrap().unwrap();
+            let mut sets = Sets::<f32>::new(&device, op, shape).unwrap();
+            sets.check(&*launch).unwrap();
+            let error = sets.check(|_| Ok(())).unwrap_err().to_string();
+            assert!(error.contains("70: row 0: ") && error.contains("4294967295"), "{error}");
+        }
     }
 }

@@ -1,9 +1,16 @@
 //! What is computed, on which type of number, and how near a result must be to the oracle.
 
 use cuda_std::testing::Element as _;
-use ferrowarp::softmax::Options;
-use ferrowarp_cases::reference;
+use ferrowarp::softmax::{Options, Sampling};
 pub use ferrowarp_cases::reference::Number;
+use ferrowarp_cases::reference::{self, Draw};
+use gpu_kernels::softmax::sample::Noise;
+
+/// The seed of the random numbers.
+const SEED: u64 = 42;
+
+/// The number of the draw, the same for all launches.
+pub const DRAW: u64 = 7;
 
 /// What is computed for each row of a matrix `inp`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,8 +24,34 @@ pub enum Op {
     /// With a class a row in `targets`: the loss of each row, and in `out` the gradient of their mean at the logits
     /// `inp`: `(exp(inp) / sum(exp(inp)) - [col == target]) / rows`.
     CrossEntropy,
+    /// The [`SELECTED`] largest probabilities of the softmax of `inp`, and their columns.
+    TopK,
+    /// A token of `inp` at [`TEMPERATURE`].
+    Sample,
+    /// As `Sample`, of the most probable tokens that sum up to [`TOP_P`].
+    SampleTopP,
     /// `out = inp`: what the others are measured against.
     Copy,
+}
+
+/// Elements that [`Op::TopK`] selects.
+pub const SELECTED: usize = 50;
+
+/// The temperature of [`Op::Sample`].
+pub const TEMPERATURE: f32 = 0.8;
+
+/// What [`Op::SampleTopP`] leaves.
+pub const TOP_P: f32 = 0.9;
+
+/// What comes out of a row.
+#[derive(Clone, Debug)]
+pub enum Wanted {
+    /// A row of the output, and for each element what its error is measured against.
+    Elements(Vec<(f64, f64)>),
+    /// Columns and probabilities.
+    Largest(Vec<(u32, f64)>),
+    /// One of these tokens.
+    Token(Vec<u32>),
 }
 
 impl Op {
@@ -29,13 +62,62 @@ impl Op {
             Op::LogSoftmax => "log_softmax",
             Op::Backward => "backward",
             Op::CrossEntropy => "cross_entropy",
+            Op::TopK => "top_k",
+            Op::Sample => "sample",
+            Op::SampleTopP => "sample_top_p",
             Op::Copy => "copy",
         }
     }
 
     /// Matrices that must be read or written at least once.
     pub fn matrices(self) -> usize {
-        if self == Op::Backward { 3 } else { 2 }
+        match self {
+            Op::Backward => 3,
+            Op::TopK | Op::Sample | Op::SampleTopP => 1,
+            Op::Softmax | Op::LogSoftmax | Op::CrossEntropy | Op::Copy => 2,
+        }
+    }
+
+    /// Whether it writes a matrix of the input's shape.
+    pub fn writes_matrix(self) -> bool {
+        !matches!(self, Op::TopK | Op::Sample | Op::SampleTopP)
+    }
+
+    /// How tokens are drawn.
+    pub fn sampling(self) -> Sampling {
+        let sampling = Sampling::new(SEED).temperature(TEMPERATURE);
+        if self == Op::SampleTopP { sampling.top_p(TOP_P) } else { sampling }
+    }
+
+    /// Probabilities and columns, or tokens, of a row.
+    pub fn results_a_row(self) -> usize {
+        match self {
+            Op::TopK => SELECTED,
+            Op::Sample | Op::SampleTopP => 1,
+            Op::Softmax | Op::LogSoftmax | Op::Backward | Op::CrossEntropy | Op::Copy => 0,
+        }
+    }
+
+    /// What comes out of row number `index`.
+    pub fn wanted(
+        self,
+        (index, row): (usize, &[f32]),
+        gradient: &[f32],
+        target: usize,
+        rows: usize,
+    ) -> Wanted {
+        let noise = Noise { seed: SEED, draw: DRAW, row: index as u32 };
+        let draw = |temperature, top_p| Draw { noise, temperature, top_k: 0, top_p };
+        match self {
+            Op::TopK => {
+                let all = reference::softmax(row, row.len());
+                let columns = reference::largest(row).into_iter().take(SELECTED);
+                Wanted::Largest(columns.map(|col| (col as u32, all[col])).collect())
+            }
+            Op::Sample => Wanted::Token(draw(TEMPERATURE, 1.0).tokens(row)),
+            Op::SampleTopP => Wanted::Token(draw(TEMPERATURE, TOP_P).tokens(row)),
+            _ => Wanted::Elements(self.oracle(row, gradient, target, rows)),
+        }
     }
 
     /// An element of the input from a number between -1 and 1.
@@ -47,8 +129,8 @@ impl Op {
         }
     }
 
-    /// The results of a row, and for each what its error is measured against.
-    pub fn oracle(self, row: &[f32], gradient: &[f32], target: usize, rows: usize) -> Vec<(f64, f64)> {
+    /// The elements of a row of the output, and for each what its error is measured against.
+    fn oracle(self, row: &[f32], gradient: &[f32], target: usize, rows: usize) -> Vec<(f64, f64)> {
         match self {
             Op::Softmax => reference::softmax(row, row.len()).into_iter().map(|y| (y, y)).collect(),
             Op::LogSoftmax => {
@@ -72,6 +154,7 @@ impl Op {
                 pairs.map(|(col, (g, p))| (mean(g), mean(p + is_target(col)))).collect()
             }
             Op::Copy => row.iter().map(|&x| (f64::from(x), 0.0)).collect(),
+            Op::TopK | Op::Sample | Op::SampleTopP => Vec::new(),
         }
     }
 }
@@ -85,6 +168,16 @@ pub fn complaint<T: Number>(got: &[T], want: &[(f64, f64)]) -> Option<String> {
         let is_near = (got - want).abs() <= relative * magnitude + T::SMALLEST;
         (!is_near).then(|| format!("column {col} is {got:e}, expected {want:e}"))
     })
+}
+
+/// What is wrong with the largest probabilities of a row, if anything.
+pub fn complaint_of_largest(columns: &[u32], probabilities: &[f32], want: &[(u32, f64)]) -> Option<String> {
+    let is_right = |((&col, &p), &(want, probability)): ((&u32, &f32), &(u32, f64))| {
+        col == want && (f64::from(p) - probability).abs() <= 1e-5 * probability
+    };
+    let place = columns.iter().zip(probabilities).zip(want).position(|pair| !is_right(pair))?;
+    let ((got, p), (col, want)) = ((columns[place], probabilities[place]), want[place]);
+    Some(format!("place {place} is column {got} with {p:e}, expected column {col} with {want:e}"))
 }
 
 #[cfg(test)]
@@ -103,6 +196,15 @@ mod tests {
         );
         assert!(complaint(&[f32::NAN, 0.5], &want).is_some());
         assert_eq!(complaint(&[bf16::from_f32(0.501), bf16::from_f32(0.5)], &want), None);
+    }
+
+    #[test]
+    fn a_wrong_place_is_told() {
+        let want = [(3, 0.5), (0, 0.25)];
+        assert_eq!(complaint_of_largest(&[3, 0], &[0.5, 0.25], &want), None);
+        let told = complaint_of_largest(&[3, 1], &[0.5, 0.25], &want).unwrap();
+        assert_eq!(told, "place 1 is column 1 with 2.5e-1, expected column 0 with 2.5e-1");
+        assert!(complaint_of_largest(&[3, 0], &[0.5, f32::NAN], &want).is_some());
     }
 
     #[test]

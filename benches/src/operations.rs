@@ -3,10 +3,12 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ferrowarp::device::{Device, DeviceError};
-use ferrowarp::softmax::{CrossEntropy, Matrix, MatrixMut, Options, Plan, Real, softmax_backward};
+use ferrowarp::softmax::{
+    CrossEntropy, Matrix, MatrixMut, Options, Plan, Real, sample, softmax_backward, softmax_top_k,
+};
 
 use crate::matrices::Set;
-use crate::op::{Number, Op};
+use crate::op::{DRAW, Number, Op, SELECTED};
 use crate::shapes::Shape;
 
 /// A launch that is ready.
@@ -43,6 +45,16 @@ pub fn launch<T: Number + Real>(
             let gradient = MatrixMut::new(&mut set.out, rows, cols)?;
             let launch = CrossEntropy::new(&mut set.losses, logits, &set.targets);
             Ok(launch.with_gradient(gradient, 1.0 / rows as f32).run(&device)?)
+        }),
+        Op::TopK => Arc::new(move |set| {
+            let mut probabilities = MatrixMut::new(&mut set.probabilities, rows, SELECTED)?;
+            let mut indices = MatrixMut::new(&mut set.indices, rows, SELECTED)?;
+            let logits = Matrix::new(&set.inp, rows, cols)?;
+            Ok(softmax_top_k(&device, &mut probabilities, &mut indices, &logits, &Options::new())?)
+        }),
+        Op::Sample | Op::SampleTopP => Arc::new(move |set| {
+            let logits = Matrix::new(&set.inp, rows, cols)?;
+            Ok(sample(&device, &mut set.indices, &logits, &op.sampling(), DRAW)?)
         }),
     };
     Ok(Some(launch))

@@ -5,7 +5,7 @@ use cuda_std::launch::KernelMeta;
 use crate::mlp::{
     activation, batch, fused_backward, fused_forward, head, linear, loss, resident, sgd, short,
 };
-use crate::softmax::{LADDER, backward, cross_entropy, forward_kernels, serial};
+use crate::softmax::{LADDER, backward, cross_entropy, forward_kernels, sample, serial, top_k};
 use crate::{copy, gallery};
 
 /// Every kernel of this crate.
@@ -46,6 +46,10 @@ const ALL: List = {
         .with(cross_entropy::cross_entropy_staged::KERNELS)
         .with(backward::softmax_backward::KERNELS)
         .with(backward::softmax_backward_staged::KERNELS)
+        .with(top_k::top_k_rows::KERNELS)
+        .with(top_k::top_k_staged::KERNELS)
+        .with(sample::sample_rows::KERNELS)
+        .with(sample::sample_staged::KERNELS)
 };
 
 /// A list that grows while the crate compiles, by loops, since constants are made without iterators.

@@ -9,10 +9,11 @@ use crate::build_ptx::BuildPtx;
 use crate::{measure, workspace};
 
 /// The programs in the bundle.
-const PROGRAMS: [&str; 5] = ["train-mnist", "predict", "self-check", "fault-check", "differ-gpu"];
+const PROGRAMS: [&str; 6] = ["train-mnist", "predict", "self-check", "fault-check", "differ-gpu", "gallery"];
 
 /// Their packages.
-const PACKAGES: [&str; 4] = ["ferrowarp-mnist", "ferrowarp-self-check", "ferrowarp-faults", "differ"];
+const PACKAGES: [&str; 5] =
+    ["ferrowarp-mnist", "ferrowarp-self-check", "ferrowarp-faults", "differ", "ferrowarp-benches"];
 
 /// Examples of `cust`, and what they are called in the bundle.
 const EXAMPLES: [(&str, &str); 2] = [("vecadd", "cust-vecadd"), ("host_api", "cust-host-api")];
@@ -22,11 +23,15 @@ const PACKS: [(&str, &[&str]); 2] = [("crates", &["--opt-level", "3"]), ("sha2",
 
 /// The benches, and the scripts of their peers, which lie beside them under the names in `run.sh`.
 const BENCHES: [(&str, &str); 2] = [("softmax", "bench-softmax"), ("mlp", "bench-mlp")];
-const PEERS: [(&str, &str); 2] =
-    [("benches/peers/softmax.py", "peers_softmax.py"), ("benches/peers/mnist.py", "peers_mnist.py")];
+const PEERS: [(&str, &str); 3] = [
+    ("benches/peers/softmax.py", "peers_softmax.py"),
+    ("benches/peers/mnist.py", "peers_mnist.py"),
+    ("benches/peers/gallery.py", "peers_gallery.py"),
+];
 
 /// What those scripts import, under its own name.
-const PEER_MODULES: [(&str, &str); 1] = [("benches/peers/softmax_kernels.py", "softmax_kernels.py")];
+const PEER_MODULES: [(&str, &str); 2] =
+    [("benches/peers/softmax_kernels.py", "softmax_kernels.py"), ("benches/peers/timing.py", "timing.py")];
 
 /// What the bundle's `run.sh` does on the GPU machine.
 const RUN_SCRIPT: &str = include_str!("bundle_run.sh");

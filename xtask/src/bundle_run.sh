@@ -4,8 +4,9 @@
 # Steps: start (a first and a second start), check (self-check with the PTX of both back ends, programs on cust,
 # sanitizers), crates (crates of the registry, compared with the host), train, bench (our softmax), peers (PyTorch, Triton
 # and QuACK), mlp (our training, rung by rung), mlp-peers (PyTorch and JAX), ladder (accuracy, timeline and kernels of each
-# rung), faults (kernels that fail on purpose, and what the programs then do), profile (Nsight Compute on some softmax
-# shapes); all if none is named.
+# rung), gallery (the lessons), gallery-peers (PyTorch at their problems), gallery-counts (Nsight Compute's sectors and
+# conflicts of each lesson), faults (kernels that fail on purpose, and what the programs then do), profile (Nsight Compute
+# on some softmax shapes); all if none is named.
 # FERROWARP_BENCH_SHAPES=few in the environment takes a few shapes; FERROWARP_PEERS_BUDGET and FERROWARP_MLP_PEERS_BUDGET
 # are in seconds; FERROWARP_MLP is what the ids of the training bench must have in them, such as mlp/fused;
 # FERROWARP_PROFILE takes the bench ids to profile, without `softmax/` before them.
@@ -19,14 +20,15 @@
 # what they printed, the JSON of benches, peers and faults, and the metrics and the model of the training.
 set -u
 cd "$(dirname "$0")"
-out=${1:?usage: bash run.sh OUTPUT_FOLDER [start|check|crates|train|bench|peers|mlp|mlp-peers|ladder|faults|profile...]}
+out=${1:?usage: bash run.sh OUTPUT_FOLDER [STEP...]}
 shift
-steps=${*:-start check crates train bench peers mlp mlp-peers ladder faults profile}
+steps=${*:-start check crates train bench peers mlp mlp-peers ladder gallery gallery-peers gallery-counts faults profile}
 for step in $steps; do
     case $step in
         start | check | crates | train | bench | peers | mlp | mlp-peers | ladder | faults | profile) ;;
+        gallery | gallery-peers | gallery-counts) ;;
         *)
-            echo "$step is no step; choose from start, check, crates, train, bench, peers, mlp, mlp-peers, ladder, faults, profile" >&2
+            echo "$step is no step; bash run.sh OUTPUT_FOLDER runs all that the head of the script names" >&2
             exit 2
             ;;
     esac
@@ -153,6 +155,23 @@ mlp() {
 mlp-peers() {
     part peers-mnist python3 peers_mnist.py --out "$out/mnist-peers.json" --data data \
         --budget "${FERROWARP_MLP_PEERS_BUDGET:-600}"
+}
+
+gallery() {
+    part gallery ./gallery --device cuda --out "$out/gallery.json"
+}
+
+gallery-peers() {
+    part peers-gallery python3 peers_gallery.py --out "$out/gallery-peers.json" --ours "$out/gallery.json" \
+        --budget "${FERROWARP_GALLERY_PEERS_BUDGET:-180}"
+}
+
+gallery-counts() {
+    local metrics=l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum,l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum
+    metrics=$metrics,l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum
+    metrics=$metrics,smsp__sass_branch_targets_threads_divergent.sum
+    part gallery-counts ncu --csv --page raw --metrics "$metrics" --log-file "$out/gallery-ncu.csv" \
+        ./gallery --device cuda --once --out "$scratch/once.json"
 }
 
 # Five seeds at the settings that accuracies are compared at, what runs when, and what each kernel takes.

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use crate::measure::with_section;
 use crate::report::{self, Files, Run};
 use crate::{
-    gallery_report_chart as chart, gallery_report_tables as tables, gallery_systems as systems, workspace,
+    gallery_ncu as profile, gallery_report_chart as chart, gallery_report_tables as tables,
+    gallery_systems as systems, workspace,
 };
 
 /// The committed file.
@@ -46,6 +47,8 @@ pub struct Entry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counted: Option<Counted>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profiled: Option<Profiled>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub microseconds: Option<f64>,
     #[serde(default)]
     pub samples: usize,
@@ -56,6 +59,7 @@ pub struct Entry {
 /// What the emulator counted of one run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Counted {
+    pub launches: usize,
     pub requests: u64,
     pub sectors_loaded: u64,
     pub sectors_stored: u64,
@@ -67,6 +71,15 @@ pub struct Counted {
     pub divergent_branches: u64,
     pub efficiency: f64,
     pub instructions: u64,
+}
+
+/// What Nsight Compute counted of the same run on a GPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Profiled {
+    pub sectors_loaded: f64,
+    pub sectors_stored: f64,
+    pub bank_conflicts: f64,
+    pub divergent_branches: f64,
 }
 
 impl report::Entry for Entry {
@@ -118,10 +131,14 @@ pub struct Merged {
     /// What `cargo xtask gallery --count` left in target/gallery
     #[arg(long, value_name = "FILE")]
     counts: Option<PathBuf>,
+
+    /// What Nsight Compute counted of the same trials: the gallery-counts of the bundle's run.sh
+    #[arg(long, value_name = "FILE", requires = "counts")]
+    ncu: Option<PathBuf>,
 }
 
 /// Runs the command. Where nothing was ever merged, the pages say so.
-pub fn run(Merged { files, counts }: &Merged) -> anyhow::Result<()> {
+pub fn run(Merged { files, counts, ncu }: &Merged) -> anyhow::Result<()> {
     let docs = workspace::root().join("docs");
     let merged = docs.join("results/gallery.json");
     let results = match files.runs()? {
@@ -135,7 +152,10 @@ pub fn run(Merged { files, counts }: &Merged) -> anyhow::Result<()> {
     let kept = docs.join("results/gallery-counts.json");
     let counted = match counts {
         Some(counts) => {
-            let counted = Results::merge(Run::read(counts)?, None)?;
+            let mut counted = Results::merge(Run::read(counts)?, None)?;
+            if let Some(ncu) = ncu {
+                profile::merge(&mut counted.ours, ncu)?;
+            }
             counted.write(&kept)?;
             Some(counted)
         }

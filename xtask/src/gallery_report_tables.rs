@@ -1,6 +1,6 @@
 //! The tables of the gallery's pages.
 
-use crate::gallery_report::{Counted, Entry};
+use crate::gallery_report::{Counted, Entry, Profiled};
 use crate::report::{row, times};
 
 /// A lesson's table: a row a rung where each has one problem, compared with the one above if that has the same place on the
@@ -70,16 +70,22 @@ fn grid(entries: &[&Entry], rungs: &[&str]) -> String {
 /// What was counted beside what was foretold: a row a problem, and of the columns those in which something is; none where
 /// nothing was counted.
 pub fn counts(entries: &[&Entry]) -> Option<String> {
-    type Column = (&'static str, fn(&Entry) -> Option<f64>, fn(&Counted) -> f64);
+    type Column =
+        (&'static str, fn(&Entry) -> Option<f64>, fn(&Counted) -> f64, fn(&Profiled) -> Option<f64>);
     const COLUMNS: [Column; 8] = [
-        ("sectors loaded", |entry| entry.sectors_loaded, |counted| counted.sectors_loaded as f64),
-        ("sectors stored", |entry| entry.sectors_stored, |counted| counted.sectors_stored as f64),
-        ("atomics", |_| None, |counted| counted.atomics as f64),
-        ("passes of shared memory", |_| None, |counted| counted.wavefronts as f64),
-        ("bank conflicts", |entry| entry.bank_conflicts, |counted| counted.bank_conflicts as f64),
-        ("requests to local memory", |_| None, |counted| counted.local as f64),
-        ("passes of constant memory", |_| None, |counted| counted.constant as f64),
-        ("divergent branches", |entry| entry.divergent_branches, |counted| counted.divergent_branches as f64),
+        ("sectors loaded", |e| e.sectors_loaded, |c| c.sectors_loaded as f64, |p| Some(p.sectors_loaded)),
+        ("sectors stored", |e| e.sectors_stored, |c| c.sectors_stored as f64, |p| Some(p.sectors_stored)),
+        ("atomics", |_| None, |c| c.atomics as f64, |_| None),
+        ("passes of shared memory", |_| None, |c| c.wavefronts as f64, |_| None),
+        ("bank conflicts", |e| e.bank_conflicts, |c| c.bank_conflicts as f64, |p| Some(p.bank_conflicts)),
+        ("requests to local memory", |_| None, |c| c.local as f64, |_| None),
+        ("passes of constant memory", |_| None, |c| c.constant as f64, |_| None),
+        (
+            "divergent branches",
+            |e| e.divergent_branches,
+            |c| c.divergent_branches as f64,
+            |p| Some(p.divergent_branches),
+        ),
     ];
     let counted: Vec<(&Entry, &Counted)> =
         entries.iter().filter_map(|entry| Some((*entry, entry.counted.as_ref()?))).collect();
@@ -92,12 +98,16 @@ pub fn counts(entries: &[&Entry]) -> Option<String> {
         header(names.chain(["instructions of warps", "lanes at work"]).map(str::to_owned).collect(), 2);
     for (entry, counted) in &counted {
         let mut cells = vec![format!("`{}`", entry.name), entry.problem.clone()];
-        cells.extend(columns.iter().map(|(_, foretold, count)| {
+        cells.extend(columns.iter().map(|(_, foretold, count, profiled)| {
             let count = count(counted);
-            match foretold(entry) {
-                Some(foretold) if foretold != count => format!("{count:.0}, foretold {}", number(foretold)),
-                _ => format!("{count:.0}"),
+            let mut cell = format!("{count:.0}");
+            if let Some(foretold) = foretold(entry).filter(|foretold| *foretold != count) {
+                cell += &format!(", foretold {}", number(foretold));
             }
+            if let Some(profiled) = entry.profiled.as_ref().and_then(profiled).filter(|of| *of != count) {
+                cell += &format!(", on the GPU {}", number(profiled));
+            }
+            cell
         }));
         cells.push(counted.instructions.to_string());
         cells.push(format!("{:.0} %", 100.0 * counted.efficiency));
@@ -155,6 +165,7 @@ mod tests {
             bank_conflicts: None,
             divergent_branches: None,
             counted: None,
+            profiled: None,
             microseconds,
             samples: 1,
             error: None,
@@ -186,6 +197,7 @@ mod tests {
         assert_eq!(counts(&[&entry]), None);
         entry.sectors_loaded = Some(4.0);
         entry.counted = Some(Counted {
+            launches: 1,
             requests: 2,
             sectors_loaded: 4,
             sectors_stored: 0,
@@ -205,7 +217,8 @@ mod tests {
         );
         assert!(table(&entry).ends_with("| `a` | 8 bytes | 4 | 3 | 9 | 50 % |\n"), "{}", table(&entry));
         entry.sectors_loaded = Some(5.0);
-        assert!(table(&entry).contains("| 4, foretold 5 |"));
+        entry.profiled = Some(Profiled { sectors_loaded: 6.0, ..Profiled::default() });
+        assert!(table(&entry).contains("| 4, foretold 5, on the GPU 6 |"));
     }
 
     #[test]

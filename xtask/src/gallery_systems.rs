@@ -38,7 +38,7 @@ const DOCUMENTS: &[Document] = &[
             ("kernels queued first, data loaded meanwhile", Training),
             ("fusion, and larger batches", Training),
             ("roofline", In("roofline")),
-            ("constant memory and its broadcast", In("layout")),
+            ("constant memory and its broadcast", In("constant")),
             ("tiled matrix product", In("matmul")),
             ("warps, and blocks that do not fill them", In("occupancy")),
             ("copies with an offset and with a stride", In("copy_offset")),
@@ -90,7 +90,7 @@ const DOCUMENTS: &[Document] = &[
         systems: &[
             ("structure of arrays against array of structures", In("layout")),
             ("bank conflicts of shared memory", In("bank_conflicts")),
-            ("the read-only cache", In("layout")),
+            ("the read-only cache", In("constant")),
             ("register spills", In("register_arrays")),
             ("pageable and pinned memory, copies beside kernels", In("transfers")),
             (

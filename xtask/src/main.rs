@@ -8,6 +8,7 @@ mod differ_report;
 mod fuzz;
 mod fuzz_report;
 mod gallery;
+mod gallery_ncu;
 mod gallery_report;
 mod gallery_report_chart;
 mod gallery_report_tables;

@@ -14,6 +14,9 @@ use crate::{
 /// The operations, in the order of the tables.
 pub const OPS: [&str; 4] = ["softmax", "log_softmax", "backward", "cross_entropy"];
 
+/// Operations of a decoding step, which have no targets, and tables only where they were timed.
+pub const OPS_OF_DECODING: [&str; 3] = ["top_k", "sample", "sample_top_p"];
+
 /// The peers, as they are named in the results and in tables.
 pub const PEERS: [(&str, &str); 4] = [
     ("torch eager", "PyTorch"),
@@ -99,7 +102,11 @@ impl report::Entry for Entry {
 impl Entry {
     /// Bytes that must be moved at least: the matrices of the operation, once each.
     pub fn bytes(&self) -> f64 {
-        let matrices = if self.op == "backward" { 3.0 } else { 2.0 };
+        let matrices = match self.op.as_str() {
+            "backward" => 3.0,
+            op if OPS_OF_DECODING.contains(&op) => 1.0,
+            _ => 2.0,
+        };
         matrices * matrix_bytes(&self.dtype, self.rows, self.cols)
     }
 

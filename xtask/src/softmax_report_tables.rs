@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::report::{row, times};
-use crate::softmax_report::{Contest, Entry, OPS, PEERS, Results};
+use crate::softmax_report::{Contest, Entry, OPS, OPS_OF_DECODING, PEERS, Results};
 use crate::softmax_report_targets as targets;
 
 /// The shapes of the README's table.
@@ -83,7 +83,7 @@ pub fn full(results: &Results) -> String {
     let _ = write!(text, "\n\n## Targets\n\n{}", targets::table(&contests));
     let _ =
         write!(text, "\n## Geometric means of the peers' times over ours\n\n{}", targets::means(&contests));
-    for op in OPS {
+    for op in OPS.into_iter().chain(OPS_OF_DECODING) {
         let of_op: Vec<&Contest<'_>> = contests.iter().filter(|c| c.op == op).collect();
         if !of_op.is_empty() {
             let _ = write!(text, "\n## {op}\n\n{}", table(&of_op));

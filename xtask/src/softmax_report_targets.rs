@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::report::{row, times};
-use crate::softmax_report::{Contest, OPS, PEERS, is_decode};
+use crate::softmax_report::{Contest, OPS, OPS_OF_DECODING, PEERS, is_decode};
 use crate::softmax_report_tables::percent;
 
 /// The types that the peers are timed with.
@@ -123,7 +123,9 @@ pub fn means(contests: &[Contest<'_>]) -> String {
     let header = ["operation", "dtype"].into_iter().chain(PEERS.map(|(_, shown)| shown));
     let mut text = row(&header.map(str::to_owned).collect::<Vec<_>>());
     text += &row(&["---", "---", "---:", "---:", "---:", "---:"].map(str::to_owned));
-    for (op, dtype) in OPS.iter().flat_map(|op| DTYPES.map(|dtype| (*op, dtype))) {
+    let is_timed = |op: &&&str| contests.iter().any(|contest| contest.op == **op);
+    let ops = OPS.iter().chain(OPS_OF_DECODING.iter().filter(is_timed));
+    for (op, dtype) in ops.flat_map(|op| DTYPES.map(|dtype| (*op, dtype))) {
         let of_it: Vec<_> = contests.iter().filter(|c| (c.op, c.dtype) == (op, dtype)).collect();
         let cells = PEERS.map(|(name, _)| {
             let leads: Vec<f64> = of_it.iter().filter_map(|c| c.lead_over(c.peer(name))).collect();

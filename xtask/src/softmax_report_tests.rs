@@ -289,3 +289,20 @@ fn our_page_has_every_rung_and_the_figures_that_were_merged() {
         ladder::PAGE
     );
 }
+
+#[test]
+fn operations_of_decoding_have_tables_where_they_were_timed_and_read_their_matrix_once() {
+    let none = results();
+    assert!(!tables::full(&none).contains("top_k") && !tables::readme(&none).contains("top_k"));
+    let ours = [entry("top_k", "top_k", "f32", 4096, 20.0), entry("copy_x4", "copy", "f32", 4096, 40.0)];
+    let peers = [entry("torch eager", "top_k", "f32", 4096, 500.0)];
+    let [ours, peers] =
+        [run("NVIDIA H200", &ours), run("NVIDIA H200", &peers)].map(|text| read(&text).unwrap());
+    let results = Results::merge(ours, Some(peers)).unwrap();
+    // A copy moves the matrix twice in twice the time.
+    assert_eq!(tables::percent(results.contests()[0].share_of_copy()), "100.0 %");
+    assert!(
+        tables::full(&results).contains("## top_k")
+            && tables::readme(&results).contains("| top_k | f32 | 25.00 x (1)")
+    );
+}

@@ -24,6 +24,9 @@ struct Arguments {
     /// Count what warps do, on the emulator of the kernels' PTX, in place of timing them.
     #[arg(long, conflicts_with = "device")]
     count: bool,
+    /// Launch each trial that is counted once on the device, and time nothing: for Nsight Compute.
+    #[arg(long, conflicts_with = "count")]
+    once: bool,
     /// Where kernels run.
     #[arg(long, value_enum, default_value_t)]
     device: DeviceChoice,
@@ -52,7 +55,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
     } else {
         let (device, why) = open(arguments.device)?;
         eprintln!("{why}");
-        let scale = scale(&device);
+        let scale = if arguments.once { Scale::Count } else { scale(&device) };
         (device, scale)
     };
     let mut results = Results::new(&device)?;
@@ -67,6 +70,8 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
         for trial in trials {
             let entry = if arguments.count {
                 counted(lesson, &trial, &device, &counter)
+            } else if arguments.once {
+                launched(lesson, &trial, &device)
             } else {
                 Entry::measured(lesson, &trial, &device)
             };
@@ -88,6 +93,18 @@ fn counted(lesson: &Lesson, trial: &Trial, device: &Device, counter: &Counter) -
         Ok(counted) => entry.counted = counted,
         Err(error) => entry.error = Some(format!("{error:#}")),
     }
+    entry
+}
+
+/// The trial's entry, launched once where it launches anything.
+fn launched(lesson: &Lesson, trial: &Trial, device: &Device) -> Entry {
+    let mut entry = Entry::new(lesson, trial);
+    let launch = || -> anyhow::Result<()> {
+        let Some(problem) = trial.problem() else { return Ok(()) };
+        problem.place(device)?.launch()?;
+        Ok(device.synchronize()?)
+    };
+    entry.error = launch().err().map(|error| format!("{error:#}"));
     entry
 }
 

@@ -1,4 +1,4 @@
-//! Loads and stores of 8 and 16 bytes that are one instruction each, with cache hints; the size of the block's shared
+//! Loads and stores of 4, 8 and 16 bytes that are one instruction each, with cache hints; the size of the block's shared
 //! memory; the device's heap.
 //!
 //! The compiler may split an ordinary copy of a 16-byte struct in two; these functions it cannot split. The
@@ -6,7 +6,7 @@
 //!
 //! # Safety of the loads and stores
 //! - The pointer is valid for the access, as for `core::ptr::read` or `core::ptr::write`, and aligned to the
-//!   type: 16 bytes for four words, 8 for two. (Device: a misaligned access is a fault. Executor: a panic in
+//!   type: 16 bytes for four words, 8 for two, 4 for one. (Device: a misaligned access is a fault. Executor: a panic in
 //!   builds with debug assertions.)
 //! - A `_global` function gets a pointer to global memory, a `_shared` one a pointer to shared memory of the
 //!   block; a generic one either.
@@ -19,16 +19,21 @@ mod heap;
 pub use crate::vector::{f32x2, f32x4, u32x2, u32x4};
 pub use heap::{CUDAAllocator, GLOBAL_ALLOCATOR, free, malloc};
 
-/// A type that the functions of this module move: 8 or 16 bytes, two or four 32-bit words.
+/// A type that the functions of this module move: 4, 8 or 16 bytes, one, two or four 32-bit words.
 ///
 /// # Safety
-/// The size is 8 or 16 bytes, the alignment is the size, there is no padding, and every pattern of bits is a
+/// The size is 4, 8 or 16 bytes, the alignment is the size, there is no padding, and every pattern of bits is a
 /// value.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a vector that one instruction moves",
-    note = "use f32x4, u32x4, f32x2 or u32x2 of `cuda_std::mem`"
+    note = "use f32x4, u32x4, f32x2 or u32x2 of `cuda_std::mem`, f32 or u32"
 )]
 pub unsafe trait Vector: Copy {}
+
+// SAFETY: a word of 4 bytes, of which every pattern is a value.
+unsafe impl Vector for u32 {}
+// SAFETY: as above.
+unsafe impl Vector for f32 {}
 
 /// How long the L2 cache is to keep what an access brings in (PTX ISA, `createpolicy`).
 #[derive(Clone, Copy, Debug)]
@@ -50,7 +55,7 @@ fn check_aligned<V>(name: &str, ptr: *const V) {
     );
 }
 
-/// The vector with these words; of two words the first ones.
+/// The vector with these words; of fewer than four the first ones.
 #[cfg(target_arch = "nvptx64")]
 #[inline(always)]
 fn from_words<V: Vector>(words: [u32; 4]) -> V {
@@ -58,7 +63,7 @@ fn from_words<V: Vector>(words: [u32; 4]) -> V {
     unsafe { core::mem::transmute_copy(&words) }
 }
 
-/// The words of a vector; of two words the others are zero.
+/// The words of a vector; of fewer than four the others are zero.
 #[cfg(target_arch = "nvptx64")]
 #[inline(always)]
 fn to_words<V: Vector>(vector: V) -> [u32; 4] {
@@ -86,6 +91,12 @@ macro_rules! load_asm {
                 options(nostack, preserves_flags, $($option),*),
             );
             words = [x, y, z, w];
+        } else if size_of::<V>() == 4 {
+            core::arch::asm!(
+                concat!($before, $ptx, ".b32 {x}, ", $address, $after),
+                x = out(reg32) words[0], ptr = in(reg64) $ptr, $($operand)*
+                options(nostack, preserves_flags, $($option),*),
+            );
         } else {
             core::arch::asm!(
                 concat!($before, $ptx, ".v2.b32 {{{x}, {y}}}, ", $address, $after),
@@ -108,6 +119,12 @@ macro_rules! store_asm {
                 concat!($before, $ptx, ".v4.b32 ", $address, ", {{{x}, {y}, {z}, {w}}}", $after),
                 x = in(reg32) x, y = in(reg32) y, z = in(reg32) z, w = in(reg32) w,
                 ptr = in(reg64) $ptr, $($operand)*
+                options(nostack, preserves_flags),
+            );
+        } else if size_of::<V>() == 4 {
+            core::arch::asm!(
+                concat!($before, $ptx, ".b32 ", $address, ", {x}", $after),
+                x = in(reg32) x, ptr = in(reg64) $ptr, $($operand)*
                 options(nostack, preserves_flags),
             );
         } else {

@@ -45,6 +45,85 @@
 //! assert_eq!(out, [0, 1, 2, 3]);
 //! # Ok::<(), ptx_emulator::EmulatorError>(())
 //! ```
+//!
+//! # Counts
+//!
+//! [`Emulator::with_counts`] counts what warps do that costs time, as Nsight Compute counts it on a GPU: sectors and lines of
+//! requests to global memory, bank conflicts of shared memory, local and constant memory, divergent branches, threads that
+//! execute an instruction, by launch and by instruction, and by line of the source in PTX with line information.
+//! `cuda_std::testing` has the [types](cuda_std::testing::counts), and counts a kernel in a test:
+//!
+//! ```
+//! use cuda_std::launch::LaunchConfig;
+//! use cuda_std::testing::{KernelTest, TestError};
+//! use cuda_std::{kernel, thread};
+//! use ptx_emulator::{Emulator, PtxModule};
+//!
+//! /// Copies every other element.
+//! ///
+//! /// # Safety
+//! /// `out` has an element for each thread, and `inp` two.
+//! #[kernel]
+//! pub unsafe fn every_other(out: *mut u32, inp: *const u32) {
+//!     let i = thread::thread_idx_x() as usize;
+//!     // SAFETY: the kernel's contract.
+//!     unsafe { *out.add(i) = *inp.add(2 * i) };
+//! }
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // What `cuda_builder` makes of it.
+//! let module = PtxModule::parse(
+//!     ".version 8.6\n.target sm_75\n.address_size 64
+//!     .visible .entry every_other(.param .u64 out, .param .u64 inp) {
+//!         .reg .b32 %r<3>; .reg .b64 %rd<3>;
+//!         ld.param.u64 %rd1, [out]; ld.param.u64 %rd2, [inp];
+//!         mov.u32 %r1, %tid.x;
+//!         mad.wide.u32 %rd1, %r1, 4, %rd1;
+//!         mad.wide.u32 %rd2, %r1, 8, %rd2;
+//!         ld.global.u32 %r2, [%rd2];
+//!         st.global.u32 [%rd1], %r2;
+//!         ret;
+//!     }",
+//! )?;
+//! let numbers: Vec<u32> = (0..128).collect();
+//! let mut test = KernelTest::new();
+//! let inp = test.input("inp", &numbers);
+//! let out = test.output("out", &[0u32; 64]);
+//! test.expect(out, &numbers.iter().copied().step_by(2).collect::<Vec<_>>());
+//! let counts = test.count(&Emulator::new(module), |on, memory| {
+//!     // SAFETY: 64 threads, 64 and 128 elements.
+//!     unsafe { every_other::launch(on, LaunchConfig::new(1, 64), memory.output(out), memory.input(inp)) }
+//! })?;
+//! // Two warps: each writes 128 bytes that lie together, and reads as many out of 256.
+//! assert_eq!((counts.total.global.stores.requests, counts.total.global.stores.sectors), (2, 8));
+//! assert_eq!((counts.total.global.loads.requests, counts.total.global.loads.sectors), (2, 16));
+//! assert_eq!(counts.of_text("ld.global").global.loads.efficiency(), 0.5);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! A device of a host library that the emulator was given to counts by a [`Counter`](cuda_std::testing::Counter), which the test
+//! keeps: [`Emulator::with_counter`].
+//!
+//! Threads run one by one, so which lanes execute an instruction together is derived: those in the same iterations of all
+//! loops around it, that came by the same calls. So lanes part at a branch and meet where its ways do, at the latest behind
+//! the loop, as `ptxas` has them meet. Where ways cross without being nested, a GPU may need more instructions.
+//!
+//! Figures are a GPU's but for these:
+//!
+//! - `ptxas` makes other instructions of PTX: it turns branches into predicates, unrolls, moves and drops. Numbers of
+//!   instructions and branches differ, and ratios less; requests to memory mostly stay. What it spills is not in the PTX.
+//! - A request none of whose lanes has its predicate on counts nothing here, and a request without sectors there.
+//! - Of shared memory, GPUs take accesses of 8 and 16 bytes by two lanes to one address in fewer passes, where that holds for
+//!   all pairs of lanes; here they are as many as by lanes with addresses of their own, and no conflicts in either case. How
+//!   atomic operations on one word queue is a model: one after the other.
+//! - A wait for other threads looks as often as it does here.
+//! - A load of a constant by a generic address counts as one from global memory. Parameters, prefetches, and what
+//!   functions of the driver do are not counted; nor is what happens behind the requests, in caches and DRAM.
+//! - Memory counts where it lies: that of a `KernelTest` begins at a multiple of 256, as a GPU's allocations do, and what
+//!   was [lent](Emulator::lend) wherever it is.
+//!
+//! Counting takes time, and memory for all that a warp does until its lanes meet.
 
 mod emulator;
 mod error;

@@ -61,3 +61,23 @@ fn a_write_beyond_a_buffer_names_the_thread() {
         assert!(told.contains(&place), "{told}");
     }
 }
+
+#[test]
+fn what_is_counted_is_compared_too() {
+    let body = "mov.u32 %r1, %tid.x; mad.wide.u32 %rd1, %r1, 4, %out; st.global.u32 [%rd1], %r1;";
+    let device = Emulator::new(PtxModule::parse(&module("", body)).unwrap());
+    let count = |expected: u32| {
+        let mut test = KernelTest::new();
+        let out = test.output("out", &[0u32; 32]);
+        test.expect(out, &(expected..expected + 32).collect::<Vec<_>>());
+        // SAFETY: as many elements as threads.
+        test.count(&device, |on, memory| unsafe {
+            k::launch(on, LaunchConfig::new(1, 32), memory.output(out))?;
+            k::launch(on, LaunchConfig::new(1, 32), memory.output(out))
+        })
+    };
+    let counts = count(0).unwrap();
+    assert_eq!((counts.kernels, counts.total.global.stores.sectors), (vec!["k".to_owned()], 2 * 4));
+    let error = count(1).unwrap_err().to_string();
+    assert!(error.starts_with("`out` on the PTX emulator differs from the expectation: 32 of 32"), "{error}");
+}

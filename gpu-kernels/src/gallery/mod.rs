@@ -11,6 +11,10 @@ mod elementwise;
 
 pub mod fusion;
 
+pub mod layout;
+
+pub mod constant;
+
 pub mod grey;
 
 pub mod recompute;
@@ -45,6 +49,8 @@ use cuda_std::launch::{Instance, KernelMeta, LaunchConfig};
 pub(crate) const KERNELS: &[&[&KernelMeta]] = &[
     vector_add::KERNELS,
     copy_offset::KERNELS,
+    layout::KERNELS,
+    constant::KERNELS,
     grey::KERNELS,
     fusion::KERNELS,
     recompute::KERNELS,

@@ -40,6 +40,10 @@ pub mod backward;
 
 pub mod cross_entropy;
 
+pub mod top_k;
+
+pub mod sample;
+
 #[cfg(not(target_arch = "nvptx64"))]
 pub mod operation;
 

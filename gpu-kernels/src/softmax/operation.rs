@@ -7,8 +7,10 @@ use super::backward::{BackwardArgs, softmax_backward, softmax_backward_staged};
 use super::cross_entropy::{CrossEntropyArgs, cross_entropy_rows, cross_entropy_staged};
 use super::forward::ForwardArgs;
 use super::forward_kernels::{reduce, softmax, staged, write};
+use super::sample::{SampleArgs, sample_rows, sample_staged};
 use super::serial::softmax_serial;
 use super::stage;
+use super::top_k::{TopKArgs, top_k_rows, top_k_staged};
 use crate::element::Number;
 
 /// Which rows a kernel is for.
@@ -33,6 +35,8 @@ pub struct Staged {
     pub vector: u32,
     /// Matrices of which it holds a row.
     pub matrices: u32,
+    /// Bytes that it needs besides.
+    pub scratch: u32,
 }
 
 impl Fit {
@@ -51,8 +55,17 @@ impl Fit {
     /// For rows of so many matrices, of vectors of `N` elements, that a block holds in shared memory, or a cluster, as far as the
     /// device has it.
     pub const fn staged<const N: usize>(block: usize, matrices: u32) -> Self {
-        let staged = Some(Staged { vector: N as u32, matrices });
+        let staged = Some(Staged { vector: N as u32, matrices, scratch: 0 });
         Self { is_cluster: true, staged, ..Self::any_width(block) }
+    }
+
+    /// With so many bytes besides, a multiple of 16, in the shared memory of a block that holds a row there.
+    pub const fn with_scratch(self, bytes: u32) -> Self {
+        let staged = match self.staged {
+            Some(staged) => Some(Staged { scratch: bytes, ..staged }),
+            None => None,
+        };
+        Self { staged, ..self }
     }
 
     /// For rows of any width, a thread each.
@@ -77,8 +90,8 @@ impl Fit {
     /// Dynamic shared memory of a block that holds one of `blocks` parts of a row of so many columns.
     pub const fn shared_bytes(&self, cols: usize, blocks: u32) -> usize {
         match self.staged {
-            Some(Staged { vector, matrices }) => {
-                stage::shared_bytes(cols / vector as usize, blocks, matrices)
+            Some(Staged { vector, matrices, scratch }) => {
+                scratch as usize + stage::shared_bytes(cols / vector as usize, blocks, matrices)
             }
             None => 0,
         }
@@ -199,7 +212,8 @@ pub unsafe trait ForwardTo<O: 'static>: Number {
     const FORWARD: &'static ForwardKernels<Self, O>;
 }
 
-/// A type of matrices that there are kernels of cross entropy and of the gradient through a softmax for.
+/// A type of matrices that there are kernels of the gradient through a softmax, of cross entropy, of the largest
+/// probabilities and of sampling for.
 ///
 /// # Safety
 /// As for [`ForwardTo`].
@@ -208,6 +222,10 @@ pub unsafe trait RowKernels: ForwardTo<Self> {
     const BACKWARD: &'static RowVariants<BackwardArgs<Self>>;
     /// The kernels of cross entropy.
     const CROSS_ENTROPY: &'static RowVariants<CrossEntropyArgs<Self>>;
+    /// The kernels of the largest probabilities.
+    const TOP_K: &'static RowVariants<TopKArgs<Self>>;
+    /// The kernels that draw tokens.
+    const SAMPLE: &'static RowVariants<SampleArgs<Self>>;
 }
 
 /// The kernels of an operation on rows.
@@ -237,6 +255,14 @@ macro_rules! kernels {
             const CROSS_ENTROPY: &'static RowVariants<CrossEntropyArgs<$ty>> = &RowVariants {
                 variants: cross_entropy_rows::INSTANCES,
                 staged: Some(&<cross_entropy_staged as KernelsOf<CrossEntropyArgs<$ty>>>::INSTANCES[0]),
+            };
+            const TOP_K: &'static RowVariants<TopKArgs<$ty>> = &RowVariants {
+                variants: top_k_rows::INSTANCES,
+                staged: Some(&<top_k_staged as KernelsOf<TopKArgs<$ty>>>::INSTANCES[0]),
+            };
+            const SAMPLE: &'static RowVariants<SampleArgs<$ty>> = &RowVariants {
+                variants: sample_rows::INSTANCES,
+                staged: Some(&<sample_staged as KernelsOf<SampleArgs<$ty>>>::INSTANCES[0]),
             };
         }
     )*};

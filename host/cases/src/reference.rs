@@ -9,10 +9,12 @@ use ferrowarp::softmax::Options;
 use crate::compare::Bound;
 
 mod network;
+mod sample;
 mod softmax;
 
 pub use network::{Judgement, LayerOf, Real, Sgd, step};
-pub use softmax::{Number, RELATIVE, relative_one_after_the_other, softmax_bounds, softmax_with};
+pub use sample::Draw;
+pub use softmax::{Number, RELATIVE, largest, relative_one_after_the_other, softmax_bounds, softmax_with};
 
 /// Extents of a linear layer on a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

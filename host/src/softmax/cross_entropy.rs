@@ -171,7 +171,8 @@ impl<'a, T: Real> CrossEntropy<'a, T> {
         let Self { args, shape, vectors, matrices, .. } = self;
         for (what, len, at) in vectors {
             if len != shape[0] {
-                return Err(SoftmaxError::LengthDiffers { what, len, rows: shape[0] });
+                let (operation, rows) = ("cross entropy", shape[0]);
+                return Err(SoftmaxError::LengthDiffers { operation, what, len, rows });
             }
             check(device, what, [len, 1], ([len, 1], at))?;
         }

@@ -68,8 +68,10 @@ pub enum SoftmaxError {
         shape: [usize; 2],
     },
     /// A vector has not one element for each row.
-    #[error("cross entropy of {rows} rows failed: there are {len} {what}; each row needs one")]
+    #[error("{operation} of {rows} rows failed: there are {len} {what}; each row needs one")]
     LengthDiffers {
+        /// What was asked for.
+        operation: &'static str,
         /// What the vector holds.
         what: &'static str,
         /// Its elements.
@@ -84,6 +86,27 @@ pub enum SoftmaxError {
     Scale {
         /// The factor asked for.
         scale: f32,
+    },
+    /// So many elements of a row are not selected.
+    #[error("top-k with k = {k} failed: k is from 1 to {}; ask for fewer", super::MOST_SELECTED)]
+    TopK {
+        /// The number asked for.
+        k: usize,
+    },
+    /// The temperature is not one that tokens are drawn at.
+    #[error(
+        "sampling at a temperature of {temperature} failed: it is 0, or from 2^-126 on and finite; for the largest logit \
+         make it 0"
+    )]
+    Temperature {
+        /// The temperature asked for.
+        temperature: f32,
+    },
+    /// The cut leaves no part of the probability that can be.
+    #[error("sampling with a top-p of {p} failed: it is over 0 and at most 1; 1 is no cut")]
+    TopP {
+        /// The part asked for.
+        p: f32,
     },
     /// The rows have more elements than the kernels can count.
     #[error("softmax of rows of {cols} elements failed: a row has at most 4294967295; split the rows")]

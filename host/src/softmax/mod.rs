@@ -1,5 +1,6 @@
 //! Softmax and log-softmax along the rows of a matrix, for `f32`, `f16` and `bf16`; their gradients
-//! ([`softmax_backward`]) and cross entropy ([`CrossEntropy`]).
+//! ([`softmax_backward`]), cross entropy ([`CrossEntropy`]), the largest probabilities ([`softmax_top_k`]), and tokens
+//! drawn from them ([`sample()`]).
 //!
 //! ```
 //! use ferrowarp::device::Device;
@@ -50,8 +51,10 @@ mod matrix;
 mod options;
 mod plan;
 mod row_kernel;
+mod sample;
 mod slices;
 mod staged;
+mod top_k;
 mod types;
 
 use bytemuck::Pod;
@@ -67,7 +70,9 @@ pub use kernel_choice::{DeviceProfile, KernelChoice};
 pub use matrix::{Matrix, MatrixMut};
 pub use options::Options;
 pub use plan::Plan;
+pub use sample::{Sampling, sample, sample_with_log_probabilities};
 pub use slices::{cross_entropy_of_slice, softmax_of_slice};
+pub use top_k::{MOST_SELECTED, softmax_top_k};
 pub use types::{Real, SoftmaxAs};
 
 /// Writes the softmax of each row of `inp` into that row of `out`: `[rows, cols]` of `I`, as `O`. On a GPU it is queued.

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use cuda_builder::{Backend, CudaBuilder, NvvmArch};
+use cuda_builder::{Backend, CudaBuilder, DebugInfo, NvvmArch};
 use ptx_emulator::{Emulator, PtxModule, Turns};
 
 /// By back end and order of turns.
@@ -24,6 +24,8 @@ fn build(backend: Backend) -> Arc<PtxModule> {
         .download(true)
         .backend(backend)
         .arch(NvvmArch::Compute90)
+        // The code is the same.
+        .debug(DebugInfo::LineTables)
         .build()
         .unwrap();
     let module = PtxModule::parse(&std::fs::read_to_string(&built).unwrap()).unwrap();

@@ -88,7 +88,7 @@ pub fn counts_in_turns(declarations: &str, body: &str, config: LaunchConfig, tur
     struct Aligned([u8; 16 << 10]);
     let mut out = Box::new(Aligned([0; 16 << 10]));
     let address = out.0.as_mut_ptr().addr() as u64;
-    let module = PtxModule::parse(&module(declarations, body)).unwrap();
+    let module = PtxModule::parse(&module(declarations, body).replace("sm_75", "sm_90")).unwrap();
     let mut emulator = Emulator::new(module).with_max_steps(1_000_000).with_turns(turns).with_counts();
     // SAFETY: `out` outlives the launch, and nobody else uses it.
     unsafe {

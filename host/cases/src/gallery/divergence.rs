@@ -29,7 +29,10 @@ fn trials(scale: Scale) -> Vec<Trial> {
         Scale::Laptop => (16, 256, &[1, 2, 4, 8, 16, 32]),
         Scale::Gpu => (132 * 2, 8192, &[1, 2, 4, 8, 16, 32]),
     };
-    RUNGS.iter().flat_map(|rung| ways.iter().map(move |&ways| trial(rung, [blocks, block], turns, ways))).collect()
+    RUNGS
+        .iter()
+        .flat_map(|rung| ways.iter().map(move |&ways| trial(rung, [blocks, block], turns, ways)))
+        .collect()
 }
 
 /// The turns of a thread that goes this way.
@@ -50,7 +53,12 @@ fn divergent(rung: &str, ways: usize, turns: usize) -> usize {
     }
 }
 
-fn trial(rung: &'static Rung<Arguments, ()>, [blocks, block]: [usize; 2], turns: usize, ways: usize) -> Trial {
+fn trial(
+    rung: &'static Rung<Arguments, ()>,
+    [blocks, block]: [usize; 2],
+    turns: usize,
+    ways: usize,
+) -> Trial {
     let threads = block * blocks;
     let mut work = Work::of_bytes(4.0 * threads as f64).with_sectors(0.0, (threads / 8) as f64);
     let of_warp = divergent(rung.name, ways, turns);

@@ -1,12 +1,14 @@
 //! The lessons of the gallery: one table that tests, benches, pictures and pages iterate.
 
 mod bank_conflicts;
+mod constant;
 mod copy_offset;
 mod divergence;
 mod dot;
 mod fusion;
 mod grey;
 mod launch_bounds;
+mod layout;
 mod occupancy;
 mod problem;
 mod recompute;
@@ -33,6 +35,8 @@ pub use problem::{Array, Arrays, Handle, Placed, Problem, Session};
 pub const LESSONS: &[&Lesson] = &[
     &vector_add::LESSON,
     &copy_offset::LESSON,
+    &layout::LESSON,
+    &constant::LESSON,
     &grey::LESSON,
     &fusion::LESSON,
     &recompute::LESSON,

@@ -82,6 +82,16 @@ pub fn softmax_with(inp: &[f32], cols: usize, options: &Options) -> Vec<f64> {
     rows.collect()
 }
 
+/// The columns of a row, that of the largest logit first, of equal ones the smaller column. Of a row whose softmax is NaN
+/// throughout, in order.
+pub fn largest(logits: &[f32]) -> Vec<usize> {
+    let mut columns: Vec<usize> = (0..logits.len()).collect();
+    if logits.iter().all(|&x| x < f32::INFINITY) {
+        columns.sort_by(|&a, &b| logits[b].partial_cmp(&logits[a]).expect("no NaN"));
+    }
+    columns
+}
+
 /// `x - max`, infinite where f32 has no such number.
 fn difference(x: f32, max: f32) -> f64 {
     if (x - max).is_infinite() { f64::from(x - max) } else { f64::from(x) - f64::from(max) }

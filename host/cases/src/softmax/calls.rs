@@ -5,17 +5,21 @@ use cuda_std::half::{bf16, f16};
 use cuda_std::testing::Layout;
 use ferrowarp::device::Device;
 use ferrowarp::softmax::{
-    CrossEntropy as Call, Matrix, MatrixMut, Options, softmax_backward, softmax_in_place, softmax_of_slice,
+    CrossEntropy as Call, Matrix, MatrixMut, Options, Sampling, sample_with_log_probabilities,
+    softmax_backward, softmax_in_place, softmax_of_slice, softmax_top_k,
 };
+use gpu_kernels::softmax::sample::Noise;
 
 use super::Rowwise as _;
 use super::backward::{Backward, rounded};
 use super::cross_entropy::CrossEntropy;
 use super::forward::Forward;
 use super::logits::logits;
+use super::sample::Sample;
+use super::top_k::TopK;
 use crate::case::wide;
 use crate::compare::{compare, compare_all};
-use crate::reference::Number;
+use crate::reference::{Draw, Number};
 
 /// Widths of a kernel of a warp or so, of a block, of a cluster, and of the pair.
 const WIDTHS: [usize; 4] = [67, 2053, 40_000, 600_001];
@@ -51,6 +55,7 @@ fn of_type<T: Number>(device: &Device, cols: usize) -> Result<()> {
     softmax_backward(device, &mut MatrixMut::new(&mut dx, 2, cols)?, &dy, &y, &options)?;
     compare_all(&vec![("dx", wide(&dx.to_vec()?))], &problem.expected::<T>())?;
 
+    of_decoding::<T>(device, cols)?;
     let problem = CrossEntropy::random([layout; 3], 1);
     let (inp, targets) = (device.upload(&rounded::<T>(&problem.logits))?, device.upload(&problem.targets)?);
     let (mut gradient, mut loss) = (device.alloc_zeroed::<T>(2 * cols)?, device.alloc_zeroed::<f32>(2)?);
@@ -63,6 +68,44 @@ fn of_type<T: Number>(device: &Device, cols: usize) -> Result<()> {
             "gradient" => compare(name, &wide(&gradient.to_vec()?), &bounds)?,
             _ => 0.0,
         };
+    }
+    Ok(())
+}
+
+/// The largest probabilities, and a token of each row by every kind of cut.
+fn of_decoding<T: Number>(device: &Device, cols: usize) -> Result<()> {
+    let (rows, k) = (2, 20);
+    let problem = TopK::dense(logits(rows, cols), cols, k, Options::new());
+    let inp = device.upload(&rounded::<T>(&problem.logits))?;
+    let matrix = Matrix::new(&inp, rows, cols)?;
+    let mut probabilities = device.alloc_zeroed::<f32>(rows * k)?;
+    let mut indices = device.alloc_zeroed::<u32>(rows * k)?;
+    let mut to = MatrixMut::new(&mut probabilities, rows, k)?;
+    softmax_top_k(device, &mut to, &mut MatrixMut::new(&mut indices, rows, k)?, &matrix, &problem.options)?;
+    let got = vec![("probabilities", wide(&probabilities.to_vec()?)), ("indices", wide(&indices.to_vec()?))];
+    compare_all(&got, &problem.expected::<T>())?;
+
+    for (temperature, top_k, top_p) in [(0.0, 0, 1.0), (0.8, 0, 1.0), (1.0, 0, 0.9), (1.3, 40, 0.9)] {
+        let noise = Noise { seed: 3, draw: cols as u64, row: 0 };
+        let problem = Sample {
+            layout: Layout::dense(rows, cols),
+            logits: problem.logits.clone(),
+            draw: Draw { noise, temperature, top_k, top_p },
+            wants_logarithms: true,
+        };
+        let sampling = Sampling::new(noise.seed).temperature(temperature).top_p(top_p);
+        let sampling = if top_k > 0 { sampling.top_k(top_k) } else { sampling };
+        let (mut tokens, mut logarithms) =
+            (device.alloc_zeroed::<u32>(rows)?, device.alloc_zeroed::<f32>(rows)?);
+        sample_with_log_probabilities(device, &mut tokens, &mut logarithms, &matrix, &sampling, noise.draw)?;
+        let (tokens, logarithms) = (tokens.to_vec()?, logarithms.to_vec()?);
+        for (name, bounds) in problem.expected::<T>() {
+            match name {
+                "tokens" => compare(name, &wide(&tokens), &bounds)?,
+                "log-probabilities" => compare(name, &wide(&logarithms), &bounds)?,
+                _ => 0.0,
+            };
+        }
     }
     Ok(())
 }

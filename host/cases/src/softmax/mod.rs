@@ -1,6 +1,8 @@
-//! The softmax that users call, its gradient and cross entropy, and the rungs of the ladder: every kernel, in every type.
+//! The softmax that users call, its gradient, cross entropy, the largest probabilities and draws
+//! from them, and the rungs of the ladder: every kernel, in every type.
 //!
-//! Each kind has a table of problems, in [`forward`], [`backward`], [`cross_entropy`] and [`ladder`]; a row of it says in
+//! Each kind has a table of problems, in [`forward`], [`backward`], [`cross_entropy`], [`top_k`],
+//! [`sample`] and [`ladder`]; a row of it says in
 //! which [`Scope`] it is run, and makes a case with each kernel that can do it.
 
 pub mod backward;
@@ -10,6 +12,8 @@ pub mod forward;
 pub mod ladder;
 pub mod logits;
 mod rowwise;
+pub mod sample;
+pub mod top_k;
 
 use cuda_std::launch::Limits;
 use cuda_std::testing::Layout;
@@ -58,6 +62,8 @@ pub fn cases(setting: &Setting) -> Vec<Case> {
     let mut cases = forward::cases(setting, |_| true);
     cases.extend(backward::cases(setting));
     cases.extend(cross_entropy::cases(setting));
+    cases.extend(top_k::cases(setting));
+    cases.extend(sample::cases(setting));
     cases
 }
 

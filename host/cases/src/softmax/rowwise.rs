@@ -21,6 +21,8 @@ pub trait Rowwise: Send + Sync + Sized + 'static {
     type Args<T: Number>: 'static;
     /// The operation, in words.
     const NAME: &'static str;
+    /// Whether what is written may take the place of what is read.
+    const IN_PLACE: bool = true;
     /// What is run where.
     const SWEEPS: &'static [Sweep];
 
@@ -70,7 +72,7 @@ pub trait Rowwise: Send + Sync + Sized + 'static {
     fn cases<T: Number>(self: &Arc<Self>, limits: &Limits) -> Vec<Case> {
         let limits = with_clusters_of(2, limits);
         let kernels = Self::holding::<T>(self.layouts()[0].cols, &limits).enumerate();
-        kernels.map(|(i, kernel)| self.case::<T>(kernel, i % 2 == 1)).collect()
+        kernels.map(|(i, kernel)| self.case::<T>(kernel, Self::IN_PLACE && i % 2 == 1)).collect()
     }
 
     /// As [`Self::cases`], each in memory of its own and in place.
@@ -182,9 +184,12 @@ fn of_type<P: Rowwise, T: Number>(setting: &Setting) -> Vec<Case> {
                 let problem =
                     problems.entry((rows, seed)).or_insert_with(|| Arc::new(P::random([layout; 3], seed)));
                 match scope {
-                    Scope::Executor => cases.extend([false, true].map(|it| problem.case::<T>(kernel, it))),
+                    Scope::Executor => {
+                        let places = [false, true].into_iter().filter(|&in_place| P::IN_PLACE || !in_place);
+                        cases.extend(places.map(|in_place| problem.case::<T>(kernel, in_place)));
+                    }
                     Scope::OldEmulator | Scope::NewEmulator => {
-                        cases.push(problem.case::<T>(kernel, i % 2 == 1))
+                        cases.push(problem.case::<T>(kernel, P::IN_PLACE && i % 2 == 1))
                     }
                     Scope::Tiny | Scope::Small | Scope::Device => {
                         cases.push(problem.case::<T>(kernel, false))

@@ -3,6 +3,8 @@
 use core::fmt;
 use core::iter::Sum;
 use core::ops::AddAssign;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use super::Counts;
 
@@ -28,8 +30,8 @@ pub struct InstructionCounts {
     pub column: u32,
     /// The line itself.
     pub text: String,
-    /// Where it comes from: the line that it was written in, then the one into which that was inlined, and so on. Empty for
-    /// PTX without `.loc`, as a build without line information gives it.
+    /// Where it comes from: the line that it was written in, then the one into which that was inlined, and so on, as far as
+    /// `.loc` says, LLVM's the first alone. Empty without, as in a build that has no line information.
     pub source: Vec<SourceLine>,
     /// What they did.
     pub counts: Counts,
@@ -67,34 +69,30 @@ impl LaunchCounts {
     }
 }
 
-impl InstructionCounts {
-    fn place(&self) -> (&str, u32, u32) {
-        (&self.function, self.line, self.column)
-    }
-}
-
 impl AddAssign for LaunchCounts {
     fn add_assign(&mut self, other: Self) {
-        for kernel in other.kernels {
-            if !self.kernels.contains(&kernel) {
-                self.kernels.push(kernel);
-            }
-        }
-        self.total += other.total;
-        for one in other.instructions {
-            match self.instructions.binary_search_by(|known| known.place().cmp(&one.place())) {
-                Ok(at) => self.instructions[at].counts += one.counts,
-                Err(at) => self.instructions.insert(at, one),
-            }
-        }
+        *self = [core::mem::take(self), other].into_iter().sum();
     }
 }
 
 impl Sum for LaunchCounts {
     fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
-        all.fold(Self::default(), |mut sum, one| {
-            sum += one;
-            sum
-        })
+        let (mut sum, mut by_place) = (Self::default(), BTreeMap::<_, InstructionCounts>::new());
+        for LaunchCounts { kernels, total, instructions } in all {
+            for kernel in kernels {
+                if !sum.kernels.contains(&kernel) {
+                    sum.kernels.push(kernel);
+                }
+            }
+            sum.total += total;
+            for one in instructions {
+                match by_place.entry((one.function.clone(), one.line, one.column)) {
+                    Entry::Occupied(mut known) => known.get_mut().counts += one.counts,
+                    Entry::Vacant(place) => drop(place.insert(one)),
+                }
+            }
+        }
+        sum.instructions = by_place.into_values().collect();
+        sum
     }
 }

@@ -2,9 +2,11 @@
 //!
 //! A [`CountingDevice`] fills them, `ptx_emulator::Emulator` for one: [`KernelTest::count`](super::KernelTest::count).
 //! Names and rules are those of Nsight Compute (Kernel Profiling Guide, "Metrics Decoder"); each item names the metric
-//! that it stands for. Nothing here depends on caches: hits, misses and traffic to DRAM are not counted.
+//! that it stands for, and what counts has to say where it differs. Nothing here depends on caches: hits, misses and traffic
+//! to DRAM are not counted. `Display` has a line for each kind of what there was.
 
 mod device;
+mod display;
 mod launches;
 
 use core::iter::Sum;
@@ -96,7 +98,7 @@ sums! {
         stores: GlobalRequests,
         /// `atom` and `red`: `.._mem_global_op_atom` and `.._op_red`.
         atomics: GlobalRequests,
-        /// The reading half of `cp.async`, which goes past the registers: `..mem_global_op_ldgsts`.
+        /// The reading half of `cp.async`, which goes past the registers: `.._mem_global_op_ldgsts`.
         copies: GlobalRequests,
     }
 
@@ -106,9 +108,9 @@ sums! {
         requests: u64,
         /// Sectors of 32 bytes that each request touches, added up: `l1tex__t_sectors_pipe_lsu_mem_global_op_*`.
         sectors: u64,
-        /// Cache lines of 128 bytes that each touches, each the look-up of a tag.
+        /// Cache lines of 128 bytes that each touches, a tag each: `smsp__sass_l1tex_tags_mem_global`.
         lines: u64,
-        /// Sectors that would do if the distinct bytes of each request lay together:
+        /// Sectors that would do if the distinct bytes of each request lay together: `smsp__sass_sectors_mem_global_ideal`,
         /// `memory_l2_theoretical_sectors_global_ideal`.
         ideal_sectors: u64,
         /// Bytes that lanes asked for, those of several lanes as often.

@@ -49,7 +49,12 @@ pub(super) fn gather(traces: &mut [Trace]) -> Vec<Request> {
                     requests.len() - 1
                 }),
             };
-            requests[at].lanes.push(Lane { lane, bytes, value });
+            let lanes = &mut requests[at].lanes;
+            debug_assert!(
+                lanes.last().is_none_or(|before| before.lane < lane),
+                "a lane comes to a place once"
+            );
+            lanes.push(Lane { lane, bytes, value });
             next = at + 1;
         }
     }

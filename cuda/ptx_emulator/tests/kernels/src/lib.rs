@@ -8,6 +8,7 @@ use cuda_std::warp::{self, WarpReductionOp};
 use cuda_std::{FloatExt, GpuFloat, grid, kernel, shared_array, thread};
 
 pub mod clusters;
+pub mod costs;
 pub mod grids;
 
 /// Functions of [`GpuFloat`] for one argument or two.

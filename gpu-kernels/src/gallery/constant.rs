@@ -1,0 +1,127 @@
+//! A table that all threads read: in constant memory, and in global memory by the two ways to it.
+//!
+//! Constant memory has a cache of its own, which gives one word to all lanes of a warp at once, and another word in another
+//! pass. Global memory gives a warp any words of a line at once. So it matters how many addresses a warp asks for.
+//@ ptx(constant_const): ld.const.b32 == 16, ld.global == 0, .local == 0
+//@ ptx(constant_global): ld.global.b32 == 16, .nc == 0, .local == 0
+//@ ptx(constant_read_only): ld.global.nc.b32 == 16, .local == 0
+
+#[cfg(not(target_arch = "nvptx64"))]
+use super::{Grid, Rung};
+use cuda_std::mem::load_global_nc;
+use cuda_std::{address_space, kernel, thread};
+
+/// Entries of the table.
+pub const ENTRIES: usize = 1024;
+
+/// Entries that each thread adds.
+pub const READS: usize = 16;
+
+/// From one read of a thread to its next, in entries.
+pub const STEP: usize = 37;
+
+/// The table: no two entries are alike, and every sum of some is exact.
+pub const VALUES: [f32; ENTRIES] = {
+    let mut values = [0.0; ENTRIES];
+    let mut i = 0;
+    while i < ENTRIES {
+        values[i] = (i * i % 4093) as f32;
+        i += 1;
+    }
+    values
+};
+
+#[address_space(constant)]
+static TABLE: [f32; ENTRIES] = VALUES;
+
+/// The rungs.
+#[cfg(not(target_arch = "nvptx64"))]
+pub const RUNGS: &[Rung<Arguments>] = &[
+    Rung { name: "const", idea: "the table lies in constant memory", kernel: &constant_const::INSTANCES[0] },
+    Rung { name: "global", idea: "in global memory", kernel: &constant_global::INSTANCES[0] },
+    Rung {
+        name: "read_only",
+        idea: "in global memory, read by the path that sees no writes",
+        kernel: &constant_read_only::INSTANCES[0],
+    },
+];
+
+#[cfg(not(target_arch = "nvptx64"))]
+pub(crate) const KERNELS: &[&cuda_std::launch::KernelMeta] =
+    &[constant_const::META, constant_global::META, constant_read_only::META];
+
+/// What the kernels take.
+#[cfg(not(target_arch = "nvptx64"))]
+#[derive(Clone, Copy, Debug)]
+pub struct Arguments {
+    /// A sum for each thread.
+    pub out: cuda_std::launch::RawBuffer<f32>,
+    /// The table, in global memory.
+    pub table: cuda_std::launch::RawBuffer<f32>,
+    /// Neighbouring lanes that read the same entries: a power of two up to 32, as its logarithm.
+    pub shift: u32,
+    /// How many threads.
+    pub len: u32,
+}
+
+/// The entry that a lane takes at its `turn`-th read.
+#[inline(always)]
+pub fn entry(turn: usize, lane: usize, shift: u32) -> usize {
+    (turn * STEP + (lane >> shift)) % ENTRIES
+}
+
+/// The sum of what `read` gives for the entries of thread `i`.
+#[inline(always)]
+fn sum(i: usize, shift: u32, read: impl Fn(usize) -> f32) -> f32 {
+    let mut sum = 0.0;
+    for turn in 0..READS {
+        sum += read(entry(turn, i % 32, shift));
+    }
+    sum
+}
+
+/// `out[i]` is the sum of [`READS`] entries of the table in constant memory, those of [`entry`].
+///
+/// Launched on at least `len` threads along x, in blocks of 256.
+///
+/// # Safety
+/// The launch is as said; `out` holds `len` elements that nobody else uses.
+#[kernel(max_threads = 256, args = Arguments, facts: Grid = Grid::threads::<256, 1>())]
+pub unsafe fn constant_const(out: *mut f32, shift: u32, len: u32) {
+    let i = thread::index_1d() as usize;
+    if i < len as usize {
+        // SAFETY: `i` lies in `out`, and this thread alone writes the element.
+        unsafe { *out.add(i) = sum(i, shift, |entry| TABLE[entry]) };
+    }
+}
+
+/// As [`constant_const`](fn@constant_const), from a table in global memory.
+///
+/// Launched on at least `len` threads along x, in blocks of 256.
+///
+/// # Safety
+/// As of [`constant_const`](fn@constant_const); `table` holds [`ENTRIES`] elements.
+#[kernel(max_threads = 256, args = Arguments, facts: Grid = Grid::threads::<256, 1>())]
+pub unsafe fn constant_global(out: *mut f32, table: *const f32, shift: u32, len: u32) {
+    let i = thread::index_1d() as usize;
+    if i < len as usize {
+        // SAFETY: `i` lies in `out`, and this thread alone writes the element; an entry lies in the table.
+        unsafe { *out.add(i) = sum(i, shift, |entry| *table.add(entry)) };
+    }
+}
+
+/// As [`constant_global`](fn@constant_global), where nobody writes the table while the kernel runs.
+///
+/// Launched on at least `len` threads along x, in blocks of 256.
+///
+/// # Safety
+/// As of [`constant_global`](fn@constant_global).
+#[kernel(max_threads = 256, args = Arguments, facts: Grid = Grid::threads::<256, 1>())]
+pub unsafe fn constant_read_only(out: *mut f32, table: &[f32], shift: u32, len: u32) {
+    let i = thread::index_1d() as usize;
+    if i < len as usize {
+        let table = table[..ENTRIES].as_ptr();
+        // SAFETY: `i` lies in `out`, and this thread alone writes the element; an entry lies in the table, which nobody writes.
+        unsafe { *out.add(i) = sum(i, shift, |entry| load_global_nc(table.add(entry))) };
+    }
+}

@@ -1,0 +1,173 @@
+//! Tokens drawn from a softmax.
+
+use anyhow::Result;
+use cuda_std::launch::RawBuffer;
+use cuda_std::testing::{KernelTest, Layout};
+use ferrowarp::device::Device;
+use ferrowarp::softmax::Options;
+use gpu_kernels::softmax::operation::{RowVariants, Spread};
+use gpu_kernels::softmax::sample::{GREEDY, NO_TOKEN, Noise, SampleArgs, SampleLaunch};
+use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
+
+use super::Setting;
+use super::backward::rounded;
+use super::rowwise::{self, Rowwise, Sweep, Widths};
+use super::top_k::rows_of_all_kinds;
+use crate::case::wide;
+use crate::compare::{Bound, Expected, Outputs};
+use crate::reference::{self, Draw, Number, RELATIVE};
+use crate::{Case, Scope};
+
+/// One problem; its numbers are rounded to a kernel's type.
+#[derive(Clone, Debug)]
+pub struct Sample {
+    /// Of the logits.
+    pub layout: Layout,
+    /// The logits.
+    pub logits: Vec<f32>,
+    /// What is drawn, of the first row.
+    pub draw: Draw,
+    /// Whether the logarithms of the probabilities are wanted.
+    pub wants_logarithms: bool,
+}
+
+/// Every case of the setting.
+pub fn cases(setting: &Setting) -> Vec<Case> {
+    rowwise::cases::<Sample>(setting)
+}
+
+impl Sample {
+    /// The rows' numbers as a kernel's type has them, and what is drawn from each.
+    fn rows<T: Number>(&self) -> Vec<(Vec<f32>, Draw)> {
+        let logits: Vec<f32> = rounded::<T>(&self.logits).into_iter().map(|x| x.value()).collect();
+        let rows = logits.chunks(self.layout.cols).enumerate();
+        let draw = |row| Draw {
+            noise: Noise { row: self.draw.noise.row + row as u32, ..self.draw.noise },
+            ..self.draw
+        };
+        rows.map(|(row, logits)| (logits.to_vec(), draw(row))).collect()
+    }
+
+    /// How many of the rows have one token alone that may be drawn, and how many rows there are.
+    pub fn certain_rows<T: Number>(&self) -> [usize; 2] {
+        let rows = self.rows::<T>();
+        [rows.iter().filter(|(logits, draw)| draw.tokens(logits).len() == 1).count(), rows.len()]
+    }
+}
+
+impl Rowwise for Sample {
+    type Args<T: Number> = SampleArgs<T>;
+    const NAME: &'static str = "sampling";
+    const IN_PLACE: bool = false;
+    // Of each four seeds, two have a cut to the largest, and two one by probability.
+    const SWEEPS: &'static [Sweep] = &[
+        Sweep { scope: Scope::Tiny, rows: 1, widths: Widths::UpTo(&[35]), seeds: 2 },
+        Sweep { scope: Scope::Small, rows: 3, widths: Widths::UpTo(&[35, 1157]), seeds: 2 },
+        Sweep { scope: Scope::OldEmulator, rows: 3, widths: Widths::All(&[1, 33, 1157]), seeds: 4 },
+        // A barrier that is missing shows in one order of the threads or the other.
+        Sweep { scope: Scope::NewEmulator, rows: 2, widths: Widths::All(&[257]), seeds: 2 },
+        Sweep { scope: Scope::NewEmulator, rows: 2, widths: Widths::Staged(&[3, 2311]), seeds: 4 },
+        Sweep { scope: Scope::Executor, rows: 24, widths: Widths::All(&[1, 31, 33, 127]), seeds: 12 },
+        Sweep { scope: Scope::Executor, rows: 24, widths: Widths::All(&[1023, 1025]), seeds: 4 },
+        Sweep { scope: Scope::Executor, rows: 4, widths: Widths::All(&[12_673, 50_257]), seeds: 2 },
+        Sweep { scope: Scope::Device, rows: 24, widths: Widths::All(&[35, 1025]), seeds: 8 },
+        Sweep { scope: Scope::Device, rows: 6, widths: Widths::All(&[50_257]), seeds: 4 },
+    ];
+
+    fn kernels<T: Number>() -> &'static RowVariants<SampleArgs<T>> {
+        T::SAMPLE
+    }
+
+    /// As the seed says: rows of some kinds, cuts and temperature.
+    fn random([layout, ..]: [Layout; 3], seed: u64) -> Self {
+        let mut rng = StdRng::seed_from_u64(seed);
+        let ks = [1, 2, 50, 128];
+        let top_k = if seed.is_multiple_of(2) { 0 } else { ks[rng.random_range(0..4)] };
+        let ps = [0.9, 0.5, 0.999, 0.02];
+        let top_p = if (seed / 2).is_multiple_of(2) { ps[rng.random_range(0..4)] } else { 1.0 };
+        let temperature = [1.0, 0.7, 2.5, 30.0, 0.01, 0.0][rng.random_range(0..6)];
+        let noise = Noise { seed: rng.random(), draw: rng.random(), row: rng.random_range(0..1000) };
+        Self {
+            layout,
+            logits: rows_of_all_kinds(layout.rows, layout.cols, seed),
+            draw: Draw { noise, temperature, top_k, top_p },
+            wants_logarithms: !seed.is_multiple_of(3),
+        }
+    }
+
+    fn layouts(&self) -> &[Layout] {
+        std::slice::from_ref(&self.layout)
+    }
+
+    fn run<T: Number>(&self, device: &Device, kernel: Spread<SampleArgs<T>>, _: bool) -> Result<Outputs> {
+        let (Layout { rows, cols, stride, .. }, draw) = (self.layout, self.draw);
+        let (mut test, of_rows) = (KernelTest::new(), Layout::dense(1, rows));
+        let logits = test.input_at("logits", &rounded::<T>(&self.logits), self.layout);
+        let tokens = test.output_at("tokens", &vec![NO_TOKEN - 1; rows], of_rows);
+        let logarithms = self.wants_logarithms.then(|| test.unwritten::<f32>("log-probabilities", of_rows));
+        let results = test.run_on(device, |on, memory| {
+            let args = SampleLaunch {
+                tokens: RawBuffer::written(memory.output(tokens)),
+                log_probabilities: logarithms
+                    .map_or(RawBuffer::NULL, |logarithms| RawBuffer::written(memory.output(logarithms))),
+                logits: RawBuffer::read(memory.input(logits)),
+                rows: rows as u32,
+                stride: stride as u64,
+                seed: draw.noise.seed,
+                draw: draw.noise.draw,
+                cols: cols as u32,
+                first_row: draw.noise.row,
+                top_k: draw.top_k as u32,
+                top_p: draw.top_p,
+                scale: draw.scale(),
+                flags: if draw.temperature == 0.0 { GREEDY } else { 0 },
+                prefetch_blocks: 1,
+            };
+            // SAFETY: the buffers have the shape and stride, and the grid covers the rows.
+            unsafe { kernel.variant.launch(on, kernel.config(rows as u32, cols), args) }
+        })?;
+        let tokens = wide(&results.of(tokens));
+        let are_allowed = self.rows::<T>().into_iter().zip(&tokens).map(|((logits, draw), &token)| {
+            f64::from(u8::from(draw.tokens(&logits).iter().any(|&allowed| allowed as f64 == token)))
+        });
+        let mut outputs = vec![("may be drawn", are_allowed.collect()), ("tokens", tokens)];
+        if let Some(logarithms) = logarithms {
+            outputs.push(("log-probabilities", wide(&results.of(logarithms))));
+        }
+        Ok(outputs)
+    }
+
+    /// The token, and where there are several that may be drawn, which is seldom, what lies between them.
+    fn expected<T: Number>(&self) -> Expected {
+        let between = |bounds: &mut dyn Iterator<Item = Bound>| {
+            let ends = bounds.map(|it| (it.value - it.allowed, it.value + it.allowed, it));
+            let (least, most, first) =
+                ends.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1), a.2)).expect("a token");
+            // Of one that is no number or infinite there is nothing between.
+            let is_finite = least.is_finite() && most.is_finite();
+            if is_finite {
+                Bound { value: (least + most) / 2.0, allowed: (most - least) / 2.0 }
+            } else {
+                first
+            }
+        };
+        let (mut are_allowed, mut tokens, mut logarithms) = (Vec::new(), Vec::new(), Vec::new());
+        for (logits, draw) in self.rows::<T>() {
+            let log = Options::new().scale(draw.scale()).log();
+            let all = reference::softmax_bounds::<f32>(&logits, logits.len(), &log, RELATIVE);
+            let allowed = draw.tokens(&logits);
+            are_allowed.push(Bound::exact(1.0));
+            tokens.push(between(&mut allowed.iter().map(|&token| Bound::exact(token.into()))));
+            let logarithm = |&token: &u32| match all.get(token as usize) {
+                Some(&bound) => bound,
+                None => Bound::exact(f64::NAN),
+            };
+            logarithms.push(between(&mut allowed.iter().map(logarithm)));
+        }
+        let mut expected = vec![("may be drawn", are_allowed), ("tokens", tokens)];
+        if self.wants_logarithms {
+            expected.push(("log-probabilities", logarithms));
+        }
+        expected
+    }
+}

@@ -1,0 +1,95 @@
+//! The largest probabilities of a softmax.
+
+use gpu_kernels::softmax::top_k::{MOST, TopKLaunch};
+
+use super::row_kernel::RowKernel;
+use super::{DeviceProfile, Matrix, MatrixMut, Options, Real, SoftmaxError, check};
+use crate::device::Device;
+
+/// The most elements of a row that are selected: `k` is from 1 to 128.
+pub const MOST_SELECTED: usize = MOST;
+
+/// Writes the `k` largest probabilities of the softmax of each row of `logits`, the largest first, and the columns they stand in:
+/// both `[rows, k]`. The logits are read once from memory, and no softmax is written. On a GPU it is queued.
+///
+/// ```
+/// use ferrowarp::device::Device;
+/// use ferrowarp::softmax::{Matrix, MatrixMut, Options, SoftmaxError, softmax_top_k};
+///
+/// let device = Device::cpu();
+/// let logits = device.upload(&[0.0f32, 3.0, f32::NEG_INFINITY, 3.0])?;
+/// let mut probabilities = device.alloc_zeroed::<f32>(2)?;
+/// let mut indices = device.alloc_zeroed::<u32>(2)?;
+/// softmax_top_k(
+///     &device,
+///     &mut MatrixMut::new(&mut probabilities, 1, 2)?,
+///     &mut MatrixMut::new(&mut indices, 1, 2)?,
+///     &Matrix::new(&logits, 1, 4)?,
+///     &Options::new(),
+/// )?;
+/// assert_eq!(indices.to_vec()?, [1, 3]);
+/// assert!(probabilities.to_vec()?.iter().all(|p| (p - 1.0 / (2.0 + (-3f32).exp())).abs() < 1e-6));
+/// # Ok::<(), SoftmaxError>(())
+/// ```
+///
+/// # Order
+/// Logits are compared, not their probabilities, so no rounding decides: a larger logit comes first, and of equal ones (the zeros
+/// are) the one in the smaller column. `torch.topk(torch.softmax(x, -1), k)` compares probabilities, of which rounding makes
+/// some equal, and of equal ones gives any, in any order. Probabilities and [logarithms](Options::log) are as accurate as
+/// those of [`softmax()`](super::softmax()) in `f32`, whatever the logits' type.
+///
+/// # Hard rows
+/// A row whose softmax is NaN throughout, one with a NaN or a +inf, or of -inf only, gives NaN and the columns 0, 1, 2 and so on,
+/// since no place is before another; one of -inf only gives 0 with [`Options::zero_masked`], in the same columns. Places of -inf
+/// among finite logits have probability 0 and follow in their order. Where `k` is more than the columns, the places
+/// after the last column have probability 0, its logarithm -inf, and index [`u32::MAX`]; PyTorch refuses that. Without columns
+/// nothing is written.
+///
+/// # Errors
+/// `k` is 0 or over 128, the outputs are not of one shape with a row for each of the logits', a row has 2^32 elements or more, the
+/// scale is none, a matrix lives on another device, or the device failed.
+pub fn softmax_top_k<T: Real>(
+    device: &Device,
+    probabilities: &mut MatrixMut<'_, f32>,
+    indices: &mut MatrixMut<'_, u32>,
+    logits: &Matrix<'_, T>,
+    options: &Options,
+) -> Result<(), SoftmaxError> {
+    let (shape, k) = (logits.shape(), probabilities.cols());
+    check_k(k)?;
+    options.check()?;
+    check(device, "logits", shape, (shape, logits.device()))?;
+    let of_outputs = [shape[0], k];
+    check(device, "probabilities", of_outputs, (probabilities.shape(), probabilities.device()))?;
+    check(device, "indices", of_outputs, (indices.shape(), indices.device()))?;
+    let profile = DeviceProfile::from(device);
+    let Some(kernel) = RowKernel::new::<T>(T::TOP_K, &profile, shape)? else { return Ok(()) };
+    let strides = [probabilities.stride(), indices.stride(), logits.stride()];
+    let (to, columns, from) = (probabilities.raw(), indices.raw(), logits.raw());
+    let [probabilities_stride, indices_stride, stride] = strides.map(|stride| stride as u64);
+    for (first, rows) in kernel.launches() {
+        let args = TopKLaunch {
+            probabilities: to.skip(first * strides[0]),
+            indices: columns.skip(first * strides[1]),
+            logits: from.skip(first * strides[2]),
+            rows,
+            probabilities_stride,
+            indices_stride,
+            stride,
+            cols: kernel.cols,
+            k: k as u32,
+            scale: options.factor(),
+            flags: options.flags(),
+            prefetch_blocks: kernel.prefetch_blocks(&[stride]),
+        };
+        // SAFETY: three checked matrices on this device, the outputs borrowed exclusively; later uses of them wait for the device or
+        // are queued after this; the grid is for that many rows.
+        unsafe { kernel.spread.variant.launch(device, kernel.config(rows), args) }?;
+    }
+    Ok(())
+}
+
+/// Whether so many can be selected.
+pub(super) fn check_k(k: usize) -> Result<(), SoftmaxError> {
+    if (1..=MOST).contains(&k) { Ok(()) } else { Err(SoftmaxError::TopK { k }) }
+}

@@ -1,0 +1,232 @@
+//! Tokens drawn from a softmax: every kernel against the f64 oracle, on the CPU executor and as PTX on the emulator, and how often each
+//! token comes.
+
+use std::sync::Arc;
+
+use cuda_std::testing::Layout;
+use ferrowarp::bf16;
+use ferrowarp::device::Device;
+use ferrowarp::softmax::{Matrix, Sampling, SoftmaxError, sample, sample_with_log_probabilities};
+use ferrowarp_cases::reference::Draw;
+use ferrowarp_cases::softmax::sample::{self as cases, Sample};
+use ferrowarp_cases::softmax::{Rowwise as _, Setting, logits};
+use ferrowarp_cases::{Case, Scope, assert_right, emulated};
+use gpu_kernels::softmax::sample::Noise;
+use proptest::prelude::{Strategy, any, proptest};
+use proptest::test_runner::Config;
+
+#[test]
+fn every_kernel_agrees_with_the_oracle_on_the_executor() {
+    assert_right(&cases::cases(&Setting::new(Scope::Executor)), &Device::cpu(), Case::assess_twice);
+}
+
+#[test]
+fn every_kernel_agrees_with_the_oracle_as_ptx() {
+    let cases_of = |scope| cases::cases(&Setting::new(scope));
+    let cases = cases_of(Scope::OldEmulator);
+    emulated::by_each().iter().for_each(|on| assert_right(&cases, on, Case::assess));
+    let cases = cases_of(Scope::NewEmulator);
+    emulated::newer_by_each().iter().for_each(|on| assert_right(&cases, on, Case::assess));
+}
+
+/// Any alignment and distance of rows.
+fn layouts() -> impl Strategy<Value = [Layout; 3]> {
+    (1usize..20, 1usize..1500, 0usize..9, 0usize..9).prop_map(|(rows, cols, gap, offset)| {
+        [Layout::dense(rows, cols).with_stride(cols + gap).with_offset(offset); 3]
+    })
+}
+
+proptest! {
+    #![proptest_config(Config { cases: 40, failure_persistence: None, ..Config::default() })]
+
+    #[test]
+    fn any_layout_agrees_with_the_oracle(layouts in layouts(), seed in any::<u64>()) {
+        let (problem, on) = (Arc::new(Sample::random(layouts, seed)), Device::cpu());
+        assert_right(&problem.cases_of_each_type(on.limits()), &on, Case::assess);
+    }
+}
+
+/// Else the oracle would let too much through. Of rows of equal elements, the sum of half of them is on the border of a half.
+#[test]
+fn of_nearly_all_rows_one_token_alone_may_be_drawn() {
+    let mut counts = [0, 0];
+    for seed in 0..400 {
+        let problem = Sample::random([Layout::dense(24, 1 + seed as usize % 300); 3], seed);
+        let [certain, rows] = problem.certain_rows::<f32>();
+        counts = [counts[0] + certain, counts[1] + rows];
+    }
+    assert!(counts[1] - counts[0] < counts[1] / 100, "{counts:?}");
+}
+
+#[test]
+fn rows_without_a_softmax_give_no_token_and_others_never_one_of_minus_infinity() {
+    let (cols, device) = (133, Device::cpu());
+    for (name, row) in logits::edge_rows(cols) {
+        let noise = Noise { seed: 3, draw: 4, row: 5 };
+        for (temperature, top_k, top_p) in
+            [(1.0, 0, 1.0), (0.0, 0, 1.0), (2.0, 50, 1.0), (1.0, 0, 0.9), (1.0, 9, 0.9)]
+        {
+            let draw = Draw { noise, temperature, top_k, top_p };
+            let allowed = draw.tokens(&row);
+            assert!(allowed.iter().all(|&it| it == u32::MAX || row[it as usize].is_finite()), "{name}");
+            let (layout, logits) = (Layout::dense(1, cols), row.clone());
+            let problem = Arc::new(Sample { layout, logits, draw, wants_logarithms: true });
+            assert_right(&problem.cases::<f32>(device.limits()), &device, Case::assess);
+        }
+    }
+}
+
+/// How often each token of `logits` comes in so many rows, all alike.
+fn counts(logits: &[f32], rows: usize, sampling: &Sampling, draw: u64) -> Vec<u32> {
+    let mut counts = vec![0; logits.len()];
+    tokens(logits, rows, sampling, draw).into_iter().for_each(|token| counts[token as usize] += 1);
+    counts
+}
+
+fn tokens(logits: &[f32], rows: usize, sampling: &Sampling, draw: u64) -> Vec<u32> {
+    let device = Device::cpu();
+    let inp = device.upload(&logits.repeat(rows)).unwrap();
+    let mut tokens = device.alloc_zeroed::<u32>(rows).unwrap();
+    sample(&device, &mut tokens, &Matrix::new(&inp, rows, logits.len()).unwrap(), sampling, draw).unwrap();
+    tokens.to_vec().unwrap()
+}
+
+/// Pearson's chi-squared of counts with these probabilities, in standard deviations from its mean; what cannot come has not come.
+#[track_caller]
+fn deviation(counts: &[u32], probabilities: &[f64]) -> f64 {
+    let all: f64 = counts.iter().map(|&count| f64::from(count)).sum();
+    let (mut chi, mut freedom) = (0.0, -1.0);
+    for (token, (&count, &probability)) in counts.iter().zip(probabilities).enumerate() {
+        if probability == 0.0 {
+            assert_eq!(count, 0, "token {token} is cut off");
+            continue;
+        }
+        let mean = all * probability;
+        assert!(mean >= 5.0, "token {token} is too rare for this test");
+        chi += (f64::from(count) - mean).powi(2) / mean;
+        freedom += 1.0;
+    }
+    (chi - freedom) / (2.0f64 * freedom).sqrt()
+}
+
+const ROWS: usize = 60_000;
+
+/// 21 tokens, of which some are equal, with probabilities from 0.2 down to 0.002.
+fn uneven() -> Vec<f32> {
+    (0..21).map(|i| [0.0, 1.5, 1.5, -1.0, 2.9, 0.3, -1.7][i % 7] + (i / 7) as f32 * 0.25).collect()
+}
+
+#[test]
+fn tokens_come_as_often_as_their_probabilities_say() {
+    let logits = uneven();
+    let plain = Sampling::new(2026);
+    for (sampling, temperature, top_k, top_p) in [
+        (plain, 1.0, 0, 1.0),
+        (plain.temperature(2.0), 2.0, 0, 1.0),
+        (plain.temperature(0.7), 0.7, 0, 1.0),
+        (plain.top_k(5), 1.0, 5, 1.0),
+        (plain.top_p(0.8), 1.0, 0, 0.8),
+        (plain.top_p(0.3), 1.0, 0, 0.3),
+        (plain.top_p(0.05), 1.0, 0, 0.05),
+        (plain.temperature(1.5).top_k(8).top_p(0.75), 1.5, 8, 0.75),
+        (plain.top_k(100).top_p(0.6), 1.0, 100, 0.6),
+    ] {
+        let noise = Noise { seed: 0, draw: 0, row: 0 };
+        let mut probabilities = vec![0.0; logits.len()];
+        let mut kept = 0.0;
+        let left = Draw { noise, temperature, top_k, top_p }.left(&logits);
+        for (col, own, _) in left.into_iter().filter(|&(.., before)| before < f64::from(top_p)) {
+            probabilities[col] = own;
+            kept += own;
+        }
+        probabilities.iter_mut().for_each(|probability| *probability /= kept);
+        let counts = counts(&logits, ROWS, &sampling, 7);
+        let left = probabilities.iter().filter(|&&probability| probability > 0.0).count();
+        if left == 1 {
+            assert_eq!(counts.iter().filter(|&&count| count > 0).count(), 1, "{sampling:?}");
+            continue;
+        }
+        let deviation = deviation(&counts, &probabilities);
+        assert!(deviation.abs() < 4.0, "{sampling:?}: {deviation} standard deviations: {counts:?}");
+    }
+}
+
+/// Tokens of neighbouring rows, draws and seeds come together as often as they should by chance.
+#[test]
+fn rows_draws_and_seeds_know_nothing_of_each_other() {
+    let logits = [0.0f32, 0.7, -0.4, 0.2];
+    let of = |seed, draw| tokens(&logits, ROWS, &Sampling::new(seed), draw);
+    let first = of(1, 1);
+    let mut next_row = first.clone();
+    next_row.rotate_left(1);
+    let noise = Noise { seed: 0, draw: 0, row: 0 };
+    let mut probabilities = [0.0; 4];
+    Draw { noise, temperature: 1.0, top_k: 0, top_p: 1.0 }
+        .left(&logits)
+        .into_iter()
+        .for_each(|(col, own, _)| probabilities[col] = own);
+    let pairs: Vec<f64> = probabilities.iter().flat_map(|a| probabilities.map(|b| a * b)).collect();
+    for (name, other) in [
+        ("row", next_row),
+        ("draw", of(1, 2)),
+        ("draw with another upper half", of(1, 1 << 32 | 1)),
+        ("seed", of(2, 1)),
+        ("seed with another upper half", of(1 << 32 | 1, 1)),
+    ] {
+        let mut counts = [0; 16];
+        first.iter().zip(&other).for_each(|(&a, &b)| counts[(4 * a + b) as usize] += 1);
+        let deviation = deviation(&counts, &pairs);
+        assert!(deviation.abs() < 4.0, "another {name}: {deviation} standard deviations: {counts:?}");
+    }
+    assert_eq!(of(1, 1), first);
+}
+
+/// What a cut leaves keeps its noise: a token that is left stays the one.
+#[test]
+fn a_cut_changes_no_token_that_it_leaves() {
+    let (logits, plain) = (uneven(), Sampling::new(9));
+    let all = tokens(&logits, 2000, &plain, 0);
+    for cut in [plain.top_k(6), plain.top_p(0.7), plain.top_k(9).top_p(0.8)] {
+        let left = tokens(&logits, 2000, &cut, 0);
+        let kept: std::collections::BTreeSet<u32> = left.iter().copied().collect();
+        let pairs = || all.iter().zip(&left);
+        assert!(pairs().all(|(all, left)| all == left || !kept.contains(all)), "{cut:?}");
+        assert!(pairs().any(|(all, left)| all != left), "{cut:?} cuts nothing");
+    }
+}
+
+#[test]
+fn at_temperature_0_it_is_the_first_of_the_largest() {
+    let device = Device::cpu();
+    let logits = device.upload(&[1.0f32, 4.0, 4.0, -0.0, 0.0, -1.0].map(bf16::from_f32)).unwrap();
+    let (mut tokens, mut logarithms) =
+        (device.upload(&[9u32; 4]).unwrap(), device.alloc_zeroed::<f32>(2).unwrap());
+    let greedy = Sampling::new(5).temperature(0.0).top_k(2).top_p(0.1);
+    let view = tokens.view_mut(1..3).unwrap();
+    let matrix = Matrix::new(&logits, 2, 3).unwrap();
+    sample_with_log_probabilities(&device, view, &mut logarithms, &matrix, &greedy, 3).unwrap();
+    assert_eq!(tokens.to_vec().unwrap(), [9, 1, 0, 9]);
+    let want = [-(2.0 + (-3f32).exp()).ln(), -(2.0 + (-1f32).exp()).ln()];
+    assert!(logarithms.to_vec().unwrap().iter().zip(want).all(|(got, want)| (got - want).abs() < 1e-6));
+}
+
+#[test]
+fn what_does_not_fit_is_refused_in_words() {
+    let device = Device::cpu();
+    let logits = device.alloc_zeroed::<f32>(6).unwrap();
+    let (mut tokens, mut logarithms) =
+        (device.alloc_zeroed::<u32>(2).unwrap(), device.alloc_zeroed::<f32>(3).unwrap());
+    let refused = |result: Result<(), SoftmaxError>, words: &str| {
+        let error = result.unwrap_err().to_string();
+        assert!(error.contains(words), "`{words}` is not in: {error}");
+    };
+    let (rows, plain) = (Matrix::new(&logits, 3, 2).unwrap(), Sampling::new(0));
+    let words = "sampling of 3 rows failed: there are 2 tokens; each row needs one";
+    refused(sample(&device, &mut tokens, &rows, &plain, 0), words);
+    let rows = Matrix::new(&logits, 2, 3).unwrap();
+    let words = "there are 3 log-probabilities";
+    refused(sample_with_log_probabilities(&device, &mut tokens, &mut logarithms, &rows, &plain, 0), words);
+    refused(sample(&device, &mut tokens, &rows, &plain.top_p(0.0), 0), "a top-p of 0 failed");
+    let none = Matrix::new(&logits, 2, 0).unwrap();
+    sample(&device, &mut tokens, &none, &plain, 0).unwrap();
+}
