@@ -19,6 +19,28 @@ pub mod grey;
 
 pub mod recompute;
 
+pub mod reduce;
+
+pub mod dot;
+
+pub mod bank_conflicts;
+
+pub mod transpose;
+
+pub mod register_arrays;
+
+pub mod warps;
+
+pub mod warp_masks;
+
+pub mod divergence;
+
+pub mod occupancy;
+
+pub mod launch_bounds;
+
+mod last_block;
+
 pub mod matmul;
 
 #[cfg(not(target_arch = "nvptx64"))]
@@ -34,6 +56,16 @@ pub(crate) const KERNELS: &[&[&KernelMeta]] = &[
     grey::KERNELS,
     fusion::KERNELS,
     recompute::KERNELS,
+    reduce::KERNELS,
+    dot::KERNELS,
+    bank_conflicts::KERNELS,
+    transpose::KERNELS,
+    register_arrays::KERNELS,
+    warps::KERNELS,
+    warp_masks::KERNELS,
+    divergence::KERNELS,
+    occupancy::KERNELS,
+    launch_bounds::KERNELS,
     matmul::KERNELS,
     matmul::tuned::matmul_async::KERNELS,
 ];
@@ -41,13 +73,13 @@ pub(crate) const KERNELS: &[&[&KernelMeta]] = &[
 /// One step of a lesson, whose kernels take an `A`.
 #[cfg(not(target_arch = "nvptx64"))]
 #[derive(Debug)]
-pub struct Rung<A: 'static> {
+pub struct Rung<A: 'static, F: 'static = Grid> {
     /// The rung's name in the lesson.
     pub name: &'static str,
     /// What it does, in a line.
     pub idea: &'static str,
     /// Its kernel.
-    pub kernel: &'static Instance<A, Grid>,
+    pub kernel: &'static Instance<A, F>,
 }
 
 /// One step of a lesson that is several launches, one after the other.

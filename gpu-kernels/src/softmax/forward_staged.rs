@@ -51,7 +51,12 @@ pub(super) unsafe fn softmax<I, O, const N: usize, const BLOCK: usize>(
         let [first, second] = edge_reg.map(|x| args.exp(x - max));
         let mut pair = f32x2::new(max, first + second);
         stage.for_each_piece(row.part_len(), piece, |first, len| {
-            pair = reduce_piece::<I, O, N, BLOCK>(stage.vectors.add(first + tid), len, pair, args.scale);
+            pair = reduce_piece::<I, O, N, BLOCK>(
+                stage.vectors.wrapping_add(first + tid),
+                len,
+                pair,
+                args.scale,
+            );
         });
         pair = exchange::<BLOCK>(shared, merge::<32>(pair, args.scale), args.scale);
         if part.parts > 1 {

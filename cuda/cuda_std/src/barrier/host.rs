@@ -116,9 +116,13 @@ pub(super) fn note_init(this: *mut Barrier) {
     with_running(|context| context.shared().fences.note_barrier(this.addr()));
 }
 
-/// Notes that the barriers are.
+/// Notes that the barriers are, and orders them before the cluster's barrier, with what else the thread has written: the
+/// hardware orders the barriers alone.
 pub(super) fn fence_init() {
-    with_running(|context| context.shared().fences.fence_barriers());
+    with_running(|context| {
+        context.channel.release_to_cluster();
+        context.shared().fences.fence_barriers();
+    });
 }
 
 /// The barrier that this one is in block `rank` of the cluster.

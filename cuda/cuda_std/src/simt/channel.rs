@@ -124,13 +124,21 @@ impl Channel {
         }
     }
 
+    /// Lets what the thread has written be seen after the cluster's barrier, whatever way it arrives there.
+    #[inline]
+    pub(crate) fn release_to_cluster(&self) {
+        // SAFETY: as above, if there is a waiting.
+        if let Some(waiting) = unsafe { self.waiting.as_ref() } {
+            waiting.release_to_cluster();
+        }
+    }
+
     /// Notes that the thread has arrived at the cluster's barrier, with its earlier writes if `releases`. False if it
     /// has not waited since it last arrived.
     #[inline]
     pub(crate) fn arrive_at_cluster(&self, releases: bool) -> bool {
-        // SAFETY: as above, if there is a waiting.
-        if releases && let Some(waiting) = unsafe { self.waiting.as_ref() } {
-            waiting.release_to_cluster();
+        if releases {
+            self.release_to_cluster();
         }
         !self.has_arrived.replace(true)
     }

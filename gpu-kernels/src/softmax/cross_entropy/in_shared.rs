@@ -47,7 +47,7 @@ pub(super) unsafe fn in_shared<T, const N: usize, const BLOCK: usize>(
         let [first, second] = edge_reg.map(|x| exp::<T>(x - max, 1.0));
         let mut mine = f32x2::new(max, first + second);
         stage.for_each_piece(source.part_len(), piece, |first, len| {
-            mine = reduce_piece::<T, T, N, BLOCK>(stage.vectors.add(first + tid), len, mine, 1.0);
+            mine = reduce_piece::<T, T, N, BLOCK>(stage.vectors.wrapping_add(first + tid), len, mine, 1.0);
         });
         let mut pair = exchange::<BLOCK>(shared, merge::<32>(mine, 1.0), 1.0);
         let mut first = u32::MAX;

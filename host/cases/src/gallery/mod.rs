@@ -1,14 +1,25 @@
 //! The lessons of the gallery: one table that tests, benches, pictures and pages iterate.
 
+mod bank_conflicts;
 mod constant;
 mod copy_offset;
+mod divergence;
+mod dot;
 mod fusion;
 mod grey;
+mod launch_bounds;
 mod layout;
 mod matmul;
+mod occupancy;
 mod problem;
 mod recompute;
+mod reduce;
+mod register_arrays;
+mod theory;
+mod transpose;
 mod vector_add;
+mod warp_masks;
+mod warps;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,6 +41,16 @@ pub const LESSONS: &[&Lesson] = &[
     &grey::LESSON,
     &fusion::LESSON,
     &recompute::LESSON,
+    &reduce::LESSON,
+    &dot::LESSON,
+    &bank_conflicts::LESSON,
+    &transpose::LESSON,
+    &register_arrays::LESSON,
+    &warps::LESSON,
+    &warp_masks::LESSON,
+    &divergence::LESSON,
+    &occupancy::LESSON,
+    &launch_bounds::LESSON,
     &matmul::LESSON,
 ];
 

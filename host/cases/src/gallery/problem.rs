@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result, ensure};
 use bytemuck::Pod;
-use cuda_std::launch::{LaunchError, Launcher, RawBuffer};
+use cuda_std::launch::{KernelMeta, LaunchConfig, LaunchError, Launcher, RawBuffer};
 use cuda_std::testing::{Element, KernelTest, Layout, Memory, Results};
 use ferrowarp::device::{Device, DeviceError};
 
@@ -63,12 +63,29 @@ impl<T> Copy for Handle<T> {}
 /// The arrays on a device.
 pub struct Placed {
     raw: Vec<RawBuffer<u8>>,
+    device: Device,
 }
 
 impl Placed {
     /// The array, as kernels take it.
     pub fn of<T>(&self, handle: Handle<T>) -> RawBuffer<T> {
         self.raw[handle.index].cast()
+    }
+
+    /// The grid of `config`, of no more blocks than the device runs at once and than `most`.
+    ///
+    /// # Errors
+    /// The device does not know the kernel.
+    pub fn resident(
+        &self,
+        kernel: &'static KernelMeta,
+        config: LaunchConfig,
+        most: u32,
+    ) -> Result<LaunchConfig, LaunchError> {
+        let fit = self.device.resident_blocks(kernel, &config);
+        let fit = fit.map_err(|error| LaunchError::Device(Box::new(error)))?;
+        let fit = u32::try_from(fit).unwrap_or(u32::MAX).min(most).max(1);
+        Ok(LaunchConfig { grid: config.grid.x.min(fit).into(), ..config })
     }
 }
 
@@ -147,7 +164,8 @@ impl Problem {
         let mut test = KernelTest::new();
         let guarded: Vec<Guarded> = self.arrays.arrays.iter().map(|array| array.guard(&mut test)).collect();
         let results = test.run_on(device, |on, memory| {
-            let placed = Placed { raw: guarded.iter().map(|array| (array.place)(memory)).collect() };
+            let raw = guarded.iter().map(|array| (array.place)(memory)).collect();
+            let placed = Placed { raw, device: device.clone() };
             (self.launch)(on, &placed)
         })?;
         Ok(guarded.iter().filter_map(|array| array.read.as_ref()).map(|read| read(&results)).collect())
@@ -170,8 +188,9 @@ impl Problem {
     pub fn place(&self, device: &Device) -> Result<Session, DeviceError> {
         let owned = self.arrays.arrays.iter().map(|array| array.upload(device));
         let owned = owned.collect::<Result<Vec<_>, _>>()?;
-        let placed = Placed { raw: owned.iter().map(|owned| owned.raw).collect() };
-        Ok(Session { device: device.clone(), placed, launch: Arc::clone(&self.launch), owned })
+        let raw = owned.iter().map(|owned| owned.raw).collect();
+        let placed = Placed { raw, device: device.clone() };
+        Ok(Session { placed, launch: Arc::clone(&self.launch), owned })
     }
 
     /// Launches once in the session and compares what it leaves: every element of a small output, some of a large one.
@@ -201,7 +220,6 @@ impl Problem {
 
 /// The arrays of a problem on a device, and its launch.
 pub struct Session {
-    device: Device,
     placed: Placed,
     launch: Arc<Launch>,
     owned: Vec<Owned>,
@@ -216,7 +234,7 @@ impl Session {
     /// # Errors
     /// A launch failed.
     pub fn launch(&mut self) -> Result<(), DeviceError> {
-        Ok((self.launch)(&self.device, &self.placed)?)
+        Ok((self.launch)(&self.placed.device, &self.placed)?)
     }
 }
 

@@ -1,0 +1,163 @@
+//! Branches and loops whose lanes part.
+//!
+//! A warp has one instruction at a time for its 32 lanes. Where they go different ways, it takes the ways one after the
+//! other, with the lanes of each, until they meet again.
+//!
+//! * `branch_by_lane`: neighbouring lanes go one of `ways` ways, each with as much work: a warp takes them all.
+//! * `branch_by_warp`: the same, but all lanes of a warp go the same way.
+//! * `trips_by_lane`: neighbouring lanes go round a loop less or more often: a warp goes round as often as the lane that does
+//!   most, and the others wait.
+//! * `trips_by_warp`: the same numbers of turns, but the same in all lanes of a warp.
+//!
+//! Requires: blocks of a warp for each of up to 32 ways.
+//@ ptx: bar.sync == 0, st.global == 1, .local == 0
+
+#[cfg(not(target_arch = "nvptx64"))]
+use super::Rung;
+use cuda_std::hint::opaque;
+use cuda_std::{kernel, thread};
+
+/// The rungs.
+#[cfg(not(target_arch = "nvptx64"))]
+pub const RUNGS: &[Rung<Arguments, ()>] = &[
+    Rung {
+        name: "branch_by_lane",
+        idea: "lanes go different ways",
+        kernel: &divergence_branch_by_lane::INSTANCES[0],
+    },
+    Rung {
+        name: "branch_by_warp",
+        idea: "warps go different ways",
+        kernel: &divergence_branch_by_warp::INSTANCES[0],
+    },
+    Rung {
+        name: "trips_by_lane",
+        idea: "lanes take different numbers of turns",
+        kernel: &divergence_trips_by_lane::INSTANCES[0],
+    },
+    Rung {
+        name: "trips_by_warp",
+        idea: "warps take different numbers of turns",
+        kernel: &divergence_trips_by_warp::INSTANCES[0],
+    },
+];
+
+#[cfg(not(target_arch = "nvptx64"))]
+pub(crate) const KERNELS: &[&cuda_std::launch::KernelMeta] = &[
+    divergence_branch_by_lane::META,
+    divergence_branch_by_warp::META,
+    divergence_trips_by_lane::META,
+    divergence_trips_by_warp::META,
+];
+
+/// What the kernels take.
+#[cfg(not(target_arch = "nvptx64"))]
+#[derive(Clone, Copy, Debug)]
+pub struct Arguments {
+    /// A number for each thread.
+    pub out: cuda_std::launch::RawBuffer<u32>,
+    /// How many ways there are, from 1 to 32.
+    pub ways: u32,
+    /// Turns of a thread, on average over the ways.
+    pub turns: u32,
+}
+
+/// What a turn makes of a number.
+#[inline(always)]
+fn turn(x: u32, way: u32) -> u32 {
+    x.wrapping_mul(1_664_525).wrapping_add(2 * way + 1)
+}
+
+/// `out[thread]` becomes its number after `turns` turns of `x = x * 1664525 + 2 * way + 1`, where the way is the thread's
+/// number modulo `ways`.
+///
+/// Launched on blocks of whole warps along x, of 1024 threads at most.
+///
+/// # Safety
+/// The launch is as said; `out` holds an element for each thread, and nobody else uses it.
+#[kernel(max_threads = 1024, args = Arguments)]
+pub unsafe fn divergence_branch_by_lane(out: *mut u32, ways: u32, turns: u32) {
+    let own = thread::thread_idx_x() % 32 % ways;
+    // SAFETY: the caller's.
+    unsafe { branch(out, own, ways, turns) };
+}
+
+/// As [`divergence_branch_by_lane`](fn@divergence_branch_by_lane); the way is the number of the warp in its block modulo
+/// `ways`.
+///
+/// Launched on blocks of whole warps along x, of 1024 threads at most.
+///
+/// # Safety
+/// As of [`divergence_branch_by_lane`](fn@divergence_branch_by_lane).
+#[kernel(max_threads = 1024, args = Arguments)]
+pub unsafe fn divergence_branch_by_warp(out: *mut u32, ways: u32, turns: u32) {
+    let own = thread::thread_idx_x() / 32 % ways;
+    // SAFETY: the caller's.
+    unsafe { branch(out, own, ways, turns) };
+}
+
+/// A chain of branches, one for each way, of which a thread takes its own.
+///
+/// # Safety
+/// `out` holds an element for each thread.
+#[inline(always)]
+unsafe fn branch(out: *mut u32, own: u32, ways: u32, turns: u32) {
+    let i = thread::index_1d();
+    let mut x = i;
+    for way in 0..ways {
+        if own == way {
+            let mut done = 0;
+            while done < turns as usize {
+                x = turn(x, way);
+                done = opaque(done + 1);
+            }
+        }
+    }
+    // SAFETY: this thread alone writes the element.
+    unsafe { *out.add(i as usize) = x };
+}
+
+/// `out[thread]` becomes its number after some turns of `x = x * 1664525 + 1`: `2 * turns * (way + 1) / (ways + 1)`, rounded
+/// down, where the way is the thread's number modulo `ways`.
+///
+/// Launched on blocks of whole warps along x, of 1024 threads at most.
+///
+/// # Safety
+/// As of [`divergence_branch_by_lane`](fn@divergence_branch_by_lane).
+#[kernel(max_threads = 1024, args = Arguments)]
+pub unsafe fn divergence_trips_by_lane(out: *mut u32, ways: u32, turns: u32) {
+    let own = thread::thread_idx_x() % 32 % ways;
+    // SAFETY: the caller's.
+    unsafe { trips(out, own, ways, turns) };
+}
+
+/// As [`divergence_trips_by_lane`](fn@divergence_trips_by_lane); the way is the number of the warp in its block modulo
+/// `ways`.
+///
+/// Launched on blocks of whole warps along x, of 1024 threads at most.
+///
+/// # Safety
+/// As of [`divergence_branch_by_lane`](fn@divergence_branch_by_lane).
+#[kernel(max_threads = 1024, args = Arguments)]
+pub unsafe fn divergence_trips_by_warp(out: *mut u32, ways: u32, turns: u32) {
+    let own = thread::thread_idx_x() / 32 % ways;
+    // SAFETY: the caller's.
+    unsafe { trips(out, own, ways, turns) };
+}
+
+/// A loop that a thread of this way goes round as often as its way says.
+///
+/// # Safety
+/// `out` holds an element for each thread.
+#[inline(always)]
+unsafe fn trips(out: *mut u32, own: u32, ways: u32, turns: u32) {
+    let i = thread::index_1d();
+    let mut x = i;
+    let (trips, mut done) = (2 * turns * (own + 1) / (ways + 1), 0);
+    while done < trips as usize {
+        x = turn(x, 0);
+        done = opaque(done + 1);
+    }
+    // SAFETY: this thread alone writes the element.
+    unsafe { *out.add(i as usize) = x };
+}

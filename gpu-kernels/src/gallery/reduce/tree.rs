@@ -1,0 +1,195 @@
+//! Trees in shared memory: each block makes one sum of its elements, and another launch makes one of those.
+//!
+//! The threads of a block write their element to shared memory; eight rounds halve how many there are, with a barrier
+//! before each. The rungs differ in which threads add which pair, which costs as much as the additions themselves:
+//!
+//! * `modulo`: thread `t` adds to element `t` the one `stride` above, where `t` is a multiple of `2 * stride`. The remainder
+//!   takes a division of some twenty instructions, and in the rounds up to a stride of 16 every warp has lanes that
+//!   add and lanes that do not: it executes the round with ever fewer of its lanes.
+//! * `mask`: since `2 * stride` is a power of two, the lowest bits of `t` are the remainder.
+//! * `strided`: thread `t` adds the pair number `t`, so that the threads which add are the first ones and most warps skip
+//!   a round whole. Now neighbouring lanes are `2 * stride` words apart, so that they meet in the same banks.
+//! * `sequential`: the upper half is added to the lower, element by element. Neighbouring lanes have neighbouring words.
+//! * `first_add`: half of the threads had nothing to do but to load; with two elements a thread all add at once, and
+//!   there are half as many blocks.
+//!
+//! Requires: blocks of 256 threads. The order of the additions is fixed.
+//@ ptx(reduce_modulo): rem.u32 == 1, bar.sync == 1, ld.shared == 3, shfl == 0, .local == 0
+//@ ptx(reduce_mask): rem == 0, bar.sync == 1, ld.shared == 3, shfl == 0, .local == 0
+//@ ptx(reduce_strided): rem == 0, bar.sync == 1, ld.shared == 3, shfl == 0, .local == 0
+//@ ptx(reduce_sequential): rem == 0, bar.sync == 1, ld.shared == 3, shfl == 0, .local == 0
+//@ ptx(reduce_first_add): ld.global.b32 == 2, bar.sync == 1, ld.shared == 3, shfl == 0, .local == 0
+
+#[cfg(not(target_arch = "nvptx64"))]
+use super::{Arguments, Launches, Reduction};
+use cuda_std::hint::opaque;
+use cuda_std::{kernel, shared_array, thread};
+
+const BLOCK: usize = 256;
+
+/// `inp[i]`, or 0 past its end.
+///
+/// # Safety
+/// `inp` holds `len` elements.
+#[inline(always)]
+unsafe fn element(inp: *const f32, i: usize, len: u32) -> f32 {
+    // SAFETY: as asked just before.
+    if i < len as usize { unsafe { *inp.add(i) } } else { 0.0 }
+}
+
+/// `out[b]` becomes the sum of the 256 elements of `inp` from `256 * b` on. Who adds goes by a remainder.
+///
+/// Launched on a block of 256 threads along x for each element of `out`.
+///
+/// # Safety
+/// The launch is as said; `inp` holds `len` elements, and nobody else uses those of `out`.
+#[kernel(
+    max_threads = 256,
+    args = Arguments,
+    facts: Reduction = Reduction { of_block: 256, launches: Launches::Passes },
+)]
+pub unsafe fn reduce_modulo(out: *mut f32, inp: *const f32, len: u32) {
+    let x_shared = shared_array![f32; BLOCK];
+    let (block, tid) = (thread::block_idx_x() as usize, thread::thread_idx_x() as usize);
+    // SAFETY: indices are below 256. In a round an element is used by one thread, and a barrier lies between rounds.
+    unsafe {
+        *x_shared.add(tid) = element(inp, block * BLOCK + tid, len);
+        let mut stride = opaque(1);
+        while stride < BLOCK {
+            thread::sync_threads_aligned();
+            if (tid as u32).is_multiple_of(2 * stride as u32) {
+                *x_shared.add(tid) += *x_shared.add(tid + stride);
+            }
+            stride = opaque(2 * stride);
+        }
+        if tid == 0 {
+            *out.add(block) = *x_shared;
+        }
+    }
+}
+
+/// As [`reduce_modulo`](fn@reduce_modulo). Who adds goes by the lowest bits of the thread's number.
+///
+/// Launched on a block of 256 threads along x for each element of `out`.
+///
+/// # Safety
+/// As of [`reduce_modulo`](fn@reduce_modulo).
+#[kernel(
+    max_threads = 256,
+    args = Arguments,
+    facts: Reduction = Reduction { of_block: 256, launches: Launches::Passes },
+)]
+pub unsafe fn reduce_mask(out: *mut f32, inp: *const f32, len: u32) {
+    let x_shared = shared_array![f32; BLOCK];
+    let (block, tid) = (thread::block_idx_x() as usize, thread::thread_idx_x() as usize);
+    // SAFETY: as in `reduce_modulo`.
+    unsafe {
+        *x_shared.add(tid) = element(inp, block * BLOCK + tid, len);
+        let mut stride = opaque(1);
+        while stride < BLOCK {
+            thread::sync_threads_aligned();
+            if tid & (2 * stride - 1) == 0 {
+                *x_shared.add(tid) += *x_shared.add(tid + stride);
+            }
+            stride = opaque(2 * stride);
+        }
+        if tid == 0 {
+            *out.add(block) = *x_shared;
+        }
+    }
+}
+
+/// As [`reduce_mask`](fn@reduce_mask), with the same additions. The first threads make them.
+///
+/// Launched on a block of 256 threads along x for each element of `out`.
+///
+/// # Safety
+/// As of [`reduce_modulo`](fn@reduce_modulo).
+#[kernel(
+    max_threads = 256,
+    args = Arguments,
+    facts: Reduction = Reduction { of_block: 256, launches: Launches::Passes },
+)]
+pub unsafe fn reduce_strided(out: *mut f32, inp: *const f32, len: u32) {
+    let x_shared = shared_array![f32; BLOCK];
+    let (block, tid) = (thread::block_idx_x() as usize, thread::thread_idx_x() as usize);
+    // SAFETY: as in `reduce_modulo`.
+    unsafe {
+        *x_shared.add(tid) = element(inp, block * BLOCK + tid, len);
+        let mut stride = opaque(1);
+        while stride < BLOCK {
+            thread::sync_threads_aligned();
+            let i = 2 * stride * tid;
+            if i < BLOCK {
+                *x_shared.add(i) += *x_shared.add(i + stride);
+            }
+            stride = opaque(2 * stride);
+        }
+        if tid == 0 {
+            *out.add(block) = *x_shared;
+        }
+    }
+}
+
+/// As [`reduce_strided`](fn@reduce_strided). The upper half is added to the lower.
+///
+/// Launched on a block of 256 threads along x for each element of `out`.
+///
+/// # Safety
+/// As of [`reduce_modulo`](fn@reduce_modulo).
+#[kernel(
+    max_threads = 256,
+    args = Arguments,
+    facts: Reduction = Reduction { of_block: 256, launches: Launches::Passes },
+)]
+pub unsafe fn reduce_sequential(out: *mut f32, inp: *const f32, len: u32) {
+    let x_shared = shared_array![f32; BLOCK];
+    let (block, tid) = (thread::block_idx_x() as usize, thread::thread_idx_x() as usize);
+    // SAFETY: as in `reduce_modulo`.
+    unsafe {
+        *x_shared.add(tid) = element(inp, block * BLOCK + tid, len);
+        let mut stride = opaque(BLOCK / 2);
+        while stride > 0 {
+            thread::sync_threads_aligned();
+            if tid < stride {
+                *x_shared.add(tid) += *x_shared.add(tid + stride);
+            }
+            stride = opaque(stride / 2);
+        }
+        if tid == 0 {
+            *out.add(block) = *x_shared;
+        }
+    }
+}
+
+/// `out[b]` becomes the sum of the 512 elements of `inp` from `512 * b` on. Each thread adds two when it loads them.
+///
+/// Launched on a block of 256 threads along x for each element of `out`.
+///
+/// # Safety
+/// As of [`reduce_modulo`](fn@reduce_modulo).
+#[kernel(
+    max_threads = 256,
+    args = Arguments,
+    facts: Reduction = Reduction { of_block: 512, launches: Launches::Passes },
+)]
+pub unsafe fn reduce_first_add(out: *mut f32, inp: *const f32, len: u32) {
+    let x_shared = shared_array![f32; BLOCK];
+    let (block, tid) = (thread::block_idx_x() as usize, thread::thread_idx_x() as usize);
+    let first = 2 * block * BLOCK + tid;
+    // SAFETY: as in `reduce_modulo`.
+    unsafe {
+        *x_shared.add(tid) = element(inp, first, len) + element(inp, first + BLOCK, len);
+        let mut stride = opaque(BLOCK / 2);
+        while stride > 0 {
+            thread::sync_threads_aligned();
+            if tid < stride {
+                *x_shared.add(tid) += *x_shared.add(tid + stride);
+            }
+            stride = opaque(stride / 2);
+        }
+        if tid == 0 {
+            *out.add(block) = *x_shared;
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! Branches and loops whose lanes part.
+
+use std::collections::BTreeSet;
+
+use cuda_std::launch::LaunchConfig;
+use gpu_kernels::gallery::Rung;
+use gpu_kernels::gallery::divergence::{Arguments, RUNGS};
+
+use super::theory::WARP;
+use super::{Arrays, Axis, Lesson, Measure, Problem, Scale, Trial, Work};
+use crate::compare::Bound;
+
+pub(super) const LESSON: Lesson = Lesson {
+    name: "divergence",
+    title: "Divergence",
+    axis: Axis { label: "ways", is_log: true },
+    measure: Measure::Time,
+    rungs: || RUNGS.iter().map(|rung| (rung.name, rung.idea)).collect(),
+    trials,
+};
+
+fn trials(scale: Scale) -> Vec<Trial> {
+    // Blocks have a warp for each way, but where every thread costs.
+    let block = if scale == Scale::Tiny { 64 } else { 1024 };
+    let (blocks, turns, ways): (usize, usize, &[usize]) = match scale {
+        Scale::Tiny => (1, 2, &[2]),
+        Scale::Edges => (1, 5, &[1, 2, 7, 32]),
+        Scale::Count => (1, 64, &[1, 2, 4, 8, 16, 32]),
+        Scale::Laptop => (16, 256, &[1, 2, 4, 8, 16, 32]),
+        Scale::Gpu => (132 * 2, 8192, &[1, 2, 4, 8, 16, 32]),
+    };
+    RUNGS
+        .iter()
+        .flat_map(|rung| ways.iter().map(move |&ways| trial(rung, [blocks, block], turns, ways)))
+        .collect()
+}
+
+/// The turns of a thread that goes this way.
+fn trips(rung: &str, way: usize, ways: usize, turns: usize) -> usize {
+    if rung.starts_with("trips") { 2 * turns * (way + 1) / (ways + 1) } else { turns }
+}
+
+/// The branches of a warp whose lanes part. Where lanes go different ways, each of the branches for a way has lanes that take
+/// it and lanes that do not; where they go round a loop differently often, some go on and some do not at the end of a
+/// turn that is the last one for some.
+fn divergent(rung: &str, ways: usize, turns: usize) -> usize {
+    match rung {
+        "branch_by_lane" if ways > 1 => ways,
+        "trips_by_lane" => {
+            (0..ways).map(|way| trips(rung, way, ways, turns)).collect::<BTreeSet<_>>().len() - 1
+        }
+        _ => 0,
+    }
+}
+
+fn trial(
+    rung: &'static Rung<Arguments, ()>,
+    [blocks, block]: [usize; 2],
+    turns: usize,
+    ways: usize,
+) -> Trial {
+    let threads = block * blocks;
+    let mut work = Work::of_bytes(4.0 * threads as f64).with_sectors(0.0, (threads / 8) as f64);
+    let of_warp = divergent(rung.name, ways, turns);
+    work.foretold.divergent_branches = Some((threads / WARP * of_warp) as f64);
+    let name = (rung.name, vec![rung.kernel.meta.name]);
+    Trial::new(name, ways as f64, format!("{ways} ways, {turns} turns"), work, move || {
+        let mut arrays = Arrays::default();
+        let out = arrays.output("out", threads);
+        let config = LaunchConfig::new(blocks as u32, block as u32);
+        Problem::new(
+            arrays,
+            move |on, placed| {
+                let arguments = Arguments { out: placed.of(out), ways: ways as u32, turns: turns as u32 };
+                // SAFETY: `out` has an element for each thread.
+                unsafe { (rung.kernel.launch)(on, config, arguments) }
+            },
+            move |_, i| {
+                let number = if rung.name.ends_with("lane") { i % WARP } else { i % block / WARP };
+                let way = number % ways;
+                let added = if rung.name.starts_with("trips") { 1 } else { 2 * way as u64 + 1 };
+                let turn = |x: u64, _| (x * 1_664_525 + added) % (1 << 32);
+                let x = (0..trips(rung.name, way, ways, turns)).fold(i as u64, turn);
+                Bound::exact(x as f64)
+            },
+        )
+    })
+}

@@ -1,0 +1,88 @@
+//! The dot product of two arrays.
+
+use std::sync::Arc;
+
+use gpu_kernels::gallery::Rung;
+use gpu_kernels::gallery::dot::{Arguments, RUNGS};
+
+use super::theory::WARP;
+use super::{Arrays, Axis, Lesson, Measure, Problem, Scale, Trial, Work, numbers};
+use crate::compare::Bound;
+use crate::reference::Sum;
+
+pub(super) const LESSON: Lesson = Lesson {
+    name: "dot",
+    title: "A dot product",
+    axis: Axis { label: "terms", is_log: true },
+    measure: Measure::Bytes,
+    rungs: || RUNGS.iter().map(|rung| (rung.name, rung.idea)).collect(),
+    trials,
+};
+
+fn trials(scale: Scale) -> Vec<Trial> {
+    // Few blocks where the arrays are small, so that each thread has several terms to add.
+    let (lens, most): (&[usize], u32) = match scale {
+        Scale::Tiny => (&[260], 2),
+        Scale::Edges => (&[1, 33, 255, 769, 4099], 3),
+        Scale::Count => (&[1 << 14], 2),
+        Scale::Laptop => (&[1 << 12, 1 << 16, 1 << 20], u32::MAX),
+        Scale::Gpu => (&[1 << 14, 1 << 18, 1 << 20, 1 << 22, 1 << 24, 1 << 26], u32::MAX),
+    };
+    let of_rung = |rung| lens.iter().flat_map(move |&len| trials_of(rung, len, most, scale));
+    RUNGS.iter().flat_map(of_rung).collect()
+}
+
+/// With whole numbers, whose sum is exact; in tests with others too.
+fn trials_of(rung: &'static Rung<Arguments>, len: usize, most: u32, scale: Scale) -> Vec<Trial> {
+    let is_whole = [true, false];
+    let is_whole = if scale == Scale::Edges { &is_whole[..] } else { &is_whole[..1] };
+    is_whole.iter().map(|&is_whole| trial(rung, len, most, is_whole)).collect()
+}
+
+fn trial(rung: &'static Rung<Arguments>, len: usize, most: u32, is_whole: bool) -> Trial {
+    let blocks = len.div_ceil(256).min(most as usize);
+    // A load of a warp touches 4 sectors where lanes are neighbours; 32 where they are a run apart, of 8 elements at
+    // least. The blocks' sums are loaded by the last block.
+    let run = len.div_ceil(256 * blocks);
+    let of_load = if rung.name == "chunks" { run.min(8) * 4 } else { 4 };
+    let loaded = 2 * len.div_ceil(WARP) * of_load + blocks.div_ceil(8);
+    let mut work = Work::of_bytes(8.0 * len as f64).with_flop(2.0 * len as f64);
+    // The sums, the sum of them, and the counter that goes back to 0.
+    work = work.with_sectors(loaded as f64, blocks as f64 + 2.0);
+    work.foretold.bank_conflicts = Some(0.0);
+    let name = (rung.name, vec![rung.kernel.meta.name]);
+    let what = if is_whole { "whole numbers" } else { "numbers" };
+    Trial::new(name, len as f64, format!("{len} terms, {what}"), work, move || {
+        let factors = |seed| {
+            let whole = |x: f32| if is_whole { (3.5 * x).trunc() } else { x };
+            Arc::new(numbers(len, seed).into_iter().map(whole).collect::<Vec<f32>>())
+        };
+        let (x, y) = (factors(4), factors(5));
+        let mut arrays = Arrays::default();
+        let (a, b) = (arrays.input("a", Arc::clone(&x)), arrays.input("b", Arc::clone(&y)));
+        let out = arrays.output("out", 1);
+        let partials = arrays.scratch("partials", vec![0.0f32; len.div_ceil(256)]);
+        let arrived = arrays.scratch("arrived", vec![0u32]);
+        Problem::new(
+            arrays,
+            move |on, placed| {
+                let config = placed.resident(rung.kernel.meta, (rung.kernel.config)(len), most)?;
+                let arguments = Arguments {
+                    out: placed.of(out),
+                    a: placed.of(a),
+                    b: placed.of(b),
+                    partials: placed.of(partials),
+                    arrived: placed.of(arrived),
+                    len: len as u32,
+                };
+                // SAFETY: the arrays have `len` elements, and there are partial sums for more blocks.
+                unsafe { (rung.kernel.launch)(on, config, arguments) }
+            },
+            move |_, _| {
+                let terms = || x.iter().zip(&*y).map(|(&a, &b)| f64::from(a) * f64::from(b));
+                let sum = Sum { value: terms().sum(), magnitude: terms().map(f64::abs).sum() };
+                if is_whole { Bound::exact(sum.value) } else { sum.within(64.0) }
+            },
+        )
+    })
+}

@@ -1,0 +1,243 @@
+//! The sum of an array.
+
+use std::sync::Arc;
+
+use cuda_std::launch::{LaunchConfig, LaunchError, Launcher};
+use gpu_kernels::gallery::reduce::{Arguments, Launches, RUNGS, Rung, reduce_clear};
+
+use super::theory::{WARP, passes};
+use super::{Arrays, Axis, Foretold, Lesson, Measure, Placed, Problem, Scale, Trial, Work, numbers};
+use crate::compare::Bound;
+use crate::reference::Sum;
+
+pub(super) const LESSON: Lesson = Lesson {
+    name: "reduce",
+    title: "The sum of an array",
+    axis: Axis { label: "elements", is_log: true },
+    measure: Measure::Bytes,
+    rungs: || RUNGS.iter().map(|rung| (rung.name, rung.idea)).collect(),
+    trials,
+};
+
+/// Threads of a block.
+const BLOCK: usize = 256;
+
+/// The most atomic additions to one address, which go one by one.
+const MOST_ATOMIC: usize = 1 << 24;
+
+/// The summands.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Summands {
+    /// Whole numbers from -7 to 7, whose sum is exact in any order.
+    Whole,
+    /// The same, with one that is larger than all others together.
+    Outlier,
+    /// Numbers between -1 and 1.
+    Real,
+    /// The same, with these two in their midst.
+    With(f32, f32),
+}
+
+fn trials(scale: Scale) -> Vec<Trial> {
+    use Summands::{Outlier, Real, Whole, With};
+    let lens: &[usize] = match scale {
+        Scale::Tiny => &[33],
+        Scale::Edges => &[1, 31, 257, 511, 513, 1024, 4099],
+        Scale::Count => &[1 << 14],
+        Scale::Laptop => &[1 << 12, 1 << 15, 1 << 18],
+        Scale::Gpu => {
+            &[1 << 12, 1 << 16, 1 << 18, 1 << 20, 1 << 22, 1 << 24, 1 << 25, 1 << 26, 1 << 27, 1 << 28]
+        }
+    };
+    let trial = |rung, len, summands| {
+        // Few blocks where the array is small, so that each has several elements to add.
+        let most = match scale {
+            Scale::Tiny => 2,
+            Scale::Edges => 3,
+            Scale::Count => 4,
+            Scale::Laptop | Scale::Gpu => u32::MAX,
+        };
+        trial(rung, len, summands, most)
+    };
+    let mut trials = Vec::new();
+    for rung in RUNGS {
+        let is_atomic = rung.kernel.launches == Launches::Cleared;
+        let most = if is_atomic { MOST_ATOMIC } else { usize::MAX };
+        trials.extend(lens.iter().filter(|&&len| len <= most).map(|&len| trial(rung, len, Whole)));
+        let is_resident = rung.kernel.launches == Launches::Resident;
+        // Two blocks, so that one of them is the last; many more for all loops.
+        trials.extend((is_resident && scale == Scale::Tiny).then(|| trial(rung, 1030, Whole)));
+        trials.extend((is_resident && scale == Scale::Edges).then(|| trial(rung, 13_003, Whole)));
+        if scale != Scale::Edges {
+            continue;
+        }
+        let infinite = f32::INFINITY;
+        let special = [Outlier, With(infinite, 1.0), With(infinite, -infinite), With(1.0, f32::NAN)];
+        trials.extend(special.map(|summands| trial(rung, 1030, summands)));
+        // Three launches, once for all rungs that take more than one.
+        trials.extend((rung.name == "sequential").then(|| trial(rung, 66_003, Whole)));
+        if !is_atomic {
+            trials.extend([33, 4099].map(|len| trial(rung, len, Real)));
+        }
+    }
+    trials
+}
+
+impl Summands {
+    fn numbers(self, len: usize) -> Vec<f32> {
+        let mut numbers = numbers(len, 3);
+        let whole = |x: &f32| (7.5 * x).trunc();
+        match self {
+            Summands::Whole => numbers.iter().map(whole).collect(),
+            Summands::Outlier => {
+                let mut numbers: Vec<f32> = numbers.iter().map(whole).collect();
+                // 2^23: above it and below twice of it are all whole numbers, and no others.
+                numbers[len / 2] = 8_388_608.0;
+                numbers
+            }
+            Summands::Real => numbers,
+            Summands::With(a, b) => {
+                (numbers[len / 3], numbers[len / 2]) = (a, b);
+                numbers
+            }
+        }
+    }
+
+    /// What the sum of these numbers, as [`Self::numbers`] gives them, must be.
+    fn sum(self, numbers: &[f32]) -> Bound {
+        let wide = || numbers.iter().map(|&x| f64::from(x));
+        let sum = Sum { value: wide().sum(), magnitude: wide().map(f64::abs).sum() };
+        match self {
+            Summands::Whole | Summands::Outlier => Bound::exact(sum.value),
+            // No thread adds more than a few numbers one after the other, whatever the rung.
+            Summands::Real | Summands::With(..) => sum.within(64.0),
+        }
+    }
+}
+
+/// What is foretold of a rung whose blocks are whole but for the last launch.
+fn foretold(rung: &Rung, len: usize, most: u32) -> Foretold {
+    let sectors = |elements: usize| elements.div_ceil(8) as f64;
+    let mut foretold = Foretold::default();
+    match rung.kernel.launches {
+        // The additions are neither loads nor stores.
+        Launches::Cleared => {
+            foretold.sectors_loaded = Some(sectors(len));
+            foretold.sectors_stored = Some(1.0);
+        }
+        Launches::Passes => {
+            let (mut loaded, mut blocks) = (0.0, Vec::new());
+            let mut left = len;
+            while left > 1 || blocks.is_empty() {
+                loaded += sectors(left);
+                left = left.div_ceil(rung.kernel.of_block);
+                blocks.push(left);
+            }
+            let all = blocks.iter().sum::<usize>() as f64;
+            foretold.sectors_loaded = Some(loaded);
+            // Each block stores its sum for itself.
+            foretold.sectors_stored = Some(all);
+            foretold.bank_conflicts = Some(all * conflicts(rung.name) as f64);
+        }
+        Launches::Resident => {
+            let blocks = len.div_ceil(rung.kernel.of_block).min(most as usize);
+            foretold.sectors_loaded = Some(sectors(len) + sectors(blocks));
+            // The sums, the sum of them, and the counter that goes back to 0.
+            foretold.sectors_stored = Some(blocks as f64 + 2.0);
+            foretold.bank_conflicts = Some(0.0);
+        }
+    }
+    foretold
+}
+
+/// Passes beyond the first that the requests of a block take in the tree of a rung. Neighbouring lanes use words side by
+/// side, or a number of words apart that is no more than that of the lanes; but for pairs number `t`, which are twice the stride
+/// apart.
+fn conflicts(rung: &str) -> usize {
+    if rung != "strided" {
+        return 0;
+    }
+    let strides = (0..8).map(|round| 1 << round);
+    let of_round = |stride: usize| {
+        let adding = BLOCK / (2 * stride);
+        let warps = (0..adding).step_by(WARP);
+        // The two that are added are loaded, and the sum is stored.
+        warps
+            .map(|first| 3 * (passes((first..adding.min(first + WARP)).map(|t| 2 * stride * t)) - 1))
+            .sum::<usize>()
+    };
+    strides.map(of_round).sum()
+}
+
+fn trial(rung: &'static Rung, len: usize, summands: Summands, most: u32) -> Trial {
+    let mut kernels = vec![rung.kernel.meta.name];
+    if rung.kernel.launches == Launches::Cleared {
+        kernels.insert(0, reduce_clear::META.name);
+    }
+    let mut work = Work::of_bytes(4.0 * len as f64).with_flop(len as f64);
+    work.foretold = foretold(rung, len, most);
+    let words = format!("{len} elements, {summands:?}");
+    Trial::new((rung.name, kernels), len as f64, words, work, move || {
+        let numbers = Arc::new(summands.numbers(len));
+        let mut arrays = Arrays::default();
+        let inp = arrays.input("inp", Arc::clone(&numbers));
+        let out = arrays.output("out", 1);
+        // Sums of blocks, and of blocks of those: two arrays that take turns.
+        let blocks = len.div_ceil(rung.kernel.of_block);
+        let partials = [(); 2].map(|()| arrays.scratch("partials", vec![0.0f32; blocks]));
+        let arrived = arrays.scratch("arrived", vec![0u32]);
+        let arguments = move |placed: &Placed| Arguments {
+            out: placed.of(out),
+            inp: placed.of(inp),
+            partials: placed.of(partials[0]),
+            arrived: placed.of(arrived),
+            len: len as u32,
+        };
+        Problem::new(
+            arrays,
+            move |on, placed| launch(rung, on, placed, (arguments(placed), placed.of(partials[1])), most),
+            move |_, _| summands.sum(&numbers),
+        )
+    })
+}
+
+/// Makes one sum of the array, by as many launches as the rung takes.
+fn launch(
+    rung: &Rung,
+    on: &dyn Launcher,
+    placed: &Placed,
+    (arguments, other): (Arguments, cuda_std::launch::RawBuffer<f32>),
+    most: u32,
+) -> Result<(), LaunchError> {
+    let (kernel, len) = (rung.kernel, arguments.len as usize);
+    match kernel.launches {
+        // SAFETY: `out` has its one element, and the grid is the kernel's for `len`.
+        Launches::Cleared => unsafe {
+            reduce_clear::launch(on, LaunchConfig::new(1, 1), arguments.out)?;
+            (kernel.launch)(on, kernel.config(len), arguments)
+        },
+        Launches::Passes => {
+            let (mut inp, mut left) = (arguments.inp, len);
+            let mut turns = [arguments.partials, other].into_iter().cycle();
+            loop {
+                let config = kernel.config(left);
+                let blocks = config.grid.x as usize;
+                let partials = turns.next().unwrap_or(other);
+                let out = if blocks == 1 { arguments.out } else { partials };
+                // SAFETY: the grid is the kernel's for what is left, and `out` has an element for each block.
+                unsafe {
+                    (kernel.launch)(on, config, Arguments { out, inp, len: left as u32, ..arguments })?
+                };
+                if blocks == 1 {
+                    return Ok(());
+                }
+                (inp, left) = (out, blocks);
+            }
+        }
+        Launches::Resident => {
+            let config = placed.resident(kernel.meta, kernel.config(len), most)?;
+            // SAFETY: there are partial sums for more blocks, and nobody has arrived yet.
+            unsafe { (kernel.launch)(on, config, arguments) }
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! An array of a thread's own.
+
+use std::sync::Arc;
+
+use gpu_kernels::gallery::Rung;
+use gpu_kernels::gallery::register_arrays::{Arguments, RUNGS};
+
+use super::{Arrays, Axis, Lesson, Measure, Problem, Scale, Trial, Work, numbers};
+use crate::reference::Sum;
+
+pub(super) const LESSON: Lesson = Lesson {
+    name: "register_arrays",
+    title: "Arrays in registers",
+    axis: Axis { label: "elements", is_log: true },
+    measure: Measure::Bytes,
+    rungs: || RUNGS.iter().map(|rung| (rung.name, rung.idea)).collect(),
+    trials,
+};
+
+/// Rows from an element to the one that it is compared with.
+const LAST: usize = 32;
+
+fn trials(scale: Scale) -> Vec<Trial> {
+    let shapes: &[[usize; 2]] = match scale {
+        Scale::Tiny => &[[33, 2]],
+        Scale::Edges => &[[1, 1], [31, 33], [32, 257], [70, 45]],
+        Scale::Count => &[[64, 256]],
+        Scale::Laptop => &[[128, 256], [128, 2048]],
+        Scale::Gpu => &[[128, 1 << 14], [128, 1 << 16], [128, 1 << 18], [128, 1 << 19]],
+    };
+    RUNGS.iter().flat_map(|rung| shapes.iter().map(move |&shape| trial(rung, shape))).collect()
+}
+
+fn trial(rung: &'static Rung<Arguments>, [rows, cols]: [usize; 2]) -> Trial {
+    let len = rows * cols;
+    let sectors = len.div_ceil(8) as f64;
+    let work = Work::of_bytes(8.0 * len as f64).with_sectors(sectors, sectors);
+    let name = (rung.name, vec![rung.kernel.meta.name]);
+    Trial::new(name, len as f64, format!("{rows} x {cols}"), work, move || {
+        let x = Arc::new(numbers(len, 6));
+        let mut arrays = Arrays::default();
+        let inp = arrays.input("inp", Arc::clone(&x));
+        let out = arrays.output("out", len);
+        let config = (rung.kernel.config)(cols);
+        Problem::new(
+            arrays,
+            move |on, placed| {
+                let (out, inp) = (placed.of(out), placed.of(inp));
+                let arguments = Arguments { out, inp, rows: rows as u32, cols: cols as u32 };
+                // SAFETY: both arrays have the matrix's elements, and the grid is the kernel's for its columns.
+                unsafe { (rung.kernel.launch)(on, config, arguments) }
+            },
+            move |_, i| {
+                let above = i.checked_sub(LAST * cols).map_or(0.0, |above| f64::from(x[above]));
+                let value = f64::from(x[i]) - above;
+                Sum { value, magnitude: value.abs() }.within(1.0)
+            },
+        )
+    })
+}

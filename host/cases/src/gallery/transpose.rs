@@ -1,0 +1,66 @@
+//! The transpose of a matrix.
+
+use cuda_std::launch::LaunchConfig;
+use gpu_kernels::gallery::Rung;
+use gpu_kernels::gallery::transpose::{Arguments, RUNGS};
+
+use super::theory::{WARP, passes};
+use super::{Arrays, Axis, Lesson, Measure, Problem, Scale, Trial, Work};
+use crate::compare::Bound;
+
+pub(super) const LESSON: Lesson = Lesson {
+    name: "transpose",
+    title: "The transpose of a matrix",
+    axis: Axis { label: "elements", is_log: true },
+    measure: Measure::Bytes,
+    rungs: || RUNGS.iter().map(|rung| (rung.name, rung.idea)).collect(),
+    trials,
+};
+
+/// Extent of a tile.
+const TILE: usize = 32;
+
+fn trials(scale: Scale) -> Vec<Trial> {
+    let shapes: &[[usize; 2]] = match scale {
+        Scale::Tiny => &[[2, 33]],
+        Scale::Edges => &[[1, 5], [33, 65], [64, 32], [70, 31]],
+        Scale::Count => &[[128, 64]],
+        Scale::Laptop => &[[128, 128], [512, 512]],
+        Scale::Gpu => &[[256, 256], [1024, 1024], [2048, 2048], [4096, 4096], [8192, 8192], [16384, 16384]],
+    };
+    RUNGS.iter().flat_map(|rung| shapes.iter().map(move |&shape| trial(rung, shape))).collect()
+}
+
+fn trial(rung: &'static Rung<Arguments, ()>, [rows, cols]: [usize; 2]) -> Trial {
+    let len = rows * cols;
+    let (loaded, is_direct) = (len.div_ceil(8), rung.name == "direct");
+    let mut work = Work::of_bytes(8.0 * len as f64);
+    // A column's elements lie in sectors of their own.
+    work = work.with_sectors(loaded as f64, if is_direct { len } else { loaded } as f64);
+    let place = |row: usize| match rung.name {
+        "padded" => row * (TILE + 1),
+        "swizzled" => row * TILE + row,
+        _ => row * TILE,
+    };
+    let of_column = passes((0..WARP).map(place)) - 1;
+    work.foretold.bank_conflicts = Some(if is_direct { 0.0 } else { (len / WARP * of_column) as f64 });
+    let name = (rung.name, vec![rung.kernel.meta.name]);
+    Trial::new(name, len as f64, format!("{rows} x {cols}"), work, move || {
+        let element = |i: usize| (i as u32).wrapping_mul(2_654_435_761);
+        let mut arrays = Arrays::default();
+        let inp = arrays.input("inp", (0..len).map(element).collect::<Vec<u32>>());
+        let out = arrays.output("out", len);
+        let tiles = [cols, rows].map(|extent| extent.div_ceil(TILE) as u32);
+        let config = LaunchConfig::new((tiles[0], tiles[1]), (TILE as u32, 8));
+        Problem::new(
+            arrays,
+            move |on, placed| {
+                let (out, inp) = (placed.of(out), placed.of(inp));
+                let arguments = Arguments { out, inp, rows: rows as u32, cols: cols as u32 };
+                // SAFETY: both arrays have the matrix's elements, and the grid is a block for each tile.
+                unsafe { (rung.kernel.launch)(on, config, arguments) }
+            },
+            move |_, i| Bound::exact(f64::from(element(i % rows * cols + i / rows))),
+        )
+    })
+}

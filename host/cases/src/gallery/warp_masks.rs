@@ -1,0 +1,61 @@
+//! Some lanes of a warp work together while the others have left.
+
+use std::sync::Arc;
+
+use gpu_kernels::gallery::Rung;
+use gpu_kernels::gallery::warp_masks::{Arguments, RUNGS};
+
+use super::theory::WARP;
+use super::{Arrays, Axis, Lesson, Measure, Problem, Scale, Trial, Work, numbers};
+use crate::compare::Bound;
+
+pub(super) const LESSON: Lesson = Lesson {
+    name: "warp_masks",
+    title: "Parts of a warp",
+    axis: Axis { label: "elements that are not 0, of 8", is_log: false },
+    measure: Measure::Bytes,
+    rungs: || RUNGS.iter().map(|rung| (rung.name, rung.idea)).collect(),
+    trials,
+};
+
+fn trials(scale: Scale) -> Vec<Trial> {
+    let (len, parts): (usize, &[u32]) = match scale {
+        Scale::Tiny => (40, &[4]),
+        Scale::Edges => (1001, &[0, 1, 4, 8]),
+        Scale::Count => (1 << 12, &[1, 4, 8]),
+        Scale::Laptop => (1 << 16, &[1, 4, 8]),
+        Scale::Gpu => (1 << 26, &[0, 1, 2, 4, 6, 8]),
+    };
+    RUNGS.iter().flat_map(|rung| parts.iter().map(move |&part| trial(rung, len, part))).collect()
+}
+
+fn trial(rung: &'static Rung<Arguments>, len: usize, part: u32) -> Trial {
+    let mut work = Work::of_bytes(8.0 * len as f64);
+    work.foretold.sectors_loaded = Some(len.div_ceil(8) as f64);
+    work.foretold.bank_conflicts = Some(0.0);
+    let name = (rung.name, vec![rung.kernel.meta.name]);
+    Trial::new(name, f64::from(part), format!("{len} elements, {part} of 8 not 0"), work, move || {
+        let element = |x: f32| {
+            let bits = x.to_bits();
+            if bits % 8 < part { bits | 1 } else { 0 }
+        };
+        let x = Arc::new(numbers(len, 7).into_iter().map(element).collect::<Vec<u32>>());
+        let mut arrays = Arrays::default();
+        let inp = arrays.input("inp", Arc::clone(&x));
+        let out = arrays.changed("out", vec![7_u32; len]);
+        let config = (rung.kernel.config)(len);
+        Problem::new(
+            arrays,
+            move |on, placed| {
+                let (out, inp) = (placed.of(out), placed.of(inp));
+                // SAFETY: both arrays have `len` elements, and the grid is the kernel's for as many.
+                unsafe { (rung.kernel.launch)(on, config, Arguments { out, inp, len: len as u32 }) }
+            },
+            move |_, i| {
+                let of_warp = &x[i - i % WARP..i];
+                let before = of_warp.iter().rev().find(|&&x| x != 0).unwrap_or(&x[i]);
+                Bound::exact(f64::from(if x[i] == 0 { 7 } else { x[i].wrapping_sub(*before) }))
+            },
+        )
+    })
+}
