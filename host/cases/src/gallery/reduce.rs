@@ -138,6 +138,7 @@ fn foretold(rung: &Rung, len: usize, most: u32) -> Foretold {
             // Each block stores its sum for itself.
             foretold.sectors_stored = Some(all);
             foretold.bank_conflicts = Some(all * conflicts(rung.name) as f64);
+            foretold.divergent_branches = Some(all * divergent(rung.name) as f64);
         }
         Launches::Resident => {
             let blocks = len.div_ceil(rung.kernel.of_block).min(most as usize);
@@ -167,6 +168,26 @@ fn conflicts(rung: &str) -> usize {
             .sum::<usize>()
     };
     strides.map(of_round).sum()
+}
+
+/// Branches of a block at which some lanes of a warp have something to do and others do not.
+fn divergent(rung: &str) -> usize {
+    // Who adds with this stride.
+    let adds = |stride: usize, tid: usize| match rung {
+        "modulo" | "mask" => tid.is_multiple_of(2 * stride),
+        "strided" => tid < BLOCK / (2 * stride),
+        _ => tid < stride,
+    };
+    let parts = |does: &dyn Fn(usize) -> bool| {
+        let warps = (0..BLOCK).step_by(WARP);
+        let of_warp = |first: usize| (first..first + WARP).filter(|&tid| does(tid)).count();
+        warps.filter(|&first| !matches!(of_warp(first), 0 | WARP)).count()
+    };
+    let rounds = (0..8).map(|round| parts(&|tid| adds(1 << round, tid))).sum::<usize>();
+    // By shuffles nobody parts, until the first lane of each warp hands its sum on.
+    let before = if rung == "shuffle" { parts(&|tid| tid.is_multiple_of(WARP)) } else { rounds };
+    // The first thread writes the sum.
+    before + parts(&|tid| tid == 0)
 }
 
 fn trial(rung: &'static Rung, len: usize, summands: Summands, most: u32) -> Trial {
