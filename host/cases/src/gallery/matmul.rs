@@ -57,7 +57,7 @@ fn trials(scale: Scale) -> Vec<Trial> {
             trials
         }
         Scale::Count => chosen(RUNGS, &[128]),
-        Scale::Laptop => chosen(RUNGS, &[64, 128, 192]),
+        Scale::Laptop => chosen(RUNGS, &[64, 128, 256, 384]),
         Scale::Gpu => {
             let (last, others) = RUNGS.split_last().unwrap();
             let mut trials = chosen(others, &[1024, 4096]);
