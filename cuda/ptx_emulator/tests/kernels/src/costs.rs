@@ -20,7 +20,7 @@ pub unsafe fn transpose_by_columns(out: *mut f32, inp: *const f32, size: u32) {
     }
 }
 
-/// As [`transpose_by_columns`], by way of a tile whose rows are `pitch` elements apart.
+/// As [`transpose_by_columns`](fn@transpose_by_columns), by way of a tile whose rows are `pitch` elements apart.
 ///
 /// # Safety
 /// As there; `tile` is shared memory of the block for [`TILE`] such rows.
@@ -37,7 +37,7 @@ unsafe fn transpose_by(tile: *mut f32, pitch: usize, out: *mut f32, inp: *const 
     }
 }
 
-/// As [`transpose_by_columns`], by way of a tile whose columns lie in one bank each.
+/// As [`transpose_by_columns`](fn@transpose_by_columns), by way of a tile whose columns lie in one bank each.
 ///
 /// # Safety
 /// As there.
@@ -48,7 +48,7 @@ pub unsafe fn transpose_by_tile(out: *mut f32, inp: *const f32, size: u32) {
     unsafe { transpose_by(tile, TILE, out, inp, size) };
 }
 
-/// As [`transpose_by_columns`], by way of a tile with an unused element at the end of each row.
+/// As [`transpose_by_columns`](fn@transpose_by_columns), by way of a tile with an unused element at the end of each row.
 ///
 /// # Safety
 /// As there.
