@@ -45,6 +45,9 @@ pub struct Entry {
     pub bytes: f64,
     /// Operations on floats of one run.
     pub flop: f64,
+    /// Bytes or operations that the clocks of the device allow in a second, where they are known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peak: Option<f64>,
     /// Sectors that loads touch, as foretold.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sectors_loaded: Option<f64>,
@@ -144,6 +147,7 @@ impl Entry {
             kernels: trial.kernels.clone(),
             bytes: trial.work.bytes,
             flop: trial.work.flop,
+            peak: None,
             sectors_loaded,
             sectors_stored,
             bank_conflicts,
@@ -157,7 +161,7 @@ impl Entry {
 
     /// The trial's entry, timed on the device. What the device lacks has neither a time nor an error.
     pub fn measured(lesson: &Lesson, trial: &Trial, device: &Device) -> Self {
-        let mut entry = Self::new(lesson, trial);
+        let mut entry = Self { peak: trial.peak(device), ..Self::new(lesson, trial) };
         match samples(device, trial) {
             Ok(Some(samples)) if !samples.is_empty() => {
                 entry.microseconds = Some(median(&samples) * 1e6);

@@ -37,6 +37,8 @@ pub struct Entry {
     #[serde(default)]
     pub flop: f64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peak: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sectors_loaded: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sectors_stored: Option<f64>,
@@ -99,6 +101,12 @@ impl Entry {
             "flops" => self.flop / time / 1e3,
             _ => time,
         })
+    }
+
+    /// What was reached of what the clocks of the device allow, in percent.
+    pub fn percent_of_peak(&self) -> Option<f64> {
+        let peak = self.peak.filter(|_| self.measure != "time")?;
+        Some(100.0 * 1e9 * self.value()? / peak)
     }
 
     /// The unit of [`Self::value`].

@@ -128,7 +128,10 @@ fn time(entry: &Entry) -> String {
 fn value(entry: &Entry) -> String {
     match (&entry.error, entry.value()) {
         (Some(_), _) => "failed".to_owned(),
-        (None, Some(value)) => number(value),
+        (None, Some(value)) => {
+            let percent = entry.percent_of_peak().map(|percent| format!(" ({} %)", number(percent)));
+            number(value) + &percent.unwrap_or_default()
+        }
         (None, None) => "not on this device".to_owned(),
     }
 }
@@ -160,6 +163,7 @@ mod tests {
             kernels: Vec::new(),
             bytes: 1e6,
             flop: 0.0,
+            peak: None,
             sectors_loaded: None,
             sectors_stored: None,
             bank_conflicts: None,
@@ -219,6 +223,15 @@ mod tests {
         entry.sectors_loaded = Some(5.0);
         entry.profiled = Some(Profiled { sectors_loaded: 6.0, ..Profiled::default() });
         assert!(table(&entry).contains("| 4, foretold 5, on the GPU 6 |"));
+    }
+
+    #[test]
+    fn what_the_clocks_allow_is_beside_what_was_reached() {
+        let mut entry = entry("a", 1.0, Some(10.0));
+        entry.peak = Some(400e9);
+        assert!(table(&[&entry]).contains("| 100 (25 %) |"), "{}", table(&[&entry]));
+        entry.measure = "time".to_owned();
+        assert!(!table(&[&entry]).contains('%'), "{}", table(&[&entry]));
     }
 
     #[test]

@@ -19,6 +19,8 @@ pub mod grey;
 
 pub mod recompute;
 
+pub mod relu;
+
 pub mod reduce;
 
 pub mod dot;
@@ -39,6 +41,8 @@ pub mod occupancy;
 
 pub mod launch_bounds;
 
+pub mod peaks;
+
 mod last_block;
 
 pub mod matmul;
@@ -56,6 +60,7 @@ pub(crate) const KERNELS: &[&[&KernelMeta]] = &[
     grey::KERNELS,
     fusion::KERNELS,
     recompute::KERNELS,
+    relu::KERNELS,
     reduce::KERNELS,
     dot::KERNELS,
     bank_conflicts::KERNELS,
@@ -66,6 +71,7 @@ pub(crate) const KERNELS: &[&[&KernelMeta]] = &[
     divergence::KERNELS,
     occupancy::KERNELS,
     launch_bounds::KERNELS,
+    peaks::KERNELS,
     matmul::KERNELS,
     matmul::tuned::matmul_async::KERNELS,
 ];

@@ -3,6 +3,7 @@
 mod bank_conflicts;
 mod constant;
 mod copy_offset;
+mod csv;
 mod divergence;
 mod dot;
 mod fusion;
@@ -11,10 +12,12 @@ mod launch_bounds;
 mod layout;
 mod matmul;
 mod occupancy;
+mod peaks;
 mod problem;
 mod recompute;
 mod reduce;
 mod register_arrays;
+mod relu;
 mod theory;
 mod transpose;
 mod vector_add;
@@ -41,6 +44,7 @@ pub const LESSONS: &[&Lesson] = &[
     &grey::LESSON,
     &fusion::LESSON,
     &recompute::LESSON,
+    &relu::LESSON,
     &reduce::LESSON,
     &dot::LESSON,
     &bank_conflicts::LESSON,
@@ -51,6 +55,8 @@ pub const LESSONS: &[&Lesson] = &[
     &divergence::LESSON,
     &occupancy::LESSON,
     &launch_bounds::LESSON,
+    &peaks::LESSON,
+    &csv::LESSON,
     &matmul::LESSON,
 ];
 
@@ -119,8 +125,12 @@ pub struct Trial {
     /// What one run of it is worth.
     pub work: Work,
     cluster_threads: u32,
+    peak: Option<Box<Peak>>,
     run: Run,
 }
+
+/// The most that a device could do in a second of what a rung is judged by; none where that is not known.
+type Peak = dyn Fn(&Device) -> Option<f64> + Send + Sync;
 
 /// How a trial is run.
 enum Run {
@@ -197,12 +207,23 @@ impl Trial {
         work: Work,
         make: impl Fn() -> Problem + Send + Sync + 'static,
     ) -> Self {
-        Self { rung, at, kernels, words, work, cluster_threads: 0, run: Run::Launches(Box::new(make)) }
+        let run = Run::Launches(Box::new(make));
+        Self { rung, at, kernels, words, work, cluster_threads: 0, peak: None, run }
     }
 
     /// The same trial, whose kernels run in clusters of so many threads; 0 for none.
     pub fn with_cluster_threads(self, cluster_threads: u32) -> Self {
         Self { cluster_threads, ..self }
+    }
+
+    /// The same trial, for which the clocks of a device allow so many bytes or operations in a second.
+    pub fn with_peak(self, peak: impl Fn(&Device) -> Option<f64> + Send + Sync + 'static) -> Self {
+        Self { peak: Some(Box::new(peak)), ..self }
+    }
+
+    /// What the clocks of the device allow in a second; none where that is not known.
+    pub fn peak(&self, device: &Device) -> Option<f64> {
+        self.peak.as_ref()?(device)
     }
 
     /// A trial of a rung that is what a host does, such as a copy: `procedure` does it so many times, and checks what it
@@ -221,6 +242,7 @@ impl Trial {
             words,
             work,
             cluster_threads: 0,
+            peak: None,
             run: Run::Procedure(Box::new(procedure)),
         }
     }
