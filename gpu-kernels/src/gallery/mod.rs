@@ -43,6 +43,12 @@ mod last_block;
 
 pub mod matmul;
 
+pub mod overlap;
+
+pub mod unified;
+
+pub mod block_order;
+
 #[cfg(not(target_arch = "nvptx64"))]
 use cuda_std::launch::{Instance, KernelMeta, LaunchConfig};
 
@@ -68,6 +74,9 @@ pub(crate) const KERNELS: &[&[&KernelMeta]] = &[
     launch_bounds::KERNELS,
     matmul::KERNELS,
     matmul::tuned::matmul_async::KERNELS,
+    overlap::KERNELS,
+    unified::KERNELS,
+    block_order::KERNELS,
 ];
 
 /// One step of a lesson, whose kernels take an `A`.
