@@ -8,8 +8,8 @@
 //! order is nobody's to rely on, and within a block even less is said of warps.
 //!
 //! Requires: blocks of whole warps.
-//@ ptx(block_order_blocks): %smid == 1, %globaltimer == 2, bar.sync == 1, .local == 0
-//@ ptx(block_order_warps): %smid == 1, %globaltimer == 2, bar.sync == 0, .local == 0
+//@ ptx(block_order_blocks): atom == 1, bar.sync == 1, .local == 0
+//@ ptx(block_order_warps): atom == 1, bar.sync == 0, .local == 0
 
 use core::sync::atomic::Ordering;
 
