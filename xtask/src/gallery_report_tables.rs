@@ -121,7 +121,10 @@ fn time(entry: &Entry) -> String {
         (Some(error), _) => format!("failed: {error}"),
         (None, Some(time)) if time >= 1e4 => format!("{:.1} ms", time / 1e3),
         (None, Some(time)) => format!("{time:.1} us"),
-        (None, None) => "not on this device".to_owned(),
+        (None, None) => match &entry.lacking {
+            Some(lacking) => format!("not on this device: {lacking}"),
+            None => "not on this device".to_owned(),
+        },
     }
 }
 
@@ -150,30 +153,7 @@ mod tests {
     use super::*;
 
     fn entry(name: &str, at: f64, microseconds: Option<f64>) -> Entry {
-        Entry {
-            name: name.to_owned(),
-            lesson: "copies".to_owned(),
-            title: "Copies".to_owned(),
-            idea: "copies".to_owned(),
-            axis: "bytes".to_owned(),
-            is_log: false,
-            measure: "bytes".to_owned(),
-            at,
-            problem: format!("{at} bytes"),
-            kernels: Vec::new(),
-            bytes: 1e6,
-            flop: 0.0,
-            peak: None,
-            sectors_loaded: None,
-            sectors_stored: None,
-            bank_conflicts: None,
-            divergent_branches: None,
-            counted: None,
-            profiled: None,
-            microseconds,
-            samples: 1,
-            error: None,
-        }
+        Entry::of_test(name, at, microseconds)
     }
 
     #[test]
@@ -239,5 +219,8 @@ mod tests {
         let mut failed = entry("a", 1.0, None);
         failed.error = Some("out[3] is 2e0".to_owned());
         assert!(table(&[&failed]).contains("failed: out[3] is 2e0"));
+        let mut lacking = entry("a", 1.0, None);
+        lacking.lacking = Some("it has none".to_owned());
+        assert!(table(&[&lacking]).contains("| not on this device: it has none | not on this device |"));
     }
 }

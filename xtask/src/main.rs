@@ -13,6 +13,7 @@ mod gallery_report;
 mod gallery_report_chart;
 mod gallery_report_tables;
 mod gallery_systems;
+mod gallery_timeline;
 mod measure;
 mod measure_peers;
 mod mlp_report;

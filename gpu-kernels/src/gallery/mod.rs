@@ -47,6 +47,12 @@ mod last_block;
 
 pub mod matmul;
 
+pub mod overlap;
+
+pub mod unified;
+
+pub mod block_order;
+
 #[cfg(not(target_arch = "nvptx64"))]
 use cuda_std::launch::{Instance, KernelMeta, LaunchConfig};
 
@@ -74,6 +80,9 @@ pub(crate) const KERNELS: &[&[&KernelMeta]] = &[
     peaks::KERNELS,
     matmul::KERNELS,
     matmul::tuned::matmul_async::KERNELS,
+    overlap::KERNELS,
+    unified::KERNELS,
+    block_order::KERNELS,
 ];
 
 /// One step of a lesson, whose kernels take an `A`.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 use ferrowarp_csv::{Lines, PIXELS, RUNGS, Rung};
 
-use super::{Axis, Lesson, Measure, Scale, Trial, Work};
+use super::{Axis, Lesson, Measure, Scale, Timed, Trial, Work};
 
 use digits::Digits;
 
@@ -81,7 +81,7 @@ fn trial(
         while times.len() < samples && (times.len() < 2 || begin.elapsed() < BUDGET) {
             times.push(stage()?);
         }
-        Ok(Some(times))
+        Ok(Timed::Samples(times))
     })
 }
 

@@ -1,6 +1,7 @@
 //! The lessons of the gallery: one table that tests, benches, pictures and pages iterate.
 
 mod bank_conflicts;
+mod block_order;
 mod constant;
 mod copy_offset;
 mod csv;
@@ -12,6 +13,7 @@ mod launch_bounds;
 mod layout;
 mod matmul;
 mod occupancy;
+mod overlap;
 mod peaks;
 mod problem;
 mod recompute;
@@ -19,7 +21,10 @@ mod reduce;
 mod register_arrays;
 mod relu;
 mod theory;
+mod timeline;
+mod transfers;
 mod transpose;
+mod unified;
 mod vector_add;
 mod warp_masks;
 mod warps;
@@ -34,6 +39,7 @@ use ferrowarp::device::Device;
 use crate::{Case, Scope};
 
 pub use problem::{Array, Arrays, Handle, Placed, Problem, Session};
+pub use timeline::Timeline;
 
 /// Every lesson, in reading order.
 pub const LESSONS: &[&Lesson] = &[
@@ -58,6 +64,10 @@ pub const LESSONS: &[&Lesson] = &[
     &peaks::LESSON,
     &csv::LESSON,
     &matmul::LESSON,
+    &transfers::LESSON,
+    &overlap::LESSON,
+    &unified::LESSON,
+    &block_order::LESSON,
 ];
 
 /// A lesson: rungs that are run on problems side by side.
@@ -126,22 +136,28 @@ pub struct Trial {
     pub work: Work,
     cluster_threads: u32,
     peak: Option<Box<Peak>>,
-    run: Run,
+    make: Option<Box<dyn Fn() -> Problem + Send + Sync>>,
+    procedure: Option<Box<Procedure>>,
+    timeline: Option<Box<TakeTimeline>>,
 }
 
 /// The most that a device could do in a second of what a rung is judged by; none where that is not known.
 type Peak = dyn Fn(&Device) -> Option<f64> + Send + Sync;
 
-/// How a trial is run.
-enum Run {
-    /// As launches of kernels on a problem.
-    Launches(Box<dyn Fn() -> Problem + Send + Sync>),
-    /// As what a host does with a device.
-    Procedure(Box<Procedure>),
-}
+/// What a host does with a device, so many times.
+pub type Procedure = dyn Fn(&Device, usize) -> Result<Timed> + Send + Sync;
 
-/// What a host does with a device, again and again; the time of each, or none where the device cannot do it.
-pub type Procedure = dyn Fn(&Device, usize) -> Result<Option<Vec<Duration>>> + Send + Sync;
+/// A launch that is watched.
+pub type TakeTimeline = dyn Fn(&Device) -> Result<Timeline> + Send + Sync;
+
+/// What came of a procedure.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Timed {
+    /// The time of each run.
+    Samples(Vec<Duration>),
+    /// The device, its driver or the system lacks what it takes: this.
+    Lacking(String),
+}
 
 /// What one run of a trial is worth, derived from the problem alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -207,8 +223,9 @@ impl Trial {
         work: Work,
         make: impl Fn() -> Problem + Send + Sync + 'static,
     ) -> Self {
-        let run = Run::Launches(Box::new(make));
-        Self { rung, at, kernels, words, work, cluster_threads: 0, peak: None, run }
+        let make = Some(Box::new(make) as _);
+        let (peak, procedure, timeline) = (None, None, None);
+        Self { rung, at, kernels, words, work, cluster_threads: 0, peak, make, procedure, timeline }
     }
 
     /// The same trial, whose kernels run in clusters of so many threads; 0 for none.
@@ -233,42 +250,47 @@ impl Trial {
         at: f64,
         words: String,
         work: Work,
-        procedure: impl Fn(&Device, usize) -> Result<Option<Vec<Duration>>> + Send + Sync + 'static,
+        procedure: impl Fn(&Device, usize) -> Result<Timed> + Send + Sync + 'static,
     ) -> Self {
-        Self {
-            rung,
-            at,
-            kernels: Vec::new(),
-            words,
-            work,
-            cluster_threads: 0,
-            peak: None,
-            run: Run::Procedure(Box::new(procedure)),
-        }
+        let (kernels, procedure) = (Vec::new(), Some(Box::new(procedure) as _));
+        let (peak, make, timeline) = (None, None, None);
+        Self { rung, at, kernels, words, work, cluster_threads: 0, peak, make, procedure, timeline }
     }
 
-    /// The problem that its kernels run on, made anew; none of a trial that is a host's.
+    /// The same trial of a host, that is known to launch `kernels`, which tests run on what `make` gives.
+    pub fn with_kernels(
+        self,
+        kernels: Vec<&'static str>,
+        make: impl Fn() -> Problem + Send + Sync + 'static,
+    ) -> Self {
+        Self { kernels, make: Some(Box::new(make)), ..self }
+    }
+
+    /// The same trial, of which `take` tells when and where its blocks or warps ran.
+    pub fn with_timeline(self, take: impl Fn(&Device) -> Result<Timeline> + Send + Sync + 'static) -> Self {
+        Self { timeline: Some(Box::new(take)), ..self }
+    }
+
+    /// The problem that its kernels run on, made anew; none of a trial that launches none.
     pub fn problem(&self) -> Option<Problem> {
-        match &self.run {
-            Run::Launches(make) => Some(make()),
-            Run::Procedure(_) => None,
-        }
+        self.make.as_ref().map(|make| make())
     }
 
-    /// What the host does; none of a trial that launches kernels.
+    /// What the host does; none of a trial whose launches alone are timed.
     pub fn procedure(&self) -> Option<&Procedure> {
-        match &self.run {
-            Run::Launches(_) => None,
-            Run::Procedure(procedure) => Some(procedure),
-        }
+        self.procedure.as_deref()
     }
 
-    /// The trial as a case, which is compared with its oracle; none of one that is a host's.
+    /// What watches a launch; none where nobody does.
+    pub fn timeline(&self) -> Option<&TakeTimeline> {
+        self.timeline.as_deref()
+    }
+
+    /// The trial as a case, which is compared with its oracle; none of one that launches nothing.
     fn case(self) -> Option<Case> {
-        let Run::Launches(make) = self.run else { return None };
         let words = format!("{}, {}", self.rung, self.words);
         let (make, again) = {
-            let make: Arc<dyn Fn() -> Problem + Send + Sync> = make.into();
+            let make: Arc<dyn Fn() -> Problem + Send + Sync> = self.make?.into();
             (Arc::clone(&make), make)
         };
         let case =

@@ -9,7 +9,7 @@ use anyhow::Result;
 
 use super::{NEARS, start};
 use crate::compare::{Bound, compare};
-use crate::gallery::{Trial, Work};
+use crate::gallery::{Timed, Trial, Work};
 
 mod chains;
 
@@ -40,7 +40,7 @@ fn trial(rung: &'static str, chains: Chains, cores: usize, times: usize) -> Tria
     let flop = (2 * CHAINS * chains.lanes * times * cores) as f64;
     let words = format!("{cores} cores, {CHAINS} chains of {} numbers, {times} times", chains.lanes);
     let run = move |_: &_, samples| {
-        (0..samples).map(|_| timed(chains, cores, times)).collect::<Result<_>>().map(Some)
+        (0..samples).map(|_| timed(chains, cores, times)).collect::<Result<_>>().map(Timed::Samples)
     };
     let trial = Trial::of_host(rung, cores as f64, words, Work::of_bytes(0.0).with_flop(flop), run);
     trial.with_peak(move |_| Some(hertz()? * (2 * UNITS * chains.lanes * cores) as f64))
