@@ -36,6 +36,9 @@ fn host_and_kernels_use_the_same_elements() {
         // SAFETY: the view has as many elements.
         unsafe { fill::launch(&stream, LaunchConfig::new(1, 32), view, 2, 1.0) }.unwrap();
         assert_eq!(numbers.host().unwrap(), [0.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 7.0]);
+        eprintln!("read");
+        numbers.host_mut().unwrap()[0] = 0.0;
+        eprintln!("written");
         assert_eq!(numbers.view(6..).unwrap().to_vec().unwrap(), [0.0, 7.0]);
         eprintln!("freeing");
         drop(numbers);
@@ -48,8 +51,9 @@ fn host_and_kernels_use_the_same_elements() {
                 bytes and host\nfake driver, in order: advice 5 for 16 bytes and device 0\nfake driver, in order: 16 bytes \
                 to device 0\nfake driver, in order: 32 bytes to host\nreading\n";
     assert!(text.contains(told), "{text}");
-    let waited = "reading\nfake driver: synchronize 0\nfake driver: synchronize 1\n";
-    assert!(text.contains(waited), "the host waits for all streams before it reads: {text}");
+    let all = "fake driver: synchronize 0\nfake driver: synchronize 1\n";
+    let waited = format!("reading\n{all}read\n{all}written\n");
+    assert!(text.contains(&waited), "the host waits for all streams before it reads or writes: {text}");
     let freed = "freeing\nfake driver: synchronize 0\nfake driver: synchronize 1\nfake driver, in order: memory\ndone\n";
     assert!(text.contains(freed), "{text}");
 }
