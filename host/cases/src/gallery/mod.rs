@@ -11,6 +11,7 @@ mod launch_bounds;
 mod layout;
 mod matmul;
 mod occupancy;
+mod overtake;
 mod problem;
 mod recompute;
 mod reduce;
@@ -25,7 +26,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use cuda_std::launch::Limits;
+use cuda_std::launch::{KernelMeta, LaunchConfig, Limits};
 use ferrowarp::device::Device;
 
 use crate::{Case, Scope};
@@ -35,6 +36,7 @@ pub use problem::{Array, Arrays, Handle, Placed, Problem, Session};
 /// Every lesson, in reading order.
 pub const LESSONS: &[&Lesson] = &[
     &vector_add::LESSON,
+    &overtake::LESSON,
     &copy_offset::LESSON,
     &layout::LESSON,
     &constant::LESSON,
@@ -118,6 +120,8 @@ pub struct Trial {
     pub words: String,
     /// What one run of it is worth.
     pub work: Work,
+    /// Of a rung with one launch whose grid the lesson is about, that launch.
+    pub grid: Option<(&'static KernelMeta, LaunchConfig)>,
     cluster_threads: u32,
     run: Run,
 }
@@ -197,12 +201,18 @@ impl Trial {
         work: Work,
         make: impl Fn() -> Problem + Send + Sync + 'static,
     ) -> Self {
-        Self { rung, at, kernels, words, work, cluster_threads: 0, run: Run::Launches(Box::new(make)) }
+        let run = Run::Launches(Box::new(make));
+        Self { rung, at, kernels, words, work, grid: None, cluster_threads: 0, run }
     }
 
     /// The same trial, whose kernels run in clusters of so many threads; 0 for none.
     pub fn with_cluster_threads(self, cluster_threads: u32) -> Self {
         Self { cluster_threads, ..self }
+    }
+
+    /// The same trial, whose lesson is about the grid of its one launch.
+    pub fn with_grid(self, meta: &'static KernelMeta, config: LaunchConfig) -> Self {
+        Self { grid: Some((meta, config)), ..self }
     }
 
     /// A trial of a rung that is what a host does, such as a copy: `procedure` does it so many times, and checks what it
@@ -220,6 +230,7 @@ impl Trial {
             kernels: Vec::new(),
             words,
             work,
+            grid: None,
             cluster_threads: 0,
             run: Run::Procedure(Box::new(procedure)),
         }
