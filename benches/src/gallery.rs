@@ -60,6 +60,12 @@ pub struct Entry {
     /// Branches whose lanes part, as foretold.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub divergent_branches: Option<f64>,
+    /// Blocks of the launch, of a rung with one whose grid the lesson is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub blocks: Option<u64>,
+    /// As many of them as the device runs at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resident_blocks: Option<u64>,
     /// What the emulator counted of one run, where it did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counted: Option<Counted>,
@@ -191,6 +197,8 @@ impl Entry {
             sectors_stored,
             bank_conflicts,
             divergent_branches,
+            blocks: trial.grid.map(|(_, config)| config.grid.volume()),
+            resident_blocks: None,
             counted: None,
             microseconds: None,
             samples: 0,
@@ -212,6 +220,9 @@ impl Entry {
             Ok(Timed::Lacking(what)) => entry.lacking = Some(what),
             Err(error) => entry.error = Some(format!("{error:#}")),
         }
+        // How many run at once on a CPU says nothing of waves.
+        let grid = trial.grid.filter(|_| device.is_cuda());
+        entry.resident_blocks = grid.and_then(|(meta, config)| device.resident_blocks(meta, &config).ok());
         if let Some(take) = trial.timeline().filter(|_| entry.error.is_none() && entry.lacking.is_none()) {
             match take(device) {
                 Ok(timeline) => entry.timeline = Some(timeline.into()),

@@ -7,6 +7,7 @@ pub mod mlp;
 pub mod op;
 pub mod operations;
 pub mod results;
+pub mod roofline;
 pub mod rotation;
 pub mod shapes;
 

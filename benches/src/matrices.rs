@@ -59,11 +59,7 @@ impl<T: Number> Sets<T> {
     /// The sets take over a third of the free memory; the device failed.
     pub fn new(device: &Device, op: Op, shape: Shape) -> anyhow::Result<Self> {
         let count = count(device, op.matrices() * shape.len() * size_of::<T>())?;
-        let noise = noise();
-        let element = |i: usize| T::nearest(op.element(noise[i % NOISE], shape.cols));
-        let block: Vec<T> = (0..NOISE.min(shape.len())).map(element).collect();
-        let gradients: Vec<T> = noise.iter().rev().take(shape.len()).map(|&x| T::nearest(x)).collect();
-        let targets: Vec<u32> = (0..shape.rows).map(|row| target(row, shape) as u32).collect();
+        let Numbers { block, gradients, targets } = Numbers::new(op, shape);
         let sets = (0..count).map(|_| Set::new(device, op, shape, [&block, &gradients], &targets));
         let oracle = checked_rows(shape.rows).map(|row| {
             let values = |block: &[T]| -> Vec<f32> {
@@ -119,7 +115,37 @@ impl<T: Number> Sets<T> {
     }
 }
 
+/// What stands in every set.
+struct Numbers<T> {
+    /// Elements that the input repeats.
+    block: Vec<T>,
+    /// And the gradient.
+    gradients: Vec<T>,
+    targets: Vec<u32>,
+}
+
+impl<T: Number> Numbers<T> {
+    fn new(op: Op, shape: Shape) -> Self {
+        let noise = noise();
+        let element = |i: usize| T::nearest(op.element(noise[i % NOISE], shape.cols));
+        Self {
+            block: (0..NOISE.min(shape.len())).map(element).collect(),
+            gradients: noise.iter().rev().take(shape.len()).map(|&x| T::nearest(x)).collect(),
+            targets: (0..shape.rows).map(|row| target(row, shape) as u32).collect(),
+        }
+    }
+}
+
 impl<T: Number> Set<T> {
+    /// One set alone, of whose results nobody asks.
+    ///
+    /// # Errors
+    /// There is no memory for it, or the device failed.
+    pub fn alone(device: &Device, op: Op, shape: Shape) -> Result<Self, DeviceError> {
+        let Numbers { block, gradients, targets } = Numbers::new(op, shape);
+        Self::new(device, op, shape, [&block, &gradients], &targets)
+    }
+
     fn new(
         device: &Device,
         op: Op,

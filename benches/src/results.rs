@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::Context;
-use ferrowarp::device::Device;
+use ferrowarp::device::{Device, Peaks};
 use serde::Serialize;
 
 /// Everything of one run, whose entries are of the type `E`.
@@ -23,8 +23,20 @@ pub struct Results<E> {
     pub commit: String,
     /// Bytes of the device's level-2 cache, on a GPU.
     pub l2_bytes: Option<usize>,
+    /// What the device could do at most by its clocks, on a GPU.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peaks: Option<PeaksEntry>,
     /// What was timed, in order.
     pub entries: Vec<E>,
+}
+
+/// What a GPU could do at most: [`ferrowarp::device::Peaks`].
+#[derive(Debug, Serialize)]
+pub struct PeaksEntry {
+    /// Additions and multiplications of `f32` in a second, without tensor cores.
+    pub flops: f64,
+    /// Bytes that its memory reads or writes in a second.
+    pub bytes_per_second: f64,
 }
 
 /// One contestant of the softmax bench at one shape: a time, or why there is none.
@@ -104,6 +116,9 @@ impl<E: Serialize> Results<E> {
                 .unwrap_or_else(|| "unknown".to_owned()),
             commit: commit.unwrap_or_else(|| "unknown".to_owned()),
             l2_bytes: device.l2_bytes()?,
+            peaks: device
+                .peaks()?
+                .map(|Peaks { flops, bytes_per_second }| PeaksEntry { flops, bytes_per_second }),
             entries: Vec::new(),
         })
     }

@@ -5,7 +5,8 @@
 # sanitizers), crates (crates of the registry, compared with the host), train, bench (our softmax), peers (PyTorch, Triton
 # and QuACK), mlp (our training, rung by rung), mlp-peers (PyTorch and JAX), ladder (accuracy, timeline and kernels of each
 # rung), gallery (the lessons), gallery-peers (PyTorch at their problems), gallery-counts (Nsight Compute's sectors and
-# conflicts of each lesson), faults (kernels that fail on purpose, and what the programs then do), profile (Nsight Compute
+# conflicts of each lesson), roofline (the time of every kernel), roofline-counts (Nsight Compute's bytes, operations and
+# times of the same launches), faults (kernels that fail on purpose, and what the programs then do), profile (Nsight Compute
 # on some softmax shapes); all if none is named.
 # FERROWARP_BENCH_SHAPES=few in the environment takes a few shapes; FERROWARP_PEERS_BUDGET and FERROWARP_MLP_PEERS_BUDGET
 # are in seconds; FERROWARP_MLP is what the ids of the training bench must have in them, such as mlp/fused;
@@ -22,11 +23,11 @@ set -u
 cd "$(dirname "$0")"
 out=${1:?usage: bash run.sh OUTPUT_FOLDER [STEP...]}
 shift
-steps=${*:-start check crates train bench peers mlp mlp-peers ladder gallery gallery-peers gallery-counts faults profile}
+steps=${*:-start check crates train bench peers mlp mlp-peers ladder gallery gallery-peers gallery-counts roofline roofline-counts faults profile}
 for step in $steps; do
     case $step in
         start | check | crates | train | bench | peers | mlp | mlp-peers | ladder | faults | profile) ;;
-        gallery | gallery-peers | gallery-counts) ;;
+        gallery | gallery-peers | gallery-counts | roofline | roofline-counts) ;;
         *)
             echo "$step is no step; bash run.sh OUTPUT_FOLDER runs all that the head of the script names" >&2
             exit 2
@@ -172,6 +173,20 @@ gallery-counts() {
     metrics=$metrics,smsp__sass_branch_targets_threads_divergent.sum
     part gallery-counts ncu --csv --page raw --metrics "$metrics" --log-file "$out/gallery-ncu.csv" \
         ./gallery --device cuda --once --out "$scratch/once.json"
+}
+
+roofline() {
+    part roofline ./gallery --device cuda --roofline --out "$out/roofline.json"
+}
+
+# At the clocks that programs have, so that times are those of a program.
+roofline-counts() {
+    local op metrics=gpu__time_duration.sum,dram__bytes_read.sum,dram__bytes_write.sum
+    for op in fadd fmul ffma dadd dmul dfma; do
+        metrics=$metrics,smsp__sass_thread_inst_executed_op_${op}_pred_on.sum
+    done
+    part roofline-counts ncu --csv --page raw --print-units base --clock-control none --metrics "$metrics" \
+        --log-file "$out/roofline-ncu.csv" ./gallery --device cuda --roofline --once --out "$scratch/roofline-once.json"
 }
 
 # Five seeds at the settings that accuracies are compared at, what runs when, and what each kernel takes.

@@ -9,6 +9,7 @@ use cuda_std::testing::Counter;
 use ferrowarp::device::{Device, DeviceChoice, exit_if_hung, open};
 use ferrowarp_benches::gallery::{Entry, count_of, scale};
 use ferrowarp_benches::results::Results;
+use ferrowarp_benches::roofline;
 use ferrowarp_cases::emulated;
 use ferrowarp_cases::gallery::{LESSONS, Lesson, Scale, Trial};
 
@@ -27,6 +28,10 @@ struct Arguments {
     /// Launch each trial that is counted once on the device, and time nothing: for Nsight Compute.
     #[arg(long, conflicts_with = "count")]
     once: bool,
+    /// Place every kernel of the workspace under a roofline, in place of the lessons: with `--count` by what the emulator
+    /// counts, else by its time on a GPU.
+    #[arg(long, conflicts_with_all = ["lessons", "quick"])]
+    roofline: bool,
     /// Where kernels run.
     #[arg(long, value_enum, default_value_t)]
     device: DeviceChoice,
@@ -47,6 +52,9 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    if arguments.roofline {
+        return place_all(arguments);
+    }
     let lessons = chosen(&arguments.lessons)?;
     let counter = Counter::new();
     let (device, scale) = if arguments.count {
@@ -84,6 +92,24 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let failed = results.entries.iter().filter(|entry| entry.error.is_some()).count();
     ensure!(failed == 0, "{failed} of the trials failed, as said above");
     Ok(())
+}
+
+/// Every kernel under a roofline.
+fn place_all(arguments: &Arguments) -> anyhow::Result<()> {
+    let tell = |words: &str| eprintln!("  {words}");
+    let (device, entries) = if arguments.count {
+        eprintln!("counting on the emulator of the kernels' PTX");
+        (Device::cpu(), roofline::counted(tell)?)
+    } else {
+        let (device, why) = open(arguments.device)?;
+        ensure!(device.is_cuda(), "{why}, and a roofline is a GPU's; count with --count");
+        eprintln!("{why}");
+        let entries = roofline::timed(&device, arguments.once, tell);
+        (device, entries)
+    };
+    let mut results = Results::new(&device)?;
+    results.entries = entries;
+    results.write_to(&arguments.out)
 }
 
 /// The trial's entry, counted.

@@ -40,12 +40,23 @@ const DAMAGED: [[usize; 3]; 2] = [[35, 36, 33], [35, 33, 33]];
 /// The least product at which a rung does all it does.
 const TINY: [usize; 3] = [2, 4, 9];
 
-/// Sizes by which a GPU shows what alignment and the last, half empty wave of tiles cost: from 256 to 2048 the tiles go through
-/// several waves; below 4096 sizes divide by 1, 2, 4, 8, 16 and 32.
-const SWEEP: [usize; 31] = [
+/// Sizes by which a GPU shows what alignment and the last, half empty wave of tiles cost: from 256 to 3072 the tiles go through
+/// several waves, 2944 is the first with more than four tiles of 128 x 128 for each of 132 multiprocessors; around 4096 sizes
+/// divide by 1, 2, 4, 8, 16 and 32.
+const SWEEP: [usize; 37] = [
     256, 384, 511, 512, 640, 768, 896, 1000, 1023, 1024, 1152, 1280, 1408, 1536, 1664, 1792, 1920, 2047,
-    2048, 2176, 2304, 3072, 4064, 4080, 4088, 4092, 4094, 4095, 4096, 6144, 8192,
+    2048, 2176, 2304, 2688, 2816, 2944, 3072, 4064, 4080, 4088, 4092, 4094, 4095, 4096, 4097, 4100, 4104,
+    6144, 8192,
 ];
+
+/// Those at which a rung whose tiles are always of 128 x 128 shows the same undisguised.
+const STEPS: [usize; 19] = [
+    768, 1024, 1280, 1408, 1536, 1792, 2047, 2048, 2176, 2560, 2688, 2816, 2944, 3072, 4088, 4092, 4095,
+    4097, 4104,
+];
+
+/// That rung.
+const ONE_TILE: &str = "tall";
 
 fn trials(scale: Scale) -> Vec<Trial> {
     match scale {
@@ -60,7 +71,13 @@ fn trials(scale: Scale) -> Vec<Trial> {
         Scale::Laptop => chosen(RUNGS, &[64, 128, 256, 384]),
         Scale::Gpu => {
             let (last, others) = RUNGS.split_last().unwrap();
-            let mut trials = chosen(others, &[1024, 4096]);
+            let mut trials = Vec::new();
+            for rung in others {
+                let steps = if rung.name == ONE_TILE { &STEPS[..] } else { &[1024] };
+                let mut sizes = [steps, &[4096]].concat();
+                sizes.sort_unstable();
+                trials.extend(chosen(std::slice::from_ref(rung), &sizes));
+            }
             trials.extend(chosen(std::slice::from_ref(last), &SWEEP));
             trials
         }
@@ -139,7 +156,7 @@ fn trial(
             },
         )
     });
-    trial.with_cluster_threads(threads)
+    trial.with_cluster_threads(threads).with_grid(kernel.meta, config)
 }
 
 /// What a product is worth, and what is foretold of it where its tiles are whole.
@@ -173,6 +190,19 @@ mod tests {
             let (kernel, config) = RUNGS.last().unwrap().choose([size; 3]).unwrap();
             let blocks = config.grid.volume();
             assert!(blocks >= 120, "{size}: {blocks} blocks of {}", kernel.meta.name);
+        }
+    }
+
+    #[test]
+    fn sizes_end_just_before_a_wave_and_just_after() {
+        let tiles = |size: usize| size.div_ceil(128).pow(2);
+        for sizes in [&SWEEP[..], &STEPS] {
+            for waves in [132, 264, 528] {
+                let share = |&size: &usize| tiles(size) as f64 / waves as f64;
+                let before = sizes.iter().map(share).any(|share| (0.9..=1.0).contains(&share));
+                let after = sizes.iter().map(share).any(|share| share > 1.0 && share < 1.15);
+                assert!(before && after, "{waves} tiles a wave");
+            }
         }
     }
 

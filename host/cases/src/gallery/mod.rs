@@ -14,6 +14,7 @@ mod layout;
 mod matmul;
 mod occupancy;
 mod overlap;
+mod overtake;
 mod peaks;
 mod problem;
 mod recompute;
@@ -33,7 +34,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use cuda_std::launch::Limits;
+use cuda_std::launch::{KernelMeta, LaunchConfig, Limits};
 use ferrowarp::device::Device;
 
 use crate::{Case, Scope};
@@ -44,6 +45,7 @@ pub use timeline::Timeline;
 /// Every lesson, in reading order.
 pub const LESSONS: &[&Lesson] = &[
     &vector_add::LESSON,
+    &overtake::LESSON,
     &copy_offset::LESSON,
     &layout::LESSON,
     &constant::LESSON,
@@ -134,6 +136,8 @@ pub struct Trial {
     pub words: String,
     /// What one run of it is worth.
     pub work: Work,
+    /// Of a rung with one launch whose grid the lesson is about, that launch.
+    pub grid: Option<(&'static KernelMeta, LaunchConfig)>,
     cluster_threads: u32,
     peak: Option<Box<Peak>>,
     make: Option<Box<dyn Fn() -> Problem + Send + Sync>>,
@@ -224,8 +228,13 @@ impl Trial {
         make: impl Fn() -> Problem + Send + Sync + 'static,
     ) -> Self {
         let make = Some(Box::new(make) as _);
-        let (peak, procedure, timeline) = (None, None, None);
-        Self { rung, at, kernels, words, work, cluster_threads: 0, peak, make, procedure, timeline }
+        Self { make, ..Self::empty(rung, at, kernels, words, work) }
+    }
+
+    /// A trial that neither launches nor does anything.
+    fn empty(rung: &'static str, at: f64, kernels: Vec<&'static str>, words: String, work: Work) -> Self {
+        let (grid, peak, make, procedure, timeline) = (None, None, None, None, None);
+        Self { rung, at, kernels, words, work, grid, cluster_threads: 0, peak, make, procedure, timeline }
     }
 
     /// The same trial, whose kernels run in clusters of so many threads; 0 for none.
@@ -243,6 +252,11 @@ impl Trial {
         self.peak.as_ref()?(device)
     }
 
+    /// The same trial, whose lesson is about the grid of its one launch.
+    pub fn with_grid(self, meta: &'static KernelMeta, config: LaunchConfig) -> Self {
+        Self { grid: Some((meta, config)), ..self }
+    }
+
     /// A trial of a rung that is what a host does, such as a copy: `procedure` does it so many times, and checks what it
     /// did.
     pub fn of_host(
@@ -252,9 +266,8 @@ impl Trial {
         work: Work,
         procedure: impl Fn(&Device, usize) -> Result<Timed> + Send + Sync + 'static,
     ) -> Self {
-        let (kernels, procedure) = (Vec::new(), Some(Box::new(procedure) as _));
-        let (peak, make, timeline) = (None, None, None);
-        Self { rung, at, kernels, words, work, cluster_threads: 0, peak, make, procedure, timeline }
+        let procedure = Some(Box::new(procedure) as _);
+        Self { procedure, ..Self::empty(rung, at, Vec::new(), words, work) }
     }
 
     /// The same trial of a host, that is known to launch `kernels`, which tests run on what `make` gives.

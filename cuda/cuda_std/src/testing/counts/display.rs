@@ -2,12 +2,22 @@
 
 use core::fmt;
 
-use super::{Collectives, Counts, GlobalRequests, Requests, SharedRequests};
+use super::{Collectives, Counts, Flop, GlobalRequests, Requests, SharedRequests};
 
 impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Counts { instructions, branches, global, shared, local, constant, cluster, bulk, collectives } =
-            self;
+        let Counts {
+            instructions,
+            branches,
+            flop,
+            global,
+            shared,
+            local,
+            constant,
+            cluster,
+            bulk,
+            collectives,
+        } = self;
         let mut lines = Vec::new();
         if instructions.warps > 0 {
             let (threads, part) = (32.0 * self.efficiency(), 100.0 * self.efficiency());
@@ -16,6 +26,13 @@ impl fmt::Display for Counts {
         }
         if branches.executed > 0 {
             lines.push(format!("branches: {}, {} divergent", branches.executed, branches.divergent));
+        }
+        if *flop != Flop::default() {
+            let Flop { f32, f64, tensor, functions } = flop;
+            let each = [("f32", f32), ("f64", f64), ("tensor cores", tensor), ("functions", functions)];
+            let each = each.iter().filter(|(_, count)| **count > 0);
+            let each: Vec<String> = each.map(|(what, count)| format!("{count} of {what}")).collect();
+            lines.push(format!("operations on floats: {}", each.join(", ")));
         }
         let ways = ["loads", "stores", "atomics", "asynchronous copies"];
         let of_global = [global.loads, global.stores, global.atomics, global.copies];
@@ -87,6 +104,7 @@ mod tests {
         let counts = Counts {
             instructions: Instructions { warps: 10, threads: 240, threads_on: 240 },
             branches: Branches { executed: 3, divergent: 1 },
+            flop: Flop { f32: 96, functions: 32, ..Flop::default() },
             global: Global {
                 loads: GlobalRequests { requests: 2, sectors: 10, lines: 4, ideal_sectors: 8, bytes: 256 },
                 ..Global::default()
@@ -103,6 +121,7 @@ mod tests {
             counts.to_string(),
             "instructions: 10 by warps, by 24.0 threads each, 75.0 %\n\
              branches: 3, 1 divergent\n\
+             operations on floats: 96 of f32, 32 of functions\n\
              global loads: 2 requests, 10 sectors (5.00 a request, ideally 8 in all), 4 lines, 256 bytes\n\
              shared stores: 1 requests, 32 wavefronts, 31 conflicts, 128 bytes\n\
              cluster: 1 requests, 4 bytes\n\

@@ -6,7 +6,7 @@ use core::ops::AddAssign;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use super::Counts;
+use super::{Counts, Footprint};
 
 /// What a launch did, or several together.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -15,7 +15,9 @@ pub struct LaunchCounts {
     pub kernels: Vec<String>,
     /// All of it.
     pub total: Counts,
-    /// The same by instruction: those that were executed, ordered by function and line.
+    /// What it touches of global memory; of several launches what each does, added up.
+    pub footprint: Footprint,
+    /// The same as the total by instruction: those that were executed, ordered by function and line.
     pub instructions: Vec<InstructionCounts>,
 }
 
@@ -78,13 +80,14 @@ impl AddAssign for LaunchCounts {
 impl Sum for LaunchCounts {
     fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
         let (mut sum, mut by_place) = (Self::default(), BTreeMap::<_, InstructionCounts>::new());
-        for LaunchCounts { kernels, total, instructions } in all {
+        for LaunchCounts { kernels, total, footprint, instructions } in all {
             for kernel in kernels {
                 if !sum.kernels.contains(&kernel) {
                     sum.kernels.push(kernel);
                 }
             }
             sum.total += total;
+            sum.footprint += footprint;
             for one in instructions {
                 match by_place.entry((one.function.clone(), one.line, one.column)) {
                     Entry::Occupied(mut known) => known.get_mut().counts += one.counts,

@@ -55,6 +55,8 @@ sums! {
         instructions: Instructions,
         /// Branches.
         branches: Branches,
+        /// Operations on floats.
+        flop: Flop,
         /// Global memory, the heap of `malloc` included.
         global: Global,
         /// The block's own shared memory.
@@ -80,6 +82,21 @@ sums! {
         threads: u64,
         /// By threads whose predicate let them: `smsp__thread_inst_executed_pred_on`.
         threads_on: u64,
+    }
+
+    /// Operations on floats: `add`, `sub` and `mul` are one each, `fma` two, of each thread whose predicate lets it, as
+    /// `smsp__sass_thread_inst_executed_op_{fadd,fmul,ffma}_pred_on` are of `f32`. Comparisons, minima, changes of sign and
+    /// conversions are none, as there; nor are the atomics' additions, which threads do not do.
+    Flop {
+        /// Of `f32`: `.._op_fadd`, `.._op_fmul`, and twice `.._op_ffma`.
+        f32: u64,
+        /// Of `f64`: `.._op_dadd`, `.._op_dmul`, and twice `.._op_dfma`.
+        f64: u64,
+        /// Of tensor cores, multiplications and additions of each `mma` by its shape, `2 m n k` a warp.
+        tensor: u64,
+        /// Divisions, roots, exponentials and the like, one each. `ptxas` makes a few instructions of each, for the units of
+        /// special functions and, unless it is approximate, the others.
+        functions: u64,
     }
 
     /// Conditional branches, and those by a table of targets, that warps executed.
@@ -166,6 +183,16 @@ sums! {
         passes: u64,
     }
 
+    /// What a launch touches of global memory, by any kind of access, however often: what has to move between memory and
+    /// chip at least, if nothing that the launch reads is there before and nothing is lost before it ends. Where that is
+    /// so it is `dram__sectors_read` and `dram__sectors_write`.
+    Footprint {
+        /// Distinct sectors of 32 bytes that are read.
+        loaded: u64,
+        /// Distinct sectors that are written.
+        stored: u64,
+    }
+
     /// Copies of many bytes that one thread starts: `cp.async.bulk`.
     Bulk {
         /// Copies to shared memory.
@@ -219,6 +246,20 @@ impl Counts {
     /// Bank conflicts of shared memory, of whatever kind of access: `l1tex__data_bank_conflicts_pipe_lsu_mem_shared`.
     pub fn bank_conflicts(&self) -> u64 {
         self.shared.total().conflicts()
+    }
+}
+
+impl Flop {
+    /// All of them, but for [`functions`](Self::functions).
+    pub fn total(&self) -> u64 {
+        self.f32 + self.f64 + self.tensor
+    }
+}
+
+impl Footprint {
+    /// Bytes of the sectors that are read, and of those that are written.
+    pub fn bytes(&self) -> u64 {
+        32 * (self.loaded + self.stored)
     }
 }
 

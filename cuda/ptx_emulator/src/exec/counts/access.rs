@@ -16,12 +16,13 @@ pub(super) fn is_branch(instr: &Instr) -> bool {
 
 /// Tells `note` of each deed, with the value that belongs to it and the bytes of an access. Operands that are undefined or out of
 /// bounds are left to the instruction itself, which ends the launch.
-pub(super) fn deeds(cx: &Cx<'_>, instr: &Instr, mut note: impl FnMut(Deed, u64, u8)) {
+pub(super) fn deeds(cx: &Cx<'_>, instr: &Instr, mut note: impl FnMut(Deed, u64, u32)) {
     let value = |slot| cx.value(slot).unwrap_or_default();
+    let address = |at: &Addr| cx.address(at).unwrap_or_default();
     let mut access = |at: &Addr, way: Way, bytes: u64| {
-        let address = cx.address(at).unwrap_or_default();
+        let address = address(at);
         if let Some(deed) = deed(cx, at.space, address, way) {
-            note(deed, address, bytes as u8);
+            note(deed, address, bytes as u32);
         }
     };
     match &instr.op {
@@ -40,9 +41,14 @@ pub(super) fn deeds(cx: &Cx<'_>, instr: &Instr, mut note: impl FnMut(Deed, u64, 
             }
             access(&copy.target, Way::Copy, copy.size);
         }
-        Op::BulkCopy(copy) => note(Deed::Bulk(Way::Load), value(copy.bytes), 0),
-        Op::BulkStore(store) => note(Deed::Bulk(Way::Store), value(store.bytes), 0),
-        Op::StoreAsync(store) => note(Deed::Cluster, 0, (store.bytes * store.values.len() as u64) as u8),
+        Op::BulkCopy(copy) => {
+            let way = if copy.source.space == Space::Global { Way::Load } else { Way::Copy };
+            note(Deed::Bulk(way), address(&copy.source), value(copy.bytes) as u32);
+        }
+        Op::BulkStore(store) => {
+            note(Deed::Bulk(Way::Store), address(&store.target), value(store.bytes) as u32)
+        }
+        Op::StoreAsync(store) => note(Deed::Cluster, 0, (store.bytes * store.values.len() as u64) as u32),
         Op::Tensor(tensor) => match &**tensor {
             Tensor::Load { at, d: rows, .. } | Tensor::Store { at, values: rows, .. } => {
                 // Each row of a matrix has its address in a lane of its own.

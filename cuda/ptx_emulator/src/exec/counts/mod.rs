@@ -5,6 +5,7 @@
 //! wait at one place, or have exited, their traces become requests of the warp.
 
 mod access;
+mod flop;
 mod requests;
 mod tally;
 mod trace;
@@ -46,7 +47,7 @@ pub(super) enum Deed {
     Cluster,
     Local(Way),
     Constant,
-    /// A bulk copy, of so many bytes as the value says.
+    /// A bulk copy, by its address in global memory, but for a copy from shared memory to that of another block.
     Bulk(Way),
     Collective(Collective),
 }

@@ -28,7 +28,7 @@ pub(super) struct Request {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Lane {
     pub lane: u8,
-    pub bytes: u8,
+    pub bytes: u32,
     pub value: u64,
 }
 
@@ -83,7 +83,7 @@ impl Request {
     /// What it comes to, without the instructions executed.
     pub fn counts(&self) -> Counts {
         let (mut counts, lanes) = (Counts::default(), &self.lanes[..]);
-        let (bytes, value) = (bytes(lanes), || lanes.iter().map(|lane| lane.value).sum::<u64>());
+        let bytes = bytes(lanes);
         match self.deed {
             Deed::Block | Deed::Off => {}
             Deed::Branch => {
@@ -109,10 +109,10 @@ impl Request {
                 counts.constant.requests = 1;
                 counts.constant.passes = distinct(lanes.iter().map(|lane| lane.value).collect());
             }
-            Deed::Bulk(Way::Load) => {
-                (counts.bulk.loads, counts.bulk.loaded_bytes) = (lanes.len() as u64, value());
+            Deed::Bulk(Way::Load | Way::Copy) => {
+                (counts.bulk.loads, counts.bulk.loaded_bytes) = (lanes.len() as u64, bytes);
             }
-            Deed::Bulk(_) => (counts.bulk.stores, counts.bulk.stored_bytes) = (lanes.len() as u64, value()),
+            Deed::Bulk(_) => (counts.bulk.stores, counts.bulk.stored_bytes) = (lanes.len() as u64, bytes),
             Deed::Collective(collective) => {
                 let of = &mut counts.collectives;
                 *match collective {
@@ -130,6 +130,16 @@ impl Request {
     }
 }
 
+/// The sectors that the lanes touch.
+pub(super) fn sectors(lanes: &[Lane]) -> impl Iterator<Item = u64> {
+    lanes.iter().flat_map(|lane| units(lane, SECTOR))
+}
+
+/// The units of so many bytes that an access touches.
+fn units(lane: &Lane, unit: u64) -> core::ops::RangeInclusive<u64> {
+    lane.value / unit..=(lane.value + u64::from(lane.bytes).max(1) - 1) / unit
+}
+
 fn bytes(lanes: &[Lane]) -> u64 {
     lanes.iter().map(|lane| u64::from(lane.bytes)).sum()
 }
@@ -142,8 +152,7 @@ fn distinct(mut numbers: Vec<u64>) -> u64 {
 
 /// The units of so many bytes that accesses touch.
 fn touched(lanes: &[Lane], unit: u64) -> u64 {
-    let units = lanes.iter().flat_map(|l| l.value / unit..=(l.value + u64::from(l.bytes).max(1) - 1) / unit);
-    distinct(units.collect())
+    distinct(lanes.iter().flat_map(|lane| units(lane, unit)).collect())
 }
 
 fn global(lanes: &[Lane]) -> GlobalRequests {

@@ -1,12 +1,12 @@
 //! What all warps of a launch did, by instruction.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
-use cuda_std::testing::counts::{Counts, InstructionCounts, Instructions, LaunchCounts};
+use cuda_std::testing::counts::{Counts, Footprint, InstructionCounts, Instructions, LaunchCounts};
 
-use super::Deed;
-use super::requests::gather;
+use super::requests::{gather, sectors};
 use super::trace::Trace;
+use super::{Deed, Way, flop};
 use crate::module::{Function, PtxModule};
 
 /// The sums so far.
@@ -18,6 +18,9 @@ pub(crate) struct Tally {
     blocks: BTreeMap<u32, [u64; 2]>,
     /// By instruction, the threads whose predicate was off.
     off: BTreeMap<u32, u64>,
+    /// The sectors of global memory that were read, and those that were written.
+    loaded: HashSet<u64>,
+    stored: HashSet<u64>,
 }
 
 impl Tally {
@@ -25,6 +28,18 @@ impl Tally {
     pub(super) fn add(&mut self, traces: &mut [Trace]) {
         for request in gather(traces) {
             let threads = request.lanes.len() as u64;
+            let (loads, stores) = match request.deed {
+                Deed::Global(Way::Load | Way::Copy) | Deed::Bulk(Way::Load) => (true, false),
+                Deed::Global(Way::Store) | Deed::Bulk(Way::Store) => (false, true),
+                Deed::Global(Way::Atomic) => (true, true),
+                _ => (false, false),
+            };
+            if loads {
+                self.loaded.extend(sectors(&request.lanes));
+            }
+            if stores {
+                self.stored.extend(sectors(&request.lanes));
+            }
             match request.deed {
                 Deed::Block => {
                     let block = self.blocks.entry(request.instr).or_default();
@@ -43,14 +58,17 @@ impl Tally {
             for instr in first..first + (function.flow().end(pc) - pc) as u32 {
                 let threads_on = threads - self.off.get(&instr).copied().unwrap_or(0);
                 let executed = Instructions { warps, threads, threads_on };
-                self.counts.entry(instr).or_default().instructions += executed;
+                let counts = self.counts.entry(instr).or_default();
+                counts.instructions += executed;
+                counts.flop += flop::of(&function.instrs[pc + (instr - first) as usize].op, threads_on);
             }
         }
         let mut instructions: Vec<InstructionCounts> =
             self.counts.iter().map(|(&instr, &counts)| instruction(module, instr, counts)).collect();
         instructions.sort_by(|a, b| (&a.function, a.line, a.column).cmp(&(&b.function, b.line, b.column)));
         let total = instructions.iter().map(|one| one.counts).sum();
-        LaunchCounts { kernels: vec![kernel.to_owned()], total, instructions }
+        let footprint = Footprint { loaded: self.loaded.len() as u64, stored: self.stored.len() as u64 };
+        LaunchCounts { kernels: vec![kernel.to_owned()], total, footprint, instructions }
     }
 }
 

@@ -25,7 +25,7 @@ pub(in crate::exec) struct Event {
     pub instr: u32,
     pub deed: Deed,
     /// Bytes that are accessed.
-    pub bytes: u8,
+    pub bytes: u32,
 }
 
 /// How far it is in a function.
@@ -87,7 +87,7 @@ impl Trace {
         Ok(())
     }
 
-    fn push(&mut self, pc: usize, deed: Deed, value: u64, bytes: u8) {
+    fn push(&mut self, pc: usize, deed: Deed, value: u64, bytes: u32) {
         if let Some(&Position { base, path, .. }) = self.positions.last() {
             self.events.push(Event { path, value, instr: base + pc as u32, deed, bytes });
         }

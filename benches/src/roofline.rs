@@ -1,0 +1,334 @@
+//! Where each kernel of the workspace is under a roofline: what the emulator counts of it, and how long it takes on a GPU.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use cuda_std::half::{bf16, f16};
+use cuda_std::launch::Limits;
+use cuda_std::testing::{Counter, LaunchCounts};
+use ferrowarp::device::{Device, LaunchTimes, Launched};
+use ferrowarp::softmax::Real;
+use ferrowarp_cases::gallery::{self, LESSONS, Scale, Trial};
+use ferrowarp_cases::layer::{self, Problem};
+use ferrowarp_cases::softmax::{self, Setting, ladder, logits};
+use ferrowarp_cases::{Case, Scope, emulated};
+use serde::Serialize;
+
+use crate::matrices::Set;
+use crate::op::{Number, Op, SELECTED};
+use crate::operations;
+use crate::shapes::Shape;
+
+/// The layer that the network's kernels are counted on: `[batch, inputs, outputs]`, tiles whole.
+const COUNTED_LAYER: [usize; 3] = [64, 128, 64];
+/// The one with few classes for the kernels of the last layer.
+const COUNTED_LAST: [usize; 3] = [64, 64, 10];
+/// Rows and columns of the matrix that the ladder's kernels are counted on.
+const COUNTED_ROWS: [usize; 2] = [16, 1024];
+
+/// The layers that they are timed on; the second for kernels of a whole network, which has to fit a GPU's shared memory.
+const TIMED_LAYER: [usize; 3] = [1024, 784, 512];
+const TIMED_NETWORK: [usize; 3] = [64, 784, 300];
+const TIMED_LAST: [usize; 3] = [4096, 512, 10];
+const TIMED_ROWS: [usize; 2] = [8192, 1024];
+
+/// The matrices that the operations on rows are timed on, 2^25 elements each: for every kernel that is chosen by width.
+const TIMED_SHAPES: [Shape; 6] = [
+    Shape { rows: 1 << 21, cols: 16 },
+    Shape { rows: 1 << 18, cols: 128 },
+    Shape { rows: 1 << 15, cols: 1 << 10 },
+    Shape { rows: 1 << 13, cols: 1 << 12 },
+    Shape { rows: 1 << 11, cols: 1 << 14 },
+    Shape { rows: 1 << 7, cols: 1 << 18 },
+];
+
+/// Those that they are counted on.
+const COUNTED_SHAPES: [Shape; 6] = [
+    Shape { rows: 1 << 10, cols: 16 },
+    Shape { rows: 1 << 7, cols: 128 },
+    Shape { rows: 1 << 4, cols: 1 << 10 },
+    Shape { rows: 1 << 2, cols: 1 << 12 },
+    Shape { rows: 1 << 1, cols: 1 << 14 },
+    Shape { rows: 1, cols: 1 << 17 },
+];
+
+/// One launch of a kernel.
+#[derive(Clone, Debug, Serialize)]
+pub struct Entry {
+    /// The kernel.
+    pub name: String,
+    /// The source file it is written in.
+    pub file: &'static str,
+    /// The problem in words.
+    pub problem: String,
+    /// Bytes that the problem must move, where that is known and the launch does all of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<f64>,
+    /// What its operations grow with, where that is known: of a product the terms of all sums.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub work: Option<f64>,
+    /// What the emulator counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub counted: Option<Counted>,
+    /// How long it took, by events around it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub microseconds: Option<f64>,
+    /// Why it was not run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// What the emulator counted of a launch: see [`cuda_std::testing::counts::Counts`].
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Counted {
+    /// Bytes of the distinct sectors of global memory that are read, and of those that are written.
+    pub bytes: u64,
+    /// Bytes of all sectors that requests touch, each time.
+    pub requested_bytes: u64,
+    /// Operations on `f32` and `f64`.
+    pub flop: u64,
+    /// Of tensor cores.
+    pub tensor_flop: u64,
+    /// Divisions, roots, exponentials and the like.
+    pub functions: u64,
+}
+
+impl Counted {
+    fn new(launch: &LaunchCounts) -> Self {
+        let LaunchCounts { total, footprint, .. } = launch;
+        Self {
+            bytes: footprint.bytes(),
+            requested_bytes: 32 * total.global.total().sectors
+                + total.bulk.loaded_bytes
+                + total.bulk.stored_bytes,
+            flop: total.flop.f32 + total.flop.f64,
+            tensor_flop: total.flop.tensor,
+            functions: total.flop.functions,
+        }
+    }
+}
+
+/// Something that launches kernels.
+struct Job {
+    words: String,
+    bytes: Option<f64>,
+    work: Option<f64>,
+    prepare: Box<Prepare>,
+}
+
+type Prepare = dyn Fn(&Device) -> Result<Box<dyn FnMut() -> Result<()>>>;
+
+/// Every kernel that a GPU runs on the largest of its counted problems, from the emulator of its PTX.
+///
+/// # Errors
+/// A kernel failed.
+pub fn counted(tell: impl Fn(&str)) -> Result<Vec<Entry>> {
+    let counter = Counter::new();
+    let device = emulated::counting(&counter);
+    let mut largest = BTreeMap::<String, Entry>::new();
+    for job in counted_jobs(device.limits()) {
+        (job.prepare)(&device)?()?;
+        for launch in counter.take() {
+            let (counted, name) = (Counted::new(&launch), launch.kernels.concat());
+            let known = largest.get(&name).and_then(|entry| entry.counted);
+            if known.is_none_or(|known| known.bytes < counted.bytes) {
+                let entry = Entry { counted: Some(counted), ..Entry::new(name.clone(), &job) };
+                largest.insert(name, entry);
+            }
+        }
+        tell(&job.words);
+    }
+    Ok(largest.into_values().collect())
+}
+
+/// The kernels that a GPU runs on problems that keep it busy, each on the one that takes it longest. `is_once` leaves out the launch
+/// before the timed one, for Nsight Compute. What failed is an entry without a kernel, and says so.
+pub fn timed(device: &Device, is_once: bool, tell: impl Fn(&str)) -> Vec<Entry> {
+    let mut longest = BTreeMap::<String, Entry>::new();
+    let mut failed = Vec::new();
+    for job in timed_jobs(device.limits()) {
+        match times(device, &job, is_once) {
+            Ok(times) => {
+                let is_alone = matches!(times[..], [LaunchTimes { launches: 1, .. }]);
+                for LaunchTimes { what, launches, time } in times {
+                    let Launched::Kernel(name) = what else { continue };
+                    let time = time.as_secs_f64() * 1e6 / launches as f64;
+                    let known = longest.get(name).and_then(|entry| entry.microseconds);
+                    if known.is_none_or(|known| known < time) {
+                        let bytes = job.bytes.filter(|_| is_alone);
+                        let entry = Entry::new(name.to_owned(), &job);
+                        longest.insert(name.to_owned(), Entry { bytes, microseconds: Some(time), ..entry });
+                    }
+                }
+                tell(&job.words);
+            }
+            Err(error) => {
+                tell(&format!("{}: {error:#}", job.words));
+                let entry = Entry::new(String::new(), &job);
+                failed.push(Entry { error: Some(format!("{error:#}")), ..entry });
+            }
+        }
+        // What was timed before a device is lost is kept.
+        if let Err(error) = device.synchronize() {
+            tell(&format!("the device is lost: {error}"));
+            break;
+        }
+    }
+    longest.into_values().chain(failed).collect()
+}
+
+fn times(device: &Device, job: &Job, is_once: bool) -> Result<Vec<LaunchTimes>> {
+    let mut run = (job.prepare)(device)?;
+    if !is_once {
+        run()?;
+    }
+    device.start_profile();
+    let result = run();
+    let times = device.take_profile();
+    result.map(|()| times)
+}
+
+impl Entry {
+    /// A kernel on a job's problem, without a time.
+    fn new(name: String, Job { words, work, .. }: &Job) -> Self {
+        let meta = gpu_kernels::KERNELS.iter().find(|kernel| kernel.name == name);
+        let (file, problem, work) = (meta.map_or("", |kernel| kernel.file), words.clone(), *work);
+        Self { name, file, problem, bytes: None, work, counted: None, microseconds: None, error: None }
+    }
+}
+
+fn counted_jobs(limits: &Limits) -> Vec<Job> {
+    let count = LESSONS.iter().flat_map(|lesson| (lesson.trials)(Scale::Count));
+    let mut jobs: Vec<Job> = count.filter_map(of_trial_once).collect();
+    // Kernels that no rung chooses at that size.
+    let mut cases = gallery::cases(Scope::NewEmulator, limits);
+    cases.extend(on_rows(COUNTED_ROWS, limits));
+    cases.extend(ladder::cases(Scope::NewEmulator, limits, |_| true));
+    cases.extend(softmax::cases(&Setting::new(Scope::NewEmulator)));
+    jobs.extend(cases.into_iter().map(|case| of_case(case, None)));
+    jobs.extend(of_network(COUNTED_LAYER, COUNTED_LAYER, COUNTED_LAST, limits));
+    jobs.extend(of_all_operations(&COUNTED_SHAPES));
+    jobs
+}
+
+fn timed_jobs(limits: &Limits) -> Vec<Job> {
+    let mut jobs = Vec::new();
+    for lesson in LESSONS {
+        let mut trials = (lesson.trials)(Scale::Gpu);
+        // The largest problem of each rung.
+        trials.sort_by(|a, b| b.work.bytes.total_cmp(&a.work.bytes));
+        let mut seen = Vec::new();
+        trials.retain(|trial| {
+            let is_new = !seen.contains(&trial.kernels);
+            seen.push(trial.kernels.clone());
+            is_new && runs(trial, limits)
+        });
+        jobs.extend(trials.into_iter().filter_map(of_trial));
+    }
+    jobs.extend(of_network(TIMED_LAYER, TIMED_NETWORK, TIMED_LAST, limits));
+    jobs.extend(on_rows(TIMED_ROWS, limits).into_iter().map(|case| of_case(case, None)));
+    jobs.extend(of_all_operations(&TIMED_SHAPES));
+    jobs
+}
+
+fn runs(trial: &Trial, limits: &Limits) -> bool {
+    let mut kernels = gpu_kernels::KERNELS.iter().filter(|kernel| trial.kernels.contains(&kernel.name));
+    kernels.all(|kernel| limits.runs(kernel))
+}
+
+/// The network's kernels on a layer, those of a whole network on another one, and those of the last layer.
+fn of_network(layer: [usize; 3], network: [usize; 3], last: [usize; 3], limits: &Limits) -> Vec<Job> {
+    let problem_of = |shape| Arc::new(Problem::new(shape, 0, 0));
+    let is_of_network =
+        |case: &Case| case.kernels().any(|name| ["resident", "short"].iter().any(|of| name.starts_with(of)));
+    let on = |cases: Vec<Case>, shape: [usize; 3]| {
+        let work = shape.into_iter().product::<usize>() as f64;
+        cases.into_iter().map(move |case| of_case(case, Some(work)))
+    };
+    let of_layer = layer::cases(&problem_of(layer), limits).filter(|case| !is_of_network(case)).collect();
+    let whole = layer::cases(&problem_of(network), limits).filter(is_of_network).collect();
+    let of_last = layer::last(&problem_of(last), limits);
+    on(of_layer, layer).chain(on(whole, network)).chain(on(of_last, last)).collect()
+}
+
+/// The ladder's cases on a matrix.
+fn on_rows([rows, cols]: [usize; 2], limits: &Limits) -> Vec<Case> {
+    let logits = logits::logits(rows, cols);
+    ladder::Ladder { rows, cols, offsets: [0; 2], logits }.cases(limits)
+}
+
+fn of_case(case: Case, work: Option<f64>) -> Job {
+    let case = Arc::new(case);
+    Job {
+        words: case.to_string(),
+        bytes: None,
+        work,
+        prepare: Box::new(move |device| {
+            let (case, device) = (Arc::clone(&case), device.clone());
+            Ok(Box::new(move || case.run(&device).map(drop)))
+        }),
+    }
+}
+
+/// The trial, whose arrays have guards around them; none of a host's.
+fn of_trial_once(trial: Trial) -> Option<Job> {
+    trial.problem()?;
+    let (words, work, trial) = (format!("{}, {}", trial.rung, trial.words), work(&trial), Arc::new(trial));
+    let prepare = Box::new(move |device: &Device| {
+        let (trial, device) = (Arc::clone(&trial), device.clone());
+        let run = move || trial.problem().map_or(Ok(()), |problem| problem.run(&device).map(drop));
+        Ok(Box::new(run) as _)
+    });
+    Some(Job { words, bytes: None, work, prepare })
+}
+
+/// The trial, whose arrays stay; none of a host's.
+fn of_trial(trial: Trial) -> Option<Job> {
+    if trial.kernels.is_empty() {
+        return None;
+    }
+    let words = format!("{}, {}", trial.rung, trial.words);
+    let (bytes, work) = (Some(trial.work.bytes), work(&trial));
+    let prepare = Box::new(move |device: &Device| {
+        let problem = trial.problem().context("it launches nothing")?;
+        let mut session = problem.place(device)?;
+        let device = device.clone();
+        Ok(Box::new(move || {
+            session.launch()?;
+            Ok(device.synchronize()?)
+        }) as _)
+    });
+    Some(Job { words, bytes, work, prepare })
+}
+
+/// The operations of a trial, where there are any.
+fn work(trial: &Trial) -> Option<f64> {
+    Some(trial.work.flop).filter(|flop| *flop > 0.0)
+}
+
+fn of_all_operations(shapes: &'static [Shape]) -> Vec<Job> {
+    let mut jobs = of_operations::<f32>("f32", shapes);
+    jobs.extend(of_operations::<bf16>("bf16", shapes));
+    jobs.extend(of_operations::<f16>("f16", shapes));
+    jobs
+}
+
+/// What users call, on each of the shapes.
+fn of_operations<T: Number + Real + Send>(dtype: &'static str, shapes: &'static [Shape]) -> Vec<Job> {
+    use Op::{Backward, CrossEntropy, LogSoftmax, Sample, SampleTopP, Softmax, TopK};
+    let ops = [Softmax, LogSoftmax, Backward, CrossEntropy, TopK, Sample, SampleTopP];
+    let jobs = ops.into_iter().flat_map(|op| shapes.iter().map(move |&shape| (op, shape)));
+    let jobs = jobs.filter(|(op, shape)| *op != TopK || shape.cols > SELECTED);
+    let job = |(op, shape): (Op, Shape)| Job {
+        words: format!("{} of {shape} {dtype}", op.name()),
+        bytes: Some((op.matrices() * shape.len() * size_of::<T>()) as f64),
+        work: None,
+        prepare: Box::new(move |device: &Device| {
+            let launch = operations::launch::<T>(device, op, shape)?.context("nobody calls it")?;
+            let mut set = Set::<T>::alone(device, op, shape)?;
+            Ok(Box::new(move || Ok(launch(&mut set)?)) as _)
+        }),
+    };
+    jobs.map(job).collect()
+}
