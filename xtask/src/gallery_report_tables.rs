@@ -22,7 +22,7 @@ fn distinct<'a>(entries: &[&'a Entry], of: impl Fn(&'a Entry) -> &'a str) -> Vec
 }
 
 /// The first two lines of a table, whose first `texts` columns are no numbers.
-fn header(cells: Vec<String>, texts: usize) -> String {
+pub fn header(cells: Vec<String>, texts: usize) -> String {
     let rule: Vec<String> =
         (0..cells.len()).map(|i| if i < texts { "---" } else { "---:" }.to_owned()).collect();
     row(&cells) + &row(&rule)
@@ -143,10 +143,10 @@ pub fn number(x: f64) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
 
-    fn entry(name: &str, at: f64, microseconds: Option<f64>) -> Entry {
+    pub fn entry(name: &str, at: f64, microseconds: Option<f64>) -> Entry {
         Entry {
             name: name.to_owned(),
             lesson: "copies".to_owned(),
@@ -164,6 +164,8 @@ mod tests {
             sectors_stored: None,
             bank_conflicts: None,
             divergent_branches: None,
+            blocks: None,
+            resident_blocks: None,
             counted: None,
             profiled: None,
             microseconds,
