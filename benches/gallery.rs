@@ -32,7 +32,7 @@ fn run() -> anyhow::Result<Vec<String>> {
         group.sampling_mode(SamplingMode::Flat);
         for trial in (lesson.trials)(scale(&device)) {
             let runs = gpu_kernels::KERNELS.iter().filter(|kernel| trial.kernels.contains(&kernel.name));
-            if trial.kernels.is_empty() || !runs.into_iter().all(|kernel| device.limits().runs(kernel)) {
+            if trial.procedure().is_some() || !runs.into_iter().all(|kernel| device.limits().runs(kernel)) {
                 continue;
             }
             group.throughput(match lesson.measure {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use cuda_std::testing::{Counter, Counts, LaunchCounts};
 use ferrowarp::device::Device;
 use ferrowarp_cases::compare::compare_all;
-use ferrowarp_cases::gallery::{Foretold, Lesson, Measure, Scale, Session, Trial};
+use ferrowarp_cases::gallery::{Foretold, Lesson, Measure, Scale, Session, Timed, Timeline, Trial};
 use serde::Serialize;
 
 use crate::matrices;
@@ -45,6 +45,9 @@ pub struct Entry {
     pub bytes: f64,
     /// Operations on floats of one run.
     pub flop: f64,
+    /// Bytes or operations that the clocks of the device allow in a second, where they are known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub peak: Option<f64>,
     /// Sectors that loads touch, as foretold.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sectors_loaded: Option<f64>,
@@ -71,9 +74,48 @@ pub struct Entry {
     pub microseconds: Option<f64>,
     /// Batches that were timed.
     pub samples: usize,
+    /// What the device lacks for it, where that was found.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lacking: Option<String>,
+    /// When and where its blocks or warps ran, where that was watched.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeline: Option<Columns>,
     /// What went wrong.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+}
+
+/// A [`Timeline`], whose columns are numbers in a line with blanks between them.
+#[derive(Debug, Serialize)]
+pub struct Columns {
+    /// Who noted: `block` or `warp`.
+    pub unit: &'static str,
+    /// How many of them a block has.
+    pub of_block: usize,
+    /// The multiprocessor of each.
+    pub multiprocessors: String,
+    /// The place of each in the order in which they began.
+    pub tickets: String,
+    /// When each began, in nanoseconds since the first.
+    pub starts: String,
+    /// When each ended.
+    pub ends: String,
+}
+
+impl From<Timeline> for Columns {
+    fn from(timeline: Timeline) -> Self {
+        fn column<T: ToString>(numbers: &[T]) -> String {
+            numbers.iter().map(T::to_string).collect::<Vec<_>>().join(" ")
+        }
+        Self {
+            unit: timeline.unit,
+            of_block: timeline.of_block,
+            multiprocessors: column(&timeline.multiprocessors),
+            tickets: column(&timeline.tickets),
+            starts: column(&timeline.starts),
+            ends: column(&timeline.ends),
+        }
+    }
 }
 
 /// What warps did in the launches of one run: see [`Counts`].
@@ -150,6 +192,7 @@ impl Entry {
             kernels: trial.kernels.clone(),
             bytes: trial.work.bytes,
             flop: trial.work.flop,
+            peak: None,
             sectors_loaded,
             sectors_stored,
             bank_conflicts,
@@ -159,24 +202,33 @@ impl Entry {
             counted: None,
             microseconds: None,
             samples: 0,
+            lacking: None,
+            timeline: None,
             error: None,
         }
     }
 
     /// The trial's entry, timed on the device. What the device lacks has neither a time nor an error.
     pub fn measured(lesson: &Lesson, trial: &Trial, device: &Device) -> Self {
-        let mut entry = Self::new(lesson, trial);
+        let mut entry = Self { peak: trial.peak(device), ..Self::new(lesson, trial) };
         match samples(device, trial) {
-            Ok(Some(samples)) if !samples.is_empty() => {
-                entry.microseconds = Some(median(&samples) * 1e6);
-                entry.samples = samples.len();
+            Ok(Timed::Samples(samples)) => {
+                let seconds: Vec<f64> = samples.iter().map(Duration::as_secs_f64).collect();
+                entry.microseconds = Some(median(&seconds) * 1e6);
+                entry.samples = seconds.len();
             }
-            Ok(_) => {}
+            Ok(Timed::Lacking(what)) => entry.lacking = Some(what),
             Err(error) => entry.error = Some(format!("{error:#}")),
         }
         // How many run at once on a CPU says nothing of waves.
         let grid = trial.grid.filter(|_| device.is_cuda());
         entry.resident_blocks = grid.and_then(|(meta, config)| device.resident_blocks(meta, &config).ok());
+        if let Some(take) = trial.timeline().filter(|_| entry.error.is_none() && entry.lacking.is_none()) {
+            match take(device) {
+                Ok(timeline) => entry.timeline = Some(timeline.into()),
+                Err(error) => entry.error = Some(format!("{error:#}")),
+            }
+        }
         entry
     }
 }
@@ -197,17 +249,16 @@ pub fn scale(device: &Device) -> Scale {
     if device.is_cuda() { Scale::Gpu } else { Scale::Laptop }
 }
 
-/// Seconds of one run in each of some batches; none where the device lacks what it takes.
-fn samples(device: &Device, trial: &Trial) -> anyhow::Result<Option<Vec<f64>>> {
+/// The time of one run in each of some batches.
+fn samples(device: &Device, trial: &Trial) -> anyhow::Result<Timed> {
     if let Some(procedure) = trial.procedure() {
-        let times = procedure(device, SAMPLES)?;
-        return Ok(times.map(|times| times.iter().map(Duration::as_secs_f64).collect()));
+        return procedure(device, SAMPLES);
     }
-    let lacks = |name: &&str| {
-        gpu_kernels::KERNELS.iter().any(|kernel| kernel.name == *name && !device.limits().runs(kernel))
+    let lacks = |name: &&&str| {
+        gpu_kernels::KERNELS.iter().any(|kernel| kernel.name == **name && !device.limits().runs(kernel))
     };
-    if trial.kernels.iter().any(lacks) {
-        return Ok(None);
+    if let Some(kernel) = trial.kernels.iter().find(lacks) {
+        return Ok(Timed::Lacking(format!("what {kernel} is compiled for")));
     }
     let mut rotation = prepared(device, trial)?;
     let begin = Instant::now();
@@ -217,7 +268,8 @@ fn samples(device: &Device, trial: &Trial) -> anyhow::Result<Option<Vec<f64>>> {
         }
         rotation.time(device, 1)?;
     }
-    Ok(Some(rotation.last_samples(SAMPLES).to_vec()))
+    let seconds = rotation.last_samples(SAMPLES);
+    Ok(Timed::Samples(seconds.iter().map(|&seconds| Duration::from_secs_f64(seconds)).collect()))
 }
 
 /// The trial's launches, checked and ready to be timed.

@@ -12,6 +12,9 @@ use serde::Serialize;
 pub struct Results<E> {
     /// The device's name.
     pub machine: String,
+    /// The processor of the machine that a GPU is in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<String>,
     /// The driver's version.
     pub driver: String,
     /// The day, as year-month-day.
@@ -107,6 +110,7 @@ impl<E: Serialize> Results<E> {
         };
         Ok(Self {
             machine: device.name(),
+            cpu: device.is_cuda().then(|| Device::cpu().name()),
             driver: driver.lines().next().unwrap_or_default().to_owned(),
             date: printed(Command::new("date").args(["-u", "+%Y-%m-%d"]))
                 .unwrap_or_else(|| "unknown".to_owned()),

@@ -8,7 +8,7 @@ use anyhow::{Context, ensure};
 use crate::report::Run;
 use crate::{
     gallery_report as report, gallery_report_chart as chart, gallery_report_tables as tables,
-    gallery_roofline as roofline, workspace,
+    gallery_roofline as roofline, gallery_timeline as timeline, workspace,
 };
 
 /// Run the lessons of docs/gallery on what there is, and draw what was measured into target/gallery
@@ -65,8 +65,12 @@ impl Gallery {
                 println!("\n{title}\n\n{}", tables::counts(&of_lesson).unwrap_or_default());
                 continue;
             }
-            println!("\n{title}\n\n{}", tables::table(&of_lesson));
-            if let Some(svg) = chart::draw(&of_lesson, &whence)? {
+            println!("\n{title}\n\n{}\n{}", tables::table(&of_lesson), timeline::table(&of_lesson)?);
+            let drawn = match timeline::draw(&of_lesson, &whence)? {
+                None => chart::draw(&of_lesson, &whence)?,
+                drawn => drawn,
+            };
+            if let Some(svg) = drawn {
                 let picture: PathBuf = folder.join(format!("{lesson}.svg"));
                 workspace::write(&picture, &svg)?;
                 println!("drawn: {}", workspace::shown(&picture));

@@ -137,7 +137,6 @@ fn draw(svg: &mut String, entries: &[&Entry], machine: &str) -> Drawn {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gallery_report_tables::tests::entry;
 
     fn entries() -> Vec<Entry> {
         let of = |name: &str, times: [f64; 3]| {
@@ -145,7 +144,7 @@ mod tests {
             let place = move |(power, time): (i32, f64)| Entry {
                 lesson: "overtake".to_owned(),
                 problem: "8 elements, a CPU, 4 threads".to_owned(),
-                ..entry(&name, f64::from(power).exp2(), Some(time))
+                ..Entry::of_test(&name, f64::from(power).exp2(), Some(time))
             };
             (10..).step_by(2).zip(times).map(place).collect::<Vec<_>>()
         };

@@ -10,7 +10,7 @@ use crate::report::{self, Files, Run};
 use crate::{
     gallery_ncu as profile, gallery_overtake as overtake, gallery_report_chart as chart,
     gallery_report_tables as tables, gallery_roofline as roofline, gallery_systems as systems,
-    gallery_waves as waves, workspace,
+    gallery_timeline as timeline, gallery_waves as waves, workspace,
 };
 
 /// The committed file.
@@ -38,6 +38,8 @@ pub struct Entry {
     #[serde(default)]
     pub flop: f64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peak: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sectors_loaded: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sectors_stored: Option<f64>,
@@ -57,6 +59,10 @@ pub struct Entry {
     pub microseconds: Option<f64>,
     #[serde(default)]
     pub samples: usize,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lacking: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeline: Option<timeline::Columns>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
@@ -104,6 +110,45 @@ impl Entry {
             "flops" => self.flop / time / 1e3,
             _ => time,
         })
+    }
+
+    /// What was reached of what the clocks of the device allow, in percent.
+    pub fn percent_of_peak(&self) -> Option<f64> {
+        let peak = self.peak.filter(|_| self.measure != "time")?;
+        Some(100.0 * 1e9 * self.value()? / peak)
+    }
+
+    /// One for tests, of a lesson of copies.
+    #[cfg(test)]
+    pub fn of_test(name: &str, at: f64, microseconds: Option<f64>) -> Self {
+        Self {
+            name: name.to_owned(),
+            lesson: "copies".to_owned(),
+            title: "Copies".to_owned(),
+            idea: "copies".to_owned(),
+            axis: "bytes".to_owned(),
+            is_log: false,
+            measure: "bytes".to_owned(),
+            at,
+            problem: format!("{at} bytes"),
+            kernels: Vec::new(),
+            bytes: 1e6,
+            flop: 0.0,
+            peak: None,
+            sectors_loaded: None,
+            sectors_stored: None,
+            bank_conflicts: None,
+            divergent_branches: None,
+            blocks: None,
+            resident_blocks: None,
+            counted: None,
+            profiled: None,
+            microseconds,
+            samples: 1,
+            lacking: None,
+            timeline: None,
+            error: None,
+        }
     }
 
     /// The unit of [`Self::value`].
@@ -220,12 +265,20 @@ fn section(results: &Results, lesson: &str, pages: &Path) -> anyhow::Result<Stri
         return Ok(NOT_MEASURED.to_owned());
     }
     let whence = results.provenance();
-    let picture = match chart::draw(&entries, &results.machine)? {
+    let drawn = match timeline::draw(&entries, &results.machine)? {
+        None => chart::draw(&entries, &results.machine)?,
+        drawn => drawn,
+    };
+    let picture = match drawn {
         Some(svg) => {
             workspace::write(&pages.join(format!("{lesson}.svg")), &svg)?;
             format!("\n![{}]({lesson}.svg)\n", entries[0].title)
         }
         None => String::new(),
     };
-    Ok(format!("{}{picture}\nMeasured on: {whence}.\n", tables::table(&entries)))
+    let told = match timeline::table(&entries)? {
+        told if told.is_empty() => told,
+        told => format!("\n{told}"),
+    };
+    Ok(format!("{}{told}{picture}\nMeasured on: {whence}.\n", tables::table(&entries)))
 }

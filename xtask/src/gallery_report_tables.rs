@@ -121,14 +121,20 @@ fn time(entry: &Entry) -> String {
         (Some(error), _) => format!("failed: {error}"),
         (None, Some(time)) if time >= 1e4 => format!("{:.1} ms", time / 1e3),
         (None, Some(time)) => format!("{time:.1} us"),
-        (None, None) => "not on this device".to_owned(),
+        (None, None) => match &entry.lacking {
+            Some(lacking) => format!("not on this device: {lacking}"),
+            None => "not on this device".to_owned(),
+        },
     }
 }
 
 fn value(entry: &Entry) -> String {
     match (&entry.error, entry.value()) {
         (Some(_), _) => "failed".to_owned(),
-        (None, Some(value)) => number(value),
+        (None, Some(value)) => {
+            let percent = entry.percent_of_peak().map(|percent| format!(" ({} %)", number(percent)));
+            number(value) + &percent.unwrap_or_default()
+        }
         (None, None) => "not on this device".to_owned(),
     }
 }
@@ -143,35 +149,11 @@ pub fn number(x: f64) -> String {
 }
 
 #[cfg(test)]
-pub mod tests {
+mod tests {
     use super::*;
 
-    pub fn entry(name: &str, at: f64, microseconds: Option<f64>) -> Entry {
-        Entry {
-            name: name.to_owned(),
-            lesson: "copies".to_owned(),
-            title: "Copies".to_owned(),
-            idea: "copies".to_owned(),
-            axis: "bytes".to_owned(),
-            is_log: false,
-            measure: "bytes".to_owned(),
-            at,
-            problem: format!("{at} bytes"),
-            kernels: Vec::new(),
-            bytes: 1e6,
-            flop: 0.0,
-            sectors_loaded: None,
-            sectors_stored: None,
-            bank_conflicts: None,
-            divergent_branches: None,
-            blocks: None,
-            resident_blocks: None,
-            counted: None,
-            profiled: None,
-            microseconds,
-            samples: 1,
-            error: None,
-        }
+    fn entry(name: &str, at: f64, microseconds: Option<f64>) -> Entry {
+        Entry::of_test(name, at, microseconds)
     }
 
     #[test]
@@ -224,9 +206,21 @@ pub mod tests {
     }
 
     #[test]
+    fn what_the_clocks_allow_is_beside_what_was_reached() {
+        let mut entry = entry("a", 1.0, Some(10.0));
+        entry.peak = Some(400e9);
+        assert!(table(&[&entry]).contains("| 100 (25 %) |"), "{}", table(&[&entry]));
+        entry.measure = "time".to_owned();
+        assert!(!table(&[&entry]).contains('%'), "{}", table(&[&entry]));
+    }
+
+    #[test]
     fn what_failed_says_so() {
         let mut failed = entry("a", 1.0, None);
         failed.error = Some("out[3] is 2e0".to_owned());
         assert!(table(&[&failed]).contains("failed: out[3] is 2e0"));
+        let mut lacking = entry("a", 1.0, None);
+        lacking.lacking = Some("it has none".to_owned());
+        assert!(table(&[&lacking]).contains("| not on this device: it has none | not on this device |"));
     }
 }

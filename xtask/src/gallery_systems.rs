@@ -94,12 +94,13 @@ const DOCUMENTS: &[Document] = &[
             ("bank conflicts of shared memory", In("bank_conflicts")),
             ("the read-only cache", In("constant")),
             ("register spills", In("register_arrays")),
-            ("pageable and pinned memory, copies beside kernels", In("transfers")),
+            ("pageable and pinned memory", In("transfers")),
+            ("asynchronous copies beside kernels", In("overlap")),
             (
                 "unified memory: naive, initialised on the GPU, a warp a page, prefetched, advised",
                 In("unified"),
             ),
-            ("the order in which blocks and warps run", In("warps")),
+            ("the order in which blocks and warps run", In("block_order")),
             ("occupancy and bounded registers", In("launch_bounds")),
             (
                 "the reduction ladder: modulo, bit mask, sequential, grid-stride, loads in flight, shuffles",
@@ -108,6 +109,9 @@ const DOCUMENTS: &[Document] = &[
         ],
     },
 ];
+
+/// Lessons that are what a host does.
+const HOST: &[&str] = &["transfers", "overlap", "unified"];
 
 /// The lessons that have a page, sorted.
 pub fn lessons(pages: &Path) -> anyhow::Result<Vec<String>> {
@@ -159,7 +163,12 @@ fn cells(pages: &Path, there: &[String], shown: Shown) -> [String; 4] {
             [
                 file(pages, lesson),
                 "`host/tests/gallery.rs`".to_owned(),
-                format!("`cargo bench gallery/{lesson}`"),
+                // What a host does beside its kernels the bench does not time.
+                if HOST.contains(&lesson) {
+                    format!("`cargo xtask gallery {lesson}`")
+                } else {
+                    format!("`cargo bench gallery/{lesson}`")
+                },
                 if pages.join(&picture).is_file() {
                     link(lesson, &picture)
                 } else {
@@ -189,12 +198,14 @@ fn cells(pages: &Path, there: &[String], shown: Shown) -> [String; 4] {
     }
 }
 
-/// Where a lesson's kernels are.
+/// Where a lesson's kernels are, or what the host does where there are none.
 fn file(pages: &Path, lesson: &str) -> String {
     if lesson == "roofline" {
         return "all of `gpu-kernels/src`".to_owned();
     }
-    let file = format!("gpu-kernels/src/gallery/{lesson}.rs");
-    let is_there = pages.parent().and_then(Path::parent).is_some_and(|root| root.join(&file).is_file());
-    if is_there { format!("`{file}`") } else { format!("`gpu-kernels/src/gallery/{lesson}`") }
+    let root = pages.parent().and_then(Path::parent).unwrap_or(pages);
+    let kernels = format!("gpu-kernels/src/gallery/{lesson}");
+    let files = [format!("{kernels}.rs"), kernels, format!("host/cases/src/gallery/{lesson}.rs")];
+    let file = files.into_iter().find(|file| root.join(file).exists());
+    file.map_or_else(|| "not there".to_owned(), |file| format!("`{file}`"))
 }

@@ -166,7 +166,6 @@ fn draw(svg: &mut String, rungs: &[(&str, Vec<Filled>)], machine: &str) -> Drawn
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gallery_report_tables::tests::entry;
 
     #[test]
     fn a_wave_that_is_hardly_begun_costs_as_much_as_a_full_one() {
@@ -186,7 +185,7 @@ mod tests {
             flop: 1e9,
             blocks: Some(blocks),
             resident_blocks: Some(264),
-            ..entry(name, at, Some(10.0))
+            ..Entry::of_test(name, at, Some(10.0))
         };
         let entries = [of("tall", 2176.0, 289), of("tall", 2047.0, 256), of("naive", 1024.0, 64)];
         let text = section(&entries, "a GPU", folder.path()).unwrap();

@@ -17,6 +17,7 @@ mod gallery_roofline;
 mod gallery_roofline_chart;
 mod gallery_roofline_tables;
 mod gallery_systems;
+mod gallery_timeline;
 mod gallery_waves;
 mod measure;
 mod measure_peers;

@@ -79,6 +79,8 @@ pub trait Entry: Serialize + DeserializeOwned {
 #[derive(Debug, Deserialize)]
 pub struct Run<E> {
     pub machine: String,
+    /// The processor of the machine that a GPU is in.
+    pub cpu: Option<String>,
     pub driver: String,
     pub date: String,
     pub commit: Option<String>,
@@ -103,6 +105,8 @@ impl<E: Entry> Run<E> {
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub struct Results<E> {
     pub machine: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<String>,
     pub driver: String,
     pub date: String,
     pub commit: String,
@@ -132,6 +136,7 @@ impl<E: Entry> Results<E> {
             peers.map_or_else(Default::default, |run| (run.versions, run.missing, run.entries));
         Ok(Results {
             machine: ours.machine,
+            cpu: ours.cpu,
             driver: ours.driver,
             date: ours.date,
             commit: ours.commit.context("our run does not say of which commit it is")?,
@@ -179,8 +184,9 @@ impl<E: Entry> Results<E> {
         let versions: Vec<String> =
             self.versions.iter().map(|(name, version)| format!("{name} {version}")).collect();
         let Results { machine, driver, date, commit, .. } = self;
+        let host = self.cpu.as_ref().map_or_else(String::new, |cpu| format!(" beside {cpu}"));
         let versions = if versions.is_empty() { String::new() } else { format!("; {}", versions.join(", ")) };
-        format!("{machine}, driver {driver}, {date}, commit {commit}{versions}")
+        format!("{machine}{host}, driver {driver}, {date}, commit {commit}{versions}")
     }
 }
 

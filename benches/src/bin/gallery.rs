@@ -136,12 +136,15 @@ fn launched(lesson: &Lesson, trial: &Trial, device: &Device) -> Entry {
 
 /// Says what came of an entry, while the others are not there yet.
 fn tell(entry: &Entry) {
-    let Entry { name, problem, error, microseconds, counted, .. } = entry;
+    let Entry { name, problem, error, microseconds, counted, lacking, .. } = entry;
     match (error, microseconds, counted) {
         (Some(error), ..) => eprintln!("  {name} {problem}: {error}"),
         (None, Some(time), _) => eprintln!("  {name} {problem}: {time:.2} us"),
         (None, None, Some(_)) => eprintln!("  {name} {problem}: counted"),
-        (None, None, None) => eprintln!("  {name} {problem}: not on this device"),
+        (None, None, None) => {
+            let why = lacking.as_ref().map_or_else(String::new, |lacking| format!(": {lacking}"));
+            eprintln!("  {name} {problem}: not on this device{why}");
+        }
     }
 }
 

@@ -65,6 +65,32 @@ pub fn profiler_counter(counter: u32) {
     }
 }
 
+/// The number of the multiprocessor that runs the thread (PTX ISA, `%smid`): a place to be looked at, not to be relied on,
+/// for a block that is preempted may go on elsewhere, and the numbers may have gaps.
+///
+/// On the executor it is the number of the processor's thread that runs the block: 0 for the one that launched, which always
+/// takes part, then those that help it. With [`Scheduler::Threads`](crate::simt::Scheduler::Threads), and on the emulator, where
+/// one block runs after the other, it is 0.
+///
+/// # Panics
+/// On the host outside of a kernel.
+#[doc(alias = "%smid")]
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub fn multiprocessor() -> u32 {
+    #[cfg(target_arch = "nvptx64")]
+    {
+        let number;
+        // SAFETY: reading the register has no precondition. It is not `pure`, for it may change.
+        unsafe {
+            core::arch::asm!("mov.u32 {}, %smid;", out(reg32) number, options(nostack, preserves_flags));
+        }
+        number
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    crate::simt::context::current("misc::multiprocessor", |_| crate::simt::worker())
+}
+
 /// The nanoseconds of a clock that all multiprocessors share. It goes by steps, of a microsecond or 32 nanoseconds (PTX ISA,
 /// `%globaltimer`, whose resolution depends on the device). On the host they count from the process's first question.
 #[doc(alias = "%globaltimer")]

@@ -23,6 +23,8 @@ pub type CUdevice_attribute = c_int;
 pub type CUfunction_attribute = c_int;
 /// Which option of the driver's compiler.
 pub type CUjit_option = c_uint;
+/// What shared memory is told of its use.
+pub type CUmem_advise = c_uint;
 /// What other calls a capture forbids.
 pub type CUstreamCaptureMode = c_uint;
 
@@ -91,6 +93,28 @@ pub struct CUlaunchAttribute {
     id: c_int,
     pad: c_int,
     value: [c_uint; 16],
+}
+
+/// Where memory is to be: a kind of place, and which of that kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct CUmemLocation {
+    /// `CU_MEM_LOCATION_TYPE_DEVICE` is 1, `CU_MEM_LOCATION_TYPE_HOST` 2.
+    pub kind: c_int,
+    /// The device's ordinal; of the host's memory nobody reads it.
+    pub id: c_int,
+}
+
+impl CUmemLocation {
+    /// The memory of the device with this ordinal.
+    pub fn device(ordinal: c_int) -> Self {
+        Self { kind: 1, id: ordinal }
+    }
+
+    /// The memory of the host.
+    pub fn host() -> Self {
+        Self { kind: 2, id: 0 }
+    }
 }
 
 // The layout of cuda.h where pointers have 64 bits.
@@ -336,4 +360,15 @@ functions! {
     fn cuMemHostGetDevicePointer_v2(address: *mut CUdeviceptr, pointer: *mut c_void, flags: c_uint);
     /// Allocates memory that host and device share. Flag 1 is `CU_MEM_ATTACH_GLOBAL`.
     fn cuMemAllocManaged(address: *mut CUdeviceptr, bytes: usize, flags: c_uint);
+    /// Moves shared memory to a place in a stream, in drivers since CUDA 12.2. `flags` must be 0.
+    fn cuMemPrefetchAsync_v2(
+        address: CUdeviceptr,
+        bytes: usize,
+        location: CUmemLocation,
+        flags: c_uint,
+        stream: CUstream,
+    );
+    /// Tells how shared memory will be used, in drivers since CUDA 12.2. Advice 1 is `CU_MEM_ADVISE_SET_READ_MOSTLY`, 3
+    /// `CU_MEM_ADVISE_SET_PREFERRED_LOCATION`, 5 `CU_MEM_ADVISE_SET_ACCESSED_BY`.
+    fn cuMemAdvise_v2(address: CUdeviceptr, bytes: usize, advice: CUmem_advise, location: CUmemLocation);
 }

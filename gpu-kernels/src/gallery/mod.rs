@@ -19,6 +19,8 @@ pub mod grey;
 
 pub mod recompute;
 
+pub mod relu;
+
 pub mod reduce;
 
 pub mod dot;
@@ -39,9 +41,17 @@ pub mod occupancy;
 
 pub mod launch_bounds;
 
+pub mod peaks;
+
 mod last_block;
 
 pub mod matmul;
+
+pub mod overlap;
+
+pub mod unified;
+
+pub mod block_order;
 
 #[cfg(not(target_arch = "nvptx64"))]
 use cuda_std::launch::{Instance, KernelMeta, LaunchConfig};
@@ -56,6 +66,7 @@ pub(crate) const KERNELS: &[&[&KernelMeta]] = &[
     grey::KERNELS,
     fusion::KERNELS,
     recompute::KERNELS,
+    relu::KERNELS,
     reduce::KERNELS,
     dot::KERNELS,
     bank_conflicts::KERNELS,
@@ -66,8 +77,12 @@ pub(crate) const KERNELS: &[&[&KernelMeta]] = &[
     divergence::KERNELS,
     occupancy::KERNELS,
     launch_bounds::KERNELS,
+    peaks::KERNELS,
     matmul::KERNELS,
     matmul::tuned::matmul_async::KERNELS,
+    overlap::KERNELS,
+    unified::KERNELS,
+    block_order::KERNELS,
 ];
 
 /// One step of a lesson, whose kernels take an `A`.

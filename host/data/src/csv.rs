@@ -3,11 +3,11 @@
 //! An optional header line (its first field begins with a letter), blank lines, all three kinds of line ends and
 //! spaces around fields are accepted. Everything else is an error that names line and column.
 
-use std::borrow::Cow;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
+use ferrowarp_csv::{PIXELS, SIDE, parse_lines, split_header, with_line_feeds, without_mark};
 use memchr::{memchr, memchr_iter};
 use rayon::prelude::*;
 
@@ -19,16 +19,10 @@ mod lines;
 
 pub(super) use lines::CsvLines;
 
-/// Height and width of an image: the format does not say, so it must be MNIST's.
-const SIDE: usize = 28;
-const PIXELS: usize = SIDE * SIDE;
 /// Bytes a task parses: a few hundred lines, so that the cores stay evenly busy.
 const CHUNK: usize = 1 << 20;
 /// The longest text that is read, uncompressed, in bytes: MNIST's has 110 MB. With the pixels it takes twice that.
 const MAX_TEXT: u64 = 384 << 20;
-
-/// What some programs begin a text with.
-const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// Reads a CSV file, plain or gzip, whose labels are below `classes`.
 ///
@@ -73,9 +67,8 @@ fn read_text(input: impl BufRead, size: u64, path: &Path) -> Result<Vec<u8>, Dat
 /// # Errors
 /// [`DataError::Csv`] for the first bad line, [`DataError::Empty`] when there is no line.
 pub fn parse_csv(text: &[u8], path: &Path, classes: usize) -> Result<Dataset, DataError> {
-    let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
-    let text = with_line_feeds(text);
-    let (first_line, body) = split_header(&text);
+    let text = with_line_feeds(without_mark(text));
+    let (before, body) = split_header(&text);
     let chunks = chunks_of_lines(body);
     let parsed: Vec<_> = match chunks[..] {
         // What is one piece needs no second core.
@@ -87,7 +80,7 @@ pub fn parse_csv(text: &[u8], path: &Path, classes: usize) -> Result<Dataset, Da
     let count: usize = parsed.iter().flatten().map(|lines| lines.labels.len()).sum();
     dataset.labels.reserve_exact(count);
     dataset.images.reserve_exact(count * PIXELS);
-    let mut line = first_line;
+    let mut line = before + 1;
     for (chunk, lines) in chunks.iter().zip(parsed) {
         let lines = lines.map_err(|bad| DataError::Csv {
             path: path.to_owned(),
@@ -105,26 +98,6 @@ pub fn parse_csv(text: &[u8], path: &Path, classes: usize) -> Result<Dataset, Da
     Ok(dataset)
 }
 
-/// The text with a line feed at the end of each line, where it has carriage returns alone.
-fn with_line_feeds(text: &[u8]) -> Cow<'_, [u8]> {
-    if memchr(b'\n', text).is_some() || memchr(b'\r', text).is_none() {
-        return Cow::Borrowed(text);
-    }
-    Cow::Owned(text.iter().map(|&byte| if byte == b'\r' { b'\n' } else { byte }).collect())
-}
-
-/// The number of the first line of images, and the text from there on.
-fn split_header(text: &[u8]) -> (usize, &[u8]) {
-    let letter = text.iter().find(|byte| !matches!(byte, b' ' | b'\t' | b'"'));
-    if !letter.is_some_and(u8::is_ascii_alphabetic) {
-        return (1, text);
-    }
-    match memchr(b'\n', text) {
-        Some(end) => (2, &text[end + 1..]),
-        None => (2, &[]),
-    }
-}
-
 /// Cuts the text at line ends into pieces of about [`CHUNK`] bytes.
 fn chunks_of_lines(mut text: &[u8]) -> Vec<&[u8]> {
     let mut chunks = Vec::with_capacity(text.len() / CHUNK + 1);
@@ -136,109 +109,6 @@ fn chunks_of_lines(mut text: &[u8]) -> Vec<&[u8]> {
         text = rest;
     }
     chunks
-}
-
-struct Lines {
-    labels: Vec<u8>,
-    pixels: Vec<u8>,
-}
-
-/// A bad field: line counted from 0 within the piece, column from 1.
-struct BadField {
-    line: usize,
-    column: usize,
-    problem: String,
-}
-
-fn parse_lines(chunk: &[u8], classes: usize) -> Result<Lines, BadField> {
-    let mut lines = Lines {
-        labels: Vec::new(),
-        // A pixel takes at least a digit and a comma.
-        pixels: Vec::with_capacity(chunk.len() / 2),
-    };
-    let mut start = 0;
-    for (number, end) in memchr_iter(b'\n', chunk).chain([chunk.len()]).enumerate() {
-        let line = &chunk[start..end];
-        start = end + 1;
-        if line.trim_ascii().is_empty() {
-            continue;
-        }
-        parse_line(line, classes, &mut lines).map_err(|(column, problem)| BadField {
-            line: number,
-            column,
-            problem,
-        })?;
-    }
-    Ok(lines)
-}
-
-/// Appends the label and the pixels of one line; the error is the column and what is wrong there.
-fn parse_line(line: &[u8], classes: usize, lines: &mut Lines) -> Result<(), (usize, String)> {
-    let mut rest = Some(line);
-    let expected_label = || format!("a label from 0 to {}", classes - 1);
-    let label = next_byte(&mut rest).map_err(|field| (1, not_a(&expected_label(), field)))?;
-    if usize::from(label) >= classes {
-        return Err((1, not_a(&expected_label(), label.to_string().as_bytes())));
-    }
-    lines.labels.push(label);
-    for pixel in 0..PIXELS {
-        let column = pixel + 2;
-        if rest.is_none() {
-            let problem =
-                format!("the line ends after {} fields, expected a label and {PIXELS} pixels", column - 1);
-            return Err((column, problem));
-        }
-        let value = next_byte(&mut rest).map_err(|field| (column, not_a("a pixel from 0 to 255", field)))?;
-        lines.pixels.push(value);
-    }
-    match rest {
-        None => Ok(()),
-        Some(_) => Err((PIXELS + 2, format!("one field too many, expected a label and {PIXELS} pixels"))),
-    }
-}
-
-/// Takes the next field off the line and reads it as a number from 0 to 255; the error is the field.
-fn next_byte<'a>(rest: &mut Option<&'a [u8]>) -> Result<u8, &'a [u8]> {
-    let line = rest.unwrap_or_default();
-    // The common case by hand: at most three digits and a comma, without a search.
-    let mut value = 0u32;
-    let mut digits = 0;
-    while let Some(digit) = line.get(digits).map(|byte| byte.wrapping_sub(b'0')).filter(|&digit| digit < 10) {
-        value = value * 10 + u32::from(digit);
-        digits += 1;
-        if digits == 3 {
-            break;
-        }
-    }
-    if digits > 0 && value <= 255 {
-        match line.get(digits) {
-            Some(b',') => {
-                *rest = Some(&line[digits + 1..]);
-                return Ok(value as u8);
-            }
-            None => {
-                *rest = None;
-                return Ok(value as u8);
-            }
-            Some(_) => {}
-        }
-    }
-    let (field, after) = match memchr(b',', line) {
-        Some(comma) => (&line[..comma], Some(&line[comma + 1..])),
-        None => (line, None),
-    };
-    *rest = after;
-    let field = field.trim_ascii();
-    let text = std::str::from_utf8(field).ok().filter(|text| !text.starts_with('+'));
-    text.and_then(|text| text.parse().ok()).ok_or(field)
-}
-
-fn not_a(expected: &str, field: &[u8]) -> String {
-    const SHOWN: usize = 20;
-    let text = String::from_utf8_lossy(field);
-    let shown: String = text.chars().take(SHOWN).flat_map(char::escape_debug).collect();
-    let ellipsis = if text.chars().count() > SHOWN { "..." } else { "" };
-    format!("`{shown}{ellipsis}` is not {expected}")
 }
 
 #[cfg(test)]

@@ -160,7 +160,7 @@ impl<T> fmt::Debug for Buffer<T> {
 }
 
 /// Start and length of `range` in a buffer of `len` elements.
-fn resolve(range: impl RangeBounds<usize>, len: usize) -> Result<(usize, usize), DeviceError> {
+pub(super) fn resolve(range: impl RangeBounds<usize>, len: usize) -> Result<(usize, usize), DeviceError> {
     let start = match range.start_bound() {
         Bound::Included(&start) => start,
         Bound::Excluded(&before) => before.saturating_add(1),
@@ -238,6 +238,12 @@ impl<T> Clone for BufferView<'_, T> {
 impl<T> Copy for BufferView<'_, T> {}
 
 impl<'a, T: Pod> BufferView<'a, T> {
+    /// # Safety
+    /// The memory is the device's, for that many elements that nobody writes within the lifetime but through exclusive borrows.
+    pub(super) unsafe fn of(device: &'a Device, pointer: NonNull<T>, len: usize) -> Self {
+        Self { device, pointer, len, borrow: PhantomData }
+    }
+
     pub(super) fn first_byte(&self) -> *mut u8 {
         self.pointer.as_ptr().cast()
     }
@@ -282,6 +288,12 @@ impl<'a, T: Pod> BufferView<'a, T> {
 }
 
 impl<'a, T: Pod> BufferViewMut<'a, T> {
+    /// # Safety
+    /// The memory is the device's, for that many elements that nobody else uses within the lifetime.
+    pub(super) unsafe fn of(device: &'a Device, pointer: NonNull<T>, len: usize) -> Self {
+        Self { device, pointer, len, borrow: PhantomData }
+    }
+
     pub(super) fn first_byte(&self) -> *mut u8 {
         self.pointer.as_ptr().cast()
     }

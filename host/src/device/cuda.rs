@@ -9,6 +9,7 @@ mod launch;
 pub(super) mod soil;
 mod streams;
 pub(super) mod timing;
+mod unified;
 mod wait;
 
 use std::mem::ManuallyDrop;

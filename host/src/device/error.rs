@@ -162,6 +162,16 @@ pub enum DeviceError {
         /// What there was, if it is known.
         memory: Option<FreeMemory>,
     },
+    /// The device, its driver or the system has no memory that host and device share, or cannot do this with it.
+    #[error("{action} on {device} failed: {reason}; use buffers and copies there")]
+    NoUnifiedMemory {
+        /// What was to be done.
+        action: &'static str,
+        /// The device.
+        device: String,
+        /// What is missing.
+        reason: String,
+    },
     /// Work on one stream may run at the same time as work on another that touches the same bytes.
     #[error(transparent)]
     Unordered(Box<DataRace>),

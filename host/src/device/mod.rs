@@ -29,6 +29,7 @@ mod stream;
 mod testing;
 mod timing;
 mod transfer;
+mod unified;
 
 use std::fmt;
 use std::ptr::NonNull;
@@ -55,6 +56,7 @@ pub use profile::{LaunchTimes, Launched, Peaks};
 pub use race::{DataRace, StreamAccess, StreamWork};
 pub use stream::{Event, Stream};
 pub use transfer::{Transfer, TransferTimes};
+pub use unified::{Advice, Place, UnifiedBuffer};
 
 /// A device that holds buffers and runs kernels. Clones are handles to the same device.
 ///

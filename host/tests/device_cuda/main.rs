@@ -11,6 +11,7 @@ mod streams;
 #[path = "../../../cuda/cust/tests/support/mod.rs"]
 mod support;
 mod timing;
+mod unified;
 
 use std::ffi::OsString;
 use std::path::Path;

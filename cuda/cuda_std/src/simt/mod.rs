@@ -79,6 +79,8 @@ use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+pub(crate) use pool::worker;
+
 pub use fault::{Fault, FaultKind, Instead, Place, SourceLine, StuckWait};
 pub use limit::parse_time_limit;
 pub use schedule::parse_seed;

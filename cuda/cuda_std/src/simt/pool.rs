@@ -5,6 +5,7 @@
 //! withdrawn, and nobody waits for it.
 
 use core::any::Any;
+use core::cell::Cell;
 use core::hint::spin_loop;
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -57,6 +58,16 @@ static POOL: Pool = Pool {
     helper_left: Condvar::new(),
 };
 
+thread_local! {
+    /// The helper's number, from 1 on; 0 in every other thread.
+    static NUMBER: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Which of the threads that share a launch this one is: 0 for its caller, else the helper's number.
+pub(crate) fn worker() -> u32 {
+    NUMBER.get()
+}
+
 /// Runs `work` on the calling thread and on up to `helpers` others at the same time. Returns when the caller's
 /// call has returned and so have those of the helpers that came.
 pub(super) fn share(helpers: usize, work: &(dyn Fn() + Sync)) {
@@ -86,9 +97,13 @@ impl Pool {
         state.next_id += 1;
         state.jobs.push(Job { id, work, wanted: helpers, active: 0, panic: None });
         while state.helpers < helpers {
-            let name = format!("simt-{}", state.helpers + 1);
+            let number = state.helpers + 1;
+            let help = move || {
+                NUMBER.set(number as u32);
+                self.help();
+            };
             // Without another thread the caller does the work alone.
-            if std::thread::Builder::new().name(name).spawn(|| self.help()).is_err() {
+            if std::thread::Builder::new().name(format!("simt-{number}")).spawn(help).is_err() {
                 break;
             }
             state.helpers += 1;

@@ -1,8 +1,8 @@
 //! The faults that the fake driver is told to have, and how it behaves after one.
 //!
 //! `FAKE_CUDA_FAULTS` holds entries `PLACE NUMBER CODE`, separated by semicolons: the call with this number, counted from
-//! 1, of those at the place answers the code. Places are `launch`, `sync`, `copy`, `set`, `alloc`, `free`, `event` and
-//! `context`; `kernel` is a kernel that runs, whose fault the calls after it report. The code of a kernel may be `hang`:
+//! 1, of those at the place answers the code. Places are `launch`, `sync`, `copy`, `set`, `alloc`, `free`, `event`,
+//! `prefetch`, `advise` and `context`; `kernel` is a kernel that runs, whose fault the calls after it report. The code of a kernel may be `hang`:
 //! it never ends, and every call that waits for it waits for ever. To open a device with one module takes one `alloc`,
 //! `copy` and `sync`, for the panic record.
 
@@ -44,13 +44,14 @@ const CODES: &[(c_int, &CStr, &CStr)] = &[
     (718, c"CUDA_ERROR_INVALID_PC", c"invalid program counter"),
     (719, c"CUDA_ERROR_LAUNCH_FAILED", c"unspecified launch failure"),
     (721, c"CUDA_ERROR_TENSOR_MEMORY_LEAK", c"tensor memory not completely freed"),
+    (801, c"CUDA_ERROR_NOT_SUPPORTED", c"operation not supported"),
     (810, c"CUDA_ERROR_MPS_CLIENT_TERMINATED", c"the remote procedural call between the MPS server and the MPS client failed"),
     (911, c"CUDA_ERROR_EXTERNAL_DEVICE", c"an async error has occurred in external entity outside of CUDA"),
     (999, c"CUDA_ERROR_UNKNOWN", c"unknown error"),
 ];
 
 /// Codes after which the context goes on as before.
-const PASSING: [c_int; 5] = [1, 2, 222, 600, 701];
+const PASSING: [c_int; 6] = [1, 2, 222, 600, 701, 801];
 
 /// Name and text of a code.
 pub fn texts(code: c_int) -> Option<(&'static CStr, &'static CStr)> {

@@ -2,9 +2,8 @@
 //! by name run at once on the calling thread, unless a graph is captured.
 //!
 //! `FAKE_CUDA_DEVICES` says how many devices there are (1 if unset), `FAKE_CUDA_FAULTS` what goes wrong (see
-//! `fake_faults.rs`). With `FAKE_CUDA_IDLE=1` every kernel is known and does nothing. Compile with
-//! `rustc --crate-type cdylib`. Every pointer is trusted, as a driver trusts its caller's: a test that passes a
-//! wrong one dies here.
+//! `fake_faults.rs`). With `FAKE_CUDA_IDLE=1` every kernel is known and does nothing. Compile with `rustc --crate-type
+//! cdylib`. Every pointer is trusted, as a driver trusts its caller's: a test that passes a wrong one dies here.
 
 mod fake_cluster;
 mod fake_faults;
@@ -114,6 +113,7 @@ unsafe extern "C" fn cuDeviceGetAttribute(value: *mut c_int, attribute: c_int, _
         39 => 2048,
         75 => 9,
         76 => 0,
+        83 | 89 => fake_memory::sharing(attribute),
         97 => 227 * 1024,
         _ => return INVALID_VALUE,
     };

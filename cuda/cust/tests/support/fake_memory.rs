@@ -1,4 +1,5 @@
-//! The fake driver's memory: device memory is host memory, and copies happen at once.
+//! The fake driver's memory: device memory is host memory, and copies happen at once. With `FAKE_CUDA_EXCLUSIVE=1` host and
+//! device cannot use unified memory at the same time.
 
 use std::alloc::Layout;
 use std::ffi::{c_int, c_uint, c_void};
@@ -126,4 +127,44 @@ unsafe extern "C" fn cuMemHostGetDevicePointer_v2(
 ) -> c_int {
     unsafe { *address = pointer as u64 };
     0
+}
+
+/// Whether there is unified memory (attribute 83), and for both at the same time (89).
+pub fn sharing(attribute: c_int) -> c_int {
+    c_int::from(attribute == 83 || std::env::var_os("FAKE_CUDA_EXCLUSIVE").is_none())
+}
+
+#[repr(C)]
+struct Location {
+    kind: c_int,
+    id: c_int,
+}
+
+impl Location {
+    fn name(&self) -> String {
+        match self.kind {
+            1 => format!("device {}", self.id),
+            2 => "host".to_owned(),
+            other => panic!("the fake driver knows no place of kind {other}"),
+        }
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuMemPrefetchAsync_v2(
+    _address: u64,
+    bytes: usize,
+    location: Location,
+    flags: c_uint,
+    _stream: *mut c_void,
+) -> c_int {
+    assert_eq!(flags, 0);
+    fake_faults::trace(&format!("{bytes} bytes to {}", location.name()));
+    fake_faults::answer("prefetch")
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuMemAdvise_v2(_address: u64, bytes: usize, advice: c_uint, location: Location) -> c_int {
+    fake_faults::trace(&format!("advice {advice} for {bytes} bytes and {}", location.name()));
+    fake_faults::answer("advise")
 }

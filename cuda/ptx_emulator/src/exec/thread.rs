@@ -178,6 +178,8 @@ impl Thread {
             Special::ClusterBlocks => grid.cluster,
             Special::LaneId => lane,
             Special::WarpId => self.ids.warp,
+            // One block runs after the other.
+            Special::MultiprocessorId => 0,
             Special::DynamicShared => grid.dynamic_bytes,
             Special::MaskEq => 1 << lane,
             Special::MaskLt => (1 << lane) - 1,

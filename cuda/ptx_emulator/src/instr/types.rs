@@ -45,6 +45,7 @@ pub(crate) enum Special {
     ClusterBlocks,
     LaneId,
     WarpId,
+    MultiprocessorId,
     DynamicShared,
     MaskEq,
     MaskLt,

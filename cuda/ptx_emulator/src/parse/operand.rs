@@ -267,6 +267,7 @@ fn special(name: &str) -> Option<(Special, u32)> {
         "%cluster_nctarank" => (Special::ClusterBlocks, 32),
         "%laneid" => (Special::LaneId, 32),
         "%warpid" => (Special::WarpId, 32),
+        "%smid" => (Special::MultiprocessorId, 32),
         "%dynamic_smem_size" => (Special::DynamicShared, 32),
         "%lanemask_eq" => (Special::MaskEq, 32),
         "%lanemask_lt" => (Special::MaskLt, 32),

@@ -1,8 +1,10 @@
 //! The lessons of the gallery: one table that tests, benches, pictures and pages iterate.
 
 mod bank_conflicts;
+mod block_order;
 mod constant;
 mod copy_offset;
+mod csv;
 mod divergence;
 mod dot;
 mod fusion;
@@ -11,13 +13,19 @@ mod launch_bounds;
 mod layout;
 mod matmul;
 mod occupancy;
+mod overlap;
 mod overtake;
+mod peaks;
 mod problem;
 mod recompute;
 mod reduce;
 mod register_arrays;
+mod relu;
 mod theory;
+mod timeline;
+mod transfers;
 mod transpose;
+mod unified;
 mod vector_add;
 mod warp_masks;
 mod warps;
@@ -32,6 +40,7 @@ use ferrowarp::device::Device;
 use crate::{Case, Scope};
 
 pub use problem::{Array, Arrays, Handle, Placed, Problem, Session};
+pub use timeline::Timeline;
 
 /// Every lesson, in reading order.
 pub const LESSONS: &[&Lesson] = &[
@@ -43,6 +52,7 @@ pub const LESSONS: &[&Lesson] = &[
     &grey::LESSON,
     &fusion::LESSON,
     &recompute::LESSON,
+    &relu::LESSON,
     &reduce::LESSON,
     &dot::LESSON,
     &bank_conflicts::LESSON,
@@ -53,7 +63,13 @@ pub const LESSONS: &[&Lesson] = &[
     &divergence::LESSON,
     &occupancy::LESSON,
     &launch_bounds::LESSON,
+    &peaks::LESSON,
+    &csv::LESSON,
     &matmul::LESSON,
+    &transfers::LESSON,
+    &overlap::LESSON,
+    &unified::LESSON,
+    &block_order::LESSON,
 ];
 
 /// A lesson: rungs that are run on problems side by side.
@@ -123,19 +139,29 @@ pub struct Trial {
     /// Of a rung with one launch whose grid the lesson is about, that launch.
     pub grid: Option<(&'static KernelMeta, LaunchConfig)>,
     cluster_threads: u32,
-    run: Run,
+    peak: Option<Box<Peak>>,
+    make: Option<Box<dyn Fn() -> Problem + Send + Sync>>,
+    procedure: Option<Box<Procedure>>,
+    timeline: Option<Box<TakeTimeline>>,
 }
 
-/// How a trial is run.
-enum Run {
-    /// As launches of kernels on a problem.
-    Launches(Box<dyn Fn() -> Problem + Send + Sync>),
-    /// As what a host does with a device.
-    Procedure(Box<Procedure>),
-}
+/// The most that a device could do in a second of what a rung is judged by; none where that is not known.
+type Peak = dyn Fn(&Device) -> Option<f64> + Send + Sync;
 
-/// What a host does with a device, again and again; the time of each, or none where the device cannot do it.
-pub type Procedure = dyn Fn(&Device, usize) -> Result<Option<Vec<Duration>>> + Send + Sync;
+/// What a host does with a device, so many times.
+pub type Procedure = dyn Fn(&Device, usize) -> Result<Timed> + Send + Sync;
+
+/// A launch that is watched.
+pub type TakeTimeline = dyn Fn(&Device) -> Result<Timeline> + Send + Sync;
+
+/// What came of a procedure.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Timed {
+    /// The time of each run.
+    Samples(Vec<Duration>),
+    /// The device, its driver or the system lacks what it takes: this.
+    Lacking(String),
+}
 
 /// What one run of a trial is worth, derived from the problem alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -201,13 +227,29 @@ impl Trial {
         work: Work,
         make: impl Fn() -> Problem + Send + Sync + 'static,
     ) -> Self {
-        let run = Run::Launches(Box::new(make));
-        Self { rung, at, kernels, words, work, grid: None, cluster_threads: 0, run }
+        let make = Some(Box::new(make) as _);
+        Self { make, ..Self::empty(rung, at, kernels, words, work) }
+    }
+
+    /// A trial that neither launches nor does anything.
+    fn empty(rung: &'static str, at: f64, kernels: Vec<&'static str>, words: String, work: Work) -> Self {
+        let (grid, peak, make, procedure, timeline) = (None, None, None, None, None);
+        Self { rung, at, kernels, words, work, grid, cluster_threads: 0, peak, make, procedure, timeline }
     }
 
     /// The same trial, whose kernels run in clusters of so many threads; 0 for none.
     pub fn with_cluster_threads(self, cluster_threads: u32) -> Self {
         Self { cluster_threads, ..self }
+    }
+
+    /// The same trial, for which the clocks of a device allow so many bytes or operations in a second.
+    pub fn with_peak(self, peak: impl Fn(&Device) -> Option<f64> + Send + Sync + 'static) -> Self {
+        Self { peak: Some(Box::new(peak)), ..self }
+    }
+
+    /// What the clocks of the device allow in a second; none where that is not known.
+    pub fn peak(&self, device: &Device) -> Option<f64> {
+        self.peak.as_ref()?(device)
     }
 
     /// The same trial, whose lesson is about the grid of its one launch.
@@ -222,42 +264,46 @@ impl Trial {
         at: f64,
         words: String,
         work: Work,
-        procedure: impl Fn(&Device, usize) -> Result<Option<Vec<Duration>>> + Send + Sync + 'static,
+        procedure: impl Fn(&Device, usize) -> Result<Timed> + Send + Sync + 'static,
     ) -> Self {
-        Self {
-            rung,
-            at,
-            kernels: Vec::new(),
-            words,
-            work,
-            grid: None,
-            cluster_threads: 0,
-            run: Run::Procedure(Box::new(procedure)),
-        }
+        let procedure = Some(Box::new(procedure) as _);
+        Self { procedure, ..Self::empty(rung, at, Vec::new(), words, work) }
     }
 
-    /// The problem that its kernels run on, made anew; none of a trial that is a host's.
+    /// The same trial of a host, that is known to launch `kernels`, which tests run on what `make` gives.
+    pub fn with_kernels(
+        self,
+        kernels: Vec<&'static str>,
+        make: impl Fn() -> Problem + Send + Sync + 'static,
+    ) -> Self {
+        Self { kernels, make: Some(Box::new(make)), ..self }
+    }
+
+    /// The same trial, of which `take` tells when and where its blocks or warps ran.
+    pub fn with_timeline(self, take: impl Fn(&Device) -> Result<Timeline> + Send + Sync + 'static) -> Self {
+        Self { timeline: Some(Box::new(take)), ..self }
+    }
+
+    /// The problem that its kernels run on, made anew; none of a trial that launches none.
     pub fn problem(&self) -> Option<Problem> {
-        match &self.run {
-            Run::Launches(make) => Some(make()),
-            Run::Procedure(_) => None,
-        }
+        self.make.as_ref().map(|make| make())
     }
 
-    /// What the host does; none of a trial that launches kernels.
+    /// What the host does; none of a trial whose launches alone are timed.
     pub fn procedure(&self) -> Option<&Procedure> {
-        match &self.run {
-            Run::Launches(_) => None,
-            Run::Procedure(procedure) => Some(procedure),
-        }
+        self.procedure.as_deref()
     }
 
-    /// The trial as a case, which is compared with its oracle; none of one that is a host's.
+    /// What watches a launch; none where nobody does.
+    pub fn timeline(&self) -> Option<&TakeTimeline> {
+        self.timeline.as_deref()
+    }
+
+    /// The trial as a case, which is compared with its oracle; none of one that launches nothing.
     fn case(self) -> Option<Case> {
-        let Run::Launches(make) = self.run else { return None };
         let words = format!("{}, {}", self.rung, self.words);
         let (make, again) = {
-            let make: Arc<dyn Fn() -> Problem + Send + Sync> = make.into();
+            let make: Arc<dyn Fn() -> Problem + Send + Sync> = self.make?.into();
             (Arc::clone(&make), make)
         };
         let case =

@@ -9,7 +9,7 @@ use ferrowarp::device::{Buffer, Device};
 use gpu_kernels::gallery::{fusion, vector_add};
 use rayon::prelude::*;
 
-use super::{Axis, Lesson, Measure, Scale, Trial, Work, numbers};
+use super::{Axis, Lesson, Measure, Scale, Timed, Trial, Work, numbers};
 use crate::compare::{Bound, compare};
 use crate::reference::Sum;
 
@@ -107,16 +107,18 @@ fn trial(contestant: &'static Contestant, len: usize) -> Trial {
     Trial::of_host(contestant.name, len as f64, words, work, move |device, samples| {
         let mut host = Host::new(function, len);
         match place {
-            Place::OneCore => host.sampled(samples, Host::on_one_core).map(Some),
-            Place::AllCores => host.sampled(samples, Host::on_all_cores).map(Some),
-            Place::Gpu | Place::GpuWithCopies if !device.is_cuda() => Ok(None),
+            Place::OneCore => host.sampled(samples, Host::on_one_core).map(Timed::Samples),
+            Place::AllCores => host.sampled(samples, Host::on_all_cores).map(Timed::Samples),
+            Place::Gpu | Place::GpuWithCopies if !device.is_cuda() => {
+                Ok(Timed::Lacking("there is no GPU to time".to_owned()))
+            }
             Place::Gpu => {
                 let mut there = There::new(&host, device)?;
                 there.fetch(&host)?;
                 let times = host.sampled_without_check(samples, |_| there.launch(true))?;
                 there.out.copy_to(&mut host.out)?;
                 host.check()?;
-                Ok(Some(times))
+                Ok(Timed::Samples(times))
             }
             Place::GpuWithCopies => {
                 let mut there = There::new(&host, device)?;
@@ -125,7 +127,7 @@ fn trial(contestant: &'static Contestant, len: usize) -> Trial {
                     there.launch(false)?;
                     Ok(there.out.copy_to(&mut host.out)?)
                 };
-                host.sampled(samples, round).map(Some)
+                host.sampled(samples, round).map(Timed::Samples)
             }
         }
     })

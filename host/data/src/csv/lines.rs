@@ -5,10 +5,10 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use ferrowarp_csv::{Lines, PIXELS, SIDE, parse_line, split_header, with_line_feeds, without_mark};
 use memchr::memchr_iter;
 
-use super::{BYTE_ORDER_MARK, Lines, PIXELS, SIDE};
-use super::{open, parse_csv, parse_line, read_text, split_header, with_line_feeds};
+use super::{open, parse_csv, read_text};
 use crate::{DataError, Dataset};
 
 /// A CSV file whose lines have been found, and are parsed when they are asked for.
@@ -40,8 +40,8 @@ impl CsvLines {
         if let Cow::Owned(with_line_feeds) = with_line_feeds(&text) {
             text = with_line_feeds;
         }
-        let body = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&text);
-        let (mut number, body) = split_header(body);
+        let (before, body) = split_header(without_mark(&text));
+        let mut number = before + 1;
         let mut start = text.len() - body.len();
         let mut lines = Vec::new();
         let ends: Vec<usize> = memchr_iter(b'\n', &text[start..]).map(|at| start + at).collect();

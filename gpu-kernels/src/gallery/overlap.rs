@@ -1,0 +1,68 @@
+//! Copies beside kernels: the kernel, which works as long on a number as the link takes to bring it.
+//!
+//! What the lesson varies is the host's: how many streams bring the parts of an array, work on them, and take them back.
+//! The kernel goes `rounds` steps of a linear congruential generator from each number, in integers: what comes out is known
+//! in every bit.
+//!
+//! Requires: any length.
+//@ ptx(overlap_rounds): ld.global.b32 == 1, st.global.b32 == 1, .local == 0
+
+#[cfg(not(target_arch = "nvptx64"))]
+use super::{Grid, Rung};
+use cuda_std::{kernel, thread};
+
+/// The kernel of all rungs.
+#[cfg(not(target_arch = "nvptx64"))]
+pub const RUNG: Rung<Arguments> = Rung {
+    name: "kernel",
+    idea: "the kernel alone, on data that is there",
+    kernel: &overlap_rounds::INSTANCES[0],
+};
+
+#[cfg(not(target_arch = "nvptx64"))]
+pub(crate) const KERNELS: &[&cuda_std::launch::KernelMeta] = &[overlap_rounds::META];
+
+/// What the kernel takes.
+#[cfg(not(target_arch = "nvptx64"))]
+#[derive(Clone, Copy, Debug)]
+pub struct Arguments {
+    /// What comes out, `len` elements.
+    pub out: cuda_std::launch::RawBuffer<u32>,
+    /// What each begins with, as many.
+    pub inp: cuda_std::launch::RawBuffer<u32>,
+    /// How many.
+    pub len: u32,
+    /// How many steps each goes, below 2^31.
+    pub rounds: u32,
+}
+
+/// The factor of a step (Knuth, "The Art of Computer Programming", volume 2, section 3.3.4, table 1, line 16).
+pub const FACTOR: u32 = 1_664_525;
+/// What a step adds.
+pub const SUMMAND: u32 = 1_013_904_223;
+
+/// `x` after so many steps, each of which is a multiplication and an addition modulo 2^32; `rounds` is below 2^31.
+#[inline(always)]
+pub(super) fn after(mut x: u32, rounds: u32) -> u32 {
+    // A factor that the compiler knows lets it unroll the loop and make one step of eight. It adds 0.
+    let factor = FACTOR.wrapping_add(rounds >> 31);
+    for _ in 0..rounds {
+        x = x.wrapping_mul(factor).wrapping_add(SUMMAND);
+    }
+    x
+}
+
+/// `out[i]` is `inp[i]` after `rounds` steps, a thread each.
+///
+/// Launched on at least `len` threads along x, in blocks of 256.
+///
+/// # Safety
+/// The launch is as said; both hold `len` elements, and nobody else uses those of `out`.
+#[kernel(max_threads = 256, args = Arguments, facts: Grid = Grid::threads::<256, 1>())]
+pub unsafe fn overlap_rounds(out: *mut u32, inp: *const u32, len: u32, rounds: u32) {
+    let i = thread::index_1d() as usize;
+    if i < len as usize {
+        // SAFETY: `i` lies in both, and this thread alone writes the element.
+        unsafe { *out.add(i) = after(*inp.add(i), rounds) };
+    }
+}

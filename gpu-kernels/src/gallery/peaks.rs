@@ -1,0 +1,131 @@
+//! Where the FLOPs of a machine are: multiplications and additions that wait for nothing but each other.
+//!
+//! A multiprocessor has four schedulers, and each begins an instruction of a warp a cycle. The result of a fused multiplication
+//! and addition is there some four cycles later; a warp whose next instruction needs it waits, and others run meanwhile, if
+//! there are others. So a scheduler is busy where its warps times the independent chains of each are four or more.
+//!
+//! * `chain_1`, `chain_2`, `chain_4`, `chain_8`: a thread has so many chains, whose instructions take turns. What it takes to
+//!   fill a multiprocessor is 16 warps of the first and 4 of the third.
+//! * `chain_8_f64`: the same in `f64`, for which there are half as many lanes on a GPU for data centres, and a sixty-fourth on
+//!   others.
+//!
+//! Nothing is read, and a thread writes one number at its end. A turn of the loop is 256 such instructions whatever the chains,
+//! so that what counts the turns is lost in them. Requires: blocks of 256 threads.
+//@ ptx(peaks_f32_1): fma.rn.f32 == 256, .local == 0, ld.global == 0, st.global == 1
+//@ ptx(peaks_f32_2): fma.rn.f32 == 256, .local == 0, ld.global == 0, st.global == 1
+//@ ptx(peaks_f32_4): fma.rn.f32 == 256, .local == 0, ld.global == 0, st.global == 1
+//@ ptx(peaks_f32_8): fma.rn.f32 == 256, .local == 0, ld.global == 0, st.global == 1
+//@ ptx(peaks_f64_8): fma.rn.f64 == 256, .local == 0, ld.global == 0, st.global == 1
+
+#[cfg(not(target_arch = "nvptx64"))]
+use super::Rung;
+use cuda_std::hint::opaque;
+use cuda_std::{GpuFloat, kernel, thread};
+
+/// The rungs that are kernels.
+#[cfg(not(target_arch = "nvptx64"))]
+pub const RUNGS: &[Rung<Arguments, Chains>] = &[
+    Rung {
+        name: "chain_1",
+        idea: "each operation of a thread waits for the one before",
+        kernel: &peaks_chains::INSTANCES[0],
+    },
+    Rung { name: "chain_2", idea: "two chains a thread", kernel: &peaks_chains::INSTANCES[1] },
+    Rung { name: "chain_4", idea: "four chains a thread", kernel: &peaks_chains::INSTANCES[2] },
+    Rung { name: "chain_8", idea: "eight chains a thread", kernel: &peaks_chains::INSTANCES[3] },
+    Rung { name: "chain_8_f64", idea: "eight chains a thread, in f64", kernel: &peaks_chains::INSTANCES[4] },
+];
+
+#[cfg(not(target_arch = "nvptx64"))]
+pub(crate) const KERNELS: &[&cuda_std::launch::KernelMeta] = peaks_chains::KERNELS;
+
+/// What the kernels take.
+#[cfg(not(target_arch = "nvptx64"))]
+#[derive(Clone, Copy, Debug)]
+pub struct Arguments {
+    /// A number for each thread.
+    pub out: cuda_std::launch::RawBuffer<f32>,
+    /// What every number is multiplied by.
+    pub factor: f32,
+    /// What is added to it.
+    pub summand: f32,
+    /// Turns.
+    pub turns: u32,
+}
+
+/// What a kernel computes.
+#[cfg(not(target_arch = "nvptx64"))]
+#[derive(Clone, Copy, Debug)]
+pub struct Chains {
+    /// Chains of a thread.
+    pub chains: usize,
+    /// Bytes of a number: 4 or 8.
+    pub bytes: usize,
+}
+
+/// Operations of a thread in a turn, those of all its chains together.
+pub const OPERATIONS: usize = 256;
+
+/// A type that chains are of.
+pub trait Number: GpuFloat + From<f32> + core::ops::Add<Output = Self> {
+    /// The nearest `f32`.
+    fn rounded(self) -> f32;
+}
+
+impl Number for f32 {
+    #[inline(always)]
+    fn rounded(self) -> f32 {
+        self
+    }
+}
+
+impl Number for f64 {
+    #[inline(always)]
+    fn rounded(self) -> f32 {
+        self as f32
+    }
+}
+
+/// `out[i]` becomes the sum of what thread `i` has in its chains after `turns` turns. Chain `k` begins with a quarter of the
+/// remainder of `i + 3 * k` by 8; in a turn each number of it becomes itself times `factor` plus `summand`, rounded once,
+/// `OPERATIONS / CHAINS` times.
+///
+/// Launched on blocks of 256 threads along x.
+///
+/// # Safety
+/// The launch is as said; `out` holds an element for each thread, and nobody else uses it.
+#[kernel(
+    max_threads = 256,
+    args = Arguments,
+    facts: Chains = Chains { chains: CHAINS, bytes: size_of::<T>() },
+    instances(
+        peaks_f32_1 = <f32, 1>;
+        peaks_f32_2 = <f32, 2>;
+        peaks_f32_4 = <f32, 4>;
+        peaks_f32_8 = <f32, 8>;
+        peaks_f64_8 = <f64, 8>;
+    ),
+)]
+pub unsafe fn peaks_chains<T: Number, const CHAINS: usize>(
+    out: *mut f32,
+    factor: f32,
+    summand: f32,
+    turns: u32,
+) {
+    let i = thread::index_1d();
+    let (factor, summand) = (T::from(factor), T::from(summand));
+    let mut x_reg: [T; CHAINS] =
+        core::array::from_fn(|k| T::from((i.wrapping_add(3 * k as u32) % 8) as f32 / 4.0));
+    let mut turn = 0;
+    while turn < turns as usize {
+        for _ in 0..OPERATIONS / CHAINS {
+            for x in &mut x_reg {
+                *x = x.mul_add(factor, summand);
+            }
+        }
+        turn = opaque(turn + 1);
+    }
+    let sum = x_reg.into_iter().fold(T::from(0.0), |sum, x| sum + x);
+    // SAFETY: this thread alone writes the element.
+    unsafe { *out.add(i as usize) = sum.rounded() };
+}

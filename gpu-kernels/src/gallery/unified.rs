@@ -1,0 +1,139 @@
+//! Memory that the host and the GPU share: the kernels, which know nothing of it.
+//!
+//! A page of unified memory lies where it was touched last. A kernel that touches one that is elsewhere faults: its warp waits
+//! while the driver brings the page over. What the rungs of the lesson vary is who touches the memory first, and what the
+//! driver is told beforehand; the kernels differ by which warps touch a page:
+//!
+//! * `unified_fill`, `unified_add`: a thread takes an element, so that 512 warps meet at a page of 64 KiB.
+//! * `unified_fill_pages`, `unified_add_pages`: a warp takes a page, all by itself.
+//!
+//! Requires: blocks of 256 threads.
+//@ ptx(unified_fill): ld.global == 0, st.global.b32 == 2, .local == 0
+//@ ptx(unified_add): ld.global.b32 == 2, st.global.b32 == 1, .local == 0
+//@ ptx(unified_fill_pages): ld.global == 0, .local == 0
+//@ ptx(unified_add_pages): .local == 0
+
+#[cfg(not(target_arch = "nvptx64"))]
+use super::Grid;
+#[cfg(not(target_arch = "nvptx64"))]
+use cuda_std::launch::{Instance, KernelMeta, RawBuffer};
+use cuda_std::{kernel, thread, warp};
+
+/// Bytes of a page as the kernels of pages have it.
+pub const PAGE: usize = 1 << 16;
+/// Elements of a page.
+const OF_PAGE: usize = PAGE / size_of::<f32>();
+/// Elements of a page for each thread of its warp.
+const OF_LANE: usize = OF_PAGE / 32;
+/// What `x` is filled with.
+pub const X: f32 = 1.0;
+/// What `y` is filled with.
+pub const Y: f32 = 2.0;
+
+/// A kernel that fills, and one that adds.
+#[cfg(not(target_arch = "nvptx64"))]
+#[derive(Debug)]
+pub struct Kernels {
+    /// `x` becomes [`X`] and `y` [`Y`].
+    pub fill: &'static Instance<Arguments, Grid>,
+    /// `y` becomes `x + y`.
+    pub add: &'static Instance<Arguments, Grid>,
+}
+
+/// An element for each thread.
+#[cfg(not(target_arch = "nvptx64"))]
+pub const COALESCED: Kernels = Kernels { fill: &unified_fill::INSTANCES[0], add: &unified_add::INSTANCES[0] };
+
+/// A page for each warp.
+#[cfg(not(target_arch = "nvptx64"))]
+pub const PAGES: Kernels =
+    Kernels { fill: &unified_fill_pages::INSTANCES[0], add: &unified_add_pages::INSTANCES[0] };
+
+#[cfg(not(target_arch = "nvptx64"))]
+pub(crate) const KERNELS: &[&KernelMeta] =
+    &[unified_fill::META, unified_add::META, unified_fill_pages::META, unified_add_pages::META];
+
+/// What the kernels take.
+#[cfg(not(target_arch = "nvptx64"))]
+#[derive(Clone, Copy, Debug)]
+pub struct Arguments {
+    /// One summand of each, `len` of them.
+    pub x: RawBuffer<f32>,
+    /// The other, and then the sum, as many.
+    pub y: RawBuffer<f32>,
+    /// How many.
+    pub len: u32,
+}
+
+/// `x[i]` becomes [`X`] and `y[i]` [`Y`], a thread each.
+///
+/// Launched on at least `len` threads along x, in blocks of 256.
+///
+/// # Safety
+/// The launch is as said; both hold `len` elements, which nobody else uses.
+#[kernel(max_threads = 256, args = Arguments, facts: Grid = Grid::threads::<256, 1>())]
+pub unsafe fn unified_fill(x: *mut f32, y: *mut f32, len: u32) {
+    let i = thread::index_1d() as usize;
+    if i < len as usize {
+        // SAFETY: `i` lies in both, and this thread alone writes the elements.
+        unsafe {
+            *x.add(i) = X;
+            *y.add(i) = Y;
+        }
+    }
+}
+
+/// `y[i] += x[i]`, a thread each.
+///
+/// Launched on at least `len` threads along x, in blocks of 256.
+///
+/// # Safety
+/// The launch is as said; both hold `len` elements, and nobody else uses those of `y`.
+#[kernel(max_threads = 256, args = Arguments, facts: Grid = Grid::threads::<256, 1>())]
+pub unsafe fn unified_add(x: *const f32, y: *mut f32, len: u32) {
+    let i = thread::index_1d() as usize;
+    if i < len as usize {
+        // SAFETY: `i` lies in both, and this thread alone writes the element.
+        unsafe { *y.add(i) += *x.add(i) };
+    }
+}
+
+/// The elements of a page that the thread takes: each 32nd, so that the lanes of its warp take neighbours.
+#[inline(always)]
+fn of_page(len: u32) -> impl Iterator<Item = usize> {
+    let warp = thread::index_1d() as usize / 32;
+    let first = warp * OF_PAGE + warp::lane_id() as usize;
+    let end = (warp * OF_PAGE + OF_PAGE).min(len as usize);
+    (0..OF_LANE).map(move |step| first + 32 * step).take_while(move |&i| i < end)
+}
+
+/// As [`unified_fill`](fn@unified_fill), a page for each warp.
+///
+/// Launched on at least a warp for every 16384 elements along x, in blocks of 256 threads.
+///
+/// # Safety
+/// As of [`unified_fill`](fn@unified_fill), on the launch said here.
+#[kernel(max_threads = 256, args = Arguments, facts: Grid = Grid::threads::<256, OF_LANE>())]
+pub unsafe fn unified_fill_pages(x: *mut f32, y: *mut f32, len: u32) {
+    for i in of_page(len) {
+        // SAFETY: `i` lies in both, and this thread alone writes the elements.
+        unsafe {
+            *x.add(i) = X;
+            *y.add(i) = Y;
+        }
+    }
+}
+
+/// As [`unified_add`](fn@unified_add), a page for each warp.
+///
+/// Launched on at least a warp for every 16384 elements along x, in blocks of 256 threads.
+///
+/// # Safety
+/// As of [`unified_add`](fn@unified_add), on the launch said here.
+#[kernel(max_threads = 256, args = Arguments, facts: Grid = Grid::threads::<256, OF_LANE>())]
+pub unsafe fn unified_add_pages(x: *const f32, y: *mut f32, len: u32) {
+    for i in of_page(len) {
+        // SAFETY: `i` lies in both, and this thread alone writes the element.
+        unsafe { *y.add(i) += *x.add(i) };
+    }
+}

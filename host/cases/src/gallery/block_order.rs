@@ -1,0 +1,133 @@
+//! In which order blocks and warps run.
+
+use cuda_std::launch::{LaunchConfig, RawBuffer};
+use ferrowarp::device::Device;
+use gpu_kernels::gallery::Rung;
+use gpu_kernels::gallery::block_order::{Arguments, RUNGS, Unit};
+use gpu_kernels::gallery::overlap::{FACTOR, SUMMAND};
+
+use super::{Arrays, Axis, Lesson, Measure, Problem, Scale, Timeline, Trial, Work};
+use crate::compare::Bound;
+
+pub(super) const LESSON: Lesson = Lesson {
+    name: "block_order",
+    title: "The order of blocks and warps",
+    axis: Axis { label: "blocks", is_log: true },
+    measure: Measure::Time,
+    rungs: || RUNGS.iter().map(|rung| (rung.name, rung.idea)).collect(),
+    trials,
+};
+
+/// Blocks, their threads, and the steps of each thread.
+#[derive(Clone, Copy)]
+struct Size {
+    blocks: usize,
+    threads: usize,
+    rounds: u32,
+}
+
+fn trials(scale: Scale) -> Vec<Trial> {
+    let size = |blocks, threads, rounds| Size { blocks, threads, rounds };
+    // On an H200 the first rung's last problem is two rounds of blocks and a half: two of them fill a multiprocessor.
+    let [of_blocks, of_warps] = match scale {
+        Scale::Tiny => [size(2, 32, 3), size(1, 64, 3)],
+        Scale::Edges => [size(7, 64, 5), size(3, 96, 5)],
+        Scale::Count => [size(8, 64, 10), size(4, 128, 10)],
+        Scale::Laptop => [size(64, 1024, 100), size(16, 256, 100)],
+        Scale::Gpu => [size(660, 1024, 1000), size(132, 256, 1000)],
+    };
+    let of = |rung: &'static Rung<Arguments, Unit>| match rung.kernel.facts {
+        Unit::Block => trial(rung, of_blocks),
+        Unit::Warp => trial(rung, of_warps),
+    };
+    RUNGS.iter().map(of).collect()
+}
+
+/// Notes that each block of so many threads has.
+fn of_block(unit: Unit, threads: usize) -> usize {
+    match unit {
+        Unit::Block => 1,
+        Unit::Warp => threads / 32,
+    }
+}
+
+fn trial(rung: &'static Rung<Arguments, Unit>, size @ Size { blocks, threads, rounds }: Size) -> Trial {
+    let (len, units) = (blocks * threads, blocks * of_block(rung.kernel.facts, threads));
+    // Each thread stores what it has computed; beside that there are four stores of each unit.
+    let work = Work::of_bytes(4.0 * len as f64).with_sectors(0.0, (len / 8 + 4 * units) as f64);
+    let name = (rung.name, vec![rung.kernel.meta.name]);
+    let words = format!("{blocks} blocks of {threads} threads, {rounds} steps");
+    let config = LaunchConfig::new(blocks as u32, threads as u32);
+    let trial = Trial::new(name, blocks as f64, words, work, move || {
+        let mut arrays = Arrays::default();
+        let out = arrays.output("out", len);
+        let multiprocessors = arrays.scratch("multiprocessors", vec![0u32; units]);
+        let tickets = arrays.scratch("tickets", vec![0u32; units]);
+        let starts = arrays.scratch("starts", vec![0u64; units]);
+        let ends = arrays.scratch("ends", vec![0u64; units]);
+        let next = arrays.scratch("next", vec![0u32; 1]);
+        Problem::new(
+            arrays,
+            move |on, placed| {
+                let arguments = Arguments {
+                    out: placed.of(out),
+                    multiprocessors: placed.of(multiprocessors),
+                    tickets: placed.of(tickets),
+                    starts: placed.of(starts),
+                    ends: placed.of(ends),
+                    next: placed.of(next),
+                    rounds,
+                };
+                // SAFETY: an element for each thread, and notes for each block or warp.
+                unsafe { (rung.kernel.launch)(on, config, arguments) }
+            },
+            move |_, i| {
+                let step = |x: u32, _| x.wrapping_mul(FACTOR).wrapping_add(SUMMAND);
+                Bound::exact((0..rounds).fold(i as u32, step).into())
+            },
+        )
+    });
+    trial.with_timeline(move |device| watch(device, rung, size))
+}
+
+/// One launch, and what its blocks or warps have noted.
+fn watch(
+    device: &Device,
+    rung: &'static Rung<Arguments, Unit>,
+    Size { blocks, threads, rounds }: Size,
+) -> anyhow::Result<Timeline> {
+    let unit = rung.kernel.facts;
+    let of_block = of_block(unit, threads);
+    let units = blocks * of_block;
+    let mut out = device.alloc_zeroed::<u32>(blocks * threads)?;
+    let [mut multiprocessors, mut tickets] = [device.alloc_zeroed(units)?, device.alloc_zeroed(units)?];
+    let [mut starts, mut ends] = [device.alloc_zeroed(units)?, device.alloc_zeroed(units)?];
+    // A first launch may have to wait for the kernel's code, so that of two the second counts.
+    for _ in 0..2 {
+        let mut next = device.alloc_zeroed(1)?;
+        let arguments = Arguments {
+            out: RawBuffer::written(&mut out),
+            multiprocessors: RawBuffer::written(&mut multiprocessors),
+            tickets: RawBuffer::written(&mut tickets),
+            starts: RawBuffer::written(&mut starts),
+            ends: RawBuffer::written(&mut ends),
+            next: RawBuffer::written(&mut next),
+            rounds,
+        };
+        // SAFETY: an element for each thread, and notes for each block or warp.
+        unsafe { (rung.kernel.launch)(device, LaunchConfig::new(blocks as u32, threads as u32), arguments) }?;
+        device.synchronize()?;
+    }
+    let timeline = Timeline {
+        unit: match unit {
+            Unit::Block => "block",
+            Unit::Warp => "warp",
+        },
+        of_block,
+        multiprocessors: multiprocessors.to_vec()?,
+        tickets: tickets.to_vec()?,
+        starts: starts.to_vec()?,
+        ends: ends.to_vec()?,
+    };
+    timeline.checked()
+}

@@ -1,0 +1,132 @@
+//! A CSV file becomes numbers: the stages of it on one core.
+
+mod digits;
+
+use std::fs;
+use std::hint::black_box;
+use std::io::Write as _;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+use ferrowarp_csv::{Lines, PIXELS, RUNGS, Rung};
+
+use super::{Axis, Lesson, Measure, Scale, Timed, Trial, Work};
+
+use digits::Digits;
+
+pub(super) const LESSON: Lesson = Lesson {
+    name: "csv",
+    title: "Parsing a CSV file",
+    axis: Axis { label: "stage", is_log: false },
+    measure: Measure::Bytes,
+    rungs: || {
+        let parsers = RUNGS.iter().map(|rung| (rung.name, rung.idea));
+        let noise = ("words_noise", "the same, where every pixel may be any number");
+        [("read", "the file, which the system has in memory, is read")]
+            .into_iter()
+            .chain(parsers)
+            .chain([noise, ("floats", "pixels become floats from 0 to 1")])
+            .collect()
+    },
+    trials,
+};
+
+/// Classes of labels.
+const CLASSES: usize = 10;
+/// The longest that all samples of a trial may take, if there are two.
+const BUDGET: Duration = Duration::from_secs(2);
+
+/// Places on the axis.
+const READ: f64 = 1.0;
+const PARSE: f64 = 2.0;
+const PARSE_NOISE: f64 = 3.0;
+const CONVERT: f64 = 4.0;
+
+fn trials(scale: Scale) -> Vec<Trial> {
+    let images = match scale {
+        Scale::Tiny => 1,
+        Scale::Edges | Scale::Count => 3,
+        // As many as MNIST has to learn from.
+        Scale::Laptop | Scale::Gpu => 60_000,
+    };
+    let [written, noise] = [Digits { images, noise: false }, Digits { images, noise: true }];
+    let parsers = RUNGS.iter().map(|rung| trial(rung.name, PARSE, written, |digits| parse(rung, digits)));
+    let fastest = &RUNGS[RUNGS.len() - 1];
+    [trial("read", READ, written, read)]
+        .into_iter()
+        .chain(parsers)
+        .chain([
+            trial("words_noise", PARSE_NOISE, noise, |digits| parse(fastest, digits)),
+            trial("floats", CONVERT, written, convert),
+        ])
+        .collect()
+}
+
+/// A stage that is ready to be run, again and again: it gives its time, and whether it did right.
+type Stage = Box<dyn FnMut() -> Result<Duration>>;
+
+/// The trial of a stage, which `prepare` makes ready; its useful bytes are those of the text.
+fn trial(
+    rung: &'static str,
+    at: f64,
+    digits: Digits,
+    prepare: impl Fn(Digits) -> Result<Stage> + Send + Sync + 'static,
+) -> Trial {
+    let len = digits.text_len();
+    let words = format!("{} lines, {:.0} MB", digits.images, len as f64 / 1e6);
+    Trial::of_host(rung, at, words, Work::of_bytes(len as f64), move |_, samples| {
+        let mut stage = prepare(digits)?;
+        let begin = Instant::now();
+        let mut times = Vec::new();
+        while times.len() < samples && (times.len() < 2 || begin.elapsed() < BUDGET) {
+            times.push(stage()?);
+        }
+        Ok(Timed::Samples(times))
+    })
+}
+
+/// Reads the file, which was just written, and so is in the system's memory.
+fn read(digits: Digits) -> Result<Stage> {
+    let text = digits.text();
+    let mut file = tempfile::NamedTempFile::new().context("making a file for the text")?;
+    file.write_all(&text).context("writing the text")?;
+    Ok(Box::new(move || {
+        let begin = Instant::now();
+        let read = fs::read(file.path()).context("reading the text")?;
+        let time = begin.elapsed();
+        ensure!(read == text, "another text was read than was written");
+        Ok(time)
+    }))
+}
+
+fn parse(rung: &'static Rung, digits: Digits) -> Result<Stage> {
+    let text = digits.text();
+    Ok(Box::new(move || {
+        let begin = Instant::now();
+        let parsed = (rung.parse)(&text, CLASSES);
+        let time = begin.elapsed();
+        let Lines { labels, pixels } = parsed.map_err(|bad| {
+            anyhow::anyhow!("line {}, column {}: {}", bad.line + 1, bad.column, bad.problem)
+        })?;
+        ensure!(labels.len() == digits.images, "{} of {} lines came out", labels.len(), digits.images);
+        let found = labels.iter().zip(pixels.chunks_exact(PIXELS));
+        for (image, (label, pixels)) in found.enumerate() {
+            let (right, image) = digits.image(image);
+            ensure!(*label == right && pixels == image, "another image than was written came out");
+        }
+        Ok(time)
+    }))
+}
+
+/// What follows for who trains with floats on the host: `x / 255`.
+fn convert(digits: Digits) -> Result<Stage> {
+    let pixels: Vec<u8> = (0..digits.images).flat_map(|image| digits.image(image).1).collect();
+    Ok(Box::new(move || {
+        let begin = Instant::now();
+        let floats: Vec<f32> = black_box(&pixels).iter().map(|&pixel| f32::from(pixel) / 255.0).collect();
+        let time = begin.elapsed();
+        let is_right = |(x, pixel): (&f32, &u8)| (f64::from(*x) * 255.0 - f64::from(*pixel)).abs() < 1e-4;
+        ensure!(floats.len() == pixels.len() && floats.iter().zip(&pixels).all(is_right), "wrong floats");
+        Ok(time)
+    }))
+}

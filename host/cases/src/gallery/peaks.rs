@@ -1,0 +1,127 @@
+//! Where the FLOPs of a machine are: chains of multiplications and additions on a CPU and on a GPU.
+
+mod cpu;
+
+use cuda_std::launch::LaunchConfig;
+use ferrowarp::device::Device;
+use gpu_kernels::gallery::Rung;
+use gpu_kernels::gallery::peaks::{Arguments, Chains, OPERATIONS, RUNGS};
+
+use super::{Arrays, Axis, Lesson, Measure, Problem, Scale, Trial, Work};
+use crate::compare::Bound;
+use crate::reference::Sum;
+
+pub(super) const LESSON: Lesson = Lesson {
+    name: "peaks",
+    title: "Where the FLOPs are",
+    axis: Axis { label: "threads", is_log: true },
+    measure: Measure::Flops,
+    rungs: || cpu::rungs().chain(RUNGS.iter().map(|rung| (rung.name, rung.idea))).collect(),
+    trials,
+};
+
+/// Threads of a block.
+const BLOCK: usize = 256;
+
+/// What a chain does: `x` becomes `factor * x + summand`, again and again.
+#[derive(Clone, Copy)]
+struct Map {
+    factor: f32,
+    summand: f32,
+}
+
+/// Adds a quarter, exactly while there are not too many: tells how often it was applied.
+const COUNTS: Map = Map { factor: 1.0, summand: 0.25 };
+/// Halves the distance from 1.5.
+const HALVES: Map = Map { factor: 0.5, summand: 0.75 };
+/// Comes nearer to 1 by a part of 8192 each time, so that all bits of the numbers are at work.
+const NEARS: Map = Map { factor: 1.0 - 1.0 / 8192.0, summand: 1.0 / 8192.0 };
+
+impl Map {
+    /// The sum of chains that begin with `starts`, after `times` times, in closed form.
+    fn after(self, times: usize, starts: impl Iterator<Item = f64>) -> Bound {
+        let (factor, summand) = (f64::from(self.factor), f64::from(self.summand));
+        if factor == 1.0 {
+            return Bound::exact(starts.map(|start| start + times as f64 * summand).sum());
+        }
+        let left = factor.powf(times as f64);
+        let ends: Vec<f64> =
+            starts.map(|start| start * left + summand * (1.0 - left) / (1.0 - factor)).collect();
+        // Each rounding is made less by what follows. No number is above 2.
+        let roundings = (times as f64).min(1.0 / (1.0 - factor)) + ends.len() as f64;
+        Sum { value: ends.iter().sum(), magnitude: 2.0 * ends.len() as f64 }.within(roundings)
+    }
+}
+
+/// What chain `k` of thread `i`, or of a vector's lane `i`, begins with.
+fn start(i: usize, k: usize) -> f32 {
+    ((i + 3 * k) % 8) as f32 / 4.0
+}
+
+fn trials(scale: Scale) -> Vec<Trial> {
+    // One block; one, two and four on each multiprocessor of an H200, which has 132; and all that there is room for.
+    const GPU: [usize; 5] = [1, 132, 2 * 132, 4 * 132, 8 * 132];
+    let (blocks, turns, maps): (&[usize], usize, &[Map]) = match scale {
+        Scale::Tiny => (&[1], 1, &[COUNTS]),
+        Scale::Edges => (&[2], 2, &[COUNTS, HALVES, NEARS]),
+        Scale::Count => (&[1], 4, &[NEARS]),
+        Scale::Laptop => (&[1, 16], 32, &[NEARS]),
+        Scale::Gpu => (&GPU, 512, &[NEARS]),
+    };
+    let times = match scale {
+        Scale::Tiny | Scale::Edges | Scale::Count => 100,
+        Scale::Laptop | Scale::Gpu => 1 << 21,
+    };
+    let kernels = RUNGS.iter().flat_map(|rung| {
+        blocks.iter().flat_map(move |&blocks| maps.iter().map(move |&map| trial(rung, blocks, turns, map)))
+    });
+    cpu::trials(times).into_iter().chain(kernels).collect()
+}
+
+fn trial(rung: &'static Rung<Arguments, Chains>, blocks: usize, turns: usize, map: Map) -> Trial {
+    let Chains { chains, bytes } = rung.kernel.facts;
+    let threads = BLOCK * blocks;
+    let mut work = Work::of_bytes(4.0 * threads as f64)
+        .with_flop((2 * OPERATIONS * turns * threads) as f64)
+        .with_sectors(0.0, (threads / 8) as f64);
+    work.foretold.divergent_branches = Some(0.0);
+    let name = (rung.name, vec![rung.kernel.meta.name]);
+    let words = format!("{blocks} blocks of {BLOCK}, {turns} turns, factor {}", map.factor);
+    let trial = Trial::new(name, threads as f64, words, work, move || {
+        let mut arrays = Arrays::default();
+        let out = arrays.output("out", threads);
+        Problem::new(
+            arrays,
+            move |on, placed| {
+                let Map { factor, summand } = map;
+                let arguments = Arguments { out: placed.of(out), factor, summand, turns: turns as u32 };
+                let config = LaunchConfig::new(blocks as u32, BLOCK as u32);
+                // SAFETY: `out` has an element for each thread.
+                unsafe { (rung.kernel.launch)(on, config, arguments) }
+            },
+            move |_, i| {
+                let starts = (0..chains).map(|k| f64::from(start(i, k)));
+                map.after(turns * OPERATIONS / chains, starts)
+            },
+        )
+    });
+    trial.with_peak(move |device| peak(device, blocks, bytes))
+}
+
+/// Operations a second that the clock of the device allows `blocks` blocks on numbers of so many bytes: nothing for a CPU.
+fn peak(device: &Device, blocks: usize, bytes: usize) -> Option<f64> {
+    let peaks = device.peaks().ok()??;
+    let multiprocessors = device.multiprocessors();
+    let busy = blocks.min(multiprocessors) as f64 / multiprocessors as f64;
+    let of_type = if bytes == 4 { 1.0 } else { f64_part(device.limits().capability) };
+    Some(busy * of_type * peaks.flops)
+}
+
+/// Operations on `f64` for each on `f32`, by compute capability (CUDA programming guide, "throughput of native arithmetic
+/// instructions").
+fn f64_part(capability: u32) -> f64 {
+    match capability {
+        80 | 90 | 100 => 1.0 / 2.0,
+        _ => 1.0 / 64.0,
+    }
+}

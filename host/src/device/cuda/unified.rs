@@ -1,0 +1,118 @@
+//! Memory that the host and a GPU share.
+//!
+//! The source is the CUDA driver API's reference, sections "Memory Management" and "Unified Addressing".
+
+use std::ffi::{c_int, c_uint};
+use std::ptr::NonNull;
+
+use cust::device::{Device, DeviceAttribute as Attribute};
+use cust::error::{CudaError, CudaResult};
+use cust::sys::{self, CUmemLocation};
+
+use super::super::unified::{Advice, Place};
+use super::super::{DeviceError, FreeMemory, RawAllocError};
+use super::{CudaDevice, Lane, address_of, driver};
+
+impl CudaDevice {
+    /// Memory of `bytes` bytes, of which there is at least one, that host and device share and nobody has written.
+    pub fn alloc_unified(&self, bytes: usize) -> Result<NonNull<u8>, RawAllocError> {
+        /// `CU_MEM_ATTACH_GLOBAL`: for all streams.
+        const GLOBAL: c_uint = 1;
+        const ACTION: &str = "allocating unified memory";
+        self.enter().and_then(|()| self.drain_if_limited()).map_err(RawAllocError::Device)?;
+        self.check_sharing(ACTION).map_err(RawAllocError::Device)?;
+        // More than there is the driver would move to and fro for ever.
+        let memory @ FreeMemory { free, .. } = self.memory().map_err(RawAllocError::Device)?;
+        if bytes > free {
+            let reason = "all of it must have room on the device".to_owned();
+            return Err(RawAllocError::Full { reason, memory: Some(memory) });
+        }
+        let mut address = 0;
+        // SAFETY: the out parameter is valid and the context current.
+        let allocated = unsafe { sys::cuMemAllocManaged(&mut address, bytes, GLOBAL) }.ok();
+        if let Err(error @ CudaError::OutOfMemory) = allocated {
+            return Err(RawAllocError::Full { reason: error.to_string(), memory: Some(memory) });
+        }
+        self.check_shared(allocated, ACTION).map_err(RawAllocError::Device)?;
+        NonNull::new(std::ptr::with_exposed_provenance_mut(address as usize)).ok_or_else(|| {
+            RawAllocError::Full { reason: "the driver gave the address 0".to_owned(), memory: None }
+        })
+    }
+
+    /// An error where the host must not touch such memory while any kernel runs.
+    fn check_sharing(&self, action: &'static str) -> Result<(), DeviceError> {
+        let ordinal = self.ordinal;
+        let device = driver(Device::get_device(ordinal), || format!("getting CUDA device {ordinal}"))?;
+        let needed = [
+            (Attribute::ManagedMemory, "the driver has none for this device"),
+            (
+                Attribute::ConcurrentManagedAccess,
+                "host and device cannot use it at the same time (CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS is 0)",
+            ),
+        ];
+        let lacks = |attribute| matches!(device.get_attribute(attribute), Ok(0) | Err(_));
+        match needed.into_iter().find(|&(attribute, _)| lacks(attribute)) {
+            Some((_, reason)) => {
+                let (device, reason) = (self.name.clone(), reason.to_owned());
+                Err(DeviceError::NoUnifiedMemory { action, device, reason })
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Queues a move of the bytes to a place.
+    ///
+    /// # Safety
+    /// They are part of memory of [`Self::alloc_unified`].
+    pub unsafe fn prefetch(
+        &self,
+        lane: &Lane,
+        at: *mut u8,
+        bytes: usize,
+        to: Place,
+    ) -> Result<(), DeviceError> {
+        self.enter()?;
+        let (location, stream) = (self.location(to), self.stream_of(lane).as_inner());
+        // SAFETY: the caller's memory; the context is current.
+        let status = unsafe { sys::cuMemPrefetchAsync_v2(address_of(at), bytes, location, 0, stream) };
+        self.check_shared(status.ok(), "prefetching unified memory")
+    }
+
+    /// Tells the driver how the bytes will be used.
+    ///
+    /// # Safety
+    /// They are part of memory of [`Self::alloc_unified`].
+    pub unsafe fn advise(&self, at: *mut u8, bytes: usize, advice: Advice) -> Result<(), DeviceError> {
+        self.enter()?;
+        let (number, place) = match advice {
+            // The driver does not look at the place.
+            Advice::ReadMostly => (1, Place::Device),
+            Advice::PreferredPlace(place) => (3, place),
+            Advice::AccessedBy(place) => (5, place),
+        };
+        // SAFETY: the caller's memory; the context is current.
+        let status = unsafe { sys::cuMemAdvise_v2(address_of(at), bytes, number, self.location(place)) };
+        self.check_shared(status.ok(), "advising of unified memory")
+    }
+
+    fn location(&self, place: Place) -> CUmemLocation {
+        match place {
+            Place::Host => CUmemLocation::host(),
+            Place::Device => CUmemLocation::device(c_int::try_from(self.ordinal).unwrap_or(c_int::MAX)),
+        }
+    }
+
+    /// The driver's answer; what it has no function for, or does not do, is no fault of the device.
+    fn check_shared(&self, result: CudaResult<()>, action: &'static str) -> Result<(), DeviceError> {
+        match result {
+            Err(status @ (CudaError::StubLibrary | CudaError::NotSupported)) => {
+                Err(DeviceError::NoUnifiedMemory {
+                    action,
+                    device: self.name.clone(),
+                    reason: status.to_string(),
+                })
+            }
+            result => self.check(result, || format!("{action} on {}", self.name)),
+        }
+    }
+}

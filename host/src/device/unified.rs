@@ -1,0 +1,271 @@
+//! Memory that the host and a device share.
+
+use std::fmt;
+use std::ops::RangeBounds;
+use std::ptr::NonNull;
+
+use bytemuck::Pod;
+
+use super::buffer::resolve;
+use super::{Backend, BufferView, BufferViewMut, Device, DeviceError, RawAllocError, Stream, cpu};
+
+/// `len` elements at one address for the host and the device ("unified" or "managed" memory), freed when dropped. On a GPU
+/// the driver moves a page to whoever touches it; on the CPU it is ordinary memory.
+///
+/// Kernels get at them through views. The host gets a slice once all queued work has ended, and while it has one, Rust's
+/// borrows let no launch write the elements.
+///
+/// ```
+/// use cuda_std::launch::LaunchConfig;
+/// use cuda_std::{kernel, thread};
+/// use ferrowarp::device::{Device, DeviceError, Place};
+///
+/// /// # Safety
+/// /// A thread for each element.
+/// #[kernel]
+/// pub unsafe fn double(numbers: *mut u32) {
+///     unsafe { *numbers.add(thread::index_1d() as usize) *= 2 };
+/// }
+///
+/// let device = Device::cpu(); // On a GPU: Device::cuda(0, &PtxModules::find()?)?
+/// let mut numbers = device.alloc_unified::<u32>(32)?;
+/// numbers.host_mut()?.fill(21);
+/// numbers.prefetch(.., Place::Device, &device.default_stream())?;
+/// unsafe { double::launch(&device, LaunchConfig::new(1, 32), numbers.view_mut(..)?)? };
+/// assert_eq!(numbers.host()?, [42; 32]);
+/// # Ok::<(), DeviceError>(())
+/// ```
+pub struct UnifiedBuffer<T> {
+    device: Device,
+    /// Dangling and aligned for 0 bytes.
+    pointer: NonNull<T>,
+    len: usize,
+}
+
+/// Where unified memory may lie.
+///
+/// ```
+/// use ferrowarp::device::{Device, DeviceError, Place};
+///
+/// let device = Device::cpu();
+/// let numbers = device.alloc_unified::<f32>(1024)?;
+/// numbers.prefetch(512.., Place::Device, &device.default_stream())?;
+/// assert_eq!(numbers.host()?[600], 0.0);
+/// # Ok::<(), DeviceError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// The host's memory.
+    Host,
+    /// The device's memory.
+    Device,
+}
+
+/// How unified memory will be used. It changes times, and never what anybody reads.
+///
+/// ```
+/// use ferrowarp::device::{Advice, Device, DeviceError, Place};
+///
+/// let table = Device::cpu().alloc_unified::<u32>(256)?;
+/// table.advise(.., Advice::PreferredPlace(Place::Host))?; // It stays there,
+/// table.advise(.., Advice::AccessedBy(Place::Device))?; // and kernels read it from afar.
+/// # Ok::<(), DeviceError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Advice {
+    /// It is read far more often than written: who reads a page gets a copy, and a write drops all copies but one.
+    ReadMostly,
+    /// Pages go to this place, and those that are there stay.
+    PreferredPlace(Place),
+    /// Pages are mapped for the accesses of this place wherever they lie, where the hardware can do so.
+    AccessedBy(Place),
+}
+
+// SAFETY: the buffer owns its memory, and `T` is plain data.
+unsafe impl<T: Pod + Send> Send for UnifiedBuffer<T> {}
+// SAFETY: through `&UnifiedBuffer` the memory is only read.
+unsafe impl<T: Pod + Sync> Sync for UnifiedBuffer<T> {}
+
+impl Device {
+    /// Unified memory of `len` elements whose bytes are all zero, which the host has written: on the host its pages are.
+    ///
+    /// # Errors
+    /// [`DeviceError::NoUnifiedMemory`] where host and device cannot use it at the same time; more than is free on the
+    /// device, whose memory has to hold it all; the device failed.
+    pub fn alloc_unified<T: Pod>(&self, len: usize) -> Result<UnifiedBuffer<T>, DeviceError> {
+        // SAFETY: all of it is written below, before anybody reads.
+        let mut buffer = unsafe { self.alloc_unified_unwritten(len) }?;
+        buffer.host_mut()?.fill(T::zeroed());
+        Ok(buffer)
+    }
+
+    /// Unified memory of `len` elements that nobody has written, and whose pages are nowhere yet: they come to be where they
+    /// are first touched.
+    ///
+    /// # Safety
+    /// No element is read before it is written, by a kernel or the host.
+    ///
+    /// # Errors
+    /// As of [`Self::alloc_unified`].
+    pub unsafe fn alloc_unified_unwritten<T: Pod>(
+        &self,
+        len: usize,
+    ) -> Result<UnifiedBuffer<T>, DeviceError> {
+        const { assert!(align_of::<T>() <= cpu::ALIGNMENT, "the element's alignment is over the allocator's") };
+        self.refuse_in_recorded_work("allocating unified memory")?;
+        let out_of_memory = |reason, memory| DeviceError::OutOfMemory {
+            device: self.name(),
+            elements: len,
+            element_bytes: size_of::<T>(),
+            reason,
+            memory,
+        };
+        let bytes = len
+            .checked_mul(size_of::<T>())
+            .ok_or_else(|| out_of_memory("more bytes than an address can count".to_owned(), None))?;
+        let pointer = match &self.inner.backend {
+            _ if bytes == 0 => NonNull::dangling(),
+            Backend::Cpu(cpu) => cpu
+                .alloc_zeroed(bytes)
+                .ok_or_else(|| out_of_memory("the system has not that much".to_owned(), None))?
+                .cast(),
+            Backend::Cuda(cuda) => {
+                let memory = cuda.alloc_unified(bytes).map_err(|error| match error {
+                    RawAllocError::Full { reason, memory } => out_of_memory(reason, memory),
+                    RawAllocError::Device(error) => error,
+                })?;
+                memory.cast()
+            }
+        };
+        Ok(UnifiedBuffer { device: self.clone(), pointer, len })
+    }
+}
+
+impl<T: Pod> UnifiedBuffer<T> {
+    /// The elements, for the host to read, after all work queued on the device. Kernels may read them meanwhile.
+    ///
+    /// # Errors
+    /// The device failed, now or in a kernel before.
+    pub fn host(&self) -> Result<&[T], DeviceError> {
+        self.device.wait_before("reading unified memory")?;
+        // SAFETY: the memory is this buffer's, for as many elements, of bytes that are set, by the contract of the only way to
+        // make one. What might write them was queued before, and has ended; a launch that writes them wants the buffer
+        // exclusively, which is borrowed. Host and device may use the memory at the same time, or there would be none.
+        Ok(unsafe { std::slice::from_raw_parts(self.pointer.as_ptr(), self.len) })
+    }
+
+    /// The elements, for the host to write, after all work queued on the device.
+    ///
+    /// # Errors
+    /// The device failed, now or in a kernel before.
+    pub fn host_mut(&mut self) -> Result<&mut [T], DeviceError> {
+        self.device.wait_before("writing unified memory")?;
+        // SAFETY: as in `host`; a launch that reads them wants the buffer too. Bytes that are not set yet are written before
+        // anybody reads them, by the contract of `alloc_unified_unwritten`.
+        Ok(unsafe { std::slice::from_raw_parts_mut(self.pointer.as_ptr(), self.len) })
+    }
+
+    /// The elements of `range`, for kernels to read.
+    ///
+    /// # Errors
+    /// The range does not lie in the buffer.
+    pub fn view(&self, range: impl RangeBounds<usize>) -> Result<BufferView<'_, T>, DeviceError> {
+        let (start, len) = resolve(range, self.len)?;
+        // SAFETY: a part of the buffer, which is borrowed.
+        Ok(unsafe { BufferView::of(&self.device, self.pointer.add(start), len) })
+    }
+
+    /// The elements of `range`, for kernels to read and write.
+    ///
+    /// # Errors
+    /// The range does not lie in the buffer.
+    pub fn view_mut(&mut self, range: impl RangeBounds<usize>) -> Result<BufferViewMut<'_, T>, DeviceError> {
+        let (start, len) = resolve(range, self.len)?;
+        // SAFETY: a part of the buffer, which is exclusively borrowed.
+        Ok(unsafe { BufferViewMut::of(&self.device, self.pointer.add(start), len) })
+    }
+
+    /// Queues a move of the pages of `range` to a place, so that nobody has to wait for them one by one. Values stay what they
+    /// are, and so it is in no order with other streams. On the CPU nothing happens.
+    ///
+    /// # Errors
+    /// The range does not lie in the buffer; the stream is another device's or is being recorded;
+    /// [`DeviceError::NoUnifiedMemory`] where the driver lacks the function, as those before CUDA 12.2; the device failed.
+    pub fn prefetch(
+        &self,
+        range: impl RangeBounds<usize>,
+        to: Place,
+        stream: &Stream,
+    ) -> Result<(), DeviceError> {
+        let action = "prefetching unified memory";
+        self.device.refuse_other(stream.device(), action)?;
+        self.device.refuse_in_recorded_work(action)?;
+        let (start, len) = resolve(range, self.len)?;
+        match &self.device.inner.backend {
+            Backend::Cuda(cuda) if len * size_of::<T>() > 0 => {
+                // SAFETY: `start` is at most the buffer's length, and the bytes are the buffer's.
+                unsafe {
+                    let first = self.pointer.add(start).as_ptr().cast();
+                    cuda.prefetch(stream.lane(), first, len * size_of::<T>(), to)
+                }
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Tells the driver how the elements of `range` will be used. On the CPU nothing happens.
+    ///
+    /// # Errors
+    /// The range does not lie in the buffer; [`DeviceError::NoUnifiedMemory`] where the driver lacks the function, as those
+    /// before CUDA 12.2; the device failed.
+    pub fn advise(&self, range: impl RangeBounds<usize>, advice: Advice) -> Result<(), DeviceError> {
+        self.device.refuse_in_recorded_work("advising of unified memory")?;
+        let (start, len) = resolve(range, self.len)?;
+        match &self.device.inner.backend {
+            // SAFETY: as in `prefetch`.
+            Backend::Cuda(cuda) if len * size_of::<T>() > 0 => unsafe {
+                let first = self.pointer.add(start).as_ptr().cast();
+                cuda.advise(first, len * size_of::<T>(), advice)
+            },
+            _ => Ok(()),
+        }
+    }
+}
+
+impl<T> UnifiedBuffer<T> {
+    /// Number of elements.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it has no elements.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The device that shares it.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+}
+
+impl<T> Drop for UnifiedBuffer<T> {
+    fn drop(&mut self) {
+        let bytes = self.len * size_of::<T>();
+        // Memory of a device that does not say when it has ended is left to it.
+        let has_ended = bytes > 0 && self.device.wait_before("freeing unified memory").is_ok();
+        match &self.device.inner.backend {
+            _ if bytes == 0 => {}
+            // SAFETY: allocated there with as many bytes, and the buffer goes.
+            Backend::Cpu(cpu) => unsafe { cpu.free(self.pointer.cast(), bytes) },
+            Backend::Cuda(cuda) if has_ended => cuda.free(self.pointer.cast()),
+            Backend::Cuda(_) => {}
+        }
+    }
+}
+
+impl<T> fmt::Debug for UnifiedBuffer<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "UnifiedBuffer({} elements shared with {})", self.len, self.device.residence())
+    }
+}
