@@ -58,6 +58,17 @@ pub fn merge(entries: &mut [Entry], file: &Path) -> anyhow::Result<()> {
 
 /// The launches of the text: the kernel of each, and its metrics.
 fn launches(text: &str) -> anyhow::Result<Vec<(String, Profiled)>> {
+    let launches = table(text, &METRICS.map(|(name, _)| name))?;
+    let profiled = |values: Vec<f64>| {
+        let mut profiled = Profiled::default();
+        METRICS.iter().zip(values).for_each(|((_, place), value)| *place(&mut profiled) = value);
+        profiled
+    };
+    Ok(launches.into_iter().map(|(kernel, values)| (kernel, profiled(values))).collect())
+}
+
+/// The launches of the text: the kernel of each, and these metrics of it, in the units in which the text has them.
+pub fn table(text: &str, metrics: &[&str]) -> anyhow::Result<Vec<(String, Vec<f64>)>> {
     // What the program and the profiler say comes before the table.
     let start = text.find("\"ID\"").context("it holds no table; run ncu with --csv --page raw")?;
     let mut reader = csv::Reader::from_reader(&text.as_bytes()[start..]);
@@ -67,18 +78,17 @@ fn launches(text: &str) -> anyhow::Result<Vec<(String, Profiled)>> {
         place.with_context(|| format!("it has no column {name}; run ncu with that metric"))
     };
     let kernel = column("Kernel Name")?;
-    let metrics: Vec<_> =
-        METRICS.iter().map(|(name, place)| Ok((column(name)?, place))).collect::<anyhow::Result<_>>()?;
+    let columns: Vec<usize> = metrics.iter().map(|name| column(name)).collect::<anyhow::Result<_>>()?;
     let mut launches = Vec::new();
     // The first row has the units.
     for row in reader.records().skip(1) {
         let row = row?;
-        let mut profiled = Profiled::default();
-        for (column, place) in &metrics {
-            let text = row.get(*column).unwrap_or_default().replace(',', "");
-            *place(&mut profiled) = text.parse().with_context(|| format!("`{text}` is no number"))?;
-        }
-        launches.push((row.get(kernel).unwrap_or_default().to_owned(), profiled));
+        let value = |&column: &usize| {
+            let text = row.get(column).unwrap_or_default().replace(',', "");
+            text.parse().with_context(|| format!("`{text}` is no number"))
+        };
+        let values = columns.iter().map(value).collect::<anyhow::Result<_>>()?;
+        launches.push((row.get(kernel).unwrap_or_default().to_owned(), values));
     }
     Ok(launches)
 }

@@ -8,8 +8,9 @@ use serde::{Deserialize, Serialize};
 use crate::measure::with_section;
 use crate::report::{self, Files, Run};
 use crate::{
-    gallery_ncu as profile, gallery_report_chart as chart, gallery_report_tables as tables,
-    gallery_systems as systems, gallery_timeline as timeline, workspace,
+    gallery_ncu as profile, gallery_overtake as overtake, gallery_report_chart as chart,
+    gallery_report_tables as tables, gallery_roofline as roofline, gallery_systems as systems,
+    gallery_timeline as timeline, gallery_waves as waves, workspace,
 };
 
 /// The committed file.
@@ -46,6 +47,10 @@ pub struct Entry {
     pub bank_conflicts: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub divergent_branches: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocks: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resident_blocks: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counted: Option<Counted>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -134,6 +139,8 @@ impl Entry {
             sectors_stored: None,
             bank_conflicts: None,
             divergent_branches: None,
+            blocks: None,
+            resident_blocks: None,
             counted: None,
             profiled: None,
             microseconds,
@@ -178,10 +185,13 @@ pub struct Merged {
     /// What Nsight Compute counted of the same trials: the gallery-counts of the bundle's run.sh
     #[arg(long, value_name = "FILE", requires = "counts")]
     ncu: Option<PathBuf>,
+
+    #[command(flatten)]
+    roofline: roofline::RooflineFiles,
 }
 
 /// Runs the command. Where nothing was ever merged, the pages say so.
-pub fn run(Merged { files, counts, ncu }: &Merged) -> anyhow::Result<()> {
+pub fn run(Merged { files, counts, ncu, roofline }: &Merged) -> anyhow::Result<()> {
     let docs = workspace::root().join("docs");
     let merged = docs.join("results/gallery.json");
     let results = match files.runs()? {
@@ -206,6 +216,8 @@ pub fn run(Merged { files, counts, ncu }: &Merged) -> anyhow::Result<()> {
         None => None,
     };
     let pages = docs.join("gallery");
+    let copied = results.as_ref().and_then(|results| roofline::best_copy(&results.ours));
+    let roofline = roofline.merged(&docs.join("results"), copied)?;
     for lesson in systems::lessons(&pages)? {
         let name = format!("{lesson}.md");
         let page = pages.join(&name);
@@ -217,15 +229,28 @@ pub fn run(Merged { files, counts, ncu }: &Merged) -> anyhow::Result<()> {
         let of_lesson = |entry: &&Entry| entry.lesson == lesson;
         let counts: Vec<&Entry> =
             counted.iter().flat_map(|counted| &counted.ours).filter(of_lesson).collect();
-        let text = with_section(&name, &text, "counts", &counts_section(&counts))?;
-        workspace::write(&page, &with_section(&name, &text, "results", &section)?)?;
+        let (counts, section) = match (&*lesson, &roofline) {
+            ("roofline", Some(roofline)) => roofline.sections(&pages)?,
+            _ => (counts_section(&counts), section),
+        };
+        let mut text = with_section(&name, &text, "counts", &counts)?;
+        text = with_section(&name, &text, "results", &section)?;
+        let ours = results.as_ref().map_or(&[][..], |results| &results.ours);
+        let machine = results.as_ref().map_or("", |results| &results.machine);
+        if lesson == "vector_add" {
+            text = with_section(&name, &text, "overtake", &overtake::section(ours, machine, &pages)?)?;
+        }
+        if lesson == "matmul" {
+            text = with_section(&name, &text, "waves", &waves::section(ours, machine, &pages)?)?;
+        }
+        workspace::write(&page, &text)?;
     }
     workspace::write(&pages.join("README.md"), &systems::index(&pages)?)?;
     println!("written to docs/gallery");
     Ok(())
 }
 
-const NOT_MEASURED: &str = "Not measured on a GPU yet.\n";
+pub const NOT_MEASURED: &str = "Not measured on a GPU yet.\n";
 
 /// The counts of a lesson.
 fn counts_section(entries: &[&Entry]) -> String {

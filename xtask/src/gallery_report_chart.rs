@@ -6,7 +6,7 @@ use plotters::prelude::*;
 use crate::gallery_report::Entry;
 use crate::gallery_report_tables::number;
 
-type Drawn = Result<(), Box<dyn std::error::Error>>;
+pub type Drawn = Result<(), Box<dyn std::error::Error>>;
 
 const SIZE: (u32, u32) = (900, 460);
 /// Of a picture of bars, one of them.
@@ -14,7 +14,7 @@ const BAR: u32 = 30;
 /// Where bars begin and end.
 const BARS: (i32, i32) = (250, 800);
 
-const COLOURS: [RGBColor; 10] = [
+pub const COLOURS: [RGBColor; 10] = [
     RGBColor(31, 119, 180),
     RGBColor(255, 127, 14),
     RGBColor(44, 160, 44),

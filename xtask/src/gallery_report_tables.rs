@@ -22,7 +22,7 @@ fn distinct<'a>(entries: &[&'a Entry], of: impl Fn(&'a Entry) -> &'a str) -> Vec
 }
 
 /// The first two lines of a table, whose first `texts` columns are no numbers.
-fn header(cells: Vec<String>, texts: usize) -> String {
+pub fn header(cells: Vec<String>, texts: usize) -> String {
     let rule: Vec<String> =
         (0..cells.len()).map(|i| if i < texts { "---" } else { "---:" }.to_owned()).collect();
     row(&cells) + &row(&rule)

@@ -18,13 +18,15 @@ struct Document {
 enum Shown {
     /// A lesson of the gallery.
     In(&'static str),
+    /// The roofline, which has no kernels of its own.
+    Roofline,
     /// The training ladder.
     Training,
     /// The softmax ladder.
     Softmax,
 }
 
-use Shown::{In, Softmax, Training};
+use Shown::{In, Roofline, Softmax, Training};
 
 const DOCUMENTS: &[Document] = &[
     Document {
@@ -37,7 +39,7 @@ const DOCUMENTS: &[Document] = &[
             ("faster parsing of the CSV file", In("csv")),
             ("kernels queued first, data loaded meanwhile", Training),
             ("fusion, and larger batches", Training),
-            ("roofline", In("roofline")),
+            ("roofline", Roofline),
             ("constant memory and its broadcast", In("constant")),
             ("tiled matrix product", In("matmul")),
             ("warps, and blocks that do not fill them", In("occupancy")),
@@ -67,7 +69,7 @@ const DOCUMENTS: &[Document] = &[
             ("launch bounds", In("launch_bounds")),
             ("GeLU in parts and fused", In("fusion")),
             ("RGB to grey, and its speed of light", In("grey")),
-            ("roofline with the latency hidden", In("roofline")),
+            ("roofline with the latency hidden", Roofline),
             ("matrix product, plain and tiled", In("matmul")),
         ],
     },
@@ -175,6 +177,12 @@ fn cells(pages: &Path, there: &[String], shown: Shown) -> [String; 4] {
             ]
         }
         In(_) => ["not there yet".to_owned(), String::new(), String::new(), String::new()],
+        Roofline => [
+            file(pages, "roofline"),
+            "`cuda/ptx_emulator/tests/counts_flop.rs`".to_owned(),
+            "`cargo xtask gallery --roofline`".to_owned(),
+            link("roofline", "roofline.svg"),
+        ],
         Training => [
             "`gpu-kernels/src/mlp`".to_owned(),
             "`host/tests/kernels.rs`".to_owned(),
@@ -192,6 +200,9 @@ fn cells(pages: &Path, there: &[String], shown: Shown) -> [String; 4] {
 
 /// Where a lesson's kernels are, or what the host does where there are none.
 fn file(pages: &Path, lesson: &str) -> String {
+    if lesson == "roofline" {
+        return "all of `gpu-kernels/src`".to_owned();
+    }
     let root = pages.parent().and_then(Path::parent).unwrap_or(pages);
     let kernels = format!("gpu-kernels/src/gallery/{lesson}");
     let files = [format!("{kernels}.rs"), kernels, format!("host/cases/src/gallery/{lesson}.rs")];
