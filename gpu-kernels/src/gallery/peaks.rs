@@ -66,6 +66,9 @@ pub struct Chains {
 /// Operations of a thread in a turn, those of all its chains together.
 pub const OPERATIONS: usize = 256;
 
+/// Operations of a chain that stand one behind the other in a loop of their own.
+const STEPS: usize = 32;
+
 /// A type that chains are of.
 pub trait Number: GpuFloat + From<f32> + core::ops::Add<Output = Self> {
     /// The nearest `f32`.
@@ -118,9 +121,12 @@ pub unsafe fn peaks_chains<T: Number, const CHAINS: usize>(
         core::array::from_fn(|k| T::from((i.wrapping_add(3 * k as u32) % 8) as f32 / 4.0));
     let mut turn = 0;
     while turn < turns as usize {
-        for _ in 0..OPERATIONS / CHAINS {
-            for x in &mut x_reg {
-                *x = x.mul_add(factor, summand);
+        // In two loops: of one of 256 turns the compiler would unroll a part.
+        for _ in 0..OPERATIONS / CHAINS / STEPS {
+            for _ in 0..STEPS {
+                for x in &mut x_reg {
+                    *x = x.mul_add(factor, summand);
+                }
             }
         }
         turn = opaque(turn + 1);
