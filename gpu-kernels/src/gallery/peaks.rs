@@ -9,10 +9,10 @@
 //! * `chain_8_f64`: the same in `f64`, for which there are half as many lanes on a GPU for data centres, and a sixty-fourth on
 //!   others.
 //!
-//! Nothing is read, and a thread writes one number at its end. A turn of the loop is 32 such instructions or more, so that what
-//! counts the turns is lost in them. Requires: blocks of 256 threads.
-//@ ptx(peaks_f32_1): fma.rn.f32 >= 32, .local == 0, ld.global == 0, st.global == 1
-//@ ptx(peaks_f32_2): fma.rn.f32 >= 64, .local == 0, ld.global == 0, st.global == 1
+//! Nothing is read, and a thread writes one number at its end. A turn of the loop is 256 such instructions whatever the chains,
+//! so that what counts the turns is lost in them. Requires: blocks of 256 threads.
+//@ ptx(peaks_f32_1): fma.rn.f32 == 256, .local == 0, ld.global == 0, st.global == 1
+//@ ptx(peaks_f32_2): fma.rn.f32 == 256, .local == 0, ld.global == 0, st.global == 1
 //@ ptx(peaks_f32_4): fma.rn.f32 == 256, .local == 0, ld.global == 0, st.global == 1
 //@ ptx(peaks_f32_8): fma.rn.f32 == 256, .local == 0, ld.global == 0, st.global == 1
 //@ ptx(peaks_f64_8): fma.rn.f64 == 256, .local == 0, ld.global == 0, st.global == 1
