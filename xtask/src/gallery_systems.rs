@@ -78,7 +78,7 @@ const DOCUMENTS: &[Document] = &[
         author: "Stanford, spring 2025",
         systems: &[
             ("conditionals within a warp", In("divergence")),
-            ("ReLU in f32 and in 16 bits", In("fusion")),
+            ("ReLU in f32 and in 16 bits", In("relu")),
             ("sin^2 + cos^2, fused", In("fusion")),
             ("three sigmoids, stored and recomputed", In("recompute")),
             ("bursts and coalescing", In("copy_offset")),
@@ -111,7 +111,7 @@ const DOCUMENTS: &[Document] = &[
 ];
 
 /// Lessons that are what a host does.
-const HOST: &[&str] = &["transfers", "overlap", "unified"];
+const HOST: &[&str] = &["transfers", "overlap", "unified", "csv"];
 
 /// The lessons that have a page, sorted.
 pub fn lessons(pages: &Path) -> anyhow::Result<Vec<String>> {
@@ -205,7 +205,8 @@ fn file(pages: &Path, lesson: &str) -> String {
     }
     let root = pages.parent().and_then(Path::parent).unwrap_or(pages);
     let kernels = format!("gpu-kernels/src/gallery/{lesson}");
-    let files = [format!("{kernels}.rs"), kernels, format!("host/cases/src/gallery/{lesson}.rs")];
-    let file = files.into_iter().find(|file| root.join(file).exists());
+    let of_host = [format!("host/{lesson}"), format!("host/cases/src/gallery/{lesson}.rs")];
+    let mut files = [format!("{kernels}.rs"), kernels].into_iter().chain(of_host);
+    let file = files.find(|file| root.join(file).exists());
     file.map_or_else(|| "not there".to_owned(), |file| format!("`{file}`"))
 }

@@ -6,8 +6,8 @@
 //!
 //! The larger of a NaN and 0 is 0 here, as PTX and Rust have it.
 //@ ptx(relu_f32): ld.global.v4 == 1, st.global.v4 == 1, .local == 0
-//@ ptx(relu_f16): ld.global.v4 == 1, st.global.v4 == 1, max.f16x2 == 4, .local == 0
-//@ ptx(relu_bf16): ld.global.v4 == 1, st.global.v4 == 1, max.bf16x2 == 4, .local == 0
+//@ ptx(relu_f16, compute_80+): ld.global.v4 == 1, st.global.v4 == 1, max.f16x2 == 4, .local == 0
+//@ ptx(relu_bf16, compute_80+): ld.global.v4 == 1, st.global.v4 == 1, max.bf16x2 == 4, .local == 0
 
 #[cfg(not(target_arch = "nvptx64"))]
 use super::Rung;
