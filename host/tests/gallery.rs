@@ -97,7 +97,10 @@ fn procedures_are_checked() {
                 .unwrap_or_else(|error| panic!("{} {} {}: {error:#}", lesson.name, trial.rung, trial.words));
             match timed {
                 Timed::Samples(samples) => assert_eq!(samples.len(), 2, "{} {}", lesson.name, trial.rung),
-                Timed::Lacking(what) => assert_eq!(trial.rung, "link", "{what}"),
+                // A CPU has no link to its memory, and no GPU beside it.
+                Timed::Lacking(what) => {
+                    assert!(trial.rung == "link" || trial.rung.contains("GPU"), "{}: {what}", trial.rung);
+                }
             }
             procedures += 1;
         }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
-use crate::gallery_report::{Entry, NOT_MEASURED};
+use crate::gallery_report::{Entry, NOT_MEASURED, Results};
 use crate::gallery_report_tables::number;
 use crate::gallery_roofline_tables::{nearest, summary, tables};
 use crate::{gallery_ncu as profile, gallery_roofline_chart as chart, workspace};
@@ -170,9 +170,10 @@ pub struct Placed {
     times: Option<Run>,
 }
 
-/// Bytes a second of the best copy among what was measured.
-pub fn best_copy(entries: &[Entry]) -> Option<f64> {
-    let copies = entries.iter().filter(|entry| entry.lesson.starts_with("copy"));
+/// Bytes a second of the best copy among what was measured, ours or a peer's.
+pub fn best_copy(results: &Results) -> Option<f64> {
+    let entries = results.ours.iter().chain(&results.peers);
+    let copies = entries.filter(|entry| entry.lesson.starts_with("copy"));
     copies.filter_map(Entry::value).reduce(f64::max).map(|value| value * 1e9)
 }
 
