@@ -216,7 +216,7 @@ pub fn run(Merged { files, counts, ncu, roofline }: &Merged) -> anyhow::Result<(
         None => None,
     };
     let pages = docs.join("gallery");
-    let copied = results.as_ref().and_then(|results| roofline::best_copy(results));
+    let copied = results.as_ref().and_then(roofline::best_copy);
     let roofline = roofline.merged(&docs.join("results"), copied)?;
     for lesson in systems::lessons(&pages)? {
         let name = format!("{lesson}.md");
