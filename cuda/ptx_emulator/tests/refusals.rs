@@ -112,7 +112,7 @@ fn instructions_in_unknown_forms() {
         ("add.u32 %r1, %rd1, 2;", "add.u32: a source of 64 bits where 32 are read"),
         ("add.f32 %r1, 1, 0f3F800000;", "add.f32: an integer where a float is read"),
         ("cvt.s32.f32 %r1, 0f3F800000;", "cvt.s32.f32: this rounding for these types"),
-        ("mov.u32 %r1, %smid;", "mov.u32: `%smid` is neither a register nor a variable"),
+        ("mov.u32 %r1, %gridid;", "mov.u32: `%gridid` is neither a register nor a variable"),
         ("call.uni elsewhere, ();", "`elsewhere` has no body"),
         ("ld.global.u32 %r1, [tile];", "ld.global.u32: `tile` lives in another state space"),
         ("atom.add.noftz.f16 %rs1, [%out], %rs2;", "atom.add.noftz.f16: type `.f16`"),
