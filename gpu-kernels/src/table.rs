@@ -39,6 +39,7 @@ const ALL: List = {
     }
     all.with(forward_kernels::softmax::KERNELS)
         .with(serial::softmax_serial::KERNELS)
+        .with(forward_kernels::narrow::KERNELS)
         .with(forward_kernels::staged::KERNELS)
         .with(forward_kernels::reduce::KERNELS)
         .with(forward_kernels::write::KERNELS)

@@ -20,6 +20,7 @@
 //@ ptx(cross_entropy_f32_8x2): ld.global.v4 == 2, st.global.v4 == 2, shfl.sync.bfly == 9, bar == 0
 //@ ptx(cross_entropy_f16_8x2): ld.global.v4 == 2, st.global.v4 == 2, shfl.sync.bfly == 9, bar == 0
 //@ ptx(cross_entropy_bf16_8x2): ld.global.v4 == 2, st.global.v4 == 2, shfl.sync.bfly == 9, bar == 0
+//@ ptx(cross_entropy_f16_16x2, cross_entropy_bf16_16x2): ld.global.v4 == 2, shfl.sync.bfly == 12, bar == 0
 //@ ptx(cross_entropy_f32_32x2): ld.global.v4 == 2, st.global.v4 == 2, shfl.sync.bfly == 15, bar == 0
 //@ ptx(cross_entropy_f16_32x2): ld.global.v4 == 2, st.global.v4 == 2, shfl.sync.bfly == 15, bar == 0
 //@ ptx(cross_entropy_bf16_32x2): ld.global.v4 == 2, st.global.v4 == 2, shfl.sync.bfly == 15, bar == 0
@@ -110,6 +111,7 @@ pub const U8: u32 = 1;
         for T in [f16, bf16], N = 8, WIDE = false {
             cross_entropy_{T}_1x16 = <1, 2>, min_blocks = 20;
             cross_entropy_{T}_8x2 = <8, 2>, min_blocks = 18;
+            cross_entropy_{T}_16x2 = <16, 2>, min_blocks = 14;
             cross_entropy_{T}_32x2 = <32, 2>, min_blocks = 18;
             cross_entropy_{T}_32x4 = <32, 4>;
             cross_entropy_{T}_64x4 = <64, 4>;

@@ -13,6 +13,7 @@ use cuda_std::warp::{reduce_max_width, reduce_sum_width};
 use cuda_std::{GpuFloat, KernelArgs, cluster, thread};
 
 use super::row::{NO_PAIR, Part, Row, exchange, merge, prefetch_rows, row_or_empty};
+use super::stage::Exchange;
 use crate::element::{Element, Number, Output};
 
 /// A flag of the kernels: the logarithm of the softmax.
@@ -145,7 +146,7 @@ pub(super) fn sum_of<const N: usize>(x: [f32; N]) -> f32 {
 /// Softmax of the rows of one block, `BLOCK / THREADS` of them, or with `CLUSTER` of its part of the cluster's row.
 ///
 /// # Safety
-/// As for the kernels; `shared` has elements of the block's own, one for each warp, and with `CLUSTER` 16 more.
+/// As for the kernels; `shared` has elements of the block's own, one for each warp, and with `CLUSTER` [`Exchange::LEN`] more.
 #[inline(always)]
 pub(super) unsafe fn softmax<
     I,
@@ -164,13 +165,12 @@ pub(super) unsafe fn softmax<
     O: Output<N>,
 {
     let (block, group) = (thread::block_idx_x() as usize, thread::thread_idx_x() as usize / THREADS);
-    let part = if CLUSTER {
-        // SAFETY: all threads of the cluster come here, and to the wait and the barrier in `exchange_blocks`.
-        unsafe { cluster::arrive_relaxed() };
-        Part { rank: cluster::block_rank(), parts: cluster::num_blocks() }
-    } else {
-        Part::ALL
+    let part = match CLUSTER {
+        true => Part { rank: cluster::block_rank(), parts: cluster::num_blocks() },
+        false => Part::ALL,
     };
+    // SAFETY: all threads of the cluster come here, and to `swap`; the memory is the kernel's.
+    let others = CLUSTER.then(|| unsafe { Exchange::new(shared.add(BLOCK / 32), part) });
     let first = block / part.parts as usize * (BLOCK / THREADS);
     // SAFETY: the kernel's contract.
     let row = unsafe { args.row::<N, THREADS>(first + group, part) };
@@ -214,9 +214,9 @@ pub(super) unsafe fn softmax<
         // SAFETY: as above.
         pair = unsafe { exchange::<THREADS>(shared, pair, args.scale) };
     }
-    if CLUSTER {
+    if let Some(others) = others {
         // SAFETY: as above.
-        pair = unsafe { exchange_blocks(shared.add(BLOCK / 32), part, pair, args.scale) };
+        pair = unsafe { merge::<16>(others.swap(pair, NO_PAIR), args.scale) };
     }
 
     let f32x2 { x: max, y: sum } = pair;
@@ -239,25 +239,4 @@ pub(super) unsafe fn softmax<
     };
     // SAFETY: this thread alone writes them.
     unsafe { row.store_edges::<N>(edge_reg.map(finish)) };
-}
-
-/// The pair of a row from those of the blocks of its cluster.
-///
-/// # Safety
-/// All threads of the cluster come here, once, after they arrived at its barrier; `shared` has 16 elements of the
-/// block's own.
-#[inline(always)]
-unsafe fn exchange_blocks(shared: *mut f32x2, part: Part, of_block: f32x2, scale: f32) -> f32x2 {
-    let tid = thread::thread_idx_x();
-    // SAFETY: the other blocks have started when theirs are waited for; each block writes an element of its own in
-    // every block, and reads its own after the barrier. Nobody goes before that.
-    unsafe {
-        cluster::wait();
-        if tid < part.parts {
-            *cluster::map_shared(shared.add(part.rank as usize), tid) = of_block;
-        }
-        cluster::sync();
-        let block = tid % 16;
-        merge::<16>(if block < part.parts { *shared.add(block as usize) } else { NO_PAIR }, scale)
-    }
 }

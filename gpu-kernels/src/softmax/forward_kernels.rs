@@ -8,7 +8,10 @@
 //@ ptx(softmax_bf16_256x4, softmax_f16_256x4): ld.global.v4 == 4, st.global.v4 == 4, bar.sync == 1
 //@ ptx(softmax_bf16_f32_256x4, softmax_f16_f32_256x4): ld.global.v4 == 4, st.global.v4 == 8, bar.sync == 1
 //@ ptx(softmax_f32_bf16_64x8, softmax_f32_f16_64x8): ld.global.v4 == 8, st.global.v2 == 8, bar.sync == 1
-//@ ptx(softmax_f32_cluster_1024x8, compute_90+): ld.global.v4 == 8, st.global.v4 == 8, bar.sync == 1, mapa == 1
+//@ ptx(softmax_f32_cluster_1024x8, compute_90+): ld.global.v4 == 8, st.global.v4 == 8, bar.sync == 1, st.async == 1
+//@ ptx(softmax_f32_cluster_256x8, softmax_bf16_cluster_256x4, compute_90+): barrier.cluster.arrive == 1, st.async == 1
+//@ ptx(softmax_f32_narrow_4x1): ld.global.v4 == 2, st.global.v4 == 2, shfl.sync.bfly == 8, bar.sync == 0, .shared == 0
+//@ ptx(softmax_bf16_narrow_2x1, softmax_f16_narrow_2x1): ld.global.v4 == 2, st.global.v4 == 2, shfl.sync.bfly == 4
 //@ ptx(softmax_f32_256x8, softmax_bf16_256x4, compute_90+): cp.async.bulk.prefetch.L2.global == 1
 //@ ptx(softmax_f32_staged, softmax_bf16_staged, compute_90+): cp.async.bulk.shared::cluster.global >= 1, st.async >= 1
 //@ ptx(softmax_f32_reduce, softmax_bf16_reduce, softmax_f16_reduce): ld.global.v4 >= 2, bar.sync == 1
@@ -22,7 +25,8 @@ use cuda_std::shared::dynamic_shared_mem;
 use super::forward::{self, ForwardArgs};
 #[cfg(not(target_arch = "nvptx64"))]
 use super::operation::Fit;
-use super::{forward_split, forward_staged};
+use super::stage::Exchange;
+use super::{forward_narrow, forward_split, forward_staged};
 use crate::element::{Element, Output};
 
 /// Softmax or log-softmax along the rows of `inp`.
@@ -59,6 +63,7 @@ use crate::element::{Element, Output};
             softmax_f32_512x8 = <512, 8>;
             softmax_f32_1024x6 = <1024, 6>;
             softmax_f32_1024x8 = <1024, 8>;
+            softmax_f32_cluster_256x8 = <256, 8>, CLUSTER = true, min_arch = 90;
             softmax_f32_cluster_1024x8 = <1024, 8>, CLUSTER = true, min_arch = 90;
         }
         for I in [f16, bf16], O = I, N = 8, CLUSTER = false {
@@ -68,7 +73,8 @@ use crate::element::{Element, Output};
             softmax_{I}_32x2 = <32, 2>;
             softmax_{I}_32x3 = <32, 3>;
             softmax_{I}_32x4 = <32, 4>;
-            softmax_{I}_64x3 = <64, 3>;
+            softmax_{I}_32x5 = <32, 5>, min_blocks = 13;
+            softmax_{I}_32x6 = <32, 6>, min_blocks = 11;
             softmax_{I}_64x4 = <64, 4>;
             softmax_{I}_96x4 = <96, 4>;
             softmax_{I}_128x4 = <128, 4>;
@@ -118,14 +124,65 @@ pub unsafe fn softmax<
     const BLOCK: usize,
     const LANES: u32,
 >(
-    #[shared(BLOCK / 32 + if CLUSTER { 16 } else { 0 })] shared: *mut f32x2,
+    #[shared(BLOCK / 32 + if CLUSTER { Exchange::<f32x2>::LEN } else { 0 })] shared: *mut f32x2,
     args: ForwardArgs<I, O>,
 ) where
     I: Element<N>,
     O: Output<N>,
 {
-    // SAFETY: the kernel's contract; the block has a pair for each of its warps, and for the cluster's blocks.
+    // SAFETY: the kernel's contract; the block has a pair for each of its warps, and what it needs to exchange
+    // one.
     unsafe { forward::softmax::<I, O, N, BLOCK, THREADS, LANES, VECTORS, CLUSTER>(shared, args) };
+}
+
+/// As [`softmax`](fn@softmax), of rows that `LANES` lanes hold, `ROWS` of them at once; the fastest on rows of whole vectors.
+///
+/// Launched on blocks of `BLOCK` threads, enough of them for `rows`.
+///
+/// # Safety
+/// As there.
+#[kernel(
+    with(BLOCK = 256, WIDTH = LANES),
+    max_threads = BLOCK,
+    min_blocks = 4,
+    args,
+    facts: Fit = Fit::of::<N>(BLOCK, LANES, VECTORS, false).with_rows(ROWS),
+    instances(
+        I = f32, O = f32, N = 4 {
+            softmax_f32_narrow_4x1 = <4, 1, 2>;
+            softmax_f32_narrow_4x2 = <4, 2, 1>;
+        }
+        for I in [f16, bf16], O = I, N = 8 {
+            softmax_{I}_narrow_2x1 = <2, 1, 2>;
+            softmax_{I}_narrow_2x2 = <2, 2, 2>;
+            softmax_{I}_narrow_4x2 = <4, 2, 2>;
+            softmax_{I}_narrow_4x4 = <4, 4, 1>, min_blocks = 3;
+        }
+        for O in [f16, bf16], I = f32, N = 4 {
+            softmax_f32_{O}_narrow_4x2 = <4, 2, 1>;
+        }
+        for I in [f16, bf16], O = f32, N = 8 {
+            softmax_{I}_f32_narrow_4x2 = <4, 2, 1>;
+        }
+    ),
+)]
+pub unsafe fn narrow<
+    I,
+    O,
+    const N: usize,
+    const LANES: usize,
+    const VECTORS: usize,
+    const ROWS: usize,
+    const BLOCK: usize,
+    const WIDTH: u32,
+>(
+    args: ForwardArgs<I, O>,
+) where
+    I: Element<N>,
+    O: Output<N>,
+{
+    // SAFETY: the kernel's contract.
+    unsafe { forward_narrow::softmax::<I, O, N, BLOCK, LANES, WIDTH, VECTORS, ROWS>(args) };
 }
 
 /// As [`softmax`](fn@softmax), of rows that a block of `BLOCK` threads, or a cluster of up to 16, holds in shared memory.

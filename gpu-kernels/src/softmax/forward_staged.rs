@@ -17,7 +17,7 @@ use super::stage::{Stage, piece_len};
 use crate::element::{Element, Output};
 
 /// Vectors of a thread that are reduced at a time.
-const AT_ONCE: usize = 4;
+pub(super) const AT_ONCE: usize = 4;
 
 /// Softmax of the block's part of a row.
 ///
@@ -38,7 +38,7 @@ pub(super) unsafe fn softmax<I, O, const N: usize, const BLOCK: usize>(
     unsafe {
         let stage = Stage::<f32x2>::new(dynamic, part, 1);
         let row: Row<I, O, BLOCK> = args.row::<N, BLOCK>(block / part.parts as usize, part);
-        let piece = piece_len::<BLOCK>(row.part_len());
+        let piece = piece_len::<BLOCK, AT_ONCE>(row.part_len());
         Row::fetch::<N, 1>([row], [stage.vectors], piece, stage.pieces);
         if args.prefetch_blocks > 0 {
             let later = block / part.parts as usize + args.prefetch_blocks as usize;
@@ -60,7 +60,7 @@ pub(super) unsafe fn softmax<I, O, const N: usize, const BLOCK: usize>(
         });
         pair = exchange::<BLOCK>(shared, merge::<32>(pair, args.scale), args.scale);
         if part.parts > 1 {
-            pair = merge::<16>(stage.exchange(pair, NO_PAIR), args.scale);
+            pair = merge::<16>(stage.others.swap(pair, NO_PAIR), args.scale);
         }
 
         let f32x2 { x: max, y: sum } = pair;
@@ -94,23 +94,45 @@ where
     I: Element<N>,
     O: Output<N>,
 {
-    let tid = thread::thread_idx_x() as usize;
     let mut at = 0;
-    while at < len {
-        // After the end there is nothing but -inf.
-        let x_reg: [u32x4; AT_ONCE] = core::array::from_fn(|i| {
-            let vector = at + i * BLOCK;
-            // SAFETY: a vector of the piece.
-            if vector + tid < len { unsafe { *first.add(vector) } } else { I::NEG_INFINITY }
-        });
-        let max = x_reg.iter().fold(I::MIN, |max, &x| I::larger(max, x));
-        let max = I::unpack(max).into_iter().fold(pair.x, f32::max);
-        let mut sum = pair.y * exp::<O>(pair.x - max, scale);
-        for i in 0..AT_ONCE {
-            sum += sum_of(I::unpack(x_reg[i]).map(|x| exp::<O>(x - max, scale)));
-        }
-        pair = f32x2::new(max, sum);
+    while at + (AT_ONCE - 1) * BLOCK < len {
+        // SAFETY: vectors of the piece, or after its end.
+        pair = unsafe { reduce_vectors::<I, O, N, BLOCK, AT_ONCE>(first.add(at), len - at, pair, scale) };
         at += AT_ONCE * BLOCK;
     }
+    while at < len {
+        // SAFETY: as above.
+        pair = unsafe { reduce_vectors::<I, O, N, BLOCK, 1>(first.add(at), len - at, pair, scale) };
+        at += BLOCK;
+    }
     pair
+}
+
+/// The same with `VECTORS` of the thread's vectors, of which those after the end of the piece are -inf.
+///
+/// # Safety
+/// As for [`reduce_piece`].
+#[inline(always)]
+unsafe fn reduce_vectors<I, O, const N: usize, const BLOCK: usize, const VECTORS: usize>(
+    first: *const u32x4,
+    len: usize,
+    pair: f32x2,
+    scale: f32,
+) -> f32x2
+where
+    I: Element<N>,
+    O: Output<N>,
+{
+    let tid = thread::thread_idx_x() as usize;
+    let x_reg: [u32x4; VECTORS] = core::array::from_fn(|i| {
+        // SAFETY: a vector of the piece.
+        if i * BLOCK + tid < len { unsafe { *first.add(i * BLOCK) } } else { I::NEG_INFINITY }
+    });
+    let max = x_reg.iter().fold(I::MIN, |max, &x| I::larger(max, x));
+    let max = I::unpack(max).into_iter().fold(pair.x, f32::max);
+    let mut sum = pair.y * exp::<O>(pair.x - max, scale);
+    for i in 0..VECTORS {
+        sum += sum_of(I::unpack(x_reg[i]).map(|x| exp::<O>(x - max, scale)));
+    }
+    f32x2::new(max, sum)
 }

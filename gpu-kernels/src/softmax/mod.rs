@@ -28,6 +28,8 @@ pub mod k9_cluster;
 
 pub mod forward;
 
+mod forward_narrow;
+
 mod forward_split;
 
 mod forward_staged;

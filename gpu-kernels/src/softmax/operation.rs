@@ -6,7 +6,7 @@ use cuda_std::launch::{KernelOf, KernelsOf, LaunchConfig, Limits};
 use super::backward::{BackwardArgs, softmax_backward, softmax_backward_staged};
 use super::cross_entropy::{CrossEntropyArgs, cross_entropy_rows, cross_entropy_staged};
 use super::forward::ForwardArgs;
-use super::forward_kernels::{reduce, softmax, staged, write};
+use super::forward_kernels::{narrow, reduce, softmax, staged, write};
 use super::sample::{SampleArgs, sample_rows, sample_staged};
 use super::serial::softmax_serial;
 use super::stage;
@@ -22,6 +22,8 @@ pub struct Fit {
     pub threads: u32,
     /// Elements that they hold in vectors. Up to a vector less before and after these lie beside.
     pub elements: u32,
+    /// Rows of which a thread holds a part.
+    pub rows: u32,
     /// Whether a cluster of blocks holds a row, and each block so many elements.
     pub is_cluster: bool,
     /// What of it a block holds in shared memory, if it does.
@@ -68,9 +70,19 @@ impl Fit {
         Self { staged, ..self }
     }
 
+    /// With so many rows of which a thread holds a part.
+    pub const fn with_rows(self, rows: usize) -> Self {
+        Self { rows: rows as u32, ..self }
+    }
+
+    /// Rows of a block, or of a cluster.
+    pub const fn rows_at_once(&self) -> u32 {
+        self.block / self.threads * self.rows
+    }
+
     /// For rows of any width, a thread each.
     pub const fn serial(block: u32) -> Self {
-        Self { block, threads: 1, elements: u32::MAX, is_cluster: false, staged: None }
+        Self { block, threads: 1, elements: u32::MAX, rows: 1, is_cluster: false, staged: None }
     }
 
     /// As [`Self::of`], or for rows of any width, a block or a thread each.
@@ -141,7 +153,7 @@ impl<A> Spread<A> {
 
     /// Rows of a block, or of a cluster.
     pub fn rows_at_once(&self) -> u32 {
-        self.variant.block / self.variant.threads
+        self.variant.rows_at_once()
     }
 
     /// Grid, block, cluster and shared memory for so many rows and columns.
@@ -166,6 +178,8 @@ pub struct Split<I: 'static, O: 'static> {
 pub struct ForwardKernels<I: 'static, O: 'static> {
     /// Kernels of a block for one row or more, for narrow rows first.
     pub variants: &'static [Variant<ForwardArgs<I, O>>],
+    /// Kernels of a few lanes for a row of up to `elements` elements, for narrow rows first.
+    pub narrow: &'static [Variant<ForwardArgs<I, O>>],
     /// Kernels of a cluster for a row; `elements` are those of one block. For narrow rows first.
     pub clusters: &'static [Variant<ForwardArgs<I, O>>],
     /// The kernel of a block or a cluster that holds a row in shared memory.
@@ -180,6 +194,7 @@ impl<I, O> ForwardKernels<I, O>
 where
     softmax: KernelsOf<ForwardArgs<I, O>, Facts = Fit>,
     softmax_serial: KernelsOf<ForwardArgs<I, O>, Facts = Fit>,
+    narrow: KernelsOf<ForwardArgs<I, O>, Facts = Fit>,
     staged: KernelsOf<ForwardArgs<I, O>, Facts = Fit>,
     reduce: KernelsOf<ForwardArgs<I, O>, Facts = Fit>,
     write: KernelsOf<ForwardArgs<I, O>, Facts = Fit>,
@@ -192,10 +207,11 @@ where
         }
         let (variants, clusters) = all.split_at(blocks);
         let serial = &<softmax_serial as KernelsOf<_>>::INSTANCES[0];
+        let narrow = <narrow as KernelsOf<_>>::INSTANCES;
         let staged = &<staged as KernelsOf<_>>::INSTANCES[0];
         let (reduce, write) =
             (&<reduce as KernelsOf<_>>::INSTANCES[0], &<write as KernelsOf<_>>::INSTANCES[0]);
-        Self { variants, clusters, staged, serial, split: Split { reduce, write } }
+        Self { variants, narrow, clusters, staged, serial, split: Split { reduce, write } }
     }
 }
 
@@ -236,6 +252,8 @@ pub struct RowVariants<A: 'static> {
     pub variants: &'static [Variant<A>],
     /// The kernel of a block or a cluster that holds a row in shared memory.
     pub staged: Option<&'static Variant<A>>,
+    /// Columns from which many rows are better held there than in registers.
+    pub staged_from: usize,
 }
 
 macro_rules! kernels {
@@ -251,18 +269,22 @@ macro_rules! kernels {
             const BACKWARD: &'static RowVariants<BackwardArgs<$ty>> = &RowVariants {
                 variants: softmax_backward::INSTANCES,
                 staged: Some(&<softmax_backward_staged as KernelsOf<BackwardArgs<$ty>>>::INSTANCES[0]),
+                staged_from: if size_of::<$ty>() == 4 { 16_384 } else { 12_288 },
             };
             const CROSS_ENTROPY: &'static RowVariants<CrossEntropyArgs<$ty>> = &RowVariants {
                 variants: cross_entropy_rows::INSTANCES,
                 staged: Some(&<cross_entropy_staged as KernelsOf<CrossEntropyArgs<$ty>>>::INSTANCES[0]),
+                staged_from: 32_768,
             };
             const TOP_K: &'static RowVariants<TopKArgs<$ty>> = &RowVariants {
                 variants: top_k_rows::INSTANCES,
                 staged: Some(&<top_k_staged as KernelsOf<TopKArgs<$ty>>>::INSTANCES[0]),
+                staged_from: 16_384 * size_of::<$ty>(),
             };
             const SAMPLE: &'static RowVariants<SampleArgs<$ty>> = &RowVariants {
                 variants: sample_rows::INSTANCES,
                 staged: Some(&<sample_staged as KernelsOf<SampleArgs<$ty>>>::INSTANCES[0]),
+                staged_from: 16_384 * size_of::<$ty>(),
             };
         }
     )*};

@@ -12,10 +12,10 @@ const PIECES: usize = 4;
 /// The most blocks of a cluster.
 const MOST_BLOCKS: usize = 16;
 
-/// Vectors of a piece of a part of so many, which `BLOCK` threads copy and reduce.
+/// Vectors of a piece of a part of so many, which `BLOCK` threads copy and reduce, each `AT_ONCE` of them at a time.
 #[inline(always)]
-pub(super) fn piece_len<const BLOCK: usize>(part_len: usize) -> usize {
-    part_len.div_ceil(PIECES).max(1).next_multiple_of(BLOCK)
+pub(super) fn piece_len<const BLOCK: usize, const AT_ONCE: usize>(part_len: usize) -> usize {
+    part_len.div_ceil(PIECES).max(1).next_multiple_of(BLOCK * AT_ONCE)
 }
 
 /// Quads of shared memory for the barriers: those of the pieces, and that of the values.
@@ -30,18 +30,82 @@ pub(super) const fn shared_bytes(vectors: usize, blocks: u32, matrices: u32) -> 
     16 * (HEAD_QUADS + matrices as usize * super::row::most_vectors(vectors, blocks))
 }
 
+/// Where the blocks of a cluster send each other a `V` each.
+#[derive(Clone, Copy)]
+pub(super) struct Exchange<V> {
+    /// Where the other blocks' values say that they are there.
+    arrived: *mut Barrier,
+    /// `[MOST_BLOCKS]`: the values of the cluster's blocks.
+    values: *mut V,
+    part: Part,
+}
+
+impl<V: Copy> Exchange<V> {
+    /// Values of 8 bytes in which there is room for it.
+    pub const LEN: usize = 1 + MOST_BLOCKS;
+
+    /// Of a cluster of several blocks, in memory of the block's own: the barrier, and the values.
+    ///
+    /// # Safety
+    /// All threads of the cluster come here, once, and to [`Self::swap`]. `shared` has [`Self::LEN`] values of 8 bytes.
+    #[inline(always)]
+    pub unsafe fn new(shared: *mut V, part: Part) -> Self {
+        const { assert!(size_of::<V>() == size_of::<Barrier>()) };
+        let exchange = Self { arrived: shared.cast(), values: shared.wrapping_add(1), part };
+        // SAFETY: the caller's memory; all blocks initialise it before a barrier of the cluster, at which all threads arrive here and
+        // wait in `swap`.
+        unsafe {
+            if thread::thread_idx_x() == 0 {
+                Barrier::init(exchange.arrived, 1);
+                Barrier::fence_init();
+                exchange.expect();
+            }
+            cluster::arrive_relaxed();
+        }
+        exchange
+    }
+
+    /// Says how many bytes will come.
+    ///
+    /// # Safety
+    /// One thread comes here, once, and has initialised the barrier.
+    #[inline(always)]
+    unsafe fn expect(&self) {
+        // SAFETY: the caller's.
+        unsafe { Barrier::arrive_expect_tx(self.arrived, size_of::<V>() as u32 * self.part.parts) };
+    }
+
+    /// The value of the block whose number is the thread's in its half of a warp, of blocks that there are not `none`. Nobody
+    /// waits for all threads of the cluster.
+    ///
+    /// # Safety
+    /// All threads of the cluster come here, once, with the same value of a block.
+    #[inline(always)]
+    pub unsafe fn swap(&self, of_block: V, none: V) -> V {
+        let (tid, Part { rank, parts }) = (thread::thread_idx_x(), self.part);
+        // SAFETY: the other blocks have initialised their barriers when they are waited for, and none ends before it has all values;
+        // each block writes an element of its own in every block.
+        unsafe {
+            cluster::wait();
+            if tid < parts {
+                cluster::store_async(self.values.add(rank as usize), of_block, self.arrived, tid);
+            }
+            Barrier::wait_parity_cluster(self.arrived, 0);
+            let block = tid % MOST_BLOCKS as u32;
+            if block < parts { *self.values.add(block as usize) } else { none }
+        }
+    }
+}
+
 /// What a block has in shared memory; a `V` is what the blocks of a cluster send each other.
 #[derive(Clone, Copy)]
 pub(super) struct Stage<V> {
     /// `[PIECES]`: where the pieces say that they are there.
     pub pieces: *mut Barrier,
-    /// Where the other blocks' values do.
-    values_are_there: *mut Barrier,
-    /// `[MOST_BLOCKS]`: the values of the cluster's blocks.
-    values: *mut V,
+    /// Where the blocks of a cluster of several exchange a value.
+    pub others: Exchange<V>,
     /// The vectors of the block's part, of one matrix after the other.
     pub vectors: *mut u32x4,
-    part: Part,
 }
 
 impl<V: Copy> Stage<V> {
@@ -53,18 +117,19 @@ impl<V: Copy> Stage<V> {
     pub unsafe fn new(dynamic: *mut u32x4, part: Part, matrices: u32) -> Self {
         const { assert!(size_of::<V>() <= 16) };
         let pieces = dynamic.cast::<Barrier>();
-        let values_are_there = pieces.wrapping_add(PIECES);
+        let values = dynamic.wrapping_add(BARRIER_QUADS).cast();
+        let others = Exchange { arrived: pieces.wrapping_add(PIECES), values, part };
         // SAFETY: the caller's memory. The barriers are initialised before a barrier of the block, and by all blocks before one of
-        // the cluster, at which all threads arrive here and wait in `exchange`.
+        // the cluster, at which all threads arrive here and wait in `swap`.
         unsafe {
             if thread::thread_idx_x() == 0 {
                 for i in 0..PIECES {
                     Barrier::init(pieces.add(i), matrices);
                 }
-                Barrier::init(values_are_there, 1);
+                Barrier::init(others.arrived, 1);
                 Barrier::fence_init();
                 if part.parts > 1 {
-                    Barrier::arrive_expect_tx(values_are_there, size_of::<V>() as u32 * part.parts);
+                    others.expect();
                 }
             }
             thread::sync_threads_aligned();
@@ -72,13 +137,7 @@ impl<V: Copy> Stage<V> {
                 cluster::arrive_relaxed();
             }
         }
-        Self {
-            pieces,
-            values_are_there,
-            values: dynamic.wrapping_add(BARRIER_QUADS).cast(),
-            vectors: dynamic.wrapping_add(HEAD_QUADS),
-            part,
-        }
+        Self { pieces, others, vectors: dynamic.wrapping_add(HEAD_QUADS) }
     }
 
     /// Calls `reduce` with the first vector and the length of each piece of a part of `len` vectors, when it is there.
@@ -95,27 +154,6 @@ impl<V: Copy> Stage<V> {
             // SAFETY: the barrier of a piece, whose first phase is for its copies.
             unsafe { Barrier::wait_parity(self.pieces.add(i), 0) };
             reduce(first, (len - first).min(piece));
-        }
-    }
-
-    /// The value of the block whose number is the thread's in its half of a warp, of blocks that there are not `none`. Nobody
-    /// waits for all threads of the cluster.
-    ///
-    /// # Safety
-    /// All threads of the cluster come here, once, if it has several blocks, with the same value of a block.
-    #[inline(always)]
-    pub unsafe fn exchange(&self, of_block: V, none: V) -> V {
-        let (tid, Part { rank, parts }) = (thread::thread_idx_x(), self.part);
-        // SAFETY: the other blocks have initialised their barriers when they are waited for, and none ends before it has all values;
-        // each block writes an element of its own in every block.
-        unsafe {
-            cluster::wait();
-            if tid < parts {
-                cluster::store_async(self.values.add(rank as usize), of_block, self.values_are_there, tid);
-            }
-            Barrier::wait_parity_cluster(self.values_are_there, 0);
-            let block = tid % MOST_BLOCKS as u32;
-            if block < parts { *self.values.add(block as usize) } else { none }
         }
     }
 }

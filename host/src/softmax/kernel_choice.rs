@@ -5,17 +5,21 @@ use cuda_std::launch::{KernelMeta, LaunchConfig, Launcher, Limits};
 use gpu_kernels::softmax::forward::{ForwardArgs, ForwardLaunch, PREFETCHES_FIRST};
 use gpu_kernels::softmax::operation::{Split, Spread, Variant};
 
+use super::in_registers::{narrow, of_a_block, of_clusters, of_few_rows};
 use super::{Options, SoftmaxAs, SoftmaxError, staged};
 use crate::device::Device;
 
 /// Rows of fewer elements are never cut in parts to keep more multiprocessors busy: a second launch costs more.
-const LEAST_SPLIT: usize = 16_384;
+pub(super) const LEAST_SPLIT: usize = 16_384;
 
 /// The fewest elements of a part of a row: 16 bytes for each thread of its block, a few times.
 const LEAST_PART: usize = 4096;
 
 /// Blocks for each multiprocessor that a row is cut for, if the parts stay large enough.
 const SPLIT_BLOCKS: usize = 2;
+
+/// The fewest columns of many rows that are better held in shared memory than in registers, for each byte of an element.
+const STAGED_COLUMNS_A_BYTE: usize = 16_384;
 
 /// The compute capability from which a block prefetches the rows of a later one into L2.
 const PREFETCH_CAPABILITY: u32 = 90;
@@ -83,7 +87,7 @@ pub struct KernelChoice<I: 'static, O: 'static = I> {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Kernels<I: 'static, O: 'static> {
+pub(super) enum Kernels<I: 'static, O: 'static> {
     /// A block for some rows.
     Rows(&'static Variant<ForwardArgs<I, O>>),
     /// As many blocks for a row.
@@ -97,7 +101,7 @@ enum Kernels<I: 'static, O: 'static> {
 impl<I: SoftmaxAs<O>, O: Pod> Kernels<I, O> {
     fn rows_per_block(self) -> u32 {
         match self {
-            Kernels::Rows(variant) => variant.block / variant.threads,
+            Kernels::Rows(variant) => variant.rows_at_once(),
             Kernels::Cluster(..) | Kernels::Staged(..) | Kernels::Split(..) => 1,
         }
     }
@@ -118,7 +122,7 @@ impl<I: SoftmaxAs<O>, O: Pod> Kernels<I, O> {
     /// The blocks, or clusters, to the one whose rows are prefetched, of which a block holds `bytes` bytes.
     fn prefetch_blocks(self, profile: &DeviceProfile, rows: usize, bytes: usize) -> u32 {
         if let Kernels::Staged(Spread { blocks, .. }) = self {
-            return staged::prefetch_blocks(profile, blocks);
+            return staged::prefetch_blocks(profile, rows, blocks);
         }
         let (Kernels::Rows(variant) | Kernels::Cluster(variant, _)) = self else { return 0 };
         if variant.threads == 1 {
@@ -158,21 +162,23 @@ impl<I: SoftmaxAs<O>, O: Pod> KernelChoice<I, O> {
     /// A row has more elements than the kernels can count.
     pub fn new(profile: &DeviceProfile, rows: usize, cols: usize) -> Result<Self, SoftmaxError> {
         let serial = profile.is_cpu.then_some(Kernels::Rows(I::FORWARD.serial));
-        let mut fitting = serial.into_iter().chain(in_registers(profile, cols));
+        let mut fitting =
+            serial.into_iter().chain(of_a_block(profile, cols)).chain(of_clusters(profile, cols, true));
         let split = Kernels::Split(&I::FORWARD.split, parts(profile, rows, cols));
         let is_idle = |kernels: Kernels<I, O>| {
             let blocks = kernels.blocks(rows);
             cols >= LEAST_SPLIT && blocks < profile.multiprocessors / 2 && split.blocks(rows) > blocks
         };
-        let mut staged = Spread::staged(I::FORWARD.staged, &profile.limits, cols);
-        let is_better = |it: &Spread<_>| {
-            staged::is_wide::<I>(profile, cols) && staged::is_busy(it, profile, [rows, cols])
+        let staged = || {
+            let mut staged = Spread::staged(I::FORWARD.staged, &profile.limits, cols);
+            let is_wide = !profile.is_cpu && cols >= STAGED_COLUMNS_A_BYTE * size_of::<I>();
+            let small = staged.find(|it| is_wide && staged::is_small(it, cols))?;
+            staged::is_busy(&small, profile, [rows, cols]).then_some(Kernels::Staged(small))
         };
-        if let Some(staged) = staged.find(|it| staged::is_small(it, cols)).filter(is_better) {
-            return Self::of(Kernels::Staged(staged), profile, rows, cols);
-        }
-        let kernels = fitting.next().filter(|&kernels| !is_idle(kernels)).unwrap_or(split);
-        Self::of(kernels, profile, rows, cols)
+        let special =
+            narrow(profile, rows, cols).or_else(|| of_few_rows(profile, rows, cols)).or_else(staged);
+        let others = || fitting.next().filter(|&kernels| !is_idle(kernels)).unwrap_or(split);
+        Self::of(special.unwrap_or_else(others), profile, rows, cols)
     }
 
     /// All kernels of the device that can do the shape, the chosen ones and slower ones; the pair with several numbers of
@@ -186,7 +192,11 @@ impl<I: SoftmaxAs<O>, O: Pod> KernelChoice<I, O> {
         parts.dedup();
         let split = parts.into_iter().map(|parts| Kernels::Split(&I::FORWARD.split, parts));
         let serial = Some(I::FORWARD.serial).filter(|variant| profile.limits.runs(variant.meta));
-        let all = in_registers(profile, cols)
+        let narrow = I::FORWARD.narrow.iter();
+        let narrow = narrow.filter(|it| cols <= it.elements as usize && profile.limits.runs(it.meta));
+        let all = of_a_block(profile, cols)
+            .chain(narrow.map(Kernels::Rows))
+            .chain(of_clusters(profile, cols, false))
             .chain(Spread::staged(I::FORWARD.staged, &profile.limits, cols).map(Kernels::Staged))
             .chain(serial.map(Kernels::Rows))
             .chain(split);
@@ -318,28 +328,6 @@ pub(super) fn prefetch_blocks<A>(
     let table = if prefetches_first { PREFETCH_BEFORE_LOADS } else { PREFETCH_AFTER_LOADS };
     let halves = table.iter().find(|(most, _)| bytes <= *most).filter(|_| is_worth_it);
     halves.map_or(0, |(_, halves)| (halves * profile.multiprocessors / 2) as u32)
-}
-
-/// The kernels that hold a row in registers, those of the fewest threads first, and those of clusters last.
-fn in_registers<I: SoftmaxAs<O>, O: Pod>(
-    profile: &DeviceProfile,
-    cols: usize,
-) -> impl Iterator<Item = Kernels<I, O>> {
-    let vector = 16 / size_of::<I>();
-    // Up to a vector less lies beside the vectors, at either end.
-    let holds = move |variant: &Variant<ForwardArgs<I, O>>, blocks: u32| {
-        cols / vector * vector <= variant.elements as usize * blocks as usize
-    };
-    let limits = &profile.limits;
-    let max_cluster = limits.max_cluster.min(limits.max_grid.x);
-    let runs = move |variant: &&Variant<_>| limits.runs(variant.meta);
-    let blocks = I::FORWARD.variants.iter().filter(runs).filter(move |variant| holds(variant, 1));
-    let clusters = I::FORWARD.clusters.iter().filter(runs).flat_map(move |variant| {
-        let sizes =
-            [2, 4, 8, 16].into_iter().filter(move |&blocks| blocks <= max_cluster && holds(variant, blocks));
-        sizes.map(move |blocks| Kernels::Cluster(variant, blocks))
-    });
-    blocks.map(Kernels::Rows).chain(clusters)
 }
 
 /// In how many parts the pair cuts each row, so that the device has enough blocks and no part is too small.

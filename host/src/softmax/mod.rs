@@ -46,6 +46,7 @@ mod arrays;
 mod backward;
 mod cross_entropy;
 mod error;
+mod in_registers;
 mod kernel_choice;
 mod matrix;
 mod options;

@@ -26,12 +26,12 @@ impl<A> RowKernel<A> {
         if rows == 0 || cols == 0 {
             return Ok(None);
         }
-        let Some(spread) = choice::<T, A>(kernels, profile, [rows, cols]) else { return Ok(None) };
+        let Some(spread) = choice(kernels, profile, [rows, cols]) else { return Ok(None) };
         let (variant, blocks, at_once) = (spread.variant, spread.blocks, spread.rows_at_once() as usize);
         let groups = (profile.limits.max_grid.x / blocks) as usize;
         let bytes = cols.saturating_mul(at_once * size_of::<T>());
         let prefetch_blocks = if variant.staged.is_some() {
-            staged::prefetch_blocks(profile, blocks)
+            staged::prefetch_blocks(profile, rows, blocks)
         } else {
             prefetch_blocks(variant, profile, [rows.div_ceil(at_once), bytes], false)
         };
@@ -60,10 +60,10 @@ impl<A> RowKernel<A> {
 }
 
 /// The fastest kernel that is known for the shape: the first that holds a row, or one that holds it in shared memory.
-fn choice<T, A>(
+fn choice<A>(
     kernels: &'static RowVariants<A>,
     profile: &DeviceProfile,
-    shape @ [_, cols]: [usize; 2],
+    shape @ [rows, cols]: [usize; 2],
 ) -> Option<Spread<A>> {
     let suits = |variant: &&Variant<A>| {
         cols <= variant.elements as usize
@@ -72,14 +72,19 @@ fn choice<T, A>(
     };
     let first = kernels.variants.iter().find(suits).map(Spread::one);
     let fits_registers = first.is_some_and(|kernel| kernel.variant.elements < u32::MAX);
-    if profile.is_cpu || (fits_registers && !staged::is_wide::<T>(profile, cols)) {
-        return first;
-    }
-    let staged = || kernels.staged.into_iter().flat_map(|it| Spread::staged(it, &profile.limits, cols));
-    let busy = staged().find(|kernel| staged::is_busy(kernel, profile, shape));
-    let most =
-        || staged().last().filter(|it| !fits_registers && staged::is_better_than_none(it, profile, shape));
-    busy.or_else(most).or(first)
+    let mut staged = kernels.staged.into_iter().flat_map(|it| Spread::staged(it, &profile.limits, cols));
+    let best = if profile.is_cpu {
+        None
+    } else if rows < profile.multiprocessors && cols >= staged::LEAST_SPREAD {
+        // A block alone is better where one has a row for every fourth multiprocessor.
+        let is_worth_it = !fits_registers || 4 * rows <= profile.multiprocessors;
+        is_worth_it.then(|| staged::of_few_rows(staged, profile, shape)).flatten()
+    } else if cols >= kernels.staged_from {
+        staged.find(|kernel| staged::is_busy(kernel, profile, shape))
+    } else {
+        None
+    };
+    best.or(first)
 }
 
 #[cfg(test)]
@@ -105,10 +110,11 @@ mod tests {
     fn rows_too_wide_for_registers_are_held_in_shared_memory() {
         let [f32_staged, bf16_staged] = ["softmax_backward_f32_staged", "softmax_backward_bf16_staged"];
         for (cols, f32, bf16) in [
-            (16_384, ("softmax_backward_f32_1024x4", 1), ("softmax_backward_bf16_512x4", 1)),
-            (16_388, (f32_staged, 2), ("softmax_backward_bf16_1024x4", 1)),
-            (32_767, (f32_staged, 4), ("softmax_backward_bf16_1024x4", 1)),
-            (32_768, (f32_staged, 4), (bf16_staged, 2)),
+            (12_287, ("softmax_backward_f32_1024x4", 1), ("softmax_backward_bf16_512x4", 1)),
+            (12_288, ("softmax_backward_f32_1024x4", 1), (bf16_staged, 1)),
+            (16_383, ("softmax_backward_f32_1024x4", 1), (bf16_staged, 1)),
+            (16_384, (f32_staged, 2), (bf16_staged, 1)),
+            (32_767, (f32_staged, 4), (bf16_staged, 2)),
             (131_072, (f32_staged, 16), (bf16_staged, 8)),
             (262_144, ("softmax_backward_f32_wide", 1), (bf16_staged, 16)),
             (524_288, ("softmax_backward_f32_wide", 1), ("softmax_backward_bf16_wide", 1)),
@@ -120,14 +126,24 @@ mod tests {
 
     #[test]
     fn few_wide_rows_are_spread_over_more_blocks() {
-        assert_eq!(chosen::<f32>(&gpu(), [528, 16_388]).1, 2);
-        assert_eq!(chosen::<f32>(&gpu(), [66, 16_388]).1, 8);
-        assert_eq!(chosen::<f32>(&gpu(), [1, 16_388]), ("softmax_backward_f32_staged", 16));
-        // More than a third of a multiprocessor's shared memory, and more than there is.
-        assert_eq!(chosen::<f32>(&gpu(), [131, 262_144]), ("softmax_backward_f32_staged", 16));
-        assert_eq!(chosen::<f32>(&gpu(), [1, 524_288]), ("softmax_backward_f32_wide", 1));
-        // A row that registers hold does not get blocks that leave the device idle.
-        assert_eq!(chosen::<bf16>(&gpu(), [1, 32_768]), ("softmax_backward_bf16_1024x4", 1));
+        let [f32_staged, bf16_staged] = ["softmax_backward_f32_staged", "softmax_backward_bf16_staged"];
+        for (rows, cols, f32, bf16) in [
+            (1, 16_383, ("softmax_backward_f32_1024x4", 1), ("softmax_backward_bf16_512x4", 1)),
+            (1, 16_384, (f32_staged, 16), (bf16_staged, 16)),
+            // With fewer than 12 KiB a block more blocks do not pay.
+            (8, 32_000, (f32_staged, 16), (bf16_staged, 8)),
+            (8, 131_072, (f32_staged, 16), (bf16_staged, 16)),
+            // Three of a multiprocessor, and no more blocks than that needs.
+            (64, 32_000, (f32_staged, 4), ("softmax_backward_bf16_1024x4", 1)),
+            (33, 32_000, (f32_staged, 4), (bf16_staged, 4)),
+            // More than a third of a multiprocessor's shared memory, and more than there is.
+            (131, 262_144, (f32_staged, 16), (bf16_staged, 16)),
+            (132, 262_144, ("softmax_backward_f32_wide", 1), (bf16_staged, 16)),
+            (1, 524_288, ("softmax_backward_f32_wide", 1), (bf16_staged, 16)),
+        ] {
+            assert_eq!(chosen::<f32>(&gpu(), [rows, cols]), f32, "{rows}x{cols}");
+            assert_eq!(chosen::<bf16>(&gpu(), [rows, cols]), bf16, "{rows}x{cols}");
+        }
     }
 
     #[test]

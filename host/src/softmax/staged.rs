@@ -4,22 +4,21 @@ use gpu_kernels::softmax::operation::Spread;
 
 use super::DeviceProfile;
 
-/// The fewest columns of a row that is better held in shared memory than in registers, for each byte of an element.
-const COLUMNS_A_BYTE: usize = 16_384;
-
 /// The most shared memory of a block, so that three are on a multiprocessor.
 const BYTES: usize = 74 * 1024;
 
 /// The fewest blocks for each multiprocessor.
-const BLOCKS: usize = 4;
+const BLOCKS: usize = 3;
+
+/// The fewest columns of rows that are spread over blocks because they are few.
+pub(super) const LEAST_SPREAD: usize = 16_384;
+
+/// The least shared memory of a block if there is one on most multiprocessors already: with less, to tell each other their results
+/// takes the blocks longer than they save.
+const LEAST_BYTES: usize = 12 * 1024;
 
 /// The blocks from one to that whose part is prefetched, for each multiprocessor: so many for so many.
 const PREFETCH: (usize, usize) = (3, 4);
-
-/// Whether rows of elements of `T` are so wide that they are better held in shared memory than in registers.
-pub(super) fn is_wide<T>(profile: &DeviceProfile, cols: usize) -> bool {
-    !profile.is_cpu && cols >= COLUMNS_A_BYTE * size_of::<T>()
-}
 
 /// Whether three blocks fit a multiprocessor.
 pub(super) fn is_small<A>(kernel: &Spread<A>, cols: usize) -> bool {
@@ -31,17 +30,27 @@ pub(super) fn is_busy<A>(kernel: &Spread<A>, profile: &DeviceProfile, [rows, col
     is_small(kernel, cols) && rows.saturating_mul(kernel.blocks as usize) >= BLOCKS * profile.multiprocessors
 }
 
-/// The same of the kernel on the most blocks, whose rows a block alone would read twice: three fit a multiprocessor, or rows are so
-/// few that some of the device would have none.
-pub(super) fn is_better_than_none<A>(
-    kernel: &Spread<A>,
+/// The kernel on the blocks that are best for fewer rows than there are multiprocessors: small ones, and as many as find one without
+/// any.
+pub(super) fn of_few_rows<A>(
+    mut kernels: impl Iterator<Item = Spread<A>>,
     profile: &DeviceProfile,
     [rows, cols]: [usize; 2],
-) -> bool {
-    kernel.shared_bytes(cols) <= BYTES || rows < profile.multiprocessors
+) -> Option<Spread<A>> {
+    let mut best = kernels.next()?;
+    for next in kernels {
+        let blocks = rows * next.blocks as usize;
+        let is_worth_it = 2 * blocks <= profile.multiprocessors || next.shared_bytes(cols) >= LEAST_BYTES;
+        if is_small(&best, cols) && (blocks > profile.multiprocessors || !is_worth_it) {
+            break;
+        }
+        best = next;
+    }
+    Some(best)
 }
 
-/// The clusters of so many blocks from one to that whose rows it prefetches.
-pub(super) fn prefetch_blocks(profile: &DeviceProfile, blocks: u32) -> u32 {
-    (profile.multiprocessors * PREFETCH.0 / PREFETCH.1) as u32 / blocks
+/// The clusters of so many blocks from one to that whose rows it prefetches; 0 where there are not that many rows.
+pub(super) fn prefetch_blocks(profile: &DeviceProfile, rows: usize, blocks: u32) -> u32 {
+    let distance = profile.multiprocessors * PREFETCH.0 / PREFETCH.1 / blocks as usize;
+    if rows > distance { distance as u32 } else { 0 }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use cuda_std::bf16;
-use cuda_std::launch::{Dim3, KernelCall, LaunchError, Launcher, Limits, RawBuffer, Residence};
+use cuda_std::launch::{Dim3, KernelCall, LaunchConfig, LaunchError, Launcher, Limits, RawBuffer, Residence};
 use cuda_std::simt::Executor;
 use cuda_std::testing::Layout;
 use ferrowarp::device::Device;
@@ -48,10 +48,12 @@ fn tables_are_sorted_and_their_names_differ() {
     let mut all = Vec::new();
     for_each_pair!(|forward| {
         assert!(forward.variants.is_sorted_by_key(|variant| variant.elements));
+        assert!(forward.narrow.is_sorted_by_key(|variant| variant.elements));
         assert!(forward.clusters.is_sorted_by_key(|variant| variant.elements));
-        all.extend(forward.variants.iter().chain(forward.clusters).map(|variant| variant.meta.name));
+        let variants = forward.variants.iter().chain(forward.narrow).chain(forward.clusters);
+        all.extend(variants.map(|variant| variant.meta.name));
         all.extend([forward.serial.meta.name, forward.split.reduce.meta.name, forward.split.write.meta.name]);
-        for variant in forward.variants {
+        for variant in forward.variants.iter().chain(forward.narrow) {
             assert_eq!(
                 (variant.block % variant.threads, variant.block % 32),
                 (0, 0),
@@ -76,10 +78,44 @@ fn a_row_gets_the_smallest_kernel_that_holds_it() {
             assert_eq!(names(&choice(widest)), [variant.meta.name]);
             assert_eq!(names(&choice(widest + 1)), [next.meta.name]);
             let config = choice(widest).config().unwrap();
-            assert_eq!(config.grid.x, 4096 / (variant.block / variant.threads));
+            assert_eq!(config.grid.x, 4096 / variant.rows_at_once());
             assert_eq!((config.block.x, config.cluster), (variant.block, 1));
         }
     });
+}
+
+#[test]
+fn many_narrow_rows_of_whole_vectors_get_the_fewest_lanes() {
+    let name = |rows, cols| names(&chosen(&gpu(), rows, cols))[0];
+    assert_eq!(name(1 << 20, 16), "softmax_f32_narrow_4x1");
+    assert_eq!(name(1 << 20, 4), "softmax_f32_narrow_4x1");
+    assert_eq!(name(1 << 20, 20), "softmax_f32_narrow_4x2");
+    assert_eq!(name(1 << 20, 17), "softmax_f32_8x1", "rows that do not begin at vectors");
+    assert_eq!(name(1 << 20, 36), "softmax_f32_8x2", "wider than they hold");
+    assert_eq!(name(4096, 16), "softmax_f32_8x1", "fewer blocks than multiprocessors");
+    let config = chosen(&gpu(), 1 << 20, 16).config().unwrap();
+    assert_eq!((config.grid.x, config.block.x), ((1 << 20) / 128, 256));
+}
+
+#[test]
+fn few_wide_rows_get_as_many_blocks_as_half_of_the_device() {
+    for (rows, cols, f32, bf16) in [
+        (1, 16_384, ("softmax_f32_cluster_256x8", 16), ("softmax_bf16_cluster_256x4", 16)),
+        (8, 32_000, ("softmax_f32_cluster_256x8", 8), ("softmax_bf16_cluster_256x4", 8)),
+        (64, 32_000, ("softmax_f32_cluster_256x8", 4), ("softmax_bf16_cluster_256x4", 4)),
+        (64, 128_256, ("softmax_f32_cluster_256x8", 16), ("softmax_bf16_cluster_256x4", 16)),
+        // More than two rounds of blocks.
+        (64, 262_144, ("softmax_f32_staged", 16), ("softmax_bf16_staged", 8)),
+        (8, 262_144, ("softmax_f32_reduce", 1), ("softmax_bf16_cluster_512x4", 16)),
+        (132, 32_000, ("softmax_f32_1024x8", 1), ("softmax_bf16_1024x4", 1)),
+        (1, 16_383, ("softmax_f32_512x8", 1), ("softmax_bf16_512x4", 1)),
+    ] {
+        let blocks = |config: Option<LaunchConfig>| config.unwrap().cluster;
+        let choice = chosen(&gpu(), rows, cols);
+        assert_eq!((names(&choice)[0], blocks(choice.config())), f32, "{rows}x{cols}");
+        let choice = KernelChoice::<bf16>::new(&gpu(), rows, cols).unwrap();
+        assert_eq!((choice.kernels().next().unwrap().name, blocks(choice.config())), bf16, "{rows}x{cols}");
+    }
 }
 
 /// The fewest blocks of which three fit a multiprocessor, if wide rows are held in shared memory by so many at most.
@@ -180,10 +216,8 @@ fn few_wide_rows_are_cut_until_the_device_is_busy() {
     for (rows, cols, is_cut) in [
         (8, 1 << 20, true),
         (1, 1 << 20, true),
-        (65, 20_000, true),
-        (66, 20_000, false),
-        (1, 16_384, true),
-        (1, 16_383, false),
+        (1, 262_144, true),
+        (8, 262_144, true),
         (512, 262_144, false),
     ] {
         let choice = chosen(&gpu(), rows, cols);

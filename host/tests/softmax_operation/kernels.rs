@@ -38,11 +38,11 @@ fn every_kernel_is_reached_at_its_widest() {
     assert_right(&cases, &executor(), Case::assess_twice);
     let profile = Setting::new(Scope::Executor).profile;
     for_each_pair!(|kernels| {
-        for variant in kernels.variants.iter().chain(kernels.clusters) {
+        for variant in kernels.variants.iter().chain(kernels.narrow).chain(kernels.clusters) {
             let mut reached = cases.iter().flat_map(Case::kernels);
             assert!(reached.any(|name| name == variant.meta.name), "{}", variant.meta.name);
         }
-        for variant in kernels.variants {
+        for variant in kernels.variants.iter().chain(kernels.narrow) {
             let wider = variant.elements as usize + 16 / size_of::<I>();
             let choices = KernelChoice::<I, O>::every(&profile, 3, wider).unwrap();
             let mut names = choices.iter().flat_map(KernelChoice::kernels).map(|meta| meta.name);

@@ -37,7 +37,7 @@ pub(super) unsafe fn gradient<T, const N: usize, const BLOCK: usize>(
         let rows = Rows::<T, N, BLOCK>::new(args, row, part);
         let len = rows.dy.part_len();
         let (dy_shared, y_shared) = (stage.vectors, stage.vectors.add(len));
-        let piece = piece_len::<BLOCK>(len);
+        let piece = piece_len::<BLOCK, AT_ONCE>(len);
         Row::fetch::<N, 2>([rows.dy, rows.y], [dy_shared, y_shared], piece, stage.pieces);
         args.prefetch(row, 1, part);
         let [dy, y] = rows.load_edges();
@@ -57,7 +57,7 @@ pub(super) unsafe fn gradient<T, const N: usize, const BLOCK: usize>(
         });
         let mut sum = sum_of_row::<BLOCK, 32>(shared, (sums[0] + sums[1]) + (sums[2] + sums[3]));
         if part.parts > 1 {
-            sum = reduce_sum_width::<f32, 16>(u32::MAX, stage.exchange(sum, 0.0));
+            sum = reduce_sum_width::<f32, 16>(u32::MAX, stage.others.swap(sum, 0.0));
         }
 
         for (i, vector) in (tid..len).step_by(BLOCK).enumerate() {

@@ -8,7 +8,7 @@ use super::args::CrossEntropyArgs;
 use super::first_max::{first_of, first_of_row};
 use crate::element::{Element, Output};
 use crate::softmax::forward::exp;
-use crate::softmax::forward_staged::reduce_piece;
+use crate::softmax::forward_staged::{AT_ONCE, reduce_piece};
 use crate::softmax::row::{NO_PAIR, Part, Row, exchange, merge};
 use crate::softmax::stage::{Stage, piece_len};
 
@@ -34,11 +34,14 @@ pub(super) unsafe fn in_shared<T, const N: usize, const BLOCK: usize>(
         // What the blocks send each other: maximum, sum, and the first column of the maximum.
         let stage = Stage::<u32x4>::new(dynamic, part, 1);
         let row: Row<T, T, BLOCK> = args.part::<N, BLOCK>(index, part);
-        let target = args.target(index);
-        let source = if args.needs_logits(target) { row } else { row.empty() };
-        let piece = piece_len::<BLOCK>(source.part_len());
+        // A row is not read before its target has said that it is needed, but where rows are so few that nothing is prefetched:
+        // there time is latency.
+        let is_needed = args.prefetch_blocks == 0 || args.needs_logits(args.target(index));
+        let source = if is_needed { row } else { row.empty() };
+        let piece = piece_len::<BLOCK, AT_ONCE>(source.part_len());
         Row::fetch::<N, 1>([source], [stage.vectors], piece, stage.pieces);
         args.prefetch_part(index, 1, part);
+        let target = args.target(index);
         // Read by all threads before the blocks know of each other, and so before any writes the gradient over it.
         let logit = args.logit(index, target);
         let edge_reg = source.load_edges::<N>(f32::NEG_INFINITY);
@@ -66,7 +69,7 @@ pub(super) unsafe fn in_shared<T, const N: usize, const BLOCK: usize>(
         if part.parts > 1 {
             let none = [NO_PAIR.x.to_bits(), 0, u32::MAX, 0].into();
             let of_block = [pair.x.to_bits(), pair.y.to_bits(), first, 0].into();
-            let [max, sum, of_first, _] = stage.exchange(of_block, none).to_array();
+            let [max, sum, of_first, _] = stage.others.swap(of_block, none).to_array();
             let max = f32::from_bits(max);
             pair = merge::<16>(f32x2::new(max, f32::from_bits(sum)), 1.0);
             first = reduce_min_width::<u32, 16>(u32::MAX, if max == pair.x { of_first } else { u32::MAX });

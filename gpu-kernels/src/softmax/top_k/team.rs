@@ -36,7 +36,7 @@ impl<T: Element<N>, const N: usize, const BLOCK: usize> Team<T, N, BLOCK> {
         unsafe {
             let stage = Stage::<f32x2>::new(dynamic, part, 1);
             let row = row(part);
-            let piece = piece_len::<BLOCK>(row.part_len());
+            let piece = piece_len::<BLOCK, 1>(row.part_len());
             Row::fetch::<N, 1>([row], [stage.vectors], piece, stage.pieces);
             let elements = Elements::new(row, stage.vectors);
             let mut mine = Summary::NONE;
@@ -53,7 +53,7 @@ impl<T: Element<N>, const N: usize, const BLOCK: usize> Team<T, N, BLOCK> {
             });
             let mut pair = exchange::<BLOCK>(shared, merge::<32>(mine.pair, scale), scale);
             if part.parts > 1 {
-                pair = merge::<16>(stage.exchange(pair, NO_PAIR), scale);
+                pair = merge::<16>(stage.others.swap(pair, NO_PAIR), scale);
             }
             Self { elements, part, pair, best: mine.best }
         }

@@ -48,7 +48,7 @@ pub trait Rowwise: Send + Sync + Sized + 'static {
     /// The kernels for a type that hold rows of this width and run on a device with these limits, those that hold them in shared
     /// memory last, on each number of blocks.
     fn holding<T: Number>(cols: usize, limits: &Limits) -> impl Iterator<Item = Spread<Self::Args<T>>> {
-        let &RowVariants { variants, staged } = Self::kernels::<T>();
+        let &RowVariants { variants, staged, .. } = Self::kernels::<T>();
         let variants = variants.iter().filter(move |variant| cols <= variant.elements as usize);
         let suits = move |kernel: &Spread<_>| limits.runs(kernel.variant.meta);
         let staged = staged.into_iter().flat_map(move |variant| Spread::staged(variant, limits, cols));

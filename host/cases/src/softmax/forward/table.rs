@@ -201,6 +201,8 @@ impl Sweep {
         let all = kernels.variants.iter().chain(kernels.clusters);
         let all = all.filter(|_| matches!(self.kernels, Widest));
         let widest = all.map(|variant| (variant.elements as usize + beside, Some(variant.meta.name)));
+        let narrow = kernels.narrow.iter().filter(|_| matches!(self.kernels, Widest));
+        let widest = widest.chain(narrow.map(|it| (it.elements as usize, Some(it.meta.name))));
         for (cols, only) in self.widths.iter().map(|&cols| (cols, None)).chain(widest) {
             for (rows, has_many) in [(few, false), (many, true)] {
                 let logits = with_hard_rows(rows, cols, is_hard);

@@ -1,0 +1,87 @@
+//! Which forward kernels hold a row in registers.
+
+use bytemuck::Pod;
+use gpu_kernels::softmax::operation::Variant;
+
+use super::kernel_choice::{Kernels, LEAST_SPLIT};
+use super::{DeviceProfile, SoftmaxAs};
+
+/// Threads of the kernels that hold rows in registers which a multiprocessor has at once.
+const THREADS: u32 = 1024;
+
+/// The most rounds of blocks for which a row is spread over a cluster because there are few.
+const ROUNDS: usize = 2;
+
+/// Whether `variant`, on so many blocks, holds a row but for up to a vector less, which lies beside the vectors at either end.
+fn holds<A>(variant: &Variant<A>, vector: usize, cols: usize, blocks: u32) -> bool {
+    cols / vector * vector <= variant.elements as usize * blocks as usize
+}
+
+/// The kernels of a block that hold a row in registers, those of the fewest threads first.
+pub(super) fn of_a_block<I: SoftmaxAs<O>, O: Pod>(
+    profile: &DeviceProfile,
+    cols: usize,
+) -> impl Iterator<Item = Kernels<I, O>> {
+    let variants = I::FORWARD.variants.iter().filter(|variant| profile.limits.runs(variant.meta));
+    variants.filter(move |variant| holds(variant, 16 / size_of::<I>(), cols, 1)).map(Kernels::Rows)
+}
+
+/// The kernels of clusters that hold a row in registers, with each number of blocks, those of the fewest threads first or last.
+pub(super) fn of_clusters<I: SoftmaxAs<O>, O: Pod>(
+    profile: &DeviceProfile,
+    cols: usize,
+    is_reversed: bool,
+) -> impl Iterator<Item = Kernels<I, O>> {
+    let limits = &profile.limits;
+    let max_cluster = limits.max_cluster.min(limits.max_grid.x);
+    let mut variants: Vec<_> =
+        I::FORWARD.clusters.iter().filter(|variant| limits.runs(variant.meta)).collect();
+    if is_reversed {
+        variants.reverse();
+    }
+    variants.into_iter().flat_map(move |variant| {
+        let fits =
+            move |&blocks: &u32| blocks <= max_cluster && holds(variant, 16 / size_of::<I>(), cols, blocks);
+        [2, 4, 8, 16].into_iter().filter(fits).map(move |blocks| Kernels::Cluster(variant, blocks))
+    })
+}
+
+/// The kernel of a few lanes for rows of whole vectors, if there are so many rows that each multiprocessor has a block.
+pub(super) fn narrow<I: SoftmaxAs<O>, O: Pod>(
+    profile: &DeviceProfile,
+    rows: usize,
+    cols: usize,
+) -> Option<Kernels<I, O>> {
+    let is_whole = cols.is_multiple_of(16 / size_of::<I>()) && !profile.is_cpu;
+    let suits = |it: &&Variant<_>| {
+        let blocks = rows / it.rows_at_once() as usize;
+        cols <= it.elements as usize && blocks >= profile.multiprocessors && profile.limits.runs(it.meta)
+    };
+    I::FORWARD.narrow.iter().find(|it| is_whole && suits(it)).map(Kernels::Rows)
+}
+
+/// The cluster of blocks for few wide rows: of so few threads a block that several are on a multiprocessor, and of so many blocks
+/// that half of the multiprocessors have one, but no more than two rounds of them.
+pub(super) fn of_few_rows<I: SoftmaxAs<O>, O: Pod>(
+    profile: &DeviceProfile,
+    rows: usize,
+    cols: usize,
+) -> Option<Kernels<I, O>> {
+    let one_holds = of_a_block::<I, O>(profile, cols).next().is_some();
+    if profile.is_cpu || cols < LEAST_SPLIT || (one_holds && rows >= profile.multiprocessors) {
+        return None;
+    }
+    let mut fitting = of_clusters::<I, O>(profile, cols, false).filter_map(|kernels| match kernels {
+        Kernels::Cluster(variant, blocks) if 2 * variant.block <= THREADS => Some((variant, blocks)),
+        _ => None,
+    });
+    let (variant, mut blocks) = fitting.next()?;
+    for (other, more) in fitting {
+        if other.meta.name == variant.meta.name && 2 * rows * more as usize <= profile.multiprocessors {
+            blocks = more;
+        }
+    }
+    let threads = rows.saturating_mul((blocks * variant.block) as usize);
+    let is_short = threads <= ROUNDS * THREADS as usize * profile.multiprocessors;
+    is_short.then_some(Kernels::Cluster(variant, blocks))
+}
