@@ -114,7 +114,7 @@ impl Bundle {
 }
 
 fn cargo(arguments: &[&str]) -> Command {
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut command = workspace::cargo();
     command.args(arguments).current_dir(workspace::root());
     command
 }

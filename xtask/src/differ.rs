@@ -72,8 +72,7 @@ impl Differ {
     pub fn run(&self) -> anyhow::Result<()> {
         // What is built now is what the results are about, whatever is changed meanwhile.
         let origin = Origin::now()?;
-        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let mut build = Command::new(cargo);
+        let mut build = workspace::cargo();
         build.args(["build", "--release", "--quiet", "--package", "differ"]);
         let built = build.current_dir(workspace::root()).status().context("starting cargo")?;
         ensure!(built.success(), "differ could not be built ({built})");

@@ -51,7 +51,7 @@ impl Fuzz {
     /// Runs the command.
     pub fn run(&self) -> anyhow::Result<()> {
         if self.replay {
-            let status = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+            let status = workspace::cargo()
                 .args(["test", "-p", "ferrowarp-mnist", "--test", "fuzz"])
                 .current_dir(workspace::root())
                 .status()

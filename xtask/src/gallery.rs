@@ -105,7 +105,7 @@ impl Gallery {
 
 /// The gallery's program, without arguments.
 fn program() -> Command {
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut command = workspace::cargo();
     command.args(["run", "--quiet", "--package", "ferrowarp-benches", "--bin", "gallery", "--"]);
     command
 }

@@ -176,7 +176,7 @@ fn ratio(peer: &PeerFigures) -> String {
 
 /// Builds `train-mnist`; where it lies.
 pub fn build_trainer() -> anyhow::Result<PathBuf> {
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut command = workspace::cargo();
     command.args(["build", "--release", "--bin", "train-mnist"]).current_dir(workspace::root());
     output(&mut command)?;
     Ok(workspace::target().join("release/train-mnist"))

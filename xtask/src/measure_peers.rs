@@ -56,7 +56,7 @@ fn build_rust() -> anyhow::Result<Vec<Peer>> {
     let target = workspace::target().join("peers-rust");
     println!("building burn and candle into {}", workspace::shown(&target));
     let manifest = workspace::root().join("benches/peers/rust/Cargo.toml");
-    let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut build = workspace::cargo();
     build.args(["build", "--release", "--locked", "--manifest-path"]).arg(manifest);
     let status = build.arg("--target-dir").arg(&target).current_dir(workspace::root()).status();
     ensure!(

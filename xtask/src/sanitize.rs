@@ -147,7 +147,7 @@ impl Miri {
     /// Lets Miri and the executor look for each planted bug.
     fn find_planted(&self, toolchain: &str) -> anyhow::Result<()> {
         let mut findings = Findings::read()?;
-        let program = build_planted(&mut Command::new("cargo"), "debug", workspace::target())?;
+        let program = build_planted(&mut workspace::cargo(), "debug", workspace::target())?;
         is_content("Miri", &mut planted_under_miri(toolchain))?;
         let look = |(bug, what): &(String, String)| -> anyhow::Result<[Finding; 2]> {
             let mut executor = Command::new(&program);

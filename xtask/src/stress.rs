@@ -24,9 +24,8 @@ pub struct Stress {
 impl Stress {
     /// Runs the command.
     pub fn run(&self) -> anyhow::Result<()> {
-        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let build = ["build", "--release", "--bin", "self-check"];
-        let built = status(Command::new(cargo).args(build).current_dir(workspace::root()))?;
+        let built = status(workspace::cargo().args(build).current_dir(workspace::root()))?;
         if !built.success() {
             bail!("self-check could not be built ({built})");
         }

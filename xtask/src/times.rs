@@ -156,7 +156,7 @@ impl Checkout {
 
     /// Runs `cargo xtask` with these arguments; the seconds that it took.
     fn build(&self, arguments: &[&str]) -> anyhow::Result<f64> {
-        let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        let mut command = workspace::cargo();
         // What is downloaded is there: libNVVM and ptxas in the tools' folder, crates in cargo's.
         let tools = cuda_builder::CudaBuilder::tools_dir_in(&workspace::target());
         command.arg("xtask").args(arguments).current_dir(self.folder.path().join("code"));

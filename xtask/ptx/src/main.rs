@@ -1,6 +1,6 @@
 //! `cargo xtask`: runs the commands of this package, and hands the others to the package `xtask`.
 
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::{Parser, Subcommand};
@@ -36,11 +36,10 @@ fn main() -> ExitCode {
 
 /// Runs the package `xtask` with the arguments given.
 fn hand_over() -> anyhow::Result<ExitCode> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(&cargo);
+    let mut command = workspace::cargo();
     command.args(["run", "--quiet", "--package", "xtask", "--manifest-path"]);
     command.arg(workspace::root().join("Cargo.toml")).arg("--").args(std::env::args_os().skip(1));
-    let status = command.status().with_context(|| format!("starting {}", cargo.display()))?;
+    let status = command.status().with_context(|| format!("starting {command:?}"))?;
     // Ended by a signal, it has no code.
     let code = status.code().and_then(|code| u8::try_from(code).ok());
     Ok(code.map_or(ExitCode::FAILURE, ExitCode::from))

@@ -1,6 +1,7 @@
 //! Where things are.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::Context;
 
@@ -15,6 +16,20 @@ pub fn target() -> PathBuf {
         Some(folder) => std::path::absolute(&folder).unwrap_or_else(|_| PathBuf::from(folder)),
         None => root().join("target"),
     }
+}
+
+/// Cargo, the one that runs this program, without what it has told this program of its package: a build script that asks for such a
+/// variable is run again, and whatever needs it compiled again, each time that it is another.
+pub fn cargo() -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    for (name, _) in std::env::vars_os() {
+        let is_of_package =
+            |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
+        if name.to_str().is_some_and(is_of_package) {
+            command.env_remove(name);
+        }
+    }
+    command
 }
 
 /// A file's path as the reader knows it: relative to the root.
