@@ -10,6 +10,7 @@ use cuda_std::thread;
 use cuda_std::warp::{reduce_max_width, reduce_sum_width};
 
 use super::forward::{ForwardArgs, sum_of};
+use super::row::row_or_empty;
 use crate::element::{Element, Output, VECTOR_ALIGN};
 
 impl<I, O> ForwardArgs<I, O> {
@@ -35,10 +36,10 @@ impl<I, O> ForwardArgs<I, O> {
     where
         I: Element<N>,
     {
-        let cols = if row < self.rows as usize { self.cols as usize } else { 0 };
+        let [row, cols] = row_or_empty(row, [self.rows, self.cols]);
         // SAFETY: columns of a row of the matrix, and a vector where it has that.
         unsafe {
-            let inp = self.inp.add(if cols > 0 { row * self.inp_stride as usize } else { 0 });
+            let inp = self.inp.add(row * self.inp_stride as usize);
             if is_whole {
                 return if col < cols { load_global(inp.add(col).cast()) } else { I::NEG_INFINITY };
             }
@@ -57,10 +58,10 @@ impl<I, O> ForwardArgs<I, O> {
         I: Element<N>,
         O: Output<N>,
     {
-        let cols = if row < self.rows as usize { self.cols as usize } else { 0 };
+        let [row, cols] = row_or_empty(row, [self.rows, self.cols]);
         // SAFETY: as above.
         unsafe {
-            let out = self.out.add(if cols > 0 { row * self.out_stride as usize } else { 0 });
+            let out = self.out.add(row * self.out_stride as usize);
             if is_whole {
                 if col < cols {
                     O::store(out.add(col), values);

@@ -68,7 +68,8 @@ impl<I: Number, O: Number, const THREADS: usize> Row<I, O, THREADS> {
             _ => [per_part * part.rank as usize, per_part * (part.rank as usize + 1)].map(|v| v.min(vectors)),
         };
         let tid = thread::thread_idx_x() as usize % THREADS;
-        Self { inp, out, cols, tid, head, vectors, first, end, has_edges: part.rank == 0, is_aligned }
+        let has_edges = part.rank == 0 && N * vectors < cols;
+        Self { inp, out, cols, tid, head, vectors, first, end, has_edges, is_aligned }
     }
 
     /// This row's threads without elements.
@@ -204,6 +205,12 @@ impl<I: Number, O: Number, const THREADS: usize> Row<I, O, THREADS> {
     pub fn output<const N: usize>(&self, i: usize) -> Option<*mut O> {
         // SAFETY: the place lies in the row.
         self.vector::<N>(i).map(|place| unsafe { self.out.add(place) })
+    }
+
+    /// Whether the block's part has elements beside the vectors: a row of whole vectors on a boundary has none.
+    #[inline(always)]
+    pub fn has_edges(&self) -> bool {
+        self.has_edges
     }
 
     /// The places of this thread's single elements; no less than `cols` where it has none.

@@ -330,6 +330,9 @@ impl Gradient {
             if let Some(to) = row.output_at::<N>(self.target.col as usize) {
                 *to = T::from_f32(exp(logit).mul_add(self.factor, -self.scale));
             }
+            if !row.has_edges() {
+                return;
+            }
             let (places, [first, second]) = (row.edges::<N>(), edge_reg.map(exp));
             let ([first], [second]) = (self.of([first], places[0]), self.of([second], places[1]));
             row.store_edges::<N>([first, second]);

@@ -55,8 +55,11 @@ impl<T: Element<N>, const N: usize, const THREADS: usize, const VECTORS: usize> 
     /// The exponentials of the vectors against `max`, and the sum of those of all elements.
     #[inline(always)]
     fn exps(&self, max: f32) -> ([[f32; N]; VECTORS], f32) {
-        let [first, second] = self.edge_reg.map(|x| exp::<T>(x - max, 1.0));
-        let (mut sum, mut y_reg) = (first + second, [[0.0; N]; VECTORS]);
+        let (mut sum, mut y_reg) = (0.0, [[0.0; N]; VECTORS]);
+        if self.row.has_edges() {
+            let [first, second] = self.edge_reg.map(|x| exp::<T>(x - max, 1.0));
+            sum = first + second;
+        }
         for i in 0..VECTORS {
             // Four elements a vector leave time for a check whether there are any.
             if N > 4 || self.row.has_vectors(i) {
