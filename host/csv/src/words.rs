@@ -7,8 +7,10 @@
 //! ```
 //!
 //! 1. four pixels that are 0, as most are, are one comparison: `0,0,0,0,` is a number of 64 bits;
-//! 2. else the first comma is found by arithmetic on all eight bytes, and the bytes before it are shifted to where ones, tens
-//!    and hundreds belong: however many digits there are, the instructions are the same.
+//! 2. else the first two commas are found by arithmetic on all eight bytes, which hold two fields or more, and the bytes before
+//!    each are shifted to where ones, tens and hundreds belong: however many digits there are, the instructions are the same.
+//!    Where the next word begins is known with the second comma, so a chain of instructions that wait for each other is one for
+//!    two fields; what the digits are worth, and whether they are digits, nobody waits for.
 //!
 //! What is not one to three digits and a comma is left to `bytes`, with the whole of its line: spaces, zeros in front, and all
 //! that is wrong.
@@ -43,48 +45,53 @@ pub(super) fn line(line: &[u8], classes: usize, lines: &mut Lines) -> Result<(),
 
 /// Reads a line of plain numbers, and gives how many; none where a field is anything else, or there are too many.
 fn plain(line: &[u8], fields: &mut Fields) -> Option<usize> {
-    let (mut at, mut count) = (0, 0);
+    let (mut at, mut count, mut wrong) = (0, 0, 0);
     while let Some(word) = line.get(at..at + 8) {
         let word = u64::from_le_bytes(word.try_into().ok()?);
         if word == ZEROS {
             (at, count) = (at + 8, count + 4);
             continue;
         }
-        let (value, digits) = first_field(word)?;
-        *fields.get_mut(count)? = value;
-        (at, count) = (at + digits + 1, count + 1);
+        let ([first, second], bits) = first_fields(word)?;
+        let pair = [number(word as u32, first), number((word >> (first + 8)) as u32, second)];
+        *fields.get_mut(count..)?.first_chunk_mut()? = pair.map(|(value, _)| value);
+        wrong |= pair[0].1 | pair[1].1;
+        (at, count) = (at + bits as usize / 8, count + 2);
     }
-    // The last fields, with a comma behind the last of them.
-    let mut rest = [b','; 8];
-    let left = line.len() - at;
-    rest[..left].copy_from_slice(&line[at..]);
-    let (mut word, mut at) = (u64::from_le_bytes(rest), 0);
-    while at <= left {
-        let (value, digits) = first_field(word)?;
+    // The last fields, which have no eight bytes any more.
+    for field in line[at..].split(|&byte| byte == b',') {
+        let mut digits = [0; 4];
+        digits[..3].get_mut(..field.len()).filter(|_| !field.is_empty())?.copy_from_slice(field);
+        let (value, is_wrong) = number(u32::from_le_bytes(digits), 8 * field.len() as u32);
         *fields.get_mut(count)? = value;
-        (at, count) = (at + digits + 1, count + 1);
-        word >>= 8 * (digits + 1);
+        (count, wrong) = (count + 1, wrong | is_wrong);
     }
-    Some(count)
+    (wrong == 0).then_some(count)
 }
 
-/// The number that the word begins with, and how many digits it has: one to three, of a number up to 255, with a comma behind
-/// them; else none. The first byte is the lowest.
+/// The bits of the first two fields in a word, without their commas, and of both with them; none where either is not of one to
+/// three bytes. The first byte is the lowest.
 #[inline(always)]
-fn first_field(word: u64) -> Option<(u8, usize)> {
-    // The highest bit of each byte that is a comma; what is above the first may be wrong (Warren, Hacker's Delight, 6-1).
+fn first_fields(word: u64) -> Option<([u32; 2], u32)> {
+    // The highest bit of each byte that is a comma, and maybe of one right behind a comma that is none (Warren, Hacker's
+    // Delight, 6-1): the field between the two would be empty.
     let other = word ^ COMMAS;
     let commas = other.wrapping_sub(EVERY) & !other & HIGH;
-    let digits = commas.trailing_zeros() as usize / 8;
-    if !(1..=3).contains(&digits) {
-        return None;
-    }
+    let first = commas.trailing_zeros() - 7;
+    let both = (commas & commas.wrapping_sub(1)).trailing_zeros() + 1;
+    let second = both.wrapping_sub(first + 16);
+    let is_plain = |bits: u32| (8..=24).contains(&bits);
+    (is_plain(first) && is_plain(second)).then_some(([first, second], both))
+}
+
+/// The number whose one to three digits are the lowest `bits` of the word; and what is not 0 where they are no digits, or the
+/// number is above 255.
+#[inline(always)]
+fn number(word: u32, bits: u32) -> (u8, u32) {
     // The ones in the highest byte, tens and hundreds below it, and 0 where there are none.
-    let number = (word as u32 ^ 0x3030_3030) << (32 - 8 * digits);
+    let digits = (word ^ 0x3030_3030) << (32 - bits);
     // A byte above 9 sets its highest bit, with what is added or without.
-    if (number.wrapping_add(0x7676_7676) | number) & 0x8080_8080 != 0 {
-        return None;
-    }
-    let value = (number >> 24) + 10 * (number >> 16 & 0xff) + 100 * (number >> 8 & 0xff);
-    Some((u8::try_from(value).ok()?, digits))
+    let no_digits = (digits.wrapping_add(0x7676_7676) | digits) & 0x8080_8080;
+    let value = (digits >> 24) + 10 * (digits >> 16 & 0xff) + 100 * (digits >> 8 & 0xff);
+    (value as u8, no_digits | (value & !0xff))
 }

@@ -3,7 +3,7 @@
 //! The algorithm is that of [`super::copies`]; a rung's host code picks the kernel, [`Rung::choose`](super::Rung::choose). With 16
 //! x 8 sums a thread reads a quarter less from shared memory for a multiply-add than with 8 x 8, and needs all registers that it
 //! may have. Tiles of 256 x 128 ask for the fewest bytes; those of 64 x 64 leave less of the GPU idle where the
-//! product has few. Where even these are few, two to eight blocks of a cluster share the terms of a tile's sums, and add theirs up in
+//! product has few: with 8 x 4 sums a thread four warps share a tile, with 8 x 8 two, which issue fewer loads. Where even these are few, two to eight blocks of a cluster share the terms of a tile's sums, and add theirs up in
 //! the order of the blocks, through each other's shared memory: no second launch, and the same bits in every run.
 //!
 //! Requires compute capability 8.0, with clusters 9.0. Those not named `any` require rows of B at multiples of 16 bytes.
@@ -12,6 +12,7 @@
 //@ ptx(matmul_async_128x128_any, compute_80+): fma.rn.f32 == 512, cp.async.cg == 0, .local == 0
 //@ ptx(matmul_async_256x128, matmul_async_128x128_tall, compute_80+): fma.rn.f32 == 1024, ld.shared.v4 == 54, .local == 0
 //@ ptx(matmul_async_128x128_cluster, matmul_async_64x64_cluster, compute_90+): barrier.cluster == 4, mapa >= 1, .local == 0
+//@ ptx(matmul_async_64x64_square_cluster, compute_90+): barrier.cluster == 4, fma.rn.f32 == 512, .local == 0
 
 #[cfg(not(target_arch = "nvptx64"))]
 use super::Arguments;
@@ -38,31 +39,35 @@ use cuda_std::kernel;
     max_threads = THREADS,
     min_arch = 80,
     args = Arguments,
-    facts: Tiles = Tiles::with_copies([ROWS, COLS], [TM, TN], WIDTH, CLUSTER, resident),
+    facts: Tiles = Tiles::with_copies([ROWS, COLS], [TM, TN], WIDTH, CLUSTER, resident, cycles),
     instances(
         ROWS = 128, COLS = 128, TM = 8, TN = 8, CLUSTER = false, min_blocks = 2 {
-            matmul_async_128x128 = <4>, resident = 2;
-            matmul_async_128x128_any = <1>, resident = 2;
+            matmul_async_128x128 = <4>, resident = 2, cycles = [164, 81];
+            matmul_async_128x128_any = <1>, resident = 2, cycles = [168, 84];
         }
         ROWS = 128, COLS = 128, TM = 16, TN = 8, CLUSTER = false, min_blocks = 2 {
-            matmul_async_128x128_tall = <4>, resident = 2;
-            matmul_async_128x128_tall_any = <1>, resident = 2;
+            matmul_async_128x128_tall = <4>, resident = 2, cycles = [171, 156];
+            matmul_async_128x128_tall_any = <1>, resident = 2, cycles = [171, 157];
         }
         ROWS = 256, COLS = 128, TM = 16, TN = 8, CLUSTER = false, min_blocks = 1 {
-            matmul_async_256x128 = <4>, resident = 1;
-            matmul_async_256x128_any = <1>, resident = 1;
+            matmul_async_256x128 = <4>, resident = 1, cycles = [324, 160];
+            matmul_async_256x128_any = <1>, resident = 1, cycles = [324, 160];
         }
         ROWS = 64, COLS = 64, TM = 8, TN = 4, CLUSTER = false, min_blocks = 5 {
-            matmul_async_64x64 = <4>, resident = 5;
-            matmul_async_64x64_any = <1>, resident = 5;
+            matmul_async_64x64 = <4>, resident = 5, cycles = [56, 44];
+            matmul_async_64x64_any = <1>, resident = 5, cycles = [62, 47];
         }
         ROWS = 128, COLS = 128, TM = 8, TN = 8, CLUSTER = true, min_blocks = 2 {
-            matmul_async_128x128_cluster = <4>, min_arch = 90, resident = 2;
-            matmul_async_128x128_any_cluster = <1>, min_arch = 90, resident = 2;
+            matmul_async_128x128_cluster = <4>, min_arch = 90, resident = 2, cycles = [164, 81];
+            matmul_async_128x128_any_cluster = <1>, min_arch = 90, resident = 2, cycles = [168, 84];
         }
         ROWS = 64, COLS = 64, TM = 8, TN = 4, CLUSTER = true, min_blocks = 5 {
-            matmul_async_64x64_cluster = <4>, min_arch = 90, resident = 5;
-            matmul_async_64x64_any_cluster = <1>, min_arch = 90, resident = 5;
+            matmul_async_64x64_cluster = <4>, min_arch = 90, resident = 5, cycles = [56, 44];
+            matmul_async_64x64_any_cluster = <1>, min_arch = 90, resident = 5, cycles = [62, 47];
+        }
+        ROWS = 64, COLS = 64, TM = 8, TN = 8, CLUSTER = true, min_blocks = 8 {
+            matmul_async_64x64_square_cluster = <4>, min_arch = 90, resident = 8, cycles = [92, 82];
+            matmul_async_64x64_square_any_cluster = <1>, min_arch = 90, resident = 8, cycles = [104, 92];
         }
     ),
 )]

@@ -21,7 +21,8 @@ const WARP: usize = 32;
 fn trials(scale: Scale) -> Vec<Trial> {
     let (len, distances): (usize, &[usize]) = match scale {
         Scale::Tiny => (3, &[1, 2]),
-        Scale::Edges => (300, &[1, 2, 7, 33]),
+        // More than a block's, whose vectors end in its midst.
+        Scale::Edges => (4400, &[1, 2, 7, 8, 33]),
         Scale::Count => (1 << 12, &[1, 2, 3, 4, 5, 6, 7, 8, 16, 32, 64]),
         Scale::Laptop => (1 << 18, &[1, 2, 4, 8, 16, 32]),
         Scale::Gpu => (1 << 24, &[1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32, 48, 64]),
@@ -36,14 +37,26 @@ fn sectors(first: usize, step: usize) -> usize {
     sectors.len()
 }
 
+/// Those in which `len` elements lie from `first` on, each asked for once: a vector never lies in two, and what is left before
+/// the first whole one and after the last vector is asked for apart.
+fn whole_sectors(len: usize, first: usize) -> usize {
+    let head = (first.next_multiple_of(8) - first).min(len);
+    let vectors = (len - head) / 4;
+    let has = |elements: usize| usize::from(elements > 0);
+    has(head) + vectors.div_ceil(2) + has(len - head - 4 * vectors)
+}
+
 fn trial(rung: &'static Rung<Arguments>, len: usize, distance: usize) -> Trial {
     let is_stride = rung.name == "stride";
     let place = move |i: usize| if is_stride { i * distance } else { i + distance };
     let whole = place(len - 1) + 1;
     // Whole warps begin at the same place of a sector all.
-    let of_warp = if is_stride { sectors(0, distance) } else { sectors(distance, 1) };
-    let touched = (of_warp * len.div_ceil(WARP)) as f64;
-    let work = Work::of_bytes(8.0 * len as f64).with_sectors(touched, touched);
+    let touched = match rung.name {
+        "stride" => sectors(0, distance) * len.div_ceil(WARP),
+        "offset" => sectors(distance, 1) * len.div_ceil(WARP),
+        _ => whole_sectors(len, distance),
+    };
+    let work = Work::of_bytes(8.0 * len as f64).with_sectors(touched as f64, touched as f64);
     let name = (rung.name, vec![rung.kernel.meta.name]);
     Trial::new(name, distance as f64, format!("{len} elements, {distance}"), work, move || {
         let mut arrays = Arrays::default();
