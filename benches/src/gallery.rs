@@ -18,6 +18,9 @@ const SAMPLES: usize = 10;
 /// How long the samples of a trial may take together; there are two at least.
 const BUDGET: Duration = Duration::from_millis(500);
 
+/// The seconds that a load waits for a GPU's memory at most, where nothing else is under way.
+const WAIT: f64 = 1e-6;
+
 /// One rung on one problem: a time, or why there is none.
 #[derive(Debug, Serialize)]
 pub struct Entry {
@@ -278,8 +281,19 @@ fn samples(device: &Device, trial: &Trial) -> anyhow::Result<Timed> {
 /// A result is wrong, there is no memory for the problem, or a launch failed.
 pub fn prepared(device: &Device, trial: &Trial) -> anyhow::Result<Rotation<Vec<Session>>> {
     let problem = trial.problem().ok_or_else(|| anyhow::anyhow!("{} launches nothing", trial.rung))?;
-    let sessions = (0..matrices::count(device, problem.bytes())?).map(|_| problem.place(device));
-    let mut sessions = sessions.collect::<Result<Vec<_>, _>>()?;
+    let count = matrices::count(device, problem.bytes())?;
+    let mut sessions = vec![problem.place(device)?];
     problem.check(&mut sessions[0])?;
+    let (_, once) = device.time(|| sessions[0].launch())?;
+    if !is_cold_anyway(device, problem.bytes(), once)? {
+        sessions.extend((1..count).map(|_| problem.place(device)).collect::<Result<Vec<_>, _>>()?);
+    }
     Ok(Rotation::new(device, sessions, Session::launch)?)
+}
+
+/// Whether a launch that takes so long on arrays of so many bytes would be no faster, by more than a hundredth, if the cache held
+/// as much of them as it can: then one set of arrays is enough, where others would only be launches more.
+fn is_cold_anyway(device: &Device, bytes: usize, once: Duration) -> anyhow::Result<bool> {
+    let (Some(l2), Some(peaks)) = (device.l2_bytes()?, device.peaks()?) else { return Ok(true) };
+    Ok(100.0 * (bytes.min(l2) as f64 / peaks.bytes_per_second + WAIT) < once.as_secs_f64())
 }

@@ -60,8 +60,8 @@ pub fn shapes(results: &Results) -> anyhow::Result<String> {
         }
     }
     let at = |entry: &Entry| names.iter().position(|name| *name == entry.shape()).map(|place| place as f64);
-    let is_shown =
-        |entry: &Entry| !entry.is_rung() || entry.name.starts_with("k8") || entry.name.starts_with("k9");
+    let is_high = |name: &str| ["k8_", "k9_", "k10_"].iter().any(|rung| name.starts_with(rung));
+    let is_shown = |entry: &Entry| !entry.is_rung() || is_high(&entry.name);
     let panels =
         [("f32", lines(results, "f32", at, &is_shown)), ("bf16", lines(results, "bf16", at, &is_shown))];
     let title = format!("softmax at other shapes, {}, driver {}", results.machine, results.driver);
@@ -128,9 +128,9 @@ fn shown_name(entry: &Entry) -> String {
     }
 }
 
-/// Colour and width of a line: the rungs from blue over green to dark red, the peers apart from them.
+/// Colour and width of a line: the rungs from blue over green to dark red and grey, the peers apart from them.
 fn look(name: &str) -> (RGBColor, u32) {
-    const RUNGS: [RGBColor; 9] = [
+    const RUNGS: [RGBColor; 10] = [
         RGBColor(49, 54, 149),
         RGBColor(69, 117, 180),
         RGBColor(90, 165, 205),
@@ -140,6 +140,7 @@ fn look(name: &str) -> (RGBColor, u32) {
         RGBColor(240, 170, 40),
         RGBColor(240, 110, 40),
         RGBColor(150, 0, 70),
+        RGBColor(60, 60, 60),
     ];
     let rung = name.strip_prefix('k').and_then(|rest| rest.split('_').next()?.parse::<usize>().ok());
     match (name, rung) {

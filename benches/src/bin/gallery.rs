@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Instant;
 
 use anyhow::{Context, ensure};
 use clap::Parser;
@@ -67,8 +68,9 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
         (device, scale)
     };
     let mut results = Results::new(&device)?;
+    let begin = Instant::now();
     for lesson in lessons {
-        eprintln!("{}", lesson.name);
+        eprintln!("{} ({:.1} s)", lesson.name, begin.elapsed().as_secs_f64());
         let mut trials = (lesson.trials)(scale);
         if arguments.quick {
             let rungs: Vec<&str> = trials.iter().map(|trial| trial.rung).collect();
@@ -89,6 +91,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
         }
     }
     results.write_to(&arguments.out)?;
+    eprintln!("done ({:.1} s)", begin.elapsed().as_secs_f64());
     let failed = results.entries.iter().filter(|entry| entry.error.is_some()).count();
     ensure!(failed == 0, "{failed} of the trials failed, as said above");
     Ok(())

@@ -1,6 +1,7 @@
 //! How the threads of a row find its maximum and sum: within a warp, a block or a cluster, one after the other or as
 //! pairs.
 
+use super::stage::Stage;
 use cuda_std::mem::f32x2;
 use cuda_std::warp::{reduce_max, reduce_max_width, reduce_sum, reduce_sum_width};
 use cuda_std::{GpuFloat as _, cluster, thread};
@@ -133,6 +134,23 @@ pub(super) unsafe fn merge_cluster(shared: *mut f32x2, tid: usize, (max, sum): (
         cluster::sync();
         let has_block = tid % 16 < blocks;
         let f32x2 { x, y } = if has_block { *shared.add(tid % 16) } else { f32x2::new(f32::MIN, 0.0) };
+        merge::<16>((x, y))
+    }
+}
+
+/// The (max, sum) of a cluster of so many blocks, which hold a row in shared memory, from those of its blocks, for all
+/// threads. Of a single block that is its own.
+///
+/// # Safety
+/// All threads of the cluster come here, once for each `stage`.
+#[inline(always)]
+pub(super) unsafe fn merge_staged(stage: &Stage<f32x2>, blocks: u32, (max, sum): (f32, f32)) -> (f32, f32) {
+    if blocks == 1 {
+        return (max, sum);
+    }
+    // SAFETY: as the caller says; the pair is the same in all threads of a block.
+    unsafe {
+        let f32x2 { x, y } = stage.exchange(f32x2::new(max, sum), f32x2::new(f32::MIN, 0.0));
         merge::<16>((x, y))
     }
 }

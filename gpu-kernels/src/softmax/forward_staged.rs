@@ -1,4 +1,4 @@
-//! Softmax and log-softmax of rows that are held in shared memory, by a block or by a cluster of them.
+//! Softmax and log-softmax of rows that are held in shared memory, by a block or by a cluster of them: rung k10, grown up.
 //!
 //! Against [`super::forward`], which holds a row in registers: three blocks of 256 threads fit a multiprocessor, each with up to a
 //! third of its shared memory, so that one loads while another computes and a third writes. What is read comes by

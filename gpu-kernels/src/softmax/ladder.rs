@@ -4,7 +4,7 @@ use cuda_std::launch::{
     Instance, KernelMeta, LaunchConfig, LaunchError, Launcher, Limits, PtrMutArg, RawBuffer, SliceArg,
 };
 
-use super::vectors::Vectors;
+use super::{stage::shared_bytes, vectors::Vectors};
 
 /// One step of the ladder.
 #[derive(Debug)]
@@ -74,7 +74,26 @@ impl Shapes {
         let widest = 4 * BLOCK * VECTORS * most;
         Self { narrowest: WIDE, widest, least_blocks: 64, ..Self::all(config) }
     }
+
+    /// Rows that a block, or a cluster of up to 16, holds in shared memory: of the fewest blocks of which three fit a
+    /// multiprocessor, or of 16.
+    pub(super) const fn staged<const BLOCK: usize>() -> Self {
+        let config = |rows: u32, cols: u32| {
+            let bytes = |blocks: u32| shared_bytes(cols as usize / 4, blocks, 1);
+            let blocks = [1, 2, 4, 8].into_iter().find(|&blocks| bytes(blocks) <= A_THIRD).unwrap_or(16);
+            let config = grid(u64::from(rows) * u64::from(blocks), BLOCK)?.with_cluster(blocks);
+            (bytes(blocks) <= MOST_SHARED).then(|| config.with_shared_bytes(bytes(blocks) as u32))
+        };
+        Self { narrowest: WIDE, ..Self::all(config) }
+    }
 }
+
+/// Dynamic shared memory of a block of which three fit a multiprocessor of 228 KiB, which keeps 1 KiB for each, beside a
+/// little that is static.
+const A_THIRD: usize = 74 * 1024;
+
+/// As much of it as a block can have: 227 KiB, less what is static.
+const MOST_SHARED: usize = 226 * 1024;
 
 /// The columns from which a row is spread over several blocks: 16384 still fit one.
 pub(super) const WIDE: usize = 16_385;
@@ -174,7 +193,9 @@ impl Prepared {
     /// Whether a device with these limits has what the kernels use.
     pub fn runs_on(&self, limits: &Limits) -> bool {
         self.variant.steps().all(|step| limits.runs(step.meta))
-            && self.config.is_none_or(|config| config.cluster <= limits.max_cluster)
+            && self.config.is_none_or(|config| {
+                config.cluster <= limits.max_cluster && config.shared_bytes <= limits.max_dynamic_shared_bytes
+            })
     }
 
     fn has_blocks_enough(&self) -> bool {

@@ -26,6 +26,8 @@ pub mod k8_resident;
 
 pub mod k9_cluster;
 
+pub mod k10_staged;
+
 pub mod forward;
 
 mod forward_narrow;
@@ -118,5 +120,11 @@ pub const LADDER: &[Rung] = &[
         idea: "a wide row is spread over a cluster of blocks",
         kernels: k9_cluster::softmax_k9_cluster::INSTANCES,
         pair: Some(k9_cluster::split::PAIR),
+    },
+    Rung {
+        name: "k10_staged",
+        idea: "a wide row is held in shared memory",
+        kernels: k10_staged::softmax_k10_staged::INSTANCES,
+        pair: None,
     },
 ];

@@ -47,6 +47,20 @@ impl<'a, const THREADS: usize> Vectors<'a, THREADS> {
         Self { first, end, edge: if rank == 0 { self.edge } else { self.x.len() }, ..self }
     }
 
+    /// The vectors of the block's part, of which this is thread `tid`.
+    #[inline(always)]
+    pub fn part(&self, tid: usize) -> &'a [f32x4] {
+        let first = self.first - tid;
+        if first >= self.end {
+            return &[];
+        }
+        // SAFETY: vectors of the row, from a 16-byte boundary on, which nobody writes.
+        unsafe {
+            let vectors = self.x.as_ptr().add(self.head).cast::<f32x4>();
+            core::slice::from_raw_parts(vectors.add(first), self.end - first)
+        }
+    }
+
     /// The edge, -inf where the thread has none: no maximum and no sum takes notice of it.
     #[inline(always)]
     pub fn edge(&self) -> f32 {
@@ -135,6 +149,18 @@ impl<'a, const THREADS: usize> Vectors<'a, THREADS> {
                 // SAFETY: the vector is one of the thread's.
                 unsafe { self.store(out, self.head + 4 * v, values) };
             }
+        }
+    }
+
+    /// Writes what `values` gives for each vector, however many there are.
+    ///
+    /// # Safety
+    /// As for [`store`](Self::store).
+    #[inline(always)]
+    pub unsafe fn store_each(&self, out: *mut f32, values: impl Fn(usize) -> [f32; 4]) {
+        for (i, v) in (self.first..self.end).step_by(THREADS).enumerate() {
+            // SAFETY: the vector is one of the thread's.
+            unsafe { self.store(out, self.head + 4 * v, values(i)) };
         }
     }
 

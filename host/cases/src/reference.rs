@@ -44,9 +44,13 @@ impl Sum {
         Bound { value: self.value, allowed: roundings * f32::ROUNDING * self.magnitude + floor }
     }
 
+    /// The sum with one term more.
+    pub(crate) fn and(self, term: f64) -> Self {
+        Self { value: self.value + term, magnitude: self.magnitude + term.abs() }
+    }
+
     fn add(&mut self, term: f64) {
-        self.value += term;
-        self.magnitude += term.abs();
+        *self = self.and(term);
     }
 }
 

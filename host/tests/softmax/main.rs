@@ -13,7 +13,11 @@ use ptx_emulator::Turns;
 
 /// The cases of that name that a device can run, of rungs whose name begins as `FERROWARP_RUNG` in the environment.
 fn cases(scope: Scope, device: &Device, name: &str) -> Vec<Case> {
-    let wanted = std::env::var("FERROWARP_RUNG").unwrap_or_default();
+    let mut wanted = std::env::var("FERROWARP_RUNG").unwrap_or_default();
+    if wanted.ends_with(|c: char| c.is_ascii_digit()) {
+        // `k1` is not k10.
+        wanted.push('_');
+    }
     let is_known = LADDER.iter().any(|rung| rung.name.starts_with(&wanted));
     assert!(is_known, "no rung begins with FERROWARP_RUNG, which is `{wanted}`");
     let prefix = format!("softmax_{wanted}");
@@ -126,17 +130,20 @@ fn every_width_has_a_kernel_until_a_row_fills_the_registers() {
     for cols in [1, 128, 129, 512, 513, 1024, 3072, 3073, 8192, 16_385, 32_768] {
         for rung in LADDER {
             let Some(kernel) = rung.prepare(3, cols) else {
-                // Clusters are for rows that a block does not hold.
-                assert!(rung.name == "k9_cluster" && cols <= 16_384, "{} has none for {cols}", rung.name);
+                // Clusters are for rows that a block does not hold in registers.
+                let is_wide = ["k9_cluster", "k10_staged"].contains(&rung.name);
+                assert!(is_wide && cols <= 16_384, "{} has none for {cols}", rung.name);
                 continue;
             };
             let config = kernel.config().unwrap();
             assert!(config.block.volume() <= 1024 && config.grid.y == 1, "{} {cols}: {config:?}", rung.name);
         }
     }
-    // From there on a rung that cannot do it says so, and the highest one does it at any width.
-    let wide: Vec<_> = LADDER.iter().filter(|rung| rung.prepare(3, 32_769).is_none()).collect();
-    assert!(wide.iter().map(|rung| rung.name).eq(["k8_resident"]), "{wide:?}");
+    // From there on a rung that cannot do it says so, and the pair of k9 does it at any width.
+    let without =
+        |cols| LADDER.iter().filter(move |rung| rung.prepare(3, cols).is_none()).map(|rung| rung.name);
+    assert!(without(32_769).eq(["k8_resident"]));
+    assert!(without(1 << 20).eq(["k8_resident", "k10_staged"]));
 }
 
 /// The name of the kernel that writes the result, the blocks of its clusters, and the elements of the workspace.
@@ -175,6 +182,38 @@ fn a_row_gets_the_cluster_that_holds_it_or_the_pair() {
     let portable = Limits { max_cluster: 8, ..Limits::default() };
     assert_eq!(choice(&portable, 4096, 262_144).1, 8);
     assert_eq!(choice(&portable, 4096, 262_145).0, pair);
+}
+
+#[test]
+fn a_row_gets_the_fewest_blocks_of_which_three_fit_or_sixteen() {
+    let rung = &LADDER[9];
+    assert_eq!(rung.name, "k10_staged");
+    let choice = |limits: &Limits, cols: usize| {
+        let config = rung.prepare_on(limits, 4096, cols)?.config().unwrap();
+        assert_eq!(config.grid.volume(), 4096 * u64::from(config.cluster));
+        Some((config.cluster, config.shared_bytes))
+    };
+    let newest = Limits::default();
+    // 320 bytes for barriers and pairs, and 16 for each vector of a part, which is a whole number of warps.
+    for (cols, expected) in [
+        (16_384, None),
+        (16_385, Some((1, 320 + 4 * 16_384))),
+        (18_864, Some((1, 320 + 4 * 18_864))),
+        (18_868, Some((2, 320 + 4 * 9472))),
+        (131_072, Some((8, 320 + 4 * 16_384))),
+        (262_144, Some((16, 320 + 4 * 16_384))),
+        (524_288, Some((16, 320 + 4 * 32_768))),
+        (923_648, Some((16, 320 + 4 * 57_728))),
+        (925_700, None),
+    ] {
+        assert_eq!(choice(&newest, cols), expected, "{cols}");
+    }
+    // Devices without clusters, with smaller ones, and with less shared memory.
+    assert_eq!(choice(&Limits { max_cluster: 1, capability: 89, ..Limits::default() }, 20_000), None);
+    assert_eq!(choice(&Limits { max_cluster: 8, ..Limits::default() }, 262_144), None);
+    let small = Limits { max_dynamic_shared_bytes: 99 * 1024, ..Limits::default() };
+    assert_eq!(choice(&small, 400_000).map(|(blocks, _)| blocks), Some(16));
+    assert_eq!(choice(&small, 524_288), None);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use gpu_kernels::gallery::Rung;
 use gpu_kernels::gallery::copy_offset::{Arguments, RUNGS};
 
-use super::{Arrays, Axis, Lesson, Measure, Problem, Scale, Trial, Work};
+use super::{Arrays, Axis, Lesson, Measure, Problem, Scale, Trial, Work, elements};
 use crate::compare::Bound;
 
 pub(super) const LESSON: Lesson = Lesson {
@@ -60,9 +60,9 @@ fn trial(rung: &'static Rung<Arguments>, len: usize, distance: usize) -> Trial {
     let name = (rung.name, vec![rung.kernel.meta.name]);
     Trial::new(name, distance as f64, format!("{len} elements, {distance}"), work, move || {
         let mut arrays = Arrays::default();
-        let inp =
-            arrays.input("inp", (0..whole as u32).map(|i| i.wrapping_mul(2_654_435_761)).collect::<Vec<_>>());
-        let out = arrays.changed("out", vec![7; whole]);
+        let element = |i: usize| (i as u32).wrapping_mul(2_654_435_761);
+        let inp = arrays.input("inp", elements(whole, element));
+        let out = arrays.changed("out", elements(whole, |_| 7));
         let config = (rung.kernel.config)(len);
         Problem::new(
             arrays,
@@ -74,8 +74,7 @@ fn trial(rung: &'static Rung<Arguments>, len: usize, distance: usize) -> Trial {
             },
             move |_, i| {
                 let is_copied = if is_stride { i.is_multiple_of(distance) } else { i >= distance };
-                let copied = (i as u32).wrapping_mul(2_654_435_761);
-                Bound::exact(f64::from(if is_copied { copied } else { 7 }))
+                Bound::exact(f64::from(if is_copied { element(i) } else { 7 }))
             },
         )
     })

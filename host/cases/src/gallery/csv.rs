@@ -5,10 +5,12 @@ mod digits;
 use std::fs;
 use std::hint::black_box;
 use std::io::Write as _;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use ferrowarp_csv::{Lines, PIXELS, RUNGS, Rung};
+use rayon::prelude::*;
 
 use super::{Axis, Lesson, Measure, Scale, Timed, Trial, Work};
 
@@ -34,7 +36,7 @@ pub(super) const LESSON: Lesson = Lesson {
 /// Classes of labels.
 const CLASSES: usize = 10;
 /// The longest that all samples of a trial may take, if there are two.
-const BUDGET: Duration = Duration::from_secs(2);
+const BUDGET: Duration = Duration::from_secs(1);
 
 /// Places on the axis.
 const READ: f64 = 1.0;
@@ -49,17 +51,35 @@ fn trials(scale: Scale) -> Vec<Trial> {
         // As many as MNIST has to learn from.
         Scale::Laptop | Scale::Gpu => 60_000,
     };
-    let [written, noise] = [Digits { images, noise: false }, Digits { images, noise: true }];
-    let parsers = RUNGS.iter().map(|rung| trial(rung.name, PARSE, written, |digits| parse(rung, digits)));
+    let [written, noise] = [false, true].map(|noise| Arc::new(Text::new(Digits { images, noise })));
+    let parsers = RUNGS.iter().map(|rung| trial(rung.name, PARSE, &written, |text| parse(rung, text)));
     let fastest = &RUNGS[RUNGS.len() - 1];
-    [trial("read", READ, written, read)]
+    [trial("read", READ, &written, read)]
         .into_iter()
         .chain(parsers)
         .chain([
-            trial("words_noise", PARSE_NOISE, noise, |digits| parse(fastest, digits)),
-            trial("floats", CONVERT, written, convert),
+            trial("words_noise", PARSE_NOISE, &noise, |text| parse(fastest, text)),
+            trial("floats", CONVERT, &written, convert),
         ])
         .collect()
+}
+
+/// Images as text, which all stages share and the first one makes.
+struct Text {
+    digits: Digits,
+    /// Bytes of the text.
+    len: usize,
+    text: OnceLock<Vec<u8>>,
+}
+
+impl Text {
+    fn new(digits: Digits) -> Self {
+        Self { digits, len: digits.text_len(), text: OnceLock::new() }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        self.text.get_or_init(|| self.digits.text())
+    }
 }
 
 /// A stage that is ready to be run, again and again: it gives its time, and whether it did right.
@@ -69,13 +89,13 @@ type Stage = Box<dyn FnMut() -> Result<Duration>>;
 fn trial(
     rung: &'static str,
     at: f64,
-    digits: Digits,
-    prepare: impl Fn(Digits) -> Result<Stage> + Send + Sync + 'static,
+    text: &Arc<Text>,
+    prepare: impl Fn(Arc<Text>) -> Result<Stage> + Send + Sync + 'static,
 ) -> Trial {
-    let len = digits.text_len();
-    let words = format!("{} lines, {:.0} MB", digits.images, len as f64 / 1e6);
-    Trial::of_host(rung, at, words, Work::of_bytes(len as f64), move |_, samples| {
-        let mut stage = prepare(digits)?;
+    let (text, len) = (Arc::clone(text), text.len as f64);
+    let words = format!("{} lines, {:.0} MB", text.digits.images, len / 1e6);
+    Trial::of_host(rung, at, words, Work::of_bytes(len), move |_, samples| {
+        let mut stage = prepare(Arc::clone(&text))?;
         let begin = Instant::now();
         let mut times = Vec::new();
         while times.len() < samples && (times.len() < 2 || begin.elapsed() < BUDGET) {
@@ -86,47 +106,50 @@ fn trial(
 }
 
 /// Reads the file, which was just written, and so is in the system's memory.
-fn read(digits: Digits) -> Result<Stage> {
-    let text = digits.text();
+fn read(text: Arc<Text>) -> Result<Stage> {
     let mut file = tempfile::NamedTempFile::new().context("making a file for the text")?;
-    file.write_all(&text).context("writing the text")?;
+    file.write_all(text.bytes()).context("writing the text")?;
     Ok(Box::new(move || {
         let begin = Instant::now();
         let read = fs::read(file.path()).context("reading the text")?;
         let time = begin.elapsed();
-        ensure!(read == text, "another text was read than was written");
+        ensure!(read == text.bytes(), "another text was read than was written");
         Ok(time)
     }))
 }
 
-fn parse(rung: &'static Rung, digits: Digits) -> Result<Stage> {
-    let text = digits.text();
+fn parse(rung: &'static Rung, text: Arc<Text>) -> Result<Stage> {
     Ok(Box::new(move || {
+        let (digits, bytes) = (text.digits, text.bytes());
         let begin = Instant::now();
-        let parsed = (rung.parse)(&text, CLASSES);
+        let parsed = (rung.parse)(bytes, CLASSES);
         let time = begin.elapsed();
         let Lines { labels, pixels } = parsed.map_err(|bad| {
             anyhow::anyhow!("line {}, column {}: {}", bad.line + 1, bad.column, bad.problem)
         })?;
         ensure!(labels.len() == digits.images, "{} of {} lines came out", labels.len(), digits.images);
-        let found = labels.iter().zip(pixels.chunks_exact(PIXELS));
-        for (image, (label, pixels)) in found.enumerate() {
+        let found = labels.par_iter().zip(pixels.par_chunks_exact(PIXELS)).enumerate();
+        let is_right = |(image, (&label, pixels)): (usize, (&u8, &[u8]))| {
             let (right, image) = digits.image(image);
-            ensure!(*label == right && pixels == image, "another image than was written came out");
-        }
+            label == right && pixels == image
+        };
+        ensure!(found.all(is_right), "another image than was written came out");
         Ok(time)
     }))
 }
 
 /// What follows for who trains with floats on the host: `x / 255`.
-fn convert(digits: Digits) -> Result<Stage> {
-    let pixels: Vec<u8> = (0..digits.images).flat_map(|image| digits.image(image).1).collect();
+fn convert(text: Arc<Text>) -> Result<Stage> {
+    let digits = text.digits;
+    let pixels: Vec<u8> =
+        (0..digits.images).into_par_iter().flat_map_iter(|image| digits.image(image).1).collect();
     Ok(Box::new(move || {
         let begin = Instant::now();
         let floats: Vec<f32> = black_box(&pixels).iter().map(|&pixel| f32::from(pixel) / 255.0).collect();
         let time = begin.elapsed();
         let is_right = |(x, pixel): (&f32, &u8)| (f64::from(*x) * 255.0 - f64::from(*pixel)).abs() < 1e-4;
-        ensure!(floats.len() == pixels.len() && floats.iter().zip(&pixels).all(is_right), "wrong floats");
+        let pairs = floats.par_iter().zip(&pixels);
+        ensure!(floats.len() == pixels.len() && pairs.all(is_right), "wrong floats");
         Ok(time)
     }))
 }

@@ -6,9 +6,8 @@ use gpu_kernels::gallery::Rung;
 use gpu_kernels::gallery::dot::{Arguments, RUNGS};
 
 use super::theory::WARP;
-use super::{Arrays, Axis, Lesson, Measure, Problem, Scale, Trial, Work, numbers};
+use super::{Arrays, Axis, Lesson, Measure, Problem, Scale, Trial, Work, numbers_as, sum};
 use crate::compare::Bound;
-use crate::reference::Sum;
 
 pub(super) const LESSON: Lesson = Lesson {
     name: "dot",
@@ -55,7 +54,7 @@ fn trial(rung: &'static Rung<Arguments>, len: usize, most: u32, is_whole: bool) 
     Trial::new(name, len as f64, format!("{len} terms, {what}"), work, move || {
         let factors = |seed| {
             let whole = |x: f32| if is_whole { (3.5 * x).trunc() } else { x };
-            Arc::new(numbers(len, seed).into_iter().map(whole).collect::<Vec<f32>>())
+            Arc::new(numbers_as(len, seed, whole))
         };
         let (x, y) = (factors(4), factors(5));
         let mut arrays = Arrays::default();
@@ -79,8 +78,7 @@ fn trial(rung: &'static Rung<Arguments>, len: usize, most: u32, is_whole: bool) 
                 unsafe { (rung.kernel.launch)(on, config, arguments) }
             },
             move |_, _| {
-                let terms = || x.iter().zip(&*y).map(|(&a, &b)| f64::from(a) * f64::from(b));
-                let sum = Sum { value: terms().sum(), magnitude: terms().map(f64::abs).sum() };
+                let sum = sum(len, |i| f64::from(x[i]) * f64::from(y[i]));
                 if is_whole { Bound::exact(sum.value) } else { sum.within(64.0) }
             },
         )

@@ -1,9 +1,11 @@
 //! Functions of one element at a time, fused and not.
 
+use std::sync::Arc;
+
 use gpu_kernels::gallery::Sequence;
 use gpu_kernels::gallery::fusion::{Arguments, RUNGS, Step};
 
-use super::{Arrays, Axis, Lesson, Measure, Problem, Scale, Trial, Work, numbers};
+use super::{Arrays, Axis, Lesson, Measure, Problem, Scale, Trial, Work, numbers_as};
 use crate::reference::Sum;
 
 pub(super) const LESSON: Lesson = Lesson {
@@ -41,10 +43,10 @@ fn trial(rung: &'static Sequence<Step>, len: usize) -> Trial {
     // Each function is a ladder of its own.
     let function = f64::from(u8::from(is_gelu));
     Trial::new((rung.name, kernels), function, format!("{len} elements"), work, move || {
-        let x: Vec<f32> = numbers(len, 3).into_iter().map(|x| 4.0 * x).collect();
+        let x = Arc::new(numbers_as(len, 3, |x| 4.0 * x));
         let mut arrays = Arrays::default();
         let places = [
-            arrays.input("x", x.clone()),
+            arrays.input("x", Arc::clone(&x)),
             arrays.output("out", len),
             arrays.scratch("between", vec![0.0; len]),
             arrays.scratch("between, too", vec![0.0; len]),

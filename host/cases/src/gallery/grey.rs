@@ -1,9 +1,11 @@
 //! A picture from colour to grey.
 
+use std::sync::Arc;
+
 use gpu_kernels::gallery::Rung;
 use gpu_kernels::gallery::grey::{Arguments, RUNGS};
 
-use super::{Arrays, Axis, Lesson, Measure, Problem, Scale, Trial, Work, numbers};
+use super::{Arrays, Axis, Lesson, Measure, Problem, Scale, Trial, Work, numbers_as};
 use crate::compare::Bound;
 
 pub(super) const LESSON: Lesson = Lesson {
@@ -39,10 +41,10 @@ fn trial(rung: &'static Rung<Arguments>, len: usize) -> Trial {
         format!("{len} pixels"),
         work,
         move || {
-            let pixels: Vec<u8> =
-                numbers(3 * len, 6).into_iter().map(|x| (x * 127.9 + 128.0) as u8).collect();
+            let pixels = Arc::new(numbers_as(3 * len, 6, |x| (x * 127.9 + 128.0) as u8));
             let mut arrays = Arrays::default();
-            let (inp, out) = (arrays.input("inp", pixels.clone()), arrays.changed("out", vec![0u8; len]));
+            let (inp, out) =
+                (arrays.input("inp", Arc::clone(&pixels)), arrays.changed("out", vec![0u8; len]));
             Problem::new(
                 arrays,
                 move |on, placed| {

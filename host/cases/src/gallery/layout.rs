@@ -1,5 +1,7 @@
 //! Particles as an array of structures and as a structure of arrays.
 
+use std::sync::Arc;
+
 use gpu_kernels::gallery::Rung;
 use gpu_kernels::gallery::layout::{Arguments, FLOATS, PLACE, RUNGS, VELOCITY};
 
@@ -42,10 +44,10 @@ fn trial(rung: &'static Rung<Arguments>, len: usize) -> Trial {
         .with_sectors(loads * len as f64, stores * len as f64);
     let name = (rung.name, vec![rung.kernel.meta.name]);
     Trial::new(name, len as f64, format!("{len} particles"), work, move || {
-        let particles = numbers(FLOATS * len, 7);
+        let particles = Arc::new(numbers(FLOATS * len, 7));
         let is_soa = rung.name == "soa";
         let mut arrays = Arrays::default();
-        let changed = arrays.changed("particles", particles.clone());
+        let changed = arrays.changed("particles", Arc::clone(&particles));
         Problem::new(
             arrays,
             move |on, placed| {

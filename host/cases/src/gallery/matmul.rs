@@ -152,8 +152,7 @@ fn trial(
             move |_, i| {
                 let (row, col) = (i / n, i % n);
                 let term = |i: usize| f64::from(x[row * k + i]) * f64::from(y[i * n + col]);
-                let value = (0..k).map(term).sum();
-                Sum { value, magnitude: (0..k).map(|i| term(i).abs()).sum() }.within(ROUNDINGS)
+                (0..k).map(term).fold(Sum::default(), Sum::and).within(ROUNDINGS)
             },
         )
     });

@@ -11,6 +11,7 @@ mod fusion;
 mod grey;
 mod launch_bounds;
 mod layout;
+mod made;
 mod matmul;
 mod occupancy;
 mod overlap;
@@ -39,6 +40,7 @@ use ferrowarp::device::Device;
 
 use crate::{Case, Scope};
 
+pub(crate) use made::{elements, number, numbers, numbers_as, sum};
 pub use problem::{Array, Arrays, Handle, Placed, Problem, Session};
 pub use timeline::Timeline;
 
@@ -321,16 +323,4 @@ pub fn cases(scope: Scope, limits: &Limits) -> Vec<Case> {
         kernels.into_iter().all(|kernel| limits.runs(kernel))
     };
     trials.filter(runs).filter_map(Trial::case).collect()
-}
-
-/// Numbers between -1 and 1 that differ from seed to seed.
-pub(crate) fn numbers(len: usize, seed: u64) -> Vec<f32> {
-    // The output function of SplitMix64 (Steele, Lea, Flood 2014).
-    let mix = |i: usize| {
-        let mut z = (seed << 40).wrapping_add(i as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    };
-    (0..len).map(|i| (mix(i) >> 40) as f32 / 8_388_608.0 - 1.0).collect()
 }

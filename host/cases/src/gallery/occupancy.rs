@@ -4,7 +4,7 @@ use cuda_std::launch::LaunchConfig;
 use gpu_kernels::gallery::Rung;
 use gpu_kernels::gallery::occupancy::{Arguments, Elements, RUNGS};
 
-use super::{Arrays, Axis, Lesson, Measure, Problem, Scale, Trial, Work};
+use super::{Arrays, Axis, Lesson, Measure, Problem, Scale, Trial, Work, elements};
 use crate::compare::Bound;
 
 pub(super) const LESSON: Lesson = Lesson {
@@ -48,7 +48,7 @@ fn trial(rung: &'static Rung<Arguments, Elements>, len: usize, threads: usize) -
     Trial::new(name, threads as f64, words, work, move || {
         let element = |i: usize| (i as u32).wrapping_mul(2_654_435_761);
         let mut arrays = Arrays::default();
-        let inp = arrays.input("inp", (0..len).map(element).collect::<Vec<u32>>());
+        let inp = arrays.input("inp", elements(len, element));
         let out = arrays.output("out", len);
         let config = LaunchConfig::cover(len.div_ceil(each), threads as u32);
         Problem::new(

@@ -8,7 +8,7 @@ use ferrowarp::device::{Device, InFlight, PinnedBuffer, Stream};
 use gpu_kernels::gallery::overlap::{Arguments, FACTOR, RUNG, SUMMAND};
 
 use super::transfers::timed;
-use super::{Arrays, Axis, Lesson, Measure, Problem, Scale, Timed, Trial, Work};
+use super::{Arrays, Axis, Lesson, Measure, Problem, Scale, Timed, Trial, Work, elements};
 use crate::compare::Bound;
 
 pub(super) const LESSON: Lesson = Lesson {
@@ -66,7 +66,7 @@ fn kernel(size @ Size { len, rounds }: Size) -> Trial {
     let name = (RUNG.name, vec![RUNG.kernel.meta.name]);
     Trial::new(name, 1.0, format!("{len} numbers, {rounds} steps"), work, move || {
         let mut arrays = Arrays::default();
-        let inp = arrays.input("inp", (0..len as u32).map(number).collect::<Vec<_>>());
+        let inp = arrays.input("inp", elements(len, |i| number(i as u32)));
         let out = arrays.output("out", len);
         let config = (RUNG.kernel.facts.config)(len);
         Problem::new(

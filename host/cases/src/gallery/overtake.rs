@@ -9,7 +9,7 @@ use ferrowarp::device::{Buffer, Device};
 use gpu_kernels::gallery::{fusion, vector_add};
 use rayon::prelude::*;
 
-use super::{Axis, Lesson, Measure, Scale, Timed, Trial, Work, numbers};
+use super::{Axis, Lesson, Measure, Scale, Timed, Trial, Work, elements, numbers};
 use crate::compare::{Bound, compare};
 use crate::reference::Sum;
 
@@ -23,7 +23,7 @@ pub(super) const LESSON: Lesson = Lesson {
 };
 
 /// Time that the samples of a trial may take together; there is one at least.
-const BUDGET: Duration = Duration::from_millis(300);
+const BUDGET: Duration = Duration::from_millis(200);
 
 /// Numbers that the inputs repeat.
 const NOISE: usize = 1 << 16;
@@ -155,14 +155,10 @@ impl Host {
     fn new(function: Function, len: usize) -> Self {
         let repeated = |len: usize, seed: u64| {
             let block = numbers(NOISE.min(len), seed);
-            let mut all = Vec::with_capacity(len);
-            while all.len() < len {
-                all.extend_from_slice(&block[..block.len().min(len - all.len())]);
-            }
-            all
+            elements(len, |i| block[i % NOISE])
         };
         let b = if function == Function::Add { len } else { 0 };
-        Self { function, a: repeated(len, 1), b: repeated(b, 2), out: vec![f32::NAN; len] }
+        Self { function, a: repeated(len, 1), b: repeated(b, 2), out: elements(len, |_| f32::NAN) }
     }
 
     fn on_one_core(&mut self) -> Result<()> {

@@ -2,19 +2,24 @@
 
 use std::any::Any;
 use std::marker::PhantomData;
+use std::ops::Range;
 use std::sync::Arc;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 use bytemuck::Pod;
 use cuda_std::launch::{KernelMeta, LaunchConfig, LaunchError, Launcher, RawBuffer};
 use cuda_std::testing::{Element, KernelTest, Layout, Memory, Results};
 use ferrowarp::device::{Device, DeviceError};
+use rayon::prelude::*;
 
+use super::elements;
 use crate::case::wide;
 use crate::compare::{Bound, Expected, Outputs, compare};
 
-/// Elements of an output that are compared where it has too many to compare all.
-const CHECKED: usize = 4096;
+/// Elements of an output that are compared where it has too many to compare all: in 64 places from the first element to the
+/// last, as many neighbours each.
+const CHECKED: usize = PLACES * PLACES;
+const PLACES: usize = 64;
 
 /// The bytes of an output before it is written: no float that a kernel computes.
 const UNWRITTEN: u8 = 0xff;
@@ -101,9 +106,9 @@ impl Arrays {
 
     /// `len` elements that kernels write, every one.
     pub fn output<T: Element + Pod + Send + Sync>(&mut self, name: &'static str, len: usize) -> Handle<T> {
-        let mut elements = vec![T::zeroed(); len];
-        bytemuck::cast_slice_mut::<T, u8>(&mut elements).fill(UNWRITTEN);
-        self.add(name, Arc::new(elements), Role::Written)
+        let mut unwritten = T::zeroed();
+        bytemuck::bytes_of_mut(&mut unwritten).fill(UNWRITTEN);
+        self.add(name, Arc::new(elements(len, |_| unwritten)), Role::Written)
     }
 
     /// What kernels change, of which they may leave a part.
@@ -193,7 +198,8 @@ impl Problem {
         Ok(Session { placed, launch: Arc::clone(&self.launch), owned })
     }
 
-    /// Launches once in the session and compares what it leaves: every element of a small output, some of a large one.
+    /// Launches once in the session and compares what it leaves: every element of an output of up to 4096, and of a larger one
+    /// 64 neighbours in each of 64 places, from the first element to the last.
     ///
     /// # Errors
     /// The launch failed, or an element is wrong.
@@ -201,21 +207,34 @@ impl Problem {
         session.launch().context("the launch failed")?;
         for (array, owned) in self.arrays.arrays.iter().zip(&session.owned) {
             if array.is_output() {
-                let step = (array.len() / CHECKED).max(1);
-                let indices: Vec<usize> = (0..array.len()).step_by(step).collect();
-                let got = (owned.read)(&*owned.buffer, &indices)?;
-                let want: Vec<Bound> = indices.iter().map(|&i| (self.oracle)(array.name(), i)).collect();
-                compare(array.name(), &got, &want)
-                    .with_context(|| format!("of every {step}th element, counted so"))?;
+                for place in checked(array.len()) {
+                    let got = (owned.read)(&*owned.buffer, place.clone())?;
+                    let want = self.bounds(&**array, place.clone());
+                    compare(array.name(), &got, &want)
+                        .with_context(|| format!("of elements {place:?}, counted from there"))?;
+                }
             }
         }
         Ok(())
+    }
+
+    /// What these elements of an output must be, by all cores where one element may cost a pass over the inputs.
+    fn bounds(&self, array: &dyn AnyArray, place: Range<usize>) -> Vec<Bound> {
+        let name = array.name();
+        place.into_par_iter().map(|i| (self.oracle)(name, i)).collect()
     }
 
     /// Bytes of all arrays.
     pub fn bytes(&self) -> usize {
         self.arrays.arrays.iter().map(|array| array.bytes()).sum()
     }
+}
+
+/// The elements that are compared of so many.
+fn checked(len: usize) -> impl Iterator<Item = Range<usize>> {
+    let (places, each) = if len <= CHECKED { (1, len) } else { (PLACES, PLACES) };
+    let first = move |place| (len - each) * place / (places - 1).max(1);
+    (0..places).map(first).map(move |first| first..first + each)
 }
 
 /// The arrays of a problem on a device, and its launch.
@@ -243,7 +262,7 @@ struct Owned {
     /// A `Buffer<T>`.
     buffer: Box<dyn Any + Send>,
     raw: RawBuffer<u8>,
-    read: fn(&(dyn Any + Send), &[usize]) -> Result<Vec<f64>>,
+    read: fn(&(dyn Any + Send), Range<usize>) -> Result<Vec<f64>>,
 }
 
 /// An array of a test.
@@ -305,12 +324,42 @@ impl<T: Element + Pod + Send + Sync> AnyArray for Array<T> {
     fn upload(&self, device: &Device) -> Result<Owned, DeviceError> {
         let mut buffer = device.upload(&self.elements[..])?;
         let raw = RawBuffer::written(&mut buffer).cast();
-        let read = |buffer: &(dyn Any + Send), indices: &[usize]| {
+        let read = |buffer: &(dyn Any + Send), place: Range<usize>| {
             let buffer = buffer.downcast_ref::<ferrowarp::device::Buffer<T>>();
-            let all = buffer.context("the array has elements of another type")?.to_vec()?;
-            ensure!(indices.iter().all(|&i| i < all.len()), "the array has {} elements", all.len());
-            Ok(indices.iter().map(|&i| all[i].to_f64()).collect())
+            let buffer = buffer.context("the array has elements of another type")?;
+            Ok(wide(&buffer.view(place)?.to_vec()?))
         };
         Ok(Owned { buffer: Box::new(buffer), raw, read })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_elements_are_compared_all_and_many_from_the_first_to_the_last() {
+        for len in [0, 1, CHECKED] {
+            assert!(checked(len).eq(std::iter::once(0..len)));
+        }
+        for len in [CHECKED + 1, 1 << 20, (1 << 28) + 3] {
+            let places: Vec<Range<usize>> = checked(len).collect();
+            assert_eq!((places.len(), places[0].start, places[PLACES - 1].end), (PLACES, 0, len));
+            assert!(places.iter().all(|place| place.len() == PLACES), "{len}");
+            assert!(places.windows(2).all(|pair| pair[0].end <= pair[1].start), "{len}: {places:?}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_element_at_either_end_is_found() {
+        for (len, wrong) in [(100, 99), (1 << 16, 0), (1 << 16, (1 << 16) - 1)] {
+            let mut arrays = Arrays::default();
+            arrays.changed("out", elements(len, |i| i as u32));
+            let oracle = move |_, i| Bound::exact((i + usize::from(i == wrong)) as f64);
+            let problem = Problem::new(arrays, |_, _| Ok(()), oracle);
+            let mut session = problem.place(&Device::cpu()).unwrap();
+            let error = format!("{:#}", problem.check(&mut session).unwrap_err());
+            assert!(error.contains(&format!("is {wrong:e}, not ")), "{error}");
+        }
     }
 }

@@ -1,10 +1,12 @@
 //! Three sigmoids, stored for the backward pass and computed again.
 
+use std::sync::Arc;
+
 use cuda_std::launch::Instance;
 use gpu_kernels::gallery::recompute::{Arguments, RUNGS};
 use gpu_kernels::gallery::{Grid, Sequence};
 
-use super::{Arrays, Axis, Lesson, Measure, Problem, Scale, Trial, Work, numbers};
+use super::{Arrays, Axis, Lesson, Measure, Problem, Scale, Trial, Work, numbers, numbers_as};
 use crate::reference::Sum;
 
 pub(super) const LESSON: Lesson = Lesson {
@@ -41,10 +43,10 @@ fn trial(rung: &'static Sequence<&'static Instance<Arguments, Grid>>, len: usize
     let work = Work::of_bytes(16.0 * len as f64).with_sectors(loads * sectors, stores * sectors);
     let kernels = rung.steps.iter().map(|kernel| kernel.meta.name).collect();
     Trial::new((rung.name, kernels), len as f64, format!("{len} elements"), work, move || {
-        let x: Vec<f32> = numbers(len, 4).into_iter().map(|x| 4.0 * x).collect();
-        let gradient = numbers(len, 5);
+        let x = Arc::new(numbers_as(len, 4, |x| 4.0 * x));
+        let gradient = Arc::new(numbers(len, 5));
         let mut arrays = Arrays::default();
-        let (inp, behind) = (arrays.input("x", x.clone()), arrays.input("d_out", gradient.clone()));
+        let (inp, behind) = (arrays.input("x", Arc::clone(&x)), arrays.input("d_out", Arc::clone(&gradient)));
         let (out, before) = (arrays.output("out", len), arrays.output("d_x", len));
         let [s1, s2] = ["s1", "s2"].map(|name| arrays.scratch(name, vec![0.0; len]));
         Problem::new(

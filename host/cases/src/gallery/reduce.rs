@@ -6,9 +6,10 @@ use cuda_std::launch::{LaunchConfig, LaunchError, Launcher};
 use gpu_kernels::gallery::reduce::{Arguments, Launches, RUNGS, Rung, reduce_clear};
 
 use super::theory::{WARP, passes};
-use super::{Arrays, Axis, Foretold, Lesson, Measure, Placed, Problem, Scale, Trial, Work, numbers};
+use super::{
+    Arrays, Axis, Foretold, Lesson, Measure, Placed, Problem, Scale, Trial, Work, numbers, numbers_as, sum,
+};
 use crate::compare::Bound;
-use crate::reference::Sum;
 
 pub(super) const LESSON: Lesson = Lesson {
     name: "reduce",
@@ -85,18 +86,18 @@ fn trials(scale: Scale) -> Vec<Trial> {
 
 impl Summands {
     fn numbers(self, len: usize) -> Vec<f32> {
-        let mut numbers = numbers(len, 3);
-        let whole = |x: &f32| (7.5 * x).trunc();
+        let whole = |x: f32| (7.5 * x).trunc();
         match self {
-            Summands::Whole => numbers.iter().map(whole).collect(),
+            Summands::Whole => numbers_as(len, 3, whole),
             Summands::Outlier => {
-                let mut numbers: Vec<f32> = numbers.iter().map(whole).collect();
+                let mut numbers = numbers_as(len, 3, whole);
                 // 2^23: above it and below twice of it are all whole numbers, and no others.
                 numbers[len / 2] = 8_388_608.0;
                 numbers
             }
-            Summands::Real => numbers,
+            Summands::Real => numbers(len, 3),
             Summands::With(a, b) => {
+                let mut numbers = numbers(len, 3);
                 (numbers[len / 3], numbers[len / 2]) = (a, b);
                 numbers
             }
@@ -105,8 +106,7 @@ impl Summands {
 
     /// What the sum of these numbers, as [`Self::numbers`] gives them, must be.
     fn sum(self, numbers: &[f32]) -> Bound {
-        let wide = || numbers.iter().map(|&x| f64::from(x));
-        let sum = Sum { value: wide().sum(), magnitude: wide().map(f64::abs).sum() };
+        let sum = sum(numbers.len(), |i| numbers[i].into());
         match self {
             Summands::Whole | Summands::Outlier => Bound::exact(sum.value),
             // No thread adds more than a few numbers one after the other, whatever the rung.

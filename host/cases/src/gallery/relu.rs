@@ -1,5 +1,7 @@
 //! ReLU in `f32` and in 16 bits.
 
+use std::sync::Arc;
+
 use bytemuck::Pod;
 use cuda_std::half::{bf16, f16};
 use cuda_std::launch::LaunchConfig;
@@ -8,7 +10,7 @@ use gpu_kernels::element::Number;
 use gpu_kernels::gallery::Rung;
 use gpu_kernels::gallery::relu::{Arguments, RUNGS, Width};
 
-use super::{Arrays, Axis, Lesson, Measure, Problem, Scale, Trial, Work, numbers};
+use super::{Arrays, Axis, Lesson, Measure, Problem, Scale, Trial, Work, elements, number};
 use crate::compare::Bound;
 
 pub(super) const LESSON: Lesson = Lesson {
@@ -46,13 +48,10 @@ fn trial<T: Number + Element + Pod + Send + Sync>(
     let name = (rung.name, vec![rung.kernel.meta.name]);
     Trial::new(name, len as f64, format!("{len} elements"), work, move || {
         let special = |i: usize| [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, -0.0].get(i % 97).copied();
-        let x: Vec<T> = numbers(len, 7)
-            .into_iter()
-            .enumerate()
-            .map(|(i, x)| T::from_f32(special(i).unwrap_or(100.0 * x)))
-            .collect();
+        let x: Arc<Vec<T>> =
+            Arc::new(elements(len, |i| T::from_f32(special(i).unwrap_or_else(|| 100.0 * number(i, 7)))));
         let mut arrays = Arrays::default();
-        let inp = arrays.input("inp", x.clone());
+        let inp = arrays.input("inp", Arc::clone(&x));
         let out = arrays.output::<T>("out", len);
         let config = LaunchConfig::cover(len.div_ceil(each), 256);
         Problem::new(

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 use ferrowarp::device::Device;
+use rayon::prelude::*;
 
 use super::{Axis, Lesson, Measure, Scale, Timed, Trial, Work};
 
@@ -53,19 +54,22 @@ fn trials(scale: Scale) -> Vec<Trial> {
     RUNGS.iter().flat_map(|rung| sizes.iter().map(move |&bytes| trial(rung, bytes))).collect()
 }
 
+/// Words of a block that a core fills or compares.
+const OF_CORE: usize = 1 << 20;
+
 /// Words that differ from each other and from seed to seed.
-fn words(bytes: usize, seed: u32) -> impl Iterator<Item = u32> {
-    (0..bytes as u32 / 4).map(move |i| i.wrapping_mul(0x9e37_79b9) ^ seed)
+fn word(i: usize, seed: u32) -> u32 {
+    (i as u32).wrapping_mul(0x9e37_79b9) ^ seed
 }
 
 fn fill(to: &mut [u32], seed: u32) {
-    let words = words(size_of_val(to), seed);
-    to.iter_mut().zip(words).for_each(|(to, word)| *to = word);
+    to.par_iter_mut().with_min_len(OF_CORE).enumerate().for_each(|(i, to)| *to = word(i, seed));
 }
 
 /// That the words of `seed` have arrived.
 fn check(got: &[u32], seed: u32) -> Result<()> {
-    let wrong = got.iter().zip(words(size_of_val(got), seed)).position(|(&got, want)| got != want);
+    let all = got.par_iter().with_min_len(OF_CORE).enumerate();
+    let wrong = all.filter(|&(i, &got)| got != word(i, seed)).map(|(i, _)| i).min();
     ensure!(wrong.is_none(), "word {wrong:?} of {} is not what was copied", got.len());
     Ok(())
 }
@@ -192,7 +196,7 @@ mod tests {
 
     #[test]
     fn a_wrong_copy_is_found() {
-        let mut copy: Vec<u32> = words(64, 7).collect();
+        let mut copy: Vec<u32> = (0..16).map(|i| word(i, 7)).collect();
         check(&copy, 7).unwrap();
         copy[9] ^= 1;
         let error = check(&copy, 7).unwrap_err().to_string();

@@ -5,7 +5,7 @@ use gpu_kernels::gallery::Rung;
 use gpu_kernels::gallery::transpose::{Arguments, RUNGS};
 
 use super::theory::{WARP, passes};
-use super::{Arrays, Axis, Lesson, Measure, Problem, Scale, Trial, Work};
+use super::{Arrays, Axis, Lesson, Measure, Problem, Scale, Trial, Work, elements};
 use crate::compare::Bound;
 
 pub(super) const LESSON: Lesson = Lesson {
@@ -48,7 +48,7 @@ fn trial(rung: &'static Rung<Arguments, ()>, [rows, cols]: [usize; 2]) -> Trial 
     Trial::new(name, len as f64, format!("{rows} x {cols}"), work, move || {
         let element = |i: usize| (i as u32).wrapping_mul(2_654_435_761);
         let mut arrays = Arrays::default();
-        let inp = arrays.input("inp", (0..len).map(element).collect::<Vec<u32>>());
+        let inp = arrays.input("inp", elements(len, element));
         let out = arrays.output("out", len);
         let tiles = [cols, rows].map(|extent| extent.div_ceil(TILE) as u32);
         let config = LaunchConfig::new((tiles[0], tiles[1]), (TILE as u32, 8));

@@ -1,5 +1,7 @@
 //! Vector addition.
 
+use std::sync::Arc;
+
 use gpu_kernels::gallery::Rung;
 use gpu_kernels::gallery::vector_add::{Arguments, RUNGS};
 
@@ -31,9 +33,9 @@ fn trial(rung: &'static Rung<Arguments>, len: usize) -> Trial {
     let work = Work::of_bytes(12.0 * len as f64).with_flop(len as f64).with_sectors(2.0 * sectors, sectors);
     let name = (rung.name, vec![rung.kernel.meta.name]);
     Trial::new(name, len as f64, format!("{len} elements"), work, move || {
-        let (x, y) = (numbers(len, 1), numbers(len, 2));
+        let (x, y) = (Arc::new(numbers(len, 1)), Arc::new(numbers(len, 2)));
         let mut arrays = Arrays::default();
-        let (a, b) = (arrays.input("a", x.clone()), arrays.input("b", y.clone()));
+        let (a, b) = (arrays.input("a", Arc::clone(&x)), arrays.input("b", Arc::clone(&y)));
         let out = arrays.output("out", len);
         let config = (rung.kernel.config)(len);
         Problem::new(

@@ -6,7 +6,7 @@ use gpu_kernels::gallery::Rung;
 use gpu_kernels::gallery::warp_masks::{Arguments, RUNGS};
 
 use super::theory::WARP;
-use super::{Arrays, Axis, Lesson, Measure, Problem, Scale, Trial, Work, numbers};
+use super::{Arrays, Axis, Lesson, Measure, Problem, Scale, Trial, Work, elements, numbers_as};
 use crate::compare::Bound;
 
 pub(super) const LESSON: Lesson = Lesson {
@@ -39,10 +39,10 @@ fn trial(rung: &'static Rung<Arguments>, len: usize, part: u32) -> Trial {
             let bits = x.to_bits();
             if bits % 8 < part { bits | 1 } else { 0 }
         };
-        let x = Arc::new(numbers(len, 7).into_iter().map(element).collect::<Vec<u32>>());
+        let x = Arc::new(numbers_as(len, 7, element));
         let mut arrays = Arrays::default();
         let inp = arrays.input("inp", Arc::clone(&x));
-        let out = arrays.changed("out", vec![7_u32; len]);
+        let out = arrays.changed("out", elements(len, |_| 7_u32));
         let config = (rung.kernel.config)(len);
         Problem::new(
             arrays,

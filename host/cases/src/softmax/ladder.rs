@@ -6,7 +6,7 @@ use cuda_std::launch::Limits;
 use cuda_std::testing::{KernelTest, Layout};
 use ferrowarp::device::Device;
 use ferrowarp::softmax::Options;
-use gpu_kernels::softmax::{LADDER, Rung, Variant};
+use gpu_kernels::softmax::{LADDER, Variant};
 
 use super::with_hard_rows;
 use crate::case::wide;
@@ -47,8 +47,8 @@ enum Numbers {
 #[derive(Clone, Copy)]
 enum Which {
     All,
-    /// Of the highest rung.
-    Highest,
+    /// Of the rungs for rows that no block holds in registers.
+    Wide,
     /// Those that only newer GPUs have.
     New,
 }
@@ -66,7 +66,7 @@ const fn row(
 const TABLE: &[Sweep] = &{
     use Numbers::{Hard, Logits, Single};
     use Scope::{Device, Executor, NewEmulator, OldEmulator};
-    use Which::{All, Highest, New};
+    use Which::{All, New, Wide};
     [
         row(Executor, "rows", &[[14, 1], [14, 2], [14, 3], [14, 31], [14, 32], [14, 33]], Logits, All),
         row(Executor, "rows", &[[14, 127], [14, 1023], [14, 1024], [14, 1025]], Logits, All),
@@ -74,8 +74,8 @@ const TABLE: &[Sweep] = &{
         row(Executor, "hard rows", &[[0, 133]], Hard, All),
         row(Executor, "hard rows", &[[5, 1]], Single, All),
         // Clusters of every size, each a little less than full, and one that has nothing for most of its blocks.
-        row(Executor, "wide rows", &[[3, 32_767], [2, 33_001], [2, 131_070]], Logits, Highest),
-        row(Executor, "wide rows", &[[1, 262_143], [1, 300_001], [1, 1_048_579]], Logits, Highest),
+        row(Executor, "wide rows", &[[3, 32_767], [2, 33_001], [1, 40_003], [2, 131_070]], Logits, Wide),
+        row(Executor, "wide rows", &[[1, 262_143], [1, 300_001], [1, 1_048_579]], Logits, Wide),
         row(OldEmulator, "rows", &[[7, 1], [7, 2], [7, 3], [7, 31], [7, 32], [7, 33]], Logits, All),
         row(OldEmulator, "rows", &[[7, 127], [2, 1023], [1, 1025]], Logits, All),
         row(OldEmulator, "hard rows", &[[0, 133]], Hard, All),
@@ -83,8 +83,8 @@ const TABLE: &[Sweep] = &{
         row(NewEmulator, "rows", &[[7, 33], [2, 513]], Logits, All),
         row(NewEmulator, "clusters", &[[7, 1], [2, 130], [2, 1025], [1, 33_001]], Logits, New),
         row(NewEmulator, "clusters", &[[0, 133]], Hard, New),
-        row(Device, "", &[[5, 32_767], [3, 33_001], [3, 131_070]], Logits, Highest),
-        row(Device, "", &[[2, 262_143], [2, 300_001], [1, 1_048_579]], Logits, Highest),
+        row(Device, "", &[[5, 32_767], [3, 33_001], [3, 131_070]], Logits, Wide),
+        row(Device, "", &[[2, 262_143], [2, 300_001], [1, 1_048_579]], Logits, Wide),
     ]
 };
 
@@ -129,12 +129,15 @@ impl Ladder {
     }
 
     fn cases_of(self: Arc<Self>, limits: &Limits, kernels: Which) -> Vec<Case> {
-        let rungs = match kernels {
-            Which::Highest => &LADDER[LADDER.len() - 1..],
-            Which::All | Which::New => LADDER,
-        };
-        let is_new = |variant: &Variant| variant.meta().min_arch >= 90 || !matches!(kernels, Which::New);
-        let variants = rungs.iter().flat_map(Rung::variants).filter(is_new);
+        let is_new = |variant: Variant| variant.meta().min_arch >= 90;
+        let variants = LADDER.iter().flat_map(|rung| {
+            let is_wide = rung.variants().any(is_new);
+            rung.variants().filter(move |&variant| match kernels {
+                Which::All => true,
+                Which::Wide => is_wide,
+                Which::New => is_new(variant),
+            })
+        });
         variants.filter_map(|variant| Arc::clone(&self).case(variant, limits)).collect()
     }
 

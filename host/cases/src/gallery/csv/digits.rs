@@ -1,6 +1,7 @@
 //! Images with the statistics of MNIST's, made of a number each, and their text.
 
 use ferrowarp_csv::{PIXELS, SIDE};
+use rayon::prelude::*;
 
 /// So many images.
 #[derive(Clone, Copy)]
@@ -29,21 +30,23 @@ impl Digits {
     /// The text of all of them, a line each, without a header.
     pub(super) fn text(self) -> Vec<u8> {
         let numbers: Vec<String> = (0..256).map(|number: u16| format!(",{number}")).collect();
-        let mut text = Vec::with_capacity(4 * (PIXELS + 1) * self.images);
-        for index in 0..self.images {
+        let line = |index| {
             let (label, pixels) = self.image(index);
-            text.push(b'0' + label);
-            pixels.iter().for_each(|&pixel| text.extend_from_slice(numbers[usize::from(pixel)].as_bytes()));
-            text.push(b'\n');
-        }
-        text
+            let mut line = Vec::with_capacity(4 * (PIXELS + 1));
+            line.push(b'0' + label);
+            pixels.iter().for_each(|&pixel| line.extend_from_slice(numbers[usize::from(pixel)].as_bytes()));
+            line.push(b'\n');
+            line
+        };
+        let lines: Vec<Vec<u8>> = (0..self.images).into_par_iter().map(line).collect();
+        lines.concat()
     }
 
     /// The bytes of [`Self::text`].
     pub(super) fn text_len(self) -> usize {
         let digits = |pixel: &u8| 2 + usize::from(*pixel > 9) + usize::from(*pixel > 99);
         let line = |index| 2 + self.image(index).1.iter().map(digits).sum::<usize>();
-        (0..self.images).map(line).sum()
+        (0..self.images).into_par_iter().map(line).sum()
     }
 }
 
