@@ -150,7 +150,7 @@ pub(super) unsafe fn merge_staged(stage: &Stage<f32x2>, blocks: u32, (max, sum):
     }
     // SAFETY: as the caller says; the pair is the same in all threads of a block.
     unsafe {
-        let f32x2 { x, y } = stage.exchange(f32x2::new(max, sum), f32x2::new(f32::MIN, 0.0));
+        let f32x2 { x, y } = stage.others.swap(f32x2::new(max, sum), f32x2::new(f32::MIN, 0.0));
         merge::<16>((x, y))
     }
 }

@@ -50,7 +50,7 @@ pub unsafe fn softmax_k10_staged<const THREADS: usize, const WARPS: u32>(
     let mine = mine.of_block(rank, blocks, 0);
 
     let part = mine.part(tid);
-    let piece = piece_len::<THREADS>(part.len());
+    let piece = piece_len::<THREADS, 1>(part.len());
     if tid == 0 {
         for (i, from) in part.chunks(piece).enumerate() {
             // SAFETY: the stage has room for the part and a barrier for each piece; both ends are whole vectors.
