@@ -171,8 +171,8 @@ gallery-counts() {
     local metrics=l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum,l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum
     metrics=$metrics,l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum
     metrics=$metrics,smsp__sass_branch_targets_threads_divergent.sum
-    part gallery-counts ncu --csv --page raw --metrics "$metrics" --log-file "$out/gallery-ncu.csv" \
-        ./gallery --device cuda --once --out "$scratch/once.json"
+    part gallery-counts ncu --csv --page raw --clock-control none --metrics "$metrics" \
+        --log-file "$out/gallery-ncu.csv" ./gallery --device cuda --once --out "$scratch/once.json"
 }
 
 roofline() {

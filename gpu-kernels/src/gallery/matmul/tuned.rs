@@ -2,9 +2,10 @@
 //!
 //! The algorithm is that of [`super::copies`]; a rung's host code picks the kernel, [`Rung::choose`](super::Rung::choose). With 16
 //! x 8 sums a thread reads a quarter less from shared memory for a multiply-add than with 8 x 8, and needs all registers that it
-//! may have. Tiles of 256 x 128 ask for the fewest bytes; those of 64 x 64 leave less of the GPU idle where the
-//! product has few: with 8 x 4 sums a thread four warps share a tile, with 8 x 8 two, which issue fewer loads. Where even these are few, two to eight blocks of a cluster share the terms of a tile's sums, and add theirs up in
-//! the order of the blocks, through each other's shared memory: no second launch, and the same bits in every run.
+//! may have. Tiles of 256 x 128 ask for the fewest bytes; those of 64 x 64 leave less of the GPU idle where the product has few:
+//! with 8 x 4 sums a thread four warps share a tile, with 8 x 8 two, which issue fewer loads. Where even these are few, two to
+//! eight blocks of a cluster share the terms of a tile's sums, and add theirs up in the order of the blocks, through each other's
+//! shared memory: no second launch, and the same bits in every run.
 //!
 //! Requires compute capability 8.0, with clusters 9.0. Those not named `any` require rows of B at multiples of 16 bytes.
 //@ ptx(matmul_async_128x128, compute_80+): bar.sync == 2, cp.async.ca >= 16, cp.async.cg >= 4, cp.async.wait_group == 2
