@@ -68,8 +68,7 @@ impl<I: Number, O: Number, const THREADS: usize> Row<I, O, THREADS> {
             _ => [per_part * part.rank as usize, per_part * (part.rank as usize + 1)].map(|v| v.min(vectors)),
         };
         let tid = thread::thread_idx_x() as usize % THREADS;
-        let has_edges = part.rank == 0 && N * vectors < cols;
-        Self { inp, out, cols, tid, head, vectors, first, end, has_edges, is_aligned }
+        Self { inp, out, cols, tid, head, vectors, first, end, has_edges: part.rank == 0, is_aligned }
     }
 
     /// This row's threads without elements.
@@ -209,8 +208,8 @@ impl<I: Number, O: Number, const THREADS: usize> Row<I, O, THREADS> {
 
     /// Whether the block's part has elements beside the vectors: a row of whole vectors on a boundary has none.
     #[inline(always)]
-    pub fn has_edges(&self) -> bool {
-        self.has_edges
+    pub fn has_edges<const N: usize>(&self) -> bool {
+        self.has_edges && N * self.vectors < self.cols
     }
 
     /// The places of this thread's single elements; no less than `cols` where it has none.

@@ -330,7 +330,7 @@ impl Gradient {
             if let Some(to) = row.output_at::<N>(self.target.col as usize) {
                 *to = T::from_f32(exp(logit).mul_add(self.factor, -self.scale));
             }
-            if !row.has_edges() {
+            if !row.has_edges::<N>() {
                 return;
             }
             let (places, [first, second]) = (row.edges::<N>(), edge_reg.map(exp));

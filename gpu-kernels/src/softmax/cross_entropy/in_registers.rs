@@ -56,7 +56,7 @@ impl<T: Element<N>, const N: usize, const THREADS: usize, const VECTORS: usize> 
     #[inline(always)]
     fn exps(&self, max: f32) -> ([[f32; N]; VECTORS], f32) {
         let (mut sum, mut y_reg) = (0.0, [[0.0; N]; VECTORS]);
-        if self.row.has_edges() {
+        if self.row.has_edges::<N>() {
             let [first, second] = self.edge_reg.map(|x| exp::<T>(x - max, 1.0));
             sum = first + second;
         }
