@@ -280,7 +280,9 @@ fn our_page_has_every_rung_and_the_figures_that_were_merged() {
     let page = std::fs::read_to_string(docs.join(ladder::PAGE)).unwrap();
     let files = workspace::files(&workspace::root().join("gpu-kernels/src/softmax"), &|_| true).unwrap();
     let names = files.iter().filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned()));
-    let rungs: Vec<String> = names.filter(|name| is_rung(name)).collect();
+    let mut rungs: Vec<String> = names.filter(|name| is_rung(name)).collect();
+    // Of k10 and k9 the shorter name is the lower rung.
+    rungs.sort_by_key(|name| name.find('_'));
     assert_eq!(ladder::rungs(&page), rungs);
     let results = Results::read(&docs.join("results/softmax.json")).ok();
     assert!(
