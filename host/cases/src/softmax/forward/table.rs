@@ -15,7 +15,7 @@ use crate::softmax::{Setting, apart, with_hard_rows};
 use crate::{Case, Scope};
 use How::{Apart, Each, InPlace, InTurns};
 use Rows::{Random, RandomAndHard};
-use Which::{All, Chosen, Clusters, OnePair, UpTo, Widest};
+use Which::{All, Chosen, Clusters, Narrow, OnePair, UpTo, Widest};
 
 /// A row of the table.
 struct Sweep {
@@ -57,6 +57,8 @@ enum Which {
     /// Of the pairs for wide rows, which are the same but for type and number of parts, one: of `f32` with the most parts.
     OnePair,
     Clusters,
+    /// Those of a few lanes for a row.
+    Narrow,
     /// What is chosen for the shape.
     Chosen,
     /// At the widest row that a kernel holds, that kernel.
@@ -88,6 +90,9 @@ const TABLE: &[Sweep] = &{
     use Scope::{Device, Executor, NewEmulator, OldEmulator, Small, Tiny};
     [
         row(Tiny, "", &[35], Random(1, 1), Apart(PLAIN), NO_CLUSTER, OnePair),
+        row(Tiny, "", &[9], Random(1, 1), Apart(PLAIN), NO_CLUSTER, Narrow),
+        row(Small, "", &[9], Random(1, 1), Apart(PLAIN), NO_CLUSTER, Narrow),
+        row(NewEmulator, "", &[9], Random(3, 3), Apart(PLAIN), NO_CLUSTER, Narrow),
         row(Tiny, "", &[67], Random(1, 1), Apart(PLAIN), [2, 2048], Clusters),
         row(Small, "", &[35, 1157], Random(3, 3), Apart(PLAIN), NO_CLUSTER, All),
         row(Small, "", &[1157], Random(1, 1), Apart(PLAIN), [4, 4096], Clusters),
@@ -177,6 +182,10 @@ impl Sweep {
         }
         all.retain(|choice| cluster_threads(choice) <= self.cluster[1]);
         match self.kernels {
+            Narrow => all.retain(|choice| {
+                let is_narrow = |name| I::FORWARD.narrow.iter().any(|variant| variant.meta.name == name);
+                choice.kernels().any(|meta| is_narrow(meta.name))
+            }),
             Clusters => all.retain(|choice| cluster_threads(choice) > 0),
             UpTo(block) => all.retain(|it| it.config().is_some_and(|config| config.block.x <= block)),
             All | OnePair | Chosen | Widest => {}
