@@ -5,6 +5,7 @@ mod bundle;
 mod compat;
 mod differ;
 mod differ_report;
+mod figures;
 mod fuzz;
 mod fuzz_report;
 mod gallery;
