@@ -115,8 +115,11 @@ impl Sanitizer {
 
 /// Reads `K/N`, a part of a list.
 fn parse_part(text: &str) -> Result<(usize, usize), String> {
-    let numbers = text.split_once('/').and_then(|(part, parts)| Some((part.parse().ok()?, parts.parse().ok()?)));
-    numbers.filter(|(part, parts)| part < parts).ok_or_else(|| "expected K/N with K below N, like 0/4".to_owned())
+    let numbers =
+        text.split_once('/').and_then(|(part, parts)| Some((part.parse().ok()?, parts.parse().ok()?)));
+    numbers
+        .filter(|(part, parts)| part < parts)
+        .ok_or_else(|| "expected K/N with K below N, like 0/4".to_owned())
 }
 
 impl Miri {
@@ -137,7 +140,10 @@ impl Miri {
         let run = |job: usize| {
             let mut command = cargo(&toolchain);
             command.args(["miri", "run", "-q", "-p", "ferrowarp-self-check", "--", "--threads"]);
-            command.arg("--part").arg(format!("{}/{}", part * jobs + job, parts * jobs)).env("CARGO_TARGET_DIR", target("miri"));
+            command
+                .arg("--part")
+                .arg(format!("{}/{}", part * jobs + job, parts * jobs))
+                .env("CARGO_TARGET_DIR", target("miri"));
             command.args(self.only.iter().flat_map(|name| ["--only", name]));
             command.env("MIRIFLAGS", format!("{IN_TURNS} {LEFT_OUT} {SELDOM_CLEANED}"));
             command.env("RUSTFLAGS", SIMPLIFIED).status().context("starting cargo miri")
