@@ -64,12 +64,18 @@ const PHRASES: &[Phrase] = &[
 
 /// Files and folders that hold no such phrase. Add a path as soon as it is clean; none is ever removed.
 const COVERED: &[&str] = &[
+    "CONTRIBUTING.md",
     "README.md",
-    "docs/cpu.md",
-    "docs/training.md",
-    "docs/testing.md",
+    "cuda/compat-kernels/upstream/",
     "docs/building.md",
+    "docs/cpu.md",
+    "docs/faults.md",
+    "docs/fuzzing.md",
+    "docs/rust-cuda.md",
+    "docs/testing.md",
+    "docs/training.md",
     "docs/your-crate.md",
+    "xtask/src/compat.rs",
 ];
 
 /// The phrases in the file `path`, which holds `text`.
