@@ -36,10 +36,10 @@ const PEER_MODULES: [(&str, &str); 2] =
 /// What the bundle's `run.sh` does on the GPU machine.
 const RUN_SCRIPT: &str = include_str!("bundle_run.sh");
 
-/// Pack the programs, their PTX, the data and a script that checks and measures them, for a machine with a GPU
+/// Pack programs, PTX, MNIST and a script that checks and measures everything on a GPU machine
 #[derive(clap::Args)]
 pub struct Bundle {
-    /// Folder to fill; what is in it is replaced
+    /// Output folder; its content is replaced
     #[arg(long, value_name = "DIR", default_value = "target/bundle")]
     out: PathBuf,
 }

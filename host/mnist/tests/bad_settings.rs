@@ -98,8 +98,8 @@ fn no_epochs() {
 #[test]
 fn words_for_numbers() {
     refused(&["--batch-size", "many"], &["'many' for '--batch-size", "a whole number of images, such as 64"]);
-    refused(&["--hidden", "300,,10"], &["--hidden", "`` is no width"]);
-    refused(&["--hidden", "300,ten"], &["--hidden", "`ten` is no width"]);
+    refused(&["--hidden", "300,,10"], &["--hidden", "`` is not a width"]);
+    refused(&["--hidden", "300,ten"], &["--hidden", "`ten` is not a width"]);
     refused(&["--epochs", "-1"], &["-1", "--epochs"]);
     refused(
         &["--pipeline", "quick"],
