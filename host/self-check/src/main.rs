@@ -115,7 +115,7 @@ fn run(arguments: &Arguments) -> Result<bool> {
         return Ok(true);
     }
     let (mut device, line) =
-        open(arguments.device).context("could not open a GPU; --device cpu takes the CPU")?;
+        open(arguments.device).context("could not open a GPU; run on the CPU with --device cpu")?;
     if let Some(limit) = arguments.time_limit {
         device = device.with_time_limit(limit);
     }
@@ -131,7 +131,7 @@ fn run(arguments: &Arguments) -> Result<bool> {
     cases.retain(|(case, _)| chosen(&case.to_string()));
     ensure!(
         !cases.is_empty(),
-        "no kernel or operation has `{}` in its name",
+        "no name of a kernel or operation contains `{}`",
         arguments.only.as_deref().unwrap_or_default()
     );
     let mut tally = Tally::default();

@@ -146,16 +146,14 @@ fn picture(path: &Path, side: usize, as_is: bool) -> anyhow::Result<Input> {
         let ink = picture.as_is(side).map(<[u8]>::to_owned);
         ink.with_context(|| {
             format!(
-                "{} has another size than the {side} x {side} pixels of --as-is; leave that away",
+                "{} does not have the {side} x {side} pixels that --as-is needs; omit --as-is",
                 path.display()
             )
         })?
     } else {
         picture.to_digit(side).with_context(|| {
             let path = path.display();
-            format!(
-                "there is nothing to see in {path}; show a dark digit on light paper, or a light one on dark"
-            )
+            format!("{path} is blank; use a dark digit on light paper, or a light one on dark")
         })?
     };
     Ok(Input { name: path.display().to_string(), pixels })

@@ -187,7 +187,9 @@ struct Widths(Vec<usize>);
 /// Numbers with commas between them, or none.
 fn parse_widths(text: &str) -> Result<Widths, String> {
     let words = text.split(',').filter(|_| !text.is_empty());
-    let width = |word: &str| word.parse().map_err(|_| format!("`{word}` is not a width; write, for example, 300,100 or \"\""));
+    let width = |word: &str| {
+        word.parse().map_err(|_| format!("`{word}` is not a width; write, for example, 300,100 or \"\""))
+    };
     words.map(width).collect::<Result<_, _>>().map(Widths)
 }
 
@@ -261,8 +263,9 @@ impl Args {
     pub fn note(&self, config: &Config) -> Option<String> {
         let (lr, momentum) = (config.lr, config.momentum);
         let is_derived = self.lr.is_none() && self.resume.is_none() && momentum != 0.0;
-        is_derived
-            .then(|| format!("learning rate {lr}, derived from a momentum of {momentum}; set another with --lr"))
+        is_derived.then(|| {
+            format!("learning rate {lr}, derived from a momentum of {momentum}; set another with --lr")
+        })
     }
 
     fn checkpoints(&self, of_run: Option<Checkpoints>, keep_counts: bool) -> Option<Checkpoints> {
