@@ -252,7 +252,9 @@ impl Stream {
         self.device.inner.order.wait(self.lane.number, &event.stamp).map_err(|outside| {
             let reason = match outside {
                 Outside::EventRecorded => "it belongs to a recording that does not include this stream",
-                Outside::WaitRecorded => "this stream is being recorded, but the event does not belong to that recording",
+                Outside::WaitRecorded => {
+                    "this stream is being recorded, but the event does not belong to that recording"
+                }
             };
             DeviceError::EventOfRecording { device: self.device.name(), reason }
         })?;
