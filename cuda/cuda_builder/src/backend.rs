@@ -171,8 +171,13 @@ impl Compiler {
         Ok(Compiler { llvm, target, prepared: Prepared::default(), id })
     }
 
-    /// The PTX of the module `text`.
+    /// The PTX of the module `text`, in which no thread reads a register before it writes it.
     pub fn compile(&self, text: &str, options: &CodegenOptions) -> Result<String, CudaBuilderError> {
+        let ptx = self.compile_as_it_is(text, options)?;
+        Ok(cuda_ir::unwritten::initialise(&ptx).into_owned())
+    }
+
+    fn compile_as_it_is(&self, text: &str, options: &CodegenOptions) -> Result<String, CudaBuilderError> {
         match &self.target {
             Target::Nvvm(nvvm) if options.opt_level == 0 => {
                 let text = cuda_ir::for_no_optimisation(text)?;

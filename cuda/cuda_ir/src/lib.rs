@@ -23,7 +23,9 @@ mod place;
 pub mod places;
 mod prune;
 pub mod ptx;
+pub mod sign_extensions;
 mod target;
+pub mod unwritten;
 mod wide;
 
 use std::fmt::{self, Write as _};
@@ -114,10 +116,19 @@ pub fn lower(text: &str, edits: &Edits) -> Result<Vec<Lowered>, IrError> {
     Ok(parts::cut(&module, &families, &statics, edits.cut))
 }
 
-/// The source of [`for_optimisation`] and [`for_no_optimisation`]: a cache keeps what was made of their output as long as this
-/// is the same.
-pub const LAST_EDITS: [&str; 3] =
-    [include_str!("noalias.rs"), include_str!("divisors.rs"), include_str!("overflow.rs")];
+/// The source of [`for_optimisation`], [`for_no_optimisation`] and of what is done to the back ends' texts: a cache keeps
+/// what was made of their output as long as this is the same.
+pub const LAST_EDITS: [&str; 9] = [
+    include_str!("noalias.rs"),
+    include_str!("divisors.rs"),
+    include_str!("overflow.rs"),
+    include_str!("sign_extensions.rs"),
+    include_str!("unwritten/mod.rs"),
+    include_str!("unwritten/flow.rs"),
+    include_str!("unwritten/opcode.rs"),
+    include_str!("unwritten/read.rs"),
+    include_str!("unwritten/tokens.rs"),
+];
 
 /// The module's text as libNVVM takes it when it does not optimise.
 pub fn for_no_optimisation(text: &str) -> Result<String, IrError> {
@@ -128,7 +139,7 @@ pub fn for_no_optimisation(text: &str) -> Result<String, IrError> {
 
 /// The module's text as libNVVM takes it when it optimises, after LLVM's passes.
 pub fn for_optimisation(text: &str) -> String {
-    divisors::hide(&noalias::remove(text))
+    sign_extensions::hide(&divisors::hide(&noalias::remove(text)))
 }
 
 /// The part once more, a part for each kernel where these share nothing.
