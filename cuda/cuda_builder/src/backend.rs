@@ -167,7 +167,7 @@ impl Compiler {
         let path = path.as_deref().map(fingerprint::of_tool).unwrap_or_default();
         let name = backend.to_string();
         let parts: Vec<&str> = [&name, &path, &llvm.version].into_iter().map(String::as_str).collect();
-        let id = fingerprint::of_parts(&[&parts[..], &SOURCES, &cuda_ir::LAST_EDITS].concat());
+        let id = fingerprint::of_parts(&[&parts[..], &SOURCES, cuda_ir::LAST_EDITS].concat());
         Ok(Compiler { llvm, target, prepared: Prepared::default(), id })
     }
 

@@ -45,9 +45,7 @@ impl Llvm {
     /// They are told of no processor: what comes of a module is the same for all. `arch` is for the error.
     pub fn prepare(&self, module: Vec<u8>, arch: NvvmArch) -> Result<String, CudaBuilderError> {
         let passes = format!("-passes={PASSES}");
-        let text = self.run("opt", &[&passes, "-S", "-preserve-ll-uselistorder"], module, arch)?;
-        String::from_utf8(text)
-            .map_err(|e| self.failed("opt", arch, format!("what it wrote is no text: {e}")))
+        self.text("opt", &[&passes, "-S", "-preserve-ll-uselistorder"], module, arch)
     }
 
     /// The module as bitcode, as it is.
@@ -67,16 +65,17 @@ impl Llvm {
         if calls_libdevice(&module) {
             module = self.link(module, libdevice, options)?;
         }
-        let passes = format!("-passes=default<O{level}>");
-        let optimised = self.run("opt", &[&passes, &mcpu(options), NO_SLP], module, options.arch)?;
-        let ptx = self.run(
+        let (passes, processor) = (format!("-passes=default<O{level}>"), mcpu(options));
+        let reflected = reflected(options);
+        let mut opt_flags = vec![passes.as_str(), &processor, NO_SLP, "-S"];
+        opt_flags.extend(reflected.iter().map(String::as_str));
+        let optimised = self.text("opt", &opt_flags, module, options.arch)?;
+        self.text(
             "llc",
             &llc_flags(options).iter().map(String::as_str).collect::<Vec<_>>(),
-            optimised,
+            cuda_ir::for_llc(&optimised).into_bytes(),
             options.arch,
-        )?;
-        String::from_utf8(ptx)
-            .map_err(|e| self.failed("llc", options.arch, format!("its PTX is no text: {e}")))
+        )
     }
 
     /// The module with those functions of libdevice that it calls.
@@ -102,6 +101,18 @@ impl Llvm {
             Vec::new(),
             options.arch,
         )
+    }
+
+    /// What the tool writes, as text.
+    fn text(
+        &self,
+        tool: &'static str,
+        arguments: &[&str],
+        input: Vec<u8>,
+        arch: NvvmArch,
+    ) -> Result<String, CudaBuilderError> {
+        let text = self.run(tool, arguments, input, arch)?;
+        String::from_utf8(text).map_err(|e| self.failed(tool, arch, format!("its output is no text: {e}")))
     }
 
     fn run(
@@ -135,6 +146,17 @@ impl Llvm {
 
 fn mcpu(options: &CodegenOptions) -> String {
     format!("-mcpu={}", options.arch.processor())
+}
+
+/// What libdevice asks of its compiler (`__nvvm_reflect`), as options of `opt`. What it gets no answer to is 0, and then
+/// `__nv_sqrtf` and all that call it take the approximate square root. libNVVM answers by its own options.
+fn reflected(options: &CodegenOptions) -> [String; 3] {
+    let answer = |name: &str, is_on: bool| format!("-nvvm-reflect-add={name}={}", u8::from(is_on));
+    [
+        answer("__CUDA_FTZ", options.ftz),
+        answer("__CUDA_PREC_SQRT", !options.fast_sqrt),
+        answer("__CUDA_PREC_DIV", !options.fast_div),
+    ]
 }
 
 /// The floating-point rules that libNVVM takes as options, in LLVM's words (LLVM, "User Guide for NVPTX Back-end").
