@@ -45,7 +45,9 @@ impl Llvm {
     /// They are told of no processor: what comes of a module is the same for all. `arch` is for the error.
     pub fn prepare(&self, module: Vec<u8>, arch: NvvmArch) -> Result<String, CudaBuilderError> {
         let passes = format!("-passes={PASSES}");
-        self.text("opt", &[&passes, "-S", "-preserve-ll-uselistorder"], module, arch)
+        let text = self.run("opt", &[&passes, "-S", "-preserve-ll-uselistorder"], module, arch)?;
+        String::from_utf8(text)
+            .map_err(|e| self.failed("opt", arch, format!("what it wrote is no text: {e}")))
     }
 
     /// The module as bitcode, as it is.
@@ -65,17 +67,18 @@ impl Llvm {
         if calls_libdevice(&module) {
             module = self.link(module, libdevice, options)?;
         }
-        let (passes, processor) = (format!("-passes=default<O{level}>"), mcpu(options));
-        let reflected = reflected(options);
-        let mut opt_flags = vec![passes.as_str(), &processor, NO_SLP, "-S"];
-        opt_flags.extend(reflected.iter().map(String::as_str));
-        let optimised = self.text("opt", &opt_flags, module, options.arch)?;
-        self.text(
+        let passes = format!("-passes=default<O{level}>");
+        let [ftz, roots] = reflected(options);
+        let arguments = [&passes, &mcpu(options), NO_SLP, &ftz, &roots];
+        let optimised = self.run("opt", &arguments, module, options.arch)?;
+        let ptx = self.run(
             "llc",
             &llc_flags(options).iter().map(String::as_str).collect::<Vec<_>>(),
-            cuda_ir::for_llc(&optimised).into_bytes(),
+            optimised,
             options.arch,
-        )
+        )?;
+        String::from_utf8(ptx)
+            .map_err(|e| self.failed("llc", options.arch, format!("its PTX is no text: {e}")))
     }
 
     /// The module with those functions of libdevice that it calls.
@@ -101,18 +104,6 @@ impl Llvm {
             Vec::new(),
             options.arch,
         )
-    }
-
-    /// What the tool writes, as text.
-    fn text(
-        &self,
-        tool: &'static str,
-        arguments: &[&str],
-        input: Vec<u8>,
-        arch: NvvmArch,
-    ) -> Result<String, CudaBuilderError> {
-        let text = self.run(tool, arguments, input, arch)?;
-        String::from_utf8(text).map_err(|e| self.failed(tool, arch, format!("its output is no text: {e}")))
     }
 
     fn run(
@@ -148,15 +139,12 @@ fn mcpu(options: &CodegenOptions) -> String {
     format!("-mcpu={}", options.arch.processor())
 }
 
-/// What libdevice asks of its compiler (`__nvvm_reflect`), as options of `opt`. What it gets no answer to is 0, and then
-/// `__nv_sqrtf` and all that call it take the approximate square root. libNVVM answers by its own options.
-fn reflected(options: &CodegenOptions) -> [String; 3] {
+/// The answers to what libdevice asks of its compiler (`__nvvm_reflect`), as options of `opt`, which knows the architecture. The
+/// answer to anything else is 0; with that, `__nv_sqrtf`, `__nv_hypotf`, `__nv_normf` and `__nv_jnf` take the approximate
+/// square root. libNVVM answers by its own options.
+fn reflected(options: &CodegenOptions) -> [String; 2] {
     let answer = |name: &str, is_on: bool| format!("-nvvm-reflect-add={name}={}", u8::from(is_on));
-    [
-        answer("__CUDA_FTZ", options.ftz),
-        answer("__CUDA_PREC_SQRT", !options.fast_sqrt),
-        answer("__CUDA_PREC_DIV", !options.fast_div),
-    ]
+    [answer("__CUDA_FTZ", options.ftz), answer("__CUDA_PREC_SQRT", !options.fast_sqrt)]
 }
 
 /// The floating-point rules that libNVVM takes as options, in LLVM's words (LLVM, "User Guide for NVPTX Back-end").

@@ -4,7 +4,7 @@
 //! the edits find these whole; everything else is optimised afterwards, in libNVVM, which knows what shared memory and a
 //! barrier are. Each edit is a function of a module alone; `tests/edits` holds input and expected output of each.
 
-mod absolutes;
+pub mod absolutes;
 mod bounds;
 mod by_value;
 mod convergent;
@@ -117,9 +117,9 @@ pub fn lower(text: &str, edits: &Edits) -> Result<Vec<Lowered>, IrError> {
     Ok(parts::cut(&module, &families, &statics, edits.cut))
 }
 
-/// The source of [`for_optimisation`], [`for_no_optimisation`] and [`for_llc`]: a cache keeps what was made of their output as long as this
+/// The source of [`for_optimisation`], [`for_no_optimisation`] and what is done to the PTX: a cache keeps what was made of their output as long as this
 /// is the same.
-pub const LAST_EDITS: &[&str] = &[
+pub const LAST_EDITS: [&str; 4] = [
     include_str!("noalias.rs"),
     include_str!("divisors.rs"),
     include_str!("overflow.rs"),
@@ -136,11 +136,6 @@ pub fn for_no_optimisation(text: &str) -> Result<String, IrError> {
 /// The module's text as libNVVM takes it when it optimises, after LLVM's passes.
 pub fn for_optimisation(text: &str) -> String {
     divisors::hide(&noalias::remove(text))
-}
-
-/// The module's text as LLVM's own back end takes it, after LLVM's passes.
-pub fn for_llc(text: &str) -> String {
-    absolutes::spell_out(text)
 }
 
 /// The part once more, a part for each kernel where these share nothing.
