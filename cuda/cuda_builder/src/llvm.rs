@@ -68,7 +68,9 @@ impl Llvm {
             module = self.link(module, libdevice, options)?;
         }
         let passes = format!("-passes=default<O{level}>");
-        let optimised = self.run("opt", &[&passes, &mcpu(options), NO_SLP], module, options.arch)?;
+        let [ftz, roots] = reflected(options);
+        let arguments = [&passes, &mcpu(options), NO_SLP, &ftz, &roots];
+        let optimised = self.run("opt", &arguments, module, options.arch)?;
         let ptx = self.run(
             "llc",
             &llc_flags(options).iter().map(String::as_str).collect::<Vec<_>>(),
@@ -135,6 +137,14 @@ impl Llvm {
 
 fn mcpu(options: &CodegenOptions) -> String {
     format!("-mcpu={}", options.arch.processor())
+}
+
+/// The answers to what libdevice asks of its compiler (`__nvvm_reflect`), as options of `opt`, which knows the architecture. The
+/// answer to anything else is 0; with that, `__nv_sqrtf`, `__nv_hypotf`, `__nv_normf` and `__nv_jnf` take the approximate
+/// square root. libNVVM answers by its own options.
+fn reflected(options: &CodegenOptions) -> [String; 2] {
+    let answer = |name: &str, is_on: bool| format!("-nvvm-reflect-add={name}={}", u8::from(is_on));
+    [answer("__CUDA_FTZ", options.ftz), answer("__CUDA_PREC_SQRT", !options.fast_sqrt)]
 }
 
 /// The floating-point rules that libNVVM takes as options, in LLVM's words (LLVM, "User Guide for NVPTX Back-end").

@@ -4,6 +4,7 @@
 //! the edits find these whole; everything else is optimised afterwards, in libNVVM, which knows what shared memory and a
 //! barrier are. Each edit is a function of a module alone; `tests/edits` holds input and expected output of each.
 
+pub mod absolutes;
 mod bounds;
 mod by_value;
 mod convergent;
@@ -23,6 +24,7 @@ mod place;
 pub mod places;
 mod prune;
 pub mod ptx;
+mod remainders;
 mod target;
 mod wide;
 
@@ -100,6 +102,7 @@ pub fn lower(text: &str, edits: &Edits) -> Result<Vec<Lowered>, IrError> {
         libm::override_calls(&mut module);
     }
     wide::convert(&mut module)?;
+    remainders::call(&mut module)?;
     panics::route(&mut module)?;
     prune::keep_reachable(&mut module)?;
     decimal::shrink(&mut module)?;
@@ -114,10 +117,14 @@ pub fn lower(text: &str, edits: &Edits) -> Result<Vec<Lowered>, IrError> {
     Ok(parts::cut(&module, &families, &statics, edits.cut))
 }
 
-/// The source of [`for_optimisation`] and [`for_no_optimisation`]: a cache keeps what was made of their output as long as this
+/// The source of [`for_optimisation`], [`for_no_optimisation`] and what is done to the PTX: a cache keeps what was made of their output as long as this
 /// is the same.
-pub const LAST_EDITS: [&str; 3] =
-    [include_str!("noalias.rs"), include_str!("divisors.rs"), include_str!("overflow.rs")];
+pub const LAST_EDITS: [&str; 4] = [
+    include_str!("noalias.rs"),
+    include_str!("divisors.rs"),
+    include_str!("overflow.rs"),
+    include_str!("absolutes.rs"),
+];
 
 /// The module's text as libNVVM takes it when it does not optimise.
 pub fn for_no_optimisation(text: &str) -> Result<String, IrError> {
@@ -139,7 +146,7 @@ pub fn one_by_one(part: &Lowered) -> Result<Vec<Lowered>, IrError> {
 }
 
 /// Runs the one edit named `edit`: `libm`, `panics`, `prune`, `bounds`, `by_value`, `constants`, `place`, `convergent`, `target`,
-/// `overflow`, `wide` or `decimal`.
+/// `overflow`, `wide`, `remainders` or `decimal`.
 ///
 /// This is what the files in `tests/edits` are checked with.
 pub fn apply(edit: &str, text: &str) -> Result<String, IrError> {
@@ -156,6 +163,7 @@ pub fn apply(edit: &str, text: &str) -> Result<String, IrError> {
         "target" => target::adapt(&mut module)?,
         "overflow" => overflow::widen(&mut module)?,
         "wide" => wide::convert(&mut module)?,
+        "remainders" => remainders::call(&mut module)?,
         "decimal" => decimal::shrink(&mut module)?,
         _ => return Err(IrError::new("apply", edit, "there is no edit of this name")),
     }

@@ -144,3 +144,16 @@ fn arithmetic_passes_undefined_bits_on() {
         assert_eq!(eval(&format!("{start}{body}"), "%r3"), Err(undefined()), "{body}");
     }
 }
+
+/// ptxas 13.0.88 does not extend its sign again.
+#[test]
+fn the_absolute_value_of_the_least_number_of_16_bits_is_undefined() {
+    let shifted = |x: i16| {
+        format!(
+            "mov.b16 %rs1, {x}; abs.s16 %rs2, %rs1; shr.s16 %rs3, %rs2, 4; cvt.s32.s16 %r1, %rs3; st.global.b32 [%out], %r1;"
+        )
+    };
+    assert!(left_by(&shifted(i16::MIN), &mut [0; 4]).is_some());
+    let mut out = [0; 4];
+    assert_eq!((left_by(&shifted(i16::MIN + 1), &mut out), out[0]), (None, 2047));
+}
