@@ -171,10 +171,11 @@ impl Compiler {
         Ok(Compiler { llvm, target, prepared: Prepared::default(), id })
     }
 
-    /// The PTX of the module `text`, without what ptxas gets wrong.
+    /// The PTX of the module `text`, without what ptxas gets wrong, and in which no thread reads a register before it
+    /// writes it.
     pub fn compile(&self, text: &str, options: &CodegenOptions) -> Result<String, CudaBuilderError> {
         let ptx = self.compile_as_it_is(text, options)?;
-        Ok(cuda_ir::absolutes::spell_out(&ptx))
+        Ok(cuda_ir::unwritten::initialise(&cuda_ir::absolutes::spell_out(&ptx)).into_owned())
     }
 
     fn compile_as_it_is(&self, text: &str, options: &CodegenOptions) -> Result<String, CudaBuilderError> {

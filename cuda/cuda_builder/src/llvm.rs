@@ -45,9 +45,7 @@ impl Llvm {
     /// They are told of no processor: what comes of a module is the same for all. `arch` is for the error.
     pub fn prepare(&self, module: Vec<u8>, arch: NvvmArch) -> Result<String, CudaBuilderError> {
         let passes = format!("-passes={PASSES}");
-        let text = self.run("opt", &[&passes, "-S", "-preserve-ll-uselistorder"], module, arch)?;
-        String::from_utf8(text)
-            .map_err(|e| self.failed("opt", arch, format!("what it wrote is no text: {e}")))
+        self.text("opt", &[&passes, "-S", "-preserve-ll-uselistorder"], module, arch)
     }
 
     /// The module as bitcode, as it is.
@@ -69,16 +67,12 @@ impl Llvm {
         }
         let passes = format!("-passes=default<O{level}>");
         let [ftz, roots] = reflected(options);
-        let arguments = [&passes, &mcpu(options), NO_SLP, &ftz, &roots];
-        let optimised = self.run("opt", &arguments, module, options.arch)?;
-        let ptx = self.run(
-            "llc",
-            &llc_flags(options).iter().map(String::as_str).collect::<Vec<_>>(),
-            optimised,
-            options.arch,
-        )?;
-        String::from_utf8(ptx)
-            .map_err(|e| self.failed("llc", options.arch, format!("its PTX is no text: {e}")))
+        let arguments = [&passes, &mcpu(options), NO_SLP, &ftz, &roots, "-S"];
+        let optimised = self.text("opt", &arguments, module, options.arch)?;
+        let optimised = cuda_ir::sign_extensions::hide(&optimised).into_bytes();
+        let flags = llc_flags(options);
+        let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+        self.text("llc", &flags, optimised, options.arch)
     }
 
     /// The module with those functions of libdevice that it calls.
@@ -104,6 +98,18 @@ impl Llvm {
             Vec::new(),
             options.arch,
         )
+    }
+
+    /// What a tool writes, which is text.
+    fn text(
+        &self,
+        tool: &'static str,
+        arguments: &[&str],
+        input: Vec<u8>,
+        arch: NvvmArch,
+    ) -> Result<String, CudaBuilderError> {
+        let text = self.run(tool, arguments, input, arch)?;
+        String::from_utf8(text).map_err(|e| self.failed(tool, arch, format!("what it wrote is no text: {e}")))
     }
 
     fn run(
