@@ -296,7 +296,7 @@ impl<'b> Session<'b> {
             None if options.arch == arch => ptx_key.clone(),
             ptxas => {
                 let ptxas = ptxas.as_deref().map(fingerprint::of_tool).unwrap_or_default();
-                fingerprint::of_parts(&[&ptx_key, &arch.to_string(), &ptxas])
+                fingerprint::of_parts(&[&ptx_key, &arch.to_string(), &ptxas, ptxas::SOURCE])
             }
         };
         let part = Part { family: lowered.family.clone(), key };

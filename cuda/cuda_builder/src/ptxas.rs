@@ -13,6 +13,9 @@ use crate::process;
 use crate::stack;
 use cuda_ir::ptx::Ptx;
 
+/// What reads ptxas's report: with a change of it, caches hold nothing that is of use.
+pub(crate) const SOURCE: &str = include_str!("ptxas.rs");
+
 /// What one kernel needs; sizes in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KernelResources {

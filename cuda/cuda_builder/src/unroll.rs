@@ -171,7 +171,15 @@ fn marked(text: &str, latches: &HashMap<&str, HashSet<String>>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+    use std::time::Duration;
+
     use super::*;
+    use crate::backend::Compiler;
+    use crate::llvm::Llvm;
+    use crate::nvvm::{Nvvm, NvvmOptions};
+    use crate::watch::Watch;
+    use crate::{Backend, CudaBuilder, CudaBuilderError, NvvmArch, libnvvm, toolchain};
 
     const TEXT: &str = "define ptx_kernel void @k(ptr %a) {\nstart:\n  br label %bb3\n\n\
         bb1:  ; preds = %bb6\n  br i1 %c, label %bb11, label %bb3, !dbg !7\n\nbb6:\n  br i1 %d, label %bb1, label %bb6\n\n\
@@ -216,5 +224,31 @@ mod tests {
             assert_eq!(out, TEXT, "{passed} {inner}");
         }
         assert_eq!(without_long_chains(TEXT.to_owned(), "no analyses"), TEXT);
+    }
+
+    /// libNVVM and LLVM's tools as a build finds them.
+    fn tools() -> (Nvvm, Llvm) {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let tools = CudaBuilder::tools_dir_in(&folder.ancestors().nth(2).unwrap().join("target"));
+        Compiler::fetch(Backend::Nvvm, &tools, &|_| {}).unwrap();
+        (libnvvm::find(&tools).unwrap().0, toolchain::find(folder, true, &|_| {}).unwrap().llvm)
+    }
+
+    #[test]
+    fn libnvvm_ends_on_a_chain_that_is_marked_and_is_stopped_on_one_that_is_not() {
+        let arch = NvvmArch::Compute90;
+        let (nvvm, llvm) = tools();
+        let options = ["-arch=compute_90", "-nvvm-latest", "-opt=3"].map(str::to_owned);
+        let options = NvvmOptions(options.to_vec());
+        let compile = |module: &str| {
+            let work = || nvvm.compile(module.as_bytes(), arch, &options);
+            Watch::default().compiling("the kernel chain".to_owned(), 3, Duration::from_secs(2), work)
+        };
+        let module = include_str!("../tests/modules/chain.ll");
+        let error = compile(module).unwrap_err();
+        assert!(matches!(error, CudaBuilderError::CompilerTimedOut { .. }), "{error}");
+        let prepared = llvm.prepare(module.as_bytes().to_vec(), arch).unwrap();
+        assert!(prepared.contains("llvm.loop.unroll.disable"), "{prepared}");
+        assert!(compile(&prepared).unwrap().contains(".entry chain"));
     }
 }

@@ -22,9 +22,10 @@ fn recursion_and_calls_through_pointers_are_reported_by_both_back_ends() {
             let module = &built.modules[0];
             let causes: Vec<String> = module.unbounded_stacks.iter().map(ToString::to_string).collect();
             assert_eq!(causes.len(), 2, "{backend}: {causes:?}");
-            for (kernel, cause) in
-                [("recursive", "recursion through `"), ("indirect", "a call through a pointer in `indirect`")]
-            {
+            for (kernel, cause) in [
+                ("recursive", "recursion through `"),
+                ("through_pointer", "a call through a pointer in `through_pointer`"),
+            ] {
                 let said = format!("the stack of the kernel {kernel} has no size known in advance: {cause}");
                 assert!(causes.iter().any(|found| found.starts_with(&said)), "{backend}: {causes:?}");
             }
@@ -33,7 +34,7 @@ fn recursion_and_calls_through_pointers_are_reported_by_both_back_ends() {
                 let found = all.find(|resources| resources.kernel == kernel).unwrap();
                 (found.has_unbounded_stack, found.cumulative_stack > 0)
             };
-            let stacks = ["recursive", "indirect", "bounded"].map(of);
+            let stacks = ["recursive", "through_pointer", "bounded"].map(of);
             assert_eq!(stacks, [(true, false), (true, true), (false, true)], "{backend}");
             let ptx = std::fs::read_to_string(&module.path).unwrap();
             assert!(ptx.contains("\n// ferrowarp: unbounded stack: recursive: recursion through `"), "{ptx}");
