@@ -4,6 +4,7 @@
 //! the edits find these whole; everything else is optimised afterwards, in libNVVM, which knows what shared memory and a
 //! barrier are. Each edit is a function of a module alone; `tests/edits` holds input and expected output of each.
 
+pub mod absolutes;
 mod bounds;
 mod by_value;
 mod convergent;
@@ -23,6 +24,7 @@ mod place;
 pub mod places;
 mod prune;
 pub mod ptx;
+mod remainders;
 pub mod sign_extensions;
 mod target;
 pub mod unwritten;
@@ -102,6 +104,7 @@ pub fn lower(text: &str, edits: &Edits) -> Result<Vec<Lowered>, IrError> {
         libm::override_calls(&mut module);
     }
     wide::convert(&mut module)?;
+    remainders::call(&mut module)?;
     panics::route(&mut module)?;
     prune::keep_reachable(&mut module)?;
     decimal::shrink(&mut module)?;
@@ -118,10 +121,11 @@ pub fn lower(text: &str, edits: &Edits) -> Result<Vec<Lowered>, IrError> {
 
 /// The source of [`for_optimisation`], [`for_no_optimisation`] and of what is done to the back ends' texts: a cache keeps
 /// what was made of their output as long as this is the same.
-pub const LAST_EDITS: [&str; 9] = [
+pub const LAST_EDITS: [&str; 10] = [
     include_str!("noalias.rs"),
     include_str!("divisors.rs"),
     include_str!("overflow.rs"),
+    include_str!("absolutes.rs"),
     include_str!("sign_extensions.rs"),
     include_str!("unwritten/mod.rs"),
     include_str!("unwritten/flow.rs"),
@@ -150,7 +154,7 @@ pub fn one_by_one(part: &Lowered) -> Result<Vec<Lowered>, IrError> {
 }
 
 /// Runs the one edit named `edit`: `libm`, `panics`, `prune`, `bounds`, `by_value`, `constants`, `place`, `convergent`, `target`,
-/// `overflow`, `wide` or `decimal`.
+/// `overflow`, `wide`, `remainders` or `decimal`.
 ///
 /// This is what the files in `tests/edits` are checked with.
 pub fn apply(edit: &str, text: &str) -> Result<String, IrError> {
@@ -167,6 +171,7 @@ pub fn apply(edit: &str, text: &str) -> Result<String, IrError> {
         "target" => target::adapt(&mut module)?,
         "overflow" => overflow::widen(&mut module)?,
         "wide" => wide::convert(&mut module)?,
+        "remainders" => remainders::call(&mut module)?,
         "decimal" => decimal::shrink(&mut module)?,
         _ => return Err(IrError::new("apply", edit, "there is no edit of this name")),
     }

@@ -145,6 +145,19 @@ fn arithmetic_passes_undefined_bits_on() {
     }
 }
 
+/// ptxas 13.0.88 does not extend its sign again.
+#[test]
+fn the_absolute_value_of_the_least_number_of_16_bits_is_undefined() {
+    let shifted = |x: i16| {
+        format!(
+            "mov.b16 %rs1, {x}; abs.s16 %rs2, %rs1; shr.s16 %rs3, %rs2, 4; cvt.s32.s16 %r1, %rs3; st.global.b32 [%out], %r1;"
+        )
+    };
+    assert!(left_by(&shifted(i16::MIN), &mut [0; 4]).is_some());
+    let mut out = [0; 4];
+    assert_eq!((left_by(&shifted(i16::MIN + 1), &mut out), out[0]), (None, 2047));
+}
+
 /// A byte of an enum that one path alone loads, and a mask that keeps it right on the other: ptxas drops the mask.
 const MASKED: &str = "mov.u32 %r1, %tid.x; and.b32 %r2, %r1, 1; setp.eq.u32 %p1, %r2, 0; @%p1 bra L;
     ld.global.b8 %rs1, [%out]; and.b16 %rs2, %rs1, 1;
