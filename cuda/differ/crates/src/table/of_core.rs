@@ -60,7 +60,7 @@ pub fn sort_long(input: &[u8], number: u32, output: &mut [u8]) {
 
 /// An array of a known length, whose sort is compiled for it.
 pub fn sort_array(input: &[u8], number: u32, output: &mut [u8]) {
-    let (all, _) = values(input, number | 100, u64::from_le_bytes);
+    let (all, _) = values(input, number & !0xff | MOST as u32, u64::from_le_bytes);
     let mut out = Out::new(output);
     let mut few: [u64; 21] = core::array::from_fn(|i| all[i]);
     let mut many: [u64; 26] = core::array::from_fn(|i| all[i + 21]);
