@@ -1,5 +1,6 @@
 //! Primary contexts: each device has one, which the parts of a program share.
 
+use std::ffi::c_uint;
 use std::ptr;
 
 use crate::device::Device;
@@ -57,6 +58,17 @@ impl CurrentContext {
     pub fn set_current(context: &Context) -> CudaResult<()> {
         // SAFETY: the context is retained.
         unsafe { sys::cuCtxSetCurrent(context.raw) }.ok()
+    }
+
+    /// Sets how many bytes of stack each thread has where a kernel's own need is not known, because of recursion or of calls
+    /// by pointers. Kernels whose need is known get it anyway.
+    ///
+    /// # Errors
+    /// There is not so much memory for all threads that can be resident.
+    pub fn set_stack_bytes(bytes: usize) -> CudaResult<()> {
+        const CU_LIMIT_STACK_SIZE: c_uint = 0;
+        // SAFETY: the call has no precondition.
+        unsafe { sys::cuCtxSetLimit(CU_LIMIT_STACK_SIZE, bytes) }.ok()
     }
 
     /// Waits for all its work.

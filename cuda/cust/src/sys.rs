@@ -223,6 +223,8 @@ functions! {
     fn cuDevicePrimaryCtxRelease_v2(device: CUdevice);
     /// Makes the context the calling thread's.
     fn cuCtxSetCurrent(context: CUcontext);
+    /// Sets a limit of the calling thread's context. Limit 0 is `CU_LIMIT_STACK_SIZE`.
+    fn cuCtxSetLimit(limit: c_uint, value: usize);
     /// The flags of the calling thread's context.
     fn cuCtxGetFlags(flags: *mut c_uint);
     /// Waits for all work of the calling thread's context.
