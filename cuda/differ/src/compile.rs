@@ -53,7 +53,10 @@ pub fn ptx(
     if let Some(edit) = settings.planted.and_then(Planted::of_ir) {
         builder = builder.edit_ir(edit);
     }
-    let path = builder.build()?;
+    let built = builder.build_all()?;
+    let (times, path) = (built.times, built.modules.into_iter().map(|module| module.path).next());
+    eprintln!("rustc {:.1?}, edits {:.1?}, {backend} {:.1?}", times.rustc, times.edits, times.backend);
+    let path = path.context("the builder made no module")?;
     let ptx = std::fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
     Ok(match settings.planted {
         Some(planted) => planted.in_ptx(ptx),

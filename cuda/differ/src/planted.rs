@@ -88,7 +88,11 @@ pub static CLASSES: [Class; 12] = [
         what: "signed integers of 8 and 16 bits compared as unsigned ones",
         edit: Edit::Ir(ir::with_unsigned_orders),
     },
-    Class { name: "carry", what: "sums of 128 bits without their carry", edit: Edit::Ptx(ptx::without_carries) },
+    Class {
+        name: "carry",
+        what: "sums of 128 bits without their carry",
+        edit: Edit::Ptx(ptx::without_carries),
+    },
     Class {
         name: "align",
         what: "accesses to packed structures as if these were aligned",

@@ -101,13 +101,19 @@ fn main() -> ExitCode {
 impl PackArguments {
     fn run(self) -> anyhow::Result<()> {
         let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).context("no workspace")?;
-        let out = std::path::absolute(&self.out).with_context(|| format!("the folder {}", self.out.display()))?;
+        let out =
+            std::path::absolute(&self.out).with_context(|| format!("the folder {}", self.out.display()))?;
         if !self.resume && out.join("pack.json").exists() {
             std::fs::remove_dir_all(&out).with_context(|| format!("emptying {}", out.display()))?;
         }
         let all = || CRATES.iter().map(|name| (*name).to_owned()).collect();
         let crates: Vec<String> = if self.crates.is_empty() { all() } else { self.crates.clone() };
-        let pack = Pack { crates: crates.clone(), opt_levels: self.opt_level.clone(), arch: self.arch, out: out.clone() };
+        let pack = Pack {
+            crates: crates.clone(),
+            opt_levels: self.opt_level.clone(),
+            arch: self.arch,
+            out: out.clone(),
+        };
         let mut manifest = Manifest {
             commit: self.commit.clone(),
             opt_level: self.opt_level.iter().copied().max().unwrap_or(3),

@@ -113,7 +113,8 @@ fn differences<'a>(cases: &'a [Case], outputs: &'a [u8]) -> impl Iterator<Item =
 
 /// The cases whose digest is another; the bytes of both are the digests'.
 fn differing_digests(cases: &[Case], outputs: &[u8]) -> Vec<Difference> {
-    let digests: Vec<u8> = outputs.chunks(OUTPUT).flat_map(|output| cases::digest(output).to_le_bytes()).collect();
+    let digests: Vec<u8> =
+        outputs.chunks(OUTPUT).flat_map(|output| cases::digest(output).to_le_bytes()).collect();
     differences(cases, &digests).collect()
 }
 

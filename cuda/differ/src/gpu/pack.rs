@@ -41,7 +41,8 @@ impl Pack {
         for (i, names) in self.crates.chunks(at_once).enumerate() {
             let stem = if is_one_module { "crates".to_owned() } else { format!("crates-{i}") };
             let cases = self.out.join(format!("{stem}.cases"));
-            let path = |backend: Backend, opt_level: u8| self.out.join(format!("{stem}.{backend}-O{opt_level}.ptx"));
+            let path =
+                |backend: Backend, opt_level: u8| self.out.join(format!("{stem}.{backend}-O{opt_level}.ptx"));
             let both = [Backend::Nvvm, Backend::Llvm];
             let mut all = self.opt_levels.iter().flat_map(|&level| both.map(|backend| (backend, level)));
             if cases.exists() && all.clone().all(|(backend, level)| path(backend, level).exists()) {
@@ -59,9 +60,11 @@ impl Pack {
                     out: workspace.join("target/differ/packed"),
                 };
                 let arguments = ["--features".to_owned(), names.join(",")];
-                let ptx = compile::ptx(&workspace.join("cuda/differ/crates"), backend, &settings, &arguments)?;
+                let ptx =
+                    compile::ptx(&workspace.join("cuda/differ/crates"), backend, &settings, &arguments)?;
                 let path = path(backend, opt_level);
-                std::fs::write(&path, stripped(&ptx)).with_context(|| format!("writing {}", path.display()))?;
+                std::fs::write(&path, stripped(&ptx))
+                    .with_context(|| format!("writing {}", path.display()))?;
                 println!("{}", path.display());
                 Ok(())
             })?;
@@ -73,7 +76,12 @@ impl Pack {
     ///
     /// # Errors
     /// As above.
-    pub fn programs(&self, hunt: &Hunt, seeds: (u64, u64), resume: bool) -> anyhow::Result<Vec<(String, String)>> {
+    pub fn programs(
+        &self,
+        hunt: &Hunt,
+        seeds: (u64, u64),
+        resume: bool,
+    ) -> anyhow::Result<Vec<(String, String)>> {
         std::fs::create_dir_all(&self.out).with_context(|| format!("making {}", self.out.display()))?;
         let journal = Journal::open(&hunt.work.join("pack-journal"), &hunt.identity()?, resume)?;
         let count = seeds.1 - seeds.0 + 1;
@@ -132,7 +140,8 @@ pub fn archive(filled: &Path, program: &Path, to: &Path) -> anyhow::Result<()> {
     tar.args(["--sort=name", "-cf", "-", "-C"]).arg(filled).arg(".").stdout(Stdio::piped());
     let mut tar = tar.spawn().context("starting tar")?;
     let from = tar.stdout.take().context("tar has no stdout")?;
-    let packed = Command::new("xz").args(["-6", "-T1"]).stdin(from).stdout(file).status().context("starting xz")?;
+    let packed =
+        Command::new("xz").args(["-6", "-T1"]).stdin(from).stdout(file).status().context("starting xz")?;
     let read = tar.wait().context("waiting for tar")?;
     ensure!(packed.success() && read.success(), "the archive failed: xz {packed}, tar {read}");
     let copy = to.join("differ-gpu");

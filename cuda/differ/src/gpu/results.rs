@@ -66,10 +66,17 @@ impl Manifest {
         let date = said_by("date", &["-u", "+%F"]).unwrap_or_default();
         let part = |part: &str| {
             let is_programs = part == "gpu-programs";
-            let of_part: Vec<&Outcome> =
-                outcomes.iter().filter(|outcome| first_seed(&outcome.module).is_some() == is_programs).collect();
-            let mut report =
-                Report { part: part.to_owned(), opt_level: self.opt_level, arch: self.arch.clone(), seconds, ..Report::default() };
+            let of_part: Vec<&Outcome> = outcomes
+                .iter()
+                .filter(|outcome| first_seed(&outcome.module).is_some() == is_programs)
+                .collect();
+            let mut report = Report {
+                part: part.to_owned(),
+                opt_level: self.opt_level,
+                arch: self.arch.clone(),
+                seconds,
+                ..Report::default()
+            };
             if is_programs {
                 report.seeds = self.seeds;
             } else {
@@ -193,6 +200,10 @@ mod tests {
         };
         assert_eq!((of(crates, 0), of(crates, 1)), ((160, 0, 32), (0, 0, 0)));
         assert_eq!((of(programs, 0), of(programs, 1)), ((40, 1, 1), (49, 0, 2)));
-        assert!(programs.report.found[1].starts_with("seed 53, nvvm: 2 cases: k3"), "{:?}", programs.report.found);
+        assert!(
+            programs.report.found[1].starts_with("seed 53, nvvm: 2 cases: k3"),
+            "{:?}",
+            programs.report.found
+        );
     }
 }

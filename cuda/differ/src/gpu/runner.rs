@@ -72,7 +72,12 @@ pub fn modules(folder: &Path) -> anyhow::Result<Vec<String>> {
 ///
 /// # Errors
 /// A process cannot be started, or none of them got the GPU.
-pub fn run(folder: &Path, modules: &[String], workers: usize, end: Instant) -> anyhow::Result<(Vec<Outcome>, Seen)> {
+pub fn run(
+    folder: &Path,
+    modules: &[String],
+    workers: usize,
+    end: Instant,
+) -> anyhow::Result<(Vec<Outcome>, Seen)> {
     let state = Mutex::new((0, Vec::new(), Seen::default()));
     let lock = || state.lock().unwrap_or_else(PoisonError::into_inner);
     let work = || -> anyhow::Result<()> {
@@ -86,7 +91,11 @@ pub fn run(folder: &Path, modules: &[String], workers: usize, end: Instant) -> a
             let Some(module) = modules.get(next) else { break };
             let outcome = worker.module(module, end)?;
             let Outcome { kernels, cases, found, missing, .. } = &outcome;
-            eprintln!("{module}: {kernels} kernels, {cases} cases, {} differ, {} missing", found.len(), missing.0);
+            eprintln!(
+                "{module}: {kernels} kernels, {cases} cases, {} differ, {} missing",
+                found.len(),
+                missing.0
+            );
             lock().1.push(outcome);
         }
         if let Some(seen) = worker.seen.take() {
@@ -98,7 +107,8 @@ pub fn run(folder: &Path, modules: &[String], workers: usize, end: Instant) -> a
     };
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
-        let ended = threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| panic!("a worker panicked")));
+        let ended =
+            threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| panic!("a worker panicked")));
         ended.collect::<anyhow::Result<Vec<()>>>()
     })?;
     let (_, mut outcomes, seen) = state.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -174,7 +184,8 @@ impl Worker {
         }
         // What is missing, after the last try.
         if let Some((path, _)) = worker::expected(&self.folder, module)
-            && let Ok(cases) = std::fs::read(&path).map_err(anyhow::Error::from).and_then(|bytes| cases::read(&bytes))
+            && let Ok(cases) =
+                std::fs::read(&path).map_err(anyhow::Error::from).and_then(|bytes| cases::read(&bytes))
         {
             let missing = || cases.iter().filter(|case| !done.contains(&case.kernel));
             let kernels: BTreeSet<&str> = missing().map(|case| case.kernel.as_str()).collect();

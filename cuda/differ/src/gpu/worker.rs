@@ -63,12 +63,14 @@ pub fn serve(folder: &Path) -> anyhow::Result<()> {
     // The device of the module before: while it lives, the driver keeps what all modules share.
     let mut last: Option<Device> = None;
     for line in std::io::stdin().lock().lines() {
-        let request: Request = serde_json::from_str(&line.context("reading a request")?).context("a request")?;
+        let request: Request =
+            serde_json::from_str(&line.context("reading a request")?).context("a request")?;
         match open(folder, &request.module) {
             Ok((device, cases, outputs)) => {
                 if last.is_none() {
                     let words = device.unwritten_memory()?;
-                    let soiled = words.iter().filter(|word| **word == u32::from_ne_bytes([cases::SOILED; 4])).count();
+                    let soiled =
+                        words.iter().filter(|word| **word == u32::from_ne_bytes([cases::SOILED; 4])).count();
                     say(&Line::Device(device.name(), 100 * soiled / words.len().max(1)))?;
                 }
                 if !run(&device, &cases, outputs, &request.without)? {
@@ -85,7 +87,8 @@ pub fn serve(folder: &Path) -> anyhow::Result<()> {
 }
 
 fn open(folder: &Path, module: &str) -> anyhow::Result<(Device, Vec<Case>, Outputs)> {
-    let (path, outputs) = expected(folder, module).with_context(|| format!("no outputs of {module} are known"))?;
+    let (path, outputs) =
+        expected(folder, module).with_context(|| format!("no outputs of {module} are known"))?;
     let bytes = std::fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
     let cases = cases::read(&bytes).with_context(|| format!("reading {}", path.display()))?;
     let ptx = PtxModules::read(&folder.join(format!("{module}.ptx")))?;
@@ -96,7 +99,12 @@ fn open(folder: &Path, module: &str) -> anyhow::Result<(Device, Vec<Case>, Outpu
 }
 
 /// Whether the GPU is still there in the end.
-fn run(device: &Device, cases: &[Case], outputs: Outputs, without: &BTreeSet<String>) -> anyhow::Result<bool> {
+fn run(
+    device: &Device,
+    cases: &[Case],
+    outputs: Outputs,
+    without: &BTreeSet<String>,
+) -> anyhow::Result<bool> {
     for cases in cases::by_kernel(cases).into_iter().filter(|cases| !without.contains(&cases[0].kernel)) {
         say(&Line::Begins(cases[0].kernel.clone()))?;
         let found = super::compare(device, cases, outputs);

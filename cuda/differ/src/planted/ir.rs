@@ -83,7 +83,8 @@ pub(super) fn with_rounded_remainders(text: &str) -> String {
 
 /// `memmove` as `memcpy`: from the first byte to the last.
 pub(super) fn with_careless_moves(text: &str) -> String {
-    let is_declared = text.lines().any(|line| line.starts_with("declare") && line.contains("@llvm.memcpy.p0.p0.i64("));
+    let is_declared =
+        text.lines().any(|line| line.starts_with("declare") && line.contains("@llvm.memcpy.p0.p0.i64("));
     every_line(text, |line| {
         if line.starts_with("declare") && line.contains("@llvm.memmove.p0.p0.i64(") && is_declared {
             return String::new();
@@ -113,7 +114,8 @@ pub(super) fn with_unsigned_orders(text: &str) -> String {
 /// Accesses of 4 and 8 bytes that may be at any address, as if they were aligned.
 pub(super) fn with_alignment(text: &str) -> String {
     every_line(text, |line| {
-        let is = |ty: &str| line.contains(&format!("load {ty}, ptr")) || line.contains(&format!("store {ty} "));
+        let is =
+            |ty: &str| line.contains(&format!("load {ty}, ptr")) || line.contains(&format!("store {ty} "));
         if !line.contains(", align 1") || line.contains(", align 1,") && !is("i32") && !is("i64") {
             return line.to_owned();
         }

@@ -48,7 +48,8 @@ pub(super) fn with_unwritten_registers(text: &str) -> String {
                 return (*line).to_owned();
             };
             let Some(&to) = operands.first() else { return (*line).to_owned() };
-            let is_zeroed = matches!(opcode, "mov.b16" | "mov.u16" | "mov.b32" | "mov.u32") && operands[1] == "0";
+            let is_zeroed =
+                matches!(opcode, "mov.b16" | "mov.u16" | "mov.b32" | "mov.u32") && operands[1] == "0";
             is_head &= is_zeroed;
             if is_head {
                 unwritten.insert(to.to_owned());
@@ -60,7 +61,9 @@ pub(super) fn with_unwritten_registers(text: &str) -> String {
             }
             let is_mask = operands.get(2).is_some_and(|mask| matches!(*mask, "1" | "255"));
             match opcode {
-                "and.b32" if is_mask && (of(&widened) || of(&unwritten)) => format!("mov.b32 {to}, {};", operands[1]),
+                "and.b32" if is_mask && (of(&widened) || of(&unwritten)) => {
+                    format!("mov.b32 {to}, {};", operands[1])
+                }
                 "and.b16" if is_mask && of(&unwritten) => format!("mov.b16 {to}, {};", operands[1]),
                 _ => (*line).to_owned(),
             }
@@ -104,8 +107,12 @@ pub(super) fn with_unsigned_absolutes(text: &str) -> String {
 /// -1 or 0 in an address is -1 or -2.
 pub(super) fn with_wrong_indices(text: &str) -> String {
     every(text, |opcode, operands| match (opcode, operands) {
-        ("selp.b64" | "selp.s64" | "selp.u64", [to, "-1", "0", of]) => Some(format!("selp.b64 {to}, -1, -2, {of};")),
-        ("selp.b64" | "selp.s64" | "selp.u64", [to, "0", "-1", of]) => Some(format!("selp.b64 {to}, -2, -1, {of};")),
+        ("selp.b64" | "selp.s64" | "selp.u64", [to, "-1", "0", of]) => {
+            Some(format!("selp.b64 {to}, -1, -2, {of};"))
+        }
+        ("selp.b64" | "selp.s64" | "selp.u64", [to, "0", "-1", of]) => {
+            Some(format!("selp.b64 {to}, -2, -1, {of};"))
+        }
         _ => None,
     })
 }
@@ -114,7 +121,9 @@ pub(super) fn with_wrong_indices(text: &str) -> String {
 pub(super) fn with_cut_halves(text: &str) -> String {
     every(text, |opcode, operands| {
         let rounded = ["cvt.rn.f16.f32", "cvt.rn.bf16.f32", "cvt.rn.f16x2.f32", "cvt.rn.bf16x2.f32"];
-        rounded.contains(&opcode).then(|| format!("{} {};", opcode.replacen("rn", "rz", 1), operands.join(", ")))
+        rounded
+            .contains(&opcode)
+            .then(|| format!("{} {};", opcode.replacen("rn", "rz", 1), operands.join(", ")))
     })
 }
 
@@ -152,6 +161,8 @@ mod tests {
         assert_eq!(of(with_wrong_indices, "selp.b64 \t%rd1, -1, 0, %p1;"), "selp.b64 %rd1, -1, -2, %p1;");
         assert_eq!(of(with_cut_halves, "cvt.rn.bf16.f32 %rs1, %f1;"), "cvt.rz.bf16.f32 %rs1, %f1;");
         assert_eq!(of(without_carries, "addc.cc.s64 %rd1, %rd2, %rd3;"), "add.cc.s64 %rd1, %rd2, %rd3;");
-        assert!(of(with_approximate_roots, "sqrt.rn.f32 %f1, %f2;").starts_with("rsqrt.approx.f32 %f1, %f2;"));
+        assert!(
+            of(with_approximate_roots, "sqrt.rn.f32 %f1, %f2;").starts_with("rsqrt.approx.f32 %f1, %f2;")
+        );
     }
 }

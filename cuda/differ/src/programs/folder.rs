@@ -34,7 +34,9 @@ pub fn input(number: u32) -> [u8; 64] {
         // 0x80 at the end of each byte, of 2, of 4 and of 8.
         4 => core::array::from_fn(|i| if (i + 1) % (1 << (i / 16)) == 0 { 0x80 } else { 0 }),
         // Small numbers of any sign, in bytes and in words.
-        _ if number % 4 == 1 => core::array::from_fn(|i| if i % 2 == 0 { any[i] % 8 } else { 0u8.wrapping_sub(any[i] & 1) }),
+        _ if number % 4 == 1 => {
+            core::array::from_fn(|i| if i % 2 == 0 { any[i] % 8 } else { 0u8.wrapping_sub(any[i] & 1) })
+        }
         _ => any,
     }
 }

@@ -123,7 +123,8 @@ impl Hunt {
         let programs: Vec<Program> = seeds.map(generate).collect();
         let mut of_batch = self.clone();
         // What is packed is named after its first seed.
-        of_batch.settings.packed = self.settings.packed.as_ref().map(|folder| folder.join(format!("b{first}")));
+        of_batch.settings.packed =
+            self.settings.packed.as_ref().map(|folder| folder.join(format!("b{first}")));
         let verdicts = of_batch.judge(worker, &programs)?.into_iter();
         let found: Vec<Found> =
             verdicts.map(|verdict| Found { seed: first + verdict.program as u64, verdict }).collect();

@@ -60,8 +60,11 @@ fn calls_of(block: &Block) -> Vec<usize> {
 
 /// The structures, enums and tables that the functions name, and the trait if they call its methods.
 fn definitions(program: &Program, functions: &str) -> String {
-    let of_trait =
-        if [".m0(", ".m1("].iter().any(|call| functions.contains(call)) { text_of_trait(program) } else { String::new() };
+    let of_trait = if [".m0(", ".m1("].iter().any(|call| functions.contains(call)) {
+        text_of_trait(program)
+    } else {
+        String::new()
+    };
     let is_named = |name: String| functions.contains(&name) || of_trait.contains(&name);
     let mut text = String::new();
     // Writing to a string does not fail.
@@ -110,7 +113,8 @@ fn text_of_structure(program: &Program, number: usize, structure: &Structure) ->
     }
     // A copy of each field, since those of a packed structure may not be borrowed.
     let emit: String = (0..fields.len()).map(|i| format!("let x = self.f{i}; x.emit(s); ")).collect();
-    let mix: String = (0..fields.len()).map(|i| format!("let x = self.f{i}; let hash = x.mix(hash); ")).collect();
+    let mix: String =
+        (0..fields.len()).map(|i| format!("let x = self.f{i}; let hash = x.mix(hash); ")).collect();
     let _ = writeln!(
         text,
         "}}\nimpl Emit for S{number} {{\n    fn emit(&self, s: &mut Sink<'_>) {{ {emit}}}\n    \

@@ -79,8 +79,12 @@ impl Generator {
         let texts = [
             format!("value_of_e{number}($a0) as {name}"),
             format!("value_of_e{number}(pass_e{number}($a0, $a1)) as {name}"),
-            format!("{{ let e = $a0; (value_of_e{number}(e) << 1 | (pass_e{number}(e, $a1) == e) as u64) as {name} }}"),
-            format!("{{ let e = $a0; e.partial_cmp(&pass_e{number}(e, $a1)).map_or(9, |x| x as i8) as {name} }}"),
+            format!(
+                "{{ let e = $a0; (value_of_e{number}(e) << 1 | (pass_e{number}(e, $a1) == e) as u64) as {name} }}"
+            ),
+            format!(
+                "{{ let e = $a0; e.partial_cmp(&pass_e{number}(e, $a1)).map_or(9, |x| x as i8) as {name} }}"
+            ),
             format!("$a0 as i64 as {name}"),
         ];
         let last = if self.program.enums[number].is_plain() { 5 } else { 4 };
@@ -129,7 +133,7 @@ impl Generator {
         self.work += self.times * 300;
         let (a, mut b) = (self.scalar_ty(), self.palette_ty());
         // What is derived for a type is inlined whole: a thousand lines of PTX for each field.
-        if b == Ty::Generic || self.random.chance(88) {
+        if b == Ty::Generic || self.random.chance(98) {
             b = self.scalar_ty();
         }
         let mut text = "shown(format_args!(\"".to_owned();

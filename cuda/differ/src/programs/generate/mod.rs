@@ -57,10 +57,24 @@ pub(super) struct Generator {
     palette: Vec<Ty>,
 }
 
-/// Makes the program of a seed.
+/// The longest source of a program: libNVVM takes seconds for one of twice that length.
+const MOST_SOURCE: usize = 7_000;
+
+/// Makes the program of a seed: the first that is not too long of those that the seed's number leads to.
 pub fn generate(seed: u64) -> Program {
+    let mut start = seed;
+    loop {
+        let program = generate_from(seed, start);
+        if super::shrink::size(&program) <= MOST_SOURCE {
+            return program;
+        }
+        start = Random::new(start).word();
+    }
+}
+
+fn generate_from(seed: u64, start: u64) -> Program {
     let mut generator = Generator {
-        random: Random::new(seed),
+        random: Random::new(start),
         program: Program { seed, ..Program::default() },
         scope: Vec::new(),
         locked: Vec::new(),

@@ -19,7 +19,8 @@ const OF_ORDERED: [&str; 10] = [
 ];
 
 /// Of any elements.
-const OF_ANY: [&str; 2] = ["order_by_mix(&mut $p0[..]);", "{ let n = $a0 % $p0.len(); order_by_mix(&mut $p0[..n]); }"];
+const OF_ANY: [&str; 2] =
+    ["order_by_mix(&mut $p0[..]);", "{ let n = $a0 % $p0.len(); order_by_mix(&mut $p0[..n]); }"];
 
 impl Generator {
     /// A sort, a selection or a search; first the elements are made to differ, mostly.

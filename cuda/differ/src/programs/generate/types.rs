@@ -88,7 +88,9 @@ impl Generator {
         let (is_plain, is_chosen) = (self.random.chance(25), self.random.chance(50));
         let data = |this: &mut Self| -> Vec<Ty> {
             let most = if is_plain { 0 } else { this.random.below(3) };
-            (0..most).map(|_| if this.random.chance(70) { this.small_ty() } else { this.plain_ty() }).collect()
+            (0..most)
+                .map(|_| if this.random.chance(70) { this.small_ty() } else { this.plain_ty() })
+                .collect()
         };
         let mut variants: Vec<Variant> =
             (0..count).map(|_| Variant { data: data(self), discriminant: None }).collect();
