@@ -78,16 +78,14 @@ fn documents_hold_medians_and_what_is_missing() {
     }
 
     let svg = std::fs::read_to_string(folder.path().join("mlp.svg")).unwrap();
-    for text in ["batches of 1024", "torch eager tf32", "500.00 ms", "not measured", "failed", "left out"] {
+    for text in ["batches of 256", "torch eager tf32", "500.00 ms"] {
         assert!(svg.lines().any(|line| line.trim() == text), "{text} is missing");
     }
-    // The longest bar of batches of 64 is ten times the shortest.
-    let widths = svg.lines().filter(|line| line.contains("<rect") && line.contains("#DC141E"));
-    let widths: Vec<f64> = widths
-        .map(|line| line.split("width=\"").nth(1).unwrap().split('"').next().unwrap().parse().unwrap())
-        .filter(|&width| width > 0.0)
-        .collect();
-    assert!(widths.iter().any(|a| widths.iter().any(|b| (a / b - 10.0).abs() < 0.3)), "{widths:?}");
+    for absent in ["not measured", "failed", "left out", "batches of 1024"] {
+        assert!(!svg.contains(absent), "{absent} is drawn");
+    }
+    let title = "An epoch in batches of 64 takes 50.00 ms, and 5.0 times as long with the fastest peer";
+    assert!(svg.lines().any(|line| line.trim() == title), "{svg}");
 }
 
 #[test]

@@ -209,10 +209,15 @@ impl Results {
         contests
     }
 
-    /// The rate of the level-2 cache, as a copy that stays in it tells it, in GB/s.
+    /// The rate of L2, which a copy that stays in it shows, in GB/s.
     pub fn cache_rate(&self) -> Option<f64> {
         let copies = self.peers.iter().filter(|entry| entry.name == "clone in cache");
         copies.filter_map(Entry::gigabytes_per_second).max_by(f64::total_cmp)
+    }
+
+    /// Whether the entry is one of our own kernels.
+    pub fn is_ours(&self, entry: &Entry) -> bool {
+        self.ours.iter().any(|ours| std::ptr::eq(ours, entry))
     }
 
     /// The fastest copy of a matrix of so many bytes, whoever made it: a kernel of ours, or the driver, which PyTorch has

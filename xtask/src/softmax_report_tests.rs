@@ -119,9 +119,9 @@ fn documents_hold_figures_charts_and_what_is_missed() {
         "k1_naive",
         "Ferrowarp",
         "the best copy",
-        "DRAM, datasheet: 4.8 TB/s",
         "a copy within L2: 5.2 TB/s",
-        "GFLOP/s, five an element",
+        "memory, datasheet: 4.8 TB/s",
+        "At 4096x4096 softmax reaches 90.0 % of the rate of the best copy, 10 times that of the first rung",
     ] {
         assert!(svg.lines().any(|line| line.trim() == text), "{text} is missing");
     }
