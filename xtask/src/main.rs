@@ -7,6 +7,7 @@ mod chart;
 mod compat;
 mod differ;
 mod differ_report;
+mod figures;
 mod fuzz;
 mod fuzz_report;
 mod gallery;

@@ -55,17 +55,17 @@ fn docs(rungs: &[&str]) -> tempfile::TempDir {
 #[test]
 fn documents_hold_medians_and_what_is_missing() {
     let folder = docs(&["naive", "fused"]);
-    let readme = write_documents(Some(&results()), folder.path()).unwrap();
+    let short = write_documents(Some(&results()), folder.path()).unwrap();
     for row in [
         "| naive | f32 | not measured | 500.00 ms | not measured | not measured | 10.00 x | 97.91 % |\n",
         "| fused | f32 | not measured | 50.00 ms | 25.00 ms | not measured | 1.00 x | 97.91 % |\n",
         "| torch eager | f32 | not measured | 300.00 ms | failed | left out | 6.00 x | 97.91 % |\n",
         "| torch eager | tf32 | not measured | 250.00 ms | not measured | not measured | 5.00 x | 97.91 % |\n",
     ] {
-        assert!(readme.contains(row), "{row} is missing in {readme}");
+        assert!(short.contains(row), "{row} is missing in {short}");
     }
     let origin = "60000 images of MNIST; NVIDIA H200, driver 570.1, 2000-01-02, commit abc; torch 2.0.";
-    assert!(readme.contains(origin), "{readme}");
+    assert!(short.contains(origin), "{short}");
 
     let full = std::fs::read_to_string(folder.path().join("results/mlp.md")).unwrap();
     for part in [
@@ -161,10 +161,10 @@ fn runs_that_do_not_fit_are_refused() {
 fn our_documents_hold_the_figures_that_were_merged() {
     let docs = workspace::root().join("docs");
     let results = Results::read(&docs.join("results/mlp.json")).ok();
-    let readme = std::fs::read_to_string(workspace::root().join("README.md")).unwrap();
-    let section = tables::readme(results.as_ref());
-    let again = measure::with_section("README.md", &readme, "mlp", &section).unwrap();
-    assert!(again == readme, "the README does not hold docs/results/mlp.json; run `cargo xtask report mlp`");
+    let short = std::fs::read_to_string(docs.join(PAGE)).unwrap();
+    let section = tables::section(results.as_ref());
+    let again = measure::with_section(PAGE, &short, "mlp", &section).unwrap();
+    assert!(again == short, "docs/{PAGE} does not hold docs/results/mlp.json; run `cargo xtask report mlp`");
     let page = std::fs::read_to_string(docs.join(ladder::PAGE)).unwrap();
     assert!(ladder::fill(&page, results.as_ref()).unwrap() == page, "nor does docs/{}", ladder::PAGE);
     let full = std::fs::read_to_string(docs.join("results/mlp.md")).unwrap();
