@@ -9,7 +9,7 @@ use anyhow::{Context, ensure};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::{figures, gallery_report, mlp_report, softmax_report, workspace};
+use crate::{figures, gallery_report, mlp_report, softmax_report, stale, workspace};
 
 /// Merge the figures of a run on a GPU into docs/ and the README, with charts; without files, draw again what was merged last
 #[derive(clap::Subcommand)]
@@ -54,7 +54,7 @@ impl Files {
         let (ours, peers) = (self.ours.len(), self.peers.len());
         ensure!(
             peers == 0 || peers == ours,
-            "--ours is given {ours} times, --peers {peers} times; give both of each run"
+            "--ours is given {ours} times, --peers {peers} times; give both files of each run"
         );
         let mut results: Option<Results<E>> = None;
         for (n, ours) in self.ours.iter().enumerate() {
@@ -118,6 +118,9 @@ pub struct Results<E> {
     pub versions: BTreeMap<String, String>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub missing: BTreeMap<String, String>,
+    /// Sources of what was measured that have changed since `commit`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changed_since: Vec<String>,
     pub ours: Vec<E>,
     pub peers: Vec<E>,
 }
@@ -146,6 +149,7 @@ impl<E: Entry> Results<E> {
             l2_bytes: ours.l2_bytes,
             versions,
             missing,
+            changed_since: Vec::new(),
             ours: ours.entries,
             peers,
         })
@@ -186,11 +190,57 @@ impl<E: Entry> Results<E> {
     pub fn provenance(&self) -> String {
         let versions: Vec<String> =
             self.versions.iter().map(|(name, version)| format!("{name} {version}")).collect();
-        let Results { machine, driver, date, commit, .. } = self;
-        let host = self.cpu.as_ref().map_or_else(String::new, |cpu| format!(" beside {cpu}"));
+        let Results { machine, driver, date, .. } = self;
+        let commit = short_commit(&self.commit);
+        let host = self.cpu.as_ref().map_or_else(String::new, |cpu| format!(", host {cpu}"));
         let versions = if versions.is_empty() { String::new() } else { format!("; {}", versions.join(", ")) };
         format!("{machine}{host}, driver {driver}, {date}, commit {commit}{versions}")
     }
+}
+
+impl<E: Entry + PartialEq> Results<E> {
+    /// Reads a merged file, and writes into it which of the `sources` have changed since its commit.
+    pub fn read_and_date(path: &Path, sources: &[&str]) -> anyhow::Result<Self> {
+        let mut results = Self::read(path)?;
+        if let Some(changed) = stale::changed(&workspace::root(), &results.commit, sources)
+            && changed != results.changed_since
+        {
+            results.changed_since = changed;
+            results.write(path)?;
+        }
+        Ok(results)
+    }
+}
+
+/// The GPU whose figures the pages show first; other GPUs have files and pages of their own.
+const MAIN_GPU: &str = "H200";
+
+/// What the files of a report are called that hold the figures of this machine: `softmax`, or `softmax-h100`.
+pub fn stem(report: &str, machine: &str) -> String {
+    let words = machine.split([' ', '-']).filter(|word| *word != "NVIDIA");
+    let gpu = words.filter(|word| word.chars().any(|c| c.is_ascii_digit())).take(1).collect::<String>();
+    match gpu.as_str() {
+        "" | MAIN_GPU => report.to_owned(),
+        gpu => format!("{report}-{}", gpu.to_ascii_lowercase()),
+    }
+}
+
+/// The merged files of a report in `folder`, that of the main GPU first.
+pub fn merged(folder: &Path, report: &str) -> anyhow::Result<Vec<PathBuf>> {
+    let is_it = |path: &Path| {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let rest = name.strip_prefix(report).and_then(|rest| rest.strip_suffix(".json"));
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+    };
+    let mut paths = workspace::files(folder, &is_it)?;
+    paths.sort_by_key(|path| path.as_os_str().len());
+    Ok(paths)
+}
+
+/// The first digits of a commit's hash, with what stands after it.
+pub fn short_commit(commit: &str) -> String {
+    let (hash, rest) = commit.split_once(' ').map_or((commit, String::new()), |(a, b)| (a, format!(" {b}")));
+    format!("{}{rest}", hash.get(..9).unwrap_or(hash))
 }
 
 /// A row of a table.
