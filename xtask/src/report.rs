@@ -21,7 +21,7 @@ pub enum Report {
     /// Training on MNIST, rung by rung, and its peers: `cargo bench mlp` and benches/peers/mnist.py
     Mlp(Files),
     /// The softmax ladder and its peers: `cargo bench softmax` and benches/peers/softmax.py
-    Softmax(Files),
+    Softmax(softmax_report::Merged),
 }
 
 impl Report {
@@ -43,7 +43,7 @@ pub struct Files {
     #[arg(long, value_name = "FILE")]
     ours: Vec<PathBuf>,
 
-    /// What the peers' script wrote in the same run, in the same order
+    /// What the peers' script wrote in the same run, in the same order; the files beyond those runs belong to the last one
     #[arg(long, value_name = "FILE", requires = "ours")]
     peers: Vec<PathBuf>,
 }
@@ -53,13 +53,18 @@ impl Files {
     pub fn runs<E: Entry>(&self) -> anyhow::Result<Option<Results<E>>> {
         let (ours, peers) = (self.ours.len(), self.peers.len());
         ensure!(
-            peers == 0 || peers == ours,
+            peers == 0 || peers >= ours,
             "--ours is given {ours} times, --peers {peers} times; give both files of each run"
         );
         let mut results: Option<Results<E>> = None;
         for (n, ours) in self.ours.iter().enumerate() {
-            let peers = self.peers.get(n).map(|path| Run::read(path)).transpose()?;
-            let run = Results::merge(Run::read(ours)?, peers)?;
+            let end = if n + 1 == self.ours.len() { peers } else { (n + 1).min(peers) };
+            let mut files = self.peers[n.min(peers)..end].iter();
+            let first = files.next().map(|path| Run::read(path)).transpose()?;
+            let mut run = Results::merge(Run::read(ours)?, first)?;
+            for path in files {
+                run.add_peers(Run::read(path)?)?;
+            }
             results = Some(match results {
                 Some(before) => before.with(run)?,
                 None => run,
@@ -104,6 +109,18 @@ impl<E: Entry> Run<E> {
     }
 }
 
+/// One launch in Nsight Compute.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Profile {
+    /// Operation, type and shape.
+    pub point: String,
+    /// Ours or the peer.
+    pub whose: String,
+    pub kernel: String,
+    /// By the metric's name, in base units.
+    pub metrics: BTreeMap<String, f64>,
+}
+
 /// The committed file: ours and the peers' of one run.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub struct Results<E> {
@@ -121,6 +138,9 @@ pub struct Results<E> {
     /// Sources of what was measured that have changed since `commit`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changed_since: Vec<String>,
+    /// What Nsight Compute said of single launches.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub profiles: Vec<Profile>,
     pub ours: Vec<E>,
     pub peers: Vec<E>,
 }
@@ -128,31 +148,38 @@ pub struct Results<E> {
 impl<E: Entry> Results<E> {
     pub fn merge(ours: Run<E>, peers: Option<Run<E>>) -> anyhow::Result<Self> {
         ensure!(!ours.entries.is_empty(), "our run timed nothing; there is nothing to report");
-        if let Some(peers) = &peers {
-            ensure!(
-                (&ours.machine, &ours.driver) == (&peers.machine, &peers.driver),
-                "ours ran on {} with driver {}, the peers on {} with driver {}; measure both in one run",
-                ours.machine,
-                ours.driver,
-                peers.machine,
-                peers.driver
-            );
-        }
-        let (versions, missing, peers) =
-            peers.map_or_else(Default::default, |run| (run.versions, run.missing, run.entries));
-        Ok(Results {
+        let mut results = Results {
             machine: ours.machine,
             cpu: ours.cpu,
             driver: ours.driver,
             date: ours.date,
             commit: ours.commit.context("our run does not say of which commit it is")?,
             l2_bytes: ours.l2_bytes,
-            versions,
-            missing,
+            versions: BTreeMap::new(),
+            missing: BTreeMap::new(),
             changed_since: Vec::new(),
+            profiles: Vec::new(),
             ours: ours.entries,
-            peers,
-        })
+            peers: Vec::new(),
+        };
+        peers.map_or(Ok(()), |peers| results.add_peers(peers))?;
+        Ok(results)
+    }
+
+    /// Adds what another script of the same run measured of the peers.
+    fn add_peers(&mut self, peers: Run<E>) -> anyhow::Result<()> {
+        ensure!(
+            (&self.machine, &self.driver) == (&peers.machine, &peers.driver),
+            "ours ran on {} with driver {}, the peers on {} with driver {}; measure both in one run",
+            self.machine,
+            self.driver,
+            peers.machine,
+            peers.driver
+        );
+        self.versions.extend(peers.versions);
+        self.missing.extend(peers.missing);
+        self.peers.extend(peers.entries);
+        Ok(())
     }
 
     /// These figures, but those of `run` where it has some in their place.

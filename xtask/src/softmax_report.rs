@@ -1,6 +1,6 @@
 //! `cargo xtask report softmax`: one run of the softmax bench and its peers, into `docs/`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
 use serde::{Deserialize, Serialize};
@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use crate::report::{self, Files, render_png, stem};
 use crate::{
     figures, measure, softmax_report_chart as chart, softmax_report_check as check,
-    softmax_report_ladder as ladder, softmax_report_operations as operations,
-    softmax_report_tables as tables, workspace,
+    softmax_report_ladder as ladder, softmax_report_missed as missed,
+    softmax_report_operations as operations, softmax_report_tables as tables, workspace,
 };
 
 /// The peers, as they are named in the results and in tables.
@@ -34,12 +34,25 @@ pub type Results = report::Results<Entry>;
 /// The sources of what is measured.
 const SOURCES: [&str; 2] = ["gpu-kernels/src/softmax", "host/src/softmax"];
 
+/// The files of a run.
+#[derive(clap::Args)]
+pub struct Merged {
+    #[command(flatten)]
+    files: Files,
+    /// What the step `missed` of the bundle's run.sh wrote in that run
+    #[arg(long, value_name = "FILE", requires = "ours")]
+    profile: Option<PathBuf>,
+}
+
 /// Runs the command.
-pub fn run(files: &Files) -> anyhow::Result<()> {
+pub fn run(merged: &Merged) -> anyhow::Result<()> {
     operations::check_library()?;
     let docs = workspace::root().join("docs");
     let folder = docs.join("results");
-    if let Some(results) = files.runs()? {
+    if let Some(mut results) = merged.files.runs::<Entry>()? {
+        if let Some(path) = &merged.profile {
+            results.profiles = missed::read(path)?;
+        }
         operations::check_run(&results)?;
         check::check(&results)?;
         results.write(&folder.join(format!("{}.json", stem("softmax", &results.machine))))?;

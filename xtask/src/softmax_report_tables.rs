@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use crate::report::{self, row, times};
 use crate::softmax_report::{Contest, Entry, Results};
+use crate::softmax_report_missed as missed;
 use crate::softmax_report_operations as operations;
 use crate::softmax_report_targets as targets;
 use crate::stale;
@@ -107,6 +108,7 @@ pub fn full(results: &Results) -> String {
     );
     let _ = write!(text, "\n## Summary\n\n{}", short(results));
     let _ = write!(text, "\n## Targets\n\n{}\n", targets::tables(results, &contests).trim_end_matches('\n'));
+    text += &missed::table(results);
     for op in operations::rows(results) {
         let of_op: Vec<&Contest<'_>> = contests.iter().filter(|c| c.op == op && c.ours.is_some()).collect();
         let table = if of_op.is_empty() { "Not measured.\n".to_owned() } else { table(&of_op) };

@@ -1,6 +1,13 @@
 //! The list of operations, which benchmarks and reports iterate: what is not in it cannot be published.
 
 /// An operation on the rows of a matrix.
+///
+/// ```
+/// use ferrowarp::softmax::OPERATIONS;
+///
+/// let softmax = OPERATIONS.iter().find(|operation| operation.name == "softmax").unwrap();
+/// assert_eq!((softmax.matrices, softmax.writes_matrix), (2, true));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Operation {
     /// The name in benchmarks and reports.
