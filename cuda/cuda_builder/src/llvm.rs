@@ -45,9 +45,7 @@ impl Llvm {
     /// They are told of no processor: what comes of a module is the same for all. `arch` is for the error.
     pub fn prepare(&self, module: Vec<u8>, arch: NvvmArch) -> Result<String, CudaBuilderError> {
         let passes = format!("-passes={PASSES}");
-        let text = self.run("opt", &[&passes, "-S", "-preserve-ll-uselistorder"], module, arch)?;
-        String::from_utf8(text)
-            .map_err(|e| self.failed("opt", arch, format!("what it wrote is no text: {e}")))
+        self.text("opt", &[&passes, "-S", "-preserve-ll-uselistorder"], module, arch)
     }
 
     /// The module as bitcode, as it is.
@@ -68,15 +66,13 @@ impl Llvm {
             module = self.link(module, libdevice, options)?;
         }
         let passes = format!("-passes=default<O{level}>");
-        let optimised = self.run("opt", &[&passes, &mcpu(options), NO_SLP], module, options.arch)?;
-        let ptx = self.run(
-            "llc",
-            &llc_flags(options).iter().map(String::as_str).collect::<Vec<_>>(),
-            optimised,
-            options.arch,
-        )?;
-        String::from_utf8(ptx)
-            .map_err(|e| self.failed("llc", options.arch, format!("its PTX is no text: {e}")))
+        let [ftz, roots] = reflected(options);
+        let arguments = [&passes, &mcpu(options), NO_SLP, &ftz, &roots, "-S"];
+        let optimised = self.text("opt", &arguments, module, options.arch)?;
+        let optimised = cuda_ir::sign_extensions::hide(&optimised).into_bytes();
+        let flags = llc_flags(options);
+        let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+        self.text("llc", &flags, optimised, options.arch)
     }
 
     /// The module with those functions of libdevice that it calls.
@@ -102,6 +98,18 @@ impl Llvm {
             Vec::new(),
             options.arch,
         )
+    }
+
+    /// What a tool writes, which is text.
+    fn text(
+        &self,
+        tool: &'static str,
+        arguments: &[&str],
+        input: Vec<u8>,
+        arch: NvvmArch,
+    ) -> Result<String, CudaBuilderError> {
+        let text = self.run(tool, arguments, input, arch)?;
+        String::from_utf8(text).map_err(|e| self.failed(tool, arch, format!("what it wrote is no text: {e}")))
     }
 
     fn run(
@@ -135,6 +143,14 @@ impl Llvm {
 
 fn mcpu(options: &CodegenOptions) -> String {
     format!("-mcpu={}", options.arch.processor())
+}
+
+/// The answers to what libdevice asks of its compiler (`__nvvm_reflect`), as options of `opt`, which knows the architecture. The
+/// answer to anything else is 0; with that, `__nv_sqrtf`, `__nv_hypotf`, `__nv_normf` and `__nv_jnf` take the approximate
+/// square root. libNVVM answers by its own options.
+fn reflected(options: &CodegenOptions) -> [String; 2] {
+    let answer = |name: &str, is_on: bool| format!("-nvvm-reflect-add={name}={}", u8::from(is_on));
+    [answer("__CUDA_FTZ", options.ftz), answer("__CUDA_PREC_SQRT", !options.fast_sqrt)]
 }
 
 /// The floating-point rules that libNVVM takes as options, in LLVM's words (LLVM, "User Guide for NVPTX Back-end").

@@ -72,8 +72,8 @@ pub enum DeviceError {
     },
     /// None of the modules runs on the device.
     #[error(
-        "no PTX for {device}, which has compute capability {major}.{minor}: there is {available}; build for an \
-         architecture no newer than the device, with `cargo xtask build-ptx`"
+        "no PTX for {device}, which has compute capability {major}.{minor}: there is {available}; build it \
+         with `cargo xtask build-ptx --arch compute_{major}{minor}`, or `--arch all` for every GPU"
     )]
     NoModuleFor {
         /// The device.

@@ -10,16 +10,19 @@ use crate::progress::Downloads;
 use crate::report::{self, Module, Report};
 use crate::{checks, workspace};
 
-/// The architectures that are built: every GPU from Turing on runs one of these, or a later driver translates it.
-const ARCHS: [NvvmArch; 4] =
+/// `--arch all`: every GPU from Turing on runs one of these, or its driver translates it.
+const ALL: [NvvmArch; 4] =
     [NvvmArch::Compute75, NvvmArch::Compute80, NvvmArch::Compute90, NvvmArch::Compute100];
+
+/// What is built for on a machine without a GPU.
+const WITHOUT_GPU: NvvmArch = NvvmArch::Compute90;
 
 /// Build the kernels to PTX, check it, and report what each kernel needs
 #[derive(Args)]
 pub struct BuildPtx {
-    /// Architectures, such as compute_90, or native for that of this machine's GPU [default: compute_75, 80, 90 and 100]
-    #[arg(long, value_delimiter = ',', value_name = "ARCH", value_parser = parse_arch)]
-    arch: Vec<NvvmArch>,
+    /// Architectures, such as compute_90; native is that of this machine's GPU, all is compute_75, 80, 90 and 100 [default: native, or compute_90 without a GPU]
+    #[arg(long, value_delimiter = ',', value_name = "ARCH", value_parser = parse_archs)]
+    arch: Vec<Archs>,
     /// Folder of the PTX files, of the machine code and of resources.json [default: ptx in the target directory]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -43,6 +46,10 @@ pub struct BuildPtx {
     quiet: bool,
 }
 
+/// The architectures that one value of `--arch` names.
+#[derive(Clone)]
+struct Archs(Vec<NvvmArch>);
+
 /// The crate of the kernels that fail on purpose, and the folder of its PTX in the target directory.
 const FAULTS: (&str, &str) = ("faults/kernels", "fault-ptx");
 
@@ -65,7 +72,7 @@ impl BuildPtx {
     fn quiet(folder: &str, out: &str, backend: Backend) -> (BuildPtx, PathBuf) {
         let out = workspace::target().join(out);
         let command = BuildPtx {
-            arch: Vec::new(),
+            arch: vec![Archs(ALL.to_vec())],
             out: Some(out.clone()),
             kernel_crate: workspace::root().join(folder),
             backend,
@@ -104,7 +111,10 @@ impl BuildPtx {
     }
 
     fn build(&self, out: &Path) -> anyhow::Result<Built> {
-        let archs = if self.arch.is_empty() { ARCHS.to_vec() } else { self.arch.clone() };
+        let mut archs: Vec<NvvmArch> = self.arch.iter().flat_map(|named| &named.0).copied().collect();
+        if archs.is_empty() {
+            archs.push(NvvmArch::native().unwrap_or(WITHOUT_GPU));
+        }
         let downloads = Downloads::default();
         let built = CudaBuilder::new(crate_folder(&self.kernel_crate)?)
             .archs(&archs)
@@ -124,9 +134,14 @@ impl BuildPtx {
     }
 }
 
-/// `compute_90`, `sm_90`, `90`, or `native`.
-fn parse_arch(name: &str) -> Result<NvvmArch, String> {
-    if name == "native" { NvvmArch::native() } else { name.parse() }.map_err(|e| e.to_string())
+/// `compute_90`, `sm_90`, `90`, `native` or `all`.
+fn parse_archs(name: &str) -> Result<Archs, String> {
+    let one = match name {
+        "all" => return Ok(Archs(ALL.to_vec())),
+        "native" => NvvmArch::native(),
+        _ => name.parse(),
+    };
+    one.map(|arch| Archs(vec![arch])).map_err(|error| error.to_string())
 }
 
 /// A new folder beside `out`, on the same disk, which is removed in the end.
