@@ -4,8 +4,8 @@
 # Steps: start (a first and a second start), check (self-check with the PTX of both back ends, programs on cust,
 # sanitizers), crates (crates of the registry, compared with the host), train, bench (our softmax), peers (PyTorch, Triton,
 # FlashInfer and QuACK), peers-compile (torch.compile), missed (Nsight Compute on ours and QuACK where QuACK was ahead), mlp
-# (our training, rung by rung), mlp-peers (PyTorch and JAX), ladder (accuracy, timeline and kernels of each rung), gallery
-# (the lessons), gallery-peers (PyTorch at their problems), gallery-counts (Nsight Compute's sectors and
+# (our training, rung by rung), mlp-peers (PyTorch and JAX), timelines (what runs when, on each rung), ladder (accuracy and kernels
+# of each rung), gallery (the lessons), gallery-peers (PyTorch at their problems), gallery-counts (Nsight Compute's sectors and
 # conflicts of each lesson), roofline (the time of every kernel), roofline-counts (Nsight Compute's bytes, operations and
 # times of the same launches), faults (kernels that fail on purpose, and what the programs then do), profile (Nsight Compute
 # on some softmax shapes); all if none is named.
@@ -25,11 +25,11 @@ set -u
 cd "$(dirname "$0")"
 out=${1:?usage: bash run.sh OUTPUT_FOLDER [STEP...]}
 shift
-steps=${*:-start check crates train bench peers peers-compile missed mlp mlp-peers ladder gallery gallery-peers gallery-counts roofline roofline-counts faults profile}
+steps=${*:-start check crates train bench peers peers-compile missed mlp mlp-peers timelines ladder gallery gallery-peers gallery-counts roofline roofline-counts faults profile}
 for step in $steps; do
     case $step in
         start | check | crates | train | bench | peers | peers-compile | missed | mlp | mlp-peers | ladder | faults) ;;
-        gallery | gallery-peers | gallery-counts | roofline | roofline-counts | profile) ;;
+        gallery | gallery-peers | gallery-counts | roofline | roofline-counts | profile | timelines) ;;
         *)
             echo "$step is no step; bash run.sh OUTPUT_FOLDER runs all that the head of the script names" >&2
             exit 2
@@ -222,13 +222,20 @@ roofline-counts() {
         --log-file "$out/roofline-ncu.csv" ./gallery --device cuda --roofline --once --out "$scratch/roofline-once.json"
 }
 
-# Five seeds at the settings that accuracies are compared at, what runs when, and what each kernel takes.
+# What runs when, on each rung.
+timelines() {
+    local pipeline
+    for pipeline in naive deferred overlapped fused graph resident; do
+        part "timeline-$pipeline" ./train-mnist --device cuda --data data --epochs 2 --pipeline "$pipeline" \
+            --timeline "$out/$pipeline.svg"
+    done
+}
+
+# Five seeds at the settings that accuracies are compared at, and what each kernel takes.
 ladder() {
     local pipeline precision
     for pipeline in naive deferred overlapped fused graph resident; do
         seeds "$pipeline" --pipeline "$pipeline"
-        part "timeline-$pipeline" ./train-mnist --device cuda --data data --epochs 2 --pipeline "$pipeline" \
-            --timeline "$out/$pipeline.svg"
         part "kernels-$pipeline" ./train-mnist --device cuda --data data --epochs 1 --pipeline "$pipeline" --profile
     done
     for precision in tf32 bf16 f16; do

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::Context;
 
 use crate::operations::OPERATIONS;
-use crate::report::{row, times};
+use crate::report::{self, row, times};
 use crate::softmax_report::{self, Contest, PEERS};
 use crate::softmax_report_tables::{microseconds, percent};
 use crate::softmax_report_targets::geometric_mean;
@@ -59,6 +59,14 @@ fn section(folder: &Path) -> anyhow::Result<String> {
         provenance(&softmax.machine, &softmax.date, &softmax.commit),
         provenance(&mlp.machine, &mlp.date, &mlp.commit),
     );
+    for (report, what) in [("softmax", "operations"), ("mlp", "training")] {
+        for path in report::merged(folder, report)?.iter().skip(1) {
+            let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+            let gpu = stem.trim_start_matches(report).trim_start_matches('-').to_uppercase();
+            let _ =
+                writeln!(text, "The {what} on an {gpu}: [docs/results/{stem}.md](docs/results/{stem}.md).");
+        }
+    }
     Ok(text)
 }
 

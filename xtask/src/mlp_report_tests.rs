@@ -177,7 +177,7 @@ fn a_rung_in_whose_place_another_one_ran_has_no_time() {
 
 #[test]
 fn figures_of_another_gpu_have_files_of_their_own() {
-    let stem = |machine| report::stem("mlp", machine);
+    let stem = |machine| stem("mlp", machine);
     assert_eq!(stem("NVIDIA H200"), "mlp");
     assert_eq!(stem("NVIDIA H100 80GB HBM3"), "mlp-h100");
     assert_eq!(stem("NVIDIA A100-SXM4-40GB"), "mlp-a100");

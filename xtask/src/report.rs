@@ -49,6 +49,11 @@ pub struct Files {
 }
 
 impl Files {
+    #[cfg(test)]
+    pub fn of(ours: Vec<PathBuf>, peers: Vec<PathBuf>) -> Self {
+        Self { ours, peers }
+    }
+
     /// The runs whose files were given, as one.
     pub fn runs<E: Entry>(&self) -> anyhow::Result<Option<Results<E>>> {
         let (ours, peers) = (self.ours.len(), self.peers.len());
@@ -229,7 +234,7 @@ impl<E: Entry + PartialEq> Results<E> {
     /// Reads a merged file, and writes into it which of the `sources` have changed since its commit.
     pub fn read_and_date(path: &Path, sources: &[&str]) -> anyhow::Result<Self> {
         let mut results = Self::read(path)?;
-        if let Some(changed) = stale::changed(&workspace::root(), &results.commit, sources)
+        if let Some(changed) = stale::changed(workspace::root(), &results.commit, sources)
             && changed != results.changed_since
         {
             results.changed_since = changed;

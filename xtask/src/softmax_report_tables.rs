@@ -77,17 +77,26 @@ fn short(results: &Results) -> String {
     text + &ladder(results)
 }
 
-/// The rungs at one shape, each with what it gains on the one below.
+/// The rungs at one shape, each with what it gains on the one below; those that take wider rows only, at the first of theirs.
 fn ladder(results: &Results) -> String {
     let (rows, cols) = RUNGS_AT;
     let mut text = row(&[format!("rung, f32 at {rows}x{cols}"), "time".into(), "GB/s".into(), "step".into()]);
     text += &row(&["---", "---:", "---:", "---:"].map(str::to_owned));
     let mut below = None;
-    let here = |entry: &&Entry| entry.is_rung() && (entry.rows, entry.cols) == RUNGS_AT;
-    for entry in results.ours.iter().filter(here) {
+    let here = |entry: &Entry| entry.is_rung() && (entry.rows, entry.cols) == RUNGS_AT;
+    for entry in results.ours.iter().filter(|entry| here(entry)) {
         let step = below.zip(entry.microseconds).map(|(below, time): (f64, f64)| below / time);
         text += &row(&[entry.name.clone(), microseconds(Some(entry)), bandwidth(Some(entry)), times(step)]);
         below = entry.microseconds.or(below);
+    }
+    let mut shown: Vec<&str> =
+        results.ours.iter().filter(|entry| here(entry)).map(|entry| entry.name.as_str()).collect();
+    for entry in results.ours.iter().filter(|entry| entry.is_rung() && entry.microseconds.is_some()) {
+        if !shown.contains(&entry.name.as_str()) {
+            shown.push(&entry.name);
+            let name = format!("{}, at {}", entry.name, entry.shape());
+            text += &row(&[name, microseconds(Some(entry)), bandwidth(Some(entry)), String::new()]);
+        }
     }
     text
 }

@@ -361,3 +361,19 @@ fn a_run_without_one_of_the_librarys_operations_is_refused() {
     let error = operations::check_run(&results()).unwrap_err().to_string();
     assert!(error.contains("no time of log_softmax in f32, which ferrowarp::softmax offers"), "{error}");
 }
+
+#[test]
+fn peers_that_are_timed_by_a_second_script_belong_to_the_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, entries: &[String]| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, run("NVIDIA H200", entries)).unwrap();
+        path
+    };
+    let ours = write("ours.json", &[entry("softmax", "softmax", "f32", 256, 4.0)]);
+    let eager = write("eager.json", &[entry("torch eager", "softmax", "f32", 256, 5.0)]);
+    let compiled = write("compiled.json", &[entry("torch.compile", "softmax", "f32", 256, 6.0)]);
+    let results: Results = Files::of(vec![ours], vec![eager, compiled]).runs().unwrap().unwrap();
+    let names: Vec<&str> = results.peers.iter().map(|entry| entry.name.as_str()).collect();
+    assert_eq!(names, ["torch eager", "torch.compile"]);
+}
