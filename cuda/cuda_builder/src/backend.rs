@@ -97,7 +97,12 @@ impl CodegenOptions {
 }
 
 /// The passes and the flags: with a change of them or of the last edits, caches hold nothing that is of use.
-const SOURCES: [&str; 2] = [include_str!("backend.rs"), include_str!("llvm.rs")];
+const SOURCES: [&str; 4] = [
+    include_str!("backend.rs"),
+    include_str!("llvm.rs"),
+    include_str!("unroll.rs"),
+    include_str!("stack.rs"),
+];
 
 /// A back end, ready to compile.
 pub(crate) struct Compiler {
