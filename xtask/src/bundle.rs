@@ -40,14 +40,14 @@ const PEER_MODULES: [(&str, &str); 2] =
 /// What the bundle's `run.sh` does on the GPU machine.
 const RUN_SCRIPT: &str = include_str!("bundle_run.sh");
 
-/// Pack the programs, their PTX, the data and a script that checks and measures them, for a machine with a GPU
+/// Pack programs, PTX, MNIST and a script that checks and measures everything on a GPU machine
 #[derive(clap::Args)]
 pub struct Bundle {
-    /// Folder to fill; what is in it is replaced
+    /// Output folder; its content is replaced
     #[arg(long, value_name = "DIR", default_value = "target/bundle")]
     out: PathBuf,
 
-    /// Pack only what the steps need that measure, for this machine's GPU, or for compute_90 without a GPU: no self-check, no faults, no crates
+    /// Pack only what the measuring steps need, for this machine's GPU, or for compute_90 without a GPU
     #[arg(long)]
     measure_only: bool,
 }
@@ -55,7 +55,7 @@ pub struct Bundle {
 impl Bundle {
     /// Runs the command.
     pub fn run(&self) -> anyhow::Result<()> {
-        let data_files = data_files()?;
+        let mnist = mnist_files(&workspace::root().join("data/mnist"))?;
         // Built here, so that the PTX is that of the commit that the bundle names.
         let (build_ptx, ptx) = BuildPtx::for_kernels();
         if self.measure_only { build_ptx.natively() } else { build_ptx }.run()?;
@@ -115,7 +115,7 @@ impl Bundle {
         for folder in &others {
             copy_modules(folder, &out.join(folder.file_name().context("the PTX has no folder")?))?;
         }
-        for file in data_files {
+        for file in mnist {
             copy_into(&file, &out.join("data"))?;
         }
         compress(&out.join("data"))?;
@@ -126,15 +126,18 @@ impl Bundle {
     }
 }
 
-/// The files of MNIST.
-fn data_files() -> anyhow::Result<Vec<PathBuf>> {
-    let data = workspace::root().join("data/mnist");
-    let is_idx = |path: &Path| path.to_string_lossy().contains("idx");
-    let files = if data.is_dir() { workspace::files(&data, &is_idx)? } else { Vec::new() };
+/// The four files of MNIST in `folder`.
+///
+/// # Errors
+/// Some are missing. Nothing is compiled before this is known.
+fn mnist_files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let is_idx = |path: &Path| path.file_name().is_some_and(|name| name.to_string_lossy().contains("idx"));
+    let files = if folder.is_dir() { workspace::files(folder, &is_idx)? } else { Vec::new() };
     ensure!(
         files.len() >= 4,
-        "{} does not have the four files of MNIST; run `cargo run --release --bin train-mnist`, which downloads them",
-        workspace::shown(&data)
+        "{} has {} of the 4 files of MNIST; fetch them with `cargo run --release --bin train-mnist -- --epochs 1`",
+        workspace::shown(folder),
+        files.len()
     );
     Ok(files)
 }
@@ -203,6 +206,21 @@ mod tests {
 {"reason":"build-finished","success":true}"#;
         assert_eq!(executable("softmax", messages).unwrap(), Path::new("/target/softmax-1"));
         assert_eq!(executable("mlp", messages), None);
+    }
+
+    #[test]
+    fn a_folder_without_mnist_is_refused_with_the_command_that_fetches_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let missing = folder.path().join("mnist");
+        for (files, found) in [(&[][..], 0), (&["train-images-idx3-ubyte.gz", "notes.txt"][..], 1)] {
+            for file in files {
+                std::fs::create_dir_all(&missing).unwrap();
+                std::fs::write(missing.join(file), "").unwrap();
+            }
+            let error = mnist_files(&missing).unwrap_err().to_string();
+            assert!(error.contains(&format!("has {found} of the 4 files")), "{error}");
+            assert!(error.ends_with("`cargo run --release --bin train-mnist -- --epochs 1`"), "{error}");
+        }
     }
 
     #[test]

@@ -12,18 +12,18 @@ use crate::workspace;
 /// The page in `docs` that has the figures.
 const PAGE: &str = "cpu.md";
 
-/// Train on MNIST on the CPU, beside the same training in JAX, and write down both and their ratio
+/// Compare training on the CPU with the same training in JAX, and write docs/cpu.md
 #[derive(clap::Args)]
 pub struct Measure {
-    /// Epochs of a run
+    /// Epochs per run
     #[arg(long, default_value_t = 5)]
     epochs: u32,
 
-    /// Runs of each, taken in turns; the figures are their medians
+    /// Runs per program, interleaved; the figures are medians
     #[arg(long, default_value_t = 3)]
     runs: usize,
 
-    /// Build burn and candle too, which takes long, and train in them as well
+    /// Also build burn and candle, which takes long, and train with them
     #[arg(long)]
     rust_peers: bool,
 }

@@ -39,22 +39,22 @@ const SELDOM_CLEANED: &str = "-Zmiri-provenance-gc=500000";
 const SIMPLIFIED: &str = "-Zmir-opt-level=3 -Zinline-mir=yes -Zinline-mir-threshold=500 \
      -Zinline-mir-hint-threshold=1000 -Zub-checks=no";
 
-/// Run every kernel, of those with instances the smallest, under Miri, which finds data races, uninitialised reads and stray pointers
+/// Run every kernel (its smallest instance) under Miri, which finds data races, uninitialised reads and invalid pointers
 #[derive(Args)]
 pub struct Miri {
-    /// Only the planted bugs, which must be found
+    /// Only run the planted bugs; each must be found
     #[arg(long)]
     planted: bool,
-    /// Only kernels whose name contains this
+    /// Only run kernels whose name contains NAME
     #[arg(long, value_name = "NAME", conflicts_with = "planted")]
     only: Option<String>,
-    /// Only this part of the kernels, counted from 0: `1/4` is the second quarter
+    /// Only run part K of N, counted from 0: `1/4` is the second quarter
     #[arg(long, value_name = "K/N", default_value = "0/1", value_parser = parse_part, conflicts_with_all = ["planted", "write"])]
     part: (usize, usize),
-    /// Processes at a time [default: one for each core]
+    /// Number of processes [default: one per core]
     #[arg(long)]
     jobs: Option<usize>,
-    /// Write the findings down in docs/results
+    /// Write the findings to docs/results
     #[arg(long)]
     write: bool,
 }
@@ -62,16 +62,16 @@ pub struct Miri {
 /// Run every kernel under ThreadSanitizer and AddressSanitizer, at larger shapes than Miri
 #[derive(Args)]
 pub struct Sanitize {
-    /// Which sanitizers
+    /// The sanitizers to run
     #[arg(value_enum, default_values_t = [Sanitizer::Thread, Sanitizer::Address])]
     sanitizers: Vec<Sanitizer>,
-    /// Only the planted bugs
+    /// Only run the planted bugs; each must be found
     #[arg(long)]
     planted: bool,
-    /// Only kernels whose name contains this
+    /// Only run kernels whose name contains NAME
     #[arg(long, value_name = "NAME", conflicts_with = "planted")]
     only: Option<String>,
-    /// Write the findings down in docs/results
+    /// Write the findings to docs/results
     #[arg(long)]
     write: bool,
 }

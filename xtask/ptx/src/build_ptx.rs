@@ -17,28 +17,28 @@ const ALL: [NvvmArch; 4] =
 /// What is built for on a machine without a GPU.
 const WITHOUT_GPU: NvvmArch = NvvmArch::Compute90;
 
-/// Build the kernels to PTX, check it, and report what each kernel needs
+/// Compile the kernels to PTX, check it, and print the resources of each kernel
 #[derive(Args)]
 pub struct BuildPtx {
-    /// Architectures, such as compute_90; native is that of this machine's GPU, all is compute_75, 80, 90 and 100 [default: native, or compute_90 without a GPU]
+    /// Architectures, such as compute_90. `native` is this machine's GPU; `all` is compute_75, 80, 90 and 100 [default: native, or compute_90 without a GPU]
     #[arg(long, value_delimiter = ',', value_name = "ARCH", value_parser = parse_archs)]
     arch: Vec<Archs>,
-    /// Folder of the PTX files, of the machine code and of resources.json [default: ptx in the target directory]
+    /// Output folder for PTX, machine code and resources.json [default: ptx in the target directory]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Folder of the kernel crate
     #[arg(long = "crate", value_name = "DIR", default_value = "gpu-kernels")]
     kernel_crate: PathBuf,
-    /// What makes the PTX: nvvm, NVIDIA's libNVVM, or llvm, the Rust toolchain's own LLVM
+    /// The compiler back end: nvvm (NVIDIA's libNVVM) or llvm (the LLVM of the Rust toolchain)
     #[arg(long, value_name = "NAME", default_value_t)]
     backend: Backend,
-    /// How much the back end optimises, 0 to 3
+    /// Optimisation level of the back end, 0 to 3
     #[arg(long, value_name = "LEVEL", default_value_t = 3)]
     opt_level: u8,
-    /// Have the PTX tell file and line of each instruction
+    /// Add file and line of each instruction to the PTX
     #[arg(long)]
     line_info: bool,
-    /// Write the LLVM IR that the back end gets beside the PTX
+    /// Also write the LLVM IR that the back end reads
     #[arg(long)]
     emit_llvm_ir: bool,
     /// Do not print the table of resources
