@@ -15,6 +15,10 @@ const PROGRAMS: [&str; 6] = ["train-mnist", "predict", "self-check", "fault-chec
 const PACKAGES: [&str; 5] =
     ["ferrowarp-mnist", "ferrowarp-self-check", "ferrowarp-faults", "differ", "ferrowarp-benches"];
 
+/// Packages and programs of the steps that measure.
+const MEASURING: ([&str; 2], [&str; 2]) =
+    (["ferrowarp-mnist", "ferrowarp-benches"], ["train-mnist", "gallery"]);
+
 /// Examples of `cust`, and what they are called in the bundle.
 const EXAMPLES: [(&str, &str); 2] = [("vecadd", "cust-vecadd"), ("host_api", "cust-host-api")];
 
@@ -42,6 +46,10 @@ pub struct Bundle {
     /// Output folder; its content is replaced
     #[arg(long, value_name = "DIR", default_value = "target/bundle")]
     out: PathBuf,
+
+    /// Pack only what the measuring steps need, for this machine's GPU, or for compute_90 without a GPU
+    #[arg(long)]
+    measure_only: bool,
 }
 
 impl Bundle {
@@ -50,21 +58,31 @@ impl Bundle {
         let mnist = mnist_files(&workspace::root().join("data/mnist"))?;
         // Built here, so that the PTX is that of the commit that the bundle names.
         let (build_ptx, ptx) = BuildPtx::for_kernels();
-        build_ptx.run()?;
-        let (build_llvm_ptx, llvm_ptx) = BuildPtx::for_kernels_by_llvm();
-        build_llvm_ptx.run()?;
-        let (build_fault_ptx, fault_ptx) = BuildPtx::for_faults();
-        build_fault_ptx.run()?;
+        if self.measure_only { build_ptx.natively() } else { build_ptx }.run()?;
+        let mut others = Vec::new();
+        if !self.measure_only {
+            for (build, folder) in [BuildPtx::for_kernels_by_llvm(), BuildPtx::for_faults()] {
+                build.run()?;
+                others.push(folder);
+            }
+        }
+        let (packages, programs) = if self.measure_only {
+            (&MEASURING.0[..], &MEASURING.1[..])
+        } else {
+            (&PACKAGES[..], &PROGRAMS[..])
+        };
         let status = cargo(&["build", "--release", "--bins"])
-            .args(PACKAGES.iter().flat_map(|package| ["--package", package]))
+            .args(packages.iter().flat_map(|package| ["--package", package]))
             .status()
             .context("starting cargo to build the programs")?;
         ensure!(status.success(), "building the programs failed");
-        let status = cargo(&["build", "--release", "--examples", "--package", "ferrowarp-cust"]).status();
-        ensure!(
-            status.context("starting cargo to build the examples")?.success(),
-            "building the examples failed"
-        );
+        if !self.measure_only {
+            let status = cargo(&["build", "--release", "--examples", "--package", "ferrowarp-cust"]).status();
+            ensure!(
+                status.context("starting cargo to build the examples")?.success(),
+                "building the examples failed"
+            );
+        }
         let benches = BENCHES.iter().map(|(bench, _)| build_bench(bench));
         let benches: Vec<PathBuf> = benches.collect::<anyhow::Result<_>>()?;
 
@@ -73,16 +91,18 @@ impl Bundle {
             std::fs::remove_dir_all(&out).with_context(|| format!("emptying {}", out.display()))?;
         }
         std::fs::create_dir_all(out.join("data")).with_context(|| format!("making {}", out.display()))?;
-        for program in PROGRAMS {
+        for program in programs {
             copy(&workspace::target().join("release").join(program), &out.join(program))?;
         }
-        for (example, name) in EXAMPLES {
-            copy(&workspace::target().join("release/examples").join(example), &out.join(name))?;
-        }
-        for (folder, arguments) in PACKS {
-            let mut pack = Command::new(out.join("differ-gpu"));
-            let status = pack.arg("pack").args(arguments).arg("--out").arg(out.join(folder)).status();
-            ensure!(status.context("starting differ-gpu")?.success(), "packing {folder} failed");
+        if !self.measure_only {
+            for (example, name) in EXAMPLES {
+                copy(&workspace::target().join("release/examples").join(example), &out.join(name))?;
+            }
+            for (folder, arguments) in PACKS {
+                let mut pack = Command::new(out.join("differ-gpu"));
+                let status = pack.arg("pack").args(arguments).arg("--out").arg(out.join(folder)).status();
+                ensure!(status.context("starting differ-gpu")?.success(), "packing {folder} failed");
+            }
         }
         for ((_, name), bench) in BENCHES.iter().zip(benches) {
             copy(&bench, &out.join(name))?;
@@ -92,7 +112,7 @@ impl Bundle {
         }
         copy_modules(&ptx, &out)?;
         // In folders of their own: fault-check looks in the one, and run.sh has self-check look in the other.
-        for folder in [&fault_ptx, &llvm_ptx] {
+        for folder in &others {
             copy_modules(folder, &out.join(folder.file_name().context("the PTX has no folder")?))?;
         }
         for file in mnist {

@@ -2,6 +2,8 @@
 //! kernels are in the package `xtask-ptx`, which `cargo xtask` starts first.
 
 mod bundle;
+#[allow(dead_code, unused_imports, reason = "its users are in work")]
+mod chart;
 mod compat;
 mod differ;
 mod differ_report;
@@ -26,6 +28,10 @@ mod mlp_report;
 mod mlp_report_chart;
 mod mlp_report_ladder;
 mod mlp_report_tables;
+#[path = "../../host/src/softmax/operations.rs"]
+mod operations;
+#[allow(dead_code, reason = "its users are in work")]
+mod peaks;
 mod phrases;
 mod planted;
 mod prose;
@@ -34,9 +40,13 @@ mod report;
 mod sanitize;
 mod softmax_report;
 mod softmax_report_chart;
+mod softmax_report_check;
 mod softmax_report_ladder;
+mod softmax_report_missed;
+mod softmax_report_operations;
 mod softmax_report_tables;
 mod softmax_report_targets;
+mod stale;
 mod stress;
 mod tidy;
 mod timelines;

@@ -59,7 +59,12 @@ impl BuildPtx {
         Self::quiet("gpu-kernels", "ptx", Backend::Nvvm)
     }
 
-    /// The same by LLVM's back end.
+    /// The same for this machine's GPU alone, or for compute_90 without a GPU.
+    pub fn natively(self) -> Self {
+        Self { arch: Vec::new(), ..self }
+    }
+
+    /// The kernels' PTX by LLVM's back end.
     pub fn for_kernels_by_llvm() -> (BuildPtx, PathBuf) {
         Self::quiet("gpu-kernels", "ptx-llvm", Backend::Llvm)
     }
