@@ -64,6 +64,7 @@ const PHRASES: &[Phrase] = &[
 
 /// Files and folders without such a phrase. Add a path as soon as it is clean; tests are left out.
 const COVERED: &[&str] = &[
+    "ARCHITECTURE.md",
     "CONTRIBUTING.md",
     "README.md",
     "benches/src/lib.rs",
@@ -77,7 +78,10 @@ const COVERED: &[&str] = &[
     "docs/faults.md",
     "docs/fuzzing.md",
     "docs/rust-cuda.md",
+    "docs/softmax-ladder.md",
+    "docs/softmax.md",
     "docs/testing.md",
+    "docs/training-ladder.md",
     "docs/training.md",
     "docs/your-crate.md",
     "faults/",
