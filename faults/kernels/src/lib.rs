@@ -90,7 +90,7 @@ pub unsafe fn never_ends(flag: *const u32, most: u64) {
     while unsafe { flag.read_volatile() } == 0 && misc::clock().wrapping_sub(start) < most {}
 }
 
-/// Follows `next` from `at` on with a call for each step, and an array in each frame. Its end is known to nobody.
+/// Follows `next` from `at` on with a call for each step and an array in each frame.
 #[inline(never)]
 fn descend(next: *const u32, at: u32) -> u32 {
     let frame = core::hint::black_box([at; 32]);
@@ -101,7 +101,7 @@ fn descend(next: *const u32, at: u32) -> u32 {
 
 //@ allow-local(descends): its stack is what overflows
 
-/// Follows `next` from 1 on by recursion, until a 0: for ever where it leads in a circle, but for the stack's end.
+/// Follows `next` from 1 on by recursion until a 0. In a circle the recursion ends when the stack overflows.
 ///
 /// # Safety
 /// `out` holds an element, and `next` indices into itself.
