@@ -40,6 +40,7 @@ mod timelines;
 mod times;
 mod touches;
 mod tune;
+mod ulp;
 
 use std::process::ExitCode;
 
@@ -66,6 +67,8 @@ enum Command {
     Compat(compat::Compat),
     /// Compare what crates and random programs do natively with what their PTX does, bit for bit
     Differ(differ::Differ),
+    /// Pack what measures the errors of cuda_std's float functions on a GPU, or write down what it measured
+    Ulp(ulp::Ulp),
     /// Measure how long builds take, and write it down beside the first start on a GPU
     Times(times::Times),
     /// Fuzz every parser of outside bytes, and write down what came of it
@@ -100,6 +103,7 @@ fn main() -> ExitCode {
         Command::Bundle(command) => command.run(),
         Command::Compat(command) => command.run(),
         Command::Differ(command) => command.run(),
+        Command::Ulp(command) => command.run(),
         Command::Times(command) => command.run(),
         Command::Fuzz(command) => command.run(),
         Command::Gallery(command) => command.run(),
