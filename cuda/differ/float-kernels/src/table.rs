@@ -1,5 +1,7 @@
 //! The functions: what the device and the executor compute, and the oracle.
 
+#![allow(clippy::missing_safety_doc, reason = "clippy does not see the sections that stand in a macro")]
+
 use cuda_std::{FloatExt, GpuFloat, fastmath, kernel};
 
 #[cfg(not(target_arch = "nvptx64"))]
