@@ -25,7 +25,9 @@ pub mod places;
 mod prune;
 pub mod ptx;
 mod remainders;
+pub mod sign_extensions;
 mod target;
+pub mod unwritten;
 mod wide;
 
 use std::fmt::{self, Write as _};
@@ -117,13 +119,19 @@ pub fn lower(text: &str, edits: &Edits) -> Result<Vec<Lowered>, IrError> {
     Ok(parts::cut(&module, &families, &statics, edits.cut))
 }
 
-/// The source of [`for_optimisation`], [`for_no_optimisation`] and what is done to the PTX: a cache keeps what was made of their output as long as this
-/// is the same.
-pub const LAST_EDITS: [&str; 4] = [
+/// The source of [`for_optimisation`], [`for_no_optimisation`] and of what is done to the back ends' texts: a cache keeps
+/// what was made of their output as long as this is the same.
+pub const LAST_EDITS: [&str; 10] = [
     include_str!("noalias.rs"),
     include_str!("divisors.rs"),
     include_str!("overflow.rs"),
     include_str!("absolutes.rs"),
+    include_str!("sign_extensions.rs"),
+    include_str!("unwritten/mod.rs"),
+    include_str!("unwritten/flow.rs"),
+    include_str!("unwritten/opcode.rs"),
+    include_str!("unwritten/read.rs"),
+    include_str!("unwritten/tokens.rs"),
 ];
 
 /// The module's text as libNVVM takes it when it does not optimise.
@@ -135,7 +143,7 @@ pub fn for_no_optimisation(text: &str) -> Result<String, IrError> {
 
 /// The module's text as libNVVM takes it when it optimises, after LLVM's passes.
 pub fn for_optimisation(text: &str) -> String {
-    divisors::hide(&noalias::remove(text))
+    sign_extensions::hide(&divisors::hide(&noalias::remove(text)))
 }
 
 /// The part once more, a part for each kernel where these share nothing.

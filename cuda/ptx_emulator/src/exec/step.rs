@@ -28,6 +28,13 @@ impl<'a> Cx<'a> {
     /// Executes `op`.
     #[inline]
     pub fn step<'o>(&mut self, op: &'o Op) -> Exec<Flow<'o>> {
+        let flow = self.execute(op)?;
+        self.check_reads()?;
+        Ok(flow)
+    }
+
+    #[inline]
+    fn execute<'o>(&mut self, op: &'o Op) -> Exec<Flow<'o>> {
         match *op {
             Op::Nop => {}
             Op::Yield => return Ok(Flow::Yield),
