@@ -53,6 +53,7 @@ mod timelines;
 mod times;
 mod touches;
 mod tune;
+mod ulp;
 
 use std::process::ExitCode;
 
@@ -79,6 +80,8 @@ enum Command {
     Compat(compat::Compat),
     /// Compare crates and random programs, compiled natively and to PTX, bit for bit
     Differ(differ::Differ),
+    /// Pack the measurement of cuda_std's float functions for a GPU machine, or write its results to docs
+    Ulp(ulp::Ulp),
     /// Measure the times of builds, and write them to docs/results with those of the first start on a GPU
     Times(times::Times),
     /// Fuzz every parser of outside data, and write the results to docs/results
@@ -113,6 +116,7 @@ fn main() -> ExitCode {
         Command::Bundle(command) => command.run(),
         Command::Compat(command) => command.run(),
         Command::Differ(command) => command.run(),
+        Command::Ulp(command) => command.run(),
         Command::Times(command) => command.run(),
         Command::Fuzz(command) => command.run(),
         Command::Gallery(command) => command.run(),
