@@ -68,7 +68,7 @@ unary! {
     cos_approx_ftz = "cos.approx.ftz.f32", "llvm.nvvm.cos.approx.ftz.f", |x| flush(flush(x).cos());
 }
 
-/// Functions of which libNVVM has an intrinsic and LLVM has none: as assembly.
+/// Functions with an intrinsic in libNVVM but not in LLVM: as assembly.
 macro_rules! assembly {
     ($($(#[$doc:meta])* $name:ident = $ptx:literal, |$x:ident| $host:expr;)*) => {$(
         $(#[$doc])*

@@ -86,7 +86,7 @@ pub unsafe fn asserts(sum: u32) {
 #[kernel]
 pub unsafe fn never_ends(flag: *const u32, most: u64) {
     let start = misc::clock();
-    // SAFETY: by the contract. Volatile, so that each round reads anew.
+    // SAFETY: by the contract. Volatile, so that each round reads again.
     while unsafe { flag.read_volatile() } == 0 && misc::clock().wrapping_sub(start) < most {}
 }
 
