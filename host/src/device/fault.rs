@@ -9,6 +9,7 @@ use cust::sys::CUresult;
 
 use super::launches::{Launch, Launches};
 use super::panic::DevicePanic;
+use super::stack::UnboundedStack;
 
 /// How many launches an error's text names.
 const NAMED: usize = 8;
@@ -45,6 +46,8 @@ pub struct KernelFault {
     pub status: CudaError,
     /// The panic, if it was one and the kernel could write it down.
     pub panic: Option<DevicePanic>,
+    /// A kernel among those launches whose stack has no size known in advance, if an overflow of it may be what happened.
+    pub stack: Option<UnboundedStack>,
 }
 
 /// The kinds of [`KernelFault`].
@@ -64,13 +67,13 @@ pub enum FaultKind {
     Panic,
     /// A read or write of an address that is not the process's (`CUDA_ERROR_ILLEGAL_ADDRESS`).
     IllegalAddress,
-    /// An access to an address that is no multiple of its size (`CUDA_ERROR_MISALIGNED_ADDRESS`).
+    /// A misaligned access (`CUDA_ERROR_MISALIGNED_ADDRESS`).
     MisalignedAddress,
-    /// An instruction for one kind of memory got an address of another (`CUDA_ERROR_INVALID_ADDRESS_SPACE`).
+    /// An address in the wrong address space (`CUDA_ERROR_INVALID_ADDRESS_SPACE`).
     WrongAddressSpace,
-    /// A jump to what is no code (`CUDA_ERROR_INVALID_PC`).
+    /// A jump to an invalid instruction address (`CUDA_ERROR_INVALID_PC`).
     InvalidPc,
-    /// The call stack was overrun or destroyed (`CUDA_ERROR_HARDWARE_STACK_ERROR`).
+    /// The call stack overflowed or was corrupted (`CUDA_ERROR_HARDWARE_STACK_ERROR`).
     Stack,
     /// An instruction that the GPU does not know, or a trap (`CUDA_ERROR_ILLEGAL_INSTRUCTION`).
     IllegalInstruction,
@@ -90,14 +93,14 @@ pub enum FaultKind {
     Hardware,
     /// The driver does not reach the GPU any more, or has taken it from this process.
     DeviceLost,
-    /// Another exception of a kernel, of which this library does not know.
+    /// Another exception of a kernel, unknown to this library.
     Other,
 }
 
 impl FaultKind {
     /// The fault behind a driver's answer; nothing for an error after which the context goes on.
     ///
-    /// These are the codes of which cuda.h says "this leaves the process in an inconsistent state and any further CUDA
+    /// These are the codes that cuda.h documents with "this leaves the process in an inconsistent state and any further CUDA
     /// work will return the same error", and those of a device or context that is gone.
     pub(super) fn of(status: CudaError) -> Option<FaultKind> {
         Some(match status {
@@ -129,9 +132,25 @@ impl FaultKind {
         })
     }
 
-    /// Whether calls of the driver may now wait for ever, so that none is made any more.
+    /// Whether calls of the driver may now wait for ever, so that no more are made.
     pub(super) fn hangs(self) -> bool {
         matches!(self, FaultKind::TimedOut { .. } | FaultKind::DeviceLost)
+    }
+
+    /// Whether a GPU may report the overflow of a stack in this way: it writes below the thread's local memory, or reads
+    /// there what it takes for an address.
+    pub(super) fn may_be_stack(self) -> bool {
+        matches!(
+            self,
+            FaultKind::IllegalAddress
+                | FaultKind::MisalignedAddress
+                | FaultKind::WrongAddressSpace
+                | FaultKind::InvalidPc
+                | FaultKind::Stack
+                | FaultKind::IllegalInstruction
+                | FaultKind::Trap
+                | FaultKind::Other
+        )
     }
 
     /// Whether the device is at fault, and no kernel.
@@ -210,6 +229,7 @@ impl KernelFault {
             others: launches.others(),
             status,
             panic,
+            stack: None,
         }
     }
 
@@ -262,6 +282,9 @@ impl fmt::Display for KernelFault {
                 f.write_str("; set FERROWARP_SYNC=1 to find it")?;
             }
         }
+        if let Some(stack) = &self.stack {
+            write!(f, "; a stack overflow may be the cause: {stack}")?;
+        }
         write!(f, "; {}", self.kind.cure())
     }
 }
@@ -300,6 +323,24 @@ mod tests {
                      accessed an invalid address; the driver says ";
         assert!(text.starts_with(start) && text.contains("(700)"), "{text}");
         assert!(text.contains("compute-sanitizer") && !text.contains("FERROWARP_SYNC"), "{text}");
+    }
+
+    #[test]
+    fn a_stack_that_may_have_overflowed_is_named_with_its_size() {
+        let mut fault = KernelFault::new(
+            "GPU",
+            FaultKind::IllegalAddress,
+            &launches(&[("walk", 4, 64)]),
+            CudaError::IllegalAddress,
+            None,
+        );
+        let cause = "recursion through `depth`".to_owned();
+        fault.stack = Some(UnboundedStack { kernel: "walk".to_owned(), cause, bytes: 8192 });
+        let text = fault.to_string();
+        let said = "; a stack overflow may be the cause: the stack of walk \
+                    has no size known in advance (recursion through `depth`), and each thread has 8192 bytes of it; give \
+                    more with Device::with_stack_bytes or FERROWARP_STACK_BYTES";
+        assert!(text.contains(said) && text.contains("compute-sanitizer"), "{text}");
     }
 
     #[test]
