@@ -150,7 +150,9 @@ fn device_and_shapes() -> anyhow::Result<(Device, Vec<Shape>)> {
         Some("some") => Extent::Some,
         Some("few") => Extent::Few,
         Some(other) => {
-            anyhow::bail!("FERROWARP_BENCH_SHAPES is `{other}`; set it to `few`, `some` or `all`, or unset it")
+            anyhow::bail!(
+                "FERROWARP_BENCH_SHAPES is `{other}`; set it to `few`, `some` or `all`, or unset it"
+            )
         }
         None if has_flag("--quick") || has_flag("--test") => Extent::Few,
         None => Extent::All,

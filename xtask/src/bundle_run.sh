@@ -14,6 +14,14 @@
 # FERROWARP_MLP are regular expressions for the ids of the benches, such as 'softmax/.*/(f32|bf16)/' and mlp/fused;
 # FERROWARP_PROFILE and FERROWARP_MISSED take the bench ids to profile, without `softmax/` before them.
 #
+# What the pages of softmax and training need, in calls of less than five minutes each on an H200:
+# export FERROWARP_BENCH_SHAPES=some FERROWARP_SOFTMAX='softmax/.*/(f32|bf16)/'
+# bash run.sh OUT1 bench timelines
+# FERROWARP_PEERS_BUDGET=170 FERROWARP_COMPILE_BUDGET=90 bash run.sh OUT2 peers peers-compile
+# FERROWARP_MLP_PEERS_BUDGET=100 bash run.sh OUT3 mlp mlp-peers missed
+# cargo xtask report softmax --ours OUT1/softmax.json --peers OUT2/peers.json --peers OUT2/peers-compile.json --profile OUT3/missed.txt
+# cargo xtask report mlp --ours OUT3/mlp.json --peers OUT3/mnist-peers.json
+#
 # QuACK is timed where python3 finds it, and else named as missing. It comes by `pip install 'quack-kernels[cu13]'`; onto a
 # machine without a network as wheels, of the packages that it and nvidia-cutlass-dsl[cu13] require, but no others of CUDA:
 # pip install --no-index --no-deps --target DIR *.whl

@@ -30,7 +30,6 @@ mod mlp_report_ladder;
 mod mlp_report_tables;
 #[path = "../../host/src/softmax/operations.rs"]
 mod operations;
-#[allow(dead_code, reason = "its users are in work")]
 mod peaks;
 mod phrases;
 mod planted;

@@ -31,8 +31,14 @@ pub const PAGE: &str = "softmax.md";
 /// The committed file.
 pub type Results = report::Results<Entry>;
 
-/// The sources of what is measured.
-const SOURCES: [&str; 2] = ["gpu-kernels/src/softmax", "host/src/softmax"];
+/// The sources that decide how fast what is measured runs: kernels, and what chooses and launches them.
+const SOURCES: [&str; 5] = [
+    "gpu-kernels/src/softmax",
+    "host/src/softmax/in_registers.rs",
+    "host/src/softmax/kernel_choice.rs",
+    "host/src/softmax/row_kernel.rs",
+    "host/src/softmax/staged.rs",
+];
 
 /// The files of a run.
 #[derive(clap::Args)]
