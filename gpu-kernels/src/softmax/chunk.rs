@@ -11,8 +11,8 @@ pub const CHUNK: usize = 1024;
 
 /// A row that nobody writes.
 ///
-/// A warp reads `VECTORS` vectors of 32 lanes from a column on: 16 bytes a lane, if the row is whole vectors on 16-byte
-/// boundaries. The elements of any other row are read one by one, 32 neighbours at a time.
+/// A warp reads `VECTORS` vectors of `N` elements a lane from a column on, each of them in the order of the lanes: 16 bytes at a time, if
+/// the row is whole vectors on 16-byte boundaries. The elements of any other row are read one by one, which L1 makes up for.
 #[derive(Clone, Copy)]
 pub(super) struct Line<T> {
     start: *const T,
@@ -56,8 +56,8 @@ impl<T: Number> Line<T> {
 
     /// The column of element `j` of the lane's vector number `i`, read from column `first` on.
     #[inline(always)]
-    pub fn column<const N: usize>(&self, first: usize, i: usize, j: usize) -> usize {
-        first + if self.is_whole { (32 * i + lane()) * N + j } else { 32 * (N * i + j) + lane() }
+    pub fn column<const N: usize>(first: usize, i: usize, j: usize) -> usize {
+        first + N * lane() + (32 * N * i + j)
     }
 
     /// The lane's vectors from column `first` on; -inf after the last column.
@@ -80,22 +80,12 @@ impl<T: Number> Line<T> {
         }
         core::array::from_fn(|i| {
             let elements: [T; N] = core::array::from_fn(|j| {
-                let at = 32 * (N * i + j) + lane;
+                let at = (32 * i + lane) * N + j;
                 // SAFETY: an element of the row.
                 if (at as u32) < left { unsafe { *start.add(at) } } else { T::from_f32(f32::NEG_INFINITY) }
             });
             // SAFETY: `N` elements are 16 bytes, and every pattern of bits is a vector.
             unsafe { core::mem::transmute_copy(&elements) }
-        })
-    }
-
-    /// `N` neighbouring elements a lane, in the order of the lanes, from column `first` on; -inf after the last column.
-    #[inline(always)]
-    pub fn load_in_order<const N: usize>(&self, first: usize) -> [f32; N] {
-        core::array::from_fn(|j| {
-            let col = first + N * lane() + j;
-            // SAFETY: an element of the row.
-            if col < self.cols { unsafe { *self.start.add(col) }.to_f32() } else { f32::NEG_INFINITY }
         })
     }
 

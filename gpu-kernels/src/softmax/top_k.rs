@@ -71,13 +71,13 @@ pub const ZERO_MASKED: u32 = super::forward::ZERO_MASKED;
     instances(
         T = f32, N = 4 {
             top_k_f32_32x2 = <32, 2>;
-            top_k_f32_32x8 = <32, 8>, min_blocks = 6;
+            top_k_f32_32x8 = <32, 8>, min_blocks = 5;
             top_k_f32_wide = <256, 8>;
             top_k_f32_serial = <1, 8>, cpu_only = true;
         }
         for T in [f16, bf16], N = 8 {
             top_k_{T}_32x1 = <32, 1>;
-            top_k_{T}_32x4 = <32, 4>;
+            top_k_{T}_32x4 = <32, 4>, min_blocks = 5;
             top_k_{T}_wide = <256, 4>;
             top_k_{T}_serial = <1, 4>, cpu_only = true;
         }

@@ -26,23 +26,22 @@ where
     unsafe {
         let line = args.line::<N>(row);
         let (noise, factor) = (args.noise(row), args.factor());
-        let x = line.load::<N, VECTORS>(0).map(T::unpack);
-        let mut chunk = InChunk { line: &line, first: 0, x };
-        let mut sums = chunk.sums(factor);
+        let x_reg = line.load::<N, VECTORS>(0);
+        let mut chunk = InChunk { line: &line, first: 0, x_reg, above: Above::NOTHING };
+        let mut sums = chunk.sums::<N>(factor);
         let whole = sums.0;
-        let (mut token, mut above, mut round) = (0, Above::NOTHING, 0);
+        let (mut token, mut round) = (0, 0);
         if whole.y > 0.0 && args.is_greedy() {
-            token = chunk.first_of_largest(whole.x);
+            token = chunk.first_of_largest::<N>(whole.x);
         } else if whole.y > 0.0 {
             loop {
                 let [_, word] = noise.words(0, round);
-                token = chunk.token_at(Noise::uniform(word), sums, factor, above);
+                token = chunk.token_at::<N>(Noise::uniform(word), sums, factor);
                 if args.top_p >= 1.0 {
                     break;
                 }
-                above = Above(key(line.element(token), token));
-                chunk.mask(above);
-                sums = chunk.sums(factor);
+                chunk.above = Above(key(line.element(token), token));
+                sums = chunk.sums::<N>(factor);
                 if sums.0.y * exp(sums.0.x - whole.x, factor) < args.top_p * whole.y {
                     break;
                 }

@@ -1,15 +1,14 @@
 //! Rows of any width, each of a block or a cluster, whose warps read a chunk at a time and keep nothing of it but its sum.
 
 use cuda_std::mem::{f32x2, u32x4};
-use cuda_std::warp::{reduce_max, reduce_max_width, reduce_sum, reduce_sum_width};
+use cuda_std::warp::{reduce_max_width, reduce_sum_width};
 use cuda_std::{GpuFloat as _, cluster, thread};
 
 use super::args::SampleArgs;
 use super::in_chunk::{Above, InChunk};
 use super::noise::Noise;
 use crate::element::Element;
-use crate::softmax::chunk::{CHUNK, Line, exp, lane, largest};
-use crate::softmax::forward::sum_of;
+use crate::softmax::chunk::{CHUNK, Line, lane};
 use crate::softmax::row::{NO_PAIR, Part};
 use crate::softmax::top_k::key::{column, key, value};
 
@@ -74,44 +73,14 @@ struct Draw<T, const BLOCK: usize> {
 impl<T, const BLOCK: usize> Draw<T, BLOCK> {
     const WARPS: usize = BLOCK / 32;
 
-    /// The warp's elements of a chunk, in a round that leaves some out.
+    /// A chunk that the warp reads, in a round.
     #[inline(always)]
-    fn masked<const N: usize, const VECTORS: usize>(&self, first: usize, above: Above) -> InChunk<'_, T, N, VECTORS>
+    fn chunk<const N: usize, const VECTORS: usize>(&self, chunk: u32, above: Above) -> InChunk<'_, T, VECTORS>
     where
         T: Element<N>,
     {
-        let x = self.line.load::<N, VECTORS>(first).map(T::unpack);
-        let mut chunk = InChunk { line: &self.line, first, x };
-        if !above.is_nothing() {
-            chunk.mask(above);
-        }
-        chunk
-    }
-
-    /// The (max, sum) of a chunk, in all lanes.
-    ///
-    /// # Safety
-    /// All lanes of the warp come here.
-    #[inline(always)]
-    unsafe fn sum<const N: usize, const VECTORS: usize>(&self, first: usize, above: Above) -> f32x2
-    where
-        T: Element<N>,
-    {
-        let factor = self.args.factor();
-        let sum_against = |max: f32, x: [f32; N]| sum_of(x.map(|x| exp(x - max, factor)));
-        // SAFETY: the caller brings all lanes.
-        unsafe {
-            if above.is_nothing() {
-                let x_reg = self.line.load::<N, VECTORS>(first);
-                let max = reduce_max(largest::<T, N>(&x_reg).max(f32::MIN));
-                let sum = x_reg.iter().fold(0.0, |sum, &x| sum + sum_against(max, T::unpack(x)));
-                return f32x2::new(max, reduce_sum(sum));
-            }
-            let x = self.masked::<N, VECTORS>(first, above).x;
-            let max = reduce_max(x.iter().flatten().fold(f32::MIN, |max, &x| max.max(x)));
-            let sum = x.iter().fold(0.0, |sum, &x| sum + sum_against(max, x));
-            f32x2::new(max, reduce_sum(sum))
-        }
+        let first = chunk as usize * CHUNK;
+        InChunk { line: &self.line, first, x_reg: self.line.load::<N, VECTORS>(first), above }
     }
 
     /// What the warp knows of its chunks, in a round.
@@ -123,7 +92,7 @@ impl<T, const BLOCK: usize> Draw<T, BLOCK> {
     where
         T: Element<N>,
     {
-        let (lane, scale) = (lane(), self.args.scale);
+        let (lane, scale, factor) = (lane(), self.args.scale, self.args.factor());
         let step = self.part.parts * Self::WARPS as u32;
         let mut chunk = self.part.rank * Self::WARPS as u32 + thread::thread_idx_x() / 32;
         let mut mine = Seen::NONE;
@@ -135,7 +104,7 @@ impl<T, const BLOCK: usize> Draw<T, BLOCK> {
                     break;
                 }
                 // SAFETY: the caller brings all lanes.
-                let pair = unsafe { self.sum::<N, VECTORS>(chunk as usize * CHUNK, above) };
+                let pair = unsafe { self.chunk::<N, VECTORS>(chunk, above).pair::<N>(factor) };
                 if i == lane {
                     next = Seen { pair, chunk, ..next };
                 }
@@ -215,13 +184,13 @@ impl<T, const BLOCK: usize> Draw<T, BLOCK> {
         let factor = self.args.factor();
         // SAFETY: the caller brings all lanes.
         unsafe {
-            let of_chunk = self.masked::<N, VECTORS>(chunk as usize * CHUNK, above);
-            let sums = of_chunk.sums(factor);
+            let of_chunk = self.chunk::<N, VECTORS>(chunk, above);
+            let sums = of_chunk.sums::<N>(factor);
             if self.args.is_greedy() {
-                return of_chunk.first_of_largest(sums.0.x);
+                return of_chunk.first_of_largest::<N>(sums.0.x);
             }
             let [_, word] = self.noise.words(chunk, round);
-            of_chunk.token_at(Noise::uniform(word), sums, factor, above)
+            of_chunk.token_at::<N>(Noise::uniform(word), sums, factor)
         }
     }
 }

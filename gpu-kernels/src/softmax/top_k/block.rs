@@ -155,7 +155,7 @@ impl<T: Element<N>, const N: usize, const VECTORS: usize> Keys for Elements<T, N
                     continue;
                 }
                 for j in 0..N {
-                    let col = self.line.column::<N>(first, v, j);
+                    let col = Line::<T>::column::<N>(first, v, j);
                     let key = key(x[j], col as u32);
                     if key >= least && col < self.line.cols() {
                         each(key);
@@ -219,7 +219,7 @@ unsafe fn select(scratch: Scratch, keys: &impl Keys, largest: f32, k: usize) {
             thread::sync_threads_aligned();
             let found = *count as usize;
             if tid < 32 {
-                sort_gathered::<u64, ROOM>(room, found.min(ROOM), k, |key| key);
+                sort_gathered::<u64>(room, found.min(ROOM), k, |key| key);
             }
             if found <= ROOM {
                 return;

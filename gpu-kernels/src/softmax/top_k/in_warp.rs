@@ -1,12 +1,14 @@
 //! Rows of up to a chunk, each of a warp, which holds it in registers.
 
-use cuda_std::mem::f32x2;
+use core::marker::PhantomData;
+
+use cuda_std::mem::{f32x2, u32x4};
 use cuda_std::thread;
 use cuda_std::warp::{reduce_max, reduce_sum, sync_warp, warp_shuffle_idx, warp_shuffle_up};
 
 use super::key::{Key, number, ordered};
 use super::select::{Selection, bound, sort_gathered};
-use crate::element::Element;
+use crate::element::{Element, Number};
 use crate::softmax::chunk::{Line, exp, lane, largest};
 use crate::softmax::forward::sum_of;
 
@@ -45,33 +47,35 @@ where
         // At least `k` elements are as large as this: one of each vector whose largest is.
         let has_bound = 32 * VECTORS >= k;
         let least = if has_bound { number(bound(maxima.map(ordered), k)) } else { f32::NEG_INFINITY };
-        let held = Held { line, x_reg, buffer: buffer.cast::<K>() };
-        let mut found = if least > f32::NEG_INFINITY {
-            held.gather::<N>(|x, _| x >= least)
-        } else {
-            held.gather::<N>(|_, col| col < line.cols())
+        let held = Held::<T, K, VECTORS> { x_reg, matrix: PhantomData, buffer: buffer.cast() };
+        let all = |_: f32, col: usize| col < line.cols();
+        let mut found = match least > f32::NEG_INFINITY {
+            true => held.gather::<N>(|x, _| x >= least),
+            false => held.gather::<N>(all),
         };
-        // Of those that found room the `k`th is a higher bound.
-        while found > ROOM {
-            sort_gathered::<K, ROOM>(buffer, ROOM, k, K::compared);
+        loop {
+            sort_gathered::<K>(buffer, found.min(ROOM), k, K::compared);
+            if found <= ROOM {
+                break;
+            }
+            // Of those that found room the `k`th is a higher bound.
             let least = *buffer.add(k - 1);
             sync_warp(u32::MAX);
-            let is_left = |x, col| col < line.cols() && K::gathered(x, col as u32).compared().whole() >= least;
-            found = held.gather::<N>(is_left);
+            let reaches = |x, col: usize| K::gathered(x, col as u32).compared().whole() >= least;
+            found = held.gather::<N>(|x, col| all(x, col) && reaches(x, col));
         }
-        sort_gathered::<K, ROOM>(buffer, found, k, K::compared);
         args.finish(row, buffer, pair);
     }
 }
 
 /// The elements of a row, and where some of them are gathered.
 struct Held<T, K, const VECTORS: usize> {
-    line: Line<T>,
-    x_reg: [cuda_std::mem::u32x4; VECTORS],
+    x_reg: [u32x4; VECTORS],
+    matrix: PhantomData<T>,
     buffer: *mut K,
 }
 
-impl<T: crate::element::Number, K: Key, const VECTORS: usize> Held<T, K, VECTORS> {
+impl<T: Number, K: Key, const VECTORS: usize> Held<T, K, VECTORS> {
     /// Gathers the elements that are left, as many as there is room for; how many are left.
     ///
     /// # Safety
@@ -107,7 +111,7 @@ impl<T: crate::element::Number, K: Key, const VECTORS: usize> Held<T, K, VECTORS
         for i in 0..VECTORS {
             let x = T::unpack(self.x_reg[i]);
             for j in 0..N {
-                each(x[j], self.line.column::<N>(0, i, j));
+                each(x[j], Line::<T>::column::<N>(0, i, j));
             }
         }
     }

@@ -4,7 +4,7 @@ use cuda_std::mem::f32x2;
 use cuda_std::warp::{WarpReductionOp, sync_warp, warp_reduce};
 
 use super::key::Key;
-use super::sort::sorted;
+use super::sort::{sort_in_shared, sorted};
 use crate::softmax::chunk::lane;
 
 /// The most keys that are selected.
@@ -60,53 +60,35 @@ pub unsafe fn bound<const EACH: usize>(numbers: [u32; EACH], k: usize) -> u32 {
 /// there, whole, the largest first; 0 where there are no more.
 ///
 /// # Safety
-/// All lanes of the warp come here, with the same numbers; `k` is at most [`MOST`]. The buffer has room for `found` keys and for `k`
-/// of 64 bits, and is the warp's own; what was gathered is visible.
+/// All lanes of one warp come here, with the same numbers; `k` is at most [`MOST`]. The buffer is the warp's own, and has room for the next
+/// power of two of keys and for [`MOST`] of 64 bits; what was gathered is visible.
 #[inline(always)]
-pub unsafe fn sort_gathered<K: Key, const ROOM: usize>(
-    buffer: *mut u64,
-    found: usize,
-    k: usize,
-    compared: impl Fn(K) -> K,
-) {
-    let needed = found.max(k);
-    // SAFETY: the caller's.
-    unsafe {
-        match needed {
-            0..=32 => sort_each::<K, 1>(buffer, found, k, compared),
-            33..=64 => sort_each::<K, 2>(buffer, found, k, compared),
-            65..=128 => sort_each::<K, 4>(buffer, found, k, compared),
-            129..=256 => sort_each::<K, 8>(buffer, found, k, compared),
-            _ if ROOM > 256 => sort_each::<K, 16>(buffer, found, k, compared),
-            _ => {}
-        }
-    }
-}
-
-/// As [`sort_gathered`], with `EACH` keys a lane.
-///
-/// # Safety
-/// As there; there are no more keys than that, and `k` is no more.
-#[inline(always)]
-unsafe fn sort_each<K: Key, const EACH: usize>(
-    buffer: *mut u64,
-    found: usize,
-    k: usize,
-    compared: impl Fn(K) -> K,
-) {
+pub unsafe fn sort_gathered<K: Key>(buffer: *mut u64, found: usize, k: usize, compared: impl Fn(K) -> K) {
     let (lane, gathered) = (lane(), buffer.cast::<K>());
     // SAFETY: the caller's buffer; all lanes have read before any writes, and written before any goes on.
     unsafe {
-        let keys: [K; EACH] = core::array::from_fn(|i| {
-            let at = 32 * i + lane;
-            if at < found { compared(*gathered.add(at)) } else { K::NONE }
-        });
+        let key = |at: usize| if at < found { compared(*gathered.add(at)) } else { K::NONE };
+        let mut largest = [K::NONE; MOST / 32];
+        let mut each = MOST / 32;
+        if found.max(k) <= 32 {
+            [largest[0]] = sorted([key(lane)]);
+            each = 1;
+        } else if found <= MOST {
+            largest = sorted(core::array::from_fn(|i| key(32 * i + lane)));
+        } else {
+            let len = found.next_power_of_two();
+            for at in (lane..len).step_by(32) {
+                *gathered.add(at) = key(at);
+            }
+            sync_warp(u32::MAX);
+            sort_in_shared(gathered, len);
+            largest = core::array::from_fn(|i| *gathered.add(each * lane + i));
+        }
         sync_warp(u32::MAX);
-        let keys = sorted(keys);
-        for i in 0..EACH {
-            let place = EACH * lane + i;
-            if place < k {
-                *buffer.add(place) = if place < found { keys[i].whole() } else { 0 };
+        for i in 0..MOST / 32 {
+            let place = each * lane + i;
+            if i < each && place < k {
+                *buffer.add(place) = if place < found { largest[i].whole() } else { 0 };
             }
         }
         sync_warp(u32::MAX);
