@@ -2,9 +2,12 @@
 //! the package `xtask-ptx`, which `cargo xtask` starts first.
 
 mod bundle;
+#[allow(dead_code, unused_imports, reason = "its users are in work")]
+mod chart;
 mod compat;
 mod differ;
 mod differ_report;
+mod figures;
 mod fuzz;
 mod fuzz_report;
 mod gallery;
@@ -25,6 +28,8 @@ mod mlp_report;
 mod mlp_report_chart;
 mod mlp_report_ladder;
 mod mlp_report_tables;
+#[allow(dead_code, reason = "its users are in work")]
+mod peaks;
 mod planted;
 mod quotes;
 mod report;

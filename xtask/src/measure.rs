@@ -1,4 +1,4 @@
-//! `cargo xtask measure`: training on this machine's CPU beside its peers, into `docs/` and the README.
+//! `cargo xtask measure`: trains on this machine's CPU, ours and its peers, and writes `docs/cpu.md`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,6 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::measure_peers::{self, Peer};
 use crate::workspace;
+
+/// The page in `docs` that has the figures.
+const PAGE: &str = "cpu.md";
 
 /// Train on MNIST on the CPU, beside the same training in JAX, and write down both and their ratio
 #[derive(clap::Args)]
@@ -124,9 +127,9 @@ impl Measure {
         let path = docs.join("results/mnist-cpu.json");
         let json = serde_json::to_string_pretty(&results).context("writing the results as JSON")?;
         std::fs::write(&path, json + "\n").with_context(|| format!("writing {}", path.display()))?;
-        update_readme("mnist-cpu", &readme_section(&results))?;
+        update_page(PAGE, "mnist-cpu", &section(&results))?;
         println!(
-            "{:.2} s an epoch{}; written to {} and the README",
+            "{:.2} s an epoch{}; written to {} and docs/{PAGE}",
             results.ours.epoch_seconds,
             results.peers.iter().map(ratio).collect::<String>(),
             workspace::shown(&path)
@@ -217,7 +220,7 @@ pub fn commit() -> anyhow::Result<String> {
     Ok(if sources.is_empty() { hash } else { format!("{hash} with uncommitted changes") })
 }
 
-fn readme_section(results: &Results) -> String {
+fn section(results: &Results) -> String {
     let Results { machine, vectors, cores, date, commit, epochs, runs, ours, peers, has_rust_peers, .. } =
         results;
     let row = |name: &str, figures: &Figures| {
@@ -230,7 +233,7 @@ fn readme_section(results: &Results) -> String {
     };
     format!(
         "```text\n$ cargo run --release --bin train-mnist -- --device cpu --metrics target/measure.jsonl \\\n    \
-         --plot docs/mnist-cpu.svg\n{}\n```\n\n![Loss and accuracy](docs/mnist-cpu.svg)\n\n\
+         --plot docs/mnist-cpu.svg\n{}\n```\n\n![Loss and accuracy](mnist-cpu.svg)\n\n\
          | on the CPU, batch 64 | an epoch, median | fastest | test accuracy |\n| --- | --- | --- | --- |\n{}{}\n\
          Our median{}. {machine} ({vectors}), {cores} cores, {date}, commit {commit}; {runs} runs of \
          {epochs} epochs each, in turns (`cargo xtask measure{}`).\n",
@@ -242,11 +245,13 @@ fn readme_section(results: &Results) -> String {
     )
 }
 
-/// Replaces what stands between `<!-- NAME -->` and `<!-- /NAME -->` in the README.
-pub fn update_readme(name: &str, section: &str) -> anyhow::Result<()> {
-    let path = workspace::root().join("README.md");
-    let text = std::fs::read_to_string(&path).context("reading README.md")?;
-    std::fs::write(&path, with_section("README.md", &text, name, section)?).context("writing README.md")
+/// Replaces the text between `<!-- NAME -->` and `<!-- /NAME -->` in `page`, a file in `docs`.
+pub fn update_page(page: &str, name: &str, section: &str) -> anyhow::Result<()> {
+    let page = format!("docs/{page}");
+    let path = workspace::root().join(&page);
+    let text = std::fs::read_to_string(&path).with_context(|| format!("reading {page}"))?;
+    let text = with_section(&page, &text, name, section)?;
+    std::fs::write(&path, text).with_context(|| format!("writing {page}"))
 }
 
 /// The document's `text` with `section` between the markers of `name`.

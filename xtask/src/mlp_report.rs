@@ -1,4 +1,4 @@
-//! `cargo xtask report mlp`: one run of the training bench and its peers, into `docs/` and the README.
+//! `cargo xtask report mlp`: one run of the training bench and its peers, into `docs/`.
 
 use std::path::Path;
 
@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::report::{self, Files, render_png};
 use crate::{
-    measure, mlp_report_chart as chart, mlp_report_ladder as ladder, mlp_report_tables as tables, workspace,
+    figures, measure, mlp_report_chart as chart, mlp_report_ladder as ladder, mlp_report_tables as tables,
+    workspace,
 };
 
 /// The batches that are shown, as `cargo bench mlp` times them.
@@ -15,6 +16,9 @@ pub const BATCHES: [usize; 4] = [16, 64, 256, 1024];
 
 /// The one at which the ladder is shown: that of `train-mnist`.
 pub const USUAL: usize = 64;
+
+/// The page in `docs` that has the short table.
+pub const PAGE: &str = "training.md";
 
 /// The committed file.
 pub type Results = report::Results<Entry>;
@@ -33,9 +37,10 @@ pub fn run(files: &Files) -> anyhow::Result<()> {
         None => None,
     };
     let section = write_documents(results.as_ref(), &docs)?;
-    measure::update_readme("mlp", &section)?;
+    measure::update_page(PAGE, "mlp", &section)?;
+    figures::update_readme()?;
     println!(
-        "written to docs/results/mlp.md, docs/{} and the README, what is measured also to docs/mlp.svg",
+        "written to docs/results/mlp.md, docs/{}, docs/{PAGE} and the README, what is measured also to docs/mlp.svg",
         ladder::PAGE
     );
     if results.is_some() {
@@ -62,7 +67,7 @@ fn check(results: &Results) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes chart, table and the steps of the ladder into `docs`; the README's section.
+/// Writes chart, table and the steps of the ladder into `docs`; returns the section of `PAGE`.
 fn write_documents(results: Option<&Results>, docs: &Path) -> anyhow::Result<String> {
     let write = |name: &str, text: String| {
         let path = docs.join(name);
@@ -75,7 +80,7 @@ fn write_documents(results: Option<&Results>, docs: &Path) -> anyhow::Result<Str
     if let Some(results) = results {
         write("mlp.svg", chart::ladder(results)?)?;
     }
-    Ok(tables::readme(results))
+    Ok(tables::section(results))
 }
 
 /// One contestant at one batch size: times, or why there are none.

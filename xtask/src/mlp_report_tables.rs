@@ -1,4 +1,4 @@
-//! The tables of a training run: a short one for the README, and every figure.
+//! The tables of a training run: a short one for `docs/training.md`, and every figure.
 
 use std::fmt::Write as _;
 
@@ -8,12 +8,12 @@ use crate::report::{row, times};
 /// What stands where nobody has measured.
 const NOT_MEASURED: &str = "not measured";
 
-/// The section of the README.
-pub fn readme(results: Option<&Results>) -> String {
+/// The section of `docs/training.md`.
+pub fn section(results: Option<&Results>) -> String {
     let Some(results) = results else { return "Nothing is measured on a GPU yet.\n".to_owned() };
     let header =
         ["an epoch in batches of", "", "16", "64", "256", "1024", "at 64, against our fastest", "accuracy"];
-    let mut text = "![Time of an epoch, rung by rung](docs/mlp.svg)\n\n".to_owned();
+    let mut text = "![Time of an epoch, rung by rung](mlp.svg)\n\n".to_owned();
     text += &row(&header.map(str::to_owned));
     text += &row(&["---", "---", "---:", "---:", "---:", "---:", "---:", "---:"].map(str::to_owned));
     for who in contestants(&results.ours).into_iter().chain(contestants(&results.peers)) {
@@ -28,7 +28,7 @@ pub fn readme(results: Option<&Results>) -> String {
     let _ = writeln!(
         text,
         "\nThe clock is the host's, with launches and the last synchronisation; the accuracy is that after the epochs of a \
-         run at 64. {}. Every figure is in [docs/results/mlp.md](docs/results/mlp.md).",
+         run at 64. {}. Every figure is in [results/mlp.md](results/mlp.md).",
         provenance(results)
     );
     text

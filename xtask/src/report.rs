@@ -9,11 +9,13 @@ use anyhow::{Context, ensure};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::{gallery_report, mlp_report, softmax_report, workspace};
+use crate::{figures, gallery_report, mlp_report, softmax_report, workspace};
 
 /// Merge the figures of a run on a GPU into docs/ and the README, with charts; without files, draw again what was merged last
 #[derive(clap::Subcommand)]
 pub enum Report {
+    /// Write the table of figures in the README again, from the results in docs/results
+    Figures,
     /// The lessons of docs/gallery and their peers: `cargo xtask gallery` and benches/peers/gallery.py
     Gallery(gallery_report::Merged),
     /// Training on MNIST, rung by rung, and its peers: `cargo bench mlp` and benches/peers/mnist.py
@@ -26,6 +28,7 @@ impl Report {
     /// Runs the command.
     pub fn run(&self) -> anyhow::Result<()> {
         match self {
+            Report::Figures => figures::update_readme(),
             Report::Gallery(merged) => gallery_report::run(merged),
             Report::Mlp(files) => mlp_report::run(files),
             Report::Softmax(files) => softmax_report::run(files),

@@ -1,4 +1,4 @@
-//! `cargo xtask report softmax`: one run of the softmax bench and its peers, into `docs/` and the README.
+//! `cargo xtask report softmax`: one run of the softmax bench and its peers, into `docs/`.
 
 use std::path::Path;
 
@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::report::{self, Files, render_png};
 use crate::{
-    measure, softmax_report_chart as chart, softmax_report_ladder as ladder, softmax_report_tables as tables,
-    workspace,
+    figures, measure, softmax_report_chart as chart, softmax_report_ladder as ladder,
+    softmax_report_tables as tables, workspace,
 };
 
 /// The operations, in the order of the tables.
@@ -29,6 +29,9 @@ pub const PEERS: [(&str, &str); 4] = [
 #[cfg(test)]
 type Run = report::Run<Entry>;
 
+/// The page in `docs` that has the short tables.
+pub const PAGE: &str = "softmax.md";
+
 /// The committed file.
 pub type Results = report::Results<Entry>;
 
@@ -44,9 +47,10 @@ pub fn run(files: &Files) -> anyhow::Result<()> {
         None => Results::read(&merged)?,
     };
     let section = write_documents(&results, &docs)?;
-    measure::update_readme("softmax", &section)?;
+    measure::update_page(PAGE, "softmax", &section)?;
+    figures::update_readme()?;
     println!(
-        "written to {}, docs/softmax*.svg, docs/results/softmax.md, docs/softmax-ladder.md and the README",
+        "written to {}, docs/softmax*.svg, docs/results/softmax.md, docs/softmax-ladder.md, docs/{PAGE} and the README",
         workspace::shown(&merged)
     );
     for chart in ["softmax", "softmax-shapes"] {
@@ -55,7 +59,7 @@ pub fn run(files: &Files) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes charts and tables into `docs`; the README's section.
+/// Writes charts and tables into `docs`; returns the section of `PAGE`.
 fn write_documents(results: &Results, docs: &Path) -> anyhow::Result<String> {
     let write = |name: &str, text: String| {
         let path = docs.join(name);
@@ -67,7 +71,7 @@ fn write_documents(results: &Results, docs: &Path) -> anyhow::Result<String> {
     write("softmax.svg", chart::widths(results)?)?;
     write("softmax-shapes.svg", chart::shapes(results)?)?;
     write("results/softmax.md", tables::full(results))?;
-    Ok(tables::readme(results))
+    Ok(tables::section(results))
 }
 
 /// One contestant at one shape: a time, or why there is none.
@@ -209,10 +213,15 @@ impl Results {
         contests
     }
 
-    /// The rate of the level-2 cache, as a copy that stays in it tells it, in GB/s.
+    /// The rate of L2, which a copy that stays in it shows, in GB/s.
     pub fn cache_rate(&self) -> Option<f64> {
         let copies = self.peers.iter().filter(|entry| entry.name == "clone in cache");
         copies.filter_map(Entry::gigabytes_per_second).max_by(f64::total_cmp)
+    }
+
+    /// Whether the entry is one of our own kernels.
+    pub fn is_ours(&self, entry: &Entry) -> bool {
+        self.ours.iter().any(|ours| std::ptr::eq(ours, entry))
     }
 
     /// The fastest copy of a matrix of so many bytes, whoever made it: a kernel of ours, or the driver, which PyTorch has

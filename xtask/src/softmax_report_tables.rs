@@ -1,4 +1,4 @@
-//! The tables of a softmax run: a short one for the README, and all ratios beside what they are meant to be.
+//! The tables of a softmax run: a short one for `docs/softmax.md`, and all ratios beside what they are meant to be.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use crate::report::{row, times};
 use crate::softmax_report::{Contest, Entry, OPS, OPS_OF_DECODING, PEERS, Results};
 use crate::softmax_report_targets as targets;
 
-/// The shapes of the README's table.
+/// The shapes of the short table.
 const SHOWN: [(usize, usize); 8] = [
     (4096, 256),
     (4096, 1024),
@@ -18,12 +18,12 @@ const SHOWN: [(usize, usize); 8] = [
     (2048, 131_072),
 ];
 
-/// The shape at which the README shows each rung.
+/// The shape at which the short page shows each rung.
 const RUNGS_AT: (usize, usize) = (4096, 4096);
 
-/// The section of the README.
-pub fn readme(results: &Results) -> String {
-    let mut text = String::from("![GB/s against width](docs/softmax.svg)\n\n");
+/// The section of `docs/softmax.md`.
+pub fn section(results: &Results) -> String {
+    let mut text = String::from("![GB/s against width](softmax.svg)\n\n");
     let header = ["softmax of", "", "ours", "GB/s", "of the best copy"].into_iter();
     let header = header.chain(PEERS.map(|(_, shown)| shown));
     text += &row(&header.map(str::to_owned).collect::<Vec<_>>());
@@ -51,7 +51,7 @@ pub fn readme(results: &Results) -> String {
     text += &ladder(results);
     let _ = writeln!(
         text,
-        "\n{}, cold cache; every shape and ratio is in [docs/results/softmax.md](docs/results/softmax.md).",
+        "\n{}, cold cache; every shape and ratio is in [results/softmax.md](results/softmax.md).",
         results.provenance()
     );
     text

@@ -138,7 +138,7 @@ pub fn means(contests: &[Contest<'_>]) -> String {
 }
 
 /// The geometric mean, of at least one figure.
-fn geometric_mean(figures: &[f64]) -> Option<f64> {
+pub fn geometric_mean(figures: &[f64]) -> Option<f64> {
     let logarithms: f64 = figures.iter().map(|figure| figure.ln()).sum();
     (!figures.is_empty()).then(|| (logarithms / figures.len() as f64).exp())
 }
