@@ -9,7 +9,7 @@ use cuda_std::launch::Limits;
 use cuda_std::testing::{Counter, LaunchCounts};
 use ferrowarp::device::{Device, LaunchTimes, Launched};
 use ferrowarp::softmax::Real;
-use ferrowarp_cases::gallery::{self, LESSONS, Scale, Trial};
+use ferrowarp_cases::gallery::{LESSONS, Scale, Trial};
 use ferrowarp_cases::layer::{self, Problem};
 use ferrowarp_cases::softmax::{self, Setting, ladder, logits};
 use ferrowarp_cases::{Case, Scope, emulated};
@@ -133,7 +133,8 @@ pub fn counted(tell: impl Fn(&str)) -> Result<Vec<Entry>> {
             let (counted, name) = (Counted::new(&launch), launch.kernels.concat());
             let known = largest.get(&name).and_then(|entry| entry.counted);
             if known.is_none_or(|known| known.bytes < counted.bytes) {
-                let entry = Entry { counted: Some(counted), bytes: job.bytes, ..Entry::new(name.clone(), &job) };
+                let entry =
+                    Entry { counted: Some(counted), bytes: job.bytes, ..Entry::new(name.clone(), &job) };
                 largest.insert(name, entry);
             }
         }

@@ -5,11 +5,10 @@
 # sanitizers), crates (crates of the registry, compared with the host), train, bench (our softmax), peers (PyTorch, Triton
 # and QuACK), mlp (our training, rung by rung), mlp-peers (PyTorch and JAX), ladder (accuracy, timeline and kernels of each
 # rung), gallery (the lessons), gallery-peers (PyTorch at their problems), gallery-counts (Nsight Compute's sectors and
-# conflicts of each lesson), roofline (the time of every kernel), roofline-counts (Nsight Compute's bytes, operations and
-# times of the same launches), faults (kernels that fail on purpose, and what the programs then do), profile (Nsight Compute
+# conflicts of each lesson), roofline (the time of every kernel that no lesson times), faults (kernels that fail on purpose, and what the programs then do), profile (Nsight Compute
 # on some softmax shapes); all if none is named.
 # FERROWARP_BENCH_SHAPES=few in the environment takes a few shapes; FERROWARP_PEERS_BUDGET and FERROWARP_MLP_PEERS_BUDGET
-# are in seconds; FERROWARP_MLP is what the ids of the training bench must have in them, such as mlp/fused;
+# are in seconds; FERROWARP_LESSONS names the lessons of the step gallery, all if it is empty; FERROWARP_MLP is what the ids of the training bench must have in them, such as mlp/fused;
 # FERROWARP_PROFILE takes the bench ids to profile, without `softmax/` before them.
 #
 # QuACK is timed where python3 finds it, and else named as missing. It comes by `pip install 'quack-kernels[cu13]'`; onto a
@@ -23,11 +22,11 @@ set -u
 cd "$(dirname "$0")"
 out=${1:?usage: bash run.sh OUTPUT_FOLDER [STEP...]}
 shift
-steps=${*:-start check crates train bench peers mlp mlp-peers ladder gallery gallery-peers gallery-counts roofline roofline-counts faults profile}
+steps=${*:-start check crates train bench peers mlp mlp-peers ladder gallery gallery-peers gallery-counts roofline faults profile}
 for step in $steps; do
     case $step in
         start | check | crates | train | bench | peers | mlp | mlp-peers | ladder | faults | profile) ;;
-        gallery | gallery-peers | gallery-counts | roofline | roofline-counts) ;;
+        gallery | gallery-peers | gallery-counts | roofline) ;;
         *)
             echo "$step is no step; bash run.sh OUTPUT_FOLDER runs all that the head of the script names" >&2
             exit 2
@@ -159,7 +158,9 @@ mlp-peers() {
 }
 
 gallery() {
-    part gallery ./gallery --device cuda --out "$out/gallery.json"
+    # Words in the variable are lessons.
+    # shellcheck disable=SC2086
+    part gallery ./gallery ${FERROWARP_LESSONS:-} --device cuda --out "$out/gallery.json"
 }
 
 gallery-peers() {
@@ -177,16 +178,6 @@ gallery-counts() {
 
 roofline() {
     part roofline ./gallery --device cuda --roofline --out "$out/roofline.json"
-}
-
-# At the clocks that programs have, so that times are those of a program.
-roofline-counts() {
-    local op metrics=gpu__time_duration.sum,dram__bytes_read.sum,dram__bytes_write.sum
-    for op in fadd fmul ffma dadd dmul dfma; do
-        metrics=$metrics,smsp__sass_thread_inst_executed_op_${op}_pred_on.sum
-    done
-    part roofline-counts ncu --csv --page raw --print-units base --clock-control none --metrics "$metrics" \
-        --log-file "$out/roofline-ncu.csv" ./gallery --device cuda --roofline --once --out "$scratch/roofline-once.json"
 }
 
 # Five seeds at the settings that accuracies are compared at, what runs when, and what each kernel takes.

@@ -22,7 +22,11 @@ pub const RUNGS: &[Rung<Arguments, Elements>] = &[
     Rung { name: "one", idea: "one load in flight per thread", kernel: &occupancy_copy::INSTANCES[0] },
     Rung { name: "four", idea: "four loads in flight per thread", kernel: &occupancy_copy::INSTANCES[1] },
     Rung { name: "sixteen", idea: "16 loads in flight per thread", kernel: &occupancy_copy::INSTANCES[2] },
-    Rung { name: "partial", idea: "as `one`, in blocks of 33 threads", kernel: &occupancy_copy::INSTANCES[0] },
+    Rung {
+        name: "partial",
+        idea: "as `one`, in blocks of 33 threads",
+        kernel: &occupancy_copy::INSTANCES[0],
+    },
 ];
 
 #[cfg(not(target_arch = "nvptx64"))]

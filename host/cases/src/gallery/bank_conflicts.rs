@@ -3,8 +3,8 @@
 use gpu_kernels::gallery::Rung;
 use gpu_kernels::gallery::bank_conflicts::{Arguments, RUNGS, word};
 
-use super::theory::{WARP, passes};
 use super::prediction::h200;
+use super::theory::{WARP, passes};
 use super::{Arrays, Axis, Lesson, Measure, Prediction, Problem, Scale, Trial, Work};
 use crate::compare::Bound;
 

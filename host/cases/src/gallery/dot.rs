@@ -5,8 +5,8 @@ use std::sync::Arc;
 use gpu_kernels::gallery::Rung;
 use gpu_kernels::gallery::dot::{Arguments, RUNGS};
 
-use super::theory::WARP;
 use super::prediction::h200;
+use super::theory::WARP;
 use super::{Arrays, Axis, Lesson, Measure, Prediction, Problem, Scale, Trial, Work, numbers_as, sum};
 use crate::compare::Bound;
 

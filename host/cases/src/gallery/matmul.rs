@@ -113,12 +113,14 @@ fn predictions() -> Vec<Prediction> {
             .from(ISSUE)
             .why("Copies run ahead, so the waits are gone. What is left is loads and multiply-adds that do not pair up perfectly."),
         Prediction::share_of_peak("tall", OF_WARPS / 75_888.0)
+            .at(4096.0)
             .from(ISSUE)
             .why("With 128 accumulators per thread only few warps fit, and they hide less of the latency of shared memory."),
         Prediction::share_of_peak("large", 2.0 * OF_WARPS / 150_444.0)
             .from(ISSUE)
             .why("As `tall`. A larger tile saves traffic that was not the limit."),
         Prediction::share_of_peak("tuned", OF_WARPS / 75_888.0)
+            .at(4096.0)
             .from("the kernel of `tall` for large matrices")
             .why("As `tall`. cuBLAS is ahead here; see the table."),
         Prediction::growth("tall", 2048.0, 2.0 * 2176.0 / 2048.0)

@@ -7,8 +7,8 @@ use cuda_std::launch::RawBuffer;
 use ferrowarp::device::{Device, InFlight, PinnedBuffer, Stream};
 use gpu_kernels::gallery::overlap::{Arguments, FACTOR, RUNG, SUMMAND};
 
-use super::transfers::timed;
 use super::prediction::h200;
+use super::transfers::timed;
 use super::{Arrays, Axis, Lesson, Measure, Prediction, Problem, Scale, Timed, Trial, Work, elements};
 use crate::compare::Bound;
 

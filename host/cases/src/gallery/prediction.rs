@@ -122,6 +122,4 @@ pub mod h200 {
     pub const SHARED: f64 = 128.0;
     /// The highest clock in Hz.
     pub const CLOCK: f64 = 1.98e9;
-    /// Operations on `f32` that a multiprocessor does in a cycle, a multiply-add counting two.
-    pub const FLOP: f64 = 256.0;
 }

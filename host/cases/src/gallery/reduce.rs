@@ -5,9 +5,12 @@ use std::sync::Arc;
 use cuda_std::launch::{LaunchConfig, LaunchError, Launcher};
 use gpu_kernels::gallery::reduce::{Arguments, Launches, RUNGS, Rung, reduce_clear};
 
-use super::theory::{WARP, passes};
 use super::prediction::h200;
-use super::{Arrays, Axis, Foretold, Lesson, Measure, Placed, Prediction, Problem, Scale, Trial, Work, numbers, numbers_as, sum};
+use super::theory::{WARP, passes};
+use super::{
+    Arrays, Axis, Foretold, Lesson, Measure, Placed, Prediction, Problem, Scale, Trial, Work, numbers,
+    numbers_as, sum,
+};
 use crate::compare::Bound;
 
 pub(super) const LESSON: Lesson = Lesson {

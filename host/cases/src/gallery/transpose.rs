@@ -4,8 +4,8 @@ use cuda_std::launch::LaunchConfig;
 use gpu_kernels::gallery::Rung;
 use gpu_kernels::gallery::transpose::{Arguments, RUNGS};
 
-use super::theory::{WARP, passes};
 use super::prediction::h200;
+use super::theory::{WARP, passes};
 use super::{Arrays, Axis, Lesson, Measure, Prediction, Problem, Scale, Trial, Work, elements};
 use crate::compare::Bound;
 
