@@ -206,7 +206,7 @@ pub const FAULTS: &[Fault] = &[
             device.alloc_zeroed::<u8>(bytes).map(drop)
         },
         gpu: passes(&["allocating ", "CUDA_ERROR_OUT_OF_MEMORY (2)", "MiB are free", "use smaller batches"]),
-        cpu: Ok(passes(&["allocating ", "the system has not that much", "use smaller batches"])),
+        cpu: Ok(passes(&["allocating ", "the system does not have that much", "use smaller batches"])),
         variables: &[],
     },
     Fault {
@@ -214,10 +214,10 @@ pub const FAULTS: &[Fault] = &[
         what: "one of several queued kernels fails",
         provoke: one_of_several,
         gpu: stays(&[
-            "one of the kernels queued accessed an address",
+            "one of the queued kernels accessed an address",
             "queued were fill (grid (3, 1, 1), block (64, 1, 1)",
             "reads_nowhere (grid (3, 1, 1), block (64, 1, 1)",
-            "set FERROWARP_SYNC=1 to learn which it was",
+            "set FERROWARP_SYNC=1 to find it",
         ]),
         cpu: Err(NO_WILD_ADDRESS),
         variables: &[],

@@ -34,7 +34,7 @@ pub fn check_all(arguments: &Arguments, is_gpu: bool, chosen: impl Fn(&str) -> b
     }
     ensure!(
         !outcomes.is_empty(),
-        "no fault has `{}` in its name",
+        "no fault's name contains `{}`",
         arguments.only.as_deref().unwrap_or_default()
     );
     Ok(outcomes)

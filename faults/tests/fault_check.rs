@@ -125,7 +125,7 @@ fn a_fault_that_is_another_fails_the_check() {
 fn what_cannot_be_checked_is_an_error() {
     let output = fault_check(&["--device", "cpu", "--only", "nonsense"], &[]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(text(&output).contains("no fault has `nonsense` in its name"), "{}", text(&output));
+    assert!(text(&output).contains("no fault's name contains `nonsense`"), "{}", text(&output));
 
     let (_folder, driver, _) = with_gpu();
     let output = on_gpu(&driver, "/nowhere/ptx", &[], "");

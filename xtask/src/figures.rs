@@ -5,8 +5,9 @@ use std::path::Path;
 
 use anyhow::Context;
 
-use crate::report::{row, times};
-use crate::softmax_report::{self, Contest, OPS, OPS_OF_DECODING, PEERS};
+use crate::operations::OPERATIONS;
+use crate::report::{self, row, times};
+use crate::softmax_report::{self, Contest, PEERS};
 use crate::softmax_report_tables::{microseconds, percent};
 use crate::softmax_report_targets::geometric_mean;
 use crate::{measure, mlp_report, mlp_report_tables, workspace};
@@ -40,8 +41,8 @@ fn section(folder: &Path) -> anyhow::Result<String> {
     let mut text = row(&header.map(str::to_owned));
     text += &row(&["---", "---:", "---:", "---:", "---:"].map(str::to_owned));
     let contests = softmax.contests();
-    for op in OPS.into_iter().chain(OPS_OF_DECODING) {
-        text += &operation(op, &contests);
+    for operation in &OPERATIONS {
+        text += &row_of(operation.name, &contests);
     }
     text += &training(&mlp);
     let (rows, cols) = SHAPE;
@@ -58,11 +59,19 @@ fn section(folder: &Path) -> anyhow::Result<String> {
         provenance(&softmax.machine, &softmax.date, &softmax.commit),
         provenance(&mlp.machine, &mlp.date, &mlp.commit),
     );
+    for (report, what) in [("softmax", "operations"), ("mlp", "training")] {
+        for path in report::merged(folder, report)?.iter().skip(1) {
+            let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+            let gpu = stem.trim_start_matches(report).trim_start_matches('-').to_uppercase();
+            let _ =
+                writeln!(text, "The {what} on an {gpu}: [docs/results/{stem}.md](docs/results/{stem}.md).");
+        }
+    }
     Ok(text)
 }
 
 /// The row of an operation on rows of a matrix.
-fn operation(op: &str, contests: &[Contest<'_>]) -> String {
+fn row_of(op: &str, contests: &[Contest<'_>]) -> String {
     let of_op: Vec<&Contest<'_>> = contests.iter().filter(|contest| contest.op == op).collect();
     let Some(shown) = of_op.iter().find(|c| c.dtype == "f32" && (c.rows, c.cols) == SHAPE) else {
         return row(&[format!("`{op}`"), "not measured".into(), String::new(), String::new(), String::new()]);
@@ -123,6 +132,6 @@ mod tests {
 
     #[test]
     fn an_operation_without_a_time_has_a_row() {
-        assert_eq!(operation("sample", &[]), "| `sample` | not measured |  |  |  |\n");
+        assert_eq!(row_of("sample", &[]), "| `sample` | not measured |  |  |  |\n");
     }
 }

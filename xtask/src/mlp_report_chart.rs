@@ -3,30 +3,34 @@
 use crate::chart::{Axis, Bar, Bars, Chart, Family, Panel};
 use crate::mlp_report::{BATCHES, Entry, Results, USUAL};
 use crate::mlp_report_tables::milliseconds;
+use crate::report::short_commit;
 
 /// Bars of the medians; what was not measured has none.
 pub fn ladder(results: &Results) -> anyhow::Result<String> {
     let panels = BATCHES.iter().filter_map(|&batch| panel(results, batch)).map(Panel::Bars).collect();
     let Results { machine, driver, date, commit, .. } = results;
+    let commit = short_commit(commit);
     let subtitle = format!(
         "60000 images; {machine}, driver {driver}, {date}, commit {commit}; warm: Ferrowarp's rungs, cool: peers"
     );
     Chart { title: finding(results), subtitle, columns: 2, panels }.svg()
 }
 
-/// What the fastest rung takes at the usual batch.
+/// What the fastest rung takes at the usual batch, and the fastest peer.
 fn finding(results: &Results) -> String {
-    let fastest = |entries: &[Entry]| {
+    let fastest = |entries: &'_ [Entry]| {
         let here = entries.iter().filter(|entry| entry.batch == USUAL);
-        here.filter_map(Entry::epoch).min_by(f64::total_cmp)
+        let timed =
+            here.filter_map(|entry| Some((entry.epoch()?, format!("{} {}", entry.name, entry.precision))));
+        timed.min_by(|a, b| a.0.total_cmp(&b.0))
     };
     match (fastest(&results.ours), fastest(&results.peers)) {
-        (Some(ours), Some(peer)) => format!(
-            "An epoch in batches of {USUAL} takes {}, and {:.1} times as long with the fastest peer",
+        (Some((ours, _)), Some((peer, name))) => format!(
+            "An epoch in batches of {USUAL} takes {}; the fastest peer ({name}) takes {:.1} times as long",
             milliseconds(ours),
             peer / ours
         ),
-        (Some(ours), None) => format!("An epoch in batches of {USUAL} takes {}", milliseconds(ours)),
+        (Some((ours, _)), None) => format!("An epoch in batches of {USUAL} takes {}", milliseconds(ours)),
         _ => "The time of an epoch".to_owned(),
     }
 }

@@ -39,19 +39,22 @@ const SELDOM_CLEANED: &str = "-Zmiri-provenance-gc=500000";
 const SIMPLIFIED: &str = "-Zmir-opt-level=3 -Zinline-mir=yes -Zinline-mir-threshold=500 \
      -Zinline-mir-hint-threshold=1000 -Zub-checks=no";
 
-/// Run every kernel, of those with instances the smallest, under Miri, which finds data races, uninitialised reads and stray pointers
+/// Run every kernel (its smallest instance) under Miri, which finds data races, uninitialised reads and invalid pointers
 #[derive(Args)]
 pub struct Miri {
-    /// Only the planted bugs, which must be found
+    /// Only run the planted bugs; each must be found
     #[arg(long)]
     planted: bool,
-    /// Only kernels whose name contains this
+    /// Only run kernels whose name contains NAME
     #[arg(long, value_name = "NAME", conflicts_with = "planted")]
     only: Option<String>,
-    /// Processes at a time [default: one for each core]
+    /// Only run part K of N, counted from 0: `1/4` is the second quarter
+    #[arg(long, value_name = "K/N", default_value = "0/1", value_parser = parse_part, conflicts_with_all = ["planted", "write"])]
+    part: (usize, usize),
+    /// Number of processes [default: one per core]
     #[arg(long)]
     jobs: Option<usize>,
-    /// Write the findings down in docs/results
+    /// Write the findings to docs/results
     #[arg(long)]
     write: bool,
 }
@@ -59,16 +62,16 @@ pub struct Miri {
 /// Run every kernel under ThreadSanitizer and AddressSanitizer, at larger shapes than Miri
 #[derive(Args)]
 pub struct Sanitize {
-    /// Which sanitizers
+    /// The sanitizers to run
     #[arg(value_enum, default_values_t = [Sanitizer::Thread, Sanitizer::Address])]
     sanitizers: Vec<Sanitizer>,
-    /// Only the planted bugs
+    /// Only run the planted bugs; each must be found
     #[arg(long)]
     planted: bool,
-    /// Only kernels whose name contains this
+    /// Only run kernels whose name contains NAME
     #[arg(long, value_name = "NAME", conflicts_with = "planted")]
     only: Option<String>,
-    /// Write the findings down in docs/results
+    /// Write the findings to docs/results
     #[arg(long)]
     write: bool,
 }
@@ -110,6 +113,15 @@ impl Sanitizer {
     }
 }
 
+/// Reads `K/N`, a part of a list.
+fn parse_part(text: &str) -> Result<(usize, usize), String> {
+    let numbers =
+        text.split_once('/').and_then(|(part, parts)| Some((part.parse().ok()?, parts.parse().ok()?)));
+    numbers
+        .filter(|(part, parts)| part < parts)
+        .ok_or_else(|| "expected K/N with K below N, like 0/4".to_owned())
+}
+
 impl Miri {
     /// Runs the command.
     pub fn run(&self) -> anyhow::Result<()> {
@@ -124,10 +136,14 @@ impl Miri {
             return Ok(());
         }
         let jobs = pool.current_num_threads();
-        let run = |part: usize| {
+        let (part, parts) = self.part;
+        let run = |job: usize| {
             let mut command = cargo(&toolchain);
             command.args(["miri", "run", "-q", "-p", "ferrowarp-self-check", "--", "--threads"]);
-            command.arg("--part").arg(format!("{part}/{jobs}")).env("CARGO_TARGET_DIR", target("miri"));
+            command
+                .arg("--part")
+                .arg(format!("{}/{}", part * jobs + job, parts * jobs))
+                .env("CARGO_TARGET_DIR", target("miri"));
             command.args(self.only.iter().flat_map(|name| ["--only", name]));
             command.env("MIRIFLAGS", format!("{IN_TURNS} {LEFT_OUT} {SELDOM_CLEANED}"));
             command.env("RUSTFLAGS", SIMPLIFIED).status().context("starting cargo miri")
@@ -137,7 +153,10 @@ impl Miri {
             let message = "Miri found something in the kernel that is named last above, or could not run";
             ensure!(status?.success(), message);
         }
-        println!("Miri found nothing in any kernel");
+        match self.part {
+            (_, 1) => println!("Miri found nothing in any kernel"),
+            (part, parts) => println!("Miri found nothing in part {part} of {parts} of the kernels"),
+        }
         if !self.write || self.only.is_some() {
             return Ok(());
         }

@@ -2,6 +2,7 @@
 
 use crate::chart::{Axis, Chart, Dots, Family, Guide, Lines, Mark, Panel, Row, Series};
 use crate::peaks;
+use crate::report::short_commit;
 use crate::softmax_report::{Contest, Entry, Results, is_decode};
 use crate::softmax_report_tables::percent;
 
@@ -31,13 +32,14 @@ fn finding(results: &Results, contest: &Contest<'_>) -> Option<String> {
     let share = percent(Some(contest.share_of_copy()?));
     let climb = contest.lead_over(Some(first))?;
     Some(format!(
-        "At {}x{} softmax reaches {share} of the rate of the best copy, {climb:.0} times that of the first rung",
+        "At {}x{} softmax reaches {share} of the best copy and is {climb:.0} times as fast as k1",
         TITLED.0, TITLED.1
     ))
 }
 
 fn subtitle(results: &Results, what: &str) -> String {
     let Results { machine, driver, date, commit, .. } = results;
+    let commit = short_commit(commit);
     format!(
         "{what}; {machine}, driver {driver}, {date}, commit {commit}; warm colours: Ferrowarp, cool: peers"
     )

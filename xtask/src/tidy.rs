@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context, bail};
 use clap::Args;
 
-use crate::{quotes, workspace};
+use crate::{phrases, quotes, workspace};
 
 const MOST_LINES: usize = 400;
 const MOST_LINES_OF_A_RUNG: usize = 120;
@@ -52,6 +52,7 @@ impl Tidy {
                 std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
             let shown = workspace::shown(path);
             found.extend(problems(&shown, &text));
+            found.extend(phrases::problems(&shown, &text));
             if shown.starts_with("host/src/") {
                 found.extend(without_example(&shown, &text));
             }

@@ -25,7 +25,7 @@ enum Count {
     Rung,
     /// Files that name an argument of an operation
     Argument,
-    /// Files and types that the input of softmax passes
+    /// Files and types on the path of the input of softmax
     Input,
     /// Names of the setting --batch-size, and files that check it
     BatchSize,

@@ -33,14 +33,14 @@ const EPOCHS: RangeInclusive<u32> = 2..=5;
 /// Seeds that had no part in the choice, from which the chosen one is trained once more.
 const OTHER_SEEDS: u32 = 5;
 
-/// Train with each candidate for the preset `record`, test on held-out training images, and write a table
+/// Train with each candidate for the preset `record`, validate on held-out training images, and write a table
 #[derive(clap::Args)]
 pub struct Tune {
-    /// Networks of a candidate, from as many seeds; at least 2
+    /// Number of seeds per candidate, at least 2
     #[arg(long, value_name = "N", default_value_t = 3)]
     seeds: u32,
 
-    /// Where the kernels run, as `train-mnist --device` takes it
+    /// Where the kernels run, as in `train-mnist --device`
     #[arg(long, default_value = "cpu")]
     device: String,
 }

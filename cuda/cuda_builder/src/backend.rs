@@ -97,7 +97,12 @@ impl CodegenOptions {
 }
 
 /// The passes and the flags: with a change of them or of the last edits, caches hold nothing that is of use.
-const SOURCES: [&str; 2] = [include_str!("backend.rs"), include_str!("llvm.rs")];
+const SOURCES: [&str; 4] = [
+    include_str!("backend.rs"),
+    include_str!("llvm.rs"),
+    include_str!("unroll.rs"),
+    include_str!("stack.rs"),
+];
 
 /// A back end, ready to compile.
 pub(crate) struct Compiler {
@@ -171,8 +176,14 @@ impl Compiler {
         Ok(Compiler { llvm, target, prepared: Prepared::default(), id })
     }
 
-    /// The PTX of the module `text`.
+    /// The PTX of the module `text`, without what ptxas gets wrong, and in which no thread reads a register before it
+    /// writes it.
     pub fn compile(&self, text: &str, options: &CodegenOptions) -> Result<String, CudaBuilderError> {
+        let ptx = self.compile_as_it_is(text, options)?;
+        Ok(cuda_ir::unwritten::initialise(&cuda_ir::absolutes::spell_out(&ptx)).into_owned())
+    }
+
+    fn compile_as_it_is(&self, text: &str, options: &CodegenOptions) -> Result<String, CudaBuilderError> {
         match &self.target {
             Target::Nvvm(nvvm) if options.opt_level == 0 => {
                 let text = cuda_ir::for_no_optimisation(text)?;
@@ -212,13 +223,20 @@ mod tests {
     const CHUNKS: &str = include_str!("../tests/modules/chunks.ll");
     const GUARDED: &str = include_str!("../tests/modules/guarded.ll");
 
+    const ROOTS: &str = include_str!("../tests/modules/roots.ll");
+    const ABSOLUTES: &str = include_str!("../tests/modules/absolutes.ll");
+
     fn ptx(module: &str, backend: Backend, opt_level: u8) -> String {
+        ptx_by(module, backend, &CudaBuilder::new(".").opt_level(opt_level))
+    }
+
+    fn ptx_by(module: &str, backend: Backend, builder: &CudaBuilder) -> String {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
         let target = folder.ancestors().nth(2).unwrap().join("target");
         let tools = CudaBuilder::tools_dir_in(&target);
         Compiler::fetch(backend, &tools, &|_| {}).unwrap();
         let llvm = toolchain::find(folder, true, &|_| {}).unwrap().llvm;
-        let options = CodegenOptions::of(&CudaBuilder::new(".").opt_level(opt_level), NvvmArch::Compute90);
+        let options = CodegenOptions::of(builder, NvvmArch::Compute90);
         Compiler::open(backend, llvm, &tools).unwrap().compile(module, &options).unwrap()
     }
 
@@ -232,6 +250,36 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn square_roots_of_libdevice_are_rounded_unless_they_may_be_fast() {
+        let exact = CudaBuilder::new(".");
+        for backend in [Backend::Nvvm, Backend::Llvm] {
+            for opt_level in 0..=3 {
+                let ptx = ptx_by(ROOTS, backend, &exact.clone().opt_level(opt_level));
+                let count = |instruction: &str| ptx.matches(instruction).count();
+                assert!(
+                    count("sqrt.rn.f32") >= 6 && count("\tsqrt.approx") == 0,
+                    "{backend} {opt_level}: {ptx}"
+                );
+            }
+            let ptx = ptx_by(ROOTS, backend, &exact.clone().ftz(true));
+            assert!(ptx.contains("sqrt.rn.ftz.f32") && !ptx.contains("sqrt.rn.f32"), "{backend}: {ptx}");
+            let ptx = ptx_by(ROOTS, backend, &exact.clone().fast_sqrt(true));
+            assert!(ptx.contains("\tsqrt.approx.f32") && !ptx.contains("\tsqrt.rn"), "{backend}: {ptx}");
+        }
+    }
+
+    #[test]
+    fn no_absolute_value_of_16_bits_is_left_to_ptxas() {
+        for backend in [Backend::Nvvm, Backend::Llvm] {
+            for opt_level in 0..=3 {
+                let ptx = ptx(ABSOLUTES, backend, opt_level);
+                assert!(!ptx.contains("abs.s16"), "{backend} -opt={opt_level}: {ptx}");
+            }
+        }
+    }
+
     #[test]
     fn a_divisor_is_compared_with_zero_where_the_source_does() {
         for backend in [Backend::Nvvm, Backend::Llvm] {

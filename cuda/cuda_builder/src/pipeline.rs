@@ -13,19 +13,25 @@ use crate::alike::{self, Asked};
 use crate::arch::NvvmArch;
 use crate::backend::{CodegenOptions, Compiler};
 use crate::builder::{CudaBuilder, DebugInfo};
-use crate::cache::{Cache, Made};
+use crate::cache::{Cache, FellBack, Made};
 use crate::cargo::{self, CargoOptions};
 use crate::diagnosis::Diagnosis;
-use crate::error::CudaBuilderError;
+use crate::error::{self, CudaBuilderError};
 use crate::fetch::{Progress, ProgressFn};
 use crate::fingerprint;
 use crate::jobs;
 use crate::output::{self, Outputs};
 use crate::packages::{self, DevicePackage, KernelCrate};
+use crate::process;
 use crate::ptxas::{self, KernelResources};
+use crate::stack::{self, UnboundedStack};
 use crate::toolchain::{self, Toolchain};
+use crate::watch::{self, Watch};
 use crate::{files, proof};
 use cuda_ir::Lowered;
+
+/// The longest that a tool may take for one kernel, to find out on which kernel of a part it does not end.
+const FOR_ONE_KERNEL: Duration = Duration::from_secs(30);
 
 /// What [`CudaBuilder::build_all`] made.
 #[derive(Clone, Debug)]
@@ -57,6 +63,12 @@ pub struct BuiltModule {
     pub machine_code: Option<PathBuf>,
     /// Whether nothing had changed since an earlier build, so that its file was kept.
     pub is_fresh: bool,
+    /// The kernels whose stack has no size known when they are compiled. [`KernelResources::stack`] has that of the others.
+    pub unbounded_stacks: Vec<UnboundedStack>,
+    /// The level of optimisation that it was compiled at: the one asked for, unless it fell back.
+    pub opt_level: u8,
+    /// Why it was compiled at a lower level than asked for, if it was.
+    pub fell_back: Option<FellBack>,
 }
 
 /// The time that the stages of a build took, each the sum over architectures and parts, which run side by side.
@@ -89,6 +101,7 @@ struct Session<'b> {
     work: PathBuf,
     cache: Cache,
     times: Mutex<Times>,
+    watch: &'b Watch,
 }
 
 /// A part to be compiled: which architecture's, the parts that it shares with those alike, and which of them.
@@ -123,18 +136,30 @@ impl CudaBuilder {
         Ok(copy.unwrap_or(path))
     }
 
-    /// Builds for every architecture given, several at a time. What takes long for once, a download or an installation,
-    /// is said in a line: to cargo's user from a build script, else on stderr.
+    /// Builds for every architecture given, several at a time. What takes long is said in a line: a download, an
+    /// installation, and every 20 seconds the kernels and the tool that take longest. A build script's lines are warnings,
+    /// which cargo shows when the script ends, and they come at growing intervals; others go to stderr.
     pub fn build_all(self) -> Result<Built, CudaBuilderError> {
         let said = Mutex::new(Vec::new());
         self.build_all_with(&|event| output::say_once(&event, &said))
     }
 
-    /// As [`Self::build_all`], and tells `progress` about downloads and installations.
+    /// As [`Self::build_all`], and tells `progress` what would be said.
     pub fn build_all_with(self, progress: &ProgressFn<'_>) -> Result<Built, CudaBuilderError> {
-        let start = Instant::now();
         self.check_options()?;
-        let session = Session::open(&self, progress)?;
+        let watch = Watch::default();
+        let built = watch
+            .speaking(progress, (watch::QUIET, output::in_build_script()), || self.make(progress, &watch))?;
+        for module in &built.modules {
+            module.fell_back.iter().for_each(|it| progress(Progress::FellBack(it.clone())));
+            module.unbounded_stacks.iter().for_each(|it| progress(Progress::UnboundedStack(it.clone())));
+        }
+        Ok(built)
+    }
+
+    fn make(&self, progress: &ProgressFn<'_>, watch: &Watch) -> Result<Built, CudaBuilderError> {
+        let start = Instant::now();
+        let session = Session::open(self, progress, watch)?;
         let outputs = session.outputs();
         outputs.check()?;
         let parts = session.make_parts()?;
@@ -158,6 +183,7 @@ impl<'b> Session<'b> {
     fn open(
         builder: &'b CudaBuilder,
         progress: &(dyn Fn(Progress) + Sync),
+        watch: &'b Watch,
     ) -> Result<Session<'b>, CudaBuilderError> {
         let kernel_crate = packages::describe(&builder.path)?;
         output::watch(&kernel_crate);
@@ -186,6 +212,7 @@ impl<'b> Session<'b> {
             work,
             cache,
             times,
+            watch,
         })
     }
 
@@ -238,10 +265,13 @@ impl<'b> Session<'b> {
     fn lower(&self, arch: NvvmArch) -> Result<Vec<Lowered>, CudaBuilderError> {
         let start = Instant::now();
         let options = self.cargo_options();
-        let module =
-            cargo::emit_ir(&self.kernel_crate, &self.packages, &self.toolchain, arch, &options, &self.work)?;
+        let what = format!("the crate {} for {arch}", self.kernel_crate.package);
+        let module = self.watch.during(what.clone(), "rustc", || {
+            cargo::emit_ir(&self.kernel_crate, &self.packages, &self.toolchain, arch, &options, &self.work)
+        })?;
         let edited = Instant::now();
-        let mut parts = cuda_ir::lower(&module, &self.builder.edits())?;
+        let lower = || cuda_ir::lower(&module, &self.builder.edits());
+        let mut parts = self.watch.during(what, "the builder", lower)?;
         if let Some(edit) = self.builder.edit_ir {
             for part in &mut parts {
                 part.text = edit(std::mem::take(&mut part.text));
@@ -266,22 +296,24 @@ impl<'b> Session<'b> {
             None if options.arch == arch => ptx_key.clone(),
             ptxas => {
                 let ptxas = ptxas.as_deref().map(fingerprint::of_tool).unwrap_or_default();
-                fingerprint::of_parts(&[&ptx_key, &arch.to_string(), &ptxas])
+                fingerprint::of_parts(&[&ptx_key, &arch.to_string(), &ptxas, ptxas::SOURCE])
             }
         };
         let part = Part { family: lowered.family.clone(), key };
-        if self.cache.get(&part.key).is_some() {
+        if self.cached(&part.key).is_some() {
             return Ok(part);
         }
-        let ptx = match self.cache.get(&ptx_key) {
-            Some(made) => made.ptx,
+        let made = match self.cached(&ptx_key) {
+            Some(made) => made,
             None => self.compile_anew(lowered, &options, &ptx_key)?,
         };
         if part.key != ptx_key {
-            let ptx = alike::retarget(ptx, options.arch, arch)?;
+            let ptx = alike::retarget(made.ptx, options.arch, arch)?;
+            let assemble = |ptxas: &PathBuf| self.assemble(ptxas, &ptx, arch, &part);
+            let what = error::named(&lowered.kernels);
             let assembled =
-                self.ptxas.as_ref().map(|ptxas| self.assemble(ptxas, &ptx, arch, &part)).transpose()?;
-            self.cache.put(&part.key, &Made { ptx, assembled })?;
+                self.watch.during(what, "ptxas", || self.ptxas.as_ref().map(assemble).transpose())?;
+            self.cache.put(&part.key, &Made { ptx, assembled, fell_back: made.fell_back })?;
         }
         Ok(part)
     }
@@ -300,26 +332,81 @@ impl<'b> Session<'b> {
         Ok(assembled)
     }
 
+    /// What the cache has under `key`, unless that was made at a lower level and there is more time now.
+    fn cached(&self, key: &str) -> Option<Made> {
+        let has_time = |fell_back: &FellBack| process::limit_at_level(false) > fell_back.limit;
+        self.cache.get(key).filter(|made| !made.fell_back.as_ref().is_some_and(has_time))
+    }
+
     fn compile_anew(
         &self,
         lowered: &Lowered,
         options: &CodegenOptions,
         key: &str,
-    ) -> Result<String, CudaBuilderError> {
+    ) -> Result<Made, CudaBuilderError> {
         let start = Instant::now();
-        let ptx = self.compiler.compile(&lowered.text, options);
-        let ptx = ptx.map_err(|error| self.diagnose(options, |diagnose| diagnose.find(error, lowered)))?;
+        let (ptx, options, fell_back) = self.compile_in_time(lowered, options)?;
         if let Some(function) = proof::undefined(&ptx) {
-            return Err(self.diagnose(options, |diagnose| diagnose.undefined(&function, lowered)));
+            return Err(self.diagnose(&options, |diagnose| diagnose.undefined(&function, lowered)));
         }
         proof::check(lowered, &ptx, options.arch)?;
         self.count(|times| {
             times.backend += start.elapsed();
             times.compiled += 1;
         });
-        let made = Made { ptx, assembled: None };
+        self.watch.count();
+        let made = Made { ptx: stack::note(ptx), assembled: None, fell_back };
         self.cache.put(key, &made)?;
-        Ok(made.ptx)
+        Ok(made)
+    }
+
+    /// The part's PTX at the first level at which every tool ends in time.
+    fn compile_in_time(
+        &self,
+        lowered: &Lowered,
+        options: &CodegenOptions,
+    ) -> Result<(String, CodegenOptions, Option<FellBack>), CudaBuilderError> {
+        let what = error::named(&lowered.kernels);
+        let levels = self.builder.levels();
+        let mut tried = Vec::new();
+        for (n, &opt_level) in levels.iter().enumerate() {
+            let options = CodegenOptions { opt_level, ..options.clone() };
+            let limit = process::limit_at_level(n + 1 == levels.len());
+            let start = Instant::now();
+            let compile = || self.compiler.compile(&lowered.text, &options);
+            let error = match self.watch.compiling(what.clone(), opt_level, limit, compile) {
+                Ok(ptx) => {
+                    let fell_back = tried.first().map(|(tool, _, limit): &(String, _, _)| FellBack {
+                        kernels: lowered.kernels.clone(),
+                        opt_level,
+                        took: start.elapsed(),
+                        tool: tool.clone(),
+                        tried: tried.iter().map(|(_, level, _)| *level).collect(),
+                        limit: *limit,
+                    });
+                    return Ok((ptx, options, fell_back));
+                }
+                Err(CudaBuilderError::CompilerTimedOut { tool, .. }) => {
+                    tried.push((tool, opt_level, limit));
+                    continue;
+                }
+                Err(error) => error,
+            };
+            return Err(self.watch.during(what, "the builder", || {
+                self.diagnose(&options, |diagnose| diagnose.find(error, lowered))
+            }));
+        }
+        let tool = tried.first().map(|(tool, ..)| tool.clone()).unwrap_or_default();
+        let tries = tried.into_iter().map(|(_, level, limit)| (Some(level), limit)).collect();
+        let (arch, kernels, places) = (options.arch, Vec::new(), Vec::new());
+        let error = CudaBuilderError::CompilerTimedOut { tool, arch, tries, kernels, places };
+        let lowest = levels.last().copied().unwrap_or_default();
+        let options = CodegenOptions { opt_level: lowest, ..options.clone() };
+        // Each kernel is tried alone.
+        let limit = process::limit_at_level(true).min(FOR_ONE_KERNEL);
+        Err(self.watch.compiling(what, lowest, limit, || {
+            self.diagnose(&options, |diagnose| diagnose.find(error, lowered))
+        }))
     }
 
     /// An error with the kernels and the lines that it is about.
@@ -362,7 +449,7 @@ impl<'b> Session<'b> {
         }
         let stamp = std::fs::read(self.stamp(arch)).ok()?;
         let (fingerprint, parts): (String, Vec<Part>) = serde_json::from_slice(&stamp).ok()?;
-        let is_whole = |part: &Part| self.cache.has(&part.key) && self.cache.get(&part.key).is_some();
+        let is_whole = |part: &Part| self.cache.has(&part.key) && self.cached(&part.key).is_some();
         (fingerprint == self.fingerprint(arch) && parts.iter().all(is_whole)).then_some(parts)
     }
 
@@ -375,8 +462,8 @@ impl<'b> Session<'b> {
 
     fn options(&self, arch: NvvmArch) -> String {
         let (cargo, code) = (self.cargo_options(), CodegenOptions::of(self.builder, arch));
-        let CudaBuilder { backend, compile_once, .. } = self.builder;
-        format!("{cargo:?} {code:?} {:?} {backend} {compile_once}", self.builder.edits())
+        let CudaBuilder { backend, compile_once, fall_back, .. } = self.builder;
+        format!("{cargo:?} {code:?} {:?} {backend} {compile_once} {fall_back}", self.builder.edits())
     }
 
     /// All that the parts depend on, in one hash.

@@ -173,7 +173,7 @@ fn check(ty: &Type, field: Option<&Ident>, generics: &Generics) -> Option<TokenS
         return None;
     }
     let message = format!(
-        "the field `{}` is a pointer or reference by another name, whose memory no launch would check; write it as \
+        "the field `{}` is an alias of a pointer or reference, so a launch cannot check its memory; write it as \
          `*const T` or `*mut T`",
         field?
     );

@@ -51,7 +51,7 @@ pub enum LoadError {
     },
     /// The library was loaded and is no CUDA driver.
     #[error(
-        "{library} is no CUDA driver library: it has no function {symbol}; set {LIBRARY_VARIABLE} to the \
+        "{library} is not a CUDA driver library: it has no function {symbol}; set {LIBRARY_VARIABLE} to the \
          path of the NVIDIA driver's library, or unset it"
     )]
     NotADriver {

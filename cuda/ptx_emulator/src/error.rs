@@ -156,6 +156,14 @@ pub enum Cause {
         /// After a semicolon, where the thread last got such bits, if not from a register.
         origin: String,
     },
+    /// A thread reads a register that it has not written.
+    #[error(
+        "register {register} is read, and this thread has not written it: ptxas may drop a mask that follows"
+    )]
+    UnwrittenRegister {
+        /// The register.
+        register: String,
+    },
     /// An atomic operation on memory that nothing was written to.
     #[error("an atomic operation on bits of {space} memory that nothing was written to")]
     UndefinedMemory {

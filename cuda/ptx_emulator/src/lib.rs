@@ -138,5 +138,5 @@ mod parse;
 
 pub use emulator::Emulator;
 pub use error::{Cause, EmulatorError, Fault, UndefinedByte};
-pub use exec::Turns;
+pub use exec::{Turns, UnwrittenRegisters};
 pub use module::{PtxModule, Unsupported};

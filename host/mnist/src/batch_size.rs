@@ -22,13 +22,13 @@ pub enum BatchSizeError {
     #[error("a batch has at most {} images", u32::MAX)]
     TooLarge,
     /// A batch would be larger than the data set.
-    #[error("there are only {images} training images; choose at most as many")]
+    #[error("there are only {images} training images; choose at most {images}")]
     OverData {
         /// Images of the data set.
         images: usize,
     },
     /// The text is no whole number.
-    #[error("a batch has a whole number of images, such as {}", BatchSize::DEFAULT)]
+    #[error("the number of images in a batch must be whole, such as {}", BatchSize::DEFAULT)]
     NoNumber,
 }
 

@@ -160,10 +160,10 @@ pub fn check_destination(destination: &Path) -> io::Result<()> {
         return refuse(io::ErrorKind::IsADirectory, "it is a folder");
     }
     if destination.file_name().is_none() {
-        return refuse(io::ErrorKind::InvalidInput, "it names no file");
+        return refuse(io::ErrorKind::InvalidInput, "it has no file name");
     }
     if destination.as_os_str().as_encoded_bytes().ends_with(std::path::MAIN_SEPARATOR_STR.as_bytes()) {
-        return refuse(io::ErrorKind::InvalidInput, "it ends as the name of a folder does; name a file");
+        return refuse(io::ErrorKind::InvalidInput, "it ends like a folder; name a file");
     }
     // A name that is too long is an error here.
     let metadata = existing(destination)?;
@@ -180,7 +180,7 @@ pub fn check_destination(destination: &Path) -> io::Result<()> {
     }
     let folder = folder_of(&destination);
     if !fs::metadata(folder)?.is_dir() {
-        return refuse(io::ErrorKind::NotADirectory, "its parent is no folder");
+        return refuse(io::ErrorKind::NotADirectory, "its parent is not a folder");
     }
     remove_abandoned(folder);
     // The only sure test of permissions is to make a file.

@@ -143,19 +143,19 @@ impl FaultKind {
     fn deed(self) -> String {
         match self {
             FaultKind::Panic => "panicked",
-            FaultKind::IllegalAddress => "accessed an address that is not the program's",
-            FaultKind::MisalignedAddress => "accessed an address that is no multiple of the access's size",
-            FaultKind::WrongAddressSpace => "used an address of one kind of memory as one of another",
-            FaultKind::InvalidPc => "jumped to an address that holds no code",
-            FaultKind::Stack => "overran or destroyed its call stack",
-            FaultKind::IllegalInstruction => "trapped, or came to an instruction that the GPU does not know",
+            FaultKind::IllegalAddress => "accessed an invalid address",
+            FaultKind::MisalignedAddress => "accessed a misaligned address",
+            FaultKind::WrongAddressSpace => "used an address in the wrong address space",
+            FaultKind::InvalidPc => "jumped to an invalid instruction address",
+            FaultKind::Stack => "overflowed or corrupted its call stack",
+            FaultKind::IllegalInstruction => "trapped, or executed an illegal instruction",
             FaultKind::Trap => "trapped",
             FaultKind::Assert => "failed an assertion",
             FaultKind::Watchdog => "ran longer than the driver's watchdog allows",
             FaultKind::TimedOut { limit } => {
                 return format!("did not end within the time limit of {limit:?}");
             }
-            FaultKind::Hardware => "reported an error of its hardware",
+            FaultKind::Hardware => "reported a hardware error",
             FaultKind::DeviceLost => "was lost",
             FaultKind::Other => "failed",
         }
@@ -165,22 +165,21 @@ impl FaultKind {
     /// What to do about it.
     fn cure(self) -> &'static str {
         match self {
-            FaultKind::Panic => "mend the kernel or what it was given",
+            FaultKind::Panic => "fix the kernel or its input",
             FaultKind::IllegalInstruction => {
-                "build the PTX anew with `cargo xtask build-ptx`; if that changes nothing, look for a trap in the kernel"
+                "build the PTX again with `cargo xtask build-ptx`; if that does not help, look for a trap in the kernel"
             }
-            FaultKind::Watchdog => "launch less work at once, or use a GPU that drives no screen",
+            FaultKind::Watchdog => "launch less work at once, or use a GPU without a display",
             FaultKind::TimedOut { .. } => {
-                "look for a loop or a wait that never ends, or raise the limit; the GPU's memory is free again once \
-                 this program has ended"
+                "look for an endless loop or wait, or raise the limit; the GPU's memory is freed when this program ends"
             }
             FaultKind::Hardware => {
-                "start the program anew from its last checkpoint; if it comes again, have the GPU looked at \
-                 (nvidia-smi -q, and the Xid lines of dmesg)"
+                "restart the program from its last checkpoint; if it happens again, check the GPU (nvidia-smi -q, \
+                 and the Xid lines of dmesg)"
             }
             FaultKind::DeviceLost => {
-                "see whether nvidia-smi still lists the GPU and what the Xid lines of dmesg say, then start the \
-                 program anew from its last checkpoint"
+                "check whether nvidia-smi still lists the GPU, read the Xid lines of dmesg, and restart the program \
+                 from its last checkpoint"
             }
             _ => "run it under `compute-sanitizer`, or on the CPU, to find the thread and the line",
         }
@@ -248,7 +247,7 @@ impl fmt::Display for KernelFault {
         match self.culprit() {
             _ if self.kind.is_devices() => f.write_str(&self.device)?,
             Some(launch) => write!(f, "kernel {launch}")?,
-            None if several => f.write_str("one of the kernels queued")?,
+            None if several => f.write_str("one of the queued kernels")?,
             None => f.write_str("a kernel")?,
         }
         match &self.panic {
@@ -257,10 +256,10 @@ impl fmt::Display for KernelFault {
         }
         write!(f, "; the driver says {}", self.status)?;
         if several {
-            f.write_str("; queued were ")?;
+            f.write_str("; queued: ")?;
             self.write_suspects(f)?;
             if !self.kind.is_devices() {
-                f.write_str("; set FERROWARP_SYNC=1 to learn which it was")?;
+                f.write_str("; set FERROWARP_SYNC=1 to find it")?;
             }
         }
         write!(f, "; {}", self.kind.cure())
@@ -298,7 +297,7 @@ mod tests {
         assert_eq!(fault.culprit().unwrap().kernel, "sum");
         let text = fault.to_string();
         let start = "kernel sum (grid (4, 1, 1), block (64, 1, 1), 0 bytes of dynamic shared memory, clusters of 1) \
-                     accessed an address that is not the program's; the driver says ";
+                     accessed an invalid address; the driver says ";
         assert!(text.starts_with(start) && text.contains("(700)"), "{text}");
         assert!(text.contains("compute-sanitizer") && !text.contains("FERROWARP_SYNC"), "{text}");
     }
@@ -309,9 +308,9 @@ mod tests {
         let fault = KernelFault::new("GPU", FaultKind::Trap, &launches(&all), CudaError::LaunchFailed, None);
         assert!(fault.culprit().is_none());
         let text = fault.to_string();
-        assert!(text.starts_with("one of the kernels queued trapped; the driver says "), "{text}");
+        assert!(text.starts_with("one of the queued kernels trapped; the driver says "), "{text}");
         assert_eq!(text.matches("sum (grid").count(), NAMED, "{text}");
-        assert!(text.contains(" and 4 more; set FERROWARP_SYNC=1 to learn which it was"), "{text}");
+        assert!(text.contains(" and 4 more; set FERROWARP_SYNC=1 to find it"), "{text}");
     }
 
     #[test]
@@ -345,7 +344,7 @@ mod tests {
         let fault =
             KernelFault::new("GPU", FaultKind::Hardware, &under_way, CudaError::EccUncorrectable, None);
         assert!(fault.culprit().is_none());
-        assert!(fault.to_string().contains("; queued were sum (grid"), "{fault}");
+        assert!(fault.to_string().contains("; queued: sum (grid"), "{fault}");
     }
 
     #[test]

@@ -316,7 +316,7 @@ impl Device {
         self.refuse_in_recorded_work("allocating a buffer").map_err(RawAllocError::Device)?;
         match &self.inner.backend {
             Backend::Cpu(cpu) => cpu.alloc_zeroed(bytes).ok_or_else(|| RawAllocError::Full {
-                reason: "the system has not that much".to_owned(),
+                reason: "the system does not have that much".to_owned(),
                 memory: None,
             }),
             Backend::Cuda(cuda) => cuda.alloc(bytes, byte),

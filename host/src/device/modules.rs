@@ -237,8 +237,9 @@ fn damaged(path: &Path, reason: String) -> DeviceError {
 }
 
 fn text_of(bytes: Vec<u8>, path: &Path) -> Result<String, DeviceError> {
-    String::from_utf8(bytes)
-        .map_err(|error| damaged(path, format!("byte {} is no text", error.utf8_error().valid_up_to())))
+    String::from_utf8(bytes).map_err(|error| {
+        damaged(path, format!("byte {} is not UTF-8 text", error.utf8_error().valid_up_to()))
+    })
 }
 
 /// The first `most` bytes of an ordinary file, and whether these are all.

@@ -59,7 +59,7 @@ impl Device {
         let pointer = match &self.inner.backend {
             _ if bytes == 0 => NonNull::dangling(),
             Backend::Cpu(_) => cpu::alloc_zeroed(bytes)
-                .ok_or_else(|| out_of_memory("the system has not that much".to_owned(), None))?
+                .ok_or_else(|| out_of_memory("the system does not have that much".to_owned(), None))?
                 .cast(),
             Backend::Cuda(cuda) => {
                 let memory = cuda.alloc_pinned(bytes).map_err(|error| match error {

@@ -25,7 +25,7 @@ impl State {
         if (1..=Self::MAX).contains(&count) {
             Ok(Self { missing: count, count, bytes: 0, parity: 0 })
         } else {
-            Err(format!("of {count} arrivals; a phase is for 1 to {}", Self::MAX))
+            Err(format!("of {count} arrivals; a phase takes 1 to {}", Self::MAX))
         }
     }
 
@@ -49,7 +49,7 @@ impl State {
 
     pub fn arrive(self) -> Result<Self, String> {
         match self.missing {
-            0 => Err(format!("is one more than the {} arrivals that the phase is for", self.count)),
+            0 => Err(format!("is one more than the {} arrivals that the phase expects", self.count)),
             missing => Ok(Self { missing: missing - 1, ..self }.advanced()),
         }
     }

@@ -212,8 +212,8 @@ fn check_shared(own: &BlockShared, address: usize, bytes: usize) -> Result<(), S
         Ok(())
     } else {
         Err(format!(
-            " of {bytes} bytes at {address:#x}, which are not all in the block's shared memory; let them lie in one \
-             shared_array!, or in dynamic shared memory"
+            " of {bytes} bytes at {address:#x}, which are not all in the block's shared memory; put them in one \
+             shared_array! or in dynamic shared memory"
         ))
     }
 }

@@ -72,7 +72,8 @@ impl Store {
         }
         if self.was != snapshot(self.source, self.bytes) {
             return Err(format!(
-                " finds that shared memory has changed which {}() at {} reads; wait before anybody writes there again",
+                " finds that shared memory has changed which {}() at {} reads; wait before any thread writes there \
+                 again",
                 super::TO_GLOBAL,
                 self.location
             ));

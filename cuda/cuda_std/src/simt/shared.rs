@@ -155,7 +155,7 @@ impl BlockShared {
                 return self.array_of(slot);
             }
         }
-        panic!("shared_array!: a block has at most {MOST_SLOTS} arrays; make one of several");
+        panic!("shared_array!: a block has at most {MOST_SLOTS} arrays; combine several into one");
     }
 
     /// The array of a slot that is taken.

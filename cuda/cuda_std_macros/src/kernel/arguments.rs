@@ -133,8 +133,8 @@ impl Arguments {
             Some((name, _)) => Err(Error::new(
                 name.span(),
                 format!(
-                    "`{name}` is no const parameter, no launch bound (min_arch, max_threads, min_blocks), not cpu_only, and \
-                     nothing that `facts` names"
+                    "`{name}` is not a const parameter, a launch bound (min_arch, max_threads, min_blocks), \
+                     cpu_only, or a name in `facts`"
                 ),
             )),
         }

@@ -256,7 +256,7 @@ fn lists_by_argument(
     for Listed { launch_type, facts, params } in kernels {
         let [Param { ty, .. }] = &params[..] else {
             let message = format!(
-                "`args` without a type is for a kernel whose only argument is a struct, and this one has {}; write \
+                "`args` without a type needs a kernel whose only argument is a struct, but this one has {}; write \
                  `args = STRUCT`, with a field for each",
                 params.len()
             );
@@ -266,7 +266,7 @@ fn lists_by_argument(
             #[cfg(not(target_arch = "nvptx64"))]
             const _: () = ::core::assert!(
                 #launch_type::__KINDS[0] == ::cuda_std::param::VALUE,
-                "`args` without a type is for a kernel whose only argument is a struct, and this one's is a pointer or reference"
+                "`args` without a type needs a kernel whose only argument is a struct, but this one's is a pointer or reference"
             );
         });
         let kernel = quote! {

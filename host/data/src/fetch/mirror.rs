@@ -104,7 +104,7 @@ mod tests {
         for (head, block) in [(&b""[..], &b"text"[..]), (gzip, b"\0\0\0\xff\xff")] {
             let (base, server) = endless(head, block);
             let reason = refusal(&base);
-            assert!(reason.contains("goes on after 67108864 bytes"), "{reason}");
+            assert!(reason.contains("longer than the limit of 67108864 bytes"), "{reason}");
             server.join().unwrap();
         }
     }

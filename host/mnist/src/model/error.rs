@@ -29,7 +29,7 @@ pub enum ModelError {
         pipeline: String,
     },
     /// There are no kernels that would train so.
-    #[error("the precision {precision} cannot be trained with: {why}; {cure}")]
+    #[error("cannot train with the precision {precision}: {why}; {cure}")]
     Precision {
         /// The precision.
         precision: Precision,

@@ -86,7 +86,7 @@ impl Network {
         } else if !pipeline.has(precision) {
             return Err(ModelError::Precision {
                 precision,
-                why: format!("the pipeline {} has no such kernels", pipeline.name()),
+                why: format!("the pipeline {} has no kernels for it", pipeline.name()),
                 cure: format!("train with f32, or with one of the pipelines {}", Pipeline::with(precision)),
             });
         }
@@ -384,7 +384,8 @@ fn fallback(
     let (asked, name) = (asked.name(), runs.name());
     if !runs.has(precision) {
         let why = format!(
-            "the pipeline {asked} cannot run here, and {name}, which would run instead, has no such kernels: {why}"
+            "the pipeline {asked} cannot run here, and {name}, which would run instead, has no kernels for the \
+             precision: {why}"
         );
         return Err(ModelError::Precision { precision, why, cure: "train with f32".to_owned() });
     }

@@ -134,11 +134,11 @@ impl Config {
     pub fn of_run(found: &Found) -> Result<Config, TrainError> {
         let Snapshot { training, progress, .. } = &found.snapshot;
         let Ok(pipeline) = Pipeline::from_str(&training.pipeline, false) else {
-            let problem = format!("this program has no such pipeline, but {} does", found.path.display());
+            let problem = format!("this program does not have the pipeline of {}", found.path.display());
             return Err(TrainError::setting("pipeline", &training.pipeline, problem));
         };
         let Ok(precision) = Precision::from_str(&training.precision, false) else {
-            let problem = format!("this program has no such precision, but {} does", found.path.display());
+            let problem = format!("this program does not have the precision of {}", found.path.display());
             return Err(TrainError::setting("precision", &training.precision, problem));
         };
         Ok(Config {
@@ -218,14 +218,13 @@ impl Config {
             return Err(TrainError::setting("lr-decay", self.lr_decay, problem));
         }
         if !(0.0..1.0).contains(&self.lr_warmup) {
-            let problem = "it is a part of the run, at least 0 and below 1; 0.1 is its first tenth";
+            let problem = "it is a fraction of the run, at least 0 and below 1; 0.1 is the first tenth";
             return Err(TrainError::setting("lr-warmup", self.lr_warmup, problem));
         }
         if !self.lr_schedule.is_exponential() && self.lr_decay != 1.0 {
             let schedule = self.lr_schedule;
-            let problem = format!(
-                "a {schedule} schedule has no factor; leave it away, or add --lr-schedule exponential"
-            );
+            let problem =
+                format!("--lr-decay applies only to --lr-schedule exponential, not to {schedule}; omit it");
             return Err(TrainError::setting("lr-decay", self.lr_decay, problem));
         }
         if let Some(target) = self.target_accuracy.filter(|target| !(*target > 0.0 && *target <= 100.0)) {
@@ -282,7 +281,7 @@ impl Config {
         let mut seen: Vec<(&str, &Path)> = Vec::new();
         for (flag, path) in self.outputs() {
             if let Some((other, _)) = seen.iter().find(|(_, other)| is_overwritten(other, path)) {
-                let problem = format!("--{other} goes to the same file; name another one");
+                let problem = format!("--{other} writes the same file; choose another one");
                 return Err(TrainError::setting(flag, path.display(), problem));
             }
             if self.checkpoints.as_ref().is_some_and(|checkpoints| Folder::has(&checkpoints.dir, path)) {

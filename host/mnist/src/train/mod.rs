@@ -225,8 +225,8 @@ pub fn differences(device: &Device, config: &Config, found: &Found) -> Vec<Strin
     let device = trainer::describe(device);
     if device != progress.device {
         differences.push(format!(
-            "the run was on {} before and goes on on {device}: its weights may differ in their last bits from those \
-             of a run on one device",
+            "the run was on {} before and continues on {device}: its weights may differ by rounding from those of a \
+             run on one device",
             progress.device
         ));
     }

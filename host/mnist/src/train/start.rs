@@ -65,7 +65,7 @@ impl Start {
         let epochs = progress.last_epoch.saturating_sub(epochs_before);
         if (training.lr_schedule.spans_the_run() || training.lr_warmup != 0.0) && config.epochs != epochs {
             let problem = format!(
-                "the learning rates of the run in {} are those of {epochs} epochs; choose {epochs}, or train on from its \
+                "the learning rates of the run in {} are for {epochs} epochs; choose {epochs}, or start from its \
                  weights with --load",
                 found.dir.display()
             );

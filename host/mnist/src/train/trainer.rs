@@ -330,8 +330,8 @@ impl<'a> Trainer<'a> {
         let (epoch, lr) = (self.epoch, self.largest_lr());
         let cure = if self.config.momentum == 0.0 { "" } else { ", or less momentum" };
         format!(
-            "after epoch {epoch} the network gives every test image the same answer: it has stopped learning, and further \
-             epochs will hardly help; train anew with a learning rate below {lr}{cure}"
+            "after epoch {epoch} the network gives every test image the same answer: it has stopped learning, and \
+             further epochs will hardly help; train again with a learning rate below {lr}{cure}"
         )
     }
 

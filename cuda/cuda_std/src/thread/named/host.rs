@@ -41,7 +41,7 @@ impl State {
     fn join(self, count: u16) -> Result<Self, String> {
         if self.here > 0 && self.count != count {
             return Err(format!(
-                "of {count} threads, where others wait for {}; let all name one number",
+                "of {count} threads, but others wait for {}; pass the same number everywhere",
                 self.count
             ));
         }

@@ -51,6 +51,11 @@ table! {
         aes128 = aes::aes128, 48, blocks(64, 64);
         aes256 = aes::aes256, 48, blocks(64, 64);
     }
+    "arithmetic" arithmetic {
+        arithmetic_f32 = arithmetic::singles, arithmetic::OUTPUT, arithmetic::singles_cases();
+        arithmetic_f64 = arithmetic::doubles, arithmetic::OUTPUT, arithmetic::doubles_cases();
+        arithmetic_i16 = arithmetic::absolutes, arithmetic::OUTPUT, arithmetic::absolutes_cases();
+    }
     "arrayvec" arrayvec { arrayvec_edits = arrayvec::edits, 80, lengths(200); arrayvec_string = arrayvec::string, 48, lengths(60); }
     "base64" base64 { base64_encode = base64::encode, 208, lengths(150); base64_decode = base64::decode, 160, base64::texts(); }
     "blake2" blake2 {

@@ -192,7 +192,7 @@ pub(in crate::model) fn check_precision(on: &Device, precision: Precision) -> Re
     Err(ModelError::Precision {
         precision,
         why: format!(
-            "its kernels need a device of compute capability {}.{}, and this one is of {}.{}",
+            "its kernels need compute capability {}.{}, but this device has {}.{}",
             least / 10,
             least % 10,
             got / 10,

@@ -48,22 +48,22 @@ pub(in crate::model) enum Unfit {
 impl fmt::Display for Unfit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Unfit::Layers(got) => write!(f, "it takes two hidden layers, and the network has {got}"),
+            Unfit::Layers(got) => write!(f, "it takes two hidden layers, but the network has {got}"),
             Unfit::Size(Misfit { what, got, max }) => {
-                write!(f, "the {what} is {got}, and it takes {max} at most")
+                write!(f, "the {what} is {got}, but it takes at most {max}")
             }
-            Unfit::Precision(precision) => write!(f, "it has no kernels of the precision {precision}"),
-            Unfit::Momentum(got) => write!(f, "the momentum is {got}, and it has none"),
+            Unfit::Precision(precision) => write!(f, "it has no kernels for the precision {precision}"),
+            Unfit::Momentum(got) => write!(f, "the momentum is {got}, but it takes only 0"),
             Unfit::Capability { got, least } => {
                 let [got, least] = [got, least].map(|n| (n / 10, n % 10));
                 let ((a, b), (c, d)) = (got, least);
-                write!(f, "the device is of compute capability {a}.{b}, and it needs {c}.{d}")
+                write!(f, "the device has compute capability {a}.{b}, but it needs {c}.{d}")
             }
             Unfit::SharedMemory { got, max } => {
-                write!(f, "a block needs {got} bytes of shared memory, and the device has {max}")
+                write!(f, "a block needs {got} bytes of shared memory, but the device has {max}")
             }
             Unfit::Blocks { got, fit } => {
-                write!(f, "it needs {got} blocks on the device at once, and there is room for {fit}")
+                write!(f, "it needs {got} blocks on the device at once, but only {fit} fit")
             }
         }
     }
