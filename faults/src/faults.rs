@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use cuda_std::launch::LaunchConfig;
 use fault_kernels::{
-    asserts, fill, indexes_past_the_end, many_registers, never_ends, reads_askew, reads_nowhere, traps,
+    asserts, descends, fill, indexes_past_the_end, many_registers, never_ends, reads_askew, reads_nowhere,
+    traps,
 };
 use ferrowarp::device::{Device, DeviceError};
 
@@ -167,6 +168,27 @@ pub const FAULTS: &[Fault] = &[
             "raise the limit",
         ]),
         cpu: Err("the executor runs kernels on the program's own threads, which nothing can stop"),
+        variables: &[],
+    },
+    Fault {
+        name: "stack-overflow",
+        what: "a kernel calls itself without end",
+        provoke: |device| {
+            let next = device.upload(&[0u32, 2, 1])?;
+            let mut out = device.alloc_zeroed::<u32>(1)?;
+            // SAFETY: one element, and indices into three; that the recursion does not end is the point.
+            unsafe { descends::launch(device, config(), &mut out, &next) }?;
+            device.synchronize()
+        },
+        gpu: stays(&[
+            launched!("descends"),
+            "a stack overflow may be the cause: the stack of descends has no size known in advance (recursion through `",
+            "each thread has 8192 bytes of it",
+            "FERROWARP_STACK_BYTES",
+        ]),
+        cpu: Err(
+            "the executor ends the program with a line that names kernel, block, thread and FERROWARP_STACK_KIB",
+        ),
         variables: &[],
     },
     Fault {

@@ -21,6 +21,8 @@ pub type CUdeviceptr = u64;
 pub type CUdevice_attribute = c_int;
 /// Which attribute of a kernel: a [`crate::function::FunctionAttribute`] as a number.
 pub type CUfunction_attribute = c_int;
+/// Which limit of a context: a [`crate::context::ResourceLimit`] as a number.
+pub type CUlimit = c_uint;
 /// Which option of the driver's compiler.
 pub type CUjit_option = c_uint;
 /// What shared memory is told of its use.
@@ -225,6 +227,10 @@ functions! {
     fn cuCtxSetCurrent(context: CUcontext);
     /// The flags of the calling thread's context.
     fn cuCtxGetFlags(flags: *mut c_uint);
+    /// A limit of the calling thread's context.
+    fn cuCtxGetLimit(value: *mut usize, limit: CUlimit);
+    /// Sets a limit of the calling thread's context.
+    fn cuCtxSetLimit(limit: CUlimit, value: usize);
     /// Waits for all work of the calling thread's context.
     fn cuCtxSynchronize();
 

@@ -90,6 +90,25 @@ pub unsafe fn never_ends(flag: *const u32, most: u64) {
     while unsafe { flag.read_volatile() } == 0 && misc::clock().wrapping_sub(start) < most {}
 }
 
+/// Follows `next` from `at` on with a call for each step, and an array in each frame. Its end is known to nobody.
+#[inline(never)]
+fn descend(next: *const u32, at: u32) -> u32 {
+    let frame = core::hint::black_box([at; 32]);
+    // SAFETY: the caller's indices lie in `next`. Volatile, so that each call reads again.
+    let after = unsafe { next.add(at as usize).read_volatile() };
+    if after == 0 { at } else { descend(next, after) ^ frame[(after % 32) as usize] }
+}
+
+/// Follows `next` from 1 on by recursion, until a 0: for ever where it leads in a circle, but for the stack's end.
+///
+/// # Safety
+/// `out` holds an element, and `next` indices into itself.
+#[kernel]
+pub unsafe fn descends(out: *mut u32, next: *const u32) {
+    // SAFETY: by the contract.
+    unsafe { out.write(descend(next, 1)) };
+}
+
 /// Keeps 128 numbers in registers, so that a block of 1024 threads has not enough of them.
 ///
 /// # Safety

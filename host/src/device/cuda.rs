@@ -7,6 +7,7 @@ mod handles;
 mod kernels;
 mod launch;
 pub(super) mod soil;
+mod stack;
 mod streams;
 pub(super) mod timing;
 mod unified;
@@ -169,6 +170,7 @@ impl CudaDevice {
         let context = driver(Context::new(found.device), || format!("opening {}", found.name))?;
         let stream = handles::stream()?;
         let kernels = Kernels::new(&chosen, (found.major, found.minor))?;
+        kernels.stack.set_from_environment()?;
         let panic_slot = PanicSlot::new()?;
         kernels.load_one(&panic_slot, &stream)?;
         Ok(Self {

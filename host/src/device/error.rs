@@ -133,6 +133,16 @@ pub enum DeviceError {
         /// The driver's answer.
         status: CudaError,
     },
+    /// The stack of each thread cannot have that size.
+    #[error(
+        "a stack of {bytes} bytes for each thread was refused: {reason}; ask for less, or end other programs there"
+    )]
+    NoStack {
+        /// The bytes asked for, or what was given in their place.
+        bytes: String,
+        /// Why.
+        reason: String,
+    },
     /// A kernel failed on the GPU, ran over the time limit, or the GPU was lost.
     #[error(transparent)]
     KernelFault(#[from] Arc<KernelFault>),

@@ -9,6 +9,7 @@ use cust::sys::CUresult;
 
 use super::launches::{Launch, Launches};
 use super::panic::DevicePanic;
+use super::stack::UnboundedStack;
 
 /// How many launches an error's text names.
 const NAMED: usize = 8;
@@ -45,6 +46,8 @@ pub struct KernelFault {
     pub status: CudaError,
     /// The panic, if it was one and the kernel could write it down.
     pub panic: Option<DevicePanic>,
+    /// A kernel among those launches whose stack has no size known in advance, if an overflow of it may be what happened.
+    pub stack: Option<UnboundedStack>,
 }
 
 /// The kinds of [`KernelFault`].
@@ -134,6 +137,22 @@ impl FaultKind {
         matches!(self, FaultKind::TimedOut { .. } | FaultKind::DeviceLost)
     }
 
+    /// Whether a GPU may report the overflow of a stack in this way: it writes below the thread's local memory, or reads
+    /// there what it takes for an address.
+    pub(super) fn may_be_stack(self) -> bool {
+        matches!(
+            self,
+            FaultKind::IllegalAddress
+                | FaultKind::MisalignedAddress
+                | FaultKind::WrongAddressSpace
+                | FaultKind::InvalidPc
+                | FaultKind::Stack
+                | FaultKind::IllegalInstruction
+                | FaultKind::Trap
+                | FaultKind::Other
+        )
+    }
+
     /// Whether the device is at fault, and no kernel.
     fn is_devices(self) -> bool {
         matches!(self, FaultKind::Hardware | FaultKind::DeviceLost)
@@ -210,6 +229,7 @@ impl KernelFault {
             others: launches.others(),
             status,
             panic,
+            stack: None,
         }
     }
 
@@ -262,6 +282,9 @@ impl fmt::Display for KernelFault {
                 f.write_str("; set FERROWARP_SYNC=1 to find it")?;
             }
         }
+        if let Some(stack) = &self.stack {
+            write!(f, "; a stack overflow may be the cause: {stack}")?;
+        }
         write!(f, "; {}", self.kind.cure())
     }
 }
@@ -300,6 +323,24 @@ mod tests {
                      accessed an invalid address; the driver says ";
         assert!(text.starts_with(start) && text.contains("(700)"), "{text}");
         assert!(text.contains("compute-sanitizer") && !text.contains("FERROWARP_SYNC"), "{text}");
+    }
+
+    #[test]
+    fn a_stack_that_may_have_overflowed_is_named_with_its_size() {
+        let mut fault = KernelFault::new(
+            "GPU",
+            FaultKind::IllegalAddress,
+            &launches(&[("walk", 4, 64)]),
+            CudaError::IllegalAddress,
+            None,
+        );
+        let cause = "recursion through `depth`".to_owned();
+        fault.stack = Some(UnboundedStack { kernel: "walk".to_owned(), cause, bytes: 8192 });
+        let text = fault.to_string();
+        let said = "; a stack overflow may be the cause: the stack of walk \
+                    has no size known in advance (recursion through `depth`), and each thread has 8192 bytes of it; give \
+                    more with Device::with_stack_bytes or FERROWARP_STACK_BYTES";
+        assert!(text.contains(said) && text.contains("compute-sanitizer"), "{text}");
     }
 
     #[test]

@@ -7,6 +7,7 @@ mod cooperative;
 mod faults;
 mod graphs;
 mod hangs;
+mod stack;
 mod streams;
 #[path = "../../../cuda/cust/tests/support/mod.rs"]
 mod support;
