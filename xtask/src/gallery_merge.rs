@@ -111,6 +111,8 @@ mod tests {
             l2_bytes: None,
             versions: Default::default(),
             missing: Default::default(),
+            changed_since: Vec::new(),
+            profiles: Vec::new(),
             ours,
             peers: Vec::new(),
         }

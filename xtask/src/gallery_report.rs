@@ -13,7 +13,7 @@ use crate::report::{self, Files, Run};
 use crate::{
     gallery, gallery_ncu as profile, gallery_overtake as overtake, gallery_report_chart as chart,
     gallery_report_tables as tables, gallery_roofline as roofline, gallery_systems as systems,
-    gallery_timeline as timeline, gallery_waves as waves, softmax_report, workspace,
+    gallery_timeline as timeline, gallery_waves as waves, softmax_report, stale, workspace,
 };
 
 /// The committed file.
@@ -218,6 +218,23 @@ fn write_page(
     workspace::write(&page, &text)
 }
 
+/// The sources of a lesson's kernels that have changed since its figures were measured.
+fn changed_since(lesson: &Lesson<'_>) -> Vec<String> {
+    let commits =
+        lesson.entries.iter().filter_map(|entry| entry.measured.as_deref()?.split([' ', ',']).nth(1));
+    let mut commits: Vec<&str> = commits.collect();
+    commits.sort_unstable();
+    commits.dedup();
+    let kernels = format!("gpu-kernels/src/gallery/{}", lesson.name);
+    let sources = [format!("{kernels}.rs"), kernels];
+    let sources: Vec<&str> = sources.iter().map(String::as_str).collect();
+    let changed = |commit: &str| stale::changed(workspace::root(), commit, &sources).unwrap_or_default();
+    let mut changed: Vec<String> = commits.into_iter().flat_map(changed).collect();
+    changed.sort_unstable();
+    changed.dedup();
+    changed
+}
+
 /// The picture of a lesson, which it draws, and its table.
 fn results(lesson: &Lesson<'_>, pages: &Path) -> anyhow::Result<String> {
     if lesson.entries.iter().all(|entry| entry.microseconds.is_none()) {
@@ -234,5 +251,10 @@ fn results(lesson: &Lesson<'_>, pages: &Path) -> anyhow::Result<String> {
         told if told.is_empty() => told,
         told => format!("\n{told}"),
     };
-    Ok(format!("{picture}{}{told}\nMeasured on: {}.\n", tables::table(&lesson.entries), lesson.whence))
+    let note = match stale::note(&changed_since(lesson)) {
+        note if note.is_empty() => note,
+        note => format!("\n{note}\n"),
+    };
+    let table = tables::table(&lesson.entries);
+    Ok(format!("{picture}{table}{told}\nMeasured on: {}.\n{note}", lesson.whence))
 }

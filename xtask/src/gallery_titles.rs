@@ -65,7 +65,7 @@ fn finding(lesson: &Lesson<'_>) -> Option<String> {
             over_at("plain", "padded", 32.0)?
         ),
         "transpose" => format!(
-            "A tile in shared memory makes the transpose {} times as fast, and padding it {} times",
+            "A tile makes the transpose {} times as fast, a padded tile {} times",
             over("direct", "tile")?,
             over("direct", "padded")?
         ),

@@ -13,7 +13,7 @@ use crate::compare::Bound;
 pub(super) const LESSON: Lesson = Lesson {
     name: "divergence",
     title: "Divergence",
-    axis: Axis { label: "ways", is_log: true },
+    axis: Axis { label: "branches", is_log: true },
     measure: Measure::Time,
     rungs: || RUNGS.iter().map(|rung| (rung.name, rung.idea)).collect(),
     trials,

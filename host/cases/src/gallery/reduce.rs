@@ -47,7 +47,10 @@ fn predictions() -> Vec<Prediction> {
         Prediction::cycles("atomic", MOST_ATOMIC as f64).from("one addition per cycle").why(
             "The slice of L2 that holds the sum needs more than one cycle for an addition of f32.",
         ),
-        Prediction::time_over("modulo", "mask", 102_806.0 / 78_366.0)
+        Prediction::rate("modulo", h200::MEMORY)
+            .from("4 bytes per element at 4.8 TB/s")
+            .why("Most of the time goes into barriers, remainders and diverged warps, and not into the bytes."),
+        Prediction::time_over("mask", "modulo", 78_366.0 / 102_806.0)
             .from("instructions of warps, as counted")
             .why("The count is of PTX, where a remainder is one instruction. In machine code it is about twenty."),
         Prediction::time_over("strided", "mask", 60_166.0 / 78_366.0)
