@@ -27,6 +27,9 @@ pub struct Prediction {
     pub why: String,
 }
 
+/// Writes a value with its unit.
+type Write = Box<dyn Fn(f64) -> String>;
+
 /// What the machine can do, for predictions that are shares of it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Limits {
@@ -81,7 +84,7 @@ impl Prediction {
             x => format!("{} x", number(x)),
         };
         let measured_rate = |work: f64| entry.and_then(|entry| Some(work / entry.microseconds? / 1e3));
-        let (predicted, measured, write): (Option<f64>, Option<f64>, Box<dyn Fn(f64) -> String>) =
+        let (predicted, measured, write): (Option<f64>, Option<f64>, Write) =
             match self.quantity.as_str() {
                 "time_over" => {
                     let times = entry

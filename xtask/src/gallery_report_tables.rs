@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_clocks_allow_is_beside_what_was_reached() {
+    fn what_the_clocks_allow_stands_next_to_what_was_reached() {
         let mut entry = entry("a", 1.0, Some(10.0));
         entry.peak = Some(400e9);
         assert!(table(&[&entry]).contains("| 100 (25 %) |"), "{}", table(&[&entry]));

@@ -239,7 +239,9 @@ impl Placed {
         let copy = copy
             .map_or_else(String::new, |copy| format!(" The best copy moves {} GB/s.", number(copy / 1e9)));
         let times = format!(
-            "{picture}The roofs are those of the datasheet: {} GB/s and {} TFLOP/s, which meet at {} FLOP per byte.{copy}\n\n{}\n             {timed} of {} kernels are placed by their time. The lessons\' kernels have the times of their pages.\n{}\nThe              others were measured on: {machine}, driver {driver}, {date}, commit {commit}.\n",
+            "{picture}The roofs are those of the datasheet: {} GB/s and {} TFLOP/s, which meet at {} FLOP per byte.{copy}\n\n\
+             {}\n{timed} of {} kernels are placed by their time. Kernels of lessons have the times of their pages.\n{}\n\
+             The others were measured on: {machine}, driver {driver}, {date}, commit {commit}.\n",
             number(bytes_per_second / 1e9),
             number(flops / 1e12),
             number(self.roofs.ridge()),

@@ -227,7 +227,7 @@ fn cells(pages: &Path, there: &[String], shown: Shown) -> [String; 4] {
             [
                 file(pages, lesson),
                 "`host/tests/gallery.rs`".to_owned(),
-                // What a host does beside its kernels the bench does not time.
+                // The bench times kernels only.
                 if HOST.contains(&lesson) {
                     format!("`cargo xtask gallery {lesson}`")
                 } else {

@@ -8,7 +8,7 @@ use crate::compare::Bound;
 
 pub(super) const LESSON: Lesson = Lesson {
     name: "copy_offset",
-    title: "Copies off a boundary, and with a stride",
+    title: "Copies with an offset and with a stride",
     axis: Axis { label: "distance, in elements of 4 bytes", is_log: true },
     measure: Measure::Bytes,
     rungs: || RUNGS.iter().map(|rung| (rung.name, rung.idea)).collect(),

@@ -90,7 +90,7 @@ fn trial(
     let of_warp = divergent(rung.name, ways, turns);
     work.foretold.divergent_branches = Some((threads / WARP * of_warp) as f64);
     let name = (rung.name, vec![rung.kernel.meta.name]);
-    Trial::new(name, ways as f64, format!("{ways} ways, {turns} turns"), work, move || {
+    Trial::new(name, ways as f64, format!("{ways} branches, {turns} iterations"), work, move || {
         let mut arrays = Arrays::default();
         let out = arrays.output("out", threads);
         let config = LaunchConfig::new(blocks as u32, block as u32);

@@ -55,7 +55,7 @@ fn trial(rung: &'static Rung<Arguments>, blocks: usize, turns: usize) -> Trial {
     let name = (rung.name, vec![rung.kernel.meta.name]);
     // A block has 8 warps.
     let warps = 8 * rung.kernel.meta.min_blocks;
-    let words = format!("{blocks} blocks, {turns} turns, room for {warps} of 64 warps");
+    let words = format!("{blocks} blocks, {turns} iterations, room for {warps} of 64 warps");
     Trial::new(name, threads as f64, words, work, move || {
         let mut arrays = Arrays::default();
         let out = arrays.output("out", threads);

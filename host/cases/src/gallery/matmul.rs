@@ -12,7 +12,7 @@ use crate::reference::Sum;
 
 pub(super) const LESSON: Lesson = Lesson {
     name: "matmul",
-    title: "Matrix product",
+    title: "Matrix multiplication",
     axis: Axis { label: "m = n = k", is_log: true },
     measure: Measure::Flops,
     rungs: || RUNGS.iter().map(|rung| (rung.name, rung.idea)).collect(),

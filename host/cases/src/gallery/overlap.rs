@@ -14,7 +14,7 @@ use crate::compare::Bound;
 
 pub(super) const LESSON: Lesson = Lesson {
     name: "overlap",
-    title: "Copies beside kernels",
+    title: "Copies next to kernels",
     axis: Axis { label: "streams", is_log: false },
     measure: Measure::Bytes,
     rungs: || {

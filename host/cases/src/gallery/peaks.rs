@@ -125,7 +125,7 @@ fn trial(rung: &'static Rung<Arguments, Chains>, blocks: usize, turns: usize, ma
         .with_sectors(0.0, (threads / 8) as f64);
     work.foretold.divergent_branches = Some(0.0);
     let name = (rung.name, vec![rung.kernel.meta.name]);
-    let words = format!("{blocks} blocks of {BLOCK}, {turns} turns, factor {}", map.factor);
+    let words = format!("{blocks} blocks of {BLOCK}, {turns} iterations, factor {}", map.factor);
     let trial = Trial::new(name, threads as f64, words, work, move || {
         let mut arrays = Arrays::default();
         let out = arrays.output("out", threads);
