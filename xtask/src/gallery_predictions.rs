@@ -84,38 +84,37 @@ impl Prediction {
             x => format!("{} x", number(x)),
         };
         let measured_rate = |work: f64| entry.and_then(|entry| Some(work / entry.microseconds? / 1e3));
-        let (predicted, measured, write): (Option<f64>, Option<f64>, Write) =
-            match self.quantity.as_str() {
-                "time_over" => {
-                    let times = entry
-                        .and_then(|entry| Some(entry.microseconds? / self.other(entries)?.microseconds?));
-                    (Some(self.value), times, Box::new(factor))
-                }
-                "rate_over" => {
-                    let other = self.other.as_ref().and_then(|other| find(entries, other, None));
-                    let rates = entry.and_then(|entry| Some(entry.value()? / other?.value()?));
-                    (Some(self.value), rates, Box::new(factor))
-                }
-                "share_of_copy" => {
-                    let predicted = limits.copy.map(|copy| self.value * copy);
-                    let measured = entry.and_then(|entry| measured_rate(entry.bytes));
-                    (predicted, measured, Box::new(|x| format!("{} GB/s", number(x))))
-                }
-                "share_of_peak" => {
-                    let predicted = entry.and_then(|entry| Some(self.value * peak(entry, limits)?));
-                    let measured = entry.and_then(|entry| measured_rate(entry.flop));
-                    (predicted, measured, Box::new(|x| format!("{} GFLOP/s", number(x))))
-                }
-                "rate" => {
-                    let unit = entry.map_or("", |entry| entry.unit());
-                    let measured = entry.and_then(Entry::value);
-                    (Some(self.value / 1e9), measured, Box::new(move |x| format!("{} {unit}", number(x))))
-                }
-                _ => {
-                    let measured = entry.and_then(|entry| entry.microseconds);
-                    (self.microseconds(entries, limits), measured, Box::new(short_time))
-                }
-            };
+        let (predicted, measured, write): (Option<f64>, Option<f64>, Write) = match self.quantity.as_str() {
+            "time_over" => {
+                let times =
+                    entry.and_then(|entry| Some(entry.microseconds? / self.other(entries)?.microseconds?));
+                (Some(self.value), times, Box::new(factor))
+            }
+            "rate_over" => {
+                let other = self.other.as_ref().and_then(|other| find(entries, other, None));
+                let rates = entry.and_then(|entry| Some(entry.value()? / other?.value()?));
+                (Some(self.value), rates, Box::new(factor))
+            }
+            "share_of_copy" => {
+                let predicted = limits.copy.map(|copy| self.value * copy);
+                let measured = entry.and_then(|entry| measured_rate(entry.bytes));
+                (predicted, measured, Box::new(|x| format!("{} GB/s", number(x))))
+            }
+            "share_of_peak" => {
+                let predicted = entry.and_then(|entry| Some(self.value * peak(entry, limits)?));
+                let measured = entry.and_then(|entry| measured_rate(entry.flop));
+                (predicted, measured, Box::new(|x| format!("{} GFLOP/s", number(x))))
+            }
+            "rate" => {
+                let unit = entry.map_or("", |entry| entry.unit());
+                let measured = entry.and_then(Entry::value);
+                (Some(self.value / 1e9), measured, Box::new(move |x| format!("{} {unit}", number(x))))
+            }
+            _ => {
+                let measured = entry.and_then(|entry| entry.microseconds);
+                (self.microseconds(entries, limits), measured, Box::new(short_time))
+            }
+        };
         Outcome {
             predicted: predicted.map_or_else(|| "the peak is not known".to_owned(), &write),
             measured: measured.map(&write),

@@ -178,6 +178,9 @@ impl Gallery {
     }
 }
 
+/// A longer table is folded.
+const MOST_ROWS: usize = 22;
+
 pub const NOT_MEASURED: &str = "Not measured on a GPU yet.\n";
 
 /// Writes the generated parts of a lesson's page.
@@ -255,6 +258,11 @@ fn results(lesson: &Lesson<'_>, pages: &Path) -> anyhow::Result<String> {
         note if note.is_empty() => note,
         note => format!("\n{note}\n"),
     };
-    let table = tables::table(&lesson.entries);
+    let table = match tables::table(&lesson.entries) {
+        table if table.lines().count() > MOST_ROWS => {
+            format!("<details>\n<summary>The figures</summary>\n\n{table}\n</details>\n")
+        }
+        table => table,
+    };
     Ok(format!("{picture}{table}{told}\nMeasured on: {}.\n{note}", lesson.whence))
 }

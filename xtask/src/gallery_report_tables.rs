@@ -51,7 +51,7 @@ fn ladder(entries: &[&Entry]) -> String {
             entry.problem.clone(),
             time(entry),
             value(entry),
-            times(first.zip(entry.microseconds).map(|(first, time)| first / time)),
+            relative(first.zip(entry.microseconds).map(|(first, time)| first / time)),
         ]);
     }
     text
@@ -167,6 +167,14 @@ fn value(entry: &Entry) -> String {
     }
 }
 
+/// A ratio, as a fraction if it is small.
+fn relative(ratio: Option<f64>) -> String {
+    match ratio {
+        Some(ratio) if ratio < 0.1 => format!("1/{}", number(1.0 / ratio)),
+        ratio => times(ratio),
+    }
+}
+
 /// Microseconds, in the unit that suits them.
 pub fn short_time(microseconds: f64) -> String {
     match microseconds {
@@ -190,6 +198,12 @@ mod tests {
         let text = table(&[&a, &b]);
         assert!(text.contains("| `a` | copies | 1 bytes | 10 us | 100 |  |\n"), "{text}");
         assert!(text.contains("| `b` | copies | 1 bytes | 5 us | 200 | 2.00 x |\n"), "{text}");
+    }
+
+    #[test]
+    fn a_much_slower_rung_has_a_fraction_of_the_speed() {
+        assert_eq!(relative(Some(0.004)), "1/250");
+        assert_eq!(relative(Some(0.5)), "0.50 x");
     }
 
     #[test]
