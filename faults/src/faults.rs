@@ -70,7 +70,7 @@ const NO_WILD_ADDRESS: &str = "the executor's memory is the process's own, which
 pub const FAULTS: &[Fault] = &[
     Fault {
         name: "illegal-address",
-        what: "a kernel reads an address that nobody has",
+        what: "a kernel reads an invalid address",
         provoke: |device| read_nowhere(device).and_then(|()| device.synchronize()),
         gpu: stays(&[launched!("reads_nowhere"), "CUDA_ERROR_ILLEGAL_ADDRESS (700)", "compute-sanitizer"]),
         cpu: Err(NO_WILD_ADDRESS),

@@ -57,7 +57,7 @@ impl Arguments {
     }
 }
 
-/// Where the PTX is if nobody says: beside the program, else in the target directory that it lies in.
+/// The default place of the PTX: next to the program, else in its target directory.
 fn default_ptx() -> PathBuf {
     let program = std::env::current_exe().unwrap_or_default();
     let folders = program.ancestors().skip(1).map(|folder| folder.join(PTX_FOLDER));

@@ -25,7 +25,7 @@ const EXAMPLES: [(&str, &str); 2] = [("vecadd", "cust-vecadd"), ("host_api", "cu
 /// What `differ-gpu` packs into which folder: all crates at the highest level, and SHA-2 at every level.
 const PACKS: [(&str, &[&str]); 2] = [("crates", &["--opt-level", "3"]), ("sha2", &["--crates", "sha2"])];
 
-/// The benches, and the scripts of their peers, which lie beside them under the names in `run.sh`.
+/// The benches, and the scripts of their peers, under their names in `run.sh`.
 const BENCHES: [(&str, &str); 2] = [("softmax", "bench-softmax"), ("mlp", "bench-mlp")];
 const PEERS: [(&str, &str); 3] = [
     ("benches/peers/softmax.py", "peers_softmax.py"),

@@ -84,7 +84,7 @@ impl Fuzz {
         }
         ensure!(
             failed.is_empty(),
-            "{} failed: mend the parser, and keep the input that is in {} in host/fuzz/corpus",
+            "{} failed: fix the parser, and move the input from {} to host/fuzz/corpus",
             failed.join(", "),
             workspace::shown(&folder().join("artifacts"))
         );

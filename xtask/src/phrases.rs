@@ -33,7 +33,7 @@ const PHRASES: &[Phrase] = &[
         after: &["there"],
         before: &["longer", "more", "better", "larger", "slower", "faster", "smaller"],
     },
-    phrase("are no", "`are not`"),
+    Phrase { words: "are no", instead: "`are not`", after: &["there"], before: &["longer", "more"] },
     phrase("as many as", "`the number of`, `at most`"),
     phrase("as often as", "`once per`"),
     phrase("as late as may be", "`as late as possible`"),
@@ -117,8 +117,11 @@ fn found_in(path: &str, passage: &prose::Passage) -> Vec<String> {
 
 const PUNCTUATION: [char; 7] = ['.', ',', ';', ':', '!', '?', ')'];
 
-/// The word in lower case, without the punctuation around it.
+/// The word in lower case, without the punctuation around it; code and format arguments stay as they are.
 fn bare(word: &str) -> String {
+    if word.contains(['{', '`', '_']) {
+        return word.to_owned();
+    }
     word.trim_matches(|c: char| !c.is_alphanumeric()).to_lowercase()
 }
 
@@ -141,6 +144,7 @@ mod tests {
     fn words_around_a_phrase_can_allow_it() {
         assert_eq!(of("There is no GPU. It is no longer there.\n"), [""; 0]);
         assert_eq!(of("This is no shape.\n").len(), 1);
+        assert_eq!(of("The call said {told} and `told`.\n"), [""; 0]);
     }
 
     #[test]

@@ -40,7 +40,7 @@ impl Stress {
     }
 }
 
-/// Runs a command, which prints for itself.
+/// Runs a command with inherited output.
 fn status(command: &mut Command) -> anyhow::Result<ExitStatus> {
     // Every run of self-check chooses its seeds itself.
     command.env_remove("FERROWARP_SEED").status().with_context(|| format!("starting {command:?}"))

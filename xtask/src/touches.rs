@@ -226,7 +226,7 @@ fn declarations(text: &str) -> impl Iterator<Item = Declaration<'_>> {
     })
 }
 
-/// The type at the start of `text`, if there is one and it is no parameter.
+/// The type at the start of `text`, if there is one and it is not a parameter.
 fn type_of(text: &str) -> Option<&str> {
     let mut rest = text;
     while let Some(inner) =

@@ -106,17 +106,27 @@ fn on_device(
 /// # Errors
 /// The native program cannot be compiled, or fails.
 pub fn native(workspace: &Path, crates: &[String], folder: &Path) -> anyhow::Result<Vec<Case>> {
+    let out = folder.join("crates.cases");
+    native_into(workspace, crates, &out)?;
+    let bytes = std::fs::read(&out).with_context(|| format!("reading {}", out.display()))?;
+    cases::read(&bytes)
+}
+
+/// The same in a file.
+///
+/// # Errors
+/// The native program cannot be compiled, or fails.
+pub fn native_into(workspace: &Path, crates: &[String], out: &Path) -> anyhow::Result<()> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut run = Command::new(cargo);
     run.args(["run", "--quiet", "--package", "differ-crates", "--bin", "differ-native-crates"]);
     run.args(["--features", &crates.join(",")]).arg("--");
+    let folder = out.parent().context("a file without a folder")?;
     std::fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
-    let out = folder.join("crates.cases");
-    let output = run.arg(&out).current_dir(workspace).output().context("starting cargo")?;
+    let output = run.arg(out).current_dir(workspace).output().context("starting cargo")?;
     let log = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "the crates cannot be run natively: {log}");
-    let bytes = std::fs::read(&out).with_context(|| format!("reading {}", out.display()))?;
-    cases::read(&bytes)
+    Ok(())
 }
 
 #[cfg(test)]

@@ -110,6 +110,9 @@ struct Judge {
     /// A wrong edit to plant
     #[arg(long)]
     plant: Option<Planted>,
+    /// Pack the programs for a GPU instead of comparing them
+    #[arg(long)]
+    packed: Option<PathBuf>,
     /// Where the verdicts go
     #[arg(long)]
     answer: PathBuf,
@@ -139,7 +142,8 @@ impl Common {
 
     fn settings(&self, work: Option<PathBuf>, out: PathBuf) -> Settings {
         let Common { backend, opt_level, arch, .. } = self;
-        Settings { backends: backend.clone(), opt_level: *opt_level, arch: *arch, planted: None, work, out }
+        let (backends, opt_level, arch) = (backend.clone(), *opt_level, *arch);
+        Settings { backends, opt_level, arch, planted: None, packed: None, work, out }
     }
 
     fn hunt(&self, jobs: Option<usize>) -> anyhow::Result<Hunt> {
@@ -317,7 +321,7 @@ impl Judge {
         }
         let out = self.folder.join("ptx");
         let settings = self.common.settings(Some(self.common.work()?), out);
-        let settings = Settings { planted: self.plant, ..settings };
+        let settings = Settings { planted: self.plant, packed: self.packed.clone(), ..settings };
         let verdicts = judge::judge(&Folder { path: self.folder.clone() }, &settings)?;
         let text = serde_json::to_vec(&verdicts).context("writing the verdicts")?;
         std::fs::write(&self.answer, text).with_context(|| format!("writing {}", self.answer.display()))?;

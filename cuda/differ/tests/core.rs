@@ -23,6 +23,7 @@ fn compare(opt_level: u8) {
         opt_level,
         arch: NvvmArch::Compute90,
         planted: None,
+        packed: None,
         work: None,
         out: Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("core-{opt_level}")),
     };

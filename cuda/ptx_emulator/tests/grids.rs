@@ -120,7 +120,10 @@ fn a_wait_in_vain_without_a_watchdog_is_an_error() {
         // SAFETY: an element for each block.
         let result = unsafe { grid_relaxed_chain::launch(&emulator, LaunchConfig::new(4, 2), &mut data, 0) };
         let error = result.unwrap_err().to_string();
-        assert!(error.contains("kernel grid_relaxed_chain") && error.contains("nobody can go on"), "{error}");
+        assert!(
+            error.contains("kernel grid_relaxed_chain") && error.contains("no thread can continue"),
+            "{error}"
+        );
     }
 }
 

@@ -1,4 +1,4 @@
-//! Kernels that fail on purpose, one for each way to fail. They are no part of what training and softmax load.
+//! Kernels that fail on purpose, one for each way to fail. Training and softmax do not load them.
 
 #![no_std]
 
@@ -13,7 +13,7 @@ const WIDTH: usize = 16;
 /// `out[i] = value` for `i` below `len`. This one does not fail: it shows that a device goes on.
 ///
 /// # Safety
-/// `out` holds `len` elements that nobody else uses.
+/// `out` holds `len` elements that no other code uses.
 #[kernel]
 pub unsafe fn fill(out: *mut f32, len: usize, value: f32) {
     let i = thread::index_1d() as usize;
@@ -78,8 +78,8 @@ pub unsafe fn asserts(sum: u32) {
     assert!(sum.is_multiple_of(2), "the sum must be even");
 }
 
-/// Waits for `flag`, which nobody sets, for `most` ticks of the clock at most: a machine that cannot end the kernel has
-/// it for that long and no longer.
+/// Waits for `flag`, which is never set, for at most `most` ticks of the clock, so that the kernel ends even on a machine
+/// that cannot stop it.
 ///
 /// # Safety
 /// `flag` holds an element.

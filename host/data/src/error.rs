@@ -179,7 +179,7 @@ pub enum DataError {
         /// What is wrong, and what was expected.
         problem: String,
     },
-    /// A picture is no PNG.
+    /// A picture is not a PNG.
     #[error("{} {found}, not a PNG file; convert the picture to PNG", path.display())]
     NoPng {
         /// The file.
@@ -209,7 +209,7 @@ pub enum DataError {
         /// The pixels of an image.
         features: usize,
     },
-    /// So many images cannot be held out.
+    /// The images cannot be held out.
     #[error(
         "cannot hold {held_out} of {images} training images out; hold at least 1 out and leave at least 1 to learn from"
     )]

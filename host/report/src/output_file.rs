@@ -1,6 +1,6 @@
-//! Output files. A regular file appears whole or not at all: it is written beside its destination and renamed into
-//! place, with the permissions of the one it replaces; a symbolic link stays, and the file it names is replaced. What is no
-//! regular file, such as a pipe or `/dev/null`, is written to.
+//! Output files. A regular file appears whole or not at all: it is written next to its destination and renamed into place,
+//! with the permissions of the one it replaces; a symbolic link stays, and the file it names is replaced. Anything else,
+//! such as a pipe or `/dev/null`, is written to directly.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Write as _};
@@ -12,13 +12,13 @@ use tempfile::NamedTempFile;
 /// How the name of a file begins that is not complete yet.
 pub const TEMPORARY: &str = ".ferrowarp-";
 
-/// A temporary file of this age that nobody holds a lock on belongs to a program that was killed.
+/// A temporary file of this age without a lock belongs to a program that was killed.
 const HUNG: Duration = Duration::from_secs(60);
 
 /// Where the system shows the files that a process has open (proc(5)).
 const OPEN_FILES: [&str; 4] = ["/dev/stdout", "/dev/stderr", "/dev/fd", "/proc"];
 
-/// Links that are followed before they are taken for a circle, as many as Linux follows.
+/// Links that are followed before they count as a cycle, as on Linux.
 const MOST_LINKS: usize = 40;
 
 /// A file being written in the folder of its destination, under a temporary name. Dropping it removes it.
@@ -106,8 +106,8 @@ pub fn write(destination: &Path, contents: &[u8]) -> io::Result<()> {
     finish(file, &destination)
 }
 
-/// Whether `destination` is there and is no regular file: what is written to it is added to what was, and cannot be
-/// replaced. So is what the system shows of open files, such as `/dev/stdout`, whatever it is.
+/// Whether `destination` exists and is not a regular file: writes append to it and cannot replace it. This includes what
+/// the system shows of open files, such as `/dev/stdout`.
 pub fn is_stream(destination: &Path) -> io::Result<bool> {
     // Not all of /dev: what is in /dev/shm are files like any other.
     let is_open_file = OPEN_FILES.iter().any(|folder| destination.starts_with(folder));

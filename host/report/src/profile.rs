@@ -11,7 +11,7 @@ pub struct KernelRecord {
     pub kernel: String,
     /// How often it was launched.
     pub launches: u64,
-    /// Seconds of all launches together, each waited for by itself.
+    /// Seconds of all launches together, each waited for separately.
     pub seconds: f64,
     /// Bytes that they had to read and write, by their shapes, if these are known.
     pub bytes: Option<u64>,

@@ -67,13 +67,13 @@ pub enum FaultKind {
     Panic,
     /// A read or write of an address that is not the process's (`CUDA_ERROR_ILLEGAL_ADDRESS`).
     IllegalAddress,
-    /// An access to an address that is no multiple of its size (`CUDA_ERROR_MISALIGNED_ADDRESS`).
+    /// A misaligned access (`CUDA_ERROR_MISALIGNED_ADDRESS`).
     MisalignedAddress,
-    /// An instruction for one kind of memory got an address of another (`CUDA_ERROR_INVALID_ADDRESS_SPACE`).
+    /// An address in the wrong address space (`CUDA_ERROR_INVALID_ADDRESS_SPACE`).
     WrongAddressSpace,
-    /// A jump to what is no code (`CUDA_ERROR_INVALID_PC`).
+    /// A jump to an invalid instruction address (`CUDA_ERROR_INVALID_PC`).
     InvalidPc,
-    /// The call stack was overrun or destroyed (`CUDA_ERROR_HARDWARE_STACK_ERROR`).
+    /// The call stack overflowed or was corrupted (`CUDA_ERROR_HARDWARE_STACK_ERROR`).
     Stack,
     /// An instruction that the GPU does not know, or a trap (`CUDA_ERROR_ILLEGAL_INSTRUCTION`).
     IllegalInstruction,
@@ -93,14 +93,14 @@ pub enum FaultKind {
     Hardware,
     /// The driver does not reach the GPU any more, or has taken it from this process.
     DeviceLost,
-    /// Another exception of a kernel, of which this library does not know.
+    /// Another exception of a kernel, unknown to this library.
     Other,
 }
 
 impl FaultKind {
     /// The fault behind a driver's answer; nothing for an error after which the context goes on.
     ///
-    /// These are the codes of which cuda.h says "this leaves the process in an inconsistent state and any further CUDA
+    /// These are the codes that cuda.h documents with "this leaves the process in an inconsistent state and any further CUDA
     /// work will return the same error", and those of a device or context that is gone.
     pub(super) fn of(status: CudaError) -> Option<FaultKind> {
         Some(match status {
@@ -132,7 +132,7 @@ impl FaultKind {
         })
     }
 
-    /// Whether calls of the driver may now wait for ever, so that none is made any more.
+    /// Whether calls of the driver may now wait for ever, so that no more are made.
     pub(super) fn hangs(self) -> bool {
         matches!(self, FaultKind::TimedOut { .. } | FaultKind::DeviceLost)
     }

@@ -63,7 +63,7 @@ pub(super) fn parse(ptx: &str) -> Result<Header, String> {
     Ok(header)
 }
 
-/// Reads the directives at the head of `ptx`, of which not all need be there.
+/// Reads the directives at the head of `ptx`; some may be missing.
 ///
 /// # Errors
 /// As [`parse`].

@@ -87,7 +87,7 @@ pub enum SoftmaxError {
         /// The factor asked for.
         scale: f32,
     },
-    /// So many elements of a row are not selected.
+    /// `k` elements of a row cannot be selected.
     #[error("top-k with k = {k} failed: k must be from 1 to {}; choose another k", super::MOST_SELECTED)]
     TopK {
         /// The number asked for.
@@ -114,7 +114,8 @@ pub enum SoftmaxError {
         /// Elements of a row.
         cols: usize,
     },
-    /// A matrix lives in the memory of another device, or of the same one opened anew, whose work is in no order with ours.
+    /// A matrix lives in the memory of another device, or of the same device opened a second time, whose work is not
+    /// ordered with ours.
     #[error(
         "softmax on {device} failed: the {what} belongs to another `Device`, in the memory of {at}; allocate it on \
          the same device or a clone of it"

@@ -94,7 +94,8 @@ pub use types::{Real, SoftmaxAs};
 /// ```
 ///
 /// # Errors
-/// The shapes differ, a row has 2^32 elements or more, the scale is none, a matrix lives on another device, or the device
+/// The shapes differ, a row has 2^32 elements or more, the scale is not in (0, 2^127], a matrix lives on another device,
+/// or the device
 /// failed.
 pub fn softmax<I: SoftmaxAs<O>, O: Pod>(
     device: &Device,

@@ -92,7 +92,11 @@ impl BuildPtx {
     /// Runs the command.
     pub fn run(self) -> anyhow::Result<()> {
         let out = self.out.clone().unwrap_or_else(|| workspace::target().join("ptx"));
-        ensure!(!out.exists() || out.is_dir(), "{} is no folder: name one for the PTX files", out.display());
+        ensure!(
+            !out.exists() || out.is_dir(),
+            "{} is not a folder; choose a folder for the PTX files",
+            out.display()
+        );
         // What fails leaves nothing: the files are made in a folder of their own, and moved when all checks passed.
         let stage = stage_beside(&out)?;
         let built = self.build(stage.path())?;
@@ -149,7 +153,7 @@ fn parse_archs(name: &str) -> Result<Archs, String> {
     one.map(|arch| Archs(vec![arch])).map_err(|error| error.to_string())
 }
 
-/// A new folder beside `out`, on the same disk, which is removed in the end.
+/// A new folder next to `out`, on the same disk, which is removed at the end.
 fn stage_beside(out: &Path) -> anyhow::Result<tempfile::TempDir> {
     let parent = out.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     std::fs::create_dir_all(parent).with_context(|| format!("making the folder {}", parent.display()))?;

@@ -12,7 +12,7 @@ use crate::simt::context::{ThreadContext, current};
 use crate::simt::flights::{Flight, Source};
 use crate::simt::shared::BlockShared;
 
-/// What nobody may read holds: a NaN in every float format.
+/// The content of memory that may not be read: a NaN in every float format.
 const POISON: u8 = 0xff;
 
 /// What addresses and sizes are multiples of.

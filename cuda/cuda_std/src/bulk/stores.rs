@@ -13,7 +13,7 @@ pub(super) struct Store {
     pub source: *const u8,
     pub bytes: usize,
     pub location: &'static Location<'static>,
-    /// What the source held then. Miri knows races, and may not look at what nobody wrote.
+    /// What the source held then. Miri detects races, and may not look at unwritten memory.
     pub was: Vec<u8>,
     /// What was read of the source, once that was waited for.
     pub read: Vec<MaybeUninit<u8>>,

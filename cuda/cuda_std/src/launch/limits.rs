@@ -83,8 +83,8 @@ impl Limits {
     /// Checks `config` against these limits.
     ///
     /// # Errors
-    /// The first of grid, block, dynamic shared memory and cluster that is empty or over its limit, or a grid that is
-    /// no whole number of clusters.
+    /// The first of grid, block, dynamic shared memory and cluster that is empty or over its limit, or a grid that is not
+    /// a whole number of clusters.
     pub fn check(&self, kernel: &'static str, config: &LaunchConfig) -> Result<(), LaunchError> {
         let LaunchConfig { grid, block, shared_bytes, cluster, .. } = *config;
         for (what, got, max) in [("grid", grid, self.max_grid), ("block", block, self.max_block)] {
@@ -211,7 +211,7 @@ pub enum LaunchError {
         /// The device's limit.
         max: u32,
     },
-    /// The grid is no whole number of clusters.
+    /// The grid is not a whole number of clusters.
     #[error(
         "launch of {kernel} failed: the grid {grid} is not a whole number of clusters of {cluster} blocks along x; \
          round its blocks up to a multiple of {cluster}"
@@ -287,7 +287,7 @@ pub enum LaunchError {
         /// Where the kernel was to run.
         launcher: Residence,
     },
-    /// The environment's seed for the CPU executor's schedule is no number.
+    /// FERROWARP_SEED, the seed of the CPU executor's schedule, is not a number.
     #[error(
         "launch of {kernel} failed: FERROWARP_SEED is `{value}`, which is not a 64-bit number; write it in decimal, \
          or in hexadecimal after 0x, or unset the variable for the fixed schedule"
@@ -298,7 +298,7 @@ pub enum LaunchError {
         /// What the variable holds.
         value: String,
     },
-    /// The environment's time limit for the CPU executor is no time.
+    /// FERROWARP_KERNEL_SECONDS, the time limit of the CPU executor, is not a time.
     #[error(
         "launch of {kernel} failed: FERROWARP_KERNEL_SECONDS is `{value}`; expected a number of seconds above 0, or unset \
          the variable for no limit"

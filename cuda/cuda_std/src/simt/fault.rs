@@ -89,7 +89,7 @@ pub enum FaultKind {
         /// What that thread does instead.
         instead: Instead,
     },
-    /// Threads of a cooperative launch wait for words, and nobody is left who could write them.
+    /// Threads of a cooperative launch wait for words, and no thread is left that could write them.
     Stuck {
         /// What all threads wait in that have not returned, a place in the source each; waits for words come first.
         waits: Vec<StuckWait>,
@@ -232,7 +232,7 @@ impl fmt::Display for FaultKind {
                  move the barrier out of the divergent branch, and let no block leave before it"
             ),
             FaultKind::Stuck { waits } => {
-                f.write_str("nobody can go on, all threads that have not returned wait in ")?;
+                f.write_str("no thread can continue; all threads that have not returned wait in ")?;
                 for (i, wait) in waits.iter().enumerate() {
                     write!(f, "{}{wait}", if i == 0 { "" } else { ", " })?;
                 }

@@ -1,4 +1,4 @@
-//! What the attribute says of the kernel.
+//! The arguments of the attribute.
 
 use proc_macro2::{Ident, TokenStream};
 use syn::ext::IdentExt as _;
@@ -122,7 +122,7 @@ impl Arguments {
         Ok(arguments)
     }
 
-    /// Refuses what an instance sets and nobody reads.
+    /// Refuses what an instance sets but nothing reads.
     fn check_keys(&self, instances: &[Instance]) -> Result<()> {
         let mentions = |name: &Ident| {
             self.facts.as_ref().is_some_and(|(_, facts)| super::mentions(quote::quote!(#facts), name))

@@ -17,7 +17,7 @@ pub(super) struct Instance {
     pub name: Ident,
     /// What each generic parameter is, in their order.
     pub arguments: Vec<(Ident, TokenStream)>,
-    /// `name = expression` that are no generic parameters: launch bounds, and what `facts` names. The innermost first.
+    /// `name = expression` that are not generic parameters: launch bounds, and what `facts` names. The innermost first.
     pub settings: Vec<(Ident, Expr)>,
 }
 

@@ -18,7 +18,7 @@ enum Source {
     Launch,
     /// An argument of the launch of another type, `#[from(TYPE)]`, which is converted by `as`.
     Converted(Type),
-    /// No argument of the launch, `#[shared(LEN)]`: memory that each entry point has for itself.
+    /// No argument of the launch, `#[shared(LEN)]`: memory of each entry point.
     Shared { element: Type, len: Expr },
 }
 
@@ -42,7 +42,7 @@ fn take_source(input: &mut FnArg) -> Result<Source> {
     }
 }
 
-/// Refuses attributes of parameters where there are no instances.
+/// Refuses attributes of parameters of a kernel without instances.
 pub(super) fn refuse_attributes(function: &ItemFn) -> Result<()> {
     let typed = function.sig.inputs.iter().filter_map(|input| match input {
         FnArg::Typed(typed) => Some(typed),

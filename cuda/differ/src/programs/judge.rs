@@ -10,11 +10,12 @@ use cuda_builder::Backend;
 use ptx_emulator::PtxModule;
 use serde::{Deserialize, Serialize};
 
-use super::folder::Folder;
+use super::folder::{Folder, GPU_INPUTS};
 use crate::cases::{self, Case};
 use crate::compile::{self, Settings};
 use crate::difference::Difference;
 use crate::emulate;
+use crate::gpu::pack::stripped;
 
 /// How the host's compiler compiles: without optimising, which is right the most often, and with what the device has of
 /// checks, which is none.
@@ -52,6 +53,9 @@ pub fn judge(folder: &Folder, settings: &Settings) -> anyhow::Result<Vec<Verdict
     let start = Instant::now();
     let mut verdicts = Vec::new();
     let mut programs = folder.programs()?;
+    if settings.packed.is_some() {
+        folder.put_inputs(GPU_INPUTS)?;
+    }
     let native = loop {
         folder.choose(&programs)?;
         match native(folder)? {
@@ -94,8 +98,12 @@ fn on_device(
         }
     };
     eprintln!("compiled by {name}: {:.1?}", start.elapsed());
-    let module = PtxModule::parse(&ptx).with_context(|| format!("PTX of {name}"))?;
     let chosen: Vec<Case> = cases.iter().filter(|case| programs.contains(&number(case))).cloned().collect();
+    if let Some(packed) = &settings.packed {
+        pack(&format!("{}-{}.{name}", packed.display(), programs[0]), &ptx, chosen)?;
+        return Ok(verdicts);
+    }
+    let module = PtxModule::parse(&ptx).with_context(|| format!("PTX of {name}"))?;
     let mut differing: BTreeMap<usize, Vec<Difference>> = BTreeMap::new();
     for difference in emulate::compare(module, &chosen, 1, MOST_STEPS) {
         let program = difference.kernel.trim_start_matches('k').parse().unwrap_or(usize::MAX);
@@ -109,6 +117,19 @@ fn on_device(
     verdicts.extend(differing.into_iter().map(differs));
     eprintln!("compiled by {name} and compared: {:.1?}", start.elapsed());
     Ok(verdicts)
+}
+
+/// Writes what a GPU is to run, and digests of what it must make.
+fn pack(stem: &str, ptx: &str, mut cases: Vec<Case>) -> anyhow::Result<()> {
+    for case in &mut cases {
+        case.output = cases::digest(&case.output).to_le_bytes().to_vec();
+    }
+    let files = [("digests", cases::write(&cases)), ("ptx", stripped(ptx).into_bytes())];
+    for (ending, bytes) in files {
+        let path = format!("{stem}.{ending}");
+        std::fs::write(&path, bytes).with_context(|| format!("writing {path}"))?;
+    }
+    Ok(())
 }
 
 fn number(case: &Case) -> usize {

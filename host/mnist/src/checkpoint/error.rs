@@ -26,7 +26,7 @@ pub enum CheckpointError {
         /// What the system said.
         source: io::Error,
     },
-    /// The file is no safetensors file, or a damaged one.
+    /// The file is not a safetensors file, or is damaged.
     #[error("{} is not an intact safetensors file; train again with --save, or copy it again", path.display())]
     Corrupt {
         /// The file.
@@ -150,7 +150,7 @@ pub enum CheckpointError {
         /// The folder.
         dir: PathBuf,
     },
-    /// There are checkpoints, but none is intact.
+    /// There are checkpoints, but all are damaged.
     #[error(
         "none of the {count} checkpoints in {} can be used; copy them again, or start without --resume and with \
          another folder for --checkpoint",
@@ -187,7 +187,7 @@ pub enum CheckpointError {
     },
 }
 
-/// Why bytes are no snapshot that could be used.
+/// Why bytes cannot be used as a snapshot.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SnapshotError {
@@ -202,15 +202,15 @@ pub enum SnapshotError {
     Truncated {
         /// Bytes there are.
         found: u64,
-        /// Bytes that the header tells of, or the header's own.
+        /// Bytes according to the header, or of the header.
         expected: u64,
     },
-    /// More bytes than the header tells of.
+    /// More bytes than the header states.
     #[error("it has {found} bytes, but should end after {expected}; copy it again")]
     TooLong {
         /// Bytes there are.
         found: u64,
-        /// Bytes that the header tells of.
+        /// Bytes according to the header.
         expected: u64,
     },
     /// The bytes are not those that were written.

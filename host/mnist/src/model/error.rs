@@ -28,7 +28,7 @@ pub enum ModelError {
         /// The pipeline.
         pipeline: String,
     },
-    /// There are no kernels that would train so.
+    /// No kernels train with this precision.
     #[error("cannot train with the precision {precision}: {why}; {cure}")]
     Precision {
         /// The precision.

@@ -13,13 +13,13 @@ use ferrowarp_report::output_file;
 
 /// Widths of the hidden layers when none are named: the classic network.
 pub const DEFAULT_HIDDEN: [usize; 2] = [300, 100];
-/// The seed when none is named.
+/// The default seed.
 pub const DEFAULT_SEED: u64 = 0;
 
-/// The learning rate without momentum when none is named.
+/// The default learning rate without momentum.
 const DEFAULT_LR: f32 = 0.3;
 
-/// How many checkpoints are kept when nobody says.
+/// The default number of checkpoints to keep.
 pub const DEFAULT_KEEP: usize = 3;
 
 /// The most weights a network may have: 1 GiB of f32.
@@ -31,9 +31,9 @@ pub struct Config {
     /// Widths of the hidden layers, from the input on; empty for a network without any. Nothing means those of the loaded weights, or else
     /// [`DEFAULT_HIDDEN`].
     pub hidden: Option<Vec<usize>>,
-    /// Images in a batch, of which the data set must have one at least.
+    /// Images in a batch; the data set must have at least one batch.
     pub batch_size: BatchSize,
-    /// Whether the images that fill no batch are left out of an epoch, which are others in each.
+    /// Whether the last partial batch of each epoch is dropped.
     pub drop_last: bool,
     /// Epochs to train; 0, which needs `load`, only tests.
     pub epochs: u32,
@@ -70,7 +70,7 @@ pub struct Config {
     pub plot: Option<PathBuf>,
     /// Where to draw when what happens in the first steps of an epoch: of the run's second, or of its only one.
     pub timeline: Option<PathBuf>,
-    /// Whether each launch of the training is timed by itself, which makes the run slower.
+    /// Whether each launch of the training is timed separately, which makes the run slower.
     pub profile: bool,
     /// Where and when to write what a killed run can be resumed from.
     pub checkpoints: Option<Checkpoints>,
@@ -330,7 +330,8 @@ impl Config {
     }
 }
 
-/// Whether writing `output` would replace `file`; what is no regular file is written to, by as many as like.
+/// Whether writing `output` would replace `file`; what is not a regular file is written to directly, possibly by several
+/// writers.
 fn is_overwritten(file: &Path, output: &Path) -> bool {
     !output_file::is_stream(output).unwrap_or(false) && output_file::is_same(file, output)
 }

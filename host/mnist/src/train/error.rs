@@ -114,7 +114,7 @@ pub enum TrainError {
         /// The file of weights that was written; nothing when the settings name none.
         saved: Option<PathBuf>,
     },
-    /// What the observer wanted to tell could not be told.
+    /// The observer could not write its output.
     #[error("could not write the line of the epoch")]
     Output(#[source] io::Error),
     /// The network or its device failed.

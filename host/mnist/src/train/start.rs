@@ -25,7 +25,7 @@ pub(super) enum Origin {
 
 impl Start {
     /// Checks the settings and the places where files are to be written, and loads the weights to start from
-    /// when the settings name some. It needs no data set, so that what is wrong is told before one is fetched.
+    /// when the settings name some. It needs no data set, so errors are reported before a data set is fetched.
     ///
     /// # Errors
     /// [`TrainError`]: a setting is out of its range, a file could not be written later, or the weights cannot

@@ -40,7 +40,7 @@ pub(super) struct Trainer<'a> {
     pub times: Times,
     /// The epoch in progress, counted from 1 over all the training the weights have had.
     pub epoch: u32,
-    /// What came of it so far.
+    /// Its results so far.
     stats: EpochStats,
     /// How long that took.
     elapsed: Duration,
@@ -95,7 +95,7 @@ impl<'a> Trainer<'a> {
         Ok(trainer)
     }
 
-    /// Takes over the state of a snapshot, but for its weights.
+    /// Takes over the state of a snapshot, except its weights.
     fn go_on_from(&mut self, Found { path, snapshot, .. }: Found) -> Result<(), TrainError> {
         self.resumed_from = Some(path);
         if let Some(velocities) = &snapshot.velocities {

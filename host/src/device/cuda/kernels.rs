@@ -62,7 +62,7 @@ struct Function {
 unsafe impl Send for Function {}
 
 impl Kernels {
-    /// The modules for a device of the compute capability `major`.`minor`; none is loaded yet.
+    /// The modules for a device of the compute capability `major`.`minor`; all are not yet loaded.
     pub fn new(modules: &[&PtxModule], (major, minor): (u32, u32)) -> Result<Self, DeviceError> {
         let (mut index, mut stack) = (HashMap::new(), Stack::default());
         for (at, module) in modules.iter().enumerate() {
@@ -95,7 +95,8 @@ impl Kernels {
     }
 
     /// The function of `kernel`, after a check of `config` against its own limits, with the dynamic shared memory
-    /// and the size of the cluster granted; its module is loaded, and told where `slot` is, if it was not. The context
+    /// and the size of the cluster granted; its module is loaded, and gets the address of `slot`, unless that was done
+    /// before. The context
     /// is current.
     pub fn prepare(
         &self,
@@ -119,8 +120,7 @@ impl Kernels {
         Ok(function.raw)
     }
 
-    /// As [`Self::prepare`], of a cooperative kernel, of which all blocks have to fit on the device of as many
-    /// multiprocessors at once.
+    /// As [`Self::prepare`], for a cooperative kernel: all blocks must fit on the device at once.
     pub fn prepare_cooperative(
         &self,
         kernel: &'static str,

@@ -118,7 +118,7 @@ impl CudaDevice {
         self.check(current, || format!("using the context of {}", self.name))
     }
 
-    /// The driver's answer; a fault is told with all that is known of it, and remembered.
+    /// The driver's answer. A fault is reported with everything known about it, and remembered.
     pub(super) fn check<T>(
         &self,
         result: CudaResult<T>,

@@ -128,8 +128,8 @@ fn tell_how_to_go_on(error: TrainError, config: &Config) -> TrainError {
     error
 }
 
-/// The folder the data are in, and how long it took to fetch them: the folder that nobody named is filled when it
-/// holds no complete data set.
+/// The folder with the data, and the time it took to fetch them. The default folder is filled if it has no complete data
+/// set.
 fn data_dir(named: Option<&Path>) -> anyhow::Result<(PathBuf, Duration)> {
     if let Some(dir) = named {
         return Ok((dir.to_owned(), Duration::ZERO));

@@ -29,7 +29,7 @@ pub(in crate::model) struct Plan {
 /// Why a network does not train so on a device.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::model) enum Unfit {
-    /// So many hidden layers.
+    /// The number of hidden layers.
     Layers(usize),
     /// A size is over the kernel's.
     Size(Misfit),
@@ -41,7 +41,7 @@ pub(in crate::model) enum Unfit {
     Capability { got: u32, least: u32 },
     /// A block's shared memory is over the device's.
     SharedMemory { got: usize, max: usize },
-    /// So many blocks are not on the device at once.
+    /// The blocks do not fit on the device at once.
     Blocks { got: u64, fit: u64 },
 }
 
@@ -140,12 +140,12 @@ impl Plan {
         self.extents.mail_words()
     }
 
-    /// Numbers that it needs for so many steps of a launch, and one more.
+    /// Numbers that it needs for `steps` steps of a launch, and one more.
     pub fn gram_len(&self, steps: usize) -> usize {
         Extents::gram_len(steps + 1)
     }
 
-    /// Bytes of the batches of so many steps, and one more.
+    /// Bytes of the batches of `steps` steps, and one more.
     pub fn batches_len(&self, steps: usize) -> usize {
         self.extents.batches_len(steps + 1)
     }
@@ -156,7 +156,7 @@ impl Plan {
     }
 }
 
-/// What launches have beside the network.
+/// What launches use in addition to the network.
 pub(in crate::model) struct Between<'a> {
     /// What the blocks send each other.
     pub mail: &'a mut Buffer<u32>,
@@ -172,7 +172,7 @@ pub(in crate::model) struct Between<'a> {
     pub is_begun: bool,
 }
 
-/// Trains so many steps of an epoch.
+/// Trains several steps of an epoch.
 pub(in crate::model) fn steps(
     on: &Device,
     plan: &Plan,
