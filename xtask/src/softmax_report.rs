@@ -247,6 +247,12 @@ impl Results {
         copies.filter_map(Entry::gigabytes_per_second).max_by(f64::total_cmp)
     }
 
+    /// The rate of the fastest copy of all, in GB/s: what memory gives at best.
+    pub fn largest_copy_rate(&self) -> Option<f64> {
+        let copies = self.ours.iter().chain(&self.peers).filter(|entry| entry.is_copy());
+        copies.filter_map(Entry::gigabytes_per_second).max_by(f64::total_cmp)
+    }
+
     /// Whether the entry is one of our own kernels.
     pub fn is_ours(&self, entry: &Entry) -> bool {
         self.ours.iter().any(|ours| std::ptr::eq(ours, entry))

@@ -75,7 +75,11 @@ impl<T: Number> Line<T> {
             return core::array::from_fn(|i| {
                 let at = (32 * i + lane) * N;
                 // SAFETY: a vector of the row, on a boundary.
-                if (at as u32) < left { unsafe { load_global(start.add(at).cast()) } } else { T::NEG_INFINITY }
+                if (at as u32) < left {
+                    unsafe { load_global(start.add(at).cast()) }
+                } else {
+                    T::NEG_INFINITY
+                }
             });
         }
         core::array::from_fn(|i| {

@@ -106,7 +106,9 @@ impl Fit {
     pub const fn shared_bytes(&self, cols: usize, blocks: u32) -> usize {
         match self.staged {
             Some(Staged { matrices: 0, .. }) => 0,
-            Some(Staged { vector, matrices }) => stage::shared_bytes(cols / vector as usize, blocks, matrices),
+            Some(Staged { vector, matrices }) => {
+                stage::shared_bytes(cols / vector as usize, blocks, matrices)
+            }
             None => 0,
         }
     }

@@ -184,7 +184,8 @@ mod tests {
     #[test]
     fn wide_rows_that_are_read_in_chunks_are_spread_while_they_are_few() {
         let cpu = DeviceProfile { limits: Limits::default(), is_cpu: true, ..gpu() };
-        let old = DeviceProfile { limits: Limits { capability: 89, max_cluster: 1, ..gpu().limits }, ..gpu() };
+        let old =
+            DeviceProfile { limits: Limits { capability: 89, max_cluster: 1, ..gpu().limits }, ..gpu() };
         for (profile, shape, expected) in [
             (&gpu(), [4096, 256], ("sample_f32_32x2", 1)),
             (&gpu(), [4096, 257], ("sample_f32_32x8", 1)),

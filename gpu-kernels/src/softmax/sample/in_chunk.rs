@@ -34,7 +34,9 @@ impl Above {
         // Relative to the lane's first column, so that each column is a constant in the comparison and needs no register.
         let from = (first + N * lane()) as i64;
         let (least, at) = (value(self.0), (i64::from(column(self.0)) - from).clamp(0, N as i64) as usize);
-        core::array::from_fn(|j| if x[j] > least || (x[j] == least && j < at) { x[j] } else { f32::NEG_INFINITY })
+        core::array::from_fn(
+            |j| if x[j] > least || (x[j] == least && j < at) { x[j] } else { f32::NEG_INFINITY },
+        )
     }
 }
 

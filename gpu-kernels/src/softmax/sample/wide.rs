@@ -200,13 +200,7 @@ impl<T, const BLOCK: usize> Draw<T, BLOCK> {
 /// # Safety
 /// As for the kernels; `shared` has [`quads`] of the block's own.
 #[inline(always)]
-pub(super) unsafe fn wide<
-    T,
-    const N: usize,
-    const BLOCK: usize,
-    const VECTORS: usize,
-    const CLUSTER: bool,
->(
+pub(super) unsafe fn wide<T, const N: usize, const BLOCK: usize, const VECTORS: usize, const CLUSTER: bool>(
     shared: *mut u32x4,
     args: SampleArgs<T>,
 ) where
@@ -223,7 +217,8 @@ pub(super) unsafe fn wide<
             // Waited for before the first write to another block.
             cluster::arrive_relaxed();
         }
-        let draw = Draw::<T, BLOCK> { args, line: args.line::<N>(index), noise: args.noise(index), part, shared };
+        let draw =
+            Draw::<T, BLOCK> { args, line: args.line::<N>(index), noise: args.noise(index), part, shared };
         let all = draw.seen::<N, VECTORS>(Above::NOTHING, 0);
         let is_first = part.rank == 0 && thread::thread_idx_x() < 32;
         let is_cut = args.top_p < 1.0 && !args.is_greedy();

@@ -20,8 +20,10 @@ pub const ROOM: usize = 256;
 /// # Safety
 /// As for the kernels; `buffers` has [`ROOM`] elements of the block's own for each warp.
 #[inline(always)]
-pub unsafe fn in_warp<T, K, A, const N: usize, const BLOCK: usize, const VECTORS: usize>(buffers: *mut u64, args: A)
-where
+pub unsafe fn in_warp<T, K, A, const N: usize, const BLOCK: usize, const VECTORS: usize>(
+    buffers: *mut u64,
+    args: A,
+) where
     T: Element<N>,
     K: Key,
     A: Selection<T>,
