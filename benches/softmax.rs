@@ -41,7 +41,7 @@ use ferrowarp::device::{Device, DeviceChoice, open};
 use ferrowarp::softmax::Real;
 use ferrowarp_benches::exit_code;
 use ferrowarp_benches::matrices::Sets;
-use ferrowarp_benches::op::{Number, Op};
+use ferrowarp_benches::op::{Number, Op, SELECTED};
 use ferrowarp_benches::operations::{self, Launch};
 use ferrowarp_benches::results::{Results, SoftmaxEntry, median};
 use ferrowarp_benches::rotation::Rotation;
@@ -179,7 +179,8 @@ fn run(device: &Device, shapes: &[Shape]) -> anyhow::Result<Vec<String>> {
     let of_operations = if device.is_cuda() { shapes::of_operations() } else { shapes::cpu() };
     let copies = copies();
     let mut copied = Vec::new();
-    let others = [Op::LogSoftmax, Op::Backward, Op::CrossEntropy, Op::TopK, Op::Sample, Op::SampleTopP];
+    let mut others = vec![Op::LogSoftmax, Op::Backward, Op::CrossEntropy, Op::Sample, Op::SampleTopP];
+    others.extend(SELECTED.map(Op::TopK));
     for &shape in shapes {
         let softmax = [Op::Softmax];
         bench_shape::<f32>(device, &mut group, shape, &operations(&softmax), &mut results)?;

@@ -46,6 +46,9 @@ pub struct Entry {
     pub kernels: Vec<&'static str>,
     /// Useful bytes of one run.
     pub bytes: f64,
+    /// Bytes that global memory must move in one run, where that is another number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<f64>,
     /// Operations on floats of one run.
     pub flop: f64,
     /// Bytes or operations that the clocks of the device allow in a second, where they are known.
@@ -194,6 +197,7 @@ impl Entry {
             problem: trial.words.clone(),
             kernels: trial.kernels.clone(),
             bytes: trial.work.bytes,
+            memory_bytes: trial.work.memory_bytes,
             flop: trial.work.flop,
             peak: None,
             sectors_loaded,

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, ensure};
 
-use crate::gallery_report::{Entry, Profiled};
+use crate::gallery_entry::{Entry, Profiled};
 
 /// Where a metric goes.
 type Place = fn(&mut Profiled) -> &mut f64;

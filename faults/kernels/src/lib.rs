@@ -90,7 +90,7 @@ pub unsafe fn never_ends(flag: *const u32, most: u64) {
     while unsafe { flag.read_volatile() } == 0 && misc::clock().wrapping_sub(start) < most {}
 }
 
-/// Follows `next` from `at` on with a call for each step, and an array in each frame. The compiler does not know where it ends.
+/// Follows `next` from `at` on with a call for each step and an array in each frame.
 #[inline(never)]
 fn descend(next: *const u32, at: u32) -> u32 {
     let frame = core::hint::black_box([at; 32]);
@@ -99,7 +99,9 @@ fn descend(next: *const u32, at: u32) -> u32 {
     if after == 0 { at } else { descend(next, after) ^ frame[(after % 32) as usize] }
 }
 
-/// Follows `next` from 1 on by recursion, until a 0. In a circle it only ends with the stack.
+//@ allow-local(descends): its stack is what overflows
+
+/// Follows `next` from 1 on by recursion until a 0. In a circle the recursion ends when the stack overflows.
 ///
 /// # Safety
 /// `out` holds an element, and `next` indices into itself.

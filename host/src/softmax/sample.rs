@@ -90,11 +90,13 @@ impl Default for Sampling {
 /// ```
 ///
 /// # Random numbers
-/// The token is that of the largest `logit / temperature + noise` of those that the cuts leave; the noise of a column is of the standard
-/// Gumbel distribution, made of 32 bits of Philox4x32-10 (Salmon et al., 2011), whose key is the seed and whose counter is made of
-/// `draw`, the row modulo 2^32, and the column. So no two rows, draws or columns have the same numbers; they are the same bits on
-/// every device, in every type and with every cut; and the token is the same, but where two sums, or the sum of probabilities and `p`,
-/// are equal up to the rounding of `f32`. Give every step of a generation another `draw`; a [recorded](Device::record) call
+/// They are words of Philox4x32-10 (Salmon et al., 2011), whose key is the seed and whose counter is made of `draw`, the row modulo 2^32,
+/// and 1024 columns: so no two rows or draws have the same numbers, which are the same bits on every device and in every type.
+///
+/// First 1024 columns are drawn, those of the largest `ln(sum of exp(logit / temperature)) + noise`, where the noise is of the
+/// standard Gumbel distribution; then one of them, by the inverse of their distribution function. A token that [`Sampling::top_p`] leaves
+/// out is drawn again, from the larger ones alone, with other numbers. So the token is the same on every device, unless two sums that are
+/// compared are equal up to the rounding of `f32`. Give every step of a generation another `draw`; a [recorded](Device::record) call
 /// repeats its own.
 ///
 /// # Hard rows
@@ -166,7 +168,9 @@ fn run<T: Real>(
         check_len("log-probabilities", view.len(), view.device())?;
     }
     let profile = DeviceProfile::from(device);
-    let Some(kernel) = RowKernel::new::<T>(T::SAMPLE, &profile, shape)? else { return Ok(()) };
+    let top_k = if is_greedy { 0 } else { sampling.top_k.unwrap_or(0) };
+    let kernels = if top_k > 0 { T::SAMPLE_TOP_K } else { T::SAMPLE };
+    let Some(kernel) = RowKernel::new::<T>(kernels, &profile, shape)? else { return Ok(()) };
     let (stride, from, to) = (logits.stride(), logits.raw(), RawBuffer::written(tokens));
     let logarithms = log_probabilities.map_or(RawBuffer::NULL, RawBuffer::written);
     for (first, rows) in kernel.launches() {
@@ -180,11 +184,10 @@ fn run<T: Real>(
             draw,
             cols: kernel.cols,
             first_row: first as u32,
-            top_k: sampling.top_k.unwrap_or(0) as u32,
+            top_k: top_k as u32,
             top_p: sampling.top_p,
             scale,
             flags: if is_greedy { GREEDY } else { 0 },
-            prefetch_blocks: kernel.prefetch_blocks(&[stride as u64]),
         };
         // SAFETY: all memory was checked against the shape and the device, is borrowed, what is written exclusively, and later uses of
         // it wait for the device or are queued after this; the grid is for that many rows.

@@ -80,7 +80,6 @@ pub fn softmax_top_k<T: Real>(
             k: k as u32,
             scale: options.factor(),
             flags: options.flags(),
-            prefetch_blocks: kernel.prefetch_blocks(&[stride]),
         };
         // SAFETY: three checked matrices on this device, the outputs borrowed exclusively; later uses of them wait for the device or
         // are queued after this; the grid is for that many rows.
