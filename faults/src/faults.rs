@@ -236,8 +236,8 @@ pub const FAULTS: &[Fault] = &[
         what: "one of several queued kernels fails",
         provoke: one_of_several,
         gpu: stays(&[
-            "one of the queued kernels accessed an address",
-            "queued were fill (grid (3, 1, 1), block (64, 1, 1)",
+            "one of the queued kernels accessed an invalid address",
+            "queued: fill (grid (3, 1, 1), block (64, 1, 1)",
             "reads_nowhere (grid (3, 1, 1), block (64, 1, 1)",
             "set FERROWARP_SYNC=1 to find it",
         ]),

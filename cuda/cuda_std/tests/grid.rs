@@ -360,7 +360,7 @@ fn grids_that_cannot_be_resident_are_refused() {
     launch(LaunchConfig::new(7, 128)).unwrap();
     let error = launch(LaunchConfig::new(8, 128)).unwrap_err();
     assert!(matches!(error, LaunchError::NotResident { kernel: "rounds", got: 8, fit: 7 }), "{error}");
-    assert!(error.to_string().contains("of 8 blocks only 7 fit on the device at once"), "{error}");
+    assert!(error.to_string().contains("only 7 of 8 blocks fit on the device at once"), "{error}");
     // Whole clusters of 2 blocks.
     let error = launch(LaunchConfig::new(8, 128).with_cluster(2)).unwrap_err();
     assert!(matches!(error, LaunchError::NotResident { got: 8, fit: 6, .. }), "{error}");

@@ -156,7 +156,7 @@ fn weights_of_another_shape() {
     );
     place.refuses(
         place.train(&["--load", "w.safetensors", "--hidden", "16,16", "--save", "new.safetensors"]),
-        &["784-16-10 network, but 784-16-16-10 is asked for"],
+        &["784-16-10 network, but 784-16-16-10 was requested"],
     );
 }
 

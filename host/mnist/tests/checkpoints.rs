@@ -199,7 +199,7 @@ fn folders_that_cannot_be_used() {
         let needle = format!("{dir} cannot be used as a folder of checkpoints");
         place.refuses(checkpoint(dir), &[&needle, "choose one that can be created and written"]);
     }
-    place.refuses(checkpoint("c"), &["c holds checkpoints of a run already", &file(64), "--resume c"]);
+    place.refuses(checkpoint("c"), &["c already holds checkpoints of a run", &file(64), "--resume c"]);
     place.refuses(place.train(&["--resume", "file"]), &["file cannot be used as a folder of checkpoints"]);
     place.refuses(place.train(&["--resume", "missing"]), &["missing cannot be used as a folder"]);
     place.refuses(place.train(&["--resume", "data"]), &["there is no checkpoint in data"]);

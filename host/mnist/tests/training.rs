@@ -264,7 +264,7 @@ fn the_default_learning_rate_suits_the_momentum() {
         "{printed}"
     );
     let printed = run(&["--lr", "0.03", "--save", "named"]);
-    assert!(!printed.contains("which suits"), "{printed}");
+    assert!(!printed.contains("derived from a momentum"), "{printed}");
     assert!(place.read("by-default") == place.read("named"));
 }
 

@@ -353,7 +353,7 @@ fn a_fault_among_several_kernels() {
         // The copy waits for the kernels, so it is the copy that reports.
         let error = error_of(buffer.to_vec()).to_string();
         assert!(error.starts_with("one of the queued kernels panicked in block"), "{error}");
-        assert!(error.contains("queued were fill (grid (1, 1, 1), block (32, 1, 1)"), "{error}");
+        assert!(error.contains("queued: fill (grid (1, 1, 1), block (32, 1, 1)"), "{error}");
         assert!(error.contains("broken (grid (1, 1, 1)") && error.contains("FERROWARP_SYNC=1"), "{error}");
     });
 }
