@@ -93,7 +93,7 @@ impl Differ {
             results.write()?;
         }
         if !failed.is_empty() {
-            bail!("differences, or a planted error that nobody saw: {}; see above", failed.join(" and "));
+            bail!("differences, or a planted error that was not found: {}; see above", failed.join(" and "));
         }
         Ok(())
     }

@@ -16,13 +16,13 @@ const EDITED: &str = "gpu-kernels/src/softmax/k4_warp_shuffle.rs";
 /// What is edited there: a number, another one for each run.
 const NUMBER: &str = "1.0 / ";
 
-/// Measure builds of a clean checkout from an empty target directory and after an edit, and write the times down
+/// Measure builds of a clean checkout, from an empty target directory and after an edit, and write the times
 #[derive(clap::Args)]
 pub struct Times {
-    /// Runs, of which the medians are taken
+    /// Runs per build; the median is reported
     #[arg(long, default_value_t = 3)]
     runs: usize,
-    /// Measure no builds, and take the starts on a GPU from what the bundle's `run.sh OUT start` wrote
+    /// Do not measure builds; only read the start times on a GPU, written by the bundle's `run.sh OUT start`
     #[arg(long, value_name = "OUT/start.json")]
     start: Option<PathBuf>,
 }

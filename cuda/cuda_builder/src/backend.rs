@@ -222,6 +222,8 @@ mod tests {
 
     const CHUNKS: &str = include_str!("../tests/modules/chunks.ll");
     const GUARDED: &str = include_str!("../tests/modules/guarded.ll");
+    const NEGATED: &str = include_str!("../tests/modules/negated.ll");
+    const PAYLOAD: &str = include_str!("../tests/modules/payload.ll");
 
     const ROOTS: &str = include_str!("../tests/modules/roots.ll");
     const ABSOLUTES: &str = include_str!("../tests/modules/absolutes.ll");
@@ -290,6 +292,31 @@ mod tests {
                 let compares =
                     |line: &str| line.contains("setp.") && line.contains(&format!(" {divisor} 0;"));
                 assert!(ptx.lines().any(compares), "{backend} -opt={opt_level} does not look at it: {ptx}");
+            }
+        }
+    }
+
+    #[test]
+    fn no_address_is_computed_from_another_whose_index_was_extended() {
+        for backend in [Backend::Nvvm, Backend::Llvm] {
+            for opt_level in 1..=3 {
+                let ptx = ptx(NEGATED, backend, opt_level);
+                let loads = ptx.lines().filter_map(|line| line.trim().strip_prefix("ld.global.b64"));
+                let addresses: Vec<&str> = loads.filter_map(|load| load.split(['[', ']']).nth(1)).collect();
+                let is_apart = |pair: &[&str]| pair[0] != pair[1] && !pair.iter().any(|at| at.contains('+'));
+                let is_right = addresses.len() == 4 && addresses.chunks(2).all(is_apart);
+                assert!(is_right, "{backend} -opt={opt_level} loads {addresses:?}: {ptx}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_register_that_a_path_leaves_unwritten_starts_at_zero() {
+        for backend in [Backend::Nvvm, Backend::Llvm] {
+            for opt_level in 0..=3 {
+                let ptx = ptx(PAYLOAD, backend, opt_level);
+                let starts = |line: &str| line.starts_with("\tmov.b16 \t%rs") && line.ends_with(", 0;");
+                assert!(ptx.lines().any(starts), "{backend} -opt={opt_level} leaves it unwritten: {ptx}");
             }
         }
     }

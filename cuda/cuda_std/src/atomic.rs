@@ -6,8 +6,8 @@
 //! more. All work in global and in shared memory; [`AtomicF32::from_ptr`] and its like make one of an element of
 //! a buffer. On the host every scope is the whole system.
 //!
-//! A lock inside a block is no good idea anywhere; on the CPU executor it does not end: there a thread runs until
-//! its next barrier or warp operation, so one that spins until another thread of its block changes a number
+//! Avoid locks inside a block. On the CPU executor they do not end: a thread runs there until its next barrier or warp
+//! operation, so one that spins until another thread of its block changes a number
 //! waits for ever, or for the launch's [time limit](crate::simt::Executor::with_time_limit). To wait for a word that another
 //! block stores, use [`grid::wait_until`](crate::grid::wait_until).
 
@@ -66,7 +66,7 @@ macro_rules! atomics {
                 self.value.get()
             }
 
-            /// The number, when nobody shares it any more.
+            /// The number, once it is no longer shared.
             #[inline(always)]
             pub const fn into_inner(self) -> $ty {
                 self.value.into_inner()

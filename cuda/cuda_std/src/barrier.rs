@@ -1,8 +1,9 @@
 //! Barriers in shared memory, which count arrivals and bytes and which threads wait for by phase (compute capability 8.0
 //! and later).
 //!
-//! A [`Barrier`] is initialised for a number of arrivals. When so many have come, and as many bytes as were expected
-//! (compute capability 9.0), its phase is complete and the next one begins, for as many arrivals. The first phase has
+//! A [`Barrier`] is initialised for a number of arrivals. When these have arrived, and all expected bytes with them
+//! (compute capability 9.0), its phase is complete and the next one begins, for the same number of arrivals. The first
+//! phase has
 //! parity 0, the next one 1, then 0 again. An arrival does not wait; what its thread did before is seen by those that
 //! have waited for the phase.
 //!
@@ -95,10 +96,10 @@ impl Barrier {
     /// Arrivals that a phase can be for, at most, and bytes that it can expect.
     pub const MAX_COUNT: u32 = (1 << 20) - 1;
 
-    /// Makes a barrier of which each phase is for `count` arrivals, 1 to [`MAX_COUNT`](Self::MAX_COUNT).
+    /// Initialises a barrier whose phases take `count` arrivals each, 1 to [`MAX_COUNT`](Self::MAX_COUNT).
     ///
     /// # Safety
-    /// `this` points to shared memory of the block that no other thread uses now, and that is no valid barrier.
+    /// `this` points to shared memory of the block that no other thread uses now, and that does not hold a valid barrier.
     #[doc(alias = "mbarrier.init")]
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]

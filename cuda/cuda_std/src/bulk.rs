@@ -1,4 +1,4 @@
-//! Copies of many bytes that one thread starts and that go on by themselves (compute capability 9.0 and later).
+//! Copies of many bytes that one thread starts and that proceed without it (compute capability 9.0 and later).
 //!
 //! A copy to shared memory says at a [`Barrier`] that it is there: the phase that it counts in expects its bytes
 //! ([`arrive_expect_tx`](Barrier::arrive_expect_tx)), and who has waited for the phase reads what came. Before that the
@@ -19,7 +19,7 @@
 //! # Safety of the copies
 //! - Both ends are valid for all the bytes, in the memory that the function names, and multiples of 16; the number of
 //!   bytes is a multiple of 16 and not 0.
-//! - Until the copy is complete nobody reads or writes the target or writes the source, and no block ends whose shared
+//! - Until the copy is complete, no thread reads or writes the target or writes the source, and no block ends whose shared
 //!   memory it reads or writes.
 //! - A barrier is valid ([`barrier`](crate::barrier#safety-of-the-barriers)), a [`Barrier::fence_init`] comes after its
 //!   initialisation, and its phase expects the bytes.

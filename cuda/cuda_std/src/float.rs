@@ -8,9 +8,9 @@ pub(crate) mod host;
 
 /// `x`; on the host 0 in the place of a subnormal number.
 ///
-/// For what shrinks from launch to launch and nobody wants exactly. A GPU computes with subnormal numbers as fast as with
-/// others, so there it is no instruction. A CPU takes a hundred times as long for each, and cannot be told to take them for
-/// 0: compiled code relies on the floating-point environment that Rust sets.
+/// Use it for values that shrink from launch to launch and need not be exact. A GPU computes with subnormal numbers at
+/// full speed, so there it costs no instruction. A CPU takes a hundred times as long for each, and cannot be set to flush
+/// them to 0, because compiled code relies on the floating-point environment of Rust.
 ///
 /// ```
 /// use cuda_std::float::flush_subnormal;

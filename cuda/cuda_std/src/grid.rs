@@ -3,8 +3,8 @@
 //!
 //! A block may wait for another one only if both are on the device. So a kernel whose blocks do is a
 //! `#[kernel(cooperative)]`: all blocks of its grid are there at once, and a grid that is too large for that is refused
-//! before it would hang ([`LaunchError::NotResident`](crate::launch::LaunchError::NotResident)). A launch may be in clusters
-//! besides.
+//! before it would hang ([`LaunchError::NotResident`](crate::launch::LaunchError::NotResident)). Such a launch may also
+//! have clusters.
 //!
 //! * [`sync`] is the barrier of all blocks.
 //! * [`wait_until`] waits for a word, with or without order: a block stores data, then a flag by [`store_release`]; another

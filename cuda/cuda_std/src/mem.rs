@@ -11,8 +11,8 @@
 //! - A `_global` function gets a pointer to global memory, a `_shared` one a pointer to shared memory of the
 //!   block; a generic one either.
 //! - No other thread writes (of a load), or reads or writes (of a store) the bytes without a barrier between.
-//! - A `_nc` load reads bytes that nobody writes while the kernel runs: it goes through a cache that does not
-//!   see writes (PTX ISA, `ld.global.nc`).
+//! - A `_nc` load reads bytes that are not written while the kernel runs: it uses the non-coherent path (PTX ISA,
+//!   `ld.global.nc`).
 
 mod heap;
 
@@ -171,7 +171,7 @@ loads! {
         [pure, readonly];
     /// Reads a vector from global memory.
     load_global = "", "ld.global", "[{ptr}]", ";", [pure, readonly];
-    /// Reads a vector that nobody writes while the kernel runs from global memory, through the read-only path.
+    /// Reads a vector from global memory through the non-coherent path. It is not written while the kernel runs.
     #[doc(alias = "__ldg")]
     load_global_nc = "", "ld.global.nc", "[{ptr}]", ";", [pure, readonly];
     /// [`load_global_nc`] that does not put the line into L1: for data that is read once.

@@ -60,7 +60,7 @@ pub(crate) use exchange::Exchange;
 pub use fragment::{Element, FragmentA, FragmentB, FragmentC, tf32};
 pub use matrix::{ldmatrix, ldmatrix_trans, movmatrix_trans, stmatrix, stmatrix_trans};
 
-/// The types of the elements of A and B, of which the instruction depends.
+/// The types of the elements of A and B, which select the instruction.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Number {

@@ -88,7 +88,7 @@ impl PanicRecord {
             ),
             Self::WAITED_IN_VAIN => {
                 let what = text(&self.message, self.message_len);
-                format!("waited in vain for {what}, longer than the {} ns of its watchdog", self.index)
+                format!("waited for {what} longer than the {} ns of its watchdog", self.index)
             }
             _ => text(&self.message, self.message_len),
         }

@@ -86,7 +86,7 @@ macro_rules! __kind {
 pub unsafe trait Param<const KIND: u8>: Sized {
     /// The parameter, or the pointer of a slice.
     type First;
-    /// The length of a slice, in elements, or nothing. What has no size is no parameter of an entry.
+    /// The length of a slice, in elements, or nothing. A type without size is not a parameter of an entry.
     type Second;
 
     /// Makes the parameter of what was passed.

@@ -12,7 +12,7 @@
 //! # Safety of the copies
 //! - `shared` points to the block's shared memory and `global` to global memory; both are valid and multiples of
 //!   the size of `T`, which is 4, 8 or 16 bytes.
-//! - Until a wait of this thread covers the copy, nobody reads or writes the target or writes the source.
+//! - Until a wait of this thread covers the copy, no thread reads or writes the target or writes the source.
 //!
 //! # Examples
 //! ```

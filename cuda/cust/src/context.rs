@@ -1,6 +1,5 @@
 //! Primary contexts: each device has one, which the parts of a program share.
 
-use std::ffi::c_uint;
 use std::ptr;
 
 use crate::device::Device;
@@ -46,6 +45,14 @@ impl Drop for Context {
     }
 }
 
+/// A resource that a context grants in part; the numbers are those of `CUlimit`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ResourceLimit {
+    /// Bytes of stack for each thread.
+    StackSize = 0,
+}
+
 /// The calling thread's context.
 #[derive(Debug)]
 pub struct CurrentContext;
@@ -60,15 +67,24 @@ impl CurrentContext {
         unsafe { sys::cuCtxSetCurrent(context.raw) }.ok()
     }
 
-    /// Sets how many bytes of stack each thread has where a kernel's own need is not known, because of recursion or of calls
-    /// by pointers. Kernels whose need is known get it anyway.
+    /// What the context grants of a resource.
     ///
     /// # Errors
-    /// There is not so much memory for all threads that can be resident.
-    pub fn set_stack_bytes(bytes: usize) -> CudaResult<()> {
-        const CU_LIMIT_STACK_SIZE: c_uint = 0;
-        // SAFETY: the call has no precondition.
-        unsafe { sys::cuCtxSetLimit(CU_LIMIT_STACK_SIZE, bytes) }.ok()
+    /// The device has no such limit.
+    pub fn get_resource_limit(resource: ResourceLimit) -> CudaResult<usize> {
+        let mut value = 0;
+        // SAFETY: the out parameter is valid.
+        unsafe { sys::cuCtxGetLimit(&mut value, resource as sys::CUlimit) }.ok()?;
+        Ok(value)
+    }
+
+    /// Has the context grant `limit` of a resource, or what the device has that comes next to it.
+    ///
+    /// # Errors
+    /// The device has no such limit, or not the memory for it.
+    pub fn set_resource_limit(resource: ResourceLimit, limit: usize) -> CudaResult<()> {
+        // SAFETY: the call takes any value.
+        unsafe { sys::cuCtxSetLimit(resource as sys::CUlimit, limit) }.ok()
     }
 
     /// Waits for all its work.

@@ -12,8 +12,8 @@ use crate::compile::{self, Settings};
 use crate::difference::Difference;
 use crate::emulate;
 
-/// The features of `differ-crates`, each a crate of the registry, except `arithmetic`: Rust's own operators.
-pub const CRATES: [&str; 39] = [
+/// The features of `differ-crates`, each a crate of the registry, except `arithmetic`, Rust's own operators, and `core`.
+pub const CRATES: [&str; 40] = [
     "adler2",
     "aes",
     "arithmetic",
@@ -23,6 +23,7 @@ pub const CRATES: [&str; 39] = [
     "blake3",
     "chacha20",
     "cobs",
+    "core",
     "crc",
     "crc32fast",
     "crypto-bigint",

@@ -15,6 +15,7 @@ fn remainders_roots_and_absolute_values_are_those_of_the_host() {
             opt_level,
             arch: NvvmArch::Compute90,
             planted: None,
+            packed: None,
             work: None,
             out: Path::new(env!("CARGO_TARGET_TMPDIR")).join("arithmetic"),
         };

@@ -298,7 +298,9 @@ pub enum Cause {
         mask: u32,
     },
     /// All threads that have not exited load words again and again which nobody stores any more.
-    #[error("nobody can go on: all threads wait for words, or for threads that do, and nobody stores them")]
+    #[error(
+        "no thread can continue: all threads wait for words, or for threads that do, and no thread stores them"
+    )]
     Stuck,
     /// The block took more instructions than allowed, as an endless loop would.
     #[error("the block executed {0} instructions without an end")]

@@ -25,6 +25,7 @@ mod pinned;
 mod profile;
 mod ptx_header;
 mod race;
+mod stack;
 mod stream;
 mod testing;
 mod timing;
@@ -54,6 +55,7 @@ pub use panic::DevicePanic;
 pub use pinned::{InFlight, PinnedBuffer};
 pub use profile::{LaunchTimes, Launched, Peaks};
 pub use race::{DataRace, StreamAccess, StreamWork};
+pub use stack::UnboundedStack;
 pub use stream::{Event, Stream};
 pub use transfer::{Transfer, TransferTimes};
 pub use unified::{Advice, Place, UnifiedBuffer};
@@ -316,7 +318,7 @@ impl Device {
         self.refuse_in_recorded_work("allocating a buffer").map_err(RawAllocError::Device)?;
         match &self.inner.backend {
             Backend::Cpu(cpu) => cpu.alloc_zeroed(bytes).ok_or_else(|| RawAllocError::Full {
-                reason: "the system has not that much".to_owned(),
+                reason: "the system does not have that much".to_owned(),
                 memory: None,
             }),
             Backend::Cuda(cuda) => cuda.alloc(bytes, byte),

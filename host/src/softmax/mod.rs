@@ -49,6 +49,7 @@ mod error;
 mod in_registers;
 mod kernel_choice;
 mod matrix;
+mod operations;
 mod options;
 mod plan;
 mod row_kernel;
@@ -69,6 +70,7 @@ pub use cross_entropy::{CrossEntropy, Targets};
 pub use error::SoftmaxError;
 pub use kernel_choice::{DeviceProfile, KernelChoice};
 pub use matrix::{Matrix, MatrixMut};
+pub use operations::{OPERATIONS, Operation};
 pub use options::Options;
 pub use plan::Plan;
 pub use sample::{Sampling, sample, sample_with_log_probabilities};
@@ -92,7 +94,8 @@ pub use types::{Real, SoftmaxAs};
 /// ```
 ///
 /// # Errors
-/// The shapes differ, a row has 2^32 elements or more, the scale is none, a matrix lives on another device, or the device
+/// The shapes differ, a row has 2^32 elements or more, the scale is not in (0, 2^127], a matrix lives on another device,
+/// or the device
 /// failed.
 pub fn softmax<I: SoftmaxAs<O>, O: Pod>(
     device: &Device,

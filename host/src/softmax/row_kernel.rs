@@ -1,4 +1,4 @@
-//! Kernels of which some take any width: which one, and over which rows.
+//! Chooses among kernels that take any width or some widths, and the rows for each.
 
 use cuda_std::launch::LaunchConfig;
 use gpu_kernels::softmax::operation::{RowVariants, Spread, Variant};
@@ -47,7 +47,7 @@ impl<A> RowKernel<A> {
         if is_whole { self.prefetch_blocks } else { 0 }
     }
 
-    /// Grid, block, cluster and shared memory for so many rows.
+    /// Grid, block, cluster and shared memory for `rows` rows.
     pub fn config(&self, rows: u32) -> LaunchConfig {
         self.spread.config(rows, self.cols as usize)
     }

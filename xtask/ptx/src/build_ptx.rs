@@ -17,28 +17,28 @@ const ALL: [NvvmArch; 4] =
 /// What is built for on a machine without a GPU.
 const WITHOUT_GPU: NvvmArch = NvvmArch::Compute90;
 
-/// Build the kernels to PTX, check it, and report what each kernel needs
+/// Compile the kernels to PTX, check it, and print the resources of each kernel
 #[derive(Args)]
 pub struct BuildPtx {
-    /// Architectures, such as compute_90; native is that of this machine's GPU, all is compute_75, 80, 90 and 100 [default: native, or compute_90 without a GPU]
+    /// Architectures, such as compute_90. `native` is this machine's GPU; `all` is compute_75, 80, 90 and 100 [default: native, or compute_90 without a GPU]
     #[arg(long, value_delimiter = ',', value_name = "ARCH", value_parser = parse_archs)]
     arch: Vec<Archs>,
-    /// Folder of the PTX files, of the machine code and of resources.json [default: ptx in the target directory]
+    /// Output folder for PTX, machine code and resources.json [default: ptx in the target directory]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Folder of the kernel crate
     #[arg(long = "crate", value_name = "DIR", default_value = "gpu-kernels")]
     kernel_crate: PathBuf,
-    /// What makes the PTX: nvvm, NVIDIA's libNVVM, or llvm, the Rust toolchain's own LLVM
+    /// The compiler back end: nvvm (NVIDIA's libNVVM) or llvm (the LLVM of the Rust toolchain)
     #[arg(long, value_name = "NAME", default_value_t)]
     backend: Backend,
-    /// How much the back end optimises, 0 to 3
+    /// Optimisation level of the back end, 0 to 3
     #[arg(long, value_name = "LEVEL", default_value_t = 3)]
     opt_level: u8,
-    /// Have the PTX tell file and line of each instruction
+    /// Add file and line of each instruction to the PTX
     #[arg(long)]
     line_info: bool,
-    /// Write the LLVM IR that the back end gets beside the PTX
+    /// Also write the LLVM IR that the back end reads
     #[arg(long)]
     emit_llvm_ir: bool,
     /// Do not print the table of resources
@@ -59,7 +59,12 @@ impl BuildPtx {
         Self::quiet("gpu-kernels", "ptx", Backend::Nvvm)
     }
 
-    /// The same by LLVM's back end.
+    /// The same for this machine's GPU alone, or for compute_90 without a GPU.
+    pub fn natively(self) -> Self {
+        Self { arch: Vec::new(), ..self }
+    }
+
+    /// The kernels' PTX by LLVM's back end.
     pub fn for_kernels_by_llvm() -> (BuildPtx, PathBuf) {
         Self::quiet("gpu-kernels", "ptx-llvm", Backend::Llvm)
     }
@@ -87,7 +92,11 @@ impl BuildPtx {
     /// Runs the command.
     pub fn run(self) -> anyhow::Result<()> {
         let out = self.out.clone().unwrap_or_else(|| workspace::target().join("ptx"));
-        ensure!(!out.exists() || out.is_dir(), "{} is no folder: name one for the PTX files", out.display());
+        ensure!(
+            !out.exists() || out.is_dir(),
+            "{} is not a folder; choose a folder for the PTX files",
+            out.display()
+        );
         // What fails leaves nothing: the files are made in a folder of their own, and moved when all checks passed.
         let stage = stage_beside(&out)?;
         let built = self.build(stage.path())?;
@@ -144,7 +153,7 @@ fn parse_archs(name: &str) -> Result<Archs, String> {
     one.map(|arch| Archs(vec![arch])).map_err(|error| error.to_string())
 }
 
-/// A new folder beside `out`, on the same disk, which is removed in the end.
+/// A new folder next to `out`, on the same disk, which is removed at the end.
 fn stage_beside(out: &Path) -> anyhow::Result<tempfile::TempDir> {
     let parent = out.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     std::fs::create_dir_all(parent).with_context(|| format!("making the folder {}", parent.display()))?;

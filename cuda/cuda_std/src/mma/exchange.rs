@@ -109,7 +109,7 @@ const fn in_register(number: Number) -> usize {
 }
 
 /// # Safety
-/// The tiles are as many as `m` and `n` say.
+/// There are `m` and `n` tiles.
 unsafe fn multiply_all(number: Number, m: usize, n: usize, lanes: &[&Tiles; 32]) {
     match number {
         // SAFETY: the caller's, in each of the three.

@@ -1,6 +1,6 @@
 //! Whether atomics that order the threads of one block are used by threads of several.
 //!
-//! On the host every atomic has the scope of the system, so such a kernel works there, whoever judges it. So the numbers
+//! On the host every atomic has the scope of the system, so such a kernel works there, under every tool. So the numbers
 //! in global memory that a launch changes with the scope of a block are noted, with the block; a second block is a fault.
 //! Not noted are numbers that one block changes with its own scope and others with a wider one.
 

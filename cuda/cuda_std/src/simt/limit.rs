@@ -33,7 +33,7 @@ pub(super) enum TimeLimit {
     Malformed(String),
 }
 
-/// Whether some launch is over its limit: all that is looked at as long as none is.
+/// Whether some launch is over its limit; otherwise nothing else is checked.
 static EXPIRED: AtomicBool = AtomicBool::new(false);
 
 static WATCHDOG: Watchdog = Watchdog { launches: Mutex::new(Vec::new()), changed: Condvar::new() };
@@ -93,7 +93,7 @@ impl TimeLimit {
 /// ```
 ///
 /// # Errors
-/// In words: it is no number, or not above 0.
+/// A description: it is not a number, or not above 0.
 pub fn parse_time_limit(text: &str) -> Result<Duration, String> {
     let seconds = text.parse::<f64>().ok().filter(|&seconds| seconds > 0.0);
     let limit = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());

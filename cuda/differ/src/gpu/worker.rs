@@ -6,7 +6,6 @@ use std::io::{BufRead as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
-use cust::context::CurrentContext;
 use ferrowarp::device::{Device, PtxModules};
 use serde::{Deserialize, Serialize};
 
@@ -92,8 +91,7 @@ fn open(folder: &Path, module: &str) -> anyhow::Result<(Device, Vec<Case>, Outpu
     let bytes = std::fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
     let cases = cases::read(&bytes).with_context(|| format!("reading {}", path.display()))?;
     let ptx = PtxModules::read(&folder.join(format!("{module}.ptx")))?;
-    let device = Device::cuda(0, &ptx)?.with_soiled_memory()?;
-    CurrentContext::set_stack_bytes(STACK).context("setting the stack's size")?;
+    let device = Device::cuda(0, &ptx)?.with_soiled_memory()?.with_stack_bytes(STACK)?;
     ensure!(!cases.is_empty(), "{} is empty", path.display());
     Ok((device, cases, outputs))
 }

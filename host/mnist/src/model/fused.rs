@@ -34,7 +34,7 @@ pub(super) struct Ahead {
 }
 
 impl Ahead {
-    /// For batches of so many samples; of 0 for a network that does not train.
+    /// For batches of `batch_size` samples; 0 for a network that does not train.
     pub fn new(device: &Device, batch_size: usize, features: usize) -> Result<Self, ModelError> {
         Ok(Self {
             state: State::new(device, StepState::default())?,

@@ -146,8 +146,9 @@ sums! {
         copies: SharedRequests,
     }
 
-    /// Requests of warps to shared memory, by the bank model of compute capability 7.5 to 9.0: 32 banks of 4 bytes, a word
-    /// a cycle each, whoever wants it. Accesses of 8 bytes go by halves of a warp, those of 16 bytes by quarters.
+    /// Requests of warps to shared memory, by the bank model of compute capability 7.5 to 9.0: 32 banks of 4 bytes, one
+    /// word per cycle each, for any number of lanes. Accesses of 8 bytes go by halves of a warp, those of 16 bytes by
+    /// quarters.
     SharedRequests {
         /// One for each execution of an instruction by a warp.
         requests: u64,
@@ -250,7 +251,7 @@ impl Counts {
 }
 
 impl Flop {
-    /// All of them, but for [`functions`](Self::functions).
+    /// All of them, except [`functions`](Self::functions).
     pub fn total(&self) -> u64 {
         self.f32 + self.f64 + self.tensor
     }

@@ -67,6 +67,14 @@ table! {
     "blake3" blake3 { blake3_hash = blake3::hash, 32, blake3::cases(); blake3_steps = blake3::steps, 96, blake3::cases(); }
     "chacha20" chacha20 { chacha20_stream = chacha20::stream, 320, lengths(300); xchacha12 = chacha20::extended, 320, lengths(160); }
     "cobs" cobs { cobs_round = cobs::round, 640, lengths(280); }
+    "core" of_core {
+        core_sort_u8 = of_core::sort_bytes, 100, of_core::cases();
+        core_sort_i32 = of_core::sort_words, 400, of_core::cases();
+        core_sort_u64 = of_core::sort_long, 800, of_core::cases();
+        core_sort_array = of_core::sort_array, 376, of_core::cases();
+        core_select = of_core::select, 464, of_core::cases();
+        core_enums = of_core::enums, 352, blocks(128, 300);
+    }
     "crc" crc { crc_16 = crc::narrow, 8, lengths(300); crc_64 = crc::wide, 24, lengths(300); }
     "crc32fast" crc32fast { crc32_fast = crc32fast::sum, 8, lengths(300); }
     "crypto-bigint" crypto_bigint {
