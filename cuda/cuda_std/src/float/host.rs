@@ -1,5 +1,5 @@
-//! Exponentials for the CPU, of plain arithmetic: a loop over an array of numbers becomes vector instructions, and every
-//! machine gets the same bits, whatever its C library.
+//! Exponentials for the CPU in plain arithmetic. A loop over an array becomes vector instructions, and the bits are the
+//! same on every machine, independent of its C library.
 
 use core::f64::consts::{LN_2, LOG2_E};
 
