@@ -89,6 +89,25 @@ impl<T: Number> Line<T> {
         })
     }
 
+    /// `N` neighbouring elements from a column on that is a multiple of `N`; -inf after the last column.
+    #[inline(always)]
+    pub fn vector_at<const N: usize>(&self, col: usize) -> u32x4
+    where
+        T: Element<N>,
+    {
+        if self.is_whole {
+            // SAFETY: a vector of the row, on a boundary.
+            return if col < self.cols { unsafe { load_global(self.start.add(col).cast()) } } else { T::NEG_INFINITY };
+        }
+        let elements: [T; N] = core::array::from_fn(|j| {
+            let col = col + j;
+            // SAFETY: an element of the row.
+            if col < self.cols { unsafe { *self.start.add(col) } } else { T::from_f32(f32::NEG_INFINITY) }
+        });
+        // SAFETY: `N` elements are 16 bytes, and every pattern of bits is a vector.
+        unsafe { core::mem::transmute_copy(&elements) }
+    }
+
     /// The element of a column.
     ///
     /// # Safety

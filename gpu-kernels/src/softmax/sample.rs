@@ -157,12 +157,12 @@ pub unsafe fn sample_cluster<T: Element<N>, const N: usize, const VECTORS: usize
     facts: Fit = Fit::of_warps::<N>(BLOCK, THREADS, VECTORS),
     instances(
         T = f32, N = 4 {
-            sample_top_k_f32_32x8 = <32, 8>, min_blocks = 5;
+            sample_top_k_f32_32x8 = <32, 8>, min_blocks = 6;
             sample_top_k_f32_wide = <256, 8>;
             sample_top_k_f32_serial = <1, 8>, cpu_only = true;
         }
         for T in [f16, bf16], N = 8 {
-            sample_top_k_{T}_32x4 = <32, 4>, min_blocks = 5;
+            sample_top_k_{T}_32x4 = <32, 4>, min_blocks = 6;
             sample_top_k_{T}_wide = <256, 4>;
             sample_top_k_{T}_serial = <1, 4>, cpu_only = true;
         }
