@@ -9,7 +9,7 @@ use cuda_std::{cluster, thread};
 use super::key::{key, ordered, value};
 use super::select::{MOST, Selection, bound, sort_gathered};
 use crate::element::Element;
-use crate::softmax::chunk::{CHUNK, Line, exp, lane, largest};
+use crate::softmax::chunk::{Line, exp, lane, largest};
 use crate::softmax::forward::sum_of;
 use crate::softmax::row::{NO_PAIR, Part, exchange, merge};
 
@@ -19,16 +19,14 @@ pub const BLOCK: usize = 256;
 /// Keys that a block gathers at once.
 const ROOM: usize = 512;
 
-/// Maxima that a thread remembers, each of one chunk or several.
+/// Maxima that a thread remembers, each of its part of one span or several.
 const MAXIMA: usize = 16;
 
-/// Parts of chunks, each the elements of a lane, that a block looks at together.
+/// Parts of spans, each the elements of a thread, that a block looks at together.
 const PARTS: usize = 1024;
 
 /// The most blocks of a cluster.
 const MOST_BLOCKS: usize = 16;
-
-const WARPS: u32 = BLOCK as u32 / 32;
 
 /// What a block selects in: shared memory of its own.
 #[derive(Clone, Copy)]
@@ -37,9 +35,9 @@ pub struct Scratch {
     keys: *mut u64,
     /// The least key that is gathered.
     least: *mut u64,
-    /// How many were; and how many parts of chunks are looked at again.
+    /// How many were; and how many parts of spans are looked at again.
     counts: *mut u32,
-    /// `[PARTS]`: these, each the number of its chunk and 5 bits for the lane.
+    /// `[PARTS]`: these, each the number of its span times [`BLOCK`], and the thread.
     parts: *mut u32,
     /// `[BLOCK]`: the threads' largest elements.
     largest: *mut u32,
@@ -85,56 +83,61 @@ trait Keys {
     /// Calls `each` with every key from `least` on, in any order.
     ///
     /// # Safety
-    /// All threads of the block come here; the keys are there, and the scratch has no parts of chunks.
+    /// All threads of the block come here; the keys are there, and the scratch has no parts of spans.
     unsafe fn for_each_from(&self, least: u64, scratch: Scratch, each: impl FnMut(u64));
 }
 
-/// The thread's elements of a block's part of a row, of which it remembers the maxima.
+/// The thread's elements of a block's part of a row, of which it remembers the maxima. The block reads a span of columns at a time.
 struct Elements<T, const N: usize, const VECTORS: usize> {
     line: Line<T>,
     part: Part,
     maxima: *mut f32,
-    /// Chunks of a maximum.
+    /// Spans of a maximum.
     fold: u32,
     largest: f32,
 }
 
 impl<T: Element<N>, const N: usize, const VECTORS: usize> Elements<T, N, VECTORS> {
+    /// Columns of a span.
+    const SPAN: usize = BLOCK * N * VECTORS;
+
     #[inline(always)]
     fn new(line: Line<T>, part: Part, scratch: Scratch) -> Self {
-        let fold = line.chunks().div_ceil(WARPS * part.parts).div_ceil(MAXIMA as u32);
+        let spans = line.cols().div_ceil(Self::SPAN) as u32;
+        let fold = spans.div_ceil(part.parts).div_ceil(MAXIMA as u32);
         let maxima = scratch.maxima.wrapping_add(thread::thread_idx_x() as usize);
         Self { line, part, maxima, fold, largest: f32::NEG_INFINITY }
     }
 
-    /// The warp's chunk number `i`.
+    /// The number of the block's span number `i`, if there is one.
     #[inline(always)]
-    fn chunk(&self, i: u32) -> u32 {
-        (i * self.part.parts + self.part.rank) * WARPS + thread::thread_idx_x() / 32
+    fn span(&self, i: u32) -> Option<u32> {
+        let span = i * self.part.parts + self.part.rank;
+        ((span as usize) * Self::SPAN < self.line.cols()).then_some(span)
     }
 
-    /// Reads all chunks; the thread's (max, sum).
+    /// Reads all spans; the thread's (max, sum).
     ///
     /// # Safety
     /// The maxima are the thread's own.
     #[inline(always)]
     unsafe fn read(&mut self, factor: f32) -> f32x2 {
         let (mut max, mut sum) = (f32::MIN, 0.0);
-        let (mut i, mut place, mut of_place, mut chunks) = (0, 0, f32::NEG_INFINITY, 0);
-        while self.chunk(i) < self.line.chunks() {
-            let x_reg = self.line.load::<N, VECTORS>(self.chunk(i) as usize * CHUNK);
-            let of_chunk = largest::<T, N>(&x_reg);
+        let (mut i, mut place, mut of_place, mut spans) = (0, 0, f32::NEG_INFINITY, 0);
+        while let Some(span) = self.span(i) {
+            let x_reg = self.line.load_by_block::<N, BLOCK, VECTORS>(span as usize * Self::SPAN);
+            let of_span = largest::<T, N>(&x_reg);
             let last = max;
-            max = max.max(of_chunk);
+            max = max.max(of_span);
             sum *= exp(last - max, factor);
             sum += x_reg.iter().fold(0.0, |sum, &x| sum + sum_of(T::unpack(x).map(|x| exp(x - max, factor))));
-            of_place = of_chunk.max(of_place);
-            self.largest = self.largest.max(of_chunk);
-            (i, chunks) = (i + 1, chunks + 1);
-            if chunks == self.fold || self.chunk(i) >= self.line.chunks() {
+            of_place = of_span.max(of_place);
+            self.largest = self.largest.max(of_span);
+            (i, spans) = (i + 1, spans + 1);
+            if spans == self.fold || self.span(i).is_none() {
                 // SAFETY: one of the thread's maxima.
                 unsafe { *self.maxima.add(place * BLOCK) = of_place };
-                (place, of_place, chunks) = (place + 1, f32::NEG_INFINITY, 0);
+                (place, of_place, spans) = (place + 1, f32::NEG_INFINITY, 0);
             }
         }
         f32x2::new(max, sum)
@@ -142,7 +145,7 @@ impl<T: Element<N>, const N: usize, const VECTORS: usize> Elements<T, N, VECTORS
 }
 
 impl<T: Element<N>, const N: usize, const VECTORS: usize> Keys for Elements<T, N, VECTORS> {
-    /// Of most chunks it reads the maximum alone. The others' vectors are shared among the threads, so that all loads are on their way at
+    /// Of most parts it reads the maximum alone. The others' vectors are shared among the threads, so that all loads are on their way at
     /// once; if there is no room for that, each thread reads its own.
     #[inline(always)]
     unsafe fn for_each_from(&self, least: u64, scratch: Scratch, mut each: impl FnMut(u64)) {
@@ -167,7 +170,10 @@ impl<T: Element<N>, const N: usize, const VECTORS: usize> Keys for Elements<T, N
             });
             thread::sync_threads_aligned();
             let vectors = *count as usize * VECTORS;
-            let column = |part: u32, v: usize| (part / 32) as usize * CHUNK + (32 * v + part as usize % 32) * N;
+            let column = |part: u32, v: usize| {
+                let (span, of) = (part as usize / BLOCK, part as usize % BLOCK);
+                span * Self::SPAN + (BLOCK * v + of) * N
+            };
             if vectors > PARTS * VECTORS {
                 self.for_each_part(smallest, |part| {
                     for v in 0..VECTORS {
@@ -185,16 +191,16 @@ impl<T: Element<N>, const N: usize, const VECTORS: usize> Keys for Elements<T, N
 }
 
 impl<T: Element<N>, const N: usize, const VECTORS: usize> Elements<T, N, VECTORS> {
-    /// Calls `each` with the thread's parts of chunks whose maximum is at least `smallest`.
+    /// Calls `each` with the thread's parts of spans whose maximum is at least `smallest`.
     #[inline(always)]
     fn for_each_part(&self, smallest: f32, mut each: impl FnMut(u32)) {
         let (mut i, mut place) = (0, 0);
-        while self.largest >= smallest && self.chunk(i) < self.line.chunks() {
+        while self.largest >= smallest && self.span(i).is_some() {
             // SAFETY: the thread has written it.
             let reaches = unsafe { *self.maxima.add(place * BLOCK) } >= smallest;
             for _ in 0..self.fold {
-                if reaches && self.chunk(i) < self.line.chunks() {
-                    each(self.chunk(i) * 32 + lane() as u32);
+                if let (true, Some(span)) = (reaches, self.span(i)) {
+                    each(span * BLOCK as u32 + thread::thread_idx_x());
                 }
                 i += 1;
             }

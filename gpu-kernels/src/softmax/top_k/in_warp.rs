@@ -16,6 +16,9 @@ use crate::softmax::forward::sum_of;
 /// Keys that a warp gathers at once.
 const ROOM: usize = 256;
 
+/// Groups of a lane's elements, of which it remembers the maxima.
+const MAXIMA: usize = 8;
+
 /// Words of shared memory of a warp: its keys, and how many there are.
 pub const WORDS: usize = ROOM + 1;
 
@@ -44,14 +47,20 @@ where
         let (logits, stride) = args.logits();
         let line = Line::new::<N>(logits, stride, args.shape(), row);
         let x_reg = line.load::<N, VECTORS>(0);
-        let maxima = x_reg.map(|x| largest::<T, N>(&[x]));
-        let max = reduce_max(maxima.into_iter().fold(f32::MIN, f32::max));
-        let sums = x_reg.map(|x| sum_of(T::unpack(x).map(|x| exp(x - max, factor))));
-        let pair = f32x2::new(max, reduce_sum(sums.into_iter().fold(0.0, |sum, x| sum + x)));
+        let max = reduce_max(largest::<T, N>(&x_reg).max(f32::MIN));
+        let (mut sum, mut maxima) = (0.0, [f32::NEG_INFINITY; MAXIMA]);
+        for i in 0..VECTORS {
+            let x = T::unpack(x_reg[i]);
+            sum += sum_of(x.map(|x| exp(x - max, factor)));
+            for j in 0..N {
+                let of = &mut maxima[(N * i + j) * MAXIMA / (N * VECTORS)];
+                *of = of.max(x[j]);
+            }
+        }
+        let pair = f32x2::new(max, reduce_sum(sum));
 
-        // At least `k` elements are as large as this: one of each vector whose largest is.
-        let has_bound = 32 * VECTORS >= k;
-        let mut least = if has_bound { u64::from(bound(maxima.map(ordered), k)) << 32 } else { 0 };
+        // At least `k` elements are as large as this: one of each group whose largest is.
+        let mut least = u64::from(bound(maxima.map(ordered), k)) << 32;
         loop {
             if lane() == 0 {
                 *count = 0;
@@ -59,8 +68,8 @@ where
             sync_warp(u32::MAX);
             // Only vectors whose largest reaches the bound are looked at again.
             let mut left = 0;
-            for i in 0..VECTORS {
-                left |= u32::from(ordered(maxima[i]) >= (least >> 32) as u32) << i;
+            for i in 0..MAXIMA {
+                left |= u32::from(ordered(maxima[i]) >= (least >> 32) as u32) << (i * VECTORS / MAXIMA);
             }
             while left > 0 {
                 let first = 32 * N * left.trailing_zeros() as usize;
