@@ -93,6 +93,8 @@ impl Fit {
         match threads {
             1 => Self::serial(super::serial::BLOCK),
             32 => Self::of::<N>(block, threads, vectors, false),
+            // Of wider rows more threads take less time.
+            64 => Self { elements: 4096, ..Self::any_width(block) },
             _ => Self::any_width(block),
         }
     }
