@@ -1,12 +1,12 @@
 //! Times the softmax ladder and the operations that users call: `cargo bench softmax`.
 //!
 //! Ids are `softmax/<rung or operation>/<dtype>/<rows>x<cols>`. The operations are those of [`Op`], in all three types;
-//! a softmax is timed at every shape, the others at a few and at those of one token's logits. A copy of as many bytes is
-//! timed beside them, by two kernels. The throughput counts one read and one write of every
+//! a softmax is timed at every shape, the others at a few and at those of one token's logits. Two kernels that copy the
+//! same number of bytes are timed too. The throughput counts one read and one write of every
 //! element (of the gradient too, for a backward pass), however often a kernel reads it.
 //!
 //! Before anything is timed its output is checked: 64 rows from the first to the last, or all if there are no more,
-//! are filled with NaN, computed, and compared with f64. What is wrong is told and not timed, and the run then ends
+//! are filled with NaN, computed, and compared with f64. A wrong result is reported and not timed, and the run then ends
 //! with an error.
 //!
 //! On a GPU:

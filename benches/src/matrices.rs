@@ -175,7 +175,7 @@ impl<T: Number> Set<T> {
     }
 }
 
-/// How many sets of so many bytes leave the cache cold; on the CPU one.
+/// The number of sets of `bytes` bytes that leaves the cache cold; on the CPU one.
 ///
 /// # Errors
 /// They take over a third of the free memory, or the device failed.

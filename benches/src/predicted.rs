@@ -1,4 +1,4 @@
-//! What theory says of the gallery, before anything runs.
+//! The predictions of the gallery, before anything runs.
 
 use ferrowarp_cases::gallery::{Lesson, Prediction, Quantity};
 use serde::Serialize;

@@ -301,7 +301,8 @@ fn of_operations<T: Number + Real + Send>(dtype: &'static str, shapes: &'static 
         bytes: Some((op.matrices() * shape.len() * size_of::<T>()) as f64),
         flop: Some(flop(op) * shape.len() as f64),
         prepare: Box::new(move |device: &Device| {
-            let launch = operations::launch::<T>(device, op, shape)?.context("nobody calls it")?;
+            let launch =
+                operations::launch::<T>(device, op, shape)?.context("there is no public operation")?;
             let mut set = Set::<T>::alone(device, op, shape)?;
             Ok(Box::new(move || Ok(launch(&mut set)?)) as _)
         }),

@@ -1,5 +1,5 @@
 //! Puts the runs of the gallery together: new figures in the place of old ones of the same lessons, and the figures of all
-//! with what the table of lessons says of them today.
+//! with their entries in the current table of lessons.
 
 use std::path::Path;
 

@@ -131,7 +131,7 @@ fn is_largest<'a>(lesson: &'a Lesson<'_>) -> impl Fn(&Entry) -> bool + 'a {
     |entry| find(&lesson.entries, &entry.name, None).is_some_and(|largest| largest.at == entry.at)
 }
 
-/// The same, but for matrix multiplication the size 4096, which all rungs have.
+/// The same, and for matrix multiplication the size 4096, which all rungs have.
 fn is_largest_or_4096<'a>(lesson: &'a Lesson<'_>) -> impl Fn(&Entry) -> bool + 'a {
     let is_largest = is_largest(lesson);
     move |entry| if lesson.name == "matmul" { entry.at == 4096.0 } else { is_largest(entry) }

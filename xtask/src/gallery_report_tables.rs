@@ -30,7 +30,7 @@ fn distinct<'a>(entries: &[&'a Entry], of: impl Fn(&'a Entry) -> &'a str) -> Vec
     found
 }
 
-/// The first two lines of a table, whose first `texts` columns are no numbers.
+/// The first two lines of a table, whose first `texts` columns are not numbers.
 pub fn header(cells: Vec<String>, texts: usize) -> String {
     let rule: Vec<String> =
         (0..cells.len()).map(|i| if i < texts { "---" } else { "---:" }.to_owned()).collect();

@@ -27,7 +27,7 @@ struct Arguments {
     /// Count what warps do, on the emulator of the kernels' PTX, in place of timing them.
     #[arg(long, conflicts_with = "device")]
     count: bool,
-    /// Run nothing: write each trial of a GPU with its bytes and operations, and what theory says of its time.
+    /// Run nothing: write each trial of a GPU with its bytes and operations, and its predicted time.
     #[arg(long, conflicts_with_all = ["device", "count", "quick"])]
     theory: bool,
     /// Launch each trial that is counted once on the device, and time nothing: for Nsight Compute.

@@ -95,8 +95,8 @@ fn choice<A>(
     best.or(first)
 }
 
-/// The cluster for rows that are so few that a block each leaves multiprocessors idle: as many blocks as find one, each of which has a chunk
-/// for every warp.
+/// The cluster for rows that are so few that a block each leaves multiprocessors idle: enough blocks for the idle
+/// multiprocessors, and in each block a chunk for every warp.
 fn of_few_streams<A>(
     kernels: impl Iterator<Item = Spread<A>>,
     profile: &DeviceProfile,

@@ -14,7 +14,7 @@ pub struct Spans {
     pub axis: Axis,
     /// From the top: the name of a row, and its spans.
     pub rows: Vec<(String, Vec<Span>)>,
-    /// The names of the groups, each of which has a colour.
+    /// The names of the groups; each has a colour.
     pub groups: Vec<String>,
     /// Pixels.
     pub width: u32,
