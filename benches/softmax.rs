@@ -1,12 +1,12 @@
 //! Times the softmax ladder and the operations that users call: `cargo bench softmax`.
 //!
 //! Ids are `softmax/<rung or operation>/<dtype>/<rows>x<cols>`. The operations are those of [`Op`], in all three types;
-//! a softmax is timed at every shape, the others at a few and at those of one token's logits. A copy of as many bytes is
-//! timed beside them, by two kernels. The throughput counts one read and one write of every
+//! a softmax is timed at every shape, the others at a few and at those of one token's logits. Two kernels that copy the
+//! same number of bytes are timed too. The throughput counts one read and one write of every
 //! element (of the gradient too, for a backward pass), however often a kernel reads it.
 //!
 //! Before anything is timed its output is checked: 64 rows from the first to the last, or all if there are no more,
-//! are filled with NaN, computed, and compared with f64. What is wrong is told and not timed, and the run then ends
+//! are filled with NaN, computed, and compared with f64. A wrong result is reported and not timed, and the run then ends
 //! with an error.
 //!
 //! On a GPU:
@@ -41,7 +41,7 @@ use ferrowarp::device::{Device, DeviceChoice, open};
 use ferrowarp::softmax::Real;
 use ferrowarp_benches::exit_code;
 use ferrowarp_benches::matrices::Sets;
-use ferrowarp_benches::op::{Number, Op};
+use ferrowarp_benches::op::{Number, Op, SELECTED};
 use ferrowarp_benches::operations::{self, Launch};
 use ferrowarp_benches::results::{Results, SoftmaxEntry, median};
 use ferrowarp_benches::rotation::Rotation;
@@ -150,7 +150,9 @@ fn device_and_shapes() -> anyhow::Result<(Device, Vec<Shape>)> {
         Some("some") => Extent::Some,
         Some("few") => Extent::Few,
         Some(other) => {
-            anyhow::bail!("FERROWARP_BENCH_SHAPES is `{other}`; set it to `few`, `some` or `all`, or unset it")
+            anyhow::bail!(
+                "FERROWARP_BENCH_SHAPES is `{other}`; set it to `few`, `some` or `all`, or unset it"
+            )
         }
         None if has_flag("--quick") || has_flag("--test") => Extent::Few,
         None => Extent::All,
@@ -177,7 +179,8 @@ fn run(device: &Device, shapes: &[Shape]) -> anyhow::Result<Vec<String>> {
     let of_operations = if device.is_cuda() { shapes::of_operations() } else { shapes::cpu() };
     let copies = copies();
     let mut copied = Vec::new();
-    let others = [Op::LogSoftmax, Op::Backward, Op::CrossEntropy, Op::TopK, Op::Sample, Op::SampleTopP];
+    let mut others = vec![Op::LogSoftmax, Op::Backward, Op::CrossEntropy, Op::Sample, Op::SampleTopP];
+    others.extend(SELECTED.map(Op::TopK));
     for &shape in shapes {
         let softmax = [Op::Softmax];
         bench_shape::<f32>(device, &mut group, shape, &operations(&softmax), &mut results)?;

@@ -1,4 +1,4 @@
-"""The peers of `cargo bench softmax` on a GPU: PyTorch eager and compiled, Triton's tutorial kernel, QuACK, and a copy.
+"""The peers of `cargo bench softmax` on a GPU: PyTorch eager and compiled, Triton's tutorial kernel, QuACK, FlashInfer, and a copy.
 
 python3 benches/peers/softmax.py --out peers.json [--shapes few|some|all] [--dtypes f32,bf16] [--peers NAMES] [--ops NAMES]
     [--budget SECONDS] [--device cuda|cpu] [--dry-run] [--list-shapes few|some|all|operations]
@@ -62,31 +62,38 @@ CONTESTANTS = (
     ("torch eager", "backward", 0),
     ("torch eager", "cross_entropy", 0),
     ("torch eager", "top_k", 0),
+    ("torch eager", "top_k_8", 0),
     ("torch eager", "sample", 0),
     ("torch eager", "sample_top_p", 0),
     ("triton", "softmax", 1),
     ("quack", "softmax", 1),
     ("quack", "backward", 1),
     ("quack", "cross_entropy", 1),
+    ("flashinfer", "top_k", 1),
+    ("flashinfer", "top_k_8", 1),
+    ("flashinfer", "sample", 1),
+    ("flashinfer", "sample_top_p", 1),
     ("torch.compile", "softmax", 2),
     ("torch.compile", "cross_entropy", 3),
     ("torch.compile", "top_k", 3),
+    ("torch.compile", "top_k_8", 3),
     ("torch.compile", "sample", 3),
     ("torch.compile", "sample_top_p", 3),
     ("torch.compile max-autotune", "softmax", 4),
 )
 MATRICES = {
-    "softmax": 2, "log_softmax": 2, "backward": 3, "cross_entropy": 2, "top_k": 1, "sample": 1, "sample_top_p": 1,
+    "softmax": 2, "log_softmax": 2, "backward": 3, "cross_entropy": 2, "top_k": 1, "top_k_8": 1, "sample": 1,
+    "sample_top_p": 1,
 }  # fmt: skip
 # As in benches/src/op.rs.
-SELECTED = 50
+SELECTED = {"top_k": 64, "top_k_8": 8}
 TEMPERATURE = 0.8
 TOP_P = 0.9
 # Where two matrices of f32 fit the caches of today's GPUs, and the copy tells the rate of the cache.
 IN_CACHE = ((4096, 512), (4096, 640), (4096, 768))
 OPS = tuple(MATRICES)
 ASKS_HOST = (("torch eager", "sample"), ("torch eager", "sample_top_p"))
-PEERS = ("clone", "eager", "triton", "quack", "compile", "compile-max")
+PEERS = ("clone", "eager", "triton", "quack", "flashinfer", "compile", "compile-max")
 
 
 def peer_of(name):
@@ -100,7 +107,7 @@ def parse():
     parser.add_argument("--out", type=pathlib.Path, help="the JSON file to write")
     parser.add_argument("--shapes", choices=("few", "some", "all"), default="all")
     parser.add_argument("--dtypes", default="f32,bf16", help="of f32, bf16, f16")
-    parser.add_argument("--peers", default="clone,eager,triton,quack,compile", help=f"of {', '.join(PEERS)}")
+    parser.add_argument("--peers", default="clone,eager,triton,quack,flashinfer,compile", help=f"of {', '.join(PEERS)}")
     parser.add_argument("--ops", default=",".join(OPS), help=f"of {', '.join(OPS)}")
     parser.add_argument("--budget", type=float, default=360.0, help="seconds after which nothing more is begun")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
@@ -326,7 +333,8 @@ class Bench(timing.Timer):
         if name in softmax_kernels.BY_NAME:
             if name not in self.kernels:
                 raise RuntimeError(f"left out: {name} needs a GPU")
-            return self.kernels[name].time(self, op, sets)
+            options = {"temperature": TEMPERATURE, "top_p": TOP_P, "k": SELECTED.get(op)}
+            return self.kernels[name].time(self, op, sets, options)
         function = self.function(name, op)
         # torch.multinomial asks the host, which no graph can record.
         measure = self.measure_without_graph if (name, op) in ASKS_HOST else self.measure
@@ -348,7 +356,7 @@ class Bench(timing.Timer):
             return torch.nn.functional.cross_entropy(x, target)
 
         def top_k(x):
-            return torch.topk(torch.softmax(x, dim=-1), SELECTED)
+            return torch.topk(torch.softmax(x, dim=-1), SELECTED[op])
 
         def probabilities(x):
             return torch.softmax(x.float() / TEMPERATURE, dim=-1)
@@ -374,7 +382,7 @@ class Bench(timing.Timer):
 
         function = {
             "softmax": softmax, "log_softmax": log_softmax, "backward": backward, "cross_entropy": loss,
-            "top_k": top_k, "sample": sample, "sample_top_p": sample_top_p,
+            "top_k": top_k, "top_k_8": top_k, "sample": sample, "sample_top_p": sample_top_p,
         }[op]  # fmt: skip
         if name.startswith("torch.compile"):
             # Without this the ninth shape would run uncompiled, silently.

@@ -1,4 +1,4 @@
-"""Kernels that are timed beside PyTorch's: Triton's tutorial, and QuACK of the authors of FlashAttention.
+"""Kernels that are timed with PyTorch's: Triton's tutorial, QuACK of the authors of FlashAttention, and FlashInfer.
 
 Each class loads its package, and raises what keeps it from that. A launch writes into outputs that it is given, and the
 sets of inputs are those of `softmax.py`.
@@ -55,7 +55,7 @@ class Quack:
     def versions(self):
         return {name: importlib.metadata.version(name) for name in ("quack-kernels", "nvidia-cutlass-dsl")}
 
-    def time(self, bench, op, sets):
+    def time(self, bench, op, sets, options):
         """The figures, after a check."""
         empty, launch = self.torch.empty_like, getattr(self, f"launch_{op}")
         outputs = self.outputs(op, sets[0], lambda like: unwritten(self.torch, like))
@@ -104,7 +104,7 @@ class TritonSoftmax:
     def versions(self):
         return {"triton": self.triton.__version__}
 
-    def time(self, bench, op, sets):
+    def time(self, bench, op, sets, options):
         """The figures of the fastest configuration."""
         rows, cols = sets[0][0].shape
         if cols > TRITON_WIDEST:
@@ -180,5 +180,49 @@ def triton_kernel():
     return softmax_rows
 
 
+class FlashInfer:
+    """FlashInfer's sampling and top-k kernels, which its first call compiles. They sample from f32: other types are converted."""
+
+    def __init__(self, torch):
+        self.torch = torch
+        self.flashinfer = importlib.import_module("flashinfer")
+
+    def versions(self):
+        return {"flashinfer-python": self.flashinfer.__version__}
+
+    def time(self, bench, op, sets, options):
+        """The figures of the fastest way to the result, which are named."""
+        best = None
+        for way, function in self.ways(op, options).items():
+            found = bench.measure(lambda i: function(*sets[i]), len(sets), samples=2)
+            if best is None or found["microseconds"] < best[0]["microseconds"]:
+                best = (found, way, function)
+        _, way, function = best
+        return bench.measure(lambda i: function(*sets[i]), len(sets)) | {"configuration": {"way": way}}
+
+    def ways(self, op, options):
+        sampling, temperature = self.flashinfer.sampling, options["temperature"]
+
+        def softmax(x, temperature=1.0):
+            return sampling.softmax(x, temperature=temperature)
+
+        if op == "sample":
+            return {
+                "logits": lambda x: sampling.sampling_from_logits(x.float() / temperature, seed=1, offset=0),
+                "softmax": lambda x: sampling.sampling_from_probs(softmax(x, temperature), seed=1, offset=0),
+            }
+        if op == "sample_top_p":
+            return {
+                "softmax": lambda x: sampling.top_p_sampling_from_probs(
+                    softmax(x, temperature), options["top_p"], seed=1, offset=0
+                )
+            }
+        k, top_k = options["k"], self.flashinfer.top_k
+        return {
+            "softmax, sorted by torch": lambda x: top_k(softmax(x), k, sorted=True),
+            "softmax, sorted by the kernel": lambda x: top_k(softmax(x), k, sorted=True, deterministic=True),
+        }
+
+
 # By the contestant's name.
-BY_NAME = {"triton": TritonSoftmax, "quack": Quack}
+BY_NAME = {"triton": TritonSoftmax, "quack": Quack, "flashinfer": FlashInfer}

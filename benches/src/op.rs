@@ -24,8 +24,8 @@ pub enum Op {
     /// With a class a row in `targets`: the loss of each row, and in `out` the gradient of their mean at the logits
     /// `inp`: `(exp(inp) / sum(exp(inp)) - [col == target]) / rows`.
     CrossEntropy,
-    /// The [`SELECTED`] largest probabilities of the softmax of `inp`, and their columns.
-    TopK,
+    /// The `k` largest probabilities of the softmax of `inp`, and their columns: one of [`SELECTED`].
+    TopK(usize),
     /// A token of `inp` at [`TEMPERATURE`].
     Sample,
     /// As `Sample`, of the most probable tokens that sum up to [`TOP_P`].
@@ -34,8 +34,8 @@ pub enum Op {
     Copy,
 }
 
-/// Elements that [`Op::TopK`] selects.
-pub const SELECTED: usize = 50;
+/// Elements that [`Op::TopK`] selects: the first is the one that is called plainly `top_k`.
+pub const SELECTED: [usize; 2] = [64, 8];
 
 /// The temperature of [`Op::Sample`].
 pub const TEMPERATURE: f32 = 0.8;
@@ -62,7 +62,8 @@ impl Op {
             Op::LogSoftmax => "log_softmax",
             Op::Backward => "backward",
             Op::CrossEntropy => "cross_entropy",
-            Op::TopK => "top_k",
+            Op::TopK(8) => "top_k_8",
+            Op::TopK(_) => "top_k",
             Op::Sample => "sample",
             Op::SampleTopP => "sample_top_p",
             Op::Copy => "copy",
@@ -73,14 +74,14 @@ impl Op {
     pub fn matrices(self) -> usize {
         match self {
             Op::Backward => 3,
-            Op::TopK | Op::Sample | Op::SampleTopP => 1,
+            Op::TopK(_) | Op::Sample | Op::SampleTopP => 1,
             Op::Softmax | Op::LogSoftmax | Op::CrossEntropy | Op::Copy => 2,
         }
     }
 
     /// Whether it writes a matrix of the input's shape.
     pub fn writes_matrix(self) -> bool {
-        !matches!(self, Op::TopK | Op::Sample | Op::SampleTopP)
+        !matches!(self, Op::TopK(_) | Op::Sample | Op::SampleTopP)
     }
 
     /// How tokens are drawn.
@@ -92,7 +93,7 @@ impl Op {
     /// Probabilities and columns, or tokens, of a row.
     pub fn results_a_row(self) -> usize {
         match self {
-            Op::TopK => SELECTED,
+            Op::TopK(k) => k,
             Op::Sample | Op::SampleTopP => 1,
             Op::Softmax | Op::LogSoftmax | Op::Backward | Op::CrossEntropy | Op::Copy => 0,
         }
@@ -109,9 +110,9 @@ impl Op {
         let noise = Noise { seed: SEED, draw: DRAW, row: index as u32 };
         let draw = |temperature, top_p| Draw { noise, temperature, top_k: 0, top_p };
         match self {
-            Op::TopK => {
+            Op::TopK(k) => {
                 let all = reference::softmax(row, row.len());
-                let columns = reference::largest(row).into_iter().take(SELECTED);
+                let columns = reference::largest(row).into_iter().take(k);
                 Wanted::Largest(columns.map(|col| (col as u32, all[col])).collect())
             }
             Op::Sample => Wanted::Token(draw(TEMPERATURE, 1.0).tokens(row)),
@@ -154,7 +155,7 @@ impl Op {
                 pairs.map(|(col, (g, p))| (mean(g), mean(p + is_target(col)))).collect()
             }
             Op::Copy => row.iter().map(|&x| (f64::from(x), 0.0)).collect(),
-            Op::TopK | Op::Sample | Op::SampleTopP => Vec::new(),
+            Op::TopK(_) | Op::Sample | Op::SampleTopP => Vec::new(),
         }
     }
 }

@@ -8,7 +8,7 @@ use ferrowarp::softmax::{
 };
 
 use crate::matrices::Set;
-use crate::op::{DRAW, Number, Op, SELECTED};
+use crate::op::{DRAW, Number, Op};
 use crate::shapes::Shape;
 
 /// A launch that is ready.
@@ -46,9 +46,9 @@ pub fn launch<T: Number + Real>(
             let launch = CrossEntropy::new(&mut set.losses, logits, &set.targets);
             Ok(launch.with_gradient(gradient, 1.0 / rows as f32).run(&device)?)
         }),
-        Op::TopK => Arc::new(move |set| {
-            let mut probabilities = MatrixMut::new(&mut set.probabilities, rows, SELECTED)?;
-            let mut indices = MatrixMut::new(&mut set.indices, rows, SELECTED)?;
+        Op::TopK(k) => Arc::new(move |set| {
+            let mut probabilities = MatrixMut::new(&mut set.probabilities, rows, k)?;
+            let mut indices = MatrixMut::new(&mut set.indices, rows, k)?;
             let logits = Matrix::new(&set.inp, rows, cols)?;
             Ok(softmax_top_k(&device, &mut probabilities, &mut indices, &logits, &Options::new())?)
         }),

@@ -48,7 +48,7 @@ const WIDTHS: [usize; 30] = [
     7168, 7680, 8192, 8704, 9216, 9728, 10_240, 10_752, 11_264, 11_776, 12_288, 12_672,
 ];
 
-/// Larger matrices, from many short rows to few long ones, widths that are no multiple of a vector, and narrow rows.
+/// Larger matrices, from many short rows to few long ones, widths that are not a multiple of a vector, and narrow rows.
 const OTHERS: [Shape; 16] = [
     Shape::new(131_072, 128),
     Shape::new(131_072, 1024),

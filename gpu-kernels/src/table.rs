@@ -48,9 +48,11 @@ const ALL: List = {
         .with(backward::softmax_backward::KERNELS)
         .with(backward::softmax_backward_staged::KERNELS)
         .with(top_k::top_k_rows::KERNELS)
-        .with(top_k::top_k_staged::KERNELS)
+        .with(top_k::top_k_cluster::KERNELS)
         .with(sample::sample_rows::KERNELS)
-        .with(sample::sample_staged::KERNELS)
+        .with(sample::sample_cluster::KERNELS)
+        .with(sample::sample_top_k_rows::KERNELS)
+        .with(sample::sample_top_k_cluster::KERNELS)
 };
 
 /// A list that grows while the crate compiles, by loops, since constants are made without iterators.

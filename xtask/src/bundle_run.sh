@@ -6,13 +6,21 @@
 # FlashInfer and QuACK), peers-compile (torch.compile), missed (Nsight Compute on ours and QuACK where QuACK was ahead), mlp
 # (our training, rung by rung), mlp-peers (PyTorch and JAX), timelines (what runs when, on each rung), ladder (accuracy and kernels
 # of each rung), gallery (the lessons), gallery-peers (PyTorch at their problems), gallery-counts (Nsight Compute's sectors and
-# conflicts of each lesson), roofline (the time of every kernel), roofline-counts (Nsight Compute's bytes, operations and
-# times of the same launches), faults (kernels that fail on purpose, and what the programs then do), profile (Nsight Compute
-# on some softmax shapes); all if none is named.
+# conflicts of each lesson), roofline (the time of every kernel that no lesson times), faults (kernels that fail on purpose,
+# and what the programs then do), profile (Nsight Compute on some softmax shapes); all if none is named.
+# FERROWARP_LESSONS names the lessons of the step gallery, all if it is empty.
 # FERROWARP_BENCH_SHAPES=few in the environment takes a few shapes, some takes all but half of the widths;
 # FERROWARP_PEERS_BUDGET, FERROWARP_COMPILE_BUDGET and FERROWARP_MLP_PEERS_BUDGET are in seconds; FERROWARP_SOFTMAX and
 # FERROWARP_MLP are regular expressions for the ids of the benches, such as 'softmax/.*/(f32|bf16)/' and mlp/fused;
 # FERROWARP_PROFILE and FERROWARP_MISSED take the bench ids to profile, without `softmax/` before them.
+#
+# What the pages of softmax and training need, in calls of less than five minutes each on an H200:
+# export FERROWARP_BENCH_SHAPES=some FERROWARP_SOFTMAX='softmax/.*/(f32|bf16)/'
+# bash run.sh OUT1 bench timelines
+# FERROWARP_PEERS_BUDGET=170 FERROWARP_COMPILE_BUDGET=90 bash run.sh OUT2 peers peers-compile
+# FERROWARP_MLP_PEERS_BUDGET=100 bash run.sh OUT3 mlp mlp-peers missed
+# cargo xtask report softmax --ours OUT1/softmax.json --peers OUT2/peers.json --peers OUT2/peers-compile.json --profile OUT3/missed.txt
+# cargo xtask report mlp --ours OUT3/mlp.json --peers OUT3/mnist-peers.json
 #
 # QuACK is timed where python3 finds it, and else named as missing. It comes by `pip install 'quack-kernels[cu13]'`; onto a
 # machine without a network as wheels, of the packages that it and nvidia-cutlass-dsl[cu13] require, but no others of CUDA:
@@ -25,11 +33,11 @@ set -u
 cd "$(dirname "$0")"
 out=${1:?usage: bash run.sh OUTPUT_FOLDER [STEP...]}
 shift
-steps=${*:-start check crates train bench peers peers-compile missed mlp mlp-peers timelines ladder gallery gallery-peers gallery-counts roofline roofline-counts faults profile}
+steps=${*:-start check crates train bench peers peers-compile missed mlp mlp-peers timelines ladder gallery gallery-peers gallery-counts roofline faults profile}
 for step in $steps; do
     case $step in
         start | check | crates | train | bench | peers | peers-compile | missed | mlp | mlp-peers | ladder | faults) ;;
-        gallery | gallery-peers | gallery-counts | roofline | roofline-counts | profile | timelines) ;;
+        gallery | gallery-peers | gallery-counts | roofline | profile | timelines) ;;
         *)
             echo "$step is no step; bash run.sh OUTPUT_FOLDER runs all that the head of the script names" >&2
             exit 2
@@ -192,7 +200,9 @@ mlp-peers() {
 }
 
 gallery() {
-    part gallery ./gallery --device cuda --out "$out/gallery.json"
+    # The words of the variable are lessons.
+    # shellcheck disable=SC2086
+    part gallery ./gallery ${FERROWARP_LESSONS:-} --device cuda --out "$out/gallery.json"
 }
 
 gallery-peers() {
@@ -210,16 +220,6 @@ gallery-counts() {
 
 roofline() {
     part roofline ./gallery --device cuda --roofline --out "$out/roofline.json"
-}
-
-# At the clocks that programs have, so that times are those of a program.
-roofline-counts() {
-    local op metrics=gpu__time_duration.sum,dram__bytes_read.sum,dram__bytes_write.sum
-    for op in fadd fmul ffma dadd dmul dfma; do
-        metrics=$metrics,smsp__sass_thread_inst_executed_op_${op}_pred_on.sum
-    done
-    part roofline-counts ncu --csv --page raw --print-units base --clock-control none --metrics "$metrics" \
-        --log-file "$out/roofline-ncu.csv" ./gallery --device cuda --roofline --once --out "$scratch/roofline-once.json"
 }
 
 # What runs when, on each rung.

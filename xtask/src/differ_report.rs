@@ -92,9 +92,10 @@ impl Results {
 
     fn page(&self) -> String {
         let mut page = "# Host and device, bit for bit\n\n\
-            The same source compiled natively and as PTX by both back ends; the PTX runs on the emulator, where a result \
-            that depends on memory or registers nobody wrote is a difference too, and on a GPU, with 0xab in local and shared memory before every launch. Crates of the registry stand in kernels \
-            as they are, each over many inputs and all lengths; programs are made at random from a seed. Written by \
+            The same source compiled natively and as PTX by both back ends. The PTX runs on the emulator, where a result \
+            that depends on unwritten memory or registers is a difference too, and on a GPU, with 0xab in local and \
+            shared memory before every launch. Kernels use crates of the registry unchanged, each over many inputs and \
+            all lengths; programs are generated at random from a seed. Written by \
             `cargo xtask differ --write`.\n\n\
             | what | opt level | back end | compared | different | refused | seconds for both | machine | date | commit |\n\
             | --- | ---: | --- | ---: | ---: | ---: | ---: | --- | --- | --- |\n"

@@ -11,8 +11,11 @@ mod figures;
 mod fuzz;
 mod fuzz_report;
 mod gallery;
+mod gallery_entry;
+mod gallery_merge;
 mod gallery_ncu;
 mod gallery_overtake;
+mod gallery_predictions;
 mod gallery_report;
 mod gallery_report_chart;
 mod gallery_report_tables;
@@ -21,6 +24,7 @@ mod gallery_roofline_chart;
 mod gallery_roofline_tables;
 mod gallery_systems;
 mod gallery_timeline;
+mod gallery_titles;
 mod gallery_waves;
 mod measure;
 mod measure_peers;
@@ -30,7 +34,6 @@ mod mlp_report_ladder;
 mod mlp_report_tables;
 #[path = "../../host/src/softmax/operations.rs"]
 mod operations;
-#[allow(dead_code, reason = "its users are in work")]
 mod peaks;
 mod phrases;
 mod planted;
@@ -53,6 +56,7 @@ mod timelines;
 mod times;
 mod touches;
 mod tune;
+mod ulp;
 
 use std::process::ExitCode;
 
@@ -79,6 +83,8 @@ enum Command {
     Compat(compat::Compat),
     /// Compare crates and random programs, compiled natively and to PTX, bit for bit
     Differ(differ::Differ),
+    /// Pack the measurement of cuda_std's float functions for a GPU machine, or write its results to docs
+    Ulp(ulp::Ulp),
     /// Measure the times of builds, and write them to docs/results with those of the first start on a GPU
     Times(times::Times),
     /// Fuzz every parser of outside data, and write the results to docs/results
@@ -113,6 +119,7 @@ fn main() -> ExitCode {
         Command::Bundle(command) => command.run(),
         Command::Compat(command) => command.run(),
         Command::Differ(command) => command.run(),
+        Command::Ulp(command) => command.run(),
         Command::Times(command) => command.run(),
         Command::Fuzz(command) => command.run(),
         Command::Gallery(command) => command.run(),

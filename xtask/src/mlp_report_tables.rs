@@ -6,7 +6,7 @@ use crate::mlp_report::{BATCHES, Entry, Results, USUAL, contestants, runs_graph}
 use crate::report::{self, row, times};
 use crate::stale;
 
-/// What stands where nobody has measured.
+/// The cell of a missing measurement.
 const NOT_MEASURED: &str = "not measured";
 
 /// The section of `docs/training.md`; `others` are the figures of other GPUs.
@@ -93,7 +93,7 @@ pub fn full(results: Option<&Results>) -> String {
     text
 }
 
-/// The images, and where, when and of which commit the figures are.
+/// The images, and machine, date and commit of the figures.
 pub fn provenance(results: &Results) -> String {
     let first = results.ours.iter().chain(&results.peers).find(|entry| entry.error.is_none());
     let data = first.map_or_else(String::new, |entry| {

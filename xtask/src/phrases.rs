@@ -62,27 +62,37 @@ const PHRASES: &[Phrase] = &[
     phrase("what came of it", "`the results`"),
 ];
 
-/// Files and folders that hold no such phrase. Add a path as soon as it is clean; none is ever removed.
+/// Files and folders without such a phrase. Add a path as soon as it is clean; tests are left out.
 const COVERED: &[&str] = &[
+    "ARCHITECTURE.md",
     "CONTRIBUTING.md",
     "README.md",
+    "benches/",
     "cuda/compat-kernels/upstream/",
-    "docs/building.md",
-    "docs/cpu.md",
-    "docs/faults.md",
-    "docs/fuzzing.md",
-    "docs/rust-cuda.md",
-    "docs/testing.md",
-    "docs/training.md",
-    "docs/your-crate.md",
-    "xtask/src/compat.rs",
+    "cuda/cuda_std/src/",
+    "cuda/cuda_std_macros/src/",
+    "cuda/cust/src/",
+    "docs/",
+    "faults/",
+    "host/csv/src/",
+    "host/data/src/",
+    "host/mnist/src/",
+    "host/report/src/",
+    "host/self-check/src/",
+    "host/src/",
+    "xtask/ptx/src/",
+    "xtask/src/",
 ];
+
+/// This list, and what tools printed.
+const EXEMPT: &[&str] = &["xtask/src/phrases.rs", "docs/results/planted.md"];
 
 /// The phrases in the file `path`, which holds `text`.
 pub fn problems(path: &str, text: &str) -> Vec<String> {
     let is_covered =
         |covered: &&str| path == *covered || covered.ends_with('/') && path.starts_with(*covered);
-    if !COVERED.iter().any(|covered| is_covered(&covered)) {
+    let is_exempt = path.contains("/tests/") || path.ends_with("tests.rs") || EXEMPT.contains(&path);
+    if is_exempt || !COVERED.iter().any(|covered| is_covered(&covered)) {
         return Vec::new();
     }
     let passages = match path.rsplit('.').next() {

@@ -1,6 +1,6 @@
 //! The charts of a softmax run: GB/s against width, rung by rung and against the peers, and GB/s at the larger shapes.
 
-use crate::chart::{Axis, Chart, Dots, Family, Guide, Lines, Mark, Panel, Row, Series};
+use crate::chart::{Axis, Chart, Dots, Family, Guide, Lines, Panel, Row, Series};
 use crate::peaks;
 use crate::report::short_commit;
 use crate::softmax_report::{Contest, Entry, Results, is_decode};
@@ -8,10 +8,6 @@ use crate::softmax_report_tables::percent;
 
 /// The shape whose figures the title of the first chart gives.
 const TITLED: (usize, usize) = (4096, 4096);
-/// Matrices that are read or written by a softmax.
-const MATRICES: f64 = 2.0;
-const BYTES: f64 = 4.0;
-const ROWS: f64 = 4096.0;
 
 /// GB/s of f32 against width at 4096 rows: above the rungs, below the operation and its peers.
 pub fn widths(results: &Results) -> anyhow::Result<String> {
@@ -89,10 +85,6 @@ fn panel(results: &Results, caption: &str, is_shown: &dyn Fn(&Entry) -> bool) ->
     }
     if let Some(rate) = results.cache_rate() {
         lines.guides.push(Guide::Roof(format!("a copy within L2: {:.1} TB/s", rate / 1e3), rate));
-    }
-    if let Some(bytes) = results.l2_bytes {
-        let x = bytes as f64 / (MATRICES * BYTES * ROWS);
-        lines.marks.push(Mark { x, name: "both matrices fill L2".to_owned() });
     }
     Some(lines)
 }

@@ -1,4 +1,4 @@
-//! Why targets are missed: what Nsight Compute says of our launch and of the peer's, and reasons written by hand from it.
+//! Why targets are missed: what Nsight Compute reports about our launch and the peer's, and hand-written reasons.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! The tables of a softmax run: a short one for `docs/softmax.md`, and all ratios beside what they are meant to be.
+//! The tables of a softmax run: a short one for `docs/softmax.md`, and all ratios with their targets.
 
 use std::fmt::Write as _;
 

@@ -15,7 +15,7 @@ const DTYPES: [&str; 2] = ["f32", "bf16"];
 /// From that many bytes of a matrix on, its operation is limited by memory alone.
 const LARGE: f64 = 256e6;
 
-/// The widest rows of which several share a block.
+/// The widest rows that share a block with others.
 const NARROW: usize = 1024;
 
 /// A target for every operation that it applies to, and every type.

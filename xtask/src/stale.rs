@@ -18,7 +18,7 @@ pub fn changed(root: &Path, commit: &str, paths: &[&str]) -> Option<Vec<String>>
     Some(String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect())
 }
 
-/// What a page says of them.
+/// The note on a page about them.
 pub fn note(changed: &[String]) -> String {
     if changed.is_empty() {
         return String::new();

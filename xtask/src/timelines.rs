@@ -1,4 +1,4 @@
-//! `cargo xtask timelines`: the pictures of the training ladder's page, what runs at the same time on each rung.
+//! `cargo xtask timelines`: the timelines on the training ladder's page.
 
 use std::path::Path;
 use std::process::Command;

@@ -144,16 +144,14 @@ pub enum CudaBuilderError {
         places: Vec<String>,
     },
     /// A tool could not be started, crashed or was killed.
-    #[error("{tool} died on {} for {arch}: {how}{}{}", named(.kernels), said(.log), at(.places))]
+    #[error("{tool} died on {} for {arch}: {how}{}", named(.kernels), at(.places))]
     CompilerDied {
         /// The tool.
         tool: String,
         /// The architecture.
         arch: NvvmArch,
-        /// How: such as the signal.
+        /// How, such as the signal, and the last lines that it wrote before.
         how: String,
-        /// What it wrote before.
-        log: String,
         /// The kernels that it died on, where they are known.
         kernels: Vec<String>,
         /// The lines of the source that it may be about, and what they do.
@@ -247,7 +245,8 @@ impl CudaBuilderError {
 
     /// `tool` ended without an answer.
     pub(crate) fn died(tool: String, arch: NvvmArch, how: String, log: String) -> CudaBuilderError {
-        CudaBuilderError::CompilerDied { tool, arch, how, log, kernels: Vec::new(), places: Vec::new() }
+        let how = how + &said(&log);
+        CudaBuilderError::CompilerDied { tool, arch, how, kernels: Vec::new(), places: Vec::new() }
     }
 }
 

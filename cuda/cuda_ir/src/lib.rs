@@ -121,7 +121,7 @@ pub fn lower(text: &str, edits: &Edits) -> Result<Vec<Lowered>, IrError> {
 
 /// The source of [`for_optimisation`], [`for_no_optimisation`] and of what is done to the back ends' texts: a cache keeps
 /// what was made of their output as long as this is the same.
-pub const LAST_EDITS: [&str; 10] = [
+pub const LAST_EDITS: [&str; 11] = [
     include_str!("noalias.rs"),
     include_str!("divisors.rs"),
     include_str!("overflow.rs"),
@@ -129,6 +129,7 @@ pub const LAST_EDITS: [&str; 10] = [
     include_str!("sign_extensions.rs"),
     include_str!("unwritten/mod.rs"),
     include_str!("unwritten/flow.rs"),
+    include_str!("unwritten/function.rs"),
     include_str!("unwritten/opcode.rs"),
     include_str!("unwritten/read.rs"),
     include_str!("unwritten/tokens.rs"),

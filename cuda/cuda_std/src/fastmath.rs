@@ -2,8 +2,8 @@
 //!
 //! Errors are those of the PTX ISA: `ex2.approx`, `rcp.approx`, `rsqrt.approx`, `sqrt.approx` within about 2
 //! units in the last place, `lg2.approx` within 2^-22 near 1, `sin.approx` and `cos.approx` within 2^-20 for
-//! arguments of at most 2 pi, `tanh.approx` within 2^-11 relative. The `_ftz` forms take subnormal arguments
-//! for zero and give zero for subnormal results. On the host the functions are those of
+//! arguments of at most 2 pi, `tanh.approx` within 2^-11 relative. The `_ftz` forms flush subnormal arguments and results
+//! to zero. On the host the functions are those of
 //! [`GpuFloat`].
 
 #[cfg(not(target_arch = "nvptx64"))]
@@ -68,7 +68,7 @@ unary! {
     cos_approx_ftz = "cos.approx.ftz.f32", "llvm.nvvm.cos.approx.ftz.f", |x| flush(flush(x).cos());
 }
 
-/// Functions of which libNVVM has an intrinsic and LLVM has none: as assembly.
+/// Functions with an intrinsic in libNVVM but not in LLVM: as assembly.
 macro_rules! assembly {
     ($($(#[$doc:meta])* $name:ident = $ptx:literal, |$x:ident| $host:expr;)*) => {$(
         $(#[$doc])*

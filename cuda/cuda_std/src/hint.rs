@@ -1,4 +1,4 @@
-//! What a kernel may tell those that run it; none of it changes a value.
+//! Hints to the compiler and the hardware; they change no value.
 
 /// Prefetches `bytes` bytes of global memory from `ptr` on into L2, and waits for nothing. One thread does it for all.
 ///

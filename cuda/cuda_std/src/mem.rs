@@ -1,8 +1,8 @@
 //! Loads and stores of 4, 8 and 16 bytes that are one instruction each, with cache hints; the size of the block's shared
 //! memory; the device's heap.
 //!
-//! The compiler may split an ordinary copy of a 16-byte struct in two; these functions it cannot split. The
-//! hints change the speed, never the values. On the host all of them are plain copies.
+//! The compiler may split an ordinary copy of a 16-byte struct, but not these functions. The hints change the speed, never
+//! the values. On the host, all of them are plain copies.
 //!
 //! # Safety of the loads and stores
 //! - The pointer is valid for the access, as for `core::ptr::read` or `core::ptr::write`, and aligned to the

@@ -1,4 +1,4 @@
-//! What a panic does on the device: it writes one [`PanicRecord`] where the host can read it, and traps.
+//! Panics on the device: a panic writes one [`PanicRecord`] for the host, and traps.
 //!
 //! The message is a constant, because formatting is too expensive for a kernel: of a message with arguments the builder
 //! keeps the text, with `{}` for each argument.

@@ -1,7 +1,7 @@
-//! What a panicking kernel leaves for the host.
+//! The record that a panicking kernel leaves for the host.
 //!
-//! The host lays one [`PanicRecord`], all zero, into memory that the device can write, and puts its address
-//! into the module's global `__ferrowarp_panic_slot`. The first thread that panics claims the record, fills it
+//! The host puts one zeroed [`PanicRecord`] into memory that the device can write, and stores its address in the module's
+//! global `__ferrowarp_panic_slot`. The first thread that panics claims the record, fills it
 //! and traps; the host finds the launch failed and reads who, where and why.
 
 /// The first panic of a launch. Both sides know this layout; all zero is empty.

@@ -1,7 +1,7 @@
-//! Which of the device's memories a pointer leads to.
+//! The address space of a pointer.
 //!
-//! Pointers of Rust are generic addresses, which work for every memory. The host has one address space: there
-//! the conversions change nothing.
+//! Rust pointers are generic addresses, which work for every memory. The host has one address space, so the conversions
+//! change nothing there.
 
 /// A state space of PTX that generic addresses reach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

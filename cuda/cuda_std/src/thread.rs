@@ -1,7 +1,7 @@
-//! Where a thread is in the grid, barriers of a block, memory fences.
+//! The position of a thread in the grid, barriers of a block, and memory fences.
 //!
-//! The indices carry their range to the compiler, so that index arithmetic and bounds checks fold where the
-//! CUDA limits allow it (CUDA programming guide, "technical specifications per compute capability").
+//! The compiler knows the range of the indices, so index arithmetic and bounds checks fold where the CUDA limits allow it
+//! (CUDA programming guide, "technical specifications per compute capability").
 
 #[cfg(not(target_arch = "nvptx64"))]
 use crate::simt::context::{Barrier, Collective, WARP_SIZE, collective, current};

@@ -86,11 +86,11 @@ pub unsafe fn asserts(sum: u32) {
 #[kernel]
 pub unsafe fn never_ends(flag: *const u32, most: u64) {
     let start = misc::clock();
-    // SAFETY: by the contract. Volatile, so that each round reads anew.
+    // SAFETY: by the contract. Volatile, so that each round reads again.
     while unsafe { flag.read_volatile() } == 0 && misc::clock().wrapping_sub(start) < most {}
 }
 
-/// Follows `next` from `at` on with a call for each step, and an array in each frame. Its end is known to nobody.
+/// Follows `next` from `at` on with a call for each step and an array in each frame.
 #[inline(never)]
 fn descend(next: *const u32, at: u32) -> u32 {
     let frame = core::hint::black_box([at; 32]);
@@ -99,7 +99,9 @@ fn descend(next: *const u32, at: u32) -> u32 {
     if after == 0 { at } else { descend(next, after) ^ frame[(after % 32) as usize] }
 }
 
-/// Follows `next` from 1 on by recursion, until a 0: for ever where it leads in a circle, but for the stack's end.
+//@ allow-local(descends): its stack is what overflows
+
+/// Follows `next` from 1 on by recursion until a 0. In a circle the recursion ends when the stack overflows.
 ///
 /// # Safety
 /// `out` holds an element, and `next` indices into itself.

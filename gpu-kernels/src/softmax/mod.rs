@@ -51,6 +51,8 @@ pub mod sample;
 #[cfg(not(target_arch = "nvptx64"))]
 pub mod operation;
 
+pub mod chunk;
+
 mod row;
 
 mod stage;

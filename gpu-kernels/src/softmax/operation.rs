@@ -7,10 +7,10 @@ use super::backward::{BackwardArgs, softmax_backward, softmax_backward_staged};
 use super::cross_entropy::{CrossEntropyArgs, cross_entropy_rows, cross_entropy_staged};
 use super::forward::ForwardArgs;
 use super::forward_kernels::{narrow, reduce, softmax, staged, write};
-use super::sample::{SampleArgs, sample_rows, sample_staged};
+use super::sample::{SampleArgs, sample_cluster, sample_rows, sample_top_k_cluster, sample_top_k_rows};
 use super::serial::softmax_serial;
 use super::stage;
-use super::top_k::{TopKArgs, top_k_rows, top_k_staged};
+use super::top_k::{TopKArgs, top_k_cluster, top_k_rows};
 use crate::element::Number;
 
 /// Which rows a kernel is for.
@@ -37,8 +37,6 @@ pub struct Staged {
     pub vector: u32,
     /// Matrices of which it holds a row.
     pub matrices: u32,
-    /// Bytes that it needs besides.
-    pub scratch: u32,
 }
 
 impl Fit {
@@ -57,17 +55,8 @@ impl Fit {
     /// For rows of so many matrices, of vectors of `N` elements, that a block holds in shared memory, or a cluster, as far as the
     /// device has it.
     pub const fn staged<const N: usize>(block: usize, matrices: u32) -> Self {
-        let staged = Some(Staged { vector: N as u32, matrices, scratch: 0 });
+        let staged = Some(Staged { vector: N as u32, matrices });
         Self { is_cluster: true, staged, ..Self::any_width(block) }
-    }
-
-    /// With so many bytes besides, a multiple of 16, in the shared memory of a block that holds a row there.
-    pub const fn with_scratch(self, bytes: u32) -> Self {
-        let staged = match self.staged {
-            Some(staged) => Some(Staged { scratch: bytes, ..staged }),
-            None => None,
-        };
-        Self { staged, ..self }
     }
 
     /// With so many rows of which a thread holds a part.
@@ -99,11 +88,28 @@ impl Fit {
         }
     }
 
+    /// For rows that a warp holds in `vectors` vectors of `N` elements a lane, for rows of any width, a block each, or for one thread each.
+    pub const fn of_warps<const N: usize>(block: usize, threads: usize, vectors: usize) -> Self {
+        match threads {
+            1 => Self::serial(super::serial::BLOCK),
+            32 => Self::of::<N>(block, threads, vectors, false),
+            // Of wider rows more threads take less time.
+            64 => Self { elements: 4096, ..Self::any_width(block) },
+            _ => Self::any_width(block),
+        }
+    }
+
+    /// Whether a cluster has a row and holds nothing of it, whatever its width.
+    pub const fn streams(&self) -> bool {
+        matches!(self.staged, Some(Staged { matrices: 0, .. }))
+    }
+
     /// Dynamic shared memory of a block that holds one of `blocks` parts of a row of so many columns.
     pub const fn shared_bytes(&self, cols: usize, blocks: u32) -> usize {
         match self.staged {
-            Some(Staged { vector, matrices, scratch }) => {
-                scratch as usize + stage::shared_bytes(cols / vector as usize, blocks, matrices)
+            Some(Staged { matrices: 0, .. }) => 0,
+            Some(Staged { vector, matrices }) => {
+                stage::shared_bytes(cols / vector as usize, blocks, matrices)
             }
             None => 0,
         }
@@ -240,8 +246,10 @@ pub unsafe trait RowKernels: ForwardTo<Self> {
     const CROSS_ENTROPY: &'static RowVariants<CrossEntropyArgs<Self>>;
     /// The kernels of the largest probabilities.
     const TOP_K: &'static RowVariants<TopKArgs<Self>>;
-    /// The kernels that draw tokens.
+    /// The kernels that draw tokens of all logits.
     const SAMPLE: &'static RowVariants<SampleArgs<Self>>;
+    /// The kernels that draw tokens of the largest logits.
+    const SAMPLE_TOP_K: &'static RowVariants<SampleArgs<Self>>;
 }
 
 /// The kernels of an operation on rows.
@@ -250,7 +258,7 @@ pub struct RowVariants<A: 'static> {
     /// For narrow rows first. The last two take any width: one of a block for a row, and one of a thread for a row, which is for
     /// a CPU alone.
     pub variants: &'static [Variant<A>],
-    /// The kernel of a block or a cluster that holds a row in shared memory.
+    /// The kernel of a block or a cluster that holds a row in shared memory, or of a cluster that holds nothing of it.
     pub staged: Option<&'static Variant<A>>,
     /// Columns from which many rows are better held there than in registers.
     pub staged_from: usize,
@@ -278,13 +286,18 @@ macro_rules! kernels {
             };
             const TOP_K: &'static RowVariants<TopKArgs<$ty>> = &RowVariants {
                 variants: top_k_rows::INSTANCES,
-                staged: Some(&<top_k_staged as KernelsOf<TopKArgs<$ty>>>::INSTANCES[0]),
-                staged_from: 16_384 * size_of::<$ty>(),
+                staged: Some(&<top_k_cluster as KernelsOf<TopKArgs<$ty>>>::INSTANCES[0]),
+                staged_from: 0,
             };
             const SAMPLE: &'static RowVariants<SampleArgs<$ty>> = &RowVariants {
                 variants: sample_rows::INSTANCES,
-                staged: Some(&<sample_staged as KernelsOf<SampleArgs<$ty>>>::INSTANCES[0]),
-                staged_from: 16_384 * size_of::<$ty>(),
+                staged: Some(&<sample_cluster as KernelsOf<SampleArgs<$ty>>>::INSTANCES[0]),
+                staged_from: 0,
+            };
+            const SAMPLE_TOP_K: &'static RowVariants<SampleArgs<$ty>> = &RowVariants {
+                variants: sample_top_k_rows::INSTANCES,
+                staged: Some(&<sample_top_k_cluster as KernelsOf<SampleArgs<$ty>>>::INSTANCES[0]),
+                staged_from: 0,
             };
         }
     )*};

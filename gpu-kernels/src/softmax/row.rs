@@ -77,12 +77,6 @@ impl<I: Number, O: Number, const THREADS: usize> Row<I, O, THREADS> {
         Self { cols: 0, first: 0, end: 0, ..self }
     }
 
-    /// Elements of the whole row.
-    #[inline(always)]
-    pub fn cols(&self) -> usize {
-        self.cols
-    }
-
     /// Whether the block's part has a vector number `i` for any of the row's threads.
     #[inline(always)]
     pub fn has_vectors(&self, i: usize) -> bool {

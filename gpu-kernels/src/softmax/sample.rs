@@ -1,52 +1,64 @@
 //! A token a row, drawn from the softmax of its logits by a temperature, after cuts to the most probable ones.
 //!
-//! The token is that of the largest `(x - max) * scale + noise` of those that the cuts leave (Gumbel-max: Gumbel, "Statistical theory of
-//! extreme values", 1954), with a noise for each row, draw and column ([`Noise`]). So a token is drawn by comparisons, whatever
-//! the order of a sum, the noise of a token is the same with every cut, and nearly equal candidates are the only ones
-//! that rounding can exchange. An inverse of cumulative sums would need these in the order of the columns, and between two
-//! tokens every rounding of all sums before them would count.
+//! A draw reads the logits once, and makes two random numbers for each 1024 columns ([`Noise`]). It takes two steps:
+//!
+//! 1. A chunk of 1024 columns: the one of the largest `ln(sum of its exponentials) + noise` (Gumbel-max: Gumbel, "Statistical theory
+//!    of extreme values", 1954). So a warp that has read a chunk keeps its sum alone, and rounding can exchange only chunks
+//!    that are nearly equal.
+//! 2. A token of the chunk, by the inverse of its distribution function: the last column of which those before it in the chunk sum up
+//!    to no more than a uniform number times the chunk's sum.
+//!
+//! Both are defined by columns, so the token does not depend on the kernel: only where two numbers that are compared are equal up to
+//! the rounding of `f32` may another one come out. A token that has less than 2^-24 of its chunk's sum comes as often as
+//! rounding lets it.
 //!
 //! - Without noise (flag [`GREEDY`]) the largest logit is taken, of equal ones the one in the smaller column.
-//! - With `top_k` the `k` largest logits are left, by the order of [`top_k`](super::top_k), and no more where some are equal.
+//! - With `top_k` the `k` largest logits are left, by the order of [`top_k`](super::top_k), and no more where some are equal. One of them
+//!   is drawn by the inverse of the distribution function over their places.
 //! - With `top_p` below 1 of these, in that order, each is left before which the others sum up to less than `top_p` of all of their
 //!   probabilities; so at least the first.
 //!
-//! With `top_k` the row's largest elements are selected first. Without it nothing is sorted for `top_p` either: the winner of all
-//! tokens is right if those with larger logits sum up to less than `top_p`; if not, all tokens that it is not smaller than are
-//! outside of the cut, and the winner of the others is next. One pass sums up and finds that.
+//! Without `top_k` nothing is sorted for `top_p`. The token of all logits is right if the larger ones sum up to less than `top_p`. If not,
+//! neither it nor any smaller one is left, and the next round draws from the larger ones: a rejection, which leaves the distribution as it
+//! should be. One pass sums up the larger ones and draws from them.
 //!
 //! The log-probability of the token is that in `softmax(logits * scale)`, before the cuts. A row with NaN or +inf, or of -inf only, gives
 //! [`NO_TOKEN`] and NaN.
 //!
-//! The block of a row of any width has 512 threads, of about 100 registers each, which leaves room for one block a multiprocessor: 64
-//! registers, for two, would spill. Requires: a stride of at least `cols`.
-//@ ptx(sample_f32_wide): ld.global.v4 >= 4, bar.sync >= 5, .local == 0
-//@ ptx(sample_f16_wide, sample_bf16_wide): ld.global.v4 >= 2, bar.sync >= 5, .local == 0
-//@ ptx(sample_f32_staged, compute_90+): cp.async.bulk.shared::cluster.global >= 1, mapa >= 1, .local == 0
-//@ ptx(sample_f16_staged, compute_90+): cp.async.bulk.shared::cluster.global >= 1, mapa >= 1, .local == 0
-//@ ptx(sample_bf16_staged, compute_90+): cp.async.bulk.shared::cluster.global >= 1, mapa >= 1, .local == 0
+//! A warp has a row of up to a chunk, a block or a cluster a wider one. Requires: a stride of at least `cols`.
+//@ ptx(sample_f32_32x8): ld.global.v4 >= 8, bar == 0, .shared == 0, .local == 0
+//@ ptx(sample_f16_32x4, sample_bf16_32x4): ld.global.v4 >= 4, bar == 0, .shared == 0, .local == 0
+//@ ptx(sample_f32_wide): ld.global.v4 >= 8, bar.sync >= 1, .local == 0
+//@ ptx(sample_f16_wide, sample_bf16_wide): ld.global.v4 >= 4, bar.sync >= 1, .local == 0
+//@ ptx(sample_f32_cluster, sample_f16_cluster, sample_bf16_cluster, compute_90+): mapa >= 1, .local == 0
+//@ ptx(sample_top_k_f32_wide, sample_top_k_f16_wide, sample_top_k_bf16_wide): bar.sync >= 3, .local == 0
 
 use cuda_std::half::{bf16, f16};
 use cuda_std::kernel;
 use cuda_std::mem::{f32x2, u32x4};
-use cuda_std::shared::dynamic_shared_mem;
 
 mod args;
-mod draw;
+mod in_chunk;
+mod narrow;
 pub mod noise;
+mod selected;
 mod serial;
+mod wide;
 
 pub use args::SampleArgs;
 #[cfg(not(target_arch = "nvptx64"))]
 pub use args::{SampleArgsHost, SampleLaunch};
 pub use noise::Noise;
 
-use draw::{in_shared, quads, wide};
+use narrow::narrow;
 use serial::serial;
+use wide::{quads, wide};
 
 #[cfg(not(target_arch = "nvptx64"))]
 use super::operation::Fit;
-use super::top_k::select::Scratch;
+use super::top_k::block::{self, Scratch};
+use super::top_k::in_warp::in_warp;
+use super::top_k::words;
 use crate::element::Element;
 
 /// What stands for a token where there is none.
@@ -55,70 +67,152 @@ pub const NO_TOKEN: u32 = u32::MAX;
 /// A flag of the kernels: without noise.
 pub const GREEDY: u32 = 1;
 
-/// A token of each row of `logits`.
+/// A token of each row of `logits`, without `top_k`.
 ///
-/// A block of `BLOCK` threads has a row of any width, and reads `VECTORS` vectors of `N` elements at a time; with `VECTORS` 0 a
-/// thread has it. Launched on blocks of `BLOCK` threads, enough of them for `rows`.
+/// `THREADS` threads have a row: a warp one that it holds, `VECTORS` vectors of `N` elements a lane; a block, or with `CLUSTER` a
+/// cluster of up to 16, one of any width; one thread, too. Launched on blocks of `BLOCK` threads, or clusters of them, enough
+/// for `rows`.
 ///
 /// # Safety
 /// The launch is as said; `logits` is valid for `rows` rows of `cols` elements, and has some; `tokens` and, if not null,
 /// `log_probabilities` have an element for each row, which nobody else uses; `top_k` is at most
-/// [`MOST`](super::top_k::MOST).
+/// [`MOST`](super::top_k::MOST), and 0 but for one thread a row.
 #[kernel(
+    with(BLOCK = max(THREADS, 64)),
     max_threads = BLOCK,
+    min_blocks = 1024 / BLOCK,
     args,
-    facts: Fit = Fit::of_any::<N>(BLOCK, if VECTORS == 0 { 1 } else { BLOCK }, VECTORS, true),
+    facts: Fit = Fit::of_warps::<N>(BLOCK, THREADS, VECTORS),
     instances(
-        N = 4 {
-            sample_f32_wide = <f32, 512, 4>, min_blocks = 1;
-            sample_f32_serial = <f32, 8, 0>, cpu_only = true;
+        T = f32, N = 4 {
+            sample_f32_32x2 = <32, 2>;
+            sample_f32_32x8 = <32, 8>, min_blocks = 12;
+            sample_f32_64x8 = <64, 8>, min_blocks = 12;
+            sample_f32_wide = <128, 8>, min_blocks = 6;
+            sample_f32_serial = <1, 8>, cpu_only = true;
         }
         for T in [f16, bf16], N = 8 {
-            sample_{T}_wide = <512, 2>, min_blocks = 1;
-            sample_{T}_serial = <8, 0>, cpu_only = true;
+            sample_{T}_32x1 = <32, 1>, min_blocks = 14;
+            sample_{T}_32x4 = <32, 4>, min_blocks = 13;
+            sample_{T}_64x4 = <64, 4>, min_blocks = 13;
+            sample_{T}_wide = <128, 4>, min_blocks = 6;
+            sample_{T}_serial = <1, 4>, cpu_only = true;
         }
     ),
 )]
-pub unsafe fn sample_rows<T: Element<N>, const N: usize, const BLOCK: usize, const VECTORS: usize>(
-    #[shared(BLOCK.div_ceil(32))] shared: *mut f32x2,
-    #[shared(quads::<BLOCK>())] team: *mut u32x4,
-    #[shared(Scratch::words::<BLOCK>())] scratch: *mut u64,
+pub unsafe fn sample_rows<
+    T: Element<N>,
+    const N: usize,
+    const THREADS: usize,
+    const VECTORS: usize,
+    const BLOCK: usize,
+>(
+    #[shared(if THREADS > 32 { quads::<BLOCK>() } else { 1 })] shared: *mut u32x4,
     args: SampleArgs<T>,
 ) {
-    // SAFETY: the kernel's contract; each warp of the block has a pair, and the block its scratch.
+    // SAFETY: the kernel's contract; a block that has a row has its quads.
     unsafe {
-        if VECTORS == 0 {
-            serial(args);
-        } else {
-            wide::<T, N, BLOCK, VECTORS>(shared, team, Scratch::new::<BLOCK>(scratch), args);
+        match THREADS {
+            1 => serial(args),
+            32 => narrow::<T, N, BLOCK, VECTORS>(args),
+            _ => wide::<T, N, BLOCK, VECTORS, false>(shared, args),
         }
     }
 }
 
-/// As [`sample_rows`](fn@sample_rows), of rows that a block of `BLOCK` threads, or a cluster of up to 16, holds in shared memory.
-///
-/// Launched on a block for each row, or a cluster of them, with [`Fit::shared_bytes`] of dynamic shared memory.
+/// As [`sample_rows`](fn@sample_rows), of rows of any width that a cluster of up to 16 blocks of `BLOCK` threads has.
 ///
 /// # Safety
 /// As there.
 #[kernel(
-    with(BLOCK = 256),
+    with(BLOCK = 128),
     max_threads = BLOCK,
-    min_blocks = 2,
+    min_blocks = 6,
     min_arch = 90,
     args,
-    facts: Fit = Fit::staged::<N>(BLOCK, 1).with_scratch(Scratch::bytes_of_cluster::<BLOCK>()),
+    facts: Fit = Fit::staged::<N>(BLOCK, 0),
     instances(
-        sample_f32_staged = <f32, 4>;
-        sample_f16_staged = <f16, 8>;
-        sample_bf16_staged = <bf16, 8>;
+        sample_f32_cluster = <f32, 4, 8>;
+        sample_f16_cluster = <f16, 8, 4>;
+        sample_bf16_cluster = <bf16, 8, 4>;
     ),
 )]
-pub unsafe fn sample_staged<T: Element<N>, const N: usize, const BLOCK: usize>(
-    #[shared(BLOCK / 32)] shared: *mut f32x2,
-    #[shared(quads::<BLOCK>())] team: *mut u32x4,
+pub unsafe fn sample_cluster<T: Element<N>, const N: usize, const VECTORS: usize, const BLOCK: usize>(
+    #[shared(quads::<BLOCK>())] shared: *mut u32x4,
     args: SampleArgs<T>,
 ) {
-    // SAFETY: the kernel's contract; each warp of the block has a pair.
-    unsafe { in_shared::<T, N, BLOCK>(dynamic_shared_mem::<u32x4>(), shared, team, args) };
+    // SAFETY: the kernel's contract; the block has its quads.
+    unsafe { wide::<T, N, BLOCK, VECTORS, true>(shared, args) };
+}
+
+/// A token of each row of `logits`, with `top_k`.
+///
+/// As [`sample_rows`](fn@sample_rows).
+///
+/// # Safety
+/// As there, but that `top_k` is from 1 to [`MOST`](super::top_k::MOST).
+#[kernel(
+    with(BLOCK = max(THREADS, 128)),
+    max_threads = BLOCK,
+    min_blocks = 1024 / BLOCK,
+    args,
+    facts: Fit = Fit::of_warps::<N>(BLOCK, THREADS, VECTORS),
+    instances(
+        T = f32, N = 4 {
+            sample_top_k_f32_32x8 = <32, 8>, min_blocks = 6;
+            sample_top_k_f32_wide = <256, 8>;
+            sample_top_k_f32_serial = <1, 8>, cpu_only = true;
+        }
+        for T in [f16, bf16], N = 8 {
+            sample_top_k_{T}_32x4 = <32, 4>, min_blocks = 6;
+            sample_top_k_{T}_wide = <256, 4>;
+            sample_top_k_{T}_serial = <1, 4>, cpu_only = true;
+        }
+    ),
+)]
+pub unsafe fn sample_top_k_rows<
+    T: Element<N>,
+    const N: usize,
+    const THREADS: usize,
+    const VECTORS: usize,
+    const BLOCK: usize,
+>(
+    #[shared(BLOCK / 32)] shared: *mut f32x2,
+    #[shared(words(THREADS, BLOCK))] scratch: *mut u64,
+    args: SampleArgs<T>,
+) {
+    // SAFETY: the kernel's contract; each warp of the block has a pair, and the block its scratch.
+    unsafe {
+        match (THREADS, size_of::<T>()) {
+            (1, _) => serial(args),
+            (32, 4) => in_warp::<T, u64, _, N, BLOCK, VECTORS>(scratch, args),
+            (32, _) => in_warp::<T, u32, _, N, BLOCK, VECTORS>(scratch, args),
+            _ => block::rows::<T, _, N, VECTORS, false>(shared, Scratch::new(scratch), args),
+        }
+    }
+}
+
+/// As [`sample_top_k_rows`](fn@sample_top_k_rows), of rows of any width that a cluster of up to 16 blocks has.
+///
+/// # Safety
+/// As there.
+#[kernel(
+    max_threads = 256,
+    min_blocks = 4,
+    min_arch = 90,
+    args,
+    facts: Fit = Fit::staged::<N>(block::BLOCK, 0),
+    instances(
+        sample_top_k_f32_cluster = <f32, 4, 8>;
+        sample_top_k_f16_cluster = <f16, 8, 4>;
+        sample_top_k_bf16_cluster = <bf16, 8, 4>;
+    ),
+)]
+pub unsafe fn sample_top_k_cluster<T: Element<N>, const N: usize, const VECTORS: usize>(
+    #[shared(block::BLOCK / 32)] shared: *mut f32x2,
+    #[shared(Scratch::words(true))] scratch: *mut u64,
+    args: SampleArgs<T>,
+) {
+    // SAFETY: the kernel's contract; each warp of the block has a pair, and the block its scratch.
+    unsafe { block::rows::<T, _, N, VECTORS, true>(shared, Scratch::new(scratch), args) };
 }

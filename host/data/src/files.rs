@@ -1,4 +1,4 @@
-//! Which files of a folder are the data set, and the default folder.
+//! Finds the files of a data set in a folder, and the default folder.
 
 use std::io;
 use std::path::{Path, PathBuf};

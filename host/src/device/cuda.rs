@@ -1,7 +1,7 @@
 //! A CUDA GPU as a device: its primary context, its streams, the modules, and what the last kernels did.
 //!
-//! The driver's functions come from [`cust::sys`]. Each call here first makes the context the calling
-//! thread's, so a device may be used from any thread.
+//! The driver's functions come from [`cust::sys`]. Each call first makes the context current in the calling thread, so a
+//! device may be used from any thread.
 
 mod handles;
 mod kernels;

@@ -1,4 +1,4 @@
-//! What can go wrong on a device.
+//! The errors of a device.
 
 use std::fmt;
 use std::path::PathBuf;

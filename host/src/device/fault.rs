@@ -137,8 +137,7 @@ impl FaultKind {
         matches!(self, FaultKind::TimedOut { .. } | FaultKind::DeviceLost)
     }
 
-    /// Whether a GPU may report the overflow of a stack in this way: it writes below the thread's local memory, or reads
-    /// there what it takes for an address.
+    /// Whether a GPU may report a stack overflow in this way: the thread accesses memory below its stack.
     pub(super) fn may_be_stack(self) -> bool {
         matches!(
             self,

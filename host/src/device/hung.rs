@@ -1,4 +1,4 @@
-//! Whether a device had to be left behind with work that may never end.
+//! Whether a device was abandoned with work that may never end.
 
 use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -2,12 +2,13 @@
 //!
 //! A [`Device`] owns memory ([`Buffer`]) and runs kernels: it is a [`Launcher`], so the typed `launch` function
 //! of every kernel takes it. On the GPU a launch is queued and returns at once; a kernel's failure appears at
-//! [`Device::synchronize`] or at the next copy, as a [`KernelFault`] that names the launches it may come from. With
-//! `FERROWARP_SYNC=1` in the environment every launch waits for its end, which names the one. On the CPU a launch
+//! [`Device::synchronize`] or at the next copy, as a [`KernelFault`] that names the launches that may have caused it. With
+//! `FERROWARP_SYNC=1` in the environment, every launch waits for its end, so the fault names exactly one. On the CPU a
+//! launch
 //! returns when the kernel has ended.
 //!
-//! All that a device is given it does in one order, unless it is given to [`Stream`]s of its own. A [`Graph`] is work that
-//! is recorded once and launched many times.
+//! A device does its work in order, unless the work is given to separate [`Stream`]s. A [`Graph`] is work that is recorded
+//! once and launched many times.
 
 mod buffer;
 mod cpu;

@@ -103,7 +103,7 @@ pub enum SoftmaxError {
         temperature: f32,
     },
     /// The cut leaves no part of the probability that can be.
-    #[error("sampling with a top-p of {p} failed: it is over 0 and at most 1; 1 is no cut")]
+    #[error("sampling with a top-p of {p} failed: it must be over 0 and at most 1; 1 disables the cut")]
     TopP {
         /// The part asked for.
         p: f32,

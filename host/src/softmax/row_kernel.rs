@@ -1,10 +1,14 @@
 //! Chooses among kernels that take any width or some widths, and the rows for each.
 
 use cuda_std::launch::LaunchConfig;
+use gpu_kernels::softmax::chunk::CHUNK;
 use gpu_kernels::softmax::operation::{RowVariants, Spread, Variant};
 
 use super::kernel_choice::prefetch_blocks;
 use super::{DeviceProfile, SoftmaxError, staged};
+
+/// The blocks for each multiprocessor that few rows are spread over, which hold nothing of them.
+const STREAMS: usize = 4;
 
 /// The kernel for a width, and the launches that the rows need.
 pub(super) struct RowKernel<A: 'static> {
@@ -30,7 +34,7 @@ impl<A> RowKernel<A> {
         let (variant, blocks, at_once) = (spread.variant, spread.blocks, spread.rows_at_once() as usize);
         let groups = (profile.limits.max_grid.x / blocks) as usize;
         let bytes = cols.saturating_mul(at_once * size_of::<T>());
-        let prefetch_blocks = if variant.staged.is_some() {
+        let prefetch_blocks = if variant.staged.is_some() && !variant.streams() {
             staged::prefetch_blocks(profile, rows, blocks)
         } else {
             prefetch_blocks(variant, profile, [rows.div_ceil(at_once), bytes], false)
@@ -71,6 +75,10 @@ fn choice<A>(
             && profile.limits.runs(variant.meta)
     };
     let first = kernels.variants.iter().find(suits).map(Spread::one);
+    if let Some(streaming) = kernels.staged.filter(|it| it.streams()) {
+        let few = || of_few_streams(Spread::staged(streaming, &profile.limits, cols), profile, shape);
+        return if profile.is_cpu { first } else { few().or(first) };
+    }
     let fits_registers = first.is_some_and(|kernel| kernel.variant.elements < u32::MAX);
     let mut staged = kernels.staged.into_iter().flat_map(|it| Spread::staged(it, &profile.limits, cols));
     let best = if profile.is_cpu {
@@ -85,6 +93,22 @@ fn choice<A>(
         None
     };
     best.or(first)
+}
+
+/// The cluster for rows that are so few that a block each leaves multiprocessors idle: enough blocks for the idle
+/// multiprocessors, and in each block a chunk for every warp.
+fn of_few_streams<A>(
+    kernels: impl Iterator<Item = Spread<A>>,
+    profile: &DeviceProfile,
+    [rows, cols]: [usize; 2],
+) -> Option<Spread<A>> {
+    let is_worth_it = |kernel: &Spread<A>| {
+        let (blocks, warps) = (kernel.blocks as usize, kernel.variant.block as usize / 32);
+        blocks > 1
+            && rows.saturating_mul(blocks) <= STREAMS * profile.multiprocessors
+            && cols >= blocks * warps * CHUNK
+    };
+    kernels.filter(is_worth_it).last()
 }
 
 #[cfg(test)]
@@ -155,6 +179,31 @@ mod tests {
         assert_eq!(chosen::<f32>(&alone, [4096, 16_388]), ("softmax_backward_f32_wide", 1));
         let cpu = DeviceProfile { limits: Limits::default(), is_cpu: true, ..gpu() };
         assert_eq!(chosen::<bf16>(&cpu, [4096, 32_768]), ("softmax_backward_bf16_serial", 1));
+    }
+
+    #[test]
+    fn wide_rows_that_are_read_in_chunks_are_spread_while_they_are_few() {
+        let cpu = DeviceProfile { limits: Limits::default(), is_cpu: true, ..gpu() };
+        let old =
+            DeviceProfile { limits: Limits { capability: 89, max_cluster: 1, ..gpu().limits }, ..gpu() };
+        for (profile, shape, expected) in [
+            (&gpu(), [4096, 256], ("sample_f32_32x2", 1)),
+            (&gpu(), [4096, 257], ("sample_f32_32x8", 1)),
+            (&gpu(), [1, 1024], ("sample_f32_32x8", 1)),
+            (&gpu(), [4096, 1025], ("sample_f32_64x8", 1)),
+            (&gpu(), [4096, 4097], ("sample_f32_wide", 1)),
+            (&gpu(), [265, 131_072], ("sample_f32_wide", 1)),
+            (&gpu(), [64, 32_000], ("sample_f32_cluster", 4)),
+            (&gpu(), [64, 262_144], ("sample_f32_cluster", 8)),
+            (&gpu(), [1, 262_144], ("sample_f32_cluster", 16)),
+            (&old, [1, 262_144], ("sample_f32_wide", 1)),
+            (&cpu, [1, 262_144], ("sample_f32_serial", 1)),
+        ] {
+            let kernel = RowKernel::new::<f32>(f32::SAMPLE, profile, shape).unwrap().unwrap();
+            let spread = kernel.spread;
+            assert_eq!((spread.variant.meta.name, spread.blocks), expected, "{shape:?}");
+            assert_eq!(kernel.config(1).shared_bytes, 0);
+        }
     }
 
     #[test]

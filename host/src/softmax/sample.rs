@@ -41,8 +41,9 @@ impl Sampling {
         Self { top_k: Some(k), ..self }
     }
 
-    /// From the fewest most probable tokens whose probabilities sum up to `p` or more, over 0 and at most 1, which is no cut (nucleus
-    /// sampling: Holtzman et al., 2020). Probabilities are those at the temperature and, with [`top_k`](Self::top_k), of
+    /// From the fewest most probable tokens whose probabilities sum up to `p` or more, over 0 and at most 1; 1 disables
+    /// the cut (nucleus sampling: Holtzman et al., 2020). Probabilities are those at the temperature and, with
+    /// [`top_k`](Self::top_k), of
     /// what that leaves, whose sum is 1 then.
     pub const fn top_p(self, p: f32) -> Self {
         Self { top_p: p, ..self }
@@ -90,16 +91,19 @@ impl Default for Sampling {
 /// ```
 ///
 /// # Random numbers
-/// The token is that of the largest `logit / temperature + noise` of those that the cuts leave; the noise of a column is of the standard
-/// Gumbel distribution, made of 32 bits of Philox4x32-10 (Salmon et al., 2011), whose key is the seed and whose counter is made of
-/// `draw`, the row modulo 2^32, and the column. So no two rows, draws or columns have the same numbers; they are the same bits on
-/// every device, in every type and with every cut; and the token is the same, but where two sums, or the sum of probabilities and `p`,
-/// are equal up to the rounding of `f32`. Give every step of a generation another `draw`; a [recorded](Device::record) call
+/// They are words of Philox4x32-10 (Salmon et al., 2011), with the seed as key. The counter consists of `draw`, the row
+/// modulo 2^32, and 1024 columns: so no two rows or draws have the same numbers, which are the same bits on every device
+/// and in every type.
+///
+/// First 1024 columns are drawn, those of the largest `ln(sum of exp(logit / temperature)) + noise`, where the noise is of the
+/// standard Gumbel distribution; then one of them, by the inverse of their distribution function. A token that [`Sampling::top_p`] leaves
+/// out is drawn again, from the larger ones alone, with other numbers. So the token is the same on every device, unless two sums that are
+/// compared are equal up to the rounding of `f32`. Give every step of a generation another `draw`; a [recorded](Device::record) call
 /// repeats its own.
 ///
 /// # Hard rows
 /// A row with a NaN or a +inf, or of -inf only, gives [`u32::MAX`], no token, at every temperature. A token of -inf among finite logits is
-/// never drawn. `top_k` of more than the columns is no cut. Without columns nothing is written.
+/// never drawn. A `top_k` above the number of columns has no effect. Without columns nothing is written.
 ///
 /// # Errors
 /// The temperature is negative, not a number, infinite, or over 0 and under 2^-126; `top_k` is 0 or over 128; `top_p` is not over 0 or over
@@ -166,7 +170,9 @@ fn run<T: Real>(
         check_len("log-probabilities", view.len(), view.device())?;
     }
     let profile = DeviceProfile::from(device);
-    let Some(kernel) = RowKernel::new::<T>(T::SAMPLE, &profile, shape)? else { return Ok(()) };
+    let top_k = if is_greedy { 0 } else { sampling.top_k.unwrap_or(0) };
+    let kernels = if top_k > 0 { T::SAMPLE_TOP_K } else { T::SAMPLE };
+    let Some(kernel) = RowKernel::new::<T>(kernels, &profile, shape)? else { return Ok(()) };
     let (stride, from, to) = (logits.stride(), logits.raw(), RawBuffer::written(tokens));
     let logarithms = log_probabilities.map_or(RawBuffer::NULL, RawBuffer::written);
     for (first, rows) in kernel.launches() {
@@ -180,11 +186,10 @@ fn run<T: Real>(
             draw,
             cols: kernel.cols,
             first_row: first as u32,
-            top_k: sampling.top_k.unwrap_or(0) as u32,
+            top_k: top_k as u32,
             top_p: sampling.top_p,
             scale,
             flags: if is_greedy { GREEDY } else { 0 },
-            prefetch_blocks: kernel.prefetch_blocks(&[stride as u64]),
         };
         // SAFETY: all memory was checked against the shape and the device, is borrowed, what is written exclusively, and later uses of
         // it wait for the device or are queued after this; the grid is for that many rows.
@@ -207,7 +212,10 @@ mod tests {
             (new.temperature(1e-40), "a temperature of 0.0000"),
             (new.top_k(0), "top-k with k = 0 failed"),
             (new.top_k(129), "top-k with k = 129 failed"),
-            (new.top_p(0.0), "sampling with a top-p of 0 failed: it is over 0 and at most 1; 1 is no cut"),
+            (
+                new.top_p(0.0),
+                "sampling with a top-p of 0 failed: it must be over 0 and at most 1; 1 disables the cut",
+            ),
             (new.top_p(1.0001), "a top-p of 1.0001"),
             (new.top_p(-0.5), "a top-p of -0.5"),
             (new.top_p(f32::NAN), "a top-p of NaN"),

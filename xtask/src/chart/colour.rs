@@ -25,7 +25,7 @@ const COOL: [(f64, f64, f64); 5] = [
 const GREY: [(f64, f64, f64); 2] = [(90.0, 90.0, 90.0), (175.0, 175.0, 175.0)];
 
 impl Family {
-    /// The family's one colour, where names do not need colours to be told apart.
+    /// The family's one colour, if names do not need colours to be distinguished.
     pub fn main(self) -> RGBColor {
         self.at(0.5)
     }

@@ -16,6 +16,7 @@ mod colour;
 mod dots;
 mod lines;
 mod names;
+mod spans;
 #[cfg(test)]
 mod tests;
 
@@ -29,6 +30,7 @@ pub use bars::{Bar, Bars};
 pub use colour::{Family, colours};
 pub use dots::{Dots, Row};
 pub use lines::{Guide, Lines, Mark, Note, Series};
+pub use spans::{Span, Spans};
 
 /// Where panels draw.
 type Canvas<'a> = DrawingArea<SVGBackend<'a>, Shift>;
@@ -54,6 +56,8 @@ pub enum Panel {
     Bars(Bars),
     /// Values of many things by several contestants, a row for each thing.
     Dots(Dots),
+    /// What ran where and when, a row for each place.
+    Spans(Spans),
 }
 
 /// Pixels between the picture's edge and what is drawn.
@@ -133,6 +137,7 @@ impl Panel {
             Self::Lines(lines) => lines.size(),
             Self::Bars(bars) => bars.size(),
             Self::Dots(dots) => dots.size(),
+            Self::Spans(spans) => spans.size(),
         }
     }
 
@@ -141,6 +146,7 @@ impl Panel {
             Self::Lines(lines) => lines.draw(area),
             Self::Bars(bars) => bars.draw(area),
             Self::Dots(dots) => dots.draw(area),
+            Self::Spans(spans) => spans.draw(area),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Which registers are live where they are declared: liveness of a variable, one register at a time (Appel, "Modern
 //! Compiler Implementation", 19.6). Most registers are written and read in one block and cost nothing here.
 
-use super::read::{Block, Event, Function, Goes};
+use super::function::{Block, Event, Function, Goes};
 
 /// The registers that a thread may read before it writes them, in the order of their declarations.
 pub(super) fn read_before_written(function: &Function<'_>) -> Vec<u32> {

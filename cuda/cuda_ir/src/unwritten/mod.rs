@@ -11,13 +11,14 @@
 //! leaves every other function as it is.
 
 mod flow;
+mod function;
 mod opcode;
 mod read;
 mod tokens;
 
 use std::borrow::Cow;
 
-use read::{Declaration, Function};
+use function::{Declaration, Function};
 
 /// The text in which no thread reads a register before it writes it, whichever way it goes.
 pub fn initialise(ptx: &str) -> Cow<'_, str> {

@@ -1,84 +1,10 @@
 //! Reads the functions of a module as blocks in which registers are written and read.
 
 use std::collections::HashMap;
-use std::ops::Range;
 
+use super::function::{Block, Declaration, Event, Function, Goes};
 use super::opcode::{self, First, Next};
 use super::tokens::{Token, Tokens};
-
-/// A function with a body.
-#[derive(Debug, Default)]
-pub(super) struct Function<'a> {
-    pub name: &'a str,
-    /// How many registers all declarations declare.
-    pub registers: u32,
-    pub events: Vec<Event>,
-    pub blocks: Vec<Block>,
-    declarations: Vec<Declaration<'a>>,
-    /// By scope, where its first declarations end.
-    heads: Vec<usize>,
-}
-
-/// `.reg .b32 %r<10>` or `.reg .pred p`.
-#[derive(Debug)]
-pub(super) struct Declaration<'a> {
-    pub class: &'a str,
-    /// The block that it is in.
-    pub block: u32,
-    name: &'a str,
-    /// The number of its first register.
-    first: u32,
-    count: Option<u32>,
-    scope: usize,
-    /// Where it ends, if an instruction of its scope comes before it.
-    end: Option<usize>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Event {
-    Read(u32),
-    /// Under no predicate.
-    Write(u32),
-}
-
-/// Instructions of which all are executed if the first one is.
-#[derive(Debug, Default)]
-pub(super) struct Block {
-    pub events: Range<usize>,
-    pub falls_through: bool,
-    pub goes: Goes,
-}
-
-/// Where branches lead from a block.
-#[derive(Debug, Default)]
-pub(super) enum Goes {
-    #[default]
-    Nowhere,
-    To(Vec<u32>),
-    /// What its labels are is not known.
-    Anywhere,
-}
-
-impl<'a> Function<'a> {
-    pub fn declaration_of(&self, register: u32) -> &Declaration<'a> {
-        let after = self.declarations.partition_point(|declaration| declaration.first <= register);
-        &self.declarations[after - 1]
-    }
-
-    pub fn name_of(&self, register: u32) -> (&Declaration<'a>, String) {
-        let declaration = self.declaration_of(register);
-        let name = match declaration.count {
-            Some(_) => format!("{}{}", declaration.name, register - declaration.first),
-            None => declaration.name.to_owned(),
-        };
-        (declaration, name)
-    }
-
-    /// Where instructions come before all others that can name a register of the declaration.
-    pub fn place_for(&self, declaration: &Declaration<'a>) -> usize {
-        declaration.end.unwrap_or(self.heads[declaration.scope])
-    }
-}
 
 /// All functions with a body. What is no PTX has fewer.
 pub(super) fn functions(ptx: &str) -> Vec<Function<'_>> {

@@ -1,4 +1,4 @@
-//! How long a wait may take on the device.
+//! The time limit of a wait on the device.
 
 #[cfg(not(target_arch = "nvptx64"))]
 use crate::simt::context::{check_cooperative, wait_until_ready};

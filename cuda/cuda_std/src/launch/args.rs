@@ -1,4 +1,4 @@
-//! What a launch takes for a kernel's parameters.
+//! The arguments of a launch.
 
 use core::ffi::c_void;
 use core::fmt;

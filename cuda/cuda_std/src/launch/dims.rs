@@ -1,4 +1,4 @@
-//! Extents: how many blocks, how many threads.
+//! Extents: numbers of blocks and threads.
 
 use core::fmt;
 

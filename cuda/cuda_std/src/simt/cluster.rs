@@ -1,8 +1,8 @@
 //! What runs on one OS thread at a time: a block, the blocks of a cluster together, or those of a cooperative grid.
 //!
-//! Each block has a scheduler of its own. They take turns: each lets its threads run until all have returned or wait
-//! for another block. When all threads of a cluster wait at its barrier, they go on. Threads that wait for words are asked
-//! once in each turn of their block whether these hold what they wait for. A sweep over all blocks in which no thread
+//! Each block has its own scheduler. They take turns: each lets its threads run until all have returned or wait
+//! for another block. When all threads of a cluster wait at its barrier, they go on. In each turn of their block, threads
+//! that wait for words are checked once. A sweep over all blocks in which no thread
 //! could continue is a fault: no thread ever will, because no other code writes.
 //!
 //! A block's shared memory becomes uninitialised when the block starts, and again when it has ended. So a kernel that

@@ -1,6 +1,6 @@
 //! How long a launch may take.
 //!
-//! A thread of its own watches the clock. When a launch is over its limit, the schedulers and the atomics see that, and
+//! A separate thread watches the clock. When a launch is over its limit, the schedulers and the atomics see that, and
 //! the launch ends with a fault. A kernel that comes to neither cannot be stopped: a little later its name is
 //! printed, with block and thread where the system lets them be known, and the program ends.
 

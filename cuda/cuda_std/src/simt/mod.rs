@@ -1,13 +1,13 @@
-//! The SIMT executor: runs a kernel on the CPU with the CUDA model whole.
+//! The SIMT executor: runs a kernel on the CPU with the complete CUDA model.
 //!
-//! Every GPU thread is a stackful coroutine; a barrier or a shuffle suspends it until all that take part have
-//! arrived. Blocks run in parallel over the cores, each on one OS thread with shared memory of its own; the blocks of
-//! a cluster share a thread, and reach each other's memory. What the
-//! CUDA model leaves undefined is an error here: a barrier that not all threads of the block reach, a shuffle
-//! or vote whose mask names lanes that do not take part, shared memory over the limit. Shared memory starts out
+//! Every GPU thread is a stackful coroutine; a barrier or a shuffle suspends it until all participants have arrived.
+//! Blocks run in parallel on the cores, each on one OS thread with its own shared memory. The blocks of a cluster share an
+//! OS thread and access each other's memory. What the CUDA model leaves undefined is an error here: a barrier that some
+//! threads of the block do not reach, a shuffle or vote whose mask names lanes that do not participate, shared memory over
+//! the limit. Shared memory starts out
 //! filled with `0xff` bytes, a NaN in every float format, so that a read of unwritten memory is noticed.
 //!
-//! A scheduler is a module with `Scheduler` and `Channel`; which one is `scheduler` is decided in this file alone.
+//! A scheduler is a module with `Scheduler` and `Channel`; only this file decides which one is `scheduler`.
 //!
 //! ```
 //! use cuda_std::launch::LaunchConfig;

@@ -1,7 +1,7 @@
 //! The seed of a schedule: orders that a launch's blocks and threads come in, shuffled the same way every time.
 //!
-//! Everything here is a pure function of the seed, the kernel's name and the block's number, so a launch repeats
-//! whatever was launched before it.
+//! Everything here is a pure function of the seed, the kernel's name and the block's number, so a launch does not depend
+//! on earlier launches.
 
 use core::num::ParseIntError;
 

@@ -157,28 +157,6 @@ unsafe extern "C" fn cuStreamCreateWithPriority(
     0
 }
 
-/// The bytes of stack for each thread; with `FAKE_CUDA_STACK` set, no more than that is granted.
-static STACK: AtomicU64 = AtomicU64::new(1024);
-
-#[unsafe(no_mangle)]
-unsafe extern "C" fn cuCtxGetLimit(value: *mut usize, limit: c_uint) -> c_int {
-    if limit != 0 {
-        return INVALID_VALUE;
-    }
-    unsafe { *value = STACK.load(Ordering::Relaxed) as usize };
-    0
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn cuCtxSetLimit(limit: c_uint, value: usize) -> c_int {
-    let most = std::env::var("FAKE_CUDA_STACK").map_or(usize::MAX, |most| most.parse().unwrap());
-    if limit != 0 || value > most {
-        return INVALID_VALUE;
-    }
-    STACK.store(value as u64, Ordering::Relaxed);
-    0
-}
-
 #[unsafe(no_mangle)]
 extern "C" fn cuCtxSynchronize() -> c_int {
     fake_faults::wait();

@@ -40,6 +40,16 @@ pub fn class(x: f64) -> Class {
     }
 }
 
+/// Zero with the number's sign instead of a number that is subnormal as `f32`.
+#[inline(always)]
+pub fn flushed(x: f64) -> f64 {
+    if (if x < 0.0 { -x } else { x }) < f64::from(f32::MIN_POSITIVE) {
+        if x.to_bits() >> 63 == 0 { 0.0 } else { -0.0 }
+    } else {
+        x
+    }
+}
+
 /// Whether two results of different classes are a zero and a number of its sign: then the error says how far off it is.
 #[inline(always)]
 pub fn is_tiny(exact: f64, got: f64) -> bool {

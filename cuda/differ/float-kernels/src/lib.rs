@@ -9,7 +9,7 @@ mod error;
 mod oracle;
 mod table;
 
-pub use error::{Class, DOUBLE, Format, SINGLE, class, is_tiny, units};
+pub use error::{Class, DOUBLE, Format, SINGLE, class, flushed, is_tiny, units};
 pub use table::*;
 
 use cuda_std::thread;

@@ -7,8 +7,7 @@ use cuda_std::{GpuFloat as _, KernelArgs};
 
 use super::{GREEDY, NO_TOKEN, Noise};
 use crate::element::{Element, Number};
-use crate::softmax::row::{Part, Row, prefetch_rows, row_or_empty};
-use crate::softmax::top_k::key::{column, value};
+use crate::softmax::chunk::Line;
 
 /// What the kernels are launched with. Strides are in elements.
 ///
@@ -26,15 +25,15 @@ pub struct SampleArgs<T> {
     pub rows: u32,
     /// From a row of `logits` to the next.
     pub stride: u64,
-    /// The key of the noise.
+    /// The key of the random numbers.
     pub seed: u64,
     /// The number of the draw.
     pub draw: u64,
     /// Columns.
     pub cols: u32,
-    /// The number of the first row, for the noise.
+    /// The number of the first row, for the random numbers.
     pub first_row: u32,
-    /// How many of the largest logits are left; 0 for all.
+    /// How many of the largest logits are left; 0 for all, and in all kernels but those for it.
     pub top_k: u32,
     /// What part of the probability is left, over 0 and at most 1, which leaves all.
     pub top_p: f32,
@@ -42,8 +41,6 @@ pub struct SampleArgs<T> {
     pub scale: f32,
     /// [`GREEDY`] or 0.
     pub flags: u32,
-    /// Blocks, or clusters, from one to that whose rows it prefetches into L2; 0 for no prefetch.
-    pub prefetch_blocks: u32,
 }
 
 /// [`SampleArgs`] in the buffers of the host.
@@ -56,10 +53,29 @@ impl<T: Number> SampleArgs<T> {
         self.flags & GREEDY != 0
     }
 
-    /// The noise of a row.
+    /// The random numbers of a row.
     #[inline(always)]
     pub(super) fn noise(&self, row: usize) -> Noise {
         Noise { seed: self.seed, draw: self.draw, row: self.first_row.wrapping_add(row as u32) }
+    }
+
+    /// Factor of a difference of logits in a power of 2.
+    #[inline(always)]
+    pub(super) fn factor(&self) -> f32 {
+        self.scale * core::f32::consts::LOG2_E
+    }
+
+    /// A row; after the last one it is empty.
+    ///
+    /// # Safety
+    /// As for the kernels.
+    #[inline(always)]
+    pub(super) unsafe fn line<const N: usize>(&self, index: usize) -> Line<T>
+    where
+        T: Element<N>,
+    {
+        // SAFETY: the kernel's contract.
+        unsafe { Line::new(self.logits, self.stride, [self.rows, self.cols], index) }
     }
 
     /// The logit of a column.
@@ -72,55 +88,21 @@ impl<T: Number> SampleArgs<T> {
         unsafe { *self.logits.add(row * self.stride as usize + col as usize) }.to_f32()
     }
 
-    /// The block's part of a row; after the last one it is empty.
+    /// Writes the token of a row with this (max, sum), or that there is none.
     ///
     /// # Safety
-    /// As for the kernels.
+    /// The row is one of the matrix, and the token one of its columns if the sum is positive; no other thread writes the results.
     #[inline(always)]
-    pub(super) unsafe fn row<const N: usize, const BLOCK: usize>(
-        &self,
-        index: usize,
-        part: Part,
-    ) -> Row<T, T, BLOCK>
-    where
-        T: Element<N>,
-    {
-        let [row, cols] = row_or_empty(index, [self.rows, self.cols]);
-        // SAFETY: the kernel's contract; nothing is written through the row.
-        unsafe {
-            let logits = self.logits.add(row * self.stride as usize);
-            Row::new::<N>(logits.cast_mut(), logits, cols, part)
-        }
-    }
-
-    /// Prefetches the block's part of a later row than number `row` into L2.
-    ///
-    /// # Safety
-    /// As for the kernels.
-    #[inline(always)]
-    pub(super) unsafe fn prefetch(&self, row: usize, part: Part) {
-        if self.prefetch_blocks > 0 {
-            let later = row + self.prefetch_blocks as usize;
-            // SAFETY: the kernel's contract.
-            unsafe { prefetch_rows(self.logits, self.stride, [self.rows, self.cols], [later, 1], part) };
-        }
-    }
-
-    /// Writes the token of a row with this (max, sum): that of the logit of this key, or none.
-    ///
-    /// # Safety
-    /// The row is one of the matrix, and no other thread writes its results.
-    #[inline(always)]
-    pub(super) unsafe fn write(&self, row: usize, key: u64, f32x2 { x: max, y: sum }: f32x2) {
-        let (token, log_probability) = match sum > 0.0 {
-            true => (column(key), (value(key) - max) * self.scale - sum.ln()),
-            false => (NO_TOKEN, f32::NAN),
-        };
+    pub(super) unsafe fn write(&self, row: usize, token: u32, f32x2 { x: max, y: sum }: f32x2) {
+        let has_token = sum > 0.0;
         // SAFETY: the caller's row.
         unsafe {
-            *self.tokens.add(row) = token;
+            *self.tokens.add(row) = if has_token { token } else { NO_TOKEN };
             if !self.log_probabilities.is_null() {
-                *self.log_probabilities.add(row) = log_probability;
+                *self.log_probabilities.add(row) = match has_token {
+                    true => (self.logit(row, token) - max) * self.scale - sum.ln(),
+                    false => f32::NAN,
+                };
             }
         }
     }

@@ -15,8 +15,8 @@ pub fn philox4x32_10(counter: [u32; 4], key: [u32; 2]) -> [u32; 4] {
     [a, b, c, d]
 }
 
-/// The noise of a row's columns in a draw. The key is the seed; column `col` has word `col % 4` of the counter
-/// (`col / 4`, row, draw's lower half, its upper half).
+/// The random numbers of a row in a draw. The key is the seed; the counter is (a chunk of columns, row, draw's lower half, its
+/// upper half).
 #[derive(Clone, Copy, Debug)]
 pub struct Noise {
     /// The key.
@@ -28,44 +28,15 @@ pub struct Noise {
 }
 
 impl Noise {
-    /// No noise is less.
-    pub const LEAST: f32 = -3.0;
-
-    /// No noise is more.
-    pub const MOST: f32 = 23.0;
-
-    /// The words of `4 * group` and the three columns after it.
+    /// The two words of a chunk in a round: for the choice of the chunk, and for that of a token in it.
+    ///
+    /// Two rounds share a counter, whose upper 10 bits count such pairs of rounds.
     #[inline(always)]
-    pub fn four(&self, group: u32) -> [u32; 4] {
+    pub fn words(&self, chunk: u32, round: u32) -> [u32; 2] {
         let Self { seed, draw, row } = *self;
-        let counter = [group, row, draw as u32, (draw >> 32) as u32];
-        philox4x32_10(counter, [seed as u32, (seed >> 32) as u32])
-    }
-
-    /// The words of `N` columns from `col` on; `N` is a multiple of 4.
-    #[inline(always)]
-    pub fn words<const N: usize>(&self, col: usize) -> [u32; N] {
-        let (first, shift) = ((col / 4) as u32, col % 4);
-        let mut words = [0; N];
-        if shift == 0 {
-            for i in 0..N / 4 {
-                let four = self.four(first + i as u32);
-                (0..4).for_each(|j| words[4 * i + j] = four[j]);
-            }
-            return words;
-        }
-        let [_, mut b, mut c, mut d] = self.four(first);
-        for i in 0..N / 4 {
-            let [e, f, g, h] = self.four(first + 1 + i as u32);
-            let four = match shift {
-                1 => [b, c, d, e],
-                2 => [c, d, e, f],
-                _ => [d, e, f, g],
-            };
-            (0..4).for_each(|j| words[4 * i + j] = four[j]);
-            (b, c, d) = (f, g, h);
-        }
-        words
+        let counter = [round / 2 << 22 | chunk, row, draw as u32, (draw >> 32) as u32];
+        let [a, b, c, d] = philox4x32_10(counter, [seed as u32, (seed >> 32) as u32]);
+        if round.is_multiple_of(2) { [a, b] } else { [c, d] }
     }
 
     /// The number in (0, 1) of a word: `(word + 1/2) / 2^32` as `f32`, and never 1. Small ones, which make large noise, are exact.
@@ -102,23 +73,21 @@ mod tests {
     }
 
     #[test]
-    fn columns_have_their_words_wherever_a_vector_begins() {
+    fn rows_draws_seeds_chunks_and_rounds_have_words_of_their_own() {
         let noise = Noise { seed: 1 << 40 | 5, draw: 3 << 33 | 1, row: 9 };
-        let word = |col: usize| noise.four((col / 4) as u32)[col % 4];
-        for col in 0..9 {
-            assert_eq!(noise.words::<4>(col), core::array::from_fn(|j| word(col + j)));
-            assert_eq!(noise.words::<8>(col), core::array::from_fn(|j| word(col + j)));
-            assert_eq!(noise.words::<16>(col), core::array::from_fn(|j| word(col + j)));
-        }
-        for other in [Noise { seed: 5, ..noise }, Noise { draw: 1, ..noise }, Noise { row: 8, ..noise }] {
-            assert_ne!(other.four(0), noise.four(0));
+        let others = [Noise { seed: 5, ..noise }, Noise { draw: 1, ..noise }, Noise { row: 8, ..noise }];
+        let [seed, draw, row] = others.map(|other| other.words(0, 0));
+        let [a, b, c, d, e, f] =
+            [(0, 0), (1, 0), (0, 1), (0, 2), (0, 3), (1, 3)].map(|(chunk, round)| noise.words(chunk, round));
+        let words = [seed, draw, row, a, b, c, d, e, f];
+        for (i, word) in words.iter().enumerate() {
+            assert!(!words[..i].contains(word), "{i}");
         }
     }
 
     #[test]
-    fn noise_is_within_its_bounds() {
-        assert!(Noise::of(u32::MAX) > Noise::LEAST && Noise::of(u32::MAX) < -2.8);
-        assert!(Noise::of(0) < Noise::MOST && Noise::of(0) > 22.8);
+    fn noise_is_finite_and_the_uniform_number_below_1() {
+        assert!(Noise::of(u32::MAX) < -2.8 && Noise::of(0) > 22.8 && Noise::of(0) < 23.0);
         assert_eq!(Noise::uniform(u32::MAX), 1.0f32.next_down());
     }
 }

@@ -1,17 +1,18 @@
 //! Rows of any width, each of one thread.
 
 use cuda_std::mem::f32x2;
-use cuda_std::thread;
+use cuda_std::{GpuFloat as _, thread};
 
 use super::args::SampleArgs;
-use super::draw::Winner;
+use super::in_chunk::Above;
+use super::noise::Noise;
 use crate::element::Number;
-use crate::softmax::forward::exp;
-use crate::softmax::serial::{WIDTH, load, max, sum};
+use crate::softmax::chunk::{CHUNK, exp};
+use crate::softmax::serial::{WIDTH, load};
 use crate::softmax::top_k::key::{column, key, value};
 use crate::softmax::top_k::serial::Largest;
 
-/// This thread's row, read for its maximum, for the sum, and for the draw.
+/// This thread's row, read for the sums of its chunks, and for the draw.
 ///
 /// # Safety
 /// As for the kernels.
@@ -24,90 +25,145 @@ pub(super) unsafe fn serial<T: Number>(args: SampleArgs<T>) {
     // SAFETY: the row is one of the matrix, and this thread alone writes its results.
     unsafe {
         let x = args.logits.add(row * args.stride as usize);
-        let max = max(x, cols);
-        let exps = |start| load(x, start, cols, f32::NEG_INFINITY).map(|x| exp::<f32>(x - max, args.scale));
-        let pair = f32x2::new(max, sum(cols, exps));
-        let drawn = match (pair.y > 0.0, args.is_greedy(), args.top_k) {
+        let all = seen(&args, row, Above::NOTHING, 0);
+        let token = match (all.pair.y > 0.0, args.is_greedy(), args.top_k) {
             (false, ..) => 0,
-            (_, true, _) => Largest::of(x, cols, 1).keys()[0],
-            (_, _, 0) => of_all(&args, row, pair),
-            (_, _, k) => of_selected(&args, row, Largest::of(x, cols, k as usize).keys(), max),
+            (_, true, _) => column(Largest::of(x, cols, 1).keys()[0]),
+            (_, _, 0) => of_all(&args, row, all),
+            (_, _, k) => of_selected(&args, row, Largest::of(x, cols, k as usize).keys(), all.pair.x),
         };
-        args.write(row, drawn, pair);
+        args.write(row, token, all.pair);
     }
 }
 
-/// The key of the logit that is drawn from all.
+/// The (max, sum) of the elements of a round, and of the chunk that is drawn from them its number and its own (max, sum).
+#[derive(Clone, Copy)]
+struct Seen {
+    pair: f32x2,
+    chunk: usize,
+    of_chunk: f32x2,
+}
+
+/// What is seen in a round.
+///
+/// # Safety
+/// The row is one of the matrix.
+unsafe fn seen<T: Number>(args: &SampleArgs<T>, row: usize, above: Above, round: u32) -> Seen {
+    let (scale, noise) = (args.scale, args.noise(row));
+    let none = f32x2::new(f32::MIN, 0.0);
+    let mut seen = Seen { pair: none, chunk: 0, of_chunk: none };
+    let mut height = f32::NEG_INFINITY;
+    for chunk in 0..(args.cols as usize).div_ceil(CHUNK) {
+        // SAFETY: the caller's row.
+        let of_chunk = unsafe { sums(args, row, chunk, above) };
+        let max = seen.pair.x.max(of_chunk.x);
+        let [below, next_below] = [seen.pair, of_chunk].map(|it| (it.x - max) * scale);
+        let next_height = match of_chunk.y > 0.0 {
+            true => of_chunk.y.ln() + Noise::of(noise.words(chunk as u32, round)[0]) + next_below,
+            false => f32::NEG_INFINITY,
+        };
+        height += below;
+        if next_height > height {
+            (height, seen.chunk, seen.of_chunk) = (next_height, chunk, of_chunk);
+        }
+        let sum = seen.pair.y * below.exp() + of_chunk.y * next_below.exp();
+        seen.pair = f32x2::new(max, sum);
+    }
+    seen
+}
+
+/// The (max, sum) of a chunk.
+///
+/// # Safety
+/// The row is one of the matrix.
+unsafe fn sums<T: Number>(args: &SampleArgs<T>, row: usize, chunk: usize, above: Above) -> f32x2 {
+    let mut max = [f32::MIN; WIDTH];
+    // SAFETY: the caller's row.
+    unsafe { for_each(args, row, chunk, above, |_, x| max = core::array::from_fn(|j| max[j].max(x[j]))) };
+    let max = max.into_iter().fold(f32::MIN, f32::max);
+    let (mut sum, factor) = ([0.0; WIDTH], args.factor());
+    // SAFETY: as above.
+    unsafe {
+        for_each(args, row, chunk, above, |_, x| {
+            sum = core::array::from_fn(|j| sum[j] + exp(x[j] - max, factor));
+        });
+    }
+    f32x2::new(max, sum.into_iter().fold(0.0, |sum, x| sum + x))
+}
+
+/// Calls `each` with the column of the first and the elements of each group of a chunk.
+///
+/// # Safety
+/// The row is one of the matrix.
+#[inline(always)]
+unsafe fn for_each<T: Number>(
+    args: &SampleArgs<T>,
+    row: usize,
+    chunk: usize,
+    above: Above,
+    mut each: impl FnMut(usize, [f32; WIDTH]),
+) {
+    let cols = args.cols as usize;
+    for start in (chunk * CHUNK..cols.min((chunk + 1) * CHUNK)).step_by(WIDTH) {
+        // SAFETY: the caller's row.
+        let x = unsafe { load(args.logits.add(row * args.stride as usize), start, cols, f32::NEG_INFINITY) };
+        each(
+            start,
+            if above.is_nothing() { x } else { core::array::from_fn(|j| above.masked(x[j], start + j)) },
+        );
+    }
+}
+
+/// The token that is drawn from all.
 ///
 /// # Safety
 /// The row is one of the matrix, and its sum a positive number.
-#[inline(always)]
-unsafe fn of_all<T: Number>(args: &SampleArgs<T>, row: usize, pair: f32x2) -> u64 {
-    // SAFETY: the caller's row.
-    unsafe {
-        let (_, mut winner) = winner_above(args, row, pair.x, 0);
-        loop {
-            let drawn = key(args.logit(row, column(winner)), column(winner));
-            if args.top_p >= 1.0 {
-                return drawn;
-            }
-            let (sum, next) = winner_above(args, row, pair.x, drawn);
-            if sum < args.top_p * pair.y {
-                return drawn;
-            }
-            winner = next;
-        }
-    }
-}
-
-/// The exponentials of the row's elements whose keys are over `least`, summed up unless it is 0, and the winner of these.
-///
-/// # Safety
-/// As for [`of_all`].
-#[inline(always)]
-unsafe fn winner_above<T: Number>(args: &SampleArgs<T>, row: usize, max: f32, least: u64) -> (f32, u64) {
-    let (cols, noise) = (args.cols as usize, args.noise(row));
-    let smallest = if least == 0 { f32::NEG_INFINITY } else { value(least) };
-    let (mut sum, mut winner) = (0.0f64, Winner::NONE);
-    for start in (0..cols).step_by(WIDTH) {
+unsafe fn of_all<T: Number>(args: &SampleArgs<T>, row: usize, all: Seen) -> u32 {
+    let (mut last, mut above, mut round, factor) = (all, Above::NOTHING, 0, args.factor());
+    loop {
+        let [_, word] = args.noise(row).words(last.chunk as u32, round);
+        let part = Noise::uniform(word) * last.of_chunk.y;
+        let (mut before, mut token) = (0.0, 0);
         // SAFETY: the caller's row.
-        let x = unsafe { load(args.logits.add(row * args.stride as usize), start, cols, f32::NEG_INFINITY) };
-        let larger = x.into_iter().fold(f32::NEG_INFINITY, f32::max);
-        if larger < smallest {
-            continue;
-        }
-        let counts = |j: usize| start + j < cols && key(x[j], (start + j) as u32) > least;
-        if least > 0 {
-            let terms = (0..WIDTH).filter(|&j| counts(j)).map(|j| exp::<f32>(x[j] - max, args.scale));
-            sum += terms.map(f64::from).sum::<f64>();
-        }
-        if winner.may_lose_to((larger - max) * args.scale) {
-            let words = noise.words::<WIDTH>(start);
-            for j in (0..WIDTH).filter(|&j| counts(j)) {
-                let difference = (x[j] - max) * args.scale;
-                if winner.may_lose_to(difference) {
-                    winner.compare(difference, words[j], start + j);
+        unsafe {
+            for_each(args, row, last.chunk, above, |start, x| {
+                for j in 0..WIDTH {
+                    let weight = exp(x[j] - last.of_chunk.x, factor);
+                    token = if weight > 0.0 && before <= part { (start + j) as u32 } else { token };
+                    before += weight;
                 }
+            });
+            if args.top_p >= 1.0 {
+                return token;
             }
+            above = Above(key(args.logit(row, token), token));
+            round += 1;
+            last = seen(args, row, above, round);
+        }
+        if last.pair.y * ((last.pair.x - all.pair.x) * args.scale).exp() < args.top_p * all.pair.y {
+            return token;
         }
     }
-    (sum as f32, winner.key)
 }
 
-/// The key of the logit that is drawn from these, the largest first.
-#[inline(always)]
-fn of_selected<T: Number>(args: &SampleArgs<T>, row: usize, keys: &[u64], max: f32) -> u64 {
-    let (noise, scaled) = (args.noise(row), |key: u64| (value(key) - max) * args.scale);
-    let all = keys.iter().fold(0.0, |sum, &key| sum + exp::<f32>(scaled(key), 1.0));
-    let (mut before, mut winner, mut drawn) = (0.0, Winner::NONE, 0);
+/// The token that is drawn from these logits, the largest first.
+fn of_selected<T: Number>(args: &SampleArgs<T>, row: usize, keys: &[u64], max: f32) -> u32 {
+    let weight = |key: u64| exp(value(key) - max, args.factor());
+    let all = keys.iter().fold(0.0, |sum, &key| sum + weight(key));
+    let is_left = |before: f32| args.top_p >= 1.0 || before < args.top_p * all;
+    let mut left = 0.0;
     for &key in keys {
-        if args.top_p < 1.0 && before >= args.top_p * all {
+        left += if is_left(left) { weight(key) } else { 0.0 };
+    }
+    let [_, word] = args.noise(row).words(0, 0);
+    let part = Noise::uniform(word) * left;
+    let (mut before, mut token) = (0.0, column(keys[0]));
+    for &key in keys {
+        if !is_left(before) {
             break;
         }
-        let (col, last) = (column(key) as usize, winner.key);
-        winner.compare(scaled(key), noise.four((col / 4) as u32)[col % 4], col);
-        drawn = if winner.key > last { key } else { drawn };
-        before += exp::<f32>(scaled(key), 1.0);
+        token = if weight(key) > 0.0 && before <= part { column(key) } else { token };
+        before += weight(key);
     }
-    drawn
+    token
 }

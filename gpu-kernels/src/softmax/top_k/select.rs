@@ -1,184 +1,104 @@
-//! The largest keys of those that a block's threads have, in order.
+//! What the kernels that select have in common.
 
-use core::sync::atomic::Ordering;
+use cuda_std::mem::f32x2;
+use cuda_std::warp::{WarpReductionOp, sync_warp, warp_reduce};
 
-use cuda_std::atomic::BlockAtomicU32;
-use cuda_std::thread;
+use super::key::Key;
+use super::sort::{sort_in_shared, sorted};
+use crate::softmax::chunk::lane;
 
 /// The most keys that are selected.
 pub const MOST: usize = 128;
 
-/// The most blocks of a cluster.
-const MOST_BLOCKS: usize = 16;
-
-/// Keys that are the thread's.
-pub trait Keys {
-    /// Calls `each` with every key from `least` on, in any order.
+/// What a kernel does with the largest elements of each row.
+pub trait Selection<T>: Copy {
+    /// The matrix, and the elements from a row to the next.
+    fn logits(&self) -> (*const T, u64);
+    /// Rows and columns.
+    fn shape(&self) -> [u32; 2];
+    /// How many are selected, from 1 to [`MOST`].
+    fn k(&self) -> usize;
+    /// Factor of the logits.
+    fn scale(&self) -> f32;
+    /// Writes the results of a row with this (max, sum), of which the keys of the `k` largest elements are sorted; 0 where there are no
+    /// more.
     ///
     /// # Safety
-    /// The keys are there.
-    unsafe fn for_each_from(&self, least: u64, each: impl FnMut(u64));
+    /// The 32 lanes of one warp come here, once for each row; the keys are visible to all of them.
+    unsafe fn finish(&self, row: usize, sorted: *const u64, pair: f32x2);
 }
 
-/// Keys in shared memory, of which 0 are none.
-#[derive(Clone, Copy)]
-pub struct Gathered<const BLOCK: usize> {
-    pub keys: *const u64,
-    pub len: usize,
-}
-
-impl<const BLOCK: usize> Gathered<BLOCK> {
-    /// The thread's largest key.
-    ///
-    /// # Safety
-    /// The keys are there.
-    #[inline(always)]
-    pub unsafe fn best(&self) -> u64 {
-        let mut best = 0;
-        // SAFETY: the caller's.
-        unsafe { self.for_each_from(1, |key| best = best.max(key)) };
-        best
-    }
-}
-
-impl<const BLOCK: usize> Keys for Gathered<BLOCK> {
-    #[inline(always)]
-    unsafe fn for_each_from(&self, least: u64, mut each: impl FnMut(u64)) {
-        for i in (thread::thread_idx_x() as usize..self.len).step_by(BLOCK) {
-            // SAFETY: one of the caller's keys.
-            let key = unsafe { *self.keys.add(i) };
-            if key >= least.max(1) {
-                each(key);
-            }
-        }
-    }
-}
-
-/// What a block selects in: shared memory of its own.
-#[derive(Clone, Copy)]
-pub struct Scratch {
-    /// `[2 * BLOCK]`: keys that may be among the largest.
-    candidates: *mut u64,
-    /// `[MOST]`: the largest, in order; 0 where there are no more.
-    pub sorted: *mut u64,
-    threshold: *mut u64,
-    count: *mut u32,
-    /// `[MOST_BLOCKS * MOST]`, in a cluster alone: what its blocks have found.
-    pub gathered: *mut u64,
-}
-
-impl Scratch {
-    /// Words of a block of `BLOCK` threads.
-    pub const fn words<const BLOCK: usize>() -> usize {
-        2 * BLOCK + MOST + 2
-    }
-
-    /// Bytes of a block of a cluster.
-    pub const fn bytes_of_cluster<const BLOCK: usize>() -> u32 {
-        (8 * (Self::words::<BLOCK>() + MOST_BLOCKS * MOST)) as u32
-    }
-
-    /// That in these words.
-    #[inline(always)]
-    pub fn new<const BLOCK: usize>(words: *mut u64) -> Self {
-        let sorted = words.wrapping_add(2 * BLOCK);
-        let threshold = sorted.wrapping_add(MOST);
-        let count = threshold.wrapping_add(1);
-        Self { candidates: words, sorted, threshold, count: count.cast(), gathered: count.wrapping_add(1) }
-    }
-
-    /// `[MOST]`: numbers of those that have been selected, in the place of the candidates.
-    #[inline(always)]
-    pub fn weights(self) -> *mut f32 {
-        self.candidates.cast()
-    }
-}
-
-/// How many of the first `len` candidates are larger than `key`.
+/// A number that at least `k` of a warp's numbers, `EACH` a lane, reach, and not many more: a fourth, unless more are equal.
 ///
 /// # Safety
-/// They are there.
+/// All lanes of the warp come here, with the same `k`, which is no more than there are numbers.
 #[inline(always)]
-unsafe fn larger(candidates: *const u64, len: usize, key: u64) -> usize {
-    let mut count = 0;
-    for i in 0..len {
-        // SAFETY: the caller's candidates.
-        count += u32::from(unsafe { *candidates.add(i) } > key);
-    }
-    count as usize
-}
-
-/// The `k` largest of the block's keys, at most `most` of them, to `scratch.sorted`; `best` is the thread's largest one, 0 if it has
-/// none.
-///
-/// The `k`th of the threads' largest keys is at most the `k`th of all. Where more keys reach it than there is room for, the `k`th of
-/// those that found room is a higher bound, for another round.
-///
-/// # Safety
-/// All threads of the block come here, with the same `k`, from 1 to [`MOST`], and at most `BLOCK`. The scratch is the block's own.
-#[inline(always)]
-pub unsafe fn select<const BLOCK: usize>(
-    scratch: Scratch,
-    keys: &impl Keys,
-    best: u64,
-    most: usize,
-    k: usize,
-) {
-    let (tid, room) = (thread::thread_idx_x() as usize, 2 * BLOCK);
-    let Scratch { candidates, sorted, threshold, count, .. } = scratch;
-    // SAFETY: the caller brings all threads; between what one writes and another reads or writes there is a barrier, but for
-    // the count, which is atomic until then.
-    let found = unsafe {
-        if tid == 0 {
-            *threshold = 0;
-            *count = 0;
-        }
-        if most > room {
-            *candidates.add(tid) = best;
-            thread::sync_threads_aligned();
-            if best > 0 && larger(candidates, BLOCK, best) == k - 1 {
-                *threshold = best;
-            }
-        }
-        thread::sync_threads_aligned();
-        loop {
-            let least = *threshold;
-            keys.for_each_from(least, |key| {
-                let place = BlockAtomicU32::from_ptr(count).fetch_add(1, Ordering::Relaxed) as usize;
-                if place < room {
-                    *candidates.add(place) = key;
-                }
-            });
-            thread::sync_threads_aligned();
-            let found = *count as usize;
-            if found <= room {
-                break found;
-            }
-            for i in (tid..room).step_by(BLOCK) {
-                let key = *candidates.add(i);
-                if larger(candidates, room, key) == k - 1 {
-                    *threshold = key;
-                }
-            }
-            thread::sync_threads_aligned();
-            if tid == 0 {
-                *count = 0;
-            }
-            thread::sync_threads_aligned();
-        }
+pub unsafe fn bound<const EACH: usize>(numbers: [u32; EACH], k: usize) -> u32 {
+    let (least, most) = (k as u32, (k + (k / 4).max(4)) as u32);
+    let of_lane = |op: fn(u32, u32) -> u32| numbers.into_iter().reduce(op).unwrap_or(0);
+    // SAFETY: the caller brings all lanes.
+    let reduced = |number, op| unsafe { warp_reduce::<u32>(u32::MAX, number, op) };
+    // Each lane's largest are `32` numbers, and so is the least of them a bound for as many; of two halves, for twice as many.
+    let largest_of = |numbers: &[u32]| numbers.iter().copied().max().unwrap_or(0);
+    let (first, second) = numbers.split_at(EACH / 2);
+    let least_of_lane = match k {
+        0..=32 => largest_of(&numbers),
+        33..=64 if EACH > 1 => largest_of(first).min(largest_of(second)),
+        _ => of_lane(u32::min),
     };
-    // SAFETY: as above; all keys are different, and so are their places.
+    let mut low = reduced(least_of_lane, WarpReductionOp::Min);
+    let mut high = reduced(of_lane(u32::max), WarpReductionOp::Max) + 1;
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        let count = numbers.into_iter().map(|number| u32::from(number >= middle)).sum();
+        let count = reduced(count, WarpReductionOp::Add);
+        if count < least {
+            high = middle;
+            continue;
+        }
+        low = middle;
+        if count <= most {
+            break;
+        }
+    }
+    low
+}
+
+/// Sorts the `found` keys that were gathered in a warp's buffer, after `compared` has made them comparable, and leaves the `k` largest
+/// there, whole, the largest first; 0 where there are no more.
+///
+/// # Safety
+/// All lanes of one warp come here, with the same numbers; `k` is at most [`MOST`]. The buffer is the warp's own, and has room for the next
+/// power of two of keys and for [`MOST`] of 64 bits; what was gathered is visible.
+#[inline(always)]
+pub unsafe fn sort_gathered<K: Key>(buffer: *mut u64, found: usize, k: usize, compared: impl Fn(K) -> K) {
+    let (lane, gathered) = (lane(), buffer.cast::<K>());
+    // SAFETY: the caller's buffer; all lanes have read before any writes, and written before any goes on.
     unsafe {
-        for i in (tid..found).step_by(BLOCK) {
-            let key = *candidates.add(i);
-            let place = larger(candidates, found, key);
-            if place < k {
-                *sorted.add(place) = key;
+        let key = |at: usize| if at < found { compared(*gathered.add(at)) } else { K::NONE };
+        let mut largest = [K::NONE; MOST / 32];
+        let mut each = MOST / 32;
+        if found.max(k) <= 32 {
+            [largest[0]] = sorted([key(lane)]);
+            each = 1;
+        } else if found <= MOST {
+            largest = sorted(core::array::from_fn(|i| key(32 * i + lane)));
+        } else {
+            let len = found.next_power_of_two();
+            for at in (lane..len).step_by(32) {
+                *gathered.add(at) = key(at);
+            }
+            sync_warp(u32::MAX);
+            sort_in_shared(gathered, len);
+            largest = core::array::from_fn(|i| *gathered.add(each * lane + i));
+        }
+        sync_warp(u32::MAX);
+        for i in 0..MOST / 32 {
+            let place = each * lane + i;
+            if i < each && place < k {
+                *buffer.add(place) = if place < found { largest[i].whole() } else { 0 };
             }
         }
-        for place in (found + tid..k).step_by(BLOCK) {
-            *sorted.add(place) = 0;
-        }
-        thread::sync_threads_aligned();
+        sync_warp(u32::MAX);
     }
 }

@@ -30,8 +30,12 @@ pub trait Rowwise: Send + Sync + Sized + 'static {
     fn kernels<T: Number>() -> &'static RowVariants<Self::Args<T>>;
     /// Numbers for matrices that lie so, the same for the same seed.
     fn random(layouts: [Layout; 3], seed: u64) -> Self;
-    /// Where the matrices lie.
+    /// Where the matrices lie, the one whose rows the kernels hold last.
     fn layouts(&self) -> &[Layout];
+    /// Columns of that one.
+    fn cols(&self) -> usize {
+        self.layouts().last().map_or(0, |layout| layout.cols)
+    }
     /// What a kernel gives, in memory of its own or in that of what it reads.
     ///
     /// # Errors
@@ -71,13 +75,13 @@ pub trait Rowwise: Send + Sync + Sized + 'static {
     /// blocks, every other one in place.
     fn cases<T: Number>(self: &Arc<Self>, limits: &Limits) -> Vec<Case> {
         let limits = with_clusters_of(2, limits);
-        let kernels = Self::holding::<T>(self.layouts()[0].cols, &limits).enumerate();
+        let kernels = Self::holding::<T>(self.cols(), &limits).enumerate();
         kernels.map(|(i, kernel)| self.case::<T>(kernel, Self::IN_PLACE && i % 2 == 1)).collect()
     }
 
     /// As [`Self::cases`], each in memory of its own and in place.
     fn cases_in_both_places<T: Number>(self: &Arc<Self>, limits: &Limits) -> Vec<Case> {
-        let kernels = Self::holding::<T>(self.layouts()[0].cols, limits);
+        let kernels = Self::holding::<T>(self.cols(), limits);
         kernels.flat_map(|kernel| [false, true].map(|in_place| self.case::<T>(kernel, in_place))).collect()
     }
 

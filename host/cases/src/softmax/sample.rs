@@ -33,7 +33,9 @@ pub struct Sample {
 
 /// Every case of the setting.
 pub fn cases(setting: &Setting) -> Vec<Case> {
-    rowwise::cases::<Sample>(setting)
+    let mut cases = rowwise::cases::<Sample>(setting);
+    cases.extend(rowwise::cases::<SampleTopK>(setting));
+    cases
 }
 
 impl Sample {
@@ -59,7 +61,7 @@ impl Rowwise for Sample {
     type Args<T: Number> = SampleArgs<T>;
     const NAME: &'static str = "sampling";
     const IN_PLACE: bool = false;
-    // Of each four seeds, two have a cut to the largest, and two one by probability.
+    // Of each two seeds, one has a cut by probability.
     const SWEEPS: &'static [Sweep] = &[
         Sweep { scope: Scope::Tiny, rows: 1, widths: Widths::UpTo(&[35]), seeds: 2 },
         Sweep { scope: Scope::Small, rows: 3, widths: Widths::UpTo(&[35, 1157]), seeds: 2 },
@@ -78,19 +80,17 @@ impl Rowwise for Sample {
         T::SAMPLE
     }
 
-    /// As the seed says: rows of some kinds, cuts and temperature.
+    /// As the seed says: rows of some kinds, cut by probability and temperature.
     fn random([layout, ..]: [Layout; 3], seed: u64) -> Self {
         let mut rng = StdRng::seed_from_u64(seed);
-        let ks = [1, 2, 50, 128];
-        let top_k = if seed.is_multiple_of(2) { 0 } else { ks[rng.random_range(0..4)] };
         let ps = [0.9, 0.5, 0.999, 0.02];
-        let top_p = if (seed / 2).is_multiple_of(2) { ps[rng.random_range(0..4)] } else { 1.0 };
+        let top_p = if seed.is_multiple_of(2) { ps[rng.random_range(0..4)] } else { 1.0 };
         let temperature = [1.0, 0.7, 2.5, 30.0, 0.01, 0.0][rng.random_range(0..6)];
         let noise = Noise { seed: rng.random(), draw: rng.random(), row: rng.random_range(0..1000) };
         Self {
             layout,
             logits: rows_of_all_kinds(layout.rows, layout.cols, seed),
-            draw: Draw { noise, temperature, top_k, top_p },
+            draw: Draw { noise, temperature, top_k: 0, top_p },
             wants_logarithms: !seed.is_multiple_of(3),
         }
     }
@@ -121,7 +121,6 @@ impl Rowwise for Sample {
                 top_p: draw.top_p,
                 scale: draw.scale(),
                 flags: if draw.temperature == 0.0 { GREEDY } else { 0 },
-                prefetch_blocks: 1,
             };
             // SAFETY: the buffers have the shape and stride, and the grid covers the rows.
             unsafe { kernel.variant.launch(on, kernel.config(rows as u32, cols), args) }
@@ -169,5 +168,54 @@ impl Rowwise for Sample {
             expected.push(("log-probabilities", logarithms));
         }
         expected
+    }
+}
+
+/// A [`Sample`] with a cut to the largest.
+#[derive(Clone, Debug)]
+pub struct SampleTopK(pub Sample);
+
+impl Rowwise for SampleTopK {
+    type Args<T: Number> = SampleArgs<T>;
+    const NAME: &'static str = "sampling of the largest";
+    const IN_PLACE: bool = false;
+    const SWEEPS: &'static [Sweep] = &[
+        Sweep { scope: Scope::Tiny, rows: 1, widths: Widths::UpTo(&[35]), seeds: 1 },
+        Sweep { scope: Scope::Small, rows: 3, widths: Widths::UpTo(&[35, 1157]), seeds: 1 },
+        Sweep { scope: Scope::OldEmulator, rows: 3, widths: Widths::All(&[33, 1157]), seeds: 2 },
+        Sweep { scope: Scope::NewEmulator, rows: 2, widths: Widths::Staged(&[2311]), seeds: 2 },
+        Sweep { scope: Scope::Executor, rows: 24, widths: Widths::All(&[1, 33, 127, 1025]), seeds: 4 },
+        Sweep { scope: Scope::Executor, rows: 4, widths: Widths::All(&[12_673, 50_257]), seeds: 1 },
+        Sweep { scope: Scope::Device, rows: 24, widths: Widths::All(&[35, 1025]), seeds: 4 },
+        Sweep { scope: Scope::Device, rows: 6, widths: Widths::All(&[50_257]), seeds: 2 },
+    ];
+
+    fn kernels<T: Number>() -> &'static RowVariants<SampleArgs<T>> {
+        T::SAMPLE_TOP_K
+    }
+
+    /// As [`Sample`] does, at a temperature over 0.
+    fn random(layouts: [Layout; 3], seed: u64) -> Self {
+        let Sample { draw, .. } = Sample::random(layouts, seed);
+        let temperature = if draw.temperature == 0.0 { 1.3 } else { draw.temperature };
+        let draw = Draw { top_k: [50, 1, 128, 2][seed as usize / 2 % 4], temperature, ..draw };
+        Self(Sample { draw, ..Sample::random(layouts, seed) })
+    }
+
+    fn layouts(&self) -> &[Layout] {
+        self.0.layouts()
+    }
+
+    fn run<T: Number>(
+        &self,
+        device: &Device,
+        kernel: Spread<SampleArgs<T>>,
+        in_place: bool,
+    ) -> Result<Outputs> {
+        self.0.run(device, kernel, in_place)
+    }
+
+    fn expected<T: Number>(&self) -> Expected {
+        self.0.expected::<T>()
     }
 }

@@ -126,7 +126,6 @@ impl Rowwise for TopK {
                 scale: self.options.factor(),
                 flags: if self.options.is_log() { LOG } else { 0 }
                     | if self.options.zeroes_masked() { ZERO_MASKED } else { 0 },
-                prefetch_blocks: 1,
             };
             // SAFETY: the buffers have the shapes and strides, and the grid covers the rows.
             unsafe { kernel.variant.launch(on, kernel.config(rows as u32, cols), args) }

@@ -145,7 +145,7 @@ pub enum CheckpointError {
         dir: PathBuf,
     },
     /// There is nothing to resume from.
-    #[error("there is no checkpoint in {}; name the folder that --checkpoint named, or start without --resume", dir.display())]
+    #[error("there is no checkpoint in {}; pass the folder of --checkpoint, or start without --resume", dir.display())]
     NothingToResume {
         /// The folder.
         dir: PathBuf,

@@ -1,4 +1,4 @@
-//! What happens when in the first steps of an epoch.
+//! The timeline of the first steps of an epoch.
 
 use std::ops::Range;
 use std::time::{Duration, Instant};

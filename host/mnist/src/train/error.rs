@@ -1,4 +1,4 @@
-//! What can go wrong with a run.
+//! The errors of a run.
 
 use std::fmt::{self, Display};
 use std::io;

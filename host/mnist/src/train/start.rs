@@ -1,4 +1,4 @@
-//! Where a run starts from.
+//! The start of a run.
 
 use super::config::comma_separated;
 use super::{Config, DEFAULT_SEED, TrainError};

@@ -1,6 +1,6 @@
-//! Whether anybody is left in a cooperative grid who could write a word that others wait for.
+//! Whether any thread of a cooperative grid could still write a word that others wait for.
 //!
-//! Nothing here orders anything, as everywhere in this scheduler. Threads that wait for words look at them again and again.
+//! Nothing here orders anything, as everywhere in this scheduler. Threads that wait for words poll them.
 //! No thread can continue if no thread runs and each waiting thread has checked often enough since the last one continued:
 //! what was written before that has reached them by then.
 

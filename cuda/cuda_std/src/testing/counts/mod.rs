@@ -1,9 +1,9 @@
-//! What warps do that costs time and that results do not show: requests, sectors, bank conflicts, divergent branches.
+//! Counts of what costs time in a warp but does not show in results: requests, sectors, bank conflicts, divergent branches.
 //!
 //! A [`CountingDevice`] fills them, `ptx_emulator::Emulator` for one: [`KernelTest::count`](super::KernelTest::count).
-//! Names and rules are those of Nsight Compute (Kernel Profiling Guide, "Metrics Decoder"); each item names the metric
-//! that it stands for, and what counts has to say where it differs. Nothing here depends on caches: hits, misses and traffic
-//! to DRAM are not counted. `Display` has a line for each kind of what there was.
+//! Names and rules are those of Nsight Compute (Kernel Profiling Guide, "Metrics Decoder"); each item names its metric,
+//! and a counter documents where it differs. Nothing depends on caches: hits, misses and traffic to DRAM are not counted.
+//! `Display` prints one line per kind that occurred.
 
 mod device;
 mod display;

@@ -1,0 +1,103 @@
+//! Rows of up to a chunk, each of a warp, which reads it once and a few of its vectors again.
+
+use core::sync::atomic::Ordering;
+
+use cuda_std::atomic::BlockAtomicU32;
+use cuda_std::mem::f32x2;
+use cuda_std::thread;
+use cuda_std::warp::{reduce_max, reduce_sum, sync_warp};
+
+use super::key::{Key, key, ordered};
+use super::select::{Selection, bound, sort_gathered};
+use crate::element::Element;
+use crate::softmax::chunk::{Line, exp, lane, largest};
+use crate::softmax::forward::sum_of;
+
+/// Keys that a warp gathers at once.
+const ROOM: usize = 256;
+
+/// Groups of a lane's elements, of which it remembers the maxima.
+const MAXIMA: usize = 8;
+
+/// Words of shared memory of a warp: its keys, and how many there are.
+pub const WORDS: usize = ROOM + 1;
+
+/// The largest elements of a block's rows, of which each warp has one, with keys of type `K`.
+///
+/// # Safety
+/// As for the kernels; `buffers` has [`WORDS`] elements of the block's own for each warp.
+#[inline(always)]
+pub unsafe fn in_warp<T, K, A, const N: usize, const BLOCK: usize, const VECTORS: usize>(
+    buffers: *mut u64,
+    args: A,
+) where
+    T: Element<N>,
+    K: Key,
+    A: Selection<T>,
+{
+    let warp = thread::thread_idx_x() as usize / 32;
+    let row = thread::block_idx_x() as usize * (BLOCK / 32) + warp;
+    if row >= args.shape()[0] as usize {
+        return;
+    }
+    let buffer = buffers.wrapping_add(warp * WORDS);
+    let count = buffer.wrapping_add(ROOM).cast::<u32>();
+    let (k, factor) = (args.k(), args.scale() * core::f32::consts::LOG2_E);
+    // SAFETY: the kernel's contract; all lanes of the warp come here and to all that follows. Between what one lane writes to the
+    // buffer and another reads they wait for each other.
+    unsafe {
+        let (logits, stride) = args.logits();
+        let line = Line::new::<N>(logits, stride, args.shape(), row);
+        let x_reg = line.load::<N, VECTORS>(0);
+        let max = reduce_max(largest::<T, N>(&x_reg).max(f32::MIN));
+        let (mut sum, mut maxima) = (0.0, [f32::NEG_INFINITY; MAXIMA]);
+        for i in 0..VECTORS {
+            let x = T::unpack(x_reg[i]);
+            sum += sum_of(x.map(|x| exp(x - max, factor)));
+            for j in 0..N {
+                let of = &mut maxima[(N * i + j) * MAXIMA / (N * VECTORS)];
+                *of = of.max(x[j]);
+            }
+        }
+        let pair = f32x2::new(max, reduce_sum(sum));
+
+        // At least `k` elements are as large as this: one of each group whose largest is.
+        let mut least = u64::from(bound(maxima.map(ordered), k)) << 32;
+        loop {
+            if lane() == 0 {
+                *count = 0;
+            }
+            sync_warp(u32::MAX);
+            // Only vectors whose largest reaches the bound are looked at again.
+            let mut left = 0;
+            for i in 0..MAXIMA {
+                left |= u32::from(ordered(maxima[i]) >= (least >> 32) as u32) << (i * VECTORS / MAXIMA);
+            }
+            while left > 0 {
+                let first = 32 * N * left.trailing_zeros() as usize;
+                left &= left - 1;
+                let [x] = line.load::<N, 1>(first);
+                let x = T::unpack(x);
+                for j in 0..N {
+                    let col = Line::<T>::column::<N>(first, 0, j);
+                    if col < line.cols() && key(x[j], col as u32) >= least {
+                        let place = BlockAtomicU32::from_ptr(count).fetch_add(1, Ordering::Relaxed) as usize;
+                        if place < ROOM {
+                            *buffer.cast::<K>().add(place) = K::gathered(x[j], col as u32);
+                        }
+                    }
+                }
+            }
+            sync_warp(u32::MAX);
+            let found = *count as usize;
+            sort_gathered::<K>(buffer, found.min(ROOM), k, K::compared);
+            if found <= ROOM {
+                break;
+            }
+            // Of those that found room the `k`th is a higher bound.
+            least = *buffer.add(k - 1);
+            sync_warp(u32::MAX);
+        }
+        args.finish(row, buffer, pair);
+    }
+}
