@@ -176,8 +176,7 @@ fn run(device: &Device, shapes: &[Shape]) -> anyhow::Result<Vec<String>> {
     let of_operations = if device.is_cuda() { shapes::of_operations() } else { shapes::cpu() };
     let copies = copies();
     let mut copied = Vec::new();
-    let mut others =
-        vec![Op::LogSoftmax, Op::Backward, Op::CrossEntropy, Op::Sample, Op::SampleTopP];
+    let mut others = vec![Op::LogSoftmax, Op::Backward, Op::CrossEntropy, Op::Sample, Op::SampleTopP];
     others.extend(SELECTED.map(Op::TopK));
     for &shape in shapes {
         let softmax = [Op::Softmax];

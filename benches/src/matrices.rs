@@ -168,7 +168,8 @@ impl<T: Number> Set<T> {
             gradient: repeated(device, gradients, len_if(op == Op::Backward, shape.len()))?,
             targets: device.upload(&targets[..of_rows])?,
             losses: device.alloc_zeroed(of_rows)?,
-            probabilities: device.alloc_zeroed(len_if(matches!(op, Op::TopK(_)), shape.rows * op.results_a_row()))?,
+            probabilities: device
+                .alloc_zeroed(len_if(matches!(op, Op::TopK(_)), shape.rows * op.results_a_row()))?,
             indices: device.alloc_zeroed(shape.rows * op.results_a_row())?,
         })
     }

@@ -87,7 +87,11 @@ impl<T: Number> Line<T> {
             return core::array::from_fn(|i| {
                 let at = (THREADS * i + thread) * N;
                 // SAFETY: a vector of the row, on a boundary.
-                if (at as u32) < left { unsafe { load_global(start.add(at).cast()) } } else { T::NEG_INFINITY }
+                if (at as u32) < left {
+                    unsafe { load_global(start.add(at).cast()) }
+                } else {
+                    T::NEG_INFINITY
+                }
             });
         }
         core::array::from_fn(|i| {
@@ -121,7 +125,11 @@ impl<T: Number> Line<T> {
     {
         if self.is_whole {
             // SAFETY: a vector of the row, on a boundary.
-            return if col < self.cols { unsafe { load_global(self.start.add(col).cast()) } } else { T::NEG_INFINITY };
+            return if col < self.cols {
+                unsafe { load_global(self.start.add(col).cast()) }
+            } else {
+                T::NEG_INFINITY
+            };
         }
         let elements: [T; N] = core::array::from_fn(|j| {
             let col = col + j;

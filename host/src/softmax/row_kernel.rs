@@ -1,7 +1,6 @@
 //! Kernels of which some take any width: which one, and over which rows.
 
 use cuda_std::launch::LaunchConfig;
-use gpu_kernels::softmax::chunk::CHUNK;
 use gpu_kernels::softmax::operation::{RowVariants, Spread, Variant};
 
 use super::kernel_choice::prefetch_blocks;
@@ -76,7 +75,8 @@ fn choice<A>(
     };
     let first = kernels.variants.iter().find(suits).map(Spread::one);
     if let Some(streaming) = kernels.staged.filter(|it| it.streams()) {
-        let few = || of_few_streams(Spread::staged(streaming, &profile.limits, cols), profile, shape);
+        let spread = Spread::staged(streaming, &profile.limits, cols);
+        let few = || of_few_streams(spread, profile, shape, kernels.staged_from);
         return if profile.is_cpu { first } else { few().or(first) };
     }
     let fits_registers = first.is_some_and(|kernel| kernel.variant.elements < u32::MAX);
@@ -95,18 +95,19 @@ fn choice<A>(
     best.or(first)
 }
 
-/// The cluster for rows that are so few that a block each leaves multiprocessors idle: as many blocks as find one, each of which has a chunk
-/// for every warp.
+/// The cluster for rows that are so few that a block each leaves multiprocessors idle: as many blocks as find one, each of which has
+/// `least` columns.
 fn of_few_streams<A>(
     kernels: impl Iterator<Item = Spread<A>>,
     profile: &DeviceProfile,
     [rows, cols]: [usize; 2],
+    least: usize,
 ) -> Option<Spread<A>> {
     let is_worth_it = |kernel: &Spread<A>| {
-        let (blocks, warps) = (kernel.blocks as usize, kernel.variant.block as usize / 32);
+        let blocks = kernel.blocks as usize;
         blocks > 1
             && rows.saturating_mul(blocks) <= STREAMS * profile.multiprocessors
-            && cols >= blocks * warps * CHUNK
+            && cols >= blocks * least
     };
     kernels.filter(is_worth_it).last()
 }
@@ -184,7 +185,8 @@ mod tests {
     #[test]
     fn wide_rows_that_are_read_in_chunks_are_spread_while_they_are_few() {
         let cpu = DeviceProfile { limits: Limits::default(), is_cpu: true, ..gpu() };
-        let old = DeviceProfile { limits: Limits { capability: 89, max_cluster: 1, ..gpu().limits }, ..gpu() };
+        let old =
+            DeviceProfile { limits: Limits { capability: 89, max_cluster: 1, ..gpu().limits }, ..gpu() };
         for (profile, shape, expected) in [
             (&gpu(), [4096, 256], ("sample_f32_32x2", 1)),
             (&gpu(), [4096, 257], ("sample_f32_32x8", 1)),

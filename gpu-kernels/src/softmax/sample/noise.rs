@@ -77,7 +77,9 @@ mod tests {
         let noise = Noise { seed: 1 << 40 | 5, draw: 3 << 33 | 1, row: 9 };
         let others = [Noise { seed: 5, ..noise }, Noise { draw: 1, ..noise }, Noise { row: 8, ..noise }];
         let mut words: Vec<_> = others.iter().map(|other| other.words(0, 0)).collect();
-        words.extend([(0, 0), (1, 0), (0, 1), (0, 2), (0, 3), (1, 3)].map(|(chunk, round)| noise.words(chunk, round)));
+        words.extend(
+            [(0, 0), (1, 0), (0, 1), (0, 2), (0, 3), (1, 3)].map(|(chunk, round)| noise.words(chunk, round)),
+        );
         words.sort_unstable();
         words.dedup();
         assert_eq!(words.len(), 9);

@@ -107,7 +107,10 @@ unsafe fn for_each<T: Number>(
     for start in (chunk * CHUNK..cols.min((chunk + 1) * CHUNK)).step_by(WIDTH) {
         // SAFETY: the caller's row.
         let x = unsafe { load(args.logits.add(row * args.stride as usize), start, cols, f32::NEG_INFINITY) };
-        each(start, if above.is_nothing() { x } else { core::array::from_fn(|j| above.masked(x[j], start + j)) });
+        each(
+            start,
+            if above.is_nothing() { x } else { core::array::from_fn(|j| above.masked(x[j], start + j)) },
+        );
     }
 }
 

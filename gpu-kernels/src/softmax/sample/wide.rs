@@ -92,7 +92,11 @@ impl<T, const BLOCK: usize> Draw<T, BLOCK> {
     /// # Safety
     /// All lanes of the warp come here.
     #[inline(always)]
-    unsafe fn seen_by_warp<const N: usize, const VECTORS: usize>(&self, above: (Above, f32), round: u32) -> Seen
+    unsafe fn seen_by_warp<const N: usize, const VECTORS: usize>(
+        &self,
+        above: (Above, f32),
+        round: u32,
+    ) -> Seen
     where
         T: Element<N>,
     {
@@ -181,7 +185,12 @@ impl<T, const BLOCK: usize> Draw<T, BLOCK> {
     /// # Safety
     /// All lanes of the warp come here; the chunk's sum is positive.
     #[inline(always)]
-    unsafe fn token<const N: usize, const VECTORS: usize>(&self, chunk: u32, above: (Above, f32), round: u32) -> u32
+    unsafe fn token<const N: usize, const VECTORS: usize>(
+        &self,
+        chunk: u32,
+        above: (Above, f32),
+        round: u32,
+    ) -> u32
     where
         T: Element<N>,
     {
@@ -204,13 +213,7 @@ impl<T, const BLOCK: usize> Draw<T, BLOCK> {
 /// # Safety
 /// As for the kernels; `shared` has [`quads`] of the block's own.
 #[inline(always)]
-pub(super) unsafe fn wide<
-    T,
-    const N: usize,
-    const BLOCK: usize,
-    const VECTORS: usize,
-    const CLUSTER: bool,
->(
+pub(super) unsafe fn wide<T, const N: usize, const BLOCK: usize, const VECTORS: usize, const CLUSTER: bool>(
     shared: *mut u32x4,
     args: SampleArgs<T>,
 ) where
@@ -227,7 +230,8 @@ pub(super) unsafe fn wide<
             // Waited for before the first write to another block.
             cluster::arrive_relaxed();
         }
-        let draw = Draw::<T, BLOCK> { args, line: args.line::<N>(index), noise: args.noise(index), part, shared };
+        let draw =
+            Draw::<T, BLOCK> { args, line: args.line::<N>(index), noise: args.noise(index), part, shared };
         let all = draw.seen::<N, VECTORS>((Above::NOTHING, f32::MIN), 0);
         let is_first = part.rank == 0 && thread::thread_idx_x() < 32;
         let is_cut = args.top_p < 1.0 && !args.is_greedy();

@@ -27,8 +27,10 @@ pub const WORDS: usize = ROOM + 1;
 /// # Safety
 /// As for the kernels; `buffers` has [`WORDS`] elements of the block's own for each warp.
 #[inline(always)]
-pub unsafe fn in_warp<T, K, A, const N: usize, const BLOCK: usize, const VECTORS: usize>(buffers: *mut u64, args: A)
-where
+pub unsafe fn in_warp<T, K, A, const N: usize, const BLOCK: usize, const VECTORS: usize>(
+    buffers: *mut u64,
+    args: A,
+) where
     T: Element<N>,
     K: Key,
     A: Selection<T>,

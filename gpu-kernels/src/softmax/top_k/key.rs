@@ -123,7 +123,17 @@ mod tests {
 
     #[test]
     fn keys_of_32_bits_are_those_of_64() {
-        let numbers = [f32::NEG_INFINITY, -65_504.0, -1.5, -5.960_464_5e-8, -0.0, 0.0, 5.960_464_5e-8, 1.5, f32::INFINITY];
+        let numbers = [
+            f32::NEG_INFINITY,
+            -65_504.0,
+            -1.5,
+            -5.960_464_5e-8,
+            -0.0,
+            0.0,
+            5.960_464_5e-8,
+            1.5,
+            f32::INFINITY,
+        ];
         let of = |x, col| (u32::gathered(x, col).compared(), u64::gathered(x, col).compared());
         for x in numbers {
             for col in [0, 1, 1022, 1023] {

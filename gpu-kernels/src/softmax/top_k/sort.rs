@@ -80,7 +80,9 @@ unsafe fn merge<K: Key, const EACH: usize, const SIZE: usize>(keys: &mut [K; EAC
 /// # Safety
 /// All lanes of the warp come here.
 #[inline(always)]
-unsafe fn exchange<K: Key, const EACH: usize, const SIZE: usize, const DISTANCE: usize>(keys: &mut [K; EACH]) {
+unsafe fn exchange<K: Key, const EACH: usize, const SIZE: usize, const DISTANCE: usize>(
+    keys: &mut [K; EACH],
+) {
     if SIZE > 32 * EACH || DISTANCE >= SIZE {
         return;
     }

@@ -80,7 +80,8 @@ impl Draw {
     fn of_largest(&self, left: &[(usize, f64, f64)]) -> Vec<u32> {
         let p = f64::from(self.top_p);
         let tokens = [-ROUNDED_SUM, ROUNDED_SUM].into_iter().flat_map(|more| {
-            let is_kept = |&&(.., before): &&(usize, f64, f64)| p >= 1.0 || before == 0.0 || before < p + more;
+            let is_kept =
+                |&&(.., before): &&(usize, f64, f64)| p >= 1.0 || before == 0.0 || before < p + more;
             let kept: Vec<_> = left.iter().filter(is_kept).map(|&(col, own, _)| (col, own)).collect();
             at(uniform(self.noise.words(0, 0)[1]), &kept)
         });

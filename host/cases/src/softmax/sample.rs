@@ -206,7 +206,12 @@ impl Rowwise for SampleTopK {
         self.0.layouts()
     }
 
-    fn run<T: Number>(&self, device: &Device, kernel: Spread<SampleArgs<T>>, in_place: bool) -> Result<Outputs> {
+    fn run<T: Number>(
+        &self,
+        device: &Device,
+        kernel: Spread<SampleArgs<T>>,
+        in_place: bool,
+    ) -> Result<Outputs> {
         self.0.run(device, kernel, in_place)
     }
 
