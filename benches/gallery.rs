@@ -2,8 +2,7 @@
 //!
 //! Ids are `gallery/<lesson>/<rung>/<problem>`; `cargo bench gallery/reduce` takes one lesson. Each trial is checked before
 //! it is timed, as `cargo bench softmax` times: on a GPU by events around a graph whose launches take cold buffers in turns,
-//! on a CPU by wall time at small sizes. What a host does beside its kernels, such as copies, is measured by
-//! `cargo xtask gallery` alone.
+//! on a CPU by wall time at small sizes. Only `cargo xtask gallery` measures what a host does in addition, such as copies.
 
 use std::process::ExitCode;
 use std::time::Duration;

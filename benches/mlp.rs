@@ -6,7 +6,7 @@
 //! that begin with the same weights and the rates of `train-mnist`; the accuracy is that at the end of a run.
 //!
 //! Before anything is timed, a few steps are compared with the same in f64, and the first epoch's loss with the lowest
-//! rung's; in every run the loss must fall. What is wrong is told and not timed, and the bench then ends with an error.
+//! rung's; in every run the loss must fall. A wrong result is reported and not timed, and the bench then ends with an error.
 //!
 //! On a GPU the images are MNIST, in `data/mnist` or in the folder that `FERROWARP_BENCH_DATA` names; where they are not
 //! there, or the variable is `synthetic`, made-up images of the same shape and number. Without a GPU all runs on the CPU

@@ -1,12 +1,12 @@
 //! Times the softmax ladder and the operations that users call: `cargo bench softmax`.
 //!
 //! Ids are `softmax/<rung or operation>/<dtype>/<rows>x<cols>`. The operations are those of [`Op`], in all three types;
-//! a softmax is timed at every shape, the others at a few and at those of one token's logits. A copy of as many bytes is
-//! timed beside them, by two kernels. The throughput counts one read and one write of every
+//! a softmax is timed at every shape, the others at a few and at those of one token's logits. Two kernels that copy the
+//! same number of bytes are timed too. The throughput counts one read and one write of every
 //! element (of the gradient too, for a backward pass), however often a kernel reads it.
 //!
 //! Before anything is timed its output is checked: 64 rows from the first to the last, or all if there are no more,
-//! are filled with NaN, computed, and compared with f64. What is wrong is told and not timed, and the run then ends
+//! are filled with NaN, computed, and compared with f64. A wrong result is reported and not timed, and the run then ends
 //! with an error.
 //!
 //! On a GPU:
@@ -23,7 +23,7 @@
 //! says what a change did to the executor, and what the operations are worth on a CPU; `benches/peers/softmax_numpy.py`
 //! times NumPy at 4096x1024.
 //!
-//! `cargo bench softmax -- --quick`, or `FERROWARP_BENCH_SHAPES=few` in the environment, takes a few shapes;
+//! `cargo bench softmax -- --quick`, or `FERROWARP_BENCH_SHAPES=few` in the environment, takes a few shapes, `some` all but half of the widths;
 //! `cargo bench softmax/k8` what has that in its id; `-- --test` checks and times nothing. The medians go into
 //! `softmax.json` in criterion's folder.
 
@@ -55,9 +55,9 @@ const SAMPLES: usize = 10;
 /// Resamples of the bootstrap; criterion warns at 1000.
 const RESAMPLES: usize = 1001;
 
-/// The most `rows * cols * cols` for the naive rung, in which every thread walks its whole row: about half a second a
-/// launch, as on a CPU the smaller number is.
-const NAIVE_LIMIT: f64 = 7e11;
+/// The most `rows * cols * cols` for the naive rung, in which every thread walks its whole row: about a tenth of a
+/// second a launch, as on a CPU the smaller number is.
+const NAIVE_LIMIT: f64 = 1e11;
 const NAIVE_LIMIT_CPU: f64 = 1e8;
 
 /// What is timed: a name, what it computes, and for a shape that it can do the launch.
@@ -147,9 +147,12 @@ fn device_and_shapes() -> anyhow::Result<(Device, Vec<Shape>)> {
     eprintln!("{why}");
     let extent = match std::env::var("FERROWARP_BENCH_SHAPES").ok().as_deref() {
         Some("all") => Extent::All,
+        Some("some") => Extent::Some,
         Some("few") => Extent::Few,
         Some(other) => {
-            anyhow::bail!("FERROWARP_BENCH_SHAPES is `{other}`; set it to `few` or `all`, or unset it")
+            anyhow::bail!(
+                "FERROWARP_BENCH_SHAPES is `{other}`; set it to `few`, `some` or `all`, or unset it"
+            )
         }
         None if has_flag("--quick") || has_flag("--test") => Extent::Few,
         None => Extent::All,
@@ -165,7 +168,7 @@ fn has_flag(flag: &str) -> bool {
 /// Times everything that the command line asks for; what failed.
 fn run(device: &Device, shapes: &[Shape]) -> anyhow::Result<Vec<String>> {
     let ms = Duration::from_millis;
-    let (warm_up, measurement) = if device.is_cuda() { (ms(30), ms(150)) } else { (ms(100), ms(500)) };
+    let (warm_up, measurement) = if device.is_cuda() { (ms(10), ms(100)) } else { (ms(100), ms(500)) };
     let criterion = Criterion::default().without_plots().sample_size(SAMPLES).nresamples(RESAMPLES);
     let criterion = criterion.warm_up_time(warm_up).measurement_time(measurement);
     let mut criterion = criterion.configure_from_args();

@@ -1,18 +1,19 @@
 """The peers of `cargo bench mlp`: the same network, images, batches, rates and clock in PyTorch and JAX.
 
 python3 benches/peers/mnist.py --out mnist-peers.json [--data DIR] [--peers NAMES] [--batches 16,64,256,1024]
-    [--epochs 5] [--images N] [--seed 42] [--budget SECONDS] [--device cuda|cpu] [--list-settings]
+    [--epochs 5] [--images N] [--seed 42] [--budget SECONDS] [--entry-seconds SECONDS] [--device cuda|cpu] [--list-settings]
 
 DIR holds MNIST's four IDX files; without it the images are made up. They lie on the device as bytes, and a step gathers
 its batch and scales it; the order of an epoch is a random permutation drawn before the clock starts. The last, short
-batch is trained too. An epoch's time is the host's, from the first call until the device is done. A peer trains one
-epoch to warm up, or two where it records graphs, then gets its first weights back and trains the epochs that are timed;
-the accuracy is that after the last of them.
+batch is trained too. An epoch's time is the host's, from the first call until the device is done. A peer warms up, then
+gets its first weights back and trains the epochs that are timed; the accuracy is that after the last of them. What
+takes longer than --entry-seconds trains fewer epochs and has no accuracy, except with f32 in batches of 64.
 
 Names: eager, graph (a CUDA graph of 100 steps, the rest of an epoch by a graph of one), epoch-graph (a CUDA graph of a
-whole epoch), compile (torch.compile of the step), jax (jit of an epoch, a scan over its steps). On a GPU each is timed
-with products of f32 and with factors rounded to TF32. A framework that is not installed, and a peer that fails, is an
-entry with the error.
+whole epoch), compile (torch.compile of the step; the last, short batch is not compiled), jax (jit of an epoch, a scan
+over its steps). On a GPU each is timed with products of f32 and with factors rounded to TF32. A framework that is not
+installed, and a peer that fails, is an entry with the error. Batches of 64 come first, then the others in f32, then those
+in TF32, and what takes least time first, so that no budget leaves a peer or a batch without a time.
 """
 
 import argparse
@@ -30,6 +31,10 @@ import time
 SIZES = (784, 300, 100, 10)
 BATCHES = (16, 64, 256, 1024)
 RUN = 5
+# The size that accuracies are compared at.
+USUAL = 64
+# The steps that warm up what runs step by step.
+WARM_UP_STEPS = 100
 LR = 0.3
 LR_DECAY = 0.7
 
@@ -42,6 +47,8 @@ NAMES = {
     "compile": "torch.compile",
     "jax": "JAX, scan over an epoch",
 }
+# Those that take least time first.
+BY_COST = ("jax", "graph", "eager", "epoch-graph", "compile")
 
 
 def parse():
@@ -57,6 +64,7 @@ def parse():
     parser.add_argument("--lr-decay", type=float, default=LR_DECAY)
     parser.add_argument("--seed", type=int, default=42)
     parser.add_argument("--budget", type=float, default=600.0, help="seconds after which nothing more is begun")
+    parser.add_argument("--entry-seconds", type=float, help="seconds of timed epochs after which no other is begun [on a GPU 2]")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--list-settings", action="store_true", help="print what `cargo bench mlp` must have too")
     options = parser.parse_args()
@@ -67,6 +75,8 @@ def parse():
     options.precisions = options.precisions.split(",") if options.precisions else known
     if unknown := set(options.precisions) - set(known):
         parser.error(f"no such precision here: {', '.join(sorted(unknown))}; choose from {', '.join(known)}")
+    if options.entry_seconds is None:
+        options.entry_seconds = 2.0 if options.device == "cuda" else float("inf")
     try:
         options.batches = [int(batch) for batch in options.batches.split(",")]
     except ValueError:
@@ -93,45 +103,69 @@ def run(options):
 
     # Before the frameworks are imported, which read these.
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", str(os.cpu_count() or 1))
     os.environ["JAX_PLATFORMS"] = "cuda" if options.device == "cuda" else "cpu"
     start = time.monotonic()
     data = Data(options)
     frameworks = Frameworks(options, data)
     entries = []
-    for peer in options.peers:
-        for batch in options.batches:
-            for precision in options.precisions:
-                entry = {"name": NAMES[peer], "precision": precision, "batch": batch}
-                entry |= {"data": data.name, "images": len(data.labels)}
-                if time.monotonic() - start > options.budget:
-                    entry["error"] = f"left out: the budget of {options.budget:.0f} s was used up"
-                elif batch > len(data.labels):
-                    entry["error"] = f"left out: there are only {len(data.labels)} images"
-                else:
-                    try:
-                        entry |= measure(frameworks.trainer(peer, batch, precision), options)
-                    except Exception as error:  # One peer's failure is a result, whatever it is.
-                        entry["error"] = f"{type(error).__name__}: {error}"[:500]
-                entries.append(entry)
-                write(options.out, frameworks.machine() | {"entries": entries})
-                print(f"{entry['name']} {precision} {batch}: {outcome(entry)}", flush=True)
+    for precision, batch, peer in plan(options):
+        entry = {"name": NAMES[peer], "precision": precision, "batch": batch}
+        entry |= {"data": data.name, "images": len(data.labels)}
+        began = time.monotonic() - start
+        if began > options.budget:
+            entry["error"] = f"left out: the budget of {options.budget:.0f} s was used up"
+        elif batch > len(data.labels):
+            entry["error"] = f"left out: there are only {len(data.labels)} images"
+        else:
+            try:
+                entry |= measure(frameworks.trainer(peer, batch, precision), options, (precision, batch) == ("f32", USUAL))
+            except Exception as error:  # One peer's failure is a result, whatever it is.
+                entry["error"] = f"{type(error).__name__}: {error}"[:500]
+        entries.append(entry)
+        write(options.out, frameworks.machine() | {"entries": in_order(options, entries)})
+        took = time.monotonic() - start - began
+        print(f"[{began:.0f} s] {entry['name']} {precision} {batch}: {outcome(entry)}; took {took:.1f} s", flush=True)
     return any("epoch_seconds" in entry for entry in entries)
+
+
+def plan(options):
+    """Precision, batch and peer, the most important first: what is compared most, and what takes least."""
+
+    def place(task):
+        precision, batch, peer = task
+        tier = 0 if batch == USUAL else 1 if precision == "f32" else 2
+        return tier, options.precisions.index(precision), BY_COST.index(peer), options.batches.index(batch)
+
+    tasks = [(p, b, name) for p in options.precisions for b in options.batches for name in options.peers]
+    return sorted(tasks, key=place)
+
+
+def in_order(options, entries):
+    """The entries peer by peer."""
+    names = [NAMES[peer] for peer in options.peers]
+
+    def place(entry):
+        precision = options.precisions.index(entry["precision"])
+        return names.index(entry["name"]), options.batches.index(entry["batch"]), precision
+
+    return sorted(entries, key=place)
 
 
 def outcome(entry):
     if "error" in entry:
         return entry["error"]
     seconds = statistics.median(entry["epoch_seconds"])
-    return f"{seconds:.4f} s an epoch, accuracy {100 * entry['accuracy']:.2f} %"
+    accuracy = f", accuracy {100 * entry['accuracy']:.2f} %" if "accuracy" in entry else ""
+    return f"{seconds:.4f} s an epoch, {len(entry['epoch_seconds'])} epochs{accuracy}"
 
 
-def measure(trainer, options):
-    """The entry's figures. A trainer has `reset()`, `epoch(order, lr)`, which waits, and `accuracy()`."""
+def measure(trainer, options, is_whole):
+    """The entry's figures. A trainer has `reset()`, `warm_up(order, lr)`, `epoch(order, lr)`, which waits, and `accuracy()`."""
     rng = np.random.default_rng(options.seed)
     orders = [trainer.order(rng.permutation(trainer.images)) for _ in range(options.epochs)]
     trainer.reset()
-    for _ in range(trainer.warm_up):
-        trainer.epoch(orders[0], options.lr)
+    trainer.warm_up(orders[0], options.lr)
     trainer.reset()
     seconds = []
     for number, order in enumerate(orders):
@@ -139,7 +173,12 @@ def measure(trainer, options):
         start = time.perf_counter()
         trainer.epoch(order, lr)
         seconds.append(time.perf_counter() - start)
-    return {"epoch_seconds": seconds, "accuracy": trainer.accuracy()}
+        if not is_whole and sum(seconds) > options.entry_seconds:
+            break
+    figures = {"epoch_seconds": seconds}
+    if len(seconds) == len(orders):
+        figures["accuracy"] = trainer.accuracy()
+    return figures
 
 
 def write(path, results):
@@ -249,8 +288,6 @@ def nvidia_smi(what):
 class TorchTrainer:
     """PyTorch, step by step. Weights, order and rate keep their places, so that graphs can be recorded."""
 
-    warm_up = 1
-
     def __init__(self, options, data, batch, precision, is_compiled=False):
         import torch
 
@@ -302,11 +339,22 @@ class TorchTrainer:
         self.taken.copy_(order)
         self.lr.fill_(lr)
 
+    def warm_up(self, order, lr):
+        self.begin(order, lr)
+        self.steps(min(WARM_UP_STEPS, self.images // self.batch) * self.batch)
+        self.synchronize()
+
     def epoch(self, order, lr):
         self.begin(order, lr)
-        for first in range(0, self.images, self.batch):
-            self.step(self.taken[first : first + self.batch])
+        whole = self.images // self.batch * self.batch
+        self.steps(whole)
+        if whole < self.images:
+            self.eager_step(self.taken[whole:])
         self.synchronize()
+
+    def steps(self, images):
+        for first in range(0, images, self.batch):
+            self.step(self.taken[first : first + self.batch])
 
     def synchronize(self):
         if self.device == "cuda":
@@ -322,16 +370,14 @@ class TorchTrainer:
 class TorchGraph(TorchTrainer):
     """PyTorch, an epoch of replays of a CUDA graph of many steps; the steps that are left over by graphs of one."""
 
-    warm_up = 2
-
     def __init__(self, options, data, batch, precision, steps):
         super().__init__(options, data, batch, precision)
         torch = self.torch
         whole = self.images // batch
         self.is_epoch = steps is None
-        self.steps = min(steps or whole, whole)
+        self.recorded = min(steps or whole, whole)
         # What the graphs read: the samples of their steps.
-        self.many = self.taken if self.is_epoch else torch.zeros(self.steps * batch, dtype=torch.int64, device="cuda")
+        self.many = self.taken if self.is_epoch else torch.zeros(self.recorded * batch, dtype=torch.int64, device="cuda")
         self.reset()
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
@@ -341,7 +387,7 @@ class TorchGraph(TorchTrainer):
         torch.cuda.current_stream().wait_stream(side)
         self.graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self.graph):
-            for number in range(self.steps):
+            for number in range(self.recorded):
                 self.eager_step(self.many[number * batch : (number + 1) * batch])
             if self.is_epoch and whole * batch < self.images:
                 self.eager_step(self.many[whole * batch :])
@@ -349,6 +395,11 @@ class TorchGraph(TorchTrainer):
         self.one = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self.one):
             self.eager_step(self.one_index)
+
+    def warm_up(self, order, lr):
+        # The first replays upload the graph.
+        for _ in range(2):
+            self.epoch(order, lr)
 
     def epoch(self, order, lr):
         self.begin(order, lr)
@@ -371,8 +422,6 @@ class TorchGraph(TorchTrainer):
 
 class JaxTrainer:
     """JAX, an epoch as one program."""
-
-    warm_up = 1
 
     def __init__(self, options, data, batch, precision):
         import jax
@@ -415,6 +464,10 @@ class JaxTrainer:
         if full < self.images:
             parameters, _ = step(parameters, order[full:])
         return parameters
+
+    def warm_up(self, order, lr):
+        # Compiles.
+        self.epoch(order, lr)
 
     def epoch(self, order, lr):
         with self.jax.default_matmul_precision(self.precision):

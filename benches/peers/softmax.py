@@ -1,24 +1,27 @@
 """The peers of `cargo bench softmax` on a GPU: PyTorch eager and compiled, Triton's tutorial kernel, QuACK, FlashInfer, and a copy.
 
-python3 benches/peers/softmax.py --out peers.json [--shapes few|all] [--dtypes f32,bf16] [--peers NAMES] [--ops NAMES]
-    [--compile-shapes few|all] [--budget SECONDS] [--device cuda|cpu] [--dry-run] [--list-shapes few|all|operations]
+python3 benches/peers/softmax.py --out peers.json [--shapes few|some|all] [--dtypes f32,bf16] [--peers NAMES] [--ops NAMES]
+    [--budget SECONDS] [--device cuda|cpu] [--dry-run] [--list-shapes few|some|all|operations]
 
 Timed as our own bench does: device time by events around replays of a CUDA graph, one synchronisation a batch, one
 replay before the first event; the launches of a graph take sets of buffers in turns, all together at least four times
 the level-2 cache and at least two; a graph holds about 2 ms of work; the median of 10 batches.
 
 A peer that fails at a shape is an entry with the error, and the rest goes on; one that is not installed is listed under
-`missing`, with the reason. The cheap peers come first at all shapes, then Triton, QuACK and FlashInfer, then torch.compile, at a few
-shapes before the others; what the budget leaves no time for is said. A softmax is timed at every shape, the other
-operations at those of `--list-shapes operations`. The copies are the driver's: PyTorch's `copy_` and `clone` of a whole
-matrix are its memcpy.
+`missing`, with the reason. The order lets a budget cut the end only: all peers and operations at the few shapes, then at
+those of one token's logits, then the softmax at the other shapes; what there was no time for is an entry that says so.
+A softmax is timed at every shape, the other operations at those of `--list-shapes operations`. torch.compile compiles in
+processes of their own first, as many as there are cores to spare, into the cache on disk that the timed process reads.
+The copies are the driver's: PyTorch's `copy_` and `clone` of a whole matrix are its memcpy.
 """
 
 import argparse
 import gc
 import os
 import pathlib
+import subprocess
 import sys
+import tempfile
 import time
 
 import softmax_kernels
@@ -39,7 +42,10 @@ FEW = (
     (4096, 256), (4096, 1024), (4096, 4096), (4096, 12672), (4096, 2047), (131072, 1024), (8192, 32768),
     (2048, 131072),
 )  # fmt: skip
+# Those of the widths that still show every bend of the curves.
+SOME_WIDTHS = (256, 384, 512, 768, 1024, 1280, 1536, 2048, 3072, 4096, 6144, 8192, 10240, 12672)
 SHAPES = {
+    "some": tuple((4096, cols) for cols in SOME_WIDTHS) + OTHERS + DECODE,
     "all": tuple((4096, cols) for cols in WIDTHS) + OTHERS + DECODE,
     "few": FEW,
     # Where other operations than a softmax are timed.
@@ -99,15 +105,16 @@ def peer_of(name):
 def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=pathlib.Path, help="the JSON file to write")
-    parser.add_argument("--shapes", choices=("few", "all"), default="all")
+    parser.add_argument("--shapes", choices=("few", "some", "all"), default="all")
     parser.add_argument("--dtypes", default="f32,bf16", help="of f32, bf16, f16")
     parser.add_argument("--peers", default="clone,eager,triton,quack,flashinfer,compile", help=f"of {', '.join(PEERS)}")
     parser.add_argument("--ops", default=",".join(OPS), help=f"of {', '.join(OPS)}")
-    parser.add_argument("--compile-shapes", choices=("few", "all"), default="all", help="shapes for torch.compile")
     parser.add_argument("--budget", type=float, default=360.0, help="seconds after which nothing more is begun")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
+    parser.add_argument("--compile-only", metavar="I/N", help="compile every N-th task of torch.compile, and time nothing")
+    parser.add_argument("--profile", metavar="POINTS", help="launch QuACK once at each OP/DTYPE/SHAPE, for Nsight Compute")
     parser.add_argument("--dry-run", action="store_true", help="list what would be timed; needs no torch")
-    parser.add_argument("--list-shapes", choices=("few", "all", "operations"), help="print the shapes, a line each")
+    parser.add_argument("--list-shapes", choices=("few", "some", "all", "operations"), help="print the shapes, a line each")
     options = parser.parse_args()
     options.dtypes = options.dtypes.split(",")
     options.peers = options.peers.split(",")
@@ -115,7 +122,7 @@ def parse():
     for value, known in [(options.dtypes, ("f32", "bf16", "f16")), (options.peers, PEERS), (options.ops, OPS)]:
         if unknown := set(value) - set(known):
             parser.error(f"unknown: {', '.join(sorted(unknown))}; choose from {', '.join(known)}")
-    if options.out is None and not (options.dry_run or options.list_shapes):
+    if options.out is None and not (options.dry_run or options.list_shapes or options.compile_only or options.profile):
         parser.error("--out FILE is needed")
     return options
 
@@ -123,23 +130,18 @@ def parse():
 def plan(options):
     """What to time, in order: contestant, operation, dtype, shape."""
     shapes = SHAPES["cpu"] if options.device == "cpu" else SHAPES[options.shapes]
-    compiled = shapes if options.device == "cpu" else SHAPES[options.compile_shapes]
     tasks = []
     for place, shape in enumerate(shapes):
+        tier = 0 if shape in FEW else 1 if shape in DECODE else 2
         for dtype in options.dtypes:
             for name, op, phase in CONTESTANTS:
-                is_compiled = name.startswith("torch.compile")
                 if name == "clone in cache" and (dtype != "f32" or shape not in IN_CACHE):
                     continue
                 if op not in options.ops or peer_of(name) not in options.peers:
                     continue
                 if op != "softmax" and shape not in SHAPES["operations"] + SHAPES["cpu"]:
                     continue
-                if is_compiled and shape not in compiled:
-                    continue
-                # The few shapes are compiled for first, so that they are there when the time is up.
-                late = is_compiled and shape not in SHAPES["few"]
-                tasks.append(((phase, late, place), (name, op, dtype, shape)))
+                tasks.append(((tier, phase, place), (name, op, dtype, shape)))
     return [task for _, task in sorted(tasks, key=lambda task: task[0])]
 
 
@@ -154,14 +156,86 @@ def main():
             print(f"{name}: {op} {dtype} {rows}x{cols}")
         print(f"{len(tasks)} measurements")
         return
+    if options.compile_only:
+        compile_only(options, tasks)
+        return
+    if options.profile:
+        profile(options)
+        return
     sys.exit(0 if run(options, tasks) else 1)
+
+
+def profile(options):
+    """Launches QuACK once at each point, each launch alone between the profiler's start and stop."""
+    bench = Bench(options.device)
+    bench.load(["quack"])
+    if "quack" in bench.missing:
+        sys.exit(f"quack is missing: {bench.missing['quack']}")
+    torch, quack = bench.torch, bench.kernels["quack"]
+    for point in options.profile.split():
+        op, dtype, shape = point.split("/")
+        inputs = bench.inputs(op, dtype, tuple(map(int, shape.split("x"))))
+        outputs = quack.outputs(op, inputs, torch.empty_like)
+        launch = getattr(quack, f"launch_{op}")
+        launch(*inputs, *outputs)
+        torch.cuda.synchronize()
+        torch.cuda.profiler.start()
+        launch(*inputs, *outputs)
+        torch.cuda.synchronize()
+        torch.cuda.profiler.stop()
+        del inputs, outputs
+        torch.cuda.empty_cache()
+
+
+def is_compiled(task):
+    return task[0].startswith("torch.compile")
+
+
+def compile_ahead(options, tasks, seconds):
+    """Compiles what torch.compile needs in processes of their own, for so long at most."""
+    count = min(8, (os.cpu_count() or 1) // 2, sum(map(is_compiled, tasks)))
+    if count < 2 or options.device == "cpu":
+        return
+    command = [sys.executable, __file__, "--shapes", options.shapes, "--dtypes", ",".join(options.dtypes)]
+    command += ["--peers", ",".join(options.peers), "--ops", ",".join(options.ops)]
+    environment = os.environ | {"TORCHINDUCTOR_COMPILE_THREADS": "1"}
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    workers = [
+        subprocess.Popen([*command, "--compile-only", f"{i}/{count}"], env=environment, **quiet) for i in range(count)
+    ]
+    end = time.monotonic() + seconds
+    for worker in workers:
+        try:
+            worker.wait(max(end - time.monotonic(), 0.1))
+        except subprocess.TimeoutExpired:
+            worker.kill()
+            worker.wait()
+
+
+def compile_only(options, tasks):
+    """Compiles every N-th task; what fails there fails again where it is timed, and is reported then."""
+    place, count = map(int, options.compile_only.split("/"))
+    bench = Bench(options.device)
+    for name, op, dtype, shape in [task for task in tasks if is_compiled(task)][place::count]:
+        try:
+            inputs = bench.inputs(op, dtype, shape)
+            bench.function(name, op)(*inputs)
+            bench.torch.cuda.synchronize()
+            del inputs
+        except Exception:
+            pass
+        bench.torch.cuda.empty_cache()
 
 
 def run(options, tasks):
     """Times the tasks and writes the file; whether anything was timed."""
     # Before torch is imported: it starts its compiler's processes with these.
     os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", str(os.cpu_count() or 1))
+    # QuACK's cache is this process's own: objects of others have crashed the one that loads them.
+    os.environ.setdefault("QUACK_CACHE_DIR", tempfile.mkdtemp(prefix="quack-cache-"))
     start = time.monotonic()
+    compile_ahead(options, tasks, options.budget / 3)
+    print(f"compiled ahead for {time.monotonic() - start:.0f} s", flush=True)
     bench = Bench(options.device)
     bench.load(name for name, *_ in tasks)
     for name, why in bench.missing.items():
@@ -220,28 +294,28 @@ class Bench(timing.Timer):
         """Those of what is no part of PyTorch."""
         return {name: version for kernels in self.kernels.values() for name, version in kernels.versions().items()}
 
+    def inputs(self, op, dtype, shape):
+        """One set of buffers for the operation."""
+        torch, (rows, cols) = self.torch, shape
+
+        def matrix(low, high):
+            return torch.empty(rows, cols, device=self.device, dtype=self.dtypes[dtype]).uniform_(low, high)
+
+        if op == "backward":
+            return matrix(0, 2 / cols), matrix(-1, 1)
+        if op == "cross_entropy":
+            return matrix(-8, 8).requires_grad_(), torch.randint(0, cols, (rows,), device=self.device)
+        return (matrix(-8, 8),)
+
     def prepare(self, op, dtype, shape):
         """Sets of buffers for the operation, shared by all contestants that come one after the other."""
         kind = op if op in ("backward", "cross_entropy") else "forward"
         if self.key == (kind, dtype, shape):
             return self.sets
         self.forget()
-        torch, (rows, cols) = self.torch, shape
-        element = self.dtypes[dtype]
-        count = self.count(MATRICES[op] * rows * cols * torch.empty(0, dtype=element).element_size())
-
-        def matrix(low, high):
-            return torch.empty(rows, cols, device=self.device, dtype=element).uniform_(low, high)
-
-        self.sets = []
-        for _ in range(count):
-            if kind == "backward":
-                self.sets.append((matrix(0, 2 / cols), matrix(-1, 1)))
-            elif kind == "cross_entropy":
-                target = torch.randint(0, cols, (rows,), device=self.device)
-                self.sets.append((matrix(-8, 8).requires_grad_(), target))
-            else:
-                self.sets.append((matrix(-8, 8),))
+        size = self.torch.empty(0, dtype=self.dtypes[dtype]).element_size()
+        count = self.count(MATRICES[op] * shape[0] * shape[1] * size)
+        self.sets = [self.inputs(op, dtype, shape) for _ in range(count)]
         self.key = (kind, dtype, shape)
         return self.sets
 

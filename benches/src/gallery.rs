@@ -46,21 +46,24 @@ pub struct Entry {
     pub kernels: Vec<&'static str>,
     /// Useful bytes of one run.
     pub bytes: f64,
+    /// Bytes that global memory must move in one run, where that is another number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<f64>,
     /// Operations on floats of one run.
     pub flop: f64,
     /// Bytes or operations that the clocks of the device allow in a second, where they are known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peak: Option<f64>,
-    /// Sectors that loads touch, as foretold.
+    /// Predicted sectors that loads touch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sectors_loaded: Option<f64>,
-    /// Sectors that stores touch, as foretold.
+    /// Predicted sectors that stores touch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sectors_stored: Option<f64>,
-    /// Passes over shared memory beyond the least, as foretold.
+    /// Predicted passes over shared memory beyond the minimum.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bank_conflicts: Option<f64>,
-    /// Branches whose lanes part, as foretold.
+    /// Predicted divergent branches.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub divergent_branches: Option<f64>,
     /// Blocks of the launch, of a rung with one whose grid the lesson is about.
@@ -194,6 +197,7 @@ impl Entry {
             problem: trial.words.clone(),
             kernels: trial.kernels.clone(),
             bytes: trial.work.bytes,
+            memory_bytes: trial.work.memory_bytes,
             flop: trial.work.flop,
             peak: None,
             sectors_loaded,
@@ -291,8 +295,8 @@ pub fn prepared(device: &Device, trial: &Trial) -> anyhow::Result<Rotation<Vec<S
     Ok(Rotation::new(device, sessions, Session::launch)?)
 }
 
-/// Whether a launch that takes so long on arrays of so many bytes would be no faster, by more than a hundredth, if the cache held
-/// as much of them as it can: then one set of arrays is enough, where others would only be launches more.
+/// Whether a warm cache could make a launch at most a hundredth faster, by its time and the bytes of its arrays. Then one
+/// set of arrays is enough.
 fn is_cold_anyway(device: &Device, bytes: usize, once: Duration) -> anyhow::Result<bool> {
     let (Some(l2), Some(peaks)) = (device.l2_bytes()?, device.peaks()?) else { return Ok(true) };
     Ok(100.0 * (bytes.min(l2) as f64 / peaks.bytes_per_second + WAIT) < once.as_secs_f64())

@@ -6,6 +6,7 @@ pub mod matrices;
 pub mod mlp;
 pub mod op;
 pub mod operations;
+pub mod predicted;
 pub mod results;
 pub mod roofline;
 pub mod rotation;

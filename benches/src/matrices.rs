@@ -6,7 +6,7 @@ use ferrowarp::device::{Buffer, Device, DeviceError};
 use crate::op::{Number, Op, Wanted, complaint, complaint_of_largest};
 use crate::shapes::Shape;
 
-/// Rows of a matrix that are checked; all of them where there are no more.
+/// Rows of a matrix that are checked; all rows of a smaller matrix.
 const CHECKED_ROWS: usize = 64;
 
 /// Numbers of the block that matrices repeat: a prime, so that no two rows are alike.
@@ -15,7 +15,7 @@ const NOISE: usize = 1_048_583;
 /// All sets together are at least this many times as large as the cache.
 const CACHES: usize = 4;
 
-/// The most sets: of launches so small that these do not fill the cache, what is cold is told by no clock.
+/// The largest number of sets. Launches so small that these do not fill the cache show no difference between cold and warm.
 const MOST_SETS: usize = 1000;
 
 /// The buffers of one launch, all `[rows, cols]` unless said otherwise.
@@ -71,15 +71,15 @@ impl<T: Number> Sets<T> {
         };
         // Wide rows take their time to sort.
         let rows: Vec<usize> = checked_rows(shape.rows).collect();
+        let of_rows = |rows: &[usize]| rows.iter().map(|&row| of_row(row)).collect::<Vec<_>>();
         let oracle = std::thread::scope(|scope| {
-            let of_rows = |rows: &[usize]| rows.iter().map(|&row| of_row(row)).collect::<Vec<_>>();
-            let parts: Vec<_> = rows.chunks(8).map(|rows| scope.spawn(|| of_rows(rows))).collect();
+            let parts: Vec<_> = rows.chunks(8).map(|rows| scope.spawn(move || of_rows(rows))).collect();
             parts.into_iter().flat_map(|part| part.join().expect("the oracle does not panic")).collect()
         });
         Ok(Self { sets: sets.collect::<Result<_, _>>()?, op, shape, oracle })
     }
 
-    /// Runs `launch` on the first set, whose output nobody has written, and compares it with the oracle.
+    /// Runs `launch` on the first set, whose output is unwritten, and compares the result with the oracle.
     ///
     /// # Errors
     /// The launch failed, or a row is wrong.
@@ -144,7 +144,7 @@ impl<T: Number> Numbers<T> {
 }
 
 impl<T: Number> Set<T> {
-    /// One set alone, of whose results nobody asks.
+    /// A single set whose results are not used.
     ///
     /// # Errors
     /// There is no memory for it, or the device failed.
@@ -175,7 +175,7 @@ impl<T: Number> Set<T> {
     }
 }
 
-/// How many sets of so many bytes leave the cache cold; on the CPU one.
+/// The number of sets of `bytes` bytes that leaves the cache cold; on the CPU one.
 ///
 /// # Errors
 /// They take over a third of the free memory, or the device failed.

@@ -24,7 +24,7 @@ pub enum Op {
     /// With a class a row in `targets`: the loss of each row, and in `out` the gradient of their mean at the logits
     /// `inp`: `(exp(inp) / sum(exp(inp)) - [col == target]) / rows`.
     CrossEntropy,
-    /// So many of the largest probabilities of the softmax of `inp`, and their columns: one of [`SELECTED`].
+    /// The `k` largest probabilities of the softmax of `inp`, and their columns: one of [`SELECTED`].
     TopK(usize),
     /// A token of `inp` at [`TEMPERATURE`].
     Sample,

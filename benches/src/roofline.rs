@@ -9,7 +9,7 @@ use cuda_std::launch::Limits;
 use cuda_std::testing::{Counter, LaunchCounts};
 use ferrowarp::device::{Device, LaunchTimes, Launched};
 use ferrowarp::softmax::Real;
-use ferrowarp_cases::gallery::{self, LESSONS, Scale, Trial};
+use ferrowarp_cases::gallery::{LESSONS, Scale, Trial};
 use ferrowarp_cases::layer::{self, Problem};
 use ferrowarp_cases::softmax::{self, Setting, ladder, logits};
 use ferrowarp_cases::{Case, Scope, emulated};
@@ -65,9 +65,9 @@ pub struct Entry {
     /// Bytes that the problem must move, where that is known and the launch does all of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes: Option<f64>,
-    /// What its operations grow with, where that is known: of a product the terms of all sums.
+    /// Operations on floats of the problem, by formula, where the launch does all of it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub work: Option<f64>,
+    pub flop: Option<f64>,
     /// What the emulator counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counted: Option<Counted>,
@@ -113,7 +113,7 @@ impl Counted {
 struct Job {
     words: String,
     bytes: Option<f64>,
-    work: Option<f64>,
+    flop: Option<f64>,
     prepare: Box<Prepare>,
 }
 
@@ -133,7 +133,8 @@ pub fn counted(tell: impl Fn(&str)) -> Result<Vec<Entry>> {
             let (counted, name) = (Counted::new(&launch), launch.kernels.concat());
             let known = largest.get(&name).and_then(|entry| entry.counted);
             if known.is_none_or(|known| known.bytes < counted.bytes) {
-                let entry = Entry { counted: Some(counted), ..Entry::new(name.clone(), &job) };
+                let entry =
+                    Entry { counted: Some(counted), bytes: job.bytes, ..Entry::new(name.clone(), &job) };
                 largest.insert(name, entry);
             }
         }
@@ -191,10 +192,10 @@ fn times(device: &Device, job: &Job, is_once: bool) -> Result<Vec<LaunchTimes>> 
 
 impl Entry {
     /// A kernel on a job's problem, without a time.
-    fn new(name: String, Job { words, work, .. }: &Job) -> Self {
+    fn new(name: String, Job { words, flop, .. }: &Job) -> Self {
         let meta = gpu_kernels::KERNELS.iter().find(|kernel| kernel.name == name);
-        let (file, problem, work) = (meta.map_or("", |kernel| kernel.file), words.clone(), *work);
-        Self { name, file, problem, bytes: None, work, counted: None, microseconds: None, error: None }
+        let (file, problem, flop) = (meta.map_or("", |kernel| kernel.file), words.clone(), *flop);
+        Self { name, file, problem, bytes: None, flop, counted: None, microseconds: None, error: None }
     }
 }
 
@@ -202,11 +203,12 @@ fn counted_jobs(limits: &Limits) -> Vec<Job> {
     let count = LESSONS.iter().flat_map(|lesson| (lesson.trials)(Scale::Count));
     let mut jobs: Vec<Job> = count.filter_map(of_trial_once).collect();
     // Kernels that no rung chooses at that size.
-    let mut cases = gallery::cases(Scope::NewEmulator, limits);
-    cases.extend(on_rows(COUNTED_ROWS, limits));
+    let edges = LESSONS.iter().flat_map(|lesson| (lesson.trials)(Scale::Edges));
+    jobs.extend(edges.filter_map(of_trial_once));
+    let mut cases = on_rows(COUNTED_ROWS, limits);
     cases.extend(ladder::cases(Scope::NewEmulator, limits, |_| true));
     cases.extend(softmax::cases(&Setting::new(Scope::NewEmulator)));
-    jobs.extend(cases.into_iter().map(|case| of_case(case, None)));
+    jobs.extend(cases.into_iter().map(of_case));
     jobs.extend(of_network(COUNTED_LAYER, COUNTED_LAYER, COUNTED_LAST, limits));
     jobs.extend(of_all_operations(&COUNTED_SHAPES));
     jobs
@@ -214,27 +216,10 @@ fn counted_jobs(limits: &Limits) -> Vec<Job> {
 
 fn timed_jobs(limits: &Limits) -> Vec<Job> {
     let mut jobs = Vec::new();
-    for lesson in LESSONS {
-        let mut trials = (lesson.trials)(Scale::Gpu);
-        // The largest problem of each rung.
-        trials.sort_by(|a, b| b.work.bytes.total_cmp(&a.work.bytes));
-        let mut seen = Vec::new();
-        trials.retain(|trial| {
-            let is_new = !seen.contains(&trial.kernels);
-            seen.push(trial.kernels.clone());
-            is_new && runs(trial, limits)
-        });
-        jobs.extend(trials.into_iter().filter_map(of_trial));
-    }
     jobs.extend(of_network(TIMED_LAYER, TIMED_NETWORK, TIMED_LAST, limits));
-    jobs.extend(on_rows(TIMED_ROWS, limits).into_iter().map(|case| of_case(case, None)));
+    jobs.extend(on_rows(TIMED_ROWS, limits).into_iter().map(of_case));
     jobs.extend(of_all_operations(&TIMED_SHAPES));
     jobs
-}
-
-fn runs(trial: &Trial, limits: &Limits) -> bool {
-    let mut kernels = gpu_kernels::KERNELS.iter().filter(|kernel| trial.kernels.contains(&kernel.name));
-    kernels.all(|kernel| limits.runs(kernel))
 }
 
 /// The network's kernels on a layer, those of a whole network on another one, and those of the last layer.
@@ -242,14 +227,11 @@ fn of_network(layer: [usize; 3], network: [usize; 3], last: [usize; 3], limits: 
     let problem_of = |shape| Arc::new(Problem::new(shape, 0, 0));
     let is_of_network =
         |case: &Case| case.kernels().any(|name| ["resident", "short"].iter().any(|of| name.starts_with(of)));
-    let on = |cases: Vec<Case>, shape: [usize; 3]| {
-        let work = shape.into_iter().product::<usize>() as f64;
-        cases.into_iter().map(move |case| of_case(case, Some(work)))
-    };
-    let of_layer = layer::cases(&problem_of(layer), limits).filter(|case| !is_of_network(case)).collect();
+    let of_layer: Vec<Case> =
+        layer::cases(&problem_of(layer), limits).filter(|case| !is_of_network(case)).collect();
     let whole = layer::cases(&problem_of(network), limits).filter(is_of_network).collect();
     let of_last = layer::last(&problem_of(last), limits);
-    on(of_layer, layer).chain(on(whole, network)).chain(on(of_last, last)).collect()
+    [of_layer, whole, of_last].into_iter().flatten().map(of_case).collect()
 }
 
 /// The ladder's cases on a matrix.
@@ -258,12 +240,12 @@ fn on_rows([rows, cols]: [usize; 2], limits: &Limits) -> Vec<Case> {
     ladder::Ladder { rows, cols, offsets: [0; 2], logits }.cases(limits)
 }
 
-fn of_case(case: Case, work: Option<f64>) -> Job {
+fn of_case(case: Case) -> Job {
     let case = Arc::new(case);
     Job {
         words: case.to_string(),
         bytes: None,
-        work,
+        flop: None,
         prepare: Box::new(move |device| {
             let (case, device) = (Arc::clone(&case), device.clone());
             Ok(Box::new(move || case.run(&device).map(drop)))
@@ -274,37 +256,31 @@ fn of_case(case: Case, work: Option<f64>) -> Job {
 /// The trial, whose arrays have guards around them; none of a host's.
 fn of_trial_once(trial: Trial) -> Option<Job> {
     trial.problem()?;
-    let (words, work, trial) = (format!("{}, {}", trial.rung, trial.words), work(&trial), Arc::new(trial));
+    let (words, trial) = (format!("{}, {}", trial.rung, trial.words), Arc::new(trial));
+    // What several kernels do together says nothing of one of them.
+    let is_one = trial.kernels.len() == 1;
+    let flop = Some(trial.work.flop).filter(|flop| is_one && *flop > 0.0);
     let prepare = Box::new(move |device: &Device| {
         let (trial, device) = (Arc::clone(&trial), device.clone());
         let run = move || trial.problem().map_or(Ok(()), |problem| problem.run(&device).map(drop));
         Ok(Box::new(run) as _)
     });
-    Some(Job { words, bytes: None, work, prepare })
+    Some(Job { words, bytes: None, flop, prepare })
 }
 
-/// The trial, whose arrays stay; none of a host's.
-fn of_trial(trial: Trial) -> Option<Job> {
-    if trial.kernels.is_empty() {
-        return None;
+/// Operations on floats for each element, as texts count them: comparisons and exponentials one each.
+fn flop(op: Op) -> f64 {
+    match op {
+        Op::Copy => 0.0,
+        // The maximum, a subtraction, an exponential, the sum, a division.
+        Op::Softmax | Op::LogSoftmax | Op::TopK(_) => 5.0,
+        // A multiplication and an addition for the sum, a subtraction, a multiplication.
+        Op::Backward => 4.0,
+        // Those of softmax, and the factor of the gradient.
+        Op::CrossEntropy => 6.0,
+        // Two logarithms of noise, a factor, a sum, a comparison.
+        Op::Sample | Op::SampleTopP => 5.0,
     }
-    let words = format!("{}, {}", trial.rung, trial.words);
-    let (bytes, work) = (Some(trial.work.bytes), work(&trial));
-    let prepare = Box::new(move |device: &Device| {
-        let problem = trial.problem().context("it launches nothing")?;
-        let mut session = problem.place(device)?;
-        let device = device.clone();
-        Ok(Box::new(move || {
-            session.launch()?;
-            Ok(device.synchronize()?)
-        }) as _)
-    });
-    Some(Job { words, bytes, work, prepare })
-}
-
-/// The operations of a trial, where there are any.
-fn work(trial: &Trial) -> Option<f64> {
-    Some(trial.work.flop).filter(|flop| *flop > 0.0)
 }
 
 fn of_all_operations(shapes: &'static [Shape]) -> Vec<Job> {
@@ -323,9 +299,10 @@ fn of_operations<T: Number + Real + Send>(dtype: &'static str, shapes: &'static 
     let job = |(op, shape): (Op, Shape)| Job {
         words: format!("{} of {shape} {dtype}", op.name()),
         bytes: Some((op.matrices() * shape.len() * size_of::<T>()) as f64),
-        work: None,
+        flop: Some(flop(op) * shape.len() as f64),
         prepare: Box::new(move |device: &Device| {
-            let launch = operations::launch::<T>(device, op, shape)?.context("nobody calls it")?;
+            let launch =
+                operations::launch::<T>(device, op, shape)?.context("there is no public operation")?;
             let mut set = Set::<T>::alone(device, op, shape)?;
             Ok(Box::new(move || Ok(launch(&mut set)?)) as _)
         }),

@@ -17,7 +17,7 @@ const SLOW: Duration = Duration::from_millis(10);
 pub struct Rotation<S> {
     graph: Graph<S>,
     launches: usize,
-    /// Whether a launch costs so much more than to queue it that nothing needs to hide that; so it is on the CPU.
+    /// Whether a launch takes much longer than queueing it, so that nothing needs to hide that; true on the CPU.
     is_slow: bool,
     /// Seconds a launch, of each batch.
     samples: Vec<f64>,
@@ -77,7 +77,7 @@ impl<S: Send + 'static> Rotation<S> {
         self.graph.into_state()
     }
 
-    /// Launches that a batch is made of.
+    /// The launches of a batch.
     pub fn launches(&self) -> usize {
         self.launches
     }

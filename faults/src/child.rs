@@ -55,7 +55,7 @@ fn is_told_again(first: &DeviceError, later: Result<(), DeviceError>) -> Result<
     Ok(())
 }
 
-/// Weights that look trained, and what the checkpoint says of them.
+/// Weights that look trained, and their description in a checkpoint.
 pub fn trained() -> (Parameters, Training) {
     let sizes = [12, 7, 3];
     let training = Training {

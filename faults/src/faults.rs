@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use cuda_std::launch::LaunchConfig;
 use fault_kernels::{
-    asserts, fill, indexes_past_the_end, many_registers, never_ends, reads_askew, reads_nowhere, traps,
+    asserts, descends, fill, indexes_past_the_end, many_registers, never_ends, reads_askew, reads_nowhere,
+    traps,
 };
 use ferrowarp::device::{Device, DeviceError};
 
@@ -69,7 +70,7 @@ const NO_WILD_ADDRESS: &str = "the executor's memory is the process's own, which
 pub const FAULTS: &[Fault] = &[
     Fault {
         name: "illegal-address",
-        what: "a kernel reads an address that nobody has",
+        what: "a kernel reads an invalid address",
         provoke: |device| read_nowhere(device).and_then(|()| device.synchronize()),
         gpu: stays(&[launched!("reads_nowhere"), "CUDA_ERROR_ILLEGAL_ADDRESS (700)", "compute-sanitizer"]),
         cpu: Err(NO_WILD_ADDRESS),
@@ -170,6 +171,27 @@ pub const FAULTS: &[Fault] = &[
         variables: &[],
     },
     Fault {
+        name: "stack-overflow",
+        what: "a kernel calls itself without end",
+        provoke: |device| {
+            let next = device.upload(&[0u32, 2, 1])?;
+            let mut out = device.alloc_zeroed::<u32>(1)?;
+            // SAFETY: one element, and indices into three; that the recursion does not end is the point.
+            unsafe { descends::launch(device, config(), &mut out, &next) }?;
+            device.synchronize()
+        },
+        gpu: stays(&[
+            launched!("descends"),
+            "a stack overflow may be the cause: the stack of descends has no size known in advance (recursion through `",
+            "each thread has 8192 bytes of it",
+            "FERROWARP_STACK_BYTES",
+        ]),
+        cpu: Err(
+            "the executor ends the program with a line that names kernel, block, thread and FERROWARP_STACK_KIB",
+        ),
+        variables: &[],
+    },
+    Fault {
         name: "shared-memory",
         what: "a launch asks for more shared memory than a block can have",
         provoke: |device| {
@@ -206,7 +228,7 @@ pub const FAULTS: &[Fault] = &[
             device.alloc_zeroed::<u8>(bytes).map(drop)
         },
         gpu: passes(&["allocating ", "CUDA_ERROR_OUT_OF_MEMORY (2)", "MiB are free", "use smaller batches"]),
-        cpu: Ok(passes(&["allocating ", "the system has not that much", "use smaller batches"])),
+        cpu: Ok(passes(&["allocating ", "the system does not have that much", "use smaller batches"])),
         variables: &[],
     },
     Fault {
@@ -214,10 +236,10 @@ pub const FAULTS: &[Fault] = &[
         what: "one of several queued kernels fails",
         provoke: one_of_several,
         gpu: stays(&[
-            "one of the kernels queued accessed an address",
+            "one of the queued kernels accessed an address",
             "queued were fill (grid (3, 1, 1), block (64, 1, 1)",
             "reads_nowhere (grid (3, 1, 1), block (64, 1, 1)",
-            "set FERROWARP_SYNC=1 to learn which it was",
+            "set FERROWARP_SYNC=1 to find it",
         ]),
         cpu: Err(NO_WILD_ADDRESS),
         variables: &[],

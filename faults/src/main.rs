@@ -23,20 +23,20 @@ const PTX_FOLDER: &str = "fault-ptx";
 const BUILD: &str = "opening the device for the fault kernels, whose PTX is built with `cargo xtask build-ptx --crate \
                      faults/kernels --out target/fault-ptx`";
 
-/// Makes a device fail in every way it can, and checks what a program then does.
+/// Provokes every fault of a device, and checks how the program reports it.
 #[derive(Parser)]
 #[command(version)]
 struct Arguments {
-    /// The device that is to fail; its faults stay in the child processes.
+    /// The device; its faults stay in child processes.
     #[arg(long, value_enum, default_value_t)]
     device: DeviceChoice,
-    /// Folder of the fault kernels' PTX [default: fault-ptx beside the program or in Cargo's target directory]
+    /// Folder of the fault kernels' PTX [default: fault-ptx next to the program or in Cargo's target directory]
     #[arg(long, value_name = "DIR")]
     ptx: Option<PathBuf>,
-    /// Only faults whose name contains this.
+    /// Only provoke faults whose name contains NAME.
     #[arg(long, value_name = "NAME")]
     only: Option<String>,
-    /// Write what came out as JSON.
+    /// Write the results as JSON.
     #[arg(long, value_name = "FILE.json")]
     json: Option<PathBuf>,
     /// Provoke this fault in this process, after a checkpoint has been written.
@@ -57,7 +57,7 @@ impl Arguments {
     }
 }
 
-/// Where the PTX is if nobody says: beside the program, else in the target directory that it lies in.
+/// The default place of the PTX: next to the program, else in its target directory.
 fn default_ptx() -> PathBuf {
     let program = std::env::current_exe().unwrap_or_default();
     let folders = program.ancestors().skip(1).map(|folder| folder.join(PTX_FOLDER));

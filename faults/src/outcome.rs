@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::faults::Fault;
 
-/// One fault and what came of it.
+/// One fault and its result.
 pub struct Outcome {
     name: &'static str,
     what: &'static str,
@@ -31,7 +31,7 @@ pub enum Verdict {
 pub struct Ended {
     /// Its exit code; nothing after a signal.
     pub code: Option<i32>,
-    /// Whether it ended by itself.
+    /// Whether it ended without being killed.
     pub in_time: bool,
     /// Wall time from its start to its end.
     pub seconds: f64,

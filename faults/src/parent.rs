@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// How often a child is looked after.
 const GLANCE: Duration = Duration::from_millis(20);
 
-/// Every fault whose name is chosen, with what came of it; a line of each is printed as it ends.
+/// The results of all chosen faults; prints a line as each one ends.
 pub fn check_all(arguments: &Arguments, is_gpu: bool, chosen: impl Fn(&str) -> bool) -> Result<Vec<Outcome>> {
     let folder = tempfile::tempdir().context("making a folder for the checkpoints")?;
     let mut outcomes = Vec::new();
@@ -34,7 +34,7 @@ pub fn check_all(arguments: &Arguments, is_gpu: bool, chosen: impl Fn(&str) -> b
     }
     ensure!(
         !outcomes.is_empty(),
-        "no fault has `{}` in its name",
+        "no fault's name contains `{}`",
         arguments.only.as_deref().unwrap_or_default()
     );
     Ok(outcomes)

@@ -6,13 +6,14 @@ use cuda_builder::ptx::Ptx;
 use cuda_builder::{CudaBuilder, NvvmArch, ptxas};
 
 /// A kernel, and an instruction without which it would not fail.
-const INSTRUCTIONS: [(&str, &str); 6] = [
+const INSTRUCTIONS: [(&str, &str); 7] = [
     ("reads_nowhere", "ld."),
     ("reads_askew", "ld.global.v4"),
     ("traps", "trap"),
     ("indexes_past_the_end", "call"),
     ("asserts", "call"),
     ("never_ends", "bra"),
+    ("descends", "call"),
 ];
 
 /// Registers of a multiprocessor, of every compute capability since 5.0 (CUDA programming guide, "technical
@@ -41,6 +42,8 @@ fn the_kernels_fail_as_ptx() {
             let has_it = function.statements.iter().any(|statement| statement.contains(instruction));
             assert!(has_it, "{kernel} for {} has no `{instruction}`: {:?}", module.arch, function.statements);
         }
+        let unbounded: Vec<&str> = module.unbounded_stacks.iter().map(|stack| &*stack.kernel).collect();
+        assert_eq!(unbounded, ["descends"]);
         let resources = ptxas::resources(&ptxas, &module.path, module.arch).unwrap();
         let hungry = resources.iter().find(|resources| resources.kernel == "many_registers").unwrap();
         assert!(hungry.registers * 1024 > REGISTERS, "{hungry:?} leaves room for 1024 threads");

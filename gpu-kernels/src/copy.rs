@@ -12,7 +12,7 @@ const THREADS: usize = 256;
 /// Launched on the grid of [`grid`]`::<1>`.
 ///
 /// # Safety
-/// The launch is as said; `out` holds `rows * cols` elements that nobody else uses; `inp` holds at least as many.
+/// The launch is as said; `out` holds `rows * cols` elements that no other code uses; `inp` holds at least as many.
 #[kernel(max_threads = 256, min_blocks = 8)]
 pub unsafe fn copy_x1(out: *mut f32, inp: &[f32], rows: u32, cols: u32) {
     // SAFETY: the kernel's contract.
@@ -44,7 +44,7 @@ pub(crate) const KERNELS: &[&cuda_std::launch::KernelMeta] = &[copy_x1::META, co
 /// element.
 ///
 /// # Safety
-/// The grid is that of [`grid`]; `out` holds as many elements as `inp`, and nobody else uses them.
+/// The grid is that of [`grid`]; `out` holds as many elements as `inp`, and no other code uses them.
 #[inline(always)]
 unsafe fn copy<const VECTORS: usize>(out: *mut f32, inp: &[f32]) {
     let (block, tid) = (thread::block_idx_x() as usize, thread::thread_idx_x() as usize);

@@ -42,7 +42,7 @@ pub trait Output<const N: usize>: Number {
     /// Rounds `values` to this type and writes them to global memory.
     ///
     /// # Safety
-    /// `ptr` is aligned to [`Self::ALIGN`] and points to `N` elements that nobody else uses.
+    /// `ptr` is aligned to [`Self::ALIGN`] and points to `N` elements that no other code uses.
     unsafe fn store(ptr: *mut Self, values: [f32; N]);
 }
 

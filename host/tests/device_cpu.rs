@@ -63,7 +63,7 @@ fn views_reach_their_part_alone() {
     assert_eq!(y.view(..5).unwrap().to_vec().unwrap(), [0.0, 20.0, 30.0, 40.0, 0.0]);
 
     let error = y.view_mut(4..11).map(|_| ()).unwrap_err();
-    assert_eq!(error.to_string(), "a view of 4..11 does not lie in a buffer of 10 elements");
+    assert_eq!(error.to_string(), "a view of 4..11 does not fit a buffer of 10 elements");
     assert!(matches!(y.split_at_mut(11).map(|_| ()), Err(DeviceError::ViewOutOfRange { .. })));
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use cuda_std::simt::Executor;
 use cuda_std::testing::{Counter, Counts};
 use ferrowarp::device::Device;
-use ferrowarp_cases::gallery::{self, Foretold, LESSONS, Scale, Timed, Timeline};
+use ferrowarp_cases::gallery::{self, Foretold, LESSONS, Quantity, Scale, Timed, Timeline};
 use ferrowarp_cases::{Case, Scope, assert_right, emulated};
 
 #[test]
@@ -37,6 +37,30 @@ fn every_rung_is_tried_at_every_scale() {
             let trials = (lesson.trials)(scale);
             let tried: BTreeSet<&str> = trials.iter().map(|trial| trial.rung).collect();
             assert_eq!(tried, rungs, "{} at {scale:?}", lesson.name);
+        }
+    }
+}
+
+/// Pages compare each rung's prediction with its measurement.
+#[test]
+fn every_rung_has_a_prediction_of_a_problem_that_is_run() {
+    for lesson in LESSONS {
+        let (predictions, trials) = ((lesson.predictions)(), (lesson.trials)(Scale::Gpu));
+        for (rung, _) in (lesson.rungs)() {
+            assert!(predictions.iter().any(|one| one.rung == rung), "{} {rung}", lesson.name);
+        }
+        let is_run = |rung: &str, at: Option<f64>| {
+            trials.iter().any(|trial| trial.rung == rung && at.is_none_or(|at| trial.at == at))
+        };
+        for one in &predictions {
+            let what = format!("{} {} {:?}", lesson.name, one.rung, one.at);
+            assert!(is_run(one.rung, one.at), "{what} is not run");
+            match one.quantity {
+                Quantity::TimeOver { rung, at } => assert!(is_run(rung, at), "{rung} of {what} is not run"),
+                Quantity::RateOver { rung } => assert!(is_run(rung, None), "{rung} of {what} is not run"),
+                _ => {}
+            }
+            assert!(one.value > 0.0 && !one.formula.is_empty() && !one.why.is_empty(), "{what}");
         }
     }
 }

@@ -15,13 +15,17 @@ const PROGRAMS: [&str; 6] = ["train-mnist", "predict", "self-check", "fault-chec
 const PACKAGES: [&str; 5] =
     ["ferrowarp-mnist", "ferrowarp-self-check", "ferrowarp-faults", "differ", "ferrowarp-benches"];
 
+/// Packages and programs of the steps that measure.
+const MEASURING: ([&str; 2], [&str; 2]) =
+    (["ferrowarp-mnist", "ferrowarp-benches"], ["train-mnist", "gallery"]);
+
 /// Examples of `cust`, and what they are called in the bundle.
 const EXAMPLES: [(&str, &str); 2] = [("vecadd", "cust-vecadd"), ("host_api", "cust-host-api")];
 
 /// What `differ-gpu` packs into which folder: all crates at the highest level, and SHA-2 at every level.
 const PACKS: [(&str, &[&str]); 2] = [("crates", &["--opt-level", "3"]), ("sha2", &["--crates", "sha2"])];
 
-/// The benches, and the scripts of their peers, which lie beside them under the names in `run.sh`.
+/// The benches, and the scripts of their peers, under their names in `run.sh`.
 const BENCHES: [(&str, &str); 2] = [("softmax", "bench-softmax"), ("mlp", "bench-mlp")];
 const PEERS: [(&str, &str); 3] = [
     ("benches/peers/softmax.py", "peers_softmax.py"),
@@ -36,34 +40,49 @@ const PEER_MODULES: [(&str, &str); 2] =
 /// What the bundle's `run.sh` does on the GPU machine.
 const RUN_SCRIPT: &str = include_str!("bundle_run.sh");
 
-/// Pack the programs, their PTX, the data and a script that checks and measures them, for a machine with a GPU
+/// Pack programs, PTX, MNIST and a script that checks and measures everything on a GPU machine
 #[derive(clap::Args)]
 pub struct Bundle {
-    /// Folder to fill; what is in it is replaced
+    /// Output folder; its content is replaced
     #[arg(long, value_name = "DIR", default_value = "target/bundle")]
     out: PathBuf,
+
+    /// Pack only what the measuring steps need, for this machine's GPU, or for compute_90 without a GPU
+    #[arg(long)]
+    measure_only: bool,
 }
 
 impl Bundle {
     /// Runs the command.
     pub fn run(&self) -> anyhow::Result<()> {
+        let mnist = mnist_files(&workspace::root().join("data/mnist"))?;
         // Built here, so that the PTX is that of the commit that the bundle names.
         let (build_ptx, ptx) = BuildPtx::for_kernels();
-        build_ptx.run()?;
-        let (build_llvm_ptx, llvm_ptx) = BuildPtx::for_kernels_by_llvm();
-        build_llvm_ptx.run()?;
-        let (build_fault_ptx, fault_ptx) = BuildPtx::for_faults();
-        build_fault_ptx.run()?;
+        if self.measure_only { build_ptx.natively() } else { build_ptx }.run()?;
+        let mut others = Vec::new();
+        if !self.measure_only {
+            for (build, folder) in [BuildPtx::for_kernels_by_llvm(), BuildPtx::for_faults()] {
+                build.run()?;
+                others.push(folder);
+            }
+        }
+        let (packages, programs) = if self.measure_only {
+            (&MEASURING.0[..], &MEASURING.1[..])
+        } else {
+            (&PACKAGES[..], &PROGRAMS[..])
+        };
         let status = cargo(&["build", "--release", "--bins"])
-            .args(PACKAGES.iter().flat_map(|package| ["--package", package]))
+            .args(packages.iter().flat_map(|package| ["--package", package]))
             .status()
             .context("starting cargo to build the programs")?;
         ensure!(status.success(), "building the programs failed");
-        let status = cargo(&["build", "--release", "--examples", "--package", "ferrowarp-cust"]).status();
-        ensure!(
-            status.context("starting cargo to build the examples")?.success(),
-            "building the examples failed"
-        );
+        if !self.measure_only {
+            let status = cargo(&["build", "--release", "--examples", "--package", "ferrowarp-cust"]).status();
+            ensure!(
+                status.context("starting cargo to build the examples")?.success(),
+                "building the examples failed"
+            );
+        }
         let benches = BENCHES.iter().map(|(bench, _)| build_bench(bench));
         let benches: Vec<PathBuf> = benches.collect::<anyhow::Result<_>>()?;
 
@@ -72,16 +91,18 @@ impl Bundle {
             std::fs::remove_dir_all(&out).with_context(|| format!("emptying {}", out.display()))?;
         }
         std::fs::create_dir_all(out.join("data")).with_context(|| format!("making {}", out.display()))?;
-        for program in PROGRAMS {
+        for program in programs {
             copy(&workspace::target().join("release").join(program), &out.join(program))?;
         }
-        for (example, name) in EXAMPLES {
-            copy(&workspace::target().join("release/examples").join(example), &out.join(name))?;
-        }
-        for (folder, arguments) in PACKS {
-            let mut pack = Command::new(out.join("differ-gpu"));
-            let status = pack.arg("pack").args(arguments).arg("--out").arg(out.join(folder)).status();
-            ensure!(status.context("starting differ-gpu")?.success(), "packing {folder} failed");
+        if !self.measure_only {
+            for (example, name) in EXAMPLES {
+                copy(&workspace::target().join("release/examples").join(example), &out.join(name))?;
+            }
+            for (folder, arguments) in PACKS {
+                let mut pack = Command::new(out.join("differ-gpu"));
+                let status = pack.arg("pack").args(arguments).arg("--out").arg(out.join(folder)).status();
+                ensure!(status.context("starting differ-gpu")?.success(), "packing {folder} failed");
+            }
         }
         for ((_, name), bench) in BENCHES.iter().zip(benches) {
             copy(&bench, &out.join(name))?;
@@ -91,18 +112,10 @@ impl Bundle {
         }
         copy_modules(&ptx, &out)?;
         // In folders of their own: fault-check looks in the one, and run.sh has self-check look in the other.
-        for folder in [&fault_ptx, &llvm_ptx] {
+        for folder in &others {
             copy_modules(folder, &out.join(folder.file_name().context("the PTX has no folder")?))?;
         }
-        let data = workspace::root().join("data/mnist");
-        let is_idx = |path: &Path| path.to_string_lossy().contains("idx");
-        let data_files = if data.is_dir() { workspace::files(&data, &is_idx)? } else { Vec::new() };
-        ensure!(
-            data_files.len() >= 4,
-            "no MNIST in {}; run train-mnist once, which fetches it",
-            workspace::shown(&data)
-        );
-        for file in data_files {
+        for file in mnist {
             copy_into(&file, &out.join("data"))?;
         }
         compress(&out.join("data"))?;
@@ -111,6 +124,22 @@ impl Bundle {
         println!("packed into {}; on the GPU machine: bash run.sh OUTPUT_FOLDER [STEP...]", out.display());
         Ok(())
     }
+}
+
+/// The four files of MNIST in `folder`.
+///
+/// # Errors
+/// Some are missing. Nothing is compiled before this is known.
+fn mnist_files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let is_idx = |path: &Path| path.file_name().is_some_and(|name| name.to_string_lossy().contains("idx"));
+    let files = if folder.is_dir() { workspace::files(folder, &is_idx)? } else { Vec::new() };
+    ensure!(
+        files.len() >= 4,
+        "{} has {} of the 4 files of MNIST; fetch them with `cargo run --release --bin train-mnist -- --epochs 1`",
+        workspace::shown(folder),
+        files.len()
+    );
+    Ok(files)
 }
 
 fn cargo(arguments: &[&str]) -> Command {
@@ -177,6 +206,21 @@ mod tests {
 {"reason":"build-finished","success":true}"#;
         assert_eq!(executable("softmax", messages).unwrap(), Path::new("/target/softmax-1"));
         assert_eq!(executable("mlp", messages), None);
+    }
+
+    #[test]
+    fn a_folder_without_mnist_is_refused_with_the_command_that_fetches_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let missing = folder.path().join("mnist");
+        for (files, found) in [(&[][..], 0), (&["train-images-idx3-ubyte.gz", "notes.txt"][..], 1)] {
+            for file in files {
+                std::fs::create_dir_all(&missing).unwrap();
+                std::fs::write(missing.join(file), "").unwrap();
+            }
+            let error = mnist_files(&missing).unwrap_err().to_string();
+            assert!(error.contains(&format!("has {found} of the 4 files")), "{error}");
+            assert!(error.ends_with("`cargo run --release --bin train-mnist -- --epochs 1`"), "{error}");
+        }
     }
 
     #[test]

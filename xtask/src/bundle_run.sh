@@ -2,15 +2,25 @@
 # Checks and measures the bundle on a machine with an NVIDIA GPU: bash run.sh OUTPUT_FOLDER [STEP...]
 #
 # Steps: start (a first and a second start), check (self-check with the PTX of both back ends, programs on cust,
-# sanitizers), crates (crates of the registry, compared with the host), train, bench (our softmax), peers (PyTorch, Triton
-# and QuACK), mlp (our training, rung by rung), mlp-peers (PyTorch and JAX), ladder (accuracy, timeline and kernels of each
-# rung), gallery (the lessons), gallery-peers (PyTorch at their problems), gallery-counts (Nsight Compute's sectors and
-# conflicts of each lesson), roofline (the time of every kernel), roofline-counts (Nsight Compute's bytes, operations and
-# times of the same launches), faults (kernels that fail on purpose, and what the programs then do), profile (Nsight Compute
-# on some softmax shapes); all if none is named.
-# FERROWARP_BENCH_SHAPES=few in the environment takes a few shapes; FERROWARP_PEERS_BUDGET and FERROWARP_MLP_PEERS_BUDGET
-# are in seconds; FERROWARP_MLP is what the ids of the training bench must have in them, such as mlp/fused;
-# FERROWARP_PROFILE takes the bench ids to profile, without `softmax/` before them.
+# sanitizers), crates (crates of the registry, compared with the host), train, bench (our softmax), peers (PyTorch, Triton,
+# FlashInfer and QuACK), peers-compile (torch.compile), missed (Nsight Compute on ours and QuACK where QuACK was ahead), mlp
+# (our training, rung by rung), mlp-peers (PyTorch and JAX), timelines (what runs when, on each rung), ladder (accuracy and kernels
+# of each rung), gallery (the lessons), gallery-peers (PyTorch at their problems), gallery-counts (Nsight Compute's sectors and
+# conflicts of each lesson), roofline (the time of every kernel that no lesson times), faults (kernels that fail on purpose,
+# and what the programs then do), profile (Nsight Compute on some softmax shapes); all if none is named.
+# FERROWARP_LESSONS names the lessons of the step gallery, all if it is empty.
+# FERROWARP_BENCH_SHAPES=few in the environment takes a few shapes, some takes all but half of the widths;
+# FERROWARP_PEERS_BUDGET, FERROWARP_COMPILE_BUDGET and FERROWARP_MLP_PEERS_BUDGET are in seconds; FERROWARP_SOFTMAX and
+# FERROWARP_MLP are regular expressions for the ids of the benches, such as 'softmax/.*/(f32|bf16)/' and mlp/fused;
+# FERROWARP_PROFILE and FERROWARP_MISSED take the bench ids to profile, without `softmax/` before them.
+#
+# What the pages of softmax and training need, in calls of less than five minutes each on an H200:
+# export FERROWARP_BENCH_SHAPES=some FERROWARP_SOFTMAX='softmax/.*/(f32|bf16)/'
+# bash run.sh OUT1 bench timelines
+# FERROWARP_PEERS_BUDGET=170 FERROWARP_COMPILE_BUDGET=90 bash run.sh OUT2 peers peers-compile
+# FERROWARP_MLP_PEERS_BUDGET=100 bash run.sh OUT3 mlp mlp-peers missed
+# cargo xtask report softmax --ours OUT1/softmax.json --peers OUT2/peers.json --peers OUT2/peers-compile.json --profile OUT3/missed.txt
+# cargo xtask report mlp --ours OUT3/mlp.json --peers OUT3/mnist-peers.json
 #
 # QuACK is timed where python3 finds it, and else named as missing. It comes by `pip install 'quack-kernels[cu13]'`; onto a
 # machine without a network as wheels, of the packages that it and nvidia-cutlass-dsl[cu13] require, but no others of CUDA:
@@ -23,11 +33,11 @@ set -u
 cd "$(dirname "$0")"
 out=${1:?usage: bash run.sh OUTPUT_FOLDER [STEP...]}
 shift
-steps=${*:-start check crates train bench peers mlp mlp-peers ladder gallery gallery-peers gallery-counts roofline roofline-counts faults profile}
+steps=${*:-start check crates train bench peers peers-compile missed mlp mlp-peers timelines ladder gallery gallery-peers gallery-counts roofline faults profile}
 for step in $steps; do
     case $step in
-        start | check | crates | train | bench | peers | mlp | mlp-peers | ladder | faults | profile) ;;
-        gallery | gallery-peers | gallery-counts | roofline | roofline-counts) ;;
+        start | check | crates | train | bench | peers | peers-compile | missed | mlp | mlp-peers | ladder | faults) ;;
+        gallery | gallery-peers | gallery-counts | roofline | profile | timelines) ;;
         *)
             echo "$step is no step; bash run.sh OUTPUT_FOLDER runs all that the head of the script names" >&2
             exit 2
@@ -139,13 +149,44 @@ train() {
 }
 
 bench() {
-    CRITERION_HOME=$scratch/criterion part bench-softmax ./bench-softmax --bench
+    CRITERION_HOME=$scratch/criterion part bench-softmax ./bench-softmax --bench "${FERROWARP_SOFTMAX:-softmax}"
     cp "$scratch/criterion/softmax.json" "$out/"
 }
 
 peers() {
     part peers-softmax python3 peers_softmax.py --out "$out/peers.json" \
-        --shapes "${FERROWARP_BENCH_SHAPES:-all}" --budget "${FERROWARP_PEERS_BUDGET:-360}"
+        --peers clone,eager,flashinfer,triton,quack --shapes "${FERROWARP_BENCH_SHAPES:-all}" \
+        --budget "${FERROWARP_PEERS_BUDGET:-360}"
+}
+
+peers-compile() {
+    part peers-compile python3 peers_softmax.py --out "$out/peers-compile.json" --peers compile \
+        --shapes "${FERROWARP_BENCH_SHAPES:-all}" --budget "${FERROWARP_COMPILE_BUDGET:-240}"
+}
+
+# One launch of each kernel, ours and QuACK's, with a cold cache and at the clocks that programs have.
+missed() {
+    local id metrics=gpu__time_duration.sum,dram__bytes_read.sum,dram__bytes_write.sum,launch__registers_per_thread
+    local points="softmax/bf16/4096x1280 softmax/bf16/4096x1536 softmax/bf16/131072x128 softmax/bf16/8192x32768"
+    points="$points backward/f32/8192x32768 backward/f32/64x32000 backward/bf16/4096x12672 backward/bf16/131072x1024"
+    points="$points backward/bf16/64x32000 cross_entropy/f32/4096x256 cross_entropy/f32/64x32000"
+    points="$points cross_entropy/bf16/4096x12672 cross_entropy/bf16/64x32000"
+    points=${FERROWARP_MISSED:-$points}
+    metrics=$metrics,launch__block_size,launch__grid_size,launch__cluster_size,smsp__inst_executed.sum
+    metrics=$metrics,sm__warps_active.avg.pct_of_peak_sustained_active,sm__cycles_active.avg,sm__cycles_elapsed.max
+    metrics=$metrics,smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio
+    metrics=$metrics,smsp__average_warps_issue_stalled_barrier_per_issue_active.ratio
+    local ncu=(ncu --csv --page raw --print-units base --clock-control none --metrics "$metrics")
+    sed -n 1,3p "$out/summary.txt" >"$out/missed.txt"
+    part missed-quack "${ncu[@]}" --profile-from-start off --log-file "$scratch/quack.csv" \
+        python3 peers_softmax.py --profile "$points"
+    { echo "==== quack $points" && cat "$scratch/quack.csv"; } >>"$out/missed.txt"
+    for id in $points; do
+        CRITERION_HOME=$scratch/criterion FERROWARP_BENCH_SHAPES=all part "missed-${id//\//-}" "${ncu[@]}" \
+            --kernel-name "regex:softmax|cross_entropy|backward" --launch-count 1 --log-file "$scratch/ours.csv" \
+            ./bench-softmax --bench "softmax/$id\$" --test
+        { echo "==== ours $id" && cat "$scratch/ours.csv"; } >>"$out/missed.txt"
+    done
 }
 
 mlp() {
@@ -155,11 +196,13 @@ mlp() {
 
 mlp-peers() {
     part peers-mnist python3 peers_mnist.py --out "$out/mnist-peers.json" --data data \
-        --budget "${FERROWARP_MLP_PEERS_BUDGET:-600}"
+        --budget "${FERROWARP_MLP_PEERS_BUDGET:-100}"
 }
 
 gallery() {
-    part gallery ./gallery --device cuda --out "$out/gallery.json"
+    # The words of the variable are lessons.
+    # shellcheck disable=SC2086
+    part gallery ./gallery ${FERROWARP_LESSONS:-} --device cuda --out "$out/gallery.json"
 }
 
 gallery-peers() {
@@ -179,23 +222,20 @@ roofline() {
     part roofline ./gallery --device cuda --roofline --out "$out/roofline.json"
 }
 
-# At the clocks that programs have, so that times are those of a program.
-roofline-counts() {
-    local op metrics=gpu__time_duration.sum,dram__bytes_read.sum,dram__bytes_write.sum
-    for op in fadd fmul ffma dadd dmul dfma; do
-        metrics=$metrics,smsp__sass_thread_inst_executed_op_${op}_pred_on.sum
+# What runs when, on each rung.
+timelines() {
+    local pipeline
+    for pipeline in naive deferred overlapped fused graph resident; do
+        part "timeline-$pipeline" ./train-mnist --device cuda --data data --epochs 2 --pipeline "$pipeline" \
+            --timeline "$out/$pipeline.svg"
     done
-    part roofline-counts ncu --csv --page raw --print-units base --clock-control none --metrics "$metrics" \
-        --log-file "$out/roofline-ncu.csv" ./gallery --device cuda --roofline --once --out "$scratch/roofline-once.json"
 }
 
-# Five seeds at the settings that accuracies are compared at, what runs when, and what each kernel takes.
+# Five seeds at the settings that accuracies are compared at, and what each kernel takes.
 ladder() {
     local pipeline precision
     for pipeline in naive deferred overlapped fused graph resident; do
         seeds "$pipeline" --pipeline "$pipeline"
-        part "timeline-$pipeline" ./train-mnist --device cuda --data data --epochs 2 --pipeline "$pipeline" \
-            --timeline "$out/$pipeline.svg"
         part "kernels-$pipeline" ./train-mnist --device cuda --data data --epochs 1 --pipeline "$pipeline" --profile
     done
     for precision in tf32 bf16 f16; do

@@ -1,4 +1,4 @@
-//! `cargo xtask compat`: the page `docs/rust-cuda.md`, of what Rust-CUDA has and what is here in its place.
+//! `cargo xtask compat`: the page `docs/rust-cuda.md`, which compares Rust-CUDA's items with ours.
 
 use std::fmt::Write as _;
 
@@ -6,7 +6,7 @@ use anyhow::{Context, bail, ensure};
 use clap::Args;
 
 use crate::workspace;
-use upstream::{Difference, Group, Mended, On, Row};
+use upstream::{Difference, Fixed, Group, On, Row};
 
 #[path = "../../cuda/compat-kernels/upstream/mod.rs"]
 mod upstream;
@@ -32,26 +32,26 @@ impl Compat {
         }
         let found = std::fs::read_to_string(&path).with_context(|| format!("reading {PAGE}"))?;
         if found != text {
-            bail!("{PAGE} is not what the table says: run `cargo xtask compat`");
+            bail!("{PAGE} is out of date; run `cargo xtask compat`");
         }
         println!("{PAGE} is up to date");
         Ok(())
     }
 }
 
-/// What the compiler does not check: that every difference says why and how one learns of it, and that the tests exist.
+/// Checks what the compiler does not: every difference has a reason and an error, and the tests exist.
 fn problems(group: &Group) -> Vec<String> {
     let mut problems = Vec::new();
     let mut tests: Vec<&str> = group.tests.to_vec();
     for row in group.rows {
-        if let Row::Mended(mended) = row {
-            tests.push(mended.test);
+        if let Row::Fixed(fixed) = row {
+            tests.push(fixed.test);
         }
         let (Row::Differs(difference) | Row::Absent(difference)) = row else { continue };
         let Difference { item, here, reason, error, test } = difference;
         if [item, here, reason, error].iter().any(|text| text.trim().is_empty()) {
             problems
-                .push(format!("`{item}` of {} differs, and a reason or an error is not given", group.path));
+                .push(format!("`{item}` of {} differs, but its row lacks a reason or an error", group.path));
         }
         tests.push(test);
     }
@@ -65,10 +65,10 @@ fn problems(group: &Group) -> Vec<String> {
 /// What is wrong with `FILE::FUNCTION`, a test in the folder `cuda`, if anything.
 fn missing(test: &str) -> Option<String> {
     let Some((file, function)) = test.split_once("::") else {
-        return Some(format!("`{test}` names no function: FILE::FUNCTION is expected"));
+        return Some(format!("`{test}` does not name a function; expected FILE::FUNCTION"));
     };
     let text = std::fs::read_to_string(workspace::root().join("cuda").join(file));
-    let Ok(text) = text else { return Some(format!("there is no file cuda/{file}")) };
+    let Ok(text) = text else { return Some(format!("the file cuda/{file} does not exist")) };
     (!is_test(&text, function)).then(|| format!("cuda/{file} has no test `{function}`"))
 }
 
@@ -99,13 +99,13 @@ fn page() -> String {
         Row::Same(text) | Row::Item(text) => upstream::expand(text).len(),
         _ => 0,
     });
-    let mended = count(&|row| usize::from(matches!(row, Row::Mended(_))));
+    let fixed = count(&|row| usize::from(matches!(row, Row::Fixed(_))));
     let differs = count(&|row| usize::from(matches!(row, Row::Differs(_))));
     let absent = count(&|row| usize::from(matches!(row, Row::Absent(_))));
     let _ = writeln!(
         page,
-        "{same} items are the same; {mended} faults of upstream's are mended, so that its documentation holds; {differs} \
-         things differ and {absent} are absent, each with an error that says so.\n"
+        "{same} items are the same. {fixed} bugs of upstream are fixed, so that it works as documented. {differs} items differ and \
+         {absent} are absent; an error or a note reports each.\n"
     );
     for group in upstream::groups() {
         page += &section(group);
@@ -117,17 +117,18 @@ const INTRODUCTION: &str = "# Rust-CUDA's items, and ours
 
 <!-- written by `cargo xtask compat` -->
 
-Kernels, build scripts and programs written for Rust-CUDA (its commit 946c91f) compile here unchanged. Below is every
-public item of its `cuda_std` and `cuda_builder`, and what its guide and examples use of `cust`. What is called the same is called by the compiler, with upstream's own
-signatures, in `cuda/compat-kernels`, whose kernels are written as upstream's users write them and run on the CPU, and
-as the PTX of both back ends on the emulator. What differs or is absent has a reason, something that says so, and a test.
+Kernels, build scripts and programs written for Rust-CUDA (commit 946c91f) compile here unchanged. This page lists every
+public item of its `cuda_std` and `cuda_builder`, and the items of `cust` that its guide and examples use. For an item in
+a table `the same`, `cuda/compat-kernels` compiles a call with upstream's signature. Its kernels are written as
+upstream's users write them, and run on the CPU and, as the PTX of both back ends, on the emulator. An item that differs
+or is absent has a reason, an error or note that reports it, and a test.
 
 ";
 
 fn section(group: &Group) -> String {
     let place = match group.on {
         On::Both => "In kernels, on device and host.",
-        On::Device => "On the device alone, as in upstream.",
+        On::Device => "Only on the device, as in upstream.",
         On::Builder => "In build scripts.",
         On::Host => "In programs that launch kernels.",
     };
@@ -154,7 +155,7 @@ fn section(group: &Group) -> String {
         .collect();
     if !different.is_empty() {
         text +=
-            "| Rust-CUDA | | here | reason | what says so | test |\n| --- | --- | --- | --- | --- | --- |\n";
+            "| Rust-CUDA | | here | reason | reported by | test |\n| --- | --- | --- | --- | --- | --- |\n";
         for (what, Difference { item, here, reason, error, test }) in different {
             let item = if item.contains(['`', ' ']) { cell(item) } else { code(item) };
             let _ = writeln!(
@@ -167,24 +168,24 @@ fn section(group: &Group) -> String {
         }
         text.push('\n');
     }
-    let mended: String = group
+    let fixed: String = group
         .rows
         .iter()
         .filter_map(|row| match row {
-            Row::Mended(Mended { item, here, test }) => {
+            Row::Fixed(Fixed { item, here, test }) => {
                 Some(format!("| {} | {} | `{test}` |\n", cell(item), cell(here)))
             }
             _ => None,
         })
         .collect();
-    if !mended.is_empty() {
-        text += &format!("| mended: Rust-CUDA | here | test |\n| --- | --- | --- |\n{mended}\n");
+    if !fixed.is_empty() {
+        text += &format!("| fixed: Rust-CUDA | here | test |\n| --- | --- | --- |\n{fixed}\n");
     }
     let tests: Vec<String> = group.tests.iter().map(|test| format!("`{test}`")).collect();
-    text + &format!("Run by {}.\n\n", tests.join(", "))
+    text + &format!("Tests: {}.\n\n", tests.join(", "))
 }
 
-/// A pattern as code, with the bars that a table would take for its own.
+/// A pattern as code, with its bars escaped for a table.
 fn code(pattern: &str) -> String {
     format!("`{}`", cell(pattern))
 }
@@ -215,7 +216,7 @@ mod tests {
         };
         let found = super::problems(&SILENT);
         assert!(
-            found[0].contains("`x` of cuda_std differs, and a reason or an error is not given"),
+            found[0].contains("`x` of cuda_std differs, but its row lacks a reason or an error"),
             "{found:?}"
         );
         assert!(found[1].contains("has no test `no_such_test`"), "{found:?}");

@@ -20,29 +20,29 @@ const INPUT_SECONDS: u32 = 30;
 /// The longest input, in bytes: a whole file of every format fits in it.
 const LONGEST: u32 = 4096;
 
-/// Fuzz every parser of outside bytes, and write down what came of it
+/// Fuzz every parser of outside data, and write the results to docs/results
 #[derive(clap::Args)]
 pub struct Fuzz {
-    /// What to fuzz, by the names in host/fuzz/fuzz_targets; all without a name
+    /// Names of targets in host/fuzz/fuzz_targets [default: all]
     targets: Vec<String>,
 
-    /// Inputs for each, at most
+    /// Maximum number of inputs per target
     #[arg(long, default_value_t = 10_000_000)]
     runs: u64,
 
-    /// Seconds for each, at most
+    /// Maximum seconds per target
     #[arg(long, default_value_t = 900)]
     seconds: u64,
 
-    /// Run the committed inputs alone, once, with the stable compiler; nothing is written down
+    /// Only run the committed inputs once, with the stable compiler; write nothing
     #[arg(long, conflicts_with_all = ["targets", "runs", "seconds", "no_build"])]
     replay: bool,
 
-    /// Run the programs as they were built last
+    /// Run the last built programs
     #[arg(long)]
     no_build: bool,
 
-    /// The compiler to build with; the fuzzer's instruments are in no stable one
+    /// The toolchain to build with; fuzzing needs a nightly
     #[arg(long, default_value = "nightly")]
     toolchain: String,
 }
@@ -84,7 +84,7 @@ impl Fuzz {
         }
         ensure!(
             failed.is_empty(),
-            "{} failed: mend the parser, and keep the input that is in {} in host/fuzz/corpus",
+            "{} failed: fix the parser, and move the input from {} to host/fuzz/corpus",
             failed.join(", "),
             workspace::shown(&folder().join("artifacts"))
         );

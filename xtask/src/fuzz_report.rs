@@ -30,7 +30,7 @@ pub struct Entry {
     pub peak_mib: u64,
     /// Edges of the program that some input took.
     pub edges: u64,
-    /// Inputs in the corpus at the end, each of which reaches something that no other does.
+    /// Inputs in the corpus at the end; each reaches something that no other input does.
     pub corpus: u64,
     /// `clean`, or what was found.
     pub result: String,

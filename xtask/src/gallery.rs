@@ -1,17 +1,20 @@
-//! `cargo xtask gallery`: runs the lessons of the gallery on what there is, and draws what it measured.
+//! `cargo xtask gallery`: runs the lessons of the gallery on this machine, and draws what it measured.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, ensure};
 
+use crate::gallery_entry::{Entry, lessons};
+use crate::gallery_predictions::Limits;
+use crate::gallery_report::Lesson;
 use crate::report::Run;
 use crate::{
-    gallery_report as report, gallery_report_chart as chart, gallery_report_tables as tables,
-    gallery_roofline as roofline, gallery_timeline as timeline, workspace,
+    gallery_report_chart as chart, gallery_report_tables as tables, gallery_roofline as roofline,
+    gallery_timeline as timeline, peaks, workspace,
 };
 
-/// Run the lessons of docs/gallery on what there is, and draw what was measured into target/gallery
+/// Run the lessons of docs/gallery on this machine, and draw what was measured into target/gallery
 #[derive(clap::Args)]
 pub struct Gallery {
     /// The lessons [default: all]
@@ -22,11 +25,11 @@ pub struct Gallery {
     #[arg(long)]
     quick: bool,
 
-    /// Count what warps do on the emulator of the kernels' PTX, in place of timing them: sectors, bank conflicts, divergence
+    /// Count what warps do (sectors, bank conflicts, divergence) on the emulator of the kernels' PTX instead of timing them
     #[arg(long, conflicts_with = "device")]
     count: bool,
 
-    /// Place every kernel of the workspace under a roofline by what the emulator counts, and with `--device cuda` by its time
+    /// Place every kernel of the workspace under a roofline, by the emulator's counts and, with `--device cuda`, by its time
     #[arg(long, conflicts_with_all = ["lessons", "quick", "count"])]
     roofline: bool,
 
@@ -43,7 +46,7 @@ impl Gallery {
             return self.place_all(&folder);
         }
         let measured = folder.join(if self.count { "counts.json" } else { "gallery.json" });
-        // What is there from before is no answer.
+        // A file of an earlier run must not be taken for this one's.
         let _ = std::fs::remove_file(&measured);
         let mut command = program();
         command.args(&self.lessons).arg("--out").arg(&measured);
@@ -54,29 +57,32 @@ impl Gallery {
         }
         command.args(self.quick.then_some("--quick"));
         let status = command.current_dir(workspace::root()).status().context("starting cargo")?;
-        ensure!(measured.is_file(), "the gallery broke off, as said above ({status})");
-        let run: Run<report::Entry> = Run::read(&measured)?;
+        ensure!(measured.is_file(), "the gallery stopped early; its message is above ({status})");
+        let run: Run<Entry> = Run::read(&measured)?;
         let whence = format!("{}, {}", run.machine, run.date);
-        for lesson in report::lessons(&run.entries) {
-            let of_lesson: Vec<&report::Entry> =
-                run.entries.iter().filter(|entry| entry.lesson == lesson).collect();
-            let title = &of_lesson[0].title;
+        let limits = Limits { copy: None, peaks: peaks::of(&run.machine) };
+        for name in lessons(&run.entries) {
+            let entries: Vec<&Entry> = run.entries.iter().filter(|entry| entry.lesson == name).collect();
+            let title = &entries[0].title;
             if self.count {
-                println!("\n{title}\n\n{}", tables::counts(&of_lesson).unwrap_or_default());
+                println!("\n{title}\n\n{}", tables::counts(&entries).unwrap_or_default());
                 continue;
             }
-            println!("\n{title}\n\n{}\n{}", tables::table(&of_lesson), timeline::table(&of_lesson)?);
-            let drawn = match timeline::draw(&of_lesson, &whence)? {
-                None => chart::draw(&of_lesson, &whence)?,
-                drawn => drawn,
+            println!("\n{title}\n\n{}\n{}", tables::table(&entries), timeline::table(&entries)?);
+            let lesson = Lesson {
+                name: &name,
+                entries,
+                predictions: Vec::new(),
+                limits: &limits,
+                whence: whence.clone(),
             };
-            if let Some(svg) = drawn {
-                let picture: PathBuf = folder.join(format!("{lesson}.svg"));
+            if let Some(svg) = chart::draw(&lesson)? {
+                let picture: PathBuf = folder.join(format!("{name}.svg"));
                 workspace::write(&picture, &svg)?;
                 println!("drawn: {}", workspace::shown(&picture));
             }
         }
-        ensure!(status.success(), "some of it failed, as said above");
+        ensure!(status.success(), "some lessons failed; the messages are above");
         Ok(())
     }
 
@@ -89,14 +95,14 @@ impl Gallery {
             let mut command = program();
             command.arg("--roofline").args(arguments).arg("--out").arg(out);
             let status = command.current_dir(workspace::root()).status().context("starting cargo")?;
-            ensure!(status.success(), "the gallery broke off, as said above ({status})");
+            ensure!(status.success(), "the gallery stopped early; its message is above ({status})");
             anyhow::Ok(())
         };
         run(&["--count"], &files[0])?;
         if self.device == "cuda" {
             run(&["--device", "cuda"], &files[1])?;
         }
-        let Some(placed) = roofline::read(folder, None)? else { return Ok(()) };
+        let Some(placed) = roofline::read(folder, &[], &Limits::default())? else { return Ok(()) };
         let (counts, times) = placed.sections(folder)?;
         println!("{counts}\n{times}\ndrawn: {}", workspace::shown(&folder.join("roofline.svg")));
         Ok(())
@@ -104,7 +110,7 @@ impl Gallery {
 }
 
 /// The gallery's program, without arguments.
-fn program() -> Command {
+pub fn program() -> Command {
     let mut command = workspace::cargo();
     command.args(["run", "--quiet", "--package", "ferrowarp-benches", "--bin", "gallery", "--"]);
     command

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, ensure};
 
-use crate::gallery_report::{Entry, Profiled};
+use crate::gallery_entry::{Entry, Profiled};
 
 /// Where a metric goes.
 type Place = fn(&mut Profiled) -> &mut f64;
@@ -17,7 +17,7 @@ const METRICS: [(&str, Place); 4] = [
     ("smsp__sass_branch_targets_threads_divergent.sum", |profiled| &mut profiled.divergent_branches),
 ];
 
-/// Gives each entry that was counted what the file says of its launches, which lie there in the order of the entries.
+/// Fills each counted entry from its launches in the file, which are in the order of the entries.
 pub fn merge(entries: &mut [Entry], file: &Path) -> anyhow::Result<()> {
     let text = std::fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?;
     let mut launches = launches(&text).with_context(|| format!("reading {}", file.display()))?.into_iter();
@@ -85,7 +85,7 @@ pub fn table(text: &str, metrics: &[&str]) -> anyhow::Result<Vec<(String, Vec<f6
         let row = row?;
         let value = |&column: &usize| {
             let text = row.get(column).unwrap_or_default().replace(',', "");
-            text.parse().with_context(|| format!("`{text}` is no number"))
+            text.parse().with_context(|| format!("`{text}` is not a number"))
         };
         let values = columns.iter().map(value).collect::<anyhow::Result<_>>()?;
         launches.push((row.get(kernel).unwrap_or_default().to_owned(), values));

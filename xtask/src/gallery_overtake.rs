@@ -2,12 +2,11 @@
 
 use std::path::Path;
 
-use anyhow::anyhow;
-use plotters::prelude::*;
-
-use crate::gallery_report::{Entry, NOT_MEASURED};
-use crate::gallery_report_chart::{COLOURS, Drawn};
-use crate::gallery_report_tables::{header, number};
+use crate::chart::{Axis, Chart, Family, Lines, Panel, Scale, Series, binary, number};
+use crate::gallery_entry::Entry;
+use crate::gallery_predictions as predictions;
+use crate::gallery_report::{Lesson, NOT_MEASURED};
+use crate::gallery_report_tables::{header, short_time};
 use crate::report::{row, times};
 use crate::workspace;
 
@@ -16,24 +15,23 @@ const FUNCTIONS: [(&str, &str); 2] = [("add", "addition"), ("gelu", "GeLU")];
 /// Who computes it.
 const PLACES: [&str; 4] = ["one core", "all cores", "GPU", "GPU and copies"];
 
-/// The tables of the entries of the lesson, what they come to, and their picture, which it draws.
-pub fn section(entries: &[Entry], machine: &str, pages: &Path) -> anyhow::Result<String> {
-    let is_measured = |entry: &&Entry| entry.lesson == "overtake" && entry.microseconds.is_some();
-    let entries: Vec<&Entry> = entries.iter().filter(is_measured).collect();
+/// The predictions, the tables and what they show, and their picture, which it draws.
+pub fn section(lesson: &Lesson<'_>, machine: &str, pages: &Path) -> anyhow::Result<String> {
+    let measured = lesson.entries.iter().copied().filter(|entry| entry.microseconds.is_some());
+    let entries: Vec<&Entry> = measured.collect();
     if !entries.iter().any(|entry| entry.name.ends_with("GPU")) {
         return Ok(NOT_MEASURED.to_owned());
     }
-    let mut svg = String::new();
-    draw(&mut svg, &entries, machine).map_err(|error| anyhow!("drawing overtake failed: {error}"))?;
-    workspace::write(&pages.join("overtake.svg"), &svg)?;
-    let mut text = "![Time over the number of elements](overtake.svg)\n".to_owned();
+    workspace::write(&pages.join("overtake.svg"), &draw(&entries, &lesson.whence)?)?;
+    let mut text = predictions::section(&lesson.predictions, &entries, lesson.limits);
+    text += "\n![Time over the number of elements](overtake.svg)\n";
     for (function, title) in FUNCTIONS {
-        text += &format!("\n{}\n{}", table(&entries, function, title), words(&entries, function, title));
+        text += &format!("\n{}\n{}", table(&entries, function, title), words(&entries, function));
     }
     if let Some(entry) = entries.iter().find(|entry| entry.name.ends_with("all cores")) {
         // After the number of elements.
         let cpu = entry.problem.split_once(", ").map_or("", |(_, cpu)| cpu);
-        text += &format!("\nThe CPU is {cpu}; the GPU {machine}.\n");
+        text += &format!("\nThe CPU is {cpu}; the GPU is {machine}.\n");
     }
     Ok(text)
 }
@@ -69,7 +67,7 @@ fn table(entries: &[&Entry], function: &str, title: &str) -> String {
 }
 
 /// From which size on the GPU is the faster one, in words.
-fn words(entries: &[&Entry], function: &str, title: &str) -> String {
+fn words(entries: &[&Entry], function: &str) -> String {
     let from = |rival: &str, place: &str| {
         let mut first = None;
         for at in sizes(entries, function) {
@@ -83,7 +81,7 @@ fn words(entries: &[&Entry], function: &str, title: &str) -> String {
         first.map_or("at no size".to_owned(), |at| format!("from 2^{} elements on", at.log2()))
     };
     format!(
-        "The {title}: the GPU is ahead of one core {}, of all cores {}; with copies of one core {}, of all cores {}.\n",
+        "The GPU is ahead of one core {}, and of all cores {}. With copies it is ahead of one core {}, and of all cores {}.\n",
         from("one core", "GPU"),
         from("all cores", "GPU"),
         from("one core", "GPU and copies"),
@@ -91,47 +89,34 @@ fn words(entries: &[&Entry], function: &str, title: &str) -> String {
     )
 }
 
-fn draw(svg: &mut String, entries: &[&Entry], machine: &str) -> Drawn {
-    let root = SVGBackend::with_string(svg, (1000, 460)).into_drawing_area();
-    root.fill(&WHITE)?;
-    let parts = root.titled(&format!("Where the GPU overtakes the CPU, {machine}"), ("sans-serif", 18))?;
-    for (area, (function, title)) in parts.split_evenly((1, 2)).iter().zip(FUNCTIONS) {
+fn draw(entries: &[&Entry], whence: &str) -> anyhow::Result<String> {
+    let panel = |&(function, title): &(&str, &str)| {
         let sizes = sizes(entries, function);
-        let (Some(&low), Some(&high)) = (sizes.first(), sizes.last()) else { continue };
-        let mut chart = ChartBuilder::on(area)
-            .margin(10)
-            .caption(title, ("sans-serif", 15))
-            .x_label_area_size(40)
-            .y_label_area_size(64)
-            .build_cartesian_2d(low.log2()..(high * 2.0).log2(), (0.02..3e6).log_scale())?;
-        chart
-            .configure_mesh()
-            .x_desc("elements")
-            .y_desc("us")
-            .x_label_formatter(&|x| format!("2^{x:.0}"))
-            .y_label_formatter(&|y| number(*y))
-            .light_line_style(WHITE)
-            .label_style(("sans-serif", 12))
-            .draw()?;
-        for (place, colour) in PLACES.iter().zip(COLOURS) {
-            let point = |at: &f64| Some((at.log2(), time(entries, function, place, *at)?));
-            let points: Vec<(f64, f64)> = sizes.iter().filter_map(point).collect();
-            chart
-                .draw_series(LineSeries::new(points.iter().copied(), colour.stroke_width(2)))?
-                .label(*place)
-                .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(2)));
-            chart.draw_series(points.iter().map(|&point| Circle::new(point, 3, colour.filled())))?;
-        }
-        chart
-            .configure_series_labels()
-            .position(SeriesLabelPosition::UpperLeft)
-            .background_style(WHITE.mix(0.8))
-            .border_style(BLACK.mix(0.3))
-            .label_font(("sans-serif", 12))
-            .draw()?;
-    }
-    root.present()?;
-    Ok(())
+        let line = |&place: &&str| {
+            let points = sizes.iter().filter_map(|&at| Some((at, time(entries, function, place, at)?)));
+            let family = if place.starts_with("GPU") { Family::Ours } else { Family::Other };
+            Series::new(place, family, points.collect())
+        };
+        let x = Axis::new("elements").scale(Scale::Log).format(binary);
+        let y = Axis::new("time").scale(Scale::Log).format(short_time);
+        let mut lines = Lines::new(x, y, PLACES.iter().map(line).collect());
+        lines.caption = title.to_owned();
+        lines.size = (640, 440);
+        Panel::Lines(lines)
+    };
+    let largest = sizes(entries, "add").last().copied();
+    let ratio =
+        largest.and_then(|at| Some(time(entries, "add", "one core", at)? / time(entries, "add", "GPU", at)?));
+    let title = match ratio {
+        Some(ratio) => format!(
+            "A GPU adds long vectors {} times as fast as one core, until they have to be copied",
+            number(ratio)
+        ),
+        None => "Where the GPU overtakes the CPU".to_owned(),
+    };
+    let timed = FUNCTIONS.iter().filter(|(function, _)| !sizes(entries, function).is_empty());
+    let panels = timed.map(panel).collect();
+    Chart { title, subtitle: whence.to_owned(), columns: 2, panels }.svg()
 }
 
 #[cfg(test)]
@@ -162,9 +147,9 @@ mod tests {
         let entries = entries();
         let entries: Vec<&Entry> = entries.iter().collect();
         assert_eq!(
-            words(&entries, "add", "addition"),
-            "The addition: the GPU is ahead of one core from 2^12 elements on, of all cores from 2^14 elements on; with copies \
-             of one core from 2^12 elements on, of all cores at no size.\n"
+            words(&entries, "add"),
+            "The GPU is ahead of one core from 2^12 elements on, and of all cores from 2^14 elements on. With copies it is ahead of \
+             one core from 2^12 elements on, and of all cores at no size.\n"
         );
         let table = table(&entries, "add", "addition");
         assert!(table.contains("| 2^14 | 160 | 50 | 10 | 90 | 16.00 x | 5.00 x | 0.56 x |\n"), "{table}");
@@ -174,8 +159,17 @@ mod tests {
     fn without_a_gpu_nothing_is_told() {
         let folder = tempfile::tempdir().unwrap();
         let mut entries = entries();
-        let section = |entries: &[Entry]| section(entries, "a GPU", folder.path()).unwrap();
-        assert!(section(&entries).contains("The CPU is a CPU, 4 threads; the GPU a GPU."));
+        let section = |entries: &[Entry]| {
+            let lesson = Lesson {
+                name: "overtake",
+                entries: entries.iter().collect(),
+                predictions: Vec::new(),
+                limits: &Default::default(),
+                whence: "a GPU".to_owned(),
+            };
+            section(&lesson, "a GPU", folder.path()).unwrap()
+        };
+        assert!(section(&entries).contains("The CPU is a CPU, 4 threads; the GPU is a GPU."));
         entries.retain(|entry| !entry.name.contains("GPU"));
         assert_eq!(section(&entries), NOT_MEASURED);
     }

@@ -1,176 +1,23 @@
-//! `cargo xtask report gallery`: one run of the gallery on a GPU and its peers, into `docs/gallery`.
+//! `cargo xtask report gallery`: runs of the gallery on a GPU and of its peers, into `docs/gallery`.
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
-use serde::{Deserialize, Serialize};
+use anyhow::{Context, ensure};
 
+pub use crate::gallery_entry::Entry;
+use crate::gallery_merge::{Theory, update};
+use crate::gallery_predictions::{self as predictions, Limits, Prediction};
 use crate::measure::with_section;
+use crate::peaks::{self, Check};
 use crate::report::{self, Files, Run};
 use crate::{
-    gallery_ncu as profile, gallery_overtake as overtake, gallery_report_chart as chart,
+    gallery, gallery_ncu as profile, gallery_overtake as overtake, gallery_report_chart as chart,
     gallery_report_tables as tables, gallery_roofline as roofline, gallery_systems as systems,
-    gallery_timeline as timeline, gallery_waves as waves, workspace,
+    gallery_timeline as timeline, gallery_waves as waves, softmax_report, stale, workspace,
 };
 
 /// The committed file.
 pub type Results = report::Results<Entry>;
-
-/// One rung on one problem: a time, or why there is none.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Entry {
-    pub name: String,
-    pub lesson: String,
-    #[serde(default)]
-    pub title: String,
-    #[serde(default)]
-    pub idea: String,
-    #[serde(default)]
-    pub axis: String,
-    #[serde(default)]
-    pub is_log: bool,
-    pub measure: String,
-    pub at: f64,
-    pub problem: String,
-    #[serde(default)]
-    pub kernels: Vec<String>,
-    pub bytes: f64,
-    #[serde(default)]
-    pub flop: f64,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub peak: Option<f64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sectors_loaded: Option<f64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sectors_stored: Option<f64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub bank_conflicts: Option<f64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub divergent_branches: Option<f64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub blocks: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub resident_blocks: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub counted: Option<Counted>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub profiled: Option<Profiled>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub microseconds: Option<f64>,
-    #[serde(default)]
-    pub samples: usize,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub lacking: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub timeline: Option<timeline::Columns>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub error: Option<String>,
-}
-
-/// What the emulator counted of one run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Counted {
-    pub launches: usize,
-    pub requests: u64,
-    pub sectors_loaded: u64,
-    pub sectors_stored: u64,
-    pub atomics: u64,
-    pub wavefronts: u64,
-    pub bank_conflicts: u64,
-    pub local: u64,
-    pub constant: u64,
-    pub divergent_branches: u64,
-    pub efficiency: f64,
-    pub instructions: u64,
-}
-
-/// What Nsight Compute counted of the same run on a GPU.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Profiled {
-    pub sectors_loaded: f64,
-    pub sectors_stored: f64,
-    pub bank_conflicts: f64,
-    pub divergent_branches: f64,
-}
-
-impl report::Entry for Entry {
-    const RUN: &'static str = "gallery";
-
-    fn is_replaced_by(&self, later: &Self) -> bool {
-        (&self.lesson, &self.name) == (&later.lesson, &later.name) && self.problem == later.problem
-    }
-}
-
-impl Entry {
-    /// What the rung is judged by, in the unit of [`Self::unit`].
-    pub fn value(&self) -> Option<f64> {
-        let time = self.microseconds?;
-        Some(match self.measure.as_str() {
-            "bytes" => self.bytes / time / 1e3,
-            "flops" => self.flop / time / 1e3,
-            _ => time,
-        })
-    }
-
-    /// What was reached of what the clocks of the device allow, in percent.
-    pub fn percent_of_peak(&self) -> Option<f64> {
-        let peak = self.peak.filter(|_| self.measure != "time")?;
-        Some(100.0 * 1e9 * self.value()? / peak)
-    }
-
-    /// One for tests, of a lesson of copies.
-    #[cfg(test)]
-    pub fn of_test(name: &str, at: f64, microseconds: Option<f64>) -> Self {
-        Self {
-            name: name.to_owned(),
-            lesson: "copies".to_owned(),
-            title: "Copies".to_owned(),
-            idea: "copies".to_owned(),
-            axis: "bytes".to_owned(),
-            is_log: false,
-            measure: "bytes".to_owned(),
-            at,
-            problem: format!("{at} bytes"),
-            kernels: Vec::new(),
-            bytes: 1e6,
-            flop: 0.0,
-            peak: None,
-            sectors_loaded: None,
-            sectors_stored: None,
-            bank_conflicts: None,
-            divergent_branches: None,
-            blocks: None,
-            resident_blocks: None,
-            counted: None,
-            profiled: None,
-            microseconds,
-            samples: 1,
-            lacking: None,
-            timeline: None,
-            error: None,
-        }
-    }
-
-    /// The unit of [`Self::value`].
-    pub fn unit(&self) -> &'static str {
-        match self.measure.as_str() {
-            "bytes" => "GB/s",
-            "flops" => "GFLOP/s",
-            _ => "us",
-        }
-    }
-}
-
-/// The lessons of the entries, in their order.
-pub fn lessons(entries: &[Entry]) -> Vec<String> {
-    let mut lessons: Vec<String> = Vec::new();
-    for entry in entries {
-        if !lessons.contains(&entry.lesson) {
-            lessons.push(entry.lesson.clone());
-        }
-    }
-    lessons
-}
 
 /// What to merge.
 #[derive(clap::Args)]
@@ -190,95 +37,232 @@ pub struct Merged {
     roofline: roofline::RooflineFiles,
 }
 
-/// Runs the command. Where nothing was ever merged, the pages say so.
+/// What the pages are written from.
+pub struct Gallery {
+    /// Ours with their times, and those of peers.
+    pub entries: Vec<Entry>,
+    pub predictions: Vec<Prediction>,
+    pub limits: Limits,
+    pub machine: String,
+    /// Driver and versions.
+    software: String,
+    /// The processor of the machine.
+    cpu: String,
+}
+
+/// The part of a lesson.
+pub struct Lesson<'a> {
+    pub name: &'a str,
+    pub entries: Vec<&'a Entry>,
+    pub predictions: Vec<&'a Prediction>,
+    pub limits: &'a Limits,
+    /// The GPU, and where the figures are from.
+    pub whence: String,
+}
+
+/// Runs the command. Pages say what was never measured.
+///
+/// # Errors
+/// A file cannot be read or written, the gallery's program fails, or a figure is impossible.
 pub fn run(Merged { files, counts, ncu, roofline }: &Merged) -> anyhow::Result<()> {
     let docs = workspace::root().join("docs");
-    let merged = docs.join("results/gallery.json");
+    let folder = docs.join("results");
+    let merged = folder.join("gallery.json");
+    let kept = merged.is_file().then(|| Results::read(&merged)).transpose()?;
     let results = match files.runs()? {
-        Some(results) => {
-            results.write(&merged)?;
-            Some(results)
-        }
-        None if merged.is_file() => Some(Results::read(&merged)?),
-        None => None,
+        Some(new) => Some(update(kept, new)?),
+        None => kept,
     };
-    let kept = docs.join("results/gallery-counts.json");
-    let counted = match counts {
-        Some(counts) => {
-            let mut counted = Results::merge(Run::read(counts)?, None)?;
-            if let Some(ncu) = ncu {
-                profile::merge(&mut counted.ours, ncu)?;
-            }
-            counted.write(&kept)?;
-            Some(counted)
-        }
-        None if kept.is_file() => Some(Results::read(&kept)?),
-        None => None,
-    };
+    let counted = counted(&folder.join("gallery-counts.json"), counts.as_deref(), ncu.as_deref())?;
+    let gallery = Gallery::new(theory()?, results.as_ref(), &folder);
+    let roofline = roofline.merged(&folder, &gallery)?;
+    let mut check = Check::default();
+    gallery.check(&mut check);
+    if let Some(roofline) = &roofline {
+        roofline.check(&mut check);
+    }
+    check.finish()?;
+    if let Some(results) = &results {
+        results.write(&merged)?;
+    }
     let pages = docs.join("gallery");
-    let copied = results.as_ref().and_then(roofline::best_copy);
-    let roofline = roofline.merged(&docs.join("results"), copied)?;
-    for lesson in systems::lessons(&pages)? {
-        let name = format!("{lesson}.md");
-        let page = pages.join(&name);
-        let text = std::fs::read_to_string(&page).with_context(|| format!("reading {}", page.display()))?;
-        let section = match &results {
-            Some(results) => section(results, &lesson, &pages)?,
-            None => NOT_MEASURED.to_owned(),
-        };
-        let of_lesson = |entry: &&Entry| entry.lesson == lesson;
-        let counts: Vec<&Entry> =
-            counted.iter().flat_map(|counted| &counted.ours).filter(of_lesson).collect();
-        let (counts, section) = match (&*lesson, &roofline) {
-            ("roofline", Some(roofline)) => roofline.sections(&pages)?,
-            _ => (counts_section(&counts), section),
-        };
-        let mut text = with_section(&name, &text, "counts", &counts)?;
-        text = with_section(&name, &text, "results", &section)?;
-        let ours = results.as_ref().map_or(&[][..], |results| &results.ours);
-        let machine = results.as_ref().map_or("", |results| &results.machine);
-        if lesson == "vector_add" {
-            text = with_section(&name, &text, "overtake", &overtake::section(ours, machine, &pages)?)?;
-        }
-        if lesson == "matmul" {
-            text = with_section(&name, &text, "waves", &waves::section(ours, machine, &pages)?)?;
-        }
-        workspace::write(&page, &text)?;
+    for name in systems::lessons(&pages)? {
+        write_page(&pages, &name, &gallery, &counted, roofline.as_ref())?;
     }
     workspace::write(&pages.join("README.md"), &systems::index(&pages)?)?;
     println!("written to docs/gallery");
     Ok(())
 }
 
-pub const NOT_MEASURED: &str = "Not measured on a GPU yet.\n";
-
-/// The counts of a lesson.
-fn counts_section(entries: &[&Entry]) -> String {
-    tables::counts(entries).unwrap_or_else(|| "Not counted yet.\n".to_owned())
+/// The trials and predictions of today's table, from the gallery's program.
+fn theory() -> anyhow::Result<Theory> {
+    let file = workspace::target().join("gallery/theory.json");
+    let folder = file.parent().context("the target folder has no parent")?;
+    std::fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
+    let mut command = gallery::program();
+    command.arg("--theory").arg("--out").arg(&file).current_dir(workspace::root());
+    let status = command.status().context("starting cargo")?;
+    ensure!(status.success(), "`gallery --theory` failed ({status})");
+    Theory::read(&file)
 }
 
-/// The table of a lesson, and its picture, which it draws.
-fn section(results: &Results, lesson: &str, pages: &Path) -> anyhow::Result<String> {
-    let entries = results.ours.iter().chain(&results.peers);
-    let entries: Vec<&Entry> = entries.filter(|entry| entry.lesson == lesson).collect();
-    if entries.is_empty() {
+/// The committed counts, after new ones have been merged into them. What Nsight Compute counted of the same problem stays.
+fn counted(kept: &Path, counts: Option<&Path>, ncu: Option<&Path>) -> anyhow::Result<Vec<Entry>> {
+    let before = kept.is_file().then(|| Results::read(kept)).transpose()?;
+    let Some(counts) = counts else { return Ok(before.map(|results| results.ours).unwrap_or_default()) };
+    let mut counted = Results::merge(Run::read(counts)?, None)?;
+    match ncu {
+        Some(ncu) => profile::merge(&mut counted.ours, ncu)?,
+        None => {
+            let before = before.map(|results| results.ours).unwrap_or_default();
+            for entry in &mut counted.ours {
+                let is_same = |old: &&Entry| report::Entry::is_replaced_by(*old, entry);
+                entry.profiled = before.iter().find(is_same).and_then(|old| old.profiled);
+            }
+        }
+    }
+    counted.write(kept)?;
+    Ok(counted.ours)
+}
+
+impl Gallery {
+    fn new(theory: Theory, results: Option<&Results>, folder: &Path) -> Self {
+        let (ours, peers) = results.map_or((&[][..], &[][..]), |results| (&results.ours, &results.peers));
+        let mut entries = theory.with_times(ours);
+        entries.extend(peers.iter().cloned());
+        let machine = results.map_or_else(String::new, |results| results.machine.clone());
+        let softmax = softmax_report::Results::read(&folder.join("softmax.json")).ok();
+        let softmax = softmax.filter(|softmax| softmax.machine == machine);
+        // One value for all pages: the fastest copy of any report.
+        let copies = entries.iter().filter(|entry| entry.lesson == "copy_offset").filter_map(Entry::value);
+        let copy = copies.chain(softmax.and_then(|softmax| softmax.largest_copy_rate())).reduce(f64::max);
+        let limits = Limits { copy, peaks: peaks::of(&machine) };
+        let software = results.map_or_else(String::new, |results| {
+            let versions = results.versions.iter().map(|(name, version)| format!(", {name} {version}"));
+            format!("driver {}{}", results.driver, versions.collect::<String>())
+        });
+        let cpu = results.and_then(|results| results.cpu.clone()).unwrap_or_default();
+        Self { entries, predictions: theory.predictions, limits, machine, software, cpu }
+    }
+
+    pub fn lesson<'a>(&'a self, name: &'a str) -> Lesson<'a> {
+        let entries: Vec<&Entry> = self.entries.iter().filter(|entry| entry.lesson == name).collect();
+        let predictions = self.predictions.iter().filter(|prediction| prediction.lesson == name).collect();
+        let mut sources: Vec<&str> = entries.iter().filter_map(|entry| entry.measured.as_deref()).collect();
+        sources.sort_unstable();
+        sources.dedup();
+        let is_of_cpu = entries.iter().all(|entry| !entry.is_of_gpu());
+        let whence = match (is_of_cpu, sources.join("; ")) {
+            (true, sources) => format!("one core of {}, {sources}", self.cpu),
+            (false, sources) => format!("{}, {}, {sources}", self.machine, self.software),
+        };
+        Lesson { name, entries, predictions, limits: &self.limits, whence }
+    }
+
+    /// That no GPU's figure is beyond its datasheet.
+    fn check(&self, check: &mut Check) {
+        if let Some(copy) = self.limits.copy {
+            check.value("the best copy in GB/s", copy, "docs/gallery");
+        }
+        let Some(peaks) = self.limits.peaks else { return };
+        for entry in self.entries.iter().filter(|entry| entry.is_of_gpu()) {
+            let what = || format!("{} {} {}", entry.lesson, entry.name, entry.problem);
+            let Some(time) = entry.microseconds.filter(|_| entry.lesson != "transfers") else { continue };
+            let bytes = entry.memory_bytes.unwrap_or(entry.bytes);
+            check.rate(what, bytes / time / 1e3, peaks.gigabytes_per_second, "GB/s");
+            check.rate(what, entry.flop / time / 1e6, peaks.fp32_tflops, "TFLOP/s");
+            if let Some(percent) = entry.percent_of_peak() {
+                check.share(what, percent / 100.0);
+            }
+        }
+    }
+}
+
+/// A longer table is folded.
+const MOST_ROWS: usize = 22;
+
+pub const NOT_MEASURED: &str = "Not measured on a GPU yet.\n";
+
+/// Writes the generated parts of a lesson's page.
+fn write_page(
+    pages: &Path,
+    name: &str,
+    gallery: &Gallery,
+    counted: &[Entry],
+    roofline: Option<&roofline::Placed>,
+) -> anyhow::Result<()> {
+    let lesson = gallery.lesson(name);
+    let file = format!("{name}.md");
+    let page = pages.join(&file);
+    let mut text = std::fs::read_to_string(&page).with_context(|| format!("reading {}", page.display()))?;
+    let mut put = |section: &str, words: &str| -> anyhow::Result<()> {
+        text = with_section(&file, &text, section, words)?;
+        Ok(())
+    };
+    if let ("roofline", Some(roofline)) = (name, roofline) {
+        let (counts, results) = roofline.sections(pages)?;
+        put("counts", &counts)?;
+        put("results", &results)?;
+    } else {
+        let counts: Vec<&Entry> = counted.iter().filter(|entry| entry.lesson == name).collect();
+        put("predictions", &predictions::section(&lesson.predictions, &lesson.entries, lesson.limits))?;
+        put("results", &results(&lesson, pages)?)?;
+        let has_kernels = lesson.entries.iter().any(|entry| !entry.kernels.is_empty());
+        if has_kernels {
+            put("counts", &tables::counts(&counts).unwrap_or_else(|| "Not counted yet.\n".to_owned()))?;
+        }
+    }
+    if name == "vector_add" {
+        put("overtake", &overtake::section(&gallery.lesson("overtake"), &gallery.machine, pages)?)?;
+    }
+    if name == "matmul" {
+        put("waves", &waves::section(&lesson, pages)?)?;
+    }
+    workspace::write(&page, &text)
+}
+
+/// The sources of a lesson's kernels that have changed since its figures were measured.
+fn changed_since(lesson: &Lesson<'_>) -> Vec<String> {
+    let commits =
+        lesson.entries.iter().filter_map(|entry| entry.measured.as_deref()?.split([' ', ',']).nth(1));
+    let mut commits: Vec<&str> = commits.collect();
+    commits.sort_unstable();
+    commits.dedup();
+    let kernels = format!("gpu-kernels/src/gallery/{}", lesson.name);
+    let sources = [format!("{kernels}.rs"), kernels];
+    let sources: Vec<&str> = sources.iter().map(String::as_str).collect();
+    let changed = |commit: &str| stale::changed(workspace::root(), commit, &sources).unwrap_or_default();
+    let mut changed: Vec<String> = commits.into_iter().flat_map(changed).collect();
+    changed.sort_unstable();
+    changed.dedup();
+    changed
+}
+
+/// The picture of a lesson, which it draws, and its table.
+fn results(lesson: &Lesson<'_>, pages: &Path) -> anyhow::Result<String> {
+    if lesson.entries.iter().all(|entry| entry.microseconds.is_none()) {
         return Ok(NOT_MEASURED.to_owned());
     }
-    let whence = results.provenance();
-    let drawn = match timeline::draw(&entries, &results.machine)? {
-        None => chart::draw(&entries, &results.machine)?,
-        drawn => drawn,
-    };
-    let picture = match drawn {
+    let picture = match chart::draw(lesson)? {
         Some(svg) => {
-            workspace::write(&pages.join(format!("{lesson}.svg")), &svg)?;
-            format!("\n![{}]({lesson}.svg)\n", entries[0].title)
+            workspace::write(&pages.join(format!("{}.svg", lesson.name)), &svg)?;
+            format!("![{}]({}.svg)\n\n", lesson.entries[0].title, lesson.name)
         }
         None => String::new(),
     };
-    let told = match timeline::table(&entries)? {
+    let told = match timeline::table(&lesson.entries)? {
         told if told.is_empty() => told,
         told => format!("\n{told}"),
     };
-    Ok(format!("{}{told}{picture}\nMeasured on: {whence}.\n", tables::table(&entries)))
+    let note = match stale::note(&changed_since(lesson)) {
+        note if note.is_empty() => note,
+        note => format!("\n{note}\n"),
+    };
+    let table = match tables::table(&lesson.entries) {
+        table if table.lines().count() > MOST_ROWS => {
+            format!("<details>\n<summary>The figures</summary>\n\n{table}\n</details>\n")
+        }
+        table => table,
+    };
+    Ok(format!("{picture}{table}{told}\nMeasured on: {}.\n{note}", lesson.whence))
 }

@@ -1,31 +1,39 @@
-//! Where every kernel is under the roofline of a GPU: what the emulator counted of it, how long a GPU took, and what Nsight
-//! Compute counted there.
+//! Where every kernel is under the roofline of a GPU: bytes and operations by formula, or as the emulator counted them, and
+//! the time on a GPU.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
-use crate::gallery_report::{Entry, NOT_MEASURED, Results};
-use crate::gallery_report_tables::number;
+use crate::chart::number;
+use crate::gallery_entry::Entry;
+use crate::gallery_predictions::Limits;
+use crate::gallery_report::{Gallery, NOT_MEASURED};
 use crate::gallery_roofline_tables::{nearest, summary, tables};
-use crate::{gallery_ncu as profile, gallery_roofline_chart as chart, workspace};
+use crate::peaks::{self, Check, Peaks};
+use crate::{gallery_roofline_chart as chart, workspace};
+
+/// The GPU whose datasheet is drawn if nothing is measured.
+const USUAL: &str = "NVIDIA H200";
+
+/// Lessons whose entries time copies of a host too, so that their times are not those of kernels.
+const OF_HOST: [&str; 2] = ["overlap", "unified"];
 
 /// What a GPU can do at most.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Roofs {
-    /// The GPU, and where the figures come from.
-    pub whose: String,
-    /// Bytes of its memory in a second.
+    /// The GPU.
+    pub machine: String,
+    /// Bytes of its memory in a second, by its datasheet.
     pub bytes_per_second: f64,
+    /// Bytes that the best copy moves in a second.
+    pub copy: Option<f64>,
     /// Operations on `f32` in a second, without tensor cores.
     pub flops: f64,
     /// Of tensor cores on bf16.
     pub tensor_flops: f64,
 }
-
-/// Those of NVIDIA's datasheet of the H200 SXM, dense.
-const DATASHEET: (f64, f64, f64) = (4.8e12, 67e12, 989e12);
 
 /// What to merge.
 #[derive(clap::Args)]
@@ -37,28 +45,16 @@ pub struct RooflineFiles {
     /// What the bundle's step roofline wrote on a GPU
     #[arg(long, value_name = "FILE")]
     roofline: Option<PathBuf>,
-
-    /// What its step roofline-counts wrote
-    #[arg(long, value_name = "FILE", requires = "roofline")]
-    roofline_ncu: Option<PathBuf>,
 }
 
 /// What one program wrote.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Run {
     machine: String,
     driver: String,
     date: String,
     commit: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    peaks: Option<Peaks>,
     entries: Vec<Kernel>,
-}
-
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-struct Peaks {
-    flops: f64,
-    bytes_per_second: f64,
 }
 
 /// A kernel on a problem.
@@ -67,16 +63,16 @@ struct Kernel {
     name: String,
     file: String,
     problem: String,
+    /// Of the problem, by formula.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     bytes: Option<f64>,
+    /// Of the problem, by formula.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    work: Option<f64>,
+    flop: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     counted: Option<Counted>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     microseconds: Option<f64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    profiled: Option<Profiled>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     error: Option<String>,
 }
@@ -90,26 +86,6 @@ struct Counted {
     functions: f64,
 }
 
-/// What Nsight Compute says of a kernel's longest launch: bytes from and to memory, operations without tensor cores.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-struct Profiled {
-    bytes: f64,
-    flop: f64,
-    microseconds: f64,
-}
-
-/// The metrics, and how often each counts as an operation.
-const TIME: &str = "gpu__time_duration.sum";
-const BYTES: [&str; 2] = ["dram__bytes_read.sum", "dram__bytes_write.sum"];
-const OPERATIONS: [(&str, f64); 6] = [
-    ("smsp__sass_thread_inst_executed_op_fadd_pred_on.sum", 1.0),
-    ("smsp__sass_thread_inst_executed_op_fmul_pred_on.sum", 1.0),
-    ("smsp__sass_thread_inst_executed_op_ffma_pred_on.sum", 2.0),
-    ("smsp__sass_thread_inst_executed_op_dadd_pred_on.sum", 1.0),
-    ("smsp__sass_thread_inst_executed_op_dmul_pred_on.sum", 1.0),
-    ("smsp__sass_thread_inst_executed_op_dfma_pred_on.sum", 2.0),
-];
-
 /// A kernel's place.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Point {
@@ -121,17 +97,17 @@ pub struct Point {
     pub flop: f64,
     /// Whether most of its operations are those of tensor cores.
     pub is_tensor: bool,
-    /// Where it was timed.
+    /// If it was timed.
     pub seconds: Option<f64>,
 }
 
 /// The families: what charts call them, and what the paths of their files hold.
 pub const FAMILIES: [(&str, &[&str]); 9] = [
-    ("gallery: products", &["gallery/matmul"]),
-    ("gallery: others", &["gallery/"]),
-    ("network: products", &["mlp/linear", "mlp/fused", "mlp/short", "mlp/resident"]),
-    ("network: others", &["mlp/"]),
-    ("softmax: the ladder", &["softmax/k"]),
+    ("gallery: matmul", &["gallery/matmul"]),
+    ("gallery: other", &["gallery/"]),
+    ("network: matmul", &["mlp/linear", "mlp/fused", "mlp/short", "mlp/resident"]),
+    ("network: other", &["mlp/"]),
+    ("softmax: ladder", &["softmax/k"]),
     ("softmax: forward", &["softmax/forward", "src/copy"]),
     ("softmax: gradient", &["softmax/backward"]),
     ("softmax: cross entropy", &["softmax/cross_entropy"]),
@@ -168,59 +144,45 @@ pub struct Placed {
     roofs: Roofs,
     counts: Run,
     times: Option<Run>,
-}
-
-/// Bytes a second of the best copy among what was measured, ours or a peer's.
-pub fn best_copy(results: &Results) -> Option<f64> {
-    let entries = results.ours.iter().chain(&results.peers);
-    let copies = entries.filter(|entry| entry.lesson.starts_with("copy"));
-    copies.filter_map(Entry::value).reduce(f64::max).map(|value| value * 1e9)
+    /// The lessons' entries.
+    lessons: Vec<Entry>,
 }
 
 impl RooflineFiles {
     /// The committed files in the folder, after what was given has been merged into them; none if there never was any.
-    pub fn merged(&self, folder: &Path, copied: Option<f64>) -> anyhow::Result<Option<Placed>> {
+    pub fn merged(&self, folder: &Path, gallery: &Gallery) -> anyhow::Result<Option<Placed>> {
         if let Some(counts) = &self.roofline_counts {
             Run::read(counts)?.write(&folder.join("roofline-counts.json"))?;
         }
         if let Some(times) = &self.roofline {
-            let mut times = Run::read(times)?;
-            if let Some(ncu) = &self.roofline_ncu {
-                let text =
-                    std::fs::read_to_string(ncu).with_context(|| format!("reading {}", ncu.display()))?;
-                times.add(&text).with_context(|| format!("reading {}", ncu.display()))?;
-            }
-            times.write(&folder.join("roofline.json"))?;
+            Run::read(times)?.write(&folder.join("roofline.json"))?;
         }
-        read(folder, copied)
+        read(folder, &gallery.entries, &gallery.limits)
     }
 }
 
-/// What is in the folder; none without counts.
-pub fn read(folder: &Path, copied: Option<f64>) -> anyhow::Result<Option<Placed>> {
+/// What is in the folder, with the times of the lessons' entries; none without counts.
+pub fn read(folder: &Path, lessons: &[Entry], limits: &Limits) -> anyhow::Result<Option<Placed>> {
     let files = ["roofline-counts.json", "roofline.json"].map(|name| folder.join(name));
     let [counts, times] = files.map(|path| path.is_file().then(|| Run::read(&path)).transpose());
-    let Some(counts) = counts? else { return Ok(None) };
-    let times = times?;
-    let (bytes_per_second, flops, tensor_flops) = DATASHEET;
-    let roofs = match &times {
-        Some(Run { machine, peaks: Some(peaks), .. }) => Roofs {
-            whose: match copied {
-                Some(_) => format!("{machine}: its best copy, its clocks, tensor cores by the datasheet"),
-                None => format!("{machine}: its clocks, tensor cores by the datasheet"),
-            },
-            bytes_per_second: copied.unwrap_or(peaks.bytes_per_second),
-            flops: peaks.flops,
-            tensor_flops,
-        },
-        _ => Roofs {
-            whose: "NVIDIA H200 SXM by its datasheet".to_owned(),
-            bytes_per_second,
-            flops,
-            tensor_flops,
-        },
-    };
-    Ok(Some(Placed { roofs, counts, times }))
+    let (Some(counts), times) = (counts?, times?) else { return Ok(None) };
+    let machine = times.as_ref().map_or(USUAL, |times| &times.machine);
+    let peaks = peaks::of(machine)
+        .with_context(|| format!("the datasheet of {machine} is not known; add it to xtask/src/peaks.rs"))?;
+    let roofs = Roofs::new(machine, peaks, limits.copy);
+    Ok(Some(Placed { roofs, counts, times, lessons: lessons.to_vec() }))
+}
+
+impl Roofs {
+    fn new(machine: &str, peaks: Peaks, copy: Option<f64>) -> Self {
+        Self {
+            machine: machine.to_owned(),
+            bytes_per_second: 1e9 * peaks.gigabytes_per_second,
+            copy: copy.map(|copy| 1e9 * copy),
+            flops: 1e12 * peaks.fp32_tflops,
+            tensor_flops: 1e12 * peaks.tensor_tflops,
+        }
+    }
 }
 
 impl Run {
@@ -236,99 +198,109 @@ impl Run {
         let text = text.replace("{\"name\":", "\n{\"name\":") + "\n";
         std::fs::write(path, text).with_context(|| format!("writing {}", path.display()))
     }
-
-    /// Adds what Nsight Compute says, of each kernel of its longest launch.
-    fn add(&mut self, text: &str) -> anyhow::Result<()> {
-        let metrics: Vec<&str> =
-            [TIME].into_iter().chain(BYTES).chain(OPERATIONS.map(|(name, _)| name)).collect();
-        for (name, values) in profile::table(text, &metrics)? {
-            let operations = OPERATIONS.iter().zip(&values[3..]).map(|((_, each), count)| each * count);
-            let profiled = Profiled {
-                // In nanoseconds.
-                microseconds: values[0] / 1e3,
-                bytes: values[1] + values[2],
-                flop: operations.sum(),
-            };
-            let Some(entry) = self.entries.iter_mut().find(|entry| entry.name == name) else { continue };
-            if entry.profiled.is_none_or(|known| known.microseconds < profiled.microseconds) {
-                entry.profiled = Some(profiled);
-            }
-        }
-        Ok(())
-    }
 }
 
 impl Placed {
-    /// What the emulator counted, as a table, and what was timed, with the picture, which it draws into the folder.
+    /// That no kernel is above its roof.
+    pub fn check(&self, check: &mut Check) {
+        for point in self.points() {
+            if let Some(share) = self.roofs.share(&point) {
+                check.share(|| format!("{} in the roofline", point.name), share);
+            }
+        }
+    }
+
+    /// What is counted, as tables, and what was timed, with the picture, which it draws into the folder.
     pub fn sections(&self, folder: &Path) -> anyhow::Result<(String, String)> {
         let points = self.points();
-        let svg = chart::draw(&points, &self.roofs).context("drawing the roofline failed")?;
-        workspace::write(&folder.join("roofline.svg"), &svg)?;
-        let Roofs { whose, bytes_per_second, flops, .. } = &self.roofs;
+        let timed = points.iter().filter(|point| point.seconds.is_some()).count();
+        let picture = match chart::draw(&points, &self.roofs).context("drawing the roofline failed")? {
+            Some(svg) => {
+                workspace::write(&folder.join("roofline.svg"), &svg)?;
+                "![Every kernel that was timed under the roofline](roofline.svg)\n\n"
+            }
+            None => "",
+        };
         let counts = format!(
-            "![Every kernel under the roofline](roofline.svg)\n\nThe roofs are those of {whose}: {} GB/s, {} TFLOP/s, which \
-             meet at {} FLOP a byte.\n\n{}\nCounted on the emulator of the PTX: commit {}, {}.\n\n{}",
-            number(bytes_per_second / 1e9),
-            number(flops / 1e12),
-            number(self.roofs.ridge()),
+            "{}\nCounted on the emulator of the PTX: commit {}, {}.\n\n{}",
             summary(&points, &self.roofs),
             self.counts.commit,
             self.counts.date,
             tables(&points, &self.roofs),
         );
-        let times = match &self.times {
-            Some(Run { machine, driver, date, commit, entries, .. }) => {
-                let failed: Vec<String> = entries
-                    .iter()
-                    .filter_map(|entry| Some(format!("- {}: {}\n", entry.problem, entry.error.as_ref()?)))
-                    .collect();
-                let profiled = entries.iter().filter(|entry| entry.profiled.is_some()).count();
-                let timed = points.iter().filter(|point| point.seconds.is_some()).count();
-                format!(
-                    "{}\n{timed} kernels are placed by their time, {profiled} of them by the bytes and operations that Nsight \
-                     Compute counted in the same launch.\n{}\nMeasured on: {machine}, driver {driver}, {date}, commit \
-                     {commit}.\n",
-                    nearest(&points, &self.roofs),
-                    failed.concat(),
-                )
-            }
-            None => NOT_MEASURED.to_owned(),
+        let Some(Run { machine, driver, date, commit, entries, .. }) = &self.times else {
+            return Ok((counts, NOT_MEASURED.to_owned()));
         };
+        let failed: Vec<String> = entries
+            .iter()
+            .filter_map(|entry| Some(format!("- {}: {}\n", entry.problem, entry.error.as_ref()?)))
+            .collect();
+        let Roofs { bytes_per_second, flops, copy, .. } = &self.roofs;
+        let copy = copy
+            .map_or_else(String::new, |copy| format!(" The best copy moves {} GB/s.", number(copy / 1e9)));
+        let times = format!(
+            "{picture}The roofs are those of the datasheet: {} GB/s and {} TFLOP/s, which meet at {} FLOP per byte.{copy}\n\n\
+             {}\n{timed} of {} kernels are placed by their time. Kernels of lessons have the times of their pages.\n{}\n\
+             The others were measured on: {machine}, driver {driver}, {date}, commit {commit}.\n",
+            number(bytes_per_second / 1e9),
+            number(flops / 1e12),
+            number(self.roofs.ridge()),
+            nearest(&points, &self.roofs),
+            points.len(),
+            failed.concat(),
+        );
         Ok((counts, times))
     }
 
-    /// Every kernel: where a GPU timed it on the problem of that, else on the one that was counted.
+    /// Every kernel: on the problem that was timed, or else on the one that was counted.
     fn points(&self) -> Vec<Point> {
-        let timed =
-            |name: &str| self.times.iter().flat_map(|run| &run.entries).find(|entry| entry.name == name);
         let place = |kernel: &Kernel| {
             let counted = kernel.counted.unwrap_or_default();
-            let flop = counted.flop + counted.tensor_flop;
             let point = Point {
                 name: kernel.name.clone(),
                 family: family(&kernel.file),
                 problem: kernel.problem.clone(),
                 bytes: counted.bytes,
-                flop,
+                flop: kernel.flop.unwrap_or(counted.flop + counted.tensor_flop),
                 is_tensor: counted.tensor_flop > counted.flop,
                 seconds: None,
             };
-            timed(&kernel.name).and_then(|timed| on_gpu(&point, kernel, timed)).unwrap_or(point)
+            let timed = self.in_a_lesson(&point).or_else(|| self.in_the_run(kernel, &point));
+            timed.unwrap_or(point)
         };
         self.counts.entries.iter().map(place).collect()
     }
-}
 
-/// The point of a kernel that was counted on one problem and timed on another; none if nothing says how many bytes that moved.
-fn on_gpu(point: &Point, counted: &Kernel, timed: &Kernel) -> Option<Point> {
-    let grown = counted.work.zip(timed.work).map(|(counted, timed)| timed / counted);
-    let Kernel { problem, profiled, microseconds, .. } = timed;
-    let bytes = profiled.map(|profiled| profiled.bytes).or(timed.bytes)?;
-    // Tensor cores' operations have no metric; elsewhere what was executed is what counts.
-    let executed = profiled.filter(|_| !point.is_tensor).map(|profiled| profiled.flop);
-    let flop = executed.or(grown.map(|grown| point.flop * grown)).unwrap_or(point.intensity() * bytes);
-    let seconds = profiled.map(|profiled| profiled.microseconds).or(*microseconds)? / 1e6;
-    Some(Point { problem: problem.clone(), bytes, flop, seconds: Some(seconds), ..point.clone() })
+    /// The kernel on the largest problem of a lesson that launches it alone.
+    fn in_a_lesson(&self, point: &Point) -> Option<Point> {
+        let is_its = |entry: &&Entry| {
+            entry.kernels.iter().all(|name| *name == point.name) && !entry.kernels.is_empty()
+        };
+        let entries = self.lessons.iter().filter(is_its);
+        let entries =
+            entries.filter(|entry| entry.microseconds.is_some() && !OF_HOST.contains(&entry.lesson.as_str()));
+        let size = |entry: &Entry| entry.memory_bytes.unwrap_or(entry.bytes) + entry.flop;
+        let entry = entries.max_by(|a, b| size(a).total_cmp(&size(b)))?;
+        Some(Point {
+            problem: format!("{}, {}", entry.name, entry.problem),
+            bytes: entry.memory_bytes.unwrap_or(entry.bytes),
+            flop: entry.flop,
+            seconds: entry.microseconds.map(|time| time / 1e6),
+            ..point.clone()
+        })
+    }
+
+    /// The kernel on the problem of the run; none if no formula gives its bytes and operations there.
+    fn in_the_run(&self, counted: &Kernel, point: &Point) -> Option<Point> {
+        let run = self.times.as_ref()?;
+        let timed = run.entries.iter().find(|entry| entry.name == counted.name)?;
+        let bytes = timed.bytes?;
+        // The operations of a formula on the problem that was counted grow with its bytes.
+        let of_byte = counted.flop.zip(counted.bytes).map(|(flop, bytes)| flop / bytes);
+        let flop = timed.flop.or(of_byte.map(|each| each * bytes))?;
+        let seconds = Some(timed.microseconds? / 1e6);
+        Some(Point { problem: timed.problem.clone(), bytes, flop, seconds, ..point.clone() })
+    }
 }
 
 /// The family of a kernel in this file.

@@ -1,6 +1,7 @@
 //! The tables of the roofline's page.
 
-use crate::gallery_report_tables::{header, number};
+use crate::chart::number;
+use crate::gallery_report_tables::header;
 use crate::gallery_roofline::{FAMILIES, Point, Roofs};
 use crate::report::row;
 
@@ -9,7 +10,7 @@ pub fn summary(points: &[Point], roofs: &Roofs) -> String {
     let cells = [
         "family",
         "kernels",
-        "FLOP a byte, least",
+        "FLOP per byte, least",
         "median",
         "most",
         "left of the ridge",
@@ -43,7 +44,7 @@ pub fn nearest(points: &[Point], roofs: &Roofs) -> String {
     let mut timed: Vec<(&Point, f64)> =
         points.iter().filter_map(|point| Some((point, roofs.share(point)?))).collect();
     timed.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let mut text = header(["nearest to its roof", "time", "bound by", "share"].map(str::to_owned).into(), 1);
+    let mut text = header(["closest to its roof", "time", "bound by", "share"].map(str::to_owned).into(), 1);
     for (point, share) in timed.into_iter().take(12) {
         let is_memory = point.intensity() < roofs.peak(point) / roofs.bytes_per_second;
         text += &row(&[
@@ -61,7 +62,7 @@ pub fn tables(points: &[Point], roofs: &Roofs) -> String {
     let mut text = String::new();
     for (index, (name, _)) in FAMILIES.iter().enumerate() {
         text += &format!("<details>\n<summary>{name}</summary>\n\n");
-        let cells = ["kernel", "problem", "bytes", "FLOP", "FLOP a byte", "share of its roof"];
+        let cells = ["kernel", "problem", "bytes", "FLOP", "FLOP per byte", "share of its roof"];
         text += &header(cells.map(str::to_owned).into(), 2);
         for point in points.iter().filter(|point| point.family == index) {
             // The case says its kernels first.

@@ -1,4 +1,4 @@
-//! The table of the gallery's index: every system of the documents that the lessons follow, and what shows it here.
+//! The gallery's index: the lessons in reading order, a glossary, and the systems of the documents that the lessons follow.
 
 use std::path::Path;
 
@@ -34,14 +34,14 @@ const DOCUMENTS: &[Document] = &[
         author: "the article whose network and softmax the ladders climb",
         systems: &[
             ("vector addition on a CPU and a GPU, and where the GPU overtakes", In("vector_add")),
-            ("matrix product on a 2-D and a 1-D grid", In("matmul")),
+            ("matrix multiplication on a 2-D and a 1-D grid", In("matmul")),
             ("kernels of a neural network, forward and backward", Training),
             ("faster parsing of the CSV file", In("csv")),
-            ("kernels queued first, data loaded meanwhile", Training),
+            ("kernels queued first, data loaded in the meantime", Training),
             ("fusion, and larger batches", Training),
             ("roofline", Roofline),
             ("constant memory and its broadcast", In("constant")),
-            ("tiled matrix product", In("matmul")),
+            ("tiled matrix multiplication", In("matmul")),
             ("warps, and blocks that do not fill them", In("occupancy")),
             ("copies with an offset and with a stride", In("copy_offset")),
             ("softmax: reduction, coalescing, shuffles, float4, unrolling, online", Softmax),
@@ -65,12 +65,12 @@ const DOCUMENTS: &[Document] = &[
             ("how the threads of a block are numbered, neighbours by shuffle", In("warps")),
             ("divergence of branches and of loops", In("divergence")),
             ("sync_warp, and parts of a warp", In("warp_masks")),
-            ("occupancy and block size", In("occupancy")),
+            ("occupancy", In("occupancy")),
             ("launch bounds", In("launch_bounds")),
             ("GeLU in parts and fused", In("fusion")),
             ("RGB to grey, and its speed of light", In("grey")),
             ("roofline with the latency hidden", Roofline),
-            ("matrix product, plain and tiled", In("matmul")),
+            ("matrix multiplication, plain and tiled", In("matmul")),
         ],
     },
     Document {
@@ -82,7 +82,7 @@ const DOCUMENTS: &[Document] = &[
             ("sin^2 + cos^2, fused", In("fusion")),
             ("three sigmoids, stored and recomputed", In("recompute")),
             ("bursts and coalescing", In("copy_offset")),
-            ("tiling: reads of a matrix product", In("matmul")),
+            ("tiling: reads of a matrix multiplication", In("matmul")),
             ("throughput over size: alignment and waves", In("matmul")),
         ],
     },
@@ -90,12 +90,12 @@ const DOCUMENTS: &[Document] = &[
         title: "learning_cuda",
         author: "Cedric Perauer",
         systems: &[
-            ("structure of arrays against array of structures", In("layout")),
+            ("structure of arrays and array of structures", In("layout")),
             ("bank conflicts of shared memory", In("bank_conflicts")),
             ("the read-only cache", In("constant")),
             ("register spills", In("register_arrays")),
             ("pageable and pinned memory", In("transfers")),
-            ("asynchronous copies beside kernels", In("overlap")),
+            ("asynchronous copies next to kernels", In("overlap")),
             (
                 "unified memory: naive, initialised on the GPU, a warp a page, prefetched, advised",
                 In("unified"),
@@ -110,7 +110,54 @@ const DOCUMENTS: &[Document] = &[
     },
 ];
 
-/// Lessons that are what a host does.
+/// The lessons in reading order, and what each teaches. A lesson that needs an earlier one comes after it.
+const ORDER: &[(&str, &str)] = &[
+    ("vector_add", "a thread per element; when a GPU is worth it"),
+    ("warps", "how threads are numbered and form warps"),
+    ("block_order", "where and when blocks run"),
+    ("divergence", "what branches within a warp cost"),
+    ("warp_masks", "how some lanes of a warp work together"),
+    ("copy_offset", "sectors and coalescing"),
+    ("layout", "structures of arrays"),
+    ("dot", "which thread takes which elements"),
+    ("grey", "speed of light of a small kernel"),
+    ("relu", "half of the bytes, half of the time"),
+    ("occupancy", "bytes in flight, by warps or by loads per thread"),
+    ("bank_conflicts", "how shared memory is built"),
+    ("transpose", "shared memory to change the order of accesses"),
+    ("constant", "constant memory and its one fast pattern"),
+    ("register_arrays", "registers and local memory"),
+    ("launch_bounds", "registers traded for occupancy"),
+    ("reduce", "sums, barriers, shuffles, atomics"),
+    ("fusion", "fewer passes over memory"),
+    ("recompute", "arithmetic instead of memory"),
+    ("peaks", "latency of arithmetic, and where a machine's FLOPs are"),
+    ("matmul", "tiles, registers, pipelines, waves"),
+    ("roofline", "which limit a kernel has"),
+    ("transfers", "pageable and pinned memory"),
+    ("overlap", "streams: copies and kernels at the same time"),
+    ("unified", "page faults, prefetching, advice"),
+    ("csv", "getting the data into memory"),
+];
+
+/// The words of the lessons.
+const GLOSSARY: &[(&str, &str)] = &[
+    ("multiprocessor (SM)", "the GPU's unit that runs blocks; an H200 has 132, each with four schedulers"),
+    ("block", "threads that run on one multiprocessor, share its shared memory, and can wait for each other"),
+    ("warp", "32 threads of a block with consecutive numbers, which execute one instruction at a time"),
+    ("lane", "a thread's place in its warp, 0 to 31"),
+    ("sector", "32 bytes, the unit in which memory and caches move data; four sectors are a cache line"),
+    ("coalescing", "serving the request of a warp with as few sectors as hold it"),
+    ("wavefront", "one pass of shared memory over its 32 banks; conflicts make a request take several"),
+    ("divergence", "a warp executes both sides of a branch because its lanes disagree"),
+    ("occupancy", "warps on a multiprocessor, as a share of the most it can hold"),
+    ("spill", "a value stored to local memory because no register is left"),
+    ("wave", "the blocks that run at the same time; a grid larger than that takes several"),
+    ("accumulator", "a register that sums up the terms of one element of a result"),
+    ("cold L2", "no data of a run is in L2 when it starts: runs take buffers in turn"),
+];
+
+/// Lessons whose work is the host's.
 const HOST: &[&str] = &["transfers", "overlap", "unified", "csv"];
 
 /// The lessons that have a page, sorted.
@@ -129,19 +176,28 @@ pub fn lessons(pages: &Path) -> anyhow::Result<Vec<String>> {
 pub fn index(pages: &Path) -> anyhow::Result<String> {
     let there = lessons(pages)?;
     let mut text = String::from(
-        "# The gallery\n\nLessons of GPU programming, each a few kernels that differ by the lesson alone. Every one runs \
-         without a GPU: `cargo xtask gallery LESSON`; `cargo bench gallery` times them where there is one.\n\nThis page is \
-         written by `cargo xtask report gallery`.\n\n",
+        "# The gallery\n\nLessons of GPU programming. Each lesson has a few kernels that differ in one thing. Every lesson runs \
+         without a GPU: `cargo xtask gallery LESSON`. On a GPU `cargo bench gallery` times it. Each page says what theory \
+         predicts, what was measured, what other texts report, and why they differ.\n\nThis page is written by `cargo xtask \
+         report gallery`. Begin at the top.\n\n",
     );
-    text += &(row(&["lesson", "kernels"].map(str::to_owned)) + &row(&["---", "---"].map(str::to_owned)));
-    for lesson in &there {
+    let header = ["lesson", "teaches", "kernels"];
+    text += &(row(&header.map(str::to_owned)) + &row(&["---"; 3].map(str::to_owned)));
+    for lesson in in_order(&there) {
         let page = pages.join(format!("{lesson}.md"));
         let page = std::fs::read_to_string(&page).with_context(|| format!("reading {}", page.display()))?;
         let title = page.lines().find_map(|line| line.strip_prefix("# ")).unwrap_or(lesson);
-        text += &row(&[format!("[{title}]({lesson}.md)"), file(pages, lesson)]);
+        let teaches = ORDER.iter().find(|(name, _)| name == lesson).map_or("", |(_, teaches)| teaches);
+        text += &row(&[format!("[{title}]({lesson}.md)"), teaches.to_owned(), file(pages, lesson)]);
     }
-    text += "\n## Where the lessons come from\n\nEvery system that five documents build or measure, and what shows it here; \
-             tensor cores, mixed precision and FlashAttention are not in the gallery.\n";
+    text += "\n## Words\n\n";
+    text += &(row(&["word", "meaning"].map(str::to_owned)) + &row(&["---"; 2].map(str::to_owned)));
+    for (word, meaning) in GLOSSARY {
+        text += &row(&[*word, *meaning].map(str::to_owned));
+    }
+    text += "\n## Where the lessons come from\n\nSystems that five documents build or measure, and what shows them here. Not in \
+             the gallery: tensor cores, mixed precision, FlashAttention, texture memory, cooperative groups, TPUs, measured \
+             latencies of the memory hierarchy, and drawings of the hardware.\n";
     for Document { title, author, systems } in DOCUMENTS {
         text += &format!("\n### {title} ({author})\n\n");
         let header = ["system", "kernels", "test", "bench", "picture"];
@@ -154,6 +210,14 @@ pub fn index(pages: &Path) -> anyhow::Result<String> {
     Ok(text)
 }
 
+/// The lessons in reading order; those that it does not name come last.
+fn in_order(lessons: &[String]) -> Vec<&String> {
+    let mut lessons: Vec<&String> = lessons.iter().collect();
+    let place = |lesson: &String| ORDER.iter().position(|(name, _)| name == lesson).unwrap_or(ORDER.len());
+    lessons.sort_by_key(|lesson| place(lesson));
+    lessons
+}
+
 /// File, test, bench and picture of what shows a system.
 fn cells(pages: &Path, there: &[String], shown: Shown) -> [String; 4] {
     let link = |text: &str, to: &str| format!("[{text}]({to})");
@@ -163,7 +227,7 @@ fn cells(pages: &Path, there: &[String], shown: Shown) -> [String; 4] {
             [
                 file(pages, lesson),
                 "`host/tests/gallery.rs`".to_owned(),
-                // What a host does beside its kernels the bench does not time.
+                // The bench times kernels only.
                 if HOST.contains(&lesson) {
                     format!("`cargo xtask gallery {lesson}`")
                 } else {

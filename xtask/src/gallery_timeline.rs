@@ -1,11 +1,10 @@
 //! When and where the blocks or warps of a launch ran: a table and a picture.
 
-use anyhow::{anyhow, ensure};
-use plotters::prelude::*;
+use anyhow::ensure;
 use serde::{Deserialize, Serialize};
 
-use crate::gallery_report::Entry;
-use crate::gallery_report_tables::number;
+use crate::chart::{Axis, Panel, Scale, Span, Spans, number};
+use crate::gallery_entry::Entry;
 use crate::report::row;
 
 /// What the gallery has noted of a launch, in lines of numbers with blanks between them.
@@ -105,19 +104,19 @@ pub fn table(entries: &[&Entry]) -> anyhow::Result<String> {
         if text.is_empty() {
             let header = [
                 "rung",
-                "who notes",
+                "recorded by",
                 "multiprocessors",
-                "most at once on one",
-                "most after each other in one place",
-                "not begun in their order",
-                "blocks whose own began out of order",
+                "most at once on one multiprocessor",
+                "most in one slot",
+                "started out of order",
+                "blocks whose warps started out of order",
                 "shortest",
                 "longest",
                 "first to last",
             ];
             text += &row(&header.map(str::to_owned));
             text += &row(&header
-                .map(|name| if name == "rung" || name == "who notes" { "---" } else { "---:" }.to_owned()));
+                .map(|name| if name == "rung" || name == "recorded by" { "---" } else { "---:" }.to_owned()));
         }
         let us = |nanos: Option<u64>| format!("{} us", number(nanos.unwrap_or(0) as f64 / 1e3));
         let lasted = || stays.iter().map(|stay| stay.end - stay.start.min(stay.end));
@@ -147,62 +146,43 @@ pub fn table(entries: &[&Entry]) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// Of a wave its colour; later ones begin again.
-const COLOURS: [RGBColor; 5] = [
-    RGBColor(31, 119, 180),
-    RGBColor(255, 127, 14),
-    RGBColor(44, 160, 44),
-    RGBColor(214, 39, 40),
-    RGBColor(148, 103, 189),
-];
+/// Multiprocessors that a picture shows.
+const SHOWN: usize = 8;
 
-/// The first timeline of a lesson's entries, measured on `machine`, as a picture: time to the right, and a strip for each
-/// place of each multiprocessor; none where there is no timeline.
+/// The timelines of a lesson's entries as panels: a row per slot of the first multiprocessors, a colour for the first, second,
+/// third block in a slot.
 ///
 /// # Errors
-/// The timeline is damaged.
-pub fn draw(entries: &[&Entry], machine: &str) -> anyhow::Result<Option<String>> {
-    let Some((entry, columns)) = timelines(entries).next() else { return Ok(None) };
-    let stays = columns.stays()?;
-    let mut svg = String::new();
-    let title = format!("{}, {}, {machine}", entry.title, entry.problem);
-    picture(&mut svg, &title, &stays).map_err(|error| anyhow!("drawing {} failed: {error}", entry.lesson))?;
-    Ok(Some(svg))
-}
-
-fn picture(svg: &mut String, title: &str, stays: &[Stay]) -> Result<(), Box<dyn std::error::Error>> {
-    let numbers = multiprocessors(stays);
-    let places = stays.iter().map(|stay| stay.place).max().unwrap_or(0) + 1;
-    let strips = numbers.len() * places;
-    // A strip of a laptop's few is wide enough to be seen, one of a GPU's many narrow enough for a page.
-    let strip = (660 / strips.max(1)).clamp(3, 40) as u32;
-    let root = SVGBackend::with_string(svg, (900, 110 + strip * strips as u32)).into_drawing_area();
-    root.fill(&WHITE)?;
-    let area = root.titled(title, ("sans-serif", 18))?;
-    let end = stays.iter().map(|stay| stay.end).max().unwrap_or(1).max(1) as f64 / 1e3;
-    let mut chart = ChartBuilder::on(&area)
-        .margin(12)
-        .x_label_area_size(40)
-        .y_label_area_size(60)
-        .build_cartesian_2d(0.0..end, numbers.len() as f64..0.0)?;
-    chart
-        .configure_mesh()
-        .disable_mesh()
-        .x_desc("microseconds since the first began; a colour for each wave")
-        .y_desc("multiprocessor")
-        .y_label_formatter(&|y| format!("{y:.0}"))
-        .x_label_formatter(&|x| number(*x))
-        .label_style(("sans-serif", 13))
-        .draw()?;
-    let rectangle = |stay: &Stay| {
-        let at = numbers.binary_search(&stay.multiprocessor).unwrap_or(0) as f64;
-        let [top, bottom] = [0.1, 0.9].map(|part| at + (stay.place as f64 + part) / places as f64);
-        let corners = [(stay.start as f64 / 1e3, top), (stay.end as f64 / 1e3, bottom)];
-        Rectangle::new(corners, COLOURS[stay.wave % COLOURS.len()].filled())
+/// A timeline is damaged.
+pub fn panels(entries: &[&Entry]) -> anyhow::Result<Vec<Panel>> {
+    let panel = |(entry, columns): (&Entry, &Columns)| {
+        let stays = columns.stays()?;
+        let slots = stays.iter().map(|stay| stay.place).max().unwrap_or(0) + 1;
+        let of = |multiprocessor: u64, slot: usize| {
+            let here =
+                stays.iter().filter(|stay| (stay.multiprocessor, stay.place) == (multiprocessor, slot));
+            let us = |nanos: u64| nanos as f64 / 1e3;
+            here.map(|stay| Span { from: us(stay.start), to: us(stay.end), group: stay.wave }).collect()
+        };
+        let shown = if slots > 2 { SHOWN / 4 } else { SHOWN };
+        let numbers = multiprocessors(&stays).into_iter().take(shown);
+        let rows = numbers.flat_map(|number| {
+            (0..slots).map(move |slot| {
+                let name = if slot == 0 { format!("multiprocessor {number}") } else { String::new() };
+                (name, number, slot)
+            })
+        });
+        let waves = stays.iter().map(|stay| stay.wave).max().unwrap_or(0) + 1;
+        let nth = ["first", "second", "third", "fourth", "fifth"];
+        anyhow::Ok(Panel::Spans(Spans {
+            caption: format!("{}: {}", entry.name, entry.problem),
+            axis: Axis::new("microseconds since the first began").scale(Scale::Linear),
+            rows: rows.map(|(name, number, slot)| (name, of(number, slot))).collect(),
+            groups: nth.iter().take(waves).map(|nth| format!("{nth} {} in its slot", columns.unit)).collect(),
+            width: 960,
+        }))
     };
-    chart.draw_series(stays.iter().map(rectangle))?;
-    root.present()?;
-    Ok(())
+    timelines(entries).map(panel).collect()
 }
 
 #[cfg(test)]
@@ -235,16 +215,16 @@ mod tests {
     #[test]
     fn a_timeline_is_told_and_drawn() {
         let mut entry = Entry::of_test("blocks", 4.0, Some(1.0));
-        assert_eq!((table(&[&entry]).unwrap(), draw(&[&entry], "it").unwrap()), (String::new(), None));
+        assert_eq!((table(&[&entry]).unwrap(), panels(&[&entry]).unwrap().len()), (String::new(), 0));
         entry.timeline = Some(columns());
         let text = table(&[&entry]).unwrap();
         assert!(
-            text.ends_with("| `blocks` | 4 blocks | 2 | 2 | 2 | 2 |  | 0.05 us | 0.21 us | 0.30 us |\n"),
+            text.ends_with("| `blocks` | 4 blocks | 2 | 2 | 2 | 2 |  | 0.050 us | 0.21 us | 0.30 us |\n"),
             "{text}"
         );
-        let svg = draw(&[&entry], "it").unwrap().unwrap();
-        let blocks = svg.matches("<rect").count();
-        assert_eq!(blocks, 1 + 4, "the ground and four blocks");
+        let [Panel::Spans(spans)] = &panels(&[&entry]).unwrap()[..] else { panic!("one panel") };
+        let blocks: Vec<usize> = spans.rows.iter().map(|(_, spans)| spans.len()).collect();
+        assert_eq!((blocks, spans.groups.len()), (vec![2, 1, 1, 0], 2));
         entry.timeline.as_mut().unwrap().of_block = 2;
         assert!(table(&[&entry]).unwrap().contains("| 0 of 2 |"));
     }

@@ -1,24 +1,23 @@
-//! What waves of tiles and unaligned rows cost a matrix product: its throughput over its size, on the lesson's page.
+//! What waves of tiles and unaligned rows cost a matrix multiplication: its throughput over its size.
 
 use std::path::Path;
 
-use anyhow::anyhow;
-use plotters::prelude::*;
-
-use crate::gallery_report::{Entry, NOT_MEASURED};
-use crate::gallery_report_chart::{COLOURS, Drawn};
-use crate::gallery_report_tables::{header, number};
+use crate::chart::{Axis, Chart, Family, Guide, Lines, Mark, Panel, Scale, Series, number};
+use crate::gallery_entry::{Entry, find};
+use crate::gallery_report::{Lesson, NOT_MEASURED};
+use crate::gallery_report_tables::header;
 use crate::report::row;
 use crate::workspace;
 
-/// The rungs that are tried at many sizes.
+/// The rungs that are timed at many sizes, and the peer.
 const RUNGS: [&str; 2] = ["tall", "tuned"];
-/// The sizes of the picture's right half.
+const PEER: &str = "cuBLAS";
+/// The sizes of the picture's second panel.
 const AROUND: (f64, f64) = (4060.0, 4108.0);
-/// The largest size of its left half.
+/// The largest size of its first panel.
 const MOST: f64 = 3100.0;
 
-/// A product, and how its blocks fill the GPU.
+/// A multiplication, and how its blocks fill the GPU.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Filled {
     size: f64,
@@ -38,28 +37,23 @@ impl Filled {
         self.blocks as f64 / self.resident as f64
     }
 
-    /// Blocks of the last wave, in parts of those that would run.
+    /// Blocks of the last wave as a share of those that fit.
     fn last(&self) -> f64 {
         let last = self.blocks - (self.blocks.div_ceil(self.resident) - 1) * self.resident;
         last as f64 / self.resident as f64
     }
 
-    /// The part of all places for blocks, in all waves, that have one.
-    fn busy(&self) -> f64 {
-        self.waves() / self.waves().ceil()
-    }
-
-    /// Whether rows of f32 all begin at a multiple of 16 bytes.
+    /// Whether each row of f32 begins at a multiple of 16 bytes.
     fn is_aligned(&self) -> bool {
         self.size % 4.0 == 0.0
     }
 }
 
 /// The table, and the picture, which it draws.
-pub fn section(entries: &[Entry], machine: &str, pages: &Path) -> anyhow::Result<String> {
+pub fn section(lesson: &Lesson<'_>, pages: &Path) -> anyhow::Result<String> {
     let of = |rung: &str| -> Vec<Filled> {
-        let is_of = |entry: &&Entry| entry.lesson == "matmul" && entry.name == rung;
-        let mut filled: Vec<Filled> = entries.iter().filter(is_of).filter_map(Filled::new).collect();
+        let entries = lesson.entries.iter().filter(|entry| entry.name == rung);
+        let mut filled: Vec<Filled> = entries.filter_map(|entry| Filled::new(entry)).collect();
         filled.sort_by(|a, b| a.size.total_cmp(&b.size));
         filled
     };
@@ -67,26 +61,25 @@ pub fn section(entries: &[Entry], machine: &str, pages: &Path) -> anyhow::Result
     if rungs.iter().all(|(_, filled)| filled.is_empty()) {
         return Ok(NOT_MEASURED.to_owned());
     }
-    let mut svg = String::new();
-    draw(&mut svg, &rungs, machine).map_err(|error| anyhow!("drawing the waves failed: {error}"))?;
-    workspace::write(&pages.join("matmul-waves.svg"), &svg)?;
-    let mut text = "![Throughput over size](matmul-waves.svg)\n".to_owned();
+    workspace::write(&pages.join("matmul-waves.svg"), &draw(lesson, &rungs)?)?;
+    let peak = lesson.limits.peaks.map(|peaks| 1e3 * peaks.fp32_tflops);
+    let mut text =
+        "![Throughput over size](matmul-waves.svg)\n\n<details>\n<summary>The figures</summary>\n".to_owned();
     for (rung, filled) in &rungs {
-        text += &format!("\n{}", table(rung, filled));
+        text += &format!("\n{}", table(rung, filled, peak));
     }
-    Ok(text)
+    Ok(text + "\n</details>\n")
 }
 
-fn table(rung: &str, filled: &[Filled]) -> String {
+fn table(rung: &str, filled: &[Filled], peak: Option<f64>) -> String {
     let columns = [
         "blocks",
-        "at once",
+        "blocks that fit at once",
         "waves",
         "last wave filled",
-        "places filled in all",
         "rows on 16 bytes",
         "GFLOP/s",
-        "GFLOP/s by places filled",
+        "of the peak",
     ];
     let mut cells = vec![format!("`{rung}`, m = n = k")];
     cells.extend(columns.map(str::to_owned));
@@ -98,82 +91,68 @@ fn table(rung: &str, filled: &[Filled]) -> String {
             one.resident.to_string(),
             format!("{:.2}", one.waves()),
             format!("{:.0} %", 100.0 * one.last()),
-            format!("{:.0} %", 100.0 * one.busy()),
             if one.is_aligned() { "yes" } else { "no" }.to_owned(),
             number(one.gflops),
-            number(one.gflops / one.busy()),
+            peak.map_or_else(String::new, |peak| format!("{:.0} %", 100.0 * one.gflops / peak)),
         ]);
     }
     text
 }
 
-fn draw(svg: &mut String, rungs: &[(&str, Vec<Filled>)], machine: &str) -> Drawn {
-    let root = SVGBackend::with_string(svg, (1100, 470)).into_drawing_area();
-    root.fill(&WHITE)?;
-    let title = format!("Matrix product: waves and alignment, {machine}; hollow: rows off 16 bytes");
-    let (left, right) = root.titled(&title, ("sans-serif", 18))?.split_horizontally(640);
-    let top = rungs.iter().flat_map(|(_, filled)| filled).map(|one| one.gflops).fold(1.0, f64::max) * 1.1;
-    let first = rungs.iter().flat_map(|(_, filled)| filled).map(|one| one.size).fold(MOST, f64::min);
-    for (area, (low, high)) in [(left, (first - 50.0, MOST)), (right, AROUND)] {
-        let mut chart = ChartBuilder::on(&area)
-            .margin(10)
-            .x_label_area_size(40)
-            .y_label_area_size(64)
-            .build_cartesian_2d(low..high, 0.0..top)?;
-        chart
-            .configure_mesh()
-            .x_desc("m = n = k")
-            .y_desc("GFLOP/s")
-            .x_label_formatter(&|x| format!("{x:.0}"))
-            .y_label_formatter(&|y| number(*y))
-            .light_line_style(WHITE)
-            .label_style(("sans-serif", 12))
-            .draw()?;
-        for ((rung, filled), colour) in rungs.iter().zip(COLOURS) {
-            let shown: Vec<&Filled> = filled.iter().filter(|one| (low..high).contains(&one.size)).collect();
-            let Some(best) = shown.iter().map(|one| one.gflops / one.busy()).reduce(f64::max) else {
-                continue;
-            };
-            let foretold = shown.iter().map(|one| (one.size, best * one.busy()));
-            chart
-                .draw_series(LineSeries::new(foretold, colour.mix(0.35)))?
-                .label(format!("{rung}: its best by places filled"))
-                .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], colour.mix(0.35)));
-            chart
-                .draw_series(LineSeries::new(
-                    shown.iter().map(|one| (one.size, one.gflops)),
-                    colour.stroke_width(2),
-                ))?
-                .label(*rung)
-                .legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], colour.stroke_width(2)));
-            chart.draw_series(shown.iter().map(|one| {
-                let style = if one.is_aligned() { colour.filled() } else { colour.stroke_width(1) };
-                Circle::new((one.size, one.gflops), 4, style)
-            }))?;
+fn draw(lesson: &Lesson<'_>, rungs: &[(&str, Vec<Filled>)]) -> anyhow::Result<String> {
+    let peers = lesson.entries.iter().filter(|entry| entry.name == PEER);
+    let peers: Vec<(f64, f64)> = peers.filter_map(|entry| Some((entry.at, entry.value()?))).collect();
+    let panel = |caption: &str, (low, high): (f64, f64)| {
+        let within = |point: &(f64, f64)| (low..high).contains(&point.0);
+        let mut series: Vec<Series> = Vec::new();
+        for (rung, filled) in rungs {
+            let points = filled.iter().map(|one| (one.size, one.gflops)).filter(within).collect();
+            series.push(Series::new(*rung, Family::Ours, points));
         }
-        chart
-            .configure_series_labels()
-            .position(SeriesLabelPosition::LowerRight)
-            .background_style(WHITE.mix(0.8))
-            .border_style(BLACK.mix(0.3))
-            .label_font(("sans-serif", 12))
-            .draw()?;
-    }
-    root.present()?;
-    Ok(())
+        series.push(Series::new(PEER, Family::Peers, peers.iter().copied().filter(within).collect()));
+        let y = Axis::new("GFLOP/s").scale(Scale::Linear);
+        let mut lines = Lines::new(Axis::new("m = n = k").scale(Scale::Linear), y, series);
+        lines.caption = caption.to_owned();
+        lines.guides = lesson
+            .limits
+            .peaks
+            .map(|peaks| Guide::Roof("FP32 peak".to_owned(), 1e3 * peaks.fp32_tflops))
+            .into_iter()
+            .collect();
+        // Where a further wave of 128 x 128 tiles begins.
+        let full = rungs[0].1.first().map_or(0.0, |one| one.resident as f64);
+        let wave = |n: i32| Mark { x: 128.0 * (f64::from(n) * full).sqrt(), name: format!("{n} full") };
+        lines.marks = (1..=4).map(wave).filter(|mark| (low..high).contains(&mark.x)).collect();
+        lines.size = (980, 400);
+        lines.series.iter().any(|series| !series.points.is_empty()).then_some(Panel::Lines(lines))
+    };
+    let rates = |rung: &str, at: f64| find(&lesson.entries, rung, Some(at)).and_then(Entry::value);
+    let title = match (rates("tall", 2048.0), rates("tall", 2176.0)) {
+        (Some(before), Some(after)) => format!(
+            "25 tiles too many cost {:.0} % of the throughput: 2176 needs a second wave",
+            100.0 * (1.0 - after / before)
+        ),
+        _ => "Throughput over the size of the matrices".to_owned(),
+    };
+    let first = rungs.iter().flat_map(|(_, filled)| filled).map(|one| one.size).fold(MOST, f64::min);
+    let panels = [
+        panel("sizes that go through several waves; dotted: full waves of `tall`", (first, MOST)),
+        panel("sizes around 4096: rows off 16 bytes, and a fifth wave from 4097 on", AROUND),
+    ];
+    let panels = panels.into_iter().flatten().collect();
+    Chart { title, subtitle: lesson.whence.clone(), columns: 1, panels }.svg()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::gallery_predictions::Limits;
 
     #[test]
-    fn a_wave_that_is_hardly_begun_costs_as_much_as_a_full_one() {
+    fn the_last_wave_is_full_or_hardly_begun() {
         let of = |blocks| Filled { size: 2176.0, blocks, resident: 264, gflops: 1.0 };
-        assert_eq!((of(264).waves(), of(264).last(), of(264).busy()), (1.0, 1.0, 1.0));
-        let over = of(265);
-        assert_eq!((over.last(), over.busy()), (1.0 / 264.0, 265.0 / 528.0));
-        assert_eq!(of(132).busy(), 0.5);
+        assert_eq!((of(264).waves(), of(264).last()), (1.0, 1.0));
+        assert_eq!(of(265).last(), 1.0 / 264.0);
     }
 
     #[test]
@@ -188,15 +167,23 @@ mod tests {
             ..Entry::of_test(name, at, Some(10.0))
         };
         let entries = [of("tall", 2176.0, 289), of("tall", 2047.0, 256), of("naive", 1024.0, 64)];
-        let text = section(&entries, "a GPU", folder.path()).unwrap();
+        let limits = Limits { copy: None, peaks: crate::peaks::of("NVIDIA H200") };
+        let lesson = |entries| Lesson {
+            name: "matmul",
+            entries,
+            predictions: Vec::new(),
+            limits: &limits,
+            whence: "a GPU".to_owned(),
+        };
+        let text = section(&lesson(entries.iter().collect()), folder.path()).unwrap();
         let rows = [
-            "| 2047 | 256 | 264 | 0.97 | 97 % | 97 % | no |",
-            "| 2176 | 289 | 264 | 1.09 | 9 % | 55 % | yes |",
+            "| 2047 | 256 | 264 | 0.97 | 97 % | no | 100,000 | 149 % |",
+            "| 2176 | 289 | 264 | 1.09 | 9 % | yes | 100,000 | 149 % |",
         ];
         assert!(rows.iter().all(|row| text.contains(row)) && !text.contains("| 1024 |"), "{text}");
         assert!(folder.path().join("matmul-waves.svg").is_file());
-        // On a CPU no blocks run at once.
+        // On a CPU nothing says how many blocks run at once.
         let without = Entry { resident_blocks: None, ..entries[0].clone() };
-        assert_eq!(section(&[without], "a CPU", folder.path()).unwrap(), NOT_MEASURED);
+        assert_eq!(section(&lesson(vec![&without]), folder.path()).unwrap(), NOT_MEASURED);
     }
 }

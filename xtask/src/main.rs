@@ -1,15 +1,21 @@
-//! Developer commands of the workspace, a module each; `cargo xtask --help` lists them. Those that build the kernels are in
-//! the package `xtask-ptx`, which `cargo xtask` starts first.
+//! Developer commands of the workspace, one module per command; `cargo xtask --help` lists them. The commands that build the
+//! kernels are in the package `xtask-ptx`, which `cargo xtask` starts first.
 
 mod bundle;
+#[allow(dead_code, unused_imports, reason = "its users are in work")]
+mod chart;
 mod compat;
 mod differ;
 mod differ_report;
+mod figures;
 mod fuzz;
 mod fuzz_report;
 mod gallery;
+mod gallery_entry;
+mod gallery_merge;
 mod gallery_ncu;
 mod gallery_overtake;
+mod gallery_predictions;
 mod gallery_report;
 mod gallery_report_chart;
 mod gallery_report_tables;
@@ -18,6 +24,7 @@ mod gallery_roofline_chart;
 mod gallery_roofline_tables;
 mod gallery_systems;
 mod gallery_timeline;
+mod gallery_titles;
 mod gallery_waves;
 mod measure;
 mod measure_peers;
@@ -25,21 +32,31 @@ mod mlp_report;
 mod mlp_report_chart;
 mod mlp_report_ladder;
 mod mlp_report_tables;
+#[path = "../../host/src/softmax/operations.rs"]
+mod operations;
+mod peaks;
+mod phrases;
 mod planted;
+mod prose;
 mod quotes;
 mod report;
 mod sanitize;
 mod softmax_report;
 mod softmax_report_chart;
+mod softmax_report_check;
 mod softmax_report_ladder;
+mod softmax_report_missed;
+mod softmax_report_operations;
 mod softmax_report_tables;
 mod softmax_report_targets;
+mod stale;
 mod stress;
 mod tidy;
 mod timelines;
 mod times;
 mod touches;
 mod tune;
+mod ulp;
 
 use std::process::ExitCode;
 
@@ -56,40 +73,42 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Build the kernels to PTX, check it, and report what each kernel needs
+    /// Compile the kernels to PTX, check it, and print the resources of each kernel
     BuildPtx(build_ptx::BuildPtx),
-    /// Check the PTX built last against the `//@ ptx:` headers of the sources
+    /// Check the last built PTX against the `//@ ptx:` lines of the sources
     Ptx(ptx::Ptx),
-    /// Pack what a run on a GPU machine needs into one folder
+    /// Pack everything that a run on a GPU machine needs into one folder
     Bundle(bundle::Bundle),
-    /// Write the table of what Rust-CUDA has and what is here in its place
+    /// Write docs/rust-cuda.md, which compares Rust-CUDA with this workspace
     Compat(compat::Compat),
-    /// Compare what crates and random programs do natively with what their PTX does, bit for bit
+    /// Compare crates and random programs, compiled natively and to PTX, bit for bit
     Differ(differ::Differ),
-    /// Measure how long builds take, and write it down beside the first start on a GPU
+    /// Pack the measurement of cuda_std's float functions for a GPU machine, or write its results to docs
+    Ulp(ulp::Ulp),
+    /// Measure the times of builds, and write them to docs/results with those of the first start on a GPU
     Times(times::Times),
-    /// Fuzz every parser of outside bytes, and write down what came of it
+    /// Fuzz every parser of outside data, and write the results to docs/results
     Fuzz(fuzz::Fuzz),
-    /// Run the lessons of docs/gallery on what there is, and draw what was measured into target/gallery
+    /// Run the lessons of docs/gallery on this machine, and draw the results into target/gallery
     Gallery(gallery::Gallery),
-    /// Train on the CPU beside the same training in JAX, burn and candle, and write the figures down
+    /// Compare training on the CPU with JAX, burn and candle, and write docs/cpu.md
     Measure(measure::Measure),
-    /// Run every kernel, of those with instances the smallest, under Miri, which finds data races, uninitialised reads and stray pointers
+    /// Run every kernel (its smallest instance) under Miri, which finds data races, uninitialised reads and invalid pointers
     Miri(sanitize::Miri),
-    /// Merge the figures of a run on a GPU into docs/ and the README, with charts; without files, draw again what was merged last
+    /// Merge the figures of a GPU run into docs/ and the README, and draw charts. Without files, draw the last merged figures again
     #[command(subcommand)]
     Report(report::Report),
     /// Run every kernel under ThreadSanitizer and AddressSanitizer
     Sanitize(sanitize::Sanitize),
-    /// Run every kernel under many schedules of the CPU executor
+    /// Run every kernel under shuffled schedules of the CPU executor
     Stress(stress::Stress),
     /// Check the house rules that a search can check
     Tidy(tidy::Tidy),
-    /// Draw what runs when on each rung of the training ladder, into docs/timelines
+    /// Draw the timelines of the training ladder into docs/timelines
     Timelines(timelines::Timelines),
-    /// Train with each candidate for the preset `record` of train-mnist, and write down what held-out images say
+    /// Train with each candidate for the preset `record` of train-mnist, and write the validation results
     Tune(tune::Tune),
-    /// Count the files that a new kernel, rung or argument touches, and the forms that a value passes
+    /// Count the files that a new kernel, rung or argument must change
     Touches(touches::Touches),
 }
 
@@ -100,6 +119,7 @@ fn main() -> ExitCode {
         Command::Bundle(command) => command.run(),
         Command::Compat(command) => command.run(),
         Command::Differ(command) => command.run(),
+        Command::Ulp(command) => command.run(),
         Command::Times(command) => command.run(),
         Command::Fuzz(command) => command.run(),
         Command::Gallery(command) => command.run(),

@@ -14,7 +14,7 @@ use crate::workspace;
 /// The peer in Python, pinned, so that a ratio can be measured again.
 const JAX: &str = "jax==0.10.2";
 
-/// The peers in Rust, whose workspace pins what they are made of, and what they say their framework is called.
+/// The peers in Rust, whose workspace pins their dependencies, and the names of their frameworks.
 const RUST: [(&str, &str); 2] = [("peer-burn", "burn"), ("peer-candle", "candle-core")];
 
 /// The size of a batch.
@@ -51,7 +51,7 @@ fn python() -> anyhow::Result<PathBuf> {
     Ok(python)
 }
 
-/// The programs in Rust. Their workspace is none of ours, and is built into a folder of its own.
+/// The programs in Rust. They have a separate workspace and target folder.
 fn build_rust() -> anyhow::Result<Vec<Peer>> {
     let target = workspace::target().join("peers-rust");
     println!("building burn and candle into {}", workspace::shown(&target));
@@ -68,8 +68,8 @@ fn build_rust() -> anyhow::Result<Vec<Peer>> {
 }
 
 impl Peer {
-    /// Trains so many epochs on MNIST; of each entry that it writes, a name with the version, the seconds of the epochs
-    /// and the accuracy.
+    /// Trains `epochs` epochs on MNIST. Returns for each entry a name with the version, the seconds of the epochs and the
+    /// accuracy.
     ///
     /// # Errors
     /// The peer failed, or wrote no such figures.

@@ -1,46 +1,59 @@
-//! The tables of a training run: a short one for the README, and every figure.
+//! The tables of a training run: a short one for `docs/training.md`, and every figure.
 
 use std::fmt::Write as _;
 
-use crate::mlp_report::{BATCHES, Entry, Results, USUAL, contestants};
-use crate::report::{row, times};
+use crate::mlp_report::{BATCHES, Entry, Results, USUAL, contestants, runs_graph};
+use crate::report::{self, row, times};
+use crate::stale;
 
-/// What stands where nobody has measured.
+/// The cell of a missing measurement.
 const NOT_MEASURED: &str = "not measured";
 
-/// The section of the README.
-pub fn readme(results: Option<&Results>) -> String {
+/// The section of `docs/training.md`; `others` are the figures of other GPUs.
+pub fn section(results: Option<&Results>, others: &[&Results]) -> String {
     let Some(results) = results else { return "Nothing is measured on a GPU yet.\n".to_owned() };
     let header =
-        ["an epoch in batches of", "", "16", "64", "256", "1024", "at 64, against our fastest", "accuracy"];
-    let mut text = "![Time of an epoch, rung by rung](docs/mlp.svg)\n\n".to_owned();
+        ["an epoch in batches of", "", "16", "64", "256", "1024", "at 64, over our fastest", "accuracy"];
+    let mut text = "![Time of an epoch, rung by rung](mlp.svg)\n\n".to_owned();
     text += &row(&header.map(str::to_owned));
     text += &row(&["---", "---", "---:", "---:", "---:", "---:", "---:", "---:"].map(str::to_owned));
     for who in contestants(&results.ours).into_iter().chain(contestants(&results.peers)) {
         let usual = results.entry(who, USUAL);
         let mut cells = vec![who.0.to_owned(), who.1.to_owned()];
-        cells.extend(BATCHES.map(|batch| epoch(results.entry(who, batch))));
+        cells.extend(BATCHES.map(|batch| epoch(who.0, batch, results.entry(who, batch))));
         let epochs = usual.and_then(Entry::epoch).zip(results.fastest(USUAL));
         cells.push(times(epochs.map(|(epoch, fastest)| epoch / fastest)));
         cells.push(accuracy(usual));
         text += &row(&cells);
     }
+    for other in others {
+        let (machine, stem) = (&other.machine, report::stem("mlp", &other.machine));
+        let _ = writeln!(text, "\nThe same on an {machine}: [results/{stem}.md](results/{stem}.md).");
+    }
+    let note = stale::note(&results.changed_since);
     let _ = writeln!(
         text,
-        "\nThe clock is the host's, with launches and the last synchronisation; the accuracy is that after the epochs of a \
-         run at 64. {}. Every figure is in [docs/results/mlp.md](docs/results/mlp.md).",
-        provenance(results)
+        "\nTimes are those of the host's clock, with launches and the last synchronisation. The accuracy is the one after \
+         the last epoch of a run at 64. In batches of more than {USUAL}, `resident` runs `graph`. {}. Every figure is in \
+         [results/mlp.md](results/mlp.md).{}",
+        provenance(results),
+        if note.is_empty() { note } else { format!(" {note}") }
     );
     text
 }
 
 /// Every figure, and what failed.
 pub fn full(results: Option<&Results>) -> String {
-    let mut text = "# Training on a GPU, all figures\n\n".to_owned();
-    let Some(results) = results else { return text + "Nothing is measured yet.\n" };
-    let _ = writeln!(text, "{}.\n", provenance(results));
-    text += "Medians and fastest epochs by the host's clock, with launches and the last synchronisation. A step is one of the \
-             first hundred of an epoch, with the synchronisation after them. Written by `cargo xtask report mlp`.\n";
+    let Some(results) = results else {
+        return "# Training on a GPU: all figures\n\nNothing is measured yet.\n".to_owned();
+    };
+    let mut text = format!("# Training on an {}: all figures\n\n{}.", results.machine, provenance(results));
+    if !results.changed_since.is_empty() {
+        let _ = write!(text, " {}", stale::note(&results.changed_since));
+    }
+    text += "\n\nMedians and fastest epochs by the host's clock, with launches and the last synchronisation. A step is one of \
+             the first hundred of an epoch, with the synchronisation after them. Written by `cargo xtask report mlp`.\n";
+    let _ = writeln!(text, "\n![Time of an epoch](../{}.svg)", report::stem("mlp", &results.machine));
     for batch in BATCHES {
         let _ = writeln!(text, "\n## Batches of {batch}\n");
         let header = ["", "", "epochs", "median", "fastest", "images/s", "a step", "accuracy"];
@@ -48,6 +61,9 @@ pub fn full(results: Option<&Results>) -> String {
         text += &row(&["---", "---", "---:", "---:", "---:", "---:", "---:", "---:"].map(str::to_owned));
         for who in contestants(&results.ours).into_iter().chain(contestants(&results.peers)) {
             let entry = results.entry(who, batch);
+            if entry.is_none() {
+                continue;
+            }
             let seconds = entry.map_or(&[][..], |entry| &entry.epoch_seconds);
             let fastest = seconds.iter().copied().min_by(f64::total_cmp);
             let rate = entry.and_then(|entry| Some(entry.images as f64 / entry.epoch()?));
@@ -56,7 +72,7 @@ pub fn full(results: Option<&Results>) -> String {
                 who.0.to_owned(),
                 who.1.to_owned(),
                 seconds.len().to_string(),
-                epoch(entry),
+                epoch(who.0, batch, entry),
                 fastest.map_or_else(String::new, milliseconds),
                 rate.map_or_else(String::new, |rate| format!("{rate:.0}")),
                 step.map_or_else(String::new, |step| format!("{step:.1} us")),
@@ -77,7 +93,7 @@ pub fn full(results: Option<&Results>) -> String {
     text
 }
 
-/// The images, and where, when and of which commit the figures are.
+/// The images, and machine, date and commit of the figures.
 pub fn provenance(results: &Results) -> String {
     let first = results.ours.iter().chain(&results.peers).find(|entry| entry.error.is_none());
     let data = first.map_or_else(String::new, |entry| {
@@ -87,13 +103,12 @@ pub fn provenance(results: &Results) -> String {
     format!("{data}{}", results.provenance())
 }
 
-/// The median, or what stands in its place.
-pub fn epoch(entry: Option<&Entry>) -> String {
+/// The median, or why there is none.
+pub fn epoch(name: &str, batch: usize, entry: Option<&Entry>) -> String {
     match entry {
-        Some(entry) if entry.error.as_ref().is_some_and(|error| error.contains("left out")) => {
-            "left out".to_owned()
-        }
+        Some(Entry { error: Some(error), .. }) if error.contains("left out") => "left out".to_owned(),
         Some(Entry { error: Some(_), .. }) => "failed".to_owned(),
+        None if runs_graph(name, batch) => "runs `graph`".to_owned(),
         entry => entry.and_then(Entry::epoch).map_or_else(|| NOT_MEASURED.to_owned(), milliseconds),
     }
 }

@@ -46,14 +46,14 @@ fn complaint(root: &Path, path: &str, block: &[&str]) -> Option<String> {
         let found = source[from..].windows(piece.len()).position(|lines| is_same(lines, piece));
         let Some(at) = found else {
             let first = piece[0].trim();
-            return Some(format!("{path} has no such lines as those from `{first}` on; quote it anew"));
+            return Some(format!("{path} does not contain the lines from `{first}` on; quote it again"));
         };
         from += at + piece.len();
     }
     (from == 0).then(|| format!("nothing is quoted from {path}"))
 }
 
-/// Whether the lines of a source are those of a quotation, but for a common indentation.
+/// Whether the lines of a source are those of a quotation, except for a common indentation.
 fn is_same(lines: &[&str], quoted: &[&str]) -> bool {
     let indent = lines[0].strip_suffix(quoted[0]);
     let is_line = |(line, quoted): (&&str, &&str)| {
@@ -86,10 +86,10 @@ mod tests {
     #[test]
     fn what_it_does_not_hold_is_found() {
         for (block, complaint) in [
-            ("    c();\nd();", "docs/a.md:2: a.rs has no such lines as those from `c();` on; quote it anew"),
+            ("    c();\nd();", "docs/a.md:2: a.rs does not contain the lines from `c();` on; quote it again"),
             (
                 "d();\n// ...\nc();",
-                "docs/a.md:2: a.rs has no such lines as those from `c();` on; quote it anew",
+                "docs/a.md:2: a.rs does not contain the lines from `c();` on; quote it again",
             ),
             ("// ...", "docs/a.md:2: nothing is quoted from a.rs"),
         ] {

@@ -18,13 +18,13 @@ use crate::{measure, workspace};
 /// The compiler that the tools come with.
 const NIGHTLY: &str = "nightly-2026-05-20";
 
-/// Threads give way to the next one where they wait, and nowhere else: Miri judges what is ordered, not what happened. To
-/// draw the next by lot, as it would by itself, takes a look at every thread.
+/// Threads yield only where they wait, because Miri checks what is ordered, not what happened. The default, a random next
+/// thread, costs a scan of all threads.
 const IN_TURNS: &str = "-Zmiri-fixed-schedule";
 
-/// What is left out for every kernel, and not for the planted bugs. What Stacked Borrows know besides, the bounds of each
-/// shared array, takes ten times as long as the rest. To look at every value that is copied takes a quarter; without it an
-/// uninitialised number is found where it is computed with and not where it is read. No kernel and no scheduler relies on
+/// Checks that are disabled for kernels, but not for the planted bugs. Stacked Borrows, which also knows the bounds of
+/// each shared array, takes ten times as long as the rest. Validating every copied value takes a quarter; without it, an
+/// uninitialised number is found where it is used, not where it is read. No kernel and no scheduler relies on
 /// an atomic load that may be old, which is what the emulation of weak memory gives.
 const LEFT_OUT: &str =
     "-Zmiri-disable-stacked-borrows -Zmiri-disable-validation -Zmiri-disable-weak-memory-emulation";
@@ -34,24 +34,27 @@ const LEFT_OUT: &str =
 const SELDOM_CLEANED: &str = "-Zmiri-provenance-gc=500000";
 
 /// Miri runs code as it was written, step by step. Of what is simplified and inlined before it runs half the steps, and the
-/// planted bugs, which are judged in this form too, are all found. What the standard library asserts of its callers, Miri
-/// sees by itself.
+/// planted bugs, which are judged in this form too, are all found. Miri checks what the standard library asserts of its
+/// callers.
 const SIMPLIFIED: &str = "-Zmir-opt-level=3 -Zinline-mir=yes -Zinline-mir-threshold=500 \
      -Zinline-mir-hint-threshold=1000 -Zub-checks=no";
 
-/// Run every kernel, of those with instances the smallest, under Miri, which finds data races, uninitialised reads and stray pointers
+/// Run every kernel (its smallest instance) under Miri, which finds data races, uninitialised reads and invalid pointers
 #[derive(Args)]
 pub struct Miri {
-    /// Only the planted bugs, which must be found
+    /// Only run the planted bugs; each must be found
     #[arg(long)]
     planted: bool,
-    /// Only kernels whose name contains this
+    /// Only run kernels whose name contains NAME
     #[arg(long, value_name = "NAME", conflicts_with = "planted")]
     only: Option<String>,
-    /// Processes at a time [default: one for each core]
+    /// Only run part K of N, counted from 0: `1/4` is the second quarter
+    #[arg(long, value_name = "K/N", default_value = "0/1", value_parser = parse_part, conflicts_with_all = ["planted", "write"])]
+    part: (usize, usize),
+    /// Number of processes [default: one per core]
     #[arg(long)]
     jobs: Option<usize>,
-    /// Write the findings down in docs/results
+    /// Write the findings to docs/results
     #[arg(long)]
     write: bool,
 }
@@ -59,16 +62,16 @@ pub struct Miri {
 /// Run every kernel under ThreadSanitizer and AddressSanitizer, at larger shapes than Miri
 #[derive(Args)]
 pub struct Sanitize {
-    /// Which sanitizers
+    /// The sanitizers to run
     #[arg(value_enum, default_values_t = [Sanitizer::Thread, Sanitizer::Address])]
     sanitizers: Vec<Sanitizer>,
-    /// Only the planted bugs
+    /// Only run the planted bugs; each must be found
     #[arg(long)]
     planted: bool,
-    /// Only kernels whose name contains this
+    /// Only run kernels whose name contains NAME
     #[arg(long, value_name = "NAME", conflicts_with = "planted")]
     only: Option<String>,
-    /// Write the findings down in docs/results
+    /// Write the findings to docs/results
     #[arg(long)]
     write: bool,
 }
@@ -110,6 +113,15 @@ impl Sanitizer {
     }
 }
 
+/// Reads `K/N`, a part of a list.
+fn parse_part(text: &str) -> Result<(usize, usize), String> {
+    let numbers =
+        text.split_once('/').and_then(|(part, parts)| Some((part.parse().ok()?, parts.parse().ok()?)));
+    numbers
+        .filter(|(part, parts)| part < parts)
+        .ok_or_else(|| "expected K/N with K below N, like 0/4".to_owned())
+}
+
 impl Miri {
     /// Runs the command.
     pub fn run(&self) -> anyhow::Result<()> {
@@ -124,10 +136,14 @@ impl Miri {
             return Ok(());
         }
         let jobs = pool.current_num_threads();
-        let run = |part: usize| {
+        let (part, parts) = self.part;
+        let run = |job: usize| {
             let mut command = cargo(&toolchain);
             command.args(["miri", "run", "-q", "-p", "ferrowarp-self-check", "--", "--threads"]);
-            command.arg("--part").arg(format!("{part}/{jobs}")).env("CARGO_TARGET_DIR", target("miri"));
+            command
+                .arg("--part")
+                .arg(format!("{}/{}", part * jobs + job, parts * jobs))
+                .env("CARGO_TARGET_DIR", target("miri"));
             command.args(self.only.iter().flat_map(|name| ["--only", name]));
             command.env("MIRIFLAGS", format!("{IN_TURNS} {LEFT_OUT} {SELDOM_CLEANED}"));
             command.env("RUSTFLAGS", SIMPLIFIED).status().context("starting cargo miri")
@@ -137,7 +153,10 @@ impl Miri {
             let message = "Miri found something in the kernel that is named last above, or could not run";
             ensure!(status?.success(), message);
         }
-        println!("Miri found nothing in any kernel");
+        match self.part {
+            (_, 1) => println!("Miri found nothing in any kernel"),
+            (part, parts) => println!("Miri found nothing in part {part} of {parts} of the kernels"),
+        }
         if !self.write || self.only.is_some() {
             return Ok(());
         }
@@ -228,13 +247,13 @@ impl Sanitize {
     }
 }
 
-/// Writes down that tools found the planted bugs that are theirs to find, and nothing in any kernel, and in which time.
+/// Writes the page of a tool that found its planted bugs and nothing in any kernel, with its times.
 fn write_times(name: &str, tools: &[(String, Duration)]) -> anyhow::Result<()> {
     let (machine, date, commit) = (measure::machine()?, measure::date()?, measure::commit()?);
-    let instances = if name == "miri" { "the smallest instances of each" } else { "every instance of each" };
+    let instances = if name == "miri" { "the smallest instance of each" } else { "every instance of each" };
     let mut text = format!(
-        "# Every kernel under `cargo xtask {name}`\n\nWritten by `cargo xtask {name} --write`, which found the planted bugs that it must \
-         find and nothing in any kernel, of which it ran {instances}.\n\n| tool | seconds |\n| --- | ---: |\n"
+        "# Every kernel under `cargo xtask {name}`\n\nWritten by `cargo xtask {name} --write`, which found the planted bugs that it must find and nothing in any kernel. It ran \
+         {instances}.\n\n| tool | seconds |\n| --- | ---: |\n"
     );
     for (tool, time) in tools {
         text += &format!("| {tool} | {} |\n", time.as_secs());
@@ -256,7 +275,7 @@ fn is_fault(line: &str) -> bool {
     line.starts_with("error: kernel ") && line.contains(" failed in block ")
 }
 
-/// What the command says of a bug: the first line that is a finding, if it fails.
+/// The command's report of a bug: the first line that is a finding, if it fails.
 fn said(command: &mut Command, is_finding: impl Fn(&str) -> bool) -> anyhow::Result<Option<String>> {
     let output = command.stdin(Stdio::null()).output().with_context(|| format!("starting {command:?}"))?;
     let text = String::from_utf8_lossy(&output.stderr);

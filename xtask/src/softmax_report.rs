@@ -1,73 +1,107 @@
-//! `cargo xtask report softmax`: one run of the softmax bench and its peers, into `docs/` and the README.
+//! `cargo xtask report softmax`: one run of the softmax bench and its peers, into `docs/`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use serde::{Deserialize, Serialize};
 
-use crate::report::{self, Files, render_png};
+use crate::report::{self, Files, render_png, stem};
 use crate::{
-    measure, softmax_report_chart as chart, softmax_report_ladder as ladder, softmax_report_tables as tables,
-    workspace,
+    figures, measure, softmax_report_chart as chart, softmax_report_check as check,
+    softmax_report_ladder as ladder, softmax_report_missed as missed,
+    softmax_report_operations as operations, softmax_report_tables as tables, workspace,
 };
 
-/// The operations, in the order of the tables.
-pub const OPS: [&str; 4] = ["softmax", "log_softmax", "backward", "cross_entropy"];
-
-/// Operations of a decoding step, which have no targets, and tables only where they were timed.
-pub const OPS_OF_DECODING: [&str; 3] = ["top_k", "sample", "sample_top_p"];
-
 /// The peers, as they are named in the results and in tables.
-pub const PEERS: [(&str, &str); 4] = [
+pub const PEERS: [(&str, &str); 5] = [
     ("torch eager", "PyTorch"),
     ("torch.compile", "torch.compile"),
     ("triton", "Triton"),
     ("quack", "QuACK"),
+    ("flashinfer", "FlashInfer"),
 ];
 
 /// What one program measured.
 #[cfg(test)]
 type Run = report::Run<Entry>;
 
+/// The page in `docs` that has the short tables.
+pub const PAGE: &str = "softmax.md";
+
 /// The committed file.
 pub type Results = report::Results<Entry>;
 
+/// The sources that decide how fast what is measured runs: kernels, and what chooses and launches them.
+const SOURCES: [&str; 5] = [
+    "gpu-kernels/src/softmax",
+    "host/src/softmax/in_registers.rs",
+    "host/src/softmax/kernel_choice.rs",
+    "host/src/softmax/row_kernel.rs",
+    "host/src/softmax/staged.rs",
+];
+
+/// The files of a run.
+#[derive(clap::Args)]
+pub struct Merged {
+    #[command(flatten)]
+    files: Files,
+    /// What the step `missed` of the bundle's run.sh wrote in that run
+    #[arg(long, value_name = "FILE", requires = "ours")]
+    profile: Option<PathBuf>,
+}
+
 /// Runs the command.
-pub fn run(files: &Files) -> anyhow::Result<()> {
+pub fn run(merged: &Merged) -> anyhow::Result<()> {
+    operations::check_library()?;
     let docs = workspace::root().join("docs");
-    let merged = docs.join("results/softmax.json");
-    let results = match files.runs()? {
-        Some(results) => {
-            results.write(&merged)?;
-            results
+    let folder = docs.join("results");
+    if let Some(mut results) = merged.files.runs::<Entry>()? {
+        if let Some(path) = &merged.profile {
+            results.profiles = missed::read(path)?;
         }
-        None => Results::read(&merged)?,
-    };
-    let section = write_documents(&results, &docs)?;
-    measure::update_readme("softmax", &section)?;
-    println!(
-        "written to {}, docs/softmax*.svg, docs/results/softmax.md, docs/softmax-ladder.md and the README",
-        workspace::shown(&merged)
-    );
-    for chart in ["softmax", "softmax-shapes"] {
-        render_png(&docs.join(format!("{chart}.svg")), &docs.join(format!("{chart}.png")))?;
+        operations::check_run(&results)?;
+        check::check(&results)?;
+        results.write(&folder.join(format!("{}.json", stem("softmax", &results.machine))))?;
     }
+    let merged = report::merged(&folder, "softmax")?;
+    ensure!(!merged.is_empty(), "docs/results has no softmax.json; give --ours and --peers of a run");
+    let all = merged.iter().map(|path| Results::read_and_date(path, &SOURCES));
+    let all: Vec<Results> = all.collect::<anyhow::Result<_>>()?;
+    for results in &all {
+        check::check(results)?;
+        let others: Vec<&Results> = all.iter().filter(|other| other.machine != results.machine).collect();
+        let section = write_documents(results, &others, &docs)?;
+        let stem = stem("softmax", &results.machine);
+        if stem == "softmax" {
+            measure::update_page(PAGE, "softmax", &section)?;
+            check::check_pages(&docs)?;
+        }
+        println!("written to docs/{stem}*.svg and docs/results/{stem}.md");
+        for chart in [stem.clone(), format!("{stem}-shapes")] {
+            render_png(&docs.join(format!("{chart}.svg")), &docs.join(format!("{chart}.png")))?;
+        }
+    }
+    figures::update_readme()?;
+    println!("written to docs/{PAGE}, docs/{} and the README", ladder::PAGE);
     Ok(())
 }
 
-/// Writes charts and tables into `docs`; the README's section.
-fn write_documents(results: &Results, docs: &Path) -> anyhow::Result<String> {
+/// Writes charts and tables into `docs`; returns the section of `PAGE`. `others` are the figures of other GPUs.
+fn write_documents(results: &Results, others: &[&Results], docs: &Path) -> anyhow::Result<String> {
     let write = |name: &str, text: String| {
         let path = docs.join(name);
         std::fs::write(&path, text).with_context(|| format!("writing {}", path.display()))
     };
-    let page = docs.join(ladder::PAGE);
-    let page = std::fs::read_to_string(&page).with_context(|| format!("reading {}", page.display()))?;
-    write(ladder::PAGE, ladder::fill(&page, Some(results))?)?;
-    write("softmax.svg", chart::widths(results)?)?;
-    write("softmax-shapes.svg", chart::shapes(results)?)?;
-    write("results/softmax.md", tables::full(results))?;
-    Ok(tables::readme(results))
+    let stem = stem("softmax", &results.machine);
+    if stem == "softmax" {
+        let page = docs.join(ladder::PAGE);
+        let page = std::fs::read_to_string(&page).with_context(|| format!("reading {}", page.display()))?;
+        write(ladder::PAGE, ladder::fill(&page, Some(results))?)?;
+    }
+    write(&format!("{stem}.svg"), chart::widths(results)?)?;
+    write(&format!("{stem}-shapes.svg"), chart::shapes(results)?)?;
+    write(&format!("results/{stem}.md"), tables::full(results))?;
+    Ok(tables::section(results, others))
 }
 
 /// One contestant at one shape: a time, or why there is none.
@@ -102,11 +136,7 @@ impl report::Entry for Entry {
 impl Entry {
     /// Bytes that must be moved at least: the matrices of the operation, once each.
     pub fn bytes(&self) -> f64 {
-        let matrices = match self.op.as_str() {
-            "backward" => 3.0,
-            op if OPS_OF_DECODING.contains(&op) => 1.0,
-            _ => 2.0,
-        };
+        let matrices = operations::of(&self.op).map_or(2, |operation| operation.matrices) as f64;
         matrices * matrix_bytes(&self.dtype, self.rows, self.cols)
     }
 
@@ -163,6 +193,8 @@ pub struct Contest<'a> {
     pub ours: Option<&'a Entry>,
     /// The fastest copy of as many bytes as the matrix has.
     pub copy: Option<&'a Entry>,
+    /// Our softmax of that shape and type.
+    pub softmax: Option<&'a Entry>,
     /// All others that have a time.
     pub peers: Vec<&'a Entry>,
 }
@@ -189,13 +221,13 @@ impl Contest<'_> {
     }
 }
 
-/// Microseconds, of which an entry with an error has infinitely many.
+/// Microseconds; infinite for an entry with an error.
 fn time(entry: &Entry) -> f64 {
     entry.microseconds.unwrap_or(f64::INFINITY)
 }
 
 impl Results {
-    /// Every operation, type and shape that somebody was timed at, in the order of the run.
+    /// Every operation, type and shape that was timed, in the order of the run.
     pub fn contests(&self) -> Vec<Contest<'_>> {
         let mut contests: Vec<Contest<'_>> = Vec::new();
         let is_timed = |entry: &&Entry| entry.microseconds.is_some() && !entry.is_any_copy();
@@ -209,14 +241,24 @@ impl Results {
         contests
     }
 
-    /// The rate of the level-2 cache, as a copy that stays in it tells it, in GB/s.
+    /// The rate of L2, which a copy that stays in it shows, in GB/s.
     pub fn cache_rate(&self) -> Option<f64> {
         let copies = self.peers.iter().filter(|entry| entry.name == "clone in cache");
         copies.filter_map(Entry::gigabytes_per_second).max_by(f64::total_cmp)
     }
 
-    /// The fastest copy of a matrix of so many bytes, whoever made it: a kernel of ours, or the driver, which PyTorch has
-    /// copy. A matrix of an odd number of 16-bit elements has half an element more or less in one of 32 bits.
+    /// The rate of the fastest copy of all, in GB/s: what memory gives at best.
+    pub fn largest_copy_rate(&self) -> Option<f64> {
+        let copies = self.ours.iter().chain(&self.peers).filter(|entry| entry.is_copy());
+        copies.filter_map(Entry::gigabytes_per_second).max_by(f64::total_cmp)
+    }
+
+    /// Whether the entry is one of our own kernels.
+    pub fn is_ours(&self, entry: &Entry) -> bool {
+        self.ours.iter().any(|ours| std::ptr::eq(ours, entry))
+    }
+
+    /// The fastest copy of a matrix of that many bytes: by a kernel of ours, or by the driver, which PyTorch calls. A matrix of an odd number of 16-bit elements has half an element more or less in one of 32 bits.
     pub fn best_copy(&self, dtype: &str, rows: usize, cols: usize) -> Option<&Entry> {
         let bytes = matrix_bytes(dtype, rows, cols);
         let is_as_large = |entry: &&Entry| {
@@ -233,11 +275,15 @@ impl Results {
     pub fn missing(&self) -> Vec<String> {
         let is_timed = |name: &str| self.peers.iter().any(|e| e.name == name && e.microseconds.is_some());
         let absent = PEERS.iter().filter(|(name, _)| !is_timed(name));
-        let told = absent.map(|&(name, shown)| match self.missing.get(name) {
-            Some(why) => format!("{shown} ({why})"),
-            None => shown.to_owned(),
+        let named = absent.map(|&(name, shown)| {
+            let mut entries = self.peers.iter().filter(|entry| entry.name == name);
+            let error = entries.find_map(|entry| entry.error.as_ref());
+            match self.missing.get(name).or(error) {
+                Some(why) => format!("{shown} ({})", why.lines().next().unwrap_or_default()),
+                None => shown.to_owned(),
+            }
         });
-        told.collect()
+        named.collect()
     }
 
     fn contest<'a>(&'a self, op: &'a str, dtype: &'a str, rows: usize, cols: usize) -> Contest<'a> {
@@ -255,6 +301,7 @@ impl Results {
             cols,
             ours: operation.or_else(|| rungs.min_by(|a, b| f64::total_cmp(&time(a), &time(b)))),
             copy: self.best_copy(dtype, rows, cols),
+            softmax: self.ours.iter().filter(is_here).find(|entry| entry.name == "softmax"),
             peers: self.peers.iter().filter(of_op).filter(|entry| !entry.is_any_copy()).collect(),
         }
     }

@@ -1,12 +1,15 @@
-//! The tables of a softmax run: a short one for the README, and all ratios beside what they are meant to be.
+//! The tables of a softmax run: a short one for `docs/softmax.md`, and all ratios with their targets.
 
 use std::fmt::Write as _;
 
-use crate::report::{row, times};
-use crate::softmax_report::{Contest, Entry, OPS, OPS_OF_DECODING, PEERS, Results};
+use crate::report::{self, row, times};
+use crate::softmax_report::{Contest, Entry, Results};
+use crate::softmax_report_missed as missed;
+use crate::softmax_report_operations as operations;
 use crate::softmax_report_targets as targets;
+use crate::stale;
 
-/// The shapes of the README's table.
+/// The shapes of the short table.
 const SHOWN: [(usize, usize); 8] = [
     (4096, 256),
     (4096, 1024),
@@ -18,20 +21,42 @@ const SHOWN: [(usize, usize); 8] = [
     (2048, 131_072),
 ];
 
-/// The shape at which the README shows each rung.
+/// The shape at which the short page shows each rung.
 const RUNGS_AT: (usize, usize) = (4096, 4096);
 
-/// The section of the README.
-pub fn readme(results: &Results) -> String {
-    let mut text = String::from("![GB/s against width](docs/softmax.svg)\n\n");
-    let header = ["softmax of", "", "ours", "GB/s", "of the best copy"].into_iter();
-    let header = header.chain(PEERS.map(|(_, shown)| shown));
-    text += &row(&header.map(str::to_owned).collect::<Vec<_>>());
-    let lines = ["---", "---", "---:", "---:", "---:", "---:", "---:", "---:", "---:"];
-    text += &row(&lines.map(str::to_owned));
+/// The section of the page on the operations; `others` are the figures of other GPUs.
+pub fn section(results: &Results, others: &[&Results]) -> String {
+    let mut text = String::from("![GB/s against width](softmax.svg)\n\n");
+    text += &short(results);
+    for other in others {
+        let (machine, stem) = (&other.machine, report::stem("softmax", &other.machine));
+        let _ = writeln!(text, "\nThe same on an {machine}: [results/{stem}.md](results/{stem}.md).");
+    }
+    let _ = writeln!(
+        text,
+        "\n{}. L2 is cold. Every shape and ratio is in [results/softmax.md](results/softmax.md).{}",
+        results.provenance(),
+        with_space(&stale::note(&results.changed_since))
+    );
+    text
+}
+
+/// The text after a space, if there is any.
+fn with_space(text: &str) -> String {
+    if text.is_empty() { String::new() } else { format!(" {text}") }
+}
+
+/// A few shapes of softmax, the geometric means of all operations, and the rungs at one shape.
+fn short(results: &Results) -> String {
     let contests = results.contests();
-    let shown = contests.iter().filter(|c| c.op == "softmax" && SHOWN.contains(&(c.rows, c.cols)));
-    for contest in shown {
+    let is_shown = |c: &Contest<'_>| c.op == "softmax" && SHOWN.contains(&(c.rows, c.cols));
+    let peers = targets::timed_peers(&contests, is_shown);
+    let header = ["softmax of", "dtype", "ours", "GB/s", "of the best copy"].into_iter();
+    let header = header.chain(peers.iter().map(|(_, shown)| *shown));
+    let mut text = row(&header.map(str::to_owned).collect::<Vec<_>>());
+    let lines = ["---", "---", "---:", "---:", "---:"].into_iter().chain(peers.iter().map(|_| "---:"));
+    text += &row(&lines.map(str::to_owned).collect::<Vec<_>>());
+    for contest in contests.iter().filter(|contest| is_shown(contest)) {
         let ours = [
             format!("{}x{}", contest.rows, contest.cols),
             contest.dtype.to_owned(),
@@ -39,35 +64,39 @@ pub fn readme(results: &Results) -> String {
             bandwidth(contest.ours),
             percent(contest.share_of_copy()),
         ];
-        let leads = PEERS.map(|(name, _)| times(contest.lead_over(contest.peer(name))));
+        let leads = peers.iter().map(|(name, _)| times(contest.lead_over(contest.peer(name))));
         text += &row(&ours.into_iter().chain(leads).collect::<Vec<_>>());
     }
     let _ = writeln!(
         text,
-        "\nThe columns of the peers: how many times as long they take.{} In geometric mean, and of how many shapes:\n\n{}",
+        "\nThe columns of the peers are their time divided by ours.{} Geometric means over all shapes that both ran, \
+         with the number of shapes:\n\n{}",
         missing(results),
-        targets::means(&contests)
+        targets::means(results, &contests)
     );
-    text += &ladder(results);
-    let _ = writeln!(
-        text,
-        "\n{}, cold cache; every shape and ratio is in [docs/results/softmax.md](docs/results/softmax.md).",
-        results.provenance()
-    );
-    text
+    text + &ladder(results)
 }
 
-/// The rungs at one shape, each with what it gains on the one below.
+/// The rungs at one shape, each with what it gains on the one below; those that take wider rows only, at the first of theirs.
 fn ladder(results: &Results) -> String {
     let (rows, cols) = RUNGS_AT;
     let mut text = row(&[format!("rung, f32 at {rows}x{cols}"), "time".into(), "GB/s".into(), "step".into()]);
     text += &row(&["---", "---:", "---:", "---:"].map(str::to_owned));
     let mut below = None;
-    let here = |entry: &&Entry| entry.is_rung() && (entry.rows, entry.cols) == RUNGS_AT;
-    for entry in results.ours.iter().filter(here) {
+    let here = |entry: &Entry| entry.is_rung() && (entry.rows, entry.cols) == RUNGS_AT;
+    for entry in results.ours.iter().filter(|entry| here(entry)) {
         let step = below.zip(entry.microseconds).map(|(below, time): (f64, f64)| below / time);
         text += &row(&[entry.name.clone(), microseconds(Some(entry)), bandwidth(Some(entry)), times(step)]);
         below = entry.microseconds.or(below);
+    }
+    let mut shown: Vec<&str> =
+        results.ours.iter().filter(|entry| here(entry)).map(|entry| entry.name.as_str()).collect();
+    for entry in results.ours.iter().filter(|entry| entry.is_rung() && entry.microseconds.is_some()) {
+        if !shown.contains(&entry.name.as_str()) {
+            shown.push(&entry.name);
+            let name = format!("{}, at {}", entry.name, entry.shape());
+            text += &row(&[name, microseconds(Some(entry)), bandwidth(Some(entry)), String::new()]);
+        }
     }
     text
 }
@@ -75,26 +104,31 @@ fn ladder(results: &Results) -> String {
 /// Every shape with its ratios, and what is missed by how much.
 pub fn full(results: &Results) -> String {
     let contests = results.contests();
-    let mut text = format!("# Softmax on a GPU, all figures\n\n{}.\n\n", results.provenance());
-    text += "Device time by events around CUDA graphs, cold level-2 cache, medians. A ratio over 1 means that ours is \
-             faster. Bandwidth counts every matrix once. The best copy is the fastest of as many bytes: a kernel of ours, or the \
-             driver's memcpy, by which PyTorch clones. Written by `cargo xtask report softmax`.";
+    let stem = report::stem("softmax", &results.machine);
+    let mut text = format!("# Softmax on an {}: all figures\n\n{}.", results.machine, results.provenance());
+    let _ = write!(text, "{}\n\n", with_space(&stale::note(&results.changed_since)));
+    text += "Medians of device time, by events around CUDA graphs, with a cold L2. A ratio over 1 means that ours is \
+             faster. Bandwidth counts every matrix once. The best copy is the fastest one of the same number of bytes: by a \
+             kernel of ours, or the driver's memcpy, which PyTorch's clone calls. Written by `cargo xtask report softmax`.";
     text += &missing(results);
-    let _ = write!(text, "\n\n## Targets\n\n{}", targets::table(&contests));
-    let _ =
-        write!(text, "\n## Geometric means of the peers' times over ours\n\n{}", targets::means(&contests));
-    for op in OPS.into_iter().chain(OPS_OF_DECODING) {
-        let of_op: Vec<&Contest<'_>> = contests.iter().filter(|c| c.op == op).collect();
-        if !of_op.is_empty() {
-            let _ = write!(text, "\n## {op}\n\n{}", table(&of_op));
-        }
+    let _ = write!(
+        text,
+        "\n\n![GB/s against width](../{stem}.svg)\n\n![GB/s at other shapes](../{stem}-shapes.svg)\n"
+    );
+    let _ = write!(text, "\n## Summary\n\n{}", short(results));
+    let _ = write!(text, "\n## Targets\n\n{}\n", targets::tables(results, &contests).trim_end_matches('\n'));
+    text += &missed::table(results);
+    for op in operations::rows(results) {
+        let of_op: Vec<&Contest<'_>> = contests.iter().filter(|c| c.op == op && c.ours.is_some()).collect();
+        let table = if of_op.is_empty() { "Not measured.\n".to_owned() } else { table(&of_op) };
+        let _ = write!(text, "\n## {op}\n\n{table}");
     }
     text += &rungs(results);
     let _ = write!(text, "\n## What was not timed\n\n{}", failures(results));
     text
 }
 
-/// What a reader has to know of peers that are not in the run.
+/// Which peers are not in the run.
 fn missing(results: &Results) -> String {
     let missing = results.missing();
     if missing.is_empty() {
@@ -162,15 +196,22 @@ fn rungs(results: &Results) -> String {
     text
 }
 
+/// What was not timed, a line for each contestant, operation, type and reason.
 fn failures(results: &Results) -> String {
-    let mut text = String::new();
+    let mut reasons: Vec<(String, &str, Vec<String>)> = Vec::new();
     for entry in results.ours.iter().chain(&results.peers) {
         if let Some(error) = &entry.error {
             let first = error.lines().next().unwrap_or_default();
-            let Entry { name, op, dtype, .. } = entry;
-            let _ = writeln!(text, "- {name}, {op} {dtype} {}: {first}", entry.shape());
+            let who = format!("{}, {} {}", entry.name, entry.op, entry.dtype);
+            match reasons.iter_mut().find(|(other, reason, _)| *other == who && *reason == first) {
+                Some((.., shapes)) => shapes.push(entry.shape()),
+                None => reasons.push((who, first, vec![entry.shape()])),
+            }
         }
     }
+    let lines =
+        reasons.iter().map(|(who, reason, shapes)| format!("- {who} {}: {reason}\n", shapes.join(", ")));
+    let text: String = lines.collect();
     if text.is_empty() { "Nothing.\n".to_owned() } else { text }
 }
 

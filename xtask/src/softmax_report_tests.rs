@@ -90,24 +90,29 @@ fn documents_hold_figures_charts_and_what_is_missed() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir(folder.path().join("results")).unwrap();
     std::fs::write(folder.path().join(ladder::PAGE), page(&["k1_naive", "k2_block"])).unwrap();
-    let readme = write_documents(&results(), folder.path()).unwrap();
-    let row = "| 4096x4096 | f32 | 40.0 us | 3355 | 90.0 % | 2.25 x | 0.97 x |  |  |\n";
-    assert!(readme.contains(row), "{readme}");
-    assert!(readme.contains("Not in this run, missing: Triton, QuACK. In geometric mean"), "{readme}");
-    assert!(readme.contains("| softmax | f32 | 2.25 x (1) | 0.97 x (1) |  |  |\n"), "{readme}");
-    assert!(readme.contains("| k2_block | 80.0 us | 1678 | 5.00 x |\n"), "{readme}");
-    assert!(readme.contains("NVIDIA H200, driver 570.1, 2000-01-02, commit abc; torch 2.0"), "{readme}");
+    let short = write_documents(&results(), &[], folder.path()).unwrap();
+    let row = "| 4096x4096 | f32 | 40.0 us | 3355 | 90.0 % | 2.25 x | 0.97 x |\n";
+    assert!(short.contains(row), "{short}");
+    assert!(
+        short.contains(
+            "Not in this run, missing: Triton (left out: too wide), QuACK, FlashInfer. Geometric means"
+        ),
+        "{short}"
+    );
+    assert!(short.contains("| softmax | f32 | 2.25 x (1) | 0.97 x (1) |\n"), "{short}");
+    assert!(short.contains("| k2_block | 80.0 us | 1678 | 5.00 x |\n"), "{short}");
+    assert!(short.contains("NVIDIA H200, driver 570.1, 2000-01-02, commit abc; torch 2.0"), "{short}");
 
     let page = std::fs::read_to_string(folder.path().join(ladder::PAGE)).unwrap();
     assert!(page.contains("| 4096x4096 | 80.0 us | 1678 | 5.00 x |\n"), "{page}");
 
     let full = std::fs::read_to_string(folder.path().join("results/softmax.md")).unwrap();
     for part in [
-        "| softmax | f32 | >= 1.000 | 0 of 1, the least 0.975 | no |\n",
-        "| cross_entropy | f32 | >= 1.000 | 1 of 1, the least 3.000 | yes |\n",
-        "QuACK's time over ours, geometric mean | softmax | f32 | >= 1.020 |  | not measured |\n",
+        "| softmax | >= 1.000 | **no**: 0 of 1, the least 0.975 | not measured |\n",
+        "| cross_entropy | >= 1.000 | yes: 1 of 1, the least 3.000 | not measured |\n",
+        "QuACK's time over ours, geometric mean\n\n| operation | wanted | f32 | bf16 |\n| --- | ---: | --- | --- |\n| softmax | >= 1.050 | not measured |",
         "- softmax f32 4096x4096: 0.975 the best peer's time over ours, at every shape\n",
-        "missing: Triton, QuACK.\n",
+        "missing: Triton (left out: too wide), QuACK, FlashInfer.\n",
         "| 4096x4096 | bf16 | softmax | 20.0 us | 3355 | 80.0 % | copy_x4 | none |",
     ] {
         assert!(full.contains(part), "{part} is missing in {full}");
@@ -119,9 +124,9 @@ fn documents_hold_figures_charts_and_what_is_missed() {
         "k1_naive",
         "Ferrowarp",
         "the best copy",
-        "DRAM, datasheet: 4.8 TB/s",
         "a copy within L2: 5.2 TB/s",
-        "GFLOP/s, five an element",
+        "memory, datasheet: 4.8 TB/s",
+        "At 4096x4096 softmax reaches 90.0 % of the best copy and is 10 times as fast as k1",
     ] {
         assert!(svg.lines().any(|line| line.trim() == text), "{text} is missing");
     }
@@ -142,9 +147,9 @@ fn a_run_without_peers_is_reported_too() {
     let results = Results::merge(ours, None).unwrap();
     let contests = results.contests();
     assert!(contests[0].best_peer().is_none());
-    let readme = tables::readme(&results);
-    assert!(readme.contains("missing: PyTorch, torch.compile, Triton, QuACK."), "{readme}");
-    assert!(readme.contains("| 4096x256 | f32 | 4.0 us | 2097 |  |  |  |  |  |\n"), "{readme}");
+    let short = tables::section(&results, &[]);
+    assert!(short.contains("missing: PyTorch, torch.compile, Triton, QuACK, FlashInfer."), "{short}");
+    assert!(short.contains("| 4096x256 | f32 | 4.0 us | 2097 |  |\n"), "{short}");
     assert!(chart::widths(&results).unwrap().contains("k1_naive"));
 }
 
@@ -156,13 +161,13 @@ fn a_peer_that_is_not_installed_is_named_with_the_reason() {
         read(&text).unwrap()
     });
     let results = Results::merge(ours, Some(peers)).unwrap();
-    assert_eq!(results.missing(), ["torch.compile", "Triton", "QuACK (No module)"]);
+    assert_eq!(results.missing(), ["torch.compile", "Triton", "QuACK (No module)", "FlashInfer"]);
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("softmax.json");
     results.write(&path).unwrap();
     assert_eq!(Results::read(&path).unwrap(), results);
     let full = tables::full(&results);
-    assert!(full.contains("missing: torch.compile, Triton, QuACK (No module).\n"), "{full}");
+    assert!(full.contains("missing: torch.compile, Triton, QuACK (No module), FlashInfer.\n"), "{full}");
 }
 
 #[test]
@@ -186,13 +191,13 @@ fn targets_are_judged_by_operation_and_type() {
     let [ours, peers] = [ours, peers].map(|entries| read(&run("NVIDIA H200", &entries)).unwrap());
     let full = tables::full(&Results::merge(ours, Some(peers)).unwrap());
     for part in [
-        "| the best peer's time over ours, at every shape | softmax | f32 | >= 1.000 | 3 of 3, the least 1.000 | yes |\n",
+        "| softmax | >= 1.000 | yes: 3 of 3, the least 1.000 | not measured |\n",
         // The root of 1.25 times 1.2.
-        "| softmax | f32 | >= 1.020 | 1.225 over 2 shapes | yes |\n",
-        "| softmax | f32 | >= 97.0 % | 1 of 1, the least 98.0 % | yes |\n",
+        "| softmax | >= 1.050 | yes: 1.225 over 2 shapes |",
+        "| softmax | >= 97.0 % | yes: 1 of 1, the least 98.0 % |",
         // The root of 0.8 times 1.
-        "| softmax | f32 | <= 0.900 | 0.894 over 2 shapes | yes |\n",
-        "| softmax | f32 | 1.00 x (1) |  |  | 1.22 x (2) |\n",
+        "| softmax | <= 0.900 | yes: 0.894 over 2 shapes |",
+        "| softmax | f32 | 1.00 x (1) | 1.22 x (2) |\n",
     ] {
         assert!(full.contains(part), "{part} is missing in {full}");
     }
@@ -233,12 +238,12 @@ fn files_that_do_not_fit_are_refused() {
 #[test]
 fn the_section_stands_between_its_markers() {
     let text = "a\n<!-- softmax -->\nold\n<!-- /softmax -->\nb\n";
-    let new = measure::with_section("README.md", text, "softmax", "new\n").unwrap();
+    let new = measure::with_section("softmax.md", text, "softmax", "new\n").unwrap();
     assert_eq!(new, "a\n<!-- softmax -->\nnew\n<!-- /softmax -->\nb\n");
-    let error = measure::with_section("README.md", "nothing", "softmax", "new\n").unwrap_err().to_string();
+    let error = measure::with_section("softmax.md", "nothing", "softmax", "new\n").unwrap_err().to_string();
     assert!(error.contains("no section <!-- softmax --> ... <!-- /softmax -->"), "{error}");
     assert!(
-        measure::with_section("README.md", "<!-- /softmax -->\n<!-- softmax -->\n", "softmax", "").is_err()
+        measure::with_section("softmax.md", "<!-- /softmax -->\n<!-- softmax -->\n", "softmax", "").is_err()
     );
 }
 
@@ -293,9 +298,10 @@ fn our_page_has_every_rung_and_the_figures_that_were_merged() {
 }
 
 #[test]
-fn operations_of_decoding_have_tables_where_they_were_timed_and_read_their_matrix_once() {
+fn every_operation_has_a_row_and_those_of_decoding_read_their_matrix_once() {
     let none = results();
-    assert!(!tables::full(&none).contains("top_k") && !tables::readme(&none).contains("top_k"));
+    assert!(tables::full(&none).contains("## top_k\n\nNot measured.\n"));
+    assert!(tables::section(&none, &[]).contains("| top_k | f32 | not measured |"));
     let ours = [entry("top_k", "top_k", "f32", 4096, 20.0), entry("copy_x4", "copy", "f32", 4096, 40.0)];
     let peers = [entry("torch eager", "top_k", "f32", 4096, 500.0)];
     let [ours, peers] =
@@ -305,6 +311,69 @@ fn operations_of_decoding_have_tables_where_they_were_timed_and_read_their_matri
     assert_eq!(tables::percent(results.contests()[0].share_of_copy()), "100.0 %");
     assert!(
         tables::full(&results).contains("## top_k")
-            && tables::readme(&results).contains("| top_k | f32 | 25.00 x (1)")
+            && tables::section(&results, &[]).contains("| top_k | f32 | 25.00 x (1)")
     );
+}
+
+#[test]
+fn an_impossible_figure_ends_the_report_with_an_error() {
+    check::check(&results()).unwrap();
+    let planted = |text: &str| {
+        let ours = read(&run("NVIDIA H200", &[text.to_owned()])).unwrap();
+        check::check(&Results::merge(ours, None).unwrap()).unwrap_err().to_string()
+    };
+    // 134 MB in 20 us.
+    let error = planted(&entry("softmax", "softmax", "f32", 4096, 20.0));
+    assert!(error.contains("softmax, softmax f32 4096x4096 is 6711 GB/s, above the peak of 4800"), "{error}");
+    let error = planted(&entry("softmax", "softmax", "f32", 4096, -20.0));
+    assert!(error.contains("GB/s, above the peak"), "{error}");
+    let two = [entry("softmax", "softmax", "f32", 4096, 33.0), entry("copy_x1", "copy", "f32", 4096, 36.0)];
+    let results = Results::merge(read(&run("NVIDIA H200", &two)).unwrap(), None).unwrap();
+    let error = check::check(&results).unwrap_err().to_string();
+    assert!(
+        error.contains("softmax, softmax f32 4096x4096 against the best copy is 109.1 % of its roof"),
+        "{error}"
+    );
+}
+
+#[test]
+fn two_pages_with_two_values_of_a_measurement_are_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("results")).unwrap();
+    std::fs::write(folder.path().join(ladder::PAGE), page(&["k1_naive", "k2_block"])).unwrap();
+    let short = write_documents(&results(), &[], folder.path()).unwrap();
+    let write = |short: &str| {
+        let text = format!("<!-- softmax -->\n{short}<!-- /softmax -->\n");
+        std::fs::write(folder.path().join(PAGE), text).unwrap();
+    };
+    write(&short);
+    check::check_pages(folder.path()).unwrap();
+    write(&short.replace("| 40.0 us | 3355 |", "| 40.0 us | 3356 |"));
+    let error = check::check_pages(folder.path()).unwrap_err().to_string();
+    assert!(
+        error.contains("softmax f32 4096x4096, GB/s, is 3356 in softmax.md, but 3355 in results/softmax.md"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_run_without_one_of_the_librarys_operations_is_refused() {
+    let error = operations::check_run(&results()).unwrap_err().to_string();
+    assert!(error.contains("no time of log_softmax in f32, which ferrowarp::softmax offers"), "{error}");
+}
+
+#[test]
+fn peers_that_are_timed_by_a_second_script_belong_to_the_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, entries: &[String]| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, run("NVIDIA H200", entries)).unwrap();
+        path
+    };
+    let ours = write("ours.json", &[entry("softmax", "softmax", "f32", 256, 4.0)]);
+    let eager = write("eager.json", &[entry("torch eager", "softmax", "f32", 256, 5.0)]);
+    let compiled = write("compiled.json", &[entry("torch.compile", "softmax", "f32", 256, 6.0)]);
+    let results: Results = Files::of(vec![ours], vec![eager, compiled]).runs().unwrap().unwrap();
+    let names: Vec<&str> = results.peers.iter().map(|entry| entry.name.as_str()).collect();
+    assert_eq!(names, ["torch eager", "torch.compile"]);
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask stress`: every kernel under many schedules of the CPU executor.
+//! `cargo xtask stress`: every kernel under shuffled schedules of the CPU executor.
 
 use std::process::{Command, ExitStatus};
 
@@ -7,16 +7,16 @@ use clap::Args;
 
 use crate::workspace;
 
-/// Run every kernel under many seeds of the CPU executor's schedule, and compare with the fixed order bit for bit
+/// Run every kernel under shuffled schedules of the CPU executor, and compare with the fixed order bit for bit
 #[derive(Args)]
 pub struct Stress {
-    /// How many seeds
+    /// Number of seeds
     #[arg(long, default_value_t = 100)]
     seeds: u64,
     /// The first seed: decimal, or hexadecimal after 0x
     #[arg(long, default_value = "0")]
     first: String,
-    /// Only kernels whose name contains this
+    /// Only run kernels whose name contains NAME
     #[arg(long, value_name = "NAME")]
     only: Option<String>,
 }
@@ -40,7 +40,7 @@ impl Stress {
     }
 }
 
-/// Runs a command, which prints for itself.
+/// Runs a command with inherited output.
 fn status(command: &mut Command) -> anyhow::Result<ExitStatus> {
     // Every run of self-check chooses its seeds itself.
     command.env_remove("FERROWARP_SEED").status().with_context(|| format!("starting {command:?}"))

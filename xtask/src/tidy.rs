@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context, bail};
 use clap::Args;
 
-use crate::{quotes, workspace};
+use crate::{phrases, quotes, workspace};
 
 const MOST_LINES: usize = 400;
 const MOST_LINES_OF_A_RUNG: usize = 120;
@@ -21,8 +21,8 @@ struct Reserved {
 const RESERVED: &[Reserved] = &[
     Reserved {
         texts: &[concat!("Library", "::new("), concat!("Symbol", "<"), concat!("#[lin", "k(name")],
-        folders: &["cuda/cust", "cuda/cuda_builder/src/nvvm.rs", "cuda/cuda_builder/src/native.rs"],
-        reason: "foreign libraries belong to cust and cuda_builder/src/{nvvm,native}.rs",
+        folders: &["cuda/cust", "cuda/cuda_builder/child/nvvm.rs", "cuda/cuda_builder/src/native.rs"],
+        reason: "foreign libraries belong to cust, cuda_builder/child/nvvm.rs and cuda_builder/src/native.rs",
     },
     Reserved {
         texts: &[concat!("as", "m!("), concat!("link", "_name = \"llvm"), concat!("core::arch::", "nvptx")],
@@ -52,6 +52,7 @@ impl Tidy {
                 std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
             let shown = workspace::shown(path);
             found.extend(problems(&shown, &text));
+            found.extend(phrases::problems(&shown, &text));
             if shown.starts_with("host/src/") {
                 found.extend(without_example(&shown, &text));
             }

@@ -1,4 +1,4 @@
-//! `cargo xtask timelines`: the pictures of the training ladder's page, what runs at the same time on each rung.
+//! `cargo xtask timelines`: the timelines on the training ladder's page.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,14 +9,14 @@ use crate::measure::{build_trainer, output};
 use crate::mlp_report_ladder::{PAGE, rungs};
 use crate::workspace;
 
-/// Train on MNIST by every rung of docs/training-ladder.md, and draw what runs when in the first 64 steps of an epoch
+/// Train on MNIST with every rung of docs/training-ladder.md, and draw a timeline of the first 64 steps of an epoch
 #[derive(clap::Args)]
 pub struct Timelines {
-    /// Where the kernels run, as `train-mnist --device` takes it
+    /// Where the kernels run, as in `train-mnist --device`
     #[arg(long, default_value = "cpu")]
     device: String,
 
-    /// The rung to draw, again for every further one [default: all]
+    /// A rung to draw; may be repeated [default: all]
     #[arg(long, value_name = "NAME")]
     rung: Vec<String>,
 }

@@ -16,13 +16,13 @@ const EDITED: &str = "gpu-kernels/src/softmax/k4_warp_shuffle.rs";
 /// What is edited there: a number, another one for each run.
 const NUMBER: &str = "1.0 / ";
 
-/// Measure builds of a clean checkout from an empty target directory and after an edit, and write the times down
+/// Measure builds of a clean checkout, from an empty target directory and after an edit, and write the times
 #[derive(clap::Args)]
 pub struct Times {
-    /// Runs, of which the medians are taken
+    /// Runs per build; the median is reported
     #[arg(long, default_value_t = 3)]
     runs: usize,
-    /// Measure no builds, and take the starts on a GPU from what the bundle's `run.sh OUT start` wrote
+    /// Do not measure builds; only read the start times on a GPU, written by the bundle's `run.sh OUT start`
     #[arg(long, value_name = "OUT/start.json")]
     start: Option<PathBuf>,
 }
@@ -117,11 +117,12 @@ impl Times {
         };
         for run in 1..=self.runs {
             let checkout = Checkout::new(&folder)?;
-            let (all, one) = (["build-ptx"], ["build-ptx", "--arch", "compute_90"]);
-            note("all four architectures, from an empty target directory", &all, checkout.build(&all)?);
-            note("the same again, nothing edited", &all, checkout.build(&all)?);
+            let (all, one) = (["build-ptx", "--arch", "all"], ["build-ptx"]);
+            note("one architecture, from an empty target directory", &one, checkout.build(&one)?);
+            note("the same again, nothing edited", &one, checkout.build(&one)?);
             checkout.edit(2 * run)?;
             note("one architecture, after one kernel was edited", &one, checkout.build(&one)?);
+            note("all four architectures, after one was built", &all, checkout.build(&all)?);
             checkout.edit(2 * run + 1)?;
             note("all four architectures, after one kernel was edited", &all, checkout.build(&all)?);
         }

@@ -25,7 +25,7 @@ enum Count {
     Rung,
     /// Files that name an argument of an operation
     Argument,
-    /// Files and types that the input of softmax passes
+    /// Files and types on the path of the input of softmax
     Input,
     /// Names of the setting --batch-size, and files that check it
     BatchSize,
@@ -226,7 +226,7 @@ fn declarations(text: &str) -> impl Iterator<Item = Declaration<'_>> {
     })
 }
 
-/// The type at the start of `text`, if there is one and it is no parameter.
+/// The type at the start of `text`, if there is one and it is not a parameter.
 fn type_of(text: &str) -> Option<&str> {
     let mut rest = text;
     while let Some(inner) =

@@ -15,7 +15,7 @@ use crate::workspace;
 const IMAGES: u32 = 60_000;
 const HELD_OUT: u32 = 10_000;
 
-/// Images of a batch: as many as the pipeline `resident` takes, whose steps are the shortest.
+/// Images in a batch: the most that the pipeline `resident` takes, whose steps are the shortest.
 const BATCH: u32 = 64;
 
 /// The mean accuracy to reach, in percent: a tenth over what the preset stops at.
@@ -33,14 +33,14 @@ const EPOCHS: RangeInclusive<u32> = 2..=5;
 /// Seeds that had no part in the choice, from which the chosen one is trained once more.
 const OTHER_SEEDS: u32 = 5;
 
-/// Train with each candidate for the preset `record`, test on held-out training images, and write a table
+/// Train with each candidate for the preset `record`, validate on held-out training images, and write a table
 #[derive(clap::Args)]
 pub struct Tune {
-    /// Networks of a candidate, from as many seeds; at least 2
+    /// Number of seeds per candidate, at least 2
     #[arg(long, value_name = "N", default_value_t = 3)]
     seeds: u32,
 
-    /// Where the kernels run, as `train-mnist --device` takes it
+    /// Where the kernels run, as in `train-mnist --device`
     #[arg(long, default_value = "cpu")]
     device: String,
 }
@@ -69,7 +69,7 @@ impl Accuracy {
         Accuracy { mean: f64::NEG_INFINITY, least: f64::NEG_INFINITY, most: f64::NEG_INFINITY };
 }
 
-/// A candidate, and what came of it.
+/// A candidate and its result.
 type Trained = (Candidate, Accuracy);
 
 impl Tune {
@@ -118,7 +118,7 @@ impl Tune {
     }
 }
 
-/// All candidates of so many epochs.
+/// All candidates with `epochs` epochs.
 fn candidates(epochs: u32) -> Vec<Candidate> {
     let mut all = Vec::new();
     for schedule in SCHEDULES {
@@ -139,7 +139,7 @@ fn chosen(all: &[Trained]) -> Option<Trained> {
     best.copied().max_by(|(_, a), (_, b)| a.mean.total_cmp(&b.mean))
 }
 
-/// What the program says of several seeds.
+/// The program's result for several seeds.
 fn accuracy(printed: &str) -> anyhow::Result<Accuracy> {
     let line = printed.lines().find_map(|line| line.strip_prefix("test accuracy, %: "));
     let parsed = line.and_then(|line| {
@@ -163,12 +163,12 @@ fn document(mut all: Vec<Trained>, seeds: u32, again: Option<Accuracy>, whence: 
     let learnt = IMAGES - HELD_OUT;
     let _ = writeln!(
         text,
-        "Networks of 784-300-100-10 that were trained on the first {learnt} training images of MNIST in batches of \
-         {BATCH}, and tested on the last {HELD_OUT}; no test image was used. Steps are those on these {learnt} images, \
-         {} an epoch; on all {IMAGES} an epoch has {}. Warm-up is the part of the steps over which the learning rate \
-         climbs to the one named, from where it goes by the schedule. Accuracies in percent, of {seeds} seeds. The rule: \
-         the fewest epochs with which a mean is at least {TARGET}, and of those the best mean; more epochs than that were \
-         not tried. {whence}; written by `cargo xtask tune`.\n",
+        "Networks of 784-300-100-10, trained on the first {learnt} training images of MNIST in batches of {BATCH} and \
+         validated on the last {HELD_OUT}. No test image was used. An epoch has {} steps on these {learnt} images, and {} on \
+         all {IMAGES}. Warm-up is the fraction of the steps in which the learning rate rises to its initial value; the \
+         schedule covers the rest. Accuracies are in percent, over {seeds} seeds. The rule: the fewest epochs with a mean of \
+         at least {TARGET}, and among those the best mean. More epochs were not tried. {whence}; written by `cargo xtask \
+         tune`.\n",
         learnt.div_ceil(BATCH),
         IMAGES.div_ceil(BATCH),
     );
@@ -182,13 +182,13 @@ fn document(mut all: Vec<Trained>, seeds: u32, again: Option<Accuracy>, whence: 
             );
         }
         None => {
-            let _ = writeln!(text, "None of them reaches a mean of {TARGET}.");
+            let _ = writeln!(text, "No candidate reaches a mean of {TARGET}.");
         }
     }
     if let Some(Accuracy { mean, least, most }) = again {
         let _ = writeln!(
             text,
-            "The best of many is in part the luckiest: from {OTHER_SEEDS} other seeds it comes to {mean:.2}, {least:.2} to \
+            "The best of many candidates is partly lucky: {OTHER_SEEDS} other seeds give {mean:.2}, {least:.2} to \
              {most:.2}."
         );
     }
@@ -247,7 +247,7 @@ mod tests {
         let text = document(all.clone(), 3, again, "here");
         let line = "Chosen: batches of 64, learning rate 1, schedule sqrt, warm-up 0.1, label smoothing 0, 3 epochs.\n";
         assert!(text.contains(line), "{text}");
-        assert!(text.contains("from 5 other seeds it comes to 98.05, 97.90 to 98.20.\n"), "{text}");
+        assert!(text.contains("5 other seeds give 98.05, 97.90 to 98.20.\n"), "{text}");
         let of_column = |column| text.lines().skip(6).filter_map(move |line| line.split(" | ").nth(column));
         // On 50000 images.
         assert_eq!(
@@ -259,7 +259,7 @@ mod tests {
         assert!(text.contains("| 1.2 | sqrt | 0.1 | 0 | diverged | diverged | diverged |\n"), "{text}");
         let none = document(all[3..].to_vec(), 3, None, "here");
         assert!(
-            none.contains("None of them reaches a mean of 98.1.\n") && !none.contains("Chosen"),
+            none.contains("No candidate reaches a mean of 98.1.\n") && !none.contains("Chosen"),
             "{none}"
         );
     }

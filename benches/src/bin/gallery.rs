@@ -1,6 +1,6 @@
 //! Runs the lessons of the gallery on what there is, and writes what it measured as JSON.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -9,6 +9,7 @@ use clap::Parser;
 use cuda_std::testing::Counter;
 use ferrowarp::device::{Device, DeviceChoice, exit_if_hung, open};
 use ferrowarp_benches::gallery::{Entry, count_of, scale};
+use ferrowarp_benches::predicted::{Predicted, Theory};
 use ferrowarp_benches::results::Results;
 use ferrowarp_benches::roofline;
 use ferrowarp_cases::emulated;
@@ -26,6 +27,9 @@ struct Arguments {
     /// Count what warps do, on the emulator of the kernels' PTX, in place of timing them.
     #[arg(long, conflicts_with = "device")]
     count: bool,
+    /// Run nothing: write each trial of a GPU with its bytes and operations, and its predicted time.
+    #[arg(long, conflicts_with_all = ["device", "count", "quick"])]
+    theory: bool,
     /// Launch each trial that is counted once on the device, and time nothing: for Nsight Compute.
     #[arg(long, conflicts_with = "count")]
     once: bool,
@@ -57,6 +61,9 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
         return place_all(arguments);
     }
     let lessons = chosen(&arguments.lessons)?;
+    if arguments.theory {
+        return theory(&lessons, &arguments.out);
+    }
     let counter = Counter::new();
     let (device, scale) = if arguments.count {
         eprintln!("counting on the emulator of the kernels' PTX");
@@ -95,6 +102,24 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let failed = results.entries.iter().filter(|entry| entry.error.is_some()).count();
     ensure!(failed == 0, "{failed} of the trials failed, as said above");
     Ok(())
+}
+
+/// The trials and predictions of the lessons, written as JSON.
+fn theory(lessons: &[&Lesson], out: &Path) -> anyhow::Result<()> {
+    let trials = |lesson: &&Lesson| {
+        let entry = |trial: &Trial| Entry::new(lesson, trial);
+        (lesson.trials)(Scale::Gpu).iter().map(entry).collect::<Vec<_>>()
+    };
+    let predicted = |lesson: &&Lesson| {
+        let predictions = (lesson.predictions)();
+        predictions.into_iter().map(|prediction| Predicted::new(lesson, prediction)).collect::<Vec<_>>()
+    };
+    let theory = Theory {
+        entries: lessons.iter().flat_map(trials).collect(),
+        predictions: lessons.iter().flat_map(predicted).collect(),
+    };
+    let text = serde_json::to_string(&theory).context("writing the theory as JSON")?;
+    std::fs::write(out, text).with_context(|| format!("writing {}", out.display()))
 }
 
 /// Every kernel under a roofline.

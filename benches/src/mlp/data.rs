@@ -49,7 +49,7 @@ impl Data {
                 let mnist = ferrowarp_data::load(&folder).context("loading the data to train on")?;
                 return Data::upload(device, "mnist", &mnist.train, &mnist.test);
             }
-            eprintln!("no MNIST in {}: training on made-up images", folder.display());
+            eprintln!("no MNIST in {}: training on generated images", folder.display());
         }
         let (train, test) = (images(device), if device.is_cuda() { TEST } else { TEST_CPU });
         let all = synthetic(train + test);

@@ -89,7 +89,7 @@ fn step(layers: &mut [Layer], data: &Dataset, samples: &[usize], lr: f64) -> f64
 }
 
 /// The largest distance between `parameters` and the weights of [`train`], relative to the largest weight of the layer.
-/// It is infinite where a value is no number.
+/// It is infinite if a value is NaN.
 pub fn distance(parameters: &Parameters, expected: &[Vec<f64>]) -> f64 {
     let values = parameters.layers.iter().flat_map(|layer| [&layer.weights, &layer.biases]);
     let of_tensor = |(got, expected): (&Vec<f32>, &Vec<f64>)| {

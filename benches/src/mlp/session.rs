@@ -58,7 +58,7 @@ impl<'a> Session<'a> {
     }
 
     /// Trains an epoch; the time from its first launch until its losses are on the host. Before it, and not in the time,
-    /// a run that is at its end begins anew; after it the accuracy of one that ends is measured.
+    /// a finished run starts again; after it, the accuracy of a run that ends is measured.
     ///
     /// # Errors
     /// The losses of a run do not fall, or the device failed.

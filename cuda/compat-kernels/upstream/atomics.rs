@@ -1,6 +1,6 @@
 //! `cuda_std::atomic`.
 
-use super::Row::{Absent, Differs, Item, Mended, Same};
+use super::Row::{Absent, Differs, Fixed, Item, Same};
 use super::{Difference, Group, On};
 
 const TESTS: &[&str] = &[
@@ -30,9 +30,9 @@ pub const GROUPS: &[Group] = &[
             ),
             Same("unsafe BlockAtomicF{N:32|64}::load(&BlockAtomicF{N}, Ordering) -> f{N}"),
             Same("unsafe BlockAtomicF{N:32|64}::store(&BlockAtomicF{N}, f{N}, Ordering)"),
-            Mended(super::Mended {
-                item: "`SystemAtomicF32` and `SystemAtomicF64`, which have the device's scope",
-                here: "the system's scope",
+            Fixed(super::Fixed {
+                item: "`SystemAtomicF32` and `SystemAtomicF64`, which have device scope",
+                here: "system scope",
                 test: "cuda_std/tests/kernels/tests/ptx.rs::every_function_is_its_instruction_on_sm_75",
             }),
         ],
@@ -55,9 +55,9 @@ pub const GROUPS: &[Group] = &[
                 "unsafe atomic_compare_and_swap_{T:u32|u64|i32|i64|f32|f64}_{device|block|system}(*mut {T}, {T}, {T}, Ordering) -> {T}",
             ),
             Differs(Difference {
-                item: "the functions on GPUs before compute capability 7.0, by `membar` and volatile accesses",
+                item: "the functions on GPUs before compute capability 7.0, with `membar` and volatile accesses",
                 here: "the instructions of 7.0 and later",
-                reason: "libNVVM 13 compiles for 7.5 and later alone",
+                reason: "libNVVM 13 compiles only for 7.5 and later",
                 error: "`NvvmArch` has no earlier architecture",
                 test: "compat-kernels/tests/upstream.rs::what_is_absent_does_not_compile",
             }),
@@ -84,22 +84,22 @@ pub const GROUPS: &[Group] = &[
             Same(
                 "unsafe atomic_fetch_cas_{relaxed|acquire|release|acqrel|volatile}_{T:u32|u64|i32|i64|f32|f64}_{device|block|system}(*mut {T}, {T}, {T}) -> {T}",
             ),
-            Mended(super::Mended {
+            Fixed(super::Fixed {
                 item: "`fence_.._device` and `fence_acqrel_block`, which are spelled `.gl` and `.sys`",
                 here: "`.gpu` and `.cta` (PTX ISA, `fence`)",
                 test: "cuda_std/tests/kernels/tests/ptx.rs::every_function_is_its_instruction_on_sm_75",
             }),
             Differs(Difference {
-                item: "`atomic_fetch_inc_..` and `atomic_fetch_dec_..` of `u32`, with the pointer alone",
-                here: "the pointer and the number at which they wrap",
-                reason: "`atom.inc` and `atom.dec` have that operand (PTX ISA, `atom`); ptxas refuses upstream's",
+                item: "`atomic_fetch_inc_..` and `atomic_fetch_dec_..` of `u32`, which take only the pointer",
+                here: "they take the pointer and the value at which they wrap",
+                reason: "`atom.inc` and `atom.dec` need that operand (PTX ISA, `atom`); ptxas rejects upstream's form",
                 error: "rustc: `this function takes 2 arguments but 1 argument was supplied`",
                 test: "compat-kernels/tests/upstream.rs::what_is_absent_does_not_compile",
             }),
             Absent(Difference {
                 item: "`atomic_fetch_inc_..` and `atomic_fetch_dec_..` of other types",
                 here: "`atomic_fetch_add_..`",
-                reason: "PTX has `atom.inc` and `atom.dec` of `u32` alone; ptxas refuses upstream's",
+                reason: "PTX has `atom.inc` and `atom.dec` only for `u32`; ptxas rejects the others",
                 error: "rustc: `cannot find function`",
                 test: "compat-kernels/tests/upstream.rs::what_is_absent_does_not_compile",
             }),

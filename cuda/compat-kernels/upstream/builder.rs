@@ -1,6 +1,6 @@
 //! `cuda_builder`.
 
-use super::Row::{Absent, Differs, Item, Mended, Same};
+use super::Row::{Absent, Differs, Fixed, Item, Same};
 use super::{Difference, Group, On};
 
 pub const GROUPS: &[Group] = &[
@@ -25,27 +25,27 @@ pub const GROUPS: &[Group] = &[
             Differs(Difference {
                 item: "`optix(true)`",
                 here: "an error",
-                reason: "OptiX takes code in a form that this builder does not make",
+                reason: "OptiX needs code in a form that this builder does not produce",
                 error: "`optix is given, and code for OptiX cannot be made here`",
                 test: "cuda_builder/tests/backends.rs::a_level_that_does_not_exist_and_optix_are_refused",
             }),
             Differs(Difference {
                 item: "the fields `arch`, `emit` and `generate_line_info`",
                 here: "the fields `archs`, `emit_llvm_ir`, `emit_llvm_bitcode` and `debug`, or the methods",
-                reason: "a build is for several architectures; both forms of the IR can be had; `debug` says the same",
+                reason: "a build has several architectures and can emit both forms of the IR; `debug` replaces `generate_line_info`",
                 error: "rustc: `no field arch on type CudaBuilder`",
                 test: "compat-kernels/tests/upstream.rs::what_is_absent_does_not_compile",
             }),
             Differs(Difference {
                 item: "CudaBuilderError::{CratePathDoesntExist|FailedToCopyPtxFile|BuildFailed}",
                 here: "`CratePathDoesntExist { path }`, and variants for each stage",
-                reason: "an error names the file, the stage and the cure; `BuildFailed` leaves all that to the log",
+                reason: "an error names the file, the stage and the fix; `BuildFailed` leaves them to the log",
                 error: "rustc: `no variant named BuildFailed`",
                 test: "compat-kernels/tests/upstream.rs::what_is_absent_does_not_compile",
             }),
-            Mended(super::Mended {
-                item: "`generate_line_info`, which is documented to be the default, and has no effect",
-                here: "lines where it is called with `true`",
+            Fixed(super::Fixed {
+                item: "`generate_line_info`, which is documented as the default but has no effect",
+                here: "line information if it is `true`",
                 test: "cuda_builder/tests/builds.rs::options_reach_libnvvm",
             }),
             Absent(Difference {
@@ -58,7 +58,7 @@ pub const GROUPS: &[Group] = &[
             Absent(Difference {
                 item: "{NvvmOption|NvvmProgram|NvvmError|ir_version|dbg_version|nvvm_version}",
                 here: "`CudaBuilder`, whose options reach libNVVM",
-                reason: "libNVVM's interface is the builder's own; the crate `nvvm` on the registry has it for others",
+                reason: "the interface to libNVVM is private to the builder; use the registry's crate `nvvm`",
                 error: "rustc: `no NvvmProgram in the root`",
                 test: "compat-kernels/tests/upstream.rs::what_is_absent_does_not_compile",
             }),
@@ -102,7 +102,7 @@ pub const GROUPS: &[Group] = &[
                 item: "Compute{50|52|53|60|61|62|70|72|73}",
                 here: "`Compute75` and later",
                 reason: "libNVVM 13 does not compile for them; `cfg(target_feature = \"compute_61\")` still holds",
-                error: "rustc: `no variant Compute61`; of a text: `expected compute_75 to compute_121`",
+                error: "rustc: `no variant Compute61`; parsing a name: `expected compute_75 to compute_121`",
                 test: "compat-kernels/tests/upstream.rs::what_is_absent_does_not_compile",
             }),
         ],

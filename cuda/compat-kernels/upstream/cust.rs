@@ -1,6 +1,6 @@
 //! `cust`, as far as upstream's guide and examples use it.
 
-use super::Row::{Absent, Differs, Item, Mended, Same};
+use super::Row::{Absent, Differs, Fixed, Item, Same};
 use super::{Difference, Group, On};
 
 const PROGRAMS: &str = "cust/tests/programs.rs::programs_for_upstream_run";
@@ -19,19 +19,19 @@ pub const GROUPS: &[Group] = &[
             Same("context::Context::new(device::Device) -> error::CudaResult<context::Context>"),
             Same("context::CurrentContext::set_current(&context::Context) -> error::CudaResult<()>"),
             Same("context::CurrentContext::synchronize() -> error::CudaResult<()>"),
-            Mended(super::Mended {
-                item: "panics where lengths differ, texts hold NUL bytes, or a global variable has another size",
+            Fixed(super::Fixed {
+                item: "panics if lengths differ, a string has a NUL byte, or a global variable has another size",
                 here: "errors with the values",
                 test: PROGRAMS,
             }),
-            Mended(super::Mended {
-                item: "`Module::from_cubin` and `from_fatbin`, which let the driver read past the end of what is cut short",
+            Fixed(super::Fixed {
+                item: "`Module::from_cubin` and `from_fatbin`, which let the driver read past the end of a truncated image",
                 here: "`CudaError::InvalidImage`",
                 test: PROGRAMS,
             }),
             Differs(Difference {
-                item: "the build, which wants an installation of CUDA or `CUDA_LIBRARY_PATH`",
-                here: "no installation: the driver's library is loaded by the first call",
+                item: "the build, which needs a CUDA installation or `CUDA_LIBRARY_PATH`",
+                here: "no installation: the first call loads the driver's library",
                 reason: "a program builds and starts on machines without CUDA",
                 error: "`no CUDA driver library is loaded`, with the library's name and the loader's reason",
                 test: "cust/tests/no_driver.rs::without_a_driver_calls_are_errors",
@@ -53,9 +53,9 @@ pub const GROUPS: &[Group] = &[
             Item("{CudaError|CudaResult}"),
             Differs(Difference {
                 item: "`CudaError`, an enum of the codes of CUDA 11.4",
-                here: "an enum of the driver's answer, whatever it is, and of bad input; the codes are constants of upstream's names",
-                reason: "a newer driver's code would be lost",
-                error: "rustc: `non-primitive cast`, where a program takes the number of the variant",
+                here: "an enum of any driver code and of invalid input; the codes are constants with upstream's names",
+                reason: "an enum of known codes would lose the codes of a newer driver",
+                error: "rustc: `non-primitive cast`, if a program casts the variant to a number",
                 test: "compat-kernels/tests/upstream.rs::what_is_absent_does_not_compile",
             }),
         ],

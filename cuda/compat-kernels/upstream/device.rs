@@ -1,6 +1,6 @@
 //! What kernels use, without atomics and libdevice.
 
-use super::Row::{Differs, Item, Mended, Same};
+use super::Row::{Differs, Fixed, Item, Same};
 use super::{Difference, Group, On};
 
 pub const GROUPS: &[Group] = &[
@@ -17,14 +17,14 @@ pub const GROUPS: &[Group] = &[
             Differs(Difference {
                 item: "vek",
                 here: "`cuda_std::vek` with the feature `vek`",
-                reason: "upstream calls it deprecated, and all who use glam would compile it too",
+                reason: "upstream deprecates it, and every user of glam would compile it too",
                 error: "rustc: `could not find vek in cuda_std`, `the item is gated behind the vek feature`",
                 test: "compat-kernels/tests/upstream.rs::what_is_absent_does_not_compile",
             }),
             Differs(Difference {
-                item: "the text of `assert_eq!` and `assert_ne!`",
-                here: "a panic with file and line and the names of both sides, without their values",
-                reason: "formatting them takes code and memory that a kernel pays for; upstream's own text lacks its end",
+                item: "the message of `assert_eq!` and `assert_ne!`",
+                here: "a panic with file, line and both expressions, without their values",
+                reason: "formatting values costs code and memory; upstream's own message is truncated",
                 error: "the panic's record says which assertion failed",
                 test: "compat-kernels/tests/asserts.rs::the_ptx_says_which_assertion_failed",
             }),
@@ -36,35 +36,35 @@ pub const GROUPS: &[Group] = &[
                 test: "compat-kernels/tests/upstream.rs::what_is_absent_does_not_compile",
             }),
             Differs(Difference {
-                item: "`#[kernel]` on the host: the function alone",
-                here: "also a type of its name, with `launch`; `NAME_kernel` where a module has that name",
-                reason: "a launch whose arguments are checked needs a place",
+                item: "`#[kernel]` on the host, which leaves only the function",
+                here: "also a type of the same name with `launch`; `NAME_kernel` if a module has that name",
+                reason: "the typed launch needs a place",
                 error: "rustc: E0255 for another type of that name in the module",
                 test: "compat-kernels/src/tests.rs::a_module_of_the_name_is_no_obstacle",
             }),
-            Mended(super::Mended {
-                item: "`print!` and `println!`, which give the text as the format: a `%` in it breaks it",
-                here: "the text as it is",
+            Fixed(super::Fixed {
+                item: "`print!` and `println!`, which pass the text as the format, so a `%` in it breaks",
+                here: "the text is printed unchanged",
                 test: "compat-kernels/tests/heap.rs::the_ptx_prints_through_the_driver",
             }),
-            Mended(super::Mended {
+            Fixed(super::Fixed {
                 item: "the panic handler, which only traps",
-                here: "the same, after a record of message, file, line, block and thread for the host",
+                here: "it first writes a record of message, file, line, block and thread for the host",
                 test: "ptx_emulator/tests/device_functions.rs::panics_leave_the_record_of_the_first_thread",
             }),
-            Mended(super::Mended {
+            Fixed(super::Fixed {
                 item: "the allocator, which ignores alignments over 16 bytes",
-                here: "blocks of the alignment asked for",
+                here: "blocks have the requested alignment",
                 test: "compat-kernels/tests/heap.rs::blocks_are_aligned",
             }),
-            Mended(super::Mended {
+            Fixed(super::Fixed {
                 item: "`#[externally_visible]`, which does not know `#[unsafe(no_mangle)]`",
                 here: "both forms",
                 test: "compat-kernels/tests/ptx.rs::the_ptx_is_what_the_sources_say",
             }),
-            Mended(super::Mended {
-                item: "conversions of floats to integers beyond their range, which are undefined",
-                here: "they end at the limits, as everywhere in Rust",
+            Fixed(super::Fixed {
+                item: "conversions of floats outside the range of the integer, which are undefined",
+                here: "they saturate, as everywhere in Rust",
                 test: "compat-kernels/tests/wide.rs::floats_become_integers_of_128_bits",
             }),
         ],
@@ -93,9 +93,9 @@ pub const GROUPS: &[Group] = &[
             Same("sync_threads_{count|and|or}(u32) -> u32"),
             Same("{grid|device|system}_fence()"),
             Same("nanosleep(u32)"),
-            Mended(super::Mended {
-                item: "`grid_fence`, which orders for the block alone",
-                here: "for the grid, as its name says",
+            Fixed(super::Fixed {
+                item: "`grid_fence`, which orders only within the block",
+                here: "it orders for the grid, as its name says",
                 test: "cuda_std/tests/kernels/tests/ptx.rs::every_function_is_its_instruction_on_sm_75",
             }),
         ],
@@ -128,19 +128,19 @@ pub const GROUPS: &[Group] = &[
                 "{WarpReductionOp|WarpReduceValue|WarpMatchValue|WarpShuffleValue|WarpShuffleMode|WarpShuffleResult}",
             ),
             Item("WarpReductionOp::{Add|Min|Max|And|Or|Xor}"),
-            Mended(super::Mended {
-                item: "`warp_shuffle_up`, which gives lanes their own values back",
-                here: "the value of the lane below (PTX ISA, `shfl.sync`: the clamp of `up` is 0)",
+            Fixed(super::Fixed {
+                item: "`warp_shuffle_up`, which returns the lane's own value",
+                here: "it returns the value of the lower lane (PTX ISA, `shfl.sync`: the clamp of `up` is 0)",
                 test: "cuda_std/tests/warp.rs::shuffles_follow_the_ptx_isa",
             }),
-            Mended(super::Mended {
+            Fixed(super::Fixed {
                 item: "the shuffles, which take any `width`",
-                here: "a panic where it is no power of two up to 32",
+                here: "a panic if it is not a power of two up to 32",
                 test: "cuda_std/tests/warp.rs::a_width_that_is_no_power_of_two_is_refused",
             }),
-            Mended(super::Mended {
-                item: "`warp_match_any` and `warp_match_all` of floats, which compare the numbers cut to integers",
-                here: "a comparison of their bits",
+            Fixed(super::Fixed {
+                item: "`warp_match_any` and `warp_match_all` of floats, which compare the values truncated to integers",
+                here: "they compare the bits",
                 test: "cuda_std/tests/warp.rs::matches_compare_bits",
             }),
         ],
@@ -210,9 +210,9 @@ pub const GROUPS: &[Group] = &[
             Same("breakpoint()"),
             Same("profiler_counter(u32)"),
             Same("clock() -> u64"),
-            Mended(super::Mended {
-                item: "`profiler_counter`, whose PTX ptxas refuses",
-                here: "`pmevent` with the constant that it takes",
+            Fixed(super::Fixed {
+                item: "`profiler_counter`, whose PTX ptxas rejects",
+                here: "`pmevent` with a constant operand",
                 test: "cuda_std/tests/kernels/tests/ptx.rs::every_function_is_its_instruction_on_sm_75",
             }),
         ],

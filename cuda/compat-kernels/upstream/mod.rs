@@ -43,24 +43,24 @@ pub enum Row {
     /// Types, traits, macros, modules and attributes of the same name and use.
     Item(&'static str),
     /// Upstream's documentation holds here, and its code does otherwise.
-    Mended(Mended),
+    Fixed(Fixed),
     /// It is there and not the same.
     Differs(Difference),
     /// It is not there.
     Absent(Difference),
 }
 
-/// A fault of upstream's.
-pub struct Mended {
+/// A bug of upstream.
+pub struct Fixed {
     /// What upstream does.
     pub item: &'static str,
-    /// What is done here, as documented there.
+    /// What happens here, as upstream documents it.
     pub here: &'static str,
     /// The test of it, as in [`Group::tests`].
     pub test: &'static str,
 }
 
-/// What a user meets instead, never in silence.
+/// A difference that a user meets, never silently.
 pub struct Difference {
     /// Upstream's item.
     pub item: &'static str,

@@ -97,7 +97,12 @@ impl CodegenOptions {
 }
 
 /// The passes and the flags: with a change of them or of the last edits, caches hold nothing that is of use.
-const SOURCES: [&str; 2] = [include_str!("backend.rs"), include_str!("llvm.rs")];
+const SOURCES: [&str; 4] = [
+    include_str!("backend.rs"),
+    include_str!("llvm.rs"),
+    include_str!("unroll.rs"),
+    include_str!("stack.rs"),
+];
 
 /// A back end, ready to compile.
 pub(crate) struct Compiler {
@@ -171,8 +176,14 @@ impl Compiler {
         Ok(Compiler { llvm, target, prepared: Prepared::default(), id })
     }
 
-    /// The PTX of the module `text`.
+    /// The PTX of the module `text`, without what ptxas gets wrong, and in which no thread reads a register before it
+    /// writes it.
     pub fn compile(&self, text: &str, options: &CodegenOptions) -> Result<String, CudaBuilderError> {
+        let ptx = self.compile_as_it_is(text, options)?;
+        Ok(cuda_ir::unwritten::initialise(&cuda_ir::absolutes::spell_out(&ptx)).into_owned())
+    }
+
+    fn compile_as_it_is(&self, text: &str, options: &CodegenOptions) -> Result<String, CudaBuilderError> {
         match &self.target {
             Target::Nvvm(nvvm) if options.opt_level == 0 => {
                 let text = cuda_ir::for_no_optimisation(text)?;
@@ -211,14 +222,23 @@ mod tests {
 
     const CHUNKS: &str = include_str!("../tests/modules/chunks.ll");
     const GUARDED: &str = include_str!("../tests/modules/guarded.ll");
+    const NEGATED: &str = include_str!("../tests/modules/negated.ll");
+    const PAYLOAD: &str = include_str!("../tests/modules/payload.ll");
+
+    const ROOTS: &str = include_str!("../tests/modules/roots.ll");
+    const ABSOLUTES: &str = include_str!("../tests/modules/absolutes.ll");
 
     fn ptx(module: &str, backend: Backend, opt_level: u8) -> String {
+        ptx_by(module, backend, &CudaBuilder::new(".").opt_level(opt_level))
+    }
+
+    fn ptx_by(module: &str, backend: Backend, builder: &CudaBuilder) -> String {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
         let target = folder.ancestors().nth(2).unwrap().join("target");
         let tools = CudaBuilder::tools_dir_in(&target);
         Compiler::fetch(backend, &tools, &|_| {}).unwrap();
         let llvm = toolchain::find(folder, true, &|_| {}).unwrap().llvm;
-        let options = CodegenOptions::of(&CudaBuilder::new(".").opt_level(opt_level), NvvmArch::Compute90);
+        let options = CodegenOptions::of(builder, NvvmArch::Compute90);
         Compiler::open(backend, llvm, &tools).unwrap().compile(module, &options).unwrap()
     }
 
@@ -232,6 +252,36 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn square_roots_of_libdevice_are_rounded_unless_they_may_be_fast() {
+        let exact = CudaBuilder::new(".");
+        for backend in [Backend::Nvvm, Backend::Llvm] {
+            for opt_level in 0..=3 {
+                let ptx = ptx_by(ROOTS, backend, &exact.clone().opt_level(opt_level));
+                let count = |instruction: &str| ptx.matches(instruction).count();
+                assert!(
+                    count("sqrt.rn.f32") >= 6 && count("\tsqrt.approx") == 0,
+                    "{backend} {opt_level}: {ptx}"
+                );
+            }
+            let ptx = ptx_by(ROOTS, backend, &exact.clone().ftz(true));
+            assert!(ptx.contains("sqrt.rn.ftz.f32") && !ptx.contains("sqrt.rn.f32"), "{backend}: {ptx}");
+            let ptx = ptx_by(ROOTS, backend, &exact.clone().fast_sqrt(true));
+            assert!(ptx.contains("\tsqrt.approx.f32") && !ptx.contains("\tsqrt.rn"), "{backend}: {ptx}");
+        }
+    }
+
+    #[test]
+    fn no_absolute_value_of_16_bits_is_left_to_ptxas() {
+        for backend in [Backend::Nvvm, Backend::Llvm] {
+            for opt_level in 0..=3 {
+                let ptx = ptx(ABSOLUTES, backend, opt_level);
+                assert!(!ptx.contains("abs.s16"), "{backend} -opt={opt_level}: {ptx}");
+            }
+        }
+    }
+
     #[test]
     fn a_divisor_is_compared_with_zero_where_the_source_does() {
         for backend in [Backend::Nvvm, Backend::Llvm] {
@@ -242,6 +292,31 @@ mod tests {
                 let compares =
                     |line: &str| line.contains("setp.") && line.contains(&format!(" {divisor} 0;"));
                 assert!(ptx.lines().any(compares), "{backend} -opt={opt_level} does not look at it: {ptx}");
+            }
+        }
+    }
+
+    #[test]
+    fn no_address_is_computed_from_another_whose_index_was_extended() {
+        for backend in [Backend::Nvvm, Backend::Llvm] {
+            for opt_level in 1..=3 {
+                let ptx = ptx(NEGATED, backend, opt_level);
+                let loads = ptx.lines().filter_map(|line| line.trim().strip_prefix("ld.global.b64"));
+                let addresses: Vec<&str> = loads.filter_map(|load| load.split(['[', ']']).nth(1)).collect();
+                let is_apart = |pair: &[&str]| pair[0] != pair[1] && !pair.iter().any(|at| at.contains('+'));
+                let is_right = addresses.len() == 4 && addresses.chunks(2).all(is_apart);
+                assert!(is_right, "{backend} -opt={opt_level} loads {addresses:?}: {ptx}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_register_that_a_path_leaves_unwritten_starts_at_zero() {
+        for backend in [Backend::Nvvm, Backend::Llvm] {
+            for opt_level in 0..=3 {
+                let ptx = ptx(PAYLOAD, backend, opt_level);
+                let starts = |line: &str| line.starts_with("\tmov.b16 \t%rs") && line.ends_with(", 0;");
+                assert!(ptx.lines().any(starts), "{backend} -opt={opt_level} leaves it unwritten: {ptx}");
             }
         }
     }

@@ -65,6 +65,11 @@ pub struct CudaBuilder {
     /// Whether ptxas makes machine code of the PTX, in files with the ending `cubin` beside it, and says what each kernel
     /// needs. Default: false.
     pub machine_code: bool,
+    /// Whether a part on which a tool does not end within its time limit is compiled at a lower level, 1 and then 0; the
+    /// module's [`fell_back`](crate::BuiltModule::fell_back) and a warning say so. Without, it is an error: a slow machine
+    /// then makes the same PTX as a fast one or none. The limit counts processor time: 120 seconds for each tool and
+    /// level, 600 at the last one, or what the environment's `FERROWARP_COMPILER_SECONDS` says. Default: true.
+    pub fall_back: bool,
     /// Where the PTX is copied to.
     pub ptx_file_copy_path: Option<PathBuf>,
     /// Arguments for cargo, such as `--features` or `-Zbuild-std=core,alloc`.
@@ -109,6 +114,7 @@ impl CudaBuilder {
             split: false,
             compile_once: false,
             machine_code: false,
+            fall_back: true,
             ptx_file_copy_path: None,
             build_args: Vec::new(),
             final_module_path: None,
@@ -246,6 +252,12 @@ impl CudaBuilder {
         self
     }
 
+    /// Whether a part is compiled at a lower level where a tool does not end in time; see the field of this name.
+    pub fn fall_back(mut self, fall_back: bool) -> Self {
+        self.fall_back = fall_back;
+        self
+    }
+
     /// Copies the PTX to `path` as well; [`Self::build`] then gives this path.
     pub fn copy_to(mut self, path: impl AsRef<Path>) -> Self {
         self.ptx_file_copy_path = Some(path.as_ref().to_owned());
@@ -336,6 +348,13 @@ impl CudaBuilder {
     /// How much is optimised, all options considered.
     pub(crate) fn level(&self) -> u8 {
         if self.nvvm_opts { self.opt_level } else { 0 }
+    }
+
+    /// The levels to try, in this order.
+    pub(crate) fn levels(&self) -> Vec<u8> {
+        let first = self.level();
+        let lower = [1, 0].into_iter().filter(|level| self.fall_back && *level < first);
+        std::iter::once(first).chain(lower).collect()
     }
 
     pub(crate) fn edits(&self) -> Edits {

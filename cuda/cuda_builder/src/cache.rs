@@ -1,12 +1,13 @@
 //! Keeps what was made of a module, by all that it was made from.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::error::{CudaBuilderError, IoContext};
+use crate::error::{self, CudaBuilderError, IoContext};
 use crate::files;
 use crate::ptxas::KernelResources;
 
@@ -23,6 +24,41 @@ pub(crate) struct Made {
     pub ptx: String,
     /// Machine code and what each kernel needs, where ptxas was asked.
     pub assembled: Option<(Vec<u8>, Vec<KernelResources>)>,
+    /// Where it was compiled at a lower level than asked for.
+    pub fell_back: Option<FellBack>,
+}
+
+/// A part was compiled at a lower level of optimisation than asked for, since a tool did not end in time at a higher one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct FellBack {
+    /// The kernels of the part.
+    pub kernels: Vec<String>,
+    /// The level it was compiled at.
+    pub opt_level: u8,
+    /// How long that took.
+    pub took: Duration,
+    /// The tool that did not end.
+    pub tool: String,
+    /// The levels at which it did not end, from the one asked for on.
+    pub tried: Vec<u8>,
+    /// The time limit at these levels.
+    pub limit: Duration,
+}
+
+impl fmt::Display for FellBack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let FellBack { kernels, opt_level, took, tool, tried, limit } = self;
+        let tried = tried.iter().map(u8::to_string).collect::<Vec<_>>().join(" and ");
+        write!(
+            f,
+            "{} compiled at optimisation level {opt_level}, in {:.1} s: {tool} did not end within {} s at level {tried}; \
+             FERROWARP_COMPILER_SECONDS sets another limit",
+            error::named(kernels),
+            took.as_secs_f64(),
+            limit.as_secs()
+        )
+    }
 }
 
 /// The hashes of an entry's files, which tell a damaged one.
@@ -31,6 +67,8 @@ struct Record {
     ptx: String,
     cubin: Option<String>,
     resources: Vec<KernelResources>,
+    #[serde(default)]
+    fell_back: Option<FellBack>,
 }
 
 /// A folder of entries.
@@ -63,7 +101,7 @@ impl Cache {
         };
         // The newest entries are those that are used; one that cannot be marked goes sooner.
         let _ = std::fs::File::open(entry.join(RECORD)).and_then(|file| file.set_modified(SystemTime::now()));
-        Some(Made { ptx: String::from_utf8(ptx).ok()?, assembled })
+        Some(Made { ptx: String::from_utf8(ptx).ok()?, assembled, fell_back: record.fell_back })
     }
 
     /// Whether [`Self::get`] would find an entry, its contents not looked at.
@@ -83,12 +121,13 @@ impl Cache {
             files::write(&temporary.path().join(CUBIN), code)?;
             (cubin, resources) = (Some(hash(code)), needs.clone());
         }
-        let record = Record { ptx: hash(made.ptx.as_bytes()), cubin, resources };
+        let fell_back = made.fell_back.clone();
+        let record = Record { ptx: hash(made.ptx.as_bytes()), cubin, resources, fell_back };
         let record = serde_json::to_vec_pretty(&record).unwrap_or_default();
         files::write(&temporary.path().join(RECORD), &record)?;
         let entry = self.folder.join(key);
-        // Another process may have been first; what it left is the same, or damaged and to be replaced.
-        if entry.exists() && self.get(key).is_none() {
+        // Another process may have been first; what it left is the same, or damaged or worse and to be replaced.
+        if entry.exists() && self.get(key).is_none_or(|there| there.fell_back.is_some()) {
             std::fs::remove_dir_all(&entry).during("removing", &entry)?;
         }
         let kept = temporary.keep();
@@ -126,8 +165,17 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let cache = Cache::in_folder(folder.path());
         let resources = KernelResources { kernel: "k".to_owned(), registers: 7, ..Default::default() };
-        let with_code = Made { ptx: "text".to_owned(), assembled: Some((vec![1, 2, 3], vec![resources])) };
-        let without = Made { ptx: "other".to_owned(), assembled: None };
+        let assembled = Some((vec![1, 2, 3], vec![resources]));
+        let with_code = Made { ptx: "text".to_owned(), assembled, fell_back: None };
+        let fell_back = Some(FellBack {
+            kernels: vec!["k".to_owned()],
+            opt_level: 1,
+            took: Duration::from_millis(2500),
+            tool: "libNVVM".to_owned(),
+            tried: vec![3],
+            limit: Duration::from_secs(120),
+        });
+        let without = Made { ptx: "other".to_owned(), assembled: None, fell_back };
         assert!(cache.get("a").is_none() && !cache.has("a"));
         cache.put("a", &with_code).unwrap();
         cache.put("b", &without).unwrap();

@@ -24,7 +24,9 @@ impl Diagnosis<'_> {
     pub fn find(&self, error: CudaBuilderError, lowered: &Lowered) -> CudaBuilderError {
         let kernels = self.kernels(lowered);
         // A failure to find the lines is no reason to hide the error.
-        let places = self.places(&kernels, &places::of_unsupported).unwrap_or_default();
+        let timed_out = matches!(error, CudaBuilderError::CompilerTimedOut { .. });
+        let look: &Look<'_> = if timed_out { &places::of_loops } else { &places::of_unsupported };
+        let places = self.places(&kernels, look).unwrap_or_default();
         error.about(&kernels, &places)
     }
 

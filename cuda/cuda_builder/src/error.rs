@@ -1,6 +1,7 @@
 //! What can go wrong, by stage.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use std::{fmt, io};
 
 use crate::arch::NvvmArch;
@@ -123,6 +124,39 @@ pub enum CudaBuilderError {
         /// The lines of the source that it may be about, and what they do.
         places: Vec<String>,
     },
+    /// A tool did not end within the time limit, at any level of optimisation that was tried.
+    #[error(
+        "{tool} did not end on {} for {arch}: {}; `FERROWARP_COMPILER_SECONDS=N` sets another limit; look for loops with \
+         many iterations around loops that end early, and keep them from being unrolled (core::hint::black_box of their \
+         bounds){}",
+        named(.kernels), tried(.tries), at(.places)
+    )]
+    CompilerTimedOut {
+        /// The tool.
+        tool: String,
+        /// The architecture.
+        arch: NvvmArch,
+        /// The levels of optimisation that were tried, where there are some, and the time limit of each.
+        tries: Vec<(Option<u8>, Duration)>,
+        /// The kernels that it does not end on, where they are known.
+        kernels: Vec<String>,
+        /// The loops of their source, or the kernels.
+        places: Vec<String>,
+    },
+    /// A tool could not be started, crashed or was killed.
+    #[error("{tool} died on {} for {arch}: {how}{}", named(.kernels), at(.places))]
+    CompilerDied {
+        /// The tool.
+        tool: String,
+        /// The architecture.
+        arch: NvvmArch,
+        /// How, such as the signal, and the last lines that it wrote before.
+        how: String,
+        /// The kernels that it died on, where they are known.
+        kernels: Vec<String>,
+        /// The lines of the source that it may be about, and what they do.
+        places: Vec<String>,
+    },
     /// The PTX is not what the source asked for.
     #[error("the PTX for {arch} is wrong: {reason}")]
     Proof {
@@ -193,17 +227,46 @@ impl CudaBuilderError {
     /// The same error, which now names the kernels and the lines that it is about.
     pub(crate) fn about(mut self, about: &[String], at: &[String]) -> CudaBuilderError {
         if let CudaBuilderError::NvvmCompile { kernels, places, .. }
-        | CudaBuilderError::LlvmFailed { kernels, places, .. } = &mut self
+        | CudaBuilderError::LlvmFailed { kernels, places, .. }
+        | CudaBuilderError::CompilerTimedOut { kernels, places, .. }
+        | CudaBuilderError::CompilerDied { kernels, places, .. } = &mut self
         {
             *kernels = about.to_vec();
             *places = at.to_vec();
         }
         self
     }
+
+    /// `tool` was stopped after `limit`.
+    pub(crate) fn timed_out(tool: String, arch: NvvmArch, limit: Duration) -> CudaBuilderError {
+        let (tries, kernels, places) = (vec![(None, limit)], Vec::new(), Vec::new());
+        CudaBuilderError::CompilerTimedOut { tool, arch, tries, kernels, places }
+    }
+
+    /// `tool` ended without an answer.
+    pub(crate) fn died(tool: String, arch: NvvmArch, how: String, log: String) -> CudaBuilderError {
+        let how = how + &said(&log);
+        CudaBuilderError::CompilerDied { tool, arch, how, kernels: Vec::new(), places: Vec::new() }
+    }
+}
+
+/// `120 s at level 3, 600 s at level 0`
+fn tried(tries: &[(Option<u8>, Duration)]) -> String {
+    let one = |(level, limit): &(Option<u8>, Duration)| {
+        let level = level.map(|level| format!(" at level {level}")).unwrap_or_default();
+        format!("it was stopped after {} seconds{level}", limit.as_secs())
+    };
+    tries.iter().map(one).collect::<Vec<_>>().join(", ")
+}
+
+/// The last lines of what a tool wrote.
+fn said(log: &str) -> String {
+    let lines: Vec<&str> = log.trim().lines().collect();
+    lines[lines.len().saturating_sub(5)..].iter().map(|line| format!("\n{line}")).collect()
 }
 
 /// `the kernels a and b`, where there are few.
-fn named(kernels: &[String]) -> String {
+pub(crate) fn named(kernels: &[String]) -> String {
     match kernels {
         [] => "a module".to_owned(),
         [one] => format!("the kernel {one}"),

@@ -4,16 +4,19 @@
 //! gets its final name at the end, so that a folder of that name is always whole. A lock file lets one process
 //! fetch while the others wait.
 
+use std::fmt;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use crate::cache::FellBack;
 use crate::error::{CudaBuilderError, IoContext};
+use crate::stack::UnboundedStack;
 use crate::{files, whole};
 
-/// How far a download is, or what else takes long.
+/// How far a download is, what else takes long, and what a user should know of the result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Progress {
@@ -43,9 +46,50 @@ pub enum Progress {
         /// Name and version of the package.
         package: String,
     },
+    /// Nothing was said for a while: what has taken longest of what is being done.
+    Working {
+        /// The tool, with the level of optimisation where it has one.
+        stage: String,
+        /// What it works on, such as the names of kernels.
+        what: String,
+        /// For how long.
+        elapsed: Duration,
+        /// How many parts have been compiled so far.
+        done: usize,
+    },
+    /// A part was compiled at a lower level of optimisation than asked for.
+    FellBack(FellBack),
+    /// A kernel has a stack whose size is unknown when it is compiled.
+    UnboundedStack(UnboundedStack),
 }
 
-/// What is told about downloads, from whichever thread fetches.
+impl fmt::Display for Progress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Progress::Downloading { package, total, .. } => {
+                let megabytes = total / 1_000_000;
+                write!(f, "fetching {package} with pip ({megabytes} MB), for this and all later builds")
+            }
+            Progress::Unpacking { package } => write!(f, "unpacking {package}"),
+            Progress::Installing { command, reason } => write!(f, "{reason}; running `{command}`"),
+            Progress::Ready { package } => write!(f, "{package} is ready"),
+            Progress::Working { stage, what, elapsed, done } => {
+                let seconds = elapsed.as_secs();
+                write!(
+                    f,
+                    "{stage} has been working on {what} for {seconds} s (parts compiled so far: {done})"
+                )
+            }
+            Progress::FellBack(fell_back) => fell_back.fmt(f),
+            Progress::UnboundedStack(stack) => write!(
+                f,
+                "{stack}; on a GPU, FERROWARP_STACK_BYTES or Device::with_stack_bytes sets the size for each thread"
+            ),
+        }
+    }
+}
+
+/// What is told of a build's progress, from any of its threads.
 pub type ProgressFn<'a> = dyn Fn(Progress) + Sync + 'a;
 
 /// A wheel for one kind of machine.

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! The way of a crate, one module each: `toolchain` finds a rustc whose LLVM libNVVM understands, `cargo` has it write
-//! one module of unoptimised LLVM IR, [`cuda_ir`] edits that text, `nvvm` has libNVVM optimise and compile it, `proof`
+//! one module of unoptimised LLVM IR, [`cuda_ir`] edits that text, `nvvm` has libNVVM compile it in a child process, `proof`
 //! checks the PTX against what the source asked for. [`ptxas`] reports what a GPU would spend on each kernel.
 //!
 //! From a `build.rs` the builder tells cargo which files and folders to watch.
@@ -37,13 +37,18 @@ mod pipeline;
 mod process;
 mod proof;
 pub mod ptxas;
+mod stack;
 mod toolchain;
+mod unroll;
+mod watch;
 mod whole;
 
 pub use arch::NvvmArch;
 pub use backend::Backend;
 pub use builder::{CudaBuilder, DebugInfo};
+pub use cache::FellBack;
 pub use cuda_ir::ptx;
 pub use error::CudaBuilderError;
 pub use fetch::{NVVM, PTXAS, Package, Progress, ProgressFn, fetch};
 pub use pipeline::{Built, BuiltModule, Times};
+pub use stack::UnboundedStack;

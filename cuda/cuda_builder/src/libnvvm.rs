@@ -19,10 +19,10 @@ struct Place {
 pub(crate) fn find(tools: &Path) -> Result<(Nvvm, PathBuf), CudaBuilderError> {
     let mut tried = Vec::new();
     if let Some(path) = env::var_os("LIBNVVM_PATH").filter(|path| !path.is_empty()) {
-        return named(Path::new(&path));
+        return named(Path::new(&path), tools);
     }
     for place in toolkits() {
-        match usable(&place) {
+        match usable(&place, tools) {
             Ok(nvvm) => return Ok((nvvm, place.library)),
             Err(e) => tried.push(e.to_string()),
         }
@@ -30,7 +30,7 @@ pub(crate) fn find(tools: &Path) -> Result<(Nvvm, PathBuf), CudaBuilderError> {
     match pinned(tools) {
         Some(place) => {
             fetch::NVVM.check(tools)?;
-            Ok((Nvvm::load(&place.library, &place.libdevice)?, place.library))
+            Ok((Nvvm::load(&place.library, &place.libdevice, tools)?, place.library))
         }
         None => {
             tried.push(format!("the pinned package is not in {}", tools.display()));
@@ -43,7 +43,7 @@ pub(crate) fn find(tools: &Path) -> Result<(Nvvm, PathBuf), CudaBuilderError> {
 pub(crate) fn needs_package(tools: &Path) -> bool {
     env::var_os("LIBNVVM_PATH").is_none_or(|path| path.is_empty())
         && fetch::NVVM.check(tools).is_err()
-        && !toolkits().iter().any(|place| usable(place).is_ok())
+        && !toolkits().iter().any(|place| usable(place, tools).is_ok())
 }
 
 /// The libdevice that [`find`] would take with its library, whether that can be used or not.
@@ -62,7 +62,7 @@ fn pinned(tools: &Path) -> Option<Place> {
 }
 
 /// The library that the user named: what is wrong with it is an error, not a reason to look elsewhere.
-fn named(path: &Path) -> Result<(Nvvm, PathBuf), CudaBuilderError> {
+fn named(path: &Path, tools: &Path) -> Result<(Nvvm, PathBuf), CudaBuilderError> {
     let path = path.to_owned();
     let missing = |what: &str| CudaBuilderError::NvvmMissing {
         tried: format!("LIBNVVM_PATH is {}: {what}", path.display()),
@@ -71,14 +71,14 @@ fn named(path: &Path) -> Result<(Nvvm, PathBuf), CudaBuilderError> {
         return Err(missing("there is no such file"));
     }
     let libdevice = libdevice_of(&path).ok_or_else(|| missing("no libdevice.10.bc beside it"))?;
-    let nvvm = Nvvm::load(&path, &libdevice)?;
-    nvvm.accepts(&path, NvvmArch::Compute75)?;
+    let nvvm = Nvvm::load(&path, &libdevice, tools)?;
+    nvvm.accepts(NvvmArch::Compute75)?;
     Ok((nvvm, path))
 }
 
-fn usable(place: &Place) -> Result<Nvvm, CudaBuilderError> {
-    let nvvm = Nvvm::load(&place.library, &place.libdevice)?;
-    nvvm.accepts(&place.library, NvvmArch::Compute75)?;
+fn usable(place: &Place, tools: &Path) -> Result<Nvvm, CudaBuilderError> {
+    let nvvm = Nvvm::load(&place.library, &place.libdevice, tools)?;
+    nvvm.accepts(NvvmArch::Compute75)?;
     Ok(nvvm)
 }
 
@@ -137,7 +137,8 @@ mod tests {
     fn what_the_user_names_must_be_usable() {
         let folder = tempfile::tempdir().unwrap();
         let library = folder.path().join("lib64/libnvvm.so");
-        let refusal = |library: &Path| named(library).err().map(|e| e.to_string()).unwrap_or_default();
+        let refusal =
+            |library: &Path| named(library, folder.path()).err().map(|e| e.to_string()).unwrap_or_default();
         assert!(refusal(&library).contains("there is no such file"));
         std::fs::create_dir_all(library.parent().unwrap()).unwrap();
         std::fs::write(&library, "no library").unwrap();
@@ -159,6 +160,6 @@ mod tests {
         std::fs::write(&libdevice, "").unwrap();
         let place = in_toolkit(folder.path()).unwrap();
         assert_eq!(place.libdevice, libdevice);
-        assert!(usable(&place).is_err());
+        assert!(usable(&place, folder.path()).is_err());
     }
 }

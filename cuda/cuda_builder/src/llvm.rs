@@ -6,7 +6,8 @@ use std::process::Command;
 use crate::arch::NvvmArch;
 use crate::backend::CodegenOptions;
 use crate::error::{CudaBuilderError, IoContext};
-use crate::process;
+use crate::process::{self, Ended, Stopped};
+use crate::unroll;
 
 /// The passes that a module goes through before libNVVM: inlining and simplification from the bottom of the call graph
 /// up. Without them, libNVVM leaves arrays that Rust iterates over in local memory.
@@ -44,10 +45,12 @@ impl Llvm {
     /// The module's text after the passes that prepare it for libNVVM, with the order in which they left the uses of values.
     /// They are told of no processor: what comes of a module is the same for all. `arch` is for the error.
     pub fn prepare(&self, module: Vec<u8>, arch: NvvmArch) -> Result<String, CudaBuilderError> {
-        let passes = format!("-passes={PASSES}");
-        let text = self.run("opt", &[&passes, "-S", "-preserve-ll-uselistorder"], module, arch)?;
-        String::from_utf8(text)
-            .map_err(|e| self.failed("opt", arch, format!("what it wrote is no text: {e}")))
+        let passes = format!("-passes={PASSES},{}", unroll::PASSES);
+        let arguments = [&passes, unroll::FLAG, "-S", "-preserve-ll-uselistorder"];
+        let ended = self.run_to_end("opt", &arguments, module, arch)?;
+        let text = String::from_utf8(ended.stdout)
+            .map_err(|e| self.failed("opt", arch, format!("what it wrote is no text: {e}")))?;
+        Ok(unroll::without_long_chains(text, &ended.stderr))
     }
 
     /// The module as bitcode, as it is.
@@ -68,15 +71,13 @@ impl Llvm {
             module = self.link(module, libdevice, options)?;
         }
         let passes = format!("-passes=default<O{level}>");
-        let optimised = self.run("opt", &[&passes, &mcpu(options), NO_SLP], module, options.arch)?;
-        let ptx = self.run(
-            "llc",
-            &llc_flags(options).iter().map(String::as_str).collect::<Vec<_>>(),
-            optimised,
-            options.arch,
-        )?;
-        String::from_utf8(ptx)
-            .map_err(|e| self.failed("llc", options.arch, format!("its PTX is no text: {e}")))
+        let [ftz, roots] = reflected(options);
+        let arguments = [&passes, &mcpu(options), NO_SLP, &ftz, &roots, "-S"];
+        let optimised = self.text("opt", &arguments, module, options.arch)?;
+        let optimised = cuda_ir::sign_extensions::hide(&optimised).into_bytes();
+        let flags = llc_flags(options);
+        let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
+        self.text("llc", &flags, optimised, options.arch)
     }
 
     /// The module with those functions of libdevice that it calls.
@@ -104,6 +105,18 @@ impl Llvm {
         )
     }
 
+    /// What a tool writes, which is text.
+    fn text(
+        &self,
+        tool: &'static str,
+        arguments: &[&str],
+        input: Vec<u8>,
+        arch: NvvmArch,
+    ) -> Result<String, CudaBuilderError> {
+        let text = self.run(tool, arguments, input, arch)?;
+        String::from_utf8(text).map_err(|e| self.failed(tool, arch, format!("what it wrote is no text: {e}")))
+    }
+
     fn run(
         &self,
         tool: &'static str,
@@ -111,13 +124,27 @@ impl Llvm {
         input: Vec<u8>,
         arch: NvvmArch,
     ) -> Result<Vec<u8>, CudaBuilderError> {
+        self.run_to_end(tool, arguments, input, arch).map(|ended| ended.stdout)
+    }
+
+    fn run_to_end(
+        &self,
+        tool: &'static str,
+        arguments: &[&str],
+        input: Vec<u8>,
+        arch: NvvmArch,
+    ) -> Result<Ended, CudaBuilderError> {
         let mut command = Command::new(self.folder.join(tool));
         command.args(arguments).args(["-o", "-"]);
-        let ended = process::run(command, input, process::limit());
-        match ended {
-            Ok(ended) if ended.status.success() => Ok(ended.stdout),
-            Ok(ended) => Err(self.failed(tool, arch, without_stack(&ended.stderr))),
-            Err(reason) => Err(self.failed(tool, arch, reason)),
+        let name = self.folder.join(tool).display().to_string();
+        match process::run(command, input, process::limit()) {
+            Ok(ended) if ended.status.success() => Ok(ended),
+            Ok(ended) => Err(match ended.killed() {
+                Some(how) => CudaBuilderError::died(name, arch, how, without_stack(&ended.stderr)),
+                None => self.failed(tool, arch, without_stack(&ended.stderr)),
+            }),
+            Err(Stopped::TimedOut(limit)) => Err(CudaBuilderError::timed_out(name, arch, limit)),
+            Err(Stopped::Failed(reason)) => Err(self.failed(tool, arch, reason)),
         }
     }
 
@@ -135,6 +162,14 @@ impl Llvm {
 
 fn mcpu(options: &CodegenOptions) -> String {
     format!("-mcpu={}", options.arch.processor())
+}
+
+/// The answers to what libdevice asks of its compiler (`__nvvm_reflect`), as options of `opt`, which knows the architecture. The
+/// answer to anything else is 0; with that, `__nv_sqrtf`, `__nv_hypotf`, `__nv_normf` and `__nv_jnf` take the approximate
+/// square root. libNVVM answers by its own options.
+fn reflected(options: &CodegenOptions) -> [String; 2] {
+    let answer = |name: &str, is_on: bool| format!("-nvvm-reflect-add={name}={}", u8::from(is_on));
+    [answer("__CUDA_FTZ", options.ftz), answer("__CUDA_PREC_SQRT", !options.fast_sqrt)]
 }
 
 /// The floating-point rules that libNVVM takes as options, in LLVM's words (LLVM, "User Guide for NVPTX Back-end").

@@ -1,62 +1,89 @@
-//! libNVVM, loaded at run time: the only foreign code of this crate.
+//! libNVVM, which runs in a child process for each module: it can be stopped there, and may crash.
 
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, OnceLock};
 
-use libloading::Library;
+use sha2::{Digest, Sha256};
+use tempfile::TempDir;
 
 use crate::arch::NvvmArch;
 use crate::error::{CudaBuilderError, IoContext};
-use crate::whole;
+use crate::process::{self, Stopped};
+use crate::{files, whole};
 
 /// The LLVM version whose IR libNVVM must take.
 pub(crate) const LLVM_MAJOR: i32 = 22;
 
-type Program = *mut c_void;
-type Status = c_int;
+/// What it is called in messages.
+pub(crate) const NAME: &str = "libNVVM";
+
+/// How the name of the child's file begins.
+pub(crate) const CHILD: &str = "nvvm-child";
+/// The child, a program of its own: see `child/nvvm.rs`, which also says what it answers.
+const PROGRAM: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/nvvm-child"));
+/// The child's exit status when libNVVM refuses the module, and when the library cannot be used.
+const REFUSED: i32 = 70;
+const UNUSABLE: i32 = 71;
 
 /// How libNVVM compiles.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct NvvmOptions(pub Vec<String>);
 
-/// A loaded libNVVM with its libdevice.
+/// A libNVVM with its libdevice.
 pub(crate) struct Nvvm {
-    library: Library,
-    libdevice: Vec<u8>,
-    libdevice_path: PathBuf,
+    library: PathBuf,
+    libdevice: PathBuf,
+    child: Child,
+}
+
+/// The child's file.
+#[derive(Clone)]
+struct Child {
+    path: PathBuf,
+    /// The folder that it is in, where that goes with it.
+    _folder: Option<Arc<TempDir>>,
+}
+
+/// Why a module has no PTX.
+enum Refusal {
+    /// libNVVM's name of the error and its log.
+    Refused {
+        reason: String,
+        log: String,
+    },
+    Other(CudaBuilderError),
 }
 
 impl Nvvm {
-    /// Loads the library at `path` and reads the libdevice at `libdevice`.
-    pub fn load(path: &Path, libdevice: &Path) -> Result<Nvvm, CudaBuilderError> {
+    /// The library at `path` with the libdevice at `libdevice`; the child's file goes to `tools`.
+    ///
+    /// # Errors
+    /// The library cannot be loaded or is not libNVVM, or the libdevice is damaged.
+    pub fn load(path: &Path, libdevice: &Path, tools: &Path) -> Result<Nvvm, CudaBuilderError> {
         if !whole::is_whole_elf(path) {
             let reason = "it is no shared library of this machine, or was cut short".to_owned();
             return Err(CudaBuilderError::NvvmLoad { path: path.to_owned(), reason });
         }
-        let bitcode = std::fs::read(libdevice).during("reading", libdevice)?;
-        if !whole::is_whole_bitcode(&bitcode) {
+        if !whole::is_whole_bitcode(&std::fs::read(libdevice).during("reading", libdevice)?) {
             return Err(CudaBuilderError::Libdevice { path: libdevice.to_owned() });
         }
-        // SAFETY: libNVVM's initialisers touch nothing but the library's own state; nvvm.h asks for no preparation.
-        let library = unsafe { Library::new(path) };
-        let fail = |reason: String| CudaBuilderError::NvvmLoad { path: path.to_owned(), reason };
-        let library = library.map_err(|e| fail(in_full(&e)))?;
-        let nvvm = Nvvm { library, libdevice: bitcode, libdevice_path: libdevice.to_owned() };
-        for name in [c"nvvmCreateProgram", c"nvvmLazyAddModuleToProgram", c"nvvmCompileProgram"] {
-            // SAFETY: the pointer is only asked for; nothing is called.
-            let found = unsafe { nvvm.symbol::<*const c_void>(name) };
-            found.map_err(|e| {
-                fail(format!("it is no libNVVM, for it has no {} ({e})", name.to_string_lossy()))
-            })?;
+        let child = Child::install(tools)?;
+        let nvvm = Nvvm { library: path.to_owned(), libdevice: libdevice.to_owned(), child };
+        match nvvm.run(&[], Vec::new(), NvvmArch::default()) {
+            Ok(_) => Ok(nvvm),
+            Err(Refusal::Other(error)) => Err(error),
+            Err(Refusal::Refused { reason, log }) => {
+                Err(CudaBuilderError::NvvmLoad { path: path.to_owned(), reason: reason + &log })
+            }
         }
-        Ok(nvvm)
     }
 
     /// Whether the library takes the IR of LLVM 22 for `arch`, and its libdevice.
     ///
     /// # Errors
     /// The library is too old, or its libdevice damaged.
-    pub fn accepts(&self, path: &Path, arch: NvvmArch) -> Result<(), CudaBuilderError> {
+    pub fn accepts(&self, arch: NvvmArch) -> Result<(), CudaBuilderError> {
         let probe = format!(
             "target datalayout = \"{}\"\n\
              target triple = \"nvptx64-nvidia-cuda\"\n\
@@ -66,17 +93,20 @@ impl Nvvm {
             cuda_ir::IR_VERSION
         );
         let options = NvvmOptions(vec![format!("-arch={arch}"), "-nvvm-latest".to_owned()]);
-        let Err((reason, log)) = self.compile_raw(probe.as_bytes(), &options) else { return Ok(()) };
-        let alone = self.compile_with(probe.as_bytes(), None, &options);
-        if alone.is_ok() {
-            return Err(CudaBuilderError::Libdevice { path: self.libdevice_path.clone() });
+        let (reason, log) = match self.compile_with(probe.as_bytes(), Some(&self.libdevice), arch, &options) {
+            Ok(_) => return Ok(()),
+            Err(Refusal::Other(error)) => return Err(error),
+            Err(Refusal::Refused { reason, log }) => (reason, log),
+        };
+        if self.compile_with(probe.as_bytes(), None, arch, &options).is_ok() {
+            return Err(CudaBuilderError::Libdevice { path: self.libdevice.clone() });
         }
         let log = log.trim();
         let reason = format!(
             "it does not take the IR of LLVM {LLVM_MAJOR} for {arch} ({reason}{}{log})",
             if log.is_empty() { "" } else { ": " }
         );
-        Err(CudaBuilderError::NvvmTooOld { path: path.to_owned(), reason })
+        Err(CudaBuilderError::NvvmTooOld { path: self.library.clone(), reason })
     }
 
     /// Compiles a module, LLVM's text or bitcode, to PTX for `arch`.
@@ -86,159 +116,71 @@ impl Nvvm {
         arch: NvvmArch,
         options: &NvvmOptions,
     ) -> Result<String, CudaBuilderError> {
-        self.compile_raw(module, options).map_err(|(reason, log)| CudaBuilderError::NvvmCompile {
-            arch,
-            reason,
-            log,
-            kernels: Vec::new(),
-            places: Vec::new(),
+        self.compile_with(module, Some(&self.libdevice), arch, options).map_err(|refusal| match refusal {
+            Refusal::Other(error) => error,
+            Refusal::Refused { reason, log } => {
+                CudaBuilderError::NvvmCompile { arch, reason, log, kernels: Vec::new(), places: Vec::new() }
+            }
         })
-    }
-
-    /// The PTX, or libNVVM's name of the error and its log.
-    fn compile_raw(&self, module: &[u8], options: &NvvmOptions) -> Result<String, (String, String)> {
-        self.compile_with(module, Some(&self.libdevice), options)
     }
 
     fn compile_with(
         &self,
         module: &[u8],
-        libdevice: Option<&[u8]>,
-        options: &NvvmOptions,
-    ) -> Result<String, (String, String)> {
-        let no_log = |reason: String| (reason, String::new());
-        let program = self.create().map_err(no_log)?;
-        program.add(c"nvvmAddModuleToProgram", module, c"kernels").map_err(|e| (e, program.log()))?;
-        if let Some(libdevice) = libdevice {
-            program
-                .add(c"nvvmLazyAddModuleToProgram", libdevice, c"libdevice")
-                .map_err(|e| (e, program.log()))?;
-        }
-        program.compile(&options.0).map_err(|e| (e, program.log()))?;
-        program.text(c"nvvmGetCompiledResultSize", c"nvvmGetCompiledResult").map_err(no_log)
+        libdevice: Option<&Path>,
+        arch: NvvmArch,
+        NvvmOptions(options): &NvvmOptions,
+    ) -> Result<String, Refusal> {
+        let libdevice = libdevice.unwrap_or(Path::new("-")).display().to_string();
+        let arguments: Vec<&str> =
+            std::iter::once(&*libdevice).chain(options.iter().map(String::as_str)).collect();
+        self.run(&arguments, module.to_vec(), arch)
     }
 
-    fn create(&self) -> Result<OwnedProgram<'_>, String> {
-        let mut handle: Program = std::ptr::null_mut();
-        // SAFETY: the type is that of nvvmCreateProgram in nvvm.h; the pointer is to a live handle.
-        let status = unsafe {
-            self.symbol::<unsafe extern "C" fn(*mut Program) -> Status>(c"nvvmCreateProgram")?(&mut handle)
-        };
-        self.check(status)?;
-        Ok(OwnedProgram { nvvm: self, handle })
-    }
-
-    /// The function `name`, or the loader's message.
-    ///
-    /// # Safety
-    ///
-    /// `F` must be the type that nvvm.h gives the function.
-    unsafe fn symbol<F: Copy>(&self, name: &CStr) -> Result<F, String> {
-        // SAFETY: the caller gives the function's type; the copy of the pointer is used while `self.library` lives.
-        unsafe { self.library.get::<F>(name.to_bytes_with_nul()) }.map(|f| *f).map_err(|e| in_full(&e))
-    }
-
-    fn check(&self, status: Status) -> Result<(), String> {
-        if status == 0 {
-            return Ok(());
-        }
-        let by_number = format!("error {status}");
-        // SAFETY: the type is that of nvvmGetErrorString in nvvm.h, which takes any value.
-        let name = unsafe {
-            match self.symbol::<unsafe extern "C" fn(Status) -> *const c_char>(c"nvvmGetErrorString") {
-                Ok(function) => function(status),
-                Err(_) => return Err(by_number),
+    /// What the child answers to `arguments`.
+    fn run(&self, arguments: &[&str], module: Vec<u8>, arch: NvvmArch) -> Result<String, Refusal> {
+        let mut command = Command::new(&self.child.path);
+        command.arg(&self.library).args(arguments);
+        let name = format!("{NAME} ({})", self.library.display());
+        let ended = process::run(command, module, process::limit()).map_err(|stopped| {
+            Refusal::Other(match stopped {
+                Stopped::TimedOut(limit) => CudaBuilderError::timed_out(name.clone(), arch, limit),
+                Stopped::Failed(reason) => CudaBuilderError::died(name.clone(), arch, reason, String::new()),
+            })
+        })?;
+        let output = String::from_utf8_lossy(&ended.stdout);
+        match ended.status.code() {
+            Some(0) => Ok(output.into_owned()),
+            Some(REFUSED) => {
+                let (reason, log) = output.split_once('\n').unwrap_or((&output, ""));
+                Err(Refusal::Refused { reason: reason.to_owned(), log: log.to_owned() })
             }
-        };
-        if name.is_null() {
-            return Err(by_number);
-        }
-        // SAFETY: nvvm.h promises a terminated string that lives as long as the library.
-        Err(unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned())
-    }
-}
-
-/// The error with its cause, which is where the loader says what is wrong.
-fn in_full(error: &libloading::Error) -> String {
-    match std::error::Error::source(error) {
-        Some(cause) => format!("{error}: {cause}"),
-        None => error.to_string(),
-    }
-}
-
-/// A program of libNVVM, destroyed when dropped.
-struct OwnedProgram<'a> {
-    nvvm: &'a Nvvm,
-    handle: Program,
-}
-
-impl OwnedProgram<'_> {
-    fn add(&self, function: &CStr, module: &[u8], name: &CStr) -> Result<(), String> {
-        type Add = unsafe extern "C" fn(Program, *const c_char, usize, *const c_char) -> Status;
-        // SAFETY: the two functions this is called for have this type in nvvm.h; the program is alive, the buffer
-        // and the name live through the call, and libNVVM copies the buffer.
-        let status = unsafe {
-            self.nvvm.symbol::<Add>(function)?(
-                self.handle,
-                module.as_ptr().cast(),
-                module.len(),
-                name.as_ptr(),
-            )
-        };
-        self.nvvm.check(status)
-    }
-
-    fn compile(&self, options: &[String]) -> Result<(), String> {
-        type Compile = unsafe extern "C" fn(Program, c_int, *const *const c_char) -> Status;
-        let options: Result<Vec<CString>, _> = options.iter().map(|o| CString::new(o.as_str())).collect();
-        let options = options.map_err(|e| format!("an option holds a zero byte: {e}"))?;
-        let pointers: Vec<*const c_char> = options.iter().map(|o| o.as_ptr()).collect();
-        let count = c_int::try_from(pointers.len()).map_err(|e| e.to_string())?;
-        // SAFETY: the type is that of nvvmCompileProgram in nvvm.h; `count` strings stand behind the pointer and live
-        // through the call.
-        let status = unsafe {
-            self.nvvm.symbol::<Compile>(c"nvvmCompileProgram")?(self.handle, count, pointers.as_ptr())
-        };
-        self.nvvm.check(status)
-    }
-
-    fn log(&self) -> String {
-        self.text(c"nvvmGetProgramLogSize", c"nvvmGetProgramLog").unwrap_or_default()
-    }
-
-    /// A text of the program: `size` answers its length with the final zero, `get` fills a buffer of that length.
-    fn text(&self, size: &CStr, get: &CStr) -> Result<String, String> {
-        let mut len = 0usize;
-        // SAFETY: both functions that `size` stands for have this type in nvvm.h; the pointer is to a live integer.
-        let status = unsafe {
-            self.nvvm.symbol::<unsafe extern "C" fn(Program, *mut usize) -> Status>(size)?(
-                self.handle,
-                &mut len,
-            )
-        };
-        self.nvvm.check(status)?;
-        let mut buffer = vec![0u8; len];
-        // SAFETY: both functions that `get` stands for have this type in nvvm.h; the buffer has the length the
-        // library has just asked for.
-        let status = unsafe {
-            let get = self.nvvm.symbol::<unsafe extern "C" fn(Program, *mut c_char) -> Status>(get)?;
-            get(self.handle, buffer.as_mut_ptr().cast())
-        };
-        self.nvvm.check(status)?;
-        buffer.truncate(buffer.iter().position(|&b| b == 0).unwrap_or(len));
-        Ok(String::from_utf8_lossy(&buffer).into_owned())
-    }
-}
-
-impl Drop for OwnedProgram<'_> {
-    fn drop(&mut self) {
-        // SAFETY: the type is that of nvvmDestroyProgram in nvvm.h; the handle is alive and is not used again.
-        unsafe {
-            if let Ok(destroy) =
-                self.nvvm.symbol::<unsafe extern "C" fn(*mut Program) -> Status>(c"nvvmDestroyProgram")
-            {
-                destroy(&mut self.handle);
+            Some(UNUSABLE) => {
+                let (path, reason) = (self.library.clone(), output.into_owned());
+                Err(Refusal::Other(CudaBuilderError::NvvmLoad { path, reason }))
+            }
+            _ => {
+                let how = ended.killed().unwrap_or_else(|| ended.status.to_string());
+                Err(Refusal::Other(CudaBuilderError::died(name, arch, how, ended.stderr)))
             }
         }
+    }
+}
+
+impl Child {
+    /// The child's file in `tools`, or in a folder for this build alone where that cannot be written.
+    fn install(tools: &Path) -> Result<Child, CudaBuilderError> {
+        static HASH: OnceLock<String> = OnceLock::new();
+        let hash = HASH.get_or_init(|| files::hex(&Sha256::digest(PROGRAM)));
+        let name = format!("{CHILD}-{}", &hash[..16]);
+        let path = tools.join(&name);
+        let is_there = std::fs::read(&path).is_ok_and(|bytes| bytes == PROGRAM);
+        if is_there || files::write_executable(&path, PROGRAM).is_ok() {
+            return Ok(Child { path, _folder: None });
+        }
+        let folder = tempfile::tempdir().during("creating a folder in", &std::env::temp_dir())?;
+        let path = folder.path().join(&name);
+        files::write_executable(&path, PROGRAM)?;
+        Ok(Child { path, _folder: Some(Arc::new(folder)) })
     }
 }

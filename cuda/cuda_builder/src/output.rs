@@ -13,7 +13,7 @@ use crate::fetch::Progress;
 use crate::llvm::Llvm;
 use crate::packages::KernelCrate;
 use crate::pipeline::BuiltModule;
-use crate::{files, fingerprint};
+use crate::{files, fingerprint, stack};
 use cuda_ir::Lowered;
 
 /// What follows the machine code in its file, before the SHA-256 of the PTX that it was made from.
@@ -65,6 +65,7 @@ impl Outputs<'_> {
         let mut is_fresh = write_if_other(path, made.ptx.as_bytes())?;
         let cubin = path.with_extension("cubin");
         let (mut resources, mut machine_code) = (Vec::new(), None);
+        let unbounded_stacks = stack::read(&made.ptx);
         match made.assembled {
             Some((mut code, needs)) => {
                 code.extend_from_slice(TRAILER);
@@ -86,6 +87,9 @@ impl Outputs<'_> {
             resources,
             machine_code,
             is_fresh,
+            unbounded_stacks,
+            opt_level: made.fell_back.as_ref().map_or(self.builder.level(), |fell_back| fell_back.opt_level),
+            fell_back: made.fell_back,
         })
     }
 
@@ -153,7 +157,7 @@ fn remove(path: &Path) -> Result<(), CudaBuilderError> {
 }
 
 /// Whether cargo runs this program as a build script.
-fn in_build_script() -> bool {
+pub(crate) fn in_build_script() -> bool {
     ["OUT_DIR", "HOST", "TARGET"].iter().all(|name| std::env::var_os(name).is_some())
 }
 
@@ -180,15 +184,13 @@ pub(crate) fn watch(kernel_crate: &KernelCrate) {
     }
 }
 
-/// Says what takes long, each package once: cargo shows its user the warnings of a build script alone.
+/// Says what takes long and what is to be known, each line once. From a build script it is a warning, which is all that
+/// cargo shows its user, and that when the script has ended.
 pub(crate) fn say_once(event: &Progress, said: &Mutex<Vec<String>>) {
-    let line = match event {
-        Progress::Installing { command, reason } => format!("{reason}; running `{command}`"),
-        Progress::Downloading { package, total, .. } => {
-            format!("fetching {package} with pip ({} MB), for this and all later builds", total / 1_000_000)
-        }
-        _ => return,
-    };
+    if matches!(event, Progress::Unpacking { .. } | Progress::Ready { .. }) {
+        return;
+    }
+    let line = event.to_string();
     let mut said = said.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     if !said.contains(&line) {
         if in_build_script() {

@@ -1,30 +1,33 @@
 //! The way of a crate to PTX: rustc, the edits, a back end, the proof, ptxas, the files; for several architectures and
 //! parts at a time.
 
+mod compile;
+
 use std::cmp::Reverse;
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use crate::alike::{self, Asked};
+use crate::alike::Asked;
 use crate::arch::NvvmArch;
 use crate::backend::{CodegenOptions, Compiler};
 use crate::builder::{CudaBuilder, DebugInfo};
-use crate::cache::{Cache, Made};
+use crate::cache::{Cache, FellBack};
 use crate::cargo::{self, CargoOptions};
-use crate::diagnosis::Diagnosis;
 use crate::error::CudaBuilderError;
 use crate::fetch::{Progress, ProgressFn};
+use crate::files;
 use crate::fingerprint;
 use crate::jobs;
 use crate::output::{self, Outputs};
 use crate::packages::{self, DevicePackage, KernelCrate};
 use crate::ptxas::{self, KernelResources};
+use crate::stack::UnboundedStack;
 use crate::toolchain::{self, Toolchain};
-use crate::{files, proof};
+use crate::watch::{self, Watch};
 use cuda_ir::Lowered;
 
 /// What [`CudaBuilder::build_all`] made.
@@ -57,6 +60,12 @@ pub struct BuiltModule {
     pub machine_code: Option<PathBuf>,
     /// Whether nothing had changed since an earlier build, so that its file was kept.
     pub is_fresh: bool,
+    /// The kernels whose stack has no size known when they are compiled. [`KernelResources::stack`] has that of the others.
+    pub unbounded_stacks: Vec<UnboundedStack>,
+    /// The level of optimisation that it was compiled at: the one asked for, unless it fell back.
+    pub opt_level: u8,
+    /// Why it was compiled at a lower level than asked for, if it was.
+    pub fell_back: Option<FellBack>,
 }
 
 /// The time that the stages of a build took, each the sum over architectures and parts, which run side by side.
@@ -89,6 +98,7 @@ struct Session<'b> {
     work: PathBuf,
     cache: Cache,
     times: Mutex<Times>,
+    watch: &'b Watch,
 }
 
 /// A part to be compiled: which architecture's, the parts that it shares with those alike, and which of them.
@@ -123,18 +133,30 @@ impl CudaBuilder {
         Ok(copy.unwrap_or(path))
     }
 
-    /// Builds for every architecture given, several at a time. What takes long for once, a download or an installation,
-    /// is said in a line: to cargo's user from a build script, else on stderr.
+    /// Builds for every architecture given, several at a time. What takes long is said in a line: a download, an
+    /// installation, and every 20 seconds the kernels and the tool that take longest. A build script's lines are warnings,
+    /// which cargo shows when the script ends, and they come at growing intervals; others go to stderr.
     pub fn build_all(self) -> Result<Built, CudaBuilderError> {
         let said = Mutex::new(Vec::new());
         self.build_all_with(&|event| output::say_once(&event, &said))
     }
 
-    /// As [`Self::build_all`], and tells `progress` about downloads and installations.
+    /// As [`Self::build_all`], and tells `progress` what would be said.
     pub fn build_all_with(self, progress: &ProgressFn<'_>) -> Result<Built, CudaBuilderError> {
-        let start = Instant::now();
         self.check_options()?;
-        let session = Session::open(&self, progress)?;
+        let watch = Watch::default();
+        let built = watch
+            .speaking(progress, (watch::QUIET, output::in_build_script()), || self.make(progress, &watch))?;
+        for module in &built.modules {
+            module.fell_back.iter().for_each(|it| progress(Progress::FellBack(it.clone())));
+            module.unbounded_stacks.iter().for_each(|it| progress(Progress::UnboundedStack(it.clone())));
+        }
+        Ok(built)
+    }
+
+    fn make(&self, progress: &ProgressFn<'_>, watch: &Watch) -> Result<Built, CudaBuilderError> {
+        let start = Instant::now();
+        let session = Session::open(self, progress, watch)?;
         let outputs = session.outputs();
         outputs.check()?;
         let parts = session.make_parts()?;
@@ -158,6 +180,7 @@ impl<'b> Session<'b> {
     fn open(
         builder: &'b CudaBuilder,
         progress: &(dyn Fn(Progress) + Sync),
+        watch: &'b Watch,
     ) -> Result<Session<'b>, CudaBuilderError> {
         let kernel_crate = packages::describe(&builder.path)?;
         output::watch(&kernel_crate);
@@ -186,6 +209,7 @@ impl<'b> Session<'b> {
             work,
             cache,
             times,
+            watch,
         })
     }
 
@@ -238,10 +262,13 @@ impl<'b> Session<'b> {
     fn lower(&self, arch: NvvmArch) -> Result<Vec<Lowered>, CudaBuilderError> {
         let start = Instant::now();
         let options = self.cargo_options();
-        let module =
-            cargo::emit_ir(&self.kernel_crate, &self.packages, &self.toolchain, arch, &options, &self.work)?;
+        let what = format!("the crate {} for {arch}", self.kernel_crate.package);
+        let module = self.watch.during(what.clone(), "rustc", || {
+            cargo::emit_ir(&self.kernel_crate, &self.packages, &self.toolchain, arch, &options, &self.work)
+        })?;
         let edited = Instant::now();
-        let mut parts = cuda_ir::lower(&module, &self.builder.edits())?;
+        let lower = || cuda_ir::lower(&module, &self.builder.edits());
+        let mut parts = self.watch.during(what, "the builder", lower)?;
         if let Some(edit) = self.builder.edit_ir {
             for part in &mut parts {
                 part.text = edit(std::mem::take(&mut part.text));
@@ -252,87 +279,6 @@ impl<'b> Session<'b> {
             times.edits += edited.elapsed();
         });
         Ok(parts)
-    }
-
-    /// A part's PTX and machine code into the cache, if they are not there. The PTX has an entry of its own, which a build
-    /// without machine code shares.
-    ///
-    /// The compiler is told of `alike`, an architecture that is to the sources as `arch` is, if these share their PTX.
-    fn compile(&self, arch: NvvmArch, alike: NvvmArch, lowered: &Lowered) -> Result<Part, CudaBuilderError> {
-        let shares = self.builder.compile_once && alike::may_share_ptx(alike, arch);
-        let options = CodegenOptions::of(self.builder, if shares { alike } else { arch });
-        let ptx_key = fingerprint::of_parts(&[&lowered.text, &format!("{options:?}"), &self.compiler.id]);
-        let key = match &self.ptxas {
-            None if options.arch == arch => ptx_key.clone(),
-            ptxas => {
-                let ptxas = ptxas.as_deref().map(fingerprint::of_tool).unwrap_or_default();
-                fingerprint::of_parts(&[&ptx_key, &arch.to_string(), &ptxas])
-            }
-        };
-        let part = Part { family: lowered.family.clone(), key };
-        if self.cache.get(&part.key).is_some() {
-            return Ok(part);
-        }
-        let ptx = match self.cache.get(&ptx_key) {
-            Some(made) => made.ptx,
-            None => self.compile_anew(lowered, &options, &ptx_key)?,
-        };
-        if part.key != ptx_key {
-            let ptx = alike::retarget(ptx, options.arch, arch)?;
-            let assembled =
-                self.ptxas.as_ref().map(|ptxas| self.assemble(ptxas, &ptx, arch, &part)).transpose()?;
-            self.cache.put(&part.key, &Made { ptx, assembled })?;
-        }
-        Ok(part)
-    }
-
-    /// The machine code of a part, and what its kernels need.
-    fn assemble(
-        &self,
-        ptxas: &Path,
-        ptx: &str,
-        arch: NvvmArch,
-        part: &Part,
-    ) -> Result<(Vec<u8>, Vec<KernelResources>), CudaBuilderError> {
-        let start = Instant::now();
-        let assembled = ptxas::assemble(ptxas, ptx, &self.outputs().ptx(arch, &part.family), arch)?;
-        self.count(|times| times.ptxas += start.elapsed());
-        Ok(assembled)
-    }
-
-    fn compile_anew(
-        &self,
-        lowered: &Lowered,
-        options: &CodegenOptions,
-        key: &str,
-    ) -> Result<String, CudaBuilderError> {
-        let start = Instant::now();
-        let ptx = self.compiler.compile(&lowered.text, options);
-        let ptx = ptx.map_err(|error| self.diagnose(options, |diagnose| diagnose.find(error, lowered)))?;
-        if let Some(function) = proof::undefined(&ptx) {
-            return Err(self.diagnose(options, |diagnose| diagnose.undefined(&function, lowered)));
-        }
-        proof::check(lowered, &ptx, options.arch)?;
-        self.count(|times| {
-            times.backend += start.elapsed();
-            times.compiled += 1;
-        });
-        let made = Made { ptx, assembled: None };
-        self.cache.put(key, &made)?;
-        Ok(made.ptx)
-    }
-
-    /// An error with the kernels and the lines that it is about.
-    fn diagnose(
-        &self,
-        options: &CodegenOptions,
-        find: impl FnOnce(&Diagnosis<'_>) -> CudaBuilderError,
-    ) -> CudaBuilderError {
-        let emit = |arch: NvvmArch, options: &CargoOptions| {
-            cargo::emit_ir(&self.kernel_crate, &self.packages, &self.toolchain, arch, options, &self.work)
-        };
-        let (edits, cargo_options) = (self.builder.edits(), self.cargo_options());
-        find(&Diagnosis { compiler: &self.compiler, options, edits, emit: &emit, cargo_options })
     }
 
     /// The files of a part, from the cache.
@@ -362,7 +308,7 @@ impl<'b> Session<'b> {
         }
         let stamp = std::fs::read(self.stamp(arch)).ok()?;
         let (fingerprint, parts): (String, Vec<Part>) = serde_json::from_slice(&stamp).ok()?;
-        let is_whole = |part: &Part| self.cache.has(&part.key) && self.cache.get(&part.key).is_some();
+        let is_whole = |part: &Part| self.cache.has(&part.key) && self.cached(&part.key).is_some();
         (fingerprint == self.fingerprint(arch) && parts.iter().all(is_whole)).then_some(parts)
     }
 
@@ -375,8 +321,8 @@ impl<'b> Session<'b> {
 
     fn options(&self, arch: NvvmArch) -> String {
         let (cargo, code) = (self.cargo_options(), CodegenOptions::of(self.builder, arch));
-        let CudaBuilder { backend, compile_once, .. } = self.builder;
-        format!("{cargo:?} {code:?} {:?} {backend} {compile_once}", self.builder.edits())
+        let CudaBuilder { backend, compile_once, fall_back, .. } = self.builder;
+        format!("{cargo:?} {code:?} {:?} {backend} {compile_once} {fall_back}", self.builder.edits())
     }
 
     /// All that the parts depend on, in one hash.

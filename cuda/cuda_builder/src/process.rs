@@ -1,14 +1,22 @@
 //! Runs a compiler that may fail, hang or write much.
 
+use std::fmt;
 use std::io::{Read, Write};
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
-/// The longest any compiler may take for one module, unless [`VARIABLE`] says otherwise.
+use crate::{nvvm, watch};
+
+/// The longest a compiler may take for one module, unless [`VARIABLE`] says otherwise.
 const LONGEST: Duration = Duration::from_secs(600);
+/// The same where a lower level of optimisation comes after it.
+const LONGEST_AT_HIGHER_LEVELS: Duration = Duration::from_secs(120);
 /// The environment variable that names that time in seconds.
-const VARIABLE: &str = "FERROWARP_COMPILER_SECONDS";
+pub(crate) const VARIABLE: &str = "FERROWARP_COMPILER_SECONDS";
+/// A tool that uses no processor time, because others use it all or because it waits, has this many times the limit.
+const WAITING: u32 = 5;
 
 /// What a program that ended by itself left.
 pub(crate) struct Ended {
@@ -23,37 +31,83 @@ impl Ended {
         let log = format!("{}{}", String::from_utf8_lossy(&self.stdout), self.stderr).trim().to_owned();
         if log.is_empty() { format!("it said nothing and ended with {}", self.status) } else { log }
     }
+
+    /// How it ended, if a signal ended it.
+    #[cfg(unix)]
+    pub fn killed(&self) -> Option<String> {
+        use std::os::unix::process::ExitStatusExt;
+        let name = match self.status.signal()? {
+            4 => "SIGILL, an illegal instruction",
+            6 => "SIGABRT, which it raised itself",
+            9 => "SIGKILL, as the system does when memory runs out",
+            11 => "SIGSEGV, an access to an invalid address",
+            other => return Some(format!("signal {other}")),
+        };
+        Some(name.to_owned())
+    }
+
+    /// How it ended, if a signal ended it.
+    #[cfg(not(unix))]
+    pub fn killed(&self) -> Option<String> {
+        None
+    }
 }
 
-/// The time limit for one run of a compiler.
+/// Why a run has no result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Stopped {
+    /// It could not be started or waited for.
+    Failed(String),
+    /// It did not end within this time.
+    TimedOut(Duration),
+}
+
+impl fmt::Display for Stopped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Stopped::Failed(reason) => f.write_str(reason),
+            Stopped::TimedOut(limit) => write!(
+                f,
+                "it did not end within {} seconds and was stopped; {VARIABLE} sets another limit",
+                limit.as_secs()
+            ),
+        }
+    }
+}
+
+/// The time limit for one run of a compiler: that of this thread's work, if it has one.
 pub(crate) fn limit() -> Duration {
-    let seconds = std::env::var(VARIABLE).ok().and_then(|text| text.parse().ok());
-    seconds.map_or(LONGEST, Duration::from_secs)
+    watch::limit().unwrap_or_else(|| limit_at_level(true))
 }
 
-/// Runs `command` with `input` on its standard input to its end, at most as long as `limit`.
+/// The time limit for one run of a compiler, which is the last try or not.
+pub(crate) fn limit_at_level(is_last: bool) -> Duration {
+    let seconds = std::env::var(VARIABLE).ok().and_then(|text| text.parse().ok());
+    seconds.map_or(if is_last { LONGEST } else { LONGEST_AT_HIGHER_LEVELS }, Duration::from_secs)
+}
+
+/// Runs `command` with `input` on its standard input to its end, at most as long as `limit`. That is time of the
+/// processor where the system counts it, so that a busy machine stops no tool that an idle one would not.
 ///
 /// # Errors
 /// It could not be started, or had to be stopped.
-pub(crate) fn run(mut command: Command, input: Vec<u8>, limit: Duration) -> Result<Ended, String> {
-    let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = piped.spawn().map_err(|e| format!("starting it: {e}"))?;
+pub(crate) fn run(mut command: Command, input: Vec<u8>, limit: Duration) -> Result<Ended, Stopped> {
+    watch::stage(&tool(&command));
+    let failed = |deed: &str, e: std::io::Error| Stopped::Failed(format!("{deed}: {e}"));
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = spawn(&mut command).map_err(|e| failed("starting it", e))?;
     if let Some(mut stdin) = child.stdin.take() {
         // Who reads none of its input says so by its own error.
         std::thread::spawn(move || drop(stdin.write_all(&input)));
     }
     let stdout = read_all(child.stdout.take());
     let stderr = read_all(child.stderr.take());
-    let deadline = Instant::now() + limit;
-    let status = wait_until(&mut child, deadline).map_err(|e| format!("waiting for it: {e}"))?;
+    let status = wait(&mut child, limit).map_err(|e| failed("waiting for it", e))?;
     let Some(status) = status else {
         // It is stopped already if it cannot be stopped.
         let _ = child.kill();
         let _ = child.wait();
-        return Err(format!(
-            "it did not end within {} seconds and was stopped; {VARIABLE} sets another limit",
-            limit.as_secs()
-        ));
+        return Err(Stopped::TimedOut(limit));
     };
     // A child of its own may hold the pipes open: what was written until now is all that counts.
     let grace = Duration::from_secs(5);
@@ -62,18 +116,53 @@ pub(crate) fn run(mut command: Command, input: Vec<u8>, limit: Duration) -> Resu
     Ok(Ended { status, stdout, stderr: String::from_utf8_lossy(&stderr).into_owned() })
 }
 
-fn wait_until(child: &mut Child, deadline: Instant) -> std::io::Result<Option<ExitStatus>> {
+/// What the tool is called: its file's name.
+fn tool(command: &Command) -> String {
+    let name = Path::new(command.get_program()).file_name().unwrap_or_default().to_string_lossy();
+    if name.starts_with(nvvm::CHILD) { nvvm::NAME.to_owned() } else { name.into_owned() }
+}
+
+fn spawn(command: &mut Command) -> std::io::Result<Child> {
+    let mut tries = 0;
+    loop {
+        match command.spawn() {
+            // A process that another thread has just started may still hold the file open that we have just written.
+            Err(e) if e.kind() == std::io::ErrorKind::ExecutableFileBusy && tries < 100 => {
+                tries += 1;
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            result => return result,
+        }
+    }
+}
+
+fn wait(child: &mut Child, limit: Duration) -> std::io::Result<Option<ExitStatus>> {
+    let start = Instant::now();
     let mut pause = Duration::from_micros(500);
     loop {
         if let Some(status) = child.try_wait()? {
             return Ok(Some(status));
         }
-        if Instant::now() >= deadline {
+        let elapsed = start.elapsed();
+        if elapsed >= limit
+            && (elapsed >= limit * WAITING || processor_time(child).is_none_or(|t| t >= limit))
+        {
             return Ok(None);
         }
         std::thread::sleep(pause);
         pause = (pause * 2).min(Duration::from_millis(20));
     }
+}
+
+/// The time that the processor has worked for the child, if the system says.
+fn processor_time(child: &Child) -> Option<Duration> {
+    /// `USER_HZ`, in which Linux counts for programs on every processor that NVIDIA has libNVVM for.
+    const TICKS_A_SECOND: u64 = 100;
+    let text = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).ok()?;
+    // The program's name, in brackets, may hold anything; `utime` and `stime` are the 12th and 13th after it.
+    let fields = text.rsplit_once(')')?.1.split_whitespace().skip(11).take(2);
+    let ticks: u64 = fields.map(|field| field.parse::<u64>()).sum::<Result<u64, _>>().ok()?;
+    Some(Duration::from_millis(ticks * 1000 / TICKS_A_SECOND))
 }
 
 /// Reads a pipe to its end on a thread of its own.
@@ -113,7 +202,8 @@ mod tests {
     fn what_hangs_is_stopped() {
         let start = Instant::now();
         let error = run(shell("exec sleep 60"), Vec::new(), Duration::from_millis(200)).err().unwrap();
-        assert!(error.contains("did not end") && error.contains(VARIABLE), "{error}");
+        let text = error.to_string();
+        assert!(text.contains("did not end") && text.contains(VARIABLE), "{text}");
         assert!(start.elapsed() < Duration::from_secs(20));
     }
 
@@ -122,6 +212,25 @@ mod tests {
         let ended = run(shell("exit 3"), Vec::new(), LONGEST).unwrap();
         assert!(ended.log().contains("said nothing") && ended.log().contains('3'), "{}", ended.log());
         let error = run(Command::new("/nonexistent/compiler"), Vec::new(), LONGEST).err().unwrap();
-        assert!(error.starts_with("starting it"), "{error}");
+        assert!(error.to_string().starts_with("starting it"), "{error}");
+    }
+
+    #[test]
+    fn the_limit_is_of_the_processors_time() {
+        let limit = Duration::from_millis(300);
+        let waits = run(shell("exec sleep 0.6"), Vec::new(), limit).unwrap();
+        assert!(waits.status.success(), "it used no time of the processor");
+        let start = Instant::now();
+        let error = run(shell("while :; do :; done"), Vec::new(), limit).err().unwrap();
+        assert_eq!(error, Stopped::TimedOut(limit));
+        assert!(start.elapsed() >= limit);
+    }
+
+    #[test]
+    fn a_signal_that_ends_it_is_named() {
+        let killed = |script| run(shell(script), Vec::new(), LONGEST).unwrap().killed();
+        assert!(killed("kill -SEGV $$").unwrap().starts_with("SIGSEGV"));
+        assert!(killed("kill -KILL $$").unwrap().contains("memory runs out"));
+        assert_eq!(killed("exit 139"), None);
     }
 }

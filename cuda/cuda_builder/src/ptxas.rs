@@ -10,7 +10,11 @@ use crate::arch::NvvmArch;
 use crate::error::{CudaBuilderError, IoContext};
 use crate::fetch::{self, ProgressFn};
 use crate::process;
+use crate::stack;
 use cuda_ir::ptx::Ptx;
+
+/// What reads ptxas's report: with a change of it, caches hold nothing that is of use.
+pub(crate) const SOURCE: &str = include_str!("ptxas.rs");
 
 /// What one kernel needs; sizes in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,6 +29,13 @@ pub struct KernelResources {
     pub spill_loads: u32,
     /// Local memory for variables that are no registers, per thread; that of panics is not counted.
     pub stack: u32,
+    /// The deepest the stack gets by the calls that ptxas knows, panics included; 0 where it does not say, as with
+    /// recursion.
+    #[serde(default)]
+    pub cumulative_stack: u32,
+    /// Whether the stack has no size known in advance: a function calls itself, or what a pointer leads to.
+    #[serde(default)]
+    pub has_unbounded_stack: bool,
     /// Static shared memory per block.
     pub shared: u32,
     /// Constant memory of the `.const` variables that the kernel reads.
@@ -71,6 +82,9 @@ pub(crate) fn assemble(
     command.arg("-v").arg(format!("-arch={}", arch.processor())).arg(&input).arg("-o").arg(&output);
     let ended = process::run(command, Vec::new(), process::limit())
         .map_err(|reason| fail(format!("{}: {reason}", ptxas.display())))?;
+    if let Some(how) = ended.killed() {
+        return Err(fail(format!("{} died: {how}\n{}", ptxas.display(), ended.log())));
+    }
     if !ended.status.success() {
         return Err(fail(ended.log()));
     }
@@ -100,9 +114,11 @@ pub fn read_report(log: &str, module: &Ptx) -> Vec<KernelResources> {
         .collect();
     let mut found =
         parse(log, |kernel, function| run_by.get(kernel).is_some_and(|run| run.contains(function)));
+    let unbounded = stack::find(module);
     let resources = module.entries().filter_map(|entry| {
         let constant = u32::try_from(module.constant_bytes(&entry.name)).unwrap_or(u32::MAX);
-        Some(KernelResources { constant, ..found.remove(&entry.name)? })
+        let has_unbounded_stack = unbounded.iter().any(|stack| stack.kernel == entry.name);
+        Some(KernelResources { constant, has_unbounded_stack, ..found.remove(&entry.name)? })
     });
     resources.collect()
 }
@@ -154,6 +170,7 @@ fn used(line: &str, resources: &mut KernelResources) {
             "registers" => resources.registers = number,
             "barriers" => resources.barriers = number,
             "bytes smem" => resources.shared = number,
+            "bytes cumulative stack size" => resources.cumulative_stack = number,
             "bytes cmem[0]" => resources.parameters = number,
             _ => {}
         }
@@ -193,6 +210,8 @@ mod tests {
             spill_stores: 4,
             spill_loads: 8,
             stack: 64,
+            cumulative_stack: 48,
+            has_unbounded_stack: false,
             shared: 8192,
             constant: 0,
             parameters: 400,

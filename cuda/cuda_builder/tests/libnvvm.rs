@@ -100,7 +100,7 @@ fn another_library_is_refused() {
     let named = folder.path().join("nvvm/lib64/libnvvm.so");
     let error = Child::new(folder.path()).env("LIBNVVM_PATH", &named).build().unwrap_err();
     assert!(error.starts_with(&format!("loading libNVVM from {} failed", named.display())), "{error}");
-    assert!(error.contains("it is no libNVVM") && error.contains("nvvmCreateProgram"), "{error}");
+    assert!(error.contains("it is not libNVVM") && error.contains("nvvmCreateProgram"), "{error}");
 }
 
 #[test]

@@ -112,8 +112,8 @@ impl<'a> Division<'a> {
     }
 }
 
-/// A copy of a value of 16, 32 or 64 bits.
-fn copy(edited: &mut String, name: &str, value: &str, bits: u32) {
+/// A copy of a value of 16, 32 or 64 bits, made by an instruction that no pass of a compiler knows.
+pub(super) fn copy(edited: &mut String, name: &str, value: &str, bits: u32) {
     let register = match bits {
         16 => 'h',
         32 => 'r',

@@ -4,6 +4,7 @@
 //! the edits find these whole; everything else is optimised afterwards, in libNVVM, which knows what shared memory and a
 //! barrier are. Each edit is a function of a module alone; `tests/edits` holds input and expected output of each.
 
+pub mod absolutes;
 mod bounds;
 mod by_value;
 mod convergent;
@@ -23,7 +24,10 @@ mod place;
 pub mod places;
 mod prune;
 pub mod ptx;
+mod remainders;
+pub mod sign_extensions;
 mod target;
+pub mod unwritten;
 mod wide;
 
 use std::fmt::{self, Write as _};
@@ -100,6 +104,7 @@ pub fn lower(text: &str, edits: &Edits) -> Result<Vec<Lowered>, IrError> {
         libm::override_calls(&mut module);
     }
     wide::convert(&mut module)?;
+    remainders::call(&mut module)?;
     panics::route(&mut module)?;
     prune::keep_reachable(&mut module)?;
     decimal::shrink(&mut module)?;
@@ -114,10 +119,21 @@ pub fn lower(text: &str, edits: &Edits) -> Result<Vec<Lowered>, IrError> {
     Ok(parts::cut(&module, &families, &statics, edits.cut))
 }
 
-/// The source of [`for_optimisation`] and [`for_no_optimisation`]: a cache keeps what was made of their output as long as this
-/// is the same.
-pub const LAST_EDITS: [&str; 3] =
-    [include_str!("noalias.rs"), include_str!("divisors.rs"), include_str!("overflow.rs")];
+/// The source of [`for_optimisation`], [`for_no_optimisation`] and of what is done to the back ends' texts: a cache keeps
+/// what was made of their output as long as this is the same.
+pub const LAST_EDITS: [&str; 11] = [
+    include_str!("noalias.rs"),
+    include_str!("divisors.rs"),
+    include_str!("overflow.rs"),
+    include_str!("absolutes.rs"),
+    include_str!("sign_extensions.rs"),
+    include_str!("unwritten/mod.rs"),
+    include_str!("unwritten/flow.rs"),
+    include_str!("unwritten/function.rs"),
+    include_str!("unwritten/opcode.rs"),
+    include_str!("unwritten/read.rs"),
+    include_str!("unwritten/tokens.rs"),
+];
 
 /// The module's text as libNVVM takes it when it does not optimise.
 pub fn for_no_optimisation(text: &str) -> Result<String, IrError> {
@@ -128,7 +144,7 @@ pub fn for_no_optimisation(text: &str) -> Result<String, IrError> {
 
 /// The module's text as libNVVM takes it when it optimises, after LLVM's passes.
 pub fn for_optimisation(text: &str) -> String {
-    divisors::hide(&noalias::remove(text))
+    sign_extensions::hide(&divisors::hide(&noalias::remove(text)))
 }
 
 /// The part once more, a part for each kernel where these share nothing.
@@ -139,7 +155,7 @@ pub fn one_by_one(part: &Lowered) -> Result<Vec<Lowered>, IrError> {
 }
 
 /// Runs the one edit named `edit`: `libm`, `panics`, `prune`, `bounds`, `by_value`, `constants`, `place`, `convergent`, `target`,
-/// `overflow`, `wide` or `decimal`.
+/// `overflow`, `wide`, `remainders` or `decimal`.
 ///
 /// This is what the files in `tests/edits` are checked with.
 pub fn apply(edit: &str, text: &str) -> Result<String, IrError> {
@@ -156,6 +172,7 @@ pub fn apply(edit: &str, text: &str) -> Result<String, IrError> {
         "target" => target::adapt(&mut module)?,
         "overflow" => overflow::widen(&mut module)?,
         "wide" => wide::convert(&mut module)?,
+        "remainders" => remainders::call(&mut module)?,
         "decimal" => decimal::shrink(&mut module)?,
         _ => return Err(IrError::new("apply", edit, "there is no edit of this name")),
     }

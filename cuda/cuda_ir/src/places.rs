@@ -1,6 +1,6 @@
 //! Finds the operations that a back end may have no code for, and where the source has them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::IrError;
 use super::module::{ItemKind, Module};
@@ -33,6 +33,32 @@ fn of(text: &str, what: &dyn Fn(&str) -> Option<String>) -> Result<Vec<String>, 
         let Some(operation) = what(line) else { continue };
         let place = reference(line, "!dbg ").and_then(|node| location(&nodes, node));
         found.extend(place.map(|place| format!("{place}: {operation}")));
+    }
+    Ok(found)
+}
+
+/// Each loop in code of the crate itself, as `FILE:LINE: a loop`.
+pub fn of_loops(text: &str) -> Result<Vec<String>, IrError> {
+    let module = Module::parse(text)?;
+    let nodes = nodes(&module);
+    let mut found = Vec::new();
+    for function in module.items.iter().filter(|item| matches!(item.kind, ItemKind::Function(_))) {
+        let mut labels = HashSet::new();
+        for line in function.text.lines().skip(1) {
+            if !line.starts_with(' ') {
+                labels.extend(line.split_once(':').map(|(label, _)| label));
+            } else if line.trim_start().starts_with("br ") {
+                let targets = line.split("label %").skip(1);
+                let targets = targets.filter_map(|rest| rest.split([',', ' ']).next());
+                // A branch back, in the order in which rustc writes blocks.
+                if targets.into_iter().any(|target| labels.contains(target)) {
+                    let place = reference(line, "!dbg ").and_then(|node| location(&nodes, node));
+                    // Files of the standard library have absolute names.
+                    let own = place.filter(|place| !place.starts_with('/'));
+                    found.extend(own.map(|place| format!("{place}: a loop")));
+                }
+            }
+        }
     }
     Ok(found)
 }
@@ -120,6 +146,14 @@ mod tests {
                 "src/lib.rs:6: `call double @llvm.sin.f64(double %x)`"
             ]
         );
+    }
+
+    #[test]
+    fn loops_are_found_by_the_branches_back() {
+        let branch = "\nbb1:\n  br i1 %c, label %bb2, label %bb1, !dbg !7\nbb2:\n  ret void\n}";
+        let module = MODULE.replacen("\n  ret void\n}", &format!("\n  br label %bb1, !dbg !8{branch}"), 1);
+        assert_eq!(of_loops(&module).unwrap(), ["src/lib.rs:5: a loop"]);
+        assert!(of_loops(MODULE).unwrap().is_empty());
     }
 
     #[test]

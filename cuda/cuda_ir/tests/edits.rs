@@ -66,6 +66,7 @@ fn damaged_modules_are_no_panic() {
                 "target",
                 "overflow",
                 "wide",
+                "remainders",
                 "decimal",
             ] {
                 let _ = cuda_ir::apply(edit, &input[..cut]);

@@ -1,13 +1,13 @@
-//! Numbers that several threads change at once.
+//! Atomic numbers.
 //!
-//! `core::sync::atomic` compiles on the device too, but its read-modify-write operations lose their ordering
-//! and have the device's scope; these types keep both. Three atomic_scopes say who may take part: `Block...` the
-//! threads of one block, `Atomic...` the device, `System...` all devices and the host. A wider scope costs
-//! more. All work in global and in shared memory; [`AtomicF32::from_ptr`] and its like make one of an element of
-//! a buffer. On the host every scope is the whole system.
+//! `core::sync::atomic` compiles on the device too, but its read-modify-write operations lose their ordering and have
+//! device scope; these types keep ordering and scope. There are three scopes: `Block...` for the threads of one block,
+//! `Atomic...` for the device, `System...` for all devices and the host. A wider scope costs more. All work in global and
+//! in shared memory. [`AtomicF32::from_ptr`] and its counterparts make an atomic from an element of a buffer. On the host,
+//! every scope is the whole system.
 //!
-//! A lock inside a block is no good idea anywhere; on the CPU executor it does not end: there a thread runs until
-//! its next barrier or warp operation, so one that spins until another thread of its block changes a number
+//! Avoid locks inside a block. On the CPU executor they do not end: a thread runs there until its next barrier or warp
+//! operation, so one that spins until another thread of its block changes a number
 //! waits for ever, or for the launch's [time limit](crate::simt::Executor::with_time_limit). To wait for a word that another
 //! block stores, use [`grid::wait_until`](crate::grid::wait_until).
 
@@ -66,7 +66,7 @@ macro_rules! atomics {
                 self.value.get()
             }
 
-            /// The number, when nobody shares it any more.
+            /// The number, once it is no longer shared.
             #[inline(always)]
             pub const fn into_inner(self) -> $ty {
                 self.value.into_inner()

@@ -1,20 +1,20 @@
-//! Barriers in shared memory, which count arrivals and bytes and which threads wait for by phase (compute capability 8.0
-//! and later).
+//! Barriers in shared memory. They count arrivals and bytes, and threads wait for their phases (compute capability 8.0 and
+//! later).
 //!
-//! A [`Barrier`] is initialised for a number of arrivals. When so many have come, and as many bytes as were expected
-//! (compute capability 9.0), its phase is complete and the next one begins, for as many arrivals. The first phase has
-//! parity 0, the next one 1, then 0 again. An arrival does not wait; what its thread did before is seen by those that
-//! have waited for the phase.
+//! A [`Barrier`] is initialised for a number of arrivals. When these have arrived, and all expected bytes with them
+//! (compute capability 9.0), its phase is complete and the next one begins, with the same number of arrivals. The first
+//! phase has parity 0, the next one 1, then 0 again. An arrival does not wait. Threads that have waited for the phase see
+//! what the arriving threads did before.
 //!
 //! A kernel that uses this module is a `#[kernel(min_arch = 80)]`.
 //!
 //! # Safety of the barriers
 //! - The pointer is to a barrier in the block's shared memory, initialised by [`Barrier::init`] and not invalidated since,
 //!   with a barrier of the block between that and the first use by another thread.
-//! - No phase gets more arrivals than it is for, or more bytes than it may expect.
+//! - No phase gets more arrivals than its number, or more bytes than it may expect.
 //! - A thread waits for the current phase or the one before it.
 //!
-//! Anything else is undefined on the device; the executor reports what it sees of it.
+//! Anything else is undefined on the device; the executor reports what it detects.
 //!
 //! # Examples
 //! ```
@@ -95,10 +95,10 @@ impl Barrier {
     /// Arrivals that a phase can be for, at most, and bytes that it can expect.
     pub const MAX_COUNT: u32 = (1 << 20) - 1;
 
-    /// Makes a barrier of which each phase is for `count` arrivals, 1 to [`MAX_COUNT`](Self::MAX_COUNT).
+    /// Initialises a barrier whose phases take `count` arrivals each, 1 to [`MAX_COUNT`](Self::MAX_COUNT).
     ///
     /// # Safety
-    /// `this` points to shared memory of the block that no other thread uses now, and that is no valid barrier.
+    /// `this` points to shared memory of the block that no other thread uses now, and that does not hold a valid barrier.
     #[doc(alias = "mbarrier.init")]
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]

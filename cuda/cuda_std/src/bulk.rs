@@ -1,29 +1,29 @@
-//! Copies of many bytes that one thread starts and that go on by themselves (compute capability 9.0 and later).
+//! Copies of many bytes that one thread starts and that proceed without it (compute capability 9.0 and later).
 //!
-//! A copy to shared memory says at a [`Barrier`] that it is there: the phase that it counts in expects its bytes
-//! ([`arrive_expect_tx`](Barrier::arrive_expect_tx)), and who has waited for the phase reads what came. Before that the
-//! target belongs to the copy, and the source stays as it is.
+//! A copy to shared memory signals its arrival at a [`Barrier`]. The phase expects its bytes
+//! ([`arrive_expect_tx`](Barrier::arrive_expect_tx)), and a thread that has waited for the phase may read the target.
+//! Until then the target belongs to the copy, and the source must not change.
 //!
-//! A copy to global memory is closed with others as a group by [`commit`], and its thread waits for groups: by
-//! [`wait_read`] until their sources may be written again, by [`wait`] until all is there.
+//! [`commit`] closes copies to global memory as a group, and their thread waits for groups: with [`wait_read`] until their
+//! sources may be written again, with [`wait`] until they are complete.
 //!
-//! On the executor a copy is made as late as it may be: one to shared memory when a thread waits for a phase that lacks
-//! nothing but bytes, or looks at it a second time, one to global memory when its thread waits for it. Until then the
-//! target is uninitialised. So who reads too early, or changes what is read from global memory, gets a wrong result there.
-//! A source in shared memory that has changed is reported, as is a block that ends while a copy to its memory is on its
-//! way, a thread that returns before its copies have read theirs, a barrier that was not fenced, and a copy of what no
-//! thread of the block has fenced. That another fence is missing is not seen there.
+//! The executor performs a copy as late as possible: one to shared memory when a thread waits for a phase that lacks only
+//! bytes, or checks it a second time; one to global memory when its thread waits for it. Until then the target is
+//! uninitialised. So a kernel that reads too early, or changes the source in global memory, gets a wrong result there.
+//! The executor reports a source in shared memory that has changed, a block that ends before a copy to its memory is
+//! complete, a thread that returns before its copies have read their sources, a barrier without a fence, and a copy of
+//! data that no thread of the block has fenced. It does not detect other missing fences.
 //!
 //! A kernel that uses this module is a `#[kernel(min_arch = 90)]`.
 //!
 //! # Safety of the copies
 //! - Both ends are valid for all the bytes, in the memory that the function names, and multiples of 16; the number of
 //!   bytes is a multiple of 16 and not 0.
-//! - Until the copy is complete nobody reads or writes the target or writes the source, and no block ends whose shared
+//! - Until the copy is complete, no thread reads or writes the target or writes the source, and no block ends whose shared
 //!   memory it reads or writes.
 //! - A barrier is valid ([`barrier`](crate::barrier#safety-of-the-barriers)), a [`Barrier::fence_init`] comes after its
 //!   initialisation, and its phase expects the bytes.
-//! - Between what threads have written to shared memory and a copy that reads it stands a [`fence_shared`].
+//! - A [`fence_shared`] comes between writes to shared memory and a copy that reads them.
 //!
 //! # Examples
 //! ```

@@ -1,12 +1,11 @@
-//! Thread-block clusters: blocks that run at the same time and reach each other's shared memory (compute capability
+//! Thread-block clusters: blocks that run at the same time and access each other's shared memory (compute capability
 //! 9.0 and later).
 //!
 //! A launch [`with_cluster`](crate::launch::LaunchConfig::with_cluster) makes neighbouring blocks along x a cluster;
-//! without, each block is a cluster by itself. A kernel that uses this module is a `#[kernel(min_arch = 90)]`.
+//! without it, each block is its own cluster. A kernel that uses this module is a `#[kernel(min_arch = 90)]`.
 //!
-//! Shared memory of another block exists from the time that block has started until it has ended. So before the first
-//! access and after the last one all threads of the cluster meet at its barrier, which has two halves to do other work
-//! between them.
+//! The shared memory of another block exists from its start to its end. So all threads of the cluster meet at its barrier
+//! before the first access and after the last one. The barrier has two halves, so threads can do other work between them.
 
 #[cfg(not(target_arch = "nvptx64"))]
 use core::sync::atomic::Ordering;
@@ -167,8 +166,8 @@ fn wait_named(name: &'static str) {
 /// cluster's barriers make sure of.
 ///
 /// `pointer` is to the block's own shared memory, a [`shared_array!`](crate::shared_array) or
-/// [dynamic](crate::shared::dynamic_shared_mem), and `rank` below [`num_blocks`]; else the result is no valid pointer
-/// on the device, and the executor panics.
+/// [dynamic](crate::shared::dynamic_shared_mem), and `rank` below [`num_blocks`]; otherwise the result is not a valid
+/// pointer on the device, and the executor panics.
 #[doc(alias = "mapa", alias = "cluster.map_shared_rank")]
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]

@@ -2,8 +2,8 @@
 //!
 //! Errors are those of the PTX ISA: `ex2.approx`, `rcp.approx`, `rsqrt.approx`, `sqrt.approx` within about 2
 //! units in the last place, `lg2.approx` within 2^-22 near 1, `sin.approx` and `cos.approx` within 2^-20 for
-//! arguments of at most 2 pi, `tanh.approx` within 2^-11 relative. The `_ftz` forms take subnormal arguments
-//! for zero and give zero for subnormal results. On the host the functions are those of
+//! arguments of at most 2 pi, `tanh.approx` within 2^-11 relative. The `_ftz` forms flush subnormal arguments and results
+//! to zero. On the host the functions are those of
 //! [`GpuFloat`].
 
 #[cfg(not(target_arch = "nvptx64"))]
@@ -48,8 +48,6 @@ unary! {
     lg2_approx = "lg2.approx.f32", "llvm.nvvm.lg2.approx.f", |x| x.log2();
     /// The logarithm of `x` to base 2; subnormals are zero.
     lg2_approx_ftz = "lg2.approx.ftz.f32", "llvm.nvvm.lg2.approx.ftz.f", |x| flush(flush(x).log2());
-    /// 1 / `x`.
-    rcp_approx = "rcp.approx.f32", "llvm.nvvm.rcp.approx.f", |x| 1.0 / x;
     /// 1 / `x`; subnormals are zero.
     rcp_approx_ftz = "rcp.approx.ftz.f32", "llvm.nvvm.rcp.approx.ftz.f", |x| flush(1.0 / flush(x));
     /// 1 / the square root of `x`.
@@ -68,8 +66,38 @@ unary! {
     cos_approx = "cos.approx.f32", "llvm.nvvm.cos.approx.f", |x| x.cos();
     /// The cosine of `x` radians; subnormals are zero.
     cos_approx_ftz = "cos.approx.ftz.f32", "llvm.nvvm.cos.approx.ftz.f", |x| flush(flush(x).cos());
+}
+
+/// Functions with an intrinsic in libNVVM but not in LLVM: as assembly.
+macro_rules! assembly {
+    ($($(#[$doc:meta])* $name:ident = $ptx:literal, |$x:ident| $host:expr;)*) => {$(
+        $(#[$doc])*
+        #[doc(alias = $ptx)]
+        #[inline(always)]
+        pub fn $name($x: f32) -> f32 {
+            #[cfg(target_arch = "nvptx64")]
+            {
+                let result;
+                // SAFETY: the instruction only computes a number.
+                unsafe {
+                    core::arch::asm!(concat!($ptx, " {}, {};"), out(reg32) result, in(reg32) $x,
+                        options(pure, nomem, nostack, preserves_flags));
+                }
+                result
+            }
+            #[cfg(not(target_arch = "nvptx64"))]
+            {
+                $host
+            }
+        }
+    )*};
+}
+
+assembly! {
+    /// 1 / `x`.
+    rcp_approx = "rcp.approx.f32", |x| 1.0 / x;
     /// The hyperbolic tangent of `x`. Compute capability 7.5 and later; the instruction has no `ftz` form.
-    tanh_approx = "tanh.approx.f32", "llvm.nvvm.tanh.approx.f", |x| x.tanh();
+    tanh_approx = "tanh.approx.f32", |x| x.tanh();
 }
 
 macro_rules! quotients {

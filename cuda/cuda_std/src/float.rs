@@ -8,9 +8,9 @@ pub(crate) mod host;
 
 /// `x`; on the host 0 in the place of a subnormal number.
 ///
-/// For what shrinks from launch to launch and nobody wants exactly. A GPU computes with subnormal numbers as fast as with
-/// others, so there it is no instruction. A CPU takes a hundred times as long for each, and cannot be told to take them for
-/// 0: compiled code relies on the floating-point environment that Rust sets.
+/// Use it for values that shrink from launch to launch and need not be exact. A GPU computes with subnormal numbers at
+/// full speed, so there it costs no instruction. A CPU takes a hundred times as long for each, and cannot be set to flush
+/// them to 0, because compiled code relies on the floating-point environment of Rust.
 ///
 /// ```
 /// use cuda_std::float::flush_subnormal;
@@ -35,7 +35,8 @@ mod sealed {
 /// On the host a plain `x.sin()` is `std`'s own method; the trait serves generic code. The errors on the
 /// device are libdevice's (CUDA math API, "single/double precision functions"). On the host, `GpuFloat::exp` and
 /// `GpuFloat::exp2` of `f32` are within 0.503 units in the last place, the same on every machine, and vector
-/// instructions where a loop calls them for the elements of an array; the others are `std`'s.
+/// instructions where a loop calls them for the elements of an array. `GpuFloat::asinh` is `libm`'s, since `std`'s is infinite
+/// where twice the number is; the others are `std`'s. `docs/float-accuracy.md` lists the errors that were measured.
 pub trait GpuFloat: Copy + PartialOrd + sealed::Sealed {
     /// The largest integer not above the number.
     fn floor(self) -> Self;
@@ -197,7 +198,7 @@ gpu_float! { f32, sincosf,
     ln() = logf; log2() = log2f; log10() = log10f; ln_1p() = log1pf;
     sin() = sinf; cos() = cosf; tan() = tanf; asin() = asinf; acos() = acosf; atan() = atanf;
     atan2(other: Self) = atan2f;
-    sinh() = sinhf; cosh() = coshf; tanh() = tanhf; asinh() = asinhf; acosh() = acoshf; atanh() = atanhf;
+    sinh() = sinhf; cosh() = coshf; tanh() = tanhf; asinh() = asinhf or libm::asinhf; acosh() = acoshf; atanh() = atanhf;
 }
 
 gpu_float! { f64, sincos,
@@ -208,7 +209,7 @@ gpu_float! { f64, sincos,
     ln() = log; log2() = log2; log10() = log10; ln_1p() = log1p;
     sin() = sin; cos() = cos; tan() = tan; asin() = asin; acos() = acos; atan() = atan;
     atan2(other: Self) = atan2;
-    sinh() = sinh; cosh() = cosh; tanh() = tanh; asinh() = asinh; acosh() = acosh; atanh() = atanh;
+    sinh() = sinh; cosh() = cosh; tanh() = tanh; asinh() = asinh or libm::asinh; acosh() = acosh; atanh() = atanh;
 }
 
 /// The functions of libdevice that `std` does not have.
@@ -266,12 +267,6 @@ pub trait FloatExt: Copy + sealed::Sealed {
     fn saturate(self) -> Self;
 }
 
-/// `x` modulo 2, between -1 and 1, times pi, so that a sine of pi times it is as exact as pi itself allows.
-#[cfg(not(target_arch = "nvptx64"))]
-fn half_turns(x: f64) -> f64 {
-    (x - 2.0 * (x / 2.0).round()) * core::f64::consts::PI
-}
-
 #[cfg(not(target_arch = "nvptx64"))]
 #[cold]
 #[track_caller]
@@ -300,8 +295,8 @@ macro_rules! ext_methods {
 
 impl FloatExt for f32 {
     ext_methods! {
-        cospi(x) -> Self = nv::cospif(x), half_turns(f64::from(x)).cos() as f32;
-        sinpi(x) -> Self = nv::sinpif(x), half_turns(f64::from(x)).sin() as f32;
+        cospi(x) -> Self = nv::cospif(x), host::cospi(f64::from(x)) as f32;
+        sinpi(x) -> Self = nv::sinpif(x), host::sinpi(f64::from(x)) as f32;
         sincospi(x) -> (Self, Self) = {
             let (mut sin, mut cos) = (0.0, 0.0);
             nv::sincospif(x, &raw mut sin, &raw mut cos);
@@ -334,7 +329,7 @@ impl FloatExt for f32 {
         log_gamma(x) -> Self = nv::lgammaf(x), libm::lgammaf(x);
         gamma(x) -> Self = nv::tgammaf(x), libm::tgammaf(x);
         log1p(x) -> Self = nv::log1pf(x), x.ln_1p();
-        norm_cdf(x) -> Self = nv::normcdff(x), 0.5 * libm::erfcf(-x * core::f32::consts::FRAC_1_SQRT_2);
+        norm_cdf(x) -> Self = nv::normcdff(x), host::norm_cdf(f64::from(x)) as f32;
         inv_norm_cdf(x) -> Self = nv::normcdfinvf(x), {
             let _ = x;
             device_only("inv_norm_cdf")
@@ -346,8 +341,8 @@ impl FloatExt for f32 {
 
 impl FloatExt for f64 {
     ext_methods! {
-        cospi(x) -> Self = nv::cospi(x), half_turns(x).cos();
-        sinpi(x) -> Self = nv::sinpi(x), half_turns(x).sin();
+        cospi(x) -> Self = nv::cospi(x), host::cospi(x);
+        sinpi(x) -> Self = nv::sinpi(x), host::sinpi(x);
         sincospi(x) -> (Self, Self) = {
             let (mut sin, mut cos) = (0.0, 0.0);
             nv::sincospi(x, &raw mut sin, &raw mut cos);
@@ -380,7 +375,7 @@ impl FloatExt for f64 {
         log_gamma(x) -> Self = nv::lgamma(x), libm::lgamma(x);
         gamma(x) -> Self = nv::tgamma(x), libm::tgamma(x);
         log1p(x) -> Self = nv::log1p(x), x.ln_1p();
-        norm_cdf(x) -> Self = nv::normcdf(x), 0.5 * libm::erfc(-x * core::f64::consts::FRAC_1_SQRT_2);
+        norm_cdf(x) -> Self = nv::normcdf(x), host::norm_cdf(x);
         inv_norm_cdf(x) -> Self = nv::normcdfinv(x), {
             let _ = x;
             device_only("inv_norm_cdf")

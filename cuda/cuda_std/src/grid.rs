@@ -1,23 +1,23 @@
-//! The grid as a whole: blocks that wait for each other while they run, by the barrier of a grid or by words that another
-//! block stores; and [how its start is ordered](wait_for_dependencies) with the end of the grid before it.
+//! The whole grid: blocks that wait for each other while they run, at a barrier of the grid or for words that another
+//! block stores; and [the order](wait_for_dependencies) of its start with the end of the previous grid.
 //!
-//! A block may wait for another one only if both are on the device. So a kernel whose blocks do is a
-//! `#[kernel(cooperative)]`: all blocks of its grid are there at once, and a grid that is too large for that is refused
-//! before it would hang ([`LaunchError::NotResident`](crate::launch::LaunchError::NotResident)). A launch may be in clusters
-//! besides.
+//! A block may wait for another one only if both are on the device. So a kernel with such blocks is a
+//! `#[kernel(cooperative)]`: all blocks of its grid are on the device at once, and a grid that is too large is refused
+//! before it would hang ([`LaunchError::NotResident`](crate::launch::LaunchError::NotResident)). Such a launch may also
+//! have clusters.
 //!
 //! * [`sync`] is the barrier of all blocks.
-//! * [`wait_until`] waits for a word, with or without order: a block stores data, then a flag by [`store_release`]; another
-//!   one waits for the flag with `Ordering::Acquire`, and may then read the data.
-//! * [`wait_until_all`] waits for 16 bytes that are loaded at once, for protocols in which each word has its flag in itself,
-//!   such as its sign or a number of its round: what a word holds needs no order.
-//! * A [`Watchdog`] ends a wait on the device that takes too long, with a panic that says what was waited for.
+//! * [`wait_until`] waits for a word, with or without ordering. For example, a block stores data, then a flag with
+//!   [`store_release`]; another block waits for the flag with `Ordering::Acquire`, and may then read the data.
+//! * [`wait_until_all`] waits for 16 bytes that are loaded at once, for protocols in which each word contains its own
+//!   flag, such as its sign or the number of its round. They need no ordering.
+//! * A [`Watchdog`] ends a wait on the device that takes too long, with a panic that names the wait.
 //!
-//! On the executor a wait suspends its thread. A launch in which all threads wait, and none for what another will do, ends at
-//! once with a fault that names the waits ([`FaultKind::Stuck`](crate::simt::FaultKind::Stuck)).
+//! On the executor, a wait suspends its thread. If all threads of a launch wait and no thread can satisfy a wait, the
+//! launch ends at once with a fault that names the waits ([`FaultKind::Stuck`](crate::simt::FaultKind::Stuck)).
 //!
 //! # Examples
-//! The sum over all blocks, which every block gets, in an order that does not depend on which one is first.
+//! Every block gets the sum over all blocks, added in an order that does not depend on timing.
 //! ```
 //! use core::sync::atomic::Ordering;
 //!

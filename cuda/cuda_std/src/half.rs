@@ -1,13 +1,12 @@
 //! Floating-point numbers of 16 bits: all of the crate `half`, and conversions for kernels.
 //!
-//! Kernels store these types and compute in `f32`, so that nothing but conversions is here. All round to nearest
-//! even; what is too large becomes infinite, subnormal numbers are kept, and a NaN stays a NaN, whose payload may
-//! differ between device and host. A packed pair is a `u32` with the first number in the low half, which is the
-//! order in memory.
+//! Kernels store these types and compute in `f32`, so this module has only conversions. All round to nearest even. Values
+//! that are too large become infinite, subnormal numbers are kept, and a NaN stays a NaN, although its payload may differ
+//! between device and host. A packed pair is a `u32` with the first number in the low half, which is the order in memory.
 //!
-//! On the device each number is one instruction (PTX ISA, `cvt`), and a pair towards 16 bits one for both from
-//! compute capability 8.0 on. Before, `f32_to_bf16` is a few integer instructions. A kernel does not call the
-//! crate's own methods, which convert bit by bit there.
+//! On the device, converting a number is one instruction (PTX ISA, `cvt`). From compute capability 8.0 on, so is
+//! converting a pair to 16 bits; before, `f32_to_bf16` is a few integer instructions. Kernels should not call the methods
+//! of the crate `half`, which convert bit by bit on the device.
 
 pub use ::half::*;
 

@@ -1,4 +1,4 @@
-//! What a kernel may tell those that run it; none of it changes a value.
+//! Hints to the compiler and the hardware; they change no value.
 
 /// Prefetches `bytes` bytes of global memory from `ptr` on into L2, and waits for nothing. One thread does it for all.
 ///
@@ -32,7 +32,7 @@ pub fn prefetch_line<T>(ptr: *const T) {
     let _ = ptr;
 }
 
-/// `value`, of which the compiler knows nothing here. A loop whose counter goes through it,
+/// `value`, hidden from the compiler. A loop whose counter goes through it,
 /// `i = opaque(i + step)`, is not unrolled: where bodies side by side would take the registers that other warps need.
 /// It costs no instruction.
 #[inline(always)]
@@ -68,8 +68,8 @@ macro_rules! registers {
         /// does nothing. ptxas heeds it in a `#[kernel(max_threads = ..)]`.
         ///
         /// # Safety
-        /// All warps of a warpgroup, 4 neighbours of which the first has a number that is a multiple of 4, reach this same call,
-        /// the threads of each together.
+        /// All warps of a warpgroup (4 neighbours, the first at a multiple of 4) reach this same call, with the threads of
+        /// each warp converged.
         #[doc(alias = $ptx)]
         #[inline(always)]
         pub unsafe fn $name<const REGISTERS: u32>() {

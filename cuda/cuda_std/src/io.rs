@@ -1,8 +1,8 @@
-//! Text from kernels.
+//! Printing from kernels.
 //!
-//! [`print!`](crate::print) and [`println!`](crate::println) format as `std`'s do, on the device into a `String` on its
-//! heap. [`print()`] writes a text that is there already, and `vprintf`, which only the device has, writes numbers in C's
-//! way; they need no heap and far less code.
+//! [`print!`](crate::print) and [`println!`](crate::println) format like those of `std`, on the device into a `String` on
+//! its heap. [`print()`] writes an existing string, and `vprintf`, which only the device has, formats numbers as C does.
+//! They need no heap and much less code.
 
 use core::ffi::CStr;
 #[cfg(target_arch = "nvptx64")]

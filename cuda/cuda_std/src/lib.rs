@@ -1,8 +1,8 @@
-//! The device library of Ferrowarp's kernels, with the names and conventions of Rust-CUDA's `cuda_std`.
+//! The device library for Ferrowarp kernels, with the names and conventions of Rust-CUDA's `cuda_std`.
 //!
-//! On the target `nvptx64` a function here is one PTX instruction or one libdevice call. On the host the same
-//! function asks the SIMT executor ([`simt`]), which runs the kernel with the CUDA model whole: grid, blocks,
-//! warps of 32 lanes, barriers, shuffles, votes, shared memory and atomics.
+//! On the target `nvptx64`, each function is one PTX instruction or one libdevice call. On the host, the same function is
+//! a request to the SIMT executor ([`simt`]), which runs the kernel with the complete CUDA model: grid, blocks, warps of
+//! 32 lanes, barriers, shuffles, votes, shared memory and atomics.
 
 #![cfg_attr(target_arch = "nvptx64", no_std)]
 #![cfg_attr(

@@ -1,8 +1,8 @@
 //! Loads and stores of 4, 8 and 16 bytes that are one instruction each, with cache hints; the size of the block's shared
 //! memory; the device's heap.
 //!
-//! The compiler may split an ordinary copy of a 16-byte struct in two; these functions it cannot split. The
-//! hints change the speed, never the values. On the host all of them are plain copies.
+//! The compiler may split an ordinary copy of a 16-byte struct, but not these functions. The hints change the speed, never
+//! the values. On the host, all of them are plain copies.
 //!
 //! # Safety of the loads and stores
 //! - The pointer is valid for the access, as for `core::ptr::read` or `core::ptr::write`, and aligned to the
@@ -11,8 +11,8 @@
 //! - A `_global` function gets a pointer to global memory, a `_shared` one a pointer to shared memory of the
 //!   block; a generic one either.
 //! - No other thread writes (of a load), or reads or writes (of a store) the bytes without a barrier between.
-//! - A `_nc` load reads bytes that nobody writes while the kernel runs: it goes through a cache that does not
-//!   see writes (PTX ISA, `ld.global.nc`).
+//! - A `_nc` load reads bytes that are not written while the kernel runs: it uses the non-coherent path (PTX ISA,
+//!   `ld.global.nc`).
 
 mod heap;
 
@@ -171,7 +171,7 @@ loads! {
         [pure, readonly];
     /// Reads a vector from global memory.
     load_global = "", "ld.global", "[{ptr}]", ";", [pure, readonly];
-    /// Reads a vector that nobody writes while the kernel runs from global memory, through the read-only path.
+    /// Reads a vector from global memory through the non-coherent path. It is not written while the kernel runs.
     #[doc(alias = "__ldg")]
     load_global_nc = "", "ld.global.nc", "[{ptr}]", ";", [pure, readonly];
     /// [`load_global_nc`] that does not put the line into L1: for data that is read once.

@@ -1,4 +1,4 @@
-//! Odds and ends: the clock, counters and breakpoints.
+//! The clock, counters and breakpoints.
 
 /// Stops in the debugger; without one the kernel ends with an error.
 ///

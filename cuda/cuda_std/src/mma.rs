@@ -1,7 +1,7 @@
-//! Tensor cores: products of small matrices by the 32 threads of a warp (compute capability 8.0 and later).
+//! Tensor cores: multiplication of small matrices by the 32 threads of a warp (compute capability 8.0 and later).
 //!
-//! A warp computes `D = A * B + C`, where A has 16 rows and B and C have 8 columns. Each of the matrices is spread over
-//! the lanes, a few elements in each: its [`FragmentA`], [`FragmentB`] and [`FragmentC`] (PTX ISA, "Matrix fragments for
+//! A warp computes `D = A * B + C`, where A has 16 rows and B and C have 8 columns. Each matrix is distributed over the
+//! lanes, a few elements per lane: its [`FragmentA`], [`FragmentB`] and [`FragmentC`] (PTX ISA, "Matrix fragments for
 //! mma.m16n8k16" and "for mma.m16n8k8"). A has [`K`](Element::K) columns, and B as many rows: 16 of `f16` and `bf16`, 8
 //! of [`tf32`], so that a row of A is always 32 bytes.
 //!
@@ -10,9 +10,9 @@
 //! A kernel that uses this module is a `#[kernel(min_arch = 80)]`.
 //!
 //! # Rounding
-//! The product of two elements is exact in `f32`. PTX leaves the order and the precision of their sum open. The
-//! executor adds them to C one after the other, in the order of A's columns, and rounds each sum to the nearest `f32`, so
-//! the last bits of what it gives and of what a GPU gives differ.
+//! The product of two elements is exact in `f32`. PTX does not define the order and the precision of their sum. The
+//! executor adds them to C one after the other, in the order of A's columns, and rounds each sum to the nearest `f32`. So
+//! the last bits of its results can differ from those of a GPU.
 //!
 //! # Safety of the collectives
 //! All 32 lanes of the warp execute the same call, with arrays of the same lengths. Anything else is undefined on the
@@ -60,7 +60,7 @@ pub(crate) use exchange::Exchange;
 pub use fragment::{Element, FragmentA, FragmentB, FragmentC, tf32};
 pub use matrix::{ldmatrix, ldmatrix_trans, movmatrix_trans, stmatrix, stmatrix_trans};
 
-/// The types of the elements of A and B, of which the instruction depends.
+/// The types of the elements of A and B, which select the instruction.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Number {

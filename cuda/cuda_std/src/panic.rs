@@ -1,7 +1,7 @@
-//! What a panic does on the device: it writes one [`PanicRecord`] where the host can read it, and traps.
+//! Panics on the device: a panic writes one [`PanicRecord`] for the host, and traps.
 //!
-//! The message is written as a constant, since formatting is no work for a kernel: of a message with arguments the
-//! builder leaves the text, with `{}` in their places.
+//! The message is a constant, because formatting is too expensive for a kernel: of a message with arguments the builder
+//! keeps the text, with `{}` for each argument.
 
 use crate::atomic::intrinsics::{
     atomic_fetch_cas_acquire_u32_system, atomic_load_acquire_32_system, atomic_store_release_32_system,

@@ -1,7 +1,7 @@
-//! What a panicking kernel leaves for the host.
+//! The record that a panicking kernel leaves for the host.
 //!
-//! The host lays one [`PanicRecord`], all zero, into memory that the device can write, and puts its address
-//! into the module's global `__ferrowarp_panic_slot`. The first thread that panics claims the record, fills it
+//! The host puts one zeroed [`PanicRecord`] into memory that the device can write, and stores its address in the module's
+//! global `__ferrowarp_panic_slot`. The first thread that panics claims the record, fills it
 //! and traps; the host finds the launch failed and reads who, where and why.
 
 /// The first panic of a launch. Both sides know this layout; all zero is empty.
@@ -88,7 +88,7 @@ impl PanicRecord {
             ),
             Self::WAITED_IN_VAIN => {
                 let what = text(&self.message, self.message_len);
-                format!("waited in vain for {what}, longer than the {} ns of its watchdog", self.index)
+                format!("waited for {what} longer than the {} ns of its watchdog", self.index)
             }
             _ => text(&self.message, self.message_len),
         }

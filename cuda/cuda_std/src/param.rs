@@ -1,10 +1,10 @@
-//! How a kernel's parameters cross the launch. Their types decide, whatever the source calls them: an alias of `&[f32]` or
-//! a macro's `$t:ty` is the slice it stands for.
+//! How a kernel's parameters cross the launch. Only their types matter, not their names in the source: an alias of
+//! `&[f32]`, or a macro's `$t:ty`, is a slice too.
 //!
-//! `#[kernel]` sees words, not types. So it asks for [`__kind!`](crate::__kind) of the type, a constant: for pointers and
-//! references an inherent constant of [`Probe`], which hides the one that the trait [`ByValue`] gives everything else.
-//! The kind then chooses among implementations that differ in it, of [`Param`] on the device and on the host, and of
-//! [`Arg`](crate::launch::Arg) for launches. Device and host so cannot disagree.
+//! `#[kernel]` sees tokens, not types. So it uses [`__kind!`](crate::__kind) of the type, a constant: for pointers and
+//! references an inherent constant of [`Probe`], which hides the constant of the trait [`ByValue`] for all other types.
+//! The kind selects the implementation of [`Param`] on the device and on the host, and of [`Arg`](crate::launch::Arg) for
+//! launches. So device and host cannot disagree.
 
 use core::marker::PhantomData;
 
@@ -86,7 +86,7 @@ macro_rules! __kind {
 pub unsafe trait Param<const KIND: u8>: Sized {
     /// The parameter, or the pointer of a slice.
     type First;
-    /// The length of a slice, in elements, or nothing. What has no size is no parameter of an entry.
+    /// The length of a slice, in elements, or nothing. A type without size is not a parameter of an entry.
     type Second;
 
     /// Makes the parameter of what was passed.

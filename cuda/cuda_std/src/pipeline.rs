@@ -1,18 +1,18 @@
-//! Copies from global to shared memory that go on while the thread does other work (compute capability 8.0 and later).
+//! Copies from global to shared memory that proceed while the thread does other work (compute capability 8.0 and later).
 //!
-//! A thread starts copies, closes them as a group by [`commit`], and waits for its groups by [`wait_prior`]. Copies of
-//! other threads it does not wait for: after the wait comes a barrier, before anybody reads what others have copied.
+//! A thread starts copies, closes them as a group with [`commit`], and waits for its groups with [`wait_prior`]. It does
+//! not wait for the copies of other threads, so a barrier follows before a thread reads what others have copied.
 //!
-//! Until the wait the bytes of the target belong to the copy, and those of the source stay as they are. On the executor
-//! a copy is made as late as it may be, when its thread waits for it, and until then the target is uninitialised. So who
-//! reads too early, or changes the source, gets a wrong result there.
+//! Until the wait, the target belongs to the copy, and the source must not change. The executor performs a copy as late as
+//! possible, when its thread waits for it. Until then the target is uninitialised. So a kernel that reads too early, or
+//! changes the source, gets a wrong result there.
 //!
 //! A kernel that uses this module is a `#[kernel(min_arch = 80)]`.
 //!
 //! # Safety of the copies
 //! - `shared` points to the block's shared memory and `global` to global memory; both are valid and multiples of
 //!   the size of `T`, which is 4, 8 or 16 bytes.
-//! - Until a wait of this thread covers the copy, nobody reads or writes the target or writes the source.
+//! - Until a wait of this thread covers the copy, no thread reads or writes the target or writes the source.
 //!
 //! # Examples
 //! ```

@@ -1,4 +1,4 @@
-//! What most kernels use: `use cuda_std::prelude::*;`.
+//! The items that most kernels use: `use cuda_std::prelude::*;`.
 
 pub use crate::thread;
 pub use crate::{KernelArgs, address_space, assert_eq, assert_ne, f16, kernel, print, println, shared_array};

@@ -1,7 +1,7 @@
-//! Which of the device's memories a pointer leads to.
+//! The address space of a pointer.
 //!
-//! Pointers of Rust are generic addresses, which work for every memory. The host has one address space: there
-//! the conversions change nothing.
+//! Rust pointers are generic addresses, which work for every memory. The host has one address space, so the conversions
+//! change nothing there.
 
 /// A state space of PTX that generic addresses reach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -102,7 +102,7 @@ conversions! {
     ///
     /// # Safety
     /// - `ptr` leads to `address_space`.
-    /// - The result is no generic address: Rust code does not read or write through it.
+    /// - The result is not a generic address: Rust code does not read or write through it.
     convert_generic_to_specific_address_space =
         "cvta.to.global.u64", "cvta.to.shared.u64", "cvta.to.const.u64", "cvta.to.local.u64";
     /// The generic address of the address `ptr` within `address_space`.

@@ -1,4 +1,4 @@
-//! Shared memory, which the threads of one block have in common.
+//! Shared memory of the threads of one block.
 //!
 //! A block's shared memory is uninitialised when the block starts. Threads order their accesses to it with
 //! [`crate::thread::sync_threads`], or [`crate::warp::sync_warp`] within a warp.

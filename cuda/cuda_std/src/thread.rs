@@ -1,7 +1,7 @@
-//! Where a thread is in the grid, barriers of a block, memory fences.
+//! The position of a thread in the grid, barriers of a block, and memory fences.
 //!
-//! The indices carry their range to the compiler, so that index arithmetic and bounds checks fold where the
-//! CUDA limits allow it (CUDA programming guide, "technical specifications per compute capability").
+//! The compiler knows the range of the indices, so index arithmetic and bounds checks fold where the CUDA limits allow it
+//! (CUDA programming guide, "technical specifications per compute capability").
 
 #[cfg(not(target_arch = "nvptx64"))]
 use crate::simt::context::{Barrier, Collective, WARP_SIZE, collective, current};
@@ -179,7 +179,8 @@ pub const fn warp_size() -> u32 {
 /// on a device a thread is counted at whichever of these barriers it comes to (PTX ISA, `barrier.sync` without
 /// `.aligned`), so the block may go on with less than it waited for, or wait for ever; the executor reports it.
 ///
-/// Beside [`sync_threads_aligned`] it costs a branch that asks whether the warp has come together, and code out of line
+/// Compared with [`sync_threads_aligned`] it costs a branch that asks whether the warp has come together, and code out of
+/// line
 /// for one that has not: with ptxas 13.0 `BRA.DIV` from compute capability 8.0 on, `BRA.CONV` on 7.5.
 #[doc(alias = "barrier.sync", alias = "__syncthreads")]
 #[inline(always)]
@@ -283,12 +284,12 @@ macro_rules! fences {
 }
 
 fences! {
-    /// Orders this thread's memory accesses before and after, as the threads of its block see them. It waits
-    /// for nobody. On compute capability 7.0 and later it is `fence.sc.cta` (PTX ISA, `membar`).
+    /// Orders this thread's memory accesses before and after, as the threads of its block see them. It does not wait. On
+    /// compute capability 7.0 and later it is `fence.sc.cta` (PTX ISA, `membar`).
     #[doc(alias = "membar.cta", alias = "__threadfence_block")]
     block_fence = membar_cta;
-    /// Orders this thread's memory accesses before and after, as all threads of the device see them. It waits
-    /// for nobody. On compute capability 7.0 and later it is `fence.sc.gpu` (PTX ISA, `membar`).
+    /// Orders this thread's memory accesses before and after, as all threads of the device see them. It does not wait. On
+    /// compute capability 7.0 and later it is `fence.sc.gpu` (PTX ISA, `membar`).
     #[doc(alias = "membar.gl", alias = "__threadfence")]
     device_fence = membar_gl;
     /// Orders this thread's memory accesses before and after, as all threads of the grid see them: the same
@@ -296,7 +297,7 @@ fences! {
     #[doc(alias = "membar.gl")]
     grid_fence = membar_gl;
     /// Orders this thread's memory accesses before and after, as all threads of all devices and of the host
-    /// see them. It waits for nobody. On compute capability 7.0 and later it is `fence.sc.sys` (PTX ISA,
+    /// see them. It does not wait. On compute capability 7.0 and later it is `fence.sc.sys` (PTX ISA,
     /// `membar`).
     #[doc(alias = "membar.sys", alias = "__threadfence_system")]
     system_fence = membar_sys;

@@ -1,4 +1,4 @@
-//! Two or four numbers side by side, aligned so that one instruction moves them.
+//! Vectors of two or four numbers, aligned so that one instruction moves them.
 
 macro_rules! vectors {
     ($($(#[$doc:meta])* $name:ident($element:ty, $len:literal, $align:literal) { $($field:ident),* })*) => {$(

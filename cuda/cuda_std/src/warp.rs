@@ -1,7 +1,7 @@
-//! What the 32 threads of a warp do together: shuffles, votes, matches, reductions.
+//! Operations of the 32 threads of a warp: shuffles, votes, matches, reductions.
 //!
-//! Every function with a `mask` is a collective: the lanes that the mask names call it together, and no other
-//! lane does. The mask has one bit a lane, the lowest for lane 0.
+//! Every function with a `mask` is a collective: the lanes in the mask call it together, and no other lane does. The mask
+//! has one bit per lane, the lowest for lane 0.
 //!
 //! # Safety of the collectives
 //! - Every lane that `mask` names executes the same call with the same mask (a lane that has returned is not

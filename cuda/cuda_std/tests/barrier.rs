@@ -39,10 +39,13 @@ fn misuse_is_reported() {
     // SAFETY: a fault on the executor.
     check_panic("for 1 to 1048575", |barrier| unsafe { Barrier::init(barrier, 1 << 20) });
     // SAFETY: a fault on the executor.
-    check_panic("Barrier::arrive() of memory that is no barrier; call Barrier::init()", |barrier| unsafe {
-        Barrier::inval(barrier);
-        Barrier::arrive(barrier);
-    });
+    check_panic(
+        "Barrier::arrive() of memory that does not hold a barrier; call Barrier::init()",
+        |barrier| unsafe {
+            Barrier::inval(barrier);
+            Barrier::arrive(barrier);
+        },
+    );
     // SAFETY: a fault on the executor.
     check_panic("Barrier::wait_parity() of parity 2", |barrier| unsafe { Barrier::wait_parity(barrier, 2) });
     // SAFETY: a fault on the executor.
@@ -71,7 +74,10 @@ fn memory_that_nobody_wrote_is_no_barrier() {
             // SAFETY: as above.
             unsafe { Barrier::wait_parity(shared_array![Barrier; 1], 0) };
         });
-        assert!(fault.to_string().contains("Barrier::wait_parity() of memory that is no barrier"), "{fault}");
+        assert!(
+            fault.to_string().contains("Barrier::wait_parity() of memory that does not hold a barrier"),
+            "{fault}"
+        );
     }
 }
 

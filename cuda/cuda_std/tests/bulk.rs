@@ -214,7 +214,7 @@ fn misuse_is_reported() {
             bulk::global_to_shared(tile, from.get(), 1, from.get().cast_mut().cast());
         });
         check_panic(
-            "counts at a barrier of memory that is no barrier; call Barrier::init()",
+            "counts at a barrier of memory that does not hold a barrier; call Barrier::init()",
             |tile, ready| {
                 Barrier::inval(ready);
                 bulk::global_to_shared(tile, from.get(), 1, ready);

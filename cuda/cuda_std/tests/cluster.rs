@@ -283,7 +283,7 @@ fn wrong_clusters_are_refused() {
     let cpu = Executor::new();
     assert_eq!(
         text(&cpu, config(6, 1, 4)),
-        "launch of k failed: the grid (6, 1, 1) has no whole number of clusters of 4 blocks along x; round its blocks \
+        "launch of k failed: the grid (6, 1, 1) is not a whole number of clusters of 4 blocks along x; round its blocks \
          up to a multiple of 4"
     );
     for size in [0, 17] {

@@ -159,7 +159,7 @@ fn misuse_is_reported() {
         check_panic("Barrier::arrive_remote() was asked for block 2 of a cluster of 2", |_, ready| {
             Barrier::arrive_remote(ready, 2);
         });
-        check_panic("Barrier::arrive_remote() of memory that is no barrier", |_, ready| {
+        check_panic("Barrier::arrive_remote() of memory that does not hold a barrier", |_, ready| {
             Barrier::inval(ready);
             Barrier::arrive_remote(ready, cluster::block_rank());
         });
@@ -173,7 +173,7 @@ fn misuse_is_reported() {
             cluster::store_async(tiles.cast::<f32>().add(1).cast(), f32x4::splat(1.0), ready, 1);
         });
         check_panic(
-            "cluster::store_async() counts at a barrier of memory that is no barrier",
+            "cluster::store_async() counts at a barrier of memory that does not hold a barrier",
             |tiles, ready| {
                 Barrier::inval(ready);
                 cluster::store_async(tiles, f32x4::splat(1.0), ready, cluster::block_rank());

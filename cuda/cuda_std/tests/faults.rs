@@ -195,8 +195,8 @@ fn launches_over_the_limits_are_refused() {
     );
     assert_eq!(
         refused(LaunchConfig::new(1, 32).with_shared_bytes(1 << 20)),
-        "launch of never failed: 1048576 bytes of shared memory per block, at most 232448 are allowed; ask for less, or launch \
-         smaller blocks"
+        "launch of never failed: 1048576 bytes of shared memory per block, at most 232448 are allowed; use less, or \
+         launch smaller blocks"
     );
     let small = cpu.clone().with_limits(Limits { max_threads_per_block: 32, ..Limits::default() });
     assert!(small.run("never", LaunchConfig::new(1, 33), || unreachable!()).is_err());
@@ -241,8 +241,8 @@ fn a_kernel_for_the_cpu_is_refused_by_what_stands_for_a_gpu() {
         unsafe { here_alone::launch(&cpu.with_limits(gpu), LaunchConfig::new(1, 1), &mut out) }.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "launch of here_alone failed: it is a kernel for the CPU executor alone, and no PTX has it; launch it there, or a \
-         kernel for GPUs here"
+        "launch of here_alone failed: it is a kernel for the CPU executor only and has no PTX; launch it on the CPU, \
+         or launch another kernel"
     );
 }
 

@@ -261,7 +261,7 @@ fn a_wait_in_vain_is_a_fault_that_names_all_waits() {
         assert_eq!((waits.len(), place.thread), (2, Some(Dim3::new(1, 0, 0))));
         assert_eq!(fault.place, first(0).3);
         let text = fault.to_string();
-        assert!(text.contains("nobody can go on") && text.contains("let a thread"), "{text}");
+        assert!(text.contains("no thread can continue") && text.contains("let a thread"), "{text}");
     }
 }
 

@@ -103,7 +103,7 @@ fn threads_that_do_not_come_are_told() {
         let expected =
             FaultKind::NamedBarrierNotReached { operation: "thread::sync_named", count: 64, here: 32 };
         assert_eq!(fault.kind, expected, "{fault}");
-        let told = "waits for 64 threads, of which 32 have come and no other can";
+        let told = "waits for 64 threads, but only 32 have arrived and no other can";
         assert!(fault.to_string().contains(told), "{fault}");
         assert!(fault.location.is_some_and(|at| at.file.ends_with("named.rs")));
     }
@@ -121,7 +121,7 @@ fn misuse_is_reported() {
             thread::sync_named_aligned(1, 40);
         }),
         // SAFETY: as above.
-        ("thread::sync_named() of 32 threads, where others wait for 64", || unsafe {
+        ("thread::sync_named() of 32 threads, but others wait for 64", || unsafe {
             thread::arrive_named(1, 64);
             thread::sync_named(1, 32);
         }),

@@ -327,5 +327,5 @@ fn the_environment_seeds_every_executor() {
         );
     }
     let message = run("fourty");
-    assert!(message.contains("FERROWARP_SEED is `fourty`, which is no 64-bit number"), "{message}");
+    assert!(message.contains("FERROWARP_SEED is `fourty`, which is not a 64-bit number"), "{message}");
 }

@@ -225,7 +225,7 @@ fn a_device_s_write_beyond_the_end_names_the_kernels() {
 #[test]
 fn an_expectation_of_another_length_is_refused() {
     let error = scaled_test(0, &halves()[..99], |_| ()).unwrap_err();
-    assert_eq!(error.to_string(), "`out` has 100 elements, but 99 are expected; make them as many");
+    assert_eq!(error.to_string(), "`out` has 100 elements, but 99 are expected");
 }
 
 #[test]

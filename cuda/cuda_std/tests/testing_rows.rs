@@ -117,7 +117,7 @@ fn a_write_before_the_first_row_is_before_the_buffer() {
 #[cfg_attr(miri, ignore = "Miri ends the program itself")]
 fn what_nobody_wrote_is_found_where_it_is_a_float() {
     let error = increment(&mut KernelTest::new(), 39, |test, launch| test.run(launch)).unwrap_err();
-    let told = "nothing wrote element 39 of `out`; have the grid cover it, or give it a value before";
+    let told = "nothing wrote element 39 of `out`; make the grid cover it, or initialise it";
     assert_eq!(error.to_string(), format!("on the CPU {told}"));
     let on = Executor::new();
     let error = increment(&mut KernelTest::new(), 39, |test, launch| test.run_on(&on, launch)).unwrap_err();
@@ -142,8 +142,8 @@ fn elements_that_do_not_lie_so_are_refused() {
     };
     assert_eq!(
         refused(Layout::dense(2, 4)),
-        "`inp` cannot have 6 elements as 2 rows of 4 columns, one every 4 elements; make them as many, with a stride of \
-         at least the columns"
+        "`inp` cannot have 6 elements as 2 rows of 4 columns, one every 4 elements; expected rows * columns elements \
+         and a stride of at least the columns"
     );
     for layout in [
         Layout::dense(2, 3).with_stride(2),

@@ -9,8 +9,7 @@ pub(crate) fn expand(item: TokenStream) -> Result<TokenStream> {
     let function: ItemFn = syn::parse2(item)?;
     let mut host = function.clone();
     host.sig.abi = None;
-    let message =
-        format!("{}() can only be used on the GPU, and has no form on the CPU executor", host.sig.ident);
+    let message = format!("{}() can only be used on the GPU, not on the CPU executor", host.sig.ident);
     host.block = syn::parse_quote!({ ::core::panic!(#message) });
     Ok(quote! {
         #[cfg(target_arch = "nvptx64")]

@@ -121,7 +121,7 @@ const GENERIC: &str = "a kernel cannot be generic without a list of its entry po
 fn check_signature(function: &ItemFn, has_instances: bool) -> Result<()> {
     let sig = &function.sig;
     if sig.unsafety.is_none() {
-        let message = "a kernel must be an unsafe fn: whoever launches it answers for grid and pointers";
+        let message = "a kernel must be an unsafe fn: its caller is responsible for grid and pointers";
         return Err(Error::new(sig.fn_token.span(), message));
     }
     if let Some(asyncness) = sig.asyncness {

@@ -80,9 +80,9 @@ fn is_repr_c(attrs: &[Attribute]) -> Result<bool> {
 struct Host {
     /// Its fields.
     declared: Vec<TokenStream>,
-    /// The kernel's fields, made of them.
+    /// The kernel's fields, built from them.
     values: Vec<TokenStream>,
-    /// That what is passed by value is no pointer by another name.
+    /// Checks that what is passed by value is not an alias of a pointer.
     checks: Vec<TokenStream>,
     /// Its parameters: those of the kernel's struct that its fields name, and a type for each buffer.
     own: Generics,
@@ -136,7 +136,7 @@ fn written(ty: &Type) -> &Type {
     }
 }
 
-/// What may be passed for a pointer, and the pointer made of it.
+/// What may be passed for a pointer, and the pointer that results.
 fn of_pointer(pointer: &TypePtr, field: Option<&Ident>) -> (TokenStream, TokenStream) {
     let is_writable = pointer.mutability.is_some();
     let text = field.map(Ident::to_string);
@@ -173,7 +173,7 @@ fn check(ty: &Type, field: Option<&Ident>, generics: &Generics) -> Option<TokenS
         return None;
     }
     let message = format!(
-        "the field `{}` is a pointer or reference by another name, whose memory no launch would check; write it as \
+        "the field `{}` is an alias of a pointer or reference, so a launch cannot check its memory; write it as \
          `*const T` or `*mut T`",
         field?
     );

@@ -73,10 +73,10 @@ use proc_macro::TokenStream;
 ///   before the header's, nor `with(..)`, which computes const parameters from others.
 /// * A name may hold parameters in braces.
 /// * `max_threads`, `min_blocks`, `min_arch` and `with(..)` are expressions of integers and const parameters, with
-///   `+ - * / %`, `min(a, b)` and `max(a, b)`; a line or a header may set the first three for itself.
+///   `+ - * / %`, `min(a, b)` and `max(a, b)`; a line or a header may set its own values for the first three.
 /// * `cpu_only = true` in a line or a header leaves these instances out of the PTX; `cpu_only = false` keeps one that its
 ///   header or the attribute would leave out.
-/// * A parameter with `#[shared(LEN)]` is no argument of the launch: the entry point has the memory, as
+/// * A parameter with `#[shared(LEN)]` is not an argument of the launch: the entry point has the memory, as
 ///   [`shared_array!`](../cuda_std/macro.shared_array.html), whose length may here depend on the const parameters.
 /// * A parameter with `#[from(TYPE)]` crosses the launch as that type, and is converted by `as`: `#[from(u32)] n: usize`.
 /// * `FUNCTION::KERNELS` lists the [`KernelMeta`](../cuda_std/launch/struct.KernelMeta.html) of all instances. With
@@ -98,7 +98,8 @@ pub fn kernel(arguments: TokenStream, item: TokenStream) -> TokenStream {
 /// Lets one struct be all the arguments of a kernel, with launches that check its buffers.
 ///
 /// For a struct `NAME` it makes, on the host, a struct `NAMEHost` (public like it, its fields too) that is passed in its
-/// place: it has the same fields, but for each pointer whatever a kernel's parameter of that type takes, such as `&Buffer`
+/// place: it has the same fields, with each pointer replaced by what a kernel's parameter of that type takes, such as
+/// `&Buffer`
 /// for `*const T` and `&mut Buffer` for `*mut T`. The launch checks that each lives on the device, as for a parameter of
 /// its own, and names the field where one does not. The kernel gets the struct by value, as one parameter of its PTX.
 ///
@@ -108,7 +109,7 @@ pub fn kernel(arguments: TokenStream, item: TokenStream) -> TokenStream {
 ///   *mut f32`) is refused, and so are references.
 /// * Everything else is passed as it is, with the pointers in it, if any, unchecked.
 ///
-/// The struct itself may be passed as well; that is a launch with raw pointers, which nobody checks.
+/// The struct itself may be passed as well; that is a launch with raw pointers, which are not checked.
 #[proc_macro_derive(KernelArgs)]
 pub fn kernel_args(item: TokenStream) -> TokenStream {
     kernel_args::expand(item.into()).unwrap_or_else(syn::Error::into_compile_error).into()

@@ -45,6 +45,14 @@ impl Drop for Context {
     }
 }
 
+/// A resource that a context grants in part; the numbers are those of `CUlimit`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ResourceLimit {
+    /// Bytes of stack for each thread.
+    StackSize = 0,
+}
+
 /// The calling thread's context.
 #[derive(Debug)]
 pub struct CurrentContext;
@@ -57,6 +65,26 @@ impl CurrentContext {
     pub fn set_current(context: &Context) -> CudaResult<()> {
         // SAFETY: the context is retained.
         unsafe { sys::cuCtxSetCurrent(context.raw) }.ok()
+    }
+
+    /// What the context grants of a resource.
+    ///
+    /// # Errors
+    /// The device has no such limit.
+    pub fn get_resource_limit(resource: ResourceLimit) -> CudaResult<usize> {
+        let mut value = 0;
+        // SAFETY: the out parameter is valid.
+        unsafe { sys::cuCtxGetLimit(&mut value, resource as sys::CUlimit) }.ok()?;
+        Ok(value)
+    }
+
+    /// Has the context grant `limit` of a resource, or what the device has that comes next to it.
+    ///
+    /// # Errors
+    /// The device has no such limit, or not the memory for it.
+    pub fn set_resource_limit(resource: ResourceLimit, limit: usize) -> CudaResult<()> {
+        // SAFETY: the call takes any value.
+        unsafe { sys::cuCtxSetLimit(resource as sys::CUlimit, limit) }.ok()
     }
 
     /// Waits for all its work.

@@ -20,7 +20,7 @@ pub enum CudaError {
     Driver(CUresult),
     /// More bytes than an address can count.
     #[error(
-        "allocating {elements} elements of {element_bytes} bytes failed: no memory is so large; allocate less"
+        "allocating {elements} elements of {element_bytes} bytes failed: the size overflows; allocate less"
     )]
     InvalidMemoryAllocation {
         /// Elements asked for.
@@ -37,7 +37,7 @@ pub enum CudaError {
         to: usize,
     },
     /// A text that the driver would take for a shorter one.
-    #[error("{what} has a NUL byte at position {at}, where the driver would take it to end; remove the byte")]
+    #[error("{what} has a NUL byte at position {at}, where the driver would end the string; remove the byte")]
     NulByte {
         /// Which text.
         what: &'static str,
@@ -45,7 +45,9 @@ pub enum CudaError {
         at: usize,
     },
     /// A global variable that is read as a type of another size.
-    #[error("the global variable has {found} bytes, and the type it is used as {expected}; use its own type")]
+    #[error(
+        "the global variable has {found} bytes, but the requested type has {expected}; use the variable's type"
+    )]
     SymbolSize {
         /// Bytes of the variable.
         found: usize,

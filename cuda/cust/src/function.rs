@@ -170,7 +170,7 @@ impl Function<'_> {
     }
 
     /// A grid that fills the device, and a block size with which it does: `(blocks, threads)`. A `block_size_limit` of 0
-    /// is none.
+    /// means no limit.
     ///
     /// # Errors
     /// The shared memory is over the limits.
@@ -207,7 +207,7 @@ pub fn argument<T: DeviceCopy>(value: &T) -> *mut c_void {
 ///
 /// # Safety
 /// - The arguments are of the kernel's parameters' types, in their order.
-/// - What the kernel reads and writes through them lives until it has ended, and nobody else uses it meanwhile.
+/// - What the kernel reads and writes through them lives until it has ended, and no other code uses it until then.
 #[macro_export]
 macro_rules! launch {
     ($module:ident . $function:ident <<<$grid:expr, $block:expr, $shared:expr, $stream:ident>>>($($arg:expr),* $(,)?)) => {

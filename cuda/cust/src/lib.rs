@@ -1,14 +1,14 @@
-//! Rust-CUDA's `cust`, the CUDA driver's API for programs in Rust, on a driver that is loaded at run time.
+//! Rust-CUDA's `cust`: the CUDA driver API for Rust, with a driver that is loaded at run time.
 //!
-//! Items have upstream's names and do what upstream's do, so that programs written for it compile unchanged. What differs:
+//! Items have the names and behaviour of upstream, so programs written for it compile unchanged. The differences:
 //!
-//! - Nothing of CUDA is needed to build or link. The driver's library is loaded by the first call, so a program starts
-//!   on machines with and without a driver; [`load`] says why there is none.
-//! - Every call fails where there is no driver or no current context, and where a kernel failed before; the documentation
-//!   of a function says what else can go wrong. An error holds any code that a driver may answer, and names the cure where there is one. Bad input is an error
-//!   where upstream panics.
-//! - Only what programs commonly use is here: no textures, surfaces, graphs, linker, flags of contexts, or contexts other
-//!   than primary ones. [`sys`] has functions of the driver itself.
+//! - Building and linking need no part of CUDA. The first call loads the driver's library, so a program starts on machines
+//!   with and without a driver; [`load`] reports why there is no driver.
+//! - Every call fails without a driver, without a current context, or after a kernel has failed; the documentation of a
+//!   function lists its other errors. An error holds any code that a driver may return, and names the fix if there is one.
+//!   Invalid input is an error where upstream panics.
+//! - Only commonly used items exist: no textures, surfaces, graphs, linker, context flags, or contexts other than primary
+//!   ones. [`sys`] has functions of the driver itself.
 //!
 //! ```no_run
 //! use cust::prelude::*;

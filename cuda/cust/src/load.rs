@@ -12,7 +12,7 @@ use crate::sys::Functions;
 pub const LIBRARY_VARIABLE: &str = "FERROWARP_LIBCUDA";
 
 /// Where the driver's library is, in the order tried. The loader's own search path comes first; Windows' Linux
-/// subsystem keeps its driver in a directory that the loader is not always told of.
+/// subsystem keeps its driver in a directory that the loader does not always search.
 const LIBRARIES: &[&str] =
     if cfg!(windows) { &["nvcuda.dll"] } else { &["libcuda.so.1", "/usr/lib/wsl/lib/libcuda.so.1"] };
 
@@ -49,9 +49,9 @@ pub enum LoadError {
         /// The loader's text.
         loader: String,
     },
-    /// The library was loaded and is no CUDA driver.
+    /// The library was loaded but is not a CUDA driver.
     #[error(
-        "{library} is no CUDA driver library: it has no function {symbol}; set {LIBRARY_VARIABLE} to the \
+        "{library} is not a CUDA driver library: it has no function {symbol}; set {LIBRARY_VARIABLE} to the \
          path of the NVIDIA driver's library, or unset it"
     )]
     NotADriver {

@@ -26,7 +26,7 @@ pub enum OptLevel {
 pub enum ModuleJitOption {
     /// The most registers of a thread.
     MaxRegisters(u32),
-    /// The level of optimisation; 4 where none is given.
+    /// The optimisation level, 4 by default.
     OptLevel(OptLevel),
     /// Compile for the current context's device, as is done anyway.
     DetermineTargetFromContext,
@@ -78,7 +78,8 @@ impl Module {
     /// Loads machine code, a cubin, into the current context.
     ///
     /// # Errors
-    /// [`CudaError::InvalidImage`] if it is none or not whole, [`CudaError::NoBinaryForGpu`] if it is for other devices.
+    /// [`CudaError::InvalidImage`] if the image is invalid or incomplete, [`CudaError::NoBinaryForGpu`] if it is for other
+    /// devices.
     pub fn from_cubin(bytes: impl AsRef<[u8]>, options: &[ModuleJitOption]) -> CudaResult<Module> {
         let bytes = bytes.as_ref();
         if !bytes.starts_with(b"\x7fELF") || !is_whole_elf(bytes) {
@@ -91,7 +92,8 @@ impl Module {
     /// Loads a bundle of machine code and PTX, a fatbin, into the current context.
     ///
     /// # Errors
-    /// [`CudaError::InvalidImage`] if it is none or not whole, [`CudaError::NoBinaryForGpu`] if it is for other devices.
+    /// [`CudaError::InvalidImage`] if the image is invalid or incomplete, [`CudaError::NoBinaryForGpu`] if it is for other
+    /// devices.
     pub fn from_fatbin(bytes: impl AsRef<[u8]>, options: &[ModuleJitOption]) -> CudaResult<Module> {
         const MAGIC: u64 = 0xba55_ed50;
         let bytes = bytes.as_ref();
@@ -131,7 +133,7 @@ impl Module {
     /// A module that the driver's own function loaded, to be unloaded with this object.
     ///
     /// # Safety
-    /// The module is one, and nobody else unloads it.
+    /// `raw` is a module, and no other code unloads it.
     pub unsafe fn from_raw(raw: CUmodule) -> Self {
         Self { raw }
     }

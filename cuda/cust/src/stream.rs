@@ -54,7 +54,7 @@ impl Stream {
     /// A stream that the driver's own function made, to be destroyed with this object.
     ///
     /// # Safety
-    /// The stream is one, and nobody else destroys it.
+    /// `raw` is a stream, and no other code destroys it.
     pub unsafe fn from_raw(raw: CUstream) -> Self {
         Self { raw }
     }
@@ -69,7 +69,7 @@ impl Stream {
     /// for. The host goes on at once.
     ///
     /// # Errors
-    /// The event belongs to a context of another process, or is one of a capture that the stream is no part of.
+    /// The event belongs to a context of another process, or belongs to a capture that does not include the stream.
     pub fn wait_event(&self, event: impl Borrow<Event>, flags: StreamWaitEventFlags) -> CudaResult<()> {
         // SAFETY: both live. The driver keeps of the event what it needs.
         unsafe { sys::cuStreamWaitEvent(self.raw, event.borrow().as_inner(), flags.bits()) }.ok()
@@ -87,7 +87,7 @@ impl Stream {
     ///
     /// # Safety
     /// - `args` has one pointer for each parameter of the kernel, to a value of the parameter's type.
-    /// - What the kernel reads and writes through them lives until it has ended, and nobody else uses it meanwhile.
+    /// - What the kernel reads and writes through them lives until it has ended, and no other code uses it until then.
     #[doc(hidden)]
     pub unsafe fn launch(
         &self,

@@ -4,7 +4,7 @@
 //! answers `CUDA_ERROR_STUB_LIBRARY` (34). The first call of any of them loads the library.
 
 #![expect(non_snake_case, non_camel_case_types, reason = "the names are those of cuda.h")]
-#![expect(clippy::too_many_arguments, reason = "as many as the driver takes")]
+#![expect(clippy::too_many_arguments, reason = "the driver takes that many")]
 
 use std::ffi::{c_char, c_int, c_uint, c_ulonglong, c_void};
 
@@ -21,9 +21,11 @@ pub type CUdeviceptr = u64;
 pub type CUdevice_attribute = c_int;
 /// Which attribute of a kernel: a [`crate::function::FunctionAttribute`] as a number.
 pub type CUfunction_attribute = c_int;
+/// Which limit of a context: a [`crate::context::ResourceLimit`] as a number.
+pub type CUlimit = c_uint;
 /// Which option of the driver's compiler.
 pub type CUjit_option = c_uint;
-/// What shared memory is told of its use.
+/// Advice about the use of shared memory.
 pub type CUmem_advise = c_uint;
 /// What other calls a capture forbids.
 pub type CUstreamCaptureMode = c_uint;
@@ -101,7 +103,7 @@ pub struct CUlaunchAttribute {
 pub struct CUmemLocation {
     /// `CU_MEM_LOCATION_TYPE_DEVICE` is 1, `CU_MEM_LOCATION_TYPE_HOST` 2.
     pub kind: c_int,
-    /// The device's ordinal; of the host's memory nobody reads it.
+    /// The device's ordinal; ignored for the host's memory.
     pub id: c_int,
 }
 
@@ -183,7 +185,7 @@ macro_rules! functions {
             $(#[$doc])*
             ///
             /// # Safety
-            /// As the CUDA driver API's reference says of this function.
+            /// As documented in the CUDA driver API's reference.
             #[inline]
             pub unsafe fn $name($($parameter: $ty),*) -> CUresult {
                 match load::functions().and_then(|functions| functions.$name) {
@@ -225,6 +227,10 @@ functions! {
     fn cuCtxSetCurrent(context: CUcontext);
     /// The flags of the calling thread's context.
     fn cuCtxGetFlags(flags: *mut c_uint);
+    /// A limit of the calling thread's context.
+    fn cuCtxGetLimit(value: *mut usize, limit: CUlimit);
+    /// Sets a limit of the calling thread's context.
+    fn cuCtxSetLimit(limit: CUlimit, value: usize);
     /// Waits for all work of the calling thread's context.
     fn cuCtxSynchronize();
 

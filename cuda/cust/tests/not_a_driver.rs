@@ -8,6 +8,6 @@ fn a_library_without_cu_init_is_refused() {
     // SAFETY: this process has one test and no other thread that reads the environment.
     unsafe { std::env::set_var(cust::LIBRARY_VARIABLE, "libc.so.6") };
     let error = cust::load().unwrap_err().to_string();
-    assert!(error.contains("libc.so.6 is no CUDA driver library"), "{error}");
+    assert!(error.contains("libc.so.6 is not a CUDA driver library"), "{error}");
     assert!(error.contains("cuInit"), "{error}");
 }

@@ -2,6 +2,8 @@
 
 use anyhow::{Context, ensure};
 
+use crate::record;
+
 /// One case of one kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Case {
@@ -61,6 +63,24 @@ fn piece<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     Some(piece)
 }
 
+/// What stands for an output where all its bytes would be too many: FNV-1a, of words.
+pub fn digest(output: &[u8]) -> u64 {
+    output.chunks(8).fold(0xcbf2_9ce4_8422_2325, |hash, chunk| {
+        let mut word = [0; 8];
+        word[..chunk.len()].copy_from_slice(chunk);
+        (hash ^ u64::from_le_bytes(word)).wrapping_mul(0x0100_0000_01b3).rotate_left(29)
+    })
+}
+
+/// Cases as [`read`] reads them.
+pub fn write(cases: &[Case]) -> Vec<u8> {
+    let mut all = Vec::new();
+    for case in cases {
+        record::write(&mut all, &case.kernel, case.number, &case.input, &case.output);
+    }
+    all
+}
+
 /// All cases of each kernel, in the order of the file.
 pub fn by_kernel(cases: &[Case]) -> Vec<&[Case]> {
     cases.chunk_by(|a, b| a.kernel == b.kernel).collect()
@@ -97,7 +117,6 @@ pub fn pack(cases: &[Case]) -> Packed {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record;
 
     #[test]
     fn what_native_programs_write_is_read() {
@@ -108,6 +127,7 @@ mod tests {
         let cases = read(&bytes).unwrap();
         let first = Case { kernel: "a".to_owned(), number: 7, input: vec![1, 2], output: Vec::new() };
         assert_eq!((cases.len(), &cases[0]), (3, &first));
+        assert_eq!(write(&cases), bytes);
         assert_eq!(by_kernel(&cases).iter().map(|cases| cases.len()).collect::<Vec<_>>(), [2, 1]);
         let packed = pack(&cases);
         assert_eq!((packed.inputs, packed.outputs), (vec![1, 2, 4], vec![SOILED; 3]));

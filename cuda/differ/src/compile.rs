@@ -18,6 +18,8 @@ pub struct Settings {
     pub arch: NvvmArch,
     /// An error that is planted, if one is.
     pub planted: Option<Planted>,
+    /// Where PTX and digests go, instead of being compared: a path without an ending.
+    pub packed: Option<PathBuf>,
     /// Where the builder keeps what it makes, if not where it does so by itself: it makes one module at a time there.
     pub work: Option<PathBuf>,
     /// Where the PTX goes.
@@ -48,9 +50,16 @@ pub fn ptx(
     if let Some(work) = &settings.work {
         builder = builder.target_dir(work);
     }
-    if let Some(planted) = settings.planted {
-        builder = builder.edit_ir(planted.edit());
+    if let Some(edit) = settings.planted.and_then(Planted::of_ir) {
+        builder = builder.edit_ir(edit);
     }
-    let path = builder.build()?;
-    std::fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))
+    let built = builder.build_all()?;
+    let (times, path) = (built.times, built.modules.into_iter().map(|module| module.path).next());
+    eprintln!("rustc {:.1?}, edits {:.1?}, {backend} {:.1?}", times.rustc, times.edits, times.backend);
+    let path = path.context("the builder made no module")?;
+    let ptx = std::fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
+    Ok(match settings.planted {
+        Some(planted) => planted.in_ptx(ptx),
+        None => ptx,
+    })
 }

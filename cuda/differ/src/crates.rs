@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
 
 use anyhow::{Context, ensure};
 use cuda_builder::Backend;
@@ -12,16 +13,18 @@ use crate::compile::{self, Settings};
 use crate::difference::Difference;
 use crate::emulate;
 
-/// The features of `differ-crates`, each a crate of the registry.
-pub const CRATES: [&str; 38] = [
+/// The features of `differ-crates`, each a crate of the registry, except `arithmetic`, Rust's own operators, and `core`.
+pub const CRATES: [&str; 40] = [
     "adler2",
     "aes",
+    "arithmetic",
     "arrayvec",
     "base64",
     "blake2",
     "blake3",
     "chacha20",
     "cobs",
+    "core",
     "crc",
     "crc32fast",
     "crypto-bigint",
@@ -95,7 +98,7 @@ fn on_device(
     let ptx = compile::ptx(&workspace.join("cuda/differ/crates"), backend, settings, &arguments)?;
     let module = PtxModule::parse(&ptx).with_context(|| format!("PTX of {backend}"))?;
     let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
-    let differences = emulate::compare(module, cases, cores, MOST_STEPS);
+    let differences = emulate::compare(Arc::new(module), cases, cores, MOST_STEPS);
     Ok(Outcome { backend, cases: cases.len(), differences })
 }
 
@@ -104,17 +107,27 @@ fn on_device(
 /// # Errors
 /// The native program cannot be compiled, or fails.
 pub fn native(workspace: &Path, crates: &[String], folder: &Path) -> anyhow::Result<Vec<Case>> {
+    let out = folder.join("crates.cases");
+    native_into(workspace, crates, &out)?;
+    let bytes = std::fs::read(&out).with_context(|| format!("reading {}", out.display()))?;
+    cases::read(&bytes)
+}
+
+/// The same in a file.
+///
+/// # Errors
+/// The native program cannot be compiled, or fails.
+pub fn native_into(workspace: &Path, crates: &[String], out: &Path) -> anyhow::Result<()> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut run = Command::new(cargo);
     run.args(["run", "--quiet", "--package", "differ-crates", "--bin", "differ-native-crates"]);
     run.args(["--features", &crates.join(",")]).arg("--");
+    let folder = out.parent().context("a file without a folder")?;
     std::fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
-    let out = folder.join("crates.cases");
-    let output = run.arg(&out).current_dir(workspace).output().context("starting cargo")?;
+    let output = run.arg(out).current_dir(workspace).output().context("starting cargo")?;
     let log = String::from_utf8_lossy(&output.stderr);
     ensure!(output.status.success(), "the crates cannot be run natively: {log}");
-    let bytes = std::fs::read(&out).with_context(|| format!("reading {}", out.display()))?;
-    cases::read(&bytes)
+    Ok(())
 }
 
 #[cfg(test)]
@@ -127,10 +140,12 @@ mod tests {
         let (_, tail) = manifest.split_once("\n[dependencies]\n").unwrap();
         let (dependencies, _) = tail.split_once("\n[").unwrap();
         let optional = dependencies.lines().filter(|line| line.contains("optional = true"));
-        let names: Vec<&str> = optional
+        let mut names: Vec<&str> = optional
             .filter_map(|line| Some(line.split_once(" = ")?.0))
             .filter(|name| *name != "serde")
             .collect();
+        names.extend(manifest.lines().filter_map(|line| line.strip_suffix(" = []")));
+        names.sort_unstable();
         assert_eq!(names, CRATES);
     }
 }

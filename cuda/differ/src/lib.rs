@@ -14,6 +14,5 @@ pub mod planted;
 pub mod programs;
 pub mod report;
 
-#[cfg(test)]
 #[path = "../crates/src/record.rs"]
 mod record;

@@ -1,6 +1,11 @@
-//! Wrong edits of LLVM IR, which must be found.
+//! Wrong edits of LLVM IR and of PTX, which must be found: a store or an operand at a time, and the errors of compilers
+//! that were found once, at every place where they can be made.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+mod ir;
+mod ptx;
+pub mod search;
 
 /// An edit that changes what a program does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,21 +14,114 @@ pub enum Planted {
     Store(usize),
     /// The operands of the subtraction of this number are swapped.
     Sub(usize),
+    /// An error of a compiler.
+    Class(&'static Class),
 }
 
-/// The number for the edit, which is a function without one.
-static NUMBER: AtomicUsize = AtomicUsize::new(0);
+/// A kind of error that compilers make.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Class {
+    /// Its name.
+    pub name: &'static str,
+    /// What the compiler does.
+    pub what: &'static str,
+    edit: Edit,
+}
+
+#[derive(Debug)]
+enum Edit {
+    Ir(fn(&str) -> String),
+    Ptx(fn(&str) -> String),
+}
+
+impl PartialEq for Edit {
+    fn eq(&self, other: &Edit) -> bool {
+        matches!((self, other), (Edit::Ir(_), Edit::Ir(_)) | (Edit::Ptx(_), Edit::Ptx(_)))
+    }
+}
+
+impl Eq for Edit {}
+
+/// All kinds.
+pub static CLASSES: [Class; 12] = [
+    Class {
+        name: "remainder",
+        what: "`%` of floats by a rounded quotient",
+        edit: Edit::Ir(ir::with_rounded_remainders),
+    },
+    Class {
+        name: "unwritten",
+        what: "no mask after a register that one path leaves unwritten",
+        edit: Edit::Ptx(ptx::with_unwritten_registers),
+    },
+    Class {
+        name: "root",
+        what: "square roots of f32 that are not rounded correctly",
+        edit: Edit::Ptx(ptx::with_approximate_roots),
+    },
+    Class {
+        name: "abs",
+        what: "no sign extension of an absolute value of 16 bits",
+        edit: Edit::Ptx(ptx::with_unsigned_absolutes),
+    },
+    Class {
+        name: "index",
+        what: "a boolean that is an index, less 2 instead of 0",
+        edit: Edit::Ptx(ptx::with_wrong_indices),
+    },
+    Class {
+        name: "overlap",
+        what: "a copy whose ends may overlap, as one whose ends may not",
+        edit: Edit::Ir(ir::with_careless_moves),
+    },
+    Class {
+        name: "half",
+        what: "floats of 16 bits rounded towards zero",
+        edit: Edit::Ptx(ptx::with_cut_halves),
+    },
+    Class {
+        name: "sign",
+        what: "integers of 8 bits extended by zeros instead of the sign",
+        edit: Edit::Ir(ir::without_signs),
+    },
+    Class {
+        name: "order",
+        what: "signed integers of 8 and 16 bits compared as unsigned ones",
+        edit: Edit::Ir(ir::with_unsigned_orders),
+    },
+    Class {
+        name: "carry",
+        what: "sums of 128 bits without their carry",
+        edit: Edit::Ptx(ptx::without_carries),
+    },
+    Class {
+        name: "align",
+        what: "accesses to packed structures as if these were aligned",
+        edit: Edit::Ir(ir::with_alignment),
+    },
+    Class {
+        name: "niche",
+        what: "discriminants read without their upper bits",
+        edit: Edit::Ir(ir::with_short_switches),
+    },
+];
 
 impl std::str::FromStr for Planted {
     type Err = String;
 
-    /// `store:5` and `sub:7`
+    /// `store:5`, `sub:7`, and the name of a class.
     fn from_str(text: &str) -> Result<Planted, String> {
+        if let Some(class) = CLASSES.iter().find(|class| class.name == text) {
+            return Ok(Planted::Class(class));
+        }
         let parsed = text.split_once(':').and_then(|(kind, number)| Some((kind, number.parse().ok()?)));
         match parsed {
             Some(("store", number)) => Ok(Planted::Store(number)),
             Some(("sub", number)) => Ok(Planted::Sub(number)),
-            _ => Err(format!("`{text}` is no edit: expected store:N or sub:N")),
+            _ => {
+                let names: Vec<&str> = CLASSES.iter().map(|class| class.name).collect();
+                Err(format!("`{text}` is no edit: expected store:N, sub:N, {}", names.join(", ")))
+            }
         }
     }
 }
@@ -33,88 +131,70 @@ impl std::fmt::Display for Planted {
         match self {
             Planted::Store(number) => write!(f, "store:{number}"),
             Planted::Sub(number) => write!(f, "sub:{number}"),
+            Planted::Class(class) => write!(f, "{}", class.name),
         }
     }
 }
+
+/// The edit for the builder, which takes a function without a state.
+static OF_IR: Mutex<Option<Planted>> = Mutex::new(None);
 
 impl Planted {
-    /// The edit as the builder takes it.
-    pub fn edit(self) -> fn(String) -> String {
+    /// The edit as the builder takes it, if it is one of LLVM IR.
+    pub fn of_ir(self) -> Option<fn(String) -> String> {
+        if matches!(self, Planted::Class(Class { edit: Edit::Ptx(_), .. })) {
+            return None;
+        }
+        *OF_IR.lock().unwrap_or_else(PoisonError::into_inner) = Some(self);
+        Some(|text| {
+            let planted = *OF_IR.lock().unwrap_or_else(PoisonError::into_inner);
+            match planted {
+                Some(Planted::Store(number)) => ir::without_store(&text, number),
+                Some(Planted::Sub(number)) => ir::with_swapped_sub(&text, number),
+                Some(Planted::Class(Class { edit: Edit::Ir(edit), .. })) => edit(&text),
+                _ => text,
+            }
+        })
+    }
+
+    /// The name of its kind.
+    pub fn kind(self) -> &'static str {
         match self {
-            Planted::Store(number) => {
-                NUMBER.store(number, Ordering::Relaxed);
-                |text| without_store(&text, NUMBER.load(Ordering::Relaxed))
-            }
-            Planted::Sub(number) => {
-                NUMBER.store(number, Ordering::Relaxed);
-                |text| with_swapped_sub(&text, NUMBER.load(Ordering::Relaxed))
-            }
+            Planted::Store(_) => "store",
+            Planted::Sub(_) => "sub",
+            Planted::Class(class) => class.name,
         }
     }
-}
 
-/// The text without its store of this number, counted round and round; stores that shared memory, a panic's record or
-/// nobody sees are stores as well.
-fn without_store(text: &str, number: usize) -> String {
-    let is_store = |line: &str| line.trim_start().starts_with("store ");
-    replace_line(text, number, is_store, |_| String::new())
-}
-
-/// The text with the operands of one `sub` swapped, unless they are the same.
-fn with_swapped_sub(text: &str, number: usize) -> String {
-    let operands = |line: &str| -> Option<(String, String, String)> {
-        let (head, rest) = line.split_once(" = sub ")?;
-        let (typed, tail) = rest.rsplit_once(", ").filter(|(_, tail)| !tail.starts_with('!'))?;
-        let (flags, first) = typed.rsplit_once(' ')?;
-        Some((format!("{head} = sub {flags}"), first.to_owned(), tail.to_owned()))
-    };
-    let is_sub = |line: &str| operands(line).is_some_and(|(_, a, b)| a != b);
-    replace_line(text, number, is_sub, |line| {
-        operands(line).map_or_else(|| line.to_owned(), |(head, a, b)| format!("{head} {b}, {a}"))
-    })
-}
-
-fn replace_line(
-    text: &str,
-    number: usize,
-    is_wanted: impl Fn(&str) -> bool,
-    replace: impl Fn(&str) -> String,
-) -> String {
-    let count = text.lines().filter(|line| is_wanted(line)).count();
-    let (mut at, wanted) = (0, number % count.max(1));
-    let mut edited = String::with_capacity(text.len());
-    for line in text.lines() {
-        let is_it = is_wanted(line) && {
-            at += 1;
-            at == wanted + 1
-        };
-        edited.push_str(&if is_it { replace(line) } else { line.to_owned() });
-        edited.push('\n');
+    /// What the compiler does.
+    pub fn what(self) -> &'static str {
+        match self {
+            Planted::Store(_) => "a store left out",
+            Planted::Sub(_) => "the operands of a subtraction swapped",
+            Planted::Class(class) => class.what,
+        }
     }
-    edited
+
+    /// The PTX with the error, if it is one of PTX.
+    pub fn in_ptx(self, text: String) -> String {
+        match self {
+            Planted::Class(Class { edit: Edit::Ptx(edit), .. }) => edit(&text),
+            _ => text,
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const TEXT: &str = "  store i32 1, ptr %p\n  %a = sub i32 %x, %y\n  store i8 2, ptr %q, align 1\n  \
-                        %b = sub nuw i64 0, %a\n  %c = sub i8 %a, %a\n";
-
     #[test]
-    fn one_line_is_changed() {
-        let without = Planted::Store(1).edit()(TEXT.to_owned());
-        assert!(without.contains("store i32 1") && !without.contains("store i8 2"), "{without}");
-        assert_eq!(without, Planted::Store(3).edit()(TEXT.to_owned()), "numbers go round");
-        let swapped = Planted::Sub(0).edit()(TEXT.to_owned());
-        assert!(
-            swapped.contains("%a = sub i32 %y, %x\n") && swapped.contains("sub nuw i64 0, %a"),
-            "{swapped}"
-        );
-        let swapped = Planted::Sub(1).edit()(TEXT.to_owned());
-        assert!(swapped.contains("%b = sub nuw i64 %a, 0\n"), "{swapped}");
+    fn edits_have_names() {
         assert_eq!("store:7".parse(), Ok(Planted::Store(7)));
-        assert_eq!(Planted::Sub(2).to_string().parse(), Ok(Planted::Sub(2)));
+        for class in &CLASSES {
+            let planted = Planted::Class(class);
+            assert_eq!(planted.to_string().parse(), Ok(planted));
+        }
         assert!("add:1".parse::<Planted>().is_err());
     }
 }

@@ -28,6 +28,7 @@ fn compare(opt_levels: [u8; 2]) {
             opt_level,
             arch: NvvmArch::Compute90,
             planted: None,
+            packed: None,
             work: None,
             out: Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("sha2-{}", opt_levels[0])),
         };

@@ -10,6 +10,7 @@ use cuda_std::testing::{Counter, LaunchCounts};
 use crate::error::{EmulatorError, UndefinedByte};
 use crate::exec::{
     Driver, FIRST_OFFSET, Grid, Memory, Progress, Region, Regions, Stored, Tally, Turns, Unwritten,
+    UnwrittenRegisters,
 };
 use crate::globals::Globals;
 use crate::instr::{ParamRange, Space};
@@ -27,6 +28,7 @@ pub struct Emulator {
     lent: Vec<Region>,
     limits: Limits,
     turns: Turns,
+    unwritten_registers: UnwrittenRegisters,
     max_steps: u64,
     /// Launches take turns, and leave what they stored of undefined bits.
     turn: Mutex<BTreeMap<u64, Stored>>,
@@ -69,6 +71,7 @@ impl Emulator {
             lent: Vec::new(),
             limits: Limits { max_cluster, capability, runs_cpu_only: false, ..Limits::default() },
             turns: Turns::default(),
+            unwritten_registers: UnwrittenRegisters::default(),
             max_steps: 1 << 32,
             turn: Mutex::default(),
             driver: Mutex::default(),
@@ -90,6 +93,11 @@ impl Emulator {
     /// The same emulator with another order of a block's threads.
     pub fn with_turns(self, turns: Turns) -> Emulator {
         Emulator { turns, ..self }
+    }
+
+    /// The same emulator, whose threads find this in registers that they have not written: for PTX of other compilers.
+    pub fn with_unwritten_registers(self, unwritten_registers: UnwrittenRegisters) -> Emulator {
+        Emulator { unwritten_registers, ..self }
     }
 
     /// The same emulator, which lets a block execute about `max_steps` instructions before it counts as endless.
@@ -308,6 +316,7 @@ impl Emulator {
             unwritten: &unwritten,
             driver: &driver,
             turns: self.turns,
+            unwritten_registers: self.unwritten_registers,
             max_steps: self.max_steps,
             is_cooperative,
             tally,

@@ -156,6 +156,14 @@ pub enum Cause {
         /// After a semicolon, where the thread last got such bits, if not from a register.
         origin: String,
     },
+    /// A thread reads a register that it has not written.
+    #[error(
+        "register {register} is read, and this thread has not written it: ptxas may drop a mask that follows"
+    )]
+    UnwrittenRegister {
+        /// The register.
+        register: String,
+    },
     /// An atomic operation on memory that nothing was written to.
     #[error("an atomic operation on bits of {space} memory that nothing was written to")]
     UndefinedMemory {
@@ -290,7 +298,9 @@ pub enum Cause {
         mask: u32,
     },
     /// All threads that have not exited load words again and again which nobody stores any more.
-    #[error("nobody can go on: all threads wait for words, or for threads that do, and nobody stores them")]
+    #[error(
+        "no thread can continue: all threads wait for words, or for threads that do, and no thread stores them"
+    )]
     Stuck,
     /// The block took more instructions than allowed, as an endless loop would.
     #[error("the block executed {0} instructions without an end")]

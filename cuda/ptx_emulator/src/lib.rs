@@ -11,6 +11,9 @@
 //! threads get is. Stored to global memory they become a pattern that is a NaN of every float type and no likely
 //! integer, and [`Emulator::undefined_in`] tells where a launch left them.
 //!
+//! To read a register that the thread has not written is a fault, even if a mask follows: ptxas drops such masks.
+//! [`Emulator::with_unwritten_registers`] allows it for PTX of other compilers, with undefined bits or noise.
+//!
 //! Of the driver's functions it has `malloc`, `free`, `vprintf` and `__assertfail`. Uses of a block beyond its bounds or
 //! after it was freed are faults; blocks that nobody frees are not. What kernels print it prints, or keeps:
 //! [`Emulator::with_captured_output`].
@@ -138,5 +141,5 @@ mod parse;
 
 pub use emulator::Emulator;
 pub use error::{Cause, EmulatorError, Fault, UndefinedByte};
-pub use exec::Turns;
+pub use exec::{Turns, UnwrittenRegisters};
 pub use module::{PtxModule, Unsupported};

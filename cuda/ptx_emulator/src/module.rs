@@ -69,6 +69,8 @@ pub(crate) struct Function {
     pub places: Vec<(usize, usize)>,
     /// Names by slot; what is fixed has none.
     pub registers: Vec<String>,
+    /// Bits by slot.
+    pub widths: Vec<u8>,
     pub fixed: Vec<(Slot, Fixed)>,
     pub params: Vec<ParamRange>,
     pub result: Option<ParamRange>,

@@ -4,7 +4,7 @@ mod common;
 
 use common::{eval, fault, module, run_and_ask, undefined};
 use cuda_std::launch::LaunchConfig;
-use ptx_emulator::{Cause, UndefinedByte};
+use ptx_emulator::{Cause, Emulator, EmulatorError, PtxModule, UndefinedByte, UnwrittenRegisters};
 
 /// What a kernel with this body leaves undefined of four numbers.
 #[track_caller]
@@ -143,4 +143,76 @@ fn arithmetic_passes_undefined_bits_on() {
     for body in unknown {
         assert_eq!(eval(&format!("{start}{body}"), "%r3"), Err(undefined()), "{body}");
     }
+}
+
+/// ptxas 13.0.88 does not extend its sign again.
+#[test]
+fn the_absolute_value_of_the_least_number_of_16_bits_is_undefined() {
+    let shifted = |x: i16| {
+        format!(
+            "mov.b16 %rs1, {x}; abs.s16 %rs2, %rs1; shr.s16 %rs3, %rs2, 4; cvt.s32.s16 %r1, %rs3; st.global.b32 [%out], %r1;"
+        )
+    };
+    assert!(left_by(&shifted(i16::MIN), &mut [0; 4]).is_some());
+    let mut out = [0; 4];
+    assert_eq!((left_by(&shifted(i16::MIN + 1), &mut out), out[0]), (None, 2047));
+}
+
+/// A byte of an enum that one path alone loads, and a mask that keeps it right on the other: ptxas drops the mask.
+const MASKED: &str = "mov.u32 %r1, %tid.x; and.b32 %r2, %r1, 1; setp.eq.u32 %p1, %r2, 0; @%p1 bra L;
+    ld.global.b8 %rs1, [%out]; and.b16 %rs2, %rs1, 1;
+    L: cvt.u32.u16 %r3, %rs2; and.b32 %r4, %r3, 0xff00;
+    mul.wide.u32 %rd1, %r1, 4; add.s64 %rd2, %out, %rd1; st.global.b32 [%rd2], %r4;";
+
+fn launch(body: &str, registers: UnwrittenRegisters) -> (Result<(), EmulatorError>, [u32; 4]) {
+    let module = PtxModule::parse(&module("", body)).unwrap();
+    let mut emulator = Emulator::new(module).with_unwritten_registers(registers);
+    let mut out = [1u32; 4];
+    let address = out.as_mut_ptr().addr() as u64;
+    // SAFETY: `out` outlives the launch, and nobody else uses it.
+    let result = unsafe {
+        emulator.lend(&mut out);
+        emulator.launch("k", LaunchConfig::new(1, 4), &[&address.to_le_bytes()])
+    };
+    (result, out)
+}
+
+#[test]
+fn a_register_that_is_read_before_it_is_written_is_a_fault_even_behind_a_mask() {
+    let Err(EmulatorError::Fault(fault)) = launch(MASKED, UnwrittenRegisters::Refused).0 else {
+        panic!("the read of %rs2 went unseen");
+    };
+    assert_eq!(fault.cause, Cause::UnwrittenRegister { register: "%rs2".to_owned() });
+    assert_eq!((fault.kernel.as_str(), fault.block, fault.thread), ("k", [0; 3], [0; 3]));
+    assert!(fault.instruction.contains("cvt.u32.u16 %r3, %rs2"), "{fault}");
+    for body in ["@%p2 bra E; E:", "shfl.sync.idx.b32 %r1, %r2, 0, 31, 15;", "st.global.b32 [%out], %r1;"] {
+        let Err(EmulatorError::Fault(fault)) = launch(body, UnwrittenRegisters::Refused).0 else {
+            panic!("{body}: no fault");
+        };
+        assert!(matches!(fault.cause, Cause::UnwrittenRegister { .. }), "{body}: {fault}");
+    }
+}
+
+#[test]
+fn registers_that_start_at_zero_are_written() {
+    let body = format!("mov.b16 %rs2, 0; {MASKED}");
+    let (result, out) = launch(&body, UnwrittenRegisters::Refused);
+    result.unwrap();
+    assert_eq!(out, [0; 4]);
+}
+
+#[test]
+fn noise_in_registers_is_another_for_each_seed_and_shows_without_its_mask() {
+    let unmasked = MASKED.replace("and.b32 %r4, %r3, 0xff00", "mov.b32 %r4, %r3");
+    let of = |seed: u64| {
+        let (result, out) = launch(&unmasked, UnwrittenRegisters::Noise(seed));
+        result.unwrap();
+        out
+    };
+    let [first, second] = [1, 2].map(of);
+    assert_eq!((first, first[1]), (of(1), 1));
+    assert!(
+        first[0] != second[0] && first[0] != first[2] && first[0] > 1 && first[0] <= 0xffff,
+        "{first:x?}"
+    );
 }

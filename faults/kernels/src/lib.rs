@@ -1,4 +1,4 @@
-//! Kernels that fail on purpose, one for each way to fail. They are no part of what training and softmax load.
+//! Kernels that fail on purpose, one for each way to fail. Training and softmax do not load them.
 
 #![no_std]
 
@@ -13,7 +13,7 @@ const WIDTH: usize = 16;
 /// `out[i] = value` for `i` below `len`. This one does not fail: it shows that a device goes on.
 ///
 /// # Safety
-/// `out` holds `len` elements that nobody else uses.
+/// `out` holds `len` elements that no other code uses.
 #[kernel]
 pub unsafe fn fill(out: *mut f32, len: usize, value: f32) {
     let i = thread::index_1d() as usize;
@@ -78,16 +78,37 @@ pub unsafe fn asserts(sum: u32) {
     assert!(sum.is_multiple_of(2), "the sum must be even");
 }
 
-/// Waits for `flag`, which nobody sets, for `most` ticks of the clock at most: a machine that cannot end the kernel has
-/// it for that long and no longer.
+/// Waits for `flag`, which is never set, for at most `most` ticks of the clock, so that the kernel ends even on a machine
+/// that cannot stop it.
 ///
 /// # Safety
 /// `flag` holds an element.
 #[kernel]
 pub unsafe fn never_ends(flag: *const u32, most: u64) {
     let start = misc::clock();
-    // SAFETY: by the contract. Volatile, so that each round reads anew.
+    // SAFETY: by the contract. Volatile, so that each round reads again.
     while unsafe { flag.read_volatile() } == 0 && misc::clock().wrapping_sub(start) < most {}
+}
+
+/// Follows `next` from `at` on with a call for each step and an array in each frame.
+#[inline(never)]
+fn descend(next: *const u32, at: u32) -> u32 {
+    let frame = core::hint::black_box([at; 32]);
+    // SAFETY: the caller's indices lie in `next`. Volatile, so that each call reads again.
+    let after = unsafe { next.add(at as usize).read_volatile() };
+    if after == 0 { at } else { descend(next, after) ^ frame[(after % 32) as usize] }
+}
+
+//@ allow-local(descends): its stack is what overflows
+
+/// Follows `next` from 1 on by recursion until a 0. In a circle the recursion ends when the stack overflows.
+///
+/// # Safety
+/// `out` holds an element, and `next` indices into itself.
+#[kernel]
+pub unsafe fn descends(out: *mut u32, next: *const u32) {
+    // SAFETY: by the contract.
+    unsafe { out.write(descend(next, 1)) };
 }
 
 /// Keeps 128 numbers in registers, so that a block of 1024 threads has not enough of them.

@@ -1,10 +1,14 @@
-//! A table that all threads read: in constant memory, and in global memory by the two ways to it.
+//! A table that all threads read: in constant memory, in global memory by the two ways to it, and as an argument.
 //!
 //! Constant memory has a cache of its own, which gives one word to all lanes of a warp at once, and another word in another
 //! pass. Global memory gives a warp any words of a line at once. So it matters how many addresses a warp asks for.
+//!
+//! Arguments are in constant memory too. An index that is known when the kernel is compiled makes an element an operand of the
+//! instruction that uses it; a computed index takes a load.
 //@ ptx(constant_const): ld.const.b32 == 16, ld.global == 0, .local == 0
 //@ ptx(constant_global): ld.global.b32 == 16, .nc == 0, .local == 0
 //@ ptx(constant_read_only): ld.global.nc.b32 == 16, .local == 0
+//@ ptx(constant_argument): ld.global == 0, ld.const == 0, .local == 0
 
 #[cfg(not(target_arch = "nvptx64"))]
 use super::{Grid, Rung};
@@ -41,14 +45,24 @@ pub const RUNGS: &[Rung<Arguments>] = &[
     Rung { name: "global", idea: "in global memory", kernel: &constant_global::INSTANCES[0] },
     Rung {
         name: "read_only",
-        idea: "in global memory, read by the path that sees no writes",
+        idea: "in global memory, read by ld.global.nc",
         kernel: &constant_read_only::INSTANCES[0],
+    },
+    Rung {
+        name: "argument",
+        idea: "an argument of the kernel, with indices known when it is compiled",
+        kernel: &constant_argument::INSTANCES[0],
     },
 ];
 
 #[cfg(not(target_arch = "nvptx64"))]
 pub(crate) const KERNELS: &[&cuda_std::launch::KernelMeta] =
-    &[constant_const::META, constant_global::META, constant_read_only::META];
+    &[constant_const::META, constant_global::META, constant_read_only::META, constant_argument::META];
+
+/// The entries of a thread, in the order of its reads.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Entries(pub [f32; READS]);
 
 /// What the kernels take.
 #[cfg(not(target_arch = "nvptx64"))]
@@ -60,6 +74,8 @@ pub struct Arguments {
     pub table: cuda_std::launch::RawBuffer<f32>,
     /// Neighbouring lanes that read the same entries: a power of two up to 32, as its logarithm.
     pub shift: u32,
+    /// What all threads read if all lanes of a warp read the same entries.
+    pub entries: Entries,
     /// How many threads.
     pub len: u32,
 }
@@ -123,5 +139,20 @@ pub unsafe fn constant_read_only(out: *mut f32, table: &[f32], shift: u32, len: 
         let table = table[..ENTRIES].as_ptr();
         // SAFETY: `i` lies in `out`, and this thread alone writes the element; an entry lies in the table, which nobody writes.
         unsafe { *out.add(i) = sum(i, shift, |entry| load_global_nc(table.add(entry))) };
+    }
+}
+
+/// `out[i]` is the sum of the entries.
+///
+/// Launched on at least `len` threads along x, in blocks of 256.
+///
+/// # Safety
+/// As of [`constant_const`](fn@constant_const).
+#[kernel(max_threads = 256, args = Arguments, facts: Grid = Grid::threads::<256, 1>())]
+pub unsafe fn constant_argument(out: *mut f32, entries: Entries, len: u32) {
+    let i = thread::index_1d() as usize;
+    if i < len as usize {
+        // SAFETY: `i` lies in `out`, and this thread alone writes the element.
+        unsafe { *out.add(i) = entries.0.into_iter().fold(0.0, |sum, entry| sum + entry) };
     }
 }

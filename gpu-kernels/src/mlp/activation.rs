@@ -7,7 +7,7 @@ use cuda_std::{kernel, thread};
 /// A NaN comes out as 0, as in the comparison `inp > 0`. Launched on a grid of at least `cols` x `rows` threads.
 ///
 /// # Safety
-/// `out` holds `rows * cols` elements that nobody else uses; `inp` holds at least as many.
+/// `out` holds `rows * cols` elements that no other code uses; `inp` holds at least as many.
 #[kernel]
 pub unsafe fn relu_forward(out: *mut f32, inp: &[f32], rows: u32, cols: u32) {
     let (col, row) = (thread::index_2d().x as usize, thread::index_2d().y as usize);
@@ -25,7 +25,7 @@ pub unsafe fn relu_forward(out: *mut f32, inp: &[f32], rows: u32, cols: u32) {
 /// at least `cols` x `rows` threads.
 ///
 /// # Safety
-/// `d_inp` holds `rows * cols` elements that nobody else uses; `d_out` and `activations` hold at least as many.
+/// `d_inp` holds `rows * cols` elements that no other code uses; `d_out` and `activations` hold at least as many.
 #[kernel]
 pub unsafe fn relu_backward(d_inp: *mut f32, d_out: &[f32], activations: &[f32], rows: u32, cols: u32) {
     let (col, row) = (thread::index_2d().x as usize, thread::index_2d().y as usize);

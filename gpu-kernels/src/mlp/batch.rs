@@ -58,7 +58,7 @@ fn mix(mut x: u32) -> u32 {
 ///
 /// # Safety
 /// `first + rows` is at most `samples`, which is at least 1; `out` holds `rows * features` elements and
-/// `labels_out` `rows`, which nobody else uses; `images` and `labels` hold as many as their shapes say.
+/// `labels_out` `rows`, which no other code uses; `images` and `labels` hold as many as their shapes say.
 #[kernel]
 pub unsafe fn shuffled_batch(
     out: *mut f32,

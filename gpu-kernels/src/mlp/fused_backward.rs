@@ -127,7 +127,7 @@ pub unsafe fn linear_backward<P: Product>(
 /// those of all steps of the epoch, and one more.
 ///
 /// # Safety
-/// As for [`linear_backward`](fn@linear_backward); nobody else uses `state`.
+/// As for [`linear_backward`](fn@linear_backward); no other code uses `state`.
 #[kernel(
     max_threads = 256,
     args = UpdatesLaunch,

@@ -29,9 +29,9 @@ pub const MAX_CLASSES: usize = 16;
 #[derive(Clone, Copy, Debug, KernelArgs)]
 #[repr(C)]
 pub struct HeadRows {
-    /// `[samples]`, of which those of the step are written: the loss of each row in nats.
+    /// `[samples]`, written for the samples of the step: the loss of each row in nats.
     pub loss: *mut f32,
-    /// `[samples]`, of which those of the step are written: 1 where the first of the largest logits is the label's.
+    /// `[samples]`, written for the samples of the step: 1 where the first of the largest logits is the label's.
     pub correct: *mut u32,
     /// `[rows, classes]`, written: the gradient at the logits, averaged over the batch; or null.
     pub d_logits: *mut f32,
@@ -53,7 +53,7 @@ pub struct HeadRows {
     pub inputs: u32,
     /// Classes.
     pub classes: u32,
-    /// The targets of a row, of so many classes.
+    /// The targets of a row, of `classes` classes.
     pub targets: Targets,
     /// Blocks for the rows; those after them gather the next batch.
     pub blocks: u32,
@@ -86,7 +86,7 @@ pub struct NextBatch {
 ///
 /// # Safety
 /// The launch is as said, and `classes` is at most [`MAX_CLASSES`]; the pointers are valid for as many elements as their
-/// shapes say; what is written nobody else uses.
+/// shapes say; no other code uses what is written.
 #[kernel(
     max_threads = BLOCK,
     args = HeadLaunch,

@@ -7,7 +7,7 @@ use cuda_std::{kernel, thread};
 /// Launched on a grid of at least `outputs` x `batch` threads (x, y).
 ///
 /// # Safety
-/// `out` holds `batch * outputs` elements that nobody else uses; `inp`, `weights` and `biases` hold at least as
+/// `out` holds `batch * outputs` elements that no other code uses; `inp`, `weights` and `biases` hold at least as
 /// many elements as their shapes say.
 #[kernel]
 pub unsafe fn linear_forward(
@@ -36,7 +36,7 @@ pub unsafe fn linear_forward(
 /// Launched on a grid of at least `inputs` x `batch` threads (x, y).
 ///
 /// # Safety
-/// `d_inp` holds `batch * inputs` elements that nobody else uses; `d_out` and `weights` hold at least as many
+/// `d_inp` holds `batch * inputs` elements that no other code uses; `d_out` and `weights` hold at least as many
 /// elements as their shapes say.
 #[kernel]
 pub unsafe fn linear_backward_input(

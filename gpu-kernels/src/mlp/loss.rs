@@ -18,7 +18,7 @@ pub struct Targets {
 }
 
 impl Targets {
-    /// With the share `smoothing`, from 0 up to below 1, for so many classes.
+    /// With the share `smoothing`, from 0 up to below 1, for `classes` classes.
     pub const fn new(smoothing: f32, classes: u32) -> Self {
         let other = smoothing / classes as f32;
         Self { label: 1.0 - smoothing + other, other }
@@ -54,7 +54,7 @@ impl Targets {
 /// threads.
 ///
 /// # Safety
-/// `out` holds `rows * cols` elements that nobody else uses; `inp` holds at least as many.
+/// `out` holds `rows * cols` elements that no other code uses; `inp` holds at least as many.
 #[kernel]
 pub unsafe fn softmax_naive(out: *mut f32, inp: &[f32], rows: u32, cols: u32) {
     let (col, row) = (thread::index_2d().x as usize, thread::index_2d().y as usize);
@@ -80,7 +80,7 @@ pub unsafe fn softmax_naive(out: *mut f32, inp: &[f32], rows: u32, cols: u32) {
 /// `rows` threads.
 ///
 /// # Safety
-/// `out` holds `rows` elements that nobody else uses; `probs` and `targets` hold at least `rows * cols`.
+/// `out` holds `rows` elements that no other code uses; `probs` and `targets` hold at least `rows * cols`.
 #[kernel]
 pub unsafe fn cross_entropy_loss(out: *mut f32, probs: &[f32], targets: &[f32], rows: u32, cols: u32) {
     let row = thread::index_1d() as usize;
@@ -102,7 +102,7 @@ pub unsafe fn cross_entropy_loss(out: *mut f32, probs: &[f32], targets: &[f32], 
 /// Launched on a grid of at least `cols` x `rows` threads.
 ///
 /// # Safety
-/// `d_logits` holds `rows * cols` elements that nobody else uses; `probs` and `targets` hold at least as many.
+/// `d_logits` holds `rows * cols` elements that no other code uses; `probs` and `targets` hold at least as many.
 #[kernel]
 pub unsafe fn cross_entropy_backward(
     d_logits: *mut f32,
@@ -124,7 +124,7 @@ pub unsafe fn cross_entropy_backward(
 /// Launched on a grid of at least `cols` x `rows` threads.
 ///
 /// # Safety
-/// `targets` holds `rows * cols` elements that nobody else uses; `labels` holds at least `rows`.
+/// `targets` holds `rows * cols` elements that no other code uses; `labels` holds at least `rows`.
 #[kernel]
 pub unsafe fn one_hot(targets: *mut f32, labels: &[u32], rows: u32, cols: u32, of: Targets) {
     let (col, row) = super::col_and_row();
@@ -140,7 +140,7 @@ pub unsafe fn one_hot(targets: *mut f32, labels: &[u32], rows: u32, cols: u32, o
 /// `scores` is `[rows, cols]`: logits or probabilities. Launched on at least `rows` threads.
 ///
 /// # Safety
-/// `out` holds `rows` elements that nobody else uses; `scores` holds at least `rows * cols`, `labels` `rows`.
+/// `out` holds `rows` elements that no other code uses; `scores` holds at least `rows * cols`, `labels` `rows`.
 #[kernel]
 pub unsafe fn count_correct(out: *mut u32, scores: &[f32], labels: &[u32], rows: u32, cols: u32) {
     let row = thread::index_1d() as usize;

@@ -2,7 +2,7 @@
 
 use cuda_std::mem::{self, f32x4};
 
-/// A row-major matrix in global memory that nobody writes while the kernel runs.
+/// A row-major matrix in global memory that is not written while the kernel runs.
 #[derive(Clone, Copy)]
 pub struct Matrix {
     ptr: *const f32,
@@ -22,7 +22,7 @@ impl Matrix {
     /// The `rows` x `cols` matrix at `ptr`.
     ///
     /// # Safety
-    /// `ptr` is valid for `rows * cols` elements, which nobody writes while the matrix is in use.
+    /// `ptr` is valid for `rows * cols` elements, which are not written while the matrix is in use.
     #[inline(always)]
     pub unsafe fn new(ptr: *const f32, rows: usize, cols: usize) -> Self {
         let is_aligned = (ptr as usize | (cols * size_of::<f32>())).is_multiple_of(16);

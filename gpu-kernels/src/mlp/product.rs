@@ -189,7 +189,7 @@ fn share(len: usize, part: usize, parts: usize) -> Range<usize> {
 /// thread of its own.
 ///
 /// # Safety
-/// `to` is valid for as many elements as `from`, and nobody else uses them.
+/// `to` is valid for as many elements as `from`, and no other code uses them.
 #[inline(always)]
 pub(super) unsafe fn zip_in_place(to: *mut f32, from: &[f32], f: impl Fn(f32, f32) -> f32) {
     // SAFETY: the caller's contract.

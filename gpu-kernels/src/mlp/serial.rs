@@ -39,7 +39,7 @@ fn rounded<T: Operand>(x: f32, is_gradient: bool) -> f32 {
 /// columns of each row that lie in the product, and `soon(row, col)` some time before. Operands are rounded to `T`.
 ///
 /// # Safety
-/// `shared` is valid for [`SHARED`] floats, which nobody else uses. The operands agree on k, of which there is one term at
+/// `shared` is valid for [`SHARED`] floats, which no other code uses. The operands agree on k, of which there is one term at
 /// least; the rows lie in the product, of which the last may be that of the sums of B's columns.
 #[inline(always)]
 pub unsafe fn product<T: Operand>(

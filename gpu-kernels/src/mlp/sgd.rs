@@ -13,7 +13,7 @@ use cuda_std::{float, kernel, thread};
 /// grid of at least `outputs` x `inputs` threads (x, y); the first row of threads updates the biases.
 ///
 /// # Safety
-/// All pointers and slices hold as many elements as their shapes say, and nobody else uses those written.
+/// All pointers and slices hold as many elements as their shapes say, and no other code uses those written.
 #[kernel]
 pub unsafe fn update_layer(
     weights: *mut f32,

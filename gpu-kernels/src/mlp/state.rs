@@ -73,7 +73,7 @@ impl StepState {
     /// epoch and one more.
     ///
     /// # Safety
-    /// `state` is valid for reads and writes, and nobody else uses what is not the step's rate, nor the momentum. `rates`
+    /// `state` is valid for reads and writes, and no other code uses what is not the step's rate, nor the momentum. `rates`
     /// has the next step's rate.
     #[inline(always)]
     pub(super) unsafe fn go_on(state: *mut Self, rates: *const f32, turn: u32, rows: u32) {

@@ -227,7 +227,7 @@ pub unsafe fn staged<I: Element<N>, O: Output<N>, const N: usize, const BLOCK: u
 /// Launched on `rows * parts` blocks of `BLOCK` threads.
 ///
 /// # Safety
-/// The launch is as said; `inp` is valid for `rows` rows and `pairs` for its elements, which nobody else uses.
+/// The launch is as said; `inp` is valid for `rows` rows and `pairs` for its elements, which no other code uses.
 #[kernel(
     max_threads = BLOCK,
     min_blocks = 2,
@@ -265,7 +265,7 @@ pub unsafe fn reduce<
 /// Launched on `rows * parts` blocks of `BLOCK` threads.
 ///
 /// # Safety
-/// The launch is as said; `out` and `inp` are valid for `rows` rows and `pairs` for its elements; nobody else uses `out`,
+/// The launch is as said; `out` and `inp` are valid for `rows` rows and `pairs` for its elements; no other code uses `out`,
 /// which may be `inp` with the same stride.
 #[kernel(
     max_threads = BLOCK,

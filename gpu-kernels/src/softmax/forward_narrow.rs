@@ -51,7 +51,7 @@ impl<I, O> ForwardArgs<I, O> {
     /// Writes the elements of a row from a column on, as far as it goes.
     ///
     /// # Safety
-    /// As for [`Self::load_from`]; nobody else uses the elements.
+    /// As for [`Self::load_from`]; no other code uses the elements.
     #[inline(always)]
     unsafe fn store_from<const N: usize>(&self, [row, col]: [usize; 2], values: [f32; N], is_whole: bool)
     where

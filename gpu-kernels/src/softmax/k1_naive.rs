@@ -16,7 +16,7 @@ const BLOCK: usize = 256;
 /// Launched on at least `rows * cols` threads along x, in blocks of 256.
 ///
 /// # Safety
-/// `out` holds `rows * cols` elements that nobody else uses; `inp` holds at least as many.
+/// `out` holds `rows * cols` elements that no other code uses; `inp` holds at least as many.
 #[kernel(args = Arguments, facts: Shapes = Shapes::thread_per_element::<BLOCK>())]
 pub unsafe fn softmax_k1_naive(out: *mut f32, inp: &[f32], rows: u32, cols: u32) {
     let cols = cols as usize;

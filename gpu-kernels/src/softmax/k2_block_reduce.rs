@@ -18,7 +18,7 @@ const BLOCK: usize = 256;
 /// Launched on `rows` blocks of 256 threads.
 ///
 /// # Safety
-/// The launch is as said; `out` holds `rows * cols` elements that nobody else uses; `inp` holds at least as many.
+/// The launch is as said; `out` holds `rows * cols` elements that no other code uses; `inp` holds at least as many.
 #[kernel(args = Arguments, facts: Shapes = Shapes::block_per_row::<BLOCK>())]
 pub unsafe fn softmax_k2_block_reduce(out: *mut f32, inp: &[f32], rows: u32, cols: u32) {
     let partial_shared = shared_array![f32; BLOCK];
@@ -51,7 +51,7 @@ pub unsafe fn softmax_k2_block_reduce(out: *mut f32, inp: &[f32], rows: u32, col
 /// Combines the values of all threads, in every one of them: each round adds the upper half to the lower.
 ///
 /// # Safety
-/// All threads of the block call it together; `shared` has `BLOCK` elements that nobody else uses.
+/// All threads of the block call it together; `shared` has `BLOCK` elements that no other code uses.
 #[inline(always)]
 unsafe fn tree(shared: *mut f32, tid: usize, value: f32, combine: impl Fn(f32, f32) -> f32) -> f32 {
     // SAFETY: the indices are below `BLOCK`, and a barrier lies between the accesses of different threads.

@@ -37,7 +37,7 @@ pub(super) unsafe fn load<T: Number>(row: *const T, start: usize, cols: usize, n
 /// Writes the elements of `row` from `start` on, as far as there are any before `cols`.
 ///
 /// # Safety
-/// The row has `cols` elements, which nobody else uses.
+/// The row has `cols` elements, which no other code uses.
 #[inline(always)]
 pub(super) unsafe fn store<T: Number>(row: *mut T, start: usize, cols: usize, values: [f32; WIDTH]) {
     // SAFETY: as in `load`.
@@ -84,7 +84,7 @@ pub(super) fn sum(cols: usize, terms: impl Fn(usize) -> [f32; WIDTH]) -> f32 {
 /// Launched on at least `rows` threads.
 ///
 /// # Safety
-/// The launch is as said; both pointers are valid for `rows` rows; nobody else uses `out`, which may be `inp` with the same
+/// The launch is as said; both pointers are valid for `rows` rows; no other code uses `out`, which may be `inp` with the same
 /// stride.
 #[kernel(
     cpu_only,

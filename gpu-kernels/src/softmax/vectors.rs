@@ -168,7 +168,7 @@ impl<'a, const THREADS: usize> Vectors<'a, THREADS> {
     /// boundary in both rows.
     ///
     /// # Safety
-    /// `out` is a matrix of the shape of `inp`, and nobody else uses the thread's part of the row.
+    /// `out` is a matrix of the shape of `inp`, and no other code uses the thread's part of the row.
     #[inline(always)]
     pub unsafe fn store(&self, out: *mut f32, place: usize, values: [f32; 4]) {
         // SAFETY: vector and boundary lie in the row.

@@ -144,8 +144,8 @@ pub fn split_header(text: &[u8]) -> (usize, &[u8]) {
     }
 }
 
-/// Puts a line together of its fields, each read by `number`, or none where a field is no number from 0 to 255: the error
-/// is the column and what is wrong there.
+/// Puts a line together of its fields, each read by `number`, or an error if a field is not a number from 0 to 255: the
+/// column and what is wrong there.
 fn collect<'a>(
     mut fields: impl Iterator<Item = &'a [u8]>,
     classes: usize,

@@ -1,6 +1,6 @@
 //! A line eight bytes at a time, in a register of 64 bits.
 //!
-//! A byte at a time costs a branch for every digit, which the processor cannot foretell. In place of
+//! One byte at a time costs a branch per digit, which the processor cannot predict. In place of
 //!
 //! ```text
 //! while the next byte is a digit { value = 10 * value + digit }
@@ -10,7 +10,7 @@
 //! 2. else the first two commas are found by arithmetic on all eight bytes, which hold two fields or more, and the bytes before
 //!    each are shifted to where ones, tens and hundreds belong: however many digits there are, the instructions are the same.
 //!    Where the next word begins is known with the second comma, so a chain of instructions that wait for each other is one for
-//!    two fields; what the digits are worth, and whether they are digits, nobody waits for.
+//!    two fields; no instruction waits for the value of the digits, or whether they are digits.
 //!
 //! What is not one to three digits and a comma is left to `bytes`, with the whole of its line: spaces, zeros in front, and all
 //! that is wrong.
@@ -84,8 +84,8 @@ fn first_fields(word: u64) -> Option<([u32; 2], u32)> {
     (is_plain(first) && is_plain(second)).then_some(([first, second], both))
 }
 
-/// The number whose one to three digits are the lowest `bits` of the word; and what is not 0 where they are no digits, or the
-/// number is above 255.
+/// The number whose one to three digits are the lowest `bits` of the word; and a value that is not 0 if they are not
+/// digits, or the number is above 255.
 #[inline(always)]
 fn number(word: u32, bits: u32) -> (u8, u32) {
     // The ones in the highest byte, tens and hundreds below it, and 0 where there are none.

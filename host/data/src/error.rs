@@ -41,7 +41,7 @@ pub enum DataError {
     },
     /// An IDX file does not begin with the magic number of its kind.
     #[error(
-        "{} holds no IDX {kind}: the magic number at offset 0 is {found:#010x}, expected {expected:#010x}; \
+        "{} does not hold IDX {kind}: the magic number at offset 0 is {found:#010x}, expected {expected:#010x}; \
          check that the file is the right one and fetch it again",
         path.display()
     )]
@@ -87,7 +87,7 @@ pub enum DataError {
     },
     /// An IDX file goes on after the data its header promises.
     #[error(
-        "{} goes on after its end: its {promise} needs {expected} bytes, but more follow at offset {expected}; \
+        "{} is too long: its {promise} needs {expected} bytes, but more follow at offset {expected}; \
          fetch it again",
         path.display()
     )]
@@ -101,7 +101,7 @@ pub enum DataError {
     },
     /// An IDX header gives images a size that nothing can work with.
     #[error(
-        "{} has images of {rows} x {cols} pixels; sides of 1 to {limit} pixels can be used",
+        "{} has images of {rows} x {cols} pixels; each side must be 1 to {limit} pixels",
         path.display()
     )]
     ImageSize {
@@ -179,7 +179,7 @@ pub enum DataError {
         /// What is wrong, and what was expected.
         problem: String,
     },
-    /// A picture is no PNG.
+    /// A picture is not a PNG.
     #[error("{} {found}, not a PNG file; convert the picture to PNG", path.display())]
     NoPng {
         /// The file.
@@ -209,7 +209,7 @@ pub enum DataError {
         /// The pixels of an image.
         features: usize,
     },
-    /// So many images cannot be held out.
+    /// The images cannot be held out.
     #[error(
         "cannot hold {held_out} of {images} training images out; hold at least 1 out and leave at least 1 to learn from"
     )]

@@ -1,4 +1,4 @@
-//! Which files of a folder are the data set, and which folder is meant when none is named.
+//! Finds the files of a data set in a folder, and the default folder.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -74,7 +74,7 @@ pub fn find(dir: &Path) -> Result<Option<Found>, DataError> {
     match dir.metadata() {
         Ok(metadata) if metadata.is_dir() => {}
         Ok(_) => {
-            let source = io::Error::new(io::ErrorKind::NotADirectory, "it is no folder");
+            let source = io::Error::new(io::ErrorKind::NotADirectory, "it is not a folder");
             return Err(DataError::Read { path: dir.to_owned(), source });
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -88,7 +88,7 @@ pub fn find(dir: &Path) -> Result<Option<Found>, DataError> {
     Ok(all_of(dir, CSV_FILES)?.map(Found::Csv))
 }
 
-/// The paths of all the files; nothing when none is there, an error when only some are.
+/// The paths of all the files; `None` if all are missing, an error if some are.
 fn all_of<const N: usize>(dir: &Path, names: [&'static str; N]) -> Result<Option<[PathBuf; N]>, DataError> {
     let paths = names.map(|name| spelling_in(dir, name));
     let missing: Vec<&str> =
@@ -110,7 +110,7 @@ fn spelling_in(dir: &Path, name: &str) -> Option<PathBuf> {
     spellings.iter().map(|spelling| dir.join(spelling)).find(|path| path.is_file())
 }
 
-/// The folder for the data set when none is named: `data/mnist` in the nearest folder upwards from `from` that
+/// The default folder of the data set: `data/mnist` in the nearest folder upwards from `from` that
 /// has one; else in the nearest one that holds a `Cargo.lock` (the root of a workspace); else in `from`.
 pub fn default_dir(from: &Path) -> PathBuf {
     let data = |folder: &Path| folder.join("data").join("mnist");

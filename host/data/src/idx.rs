@@ -269,7 +269,7 @@ mod tests {
         );
         assert_eq!(
             refusal(parse(&labels(3, &[0, 9, 5]))),
-            "x holds no IDX images: the magic number at offset 0 is 0x00000801, expected 0x00000803; check that \
+            "x does not hold IDX images: the magic number at offset 0 is 0x00000801, expected 0x00000803; check that \
              the file is the right one and fetch it again"
         );
         assert_eq!(

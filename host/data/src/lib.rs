@@ -1,6 +1,6 @@
 //! MNIST: finding, fetching, parsing and checking the data set.
 //!
-//! Two formats are read: the four original IDX files (plain or gzip, told apart by their content) and the pair
+//! Two formats are read: the four original IDX files (plain or gzip, detected by their content) and the pair
 //! of CSV files `mnist_train.csv` and `mnist_test.csv`. Every check happens here, so what comes out is a
 //! [`Mnist`] whose parts fit together.
 

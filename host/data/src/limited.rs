@@ -25,7 +25,7 @@ impl<R: Read> Read for Limited<R> {
                 0 => Ok(0),
                 _ => Err(io::Error::new(
                     io::ErrorKind::FileTooLarge,
-                    format!("it goes on after {} bytes, which are all that is accepted", self.limit),
+                    format!("it is longer than the limit of {} bytes", self.limit),
                 )),
             };
         }

@@ -18,7 +18,7 @@ const LEAST_CONTRAST: f64 = 16.0;
 /// were moved by whole pixels.
 const TOLERANCE: f64 = 3.0;
 
-/// A picture as ink on paper: 0 is none, 255 is full.
+/// A picture as ink on paper: 0 is blank, 255 is full ink.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Picture {
     /// `[height, width]`, row-major.

@@ -1,10 +1,10 @@
-//! Threads to read data with: as many as the machine has cores, and none but the caller's where the system has no more.
+//! Threads to read data with: one per core, or only the caller's if the system has no more.
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
 /// Runs `work`, within which rayon's functions share their work among threads.
 ///
-/// These are no more than the machine has cores, whatever `RAYON_NUM_THREADS` asks for. Where they cannot be started, as
+/// There is at most one per core, whatever `RAYON_NUM_THREADS` requests. Where they cannot be started, as
 /// under a limit of processes, the calling thread does all the work.
 pub(super) fn install<R: Send>(work: impl FnOnce() -> R + Send) -> R {
     if rayon::current_thread_index().is_some() {

@@ -6,8 +6,8 @@ use std::path::Path;
 use super::csv::CsvLines;
 use super::{CLASSES, DataError, Dataset, Found, Mnist, files};
 
-/// Labelled images of one size, each of which can be had by itself. What came of IDX files is there; the lines of a CSV
-/// file have been found, and each is parsed and checked when it is first asked for.
+/// Labelled images of one size, with access to each one. Images of IDX files are in memory. The lines of a CSV file have
+/// been found; each is parsed and checked at its first use.
 ///
 /// ```
 /// use ferrowarp_data::{Dataset, Samples};
@@ -28,7 +28,7 @@ enum Source {
     Csv(CsvLines),
 }
 
-/// The two halves of the data set, of which that for training need not be decoded.
+/// The two halves of the data set; the training half may not be decoded yet.
 #[derive(Debug)]
 pub struct LazyMnist {
     /// What the network learns from.
@@ -145,8 +145,8 @@ impl Samples {
     }
 }
 
-/// Opens the data set that lies in the folder `dir`: as [`load`](crate::load), but for the lines of a CSV file for
-/// training, which are parsed and checked when they are asked for.
+/// Opens the data set that lies in the folder `dir`: as [`load`](crate::load), except that the training lines of a CSV
+/// file are parsed and checked at their first use.
 ///
 /// # Errors
 /// [`DataError`]: the folder holds neither format, or a file in it does not pass its checks.

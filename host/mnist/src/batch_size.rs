@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// Images in a batch: at least 1, and as many as a kernel can count. Only the last batch of an epoch may have fewer.
+/// Images in a batch: at least 1, and at most what a kernel can count. Only the last batch of an epoch may have fewer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "u64", into = "u32")]
 pub struct BatchSize(NonZero<u32>);
@@ -22,18 +22,18 @@ pub enum BatchSizeError {
     #[error("a batch has at most {} images", u32::MAX)]
     TooLarge,
     /// A batch would be larger than the data set.
-    #[error("there are only {images} training images; choose at most as many")]
+    #[error("there are only {images} training images; choose at most {images}")]
     OverData {
         /// Images of the data set.
         images: usize,
     },
-    /// The text is no whole number.
-    #[error("a batch has a whole number of images, such as {}", BatchSize::DEFAULT)]
+    /// The text is not a whole number.
+    #[error("the number of images in a batch must be whole, such as {}", BatchSize::DEFAULT)]
     NoNumber,
 }
 
 impl BatchSize {
-    /// What training takes when nobody says.
+    /// The default.
     pub const DEFAULT: BatchSize = BatchSize::constant(64);
 
     /// What is taken where nothing is trained.

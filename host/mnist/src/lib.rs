@@ -12,4 +12,4 @@ pub use console::{Console, OutputError};
 pub use lr_schedule::{LrSchedule, StepOfRun};
 
 /// What the programs say before the reason why there is no device.
-pub const NO_DEVICE: &str = "could not open a GPU; --device cpu takes the CPU";
+pub const NO_DEVICE: &str = "could not open a GPU; run on the CPU with --device cpu";

@@ -1,11 +1,11 @@
-//! How the learning rate goes.
+//! How the learning rate changes.
 
 use std::fmt;
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-/// How the learning rate goes.
+/// How the learning rate changes.
 ///
 /// ```
 /// use ferrowarp_mnist::LrSchedule;
@@ -16,16 +16,16 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LrSchedule {
-    /// It stays
+    /// Constant
     Constant,
-    /// It is multiplied by --lr-decay after each epoch
+    /// Multiplied by --lr-decay after each epoch
     #[default]
     Exponential,
-    /// It falls by the same amount with every step, to 0 at the end of the run
+    /// Linear, down to 0 at the end of the run
     Linear,
-    /// It falls with every step as the square root of what is left of the run
+    /// Proportional to the square root of the remaining part of the run
     Sqrt,
-    /// It stays for the first half of the run, and then falls by the same amount with every step, to 0 at its end
+    /// Constant for the first half of the run, then linear, down to 0 at the end
     Trapezoid,
 }
 
@@ -46,7 +46,7 @@ impl LrSchedule {
         *self == LrSchedule::Exponential
     }
 
-    /// Whether the rate of a step depends on how many the run has.
+    /// Whether the rate of a step depends on the number of steps of the run.
     pub fn spans_the_run(self) -> bool {
         match self {
             LrSchedule::Constant | LrSchedule::Exponential => false,

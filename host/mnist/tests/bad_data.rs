@@ -47,7 +47,7 @@ fn wrong_magic() {
     place.write("data/t10k-images-idx3-ubyte", labels);
     refused(
         &place,
-        &["t10k-images-idx3-ubyte holds no IDX images", "offset 0 is 0x00000801, expected 0x00000803"],
+        &["t10k-images-idx3-ubyte does not hold IDX images", "offset 0 is 0x00000801, expected 0x00000803"],
     );
 }
 
@@ -68,7 +68,7 @@ fn bytes_after_the_end() {
     let mut bytes = place.read("data/train-labels-idx1-ubyte");
     bytes.push(3);
     place.write("data/train-labels-idx1-ubyte", bytes);
-    refused(&place, &["train-labels-idx1-ubyte goes on after its end", "more follow at offset 641"]);
+    refused(&place, &["train-labels-idx1-ubyte is too long", "more follow at offset 641"]);
 }
 
 #[test]

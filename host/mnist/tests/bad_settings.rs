@@ -72,7 +72,7 @@ fn label_smoothing() {
 fn warm_up_of_the_learning_rate() {
     for part in ["1", "-0.1", "NaN", "20"] {
         let needles =
-            [&format!("--lr-warmup {part} cannot be used"), "at least 0 and below 1; 0.1 is its first tenth"];
+            [&format!("--lr-warmup {part} cannot be used"), "at least 0 and below 1; 0.1 is the first tenth"];
         refused(&["--lr-warmup", part], &needles);
     }
     refused(
@@ -97,9 +97,9 @@ fn no_epochs() {
 
 #[test]
 fn words_for_numbers() {
-    refused(&["--batch-size", "many"], &["'many' for '--batch-size", "a whole number of images, such as 64"]);
-    refused(&["--hidden", "300,,10"], &["--hidden", "`` is no width"]);
-    refused(&["--hidden", "300,ten"], &["--hidden", "`ten` is no width"]);
+    refused(&["--batch-size", "many"], &["'many' for '--batch-size", "must be whole, such as 64"]);
+    refused(&["--hidden", "300,,10"], &["--hidden", "`` is not a width"]);
+    refused(&["--hidden", "300,ten"], &["--hidden", "`ten` is not a width"]);
     refused(&["--epochs", "-1"], &["-1", "--epochs"]);
     refused(
         &["--pipeline", "quick"],
@@ -112,7 +112,7 @@ fn words_for_numbers() {
 fn results_that_cannot_be_written() {
     refused(&["--plot", "missing/plot.svg"], &["--plot missing/plot.svg cannot be used", "No such file"]);
     refused(&["--metrics", "data"], &["--metrics data cannot be used", "it is a folder"]);
-    refused(&["--plot", "new.safetensors"], &["--save goes to the same file"]);
+    refused(&["--plot", "new.safetensors"], &["--save writes the same file"]);
 }
 
 /// Nobody can be told how the training goes.
@@ -139,7 +139,7 @@ fn corrupt_weights() {
     let mut bytes = place.read("w.safetensors");
     bytes.truncate(bytes.len() - 1);
     place.write("w.safetensors", &bytes);
-    let needles = ["w.safetensors is no intact safetensors file", "copy it again"];
+    let needles = ["w.safetensors is not an intact safetensors file", "copy it again"];
     place.refuses(place.train(&["--load", "w.safetensors", "--save", "new.safetensors"]), &needles);
     place.refuses(place.predict(&["--model", "w.safetensors", "0"]), &needles);
     place.write("w.safetensors", "these are no weights");
@@ -152,7 +152,7 @@ fn weights_of_another_shape() {
     let place = with_weights();
     place.refuses(
         place.train(&["--load", "w.safetensors", "--hidden", "17", "--save", "new.safetensors"]),
-        &["w.safetensors are those of a 784-16-10 network, but 784-17-10 is asked for"],
+        &["w.safetensors are those of a 784-16-10 network, but 784-17-10 was requested"],
     );
     place.refuses(
         place.train(&["--load", "w.safetensors", "--hidden", "16,16", "--save", "new.safetensors"]),
@@ -188,13 +188,13 @@ fn outputs_over_what_the_run_reads() {
     let over = ["--checkpoint", "c", "--save", "c/step-0000000001.checkpoint"];
     std::fs::create_dir(place.path("c")).unwrap();
     place.refuses(place.train(&over), &["it is one of the checkpoints"]);
-    place.refuses(place.train(&["--save", "a", "--plot", "./a"]), &["--save goes to the same file"]);
+    place.refuses(place.train(&["--save", "a", "--plot", "./a"]), &["--save writes the same file"]);
 }
 
 #[test]
 fn outputs_that_cannot_be_files() {
     let place = Place::with_idx();
-    place.refuses(place.train(&["--save", "new/"]), &["new/", "name of a folder"]);
+    place.refuses(place.train(&["--save", "new/"]), &["new/", "ends like a folder"]);
     place.refuses(place.train(&["--save", &"n".repeat(256)]), &["nnnn"]);
 }
 
@@ -252,10 +252,10 @@ fn images_that_predict_cannot_use() {
     place.refuses(predict("100"), &["there is no test image 100", "a file of that name is ./100"]);
     place.refuses(predict("./100"), &["error: ./100 is something else, not a PNG file"]);
     place.write("blank.png", blank_png(28));
-    place.refuses(predict("blank.png"), &["there is nothing to see in blank.png"]);
+    place.refuses(predict("blank.png"), &["blank.png is blank"]);
     place.write("small.png", blank_png(27));
     let as_is = place.predict(&["--model", "w.safetensors", "--as-is", "small.png"]);
-    place.refuses(as_is, &["small.png has another size than the 28 x 28 pixels of --as-is"]);
+    place.refuses(as_is, &["small.png does not have the 28 x 28 pixels that --as-is needs"]);
     place.write("text.png", "no picture");
     place.refuses(predict("text.png"), &["error: text.png is something else, not a PNG file"]);
     place.write("photo.png", b"\xff\xd8\xff\xe0\0\x10JFIF");

@@ -73,7 +73,7 @@ fn a_resumed_run_takes_its_settings_over() {
     let place = with_run();
     fs::remove_file(place.path("c").join(file(64))).unwrap();
     let printed = succeeds(place.train(&["--resume", "c", "--save", "again"]));
-    let needle = format!("going on from c/{}: 60 steps are done, 28 of them in epoch 2", file(60));
+    let needle = format!("continuing from c/{}: 60 steps are done, 28 of them in epoch 2", file(60));
     assert!(printed.contains(&needle), "{printed}");
     assert!(printed.contains("epoch 2/2: ") && !printed.contains("epoch 1/2: "), "{printed}");
     assert!(place.read("w") == place.read("again"), "the resumed run ends elsewhere");
@@ -142,7 +142,7 @@ fn other_settings_are_refused() {
         ("--pipeline", "naive", "fused"),
     ] {
         let cannot = format!("{flag} {value} cannot be used to resume from {newest}, whose run has {found}");
-        let cure = format!("leave {flag} away to go on with {found}");
+        let cure = format!("omit {flag} to continue with {found}");
         place.refuses(place.train(&["--resume", "c", flag, value]), &[&cannot, &cure]);
     }
     // What the run has may be named.
@@ -170,7 +170,7 @@ fn a_damaged_checkpoint_is_told_and_the_one_before_is_taken() {
     let mut flipped = bytes.clone();
     flipped[bytes.len() / 2] ^= 4;
     for (damage, needle) in
-        [(&bytes[..bytes.len() - 1], "it is cut short"), (&flipped, "its checksum is wrong"), (b"", "empty")]
+        [(&bytes[..bytes.len() - 1], "it is truncated"), (&flipped, "its checksum is wrong"), (b"", "empty")]
     {
         fs::write(&newest, damage).unwrap();
         let output = place.train(&["--resume", "c", "--save", "again"]).output().unwrap();
@@ -186,7 +186,7 @@ fn a_damaged_checkpoint_is_told_and_the_one_before_is_taken() {
     for steps in [55, 60, 64] {
         place.write(&format!("c/{}", file(steps)), "x");
     }
-    let needles = ["none of the 3 checkpoints in c can be used", &file(64), "is no checkpoint"];
+    let needles = ["none of the 3 checkpoints in c can be used", &file(64), "is not a checkpoint"];
     place.refuses(place.train(&["--resume", "c"]), &needles);
 }
 
@@ -197,7 +197,7 @@ fn folders_that_cannot_be_used() {
     let checkpoint = |dir: &str| place.train(&flags(&["--checkpoint", dir]));
     for dir in ["file", "file/below"] {
         let needle = format!("{dir} cannot be used as a folder of checkpoints");
-        place.refuses(checkpoint(dir), &[&needle, "name one that can be made and written"]);
+        place.refuses(checkpoint(dir), &[&needle, "choose one that can be created and written"]);
     }
     place.refuses(checkpoint("c"), &["c holds checkpoints of a run already", &file(64), "--resume c"]);
     place.refuses(place.train(&["--resume", "file"]), &["file cannot be used as a folder of checkpoints"]);
@@ -236,7 +236,7 @@ fn a_full_disk_ends_the_run_and_keeps_what_there_is() {
         &format!("the last good checkpoint is c/{}", file(30)),
         "make room, or name another folder with --checkpoint",
         "File too large",
-        &format!("note: c/{} is intact; go on with:", file(30)),
+        &format!("note: c/{} is intact; continue with:", file(30)),
     ];
     fails(limited(size(30).midpoint(size(32))), &needles);
     assert_eq!(names(&place, "c"), [file(30)]);

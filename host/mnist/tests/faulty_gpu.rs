@@ -22,14 +22,14 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Codes after which the context is broken, with the texts that an error must hold.
 const CODES: &[(u32, &[&str])] = &[
     (46, &["Fake GPU was lost", "CUDA_ERROR_DEVICE_UNAVAILABLE (46)", "checkpoint"]),
-    (214, &["reported an error of its hardware", "CUDA_ERROR_ECC_UNCORRECTABLE (214)", "checkpoint"]),
-    (700, &["accessed an address", "CUDA_ERROR_ILLEGAL_ADDRESS (700)", "compute-sanitizer"]),
+    (214, &["reported a hardware error", "CUDA_ERROR_ECC_UNCORRECTABLE (214)", "checkpoint"]),
+    (700, &["accessed an invalid address", "CUDA_ERROR_ILLEGAL_ADDRESS (700)", "compute-sanitizer"]),
     (702, &["watchdog", "CUDA_ERROR_LAUNCH_TIMEOUT (702)", "less work at once"]),
     (710, &["failed an assertion", "CUDA_ERROR_ASSERT (710)", "compute-sanitizer"]),
     (715, &["trapped", "CUDA_ERROR_ILLEGAL_INSTRUCTION (715)", "cargo xtask build-ptx"]),
-    (716, &["multiple of the access's size", "CUDA_ERROR_MISALIGNED_ADDRESS (716)", "compute-sanitizer"]),
-    (717, &["one kind of memory", "CUDA_ERROR_INVALID_ADDRESS_SPACE (717)", "compute-sanitizer"]),
-    (718, &["holds no code", "CUDA_ERROR_INVALID_PC (718)", "compute-sanitizer"]),
+    (716, &["accessed a misaligned address", "CUDA_ERROR_MISALIGNED_ADDRESS (716)", "compute-sanitizer"]),
+    (717, &["wrong address space", "CUDA_ERROR_INVALID_ADDRESS_SPACE (717)", "compute-sanitizer"]),
+    (718, &["invalid instruction address", "CUDA_ERROR_INVALID_PC (718)", "compute-sanitizer"]),
     (719, &["trapped", "CUDA_ERROR_LAUNCH_FAILED (719)", "compute-sanitizer"]),
     (999, &["Fake GPU was lost", "CUDA_ERROR_UNKNOWN (999)", "dmesg"]),
 ];
@@ -158,7 +158,7 @@ fn errors_that_pass_end_the_run_as_well() {
 fn blocking_launches_name_the_kernel() {
     let gpu = Gpu::new();
     let queued = gpu.fails("kernel 12 700", &[]);
-    assert!(queued.contains("one of the kernels queued") && queued.contains("FERROWARP_SYNC=1"), "{queued}");
+    assert!(queued.contains("one of the queued kernels") && queued.contains("FERROWARP_SYNC=1"), "{queued}");
     let mut command = gpu.train("kernel 12 700", &[]);
     let output = command.env("FERROWARP_SYNC", "1").output().unwrap();
     let one = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -179,7 +179,7 @@ fn checkpoints_survive_a_gpu_that_does_not() {
     for (folder, faults, says) in [
         ("lost", "kernel 60 999", "Fake GPU was lost"),
         ("lost-in-copy", "copy 40 46", "Fake GPU was lost"),
-        ("broken", "kernel 70 700", "accessed an address"),
+        ("broken", "kernel 70 700", "accessed an invalid address"),
         ("hung", "kernel 80 hang", "did not end within the time limit of 300ms"),
     ] {
         let error = gpu.fails(faults, &timed(folder));

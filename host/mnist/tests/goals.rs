@@ -127,10 +127,10 @@ fn seeds_refuse_what_makes_no_sense() {
     }
     for (seeds, needle) in [
         ("8..1", "8 is not below 1"),
-        ("3..3", "for one seed there is --seed"),
-        ("3", "`3` is no range of seeds; write 1..8"),
-        ("a..b", "is no range of seeds"),
-        ("-1..3", "is no range of seeds"),
+        ("3..3", "use --seed for a single seed"),
+        ("3", "`3` is not a range of seeds; write, for example, 1..8"),
+        ("a..b", "is not a range of seeds"),
+        ("-1..3", "is not a range of seeds"),
     ] {
         place.refuses(place.train(&[&format!("--seeds={seeds}")]), &[needle]);
     }

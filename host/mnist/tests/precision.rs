@@ -153,8 +153,7 @@ fn a_device_without_such_kernels_is_refused() {
     let make = |precision| Network::new(&device, &start, Pipeline::Fused, precision, BatchSize::DEFAULT);
     assert!(make(Precision::F32).is_ok());
     let says = make(Precision::Tf32).unwrap_err().to_string();
-    let needles =
-        ["precision tf32", "need a device of compute capability 8.0", "this one is of 7.5", "with f32"];
+    let needles = ["precision tf32", "need compute capability 8.0", "this device has 7.5", "with f32"];
     assert!(needles.iter().all(|needle| says.contains(needle)), "{says}");
 }
 
@@ -162,9 +161,9 @@ fn a_device_without_such_kernels_is_refused() {
 fn what_the_resident_rung_does_not_have_the_fused_one_does() {
     let place = Place::with_idx();
     let unfit: [(&str, &[&str], &str); 3] = [
-        ("bf16", &[], "it has no kernels of the precision bf16"),
-        ("tf32", &[], "it has no kernels of the precision tf32"),
-        ("f16", &["--momentum", "0.5"], "the momentum is 0.5, and it has none"),
+        ("bf16", &[], "it has no kernels for the precision bf16"),
+        ("tf32", &[], "it has no kernels for the precision tf32"),
+        ("f16", &["--momentum", "0.5"], "the momentum is 0.5, but it takes only 0"),
     ];
     for (precision, more, why) in unfit {
         let of = |pipeline| {
@@ -214,7 +213,10 @@ fn the_weights_name_their_precision_and_a_resumed_run_keeps_it() {
     assert_eq!(Config::of_run(&found).unwrap().precision, Precision::F16);
     found.snapshot.training.precision = "f8".to_owned();
     let says = Config::of_run(&found).unwrap_err().to_string();
-    assert!(says.contains("--precision f8") && says.contains("this program has no such precision"), "{says}");
+    assert!(
+        says.contains("--precision f8") && says.contains("this program does not have the precision"),
+        "{says}"
+    );
     let needles = ["--precision f32 cannot be used to resume from", "whose run has f16"];
     place.refuses(place.train(&["--resume", "c", "--precision", "f32"]), &needles);
 }

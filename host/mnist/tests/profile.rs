@@ -31,7 +31,7 @@ fn profiled(place: &Place, flags: &[&str]) -> (BTreeMap<String, KernelRecord>, S
         assert!(record.seconds > 0.0 && record.roofline.is_none(), "{record:?}");
         assert!(printed.lines().any(|line| line.starts_with(&format!("{} ", record.kernel))), "{printed}");
     }
-    assert!(printed.contains("no roofline: the CPU does not say"), "{printed}");
+    assert!(printed.contains("no roofline: the peak of the CPU is unknown"), "{printed}");
     (kernels, printed)
 }
 

@@ -68,11 +68,11 @@ fn checkpoints_lie_between_any_two_steps() {
 #[test]
 fn what_it_cannot_train_the_fused_pipeline_does() {
     let unfit: [(&[&str], &str); 5] = [
-        (&["--hidden", ""], "takes two hidden layers, and the network has 0"),
-        (&["--hidden", "8,8,8"], "takes two hidden layers, and the network has 3"),
-        (&["--hidden", "8,128"], "the size of the second hidden layer is 128, and it takes 127 at most"),
-        (&["--batch-size", "65"], "the batch size is 65, and it takes 64 at most"),
-        (&["--momentum", "0.5"], "the momentum is 0.5, and it has none"),
+        (&["--hidden", ""], "takes two hidden layers, but the network has 0"),
+        (&["--hidden", "8,8,8"], "takes two hidden layers, but the network has 3"),
+        (&["--hidden", "8,128"], "the size of the second hidden layer is 128, but it takes at most 127"),
+        (&["--batch-size", "65"], "the batch size is 65, but it takes at most 64"),
+        (&["--momentum", "0.5"], "the momentum is 0.5, but it takes only 0"),
     ];
     for (flags, why) in unfit {
         let place = Place::with_idx();

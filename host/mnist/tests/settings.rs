@@ -80,7 +80,7 @@ fn a_resumed_run_keeps_its_length() {
     for how in [["--lr-schedule", "trapezoid"], ["--lr-warmup", "0.2"]] {
         let place = Place::with_idx();
         succeeds(place.train(&flags(&[&how[..], &["--epochs", "3", "--checkpoint", "c"]].concat())));
-        let needles = ["--epochs 4 cannot be used", "are those of 3 epochs; choose 3", "--load"];
+        let needles = ["--epochs 4 cannot be used", "are for 3 epochs; choose 3", "--load"];
         place.refuses(place.train(&["--resume", "c", "--epochs", "4"]), &needles);
         if how[0] == "--lr-schedule" {
             let needles = ["--lr-schedule constant cannot be used to resume", "whose run has trapezoid"];
@@ -95,7 +95,7 @@ fn a_factor_belongs_to_one_schedule() {
     for schedule in ["linear", "constant"] {
         let needles = [
             "--lr-decay 0.5 cannot be used",
-            &format!("a {schedule} schedule has no factor"),
+            &format!("exponential, not to {schedule}"),
             "--lr-schedule exponential",
         ];
         place.refuses(place.train(&flags(&["--lr-schedule", schedule, "--lr-decay", "0.5"])), &needles);
@@ -148,7 +148,7 @@ fn held_out_images_are_tested_and_not_learnt() {
         let held_out = flags(&[&more[..], &["--hold-out", "133", "--save", "w"]].concat());
         let printed = succeeds(place.train(&held_out));
         assert!(printed.contains("500 training and 133 test images"), "{printed}");
-        assert!(printed.contains("held out of those for training"), "{printed}");
+        assert!(printed.contains("held out from the training images"), "{printed}");
         let program = env!("CARGO_BIN_EXE_train-mnist");
         let by_hand = flags(&[&more[..], &["--save", "v"]].concat());
         let by_hand = place.program(program, &["--device", "cpu", "--data", "by-hand"], &by_hand);

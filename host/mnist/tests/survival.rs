@@ -252,8 +252,8 @@ fn interrupted_run(name: &str, code: i32) {
     let (exit_code, message) = stopped(child);
     assert_eq!(exit_code, Some(code), "{message}");
     assert!(message.starts_with("interrupted: stopped after step "), "{message}");
-    assert!(message.contains("what was learnt is in checkpoints/step-"), "{message}");
-    assert!(message.contains(", its weights in weights;"), "{message}");
+    assert!(message.contains("the state is in checkpoints/step-"), "{message}");
+    assert!(message.contains(", the weights in weights;"), "{message}");
     let saved = checkpoint::load(&place.path("weights")).unwrap();
     let found = checkpoint::newest(&place.path("checkpoints")).unwrap();
     assert!(saved.parameters == found.snapshot.parameters && saved.training == Some(found.snapshot.training));
@@ -261,7 +261,7 @@ fn interrupted_run(name: &str, code: i32) {
     let command = message.lines().last().unwrap().trim();
     assert!(command.ends_with("--checkpoint checkpoints --resume checkpoints"), "{command}");
     let printed = succeeds(place.program("sh", &["-c", command], &[]));
-    assert!(printed.contains("going on from checkpoints/step-"), "{printed}");
+    assert!(printed.contains("continuing from checkpoints/step-"), "{printed}");
     assert!(place.read("weights") == whole, "the resumed run ends elsewhere");
 }
 
@@ -282,7 +282,7 @@ fn an_interrupted_run_without_checkpoints_keeps_its_weights_and_says_how_to_go_o
     signal(&child, "INT");
     let (code, message) = stopped(child);
     assert_eq!(code, Some(130), "{message}");
-    assert!(message.contains("the weights so far are in weights; to be able to go on"), "{message}");
+    assert!(message.contains("the weights so far are in weights; to be able to continue"), "{message}");
     let predicted = succeeds(place.predict(&["--model", "weights", "0"]));
     assert!(predicted.contains("test image 0"), "{predicted}");
 }

@@ -260,7 +260,7 @@ fn the_default_learning_rate_suits_the_momentum() {
     };
     let printed = run(&["--save", "by-default"]);
     assert!(
-        printed.contains("learning rate 0.03, which suits a momentum of 0.9; --lr names another"),
+        printed.contains("learning rate 0.03, derived from a momentum of 0.9; set another with --lr"),
         "{printed}"
     );
     let printed = run(&["--lr", "0.03", "--save", "named"]);

@@ -1,4 +1,4 @@
-//! How a program ends: its error and its exit code.
+//! The end of a program: its error and its exit code.
 
 use std::error::Error;
 use std::io::{self, Write as _};

@@ -1,6 +1,6 @@
-//! Output files. A regular file appears whole or not at all: it is written beside its destination and renamed into
-//! place, with the permissions of the one it replaces; a symbolic link stays, and the file it names is replaced. What is no
-//! regular file, such as a pipe or `/dev/null`, is written to.
+//! Output files. A regular file appears whole or not at all: it is written next to its destination and renamed into place,
+//! with the permissions of the one it replaces; a symbolic link stays, and the file it names is replaced. Anything else,
+//! such as a pipe or `/dev/null`, is written to directly.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Write as _};
@@ -12,13 +12,13 @@ use tempfile::NamedTempFile;
 /// How the name of a file begins that is not complete yet.
 pub const TEMPORARY: &str = ".ferrowarp-";
 
-/// A temporary file of this age that nobody holds a lock on belongs to a program that was killed.
+/// A temporary file of this age without a lock belongs to a program that was killed.
 const HUNG: Duration = Duration::from_secs(60);
 
 /// Where the system shows the files that a process has open (proc(5)).
 const OPEN_FILES: [&str; 4] = ["/dev/stdout", "/dev/stderr", "/dev/fd", "/proc"];
 
-/// Links that are followed before they are taken for a circle, as many as Linux follows.
+/// Links that are followed before they count as a cycle, as on Linux.
 const MOST_LINKS: usize = 40;
 
 /// A file being written in the folder of its destination, under a temporary name. Dropping it removes it.
@@ -106,8 +106,8 @@ pub fn write(destination: &Path, contents: &[u8]) -> io::Result<()> {
     finish(file, &destination)
 }
 
-/// Whether `destination` is there and is no regular file: what is written to it is added to what was, and cannot be
-/// replaced. So is what the system shows of open files, such as `/dev/stdout`, whatever it is.
+/// Whether `destination` exists and is not a regular file: writes append to it and cannot replace it. This includes what
+/// the system shows of open files, such as `/dev/stdout`.
 pub fn is_stream(destination: &Path) -> io::Result<bool> {
     // Not all of /dev: what is in /dev/shm are files like any other.
     let is_open_file = OPEN_FILES.iter().any(|folder| destination.starts_with(folder));
@@ -160,10 +160,10 @@ pub fn check_destination(destination: &Path) -> io::Result<()> {
         return refuse(io::ErrorKind::IsADirectory, "it is a folder");
     }
     if destination.file_name().is_none() {
-        return refuse(io::ErrorKind::InvalidInput, "it names no file");
+        return refuse(io::ErrorKind::InvalidInput, "it has no file name");
     }
     if destination.as_os_str().as_encoded_bytes().ends_with(std::path::MAIN_SEPARATOR_STR.as_bytes()) {
-        return refuse(io::ErrorKind::InvalidInput, "it ends as the name of a folder does; name a file");
+        return refuse(io::ErrorKind::InvalidInput, "it ends like a folder; name a file");
     }
     // A name that is too long is an error here.
     let metadata = existing(destination)?;
@@ -180,7 +180,7 @@ pub fn check_destination(destination: &Path) -> io::Result<()> {
     }
     let folder = folder_of(&destination);
     if !fs::metadata(folder)?.is_dir() {
-        return refuse(io::ErrorKind::NotADirectory, "its parent is no folder");
+        return refuse(io::ErrorKind::NotADirectory, "its parent is not a folder");
     }
     remove_abandoned(folder);
     // The only sure test of permissions is to make a file.

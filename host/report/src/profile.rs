@@ -11,7 +11,7 @@ pub struct KernelRecord {
     pub kernel: String,
     /// How often it was launched.
     pub launches: u64,
-    /// Seconds of all launches together, each waited for by itself.
+    /// Seconds of all launches together, each waited for separately.
     pub seconds: f64,
     /// Bytes that they had to read and write, by their shapes, if these are known.
     pub bytes: Option<u64>,
@@ -59,11 +59,11 @@ impl fmt::Display for Profile {
         match self.peaks {
             Some([flops, bytes]) => writeln!(
                 f,
-                "the roofline is {:.1} TFLOP/s of f32 without tensor cores and {:.0} GB/s, by the device's clocks",
+                "roofline from the device's clocks: {:.1} TFLOP/s of f32 without tensor cores, {:.0} GB/s",
                 flops / 1e12,
                 bytes / 1e9
             ),
-            None => writeln!(f, "no roofline: the CPU does not say what it could do at most"),
+            None => writeln!(f, "no roofline: the peak of the CPU is unknown"),
         }
     }
 }
@@ -95,9 +95,6 @@ the roofline is 60.0 TFLOP/s of f32 without tensor cores and 4800 GB/s, by the d
 "
         );
         let of_cpu = Profile { kernels: vec![record("k", 1, 1.0, None)], peaks: None }.to_string();
-        assert!(
-            of_cpu.ends_with("0.250\nno roofline: the CPU does not say what it could do at most\n"),
-            "{of_cpu}"
-        );
+        assert!(of_cpu.ends_with("0.250\nno roofline: the peak of the CPU is unknown\n"), "{of_cpu}");
     }
 }

@@ -13,7 +13,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Work that is measured in bytes; `None` when nobody knows how many there are.
+    /// Work that is measured in bytes; `None` if the total is unknown.
     pub fn bytes(what: &str, total: Option<u64>) -> Progress {
         if !io::stderr().is_terminal() {
             // Nothing is to be done when even the standard error is closed.
@@ -53,7 +53,7 @@ impl Progress {
         Counted { reader, progress: self }
     }
 
-    /// So much is done.
+    /// Sets the amount that is done.
     pub fn set(&self, done: u64) {
         self.bar.set_position(done);
     }

@@ -9,7 +9,10 @@ use plotters::prelude::*;
 use super::ReportError;
 use crate::output_file;
 
-const SIZE: (u32, u32) = (1200, 300);
+/// Pixels: of the whole width, of a lane, and of title and axis.
+const WIDTH: u32 = 1200;
+const LANE: u32 = 50;
+const FRAME: u32 = 100;
 const COLOURS: [RGBColor; 4] =
     [RGBColor(44, 160, 44), RGBColor(214, 95, 14), RGBColor(31, 119, 180), RGBColor(127, 127, 127)];
 /// The share of a lane's height that a span fills.
@@ -37,15 +40,17 @@ pub fn save_timeline(path: &Path, title: &str, lanes: &[Lane]) -> Result<(), Rep
     })
 }
 
-/// Draws the lanes, the first on top, over one axis of time from 0 to the end of the last span.
+/// Draws the lanes that have spans, the first on top, over one axis of time from 0 to a round number of milliseconds after
+/// the last span, so that timelines of about the same length have the same axis.
 ///
 /// # Errors
 /// [`ReportError::NoSpans`] where no lane has a span; [`ReportError::Draw`].
 pub fn render_timeline(title: &str, lanes: &[Lane]) -> Result<String, ReportError> {
     let end = lanes.iter().flat_map(|lane| &lane.spans).map(|span| span.end).max();
     let end = end.ok_or(ReportError::NoSpans)?;
+    let lanes: Vec<&Lane> = lanes.iter().filter(|lane| !lane.spans.is_empty()).collect();
     let mut svg = String::new();
-    draw(&mut svg, title, lanes, milliseconds(end))
+    draw(&mut svg, title, &lanes, round_up(milliseconds(end)))
         .map_err(|error| ReportError::Draw { message: error.to_string() })?;
     Ok(svg)
 }
@@ -54,8 +59,16 @@ fn milliseconds(time: Duration) -> f64 {
     1e3 * time.as_secs_f64()
 }
 
-fn draw(svg: &mut String, title: &str, lanes: &[Lane], end: f64) -> Result<(), Box<dyn std::error::Error>> {
-    let root = SVGBackend::with_string(svg, SIZE).into_drawing_area();
+/// The next 1, 2, 3, 5 or 7 times a power of ten.
+fn round_up(x: f64) -> f64 {
+    let power = 10_f64.powf(x.max(1e-6).log10().floor());
+    let factors = [1.0, 2.0, 3.0, 5.0, 7.0];
+    factors.into_iter().map(|factor| factor * power).find(|round| *round >= x).unwrap_or(10.0 * power)
+}
+
+fn draw(svg: &mut String, title: &str, lanes: &[&Lane], end: f64) -> Result<(), Box<dyn std::error::Error>> {
+    let size = (WIDTH, FRAME + LANE * lanes.len() as u32);
+    let root = SVGBackend::with_string(svg, size).into_drawing_area();
     root.fill(&WHITE)?;
     let count = lanes.len() as f64;
     let mut chart = ChartBuilder::on(&root)
@@ -63,7 +76,7 @@ fn draw(svg: &mut String, title: &str, lanes: &[Lane], end: f64) -> Result<(), B
         .margin(12)
         .x_label_area_size(40)
         .y_label_area_size(90)
-        .build_cartesian_2d(0.0..end.max(1e-6), count..0.0)?;
+        .build_cartesian_2d(0.0..end, count..0.0)?;
     chart
         .configure_mesh()
         .x_desc("milliseconds")
@@ -131,6 +144,18 @@ mod tests {
         assert!((width[2] - 2.0 * width[0]).abs() <= 2.0 && (width[0] - width[1]).abs() <= 1.0, "{width:?}");
         assert!((x[1] - x[0] - 3.0 * width[0]).abs() <= 3.0 && x[0] < x[2] && x[2] < x[1], "{x:?}");
         assert!(y[0] == y[1] && y[0] < y[2], "{y:?}");
+    }
+
+    #[test]
+    fn timelines_of_about_the_same_length_have_the_same_axis() {
+        assert_eq!([24.8, 25.4, 26.9].map(round_up), [30.0; 3]);
+        assert_eq!([1.0, 1.38, 1.57, 4.83, 80.0].map(round_up), [1.0, 2.0, 2.0, 5.0, 100.0]);
+    }
+
+    #[test]
+    fn a_lane_in_which_nothing_happens_is_left_out() {
+        let svg = render_timeline("steps", &[lane("load", &[(0, 10)]), lane("copy", &[])]).unwrap();
+        assert!(svg.contains("load") && !svg.contains("copy"), "{svg}");
     }
 
     #[test]

@@ -25,40 +25,37 @@ struct Arguments {
     /// The device to check.
     #[arg(long, value_enum, default_value_t)]
     device: DeviceChoice,
-    /// Stop with an error when a check's work on the GPU does not end within this many seconds [default: wait for ever].
+    /// Stop with an error if the GPU work of one check takes longer than this many seconds [default: no limit].
     #[arg(long, value_name = "SECONDS", value_parser = parse_time_limit)]
     time_limit: Option<Duration>,
-    /// Leave out the check that a panicking kernel is reported, which ends in a faulted GPU context (for runs under
-    /// compute-sanitizer).
+    /// Skip the check that a panicking kernel is reported. It leaves a faulted GPU context (for compute-sanitizer).
     #[arg(long)]
     no_fault_checks: bool,
-    /// Leave a GPU's local and shared memory as it is, in place of filling it with bytes of 0xab before each launch (for
-    /// runs under compute-sanitizer).
+    /// Do not fill the GPU's local and shared memory with 0xab before each launch (for compute-sanitizer).
     #[arg(long)]
     no_soil: bool,
-    /// Give a softmax that users call at most ROWS rows a launch [default: all of a check, some 20]. For
-    /// compute-sanitizer's synccheck, which takes the warps of later clusters of 16 blocks for diverged.
+    /// Limit a softmax operation to ROWS rows per launch [default: all rows of a check, about 20]. For compute-sanitizer's
+    /// synccheck, which reports warps of later clusters of 16 blocks as diverged.
     #[arg(long, value_name = "ROWS", value_parser = clap::value_parser!(u32).range(1..))]
     most_rows: Option<u32>,
-    /// Of the layers that the kernels of the network and of the ladder are run on, take every Nth (for compute-sanitizer,
-    /// which takes its time).
+    /// Check only every Nth shape of the network's and the ladder's kernels (for compute-sanitizer, which is slow).
     #[arg(long, value_name = "N", default_value = "1")]
     every: NonZeroUsize,
-    /// Check only kernels and operations whose name contains this.
+    /// Check only kernels and operations whose name contains NAME.
     #[arg(long, value_name = "NAME")]
     only: Option<String>,
-    /// Run every kernel on small shapes under NUMBER seeds of the CPU executor's schedule instead, and compare with its
+    /// Instead, run every kernel on small shapes under NUMBER shuffled schedules of the CPU executor, and compare with the
     /// fixed order bit for bit.
     #[arg(long, value_name = "NUMBER")]
     seeds: Option<u64>,
-    /// The first of the seeds: decimal, or hexadecimal after 0x.
+    /// The first seed: decimal, or hexadecimal after 0x.
     #[arg(long, value_name = "SEED", default_value = "0", value_parser = parse_seed, requires = "seeds")]
     first: u64,
-    /// Run every kernel on small shapes on a thread of the operating system for each of theirs instead, under Miri or a
-    /// sanitizer, which end the program with what they find.
+    /// Instead, run every kernel on small shapes with one OS thread per GPU thread. For Miri and the sanitizers, which end
+    /// the program when they find an error.
     #[arg(long, conflicts_with = "seeds")]
     threads: bool,
-    /// With --threads: of every N cases, run only that at K.
+    /// With --threads: run only case K of every N.
     #[arg(long, value_name = "K/N", default_value = "0/1", value_parser = parse_part, requires = "threads")]
     part: (usize, usize),
     /// Make a kernel panic and print the device's report.
@@ -118,7 +115,7 @@ fn run(arguments: &Arguments) -> Result<bool> {
         return Ok(true);
     }
     let (mut device, line) =
-        open(arguments.device).context("could not open a GPU; --device cpu takes the CPU")?;
+        open(arguments.device).context("could not open a GPU; run on the CPU with --device cpu")?;
     if let Some(limit) = arguments.time_limit {
         device = device.with_time_limit(limit);
     }
@@ -134,7 +131,7 @@ fn run(arguments: &Arguments) -> Result<bool> {
     cases.retain(|(case, _)| chosen(&case.to_string()));
     ensure!(
         !cases.is_empty(),
-        "no kernel or operation has `{}` in its name",
+        "no name of a kernel or operation contains `{}`",
         arguments.only.as_deref().unwrap_or_default()
     );
     let mut tally = Tally::default();

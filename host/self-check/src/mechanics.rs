@@ -49,7 +49,7 @@ fn zeroed(device: &Device) -> Result<()> {
     Ok(())
 }
 
-/// Memory that no kernel has written is soiled, on a GPU that is told to.
+/// Memory that no kernel has written is filled with 0xab, on a GPU with that option.
 pub fn soiled(device: &Device) -> Result<()> {
     let words = device.unwritten_memory()?;
     ensure!(!words.is_empty(), "no word of unwritten memory was looked at");
@@ -126,7 +126,7 @@ pub fn panicking_kernel(choice: DeviceChoice) -> Result<()> {
     Ok(())
 }
 
-/// Launches a kernel on an input that is too short, and prints what the device says of it.
+/// Launches a kernel on an input that is too short, and prints the device's report.
 pub fn provoke_fault(device: &Device) -> Result<()> {
     let inp = device.upload(&[1.0f32; 5])?;
     let mut out = device.alloc_zeroed::<f32>(8)?;
@@ -137,7 +137,7 @@ pub fn provoke_fault(device: &Device) -> Result<()> {
         Err(error) => error.to_string(),
         Ok(()) => match device.synchronize() {
             Err(error) => error.to_string(),
-            Ok(()) => bail!("the kernel read past the end of its input and nobody noticed"),
+            Ok(()) => bail!("the kernel read past the end of its input without an error"),
         },
     };
     println!("{report}");

@@ -1,7 +1,7 @@
 //! The same kernels under many schedules: what they compute must not depend on the order of blocks, warps and lanes.
 //!
-//! Every case runs once in the executor's fixed order and once under each seed. The outputs must be the same bit for
-//! bit, but for those of the kernels in [`DEPEND`].
+//! Every case runs once in the executor's fixed order and once under each seed. The outputs must be the same bit for bit,
+//! except those of the kernels in [`DEPEND`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;

@@ -44,7 +44,7 @@ fn one_kernel_can_be_chosen() {
 
     let output = self_check(&["--device", "cpu", "--only", "no_such_kernel"]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(text(&output.stderr).contains("no kernel or operation has `no_such_kernel` in its name"));
+    assert!(text(&output.stderr).contains("no name of a kernel or operation contains `no_such_kernel`"));
 }
 
 #[test]

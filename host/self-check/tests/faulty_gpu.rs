@@ -39,7 +39,7 @@ fn self_check((folder, driver): &(TempDir, PathBuf)) -> Command {
 fn it_stops_at_a_fault() {
     let gpu = gpu();
     for (faults, says) in [
-        ("kernel 7 700", "error: Fake GPU cannot be used any more, since it failed before (kernel "),
+        ("kernel 7 700", "error: Fake GPU cannot be used any more, because it failed before (kernel "),
         ("kernel 7 hang", "did not end within the time limit of 300ms"),
     ] {
         let mut command = self_check(&gpu);

@@ -239,7 +239,8 @@ impl<T> Copy for BufferView<'_, T> {}
 
 impl<'a, T: Pod> BufferView<'a, T> {
     /// # Safety
-    /// The memory is the device's, for that many elements that nobody writes within the lifetime but through exclusive borrows.
+    /// The memory is the device's, for that many elements, which are written within the lifetime only through exclusive
+    /// borrows.
     pub(super) unsafe fn of(device: &'a Device, pointer: NonNull<T>, len: usize) -> Self {
         Self { device, pointer, len, borrow: PhantomData }
     }
@@ -289,7 +290,7 @@ impl<'a, T: Pod> BufferView<'a, T> {
 
 impl<'a, T: Pod> BufferViewMut<'a, T> {
     /// # Safety
-    /// The memory is the device's, for that many elements that nobody else uses within the lifetime.
+    /// The memory is the device's, for that many elements, which no other code uses within the lifetime.
     pub(super) unsafe fn of(device: &'a Device, pointer: NonNull<T>, len: usize) -> Self {
         Self { device, pointer, len, borrow: PhantomData }
     }
@@ -331,8 +332,8 @@ impl<'a, T: Pod> BufferViewMut<'a, T> {
         unsafe { self.device.raw_write(self.pointer.as_ptr().cast(), bytemuck::cast_slice(data)) }
     }
 
-    /// Marks the elements uninitialised, so that Miri reports who reads one that was not written since. But for Miri nothing
-    /// happens.
+    /// Marks the elements uninitialised, so that Miri reports a read of one that was not written since. Without Miri
+    /// nothing happens.
     ///
     /// # Safety
     /// Every element is written before it is read.

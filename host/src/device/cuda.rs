@@ -1,12 +1,13 @@
 //! A CUDA GPU as a device: its primary context, its streams, the modules, and what the last kernels did.
 //!
-//! The driver's functions come from [`cust::sys`]. Each call here first makes the context the calling
-//! thread's, so a device may be used from any thread.
+//! The driver's functions come from [`cust::sys`]. Each call first makes the context current in the calling thread, so a
+//! device may be used from any thread.
 
 mod handles;
 mod kernels;
 mod launch;
 pub(super) mod soil;
+mod stack;
 mod streams;
 pub(super) mod timing;
 mod unified;
@@ -70,7 +71,7 @@ struct Handles {
 struct State {
     /// Launches since the last synchronisation.
     queued: QueuedLaunches,
-    /// The streams besides the device's own, by number.
+    /// The streams other than the device's own, by number.
     streams: Vec<(u32, Queue)>,
     /// The first failure of a kernel or of the GPU.
     fault: Option<Arc<KernelFault>>,
@@ -169,6 +170,7 @@ impl CudaDevice {
         let context = driver(Context::new(found.device), || format!("opening {}", found.name))?;
         let stream = handles::stream()?;
         let kernels = Kernels::new(&chosen, (found.major, found.minor))?;
+        kernels.stack.set_from_environment()?;
         let panic_slot = PanicSlot::new()?;
         kernels.load_one(&panic_slot, &stream)?;
         Ok(Self {
@@ -226,7 +228,7 @@ impl CudaDevice {
     /// Queues a kernel that copies what lies in local and shared memory at its start, after the soil.
     ///
     /// # Safety
-    /// `out` is valid on the device for [`Self::unwritten_len`] words, which nobody else uses.
+    /// `out` is valid on the device for [`Self::unwritten_len`] words, which no other code uses.
     pub unsafe fn unwritten(&self, out: *mut u8) -> Result<(), DeviceError> {
         self.enter()?;
         let Handles { soil, stream, .. } = &*self.handles;
@@ -269,8 +271,8 @@ impl CudaDevice {
 
     /// Frees memory of [`Self::alloc`]. The driver waits for the kernels that are still queued.
     ///
-    /// After a fault the memory goes with the context, or with the process. A fault found here is told by the next
-    /// call.
+    /// After a fault the memory goes with the context, or with the process. The next call reports a fault that is found
+    /// here.
     pub fn free(&self, memory: NonNull<u8>) {
         if self.has_failed() || self.drain_if_limited().is_err() {
             return;

@@ -1,4 +1,4 @@
-//! What can go wrong on a device.
+//! The errors of a device.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -55,7 +55,7 @@ pub enum DeviceError {
         looked: String,
     },
     /// A PTX file or its folder could not be read.
-    #[error("could not read {path}; build the PTX anew with `cargo xtask build-ptx`")]
+    #[error("could not read {path}; build the PTX again with `cargo xtask build-ptx`")]
     PtxUnreadable {
         /// The file or folder.
         path: PathBuf,
@@ -63,7 +63,7 @@ pub enum DeviceError {
         source: std::io::Error,
     },
     /// A PTX file is empty, cut short or no PTX at all.
-    #[error("{path} is no sound PTX: {reason}; build it anew with `cargo xtask build-ptx`")]
+    #[error("invalid PTX in {path}: {reason}; rebuild it with `cargo xtask build-ptx`")]
     PtxDamaged {
         /// The file.
         path: PathBuf,
@@ -72,8 +72,8 @@ pub enum DeviceError {
     },
     /// None of the modules runs on the device.
     #[error(
-        "no PTX for {device}, which has compute capability {major}.{minor}: there is {available}; build for an \
-         architecture no newer than the device, with `cargo xtask build-ptx`"
+        "no PTX for {device}, which has compute capability {major}.{minor}: there is {available}; build it \
+         with `cargo xtask build-ptx --arch compute_{major}{minor}`, or `--arch all` for every GPU"
     )]
     NoModuleFor {
         /// The device.
@@ -99,7 +99,7 @@ pub enum DeviceError {
         driver: String,
     },
     /// The driver's compiler refused the PTX.
-    #[error("loading {path} failed: {status}{log}; build it anew with `cargo xtask build-ptx`")]
+    #[error("loading {path} failed: {status}{log}; rebuild it with `cargo xtask build-ptx`")]
     ModuleLoad {
         /// The file.
         path: PathBuf,
@@ -109,7 +109,7 @@ pub enum DeviceError {
         log: String,
     },
     /// No loaded module has the kernel.
-    #[error("the PTX has no kernel {kernel} ({modules}); build it anew with `cargo xtask build-ptx`")]
+    #[error("the PTX has no kernel {kernel} ({modules}); rebuild it with `cargo xtask build-ptx`")]
     NoSuchKernel {
         /// The kernel.
         kernel: String,
@@ -121,9 +121,9 @@ pub enum DeviceError {
     Launch(Box<LaunchError>),
     /// A launch needs more registers, shared memory or local memory than the GPU has for it. The device goes on.
     #[error(
-        "launch of {launch} failed: {status}; the kernel needs {}; launch smaller blocks, ask for less shared memory, \
-         or give the kernel `max_threads = ..`, for which it is compiled to fewer registers",
-        needs.as_ref().map_or_else(|| "what the driver does not say".to_owned(), KernelNeeds::to_string)
+        "launch of {launch} failed: {status}; the kernel needs {}; launch smaller blocks, use less shared memory, or \
+         set `max_threads = ..` on the kernel to compile it to fewer registers",
+        needs.as_ref().map_or_else(|| "resources that the driver does not report".to_owned(), KernelNeeds::to_string)
     )]
     TooManyResources {
         /// The launch.
@@ -133,11 +133,21 @@ pub enum DeviceError {
         /// The driver's answer.
         status: CudaError,
     },
+    /// The stack of each thread cannot have that size.
+    #[error(
+        "a stack of {bytes} bytes for each thread was refused: {reason}; ask for less, or end other programs there"
+    )]
+    NoStack {
+        /// The bytes asked for, or what was given in their place.
+        bytes: String,
+        /// Why.
+        reason: String,
+    },
     /// A kernel failed on the GPU, ran over the time limit, or the GPU was lost.
     #[error(transparent)]
     KernelFault(#[from] Arc<KernelFault>),
     /// The device is unusable, since it failed before.
-    #[error("{device} cannot be used any more, since it failed before ({first}); start the program anew")]
+    #[error("{device} cannot be used any more, because it failed before ({first}); restart the program")]
     Faulted {
         /// The device.
         device: String,
@@ -176,7 +186,7 @@ pub enum DeviceError {
     #[error(transparent)]
     Unordered(Box<DataRace>),
     /// A copy or a wait between two devices.
-    #[error("{action} on {device} failed: it is for {other}, another device; open the stream there")]
+    #[error("{action} on {device} failed: it belongs to {other}, another device; open the stream there")]
     OtherDevice {
         /// What was to be done.
         action: &'static str,
@@ -187,8 +197,8 @@ pub enum DeviceError {
     },
     /// Recorded work did what a graph cannot hold.
     #[error(
-        "{action} failed while work on {device} was recorded or run again: a graph holds launches, and events between \
-         its streams; do it before or after"
+        "{action} failed while work on {device} was recorded or run again: a graph may contain only launches and \
+         events between its streams; do it before or after the recording"
     )]
     NotRecordable {
         /// The device.
@@ -198,8 +208,8 @@ pub enum DeviceError {
     },
     /// An event of a recording was used outside of it, or the other way round.
     #[error(
-        "waiting for an event on {device} failed: {reason}; let the streams of one graph wait for each other alone, and \
-         synchronise with what was before"
+        "waiting for an event on {device} failed: {reason}; streams of a graph may wait only for each other; \
+         synchronise with earlier work before the recording"
     )]
     EventOfRecording {
         /// The device.
@@ -219,7 +229,7 @@ pub enum DeviceError {
         stream: u32,
     },
     /// Work was to be recorded while a recording was under way.
-    #[error("recording work on {device} failed: a recording is under way; end that one first")]
+    #[error("recording work on {device} failed: another recording is in progress; end it first")]
     AlreadyRecording {
         /// The device.
         device: String,
@@ -238,7 +248,7 @@ pub enum DeviceError {
     #[error(transparent)]
     Work(Box<dyn std::error::Error + Send + Sync>),
     /// A view that reaches over the end of its buffer, or ends before it begins.
-    #[error("a view of {start}..{end} does not lie in a buffer of {len} elements")]
+    #[error("a view of {start}..{end} does not fit a buffer of {len} elements")]
     ViewOutOfRange {
         /// First element asked for.
         start: usize,

@@ -9,6 +9,7 @@ use cust::sys::CUresult;
 
 use super::launches::{Launch, Launches};
 use super::panic::DevicePanic;
+use super::stack::UnboundedStack;
 
 /// How many launches an error's text names.
 const NAMED: usize = 8;
@@ -45,6 +46,8 @@ pub struct KernelFault {
     pub status: CudaError,
     /// The panic, if it was one and the kernel could write it down.
     pub panic: Option<DevicePanic>,
+    /// A kernel among those launches whose stack has no size known in advance, if an overflow of it may be what happened.
+    pub stack: Option<UnboundedStack>,
 }
 
 /// The kinds of [`KernelFault`].
@@ -64,13 +67,13 @@ pub enum FaultKind {
     Panic,
     /// A read or write of an address that is not the process's (`CUDA_ERROR_ILLEGAL_ADDRESS`).
     IllegalAddress,
-    /// An access to an address that is no multiple of its size (`CUDA_ERROR_MISALIGNED_ADDRESS`).
+    /// A misaligned access (`CUDA_ERROR_MISALIGNED_ADDRESS`).
     MisalignedAddress,
-    /// An instruction for one kind of memory got an address of another (`CUDA_ERROR_INVALID_ADDRESS_SPACE`).
+    /// An address in the wrong address space (`CUDA_ERROR_INVALID_ADDRESS_SPACE`).
     WrongAddressSpace,
-    /// A jump to what is no code (`CUDA_ERROR_INVALID_PC`).
+    /// A jump to an invalid instruction address (`CUDA_ERROR_INVALID_PC`).
     InvalidPc,
-    /// The call stack was overrun or destroyed (`CUDA_ERROR_HARDWARE_STACK_ERROR`).
+    /// The call stack overflowed or was corrupted (`CUDA_ERROR_HARDWARE_STACK_ERROR`).
     Stack,
     /// An instruction that the GPU does not know, or a trap (`CUDA_ERROR_ILLEGAL_INSTRUCTION`).
     IllegalInstruction,
@@ -90,14 +93,14 @@ pub enum FaultKind {
     Hardware,
     /// The driver does not reach the GPU any more, or has taken it from this process.
     DeviceLost,
-    /// Another exception of a kernel, of which this library does not know.
+    /// Another exception of a kernel, unknown to this library.
     Other,
 }
 
 impl FaultKind {
     /// The fault behind a driver's answer; nothing for an error after which the context goes on.
     ///
-    /// These are the codes of which cuda.h says "this leaves the process in an inconsistent state and any further CUDA
+    /// These are the codes that cuda.h documents with "this leaves the process in an inconsistent state and any further CUDA
     /// work will return the same error", and those of a device or context that is gone.
     pub(super) fn of(status: CudaError) -> Option<FaultKind> {
         Some(match status {
@@ -129,9 +132,24 @@ impl FaultKind {
         })
     }
 
-    /// Whether calls of the driver may now wait for ever, so that none is made any more.
+    /// Whether calls of the driver may now wait for ever, so that no more are made.
     pub(super) fn hangs(self) -> bool {
         matches!(self, FaultKind::TimedOut { .. } | FaultKind::DeviceLost)
+    }
+
+    /// Whether a GPU may report a stack overflow in this way: the thread accesses memory below its stack.
+    pub(super) fn may_be_stack(self) -> bool {
+        matches!(
+            self,
+            FaultKind::IllegalAddress
+                | FaultKind::MisalignedAddress
+                | FaultKind::WrongAddressSpace
+                | FaultKind::InvalidPc
+                | FaultKind::Stack
+                | FaultKind::IllegalInstruction
+                | FaultKind::Trap
+                | FaultKind::Other
+        )
     }
 
     /// Whether the device is at fault, and no kernel.
@@ -143,19 +161,19 @@ impl FaultKind {
     fn deed(self) -> String {
         match self {
             FaultKind::Panic => "panicked",
-            FaultKind::IllegalAddress => "accessed an address that is not the program's",
-            FaultKind::MisalignedAddress => "accessed an address that is no multiple of the access's size",
-            FaultKind::WrongAddressSpace => "used an address of one kind of memory as one of another",
-            FaultKind::InvalidPc => "jumped to an address that holds no code",
-            FaultKind::Stack => "overran or destroyed its call stack",
-            FaultKind::IllegalInstruction => "trapped, or came to an instruction that the GPU does not know",
+            FaultKind::IllegalAddress => "accessed an invalid address",
+            FaultKind::MisalignedAddress => "accessed a misaligned address",
+            FaultKind::WrongAddressSpace => "used an address in the wrong address space",
+            FaultKind::InvalidPc => "jumped to an invalid instruction address",
+            FaultKind::Stack => "overflowed or corrupted its call stack",
+            FaultKind::IllegalInstruction => "trapped, or executed an illegal instruction",
             FaultKind::Trap => "trapped",
             FaultKind::Assert => "failed an assertion",
             FaultKind::Watchdog => "ran longer than the driver's watchdog allows",
             FaultKind::TimedOut { limit } => {
                 return format!("did not end within the time limit of {limit:?}");
             }
-            FaultKind::Hardware => "reported an error of its hardware",
+            FaultKind::Hardware => "reported a hardware error",
             FaultKind::DeviceLost => "was lost",
             FaultKind::Other => "failed",
         }
@@ -165,22 +183,21 @@ impl FaultKind {
     /// What to do about it.
     fn cure(self) -> &'static str {
         match self {
-            FaultKind::Panic => "mend the kernel or what it was given",
+            FaultKind::Panic => "fix the kernel or its input",
             FaultKind::IllegalInstruction => {
-                "build the PTX anew with `cargo xtask build-ptx`; if that changes nothing, look for a trap in the kernel"
+                "build the PTX again with `cargo xtask build-ptx`; if that does not help, look for a trap in the kernel"
             }
-            FaultKind::Watchdog => "launch less work at once, or use a GPU that drives no screen",
+            FaultKind::Watchdog => "launch less work at once, or use a GPU without a display",
             FaultKind::TimedOut { .. } => {
-                "look for a loop or a wait that never ends, or raise the limit; the GPU's memory is free again once \
-                 this program has ended"
+                "look for an endless loop or wait, or raise the limit; the GPU's memory is freed when this program ends"
             }
             FaultKind::Hardware => {
-                "start the program anew from its last checkpoint; if it comes again, have the GPU looked at \
-                 (nvidia-smi -q, and the Xid lines of dmesg)"
+                "restart the program from its last checkpoint; if it happens again, check the GPU (nvidia-smi -q, \
+                 and the Xid lines of dmesg)"
             }
             FaultKind::DeviceLost => {
-                "see whether nvidia-smi still lists the GPU and what the Xid lines of dmesg say, then start the \
-                 program anew from its last checkpoint"
+                "check whether nvidia-smi still lists the GPU, read the Xid lines of dmesg, and restart the program \
+                 from its last checkpoint"
             }
             _ => "run it under `compute-sanitizer`, or on the CPU, to find the thread and the line",
         }
@@ -211,6 +228,7 @@ impl KernelFault {
             others: launches.others(),
             status,
             panic,
+            stack: None,
         }
     }
 
@@ -248,7 +266,7 @@ impl fmt::Display for KernelFault {
         match self.culprit() {
             _ if self.kind.is_devices() => f.write_str(&self.device)?,
             Some(launch) => write!(f, "kernel {launch}")?,
-            None if several => f.write_str("one of the kernels queued")?,
+            None if several => f.write_str("one of the queued kernels")?,
             None => f.write_str("a kernel")?,
         }
         match &self.panic {
@@ -257,11 +275,14 @@ impl fmt::Display for KernelFault {
         }
         write!(f, "; the driver says {}", self.status)?;
         if several {
-            f.write_str("; queued were ")?;
+            f.write_str("; queued: ")?;
             self.write_suspects(f)?;
             if !self.kind.is_devices() {
-                f.write_str("; set FERROWARP_SYNC=1 to learn which it was")?;
+                f.write_str("; set FERROWARP_SYNC=1 to find it")?;
             }
+        }
+        if let Some(stack) = &self.stack {
+            write!(f, "; a stack overflow may be the cause: {stack}")?;
         }
         write!(f, "; {}", self.kind.cure())
     }
@@ -298,9 +319,27 @@ mod tests {
         assert_eq!(fault.culprit().unwrap().kernel, "sum");
         let text = fault.to_string();
         let start = "kernel sum (grid (4, 1, 1), block (64, 1, 1), 0 bytes of dynamic shared memory, clusters of 1) \
-                     accessed an address that is not the program's; the driver says ";
+                     accessed an invalid address; the driver says ";
         assert!(text.starts_with(start) && text.contains("(700)"), "{text}");
         assert!(text.contains("compute-sanitizer") && !text.contains("FERROWARP_SYNC"), "{text}");
+    }
+
+    #[test]
+    fn a_stack_that_may_have_overflowed_is_named_with_its_size() {
+        let mut fault = KernelFault::new(
+            "GPU",
+            FaultKind::IllegalAddress,
+            &launches(&[("walk", 4, 64)]),
+            CudaError::IllegalAddress,
+            None,
+        );
+        let cause = "recursion through `depth`".to_owned();
+        fault.stack = Some(UnboundedStack { kernel: "walk".to_owned(), cause, bytes: 8192 });
+        let text = fault.to_string();
+        let said = "; a stack overflow may be the cause: the stack of walk \
+                    has no size known in advance (recursion through `depth`), and each thread has 8192 bytes of it; give \
+                    more with Device::with_stack_bytes or FERROWARP_STACK_BYTES";
+        assert!(text.contains(said) && text.contains("compute-sanitizer"), "{text}");
     }
 
     #[test]
@@ -309,9 +348,9 @@ mod tests {
         let fault = KernelFault::new("GPU", FaultKind::Trap, &launches(&all), CudaError::LaunchFailed, None);
         assert!(fault.culprit().is_none());
         let text = fault.to_string();
-        assert!(text.starts_with("one of the kernels queued trapped; the driver says "), "{text}");
+        assert!(text.starts_with("one of the queued kernels trapped; the driver says "), "{text}");
         assert_eq!(text.matches("sum (grid").count(), NAMED, "{text}");
-        assert!(text.contains(" and 4 more; set FERROWARP_SYNC=1 to learn which it was"), "{text}");
+        assert!(text.contains(" and 4 more; set FERROWARP_SYNC=1 to find it"), "{text}");
     }
 
     #[test]
@@ -345,7 +384,7 @@ mod tests {
         let fault =
             KernelFault::new("GPU", FaultKind::Hardware, &under_way, CudaError::EccUncorrectable, None);
         assert!(fault.culprit().is_none());
-        assert!(fault.to_string().contains("; queued were sum (grid"), "{fault}");
+        assert!(fault.to_string().contains("; queued: sum (grid"), "{fault}");
     }
 
     #[test]

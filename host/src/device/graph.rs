@@ -1,4 +1,4 @@
-//! Work that is recorded once and launched many times.
+//! Graphs: work that is recorded once and launched many times.
 
 use std::fmt;
 

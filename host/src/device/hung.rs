@@ -1,4 +1,4 @@
-//! Whether a device had to be left behind with work that may never end.
+//! Whether a device was abandoned with work that may never end.
 
 use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,9 +10,9 @@ pub(super) fn note() {
     HUNG.store(true, Ordering::Relaxed);
 }
 
-/// Ends the process with `code` if a device ran over its time limit or was lost, else does nothing. The last call of a
-/// program's `main`, once it has told its error: the driver's own exit handlers would wait for a kernel that never
-/// ends, and this leaves them out. The operating system takes kernel and memory away with the process.
+/// Ends the process with `code` if a device ran over its time limit or was lost, else does nothing. Call it last in
+/// `main`, after the error is printed. The driver's exit handlers would wait for a kernel that never ends; this skips
+/// them. The operating system then removes the kernel and its memory with the process.
 ///
 /// Standard output and error are flushed; no destructor runs.
 ///

@@ -2,12 +2,13 @@
 //!
 //! A [`Device`] owns memory ([`Buffer`]) and runs kernels: it is a [`Launcher`], so the typed `launch` function
 //! of every kernel takes it. On the GPU a launch is queued and returns at once; a kernel's failure appears at
-//! [`Device::synchronize`] or at the next copy, as a [`KernelFault`] that names the launches it may come from. With
-//! `FERROWARP_SYNC=1` in the environment every launch waits for its end, which names the one. On the CPU a launch
+//! [`Device::synchronize`] or at the next copy, as a [`KernelFault`] that names the launches that may have caused it. With
+//! `FERROWARP_SYNC=1` in the environment, every launch waits for its end, so the fault names exactly one. On the CPU a
+//! launch
 //! returns when the kernel has ended.
 //!
-//! All that a device is given it does in one order, unless it is given to [`Stream`]s of its own. A [`Graph`] is work that
-//! is recorded once and launched many times.
+//! A device does its work in order, unless the work is given to separate [`Stream`]s. A [`Graph`] is work that is recorded
+//! once and launched many times.
 
 mod buffer;
 mod cpu;
@@ -25,6 +26,7 @@ mod pinned;
 mod profile;
 mod ptx_header;
 mod race;
+mod stack;
 mod stream;
 mod testing;
 mod timing;
@@ -54,6 +56,7 @@ pub use panic::DevicePanic;
 pub use pinned::{InFlight, PinnedBuffer};
 pub use profile::{LaunchTimes, Launched, Peaks};
 pub use race::{DataRace, StreamAccess, StreamWork};
+pub use stack::UnboundedStack;
 pub use stream::{Event, Stream};
 pub use transfer::{Transfer, TransferTimes};
 pub use unified::{Advice, Place, UnifiedBuffer};
@@ -316,7 +319,7 @@ impl Device {
         self.refuse_in_recorded_work("allocating a buffer").map_err(RawAllocError::Device)?;
         match &self.inner.backend {
             Backend::Cpu(cpu) => cpu.alloc_zeroed(bytes).ok_or_else(|| RawAllocError::Full {
-                reason: "the system has not that much".to_owned(),
+                reason: "the system does not have that much".to_owned(),
                 memory: None,
             }),
             Backend::Cuda(cuda) => cuda.alloc(bytes, byte),

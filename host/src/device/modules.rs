@@ -66,11 +66,11 @@ pub struct PtxModule {
 }
 
 impl PtxModules {
-    /// Finds the PTX: what `FERROWARP_PTX` names, else the files beside the running program, else those in `ptx/` of
+    /// Finds the PTX: what `FERROWARP_PTX` names, else the files next to the running program, else those in `ptx/` of
     /// the Cargo target directory that the program or the current directory lies in.
     ///
     /// # Errors
-    /// [`DeviceError::PtxMissing`] with the places looked at; a file that cannot be read or is no sound PTX.
+    /// [`DeviceError::PtxMissing`] with the places looked at; a file that cannot be read or is not valid PTX.
     pub fn find() -> Result<PtxModules, DeviceError> {
         if let Some(path) = std::env::var_os(VARIABLE).filter(|value| !value.is_empty()) {
             return Self::read(Path::new(&path));
@@ -89,8 +89,7 @@ impl PtxModules {
     /// The PTX file `path`, or all `.ptx` files of the folder `path`.
     ///
     /// # Errors
-    /// [`DeviceError::PtxMissing`] for a folder without PTX; a file that is not there, cannot be read or is no sound
-    /// PTX.
+    /// [`DeviceError::PtxMissing`] for a folder without PTX; a file that does not exist, cannot be read or is not valid PTX.
     pub fn read(path: &Path) -> Result<PtxModules, DeviceError> {
         if !path.is_dir() {
             return Self::of_files(&[path.to_owned()]);
@@ -155,7 +154,7 @@ impl PtxModule {
     /// The module that `bytes` hold, the contents of the file `path`.
     ///
     /// # Errors
-    /// [`DeviceError::PtxDamaged`] for what is no sound PTX.
+    /// [`DeviceError::PtxDamaged`] if the text is not valid PTX.
     pub fn from_bytes(bytes: Vec<u8>, path: &Path) -> Result<PtxModule, DeviceError> {
         let text = text_of(bytes, path)?;
         let header = parse(&text).map_err(|reason| damaged(path, reason))?;
@@ -185,7 +184,7 @@ impl PtxModule {
     /// The PTX.
     ///
     /// # Errors
-    /// The file cannot be read, or is no sound PTX.
+    /// The file cannot be read, or is not valid PTX.
     pub fn text(&self) -> Result<&str, DeviceError> {
         if let Some(text) = self.text.get() {
             return Ok(text);
@@ -237,8 +236,9 @@ fn damaged(path: &Path, reason: String) -> DeviceError {
 }
 
 fn text_of(bytes: Vec<u8>, path: &Path) -> Result<String, DeviceError> {
-    String::from_utf8(bytes)
-        .map_err(|error| damaged(path, format!("byte {} is no text", error.utf8_error().valid_up_to())))
+    String::from_utf8(bytes).map_err(|error| {
+        damaged(path, format!("byte {} is not UTF-8 text", error.utf8_error().valid_up_to()))
+    })
 }
 
 /// The first `most` bytes of an ordinary file, and whether these are all.
@@ -247,7 +247,7 @@ fn read_at_most(path: &Path, most: u64) -> Result<(Vec<u8>, bool), DeviceError> 
     let file = std::fs::File::open(path).map_err(unreadable)?;
     // A device or a pipe may never end.
     if !file.metadata().map_err(unreadable)?.is_file() {
-        return Err(damaged(path, "it is no ordinary file".to_owned()));
+        return Err(damaged(path, "it is not a regular file".to_owned()));
     }
     let mut bytes = Vec::new();
     let len = file.take(most + 1).read_to_end(&mut bytes).map_err(unreadable)? as u64;

@@ -32,7 +32,7 @@ impl FromStr for DeviceChoice {
     fn from_str(text: &str) -> Result<Self, String> {
         let choices = [DeviceChoice::Auto, DeviceChoice::Cuda, DeviceChoice::Cpu];
         let named = choices.into_iter().find(|choice| choice.to_string().eq_ignore_ascii_case(text));
-        named.ok_or_else(|| format!("`{text}` is no device; choose `auto`, `cuda` or `cpu`"))
+        named.ok_or_else(|| format!("`{text}` is not a device; choose `auto`, `cuda` or `cpu`"))
     }
 }
 

@@ -35,7 +35,7 @@ pub(super) struct Stamp {
 }
 
 impl Stamp {
-    /// Whether it is a point of a recording, to which nobody comes but the graph.
+    /// Whether it is a point of a recording, which only the graph reaches.
     pub fn is_recorded(&self) -> bool {
         self.recording.is_some()
     }

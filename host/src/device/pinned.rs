@@ -10,8 +10,8 @@ use super::order::{Admission, Touch};
 use super::race::StreamWork;
 use super::{Backend, BufferView, BufferViewMut, Device, DeviceError, Event, RawAllocError, Stream, cpu};
 
-/// Page-locked ("pinned") memory of the host for `len` elements, freed when dropped: a GPU copies from and to it by itself,
-/// while the host does something else. On the CPU it is ordinary memory. It is a slice.
+/// Page-locked ("pinned") memory of the host for `len` elements, freed when dropped: a GPU copies from and to it while the
+/// host does something else. On the CPU it is ordinary memory. It is a slice.
 ///
 /// ```
 /// use ferrowarp::device::{Device, DeviceError};
@@ -38,8 +38,8 @@ unsafe impl<T: Send> Send for PinnedBuffer<T> {}
 unsafe impl<T: Sync> Sync for PinnedBuffer<T> {}
 
 impl Device {
-    /// Page-locked memory of `len` elements whose bytes are all zero. It takes long to allocate and cannot be swapped out:
-    /// use it again rather than often anew.
+    /// Page-locked memory of `len` elements whose bytes are all zero. Allocation is slow and the memory cannot be swapped
+    /// out, so reuse it.
     ///
     /// # Errors
     /// The memory is not there, or the device failed.
@@ -59,7 +59,7 @@ impl Device {
         let pointer = match &self.inner.backend {
             _ if bytes == 0 => NonNull::dangling(),
             Backend::Cpu(_) => cpu::alloc_zeroed(bytes)
-                .ok_or_else(|| out_of_memory("the system has not that much".to_owned(), None))?
+                .ok_or_else(|| out_of_memory("the system does not have that much".to_owned(), None))?
                 .cast(),
             Backend::Cuda(cuda) => {
                 let memory = cuda.alloc_pinned(bytes).map_err(|error| match error {
@@ -158,8 +158,8 @@ impl<B> Drop for InFlight<B> {
     }
 }
 
-/// Drops what a copy has used, after a wait for it. After a fault the memory itself stays; where there was no wait nobody
-/// knows whether the GPU still uses it.
+/// Drops what a copy has used, after a wait for it. After a fault the memory itself stays; without a wait, the GPU may
+/// still use it.
 fn give_up<B>(memory: B, waited: Result<(), DeviceError>) {
     if waited.is_err_and(|error| error.fault().is_none()) {
         std::mem::forget(memory);
@@ -252,8 +252,8 @@ impl Stream {
     }
 
     /// # Safety
-    /// Both memories have that many bytes and are valid until the copy has ended; nobody else writes what it reads or uses
-    /// what it writes meanwhile.
+    /// Both memories have that many bytes and are valid until the copy has ended; until then no other code writes what it
+    /// reads or uses what it writes.
     unsafe fn queue(&self, copy: &Copy, host: *mut u8, bytes: usize) -> Result<(), DeviceError> {
         let is_upload = copy.work == StreamWork::Upload;
         // SAFETY: the caller's memories, which are different ones.

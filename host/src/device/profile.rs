@@ -42,7 +42,7 @@ impl Drop for Inside {
 pub enum Launched {
     /// A kernel.
     Kernel(&'static str),
-    /// A [`Graph`](super::Graph) of so many launches.
+    /// A [`Graph`](super::Graph).
     Graph {
         /// Launches of kernels in it.
         launches: u64,
@@ -114,7 +114,7 @@ pub struct Peaks {
 }
 
 impl Peaks {
-    /// The roofline (Williams, Waterman and Patterson 2009): the least time in seconds for so many bytes and operations.
+    /// The roofline (Williams, Waterman and Patterson 2009): the least time in seconds for these bytes and operations.
     pub fn least_seconds(&self, bytes: u64, flop: u64) -> f64 {
         (bytes as f64 / self.bytes_per_second).max(flop as f64 / self.flops)
     }

@@ -58,12 +58,12 @@ pub(super) fn parse(ptx: &str) -> Result<Header, String> {
     let header = parse_head(ptx)?;
     let (open, close) = (code.matches('{').count(), code.matches('}').count());
     if open != close {
-        return Err(format!("it is cut short or damaged: {open} opening and {close} closing braces"));
+        return Err(format!("it is truncated or damaged: {open} opening and {close} closing braces"));
     }
     Ok(header)
 }
 
-/// Reads the directives at the head of `ptx`, of which not all need be there.
+/// Reads the directives at the head of `ptx`; some may be missing.
 ///
 /// # Errors
 /// As [`parse`].
@@ -88,9 +88,9 @@ pub(super) fn parse_head(ptx: &str) -> Result<Header, String> {
     }
     Ok(Header {
         version: parse_version(version)
-            .ok_or_else(|| format!("its version `{version}` is no PTX version"))?,
+            .ok_or_else(|| format!("its version `{version}` is not a PTX version"))?,
         target: parse_target(target)
-            .ok_or_else(|| format!("its target `{target}` is no sm_ architecture"))?,
+            .ok_or_else(|| format!("its target `{target}` is not an sm_ architecture"))?,
     })
 }
 

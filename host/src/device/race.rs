@@ -80,7 +80,7 @@ pub struct StreamAccess {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StreamWork {
-    /// A launch of this kernel, by itself or in a graph.
+    /// A launch of this kernel, on its own or in a graph.
     Launch(&'static str),
     /// A copy from page-locked memory to the device.
     Upload,

@@ -160,8 +160,8 @@ impl Device {
         submitted
     }
 
-    /// The device's memory that a launch is lent. Of raw pointers and of the host's own memory, which only the CPU's
-    /// launches take, nobody is told when it goes: they are the caller's affair.
+    /// The device's memory that a launch is lent. Raw pointers and the host's own memory, which only launches on the CPU
+    /// take, are not tracked: the caller keeps them alive.
     fn touches(&self, call: &KernelCall<'_>) -> Vec<Touch> {
         let residence = self.residence();
         let touch = |buffer: &cuda_std::launch::Buffer| {
@@ -251,8 +251,10 @@ impl Stream {
         self.device.refuse_other(&event.device, "waiting for an event")?;
         self.device.inner.order.wait(self.lane.number, &event.stamp).map_err(|outside| {
             let reason = match outside {
-                Outside::EventRecorded => "it is one of a recording that this stream is no part of",
-                Outside::WaitRecorded => "this stream is being recorded, and the event is no part of that",
+                Outside::EventRecorded => "it belongs to a recording that does not include this stream",
+                Outside::WaitRecorded => {
+                    "this stream is being recorded, but the event does not belong to that recording"
+                }
             };
             DeviceError::EventOfRecording { device: self.device.name(), reason }
         })?;
@@ -304,7 +306,7 @@ impl Event {
     fn check_outside_of_recordings(&self, action: &'static str) -> Result<(), DeviceError> {
         self.device.refuse_in_recorded_work(action)?;
         if self.stamp.is_recorded() {
-            let reason = "it is one of a recording, to which nobody comes but the graph";
+            let reason = "it belongs to a recording, which only the graph reaches";
             return Err(DeviceError::EventOfRecording { device: self.device.name(), reason });
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! Timing a device's work by its own clock.
+//! Timing of a device's work with its own clock.
 
 use std::time::{Duration, Instant};
 

@@ -10,7 +10,7 @@ use super::buffer::resolve;
 use super::{Backend, BufferView, BufferViewMut, Device, DeviceError, RawAllocError, Stream, cpu};
 
 /// `len` elements at one address for the host and the device ("unified" or "managed" memory), freed when dropped. On a GPU
-/// the driver moves a page to whoever touches it; on the CPU it is ordinary memory.
+/// the driver moves a page to the side that touches it; on the CPU it is ordinary memory.
 ///
 /// Kernels get at them through views. The host gets a slice once all queued work has ended, and while it has one, Rust's
 /// borrows let no launch write the elements.
@@ -99,8 +99,7 @@ impl Device {
         Ok(buffer)
     }
 
-    /// Unified memory of `len` elements that nobody has written, and whose pages are nowhere yet: they come to be where they
-    /// are first touched.
+    /// Unwritten unified memory of `len` elements. A page is allocated where it is first touched.
     ///
     /// # Safety
     /// No element is read before it is written, by a kernel or the host.
@@ -127,7 +126,7 @@ impl Device {
             _ if bytes == 0 => NonNull::dangling(),
             Backend::Cpu(cpu) => cpu
                 .alloc_zeroed(bytes)
-                .ok_or_else(|| out_of_memory("the system has not that much".to_owned(), None))?
+                .ok_or_else(|| out_of_memory("the system does not have that much".to_owned(), None))?
                 .cast(),
             Backend::Cuda(cuda) => {
                 let memory = cuda.alloc_unified(bytes).map_err(|error| match error {
@@ -185,8 +184,8 @@ impl<T: Pod> UnifiedBuffer<T> {
         Ok(unsafe { BufferViewMut::of(&self.device, self.pointer.add(start), len) })
     }
 
-    /// Queues a move of the pages of `range` to a place, so that nobody has to wait for them one by one. Values stay what they
-    /// are, and so it is in no order with other streams. On the CPU nothing happens.
+    /// Queues a move of the pages of `range`, so that they are not moved one by one on first access. Values do not change,
+    /// so this is not ordered with other streams. On the CPU nothing happens.
     ///
     /// # Errors
     /// The range does not lie in the buffer; the stream is another device's or is being recorded;

@@ -21,7 +21,7 @@ use crate::device::{Buffer, Device};
 /// ```
 ///
 /// # Errors
-/// A row has 2^32 elements or more, the scale is none, there is no memory on the device, or the device failed.
+/// A row has 2^32 elements or more, the scale is not in (0, 2^127], the device is out of memory, or the device failed.
 pub fn softmax_of_array<I: SoftmaxAs<O>, O: Pod, D: Dimension>(
     device: &Device,
     logits: &ArrayBase<impl Data<Elem = I>, D>,
@@ -32,8 +32,8 @@ pub fn softmax_of_array<I: SoftmaxAs<O>, O: Pod, D: Dimension>(
     Ok(Array::from_shape_vec(rows.raw_dim(), out).expect("a row-major array of as many elements"))
 }
 
-/// The cross entropy of each row along the last axis of an array of logits and its target, of which there is one for each
-/// row, in the same order: see [`CrossEntropy::new`](super::CrossEntropy::new).
+/// The cross entropy of each row along the last axis of an array of logits. `targets` has one target per row, in the same
+/// order: see [`CrossEntropy::new`](super::CrossEntropy::new).
 ///
 /// ```
 /// use ferrowarp::device::Device;

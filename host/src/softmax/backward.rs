@@ -27,7 +27,8 @@ use crate::device::Device;
 /// ```
 ///
 /// # Errors
-/// The shapes differ, a row has 2^32 elements or more, the scale is none, a matrix lives on another device, or the device
+/// The shapes differ, a row has 2^32 elements or more, the scale is not in (0, 2^127], a matrix lives on another device,
+/// or the device
 /// failed.
 pub fn softmax_backward<T: Real>(
     device: &Device,
@@ -78,7 +79,7 @@ pub fn softmax_backward_in_place<T: Real>(
 }
 
 /// # Safety
-/// `dx`, `dy` and `y` are matrices of the shape and the strides on the device; nobody else uses `dx`, which may be `dy`.
+/// `dx`, `dy` and `y` are matrices of the shape and the strides on the device; no other code uses `dx`, which may be `dy`.
 unsafe fn launch<T: Real>(
     device: &Device,
     shape: [usize; 2],

@@ -79,7 +79,7 @@ pub struct CrossEntropy<'a, T> {
 impl<'a, T: Real> CrossEntropy<'a, T> {
     /// The loss of each row, `ln(sum(exp(x))) - x[target]`.
     ///
-    /// A target that is no column gives NaN; one of -100 is [ignored](Self::ignoring). A row with a NaN or a +inf, or of
+    /// A target that is not a column gives NaN; one of -100 is [ignored](Self::ignoring). A row with a NaN or a +inf, or of
     /// -inf only, gives NaN, and a target of -inf among finite logits +inf.
     pub fn new(
         loss: impl Into<BufferViewMut<'a, f32>>,

@@ -31,7 +31,7 @@ pub enum SoftmaxError {
     },
     /// The view ends before the last row does.
     #[error(
-        "a matrix of {rows} x {cols} with a row every {stride} elements does not lie in a view of {len} elements; it \
+        "a matrix of {rows} x {cols} with a row every {stride} elements does not fit a view of {len} elements; it \
          needs (rows - 1) * stride + cols"
     )]
     ViewTooShort {
@@ -81,14 +81,14 @@ pub enum SoftmaxError {
     },
     /// The factor is not one that a softmax can have.
     #[error(
-        "softmax with a scale of {scale} failed: a scale is over 0 and at most 2^127; for a temperature t it is 1 / t"
+        "softmax with a scale of {scale} failed: the scale must be in (0, 2^127]; for a temperature t, pass 1 / t"
     )]
     Scale {
         /// The factor asked for.
         scale: f32,
     },
-    /// So many elements of a row are not selected.
-    #[error("top-k with k = {k} failed: k is from 1 to {}; ask for fewer", super::MOST_SELECTED)]
+    /// `k` elements of a row cannot be selected.
+    #[error("top-k with k = {k} failed: k must be from 1 to {}; choose another k", super::MOST_SELECTED)]
     TopK {
         /// The number asked for.
         k: usize,
@@ -103,7 +103,7 @@ pub enum SoftmaxError {
         temperature: f32,
     },
     /// The cut leaves no part of the probability that can be.
-    #[error("sampling with a top-p of {p} failed: it is over 0 and at most 1; 1 is no cut")]
+    #[error("sampling with a top-p of {p} failed: it must be over 0 and at most 1; 1 disables the cut")]
     TopP {
         /// The part asked for.
         p: f32,
@@ -114,10 +114,11 @@ pub enum SoftmaxError {
         /// Elements of a row.
         cols: usize,
     },
-    /// A matrix lives in the memory of another device, or of the same one opened anew, whose work is in no order with ours.
+    /// A matrix lives in the memory of another device, or of the same device opened a second time, whose work is not
+    /// ordered with ours.
     #[error(
-        "softmax on {device} failed: the {what} belongs to another `Device`, in the memory of {at}; make it with the \
-         same one, or a clone"
+        "softmax on {device} failed: the {what} belongs to another `Device`, in the memory of {at}; allocate it on \
+         the same device or a clone of it"
     )]
     WrongDevice {
         /// Which matrix.

@@ -12,7 +12,7 @@ const THREADS: u32 = 1024;
 /// The most rounds of blocks for which a row is spread over a cluster because there are few.
 const ROUNDS: usize = 2;
 
-/// Whether `variant`, on so many blocks, holds a row but for up to a vector less, which lies beside the vectors at either end.
+/// Whether `variant`, on `blocks` blocks, holds a row, except for up to a vector of elements at its ends.
 fn holds<A>(variant: &Variant<A>, vector: usize, cols: usize, blocks: u32) -> bool {
     cols / vector * vector <= variant.elements as usize * blocks as usize
 }
@@ -46,7 +46,7 @@ pub(super) fn of_clusters<I: SoftmaxAs<O>, O: Pod>(
     })
 }
 
-/// The kernel of a few lanes for rows of whole vectors, if there are so many rows that each multiprocessor has a block.
+/// The kernel of a few lanes for rows of whole vectors, if there are enough rows to give each multiprocessor a block.
 pub(super) fn narrow<I: SoftmaxAs<O>, O: Pod>(
     profile: &DeviceProfile,
     rows: usize,
@@ -60,8 +60,8 @@ pub(super) fn narrow<I: SoftmaxAs<O>, O: Pod>(
     I::FORWARD.narrow.iter().find(|it| is_whole && suits(it)).map(Kernels::Rows)
 }
 
-/// The cluster of blocks for few wide rows: of so few threads a block that several are on a multiprocessor, and of so many blocks
-/// that half of the multiprocessors have one, but no more than two rounds of them.
+/// The cluster of blocks for few wide rows. Blocks are small enough that several fit a multiprocessor, and there are
+/// enough of them for half of the multiprocessors, but at most two rounds.
 pub(super) fn of_few_rows<I: SoftmaxAs<O>, O: Pod>(
     profile: &DeviceProfile,
     rows: usize,

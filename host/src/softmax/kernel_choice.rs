@@ -37,7 +37,7 @@ const PREFETCH_BEFORE_LOADS: &[(usize, usize)] = &[(4 * 1024, 4), (usize::MAX, 2
 /// The same where the block loads before it prefetches.
 const PREFETCH_AFTER_LOADS: &[(usize, usize)] = &[(32 * 1024, 4), (96 * 1024, 2), (usize::MAX, 1)];
 
-/// What the choice depends on besides types and shape.
+/// What else the choice depends on, next to types and shape.
 #[derive(Clone, Debug)]
 #[doc(hidden)]
 pub struct DeviceProfile {
@@ -119,7 +119,7 @@ impl<I: SoftmaxAs<O>, O: Pod> Kernels<I, O> {
         rows.div_ceil(self.rows_per_block() as usize).saturating_mul(self.blocks_per_row() as usize)
     }
 
-    /// The blocks, or clusters, to the one whose rows are prefetched, of which a block holds `bytes` bytes.
+    /// The distance, in blocks or clusters, to the rows that are prefetched; a block holds `bytes` bytes of them.
     fn prefetch_blocks(self, profile: &DeviceProfile, rows: usize, bytes: usize) -> u32 {
         if let Kernels::Staged(Spread { blocks, .. }) = self {
             return staged::prefetch_blocks(profile, rows, blocks);
@@ -256,7 +256,7 @@ impl<I: SoftmaxAs<O>, O: Pod> KernelChoice<I, O> {
         self.prefetch_blocks as usize
     }
 
-    /// Bytes of memory that the launches need for themselves, aligned to 8.
+    /// Bytes of workspace that the launches need, aligned to 8.
     pub fn workspace_bytes(&self) -> usize {
         match self.kernels {
             Some(Kernels::Split(_, parts)) => self.rows_of_launch(self.rows) as usize * parts as usize * 8,
@@ -275,8 +275,8 @@ impl<I: SoftmaxAs<O>, O: Pod> KernelChoice<I, O> {
     ///
     /// # Safety
     /// - `out` and `inp` are matrices of the shape, with strides of at least its columns, in memory that is valid for
-    ///   their rows; `pairs` has [`Self::workspace_bytes`]. Of what else the arguments hold nothing counts.
-    /// - Nobody else uses `out`, `inp` and `pairs` until the launches have ended, except to read `inp`. `out` may be
+    ///   their rows; `pairs` has [`Self::workspace_bytes`]. Other arguments are ignored.
+    /// - No other code uses `out`, `inp` and `pairs` until the launches have ended, except to read `inp`. `out` may be
     ///   `inp`, if the types and the strides are the same.
     #[doc(hidden)]
     pub unsafe fn launch(

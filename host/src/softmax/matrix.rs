@@ -15,7 +15,7 @@ struct Layout {
 }
 
 impl Layout {
-    /// Checked against a view of `len` elements, of which the last row needs `cols` only.
+    /// Checked against a view of `len` elements; the last row needs only `cols`.
     fn checked(rows: usize, cols: usize, stride: usize, len: usize) -> Result<Self, SoftmaxError> {
         if stride < cols {
             return Err(SoftmaxError::StrideTooSmall { stride, cols });

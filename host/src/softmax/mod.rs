@@ -15,7 +15,7 @@
 //! # Ok::<(), SoftmaxError>(())
 //! ```
 //!
-//! A [`Plan`] chooses the kernels once, for runs that are many or recorded. Rows may lie apart ([`Matrix::with_stride`]),
+//! A [`Plan`] chooses the kernels once, for repeated or recorded runs. Rows may have a stride ([`Matrix::with_stride`]),
 //! start at any element, and have any width up to 2^32 - 1; there may be more than 2^32 elements. Without rows or
 //! columns nothing is launched. Elements between the rows are neither read nor written.
 //!
@@ -34,12 +34,11 @@
 //!
 //! # Accuracy
 //!
-//! Everything is computed in `f32` and rounded to the output's type once. The maximum is subtracted before anything is
-//! multiplied, so large logits lose nothing. The relative error of an `f32` probability is at most 2e-6, and for an element
+//! Everything is computed in `f32` and rounded to the output type once. The maximum is subtracted before any
+//! multiplication, so large logits lose no accuracy. The relative error of an `f32` probability is at most 2e-6, and for
+//! an element
 //! x 2^-24 of |x - max| more where that is not exact, as it is between neighbours; with a scale s three times as much of
-//! s * |x - max|. A logarithm is that of a sum which is off by as much: its absolute error is at most 2e-6, 2^-21 of its
-//! magnitude, and 2^-24 of s * |x - max| where that is not exact. So of one near 0 the relative error may be large. Results
-//! of one device, shape and alignment are the same bits in every run, since all sums have a fixed order.
+//! s * |x - max|. The absolute error of a logarithm is at most the sum of 2e-6, 2^-21 of its magnitude, and 2^-24 of s * |x - max| where that is not exact. So the relative error of a logarithm near 0 may be large. For one device, shape and alignment, results are the same bits in every run, because all sums have a fixed order.
 
 #[cfg(feature = "ndarray")]
 mod arrays;
@@ -49,6 +48,7 @@ mod error;
 mod in_registers;
 mod kernel_choice;
 mod matrix;
+mod operations;
 mod options;
 mod plan;
 mod row_kernel;
@@ -69,6 +69,7 @@ pub use cross_entropy::{CrossEntropy, Targets};
 pub use error::SoftmaxError;
 pub use kernel_choice::{DeviceProfile, KernelChoice};
 pub use matrix::{Matrix, MatrixMut};
+pub use operations::{OPERATIONS, Operation};
 pub use options::Options;
 pub use plan::Plan;
 pub use sample::{Sampling, sample, sample_with_log_probabilities};
@@ -92,7 +93,8 @@ pub use types::{Real, SoftmaxAs};
 /// ```
 ///
 /// # Errors
-/// The shapes differ, a row has 2^32 elements or more, the scale is none, a matrix lives on another device, or the device
+/// The shapes differ, a row has 2^32 elements or more, the scale is not in (0, 2^127], a matrix lives on another device,
+/// or the device
 /// failed.
 pub fn softmax<I: SoftmaxAs<O>, O: Pod>(
     device: &Device,

@@ -1,10 +1,10 @@
-//! What is computed besides the softmax.
+//! Options of a softmax.
 
 use gpu_kernels::softmax::forward::{LOG, ZERO_MASKED};
 
 use super::SoftmaxError;
 
-/// What a softmax does besides: a factor, the logarithm, rows that are masked throughout. The default is none of it.
+/// Options of a softmax: a scale, the logarithm, and completely masked rows. By default none of them applies.
 ///
 /// ```
 /// use ferrowarp::softmax::Options;

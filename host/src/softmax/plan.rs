@@ -39,7 +39,7 @@ impl<I: SoftmaxAs<O>, O: Pod> Plan<I, O> {
     /// The fastest kernels that are known for `rows` rows of `cols` elements.
     ///
     /// # Errors
-    /// The options' scale is none, a row has 2^32 elements or more, or there is no memory for the workspace.
+    /// The scale is not in (0, 2^127], a row has 2^32 elements or more, or the workspace does not fit the device's memory.
     pub fn new(device: &Device, rows: usize, cols: usize, options: &Options) -> Result<Self, SoftmaxError> {
         let choice = KernelChoice::new(&DeviceProfile::from(device), rows, cols)?;
         Self::with_choice(device, choice, options)

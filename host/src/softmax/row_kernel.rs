@@ -1,4 +1,4 @@
-//! Kernels of which some take any width: which one, and over which rows.
+//! Chooses among kernels that take any width or some widths, and the rows for each.
 
 use cuda_std::launch::LaunchConfig;
 use gpu_kernels::softmax::operation::{RowVariants, Spread, Variant};
@@ -50,7 +50,7 @@ impl<A> RowKernel<A> {
         if is_whole { self.prefetch_blocks } else { 0 }
     }
 
-    /// Grid, block, cluster and shared memory for so many rows.
+    /// Grid, block, cluster and shared memory for `rows` rows.
     pub fn config(&self, rows: u32) -> LaunchConfig {
         self.spread.config(rows, self.cols as usize)
     }
@@ -95,8 +95,8 @@ fn choice<A>(
     best.or(first)
 }
 
-/// The cluster for rows that are so few that a block each leaves multiprocessors idle: as many blocks as find one, each of which has
-/// `least` columns.
+/// The cluster for rows that are so few that a block each leaves multiprocessors idle: enough blocks for the idle
+/// multiprocessors, and in each block at least `least` columns.
 fn of_few_streams<A>(
     kernels: impl Iterator<Item = Spread<A>>,
     profile: &DeviceProfile,

@@ -41,8 +41,9 @@ impl Sampling {
         Self { top_k: Some(k), ..self }
     }
 
-    /// From the fewest most probable tokens whose probabilities sum up to `p` or more, over 0 and at most 1, which is no cut (nucleus
-    /// sampling: Holtzman et al., 2020). Probabilities are those at the temperature and, with [`top_k`](Self::top_k), of
+    /// From the fewest most probable tokens whose probabilities sum up to `p` or more, over 0 and at most 1; 1 disables
+    /// the cut (nucleus sampling: Holtzman et al., 2020). Probabilities are those at the temperature and, with
+    /// [`top_k`](Self::top_k), of
     /// what that leaves, whose sum is 1 then.
     pub const fn top_p(self, p: f32) -> Self {
         Self { top_p: p, ..self }
@@ -90,8 +91,9 @@ impl Default for Sampling {
 /// ```
 ///
 /// # Random numbers
-/// They are words of Philox4x32-10 (Salmon et al., 2011), whose key is the seed and whose counter is made of `draw`, the row modulo 2^32,
-/// and 1024 columns: so no two rows or draws have the same numbers, which are the same bits on every device and in every type.
+/// They are words of Philox4x32-10 (Salmon et al., 2011), with the seed as key. The counter consists of `draw`, the row
+/// modulo 2^32, and 1024 columns: so no two rows or draws have the same numbers, which are the same bits on every device
+/// and in every type.
 ///
 /// First 1024 columns are drawn, those of the largest `ln(sum of exp(logit / temperature)) + noise`, where the noise is of the
 /// standard Gumbel distribution; then one of them, by the inverse of their distribution function. A token that [`Sampling::top_p`] leaves
@@ -101,7 +103,7 @@ impl Default for Sampling {
 ///
 /// # Hard rows
 /// A row with a NaN or a +inf, or of -inf only, gives [`u32::MAX`], no token, at every temperature. A token of -inf among finite logits is
-/// never drawn. `top_k` of more than the columns is no cut. Without columns nothing is written.
+/// never drawn. A `top_k` above the number of columns has no effect. Without columns nothing is written.
 ///
 /// # Errors
 /// The temperature is negative, not a number, infinite, or over 0 and under 2^-126; `top_k` is 0 or over 128; `top_p` is not over 0 or over
@@ -210,7 +212,10 @@ mod tests {
             (new.temperature(1e-40), "a temperature of 0.0000"),
             (new.top_k(0), "top-k with k = 0 failed"),
             (new.top_k(129), "top-k with k = 129 failed"),
-            (new.top_p(0.0), "sampling with a top-p of 0 failed: it is over 0 and at most 1; 1 is no cut"),
+            (
+                new.top_p(0.0),
+                "sampling with a top-p of 0 failed: it must be over 0 and at most 1; 1 disables the cut",
+            ),
             (new.top_p(1.0001), "a top-p of 1.0001"),
             (new.top_p(-0.5), "a top-p of -0.5"),
             (new.top_p(f32::NAN), "a top-p of NaN"),

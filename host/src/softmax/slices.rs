@@ -18,8 +18,8 @@ use crate::device::{Buffer, Device};
 /// ```
 ///
 /// # Errors
-/// The slice has not `rows * cols` elements, a row has 2^32 elements or more, the scale is none, there is no memory on
-/// the device, or the device failed.
+/// The slice does not have `rows * cols` elements, a row has 2^32 elements or more, the scale is not in (0, 2^127], the
+/// device is out of memory, or the device failed.
 pub fn softmax_of_slice<I: SoftmaxAs<O>, O: Pod>(
     device: &Device,
     elements: &[I],

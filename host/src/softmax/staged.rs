@@ -17,7 +17,7 @@ pub(super) const LEAST_SPREAD: usize = 16_384;
 /// takes the blocks longer than they save.
 const LEAST_BYTES: usize = 12 * 1024;
 
-/// The blocks from one to that whose part is prefetched, for each multiprocessor: so many for so many.
+/// Prefetch distance: 3 blocks per 4 multiprocessors.
 const PREFETCH: (usize, usize) = (3, 4);
 
 /// Whether three blocks fit a multiprocessor.
@@ -25,13 +25,13 @@ pub(super) fn is_small<A>(kernel: &Spread<A>, cols: usize) -> bool {
     kernel.shared_bytes(cols) <= BYTES
 }
 
-/// Whether the kernel keeps the device busy with so many rows and columns: its blocks are small, and there are enough of them.
+/// Whether the kernel keeps the device busy with these rows and columns: its blocks are small, and there are enough of them.
 pub(super) fn is_busy<A>(kernel: &Spread<A>, profile: &DeviceProfile, [rows, cols]: [usize; 2]) -> bool {
     is_small(kernel, cols) && rows.saturating_mul(kernel.blocks as usize) >= BLOCKS * profile.multiprocessors
 }
 
-/// The kernel on the blocks that are best for fewer rows than there are multiprocessors: small ones, and as many as find one without
-/// any.
+/// The kernel on the blocks that are best if there are fewer rows than multiprocessors: small blocks, enough for the idle
+/// multiprocessors.
 pub(super) fn of_few_rows<A>(
     mut kernels: impl Iterator<Item = Spread<A>>,
     profile: &DeviceProfile,
@@ -49,7 +49,7 @@ pub(super) fn of_few_rows<A>(
     Some(best)
 }
 
-/// The clusters of so many blocks from one to that whose rows it prefetches; 0 where there are not that many rows.
+/// The prefetch distance in clusters of `blocks` blocks; 0 if there are fewer rows.
 pub(super) fn prefetch_blocks(profile: &DeviceProfile, rows: usize, blocks: u32) -> u32 {
     let distance = profile.multiprocessors * PREFETCH.0 / PREFETCH.1 / blocks as usize;
     if rows > distance { distance as u32 } else { 0 }

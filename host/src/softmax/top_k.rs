@@ -34,8 +34,9 @@ pub const MOST_SELECTED: usize = MOST;
 ///
 /// # Order
 /// Logits are compared, not their probabilities, so no rounding decides: a larger logit comes first, and of equal ones (the zeros
-/// are) the one in the smaller column. `torch.topk(torch.softmax(x, -1), k)` compares probabilities, of which rounding makes
-/// some equal, and of equal ones gives any, in any order. Probabilities and [logarithms](Options::log) are as accurate as
+/// are) the one in the smaller column. `torch.topk(torch.softmax(x, -1), k)` compares probabilities. Rounding makes some
+/// of them equal, and it returns any of those, in any order. Probabilities and [logarithms](Options::log) are as accurate
+/// as
 /// those of [`softmax()`](super::softmax()) in `f32`, whatever the logits' type.
 ///
 /// # Hard rows
@@ -46,8 +47,8 @@ pub const MOST_SELECTED: usize = MOST;
 /// nothing is written.
 ///
 /// # Errors
-/// `k` is 0 or over 128, the outputs are not of one shape with a row for each of the logits', a row has 2^32 elements or more, the
-/// scale is none, a matrix lives on another device, or the device failed.
+/// `k` is 0 or over 128, the outputs are not of one shape with a row for each of the logits', a row has 2^32 elements or
+/// more, the scale is not in (0, 2^127], a matrix lives on another device, or the device failed.
 pub fn softmax_top_k<T: Real>(
     device: &Device,
     probabilities: &mut MatrixMut<'_, f32>,
@@ -88,7 +89,7 @@ pub fn softmax_top_k<T: Real>(
     Ok(())
 }
 
-/// Whether so many can be selected.
+/// Whether `k` elements can be selected.
 pub(super) fn check_k(k: usize) -> Result<(), SoftmaxError> {
     if (1..=MOST).contains(&k) { Ok(()) } else { Err(SoftmaxError::TopK { k }) }
 }

@@ -9,24 +9,25 @@ const FAULTS: &[(i32, FaultKind, &str)] = &[
     (
         700,
         FaultKind::IllegalAddress,
-        "accessed an address that is not the program's; the driver says CUDA_ERROR_ILLEGAL_ADDRESS (700): an illegal memory access was encountered",
+        "accessed an invalid address; the driver says CUDA_ERROR_ILLEGAL_ADDRESS (700): an illegal memory access was \
+         encountered",
     ),
     (
         716,
         FaultKind::MisalignedAddress,
-        "no multiple of the access's size; the driver says CUDA_ERROR_MISALIGNED_ADDRESS (716)",
+        "accessed a misaligned address; the driver says CUDA_ERROR_MISALIGNED_ADDRESS (716)",
     ),
     (
         717,
         FaultKind::WrongAddressSpace,
-        "as one of another; the driver says CUDA_ERROR_INVALID_ADDRESS_SPACE (717)",
+        "in the wrong address space; the driver says CUDA_ERROR_INVALID_ADDRESS_SPACE (717)",
     ),
-    (718, FaultKind::InvalidPc, "holds no code; the driver says CUDA_ERROR_INVALID_PC (718)"),
+    (718, FaultKind::InvalidPc, "invalid instruction address; the driver says CUDA_ERROR_INVALID_PC (718)"),
     (714, FaultKind::Stack, "its call stack; the driver says CUDA_ERROR_HARDWARE_STACK_ERROR (714)"),
     (
         715,
         FaultKind::IllegalInstruction,
-        "does not know; the driver says CUDA_ERROR_ILLEGAL_INSTRUCTION (715)",
+        "illegal instruction; the driver says CUDA_ERROR_ILLEGAL_INSTRUCTION (715)",
     ),
     (
         719,
@@ -43,17 +44,17 @@ const FAULTS: &[(i32, FaultKind, &str)] = &[
     (
         214,
         FaultKind::Hardware,
-        "Fake GPU reported an error of its hardware; the driver says CUDA_ERROR_ECC_UNCORRECTABLE (214)",
+        "Fake GPU reported a hardware error; the driver says CUDA_ERROR_ECC_UNCORRECTABLE (214)",
     ),
     (
         220,
         FaultKind::Hardware,
-        "Fake GPU reported an error of its hardware; the driver says CUDA_ERROR_NVLINK_UNCORRECTABLE (220)",
+        "Fake GPU reported a hardware error; the driver says CUDA_ERROR_NVLINK_UNCORRECTABLE (220)",
     ),
     (
         226,
         FaultKind::Hardware,
-        "Fake GPU reported an error of its hardware; the driver says CUDA_ERROR_CONTAINED (226)",
+        "Fake GPU reported a hardware error; the driver says CUDA_ERROR_CONTAINED (226)",
     ),
     (4, FaultKind::DeviceLost, "Fake GPU was lost; the driver says CUDA_ERROR_DEINITIALIZED (4)"),
     (46, FaultKind::DeviceLost, "Fake GPU was lost; the driver says CUDA_ERROR_DEVICE_UNAVAILABLE (46)"),
@@ -111,7 +112,7 @@ fn is_told_again(device: &Device, kept: &mut Buffer<f32>, first: &str) {
         assert!(matches!(error, DeviceError::Faulted { .. }), "{error}");
         assert_eq!(error.fault().unwrap().to_string(), first);
         let text = format!(
-            "Fake GPU cannot be used any more, since it failed before ({first}); start the program anew"
+            "Fake GPU cannot be used any more, because it failed before ({first}); restart the program"
         );
         assert_eq!(error.to_string(), text);
     }

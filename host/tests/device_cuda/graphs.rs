@@ -110,7 +110,7 @@ fn a_fault_in_a_graph_names_its_kernels() {
         device.synchronize().unwrap();
         graph.launch().unwrap();
         let error = device.synchronize().unwrap_err().to_string();
-        assert!(error.starts_with("one of the kernels queued panicked in block (3, 1, 0)"), "{error}");
+        assert!(error.starts_with("one of the queued kernels panicked in block (3, 1, 0)"), "{error}");
         assert!(error.contains("fill (grid") && error.contains("broken (grid"), "{error}");
         assert!(matches!(error_of(graph.launch()), DeviceError::Faulted { .. }));
     });

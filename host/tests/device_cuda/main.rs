@@ -7,6 +7,7 @@ mod cooperative;
 mod faults;
 mod graphs;
 mod hangs;
+mod stack;
 mod streams;
 #[path = "../../../cuda/cust/tests/support/mod.rs"]
 mod support;
@@ -295,8 +296,7 @@ fn a_kernel_for_the_cpu_is_refused() {
         let (device, _) = open(DeviceChoice::Cuda).unwrap();
         let config = LaunchConfig::new(1, 32);
         assert!(!device.limits().runs_cpu_only && Device::cpu().limits().runs_cpu_only);
-        let text = "launch of on_the_cpu failed: it is a kernel for the CPU executor alone, and no PTX has it; launch it \
-                    there, or a kernel for GPUs here";
+        let text = "launch of on_the_cpu failed: it is a kernel for the CPU executor only and has no PTX; launch it on the CPU, or launch another kernel";
         // SAFETY: the kernel does nothing.
         let error = unsafe { on_the_cpu::launch(&device, config) }.unwrap_err();
         assert_eq!(error.to_string(), text);
@@ -320,8 +320,7 @@ fn a_kernel_that_panics() {
             error.to_string(),
             "kernel broken (grid (4, 1, 1), block (128, 1, 1), 0 bytes of dynamic shared memory, clusters of 1) \
              panicked in block (3, 1, 0), thread (64, 2, 1), at kernels/src/broken.rs:17:5: called on an empty list; \
-             the driver says CUDA_ERROR_LAUNCH_FAILED (719): unspecified launch failure; mend the kernel or what it \
-             was given"
+             the driver says CUDA_ERROR_LAUNCH_FAILED (719): unspecified launch failure; fix the kernel or its input"
         );
         let DeviceError::KernelFault(fault) = error else { panic!("{error}") };
         assert_eq!(fault.culprit().unwrap().kernel, "broken");
@@ -353,7 +352,7 @@ fn a_fault_among_several_kernels() {
         }
         // The copy waits for the kernels, so it is the copy that reports.
         let error = error_of(buffer.to_vec()).to_string();
-        assert!(error.starts_with("one of the kernels queued panicked in block"), "{error}");
+        assert!(error.starts_with("one of the queued kernels panicked in block"), "{error}");
         assert!(error.contains("queued were fill (grid (1, 1, 1), block (32, 1, 1)"), "{error}");
         assert!(error.contains("broken (grid (1, 1, 1)") && error.contains("FERROWARP_SYNC=1"), "{error}");
     });

@@ -90,10 +90,10 @@ fn a_matrix_that_does_not_fit_is_refused_in_words() {
         let error = error.unwrap_err().to_string();
         assert!(error.contains(words), "`{words}` is not in: {error}");
     };
-    refused(Matrix::new(&inp, 3, 5).map(|_| ()), "does not lie in a view of 12 elements");
+    refused(Matrix::new(&inp, 3, 5).map(|_| ()), "does not fit a view of 12 elements");
     refused(Matrix::new(&inp, 3, 4).unwrap().with_stride(5).map(|_| ()), "a row every 5 elements");
     refused(Matrix::new(&inp, 3, 4).unwrap().with_stride(3).map(|_| ()), "make the stride at least 4");
-    refused(MatrixMut::new(&mut buffer, usize::MAX, 2).map(|_| ()), "does not lie in a view");
+    refused(MatrixMut::new(&mut buffer, usize::MAX, 2).map(|_| ()), "does not fit a view");
     let (mut out, inp) = (MatrixMut::new(&mut buffer, 3, 4).unwrap(), Matrix::new(&inp, 4, 3).unwrap());
     refused(
         softmax(&device, &mut out, &inp, &Options::new()),

@@ -10,38 +10,45 @@ use crate::progress::Downloads;
 use crate::report::{self, Module, Report};
 use crate::{checks, workspace};
 
-/// The architectures that are built: every GPU from Turing on runs one of these, or a later driver translates it.
-const ARCHS: [NvvmArch; 4] =
+/// `--arch all`: every GPU from Turing on runs one of these, or its driver translates it.
+const ALL: [NvvmArch; 4] =
     [NvvmArch::Compute75, NvvmArch::Compute80, NvvmArch::Compute90, NvvmArch::Compute100];
 
-/// Build the kernels to PTX, check it, and report what each kernel needs
+/// What is built for on a machine without a GPU.
+const WITHOUT_GPU: NvvmArch = NvvmArch::Compute90;
+
+/// Compile the kernels to PTX, check it, and print the resources of each kernel
 #[derive(Args)]
 pub struct BuildPtx {
-    /// Architectures, such as compute_90, or native for that of this machine's GPU [default: compute_75, 80, 90 and 100]
-    #[arg(long, value_delimiter = ',', value_name = "ARCH", value_parser = parse_arch)]
-    arch: Vec<NvvmArch>,
-    /// Folder of the PTX files, of the machine code and of resources.json [default: ptx in the target directory]
+    /// Architectures, such as compute_90. `native` is this machine's GPU; `all` is compute_75, 80, 90 and 100 [default: native, or compute_90 without a GPU]
+    #[arg(long, value_delimiter = ',', value_name = "ARCH", value_parser = parse_archs)]
+    arch: Vec<Archs>,
+    /// Output folder for PTX, machine code and resources.json [default: ptx in the target directory]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Folder of the kernel crate
     #[arg(long = "crate", value_name = "DIR", default_value = "gpu-kernels")]
     kernel_crate: PathBuf,
-    /// What makes the PTX: nvvm, NVIDIA's libNVVM, or llvm, the Rust toolchain's own LLVM
+    /// The compiler back end: nvvm (NVIDIA's libNVVM) or llvm (the LLVM of the Rust toolchain)
     #[arg(long, value_name = "NAME", default_value_t)]
     backend: Backend,
-    /// How much the back end optimises, 0 to 3
+    /// Optimisation level of the back end, 0 to 3
     #[arg(long, value_name = "LEVEL", default_value_t = 3)]
     opt_level: u8,
-    /// Have the PTX tell file and line of each instruction
+    /// Add file and line of each instruction to the PTX
     #[arg(long)]
     line_info: bool,
-    /// Write the LLVM IR that the back end gets beside the PTX
+    /// Also write the LLVM IR that the back end reads
     #[arg(long)]
     emit_llvm_ir: bool,
     /// Do not print the table of resources
     #[arg(long)]
     quiet: bool,
 }
+
+/// The architectures that one value of `--arch` names.
+#[derive(Clone)]
+struct Archs(Vec<NvvmArch>);
 
 /// The crate of the kernels that fail on purpose, and the folder of its PTX in the target directory.
 const FAULTS: (&str, &str) = ("faults/kernels", "fault-ptx");
@@ -52,7 +59,12 @@ impl BuildPtx {
         Self::quiet("gpu-kernels", "ptx", Backend::Nvvm)
     }
 
-    /// The same by LLVM's back end.
+    /// The same for this machine's GPU alone, or for compute_90 without a GPU.
+    pub fn natively(self) -> Self {
+        Self { arch: Vec::new(), ..self }
+    }
+
+    /// The kernels' PTX by LLVM's back end.
     pub fn for_kernels_by_llvm() -> (BuildPtx, PathBuf) {
         Self::quiet("gpu-kernels", "ptx-llvm", Backend::Llvm)
     }
@@ -65,7 +77,7 @@ impl BuildPtx {
     fn quiet(folder: &str, out: &str, backend: Backend) -> (BuildPtx, PathBuf) {
         let out = workspace::target().join(out);
         let command = BuildPtx {
-            arch: Vec::new(),
+            arch: vec![Archs(ALL.to_vec())],
             out: Some(out.clone()),
             kernel_crate: workspace::root().join(folder),
             backend,
@@ -80,7 +92,11 @@ impl BuildPtx {
     /// Runs the command.
     pub fn run(self) -> anyhow::Result<()> {
         let out = self.out.clone().unwrap_or_else(|| workspace::target().join("ptx"));
-        ensure!(!out.exists() || out.is_dir(), "{} is no folder: name one for the PTX files", out.display());
+        ensure!(
+            !out.exists() || out.is_dir(),
+            "{} is not a folder; choose a folder for the PTX files",
+            out.display()
+        );
         // What fails leaves nothing: the files are made in a folder of their own, and moved when all checks passed.
         let stage = stage_beside(&out)?;
         let built = self.build(stage.path())?;
@@ -104,7 +120,10 @@ impl BuildPtx {
     }
 
     fn build(&self, out: &Path) -> anyhow::Result<Built> {
-        let archs = if self.arch.is_empty() { ARCHS.to_vec() } else { self.arch.clone() };
+        let mut archs: Vec<NvvmArch> = self.arch.iter().flat_map(|named| &named.0).copied().collect();
+        if archs.is_empty() {
+            archs.push(NvvmArch::native().unwrap_or(WITHOUT_GPU));
+        }
         let downloads = Downloads::default();
         let built = CudaBuilder::new(crate_folder(&self.kernel_crate)?)
             .archs(&archs)
@@ -124,12 +143,17 @@ impl BuildPtx {
     }
 }
 
-/// `compute_90`, `sm_90`, `90`, or `native`.
-fn parse_arch(name: &str) -> Result<NvvmArch, String> {
-    if name == "native" { NvvmArch::native() } else { name.parse() }.map_err(|e| e.to_string())
+/// `compute_90`, `sm_90`, `90`, `native` or `all`.
+fn parse_archs(name: &str) -> Result<Archs, String> {
+    let one = match name {
+        "all" => return Ok(Archs(ALL.to_vec())),
+        "native" => NvvmArch::native(),
+        _ => name.parse(),
+    };
+    one.map(|arch| Archs(vec![arch])).map_err(|error| error.to_string())
 }
 
-/// A new folder beside `out`, on the same disk, which is removed in the end.
+/// A new folder next to `out`, on the same disk, which is removed at the end.
 fn stage_beside(out: &Path) -> anyhow::Result<tempfile::TempDir> {
     let parent = out.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     std::fs::create_dir_all(parent).with_context(|| format!("making the folder {}", parent.display()))?;

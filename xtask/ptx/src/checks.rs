@@ -206,7 +206,7 @@ fn condition(text: &str) -> anyhow::Result<Condition> {
     let found = RELATIONS.iter().find_map(|(sign, relation)| Some((text.split_once(sign)?, *relation)));
     let ((pattern, number), relation) =
         found.with_context(|| format!("no comparison in `{}`", text.trim()))?;
-    let number = number.trim().parse().with_context(|| format!("`{}` is no number", number.trim()))?;
+    let number = number.trim().parse().with_context(|| format!("`{}` is not a number", number.trim()))?;
     if pattern.trim().is_empty() {
         bail!("no instruction in `{}`", text.trim());
     }
@@ -219,7 +219,7 @@ fn instance(code: &str) -> Option<&str> {
     name.chars().all(|c| c.is_alphanumeric() || c == '_').then_some(name)
 }
 
-/// What a line of `#[kernel(..)]` says of `cpu_only`.
+/// The value of `cpu_only` in a line of `#[kernel(..)]`.
 fn cpu_only(line: &str) -> Option<bool> {
     let (code, _) = line.split_once("//").unwrap_or((line, ""));
     let (_, value) = code.split_once("cpu_only")?;

@@ -28,8 +28,8 @@ impl Downloads {
                 if begun.insert(package) { writeln!(stderr, "{line}") } else { Ok(()) }
             }
             Progress::Ready { package } if stderr.is_terminal() => writeln!(stderr, "\n{package} is ready"),
-            Progress::Installing { command, reason } => writeln!(stderr, "{reason}; running `{command}`"),
-            _ => Ok(()),
+            Progress::Unpacking { .. } | Progress::Ready { .. } => Ok(()),
+            event => writeln!(stderr, "{event}"),
         };
     }
 }

@@ -8,7 +8,7 @@ use clap::Args;
 use crate::report::{self, Report};
 use crate::{checks, workspace};
 
-/// Check the PTX built last against the `//@ ptx:` headers of the sources
+/// Check the last built PTX against the `//@ ptx:` lines of the sources
 #[derive(Args)]
 pub struct Ptx {
     /// Folder of the PTX files [default: ptx in the target directory]

@@ -34,7 +34,8 @@ pub struct Module {
 impl Report {
     pub fn read(path: &Path) -> anyhow::Result<Report> {
         let text = std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
-        serde_json::from_str(&text).with_context(|| format!("{} is no report of resources", path.display()))
+        serde_json::from_str(&text)
+            .with_context(|| format!("{} is not a report of resources", path.display()))
     }
 
     /// Writes the report, whole or not at all.

@@ -18,8 +18,8 @@ pub fn target() -> PathBuf {
     }
 }
 
-/// Cargo, the one that runs this program, without what it has told this program of its package: a build script that asks for such a
-/// variable is run again, and whatever needs it compiled again, each time that it is another.
+/// The cargo that runs this program, without the variables that describe this package. A build script that reads such a
+/// variable would run again whenever it changes, and its dependents would compile again.
 pub fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     for (name, _) in std::env::vars_os() {
@@ -59,7 +59,7 @@ pub fn files(folder: &Path, wanted: &dyn Fn(&Path) -> bool) -> anyhow::Result<Ve
     Ok(found)
 }
 
-/// Writes the file `path`: first one beside it, then by renaming.
+/// Writes the file `path`: writes a temporary file next to it, then renames it.
 pub fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let temporary = path.with_file_name(format!(".{name}.{}", std::process::id()));

@@ -14,6 +14,8 @@ const TOOLS: &str = "CHILD_TOOLS";
 const DOWNLOAD: &str = "CHILD_DOWNLOAD";
 const MACHINE_CODE: &str = "CHILD_MACHINE_CODE";
 const BACKEND: &str = "CHILD_BACKEND";
+const FEATURES: &str = "CHILD_FEATURES";
+const STRICT: &str = "CHILD_STRICT";
 
 /// A build of the fixture to come.
 pub struct Child {
@@ -69,17 +71,34 @@ impl Child {
         self.env(BACKEND, "llvm")
     }
 
+    /// Builds the fixture with these features.
+    pub fn features(self, features: &str) -> Child {
+        self.env(FEATURES, features)
+    }
+
+    /// Does not fall back to a lower level.
+    pub fn strict(self) -> Child {
+        self.env(STRICT, "1")
+    }
+
     /// The PTX, or the error's text.
-    pub fn build(mut self) -> Result<String, String> {
+    pub fn build(self) -> Result<String, String> {
+        self.build_and_say().0
+    }
+
+    /// As [`Self::build`], and what it said on stderr.
+    pub fn build_and_say(mut self) -> (Result<String, String>, String) {
         let output = self.command.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
         let result = std::fs::read_to_string(self.folder.join("result"));
         let result = result.unwrap_or_else(|e| panic!("{e}\n{}", String::from_utf8_lossy(&output.stderr)));
         std::fs::remove_file(self.folder.join("result")).unwrap();
-        match result.split_once('\n') {
+        let result = match result.split_once('\n') {
             Some(("built", path)) => Ok(std::fs::read_to_string(path).unwrap()),
             Some(("failed", error)) => Err(error.to_owned()),
             _ => panic!("{result}"),
-        }
+        };
+        (result, said)
     }
 }
 
@@ -96,6 +115,10 @@ pub fn run() {
     if let Ok(backend) = std::env::var(BACKEND) {
         builder = builder.backend(backend.parse().unwrap());
     }
+    if let Ok(features) = std::env::var(FEATURES) {
+        builder = builder.build_args(&["--features", &features]);
+    }
+    builder = builder.fall_back(std::env::var_os(STRICT).is_none());
     builder = builder.machine_code(std::env::var_os(MACHINE_CODE).is_some());
     let text = match builder.download(std::env::var_os(DOWNLOAD).is_none()).build() {
         Ok(path) => format!("built\n{}", path.display()),

@@ -1,4 +1,4 @@
-//! One function for each atomic instruction and fence, with ordering and scope in the name.
+//! One function per atomic instruction and fence, with ordering and scope in the name.
 //!
 //! `atomic_fetch_add_relaxed_f32_device` is `atom.relaxed.gpu.add.f32`: the operation, the ordering (`relaxed`,
 //! `acquire`, `release`, `acqrel`; `volatile` is an `atom` without a qualifier, which is relaxed), the type, the scope

@@ -1,4 +1,4 @@
-//! Atomic operations that take an ordering, one for each operation, type and scope.
+//! Atomic operations with an ordering argument, one per operation, type and scope.
 //!
 //! The orderings are those of Rust, mapped to the PTX memory model: relaxed, acquire, release and acq_rel are
 //! qualifiers of the instruction; SeqCst is `fence.sc` at the same scope before the acquire form (for a store,

@@ -7,9 +7,9 @@ use crate::cluster;
 use crate::simt::context::{Collective, ThreadContext, collective, current, with_running};
 use crate::simt::shared::BlockShared;
 
-/// A barrier's state: from the lowest bit on 20 for the arrivals that the phase lacks, 20 for those that it is for, 22 for
-/// the bytes that it lacks, of which more may come than were expected so far, and the parity of the current phase. The
-/// highest bit is zero. Memory that nobody wrote, ones, and zeros are no barrier.
+/// A barrier's state: from the lowest bit on: 20 bits for the missing arrivals of the phase, 20 for its number of
+/// arrivals, 22 for the missing bytes (more may arrive than were expected so far), and the parity of the current phase.
+/// The highest bit is zero. Unwritten memory, all ones and all zeros are not barriers.
 #[derive(Clone, Copy)]
 pub(crate) struct State {
     missing: u32,
@@ -25,7 +25,7 @@ impl State {
         if (1..=Self::MAX).contains(&count) {
             Ok(Self { missing: count, count, bytes: 0, parity: 0 })
         } else {
-            Err(format!("of {count} arrivals; a phase is for 1 to {}", Self::MAX))
+            Err(format!("of {count} arrivals; a phase takes 1 to {}", Self::MAX))
         }
     }
 
@@ -35,7 +35,7 @@ impl State {
         let (missing, count) = (part(0), part(20));
         if bits >> 63 != 0 || count == 0 || missing > count {
             return Err(
-                "of memory that is no barrier; call Barrier::init() first, and a barrier of the block".into(),
+                "of memory that does not hold a barrier; call Barrier::init() first, and then a barrier of the block".into(),
             );
         }
         let bytes = ((bits >> 40) as u32 & 0x3f_ffff).cast_signed() << 10 >> 10;
@@ -49,7 +49,7 @@ impl State {
 
     pub fn arrive(self) -> Result<Self, String> {
         match self.missing {
-            0 => Err(format!("is one more than the {} arrivals that the phase is for", self.count)),
+            0 => Err(format!("is one more than the {} arrivals that the phase expects", self.count)),
             missing => Ok(Self { missing: missing - 1, ..self }.advanced()),
         }
     }
@@ -222,8 +222,8 @@ pub(super) unsafe fn wait(full_name: &'static str, name: &str, this: *mut Barrie
     }
 }
 
-/// Whether a thread that waits for this phase can go on: it is over, now or when the copies to `shared` are made that it
-/// lacks, or the memory is no barrier any more, which the thread will see.
+/// Whether a thread that waits for this phase can go on: it is over now, or once the missing copies to `shared` are made,
+/// or the memory no longer holds a barrier, which the thread will see.
 ///
 /// # Safety
 /// A thread of the block waits for it.

@@ -12,7 +12,7 @@ use crate::simt::context::{ThreadContext, current};
 use crate::simt::flights::{Flight, Source};
 use crate::simt::shared::BlockShared;
 
-/// What nobody may read holds: a NaN in every float format.
+/// The content of memory that may not be read: a NaN in every float format.
 const POISON: u8 = 0xff;
 
 /// What addresses and sizes are multiples of.
@@ -212,8 +212,8 @@ fn check_shared(own: &BlockShared, address: usize, bytes: usize) -> Result<(), S
         Ok(())
     } else {
         Err(format!(
-            " of {bytes} bytes at {address:#x}, which are not all in the block's shared memory; let them lie in one \
-             shared_array!, or in dynamic shared memory"
+            " of {bytes} bytes at {address:#x}, which are not all in the block's shared memory; put them in one \
+             shared_array! or in dynamic shared memory"
         ))
     }
 }

@@ -13,7 +13,7 @@ pub(super) struct Store {
     pub source: *const u8,
     pub bytes: usize,
     pub location: &'static Location<'static>,
-    /// What the source held then. Miri knows races, and may not look at what nobody wrote.
+    /// What the source held then. Miri detects races, and may not look at unwritten memory.
     pub was: Vec<u8>,
     /// What was read of the source, once that was waited for.
     pub read: Vec<MaybeUninit<u8>>,
@@ -72,7 +72,8 @@ impl Store {
         }
         if self.was != snapshot(self.source, self.bytes) {
             return Err(format!(
-                " finds that shared memory has changed which {}() at {} reads; wait before anybody writes there again",
+                " finds that shared memory has changed which {}() at {} reads; wait before any thread writes there \
+                 again",
                 super::TO_GLOBAL,
                 self.location
             ));

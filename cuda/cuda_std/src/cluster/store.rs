@@ -25,11 +25,11 @@ macro_rules! store_asm {
 /// [bulk copies](crate::bulk) do, and until then the target is uninitialised.
 ///
 /// # Safety
-/// - `T` has 4, 8 or 16 bytes, none of which is padding; `pointer` and `barrier` are the target's and the barrier's likes in
+/// - `T` has 4, 8 or 16 bytes without padding; `pointer` and `barrier` are the target's and the barrier's likes in
 ///   the block's own shared memory, and `pointer` is a multiple of that size.
 /// - The barrier is valid ([`barrier`](crate::barrier#safety-of-the-barriers)), with a [barrier of the cluster](super::sync)
 ///   after its initialisation, and its phase expects the bytes.
-/// - Until the store is complete nobody reads or writes the target, and the other block does not end.
+/// - Until the store is complete, no thread reads or writes the target, and the other block does not end.
 ///
 /// # Examples
 /// ```

@@ -1,5 +1,5 @@
-//! Exponentials for the CPU, of plain arithmetic: a loop over an array of numbers becomes vector instructions, and every
-//! machine gets the same bits, whatever its C library.
+//! Exponentials for the CPU in plain arithmetic. A loop over an array becomes vector instructions, and the bits are the
+//! same on every machine, independent of its C library.
 
 use core::f64::consts::{LN_2, LOG2_E};
 
@@ -38,9 +38,53 @@ fn scaled(k: f64, r: f64) -> f32 {
     (((1.0 + r) + r2 * (c + r2 * (d + r2 * e))) * power) as f32
 }
 
+/// The sine of pi times `x`: exact where that is a whole number, and 0 has the sign of `x`.
+pub(crate) fn sinpi(x: f64) -> f64 {
+    let (quarter, angle) = quarters(x);
+    let sine = match quarter {
+        0 => angle.sin(),
+        1 => angle.cos(),
+        2 => -angle.sin(),
+        _ => -angle.cos(),
+    };
+    if sine == 0.0 { 0f64.copysign(x) } else { sine }
+}
+
+/// The cosine of pi times `x`: exact where that is a whole number, and 0 is positive.
+pub(crate) fn cospi(x: f64) -> f64 {
+    let (quarter, angle) = quarters(x);
+    let cosine = match quarter {
+        0 => angle.cos(),
+        1 => -angle.sin(),
+        2 => -angle.cos(),
+        _ => angle.sin(),
+    };
+    if cosine == 0.0 { 0.0 } else { cosine }
+}
+
+/// Pi times `x` as a number of right angles, up to whole turns, and an angle of at most an eighth of a turn. NaN stays one.
+fn quarters(x: f64) -> (i32, f64) {
+    let x = x % 2.0;
+    let quarter = (2.0 * x).round();
+    (quarter as i32 & 3, (x - quarter / 2.0) * core::f64::consts::PI)
+}
+
+/// The share of the normal distribution below `x`.
+pub(crate) fn norm_cdf(x: f64) -> f64 {
+    0.5 * libm::erfc(-x * core::f64::consts::FRAC_1_SQRT_2)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sines_and_cosines_of_quarter_turns_are_exact() {
+        assert_eq!([0.0, 0.5, 1.0, 1.5, -0.5, 1e300].map(sinpi), [0.0, 1.0, 0.0, -1.0, -1.0, 0.0]);
+        assert_eq!([0.0, 0.5, 1.0, 1.5, -5_501_311.5, 1e300].map(cospi), [1.0, 0.0, -1.0, 0.0, 0.0, 1.0]);
+        assert!(sinpi(-3.0).is_sign_negative() && cospi(-1.5).is_sign_positive());
+        assert!(sinpi(f64::INFINITY).is_nan() && cospi(f64::NAN).is_nan());
+    }
 
     /// Units in the last place of `f32` between `got` and the exact `want`.
     fn error(got: f32, want: f64) -> f64 {

@@ -60,8 +60,8 @@ pub unsafe fn wait_until(word: *const u32, ordering: Ordering, condition: impl F
 
 /// Waits until `condition` holds for four words, which are loaded at once and in relaxed order, and returns them.
 ///
-/// Each word is one that another thread has stored, and may be older or newer than the one beside it: the condition
-/// has to see of every word by itself that it is the one waited for.
+/// Each word is one that another thread has stored, and may be older or newer than its neighbour, so the condition must
+/// check every word on its own.
 ///
 /// # Safety
 /// `words` is valid for reads and a multiple of 16 (the executor panics if it is not), and until the wait is over accessed

@@ -1,4 +1,4 @@
-//! How long a wait may take on the device.
+//! The time limit of a wait on the device.
 
 #[cfg(not(target_arch = "nvptx64"))]
 use crate::simt::context::{check_cooperative, wait_until_ready};
@@ -9,8 +9,8 @@ const LOOKS: u32 = 256;
 
 /// Ends waits that take too long, in place of a hang: the kernel panics with what was waited for, and the line of the wait.
 ///
-/// The time is that of `%globaltimer`. It runs for each wait anew, from its 256th look at the words on, and is looked at
-/// every 256 looks. A wait that is over sooner never asks for it.
+/// The time is that of `%globaltimer`. It starts again for each wait, at the 256th check of the words, and is read at
+/// every 256th check. A shorter wait never reads it.
 ///
 /// On the executor, which sees that a wait is in vain, nothing is timed.
 ///

@@ -1,4 +1,4 @@
-//! What a launch takes for a kernel's parameters.
+//! The arguments of a launch.
 
 use core::ffi::c_void;
 use core::fmt;
@@ -43,7 +43,7 @@ pub struct Buffer {
 ///
 /// # Safety
 /// The returned pointer is valid for reads of that many initialised elements at `residence` until the launch
-/// has ended, and nobody writes them meanwhile. For length 0 the pointer is aligned and not null.
+/// has ended, and is not written meanwhile. For length 0 the pointer is aligned and not null.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be passed to a kernel's parameter `&[{T}]`",
     note = "pass a reference to a device buffer (or, on the CPU executor, a slice) with elements of type `{T}`"
@@ -114,7 +114,7 @@ pub unsafe trait PtrMutArg<T> {
 }
 
 /// A buffer without its borrow, as a launch takes it: for host code that chooses kernels while it runs, and for kernels
-/// whose output may be their input. Whoever launches with it answers for the memory; where it lives is still checked.
+/// whose output may be their input. The caller of the launch is responsible for the memory; where it lives is still checked.
 #[derive(Debug)]
 pub struct RawBuffer<T> {
     /// The first element.
@@ -138,20 +138,20 @@ impl<T> RawBuffer<T> {
     pub const NULL: Self =
         Self { pointer: core::ptr::null_mut(), bytes: None, residence: Residence::Unchecked };
 
-    /// A buffer for a kernel to read. Whoever keeps it holds the buffer's borrow.
+    /// A buffer for a kernel to read. The caller keeps the buffer's borrow alive.
     pub fn read(arg: impl PtrArg<T>) -> Self {
         let pointer = arg.as_raw_ptr().cast_mut();
         Self { pointer, bytes: arg.byte_len(), residence: arg.residence() }
     }
 
-    /// A buffer that a kernel takes as a slice. Whoever keeps it holds the buffer's borrow.
+    /// A buffer that a kernel takes as a slice. The caller keeps the buffer's borrow alive.
     pub fn slice(arg: impl SliceArg<T>) -> Self {
         let (pointer, len) = arg.as_raw_slice();
         let bytes = Some(len.saturating_mul(size_of::<T>()));
         Self { pointer: pointer.cast_mut(), bytes, residence: arg.residence() }
     }
 
-    /// A buffer for a kernel to write. Whoever keeps it holds the buffer's borrow.
+    /// A buffer for a kernel to write. The caller keeps the buffer's borrow alive.
     pub fn written(mut arg: impl PtrMutArg<T>) -> Self {
         Self { pointer: arg.as_raw_mut_ptr(), bytes: arg.byte_len(), residence: arg.residence() }
     }
@@ -161,7 +161,7 @@ impl<T> RawBuffer<T> {
         RawBuffer { pointer: self.pointer.cast(), bytes: self.bytes, residence: self.residence }
     }
 
-    /// What is left after so many elements, none where the buffer has fewer; null stays null.
+    /// The rest after `elements` elements, empty if the buffer has fewer; null stays null.
     pub fn skip(self, elements: usize) -> Self {
         if self.pointer.is_null() {
             return self;

@@ -1,4 +1,4 @@
-//! Extents: how many blocks, how many threads.
+//! Extents: numbers of blocks and threads.
 
 use core::fmt;
 
@@ -66,7 +66,7 @@ pub struct LaunchConfig {
     /// Dynamic shared memory of a block, in bytes.
     pub shared_bytes: u32,
     /// Neighbouring blocks along x that run at the same time and reach each other's shared memory: a thread-block
-    /// cluster (CUDA programming guide, "thread block clusters"). 1 is no cluster.
+    /// cluster (CUDA programming guide, "thread block clusters"). 1 means no cluster.
     pub cluster: u32,
     /// Whether the kernel may begin before the one queued before it has ended:
     /// [`Self::with_programmatic_stream_serialization`].

@@ -9,8 +9,8 @@ use crate::param::VALUE;
 
 /// A kernel of a list, with its typed launch: what `#[kernel(args = A, facts: F = ..)]` makes of each instance.
 ///
-/// `A` is a struct with a field for each parameter of the kernel, by its name; what it has besides is ignored. `F` is what
-/// the kernel says of itself, and what an instance derefs to.
+/// `A` is a struct with a field for each parameter of the kernel, of the same name; other fields are ignored. `F` holds
+/// the kernel's facts, and an instance derefs to it.
 #[derive(Debug)]
 pub struct Instance<A, F = ()> {
     /// The kernel.
@@ -20,7 +20,7 @@ pub struct Instance<A, F = ()> {
     /// # Safety
     /// The kernel's contract holds.
     pub launch: unsafe fn(&dyn Launcher, LaunchConfig, A) -> Result<(), LaunchError>,
-    /// What the kernel says of itself.
+    /// The kernel's facts.
     pub facts: F,
 }
 
@@ -32,18 +32,18 @@ impl<A, F> Deref for Instance<A, F> {
     }
 }
 
-/// A kernel whose only argument is the struct `A`, with what it says of itself, `F`, which it derefs to.
+/// A kernel whose only argument is the struct `A`, with its facts `F`, to which it derefs.
 pub struct KernelOf<A, F = ()> {
     /// The kernel.
     pub meta: &'static KernelMeta,
-    /// What the kernel says of itself.
+    /// The kernel's facts.
     pub facts: F,
     args: PhantomData<fn(A)>,
 }
 
 /// The kernels that `#[kernel(args, ..)]` makes of a function, and whose only argument is the struct `A`.
 pub trait KernelsOf<A: 'static> {
-    /// What each says of itself.
+    /// The facts of each.
     type Facts: 'static;
     /// The kernels, in the order of their list.
     const INSTANCES: &'static [KernelOf<A, Self::Facts>];

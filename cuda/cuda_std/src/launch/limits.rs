@@ -83,8 +83,8 @@ impl Limits {
     /// Checks `config` against these limits.
     ///
     /// # Errors
-    /// The first of grid, block, dynamic shared memory and cluster that is empty or over its limit, or a grid that is
-    /// no whole number of clusters.
+    /// The first of grid, block, dynamic shared memory and cluster that is empty or over its limit, or a grid that is not
+    /// a whole number of clusters.
     pub fn check(&self, kernel: &'static str, config: &LaunchConfig) -> Result<(), LaunchError> {
         let LaunchConfig { grid, block, shared_bytes, cluster, .. } = *config;
         for (what, got, max) in [("grid", grid, self.max_grid), ("block", block, self.max_block)] {
@@ -187,7 +187,7 @@ pub enum LaunchError {
     },
     /// More shared memory than a block can have.
     #[error(
-        "launch of {kernel} failed: {got} bytes of shared memory per block, at most {max} are allowed; ask for less, or \
+        "launch of {kernel} failed: {got} bytes of shared memory per block, at most {max} are allowed; use less, or \
          launch smaller blocks"
     )]
     TooMuchShared {
@@ -201,7 +201,7 @@ pub enum LaunchError {
     /// A cluster of no blocks, or of more than the device has in one.
     #[error(
         "launch of {kernel} failed: a cluster of {got} blocks, from 1 to {max} are allowed; clusters need compute \
-         capability 9.0, and without them launch with 1"
+         capability 9.0; otherwise launch with 1"
     )]
     ClusterSize {
         /// The kernel.
@@ -211,9 +211,9 @@ pub enum LaunchError {
         /// The device's limit.
         max: u32,
     },
-    /// The grid is no whole number of clusters.
+    /// The grid is not a whole number of clusters.
     #[error(
-        "launch of {kernel} failed: the grid {grid} has no whole number of clusters of {cluster} blocks along x; \
+        "launch of {kernel} failed: the grid {grid} is not a whole number of clusters of {cluster} blocks along x; \
          round its blocks up to a multiple of {cluster}"
     )]
     PartOfCluster {
@@ -226,8 +226,8 @@ pub enum LaunchError {
     },
     /// The blocks of a cooperative launch wait for each other, and the device has no room for all of them at once.
     #[error(
-        "launch of {kernel} failed: its blocks wait for each other, and of {got} blocks only {fit} fit on the device at \
-         once; launch at most {fit}, each of which does more, or smaller blocks"
+        "launch of {kernel} failed: its blocks wait for each other, but only {fit} of {got} blocks fit on the device \
+         at once; launch at most {fit} blocks that do more each, or smaller blocks"
     )]
     NotResident {
         /// The kernel.
@@ -265,8 +265,8 @@ pub enum LaunchError {
     },
     /// The kernel is not for what runs PTX.
     #[error(
-        "launch of {kernel} failed: it is a kernel for the CPU executor alone, and no PTX has it; launch it there, or a \
-         kernel for GPUs here"
+        "launch of {kernel} failed: it is a kernel for the CPU executor only and has no PTX; launch it on the CPU, \
+         or launch another kernel"
     )]
     CpuOnly {
         /// The kernel.
@@ -287,10 +287,10 @@ pub enum LaunchError {
         /// Where the kernel was to run.
         launcher: Residence,
     },
-    /// The environment's seed for the CPU executor's schedule is no number.
+    /// FERROWARP_SEED, the seed of the CPU executor's schedule, is not a number.
     #[error(
-        "launch of {kernel} failed: FERROWARP_SEED is `{value}`, which is no 64-bit number; write it decimal, or \
-         hexadecimal after 0x, or unset the variable for the fixed schedule"
+        "launch of {kernel} failed: FERROWARP_SEED is `{value}`, which is not a 64-bit number; write it in decimal, \
+         or in hexadecimal after 0x, or unset the variable for the fixed schedule"
     )]
     Seed {
         /// The kernel.
@@ -298,7 +298,7 @@ pub enum LaunchError {
         /// What the variable holds.
         value: String,
     },
-    /// The environment's time limit for the CPU executor is no time.
+    /// FERROWARP_KERNEL_SECONDS, the time limit of the CPU executor, is not a time.
     #[error(
         "launch of {kernel} failed: FERROWARP_KERNEL_SECONDS is `{value}`; expected a number of seconds above 0, or unset \
          the variable for no limit"

@@ -1,4 +1,4 @@
-//! Typed launches, the host's half of `#[kernel]`.
+//! Typed launches: the host side of `#[kernel]`.
 //!
 //! `#[kernel] unsafe fn saxpy(..)` also defines a type of the same name with a function
 //! `saxpy::launch(on, config, ..)` whose arguments are checked against the kernel's parameters when the host
@@ -7,10 +7,10 @@
 //! A slice parameter travels as two arguments, pointer and length in elements: Rust-CUDA's calling convention. Whether a
 //! parameter is a slice is decided by its type ([`crate::param`]), so an alias or a macro changes nothing.
 //!
-//! One struct may be all the arguments; [`KernelArgs`](macro@crate::KernelArgs) tells a launch of the buffers in it.
+//! A struct may be the only argument; [`KernelArgs`](macro@crate::KernelArgs) describes the buffers in it to the launch.
 //!
-//! Where a module has the kernel's name, as in `mod gemm; pub use gemm::gemm;`, the type is called `gemm_kernel`: a type
-//! and a module cannot have one name.
+//! If a module has the kernel's name, as in `mod gemm; pub use gemm::gemm;`, the type is called `gemm_kernel`, because a
+//! type and a module cannot share a name.
 
 mod args;
 mod dims;

@@ -15,10 +15,10 @@ unsafe extern "C" {
     /// Allocation and Operations").
     ///
     /// # Safety
-    /// None is needed to call it; the memory may be used only within its bounds, and until it is freed.
+    /// Calling it is always sound. The memory may be used only within its bounds, until it is freed.
     pub fn malloc(bytes: usize) -> *mut c_void;
 
-    /// Gives back a block; null is no block, and nothing happens.
+    /// Frees a block; does nothing for null.
     ///
     /// # Safety
     /// `block` is null or from [`malloc`], and is not used, nor freed, again.
@@ -29,7 +29,7 @@ unsafe extern "C" {
 /// it is the device's heap: 8 MB, unless the host set `CU_LIMIT_MALLOC_HEAP_SIZE` before the first launch that allocates.
 ///
 /// # Safety
-/// None is needed to call it; the memory may be used only within its bounds, and until it is freed.
+/// Calling it is always sound. The memory may be used only within its bounds, until it is freed.
 #[cfg(not(target_arch = "nvptx64"))]
 pub unsafe fn malloc(bytes: usize) -> *mut c_void {
     let Some(layout) = with_header(bytes) else { return core::ptr::null_mut() };
@@ -45,7 +45,7 @@ pub unsafe fn malloc(bytes: usize) -> *mut c_void {
     }
 }
 
-/// Gives back a block; null is no block, and nothing happens.
+/// Frees a block; does nothing for null.
 ///
 /// # Safety
 /// `block` is null or from [`malloc`], and is not used, nor freed, again.
@@ -63,7 +63,7 @@ pub unsafe fn free(block: *mut c_void) {
     }
 }
 
-/// The layout of a block of the host's and of the header with its size, which `free` is not told.
+/// The layout of a block of the host and of the header with its size, which `free` does not get.
 #[cfg(not(target_arch = "nvptx64"))]
 fn with_header(bytes: usize) -> Option<Layout> {
     Layout::from_size_align(bytes.checked_add(ALIGNMENT)?, ALIGNMENT).ok()

@@ -1,8 +1,8 @@
 //! The executor's half: what the lanes of a warp hand each other.
 //!
 //! Lanes that are fibers lend what they give and want, which lies on their stacks, to the one call that computes all of it.
-//! Lanes that are OS threads may not look at each other's memory, since nothing orders them: they take by shuffles what
-//! each needs, and compute their own elements. Both add in the same order.
+//! Lanes that are OS threads may not access each other's memory, because nothing orders them. They exchange what each
+//! needs with shuffles, and compute their own elements. Both add in the same order.
 
 use super::{Element, FragmentA, FragmentB, FragmentC, Number};
 use crate::simt::context::{Collective, ShuffleMode, WARP_SIZE, WarpOp, collective, current};
@@ -109,7 +109,7 @@ const fn in_register(number: Number) -> usize {
 }
 
 /// # Safety
-/// The tiles are as many as `m` and `n` say.
+/// There are `m` and `n` tiles.
 unsafe fn multiply_all(number: Number, m: usize, n: usize, lanes: &[&Tiles; 32]) {
     match number {
         // SAFETY: the caller's, in each of the three.

@@ -43,7 +43,7 @@ impl tf32 {
         f32::from_bits(self.to_bits())
     }
 
-    /// Its bits, of which the lower 13 are zeros.
+    /// Its bits; the lower 13 are zero.
     #[inline(always)]
     pub fn to_bits(self) -> u32 {
         // What a device leaves in the lower bits says nothing.
@@ -168,11 +168,11 @@ macro_rules! fragments {
 }
 
 fragments! {
-    /// A lane's share of A, 16 rows of [`K`](Element::K) columns: four registers, of which each holds two neighbours of a
-    /// row, or one number of [`tf32`].
+    /// A lane's share of A, 16 rows of [`K`](Element::K) columns: four registers; each holds two neighbours of a row, or
+    /// one [`tf32`].
     FragmentA, 4, "A";
-    /// A lane's share of B, [`K`](Element::K) rows of 8 columns: two registers, of which each holds two neighbours of a
-    /// column, or one number of [`tf32`].
+    /// A lane's share of B, [`K`](Element::K) rows of 8 columns: two registers; each holds two neighbours of a column, or
+    /// one [`tf32`].
     FragmentB, 2, "B";
 }
 

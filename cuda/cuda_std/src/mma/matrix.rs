@@ -115,8 +115,9 @@ loads! {
     /// Loads `N` matrices, 1, 2 or 4, of 8 rows of 16 bytes from shared memory (compute capability 7.5 and later).
     ///
     /// Lane `8 * i + r` gives row `r` of matrix `i`, and of each matrix a lane gets the two numbers of 16 bits at row
-    /// `lane / 4` and columns `lane % 4 * 2` and the next: element by element what [`FragmentA`](super::FragmentA) is made
-    /// of, its upper left, lower left, upper right and lower right part (PTX ISA, `ldmatrix`). Of
+    /// `lane / 4` and columns `lane % 4 * 2` and the next: element by element the parts of
+    /// [`FragmentA`](super::FragmentA): its upper left, lower left, upper right and lower right part (PTX ISA,
+    /// `ldmatrix`). Of
     /// [`tf32`](super::tf32) a lane gets one number.
     ldmatrix = false, "";
     /// As [`ldmatrix`], of the transposed matrices: a lane gets the numbers at column `lane / 4` and rows `lane % 4 * 2` and
@@ -177,7 +178,7 @@ stores! {
     stmatrix_trans = true, ".trans";
 }
 
-/// Transposes a matrix of 8 x 8 numbers of 16 bits, of which each lane has two as [`ldmatrix`] gives them (compute
+/// Transposes a matrix of 8 x 8 numbers of 16 bits. Each lane holds two, as [`ldmatrix`] returns them (compute
 /// capability 7.5 and later).
 ///
 /// # Safety

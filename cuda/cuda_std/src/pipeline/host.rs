@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use crate::bulk::stores::Stores;
 use crate::simt::context::current;
 
-/// What nobody may read holds: a NaN in every float format.
+/// The content of memory that may not be read: a NaN in every float format.
 const POISON: u8 = 0xff;
 
 /// A copy that has been started.
@@ -68,7 +68,7 @@ pub(super) fn with(name: &'static str, f: impl FnOnce(&mut Copies)) {
 #[track_caller]
 pub(super) unsafe fn copy<T: Copy>(name: &'static str, shared: *mut T, global: *const T, bytes: u32) {
     let (size, bytes) = (size_of::<T>(), bytes as usize);
-    assert!(bytes <= size, "{name}() of {bytes} bytes into {size}; copy at most as many as the target has");
+    assert!(bytes <= size, "{name}() of {bytes} bytes into {size}; copy at most the size of the target");
     for (address, of) in [(shared.addr(), "shared"), (global.addr(), "global")] {
         assert!(
             address.is_multiple_of(size),

@@ -82,7 +82,7 @@ impl<T> From<*mut T> for SharedPtr<T> {
 }
 
 impl<T> SharedPtr<T> {
-    /// The place so many bytes further on.
+    /// The address `bytes` bytes further.
     #[inline(always)]
     pub fn wrapping_byte_add(self, bytes: u32) -> Self {
         #[cfg(target_arch = "nvptx64")]
@@ -107,7 +107,7 @@ impl<T> SharedPtr<T> {
         self.address
     }
 
-    /// The pointer that it was made of, as far on as it has come.
+    /// The pointer that it was created from, advanced by the same distance.
     #[cfg(not(target_arch = "nvptx64"))]
     pub(crate) fn pointer(self) -> *mut T {
         self.pointer

@@ -1,8 +1,9 @@
 //! Whether atomics that order the threads of one block are used by threads of several.
 //!
-//! On the host every atomic has the scope of the system, so such a kernel works there, whoever judges it. So the numbers
-//! in global memory that a launch changes with the scope of a block are noted, with the block; a second block is a fault.
-//! Not noted are numbers that one block changes with its own scope and others with a wider one.
+//! On the host every atomic has the scope of the system, so such a kernel works there, under every tool. So the executor
+//! records the numbers in global memory that a launch changes with block scope, and their block. A second block is a
+//! fault.
+//! Numbers that one block changes with its own scope and others with a wider one are not detected.
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::panic::resume_unwind;

@@ -69,7 +69,7 @@ impl<'a> Block<'a> {
         Fault { kernel: self.grid.kernel, place, location, kind, seed: self.grid.seed }
     }
 
-    /// The fault of a copy to the block that nobody has waited for, when its threads have returned.
+    /// The fault of a copy to the block without a wait, when its threads have returned.
     pub fn why_in_flight(&self) -> Option<Fault> {
         self.shared.flights.left().map(|flight| self.fault_in_flight(&flight))
     }

@@ -1,9 +1,9 @@
 //! What runs on one OS thread at a time: a block, the blocks of a cluster together, or those of a cooperative grid.
 //!
-//! Each block has a scheduler of its own. They take turns: each lets its threads run until all have returned or wait
-//! for another block. When all threads of a cluster wait at its barrier, they go on. Threads that wait for words are asked
-//! once in each turn of their block whether these hold what they wait for. A sweep over all blocks in which nobody could go
-//! on is a fault: nobody ever will, since nobody else writes.
+//! Each block has its own scheduler. They take turns: each lets its threads run until all have returned or wait
+//! for another block. When all threads of a cluster wait at its barrier, they go on. In each turn of their block, threads
+//! that wait for words are checked once. A sweep over all blocks in which no thread
+//! could continue is a fault: no thread ever will, because no other code writes.
 //!
 //! A block's shared memory becomes uninitialised when the block starts, and again when it has ended. So a kernel that
 //! writes to a block which may not run yet, or reads from one that may have left, gives wrong results here, while the
@@ -185,7 +185,7 @@ fn has_met(blocks: &[Scheduler<'_>]) -> bool {
     barrier.is_some_and(|barrier| blocks.iter().all(|block| block.all_wait_at(barrier)))
 }
 
-/// The fault of blocks in which nobody can go on.
+/// The fault of blocks in which no thread can continue.
 #[cold]
 fn why_stuck(blocks: &[Scheduler<'_>], cluster: usize) -> Fault {
     fn views<'a>(blocks: &[Scheduler<'a>]) -> Vec<View<'a>> {

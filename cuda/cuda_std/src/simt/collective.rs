@@ -13,7 +13,7 @@ pub(super) type Outcomes = [Outcome; WARP_SIZE as usize];
 /// What the lanes of a warp are doing.
 pub(super) type Lanes<'a> = [Lane<'a>; WARP_SIZE as usize];
 
-/// What one lane is doing, once the warp cannot go on by itself.
+/// What one lane is doing, once the warp has to wait.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Lane<'a> {
     /// The block has no such thread.

@@ -26,14 +26,14 @@ pub(crate) enum Collective {
     Cluster,
     /// A wait of one thread until words hold what it waits for; its channel knows what that is.
     Words,
-    /// The end of a phase of a barrier in shared memory, which each thread waits for by itself.
+    /// The end of a phase of a barrier in shared memory, for which each thread waits separately.
     Phase {
         /// The barrier's state.
         barrier: *mut u64,
         /// That of the phase.
         parity: u32,
     },
-    /// The end of a round of a numbered barrier of the block, which each thread waits for by itself.
+    /// The end of a round of a numbered barrier of the block, for which each thread waits separately.
     Named {
         /// The barrier's state.
         barrier: *mut u64,

@@ -154,7 +154,7 @@ impl<'a> Scheduler<'a> {
         (0..self.slots.len()).try_for_each(|thread| self.resume(thread))
     }
 
-    /// Starts every thread, each of which runs until it waits or returns. With a seed they start in `advance`.
+    /// Starts every thread; each runs until it waits or returns. With a seed they start in `advance`.
     pub fn start_all(&mut self) -> Result<(), Box<Fault>> {
         if self.seeded.is_some() {
             return Ok(());
@@ -348,7 +348,7 @@ impl<'a> Scheduler<'a> {
         self.fail(fault)
     }
 
-    /// The fault of a block in which nobody can go on.
+    /// The fault of a block in which no thread can continue.
     #[cold]
     pub fn why_stuck(&self) -> Fault {
         // Some thread waits for others of its block, or the block could go on.

@@ -89,7 +89,7 @@ pub enum FaultKind {
         /// What that thread does instead.
         instead: Instead,
     },
-    /// Threads of a cooperative launch wait for words, and nobody is left who could write them.
+    /// Threads of a cooperative launch wait for words, and no thread is left that could write them.
     Stuck {
         /// What all threads wait in that have not returned, a place in the source each; waits for words come first.
         waits: Vec<StuckWait>,
@@ -232,7 +232,7 @@ impl fmt::Display for FaultKind {
                  move the barrier out of the divergent branch, and let no block leave before it"
             ),
             FaultKind::Stuck { waits } => {
-                f.write_str("nobody can go on, all threads that have not returned wait in ")?;
+                f.write_str("no thread can continue; all threads that have not returned wait in ")?;
                 for (i, wait) in waits.iter().enumerate() {
                     write!(f, "{}{wait}", if i == 0 { "" } else { ", " })?;
                 }
@@ -241,12 +241,12 @@ impl fmt::Display for FaultKind {
             FaultKind::PhaseNotCompleted { operation, arrivals, bytes } => write!(
                 f,
                 "{operation} waits for a phase that does not end: the barrier lacks {arrivals} arrivals and {bytes} bytes, \
-                 and no thread can go on; initialise it for as many arrivals as come, and wait for the right parity"
+                 and no thread can continue; initialise it with the number of arrivals, and wait for the right parity"
             ),
             FaultKind::NamedBarrierNotReached { operation, count, here } => write!(
                 f,
-                "{operation} waits for {count} threads, of which {here} have come and no other can; let as many threads come \
-                 as the barrier is for"
+                "{operation} waits for {count} threads, but only {here} have arrived and no other can; let the \
+                 number of threads match the barrier"
             ),
             FaultKind::CopyNotWaitedFor { operation, bytes } => write!(
                 f,
@@ -269,19 +269,19 @@ impl fmt::Display for FaultKind {
             ),
             FaultKind::ScopeOfBlock { other } => write!(
                 f,
-                "an atomic with the scope of its block changed a number that block {other} changes so too; use the \
-                 scope of the device"
+                "an atomic with the scope of its block changed a number that block {other} also changes; use device \
+                 scope"
             ),
             FaultKind::SharedOverLimit { got, max } => {
                 write!(f, "{got} bytes of static shared memory per block, at most {max} are allowed")
             }
             FaultKind::OutOfStacks { message } => {
-                write!(f, "there is no stack for the thread: {message}")
+                write!(f, "no stack for the thread: {message}")
             }
             FaultKind::TimedOut { limit } => write!(
                 f,
-                "the launch did not end within {limit:?}: let the kernel's loops end, or give it more time with \
-                 {}",
+                "the launch did not end within {limit:?}: make sure that the kernel's loops end, or raise the limit \
+                 with {}",
                 limit::VARIABLE
             ),
         }

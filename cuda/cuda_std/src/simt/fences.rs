@@ -5,7 +5,7 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 /// Barriers that are remembered; of more it is not known that a fence is missing.
 const BARRIERS: usize = 32;
 
-/// The fences of a block. Read and written in relaxed order: what is known here orders nobody.
+/// The fences of a block. Read and written in relaxed order: it orders no accesses.
 #[derive(Default)]
 pub(crate) struct Fences {
     /// Whether a thread has fenced what it wrote to shared memory.

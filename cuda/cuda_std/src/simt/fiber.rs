@@ -26,7 +26,7 @@ pub(super) struct Work<'a> {
 }
 
 impl<'a> Work<'a> {
-    /// All threads of the block, none of which has started.
+    /// All threads of the block, not yet started.
     pub fn new(block: &'a Block<'a>) -> Self {
         Self { block, next_thread: Cell::new(0), to_start: Cell::new(None), fault: RefCell::new(None) }
     }
@@ -41,7 +41,7 @@ pub(super) struct Team {
 }
 
 thread_local! {
-    /// The teams of this OS thread that have no block: as many as a cluster has had blocks.
+    /// The teams of this OS thread that have no block: at most the number of blocks of a cluster.
     static TEAMS: RefCell<Vec<Team>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -93,7 +93,7 @@ impl Drop for Team {
     }
 }
 
-/// The body of a fiber: for one block after the other, runs threads until none is left that has not started.
+/// The body of a fiber: for one block after the other, runs threads until all have started.
 fn fiber_body(yielder: &FiberYielder, mut work: *const Work<'static>) {
     let channel = Channel::of_fiber(yielder);
     loop {

@@ -2,7 +2,7 @@
 //!
 //! A copy is made as late as it may be: when a thread waits for a phase that lacks nothing but bytes. What starts and makes
 //! copies is in atomics, as is all that OS threads share here: who makes a copy comes after the one who started it, as the
-//! copy does, and nobody else is ordered by it.
+//! copy does, and it orders no other thread.
 
 use core::mem::MaybeUninit;
 use core::panic::Location;
@@ -161,7 +161,7 @@ impl Flights {
         }
     }
 
-    /// A copy that nobody has waited for, when nobody can any more.
+    /// A copy without a wait, once no thread can wait for it any more.
     pub fn left(&self) -> Option<Box<Flight>> {
         if !self.is_used() {
             return None;

@@ -1,6 +1,6 @@
 //! How long a launch may take.
 //!
-//! A thread of its own watches the clock. When a launch is over its limit, the schedulers and the atomics see that, and
+//! A separate thread watches the clock. When a launch is over its limit, the schedulers and the atomics see that, and
 //! the launch ends with a fault. A kernel that comes to neither cannot be stopped: a little later its name is
 //! printed, with block and thread where the system lets them be known, and the program ends.
 
@@ -33,7 +33,7 @@ pub(super) enum TimeLimit {
     Malformed(String),
 }
 
-/// Whether some launch is over its limit: all that is looked at as long as none is.
+/// Whether some launch is over its limit; otherwise nothing else is checked.
 static EXPIRED: AtomicBool = AtomicBool::new(false);
 
 static WATCHDOG: Watchdog = Watchdog { launches: Mutex::new(Vec::new()), changed: Condvar::new() };
@@ -93,7 +93,7 @@ impl TimeLimit {
 /// ```
 ///
 /// # Errors
-/// In words: it is no number, or not above 0.
+/// A description: it is not a number, or not above 0.
 pub fn parse_time_limit(text: &str) -> Result<Duration, String> {
     let seconds = text.parse::<f64>().ok().filter(|&seconds| seconds > 0.0);
     let limit = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());

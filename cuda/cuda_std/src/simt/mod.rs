@@ -1,13 +1,13 @@
-//! The SIMT executor: runs a kernel on the CPU with the CUDA model whole.
+//! The SIMT executor: runs a kernel on the CPU with the complete CUDA model.
 //!
-//! Every GPU thread is a stackful coroutine; a barrier or a shuffle suspends it until all that take part have
-//! arrived. Blocks run in parallel over the cores, each on one OS thread with shared memory of its own; the blocks of
-//! a cluster share a thread, and reach each other's memory. What the
-//! CUDA model leaves undefined is an error here: a barrier that not all threads of the block reach, a shuffle
-//! or vote whose mask names lanes that do not take part, shared memory over the limit. Shared memory starts out
-//! filled with `0xff` bytes, a NaN in every float format, so that a read of what nobody wrote is seen.
+//! Every GPU thread is a stackful coroutine; a barrier or a shuffle suspends it until all participants have arrived.
+//! Blocks run in parallel on the cores, each on one OS thread with its own shared memory. The blocks of a cluster share an
+//! OS thread and access each other's memory. What the CUDA model leaves undefined is an error here: a barrier that some
+//! threads of the block do not reach, a shuffle or vote whose mask names lanes that do not participate, shared memory over
+//! the limit. Shared memory starts out
+//! filled with `0xff` bytes, a NaN in every float format, so that a read of unwritten memory is noticed.
 //!
-//! A scheduler is a module with `Scheduler` and `Channel`; which one is `scheduler` is decided in this file alone.
+//! A scheduler is a module with `Scheduler` and `Channel`; only this file decides which one is `scheduler`.
 //!
 //! ```
 //! use cuda_std::launch::LaunchConfig;
@@ -160,8 +160,8 @@ impl Executor {
     /// An executor with the default [`Limits`], on all cores. If the environment has a `FERROWARP_SEED`, that is the
     /// seed of its schedule: a decimal number, or a hexadecimal one after `0x`.
     ///
-    /// A kernel thread has a stack of 256 KiB for its local variables, or of as many as the environment's
-    /// `FERROWARP_STACK_KIB` says, from 64 to 1048576. A thread that needs more ends the program; on Linux an error names
+    /// A kernel thread has a stack of 256 KiB for its local variables. The environment variable `FERROWARP_STACK_KIB` sets
+    /// another size, from 64 to 1048576. A thread that needs more ends the program; on Linux an error names
     /// it first.
     ///
     /// A launch may take any time, or as long as the environment's `FERROWARP_KERNEL_SECONDS` says: see
@@ -189,8 +189,8 @@ impl Executor {
     ///
     /// A launch that is over it ends with a [`Fault`] as soon as one of its threads comes to a barrier, a warp operation
     /// or an atomic, or a block ends. A kernel that does none of that within as long again (at least 1 second, at most 10)
-    /// cannot be stopped: the program is aborted with a line on stderr that names kernel, block and thread, of which other
-    /// systems than Linux let only the kernel be known. Under Miri there is no limit.
+    /// cannot be stopped: the program is aborted with a line on stderr that names kernel, block and thread (only the
+    /// kernel on systems other than Linux). Under Miri there is no limit.
     pub fn with_time_limit(self, limit: Duration) -> Self {
         Self { limit: TimeLimit::Of(limit), ..self }
     }
@@ -370,7 +370,7 @@ impl Executor {
 }
 
 impl Executor {
-    /// The same executor for a test, which is told what its threads do.
+    /// The same executor for a test that watches what its threads do.
     pub(crate) fn with_watch(self, watch: Arc<Watch>) -> Self {
         Self { watch: Some(watch), ..self }
     }

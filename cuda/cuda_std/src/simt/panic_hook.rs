@@ -27,7 +27,7 @@ pub(super) fn install() {
             if !context::is_inside() {
                 return previous(info);
             }
-            let message = info.payload_as_str().unwrap_or("a panic whose payload is no text");
+            let message = info.payload_as_str().unwrap_or("a panic whose payload is not text");
             if ABORTS.contains(&message) {
                 return context::with_running(|thread| print(thread, take(), &format!(": {message}")));
             }

@@ -1,5 +1,5 @@
-//! Threads that wait for a phase of a barrier in shared memory, or for a numbered barrier: each goes on by itself once that
-//! is over.
+//! Threads that wait for a phase of a barrier in shared memory, or for a numbered barrier: each continues on its own once
+//! that is over.
 
 use super::super::fault::Fault;
 use super::super::shared::BlockShared;

@@ -2,7 +2,7 @@
 //!
 //! A general thread pool makes its caller wait until every task it spawned has run, also when a busy machine lets
 //! the helper sleep for milliseconds and nothing is left to do. Here a helper that comes too late finds the work
-//! withdrawn, and nobody waits for it.
+//! withdrawn, and is not waited for.
 
 use core::any::Any;
 use core::cell::Cell;

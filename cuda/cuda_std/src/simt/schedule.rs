@@ -1,7 +1,7 @@
 //! The seed of a schedule: orders that a launch's blocks and threads come in, shuffled the same way every time.
 //!
-//! Everything here is a pure function of the seed, the kernel's name and the block's number, so a launch repeats
-//! whatever was launched before it.
+//! Everything here is a pure function of the seed, the kernel's name and the block's number, so a launch does not depend
+//! on earlier launches.
 
 use core::num::ParseIntError;
 
@@ -54,7 +54,7 @@ impl Seed {
 /// The seed that a user wrote: a decimal number, or a hexadecimal one after `0x`.
 ///
 /// # Errors
-/// It is no number, or one of more than 64 bits.
+/// It is not a number, or has more than 64 bits.
 pub fn parse_seed(text: &str) -> Result<u64, ParseIntError> {
     match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
         Some(digits) => u64::from_str_radix(digits, 16),

@@ -20,7 +20,7 @@ enum Pace {
     OneAhead,
 }
 
-/// What a seeded block remembers besides.
+/// What a seeded block also remembers.
 pub(super) struct Seeded {
     random: Random,
     pace: Pace,
@@ -35,7 +35,7 @@ pub(super) struct Seeded {
 }
 
 impl Seeded {
-    /// A block of `threads` threads, none of which has started.
+    /// A block of `threads` threads, not yet started.
     pub fn new(random: Random, threads: u32) -> Self {
         let warps = threads.div_ceil(WARP_SIZE);
         let lanes = |warp: u32| u32::MAX >> (WARP_SIZE - (threads - warp * WARP_SIZE).min(WARP_SIZE));

@@ -14,7 +14,7 @@ use crate::thread::named::host::Named;
 /// Bytes of static shared memory a block can have on every CUDA device.
 pub(crate) const MAX_STATIC_BYTES: usize = 48 * 1024;
 
-/// What memory nobody wrote holds: a NaN in every float format.
+/// The content of unwritten memory: a NaN in every float format.
 const POISON: u8 = 0xff;
 
 /// A static with `#[address_space(shared)]` in this program.
@@ -155,7 +155,7 @@ impl BlockShared {
                 return self.array_of(slot);
             }
         }
-        panic!("shared_array!: a block has at most {MOST_SLOTS} arrays; make one of several");
+        panic!("shared_array!: a block has at most {MOST_SLOTS} arrays; combine several into one");
     }
 
     /// The array of a slot that is taken.
@@ -177,7 +177,7 @@ impl BlockShared {
         }
     }
 
-    /// Memory for an array, of which the pointer reaches nothing but the array; none if there is too little left.
+    /// Memory for an array; the pointer reaches only the array. `None` if too little is left.
     fn place(&self, bytes: usize, align: usize) -> Option<*mut u8> {
         let take = |used| Some(offset_after(used, align) + bytes).filter(|&end| end <= MAX_STATIC_BYTES);
         let used = self.fixed_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).ok()?;
@@ -213,7 +213,7 @@ impl BlockShared {
         Some(unsafe { array.add(offset) })
     }
 
-    /// Whether so many bytes lie in shared memory of the block: in this, or in a static in the attribute form.
+    /// Whether these bytes lie in shared memory of the block: in this, or in a static in the attribute form.
     pub(crate) fn holds(&self, address: usize, bytes: usize) -> bool {
         let within = |start: usize, size: usize| {
             address.checked_sub(start).is_some_and(|at| bytes <= size && at <= size - bytes)

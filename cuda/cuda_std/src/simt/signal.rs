@@ -1,9 +1,9 @@
 //! What is said of a kernel thread that overflows its stack, or does not end: who it was, where the system would only end
 //! the program.
 //!
-//! A stack ends in a page that nobody may touch. The signal of a thread that does so anyway comes to a handler, on a stack
+//! A stack ends in a guard page. The signal of a thread that does so anyway comes to a handler, on a stack
 //! that the standard library keeps for it, which writes one line and aborts. So does the signal that is sent to a thread
-//! of a launch over its time limit. That of a thread that touches a zone beside a test's memory is noted there, and the
+//! of a launch over its time limit. That of a thread that touches a zone next to a test's memory is noted there, and the
 //! thread goes on. All other signals go where they went before.
 
 use core::ffi::{c_int, c_void};
@@ -142,7 +142,7 @@ unsafe fn stack_pointer(machine: *const libc::ucontext_t) -> Option<usize> {
 }
 
 /// # Safety
-/// None is needed.
+/// Calling it is always sound.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 unsafe fn stack_pointer(_: *const libc::ucontext_t) -> Option<usize> {
     None
@@ -160,7 +160,7 @@ unsafe fn is_write(machine: *const libc::ucontext_t) -> Option<bool> {
 }
 
 /// # Safety
-/// None is needed.
+/// Calling it is always sound.
 #[cfg(not(target_arch = "x86_64"))]
 unsafe fn is_write(_: *const libc::ucontext_t) -> Option<bool> {
     None

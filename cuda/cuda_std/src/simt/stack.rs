@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use corosensei::stack::{DefaultStack, Stack, StackPointer};
 
-/// Bytes of a stack, if nobody says otherwise. Pages that are never touched cost address space only.
+/// Default bytes of a stack. Pages that are never touched cost address space only.
 const DEFAULT_BYTES: usize = 256 * 1024;
 
 /// Says otherwise, in KiB.

@@ -33,7 +33,7 @@ impl<'a> View<'a> {
         })
     }
 
-    /// The fault of a block in which nobody can go on. None if all its threads wait for the cluster, or have
+    /// The fault of a block in which no thread can continue. None if all its threads wait for the cluster, or have
     /// returned.
     pub fn why_stuck(&self) -> Option<Fault> {
         for warp in 0..self.block.threads.div_ceil(WARP_SIZE) {
@@ -67,8 +67,8 @@ impl<'a> View<'a> {
         })
     }
 
-    /// The fault of a block of which some threads wait at a barrier that others do not; none if no thread waits at a
-    /// barrier of the block, or all do at one.
+    /// The fault of a block if some threads wait at a barrier and others do not; `None` if no thread waits at a barrier of
+    /// the block, or all wait at the same one.
     pub fn why_apart(&self) -> Option<Fault> {
         let is_in_barrier = |request: &&Request| collective::is_block_barrier(request);
         let (waiting, request) = (0..self.block.threads)
@@ -117,7 +117,7 @@ impl<'a> View<'a> {
     }
 }
 
-/// The fault of a cluster whose threads do not all wait at one barrier of the cluster; none if nobody waits at one,
+/// The fault of a cluster whose threads do not all wait at one barrier of the cluster; `None` if no thread waits at one,
 /// or all do.
 pub(super) fn why_cluster_stuck(blocks: &[View<'_>]) -> Option<Fault> {
     let in_cluster = |view: &View<'_>| {
@@ -138,7 +138,7 @@ pub(super) fn why_cluster_stuck(blocks: &[View<'_>]) -> Option<Fault> {
     Some(waiting.fault_of(Some(thread), Some(request.location.into()), kind))
 }
 
-/// The fault of a grid in which nobody can go on though threads wait for words; none if none does.
+/// The fault of a grid in which no thread can continue although threads wait for words; `None` if no thread waits for words.
 pub(super) fn why_words_stuck(blocks: &[View<'_>]) -> Option<Fault> {
     let mut waits: Vec<(StuckWait, bool)> = Vec::new();
     for View { block, requests } in blocks {
@@ -171,5 +171,5 @@ pub(super) fn why_words_stuck(blocks: &[View<'_>]) -> Option<Fault> {
 
 /// What is said where nothing is known.
 pub(super) fn unknown(block: &Block<'_>) -> Fault {
-    block.fault_of(None, None, FaultKind::Panic { message: "nobody can go on".into() })
+    block.fault_of(None, None, FaultKind::Panic { message: "no thread can continue".into() })
 }

@@ -13,9 +13,9 @@
 //! So the scheduler itself must not order anything either, which a mutex would, even one that another thread took
 //! for another reason: its state is in atomics that are accessed in relaxed order ([`Relaxed64`]), under a lock of the
 //! same kind. Order is made in two places alone, the `order` of a waiter and its `cluster_arrival`; a barrier in shared
-//! memory is an atomic of its own, which orders those that arrive before those that wait. A block barrier's last
-//! thread acquires the arrivals of all, and then releases each of them: no thread that has gone on can be seen by one
-//! that still waits.
+//! memory is an atomic of its own, which orders those that arrive before those that wait. The last thread at a block
+//! barrier acquires the arrivals of all threads, then releases each of them. So a waiting thread cannot observe a thread
+//! that has already continued.
 //!
 //! Nor does the waiting order anything ([`sleep`]).
 

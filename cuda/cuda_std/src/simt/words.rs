@@ -1,4 +1,4 @@
-//! Threads that wait for words: asked whether they can go on when their block has its turn, and not in between.
+//! Threads that wait for words. They are checked when their block has its turn, and not in between.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

@@ -1,4 +1,4 @@
-//! Memory of a test, between zones that nobody may touch.
+//! Memory of a test, between guard zones.
 //!
 //! The signal of a kernel thread that touches one anyway comes to the handler in `signal.rs`, which has the access noted
 //! here and the zone opened, so that the kernel goes on and the test can say who it was.
@@ -15,7 +15,7 @@ mod system {
     use super::super::signal;
     use super::super::watch::{Stray, Whose};
 
-    /// Bytes of each zone: address space only, as long as nobody writes there.
+    /// Bytes of each zone: only address space, as long as it is not written.
     const ZONE: usize = 256 << 20;
 
     /// Alignment of the memory, and of a buffer within.

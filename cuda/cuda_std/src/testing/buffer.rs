@@ -14,8 +14,8 @@ pub(super) const GUARD: usize = if cfg!(miri) { 0 } else { 4096 };
 const LEAST: usize = if cfg!(miri) { 0 } else { 256 };
 /// What lies around outputs: as a float of 32 or 64 bits a number that no kernel computes.
 const FILLER: u8 = 0xa5;
-/// What lies around inputs, and what an unwritten output holds: as a float a NaN that no arithmetic gives, and that whoever
-/// reads it gets into its results.
+/// What lies around inputs, and what an unwritten output holds: as a float, a NaN that no arithmetic produces and that
+/// spreads into the results of a reader.
 pub(super) const NAN: u8 = 0xff;
 
 /// What lies after an input.
@@ -33,7 +33,7 @@ pub(super) enum Role {
     Input,
     /// It is compared.
     Output(Box<Compared>),
-    /// Nobody looks at it.
+    /// It is not compared.
     Scratch,
 }
 

@@ -21,14 +21,14 @@ pub trait TestDevice: Launcher {
     /// New memory with a copy of `bytes`, aligned to [`ALIGNMENT`].
     ///
     /// # Errors
-    /// There is not so much memory, or the device failed.
+    /// There is not enough memory, or the device failed.
     fn upload(&self, bytes: &[u8]) -> Result<Box<dyn DeviceMemory>, Box<dyn Error + Send + Sync>>;
 }
 
 /// Memory of a [`TestDevice`], free when dropped.
 ///
 /// # Safety
-/// The pointer is valid there for reads and writes of all bytes that were uploaded, and nobody else uses them.
+/// The pointer is valid there for reads and writes of all bytes that were uploaded, and no other code uses them.
 pub unsafe trait DeviceMemory {
     /// The first byte, as kernels on the device take it.
     fn pointer(&self) -> *mut u8;
@@ -80,7 +80,7 @@ impl TestDevice for Executor {
         // SAFETY: the layout has at least one byte.
         let first = unsafe { std::alloc::alloc(layout) };
         if first.is_null() {
-            return Err(format!("there are no {} bytes of memory", layout.size()).into());
+            return Err(format!("could not allocate {} bytes", layout.size()).into());
         }
         // SAFETY: new memory of that many bytes.
         unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), first, bytes.len()) };

@@ -83,7 +83,7 @@ pub(super) fn to_bytes<T: Element>(elements: &[T]) -> Vec<u8> {
     unsafe { core::slice::from_raw_parts(elements.as_ptr().cast(), size_of_val(elements)) }.to_vec()
 }
 
-/// The elements whose bytes these are; bytes that are no whole element are left out.
+/// The elements with these bytes; an incomplete last element is omitted.
 pub(super) fn from_bytes<T: Element>(bytes: &[u8]) -> Vec<T> {
     let elements = bytes.chunks_exact(size_of::<T>());
     // SAFETY: of the sealed types every pattern of bits is a value; the chunk has as many bytes as one.

@@ -169,9 +169,7 @@ pub enum TestError {
         byte: usize,
     },
     /// A kernel left an element as it was that it should write.
-    #[error(
-        "{run} nothing wrote element {index} of `{buffer}`; have the grid cover it, or give it a value before"
-    )]
+    #[error("{run} nothing wrote element {index} of `{buffer}`; make the grid cover it, or initialise it")]
     Unwritten {
         /// The buffer's name.
         buffer: String,
@@ -194,8 +192,8 @@ pub enum TestError {
     },
     /// The elements do not lie so.
     #[error(
-        "`{buffer}` cannot have {len} elements as {} rows of {} columns, one every {} elements; make them as many, with a \
-         stride of at least the columns",
+        "`{buffer}` cannot have {len} elements as {} rows of {} columns, one every {} elements; expected rows * \
+         columns elements and a stride of at least the columns",
         layout.rows, layout.cols, layout.stride
     )]
     Layout {
@@ -207,7 +205,7 @@ pub enum TestError {
         layout: Layout,
     },
     /// The expectation is for another number of elements.
-    #[error("`{buffer}` has {len} elements, but {expected} are expected; make them as many")]
+    #[error("`{buffer}` has {len} elements, but {expected} are expected")]
     Length {
         /// The output's name.
         buffer: String,

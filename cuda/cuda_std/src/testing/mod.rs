@@ -149,8 +149,8 @@ impl<'a> KernelTest<'a> {
         Output { buffer, elements: PhantomData }
     }
 
-    /// A matrix that kernels write whole, and in which nobody reads what they have not written: floats are a NaN before
-    /// that no arithmetic gives, and one that still is is an error. Miri finds who reads an element before.
+    /// A matrix that kernels must write completely. Before, each float is a NaN that no arithmetic produces; one that is
+    /// left is an error. Miri finds who reads an element before.
     ///
     /// ```
     /// use cuda_std::launch::LaunchConfig;
@@ -197,7 +197,7 @@ impl<'a> KernelTest<'a> {
         output
     }
 
-    /// A buffer that kernels write and nobody compares, such as a workspace.
+    /// A buffer that kernels write and that is not compared, such as a workspace.
     pub fn scratch<T: Element>(&mut self, name: &str, initial: &[T]) -> Output<T> {
         let buffer = self.add(name, initial, Layout::dense(1, initial.len()), Role::Scratch);
         Output { buffer, elements: PhantomData }

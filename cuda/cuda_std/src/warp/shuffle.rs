@@ -215,7 +215,6 @@ shuffles! {
     warp_shuffle_up(delta) = Up, "shfl.sync.up.b32", "__shfl_up_sync";
     /// The value of lane `idx` of the segment; of `idx` the bits below `width` count.
     warp_shuffle_idx(idx) = Idx, "shfl.sync.idx.b32", "__shfl_sync";
-    /// The value of the lane whose number is this one's, exclusive or `lane_mask`: every lane of a segment
-    /// has one partner, which makes the butterfly of a reduction.
+    /// The value of lane `lane_id ^ lane_mask`. Every lane of a segment has one partner: the butterfly of a reduction.
     warp_shuffle_xor(lane_mask) = Xor, "shfl.sync.bfly.b32", "__shfl_xor_sync";
 }

@@ -1,4 +1,4 @@
-//! What the attribute says of the kernel.
+//! The arguments of the attribute.
 
 use proc_macro2::{Ident, TokenStream};
 use syn::ext::IdentExt as _;
@@ -122,7 +122,7 @@ impl Arguments {
         Ok(arguments)
     }
 
-    /// Refuses what an instance sets and nobody reads.
+    /// Refuses what an instance sets but nothing reads.
     fn check_keys(&self, instances: &[Instance]) -> Result<()> {
         let mentions = |name: &Ident| {
             self.facts.as_ref().is_some_and(|(_, facts)| super::mentions(quote::quote!(#facts), name))
@@ -133,8 +133,8 @@ impl Arguments {
             Some((name, _)) => Err(Error::new(
                 name.span(),
                 format!(
-                    "`{name}` is no const parameter, no launch bound (min_arch, max_threads, min_blocks), not cpu_only, and \
-                     nothing that `facts` names"
+                    "`{name}` is not a const parameter, a launch bound (min_arch, max_threads, min_blocks), \
+                     cpu_only, or a name in `facts`"
                 ),
             )),
         }

@@ -49,7 +49,7 @@ pub(super) fn integer(expr: &Expr, names: &[(Ident, TokenStream)]) -> Result<u64
                 _ => return Err(unknown()),
             };
             result.ok_or_else(|| {
-                Error::new_spanned(expr, format!("this has no value: its operands are {a} and {b}"))
+                Error::new_spanned(expr, format!("this cannot be evaluated: its operands are {a} and {b}"))
             })
         }
         Expr::Call(call) if call.args.len() == 2 => {

@@ -17,7 +17,7 @@ pub(super) struct Instance {
     pub name: Ident,
     /// What each generic parameter is, in their order.
     pub arguments: Vec<(Ident, TokenStream)>,
-    /// `name = expression` that are no generic parameters: launch bounds, and what `facts` names. The innermost first.
+    /// `name = expression` that are not generic parameters: launch bounds, and what `facts` names. The innermost first.
     pub settings: Vec<(Ident, Expr)>,
 }
 
@@ -50,7 +50,7 @@ impl<'a> Names<'a> {
             all.iter().any(|param| matches!(param, GenericParam::Const(_)) && name_of(param) == name)
         };
         match derived.iter().find(|(name, _)| !is_const(name)) {
-            Some((name, _)) => Err(Error::new(name.span(), format!("`{name}` is no const parameter"))),
+            Some((name, _)) => Err(Error::new(name.span(), format!("`{name}` is not a const parameter"))),
             None => Ok(Names { all, derived }),
         }
     }
@@ -147,7 +147,7 @@ impl<'a> Names<'a> {
 
     fn known(&self, name: &Ident) -> Result<&'a GenericParam> {
         let message =
-            || Error::new(name.span(), format!("`{name}` is no type or const parameter of the kernel"));
+            || Error::new(name.span(), format!("`{name}` is not a type or const parameter of the kernel"));
         self.find(name).ok_or_else(message)
     }
 
@@ -247,8 +247,9 @@ impl Name {
                     let value = value.map(|(_, value)| value.to_string());
                     let fits = |value: &String| value.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
                     text += &value.filter(fits).ok_or_else(|| {
-                        let message =
-                            format!("`{{{name}}}` in a name is a parameter that is one word or a number");
+                        let message = format!(
+                            "`{{{name}}}` in a name must be a parameter that is one word or a number"
+                        );
                         Error::new(name.span(), message)
                     })?;
                 }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 /// The kernel's name; after it `_kernel` where a module of that name is in the way.
 ///
-/// A type and a module share a namespace, a function does not. So Rust-CUDA's `mod gemm; pub use gemm::gemm;` is no
+/// A type and a module share a namespace, a function does not. So Rust-CUDA's `mod gemm; pub use gemm::gemm;` does not
 /// clash where a kernel is a function alone, and is one (E0255) where its launch type has the same name: a `use` takes
 /// all that it finds under a name, and what it finds there cannot depend on who asks, for the launch type must be visible
 /// wherever the kernel is. No name of one scope can be both, so in such a layout the type takes another. A macro does not

@@ -18,7 +18,7 @@ enum Source {
     Launch,
     /// An argument of the launch of another type, `#[from(TYPE)]`, which is converted by `as`.
     Converted(Type),
-    /// No argument of the launch, `#[shared(LEN)]`: memory that each entry point has for itself.
+    /// No argument of the launch, `#[shared(LEN)]`: memory of each entry point.
     Shared { element: Type, len: Expr },
 }
 
@@ -42,7 +42,7 @@ fn take_source(input: &mut FnArg) -> Result<Source> {
     }
 }
 
-/// Refuses attributes of parameters where there are no instances.
+/// Refuses attributes of parameters of a kernel without instances.
 pub(super) fn refuse_attributes(function: &ItemFn) -> Result<()> {
     let typed = function.sig.inputs.iter().filter_map(|input| match input {
         FnArg::Typed(typed) => Some(typed),
@@ -256,7 +256,7 @@ fn lists_by_argument(
     for Listed { launch_type, facts, params } in kernels {
         let [Param { ty, .. }] = &params[..] else {
             let message = format!(
-                "`args` without a type is for a kernel whose only argument is a struct, and this one has {}; write \
+                "`args` without a type needs a kernel whose only argument is a struct, but this one has {}; write \
                  `args = STRUCT`, with a field for each",
                 params.len()
             );
@@ -266,7 +266,7 @@ fn lists_by_argument(
             #[cfg(not(target_arch = "nvptx64"))]
             const _: () = ::core::assert!(
                 #launch_type::__KINDS[0] == ::cuda_std::param::VALUE,
-                "`args` without a type is for a kernel whose only argument is a struct, and this one's is a pointer or reference"
+                "`args` without a type needs a kernel whose only argument is a struct, but this one's is a pointer or reference"
             );
         });
         let kernel = quote! {

@@ -1,4 +1,4 @@
-//! What may be copied to a device.
+//! Types that may be copied to a device.
 
 use std::marker::PhantomData;
 use std::num::{NonZeroU8, NonZeroU16, NonZeroU32, NonZeroU64, NonZeroU128, Wrapping};

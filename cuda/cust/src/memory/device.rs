@@ -23,7 +23,7 @@ pub trait AsyncCopyDestination<O: ?Sized> {
     /// Queues a copy of `source` into this memory.
     ///
     /// # Safety
-    /// Both memories live until the copy has ended, and nobody uses them meanwhile but what comes later in the stream.
+    /// Both memories live until the copy has ended. Until then only later work in the stream uses them.
     unsafe fn async_copy_from(&mut self, source: &O, stream: &Stream) -> CudaResult<()>;
 
     /// Queues a copy of this memory into `dest`.
@@ -44,7 +44,7 @@ impl<T: DeviceCopy> DeviceSlice<T> {
     /// The elements at an address.
     ///
     /// # Safety
-    /// There are that many, and nobody frees or changes them while this is used.
+    /// There are `len` elements, and they are not freed or changed while this is used.
     pub unsafe fn from_raw_parts(pointer: DevicePointer<T>, len: usize) -> Self {
         Self { pointer, len }
     }

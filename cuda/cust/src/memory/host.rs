@@ -16,7 +16,7 @@ mod sealed {
     use super::{CudaResult, NonNull};
 
     pub trait Kind {
-        /// Allocates bytes, of which there is at least one.
+        /// Allocates bytes, at least one.
         fn allocate(bytes: usize) -> CudaResult<*mut u8>;
 
         /// # Safety

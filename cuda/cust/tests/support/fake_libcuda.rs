@@ -361,7 +361,7 @@ unsafe extern "C" fn cuLaunchKernel(
         },
         "shared_hungry" => fake_graph::Node::Nothing,
         "broken" => fake_graph::Node::Panic("called on an empty list", "kernels/src/broken.rs", [[3, 1, 0], [64, 2, 1]]),
-        "reads_nowhere" => fake_graph::Node::Fault(ILLEGAL_ADDRESS),
+        "reads_nowhere" | "descends" => fake_graph::Node::Fault(ILLEGAL_ADDRESS),
         "reads_askew" => fake_graph::Node::Fault(MISALIGNED_ADDRESS),
         "traps" => fake_graph::Node::Fault(LAUNCH_FAILED),
         "asserts" => fake_graph::Node::Panic("the sum must be even", "kernels/src/lib.rs", [[1, 0, 0], [32, 0, 0]]),

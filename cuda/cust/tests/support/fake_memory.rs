@@ -3,6 +3,7 @@
 
 use std::alloc::Layout;
 use std::ffi::{c_int, c_uint, c_void};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{INVALID_VALUE, fake_faults};
 
@@ -167,4 +168,26 @@ extern "C" fn cuMemPrefetchAsync_v2(
 extern "C" fn cuMemAdvise_v2(_address: u64, bytes: usize, advice: c_uint, location: Location) -> c_int {
     fake_faults::trace(&format!("advice {advice} for {bytes} bytes and {}", location.name()));
     fake_faults::answer("advise")
+}
+
+/// The bytes of stack for each thread; with `FAKE_CUDA_STACK` set, no more than that is granted.
+static STACK: AtomicU64 = AtomicU64::new(1024);
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuCtxGetLimit(value: *mut usize, limit: c_uint) -> c_int {
+    if limit != 0 {
+        return INVALID_VALUE;
+    }
+    unsafe { *value = STACK.load(Ordering::Relaxed) as usize };
+    0
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuCtxSetLimit(limit: c_uint, value: usize) -> c_int {
+    let most = std::env::var("FAKE_CUDA_STACK").map_or(usize::MAX, |most| most.parse().unwrap());
+    if limit != 0 || value > most {
+        return INVALID_VALUE;
+    }
+    STACK.store(value as u64, Ordering::Relaxed);
+    0
 }

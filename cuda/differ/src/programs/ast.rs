@@ -9,8 +9,10 @@
 pub enum Ty {
     /// An integer.
     Int(Int),
-    /// The runtime's 16-bit float.
+    /// The runtime's 16-bit float with 11 bits of precision.
     F16,
+    /// The runtime's 16-bit float with 8 bits of precision.
+    Bf16,
     /// `f32`
     F32,
     /// `f64`
@@ -89,6 +91,7 @@ impl Ty {
         match self {
             Ty::Int(int) => int.name(),
             Ty::F16 => "F16".to_owned(),
+            Ty::Bf16 => "Bf16".to_owned(),
             Ty::F32 => "f32".to_owned(),
             Ty::F64 => "f64".to_owned(),
             Ty::Bool => "bool".to_owned(),
@@ -113,6 +116,16 @@ impl Ty {
             Ty::Option(inner) => Ty::Option(Box::new(inner.with(concrete))),
             other => other.clone(),
         }
+    }
+
+    /// Whether it is a float of 16 bits.
+    pub fn is_half(&self) -> bool {
+        matches!(self, Ty::F16 | Ty::Bf16)
+    }
+
+    /// Whether it is any float.
+    pub fn is_float(&self) -> bool {
+        matches!(self, Ty::F32 | Ty::F64) || self.is_half()
     }
 
     /// Whether structures or enums of the program are in it.
@@ -271,15 +284,49 @@ pub struct Method {
     pub result: Ty,
 }
 
+/// A structure.
+#[derive(Clone, Debug)]
+pub struct Structure {
+    /// The types of its fields.
+    pub fields: Vec<Ty>,
+    /// Whether it is packed, so that no field may be borrowed.
+    pub is_packed: bool,
+}
+
+/// An enum.
+#[derive(Clone, Debug)]
+pub struct Enumeration {
+    /// The integer that holds the discriminant, where it is chosen.
+    pub repr: Option<Int>,
+    /// The variants.
+    pub variants: Vec<Variant>,
+}
+
+/// A variant of an enum.
+#[derive(Clone, Debug)]
+pub struct Variant {
+    /// What it holds.
+    pub data: Vec<Ty>,
+    /// Its discriminant, where it is chosen.
+    pub discriminant: Option<i64>,
+}
+
+impl Enumeration {
+    /// Whether no variant holds anything, so that a value can be cast to an integer.
+    pub fn is_plain(&self) -> bool {
+        self.variants.iter().all(|variant| variant.data.is_empty())
+    }
+}
+
 /// A program: a deterministic function of its input.
 #[derive(Clone, Debug, Default)]
 pub struct Program {
     /// Where it comes from.
     pub seed: u64,
-    /// The fields of each structure.
-    pub structs: Vec<Vec<Ty>>,
-    /// The data of each variant of each enum.
-    pub enums: Vec<Vec<Vec<Ty>>>,
+    /// The structures.
+    pub structs: Vec<Structure>,
+    /// The enums.
+    pub enums: Vec<Enumeration>,
     /// Tables.
     pub statics: Vec<Vec<Expr>>,
     /// The functions, each of which calls only those before it.
@@ -296,6 +343,21 @@ pub struct Program {
     pub main_inline: bool,
     /// Numbers of variables from here on are free.
     pub next_var: Var,
+}
+
+impl Program {
+    /// Whether values of the type have a total order and a hash: it holds no floats.
+    pub fn is_ordered(&self, ty: &Ty) -> bool {
+        let all = |types: &[Ty]| types.iter().all(|ty| self.is_ordered(ty));
+        match ty {
+            Ty::Int(_) | Ty::Bool | Ty::Char => true,
+            Ty::F16 | Ty::Bf16 | Ty::F32 | Ty::F64 | Ty::Generic => false,
+            Ty::Array(inner, _) | Ty::Option(inner) => self.is_ordered(inner),
+            Ty::Tuple(parts) => all(parts),
+            Ty::Struct(number) => all(&self.structs[*number].fields),
+            Ty::Enum(number) => self.enums[*number].variants.iter().all(|variant| all(&variant.data)),
+        }
+    }
 }
 
 impl Expr {

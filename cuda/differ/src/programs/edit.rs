@@ -96,12 +96,12 @@ pub fn simplest(ty: &Ty, program: &Program) -> Expr {
             Expr::form(ty.clone(), format!("({},)", holes.join(", ")), all(parts))
         }
         Ty::Struct(number) => {
-            let fields = &program.structs[*number];
+            let fields = &program.structs[*number].fields;
             let holes: Vec<String> = (0..fields.len()).map(|i| format!("f{i}: $a{i}")).collect();
             Expr::form(ty.clone(), format!("S{number} {{ {} }}", holes.join(", ")), all(fields))
         }
         Ty::Enum(number) => {
-            let data = &program.enums[*number][0];
+            let data = &program.enums[*number].variants[0].data;
             let holes: Vec<String> = (0..data.len()).map(|i| format!("$a{i}")).collect();
             let data_text = if data.is_empty() { String::new() } else { format!("({})", holes.join(", ")) };
             Expr::form(ty.clone(), format!("E{number}::V0{data_text}"), all(data))

@@ -9,7 +9,7 @@ use super::print::{Source, source};
 use super::random::Random;
 
 /// Inputs of each program.
-pub const INPUTS: u32 = 6;
+pub const INPUTS: u32 = 8;
 
 /// Bytes of an output.
 pub const OUTPUT: usize = 512;
@@ -17,7 +17,11 @@ pub const OUTPUT: usize = 512;
 const RUNTIME: &str = include_str!("rt.rs");
 const RECORD: &str = include_str!("../../crates/src/record.rs");
 
-/// Input `number` of every program: zeros, ones, small numbers, and bytes without a pattern.
+/// The same on a GPU: as many as a warp has lanes.
+pub const GPU_INPUTS: u32 = 32;
+
+/// Input `number` of every program: zeros, ones, small numbers, the least signed numbers of all widths, and bytes
+/// without a pattern.
 pub fn input(number: u32) -> [u8; 64] {
     let mut random = Random::new(u64::from(number) + 77);
     let mut any = [0; 64];
@@ -27,6 +31,12 @@ pub fn input(number: u32) -> [u8; 64] {
         1 => [0xff; 64],
         2 => core::array::from_fn(|i| if i % 4 == 0 { i as u8 / 4 } else { 0 }),
         3 => core::array::from_fn(|i| if i % 8 < 3 { any[i] } else { 0 }),
+        // 0x80 at the end of each byte, of 2, of 4 and of 8.
+        4 => core::array::from_fn(|i| if (i + 1) % (1 << (i / 16)) == 0 { 0x80 } else { 0 }),
+        // Small numbers of any sign, in bytes and in words.
+        _ if number % 4 == 1 => {
+            core::array::from_fn(|i| if i % 2 == 0 { any[i] % 8 } else { 0u8.wrapping_sub(any[i] & 1) })
+        }
         _ => any,
     }
 }
@@ -85,10 +95,18 @@ impl Folder {
             folder.put(&format!("kernels/src/p{i}.rs"), program)?;
             folder.put(&format!("helper/src/h{i}.rs"), helper)?;
         }
-        let inputs: Vec<u8> = (0..INPUTS).flat_map(input).collect();
-        std::fs::write(path.join(Self::INPUTS), inputs).context("writing the inputs")?;
+        folder.put_inputs(INPUTS)?;
         folder.choose(some)?;
         Ok(folder)
+    }
+
+    /// Writes so many inputs.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn put_inputs(&self, count: u32) -> anyhow::Result<()> {
+        let inputs: Vec<u8> = (0..count).flat_map(input).collect();
+        std::fs::write(self.path.join(Self::INPUTS), inputs).context("writing the inputs")
     }
 
     /// The file of the inputs.

@@ -1,5 +1,6 @@
 //! Many programs, a batch at a time, each batch in a process of its own: a compiler that crashes or hangs is a finding.
 
+use std::ffi::OsStr;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -18,10 +19,10 @@ use super::{generate, shrink};
 use crate::compile::Settings;
 
 /// Programs that are compiled together.
-const BATCH: usize = 50;
+const BATCH: usize = 100;
 
 /// How long a batch may take.
-const TIME_LIMIT: Duration = Duration::from_secs(900);
+const TIME_LIMIT: Duration = Duration::from_secs(1800);
 
 /// The address space of a batch, in KiB; it takes half a GiB.
 const MEMORY_LIMIT: u64 = 4 << 20;
@@ -120,7 +121,11 @@ impl Hunt {
             return Ok(done.found.clone());
         }
         let programs: Vec<Program> = seeds.map(generate).collect();
-        let verdicts = self.judge(worker, &programs)?.into_iter();
+        let mut of_batch = self.clone();
+        // What is packed is named after its first seed.
+        of_batch.settings.packed =
+            self.settings.packed.as_ref().map(|folder| folder.join(format!("b{first}")));
+        let verdicts = of_batch.judge(worker, &programs)?.into_iter();
         let found: Vec<Found> =
             verdicts.map(|verdict| Found { seed: first + verdict.program as u64, verdict }).collect();
         if let Some(journal) = journal {
@@ -178,6 +183,7 @@ impl Hunt {
         command.arg("judge").arg(&folder.path).arg("--work").arg(device).arg("--answer").arg(&answer);
         command.args(["--backend", &names.join(","), "--opt-level", &settings.opt_level.to_string()]);
         command.args(["--arch", &settings.arch.to_string()]);
+        command.args(settings.packed.iter().flat_map(|path| [OsStr::new("--packed"), path.as_os_str()]));
         command.args(settings.planted.iter().flat_map(|planted| ["--plant".to_owned(), planted.to_string()]));
         let file = std::fs::File::create(&log).with_context(|| format!("creating {}", log.display()))?;
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(file);

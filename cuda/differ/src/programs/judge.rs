@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context, bail, ensure};
@@ -10,11 +11,12 @@ use cuda_builder::Backend;
 use ptx_emulator::PtxModule;
 use serde::{Deserialize, Serialize};
 
-use super::folder::Folder;
+use super::folder::{Folder, GPU_INPUTS};
 use crate::cases::{self, Case};
 use crate::compile::{self, Settings};
 use crate::difference::Difference;
 use crate::emulate;
+use crate::gpu::pack::stripped;
 
 /// How the host's compiler compiles: without optimising, which is right the most often, and with what the device has of
 /// checks, which is none.
@@ -22,7 +24,7 @@ const HOST_FLAGS: [&str; 4] =
     ["-Copt-level=0", "-Cdebug-assertions=off", "-Coverflow-checks=off", "-Ctarget-cpu=x86-64-v3"];
 
 /// Instructions of a program for one input. The generator keeps to some ten thousand operations, each some instructions.
-const MOST_STEPS: u64 = 10_000_000;
+pub const MOST_STEPS: u64 = 10_000_000;
 
 /// What came of one program with one back end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,6 +54,9 @@ pub fn judge(folder: &Folder, settings: &Settings) -> anyhow::Result<Vec<Verdict
     let start = Instant::now();
     let mut verdicts = Vec::new();
     let mut programs = folder.programs()?;
+    if settings.packed.is_some() {
+        folder.put_inputs(GPU_INPUTS)?;
+    }
     let native = loop {
         folder.choose(&programs)?;
         match native(folder)? {
@@ -68,6 +73,16 @@ pub fn judge(folder: &Folder, settings: &Settings) -> anyhow::Result<Vec<Verdict
         verdicts.extend(on_device(folder, backend, settings, programs.clone(), &cases)?);
     }
     Ok(verdicts)
+}
+
+/// What all programs of a folder do natively.
+///
+/// # Errors
+/// One of them does not compile, or fails.
+pub fn natively(folder: &Folder) -> anyhow::Result<Vec<Case>> {
+    folder.choose(&folder.programs()?)?;
+    let native = native(folder)?.map_err(|log| anyhow::anyhow!("the programs do not compile: {log}"))?;
+    run_native(folder, &native)
 }
 
 /// The programs by one back end.
@@ -94,10 +109,14 @@ fn on_device(
         }
     };
     eprintln!("compiled by {name}: {:.1?}", start.elapsed());
-    let module = PtxModule::parse(&ptx).with_context(|| format!("PTX of {name}"))?;
     let chosen: Vec<Case> = cases.iter().filter(|case| programs.contains(&number(case))).cloned().collect();
+    if let Some(packed) = &settings.packed {
+        pack(&format!("{}-{}.{name}", packed.display(), programs[0]), &ptx, chosen)?;
+        return Ok(verdicts);
+    }
+    let module = PtxModule::parse(&ptx).with_context(|| format!("PTX of {name}"))?;
     let mut differing: BTreeMap<usize, Vec<Difference>> = BTreeMap::new();
-    for difference in emulate::compare(module, &chosen, 1, MOST_STEPS) {
+    for difference in emulate::compare(Arc::new(module), &chosen, 1, MOST_STEPS) {
         let program = difference.kernel.trim_start_matches('k').parse().unwrap_or(usize::MAX);
         differing.entry(program).or_default().push(difference);
     }
@@ -109,6 +128,19 @@ fn on_device(
     verdicts.extend(differing.into_iter().map(differs));
     eprintln!("compiled by {name} and compared: {:.1?}", start.elapsed());
     Ok(verdicts)
+}
+
+/// Writes what a GPU is to run, and digests of what it must make.
+fn pack(stem: &str, ptx: &str, mut cases: Vec<Case>) -> anyhow::Result<()> {
+    for case in &mut cases {
+        case.output = cases::digest(&case.output).to_le_bytes().to_vec();
+    }
+    let files = [("digests", cases::write(&cases)), ("ptx", stripped(ptx).into_bytes())];
+    for (ending, bytes) in files {
+        let path = format!("{stem}.{ending}");
+        std::fs::write(&path, bytes).with_context(|| format!("writing {path}"))?;
+    }
+    Ok(())
 }
 
 fn number(case: &Case) -> usize {

@@ -19,10 +19,7 @@ const HEAD: &str = "#![allow(warnings, arithmetic_overflow, unconditional_panic)
 /// Writes a program; `number` is that of its module in the other crate.
 pub fn source(program: &Program, number: usize) -> Source {
     let used = reachable(program);
-    let mut own = format!("{HEAD}use helper::h{number}::*;\nuse helper::rt::*;\n\n");
-    let mut other = format!("{HEAD}use crate::rt::*;\n\n");
-    let types = if program.types_elsewhere { &mut other } else { &mut own };
-    types.push_str(&definitions(program));
+    let (mut own, mut other) = (String::new(), String::new());
     for (index, function) in program.functions.iter().enumerate().filter(|(index, _)| used.contains(index)) {
         let to = if function.elsewhere { &mut other } else { &mut own };
         to.push_str(&text_of_function(function, &format!("pub fn f{index}")));
@@ -32,6 +29,11 @@ pub fn source(program: &Program, number: usize) -> Source {
     own.push_str("pub fn run(input: &[u8; 64], s: &mut Sink<'_>) {\n");
     own.push_str(&block(&program.main, 1));
     own.push_str("}\n");
+    let types = definitions(program, &format!("{own}{other}"));
+    let (own_types, other_types) =
+        if program.types_elsewhere { (String::new(), types) } else { (types, String::new()) };
+    own = format!("{HEAD}use helper::h{number}::*;\nuse helper::rt::*;\n\n{own_types}{own}");
+    other = format!("{HEAD}use crate::rt::*;\n\n{other_types}{other}");
     Source { program: own, helper: other }
 }
 
@@ -56,54 +58,102 @@ fn calls_of(block: &Block) -> Vec<usize> {
     all
 }
 
-/// Structures, enums, tables and the trait.
-fn definitions(program: &Program) -> String {
+/// The structures, enums and tables that the functions name, and the trait if they call its methods.
+fn definitions(program: &Program, functions: &str) -> String {
+    let of_trait = if [".m0(", ".m1("].iter().any(|call| functions.contains(call)) {
+        text_of_trait(program)
+    } else {
+        String::new()
+    };
+    let is_named = |name: String| functions.contains(&name) || of_trait.contains(&name);
     let mut text = String::new();
     // Writing to a string does not fail.
-    for (number, fields) in program.structs.iter().enumerate() {
-        let _ = writeln!(text, "#[derive(Clone, Copy, PartialEq)]\npub struct S{number} {{");
-        for (i, field) in fields.iter().enumerate() {
-            let _ = writeln!(text, "    pub f{i}: {},", field.name());
+    for (number, structure) in program.structs.iter().enumerate() {
+        if !is_named(format!("S{number}")) {
+            continue;
         }
-        let emit: String = (0..fields.len()).map(|i| format!("self.f{i}.emit(s); ")).collect();
-        let mix = (0..fields.len()).fold("hash".to_owned(), |hash, i| format!("self.f{i}.mix({hash})"));
-        let _ = writeln!(
-            text,
-            "}}\nimpl Emit for S{number} {{\n    fn emit(&self, s: &mut Sink<'_>) {{ {emit}}}\n    \
-             fn mix(&self, hash: u64) -> u64 {{ {mix} }}\n}}"
-        );
+        text.push_str(&text_of_structure(program, number, structure));
     }
-    for (number, variants) in program.enums.iter().enumerate() {
-        let _ = writeln!(text, "#[derive(Clone, Copy, PartialEq)]\npub enum E{number} {{");
-        let (mut arms, mut mixes) = (String::new(), String::new());
-        for (i, data) in variants.iter().enumerate() {
-            let types: Vec<String> = data.iter().map(Ty::name).collect();
-            let names: Vec<String> = (0..data.len()).map(|i| format!("x{i}")).collect();
-            let (types, binds) = if data.is_empty() {
-                (String::new(), String::new())
-            } else {
-                (format!("({})", types.join(", ")), format!("({})", names.join(", ")))
-            };
-            let emit: String = names.iter().map(|name| format!(" {name}.emit(s);")).collect();
-            let _ = writeln!(text, "    V{i}{types},");
-            let _ = writeln!(arms, "            E{number}::V{i}{binds} => {{ s.word({i});{emit} }}");
-            let mix =
-                names.iter().fold(format!("{i}u8.mix(hash)"), |hash, name| format!("{name}.mix({hash})"));
-            let _ = writeln!(mixes, "            E{number}::V{i}{binds} => {mix},");
+    for (number, enumeration) in program.enums.iter().enumerate() {
+        if !is_named(format!("E{number}")) {
+            continue;
         }
-        let _ = writeln!(
-            text,
-            "}}\nimpl Emit for E{number} {{\n    fn emit(&self, s: &mut Sink<'_>) {{\n        match self {{\n{arms}        }}\n    }}\n    \
-             fn mix(&self, hash: u64) -> u64 {{\n        match self {{\n{mixes}        }}\n    }}\n}}"
-        );
+        text.push_str(&text_of_enum(program, number, enumeration));
     }
     for (number, table) in program.statics.iter().enumerate() {
+        if !is_named(format!("T{number}")) {
+            continue;
+        }
         let element = table.first().map_or_else(|| "u8".to_owned(), |first| first.ty.name());
         let values: Vec<String> = table.iter().map(expr).collect();
         let _ =
             writeln!(text, "pub static T{number}: [{element}; {}] = [{}];", table.len(), values.join(", "));
     }
-    text.push_str(&text_of_trait(program));
+    text + &of_trait
+}
+
+/// What is derived for a type.
+fn derives(program: &Program, ty: &Ty) -> &'static str {
+    if program.is_ordered(ty) {
+        "#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]\n"
+    } else {
+        "#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]\n"
+    }
+}
+
+fn text_of_structure(program: &Program, number: usize, structure: &Structure) -> String {
+    let mut text = derives(program, &Ty::Struct(number)).to_owned();
+    if structure.is_packed {
+        text.push_str("#[repr(C, packed)]\n");
+    }
+    let fields = &structure.fields;
+    let _ = writeln!(text, "pub struct S{number} {{");
+    for (i, field) in fields.iter().enumerate() {
+        let _ = writeln!(text, "    pub f{i}: {},", field.name());
+    }
+    // A copy of each field, since those of a packed structure may not be borrowed.
+    let emit: String = (0..fields.len()).map(|i| format!("let x = self.f{i}; x.emit(s); ")).collect();
+    let mix: String =
+        (0..fields.len()).map(|i| format!("let x = self.f{i}; let hash = x.mix(hash); ")).collect();
+    let _ = writeln!(
+        text,
+        "}}\nimpl Emit for S{number} {{\n    fn emit(&self, s: &mut Sink<'_>) {{ {emit}}}\n    \
+         fn mix(&self, hash: u64) -> u64 {{ {mix}hash }}\n}}"
+    );
+    text
+}
+
+/// An enum, and two functions that take it by value.
+fn text_of_enum(program: &Program, number: usize, enumeration: &Enumeration) -> String {
+    let mut text = derives(program, &Ty::Enum(number)).to_owned();
+    if let Some(int) = enumeration.repr {
+        let _ = writeln!(text, "#[repr({})]", int.name());
+    }
+    let _ = writeln!(text, "pub enum E{number} {{");
+    let (mut emits, mut mixes) = (String::new(), String::new());
+    for (i, Variant { data, discriminant }) in enumeration.variants.iter().enumerate() {
+        let types: Vec<String> = data.iter().map(Ty::name).collect();
+        let names: Vec<String> = (0..data.len()).map(|i| format!("x{i}")).collect();
+        let in_parentheses = |all: &[String]| {
+            if all.is_empty() { String::new() } else { format!("({})", all.join(", ")) }
+        };
+        let (types, binds) = (in_parentheses(&types), in_parentheses(&names));
+        let value = discriminant.map_or_else(String::new, |value| format!(" = {value}"));
+        let _ = writeln!(text, "    V{i}{types}{value},");
+        let emit: String = names.iter().map(|name| format!(" {name}.emit(s);")).collect();
+        let _ = writeln!(emits, "            E{number}::V{i}{binds} => {{ s.word({i});{emit} }}");
+        let mix = names.iter().fold(format!("{i}u8.mix(hash)"), |hash, name| format!("{name}.mix({hash})"));
+        let _ = writeln!(mixes, "            E{number}::V{i}{binds} => {mix},");
+    }
+    let other = expr(&super::edit::simplest(&Ty::Enum(number), program));
+    let _ = writeln!(
+        text,
+        "}}\nimpl Emit for E{number} {{\n    fn emit(&self, s: &mut Sink<'_>) {{\n        match self {{\n{emits}        }}\n    }}\n    \
+         fn mix(&self, hash: u64) -> u64 {{\n        match self {{\n{mixes}        }}\n    }}\n}}\n\
+         #[inline(never)]\npub fn value_of_e{number}(e: E{number}) -> u64 {{\n    let hash = 3;\n    match e {{\n{mixes}    }}\n}}\n\
+         #[inline(never)]\npub fn pass_e{number}(e: E{number}, k: u64) -> E{number} {{\n    \
+         if value_of_e{number}(e) % 3 == k % 3 {{ {other} }} else {{ e }}\n}}"
+    );
     text
 }
 
@@ -245,7 +295,7 @@ fn literal(ty: &Ty, bits: u128) -> String {
         }
         Ty::Int(int) if bits > 0xffff => format!("0x{:x}{}", bits & int.mask(), int.name()),
         Ty::Int(int) => format!("{}{}", bits & int.mask(), int.name()),
-        Ty::F16 => format!("F16(0x{:04x})", bits as u16),
+        Ty::F16 | Ty::Bf16 => format!("{}(0x{:04x})", ty.name(), bits as u16),
         Ty::F32 => format!("f32::from_bits(0x{:08x})", bits as u32),
         Ty::F64 => format!("f64::from_bits(0x{:016x})", bits as u64),
         Ty::Bool => (bits & 1 == 1).to_string(),

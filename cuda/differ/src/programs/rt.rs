@@ -146,41 +146,52 @@ impl<A: Emit, B: Emit> Emit for (A, B) {
     }
 }
 
-/// A float of 16 bits: arithmetic is in `f32`, and a result is rounded once.
-#[derive(Clone, Copy)]
-pub struct F16(pub u16);
+macro_rules! halves {
+    ($($name:ident $nan:literal $widen:ident $narrow:ident;)*) => {$(
+        /// A float of 16 bits: arithmetic is in `f32`, and a result is rounded once.
+        #[derive(Clone, Copy)]
+        pub struct $name(pub u16);
 
-impl F16 {
-    pub fn wide(self) -> f32 {
-        let wide = widen(self.0);
-        if wide.is_nan() { f32::NAN } else { wide }
-    }
+        impl $name {
+            pub fn wide(self) -> f32 {
+                let wide = $widen(self.0);
+                if wide.is_nan() { f32::NAN } else { wide }
+            }
 
-    pub fn of(wide: f32) -> F16 {
-        F16(if wide.is_nan() { 0x7e00 } else { narrow(wide) })
-    }
+            pub fn of(wide: f32) -> $name {
+                $name(if wide.is_nan() { $nan } else { $narrow(wide) })
+            }
+        }
+
+        impl PartialEq for $name {
+            fn eq(&self, other: &$name) -> bool {
+                self.wide() == other.wide()
+            }
+        }
+
+        impl PartialOrd for $name {
+            fn partial_cmp(&self, other: &$name) -> Option<core::cmp::Ordering> {
+                self.wide().partial_cmp(&other.wide())
+            }
+        }
+
+        impl core::fmt::Debug for $name {
+            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                core::fmt::Debug::fmt(&self.wide(), f)
+            }
+        }
+
+        impl Emit for $name {
+            fn emit(&self, s: &mut Sink<'_>) {
+                $name::of(self.wide()).0.emit(s);
+            }
+            fn mix(&self, hash: u64) -> u64 {
+                $name::of(self.wide()).0.mix(hash)
+            }
+        }
+    )*};
 }
-
-impl PartialEq for F16 {
-    fn eq(&self, other: &F16) -> bool {
-        self.wide() == other.wide()
-    }
-}
-
-impl PartialOrd for F16 {
-    fn partial_cmp(&self, other: &F16) -> Option<core::cmp::Ordering> {
-        self.wide().partial_cmp(&other.wide())
-    }
-}
-
-impl Emit for F16 {
-    fn emit(&self, s: &mut Sink<'_>) {
-        F16::of(self.wide()).0.emit(s);
-    }
-    fn mix(&self, hash: u64) -> u64 {
-        F16::of(self.wide()).0.mix(hash)
-    }
-}
+halves! { F16 0x7e00 widen narrow; Bf16 0x7fc0 widen_bf16 narrow_bf16; }
 
 /// What generic functions compute with.
 pub trait Num: Copy + PartialOrd + Emit {
@@ -261,6 +272,10 @@ pub fn f16_at(input: &[u8; 64], at: usize) -> F16 {
     F16::of(F16(u16_at(input, at)).wide())
 }
 
+pub fn bf16_at(input: &[u8; 64], at: usize) -> Bf16 {
+    Bf16::of(Bf16(u16_at(input, at)).wide())
+}
+
 pub fn f32_at(input: &[u8; 64], at: usize) -> f32 {
     let x = f32::from_bits(u32_at(input, at));
     if x.is_nan() { f32::NAN } else { x }
@@ -283,6 +298,141 @@ pub fn by_object<A, B>(f: &dyn Fn(A) -> B, a: A, b: A) -> (B, B) {
     (first, f(b))
 }
 
+#[inline(never)]
+pub fn passed<T>(x: T) -> T {
+    x
+}
+
+#[inline(never)]
+pub fn either<T>(is_first: bool, a: T, b: T) -> T {
+    if is_first { a } else { b }
+}
+
+#[inline(never)]
+pub fn same<T: PartialEq>(a: T, b: T) -> bool {
+    a == b
+}
+
+#[inline(never)]
+pub fn less<T: PartialOrd>(a: T, b: T) -> bool {
+    a < b
+}
+
+#[inline(never)]
+pub fn ordered<T: Ord>(a: T, b: T) -> i8 {
+    a.cmp(&b) as i8
+}
+
+struct Hasher(u64);
+
+impl core::hash::Hasher for Hasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        self.0 = bytes.iter().fold(self.0, |hash, byte| mixed(hash, u64::from(*byte)));
+    }
+}
+
+/// A hash by way of what is derived.
+#[inline(never)]
+pub fn hashed<T: core::hash::Hash>(x: &T) -> u64 {
+    use core::hash::Hasher as _;
+    let mut hasher = Hasher(1);
+    x.hash(&mut hasher);
+    hasher.finish()
+}
+
+struct Text {
+    bytes: [u8; 96],
+    len: usize,
+    hash: u64,
+}
+
+impl core::fmt::Write for Text {
+    fn write_str(&mut self, text: &str) -> core::fmt::Result {
+        for &byte in text.as_bytes() {
+            if let Some(to) = self.bytes.get_mut(self.len) {
+                *to = byte;
+            }
+            self.len += 1;
+            self.hash = mixed(self.hash, u64::from(byte));
+        }
+        Ok(())
+    }
+}
+
+/// Length and hash of a text, and some of its bytes.
+#[inline(never)]
+pub fn shown(text: core::fmt::Arguments<'_>) -> u64 {
+    let mut all = Text { bytes: [0; 96], len: 0, hash: 2 };
+    let is_written = core::fmt::write(&mut all, text).is_ok();
+    let some = u64::from(all.bytes[all.len / 2 % 96]);
+    all.hash << 16 | (all.len as u64 & 0x7f) << 9 | some << 1 | u64::from(is_written)
+}
+
+/// A step of a sequence of numbers.
+pub fn next_word(state: &mut u64) -> u64 {
+    *state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+    *state >> 31
+}
+
+#[inline(never)]
+pub fn put_in_order<T: Ord>(all: &mut [T]) {
+    all.sort_unstable();
+}
+
+#[inline(never)]
+pub fn put_in_reverse<T: Ord>(all: &mut [T]) {
+    all.sort_unstable_by(|a, b| b.cmp(a));
+}
+
+#[inline(never)]
+pub fn order_by_mix<T: Emit>(all: &mut [T]) {
+    all.sort_unstable_by_key(|x| x.mix(1));
+}
+
+#[inline(never)]
+pub fn select<T: Ord>(all: &mut [T], n: usize) {
+    all.select_nth_unstable(n);
+}
+
+/// Floats in an order in which there is one NaN.
+#[inline(never)]
+pub fn order_floats<T: Ordered>(all: &mut [T]) {
+    all.sort_unstable_by(|a, b| a.order(*b));
+}
+
+pub trait Ordered: Copy {
+    fn order(self, other: Self) -> core::cmp::Ordering;
+}
+
+#[inline(never)]
+pub fn smeared<T: Copy>(to: &[core::cell::Cell<T>], from: &[core::cell::Cell<T>]) {
+    for (x, y) in to.iter().zip(from) {
+        x.set(y.get());
+    }
+}
+
+#[inline(never)]
+pub fn swapped<T: Copy>(a: &[core::cell::Cell<T>], b: &[core::cell::Cell<T>]) {
+    for (x, y) in a.iter().zip(b.iter().rev()) {
+        let old = x.replace(y.get());
+        y.set(old);
+    }
+}
+
+/// One element after the other.
+///
+/// # Safety
+/// Both are the first of `n` elements.
+#[inline(never)]
+pub unsafe fn moved<T: Copy>(from: *const T, to: *mut T, n: usize) {
+    for i in 0..n {
+        unsafe { to.add(i).write(from.add(i).read()) }
+    }
+}
+
 /// What the sign of a NaN would show is left out.
 pub trait Signed: Copy {
     fn with_sign_of(self, other: Self) -> Self;
@@ -296,6 +446,16 @@ pub trait Rounded: Copy {
     fn up(self) -> Self;
     fn to_zero(self) -> Self;
     fn away(self) -> Self;
+    fn remainder(self, b: Self) -> Self;
+    fn quotient(self, b: Self) -> Self;
+}
+
+pub fn euclid_rem<T: Rounded>(a: T, b: T) -> T {
+    a.remainder(b)
+}
+
+pub fn euclid_div<T: Rounded>(a: T, b: T) -> T {
+    a.quotient(b)
 }
 
 pub fn square_root<T: Rounded>(x: T) -> T {
@@ -353,6 +513,19 @@ macro_rules! floats {
             fn away(self) -> Self {
                 self.round()
             }
+            fn remainder(self, b: Self) -> Self {
+                self.rem_euclid(b)
+            }
+            fn quotient(self, b: Self) -> Self {
+                self.div_euclid(b)
+            }
+        }
+
+        impl Ordered for $float {
+            fn order(self, other: Self) -> core::cmp::Ordering {
+                let one = |x: Self| if x.is_nan() { Self::NAN } else { x };
+                one(self).total_cmp(&one(other))
+            }
         }
     )*};
 }
@@ -369,6 +542,35 @@ fn widen(bits: u16) -> f32 {
 #[cfg(target_arch = "nvptx64")]
 fn narrow(wide: f32) -> u16 {
     cuda_std::half::f32_to_f16(wide).to_bits()
+}
+
+#[cfg(target_arch = "nvptx64")]
+fn widen_bf16(bits: u16) -> f32 {
+    cuda_std::half::bf16_to_f32(cuda_std::half::bf16::from_bits(bits))
+}
+
+#[cfg(target_arch = "nvptx64")]
+fn narrow_bf16(wide: f32) -> u16 {
+    cuda_std::half::f32_to_bf16(wide).to_bits()
+}
+
+#[cfg(not(target_arch = "nvptx64"))]
+fn widen_bf16(bits: u16) -> f32 {
+    f32::from_bits(u32::from(bits) << 16)
+}
+
+/// To the nearest, of two the even one: of the two neighbours the one that is less far away, exactly in `f64`.
+#[cfg(not(target_arch = "nvptx64"))]
+fn narrow_bf16(wide: f32) -> u16 {
+    let below = (wide.to_bits() >> 16) as u16;
+    if wide.is_infinite() {
+        return below;
+    }
+    // As if the exponent had no end: the one after the largest is 2^128.
+    let exact = |bits: u16| if bits & 0x7fff == 0x7f80 { 2f64.powi(128) } else { f64::from(widen_bf16(bits)).abs() };
+    let value = f64::from(wide).abs();
+    let (down, up) = (value - exact(below), exact(below + 1) - value);
+    if down < up || (down == up && below % 2 == 0) { below } else { below + 1 }
 }
 
 #[cfg(not(target_arch = "nvptx64"))]

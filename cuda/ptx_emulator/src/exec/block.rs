@@ -253,7 +253,7 @@ impl<'a> Block<'a> {
             last = first + lane;
             threads[last]
                 .cx(grid, shared, [*steps, grid.progress.time.get().saturating_sub(*steps)])
-                .map_or(Ok(()), |mut cx| f(&mut cx))
+                .map_or(Ok(()), |mut cx| f(&mut cx).and_then(|()| cx.check_reads()))
         };
         tensor::execute(tensor, &mut with).map_err(|cause| (last, cause))
     }

@@ -53,6 +53,19 @@ pub enum Turns {
     Descending,
 }
 
+/// What a thread finds in a register that it has not written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UnwrittenRegisters {
+    /// To read it is a fault, whatever becomes of the value: ptxas drops masks after such reads. No PTX that
+    /// `cuda_builder` makes has one.
+    #[default]
+    Refused,
+    /// Undefined bits, as in memory that nothing was written to: a fault where they decide something.
+    Undefined,
+    /// Numbers without a pattern, of this seed, as a GPU may have them there.
+    Noise(u64),
+}
+
 /// What a step gives, or what the thread did wrong.
 type Exec<T = ()> = Result<T, Box<Cause>>;
 
@@ -76,6 +89,7 @@ pub(crate) struct Grid<'a> {
     pub unwritten: &'a Unwritten,
     pub driver: &'a Driver,
     pub turns: Turns,
+    pub unwritten_registers: UnwrittenRegisters,
     /// Instructions a block may execute.
     pub max_steps: u64,
     /// Whether all its blocks are there at once.

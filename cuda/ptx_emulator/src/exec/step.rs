@@ -8,7 +8,7 @@ use super::warp::{self, Wait};
 use super::{Exec, convert, float, half, int, tensor, undefined};
 use crate::error::Cause;
 use crate::instr::{
-    Addr, BoolOp, Call, Callee, CarryOp, Half, IntOp, IntTy, Ld, Op, Pc, SetpOut, Slot, St, Ty,
+    Addr, BoolOp, Call, Callee, CarryOp, Half, IntOp, IntTy, IntUnary, Ld, Op, Pc, SetpOut, Slot, St, Ty,
 };
 
 /// What comes after an instruction.
@@ -28,6 +28,13 @@ impl<'a> Cx<'a> {
     /// Executes `op`.
     #[inline]
     pub fn step<'o>(&mut self, op: &'o Op) -> Exec<Flow<'o>> {
+        let flow = self.execute(op)?;
+        self.check_reads()?;
+        Ok(flow)
+    }
+
+    #[inline]
+    fn execute<'o>(&mut self, op: &'o Op) -> Exec<Flow<'o>> {
         match *op {
             Op::Nop => {}
             Op::Yield => return Ok(Flow::Yield),
@@ -136,6 +143,12 @@ impl<'a> Cx<'a> {
                 _ => (d, undefined::either(self.bits(a), self.bits(b))),
             },
             Op::IntUnary { op, ty, d, a } => match self.bits(a) {
+                // ptxas makes an operation of 32 bits of it, and what follows sees 32768 or -32768.
+                Bits { value, undefined: 0 }
+                    if op == IntUnary::Abs && ty.bits == 16 && value & ty.mask() == 0x8000 =>
+                {
+                    (d, Bits::UNDEFINED.and(ty.mask()))
+                }
                 Bits { value, undefined: 0 } => (d, Bits::new(int::unary(op, ty, value))),
                 a => (d, undefined::unary(op, ty, a)),
             },

@@ -1,5 +1,6 @@
 //! One thread: its frames, its registers, its special registers.
 
+use core::cell::Cell;
 use core::fmt;
 
 use super::cluster::Shared;
@@ -9,7 +10,7 @@ use super::polls::Polls;
 use super::stores::Stores;
 use super::undefined::Bits;
 use super::warp::Wait;
-use super::{Exec, Grid, Memory};
+use super::{Exec, Grid, Memory, UnwrittenRegisters};
 use crate::instr::{Fixed, NO_BODY, ParamRange, Slot, Special, Symbol};
 
 /// A function that runs.
@@ -19,6 +20,8 @@ pub(super) struct Frame {
     pub pc: usize,
     /// By slot.
     values: Vec<Bits>,
+    /// A register that was read before it was written.
+    pub unwritten: Cell<Option<Slot>>,
     pub params: Memory,
     /// Bytes of local memory below its own.
     pub local_base: usize,
@@ -42,7 +45,14 @@ impl Frame {
     /// A value with its undefined bits.
     #[inline]
     pub fn bits(&self, slot: Slot) -> Bits {
-        self.values[slot as usize]
+        let bits = self.values[slot as usize];
+        if bits.value & bits.undefined == 0 { bits } else { self.unwritten(slot) }
+    }
+
+    #[cold]
+    fn unwritten(&self, slot: Slot) -> Bits {
+        self.unwritten.set(Some(slot));
+        Bits::UNDEFINED
     }
 
     /// All that its registers hold.
@@ -122,7 +132,16 @@ impl Thread {
         let of = &grid.module.functions[function];
         let local_base = self.local.len().next_multiple_of(16);
         self.local.resize(local_base + of.local_bytes as usize);
-        let mut values = vec![Bits::UNDEFINED; of.registers.len()];
+        let mut values = match grid.unwritten_registers {
+            UnwrittenRegisters::Refused => vec![Bits::UNWRITTEN; of.registers.len()],
+            UnwrittenRegisters::Undefined => vec![Bits::UNDEFINED; of.registers.len()],
+            UnwrittenRegisters::Noise(seed) => {
+                let [x, y, z] = self.ids.tid.map(u64::from);
+                let thread = noise(seed ^ noise(x ^ y << 21 ^ z << 42) ^ (function as u64) << 32);
+                let masks = of.widths.iter().map(|&bits| u64::MAX >> (64 - bits.clamp(1, 64)));
+                masks.zip(0..).map(|(mask, slot)| Bits::new(noise(thread + slot) & mask)).collect()
+            }
+        };
         for &(slot, fixed) in &of.fixed {
             values[slot as usize] = Bits::new(match fixed {
                 Fixed::Number(value) => value,
@@ -138,7 +157,8 @@ impl Thread {
                 Fixed::Function(index) => function_address((index != NO_BODY).then_some(index as usize)),
             });
         }
-        self.frames.push(Frame { function, pc: 0, values, params, local_base, result });
+        let unwritten = Cell::new(None);
+        self.frames.push(Frame { function, pc: 0, values, unwritten, params, local_base, result });
     }
 
     /// What a step of it works on; none once it has ended.
@@ -188,6 +208,14 @@ impl Thread {
             Special::MaskGe => !((1 << lane) - 1),
         })
     }
+}
+
+/// A number without a pattern (SplitMix64).
+fn noise(seed: u64) -> u64 {
+    let x = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
 }
 
 /// The last load from memory that nothing was written to.

@@ -6,7 +6,11 @@
 //! comparisons and what picks bytes and bits apart are followed bit by bit; of all others the whole result is undefined.
 //! To branch on an undefined bit, to use one in an address or to give it to other threads is an error. Undefined bits
 //! hold zeros.
+//!
+//! A register that a thread reads before it has written it is an error of its own, even where a mask follows: ptxas takes
+//! what a register may hold from the paths that write it, and drops masks that seem to do nothing there.
 
+use super::Exec;
 use super::int;
 use super::thread::Cx;
 use crate::error::Cause;
@@ -22,6 +26,9 @@ pub(crate) struct Bits {
 impl Bits {
     /// Nothing of it is defined.
     pub const UNDEFINED: Bits = Bits { value: 0, undefined: u64::MAX };
+
+    /// What a register holds that its thread has not written: no instruction gives ones that are undefined.
+    pub const UNWRITTEN: Bits = Bits { value: u64::MAX, undefined: u64::MAX };
 
     #[inline]
     pub fn new(value: u64) -> Bits {
@@ -196,10 +203,26 @@ impl Cx<'_> {
     /// The error of an undefined bit that decides what happens.
     #[cold]
     pub fn undefined(&self, slot: Slot) -> Box<Cause> {
+        if let Err(cause) = self.check_reads() {
+            return cause;
+        }
         let function = &self.grid.module.functions[self.frame.function];
         let register = function.registers[slot as usize].clone();
         let origin = self.origin.as_ref().map_or_else(String::new, |origin| format!("; {origin}"));
         Cause::Undefined { register, origin }.into()
+    }
+
+    /// An error if the thread has read a register that it had not written.
+    #[inline]
+    pub fn check_reads(&self) -> Exec {
+        match self.frame.unwritten.get() {
+            None => Ok(()),
+            Some(slot) => {
+                let register =
+                    self.grid.module.functions[self.frame.function].registers[slot as usize].clone();
+                Err(Cause::UnwrittenRegister { register }.into())
+            }
+        }
     }
 }
 

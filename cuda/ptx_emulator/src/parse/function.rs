@@ -20,6 +20,7 @@ pub(super) struct Body<'n, 'a> {
     scopes: Vec<Scope<'a>>,
     scope: usize,
     registers: Vec<String>,
+    widths: Vec<u8>,
     fixed: HashMap<Fixed, Slot>,
     param_bytes: u64,
     local_bytes: u64,
@@ -51,6 +52,7 @@ pub(super) fn read<'a>(
         scopes: vec![Scope::default()],
         scope: 0,
         registers: vec!["_".to_owned()],
+        widths: vec![64],
         fixed: HashMap::new(),
         param_bytes: 0,
         local_bytes: 0,
@@ -83,7 +85,7 @@ pub(super) fn read<'a>(
     // Falling off the end returns.
     let line = cursor.line();
     body.instrs.push(Instr { guard: None, op: Op::Ret, line });
-    let Body { names, registers, fixed, param_bytes, local_bytes, instrs, places, .. } = body;
+    let Body { names, registers, widths, fixed, param_bytes, local_bytes, instrs, places, .. } = body;
     let function = Function {
         name: name.to_owned(),
         is_entry,
@@ -92,6 +94,7 @@ pub(super) fn read<'a>(
         flow: OnceLock::new(),
         places,
         registers,
+        widths,
         fixed: fixed.into_iter().map(|(value, slot)| (slot, value)).collect(),
         params,
         result,
@@ -134,6 +137,7 @@ impl<'a> Body<'_, 'a> {
 
     fn register(&mut self, name: String, bits: u32) -> (Slot, u32) {
         self.registers.push(name);
+        self.widths.push(bits as u8);
         ((self.registers.len() - 1) as Slot, bits)
     }
 
@@ -143,6 +147,7 @@ impl<'a> Body<'_, 'a> {
         let slot = *self.fixed.entry(value).or_insert(next);
         if slot == next {
             self.registers.push(String::new());
+            self.widths.push(64);
         }
         slot
     }

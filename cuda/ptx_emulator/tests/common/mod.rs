@@ -6,7 +6,7 @@ pub mod kernels;
 
 use cuda_std::launch::LaunchConfig;
 use cuda_std::testing::{Counts, LaunchCounts};
-use ptx_emulator::{Cause, Emulator, EmulatorError, PtxModule, Turns, UndefinedByte};
+use ptx_emulator::{Cause, Emulator, EmulatorError, PtxModule, Turns, UndefinedByte, UnwrittenRegisters};
 
 /// A module with one kernel `k(out)`, whose `%out` is the parameter.
 pub fn module(declarations: &str, body: &str) -> String {
@@ -32,7 +32,9 @@ pub fn run_and_ask<T: Copy>(
     config: LaunchConfig,
     out: &mut [T],
 ) -> Result<Option<UndefinedByte>, EmulatorError> {
-    let mut emulator = Emulator::new(PtxModule::parse(ptx)?).with_max_steps(1_000_000);
+    let emulator = Emulator::new(PtxModule::parse(ptx)?).with_max_steps(1_000_000);
+    // Bodies of a few instructions leave out what sets their registers.
+    let mut emulator = emulator.with_unwritten_registers(UnwrittenRegisters::Undefined);
     let address = out.as_mut_ptr().addr() as u64;
     // SAFETY: `out` outlives the launch, and nobody else uses it.
     unsafe {

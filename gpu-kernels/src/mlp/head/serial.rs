@@ -44,7 +44,7 @@ pub unsafe fn sums(
 /// The gradient at a row's features, where they are positive. `d_logits` is 0 after the last class.
 ///
 /// # Safety
-/// `d_inp` and `inp` are `[inputs]`, `weights` `[inputs, classes]`; nobody else uses `d_inp`.
+/// `d_inp` and `inp` are `[inputs]`, `weights` `[inputs, classes]`; no other code uses `d_inp`.
 #[inline(never)]
 pub unsafe fn input_gradients(
     d_inp: *mut f32,

@@ -75,9 +75,9 @@ pub struct ResidentNetwork {
 #[derive(Clone, Copy, Debug, KernelArgs)]
 #[repr(C)]
 pub struct ResidentSteps {
-    /// `[samples]`, of which those of the steps are written: the loss of each in nats, by its place in the epoch.
+    /// `[samples]`, written for the samples of the step: the loss of each in nats, by its place in the epoch.
     pub loss: *mut f32,
-    /// `[samples]`, of which those of the steps are written: 1 where the first of the largest logits is the label's.
+    /// `[samples]`, written for the samples of the step: 1 where the first of the largest logits is the label's.
     pub correct: *mut u32,
     /// `[samples, features]`.
     pub images: *const u8,
@@ -113,7 +113,7 @@ pub struct ResidentSteps {
     pub epoch: u32,
     /// The seed.
     pub seed: u64,
-    /// The targets of a row, of so many classes.
+    /// The targets of a row, of `classes` classes.
     pub targets: Targets,
 }
 
@@ -124,7 +124,7 @@ pub struct ResidentSteps {
 ///
 /// # Safety
 /// The launch is as said, and [`Extents::check`] finds nothing; the pointers are valid for as many elements as their shapes
-/// say; what is written nobody else uses.
+/// say; no other code uses what is written.
 #[kernel(
     cooperative,
     min_arch = 90,

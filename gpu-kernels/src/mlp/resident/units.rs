@@ -53,7 +53,7 @@ impl<const WARPS: usize> Block<WARPS> {
     /// Leaves the halves of the lane's elements of a tile of rows, of which each is 16 bytes.
     ///
     /// # Safety
-    /// `of_half` gives rows in shared memory, and nobody else uses those of the tile.
+    /// `of_half` gives rows in shared memory, and no other code uses those of the tile.
     #[inline(always)]
     unsafe fn put_halves<const HALVES: usize>(
         &self,

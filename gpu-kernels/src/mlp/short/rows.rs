@@ -47,9 +47,9 @@ const SHARED: usize =
 #[derive(Clone, Copy, Debug, KernelArgs)]
 #[repr(C)]
 pub struct Rows {
-    /// `[samples]`, of which those of the step are written: the loss of each row in nats.
+    /// `[samples]`, written for the samples of the step: the loss of each row in nats.
     pub loss: *mut f32,
-    /// `[samples]`, of which those of the step are written: 1 where the first of the largest logits is the label's.
+    /// `[samples]`, written for the samples of the step: 1 where the first of the largest logits is the label's.
     pub correct: *mut u32,
     /// `[rows, classes]`, written: the gradient at the logits, averaged over the batch.
     pub d_logits: *mut f32,
@@ -87,7 +87,7 @@ pub struct Rows {
     pub hidden2: u32,
     /// Classes.
     pub classes: u32,
-    /// The targets of a row, of so many classes.
+    /// The targets of a row, of `classes` classes.
     pub targets: Targets,
 }
 
@@ -98,7 +98,7 @@ pub struct Rows {
 ///
 /// # Safety
 /// The launch is as said, and [`Extents::fits`](super::Extents::fits); the pointers are valid for as many elements as their
-/// shapes say; what is written nobody else uses. Of what is read the launch ahead writes `sums` only, and it uses none of
+/// shapes say; no other code uses what is written. Of what is read the launch ahead writes `sums` only, and it uses none of
 /// the next batch.
 #[kernel(max_threads = 640)]
 pub unsafe fn short_rows(rows: Rows, next: NextBatch) {

@@ -26,7 +26,7 @@ use crate::mlp::wait_for_turn;
 ///
 /// # Safety
 /// The launch is as said, and there are at most 64 rows; the pointers are valid for as many elements as their shapes say;
-/// what is written nobody else uses. The launch ahead writes neither the parameters nor the first layer's input.
+/// no other code uses what is written. The launch ahead writes neither the parameters nor the first layer's input.
 #[kernel(max_threads = 128)]
 pub unsafe fn short_updates(
     first: Update,

@@ -3,8 +3,9 @@
 use gpu_kernels::gallery::Rung;
 use gpu_kernels::gallery::bank_conflicts::{Arguments, RUNGS, word};
 
+use super::prediction::h200;
 use super::theory::{WARP, passes};
-use super::{Arrays, Axis, Lesson, Measure, Problem, Scale, Trial, Work};
+use super::{Arrays, Axis, Lesson, Measure, Prediction, Problem, Scale, Trial, Work};
 use crate::compare::Bound;
 
 pub(super) const LESSON: Lesson = Lesson {
@@ -14,10 +15,32 @@ pub(super) const LESSON: Lesson = Lesson {
     measure: Measure::Bytes,
     rungs: || RUNGS.iter().map(|rung| (rung.name, rung.idea)).collect(),
     trials,
+    predictions,
 };
 
 /// Neighbouring words that a thread reads in each round.
 const RUN: usize = 32;
+
+fn predictions() -> Vec<Prediction> {
+    vec![
+        Prediction::rate("plain", h200::SHARED * h200::MULTIPROCESSORS * h200::CLOCK)
+            .at(1.0)
+            .from("128 bytes per cycle on each of 132 multiprocessors")
+            .why("Addresses and the loop take the remaining cycles."),
+        Prediction::growth("plain", 1.0, 32.0)
+            .at(32.0)
+            .from("32 passes for 1")
+            .elsewhere("32-way conflict, 31 replays", "learning_cuda")
+            .why("All lanes want another word of the same bank, and the bank gives one word per cycle."),
+        Prediction::time_over("padded", "plain", 1.0 / 32.0).at(32.0).from("1 pass for 32").why(
+            "The conflicts are gone. What is left is the arithmetic of the addresses: three times the instructions of `plain`.",
+        ),
+        Prediction::time_over("swizzled", "plain", 1.0 / 32.0)
+            .at(32.0)
+            .from("1 pass for 32")
+            .why("The conflicts are gone. The addresses cost a little more than those of `padded`."),
+    ]
+}
 
 fn trials(scale: Scale) -> Vec<Trial> {
     let (blocks, rounds, strides): (usize, usize, &[usize]) = match scale {
@@ -45,7 +68,8 @@ fn conflicts(rung: &str, stride: usize) -> usize {
 fn trial(rung: &'static Rung<Arguments>, blocks: usize, rounds: usize, stride: usize) -> Trial {
     let threads = 256 * blocks;
     let mut work = Work::of_bytes((4 * RUN * rounds * threads) as f64);
-    work = work.with_sectors(0.0, (threads / 8) as f64);
+    // What is read is in shared memory; a sum for each thread goes to global memory.
+    work = work.with_memory_bytes(4.0 * threads as f64).with_sectors(0.0, (threads / 8) as f64);
     work.foretold.bank_conflicts = Some((threads / WARP * rounds * conflicts(rung.name, stride)) as f64);
     let name = (rung.name, vec![rung.kernel.meta.name]);
     Trial::new(name, stride as f64, format!("stride {stride}, {rounds} rounds"), work, move || {

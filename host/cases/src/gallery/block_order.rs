@@ -6,7 +6,7 @@ use gpu_kernels::gallery::Rung;
 use gpu_kernels::gallery::block_order::{Arguments, RUNGS, Unit};
 use gpu_kernels::gallery::overlap::{FACTOR, SUMMAND};
 
-use super::{Arrays, Axis, Lesson, Measure, Problem, Scale, Timeline, Trial, Work};
+use super::{Arrays, Axis, Lesson, Measure, Prediction, Problem, Scale, Timeline, Trial, Work};
 use crate::compare::Bound;
 
 pub(super) const LESSON: Lesson = Lesson {
@@ -16,6 +16,7 @@ pub(super) const LESSON: Lesson = Lesson {
     measure: Measure::Time,
     rungs: || RUNGS.iter().map(|rung| (rung.name, rung.idea)).collect(),
     trials,
+    predictions,
 };
 
 /// Blocks, their threads, and the steps of each thread.
@@ -24,6 +25,28 @@ struct Size {
     blocks: usize,
     threads: usize,
     rounds: u32,
+}
+
+/// Cycles of a block of 1024 threads with 1000 multiply-adds each, of which a multiprocessor does 64 in a cycle.
+const BLOCK: f64 = 1024.0 * 1000.0 / 64.0;
+
+fn predictions() -> Vec<Prediction> {
+    vec![
+        Prediction::cycles("blocks", 3.0 * 2.0 * BLOCK)
+            .from("3 waves of 2 blocks, 16,000 cycles per block")
+            .why(
+                "There is no wave here. One block of 1024 threads already keeps the multipliers busy, so two blocks at once take \
+                 twice as long, and one block left alone takes half.",
+            ),
+        Prediction::cycles("blocks", 5.0 * BLOCK)
+            .from("5 blocks per multiprocessor, 16,000 cycles each")
+            .elsewhere("out of order, not timed", "learning_cuda")
+            .why("Work per multiprocessor is what counts. The launch and the last stores come on top."),
+        Prediction::cycles("warps", 256.0 * 1000.0 / 64.0)
+            .from("256 threads of 1000 multiply-adds, 64 per cycle")
+            .elsewhere("out of order, not timed", "learning_cuda")
+            .why("Two warps per scheduler do not quite hide the latency, and a launch takes about a microsecond on its own."),
+    ]
 }
 
 fn trials(scale: Scale) -> Vec<Trial> {

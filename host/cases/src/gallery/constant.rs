@@ -1,9 +1,9 @@
 //! A table in constant memory and in global memory.
 
 use gpu_kernels::gallery::Rung;
-use gpu_kernels::gallery::constant::{Arguments, READS, RUNGS, STEP, VALUES};
+use gpu_kernels::gallery::constant::{Arguments, Entries, READS, RUNGS, STEP, VALUES, entry};
 
-use super::{Arrays, Axis, Lesson, Measure, Problem, Scale, Trial, Work};
+use super::{Arrays, Axis, Lesson, Measure, Prediction, Problem, Scale, Trial, Work};
 use crate::compare::Bound;
 
 pub(super) const LESSON: Lesson = Lesson {
@@ -13,7 +13,34 @@ pub(super) const LESSON: Lesson = Lesson {
     measure: Measure::Time,
     rungs: || RUNGS.iter().map(|rung| (rung.name, rung.idea)).collect(),
     trials,
+    predictions,
 };
+
+fn predictions() -> Vec<Prediction> {
+    vec![
+        Prediction::time_over("const", "global", 1.0).at(1.0).from("one pass for each of the 16 reads").why(
+            "The index is computed, so each read is a load instruction (`LDC`). The constant port takes more than two cycles per \
+             pass. L1 answers a request of a warp in one.",
+        ),
+        Prediction::growth("const", 1.0, 32.0)
+            .at(32.0)
+            .from("32 passes for 1")
+            .elsewhere("different addresses are serialised", "GPUs, RTX 3090 Ti")
+            .why("Each further address costs a pass of two cycles. The first one costs a little more, so the ratio stays below 32."),
+        Prediction::growth("global", 1.0, 1.0)
+            .at(32.0)
+            .from("32 neighbouring words lie in one or two lines")
+            .why("A warp gets all words of a line in one pass."),
+        Prediction::time_over("read_only", "global", 1.0)
+            .at(1.0)
+            .from("the same L1")
+            .why("Since compute capability 7.0 both go through L1."),
+        Prediction::share_of_copy("argument", 1.0).from("4 bytes stored per thread, and no load").why(
+            "The index is known when the kernel is compiled, so the entry is an operand of the addition, `c[0][offset]`: the \
+             broadcast that constant memory is made for. What is left is the store and the work of starting the blocks.",
+        ),
+    ]
+}
 
 fn trials(scale: Scale) -> Vec<Trial> {
     let (len, shifts): (usize, &[u32]) = match scale {
@@ -23,7 +50,12 @@ fn trials(scale: Scale) -> Vec<Trial> {
         Scale::Laptop => (1 << 16, &[0, 2, 5]),
         Scale::Gpu => (1 << 22, &[0, 1, 2, 3, 4, 5]),
     };
-    RUNGS.iter().flat_map(|rung| shifts.iter().map(move |&shift| trial(rung, len, shift))).collect()
+    // Entries that are an argument are the same for all lanes.
+    let of_rung = |rung: &'static Rung<Arguments>| match rung.name {
+        "argument" => vec![trial(rung, len, 5)],
+        _ => shifts.iter().map(|&shift| trial(rung, len, shift)).collect(),
+    };
+    RUNGS.iter().flat_map(of_rung).collect()
 }
 
 fn trial(rung: &'static Rung<Arguments>, len: usize, shift: u32) -> Trial {
@@ -38,7 +70,8 @@ fn trial(rung: &'static Rung<Arguments>, len: usize, shift: u32) -> Trial {
             arrays,
             move |on, placed| {
                 let (out, table) = (placed.of(out), placed.of(table));
-                let arguments = Arguments { out, table, shift, len: len as u32 };
+                let entries = Entries(core::array::from_fn(|turn| VALUES[entry(turn, 0, shift)]));
+                let arguments = Arguments { out, table, shift, entries, len: len as u32 };
                 // SAFETY: an element a thread, the whole table, and the grid is the kernel's for as many threads.
                 unsafe { (rung.kernel.launch)(on, (rung.kernel.config)(len), arguments) }
             },

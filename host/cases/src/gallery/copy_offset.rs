@@ -3,20 +3,49 @@
 use gpu_kernels::gallery::Rung;
 use gpu_kernels::gallery::copy_offset::{Arguments, RUNGS};
 
-use super::{Arrays, Axis, Lesson, Measure, Problem, Scale, Trial, Work, elements};
+use super::{Arrays, Axis, Lesson, Measure, Prediction, Problem, Scale, Trial, Work, elements};
 use crate::compare::Bound;
 
 pub(super) const LESSON: Lesson = Lesson {
     name: "copy_offset",
-    title: "Copies off a boundary, and with a stride",
+    title: "Copies with an offset and with a stride",
     axis: Axis { label: "distance, in elements of 4 bytes", is_log: true },
     measure: Measure::Bytes,
     rungs: || RUNGS.iter().map(|rung| (rung.name, rung.idea)).collect(),
     trials,
+    predictions,
 };
 
 /// Elements of a warp's request.
 const WARP: usize = 32;
+
+fn predictions() -> Vec<Prediction> {
+    vec![
+        Prediction::growth("offset", 64.0, 5.0 / 4.0)
+            .at(1.0)
+            .from("5 sectors for 4")
+            .elsewhere("1 ms less at multiples of 128 bytes", "GPUs, RTX 3090 Ti")
+            .why(
+                "The fifth sector is the first one of the next warp, so the second request for it hits L1 or L2. A thread with \
+                 one load of 4 bytes waits for latency anyway.",
+            ),
+        Prediction::share_of_copy("vec4", 1.0).at(1.0).from("16 whole sectors per warp").why(
+            "The first threads copy what lies before the first whole sector, so every other warp uses its sectors whole.",
+        ),
+        Prediction::share_of_copy("vec4x4", 1.0).at(1.0).from("16 whole sectors per load").why(
+            "One load of 16 bytes per thread already fills the memory pipe. Four of them only make the last wave of blocks longer.",
+        ),
+        Prediction::growth("stride", 1.0, 8.0)
+            .at(8.0)
+            .from("32 sectors for 4")
+            .elsewhere("slower with the stride, with two plateaus", "GPUs, RTX 3090 Ti")
+            .why("Every element has a sector of its own from here on."),
+        Prediction::growth("stride", 8.0, 1.0).at(64.0).from("32 sectors for 32").why(
+            "The prediction counts sectors only. At larger strides the same number of sectors lies in more DRAM pages and more \
+             address translations, so there is no plateau up to 64.",
+        ),
+    ]
+}
 
 fn trials(scale: Scale) -> Vec<Trial> {
     let (len, distances): (usize, &[usize]) = match scale {

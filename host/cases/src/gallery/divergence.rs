@@ -7,17 +7,43 @@ use gpu_kernels::gallery::Rung;
 use gpu_kernels::gallery::divergence::{Arguments, RUNGS};
 
 use super::theory::WARP;
-use super::{Arrays, Axis, Lesson, Measure, Problem, Scale, Trial, Work};
+use super::{Arrays, Axis, Lesson, Measure, Prediction, Problem, Scale, Trial, Work};
 use crate::compare::Bound;
 
 pub(super) const LESSON: Lesson = Lesson {
     name: "divergence",
     title: "Divergence",
-    axis: Axis { label: "ways", is_log: true },
+    axis: Axis { label: "branches", is_log: true },
     measure: Measure::Time,
     rungs: || RUNGS.iter().map(|rung| (rung.name, rung.idea)).collect(),
     trials,
+    predictions,
 };
+
+fn predictions() -> Vec<Prediction> {
+    vec![
+        Prediction::growth("branch_by_lane", 1.0, 32.0)
+            .at(32.0)
+            .from("32 branches, one after the other")
+            .why("Each warp executes all branches, with one lane active in each."),
+        Prediction::growth("branch_by_warp", 1.0, 1.0)
+            .at(32.0)
+            .from("one branch per warp")
+            .why("No warp diverges. The comparisons of the chain are lost in the loop."),
+        Prediction::growth("trips_by_lane", 1.0, 64.0 / 33.0)
+            .at(32.0)
+            .from("the longest of 32 loops for their average")
+            .why("A warp runs until its last lane is done."),
+        Prediction::growth("trips_by_warp", 1.0, 1.0).at(32.0).from("the average of all loops").why(
+            "Warps with short loops end early, and no new block takes their place until the whole block has ended. A scheduler that \
+             got more of the long loops finishes later.",
+        ),
+        Prediction::growth("trips_by_warp", 1.0, 1.0).at(4.0).from("the average of all loops").why(
+            "With four branches every fourth warp has the longest loop, and the four schedulers take warps by their number. One \
+             scheduler may so get all the long loops. That does not explain why two branches cost nothing.",
+        ),
+    ]
+}
 
 fn trials(scale: Scale) -> Vec<Trial> {
     // Blocks have a warp for each way, but where every thread costs.
@@ -64,7 +90,7 @@ fn trial(
     let of_warp = divergent(rung.name, ways, turns);
     work.foretold.divergent_branches = Some((threads / WARP * of_warp) as f64);
     let name = (rung.name, vec![rung.kernel.meta.name]);
-    Trial::new(name, ways as f64, format!("{ways} ways, {turns} turns"), work, move || {
+    Trial::new(name, ways as f64, format!("{ways} branches, {turns} iterations"), work, move || {
         let mut arrays = Arrays::default();
         let out = arrays.output("out", threads);
         let config = LaunchConfig::new(blocks as u32, block as u32);

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use gpu_kernels::gallery::Rung;
 use gpu_kernels::gallery::dot::{Arguments, RUNGS};
 
+use super::prediction::h200;
 use super::theory::WARP;
-use super::{Arrays, Axis, Lesson, Measure, Problem, Scale, Trial, Work, numbers_as, sum};
+use super::{Arrays, Axis, Lesson, Measure, Prediction, Problem, Scale, Trial, Work, numbers_as, sum};
 use crate::compare::Bound;
 
 pub(super) const LESSON: Lesson = Lesson {
@@ -16,7 +17,26 @@ pub(super) const LESSON: Lesson = Lesson {
     measure: Measure::Bytes,
     rungs: || RUNGS.iter().map(|rung| (rung.name, rung.idea)).collect(),
     trials,
+    predictions,
 };
+
+fn predictions() -> Vec<Prediction> {
+    vec![
+        Prediction::time_over("chunks", "coalesced", 32.0 / 4.0)
+            .from("32 sectors per load for 4")
+            .elsewhere("3 x", "Initial CUDA Performance Lessons, GPU not named")
+            .why(
+                "L1 keeps the sectors until the next seven loads use their other words, so memory moves little more. What is left \
+                 is the lookup of 32 sectors per request.",
+            ),
+        Prediction::rate("coalesced", h200::MEMORY)
+            .from("8 bytes per term at 4.8 TB/s")
+            .why("No memory reaches its datasheet. Two arrays that are only read come close."),
+        Prediction::time_over("shuffle", "coalesced", 1.0)
+            .from("the same loads")
+            .why("The sum of a block happens once per resident block, so it does not show in long arrays."),
+    ]
+}
 
 fn trials(scale: Scale) -> Vec<Trial> {
     // Few blocks where the arrays are small, so that each thread has several terms to add.

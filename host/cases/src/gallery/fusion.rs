@@ -5,7 +5,7 @@ use std::sync::Arc;
 use gpu_kernels::gallery::Sequence;
 use gpu_kernels::gallery::fusion::{Arguments, RUNGS, Step};
 
-use super::{Arrays, Axis, Lesson, Measure, Problem, Scale, Trial, Work, numbers_as};
+use super::{Arrays, Axis, Lesson, Measure, Prediction, Problem, Scale, Trial, Work, numbers_as};
 use crate::reference::Sum;
 
 pub(super) const LESSON: Lesson = Lesson {
@@ -15,10 +15,28 @@ pub(super) const LESSON: Lesson = Lesson {
     measure: Measure::Bytes,
     rungs: || RUNGS.iter().map(|rung| (rung.name, rung.idea)).collect(),
     trials,
+    predictions,
 };
 
 /// Errors of rounding that a result may have: those of the functions, and of the operations around them.
 const ROUNDINGS: f64 = 16.0;
+
+fn predictions() -> Vec<Prediction> {
+    vec![
+        Prediction::time_over("sin_cos_parts", "sin_cos_fused", 44.0 / 8.0)
+            .from("44 bytes for 8")
+            .why("Memory is the limit of all six kernels."),
+        Prediction::share_of_copy("sin_cos_fused", 1.0)
+            .from("8 bytes per element")
+            .why("The sine and the cosine fit into the time that memory takes."),
+        Prediction::time_over("gelu_parts", "gelu_fused", 84.0 / 8.0)
+            .from("84 bytes for 8")
+            .why("Memory is the limit of all ten kernels."),
+        Prediction::share_of_copy("gelu_fused", 1.0)
+            .from("8 bytes per element")
+            .why("One tanh per element fits into the time that memory takes."),
+    ]
+}
 
 fn trials(scale: Scale) -> Vec<Trial> {
     let lens: &[usize] = match scale {

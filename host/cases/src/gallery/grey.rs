@@ -5,7 +5,8 @@ use std::sync::Arc;
 use gpu_kernels::gallery::Rung;
 use gpu_kernels::gallery::grey::{Arguments, RUNGS};
 
-use super::{Arrays, Axis, Lesson, Measure, Problem, Scale, Trial, Work, numbers_as};
+use super::prediction::h200;
+use super::{Arrays, Axis, Lesson, Measure, Prediction, Problem, Scale, Trial, Work, numbers_as};
 use crate::compare::Bound;
 
 pub(super) const LESSON: Lesson = Lesson {
@@ -15,7 +16,28 @@ pub(super) const LESSON: Lesson = Lesson {
     measure: Measure::Bytes,
     rungs: || RUNGS.iter().map(|rung| (rung.name, rung.idea)).collect(),
     trials,
+    predictions,
 };
+
+fn predictions() -> Vec<Prediction> {
+    vec![
+        Prediction::time_over("f64", "bytes", 1.0)
+            .from("both wait for memory; f64 runs at half of the rate of f32")
+            .elsewhere("f64 at 1/64 of the rate", "Notes on lecture 4 of CUDA MODE, RTX 3090")
+            .why("Conversions to and from f64 cost a little more time than memory hides."),
+        Prediction::share_of_copy("bytes", 1.0).from("4 bytes per pixel").why(
+            "A load of one byte per thread is 32 bytes per request of a warp. Requests, not bytes, are the limit.",
+        ),
+        Prediction::microseconds("vectors", 4.0 * 4_194_304.0 / h200::MEMORY * 1e6)
+            .at(4_194_304.0)
+            .from("4 bytes per pixel at 4.8 TB/s")
+            .elsewhere("27 us where bytes alone take 18 us", "Notes on lecture 4 of CUDA MODE, RTX 3090")
+            .why("The kernel is so short that starting it and filling the memory pipe take as long as the bytes."),
+        Prediction::share_of_copy("vectors", 1.0)
+            .from("4 bytes per pixel")
+            .why("With 16 times as many pixels the start no longer matters."),
+    ]
+}
 
 fn trials(scale: Scale) -> Vec<Trial> {
     let lens: &[usize] = match scale {

@@ -3,7 +3,8 @@
 use gpu_kernels::gallery::Rung;
 use gpu_kernels::gallery::launch_bounds::{Arguments, RUNGS};
 
-use super::{Arrays, Axis, Lesson, Measure, Problem, Scale, Trial, Work};
+use super::prediction::h200;
+use super::{Arrays, Axis, Lesson, Measure, Prediction, Problem, Scale, Trial, Work};
 use crate::compare::Bound;
 
 pub(super) const LESSON: Lesson = Lesson {
@@ -13,10 +14,28 @@ pub(super) const LESSON: Lesson = Lesson {
     measure: Measure::Time,
     rungs: || RUNGS.iter().map(|rung| (rung.name, rung.idea)).collect(),
     trials,
+    predictions,
 };
 
 /// The numbers of a thread.
 const NUMBERS: usize = 48;
+
+fn predictions() -> Vec<Prediction> {
+    vec![
+        Prediction::time_over("blocks_2", "blocks_4", 1.0)
+            .from("the same machine code")
+            .why("The kernel needs fewer registers than either bound allows."),
+        Prediction::cycles("blocks_4", 1_622_016.0 * 48.0 * 256.0 / (64.0 * h200::MULTIPROCESSORS))
+            .from("one integer multiply-add per number and iteration, 64 per cycle on each multiprocessor")
+            .why("Nothing is spilled, and 48 independent numbers keep the multipliers busy with half of the warps."),
+        Prediction::time_over("blocks_6", "blocks_4", 16.0 * 2.0 * 4.0 / (48.0 * 2.0))
+            .from("16 numbers stored and loaded again per iteration, a request per cycle, 4 warps")
+            .why("Local memory of all threads does not fit into L1, so the spills go on to L2."),
+        Prediction::time_over("blocks_8", "blocks_4", 24.0 * 2.0 * 4.0 / (48.0 * 2.0))
+            .from("24 numbers stored and loaded again per iteration, a request per cycle, 4 warps")
+            .why("Full occupancy needs even more local memory, and even less of it fits into L1."),
+    ]
+}
 
 fn trials(scale: Scale) -> Vec<Trial> {
     let (blocks, turns): (&[usize], usize) = match scale {
@@ -36,7 +55,7 @@ fn trial(rung: &'static Rung<Arguments>, blocks: usize, turns: usize) -> Trial {
     let name = (rung.name, vec![rung.kernel.meta.name]);
     // A block has 8 warps.
     let warps = 8 * rung.kernel.meta.min_blocks;
-    let words = format!("{blocks} blocks, {turns} turns, room for {warps} of 64 warps");
+    let words = format!("{blocks} blocks, {turns} iterations, room for {warps} of 64 warps");
     Trial::new(name, threads as f64, words, work, move || {
         let mut arrays = Arrays::default();
         let out = arrays.output("out", threads);

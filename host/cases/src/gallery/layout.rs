@@ -5,7 +5,7 @@ use std::sync::Arc;
 use gpu_kernels::gallery::Rung;
 use gpu_kernels::gallery::layout::{Arguments, FLOATS, PLACE, RUNGS, VELOCITY};
 
-use super::{Arrays, Axis, Lesson, Measure, Problem, Scale, Trial, Work, numbers};
+use super::{Arrays, Axis, Lesson, Measure, Prediction, Problem, Scale, Trial, Work, numbers};
 use crate::compare::Bound;
 use crate::reference::Sum;
 
@@ -16,10 +16,27 @@ pub(super) const LESSON: Lesson = Lesson {
     measure: Measure::Bytes,
     rungs: || RUNGS.iter().map(|rung| (rung.name, rung.idea)).collect(),
     trials,
+    predictions,
 };
 
 /// How long a step is: a number whose products round.
 const STEP: f32 = 0.1;
+
+fn predictions() -> Vec<Prediction> {
+    vec![
+        Prediction::time_over("aos", "aos_vec4", 1.0).from("the same 64 bytes per particle").why(
+            "L1 serves the repeated accesses to a sector, but each of the nine requests still looks up 32 sectors. The three \
+             requests of `aos_vec4` need a third of that.",
+        ),
+        Prediction::time_over("aos_vec4", "soa", 64.0 / 36.0).from("64 bytes for 36").why(
+            "Both wait mostly for memory. `soa` has nine streams of 4 bytes per thread, which use memory a little less well than \
+             accesses of 16 bytes.",
+        ),
+        Prediction::share_of_copy("soa", 1.0)
+            .from("36 useful bytes, and no others")
+            .why("Accesses of 4 bytes keep fewer bytes in flight than the vector copy."),
+    ]
+}
 
 fn trials(scale: Scale) -> Vec<Trial> {
     let lens: &[usize] = match scale {

@@ -3,18 +3,21 @@
 use std::sync::Arc;
 
 use cuda_std::launch::LaunchConfig;
+use ferrowarp::device::Device;
 use gpu_kernels::gallery::matmul::{Arguments, Kernel, RUNGS, Rung};
 
-use super::{Arrays, Axis, Lesson, Measure, Problem, Scale, Trial, Work, numbers};
+use super::prediction::h200;
+use super::{Arrays, Axis, Lesson, Measure, Prediction, Problem, Scale, Trial, Work, numbers};
 use crate::reference::Sum;
 
 pub(super) const LESSON: Lesson = Lesson {
     name: "matmul",
-    title: "Matrix product",
+    title: "Matrix multiplication",
     axis: Axis { label: "m = n = k", is_log: true },
     measure: Measure::Flops,
     rungs: || RUNGS.iter().map(|rung| (rung.name, rung.idea)).collect(),
     trials,
+    predictions,
 };
 
 /// Roundings of the sum of the terms' absolute values that a sum may be off by. Of terms whose signs differ the sum on the
@@ -57,6 +60,76 @@ const STEPS: [usize; 19] = [
 
 /// That rung.
 const ONE_TILE: &str = "tall";
+
+/// Multiply-adds of warps in the product of 128 x 128 x 128 that the emulator counts.
+const OF_WARPS: f64 = 128.0 * 128.0 * 128.0 / 32.0;
+/// How the share of the peak follows from that count.
+const ISSUE: &str = "multiply-adds as a share of all instructions, as counted";
+
+fn predictions() -> Vec<Prediction> {
+    vec![
+        Prediction::rate("uncoalesced", 64.0 / 33.0 * h200::MULTIPROCESSORS * h200::CLOCK)
+            .from("33 lines per 32 multiply-adds, L1 looks up one line per cycle")
+            .why("The lookup of 33 lines is the limit. Nothing else matters."),
+        Prediction::share_of_peak("naive", 1.0 / 8.0)
+            .from("two loads per multiply-add, L1 serves a quarter")
+            .elsewhere("934 us, size not given", "Notes on lecture 4 of CUDA MODE, RTX 3090")
+            .why(
+                "L1 misses add to it. The 32 rows of A that a block reads lie a power of two apart and compete for the same sets, \
+                 probably: the loss is larger at 4096 than at 1024.",
+            ),
+        Prediction::time_over("1d", "naive", 1.0)
+            .at(1024.0)
+            .from("the same loads")
+            .elsewhere("a negligible difference", "GPUs, RTX 3090 Ti")
+            .why("A block of one row reads one row of A and not 32, so L1 has less to keep. It is the faster of the two."),
+        Prediction::time_over("1d", "naive", 1.0).from("the same loads").why(
+            "The advantage of one row of A per block grows with the matrix.",
+        ),
+        Prediction::share_of_peak("shared", 1.0 / 8.0)
+            .from("two loads per multiply-add, shared memory serves a quarter")
+            .elsewhere("707 us where plain takes 934 us", "Notes on lecture 4 of CUDA MODE, RTX 3090")
+            .why("Shared memory is the limit, and it does not miss."),
+        Prediction::time_over("naive", "shared", 1.0)
+            .from("two loads per multiply-add in both")
+            .elsewhere("1.2 x", "GPUs, RTX 3090 Ti")
+            .why("What tiles save is the time of the misses. On an H200 that is more than on the older GPUs."),
+        Prediction::share_of_peak("column", 0.25 / 1.125)
+            .from("1.125 loads per multiply-add, shared memory serves a quarter")
+            .why(
+                "The formula counts loads of PTX. The eight elements of A that the unrolled loop takes from one row are neighbours, \
+                 so ptxas can merge them into fewer, wider loads.",
+            ),
+        Prediction::share_of_peak("square", OF_WARPS / 100_360.0)
+            .from(ISSUE)
+            .why("16 loads of 4 bytes before 64 multiply-adds. The warps of a block wait for shared memory at the same time."),
+        Prediction::share_of_peak("vec4", OF_WARPS / 77_768.0)
+            .from(ISSUE)
+            .why("Fewer, wider loads. Each tile still waits for global memory and at two barriers."),
+        Prediction::share_of_peak("warp", OF_WARPS / 77_944.0)
+            .from(ISSUE)
+            .why("A rectangle per warp needs fewer different numbers. The waits for global memory stay."),
+        Prediction::share_of_peak("async", OF_WARPS / 83_344.0)
+            .from(ISSUE)
+            .why("Copies run ahead, so the waits are gone. What is left is loads and multiply-adds that do not pair up perfectly."),
+        Prediction::share_of_peak("tall", OF_WARPS / 75_888.0)
+            .at(4096.0)
+            .from(ISSUE)
+            .why("With 128 accumulators per thread only few warps fit, and they hide less of the latency of shared memory."),
+        Prediction::share_of_peak("large", 2.0 * OF_WARPS / 150_444.0)
+            .from(ISSUE)
+            .why("As `tall`. A larger tile saves traffic that was not the limit."),
+        Prediction::share_of_peak("tuned", OF_WARPS / 75_888.0)
+            .at(4096.0)
+            .from("the kernel of `tall` for large matrices")
+            .why("As `tall`. cuBLAS is ahead here; see the table."),
+        Prediction::growth("tall", 2048.0, 2.0 * 2176.0 / 2048.0)
+            .at(2176.0)
+            .from("2 waves for 1, and 6 % more terms")
+            .elsewhere("the step from 98 to 120 tiles on 108 multiprocessors", "CS336, lecture 5, A100")
+            .why("289 tiles are 25 more than fit at once. They take a second wave."),
+    ]
+}
 
 fn trials(scale: Scale) -> Vec<Trial> {
     match scale {
@@ -156,7 +229,8 @@ fn trial(
             },
         )
     });
-    trial.with_cluster_threads(threads).with_grid(kernel.meta, config)
+    let peak = |device: &Device| Some(device.peaks().ok()??.flops);
+    trial.with_cluster_threads(threads).with_grid(kernel.meta, config).with_peak(peak)
 }
 
 /// What a product is worth, and what is foretold of it where its tiles are whole.

@@ -17,6 +17,7 @@ mod occupancy;
 mod overlap;
 mod overtake;
 mod peaks;
+mod prediction;
 mod problem;
 mod recompute;
 mod reduce;
@@ -41,6 +42,7 @@ use ferrowarp::device::Device;
 use crate::{Case, Scope};
 
 pub(crate) use made::{elements, number, numbers, numbers_as, sum};
+pub use prediction::{Prediction, Quantity};
 pub use problem::{Array, Arrays, Handle, Placed, Problem, Session};
 pub use timeline::Timeline;
 
@@ -89,6 +91,8 @@ pub struct Lesson {
     pub rungs: fn() -> Vec<(&'static str, &'static str)>,
     /// What is run at a scale.
     pub trials: fn(Scale) -> Vec<Trial>,
+    /// What theory says of the times at [`Scale::Gpu`], one prediction for each rung at least.
+    pub predictions: fn() -> Vec<Prediction>,
 }
 
 /// What differs from one problem to the next.
@@ -170,6 +174,8 @@ pub enum Timed {
 pub struct Work {
     /// Useful bytes: what is read and written once, whatever the kernel does.
     pub bytes: f64,
+    /// Bytes that global memory must move, where that is not the same.
+    pub memory_bytes: Option<f64>,
     /// Operations on floats.
     pub flop: f64,
     /// What is foretold of the kernel.
@@ -198,7 +204,12 @@ impl Work {
             bank_conflicts: None,
             divergent_branches: None,
         };
-        Self { bytes, flop: 0.0, foretold }
+        Self { bytes, memory_bytes: None, flop: 0.0, foretold }
+    }
+
+    /// The same, of which global memory moves this.
+    pub const fn with_memory_bytes(self, bytes: f64) -> Self {
+        Self { memory_bytes: Some(bytes), ..self }
     }
 
     /// The same, with so many operations on floats.

@@ -7,13 +7,14 @@ use cuda_std::launch::RawBuffer;
 use ferrowarp::device::{Device, InFlight, PinnedBuffer, Stream};
 use gpu_kernels::gallery::overlap::{Arguments, FACTOR, RUNG, SUMMAND};
 
+use super::prediction::h200;
 use super::transfers::timed;
-use super::{Arrays, Axis, Lesson, Measure, Problem, Scale, Timed, Trial, Work, elements};
+use super::{Arrays, Axis, Lesson, Measure, Prediction, Problem, Scale, Timed, Trial, Work, elements};
 use crate::compare::Bound;
 
 pub(super) const LESSON: Lesson = Lesson {
     name: "overlap",
-    title: "Copies beside kernels",
+    title: "Copies next to kernels",
     axis: Axis { label: "streams", is_log: false },
     measure: Measure::Bytes,
     rungs: || {
@@ -25,6 +26,7 @@ pub(super) const LESSON: Lesson = Lesson {
         ]
     },
     trials,
+    predictions,
 };
 
 /// Parts of the array that streams take in turns.
@@ -36,6 +38,36 @@ const STREAMS: [usize; 4] = [1, 2, 4, 8];
 struct Size {
     len: usize,
     rounds: u32,
+}
+
+/// Bytes of the largest problem, up and down.
+const BYTES: f64 = 8.0 * 67_108_864.0;
+/// Seconds of its upload, and of its download, by the link's peak.
+const U: f64 = BYTES / 2.0 / 63.0e9;
+/// Seconds of its kernel.
+const K: f64 = 67_108_864.0 * 1000.0 / (64.0 * h200::MULTIPROCESSORS) / h200::CLOCK;
+
+fn predictions() -> Vec<Prediction> {
+    vec![
+        Prediction::cycles("kernel", 67_108_864.0 * 1000.0 / (64.0 * h200::MULTIPROCESSORS))
+            .from("1000 integer multiply-adds per number, 64 per cycle on each multiprocessor")
+            .why("The multipliers are busy all the time."),
+        Prediction::rate("whole", BYTES / (U + K + U))
+            .from("upload + kernel + download at 63 GB/s")
+            .why("A copy carries about seven eighths of the link (see the page of copies between host and device)."),
+        Prediction::time_over("chunks", "whole", 1.0)
+            .at(1.0)
+            .from("one stream, so nothing overlaps")
+            .why("16 copies have 16 starts."),
+        Prediction::rate("chunks", BYTES / (U + (U + K) / 16.0))
+            .from("the longest part, and a sixteenth of the others")
+            .why(
+                "The link does not carry its full rate in both directions at once: `chunks_light`, which only copies, is as slow.",
+            ),
+        Prediction::rate("chunks_light", BYTES / (U + U / 16.0))
+            .from("both directions at once, and one chunk more")
+            .why("Host memory and the link's packets for the other direction take a part of both."),
+    ]
 }
 
 fn trials(scale: Scale) -> Vec<Trial> {

@@ -9,7 +9,7 @@ use ferrowarp::device::{Buffer, Device};
 use gpu_kernels::gallery::{fusion, vector_add};
 use rayon::prelude::*;
 
-use super::{Axis, Lesson, Measure, Scale, Timed, Trial, Work, elements, numbers};
+use super::{Axis, Lesson, Measure, Prediction, Scale, Timed, Trial, Work, elements, numbers};
 use crate::compare::{Bound, compare};
 use crate::reference::Sum;
 
@@ -20,6 +20,7 @@ pub(super) const LESSON: Lesson = Lesson {
     measure: Measure::Time,
     rungs: || CONTESTANTS.iter().map(|contestant| (contestant.name, contestant.idea)).collect(),
     trials,
+    predictions,
 };
 
 /// Time that the samples of a trial may take together; there is one at least.
@@ -78,6 +79,41 @@ const CONTESTANTS: &[Contestant] = &{
     ]
 };
 
+fn predictions() -> Vec<Prediction> {
+    // Bytes of the longest vectors of both functions; what a second brings over the link, to a core, and to all cores.
+    const ADD: f64 = 12.0 * 268_435_456.0;
+    const GELU: f64 = 8.0 * 67_108_864.0;
+    const LINK: f64 = 63.0e9;
+    let us = |bytes: f64, rate: f64| bytes / rate * 1e6;
+    vec![
+        Prediction::microseconds("add, one core", us(ADD, 16.0 * 64.0 / 100e-9))
+            .from("16 cache lines in flight per core, 100 ns each")
+            .why("The prefetcher of L2 keeps more lines in flight than the core's own buffers."),
+        Prediction::microseconds("add, all cores", us(ADD, 307e9))
+            .from("eight channels of DDR5-4800, 307 GB/s")
+            .why("The machine is a part of a larger one. Its eight cores cannot keep enough lines in flight for all channels."),
+        Prediction::share_of_copy("add, GPU", 1.0)
+            .from("12 bytes per addition at the rate of a copy")
+            .elsewhere("nearly 200 times one core", "GPUs, RTX 3090 Ti")
+            .why("Memory is the limit, and 2^28 elements hide the launch."),
+        Prediction::microseconds("add, GPU and copies", us(ADD, LINK))
+            .from("12 bytes per addition over the link at 63 GB/s")
+            .why("The memory is pageable, so the driver copies every byte once more on one core."),
+        Prediction::microseconds("gelu, one core", 67_108_864.0 * 20e-3)
+            .from("20 ns per tanh of the scalar library function")
+            .why("A scalar `tanh` is not what a core can do: with vectors it would be several times as fast."),
+        Prediction::time_over("gelu, all cores", "gelu, one core", 1.0 / 16.0)
+            .from("16 threads for 1")
+            .why("Arithmetic and not memory is the limit here, so it scales better than the addition."),
+        Prediction::share_of_copy("gelu, GPU", 1.0)
+            .from("8 bytes per element at the rate of a copy")
+            .why("A GPU computes tanh while it waits for memory. The launch takes a part of the time."),
+        Prediction::microseconds("gelu, GPU and copies", us(GELU, LINK))
+            .from("8 bytes per element over the link at 63 GB/s")
+            .why("The memory is pageable, so the driver copies every byte once more on one core."),
+    ]
+}
+
 fn trials(scale: Scale) -> Vec<Trial> {
     let (powers, most): (Vec<u32>, u32) = match scale {
         Scale::Tiny | Scale::Edges => (vec![2], 2),
@@ -97,7 +133,9 @@ fn trial(contestant: &'static Contestant, len: usize) -> Trial {
     let words = match contestant.place {
         Place::OneCore => format!("{len} elements, {}", Device::cpu().name()),
         Place::AllCores => {
-            format!("{len} elements, {}, {} threads", Device::cpu().name(), rayon::current_num_threads())
+            // Asking starts the pool, whose queues cast integers to pointers, which blinds Miri.
+            let threads = if cfg!(miri) { 1 } else { rayon::current_num_threads() };
+            format!("{len} elements, {}, {threads} threads", Device::cpu().name())
         }
         Place::Gpu | Place::GpuWithCopies => format!("{len} elements"),
     };

@@ -7,7 +7,7 @@ use ferrowarp::device::Device;
 use gpu_kernels::gallery::Rung;
 use gpu_kernels::gallery::peaks::{Arguments, Chains, OPERATIONS, RUNGS};
 
-use super::{Arrays, Axis, Lesson, Measure, Problem, Scale, Trial, Work};
+use super::{Arrays, Axis, Lesson, Measure, Prediction, Problem, Scale, Trial, Work};
 use crate::compare::Bound;
 use crate::reference::Sum;
 
@@ -18,6 +18,7 @@ pub(super) const LESSON: Lesson = Lesson {
     measure: Measure::Flops,
     rungs: || cpu::rungs().chain(RUNGS.iter().map(|rung| (rung.name, rung.idea))).collect(),
     trials,
+    predictions,
 };
 
 /// Threads of a block.
@@ -58,6 +59,44 @@ fn start(i: usize, k: usize) -> f32 {
     ((i + 3 * k) % 8) as f32 / 4.0
 }
 
+fn predictions() -> Vec<Prediction> {
+    vec![
+        Prediction::share_of_peak("core_scalar", 1.0)
+            .from("two multiply-adds per cycle")
+            .elsewhere("22.8 GFLOP/s, not measured", "Initial CUDA Performance Lessons, Ryzen 9950X")
+            .why("A virtual machine does not report its clock, so there may be no peak to compare with."),
+        Prediction::rate_over("core_simd", "core_scalar", 16.0)
+            .from("16 numbers per instruction for 1")
+            .elsewhere("16 x, not measured", "Initial CUDA Performance Lessons, Ryzen 9950X")
+            .why("The clock is a little lower with the widest vectors."),
+        Prediction::rate_over("cores_simd", "core_simd", 16.0)
+            .from("16 threads for 1")
+            .elsewhere("32 x, not measured", "Initial CUDA Performance Lessons, Ryzen 9950X")
+            .why("Two of the 16 threads share a core, so there are eight cores' worth of arithmetic."),
+        Prediction::share_of_peak("chain_1", 0.5)
+            .at(33_792.0)
+            .from("2 instructions in 4 cycles")
+            .why("An instruction takes five cycles here and not four: see the text."),
+        Prediction::share_of_peak("chain_1", 1.0).from("4 warps and more per scheduler").why(
+            "However many warps there are, an instruction takes two cycles of its scheduler. The reading of operands is the limit.",
+        ),
+        Prediction::share_of_peak("chain_2", 1.0)
+            .from("4 instructions in 4 cycles")
+            .why("Two chains get two instructions in three cycles. The reading of operands is the limit."),
+        Prediction::share_of_peak("chain_4", 1.0)
+            .from("8 instructions in 4 cycles")
+            .why("A warp can issue again and again, so its constant operands stay in the operand cache."),
+        Prediction::share_of_peak("chain_8", 1.0)
+            .from("16 instructions in 4 cycles")
+            .elsewhere("95 TFLOP/s, not measured", "Initial CUDA Performance Lessons, RTX 4090 with a Ryzen 9950X")
+            .why("The loop itself takes 2 % of the instructions."),
+        Prediction::share_of_peak("chain_8_f64", 1.0)
+            .from("half of the lanes")
+            .elsewhere("1/64 of f32", "Notes on lecture 4 of CUDA MODE, RTX 3090")
+            .why("The GPU lowers its clock under full load of f64, or the issue of f64 is not perfectly regular."),
+    ]
+}
+
 fn trials(scale: Scale) -> Vec<Trial> {
     // One block; one, two and four on each multiprocessor of an H200, which has 132; and all that there is room for.
     const GPU: [usize; 5] = [1, 132, 2 * 132, 4 * 132, 8 * 132];
@@ -86,7 +125,7 @@ fn trial(rung: &'static Rung<Arguments, Chains>, blocks: usize, turns: usize, ma
         .with_sectors(0.0, (threads / 8) as f64);
     work.foretold.divergent_branches = Some(0.0);
     let name = (rung.name, vec![rung.kernel.meta.name]);
-    let words = format!("{blocks} blocks of {BLOCK}, {turns} turns, factor {}", map.factor);
+    let words = format!("{blocks} blocks of {BLOCK}, {turns} iterations, factor {}", map.factor);
     let trial = Trial::new(name, threads as f64, words, work, move || {
         let mut arrays = Arrays::default();
         let out = arrays.output("out", threads);

@@ -6,7 +6,7 @@ use cuda_std::launch::Instance;
 use gpu_kernels::gallery::recompute::{Arguments, RUNGS};
 use gpu_kernels::gallery::{Grid, Sequence};
 
-use super::{Arrays, Axis, Lesson, Measure, Problem, Scale, Trial, Work, numbers, numbers_as};
+use super::{Arrays, Axis, Lesson, Measure, Prediction, Problem, Scale, Trial, Work, numbers, numbers_as};
 use crate::reference::Sum;
 
 pub(super) const LESSON: Lesson = Lesson {
@@ -16,10 +16,26 @@ pub(super) const LESSON: Lesson = Lesson {
     measure: Measure::Bytes,
     rungs: || RUNGS.iter().map(|rung| (rung.name, rung.idea)).collect(),
     trials,
+    predictions,
 };
 
 /// Errors of rounding that a result may have: three exponentials, and what is between.
 const ROUNDINGS: f64 = 32.0;
+
+fn predictions() -> Vec<Prediction> {
+    vec![
+        Prediction::share_of_copy("stored", 16.0 / 32.0)
+            .from("16 of 32 bytes are useful")
+            .why("Two kernels run one after the other, and each has to start and to drain."),
+        Prediction::time_over("recomputed", "stored", 20.0 / 32.0)
+            .from("20 bytes for 32")
+            .elsewhere("5/8 of the accesses, not measured", "CS336, lecture 5")
+            .why(
+                "Six exponentials and six reciprocals per element take the special function units about half of the time that \
+                 memory takes, and the two do not overlap perfectly.",
+            ),
+    ]
+}
 
 fn trials(scale: Scale) -> Vec<Trial> {
     let lens: &[usize] = match scale {

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use cuda_std::launch::{LaunchConfig, LaunchError, Launcher};
 use gpu_kernels::gallery::reduce::{Arguments, Launches, RUNGS, Rung, reduce_clear};
 
+use super::prediction::h200;
 use super::theory::{WARP, passes};
 use super::{
-    Arrays, Axis, Foretold, Lesson, Measure, Placed, Problem, Scale, Trial, Work, numbers, numbers_as, sum,
+    Arrays, Axis, Foretold, Lesson, Measure, Placed, Prediction, Problem, Scale, Trial, Work, numbers,
+    numbers_as, sum,
 };
 use crate::compare::Bound;
 
@@ -18,6 +20,7 @@ pub(super) const LESSON: Lesson = Lesson {
     measure: Measure::Bytes,
     rungs: || RUNGS.iter().map(|rung| (rung.name, rung.idea)).collect(),
     trials,
+    predictions,
 };
 
 /// Threads of a block.
@@ -37,6 +40,43 @@ enum Summands {
     Real,
     /// The same, with these two in their midst.
     With(f32, f32),
+}
+
+fn predictions() -> Vec<Prediction> {
+    vec![
+        Prediction::cycles("atomic", MOST_ATOMIC as f64).from("one addition per cycle").why(
+            "The slice of L2 that holds the sum needs more than one cycle for an addition of f32.",
+        ),
+        Prediction::rate("modulo", h200::MEMORY)
+            .from("4 bytes per element at 4.8 TB/s")
+            .why("Most of the time goes into barriers, remainders and diverged warps, and not into the bytes."),
+        Prediction::time_over("mask", "modulo", 78_366.0 / 102_806.0)
+            .from("instructions of warps, as counted")
+            .why("The count is of PTX, where a remainder is one instruction. In machine code it is about twenty."),
+        Prediction::time_over("strided", "mask", 60_166.0 / 78_366.0)
+            .from("instructions of warps, as counted")
+            .elsewhere("slower than before", "learning_cuda, GPU not named")
+            .why("It has fewer instructions and no divergence, but 105 bank conflicts per block. The conflicts cost more."),
+        Prediction::time_over("sequential", "modulo", 51_846.0 / 102_806.0)
+            .from("instructions of warps, as counted")
+            .elsewhere("a twelfth", "learning_cuda, GPU not named")
+            .why(
+                "The ratio is that of the instructions. A newer GPU loses less by a remainder and by divergence than the one of \
+                 the other text, and most of the time is the load of one element per thread.",
+            ),
+        Prediction::time_over("first_add", "sequential", 27_903.0 / 51_846.0)
+            .from("instructions of warps, as counted")
+            .why("Half as many blocks do the same tree."),
+        Prediction::time_over("shuffle", "first_add", 14_406.0 / 27_903.0)
+            .from("instructions of warps, as counted")
+            .why("The start of a block and its two loads per thread stay, so the time falls less than the instructions."),
+        Prediction::rate("grid_stride", h200::MEMORY).from("4 bytes per element at 4.8 TB/s").why(
+            "No memory reaches its datasheet: refresh and the opening of rows take time as well.",
+        ),
+        Prediction::rate("vec4", h200::MEMORY)
+            .from("4 bytes per element at 4.8 TB/s")
+            .why("More bytes in flight come closer to the datasheet. This kernel only reads, so it beats the best copy."),
+    ]
 }
 
 fn trials(scale: Scale) -> Vec<Trial> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use gpu_kernels::gallery::Rung;
 use gpu_kernels::gallery::register_arrays::{Arguments, RUNGS};
 
-use super::{Arrays, Axis, Lesson, Measure, Problem, Scale, Trial, Work, numbers};
+use super::{Arrays, Axis, Lesson, Measure, Prediction, Problem, Scale, Trial, Work, numbers};
 use crate::reference::Sum;
 
 pub(super) const LESSON: Lesson = Lesson {
@@ -15,10 +15,28 @@ pub(super) const LESSON: Lesson = Lesson {
     measure: Measure::Bytes,
     rungs: || RUNGS.iter().map(|rung| (rung.name, rung.idea)).collect(),
     trials,
+    predictions,
 };
 
 /// Rows from an element to the one that it is compared with.
 const LAST: usize = 32;
+
+fn predictions() -> Vec<Prediction> {
+    vec![
+        Prediction::time_over("run_time", "unrolled", (8.0 + 8.0) / 8.0)
+            .from("16 bytes for 8, if no local memory stays in a cache")
+            .why("L1 and L2 keep a part of the local memory."),
+        Prediction::time_over("shifted", "unrolled", 22_920.0 / 10_112.0)
+            .from("instructions of warps, as counted")
+            .why(
+                "Instructions are not the limit: all threads wait for memory, so 31 moves per element cost nothing. A smaller loop \
+                 also fits the instruction cache better.",
+            ),
+        Prediction::share_of_copy("unrolled", 1.0)
+            .from("8 bytes per element")
+            .why("A thread has one load of 4 bytes in flight, because it stores an element before it loads the next."),
+    ]
+}
 
 fn trials(scale: Scale) -> Vec<Trial> {
     let shapes: &[[usize; 2]] = match scale {
@@ -34,7 +52,7 @@ fn trials(scale: Scale) -> Vec<Trial> {
 fn trial(rung: &'static Rung<Arguments>, [rows, cols]: [usize; 2]) -> Trial {
     let len = rows * cols;
     let sectors = len.div_ceil(8) as f64;
-    let work = Work::of_bytes(8.0 * len as f64).with_sectors(sectors, sectors);
+    let work = Work::of_bytes(8.0 * len as f64).with_flop(len as f64).with_sectors(sectors, sectors);
     let name = (rung.name, vec![rung.kernel.meta.name]);
     Trial::new(name, len as f64, format!("{rows} x {cols}"), work, move || {
         let x = Arc::new(numbers(len, 6));

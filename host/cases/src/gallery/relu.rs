@@ -10,7 +10,7 @@ use gpu_kernels::element::Number;
 use gpu_kernels::gallery::Rung;
 use gpu_kernels::gallery::relu::{Arguments, RUNGS, Width};
 
-use super::{Arrays, Axis, Lesson, Measure, Problem, Scale, Trial, Work, elements, number};
+use super::{Arrays, Axis, Lesson, Measure, Prediction, Problem, Scale, Trial, Work, elements, number};
 use crate::compare::Bound;
 
 pub(super) const LESSON: Lesson = Lesson {
@@ -20,7 +20,23 @@ pub(super) const LESSON: Lesson = Lesson {
     measure: Measure::Bytes,
     rungs: || RUNGS.iter().map(|rung| (rung.name, rung.idea)).collect(),
     trials,
+    predictions,
 };
+
+fn predictions() -> Vec<Prediction> {
+    vec![
+        Prediction::share_of_copy("f32", 1.0)
+            .from("8 bytes per element")
+            .why("One comparison per element costs nothing next to the bytes."),
+        Prediction::time_over("f16", "f32", 0.5)
+            .from("4 bytes for 8")
+            .elsewhere("double the memory bandwidth, not measured", "CS336, lecture 5")
+            .why("Half of the bytes take half of the time."),
+        Prediction::time_over("bf16", "f32", 0.5)
+            .from("4 bytes for 8")
+            .why("Half of the bytes take half of the time, whatever the format."),
+    ]
+}
 
 fn trials(scale: Scale) -> Vec<Trial> {
     let lens: &[usize] = match scale {

@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 use ferrowarp::device::Device;
 use rayon::prelude::*;
 
-use super::{Axis, Lesson, Measure, Scale, Timed, Trial, Work};
+use super::{Axis, Lesson, Measure, Prediction, Scale, Timed, Trial, Work};
 
 pub(super) const LESSON: Lesson = Lesson {
     name: "transfers",
@@ -16,6 +16,7 @@ pub(super) const LESSON: Lesson = Lesson {
     measure: Measure::Bytes,
     rungs: || RUNGS.iter().map(|&(name, idea, _)| (name, idea)).collect(),
     trials,
+    predictions,
 };
 
 /// What copies `bytes` bytes so many times.
@@ -32,6 +33,36 @@ const RUNGS: &[(&str, &str, Copies)] = &[
 /// Sizes in powers of four, from 4 KiB on.
 fn sizes(count: u32) -> Vec<usize> {
     (0..count).map(|power| 4096 << (2 * power)).collect()
+}
+
+/// Bytes that 16 lanes of PCI Express 5 carry in a second, in each direction.
+const LINK: f64 = 32e9 * 128.0 / 130.0 * 16.0 / 8.0;
+
+fn predictions() -> Vec<Prediction> {
+    vec![
+        Prediction::rate("upload_pageable", 10e9)
+            .from("the driver's copy on one core, 10 GB/s")
+            .elsewhere("faster than pinned for large copies", "learning_cuda, GPU not named")
+            .why("A core of this machine copies more slowly than assumed. The opposite of the other text holds at every large size."),
+        Prediction::rate("upload_pinned", LINK)
+            .from("16 lanes of generation 5")
+            .why("Each packet has a header, so a copy carries about seven eighths of the link."),
+        Prediction::rate("download_pageable", 10e9)
+            .from("the driver's copy on one core, 10 GB/s")
+            .elsewhere("faster than pinned for large copies", "learning_cuda, GPU not named")
+            .why("One core copies in the host's memory. The opposite of the other text holds at every large size."),
+        Prediction::rate("download_pinned", LINK)
+            .from("16 lanes of generation 5")
+            .why("Each packet has a header, so a copy carries about seven eighths of the link."),
+        Prediction::time_over("upload_pinned", "upload_pageable", 1.0)
+            .at(4096.0)
+            .from("a constant cost of some microseconds in both")
+            .elsewhere("pinned is faster for small copies", "learning_cuda, GPU not named")
+            .why("For 4 KiB the call costs more than the copy, whichever way the bytes take."),
+        Prediction::rate("link", LINK)
+            .from("16 lanes of generation 5")
+            .why("This is not a measurement: `nvidia-smi` names the generation and the width."),
+    ]
 }
 
 fn trials(scale: Scale) -> Vec<Trial> {

@@ -4,8 +4,9 @@ use cuda_std::launch::LaunchConfig;
 use gpu_kernels::gallery::Rung;
 use gpu_kernels::gallery::transpose::{Arguments, RUNGS};
 
+use super::prediction::h200;
 use super::theory::{WARP, passes};
-use super::{Arrays, Axis, Lesson, Measure, Problem, Scale, Trial, Work, elements};
+use super::{Arrays, Axis, Lesson, Measure, Prediction, Problem, Scale, Trial, Work, elements};
 use crate::compare::Bound;
 
 pub(super) const LESSON: Lesson = Lesson {
@@ -15,10 +16,29 @@ pub(super) const LESSON: Lesson = Lesson {
     measure: Measure::Bytes,
     rungs: || RUNGS.iter().map(|rung| (rung.name, rung.idea)).collect(),
     trials,
+    predictions,
 };
 
 /// Extent of a tile.
 const TILE: usize = 32;
+
+fn predictions() -> Vec<Prediction> {
+    vec![
+        Prediction::time_over("direct", "padded", (4.0 + 32.0) / 8.0).from("36 sectors for 8").why(
+            "A store of 4 bytes into a sector of 32 makes L2 keep the sector until the other seven stores arrive. Where it cannot, \
+             memory writes the sector more than once.",
+        ),
+        Prediction::rate("tile", 8.0 * 32.0 / 33.0 * h200::MULTIPROCESSORS * h200::CLOCK)
+            .from("33 passes of shared memory for 256 bytes")
+            .why("Barriers keep shared memory from being busy all the time."),
+        Prediction::share_of_copy("padded", 1.0)
+            .from("8 bytes per element")
+            .why("A block waits at its barrier between loads and stores, and reads and writes 128 bytes at a time."),
+        Prediction::time_over("swizzled", "padded", 1.0)
+            .from("no conflicts in both")
+            .why("An exclusive or per address is a little more work than the padding."),
+    ]
+}
 
 fn trials(scale: Scale) -> Vec<Trial> {
     let shapes: &[[usize; 2]] = match scale {

@@ -1,5 +1,7 @@
 //! Memory that the host and the device share: who touches it first, and what the driver is told.
 
+mod predictions;
+
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
@@ -25,6 +27,7 @@ pub(super) const LESSON: Lesson = Lesson {
         PARTS.iter().copied().flat_map(of_part).collect()
     },
     trials,
+    predictions: predictions::predictions,
 };
 
 /// A way to let a kernel have its data.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use gpu_kernels::gallery::Rung;
 use gpu_kernels::gallery::vector_add::{Arguments, RUNGS};
 
-use super::{Arrays, Axis, Lesson, Measure, Problem, Scale, Trial, Work, numbers};
+use super::{Arrays, Axis, Lesson, Measure, Prediction, Problem, Scale, Trial, Work, numbers};
 use crate::reference::Sum;
 
 pub(super) const LESSON: Lesson = Lesson {
@@ -15,7 +15,19 @@ pub(super) const LESSON: Lesson = Lesson {
     measure: Measure::Bytes,
     rungs: || RUNGS.iter().map(|rung| (rung.name, rung.idea)).collect(),
     trials,
+    predictions,
 };
+
+fn predictions() -> Vec<Prediction> {
+    vec![
+        Prediction::share_of_copy("scalar", 1.0).from("12 bytes per addition at the rate of a copy").why(
+            "A thread waits for two loads of 4 bytes. That keeps too few bytes in flight to fill the memory pipe.",
+        ),
+        Prediction::share_of_copy("vec4", 1.0)
+            .from("12 bytes per addition at the rate of a copy")
+            .why("Loads of 16 bytes keep four times as many bytes in flight, so memory is busy all the time."),
+    ]
+}
 
 fn trials(scale: Scale) -> Vec<Trial> {
     let lens: &[usize] = match scale {

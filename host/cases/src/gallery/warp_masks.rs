@@ -6,7 +6,7 @@ use gpu_kernels::gallery::Rung;
 use gpu_kernels::gallery::warp_masks::{Arguments, RUNGS};
 
 use super::theory::WARP;
-use super::{Arrays, Axis, Lesson, Measure, Problem, Scale, Trial, Work, elements, numbers_as};
+use super::{Arrays, Axis, Lesson, Measure, Prediction, Problem, Scale, Trial, Work, elements, numbers_as};
 use crate::compare::Bound;
 
 pub(super) const LESSON: Lesson = Lesson {
@@ -16,7 +16,24 @@ pub(super) const LESSON: Lesson = Lesson {
     measure: Measure::Bytes,
     rungs: || RUNGS.iter().map(|rung| (rung.name, rung.idea)).collect(),
     trials,
+    predictions,
 };
+
+fn predictions() -> Vec<Prediction> {
+    vec![
+        Prediction::time_over("sync", "shuffle", 1.0)
+            .at(4.0)
+            .from("the same bytes")
+            .why("Both wait for memory. Shared memory and the barrier of a warp cost next to nothing."),
+        Prediction::growth("shuffle", 8.0, 4.0 / 8.0)
+            .at(0.0)
+            .from("4 bytes per element for 8: nothing is stored")
+            .why(
+                "A thread waits for one load of 4 bytes, so time follows latency and not bytes. Without stores it is shorter, but \
+                 not by half.",
+            ),
+    ]
+}
 
 fn trials(scale: Scale) -> Vec<Trial> {
     let (len, parts): (usize, &[u32]) = match scale {
@@ -30,7 +47,9 @@ fn trials(scale: Scale) -> Vec<Trial> {
 }
 
 fn trial(rung: &'static Rung<Arguments>, len: usize, part: u32) -> Trial {
-    let mut work = Work::of_bytes(8.0 * len as f64);
+    // All are read; stored are the sectors of 8 that have an element that is not 0.
+    let stored = 1.0 - (1.0 - f64::from(part) / 8.0).powi(8);
+    let mut work = Work::of_bytes((4.0 + 4.0 * stored) * len as f64);
     work.foretold.sectors_loaded = Some(len.div_ceil(8) as f64);
     work.foretold.bank_conflicts = Some(0.0);
     let name = (rung.name, vec![rung.kernel.meta.name]);

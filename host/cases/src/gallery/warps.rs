@@ -4,7 +4,8 @@ use cuda_std::launch::LaunchConfig;
 use gpu_kernels::gallery::Rung;
 use gpu_kernels::gallery::warps::{Arguments, RUNGS};
 
-use super::{Arrays, Axis, Lesson, Measure, Problem, Scale, Trial, Work};
+use super::prediction::h200;
+use super::{Arrays, Axis, Lesson, Measure, Prediction, Problem, Scale, Trial, Work};
 use crate::compare::Bound;
 
 pub(super) const LESSON: Lesson = Lesson {
@@ -14,7 +15,19 @@ pub(super) const LESSON: Lesson = Lesson {
     measure: Measure::Time,
     rungs: || RUNGS.iter().map(|rung| (rung.name, rung.idea)).collect(),
     trials,
+    predictions,
 };
+
+fn predictions() -> Vec<Prediction> {
+    vec![
+        Prediction::cycles("shuffle", 131_072.0 * 96.0 / h200::MULTIPROCESSORS)
+            .from("96 sectors per thread, one sector per cycle on each multiprocessor")
+            .why("Each store of a warp writes 4 bytes to each of 32 sectors. L2 takes such partial writes more slowly."),
+        Prediction::time_over("formula", "shuffle", 1.0)
+            .from("the same stores")
+            .why("Stores are the limit, so neither the shuffles nor the arithmetic shows."),
+    ]
+}
 
 fn trials(scale: Scale) -> Vec<Trial> {
     let cube = [8, 8, 8];

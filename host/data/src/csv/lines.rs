@@ -61,7 +61,7 @@ impl CsvLines {
         self.lines.len()
     }
 
-    /// Writes the pixels of a line that there is to `pixels`, of which there are as many, and gives its label.
+    /// Writes the pixels of an existing line to `pixels`, which has the same length, and returns its label.
     pub fn decode(&self, index: usize, pixels: &mut [u8]) -> Result<u8, DataError> {
         let Line { number, bytes, parsed } = &self.lines[index];
         if let Some((label, parsed)) = parsed.get() {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::super::limited::Limited;
 use super::{FILES, Failure, IdxFile, MAX_FILE, Staging, progress};
 
-/// Where there is no network, this is how long the user waits to be told.
+/// Without a network, the user waits this long for the error.
 const CONNECT: Duration = Duration::from_secs(3);
 /// How long the server may keep silent before it answers.
 const RESPONSE: Duration = Duration::from_secs(10);
@@ -104,7 +104,7 @@ mod tests {
         for (head, block) in [(&b""[..], &b"text"[..]), (gzip, b"\0\0\0\xff\xff")] {
             let (base, server) = endless(head, block);
             let reason = refusal(&base);
-            assert!(reason.contains("goes on after 67108864 bytes"), "{reason}");
+            assert!(reason.contains("longer than the limit of 67108864 bytes"), "{reason}");
             server.join().unwrap();
         }
     }

@@ -130,10 +130,12 @@ pub fn unpack_from<E: From<io::Error>>(
         let wanted = FILES.into_iter().find(|file| path.file_name().is_some_and(|name| name == file.name));
         let Some(file) = wanted else { continue };
         if !entry.header().entry_type().is_file() {
-            return Err(io::Error::other(format!("{} in it is no ordinary file", file.name)).into());
+            return Err(
+                io::Error::other(format!("it contains {}, which is not a regular file", file.name)).into()
+            );
         }
         if taken.contains(&file) {
-            return Err(io::Error::other(format!("{} is in it twice", file.name)).into());
+            return Err(io::Error::other(format!("it contains {} twice", file.name)).into());
         }
         taken.push(file);
         take(file, &mut entry)?;

@@ -1,4 +1,4 @@
-//! Shows what a trained network makes of images.
+//! Classifies images with a trained network.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,11 +12,11 @@ use ferrowarp_mnist::checkpoint;
 use ferrowarp_mnist::model::{Network, Pipeline, Precision};
 use ferrowarp_mnist::{BatchSize, Console};
 
-/// Show what a trained network makes of images
+/// Classify images with a trained network
 #[derive(Parser)]
 #[command(version)]
 struct Args {
-    /// The weights, as `train-mnist --save` writes them
+    /// The weights that `train-mnist --save` wrote
     #[arg(long, value_name = "FILE.safetensors")]
     model: PathBuf,
 
@@ -28,12 +28,12 @@ struct Args {
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
 
-    /// Take pictures as they are, of the size and form of the images that the network was trained on; else they are
-    /// brought into the form of MNIST's digits
+    /// Use pictures unchanged; they must have the size of the training images. Without this flag, pictures are converted to
+    /// the form of MNIST's digits
     #[arg(long)]
     as_is: bool,
 
-    /// PNG files, or indices into the test images, counted from 0; a number is an index, and `./42` is a file
+    /// PNG files, or indices into the test images from 0. A number is an index; write `./42` for a file
     #[arg(required = true, value_name = "IMAGE")]
     images: Vec<PathBuf>,
 }
@@ -146,16 +146,14 @@ fn picture(path: &Path, side: usize, as_is: bool) -> anyhow::Result<Input> {
         let ink = picture.as_is(side).map(<[u8]>::to_owned);
         ink.with_context(|| {
             format!(
-                "{} has another size than the {side} x {side} pixels of --as-is; leave that away",
+                "{} does not have the {side} x {side} pixels that --as-is needs; omit --as-is",
                 path.display()
             )
         })?
     } else {
         picture.to_digit(side).with_context(|| {
             let path = path.display();
-            format!(
-                "there is nothing to see in {path}; show a dark digit on light paper, or a light one on dark"
-            )
+            format!("{path} is blank; use a dark digit on light paper, or a light one on dark")
         })?
     };
     Ok(Input { name: path.display().to_string(), pixels })

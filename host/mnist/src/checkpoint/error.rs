@@ -26,8 +26,8 @@ pub enum CheckpointError {
         /// What the system said.
         source: io::Error,
     },
-    /// The file is no safetensors file, or a damaged one.
-    #[error("{} is no intact safetensors file; train again with --save, or copy it again", path.display())]
+    /// The file is not a safetensors file, or is damaged.
+    #[error("{} is not an intact safetensors file; train again with --save, or copy it again", path.display())]
     Corrupt {
         /// The file.
         path: PathBuf,
@@ -57,7 +57,7 @@ pub enum CheckpointError {
         present: String,
     },
     /// Two tensors have one name.
-    #[error("{} has two tensors `{name}`, of which one is wrong; write the file again", path.display())]
+    #[error("{} has the tensor `{name}` twice; write the file again", path.display())]
     DuplicateTensor {
         /// The file.
         path: PathBuf,
@@ -65,7 +65,7 @@ pub enum CheckpointError {
         name: String,
     },
     /// A tensor is not part of such a network.
-    #[error("{} has a tensor `{name}`, which is no part of a network of {layers} linear layers", path.display())]
+    #[error("{} has a tensor `{name}`, which does not belong to a network of {layers} linear layers", path.display())]
     UnexpectedTensor {
         /// The file.
         path: PathBuf,
@@ -98,7 +98,7 @@ pub enum CheckpointError {
     },
     /// A weight or bias is infinite or no number.
     #[error(
-        "{}: layer {layer} has the weight or bias {value}, with which every answer would be wrong; train again, with a \
+        "{}: layer {layer} has the weight or bias {value}, so every answer would be wrong; train again, with a \
          smaller learning rate if that training diverged",
         path.display()
     )]
@@ -119,7 +119,7 @@ pub enum CheckpointError {
         source: Box<SnapshotError>,
     },
     /// The folder cannot be made, read or written.
-    #[error("{} cannot be used as a folder of checkpoints; name one that can be made and written", dir.display())]
+    #[error("{} cannot be used as a folder of checkpoints; choose one that can be created and written", dir.display())]
     Folder {
         /// The folder.
         dir: PathBuf,
@@ -128,7 +128,7 @@ pub enum CheckpointError {
     },
     /// A new run was to write where another run's checkpoints are.
     #[error(
-        "{} holds checkpoints of a run already, the newest of them {}; continue that run with --resume {0}, or \
+        "{} already holds checkpoints of a run, the newest {}; continue that run with --resume {0}, or \
          name another folder with --checkpoint",
         dir.display(), newest.display()
     )]
@@ -139,18 +139,18 @@ pub enum CheckpointError {
         newest: PathBuf,
     },
     /// Another process writes checkpoints there.
-    #[error("{} is in use by a training that still runs; wait for it or end it, or name another folder", dir.display())]
+    #[error("{} is in use by another run; wait for it, stop it, or name another folder", dir.display())]
     InUse {
         /// The folder.
         dir: PathBuf,
     },
     /// There is nothing to resume from.
-    #[error("there is no checkpoint in {}; name the folder that --checkpoint named, or start without --resume", dir.display())]
+    #[error("there is no checkpoint in {}; pass the folder of --checkpoint, or start without --resume", dir.display())]
     NothingToResume {
         /// The folder.
         dir: PathBuf,
     },
-    /// There are checkpoints, but none is intact.
+    /// There are checkpoints, but all are damaged.
     #[error(
         "none of the {count} checkpoints in {} can be used; copy them again, or start without --resume and with \
          another folder for --checkpoint",
@@ -187,7 +187,7 @@ pub enum CheckpointError {
     },
 }
 
-/// Why bytes are no snapshot that could be used.
+/// Why bytes cannot be used as a snapshot.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SnapshotError {
@@ -195,22 +195,22 @@ pub enum SnapshotError {
     #[error("it is empty")]
     Empty,
     /// The first bytes are not those of a snapshot.
-    #[error("it is no checkpoint of a training run, or its first bytes are damaged")]
+    #[error("it is not a checkpoint of a training run, or its first bytes are damaged")]
     NoSnapshot,
     /// The end is missing.
-    #[error("it is cut short: {found} bytes of at least {expected}; copy it again")]
+    #[error("it is truncated: {found} bytes of at least {expected}; copy it again")]
     Truncated {
         /// Bytes there are.
         found: u64,
-        /// Bytes that the header tells of, or the header's own.
+        /// Bytes according to the header, or of the header.
         expected: u64,
     },
-    /// More bytes than the header tells of.
+    /// More bytes than the header states.
     #[error("it has {found} bytes, but should end after {expected}; copy it again")]
     TooLong {
         /// Bytes there are.
         found: u64,
-        /// Bytes that the header tells of.
+        /// Bytes according to the header.
         expected: u64,
     },
     /// The bytes are not those that were written.
@@ -218,8 +218,8 @@ pub enum SnapshotError {
     Checksum,
     /// An intact snapshot of another version.
     #[error(
-        "its format has version {found}, but this program knows version {known} alone; resume with the \
-             program that wrote it, or with a newer one than this"
+        "its format has version {found}, but this program reads only version {known}; resume with the program that \
+         wrote it, or with a newer one"
     )]
     Version {
         /// The version of the file.

@@ -8,8 +8,8 @@
 //! | 32 | SHA-256 of the 20 bytes before it and of the payload |
 //! | the rest | the payload |
 //!
-//! The file_format is the same in every version. So a damaged file and an intact one from a newer program can be told
-//! apart, and a reader learns that a file was cut short before it looks into it.
+//! The file_format is the same in every version. So a reader can distinguish a damaged file from one of a newer program,
+//! and detects a truncated file before it reads the content.
 
 use std::cmp::Ordering;
 
@@ -23,7 +23,7 @@ pub const MAGIC: [u8; 8] = *b"\x89FWRUN\r\n";
 /// The version that this program writes, and the only one it reads.
 pub const VERSION: u32 = 1;
 
-/// Bytes that the checksum covers besides the payload.
+/// Bytes that the checksum covers in addition to the payload.
 const COVERED: usize = 20;
 
 /// Bytes before the payload.

@@ -27,7 +27,7 @@ impl Reading {
     fn open(path: &Path) -> io::Result<Reading> {
         // Before it is opened: to open a pipe waits for its writer.
         if !fs::metadata(path)?.is_file() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
         }
         let file = File::open(path)?;
         let len = file.metadata()?.len();
@@ -43,7 +43,7 @@ impl Reading {
     }
 }
 
-/// Reads a snapshot; of a file that is none, only the first bytes.
+/// Reads a snapshot; of any other file only the first bytes.
 pub(super) fn read_snapshot(path: &Path) -> Result<Vec<u8>, CheckpointError> {
     let failed = |source| CheckpointError::Read { path: path.to_owned(), source };
     let mut reading = Reading::open(path).map_err(failed)?;
@@ -75,7 +75,7 @@ pub(super) fn read_weights(path: &Path) -> Result<Vec<u8>, CheckpointError> {
     Ok(reading.bytes)
 }
 
-/// The bytes of the tensors of which the header of `len` bytes tells.
+/// The bytes of the tensors according to the header of `len` bytes.
 fn data_of(first: &[u8], len: u64) -> Option<u64> {
     let header = first.get(8..)?.get(..usize::try_from(len).ok()?)?;
     Some(serde_json::from_slice::<Metadata>(header).ok()?.data_len() as u64)

@@ -1,6 +1,6 @@
 //! A folder of snapshots: `step-0000000042.checkpoint` is the state after the run's 42nd step.
 //!
-//! A snapshot is written beside its place, synced, renamed, and then the folder is synced; older ones are removed
+//! A snapshot is written next to its destination, synced and renamed, and then the folder is synced; older ones are removed
 //! only after that. So whenever the power fails, the newest complete snapshot that was reported is there.
 
 use std::fs::{self, File, TryLockError};
@@ -30,8 +30,8 @@ pub struct Found {
 /// Finds the newest snapshot in `dir` that is intact.
 ///
 /// # Errors
-/// [`CheckpointError`]: the folder cannot be read, there is no snapshot or none is intact, or the newest that is
-/// intact has a version that this program does not know.
+/// [`CheckpointError`]: the folder cannot be read, it has no intact snapshot, or the newest intact one has a version that
+/// this program does not know.
 pub fn newest(dir: &Path) -> Result<Found, CheckpointError> {
     let files = list(dir).map_err(|source| folder_error(dir, source))?;
     let mut skipped = Vec::new();
@@ -65,7 +65,7 @@ fn is_of_another_version(error: &CheckpointError) -> bool {
     matches!(error, CheckpointError::Snapshot { source, .. } if matches!(**source, SnapshotError::Version { .. }))
 }
 
-/// A folder that a run writes its snapshots to. Nobody else writes there meanwhile.
+/// A folder to which one run writes its snapshots. No other process writes there meanwhile.
 #[derive(Debug)]
 pub struct Folder {
     dir: PathBuf,
@@ -171,7 +171,7 @@ fn file_name(steps: u64) -> String {
     format!("step-{steps:010}.checkpoint")
 }
 
-/// The steps that a file's name tells of; nothing for a file that is no snapshot.
+/// The number of steps in a file's name; `None` if the file is not a snapshot.
 fn steps_of(name: &str) -> Option<u64> {
     let digits = name.strip_prefix("step-")?.strip_suffix(".checkpoint")?;
     let steps = digits.parse().ok()?;

@@ -60,7 +60,7 @@ fn a_damaged_newer_one_is_reported_and_not_counted() {
     assert_eq!(found.skipped.len(), 2);
     let (empty, cut) = (&found.skipped[0], &found.skipped[1]);
     assert!(empty.contains("step-0000000004.checkpoint cannot be used: it is empty"), "{empty}");
-    assert!(cut.contains("step-0000000003.checkpoint cannot be used: it is cut short: 60 bytes of"), "{cut}");
+    assert!(cut.contains("step-0000000003.checkpoint cannot be used: it is truncated: 60 bytes of"), "{cut}");
 
     // The run goes on from step 2: its third step replaces the damaged file, and the other one is no reason to remove
     // what is intact.

@@ -1,5 +1,5 @@
-//! The whole state of an unfinished run, as bytes: whoever resumes from it ends with the same weights, bit for bit,
-//! as a run that never stopped.
+//! The whole state of an unfinished run, as bytes: a run that resumes from it ends with the same weights, bit for bit, as
+//! a run that never stopped.
 //!
 //! The bytes are an [`file_format`] around a safetensors file. That file holds the weights and biases under the names of a
 //! file of weights, with momentum the velocities under the same names after `velocity.`, and in the midst of an epoch

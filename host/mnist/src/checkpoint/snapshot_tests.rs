@@ -145,8 +145,8 @@ fn another_version_is_told_from_damage() {
     let text = parse(&file_format::seal_as(2, payload)).unwrap_err().to_string();
     assert_eq!(
         text,
-        "its format has version 2, but this program knows version 1 alone; resume with the program that wrote it, or \
-         with a newer one than this"
+        "its format has version 2, but this program reads only version 1; resume with the program that wrote it, or \
+         with a newer one"
     );
     assert!(matches!(
         parse(&file_format::seal_as(0, b"")),

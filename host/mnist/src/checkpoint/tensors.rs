@@ -18,8 +18,7 @@ pub(super) const METADATA_KEY: &str = "ferrowarp";
 /// How many names of tensors an error shows.
 const SHOWN: usize = 20;
 
-/// A safetensors file of several sets of layers, the names of each of which begin with its prefix, and vectors by their
-/// names.
+/// A safetensors file of several sets of layers, whose names begin with the prefix of the set, and of named vectors.
 pub(super) fn to_bytes(
     sets: &[(&str, &Parameters)],
     vectors: &[(&str, &[f32])],

@@ -126,7 +126,7 @@ fn damage_is_refused_wherever_it_is() {
     let mut longer = bytes.clone();
     longer.push(0);
     assert!(matches!(from_bytes(&longer, Path::new("m")), Err(CheckpointError::Corrupt { .. })));
-    assert!(refusal(b"no tensors here, but text").starts_with("m is no intact safetensors file"));
+    assert!(refusal(b"no tensors here, but text").starts_with("m is not an intact safetensors file"));
     // Any single byte of the header may be wrong: an error or another valid file, never a panic.
     let header_len = u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
     for at in 0..8 + header_len {
@@ -148,7 +148,7 @@ fn names_types_and_shapes_are_checked() {
     assert!(refusal(&file(Dtype::F32, &[])).contains("only no tensor at all"));
     assert_eq!(
         refusal(&file(Dtype::F32, &[("0.weight", &[5, 6]), ("0.bias", &[5]), ("1.bias", &[5])])),
-        "m has a tensor `1.bias`, which is no part of a network of 1 linear layers"
+        "m has a tensor `1.bias`, which does not belong to a network of 1 linear layers"
     );
     assert_eq!(
         refusal(&file(Dtype::F16, &[("0.weight", &[5, 6]), ("0.bias", &[5])])),
@@ -197,6 +197,6 @@ fn two_tensors_of_one_name_are_refused() {
     from_bytes(&file(&entries.join(",")), Path::new("m")).unwrap();
     for twice in [entry("0.bias", "[1]", 8), entry("0\\u002ebias", "[1]", 8)] {
         let told = refusal(&file(&[entries.join(","), twice].join(",")));
-        assert!(told.starts_with("m has two tensors `0.bias`"), "{told}");
+        assert!(told.starts_with("m has the tensor `0.bias` twice"), "{told}");
     }
 }

@@ -23,7 +23,7 @@ pub(super) struct Core {
 }
 
 /// A [`Core`] that the network and its recorded steps share. While there are recorded steps its buffers stay where they
-/// are: none is replaced by another.
+/// are and are not replaced.
 #[derive(Clone, Debug)]
 pub(super) struct Shared(Arc<Mutex<Core>>);
 

@@ -64,7 +64,7 @@ pub(super) struct DeviceRates {
 }
 
 impl DeviceRates {
-    /// Room for so many steps, and one more: the last of them looks up a rate for the step after it.
+    /// Room for `steps` steps and one more: the last step looks up the rate of the step after it.
     pub fn new(device: &Device, steps: usize) -> Result<Self, ModelError> {
         Ok(Self { all: device.alloc_zeroed(steps + 1)?, of: Rates::from(0.0) })
     }

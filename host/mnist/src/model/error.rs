@@ -28,8 +28,8 @@ pub enum ModelError {
         /// The pipeline.
         pipeline: String,
     },
-    /// There are no kernels that would train so.
-    #[error("the precision {precision} cannot be trained with: {why}; {cure}")]
+    /// No kernels train with this precision.
+    #[error("cannot train with the precision {precision}: {why}; {cure}")]
     Precision {
         /// The precision.
         precision: Precision,

@@ -52,7 +52,7 @@ impl<'a> HostEpoch<'a> {
         self.batch_size * (self.samples.features() + 1)
     }
 
-    /// The batches from the sample `first` on, the last of which begins before the sample `until`.
+    /// The batches from the sample `first` on; the last one begins before the sample `until`.
     fn batches(self, first: usize, until: usize) -> impl Iterator<Item = Rows> + Send + use<> {
         let (len, batch_size) = (self.len as usize, self.batch_size);
         let rows = move |first: usize| (first as u32, batch_size.min(len - first) as u32);
@@ -72,13 +72,13 @@ impl<'a> HostEpoch<'a> {
 }
 
 impl Feed {
-    /// For batches of so many bytes.
+    /// For batches of `bytes` bytes.
     pub fn new(device: &Device, bytes: usize) -> Result<Self, ModelError> {
         let halves = [device.alloc_zeroed(bytes)?, device.alloc_zeroed(bytes)?];
         Ok(Self { halves, pinned: Vec::new() })
     }
 
-    /// Whether batches of so many bytes come through it.
+    /// Whether its batches have `bytes` bytes.
     pub fn suits(&self, bytes: usize) -> bool {
         self.halves[0].len() == bytes
     }

@@ -1,4 +1,5 @@
-//! The pipeline of few launches: products on tiles with all that goes with them, and the next batch gathered meanwhile.
+//! The pipeline with few launches: tiled matrix multiplications fused with the operations around them, while other blocks
+//! gather the next batch.
 //!
 //! A step of a network of three layers is five launches: the first layer, the second, the third with the loss and the
 //! gradient at its input, the gradient at the second's input while the third moves, the steps of second and first. A GPU
@@ -34,7 +35,7 @@ pub(super) struct Ahead {
 }
 
 impl Ahead {
-    /// For batches of so many samples; of 0 for a network that does not train.
+    /// For batches of `batch_size` samples; 0 for a network that does not train.
     pub fn new(device: &Device, batch_size: usize, features: usize) -> Result<Self, ModelError> {
         Ok(Self {
             state: State::new(device, StepState::default())?,

@@ -83,7 +83,7 @@ pub(super) fn backward(
 }
 
 impl Step {
-    /// What the kernels of a step must do, of which the first gathers its samples.
+    /// The work of the kernels of a step; the first gathers its samples.
     pub fn naive(&self, layers: &[work::Layer], batch: &'static str, all: &mut All) {
         let Some((last, hidden)) = layers.split_last() else { return };
         let (rows, classes) = (self.rows, last.outputs);

@@ -48,7 +48,7 @@ pub struct Network {
     /// Made when first needed.
     feed: Option<Feed>,
     recorder: Recorder,
-    /// Made by the first steps of its pipeline.
+    /// Created by the first steps of its pipeline.
     pub(super) resident: Option<Resident>,
 }
 
@@ -86,7 +86,7 @@ impl Network {
         } else if !pipeline.has(precision) {
             return Err(ModelError::Precision {
                 precision,
-                why: format!("the pipeline {} has no such kernels", pipeline.name()),
+                why: format!("the pipeline {} has no kernels for it", pipeline.name()),
                 cure: format!("train with f32, or with one of the pipelines {}", Pipeline::with(precision)),
             });
         }
@@ -118,8 +118,8 @@ impl Network {
         })
     }
 
-    /// The same network, which learns targets of which the share `smoothing`, from 0 up to below 1, is spread evenly over
-    /// all classes. Losses of training are those of such targets, those of an evaluation are not.
+    /// The same network with label smoothing: the share `smoothing` of each target, at least 0 and below 1, is spread
+    /// evenly over all classes. It affects losses of training, not of evaluation.
     pub fn with_label_smoothing(mut self, smoothing: f32) -> Self {
         // A graph would go on with the share that it was recorded with.
         self.recorded = None;
@@ -141,7 +141,7 @@ impl Network {
         self.core.lock().short.is_some()
     }
 
-    /// Where another pipeline runs than the one asked for: which, and why, in a sentence. It is told once.
+    /// If another pipeline runs than the requested one: which one, and why, in a sentence. Returned once.
     pub fn take_notice(&mut self) -> Option<String> {
         self.notice.take()
     }
@@ -152,7 +152,7 @@ impl Network {
         self.recorder = Recorder::new(steps);
     }
 
-    /// What was recorded since [`Self::watch`]; nothing where nobody has asked for it, or no step has been taken. Waits for
+    /// What was recorded since [`Self::watch`]; `None` if it was not requested, or no step was taken. Waits for
     /// the device.
     ///
     /// # Errors
@@ -268,8 +268,8 @@ impl Network {
         }
     }
 
-    /// The step with the batch that begins with the sample `range.start` of the epoch, or several, none of which begins
-    /// after `range`. `is_first` after anything but the step before it. Returns their number of samples.
+    /// The step with the batch that begins with the sample `range.start` of the epoch, or several that begin within
+    /// `range`. `is_first` after anything but the step before it. Returns their number of samples.
     fn steps(
         &mut self,
         data: &DeviceDataset,
@@ -384,7 +384,8 @@ fn fallback(
     let (asked, name) = (asked.name(), runs.name());
     if !runs.has(precision) {
         let why = format!(
-            "the pipeline {asked} cannot run here, and {name}, which would run instead, has no such kernels: {why}"
+            "the pipeline {asked} cannot run here, and {name}, which would run instead, has no kernels for the \
+             precision: {why}"
         );
         return Err(ModelError::Precision { precision, why, cure: "train with f32".to_owned() });
     }

@@ -4,24 +4,24 @@ use clap::ValueEnum as _;
 
 use super::precision::Precision;
 
-/// How the kernels of a step are chosen and queued: the rungs of a ladder. All train the same function with the samples in
-/// the same order; sums are added in other orders, so that the weights of two rungs differ by rounding. Each rung gives
-/// its own bits on every run.
+/// How the kernels of a step are chosen and queued: the rungs of a ladder. All rungs train the same network on the samples in
+/// the same order. They add in different orders, so their weights differ by rounding. Each rung gives the same bits on every
+/// run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Pipeline {
-    /// One kernel per operation; after each step the host fetches its losses and hits
+    /// One kernel per operation; the host fetches losses and hits after each step
     Naive,
-    /// The kernels of `naive`; a step is queued as a whole, and nothing is fetched before the epoch's end
+    /// The kernels of `naive`; the host queues whole steps and fetches losses and hits once per epoch
     Deferred,
-    /// The kernels of `deferred`; a thread decodes the next batch and a stream copies it while the device trains on this one
+    /// The kernels of `deferred`; a thread decodes the next batch and a stream copies it while the device trains
     Overlapped,
-    /// Few kernels a step, five for three layers, or three on a GPU with small batches: products on tiles in shared memory,
-    /// with bias, ReLU, loss and update in them; at most 16 classes
+    /// Five kernels per step of three layers, or three on a GPU with small batches: tiled matrix multiplications fused with
+    /// bias, ReLU, loss and update; at most 16 classes
     Fused,
-    /// `fused`, recorded over up to 64 steps that are then queued by one call
+    /// `fused`, with up to 64 steps recorded as a CUDA graph and queued with one call
     Graph,
-    /// Up to 1024 steps in one launch, during which the weights stay on the multiprocessors; two hidden layers, batches of
-    /// at most 64, no momentum
+    /// Up to 1024 steps per launch, with the weights kept on the multiprocessors; two hidden layers, batches of at most 64,
+    /// no momentum
     Resident,
 }
 

@@ -5,19 +5,18 @@ use std::fmt;
 use clap::ValueEnum as _;
 use gpu_kernels::mlp::operand::Operands;
 
-/// To what the operands of the matrix products are rounded, each to its nearest number. Sums, the weights in memory and
-/// everything else are `f32`, and so are the last layer's product with its input and the gradient there.
+/// The type to which operands of matrix multiplications are rounded, to nearest. Everything else is `f32`: accumulators, the
+/// weights in memory, the logits, and the gradient at the input of the last layer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Precision {
-    /// To nothing: 24 bits
+    /// No rounding: 24 bits
     #[default]
     F32,
-    /// 11 bits, with the exponents of `f32`
+    /// 11 bits, the exponent range of `f32`
     Tf32,
-    /// 8 bits, with the exponents of `f32`
+    /// 8 bits, the exponent range of `f32`
     Bf16,
-    /// 11 bits, of numbers from 2^-14 to 65504; gradients are multiplied by a power of two before, and their sums divided by
-    /// it
+    /// 11 bits, from 2^-14 to 65504; gradients are scaled by a power of two before rounding, and the results scaled back
     F16,
 }
 

@@ -41,7 +41,7 @@ pub(super) struct Resident {
     begun: Option<Begun>,
 }
 
-/// A step of which something is computed already.
+/// A step that is partly computed.
 struct Begun {
     /// Seed, number of the epoch, and first sample.
     step: (u64, u32, usize),
@@ -86,7 +86,7 @@ impl Resident {
         }
     }
 
-    /// Trains so many steps of an epoch from the sample `first` on.
+    /// Trains several steps of an epoch, from the sample `first` on.
     fn train(
         &mut self,
         on: &Device,

@@ -74,7 +74,7 @@ impl Results {
         Ok(Scores { loss: self.loss.view_mut(..)?, correct: self.correct.view_mut(..)? })
     }
 
-    /// Whether the losses of these samples are no more different ones than there are classes.
+    /// Whether the losses of these samples have at most `classes` different values.
     pub fn is_constant(&self, samples: usize, classes: usize) -> Result<bool, ModelError> {
         let mut losses: Vec<u32> =
             self.loss.view(0..samples)?.to_vec()?.into_iter().map(f32::to_bits).collect();

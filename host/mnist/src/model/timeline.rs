@@ -1,4 +1,4 @@
-//! What happens when in the first steps of an epoch.
+//! The timeline of the first steps of an epoch.
 
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ pub struct Timeline {
     pub host: Vec<Range<Duration>>,
 }
 
-/// What a [`Timeline`] is made of. It records nothing until it is told to.
+/// The data of a [`Timeline`]. It records nothing until it is started.
 #[derive(Debug, Default)]
 pub(super) struct Recorder {
     /// The most steps.
@@ -72,7 +72,7 @@ impl Recorder {
         Ok(Some(Begun { host: Instant::now(), kernels }))
     }
 
-    /// So many steps have been queued.
+    /// `steps` steps have been queued.
     pub fn end(&mut self, begun: Option<Begun>, kernels: &Stream, steps: usize) -> Result<(), ModelError> {
         if let Some(begun) = begun {
             self.host.push(begun.host..Instant::now());

@@ -22,7 +22,7 @@ use super::pipeline::Pipeline;
 pub struct KernelWork {
     /// The kernel's name, of one with instances that of all.
     pub kernel: &'static str,
-    /// How often it is launched. A launch of [`Pipeline::Resident`] is for many steps, of which each counts as one here.
+    /// How often it is launched. A launch of [`Pipeline::Resident`] covers many steps; each counts as one launch here.
     pub launches: u64,
     /// Bytes read and written.
     pub bytes: u64,

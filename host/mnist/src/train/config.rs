@@ -13,13 +13,13 @@ use ferrowarp_report::output_file;
 
 /// Widths of the hidden layers when none are named: the classic network.
 pub const DEFAULT_HIDDEN: [usize; 2] = [300, 100];
-/// The seed when none is named.
+/// The default seed.
 pub const DEFAULT_SEED: u64 = 0;
 
-/// The learning rate without momentum when none is named.
+/// The default learning rate without momentum.
 const DEFAULT_LR: f32 = 0.3;
 
-/// How many checkpoints are kept when nobody says.
+/// The default number of checkpoints to keep.
 pub const DEFAULT_KEEP: usize = 3;
 
 /// The most weights a network may have: 1 GiB of f32.
@@ -31,9 +31,9 @@ pub struct Config {
     /// Widths of the hidden layers, from the input on; empty for a network without any. Nothing means those of the loaded weights, or else
     /// [`DEFAULT_HIDDEN`].
     pub hidden: Option<Vec<usize>>,
-    /// Images in a batch, of which the data set must have one at least.
+    /// Images in a batch; the data set must have at least one batch.
     pub batch_size: BatchSize,
-    /// Whether the images that fill no batch are left out of an epoch, which are others in each.
+    /// Whether the last partial batch of each epoch is dropped.
     pub drop_last: bool,
     /// Epochs to train; 0, which needs `load`, only tests.
     pub epochs: u32,
@@ -70,7 +70,7 @@ pub struct Config {
     pub plot: Option<PathBuf>,
     /// Where to draw when what happens in the first steps of an epoch: of the run's second, or of its only one.
     pub timeline: Option<PathBuf>,
-    /// Whether each launch of the training is timed by itself, which makes the run slower.
+    /// Whether each launch of the training is timed separately, which makes the run slower.
     pub profile: bool,
     /// Where and when to write what a killed run can be resumed from.
     pub checkpoints: Option<Checkpoints>,
@@ -134,11 +134,11 @@ impl Config {
     pub fn of_run(found: &Found) -> Result<Config, TrainError> {
         let Snapshot { training, progress, .. } = &found.snapshot;
         let Ok(pipeline) = Pipeline::from_str(&training.pipeline, false) else {
-            let problem = format!("this program has no such pipeline, but {} does", found.path.display());
+            let problem = format!("this program does not have the pipeline of {}", found.path.display());
             return Err(TrainError::setting("pipeline", &training.pipeline, problem));
         };
         let Ok(precision) = Precision::from_str(&training.precision, false) else {
-            let problem = format!("this program has no such precision, but {} does", found.path.display());
+            let problem = format!("this program does not have the precision of {}", found.path.display());
             return Err(TrainError::setting("precision", &training.precision, problem));
         };
         Ok(Config {
@@ -218,14 +218,13 @@ impl Config {
             return Err(TrainError::setting("lr-decay", self.lr_decay, problem));
         }
         if !(0.0..1.0).contains(&self.lr_warmup) {
-            let problem = "it is a part of the run, at least 0 and below 1; 0.1 is its first tenth";
+            let problem = "it is a fraction of the run, at least 0 and below 1; 0.1 is the first tenth";
             return Err(TrainError::setting("lr-warmup", self.lr_warmup, problem));
         }
         if !self.lr_schedule.is_exponential() && self.lr_decay != 1.0 {
             let schedule = self.lr_schedule;
-            let problem = format!(
-                "a {schedule} schedule has no factor; leave it away, or add --lr-schedule exponential"
-            );
+            let problem =
+                format!("--lr-decay applies only to --lr-schedule exponential, not to {schedule}; omit it");
             return Err(TrainError::setting("lr-decay", self.lr_decay, problem));
         }
         if let Some(target) = self.target_accuracy.filter(|target| !(*target > 0.0 && *target <= 100.0)) {
@@ -282,7 +281,7 @@ impl Config {
         let mut seen: Vec<(&str, &Path)> = Vec::new();
         for (flag, path) in self.outputs() {
             if let Some((other, _)) = seen.iter().find(|(_, other)| is_overwritten(other, path)) {
-                let problem = format!("--{other} goes to the same file; name another one");
+                let problem = format!("--{other} writes the same file; choose another one");
                 return Err(TrainError::setting(flag, path.display(), problem));
             }
             if self.checkpoints.as_ref().is_some_and(|checkpoints| Folder::has(&checkpoints.dir, path)) {
@@ -331,7 +330,8 @@ impl Config {
     }
 }
 
-/// Whether writing `output` would replace `file`; what is no regular file is written to, by as many as like.
+/// Whether writing `output` would replace `file`; what is not a regular file is written to directly, possibly by several
+/// writers.
 fn is_overwritten(file: &Path, output: &Path) -> bool {
     !output_file::is_stream(output).unwrap_or(false) && output_file::is_same(file, output)
 }

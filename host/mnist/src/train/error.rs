@@ -1,4 +1,4 @@
-//! What can go wrong with a run.
+//! The errors of a run.
 
 use std::fmt::{self, Display};
 use std::io;
@@ -23,7 +23,7 @@ pub enum TrainError {
         problem: String,
     },
     /// A file that is to be written at the end could not be.
-    #[error("--{flag} {} cannot be used: no file can be made there", path.display())]
+    #[error("--{flag} {} cannot be used: no file can be created there", path.display())]
     Destination {
         /// The flag, without its dashes.
         flag: &'static str,
@@ -34,8 +34,8 @@ pub enum TrainError {
     },
     /// The loaded weights belong to another network.
     #[error(
-        "the weights in {} are those of a {} network, but {} is asked for; name their hidden layers with \
-         --hidden, or leave --hidden away",
+        "the weights in {} are those of a {} network, but {} was requested; set --hidden to their hidden layers, or \
+         omit it",
         path.display(), dashed(found), dashed(expected)
     )]
     WrongSizes {
@@ -48,7 +48,7 @@ pub enum TrainError {
     },
     /// A setting is not the one that the run to resume has.
     #[error(
-        "--{flag} {asked} cannot be used to resume from {}, whose run has {found}; leave --{flag} away to go on with \
+        "--{flag} {asked} cannot be used to resume from {}, whose run has {found}; omit --{flag} to continue with \
          {found}, or start a new run from its weights: --load {0} instead of --resume",
         path.display()
     )]
@@ -64,8 +64,8 @@ pub enum TrainError {
     },
     /// The data set is not the one that the run to resume has.
     #[error(
-        "the data set is not the one that the run of {} was trained on: it has {asked}, expected {found}; name the \
-         folder of that one with --data",
+        "the data set is not the one that the run of {} was trained on: it has {asked}, expected {found}; pass the \
+         folder of that data set with --data",
         path.display()
     )]
     OtherData {
@@ -98,8 +98,8 @@ pub enum TrainError {
         "stopped after step {step}, in epoch {epoch}; {}",
         match (checkpoint, saved) {
             (Some(checkpoint), Some(saved)) =>
-                format!("what was learnt is in {}, its weights in {}", checkpoint.display(), saved.display()),
-            (Some(path), None) => format!("what was learnt is in {}", path.display()),
+                format!("the state is in {}, the weights in {}", checkpoint.display(), saved.display()),
+            (Some(path), None) => format!("the state is in {}", path.display()),
             (None, Some(path)) => format!("the weights so far are in {}", path.display()),
             (None, None) => "nothing was saved".to_owned(),
         }
@@ -114,7 +114,7 @@ pub enum TrainError {
         /// The file of weights that was written; nothing when the settings name none.
         saved: Option<PathBuf>,
     },
-    /// What the observer wanted to tell could not be told.
+    /// The observer could not write its output.
     #[error("could not write the line of the epoch")]
     Output(#[source] io::Error),
     /// The network or its device failed.

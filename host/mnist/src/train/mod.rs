@@ -60,7 +60,7 @@ pub trait Observer {
         let _ = (run, epoch);
     }
 
-    /// So many images of the current epoch have been learnt from.
+    /// `images` images of the current epoch have been trained on.
     fn progress(&mut self, images: usize) {
         let _ = images;
     }
@@ -119,7 +119,7 @@ pub struct TimeToAccuracy {
     pub epochs: usize,
     /// Training, with the copies that belong to it.
     pub training: Duration,
-    /// The tests after the epochs, of which only the last is needed to know.
+    /// The tests after the epochs; only the last one is needed for the result.
     pub tests: Duration,
 }
 
@@ -162,8 +162,7 @@ impl TestResult {
 ///
 /// Every epoch visits all training images once, in an order that the seed and the epoch's number give, so two
 /// runs with one seed give the same weights on one device. The momentum starts from rest, also after
-/// `config.load`. A run that is resumed gives the weights, and but for the times the records, of one that never
-/// stopped.
+/// `config.load`. A resumed run gives the weights and, except for times, the records of a run that never stopped.
 ///
 /// # Errors
 /// [`TrainError`]: the device failed, the loss is no longer finite, a file could not be written, or the observer
@@ -225,8 +224,8 @@ pub fn differences(device: &Device, config: &Config, found: &Found) -> Vec<Strin
     let device = trainer::describe(device);
     if device != progress.device {
         differences.push(format!(
-            "the run was on {} before and goes on on {device}: its weights may differ in their last bits from those \
-             of a run on one device",
+            "the run was on {} before and continues on {device}: its weights may differ by rounding from those of a \
+             run on one device",
             progress.device
         ));
     }

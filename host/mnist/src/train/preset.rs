@@ -8,16 +8,16 @@ use crate::{BatchSize, LrSchedule};
 /// The batch size of [`Preset::Record`].
 const RECORD_BATCH: u64 = 64;
 
-/// Settings that serve a purpose.
+/// A set of settings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Preset {
-    /// The fewest epochs to 98 % of the test images in batches that `resident` takes, whose steps are the shortest: chosen on
-    /// training images that were held out, as docs/results/record.md tells
+    /// 98 % test accuracy in the fewest epochs, in batches that `resident` takes. Chosen on held-out training images: see
+    /// docs/results/record.md
     Record,
 }
 
 impl Preset {
-    /// These settings with those of the preset in their places.
+    /// These settings, overridden by those of the preset.
     pub fn applied_to(self, config: Config) -> Config {
         let Preset::Record = self;
         Config {

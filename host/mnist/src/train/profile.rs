@@ -1,4 +1,4 @@
-//! What the kernels of a run's training took, beside what they had to do.
+//! The times of the kernels of a training run, compared with their work.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! Where a run starts from.
+//! The start of a run.
 
 use super::config::comma_separated;
 use super::{Config, DEFAULT_SEED, TrainError};
@@ -25,7 +25,7 @@ pub(super) enum Origin {
 
 impl Start {
     /// Checks the settings and the places where files are to be written, and loads the weights to start from
-    /// when the settings name some. It needs no data set, so that what is wrong is told before one is fetched.
+    /// when the settings name some. It needs no data set, so errors are reported before a data set is fetched.
     ///
     /// # Errors
     /// [`TrainError`]: a setting is out of its range, a file could not be written later, or the weights cannot
@@ -65,7 +65,7 @@ impl Start {
         let epochs = progress.last_epoch.saturating_sub(epochs_before);
         if (training.lr_schedule.spans_the_run() || training.lr_warmup != 0.0) && config.epochs != epochs {
             let problem = format!(
-                "the learning rates of the run in {} are those of {epochs} epochs; choose {epochs}, or train on from its \
+                "the learning rates of the run in {} are for {epochs} epochs; choose {epochs}, or start from its \
                  weights with --load",
                 found.dir.display()
             );

@@ -40,7 +40,7 @@ pub(super) struct Trainer<'a> {
     pub times: Times,
     /// The epoch in progress, counted from 1 over all the training the weights have had.
     pub epoch: u32,
-    /// What came of it so far.
+    /// Its results so far.
     stats: EpochStats,
     /// How long that took.
     elapsed: Duration,
@@ -95,7 +95,7 @@ impl<'a> Trainer<'a> {
         Ok(trainer)
     }
 
-    /// Takes over the state of a snapshot, but for its weights.
+    /// Takes over the state of a snapshot, except its weights.
     fn go_on_from(&mut self, Found { path, snapshot, .. }: Found) -> Result<(), TrainError> {
         self.resumed_from = Some(path);
         if let Some(velocities) = &snapshot.velocities {
@@ -330,8 +330,8 @@ impl<'a> Trainer<'a> {
         let (epoch, lr) = (self.epoch, self.largest_lr());
         let cure = if self.config.momentum == 0.0 { "" } else { ", or less momentum" };
         format!(
-            "after epoch {epoch} the network gives every test image the same answer: it has stopped learning, and further \
-             epochs will hardly help; train anew with a learning rate below {lr}{cure}"
+            "after epoch {epoch} the network gives every test image the same answer: it has stopped learning, and \
+             further epochs will hardly help; train again with a learning rate below {lr}{cure}"
         )
     }
 

@@ -32,7 +32,7 @@ pub(super) fn stream() -> Result<Stream, DeviceError> {
     Ok(unsafe { Stream::from_raw(raw) })
 }
 
-/// Page-locked memory in which a panicking kernel writes what happened, told to the modules that can panic.
+/// Page-locked memory in which a panicking kernel writes what happened. Modules that can panic know its address.
 pub(super) struct PanicSlot {
     record: *mut PanicRecord,
     /// Where the device finds it.

@@ -18,6 +18,7 @@ use super::super::modules::PtxModule;
 use super::super::{DeviceError, KernelNeeds};
 use super::driver;
 use super::handles::PanicSlot;
+use super::stack::Stack;
 
 /// Bytes for the log of the driver's compiler.
 const LOG_BYTES: usize = 16 * 1024;
@@ -35,6 +36,7 @@ pub(super) struct Kernels {
     /// By kernel, the module that has it.
     index: HashMap<String, usize>,
     capability: (u32, u32),
+    pub stack: Stack,
     functions: Mutex<HashMap<&'static str, Function>>,
 }
 
@@ -60,17 +62,18 @@ struct Function {
 unsafe impl Send for Function {}
 
 impl Kernels {
-    /// The modules for a device of the compute capability `major`.`minor`; none is loaded yet.
+    /// The modules for a device of the compute capability `major`.`minor`; all are not yet loaded.
     pub fn new(modules: &[&PtxModule], (major, minor): (u32, u32)) -> Result<Self, DeviceError> {
-        let mut index = HashMap::new();
+        let (mut index, mut stack) = (HashMap::new(), Stack::default());
         for (at, module) in modules.iter().enumerate() {
+            stack.note(module.text()?);
             for kernel in module.kernels()? {
                 index.entry(kernel).or_insert(at);
             }
         }
         let loadable = |module: &&PtxModule| Loadable { module: (*module).clone(), loaded: OnceLock::new() };
         let modules = modules.iter().map(loadable).collect();
-        Ok(Self { modules, index, capability: (major, minor), functions: Mutex::default() })
+        Ok(Self { modules, index, capability: (major, minor), stack, functions: Mutex::default() })
     }
 
     /// Loads one module, so that a driver that takes none of them is found at once. The context is current.
@@ -92,7 +95,8 @@ impl Kernels {
     }
 
     /// The function of `kernel`, after a check of `config` against its own limits, with the dynamic shared memory
-    /// and the size of the cluster granted; its module is loaded, and told where `slot` is, if it was not. The context
+    /// and the size of the cluster granted; its module is loaded, and gets the address of `slot`, unless that was done
+    /// before. The context
     /// is current.
     pub fn prepare(
         &self,
@@ -116,8 +120,7 @@ impl Kernels {
         Ok(function.raw)
     }
 
-    /// As [`Self::prepare`], of a cooperative kernel, of which all blocks have to fit on the device of as many
-    /// multiprocessors at once.
+    /// As [`Self::prepare`], for a cooperative kernel: all blocks must fit on the device at once.
     pub fn prepare_cooperative(
         &self,
         kernel: &'static str,
@@ -154,6 +157,7 @@ impl Kernels {
         }
         let new = load(module, self.capability)?;
         slot.tell(&new, module.path(), stream)?;
+        self.stack.prepare(module.text()?)?;
         Ok(loaded.get_or_init(|| new))
     }
 }

@@ -25,7 +25,7 @@ pub(in super::super) const WORD: u32 = u32::from_ne_bytes([BYTE; 4]);
 /// Threads of a block; two of the kernels' blocks fill a multiprocessor of up to 2048 threads.
 const THREADS: u32 = 1024;
 
-/// Blocks for each multiprocessor: twice as many as it runs at once, since nothing says that they spread evenly.
+/// Blocks for each multiprocessor: twice the number that it runs at once, because they need not spread evenly.
 const BLOCKS: u32 = 4;
 
 /// The kernels that soil a device's memory.
@@ -81,10 +81,10 @@ impl Soil {
         2 * (self.blocks * THREADS) as usize
     }
 
-    /// Soils the memory and queues a kernel that copies words of its local and its shared memory, neither of which it has written.
+    /// Soils the memory and queues a kernel that copies unwritten words of its local and shared memory.
     ///
     /// # Safety
-    /// `out` is the address of as many words as [`Self::unwritten_len`] says, which nobody else uses.
+    /// `out` is the address of [`Self::unwritten_len`] words, which no other code uses.
     pub unsafe fn unwritten(&self, mut out: u64, stream: &Stream) -> Result<(), DeviceError> {
         self.spread(self.unwritten, stream)?;
         let config = LaunchConfig::new(self.blocks, THREADS).with_shared_bytes(4 * THREADS);

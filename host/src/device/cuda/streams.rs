@@ -1,4 +1,4 @@
-//! A GPU's streams besides its own, their events, and copies that the host does not wait for.
+//! A GPU's additional streams, their events, and copies that the host does not wait for.
 //!
 //! The source is the CUDA driver API's reference, sections "Stream Management", "Event Management" and "Memory
 //! Management".
@@ -18,10 +18,10 @@ use cust::sys;
 use super::super::{DeviceError, RawAllocError};
 use super::{CudaDevice, address_of, handles};
 
-/// A stream that the device made besides its own.
+/// An additional stream of the device.
 pub(in super::super) type Queue = Arc<Stream>;
 
-/// Which stream: its number, and the driver's, of which the device's own has none here.
+/// Which stream: its number, and the driver's handle, which is absent for the device's own stream.
 #[derive(Clone, Debug, Default)]
 pub(in super::super) struct Lane {
     pub number: u32,
@@ -124,8 +124,8 @@ impl CudaDevice {
     /// Queues a copy to the device.
     ///
     /// # Safety
-    /// `to` is valid on the device for `bytes` bytes and `from` is page-locked memory of as many, both until the copy has
-    /// ended; nobody else uses `to` or writes `from` meanwhile.
+    /// `to` is valid on the device for `bytes` bytes and `from` is page-locked memory of the same size, both until the
+    /// copy has ended. Until then no other code uses `to` or writes `from`.
     pub unsafe fn upload(
         &self,
         lane: &Lane,
@@ -143,8 +143,8 @@ impl CudaDevice {
     /// Queues a copy from the device.
     ///
     /// # Safety
-    /// `from` is valid on the device for `bytes` bytes and `to` is page-locked memory of as many, both until the copy has
-    /// ended; nobody else uses `to` or writes `from` meanwhile.
+    /// `from` is valid on the device for `bytes` bytes and `to` is page-locked memory of the same size, both until the
+    /// copy has ended. Until then no other code uses `to` or writes `from`.
     pub unsafe fn download(
         &self,
         lane: &Lane,
@@ -160,7 +160,7 @@ impl CudaDevice {
         self.check(status.ok(), || format!("copying {bytes} bytes from {}", self.name))
     }
 
-    /// Page-locked memory of `bytes` zero bytes, of which there is at least one.
+    /// Page-locked memory of `bytes` zero bytes, at least one.
     pub fn alloc_pinned(&self, bytes: usize) -> Result<NonNull<u8>, RawAllocError> {
         /// `CU_MEMHOSTALLOC_DEVICEMAP`.
         const DEVICEMAP: c_uint = 2;
@@ -182,8 +182,8 @@ impl CudaDevice {
         Ok(memory)
     }
 
-    /// Frees memory of [`Self::alloc_pinned`]. After a fault it is left to the end of the process, since nobody knows
-    /// whether the GPU still writes to it.
+    /// Frees memory of [`Self::alloc_pinned`]. After a fault it is kept until the process ends, because the GPU may still
+    /// write to it.
     pub fn free_pinned(&self, memory: NonNull<u8>) {
         if self.has_failed() || self.drain_if_limited().is_err() {
             return;

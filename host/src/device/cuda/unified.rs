@@ -14,7 +14,7 @@ use super::super::{DeviceError, FreeMemory, RawAllocError};
 use super::{CudaDevice, Lane, address_of, driver};
 
 impl CudaDevice {
-    /// Memory of `bytes` bytes, of which there is at least one, that host and device share and nobody has written.
+    /// Unwritten memory of `bytes` bytes, at least one, that host and device share.
     pub fn alloc_unified(&self, bytes: usize) -> Result<NonNull<u8>, RawAllocError> {
         /// `CU_MEM_ATTACH_GLOBAL`: for all streams.
         const GLOBAL: c_uint = 1;
@@ -102,7 +102,7 @@ impl CudaDevice {
         }
     }
 
-    /// The driver's answer; what it has no function for, or does not do, is no fault of the device.
+    /// The driver's answer. A missing function or an unsupported operation is not a fault of the device.
     fn check_shared(&self, result: CudaResult<()>, action: &'static str) -> Result<(), DeviceError> {
         match result {
             Err(status @ (CudaError::StubLibrary | CudaError::NotSupported)) => {

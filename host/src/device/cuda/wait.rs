@@ -118,7 +118,7 @@ impl CudaDevice {
         self.check(current, || format!("using the context of {}", self.name))
     }
 
-    /// The driver's answer; a fault is told with all that is known of it, and remembered.
+    /// The driver's answer. A fault is reported with everything known about it, and remembered.
     pub(super) fn check<T>(
         &self,
         result: CudaResult<T>,
@@ -157,7 +157,9 @@ impl CudaDevice {
         }
         // While kernels run, and when the GPU is gone, the record says nothing.
         let panic = if kind.hangs() { None } else { self.handles.panic_slot.read() };
-        let fault = Arc::new(KernelFault::new(&self.name, kind, &state.queued.all(), status, panic));
+        let mut fault = KernelFault::new(&self.name, kind, &state.queued.all(), status, panic);
+        fault.stack = self.handles.kernels.stack.suspect(&fault);
+        let fault = Arc::new(fault);
         state.queued.clear();
         state.fault = Some(Arc::clone(&fault));
         if kind.hangs() {

@@ -61,7 +61,7 @@ fn what_is_missing_or_damaged_is_named_with_the_cure() {
     for (bytes, reason) in [
         (&b""[..], "is empty"),
         (b"<html></html>", "no `.version`"),
-        (b"\x7fELF\xff\xfe", "is no text"),
+        (b"\x7fELF\xff\xfe", "is not UTF-8 text"),
         (b".version 8.6\n.target sm_75\n.address_size 64\n.entry k() {\n", "cut short"),
     ] {
         std::fs::write(&path, bytes).unwrap();
@@ -135,7 +135,7 @@ fn machine_code_is_taken_where_it_runs_and_is_of_this_ptx() {
 #[test]
 fn what_never_ends_is_refused_and_what_is_large_is_not_read_whole() {
     let error = PtxModules::read(Path::new("/dev/zero")).unwrap_err().to_string();
-    assert!(error.contains("/dev/zero") && error.contains("no ordinary file"), "{error}");
+    assert!(error.contains("/dev/zero") && error.contains("not a regular file"), "{error}");
     assert!(error.contains("cargo xtask build-ptx"), "{error}");
 
     // A file of a terabyte without a block on the disk, with a sound head.

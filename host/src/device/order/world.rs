@@ -69,7 +69,7 @@ impl World {
         &mut self.clocks[at]
     }
 
-    /// The stream's next work, of which nobody else knows yet. Gives its time.
+    /// The stream's next work, not yet known to others. Gives its time.
     pub fn advance(&mut self, stream: u32) -> u64 {
         let clock = self.clock(stream);
         let time = clock.at(stream) + 1;

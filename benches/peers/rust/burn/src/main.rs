@@ -16,7 +16,7 @@ const PEERS: &[(&str, Make)] = &[
     ("burn on the CPU, flex", |train, test, seed| boxed(Device::flex(), train, test, seed)),
     #[cfg(feature = "ndarray")]
     ("burn on the CPU, ndarray", |train, test, seed| {
-        #[expect(deprecated, reason = "what it is slower than shows only beside it")]
+        #[expect(deprecated, reason = "its slowness shows only in comparison")]
         let device = Device::ndarray();
         boxed(device, train, test, seed)
     }),

@@ -79,7 +79,7 @@ fn read_idx(path: &Path, dims: u8) -> anyhow::Result<Vec<u8>> {
     let header = 4 + 4 * usize::from(dims);
     ensure!(
         bytes.len() > header && bytes[..4] == [0, 0, 8, dims],
-        "{} is no IDX file of {dims} dimensions; fetch it again",
+        "{} is not an IDX file of {dims} dimensions; fetch it again",
         path.display()
     );
     Ok(bytes[header..].to_vec())

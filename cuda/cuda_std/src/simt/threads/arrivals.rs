@@ -50,8 +50,9 @@ impl Arrivals {
     }
 }
 
-/// A number for a call of a barrier: another one for another call, but for a chance in 2^64, and perhaps for another copy
-/// of the same. Miri makes a copy of the location for each thread, but not of the file's name.
+/// A number for a call of a barrier: different for different calls, except with a probability of 2^-64, and possibly
+/// different for another copy of the same call. Miri makes a copy of the location for each thread, but not of the file's
+/// name.
 fn call(location: &Location<'_>, form: u64) -> u64 {
     let file = (location.file().as_ptr().addr() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     file ^ (u64::from(location.line()) << 32 | u64::from(location.column()) << 2 | form)

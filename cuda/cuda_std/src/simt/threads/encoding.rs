@@ -1,5 +1,4 @@
-//! What a thread waits for and what it gets, as numbers which other threads read without being ordered after the one
-//! that wrote them.
+//! The requests and results of threads, as numbers that other threads read without ordering.
 
 use super::super::context::{Barrier, Collective, Outcome, ShuffleMode, WarpOp};
 use super::relaxed::Relaxed64;

@@ -1,6 +1,6 @@
-//! Threads that wait for a phase of a barrier in shared memory, or for a numbered barrier. Each looks for itself, so that the barrier's atomics order
-//! it after those that arrived, and nothing else does. Nor do others look to find out who is stuck: when no thread runs, each
-//! that waits so notes that its phase is not over, and the last one knows that none is.
+//! Threads that wait for a phase of a barrier in shared memory, or for a numbered barrier. Each checks on its own, so that
+//! only the barrier's atomics order it after those that arrived. Other threads do not check to find out who is stuck: when
+//! no thread runs, each waiting thread notes that its phase is not over, and the last one knows that no phase is.
 
 use super::super::super::context::Request;
 use super::super::encoding::Word;

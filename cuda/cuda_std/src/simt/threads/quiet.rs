@@ -1,7 +1,7 @@
-//! Whether anybody is left in a cooperative grid who could write a word that others wait for.
+//! Whether any thread of a cooperative grid could still write a word that others wait for.
 //!
-//! Nothing here orders anything, as everywhere in this scheduler. Threads that wait for words look at them again and again.
-//! Nobody can go on if no thread runs, and each of those has looked in vain often enough since the last one went on:
+//! Nothing here orders anything, as everywhere in this scheduler. Threads that wait for words poll them.
+//! No thread can continue if no thread runs and each waiting thread has checked often enough since the last one continued:
 //! what was written before that has reached them by then.
 
 use super::relaxed::{Relaxed32, Relaxed64};
@@ -34,7 +34,7 @@ pub(super) struct Looks {
 }
 
 impl Quiet {
-    /// For as many threads, all of which run.
+    /// For `threads` threads, all running.
     pub fn new(threads: u64) -> Self {
         let quiet = Self {
             active: Relaxed64::default(),
@@ -76,7 +76,7 @@ impl Quiet {
         self.lock.free();
     }
 
-    /// A thread has looked in vain. Whether nobody can go on.
+    /// A thread has checked without success. Whether no thread can continue.
     pub fn has_looked(&self, looks: &mut Looks) -> bool {
         let changes = self.changes.get();
         if self.active.get() != 0 || looks.changes != changes {
@@ -101,7 +101,7 @@ impl Quiet {
         is_stuck
     }
 
-    /// Whether nobody could go on.
+    /// Whether no thread could continue.
     pub fn is_stuck(&self) -> bool {
         self.is_stuck.get() != 0
     }

@@ -4,7 +4,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::sleep;
 
-/// A number of which every reader sees the last value written, while no access orders anything.
+/// A number whose readers see the last value written, although no access orders anything.
 ///
 /// A relaxed load may see an old value; a relaxed read-modify-write sees the last one (C++ standard, "order and
 /// consistency": atomic read-modify-write operations), so that is what a read is here.
@@ -53,7 +53,7 @@ impl Relaxed32 {
         }
     }
 
-    /// Others may have wanted it, of which the swap has made nothing.
+    /// Others may have asked for it; the swap has discarded that.
     #[cold]
     fn wait(&self) {
         while self.0.swap(Self::WANTED, Ordering::Relaxed) != Self::FREE {

@@ -10,7 +10,7 @@ use std::time::Duration;
 /// The longest sleep: how late a thread sees that the grid has been stopped.
 const LONGEST: Duration = Duration::from_millis(800);
 
-/// How long a thread sleeps that nobody wakes: as long as it takes others to be woken.
+/// How long a thread sleeps unless it is woken: the time it takes to wake others.
 const BETWEEN_LOOKS: Duration = Duration::from_micros(20);
 
 /// What a thread sleeps at until it is rung for.

@@ -1,4 +1,4 @@
-//! What the threads wait for, for whoever says why nobody can go on.
+//! What the threads wait for, to explain why no thread can continue.
 
 use super::super::super::fault::Fault;
 use super::super::super::stuck::{self, View};

@@ -239,7 +239,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// When nobody runs, and not all have returned, nobody will ever go on.
+    /// When no thread runs, and not all have returned, no thread will ever continue.
     fn check_running(&self) {
         let is_stuck = self.running.get() == 0 && self.returned.get() < self.waiters.len() as u64;
         if is_stuck && !self.stop.load(Ordering::Relaxed) && !self.phases.any() {

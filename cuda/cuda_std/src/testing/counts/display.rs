@@ -1,4 +1,4 @@
-//! Counts in words: a line for each kind of what there was.
+//! Prints counts, one line per kind that occurred.
 
 use core::fmt;
 

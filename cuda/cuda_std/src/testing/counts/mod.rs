@@ -1,9 +1,9 @@
-//! What warps do that costs time and that results do not show: requests, sectors, bank conflicts, divergent branches.
+//! Counts of what costs time in a warp but does not show in results: requests, sectors, bank conflicts, divergent branches.
 //!
 //! A [`CountingDevice`] fills them, `ptx_emulator::Emulator` for one: [`KernelTest::count`](super::KernelTest::count).
-//! Names and rules are those of Nsight Compute (Kernel Profiling Guide, "Metrics Decoder"); each item names the metric
-//! that it stands for, and what counts has to say where it differs. Nothing here depends on caches: hits, misses and traffic
-//! to DRAM are not counted. `Display` has a line for each kind of what there was.
+//! Names and rules are those of Nsight Compute (Kernel Profiling Guide, "Metrics Decoder"); each item names its metric,
+//! and a counter documents where it differs. Nothing depends on caches: hits, misses and traffic to DRAM are not counted.
+//! `Display` prints one line per kind that occurred.
 
 mod device;
 mod display;
@@ -146,8 +146,9 @@ sums! {
         copies: SharedRequests,
     }
 
-    /// Requests of warps to shared memory, by the bank model of compute capability 7.5 to 9.0: 32 banks of 4 bytes, a word
-    /// a cycle each, whoever wants it. Accesses of 8 bytes go by halves of a warp, those of 16 bytes by quarters.
+    /// Requests of warps to shared memory, by the bank model of compute capability 7.5 to 9.0: 32 banks of 4 bytes, one
+    /// word per cycle each, for any number of lanes. Accesses of 8 bytes go by halves of a warp, those of 16 bytes by
+    /// quarters.
     SharedRequests {
         /// One for each execution of an instruction by a warp.
         requests: u64,
@@ -250,7 +251,7 @@ impl Counts {
 }
 
 impl Flop {
-    /// All of them, but for [`functions`](Self::functions).
+    /// All of them, except [`functions`](Self::functions).
     pub fn total(&self) -> u64 {
         self.f32 + self.f64 + self.tensor
     }

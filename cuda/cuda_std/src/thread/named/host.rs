@@ -41,7 +41,7 @@ impl State {
     fn join(self, count: u16) -> Result<Self, String> {
         if self.here > 0 && self.count != count {
             return Err(format!(
-                "of {count} threads, where others wait for {}; let all name one number",
+                "of {count} threads, but others wait for {}; pass the same number everywhere",
                 self.count
             ));
         }
@@ -74,7 +74,7 @@ pub(super) fn arrive(name: &'static str, id: u32, count: u32) {
 fn joined(name: &'static str, id: u32, count: u32) -> (*mut u64, u32) {
     assert!(
         (1..BARRIERS as u32).contains(&id),
-        "{name}() of barrier {id}; a block has 1 to 15 beside that of sync_threads()"
+        "{name}() of barrier {id}; a block has 1 to 15, and 0 for sync_threads()"
     );
     assert!(
         count > 0 && count.is_multiple_of(WARP_SIZE) && count <= 1024,

@@ -51,6 +51,11 @@ table! {
         aes128 = aes::aes128, 48, blocks(64, 64);
         aes256 = aes::aes256, 48, blocks(64, 64);
     }
+    "arithmetic" arithmetic {
+        arithmetic_f32 = arithmetic::singles, arithmetic::OUTPUT, arithmetic::singles_cases();
+        arithmetic_f64 = arithmetic::doubles, arithmetic::OUTPUT, arithmetic::doubles_cases();
+        arithmetic_i16 = arithmetic::absolutes, arithmetic::OUTPUT, arithmetic::absolutes_cases();
+    }
     "arrayvec" arrayvec { arrayvec_edits = arrayvec::edits, 80, lengths(200); arrayvec_string = arrayvec::string, 48, lengths(60); }
     "base64" base64 { base64_encode = base64::encode, 208, lengths(150); base64_decode = base64::decode, 160, base64::texts(); }
     "blake2" blake2 {
@@ -62,6 +67,14 @@ table! {
     "blake3" blake3 { blake3_hash = blake3::hash, 32, blake3::cases(); blake3_steps = blake3::steps, 96, blake3::cases(); }
     "chacha20" chacha20 { chacha20_stream = chacha20::stream, 320, lengths(300); xchacha12 = chacha20::extended, 320, lengths(160); }
     "cobs" cobs { cobs_round = cobs::round, 640, lengths(280); }
+    "core" of_core {
+        core_sort_u8 = of_core::sort_bytes, 100, of_core::cases();
+        core_sort_i32 = of_core::sort_words, 400, of_core::cases();
+        core_sort_u64 = of_core::sort_long, 800, of_core::cases();
+        core_sort_array = of_core::sort_array, 376, of_core::cases();
+        core_select = of_core::select, 464, of_core::cases();
+        core_enums = of_core::enums, 352, blocks(128, 300);
+    }
     "crc" crc { crc_16 = crc::narrow, 8, lengths(300); crc_64 = crc::wide, 24, lengths(300); }
     "crc32fast" crc32fast { crc32_fast = crc32fast::sum, 8, lengths(300); }
     "crypto-bigint" crypto_bigint {

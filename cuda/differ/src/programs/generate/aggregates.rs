@@ -3,6 +3,13 @@
 use super::Generator;
 use crate::programs::ast::*;
 
+/// A variant whose data are the arguments from `first` on.
+fn variant_text(number: usize, variant: usize, first: usize, count: usize) -> String {
+    let holes: Vec<String> = (first..first + count).map(|i| format!("$a{i}")).collect();
+    let data = if holes.is_empty() { String::new() } else { format!("({})", holes.join(", ")) };
+    format!("E{number}::V{variant}{data}")
+}
+
 impl Generator {
     /// A value of a type that has parts.
     pub(super) fn aggregate(&mut self, ty: &Ty, depth: usize) -> Expr {
@@ -15,20 +22,39 @@ impl Generator {
             }
             Ty::Struct(number) => self.structure(*number, depth),
             Ty::Enum(number) => {
-                let variants = self.program.enums[*number].clone();
+                if depth > 0 && self.random.chance(60) {
+                    return self.chosen_variant(*number, depth);
+                }
+                let variants = self.program.enums[*number].variants.clone();
                 let variant = self.random.below(variants.len());
-                let args: Vec<Expr> = variants[variant].iter().map(|part| self.expr(part, depth)).collect();
-                let holes: Vec<String> = (0..args.len()).map(|i| format!("$a{i}")).collect();
-                let data = if args.is_empty() { String::new() } else { format!("({})", holes.join(", ")) };
-                Expr::form(ty.clone(), format!("E{number}::V{variant}{data}"), args)
+                let data = &variants[variant].data;
+                let args: Vec<Expr> = data.iter().map(|part| self.expr(part, depth)).collect();
+                let text = variant_text(*number, variant, 0, args.len());
+                Expr::form(ty.clone(), text, args)
             }
             Ty::Option(inner) => self.option(inner, depth),
             _ => self.literal(ty),
         }
     }
 
+    /// A variant that a number chooses, so that the parts of the value come together from several branches.
+    fn chosen_variant(&mut self, number: usize, depth: usize) -> Expr {
+        let variants = self.program.enums[number].variants.clone();
+        let mut args = vec![self.expr(&Ty::unsigned(32), depth - 1)];
+        let mut text = format!("match $a0 % {} {{ ", variants.len());
+        for (i, variant) in variants.iter().enumerate() {
+            let first = args.len();
+            args.extend(variant.data.iter().map(|part| self.expr(part, depth - 1)));
+            let pattern = if i + 1 == variants.len() { "_".to_owned() } else { i.to_string() };
+            let value = variant_text(number, i, first, args.len() - first);
+            text.push_str(&format!("{pattern} => {value}, "));
+        }
+        text.push('}');
+        Expr::form(Ty::Enum(number), text, args)
+    }
+
     fn structure(&mut self, number: usize, depth: usize) -> Expr {
-        let fields = self.program.structs[number].clone();
+        let fields = self.program.structs[number].fields.clone();
         let ty = Ty::Struct(number);
         if depth > 0 && self.random.chance(30) {
             let field = self.random.below(fields.len());
@@ -133,7 +159,9 @@ impl Generator {
                 (element, Mode::Slice | Mode::SliceMut) => found.push((place, element.clone(), 40)),
                 (Ty::Array(element, len), _) => found.push((place, (**element).clone(), *len)),
                 (Ty::Struct(number), _) => {
-                    for (i, field) in self.program.structs[*number].iter().enumerate() {
+                    let structure = &self.program.structs[*number];
+                    let fields = if structure.is_packed { &[] } else { structure.fields.as_slice() };
+                    for (i, field) in fields.iter().enumerate() {
                         if let Ty::Array(element, len) = field {
                             let mut place = place.clone();
                             place.steps.push(Step::Field(format!("f{i}")));
@@ -216,6 +244,9 @@ impl Generator {
             return self.leaf(ty);
         }
         let inner = self.random.pick(&options).clone();
+        if inner.is_of_program() && self.elsewhere && !self.program.types_elsewhere {
+            return self.leaf(ty);
+        }
         let (option, other) =
             (self.expr(&Ty::Option(Box::new(inner.clone())), depth), self.expr(ty, depth.min(1)));
         let (bound, value) = self.of_element(&inner, ty, depth);

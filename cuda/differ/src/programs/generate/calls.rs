@@ -34,7 +34,7 @@ impl Generator {
             .collect();
         let index = *known.get(self.random.below(known.len().max(1)))?;
         let concrete = match self.scalar_ty() {
-            Ty::Bool | Ty::Char | Ty::F16 => self.some_int(),
+            Ty::Bool | Ty::Char | Ty::F16 | Ty::Bf16 => self.some_int(),
             other => other,
         };
         let mut form = self.call_form(index, &concrete)?;

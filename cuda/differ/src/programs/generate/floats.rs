@@ -4,7 +4,14 @@ use super::Generator;
 use crate::programs::ast::*;
 
 /// Of `f32` and `f64`. That `min` and `max` may give either zero is undone by adding a positive one.
-const FLOATS: [&str; 26] = [
+const FLOATS: [&str; 33] = [
+    "$a0 % $a1",
+    "$a0 % $a1",
+    "$a0 % ($a1 * 0.001)",
+    "euclid_rem($a0, $a1)",
+    "euclid_div($a0, $a1)",
+    "($a0 * 1e7) % $a1",
+    "$a0 - round_down($a0)",
     "$a0 + $a1",
     "$a0 - $a1",
     "$a0 * $a1",
@@ -33,16 +40,20 @@ const FLOATS: [&str; 26] = [
     "match $a0.partial_cmp(&$a1) { Some(core::cmp::Ordering::Less) => $a2, None => $a1, _ => $a0 }",
 ];
 
-const HALVES: [&str; 9] = [
-    "F16::of($a0.wide() + $a1.wide())",
-    "F16::of($a0.wide() - $a1.wide())",
-    "F16::of($a0.wide() * $a1.wide())",
-    "F16::of($a0.wide() / $a1.wide())",
-    "F16::of(-$a0.wide())",
-    "F16::of($a0.wide().abs())",
-    "F16::of(square_root($a0.wide()))",
+/// Of 16 bits: `HALF` stands for the type.
+const HALVES: [&str; 12] = [
+    "HALF::of($a0.wide() + $a1.wide())",
+    "HALF::of($a0.wide() - $a1.wide())",
+    "HALF::of($a0.wide() * $a1.wide())",
+    "HALF::of($a0.wide() / $a1.wide())",
+    "HALF::of($a0.wide() % $a1.wide())",
+    "HALF::of(euclid_rem($a0.wide(), $a1.wide()))",
+    "HALF::of(-$a0.wide())",
+    "HALF::of($a0.wide().abs())",
+    "HALF::of(square_root($a0.wide()))",
     "if $a0.wide() < $a1.wide() { $a1 } else { $a0 }",
-    "F16::of($a0.wide() * 3.0)",
+    "HALF::of($a0.wide() * 3.0)",
+    "HALF::of($a0.wide() * $a1.wide() + $a2.wide())",
 ];
 
 impl Generator {
@@ -75,6 +86,12 @@ impl Generator {
                 let bits = if is_usual { *self.random.pick(&HALF) } else { any & 0xffff };
                 if bits & 0x7fff > 0x7c00 { 0x7e00 } else { bits }
             }
+            Ty::Bf16 => {
+                const HALF: [u128; 10] =
+                    [0, 0x8000, 0x3f80, 0xbf80, 0x3f00, 0x4049, 0x7f7f, 0x0001, 0x7f80, 0x4380];
+                let bits = if is_usual { *self.random.pick(&HALF) } else { any & 0xffff };
+                if bits & 0x7fff > 0x7f80 { 0x7fc0 } else { bits }
+            }
             Ty::F32 => {
                 let value = if is_usual { usual as f32 } else { f32::from_bits(any as u32) };
                 u128::from(if value.is_nan() { 0x7fc0_0000 } else { value.to_bits() })
@@ -92,8 +109,8 @@ impl Generator {
             return self.float_of(ty, depth);
         }
         let args = (0..3).map(|_| self.expr(ty, depth)).collect();
-        let all: &[&str] = if *ty == Ty::F16 { &HALVES } else { &FLOATS };
-        Expr::form(ty.clone(), all[self.random.below(all.len())], args)
+        let all: &[&str] = if ty.is_half() { &HALVES } else { &FLOATS };
+        Expr::form(ty.clone(), all[self.random.below(all.len())].replace("HALF", &ty.name()), args)
     }
 
     /// A float made of another number.
@@ -103,9 +120,9 @@ impl Generator {
             from = Ty::Int(Int::new(32, true));
         }
         let arg = self.expr(&from, depth);
-        let wide = if from == Ty::F16 { "$a0.wide()" } else { "$a0" };
+        let wide = if from.is_half() { "$a0.wide()" } else { "$a0" };
         let text = match ty {
-            Ty::F16 => format!("F16::of({wide} as f32)"),
+            Ty::F16 | Ty::Bf16 => format!("{}::of({wide} as f32)", ty.name()),
             _ => format!("{wide} as {}", ty.name()),
         };
         Expr::form(ty.clone(), text, vec![arg])

@@ -74,7 +74,11 @@ const SHIFTS: [&str; 12] = [
     "{ let (x, is_over) = $a0.overflowing_shl($a1 % (BITS * 2)); if is_over { $a2 } else { x } }",
 ];
 
-const SIGNED: [&str; 7] = [
+const SIGNED: [&str; 11] = [
+    "$a0.wrapping_abs() >> ($a1 & (BITS - 1)) as u32",
+    "$a0.wrapping_abs().wrapping_shr($a1 as u32) / 3",
+    "$a0.wrapping_neg() >> ($a1 & 7) as u32",
+    "($a0.wrapping_abs() >> 1).wrapping_add($a1.wrapping_abs())",
     "$a0.wrapping_abs()",
     "$a0.signum()",
     "$a0.unsigned_abs() as TYPE",
@@ -107,7 +111,7 @@ impl Generator {
                 .replace("SIGNED", &signed)
         };
         let pick = |this: &mut Self, all: &[&str]| fit(all[this.random.below(all.len())]);
-        match self.random.weighted(&[40, 10, 4, 12, 6, 10, 4, 3, 5, 3]) {
+        match self.random.weighted(&[40, 10, 4, 12, 8, 10, 4, 3, 5, 3, 8, 2]) {
             0 => {
                 let args = vec![own(self), own(self), own(self)];
                 Expr::form(ty.clone(), pick(self, &BINARY), args)
@@ -133,7 +137,9 @@ impl Generator {
             6 => self.of_bytes(int, depth),
             7 => self.of_table(int, depth),
             8 => self.fold(&ty, depth),
-            _ => self.of_option(&ty, depth),
+            9 => self.of_option(&ty, depth),
+            10 => self.of_composite(int, depth),
+            _ => self.recursive(int, depth),
         }
     }
 
@@ -141,12 +147,12 @@ impl Generator {
     fn cast(&mut self, to: Int, depth: usize) -> Expr {
         let mut from = self.scalar_ty();
         // Floats and integers of 128 bits are converted by calls that neither back end knows.
-        if to.bits == 128 && matches!(from, Ty::F16 | Ty::F32 | Ty::F64) {
+        if to.bits == 128 && from.is_float() {
             from = Ty::unsigned(64);
         }
         let (arg, to) = (self.expr(&from, depth), Ty::Int(to));
         let text = match from {
-            Ty::F16 => format!("$a0.wide() as {}", to.name()),
+            Ty::F16 | Ty::Bf16 => format!("$a0.wide() as {}", to.name()),
             Ty::Char => format!("$a0 as u32 as {}", to.name()),
             _ => format!("$a0 as {}", to.name()),
         };
@@ -216,7 +222,7 @@ impl Generator {
     /// A truth value.
     pub(super) fn boolean(&mut self, depth: usize) -> Expr {
         let form = |text: &str, args| Expr::form(Ty::Bool, text, args);
-        match self.random.weighted(&[30, 12, 8, 6, 6, 5]) {
+        match self.random.weighted(&[30, 12, 8, 14, 6, 5]) {
             0 => {
                 let ty = self.scalar_ty();
                 let args = vec![self.expr(&ty, depth), self.expr(&ty, depth)];
@@ -243,8 +249,7 @@ impl Generator {
             }
             3 => {
                 let ty = self.palette_ty();
-                let args = vec![self.expr(&ty, depth), self.expr(&ty, depth)];
-                form("$a0 == $a1", args)
+                self.compared(&ty, depth)
             }
             4 => self.over_array(depth),
             _ => {

@@ -18,7 +18,7 @@ const OF_TWO: [&str; 5] = [
 /// A range of `n` elements from `i` on, and a value.
 const RANGE: &str = "let n = $a0 % ($p0.len() + 1); let i = $a1 % ($p0.len() - n + 1); let k = $a2 % ($p0.len() - n + 1); let x = $a3; ";
 
-const OF_ONE: [&str; 10] = [
+const OF_ONE: [&str; 20] = [
     "$p0[i..i + n].fill(x);",
     "$p0.copy_within(i..i + n, k);",
     "$p0[i..i + n].reverse();",
@@ -29,6 +29,16 @@ const OF_ONE: [&str; 10] = [
     "for at in i..i + n { $p0[at] = x; }",
     "if let Some(y) = $p0.get_mut(i) { *y = x; } if let Some(y) = $p0.last_mut() { *y = x; }",
     "if let Some((y, _)) = $p0[i..i + n].split_first_mut() { *y = x; }",
+    "{ let c = core::cell::Cell::from_mut(&mut $p0[..]).as_slice_of_cells(); smeared(&c[i..i + n], &c[k..k + n]); }",
+    "{ let c = core::cell::Cell::from_mut(&mut $p0[..]).as_slice_of_cells(); swapped(&c[i..i + n], &c[k..k + n]); c[k.min(c.len() - 1)].set(x); }",
+    "unsafe { let p = $p0.as_mut_ptr(); moved(p.add(i), p.add(k), n) }",
+    "unsafe { let p = $p0.as_mut_ptr(); moved(p.add(k), p.add(i), n); *p = x; }",
+    "{ let (a, b) = $p0.split_at_mut(i); let m = n.min(a.len()).min(b.len()); a[..m].swap_with_slice(&mut b[..m]); }",
+    "for c in $p0[i..i + n].chunks_exact_mut(3) { c.rotate_left(1); c[0] = x; }",
+    "for c in $p0[i..i + n].rchunks_mut(5) { c.reverse(); c[c.len() - 1] = x; }",
+    "for c in $p0[i..i + n].as_chunks_mut::<4>().0 { *c = [c[3], x, c[0], c[1]]; }",
+    "if let Ok([y, z]) = $p0.get_disjoint_mut([i, k]) { core::mem::swap(y, z); *y = x; }",
+    "{ let (_, b) = $p0.split_at_mut(i); let h = b.len() / 2; b.copy_within(..h, b.len() - h); }",
 ];
 
 impl Generator {

@@ -6,12 +6,16 @@
 
 mod aggregates;
 mod calls;
+mod composites;
 mod floats;
 mod functions;
 mod integers;
 mod loops;
 mod memory;
+mod recursion;
+mod sorting;
 mod statements;
+mod types;
 
 use super::ast::*;
 use super::random::Random;
@@ -53,10 +57,24 @@ pub(super) struct Generator {
     palette: Vec<Ty>,
 }
 
-/// Makes the program of a seed.
+/// The longest source of a program: libNVVM takes seconds for one of twice that length.
+const MOST_SOURCE: usize = 3_600;
+
+/// Makes the program of a seed: the first that is not too long of those that the seed's number leads to.
 pub fn generate(seed: u64) -> Program {
+    let mut start = seed;
+    loop {
+        let program = generate_from(seed, start);
+        if super::shrink::size(&program) <= MOST_SOURCE {
+            return program;
+        }
+        start = Random::new(start).word();
+    }
+}
+
+fn generate_from(seed: u64, start: u64) -> Program {
     let mut generator = Generator {
-        random: Random::new(seed),
+        random: Random::new(start),
         program: Program { seed, ..Program::default() },
         scope: Vec::new(),
         locked: Vec::new(),
@@ -79,104 +97,6 @@ impl Generator {
     fn new_var(&mut self) -> Var {
         self.program.next_var += 1;
         self.program.next_var - 1
-    }
-
-    /// Types, tables and the trait.
-    fn types(&mut self) {
-        self.program.types_elsewhere = self.random.chance(60);
-        let ints: Vec<Ty> = (0..4).map(|_| self.int_ty()).collect();
-        self.palette.extend(ints);
-        self.palette.push(Ty::unsigned(8));
-        for (ty, percent) in [(Ty::F32, 35), (Ty::F64, 30), (Ty::F16, 15), (Ty::Bool, 40), (Ty::Char, 15)] {
-            if self.random.chance(percent) {
-                self.palette.push(ty);
-            }
-        }
-        for _ in 0..self.random.between(1, 2) {
-            let fields = (0..self.random.between(1, 5)).map(|_| self.plain_ty()).collect();
-            self.program.structs.push(fields);
-            self.palette.push(Ty::Struct(self.program.structs.len() - 1));
-        }
-        for _ in 0..self.random.below(2) {
-            let variants = self.random.between(2, 4);
-            let data = |this: &mut Self| (0..this.random.below(3)).map(|_| this.plain_ty()).collect();
-            let variants = (0..variants).map(|_| data(self)).collect();
-            self.program.enums.push(variants);
-            self.palette.push(Ty::Enum(self.program.enums.len() - 1));
-        }
-        for _ in 0..self.random.between(2, 4) {
-            let ty = self.array_ty();
-            self.palette.push(ty);
-        }
-        let (a, b) = (self.scalar_ty(), self.scalar_ty());
-        match self.random.below(4) {
-            0 => self.palette.push(Ty::Option(Box::new(a))),
-            1 => self.palette.push(Ty::Tuple(vec![a, b])),
-            2 => self.palette.push(Ty::Option(Box::new(Ty::Tuple(vec![a, b])))),
-            _ => {}
-        }
-        for _ in 0..self.random.below(2) {
-            let (ty, len) = (self.int_ty(), self.random.between(2, 20));
-            let table = (0..len).map(|_| self.literal(&ty)).collect();
-            self.program.statics.push(table);
-        }
-    }
-
-    fn int_ty(&mut self) -> Ty {
-        let bits = [8, 16, 32, 32, 64, 64, 128][self.random.below(7)];
-        if self.random.chance(8) {
-            return USIZE;
-        }
-        Ty::Int(Int::new(bits, self.random.chance(40)))
-    }
-
-    /// A number, a `bool` or a `char` of the palette.
-    fn scalar_ty(&mut self) -> Ty {
-        let scalars: Vec<Ty> = self
-            .palette
-            .iter()
-            .filter(|ty| matches!(ty, Ty::Int(_) | Ty::F16 | Ty::F32 | Ty::F64 | Ty::Bool | Ty::Char))
-            .cloned()
-            .collect();
-        self.random.pick(&scalars).clone()
-    }
-
-    /// An integer type of the palette.
-    fn some_int(&mut self) -> Ty {
-        let ints: Vec<Ty> = self.palette.iter().filter(|ty| matches!(ty, Ty::Int(_))).cloned().collect();
-        self.random.pick(&ints).clone()
-    }
-
-    /// A type without the program's own.
-    fn plain_ty(&mut self) -> Ty {
-        let scalar = self.scalar_ty();
-        match self.random.below(10) {
-            0 | 1 => Ty::array(scalar, self.random.between(1, 9)),
-            2 => Ty::Tuple(vec![scalar, Ty::unsigned(8)]),
-            3 => Ty::Option(Box::new(scalar)),
-            _ => scalar,
-        }
-    }
-
-    /// An array, half of them of bytes and of the lengths that blocks and padding have.
-    fn array_ty(&mut self) -> Ty {
-        let lens =
-            [1, 2, 3, 4, 5, 7, 8, 9, 12, 15, 16, 17, 24, 31, 32, 33, 63, 64, 65, 100, 112, 127, 128, 129];
-        let element = match self.random.below(4) {
-            0 | 1 => Ty::unsigned(8),
-            2 => self.some_int(),
-            _ => self.scalar_ty(),
-        };
-        let most = if matches!(element, Ty::Int(Int { bits: 8, .. })) { lens.len() } else { 15 };
-        Ty::array(element, lens[self.random.below(most)])
-    }
-
-    /// A type of the palette that the code here knows.
-    fn palette_ty(&mut self) -> Ty {
-        let knows_all = !self.elsewhere || self.program.types_elsewhere;
-        let known: Vec<Ty> =
-            self.palette.iter().filter(|ty| knows_all || !ty.is_of_program()).cloned().collect();
-        self.random.pick(&known).clone()
     }
 
     /// Spends work; false if there is too little left.
@@ -253,8 +173,9 @@ impl Generator {
             Ty::Tuple(parts) => {
                 parts.iter().enumerate().for_each(|(i, part)| go(Step::Field(i.to_string()), part));
             }
-            Ty::Struct(number) => {
-                let fields = self.program.structs[*number].iter().enumerate();
+            // No field of a packed structure may be borrowed.
+            Ty::Struct(number) if !self.program.structs[*number].is_packed => {
+                let fields = self.program.structs[*number].fields.iter().enumerate();
                 fields.for_each(|(i, field)| go(Step::Field(format!("f{i}")), field));
             }
             _ => {}
@@ -292,7 +213,7 @@ impl Generator {
             1 => self.call(ty, depth).unwrap_or_else(|| self.leaf(ty)),
             _ => match ty {
                 Ty::Int(int) => self.int(*int, depth),
-                Ty::F16 | Ty::F32 | Ty::F64 => self.float(ty, depth),
+                Ty::F16 | Ty::Bf16 | Ty::F32 | Ty::F64 => self.float(ty, depth),
                 Ty::Bool => self.boolean(depth),
                 Ty::Char => self.character(depth),
                 Ty::Generic => self.generic(depth),
@@ -303,7 +224,8 @@ impl Generator {
 
     fn conditional(&mut self, ty: &Ty, depth: usize) -> Expr {
         let args = vec![self.expr(&Ty::Bool, depth), self.expr(ty, depth), self.expr(ty, depth)];
-        Expr::form(ty.clone(), "if $a0 { $a1 } else { $a2 }", args)
+        let texts = ["if $a0 { $a1 } else { $a2 }", "if $a0 { $a1 } else { $a2 }", "either($a0, $a1, $a2)"];
+        Expr::form(ty.clone(), texts[self.random.below(3)], args)
     }
 
     /// A value that is there already, of the input or a literal.
@@ -332,6 +254,7 @@ impl Generator {
                 (format!("u{}_at", int.bits), int.bits as usize / 8, format!(" as {}", int.name()))
             }
             Ty::F16 => ("f16_at".to_owned(), 2, String::new()),
+            Ty::Bf16 => ("bf16_at".to_owned(), 2, String::new()),
             Ty::F32 => ("f32_at".to_owned(), 4, String::new()),
             Ty::F64 => ("f64_at".to_owned(), 8, String::new()),
             Ty::Char => ("char_at".to_owned(), 4, String::new()),
@@ -356,7 +279,7 @@ impl Generator {
             (Ty::Bool, Ty::Bool) => "!$a0".to_owned(),
             (Ty::Bool, _) if is_float => "$a0 < 1.5".to_owned(),
             (Ty::Bool, _) => format!("$a0 % 5 > {}", self.random.below(4)),
-            (Ty::F16, _) => "F16::of($a0 as u8 as f32)".to_owned(),
+            (Ty::F16 | Ty::Bf16, _) => format!("{name}::of($a0 as u8 as f32)"),
             (Ty::Char, _) if is_float => "($a0 as u8) as char".to_owned(),
             (Ty::Char, Ty::Bool) => "if $a0 { 'é' } else { 'a' }".to_owned(),
             _ => "($a0 as u8) as char".to_owned(),

@@ -11,9 +11,9 @@ impl Generator {
         self.work = 0;
         self.most_work = super::MOST_WORK;
         self.program.main_inline = self.random.chance(50);
-        let count = self.random.between(7, 16);
+        let count = self.random.between(3, 8);
         let mut block = Block::default();
-        for _ in 0..self.random.between(3, 6) {
+        for _ in 0..self.random.between(2, 5) {
             let ty = self.palette_ty();
             let stmt = self.declaration(ty, 2);
             block.stmts.push(stmt);
@@ -95,6 +95,9 @@ impl Generator {
             14 * nested,
             4 * nested,
             if self.loops.is_empty() { 0 } else { 5 },
+            6,
+            2,
+            4,
         ];
         let made = match self.random.weighted(&weights) {
             0 => None,
@@ -107,7 +110,10 @@ impl Generator {
             7 => self.iteration(depth - 1),
             8 => self.call_statement(),
             9 => Some(self.closure(depth - 1)),
-            _ => Some(self.jump()),
+            10 => Some(self.jump()),
+            11 => self.sorting(),
+            12 => Some(self.text()),
+            _ => self.field_change(),
         };
         made.unwrap_or_else(|| {
             let ty = self.palette_ty();
@@ -134,7 +140,7 @@ impl Generator {
             Ty::Int(_) => {
                 &["$p0 ^= $a0;", "$p0 &= $a0;", "$p0 |= $a0;", "$p0 += $a0;", "$p0 -= $a0;", "$p0 *= $a0;"]
             }
-            Ty::F32 | Ty::F64 => &["$p0 += $a0;", "$p0 -= $a0;", "$p0 *= $a0;", "$p0 /= $a0;"],
+            Ty::F32 | Ty::F64 => &["$p0 += $a0;", "$p0 -= $a0;", "$p0 *= $a0;", "$p0 /= $a0;", "$p0 %= $a0;"],
             Ty::Bool => &["$p0 ^= $a0;", "$p0 |= $a0;", "$p0 &= $a0;"],
             _ => &["$p0 = $a0;"],
         };
@@ -180,9 +186,9 @@ impl Generator {
     fn choice_of_enum(&mut self, depth: usize) -> Stmt {
         let number = self.random.below(self.program.enums.len());
         let value = self.expr(&Ty::Enum(number), 2);
-        let variants = self.program.enums[number].clone();
+        let variants = self.program.enums[number].variants.clone();
         let (mut text, mut binds, mut blocks) = ("match $a0 { ".to_owned(), Vec::new(), Vec::new());
-        for (i, data) in variants.iter().enumerate() {
+        for (i, Variant { data, .. }) in variants.iter().enumerate() {
             let block = self.scoped(|this| {
                 let vars: Vec<Var> =
                     data.iter().map(|ty| this.declare(ty.clone(), Mode::Value, true)).collect();

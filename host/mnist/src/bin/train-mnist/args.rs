@@ -1,4 +1,4 @@
-//! The command line, and the settings that it and a run to resume come to together.
+//! The command line, and the settings that follow from it and from a run to resume.
 
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -20,26 +20,26 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t = DeviceChoice::Auto)]
     pub device: DeviceChoice,
 
-    /// Stop with an error when the GPU's queued work does not end within this many seconds [default: wait for ever];
-    /// on the CPU FERROWARP_KERNEL_SECONDS limits each launch
+    /// Stop with an error if the queued work of the GPU takes longer than this many seconds [default: no limit]. On the
+    /// CPU, FERROWARP_KERNEL_SECONDS limits each launch
     #[arg(long, value_name = "SECONDS", value_parser = device::parse_time_limit)]
     pub time_limit: Option<Duration>,
 
     /// Folder with the data: the four IDX files (plain or .gz), or mnist_train.csv and mnist_test.csv [default:
-    /// data/mnist, fetched when it is not there]
+    /// data/mnist, fetched if missing]
     #[arg(long, value_name = "DIR")]
     pub data: Option<PathBuf>,
 
-    /// Hold so many images out, the last ones of those for training, and test on them in place of the test images, which
-    /// are not used: for choosing settings. With --resume it must be named again
+    /// Hold out the last N training images for validation, and test on them instead of the test images. Use it to choose
+    /// settings. Repeat it with --resume
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub hold_out: Option<usize>,
 
-    /// Settings that serve a purpose; what other flags name wins over them
+    /// A set of settings; other options override it
     #[arg(long, value_enum)]
     preset: Option<Preset>,
 
-    /// Widths of the hidden layers, "" for none [default: 300,100, or those of the loaded weights]
+    /// Widths of the hidden layers, "" for no hidden layer [default: 300,100, or those of the loaded weights]
     #[arg(long, value_name = "WIDTHS", value_parser = parse_widths)]
     hidden: Option<Widths>,
 
@@ -47,51 +47,50 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = BatchSize::DEFAULT, allow_negative_numbers = true)]
     batch_size: BatchSize,
 
-    /// Leave the images that fill no batch out of an epoch, which are others in each, instead of training a short batch
+    /// Drop the last partial batch of each epoch (different images every epoch)
     #[arg(long)]
     drop_last: bool,
 
-    /// Epochs to train; 0 with --load only tests
+    /// Epochs to train; with --load, 0 only tests
     #[arg(long, value_name = "N", default_value_t = 5, allow_negative_numbers = true)]
     epochs: u32,
 
-    /// Learning rate that the schedule begins with [default: 0.3 * (1 - momentum)]
+    /// Initial learning rate [default: 0.3 * (1 - momentum)]
     #[arg(long, value_name = "RATE", allow_negative_numbers = true)]
     lr: Option<f32>,
 
-    /// How the learning rate goes
+    /// How the learning rate changes
     #[arg(long, value_enum, default_value_t = LrSchedule::Exponential)]
     lr_schedule: LrSchedule,
 
-    /// Part of the run, at least 0 and below 1, over whose steps the learning rate climbs evenly to where the schedule
-    /// begins, which goes over the rest
+    /// Fraction of the run, at least 0 and below 1, in which the learning rate rises linearly. The schedule covers the rest
     #[arg(long, value_name = "FRACTION", default_value_t = 0.0, allow_negative_numbers = true)]
     lr_warmup: f32,
 
-    /// Factor on the learning rate after each epoch, with --lr-schedule exponential; 1 keeps it
+    /// Factor on the learning rate after each epoch; only for --lr-schedule exponential
     #[arg(long, value_name = "FACTOR", default_value_t = 0.7, allow_negative_numbers = true)]
     lr_decay: f32,
 
-    /// Momentum of the gradient descent, at least 0 and below 1
+    /// Momentum, at least 0 and below 1
     #[arg(long, value_name = "FACTOR", default_value_t = 0.0, allow_negative_numbers = true)]
     momentum: f32,
 
-    /// Share of each target that is spread evenly over all classes, at least 0 and below 1, as PyTorch's
-    /// CrossEntropyLoss(label_smoothing=..) does; the train loss is that of such targets, the test loss is not
+    /// Share of each target that is spread evenly over all classes, at least 0 and below 1, as in PyTorch's
+    /// CrossEntropyLoss(label_smoothing=..). It affects the train loss, not the test loss
     #[arg(long, value_name = "SHARE", default_value_t = 0.0, allow_negative_numbers = true)]
     label_smoothing: f32,
 
-    /// Seed of the first weights and of the shuffling [default: 0, or that of the loaded weights]
+    /// Seed of the initial weights and of the shuffling [default: 0, or that of the loaded weights]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     seed: Option<u64>,
 
-    /// End with the epoch after which so many percent of the test images are right, at the latest after --epochs; tells
-    /// how long the training took, without the tests
+    /// Stop after the first epoch with at least this accuracy on the test images, and print the time of training without the
+    /// tests. --epochs is the limit
     #[arg(long, value_name = "PERCENT", allow_negative_numbers = true)]
     target_accuracy: Option<f64>,
 
-    /// Train a network from each of these seeds, first and last included, one after the other, and tell mean, least and
-    /// most of what they come to; nothing is written
+    /// Train one network per seed, from FIRST to LAST inclusive, and print mean, minimum and maximum of the results. Writes
+    /// no files
     #[arg(
         long,
         value_name = "FIRST..LAST",
@@ -100,24 +99,24 @@ pub struct Args {
     )]
     seeds: Option<Seeds>,
 
-    /// Which kernels, and how they are queued; all pipelines train the same function [default: resident on a GPU, fused on
-    /// the CPU]
+    /// Which kernels to use and how to queue them. All pipelines train the same network [default: resident on a GPU, fused
+    /// on the CPU]
     #[arg(long, value_enum)]
     pipeline: Option<Pipeline>,
 
-    /// To what the operands of the matrix products are rounded; sums and the weights in memory are f32
+    /// Type to which operands of matrix multiplications are rounded. Accumulators and the weights in memory are f32
     #[arg(long, value_enum, default_value_t = Precision::F32)]
     precision: Precision,
 
-    /// Write a JSON object per epoch
+    /// Write one JSON object per epoch
     #[arg(long, value_name = "FILE.jsonl")]
     metrics: Option<PathBuf>,
 
-    /// Write the weights at the end or at Ctrl-C, for PyTorch and for `predict`
+    /// Write the weights at the end or at Ctrl-C; PyTorch and `predict` read them
     #[arg(long, value_name = "FILE.safetensors")]
     save: Option<PathBuf>,
 
-    /// Start from these weights instead of random ones; a checkpoint will do
+    /// Start from these weights, or from a checkpoint, instead of random weights
     #[arg(long, value_name = "FILE.safetensors")]
     load: Option<PathBuf>,
 
@@ -125,27 +124,27 @@ pub struct Args {
     #[arg(long, value_name = "FILE.svg")]
     plot: Option<PathBuf>,
 
-    /// Draw when the host decodes, copies run, kernels run and the host queues them, in the first 64 steps of the run's
-    /// second epoch, or of its only one
+    /// Draw a timeline of the first 64 steps of the second epoch (of the only one if there is one): decoding, copies,
+    /// kernels, and the host queueing them
     #[arg(long, value_name = "FILE.svg")]
     timeline: Option<PathBuf>,
 
-    /// Tell for each kernel of the training how often it is launched, how long that takes, what it must read, write and
-    /// compute, and on a GPU how near that comes to what its clocks allow; --metrics gets a line for each. Each launch is
-    /// waited for, so that nothing overlaps and the run takes longer. A graph, or a launch for many steps, is one line
+    /// Print for each kernel the number of launches, the time, the bytes and operations it needs, and on a GPU the share of
+    /// what its clocks allow. --metrics gets one line per kernel. The host waits for each launch, so nothing overlaps and
+    /// the run takes longer. A graph or a launch of several steps is one line
     #[arg(long)]
     profile: bool,
 
-    /// Write checkpoints into this folder: all that --resume needs to go on after a crash or an interruption. With
-    /// --resume, they go on into its folder unless this names another
+    /// Write checkpoints into this folder, from which --resume continues after a crash or an interruption. With --resume the
+    /// default is its folder
     #[arg(long, value_name = "DIR", group = "checkpoints")]
     checkpoint: Option<PathBuf>,
 
-    /// Steps (batches) from one checkpoint to the next [default: one checkpoint at the end of each epoch]
+    /// Write a checkpoint every N steps (batches) [default: at the end of each epoch]
     #[arg(long, value_name = "N", requires = "checkpoints", allow_negative_numbers = true)]
     checkpoint_every: Option<u64>,
 
-    /// How many checkpoints are kept
+    /// Number of checkpoints to keep
     #[arg(
         long,
         value_name = "K",
@@ -155,13 +154,13 @@ pub struct Args {
     )]
     checkpoint_keep: usize,
 
-    /// Go on from the newest intact checkpoint in this folder, as if the run had never stopped. Its settings are
-    /// taken over; naming another value is an error, but for --epochs, --device, the files to write and --checkpoint-*;
-    /// --target-accuracy must be named again
+    /// Continue from the newest intact checkpoint in this folder as if the run had never stopped. Settings come from the
+    /// checkpoint; another value is an error, except for --epochs, --device, the output files and --checkpoint-*. Repeat
+    /// --target-accuracy
     #[arg(long, value_name = "DIR", group = "checkpoints", conflicts_with = "load")]
     pub resume: Option<PathBuf>,
 
-    /// Arguments that stand on the command line, by their names there.
+    /// Arguments that are on the command line, by name.
     #[arg(skip)]
     given: Vec<String>,
 }
@@ -176,8 +175,8 @@ fn parse_seeds(text: &str) -> Result<Seeds, String> {
         text.split_once("..").and_then(|(first, last)| Some((first.parse().ok()?, last.parse().ok()?)));
     match numbers {
         Some((first, last)) if first < last => Ok(Seeds(first..=last)),
-        Some((first, last)) => Err(format!("{first} is not below {last}; for one seed there is --seed")),
-        None => Err(format!("`{text}` is no range of seeds; write 1..8")),
+        Some((first, last)) => Err(format!("{first} is not below {last}; use --seed for a single seed")),
+        None => Err(format!("`{text}` is not a range of seeds; write, for example, 1..8")),
     }
 }
 
@@ -188,7 +187,9 @@ struct Widths(Vec<usize>);
 /// Numbers with commas between them, or none.
 fn parse_widths(text: &str) -> Result<Widths, String> {
     let words = text.split(',').filter(|_| !text.is_empty());
-    let width = |word: &str| word.parse().map_err(|_| format!("`{word}` is no width; write 300,100 or \"\""));
+    let width = |word: &str| {
+        word.parse().map_err(|_| format!("`{word}` is not a width; write, for example, 300,100 or \"\""))
+    };
     words.map(width).collect::<Result<_, _>>().map(Widths)
 }
 
@@ -262,8 +263,9 @@ impl Args {
     pub fn note(&self, config: &Config) -> Option<String> {
         let (lr, momentum) = (config.lr, config.momentum);
         let is_derived = self.lr.is_none() && self.resume.is_none() && momentum != 0.0;
-        is_derived
-            .then(|| format!("learning rate {lr}, which suits a momentum of {momentum}; --lr names another"))
+        is_derived.then(|| {
+            format!("learning rate {lr}, derived from a momentum of {momentum}; set another with --lr")
+        })
     }
 
     fn checkpoints(&self, of_run: Option<Checkpoints>, keep_counts: bool) -> Option<Checkpoints> {

@@ -104,9 +104,9 @@ fn train_mnist(args: &Args) -> anyhow::Result<Ended> {
 fn how_to_go_on(config: &Config) -> String {
     match &config.checkpoints {
         Some(checkpoints) => {
-            format!("go on with:\n    {}", stop::resume_command(std::env::args_os(), &checkpoints.dir))
+            format!("continue with:\n    {}", stop::resume_command(std::env::args_os(), &checkpoints.dir))
         }
-        None => "to be able to go on the next time, name a folder with --checkpoint".to_owned(),
+        None => "to be able to continue next time, pass a folder with --checkpoint".to_owned(),
     }
 }
 
@@ -128,8 +128,8 @@ fn tell_how_to_go_on(error: TrainError, config: &Config) -> TrainError {
     error
 }
 
-/// The folder the data are in, and how long it took to fetch them: the folder that nobody named is filled when it
-/// holds no complete data set.
+/// The folder with the data, and the time it took to fetch them. The default folder is filled if it has no complete data
+/// set.
 fn data_dir(named: Option<&Path>) -> anyhow::Result<(PathBuf, Duration)> {
     if let Some(dir) = named {
         return Ok((dir.to_owned(), Duration::ZERO));
@@ -150,7 +150,7 @@ fn introduce(
 ) -> anyhow::Result<()> {
     let (train, test) = (&mnist.train, &mnist.test);
     let (rows, cols) = train.sides();
-    let whence = if is_held_out { ", the latter held out of those for training" } else { "" };
+    let whence = if is_held_out { ", the latter held out from the training images" } else { "" };
     console.line(format_args!(
         "{} training and {} test images of {rows} x {cols} pixels from {}{whence}",
         train.len(),
@@ -167,11 +167,11 @@ fn introduce_resumed(
     differences: &[String],
 ) -> anyhow::Result<()> {
     for skipped in &found.skipped {
-        let _ = writeln!(io::stderr(), "warning: {skipped}; going on from an older checkpoint");
+        let _ = writeln!(io::stderr(), "warning: {skipped}; continuing from an older checkpoint");
     }
     let snapshot = &found.snapshot;
     console.line(format_args!(
-        "going on from {}: {} steps are done, {} of them in epoch {}",
+        "continuing from {}: {} steps are done, {} of them in epoch {}",
         found.path.display(),
         snapshot.steps(),
         snapshot.steps_in_epoch(),
@@ -197,7 +197,7 @@ fn conclude(console: &mut Console<Stdout>, config: &Config, outcome: &Outcome) -
     if let Some(target) = config.target_accuracy {
         console.line(match outcome.reached {
             Some(TimeToAccuracy { epochs, training, tests }) => format!(
-                "{target} % reached in epoch {epochs} of the run: {:.3} s of training, and {:.3} s of tests apart",
+                "{target} % reached in epoch {epochs} of the run: {:.3} s of training, without {:.3} s of tests",
                 training.as_secs_f64(),
                 tests.as_secs_f64()
             ),

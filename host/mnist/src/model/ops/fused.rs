@@ -108,7 +108,7 @@ pub(in crate::model) struct NextBatch<'a> {
     pub out: &'a mut Buffer<f32>,
     pub labels_out: &'a mut Buffer<u32>,
     pub data: &'a DeviceDataset,
-    /// Samples, of which there are fewer at the end of the epoch.
+    /// Samples; the last batch of an epoch may have fewer.
     pub rows: u32,
 }
 
@@ -165,7 +165,7 @@ pub(in crate::model) fn head(
     Ok(())
 }
 
-/// Checks that the kernels of the last layer take so many classes.
+/// Checks that the kernels of the last layer take `classes` classes.
 pub(in crate::model) fn check_classes(classes: usize) -> Result<(), ModelError> {
     match classes {
         1..=MAX_CLASSES => Ok(()),
@@ -192,7 +192,7 @@ pub(in crate::model) fn check_precision(on: &Device, precision: Precision) -> Re
     Err(ModelError::Precision {
         precision,
         why: format!(
-            "its kernels need a device of compute capability {}.{}, and this one is of {}.{}",
+            "its kernels need compute capability {}.{}, but this device has {}.{}",
             least / 10,
             least % 10,
             got / 10,

@@ -22,7 +22,7 @@ pub(in crate::model) fn softmax(
     Ok(())
 }
 
-/// `targets = one_hot(labels)`, but for the share that `of` spreads over all classes.
+/// `targets = one_hot(labels)`, except for the share that `of` spreads over all classes.
 pub(in crate::model) fn one_hot(
     on: &Device,
     targets: &mut Buffer<f32>,

@@ -29,7 +29,7 @@ pub(in crate::model) struct Plan {
 /// Why a network does not train so on a device.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::model) enum Unfit {
-    /// So many hidden layers.
+    /// The number of hidden layers.
     Layers(usize),
     /// A size is over the kernel's.
     Size(Misfit),
@@ -41,29 +41,29 @@ pub(in crate::model) enum Unfit {
     Capability { got: u32, least: u32 },
     /// A block's shared memory is over the device's.
     SharedMemory { got: usize, max: usize },
-    /// So many blocks are not on the device at once.
+    /// The blocks do not fit on the device at once.
     Blocks { got: u64, fit: u64 },
 }
 
 impl fmt::Display for Unfit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Unfit::Layers(got) => write!(f, "it takes two hidden layers, and the network has {got}"),
+            Unfit::Layers(got) => write!(f, "it takes two hidden layers, but the network has {got}"),
             Unfit::Size(Misfit { what, got, max }) => {
-                write!(f, "the {what} is {got}, and it takes {max} at most")
+                write!(f, "the {what} is {got}, but it takes at most {max}")
             }
-            Unfit::Precision(precision) => write!(f, "it has no kernels of the precision {precision}"),
-            Unfit::Momentum(got) => write!(f, "the momentum is {got}, and it has none"),
+            Unfit::Precision(precision) => write!(f, "it has no kernels for the precision {precision}"),
+            Unfit::Momentum(got) => write!(f, "the momentum is {got}, but it takes only 0"),
             Unfit::Capability { got, least } => {
                 let [got, least] = [got, least].map(|n| (n / 10, n % 10));
                 let ((a, b), (c, d)) = (got, least);
-                write!(f, "the device is of compute capability {a}.{b}, and it needs {c}.{d}")
+                write!(f, "the device has compute capability {a}.{b}, but it needs {c}.{d}")
             }
             Unfit::SharedMemory { got, max } => {
-                write!(f, "a block needs {got} bytes of shared memory, and the device has {max}")
+                write!(f, "a block needs {got} bytes of shared memory, but the device has {max}")
             }
             Unfit::Blocks { got, fit } => {
-                write!(f, "it needs {got} blocks on the device at once, and there is room for {fit}")
+                write!(f, "it needs {got} blocks on the device at once, but only {fit} fit")
             }
         }
     }
@@ -140,12 +140,12 @@ impl Plan {
         self.extents.mail_words()
     }
 
-    /// Numbers that it needs for so many steps of a launch, and one more.
+    /// Numbers that it needs for `steps` steps of a launch, and one more.
     pub fn gram_len(&self, steps: usize) -> usize {
         Extents::gram_len(steps + 1)
     }
 
-    /// Bytes of the batches of so many steps, and one more.
+    /// Bytes of the batches of `steps` steps, and one more.
     pub fn batches_len(&self, steps: usize) -> usize {
         self.extents.batches_len(steps + 1)
     }
@@ -156,7 +156,7 @@ impl Plan {
     }
 }
 
-/// What launches have beside the network.
+/// What launches use in addition to the network.
 pub(in crate::model) struct Between<'a> {
     /// What the blocks send each other.
     pub mail: &'a mut Buffer<u32>,
@@ -172,7 +172,7 @@ pub(in crate::model) struct Between<'a> {
     pub is_begun: bool,
 }
 
-/// Trains so many steps of an epoch.
+/// Trains several steps of an epoch.
 pub(in crate::model) fn steps(
     on: &Device,
     plan: &Plan,

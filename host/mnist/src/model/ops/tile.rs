@@ -41,7 +41,7 @@ const MOST_SPLITS: u32 = 8;
 
 /// Cycles of a block from its start to its first product and from its last one to its end.
 const CYCLES_PER_BLOCK: u64 = 1000;
-/// What it costs besides to share a tile within a cluster.
+/// The additional cost of sharing a tile within a cluster.
 const CYCLES_PER_CLUSTER: u64 = 800;
 /// Products that a multiprocessor computes in a cycle.
 const PRODUCTS_PER_CYCLE: u64 = 128;
@@ -73,7 +73,7 @@ impl<K: Deref<Target = Shape>> Choice<'_, K> {
         product.tiles(self.kernel, self.workers)
     }
 
-    /// Grid and block for so many tiles.
+    /// Grid and block for `tiles` tiles.
     pub fn config(&self, tiles: u32) -> LaunchConfig {
         let config = LaunchConfig::new(tiles * self.splits, self.kernel.threads);
         if self.splits > 1 { config.with_cluster(self.splits) } else { config }

@@ -1,43 +1,49 @@
 //! Cases on a GPU, a thread each, with memory soiled before every launch.
 
+pub mod pack;
+pub mod results;
+pub mod runner;
+pub mod split;
+pub mod worker;
+
 use std::ffi::c_void;
-use std::path::Path;
 
 use anyhow::{Context, ensure};
 use cuda_std::launch::{KernelCall, KernelMeta, LaunchConfig, Launcher as _, PtrArg as _, PtrMutArg as _};
-use ferrowarp::device::{Buffer, Device, PtxModules};
+use ferrowarp::device::{Buffer, Device};
 
 use crate::cases::{self, Case, Place};
 use crate::difference::{Difference, What};
+use crate::programs::folder::OUTPUT;
 
 /// Threads of a block. Few, since a case may need kilobytes of stack.
 const THREADS: u32 = 32;
 
-/// Runs every case with the PTX in a file or folder on GPU 0, and gives those that differ. After a fault, which takes
-/// the GPU from this process, nothing more is run.
-///
-/// # Errors
-/// There is no GPU or no such PTX, or the device fails before a kernel runs.
-pub fn compare(ptx: &Path, cases: &[Case]) -> anyhow::Result<Vec<Difference>> {
-    let device = Device::cuda(0, &PtxModules::read(ptx)?)?.with_soiled_memory()?;
-    let mut found = Vec::new();
-    for cases in cases::by_kernel(cases) {
-        match run(&device, cases) {
-            Ok(outputs) => found.extend(differences(cases, &outputs)),
-            Err(error) => {
-                let Case { kernel, number, input, .. } = &cases[0];
-                let what = What::Fault(format!("{error:#}"));
-                found.push(Difference {
-                    kernel: kernel.clone(),
-                    number: *number,
-                    input_len: input.len(),
-                    what,
-                });
-                break;
-            }
+/// What is known of the outputs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outputs {
+    /// All their bytes.
+    Bytes,
+    /// Their digests; each has [`OUTPUT`] bytes.
+    Digests,
+}
+
+/// Runs the cases of one kernel, and gives those that differ. After a fault, which takes the GPU from this process,
+/// nothing more can be run.
+pub fn compare(device: &Device, cases: &[Case], outputs: Outputs) -> Vec<Difference> {
+    let found = match outputs {
+        Outputs::Bytes => run(device, cases).map(|made| differences(cases, &made).collect()),
+        Outputs::Digests => {
+            let blank = |case: &Case| Case { output: vec![cases::SOILED; OUTPUT], ..case.clone() };
+            let whole: Vec<Case> = cases.iter().map(blank).collect();
+            run(device, &whole).map(|made| differing_digests(cases, &made))
         }
-    }
-    Ok(found)
+    };
+    found.unwrap_or_else(|error| {
+        let Case { kernel, number, input, .. } = &cases[0];
+        let (kernel, number, input_len) = (kernel.clone(), *number, input.len());
+        vec![Difference { kernel, number, input_len, what: What::Fault(format!("{error:#}")) }]
+    })
 }
 
 /// The outputs of one kernel's cases, one after the other.
@@ -106,9 +112,31 @@ fn differences<'a>(cases: &'a [Case], outputs: &'a [u8]) -> impl Iterator<Item =
     })
 }
 
+/// The cases whose digest is another; the bytes of both are the digests'.
+fn differing_digests(cases: &[Case], outputs: &[u8]) -> Vec<Difference> {
+    let digests: Vec<u8> =
+        outputs.chunks(OUTPUT).flat_map(|output| cases::digest(output).to_le_bytes()).collect();
+    differences(cases, &digests).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn digests_stand_for_outputs() {
+        let (a, b) = ([1; OUTPUT], [2; OUTPUT]);
+        let case = |number, output: &[u8]| Case {
+            kernel: "k".to_owned(),
+            number,
+            input: vec![],
+            output: cases::digest(output).to_le_bytes().to_vec(),
+        };
+        let cases = [case(0, &a), case(1, &b)];
+        assert_eq!(differing_digests(&cases, &[a, b].concat()), []);
+        let found = differing_digests(&cases, &[a, a].concat());
+        assert_eq!((found.len(), found[0].number), (1, 1));
+    }
 
     #[test]
     fn each_case_is_held_against_its_own_output() {

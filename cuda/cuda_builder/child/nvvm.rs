@@ -1,0 +1,264 @@
+//! The child process in which libNVVM compiles one module: its parent can stop it, and it may crash.
+//!
+//! `nvvm-child LIBRARY` loads the library and looks for its functions. `nvvm-child LIBRARY LIBDEVICE OPTION...` compiles
+//! the module on standard input and writes PTX to standard output; `-` for LIBDEVICE links none in.
+//! The exit status is 0, or [`REFUSED`] with libNVVM's name of the error on the first line of the output and its log on
+//! the others, or [`UNUSABLE`] with the reason as the output.
+
+use std::io::{Read, Write};
+use std::process::ExitCode;
+
+/// libNVVM refused the module.
+const REFUSED: u8 = 70;
+/// The library could not be loaded, or the call makes no sense.
+const UNUSABLE: u8 = 71;
+
+fn main() -> ExitCode {
+    let (code, output) = match run() {
+        Ok(ptx) => (0, ptx),
+        Err(Failure::Refused { reason, log }) => (REFUSED, format!("{reason}\n{log}")),
+        Err(Failure::Unusable(reason)) => (UNUSABLE, reason),
+    };
+    match std::io::stdout().write_all(output.as_bytes()) {
+        Ok(()) => ExitCode::from(code),
+        Err(_) => ExitCode::from(UNUSABLE),
+    }
+}
+
+enum Failure {
+    Refused { reason: String, log: String },
+    Unusable(String),
+}
+
+fn run() -> Result<String, Failure> {
+    let unusable = |reason: String| Failure::Unusable(reason);
+    system::die_with_parent();
+    // Where memory runs out, the system ends this process before others.
+    let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
+    let mut arguments = std::env::args_os().skip(1);
+    let library = arguments.next().ok_or_else(|| unusable("no library is named".to_owned()))?;
+    let nvvm = system::Nvvm::load(&library).map_err(unusable)?;
+    let Some(libdevice) = arguments.next() else { return Ok(String::new()) };
+    let mut modules = vec![Vec::new()];
+    std::io::stdin()
+        .read_to_end(&mut modules[0])
+        .map_err(|error| unusable(format!("reading the module: {error}")))?;
+    if libdevice != "-" {
+        let read = std::fs::read(&libdevice);
+        modules.push(read.map_err(|error| unusable(format!("reading {}: {error}", libdevice.display())))?);
+    }
+    let options: Vec<_> = arguments.map(|option| option.to_string_lossy().into_owned()).collect();
+    nvvm.compile(&modules, &options).map_err(|(reason, log)| Failure::Refused { reason, log })
+}
+
+#[cfg(unix)]
+mod system {
+    use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
+    use std::os::unix::ffi::OsStrExt;
+
+    // The standard library links to the C library, which has these.
+    unsafe extern "C" {
+        fn dlopen(name: *const c_char, flags: c_int) -> *mut c_void;
+        fn dlsym(library: *mut c_void, name: *const c_char) -> *mut c_void;
+        fn dlerror() -> *const c_char;
+        #[cfg(target_os = "linux")]
+        fn prctl(option: c_int, ...) -> c_int;
+    }
+
+    const RTLD_NOW: c_int = 2;
+
+    /// Has the system end this process when its parent ends, even if that is killed.
+    pub fn die_with_parent() {
+        #[cfg(target_os = "linux")]
+        {
+            const PR_SET_PDEATHSIG: c_int = 1;
+            const SIGKILL: std::ffi::c_ulong = 9;
+            // SAFETY: this option takes one number, a signal.
+            unsafe { prctl(PR_SET_PDEATHSIG, SIGKILL) };
+        }
+    }
+
+    type Program = *mut c_void;
+    type Status = c_int;
+
+    /// A loaded libNVVM, never unloaded.
+    pub struct Nvvm {
+        library: *mut c_void,
+    }
+
+    impl Nvvm {
+        /// Loads the library at `path`.
+        ///
+        /// # Errors
+        /// The loader's message, or the name of a function that is missing.
+        pub fn load(path: &OsStr) -> Result<Nvvm, String> {
+            let name = CString::new(path.as_bytes()).map_err(|error| error.to_string())?;
+            // SAFETY: the name is terminated; libNVVM's initialisers touch nothing but the library's own state.
+            let library = unsafe { dlopen(name.as_ptr(), RTLD_NOW) };
+            if library.is_null() {
+                return Err(last_error());
+            }
+            let nvvm = Nvvm { library };
+            for name in [c"nvvmCreateProgram", c"nvvmLazyAddModuleToProgram", c"nvvmCompileProgram"] {
+                nvvm.address(name).map_err(|error| {
+                    format!("it is not libNVVM: it has no {} ({error})", name.to_string_lossy())
+                })?;
+            }
+            Ok(nvvm)
+        }
+
+        /// The PTX of the first module with what it calls of the others, or libNVVM's name of the error and its log.
+        pub fn compile(&self, modules: &[Vec<u8>], options: &[String]) -> Result<String, (String, String)> {
+            let no_log = |reason: String| (reason, String::new());
+            let program = self.create().map_err(no_log)?;
+            let with_log = |reason: String| (reason, program.log());
+            let adds =
+                [(c"nvvmAddModuleToProgram", c"kernels"), (c"nvvmLazyAddModuleToProgram", c"libdevice")];
+            for (module, (function, name)) in modules.iter().zip(adds) {
+                program.add(function, module, name).map_err(with_log)?;
+            }
+            program.compile(options).map_err(with_log)?;
+            program.text(c"nvvmGetCompiledResultSize", c"nvvmGetCompiledResult").map_err(no_log)
+        }
+
+        fn create(&self) -> Result<OwnedProgram<'_>, String> {
+            let mut handle: Program = std::ptr::null_mut();
+            // SAFETY: the type is that of nvvmCreateProgram in nvvm.h; the pointer is to a live handle.
+            let status = unsafe {
+                self.symbol::<unsafe extern "C" fn(*mut Program) -> Status>(c"nvvmCreateProgram")?(
+                    &mut handle,
+                )
+            };
+            self.check(status)?;
+            Ok(OwnedProgram { nvvm: self, handle })
+        }
+
+        fn address(&self, name: &CStr) -> Result<*mut c_void, String> {
+            // SAFETY: the library is loaded, and the name terminated.
+            let address = unsafe { dlsym(self.library, name.as_ptr()) };
+            if address.is_null() { Err(last_error()) } else { Ok(address) }
+        }
+
+        /// The function `name`, or the loader's message.
+        ///
+        /// # Safety
+        /// `F` must be the type that nvvm.h gives the function, a pointer to a function.
+        unsafe fn symbol<F: Copy>(&self, name: &CStr) -> Result<F, String> {
+            const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
+            let address = self.address(name)?;
+            // SAFETY: `F` has the size of the pointer, and is the function's type by the caller's contract.
+            Ok(unsafe { std::mem::transmute_copy(&address) })
+        }
+
+        fn check(&self, status: Status) -> Result<(), String> {
+            if status == 0 {
+                return Ok(());
+            }
+            let by_number = format!("error {status}");
+            // SAFETY: the type is that of nvvmGetErrorString in nvvm.h, which takes any value.
+            let name = unsafe {
+                match self.symbol::<unsafe extern "C" fn(Status) -> *const c_char>(c"nvvmGetErrorString") {
+                    Ok(function) => function(status),
+                    Err(_) => return Err(by_number),
+                }
+            };
+            // SAFETY: nvvm.h promises a terminated string that lives as long as the library.
+            Err(unsafe { text_of(name) }.unwrap_or(by_number))
+        }
+    }
+
+    /// The loader's message for the last failure.
+    fn last_error() -> String {
+        // SAFETY: the call has no precondition, and gives null or a terminated string that lives until the next call.
+        unsafe { text_of(dlerror()) }.unwrap_or_else(|| "the loader gives no reason".to_owned())
+    }
+
+    /// The text at `address`; nothing at null.
+    ///
+    /// # Safety
+    /// `address` is null, or that of a terminated string.
+    unsafe fn text_of(address: *const c_char) -> Option<String> {
+        if address.is_null() {
+            return None;
+        }
+        // SAFETY: it is a terminated string by the caller's contract.
+        Some(unsafe { CStr::from_ptr(address) }.to_string_lossy().into_owned())
+    }
+
+    /// A program of libNVVM, which the end of the process destroys.
+    struct OwnedProgram<'a> {
+        nvvm: &'a Nvvm,
+        handle: Program,
+    }
+
+    impl OwnedProgram<'_> {
+        fn add(&self, function: &CStr, module: &[u8], name: &CStr) -> Result<(), String> {
+            type Add = unsafe extern "C" fn(Program, *const c_char, usize, *const c_char) -> Status;
+            // SAFETY: the two functions this is called for have this type in nvvm.h; the program is alive, the buffer
+            // and the name live through the call, and libNVVM copies the buffer.
+            let status = unsafe {
+                self.nvvm.symbol::<Add>(function)?(
+                    self.handle,
+                    module.as_ptr().cast(),
+                    module.len(),
+                    name.as_ptr(),
+                )
+            };
+            self.nvvm.check(status)
+        }
+
+        fn compile(&self, options: &[String]) -> Result<(), String> {
+            type Compile = unsafe extern "C" fn(Program, c_int, *const *const c_char) -> Status;
+            let options: Result<Vec<CString>, _> = options.iter().map(|o| CString::new(o.as_str())).collect();
+            let options = options.map_err(|e| format!("an option holds a zero byte: {e}"))?;
+            let pointers: Vec<*const c_char> = options.iter().map(|o| o.as_ptr()).collect();
+            let count = c_int::try_from(pointers.len()).map_err(|e| e.to_string())?;
+            // SAFETY: the type is that of nvvmCompileProgram in nvvm.h; `count` strings stand behind the pointer and
+            // live through the call.
+            let status = unsafe {
+                self.nvvm.symbol::<Compile>(c"nvvmCompileProgram")?(self.handle, count, pointers.as_ptr())
+            };
+            self.nvvm.check(status)
+        }
+
+        fn log(&self) -> String {
+            self.text(c"nvvmGetProgramLogSize", c"nvvmGetProgramLog").unwrap_or_default()
+        }
+
+        /// A text of the program: `size` answers its length with the final zero, `get` fills a buffer of that length.
+        fn text(&self, size: &CStr, get: &CStr) -> Result<String, String> {
+            type Size = unsafe extern "C" fn(Program, *mut usize) -> Status;
+            type Get = unsafe extern "C" fn(Program, *mut c_char) -> Status;
+            let mut len = 0usize;
+            // SAFETY: both functions that `size` stands for have this type in nvvm.h; the pointer is to a live integer.
+            let status = unsafe { self.nvvm.symbol::<Size>(size)?(self.handle, &mut len) };
+            self.nvvm.check(status)?;
+            let mut buffer = vec![0u8; len];
+            // SAFETY: both functions that `get` stands for have this type in nvvm.h; the buffer has the length the
+            // library has just asked for.
+            let status = unsafe { self.nvvm.symbol::<Get>(get)?(self.handle, buffer.as_mut_ptr().cast()) };
+            self.nvvm.check(status)?;
+            buffer.truncate(buffer.iter().position(|&b| b == 0).unwrap_or(len));
+            Ok(String::from_utf8_lossy(&buffer).into_owned())
+        }
+    }
+}
+
+#[cfg(not(unix))]
+mod system {
+    use std::ffi::OsStr;
+
+    pub fn die_with_parent() {}
+
+    pub enum Nvvm {}
+
+    impl Nvvm {
+        pub fn load(_: &OsStr) -> Result<Nvvm, String> {
+            Err("libNVVM is loaded on Linux only".to_owned())
+        }
+
+        pub fn compile(&self, _: &[Vec<u8>], _: &[String]) -> Result<String, (String, String)> {
+            match *self {}
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! From a part to its PTX and machine code in the cache, at the first level of optimisation at which every tool ends in time.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use super::{Part, Session};
+use crate::alike;
+use crate::arch::NvvmArch;
+use crate::backend::CodegenOptions;
+use crate::cache::{FellBack, Made};
+use crate::cargo::{self, CargoOptions};
+use crate::diagnosis::Diagnosis;
+use crate::error::{self, CudaBuilderError};
+use crate::ptxas::{self, KernelResources};
+use crate::{fingerprint, process, proof, stack};
+use cuda_ir::Lowered;
+
+/// The longest that a tool may take for one kernel, to find out on which kernel of a part it does not end.
+const FOR_ONE_KERNEL: Duration = Duration::from_secs(30);
+
+impl Session<'_> {
+    /// A part's PTX and machine code into the cache, if they are not there. The PTX has an entry of its own, which a build
+    /// without machine code shares.
+    ///
+    /// The compiler is told of `alike`, an architecture that is to the sources as `arch` is, if these share their PTX.
+    pub(super) fn compile(
+        &self,
+        arch: NvvmArch,
+        alike: NvvmArch,
+        lowered: &Lowered,
+    ) -> Result<Part, CudaBuilderError> {
+        let shares = self.builder.compile_once && alike::may_share_ptx(alike, arch);
+        let options = CodegenOptions::of(self.builder, if shares { alike } else { arch });
+        let ptx_key = fingerprint::of_parts(&[&lowered.text, &format!("{options:?}"), &self.compiler.id]);
+        let key = match &self.ptxas {
+            None if options.arch == arch => ptx_key.clone(),
+            ptxas => {
+                let ptxas = ptxas.as_deref().map(fingerprint::of_tool).unwrap_or_default();
+                fingerprint::of_parts(&[&ptx_key, &arch.to_string(), &ptxas, ptxas::SOURCE])
+            }
+        };
+        let part = Part { family: lowered.family.clone(), key };
+        if self.cached(&part.key).is_some() {
+            return Ok(part);
+        }
+        let made = match self.cached(&ptx_key) {
+            Some(made) => made,
+            None => self.compile_anew(lowered, &options, &ptx_key)?,
+        };
+        if part.key != ptx_key {
+            let ptx = alike::retarget(made.ptx, options.arch, arch)?;
+            let assemble = |ptxas: &PathBuf| self.assemble(ptxas, &ptx, arch, &part);
+            let what = error::named(&lowered.kernels);
+            let assembled =
+                self.watch.during(what, "ptxas", || self.ptxas.as_ref().map(assemble).transpose())?;
+            self.cache.put(&part.key, &Made { ptx, assembled, fell_back: made.fell_back })?;
+        }
+        Ok(part)
+    }
+
+    /// The machine code of a part, and what its kernels need.
+    fn assemble(
+        &self,
+        ptxas: &Path,
+        ptx: &str,
+        arch: NvvmArch,
+        part: &Part,
+    ) -> Result<(Vec<u8>, Vec<KernelResources>), CudaBuilderError> {
+        let start = Instant::now();
+        let assembled = ptxas::assemble(ptxas, ptx, &self.outputs().ptx(arch, &part.family), arch)?;
+        self.count(|times| times.ptxas += start.elapsed());
+        Ok(assembled)
+    }
+
+    /// What the cache has under `key`, unless that was made at a lower level and there is more time now.
+    pub(super) fn cached(&self, key: &str) -> Option<Made> {
+        let has_time = |fell_back: &FellBack| process::limit_at_level(false) > fell_back.limit;
+        self.cache.get(key).filter(|made| !made.fell_back.as_ref().is_some_and(has_time))
+    }
+
+    fn compile_anew(
+        &self,
+        lowered: &Lowered,
+        options: &CodegenOptions,
+        key: &str,
+    ) -> Result<Made, CudaBuilderError> {
+        let start = Instant::now();
+        let (ptx, options, fell_back) = self.compile_in_time(lowered, options)?;
+        if let Some(function) = proof::undefined(&ptx) {
+            return Err(self.diagnose(&options, |diagnose| diagnose.undefined(&function, lowered)));
+        }
+        proof::check(lowered, &ptx, options.arch)?;
+        self.count(|times| {
+            times.backend += start.elapsed();
+            times.compiled += 1;
+        });
+        self.watch.count();
+        let made = Made { ptx: stack::note(ptx), assembled: None, fell_back };
+        self.cache.put(key, &made)?;
+        Ok(made)
+    }
+
+    /// The part's PTX at the first level at which every tool ends in time.
+    fn compile_in_time(
+        &self,
+        lowered: &Lowered,
+        options: &CodegenOptions,
+    ) -> Result<(String, CodegenOptions, Option<FellBack>), CudaBuilderError> {
+        let what = error::named(&lowered.kernels);
+        let levels = self.builder.levels();
+        let mut tried = Vec::new();
+        for (n, &opt_level) in levels.iter().enumerate() {
+            let options = CodegenOptions { opt_level, ..options.clone() };
+            let limit = process::limit_at_level(n + 1 == levels.len());
+            let start = Instant::now();
+            let compile = || self.compiler.compile(&lowered.text, &options);
+            let error = match self.watch.compiling(what.clone(), opt_level, limit, compile) {
+                Ok(ptx) => {
+                    let fell_back = tried.first().map(|(tool, _, limit): &(String, _, _)| FellBack {
+                        kernels: lowered.kernels.clone(),
+                        opt_level,
+                        took: start.elapsed(),
+                        tool: tool.clone(),
+                        tried: tried.iter().map(|(_, level, _)| *level).collect(),
+                        limit: *limit,
+                    });
+                    return Ok((ptx, options, fell_back));
+                }
+                Err(CudaBuilderError::CompilerTimedOut { tool, .. }) => {
+                    tried.push((tool, opt_level, limit));
+                    continue;
+                }
+                Err(error) => error,
+            };
+            return Err(self.watch.during(what, "the builder", || {
+                self.diagnose(&options, |diagnose| diagnose.find(error, lowered))
+            }));
+        }
+        let tool = tried.first().map(|(tool, ..)| tool.clone()).unwrap_or_default();
+        let tries = tried.into_iter().map(|(_, level, limit)| (Some(level), limit)).collect();
+        let (arch, kernels, places) = (options.arch, Vec::new(), Vec::new());
+        let error = CudaBuilderError::CompilerTimedOut { tool, arch, tries, kernels, places };
+        let lowest = levels.last().copied().unwrap_or_default();
+        let options = CodegenOptions { opt_level: lowest, ..options.clone() };
+        // Each kernel is tried alone.
+        let limit = process::limit_at_level(true).min(FOR_ONE_KERNEL);
+        Err(self.watch.compiling(what, lowest, limit, || {
+            self.diagnose(&options, |diagnose| diagnose.find(error, lowered))
+        }))
+    }
+
+    /// An error with the kernels and the lines that it is about.
+    fn diagnose(
+        &self,
+        options: &CodegenOptions,
+        find: impl FnOnce(&Diagnosis<'_>) -> CudaBuilderError,
+    ) -> CudaBuilderError {
+        let emit = |arch: NvvmArch, options: &CargoOptions| {
+            cargo::emit_ir(&self.kernel_crate, &self.packages, &self.toolchain, arch, options, &self.work)
+        };
+        let (edits, cargo_options) = (self.builder.edits(), self.cargo_options());
+        find(&Diagnosis { compiler: &self.compiler, options, edits, emit: &emit, cargo_options })
+    }
+}

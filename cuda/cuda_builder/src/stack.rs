@@ -1,0 +1,134 @@
+//! Which kernels have a stack whose size is unknown when they are compiled.
+//!
+//! The PTX of such a kernel ends in a comment for each, which the host reads: the driver then has to be told how large a
+//! thread's stack is to be.
+
+use std::collections::{HashMap, HashSet};
+use std::fmt;
+
+use cuda_ir::ptx::Ptx;
+
+/// How a comment begins, before `KERNEL: CAUSE`.
+const NOTE: &str = "// ferrowarp: unbounded stack: ";
+
+/// A kernel whose stack has no size known when it is compiled, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct UnboundedStack {
+    /// The kernel's symbol.
+    pub kernel: String,
+    /// Such as ``recursion through `depth` ``.
+    pub cause: String,
+}
+
+impl fmt::Display for UnboundedStack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the stack of the kernel {} has no size known in advance: {}", self.kernel, self.cause)
+    }
+}
+
+/// The PTX with a comment for each kernel whose stack is unbounded.
+pub(crate) fn note(mut ptx: String) -> String {
+    for UnboundedStack { kernel, cause } in find(&Ptx::parse(&ptx)) {
+        if !ptx.ends_with('\n') {
+            ptx.push('\n');
+        }
+        ptx.push_str(&format!("{NOTE}{kernel}: {cause}\n"));
+    }
+    ptx
+}
+
+/// What the comments of [`note`] say.
+pub(crate) fn read(ptx: &str) -> Vec<UnboundedStack> {
+    let notes = ptx.lines().rev().map_while(|line| line.strip_prefix(NOTE)?.split_once(": "));
+    let stack = |(kernel, cause): (&str, &str)| UnboundedStack { kernel: kernel.into(), cause: cause.into() };
+    let mut found: Vec<UnboundedStack> = notes.map(stack).collect();
+    found.reverse();
+    found
+}
+
+/// The kernels that run a function which calls itself, by way of others or not, or which calls what a pointer leads to.
+/// Panics do not count, since they end in a trap.
+pub(crate) fn find(ptx: &Ptx) -> Vec<UnboundedStack> {
+    let calls: HashMap<&str, Vec<&str>> = ptx
+        .functions
+        .iter()
+        .filter(|function| !function.statements.is_empty())
+        .map(|function| (&*function.name, function.statements.iter().filter_map(|s| callee(s)).collect()))
+        .collect();
+    let unbounded = |kernel: &str| {
+        let run = ptx.run_by(kernel);
+        let indirect = run
+            .iter()
+            .find(|name| calls.get(*name).is_some_and(|all| all.iter().any(|c| c.starts_with('%'))));
+        let returns: HashSet<&str> = run.iter().copied().collect();
+        let recursive = || run.iter().find(|name| reaches(name, name, &calls, &returns));
+        match (recursive(), indirect) {
+            (Some(name), _) => Some(format!("recursion through `{name}`")),
+            (None, Some(name)) => Some(format!("a call through a pointer in `{name}`")),
+            (None, None) => None,
+        }
+    };
+    let of_kernel = |name: &str| Some(UnboundedStack { kernel: name.to_owned(), cause: unbounded(name)? });
+    ptx.entries().filter_map(|entry| of_kernel(&entry.name)).collect()
+}
+
+/// Whether `from` calls `to`, by way of others or not, all of them among `run`.
+fn reaches(from: &str, to: &str, calls: &HashMap<&str, Vec<&str>>, run: &HashSet<&str>) -> bool {
+    let (mut seen, mut open) = (HashSet::new(), vec![from]);
+    while let Some(name) = open.pop() {
+        for callee in calls.get(name).into_iter().flatten() {
+            if *callee == to {
+                return true;
+            }
+            if run.contains(callee) && seen.insert(*callee) {
+                open.push(callee);
+            }
+        }
+    }
+    false
+}
+
+/// What the statement calls: a symbol, or a register. The result, in brackets, stands before it.
+fn callee(statement: &str) -> Option<&str> {
+    let rest = statement.strip_prefix("call")?;
+    let rest = rest[rest.find(char::is_whitespace)?..].trim_start();
+    let rest = match rest.strip_prefix('(') {
+        Some(result) => result.split_once(')')?.1.trim_start().strip_prefix(',')?.trim_start(),
+        None => rest,
+    };
+    let callee = rest.split(|c: char| c == ',' || c.is_whitespace()).next()?;
+    (!callee.is_empty()).then_some(callee)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn causes(ptx: &str) -> Vec<String> {
+        let noted = note(ptx.to_owned());
+        assert!(noted.starts_with(ptx));
+        assert_eq!(read(&noted), find(&Ptx::parse(ptx)));
+        read(&noted).into_iter().map(|stack| format!("{}: {}", stack.kernel, stack.cause)).collect()
+    }
+
+    #[test]
+    fn recursion_by_way_of_others_is_found() {
+        let ptx = ".func a() { call.uni b, (p); ret; } .func b() { call.uni (r), \n a, \n(p); ret; }\n\
+                   .func once() { ret; } .entry k() { call.uni a, (p); } .entry fine() { call.uni once, (p); }";
+        assert_eq!(causes(ptx), ["k: recursion through `a`"]);
+    }
+
+    #[test]
+    fn a_call_through_a_pointer_is_found() {
+        let ptx = ".func f() { call (r), %rd1, (p), prototype_0; ret; } .entry k() { call.uni f, (p); }\n\
+                   .func g() { call %rd2, prototype_1; ret; } .entry l() { call.uni g; }";
+        assert_eq!(causes(ptx), ["k: a call through a pointer in `f`", "l: a call through a pointer in `g`"]);
+    }
+
+    #[test]
+    fn panics_do_not_count() {
+        let ptx = ".func panics() .noreturn { call.uni panics, (p); } .entry k() { call.uni panics, (p); }";
+        assert!(causes(ptx).is_empty());
+    }
+}

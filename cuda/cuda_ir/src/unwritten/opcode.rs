@@ -1,0 +1,46 @@
+//! What an instruction does with its first operand, and where it goes.
+
+/// What the first operand is, if it is no address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum First {
+    Written,
+    Read,
+    Both,
+}
+
+/// Where a thread goes after an instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    Following,
+    /// To the label that is its only operand.
+    Branch,
+    /// To one of a list of labels, its last operand.
+    BranchTable,
+    Nowhere,
+}
+
+pub(super) fn first(opcode: &str) -> First {
+    let has = |part: &str| opcode.split('.').any(|one| one == part);
+    match root(opcode) {
+        // `barrier.cta.red` and `bar.red` have a result, the other barriers a number of their own.
+        "bar" | "barrier" if !has("red") => First::Read,
+        "tcgen05" if !has("ld") => First::Read,
+        "nanosleep" | "brx" | "stackrestore" | "setmaxnreg" | "st" | "red" | "cp" | "prefetch" => First::Read,
+        // Asynchronous matrix products add to their first operand.
+        "wgmma" => First::Both,
+        _ => First::Written,
+    }
+}
+
+pub(super) fn next(opcode: &str) -> Next {
+    match root(opcode) {
+        "bra" => Next::Branch,
+        "brx" => Next::BranchTable,
+        "ret" | "exit" | "trap" => Next::Nowhere,
+        _ => Next::Following,
+    }
+}
+
+fn root(opcode: &str) -> &str {
+    opcode.split('.').next().unwrap_or_default()
+}

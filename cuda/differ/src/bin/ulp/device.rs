@@ -1,0 +1,71 @@
+//! Launches of the kernels of `float-kernels` by name.
+
+use std::ffi::c_void;
+
+use anyhow::Context;
+use bytemuck::Pod;
+use cuda_std::launch::{
+    Buffer as Lent, KernelCall, KernelMeta, LaunchConfig, Launcher as _, PtrArg as _, PtrMutArg as _,
+};
+use ferrowarp::device::{Buffer, Device};
+
+/// Threads of a block.
+pub const BLOCK: u32 = 256;
+
+/// Runs a kernel whose parameters are pointers to inputs, words, and a pointer to the output, in this order or with the
+/// words first.
+///
+/// # Safety
+/// The kernel has these parameters, and `out` is as long as it writes with these words and this many threads.
+pub unsafe fn launch<I: Pod, O: Pod>(
+    device: &Device,
+    kernel: &str,
+    threads: u32,
+    inputs: &[&Buffer<I>],
+    words: &[u32],
+    mut out: &mut Buffer<O>,
+) -> anyhow::Result<()> {
+    // A device keeps what it knows of a kernel as long as it lives, under a name that lives longer.
+    let meta = Box::leak(Box::new(KernelMeta {
+        name: kernel.to_owned().leak(),
+        file: "",
+        line: 0,
+        min_arch: 0,
+        max_threads: 0,
+        min_blocks: 0,
+        cooperative: false,
+        cpu_only: false,
+        call: |_| unreachable!("these kernels are launched as PTX"),
+    }));
+    let mut buffers: Vec<Lent> = Vec::new();
+    let mut pointers: Vec<*const I> = Vec::new();
+    for input in inputs {
+        let pointer = input.as_raw_ptr();
+        pointers.push(pointer);
+        buffers.push(Lent {
+            name: "input",
+            residence: device.residence(),
+            pointer: pointer.cast(),
+            bytes: Some(input.len() * size_of::<I>()),
+            is_writable: false,
+        });
+    }
+    let mut words = words.to_vec();
+    let bytes = out.len() * size_of::<O>();
+    let mut pointer = out.as_raw_mut_ptr();
+    buffers.push(Lent {
+        name: "out",
+        residence: device.residence(),
+        pointer: pointer.cast_const().cast(),
+        bytes: Some(bytes),
+        is_writable: true,
+    });
+    let mut args: Vec<*mut c_void> = pointers.iter_mut().map(|pointer| (&raw mut *pointer).cast()).collect();
+    args.extend(words.iter_mut().map(|word| (&raw mut *word).cast::<c_void>()));
+    args.push((&raw mut pointer).cast());
+    let config = LaunchConfig::cover(threads as usize, BLOCK.min(threads));
+    let call = KernelCall { meta, config, args: &args, buffers: &buffers };
+    // SAFETY: the caller's promise; the inputs are buffers of this device, which live until the device has been waited for.
+    unsafe { device.submit(&call) }.with_context(|| format!("launching {kernel}"))?;
+    Ok(device.synchronize()?)
+}

@@ -1,0 +1,30 @@
+//! Rust's own operators on floats and narrow integers, as each back end compiles them at each level.
+
+use std::path::Path;
+
+use cuda_builder::{Backend, NvvmArch};
+use differ::compile::Settings;
+use differ::crates;
+
+#[test]
+fn remainders_roots_and_absolute_values_are_those_of_the_host() {
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
+    for opt_level in [0, 1, 3] {
+        let settings = Settings {
+            backends: vec![Backend::Nvvm, Backend::Llvm],
+            opt_level,
+            arch: NvvmArch::Compute90,
+            planted: None,
+            packed: None,
+            work: None,
+            out: Path::new(env!("CARGO_TARGET_TMPDIR")).join("arithmetic"),
+        };
+        let outcomes = crates::compare(workspace, &["arithmetic".to_owned()], &settings).unwrap();
+        assert_eq!(outcomes.len(), 2);
+        for outcome in outcomes {
+            assert_eq!(outcome.cases, 2 * (26 * 26 + 600) + 12 * 12 + 100);
+            let first: Vec<_> = outcome.differences.iter().take(5).map(ToString::to_string).collect();
+            assert!(first.is_empty(), "{}, level {opt_level}: {}", outcome.backend, first.join("; "));
+        }
+    }
+}

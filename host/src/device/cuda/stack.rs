@@ -1,0 +1,108 @@
+//! How large the stack of a thread is.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use cust::context::{CurrentContext, ResourceLimit};
+use cust::error::CudaError;
+
+use super::super::stack::UnboundedStack;
+use super::super::{DeviceError, KernelFault, stack};
+use super::CudaDevice;
+
+/// The environment variable that names the bytes of stack of each thread.
+const VARIABLE: &str = "FERROWARP_STACK_BYTES";
+/// What threads have once a module with an unbounded stack is loaded, unless a size was asked for.
+const FOR_UNBOUNDED: usize = 8192;
+
+/// The stack of a device's threads, and the kernels for which it may be too small.
+#[derive(Default)]
+pub(super) struct Stack {
+    /// By kernel, why its stack has no size known in advance.
+    unbounded: HashMap<String, String>,
+    /// Bytes that each thread has, as far as is known; 0 before the driver was asked.
+    bytes: AtomicUsize,
+    /// Whether that many were asked for.
+    is_asked: AtomicBool,
+}
+
+impl Stack {
+    /// Notes the kernels with an unbounded stack of a module.
+    pub fn note(&mut self, ptx: &str) {
+        let notes = stack::unbounded(ptx).map(|(kernel, cause)| (kernel.to_owned(), cause.to_owned()));
+        self.unbounded.extend(notes);
+    }
+
+    /// Sets what the environment asks for. The context is current.
+    pub fn set_from_environment(&self) -> Result<(), DeviceError> {
+        let Some(value) = std::env::var_os(VARIABLE).filter(|value| !value.is_empty()) else { return Ok(()) };
+        let text = value.to_string_lossy();
+        match text.parse() {
+            Ok(bytes) => self.set(bytes),
+            Err(error) => {
+                let reason = format!("{VARIABLE} is not a number of bytes: {error}");
+                Err(DeviceError::NoStack { bytes: text.into_owned(), reason })
+            }
+        }
+    }
+
+    /// Gives each thread that many bytes, and no others later. The context is current.
+    pub fn set(&self, bytes: usize) -> Result<(), DeviceError> {
+        self.is_asked.store(true, Ordering::Relaxed);
+        self.grant(bytes)
+    }
+
+    /// Sees that threads have a stack for the kernels of the module `ptx`, which has just been loaded. The context is
+    /// current.
+    pub fn prepare(&self, ptx: &str) -> Result<(), DeviceError> {
+        if stack::unbounded(ptx).next().is_none() || self.is_asked.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let now = CurrentContext::get_resource_limit(ResourceLimit::StackSize).unwrap_or(0);
+        if now < FOR_UNBOUNDED {
+            return self.grant(FOR_UNBOUNDED);
+        }
+        self.bytes.store(now, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn grant(&self, bytes: usize) -> Result<(), DeviceError> {
+        let set = CurrentContext::set_resource_limit(ResourceLimit::StackSize, bytes);
+        let granted = set.and_then(|()| CurrentContext::get_resource_limit(ResourceLimit::StackSize));
+        match granted {
+            Ok(granted) => {
+                self.bytes.store(granted, Ordering::Relaxed);
+                Ok(())
+            }
+            Err(
+                status @ (CudaError::InvalidValue | CudaError::OutOfMemory | CudaError::UnsupportedLimit),
+            ) => Err(DeviceError::NoStack { bytes: bytes.to_string(), reason: status.to_string() }),
+            Err(status) => {
+                let action = format!("setting the stack of each thread to {bytes} bytes");
+                Err(DeviceError::Driver { action, status })
+            }
+        }
+    }
+
+    /// The kernel among the fault's launches whose stack may have overflowed.
+    pub fn suspect(&self, fault: &KernelFault) -> Option<UnboundedStack> {
+        if !fault.kind.may_be_stack() {
+            return None;
+        }
+        let mut launches = fault.launches.iter();
+        launches.find_map(|launch| {
+            let cause = self.unbounded.get(launch.kernel)?.clone();
+            let bytes = self.bytes.load(Ordering::Relaxed);
+            Some(UnboundedStack { kernel: launch.kernel.to_owned(), cause, bytes })
+        })
+    }
+}
+
+impl CudaDevice {
+    /// Gives each thread that many bytes of stack from now on.
+    pub fn set_stack_bytes(&self, bytes: usize) -> Result<(), DeviceError> {
+        self.enter()?;
+        self.drain_if_limited()?;
+        self.recheck(self.handles.kernels.stack.set(bytes))
+    }
+}

@@ -1,0 +1,278 @@
+//! The charts of every report, drawn by one set of rules:
+//!
+//! - A chart's title is what it shows, a sentence with the figure in it; machine and date stand below the title.
+//! - Ticks of x stand at measured values. A value axis is logarithmic if its values span more than one decade.
+//! - Each line has its name at its end, in its colour. Names that would overlap are moved apart.
+//! - Ours are warm colours, peers are cool ones, other machines are grey. No two series share a colour.
+//! - Roofs are dashed black lines and predictions dotted ones, with their names.
+//! - What was not measured is not drawn.
+//!
+//! A report builds a [`Chart`] of [`Lines`], [`Bars`] and [`Dots`] and calls [`Chart::svg`]. `cargo xtask` commands write
+//! the SVG; look at it with `rsvg-convert FILE.svg -o FILE.png` before it is committed.
+
+mod axis;
+mod bars;
+mod colour;
+mod dots;
+mod lines;
+mod names;
+mod spans;
+#[cfg(test)]
+mod tests;
+
+use anyhow::anyhow;
+use plotters::coord::Shift;
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+pub use axis::{Axis, Scale, binary, number};
+pub use bars::{Bar, Bars};
+pub use colour::{Family, colours};
+pub use dots::{Dots, Row};
+pub use lines::{Guide, Lines, Mark, Note, Series};
+pub use spans::{Span, Spans};
+
+/// Where panels draw.
+type Canvas<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+type Drawn = Result<(), Box<dyn std::error::Error>>;
+
+/// A picture: a title, a line below it, and panels.
+pub struct Chart {
+    /// The finding, with its figure: "Padding removes 31-way conflicts and is 6.2 times as fast".
+    pub title: String,
+    /// What was measured, on which machine and when.
+    pub subtitle: String,
+    /// Panels in a row.
+    pub columns: usize,
+    /// The panels, row by row.
+    pub panels: Vec<Panel>,
+}
+
+/// One diagram of a picture.
+pub enum Panel {
+    /// Values over a quantity, a line for each series.
+    Lines(Lines),
+    /// Values of a few things, a bar for each.
+    Bars(Bars),
+    /// Values of many things by several contestants, a row for each thing.
+    Dots(Dots),
+    /// What ran where and when, a row for each place.
+    Spans(Spans),
+}
+
+/// Pixels between the picture's edge and what is drawn.
+const MARGIN: u32 = 16;
+const TITLE: i32 = 20;
+const SUBTITLE: i32 = 13;
+/// The size of text in panels.
+const TEXT: i32 = 13;
+const CAPTION: i32 = 15;
+
+const INK: RGBColor = RGBColor(30, 30, 30);
+const FAINT: RGBColor = RGBColor(110, 110, 110);
+const GRID: RGBColor = RGBColor(228, 228, 228);
+
+impl Chart {
+    /// A chart of one panel.
+    pub fn of(title: impl Into<String>, subtitle: impl Into<String>, panel: Panel) -> Self {
+        Self { title: title.into(), subtitle: subtitle.into(), columns: 1, panels: vec![panel] }
+    }
+
+    /// Draws the chart.
+    ///
+    /// # Errors
+    /// There is no panel, a panel has no values, or a value is not a number that its axis has.
+    pub fn svg(&self) -> anyhow::Result<String> {
+        let mut svg = String::new();
+        self.draw(&mut svg).map_err(|error| anyhow!("drawing the chart {:?} failed: {error}", self.title))?;
+        Ok(svg)
+    }
+
+    fn draw(&self, svg: &mut String) -> Drawn {
+        if self.panels.is_empty() {
+            return Err("it has no panel; measure first".into());
+        }
+        let columns = self.columns.clamp(1, self.panels.len());
+        let sizes: Vec<(u32, u32)> = self.panels.iter().map(Panel::size).collect();
+        let heights: Vec<u32> =
+            sizes.chunks(columns).map(|row| row.iter().map(|size| size.1).max().unwrap_or(0)).collect();
+        let widths: Vec<u32> = (0..columns)
+            .map(|column| sizes.iter().skip(column).step_by(columns).map(|size| size.0).max().unwrap_or(0))
+            .collect();
+        let width = widths.iter().sum::<u32>() + 2 * MARGIN;
+        let title = wrapped(&self.title, TITLE, width - 2 * MARGIN);
+        let subtitle = wrapped(&self.subtitle, SUBTITLE, width - 2 * MARGIN);
+        let head = MARGIN + title.len() as u32 * 26 + subtitle.len() as u32 * 18 + 10;
+        let height = head + heights.iter().sum::<u32>() + MARGIN;
+        let root = SVGBackend::with_string(svg, (width, height)).into_drawing_area();
+        root.fill(&WHITE)?;
+        let mut y = MARGIN as i32;
+        for line in &title {
+            text(&root, line, (MARGIN as i32, y), Place::default().size(TITLE).bold().top())?;
+            y += 26;
+        }
+        for line in &subtitle {
+            text(&root, line, (MARGIN as i32, y), Place::default().size(SUBTITLE).colour(FAINT).top())?;
+            y += 18;
+        }
+        let mut top = head;
+        for (row, height) in self.panels.chunks(columns).zip(&heights) {
+            let mut left = MARGIN;
+            for (panel, width) in row.iter().zip(&widths) {
+                let area = root.clone().shrink((left, top), (*width, *height));
+                panel.draw(&area)?;
+                left += width;
+            }
+            top += height;
+        }
+        root.present()?;
+        Ok(())
+    }
+}
+
+impl Panel {
+    /// Width and height in pixels.
+    fn size(&self) -> (u32, u32) {
+        match self {
+            Self::Lines(lines) => lines.size(),
+            Self::Bars(bars) => bars.size(),
+            Self::Dots(dots) => dots.size(),
+            Self::Spans(spans) => spans.size(),
+        }
+    }
+
+    fn draw(&self, area: &Canvas<'_>) -> Drawn {
+        match self {
+            Self::Lines(lines) => lines.draw(area),
+            Self::Bars(bars) => bars.draw(area),
+            Self::Dots(dots) => dots.draw(area),
+            Self::Spans(spans) => spans.draw(area),
+        }
+    }
+}
+
+/// How a text looks and which of its points is at its position.
+#[derive(Clone, Copy)]
+struct Place {
+    size: i32,
+    colour: RGBColor,
+    pos: Pos,
+    is_bold: bool,
+    is_upright: bool,
+}
+
+impl Default for Place {
+    /// Dark, left of it the position, at half its height.
+    fn default() -> Self {
+        Self {
+            size: TEXT,
+            colour: INK,
+            pos: Pos::new(HPos::Left, VPos::Center),
+            is_bold: false,
+            is_upright: false,
+        }
+    }
+}
+
+impl Place {
+    fn size(self, size: i32) -> Self {
+        Self { size, ..self }
+    }
+
+    fn colour(self, colour: RGBColor) -> Self {
+        Self { colour, ..self }
+    }
+
+    fn bold(self) -> Self {
+        Self { is_bold: true, ..self }
+    }
+
+    fn top(self) -> Self {
+        Self { pos: Pos::new(self.pos.h_pos, VPos::Top), ..self }
+    }
+
+    fn right(self) -> Self {
+        Self { pos: Pos::new(HPos::Right, self.pos.v_pos), ..self }
+    }
+
+    fn centre(self) -> Self {
+        Self { pos: Pos::new(HPos::Center, self.pos.v_pos), ..self }
+    }
+
+    /// From the bottom to the top.
+    fn upright(self) -> Self {
+        Self { is_upright: true, ..self }
+    }
+}
+
+fn text(area: &Canvas<'_>, words: &str, at: (i32, i32), place: Place) -> Drawn {
+    let font: FontDesc<'_> = ("sans-serif", place.size).into();
+    let font = if place.is_bold { font.style(FontStyle::Bold) } else { font };
+    let font = if place.is_upright { font.transform(FontTransform::Rotate270) } else { font };
+    let style = TextStyle::from(font).color(&place.colour).pos(place.pos);
+    area.draw(&Text::new(words.to_owned(), at, style))?;
+    Ok(())
+}
+
+fn line(area: &Canvas<'_>, from: (i32, i32), to: (i32, i32), colour: RGBColor, width: u32) -> Drawn {
+    area.draw(&PathElement::new([from, to], colour.stroke_width(width)))?;
+    Ok(())
+}
+
+/// A line in dashes of `dash` pixels with gaps of `gap`.
+fn dashed(area: &Canvas<'_>, points: &[(i32, i32)], dash: f64, gap: f64, style: ShapeStyle) -> Drawn {
+    let mut left = dash;
+    let mut is_dash = true;
+    for pair in points.windows(2) {
+        let (from, to) = (pair[0], pair[1]);
+        let (dx, dy) = (f64::from(to.0 - from.0), f64::from(to.1 - from.1));
+        let length = dx.hypot(dy);
+        let mut at = 0.0;
+        while at < length {
+            let end = (at + left).min(length);
+            if is_dash {
+                let point = |share: f64| {
+                    let share = share / length;
+                    (from.0 + (dx * share).round() as i32, from.1 + (dy * share).round() as i32)
+                };
+                area.draw(&PathElement::new([point(at), point(end)], style))?;
+            }
+            left -= end - at;
+            at = end;
+            if left <= 1e-9 {
+                is_dash = !is_dash;
+                left = if is_dash { dash } else { gap };
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The width of a text in pixels, rather too large than too small: fonts differ.
+fn width_of(words: &str, size: i32) -> i32 {
+    let em: f64 = words
+        .chars()
+        .map(|letter| match letter {
+            'i' | 'j' | 'l' | '.' | ',' | ':' | ';' | '\'' | '|' | '!' | ' ' | '(' | ')' => 0.38,
+            'm' | 'w' | 'M' | 'W' | '%' => 0.98,
+            'A'..='Z' => 0.74,
+            _ => 0.63,
+        })
+        .sum();
+    (em * f64::from(size)).ceil() as i32
+}
+
+/// The words in lines of at most `width` pixels.
+fn wrapped(words: &str, size: i32, width: u32) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in words.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if width_of(line, size) + width_of(word, size) + size / 2 <= width as i32 => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}

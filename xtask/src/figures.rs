@@ -1,0 +1,137 @@
+//! The README's table of figures, computed from the files in `docs/results`. `cargo xtask report` writes it.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use anyhow::Context;
+
+use crate::operations::OPERATIONS;
+use crate::report::{self, row, times};
+use crate::softmax_report::{self, Contest, PEERS};
+use crate::softmax_report_tables::{microseconds, percent};
+use crate::softmax_report_targets::geometric_mean;
+use crate::{measure, mlp_report, mlp_report_tables, workspace};
+
+/// The shape whose times the table shows: every operation is timed at it.
+const SHAPE: (usize, usize) = (4096, 12_672);
+
+/// The types that the peers are timed with.
+const DTYPES: [&str; 2] = ["f32", "bf16"];
+
+/// PyTorch without its compiler, which has a column of its own.
+const EAGER: &str = "torch eager";
+
+/// The shapes at which a peer must be timed to be the closest one.
+const FEWEST_SHAPES: usize = 10;
+
+/// Writes the table between `<!-- figures -->` and `<!-- /figures -->` in the README.
+pub fn update_readme() -> anyhow::Result<()> {
+    let path = workspace::root().join("README.md");
+    let text = std::fs::read_to_string(&path).context("reading README.md")?;
+    let table = section(&workspace::root().join("docs/results"))?;
+    let text = measure::with_section("README.md", &text, "figures", &table)?;
+    std::fs::write(&path, text).context("writing README.md")
+}
+
+/// The table, from the results in `folder`.
+fn section(folder: &Path) -> anyhow::Result<String> {
+    let softmax = softmax_report::Results::read(&folder.join("softmax.json"))?;
+    let mlp = mlp_report::Results::read(&folder.join("mlp.json"))?;
+    let header = ["operation", "time", "bandwidth", "PyTorch", "closest other peer"];
+    let mut text = row(&header.map(str::to_owned));
+    text += &row(&["---", "---:", "---:", "---:", "---:"].map(str::to_owned));
+    let contests = softmax.contests();
+    for operation in &OPERATIONS {
+        text += &row_of(operation.name, &contests);
+    }
+    text += &training(&mlp);
+    let (rows, cols) = SHAPE;
+    let provenance = |machine: &str, date: &str, commit: &str| {
+        format!("{machine}, {date}, commit {}", commit.get(..7).unwrap_or(commit))
+    };
+    let _ = writeln!(
+        text,
+        "\nTime: one `f32` matrix of {rows} x {cols} with a cold L2; training: one epoch of MNIST in batches of {}. Bandwidth: \
+         relative to the fastest copy. Peers: their time divided by ours, `f32` / `bf16`, geometric mean over all shapes \
+         that both ran. Operations: {} ([all figures](docs/results/softmax.md)). Training: {} \
+         ([all figures](docs/results/mlp.md)). Written by `cargo xtask report`.",
+        mlp_report::USUAL,
+        provenance(&softmax.machine, &softmax.date, &softmax.commit),
+        provenance(&mlp.machine, &mlp.date, &mlp.commit),
+    );
+    for (report, what) in [("softmax", "operations"), ("mlp", "training")] {
+        for path in report::merged(folder, report)?.iter().skip(1) {
+            let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+            let gpu = stem.trim_start_matches(report).trim_start_matches('-').to_uppercase();
+            let _ =
+                writeln!(text, "The {what} on an {gpu}: [docs/results/{stem}.md](docs/results/{stem}.md).");
+        }
+    }
+    Ok(text)
+}
+
+/// The row of an operation on rows of a matrix.
+fn row_of(op: &str, contests: &[Contest<'_>]) -> String {
+    let of_op: Vec<&Contest<'_>> = contests.iter().filter(|contest| contest.op == op).collect();
+    let Some(shown) = of_op.iter().find(|c| c.dtype == "f32" && (c.rows, c.cols) == SHAPE) else {
+        return row(&[format!("`{op}`"), "not measured".into(), String::new(), String::new(), String::new()]);
+    };
+    let leads = |peer: &str| {
+        DTYPES.map(|dtype| {
+            let of_type = of_op.iter().filter(|c| c.dtype == dtype);
+            of_type.filter_map(|c| c.lead_over(c.peer(peer))).collect::<Vec<f64>>()
+        })
+    };
+    let means = |peer: &str| leads(peer).map(|leads| times(geometric_mean(&leads))).join(" / ");
+    let others =
+        PEERS.into_iter().filter(|(name, _)| *name != EAGER && leads(name)[0].len() >= FEWEST_SHAPES);
+    let mean = |name: &str| geometric_mean(&leads(name)[0]).unwrap_or(f64::INFINITY);
+    let closest = others.min_by(|(a, _), (b, _)| mean(a).total_cmp(&mean(b)));
+    row(&[
+        format!("`{op}`"),
+        microseconds(shown.ours),
+        percent(shown.share_of_copy()),
+        means(EAGER),
+        closest.map_or_else(String::new, |(name, shown)| format!("{shown} {}", means(name))),
+    ])
+}
+
+/// The row of training: our fastest rung against the peers of the same precision.
+fn training(results: &mlp_report::Results) -> String {
+    let batch = mlp_report::USUAL;
+    let ours = results.fastest(batch);
+    let eager = results.entry((EAGER, "f32"), batch).and_then(mlp_report::Entry::epoch);
+    let peers = results.peers.iter().filter(|peer| peer.batch == batch && peer.precision == "f32");
+    let others = peers.filter(|peer| peer.name != EAGER);
+    let timed = others.filter_map(|peer| Some((peer.name.as_str(), peer.epoch()?)));
+    let closest = timed.min_by(|(_, a), (_, b)| a.total_cmp(b));
+    let lead = |peer: Option<f64>| times(peer.zip(ours).map(|(peer, ours)| peer / ours));
+    row(&[
+        "training".to_owned(),
+        ours.map_or_else(|| "not measured".to_owned(), mlp_report_tables::milliseconds),
+        String::new(),
+        lead(eager),
+        closest.map_or_else(String::new, |(name, epoch)| format!("{name} {}", lead(Some(epoch)))),
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_readme_holds_the_merged_figures() {
+        let readme = std::fs::read_to_string(workspace::root().join("README.md")).unwrap();
+        let table = section(&workspace::root().join("docs/results")).unwrap();
+        let again = measure::with_section("README.md", &readme, "figures", &table).unwrap();
+        assert!(
+            again == readme,
+            "README.md lacks the figures of docs/results; run `cargo xtask report figures`"
+        );
+    }
+
+    #[test]
+    fn an_operation_without_a_time_has_a_row() {
+        assert_eq!(row_of("sample", &[]), "| `sample` | not measured |  |  |  |\n");
+    }
+}
