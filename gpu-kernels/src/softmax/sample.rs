@@ -87,14 +87,14 @@ pub const GREEDY: u32 = 1;
         T = f32, N = 4 {
             sample_f32_32x2 = <32, 2>;
             sample_f32_32x8 = <32, 8>, min_blocks = 12;
-            sample_f32_64x8 = <64, 8>, min_blocks = 12;
-            sample_f32_wide = <128, 8>, min_blocks = 6;
+            sample_f32_64x8 = <64, 8>, min_blocks = 10;
+            sample_f32_wide = <128, 8>, min_blocks = 5;
             sample_f32_serial = <1, 8>, cpu_only = true;
         }
         for T in [f16, bf16], N = 8 {
             sample_{T}_32x1 = <32, 1>, min_blocks = 14;
-            sample_{T}_32x4 = <32, 4>, min_blocks = 13;
-            sample_{T}_64x4 = <64, 4>, min_blocks = 13;
+            sample_{T}_32x4 = <32, 4>, min_blocks = 12;
+            sample_{T}_64x4 = <64, 4>, min_blocks = 12;
             sample_{T}_wide = <128, 4>, min_blocks = 6;
             sample_{T}_serial = <1, 4>, cpu_only = true;
         }
@@ -127,7 +127,7 @@ pub unsafe fn sample_rows<
 #[kernel(
     with(BLOCK = 128),
     max_threads = BLOCK,
-    min_blocks = 6,
+    min_blocks = 5,
     min_arch = 90,
     args,
     facts: Fit = Fit::staged::<N>(BLOCK, 0),

@@ -27,6 +27,7 @@ use cuda_std::mem::f32x2;
 
 mod args;
 pub(super) mod block;
+mod elements;
 pub(super) mod in_warp;
 pub(super) mod key;
 pub(super) mod select;
