@@ -86,8 +86,8 @@ impl<T: Number> Line<T> {
         if self.is_whole {
             return core::array::from_fn(|i| {
                 let at = (THREADS * i + thread) * N;
-                // SAFETY: a vector of the row, on a boundary.
                 if (at as u32) < left {
+                    // SAFETY: a vector of the row, on a boundary.
                     unsafe { load_global(start.add(at).cast()) }
                 } else {
                     T::NEG_INFINITY
@@ -124,8 +124,8 @@ impl<T: Number> Line<T> {
         T: Element<N>,
     {
         if self.is_whole {
-            // SAFETY: a vector of the row, on a boundary.
             return if col < self.cols {
+                // SAFETY: a vector of the row, on a boundary.
                 unsafe { load_global(self.start.add(col).cast()) }
             } else {
                 T::NEG_INFINITY

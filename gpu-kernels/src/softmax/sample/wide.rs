@@ -237,16 +237,18 @@ pub(super) unsafe fn wide<T, const N: usize, const BLOCK: usize, const VECTORS: 
         let is_cut = args.top_p < 1.0 && !args.is_greedy();
         let (mut token, mut seen, mut round) = (0, all, 0);
         let mut above = (Above::NOTHING, all.pair.x);
-        while all.pair.y > 0.0 && (is_first || is_cut) {
-            token = draw.token::<N, VECTORS>(seen.chunk, above, round);
-            if !is_cut {
-                break;
-            }
-            above.0 = Above(key(draw.line.element(token), token));
-            round += 1;
-            seen = draw.seen::<N, VECTORS>(above, round);
-            if seen.pair.y * ((seen.pair.x - all.pair.x) * args.scale).exp() < args.top_p * all.pair.y {
-                break;
+        if all.pair.y > 0.0 && (is_first || is_cut) {
+            loop {
+                token = draw.token::<N, VECTORS>(seen.chunk, above, round);
+                if !is_cut {
+                    break;
+                }
+                above.0 = Above(key(draw.line.element(token), token));
+                round += 1;
+                seen = draw.seen::<N, VECTORS>(above, round);
+                if seen.pair.y * ((seen.pair.x - all.pair.x) * args.scale).exp() < args.top_p * all.pair.y {
+                    break;
+                }
             }
         }
         if is_first && lane() == 0 {
