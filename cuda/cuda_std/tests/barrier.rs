@@ -37,7 +37,7 @@ fn misuse_is_reported() {
     // SAFETY: a fault on the executor.
     check_panic("Barrier::init() of 0 arrivals", |barrier| unsafe { Barrier::init(barrier, 0) });
     // SAFETY: a fault on the executor.
-    check_panic("for 1 to 1048575", |barrier| unsafe { Barrier::init(barrier, 1 << 20) });
+    check_panic("takes 1 to 1048575", |barrier| unsafe { Barrier::init(barrier, 1 << 20) });
     // SAFETY: a fault on the executor.
     check_panic(
         "Barrier::arrive() of memory that does not hold a barrier; call Barrier::init()",

@@ -264,7 +264,7 @@ mod tests {
         );
         assert_eq!(
             refusal(parse(&images(3, 2, 5, 31))),
-            "x goes on after its end: its header of 3 images of 2 x 5 pixels needs 46 bytes, but more follow at \
+            "x is too long: its header of 3 images of 2 x 5 pixels needs 46 bytes, but more follow at \
              offset 46; fetch it again"
         );
         assert_eq!(
@@ -282,7 +282,7 @@ mod tests {
         );
         assert_eq!(
             refusal(parse(&images(1, 0, 5, 0))),
-            "x has images of 0 x 5 pixels; sides of 1 to 4096 pixels can be used"
+            "x has images of 0 x 5 pixels; each side must be 1 to 4096 pixels"
         );
     }
 
