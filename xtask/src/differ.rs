@@ -45,7 +45,7 @@ pub struct Differ {
     /// Pack the programs and all crates for a machine with a GPU, into this folder, instead of running them here
     #[arg(long, value_name = "DIR", conflicts_with_all = ["gpu_results", "write", "backend", "crates"])]
     gpu_pack: Option<PathBuf>,
-    /// Take what a GPU made of such a pack, instead of running anything
+    /// Run nothing, and take the results that such a pack gave on a GPU
     #[arg(long, value_name = "FILE.json")]
     gpu_results: Option<PathBuf>,
     /// Write what came out down in docs/results

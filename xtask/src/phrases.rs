@@ -97,7 +97,8 @@ pub fn problems(path: &str, text: &str) -> Vec<String> {
     }
     let passages = match path.rsplit('.').next() {
         Some("rs") => prose::of_source(text),
-        _ => prose::of_document(text),
+        Some("md") => prose::of_document(text),
+        _ => Vec::new(),
     };
     passages.iter().flat_map(|passage| found_in(path, passage)).collect()
 }

@@ -4,8 +4,7 @@
 //! of every kernel takes it. On the GPU a launch is queued and returns at once; a kernel's failure appears at
 //! [`Device::synchronize`] or at the next copy, as a [`KernelFault`] that names the launches that may have caused it. With
 //! `FERROWARP_SYNC=1` in the environment, every launch waits for its end, so the fault names exactly one. On the CPU a
-//! launch
-//! returns when the kernel has ended.
+//! launch returns when the kernel has ended.
 //!
 //! A device does its work in order, unless the work is given to separate [`Stream`]s. A [`Graph`] is work that is recorded
 //! once and launched many times.

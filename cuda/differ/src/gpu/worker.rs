@@ -70,6 +70,7 @@ pub fn serve(folder: &Path) -> anyhow::Result<()> {
     // The device of the request before: while it lives, the driver keeps what all modules share.
     let mut last: Option<Device> = None;
     let mut module: Option<Module> = None;
+    let _removed = RemovedAtEnd(part_of_this_process());
     for line in std::io::stdin().lock().lines() {
         let request: Request =
             serde_json::from_str(&line.context("reading a request")?).context("a request")?;
@@ -100,6 +101,21 @@ pub fn serve(folder: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// A file that is removed in the end.
+struct RemovedAtEnd(PathBuf);
+
+impl Drop for RemovedAtEnd {
+    fn drop(&mut self) {
+        // It may never have been written.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// The file of the PTX that this process runs.
+fn part_of_this_process() -> PathBuf {
+    std::env::temp_dir().join(format!("differ-{}.ptx", std::process::id()))
+}
+
 impl Module {
     fn read(folder: &Path, name: &str) -> anyhow::Result<Module> {
         let (path, outputs) =
@@ -114,11 +130,10 @@ impl Module {
     /// A device with some of the kernels, which are compiled now.
     fn open(&self, kernels: &[String]) -> anyhow::Result<Device> {
         let part = Items::of(&self.ptx).part(&kernels.iter().map(String::as_str).collect());
-        let path = std::env::temp_dir().join(format!("differ-{}.ptx", std::process::id()));
+        let path = part_of_this_process();
         std::fs::write(&path, part).with_context(|| format!("writing {}", path.display()))?;
-        let modules = PtxModules::read(&path);
-        let _ = std::fs::remove_file(&path);
-        Ok(Device::cuda(0, &modules?)?.with_soiled_memory()?.with_stack_bytes(STACK)?)
+        // The file stays: a device reads it when the first of its kernels is launched.
+        Ok(Device::cuda(0, &PtxModules::read(&path)?)?.with_soiled_memory()?.with_stack_bytes(STACK)?)
     }
 
     /// Whether the GPU is still there in the end.
