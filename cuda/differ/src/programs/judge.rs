@@ -114,7 +114,16 @@ fn on_device(
         pack(&format!("{}-{}.{name}", packed.display(), programs[0]), &ptx, chosen)?;
         return Ok(verdicts);
     }
-    let module = PtxModule::parse(&ptx).with_context(|| format!("PTX of {name}"))?;
+    let module = match PtxModule::parse(&ptx) {
+        Ok(module) => module,
+        Err(error) if programs.len() == 1 => {
+            let finding = Finding::Refused(format!("the emulator does not know its PTX: {error}"));
+            verdicts.push(Verdict { program: programs[0], backend: Some(name), finding });
+            return Ok(verdicts);
+        }
+        // The batch is judged again by halves.
+        Err(error) => bail!("PTX of {name}: {error}"),
+    };
     let mut differing: BTreeMap<usize, Vec<Difference>> = BTreeMap::new();
     for difference in emulate::compare(Arc::new(module), &chosen, 1, MOST_STEPS) {
         let program = difference.kernel.trim_start_matches('k').parse().unwrap_or(usize::MAX);
