@@ -71,9 +71,9 @@ impl<T: Number> Sets<T> {
         };
         // Wide rows take their time to sort.
         let rows: Vec<usize> = checked_rows(shape.rows).collect();
+        let of_rows = |rows: &[usize]| rows.iter().map(|&row| of_row(row)).collect::<Vec<_>>();
         let oracle = std::thread::scope(|scope| {
-            let of_rows = |rows: &[usize]| rows.iter().map(|&row| of_row(row)).collect::<Vec<_>>();
-            let parts: Vec<_> = rows.chunks(8).map(|rows| scope.spawn(|| of_rows(rows))).collect();
+            let parts: Vec<_> = rows.chunks(8).map(|rows| scope.spawn(move || of_rows(rows))).collect();
             parts.into_iter().flat_map(|part| part.join().expect("the oracle does not panic")).collect()
         });
         Ok(Self { sets: sets.collect::<Result<_, _>>()?, op, shape, oracle })

@@ -273,7 +273,7 @@ fn flop(op: Op) -> f64 {
     match op {
         Op::Copy => 0.0,
         // The maximum, a subtraction, an exponential, the sum, a division.
-        Op::Softmax | Op::LogSoftmax | Op::TopK => 5.0,
+        Op::Softmax | Op::LogSoftmax | Op::TopK(_) => 5.0,
         // A multiplication and an addition for the sum, a subtraction, a multiplication.
         Op::Backward => 4.0,
         // Those of softmax, and the factor of the gradient.

@@ -1,5 +1,6 @@
 //! `cargo xtask differ`: the same Rust natively and as PTX by both back ends, compared bit for bit.
 
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, bail, ensure};
@@ -41,6 +42,12 @@ pub struct Differ {
     /// Go on with random programs that were ended, with the same sources
     #[arg(long)]
     resume: bool,
+    /// Pack the programs and all crates for a machine with a GPU, into this folder, instead of running them here
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["gpu_results", "write", "backend", "crates"])]
+    gpu_pack: Option<PathBuf>,
+    /// Run nothing, and take the results that such a pack gave on a GPU
+    #[arg(long, value_name = "FILE.json")]
+    gpu_results: Option<PathBuf>,
     /// Write what came out down in docs/results
     #[arg(long)]
     write: bool,
@@ -70,12 +77,18 @@ impl Part {
 impl Differ {
     /// Runs the command.
     pub fn run(&self) -> anyhow::Result<()> {
+        if let Some(path) = &self.gpu_results {
+            return self.take_results(path);
+        }
         // What is built now is what the results are about, whatever is changed meanwhile.
         let origin = Origin::now()?;
         let mut build = workspace::cargo();
         build.args(["build", "--release", "--quiet", "--package", "differ"]);
         let built = build.current_dir(workspace::root()).status().context("starting cargo")?;
         ensure!(built.success(), "differ could not be built ({built})");
+        if let Some(to) = &self.gpu_pack {
+            return self.pack(to, &origin);
+        }
         let mut results = Results::read()?;
         let mut failed = Vec::new();
         for &part in &self.parts {
@@ -95,6 +108,40 @@ impl Differ {
         if !failed.is_empty() {
             bail!("differences, or a planted error that was not found: {}; see above", failed.join(" and "));
         }
+        Ok(())
+    }
+
+    /// Packs for a GPU.
+    fn pack(&self, to: &Path, origin: &Origin) -> anyhow::Result<()> {
+        let mut differ = Command::new(workspace::target().join("release/differ-gpu"));
+        differ.args(["pack", "--commit", &origin.commit, "--arch", &self.arch, "--archive"]).arg(to);
+        differ.arg("--out").arg(workspace::target().join("differ/gpu-pack"));
+        differ.args(["--opt-level", &self.opt_level.to_string(), "--seed", &self.seed.to_string()]);
+        differ.args(["--programs", &self.programs.to_string()]);
+        differ.args(self.jobs.iter().flat_map(|jobs| ["--jobs".to_owned(), jobs.to_string()]));
+        differ.args(self.resume.then_some("--resume"));
+        let status = differ.status().with_context(|| format!("starting {differ:?}"))?;
+        ensure!(status.success(), "packing failed ({status}); go on with --resume");
+        println!(
+            "carry {}, run `sh run.sh` there, and take gpu-results.json with --gpu-results",
+            to.display()
+        );
+        Ok(())
+    }
+
+    /// Takes the results of a GPU.
+    fn take_results(&self, path: &Path) -> anyhow::Result<()> {
+        let text = std::fs::read(path).with_context(|| format!("reading {}", path.display()))?;
+        let entries: Vec<Entry> =
+            serde_json::from_slice(&text).with_context(|| format!("{} holds no results", path.display()))?;
+        ensure!(!entries.is_empty(), "{} holds no results", path.display());
+        let differ: usize = entries.iter().map(|entry| entry.outcome.wrong()).sum();
+        let mut results = Results::read()?;
+        entries.into_iter().for_each(|entry| results.put(entry));
+        if self.write {
+            results.write()?;
+        }
+        ensure!(differ == 0, "{differ} programs or cases differ, or did not run: see {}", path.display());
         Ok(())
     }
 

@@ -35,7 +35,7 @@ pub struct Origin {
 /// What `differ` says with `--json`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// `planted`, `crates` or `programs`.
+    /// `planted`, `crates`, `programs`, `gpu-crates` or `gpu-programs`.
     part: String,
     opt_level: u8,
     arch: String,
@@ -92,7 +92,10 @@ impl Results {
 
     fn page(&self) -> String {
         let mut page = "# Host and device, bit for bit\n\n\
-            The same source compiled natively and as PTX by both back ends; the PTX runs on the emulator, where a result that depends on unwritten memory or registers is a difference too. Kernels use crates of the registry unchanged, each over many inputs and all lengths; programs are generated at random from a seed. Written by \
+            The same source compiled natively and as PTX by both back ends. The PTX runs on the emulator, where a result \
+            that depends on unwritten memory or registers is a difference too, and on a GPU, with 0xab in local and \
+            shared memory before every launch. Kernels use crates of the registry unchanged, each over many inputs and \
+            all lengths; programs are generated at random from a seed. Written by \
             `cargo xtask differ --write`.\n\n\
             | what | opt level | back end | compared | different | refused | seconds for both | machine | date | commit |\n\
             | --- | ---: | --- | ---: | ---: | ---: | ---: | --- | --- | --- |\n"
@@ -118,16 +121,14 @@ impl Results {
                 );
             }
         }
-        for Entry { outcome, .. } in self.comparisons.iter().filter(|entry| !entry.outcome.crates.is_empty())
-        {
+        for Entry { outcome, .. } in self.comparisons.iter().filter(|entry| entry.outcome.part == "crates") {
             let (count, names) = (outcome.crates.len(), outcome.crates.join(", "));
             let _ = writeln!(page, "\nThe {count} crates at opt level {}: {names}.", outcome.opt_level);
         }
         for Entry { outcome, origin } in &self.comparisons {
             let heading = if outcome.part == "planted" {
                 format!(
-                    "Errors planted in the LLVM IR, a store left out and a subtraction's operands swapped, and the \
-                     program that shows each ({}, {}, commit {})",
+                    "Errors planted in the LLVM IR and the PTX, and the program that shows each ({}, {}, commit {})",
                     origin.machine, origin.date, origin.commit
                 )
             } else {
@@ -152,10 +153,16 @@ impl Entry {
 
 impl Outcome {
     fn what(&self) -> String {
+        let place = if self.part.starts_with("gpu-") { " on the GPU" } else { "" };
         match self.seeds {
-            Some((first, last)) => format!("random programs, seeds {first} to {last}"),
-            None => format!("{} crates", self.crates.len()),
+            Some((first, last)) => format!("random programs{place}, seeds {first} to {last}"),
+            None => format!("{} crates{place}", self.crates.len()),
         }
+    }
+
+    /// How many differ, or did not run.
+    pub fn wrong(&self) -> usize {
+        self.backends.iter().map(|of| of.differ + of.refused).sum()
     }
 
     fn unit(&self) -> &'static str {
@@ -194,6 +201,13 @@ mod tests {
             page.contains("| 1 crates | 3 | nvvm | 40 cases | 0 |") && page.contains("level 3: hex."),
             "{page}"
         );
+        results.put(Entry {
+            outcome: Outcome { part: "gpu-programs".to_owned(), ..entry("programs", 3, 1).outcome },
+            ..Entry::default()
+        });
+        assert!(results.page().contains("| random programs on the GPU, seeds 5 to 44 | 3 |"));
+        assert_eq!(results.comparisons[0].outcome.wrong(), 0);
+        results.comparisons.retain(|entry| entry.outcome.part != "gpu-programs");
         results.put(entry("programs", 3, 0));
         assert_eq!(results.comparisons.len(), 3);
         assert!(!results.page().contains("seed 7"));

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
 
 use anyhow::{Context, ensure};
 use cuda_builder::Backend;
@@ -97,7 +98,7 @@ fn on_device(
     let ptx = compile::ptx(&workspace.join("cuda/differ/crates"), backend, settings, &arguments)?;
     let module = PtxModule::parse(&ptx).with_context(|| format!("PTX of {backend}"))?;
     let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
-    let differences = emulate::compare(module, cases, cores, MOST_STEPS);
+    let differences = emulate::compare(Arc::new(module), cases, cores, MOST_STEPS);
     Ok(Outcome { backend, cases: cases.len(), differences })
 }
 

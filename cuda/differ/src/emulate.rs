@@ -12,8 +12,7 @@ use crate::difference::{Difference, What};
 
 /// Runs every case, `threads` at a time, and gives those that differ, in the order of the cases. A case of more than
 /// `most_steps` instructions counts as endless.
-pub fn compare(module: PtxModule, cases: &[Case], threads: usize, most_steps: u64) -> Vec<Difference> {
-    let module = Arc::new(module);
+pub fn compare(module: Arc<PtxModule>, cases: &[Case], threads: usize, most_steps: u64) -> Vec<Difference> {
     let (next, found) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
         for _ in 0..threads {

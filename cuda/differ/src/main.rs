@@ -10,6 +10,7 @@ use cuda_builder::{Backend, NvvmArch};
 use differ::compile::Settings;
 use differ::crates::{self, CRATES};
 use differ::planted::Planted;
+use differ::planted::search::{self, Shown};
 use differ::programs::folder::Folder;
 use differ::programs::hunt::{Found, Hunt};
 use differ::programs::journal::Journal;
@@ -93,9 +94,12 @@ struct Crates {
 struct PlantedEdits {
     #[command(flatten)]
     common: Common,
-    /// Programs that each edit is planted in
-    #[arg(long, default_value_t = 12)]
+    /// Programs that each edit is planted in, and five times as many if need be
+    #[arg(long, default_value_t = 40)]
     programs: u64,
+    /// Only these kinds
+    #[arg(long, value_delimiter = ',', value_name = "NAME")]
+    only: Vec<String>,
     /// The first seed
     #[arg(long, default_value_t = 0)]
     seed: u64,
@@ -263,54 +267,54 @@ impl Crates {
     }
 }
 
-/// Places where an edit of each kind is planted, until one is found: not every store is seen by anybody.
-const PLACES: [usize; 10] = [40, 137, 261, 389, 502, 640, 777, 901, 1100, 1400];
-
 impl PlantedEdits {
     fn run(&self) -> anyhow::Result<ExitCode> {
-        let mut hunt = self.common.hunt(Some(1))?;
         let start = Instant::now();
+        let all = search::names();
+        let names: Vec<&str> = all
+            .iter()
+            .copied()
+            .filter(|name| self.only.is_empty() || self.only.iter().any(|only| only == name))
+            .collect();
+        ensure!(
+            names.len() == if self.only.is_empty() { all.len() } else { self.only.len() },
+            "--only {}: expected some of {}",
+            self.only.join(","),
+            all.join(",")
+        );
+        let work = self.common.work()?.join("planted");
+        let device = workspace().join("target/cuda-builder");
+        let settings = self.common.settings(Some(device), work.join("ptx"));
+        let seeds = (self.seed, self.programs);
+        let shown = search::search(&names, seeds, (workspace(), &settings), &work.join("programs"))?;
         let mut report = Report::new("planted", self.common.opt_level, self.common.arch);
-        let mut is_clean = true;
-        for &backend in &self.common.backend {
-            hunt.settings.backends = vec![backend];
-            let mut of = OfBackend { backend: backend.to_string(), ..OfBackend::default() };
-            for kind in [Planted::Store, Planted::Sub] {
-                let found = self.first_found(&mut hunt, kind)?;
-                if let Some((planted, found)) = &found {
-                    report.found.push(format!("{planted} by {backend}: {}", shown(found)));
-                } else {
-                    println!("nobody saw an edit like {} by {backend}", kind(PLACES[0]));
-                    is_clean = false;
-                }
-                of.compared += 1;
-                of.differ += usize::from(found.is_some());
-            }
-            report.backends.push(of);
-        }
+        report.found = shown
+            .iter()
+            .map(|Shown { planted, backend, seed, difference }| {
+                format!("{planted} by {backend}, {}: seed {seed}: {difference}", planted.what())
+            })
+            .collect();
+        let of = |backend: &Backend| OfBackend {
+            backend: backend.to_string(),
+            compared: names.len() as u64,
+            differ: shown.iter().filter(|one| one.backend == *backend).count(),
+            refused: 0,
+        };
+        report.backends = self.common.backend.iter().map(of).collect();
         report.seconds = start.elapsed().as_secs();
         report.found.iter().for_each(|one| println!("{one}"));
         self.common.write(&report)?;
-        Ok(if is_clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-    }
-
-    /// The first edit of a kind that changes what a program does.
-    fn first_found(
-        &self,
-        hunt: &mut Hunt,
-        kind: fn(usize) -> Planted,
-    ) -> anyhow::Result<Option<(Planted, Found)>> {
-        for place in PLACES {
-            let planted = kind(place);
-            hunt.settings.planted = Some(planted);
-            let found = hunt.run(self.seed, self.programs, None, &|_, _| {})?;
-            // What cannot be compiled or crashes the compiler says nothing about the comparison.
-            let differs = |found: &Found| matches!(found.verdict.finding, Finding::Differs(_));
-            if let Some(found) = found.into_iter().find(differs) {
-                return Ok(Some((planted, found)));
+        let is_seen = |backend: &Backend, name: &str| {
+            shown.iter().any(|one| one.backend == *backend && one.planted.kind() == name)
+        };
+        let mut is_clean = true;
+        for backend in &self.common.backend {
+            for name in names.iter().filter(|name| !is_seen(backend, name)) {
+                println!("no program shows the planted error `{name}` by {backend}");
+                is_clean = false;
             }
         }
-        Ok(None)
+        Ok(if is_clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 mod ir;
 mod ptx;
+pub mod search;
 
 /// An edit that changes what a program does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,6 +155,24 @@ impl Planted {
                 _ => text,
             }
         })
+    }
+
+    /// The name of its kind.
+    pub fn kind(self) -> &'static str {
+        match self {
+            Planted::Store(_) => "store",
+            Planted::Sub(_) => "sub",
+            Planted::Class(class) => class.name,
+        }
+    }
+
+    /// What the compiler does.
+    pub fn what(self) -> &'static str {
+        match self {
+            Planted::Store(_) => "a store left out",
+            Planted::Sub(_) => "the operands of a subtraction swapped",
+            Planted::Class(class) => class.what,
+        }
     }
 
     /// The PTX with the error, if it is one of PTX.

@@ -40,10 +40,12 @@ fn programs() {
 
 #[test]
 fn planted_errors() {
-    let (output, report) = differ("planted", &["--backend", "nvvm", "--programs", "6"]);
+    let kinds = ["store", "sub", "remainder", "index"];
+    let (output, report) =
+        differ("planted", &["--backend", "llvm", "--programs", "12", "--only", &kinds.join(",")]);
     assert!(output.status.success() && report.backends.len() == 1, "{output:?}");
-    assert_eq!((report.backends[0].compared, report.backends[0].differ), (2, 2), "{report:?}");
-    for (found, edit) in report.found.iter().zip(["store:", "sub:"]) {
+    assert_eq!((report.backends[0].compared, report.backends[0].differ), (4, 4), "{report:?}");
+    for (found, edit) in report.found.iter().zip(kinds) {
         assert!(found.starts_with(edit), "{found}");
     }
 }

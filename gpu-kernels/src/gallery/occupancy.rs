@@ -14,7 +14,7 @@
 
 #[cfg(not(target_arch = "nvptx64"))]
 use super::Rung;
-use cuda_std::{kernel, thread};
+use cuda_std::{hint, kernel, thread};
 
 /// The rungs.
 #[cfg(not(target_arch = "nvptx64"))]
@@ -81,6 +81,7 @@ pub unsafe fn occupancy_copy<const EACH: usize>(out: *mut u32, inp: *const u32, 
                 }
             }
         }
-        first += EACH * threads;
+        // Not unrolled: more loads in flight would be another rung's.
+        first = hint::opaque(first + EACH * threads);
     }
 }

@@ -66,16 +66,28 @@ impl<T: Number> Line<T> {
     where
         T: Element<N>,
     {
+        self.load_each::<N, 32, VECTORS>(first, lane())
+    }
+
+    /// The vectors of number `thread` of `THREADS` threads.
+    #[inline(always)]
+    fn load_each<const N: usize, const THREADS: usize, const VECTORS: usize>(
+        &self,
+        first: usize,
+        thread: usize,
+    ) -> [u32x4; VECTORS]
+    where
+        T: Element<N>,
+    {
         // SAFETY: `first` is a column of the row, or its end.
         let start = unsafe { self.start.add(first.min(self.cols)) };
-        let left = self.cols.saturating_sub(first).min(32 * N * VECTORS) as u32;
-        let lane = lane();
-        // Two loops and no branch inside, so that all loads of a lane are on their way before the first is used.
+        let left = self.cols.saturating_sub(first).min(THREADS * N * VECTORS) as u32;
+        // Two loops and no branch inside, so that all loads of a thread are on their way before the first is used.
         if self.is_whole {
             return core::array::from_fn(|i| {
-                let at = (32 * i + lane) * N;
-                // SAFETY: a vector of the row, on a boundary.
+                let at = (THREADS * i + thread) * N;
                 if (at as u32) < left {
+                    // SAFETY: a vector of the row, on a boundary.
                     unsafe { load_global(start.add(at).cast()) }
                 } else {
                     T::NEG_INFINITY
@@ -84,13 +96,48 @@ impl<T: Number> Line<T> {
         }
         core::array::from_fn(|i| {
             let elements: [T; N] = core::array::from_fn(|j| {
-                let at = (32 * i + lane) * N + j;
+                let at = (THREADS * i + thread) * N + j;
                 // SAFETY: an element of the row.
                 if (at as u32) < left { unsafe { *start.add(at) } } else { T::from_f32(f32::NEG_INFINITY) }
             });
             // SAFETY: `N` elements are 16 bytes, and every pattern of bits is a vector.
             unsafe { core::mem::transmute_copy(&elements) }
         })
+    }
+
+    /// As [`Self::load`], for a block of `BLOCK` threads, which reads each round of vectors in the order of its threads.
+    #[inline(always)]
+    pub fn load_by_block<const N: usize, const BLOCK: usize, const VECTORS: usize>(
+        &self,
+        first: usize,
+    ) -> [u32x4; VECTORS]
+    where
+        T: Element<N>,
+    {
+        self.load_each::<N, BLOCK, VECTORS>(first, thread::thread_idx_x() as usize)
+    }
+
+    /// `N` neighbouring elements from a column on that is a multiple of `N`; -inf after the last column.
+    #[inline(always)]
+    pub fn vector_at<const N: usize>(&self, col: usize) -> u32x4
+    where
+        T: Element<N>,
+    {
+        if self.is_whole {
+            return if col < self.cols {
+                // SAFETY: a vector of the row, on a boundary.
+                unsafe { load_global(self.start.add(col).cast()) }
+            } else {
+                T::NEG_INFINITY
+            };
+        }
+        let elements: [T; N] = core::array::from_fn(|j| {
+            let col = col + j;
+            // SAFETY: an element of the row.
+            if col < self.cols { unsafe { *self.start.add(col) } } else { T::from_f32(f32::NEG_INFINITY) }
+        });
+        // SAFETY: `N` elements are 16 bytes, and every pattern of bits is a vector.
+        unsafe { core::mem::transmute_copy(&elements) }
     }
 
     /// The element of a column.

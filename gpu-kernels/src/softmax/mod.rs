@@ -51,7 +51,7 @@ pub mod sample;
 #[cfg(not(target_arch = "nvptx64"))]
 pub mod operation;
 
-pub mod chunk;
+mod chunk;
 
 mod row;
 

@@ -93,6 +93,8 @@ impl Fit {
         match threads {
             1 => Self::serial(super::serial::BLOCK),
             32 => Self::of::<N>(block, threads, vectors, false),
+            // Of wider rows more threads take less time.
+            64 => Self { elements: 4096, ..Self::any_width(block) },
             _ => Self::any_width(block),
         }
     }
@@ -258,7 +260,7 @@ pub struct RowVariants<A: 'static> {
     pub variants: &'static [Variant<A>],
     /// The kernel of a block or a cluster that holds a row in shared memory, or of a cluster that holds nothing of it.
     pub staged: Option<&'static Variant<A>>,
-    /// Columns from which many rows are better held there than in registers.
+    /// Columns from which many rows are better held there than in registers; of a cluster that holds nothing, the fewest of a block.
     pub staged_from: usize,
 }
 
@@ -285,17 +287,17 @@ macro_rules! kernels {
             const TOP_K: &'static RowVariants<TopKArgs<$ty>> = &RowVariants {
                 variants: top_k_rows::INSTANCES,
                 staged: Some(&<top_k_cluster as KernelsOf<TopKArgs<$ty>>>::INSTANCES[0]),
-                staged_from: 0,
+                staged_from: 16_384,
             };
             const SAMPLE: &'static RowVariants<SampleArgs<$ty>> = &RowVariants {
                 variants: sample_rows::INSTANCES,
                 staged: Some(&<sample_cluster as KernelsOf<SampleArgs<$ty>>>::INSTANCES[0]),
-                staged_from: 0,
+                staged_from: 4096,
             };
             const SAMPLE_TOP_K: &'static RowVariants<SampleArgs<$ty>> = &RowVariants {
                 variants: sample_top_k_rows::INSTANCES,
                 staged: Some(&<sample_top_k_cluster as KernelsOf<SampleArgs<$ty>>>::INSTANCES[0]),
-                staged_from: 0,
+                staged_from: 16_384,
             };
         }
     )*};

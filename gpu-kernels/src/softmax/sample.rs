@@ -78,7 +78,7 @@ pub const GREEDY: u32 = 1;
 /// `log_probabilities` have an element for each row, which nobody else uses; `top_k` is at most
 /// [`MOST`](super::top_k::MOST), and 0 but for one thread a row.
 #[kernel(
-    with(BLOCK = max(THREADS, 128)),
+    with(BLOCK = max(THREADS, 64)),
     max_threads = BLOCK,
     min_blocks = 1024 / BLOCK,
     args,
@@ -86,13 +86,15 @@ pub const GREEDY: u32 = 1;
     instances(
         T = f32, N = 4 {
             sample_f32_32x2 = <32, 2>;
-            sample_f32_32x8 = <32, 8>, min_blocks = 6;
-            sample_f32_wide = <128, 8>, min_blocks = 6;
+            sample_f32_32x8 = <32, 8>, min_blocks = 12;
+            sample_f32_64x8 = <64, 8>, min_blocks = 10;
+            sample_f32_wide = <128, 8>, min_blocks = 5;
             sample_f32_serial = <1, 8>, cpu_only = true;
         }
         for T in [f16, bf16], N = 8 {
-            sample_{T}_32x1 = <32, 1>, min_blocks = 7;
-            sample_{T}_32x4 = <32, 4>, min_blocks = 7;
+            sample_{T}_32x1 = <32, 1>, min_blocks = 14;
+            sample_{T}_32x4 = <32, 4>, min_blocks = 12;
+            sample_{T}_64x4 = <64, 4>, min_blocks = 12;
             sample_{T}_wide = <128, 4>, min_blocks = 6;
             sample_{T}_serial = <1, 4>, cpu_only = true;
         }
@@ -125,7 +127,7 @@ pub unsafe fn sample_rows<
 #[kernel(
     with(BLOCK = 128),
     max_threads = BLOCK,
-    min_blocks = 6,
+    min_blocks = 5,
     min_arch = 90,
     args,
     facts: Fit = Fit::staged::<N>(BLOCK, 0),
@@ -157,12 +159,12 @@ pub unsafe fn sample_cluster<T: Element<N>, const N: usize, const VECTORS: usize
     facts: Fit = Fit::of_warps::<N>(BLOCK, THREADS, VECTORS),
     instances(
         T = f32, N = 4 {
-            sample_top_k_f32_32x8 = <32, 8>, min_blocks = 5;
+            sample_top_k_f32_32x8 = <32, 8>, min_blocks = 6;
             sample_top_k_f32_wide = <256, 8>;
             sample_top_k_f32_serial = <1, 8>, cpu_only = true;
         }
         for T in [f16, bf16], N = 8 {
-            sample_top_k_{T}_32x4 = <32, 4>, min_blocks = 5;
+            sample_top_k_{T}_32x4 = <32, 4>, min_blocks = 6;
             sample_top_k_{T}_wide = <256, 4>;
             sample_top_k_{T}_serial = <1, 4>, cpu_only = true;
         }

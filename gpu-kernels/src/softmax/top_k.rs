@@ -1,6 +1,6 @@
 //! The largest probabilities of each row of a softmax, in one pass over the logits: no softmax is written.
 //!
-//! A row of up to 1024 columns is a warp's, which holds it in registers; a wider one a block's or a cluster's, which remembers the maxima
+//! A row of up to 1024 columns is a warp's, a wider one a block's or a cluster's. A warp remembers the maxima of its vectors, a block those
 //! of each thread's chunks. In both, the `k`th largest of some maxima, found by bisection, is a bound: at least `k` elements reach it, and few
 //! more. These are gathered, which takes another look at the chunks whose maximum reaches the bound alone, and sorted by one
 //! warp in its registers. Where more elements reach the bound than there is room for, the `k`th of those that found room is a higher one, for
@@ -27,6 +27,7 @@ use cuda_std::mem::f32x2;
 
 mod args;
 pub(super) mod block;
+mod elements;
 pub(super) mod in_warp;
 pub(super) mod key;
 pub(super) mod select;
@@ -39,7 +40,7 @@ pub use args::{TopKArgsHost, TopKLaunch};
 pub use select::MOST;
 
 use block::{BLOCK, Scratch, rows};
-use in_warp::{ROOM, in_warp};
+use in_warp::in_warp;
 use serial::serial;
 
 #[cfg(not(target_arch = "nvptx64"))]
@@ -71,13 +72,13 @@ pub const ZERO_MASKED: u32 = super::forward::ZERO_MASKED;
     instances(
         T = f32, N = 4 {
             top_k_f32_32x2 = <32, 2>;
-            top_k_f32_32x8 = <32, 8>, min_blocks = 5;
+            top_k_f32_32x8 = <32, 8>, min_blocks = 7;
             top_k_f32_wide = <256, 8>;
             top_k_f32_serial = <1, 8>, cpu_only = true;
         }
         for T in [f16, bf16], N = 8 {
             top_k_{T}_32x1 = <32, 1>;
-            top_k_{T}_32x4 = <32, 4>, min_blocks = 5;
+            top_k_{T}_32x4 = <32, 4>, min_blocks = 7;
             top_k_{T}_wide = <256, 4>;
             top_k_{T}_serial = <1, 4>, cpu_only = true;
         }
@@ -132,5 +133,5 @@ pub unsafe fn top_k_cluster<T: Element<N>, const N: usize, const VECTORS: usize>
 
 /// Words of shared memory of a block of whose threads so many have a row.
 pub(super) const fn words(threads: usize, block: usize) -> usize {
-    if threads > 32 { Scratch::words(false) } else { ROOM * block / 32 }
+    if threads > 32 { Scratch::words(false) } else { in_warp::WORDS * block / 32 }
 }

@@ -1,7 +1,6 @@
 //! Chooses among kernels that take any width or some widths, and the rows for each.
 
 use cuda_std::launch::LaunchConfig;
-use gpu_kernels::softmax::chunk::CHUNK;
 use gpu_kernels::softmax::operation::{RowVariants, Spread, Variant};
 
 use super::kernel_choice::prefetch_blocks;
@@ -76,7 +75,8 @@ fn choice<A>(
     };
     let first = kernels.variants.iter().find(suits).map(Spread::one);
     if let Some(streaming) = kernels.staged.filter(|it| it.streams()) {
-        let few = || of_few_streams(Spread::staged(streaming, &profile.limits, cols), profile, shape);
+        let spread = Spread::staged(streaming, &profile.limits, cols);
+        let few = || of_few_streams(spread, profile, shape, kernels.staged_from);
         return if profile.is_cpu { first } else { few().or(first) };
     }
     let fits_registers = first.is_some_and(|kernel| kernel.variant.elements < u32::MAX);
@@ -96,17 +96,18 @@ fn choice<A>(
 }
 
 /// The cluster for rows that are so few that a block each leaves multiprocessors idle: enough blocks for the idle
-/// multiprocessors, and in each block a chunk for every warp.
+/// multiprocessors, and in each block at least `least` columns.
 fn of_few_streams<A>(
     kernels: impl Iterator<Item = Spread<A>>,
     profile: &DeviceProfile,
     [rows, cols]: [usize; 2],
+    least: usize,
 ) -> Option<Spread<A>> {
     let is_worth_it = |kernel: &Spread<A>| {
-        let (blocks, warps) = (kernel.blocks as usize, kernel.variant.block as usize / 32);
+        let blocks = kernel.blocks as usize;
         blocks > 1
             && rows.saturating_mul(blocks) <= STREAMS * profile.multiprocessors
-            && cols >= blocks * warps * CHUNK
+            && cols >= blocks * least
     };
     kernels.filter(is_worth_it).last()
 }
@@ -190,7 +191,8 @@ mod tests {
             (&gpu(), [4096, 256], ("sample_f32_32x2", 1)),
             (&gpu(), [4096, 257], ("sample_f32_32x8", 1)),
             (&gpu(), [1, 1024], ("sample_f32_32x8", 1)),
-            (&gpu(), [4096, 1025], ("sample_f32_wide", 1)),
+            (&gpu(), [4096, 1025], ("sample_f32_64x8", 1)),
+            (&gpu(), [4096, 4097], ("sample_f32_wide", 1)),
             (&gpu(), [265, 131_072], ("sample_f32_wide", 1)),
             (&gpu(), [64, 32_000], ("sample_f32_cluster", 4)),
             (&gpu(), [64, 262_144], ("sample_f32_cluster", 8)),

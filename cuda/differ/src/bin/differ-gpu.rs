@@ -75,7 +75,7 @@ struct Run {
     #[arg(long)]
     workers: Option<usize>,
     /// When no further module is begun
-    #[arg(long, value_name = "SECONDS", default_value_t = 270)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     seconds: u64,
     /// Write what came out, for `cargo xtask differ --gpu-results`
     #[arg(long, value_name = "FILE.json")]
@@ -158,7 +158,7 @@ impl Run {
         let start = Instant::now();
         let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
         let modules = runner::modules(&self.folder)?;
-        let workers = self.workers.unwrap_or(cores * 3 / 4).clamp(1, 12).min(modules.len());
+        let workers = self.workers.unwrap_or(cores * 3 / 4).clamp(1, 12);
         let end = start + Duration::from_secs(self.seconds);
         let (outcomes, seen) = runner::run(&self.folder, &modules, workers, end)?;
         ensure!(!seen.name.is_empty(), "no process got the GPU: {outcomes:?}");
@@ -175,7 +175,8 @@ impl Run {
         }
         let compared: usize = outcomes.iter().map(|outcome| outcome.cases).sum();
         let differ: usize = outcomes.iter().map(|outcome| outcome.found.len()).sum();
-        let missing: usize = outcomes.iter().map(|outcome| outcome.missing.1).sum();
+        let missing: usize =
+            outcomes.iter().flat_map(|outcome| &outcome.missing).map(|(_, cases, _)| cases).sum();
         println!("{missing} cases did not run");
         println!("{compared} compared, {differ} differ");
         Ok(differ == 0 && missing == 0)

@@ -3,6 +3,7 @@
 pub mod pack;
 pub mod results;
 pub mod runner;
+pub mod split;
 pub mod worker;
 
 use std::ffi::c_void;

@@ -91,7 +91,8 @@ impl Pack {
         let found = hunt.run(seeds.0, count, Some(&journal), &progress)?;
         let mut refused = BTreeMap::new();
         for one in found {
-            let backend = one.verdict.backend.unwrap_or_else(|| "both".to_owned());
+            // What does not compile natively either is no program.
+            let Some(backend) = one.verdict.backend else { continue };
             if let Finding::Refused(why) = one.verdict.finding {
                 let why: String = why.chars().take(300).collect();
                 refused.insert((one.seed, backend), why);
@@ -158,15 +159,15 @@ pub fn stripped(ptx: &str) -> String {
     let mut is_section = false;
     for line in ptx.lines() {
         let line = line.split_once("//").map_or(line, |(code, _)| code).trim();
-        if line.starts_with(".section") {
+        if line.starts_with(".section ") {
             is_section = true;
         }
         if is_section {
             is_section = !line.starts_with('}');
             continue;
         }
-        let is_dropped = line.is_empty() || line.starts_with(".loc") || line.starts_with(".file");
-        if !is_dropped {
+        let directive = line.split_whitespace().next().unwrap_or_default();
+        if !matches!(directive, "" | ".loc" | ".file") {
             text.push_str(line);
             text.push('\n');
         }
@@ -180,8 +181,11 @@ mod tests {
 
     #[test]
     fn only_code_is_packed() {
-        let ptx = "\t// a comment\n.version 8.6\n.target sm_90, debug\n\n.func f()\n{\n\t.loc 1 2 3\n\tret; // end\n}\n\
+        let ptx = "\t// a comment\n.version 8.6\n.target sm_90, debug\n\n.func f()\n{\n\t.loc 1 2 3\n\t.local .b8 a[8];\n\tret; // end\n}\n\
                    .file 1 \"a.rs\"\n.section .debug_loc\n{\n.b8 1\n}\n.func g()\n";
-        assert_eq!(stripped(ptx), ".version 8.6\n.target sm_90, debug\n.func f()\n{\nret;\n}\n.func g()\n");
+        assert_eq!(
+            stripped(ptx),
+            ".version 8.6\n.target sm_90, debug\n.func f()\n{\n.local .b8 a[8];\nret;\n}\n.func g()\n"
+        );
     }
 }

@@ -89,7 +89,7 @@ impl Manifest {
             }
             let refused = self.refused.iter().filter(|_| is_programs);
             for (backend, why) in refused {
-                let all = report.backends.iter_mut().filter(|of| of.backend == *backend || backend == "both");
+                let all = report.backends.iter_mut().filter(|of| of.backend == *backend);
                 all.for_each(|of| of.refused += 1);
                 report.found.push(format!("{backend}: refused: {why}"));
             }
@@ -118,7 +118,8 @@ fn of_backend_in(backend: &str, outcomes: &[&&Outcome], is_programs: bool) -> Of
         } else {
             outcome.found.len()
         };
-        of.refused += if is_programs { outcome.missing.0 } else { outcome.missing.1 };
+        let cases: usize = outcome.missing.iter().map(|(_, cases, _)| cases).sum();
+        of.refused += if is_programs { outcome.missing.len() } else { cases };
     }
     of
 }
@@ -134,9 +135,10 @@ fn lines(outcome: &Outcome) -> Vec<String> {
     let mut all: Vec<String> = of_kernel
         .map(|found| format!("{}, {backend}: {} cases: {}", name(&found[0].kernel), found.len(), found[0]))
         .collect();
-    if let Some(reason) = &outcome.reason {
-        all.push(format!("{}: {} kernels did not run: {reason}", outcome.module, outcome.missing.0));
-    }
+    let missing = outcome.missing.iter();
+    all.extend(
+        missing.map(|(kernel, _, reason)| format!("{}, {backend}: did not run: {reason}", name(kernel))),
+    );
     all
 }
 
@@ -179,8 +181,7 @@ mod tests {
             kernels,
             cases: kernels * 32,
             found,
-            missing: (1, 32),
-            reason: None,
+            missing: vec![("k9".to_owned(), 32, "no".to_owned())],
         };
         let manifest = Manifest {
             seeds: Some((50, 149)),

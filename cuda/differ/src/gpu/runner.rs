@@ -1,12 +1,13 @@
 //! Many modules on one GPU, each in one of several processes: while one compiles, another runs, and a kernel that hangs or
 //! faults takes only its process along.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
@@ -15,14 +16,14 @@ use super::worker::{self, Line, Request};
 use crate::cases;
 use crate::difference::{Difference, What};
 
-/// How long the first kernel of a module may take, for which the driver compiles all of them.
-const FIRST: Duration = Duration::from_secs(150);
+/// How long the driver may compile.
+const COMPILING: Duration = Duration::from_secs(60);
 
-/// How long any other may take.
+/// How long a kernel may take.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// Processes that one module may use up.
-const MOST_TRIES: usize = 12;
+/// Kernels that are compiled together. The driver's compiler dies of some, and then all of them are compiled again.
+const AT_ONCE: usize = 12;
 
 /// What came of a module.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,10 +36,8 @@ pub struct Outcome {
     pub cases: usize,
     /// Cases that differ.
     pub found: Vec<Difference>,
-    /// Kernels and cases that did not run, and why.
-    pub missing: (usize, usize),
-    /// Why they did not.
-    pub reason: Option<String>,
+    /// Kernels that did not run, how many cases they have, and why.
+    pub missing: Vec<(String, usize, String)>,
 }
 
 /// What all processes said of the device.
@@ -50,56 +49,73 @@ pub struct Seen {
     pub soiled: usize,
 }
 
-/// The modules in the folder, the largest first: those take the longest to compile.
+/// The modules in the folder, crates first: they take the longest to compile.
 ///
 /// # Errors
 /// The folder cannot be read or holds no PTX.
 pub fn modules(folder: &Path) -> anyhow::Result<Vec<String>> {
     let entries = std::fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))?;
-    let mut all: Vec<(u64, String)> = entries
-        .filter_map(|entry| {
-            let entry = entry.ok()?;
-            let name = entry.file_name().to_str()?.strip_suffix(".ptx")?.to_owned();
-            Some((entry.metadata().ok()?.len(), name))
-        })
+    let mut all: Vec<String> = entries
+        .filter_map(|entry| Some(entry.ok()?.file_name().to_str()?.strip_suffix(".ptx")?.to_owned()))
         .collect();
     ensure!(!all.is_empty(), "no PTX in {}: fill it by `differ-gpu pack`", folder.display());
-    all.sort_by(|a, b| b.cmp(a));
-    Ok(all.into_iter().map(|(_, name)| name).collect())
+    all.sort_by_key(|name| (!name.starts_with("crates"), name.clone()));
+    Ok(all)
+}
+
+/// Some kernels of a module.
+#[derive(Clone, Debug)]
+struct Part {
+    module: String,
+    kernels: Vec<String>,
+}
+
+/// All kernels of the modules, a few at a time.
+fn parts(folder: &Path, modules: &[String]) -> anyhow::Result<VecDeque<Part>> {
+    let mut all = VecDeque::new();
+    for module in modules {
+        let kernels: Vec<String> = kernels(folder, module)?.into_iter().map(|(kernel, _)| kernel).collect();
+        all.extend(
+            kernels.chunks(AT_ONCE).map(|some| Part { module: module.clone(), kernels: some.to_vec() }),
+        );
+    }
+    Ok(all)
+}
+
+/// The kernels of a module, and how many cases each has.
+fn kernels(folder: &Path, module: &str) -> anyhow::Result<Vec<(String, usize)>> {
+    let (path, _) =
+        worker::expected(folder, module).with_context(|| format!("no outputs of {module} are known"))?;
+    let bytes = std::fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
+    let cases = cases::read(&bytes).with_context(|| format!("reading {}", path.display()))?;
+    Ok(cases::by_kernel(&cases).iter().map(|cases| (cases[0].kernel.clone(), cases.len())).collect())
 }
 
 /// Runs the modules in so many processes until `end`; what has not begun by then is missing.
 ///
 /// # Errors
-/// A process cannot be started, or none of them got the GPU.
+/// The outputs of a module cannot be read, or a process cannot be started.
 pub fn run(
     folder: &Path,
     modules: &[String],
     workers: usize,
     end: Instant,
 ) -> anyhow::Result<(Vec<Outcome>, Seen)> {
-    let state = Mutex::new((0, Vec::new(), Seen::default()));
-    let lock = || state.lock().unwrap_or_else(PoisonError::into_inner);
+    let open = Mutex::new(parts(folder, modules)?);
+    let state = Mutex::new((Vec::<Outcome>::new(), Seen::default()));
+    let (count, done) = (lock(&open).len(), AtomicUsize::new(0));
     let work = || -> anyhow::Result<()> {
         let mut worker = Worker { folder: folder.to_owned(), running: None, seen: None };
-        loop {
-            let next = {
-                let mut state = lock();
-                state.0 += 1;
-                state.0 - 1
-            };
-            let Some(module) = modules.get(next) else { break };
-            let outcome = worker.module(module, end)?;
-            let Outcome { kernels, cases, found, missing, .. } = &outcome;
-            eprintln!(
-                "{module}: {kernels} kernels, {cases} cases, {} differ, {} missing",
-                found.len(),
-                missing.0
-            );
-            lock().1.push(outcome);
+        while let Some(part) = { lock(&open).pop_front() } {
+            let outcome = worker.part(&part, end)?;
+            lock(&state).0.push(outcome);
+            let done = done.fetch_add(1, Ordering::Relaxed) + 1;
+            if done.is_multiple_of(50) {
+                eprintln!("{done} of {count} parts");
+            }
         }
         if let Some(seen) = worker.seen.take() {
-            let all = &mut lock().2;
+            let all = &mut lock(&state).1;
             all.soiled = if all.name.is_empty() { seen.soiled } else { all.soiled.min(seen.soiled) };
             all.name = seen.name;
         }
@@ -111,9 +127,31 @@ pub fn run(
             threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| panic!("a worker panicked")));
         ended.collect::<anyhow::Result<Vec<()>>>()
     })?;
-    let (_, mut outcomes, seen) = state.into_inner().unwrap_or_else(PoisonError::into_inner);
-    outcomes.sort_by(|a, b| a.module.cmp(&b.module));
-    Ok((outcomes, seen))
+    let (outcomes, seen) = state.into_inner().unwrap_or_else(PoisonError::into_inner);
+    Ok((merged(folder, outcomes)?, seen))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// One outcome for each module, with the number of cases that are missing.
+fn merged(folder: &Path, outcomes: Vec<Outcome>) -> anyhow::Result<Vec<Outcome>> {
+    let mut all: BTreeMap<String, Outcome> = BTreeMap::new();
+    for one in outcomes {
+        let of = all
+            .entry(one.module.clone())
+            .or_insert_with(|| Outcome { module: one.module, ..Outcome::default() });
+        of.kernels += one.kernels;
+        of.cases += one.cases;
+        of.found.extend(one.found);
+        of.missing.extend(one.missing);
+    }
+    for of in all.values_mut().filter(|of| !of.missing.is_empty()) {
+        let known: BTreeMap<String, usize> = kernels(folder, &of.module)?.into_iter().collect();
+        of.missing.iter_mut().for_each(|(kernel, cases, _)| *cases = known.get(kernel).copied().unwrap_or(0));
+    }
+    Ok(all.into_values().collect())
 }
 
 struct Running {
@@ -162,93 +200,83 @@ impl Worker {
         }
     }
 
-    fn module(&mut self, module: &str, end: Instant) -> anyhow::Result<Outcome> {
-        let mut outcome = Outcome { module: module.to_owned(), ..Outcome::default() };
-        let mut done = BTreeSet::new();
-        for _ in 0..MOST_TRIES {
+    /// Runs the kernels, in smaller parts where they cannot all be compiled together.
+    fn part(&mut self, part: &Part, end: Instant) -> anyhow::Result<Outcome> {
+        let mut outcome = Outcome { module: part.module.clone(), ..Outcome::default() };
+        let mut open = vec![part.clone()];
+        while let Some(part) = open.pop() {
             if Instant::now() > end {
-                outcome.reason = Some("there was no time left".to_owned());
-                break;
+                let reason = "there was no time left";
+                outcome.missing.extend(part.kernels.into_iter().map(|kernel| (kernel, 0, reason.to_owned())));
+                continue;
             }
-            let before = done.len();
-            match self.try_module(module, &mut done, &mut outcome, end)? {
-                None => return Ok(outcome),
-                Some(reason) => {
-                    self.drop_process();
-                    outcome.reason = Some(reason);
-                    if done.len() == before {
-                        break;
-                    }
-                }
+            let Some((left, reason)) = self.try_part(&part, &mut outcome)? else { continue };
+            let Part { module, kernels } = part;
+            if left.len() < kernels.len() {
+                open.extend((!left.is_empty()).then_some(Part { module, kernels: left }));
+            } else if let [kernel] = &left[..] {
+                outcome.missing.push((kernel.clone(), 0, reason));
+            } else {
+                let (a, b) = left.split_at(left.len() / 2);
+                let part = |some: &[String]| Part { module: module.clone(), kernels: some.to_vec() };
+                open.extend([part(b), part(a)]);
             }
-        }
-        // What is missing, after the last try.
-        if let Some((path, _)) = worker::expected(&self.folder, module)
-            && let Ok(cases) =
-                std::fs::read(&path).map_err(anyhow::Error::from).and_then(|bytes| cases::read(&bytes))
-        {
-            let missing = || cases.iter().filter(|case| !done.contains(&case.kernel));
-            let kernels: BTreeSet<&str> = missing().map(|case| case.kernel.as_str()).collect();
-            outcome.missing = (kernels.len(), missing().count());
-        }
-        if outcome.missing.0 == 0 {
-            outcome.reason = None;
         }
         Ok(outcome)
     }
 
-    /// Runs the kernels that are not done; why it could not, if not all are done.
-    fn try_module(
+    /// Runs the kernels; those that are left and why, if not all were run.
+    fn try_part(
         &mut self,
-        module: &str,
-        done: &mut BTreeSet<String>,
+        part: &Part,
         outcome: &mut Outcome,
-        end: Instant,
-    ) -> anyhow::Result<Option<String>> {
-        let request = Request { module: module.to_owned(), without: done.clone() };
+    ) -> anyhow::Result<Option<(Vec<String>, String)>> {
+        let request = Request { module: part.module.clone(), kernels: part.kernels.clone() };
         let request = serde_json::to_string(&request).context("writing a request")?;
         let running = self.start()?;
-        if writeln!(running.requests, "{request}").and_then(|()| running.requests.flush()).is_err() {
-            return Ok(Some("the process that runs it died".to_owned()));
-        }
-        let (mut current, mut is_first, mut device) = (None, true, None);
+        let mut left = part.kernels.clone();
+        // A process that is gone already says so by what it does not answer.
+        let _ = writeln!(running.requests, "{request}").and_then(|()| running.requests.flush());
+        let (mut current, mut device) = (None::<String>, None);
         let reason = loop {
-            let limit = if is_first { FIRST } else { LIMIT };
-            let left = end.saturating_duration_since(Instant::now()) + LIMIT;
-            match running.lines.recv_timeout(limit.min(left)) {
+            let limit = if current.is_none() { COMPILING } else { LIMIT };
+            match running.lines.recv_timeout(limit) {
                 Ok(Line::Device(name, soiled)) => device = Some(Seen { name, soiled }),
                 Ok(Line::Begins(kernel)) => current = Some(kernel),
                 Ok(Line::Ended { cases, found }) => {
-                    is_first = false;
-                    done.extend(current.take());
+                    left.retain(|kernel| current.as_ref() != Some(kernel));
+                    current = None;
                     outcome.kernels += 1;
                     outcome.cases += cases;
                     outcome.found.extend(found);
                 }
                 Ok(Line::Done) => break None,
-                Ok(Line::Refused(reason)) => break Some(reason),
+                Ok(Line::Refused(reason)) => break Some((false, reason)),
                 Err(error) => {
+                    let what = if current.is_some() { "the kernel" } else { "the driver's compiler" };
                     let how = match error {
-                        std::sync::mpsc::RecvTimeoutError::Timeout => format!("no answer in {limit:?}"),
-                        std::sync::mpsc::RecvTimeoutError::Disconnected => "the process died".to_owned(),
+                        RecvTimeoutError::Timeout => format!("{what} does not end in {limit:?}"),
+                        RecvTimeoutError::Disconnected => format!("{what} ends the process"),
                     };
-                    // The first kernel waits for the compiler, which may be what does not come back.
-                    if let Some(kernel) = current.take()
-                        && !(is_first && limit.min(left) < FIRST)
-                    {
-                        done.insert(kernel.clone());
+                    if let Some(kernel) = current.take() {
+                        left.retain(|other| *other != kernel);
                         outcome.kernels += 1;
                         let what = What::Fault(how.clone());
                         outcome.found.push(Difference { kernel, number: 0, input_len: 0, what });
                     }
-                    break Some(how);
+                    break Some((true, how));
                 }
             }
         };
         if let Some(device) = device {
             self.seen = Some(device);
         }
-        Ok(reason)
+        Ok(reason.map(|(is_lost, reason)| {
+            if is_lost {
+                self.drop_process();
+            }
+            (left, reason)
+        }))
     }
 }
 
@@ -263,16 +291,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_largest_module_is_the_first() {
+    fn crates_are_the_first() {
         let folder = std::env::temp_dir().join(format!("differ-runner-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         assert!(modules(&folder).is_err());
-        for (name, text) in [("a.nvvm.ptx", "1"), ("b.llvm.ptx", "123"), ("b.cases", "1234")] {
-            std::fs::write(folder.join(name), text).unwrap();
+        for name in ["b1-0.nvvm.ptx", "crates-0.llvm-O3.ptx", "crates-0.cases"] {
+            std::fs::write(folder.join(name), "1").unwrap();
         }
-        assert_eq!(modules(&folder).unwrap(), ["b.llvm", "a.nvvm"]);
-        let (path, outputs) = worker::expected(&folder, "b.llvm").unwrap();
-        assert_eq!((path, outputs), (folder.join("b.cases"), super::super::Outputs::Bytes));
+        assert_eq!(modules(&folder).unwrap(), ["crates-0.llvm-O3", "b1-0.nvvm"]);
+        let (path, outputs) = worker::expected(&folder, "crates-0.llvm-O3").unwrap();
+        assert_eq!((path, outputs), (folder.join("crates-0.cases"), super::super::Outputs::Bytes));
         std::fs::remove_dir_all(&folder).unwrap();
     }
 }

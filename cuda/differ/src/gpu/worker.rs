@@ -1,15 +1,15 @@
 //! The process that has the GPU: it runs the modules that it is asked for, and says of each kernel when it begins and what
 //! came of it, so that the one who asked knows which kernel it was if this process hangs or dies.
 
-use std::collections::BTreeSet;
 use std::io::{BufRead as _, Write as _};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, ensure};
+use anyhow::Context;
 use ferrowarp::device::{Device, PtxModules};
 use serde::{Deserialize, Serialize};
 
 use super::Outputs;
+use super::split::Items;
 use crate::cases::{self, Case};
 use crate::difference::{Difference, What};
 
@@ -21,8 +21,8 @@ const STACK: usize = 16 << 10;
 pub struct Request {
     /// The name of the module, without an ending.
     pub module: String,
-    /// Kernels that are not run.
-    pub without: BTreeSet<String>,
+    /// The kernels of it that are compiled and run.
+    pub kernels: Vec<String>,
 }
 
 /// What a worker says, in a line.
@@ -37,9 +37,9 @@ pub enum Line {
         /// Those that differ.
         found: Vec<Difference>,
     },
-    /// The module is done.
+    /// All kernels are done.
     Done,
-    /// The module cannot be run at all.
+    /// None of them can be run.
     Refused(String),
     /// The device, once: its name and how many of a hundred words of unwritten memory are soiled.
     Device(String, usize),
@@ -54,65 +54,103 @@ pub fn expected(folder: &Path, module: &str) -> Option<(PathBuf, Outputs)> {
         .find(|(path, _)| path.exists())
 }
 
+/// A module, and what its kernels must make.
+struct Module {
+    name: String,
+    ptx: String,
+    cases: Vec<Case>,
+    outputs: Outputs,
+}
+
 /// Serves requests from stdin until there are no more, or until a kernel has taken the GPU from this process.
 ///
 /// # Errors
 /// There is no GPU, or stdin or stdout cannot be used.
 pub fn serve(folder: &Path) -> anyhow::Result<()> {
-    // The device of the module before: while it lives, the driver keeps what all modules share.
+    // The device of the request before: while it lives, the driver keeps what all modules share.
     let mut last: Option<Device> = None;
+    let mut module: Option<Module> = None;
+    let _removed = RemovedAtEnd(part_of_this_process());
     for line in std::io::stdin().lock().lines() {
         let request: Request =
             serde_json::from_str(&line.context("reading a request")?).context("a request")?;
-        match open(folder, &request.module) {
-            Ok((device, cases, outputs)) => {
-                if last.is_none() {
-                    let words = device.unwritten_memory()?;
-                    let soiled =
-                        words.iter().filter(|word| **word == u32::from_ne_bytes([cases::SOILED; 4])).count();
-                    say(&Line::Device(device.name(), 100 * soiled / words.len().max(1)))?;
-                }
-                if !run(&device, &cases, outputs, &request.without)? {
-                    return Ok(());
-                }
-                last = Some(device);
-                say(&Line::Done)?;
-            }
-            Err(error) => say(&Line::Refused(format!("{error:#}")))?,
+        if module.as_ref().is_none_or(|module| module.name != request.module) {
+            module = Some(Module::read(folder, &request.module)?);
         }
+        let Some(module) = &module else { continue };
+        let device = match module.open(&request.kernels) {
+            Ok(device) => device,
+            Err(error) => {
+                say(&Line::Refused(format!("{error:#}").chars().take(600).collect()))?;
+                continue;
+            }
+        };
+        if last.is_none() {
+            let words = device.unwritten_memory()?;
+            let soil = u32::from_ne_bytes([cases::SOILED; 4]);
+            let soiled = words.iter().filter(|word| **word == soil).count();
+            say(&Line::Device(device.name(), 100 * soiled / words.len().max(1)))?;
+        }
+        if !module.run(&device, &request.kernels)? {
+            return Ok(());
+        }
+        last = Some(device);
+        say(&Line::Done)?;
     }
     drop(last);
     Ok(())
 }
 
-fn open(folder: &Path, module: &str) -> anyhow::Result<(Device, Vec<Case>, Outputs)> {
-    let (path, outputs) =
-        expected(folder, module).with_context(|| format!("no outputs of {module} are known"))?;
-    let bytes = std::fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
-    let cases = cases::read(&bytes).with_context(|| format!("reading {}", path.display()))?;
-    let ptx = PtxModules::read(&folder.join(format!("{module}.ptx")))?;
-    let device = Device::cuda(0, &ptx)?.with_soiled_memory()?.with_stack_bytes(STACK)?;
-    ensure!(!cases.is_empty(), "{} is empty", path.display());
-    Ok((device, cases, outputs))
+/// A file that is removed in the end.
+struct RemovedAtEnd(PathBuf);
+
+impl Drop for RemovedAtEnd {
+    fn drop(&mut self) {
+        // It may never have been written.
+        let _ = std::fs::remove_file(&self.0);
+    }
 }
 
-/// Whether the GPU is still there in the end.
-fn run(
-    device: &Device,
-    cases: &[Case],
-    outputs: Outputs,
-    without: &BTreeSet<String>,
-) -> anyhow::Result<bool> {
-    for cases in cases::by_kernel(cases).into_iter().filter(|cases| !without.contains(&cases[0].kernel)) {
-        say(&Line::Begins(cases[0].kernel.clone()))?;
-        let found = super::compare(device, cases, outputs);
-        let is_fault = found.iter().any(|one| matches!(one.what, What::Fault(_)));
-        say(&Line::Ended { cases: cases.len(), found })?;
-        if is_fault {
-            return Ok(false);
-        }
+/// The file of the PTX that this process runs.
+fn part_of_this_process() -> PathBuf {
+    std::env::temp_dir().join(format!("differ-{}.ptx", std::process::id()))
+}
+
+impl Module {
+    fn read(folder: &Path, name: &str) -> anyhow::Result<Module> {
+        let (path, outputs) =
+            expected(folder, name).with_context(|| format!("no outputs of {name} are known"))?;
+        let bytes = std::fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
+        let cases = cases::read(&bytes).with_context(|| format!("reading {}", path.display()))?;
+        let path = folder.join(format!("{name}.ptx"));
+        let ptx = std::fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
+        Ok(Module { name: name.to_owned(), ptx, cases, outputs })
     }
-    Ok(true)
+
+    /// A device with some of the kernels, which are compiled now.
+    fn open(&self, kernels: &[String]) -> anyhow::Result<Device> {
+        let part = Items::of(&self.ptx).part(&kernels.iter().map(String::as_str).collect());
+        let path = part_of_this_process();
+        std::fs::write(&path, part).with_context(|| format!("writing {}", path.display()))?;
+        // The file stays: a device reads it when the first of its kernels is launched.
+        Ok(Device::cuda(0, &PtxModules::read(&path)?)?.with_soiled_memory()?.with_stack_bytes(STACK)?)
+    }
+
+    /// Whether the GPU is still there in the end.
+    fn run(&self, device: &Device, kernels: &[String]) -> anyhow::Result<bool> {
+        for cases in
+            cases::by_kernel(&self.cases).into_iter().filter(|cases| kernels.contains(&cases[0].kernel))
+        {
+            say(&Line::Begins(cases[0].kernel.clone()))?;
+            let found = super::compare(device, cases, self.outputs);
+            let is_fault = found.iter().any(|one| matches!(one.what, What::Fault(_)));
+            say(&Line::Ended { cases: cases.len(), found })?;
+            if is_fault {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
 }
 
 fn say(line: &Line) -> anyhow::Result<()> {

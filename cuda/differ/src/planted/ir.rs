@@ -116,16 +116,12 @@ pub(super) fn with_alignment(text: &str) -> String {
     every_line(text, |line| {
         let is =
             |ty: &str| line.contains(&format!("load {ty}, ptr")) || line.contains(&format!("store {ty} "));
-        if !line.contains(", align 1") || line.contains(", align 1,") && !is("i32") && !is("i64") {
+        let width = [("i32", 4), ("i64", 8)].into_iter().find(|(ty, _)| is(ty));
+        let (Some((_, width)), Some((head, tail))) = (width, line.split_once(", align 1")) else {
             return line.to_owned();
-        }
-        if is("i32") {
-            line.replace(", align 1", ", align 4")
-        } else if is("i64") {
-            line.replace(", align 1", ", align 8")
-        } else {
-            line.to_owned()
-        }
+        };
+        let is_whole = !tail.starts_with(|c: char| c.is_ascii_digit());
+        if is_whole { format!("{head}, align {width}{tail}") } else { line.to_owned() }
     })
 }
 
@@ -183,6 +179,7 @@ mod tests {
     #[test]
     fn words_are_aligned() {
         assert_eq!(with_alignment("%a = load i32, ptr %p, align 1\n"), "%a = load i32, ptr %p, align 4\n");
+        assert_eq!(with_alignment("store i64 %a, ptr %p, align 16\n"), "store i64 %a, ptr %p, align 16\n");
         assert_eq!(with_alignment("store i8 1, ptr %p, align 1\n"), "store i8 1, ptr %p, align 1\n");
     }
 }

@@ -19,10 +19,10 @@ use super::{generate, shrink};
 use crate::compile::Settings;
 
 /// Programs that are compiled together.
-const BATCH: usize = 50;
+const BATCH: usize = 100;
 
 /// How long a batch may take.
-const TIME_LIMIT: Duration = Duration::from_secs(900);
+const TIME_LIMIT: Duration = Duration::from_secs(1800);
 
 /// The address space of a batch, in KiB; it takes half a GiB.
 const MEMORY_LIMIT: u64 = 4 << 20;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context, bail, ensure};
@@ -23,7 +24,7 @@ const HOST_FLAGS: [&str; 4] =
     ["-Copt-level=0", "-Cdebug-assertions=off", "-Coverflow-checks=off", "-Ctarget-cpu=x86-64-v3"];
 
 /// Instructions of a program for one input. The generator keeps to some ten thousand operations, each some instructions.
-const MOST_STEPS: u64 = 10_000_000;
+pub const MOST_STEPS: u64 = 10_000_000;
 
 /// What came of one program with one back end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -74,6 +75,16 @@ pub fn judge(folder: &Folder, settings: &Settings) -> anyhow::Result<Vec<Verdict
     Ok(verdicts)
 }
 
+/// What all programs of a folder do natively.
+///
+/// # Errors
+/// One of them does not compile, or fails.
+pub fn natively(folder: &Folder) -> anyhow::Result<Vec<Case>> {
+    folder.choose(&folder.programs()?)?;
+    let native = native(folder)?.map_err(|log| anyhow::anyhow!("the programs do not compile: {log}"))?;
+    run_native(folder, &native)
+}
+
 /// The programs by one back end.
 fn on_device(
     folder: &Folder,
@@ -103,9 +114,18 @@ fn on_device(
         pack(&format!("{}-{}.{name}", packed.display(), programs[0]), &ptx, chosen)?;
         return Ok(verdicts);
     }
-    let module = PtxModule::parse(&ptx).with_context(|| format!("PTX of {name}"))?;
+    let module = match PtxModule::parse(&ptx) {
+        Ok(module) => module,
+        Err(error) if programs.len() == 1 => {
+            let finding = Finding::Refused(format!("the emulator does not know its PTX: {error}"));
+            verdicts.push(Verdict { program: programs[0], backend: Some(name), finding });
+            return Ok(verdicts);
+        }
+        // The batch is judged again by halves.
+        Err(error) => bail!("PTX of {name}: {error}"),
+    };
     let mut differing: BTreeMap<usize, Vec<Difference>> = BTreeMap::new();
-    for difference in emulate::compare(module, &chosen, 1, MOST_STEPS) {
+    for difference in emulate::compare(Arc::new(module), &chosen, 1, MOST_STEPS) {
         let program = difference.kernel.trim_start_matches('k').parse().unwrap_or(usize::MAX);
         differing.entry(program).or_default().push(difference);
     }

@@ -20,7 +20,7 @@ pub use random::Random;
 mod tests {
     use super::*;
 
-    /// What programs are to hold, each at least one in fifty.
+    /// What programs are to hold, each at least one in a hundred.
     const CONSTRUCTS: &[&str] = &[
         "u8",
         "u16",
@@ -106,7 +106,7 @@ mod tests {
             .collect();
         for construct in CONSTRUCTS {
             let count = texts.iter().filter(|text| text.contains(construct)).count();
-            assert!(count >= texts.len() / 50, "{construct}: {count} of {} programs", texts.len());
+            assert!(count >= texts.len() / 100, "{construct}: {count} of {} programs", texts.len());
         }
         let again = source(&generate(7), 0);
         assert_eq!(texts[7], again.program + &again.helper, "a seed is one program");

@@ -111,7 +111,7 @@ mod tests {
             let small = shrink(&program, &mut judge).unwrap();
             assert!(text(&small).contains(wanted));
             assert!(
-                size(&small) * 3 < size(&program),
+                size(&small) * 2 < size(&program),
                 "{} of {}: {}",
                 size(&small),
                 size(&program),

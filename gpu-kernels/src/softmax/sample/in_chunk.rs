@@ -31,12 +31,13 @@ impl Above {
     /// As [`Self::masked`], for the lane's elements of a vector read from column `first` on.
     #[inline(always)]
     fn masked_vector<const N: usize>(self, x: [f32; N], first: usize) -> [f32; N] {
-        // Relative to the lane's first column, so that each column is a constant in the comparison and needs no register.
-        let from = (first + N * lane()) as i64;
-        let (least, at) = (value(self.0), (i64::from(column(self.0)) - from).clamp(0, N as i64) as usize);
-        core::array::from_fn(
-            |j| if x[j] > least || (x[j] == least && j < at) { x[j] } else { f32::NEG_INFINITY },
-        )
+        let (least, at, from) = (value(self.0), column(self.0) as usize, first + N * lane());
+        if from <= at && at < from + N {
+            return core::array::from_fn(|j| self.masked(x[j], from + j));
+        }
+        // Of equal elements all of the vector count as larger, or none.
+        let cut = if from < at { least.next_down() } else { least };
+        x.map(|x| if x > cut { x } else { f32::NEG_INFINITY })
     }
 }
 
@@ -46,6 +47,8 @@ pub(super) struct InChunk<'a, T, const VECTORS: usize> {
     pub first: usize,
     pub x_reg: [u32x4; VECTORS],
     pub above: Above,
+    /// The largest element of the row, where a round leaves some out.
+    pub max_of_row: f32,
 }
 
 impl<T, const VECTORS: usize> InChunk<'_, T, VECTORS> {
@@ -59,7 +62,7 @@ impl<T, const VECTORS: usize> InChunk<'_, T, VECTORS> {
         if self.above.is_nothing() { x } else { self.above.masked_vector(x, self.first + 32 * N * i) }
     }
 
-    /// The largest element, in all lanes; at least the smallest number.
+    /// What the exponentials are taken against: the largest element, at least the smallest number, or in later rounds that of the row.
     ///
     /// # Safety
     /// All lanes of the warp come here.
@@ -68,16 +71,11 @@ impl<T, const VECTORS: usize> InChunk<'_, T, VECTORS> {
     where
         T: Element<N>,
     {
-        let mut max = f32::NEG_INFINITY;
-        if self.above.is_nothing() {
-            max = largest::<T, N>(&self.x_reg);
-        } else {
-            for i in 0..VECTORS {
-                max = self.vector::<N>(i).into_iter().fold(max, f32::max);
-            }
+        if !self.above.is_nothing() {
+            return self.max_of_row;
         }
         // SAFETY: the caller brings all lanes.
-        unsafe { reduce_max(max.max(f32::MIN)) }
+        unsafe { reduce_max(largest::<T, N>(&self.x_reg).max(f32::MIN)) }
     }
 
     /// The (max, sum) of the elements, in all lanes.

@@ -6,7 +6,7 @@ use super::args::SampleArgs;
 use super::in_chunk::{Above, InChunk};
 use super::noise::Noise;
 use crate::element::Element;
-use crate::softmax::chunk::{exp, lane};
+use crate::softmax::chunk::lane;
 use crate::softmax::top_k::key::key;
 
 /// The tokens of a block's rows, of which each warp has one.
@@ -27,9 +27,10 @@ where
         let line = args.line::<N>(row);
         let (noise, factor) = (args.noise(row), args.factor());
         let x_reg = line.load::<N, VECTORS>(0);
-        let mut chunk = InChunk { line: &line, first: 0, x_reg, above: Above::NOTHING };
+        let mut chunk = InChunk { line: &line, first: 0, x_reg, above: Above::NOTHING, max_of_row: f32::MIN };
         let mut sums = chunk.sums::<N>(factor);
         let whole = sums.0;
+        chunk.max_of_row = whole.x;
         let (mut token, mut round) = (0, 0);
         if whole.y > 0.0 && args.is_greedy() {
             token = chunk.first_of_largest::<N>(whole.x);
@@ -42,7 +43,7 @@ where
                 }
                 chunk.above = Above(key(line.element(token), token));
                 sums = chunk.sums::<N>(factor);
-                if sums.0.y * exp(sums.0.x - whole.x, factor) < args.top_p * whole.y {
+                if sums.0.y < args.top_p * whole.y {
                     break;
                 }
                 round += 1;

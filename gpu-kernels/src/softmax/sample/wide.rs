@@ -75,12 +75,16 @@ impl<T, const BLOCK: usize> Draw<T, BLOCK> {
 
     /// A chunk that the warp reads, in a round.
     #[inline(always)]
-    fn chunk<const N: usize, const VECTORS: usize>(&self, chunk: u32, above: Above) -> InChunk<'_, T, VECTORS>
+    fn chunk<const N: usize, const VECTORS: usize>(
+        &self,
+        chunk: u32,
+        (above, max_of_row): (Above, f32),
+    ) -> InChunk<'_, T, VECTORS>
     where
         T: Element<N>,
     {
         let first = chunk as usize * CHUNK;
-        InChunk { line: &self.line, first, x_reg: self.line.load::<N, VECTORS>(first), above }
+        InChunk { line: &self.line, first, x_reg: self.line.load::<N, VECTORS>(first), above, max_of_row }
     }
 
     /// What the warp knows of its chunks, in a round.
@@ -88,7 +92,11 @@ impl<T, const BLOCK: usize> Draw<T, BLOCK> {
     /// # Safety
     /// All lanes of the warp come here.
     #[inline(always)]
-    unsafe fn seen_by_warp<const N: usize, const VECTORS: usize>(&self, above: Above, round: u32) -> Seen
+    unsafe fn seen_by_warp<const N: usize, const VECTORS: usize>(
+        &self,
+        above: (Above, f32),
+        round: u32,
+    ) -> Seen
     where
         T: Element<N>,
     {
@@ -134,7 +142,7 @@ impl<T, const BLOCK: usize> Draw<T, BLOCK> {
     /// # Safety
     /// All of them come here, once a round.
     #[inline(always)]
-    unsafe fn seen<const N: usize, const VECTORS: usize>(&self, above: Above, round: u32) -> Seen
+    unsafe fn seen<const N: usize, const VECTORS: usize>(&self, above: (Above, f32), round: u32) -> Seen
     where
         T: Element<N>,
     {
@@ -177,7 +185,12 @@ impl<T, const BLOCK: usize> Draw<T, BLOCK> {
     /// # Safety
     /// All lanes of the warp come here; the chunk's sum is positive.
     #[inline(always)]
-    unsafe fn token<const N: usize, const VECTORS: usize>(&self, chunk: u32, above: Above, round: u32) -> u32
+    unsafe fn token<const N: usize, const VECTORS: usize>(
+        &self,
+        chunk: u32,
+        above: (Above, f32),
+        round: u32,
+    ) -> u32
     where
         T: Element<N>,
     {
@@ -219,20 +232,23 @@ pub(super) unsafe fn wide<T, const N: usize, const BLOCK: usize, const VECTORS: 
         }
         let draw =
             Draw::<T, BLOCK> { args, line: args.line::<N>(index), noise: args.noise(index), part, shared };
-        let all = draw.seen::<N, VECTORS>(Above::NOTHING, 0);
+        let all = draw.seen::<N, VECTORS>((Above::NOTHING, f32::MIN), 0);
         let is_first = part.rank == 0 && thread::thread_idx_x() < 32;
         let is_cut = args.top_p < 1.0 && !args.is_greedy();
-        let (mut token, mut seen, mut above, mut round) = (0, all, Above::NOTHING, 0);
-        while all.pair.y > 0.0 && (is_first || is_cut) {
-            token = draw.token::<N, VECTORS>(seen.chunk, above, round);
-            if !is_cut {
-                break;
-            }
-            above = Above(key(draw.line.element(token), token));
-            round += 1;
-            seen = draw.seen::<N, VECTORS>(above, round);
-            if seen.pair.y * ((seen.pair.x - all.pair.x) * args.scale).exp() < args.top_p * all.pair.y {
-                break;
+        let (mut token, mut seen, mut round) = (0, all, 0);
+        let mut above = (Above::NOTHING, all.pair.x);
+        if all.pair.y > 0.0 && (is_first || is_cut) {
+            loop {
+                token = draw.token::<N, VECTORS>(seen.chunk, above, round);
+                if !is_cut {
+                    break;
+                }
+                above.0 = Above(key(draw.line.element(token), token));
+                round += 1;
+                seen = draw.seen::<N, VECTORS>(above, round);
+                if seen.pair.y * ((seen.pair.x - all.pair.x) * args.scale).exp() < args.top_p * all.pair.y {
+                    break;
+                }
             }
         }
         if is_first && lane() == 0 {

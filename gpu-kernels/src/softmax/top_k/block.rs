@@ -6,11 +6,11 @@ use cuda_std::atomic::BlockAtomicU32;
 use cuda_std::mem::f32x2;
 use cuda_std::{cluster, thread};
 
-use super::key::{key, ordered, value};
+use super::elements::Elements;
+use super::key::{ordered, value};
 use super::select::{MOST, Selection, bound, sort_gathered};
 use crate::element::Element;
-use crate::softmax::chunk::{CHUNK, Line, exp, lane, largest};
-use crate::softmax::forward::sum_of;
+use crate::softmax::chunk::{Line, lane};
 use crate::softmax::row::{NO_PAIR, Part, exchange, merge};
 
 /// Threads of a block: a bound is one of their largest elements, and few more than those sought reach it.
@@ -19,13 +19,14 @@ pub const BLOCK: usize = 256;
 /// Keys that a block gathers at once.
 const ROOM: usize = 512;
 
-/// Maxima that a thread remembers, each of one chunk or several.
-const MAXIMA: usize = 16;
+/// Maxima that a thread remembers, each of its part of one span or several.
+pub const MAXIMA: usize = 16;
+
+/// Parts of spans, each the elements of a thread, that a block looks at together.
+pub const PARTS: usize = 1024;
 
 /// The most blocks of a cluster.
 const MOST_BLOCKS: usize = 16;
-
-const WARPS: u32 = BLOCK as u32 / 32;
 
 /// What a block selects in: shared memory of its own.
 #[derive(Clone, Copy)]
@@ -34,12 +35,14 @@ pub struct Scratch {
     keys: *mut u64,
     /// The least key that is gathered.
     least: *mut u64,
-    /// How many were.
-    count: *mut u32,
+    /// How many were; and how many parts of spans are looked at again.
+    pub counts: *mut u32,
+    /// `[PARTS]`: these, each the number of its span times [`BLOCK`], and the thread.
+    pub parts: *mut u32,
     /// `[BLOCK]`: the threads' largest elements.
     largest: *mut u32,
     /// `[MAXIMA][BLOCK]`: the threads' maxima.
-    maxima: *mut f32,
+    pub maxima: *mut f32,
     /// `[MOST_BLOCKS]`, in a cluster alone: (max, sum) of its blocks.
     pairs: *mut f32x2,
     /// `[MOST_BLOCKS * MOST]`, in a cluster alone: what its blocks have found.
@@ -49,7 +52,7 @@ pub struct Scratch {
 impl Scratch {
     /// Words of a block, or of one of a cluster.
     pub const fn words(is_cluster: bool) -> usize {
-        let of_block = ROOM + 2 + BLOCK / 2 + MAXIMA * BLOCK / 2;
+        let of_block = ROOM + 2 + PARTS / 2 + BLOCK / 2 + MAXIMA * BLOCK / 2;
         if is_cluster { of_block + MOST_BLOCKS + MOST_BLOCKS * MOST } else { of_block }
     }
 
@@ -57,14 +60,16 @@ impl Scratch {
     #[inline(always)]
     pub fn new(words: *mut u64) -> Self {
         let least = words.wrapping_add(ROOM);
-        let count = least.wrapping_add(1);
-        let largest = count.wrapping_add(1);
+        let counts = least.wrapping_add(1);
+        let parts = counts.wrapping_add(1);
+        let largest = parts.wrapping_add(PARTS / 2);
         let maxima = largest.wrapping_add(BLOCK / 2);
         let pairs = maxima.wrapping_add(MAXIMA * BLOCK / 2);
         Self {
             keys: words,
             least,
-            count: count.cast(),
+            counts: counts.cast(),
+            parts: parts.cast(),
             largest: largest.cast(),
             maxima: maxima.cast(),
             pairs: pairs.cast(),
@@ -74,97 +79,12 @@ impl Scratch {
 }
 
 /// Keys that are the thread's.
-trait Keys {
+pub trait Keys {
     /// Calls `each` with every key from `least` on, in any order.
     ///
     /// # Safety
-    /// The keys are there.
-    unsafe fn for_each_from(&self, least: u64, each: impl FnMut(u64));
-}
-
-/// The thread's elements of a block's part of a row, of which it remembers the maxima.
-struct Elements<T, const N: usize, const VECTORS: usize> {
-    line: Line<T>,
-    part: Part,
-    maxima: *mut f32,
-    /// Chunks of a maximum.
-    fold: u32,
-    largest: f32,
-}
-
-impl<T: Element<N>, const N: usize, const VECTORS: usize> Elements<T, N, VECTORS> {
-    #[inline(always)]
-    fn new(line: Line<T>, part: Part, scratch: Scratch) -> Self {
-        let fold = line.chunks().div_ceil(WARPS * part.parts).div_ceil(MAXIMA as u32);
-        let maxima = scratch.maxima.wrapping_add(thread::thread_idx_x() as usize);
-        Self { line, part, maxima, fold, largest: f32::NEG_INFINITY }
-    }
-
-    /// The warp's chunk number `i`.
-    #[inline(always)]
-    fn chunk(&self, i: u32) -> u32 {
-        (i * self.part.parts + self.part.rank) * WARPS + thread::thread_idx_x() / 32
-    }
-
-    /// Reads all chunks; the thread's (max, sum).
-    ///
-    /// # Safety
-    /// The maxima are the thread's own.
-    #[inline(always)]
-    unsafe fn read(&mut self, factor: f32) -> f32x2 {
-        let (mut max, mut sum) = (f32::MIN, 0.0);
-        let (mut i, mut place, mut of_place, mut chunks) = (0, 0, f32::NEG_INFINITY, 0);
-        while self.chunk(i) < self.line.chunks() {
-            let x_reg = self.line.load::<N, VECTORS>(self.chunk(i) as usize * CHUNK);
-            let of_chunk = largest::<T, N>(&x_reg);
-            let last = max;
-            max = max.max(of_chunk);
-            sum *= exp(last - max, factor);
-            sum += x_reg.iter().fold(0.0, |sum, &x| sum + sum_of(T::unpack(x).map(|x| exp(x - max, factor))));
-            of_place = of_chunk.max(of_place);
-            self.largest = self.largest.max(of_chunk);
-            (i, chunks) = (i + 1, chunks + 1);
-            if chunks == self.fold || self.chunk(i) >= self.line.chunks() {
-                // SAFETY: one of the thread's maxima.
-                unsafe { *self.maxima.add(place * BLOCK) = of_place };
-                (place, of_place, chunks) = (place + 1, f32::NEG_INFINITY, 0);
-            }
-        }
-        f32x2::new(max, sum)
-    }
-}
-
-impl<T: Element<N>, const N: usize, const VECTORS: usize> Keys for Elements<T, N, VECTORS> {
-    /// Of most chunks it reads the maximum alone.
-    #[inline(always)]
-    unsafe fn for_each_from(&self, least: u64, mut each: impl FnMut(u64)) {
-        let smallest = value(least);
-        let mut i = 0;
-        while self.largest >= smallest && self.chunk(i) < self.line.chunks() {
-            // SAFETY: the thread has written it.
-            let is_less = unsafe { *self.maxima.add((i / self.fold) as usize * BLOCK) } < smallest;
-            if is_less {
-                i = (i / self.fold + 1) * self.fold;
-                continue;
-            }
-            let first = self.chunk(i) as usize * CHUNK;
-            let x_reg = self.line.load::<N, VECTORS>(first);
-            for v in 0..VECTORS {
-                let x = T::unpack(x_reg[v]);
-                if x.into_iter().fold(f32::NEG_INFINITY, f32::max) < smallest {
-                    continue;
-                }
-                for j in 0..N {
-                    let col = Line::<T>::column::<N>(first, v, j);
-                    let key = key(x[j], col as u32);
-                    if key >= least && col < self.line.cols() {
-                        each(key);
-                    }
-                }
-            }
-            i += 1;
-        }
-    }
+    /// All threads of the block come here; the keys are there, and the scratch has no parts of spans.
+    unsafe fn for_each_from(&self, least: u64, scratch: Scratch, each: impl FnMut(u64));
 }
 
 /// Keys in shared memory, of which 0 are none.
@@ -175,7 +95,7 @@ struct Gathered {
 
 impl Keys for Gathered {
     #[inline(always)]
-    unsafe fn for_each_from(&self, least: u64, mut each: impl FnMut(u64)) {
+    unsafe fn for_each_from(&self, least: u64, _: Scratch, mut each: impl FnMut(u64)) {
         for i in (thread::thread_idx_x() as usize..self.len).step_by(BLOCK) {
             // SAFETY: one of the caller's keys.
             let key = unsafe { *self.keys.add(i) };
@@ -194,13 +114,13 @@ impl Keys for Gathered {
 #[inline(always)]
 unsafe fn select(scratch: Scratch, keys: &impl Keys, largest: f32, k: usize) {
     let tid = thread::thread_idx_x() as usize;
-    let Scratch { keys: room, least, count, largest: all, .. } = scratch;
+    let Scratch { keys: room, least, counts: count, largest: all, .. } = scratch;
     // SAFETY: the caller brings all threads; between what one writes and another reads or writes there is a barrier, but for
     // the count, which is atomic until then.
     unsafe {
         *all.add(tid) = ordered(largest);
-        if tid == 0 {
-            *count = 0;
+        if tid < 2 {
+            *count.add(tid) = 0;
         }
         thread::sync_threads_aligned();
         if tid < 32 {
@@ -210,7 +130,7 @@ unsafe fn select(scratch: Scratch, keys: &impl Keys, largest: f32, k: usize) {
         }
         thread::sync_threads_aligned();
         loop {
-            keys.for_each_from(*least, |key| {
+            keys.for_each_from(*least, scratch, |key| {
                 let place = BlockAtomicU32::from_ptr(count).fetch_add(1, Ordering::Relaxed) as usize;
                 if place < ROOM {
                     *room.add(place) = key;
@@ -228,7 +148,9 @@ unsafe fn select(scratch: Scratch, keys: &impl Keys, largest: f32, k: usize) {
             thread::sync_threads_aligned();
             if tid == 0 {
                 *least = *room.add(k - 1);
-                *count = 0;
+            }
+            if tid < 2 {
+                *count.add(tid) = 0;
             }
             thread::sync_threads_aligned();
         }
@@ -286,7 +208,7 @@ pub unsafe fn rows<T, A, const N: usize, const VECTORS: usize, const CLUSTER: bo
             pair = merge::<32>(of_block, scale);
             let gathered = Gathered { keys: scratch.gathered, len: part.parts as usize * k };
             let mut largest = 0;
-            gathered.for_each_from(1, |key| largest = largest.max(key));
+            gathered.for_each_from(1, scratch, |key| largest = largest.max(key));
             select(scratch, &gathered, value(largest).max(f32::NEG_INFINITY), k);
         }
         if tid < 32 {

@@ -38,7 +38,15 @@ pub unsafe fn bound<const EACH: usize>(numbers: [u32; EACH], k: usize) -> u32 {
     let of_lane = |op: fn(u32, u32) -> u32| numbers.into_iter().reduce(op).unwrap_or(0);
     // SAFETY: the caller brings all lanes.
     let reduced = |number, op| unsafe { warp_reduce::<u32>(u32::MAX, number, op) };
-    let mut low = reduced(of_lane(u32::min), WarpReductionOp::Min);
+    // Each lane's largest are `32` numbers, and so is the least of them a bound for as many; of two halves, for twice as many.
+    let largest_of = |numbers: &[u32]| numbers.iter().copied().max().unwrap_or(0);
+    let (first, second) = numbers.split_at(EACH / 2);
+    let least_of_lane = match k {
+        0..=32 => largest_of(&numbers),
+        33..=64 if EACH > 1 => largest_of(first).min(largest_of(second)),
+        _ => of_lane(u32::min),
+    };
+    let mut low = reduced(least_of_lane, WarpReductionOp::Min);
     let mut high = reduced(of_lane(u32::max), WarpReductionOp::Max) + 1;
     while high - low > 1 {
         let middle = low + (high - low) / 2;

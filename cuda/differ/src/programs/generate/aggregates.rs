@@ -244,6 +244,9 @@ impl Generator {
             return self.leaf(ty);
         }
         let inner = self.random.pick(&options).clone();
+        if inner.is_of_program() && self.elsewhere && !self.program.types_elsewhere {
+            return self.leaf(ty);
+        }
         let (option, other) =
             (self.expr(&Ty::Option(Box::new(inner.clone())), depth), self.expr(ty, depth.min(1)));
         let (bound, value) = self.of_element(&inner, ty, depth);

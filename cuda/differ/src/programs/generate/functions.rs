@@ -23,7 +23,7 @@ fn with_sum(value: Expr, sum: Place) -> Expr {
 impl Generator {
     /// All functions of the program, each of which may call those before it.
     pub(super) fn functions(&mut self) {
-        for _ in 0..self.random.between(2, 4) {
+        for _ in 0..self.random.between(1, 3) {
             let elsewhere = self.random.chance(45);
             let function = if self.random.chance(20) {
                 self.generic_function(elsewhere)

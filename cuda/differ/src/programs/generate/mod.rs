@@ -58,7 +58,7 @@ pub(super) struct Generator {
 }
 
 /// The longest source of a program: libNVVM takes seconds for one of twice that length.
-const MOST_SOURCE: usize = 7_000;
+const MOST_SOURCE: usize = 3_600;
 
 /// Makes the program of a seed: the first that is not too long of those that the seed's number leads to.
 pub fn generate(seed: u64) -> Program {

@@ -11,9 +11,9 @@ impl Generator {
         self.work = 0;
         self.most_work = super::MOST_WORK;
         self.program.main_inline = self.random.chance(50);
-        let count = self.random.between(5, 11);
+        let count = self.random.between(3, 8);
         let mut block = Block::default();
-        for _ in 0..self.random.between(3, 6) {
+        for _ in 0..self.random.between(2, 5) {
             let ty = self.palette_ty();
             let stmt = self.declaration(ty, 2);
             block.stmts.push(stmt);

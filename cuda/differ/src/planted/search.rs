@@ -1,0 +1,124 @@
+//! Which program shows which planted error.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+
+use cuda_builder::Backend;
+use ptx_emulator::PtxModule;
+
+use super::{CLASSES, Planted};
+use crate::cases::{self, Case};
+use crate::compile::{self, Settings};
+use crate::difference::Difference;
+use crate::emulate;
+use crate::gpu::pack::stripped;
+use crate::gpu::split::Items;
+use crate::programs::folder::Folder;
+use crate::programs::judge::{MOST_STEPS, natively};
+use crate::programs::{ast::Program, generate};
+
+/// Places where a store is left out or a subtraction swapped, until that is seen: not every store matters.
+const PLACES: [usize; 10] = [40, 137, 261, 389, 502, 640, 777, 901, 1100, 1400];
+
+/// How often more programs are made for the errors that no program has shown.
+const ROUNDS: u64 = 5;
+
+/// A program that shows an error.
+#[derive(Clone, Debug)]
+pub struct Shown {
+    /// What was planted.
+    pub planted: Planted,
+    /// In what the back end made.
+    pub backend: Backend,
+    /// The program's seed.
+    pub seed: u64,
+    /// What differs.
+    pub difference: Difference,
+}
+
+/// The names of all kinds.
+pub fn names() -> Vec<&'static str> {
+    ["store", "sub"].into_iter().chain(CLASSES.iter().map(|class| class.name)).collect()
+}
+
+/// The edits of a kind that are tried one after the other.
+fn edits(name: &str) -> Vec<Planted> {
+    match name {
+        "store" => PLACES.map(Planted::Store).to_vec(),
+        "sub" => PLACES.map(Planted::Sub).to_vec(),
+        _ => CLASSES.iter().filter(|class| class.name == name).map(Planted::Class).collect(),
+    }
+}
+
+/// Plants errors of these kinds in the programs of `at_once` seeds from `first` on, and in as many more while some are
+/// not shown, and gives the first program that shows each.
+///
+/// # Errors
+/// The programs cannot be written, or do not run natively.
+pub fn search(
+    names: &[&str],
+    (first, at_once): (u64, u64),
+    (workspace, settings): (&Path, &Settings),
+    folder: &Path,
+) -> anyhow::Result<Vec<Shown>> {
+    let mut shown: Vec<Shown> = Vec::new();
+    let mut open: Vec<(Backend, &str)> = settings
+        .backends
+        .iter()
+        .flat_map(|&backend| names.iter().map(move |&name| (backend, name)))
+        .collect();
+    for start in (0..ROUNDS).map(|round| first + round * at_once) {
+        if open.is_empty() {
+            break;
+        }
+        let programs: Vec<Program> = (start..start + at_once).map(generate).collect();
+        let folder = Folder::write(folder, workspace, &programs.iter().collect::<Vec<_>>())?;
+        let cases = natively(&folder)?;
+        let mut left = Vec::new();
+        for (backend, name) in open {
+            let found = edits(name).into_iter().find_map(|planted| {
+                let settings = Settings { planted: Some(planted), ..settings.clone() };
+                let difference =
+                    first_difference(&folder, backend, &settings, &cases).unwrap_or_else(|error| {
+                        eprintln!(
+                            "{planted} by {backend} cannot be compiled, which shows nothing: {error:#}"
+                        );
+                        None
+                    })?;
+                let number: u64 = difference.kernel.trim_start_matches('k').parse().unwrap_or(0);
+                Some(Shown { planted, backend, seed: start + number, difference })
+            });
+            match found {
+                Some(found) => {
+                    eprintln!("{} by {backend}: seed {}", found.planted, found.seed);
+                    shown.push(found);
+                }
+                None => left.push((backend, name)),
+            }
+        }
+        open = left;
+    }
+    shown.sort_by_key(|one| {
+        (one.backend.to_string(), names.iter().position(|name| one.planted.kind() == *name))
+    });
+    Ok(shown)
+}
+
+/// The first case that differs, program after program.
+fn first_difference(
+    folder: &Folder,
+    backend: Backend,
+    settings: &Settings,
+    cases: &[Case],
+) -> anyhow::Result<Option<Difference>> {
+    let ptx = compile::ptx(&folder.kernels(), backend, settings, &[])?;
+    let ptx = stripped(&ptx);
+    let items = Items::of(&ptx);
+    let mut differing = cases::by_kernel(cases).into_iter().flat_map(|cases| {
+        // What the emulator does not know in one program hides no other.
+        let module = PtxModule::parse(&items.part(&BTreeSet::from([cases[0].kernel.as_str()])));
+        module.map(|module| emulate::compare(Arc::new(module), cases, 1, MOST_STEPS)).unwrap_or_default()
+    });
+    Ok(differing.next())
+}
