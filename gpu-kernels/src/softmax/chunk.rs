@@ -86,12 +86,11 @@ impl<T: Number> Line<T> {
         if self.is_whole {
             return core::array::from_fn(|i| {
                 let at = (THREADS * i + thread) * N;
-                // SAFETY: a vector of the row, on a boundary.
-                if (at as u32) < left {
-                    unsafe { load_global(start.add(at).cast()) }
-                } else {
-                    T::NEG_INFINITY
+                if at as u32 >= left {
+                    return T::NEG_INFINITY;
                 }
+                // SAFETY: a vector of the row, on a boundary.
+                unsafe { load_global(start.add(at).cast()) }
             });
         }
         core::array::from_fn(|i| {
@@ -124,12 +123,11 @@ impl<T: Number> Line<T> {
         T: Element<N>,
     {
         if self.is_whole {
+            if col >= self.cols {
+                return T::NEG_INFINITY;
+            }
             // SAFETY: a vector of the row, on a boundary.
-            return if col < self.cols {
-                unsafe { load_global(self.start.add(col).cast()) }
-            } else {
-                T::NEG_INFINITY
-            };
+            return unsafe { load_global(self.start.add(col).cast()) };
         }
         let elements: [T; N] = core::array::from_fn(|j| {
             let col = col + j;

@@ -34,7 +34,7 @@ impl Noise {
     #[inline(always)]
     pub fn words(&self, chunk: u32, round: u32) -> [u32; 2] {
         let Self { seed, draw, row } = *self;
-        let counter = [round / 2 << 22 | chunk, row, draw as u32, (draw >> 32) as u32];
+        let counter = [((round / 2) << 22) | chunk, row, draw as u32, (draw >> 32) as u32];
         let [a, b, c, d] = philox4x32_10(counter, [seed as u32, (seed >> 32) as u32]);
         if round.is_multiple_of(2) { [a, b] } else { [c, d] }
     }

@@ -237,7 +237,11 @@ pub(super) unsafe fn wide<T, const N: usize, const BLOCK: usize, const VECTORS: 
         let is_cut = args.top_p < 1.0 && !args.is_greedy();
         let (mut token, mut seen, mut round) = (0, all, 0);
         let mut above = (Above::NOTHING, all.pair.x);
-        while all.pair.y > 0.0 && (is_first || is_cut) {
+        let needs_token = all.pair.y > 0.0 && (is_first || is_cut);
+        loop {
+            if !needs_token {
+                break;
+            }
             token = draw.token::<N, VECTORS>(seen.chunk, above, round);
             if !is_cut {
                 break;
