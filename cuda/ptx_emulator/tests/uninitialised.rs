@@ -158,6 +158,17 @@ fn the_absolute_value_of_the_least_number_of_16_bits_is_undefined() {
     assert_eq!((left_by(&shifted(i16::MIN + 1), &mut out), out[0]), (None, 2047));
 }
 
+/// As above: ptxas 13.0.88 takes it for 32768.
+#[test]
+fn the_negation_of_the_least_number_of_16_bits_is_undefined() {
+    let negated = |x: i16| {
+        format!("mov.b16 %rs1, {x}; neg.s16 %rs2, %rs1; cvt.s32.s16 %r1, %rs2; st.global.b32 [%out], %r1;")
+    };
+    assert!(left_by(&negated(i16::MIN), &mut [0; 4]).is_some());
+    let mut out = [0; 4];
+    assert_eq!((left_by(&negated(i16::MIN + 1), &mut out), out[0]), (None, 32767));
+}
+
 /// A byte of an enum that one path alone loads, and a mask that keeps it right on the other: ptxas drops the mask.
 const MASKED: &str = "mov.u32 %r1, %tid.x; and.b32 %r2, %r1, 1; setp.eq.u32 %p1, %r2, 0; @%p1 bra L;
     ld.global.b8 %rs1, [%out]; and.b16 %rs2, %rs1, 1;

@@ -145,7 +145,9 @@ impl<'a> Cx<'a> {
             Op::IntUnary { op, ty, d, a } => match self.bits(a) {
                 // ptxas makes an operation of 32 bits of it, and what follows sees 32768 or -32768.
                 Bits { value, undefined: 0 }
-                    if op == IntUnary::Abs && ty.bits == 16 && value & ty.mask() == 0x8000 =>
+                    if matches!(op, IntUnary::Abs | IntUnary::Neg)
+                        && ty.bits == 16
+                        && value & ty.mask() == 0x8000 =>
                 {
                     (d, Bits::UNDEFINED.and(ty.mask()))
                 }

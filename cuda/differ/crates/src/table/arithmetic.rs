@@ -11,7 +11,7 @@ use crate::inputs::{Case, Random};
 use super::out::{Out, array};
 
 /// Bytes of an output: 12 numbers.
-pub const OUTPUT: usize = 12 * 8;
+pub const OUTPUT: usize = 17 * 8;
 
 macro_rules! floats {
     ($name:ident, $float:ty, $bytes:literal, $put:ident) => {
@@ -50,7 +50,12 @@ pub fn absolutes(input: &[u8], number: u32, output: &mut [u8]) {
     out.number(u64::from(x.abs_diff(y)));
     out.number((x.wrapping_sub(y).wrapping_abs() >> 1) as u64);
     out.number(u64::from(x.wrapping_abs() < y));
+    out.number(i64::from(x.wrapping_neg()) as u64);
+    out.number((x.wrapping_neg() >> shift) as u64);
+    out.number(u64::from(x.wrapping_neg() < y));
     let [x, y] = [x, y].map(|wide| wide as i8);
+    out.number(i64::from(x.wrapping_neg()) as u64);
+    out.number((x.wrapping_neg() >> shift) as u64);
     out.number((x.wrapping_abs() >> shift) as u64);
     out.number(i64::from(x.wrapping_abs() / 5) as u64);
     out.number(u64::from(x.wrapping_abs() < y));
