@@ -14,7 +14,7 @@ pub const INPUTS: u32 = 8;
 /// Bytes of an output.
 pub const OUTPUT: usize = 512;
 
-const RUNTIME: &str = include_str!("rt.rs");
+const RUNTIME: &str = concat!(include_str!("rt/values.rs"), include_str!("rt/operations.rs"));
 const RECORD: &str = include_str!("../../crates/src/record.rs");
 
 /// The same on a GPU: as many as a warp has lanes.
