@@ -125,8 +125,8 @@ fn what_does_not_fit_is_refused_in_words() {
         assert!(error.contains(words), "`{words}` is not in: {error}");
     };
     let plain = Options::new();
-    refused([2, 0], [2, 0], plain, "top-k with k = 0 failed: k is from 1 to 128");
-    refused([2, 129], [2, 129], plain, "top-k with k = 129 failed: k is from 1 to 128");
+    refused([2, 0], [2, 0], plain, "top-k with k = 0 failed: k must be from 1 to 128");
+    refused([2, 129], [2, 129], plain, "top-k with k = 129 failed: k must be from 1 to 128");
     refused([3, 5], [3, 5], plain, "the probabilities is 3 x 5");
     refused([2, 5], [2, 6], plain, "the indices is 2 x 6");
     refused([2, 5], [2, 5], plain.scale(-1.0), "softmax with a scale of -1 failed");
