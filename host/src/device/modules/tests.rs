@@ -62,7 +62,7 @@ fn what_is_missing_or_damaged_is_named_with_the_cure() {
         (&b""[..], "is empty"),
         (b"<html></html>", "no `.version`"),
         (b"\x7fELF\xff\xfe", "is not UTF-8 text"),
-        (b".version 8.6\n.target sm_75\n.address_size 64\n.entry k() {\n", "cut short"),
+        (b".version 8.6\n.target sm_75\n.address_size 64\n.entry k() {\n", "truncated"),
     ] {
         std::fs::write(&path, bytes).unwrap();
         let error = PtxModules::read(folder.path()).unwrap_err().to_string();
