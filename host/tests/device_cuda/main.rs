@@ -203,7 +203,7 @@ fn ptx_that_the_driver_refuses() {
         assert!(error.contains("PTX 9.9, too new for the driver, which supports CUDA 12.8"), "{error}");
 
         let error = error_for(&PTX[..PTX.len() - 3]);
-        assert!(error.contains("cut short"), "{error}");
+        assert!(error.contains("truncated"), "{error}");
     });
 }
 
