@@ -61,7 +61,7 @@ impl Seen {
 }
 
 /// A row, and the threads that draw from it.
-struct Draw<T, const BLOCK: usize> {
+struct Draw<T, const BLOCK: usize, const CLUSTER: bool> {
     args: SampleArgs<T>,
     line: Line<T>,
     noise: Noise,
@@ -70,7 +70,7 @@ struct Draw<T, const BLOCK: usize> {
     shared: *mut u32x4,
 }
 
-impl<T, const BLOCK: usize> Draw<T, BLOCK> {
+impl<T, const BLOCK: usize, const CLUSTER: bool> Draw<T, BLOCK, CLUSTER> {
     const WARPS: usize = BLOCK / 32;
 
     /// A chunk that the warp reads, in a round.
@@ -161,7 +161,8 @@ impl<T, const BLOCK: usize> Draw<T, BLOCK> {
                 known = Seen::unpacked(*shared.add(lane()));
             }
             let of_block = known.merged::<32>(scale);
-            if parts == 1 {
+            // The constant first: for GPUs without clusters, no instruction of theirs may be left.
+            if !CLUSTER || parts == 1 {
                 return of_block;
             }
             let blocks = shared.wrapping_add(Self::WARPS);
@@ -230,8 +231,13 @@ pub(super) unsafe fn wide<T, const N: usize, const BLOCK: usize, const VECTORS: 
             // Waited for before the first write to another block.
             cluster::arrive_relaxed();
         }
-        let draw =
-            Draw::<T, BLOCK> { args, line: args.line::<N>(index), noise: args.noise(index), part, shared };
+        let draw = Draw::<T, BLOCK, CLUSTER> {
+            args,
+            line: args.line::<N>(index),
+            noise: args.noise(index),
+            part,
+            shared,
+        };
         let all = draw.seen::<N, VECTORS>((Above::NOTHING, f32::MIN), 0);
         let is_first = part.rank == 0 && thread::thread_idx_x() < 32;
         let is_cut = args.top_p < 1.0 && !args.is_greedy();
