@@ -145,11 +145,13 @@ impl<A> Spread<A> {
     /// A kernel that holds rows of so many columns in shared memory, on as many blocks as can on a device with these limits, the
     /// fewest first.
     pub fn staged(variant: &'static Variant<A>, limits: &Limits, cols: usize) -> impl Iterator<Item = Self> {
-        let most = if limits.runs(variant.meta) { limits.max_dynamic_shared_bytes } else { 0 };
+        // Some clusters need no dynamic shared memory, so its limit alone does not keep them off a device without clusters.
+        let is_there = limits.runs(variant.meta);
+        let most = limits.max_dynamic_shared_bytes;
         let max_cluster = limits.max_cluster.min(limits.max_grid.x);
         let sizes = [1, 2, 4, 8, 16].into_iter().filter(move |&blocks| blocks == 1 || blocks <= max_cluster);
         let all = sizes.map(move |blocks| Self { variant, blocks });
-        all.filter(move |spread| spread.shared_bytes(cols) <= most as usize)
+        all.filter(move |spread| is_there && spread.shared_bytes(cols) <= most as usize)
     }
 
     /// Dynamic shared memory of a block, for rows of so many columns.
