@@ -244,7 +244,10 @@ mod tests {
             // To build this crate would be another error.
             let (command, _) = BuildPtx::quiet("no/such/crate", "ptx", Backend::Nvvm);
             let error = BuildPtx { out: Some(out.to_owned()), ..command }.run().unwrap_err().to_string();
-            assert!(error.contains(&out.display().to_string()) && error.contains("is no folder"), "{error}");
+            assert!(
+                error.contains(&out.display().to_string()) && error.contains("is not a folder"),
+                "{error}"
+            );
         }
         assert_eq!(std::fs::read_to_string(&file).unwrap(), "kept");
     }
