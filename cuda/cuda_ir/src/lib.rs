@@ -30,6 +30,7 @@ mod target;
 pub mod unwritten;
 mod wide;
 
+use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
 
 use module::Module;
@@ -94,12 +95,18 @@ pub struct Edits {
     pub override_libm: bool,
     /// Whether statics that cannot change are placed in constant memory, as many as it holds.
     pub constant_memory: bool,
+    /// The last part of the path, such as `only_90a`, of the kernels that stay; all stay if it is none. A module that is
+    /// not cut then has this name.
+    pub only: Option<String>,
 }
 
 /// Runs every edit on the module rustc wrote, and cuts it into parts.
 pub fn lower(text: &str, edits: &Edits) -> Result<Vec<Lowered>, IrError> {
     let mut module = Module::parse(text)?;
     let families = families::take(&mut module);
+    if let Some(segment) = &edits.only {
+        families::keep_only(&mut module, &families, segment);
+    }
     if edits.override_libm {
         libm::override_calls(&mut module);
     }
@@ -116,7 +123,17 @@ pub fn lower(text: &str, edits: &Edits) -> Result<Vec<Lowered>, IrError> {
     let statics = place::place_statics(&mut module)?;
     convergent::mark(&mut module)?;
     target::adapt(&mut module)?;
-    Ok(parts::cut(&module, &families, &statics, edits.cut))
+    let mut parts = parts::cut(&module, &families, &statics, edits.cut);
+    if let Some(segment) = &edits.only {
+        parts.iter_mut().filter(|part| part.family.is_empty()).for_each(|part| part.family = segment.clone());
+    }
+    Ok(parts)
+}
+
+/// The compute capabilities, such as 90, for which rustc's module `text` has kernels that are for `compute_90a` alone, and
+/// lacks them because it is for another architecture.
+pub fn wanted_archs(text: &str) -> BTreeSet<u32> {
+    families::wanted_archs(text)
 }
 
 /// The source of [`for_optimisation`], [`for_no_optimisation`] and of what is done to the back ends' texts: a cache keeps

@@ -2,8 +2,8 @@
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote, quote_spanned};
-use syn::ItemFn;
 use syn::spanned::Spanned as _;
+use syn::{Ident, ItemFn};
 
 use super::host::inferred_lifetimes;
 use super::stamp::{DeviceArgument, DeviceCall};
@@ -77,26 +77,30 @@ pub(super) fn entry(
         let section = format!(".ferrowarp.bounds.{}.{}", bounds.max_threads, bounds.min_blocks);
         quote!(#[unsafe(link_section = #section)])
     });
-    let (has_kernel, remains) = match bounds.min_arch {
-        0 => (quote!(), quote!()),
-        arch => {
-            let feature = format!("sm_{arch}");
+    let feature = match bounds {
+        Bounds { min_arch: 0, .. } => None,
+        Bounds { min_arch, arch_specific: false, .. } => Some(format!("sm_{min_arch}")),
+        Bounds { min_arch, arch_specific: true, .. } => Some(format!("sm_{min_arch}a")),
+    };
+    let (has_kernel, remains) = match &feature {
+        None => (quote!(), quote!()),
+        Some(feature) => {
             let but = quote!(, not(target_feature = #feature));
-            (
-                quote!(, target_feature = #feature),
-                function_alone(but, "this architecture is too old for the kernel"),
-            )
+            (quote!(, target_feature = #feature), function_alone(but, "this architecture lacks the kernel"))
         }
     };
-    // The builder finds the kernel's family in it, and takes it out of the module. Kernels that older architectures lack are
+    // The builder finds the kernel's family in it, and takes it out of the module. Kernels that some architectures lack are
     // a family of their own, so that the others are compiled together in the same parts for all.
-    let since = match bounds.min_arch {
-        0 => String::new(),
-        arch => format!("::since_{arch}"),
+    let since = match bounds {
+        Bounds { min_arch: 0, .. } => String::new(),
+        Bounds { min_arch, arch_specific: false, .. } => format!("::since_{min_arch}"),
+        Bounds { min_arch, arch_specific: true, .. } => format!("::only_{min_arch}a"),
     };
+    let wanted = bounds.arch_specific.then(|| wanted_arch(name, bounds.min_arch));
     let family = format_ident!("__ferrowarp_family_of_{name}");
     quote! {
         #remains
+        #wanted
         #[cfg(all(target_arch = "nvptx64" #has_kernel))]
         const _: () = {
             const PATH: &::core::primitive::str = ::core::concat!(::core::module_path!(), #since);
@@ -122,5 +126,21 @@ pub(super) fn entry(
                 #body
             }
         }
+    }
+}
+
+/// A static that asks the builder for a module of the kernel's only architecture, next to the module for all GPUs of that
+/// compute capability and later ones.
+fn wanted_arch(kernel: &Ident, capability: u32) -> TokenStream {
+    let (base, specific) = (format!("sm_{capability}"), format!("sm_{capability}a"));
+    let wanted = format_ident!("__ferrowarp_wants_{capability}a_for_{kernel}");
+    quote! {
+        #[cfg(all(target_arch = "nvptx64", target_feature = #base, not(target_feature = #specific)))]
+        const _: () = {
+            #[used]
+            #[unsafe(no_mangle)]
+            #[allow(non_upper_case_globals, reason = "its name has the kernel's name in it")]
+            static #wanted: ::core::primitive::u8 = 0;
+        };
     }
 }

@@ -8,7 +8,7 @@ use syn::{GenericParam, Generics, ItemFn, Type};
 use super::{Bounds, Param, name};
 
 pub(super) fn launch(function: &ItemFn, params: &[Param], bounds: Bounds) -> TokenStream {
-    let Bounds { min_arch, max_threads, min_blocks, cooperative, cpu_only } = bounds;
+    let Bounds { min_arch, arch_specific, max_threads, min_blocks, cooperative, cpu_only } = bounds;
     let vis = &function.vis;
     let kernel = &function.sig.ident;
     let kernel_text = kernel.to_string();
@@ -46,6 +46,7 @@ pub(super) fn launch(function: &ItemFn, params: &[Param], bounds: Bounds) -> Tok
                 file: ::core::file!(),
                 line: #line,
                 min_arch: #min_arch,
+                arch_specific: #arch_specific,
                 max_threads: #max_threads,
                 min_blocks: #min_blocks,
                 cooperative: #cooperative,
