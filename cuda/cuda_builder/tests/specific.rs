@@ -4,19 +4,11 @@ mod common;
 
 use std::path::{Path, PathBuf};
 
-use common::{copy_of, target, tools};
+use common::specific;
 use cuda_builder::ptx::Ptx;
-use cuda_builder::{Backend, Built, CudaBuilder, NvvmArch};
+use cuda_builder::{Backend, Built, NvvmArch};
 
 use NvvmArch::{Compute80, Compute90, Compute90a, Compute100};
-
-/// A builder for a copy of the fixture that this test has for itself.
-fn builder(test: &str) -> CudaBuilder {
-    let copy = copy_of("specific", &["src/lib.rs", "src/hopper.rs"], &format!("specific-{test}"));
-    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("ptx/specific").join(test);
-    let _ = std::fs::remove_dir_all(&out);
-    CudaBuilder::new(copy).tools_dir(tools()).target_dir(target().join("cuda-builder")).out_dir(out)
-}
 
 /// Architecture, family and kernels of each module.
 fn modules(built: &Built) -> Vec<(NvvmArch, &str, Vec<String>)> {
@@ -46,7 +38,7 @@ fn kernels(names: &[&str]) -> Vec<String> {
 #[test]
 fn kernels_of_one_architecture_are_modules_beside_those_of_its_base() {
     for backend in [Backend::Nvvm, Backend::Llvm] {
-        let builder = builder(&format!("split-{backend}")).backend(backend).split(true).compile_once(true);
+        let builder = specific(&format!("split-{backend}")).backend(backend).split(true).compile_once(true);
         let builder = builder.archs(&[Compute80, Compute90, Compute100]).machine_code(true);
         // The second build has it from the cache.
         let [first, second] = [builder.clone(), builder].map(|builder| builder.build_all().unwrap());
@@ -80,7 +72,7 @@ fn kernels_of_one_architecture_are_modules_beside_those_of_its_base() {
 
 #[test]
 fn a_module_that_is_not_cut_has_another_for_each_architecture_alone() {
-    let built = builder("whole").arch(Compute90).build_all().unwrap();
+    let built = specific("whole").arch(Compute90).build_all().unwrap();
     let portable = kernels(&["copy", "everywhere", "since_hopper"]);
     let mut found = modules(&built);
     found[0].2.sort();
@@ -93,21 +85,21 @@ fn a_module_that_is_not_cut_has_another_for_each_architecture_alone() {
 fn an_architecture_that_is_asked_for_has_all_of_its_kernels_in_one_module() {
     let mut all = kernels(&["copy", "everywhere", "multiply", "since_hopper"]);
     all.sort();
-    let one = builder("alone").arch(Compute90a).build().unwrap();
+    let one = specific("alone").arch(Compute90a).build().unwrap();
     let ptx = Ptx::parse(&std::fs::read_to_string(one).unwrap());
     let mut found: Vec<String> = ptx.entries().map(|entry| entry.name.clone()).collect();
     found.sort();
     assert_eq!(found, all);
-    let both = builder("both").archs(&[Compute90, Compute90a]).build_all().unwrap();
+    let both = specific("both").archs(&[Compute90, Compute90a]).build_all().unwrap();
     let archs: Vec<_> = modules(&both).iter().map(|(arch, _, kernels)| (*arch, kernels.len())).collect();
     assert_eq!(archs, [(Compute90, 3), (Compute90a, 4)]);
-    let older = builder("older").arch(Compute80).build_all().unwrap();
+    let older = specific("older").arch(Compute80).build_all().unwrap();
     assert_eq!(older.modules.len(), 1);
 }
 
 #[test]
 fn what_was_to_be_one_file_is_refused_if_it_must_be_two() {
-    let builder = builder("refused").arch(Compute90);
+    let builder = specific("refused").arch(Compute90);
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join("specific.ptx");
     for (result, words) in [
         (builder.clone().build(), "build() makes one module, and "),
@@ -127,7 +119,7 @@ fn what_was_to_be_one_file_is_refused_if_it_must_be_two() {
 
 #[test]
 fn a_module_whose_kernels_are_gone_goes_too() {
-    let builder = builder("gone").arch(Compute90).split(true);
+    let builder = specific("gone").arch(Compute90).split(true);
     let before = builder.clone().build_all().unwrap();
     assert!(names(&folder(&before)).iter().any(|name| name.contains("only_90a")));
     let after = builder.build_args(&["--features", "portable"]).build_all().unwrap();

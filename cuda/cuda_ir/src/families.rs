@@ -40,7 +40,7 @@ pub(super) fn take(module: &mut Module) -> HashMap<String, String> {
         let ItemKind::Variable(symbol) = &item.kind else { return true };
         let symbol = plain(symbol);
         let Some(kernel) = symbol.strip_prefix(PREFIX) else { return !symbol.starts_with(WANTS) };
-        if let Some(path) = path_in(&item.text) {
+        if let Some(path) = text_in(&item.text) {
             families.insert(kernel.to_owned(), path.to_owned());
         }
         false
@@ -48,8 +48,8 @@ pub(super) fn take(module: &mut Module) -> HashMap<String, String> {
     families
 }
 
-/// The text of `c"..."`, which for a path has no escapes.
-fn path_in(text: &str) -> Option<&str> {
+/// The text of `c"..."`, which has no escapes here.
+pub(super) fn text_in(text: &str) -> Option<&str> {
     let mut before = "";
     for token in tokens(text) {
         if token.kind == Kind::Text && before == "c" {

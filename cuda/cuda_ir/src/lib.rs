@@ -27,6 +27,7 @@ pub mod ptx;
 mod remainders;
 pub mod sign_extensions;
 mod target;
+pub mod tensor_maps;
 pub mod unwritten;
 mod wide;
 
@@ -107,6 +108,7 @@ pub fn lower(text: &str, edits: &Edits) -> Result<Vec<Lowered>, IrError> {
     if let Some(segment) = &edits.only {
         families::keep_only(&mut module, &families, segment);
     }
+    let over_aligned = by_value::take(&mut module);
     if edits.override_libm {
         libm::override_calls(&mut module);
     }
@@ -116,7 +118,9 @@ pub fn lower(text: &str, edits: &Edits) -> Result<Vec<Lowered>, IrError> {
     prune::keep_reachable(&mut module)?;
     decimal::shrink(&mut module)?;
     bounds::set(&mut module)?;
+    by_value::place(&mut module, &over_aligned)?;
     by_value::point_to(&mut module)?;
+    tensor_maps::mark(&mut module);
     if edits.constant_memory {
         place::mark_constants(&mut module);
     }
@@ -138,7 +142,8 @@ pub fn wanted_archs(text: &str) -> BTreeSet<u32> {
 
 /// The source of [`for_optimisation`], [`for_no_optimisation`] and of what is done to the back ends' texts: a cache keeps
 /// what was made of their output as long as this is the same.
-pub const LAST_EDITS: [&str; 11] = [
+pub const LAST_EDITS: [&str; 12] = [
+    include_str!("tensor_maps.rs"),
     include_str!("noalias.rs"),
     include_str!("divisors.rs"),
     include_str!("overflow.rs"),
@@ -151,6 +156,11 @@ pub const LAST_EDITS: [&str; 11] = [
     include_str!("unwritten/read.rs"),
     include_str!("unwritten/tokens.rs"),
 ];
+
+/// Whether LLVM's passes must run on the module even at level 0: a kernel takes a struct in place, whose copies they remove.
+pub fn needs_passes(text: &str) -> bool {
+    text.contains("\"nvvm.grid_constant\"")
+}
 
 /// The module's text as libNVVM takes it when it does not optimise.
 pub fn for_no_optimisation(text: &str) -> Result<String, IrError> {
@@ -171,8 +181,8 @@ pub fn one_by_one(part: &Lowered) -> Result<Vec<Lowered>, IrError> {
     Ok(parts::cut(&module, &families, &part.statics, Cut::Families))
 }
 
-/// Runs the one edit named `edit`: `libm`, `panics`, `prune`, `bounds`, `by_value`, `constants`, `place`, `convergent`, `target`,
-/// `overflow`, `wide`, `remainders` or `decimal`.
+/// Runs the one edit named `edit`: `libm`, `panics`, `prune`, `bounds`, `by_value`, `tensor_maps`, `constants`, `place`,
+/// `convergent`, `target`, `overflow`, `wide`, `remainders` or `decimal`.
 ///
 /// This is what the files in `tests/edits` are checked with.
 pub fn apply(edit: &str, text: &str) -> Result<String, IrError> {
@@ -182,7 +192,12 @@ pub fn apply(edit: &str, text: &str) -> Result<String, IrError> {
         "panics" => panics::route(&mut module)?,
         "prune" => prune::keep_reachable(&mut module)?,
         "bounds" => bounds::set(&mut module)?,
-        "by_value" => by_value::point_to(&mut module)?,
+        "by_value" => {
+            let over_aligned = by_value::take(&mut module);
+            by_value::place(&mut module, &over_aligned)?;
+            by_value::point_to(&mut module)?;
+        }
+        "tensor_maps" => tensor_maps::mark(&mut module),
         "constants" => place::mark_constants(&mut module),
         "place" => drop(place::place_statics(&mut module)?),
         "convergent" => convergent::mark(&mut module)?,

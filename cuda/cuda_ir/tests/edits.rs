@@ -60,6 +60,7 @@ fn damaged_modules_are_no_panic() {
                 "prune",
                 "bounds",
                 "by_value",
+                "tensor_maps",
                 "constants",
                 "place",
                 "convergent",

@@ -42,6 +42,15 @@ pub fn copy_of(name: &str, files: &[&str], to: &str) -> PathBuf {
     to
 }
 
+/// A builder for a copy of the fixture `specific` that this test has for itself; nothing is in its folder of outputs.
+pub fn specific(test: &str) -> CudaBuilder {
+    let files = ["src/lib.rs", "src/hopper.rs", "src/maps.rs"];
+    let copy = copy_of("specific", &files, &format!("specific-{test}"));
+    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("ptx/specific").join(test);
+    let _ = std::fs::remove_dir_all(&out);
+    CudaBuilder::new(copy).tools_dir(tools()).target_dir(target().join("cuda-builder")).out_dir(out)
+}
+
 /// The name of the compiler that tests are run again with.
 pub const COMPILER: &str = "FIXTURE_COMPILER";
 

@@ -3,9 +3,9 @@
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote, quote_spanned};
 use syn::spanned::Spanned as _;
-use syn::{Ident, ItemFn};
+use syn::{Ident, ItemFn, Type};
 
-use super::host::inferred_lifetimes;
+use super::host::{inferred_lifetimes, is_primitive};
 use super::stamp::{DeviceArgument, DeviceCall};
 use super::{Bounds, Param};
 
@@ -40,12 +40,14 @@ pub(super) fn entry(
 
     let mut flat = Vec::new();
     let mut joined = Vec::new();
-    for Param { name, ty } in params {
+    let mut layouts = Vec::new();
+    for (i, Param { name, ty }) in params.iter().enumerate() {
         let (first, second) = (format_ident!("{name}_first"), format_ident!("{name}_second"));
         let inferred = inferred_lifetimes(ty, &function.sig.generics);
         let param = quote_spanned! {ty.span()=>
             <#ty as ::cuda_std::param::Param<{ ::cuda_std::__kind!(#inferred) }>>
         };
+        layouts.extend(may_be_struct(ty).then(|| layout((i, &first), &inferred, function)));
         flat.push(quote!(#first: #param::First, #second: #param::Second));
         joined.push(quote!(#param::join(#first, #second)));
     }
@@ -108,6 +110,7 @@ pub(super) fn entry(
             #[unsafe(no_mangle)]
             #[allow(non_upper_case_globals, reason = "its name has the kernel's name in it")]
             static #family: [::core::primitive::u8; PATH.len()] = *PATH.as_bytes().first_chunk().unwrap();
+            #(#layouts)*
         };
         #[cfg(all(target_arch = "nvptx64" #has_kernel))]
         ::cuda_std::__kernel_entry! {
@@ -126,6 +129,30 @@ pub(super) fn entry(
                 #body
             }
         }
+    }
+}
+
+/// Whether the type, as written, can be that of a struct.
+fn may_be_struct(ty: &Type) -> bool {
+    match ty {
+        Type::Group(group) => may_be_struct(&group.elem),
+        Type::Paren(paren) => may_be_struct(&paren.elem),
+        Type::Ptr(_) | Type::Reference(_) => false,
+        ty => !is_primitive(ty),
+    }
+}
+
+/// A static that tells the builder the size and alignment of a parameter that rustc cannot pass by value: structs of more
+/// than 16 bytes of alignment. The entry takes a pointer in its place.
+fn layout((position, first): (usize, &Ident), ty: &TokenStream, kernel: &ItemFn) -> TokenStream {
+    let name = first.to_string();
+    let len = 16 + name.len();
+    let symbol = format_ident!("__ferrowarp_layout_{position}_of_{}", kernel.sig.ident);
+    quote! {
+        #[used]
+        #[unsafe(no_mangle)]
+        #[allow(non_upper_case_globals, reason = "its name has the kernel's name in it")]
+        static #symbol: [::core::primitive::u8; #len] = ::cuda_std::param::layout_of::<#ty, #len>(#name);
     }
 }
 

@@ -138,7 +138,7 @@ impl Launch {
 }
 
 /// A number, a `bool` or a `char`, written as such.
-fn is_primitive(ty: &Type) -> bool {
+pub(super) fn is_primitive(ty: &Type) -> bool {
     const PRIMITIVES: [&str; 16] = [
         "bool", "char", "f32", "f64", "i8", "i16", "i32", "i64", "i128", "isize", "u8", "u16", "u32", "u64",
         "u128", "usize",
