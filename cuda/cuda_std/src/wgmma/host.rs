@@ -1,9 +1,9 @@
 //! The executor's half. A multiplication is kept until a thread waits for its group.
 //!
-//! Threads that are fibers share what their warpgroup has started, so that operands are decoded once (`warpgroup.rs`). Threads
-//! that are OS threads may share nothing, because nothing orders them: each computes its own elements (`apart.rs`).
+//! The threads of a warpgroup share what they have started (`warpgroup.rs`). The first one that waits multiplies for all of them,
+//! so that operands are decoded once, and so that what comes after its wait finds the operands read. Threads that are OS threads
+//! share it too, under a lock. So calls of this module may order more than a GPU does, and may hide a race from Miri.
 
-mod apart;
 mod product;
 mod view;
 mod warpgroup;
@@ -13,6 +13,7 @@ use std::collections::VecDeque;
 use std::panic::resume_unwind;
 
 use super::Number;
+use crate::bulk::host::check_fenced;
 use crate::simt::FaultKind;
 use crate::simt::context::{Collective, ThreadContext, collective, current};
 
@@ -78,8 +79,6 @@ pub(crate) struct Multiplications {
     waited: u64,
     /// Where the last one was.
     last: Option<&'static Location<'static>>,
-    /// Those of an OS thread.
-    apart: apart::Apart,
 }
 
 impl Multiplications {
@@ -135,11 +134,7 @@ pub(super) fn start(values: &[f32]) -> Accumulators {
             own.started += 1;
             (own.started - 1, Stamp(own.fences))
         });
-        if context.channel.is_fiber() {
-            context.shared().wgmma.with(warpgroup, |group| group.start(number, thread, values))?;
-        } else {
-            with(context, |own| own.apart.start(number, values));
-        }
+        context.shared().wgmma.with(warpgroup, |group| group.start(number, thread, values))?;
         Ok(Accumulators { number, registers: values.len(), made, last: 0, location })
     });
     checked(name, started)
@@ -173,18 +168,15 @@ pub(super) fn multiply(accumulators: &mut Accumulators, (number, keep): (Number,
             view.check(shared).map_err(|reason| format!("got {of} {reason}"))?;
         }
         let call = Call { location, number, columns, accumulators: accumulators.number, keep, a, b };
-        if context.channel.is_fiber() {
-            let issued = with(context, |own| own.issued);
-            shared.wgmma.with(warpgroup, |group| {
-                group.issue(thread, issued, call, registers, |chunks| {
-                    shared.check_visible(chunks).map_err(|reason| format!("reads operands {reason}"))
-                })
-            })?;
-        } else {
-            check_fenced(shared)?;
-            let rows = registers.map(|registers| apart::rows_of(MULTIPLY, number, registers));
-            with(context, |own| own.apart.issue(call, rows));
-        }
+        let issued = with(context, |own| own.issued);
+        shared.wgmma.with(warpgroup, |group| {
+            group.issue(thread, issued, call, registers, |chunks| {
+                if !context.channel.is_fiber() {
+                    return check_fenced(shared).map_err(|reason| format!("reads operands{reason}"));
+                }
+                shared.check_visible(chunks).map_err(|reason| format!("reads operands {reason}"))
+            })
+        })?;
         with(context, |own| {
             own.issued += 1;
             own.last = Some(location);
@@ -215,19 +207,16 @@ pub(super) fn commit() {
 /// Waits for all groups but the `left` latest.
 #[track_caller]
 pub(super) fn wait(name: &'static str, left: usize) {
-    let (place, bound, is_fiber) = current(name, |context| {
+    let (place, bound) = current(name, |context| {
         let bound = with(context, |own| {
             while own.groups.len() > left {
                 own.waited = own.groups.pop_front().unwrap_or(own.waited);
             }
             own.waited
         });
-        (place(context), bound, context.channel.is_fiber())
+        (place(context), bound)
     });
-    let (warpgroup, thread) = checked(name, place);
-    if !is_fiber {
-        return current(name, |context| with(context, |own| own.apart.complete(thread, bound)));
-    }
+    let (warpgroup, _) = checked(name, place);
     while !current(name, |context| context.shared().wgmma.can_go_on(warpgroup, bound)) {
         collective(name, Collective::Warpgroup { number: warpgroup, bound });
     }
@@ -250,17 +239,8 @@ pub(super) fn finish(accumulators: Accumulators, left: usize, values: &mut [f32]
                 accumulators.location
             ));
         }
-        if context.channel.is_fiber() {
-            context.shared().wgmma.with(warpgroup, |group| group.finish(accumulators.number, thread, values));
-        } else {
-            with(context, |own| own.apart.finish(accumulators.number, values));
-        }
+        context.shared().wgmma.with(warpgroup, |group| group.finish(accumulators.number, thread, values));
         Ok(())
     });
     checked(name, finished);
-}
-
-/// Checks that what threads wrote may have been fenced.
-fn check_fenced(shared: &crate::simt::shared::BlockShared) -> Result<(), String> {
-    crate::bulk::host::check_fenced(shared).map_err(|reason| format!("reads operands{reason}"))
 }

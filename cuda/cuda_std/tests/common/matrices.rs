@@ -101,13 +101,10 @@ pub fn fault(
     })
 }
 
-/// What the first thread at fault says that does this with panels, on fibers in every order.
+/// What the first thread at fault says that does this with panels.
 #[track_caller]
 pub fn check_panic(expected: &str, kernel: impl Fn(*mut Panel<bf16, 64>, *mut Panel<bf16, 32>) + Sync) {
-    for executor in all().into_iter().filter(|executor| executor.seed().is_some() || !cfg!(miri)) {
-        if format!("{executor:?}").contains("scheduler: Threads") {
-            continue;
-        }
+    for executor in all() {
         let fault = fault(&executor, &kernel);
         let FaultKind::Panic { message } = &fault.kind else { panic!("{fault}") };
         assert!(message.contains(expected), "{message}");

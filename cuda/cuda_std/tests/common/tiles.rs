@@ -12,6 +12,11 @@ pub fn all() -> Vec<Executor> {
     [new(), new().with_scheduler(Scheduler::Threads)].into_iter().chain(seeds).collect()
 }
 
+/// Those whose threads are fibers, with what is reported of these alone.
+pub fn fibers() -> Vec<Executor> {
+    all().into_iter().filter(|executor| !format!("{executor:?}").contains("scheduler: Threads")).collect()
+}
+
 pub fn fault_of(executor: &Executor, config: LaunchConfig, kernel: impl Fn() + Sync) -> Fault {
     match executor.run("broken", config, kernel) {
         Err(LaunchError::Fault(fault)) => *fault,

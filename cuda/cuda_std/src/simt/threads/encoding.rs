@@ -30,6 +30,7 @@ impl Word {
     const WORDS: u64 = 16;
     const PHASE: u64 = 17;
     const NAMED: u64 = 18;
+    const WARPGROUP: u64 = 19;
 
     #[inline]
     fn kind(self) -> u64 {
@@ -39,8 +40,15 @@ impl Word {
     /// Whether it gives its threads anything.
     #[inline]
     pub fn has_outcome(self) -> bool {
-        const NONE: [u64; 6] =
-            [Word::BARRIER, Word::CLUSTER, Word::PHASE, Word::NAMED, Word::SYNC, Word::WORDS];
+        const NONE: [u64; 7] = [
+            Word::BARRIER,
+            Word::CLUSTER,
+            Word::PHASE,
+            Word::NAMED,
+            Word::WARPGROUP,
+            Word::SYNC,
+            Word::WORDS,
+        ];
         !NONE.contains(&self.kind())
     }
 
@@ -207,7 +215,9 @@ fn encode(collective: Collective) -> (Word, Option<u64>) {
         Collective::Phase { barrier, parity } => {
             return (Word(Word::PHASE | u64::from(parity) << 8), Some(barrier.expose_provenance() as u64));
         }
-        Collective::Warpgroup { .. } => unreachable!("threads that are OS threads multiply on their own"),
+        Collective::Warpgroup { number, bound } => {
+            return (Word(Word::WARPGROUP | u64::from(number) << 32), Some(bound));
+        }
         Collective::Named { barrier, round } => {
             return (Word(Word::NAMED | u64::from(round) << 32), Some(barrier.expose_provenance() as u64));
         }
@@ -250,6 +260,7 @@ fn decode(word: Word, low: u64, [high, b]: [u64; 2]) -> Option<Collective> {
             let barrier = core::ptr::with_exposed_provenance_mut(low as usize);
             return Some(Collective::Named { barrier, round: word.mask() });
         }
+        Word::WARPGROUP => return Some(Collective::Warpgroup { number: word.mask(), bound: low }),
         Word::SYNC => WarpOp::Sync,
         Word::SHUFFLE => {
             WarpOp::Shuffle { mode: MODES[parameter], value: whole(low, high), b: b as u32, width }
@@ -292,6 +303,7 @@ mod tests {
         let barrier: *mut u64 = &mut 0;
         all.extend([0, 1].map(|parity| Collective::Phase { barrier, parity }));
         all.extend([0, u32::MAX].map(|round| Collective::Named { barrier, round }));
+        all.extend([(0, u64::MAX), (7, 0)].map(|(number, bound)| Collective::Warpgroup { number, bound }));
         for holds in [false, true] {
             all.extend(
                 [Barrier::Count(holds), Barrier::And(holds), Barrier::Or(holds)].map(Collective::Barrier),

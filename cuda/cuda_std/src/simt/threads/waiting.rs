@@ -96,7 +96,9 @@ impl Waiter<'_> {
         if orders {
             waiter.order.fetch_add(1, Ordering::Release);
         }
-        if let Collective::Phase { .. } | Collective::Named { .. } = request.collective {
+        if let Collective::Phase { .. } | Collective::Named { .. } | Collective::Warpgroup { .. } =
+            request.collective
+        {
             self.wait_for_phase(request);
             return Outcome::default();
         }

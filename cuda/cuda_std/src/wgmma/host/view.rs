@@ -108,24 +108,6 @@ impl View {
             }
         }
     }
-
-    /// The number at this position and K.
-    ///
-    /// # Safety
-    /// It was checked, and the memory may be read.
-    pub(super) unsafe fn number(self, number: Number, position: usize, k: usize) -> f32 {
-        let (row, along) = if self.is_k_major { (position, k) } else { (k, position) };
-        let in_chunk = CHUNK / bytes_of(number);
-        let address = self.chunk(row, along / in_chunk).wrapping_add(along % in_chunk * bytes_of(number));
-        // SAFETY: the caller's.
-        unsafe {
-            match number {
-                Number::F16 | Number::Bf16 => number_16(number, address.cast::<u16>().read()),
-                Number::Tf32 => tf32(address.cast::<u32>().read()),
-                Number::E4m3 => e4m3::from_bits(address.read()).to_f32(),
-            }
-        }
-    }
 }
 
 /// Bytes of a number.
