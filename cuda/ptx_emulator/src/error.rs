@@ -2,6 +2,9 @@
 
 use core::fmt;
 
+/// Characters of an instruction that a fault shows.
+const SHOWN: usize = 160;
+
 /// Why a module could not be read, or a launch did not end well.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -141,7 +144,11 @@ impl fmt::Display for Fault {
         if function != kernel {
             write!(f, " in {function}")?;
         }
-        write!(f, ": `{instruction}`")
+        // The list of accumulators of a `wgmma` is long.
+        match instruction.char_indices().nth(SHOWN) {
+            Some((end, _)) => write!(f, ": `{}..`", &instruction[..end]),
+            None => write!(f, ": `{instruction}`"),
+        }
     }
 }
 
@@ -172,7 +179,7 @@ pub enum Cause {
     },
     /// A register that a pending `wgmma` uses is read or written.
     #[error(
-        "register {register} is {access} while {role} of the wgmma of PTX line {line}, which is pending; wait for its group first"
+        "register {register} is {access} while it is {role} of the pending wgmma of PTX line {line}; wait for its group first"
     )]
     PendingRegister {
         /// The register.

@@ -8,6 +8,8 @@ use crate::error::EmulatorError;
 const RANK: usize = 5;
 /// The first bytes of an encoded map.
 const MARK: [u8; 8] = *b"ptxemuTM";
+/// The first bytes of a map that the executor of `cuda_std` reads. Host code encodes such maps for all devices that are no GPU.
+const EXECUTOR_MARK: [u8; 8] = *b"cpu-tmap";
 
 /// The type of a tensor's elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,6 +102,11 @@ impl Swizzle {
     }
 }
 
+/// Eight bytes from `at` on, as a number.
+fn word(bytes: &[u8; 128], at: usize) -> u64 {
+    bytes[at..at + 8].iter().rev().fold(0, |all, &byte| all << 8 | u64::from(byte))
+}
+
 /// What a tensor map says: a tensor in global memory, and the box that each copy moves. All lists start with the innermost
 /// dimension.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -141,14 +148,19 @@ impl TensorMap {
         Ok(bytes)
     }
 
-    /// The map of these bytes, which [`encode`](Self::encode) has written; none if it has not.
+    /// The map of these bytes, which [`encode`](Self::encode) has written, or `cuda_std` for its executor; none otherwise.
     pub(crate) fn decode(bytes: &[u8; 128]) -> Option<TensorMap> {
-        let word =
-            |at: usize| bytes[at..at + 8].iter().rev().fold(0, |all, &byte| all << 8 | u64::from(byte));
         let rank = usize::from(bytes[16]);
-        if bytes[..8] != MARK || !(1..=RANK).contains(&rank) {
+        if !(1..=RANK).contains(&rank) {
             return None;
         }
+        if bytes[..8] == EXECUTOR_MARK {
+            return TensorMap::decode_executor(bytes, rank);
+        }
+        if bytes[..8] != MARK {
+            return None;
+        }
+        let word = |at: usize| word(bytes, at);
         let map = TensorMap {
             element: *TensorElement::ALL.get(usize::from(bytes[17]))?,
             address: word(8),
@@ -158,6 +170,39 @@ impl TensorMap {
             swizzle: *Swizzle::ALL.get(usize::from(bytes[18]))?,
         };
         map.check().is_ok().then_some(map)
+    }
+
+    /// The map of the executor's bytes: address, rank with the bytes of an element and the swizzle, sizes, strides, and the box by
+    /// halves of words.
+    fn decode_executor(bytes: &[u8; 128], rank: usize) -> Option<TensorMap> {
+        let word = |at: usize| word(bytes, 8 * at);
+        let element = match bytes[17] {
+            1 => TensorElement::U8,
+            2 => TensorElement::U16,
+            4 => TensorElement::U32,
+            8 => TensorElement::U64,
+            _ => return None,
+        };
+        let map = TensorMap {
+            element,
+            address: word(1),
+            sizes: (0..rank).map(|i| word(3 + i)).collect(),
+            strides: (0..rank - 1).map(|i| word(8 + i)).collect(),
+            tile: (0..rank).map(|i| (word(12 + i / 2) >> (32 * (i % 2))) as u32).collect(),
+            swizzle: *Swizzle::ALL.get(usize::from(bytes[18]))?,
+        };
+        map.check().is_ok().then_some(map)
+    }
+
+    /// The bytes from the first element to the last that maps for the executor among a parameter's bytes describe. `cuda_std` has
+    /// checked that the tensor fits its buffer.
+    pub(crate) fn extents(parameter: &[u8]) -> impl Iterator<Item = (u64, u64)> {
+        let maps = parameter.windows(128).step_by(8).filter(|window| window[..8] == EXECUTOR_MARK);
+        maps.filter_map(|window| TensorMap::decode(window.try_into().ok()?)).map(|map| {
+            let dimensions = map.sizes.iter().skip(1).zip(&map.strides);
+            let last: u64 = dimensions.map(|(&size, &stride)| (size - 1).saturating_mul(stride)).sum();
+            (map.address, map.address + last + map.sizes[0] * map.element.bytes())
+        })
     }
 
     fn check(&self) -> Result<(), String> {

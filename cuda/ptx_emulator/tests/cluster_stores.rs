@@ -55,7 +55,9 @@ fn an_arrival_of_the_other_block_ends_a_phase() {
     assert_eq!(undefined_at(&format!("@%p2 bra W; {arrive} bra E; {WAIT} E: {SYNC}")), None);
     let own = "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%rd2];";
     assert_eq!(undefined_at(&format!("{own} {WAIT} {SYNC}")), None);
-    let Cause::Steps(_) = cause_of(&format!("@!%p2 {arrive} {WAIT} {SYNC}")) else { panic!() };
+    let Cause::Phase { arrivals: 1, .. } = cause_of(&format!("@!%p2 {arrive} {WAIT} {SYNC}")) else {
+        panic!()
+    };
     let Cause::Cluster(reason) = cause_of(&format!("@%p2 exit; nanosleep.u32 1; {arrive}")) else { panic!() };
     assert!(reason.contains("block 0 of the cluster, which has exited"), "{reason}");
 }

@@ -92,9 +92,9 @@ impl<'a> Block<'a> {
             let rests = |state: &State| matches!(state, State::Exited | State::Waits(Wait::Cluster { .. }));
             let all_rest = self.threads.iter().all(|thread| rests(&thread.state));
             if !all_rest {
-                let released = self.release_warps(shared)?
-                    | self.release_warpgroups(shared)?
-                    | self.release_barriers(shared)?;
+                let released = self.release_warps(shared)? | self.release_barriers(shared)?;
+                let is_idle = !(released || has_moved || stores != self.grid.progress.stores.get());
+                let released = self.release_warpgroups(shared, is_idle)? | released;
                 // Threads that run may still join those that ask for the active mask.
                 let released = released || !has_run && self.release_active_masks();
                 if !released && !has_run {

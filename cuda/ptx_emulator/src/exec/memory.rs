@@ -16,7 +16,7 @@ pub(super) const LOCAL_WINDOW: u64 = 0xe100_0000_0000_0000;
 /// Generic addresses of the shared memory of the cluster's blocks start here, a window for each rank.
 const CLUSTER_WINDOW: u64 = 0xe200_0000_0000_0000;
 /// Generic addresses of the kernel's parameters start here.
-const PARAM_WINDOW: u64 = 0xe300_0000_0000_0000;
+const PARAM_WINDOW: u64 = 0xe500_0000_0000_0000;
 /// The size of a window.
 const WINDOW: u64 = 1 << 32;
 /// The highest bit of an address of 32 bits in the cluster's shared memory that [`narrow`] made; the rank follows.

@@ -5,19 +5,25 @@ use super::cluster::Shared;
 use super::thread::State;
 use super::warp::Wait;
 use crate::error::Cause;
-use crate::instr::{Op, SINK, WARPGROUP};
+use crate::instr::{Op, SINK, WARPGROUP, Wgmma};
 
 impl Block<'_> {
-    /// Executes the instructions at which all threads of a warpgroup wait. Whether there was any.
-    pub fn release_warpgroups(&mut self, shared: &mut Shared) -> Result<bool, Failed> {
+    /// Executes the instructions at which all threads of a warpgroup wait, `wgmma.wait_group` only if nothing else can happen in
+    /// the block: multiplications take as long as they can. Whether there was any.
+    pub fn release_warpgroups(&mut self, shared: &mut Shared, is_idle: bool) -> Result<bool, Failed> {
         let mut any = false;
         for first in (0..self.threads.len()).step_by(WARPGROUP) {
-            any |= self.release_warpgroup(first, shared)?;
+            any |= self.release_warpgroup(first, shared, is_idle)?;
         }
         Ok(any)
     }
 
-    fn release_warpgroup(&mut self, first: usize, shared: &mut Shared) -> Result<bool, Failed> {
+    fn release_warpgroup(
+        &mut self,
+        first: usize,
+        shared: &mut Shared,
+        is_idle: bool,
+    ) -> Result<bool, Failed> {
         let threads = first..self.threads.len().min(first + WARPGROUP);
         let waits = |at: &usize| matches!(self.threads[*at].state, State::Waits(Wait::Warpgroup));
         let Some(one) = threads.clone().find(waits) else { return Ok(false) };
@@ -39,6 +45,7 @@ impl Block<'_> {
         }
         let is_done = match &self.grid.module.functions[place.0].instrs[place.1].op {
             Op::MaxRegisters { count, more } => self.set_registers(first, *count, *more)?,
+            Op::Wgmma(wgmma) if matches!(**wgmma, Wgmma::Wait { .. }) && !is_idle => false,
             Op::Wgmma(wgmma) => {
                 self.execute_wgmma(first, wgmma, shared)?;
                 true
