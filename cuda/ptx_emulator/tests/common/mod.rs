@@ -4,6 +4,7 @@
 
 pub mod kernels;
 pub mod matmul;
+pub mod wgmma;
 
 use cuda_std::launch::LaunchConfig;
 use cuda_std::testing::{Counts, LaunchCounts};
