@@ -86,11 +86,11 @@ impl Layout {
                 (None, false) => mn / 8 * stride + mn % 8 * 16 + along_k / 16 * leading + along_k % 16,
                 (None, true) => k / 8 * leading + k % 8 * 16 + mn / 8 * stride + mn % 8 * 2,
                 (Some(row), false) => {
-                    mn / 8 * stride + mn % 8 * row + (along_k / 16 ^ phase(row, mn)) * 16 + along_k % 16
+                    mn / 8 * stride + mn % 8 * row + ((along_k / 16) ^ phase(row, mn)) * 16 + along_k % 16
                 }
                 (Some(row), true) => {
                     let (panel, within) = (mn / (row / 2), mn % (row / 2));
-                    let unit = (within / 8 ^ phase(row, k)) * 16 + within % 8 * 2;
+                    let unit = ((within / 8) ^ phase(row, k)) * 16 + within % 8 * 2;
                     panel * leading + k / 8 * stride + k % 8 * row + unit
                 }
             }
