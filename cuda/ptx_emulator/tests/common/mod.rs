@@ -4,6 +4,7 @@
 
 pub mod kernels;
 pub mod matmul;
+pub mod tensor_copy;
 pub mod wgmma;
 
 use cuda_std::launch::LaunchConfig;
