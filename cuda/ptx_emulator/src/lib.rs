@@ -138,8 +138,10 @@ mod launcher;
 mod lex;
 mod module;
 mod parse;
+mod tensor_map;
 
 pub use emulator::Emulator;
 pub use error::{Cause, EmulatorError, Fault, UndefinedByte};
 pub use exec::{Turns, UnwrittenRegisters};
 pub use module::{PtxModule, Unsupported};
+pub use tensor_map::{Swizzle, TensorElement, TensorMap};

@@ -10,6 +10,7 @@ use super::polls::Polls;
 use super::stores::Stores;
 use super::undefined::Bits;
 use super::warp::Wait;
+use super::watch::{Clash, Token, Watch};
 use super::{Exec, Grid, Memory, UnwrittenRegisters};
 use crate::instr::{Fixed, NO_BODY, ParamRange, Slot, Special, Symbol};
 
@@ -20,8 +21,10 @@ pub(super) struct Frame {
     pub pc: usize,
     /// By slot.
     values: Vec<Bits>,
-    /// A register that was read before it was written.
-    pub unwritten: Cell<Option<Slot>>,
+    /// An access to a register that is not allowed.
+    pub clash: Cell<Option<Clash>>,
+    /// What `wgmma` demands of the registers, if the function has one.
+    pub watch: Option<Box<Watch>>,
     pub params: Memory,
     /// Bytes of local memory below its own.
     pub local_base: usize,
@@ -39,6 +42,11 @@ impl Frame {
     /// Writes a register of which some bits may be undefined.
     #[inline]
     pub fn set_bits(&mut self, slot: Slot, bits: Bits) {
+        if let Some(watch) = &mut self.watch
+            && let Some(clash) = watch.write(slot, self.values[slot as usize])
+        {
+            self.clash.set(Some(clash));
+        }
         self.values[slot as usize] = bits;
     }
 
@@ -46,13 +54,31 @@ impl Frame {
     #[inline]
     pub fn bits(&self, slot: Slot) -> Bits {
         let bits = self.values[slot as usize];
-        if bits.value & bits.undefined == 0 { bits } else { self.unwritten(slot) }
+        if let Some(watch) = &self.watch {
+            watch.read(slot);
+        }
+        if bits.value & bits.undefined == 0 { bits } else { self.refused(slot, bits) }
     }
 
     #[cold]
-    fn unwritten(&self, slot: Slot) -> Bits {
-        self.unwritten.set(Some(slot));
+    fn refused(&self, slot: Slot, bits: Bits) -> Bits {
+        self.clash.set(Some(match Token::of(bits) {
+            Some(token) => Clash::Read(slot, token.line),
+            None => Clash::Unwritten(slot),
+        }));
         Bits::UNDEFINED
+    }
+
+    /// What a register holds, a token included. No access in the sense of `wgmma`.
+    #[inline]
+    pub fn raw(&self, slot: Slot) -> Bits {
+        self.values[slot as usize]
+    }
+
+    /// Writes a register. No access in the sense of `wgmma`.
+    #[inline]
+    pub fn set_raw(&mut self, slot: Slot, bits: Bits) {
+        self.values[slot as usize] = bits;
     }
 
     /// All that its registers hold.
@@ -157,8 +183,10 @@ impl Thread {
                 Fixed::Function(index) => function_address((index != NO_BODY).then_some(index as usize)),
             });
         }
-        let unwritten = Cell::new(None);
-        self.frames.push(Frame { function, pc: 0, values, unwritten, params, local_base, result });
+        let fences = self.frames.last().and_then(|caller| Some(caller.watch.as_ref()?.fences));
+        let watch = of.has_wgmma.then(|| Box::new(Watch::new(values.len(), fences.unwrap_or(0))));
+        let clash = Cell::new(None);
+        self.frames.push(Frame { function, pc: 0, values, clash, watch, params, local_base, result });
     }
 
     /// What a step of it works on; none once it has ended.
