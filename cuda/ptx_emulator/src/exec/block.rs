@@ -3,10 +3,11 @@
 
 use super::cluster::Shared;
 use super::counts::Trace;
+use super::frame::Frame;
 use super::memory::function_at;
 use super::polls::Turn;
 use super::step::Flow;
-use super::thread::{Cx, Frame, Ids, State, Thread};
+use super::thread::{Cx, Ids, State, Thread};
 use super::warp::{self, BarrierWait, Wait, WarpWait};
 use super::wgmma::Warpgroup;
 use super::{Exec, Grid, Memory, Turns, counts, tensor, unravel};

@@ -12,6 +12,7 @@ mod copies;
 mod counts;
 mod exact;
 mod float;
+mod frame;
 mod half;
 mod heap;
 mod int;
