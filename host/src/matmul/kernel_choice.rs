@@ -104,7 +104,9 @@ impl<T: Real> KernelChoice<T> {
         let serial = Some(T::SERIAL).filter(|kernel| profile.limits.runs(kernel.meta));
         let serial = serial.map(|kernel| Self { kernel: Kernel::Serial(kernel), splits: 1 });
         let all = tiles::<T>(profile, problem).flat_map(|kernel| {
-            let splits = [1, 3].into_iter().filter(move |&splits| splits == 1 || kernel.terms < problem.k);
+            // An empty split is a case of its own.
+            let is_split = move |splits: &u32| *splits == 1 || kernel.terms < problem.k || kernel.rows == 64;
+            let splits = [1, 3].into_iter().filter(is_split);
             splits.map(move |splits| Self { kernel: Kernel::Tiles(kernel), splits })
         });
         serial.into_iter().chain(all).collect()

@@ -117,7 +117,7 @@ impl<'a, T: MatmulAs<O>, O: Pod> Matmul<'a, T, O> {
         self.launch(device, workspace, &problem, choice)
     }
 
-    /// Runs it by every choice of kernels that can do it, the fast one and slower ones: `check` is called after each.
+    /// Runs it by the kernels of a choice, the fastest one or another: to compare them.
     #[doc(hidden)]
     pub fn run_by(self, device: &Device, choice: KernelChoice<T>) -> Result<(), MatmulError> {
         let problem = self.checked(device)?;
@@ -158,10 +158,10 @@ impl<'a, T: MatmulAs<O>, O: Pod> Matmul<'a, T, O> {
             fits.ok_or(MatmulError::TooLarge { what, value, most })
         };
         let (m, n, k) = (extent("m", m)?, extent("n", n)?, extent("k", k)?);
-        // The grid counts tiles of at least 16 x 64 along x, and tiles of 256 columns along y on a CPU.
+        // The grid counts tiles of at least 16 x 64 along x, and tiles of 128 columns along y on a CPU.
         extent("m * n / 1024", (m as usize).div_ceil(16).saturating_mul((n as usize).div_ceil(64)))?;
-        if n.div_ceil(256) as usize > MOST_BLOCKS {
-            return Err(MatmulError::TooLarge { what: "n", value: n as usize, most: 256 * MOST_BLOCKS });
+        if n.div_ceil(128) as usize > MOST_BLOCKS {
+            return Err(MatmulError::TooLarge { what: "n", value: n as usize, most: 128 * MOST_BLOCKS });
         }
         Ok(Problem {
             m,

@@ -5,7 +5,7 @@ use cuda_std::launch::{KernelMeta, KernelOf, KernelsOf, LaunchConfig};
 
 use super::super::args::MatmulArgs;
 use super::reduce::{self, matmul_reduce};
-use super::serial::{TILE_COLS, TILE_ROWS, matmul_serial};
+use super::serial::{SHARED_BYTES, TILE_COLS, TILE_ROWS, matmul_serial};
 use super::tensor_tiles::matmul_tiles;
 
 /// The part of the result that a block computes, and what it needs for it.
@@ -75,7 +75,8 @@ pub fn reduce_config([m, n]: [u32; 2], batch: u32) -> LaunchConfig {
 
 /// The grid of [`MatmulKernels::SERIAL`].
 pub fn serial_config([m, n]: [u32; 2], batch: u32) -> LaunchConfig {
-    LaunchConfig::new((m.div_ceil(TILE_ROWS as u32), n.div_ceil(TILE_COLS as u32), batch), 1)
+    let tiles = (m.div_ceil(TILE_ROWS as u32), n.div_ceil(TILE_COLS as u32), batch);
+    LaunchConfig::new(tiles, 1).with_shared_bytes(SHARED_BYTES as u32)
 }
 
 macro_rules! kernels {

@@ -22,6 +22,7 @@ pub const THREADS: u32 = 128;
 /// say, and no other code uses `out`.
 #[kernel(
     max_threads = 128,
+    min_arch = 80,
     args,
     instances(
         matmul_reduce_f32 = <f32>;

@@ -6,6 +6,7 @@
 //! panel of A in L1.
 
 use cuda_std::half::{bf16, f16};
+use cuda_std::shared::dynamic_shared_mem;
 use cuda_std::{kernel, thread};
 
 use super::super::args::{A_TRANSPOSED, B_TRANSPOSED, MatmulArgs, OUT_F32};
@@ -17,16 +18,19 @@ const ROWS: usize = 6;
 /// Columns of the accumulators in registers: two vectors of AVX2.
 const COLS: usize = 16;
 /// Terms for which panels are copied.
-const DEPTH: usize = 256;
+const DEPTH: usize = 192;
 /// Rows of a thread's tile.
 pub const TILE_ROWS: usize = 16 * ROWS;
 /// Columns of a thread's tile.
-pub const TILE_COLS: usize = 16 * COLS;
+pub const TILE_COLS: usize = 8 * COLS;
+
+/// Bytes of dynamic shared memory of a thread.
+pub const SHARED_BYTES: usize = size_of::<Panels>();
 
 /// The copies and the accumulators of a thread.
-#[repr(C, align(64))]
+#[repr(C)]
 #[derive(Clone, Copy)]
-pub struct Panels {
+struct Panels {
     a: [[[f32; ROWS]; DEPTH]; TILE_ROWS / ROWS],
     b: [[[f32; COLS]; DEPTH]; TILE_COLS / COLS],
     sums: [[[[f32; COLS]; ROWS]; TILE_COLS / COLS]; TILE_ROWS / ROWS],
@@ -35,7 +39,8 @@ pub struct Panels {
 /// Matrix multiplication of the arguments, `a` and `b` stored as the flags say. `splits` is not read.
 ///
 /// Launched on blocks of one thread: one for each [`TILE_ROWS`] rows along x and each [`TILE_COLS`] columns along y, and for
-/// each matrix of the batch along z.
+/// each matrix of the batch along z, with
+/// [`SHARED_BYTES`] of dynamic shared memory.
 ///
 /// # Safety
 /// The launch is as said. The matrices hold what their shapes, pitches and batches say, and no other code uses `out`.
@@ -49,7 +54,8 @@ pub struct Panels {
         matmul_bf16_serial = <bf16>;
     ),
 )]
-pub unsafe fn matmul_serial<T: Number>(#[shared(1)] panels: *mut Panels, args: MatmulArgs<T>) {
+pub unsafe fn matmul_serial<T: Number>(args: MatmulArgs<T>) {
+    let panels = dynamic_shared_mem::<Panels>();
     let row = thread::block_idx_x() as usize * TILE_ROWS;
     let col = thread::block_idx_y() as usize * TILE_COLS;
     let batch = u64::from(thread::block_idx_z());
