@@ -1,8 +1,8 @@
 //! Rung 5: tiles of 128 x 256, shared by two multiplying warpgroups.
 //!
-//! A stage of A and B now serves 128 x 256 results instead of 64 x 256: the multiplications per byte go from 51 to 85. A warpgroup holds 64
-//! x 256 accumulators, 128 registers of each thread, which is all that fits. So the larger tile needs a second warpgroup.
-//! Both read the same panel of B, and each its half of A's.
+//! A stage now serves 128 x 256 results instead of 64 x 256, so a byte of A and B is multiplied 1.7 times as often. A warpgroup
+//! holds 64 x 256 accumulators, 128 registers of each thread, which is all that fits. So the larger tile needs a second
+//! warpgroup. Both read the same panel of B, and each its half of A's.
 //@ ptx(matmul_05_two_consumers, compute_90a): setmaxnreg == 2, wgmma.mma_async.sync.aligned.m64n256k16 == 4, .local == 0
 
 use cuda_std::barrier::Barrier;
