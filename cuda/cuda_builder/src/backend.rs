@@ -185,13 +185,14 @@ impl Compiler {
 
     fn compile_as_it_is(&self, text: &str, options: &CodegenOptions) -> Result<String, CudaBuilderError> {
         match &self.target {
-            Target::Nvvm(nvvm) if options.opt_level == 0 => {
+            Target::Nvvm(nvvm) if options.opt_level == 0 && !cuda_ir::needs_passes(text) => {
                 let text = cuda_ir::for_no_optimisation(text)?;
                 nvvm.compile(text.as_bytes(), options.arch, &options.for_nvvm())
             }
             Target::Nvvm(nvvm) => {
                 let prepare = || {
                     let prepared = self.llvm.prepare(text.as_bytes().to_vec(), options.arch)?;
+                    cuda_ir::tensor_maps::check(&prepared)?;
                     Ok(cuda_ir::for_optimisation(&prepared))
                 };
                 let text = self.prepared.of(text, prepare)?;

@@ -32,7 +32,10 @@ pub struct CudaBuilder {
     pub opt_level: u8,
     /// What makes PTX of the LLVM IR. Default: libNVVM.
     pub backend: Backend,
-    /// The architectures, each a module of its own. Default: `compute_75`.
+    /// The architectures, each a module of its own. Default: `compute_75`. Kernels that are for one architecture alone,
+    /// `#[kernel(arch = "90a")]`, are in a second module next to that for `compute_90`, with `only_90a` in its name, or in
+    /// the module for `compute_90a` if that is given. A static that they share with other kernels is then a variable of
+    /// each module.
     pub archs: Vec<NvvmArch>,
     /// Whether denormal numbers are flushed to zero, in libdevice too. Default: false.
     pub ftz: bool,
@@ -357,8 +360,10 @@ impl CudaBuilder {
         std::iter::once(first).chain(lower).collect()
     }
 
-    pub(crate) fn edits(&self) -> Edits {
+    /// The edits of a module of all kernels, or of those that are for `only`, such as `compute_90a`, and nothing else.
+    pub(crate) fn edits(&self, only: Option<NvvmArch>) -> Edits {
         Edits {
+            only: only.map(NvvmArch::only_segment),
             cut: if self.split { Cut::Families } else { Cut::Whole },
             override_libm: self.override_libm,
             constant_memory: self.use_constant_memory_space,

@@ -65,7 +65,8 @@ impl Llvm {
         libdevice: Option<&Path>,
         options: &CodegenOptions,
     ) -> Result<String, CudaBuilderError> {
-        let level = options.opt_level;
+        let needs_passes = std::str::from_utf8(&module).is_ok_and(cuda_ir::needs_passes);
+        let level = options.opt_level.max(u8::from(needs_passes));
         let mut module = module;
         if calls_libdevice(&module) {
             module = self.link(module, libdevice, options)?;
@@ -74,6 +75,7 @@ impl Llvm {
         let [ftz, roots] = reflected(options);
         let arguments = [&passes, &mcpu(options), NO_SLP, &ftz, &roots, "-S"];
         let optimised = self.text("opt", &arguments, module, options.arch)?;
+        cuda_ir::tensor_maps::check(&optimised)?;
         let optimised = cuda_ir::sign_extensions::hide(&optimised).into_bytes();
         let flags = llc_flags(options);
         let flags: Vec<&str> = flags.iter().map(String::as_str).collect();

@@ -34,6 +34,10 @@ use proc_macro::TokenStream;
 /// blocks of at most 256 threads, and asks for so few registers that 4 of them fit a multiprocessor (PTX ISA, `.maxntid`
 /// and `.minnctapersm`; CUDA's `__launch_bounds__`); larger blocks are refused.
 ///
+/// `#[kernel(arch = "90a")]` is for a kernel of instructions that devices of compute capability 9.0 alone have, such as
+/// `wgmma`: it is in the PTX for `compute_90a` only, which `cuda_builder` writes next to that for `compute_90`. The CPU
+/// executor runs it; a launch on any other device is refused.
+///
 /// `#[kernel(cooperative)]` is for a kernel whose blocks wait for each other
 /// ([`cuda_std::grid`](../cuda_std/grid/index.html)): every launch of it is a cooperative one, with all blocks of the grid
 /// on the device at once, and a grid that is too large for that is refused.
@@ -74,6 +78,8 @@ use proc_macro::TokenStream;
 /// * A name may hold parameters in braces.
 /// * `max_threads`, `min_blocks`, `min_arch` and `with(..)` are expressions of integers and const parameters, with
 ///   `+ - * / %`, `min(a, b)` and `max(a, b)`; a line or a header may set its own values for the first three.
+/// * `arch = "90a"` in a line or a header sets the only architecture of these instances; a `min_arch` there replaces an
+///   `arch` of the attribute.
 /// * `cpu_only = true` in a line or a header leaves these instances out of the PTX; `cpu_only = false` keeps one that its
 ///   header or the attribute would leave out.
 /// * A parameter with `#[shared(LEN)]` is not an argument of the launch: the entry point has the memory, as

@@ -109,6 +109,7 @@ impl BuildPtx {
         if self.backend == Backend::Nvvm && self.opt_level == 3 {
             failures = checks::run(&built.source_folder, &report.files(stage.path()))?;
             failures.extend(report.local_memory(&checks::allowed(&built.source_folder)?));
+            failures.extend(report.serialized_wgmma());
         }
         if !failures.is_empty() {
             bail!("{} checks of the PTX failed:\n  {}", failures.len(), failures.join("\n  "));
@@ -244,7 +245,10 @@ mod tests {
             // To build this crate would be another error.
             let (command, _) = BuildPtx::quiet("no/such/crate", "ptx", Backend::Nvvm);
             let error = BuildPtx { out: Some(out.to_owned()), ..command }.run().unwrap_err().to_string();
-            assert!(error.contains(&out.display().to_string()) && error.contains("is no folder"), "{error}");
+            assert!(
+                error.contains(&out.display().to_string()) && error.contains("is not a folder"),
+                "{error}"
+            );
         }
         assert_eq!(std::fs::read_to_string(&file).unwrap(), "kept");
     }

@@ -11,6 +11,7 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use super::context::ThreadContext;
 use super::fault::Place;
 use crate::barrier::host;
+use crate::tensor::tile::Tile;
 
 /// Lists of copies; all those for a barrier are in one.
 const LISTS: usize = 16;
@@ -21,6 +22,8 @@ pub(crate) enum Source {
     Memory(*const u8),
     /// The first bytes of a value.
     Value([MaybeUninit<u8>; 16]),
+    /// A tile of a tensor, when the copy is made.
+    Tile(Box<Tile>),
 }
 
 /// A copy that has been started.
@@ -66,8 +69,14 @@ impl Flight {
             let source = match &self.source {
                 Source::Memory(source) => *source,
                 Source::Value(value) => value.as_ptr().cast(),
+                Source::Tile(tile) => {
+                    tile.load(self.target);
+                    core::ptr::null()
+                }
             };
-            core::ptr::copy_nonoverlapping(source, self.target, self.bytes);
+            if !source.is_null() {
+                core::ptr::copy_nonoverlapping(source, self.target, self.bytes);
+            }
             host::complete_copy(self.barrier, self.bytes as u32);
         }
     }
