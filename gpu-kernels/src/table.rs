@@ -42,6 +42,11 @@ const ALL: List = {
         all = all.with(matmul::operation::KERNELS[i]);
         i += 1;
     }
+    let mut i = 0;
+    while i < matmul::ladder::RUNGS.len() {
+        all = all.with(&[matmul::ladder::RUNGS[i].kernel.meta]);
+        i += 1;
+    }
     all.with(forward_kernels::softmax::KERNELS)
         .with(serial::softmax_serial::KERNELS)
         .with(forward_kernels::narrow::KERNELS)

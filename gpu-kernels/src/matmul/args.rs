@@ -3,6 +3,7 @@
 use cuda_std::KernelArgs;
 #[cfg(not(target_arch = "nvptx64"))]
 use cuda_std::launch::RawBuffer;
+use cuda_std::tensor::TensorMap;
 
 /// A bit of [`MatmulArgs::flags`]: `out` and `residual` hold `f32`; otherwise they hold the type of the operands.
 pub const OUT_F32: u32 = 1;
@@ -21,6 +22,11 @@ pub const A_TRANSPOSED: u32 = 64;
 /// A bit of `flags`, read on a CPU only: B is stored as its transpose.
 pub const B_TRANSPOSED: u32 = 128;
 
+/// A bit of `flags`, read on a CPU only: the processor has AVX-512.
+pub const AVX512: u32 = 256;
+/// A bit of `flags`: [`MatmulArgs::out_map`] is a map of `out`, which holds the type of the operands.
+pub const OUT_TENSOR: u32 = 512;
+
 /// `out = activation(alpha A B + bias + residual)`, for each matrix of a batch.
 ///
 /// A is `[m, k]`, B is `[k, n]`, `out` and `residual` are `[m, n]`, `bias` is `[n]`. A row of a stored matrix follows the one
@@ -28,6 +34,12 @@ pub const B_TRANSPOSED: u32 = 128;
 #[derive(Clone, Copy, Debug, KernelArgs)]
 #[repr(C)]
 pub struct MatmulArgs<T> {
+    /// A, for kernels of tensor copies; otherwise of any words.
+    pub a_map: TensorMap,
+    /// B, as above.
+    pub b_map: TensorMap,
+    /// The result, with [`OUT_TENSOR`].
+    pub out_map: TensorMap,
     /// Written: `f32` with [`OUT_F32`], otherwise `T`.
     pub out: *mut u8,
     /// The first operand, or its transpose.
@@ -64,6 +76,8 @@ pub struct MatmulArgs<T> {
     pub n: u32,
     /// Terms of a sum.
     pub k: u32,
+    /// Matrices, for kernels whose grid does not say it.
+    pub batch: u32,
     /// Splits of k. With more than one, `out` holds their sums in `f32`, without the rest of the formula.
     pub splits: u32,
     /// The factor of A B.

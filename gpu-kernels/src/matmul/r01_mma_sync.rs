@@ -95,7 +95,8 @@ pub unsafe fn matmul_01_mma_sync(args: LadderArgs) {
         sums
     };
 
-    let ([warp_row, warp_col], (lane_row, lane_col)) = (warp_origin(tid), FragmentC::position(tid as u32 % 32, 0));
+    let ([warp_row, warp_col], (lane_row, lane_col)) =
+        (warp_origin(tid), FragmentC::position(tid as u32 % 32, 0));
     for i in 0..FRAGMENTS[0] {
         for j in 0..FRAGMENTS[1] {
             let FragmentC([x, y, z, w]) = sums[i][j];

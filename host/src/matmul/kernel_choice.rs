@@ -10,7 +10,7 @@ use std::fmt;
 
 use cuda_std::launch::{KernelMeta, KernelOf};
 use gpu_kernels::matmul::args::MatmulArgs;
-use gpu_kernels::matmul::operation::TileShape;
+use gpu_kernels::matmul::operation::{TileShape, WarpgroupShape};
 
 use super::{MatmulError, Precision, Real};
 use crate::softmax::DeviceProfile;
@@ -21,8 +21,12 @@ const LEAST_TERMS: u32 = 256;
 const MOST_SPLITS: u32 = 32;
 /// Multiply-adds of 16-bit numbers per multiprocessor and cycle; of TF32 half as many.
 const MULTIPLY_ADDS: f64 = 1024.0;
-/// Bytes that a multiprocessor fetches per cycle, from L2 or memory.
+/// Multiply-adds of 16-bit numbers by `wgmma`.
+const WARPGROUP_MULTIPLY_ADDS: f64 = 1700.0;
+/// Bytes that a multiprocessor fetches per cycle, from L2 or memory, by asynchronous copies of its threads.
 const FETCHED: f64 = 32.0;
+/// The same by tensor copies.
+const WARPGROUP_FETCHED: f64 = 48.0;
 /// Bytes of its share of the memory's bandwidth per cycle.
 const FROM_MEMORY: f64 = 20.0;
 /// Cycles of a block before its first term and after its last.
@@ -47,12 +51,24 @@ pub struct Problem {
     pub b_is_transposed: bool,
     /// How `f32` is multiplied.
     pub precision: Precision,
+    /// Whether every row of the stored operands starts at a multiple of 16 bytes.
+    pub is_aligned: bool,
 }
 
 impl Problem {
-    /// One multiplication of row-major matrices: `[m, k]` by `[k, n]`.
+    /// One multiplication of aligned row-major matrices: `[m, k]` by `[k, n]`.
     pub const fn new(m: u32, n: u32, k: u32) -> Self {
-        Self { m, n, k, batch: 1, a_is_transposed: false, b_is_transposed: false, precision: Precision::F32 }
+        let precision = Precision::F32;
+        Self {
+            m,
+            n,
+            k,
+            batch: 1,
+            a_is_transposed: false,
+            b_is_transposed: false,
+            precision,
+            is_aligned: true,
+        }
     }
 }
 
@@ -79,6 +95,7 @@ pub struct KernelChoice<T: 'static> {
 pub(super) enum Kernel<T: 'static> {
     Serial(&'static KernelOf<MatmulArgs<T>>),
     Tiles(&'static KernelOf<MatmulArgs<T>, TileShape>),
+    Warpgroups(&'static KernelOf<MatmulArgs<T>, WarpgroupShape>),
 }
 
 impl<T: Real> KernelChoice<T> {
@@ -90,7 +107,7 @@ impl<T: Real> KernelChoice<T> {
         if profile.is_cpu {
             return Ok(Self { kernel: Kernel::Serial(T::SERIAL), splits: 1 });
         }
-        let with_estimate = Self::of_tensor_cores(profile, problem).map(|choice| {
+        let with_estimate = Self::with_splits(profile, problem).map(|choice| {
             let estimate = choice.estimate(profile, problem);
             (choice, estimate)
         });
@@ -103,42 +120,57 @@ impl<T: Real> KernelChoice<T> {
     pub fn every(profile: &DeviceProfile, problem: &Problem) -> Vec<Self> {
         let serial = Some(T::SERIAL).filter(|kernel| profile.limits.runs(kernel.meta));
         let serial = serial.map(|kernel| Self { kernel: Kernel::Serial(kernel), splits: 1 });
-        let all = tiles::<T>(profile, problem).flat_map(|kernel| {
+        let all = of_tensor_cores::<T>(profile, problem).flat_map(|kernel| {
+            let (terms, is_small) = match kernel {
+                Kernel::Tiles(kernel) => (kernel.terms, kernel.rows == 64),
+                _ => (WarpgroupShape::TERMS, false),
+            };
             // An empty split is a case of its own.
-            let is_split = move |splits: &u32| *splits == 1 || kernel.terms < problem.k || kernel.rows == 64;
+            let is_split = move |splits: &u32| *splits == 1 || terms < problem.k || is_small;
             let splits = [1, 3].into_iter().filter(is_split);
-            splits.map(move |splits| Self { kernel: Kernel::Tiles(kernel), splits })
+            splits.map(move |splits| Self { kernel, splits })
         });
         serial.into_iter().chain(all).collect()
     }
 
-    fn of_tensor_cores(profile: &DeviceProfile, problem: &Problem) -> impl Iterator<Item = Self> {
+    fn with_splits(profile: &DeviceProfile, problem: &Problem) -> impl Iterator<Item = Self> {
         let most = (problem.k / LEAST_TERMS).clamp(1, MOST_SPLITS);
-        tiles::<T>(profile, problem).flat_map(move |kernel| {
-            (1..=most).map(move |splits| Self { kernel: Kernel::Tiles(kernel), splits })
-        })
+        of_tensor_cores::<T>(profile, problem)
+            .flat_map(move |kernel| (1..=most).map(move |splits| Self { kernel, splits }))
     }
 
     /// About how many cycles it takes.
     fn estimate(&self, profile: &DeviceProfile, problem: &Problem) -> f64 {
-        let Kernel::Tiles(kernel) = self.kernel else { return f64::INFINITY };
         let &Problem { m, n, k, batch, .. } = problem;
-        let tiles = m.div_ceil(kernel.rows) as f64 * n.div_ceil(kernel.cols) as f64 * f64::from(batch);
-        let steps = f64::from(k.div_ceil(kernel.terms).div_ceil(self.splits));
-        let [rows, cols, terms] = [kernel.rows, kernel.cols, kernel.terms].map(f64::from);
-        let products = if kernel.is_three_products { 3.0 } else { 1.0 };
         let bytes = size_of::<T>() as f64;
-        let multiply = rows * cols * terms * products / (MULTIPLY_ADDS * 2.0 / bytes);
-        let fetch = (rows + cols) * terms * bytes / FETCHED;
-        let most = (tiles * f64::from(self.splits) / profile.multiprocessors as f64).ceil();
+        let [rows, cols, terms, speed, fetched, ends] = match self.kernel {
+            Kernel::Serial(_) => return f64::INFINITY,
+            Kernel::Tiles(kernel) => {
+                let products = if kernel.is_three_products { 3.0 } else { 1.0 };
+                let speed = MULTIPLY_ADDS * 2.0 / bytes / products;
+                let [rows, cols, terms] = [kernel.rows, kernel.cols, kernel.terms].map(f64::from);
+                [rows, cols, terms, speed, FETCHED, BLOCK_CYCLES / 4.0]
+            }
+            Kernel::Warpgroups(kernel) => {
+                let [rows, cols] = [WarpgroupShape::ROWS, kernel.cols].map(f64::from);
+                let speed = WARPGROUP_MULTIPLY_ADDS;
+                [rows, cols, f64::from(WarpgroupShape::TERMS), speed, WARPGROUP_FETCHED, BLOCK_CYCLES / 4.0]
+            }
+        };
+        let tiles = (f64::from(m) / rows).ceil() * (f64::from(n) / cols).ceil() * f64::from(batch);
+        let steps = (f64::from(k) / terms / f64::from(self.splits)).ceil();
+        let multiply = rows * cols * terms / speed;
+        let fetch = (rows + cols) * terms * bytes / fetched;
+        let multiprocessors = profile.multiprocessors as f64;
+        let most = (tiles * f64::from(self.splits) / multiprocessors).ceil();
         let split = match self.splits {
             1 => 0.0,
             splits => {
                 let sums = f64::from(m) * f64::from(n) * f64::from(batch) * f64::from(splits);
-                LAUNCH_CYCLES + 8.0 * sums / (FROM_MEMORY * profile.multiprocessors as f64)
+                LAUNCH_CYCLES + 8.0 * sums / (FROM_MEMORY * multiprocessors)
             }
         };
-        BLOCK_CYCLES + most * (steps * multiply.max(fetch) + BLOCK_CYCLES / 4.0) + split
+        BLOCK_CYCLES + most * (steps * multiply.max(fetch) + ends) + split
     }
 
     /// What is launched, one after the other.
@@ -146,6 +178,7 @@ impl<T: Real> KernelChoice<T> {
         let first = match self.kernel {
             Kernel::Serial(kernel) => kernel.meta,
             Kernel::Tiles(kernel) => kernel.meta,
+            Kernel::Warpgroups(kernel) => kernel.meta,
         };
         [first].into_iter().chain((self.splits > 1).then_some(T::REDUCE.meta))
     }
@@ -156,22 +189,29 @@ impl<T: Real> KernelChoice<T> {
     }
 }
 
-/// The kernels of tensor cores that the device has for the layout.
-fn tiles<T: Real>(
-    profile: &DeviceProfile,
-    problem: &Problem,
-) -> impl Iterator<Item = &'static KernelOf<MatmulArgs<T>, TileShape>> {
+/// The kernels of tensor cores that the device has for the layout and the alignment.
+fn of_tensor_cores<T: Real>(profile: &DeviceProfile, problem: &Problem) -> impl Iterator<Item = Kernel<T>> {
     let is_f32 = size_of::<T>() == 4;
     let is_three = is_f32 && problem.precision == Precision::F32;
-    let [a_along_k, b_along_k] = [!problem.a_is_transposed, problem.b_is_transposed];
+    let along_k = [!problem.a_is_transposed, problem.b_is_transposed];
     let limits = profile.limits.clone();
-    T::TILES.iter().filter(move |kernel| {
-        kernel.a_along_k == a_along_k
-            && kernel.b_along_k == b_along_k
+    let fits = move |meta, shared_bytes| limits.runs(meta) && shared_bytes <= limits.max_dynamic_shared_bytes;
+    let fits_too = fits.clone();
+    let tiles = T::TILES.iter().filter(move |kernel| {
+        [kernel.a_along_k, kernel.b_along_k] == along_k
             && kernel.is_three_products == is_three
-            && kernel.shared_bytes <= limits.max_dynamic_shared_bytes
-            && limits.runs(kernel.meta)
-    })
+            && fits(kernel.meta, kernel.shared_bytes)
+    });
+    // A tensor map has no dimension of 0, and its kernels count tiles in 32 bits.
+    let &Problem { m, n, k, batch, is_aligned, .. } = problem;
+    let warpgroups = T::WARPGROUPS.iter().filter(move |kernel| {
+        [kernel.a_along_k, kernel.b_along_k] == along_k
+            && is_aligned
+            && k > 0
+            && kernel.units([m, n], MOST_SPLITS, batch) < 1 << 31
+            && fits_too(kernel.meta, kernel.shared_bytes)
+    });
+    tiles.map(Kernel::Tiles).chain(warpgroups.map(Kernel::Warpgroups))
 }
 
 impl<T: Real> fmt::Display for KernelChoice<T> {
@@ -204,6 +244,20 @@ mod tests {
         assert_eq!(chosen(8192, 8192, 8192), "matmul_bf16_kk_128x128");
         assert!(chosen(16, 4096, 4096).starts_with("matmul_bf16_kk_16x64"), "{}", chosen(16, 4096, 4096));
         assert!(chosen(64, 64, 16384).contains("splits of k"), "{}", chosen(64, 64, 16384));
+    }
+
+    #[test]
+    fn hopper_gets_warpgroups_where_rows_are_aligned() {
+        let choice =
+            |problem: &Problem| KernelChoice::<bf16>::new(&profile(90), problem).unwrap().to_string();
+        let problem = Problem { b_is_transposed: true, ..Problem::new(8192, 8192, 8192) };
+        assert_eq!(choice(&problem), "matmul_bf16_kk_128x256w");
+        assert_eq!(choice(&Problem { is_aligned: false, ..problem }), "matmul_bf16_kk_128x128");
+        assert!(
+            !choice(&Problem { m: 8, ..problem }).contains('w'),
+            "{}",
+            choice(&Problem { m: 8, ..problem })
+        );
     }
 
     #[test]

@@ -23,8 +23,10 @@
 
 mod error;
 mod kernel_choice;
+mod maps;
 mod matrix;
 mod operation;
+mod rung;
 mod types;
 
 use bytemuck::Pod;
@@ -35,6 +37,8 @@ pub use error::MatmulError;
 pub use kernel_choice::{KernelChoice, Problem};
 pub use matrix::{Matrix, MatrixMut};
 pub use operation::{Matmul, Workspace};
+#[doc(hidden)]
+pub use rung::run_rung;
 pub use types::{Activation, MatmulAs, Precision, Real};
 
 /// Writes `A B` into `out`: `[m, k]` by `[k, n]` of `T`, as `[m, n]` of `O`. On a GPU it is queued.

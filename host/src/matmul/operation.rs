@@ -2,12 +2,15 @@
 
 use bytemuck::Pod;
 use cuda_std::launch::RawBuffer;
+use cuda_std::tensor::TensorMap;
 use gpu_kernels::matmul::args::{
-    A_ALIGNED, A_TRANSPOSED, B_ALIGNED, B_TRANSPOSED, GELU, MatmulLaunch, OUT_ALIGNED, OUT_F32, RELU,
+    A_ALIGNED, A_TRANSPOSED, AVX512, B_ALIGNED, B_TRANSPOSED, GELU, MatmulLaunch, OUT_ALIGNED, OUT_F32,
+    OUT_TENSOR, RELU,
 };
 use gpu_kernels::matmul::operation::{reduce_config, serial_config};
 
 use super::kernel_choice::Kernel;
+use super::maps::with_maps;
 use super::matrix::Layout;
 use super::{Activation, KernelChoice, MatmulAs, MatmulError, Matrix, MatrixMut, Precision, Problem};
 use crate::device::{Buffer, BufferView, Device, DeviceError};
@@ -171,6 +174,8 @@ impl<'a, T: MatmulAs<O>, O: Pod> Matmul<'a, T, O> {
             a_is_transposed: self.a.layout.is_transposed,
             b_is_transposed: self.b.layout.is_transposed,
             precision: self.precision,
+            is_aligned: is_aligned(self.a.raw().pointer, &self.a.layout, 16)
+                && is_aligned(self.b.raw().pointer, &self.b.layout, 16),
         })
     }
 
@@ -221,9 +226,15 @@ impl<'a, T: MatmulAs<O>, O: Pod> Matmul<'a, T, O> {
         set(is_aligned(a.pointer, &self.a.layout, 16), A_ALIGNED);
         set(is_aligned(b.pointer, &self.b.layout, 16), B_ALIGNED);
         set(is_aligned(out.pointer, &self.out.layout, 4 * out_bytes), OUT_ALIGNED);
+        set(!T::IS_OUT_F32 && is_aligned(out.pointer, &self.out.layout, 16), OUT_TENSOR);
+        set(has_avx512(), AVX512);
         set(self.a.layout.is_transposed, A_TRANSPOSED);
         set(self.b.layout.is_transposed, B_TRANSPOSED);
+        let no_map = TensorMap::from_words([0; 16]);
         MatmulLaunch {
+            a_map: no_map,
+            b_map: no_map,
+            out_map: no_map,
             out: out.cast(),
             a,
             b,
@@ -242,6 +253,7 @@ impl<'a, T: MatmulAs<O>, O: Pod> Matmul<'a, T, O> {
             m,
             n,
             k,
+            batch: 1,
             splits: 1,
             alpha: self.scale,
             flags,
@@ -255,6 +267,14 @@ fn is_aligned<T>(pointer: *mut T, layout: &Layout, bytes: usize) -> bool {
     let rows = layout.rows <= 1 || is_multiple(layout.stride);
     let matrices = layout.batch <= 1 || is_multiple(layout.batch_stride);
     pointer.addr().is_multiple_of(bytes) && rows && matrices
+}
+
+/// Whether the processor has the registers of 64 bytes that the kernel for a CPU can use.
+fn has_avx512() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return std::arch::is_x86_feature_detected!("avx512f");
+    #[cfg(not(target_arch = "x86_64"))]
+    return false;
 }
 
 fn check_device(device: &Device, what: &'static str, at: &Device) -> Result<(), MatmulError> {
@@ -277,24 +297,40 @@ unsafe fn launch_some<T: super::Real>(
     batch: u32,
 ) -> Result<(), MatmulError> {
     let (shape, splits) = ([args.m, args.n], choice.splits);
-    let kernel = match choice.kernel {
-        // SAFETY: the caller's.
-        Kernel::Serial(kernel) => {
-            return Ok(unsafe { kernel.launch(device, serial_config(shape, batch), args) }?);
+    // Without several splits the kernel writes the results; otherwise it writes sums, which the second launch adds up.
+    let whole = MatmulLaunch { batch, splits, ..args };
+    let (parts, sums) =
+        if splits == 1 { (MatmulLaunch { ..whole }, None) } else { split(device, workspace, &whole)? };
+    let split_pitch = parts.split_pitch;
+    // SAFETY: the caller's. The workspace holds the sums of all splits. The second launch comes after the first.
+    unsafe {
+        match choice.kernel {
+            Kernel::Serial(kernel) => kernel.launch(device, serial_config(shape, batch), parts)?,
+            Kernel::Tiles(kernel) => kernel.launch(device, kernel.config(shape, splits, batch), parts)?,
+            Kernel::Warpgroups(kernel) => {
+                let config = kernel.config(kernel.units(shape, splits, batch), device.multiprocessors());
+                kernel.launch(device, config, with_maps(device, kernel, parts, batch)?)?;
+            }
         }
-        Kernel::Tiles(kernel) => kernel,
-    };
-    let config = kernel.config(shape, splits, batch);
-    if splits == 1 {
-        // SAFETY: the caller's.
-        return Ok(unsafe { kernel.launch(device, config, args) }?);
+        if let Some(sums) = sums {
+            let whole = MatmulLaunch { sums, split_pitch, ..whole };
+            T::REDUCE.launch(device, reduce_config(shape, batch), whole)?;
+        }
     }
+    Ok(())
+}
+
+/// The arguments of the kernel that writes the sums of each split into the workspace, and the sums.
+fn split<T: super::Real>(
+    device: &Device,
+    workspace: &mut Workspace,
+    args: &MatmulLaunch<T>,
+) -> Result<(MatmulLaunch<T>, Option<RawBuffer<f32>>), MatmulError> {
     let pitch = u64::from(args.n.next_multiple_of(4));
     let matrix = u64::from(args.m) * pitch;
-    let split_pitch = matrix * u64::from(batch);
-    let sums = workspace.get(device, (split_pitch * u64::from(splits)) as usize)?;
+    let split_pitch = matrix * u64::from(args.batch);
+    let sums = workspace.get(device, (split_pitch * u64::from(args.splits)) as usize)?;
     let sums = RawBuffer::<f32>::written(sums);
-    let layout_flags = args.flags & (A_ALIGNED | B_ALIGNED);
     let parts = MatmulLaunch {
         out: sums.cast(),
         bias: RawBuffer::NULL,
@@ -302,16 +338,9 @@ unsafe fn launch_some<T: super::Real>(
         out_pitch: pitch,
         out_batch: matrix,
         split_pitch,
-        splits,
         alpha: 1.0,
-        flags: layout_flags | OUT_F32 | OUT_ALIGNED,
-        ..args
+        flags: args.flags & (A_ALIGNED | B_ALIGNED | A_TRANSPOSED | B_TRANSPOSED) | OUT_F32 | OUT_ALIGNED,
+        ..*args
     };
-    let whole = MatmulLaunch { sums, split_pitch, splits, ..args };
-    // SAFETY: the caller's. The workspace holds the sums of all splits. The second launch comes after the first.
-    unsafe {
-        kernel.launch(device, config, parts)?;
-        T::REDUCE.launch(device, reduce_config(shape, batch), whole)?;
-    }
-    Ok(())
+    Ok((parts, Some(sums)))
 }

@@ -2,12 +2,13 @@
 
 use bytemuck::Pod;
 use cuda_std::half::{bf16, f16};
+use cuda_std::tensor::TensorElement;
 use gpu_kernels::matmul::operation::MatmulKernels;
 
 /// `f32`, `f16` or `bf16`, multiplied with accumulators of `f32`.
-pub trait Real: Pod + MatmulKernels {}
+pub trait Real: Pod + MatmulKernels + TensorElement {}
 
-impl<T: Pod + MatmulKernels> Real for T {}
+impl<T: Pod + MatmulKernels + TensorElement> Real for T {}
 
 /// A type of operands whose product can be given as `O`: as the same type, or as `f32`. A result is rounded once.
 ///

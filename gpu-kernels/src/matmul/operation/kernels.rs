@@ -7,6 +7,7 @@ use super::super::args::MatmulArgs;
 use super::reduce::{self, matmul_reduce};
 use super::serial::{SHARED_BYTES, TILE_COLS, TILE_ROWS, matmul_serial};
 use super::tensor_tiles::matmul_tiles;
+use super::warpgroup_tiles::{ROWS, TERMS, matmul_warpgroups};
 
 /// The part of the result that a block computes, and what it needs for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,10 +58,60 @@ impl TileShape {
     }
 }
 
+/// The tiles of a kernel of `wgmma`, and what it needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WarpgroupShape {
+    /// Columns of the result that a tile has; it has [`ROWS`] rows.
+    pub cols: u32,
+    /// Bytes of dynamic shared memory.
+    pub shared_bytes: u32,
+    /// Whether A is stored by rows.
+    pub a_along_k: bool,
+    /// Whether B is stored as its transpose.
+    pub b_along_k: bool,
+}
+
+impl WarpgroupShape {
+    /// Rows of a tile.
+    pub const ROWS: u32 = ROWS as u32;
+    /// Terms of a stage: a split of k has whole stages.
+    pub const TERMS: u32 = TERMS as u32;
+    /// Elements of a row of every box.
+    pub const BOX_COLS: u32 = 64;
+    /// Rows of the boxes of the result.
+    pub const OUT_BOX_ROWS: u32 = 64;
+
+    pub(super) const fn new(cols: usize, along_k: [usize; 2], shared_bytes: usize) -> Self {
+        // The stages start at a multiple of 1024.
+        let shared_bytes = shared_bytes as u32 + 1024;
+        Self { cols: cols as u32, shared_bytes, a_along_k: along_k[0] == 1, b_along_k: along_k[1] == 1 }
+    }
+
+    /// Rows of the boxes of A and of B.
+    pub fn box_rows(&self) -> [u32; 2] {
+        let rows = |along_k: bool, side: u32| if along_k { side } else { Self::TERMS };
+        [rows(self.a_along_k, Self::ROWS), rows(self.b_along_k, self.cols)]
+    }
+
+    /// Tiles of all matrices and splits.
+    pub fn units(&self, [m, n]: [u32; 2], splits: u32, batch: u32) -> u64 {
+        let tiles = u64::from(m.div_ceil(Self::ROWS)) * u64::from(n.div_ceil(self.cols));
+        tiles * u64::from(splits) * u64::from(batch)
+    }
+
+    /// The grid for so many tiles on a GPU with so many multiprocessors.
+    pub fn config(&self, units: u64, multiprocessors: usize) -> LaunchConfig {
+        let blocks = units.min(multiprocessors as u64).max(1) as u32;
+        LaunchConfig::new(blocks, 384).with_shared_bytes(self.shared_bytes)
+    }
+}
+
 /// A type that there are kernels for.
 pub trait MatmulKernels: Sized + 'static {
     /// Kernels of tensor cores for every layout.
     const TILES: &'static [KernelOf<MatmulArgs<Self>, TileShape>];
+    /// Kernels of `wgmma` for every layout; none of `f32`.
+    const WARPGROUPS: &'static [KernelOf<MatmulArgs<Self>, WarpgroupShape>];
     /// The kernel that adds up the sums of several splits.
     const REDUCE: &'static KernelOf<MatmulArgs<Self>>;
     /// The kernel for a CPU.
@@ -80,10 +131,11 @@ pub fn serial_config([m, n]: [u32; 2], batch: u32) -> LaunchConfig {
 }
 
 macro_rules! kernels {
-    ($($ty:ident),*) => {$(
+    ($($ty:ident: $warpgroups:expr;)*) => {$(
         impl MatmulKernels for $ty {
             const TILES: &'static [KernelOf<MatmulArgs<Self>, TileShape>] =
                 <matmul_tiles as KernelsOf<MatmulArgs<$ty>>>::INSTANCES;
+            const WARPGROUPS: &'static [KernelOf<MatmulArgs<Self>, WarpgroupShape>] = $warpgroups;
             const REDUCE: &'static KernelOf<MatmulArgs<Self>> =
                 &<matmul_reduce as KernelsOf<MatmulArgs<$ty>>>::INSTANCES[0];
             const SERIAL: &'static KernelOf<MatmulArgs<Self>> =
@@ -92,7 +144,11 @@ macro_rules! kernels {
     )*};
 }
 
-kernels! { f32, f16, bf16 }
+kernels! {
+    f32: &[];
+    f16: <matmul_warpgroups as KernelsOf<MatmulArgs<f16>>>::INSTANCES;
+    bf16: <matmul_warpgroups as KernelsOf<MatmulArgs<bf16>>>::INSTANCES;
+}
 
 /// All of them.
 pub const KERNELS: [&[&KernelMeta]; 3] =

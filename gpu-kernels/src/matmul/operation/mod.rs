@@ -6,7 +6,9 @@ pub mod serial;
 
 pub mod tensor_tiles;
 
+pub mod warpgroup_tiles;
+
 #[cfg(not(target_arch = "nvptx64"))]
 mod kernels;
 #[cfg(not(target_arch = "nvptx64"))]
-pub use kernels::{KERNELS, MatmulKernels, TileShape, reduce_config, serial_config};
+pub use kernels::{KERNELS, MatmulKernels, TileShape, WarpgroupShape, reduce_config, serial_config};

@@ -52,5 +52,5 @@ pub unsafe fn matmul_reduce<T: Output<4>>(args: MatmulArgs<T>) {
         }
     }
     // SAFETY: the thread's own results.
-    unsafe { store_results(&args, batch, row, col, total) };
+    unsafe { store_results(&args, batch, [row, col], total) };
 }

@@ -9,18 +9,22 @@ use cuda_std::half::{bf16, f16};
 use cuda_std::shared::dynamic_shared_mem;
 use cuda_std::{kernel, thread};
 
-use super::super::args::{A_TRANSPOSED, B_TRANSPOSED, MatmulArgs, OUT_F32};
+use super::super::args::{A_TRANSPOSED, AVX512, B_TRANSPOSED, MatmulArgs, OUT_F32};
 use super::super::epilogue::activate;
 use crate::element::Number;
 
+mod multiply;
+
+use multiply::multiply;
+
 /// Rows of the accumulators in registers.
-const ROWS: usize = 6;
-/// Columns of the accumulators in registers: two vectors of AVX2.
+const ROWS: usize = 12;
+/// Columns of the accumulators in registers: a vector of AVX-512, or two of AVX2.
 const COLS: usize = 16;
 /// Terms for which panels are copied.
 const DEPTH: usize = 192;
 /// Rows of a thread's tile.
-pub const TILE_ROWS: usize = 16 * ROWS;
+pub const TILE_ROWS: usize = 8 * ROWS;
 /// Columns of a thread's tile.
 pub const TILE_COLS: usize = 8 * COLS;
 
@@ -87,7 +91,8 @@ pub unsafe fn matmul_serial<T: Number>(args: MatmulArgs<T>) {
             for j in 0..panel_cols {
                 for i in 0..panel_rows {
                     let sums = &mut (*panels).sums[i][j];
-                    multiply(sums, &(&(*panels).a[i])[..depth], &(&(*panels).b[j])[..depth]);
+                    let (a, b) = (&(&(*panels).a[i])[..depth], &(&(*panels).b[j])[..depth]);
+                    multiply(sums, a, b, args.has(AVX512));
                 }
             }
         }
@@ -131,29 +136,6 @@ unsafe fn copy_panel<T: Number, const WIDTH: usize>(
             }
         }
     }
-}
-
-/// Adds the terms of a panel of A and one of B to their accumulators.
-#[inline(always)]
-fn multiply(sums: &mut [[f32; COLS]; ROWS], a: &[[f32; ROWS]], b: &[[f32; COLS]]) {
-    let mut sums_reg = *sums;
-    for (a, b) in a.iter().zip(b) {
-        for i in 0..ROWS {
-            for j in 0..COLS {
-                sums_reg[i][j] = multiply_add(a[i], b[j], sums_reg[i][j]);
-            }
-        }
-    }
-    *sums = sums_reg;
-}
-
-/// `a * b + c`, with one rounding where the processor has an instruction for it.
-#[inline(always)]
-fn multiply_add(a: f32, b: f32, c: f32) -> f32 {
-    #[cfg(any(target_feature = "fma", target_arch = "aarch64", target_arch = "nvptx64"))]
-    return cuda_std::GpuFloat::mul_add(a, b, c);
-    #[cfg(not(any(target_feature = "fma", target_arch = "aarch64", target_arch = "nvptx64")))]
-    return a * b + c;
 }
 
 /// Writes the results of neighbours in a row.

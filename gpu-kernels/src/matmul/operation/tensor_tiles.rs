@@ -182,6 +182,9 @@ pub unsafe fn matmul_tiles<
             copy(step + STAGES - 1);
         }
         pipeline::commit();
+        // Tensor cores cut what they add. Three products are to be as exact as `f32`, so the sums of a buffer are added to the
+        // others by instructions that round.
+        let mut part = if THREE { [[FragmentC::ZERO; NF]; MF] } else { sums };
         for k in 0..BK / T::TERMS {
             let k = k * T::TERMS;
             // SAFETY: the buffer is complete, and the warp's rows and columns lie in it. All lanes come here.
@@ -198,8 +201,19 @@ pub unsafe fn matmul_tiles<
                         _ => T::load_b::<false>(stage.add(STAGE_A), BP, warp_col + 16 * j, k),
                     };
                 }
-                T::multiply::<THREE, MF, NF>(&a, &b, &mut sums);
+                T::multiply::<THREE, MF, NF>(&a, &b, &mut part);
             }
+        }
+        if THREE {
+            for i in 0..MF {
+                for j in 0..NF {
+                    for element in 0..FragmentC::ELEMENTS {
+                        sums[i][j].0[element] += part[i][j].0[element];
+                    }
+                }
+            }
+        } else {
+            sums = part;
         }
     }
     pipeline::wait_all();
@@ -228,7 +242,7 @@ pub unsafe fn matmul_tiles<
         while i < BM * BN / 4 {
             let (r, c) = (i / (BN / 4), i % (BN / 4) * 4);
             let four: f32x4 = load_shared(to.add(r * sums_pitch(BN) + c).cast());
-            store_results(&args, batch, row + r as u32, col + c as u32, four.to_array());
+            store_results(&args, batch, [row + r as u32, col + c as u32], four.to_array());
             i += THREADS;
         }
     }

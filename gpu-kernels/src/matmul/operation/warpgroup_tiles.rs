@@ -8,8 +8,8 @@
 //! from the registers, as `f32` does.
 //!
 //! The instances are the tuning table: columns of the tile, and stages.
-//@ ptx(matmul_bf16_kk_128x256, compute_90a): wgmma.mma_async.sync.aligned.m64n256k16 == 4, setmaxnreg == 2, .local == 0
-//@ ptx(matmul_f16_mn_128x256, compute_90a): wgmma.mma_async.sync.aligned.m64n256k16 == 4, setmaxnreg == 2, .local == 0
+//@ ptx(matmul_bf16_kk_128x256w, compute_90a): wgmma.mma_async.sync.aligned.m64n256k16 == 4, setmaxnreg == 2, .local == 0
+//@ ptx(matmul_f16_mn_128x256w, compute_90a): wgmma.mma_async.sync.aligned.m64n256k16 == 4, setmaxnreg == 2, .local == 0
 //@ ptx(matmul_bf16_kn_128x256w, compute_90a): stmatrix.sync.aligned.m8n8.x4 == 16, .local == 0
 
 use cuda_std::barrier::Barrier;
@@ -17,7 +17,7 @@ use cuda_std::half::{bf16, f16};
 use cuda_std::hint::{fewer_registers, more_registers};
 use cuda_std::mma::stmatrix;
 use cuda_std::shared::dynamic_shared_mem_aligned;
-use cuda_std::wgmma::{self, Accumulator, Element16, FragmentA, Panel, Pending, Registers};
+use cuda_std::wgmma::{self, Accumulator, Element16, Panel, Pending, Registers};
 use cuda_std::{bulk, kernel, tensor, thread};
 
 use super::super::args::{MatmulArgs, OUT_TENSOR};
@@ -237,7 +237,13 @@ unsafe fn copy<T, const ALONG_K: usize>(
 /// # Safety
 /// As for [`Pending::multiply`].
 #[inline(always)]
-unsafe fn multiply<T: Element16, const A_K: usize, const B_K: usize, const COLS: usize, const REGISTERS: usize>(
+unsafe fn multiply<
+    T: Element16,
+    const A_K: usize,
+    const B_K: usize,
+    const COLS: usize,
+    const REGISTERS: usize,
+>(
     pending: &mut Pending<REGISTERS>,
     keep: bool,
     a: *const u8,
@@ -247,7 +253,8 @@ unsafe fn multiply<T: Element16, const A_K: usize, const B_K: usize, const COLS:
     [f32; REGISTERS]: Registers,
 {
     let by_rows = || Panel::<T, ROWS>::k_major::<64>(a.cast(), 64 * consumer);
-    let by_terms = || Panel::<T, TERMS>::mn_major::<64>(a.cast::<Panel<T, TERMS>>().wrapping_add(consumer as usize));
+    let by_terms =
+        || Panel::<T, TERMS>::mn_major::<64>(a.cast::<Panel<T, TERMS>>().wrapping_add(consumer as usize));
     let b_by_columns = || Panel::<T, COLS>::k_major::<COLS>(b.cast(), 0);
     let b_by_terms = || Panel::<T, TERMS>::mn_major::<COLS>(b.cast());
     let mut i = 0;
@@ -308,7 +315,7 @@ unsafe fn store<T: Element16 + Output<4>, const REGISTERS: usize>(
                 let (j, pair) = (8 * i + j, [sums.0[8 * i + j], sums.0[8 * i + j + 1]]);
                 with_epilogue(args, tile.batch, at(j), pair)
             };
-            let four = FragmentA::<T>::pack([pair(0), pair(2), pair(4), pair(6)]);
+            let four = [pair(0), pair(2), pair(4), pair(6)].map(T::pack);
             let panel = panels.add(i / 4);
             stmatrix(Panel::chunk(panel, r, (i % 4 * 2) as u32 + lane / 16), four);
             i += 1;

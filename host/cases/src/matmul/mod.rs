@@ -5,6 +5,7 @@
 
 mod oracle;
 pub mod problem;
+mod rungs;
 
 use cuda_std::half::{bf16, f16};
 
@@ -14,7 +15,7 @@ use problem::{PROBLEMS, of_types};
 
 /// Every case of the setting.
 pub fn cases(setting: &Setting) -> Vec<Case> {
-    let mut cases = Vec::new();
+    let mut cases = rungs::cases(setting);
     for problem in PROBLEMS.iter().filter(|problem| problem.scopes.contains(&setting.scope)) {
         cases.extend(of_types::<f32, f32>(problem, setting));
         cases.extend(of_types::<bf16, bf16>(problem, setting));

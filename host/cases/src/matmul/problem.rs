@@ -60,8 +60,8 @@ const PLAIN: Problem = Problem {
 
 /// Tiles, fragments, vectors and buffers of terms end in their midst. One row, one column, one term, none.
 pub const PROBLEMS: &[Problem] = &[
-    Problem { scopes: &[Scope::Tiny], shape: [2, 3, 5], ..PLAIN },
-    Problem { scopes: &[Scope::Small, Scope::NewEmulator], shape: [17, 24, 40], gap: 8, ..PLAIN },
+        Problem { scopes: &[Scope::Tiny], shape: [8, 8, 8], ..PLAIN },
+    Problem { scopes: &[Scope::Small, Scope::NewEmulator], shape: [24, 16, 200], gap: 8, ..PLAIN },
     Problem {
         scopes: &[Scope::Small, Scope::Executor],
         shape: [9, 5, 33],
@@ -85,6 +85,16 @@ pub const PROBLEMS: &[Problem] = &[
         ..PLAIN
     },
     Problem { scopes: &[Scope::Executor, Scope::Device], shape: [130, 136, 264], is_also_f32: true, ..PLAIN },
+    // Every layout is one that tensor copies can read.
+    Problem {
+        scopes: &[Scope::Executor, Scope::Device],
+        shape: [136, 264, 200],
+        batch: 2,
+        gap: 8,
+        epilogue: Some(Activation::Gelu),
+        is_also_f32: true,
+        ..PLAIN
+    },
     Problem {
         scopes: &[Scope::Executor, Scope::Device],
         shape: [65, 131, 97],
@@ -203,6 +213,17 @@ impl<T: Number + MatmulAs<O>, O: Number> Operands<T, O> {
         }
     }
 
+    /// Whether every row of the operands starts at a multiple of 16 bytes: buffers do.
+    fn is_aligned(&self) -> bool {
+        let is_multiple = |elements: usize| elements * size_of::<T>() % 16 == 0;
+        let is_aligned = |stored: &Stored<T>| {
+            is_multiple(stored.first)
+                && (stored.stored[0] <= 1 || is_multiple(stored.stride))
+                && (stored.batch <= 1 || is_multiple(stored.batch_stride))
+        };
+        is_aligned(&self.a) && is_aligned(&self.b)
+    }
+
     fn run(&self, device: &Device, choice: KernelChoice<T>, precision: Precision) -> Result<Outputs> {
         let &Problem { shape: [m, n, _], batch, gap, .. } = &self.problem;
         let read = |stored: &Stored<T>| device.upload(&stored.elements);
@@ -285,7 +306,15 @@ pub(super) fn of_types<T: Number + MatmulAs<O>, O: Number>(
             let [m, n, k] = problem.shape.map(|extent| extent as u32);
             let [a_is_transposed, b_is_transposed] = layout;
             let batch = problem.batch as u32;
-            let shape = Shape { batch, a_is_transposed, b_is_transposed, precision, ..Shape::new(m, n, k) };
+            let is_aligned = operands.is_aligned();
+            let shape = Shape {
+                batch,
+                a_is_transposed,
+                b_is_transposed,
+                precision,
+                is_aligned,
+                ..Shape::new(m, n, k)
+            };
             for choice in KernelChoice::<T>::every(&setting.profile, &shape) {
                 let kernels: Vec<_> = choice.kernels().map(|kernel| kernel.name).collect();
                 let splits = choice.splits();
