@@ -25,6 +25,10 @@ const PASSES: &str = "cgscc(inline,function(\
 /// into a map that cannot hold it, and writes where it should not (llvm/llvm-project#193377).
 const NO_SLP: &str = "-vectorize-slp=false";
 
+/// How much code a loop may become in a module with `wgmma` instructions. Their accumulators are arrays of up to 128
+/// elements, which must be registers while an instruction is pending: each loop over them has to go.
+const UNROLL_WGMMA: &str = "-unroll-threshold=4000";
+
 /// The tools that are needed.
 pub(crate) const TOOLS: [&str; 3] = ["opt", "llc", "llvm-link"];
 
@@ -47,6 +51,7 @@ impl Llvm {
     pub fn prepare(&self, module: Vec<u8>, arch: NvvmArch) -> Result<String, CudaBuilderError> {
         let passes = format!("-passes={PASSES},{}", unroll::PASSES);
         let arguments = [&passes, unroll::FLAG, "-S", "-preserve-ll-uselistorder"];
+        let arguments: Vec<&str> = arguments.into_iter().chain(unroll_wgmma(&module)).collect();
         let ended = self.run_to_end("opt", &arguments, module, arch)?;
         let text = String::from_utf8(ended.stdout)
             .map_err(|e| self.failed("opt", arch, format!("what it wrote is no text: {e}")))?;
@@ -73,7 +78,9 @@ impl Llvm {
         }
         let passes = format!("-passes=default<O{level}>");
         let [ftz, roots] = reflected(options);
-        let arguments = [&passes, &mcpu(options), NO_SLP, &ftz, &roots, "-S"];
+        let mcpu = mcpu(options);
+        let arguments = [&*passes, &mcpu, NO_SLP, &ftz, &roots, "-S"];
+        let arguments: Vec<&str> = arguments.into_iter().chain(unroll_wgmma(&module)).collect();
         let optimised = self.text("opt", &arguments, module, options.arch)?;
         cuda_ir::tensor_maps::check(&optimised)?;
         let optimised = cuda_ir::sign_extensions::hide(&optimised).into_bytes();
@@ -196,6 +203,11 @@ fn llc_flags(options: &CodegenOptions) -> Vec<String> {
 fn without_stack(log: &str) -> String {
     let said = log.lines().take_while(|line| !line.starts_with("PLEASE submit a bug report"));
     said.collect::<Vec<_>>().join("\n")
+}
+
+/// The option for modules with `wgmma` instructions.
+fn unroll_wgmma(module: &[u8]) -> Option<&'static str> {
+    memchr::memmem::find(module, b"wgmma.mma_async").map(|_| UNROLL_WGMMA)
 }
 
 fn calls_libdevice(module: &[u8]) -> bool {
