@@ -8,8 +8,8 @@ use ferrowarp_cases::{Case, Scope, assert_right, emulated};
 #[test]
 fn on_the_executor() {
     let device = Device::cpu();
-    assert_right(&cases(&Setting::new(Scope::Executor)), &device, Case::assess_twice);
-    assert_right(&cases(&Setting::new(Scope::Small)), &device, Case::assess);
+    assert_right(&cases(&Setting::new(Scope::Executor)), &device, Case::assess);
+    assert_right(&cases(&Setting::new(Scope::Small)), &device, Case::assess_twice);
 }
 
 #[test]

@@ -98,3 +98,37 @@ impl<T> MatmulArgs<T> {
         self.flags & flag != 0
     }
 }
+
+#[cfg(not(target_arch = "nvptx64"))]
+impl<T> MatmulLaunch<T> {
+    /// The same arguments for operands of another type of the same size, which the launch's caller answers for.
+    pub fn cast<U>(self) -> MatmulLaunch<U> {
+        MatmulLaunch {
+            a_map: self.a_map,
+            b_map: self.b_map,
+            out_map: self.out_map,
+            out: self.out,
+            a: self.a.cast(),
+            b: self.b.cast(),
+            bias: self.bias.cast(),
+            residual: self.residual,
+            sums: self.sums,
+            out_pitch: self.out_pitch,
+            a_pitch: self.a_pitch,
+            b_pitch: self.b_pitch,
+            residual_pitch: self.residual_pitch,
+            out_batch: self.out_batch,
+            a_batch: self.a_batch,
+            b_batch: self.b_batch,
+            residual_batch: self.residual_batch,
+            split_pitch: self.split_pitch,
+            m: self.m,
+            n: self.n,
+            k: self.k,
+            batch: self.batch,
+            splits: self.splits,
+            alpha: self.alpha,
+            flags: self.flags,
+        }
+    }
+}

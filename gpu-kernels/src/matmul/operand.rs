@@ -114,7 +114,7 @@ of_16_bits! { bf16, f16 }
 
 /// The number rounded to TF32, and what is left of it, rounded to TF32. Nothing is left of infinity and NaN.
 #[inline(always)]
-fn big_and_small(bits: u32) -> [u32; 2] {
+pub(super) fn big_and_small(bits: u32) -> [u32; 2] {
     let x = f32::from_bits(bits);
     let big = tf32::from_f32(x);
     let left = x - big.to_f32();

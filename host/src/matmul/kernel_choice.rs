@@ -10,7 +10,7 @@ use std::fmt;
 
 use cuda_std::launch::{KernelMeta, KernelOf};
 use gpu_kernels::matmul::args::MatmulArgs;
-use gpu_kernels::matmul::operation::{TileShape, WarpgroupShape};
+use gpu_kernels::matmul::operation::{SPLIT, THREE_PRODUCTS, TileShape, WarpgroupShape};
 
 use super::{MatmulError, Precision, Real};
 use crate::softmax::DeviceProfile;
@@ -96,6 +96,8 @@ pub(super) enum Kernel<T: 'static> {
     Serial(&'static KernelOf<MatmulArgs<T>>),
     Tiles(&'static KernelOf<MatmulArgs<T>, TileShape>),
     Warpgroups(&'static KernelOf<MatmulArgs<T>, WarpgroupShape>),
+    /// `f32` alone.
+    ThreeProducts,
 }
 
 impl<T: Real> KernelChoice<T> {
@@ -123,7 +125,9 @@ impl<T: Real> KernelChoice<T> {
         let all = of_tensor_cores::<T>(profile, problem).flat_map(|kernel| {
             let (terms, is_small) = match kernel {
                 Kernel::Tiles(kernel) => (kernel.terms, kernel.rows == 64),
-                _ => (WarpgroupShape::TERMS, false),
+                Kernel::Warpgroups(kernel) => (kernel.terms, false),
+                Kernel::ThreeProducts => (THREE_PRODUCTS.terms, false),
+                Kernel::Serial(_) => (1, false),
             };
             // An empty split is a case of its own.
             let is_split = move |splits: &u32| *splits == 1 || terms < problem.k || is_small;
@@ -143,18 +147,28 @@ impl<T: Real> KernelChoice<T> {
     fn estimate(&self, profile: &DeviceProfile, problem: &Problem) -> f64 {
         let &Problem { m, n, k, batch, .. } = problem;
         let bytes = size_of::<T>() as f64;
-        let [rows, cols, terms, speed, fetched, ends] = match self.kernel {
+        let ends = BLOCK_CYCLES / 4.0;
+        let of_warpgroups = |shape: &WarpgroupShape, products: f64| {
+            let speed = WARPGROUP_MULTIPLY_ADDS * 2.0 / bytes / products;
+            let [rows, cols, terms] = [WarpgroupShape::ROWS, shape.cols, shape.terms].map(f64::from);
+            [rows, cols, terms, speed, WARPGROUP_FETCHED]
+        };
+        let mut before = 0.0;
+        let [rows, cols, terms, speed, fetched] = match self.kernel {
             Kernel::Serial(_) => return f64::INFINITY,
             Kernel::Tiles(kernel) => {
                 let products = if kernel.is_three_products { 3.0 } else { 1.0 };
                 let speed = MULTIPLY_ADDS * 2.0 / bytes / products;
                 let [rows, cols, terms] = [kernel.rows, kernel.cols, kernel.terms].map(f64::from);
-                [rows, cols, terms, speed, FETCHED, BLOCK_CYCLES / 4.0]
+                [rows, cols, terms, speed, FETCHED]
             }
-            Kernel::Warpgroups(kernel) => {
-                let [rows, cols] = [WarpgroupShape::ROWS, kernel.cols].map(f64::from);
-                let speed = WARPGROUP_MULTIPLY_ADDS;
-                [rows, cols, f64::from(WarpgroupShape::TERMS), speed, WARPGROUP_FETCHED, BLOCK_CYCLES / 4.0]
+            Kernel::Warpgroups(kernel) => of_warpgroups(kernel, 1.0),
+            Kernel::ThreeProducts => {
+                // Each operand is read, and twice as much is written, by a launch of its own.
+                let operands = (f64::from(m) + f64::from(n)) * f64::from(k) * f64::from(batch);
+                before =
+                    2.0 * LAUNCH_CYCLES + 12.0 * operands / (FROM_MEMORY * profile.multiprocessors as f64);
+                of_warpgroups(THREE_PRODUCTS, 3.0)
             }
         };
         let tiles = (f64::from(m) / rows).ceil() * (f64::from(n) / cols).ceil() * f64::from(batch);
@@ -170,17 +184,18 @@ impl<T: Real> KernelChoice<T> {
                 LAUNCH_CYCLES + 8.0 * sums / (FROM_MEMORY * multiprocessors)
             }
         };
-        BLOCK_CYCLES + most * (steps * multiply.max(fetch) + ends) + split
+        before + BLOCK_CYCLES + most * (steps * multiply.max(fetch) + ends) + split
     }
 
     /// What is launched, one after the other.
     pub fn kernels(&self) -> impl Iterator<Item = &'static KernelMeta> {
-        let first = match self.kernel {
-            Kernel::Serial(kernel) => kernel.meta,
-            Kernel::Tiles(kernel) => kernel.meta,
-            Kernel::Warpgroups(kernel) => kernel.meta,
+        let (first, then) = match self.kernel {
+            Kernel::Serial(kernel) => (kernel.meta, None),
+            Kernel::Tiles(kernel) => (kernel.meta, None),
+            Kernel::Warpgroups(kernel) => (kernel.meta, None),
+            Kernel::ThreeProducts => (SPLIT.meta, Some(THREE_PRODUCTS.meta)),
         };
-        [first].into_iter().chain((self.splits > 1).then_some(T::REDUCE.meta))
+        [first].into_iter().chain(then).chain((self.splits > 1).then_some(T::REDUCE.meta))
     }
 
     /// Blocks that share the sums of a tile.
@@ -207,11 +222,18 @@ fn of_tensor_cores<T: Real>(profile: &DeviceProfile, problem: &Problem) -> impl 
     let warpgroups = T::WARPGROUPS.iter().filter(move |kernel| {
         [kernel.a_along_k, kernel.b_along_k] == along_k
             && is_aligned
+            && !is_three
             && k > 0
             && kernel.units([m, n], MOST_SPLITS, batch) < 1 << 31
             && fits_too(kernel.meta, kernel.shared_bytes)
     });
-    tiles.map(Kernel::Tiles).chain(warpgroups.map(Kernel::Warpgroups))
+    let has_three = is_three
+        && k > 0
+        && m.max(n) < 1 << 20
+        && THREE_PRODUCTS.units([m, n], MOST_SPLITS, batch) < 1 << 31
+        && profile.limits.runs(THREE_PRODUCTS.meta);
+    let three = has_three.then_some(Kernel::ThreeProducts);
+    tiles.map(Kernel::Tiles).chain(warpgroups.map(Kernel::Warpgroups)).chain(three)
 }
 
 impl<T: Real> fmt::Display for KernelChoice<T> {
@@ -265,7 +287,13 @@ mod tests {
         let problem = Problem { a_is_transposed: true, ..Problem::new(4096, 4096, 4096) };
         let name = |problem: &Problem| KernelChoice::<f32>::new(&profile(80), problem).unwrap().to_string();
         assert_eq!(name(&problem), "matmul_f32x3_mn_128x128");
-        assert_eq!(name(&Problem { precision: Precision::Tf32, ..problem }), "matmul_f32_mn_128x128");
+        let on_hopper = KernelChoice::<f32>::new(&profile(90), &problem).unwrap().to_string();
+        assert_eq!(on_hopper, "matmul_split_f32 + matmul_f32x3_128x128w");
+        let problem = Problem { precision: Precision::Tf32, ..problem };
+        assert_eq!(name(&problem), "matmul_f32_mn_128x128");
+        let problem = Problem { a_is_transposed: false, b_is_transposed: true, ..problem };
+        let on_hopper = KernelChoice::<f32>::new(&profile(90), &problem).unwrap().to_string();
+        assert_eq!(on_hopper, "matmul_f32_kk_128x256w");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use gpu_kernels::matmul::operation::WarpgroupShape;
 use super::MatmulError;
 use crate::device::Device;
 
-/// Elements of 16 bytes that have two each: strides of tensor maps are multiples.
+/// Elements that are a multiple of 16 bytes for every type, as strides of tensor maps are.
 const VECTOR: u64 = 8;
 
 /// A stored matrix, or a batch of them.
@@ -21,13 +21,14 @@ struct Stored {
 }
 
 impl Stored {
-    /// The map of a tensor `[batch, rows, cols]` with boxes of so many rows.
+    /// The map of a tensor `[batch, rows, cols]` with boxes of so many columns and rows.
     fn map<T: TensorElement>(
         &self,
         device: &Device,
         buffer: RawBuffer<T>,
-        box_rows: u32,
+        tile: [u32; 2],
     ) -> Result<TensorMap, MatmulError> {
+        let [box_cols, box_rows] = tile;
         // All use one matrix where they are 0 apart. A distance that is not used must still be one that a map can have.
         let batch = if self.batch_pitch == 0 { 1 } else { self.batch };
         let or_any =
@@ -35,7 +36,7 @@ impl Stored {
         let pitch = or_any(self.rows > 1, self.pitch).max(VECTOR);
         let batch_pitch = or_any(batch > 1, self.batch_pitch).max(VECTOR);
         let sizes = [self.cols, self.rows, batch].map(u64::from);
-        let spec = TensorMapSpec::new::<T>(sizes, [WarpgroupShape::BOX_COLS, box_rows, 1])
+        let spec = TensorMapSpec::new::<T>(sizes, [box_cols, box_rows, 1])
             .with_strides([1, pitch, batch_pitch])
             .with_swizzle(Swizzle::Bytes128);
         encode(device, &spec, buffer)
@@ -70,13 +71,13 @@ pub(super) fn with_maps<T: TensorElement>(
     let [a_rows, b_rows] = shape.box_rows();
     let out_map = if has(OUT_TENSOR) {
         let out = of([args.m, args.n], false, args.out_pitch, args.out_batch);
-        out.map::<T>(device, args.out.cast(), WarpgroupShape::OUT_BOX_ROWS)?
+        out.map::<T>(device, args.out.cast(), [shape.terms, WarpgroupShape::OUT_BOX_ROWS])?
     } else {
         args.out_map
     };
     Ok(MatmulLaunch {
-        a_map: a.map(device, args.a, a_rows)?,
-        b_map: b.map(device, args.b, b_rows)?,
+        a_map: a.map(device, args.a, [shape.terms, a_rows])?,
+        b_map: b.map(device, args.b, [shape.terms, b_rows])?,
         out_map,
         ..args
     })

@@ -23,10 +23,12 @@
 
 mod error;
 mod kernel_choice;
+mod launch;
 mod maps;
 mod matrix;
 mod operation;
 mod rung;
+mod three_products;
 mod types;
 
 use bytemuck::Pod;
@@ -35,8 +37,9 @@ use crate::device::Device;
 
 pub use error::MatmulError;
 pub use kernel_choice::{KernelChoice, Problem};
+pub use launch::Workspace;
 pub use matrix::{Matrix, MatrixMut};
-pub use operation::{Matmul, Workspace};
+pub use operation::Matmul;
 #[doc(hidden)]
 pub use rung::run_rung;
 pub use types::{Activation, MatmulAs, Precision, Real};

@@ -7,34 +7,12 @@ use gpu_kernels::matmul::args::{
     A_ALIGNED, A_TRANSPOSED, AVX512, B_ALIGNED, B_TRANSPOSED, GELU, MatmulLaunch, OUT_ALIGNED, OUT_F32,
     OUT_TENSOR, RELU,
 };
-use gpu_kernels::matmul::operation::{reduce_config, serial_config};
 
-use super::kernel_choice::Kernel;
-use super::maps::with_maps;
+use super::launch::{MOST_BLOCKS, Workspace, launch_some};
 use super::matrix::Layout;
 use super::{Activation, KernelChoice, MatmulAs, MatmulError, Matrix, MatrixMut, Precision, Problem};
-use crate::device::{Buffer, BufferView, Device, DeviceError};
+use crate::device::{BufferView, Device};
 use crate::softmax::DeviceProfile;
-
-/// The most blocks along y or z of a grid.
-const MOST_BLOCKS: usize = 65_535;
-
-/// Memory for the sums of splits. It grows when a multiplication needs more, which a recording refuses: run once before.
-#[derive(Debug, Default)]
-pub struct Workspace {
-    sums: Option<Buffer<f32>>,
-}
-
-impl Workspace {
-    /// At least `len` elements on the device.
-    fn get(&mut self, device: &Device, len: usize) -> Result<&mut Buffer<f32>, DeviceError> {
-        let fits = |sums: &Buffer<f32>| sums.len() >= len && device.is_in_order_with(sums.device());
-        if !self.sums.as_ref().is_some_and(fits) {
-            self.sums = Some(device.alloc_unwritten(len)?);
-        }
-        Ok(self.sums.as_mut().expect("it was filled"))
-    }
-}
 
 /// `out = activation(scale A B + bias + residual)`: what is to be computed, before [`run`](Self::run) computes it.
 ///
@@ -283,64 +261,4 @@ fn check_device(device: &Device, what: &'static str, at: &Device) -> Result<(), 
     }
     let (at, device) = (at.residence(), device.residence());
     Err(MatmulError::WrongDevice { what, at, device })
-}
-
-/// Launches the kernels for at most [`MOST_BLOCKS`] matrices.
-///
-/// # Safety
-/// The arguments are those of a multiplication that the kernels can do, and their memory is the caller's.
-unsafe fn launch_some<T: super::Real>(
-    device: &Device,
-    workspace: &mut Workspace,
-    choice: KernelChoice<T>,
-    args: MatmulLaunch<T>,
-    batch: u32,
-) -> Result<(), MatmulError> {
-    let (shape, splits) = ([args.m, args.n], choice.splits);
-    // Without several splits the kernel writes the results; otherwise it writes sums, which the second launch adds up.
-    let whole = MatmulLaunch { batch, splits, ..args };
-    let (parts, sums) =
-        if splits == 1 { (MatmulLaunch { ..whole }, None) } else { split(device, workspace, &whole)? };
-    let split_pitch = parts.split_pitch;
-    // SAFETY: the caller's. The workspace holds the sums of all splits. The second launch comes after the first.
-    unsafe {
-        match choice.kernel {
-            Kernel::Serial(kernel) => kernel.launch(device, serial_config(shape, batch), parts)?,
-            Kernel::Tiles(kernel) => kernel.launch(device, kernel.config(shape, splits, batch), parts)?,
-            Kernel::Warpgroups(kernel) => {
-                let config = kernel.config(kernel.units(shape, splits, batch), device.multiprocessors());
-                kernel.launch(device, config, with_maps(device, kernel, parts, batch)?)?;
-            }
-        }
-        if let Some(sums) = sums {
-            let whole = MatmulLaunch { sums, split_pitch, ..whole };
-            T::REDUCE.launch(device, reduce_config(shape, batch), whole)?;
-        }
-    }
-    Ok(())
-}
-
-/// The arguments of the kernel that writes the sums of each split into the workspace, and the sums.
-fn split<T: super::Real>(
-    device: &Device,
-    workspace: &mut Workspace,
-    args: &MatmulLaunch<T>,
-) -> Result<(MatmulLaunch<T>, Option<RawBuffer<f32>>), MatmulError> {
-    let pitch = u64::from(args.n.next_multiple_of(4));
-    let matrix = u64::from(args.m) * pitch;
-    let split_pitch = matrix * u64::from(args.batch);
-    let sums = workspace.get(device, (split_pitch * u64::from(args.splits)) as usize)?;
-    let sums = RawBuffer::<f32>::written(sums);
-    let parts = MatmulLaunch {
-        out: sums.cast(),
-        bias: RawBuffer::NULL,
-        residual: RawBuffer::NULL,
-        out_pitch: pitch,
-        out_batch: matrix,
-        split_pitch,
-        alpha: 1.0,
-        flags: args.flags & (A_ALIGNED | B_ALIGNED | A_TRANSPOSED | B_TRANSPOSED) | OUT_F32 | OUT_ALIGNED,
-        ..*args
-    };
-    Ok((parts, Some(sums)))
 }

@@ -6,8 +6,10 @@ use cuda_std::launch::{KernelMeta, KernelOf, KernelsOf, LaunchConfig};
 use super::super::args::MatmulArgs;
 use super::reduce::{self, matmul_reduce};
 use super::serial::{SHARED_BYTES, TILE_COLS, TILE_ROWS, matmul_serial};
+use super::split::{SIDE, SplitArgs, matmul_split_f32};
 use super::tensor_tiles::matmul_tiles;
-use super::warpgroup_tiles::{ROWS, TERMS, matmul_warpgroups};
+use super::three_products::matmul_three_products;
+use super::warpgroup_tiles::{ROWS, matmul_warpgroups, terms};
 
 /// The part of the result that a block computes, and what it needs for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +65,8 @@ impl TileShape {
 pub struct WarpgroupShape {
     /// Columns of the result that a tile has; it has [`ROWS`] rows.
     pub cols: u32,
+    /// Terms of a stage: a split of k has whole stages. It is also the width of every box.
+    pub terms: u32,
     /// Bytes of dynamic shared memory.
     pub shared_bytes: u32,
     /// Whether A is stored by rows.
@@ -74,22 +78,19 @@ pub struct WarpgroupShape {
 impl WarpgroupShape {
     /// Rows of a tile.
     pub const ROWS: u32 = ROWS as u32;
-    /// Terms of a stage: a split of k has whole stages.
-    pub const TERMS: u32 = TERMS as u32;
-    /// Elements of a row of every box.
-    pub const BOX_COLS: u32 = 64;
     /// Rows of the boxes of the result.
     pub const OUT_BOX_ROWS: u32 = 64;
 
-    pub(super) const fn new(cols: usize, along_k: [usize; 2], shared_bytes: usize) -> Self {
+    pub(super) const fn new(cols: usize, along_k: [usize; 2], bytes: usize, shared_bytes: usize) -> Self {
         // The stages start at a multiple of 1024.
         let shared_bytes = shared_bytes as u32 + 1024;
-        Self { cols: cols as u32, shared_bytes, a_along_k: along_k[0] == 1, b_along_k: along_k[1] == 1 }
+        let [a_along_k, b_along_k] = [along_k[0] == 1, along_k[1] == 1];
+        Self { cols: cols as u32, terms: terms(bytes) as u32, shared_bytes, a_along_k, b_along_k }
     }
 
     /// Rows of the boxes of A and of B.
     pub fn box_rows(&self) -> [u32; 2] {
-        let rows = |along_k: bool, side: u32| if along_k { side } else { Self::TERMS };
+        let rows = |along_k: bool, side: u32| if along_k { side } else { self.terms };
         [rows(self.a_along_k, Self::ROWS), rows(self.b_along_k, self.cols)]
     }
 
@@ -110,7 +111,7 @@ impl WarpgroupShape {
 pub trait MatmulKernels: Sized + 'static {
     /// Kernels of tensor cores for every layout.
     const TILES: &'static [KernelOf<MatmulArgs<Self>, TileShape>];
-    /// Kernels of `wgmma` for every layout; none of `f32`.
+    /// Kernels of `wgmma`, for every layout; of `f32` as TF32, for one.
     const WARPGROUPS: &'static [KernelOf<MatmulArgs<Self>, WarpgroupShape>];
     /// The kernel that adds up the sums of several splits.
     const REDUCE: &'static KernelOf<MatmulArgs<Self>>;
@@ -130,6 +131,18 @@ pub fn serial_config([m, n]: [u32; 2], batch: u32) -> LaunchConfig {
     LaunchConfig::new(tiles, 1).with_shared_bytes(SHARED_BYTES as u32)
 }
 
+/// The kernel that splits the numbers of an operand for [`THREE_PRODUCTS`].
+pub const SPLIT: &KernelOf<SplitArgs> = &<matmul_split_f32 as KernelsOf<SplitArgs>>::INSTANCES[0];
+
+/// The kernel of `wgmma` that multiplies what [`SPLIT`] has split.
+pub const THREE_PRODUCTS: &KernelOf<MatmulArgs<f32>, WarpgroupShape> =
+    &<matmul_three_products as KernelsOf<MatmulArgs<f32>>>::INSTANCES[0];
+
+/// The grid of [`SPLIT`].
+pub fn split_config(rows: u32, terms: u32, batch: u32) -> LaunchConfig {
+    LaunchConfig::new((terms.div_ceil(SIDE), rows.div_ceil(SIDE), batch), (SIDE, 8))
+}
+
 macro_rules! kernels {
     ($($ty:ident: $warpgroups:expr;)*) => {$(
         impl MatmulKernels for $ty {
@@ -145,7 +158,7 @@ macro_rules! kernels {
 }
 
 kernels! {
-    f32: &[];
+    f32: <matmul_warpgroups as KernelsOf<MatmulArgs<f32>>>::INSTANCES;
     f16: <matmul_warpgroups as KernelsOf<MatmulArgs<f16>>>::INSTANCES;
     bf16: <matmul_warpgroups as KernelsOf<MatmulArgs<bf16>>>::INSTANCES;
 }

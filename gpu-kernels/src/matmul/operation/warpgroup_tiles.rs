@@ -1,4 +1,5 @@
-//! Matrix multiplication by `wgmma` for `bf16` and `f16`, in every layout (compute capability 9.0, `compute_90a`).
+//! Matrix multiplication by `wgmma` (compute capability 9.0, `compute_90a`): of `bf16` and `f16` in every layout, and of `f32` as
+//! TF32 where the terms are neighbours in both operands.
 //!
 //! It is rung 7 of the ladder with the operation's epilogue, layouts and batches. Operands need rows at multiples of 16 bytes,
 //! which tensor copies ask for; [`super::tensor_tiles`] does the others. In a layout in which the terms are not neighbours, a panel
@@ -17,7 +18,7 @@ use cuda_std::half::{bf16, f16};
 use cuda_std::hint::{fewer_registers, more_registers};
 use cuda_std::mma::stmatrix;
 use cuda_std::shared::dynamic_shared_mem_aligned;
-use cuda_std::wgmma::{self, Accumulator, Element16, Panel, Pending, Registers};
+use cuda_std::wgmma::{self, Accumulator, Panel, Registers};
 use cuda_std::{bulk, kernel, tensor, thread};
 
 use super::super::args::{MatmulArgs, OUT_TENSOR};
@@ -26,18 +27,26 @@ use super::super::ladder::{GROUP, Ring, WARPGROUP, arrive_warp, init_barriers};
 use super::super::tile_order::grouped;
 #[cfg(not(target_arch = "nvptx64"))]
 use super::WarpgroupShape;
-use crate::element::Output;
+use super::warpgroup_operand::WarpgroupOperand;
 
 /// Rows of a tile.
 pub const ROWS: usize = 128;
-/// Terms of a stage.
-pub const TERMS: usize = 64;
+/// Terms of a stage, of elements of so many bytes: a panel's row.
+pub const fn terms(bytes: usize) -> usize {
+    PANEL_ROW / bytes
+}
+
 /// Bytes of a panel's row.
 const PANEL_ROW: usize = 128;
 
 /// Bytes of the stages, of the results on their way out, and of the barriers, after the first multiple of 1024.
-pub const fn shared_bytes(cols: usize, stages: usize) -> usize {
-    stages * (ROWS + cols) * PANEL_ROW + ROWS * cols * 2 + 2 * stages * size_of::<Barrier>()
+pub const fn shared_bytes(cols: usize, stages: usize, bytes: usize) -> usize {
+    stages * (ROWS + cols) * PANEL_ROW + out_bytes(cols, bytes) + 2 * stages * size_of::<Barrier>()
+}
+
+/// Bytes of the results on their way out: `f32` leaves from registers.
+const fn out_bytes(cols: usize, bytes: usize) -> usize {
+    if bytes == 2 { ROWS * cols * 2 } else { 0 }
 }
 
 /// Matrix multiplication of the arguments, with the maps of A, B and, with [`OUT_TENSOR`], of the result. A map has the rows of
@@ -56,9 +65,9 @@ pub const fn shared_bytes(cols: usize, stages: usize) -> usize {
     min_blocks = 1,
     arch = "90a",
     args,
-    facts: WarpgroupShape = WarpgroupShape::new(COLS, [A_K, B_K], shared_bytes(COLS, STAGES)),
+    facts: WarpgroupShape = WarpgroupShape::new(COLS, [A_K, B_K], BYTES, shared_bytes(COLS, STAGES, BYTES)),
     instances(
-        for T in [bf16, f16] {
+        for T in [bf16, f16], BYTES = 2 {
             matmul_{T}_kk_128x256w = <1, 1, 256, 3>;
             matmul_{T}_kn_128x256w = <1, 0, 256, 3>;
             matmul_{T}_mk_128x256w = <0, 1, 256, 3>;
@@ -68,14 +77,19 @@ pub const fn shared_bytes(cols: usize, stages: usize) -> usize {
             matmul_{T}_mk_128x128w = <0, 1, 128, 5>;
             matmul_{T}_mn_128x128w = <0, 0, 128, 5>;
         }
+        T = f32, BYTES = 4 {
+            matmul_f32_kk_128x256w = <1, 1, 256, 4>;
+            matmul_f32_kk_128x128w = <1, 1, 128, 6>;
+        }
     ),
 )]
 pub unsafe fn matmul_warpgroups<
-    T: Element16 + Output<4>,
+    T: WarpgroupOperand,
     const A_K: usize,
     const B_K: usize,
     const COLS: usize,
     const STAGES: usize,
+    const BYTES: usize,
     const REGISTERS: usize,
 >(
     args: MatmulArgs<T>,
@@ -87,7 +101,7 @@ pub unsafe fn matmul_warpgroups<
     let (a_bytes, b_bytes) = const { (ROWS * PANEL_ROW, COLS * PANEL_ROW) };
     let b_shared = shared.wrapping_add(STAGES * a_bytes);
     let out_shared = b_shared.wrapping_add(STAGES * b_bytes);
-    let full = out_shared.wrapping_add(const { ROWS * COLS * 2 }).cast::<Barrier>();
+    let full = out_shared.wrapping_add(const { out_bytes(COLS, BYTES) }).cast::<Barrier>();
     let empty = full.wrapping_add(STAGES);
     let work = Work::new(&args, COLS as u32);
     let (first, blocks) = (thread::block_idx_x(), thread::grid_dim_x());
@@ -100,7 +114,7 @@ pub unsafe fn matmul_warpgroups<
         if tid / WARPGROUP == 0 {
             fewer_registers::<40>();
             while tid == 0 && unit < work.units {
-                let tile = work.tile(unit, COLS as u32, &args);
+                let tile = work.tile(unit, COLS as u32, const { terms(BYTES) as u32 }, &args);
                 let batch_a = if args.a_batch == 0 { 0 } else { tile.batch as i32 };
                 let batch_b = if args.b_batch == 0 { 0 } else { tile.batch as i32 };
                 let mut k = tile.terms[0];
@@ -114,7 +128,7 @@ pub unsafe fn matmul_warpgroups<
                     let to = b_shared.add(stage * b_bytes);
                     copy::<T, B_K>(to, &args.b_map, [tile.col, k], batch_b, COLS as u32, full);
                     advance::<STAGES>(&mut ring);
-                    k += TERMS as u32;
+                    k += const { terms(BYTES) as u32 };
                 }
                 unit += blocks;
             }
@@ -123,7 +137,7 @@ pub unsafe fn matmul_warpgroups<
             let consumer = tid / WARPGROUP - 1;
             let panels = out_shared.add(consumer as usize * 64 * COLS * 2).cast::<Panel<T, 64>>();
             while unit < work.units {
-                let tile = work.tile(unit, COLS as u32, &args);
+                let tile = work.tile(unit, COLS as u32, const { terms(BYTES) as u32 }, &args);
                 let mut pending = Accumulator::<REGISTERS>::ZERO.start();
                 let (mut before, mut k) = (0, tile.terms[0]);
                 while k < tile.terms[1] {
@@ -133,7 +147,7 @@ pub unsafe fn matmul_warpgroups<
                     let a = shared.add(stage * a_bytes);
                     let b = b_shared.add(stage * b_bytes);
                     let is_first = k == tile.terms[0];
-                    multiply::<T, A_K, B_K, COLS, REGISTERS>(&mut pending, !is_first, a, b, consumer);
+                    T::multiply::<A_K, B_K, COLS, REGISTERS>(&mut pending, !is_first, a, b, consumer);
                     wgmma::commit();
                     wgmma::wait::<1>();
                     if !is_first {
@@ -141,7 +155,7 @@ pub unsafe fn matmul_warpgroups<
                     }
                     before = stage;
                     advance::<STAGES>(&mut ring);
-                    k += TERMS as u32;
+                    k += const { terms(BYTES) as u32 };
                 }
                 let sums = pending.finish::<0>();
                 if tile.terms[0] < tile.terms[1] {
@@ -158,36 +172,42 @@ pub unsafe fn matmul_warpgroups<
 }
 
 /// The tiles of all matrices and splits.
-struct Work {
+pub(super) struct Work {
     tiles: [u32; 2],
-    units: u32,
+    pub units: u32,
 }
 
 /// A tile of one matrix, and the terms of one split.
-struct Tile {
-    row: u32,
-    col: u32,
-    batch: u32,
-    split: u32,
-    terms: [u32; 2],
+pub(super) struct Tile {
+    /// Its first row and column.
+    pub row: u32,
+    /// As above.
+    pub col: u32,
+    /// The matrix.
+    pub batch: u32,
+    /// The split.
+    pub split: u32,
+    /// The first term, and the one after the last.
+    pub terms: [u32; 2],
 }
 
 impl Work {
     #[inline(always)]
-    fn new<T>(args: &MatmulArgs<T>, cols: u32) -> Self {
+    pub fn new<T>(args: &MatmulArgs<T>, cols: u32) -> Self {
         let tiles = [args.m.div_ceil(ROWS as u32), args.n.div_ceil(cols)];
         Self { tiles, units: tiles[0] * tiles[1] * args.splits * args.batch }
     }
 
-    /// The tiles of a matrix come one after the other, then those of the next split, then those of the next matrix.
+    /// The tiles of a matrix come one after the other, then those of the next split, then those of the next matrix. A stage has
+    /// `depth` terms.
     #[inline(always)]
-    fn tile<T>(&self, unit: u32, cols: u32, args: &MatmulArgs<T>) -> Tile {
+    pub fn tile<T>(&self, unit: u32, cols: u32, depth: u32, args: &MatmulArgs<T>) -> Tile {
         let each = self.tiles[0] * self.tiles[1];
         // SAFETY: there is a unit, so there are tiles and splits. It keeps a panic out of the kernel.
         unsafe { core::hint::assert_unchecked(each != 0 && args.splits != 0) };
         let [row, col] = grouped::<GROUP>(unit % each, self.tiles);
         let (split, batch) = (unit / each % args.splits, unit / each / args.splits);
-        let terms = args.k.div_ceil(TERMS as u32).div_ceil(args.splits) * TERMS as u32;
+        let terms = args.k.div_ceil(depth).div_ceil(args.splits) * depth;
         let first = (split * terms).min(args.k);
         let terms = [first, args.k.min(first + terms)];
         Tile { row: row * ROWS as u32, col: col * cols, batch, split, terms }
@@ -225,51 +245,10 @@ unsafe fn copy<T, const ALONG_K: usize>(
         } else {
             // A panel of 64 columns after the other.
             for i in 0..side / 64 {
-                let to = to.add(i as usize * TERMS * PANEL_ROW);
+                let to = to.add(i as usize * const { terms(size_of::<T>()) } * PANEL_ROW);
                 tensor::global_to_shared(to, map, [first + 64 * i as i32, k, batch], barrier);
             }
         }
-    }
-}
-
-/// Starts the multiplications of a stage. With `keep`, they add to the accumulators.
-///
-/// # Safety
-/// As for [`Pending::multiply`].
-#[inline(always)]
-unsafe fn multiply<
-    T: Element16,
-    const A_K: usize,
-    const B_K: usize,
-    const COLS: usize,
-    const REGISTERS: usize,
->(
-    pending: &mut Pending<REGISTERS>,
-    keep: bool,
-    a: *const u8,
-    b: *const u8,
-    consumer: u32,
-) where
-    [f32; REGISTERS]: Registers,
-{
-    let by_rows = || Panel::<T, ROWS>::k_major::<64>(a.cast(), 64 * consumer);
-    let by_terms =
-        || Panel::<T, TERMS>::mn_major::<64>(a.cast::<Panel<T, TERMS>>().wrapping_add(consumer as usize));
-    let b_by_columns = || Panel::<T, COLS>::k_major::<COLS>(b.cast(), 0);
-    let b_by_terms = || Panel::<T, TERMS>::mn_major::<COLS>(b.cast());
-    let mut i = 0;
-    while i < 4 {
-        let keep = keep || i > 0;
-        // SAFETY: the caller's.
-        unsafe {
-            match (A_K, B_K) {
-                (1, 1) => pending.multiply_keeping(keep, by_rows().step(i), b_by_columns().step(i)),
-                (1, _) => pending.multiply_keeping(keep, by_rows().step(i), b_by_terms().step(i)),
-                (_, 1) => pending.multiply_keeping(keep, by_terms().step(i), b_by_columns().step(i)),
-                (_, _) => pending.multiply_keeping(keep, by_terms().step(i), b_by_terms().step(i)),
-            }
-        }
-        i += 1;
     }
 }
 
@@ -279,7 +258,7 @@ unsafe fn multiply<
 /// All threads of the warpgroup call it, and no other thread uses its panels, its named barrier and its results. The first
 /// thread waits for the copies before it returns from the kernel.
 #[inline(always)]
-unsafe fn store<T: Element16 + Output<4>, const REGISTERS: usize>(
+unsafe fn store<T: WarpgroupOperand, const REGISTERS: usize>(
     args: &MatmulArgs<T>,
     tile: &Tile,
     panels: *mut Panel<T, 64>,

@@ -60,7 +60,7 @@ const PLAIN: Problem = Problem {
 
 /// Tiles, fragments, vectors and buffers of terms end in their midst. One row, one column, one term, none.
 pub const PROBLEMS: &[Problem] = &[
-        Problem { scopes: &[Scope::Tiny], shape: [8, 8, 8], ..PLAIN },
+    Problem { scopes: &[Scope::Tiny], shape: [8, 8, 8], ..PLAIN },
     Problem { scopes: &[Scope::Small, Scope::NewEmulator], shape: [24, 16, 200], gap: 8, ..PLAIN },
     Problem {
         scopes: &[Scope::Small, Scope::Executor],
@@ -84,7 +84,7 @@ pub const PROBLEMS: &[Problem] = &[
         epilogue: Some(Activation::None),
         ..PLAIN
     },
-    Problem { scopes: &[Scope::Executor, Scope::Device], shape: [130, 136, 264], is_also_f32: true, ..PLAIN },
+    Problem { scopes: &[Scope::Executor, Scope::Device], shape: [130, 136, 264], ..PLAIN },
     // Every layout is one that tensor copies can read.
     Problem {
         scopes: &[Scope::Executor, Scope::Device],
@@ -329,7 +329,8 @@ pub(super) fn of_types<T: Number + MatmulAs<O>, O: Number>(
                 );
                 let (on_run, on_expect) = (Arc::clone(&operands), Arc::clone(&operands));
                 let operand_error = match (T::NAME, precision) {
-                    ("f32", Precision::Tf32) => 2f64.powi(-10),
+                    // Operands are rounded, or cut.
+                    ("f32", Precision::Tf32) => 2f64.powi(-9),
                     ("f32", Precision::F32) => 3.0 * 2f64.powi(-22),
                     _ => 0.0,
                 };
