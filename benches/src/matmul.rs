@@ -189,7 +189,7 @@ struct Batches<T> {
     sets: usize,
 }
 
-impl<T: Send + 'static> Timed for Batches<T> {
+impl<T: bytemuck::Pod + Send> Timed for Batches<T> {
     fn time(&mut self) -> Result<f64, DeviceError> {
         Ok(self.rotation.time(&self.device, self.launches)?.as_secs_f64() / self.launches as f64)
     }
