@@ -122,7 +122,7 @@ pub fn read_report(log: &str, module: &Ptx) -> Vec<KernelResources> {
     let resources = module.entries().filter_map(|entry| {
         let run = run_by.get(&*entry.name)?;
         let of_entry = serialized.iter().find(|(function, _)| run.contains(function));
-        let serialized_wgmma = of_entry.map(|(_, reason)| (*reason).to_owned());
+        let serialized_wgmma = of_entry.map(|(_, reason)| reason.clone());
         let constant = u32::try_from(module.constant_bytes(&entry.name)).unwrap_or(u32::MAX);
         let has_unbounded_stack = unbounded.iter().any(|stack| stack.kernel == entry.name);
         Some(KernelResources {
@@ -135,15 +135,24 @@ pub fn read_report(log: &str, module: &Ptx) -> Vec<KernelResources> {
     resources.collect()
 }
 
-/// The functions whose `wgmma` instructions are serialized, and why: `(C7511) Potential Performance Loss: wgmma.mma_async
-/// instructions are serialized due to REASON in the function 'NAME'`.
-fn serialized_wgmma(log: &str) -> Vec<(&str, &str)> {
-    fn read(line: &str) -> Option<(&str, &str)> {
-        let (_, reason) = line.split_once("wgmma.mma_async instructions are serialized due to ")?;
-        let (reason, function) = reason.rsplit_once(" in the function '")?;
-        Some((function.split('\'').next()?, reason))
-    }
-    log.lines().filter_map(read).collect()
+/// The functions whose `wgmma` instructions wait for each other, and why: `(C7511) Potential Performance Loss:
+/// wgmma.mma_async instructions are serialized due to REASON in the function 'NAME'`, or `(C7517) warpgroup.wait is injected
+/// in around line 8 by compiler to allow use of registers defined by GMMA in function 'NAME'`.
+fn serialized_wgmma(log: &str) -> Vec<(&str, String)> {
+    log.lines().filter_map(|line| serialized(line).or_else(|| waits(line))).collect()
+}
+
+fn serialized(line: &str) -> Option<(&str, String)> {
+    let (_, rest) = line.split_once("wgmma.mma_async instructions are serialized due to ")?;
+    let (reason, name) = rest.rsplit_once(" in the function '")?;
+    Some((name.split('\'').next()?, reason.split_whitespace().collect::<Vec<_>>().join(" ")))
+}
+
+fn waits(line: &str) -> Option<(&str, String)> {
+    let (_, rest) = line.split_once("warpgroup.wait is injected in around line ")?;
+    let (place, name) = rest.rsplit_once(" in function '")?;
+    let place = place.split(' ').next()?;
+    Some((name.split('\'').next()?, format!("a use of pending accumulators around line {place} of the PTX")))
 }
 
 /// Reads the messages of `ptxas -v`; of a kernel's functions those are counted for which `counts(kernel, function)`
@@ -257,6 +266,11 @@ mod tests {
         let found = read_report(&log, &module);
         let reasons: Vec<_> = found.iter().map(|it| it.serialized_wgmma.as_deref()).collect();
         assert_eq!(reasons, [Some("insufficient register resources for the wgmma pipeline"), None]);
+        let note = "ptxas info    : (C7517) warpgroup.wait is injected in around line 8 by compiler to allow use of registers \
+            defined by GMMA in function 'other'\n";
+        let found = read_report(&format!("{note}{}{}", frame("k"), frame("other")), &module);
+        let reasons: Vec<_> = found.iter().map(|it| it.serialized_wgmma.as_deref()).collect();
+        assert_eq!(reasons, [None, Some("a use of pending accumulators around line 8 of the PTX")]);
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod convergent;
 mod decimal;
 mod divisors;
 mod families;
+pub mod last_labels;
 mod lex;
 mod libm;
 mod messages;
@@ -142,7 +143,8 @@ pub fn wanted_archs(text: &str) -> BTreeSet<u32> {
 
 /// The source of [`for_optimisation`], [`for_no_optimisation`] and of what is done to the back ends' texts: a cache keeps
 /// what was made of their output as long as this is the same.
-pub const LAST_EDITS: [&str; 12] = [
+pub const LAST_EDITS: [&str; 13] = [
+    include_str!("last_labels.rs"),
     include_str!("tensor_maps.rs"),
     include_str!("noalias.rs"),
     include_str!("divisors.rs"),
