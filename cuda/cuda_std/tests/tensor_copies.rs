@@ -67,8 +67,8 @@ fn expected<T: TensorElement, const RANK: usize>(
     let mut bytes = Vec::new();
     for i in 0..elements {
         let (mut rest, mut first, mut is_inside) = (i, 0, true);
-        for dimension in 0..RANK {
-            let position = i64::from(at[dimension]) + i64::from(rest % spec.tile[dimension]);
+        for (dimension, &start) in at.iter().enumerate() {
+            let position = i64::from(start) + i64::from(rest % spec.tile[dimension]);
             rest /= spec.tile[dimension];
             is_inside &= position >= 0 && position < spec.sizes[dimension] as i64;
             first += position * spec.strides[dimension] as i64 * size as i64;
