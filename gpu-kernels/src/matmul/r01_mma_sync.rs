@@ -80,7 +80,8 @@ pub unsafe fn matmul_01_mma_sync(args: LadderArgs) {
             }
             pipeline::commit();
             let stage = shared.add(step % STAGES * 2 * OPERAND);
-            for k in [0, 16] {
+            let mut k = 0;
+            while k < DEPTH {
                 let [warp_row, warp_col] = warp_origin(tid);
                 let a = core::array::from_fn(|i| bf16::load_a::<true>(stage, PITCH, warp_row + 16 * i, k));
                 let mut b = [[0; 2]; FRAGMENTS[1]];
@@ -89,6 +90,7 @@ pub unsafe fn matmul_01_mma_sync(args: LadderArgs) {
                         bf16::load_b::<true>(stage.add(OPERAND), PITCH, warp_col + 16 * j, k);
                 }
                 bf16::multiply::<false, { FRAGMENTS[0] }, { FRAGMENTS[1] }>(&a, &b, &mut sums);
+                k += 16;
             }
         }
         pipeline::wait_all();
