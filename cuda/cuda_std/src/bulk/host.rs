@@ -10,6 +10,7 @@ use crate::barrier::{Barrier, host};
 use crate::cluster;
 use crate::simt::context::{ThreadContext, current};
 use crate::simt::flights::{Flight, Source};
+use crate::simt::proxy::CHUNK;
 use crate::simt::shared::BlockShared;
 
 /// The content of memory that may not be read: a NaN in every float format.
@@ -73,7 +74,7 @@ pub(super) unsafe fn shared_to_global(global: *mut u8, shared: *const u8, bytes:
                 global.addr()
             ));
         }
-        check_fenced(own)?;
+        check_source(context, shared, bytes)?;
         let (was, read) = (stores::snapshot(shared, bytes), Vec::new());
         // SAFETY: the caller's target.
         unsafe { forget(global, bytes) };
@@ -106,7 +107,7 @@ pub(super) unsafe fn shared_to_shared(
         check_aligned(shared.addr(), "source's")?;
         check_shared(own, target.addr(), bytes)?;
         check_shared(own, shared.addr(), bytes)?;
-        check_fenced(own)?;
+        check_source(context, shared, bytes)?;
         // SAFETY: the caller's barrier and target.
         unsafe {
             start_remote(context, (name, location), (target, Source::Memory(shared), bytes), (barrier, rank))
@@ -219,6 +220,25 @@ pub(crate) fn check_shared(own: &BlockShared, address: usize, bytes: usize) -> R
              shared_array! or in dynamic shared memory"
         ))
     }
+}
+
+/// Checks that the copy finds what threads wrote to these bytes of shared memory.
+pub(crate) fn check_source(
+    context: &ThreadContext<'_>,
+    shared: *const u8,
+    bytes: usize,
+) -> Result<(), String> {
+    if !context.channel.is_fiber() {
+        return check_fenced(context.shared());
+    }
+    let chunk = |at: usize| {
+        let address = shared.wrapping_add(at);
+        // SAFETY: the block's shared memory, all of which has been written to, be it by the executor; all its threads are fibers
+        // of this OS thread. The compiler knows nothing of what a volatile read finds.
+        (address.addr(), unsafe { address.cast::<[u8; CHUNK]>().read_volatile() })
+    };
+    let chunks = (0..bytes).step_by(CHUNK).map(chunk);
+    context.shared().check_visible(chunks).map_err(|reason| format!(" {reason}"))
 }
 
 /// Checks that what threads wrote may have been fenced; what came by copies needs no fence.

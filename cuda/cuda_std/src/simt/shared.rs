@@ -9,8 +9,9 @@ use linkme::distributed_slice;
 use super::fault::FaultKind;
 use super::fences::Fences;
 use super::flights::Flights;
+use super::proxy::CHUNK;
 use crate::thread::named::host::Named;
-use crate::wgmma::host::{View, Warpgroups};
+use crate::wgmma::host::Warpgroups;
 
 /// Bytes of static shared memory a block can have on every CUDA device.
 pub(crate) const MAX_STATIC_BYTES: usize = 48 * 1024;
@@ -119,6 +120,7 @@ impl BlockShared {
     /// Makes the memory that of a new block: no slots, nothing initialised.
     pub(super) fn reset(&self) {
         self.flights.clear();
+        self.flights.proxy.clear();
         self.fences.clear();
         self.named.clear();
         self.wgmma.clear();
@@ -233,17 +235,20 @@ impl BlockShared {
             || statics().iter().any(|shared| within(shared.address.addr(), shared.bytes))
     }
 
-    /// Checks that a multiplication finds what threads wrote to an operand.
-    pub(crate) fn check_visible(&self, _view: &View) -> Result<(), String> {
-        if self.fences.any() || self.flights.is_used() {
+    /// Checks that copies and multiplications find what threads wrote to these chunks, of which `chunks` gives address and
+    /// content. What copies brought needs no fence.
+    ///
+    /// All threads of the block are fibers.
+    pub(crate) fn check_visible(
+        &self,
+        chunks: impl Iterator<Item = (usize, [u8; CHUNK])>,
+    ) -> Result<(), String> {
+        if self.flights.proxy.reads(chunks, self.fences.count()) {
             return Ok(());
         }
-        Err("of operands that no thread has fenced; let those that wrote them call bulk::fence_shared() before the barrier".into())
-    }
-
-    /// Checks that a copy from these bytes finds what threads wrote.
-    pub(crate) fn check_visible_range(&self, _address: usize, _bytes: usize) -> Result<(), String> {
-        crate::bulk::host::check_fenced(self)
+        Err("of what no thread has fenced since it was written; let those that wrote it call bulk::fence_shared() before the \
+             barrier, and wait for copies"
+            .into())
     }
 
     /// Whether the address lies in this memory.

@@ -5,7 +5,9 @@ use core::panic::Location;
 use super::tile::{Decoded, Tile};
 use super::{TO_GLOBAL, TensorMap};
 use crate::barrier::Barrier;
-use crate::bulk::host::{check_barrier, check_fenced_barrier, check_shared, check_target, forget};
+use crate::bulk::host::{
+    check_barrier, check_fenced_barrier, check_shared, check_source, check_target, forget,
+};
 use crate::bulk::stores::{self, Store, Target};
 use crate::cluster;
 use crate::simt::context::{ThreadContext, current};
@@ -85,7 +87,7 @@ pub(super) unsafe fn shared_to_global(map: &TensorMap, at: &[i32], shared: *cons
     let started = current(TO_GLOBAL, |context| {
         let tile = tile_of(context, map, at, shared.addr())?;
         let bytes = tile.bytes();
-        context.shared().check_visible_range(shared.addr(), bytes)?;
+        check_source(context, shared, bytes)?;
         let (was, read) = (stores::snapshot(shared, bytes), Vec::new());
         // SAFETY: the caller's tensor.
         tile.for_each_run(|run, bytes| unsafe { forget(run, bytes) });

@@ -176,8 +176,8 @@ pub(super) fn multiply(accumulators: &mut Accumulators, (number, keep): (Number,
         if context.channel.is_fiber() {
             let issued = with(context, |own| own.issued);
             shared.wgmma.with(warpgroup, |group| {
-                group.issue(thread, issued, call, registers, || {
-                    a.iter().chain([&b]).try_for_each(|view| shared.check_visible(view))
+                group.issue(thread, issued, call, registers, |chunks| {
+                    shared.check_visible(chunks).map_err(|reason| format!("reads operands {reason}"))
                 })
             })?;
         } else {
@@ -262,10 +262,5 @@ pub(super) fn finish(accumulators: Accumulators, left: usize, values: &mut [f32]
 
 /// Checks that what threads wrote may have been fenced.
 fn check_fenced(shared: &crate::simt::shared::BlockShared) -> Result<(), String> {
-    if shared.fences.any() || shared.flights.is_used() {
-        Ok(())
-    } else {
-        Err("of operands that no thread has fenced; let those that wrote them call bulk::fence_shared() before the barrier"
-            .into())
-    }
+    crate::bulk::host::check_fenced(shared).map_err(|reason| format!("reads operands{reason}"))
 }

@@ -2,13 +2,11 @@
 
 use super::super::Number;
 use super::super::element::e4m3;
+use crate::simt::proxy::CHUNK;
 use crate::simt::shared::BlockShared;
 
 /// Bytes of a row of a panel.
 const ROW: usize = 128;
-
-/// Bytes that the swizzle moves as a whole.
-pub(crate) const CHUNK: usize = 16;
 
 /// One instruction's share of an operand in panels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

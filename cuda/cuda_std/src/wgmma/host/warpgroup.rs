@@ -7,8 +7,9 @@ use std::sync::{Mutex, PoisonError};
 
 use super::super::Accumulator;
 use super::product::{self, ROWS};
-use super::view::{CHUNK, View, k_of, numbers};
+use super::view::{View, k_of, numbers};
 use super::{Call, MULTIPLY, THREADS};
+use crate::simt::proxy::CHUNK;
 
 /// The warpgroups of a block. OS threads don't use it: the lock would order them.
 #[derive(Default)]
@@ -138,14 +139,14 @@ impl Warpgroup {
         index: u64,
         call: Call,
         registers: Option<[u32; 4]>,
-        check: impl FnOnce() -> Result<(), String>,
+        check: impl FnOnce(&mut dyn Iterator<Item = (usize, [u8; CHUNK])>) -> Result<(), String>,
     ) -> Result<(), String> {
         let at = (index - self.completed) as usize;
         if at == self.pending.len() {
-            check()?;
             let views = call.a.into_iter().chain([call.b]);
             // SAFETY: the views were checked, and all threads of the block are fibers of this OS thread.
-            let was = views.flat_map(|view| unsafe { view.read() }).collect();
+            let was: Vec<_> = views.clone().flat_map(|view| unsafe { view.read() }).collect();
+            check(&mut views.flat_map(View::chunks).map(<*const u8>::addr).zip(was.iter().copied()))?;
             let registers = if registers.is_some() { vec![[0; 4]; THREADS as usize] } else { Vec::new() };
             self.pending.push_back(Multiplication { call, registers, was });
         }
