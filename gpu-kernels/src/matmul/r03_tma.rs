@@ -50,22 +50,14 @@ pub unsafe fn matmul_03_tma(args: LadderArgs) {
     unsafe {
         let full = (&raw mut (*shared).full).cast::<Barrier>();
         init_barriers(full, (&raw mut (*shared).empty).cast(), STAGES as u32, 1);
+        // By reference: the TMA unit reads the maps where the launch has put them.
+        let (a_map, b_map) = (&args.a_map, &args.b_map);
         let copy = move |step: u32| {
             let (stage, k) = (step as usize % STAGES, (step * TERMS) as i32);
             let full = full.add(stage);
             Barrier::arrive_expect_tx(full, BYTES);
-            tensor::global_to_shared(
-                element(&raw mut (*shared).a, stage),
-                &args.a_map,
-                [k, row as i32],
-                full,
-            );
-            tensor::global_to_shared(
-                element(&raw mut (*shared).b, stage),
-                &args.b_map,
-                [k, col as i32],
-                full,
-            );
+            tensor::global_to_shared(element(&raw mut (*shared).a, stage), a_map, [k, row as i32], full);
+            tensor::global_to_shared(element(&raw mut (*shared).b, stage), b_map, [k, col as i32], full);
         };
         if is_first {
             for step in 0..steps.min(STAGES as u32) {

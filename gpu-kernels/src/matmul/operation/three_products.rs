@@ -13,10 +13,10 @@ use cuda_std::wgmma::{self, Accumulator, Panel};
 use cuda_std::{kernel, tensor, thread};
 
 use super::super::args::MatmulArgs;
-use super::super::epilogue::store_pair;
 use super::super::ladder::{Ring, WARPGROUP, arrive_warp, element, init_barriers};
 #[cfg(not(target_arch = "nvptx64"))]
 use super::WarpgroupShape;
+use super::warpgroup_store::{apply_epilogue, store_registers};
 use super::warpgroup_tiles::{ROWS, Work, terms};
 
 const COLS: usize = 128;
@@ -129,14 +129,8 @@ pub unsafe fn matmul_three_products<T: crate::element::Number>(args: MatmulArgs<
                     ring.advance();
                     k += TERMS;
                 }
-                let row = tile.row + 64 * consumer;
-                let mut i = 0;
-                while i < COLS / 2 {
-                    let (r, c) = Accumulator::<{ COLS / 2 }>::position(tid % WARPGROUP, i);
-                    let at = [row + r as u32, tile.col + c as u32];
-                    store_pair(&args, [tile.batch, tile.split], at, [sums.0[i], sums.0[i + 1]]);
-                    i += 2;
-                }
+                apply_epilogue(&args, &tile, consumer, &mut sums);
+                store_registers(&args, &tile, &sums, consumer);
                 unit += blocks;
             }
         }

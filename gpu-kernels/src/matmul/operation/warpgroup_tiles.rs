@@ -26,7 +26,7 @@ use super::super::tile_order::grouped;
 #[cfg(not(target_arch = "nvptx64"))]
 use super::WarpgroupShape;
 use super::warpgroup_operand::WarpgroupOperand;
-use super::warpgroup_store::store;
+use super::warpgroup_store::{apply_epilogue, store};
 
 /// Rows of a tile.
 pub const ROWS: usize = 128;
@@ -156,10 +156,11 @@ pub unsafe fn matmul_warpgroups<
                     advance::<STAGES>(&mut ring);
                     k += const { terms(BYTES) as u32 };
                 }
-                let sums = pending.finish::<0>();
+                let mut sums = pending.finish::<0>();
                 if tile.terms[0] < tile.terms[1] {
                     arrive_warp(empty.add(before));
                 }
+                apply_epilogue(&args, &tile, consumer, &mut sums);
                 store::<T, REGISTERS>(&args, &tile, panels, &sums, consumer);
                 unit += blocks;
             }
