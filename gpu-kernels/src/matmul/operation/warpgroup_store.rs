@@ -48,32 +48,72 @@ pub(super) unsafe fn apply_epilogue<T: Number, const REGISTERS: usize>(
     if args.alpha != 1.0 {
         for_each_chunk!(i, REGISTERS, put(sums, i, chunk(sums, i).map(|x| args.alpha * x)));
     }
+    // A branch for each chunk keeps ptxas from loading for all of them at once, which takes more registers than there are.
+    let is_inside = |i: usize| tile.col + (16 * i as u32) < args.n;
     // SAFETY: the caller's arguments.
     unsafe {
         if !args.bias.is_null() {
             for_each_chunk!(i, REGISTERS, {
-                let x = chunk(sums, i);
-                let bias = |element| bias_at(args, place(tile, row, i, element)[1]);
-                // Both rows of a thread have the same columns.
-                let [a, b, c, d] = [bias(0), bias(1), bias(4), bias(5)];
-                let x = [x[0] + a, x[1] + b, x[2] + a, x[3] + b, x[4] + c, x[5] + d, x[6] + c, x[7] + d];
-                put(sums, i, x);
+                if is_inside(i) {
+                    put(sums, i, plus_bias(args, place(tile, row, i, 0)[1], chunk(sums, i)));
+                }
             });
         }
         if !args.residual.is_null() {
             for_each_chunk!(i, REGISTERS, {
-                let x = chunk(sums, i);
-                let add =
-                    |element: usize| x[element] + residual_at(args, tile.batch, place(tile, row, i, element));
-                put(sums, i, [add(0), add(1), add(2), add(3), add(4), add(5), add(6), add(7)]);
+                if is_inside(i) {
+                    put(sums, i, plus_residual(args, tile.batch, place(tile, row, i, 0), chunk(sums, i)));
+                }
             });
         }
     }
     if args.has(RELU) {
         for_each_chunk!(i, REGISTERS, put(sums, i, chunk(sums, i).map(relu)));
     } else if args.has(GELU) {
-        for_each_chunk!(i, REGISTERS, put(sums, i, chunk(sums, i).map(gelu)));
+        for_each_chunk!(i, REGISTERS, {
+            if is_inside(i) {
+                put(sums, i, chunk(sums, i).map(gelu));
+            }
+        });
     }
+}
+
+/// A chunk, whose first element is in column `col`, plus the bias of its columns: both rows of a thread have the same ones.
+///
+/// # Safety
+/// As for [`bias_at`].
+#[inline(always)]
+unsafe fn plus_bias<T: Number>(args: &MatmulArgs<T>, col: u32, x: [f32; CHUNK]) -> [f32; CHUNK] {
+    // SAFETY: the caller's.
+    let [a, b, c, d] = unsafe {
+        [bias_at(args, col), bias_at(args, col + 1), bias_at(args, col + 8), bias_at(args, col + 9)]
+    };
+    [x[0] + a, x[1] + b, x[2] + a, x[3] + b, x[4] + c, x[5] + d, x[6] + c, x[7] + d]
+}
+
+/// A chunk, whose first element is at this row and column, plus the residual.
+///
+/// # Safety
+/// As for [`residual_at`].
+#[inline(always)]
+unsafe fn plus_residual<T: Number>(
+    args: &MatmulArgs<T>,
+    batch: u32,
+    [row, col]: [u32; 2],
+    x: [f32; CHUNK],
+) -> [f32; CHUNK] {
+    // SAFETY: the caller's.
+    let at = |down: u32, right: u32| unsafe { residual_at(args, batch, [row + down, col + right]) };
+    [
+        x[0] + at(0, 0),
+        x[1] + at(0, 1),
+        x[2] + at(8, 0),
+        x[3] + at(8, 1),
+        x[4] + at(0, 8),
+        x[5] + at(0, 9),
+        x[6] + at(8, 8),
+        x[7] + at(8, 9),
+    ]
 }
 
 /// Writes the results of a consumer. `sums` are results before they are rounded, or the sums of a split.
