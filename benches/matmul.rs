@@ -149,7 +149,8 @@ fn answer(device: &Device, line: &str, prepared: &mut Option<Box<dyn Timed>>) ->
         ["prepare", ty, m, n, k] => {
             // Its memory is free before the next one's is allocated.
             *prepared = None;
-            let ty = Type::from_name(ty).with_context(|| format!("no type {ty}; pass bf16, f16, tf32 or f32"))?;
+            let ty =
+                Type::from_name(ty).with_context(|| format!("no type {ty}; pass bf16, f16, tf32 or f32"))?;
             let shape = Shape { m: m.parse()?, n: n.parse()?, k: k.parse()? };
             *prepared = Some(prepare(device, ty, shape)?);
             kernels(device, ty, shape)

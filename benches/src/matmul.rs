@@ -82,8 +82,13 @@ pub const SHAPES: [Shape; 40] = [
 ];
 
 /// The shapes for the CPU.
-pub const CPU_SHAPES: [Shape; 5] =
-    [shape(64, 64, 64), shape(256, 256, 256), shape(512, 512, 512), shape(1024, 1024, 1024), shape(1000, 300, 777)];
+pub const CPU_SHAPES: [Shape; 5] = [
+    shape(64, 64, 64),
+    shape(256, 256, 256),
+    shape(512, 512, 512),
+    shape(1024, 1024, 1024),
+    shape(1000, 300, 777),
+];
 
 /// The type of the operands and of the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -184,7 +189,7 @@ struct Batches<T> {
     sets: usize,
 }
 
-impl<T: Send + 'static> Timed for Batches<T> {
+impl<T: bytemuck::Pod + Send> Timed for Batches<T> {
     fn time(&mut self) -> Result<f64, DeviceError> {
         Ok(self.rotation.time(&self.device, self.launches)?.as_secs_f64() / self.launches as f64)
     }
@@ -281,7 +286,12 @@ pub fn prepare_launch<T: Number>(
 }
 
 /// Compares results from all over the matrix with f64.
-fn check<T: Number>(ty: Type, Shape { m, n, k }: Shape, (a, b): (&[T], &[T]), out: &[T]) -> anyhow::Result<()> {
+fn check<T: Number>(
+    ty: Type,
+    Shape { m, n, k }: Shape,
+    (a, b): (&[T], &[T]),
+    out: &[T],
+) -> anyhow::Result<()> {
     let operand_error = match ty {
         // Operands may be cut instead of rounded.
         Type::Tf32 => 2f64.powi(-9),
@@ -300,7 +310,10 @@ fn check<T: Number>(ty: Type, Shape { m, n, k }: Shape, (a, b): (&[T], &[T]), ou
         let roundings = (16.0 + k as f64 / 8.0) * 2f64.powi(-24);
         let allowed = (roundings + operand_error) * magnitude + T::ROUNDING * sum.abs() * 1.01 + T::SMALLEST;
         let got = f64::from(out[at].value());
-        ensure!((got - sum).abs() <= allowed, "result ({row}, {col}) is {got:e}, not {sum:e} +- {allowed:.1e}");
+        ensure!(
+            (got - sum).abs() <= allowed,
+            "result ({row}, {col}) is {got:e}, not {sum:e} +- {allowed:.1e}"
+        );
     }
     Ok(())
 }
@@ -313,7 +326,10 @@ mod tests {
     #[test]
     fn the_peers_have_the_same_shapes() {
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/matmul.py");
-        let Ok(output) = std::process::Command::new("python3").args([script, "--list-shapes"]).output() else { return };
+        let Ok(output) = std::process::Command::new("python3").args([script, "--list-shapes"]).output()
+        else {
+            return;
+        };
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let ours: String = SHAPES.iter().map(|shape| format!("{shape}\n")).collect();
         assert_eq!(String::from_utf8_lossy(&output.stdout), ours);

@@ -309,3 +309,38 @@ fn what_belongs_to_another_device_is_refused() {
     let error = unsafe { next::launch(&stream, LaunchConfig::new(0, 32), &mut a, &[0; 1]) }.unwrap_err();
     assert!(matches!(error, LaunchError::Empty { .. }), "{error}");
 }
+
+#[test]
+fn a_launch_on_a_stream_outside_of_the_recording_is_refused() {
+    let device = Device::cpu();
+    let side = device.stream().unwrap();
+    let state = (device.upload(&[0u32; LEN]).unwrap(), device.upload(&[1u32; LEN]).unwrap());
+    let refused = device.record(state, move |stream, (out, inp): &mut (Buffer<u32>, Buffer<u32>)| {
+        launch(stream, out, inp)?;
+        launch(&side, out, inp)
+    });
+    let error = refused.unwrap_err().to_string();
+    assert!(error.contains("a launch on a stream that waits for no event of the recording"), "{error}");
+
+    // An error that the work ignores keeps it from becoming a graph.
+    let side = device.stream().unwrap();
+    let state = (device.upload(&[0u32; LEN]).unwrap(), device.upload(&[1u32; LEN]).unwrap());
+    let refused = device.record(state, move |stream, (out, inp): &mut (Buffer<u32>, Buffer<u32>)| {
+        let _ = launch(&side, out, inp);
+        launch(stream, out, inp)
+    });
+    assert!(matches!(refused, Err(DeviceError::NotRecordable { .. })), "{refused:?}");
+
+    // A stream that joins the recording is part of it, and runs at each launch of the graph alone.
+    let side = device.stream().unwrap();
+    let state = (device.upload(&[0u32; LEN]).unwrap(), device.upload(&[1u32; LEN]).unwrap());
+    let work = move |stream: &Stream, (out, inp): &mut (Buffer<u32>, Buffer<u32>)| {
+        side.wait(&stream.record()?)?;
+        launch(&side, out, inp)?;
+        stream.wait(&side.record()?)
+    };
+    let mut graph = device.record(state, work).unwrap();
+    assert_eq!(graph.state().0.to_vec().unwrap(), [0; LEN]);
+    graph.launch().unwrap();
+    assert_eq!(graph.state().0.to_vec().unwrap(), [2; LEN]);
+}

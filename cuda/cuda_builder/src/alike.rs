@@ -95,8 +95,8 @@ fn read(text: &str, asked: &mut BTreeSet<String>) -> bool {
             let name = digits(&text[at + word.len()..]);
             if !name.is_empty() {
                 let letter = text[at + word.len() + name.len()..].chars().next();
-                asked.extend(letter.filter(|c| matches!(c, 'a' | 'f')).map(|c| format!("compute_{name}{c}")));
-                asked.insert(format!("compute_{name}"));
+                let letter = letter.filter(|c| matches!(c, 'a' | 'f')).map(String::from).unwrap_or_default();
+                asked.insert(format!("compute_{name}{letter}"));
             } else if text[..at].ends_with('"') {
                 return false;
             }
@@ -148,7 +148,7 @@ mod tests {
         use NvvmArch::*;
         let asked = asked("cfg!(target_feature = \"compute_100a\")");
         let first = [Compute80, Compute100, Compute100a, Compute120].map(|arch| asked.first_alike(arch));
-        assert_eq!(first, [Compute75, Compute100, Compute100a, Compute100]);
+        assert_eq!(first, [Compute75, Compute75, Compute100a, Compute75]);
     }
 
     #[test]

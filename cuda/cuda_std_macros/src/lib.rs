@@ -19,6 +19,9 @@ use proc_macro::TokenStream;
 /// else as it is. Types decide that, so an alias or a macro's `$t:ty` is what it stands for. `&mut` is refused, because
 /// many threads would hold it at once; use `*mut T`. So are other pointers of two words, such as `&str`.
 ///
+/// A struct of more than 16 bytes of alignment stays where the launch put it, unless the kernel changes it. So a tensor map
+/// may be a parameter or a field of one. Pass it on by reference, to functions that are inlined.
+///
 /// On `nvptx64` the kernel is an `extern "ptx-kernel"` entry of the same name. On the host the function stays
 /// callable as it is, and a type of the same name carries
 ///

@@ -9,7 +9,7 @@ use crate::element::{Number, Output};
 /// `x / (1 + exp(-2 u))` with `u = sqrt(2 / pi) (x + 0.044715 x^3)`, which is `x (1 + tanh(u)) / 2`.
 #[inline(always)]
 pub fn gelu(x: f32) -> f32 {
-    let u = 0.797_884_56 * (x + 0.044_715 * (x * x * x));
+    let u = 0.797_884_6 * (x + 0.044_715 * (x * x * x));
     // Where the exponential overflows, the result is -0, except of -inf.
     if x == f32::NEG_INFINITY { 0.0 } else { x * rcp_approx(1.0 + exp_approx(-2.0 * u)) }
 }

@@ -122,7 +122,7 @@ pub unsafe fn matmul_07_tma_store(args: LadderArgs) {
                 store_panels(panels, &args.out_map, &sums, at.map(|at| at as i32), 1 + consumer);
                 tile += blocks;
             }
-            if tid % WARPGROUP == 0 {
+            if tid.is_multiple_of(WARPGROUP) {
                 bulk::wait::<0>();
             }
         }

@@ -126,7 +126,7 @@ pub unsafe fn matmul_08_cluster(args: LadderArgs) {
                 store_panels(panels, &args.out_map, &sums, at.map(|at| at as i32), 1 + consumer);
                 tile += clusters;
             }
-            if tid % WARPGROUP == 0 {
+            if tid.is_multiple_of(WARPGROUP) {
                 bulk::wait::<0>();
             }
         }

@@ -20,6 +20,9 @@ pub fn grouped<const GROUP: u32>(tile: u32, [down, across]: [u32; 2]) -> [u32; 2
 
 #[cfg(test)]
 mod tests {
+    extern crate std;
+    use std::vec::Vec;
+
     use super::grouped;
 
     #[test]

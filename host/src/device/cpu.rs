@@ -5,25 +5,54 @@ use std::collections::BTreeMap;
 use std::ptr::NonNull;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use cuda_std::launch::{Launcher, Limits};
+use cuda_std::launch::{KernelCall, LaunchError, Launcher, Limits};
+use cuda_std::simt::{Executor, GuardedMemory};
 
 /// Alignment of every allocation in bytes, as on a GPU: what a kernel's requests touch there they touch here.
 pub(super) const ALIGNMENT: usize = 256;
 
 /// The CPU.
 pub(super) struct CpuDevice {
-    pub launcher: Box<dyn Launcher + Send + Sync>,
+    launcher: Box<dyn Launcher + Send + Sync>,
+    /// In a debug build, the executor that watches what kernels do beyond buffers.
+    guarding: Option<Box<Executor>>,
     /// What it allows in one launch.
     pub limits: Limits,
     /// Cores that kernels run on.
     pub workers: usize,
-    /// Bytes by first address of what is allocated.
-    allocations: Mutex<BTreeMap<usize, usize>>,
+    /// What is allocated, by first address.
+    allocations: Mutex<BTreeMap<usize, Allocation>>,
+}
+
+struct Allocation {
+    bytes: usize,
+    /// Its memory, if it has guards; else the allocator's.
+    guarded: Option<GuardedMemory>,
 }
 
 impl CpuDevice {
     pub fn new(launcher: Box<dyn Launcher + Send + Sync>, limits: Limits, workers: usize) -> Self {
-        Self { launcher, limits, workers, allocations: Mutex::default() }
+        Self { launcher, guarding: None, limits, workers, allocations: Mutex::default() }
+    }
+
+    /// The device of an executor. In a debug build, an access beyond a buffer is an error that names the thread.
+    pub fn of_executor(executor: Executor) -> Self {
+        let (limits, workers) = (executor.limits().clone(), executor.workers());
+        let guarding = (cfg!(debug_assertions) && cfg!(not(miri))).then(|| Box::new(executor.clone()));
+        Self { guarding, ..Self::new(Box::new(executor), limits, workers) }
+    }
+
+    /// # Safety
+    /// As [`Launcher::submit`].
+    pub unsafe fn submit(&self, call: &KernelCall<'_>) -> Result<(), LaunchError> {
+        let Some(executor) = &self.guarding else {
+            // SAFETY: the caller's contract is the callee's.
+            return unsafe { self.launcher.submit(call) };
+        };
+        let buffers: Vec<GuardedMemory> =
+            self.allocations().values().filter_map(|allocation| allocation.guarded.clone()).collect();
+        // SAFETY: as above.
+        unsafe { executor.submit_guarded(call, &buffers) }
     }
 
     /// The processor's name as the operating system reports it; its architecture where there is none to ask.
@@ -37,16 +66,23 @@ impl CpuDevice {
 
     /// Memory of `bytes` zero bytes, or nothing if there is not that much.
     pub fn alloc_zeroed(&self, bytes: usize) -> Option<NonNull<u8>> {
-        let memory = alloc_zeroed(bytes)?;
-        self.allocations().insert(memory.addr().get(), bytes);
+        let guarded = self.guarding.as_ref().and_then(|_| GuardedMemory::zeroed(bytes));
+        let memory = match &guarded {
+            Some(guarded) => NonNull::new(guarded.pointer())?,
+            None => alloc_zeroed(bytes)?,
+        };
+        self.allocations().insert(memory.addr().get(), Allocation { bytes, guarded });
         Some(memory)
     }
 
     /// # Safety
     /// `memory` came from [`Self::alloc_zeroed`] with the same `bytes`, and is not used afterwards.
     pub unsafe fn free(&self, memory: NonNull<u8>, bytes: usize) {
-        self.allocations().remove(&memory.addr().get());
-        // SAFETY: the caller's contract is the callee's.
+        let removed = self.allocations().remove(&memory.addr().get());
+        if removed.is_some_and(|allocation| allocation.guarded.is_some()) {
+            return;
+        }
+        // SAFETY: the caller's contract is the callee's; the memory is the allocator's.
         unsafe { free(memory, bytes) };
     }
 
@@ -54,10 +90,10 @@ impl CpuDevice {
     pub fn has_allocated(&self, address: usize) -> bool {
         let allocations = self.allocations();
         let before = allocations.range(..=address).next_back();
-        before.is_some_and(|(&start, &bytes)| address - start < bytes)
+        before.is_some_and(|(&start, allocation)| address - start < allocation.bytes)
     }
 
-    fn allocations(&self) -> MutexGuard<'_, BTreeMap<usize, usize>> {
+    fn allocations(&self) -> MutexGuard<'_, BTreeMap<usize, Allocation>> {
         self.allocations.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

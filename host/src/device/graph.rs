@@ -82,8 +82,8 @@ impl Drop for Open<'_> {
 impl Device {
     /// Records the launches that `work` queues; they do not run now. `work` gets the [default
     /// stream](Self::default_stream), to which launches on the device itself go too, and the state, which the graph
-    /// keeps. Launches on another stream are recorded where that waits for an [`Event`](super::Event) of a recorded stream;
-    /// at the end the default stream must wait for it in turn.
+    /// keeps. Launches on another stream are recorded where that waits for an [`Event`](super::Event) of a recorded stream,
+    /// and refused otherwise. At the end the default stream must wait for it in turn.
     ///
     /// `work` must queue the same launches each time it is called, since on the CPU each launch of the graph calls it, and
     /// on a GPU none does. It must not allocate, free, copy or synchronise. No other thread may queue work on these

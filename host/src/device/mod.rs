@@ -90,7 +90,8 @@ enum Backend {
 }
 
 impl Device {
-    /// The CPU: kernels run on all cores through the SIMT executor.
+    /// The CPU: kernels run on all cores through the SIMT executor. In a debug build on Linux, an access beyond a buffer
+    /// is an error that names the thread.
     pub fn cpu() -> Device {
         Self::cpu_with(Executor::new())
     }
@@ -105,8 +106,7 @@ impl Device {
     /// assert!(!device.is_cuda());
     /// ```
     pub fn cpu_with(executor: Executor) -> Device {
-        let (limits, workers) = (executor.limits().clone(), executor.workers());
-        Self::of(Backend::Cpu(cpu::CpuDevice::new(Box::new(executor), limits, workers)))
+        Self::of(Backend::Cpu(cpu::CpuDevice::of_executor(executor)))
     }
 
     /// A device in the host's memory whose kernels `launcher` runs, one launch at a time: an emulator of a GPU, or an
@@ -302,7 +302,7 @@ impl Device {
         self.wait_before("synchronising")
     }
 
-    /// Waits until all queued work has ended, for `action` to come after it.
+    /// Waits until all queued work has ended, before `action`.
     fn wait_before(&self, action: &'static str) -> Result<(), DeviceError> {
         self.refuse_in_recorded_work(action)?;
         let order = &self.inner.order;

@@ -290,6 +290,15 @@ impl Order {
         state.is_replaying() || state.recording.as_ref().is_some_and(|recording| recording.thread == current)
     }
 
+    /// Whether this thread records work, and the stream is not part of that.
+    pub fn is_outside_of_recording(&self, stream: u32) -> bool {
+        let current = std::thread::current().id();
+        self.lock()
+            .recording
+            .as_ref()
+            .is_some_and(|recording| recording.thread == current && !recording.streams.contains(&stream))
+    }
+
     /// The recording that this thread has under way holds no such action, and so becomes no graph.
     pub fn spoil(&self, action: &'static str) {
         let mut state = self.lock();

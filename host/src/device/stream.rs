@@ -136,6 +136,13 @@ impl Device {
             Admission::Run(None)
         } else {
             call.check(self.residence(), self.limits())?;
+            // It would run now, and on a CPU once more at each launch of the graph.
+            if order.is_outside_of_recording(lane.number) {
+                let action = "a launch on a stream that waits for no event of the recording";
+                order.spoil(action);
+                let error = DeviceError::NotRecordable { device: self.name(), action };
+                return Err(LaunchError::Device(Box::new(error)));
+            }
             order
                 .admit(lane.number, Some(Launch::of(call)), &self.touches(call))
                 .map_err(|race| LaunchError::Device(Box::new(DeviceError::Unordered(race))))?
@@ -144,7 +151,7 @@ impl Device {
         let submit = || match &self.inner.backend {
             Backend::Cpu(_) if is_recorded => Ok(()),
             // SAFETY: the caller's contract is the callee's.
-            Backend::Cpu(cpu) => unsafe { cpu.launcher.submit(call) },
+            Backend::Cpu(cpu) => unsafe { cpu.submit(call) },
             // SAFETY: as above.
             Backend::Cuda(cuda) => unsafe { cuda.submit(call, lane, is_recorded) },
         };

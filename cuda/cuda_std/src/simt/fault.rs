@@ -4,6 +4,7 @@ use core::fmt;
 use core::panic::Location;
 use core::time::Duration;
 
+use super::guarded::BeyondBuffer;
 use super::limit;
 use super::schedule::VARIABLE;
 use crate::launch::Dim3;
@@ -177,6 +178,13 @@ pub enum FaultKind {
         /// What the operating system said.
         message: String,
     },
+    /// A thread accessed memory beyond a buffer.
+    BeyondBuffer {
+        /// The kernel's parameter, if the buffer is passed by one.
+        argument: Option<&'static str>,
+        /// Which access.
+        beyond: BeyondBuffer,
+    },
     /// The launch was over its time limit when the thread came to a barrier, a warp operation or an atomic.
     TimedOut {
         /// The limit.
@@ -300,6 +308,18 @@ impl fmt::Display for FaultKind {
             }
             FaultKind::OutOfStacks { message } => {
                 write!(f, "no stack for the thread: {message}")
+            }
+            FaultKind::BeyondBuffer { argument, beyond: BeyondBuffer { byte, len, is_write } } => {
+                let verb = match is_write {
+                    Some(true) => "wrote to",
+                    Some(false) => "read from",
+                    None => "accessed",
+                };
+                let buffer = argument.map_or("a buffer".to_owned(), |name| format!("`{name}`"));
+                write!(
+                    f,
+                    "{verb} byte {byte} of {buffer}, which has {len} bytes; compare the index with the length first"
+                )
             }
             FaultKind::TimedOut { limit } => write!(
                 f,

@@ -41,7 +41,10 @@
 //! need the second part.
 //!
 //! ```toml
-//! [profile.dev.package."*"]
+//! [profile.dev.package.ferrowarp-cuda-std]
+//! opt-level = 3
+//!
+//! [profile.dev.package.corosensei]
 //! opt-level = 3
 //!
 //! [profile.dev.package.my-kernels]
@@ -59,6 +62,7 @@ mod fault;
 mod fences;
 mod fiber;
 pub(crate) mod flights;
+mod guarded;
 mod launcher;
 pub(crate) mod limit;
 mod panic_hook;
@@ -83,6 +87,9 @@ use std::time::{Duration, Instant};
 pub(crate) use pool::worker;
 
 pub use fault::{Fault, FaultKind, Instead, Place, SourceLine, StuckWait};
+pub use guarded::BeyondBuffer;
+#[doc(hidden)]
+pub use guarded::GuardedMemory;
 pub use limit::parse_time_limit;
 pub use schedule::parse_seed;
 pub use shared::{SHARED_STATICS, SharedStatic};

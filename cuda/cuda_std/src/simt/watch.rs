@@ -44,6 +44,11 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
+    /// A watch of this memory.
+    pub fn of(regions: Vec<Arc<Region>>) -> Self {
+        Self { regions: Mutex::new(regions), byte: Mutex::default() }
+    }
+
     /// New memory with a copy of `bytes`, between zones that no thread may touch; none where the system has no such memory.
     pub fn region(&self, bytes: &[u8]) -> Option<Arc<Region>> {
         let region = Arc::new(Region::new(bytes)?);

@@ -46,30 +46,34 @@ mod system {
     impl Region {
         /// New memory with a copy of `bytes`; none if the system has no address space for the zones.
         pub fn new(bytes: &[u8]) -> Option<Self> {
+            let region = Self::zeroed(bytes.len())?;
+            // SAFETY: the new memory has that many bytes, and no other code uses it.
+            unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), region.first, bytes.len()) };
+            Some(region)
+        }
+
+        /// New memory of `len` zero bytes; none if the system has no address space for the zones.
+        pub fn zeroed(len: usize) -> Option<Self> {
             signal::watch();
             // SAFETY: the call has no precondition.
             let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).ok()?;
-            let middle = bytes.len().next_multiple_of(page);
-            let map_len = middle + 2 * ZONE;
+            let middle = len.checked_next_multiple_of(page)?;
+            let map_len = middle.checked_add(2 * ZONE)?;
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
             // SAFETY: a new mapping, which overlaps nothing.
             let map = unsafe { libc::mmap(ptr::null_mut(), map_len, libc::PROT_NONE, flags, -1, 0) };
             if map == libc::MAP_FAILED {
                 return None;
             }
-            let start = middle - bytes.len().next_multiple_of(ALIGNMENT);
+            let start = middle - len.next_multiple_of(ALIGNMENT);
             let first = map.cast::<u8>().wrapping_add(ZONE + start);
             let state = AtomicU8::new(NONE);
             // From here on the mapping goes with the value.
             let region = Self { map: map.cast(), map_len, first, state, stray: UnsafeCell::new(None) };
-            // SAFETY: whole pages of the mapping, between the zones; the copy lies in them.
-            unsafe {
-                if libc::mprotect(map.byte_add(ZONE), middle, libc::PROT_READ | libc::PROT_WRITE) != 0 {
-                    return None;
-                }
-                ptr::copy_nonoverlapping(bytes.as_ptr(), first, bytes.len());
-            }
-            Some(region)
+            // SAFETY: whole pages of the mapping, between the zones.
+            let opened =
+                unsafe { libc::mprotect(map.byte_add(ZONE), middle, libc::PROT_READ | libc::PROT_WRITE) };
+            (opened == 0).then_some(region)
         }
 
         /// The first byte.
@@ -81,6 +85,18 @@ mod system {
         pub fn stray(&self) -> Option<Stray> {
             // SAFETY: who claimed it has written it, and nobody does again.
             (self.state.load(Ordering::Acquire) == NOTED).then(|| unsafe { *self.stray.get() })?
+        }
+
+        /// Closes the zones again and forgets the access that opened one. No launch uses the memory now.
+        pub fn close(&self) {
+            for start in [0, self.map_len - ZONE] {
+                // SAFETY: a zone of this mapping, in which nothing lies; its pages are dropped with what was written.
+                unsafe {
+                    libc::madvise(self.map.add(start).cast(), ZONE, libc::MADV_DONTNEED);
+                    libc::mprotect(self.map.add(start).cast(), ZONE, libc::PROT_NONE);
+                }
+            }
+            self.state.store(NONE, Ordering::Release);
         }
 
         /// Notes the thread's access and opens the zone, if it was to one of this memory; whether the thread can go on.
@@ -126,6 +142,14 @@ mod system {
     impl Region {
         pub fn new(_: &[u8]) -> Option<Self> {
             None
+        }
+
+        pub fn zeroed(_: usize) -> Option<Self> {
+            None
+        }
+
+        pub fn close(&self) {
+            match *self {}
         }
 
         pub fn pointer(&self) -> *mut u8 {

@@ -84,7 +84,7 @@ impl<T, const ROWS: usize> Panel<T, ROWS> {
     /// Making the pointer is safe. It is valid if `this` is, and the panel has the row and the chunk.
     #[inline(always)]
     pub fn chunk(this: *mut Self, row: u32, chunk: u32) -> *mut T {
-        this.cast::<u8>().wrapping_add((row * ROW as u32 + (chunk ^ row % 8) * 16) as usize).cast()
+        this.cast::<u8>().wrapping_add((row * ROW as u32 + (chunk ^ (row % 8)) * 16) as usize).cast()
     }
 
     /// The element at `row` and `column`, for kernels that fill or read a panel by ordinary accesses.

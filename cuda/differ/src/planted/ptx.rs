@@ -48,10 +48,8 @@ pub(super) fn with_unwritten_registers(text: &str) -> String {
                 return (*line).to_owned();
             };
             let Some(&to) = operands.first() else { return (*line).to_owned() };
-            let is_zeroed =
-                matches!(opcode, "mov.b16" | "mov.u16" | "mov.b32" | "mov.u32") && operands[1] == "0";
-            is_head &= is_zeroed;
-            if is_head {
+            is_head &= opcode.starts_with("mov.") && operands[1] == "0";
+            if is_head && matches!(opcode, "mov.b16" | "mov.u16" | "mov.b32" | "mov.u32") {
                 unwritten.insert(to.to_owned());
                 return line.replace(", 0;", ", 11051;");
             }

@@ -164,7 +164,7 @@ pub unsafe fn matmul_warpgroups<
                 store::<T, REGISTERS>(&args, &tile, panels, &sums, consumer);
                 unit += blocks;
             }
-            if tid % WARPGROUP == 0 {
+            if tid.is_multiple_of(WARPGROUP) {
                 bulk::wait::<0>();
             }
         }

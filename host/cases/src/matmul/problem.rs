@@ -215,7 +215,7 @@ impl<T: Number + MatmulAs<O>, O: Number> Operands<T, O> {
 
     /// Whether every row of the operands starts at a multiple of 16 bytes: buffers do.
     fn is_aligned(&self) -> bool {
-        let is_multiple = |elements: usize| elements * size_of::<T>() % 16 == 0;
+        let is_multiple = |elements: usize| (elements * size_of::<T>()).is_multiple_of(16);
         let is_aligned = |stored: &Stored<T>| {
             is_multiple(stored.first)
                 && (stored.stored[0] <= 1 || is_multiple(stored.stride))

@@ -82,7 +82,7 @@ impl View {
         } else {
             (chunk / 8, self.step as usize * 16 + row, chunk % 8)
         };
-        self.panel.wrapping_add((panel * self.rows + row) * ROW + (chunk ^ row % 8) * CHUNK)
+        self.panel.wrapping_add((panel * self.rows + row) * ROW + (chunk ^ (row % 8)) * CHUNK)
     }
 
     /// What memory holds of it.

@@ -53,6 +53,14 @@ impl Generator {
         Expr::form(Ty::Enum(number), text, args)
     }
 
+    /// What two functions give for a variant that the input chooses, and whether one gives it back as it was.
+    pub(super) fn value_of_chosen_variant(&mut self, number: usize) -> Expr {
+        let args = vec![self.chosen_variant(number, 1), self.expr(&Ty::unsigned(64), 0)];
+        let text =
+            format!("{{ let e = $a0; value_of_e{number}(e) << 1 | (pass_e{number}(e, $a1) == e) as u64 }}");
+        Expr::form(Ty::unsigned(64), text, args)
+    }
+
     fn structure(&mut self, number: usize, depth: usize) -> Expr {
         let fields = self.program.structs[number].fields.clone();
         let ty = Ty::Struct(number);

@@ -18,6 +18,14 @@ impl Generator {
             let stmt = self.declaration(ty, 2);
             block.stmts.push(stmt);
         }
+        if self.has_enum_in_a_register() {
+            let value = self.value_of_chosen_variant(0);
+            block.stmts.push(Stmt::Form(Form {
+                text: "$a0.emit(s);".to_owned(),
+                args: vec![value],
+                ..Form::default()
+            }));
+        }
         for _ in 0..count {
             let stmt = self.statement(3);
             block.stmts.push(stmt);

@@ -44,7 +44,7 @@ impl Generator {
             self.program.structs.push(structure);
             self.palette.push(Ty::Struct(self.program.structs.len() - 1));
         }
-        for _ in 0..self.random.below(3) {
+        for _ in 0..self.random.below(3).max(usize::from(self.has_enum_in_a_register())) {
             let enumeration = self.enum_ty();
             self.program.enums.push(enumeration);
             let ty = Ty::Enum(self.program.enums.len() - 1);
@@ -84,6 +84,9 @@ impl Generator {
 
     /// An enum: the compiler's own choice of discriminants, in niches too, or the program's.
     fn enum_ty(&mut self) -> Enumeration {
+        if self.has_enum_in_a_register() && self.program.enums.is_empty() {
+            return self.enum_in_a_register();
+        }
         let count = self.random.between(2, 4);
         let (is_plain, is_chosen) = (self.random.chance(25), self.random.chance(50));
         let data = |this: &mut Self| -> Vec<Ty> {
@@ -109,6 +112,22 @@ impl Generator {
             }
         }
         Enumeration { repr, variants }
+    }
+
+    /// Whether the program's first enum is passed in a register, as that of every fourth program is.
+    pub(super) fn has_enum_in_a_register(&self) -> bool {
+        self.program.seed % 4 == 3
+    }
+
+    /// A number, a `bool` or nothing, in 4 or 8 bytes that are passed as one integer. Where the compiler builds the integer, the
+    /// register of the `bool` is unwritten in the other variants. Its upper byte is next to a number of 16 bits.
+    fn enum_in_a_register(&mut self) -> Enumeration {
+        let bits = if self.random.chance(70) { 16 } else { 32 };
+        let number = Ty::Int(Int::new(bits, self.random.chance(40)));
+        let data = [vec![number], vec![Ty::Bool], Vec::new()];
+        let first = self.random.below(3);
+        let variant = |i: usize| Variant { data: data[(first + i) % 3].clone(), discriminant: None };
+        Enumeration { repr: None, variants: (0..3).map(variant).collect() }
     }
 
     /// A type of a few bytes, so that a whole enum is passed in a register.

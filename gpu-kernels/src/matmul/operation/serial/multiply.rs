@@ -66,9 +66,7 @@ fn multiply_rows<const COUNT: usize>(
             }
         }
     }
-    for i in 0..COUNT {
-        sums[first + i] = sums_reg[i];
-    }
+    sums[first..first + COUNT].copy_from_slice(&sums_reg);
 }
 
 /// `a * b + c`, with one rounding where the processor has an instruction for it.
