@@ -3,7 +3,7 @@
 //! Read [`mlp`] in the order of its modules: first the kernels of a training step as a textbook writes them, one
 //! thread per output; then the ones that training uses by default, which share tiles and fuse neighbours.
 //! [`softmax`] climbs from the naive kernel to the fast one, a rung a file; [`mod@copy`] is what it is measured against.
-//! [`gallery`] has a lesson of GPU programming a file.
+//! [`matmul`] multiplies matrices on tensor cores. [`gallery`] has a lesson of GPU programming a file.
 
 #![no_std]
 #![allow(clippy::too_many_arguments, reason = "a kernel's parameters are its calling convention")]
@@ -18,6 +18,8 @@ pub mod copy;
 pub mod element;
 
 pub mod gallery;
+
+pub mod matmul;
 
 pub mod mlp;
 

@@ -144,7 +144,7 @@ pub enum CudaBuilderError {
         places: Vec<String>,
     },
     /// A tool could not be started, crashed or was killed.
-    #[error("{tool} died on {} for {arch}: {how}{}", named(.kernels), at(.places))]
+    #[error("{tool} died on {} for {arch}: {how}{}{}", named(.kernels), hint(.how), at(.places))]
     CompilerDied {
         /// The tool.
         tool: String,

@@ -11,6 +11,9 @@ use cuda_ir::ptx::Ptx;
 /// How a comment begins, before `KERNEL: CAUSE`.
 const NOTE: &str = "// ferrowarp: unbounded stack: ";
 
+/// How the cause of a kernel that recurses begins.
+const RECURSION: &str = "recursion through ";
+
 /// A kernel whose stack has no size known when it is compiled, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -27,15 +30,29 @@ impl fmt::Display for UnboundedStack {
     }
 }
 
-/// The PTX with a comment for each kernel whose stack is unbounded.
+/// The PTX with a comment for each kernel whose stack is unbounded. If one of them recurses, every function is visible
+/// to other modules.
+///
+/// ptxas 13.0.88 propagates constants into and out of functions that no other module sees. At levels 1 to 3 it crashes
+/// if that removes the only call of a recursive function. It leaves visible functions alone; 13.5.37 has no such bug.
 pub(crate) fn note(mut ptx: String) -> String {
-    for UnboundedStack { kernel, cause } in find(&Ptx::parse(&ptx)) {
+    let unbounded = find(&Ptx::parse(&ptx));
+    if unbounded.iter().any(|stack| stack.cause.starts_with(RECURSION)) {
+        ptx = with_visible_functions(&ptx);
+    }
+    for UnboundedStack { kernel, cause } in unbounded {
         if !ptx.ends_with('\n') {
             ptx.push('\n');
         }
         ptx.push_str(&format!("{NOTE}{kernel}: {cause}\n"));
     }
     ptx
+}
+
+/// The PTX with `.visible` before each declaration and definition of a function that begins a line.
+fn with_visible_functions(ptx: &str) -> String {
+    let visible = |line| if str::starts_with(line, ".func") { [".visible ", line] } else { ["", line] };
+    ptx.split_inclusive('\n').flat_map(visible).collect()
 }
 
 /// What the comments of [`note`] say.
@@ -64,7 +81,7 @@ pub(crate) fn find(ptx: &Ptx) -> Vec<UnboundedStack> {
         let returns: HashSet<&str> = run.iter().copied().collect();
         let recursive = || run.iter().find(|name| reaches(name, name, &calls, &returns));
         match (recursive(), indirect) {
-            (Some(name), _) => Some(format!("recursion through `{name}`")),
+            (Some(name), _) => Some(format!("{RECURSION}`{name}`")),
             (None, Some(name)) => Some(format!("a call through a pointer in `{name}`")),
             (None, None) => None,
         }
@@ -107,7 +124,7 @@ mod tests {
 
     fn causes(ptx: &str) -> Vec<String> {
         let noted = note(ptx.to_owned());
-        assert!(noted.starts_with(ptx));
+        assert!(noted.starts_with(ptx) || noted.starts_with(&with_visible_functions(ptx)));
         assert_eq!(read(&noted), find(&Ptx::parse(ptx)));
         read(&noted).into_iter().map(|stack| format!("{}: {}", stack.kernel, stack.cause)).collect()
     }
@@ -117,6 +134,19 @@ mod tests {
         let ptx = ".func a() { call.uni b, (p); ret; } .func b() { call.uni (r), \n a, \n(p); ret; }\n\
                    .func once() { ret; } .entry k() { call.uni a, (p); } .entry fine() { call.uni once, (p); }";
         assert_eq!(causes(ptx), ["k: recursion through `a`"]);
+    }
+
+    #[test]
+    fn functions_are_visible_where_one_recurses() {
+        let ptx = ".func a()\n;\n.visible .func b()\n;\n.func a() {\n call.uni a, (p);\n}\n.entry k() { call.uni a, (p); }\n";
+        let noted = note(ptx.to_owned());
+        assert_eq!(
+            noted.matches("\n.visible .func a()").count() + usize::from(noted.starts_with(".visible")),
+            2
+        );
+        assert_eq!(noted.matches(".visible .visible").count(), 0);
+        let bounded = ptx.replace("call.uni a, (p);\n", "");
+        assert_eq!(note(bounded.clone()), bounded);
     }
 
     #[test]

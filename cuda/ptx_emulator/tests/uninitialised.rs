@@ -171,21 +171,22 @@ fn the_negation_of_the_least_number_of_16_bits_is_undefined() {
 
 /// A byte of an enum that one path alone loads, and a mask that keeps it right on the other: ptxas drops the mask.
 const MASKED: &str = "mov.u32 %r1, %tid.x; and.b32 %r2, %r1, 1; setp.eq.u32 %p1, %r2, 0; @%p1 bra L;
-    ld.global.b8 %rs1, [%out]; and.b16 %rs2, %rs1, 1;
+    ld.global.b8 %rs1, [%out+16]; and.b16 %rs2, %rs1, 1;
     L: cvt.u32.u16 %r3, %rs2; and.b32 %r4, %r3, 0xff00;
     mul.wide.u32 %rd1, %r1, 4; add.s64 %rd2, %out, %rd1; st.global.b32 [%rd2], %r4;";
 
 fn launch(body: &str, registers: UnwrittenRegisters) -> (Result<(), EmulatorError>, [u32; 4]) {
     let module = PtxModule::parse(&module("", body)).unwrap();
     let mut emulator = Emulator::new(module).with_unwritten_registers(registers);
-    let mut out = [1u32; 4];
+    // The fifth element is the one that is loaded; no thread writes it.
+    let mut out = [1u32; 5];
     let address = out.as_mut_ptr().addr() as u64;
     // SAFETY: `out` outlives the launch, and nobody else uses it.
     let result = unsafe {
         emulator.lend(&mut out);
         emulator.launch("k", LaunchConfig::new(1, 4), &[&address.to_le_bytes()])
     };
-    (result, out)
+    (result, [out[0], out[1], out[2], out[3]])
 }
 
 #[test]

@@ -91,7 +91,7 @@ launches, one at a time     number   seconds    mean, us   MB each MFLOP each  r
 long                            10     0.500    50000.00     1.500      0.250     6.2 %
 short                            4     0.002      500.00     1.500      0.250    25.0 %
 other                            1     0.001     1000.00
-the roofline is 60.0 TFLOP/s of f32 without tensor cores and 4800 GB/s, by the device's clocks
+roofline from the device's clocks: 60.0 TFLOP/s of f32 without tensor cores, 4800 GB/s
 "
         );
         let of_cpu = Profile { kernels: vec![record("k", 1, 1.0, None)], peaks: None }.to_string();

@@ -27,6 +27,7 @@ mod ptx_header;
 mod race;
 mod stack;
 mod stream;
+mod tensor_map;
 mod testing;
 mod timing;
 mod transfer;

@@ -67,7 +67,7 @@ impl Rowwise for Sample {
         Sweep { scope: Scope::Small, rows: 3, widths: Widths::UpTo(&[35, 1157]), seeds: 2 },
         Sweep { scope: Scope::OldEmulator, rows: 3, widths: Widths::All(&[1, 33, 1157]), seeds: 4 },
         // A barrier that is missing shows in one order of the threads or the other.
-        Sweep { scope: Scope::NewEmulator, rows: 2, widths: Widths::All(&[257]), seeds: 2 },
+        Sweep { scope: Scope::NewEmulator, rows: 2, widths: Widths::All(&[33, 257]), seeds: 2 },
         Sweep { scope: Scope::NewEmulator, rows: 2, widths: Widths::Staged(&[3, 2311]), seeds: 4 },
         Sweep { scope: Scope::Executor, rows: 24, widths: Widths::All(&[1, 31, 33, 127]), seeds: 12 },
         Sweep { scope: Scope::Executor, rows: 24, widths: Widths::All(&[1023, 1025]), seeds: 4 },
@@ -183,6 +183,7 @@ impl Rowwise for SampleTopK {
         Sweep { scope: Scope::Tiny, rows: 1, widths: Widths::UpTo(&[35]), seeds: 1 },
         Sweep { scope: Scope::Small, rows: 3, widths: Widths::UpTo(&[35, 1157]), seeds: 1 },
         Sweep { scope: Scope::OldEmulator, rows: 3, widths: Widths::All(&[33, 1157]), seeds: 2 },
+        Sweep { scope: Scope::NewEmulator, rows: 2, widths: Widths::All(&[33]), seeds: 2 },
         Sweep { scope: Scope::NewEmulator, rows: 2, widths: Widths::Staged(&[2311]), seeds: 2 },
         Sweep { scope: Scope::Executor, rows: 24, widths: Widths::All(&[1, 33, 127, 1025]), seeds: 4 },
         Sweep { scope: Scope::Executor, rows: 4, widths: Widths::All(&[12_673, 50_257]), seeds: 1 },

@@ -72,7 +72,7 @@ impl Rowwise for TopK {
         Sweep { scope: Scope::Small, rows: 3, widths: Widths::UpTo(&[35, 1157]), seeds: 1 },
         Sweep { scope: Scope::OldEmulator, rows: 3, widths: Widths::All(&[1, 33, 1157]), seeds: 2 },
         // A barrier that is missing shows in one order of the threads or the other.
-        Sweep { scope: Scope::NewEmulator, rows: 2, widths: Widths::All(&[257]), seeds: 1 },
+        Sweep { scope: Scope::NewEmulator, rows: 2, widths: Widths::All(&[33, 257]), seeds: 1 },
         Sweep { scope: Scope::NewEmulator, rows: 2, widths: Widths::Staged(&[3, 2311]), seeds: 1 },
         Sweep { scope: Scope::Executor, rows: 24, widths: Widths::All(&[1, 31, 33, 127]), seeds: 3 },
         Sweep { scope: Scope::Executor, rows: 24, widths: Widths::All(&[1023, 1025, 4099]), seeds: 1 },
