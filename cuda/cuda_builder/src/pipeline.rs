@@ -270,6 +270,7 @@ impl<'b> Session<'b> {
 
     fn cargo_options(&self) -> CargoOptions {
         CargoOptions {
+            only_specific: false,
             release: self.builder.release,
             line_tables: self.builder.debug == DebugInfo::LineTables,
             build_args: self.builder.build_args.clone(),
