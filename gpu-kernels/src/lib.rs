@@ -4,6 +4,9 @@
 //! thread per output; then the ones that training uses by default, which share tiles and fuse neighbours.
 //! [`softmax`] climbs from the naive kernel to the fast one, a rung a file; [`mod@copy`] is what it is measured against.
 //! [`gallery`] has a lesson of GPU programming a file.
+//!
+//! Each part is a feature, all on by default: `softmax` has the operations, `lessons` also the ladder, the gallery and
+//! the copies, `mlp` the training step.
 
 #![no_std]
 #![allow(clippy::too_many_arguments, reason = "a kernel's parameters are its calling convention")]
@@ -13,17 +16,22 @@
     allow(unused_imports, reason = "on the host the float methods of std come before those of GpuFloat")
 )]
 
+#[cfg(feature = "lessons")]
 pub mod copy;
 
 pub mod element;
 
+#[cfg(feature = "lessons")]
 pub mod gallery;
 
+#[cfg(feature = "mlp")]
 pub mod mlp;
 
+#[cfg(feature = "softmax")]
 pub mod softmax;
 
-#[cfg(not(target_arch = "nvptx64"))]
+// The list is of all kernels, so it is there with all features.
+#[cfg(all(not(target_arch = "nvptx64"), feature = "lessons", feature = "mlp"))]
 mod table;
-#[cfg(not(target_arch = "nvptx64"))]
+#[cfg(all(not(target_arch = "nvptx64"), feature = "lessons", feature = "mlp"))]
 pub use table::KERNELS;

@@ -31,4 +31,5 @@
 pub use cuda_std::half::{bf16, f16};
 
 pub mod device;
+#[cfg(feature = "softmax")]
 pub mod softmax;

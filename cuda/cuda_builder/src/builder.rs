@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::arch::NvvmArch;
 use crate::backend::Backend;
+use crate::dependency;
 use crate::error::CudaBuilderError;
 use crate::files;
 use cuda_ir::{Cut, Edits};
@@ -87,6 +88,8 @@ pub struct CudaBuilder {
     /// Whether a missing or damaged libNVVM is fetched with pip and, where no compiler can be used and we are root on
     /// Debian, Debian's is installed with apt-get. Default: true.
     pub download: bool,
+    /// The dependency whose folder and features replace [`Self::path`] and are added to [`Self::build_args`].
+    pub(crate) dependency: Option<String>,
     /// What is done to each module's text before the back end gets it: for tests that plant an error.
     pub(crate) edit_ir: Option<fn(String) -> String>,
 }
@@ -122,8 +125,29 @@ impl CudaBuilder {
             target_dir: None,
             tools_dir: None,
             download: true,
+            dependency: None,
             edit_ir: None,
         }
+    }
+
+    /// A builder for the kernel crate `name` among the dependencies of the build script's package, also through others:
+    /// `gpu-kernels`, which `ferrowarp` depends on, has the kernels of `ferrowarp`'s operations.
+    ///
+    /// The crate is built from the source that the dependency is compiled from, and with the features that it has there.
+    /// It is built for the first GPU of this machine, and for `compute_90` without one; [`Self::archs`] changes that.
+    pub fn of_dependency(name: &str) -> CudaBuilder {
+        let arch = NvvmArch::native().unwrap_or(NvvmArch::Compute90);
+        CudaBuilder { dependency: Some(name.to_owned()), ..CudaBuilder::new("") }.arch(arch)
+    }
+
+    /// The same builder with the folder and the features of its dependency.
+    pub(crate) fn resolve(mut self) -> Result<CudaBuilder, CudaBuilderError> {
+        if let Some(name) = self.dependency.take() {
+            let found = dependency::find(&name)?;
+            self.path = found.path;
+            self.build_args.extend(found.build_args);
+        }
+        Ok(self)
     }
 
     /// Whether to use the crate's release profile; also sets [`Self::nvvm_opts`].
