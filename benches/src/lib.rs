@@ -2,6 +2,7 @@
 //! medians.
 
 pub mod gallery;
+pub mod matmul;
 pub mod matrices;
 pub mod mlp;
 pub mod op;

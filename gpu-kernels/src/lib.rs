@@ -3,10 +3,10 @@
 //! Read [`mlp`] in the order of its modules: first the kernels of a training step as a textbook writes them, one
 //! thread per output; then the ones that training uses by default, which share tiles and fuse neighbours.
 //! [`softmax`] climbs from the naive kernel to the fast one, a rung a file; [`mod@copy`] is what it is measured against.
-//! [`gallery`] has a lesson of GPU programming a file.
+//! [`matmul`] multiplies matrices on tensor cores. [`gallery`] has a lesson of GPU programming a file.
 //!
-//! Each part is a feature, all on by default: `softmax` has the operations, `lessons` also the ladder, the gallery and
-//! the copies, `mlp` the training step.
+//! Each part is a feature, all on by default: `softmax` and `matmul` have the operations, `lessons` also the softmax
+//! ladder, the gallery and the copies, `mlp` the training step.
 
 #![no_std]
 #![allow(clippy::too_many_arguments, reason = "a kernel's parameters are its calling convention")]
@@ -24,6 +24,9 @@ pub mod element;
 #[cfg(feature = "lessons")]
 pub mod gallery;
 
+#[cfg(feature = "matmul")]
+pub mod matmul;
+
 #[cfg(feature = "mlp")]
 pub mod mlp;
 
@@ -31,7 +34,7 @@ pub mod mlp;
 pub mod softmax;
 
 // The list is of all kernels, so it is there with all features.
-#[cfg(all(not(target_arch = "nvptx64"), feature = "lessons", feature = "mlp"))]
+#[cfg(all(not(target_arch = "nvptx64"), feature = "lessons", feature = "matmul", feature = "mlp"))]
 mod table;
-#[cfg(all(not(target_arch = "nvptx64"), feature = "lessons", feature = "mlp"))]
+#[cfg(all(not(target_arch = "nvptx64"), feature = "lessons", feature = "matmul", feature = "mlp"))]
 pub use table::KERNELS;

@@ -6,13 +6,13 @@ use crate::mlp::{
     activation, batch, fused_backward, fused_forward, head, linear, loss, resident, sgd, short,
 };
 use crate::softmax::{LADDER, backward, cross_entropy, forward_kernels, sample, serial, top_k};
-use crate::{copy, gallery};
+use crate::{copy, gallery, matmul};
 
 /// Every kernel of this crate.
 pub const KERNELS: &[&KernelMeta] = ALL.kernels.split_at(ALL.len).0;
 
 const ALL: List = {
-    let mut all = List { kernels: [batch::KERNELS[0]; 512], len: 0 }
+    let mut all = List { kernels: [batch::KERNELS[0]; 1024], len: 0 }
         .with(batch::KERNELS)
         .with(linear::KERNELS)
         .with(activation::KERNELS)
@@ -37,6 +37,16 @@ const ALL: List = {
         all = all.with(gallery::KERNELS[i]);
         i += 1;
     }
+    let mut i = 0;
+    while i < matmul::operation::KERNELS.len() {
+        all = all.with(matmul::operation::KERNELS[i]);
+        i += 1;
+    }
+    let mut i = 0;
+    while i < matmul::ladder::RUNGS.len() {
+        all = all.with(&[matmul::ladder::RUNGS[i].kernel.meta]);
+        i += 1;
+    }
     all.with(forward_kernels::softmax::KERNELS)
         .with(serial::softmax_serial::KERNELS)
         .with(forward_kernels::narrow::KERNELS)
@@ -57,7 +67,7 @@ const ALL: List = {
 
 /// A list that grows while the crate compiles, by loops, since constants are made without iterators.
 struct List {
-    kernels: [&'static KernelMeta; 512],
+    kernels: [&'static KernelMeta; 1024],
     len: usize,
 }
 

@@ -1,4 +1,5 @@
-//! Runs kernels written in Rust on a GPU and on the CPU: devices, buffers, typed launches, and fused softmax operations.
+//! Runs kernels written in Rust on a GPU and on the CPU: devices, buffers, typed launches, matrix multiplication, and fused softmax
+//! operations.
 //!
 //! A kernel is launched the same way on either device:
 //!
@@ -31,5 +32,7 @@
 pub use cuda_std::half::{bf16, f16};
 
 pub mod device;
+#[cfg(feature = "matmul")]
+pub mod matmul;
 #[cfg(feature = "softmax")]
 pub mod softmax;

@@ -9,7 +9,7 @@ use cuda_std::simt::{Executor, Scheduler};
 use ferrowarp::device::Device;
 use ferrowarp_cases::layer::{self, Problem};
 use ferrowarp_cases::softmax::{self, Setting, ladder};
-use ferrowarp_cases::{Case, Scope, assert_right, emulated, gallery, small};
+use ferrowarp_cases::{Case, Scope, assert_right, emulated, gallery, matmul, small};
 use gpu_kernels::mlp::batch;
 use ptx_emulator::Turns;
 
@@ -114,6 +114,7 @@ fn every_kernel_is_assessed() {
         }
         cases.extend(softmax::cases(setting));
         if !matches!(scope, Scope::Tiny | Scope::Small) {
+            cases.extend(matmul::cases(setting));
             cases.extend(gallery::cases(scope, limits));
         }
         let assessed: BTreeSet<&str> = cases.iter().flat_map(Case::kernels).collect();

@@ -116,8 +116,12 @@ fn the_ptx_holds_the_kernels_of_the_table_and_no_other() {
     for (backend, arch) in archs.map(|arch| (Backend::Nvvm, arch)).into_iter().chain(by_llvm) {
         let emulators = Emulators::new(backend, arch, Turns::Ascending);
         let built = emulators.kernels();
-        // Those that the architecture is new enough for, and none that is for the CPU alone.
-        let is_in_ptx = |meta: &&&KernelMeta| meta.min_arch <= arch.capability_value() && !meta.cpu_only;
+        // Those that the architecture is new enough for or that are for it alone, and none that is for the CPU alone.
+        let capability = arch.capability_value();
+        let is_in_ptx = |meta: &&&KernelMeta| {
+            let has_arch = meta.min_arch == capability || !meta.arch_specific && meta.min_arch < capability;
+            has_arch && !meta.cpu_only
+        };
         let listed = gpu_kernels::KERNELS.iter().filter(is_in_ptx);
         let mut listed: Vec<&str> = listed.map(|meta| meta.name).collect();
         listed.sort_unstable();

@@ -26,16 +26,21 @@ const EXAMPLES: [(&str, &str); 2] = [("vecadd", "cust-vecadd"), ("host_api", "cu
 const PACKS: [(&str, &[&str]); 2] = [("crates", &["--opt-level", "3"]), ("sha2", &["--crates", "sha2"])];
 
 /// The benches, and the scripts of their peers, under their names in `run.sh`.
-const BENCHES: [(&str, &str); 2] = [("softmax", "bench-softmax"), ("mlp", "bench-mlp")];
-const PEERS: [(&str, &str); 3] = [
+const BENCHES: [(&str, &str); 3] =
+    [("softmax", "bench-softmax"), ("mlp", "bench-mlp"), ("matmul", "bench-matmul")];
+const PEERS: [(&str, &str); 4] = [
     ("benches/peers/softmax.py", "peers_softmax.py"),
     ("benches/peers/mnist.py", "peers_mnist.py"),
     ("benches/peers/gallery.py", "peers_gallery.py"),
+    ("benches/peers/matmul.py", "peers_matmul.py"),
 ];
 
 /// What those scripts import, under its own name.
-const PEER_MODULES: [(&str, &str); 2] =
-    [("benches/peers/softmax_kernels.py", "softmax_kernels.py"), ("benches/peers/timing.py", "timing.py")];
+const PEER_MODULES: [(&str, &str); 3] = [
+    ("benches/peers/softmax_kernels.py", "softmax_kernels.py"),
+    ("benches/peers/matmul_kernels.py", "matmul_kernels.py"),
+    ("benches/peers/timing.py", "timing.py"),
+];
 
 /// What the bundle's `run.sh` does on the GPU machine.
 const RUN_SCRIPT: &str = include_str!("bundle_run.sh");

@@ -1,6 +1,7 @@
 //! Which architectures the sources tell apart: the others need be compiled but once.
 //!
-//! A source asks for the architecture by a literal, `cfg(target_feature = "sm_80")`, or by the `min_arch` of `#[kernel]`.
+//! A source asks for the architecture by a literal, `cfg(target_feature = "sm_80")`, or by the `min_arch` or `arch` of
+//! `#[kernel]`.
 //! So what stands in no file of a crate, of what it is made of, or of what writes code for it, is not asked.
 
 use std::collections::BTreeSet;
@@ -94,13 +95,16 @@ fn read(text: &str, asked: &mut BTreeSet<String>) -> bool {
             let name = digits(&text[at + word.len()..]);
             if !name.is_empty() {
                 let letter = text[at + word.len() + name.len()..].chars().next();
-                asked.extend(letter.filter(|c| matches!(c, 'a' | 'f')).map(|c| format!("compute_{name}{c}")));
-                asked.insert(format!("compute_{name}"));
+                let letter = letter.filter(|c| matches!(c, 'a' | 'f')).map(String::from).unwrap_or_default();
+                asked.insert(format!("compute_{name}{letter}"));
             } else if text[..at].ends_with('"') {
                 return false;
             }
         }
     }
+    asked.extend(
+        packages::specific_archs(text).flat_map(|it| [format!("compute_{it}"), format!("compute_{it}a")]),
+    );
     for (at, word) in text.match_indices("min_arch") {
         let Some(value) = text[at + word.len()..].trim_start().strip_prefix('=') else { continue };
         let (value, is_comparison) = (value.trim_start(), value.starts_with('='));
@@ -144,7 +148,15 @@ mod tests {
         use NvvmArch::*;
         let asked = asked("cfg!(target_feature = \"compute_100a\")");
         let first = [Compute80, Compute100, Compute100a, Compute120].map(|arch| asked.first_alike(arch));
-        assert_eq!(first, [Compute75, Compute100, Compute100a, Compute100]);
+        assert_eq!(first, [Compute75, Compute75, Compute100a, Compute75]);
+    }
+
+    #[test]
+    fn a_kernel_of_one_architecture_sets_that_apart() {
+        use NvvmArch::*;
+        let asked = asked("#[kernel(max_threads = 384, arch = \"90a\")]");
+        let first = [Compute80, Compute90, Compute90a, Compute100].map(|arch| asked.first_alike(arch));
+        assert_eq!(first, [Compute75, Compute90, Compute90a, Compute90]);
     }
 
     #[test]

@@ -114,6 +114,11 @@ impl NvvmArch {
         format!("sm_{number}{suffix}")
     }
 
+    /// The last part of the path of kernels that are for this architecture alone: `only_90a`.
+    pub(crate) fn only_segment(self) -> String {
+        self.to_string().replace("compute_", "only_")
+    }
+
     /// Whether a module for it runs on every later GPU.
     pub fn is_base_variant(self) -> bool {
         self.row().1 == Variant::Base
@@ -134,6 +139,11 @@ impl NvvmArch {
         let same =
             |arch: &&NvvmArch| arch.is_base_variant() && arch.capability_value() == self.capability_value();
         NvvmArch::ALL.iter().find(same).copied().unwrap_or(self)
+    }
+
+    /// The same capability with the letter `a`: `compute_90a` for `compute_90`; there is none of the oldest.
+    pub fn architecture_variant(self) -> Option<NvvmArch> {
+        self.get_variants().into_iter().find(|arch| arch.is_architecture_variant())
     }
 
     /// All architectures of the same capability: 100, 100f and 100a.
@@ -228,5 +238,8 @@ mod tests {
         assert_eq!((arch.major_version(), arch.minor_version()), (10, 3));
         assert_eq!(arch.base_architecture(), NvvmArch::Compute103);
         assert!(arch.is_architecture_variant() && !arch.is_base_variant());
+        assert_eq!(NvvmArch::Compute90.architecture_variant(), Some(NvvmArch::Compute90a));
+        assert_eq!(NvvmArch::Compute100f.architecture_variant(), Some(NvvmArch::Compute100a));
+        assert_eq!(NvvmArch::Compute80.architecture_variant(), None);
     }
 }

@@ -180,18 +180,21 @@ impl Compiler {
     /// writes it.
     pub fn compile(&self, text: &str, options: &CodegenOptions) -> Result<String, CudaBuilderError> {
         let ptx = self.compile_as_it_is(text, options)?;
-        Ok(cuda_ir::unwritten::initialise(&cuda_ir::absolutes::spell_out(&ptx)).into_owned())
+        let ptx = cuda_ir::absolutes::spell_out(&ptx);
+        let ptx = cuda_ir::last_labels::trap_after(&ptx);
+        Ok(cuda_ir::unwritten::initialise(&ptx).into_owned())
     }
 
     fn compile_as_it_is(&self, text: &str, options: &CodegenOptions) -> Result<String, CudaBuilderError> {
         match &self.target {
-            Target::Nvvm(nvvm) if options.opt_level == 0 => {
+            Target::Nvvm(nvvm) if options.opt_level == 0 && !cuda_ir::needs_passes(text) => {
                 let text = cuda_ir::for_no_optimisation(text)?;
                 nvvm.compile(text.as_bytes(), options.arch, &options.for_nvvm())
             }
             Target::Nvvm(nvvm) => {
                 let prepare = || {
                     let prepared = self.llvm.prepare(text.as_bytes().to_vec(), options.arch)?;
+                    cuda_ir::tensor_maps::check(&prepared)?;
                     Ok(cuda_ir::for_optimisation(&prepared))
                 };
                 let text = self.prepared.of(text, prepare)?;
@@ -207,7 +210,7 @@ impl Compiler {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::toolchain;
+    use crate::{ptxas, toolchain};
 
     #[test]
     fn a_module_is_prepared_once_and_again_after_a_failure() {
@@ -227,6 +230,7 @@ mod tests {
 
     const ROOTS: &str = include_str!("../tests/modules/roots.ll");
     const ABSOLUTES: &str = include_str!("../tests/modules/absolutes.ll");
+    const UNREACHABLE: &str = include_str!("../tests/modules/unreachable.ll");
 
     fn ptx(module: &str, backend: Backend, opt_level: u8) -> String {
         ptx_by(module, backend, &CudaBuilder::new(".").opt_level(opt_level))
@@ -280,6 +284,30 @@ mod tests {
                 let is_wrong = ["abs.s16", "neg.s16"].iter().any(|opcode| ptx.contains(opcode));
                 assert!(!is_wrong, "{backend} -opt={opt_level}: {ptx}");
             }
+        }
+    }
+
+    #[test]
+    fn ptxas_takes_functions_that_end_in_a_label() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let tools = CudaBuilder::tools_dir_in(&folder.ancestors().nth(2).unwrap().join("target"));
+        let ptxas = ptxas::find(&tools, &|_| {}).unwrap();
+        let is_taken = |ptx: &str| {
+            let folder = tempfile::tempdir().unwrap();
+            let (input, output) = (folder.path().join("k.ptx"), folder.path().join("k.cubin"));
+            std::fs::write(&input, ptx).unwrap();
+            let mut command = std::process::Command::new(&ptxas);
+            command.args(["-O0", "-arch=sm_90"]).arg(&input).arg("-o").arg(&output);
+            command.status().unwrap().success()
+        };
+        for backend in [Backend::Nvvm, Backend::Llvm] {
+            let mut ends_in_a_label = false;
+            for opt_level in 0..=3 {
+                let ptx = ptx(UNREACHABLE, backend, opt_level);
+                assert!(is_taken(&ptx), "{backend} -opt={opt_level}: {ptx}");
+                ends_in_a_label |= !is_taken(&ptx.replace("\ttrap;\n", ""));
+            }
+            assert!(ends_in_a_label || backend == Backend::Nvvm, "no level of {backend} needs the edit");
         }
     }
 

@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 
 use crate::arch::NvvmArch;
 use crate::backend::Backend;
-use crate::dependency;
 use crate::error::CudaBuilderError;
 use crate::files;
 use cuda_ir::{Cut, Edits};
@@ -33,7 +32,10 @@ pub struct CudaBuilder {
     pub opt_level: u8,
     /// What makes PTX of the LLVM IR. Default: libNVVM.
     pub backend: Backend,
-    /// The architectures, each a module of its own. Default: `compute_75`.
+    /// The architectures, each a module of its own. Default: `compute_75`. Kernels that are for one architecture alone,
+    /// `#[kernel(arch = "90a")]`, are in a second module next to that for `compute_90`, with `only_90a` in its name, or in
+    /// the module for `compute_90a` if that is given. A static that they share with other kernels is then a variable of
+    /// each module.
     pub archs: Vec<NvvmArch>,
     /// Whether denormal numbers are flushed to zero, in libdevice too. Default: false.
     pub ftz: bool,
@@ -128,26 +130,6 @@ impl CudaBuilder {
             dependency: None,
             edit_ir: None,
         }
-    }
-
-    /// A builder for the kernel crate `name` among the dependencies of the build script's package, also through others:
-    /// `gpu-kernels`, which `ferrowarp` depends on, has the kernels of `ferrowarp`'s operations.
-    ///
-    /// The crate is built from the source that the dependency is compiled from, and with the features that it has there.
-    /// It is built for the first GPU of this machine, and for `compute_90` without one; [`Self::archs`] changes that.
-    pub fn of_dependency(name: &str) -> CudaBuilder {
-        let arch = NvvmArch::native().unwrap_or(NvvmArch::Compute90);
-        CudaBuilder { dependency: Some(name.to_owned()), ..CudaBuilder::new("") }.arch(arch)
-    }
-
-    /// The same builder with the folder and the features of its dependency.
-    pub(crate) fn resolve(mut self) -> Result<CudaBuilder, CudaBuilderError> {
-        if let Some(name) = self.dependency.take() {
-            let found = dependency::find(&name)?;
-            self.path = found.path;
-            self.build_args.extend(found.build_args);
-        }
-        Ok(self)
     }
 
     /// Whether to use the crate's release profile; also sets [`Self::nvvm_opts`].
@@ -381,8 +363,10 @@ impl CudaBuilder {
         std::iter::once(first).chain(lower).collect()
     }
 
-    pub(crate) fn edits(&self) -> Edits {
+    /// The edits of a module of all kernels, or of those that are for `only`, such as `compute_90a`, and nothing else.
+    pub(crate) fn edits(&self, only: Option<NvvmArch>) -> Edits {
         Edits {
+            only: only.map(NvvmArch::only_segment),
             cut: if self.split { Cut::Families } else { Cut::Whole },
             override_libm: self.override_libm,
             constant_memory: self.use_constant_memory_space,

@@ -5,6 +5,8 @@ use std::process::Command;
 
 use serde::Deserialize;
 
+use crate::arch::NvvmArch;
+use crate::builder::CudaBuilder;
 use crate::cargo::{cargo, mentions_offline};
 use crate::error::CudaBuilderError;
 
@@ -26,6 +28,28 @@ struct Package {
     version: String,
     manifest_path: PathBuf,
     features: std::collections::BTreeMap<String, Vec<String>>,
+}
+
+impl CudaBuilder {
+    /// A builder for the kernel crate `name` among the dependencies of the build script's package, also through others:
+    /// `gpu-kernels`, which `ferrowarp` depends on, has the kernels of `ferrowarp`'s operations.
+    ///
+    /// The crate is built from the source that the dependency is compiled from, and with the features that it has there.
+    /// It is built for the first GPU of this machine, and for `compute_90` without one; [`Self::archs`] changes that.
+    pub fn of_dependency(name: &str) -> CudaBuilder {
+        let arch = NvvmArch::native().unwrap_or(NvvmArch::Compute90);
+        CudaBuilder { dependency: Some(name.to_owned()), ..CudaBuilder::new("") }.arch(arch)
+    }
+
+    /// The same builder with the folder and the features of its dependency.
+    pub(crate) fn resolve(mut self) -> Result<CudaBuilder, CudaBuilderError> {
+        if let Some(name) = self.dependency.take() {
+            let found = find(&name)?;
+            self.path = found.path;
+            self.build_args.extend(found.build_args);
+        }
+        Ok(self)
+    }
 }
 
 /// The package `name` among the normal dependencies of the package that the build script belongs to.

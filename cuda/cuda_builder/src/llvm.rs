@@ -25,6 +25,10 @@ const PASSES: &str = "cgscc(inline,function(\
 /// into a map that cannot hold it, and writes where it should not (llvm/llvm-project#193377).
 const NO_SLP: &str = "-vectorize-slp=false";
 
+/// How much code a loop may become in a module with `wgmma` instructions. Their accumulators are arrays of up to 128
+/// elements, which must be registers while an instruction is pending: each loop over them has to go.
+const UNROLL_WGMMA: &str = "-unroll-threshold=4000";
+
 /// The tools that are needed.
 pub(crate) const TOOLS: [&str; 3] = ["opt", "llc", "llvm-link"];
 
@@ -47,6 +51,7 @@ impl Llvm {
     pub fn prepare(&self, module: Vec<u8>, arch: NvvmArch) -> Result<String, CudaBuilderError> {
         let passes = format!("-passes={PASSES},{}", unroll::PASSES);
         let arguments = [&passes, unroll::FLAG, "-S", "-preserve-ll-uselistorder"];
+        let arguments: Vec<&str> = arguments.into_iter().chain(unroll_wgmma(&module)).collect();
         let ended = self.run_to_end("opt", &arguments, module, arch)?;
         let text = String::from_utf8(ended.stdout)
             .map_err(|e| self.failed("opt", arch, format!("what it wrote is no text: {e}")))?;
@@ -65,15 +70,19 @@ impl Llvm {
         libdevice: Option<&Path>,
         options: &CodegenOptions,
     ) -> Result<String, CudaBuilderError> {
-        let level = options.opt_level;
-        let mut module = module;
+        let needs_passes = std::str::from_utf8(&module).is_ok_and(cuda_ir::needs_passes);
+        let level = options.opt_level.max(u8::from(needs_passes));
+        let mut module = if options.fma_contraction { with_contraction(module) } else { module };
         if calls_libdevice(&module) {
             module = self.link(module, libdevice, options)?;
         }
         let passes = format!("-passes=default<O{level}>");
         let [ftz, roots] = reflected(options);
-        let arguments = [&passes, &mcpu(options), NO_SLP, &ftz, &roots, "-S"];
+        let mcpu = mcpu(options);
+        let arguments = [&*passes, &mcpu, NO_SLP, &ftz, &roots, "-S"];
+        let arguments: Vec<&str> = arguments.into_iter().chain(unroll_wgmma(&module)).collect();
         let optimised = self.text("opt", &arguments, module, options.arch)?;
+        cuda_ir::tensor_maps::check(&optimised)?;
         let optimised = cuda_ir::sign_extensions::hide(&optimised).into_bytes();
         let flags = llc_flags(options);
         let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
@@ -178,7 +187,8 @@ fn llc_flags(options: &CodegenOptions) -> Vec<String> {
         format!("-O{}", options.opt_level),
         mcpu(options),
         format!("-mattr=+ptx{}", options.arch.ptx_version()),
-        format!("-fp-contract={}", if options.fma_contraction { "fast" } else { "off" }),
+        // What may be contracted says so.
+        "-fp-contract=off".to_owned(),
         format!("-nvptx-prec-divf32={}", if options.fast_div { 0 } else { 2 }),
         format!("-nvptx-prec-sqrtf32={}", i32::from(!options.fast_sqrt)),
         // On by default, which makes `rsqrt.approx` of `1.0 / x.sqrt()`, whose roundings are neither's.
@@ -190,10 +200,39 @@ fn llc_flags(options: &CodegenOptions) -> Vec<String> {
     flags
 }
 
+/// The module, whose sums and products of floats may become one instruction each.
+///
+/// This happens before libdevice is linked, whose own must stay apart: `__nv_powf` computes the rounding error of a product,
+/// and was wrong by 48 units in the last place with `-fp-contract=fast`. libNVVM leaves them apart, too.
+fn with_contraction(module: Vec<u8>) -> Vec<u8> {
+    let Ok(text) = std::str::from_utf8(&module) else { return module };
+    let mut edited = String::with_capacity(text.len() + text.len() / 64);
+    for line in text.split_inclusive('\n') {
+        let operation = [" = fmul ", " = fadd ", " = fsub "]
+            .into_iter()
+            .find_map(|words| line.split_once(words).map(|it| (it, words)));
+        match operation {
+            Some(((result, operands), words)) if result.trim_start().starts_with('%') => {
+                edited.push_str(result);
+                edited.push_str(words);
+                edited.push_str("contract ");
+                edited.push_str(operands);
+            }
+            _ => edited.push_str(line),
+        }
+    }
+    edited.into_bytes()
+}
+
 /// What the tool said, without the stack of addresses that it shows where it gives up.
 fn without_stack(log: &str) -> String {
     let said = log.lines().take_while(|line| !line.starts_with("PLEASE submit a bug report"));
     said.collect::<Vec<_>>().join("\n")
+}
+
+/// The option for modules with `wgmma` instructions.
+fn unroll_wgmma(module: &[u8]) -> Option<&'static str> {
+    memchr::memmem::find(module, b"wgmma.mma_async").map(|_| UNROLL_WGMMA)
 }
 
 fn calls_libdevice(module: &[u8]) -> bool {
@@ -203,8 +242,9 @@ fn calls_libdevice(module: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backend::{Backend, Compiler};
     use crate::builder::CudaBuilder;
-    use crate::toolchain;
+    use crate::{libnvvm, toolchain};
 
     /// Two loads, one of them at an index that may be 2^63 - 1.
     const FAR_APART: &str = r#"target triple = "nvptx64-nvidia-cuda"
@@ -236,11 +276,38 @@ define ptx_kernel void @roots(ptr %x, ptr %out) {
 }
 "#;
 
+    /// A power, and a product plus one.
+    const POWER: &str = r#"target triple = "nvptx64-nvidia-cuda"
+
+declare float @__nv_powf(float, float)
+
+define ptx_kernel void @power(ptr %x, ptr %out) {
+  %value = load float, ptr %x, align 4
+  %power = call float @__nv_powf(float %value, float 3.5)
+  %product = fmul float %power, %value
+  %sum = fadd float %product, %value
+  store float %sum, ptr %out, align 4
+  ret void
+}
+"#;
+
     fn ptx(module: &str, builder: &CudaBuilder) -> String {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
         let llvm = toolchain::find(folder, true, &|_| {}).unwrap().llvm;
         let options = CodegenOptions::of(builder, NvvmArch::Compute90);
-        llvm.compile(module.as_bytes().to_vec(), None, &options).unwrap()
+        let tools = CudaBuilder::tools_dir_in(&folder.ancestors().nth(2).unwrap().join("target"));
+        Compiler::fetch(Backend::Nvvm, &tools, &|_| {}).unwrap();
+        let libdevice = libnvvm::libdevice(&tools);
+        llvm.compile(module.as_bytes().to_vec(), libdevice.as_deref(), &options).unwrap()
+    }
+
+    #[test]
+    fn products_and_sums_are_contracted_in_kernels_but_not_in_libdevice() {
+        let fused = |contracts| {
+            let ptx = ptx(POWER, &CudaBuilder::new(".").fma_contraction(contracts));
+            ptx.matches("fma.rn.f32").count()
+        };
+        assert_eq!(fused(true), fused(false) + 1);
     }
 
     #[test]

@@ -125,8 +125,14 @@ impl Outputs<'_> {
             let Some(rest) = rest.strip_suffix(".ptx").or_else(|| rest.strip_suffix(".cubin")) else {
                 continue;
             };
-            let arch = rest.rsplit('.').next().unwrap_or_default();
-            let is_of_this_build = self.builder.archs.iter().any(|built| built.to_string() == arch);
+            let (family, arch) = rest.rsplit_once('.').unwrap_or(("", rest));
+            let is_of_this_build = self.builder.archs.iter().any(|&built| {
+                let is_specific =
+                    |specific: NvvmArch| family.split('.').any(|part| part == specific.only_segment());
+                let specific = built.architecture_variant().filter(|_| built.is_base_variant());
+                let is_next_to = |it: NvvmArch| it.to_string() == arch && is_specific(it);
+                built.to_string() == arch || specific.is_some_and(is_next_to)
+            });
             let ptx = path.with_extension("ptx");
             if is_of_this_build && !modules.iter().any(|module| module.path == ptx) {
                 remove(&path)?;

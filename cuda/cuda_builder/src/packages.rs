@@ -281,12 +281,21 @@ pub(crate) fn asking_files(folder: &Path) -> Vec<Vec<u8>> {
             asking.extend(asking_files(&path));
         } else if path.extension().is_some_and(|extension| extension == "rs") {
             let text = std::fs::read(&path).unwrap_or_default();
-            asking.extend(
-                ARCH_WORDS.iter().any(|word| memmem::find(&text, word.as_bytes()).is_some()).then_some(text),
-            );
+            let has_word = ARCH_WORDS.iter().any(|word| memmem::find(&text, word.as_bytes()).is_some());
+            let asks = has_word || specific_archs(&String::from_utf8_lossy(&text)).next().is_some();
+            asking.extend(asks.then_some(text));
         }
     }
     asking
+}
+
+/// The compute capabilities that `text` names as in `#[kernel(arch = "90a")]`.
+pub(crate) fn specific_archs(text: &str) -> impl Iterator<Item = u32> {
+    let before = |at: usize| text[..at].chars().next_back().is_some_and(|c| c.is_alphanumeric() || c == '_');
+    text.match_indices("arch").filter(move |(at, _)| !before(*at)).filter_map(|(at, word)| {
+        let value = text[at + word.len()..].trim_start().strip_prefix('=')?.trim_start().strip_prefix('"')?;
+        value.split_once("a\"")?.0.parse().ok()
+    })
 }
 
 #[cfg(test)]
@@ -339,6 +348,8 @@ mod tests {
             ("host-1.0.0", "#[cfg(target_feature = \"sse2\")]"),
             ("asks-2.0.0", "#[cfg(target_feature = \"sm_80\")]"),
             ("asks-3.0.0", "#[cfg(target_feature = r\"compute_80\")]"),
+            ("asks-4.0.0", "#[kernel(arch = \"90a\")]"),
+            ("other-1.0.0", "#[cfg(target_arch = \"90a\")]"),
         ] {
             let src = folder.path().join(name).join("src");
             std::fs::create_dir_all(&src).unwrap();
@@ -351,6 +362,8 @@ mod tests {
         assert_eq!(read("plain v1.0.0 (*)"), Some(("plain@1.0.0".to_owned(), false)));
         assert_eq!(read("asks v2.0.0"), Some(("asks@2.0.0".to_owned(), true)));
         assert_eq!(read("asks v3.0.0"), Some(("asks@3.0.0".to_owned(), true)));
+        assert_eq!(read("asks v4.0.0"), Some(("asks@4.0.0".to_owned(), true)));
+        assert_eq!(read("other v1.0.0"), Some(("other@1.0.0".to_owned(), false)));
         assert_eq!(read("host v1.0.0"), Some(("host@1.0.0".to_owned(), false)));
         assert_eq!(read("gone v1.0.0"), Some(("gone@1.0.0".to_owned(), true)));
         assert!(read("git v1.0.0 (https://example.org/git#01234567) (*)").unwrap().1);

@@ -2,24 +2,21 @@
 //! parts at a time.
 
 mod compile;
+mod parts;
 
-use std::cmp::Reverse;
-use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use crate::alike::Asked;
 use crate::arch::NvvmArch;
 use crate::backend::{CodegenOptions, Compiler};
 use crate::builder::{CudaBuilder, DebugInfo};
 use crate::cache::{Cache, FellBack};
-use crate::cargo::{self, CargoOptions};
+use crate::cargo::CargoOptions;
 use crate::error::CudaBuilderError;
 use crate::fetch::{Progress, ProgressFn};
-use crate::files;
 use crate::fingerprint;
 use crate::jobs;
 use crate::output::{self, Outputs};
@@ -28,7 +25,6 @@ use crate::ptxas::{self, KernelResources};
 use crate::stack::UnboundedStack;
 use crate::toolchain::{self, Toolchain};
 use crate::watch::{self, Watch};
-use cuda_ir::Lowered;
 
 /// What [`CudaBuilder::build_all`] made.
 #[derive(Clone, Debug)]
@@ -103,12 +99,11 @@ struct Session<'b> {
     watch: &'b Watch,
 }
 
-/// A part to be compiled: which architecture's, the parts that it shares with those alike, and which of them.
-type Job = (usize, Arc<[Lowered]>, usize);
-
 /// A part of an architecture's module, and the key of what is made of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Part {
+    /// Whether its kernels are for the architecture with the letter `a` alone, next to one without a letter.
+    is_specific: bool,
     family: String,
     key: String,
 }
@@ -131,6 +126,13 @@ impl CudaBuilder {
         }
         let copy = self.ptx_file_copy_path.clone();
         let built = self.build_all()?;
+        if let Some(specific) = built.modules.iter().find(|module| !module.family.is_empty()) {
+            let (arch, path) = (specific.arch, specific.path.display());
+            return refuse(format!(
+                "build() makes one module, and {path} has the kernels that are for {arch} alone: use build_all(), or \
+                 build for {arch}"
+            ));
+        }
         let path = built.modules.into_iter().map(|module| module.path).next_back().unwrap_or_default();
         Ok(copy.unwrap_or(path))
     }
@@ -166,7 +168,9 @@ impl CudaBuilder {
         let mut modules = Vec::new();
         for (arch, parts) in self.archs.iter().zip(&parts) {
             for part in parts {
-                modules.push(session.publish(&outputs, *arch, part)?);
+                let of_part = arch.architecture_variant().filter(|_| part.is_specific);
+                of_part.map_or(Ok(()), |specific| session.check_one_file(specific))?;
+                modules.push(session.publish(&outputs, of_part.unwrap_or(*arch), part)?);
             }
         }
         outputs.remove_stale(&modules)?;
@@ -223,69 +227,6 @@ impl<'b> Session<'b> {
         Outputs { builder: self.builder, library: &self.kernel_crate.library, folder }
     }
 
-    /// The parts of each architecture, all of them in the cache.
-    fn make_parts(&self) -> Result<Vec<Vec<Part>>, CudaBuilderError> {
-        let known: Vec<Option<Vec<Part>>> =
-            self.builder.archs.iter().map(|arch| self.known_parts(*arch)).collect();
-        let archs = &self.builder.archs;
-        let ask = || Asked::of(&self.kernel_crate, &self.toolchain.rustc, &self.builder.build_args);
-        let asked = if known.contains(&None) { ask()? } else { Asked::default() };
-        let first_alike: Vec<NvvmArch> = archs.iter().map(|arch| asked.first_alike(*arch)).collect();
-        // What architectures that are alike share.
-        let lowered: Mutex<HashMap<NvvmArch, Arc<[Lowered]>>> = Mutex::default();
-        let lower = |n: usize| -> Result<Vec<Job>, CudaBuilderError> {
-            if known[n].is_some() {
-                return Ok(Vec::new());
-            }
-            let made = jobs::lock(&lowered).get(&first_alike[n]).cloned();
-            let parts = if let Some(parts) = made { parts } else { self.lower(first_alike[n])?.into() };
-            jobs::lock(&lowered).insert(first_alike[n], Arc::clone(&parts));
-            self.outputs().write_ir(archs[n], &parts, &self.toolchain.llvm)?;
-            // The longest first, so that no core is left with one in the end.
-            let mut order: Vec<usize> = (0..parts.len()).collect();
-            order.sort_by_key(|&part| Reverse(parts[part].text.len()));
-            Ok(order.into_iter().map(|part| (n, Arc::clone(&parts), part)).collect())
-        };
-        let compile = |(n, parts, part): Job| Ok((n, self.compile(archs[n], first_alike[n], &parts[part])?));
-        let made = jobs::run(archs.len(), lower, compile)?;
-        let mut parts: Vec<Vec<Part>> = known.iter().map(|known| known.clone().unwrap_or_default()).collect();
-        for (n, part) in made {
-            parts[n].push(part);
-        }
-        for (n, arch) in archs.iter().enumerate().filter(|(n, _)| known[*n].is_none()) {
-            parts[n].sort_by(|a, b| a.family.cmp(&b.family));
-            if self.builder.edit_ir.is_some() {
-                continue;
-            }
-            let stamp = serde_json::to_vec_pretty(&(self.fingerprint(*arch), &parts[n])).unwrap_or_default();
-            files::write(&self.stamp(*arch), &stamp)?;
-        }
-        Ok(parts)
-    }
-
-    /// rustc and the edits: the parts of the crate's module for `arch`.
-    fn lower(&self, arch: NvvmArch) -> Result<Vec<Lowered>, CudaBuilderError> {
-        let start = Instant::now();
-        let options = self.cargo_options();
-        let what = format!("the crate {} for {arch}", self.kernel_crate.package);
-        let module = self.watch.during(what.clone(), "rustc", || {
-            cargo::emit_ir(&self.kernel_crate, &self.packages, &self.toolchain, arch, &options, &self.work)
-        })?;
-        let edited = Instant::now();
-        let lower = || cuda_ir::lower(&module, &self.builder.edits());
-        let mut parts = self.watch.during(what, "the builder", lower)?;
-        if let Some(edit) = self.builder.edit_ir {
-            for part in &mut parts {
-                part.text = edit(std::mem::take(&mut part.text));
-            }
-        }
-        self.count(|times| {
-            times.rustc += edited - start;
-            times.edits += edited.elapsed();
-        });
-        Ok(parts)
-    }
-
     /// The files of a part, from the cache.
     fn publish(
         &self,
@@ -306,17 +247,6 @@ impl<'b> Session<'b> {
         add(&mut jobs::lock(&self.times));
     }
 
-    /// The parts of an earlier build for `arch`, if nothing has changed since and they are still there.
-    fn known_parts(&self, arch: NvvmArch) -> Option<Vec<Part>> {
-        if self.builder.wants_ir() {
-            return None;
-        }
-        let stamp = std::fs::read(self.stamp(arch)).ok()?;
-        let (fingerprint, parts): (String, Vec<Part>) = serde_json::from_slice(&stamp).ok()?;
-        let is_whole = |part: &Part| self.cache.has(&part.key) && self.cached(&part.key).is_some();
-        (fingerprint == self.fingerprint(arch) && parts.iter().all(is_whole)).then_some(parts)
-    }
-
     fn stamp(&self, arch: NvvmArch) -> PathBuf {
         let options = self.options(arch);
         let ptxas = if self.ptxas.is_some() { "ptxas" } else { "" };
@@ -327,7 +257,11 @@ impl<'b> Session<'b> {
     fn options(&self, arch: NvvmArch) -> String {
         let (cargo, code) = (self.cargo_options(), CodegenOptions::of(self.builder, arch));
         let CudaBuilder { backend, compile_once, fall_back, .. } = self.builder;
-        format!("{cargo:?} {code:?} {:?} {backend} {compile_once} {fall_back}", self.builder.edits())
+        let specific = self.specific(arch);
+        format!(
+            "{cargo:?} {code:?} {:?} {backend} {compile_once} {fall_back} {specific:?}",
+            self.builder.edits(None)
+        )
     }
 
     /// All that the parts depend on, in one hash.

@@ -36,6 +36,9 @@ pub struct KernelResources {
     /// Whether the stack has no size known in advance: a function calls itself, or what a pointer leads to.
     #[serde(default)]
     pub has_unbounded_stack: bool,
+    /// Why its `wgmma` instructions wait for each other, in the words of ptxas; none if they run side by side.
+    #[serde(default)]
+    pub serialized_wgmma: Option<String>,
     /// Static shared memory per block.
     pub shared: u32,
     /// Constant memory of the `.const` variables that the kernel reads.
@@ -115,12 +118,41 @@ pub fn read_report(log: &str, module: &Ptx) -> Vec<KernelResources> {
     let mut found =
         parse(log, |kernel, function| run_by.get(kernel).is_some_and(|run| run.contains(function)));
     let unbounded = stack::find(module);
+    let serialized = serialized_wgmma(log);
     let resources = module.entries().filter_map(|entry| {
+        let run = run_by.get(&*entry.name)?;
+        let of_entry = serialized.iter().find(|(function, _)| run.contains(function));
+        let serialized_wgmma = of_entry.map(|(_, reason)| reason.clone());
         let constant = u32::try_from(module.constant_bytes(&entry.name)).unwrap_or(u32::MAX);
         let has_unbounded_stack = unbounded.iter().any(|stack| stack.kernel == entry.name);
-        Some(KernelResources { constant, has_unbounded_stack, ..found.remove(&entry.name)? })
+        Some(KernelResources {
+            constant,
+            has_unbounded_stack,
+            serialized_wgmma,
+            ..found.remove(&entry.name)?
+        })
     });
     resources.collect()
+}
+
+/// The functions whose `wgmma` instructions wait for each other, and why: `(C7511) Potential Performance Loss:
+/// wgmma.mma_async instructions are serialized due to REASON in the function 'NAME'`, or `(C7517) warpgroup.wait is injected
+/// in around line 8 by compiler to allow use of registers defined by GMMA in function 'NAME'`.
+fn serialized_wgmma(log: &str) -> Vec<(&str, String)> {
+    log.lines().filter_map(|line| serialized(line).or_else(|| waits(line))).collect()
+}
+
+fn serialized(line: &str) -> Option<(&str, String)> {
+    let (_, rest) = line.split_once("wgmma.mma_async instructions are serialized due to ")?;
+    let (reason, name) = rest.rsplit_once(" in the function '")?;
+    Some((name.split('\'').next()?, reason.split_whitespace().collect::<Vec<_>>().join(" ")))
+}
+
+fn waits(line: &str) -> Option<(&str, String)> {
+    let (_, rest) = line.split_once("warpgroup.wait is injected in around line ")?;
+    let (place, name) = rest.rsplit_once(" in function '")?;
+    let place = place.split(' ').next()?;
+    Some((name.split('\'').next()?, format!("a use of pending accumulators around line {place} of the PTX")))
 }
 
 /// Reads the messages of `ptxas -v`; of a kernel's functions those are counted for which `counts(kernel, function)`
@@ -212,12 +244,33 @@ mod tests {
             stack: 64,
             cumulative_stack: 48,
             has_unbounded_stack: false,
+            serialized_wgmma: None,
             shared: 8192,
             constant: 0,
             parameters: 400,
             barriers: 1,
         };
         assert_eq!(kernels["k"], expected);
+    }
+
+    #[test]
+    fn serialized_instructions_are_found_by_function() {
+        let note = "ptxas info    : (C7511) Potential Performance Loss: wgmma.mma_async instructions are serialized due to \
+            insufficient register resources for the wgmma pipeline in the function 'helper'\n";
+        let frame =
+            |kernel: &str| format!("ptxas info    : Compiling entry function '{kernel}' for 'sm_90a'\n");
+        let log = format!("{note}{}{}", frame("k"), frame("other"));
+        let module = Ptx::parse(
+            ".func helper() { ret; } .entry k() { call helper, (); ret; } .entry other() { ret; }",
+        );
+        let found = read_report(&log, &module);
+        let reasons: Vec<_> = found.iter().map(|it| it.serialized_wgmma.as_deref()).collect();
+        assert_eq!(reasons, [Some("insufficient register resources for the wgmma pipeline"), None]);
+        let note = "ptxas info    : (C7517) warpgroup.wait is injected in around line 8 by compiler to allow use of registers \
+            defined by GMMA in function 'other'\n";
+        let found = read_report(&format!("{note}{}{}", frame("k"), frame("other")), &module);
+        let reasons: Vec<_> = found.iter().map(|it| it.serialized_wgmma.as_deref()).collect();
+        assert_eq!(reasons, [None, Some("a use of pending accumulators around line 8 of the PTX")]);
     }
 
     #[test]

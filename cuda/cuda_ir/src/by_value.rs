@@ -3,14 +3,75 @@
 //! rustc passes them as arrays of integers as wide as the struct's alignment, `[8 x i64]`. LLVM's passes then cut the
 //! integers up: two `f32` of one `i64` cost a shift and the registers of both. As `byval`, which clang writes for CUDA C++,
 //! each field is loaded by itself.
+//!
+//! rustc refuses structs of more than 16 bytes of alignment. For these `#[kernel]` declares a pointer and leaves a static with
+//! their layout, and the pointer becomes `byval` too. The kernel only reads it, so it is a `grid_constant`: its address may be
+//! taken without a copy in local memory.
 
 use core::ops::Range;
 
-use super::IrError;
+use super::families::text_in;
 use super::lex::{Kind, Token, lex, split_at_commas};
-use super::module::{FunctionHeader, Module};
+use super::module::{FunctionHeader, ItemKind, Module};
+use super::{IrError, plain};
 
-/// Makes each such parameter a pointer to memory of its own, where the kernel does nothing but store it.
+/// The start of the name of those statics.
+const LAYOUT: &str = "__ferrowarp_layout_";
+
+/// A parameter that rustc knows as a pointer.
+pub(super) struct OverAligned {
+    /// The kernel, with its `@`.
+    kernel: String,
+    /// The parameter, with its `%`.
+    name: String,
+    bytes: u64,
+    align: u64,
+}
+
+/// Takes those statics out of the module.
+pub(super) fn take(module: &mut Module) -> Vec<OverAligned> {
+    let mut found = Vec::new();
+    module.items.retain(|item| {
+        let ItemKind::Variable(symbol) = &item.kind else { return true };
+        let Some(rest) = plain(symbol).strip_prefix(LAYOUT) else { return true };
+        found.extend(over_aligned(rest, &item.text));
+        false
+    });
+    found
+}
+
+/// The parameter that `0_of_KERNEL` and the text of the static describe; none if rustc passes it by value.
+fn over_aligned(symbol: &str, text: &str) -> Option<OverAligned> {
+    let (_, kernel) = symbol.split_once("_of_")?;
+    let row = text_in(text)?;
+    let number = |range: Range<usize>| row.get(range).and_then(|digits| digits.parse::<u64>().ok());
+    let (bytes, align) = (number(0..8)?, number(8..16)?);
+    let name = format!("%{}", row.get(16..)?);
+    (bytes > 0).then(|| OverAligned { kernel: format!("@{kernel}"), name, bytes, align })
+}
+
+/// Makes each of `parameters` the memory that its pointer leads to.
+pub(super) fn place(module: &mut Module, parameters: &[OverAligned]) -> Result<(), IrError> {
+    for OverAligned { kernel, name, bytes, align } in parameters {
+        // A kernel may have gone.
+        let Some(item) = module.function_mut(kernel) else { continue };
+        let parsed = FunctionHeader::parse(item.header())?;
+        let inner = &parsed.tokens[parsed.name + 2..parsed.close];
+        let is_named = |part: &Range<usize>| inner[part.clone()].last().is_some_and(|last| last.text == name);
+        let part =
+            split_at_commas(inner).into_iter().find(is_named).filter(|part| inner[part.start].is("ptr"));
+        let part = part.ok_or_else(|| {
+            let reason = format!("its parameter {name}, which is passed by value, is no pointer");
+            IrError::new("by_value", kernel, reason)
+        })?;
+        let place = inner[part.start].start..inner[part.end - 1].end();
+        let attributes = format!("byval([{bytes} x i8]) align {align} \"nvvm.grid_constant\"");
+        item.text.replace_range(place, &format!("ptr noalias readonly {attributes} {name}"));
+    }
+    Ok(())
+}
+
+/// Makes each parameter that is an array a pointer to memory of its own, where the kernel does nothing but store it.
 pub(super) fn point_to(module: &mut Module) -> Result<(), IrError> {
     const COPY: &str = "@llvm.memcpy.p0.p0.i64";
     let mut is_copied = false;

@@ -11,6 +11,7 @@ mod convergent;
 mod decimal;
 mod divisors;
 mod families;
+pub mod last_labels;
 mod lex;
 mod libm;
 mod messages;
@@ -27,9 +28,11 @@ pub mod ptx;
 mod remainders;
 pub mod sign_extensions;
 mod target;
+pub mod tensor_maps;
 pub mod unwritten;
 mod wide;
 
+use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
 
 use module::Module;
@@ -94,12 +97,19 @@ pub struct Edits {
     pub override_libm: bool,
     /// Whether statics that cannot change are placed in constant memory, as many as it holds.
     pub constant_memory: bool,
+    /// The last part of the path, such as `only_90a`, of the kernels that stay; all stay if it is none. A module that is
+    /// not cut then has this name.
+    pub only: Option<String>,
 }
 
 /// Runs every edit on the module rustc wrote, and cuts it into parts.
 pub fn lower(text: &str, edits: &Edits) -> Result<Vec<Lowered>, IrError> {
     let mut module = Module::parse(text)?;
     let families = families::take(&mut module);
+    if let Some(segment) = &edits.only {
+        families::keep_only(&mut module, &families, segment);
+    }
+    let over_aligned = by_value::take(&mut module);
     if edits.override_libm {
         libm::override_calls(&mut module);
     }
@@ -109,19 +119,33 @@ pub fn lower(text: &str, edits: &Edits) -> Result<Vec<Lowered>, IrError> {
     prune::keep_reachable(&mut module)?;
     decimal::shrink(&mut module)?;
     bounds::set(&mut module)?;
+    by_value::place(&mut module, &over_aligned)?;
     by_value::point_to(&mut module)?;
+    tensor_maps::mark(&mut module);
     if edits.constant_memory {
         place::mark_constants(&mut module);
     }
     let statics = place::place_statics(&mut module)?;
     convergent::mark(&mut module)?;
     target::adapt(&mut module)?;
-    Ok(parts::cut(&module, &families, &statics, edits.cut))
+    let mut parts = parts::cut(&module, &families, &statics, edits.cut);
+    if let Some(segment) = &edits.only {
+        parts.iter_mut().filter(|part| part.family.is_empty()).for_each(|part| part.family = segment.clone());
+    }
+    Ok(parts)
+}
+
+/// The compute capabilities, such as 90, for which rustc's module `text` has kernels that are for `compute_90a` alone, and
+/// lacks them because it is for another architecture.
+pub fn wanted_archs(text: &str) -> BTreeSet<u32> {
+    families::wanted_archs(text)
 }
 
 /// The source of [`for_optimisation`], [`for_no_optimisation`] and of what is done to the back ends' texts: a cache keeps
 /// what was made of their output as long as this is the same.
-pub const LAST_EDITS: [&str; 11] = [
+pub const LAST_EDITS: [&str; 13] = [
+    include_str!("last_labels.rs"),
+    include_str!("tensor_maps.rs"),
     include_str!("noalias.rs"),
     include_str!("divisors.rs"),
     include_str!("overflow.rs"),
@@ -134,6 +158,11 @@ pub const LAST_EDITS: [&str; 11] = [
     include_str!("unwritten/read.rs"),
     include_str!("unwritten/tokens.rs"),
 ];
+
+/// Whether LLVM's passes must run on the module even at level 0: a kernel takes a struct in place, whose copies they remove.
+pub fn needs_passes(text: &str) -> bool {
+    text.contains("\"nvvm.grid_constant\"")
+}
 
 /// The module's text as libNVVM takes it when it does not optimise.
 pub fn for_no_optimisation(text: &str) -> Result<String, IrError> {
@@ -154,8 +183,8 @@ pub fn one_by_one(part: &Lowered) -> Result<Vec<Lowered>, IrError> {
     Ok(parts::cut(&module, &families, &part.statics, Cut::Families))
 }
 
-/// Runs the one edit named `edit`: `libm`, `panics`, `prune`, `bounds`, `by_value`, `constants`, `place`, `convergent`, `target`,
-/// `overflow`, `wide`, `remainders` or `decimal`.
+/// Runs the one edit named `edit`: `libm`, `panics`, `prune`, `bounds`, `by_value`, `tensor_maps`, `constants`, `place`,
+/// `convergent`, `target`, `overflow`, `wide`, `remainders` or `decimal`.
 ///
 /// This is what the files in `tests/edits` are checked with.
 pub fn apply(edit: &str, text: &str) -> Result<String, IrError> {
@@ -165,7 +194,12 @@ pub fn apply(edit: &str, text: &str) -> Result<String, IrError> {
         "panics" => panics::route(&mut module)?,
         "prune" => prune::keep_reachable(&mut module)?,
         "bounds" => bounds::set(&mut module)?,
-        "by_value" => by_value::point_to(&mut module)?,
+        "by_value" => {
+            let over_aligned = by_value::take(&mut module);
+            by_value::place(&mut module, &over_aligned)?;
+            by_value::point_to(&mut module)?;
+        }
+        "tensor_maps" => tensor_maps::mark(&mut module),
         "constants" => place::mark_constants(&mut module),
         "place" => drop(place::place_statics(&mut module)?),
         "convergent" => convergent::mark(&mut module)?,

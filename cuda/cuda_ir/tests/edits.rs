@@ -60,6 +60,7 @@ fn damaged_modules_are_no_panic() {
                 "prune",
                 "bounds",
                 "by_value",
+                "tensor_maps",
                 "constants",
                 "place",
                 "convergent",
@@ -72,8 +73,8 @@ fn damaged_modules_are_no_panic() {
                 let _ = cuda_ir::apply(edit, &input[..cut]);
                 let _ = cuda_ir::apply(edit, &input[cut..]);
             }
-            for cut_by in [Cut::Whole, Cut::Families] {
-                let edits = Edits { cut: cut_by, override_libm: true, constant_memory: true };
+            for (cut_by, only) in [(Cut::Whole, None), (Cut::Families, Some("only_90a".to_owned()))] {
+                let edits = Edits { cut: cut_by, override_libm: true, constant_memory: true, only };
                 let _ = cuda_ir::lower(&format!("{}({}", &input[..cut], &input[cut..]), &edits);
             }
         }

@@ -63,11 +63,13 @@ pub mod shared;
 pub mod simt;
 #[cfg(target_arch = "nvptx64")]
 mod symbols;
+pub mod tensor;
 #[cfg(not(target_arch = "nvptx64"))]
 pub mod testing;
 pub mod thread;
 mod vector;
 pub mod warp;
+pub mod wgmma;
 
 pub use self::half::{bf16, f16};
 // The compiler's own, so that a glob import of this crate or of its prelude makes no macro of theirs ambiguous. In a

@@ -24,6 +24,11 @@ pub const MUT: u8 = 5;
 pub const MUT_SLICE: u8 = 6;
 /// `&mut T`, which no kernel takes.
 pub const EXCLUSIVE: u8 = 7;
+/// By value, of more than [`MOST_ALIGNED`] bytes of alignment; on the device alone.
+pub const OVER_ALIGNED: u8 = 8;
+
+/// The largest alignment of what rustc passes to a kernel by value.
+const MOST_ALIGNED: usize = 16;
 
 /// A type whose kind is asked for.
 pub struct Probe<T>(PhantomData<T>);
@@ -31,10 +36,42 @@ pub struct Probe<T>(PhantomData<T>);
 /// The kind of all types that no inherent constant of [`Probe`] is for.
 pub trait ByValue {
     /// By value.
-    const KIND: u8 = VALUE;
+    const KIND: u8;
 }
 
-impl<T> ByValue for Probe<T> {}
+impl<T> ByValue for Probe<T> {
+    const KIND: u8 = if is_over_aligned::<T>() { OVER_ALIGNED } else { VALUE };
+}
+
+/// Whether what is of this kind is passed byte for byte.
+pub const fn is_by_value(kind: u8) -> bool {
+    matches!(kind, VALUE | OVER_ALIGNED)
+}
+
+/// Whether an entry on the device takes the value by a pointer that `cuda_builder` makes a parameter in place, of the
+/// value's size and alignment. Launches pass its bytes, as those of any value.
+const fn is_over_aligned<T>() -> bool {
+    cfg!(target_arch = "nvptx64") && align_of::<T>() > MOST_ALIGNED
+}
+
+/// Size and alignment in eight digits each, then `name`: what `cuda_builder` is to know of the parameter `name` of an entry.
+/// The size is 0 if the entry takes the value itself.
+pub const fn layout_of<T, const LEN: usize>(name: &str) -> [u8; LEN] {
+    let mut row = [b'0'; LEN];
+    let mut values = if is_over_aligned::<T>() { [size_of::<T>(), align_of::<T>()] } else { [0, 0] };
+    let mut at = 0;
+    while at < 16 {
+        let (value, digit) = (at / 8, at / 8 * 8 + 7 - at % 8);
+        row[digit] = b'0' + (values[value] % 10) as u8;
+        values[value] /= 10;
+        at += 1;
+    }
+    while at < LEN {
+        row[at] = name.as_bytes()[at - 16];
+        at += 1;
+    }
+    row
+}
 
 /// `thin`, unless a pointer to `T` has a second word.
 const fn of_pointer<T: ?Sized>(thin: u8, wide: u8) -> u8 {
@@ -130,4 +167,30 @@ params! {
     [T] MUT, *mut T = *mut T, (), |pointer, _| pointer;
     #[diagnostic::do_not_recommend]
     [T] MUT_SLICE, *mut [T] = *mut T, usize, |first, len| core::ptr::slice_from_raw_parts_mut(first, len);
+}
+
+// SAFETY: the pointer leads to the bytes that the launch passes.
+unsafe impl<T: Copy> Param<OVER_ALIGNED> for T {
+    type First = *const T;
+    type Second = ();
+
+    #[inline(always)]
+    unsafe fn join(first: *const T, _: ()) -> T {
+        // SAFETY: the parameter itself, which is valid and aligned.
+        unsafe { *first }
+    }
+}
+
+#[cfg(all(test, not(target_arch = "nvptx64")))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_host_passes_every_value_as_it_is() {
+        #[repr(align(64))]
+        struct Wide([u8; 128]);
+        let _ = Wide([0; 128]).0;
+        assert_eq!(__kind!(Wide), VALUE);
+        assert_eq!(layout_of::<Wide, 21>("name1"), *b"0000000000000000name1");
+    }
 }

@@ -82,3 +82,31 @@ pub fn dynamic_shared_mem<T>() -> *mut T {
             .cast()
     }
 }
+
+/// The first address of the block's dynamic shared memory that is aligned as `T` is, to at most 1024 bytes: the same address
+/// at every call, and at the same offset in all blocks.
+///
+/// It lies less than `align_of::<T>()` bytes after the start, so the launch asks for that many more.
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub fn dynamic_shared_mem_aligned<T>() -> *mut T {
+    const { assert!(align_of::<T>() <= 1024, "at most 1024 bytes") };
+    let start = dynamic_shared_mem::<u8>();
+    #[cfg(target_arch = "nvptx64")]
+    let padding = {
+        let padding: u32;
+        // SAFETY: the instructions compute an address. Generic addresses of shared memory have the alignment of shared ones.
+        unsafe {
+            core::arch::asm!(
+                "{{ .reg .b64 address; cvta.to.shared.u64 address, {start}; cvt.u32.u64 {padding}, address; }}",
+                start = in(reg64) start,
+                padding = out(reg32) padding,
+                options(pure, nomem, nostack, preserves_flags),
+            );
+        }
+        padding.wrapping_neg() as usize & (align_of::<T>() - 1)
+    };
+    #[cfg(not(target_arch = "nvptx64"))]
+    let padding = start.addr().wrapping_neg() & (align_of::<T>() - 1);
+    start.wrapping_add(padding).cast()
+}

@@ -222,6 +222,32 @@ fn a_block_over_the_kernels_own_bounds_is_refused() {
     );
 }
 
+#[kernel(arch = "90a")]
+unsafe fn hopper_alone(out: *mut u32) {
+    // SAFETY: the launches below give an element.
+    unsafe { AtomicU32::from_ptr(out).store(1, Ordering::Relaxed) };
+}
+
+#[test]
+fn a_kernel_for_one_architecture_runs_there_and_on_the_cpu() {
+    let (cpu, mut out) = (Executor::new(), [0]);
+    // SAFETY: an element.
+    unsafe { hopper_alone::launch(&cpu, LaunchConfig::new(1, 1), &mut out) }.unwrap();
+    assert_eq!(out, [1]);
+    assert_eq!((hopper_alone::META.min_arch, hopper_alone::META.arch_specific), (90, true));
+    let runs = |capability| Limits { capability, runs_cpu_only: false, ..Limits::default() };
+    let runs = |capability| runs(capability).runs(hopper_alone::META);
+    assert_eq!([75, 89, 90, 91, 100, 120].map(runs), [false, false, true, false, false, false]);
+    let gpu = Limits { capability: 100, ..Limits::default() };
+    // SAFETY: the launch is refused.
+    let error = unsafe { hopper_alone::launch(&cpu.with_limits(gpu), LaunchConfig::new(1, 1), &mut out) };
+    assert_eq!(
+        error.unwrap_err().to_string(),
+        "launch of hopper_alone failed: it is compiled for compute_90a, which only devices of compute capability 9.0 \
+         run, and the device has 10.0; choose a kernel for other devices"
+    );
+}
+
 #[kernel(cpu_only, min_arch = 90)]
 unsafe fn here_alone(out: *mut u32) {
     // SAFETY: the launches below give an element.

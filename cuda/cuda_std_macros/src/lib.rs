@@ -19,6 +19,9 @@ use proc_macro::TokenStream;
 /// else as it is. Types decide that, so an alias or a macro's `$t:ty` is what it stands for. `&mut` is refused, because
 /// many threads would hold it at once; use `*mut T`. So are other pointers of two words, such as `&str`.
 ///
+/// A struct of more than 16 bytes of alignment stays where the launch put it, unless the kernel changes it. So a tensor map
+/// may be a parameter or a field of one. Pass it on by reference, to functions that are inlined.
+///
 /// On `nvptx64` the kernel is an `extern "ptx-kernel"` entry of the same name. On the host the function stays
 /// callable as it is, and a type of the same name carries
 ///
@@ -33,6 +36,10 @@ use proc_macro::TokenStream;
 /// is missing in the PTX for those, and a launch there is refused. `#[kernel(max_threads = 256, min_blocks = 4)]` promises
 /// blocks of at most 256 threads, and asks for so few registers that 4 of them fit a multiprocessor (PTX ISA, `.maxntid`
 /// and `.minnctapersm`; CUDA's `__launch_bounds__`); larger blocks are refused.
+///
+/// `#[kernel(arch = "90a")]` is for a kernel of instructions that devices of compute capability 9.0 alone have, such as
+/// `wgmma`: it is in the PTX for `compute_90a` only, which `cuda_builder` writes next to that for `compute_90`. The CPU
+/// executor runs it; a launch on any other device is refused.
 ///
 /// `#[kernel(cooperative)]` is for a kernel whose blocks wait for each other
 /// ([`cuda_std::grid`](../cuda_std/grid/index.html)): every launch of it is a cooperative one, with all blocks of the grid
@@ -74,6 +81,8 @@ use proc_macro::TokenStream;
 /// * A name may hold parameters in braces.
 /// * `max_threads`, `min_blocks`, `min_arch` and `with(..)` are expressions of integers and const parameters, with
 ///   `+ - * / %`, `min(a, b)` and `max(a, b)`; a line or a header may set its own values for the first three.
+/// * `arch = "90a"` in a line or a header sets the only architecture of these instances; a `min_arch` there replaces an
+///   `arch` of the attribute.
 /// * `cpu_only = true` in a line or a header leaves these instances out of the PTX; `cpu_only = false` keeps one that its
 ///   header or the attribute would leave out.
 /// * A parameter with `#[shared(LEN)]` is not an argument of the launch: the entry point has the memory, as

@@ -45,6 +45,7 @@ pub mod module;
 pub mod prelude;
 pub mod stream;
 pub mod sys;
+pub mod tensor;
 pub mod util;
 
 use std::ffi::c_int;

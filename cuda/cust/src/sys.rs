@@ -119,6 +119,14 @@ impl CUmemLocation {
     }
 }
 
+/// A tensor map: what only the driver encodes and the hardware reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C, align(64))]
+pub struct CUtensorMap {
+    /// Its words.
+    pub words: [u64; 16],
+}
+
 // The layout of cuda.h where pointers have 64 bits.
 const _: () = assert!(
     size_of::<CUlaunchConfig>() == 56
@@ -377,4 +385,20 @@ functions! {
     /// Tells how shared memory will be used, in drivers since CUDA 12.2. Advice 1 is `CU_MEM_ADVISE_SET_READ_MOSTLY`, 3
     /// `CU_MEM_ADVISE_SET_PREFERRED_LOCATION`, 5 `CU_MEM_ADVISE_SET_ACCESSED_BY`.
     fn cuMemAdvise_v2(address: CUdeviceptr, bytes: usize, advice: CUmem_advise, location: CUmemLocation);
+    /// Encodes a tensor map for compute capability 9.0 and later, in drivers since CUDA 12.0. The lists begin with the innermost
+    /// dimension, which has no stride.
+    fn cuTensorMapEncodeTiled(
+        map: *mut CUtensorMap,
+        data_type: c_uint,
+        rank: c_uint,
+        address: *mut c_void,
+        sizes: *const u64,
+        strides: *const u64,
+        tile: *const c_uint,
+        element_strides: *const c_uint,
+        interleave: c_uint,
+        swizzle: c_uint,
+        l2_promotion: c_uint,
+        fill: c_uint,
+    );
 }

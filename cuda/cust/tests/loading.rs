@@ -4,7 +4,9 @@
 
 mod support;
 
+use cust::error::CudaError;
 use cust::sys::{self, CUresult};
+use cust::tensor::{TensorDataType, TensorMapParameters, TensorSwizzle};
 
 #[test]
 fn calls_reach_the_loaded_driver() {
@@ -59,6 +61,22 @@ fn calls_reach_the_loaded_driver() {
     // A code no enum knows survives, with words instead of a name.
     assert_eq!(status, CUresult(4321));
     assert_eq!(status.to_string(), "an unknown CUDA error (4321)");
+    // Twelve arguments, seven of them on the stack.
+    let parameters = TensorMapParameters {
+        data_type: TensorDataType::Bf16,
+        address: 0x1230,
+        sizes: &[100, 20],
+        strides: &[256],
+        tile: &[64, 8],
+        swizzle: TensorSwizzle::Bytes128,
+    };
+    let words = [0x1230, 2, 9, 0, 3, 3, 0, 100, 20, 256, 64, 8, 0, 0, 0, 0];
+    assert_eq!(parameters.encode().unwrap().words, words);
+    let refused = TensorMapParameters { address: 8, ..parameters };
+    assert_eq!(refused.encode(), Err(CudaError::InvalidValue));
+    let too_few = TensorMapParameters { strides: &[], ..parameters };
+    assert_eq!(too_few.encode(), Err(CudaError::InvalidValue));
+
     assert_eq!(
         CUresult::CUDA_ERROR_NO_DEVICE.to_string(),
         "CUDA_ERROR_NO_DEVICE (100): no CUDA-capable device is detected"

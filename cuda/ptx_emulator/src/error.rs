@@ -2,6 +2,9 @@
 
 use core::fmt;
 
+/// Characters of an instruction that a fault shows.
+const SHOWN: usize = 160;
+
 /// Why a module could not be read, or a launch did not end well.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -75,6 +78,12 @@ pub enum EmulatorError {
         /// Blocks of a cluster.
         cluster: u32,
     },
+    /// A tensor map that a GPU refuses, or that the emulator does not know.
+    #[error("invalid tensor map: {reason}")]
+    TensorMap {
+        /// What is wrong with it, and what is allowed.
+        reason: String,
+    },
     /// A thread broke a rule, or reached an instruction that is not emulated.
     #[error(transparent)]
     Fault(#[from] Box<Fault>),
@@ -135,7 +144,11 @@ impl fmt::Display for Fault {
         if function != kernel {
             write!(f, " in {function}")?;
         }
-        write!(f, ": `{instruction}`")
+        // The list of accumulators of a `wgmma` is long.
+        match instruction.char_indices().nth(SHOWN) {
+            Some((end, _)) => write!(f, ": `{}..`", &instruction[..end]),
+            None => write!(f, ": `{instruction}`"),
+        }
     }
 }
 
@@ -163,6 +176,60 @@ pub enum Cause {
     UnwrittenRegister {
         /// The register.
         register: String,
+    },
+    /// A register that a pending `wgmma` uses is read or written.
+    #[error(
+        "register {register} is {access} while it is {role} of the pending wgmma of PTX line {line}; wait for its group first"
+    )]
+    PendingRegister {
+        /// The register.
+        register: String,
+        /// `read` or `written`.
+        access: &'static str,
+        /// Which part it has: an accumulator, or an element of A.
+        role: &'static str,
+        /// The PTX line of the `wgmma`.
+        line: u32,
+    },
+    /// Shared memory that a pending `wgmma` reads is written.
+    #[error(
+        "shared memory at {address:#x} is written while the pending wgmma of PTX line {line} reads it; wait for its group first"
+    )]
+    PendingOperand {
+        /// The address in the block's shared memory.
+        address: u64,
+        /// The PTX line of the `wgmma`.
+        line: u32,
+    },
+    /// A `wgmma` whose operands, or whose order, are wrong.
+    #[error("wgmma: {0}")]
+    Wgmma(String),
+    /// An instruction of a warpgroup that not all its threads execute.
+    #[error(
+        "the 128 threads of a warpgroup execute this instruction together, and thread {missing:?} {instead}"
+    )]
+    Warpgroup {
+        /// A thread that does not take part.
+        missing: [u32; 3],
+        /// What it does instead.
+        instead: String,
+    },
+    /// `setmaxnreg` for more registers than the block has left, or in the wrong direction.
+    #[error("setmaxnreg: {0}")]
+    Registers(String),
+    /// A copy of a tensor's box with a wrong map, address or mask.
+    #[error("tensor copy: {0}")]
+    TensorCopy(String),
+    /// All threads that have not exited wait, and one of them for a phase of a barrier in shared memory that lacks arrivals or
+    /// bytes.
+    #[error(
+        "no thread can continue: the phase of the mbarrier that is waited for here lacks {arrivals} arrivals and {bytes} bytes"
+    )]
+    Phase {
+        /// Arrivals that are missing.
+        arrivals: i64,
+        /// Bytes that are missing; fewer than none if copies brought more than was expected.
+        bytes: i64,
     },
     /// An atomic operation on memory that nothing was written to.
     #[error("an atomic operation on bits of {space} memory that nothing was written to")]

@@ -11,6 +11,7 @@ use crate::emulator::Launch;
 use crate::error::EmulatorError;
 use crate::exec::{Memory, Region};
 use crate::instr::Space;
+use crate::tensor_map::TensorMap;
 
 impl Emulator {
     /// # Safety
@@ -19,18 +20,27 @@ impl Emulator {
         let kernel = self.kernel(call.meta.name)?;
         let ranges = self.params(kernel, call.args.len(), &[])?;
         let mut params = Memory::new(self.module().functions[kernel].param_bytes as usize);
+        let mut tensors = Vec::new();
         for (&arg, range) in call.args.iter().zip(ranges) {
             let mut bytes = vec![0; range.bytes as usize];
             // SAFETY: the argument is a valid value of the parameter's type, whose size the PTX says.
             unsafe { core::ptr::copy_nonoverlapping(arg.cast::<u8>(), bytes.as_mut_ptr(), bytes.len()) };
             params.write(range.offset as usize, &bytes);
+            // The tensors of maps that are passed by value are lent, too.
+            tensors.extend(TensorMap::extents(&bytes));
         }
         let region = |buffer: &Buffer| {
             let start = buffer.pointer.expose_provenance() as u64;
             let end = start + buffer.bytes? as u64;
             Some(Region { start, end, space: Space::Global, is_writable: buffer.is_writable })
         };
-        let args = call.buffers.iter().filter_map(region).collect();
+        let tensors = tensors.into_iter().map(|(start, end)| Region {
+            start,
+            end,
+            space: Space::Global,
+            is_writable: true,
+        });
+        let args = call.buffers.iter().filter_map(region).chain(tensors).collect();
         Ok(Launch { kernel, config: call.config, is_cooperative: call.meta.cooperative, params, args })
     }
 

@@ -18,6 +18,11 @@
 //! after it was freed are faults; blocks that nobody frees are not. What kernels print it prints, or keeps:
 //! [`Emulator::with_captured_output`].
 //!
+//! `wgmma` and tensor copies take as long as they can. Until the group of a `wgmma` is waited for, its accumulators must not be
+//! accessed, and what it reads must not be written. The `wgmma.fence` before it, the `fence.proxy.async` after writes of threads,
+//! the fences of barriers, expected bytes and `setmaxnreg` are checked. A [`TensorMap`] encodes the 128 bytes of a tensor map
+//! for the emulator, which also reads those that `cuda_std` encodes for its executor; a GPU's are known to its driver alone.
+//!
 //! What it leaves open: the order of memory accesses of different threads (they take turns, from one barrier to the
 //! next), the bits of approximate instructions (computed in f64 and rounded, within the ISA's bounds where it gives
 //! any), the payload of a NaN that is an f64 or comes from 16 bits, and that `ptxas` may fuse a multiplication and an
@@ -120,6 +125,7 @@
 //! - Of shared memory, GPUs take accesses of 8 and 16 bytes by two lanes to one address in fewer passes, where that holds for
 //!   all pairs of lanes; here they are as many as by lanes with addresses of their own, and no conflicts in either case. How
 //!   atomic operations on one word queue is a model: one after the other.
+//! - What a tensor copy moves counts by the bytes within the tensor; a multicast counts once.
 //! - A wait for other threads looks as often as it does here.
 //! - A load of a constant by a generic address counts as one from global memory. Parameters, prefetches, and what
 //!   functions of the driver do are not counted; nor is what happens behind the requests, in caches and DRAM.
@@ -138,8 +144,10 @@ mod launcher;
 mod lex;
 mod module;
 mod parse;
+mod tensor_map;
 
 pub use emulator::Emulator;
 pub use error::{Cause, EmulatorError, Fault, UndefinedByte};
 pub use exec::{Turns, UnwrittenRegisters};
 pub use module::{PtxModule, Unsupported};
+pub use tensor_map::{Swizzle, TensorElement, TensorMap};

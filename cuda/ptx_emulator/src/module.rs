@@ -55,11 +55,37 @@ pub(crate) enum Target {
     Function(Option<usize>),
 }
 
+/// What the directives of a kernel state.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Bounds {
+    /// `.maxntid` or `.reqntid`: threads of a block, at most.
+    pub threads: Option<u64>,
+    /// `.minnctapersm`: blocks of a multiprocessor, at least.
+    pub blocks: Option<u64>,
+    /// `.maxnreg`: registers of a thread, at most.
+    pub registers: Option<u64>,
+}
+
+impl Bounds {
+    /// The registers that each thread starts with, at most; none if the directives do not limit them.
+    pub fn registers(self) -> Option<u64> {
+        // A multiprocessor has 65536, which warps get in multiples of 8 a thread.
+        let share = self
+            .threads
+            .filter(|&threads| threads > 0)
+            .map(|threads| 65_536 / (threads.next_multiple_of(32) * self.blocks.unwrap_or(1).max(1)));
+        self.registers.or(share.map(|registers| registers.min(256) / 8 * 8))
+    }
+}
+
 /// A kernel or a function.
 #[derive(Debug)]
 pub(crate) struct Function {
     pub name: String,
     pub is_entry: bool,
+    pub bounds: Bounds,
+    /// Whether it has an instruction of a warpgroup.
+    pub has_wgmma: bool,
     /// The number of its first instruction in the module.
     pub first: u32,
     pub instrs: Vec<Instr>,

@@ -55,7 +55,14 @@ fn an_arrival_of_the_other_block_ends_a_phase() {
     assert_eq!(undefined_at(&format!("@%p2 bra W; {arrive} bra E; {WAIT} E: {SYNC}")), None);
     let own = "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%rd2];";
     assert_eq!(undefined_at(&format!("{own} {WAIT} {SYNC}")), None);
-    let Cause::Steps(_) = cause_of(&format!("@!%p2 {arrive} {WAIT} {SYNC}")) else { panic!() };
+    let narrow = "cvt.u32.u64 %r4, %rd2; mapa.shared::cluster.u32 %r5, %r4, %r2;
+        mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r5];";
+    assert_eq!(undefined_at(&format!("{narrow} {WAIT} {SYNC}")), None);
+    let beyond = narrow.replace("[%r5]", "[%r5+16]");
+    let Cause::OutOfBounds { .. } = cause_of(&format!("{beyond} {SYNC}")) else { panic!() };
+    let Cause::Phase { arrivals: 1, .. } = cause_of(&format!("@!%p2 {arrive} {WAIT} {SYNC}")) else {
+        panic!()
+    };
     let Cause::Cluster(reason) = cause_of(&format!("@%p2 exit; nanosleep.u32 1; {arrive}")) else { panic!() };
     assert!(reason.contains("block 0 of the cluster, which has exited"), "{reason}");
 }
@@ -105,6 +112,7 @@ fn other_forms_are_refused() {
         "cp.async.bulk.shared::cta.shared::cluster.mbarrier::complete_tx::bytes [%rd1], [%rd3], 16, [%rd2];",
         "fence.mbarrier_init.release.gpu;",
         "mapa.shared::cta.u64 %rd3, %rd1, %r1;",
+        "mapa.u32 %r3, %r2, %r1;",
     ] {
         let module = PtxModule::parse(&module(TILE, text)).unwrap();
         assert_eq!(module.unsupported().len(), 1, "{text}");

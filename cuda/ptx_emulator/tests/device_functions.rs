@@ -36,7 +36,9 @@ fn modules(backend: Backend, folder: &str) -> Vec<Arc<PtxModule>> {
         assert_eq!(module.unsupported(), [], "the emulator knows every instruction");
         Arc::new(module)
     };
-    built.modules.iter().map(|built| module(&built.path)).collect()
+    // Kernels for one architecture alone are not among these functions.
+    let portable = built.modules.iter().filter(|built| !built.arch.is_architecture_variant());
+    portable.map(|built| module(&built.path)).collect()
 }
 
 /// Runs a launch on the executor and on both emulators, each on a copy of `start`; the results must `agree`.

@@ -49,11 +49,15 @@ fn misuse_is_reported() {
 }
 
 #[test]
-fn a_phase_that_never_ends_runs_out_of_steps() {
+fn a_phase_that_never_ends_is_reported() {
     let body = "setp.eq.u32 %p1, %r1, 0; @%p1 mbarrier.init.shared.b64 [%rd1], 3; bar.sync 0;
         mbarrier.arrive.shared.b64 %rd2, [%rd1];
         WAIT: mbarrier.try_wait.shared.b64 %p2, [%rd1], %rd2; @!%p2 bra WAIT;";
-    let Cause::Steps(_) = cause_of(body, 2) else { panic!() };
+    let Cause::Phase { arrivals: 1, bytes: 0 } = cause_of(body, 2) else { panic!() };
+    let bytes = "setp.eq.u32 %p1, %r1, 0; @%p1 mbarrier.init.shared.b64 [%rd1], 1; bar.sync 0;
+        @%p1 mbarrier.arrive.expect_tx.shared.b64 %rd2, [%rd1], 48;
+        WAIT: mbarrier.try_wait.parity.shared.b64 %p2, [%rd1], 0; @!%p2 bra WAIT;";
+    let Cause::Phase { arrivals: 0, bytes: 48 } = cause_of(bytes, 64) else { panic!() };
 }
 
 #[test]

@@ -10,6 +10,7 @@ pub mod compare;
 pub mod emulated;
 pub mod gallery;
 pub mod layer;
+pub mod matmul;
 pub mod reference;
 pub mod small;
 pub mod softmax;

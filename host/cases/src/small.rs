@@ -6,6 +6,7 @@ use cuda_std::launch::Limits;
 
 use crate::gallery;
 use crate::layer::{self, Problem};
+use crate::matmul;
 use crate::softmax::{self, Setting, ladder};
 use crate::{Case, Scope};
 
@@ -43,6 +44,7 @@ pub fn all(scope: Scope) -> Vec<Case> {
         .flat_map(of_layer)
         .chain(last)
         .chain(softmax::cases(&Setting::new(scope)))
+        .chain(matmul::cases(&Setting::new(scope)))
         .chain(gallery::cases(scope, &limits))
         .collect()
 }

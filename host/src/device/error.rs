@@ -4,7 +4,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use cuda_std::launch::LaunchError;
+use cuda_std::launch::{LaunchError, Residence};
+use cuda_std::tensor::TensorMapError;
 use cust::LoadError;
 use cust::error::CudaError;
 
@@ -247,6 +248,24 @@ pub enum DeviceError {
     AlreadyRecording {
         /// The device.
         device: String,
+    },
+    /// A description of a tensor does not fit its buffer, or breaks a rule of tensor maps.
+    #[error("making a tensor map on {device} failed: {reason}")]
+    TensorMap {
+        /// The device.
+        device: String,
+        /// Which rule.
+        reason: TensorMapError,
+    },
+    /// A tensor map for the memory of another device.
+    #[error(
+        "making a tensor map on {device} failed: the buffer is on {buffer}; make the map on the buffer's device"
+    )]
+    TensorMapElsewhere {
+        /// The device.
+        device: String,
+        /// Where the buffer is.
+        buffer: Residence,
     },
     /// A copy between memories of different length.
     #[error("{action} failed: the buffer has {buffer} elements and the slice {slice}; they must be equal")]

@@ -19,7 +19,9 @@ const VARIABLE: &str = "FERROWARP_PTX";
 /// one, once per architecture. [`Self::and`] joins sets, so that one device has the kernels of all of them.
 ///
 /// `cargo xtask build-ptx` names them `<crate>.<part>.compute_<architecture>.ptx`. The architecture is read from the file
-/// itself (`.target`, PTX ISA section "PTX Module Directives"), crate and part from the name. A file of the same name
+/// itself (`.target`, PTX ISA section "PTX Module Directives"), crate and part from the name. Kernels that are for one
+/// architecture alone are a part of their own, such as `only_90a`, which a GPU of that architecture loads next to the others.
+/// A file of the same name
 /// that ends in `cubin` holds machine code made from it, which a GPU of the architecture starts without compiling.
 ///
 /// ```

@@ -109,6 +109,7 @@ impl BuildPtx {
         if self.backend == Backend::Nvvm && self.opt_level == 3 {
             failures = checks::run(&built.source_folder, &report.files(stage.path()))?;
             failures.extend(report.local_memory(&checks::allowed(&built.source_folder)?));
+            failures.extend(report.serialized_wgmma());
         }
         if !failures.is_empty() {
             bail!("{} checks of the PTX failed:\n  {}", failures.len(), failures.join("\n  "));

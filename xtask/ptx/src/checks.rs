@@ -9,7 +9,9 @@
 //!
 //! Without names the line holds for every kernel of the file but those for the CPU alone, and after a row of
 //! `instances(..)` for that instance, on every architecture; with a plus after the architecture's name for that one and
-//! all later ones. A pattern is the beginning of an opcode in whole parts, or, with a dot in front, parts anywhere in it.
+//! all later ones. For a kernel with `arch = "90a"` it holds on `compute_90a`. A pattern is the beginning of an opcode in whole parts, or, with a dot in front, parts anywhere in it.
+
+mod kernels;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,6 +20,7 @@ use anyhow::{Context, bail};
 use cuda_builder::ptx::Ptx;
 
 use crate::workspace;
+use kernels::{instance, kernels_in, kernels_with_archs};
 
 /// A line of conditions and where it holds.
 #[derive(Debug, PartialEq)]
@@ -84,21 +87,39 @@ impl Relation {
     }
 }
 
+/// The PTX of an architecture.
+struct Modules<'a> {
+    arch: &'a str,
+    modules: Vec<Ptx>,
+    /// Whether they hold nothing but the kernels that are for the architecture alone.
+    is_specific: bool,
+}
+
 /// Checks the modules, given by architecture, against the sources in `folder`; gives what fails.
 pub fn run(folder: &Path, modules: &[(String, PathBuf)]) -> anyhow::Result<Vec<String>> {
     let checks = all(folder)?;
-    let mut by_arch: BTreeMap<&str, Vec<Ptx>> = BTreeMap::new();
+    let mut by_arch: BTreeMap<&str, Modules<'_>> = BTreeMap::new();
     for (arch, path) in modules {
         let text = std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
-        by_arch.entry(arch).or_default().push(Ptx::parse(&text));
+        let none = Modules { arch, modules: Vec::new(), is_specific: true };
+        let of_arch = by_arch.entry(arch).or_insert(none);
+        of_arch.modules.push(Ptx::parse(&text));
+        of_arch.is_specific &= is_specific(path);
     }
+    let specific = specific_kernels(folder)?;
     let mut failures = Vec::new();
-    for (arch, modules) in by_arch {
-        for check in checks.iter().filter(|check| check.holds_on(arch)) {
-            failures.extend(failures_of(check, &modules, arch));
+    for modules in by_arch.values() {
+        for check in checks.iter().filter(|check| check.holds_on(modules.arch)) {
+            failures.extend(failures_of(check, modules, &specific));
         }
     }
     Ok(failures)
+}
+
+/// Whether the file holds kernels that are for one architecture alone: `gpu_kernels.matmul.only_90a.compute_90a.ptx`.
+fn is_specific(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    name.split('.').any(|part| part.starts_with("only_"))
 }
 
 /// The kernels that may use local memory, each with the reason its source gives.
@@ -118,9 +139,12 @@ pub fn allowed(folder: &Path) -> anyhow::Result<BTreeMap<String, String>> {
     Ok(allowed)
 }
 
-fn failures_of(check: &Check, modules: &[Ptx], arch: &str) -> Vec<String> {
+fn failures_of(check: &Check, modules: &Modules<'_>, specific: &BTreeMap<String, String>) -> Vec<String> {
+    let Modules { arch, ref modules, is_specific } = *modules;
     let mut failures = Vec::new();
-    for kernel in &check.kernels {
+    // A kernel of one architecture is on no other, and others are not in the modules of such kernels.
+    let is_there = |kernel: &&String| specific.get(*kernel).map_or(!is_specific, |only| only == arch);
+    for kernel in check.kernels.iter().filter(is_there) {
         let entry = modules.iter().flat_map(Ptx::entries).find(|entry| entry.name == *kernel);
         let Some(entry) = entry else {
             failures.push(format!("{}: no kernel {kernel} in the PTX for {arch}", check.place));
@@ -213,47 +237,15 @@ fn condition(text: &str) -> anyhow::Result<Condition> {
     Ok(Condition { pattern: pattern.trim().to_owned(), relation, number })
 }
 
-/// The name in a row of `instances(..)`, such as `softmax_k6_unrolled_64x2 = <64, 2>, widest = 1536;`.
-fn instance(code: &str) -> Option<&str> {
-    let (name, _) = code.trim_start().split_once(" = <")?;
-    name.chars().all(|c| c.is_alphanumeric() || c == '_').then_some(name)
-}
-
-/// The value of `cpu_only` in a line of `#[kernel(..)]`.
-fn cpu_only(line: &str) -> Option<bool> {
-    let (code, _) = line.split_once("//").unwrap_or((line, ""));
-    let (_, value) = code.split_once("cpu_only")?;
-    Some(!value.trim_start_matches([' ', '=']).starts_with("false"))
-}
-
-/// The names of the functions that follow a `#[kernel]`, or of the instances in it, without those that no PTX has.
-fn kernels_in(source: &str) -> Vec<String> {
-    let mut kernels = Vec::new();
-    let (mut marked, mut has_instances) = (false, false);
-    let (mut on_cpu, mut group_on_cpu) = (false, None);
-    for line in source.lines().map(str::trim_start) {
-        marked |= line.starts_with("#[kernel]") || line.starts_with("#[kernel(");
-        let says = cpu_only(line).filter(|_| marked);
-        if let Some(name) = instance(line).filter(|_| marked) {
-            if !says.or(group_on_cpu).unwrap_or(on_cpu) {
-                kernels.push(name.to_owned());
-            }
-            has_instances = true;
-        } else if line.ends_with('{') || line.starts_with('}') {
-            group_on_cpu = says;
-        } else {
-            on_cpu |= says == Some(true);
-        }
-        let words = line.split_once("fn ").filter(|_| marked && !line.starts_with("//"));
-        if let Some((_, rest)) = words {
-            let name = rest.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default();
-            if !has_instances && !on_cpu {
-                kernels.push(name.to_owned());
-            }
-            (marked, has_instances, on_cpu, group_on_cpu) = (false, false, false, None);
-        }
+/// The architecture of each kernel in `folder` that is for one alone, by the kernel's name.
+fn specific_kernels(folder: &Path) -> anyhow::Result<BTreeMap<String, String>> {
+    let mut specific = BTreeMap::new();
+    for path in sources(folder)? {
+        let text = std::fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
+        let kernels = kernels_with_archs(&text).into_iter();
+        specific.extend(kernels.filter_map(|(kernel, arch)| Some((kernel, arch?))));
     }
-    kernels
+    Ok(specific)
 }
 
 #[cfg(test)]
@@ -283,14 +275,36 @@ mod tests {
     }
 
     #[test]
-    fn kernels_for_the_cpu_are_left_out() {
-        let source = "#[kernel(\n    instances(\n        one_1 = <1>; // not cpu_only\n        one_2 = <2>, cpu_only = true;\n        \
-            cpu_only = true {\n            one_3 = <3>;\n            one_4 = <4>, cpu_only = false;\n        }\n        \
-            one_5 = <5>;\n    ),\n)]\npub unsafe fn one<const N: usize>() {\n}\n\
-            #[kernel(cpu_only)]\npub unsafe fn two() {}\n#[kernel]\npub unsafe fn three() {}\n\
-            #[kernel(\n    cpu_only,\n    instances(\n        four_1 = <1>;\n        four_2 = <2>, cpu_only = false;\n    ),\n\
-            )]\npub unsafe fn four<const N: usize>() {}\n";
-        assert_eq!(kernels_in(source), ["one_1", "one_4", "one_5", "three", "four_2"]);
+    fn kernels_of_one_architecture_are_looked_for_there_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let source = "//@ ptx: .local == 0\n#[kernel(\n    instances(\n        one_1 = <1>, arch = \"90a\";\n        \
+            one_2 = <2>;\n        arch = \"100a\" {\n            one_3 = <3>;\n            one_4 = <4>, min_arch = 80;\n\
+            }\n    ),\n)]\npub unsafe fn one<const N: usize>() {\n}\n#[kernel(max_threads = 32, arch = \"90a\")]\n\
+            #[cfg(target_arch = \"90b\")]\npub unsafe fn two() {}\n//@ ptx(two): wgmma.fence == 1\n";
+        std::fs::write(folder.path().join("one.rs"), source).unwrap();
+        let specific = specific_kernels(folder.path()).unwrap();
+        let expected = [("one_1", "compute_90a"), ("one_3", "compute_100a"), ("two", "compute_90a")];
+        assert!(specific.iter().map(|(kernel, arch)| (&**kernel, &**arch)).eq(expected));
+        let module = |name: &str, kernels: &[&str]| {
+            let path = folder.path().join(name);
+            let entry = |kernel: &&str| format!(".visible .entry {kernel}() {{ ret; }}\n");
+            std::fs::write(&path, kernels.iter().map(entry).collect::<String>()).unwrap();
+            let arch = name.split('.').find(|part| part.starts_with("compute_")).unwrap();
+            (arch.to_owned(), path)
+        };
+        let portable = module("k.m.compute_90.ptx", &["one_2", "one_4"]);
+        let hopper = module("k.m.only_90a.compute_90a.ptx", &["one_1", "two"]);
+        let failures = run(folder.path(), &[portable.clone(), hopper]).unwrap();
+        assert_eq!(failures.len(), 1, "{failures:?}");
+        assert!(
+            failures[0].ends_with("two for compute_90a has 0 of `wgmma.fence`, expected == 1"),
+            "{failures:?}"
+        );
+        // A module of all kernels for the architecture has the others too.
+        let whole = module("k.m.compute_90a.ptx", &["one_1", "two"]);
+        let failures = run(folder.path(), &[portable, whole]).unwrap();
+        let missing = failures.iter().filter(|failure| failure.contains("in the PTX for compute_90a"));
+        assert_eq!(missing.count(), 2, "{failures:?}");
     }
 
     #[test]
@@ -325,14 +339,16 @@ mod tests {
     #[test]
     fn a_failure_says_what_was_found() {
         let ptx = [Ptx::parse(""), Ptx::parse(".visible .entry one() { bar.sync 0; bar.sync 0; ret; }")];
+        let ptx = Modules { arch: "compute_75", modules: ptx.into(), is_specific: false };
+        let failures_of = |check: Check| failures_of(&check, &ptx, &BTreeMap::new());
         let check = |line| parse("src/one.rs:3", line, &["one".to_owned()]).unwrap().unwrap();
-        assert_eq!(failures_of(&check("ptx: bar.sync == 2, .local < 1"), &ptx, "compute_75"), [""; 0]);
+        assert_eq!(failures_of(check("ptx: bar.sync == 2, .local < 1")), [""; 0]);
         assert_eq!(
-            failures_of(&check("ptx: bar.sync <= 1"), &ptx, "compute_75"),
+            failures_of(check("ptx: bar.sync <= 1")),
             ["src/one.rs:3: one for compute_75 has 2 of `bar.sync`, expected <= 1"]
         );
         assert_eq!(
-            failures_of(&check("ptx(three): bar.sync <= 1"), &ptx, "compute_75"),
+            failures_of(check("ptx(three): bar.sync <= 1")),
             ["src/one.rs:3: no kernel three in the PTX for compute_75"]
         );
     }

@@ -24,6 +24,7 @@ impl Ptx {
         let kernels = workspace::root().join("gpu-kernels/src");
         let mut failures = checks::run(&kernels, &report.files(&folder))?;
         failures.extend(report.local_memory(&checks::allowed(&kernels)?));
+        failures.extend(report.serialized_wgmma());
         print!("{}", report.table());
         if !failures.is_empty() {
             bail!("{} checks of the PTX failed:\n  {}", failures.len(), failures.join("\n  "));

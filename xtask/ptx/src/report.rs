@@ -91,6 +91,23 @@ impl Report {
         table
     }
 
+    /// The kernels whose `wgmma` instructions wait for each other.
+    pub fn serialized_wgmma(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        for module in &self.modules {
+            for KernelResources { kernel, serialized_wgmma, .. } in &module.kernels {
+                found.extend(serialized_wgmma.as_ref().map(|reason| {
+                    format!(
+                        "{kernel} runs its wgmma instructions one after the other on {}, because of {reason}: read or write no \
+                         accumulator between start and wait, and use fewer registers",
+                        module.arch
+                    )
+                }));
+            }
+        }
+        found
+    }
+
     /// The kernels that spill or use local memory and are not in `allowed`, a reason by kernel.
     pub fn local_memory(&self, allowed: &BTreeMap<String, String>) -> Vec<String> {
         // What is found, and the architectures it is found on.
@@ -134,6 +151,19 @@ mod tests {
         assert!(found[0].ends_with("on compute_90") && found[0].contains("16 bytes of stack"), "{found:?}");
         let allowed = BTreeMap::from([("k".to_owned(), "a table".to_owned())]);
         assert_eq!(report(16).local_memory(&allowed).len(), 0);
+    }
+
+    #[test]
+    fn wgmma_instructions_that_wait_for_each_other_are_refused() {
+        let mut report = report(0);
+        assert!(report.serialized_wgmma().is_empty());
+        report.modules[0].kernels[0].serialized_wgmma = Some("too few registers".to_owned());
+        let found = report.serialized_wgmma();
+        assert!(
+            found[0].starts_with("k runs its wgmma instructions one after the other on compute_90"),
+            "{found:?}"
+        );
+        assert!(found[0].contains("because of too few registers"), "{found:?}");
     }
 
     #[test]

@@ -39,7 +39,7 @@ impl Session<'_> {
                 fingerprint::of_parts(&[&ptx_key, &arch.to_string(), &ptxas, ptxas::SOURCE])
             }
         };
-        let part = Part { family: lowered.family.clone(), key };
+        let part = Part { is_specific: false, family: lowered.family.clone(), key };
         if self.cached(&part.key).is_some() {
             return Ok(part);
         }
@@ -158,7 +158,7 @@ impl Session<'_> {
         let emit = |arch: NvvmArch, options: &CargoOptions| {
             cargo::emit_ir(&self.kernel_crate, &self.packages, &self.toolchain, arch, options, &self.work)
         };
-        let (edits, cargo_options) = (self.builder.edits(), self.cargo_options());
+        let (edits, cargo_options) = (self.builder.edits(None), self.cargo_options());
         find(&Diagnosis { compiler: &self.compiler, options, edits, emit: &emit, cargo_options })
     }
 }

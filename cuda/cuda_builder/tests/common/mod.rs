@@ -23,6 +23,34 @@ pub fn fixture() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/kernels")
 }
 
+/// A copy of the fixture `name`, which depends on `cuda_std`, out of the source tree, in the folder `to` of the tests: with
+/// the workspace's lock file and the real path of `cuda_std`.
+pub fn copy_of(name: &str, files: &[&str], to: &str) -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let from = here.join("tests/fixtures").join(name);
+    let to = Path::new(env!("CARGO_TARGET_TMPDIR")).join(to);
+    for file in files {
+        let target = to.join(file);
+        std::fs::create_dir_all(target.parent().unwrap()).unwrap();
+        std::fs::copy(from.join(file), target).unwrap();
+    }
+    let manifest = std::fs::read_to_string(from.join("Cargo.toml")).unwrap();
+    let cuda_std = here.join("../cuda_std").canonicalize().unwrap();
+    let real = manifest.replace("\"../../../../cuda_std\"", &format!("\"{}\"", cuda_std.display()));
+    std::fs::write(to.join("Cargo.toml"), real).unwrap();
+    std::fs::copy(here.join("../../Cargo.lock"), to.join("Cargo.lock")).unwrap();
+    to
+}
+
+/// A builder for a copy of the fixture `specific` that this test has for itself; nothing is in its folder of outputs.
+pub fn specific(test: &str) -> CudaBuilder {
+    let files = ["src/lib.rs", "src/hopper.rs", "src/maps.rs"];
+    let copy = copy_of("specific", &files, &format!("specific-{test}"));
+    let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("ptx/specific").join(test);
+    let _ = std::fs::remove_dir_all(&out);
+    CudaBuilder::new(copy).tools_dir(tools()).target_dir(target().join("cuda-builder")).out_dir(out)
+}
+
 /// The name of the compiler that tests are run again with.
 pub const COMPILER: &str = "FIXTURE_COMPILER";
 

@@ -203,7 +203,10 @@ unsafe fn is_complete(name: &str, this: *mut Barrier, parity: u32) -> bool {
 pub(super) unsafe fn look(name: &'static str, this: *mut Barrier, parity: u32) -> bool {
     // SAFETY: the caller's.
     unsafe {
-        let looked = |context: &ThreadContext<'_>| context.shared().flights.look(this.cast(), parity);
+        let looked = |context: &ThreadContext<'_>| {
+            let shared = context.shared();
+            shared.flights.look(this.cast(), parity, &shared.fences);
+        };
         is_complete(name, this, parity) || {
             current(name, looked);
             is_complete(name, this, parity)
@@ -230,7 +233,7 @@ pub(super) unsafe fn wait(full_name: &'static str, name: &str, this: *mut Barrie
 pub(crate) unsafe fn can_go_on(shared: &BlockShared, barrier: *mut u64, parity: u32) -> bool {
     // SAFETY: the thread that waits answers for the barrier.
     unsafe {
-        shared.flights.land(barrier, parity);
+        shared.flights.land(barrier, parity, &shared.fences);
         latest(barrier).map_or(true, |state| state.has_left(parity))
     }
 }

@@ -5,11 +5,12 @@ use core::mem::MaybeUninit;
 use core::panic::Location;
 
 use super::TO_GLOBAL;
-use super::stores::{self, Store, Stores};
+use super::stores::{self, Store, Stores, Target};
 use crate::barrier::{Barrier, host};
 use crate::cluster;
 use crate::simt::context::{ThreadContext, current};
 use crate::simt::flights::{Flight, Source};
+use crate::simt::proxy::CHUNK;
 use crate::simt::shared::BlockShared;
 
 /// The content of memory that may not be read: a NaN in every float format.
@@ -41,6 +42,7 @@ pub(super) unsafe fn global_to_shared(shared: *mut u8, global: *const u8, bytes:
         unsafe {
             check_barrier(own, barrier)?;
             check_fenced_barrier(own, barrier)?;
+            check_target(own, shared.addr(), bytes)?;
             forget(shared, bytes);
         }
         let flight =
@@ -72,11 +74,12 @@ pub(super) unsafe fn shared_to_global(global: *mut u8, shared: *const u8, bytes:
                 global.addr()
             ));
         }
-        check_fenced(own)?;
+        check_source(context, shared, bytes)?;
         let (was, read) = (stores::snapshot(shared, bytes), Vec::new());
         // SAFETY: the caller's target.
         unsafe { forget(global, bytes) };
-        let store = Store { target: global, source: shared, bytes, location, was, read };
+        let (operation, target) = (TO_GLOBAL, Target::Memory(global));
+        let store = Store { operation, target, source: shared, bytes, location, was, read };
         context.channel.with_copies(|copies| copies.stores.start(store));
         Ok(())
     });
@@ -104,7 +107,7 @@ pub(super) unsafe fn shared_to_shared(
         check_aligned(shared.addr(), "source's")?;
         check_shared(own, target.addr(), bytes)?;
         check_shared(own, shared.addr(), bytes)?;
-        check_fenced(own)?;
+        check_source(context, shared, bytes)?;
         // SAFETY: the caller's barrier and target.
         unsafe {
             start_remote(context, (name, location), (target, Source::Memory(shared), bytes), (barrier, rank))
@@ -159,6 +162,7 @@ unsafe fn start_remote(
         if matches!(source, Source::Memory(_)) {
             check_fenced_barrier(&member.shared, barrier.cast())?;
         }
+        check_target(&member.shared, target.addr(), bytes)?;
         forget(target, bytes);
     }
     let flight = Flight::new(context, call, (target, source, bytes), barrier.cast());
@@ -207,7 +211,7 @@ fn check_aligned(address: usize, of: &str) -> Result<(), String> {
     }
 }
 
-fn check_shared(own: &BlockShared, address: usize, bytes: usize) -> Result<(), String> {
+pub(crate) fn check_shared(own: &BlockShared, address: usize, bytes: usize) -> Result<(), String> {
     if own.holds(address, bytes) {
         Ok(())
     } else {
@@ -218,8 +222,27 @@ fn check_shared(own: &BlockShared, address: usize, bytes: usize) -> Result<(), S
     }
 }
 
+/// Checks that the copy finds what threads wrote to these bytes of shared memory.
+pub(crate) fn check_source(
+    context: &ThreadContext<'_>,
+    shared: *const u8,
+    bytes: usize,
+) -> Result<(), String> {
+    if !context.channel.is_fiber() {
+        return check_fenced(context.shared());
+    }
+    let chunk = |at: usize| {
+        let address = shared.wrapping_add(at);
+        // SAFETY: the block's shared memory, all of which has been written to, be it by the executor; all its threads are fibers
+        // of this OS thread. The compiler knows nothing of what a volatile read finds.
+        (address.addr(), unsafe { address.cast::<[u8; CHUNK]>().read_volatile() })
+    };
+    let chunks = (0..bytes).step_by(CHUNK).map(chunk);
+    context.shared().check_visible(chunks).map_err(|reason| format!(" {reason}"))
+}
+
 /// Checks that what threads wrote may have been fenced; what came by copies needs no fence.
-fn check_fenced(own: &BlockShared) -> Result<(), String> {
+pub(crate) fn check_fenced(own: &BlockShared) -> Result<(), String> {
     if own.fences.any() || own.flights.is_used() {
         Ok(())
     } else {
@@ -229,7 +252,7 @@ fn check_fenced(own: &BlockShared) -> Result<(), String> {
 
 /// # Safety
 /// Where the barrier is in shared memory, it is at most accessed as one.
-unsafe fn check_barrier(own: &BlockShared, barrier: *mut Barrier) -> Result<(), String> {
+pub(crate) unsafe fn check_barrier(own: &BlockShared, barrier: *mut Barrier) -> Result<(), String> {
     if !own.holds(barrier.addr(), size_of::<Barrier>()) || !barrier.is_aligned() {
         let address = barrier.addr();
         return Err(format!(
@@ -242,7 +265,7 @@ unsafe fn check_barrier(own: &BlockShared, barrier: *mut Barrier) -> Result<(), 
 }
 
 /// Checks that a barrier may have been fenced after it was initialised.
-fn check_fenced_barrier(own: &BlockShared, barrier: *mut Barrier) -> Result<(), String> {
+pub(crate) fn check_fenced_barrier(own: &BlockShared, barrier: *mut Barrier) -> Result<(), String> {
     if own.fences.is_fenced(barrier.addr()) {
         Ok(())
     } else {
@@ -251,11 +274,22 @@ fn check_fenced_barrier(own: &BlockShared, barrier: *mut Barrier) -> Result<(), 
     }
 }
 
+/// Checks that no pending multiplication reads the target.
+pub(crate) fn check_target(own: &BlockShared, address: usize, bytes: usize) -> Result<(), String> {
+    match own.wgmma.reader(address, bytes) {
+        None => Ok(()),
+        Some(location) => Err(format!(
+            " into shared memory that wgmma::Pending::multiply() at {location} still reads; wait for its group, and let the thread \
+             that copies wait for that"
+        )),
+    }
+}
+
 /// Makes memory uninitialised.
 ///
 /// # Safety
 /// It is valid for writes.
-unsafe fn forget(target: *mut u8, bytes: usize) {
+pub(crate) unsafe fn forget(target: *mut u8, bytes: usize) {
     // SAFETY: the caller's.
     unsafe {
         if cfg!(miri) {

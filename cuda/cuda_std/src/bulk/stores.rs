@@ -6,10 +6,21 @@ use std::collections::VecDeque;
 use std::panic::resume_unwind;
 
 use crate::simt::FaultKind;
+use crate::tensor::tile::Tile;
+
+/// Where a copy goes.
+pub(crate) enum Target {
+    /// Bytes in order.
+    Memory(*mut u8),
+    /// A tile of a tensor.
+    Tile(Box<Tile>),
+}
 
 /// A copy that has been started.
-pub(super) struct Store {
-    pub target: *mut u8,
+pub(crate) struct Store {
+    /// The function that started it.
+    pub operation: &'static str,
+    pub target: Target,
     pub source: *const u8,
     pub bytes: usize,
     pub location: &'static Location<'static>,
@@ -29,7 +40,7 @@ pub(crate) struct Stores {
 }
 
 impl Stores {
-    pub(super) fn start(&mut self, store: Store) {
+    pub(crate) fn start(&mut self, store: Store) {
         self.open.push(store);
     }
 
@@ -56,7 +67,7 @@ impl Stores {
     pub fn end(self) {
         for store in self.groups.into_iter().flatten().chain(self.open) {
             if store.read.is_empty() {
-                let kind = FaultKind::StoreNotWaitedFor { operation: super::TO_GLOBAL, bytes: store.bytes };
+                let kind = FaultKind::StoreNotWaitedFor { operation: store.operation, bytes: store.bytes };
                 resume_unwind(Box::new((kind, store.location)));
             }
             store.write();
@@ -74,8 +85,7 @@ impl Store {
             return Err(format!(
                 " finds that shared memory has changed which {}() at {} reads; wait before any thread writes there \
                  again",
-                super::TO_GLOBAL,
-                self.location
+                self.operation, self.location
             ));
         }
         // SAFETY: the one who started it answers for the source until now.
@@ -86,12 +96,19 @@ impl Store {
     /// Writes what was read.
     fn write(self) {
         // SAFETY: the one who started it answers for the target until now.
-        unsafe { core::ptr::copy_nonoverlapping(self.read.as_ptr().cast(), self.target, self.bytes) };
+        unsafe {
+            match self.target {
+                Target::Memory(target) => {
+                    core::ptr::copy_nonoverlapping(self.read.as_ptr().cast(), target, self.bytes);
+                }
+                Target::Tile(tile) => tile.store(&self.read),
+            }
+        }
     }
 }
 
 /// What memory holds, to be compared; nothing under Miri.
-pub(super) fn snapshot(source: *const u8, bytes: usize) -> Vec<u8> {
+pub(crate) fn snapshot(source: *const u8, bytes: usize) -> Vec<u8> {
     let bytes = if cfg!(miri) { 0 } else { bytes };
     // SAFETY: the block's shared memory, all of which has been written to, be it by the executor; the compiler knows nothing
     // of what a volatile read finds.

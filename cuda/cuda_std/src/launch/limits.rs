@@ -19,8 +19,8 @@ pub struct Limits {
     /// [cooperative](super::KernelMeta::cooperative) launch. What a kernel's registers and shared memory leave of it, a
     /// CUDA device knows alone.
     pub max_resident_threads: u64,
-    /// The compute capability as one number, 90 for 9.0, which a kernel's [least](super::KernelMeta::min_arch) is
-    /// checked against. `u32::MAX` runs every kernel.
+    /// The compute capability as one number, 90 for 9.0, which a kernel's [least](super::KernelMeta::min_arch) or
+    /// [only](super::KernelMeta::arch_specific) one is checked against. `u32::MAX` runs every kernel.
     pub capability: u32,
     /// Whether it runs kernels that are for [the CPU executor alone](super::KernelMeta::cpu_only): that executor does, and
     /// what runs PTX does not.
@@ -70,13 +70,31 @@ impl Limits {
     /// Checks that a device with these limits has the kernel.
     ///
     /// # Errors
-    /// [`LaunchError::CpuOnly`] and [`LaunchError::TooOld`].
+    /// [`LaunchError::CpuOnly`], [`LaunchError::TooOld`] and [`LaunchError::OtherArch`].
+    ///
+    /// ```
+    /// use cuda_std::kernel;
+    /// use cuda_std::launch::{LaunchError, Limits};
+    ///
+    /// /// # Safety
+    /// /// None is needed; it does nothing.
+    /// #[kernel(arch = "90a")]
+    /// unsafe fn hopper() {}
+    ///
+    /// let gpu = |capability| Limits { capability, runs_cpu_only: false, ..Limits::default() };
+    /// assert!(gpu(90).check_kernel(hopper::META).is_ok());
+    /// let error = gpu(100).check_kernel(hopper::META).unwrap_err();
+    /// assert!(matches!(error, LaunchError::OtherArch { needed: 90, found: 100, .. }));
+    /// ```
     pub fn check_kernel(&self, kernel: &KernelMeta) -> Result<(), LaunchError> {
-        let &KernelMeta { name: kernel, min_arch: needed, cpu_only, .. } = kernel;
+        let &KernelMeta { name: kernel, min_arch: needed, arch_specific, cpu_only, .. } = kernel;
         if cpu_only && !self.runs_cpu_only {
             return Err(LaunchError::CpuOnly { kernel });
         }
         let found = self.capability;
+        if arch_specific && found != needed && found != u32::MAX {
+            return Err(LaunchError::OtherArch { kernel, needed, found });
+        }
         if needed > found { Err(LaunchError::TooOld { kernel, needed, found }) } else { Ok(()) }
     }
 
@@ -259,6 +277,20 @@ pub enum LaunchError {
         /// The kernel.
         kernel: &'static str,
         /// The least compute capability, 90 for 9.0.
+        needed: u32,
+        /// The device's.
+        found: u32,
+    },
+    /// The kernel uses what devices of one compute capability alone have.
+    #[error(
+        "launch of {kernel} failed: it is compiled for compute_{needed}a, which only devices of compute capability {}.{} \
+         run, and the device has {}.{}; choose a kernel for other devices",
+        needed / 10, needed % 10, found / 10, found % 10
+    )]
+    OtherArch {
+        /// The kernel.
+        kernel: &'static str,
+        /// The compute capability that runs it, 90 for 9.0.
         needed: u32,
         /// The device's.
         found: u32,

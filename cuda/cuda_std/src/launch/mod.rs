@@ -40,6 +40,9 @@ pub struct KernelMeta {
     /// The least compute capability whose PTX has the kernel, as one number: 90 for 9.0; 0 if every PTX has it. None has it
     /// that is for [the CPU alone](Self::cpu_only).
     pub min_arch: u32,
+    /// Whether only devices of exactly the compute capability [`min_arch`](Self::min_arch) run it, for
+    /// `#[kernel(arch = "90a")]`: it is in the PTX for `compute_90a`, and in no other.
+    pub arch_specific: bool,
     /// The most threads of a block that the kernel was compiled for; 0 if it did not say.
     pub max_threads: u32,
     /// The blocks that the kernel was compiled to have room for on a multiprocessor; 0 if it did not say.

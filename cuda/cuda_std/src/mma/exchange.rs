@@ -250,7 +250,7 @@ fn multiply_apart(
 
 /// The value of another lane.
 #[track_caller]
-pub(super) fn shuffle(name: &'static str, value: u128, lane: u32) -> u128 {
+pub(crate) fn shuffle(name: &'static str, value: u128, lane: u32) -> u128 {
     let op = WarpOp::Shuffle { mode: ShuffleMode::Idx, value, b: lane, width: WARP_SIZE };
     collective(name, Collective::Warp { mask: u32::MAX, op }).value
 }

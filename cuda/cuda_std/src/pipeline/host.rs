@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 
 use crate::bulk::stores::Stores;
 use crate::simt::context::current;
+use crate::wgmma::host::Multiplications;
 
 /// The content of memory that may not be read: a NaN in every float format.
 const POISON: u8 = 0xff;
@@ -27,6 +28,8 @@ pub(crate) struct Copies {
     groups: VecDeque<Vec<Pending>>,
     /// Those to global memory.
     pub stores: Stores,
+    /// Multiplications of its warpgroup.
+    pub wgmma: Multiplications,
 }
 
 impl Copies {

@@ -120,6 +120,7 @@ impl Channel {
     #[inline]
     pub(super) fn end_copies(&self) {
         if let Some(copies) = self.copies.take() {
+            copies.wgmma.end();
             copies.stores.end();
         }
     }

@@ -40,6 +40,13 @@ pub(crate) enum Collective {
         /// The number of the round.
         round: u32,
     },
+    /// A wait for a group of multiplications: until all threads of the warpgroup have started them.
+    Warpgroup {
+        /// The warpgroup's number in the block.
+        number: u32,
+        /// The multiplications.
+        bound: u64,
+    },
     /// An operation of the lanes that `mask` names.
     Warp {
         /// One bit per lane that takes part.
@@ -59,6 +66,7 @@ impl Collective {
             Collective::Warp { op, .. } => matches!(op, WarpOp::Sync),
             // The barrier's own atomics order.
             Collective::Phase { .. } | Collective::Named { .. } => false,
+            Collective::Warpgroup { .. } => false,
         }
     }
 
@@ -74,6 +82,7 @@ impl Collective {
                     Some(barrier::host::can_go_on(shared, barrier, parity))
                 }
                 Collective::Named { barrier, round } => Some(thread::named::host::can_go_on(barrier, round)),
+                Collective::Warpgroup { number, bound } => Some(shared.wgmma.can_go_on(number, bound)),
                 _ => None,
             }
         }

@@ -33,7 +33,7 @@ enum State {
     InBarrier,
     /// It waits at the barrier of the cluster.
     InCluster,
-    /// It waits for a phase of a barrier in shared memory, or for a numbered barrier.
+    /// It waits for a phase of a barrier in shared memory, for a numbered barrier or for its warpgroup.
     InPhase,
     /// It waits in an operation of its warp.
     InWarpOp,
@@ -236,7 +236,7 @@ impl<'a> Scheduler<'a> {
                 slot.state = State::InCluster;
                 self.in_cluster += 1;
             }
-            Collective::Phase { .. } | Collective::Named { .. } => {
+            Collective::Phase { .. } | Collective::Named { .. } | Collective::Warpgroup { .. } => {
                 slot.state = State::InPhase;
                 self.in_phase += 1;
             }

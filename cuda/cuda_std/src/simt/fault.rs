@@ -113,6 +113,20 @@ pub enum FaultKind {
         /// How many have come.
         here: u32,
     },
+    /// A thread waits for multiplications that another thread of its warpgroup never starts.
+    WarpgroupIncomplete {
+        /// The waiting function.
+        operation: &'static str,
+        /// A thread that does not start them.
+        missing: Dim3,
+        /// What that thread does instead.
+        instead: Instead,
+    },
+    /// A thread has returned before it waited for a multiplication of its warpgroup.
+    WgmmaNotWaitedFor {
+        /// The function that started the multiplication.
+        operation: &'static str,
+    },
     /// A block has ended while a copy to its shared memory was on its way, or one that reads it.
     CopyNotWaitedFor {
         /// The function that started the copy.
@@ -255,6 +269,15 @@ impl fmt::Display for FaultKind {
                 f,
                 "{operation} waits for {count} threads, but only {here} have arrived and no other can; let the \
                  number of threads match the barrier"
+            ),
+            FaultKind::WarpgroupIncomplete { operation, missing, instead } => write!(
+                f,
+                "{operation} waits for a multiplication that thread {missing} of the warpgroup has not started: it {instead}; let \
+                 all 128 threads call the same multiplications"
+            ),
+            FaultKind::WgmmaNotWaitedFor { operation } => write!(
+                f,
+                "{operation} was pending when its thread returned; call wgmma::commit() and wgmma::wait::<0>() before"
             ),
             FaultKind::CopyNotWaitedFor { operation, bytes } => write!(
                 f,

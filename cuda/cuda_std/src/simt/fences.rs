@@ -1,6 +1,6 @@
 //! What threads of a block have fenced for copies that go another way to memory than their own accesses do.
 
-use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 /// Barriers that are remembered; of more it is not known that a fence is missing.
 const BARRIERS: usize = 32;
@@ -8,8 +8,8 @@ const BARRIERS: usize = 32;
 /// The fences of a block. Read and written in relaxed order: it orders no accesses.
 #[derive(Default)]
 pub(crate) struct Fences {
-    /// Whether a thread has fenced what it wrote to shared memory.
-    of_writes: AtomicBool,
+    /// How often threads have fenced what they wrote to shared memory.
+    of_writes: AtomicU32,
     /// The addresses of barriers that were initialised since the last fence, or 0.
     of_barriers: [AtomicUsize; BARRIERS],
 }
@@ -17,7 +17,7 @@ pub(crate) struct Fences {
 impl Fences {
     /// A thread fences what it wrote to shared memory, barriers included.
     pub fn fence(&self) {
-        self.of_writes.store(true, Ordering::Relaxed);
+        self.of_writes.fetch_add(1, Ordering::Relaxed);
         self.fence_barriers();
     }
 
@@ -37,8 +37,13 @@ impl Fences {
 
     /// Whether any thread has fenced what it wrote.
     pub fn any(&self) -> bool {
+        self.count() > 0
+    }
+
+    /// How often threads have fenced what they wrote.
+    pub fn count(&self) -> u32 {
         // A plain load may give an old value.
-        self.of_writes.fetch_or(false, Ordering::Relaxed)
+        self.of_writes.fetch_add(0, Ordering::Relaxed)
     }
 
     /// Whether a thread has used a fence since the barrier was initialised, as far as is known.
@@ -48,7 +53,7 @@ impl Fences {
 
     /// Forgets all for another block.
     pub fn clear(&self) {
-        self.of_writes.store(false, Ordering::Relaxed);
+        self.of_writes.store(0, Ordering::Relaxed);
         self.fence_barriers();
     }
 }

@@ -10,7 +10,10 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use super::context::ThreadContext;
 use super::fault::Place;
+use super::fences::Fences;
+use super::proxy::Proxy;
 use crate::barrier::host;
+use crate::tensor::tile::Tile;
 
 /// Lists of copies; all those for a barrier are in one.
 const LISTS: usize = 16;
@@ -21,6 +24,8 @@ pub(crate) enum Source {
     Memory(*const u8),
     /// The first bytes of a value.
     Value([MaybeUninit<u8>; 16]),
+    /// A tile of a tensor, when the copy is made.
+    Tile(Box<Tile>),
 }
 
 /// A copy that has been started.
@@ -33,6 +38,8 @@ pub(crate) struct Flight {
     pub operation: &'static str,
     pub location: &'static Location<'static>,
     pub place: Place,
+    /// Whether the block's threads are fibers.
+    is_of_fibers: bool,
     /// The one that was started before it.
     next: *mut Flight,
 }
@@ -46,7 +53,8 @@ impl Flight {
         barrier: *mut u64,
     ) -> Self {
         let place = Place { block: context.block_idx, thread: Some(context.thread_idx) };
-        Self { target, source, bytes, barrier, operation, location, place, next: core::ptr::null_mut() }
+        let (is_of_fibers, next) = (context.channel.is_fiber(), core::ptr::null_mut());
+        Self { target, source, bytes, barrier, operation, location, place, is_of_fibers, next }
     }
 
     /// Whether it will read memory that `holds` an address.
@@ -59,15 +67,24 @@ impl Flight {
         self.bytes
     }
 
-    /// Makes the copy, and counts its bytes.
-    fn land(self) {
+    /// Makes the copy, and counts its bytes; `fences` is how many the target's block has had.
+    fn land(self, proxy: &Proxy, fences: u32) {
         // SAFETY: the one who started it answers for target, source and barrier until the phase is over.
         unsafe {
             let source = match &self.source {
                 Source::Memory(source) => *source,
                 Source::Value(value) => value.as_ptr().cast(),
+                Source::Tile(tile) => {
+                    tile.load(self.target);
+                    core::ptr::null()
+                }
             };
-            core::ptr::copy_nonoverlapping(source, self.target, self.bytes);
+            if !source.is_null() {
+                core::ptr::copy_nonoverlapping(source, self.target, self.bytes);
+            }
+            if self.is_of_fibers {
+                proxy.wrote(self.target, self.bytes, fences);
+            }
             host::complete_copy(self.barrier, self.bytes as u32);
         }
     }
@@ -87,6 +104,8 @@ pub(crate) struct Flights {
     lists: [List; LISTS],
     /// Whether there ever was one.
     any: AtomicBool,
+    /// What they wrote.
+    pub proxy: Proxy,
 }
 
 impl Flights {
@@ -126,10 +145,10 @@ impl Flights {
     /// # Safety
     /// A thread waits for it.
     #[inline]
-    pub unsafe fn land(&self, barrier: *mut u64, parity: u32) {
+    pub unsafe fn land(&self, barrier: *mut u64, parity: u32, fences: &Fences) {
         // SAFETY: as above.
         if unsafe { self.may_land(barrier, parity) } {
-            self.land_all(barrier);
+            self.land_all(barrier, fences);
         }
     }
 
@@ -139,11 +158,11 @@ impl Flights {
     /// # Safety
     /// A thread looks at it.
     #[inline]
-    pub unsafe fn look(&self, barrier: *mut u64, parity: u32) {
+    pub unsafe fn look(&self, barrier: *mut u64, parity: u32, fences: &Fences) {
         // SAFETY: as above.
         let may_land = unsafe { self.may_land(barrier, parity) };
         if may_land && self.list(barrier).looked.swap(true, Ordering::Relaxed) {
-            self.land_all(barrier);
+            self.land_all(barrier, fences);
         }
     }
 
@@ -153,11 +172,15 @@ impl Flights {
     }
 
     #[cold]
-    fn land_all(&self, barrier: *mut u64) {
+    fn land_all(&self, barrier: *mut u64, fences: &Fences) {
         self.list(barrier).looked.store(false, Ordering::Relaxed);
         let mut oldest_last = taken(&self.list(barrier).last).collect::<Vec<_>>();
         while let Some(flight) = oldest_last.pop() {
-            if flight.barrier == barrier { flight.land() } else { self.push(flight) }
+            if flight.barrier == barrier {
+                flight.land(&self.proxy, fences.count())
+            } else {
+                self.push(flight)
+            }
         }
     }
 

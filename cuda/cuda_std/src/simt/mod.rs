@@ -67,6 +67,7 @@ mod launcher;
 pub(crate) mod limit;
 mod panic_hook;
 mod pool;
+pub(crate) mod proxy;
 mod schedule;
 pub(crate) mod shared;
 #[cfg(all(target_os = "linux", not(miri)))]

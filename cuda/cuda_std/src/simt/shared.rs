@@ -9,7 +9,9 @@ use linkme::distributed_slice;
 use super::fault::FaultKind;
 use super::fences::Fences;
 use super::flights::Flights;
+use super::proxy::CHUNK;
 use crate::thread::named::host::Named;
+use crate::wgmma::host::Warpgroups;
 
 /// Bytes of static shared memory a block can have on every CUDA device.
 pub(crate) const MAX_STATIC_BYTES: usize = 48 * 1024;
@@ -35,10 +37,14 @@ unsafe impl Sync for SharedStatic {}
 #[distributed_slice]
 pub static SHARED_STATICS: [SharedStatic];
 
-/// 128 bytes with the alignment that shared memory has at least.
+/// 1024 bytes with the largest alignment that an array in shared memory asks for.
 #[derive(Clone, Copy)]
-#[repr(C, align(128))]
-struct Line([u8; 128]);
+#[repr(C, align(1024))]
+struct Line([u8; 1024]);
+
+/// Where dynamic shared memory begins in its lines. A kernel cannot count on more than 16 bytes of alignment, because its
+/// static arrays come first on a GPU.
+const DYNAMIC_START: usize = 16;
 
 /// The `shared_array!`s that a block can have.
 const MOST_SLOTS: usize = 128;
@@ -79,6 +85,8 @@ pub(crate) struct BlockShared {
     pub(crate) fences: Fences,
     /// Its numbered barriers.
     pub(crate) named: Named,
+    /// Its multiplications.
+    pub(crate) wgmma: Warpgroups,
 }
 
 // SAFETY: the memory is accessed through raw pointers, by kernels that answer for the order of their accesses.
@@ -97,11 +105,12 @@ impl BlockShared {
             fixed: lines(MAX_STATIC_BYTES),
             fixed_bytes: AtomicUsize::new(MAX_STATIC_BYTES),
             slots: Box::new([const { Slot::free() }; MOST_SLOTS]),
-            dynamic: lines(dynamic_bytes as usize),
+            dynamic: lines(DYNAMIC_START + dynamic_bytes as usize),
             dynamic_bytes,
             flights: Flights::default(),
             fences: Fences::default(),
             named: Named::default(),
+            wgmma: Warpgroups::default(),
         };
         shared.poison();
         shared.fixed_bytes.store(0, Ordering::Relaxed);
@@ -111,8 +120,10 @@ impl BlockShared {
     /// Makes the memory that of a new block: no slots, nothing initialised.
     pub(super) fn reset(&self) {
         self.flights.clear();
+        self.flights.proxy.clear();
         self.fences.clear();
         self.named.clear();
+        self.wgmma.clear();
         self.poison();
         self.fixed_bytes.store(0, Ordering::Relaxed);
         let is_used = |slot: &&Slot| slot.key.load(Ordering::Relaxed) != 0;
@@ -131,7 +142,7 @@ impl BlockShared {
         // SAFETY: both ranges lie in the parts, which no thread uses now.
         unsafe {
             start(&self.fixed).write_bytes(POISON, self.fixed_bytes.load(Ordering::Relaxed));
-            start(&self.dynamic).write_bytes(POISON, self.dynamic_bytes as usize);
+            start_of_dynamic(&self.dynamic).write_bytes(POISON, self.dynamic_bytes as usize);
         }
     }
 
@@ -220,21 +231,37 @@ impl BlockShared {
         };
         // A plain load may give an old value.
         within(start(&self.fixed).addr(), self.fixed_bytes.fetch_add(0, Ordering::Relaxed))
-            || within(start(&self.dynamic).addr(), self.dynamic_bytes as usize)
+            || within(start_of_dynamic(&self.dynamic).addr(), self.dynamic_bytes as usize)
             || statics().iter().any(|shared| within(shared.address.addr(), shared.bytes))
+    }
+
+    /// Checks that copies and multiplications find what threads wrote to these chunks, of which `chunks` gives address and
+    /// content. What copies brought needs no fence.
+    ///
+    /// All threads of the block are fibers.
+    pub(crate) fn check_visible(
+        &self,
+        chunks: impl Iterator<Item = (usize, [u8; CHUNK])>,
+    ) -> Result<(), String> {
+        if self.flights.proxy.reads(chunks, self.fences.count()) {
+            return Ok(());
+        }
+        Err("of what no thread has fenced since it was written; let those that wrote it call bulk::fence_shared() before the \
+             barrier, and wait for copies"
+            .into())
     }
 
     /// Whether the address lies in this memory.
     pub(super) fn contains(&self, address: usize) -> bool {
         let lies_in = |start: *mut u8, bytes: usize| address.wrapping_sub(start.addr()) < bytes;
         lies_in(start(&self.fixed), MAX_STATIC_BYTES)
-            || lies_in(start(&self.dynamic), self.dynamic_bytes as usize)
+            || lies_in(start_of_dynamic(&self.dynamic), self.dynamic_bytes as usize)
     }
 
     /// The dynamic part and its size in bytes.
     pub(crate) fn dynamic(&self) -> (*mut u8, u32) {
         // SAFETY: the part has this size.
-        (unsafe { only(start(&self.dynamic), self.dynamic_bytes as usize) }, self.dynamic_bytes)
+        (unsafe { only(start_of_dynamic(&self.dynamic), self.dynamic_bytes as usize) }, self.dynamic_bytes)
     }
 }
 
@@ -249,6 +276,11 @@ fn offset_after(used: usize, align: usize) -> usize {
 /// The start of a part, and leave to access all of it.
 fn start(part: &[UnsafeCell<MaybeUninit<Line>>]) -> *mut u8 {
     UnsafeCell::raw_get(part.as_ptr()).cast()
+}
+
+/// The start of the dynamic part, at the least alignment that it has.
+fn start_of_dynamic(part: &[UnsafeCell<MaybeUninit<Line>>]) -> *mut u8 {
+    start(part).wrapping_add(DYNAMIC_START)
 }
 
 /// The pointer with leave to access the next `bytes` bytes and no others, which Miri checks.

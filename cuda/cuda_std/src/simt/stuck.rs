@@ -7,6 +7,9 @@ use super::fault::{Fault, FaultKind, Instead, Place, StuckWait};
 use crate::barrier::host;
 use crate::thread::named::host as named;
 
+/// Threads of a warpgroup.
+const WARPGROUP: u32 = 128;
+
 /// What the threads of a block wait for, while none of them runs.
 pub(super) struct View<'a> {
     block: &'a Block<'a>,
@@ -60,6 +63,14 @@ impl<'a> View<'a> {
                     // SAFETY: the thread waits for it.
                     let (count, here) = unsafe { named::counts(barrier) };
                     FaultKind::NamedBarrierNotReached { operation, count, here }
+                }
+                Collective::Warpgroup { number, bound } => {
+                    let missing = number * WARPGROUP + self.block.shared.wgmma.missing(number, bound)?;
+                    FaultKind::WarpgroupIncomplete {
+                        operation,
+                        missing: self.block.coordinates(missing),
+                        instead: self.instead(missing),
+                    }
                 }
                 _ => return None,
             };
@@ -151,7 +162,10 @@ pub(super) fn why_words_stuck(blocks: &[View<'_>]) -> Option<Fault> {
                     let first = Place { block: block.index, thread: Some(block.coordinates(thread as u32)) };
                     let is_for_words = matches!(
                         collective,
-                        Collective::Words | Collective::Phase { .. } | Collective::Named { .. }
+                        Collective::Words
+                            | Collective::Phase { .. }
+                            | Collective::Named { .. }
+                            | Collective::Warpgroup { .. }
                     );
                     waits.push((StuckWait { operation: name, at, threads: 1, first }, is_for_words));
                 }

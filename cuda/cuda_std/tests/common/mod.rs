@@ -2,6 +2,7 @@
 
 #![allow(dead_code, reason = "every test crate uses a part of this")]
 
+pub mod matrices;
 pub mod tiles;
 
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -73,6 +73,20 @@ unsafe fn add<const N: u32>(out: *mut u32) {
 
 /// # Safety
 /// None is needed; it does nothing.
+#[kernel(
+    arch = "90a",
+    instances(
+        nothing_1 = <1>;
+        nothing_2 = <2>, min_arch = 80;
+        arch = "100a" {
+            nothing_3 = <3>;
+        }
+    ),
+)]
+unsafe fn nothing<const N: u32>() {}
+
+/// # Safety
+/// None is needed; it does nothing.
 #[kernel(cpu_only, cooperative)]
 unsafe fn together() {}
 
@@ -108,6 +122,8 @@ pub fn main() {
         ("add_one_here", true, 0),
         ("add_two_here", true, 90)
     ]));
+    let places = nothing::KERNELS.iter().map(|meta| (meta.name, meta.min_arch, meta.arch_specific));
+    assert!(places.eq([("nothing_1", 90, true), ("nothing_2", 80, false), ("nothing_3", 100, true)]));
     assert!(!reverse_single::META.cpu_only);
     assert!(together::META.cpu_only && together::META.cooperative);
     let mut out = [0; 3];

@@ -37,4 +37,16 @@ unsafe fn wordy_too() {}
 #[kernel(cpu_only = true)]
 unsafe fn as_wordy() {}
 
+#[kernel(arch = 90)]
+unsafe fn without_letter() {}
+
+#[kernel(arch = "sm_90a")]
+unsafe fn with_prefix() {}
+
+#[kernel(arch = "100f")]
+unsafe fn family() {}
+
+#[kernel(arch = "90a", min_arch = 90)]
+unsafe fn both() {}
+
 fn main() {}

@@ -11,7 +11,7 @@ use super::instances::{Instance, Names};
 /// The attribute's arguments that are known; the others are ignored.
 #[derive(Default)]
 pub(super) struct Arguments {
-    /// `max_threads = ..`, `min_blocks = ..`, `min_arch = ..`.
+    /// `max_threads = ..`, `min_blocks = ..`, `min_arch = ..`, `arch = ..`.
     bounds: Vec<(Ident, Expr)>,
     /// `cooperative`.
     cooperative: bool,
@@ -37,6 +37,8 @@ pub(super) enum HostArguments {
 #[derive(Clone, Copy)]
 pub(super) struct Bounds {
     pub min_arch: u32,
+    /// Whether devices of the compute capability `min_arch` alone run it: its PTX is for `compute_90a` or the like.
+    pub arch_specific: bool,
     pub max_threads: u32,
     pub min_blocks: u32,
     /// Whether all blocks of a grid have to be alive at once.
@@ -51,12 +53,15 @@ const BOUNDS: [(&str, &str); 3] = [
     ("min_blocks", "min_blocks is the number of blocks that fit a multiprocessor: `min_blocks = 4`"),
 ];
 
+/// The setting that names the only architecture of a kernel.
+const ARCH: &str = "arch";
+
 /// The setting of an instance that no PTX has.
 const CPU_ONLY: &str = "cpu_only";
 
 /// Whether the name is that of a launch bound.
 pub(super) fn is_bound(name: &Ident) -> bool {
-    BOUNDS.iter().any(|(bound, _)| name == bound)
+    name == ARCH || BOUNDS.iter().any(|(bound, _)| name == bound)
 }
 
 impl Arguments {
@@ -133,8 +138,8 @@ impl Arguments {
             Some((name, _)) => Err(Error::new(
                 name.span(),
                 format!(
-                    "`{name}` is not a const parameter, a launch bound (min_arch, max_threads, min_blocks), \
-                     cpu_only, or a name in `facts`"
+                    "`{name}` is not a const parameter, a launch bound (arch, min_arch, max_threads, \
+                     min_blocks), cpu_only, or a name in `facts`"
                 ),
             )),
         }
@@ -155,13 +160,16 @@ impl Arguments {
             u32::try_from(number).map_err(|_| Error::new_spanned(expr, message))
         });
         let (min_arch, max_threads, min_blocks) = (min_arch?, max_threads?, min_blocks?);
+        let exact_arch = exact_arch(own, &self.bounds)?;
         let cpu_only = match own.iter().find(|(name, _)| name == CPU_ONLY) {
             Some((_, expr)) => eval::boolean(expr).ok_or_else(|| {
                 Error::new_spanned(expr, "cpu_only of an instance is `true` or `false`: `cpu_only = true`")
             })?,
             None => self.cpu_only,
         };
-        let bounds = Bounds { min_arch, max_threads, min_blocks, cooperative: self.cooperative, cpu_only };
+        let (min_arch, arch_specific) = (exact_arch.unwrap_or(min_arch), exact_arch.is_some());
+        let cooperative = self.cooperative;
+        let bounds = Bounds { min_arch, arch_specific, max_threads, min_blocks, cooperative, cpu_only };
         if bounds.min_blocks > 0 && bounds.max_threads == 0 {
             let span = own.iter().chain(&self.bounds).find(|(name, _)| name == "min_blocks");
             let message = "min_blocks needs max_threads: `max_threads = 256, min_blocks = 4`";
@@ -172,6 +180,24 @@ impl Arguments {
         }
         Ok(bounds)
     }
+}
+
+/// The compute capability that `arch = ..` names: that of the instance, else of the attribute. A `min_arch` of the
+/// instance itself hides an `arch` of the attribute.
+fn exact_arch(own: &[(Ident, Expr)], attribute: &[(Ident, Expr)]) -> Result<Option<u32>> {
+    for level in [own, attribute] {
+        let find = |name: &str| level.iter().find(|(setting, _)| setting == name);
+        match (find(ARCH), find(BOUNDS[0].0)) {
+            (Some((name, _)), Some(_)) => {
+                let message = "`arch` names the only architecture of the kernel; remove min_arch";
+                return Err(Error::new(name.span(), message));
+            }
+            (Some((_, expr)), None) => return eval::specific_arch(expr).map(Some),
+            (None, Some(_)) => return Ok(None),
+            (None, None) => {}
+        }
+    }
+    Ok(None)
 }
 
 /// Refuses a value for a word that has none.

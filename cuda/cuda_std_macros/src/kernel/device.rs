@@ -2,10 +2,10 @@
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote, quote_spanned};
-use syn::ItemFn;
 use syn::spanned::Spanned as _;
+use syn::{Ident, ItemFn, Type};
 
-use super::host::inferred_lifetimes;
+use super::host::{inferred_lifetimes, is_primitive};
 use super::stamp::{DeviceArgument, DeviceCall};
 use super::{Bounds, Param};
 
@@ -40,12 +40,14 @@ pub(super) fn entry(
 
     let mut flat = Vec::new();
     let mut joined = Vec::new();
-    for Param { name, ty } in params {
+    let mut layouts = Vec::new();
+    for (i, Param { name, ty }) in params.iter().enumerate() {
         let (first, second) = (format_ident!("{name}_first"), format_ident!("{name}_second"));
         let inferred = inferred_lifetimes(ty, &function.sig.generics);
         let param = quote_spanned! {ty.span()=>
             <#ty as ::cuda_std::param::Param<{ ::cuda_std::__kind!(#inferred) }>>
         };
+        layouts.extend(may_be_struct(ty).then(|| layout((i, &first), &inferred, function)));
         flat.push(quote!(#first: #param::First, #second: #param::Second));
         joined.push(quote!(#param::join(#first, #second)));
     }
@@ -77,26 +79,30 @@ pub(super) fn entry(
         let section = format!(".ferrowarp.bounds.{}.{}", bounds.max_threads, bounds.min_blocks);
         quote!(#[unsafe(link_section = #section)])
     });
-    let (has_kernel, remains) = match bounds.min_arch {
-        0 => (quote!(), quote!()),
-        arch => {
-            let feature = format!("sm_{arch}");
+    let feature = match bounds {
+        Bounds { min_arch: 0, .. } => None,
+        Bounds { min_arch, arch_specific: false, .. } => Some(format!("sm_{min_arch}")),
+        Bounds { min_arch, arch_specific: true, .. } => Some(format!("sm_{min_arch}a")),
+    };
+    let (has_kernel, remains) = match &feature {
+        None => (quote!(), quote!()),
+        Some(feature) => {
             let but = quote!(, not(target_feature = #feature));
-            (
-                quote!(, target_feature = #feature),
-                function_alone(but, "this architecture is too old for the kernel"),
-            )
+            (quote!(, target_feature = #feature), function_alone(but, "this architecture lacks the kernel"))
         }
     };
-    // The builder finds the kernel's family in it, and takes it out of the module. Kernels that older architectures lack are
+    // The builder finds the kernel's family in it, and takes it out of the module. Kernels that some architectures lack are
     // a family of their own, so that the others are compiled together in the same parts for all.
-    let since = match bounds.min_arch {
-        0 => String::new(),
-        arch => format!("::since_{arch}"),
+    let since = match bounds {
+        Bounds { min_arch: 0, .. } => String::new(),
+        Bounds { min_arch, arch_specific: false, .. } => format!("::since_{min_arch}"),
+        Bounds { min_arch, arch_specific: true, .. } => format!("::only_{min_arch}a"),
     };
+    let wanted = bounds.arch_specific.then(|| wanted_arch(name, bounds.min_arch));
     let family = format_ident!("__ferrowarp_family_of_{name}");
     quote! {
         #remains
+        #wanted
         #[cfg(all(target_arch = "nvptx64" #has_kernel))]
         const _: () = {
             const PATH: &::core::primitive::str = ::core::concat!(::core::module_path!(), #since);
@@ -104,6 +110,7 @@ pub(super) fn entry(
             #[unsafe(no_mangle)]
             #[allow(non_upper_case_globals, reason = "its name has the kernel's name in it")]
             static #family: [::core::primitive::u8; PATH.len()] = *PATH.as_bytes().first_chunk().unwrap();
+            #(#layouts)*
         };
         #[cfg(all(target_arch = "nvptx64" #has_kernel))]
         ::cuda_std::__kernel_entry! {
@@ -122,5 +129,45 @@ pub(super) fn entry(
                 #body
             }
         }
+    }
+}
+
+/// Whether the type, as written, can be that of a struct.
+fn may_be_struct(ty: &Type) -> bool {
+    match ty {
+        Type::Group(group) => may_be_struct(&group.elem),
+        Type::Paren(paren) => may_be_struct(&paren.elem),
+        Type::Ptr(_) | Type::Reference(_) => false,
+        ty => !is_primitive(ty),
+    }
+}
+
+/// A static that tells the builder the size and alignment of a parameter that rustc cannot pass by value: structs of more
+/// than 16 bytes of alignment. The entry takes a pointer in its place.
+fn layout((position, first): (usize, &Ident), ty: &TokenStream, kernel: &ItemFn) -> TokenStream {
+    let name = first.to_string();
+    let len = 16 + name.len();
+    let symbol = format_ident!("__ferrowarp_layout_{position}_of_{}", kernel.sig.ident);
+    quote! {
+        #[used]
+        #[unsafe(no_mangle)]
+        #[allow(non_upper_case_globals, reason = "its name has the kernel's name in it")]
+        static #symbol: [::core::primitive::u8; #len] = ::cuda_std::param::layout_of::<#ty, #len>(#name);
+    }
+}
+
+/// A static that asks the builder for a module of the kernel's only architecture, next to the module for all GPUs of that
+/// compute capability and later ones.
+fn wanted_arch(kernel: &Ident, capability: u32) -> TokenStream {
+    let (base, specific) = (format!("sm_{capability}"), format!("sm_{capability}a"));
+    let wanted = format_ident!("__ferrowarp_wants_{capability}a_for_{kernel}");
+    quote! {
+        #[cfg(all(target_arch = "nvptx64", target_feature = #base, not(target_feature = #specific)))]
+        const _: () = {
+            #[used]
+            #[unsafe(no_mangle)]
+            #[allow(non_upper_case_globals, reason = "its name has the kernel's name in it")]
+            static #wanted: ::core::primitive::u8 = 0;
+        };
     }
 }

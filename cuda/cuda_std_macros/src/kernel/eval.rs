@@ -20,6 +20,28 @@ pub(super) fn boolean(expr: &Expr) -> Option<bool> {
     }
 }
 
+/// The compute capability of an architecture-specific target: 90 for `"90a"`.
+pub(super) fn specific_arch(expr: &Expr) -> Result<u32> {
+    let wrong = || {
+        let message = "arch is an architecture-specific target, a compute capability and the letter a: `arch = \"90a\"`; for \
+                       this one and all later architectures write `min_arch = 90`";
+        Error::new_spanned(expr, message)
+    };
+    match expr {
+        // As above.
+        Expr::Group(group) => specific_arch(&group.expr),
+        Expr::Lit(literal) => match &literal.lit {
+            Lit::Str(name) => {
+                let name = name.value();
+                let digits = name.strip_suffix('a').filter(|digits| !digits.starts_with(['0', '+']));
+                digits.and_then(|digits| digits.parse().ok()).ok_or_else(wrong)
+            }
+            _ => Err(wrong()),
+        },
+        _ => Err(wrong()),
+    }
+}
+
 /// The value of an expression of integers and of `names`.
 pub(super) fn integer(expr: &Expr, names: &[(Ident, TokenStream)]) -> Result<u64> {
     let unknown = || Error::new_spanned(expr, UNKNOWN);

@@ -8,7 +8,7 @@ use syn::{GenericParam, Generics, ItemFn, Type};
 use super::{Bounds, Param, name};
 
 pub(super) fn launch(function: &ItemFn, params: &[Param], bounds: Bounds) -> TokenStream {
-    let Bounds { min_arch, max_threads, min_blocks, cooperative, cpu_only } = bounds;
+    let Bounds { min_arch, arch_specific, max_threads, min_blocks, cooperative, cpu_only } = bounds;
     let vis = &function.vis;
     let kernel = &function.sig.ident;
     let kernel_text = kernel.to_string();
@@ -46,6 +46,7 @@ pub(super) fn launch(function: &ItemFn, params: &[Param], bounds: Bounds) -> Tok
                 file: ::core::file!(),
                 line: #line,
                 min_arch: #min_arch,
+                arch_specific: #arch_specific,
                 max_threads: #max_threads,
                 min_blocks: #min_blocks,
                 cooperative: #cooperative,
@@ -137,7 +138,7 @@ impl Launch {
 }
 
 /// A number, a `bool` or a `char`, written as such.
-fn is_primitive(ty: &Type) -> bool {
+pub(super) fn is_primitive(ty: &Type) -> bool {
     const PRIMITIVES: [&str; 16] = [
         "bool", "char", "f32", "f64", "i8", "i16", "i32", "i64", "i128", "isize", "u8", "u16", "u32", "u64",
         "u128", "usize",

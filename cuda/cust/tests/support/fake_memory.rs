@@ -191,3 +191,43 @@ extern "C" fn cuCtxSetLimit(limit: c_uint, value: usize) -> c_int {
     STACK.store(value as u64, Ordering::Relaxed);
     0
 }
+
+/// Writes what it got into the map, so that a test sees the order of the arguments.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn cuTensorMapEncodeTiled(
+    map: *mut u64,
+    data_type: c_uint,
+    rank: c_uint,
+    address: *mut c_void,
+    sizes: *const u64,
+    strides: *const u64,
+    tile: *const c_uint,
+    element_strides: *const c_uint,
+    interleave: c_uint,
+    swizzle: c_uint,
+    l2_promotion: c_uint,
+    fill: c_uint,
+) -> c_int {
+    assert_eq!(map.addr() % 64, 0);
+    let rank = rank as usize;
+    let (sizes, strides, tile, element_strides) = unsafe {
+        use std::slice::from_raw_parts;
+        (
+            from_raw_parts(sizes, rank),
+            from_raw_parts(strides, rank - 1),
+            from_raw_parts(tile, rank),
+            from_raw_parts(element_strides, rank),
+        )
+    };
+    if address.addr() % 16 != 0 {
+        return super::INVALID_VALUE;
+    }
+    assert!(element_strides.iter().all(|&stride| stride == 1));
+    let options = [data_type, interleave, swizzle, l2_promotion, fill].map(u64::from);
+    let words = [address as u64, rank as u64].into_iter().chain(options);
+    let lists = sizes.iter().chain(strides).copied().chain(tile.iter().map(|&size| size.into()));
+    for (i, word) in words.chain(lists).enumerate() {
+        unsafe { map.add(i).write(word) };
+    }
+    0
+}

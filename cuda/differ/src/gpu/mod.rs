@@ -72,6 +72,7 @@ fn launch(
         file: "",
         line: 0,
         min_arch: 0,
+        arch_specific: false,
         max_threads: 0,
         min_blocks: 0,
         cooperative: false,

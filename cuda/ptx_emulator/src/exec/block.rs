@@ -3,26 +3,29 @@
 
 use super::cluster::Shared;
 use super::counts::Trace;
+use super::frame::Frame;
 use super::memory::function_at;
 use super::polls::Turn;
 use super::step::Flow;
-use super::thread::{Cx, Frame, Ids, State, Thread};
+use super::thread::{Cx, Ids, State, Thread};
 use super::warp::{self, BarrierWait, Wait, WarpWait};
+use super::wgmma::Warpgroup;
 use super::{Exec, Grid, Memory, Turns, counts, tensor, unravel};
 use crate::error::{Cause, Fault};
-use crate::instr::{Call, Callee, Op, ParamRange, SINK, Slot, WarpKind};
+use crate::instr::{Call, Callee, Op, ParamRange, SINK, Slot, WARPGROUP, WarpKind};
 
 /// Instructions in a row of one thread, after which another has a turn: one may spin until another writes.
 const TURN: u64 = 100_000;
 const WARP: usize = 32;
 
 pub(super) struct Block<'a> {
-    grid: &'a Grid<'a>,
+    pub grid: &'a Grid<'a>,
     pub ctaid: [u32; 3],
     pub threads: Vec<Thread>,
+    pub warpgroups: Vec<Warpgroup>,
     /// By thread what it did, if that is counted.
     traces: Vec<Trace>,
-    steps: u64,
+    pub steps: u64,
 }
 
 /// Which thread did what.
@@ -38,7 +41,9 @@ impl<'a> Block<'a> {
         };
         let traces = if grid.tally.is_some() { x * y * z } else { 0 };
         let traces = (0..traces).map(|_| Trace::default()).collect();
-        Block { grid, ctaid, threads: (0..x * y * z).map(thread).collect(), traces, steps: 0 }
+        let threads: Vec<Thread> = (0..x * y * z).map(thread).collect();
+        let warpgroups = threads.chunks(WARPGROUP).map(|_| Warpgroup::default()).collect();
+        Block { grid, ctaid, threads, warpgroups, traces, steps: 0 }
     }
 
     /// Runs the threads until each has exited, waits for other threads, or for words that nobody has stored meanwhile.
@@ -89,6 +94,8 @@ impl<'a> Block<'a> {
             let all_rest = self.threads.iter().all(|thread| rests(&thread.state));
             if !all_rest {
                 let released = self.release_warps(shared)? | self.release_barriers(shared)?;
+                let is_idle = !(released || has_moved || stores != self.grid.progress.stores.get());
+                let released = self.release_warpgroups(shared, is_idle)? | released;
                 // Threads that run may still join those that ask for the active mask.
                 let released = released || !has_run && self.release_active_masks();
                 if !released && !has_run {
@@ -162,6 +169,7 @@ impl<'a> Block<'a> {
                     Flow::Exit => {
                         cx.end_bulk_stores()?;
                         thread.state = State::Exited;
+                        self.check_wgmma_end(at)?;
                         return Ok(Turn::Moved);
                     }
                     Flow::Call(call) => {
@@ -178,6 +186,7 @@ impl<'a> Block<'a> {
                                 cx.end_bulk_stores()?;
                             }
                             thread.state = State::Exited;
+                            self.check_wgmma_end(at)?;
                             return Ok(Turn::Moved);
                         }
                         continue 'call;
@@ -253,7 +262,7 @@ impl<'a> Block<'a> {
             last = first + lane;
             threads[last]
                 .cx(grid, shared, [*steps, grid.progress.time.get().saturating_sub(*steps)])
-                .map_or(Ok(()), |mut cx| f(&mut cx).and_then(|()| cx.check_reads()))
+                .map_or(Ok(()), |mut cx| f(&mut cx).and_then(|()| cx.check_accesses()))
         };
         tensor::execute(tensor, &mut with).map_err(|cause| (last, cause))
     }
@@ -283,6 +292,12 @@ impl<'a> Block<'a> {
 
     /// The first thread that waits for ever, and for whom.
     fn why_stuck(&self) -> Failed {
+        let none = || Cause::Unsupported("a block without a thread that could go on".to_owned());
+        self.why_waiting().unwrap_or_else(|| (0, none().into()))
+    }
+
+    /// The first thread that waits for others of its block, and for whom.
+    pub fn why_waiting(&self) -> Option<Failed> {
         for at in 0..self.threads.len() {
             let cause = match self.threads[at].state {
                 State::Waits(Wait::Barrier(wait)) => {
@@ -297,11 +312,12 @@ impl<'a> Block<'a> {
                     let instead = self.doing(first + missing as usize);
                     Cause::Mask { lane: self.threads[at].ids.lane, mask: wait.mask, missing, instead }
                 }
+                State::Waits(Wait::Warpgroup) => return Some((at, self.why_warpgroup_waits(at))),
                 _ => continue,
             };
-            return (at, cause.into());
+            return Some((at, cause.into()));
         }
-        (0, Cause::Unsupported("a block without a thread that could go on".to_owned()).into())
+        None
     }
 
     pub fn doing(&self, at: usize) -> String {

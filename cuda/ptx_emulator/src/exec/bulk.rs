@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use super::Exec;
 use super::memory::{Access, Place};
 use super::thread::{Cx, Ids};
+use super::tile::Tile;
 use super::undefined::Bits;
 use crate::error::Cause;
 use crate::instr::{BulkCopy, Slot, Space, StoreAsync};
@@ -22,6 +23,8 @@ enum Source {
     Memory(Place),
     /// Bytes.
     Value(Vec<Bits>),
+    /// What the tensor holds when the copy is made, and zeros outside.
+    Box(Tile),
 }
 
 /// A copy that has been started.
@@ -92,6 +95,11 @@ impl Cx<'_> {
         self.start_flight((target, Source::Value(value), bytes), barrier)
     }
 
+    /// Starts a copy of a box, to this place of shared memory.
+    pub fn start_box(&mut self, target: usize, tile: Tile, bytes: u64, barrier: usize) -> Exec {
+        self.start_flight((Place::Shared(target), Source::Box(tile), bytes), barrier)
+    }
+
     /// Starts a copy: until it is made the target is as if nothing had been written to it.
     fn start_flight(&mut self, (target, source, bytes): (Place, Source, u64), barrier: usize) -> Exec {
         let (Place::Shared(at), stride) = (target, self.shared.stride()) else { return Ok(()) };
@@ -129,15 +137,20 @@ impl Cx<'_> {
     pub fn land(&mut self, barrier: usize) -> Exec {
         for flight in self.shared.flights.taken(barrier, self.ids) {
             let Flight { target, source, bytes, .. } = flight;
-            for at in 0..bytes {
-                let byte = match &source {
-                    Source::Memory(source) => self.load(source.plus(at), 1),
-                    Source::Value(value) => value[at as usize],
-                };
-                self.store(target.plus(at), 1, byte);
+            let Place::Shared(start) = target else { continue };
+            match &source {
+                Source::Box(tile) => self.land_box(start, tile)?,
+                Source::Memory(source) => {
+                    for at in 0..bytes {
+                        self.store(target.plus(at), 1, self.load(source.plus(at), 1));
+                    }
+                }
+                Source::Value(value) => {
+                    (0..bytes).zip(value).for_each(|(at, &byte)| self.store(target.plus(at), 1, byte));
+                }
             }
-            if let (Place::Shared(at), Source::Memory(_)) = (target, source) {
-                self.shared.unfenced.copy(at, bytes as usize);
+            if !matches!(source, Source::Value(_)) {
+                self.shared.unfenced.copy(start, bytes as usize);
             }
             self.complete_bytes(barrier, bytes)?;
         }

@@ -10,8 +10,9 @@ use super::bulk::Flights;
 use super::mbarrier::Barrier;
 use super::polls::Turn;
 use super::stores::Unfenced;
-use super::thread::{Cx, State};
+use super::thread::{Cx, State, Thread};
 use super::warp::Wait;
+use super::watch::Pins;
 use super::{Exec, Grid, Memory, Turns, unravel};
 use crate::error::{Cause, Fault};
 use crate::instr::SINK;
@@ -24,6 +25,8 @@ pub(super) struct Shared {
     /// The copies to it that are on their way.
     pub flights: Flights,
     pub unfenced: Unfenced,
+    /// What pending `wgmma`s read of it.
+    pub pins: Pins,
     pub arrivals: Arrivals,
     /// Bytes of a block.
     stride: usize,
@@ -73,13 +76,24 @@ struct Cluster<'a> {
 impl<'a> Cluster<'a> {
     /// The cluster whose first block has this number.
     fn new(grid: &'a Grid<'_>, first: u64) -> Cluster<'a> {
-        let stride = grid.shared.iter().map(|&(_, end)| end).max().unwrap_or(0).next_multiple_of(16) as usize;
+        let stride = grid.shared.iter().map(|&(_, end)| end).max().unwrap_or(0);
+        // So that patterns of addresses are the same in all blocks.
+        let stride = stride.next_multiple_of(1024) as usize;
         let blocks = grid.cluster as usize;
         let memory = Memory::new(stride * blocks);
-        let (barriers, flights, arrivals) = Default::default();
+        let (barriers, flights, arrivals, pins) = Default::default();
         let (unfenced, has_ended) = (Unfenced::new(memory.len()), vec![false; blocks]);
-        let shared =
-            Shared { memory, barriers, flights, unfenced, arrivals, stride, has_ended, have_met: false };
+        let shared = Shared {
+            memory,
+            barriers,
+            flights,
+            unfenced,
+            pins,
+            arrivals,
+            stride,
+            has_ended,
+            have_met: false,
+        };
         let ctaid = |rank: u32| unravel(first + u64::from(rank), grid.grid);
         let block = |rank| Block::new(grid, ctaid(rank), rank);
         Cluster { shared, blocks: (0..grid.cluster).map(block).collect() }
@@ -135,24 +149,43 @@ pub(super) fn run(grid: &Grid<'_>, blocks: Range<u64>) -> Result<(), Box<Fault>>
         for cluster in clusters.iter_mut().filter(|cluster| !cluster.has_ended()) {
             whole = whole.with(cluster.run(grid.turns)?);
         }
+        grid.progress.is_quiet.set(whole != Turn::Moved);
         match whole {
             Turn::Moved => {}
             Turn::Looked => grid.pass(WAITING_NANOS),
-            Turn::Stood => return Err(why_stuck(&clusters)),
+            Turn::Stood => return Err(why_stuck(&mut clusters)),
         }
     }
     Ok(())
 }
 
-/// The fault of threads that wait for words which nobody stores.
-fn why_stuck(clusters: &[Cluster<'_>]) -> Box<Fault> {
-    let is_ready = |block: &Block<'_>| {
-        let at = block.threads.iter().position(|thread| matches!(thread.state, State::Ready))?;
-        Some(block.fault(at, Cause::Stuck))
-    };
-    let blocks = || clusters.iter().flat_map(|cluster| &cluster.blocks);
-    let unknown = || clusters[0].blocks[0].fault(0, Cause::Stuck);
-    blocks().find_map(is_ready).unwrap_or_else(unknown)
+/// The fault of threads that wait for what does not come: of one that waits for a phase that lacks nothing but bytes, else of one
+/// that waits for others of its block, else of one that waits for a phase, else of one that waits for words.
+fn why_stuck(clusters: &mut [Cluster<'_>]) -> Box<Fault> {
+    let mut found: Vec<(u32, usize, usize, usize, Box<Cause>)> = Vec::new();
+    for (number, Cluster { shared, blocks }) in clusters.iter_mut().enumerate() {
+        for (rank, block) in blocks.iter_mut().enumerate() {
+            if let Some((at, cause)) = block.why_waiting() {
+                found.push((1, number, rank, at, cause));
+            }
+            let ready = |(_, thread): &(usize, &mut Thread)| matches!(thread.state, State::Ready);
+            for (at, thread) in block.threads.iter_mut().enumerate().filter(ready) {
+                let phase = thread.polls.phase.and_then(|(at, pc)| Some((shared.barriers.get(&at)?, pc)));
+                match (phase, thread.frames.last_mut()) {
+                    (Some((barrier, pc)), Some(frame)) => {
+                        // It has looked, and stands after its wait.
+                        frame.pc = pc;
+                        let order = if barrier.lacks_bytes_alone() { 0 } else { 2 };
+                        found.push((order, number, rank, at, barrier.lacks().into()));
+                    }
+                    _ => found.push((3, number, rank, at, Cause::Stuck.into())),
+                }
+            }
+        }
+    }
+    let first = found.into_iter().min_by_key(|&(order, ..)| order);
+    let (_, number, rank, at, cause) = first.unwrap_or_else(|| (3, 0, 0, 0, Cause::Stuck.into()));
+    clusters[number].blocks[rank].fault(at, *cause)
 }
 
 /// Lets all threads go on that wait at the barrier, if all do.

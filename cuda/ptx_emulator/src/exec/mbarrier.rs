@@ -5,6 +5,7 @@
 
 use super::Exec;
 use super::memory::{Access, Place};
+use super::polls::Turn;
 use super::thread::Cx;
 use super::undefined::Bits;
 use crate::error::Cause;
@@ -56,8 +57,18 @@ impl Barrier {
         }
     }
 
+    /// A number for all that it holds.
+    fn state(&self) -> u64 {
+        self.phase << 44 ^ (self.pending as u64) << 22 ^ self.bytes as u64
+    }
+
+    /// What the phase lacks.
+    pub fn lacks(&self) -> Cause {
+        Cause::Phase { arrivals: self.pending, bytes: self.bytes }
+    }
+
     /// Whether the phase lacks bytes and no arrivals.
-    fn lacks_bytes_alone(&self) -> bool {
+    pub fn lacks_bytes_alone(&self) -> bool {
         self.pending == 0
     }
 
@@ -94,7 +105,13 @@ impl Cx<'_> {
 
     /// Where a barrier is that was initialised and fenced.
     pub fn fenced_barrier(&mut self, at: &Addr) -> Exec<usize> {
-        let (at, fences) = (self.barrier_place(at)?, self.shared.unfenced.of_barriers());
+        let at = self.barrier_place(at)?;
+        self.fenced_barrier_at(at)
+    }
+
+    /// As [`Self::fenced_barrier`], by its place.
+    pub fn fenced_barrier_at(&mut self, at: usize) -> Exec<usize> {
+        let fences = self.shared.unfenced.of_barriers();
         if self.barrier(at)?.after == fences {
             return Err(
                 refuse("a bulk copy counts at a barrier with no fence since its init".to_owned()).into()
@@ -111,13 +128,19 @@ impl Cx<'_> {
     /// Counts the bytes of a copy that is there.
     pub fn complete_bytes(&mut self, at: usize, bytes: u64) -> Exec {
         let barrier = self.barrier(at)?;
+        let expected = barrier.bytes;
         barrier.count_bytes(-(bytes as i64)).map_err(refuse)?;
+        if barrier.pending == 0 && barrier.bytes < 0 {
+            let reason = format!("a copy brings {bytes} bytes, and the phase expects {expected}");
+            return Err(refuse(reason).into());
+        }
         barrier.advance();
         Ok(())
     }
 
-    /// Executes the instruction. True if it is a wait for a phase that is not over: others have their turn.
-    pub fn mbarrier(&mut self, op: &Mbarrier) -> Exec<bool> {
+    /// Executes the instruction. If it is a wait for a phase that is not over, others have their turn, and what this one came
+    /// to.
+    pub fn mbarrier(&mut self, op: &Mbarrier) -> Exec<Option<Turn>> {
         let operand = self.value(op.a)?;
         if op.kind == MbarrierKind::Init {
             let barrier = Barrier::new(operand, self.shared.unfenced.of_barriers()).map_err(refuse)?;
@@ -126,7 +149,7 @@ impl Cx<'_> {
             if self.shared.barriers.insert(at, barrier).is_some() {
                 return Err(refuse("a second init of a barrier that is valid".to_owned()).into());
             }
-            return Ok(false);
+            return Ok(None);
         }
         let at = self.barrier_place(&op.at)?;
         if let MbarrierKind::Wait { parity } = op.kind
@@ -157,11 +180,15 @@ impl Cx<'_> {
         match op.kind {
             MbarrierKind::Inval => drop(self.shared.barriers.remove(&at)),
             MbarrierKind::Wait { .. } => {
+                let found = barrier.state();
                 self.frame.set(op.d, u64::from(is_over));
-                return Ok(!is_over);
+                if !is_over {
+                    return Ok(Some(self.poll_phase(at, found)));
+                }
+                self.polls.phase = None;
             }
             _ => self.frame.set(op.d, phase),
         }
-        Ok(false)
+        Ok(None)
     }
 }

@@ -15,8 +15,13 @@ pub(super) const SHARED_WINDOW: u64 = 0xe000_0000_0000_0000;
 pub(super) const LOCAL_WINDOW: u64 = 0xe100_0000_0000_0000;
 /// Generic addresses of the shared memory of the cluster's blocks start here, a window for each rank.
 const CLUSTER_WINDOW: u64 = 0xe200_0000_0000_0000;
+/// Generic addresses of the kernel's parameters start here.
+const PARAM_WINDOW: u64 = 0xe500_0000_0000_0000;
 /// The size of a window.
 const WINDOW: u64 = 1 << 32;
+/// The highest bit of an address of 32 bits in the cluster's shared memory that [`narrow`] made; the rank follows.
+const NARROW: u64 = 1 << 31;
+const NARROW_RANK: u32 = 24;
 /// Addresses of functions start here, and lie so far apart.
 const CODE_WINDOW: u64 = 0xef00_0000_0000_0000;
 const CODE_STRIDE: u64 = 16;
@@ -76,6 +81,8 @@ pub(super) enum Place {
     Shared(usize),
     Local(usize),
     Param(usize),
+    /// The kernel's parameters, from any function.
+    KernelParam(usize),
     Heap(usize),
 }
 
@@ -87,6 +94,7 @@ impl Place {
             Place::Shared(at) => Place::Shared(at + bytes as usize),
             Place::Local(at) => Place::Local(at + bytes as usize),
             Place::Param(at) => Place::Param(at + bytes as usize),
+            Place::KernelParam(at) => Place::KernelParam(at + bytes as usize),
             Place::Heap(at) => Place::Heap(at + bytes as usize),
         }
     }
@@ -113,8 +121,8 @@ impl Cx<'_> {
         let (space, offset) = match at {
             Space::Generic => split(address),
             // The block's own has the addresses that it has as such.
-            Space::SharedCluster if address < WINDOW => (Space::Shared, address),
             Space::SharedCluster if of_cluster(address).is_some() => (Space::Generic, address),
+            Space::SharedCluster if address < WINDOW => (Space::Shared, address),
             space => (space, address),
         };
         let found = match space {
@@ -130,6 +138,13 @@ impl Cx<'_> {
                 let at = offset.wrapping_sub(FIRST_OFFSET);
                 let fits = at.saturating_add(bytes) <= self.local.len() as u64;
                 fits.then_some(Place::Local(at as usize))
+            }
+            Space::Param if at == Space::Generic => {
+                if access != Access::Load {
+                    return Err(Cause::ReadOnly { access: access_name, address, bytes }.into());
+                }
+                let fits = offset.saturating_add(bytes) <= self.grid.params.len() as u64;
+                fits.then_some(Place::KernelParam(offset as usize))
             }
             Space::Param => {
                 let fits = offset.saturating_add(bytes) <= self.frame.params.len() as u64;
@@ -171,7 +186,7 @@ impl Cx<'_> {
         }
     }
 
-    fn host(&self, space: Space, address: u64, bytes: u64, access: Access) -> Exec<Place> {
+    pub fn host(&self, space: Space, address: u64, bytes: u64, access: Access) -> Exec<Place> {
         let mut is_read_only = false;
         for region in self.grid.regions.holding(address, bytes) {
             if space == Space::Generic || region.space == space {
@@ -197,6 +212,7 @@ impl Cx<'_> {
             Place::Shared(at) => self.shared.memory.load(at, bytes),
             Place::Local(at) => self.local.load(at, bytes),
             Place::Param(at) => self.frame.params.load(at, bytes),
+            Place::KernelParam(at) => self.grid.params.load(at, bytes),
             Place::Heap(at) => self.grid.driver.heap.borrow().memory().load(at, bytes),
             Place::Host(address) => {
                 let mut all = [0u8; 8];
@@ -215,12 +231,15 @@ impl Cx<'_> {
             Place::Shared(at) => {
                 self.grid.note_store();
                 self.shared.unfenced.write(at);
+                self.shared.pins.write(at);
                 self.shared.memory.store(at, bytes, bits);
             }
             Place::Local(at) => {
                 self.polls.forget_state();
                 self.local.store(at, bytes, bits);
             }
+            // No such place is found for a store.
+            Place::KernelParam(_) => {}
             Place::Param(at) => {
                 self.polls.forget_state();
                 self.frame.params.store(at, bytes, bits);
@@ -296,6 +315,7 @@ fn window(space: Space) -> u64 {
     match space {
         Space::Shared => SHARED_WINDOW,
         Space::Local => LOCAL_WINDOW,
+        Space::Param => PARAM_WINDOW,
         _ => 0,
     }
 }
@@ -311,15 +331,25 @@ pub(super) fn function_at(address: u64) -> Option<usize> {
     at.is_multiple_of(CODE_STRIDE).then_some((at / CODE_STRIDE) as usize)
 }
 
-/// The rank and offset of a generic address in a cluster's shared memory.
+/// The address of 32 bits in a cluster's shared memory for one of 64 bits.
+pub(super) fn narrow(address: u64) -> u64 {
+    of_cluster(address).map_or(address, |(rank, offset)| NARROW | u64::from(rank) << NARROW_RANK | offset)
+}
+
+/// The rank and offset of an address in a cluster's shared memory, generic or of 32 bits.
 fn of_cluster(address: u64) -> Option<(u32, u64)> {
+    if address < WINDOW && address & NARROW != 0 {
+        let at = address & !NARROW;
+        return Some(((at >> NARROW_RANK) as u32, at & ((1 << NARROW_RANK) - 1)));
+    }
     let at = address.checked_sub(CLUSTER_WINDOW)?;
     (at / WINDOW < 16).then_some(((at / WINDOW) as u32, at % WINDOW))
 }
 
 /// The state space and offset of a generic address; [`Space::Generic`] with the address itself for the host's.
 fn split(address: u64) -> (Space, u64) {
-    let windows = [(Space::Shared, SHARED_WINDOW), (Space::Local, LOCAL_WINDOW)];
+    let windows =
+        [(Space::Shared, SHARED_WINDOW), (Space::Local, LOCAL_WINDOW), (Space::Param, PARAM_WINDOW)];
     for (space, start) in windows {
         if let Some(offset) = address.checked_sub(start).filter(|&offset| offset < WINDOW) {
             return (space, offset);

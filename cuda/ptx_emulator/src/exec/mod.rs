@@ -12,6 +12,7 @@ mod copies;
 mod counts;
 mod exact;
 mod float;
+mod frame;
 mod half;
 mod heap;
 mod int;
@@ -19,15 +20,21 @@ mod mbarrier;
 mod memory;
 mod polls;
 mod printf;
+mod registers;
 mod shadow;
 mod step;
 mod stores;
 mod system;
 mod tensor;
 mod thread;
+mod tile;
+mod tma;
 mod undefined;
 mod unwritten;
 mod warp;
+mod warpgroup;
+mod watch;
+mod wgmma;
 
 pub(crate) use counts::Tally;
 pub(crate) use memory::{FIRST_OFFSET, Region, Regions, function_address};
@@ -107,6 +114,8 @@ pub(crate) struct Progress {
     stores: Cell<u64>,
     /// Nanoseconds: one for each instruction, and those that went by while all threads waited for words.
     time: Cell<u64>,
+    /// Whether no thread did anything but wait when all last had their turn.
+    is_quiet: Cell<bool>,
 }
 
 impl Grid<'_> {

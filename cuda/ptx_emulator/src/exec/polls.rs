@@ -15,6 +15,8 @@ pub(super) struct Polls {
     loads: Vec<Poll>,
     /// Where the next one goes when there are as many as can be.
     next: usize,
+    /// The barrier in shared memory whose phase the thread has last waited for in vain, and the instruction.
+    pub phase: Option<(usize, usize)>,
 }
 
 #[derive(Debug)]
@@ -81,6 +83,23 @@ impl Cx<'_> {
         let found = mixed(core::iter::once(address).chain(values));
         let (at, state) = ((self.frame.function, self.frame.pc), Some(mixed(self.frame.numbers())));
         self.polls.look(Poll { at, found, state })
+    }
+}
+
+impl Cx<'_> {
+    /// Notes that a phase of the barrier at this place of shared memory is not over, of which `found` says all.
+    pub fn poll_phase(&mut self, barrier: usize, found: u64) -> Turn {
+        self.polls.phase = Some((barrier, self.frame.pc));
+        // Only if nothing happened for a while are registers compared.
+        if !self.grid.progress.is_quiet.get() {
+            return Turn::Looked;
+        }
+        let found = mixed([barrier as u64, found].into_iter());
+        let (at, state) = ((self.frame.function, self.frame.pc), Some(mixed(self.frame.numbers())));
+        match self.polls.look(Poll { at, found, state }) {
+            Turn::Stood => Turn::Stood,
+            Turn::Moved | Turn::Looked => Turn::Looked,
+        }
     }
 }
 

@@ -29,7 +29,7 @@ impl<'a> Cx<'a> {
     #[inline]
     pub fn step<'o>(&mut self, op: &'o Op) -> Exec<Flow<'o>> {
         let flow = self.execute(op)?;
-        self.check_reads()?;
+        self.check_accesses()?;
         Ok(flow)
     }
 
@@ -62,7 +62,7 @@ impl<'a> Cx<'a> {
                 return Ok(Flow::Wait(Wait::Barrier(wait)));
             }
             // Where it fails, the other threads come first: the loop around it would never end.
-            Op::Mbarrier(ref op) => return Ok(if self.mbarrier(op)? { Flow::Yield } else { Flow::Next }),
+            Op::Mbarrier(ref op) => return Ok(self.mbarrier(op)?.map_or(Flow::Next, Flow::Polled)),
             Op::ClusterArrive => self.arrive()?,
             Op::ClusterWait { aligned } => return self.at_cluster_barrier(aligned).map(Flow::Wait),
             Op::Warp(ref op) => return warp::at_warp_op(self, op).map(Flow::Wait),
@@ -86,6 +86,15 @@ impl<'a> Cx<'a> {
             Op::CopyCommit => self.commit_copies(),
             Op::CopyWait { left } => self.wait_for_copies(left)?,
             Op::Prefetch { at, bytes } => self.prefetch(at, bytes)?,
+            Op::TensorLoad(ref load) => self.start_tensor_load(load)?,
+            Op::TensorStore(ref store) => self.start_tensor_store(store)?,
+            Op::TensorPrefetch(ref source) => drop(self.tile(source)?),
+            Op::MapPrefetch { at } => drop(self.tensor_map(&at)?),
+            Op::Wgmma(_) => return Ok(Flow::Wait(Wait::Warpgroup)),
+            Op::MaxRegisters { .. } => {
+                let bounds = self.grid.module.functions[self.grid.kernel].bounds;
+                return Ok(bounds.registers().map_or(Flow::Next, |_| Flow::Wait(Wait::Warpgroup)));
+            }
             Op::Carry { op, ty, d, a, b, c, carry_in, carry_out } => {
                 self.carry(op, ty, d, [a, b, c], (carry_in, carry_out))?;
             }
@@ -207,7 +216,10 @@ impl<'a> Cx<'a> {
             Op::Testp { test, ty, d, a } => (d, self.of_one(a, |a| u64::from(float::testp(test, ty, a)))),
             Op::Cvta { to: false, space, d, a } => (d, self.of_one(a, |a| memory::generic(space, a))),
             Op::Cvta { to: true, space, d, a } => (d, self.of_one(a, |a| memory::specific(space, a))),
-            Op::Mapa { space, d, a, b } => (d, Bits::new(self.map(space, self.value(a)?, self.value(b)?)?)),
+            Op::Mapa { space, narrow, d, a, b } => {
+                let address = self.map(space, self.value(a)?, self.value(b)?)?;
+                (d, Bits::new(if narrow { memory::narrow(address) } else { address }))
+            }
             Op::Isspacep { space, d, a } => (d, self.of_one(a, |a| u64::from(self.is_in(space, a)))),
             Op::Clock { d } => (d, Bits::new(self.clock)),
             Op::Timer { d } => (d, Bits::new(self.clock + self.ahead)),

@@ -6,21 +6,31 @@ use super::Exec;
 use super::bulk::UNIT;
 use super::memory::{Access, Place};
 use super::thread::Cx;
+use super::tile::Tile;
 use super::undefined::Bits;
 use crate::error::Cause;
 use crate::instr::{BulkStore, Slot};
 
+/// Where a copy goes.
+#[derive(Debug)]
+pub(super) enum Target {
+    /// Bytes that lie together.
+    Bytes(Place),
+    /// A box of a tensor, from this place of shared memory.
+    Box(Tile, usize),
+}
+
 /// A copy that has been started.
 #[derive(Debug)]
-struct Store {
-    target: Place,
-    source: Place,
+pub(super) struct Store {
+    pub target: Target,
+    pub source: Place,
     /// What the source held then, by 8 bytes.
-    was: Vec<Bits>,
+    pub was: Vec<Bits>,
     /// Whether its thread has waited until the source was read.
-    is_read: bool,
+    pub is_read: bool,
     /// The PTX line that started it.
-    line: u32,
+    pub line: u32,
 }
 
 /// The copies of a thread.
@@ -28,6 +38,13 @@ struct Store {
 pub(super) struct Stores {
     open: Vec<Store>,
     groups: VecDeque<Vec<Store>>,
+}
+
+impl Stores {
+    /// Keeps a copy that has been started.
+    pub fn start(&mut self, store: Store) {
+        self.open.push(store);
+    }
 }
 
 impl Cx<'_> {
@@ -48,7 +65,7 @@ impl Cx<'_> {
             self.store(target.plus(at), 8, Bits::UNDEFINED);
         }
         let line = self.line();
-        self.stores.open.push(Store { target, source, was, is_read: false, line });
+        self.stores.start(Store { target: Target::Bytes(target), source, was, is_read: false, line });
         Ok(())
     }
 
@@ -64,7 +81,8 @@ impl Cx<'_> {
         }
     }
 
-    fn contents(&self, source: Place, bytes: u64) -> Vec<Bits> {
+    /// What bytes hold, by 8.
+    pub fn contents(&self, source: Place, bytes: u64) -> Vec<Bits> {
         (0..bytes).step_by(8).map(|at| self.load(source.plus(at), 8)).collect()
     }
 
@@ -88,15 +106,21 @@ impl Cx<'_> {
             store.is_read = true;
         }
         if !read {
-            groups.drain(..done).flatten().for_each(|store| self.make_bulk_store(store));
+            groups.drain(..done).flatten().try_for_each(|store| self.make_bulk_store(store))?;
         }
         self.stores.groups = groups;
         Ok(())
     }
 
-    fn make_bulk_store(&mut self, Store { target, was, .. }: Store) {
-        for (at, bits) in (0..).step_by(8).zip(was) {
-            self.store(target.plus(at), 8, bits);
+    fn make_bulk_store(&mut self, Store { target, was, .. }: Store) -> Exec {
+        match target {
+            Target::Bytes(target) => {
+                for (at, bits) in (0..).step_by(8).zip(was) {
+                    self.store(target.plus(at), 8, bits);
+                }
+                Ok(())
+            }
+            Target::Box(tile, source) => self.make_tensor_store(&tile, source, &was),
         }
     }
 
@@ -110,7 +134,7 @@ impl Cx<'_> {
                     format!("the copy of {bytes} bytes of PTX line {line} was reading when its thread ended");
                 return Err(Cause::InFlight(reason).into());
             }
-            self.make_bulk_store(store);
+            self.make_bulk_store(store)?;
         }
         Ok(())
     }
@@ -155,7 +179,8 @@ impl Unfenced {
         self.of_barriers
     }
 
-    fn are_fenced(&self, at: usize, bytes: usize) -> bool {
+    /// Whether a fence followed the last write of a thread to each of these bytes, a multiple of 16.
+    pub fn are_fenced(&self, at: usize, bytes: usize) -> bool {
         let unit = UNIT as usize;
         self.after[at / unit..][..bytes / unit].iter().all(|&after| after <= self.fences)
     }

@@ -5,61 +5,15 @@ use core::fmt;
 
 use super::cluster::Shared;
 use super::copies::Copies;
+use super::frame::Frame;
 use super::memory::{FIRST_OFFSET, function_address};
 use super::polls::Polls;
 use super::stores::Stores;
 use super::undefined::Bits;
 use super::warp::Wait;
+use super::watch::Watch;
 use super::{Exec, Grid, Memory, UnwrittenRegisters};
 use crate::instr::{Fixed, NO_BODY, ParamRange, Slot, Special, Symbol};
-
-/// A function that runs.
-#[derive(Debug)]
-pub(super) struct Frame {
-    pub function: usize,
-    pub pc: usize,
-    /// By slot.
-    values: Vec<Bits>,
-    /// A register that was read before it was written.
-    pub unwritten: Cell<Option<Slot>>,
-    pub params: Memory,
-    /// Bytes of local memory below its own.
-    pub local_base: usize,
-    /// Where the caller wants the return value.
-    pub result: Option<ParamRange>,
-}
-
-impl Frame {
-    /// Writes a register.
-    #[inline]
-    pub fn set(&mut self, slot: Slot, value: u64) {
-        self.set_bits(slot, Bits::new(value));
-    }
-
-    /// Writes a register of which some bits may be undefined.
-    #[inline]
-    pub fn set_bits(&mut self, slot: Slot, bits: Bits) {
-        self.values[slot as usize] = bits;
-    }
-
-    /// A value with its undefined bits.
-    #[inline]
-    pub fn bits(&self, slot: Slot) -> Bits {
-        let bits = self.values[slot as usize];
-        if bits.value & bits.undefined == 0 { bits } else { self.unwritten(slot) }
-    }
-
-    #[cold]
-    fn unwritten(&self, slot: Slot) -> Bits {
-        self.unwritten.set(Some(slot));
-        Bits::UNDEFINED
-    }
-
-    /// All that its registers hold.
-    pub fn numbers(&self) -> impl Iterator<Item = u64> {
-        self.values.iter().flat_map(|bits| [bits.value, bits.undefined])
-    }
-}
 
 /// What the carry flag holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,8 +111,10 @@ impl Thread {
                 Fixed::Function(index) => function_address((index != NO_BODY).then_some(index as usize)),
             });
         }
-        let unwritten = Cell::new(None);
-        self.frames.push(Frame { function, pc: 0, values, unwritten, params, local_base, result });
+        let fences = self.frames.last().and_then(|caller| Some(caller.watch.as_ref()?.fences));
+        let watch = of.has_wgmma.then(|| Box::new(Watch::new(values.len(), fences.unwrap_or(0))));
+        let clash = Cell::new(None);
+        self.frames.push(Frame { function, pc: 0, values, clash, watch, params, local_base, result });
     }
 
     /// What a step of it works on; none once it has ended.

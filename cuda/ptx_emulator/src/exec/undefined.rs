@@ -13,6 +13,7 @@
 use super::Exec;
 use super::int;
 use super::thread::Cx;
+use super::watch::Clash;
 use crate::error::Cause;
 use crate::instr::{BitOp, Cmp, Half, IntOp, IntTy, IntUnary, Slot};
 
@@ -203,7 +204,7 @@ impl Cx<'_> {
     /// The error of an undefined bit that decides what happens.
     #[cold]
     pub fn undefined(&self, slot: Slot) -> Box<Cause> {
-        if let Err(cause) = self.check_reads() {
+        if let Err(cause) = self.check_accesses() {
             return cause;
         }
         let function = &self.grid.module.functions[self.frame.function];
@@ -212,15 +213,31 @@ impl Cx<'_> {
         Cause::Undefined { register, origin }.into()
     }
 
-    /// An error if the thread has read a register that it had not written.
+    /// An error if the thread has accessed a register, or shared memory, as it must not.
     #[inline]
-    pub fn check_reads(&self) -> Exec {
-        match self.frame.unwritten.get() {
-            None => Ok(()),
-            Some(slot) => {
-                let register =
-                    self.grid.module.functions[self.frame.function].registers[slot as usize].clone();
-                Err(Cause::UnwrittenRegister { register }.into())
+    pub fn check_accesses(&self) -> Exec {
+        match (self.frame.clash.get(), self.shared.pins.clash) {
+            (None, None) => Ok(()),
+            (clash, pin) => Err(self.clash(clash, pin).into()),
+        }
+    }
+
+    #[cold]
+    fn clash(&self, clash: Option<Clash>, pin: Option<(usize, u32)>) -> Cause {
+        let name =
+            |slot: Slot| self.grid.module.functions[self.frame.function].registers[slot as usize].clone();
+        let pending = |slot, access, role, line| {
+            let register = name(slot);
+            Cause::PendingRegister { register, access, role, line }
+        };
+        match (clash, pin) {
+            (Some(Clash::Unwritten(slot)), _) => Cause::UnwrittenRegister { register: name(slot) },
+            (Some(Clash::Read(slot, line)), _) => pending(slot, "read", "an accumulator", line),
+            (Some(Clash::Written(slot, line)), _) => pending(slot, "written", "an accumulator", line),
+            (Some(Clash::Operand(slot, line)), _) => pending(slot, "written", "an element of A", line),
+            (None, pin) => {
+                let (at, line) = pin.unwrap_or_default();
+                Cause::PendingOperand { address: (at % self.shared.stride()) as u64, line }
             }
         }
     }

@@ -9,9 +9,15 @@ use crate::instr::{Barrier, BarrierRed, SINK, ShflMode, Slot, VoteMode, WarpKind
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Wait {
     Barrier(BarrierWait),
-    Cluster { aligned: bool },
+    Cluster {
+        aligned: bool,
+    },
     Warp(WarpWait),
-    ActiveMask { d: Slot },
+    /// For the other threads of the warpgroup, at an instruction that all execute.
+    Warpgroup,
+    ActiveMask {
+        d: Slot,
+    },
 }
 
 #[derive(Clone, Copy, Debug)]

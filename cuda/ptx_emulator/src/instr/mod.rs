@@ -5,14 +5,18 @@ mod kinds;
 mod mbarrier;
 mod system;
 mod tensor;
+mod tma;
 mod types;
+mod wgmma;
 
 pub(crate) use bulk::{BulkCopy, BulkStore, StoreAsync};
 pub(crate) use kinds::*;
 pub(crate) use mbarrier::{Mbarrier, MbarrierKind};
 pub(crate) use system::System;
 pub(crate) use tensor::{MmaTy, Tensor};
+pub(crate) use tma::{TensorBox, TensorLoad, TensorStore};
 pub(crate) use types::*;
+pub(crate) use wgmma::{Left, Multiply, WARPGROUP, Wgmma, WgmmaTy};
 
 /// An instruction with its guard and place.
 #[derive(Debug)]
@@ -201,6 +205,14 @@ pub(crate) enum Op {
     BulkCopy(Box<BulkCopy>),
     BulkStore(Box<BulkStore>),
     StoreAsync(Box<StoreAsync>),
+    TensorLoad(Box<TensorLoad>),
+    TensorStore(Box<TensorStore>),
+    /// Asks for a box of a tensor that may be read later.
+    TensorPrefetch(Box<TensorBox>),
+    /// Asks for a tensor map.
+    MapPrefetch {
+        at: Addr,
+    },
     /// Makes the thread's open bulk copies to global memory a group.
     BulkCommit,
     /// Waits for all groups of these but the `left` latest, or until they have read their sources.
@@ -236,12 +248,20 @@ pub(crate) enum Op {
     /// The address of what address `a`, generic or of shared memory, is in block `b` of the cluster.
     Mapa {
         space: Space,
+        /// Whether the addresses have 32 bits.
+        narrow: bool,
         d: Slot,
         a: Slot,
         b: Slot,
     },
     Warp(Box<WarpOp>),
     Tensor(Box<Tensor>),
+    Wgmma(Box<Wgmma>),
+    /// `setmaxnreg`: the registers of each thread of the warpgroup, more or fewer than before.
+    MaxRegisters {
+        count: u32,
+        more: bool,
+    },
     ActiveMask {
         d: Slot,
     },

@@ -11,7 +11,7 @@ use super::{Name, Names, instruction};
 use crate::error::EmulatorError;
 use crate::instr::{Fixed, Instr, Op, ParamRange, Pc, Slot, Space, Symbol};
 use crate::lex::Kind;
-use crate::module::Function;
+use crate::module::{Bounds, Function};
 
 /// A function while it is read.
 pub(super) struct Body<'n, 'a> {
@@ -68,8 +68,24 @@ pub(super) fn read<'a>(
     }
     let params = if cursor.take(b'(') { body.parameters(cursor)? } else { Vec::new() };
     // Directives for the assembler: register limits, block sizes, `.noreturn`.
+    let mut bounds = Bounds::default();
     loop {
         match cursor.peek() {
+            Some(Kind::Dotted(".maxntid" | ".reqntid")) => {
+                cursor.next();
+                bounds.threads = Some(product(cursor)?);
+                continue;
+            }
+            Some(Kind::Dotted(".minnctapersm")) => {
+                cursor.next();
+                bounds.blocks = Some(product(cursor)?);
+                continue;
+            }
+            Some(Kind::Dotted(".maxnreg")) => {
+                cursor.next();
+                bounds.registers = Some(product(cursor)?);
+                continue;
+            }
             Some(Kind::Punct(b';')) => {
                 cursor.next();
                 return Ok(());
@@ -89,6 +105,8 @@ pub(super) fn read<'a>(
     let function = Function {
         name: name.to_owned(),
         is_entry,
+        bounds,
+        has_wgmma: instrs.iter().any(|instr| matches!(instr.op, Op::Wgmma(_))),
         first: names.functions.last().map_or(0, |before| before.first + before.instrs.len() as u32),
         instrs,
         flow: OnceLock::new(),
@@ -106,6 +124,15 @@ pub(super) fn read<'a>(
     }
     names.functions.push(function);
     Ok(())
+}
+
+/// The product of one to three numbers, as `.maxntid` has them.
+fn product(cursor: &mut Cursor<'_, '_>) -> Result<u64, EmulatorError> {
+    let mut product = cursor.int()?;
+    while cursor.take(b',') {
+        product = product.saturating_mul(cursor.int()?);
+    }
+    Ok(product)
 }
 
 impl<'a> Body<'_, 'a> {

@@ -3,7 +3,7 @@
 use super::function::Body;
 use super::mods::Mods;
 use super::operand::Operand;
-use super::{bulk, copies, float, half, int, mbarrier, memory, sync, tensor};
+use super::{bulk, copies, float, half, int, mbarrier, memory, sync, tensor, tma, wgmma};
 use crate::instr::Op;
 
 /// The typed form of an instruction, or why it is not emulated.
@@ -21,9 +21,12 @@ pub(super) fn read<'a>(
         | "bar" | "barrier" | "griddepcontrol" | "setmaxnreg" | "shfl" | "vote" | "match" | "redux"
         | "activemask" => sync::read,
         "min" | "max" if half::is_half(&mods) => half::extreme,
+        "cp" if mods.any(|part| part == "tensor") => tma::read,
+        "prefetch" if mods.any(|part| part == "tensormap") => tma::prefetch_map,
         "cp" => copies::read,
         "mbarrier" => mbarrier::read,
         "mma" | "ldmatrix" | "stmatrix" | "movmatrix" => tensor::read,
+        "wgmma" => wgmma::read,
         "cvt" if mods.any(|part| part == "tf32") => tensor::cvt,
         "cvt" if half::is_half(&mods) => half::cvt,
         "cvt" => float::cvt,

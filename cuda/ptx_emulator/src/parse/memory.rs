@@ -42,7 +42,8 @@ pub(super) fn read<'a>(
             let space = mods.take_of(&SPACES).ok_or("no state space")?;
             mods.done()?;
             let [d, a] = exactly(operands)?;
-            if ty.bits != 64 || space == Space::Param {
+            // Only the parameters of a kernel have generic addresses.
+            if ty.bits != 64 || space == Space::Param && !body.is_entry {
                 return Err("a width or state space".to_owned());
             }
             Ok(Op::Cvta { to, space, d: body.dst(d, 64)?, a: body.src(a, 64)? })
@@ -54,11 +55,16 @@ pub(super) fn read<'a>(
             Ok(Op::Isspacep { space, d: body.dst(d, 1)?, a: body.src(a, 64)? })
         }
         "mapa" => {
-            mods.take("u64");
+            let bits = mods.int_ty()?.bits;
             let space = if mods.take("shared::cluster") { Space::SharedCluster } else { Space::Generic };
             mods.done()?;
             let [d, a, b] = exactly(operands)?;
-            Ok(Op::Mapa { space, d: body.dst(d, 64)?, a: body.src(a, 64)?, b: body.src(b, 32)? })
+            // An address of 32 bits is one of shared memory.
+            if bits != 64 && (bits, space) != (32, Space::SharedCluster) {
+                return Err("a width or state space".to_owned());
+            }
+            let narrow = bits == 32;
+            Ok(Op::Mapa { space, narrow, d: body.dst(d, bits)?, a: body.src(a, bits)?, b: body.src(b, 32)? })
         }
         // A cache policy is opaque and changes no result.
         _ => {

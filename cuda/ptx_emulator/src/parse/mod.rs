@@ -16,8 +16,10 @@ mod mods;
 mod operand;
 mod sync;
 mod tensor;
+mod tma;
 mod variable;
 mod warp;
+mod wgmma;
 
 use std::collections::HashMap;
 

@@ -18,6 +18,8 @@ pub(super) enum Operand<'a> {
     F64(u64),
     /// `[base+offset]`
     Address(Box<Operand<'a>>),
+    /// `[base, {x, y}]`: an address, and coordinates.
+    Tensor(Box<Operand<'a>>, Vec<Operand<'a>>),
     /// `{a, b}`
     Vector(Vec<Operand<'a>>),
     /// `(a, b)`, in calls
@@ -83,9 +85,14 @@ fn one<'a>(cursor: &mut Cursor<'_, 'a>) -> Result<Operand<'a>, EmulatorError> {
         }
         Some(Kind::Punct(b'[')) => {
             cursor.next();
-            let inner = one(cursor)?;
+            let address = Operand::Address(Box::new(one(cursor)?));
+            let coordinates = if cursor.take(b',') { Some(one(cursor)?) } else { None };
             cursor.expect(b']')?;
-            Operand::Address(Box::new(inner))
+            match (coordinates, address) {
+                (None, address) => address,
+                (Some(Operand::Vector(at)), address) => Operand::Tensor(Box::new(address), at),
+                (Some(_), _) => return Err(cursor.error("coordinates in braces are expected")),
+            }
         }
         Some(Kind::Punct(b'!')) => {
             cursor.next();

@@ -76,14 +76,13 @@ pub(super) fn read<'a>(
             }
             mods.done().map(|()| Op::Nop)
         }
-        // How many registers a thread has changes no result.
         "setmaxnreg" => {
-            if !(mods.take("inc") || mods.take("dec")) {
-                return Err("not in this form".to_owned());
-            }
+            let more = mods.take_of(&[("inc", true), ("dec", false)]).ok_or("not in this form")?;
             mods.ends(&[&["sync"], &["aligned"], &["u32"]])?;
             match exactly(operands)? {
-                [Operand::Int(24..=256)] => Ok(Op::Nop),
+                [Operand::Int(count @ 24..=256)] if count % 8 == 0 => {
+                    Ok(Op::MaxRegisters { count: *count as u32, more })
+                }
                 _ => Err("a number of registers".to_owned()),
             }
         }

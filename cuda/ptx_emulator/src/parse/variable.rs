@@ -25,6 +25,7 @@ pub(super) fn type_bytes(directive: &str) -> Option<u64> {
         ".b16" | ".u16" | ".s16" | ".f16" | ".bf16" => 2,
         ".b32" | ".u32" | ".s32" | ".f32" | ".f16x2" | ".bf16x2" => 4,
         ".b64" | ".u64" | ".s64" | ".f64" => 8,
+        ".b128" => 16,
         _ => return None,
     })
 }

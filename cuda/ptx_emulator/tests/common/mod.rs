@@ -3,6 +3,9 @@
 #![allow(dead_code, reason = "each test file uses its own part of it")]
 
 pub mod kernels;
+pub mod matmul;
+pub mod tensor_copy;
+pub mod wgmma;
 
 use cuda_std::launch::LaunchConfig;
 use cuda_std::testing::{Counts, LaunchCounts};

@@ -39,6 +39,24 @@ fn the_newest_module_that_runs_is_chosen_per_crate() {
 }
 
 #[test]
+fn kernels_of_one_architecture_come_beside_the_others_on_their_device_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    for (file, target) in [
+        ("gpu.matmul.compute_80.ptx", "sm_80"),
+        ("gpu.matmul.compute_90.ptx", "sm_90"),
+        ("gpu.matmul.compute_100.ptx", "sm_100"),
+        ("gpu.matmul.only_90a.compute_90a.ptx", "sm_90a"),
+    ] {
+        write(folder.path(), file, target);
+    }
+    let modules = PtxModules::read(folder.path()).unwrap();
+    assert_eq!(chosen(&modules, 8, 9), ["gpu.matmul compute_80"]);
+    assert_eq!(chosen(&modules, 9, 0), ["gpu.matmul compute_90", "gpu.matmul.only_90a compute_90a"]);
+    assert_eq!(chosen(&modules, 10, 0), ["gpu.matmul compute_100"]);
+    assert_eq!(chosen(&modules, 12, 0), ["gpu.matmul compute_100"]);
+}
+
+#[test]
 fn a_single_file_of_any_name_will_do() {
     let folder = tempfile::tempdir().unwrap();
     let file = write(folder.path(), "mine.txt", "sm_80, texmode_independent");

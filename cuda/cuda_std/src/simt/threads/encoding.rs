@@ -207,6 +207,7 @@ fn encode(collective: Collective) -> (Word, Option<u64>) {
         Collective::Phase { barrier, parity } => {
             return (Word(Word::PHASE | u64::from(parity) << 8), Some(barrier.expose_provenance() as u64));
         }
+        Collective::Warpgroup { .. } => unreachable!("threads that are OS threads multiply on their own"),
         Collective::Named { barrier, round } => {
             return (Word(Word::NAMED | u64::from(round) << 32), Some(barrier.expose_provenance() as u64));
         }

@@ -216,7 +216,10 @@ impl<'a> Table<'a> {
                 }
             }
             // Each finds out for itself.
-            Collective::Words | Collective::Phase { .. } | Collective::Named { .. } => {}
+            Collective::Words
+            | Collective::Phase { .. }
+            | Collective::Named { .. }
+            | Collective::Warpgroup { .. } => {}
         }
         if running == 0 {
             self.check_running();

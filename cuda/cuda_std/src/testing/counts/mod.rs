@@ -92,7 +92,8 @@ sums! {
         f32: u64,
         /// Of `f64`: `.._op_dadd`, `.._op_dmul`, and twice `.._op_dfma`.
         f64: u64,
-        /// Of tensor cores, multiplications and additions of each `mma` by its shape, `2 m n k` a warp.
+        /// Of tensor cores, multiplications and additions of each `mma` and `wgmma` by its shape: `2 m n k` a warp, or a
+        /// warpgroup.
         tensor: u64,
         /// Divisions, roots, exponentials and the like, one each. `ptxas` makes a few instructions of each, for the units of
         /// special functions and, unless it is approximate, the others.
@@ -194,7 +195,8 @@ sums! {
         stored: u64,
     }
 
-    /// Copies of many bytes that one thread starts: `cp.async.bulk`.
+    /// Copies of many bytes that one thread starts: `cp.async.bulk`, tensors included. Of a tile of a tensor, the bytes within the
+    /// tensor count.
     Bulk {
         /// Copies to shared memory.
         loads: u64,
@@ -220,7 +222,7 @@ sums! {
         cluster_barriers: u64,
         /// `mbarrier`, each look of a wait included.
         mbarriers: u64,
-        /// `mma` and `movmatrix`.
+        /// `mma`, `wgmma` and `movmatrix`.
         matrices: u64,
     }
 }

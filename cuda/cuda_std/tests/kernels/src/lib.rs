@@ -16,8 +16,8 @@ macro_rules! kernels {
     ($($name:ident($($arg:ident: $ty:ty),*) $body:block)*) => {
         kernels! { min_arch = 0; $($name($($arg: $ty),*) $body)* }
     };
-    (min_arch = $arch:literal; $($name:ident($($arg:ident: $ty:ty),*) $body:block)*) => {$(
-        #[cuda_std::kernel(min_arch = $arch)]
+    ($key:ident = $arch:literal; $($name:ident($($arg:ident: $ty:ty),*) $body:block)*) => {$(
+        #[cuda_std::kernel($key = $arch)]
         #[allow(clippy::undocumented_unsafe_blocks, unused_unsafe, reason = "never launched; some bodies are safe")]
         pub unsafe fn $name($($arg: $ty),*) {
             unsafe { $body }
@@ -86,3 +86,4 @@ pub mod structs;
 pub mod tensor;
 pub mod threads;
 pub mod warps;
+pub mod wgmma;

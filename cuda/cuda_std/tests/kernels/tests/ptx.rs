@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use cuda_builder::ptx::{Ptx, PtxFunction};
 use cuda_builder::{CudaBuilder, NvvmArch, ptxas};
 
-const FILES: [&str; 15] = [
+const FILES: [&str; 16] = [
     "atomics.rs",
     "barriers.rs",
     "bulk.rs",
@@ -21,6 +21,7 @@ const FILES: [&str; 15] = [
     "tensor.rs",
     "threads.rs",
     "warps.rs",
+    "wgmma.rs",
 ];
 
 fn kernels() -> PathBuf {
@@ -36,7 +37,8 @@ fn build(arch: NvvmArch) -> PathBuf {
     build_crate(&kernels(), "cuda_std-kernels", arch)
 }
 
-/// Builds a crate into a folder of its own and gives the PTX file.
+/// Builds a crate into a folder of its own and gives the PTX file, without the kernels for `compute_90a` alone unless that is
+/// `arch`.
 fn build_crate(path: &Path, folder: &str, arch: NvvmArch) -> PathBuf {
     CudaBuilder::new(path)
         .tools_dir(CudaBuilder::tools_dir_in(&target()))
@@ -44,8 +46,11 @@ fn build_crate(path: &Path, folder: &str, arch: NvvmArch) -> PathBuf {
         .out_dir(Path::new(env!("CARGO_TARGET_TMPDIR")).join(folder))
         .download(true)
         .arch(arch)
-        .build()
+        .build_all()
         .unwrap()
+        .modules
+        .remove(0)
+        .path
 }
 
 /// One line `//@ ptx: PATTERN == N` above a kernel.
@@ -111,23 +116,24 @@ impl Expectation {
 }
 
 /// The names of all kernels with the oldest architecture that has them, and what is expected of them.
-fn expectations() -> (Vec<(String, u32)>, Vec<Expectation>) {
+fn expectations() -> (Vec<(String, String)>, Vec<Expectation>) {
     let (mut names, mut all) = (Vec::new(), Vec::new());
     for file in FILES {
         let text = std::fs::read_to_string(kernels().join("src").join(file)).unwrap();
-        let (mut pending, mut min_arch) = (Vec::new(), 0);
+        let (mut pending, mut first_arch) = (Vec::new(), String::new());
         for line in text.lines() {
             let trimmed = line.trim();
             if let Some(rest) = trimmed.strip_prefix("kernels! {") {
-                let arch = rest.trim().strip_prefix("min_arch = ").and_then(|rest| rest.strip_suffix(';'));
-                min_arch = arch.map_or(0, |arch| arch.parse().unwrap());
+                let arch = rest.trim().strip_suffix(';').and_then(|rest| rest.split_once("arch = "));
+                first_arch =
+                    arch.map_or_else(String::new, |(_, arch)| format!("sm_{}", arch.trim_matches('"')));
             }
             if trimmed.starts_with("//@") {
                 pending.push(trimmed);
             } else if let Some((name, _)) =
                 trimmed.split_once('(').filter(|_| line.starts_with("    ") && !pending.is_empty())
             {
-                names.push((name.to_owned(), min_arch));
+                names.push((name.to_owned(), first_arch.clone()));
                 for line in pending.drain(..) {
                     let expectation = Expectation::parse(line, name);
                     all.push(expectation.unwrap_or_else(|| panic!("{file}: `{line}` is no expectation")));
@@ -145,11 +151,10 @@ fn check(arch: NvvmArch, processors: &[&str]) {
     let ptx = Ptx::parse(&std::fs::read_to_string(&path).unwrap());
     let (names, expectations) = expectations();
     let holds = |e: &&Expectation| e.arch == "ptx" || processors.contains(&e.arch.as_str());
-    let is_expected =
-        |min_arch: u32| min_arch == 0 || processors.contains(&format!("sm_{min_arch}").as_str());
+    let is_expected = |first_arch: &str| first_arch.is_empty() || processors.contains(&first_arch);
     let missing: Vec<_> = names
         .iter()
-        .filter(|(name, min_arch)| ptx.function(name).is_some() != is_expected(*min_arch))
+        .filter(|(name, first_arch)| ptx.function(name).is_some() != is_expected(first_arch))
         .collect();
     assert!(missing.is_empty(), "not in the PTX, or too new to be there: {missing:?}");
     let complaints: Vec<String> =

@@ -31,6 +31,7 @@ pub unsafe fn launch<I: Pod, O: Pod>(
         file: "",
         line: 0,
         min_arch: 0,
+        arch_specific: false,
         max_threads: 0,
         min_blocks: 0,
         cooperative: false,

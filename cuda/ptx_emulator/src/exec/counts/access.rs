@@ -3,7 +3,7 @@
 use super::{Collective, Deed, Way};
 use crate::exec::memory::{self, Home};
 use crate::exec::thread::Cx;
-use crate::instr::{Addr, Instr, Op, Space, Tensor, WarpKind};
+use crate::instr::{Addr, Instr, Op, Space, Tensor, TensorBox, WarpKind, Wgmma};
 
 /// Whether lanes may go different ways from here, and stay in the function.
 pub(super) fn is_branch(instr: &Instr) -> bool {
@@ -48,6 +48,11 @@ pub(super) fn deeds(cx: &Cx<'_>, instr: &Instr, mut note: impl FnMut(Deed, u64, 
         Op::BulkStore(store) => {
             note(Deed::Bulk(Way::Store), address(&store.target), value(store.bytes) as u32)
         }
+        Op::TensorLoad(load) => note(Deed::Box(Way::Load), 0, bytes_within(cx, &load.source)),
+        Op::TensorStore(store) => note(Deed::Box(Way::Store), 0, bytes_within(cx, &store.target)),
+        Op::Wgmma(wgmma) if matches!(**wgmma, Wgmma::Multiply(_)) => {
+            note(Deed::Collective(Collective::Matrix), 0, 0);
+        }
         Op::StoreAsync(store) => note(Deed::Cluster, 0, (store.bytes * store.values.len() as u64) as u32),
         Op::Tensor(tensor) => match &**tensor {
             Tensor::Load { at, d: rows, .. } | Tensor::Store { at, values: rows, .. } => {
@@ -65,6 +70,11 @@ pub(super) fn deeds(cx: &Cx<'_>, instr: &Instr, mut note: impl FnMut(Deed, u64, 
             }
         }
     }
+}
+
+/// The bytes of a box within its tensor.
+fn bytes_within(cx: &Cx<'_>, of: &TensorBox) -> u32 {
+    cx.tile(of).map_or(0, |tile| tile.bytes_within() as u32)
 }
 
 fn deed(cx: &Cx<'_>, space: Space, address: u64, way: Way) -> Option<Deed> {

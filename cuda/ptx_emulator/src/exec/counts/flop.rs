@@ -2,7 +2,7 @@
 
 use cuda_std::testing::counts::Flop;
 
-use crate::instr::{FloatMode, FloatOp, FloatTy, FloatUnary, Op, Tensor};
+use crate::instr::{FloatMode, FloatOp, FloatTy, FloatUnary, Multiply, Op, Tensor, WARPGROUP, Wgmma};
 
 /// Threads of a warp.
 const WARP: u64 = 32;
@@ -18,6 +18,13 @@ pub(super) fn of(op: &Op, threads: u64) -> Flop {
             // 16 x 8 sums of k products, of a whole warp.
             Tensor::Mma { k, .. } => {
                 Flop { tensor: threads / WARP * 2 * 16 * 8 * k as u64, ..Flop::default() }
+            }
+            _ => Flop::default(),
+        },
+        Op::Wgmma(wgmma) => match &**wgmma {
+            // 64 x n sums of k products, of a whole warpgroup.
+            Wgmma::Multiply(Multiply { n, ty, .. }) => {
+                Flop { tensor: 2 * 64 * (n * ty.k()) as u64 * threads / WARPGROUP as u64, ..Flop::default() }
             }
             _ => Flop::default(),
         },

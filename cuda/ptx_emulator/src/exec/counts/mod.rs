@@ -49,12 +49,14 @@ pub(super) enum Deed {
     Constant,
     /// A bulk copy, by its address in global memory, but for a copy from shared memory to that of another block.
     Bulk(Way),
+    /// A copy of a box of a tensor, by the bytes within the tensor.
+    Box(Way),
     Collective(Collective),
 }
 
 /// How memory is accessed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+pub(in crate::exec) enum Way {
     Load,
     Store,
     Atomic,

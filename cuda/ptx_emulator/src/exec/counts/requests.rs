@@ -74,6 +74,7 @@ impl Deed {
             Deed::Shared(way) => 32 + way as u64,
             Deed::Local(way) => 48 + way as u64,
             Deed::Bulk(way) => 64 + way as u64,
+            Deed::Box(way) => 96 + way as u64,
             Deed::Collective(collective) => 80 + collective as u64,
         }
     }
@@ -109,10 +110,12 @@ impl Request {
                 counts.constant.requests = 1;
                 counts.constant.passes = distinct(lanes.iter().map(|lane| lane.value).collect());
             }
-            Deed::Bulk(Way::Load | Way::Copy) => {
+            Deed::Bulk(Way::Load | Way::Copy) | Deed::Box(Way::Load | Way::Copy) => {
                 (counts.bulk.loads, counts.bulk.loaded_bytes) = (lanes.len() as u64, bytes);
             }
-            Deed::Bulk(_) => (counts.bulk.stores, counts.bulk.stored_bytes) = (lanes.len() as u64, bytes),
+            Deed::Bulk(_) | Deed::Box(_) => {
+                (counts.bulk.stores, counts.bulk.stored_bytes) = (lanes.len() as u64, bytes)
+            }
             Deed::Collective(collective) => {
                 let of = &mut counts.collectives;
                 *match collective {
@@ -133,6 +136,11 @@ impl Request {
 /// The sectors that the lanes touch.
 pub(super) fn sectors(lanes: &[Lane]) -> impl Iterator<Item = u64> {
     lanes.iter().flat_map(|lane| units(lane, SECTOR))
+}
+
+/// The sectors that bytes lie in.
+pub(super) fn sectors_of(address: u64, bytes: u64) -> core::ops::RangeInclusive<u64> {
+    address / SECTOR..=(address + bytes.max(1) - 1) / SECTOR
 }
 
 /// The units of so many bytes that an access touches.

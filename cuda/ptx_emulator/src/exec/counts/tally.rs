@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use cuda_std::testing::counts::{Counts, Footprint, InstructionCounts, Instructions, LaunchCounts};
 
-use super::requests::{gather, sectors};
+use super::requests::{gather, sectors, sectors_of};
 use super::trace::Trace;
 use super::{Deed, Way, flop};
 use crate::module::{Function, PtxModule};
@@ -49,6 +49,12 @@ impl Tally {
                 _ => *self.counts.entry(request.instr).or_default() += request.counts(),
             }
         }
+    }
+
+    /// Notes that a copy touches bytes of global memory.
+    pub(in crate::exec) fn touch(&mut self, way: Way, address: u64, bytes: u64) {
+        let sectors = if way == Way::Load { &mut self.loaded } else { &mut self.stored };
+        sectors.extend(sectors_of(address, bytes));
     }
 
     /// What a launch of `kernel` comes to.

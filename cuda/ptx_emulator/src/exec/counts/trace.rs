@@ -3,7 +3,8 @@
 use super::Deed;
 use super::access;
 use crate::exec::Exec;
-use crate::exec::thread::{Cx, Frame};
+use crate::exec::frame::Frame;
+use crate::exec::thread::Cx;
 use crate::flow::{Flow, Index, NONE};
 use crate::module::PtxModule;
 

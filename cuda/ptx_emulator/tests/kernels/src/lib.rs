@@ -10,6 +10,7 @@ use cuda_std::{FloatExt, GpuFloat, grid, kernel, shared_array, thread};
 pub mod clusters;
 pub mod costs;
 pub mod grids;
+pub mod tensor_cores;
 
 /// Functions of [`GpuFloat`] for one argument or two.
 pub const FUNCTIONS: usize = 39;

@@ -1,0 +1,182 @@
+//! Times matrix multiplications: `cargo bench matmul`.
+//!
+//! Every shape of `benches/src/matmul.rs` in every type, `[m, k]` by the transpose of `[n, k]`, of random normal numbers. The
+//! result is checked before it is timed. On a GPU the time is the device's own, by events around CUDA graphs whose launches
+//! take cold sets of matrices in turns, and the medians go into `matmul.json` in criterion's folder with clocks and power.
+//! Without a GPU it times small shapes on the CPU, in `f32` against the crate `matrixmultiply`.
+//!
+//! A GPU's clock depends on what ran before, so contenders are to be timed in turns. `--serve` lets another program do that,
+//! `benches/peers/matmul.py`: it reads requests `prepare TYPE M N K` and `time` from standard input, and answers each with a
+//! line: the kernels or seconds, or `error` and what went wrong.
+//!
+//! `cargo bench matmul -- bf16` takes the types and shapes that have the word in their id, such as `bf16/4096x4096x4096`.
+
+use std::io::{BufRead as _, Write as _};
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context as _, bail};
+use cuda_std::half::{bf16, f16};
+use ferrowarp::device::{Device, DeviceChoice, open};
+use ferrowarp::matmul::{KernelChoice, Precision, Problem, Real};
+use ferrowarp::softmax::DeviceProfile;
+use ferrowarp_benches::exit_code;
+use ferrowarp_benches::matmul::{CPU_SHAPES, MatmulEntry, SHAPES, Shape, Timed, Type, prepare};
+use ferrowarp_benches::results::{Results, median};
+
+/// Batches whose median is taken.
+const SAMPLES: usize = 10;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let is_server = arguments.iter().any(|argument| argument == "--serve");
+    let is_test = arguments.iter().any(|argument| argument == "--test");
+    let filter = arguments.iter().find(|argument| !argument.starts_with("--")).map_or("", String::as_str);
+    // The name of the bench is what `cargo bench` itself selects by.
+    let filter = if filter == "matmul" { "" } else { filter };
+    let (device, why) = match open(DeviceChoice::Auto) {
+        Ok(found) => found,
+        Err(error) => {
+            eprintln!("cannot bench: {error:#}");
+            return ExitCode::FAILURE;
+        }
+    };
+    eprintln!("{why}");
+    exit_code(if is_server { serve(&device).map(|()| Vec::new()) } else { run(&device, filter, is_test) })
+}
+
+/// Times all that has `filter` in its id; what failed.
+fn run(device: &Device, filter: &str, is_test: bool) -> anyhow::Result<Vec<String>> {
+    let mut results = Results::new(device)?;
+    let mut failed = Vec::new();
+    let shapes: &[Shape] = if device.is_cuda() { &SHAPES } else { &CPU_SHAPES };
+    for ty in Type::ALL {
+        for &shape in shapes.iter().filter(|shape| format!("{}/{shape}", ty.name()).contains(filter)) {
+            let entry = entry(device, ty, shape, if is_test { 1 } else { SAMPLES });
+            let id = format!("{}/{shape}", ty.name());
+            match (&entry.error, entry.microseconds) {
+                (Some(error), _) => failed.push(format!("{id}: {error}")),
+                (None, time) => print(&id, shape, time.unwrap_or_default(), entry.kernels.as_deref()),
+            }
+            results.entries.push(entry);
+            if !device.is_cuda() && ty == Type::F32 && !is_test {
+                let seconds = matrixmultiply(shape);
+                print(&format!("matrixmultiply/{shape}"), shape, seconds * 1e6, None);
+            }
+        }
+    }
+    if !is_test {
+        eprintln!("wrote {}", results.write("matmul.json")?.display());
+    }
+    Ok(failed)
+}
+
+fn print(id: &str, Shape { m, n, k }: Shape, microseconds: f64, kernels: Option<&str>) {
+    let flops = 2.0 * (m * n * k) as f64 / microseconds / 1e6;
+    println!("{id:40} {microseconds:12.2} us {flops:10.4} TFLOP/s  {}", kernels.unwrap_or_default());
+}
+
+fn entry(device: &Device, dtype: Type, shape @ Shape { m, n, k }: Shape, samples: usize) -> MatmulEntry {
+    let mut entry = MatmulEntry {
+        name: "matmul".to_owned(),
+        dtype,
+        m,
+        n,
+        k,
+        kernels: None,
+        microseconds: None,
+        samples: 0,
+        sets: 0,
+        clock_and_power: None,
+        error: None,
+    };
+    let timed = || -> anyhow::Result<(String, usize, Vec<f64>)> {
+        let kernels = kernels(device, dtype, shape)?;
+        let mut timed = prepare(device, dtype, shape)?;
+        let times = (0..samples).map(|_| timed.time()).collect::<Result<_, _>>()?;
+        Ok((kernels, timed.sets(), times))
+    };
+    match timed() {
+        Ok((kernels, sets, times)) => {
+            entry.kernels = Some(kernels);
+            entry.microseconds = Some(median(&times) * 1e6);
+            (entry.samples, entry.sets) = (times.len(), sets);
+            entry.clock_and_power = device.is_cuda().then(clock_and_power).flatten();
+        }
+        Err(error) => entry.error = Some(format!("{error:#}")),
+    }
+    entry
+}
+
+/// The kernels that the operation chooses.
+fn kernels(device: &Device, ty: Type, Shape { m, n, k }: Shape) -> anyhow::Result<String> {
+    fn chosen<T: Real>(device: &Device, problem: &Problem) -> anyhow::Result<String> {
+        Ok(KernelChoice::<T>::new(&DeviceProfile::from(device), problem)?.to_string())
+    }
+    let problem = Problem { b_is_transposed: true, ..Problem::new(m as u32, n as u32, k as u32) };
+    match ty {
+        Type::Bf16 => chosen::<bf16>(device, &problem),
+        Type::F16 => chosen::<f16>(device, &problem),
+        Type::Tf32 => chosen::<f32>(device, &Problem { precision: Precision::Tf32, ..problem }),
+        Type::F32 => chosen::<f32>(device, &problem),
+    }
+}
+
+/// What `nvidia-smi` reports of the first GPU.
+fn clock_and_power() -> Option<[f64; 2]> {
+    let query = ["--query-gpu=clocks.sm,power.draw", "--format=csv,noheader,nounits", "--id=0"];
+    let output = Command::new("nvidia-smi").args(query).output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    let (clock, power) = text.trim().split_once(',')?;
+    Some([clock.trim().parse().ok()?, power.trim().parse().ok()?])
+}
+
+/// Answers requests until standard input ends.
+fn serve(device: &Device) -> anyhow::Result<()> {
+    let mut prepared: Option<Box<dyn Timed>> = None;
+    let mut stdout = std::io::stdout();
+    for line in std::io::stdin().lock().lines() {
+        let line = line.context("reading a request")?;
+        let answer = answer(device, &line, &mut prepared);
+        let answer = answer.unwrap_or_else(|error| format!("error {error:#}").replace('\n', " "));
+        writeln!(stdout, "{answer}").and_then(|()| stdout.flush()).context("writing an answer")?;
+    }
+    Ok(())
+}
+
+fn answer(device: &Device, line: &str, prepared: &mut Option<Box<dyn Timed>>) -> anyhow::Result<String> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    match words[..] {
+        ["prepare", ty, m, n, k] => {
+            // Its memory is free before the next one's is allocated.
+            *prepared = None;
+            let ty =
+                Type::from_name(ty).with_context(|| format!("no type {ty}; pass bf16, f16, tf32 or f32"))?;
+            let shape = Shape { m: m.parse()?, n: n.parse()?, k: k.parse()? };
+            *prepared = Some(prepare(device, ty, shape)?);
+            kernels(device, ty, shape)
+        }
+        ["time"] => Ok(prepared.as_mut().context("nothing is prepared")?.time()?.to_string()),
+        ["free"] => {
+            *prepared = None;
+            Ok("free".to_owned())
+        }
+        _ => bail!("no request: {line}; send `prepare TYPE M N K`, `time` or `free`"),
+    }
+}
+
+/// Seconds of one multiplication by the crate `matrixmultiply`, on all cores.
+fn matrixmultiply(Shape { m, n, k }: Shape) -> f64 {
+    let numbers = |len: usize| (0..len).map(|i| (i % 17) as f32 - 8.0).collect::<Vec<_>>();
+    let (a, b, mut out) = (numbers(m * k), numbers(n * k), vec![0.0f32; m * n]);
+    let mut times = Vec::new();
+    for _ in 0..SAMPLES {
+        let start = std::time::Instant::now();
+        // SAFETY: the slices have these shapes, and B is the transpose of `[n, k]`.
+        unsafe {
+            let (a, b, out) = (a.as_ptr(), b.as_ptr(), out.as_mut_ptr());
+            matrixmultiply::sgemm(m, k, n, 1.0, a, k as isize, 1, b, 1, k as isize, 0.0, out, n as isize, 1);
+        }
+        times.push(start.elapsed().as_secs_f64());
+    }
+    median(&times)
+}

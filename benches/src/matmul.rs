@@ -1,0 +1,345 @@
+//! Matrix multiplications that are timed: shapes, contenders, and the launches of both.
+//!
+//! `benches/peers/matmul.py` holds the same table of shapes.
+
+use std::fmt;
+
+use anyhow::{Context as _, ensure};
+use cuda_std::half::{bf16, f16};
+use ferrowarp::device::{Buffer, Device, DeviceError};
+use ferrowarp::matmul::{Matmul, MatmulAs, Matrix, MatrixMut, Precision, Workspace};
+use ferrowarp_cases::reference::Number;
+use serde::Serialize;
+
+use crate::rotation::Rotation;
+
+/// A multiplication: `[m, k]` by the transpose of `[n, k]`, as a linear layer computes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Rows of the result.
+    pub m: usize,
+    /// Columns of the result.
+    pub n: usize,
+    /// Terms of a sum.
+    pub k: usize,
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}x{}x{}", self.m, self.n, self.k)
+    }
+}
+
+const fn shape(m: usize, n: usize, k: usize) -> Shape {
+    Shape { m, n, k }
+}
+
+/// The shapes for a GPU: squares, the layers of transformers, few rows, and odd extents.
+pub const SHAPES: [Shape; 40] = [
+    shape(512, 512, 512),
+    shape(1024, 1024, 1024),
+    shape(1536, 1536, 1536),
+    shape(2048, 2048, 2048),
+    shape(3072, 3072, 3072),
+    shape(4096, 4096, 4096),
+    shape(6144, 6144, 6144),
+    shape(8192, 8192, 8192),
+    shape(12288, 12288, 12288),
+    shape(16384, 16384, 16384),
+    // Attention and feed-forward layers of 7, 13 and 70 billion parameters, and a vocabulary.
+    shape(2048, 12288, 4096),
+    shape(2048, 4096, 4096),
+    shape(2048, 22016, 4096),
+    shape(2048, 4096, 11008),
+    shape(4096, 15360, 5120),
+    shape(4096, 5120, 13824),
+    shape(8192, 10240, 8192),
+    shape(8192, 57344, 8192),
+    shape(8192, 8192, 28672),
+    shape(4096, 32000, 4096),
+    shape(8192, 8192, 1024),
+    shape(16384, 8192, 4096),
+    shape(128, 4096, 4096),
+    shape(256, 8192, 8192),
+    // One token to 64 of a decoder.
+    shape(1, 4096, 4096),
+    shape(1, 28672, 8192),
+    shape(8, 4096, 4096),
+    shape(8, 28672, 8192),
+    shape(16, 4096, 14336),
+    shape(16, 8192, 8192),
+    shape(32, 4096, 4096),
+    shape(32, 28672, 8192),
+    shape(64, 4096, 4096),
+    shape(64, 8192, 28672),
+    // Nothing divides them, or little.
+    shape(1000, 1000, 1000),
+    shape(1023, 1025, 1027),
+    shape(4095, 4097, 4096),
+    shape(3333, 2222, 1111),
+    shape(4104, 4104, 4104),
+    shape(512, 512, 16384),
+];
+
+/// The shapes for the CPU.
+pub const CPU_SHAPES: [Shape; 5] = [
+    shape(64, 64, 64),
+    shape(256, 256, 256),
+    shape(512, 512, 512),
+    shape(1024, 1024, 1024),
+    shape(1000, 300, 777),
+];
+
+/// The type of the operands and of the result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Type {
+    /// 16 bits, 8 of them exponent.
+    Bf16,
+    /// 16 bits, 5 of them exponent.
+    F16,
+    /// `f32`, operands rounded to TF32.
+    Tf32,
+    /// `f32`, as three products of TF32 on a GPU.
+    F32,
+}
+
+impl Type {
+    /// All types.
+    pub const ALL: [Type; 4] = [Type::Bf16, Type::F16, Type::Tf32, Type::F32];
+
+    /// The name in tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Type::Bf16 => "bf16",
+            Type::F16 => "f16",
+            Type::Tf32 => "tf32",
+            Type::F32 => "f32",
+        }
+    }
+
+    /// The type of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|ty| ty.name() == name)
+    }
+
+    /// Bytes of an element.
+    pub const fn bytes(self) -> usize {
+        match self {
+            Type::Bf16 | Type::F16 => 2,
+            Type::Tf32 | Type::F32 => 4,
+        }
+    }
+}
+
+/// One contender at one shape: a time, or why there is none.
+#[derive(Debug, Serialize)]
+pub struct MatmulEntry {
+    /// `matmul`, a rung, or a peer.
+    pub name: String,
+    /// Type of the operands and the result.
+    pub dtype: Type,
+    /// Rows of the result.
+    pub m: usize,
+    /// Columns of the result.
+    pub n: usize,
+    /// Terms of a sum.
+    pub k: usize,
+    /// The kernels that were chosen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernels: Option<String>,
+    /// Device time of one launch, the median of the samples.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub microseconds: Option<f64>,
+    /// Batches that were timed.
+    pub samples: usize,
+    /// Sets of matrices that the launches took in turns.
+    pub sets: usize,
+    /// The clock in MHz and the power in watts, right after the last batch, as `nvidia-smi` reports them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clock_and_power: Option<[f64; 2]>,
+    /// What went wrong.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// The matrices of one launch.
+pub struct Set<T> {
+    a: Buffer<T>,
+    b: Buffer<T>,
+    out: Buffer<T>,
+    workspace: Workspace,
+}
+
+/// Launches that are ready to be timed.
+pub trait Timed {
+    /// Seconds of one launch, over a batch of launches that take about 10 ms.
+    ///
+    /// # Errors
+    /// A launch failed.
+    fn time(&mut self) -> Result<f64, DeviceError>;
+    /// Sets of matrices that the launches take in turns.
+    fn sets(&self) -> usize;
+}
+
+struct Batches<T> {
+    device: Device,
+    rotation: Rotation<Vec<Set<T>>>,
+    launches: u64,
+    sets: usize,
+}
+
+impl<T: Send + 'static> Timed for Batches<T> {
+    fn time(&mut self) -> Result<f64, DeviceError> {
+        Ok(self.rotation.time(&self.device, self.launches)?.as_secs_f64() / self.launches as f64)
+    }
+
+    fn sets(&self) -> usize {
+        self.sets
+    }
+}
+
+/// All sets together are at least so many times the level-2 cache.
+const CACHES: usize = 4;
+/// The most sets.
+const MOST_SETS: usize = 256;
+/// Results that are checked.
+const CHECKED: usize = 256;
+/// Seconds of a batch.
+const BATCH: f64 = 10e-3;
+
+/// Numbers of a normal distribution, from a seed: the same for all contenders, since data changes a GPU's power.
+fn normal<T: Number>(len: usize, seed: u64) -> Vec<T> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut uniform = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        ((state >> 40) as f32 + 0.5) / (1u64 << 24) as f32
+    };
+    // A block of numbers is repeated: to compute all of a large matrix would take longer than to time it.
+    let block: Vec<T> = (0..len.min(1 << 20))
+        .map(|_| T::nearest((-2.0 * uniform().ln()).sqrt() * (std::f32::consts::TAU * uniform()).cos()))
+        .collect();
+    (0..len).map(|i| block[(i + i / block.len() * 7919) % block.len()]).collect()
+}
+
+/// The operation at a shape, checked, and ready to be timed.
+///
+/// # Errors
+/// There is no memory, a launch failed, or a result is wrong.
+pub fn prepare(device: &Device, ty: Type, shape: Shape) -> anyhow::Result<Box<dyn Timed>> {
+    match ty {
+        Type::Bf16 => prepare_as::<bf16>(device, ty, shape, Precision::F32),
+        Type::F16 => prepare_as::<f16>(device, ty, shape, Precision::F32),
+        Type::Tf32 => prepare_as::<f32>(device, ty, shape, Precision::Tf32),
+        Type::F32 => prepare_as::<f32>(device, ty, shape, Precision::F32),
+    }
+}
+
+fn prepare_as<T: Number + MatmulAs<T>>(
+    device: &Device,
+    ty: Type,
+    shape: Shape,
+    precision: Precision,
+) -> anyhow::Result<Box<dyn Timed>> {
+    let on = device.clone();
+    let launch = move |set: &mut Set<T>| run(&on, set, shape, precision);
+    prepare_launch(device, ty, shape, launch)
+}
+
+fn run<T: MatmulAs<T>>(
+    device: &Device,
+    set: &mut Set<T>,
+    Shape { m, n, k }: Shape,
+    precision: Precision,
+) -> Result<(), DeviceError> {
+    let (a, b) = (Matrix::new(&set.a, m, k)?, Matrix::new(&set.b, n, k)?.transposed());
+    let call = Matmul::new(MatrixMut::new(&mut set.out, m, n)?, a, b).precision(precision);
+    Ok(call.run_with(device, &mut set.workspace)?)
+}
+
+/// A launch on sets of matrices, checked, and ready to be timed.
+///
+/// # Errors
+/// As for [`prepare`].
+pub fn prepare_launch<T: Number>(
+    device: &Device,
+    ty: Type,
+    shape @ Shape { m, n, k }: Shape,
+    launch: impl Fn(&mut Set<T>) -> Result<(), DeviceError> + Send + Sync + 'static,
+) -> anyhow::Result<Box<dyn Timed>> {
+    let bytes = (m * k + n * k + m * n) * size_of::<T>();
+    let count = device.l2_bytes()?.map_or(1, |cache| (CACHES * cache).div_ceil(bytes).clamp(2, MOST_SETS));
+    let (a, b) = (normal::<T>(m * k, 1), normal::<T>(n * k, 2));
+    let set = || -> Result<Set<T>, DeviceError> {
+        let out = device.alloc_zeroed(m * n)?;
+        Ok(Set { a: device.upload(&a)?, b: device.upload(&b)?, out, workspace: Workspace::default() })
+    };
+    let mut sets = (0..count).map(|_| set()).collect::<Result<Vec<_>, _>>()?;
+    launch(&mut sets[0])?;
+    check(ty, shape, (&a, &b), &sets[0].out.to_vec()?).with_context(|| format!("{} {shape}", ty.name()))?;
+    let mut rotation = Rotation::new(device, sets, launch)?;
+    let once = rotation.time(device, 1)?.as_secs_f64();
+    let launches = (BATCH / once.max(1e-7)).ceil() as u64;
+    Ok(Box::new(Batches { device: device.clone(), rotation, launches, sets: count }))
+}
+
+/// Compares results from all over the matrix with f64.
+fn check<T: Number>(
+    ty: Type,
+    Shape { m, n, k }: Shape,
+    (a, b): (&[T], &[T]),
+    out: &[T],
+) -> anyhow::Result<()> {
+    let operand_error = match ty {
+        // Operands may be cut instead of rounded.
+        Type::Tf32 => 2f64.powi(-9),
+        Type::F32 => 3.0 * 2f64.powi(-22),
+        Type::Bf16 | Type::F16 => 0.0,
+    };
+    for i in 0..CHECKED {
+        let at = i * (m * n - 1) / (CHECKED - 1);
+        let (row, col) = (at / n, at % n);
+        let (mut sum, mut magnitude) = (0.0, 0.0);
+        for i in 0..k {
+            let term = f64::from(a[row * k + i].value()) * f64::from(b[col * k + i].value());
+            sum += term;
+            magnitude += term.abs();
+        }
+        let roundings = (16.0 + k as f64 / 8.0) * 2f64.powi(-24);
+        let allowed = (roundings + operand_error) * magnitude + T::ROUNDING * sum.abs() * 1.01 + T::SMALLEST;
+        let got = f64::from(out[at].value());
+        ensure!(
+            (got - sum).abs() <= allowed,
+            "result ({row}, {col}) is {got:e}, not {sum:e} +- {allowed:.1e}"
+        );
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The shapes that the peers' script prints, which must be ours.
+    #[test]
+    fn the_peers_have_the_same_shapes() {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/matmul.py");
+        let Ok(output) = std::process::Command::new("python3").args([script, "--list-shapes"]).output()
+        else {
+            return;
+        };
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let ours: String = SHAPES.iter().map(|shape| format!("{shape}\n")).collect();
+        assert_eq!(String::from_utf8_lossy(&output.stdout), ours);
+    }
+
+    #[test]
+    fn a_wrong_result_is_not_timed() {
+        let shape = shape(8, 8, 8);
+        let error = prepare_launch::<f32>(&Device::cpu(), Type::F32, shape, |_| Ok(())).err().unwrap();
+        assert!(format!("{error:#}").contains("f32 8x8x8: result (0, 0) is 0e0"), "{error:#}");
+        assert!(prepare(&Device::cpu(), Type::F32, shape).is_ok());
+    }
+}

@@ -1,0 +1,100 @@
+//! What the async proxy knows of a block's shared memory: what its own copies wrote, and what threads wrote before a fence.
+//!
+//! Ordinary writes are invisible to the executor. So it keeps what a chunk held when the proxy last wrote or read it. If the
+//! content is another one, a thread has written it, and a fence must have come since.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+/// Bytes that are remembered as one.
+pub(crate) const CHUNK: usize = 16;
+
+/// Chunks of a line.
+const IN_LINE: usize = 64;
+
+/// Fences when nothing is known of a chunk.
+const UNKNOWN: u32 = u32::MAX;
+
+/// What the proxy has seen last.
+#[derive(Clone, Copy)]
+struct Seen {
+    content: [u8; CHUNK],
+    /// The block's fences until then.
+    fences: u32,
+}
+
+#[derive(Default)]
+struct Lines {
+    /// By address in lines, the index in `seen`.
+    index: HashMap<usize, usize>,
+    seen: Vec<[Seen; IN_LINE]>,
+    /// The line that was looked up last.
+    last: Option<(usize, usize)>,
+}
+
+/// The chunks of a block. Blocks whose threads are OS threads don't use it: the lock would order them.
+#[derive(Default)]
+pub(crate) struct Proxy {
+    lines: Mutex<Lines>,
+}
+
+impl Lines {
+    fn of(&mut self, address: usize) -> &mut Seen {
+        let (line, chunk) = (address / CHUNK / IN_LINE, address / CHUNK % IN_LINE);
+        let at = match self.last {
+            Some((known, at)) if known == line => at,
+            _ => {
+                let next = self.seen.len();
+                let at = *self.index.entry(line).or_insert(next);
+                if at == next {
+                    self.seen.push([Seen { content: [0; CHUNK], fences: UNKNOWN }; IN_LINE]);
+                }
+                self.last = Some((line, at));
+                at
+            }
+        };
+        &mut self.seen[at][chunk]
+    }
+}
+
+impl Proxy {
+    /// The proxy has written these bytes, which are whole chunks.
+    ///
+    /// # Safety
+    /// They are valid, and no other OS thread accesses them.
+    pub unsafe fn wrote(&self, address: *const u8, bytes: usize, fences: u32) {
+        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        for at in (0..bytes / CHUNK).map(|chunk| chunk * CHUNK) {
+            // SAFETY: the caller's.
+            let content = unsafe { address.add(at).cast::<[u8; CHUNK]>().read_unaligned() };
+            *lines.of(address.addr() + at) = Seen { content, fences };
+        }
+    }
+
+    /// The proxy reads chunks at these addresses, with this content. False if a thread has written one of them without a
+    /// fence that came later.
+    pub fn reads(&self, chunks: impl Iterator<Item = (usize, [u8; CHUNK])>, fences: u32) -> bool {
+        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        for (address, content) in chunks {
+            let seen = lines.of(address);
+            let is_visible = match seen.fences {
+                UNKNOWN => fences > 0,
+                _ => seen.content == content || fences > seen.fences,
+            };
+            if !is_visible {
+                return false;
+            }
+            // Fences that came before do not count for what is written after now.
+            *seen = Seen { content, fences };
+        }
+        true
+    }
+
+    /// Forgets all for another block.
+    pub fn clear(&self) {
+        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        if !lines.seen.is_empty() {
+            *lines = Lines::default();
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! Copies of tiles of tensors between global and shared memory, which one thread starts and the TMA unit makes (compute
+//! capability 9.0 and later).
+//!
+//! A [`TensorMap`] describes a tensor of 1 to 5 dimensions in global memory, and the size of its tiles. Host code makes it from a
+//! [`TensorMapSpec`] and passes it to the kernel by value. A copy takes the coordinates of the tile's first element,
+//! the innermost first.
+//!
+//! Coordinates may be outside of the tensor. In shared memory such elements become zero, and their bytes count at the
+//! barrier as all others. In global memory they are not written.
+//!
+//! A copy to shared memory counts the bytes of the whole tile at a [`Barrier`], whose phase expects them. A copy to global memory
+//! belongs to the groups of [`bulk::commit`](crate::bulk::commit), and its thread waits by
+//! [`bulk::wait_read`](crate::bulk::wait_read) or [`bulk::wait`](crate::bulk::wait).
+//!
+//! The executor performs copies as late as possible, as [`bulk`](crate::bulk) describes. It also reports a copy into memory that
+//! a pending [`wgmma`](crate::wgmma) reads.
+//!
+//! A kernel that uses this module is a `#[kernel(min_arch = 90)]`. Multicast is fast on `compute_90a` only.
+//!
+//! # Safety of the copies
+//! - The map was made for a buffer that is alive, on the device that runs the kernel, and has `RANK` dimensions. It is a parameter of
+//!   the kernel, or part of one.
+//! - The tile's bytes at `shared` are the block's shared memory, aligned to [`Swizzle::alignment`].
+//! - Until the copy is complete, no thread reads or writes the target or writes the source, and no block ends whose shared
+//!   memory it reads or writes.
+//! - A barrier is valid ([`barrier`](crate::barrier#safety-of-the-barriers)), a [`Barrier::fence_init`] comes after its
+//!   initialisation, and its phase expects the bytes of the whole tile.
+//! - A [`bulk::fence_shared`](crate::bulk::fence_shared) and a barrier come between writes to shared memory and a copy that reads
+//!   them.
+//!
+//! # Examples
+//! ```
+//! use cuda_std::barrier::Barrier;
+//! use cuda_std::launch::LaunchConfig;
+//! use cuda_std::mem::f32x4;
+//! use cuda_std::simt::Executor;
+//! use cuda_std::tensor::{self, TensorMap, TensorMapSpec};
+//! use cuda_std::{kernel, shared_array, thread};
+//!
+//! /// The tile of 8 rows and 16 columns, to be aligned to 128 bytes.
+//! #[repr(C, align(128))]
+//! pub struct Tile([f32; 128]);
+//!
+//! /// `out[16, 8]` = the transposed tile of 8 rows and 16 columns at (`x`, `y`).
+//! ///
+//! /// # Safety
+//! /// The map is that of a matrix with such tiles, `out` has 128 elements, and the block 128 threads.
+//! #[kernel(min_arch = 90)]
+//! pub unsafe fn transpose_tile(map: TensorMap, x: i32, y: i32, out: *mut f32) {
+//!     let (tile, ready) = (shared_array![Tile; 1], shared_array![Barrier; 1]);
+//!     let i = thread::thread_idx_x() as usize;
+//!     // SAFETY: one thread copies the tile, and all wait for it.
+//!     unsafe {
+//!         if i == 0 {
+//!             Barrier::init(ready, 1);
+//!             Barrier::fence_init();
+//!             Barrier::arrive_expect_tx(ready, 128 * 4);
+//!             tensor::global_to_shared(tile, &map, [x, y], ready);
+//!         }
+//!         thread::sync_threads_aligned();
+//!         Barrier::wait_parity(ready, 0);
+//!         *out.add(i) = *tile.cast::<f32>().add(i % 8 * 16 + i / 8);
+//!     }
+//! }
+//!
+//! let matrix: Vec<f32> = (0..32 * 20).map(|i| i as f32).collect();
+//! // 20 rows of 32 columns; the innermost size comes first.
+//! let map = TensorMapSpec::new::<f32>([32, 20], [16, 8]).encode_for_cpu(&matrix)?;
+//! let mut out = [f32::NAN; 128];
+//! // SAFETY: the matrix is alive.
+//! unsafe { transpose_tile::launch(&Executor::new(), LaunchConfig::new(1, 128), map, 16, 16, &mut out) }?;
+//! // The last 4 rows of the tile are below the matrix.
+//! let expected = |column: usize, row: usize| if row < 4 { matrix[32 * (16 + row) + 16 + column] } else { 0.0 };
+//! assert!((0..128).all(|i| out[i] == expected(i / 8, i % 8)));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+use crate::barrier::Barrier;
+
+#[cfg(target_arch = "nvptx64")]
+mod device;
+#[cfg(not(target_arch = "nvptx64"))]
+pub(crate) mod host;
+#[cfg(not(target_arch = "nvptx64"))]
+mod spec;
+#[cfg(not(target_arch = "nvptx64"))]
+pub(crate) mod tile;
+
+#[cfg(not(target_arch = "nvptx64"))]
+pub use spec::{ElementType, TensorElement, TensorMapError, TensorMapSpec};
+
+/// What the function is called that starts copies to global memory.
+#[cfg(not(target_arch = "nvptx64"))]
+const TO_GLOBAL: &str = "tensor::shared_to_global";
+
+/// A tensor in global memory and its tiles, as the device reads them: a kernel's parameter, by value. A
+/// [`TensorMapSpec`] makes it.
+///
+/// The TMA unit reads it where it lies, so a kernel hands it on by reference and never copies it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C, align(64))]
+pub struct TensorMap {
+    words: [u64; 16],
+}
+
+impl TensorMap {
+    /// The map of these words, as a driver encodes it.
+    pub const fn from_words(words: [u64; 16]) -> Self {
+        Self { words }
+    }
+
+    /// Its words.
+    pub const fn words(&self) -> &[u64; 16] {
+        &self.words
+    }
+}
+
+/// How the 16-byte chunks of a tile lie in shared memory. Rows are as long as the swizzle.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Swizzle {
+    /// In order.
+    #[default]
+    None,
+    /// Rows of 32 bytes: chunk `c` of row `r` lies at chunk `c ^ (r / 4 % 2)`.
+    Bytes32,
+    /// Rows of 64 bytes: chunk `c` of row `r` lies at chunk `c ^ (r / 2 % 4)`.
+    Bytes64,
+    /// Rows of 128 bytes: chunk `c` of row `r` lies at chunk `c ^ (r % 8)`. It is the order of a
+    /// [`Panel`](crate::wgmma::Panel).
+    Bytes128,
+}
+
+impl Swizzle {
+    /// The alignment of a tile in shared memory, in bytes.
+    pub const fn alignment(self) -> usize {
+        match self {
+            Swizzle::None => 128,
+            Swizzle::Bytes32 => 256,
+            Swizzle::Bytes64 => 512,
+            Swizzle::Bytes128 => 1024,
+        }
+    }
+
+    /// The length of a row in bytes, which is any without a swizzle.
+    pub const fn row_bytes(self) -> Option<usize> {
+        match self {
+            Swizzle::None => None,
+            Swizzle::Bytes32 => Some(32),
+            Swizzle::Bytes64 => Some(64),
+            Swizzle::Bytes128 => Some(128),
+        }
+    }
+
+    /// Where the byte at `offset` of a tile lies, counted from the tile's aligned start.
+    pub const fn offset(self, offset: usize) -> usize {
+        let bits = match self {
+            Swizzle::None => 0,
+            Swizzle::Bytes32 => 1,
+            Swizzle::Bytes64 => 3,
+            Swizzle::Bytes128 => 7,
+        };
+        offset ^ (offset >> 7 & bits) << 4
+    }
+}
+
+/// Starts a copy of the tile at `at` to shared memory, whose bytes count at `barrier` when they are there (PTX ISA,
+/// `cp.async.bulk.tensor`).
+///
+/// # Safety
+/// See [the module](self#safety-of-the-copies).
+#[doc(alias = "cp.async.bulk.tensor", alias = "cp_async_bulk_tensor_2d_global_to_shared")]
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub unsafe fn global_to_shared<T, const RANK: usize>(
+    shared: *mut T,
+    map: &TensorMap,
+    at: [i32; RANK],
+    barrier: *mut Barrier,
+) {
+    const { assert!(RANK >= 1 && RANK <= 5, "1 to 5 dimensions") };
+    #[cfg(target_arch = "nvptx64")]
+    // SAFETY: the caller's memory, map and barrier.
+    unsafe {
+        device::global_to_shared(shared.cast(), map, at, barrier);
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    // SAFETY: the caller's memory, map and barrier.
+    unsafe {
+        host::global_to_shared("tensor::global_to_shared", shared.cast(), map, &at, (barrier, None));
+    }
+}
+
+/// As [`global_to_shared`], to every block of the cluster whose bit is set in `blocks`: to what `shared` is there, and with
+/// the bytes counted at what `barrier` is there.
+///
+/// # Safety
+/// See [the module](self#safety-of-the-copies), for target and barrier of each of the blocks, which have started and have not
+/// ended.
+#[doc(alias = "cp.async.bulk.tensor.multicast::cluster")]
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub unsafe fn global_to_shared_multicast<T, const RANK: usize>(
+    shared: *mut T,
+    map: &TensorMap,
+    at: [i32; RANK],
+    barrier: *mut Barrier,
+    blocks: u16,
+) {
+    const { assert!(RANK >= 1 && RANK <= 5, "1 to 5 dimensions") };
+    #[cfg(target_arch = "nvptx64")]
+    // SAFETY: the caller's memory, map and barrier.
+    unsafe {
+        device::global_to_shared_multicast(shared.cast(), map, at, barrier, blocks);
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    // SAFETY: the caller's memory, map and barrier.
+    unsafe {
+        let name = "tensor::global_to_shared_multicast";
+        host::global_to_shared(name, shared.cast(), map, &at, (barrier, Some(blocks)));
+    }
+}
+
+/// Starts a copy of a tile from shared memory to the tensor at `at` (PTX ISA, `cp.async.bulk.tensor`).
+///
+/// # Safety
+/// See [the module](self#safety-of-the-copies); the thread waits by [`bulk::wait_read`](crate::bulk::wait_read) or
+/// [`bulk::wait`](crate::bulk::wait) before it returns.
+#[doc(alias = "cp.async.bulk.tensor", alias = "cp_async_bulk_tensor_2d_shared_to_global")]
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+pub unsafe fn shared_to_global<T, const RANK: usize>(map: &TensorMap, at: [i32; RANK], shared: *const T) {
+    const { assert!(RANK >= 1 && RANK <= 5, "1 to 5 dimensions") };
+    #[cfg(target_arch = "nvptx64")]
+    // SAFETY: the caller's memory and map.
+    unsafe {
+        device::shared_to_global(map, at, shared.cast());
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    // SAFETY: the caller's memory and map.
+    unsafe {
+        host::shared_to_global(map, &at, shared.cast());
+    }
+}
+
+/// Brings the map to where the TMA unit reads it, before the first copy needs it (PTX ISA, `prefetch.tensormap`).
+#[doc(alias = "prefetch.tensormap", alias = "prefetch_tma_descriptor")]
+#[inline(always)]
+pub fn prefetch(map: &TensorMap) {
+    #[cfg(target_arch = "nvptx64")]
+    // SAFETY: the instruction reads nothing into the program.
+    unsafe {
+        core::arch::asm!("prefetch.tensormap [{}];", in(reg64) map, options(nostack, preserves_flags));
+    }
+    #[cfg(not(target_arch = "nvptx64"))]
+    let _ = map;
+}

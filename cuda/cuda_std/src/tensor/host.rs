@@ -1,0 +1,102 @@
+//! The executor's half: copies are kept as those of [`bulk`](crate::bulk) are.
+
+use core::panic::Location;
+
+use super::tile::{Decoded, Tile};
+use super::{TO_GLOBAL, TensorMap};
+use crate::barrier::Barrier;
+use crate::bulk::host::{
+    check_barrier, check_fenced_barrier, check_shared, check_source, check_target, forget,
+};
+use crate::bulk::stores::{self, Store, Target};
+use crate::cluster;
+use crate::simt::context::{ThreadContext, current};
+use crate::simt::flights::{Flight, Source};
+
+/// The tile, checked with the memory that holds it.
+fn tile_of(context: &ThreadContext<'_>, map: &TensorMap, at: &[i32], shared: usize) -> Result<Tile, String> {
+    let map = Decoded::of(map).ok_or(
+        " got a tensor map that is not for the CPU; encode it for the device that runs the kernel, and pass it by value",
+    )?;
+    if map.rank != at.len() {
+        return Err(format!(" got {} coordinates for a tensor of {} dimensions", at.len(), map.rank));
+    }
+    let alignment = map.swizzle.alignment();
+    if !shared.is_multiple_of(alignment) {
+        return Err(format!(
+            " got the shared address {shared:#x}; align it to {alignment} bytes for Swizzle::{:?}",
+            map.swizzle
+        ));
+    }
+    let tile = Tile::new(map, at);
+    check_shared(context.shared(), shared, tile.bytes())?;
+    Ok(tile)
+}
+
+/// Starts the copy to the own block, or to those of the mask: the target becomes uninitialised.
+///
+/// # Safety
+/// See [the module](super#safety-of-the-copies).
+#[track_caller]
+pub(super) unsafe fn global_to_shared(
+    name: &'static str,
+    shared: *mut u8,
+    map: &TensorMap,
+    at: &[i32],
+    (barrier, blocks): (*mut Barrier, Option<u16>),
+) {
+    let location = Location::caller();
+    let started = current(name, |context| {
+        let tile = tile_of(context, map, at, shared.addr())?;
+        let start = |member: &crate::simt::shared::BlockShared, target: *mut u8, barrier: *mut Barrier| {
+            // SAFETY: the caller's barrier and target.
+            unsafe {
+                check_barrier(member, barrier)?;
+                check_fenced_barrier(member, barrier)?;
+                check_target(member, target.addr(), tile.bytes())?;
+                forget(target, tile.bytes());
+            }
+            let what = (target, Source::Tile(Box::new(tile)), tile.bytes());
+            member.flights.start(Flight::new(context, (name, location), what, barrier.cast()));
+            Ok::<_, String>(())
+        };
+        let Some(blocks) = blocks else { return start(context.shared(), shared, barrier) };
+        if blocks == 0 {
+            return Err(" to no block; set a bit for each block of the cluster that gets the tile".into());
+        }
+        for rank in (0..16).filter(|rank| blocks & (1 << rank) != 0) {
+            let spaced = |reason| format!(" {reason}");
+            let (target, member) = cluster::remote(context, shared, rank).map_err(spaced)?;
+            let (barrier, _) = cluster::remote(context, barrier.cast(), rank).map_err(spaced)?;
+            start(&member.shared, target, barrier.cast())?;
+        }
+        Ok(())
+    });
+    if let Err(reason) = started {
+        panic!("{name}(){reason}");
+    }
+}
+
+/// Starts the copy: the tile becomes uninitialised in the tensor.
+///
+/// # Safety
+/// See [the module](super#safety-of-the-copies).
+#[track_caller]
+pub(super) unsafe fn shared_to_global(map: &TensorMap, at: &[i32], shared: *const u8) {
+    let location = Location::caller();
+    let started = current(TO_GLOBAL, |context| {
+        let tile = tile_of(context, map, at, shared.addr())?;
+        let bytes = tile.bytes();
+        check_source(context, shared, bytes)?;
+        let (was, read) = (stores::snapshot(shared, bytes), Vec::new());
+        // SAFETY: the caller's tensor.
+        tile.for_each_run(|run, bytes| unsafe { forget(run, bytes) });
+        let target = Target::Tile(Box::new(tile));
+        let store = Store { operation: TO_GLOBAL, target, source: shared, bytes, location, was, read };
+        context.channel.with_copies(|copies| copies.stores.start(store));
+        Ok::<_, String>(())
+    });
+    if let Err(reason) = started {
+        panic!("{TO_GLOBAL}(){reason}");
+    }
+}

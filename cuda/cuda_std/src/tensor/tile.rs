@@ -1,0 +1,167 @@
+//! A tile of a tensor in global memory, and its bytes in the order of shared memory.
+
+use core::mem::MaybeUninit;
+
+use super::{Swizzle, TensorMap};
+
+/// The first word of the executor's maps.
+const MAGIC: u64 = u64::from_le_bytes(*b"cpu-tmap");
+
+/// Bytes that a swizzle moves as a whole.
+const CHUNK: usize = 16;
+
+/// A map of the executor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Decoded {
+    pub tensor: *mut u8,
+    pub rank: usize,
+    /// Bytes of an element.
+    pub element: usize,
+    /// 1 in dimensions that the tensor does not have.
+    pub sizes: [u64; 5],
+    /// In bytes; 0 there.
+    pub strides: [u64; 5],
+    /// 1 there.
+    pub tile: [usize; 5],
+    pub swizzle: Swizzle,
+}
+
+impl Decoded {
+    pub fn encode(&self) -> TensorMap {
+        let mut words = [0; 16];
+        words[0] = MAGIC;
+        words[1] = self.tensor.expose_provenance() as u64;
+        words[2] = self.rank as u64 | (self.element as u64) << 8 | (self.swizzle as u64) << 16;
+        words[3..8].copy_from_slice(&self.sizes);
+        words[8..12].copy_from_slice(&self.strides[1..]);
+        for (word, tile) in words[12..15].iter_mut().zip(self.tile.chunks(2)) {
+            *word = tile.iter().rev().fold(0, |all, &size| all << 32 | size as u64);
+        }
+        TensorMap::from_words(words)
+    }
+
+    /// The map of these words; none if the executor did not encode it.
+    pub fn of(map: &TensorMap) -> Option<Self> {
+        let words = map.words();
+        if words[0] != MAGIC {
+            return None;
+        }
+        let (element, mut strides) = ((words[2] >> 8 & 0xff) as usize, [0; 5]);
+        strides[0] = element as u64;
+        strides[1..].copy_from_slice(&words[8..12]);
+        let half = |i: usize| (words[12 + i / 2] >> (i % 2 * 32)) as u32 as usize;
+        Some(Self {
+            tensor: core::ptr::with_exposed_provenance_mut(words[1] as usize),
+            rank: (words[2] & 0xff) as usize,
+            element,
+            sizes: core::array::from_fn(|i| words[3 + i]),
+            strides,
+            tile: core::array::from_fn(half),
+            swizzle: match words[2] >> 16 {
+                1 => Swizzle::Bytes32,
+                2 => Swizzle::Bytes64,
+                3 => Swizzle::Bytes128,
+                _ => Swizzle::None,
+            },
+        })
+    }
+}
+
+/// The tile at these coordinates.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tile {
+    map: Decoded,
+    at: [i64; 5],
+}
+
+/// A row of a tile: the bytes of it that the tensor has.
+struct Row {
+    /// Where in the tile it begins.
+    offset: usize,
+    /// Where in the row they begin.
+    skip: usize,
+    bytes: usize,
+    tensor: *mut u8,
+}
+
+impl Tile {
+    pub fn new(map: Decoded, at: &[i32]) -> Self {
+        let at = core::array::from_fn(|i| at.get(i).copied().unwrap_or(0).into());
+        Self { map, at }
+    }
+
+    /// Bytes of the whole tile.
+    pub fn bytes(&self) -> usize {
+        self.map.tile.iter().product::<usize>() * self.map.element
+    }
+
+    /// Its rows.
+    fn rows(&self) -> impl Iterator<Item = Row> {
+        let Decoded { tensor, element, sizes, strides, tile, .. } = self.map;
+        let at = self.at;
+        let rows = tile[1..].iter().product::<usize>();
+        // Of the innermost dimension, those that all rows have.
+        let first = (-at[0]).clamp(0, tile[0] as i64);
+        let end = (sizes[0].cast_signed() - at[0]).clamp(first, tile[0] as i64);
+        (0..rows).map(move |row| {
+            let (mut rest, mut is_inside) = (row, end > first);
+            let mut pointer = tensor.wrapping_offset((at[0] + first) as isize * element as isize);
+            for dimension in 1..5 {
+                let position = at[dimension] + (rest % tile[dimension]) as i64;
+                rest /= tile[dimension];
+                is_inside &= (0..sizes[dimension].cast_signed()).contains(&position);
+                pointer =
+                    pointer.wrapping_offset(position as isize * strides[dimension].cast_signed() as isize);
+            }
+            let bytes = if is_inside { (end - first) as usize * element } else { 0 };
+            Row { offset: row * tile[0] * element, skip: first as usize * element, bytes, tensor: pointer }
+        })
+    }
+
+    /// Bytes of a row in shared memory.
+    fn row_bytes(&self) -> usize {
+        self.map.tile[0] * self.map.element
+    }
+
+    /// Copies the tile to shared memory; what the tensor does not have becomes zero.
+    ///
+    /// # Safety
+    /// Both are valid, and `shared` is aligned for the swizzle.
+    pub unsafe fn load(&self, shared: *mut u8) {
+        let mut buffer = vec![MaybeUninit::new(0u8); self.row_bytes()];
+        for Row { offset, skip, bytes, tensor } in self.rows() {
+            buffer.fill(MaybeUninit::new(0));
+            // SAFETY: the bytes are within the tensor and within the row; chunks are within the tile.
+            unsafe {
+                if bytes > 0 {
+                    core::ptr::copy_nonoverlapping(tensor.cast(), buffer[skip..].as_mut_ptr(), bytes);
+                }
+                for (chunk, content) in buffer.chunks_exact(CHUNK).enumerate() {
+                    let target = shared.add(self.map.swizzle.offset(offset + chunk * CHUNK));
+                    core::ptr::copy_nonoverlapping(content.as_ptr(), target.cast(), CHUNK);
+                }
+            }
+        }
+    }
+
+    /// Writes what shared memory held to the tensor, without what the tensor does not have.
+    ///
+    /// # Safety
+    /// The tensor is valid, and `tile` has the tile's bytes.
+    pub unsafe fn store(&self, tile: &[MaybeUninit<u8>]) {
+        let mut buffer = vec![MaybeUninit::uninit(); self.row_bytes()];
+        for Row { offset, skip, bytes, tensor } in self.rows().filter(|row| row.bytes > 0) {
+            for (chunk, content) in buffer.chunks_exact_mut(CHUNK).enumerate() {
+                let source = self.map.swizzle.offset(offset + chunk * CHUNK);
+                content.copy_from_slice(&tile[source..source + CHUNK]);
+            }
+            // SAFETY: the bytes are within the tensor.
+            unsafe { core::ptr::copy_nonoverlapping(buffer[skip..].as_ptr(), tensor.cast(), bytes) };
+        }
+    }
+
+    /// Calls `f` with each run of bytes of the tensor that the tile has.
+    pub fn for_each_run(&self, mut f: impl FnMut(*mut u8, usize)) {
+        self.rows().filter(|row| row.bytes > 0).for_each(|row| f(row.tensor, row.bytes));
+    }
+}

@@ -1,0 +1,266 @@
+//! The executor's half. A multiplication is kept until a thread waits for its group.
+//!
+//! Threads that are fibers share what their warpgroup has started, so that operands are decoded once (`warpgroup.rs`). Threads
+//! that are OS threads may share nothing, because nothing orders them: each computes its own elements (`apart.rs`).
+
+mod apart;
+mod product;
+mod view;
+mod warpgroup;
+
+use core::panic::Location;
+use std::collections::VecDeque;
+use std::panic::resume_unwind;
+
+use super::Number;
+use crate::simt::FaultKind;
+use crate::simt::context::{Collective, ThreadContext, collective, current};
+
+pub use view::View;
+pub(crate) use warpgroup::Warpgroups;
+
+/// Threads of a warpgroup.
+const THREADS: u32 = 128;
+
+/// What starts multiplications.
+const MULTIPLY: &str = "wgmma::Pending::multiply";
+
+/// How many fences the thread had called when registers were written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp(u32);
+
+/// Where A lies.
+#[derive(Clone, Copy, Debug)]
+pub enum SourceA {
+    /// In shared memory.
+    Shared(View),
+    /// In the registers of the threads.
+    Registers([u32; 4], Stamp),
+}
+
+/// A thread's pending accumulators.
+#[derive(Debug)]
+pub struct Accumulators {
+    /// Their number in order of [`start`]: the same for all threads of the warpgroup.
+    number: u32,
+    registers: usize,
+    made: Stamp,
+    /// The multiplications of the thread up to the last one of these accumulators.
+    last: u64,
+    /// Where that was.
+    location: &'static Location<'static>,
+}
+
+/// A multiplication as a thread asks for it: the same for all threads of the warpgroup.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Call {
+    location: &'static Location<'static>,
+    number: Number,
+    columns: usize,
+    accumulators: u32,
+    keep: bool,
+    /// None if A is in registers.
+    a: Option<View>,
+    b: View,
+}
+
+/// What a thread has started.
+#[derive(Default)]
+pub(crate) struct Multiplications {
+    /// Calls of [`start`].
+    started: u32,
+    fences: u32,
+    /// Multiplications.
+    issued: u64,
+    /// By group that has not been waited for, the multiplications up to its end.
+    groups: VecDeque<u64>,
+    /// Multiplications that have been waited for.
+    waited: u64,
+    /// Where the last one was.
+    last: Option<&'static Location<'static>>,
+    /// Those of an OS thread.
+    apart: apart::Apart,
+}
+
+impl Multiplications {
+    /// The thread returns.
+    pub fn end(&self) {
+        if let Some(location) = self.last.filter(|_| self.issued > self.waited) {
+            let kind = FaultKind::WgmmaNotWaitedFor { operation: MULTIPLY };
+            resume_unwind(Box::new((kind, location)));
+        }
+    }
+}
+
+/// Hands what the thread has started to `f`.
+fn with<R>(context: &ThreadContext<'_>, f: impl FnOnce(&mut Multiplications) -> R) -> R {
+    let mut result = None;
+    context.channel.with_copies(|copies| result = Some(f(&mut copies.wgmma)));
+    result.expect("the closure was called")
+}
+
+/// The value, or a panic that names the function.
+#[track_caller]
+fn checked<T>(name: &str, result: Result<T, String>) -> T {
+    match result {
+        Ok(value) => value,
+        Err(reason) => panic!("{name}() {reason}"),
+    }
+}
+
+/// The thread's warpgroup, and its number there.
+fn place(context: &ThreadContext<'_>) -> Result<(u32, u32), String> {
+    let (threads, linear) = (context.block_dim.volume() as u32, context.linear);
+    if (linear / THREADS + 1) * THREADS > threads {
+        return Err(format!(
+            "by thread {linear} of {threads}, whose warpgroup is not complete; launch a multiple of {THREADS} threads per block"
+        ));
+    }
+    Ok((linear / THREADS, linear % THREADS))
+}
+
+/// The fences of the thread so far.
+#[track_caller]
+pub(super) fn now(name: &'static str) -> Stamp {
+    current(name, |context| with(context, |own| Stamp(own.fences)))
+}
+
+/// Takes the registers.
+#[track_caller]
+pub(super) fn start(values: &[f32]) -> Accumulators {
+    let (name, location) = ("wgmma::Accumulator::start", Location::caller());
+    let started = current(name, |context| {
+        let (warpgroup, thread) = place(context)?;
+        let (number, made) = with(context, |own| {
+            own.started += 1;
+            (own.started - 1, Stamp(own.fences))
+        });
+        if context.channel.is_fiber() {
+            context.shared().wgmma.with(warpgroup, |group| group.start(number, thread, values))?;
+        } else {
+            with(context, |own| own.apart.start(number, values));
+        }
+        Ok(Accumulators { number, registers: values.len(), made, last: 0, location })
+    });
+    checked(name, started)
+}
+
+/// Counts a fence.
+#[track_caller]
+pub(super) fn fence() {
+    current("wgmma::fence", |context| with(context, |own| own.fences += 1));
+}
+
+/// Starts a multiplication.
+#[track_caller]
+pub(super) fn multiply(accumulators: &mut Accumulators, (number, keep): (Number, bool), a: SourceA, b: View) {
+    let location = Location::caller();
+    let started = current(MULTIPLY, |context| {
+        let (warpgroup, thread) = place(context)?;
+        let shared = context.shared();
+        let fences = with(context, |own| own.fences);
+        check_fence(fences, accumulators.made, "the accumulators were written")?;
+        let (columns, mut registers) = (2 * accumulators.registers, None);
+        let a = match a {
+            SourceA::Shared(view) => Some(view),
+            SourceA::Registers(all, made) => {
+                check_fence(fences, made, "A's registers were written")?;
+                registers = Some(all);
+                None
+            }
+        };
+        for (view, of) in a.iter().map(|a| (a, "A")).chain([(&b, "B")]) {
+            view.check(shared).map_err(|reason| format!("got {of} {reason}"))?;
+        }
+        let call = Call { location, number, columns, accumulators: accumulators.number, keep, a, b };
+        if context.channel.is_fiber() {
+            let issued = with(context, |own| own.issued);
+            shared.wgmma.with(warpgroup, |group| {
+                group.issue(thread, issued, call, registers, |chunks| {
+                    shared.check_visible(chunks).map_err(|reason| format!("reads operands {reason}"))
+                })
+            })?;
+        } else {
+            check_fenced(shared)?;
+            let rows = registers.map(|registers| apart::rows_of(MULTIPLY, number, registers));
+            with(context, |own| own.apart.issue(call, rows));
+        }
+        with(context, |own| {
+            own.issued += 1;
+            own.last = Some(location);
+            (accumulators.last, accumulators.location) = (own.issued, location);
+        });
+        Ok(())
+    });
+    checked(MULTIPLY, started);
+}
+
+/// Checks that a fence came after registers were written.
+fn check_fence(fences: u32, made: Stamp, what: &str) -> Result<(), String> {
+    if fences > made.0 {
+        Ok(())
+    } else {
+        Err(format!("without a fence after {what}; call wgmma::fence() between them"))
+    }
+}
+
+/// Closes a group.
+#[track_caller]
+pub(super) fn commit() {
+    current("wgmma::commit", |context| {
+        with(context, |own| own.groups.push_back(own.issued));
+    });
+}
+
+/// Waits for all groups but the `left` latest.
+#[track_caller]
+pub(super) fn wait(name: &'static str, left: usize) {
+    let (place, bound, is_fiber) = current(name, |context| {
+        let bound = with(context, |own| {
+            while own.groups.len() > left {
+                own.waited = own.groups.pop_front().unwrap_or(own.waited);
+            }
+            own.waited
+        });
+        (place(context), bound, context.channel.is_fiber())
+    });
+    let (warpgroup, thread) = checked(name, place);
+    if !is_fiber {
+        return current(name, |context| with(context, |own| own.apart.complete(thread, bound)));
+    }
+    while !current(name, |context| context.shared().wgmma.can_go_on(warpgroup, bound)) {
+        collective(name, Collective::Warpgroup { number: warpgroup, bound });
+    }
+    let completed =
+        current(name, |context| context.shared().wgmma.with(warpgroup, |group| group.complete(bound)));
+    checked(name, completed);
+}
+
+/// Gives the registers back, after a wait that left the `left` latest groups.
+#[track_caller]
+pub(super) fn finish(accumulators: Accumulators, left: usize, values: &mut [f32]) {
+    let name = "wgmma::Pending::finish";
+    let finished = current(name, |context| {
+        let (warpgroup, thread) = place(context)?;
+        let waited = with(context, |own| own.waited);
+        if accumulators.last > waited {
+            return Err(format!(
+                "::<{left}>() does not wait for {MULTIPLY}() at {}, which writes the accumulators; commit its group, and leave \
+                 fewer groups pending",
+                accumulators.location
+            ));
+        }
+        if context.channel.is_fiber() {
+            context.shared().wgmma.with(warpgroup, |group| group.finish(accumulators.number, thread, values));
+        } else {
+            with(context, |own| own.apart.finish(accumulators.number, values));
+        }
+        Ok(())
+    });
+    checked(name, finished);
+}
+
+/// Checks that what threads wrote may have been fenced.
+fn check_fenced(shared: &crate::simt::shared::BlockShared) -> Result<(), String> {
+    crate::bulk::host::check_fenced(shared).map_err(|reason| format!("reads operands{reason}"))
+}

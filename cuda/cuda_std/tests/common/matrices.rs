@@ -1,0 +1,117 @@
+//! What the tests of warpgroup multiplications have in common.
+
+use cuda_std::half::{bf16, f16};
+use cuda_std::launch::LaunchConfig;
+use cuda_std::mma::tf32;
+use cuda_std::simt::{Executor, Fault, FaultKind};
+use cuda_std::wgmma::{Element, Panel, e4m3};
+use cuda_std::{bulk, shared, thread};
+
+use super::tiles::{all, fault_of};
+
+/// An element that holds small integers.
+pub trait Small: Element + Send + Sync {
+    fn small(x: i32) -> Self;
+}
+
+macro_rules! small {
+    ($($ty:ident),*) => {$(
+        impl Small for $ty {
+            fn small(x: i32) -> Self {
+                $ty::from_f32(x as f32)
+            }
+        }
+    )*};
+}
+
+small!(bf16, f16, tf32, e4m3);
+
+/// An integer from -4 to 4 that looks random.
+pub fn number(matrix: u32, row: usize, column: usize) -> i32 {
+    let mut x =
+        (row as u32).wrapping_mul(0x9e37_79b9) ^ (column as u32).wrapping_mul(0x85eb_ca6b) ^ matrix << 16;
+    x ^= x >> 15;
+    x = x.wrapping_mul(0x2c1b_3c6d);
+    (x >> 12) as i32 % 9 - 4
+}
+
+/// The sum of `k` products of A's row and B's column, and what D was.
+pub fn expected(row: usize, column: usize, k: usize, was: i32) -> f32 {
+    let product = |k| i64::from(number(1, row, k)) * i64::from(number(2, column, k));
+    (i64::from(was) + (0..k).map(product).sum::<i64>()) as f32
+}
+
+/// The result of a kernel, of which each element is one thread's.
+pub struct Out(pub *mut f32);
+
+// SAFETY: no two threads write to one place.
+unsafe impl Sync for Out {}
+
+/// Runs a kernel of one warpgroup that writes `out`, 64 rows of `columns`, with so much dynamic shared memory.
+#[track_caller]
+pub fn results(
+    executor: &Executor,
+    columns: usize,
+    bytes: usize,
+    kernel: impl Fn(*mut f32) + Sync,
+) -> Vec<f32> {
+    let mut out = vec![f32::NAN; 64 * columns];
+    let to = Out(out.as_mut_ptr());
+    let config = LaunchConfig::new(1, 128).with_shared_bytes(1024 + bytes as u32);
+    let body = || {
+        let to = &to;
+        kernel(to.0);
+    };
+    executor.run("multiply", config, body).unwrap_or_else(|error| panic!("{error}"));
+    out
+}
+
+/// Fills panels with numbers of a matrix, `rows` of as many elements as a row of a panel has.
+pub fn fill<T: Small, const ROWS: usize>(panel: *mut Panel<T, ROWS>, matrix: u32) {
+    let in_row = T::IN_ROW;
+    for i in (thread::thread_idx_x() as usize..ROWS * in_row).step_by(thread::block_dim_x() as usize) {
+        let (row, column) = (i / in_row, i % in_row);
+        let element = Panel::element(panel, row as u32, column as u32);
+        // SAFETY: the element is this thread's.
+        unsafe { *element = T::small(number(matrix, row, column)) };
+    }
+}
+
+/// The first panels in dynamic shared memory, filled and fenced: 64 rows of A, 32 of B.
+pub fn two_panels() -> (*mut Panel<bf16, 64>, *mut Panel<bf16, 32>) {
+    let a = shared::dynamic_shared_mem_aligned::<Panel<bf16, 64>>();
+    let b = a.wrapping_add(1).cast();
+    fill(a, 1);
+    fill(b, 2);
+    bulk::fence_shared();
+    thread::sync_threads();
+    (a, b)
+}
+
+/// The fault of a warpgroup that does this with panels.
+#[track_caller]
+pub fn fault(
+    executor: &Executor,
+    kernel: impl Fn(*mut Panel<bf16, 64>, *mut Panel<bf16, 32>) + Sync,
+) -> Fault {
+    let config = LaunchConfig::new(1, 128).with_shared_bytes(16 * 1024);
+    fault_of(executor, config, || {
+        let (a, b) = two_panels();
+        kernel(a, b);
+    })
+}
+
+/// What the first thread at fault says that does this with panels, on fibers in every order.
+#[track_caller]
+pub fn check_panic(expected: &str, kernel: impl Fn(*mut Panel<bf16, 64>, *mut Panel<bf16, 32>) + Sync) {
+    for executor in all().into_iter().filter(|executor| executor.seed().is_some() || !cfg!(miri)) {
+        if format!("{executor:?}").contains("scheduler: Threads") {
+            continue;
+        }
+        let fault = fault(&executor, &kernel);
+        let FaultKind::Panic { message } = &fault.kind else { panic!("{fault}") };
+        assert!(message.contains(expected), "{message}");
+        assert!(fault.place.thread.is_some(), "{fault}");
+        assert!(fault.location.is_some_and(|at| at.file.contains("tests/wgmma")));
+    }
+}

@@ -1,0 +1,79 @@
+//! Instructions that the four warps of a warpgroup execute together.
+
+use super::block::{Block, Failed};
+use super::cluster::Shared;
+use super::thread::State;
+use super::warp::Wait;
+use crate::error::Cause;
+use crate::instr::{Op, SINK, WARPGROUP, Wgmma};
+
+impl Block<'_> {
+    /// Executes the instructions at which all threads of a warpgroup wait, `wgmma.wait_group` only if nothing else can happen in
+    /// the block: multiplications take as long as they can. Whether there was any.
+    pub fn release_warpgroups(&mut self, shared: &mut Shared, is_idle: bool) -> Result<bool, Failed> {
+        let mut any = false;
+        for first in (0..self.threads.len()).step_by(WARPGROUP) {
+            any |= self.release_warpgroup(first, shared, is_idle)?;
+        }
+        Ok(any)
+    }
+
+    fn release_warpgroup(
+        &mut self,
+        first: usize,
+        shared: &mut Shared,
+        is_idle: bool,
+    ) -> Result<bool, Failed> {
+        let threads = first..self.threads.len().min(first + WARPGROUP);
+        let waits = |at: &usize| matches!(self.threads[*at].state, State::Waits(Wait::Warpgroup));
+        let Some(one) = threads.clone().find(waits) else { return Ok(false) };
+        let place = self.place(one);
+        let never_comes = |at: &usize| {
+            let State::Waits(Wait::Warpgroup) = self.threads[*at].state else {
+                return matches!(self.threads[*at].state, State::Exited);
+            };
+            self.place(*at) != place
+        };
+        if let Some(other) = threads.clone().find(never_comes) {
+            return Err((one, self.missing_from_warpgroup(other)));
+        }
+        if threads.len() < WARPGROUP {
+            return Err((one, self.missing_from_warpgroup(threads.end)));
+        }
+        if !threads.clone().all(|at| waits(&at)) {
+            return Ok(false);
+        }
+        let is_done = match &self.grid.module.functions[place.0].instrs[place.1].op {
+            Op::MaxRegisters { count, more } => self.set_registers(first, *count, *more)?,
+            Op::Wgmma(wgmma) if matches!(**wgmma, Wgmma::Wait { .. }) && !is_idle => false,
+            Op::Wgmma(wgmma) => {
+                self.execute_wgmma(first, wgmma, shared)?;
+                true
+            }
+            _ => true,
+        };
+        if is_done {
+            threads.for_each(|at| self.resume(at, [(SINK, 0), (SINK, 0)]));
+        }
+        Ok(is_done)
+    }
+
+    fn missing_from_warpgroup(&self, other: usize) -> Box<Cause> {
+        let missing = self.threads.get(other).map_or([other as u32, 0, 0], |thread| thread.ids.tid);
+        Cause::Warpgroup { missing, instead: self.doing(other) }.into()
+    }
+
+    /// Why a thread waits for ever at an instruction of its warpgroup.
+    pub fn why_warpgroup_waits(&self, at: usize) -> Box<Cause> {
+        let first = at - at % WARPGROUP;
+        let threads = first..self.threads.len().min(first + WARPGROUP);
+        let absent = |at: &usize| !matches!(self.threads[*at].state, State::Waits(Wait::Warpgroup));
+        match (threads.clone().find(absent), self.place(at)) {
+            (Some(other), _) => self.missing_from_warpgroup(other),
+            (None, (function, pc)) => match self.grid.module.functions[function].instrs[pc].op {
+                Op::MaxRegisters { count, .. } => self.why_no_registers(first, count).into(),
+                _ => self.missing_from_warpgroup(at),
+            },
+        }
+    }
+}

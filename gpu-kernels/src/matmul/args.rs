@@ -1,0 +1,134 @@
+//! The arguments of the kernels of the operation.
+
+use cuda_std::KernelArgs;
+#[cfg(not(target_arch = "nvptx64"))]
+use cuda_std::launch::RawBuffer;
+use cuda_std::tensor::TensorMap;
+
+/// A bit of [`MatmulArgs::flags`]: `out` and `residual` hold `f32`; otherwise they hold the type of the operands.
+pub const OUT_F32: u32 = 1;
+/// A bit of `flags`: every row of A starts at a multiple of 16 bytes.
+pub const A_ALIGNED: u32 = 2;
+/// A bit of `flags`: every row of B starts at a multiple of 16 bytes.
+pub const B_ALIGNED: u32 = 4;
+/// A bit of `flags`: four neighbours of `out` and of `residual` can be accessed at once.
+pub const OUT_ALIGNED: u32 = 8;
+/// A bit of `flags`: negative results become 0.
+pub const RELU: u32 = 16;
+/// A bit of `flags`: the results go through GeLU in its tanh form.
+pub const GELU: u32 = 32;
+/// A bit of `flags`, read on a CPU only: A is stored as its transpose.
+pub const A_TRANSPOSED: u32 = 64;
+/// A bit of `flags`, read on a CPU only: B is stored as its transpose.
+pub const B_TRANSPOSED: u32 = 128;
+
+/// A bit of `flags`, read on a CPU only: the processor has AVX-512.
+pub const AVX512: u32 = 256;
+/// A bit of `flags`: [`MatmulArgs::out_map`] is a map of `out`, which holds the type of the operands.
+pub const OUT_TENSOR: u32 = 512;
+
+/// `out = activation(alpha A B + bias + residual)`, for each matrix of a batch.
+///
+/// A is `[m, k]`, B is `[k, n]`, `out` and `residual` are `[m, n]`, `bias` is `[n]`. A row of a stored matrix follows the one
+/// before after its pitch. The matrices of a batch follow each other after their `_batch`. Both count elements.
+#[derive(Clone, Copy, Debug, KernelArgs)]
+#[repr(C)]
+pub struct MatmulArgs<T> {
+    /// A, for kernels of tensor copies; otherwise of any words.
+    pub a_map: TensorMap,
+    /// B, as above.
+    pub b_map: TensorMap,
+    /// The result, with [`OUT_TENSOR`].
+    pub out_map: TensorMap,
+    /// Written: `f32` with [`OUT_F32`], otherwise `T`.
+    pub out: *mut u8,
+    /// The first operand, or its transpose.
+    pub a: *const T,
+    /// The second operand, or its transpose.
+    pub b: *const T,
+    /// Added to each row, or null.
+    pub bias: *const T,
+    /// Added to the result, of the type of `out`, or null. It may be `out`.
+    pub residual: *const u8,
+    /// The sums of several splits, for the kernel that adds them up; otherwise null.
+    pub sums: *const f32,
+    /// Elements from a row to the next.
+    pub out_pitch: u64,
+    /// As above, of the matrix as it is stored.
+    pub a_pitch: u64,
+    /// As above.
+    pub b_pitch: u64,
+    /// As above.
+    pub residual_pitch: u64,
+    /// Elements from a matrix of the batch to the next.
+    pub out_batch: u64,
+    /// As above; 0 for one matrix that all use.
+    pub a_batch: u64,
+    /// As above.
+    pub b_batch: u64,
+    /// As above.
+    pub residual_batch: u64,
+    /// Elements of `out` from the sums of one split of k to those of the next.
+    pub split_pitch: u64,
+    /// Rows of the result.
+    pub m: u32,
+    /// Columns of the result.
+    pub n: u32,
+    /// Terms of a sum.
+    pub k: u32,
+    /// Matrices, for kernels whose grid does not say it.
+    pub batch: u32,
+    /// Splits of k. With more than one, `out` holds their sums in `f32`, without the rest of the formula.
+    pub splits: u32,
+    /// The factor of A B.
+    pub alpha: f32,
+    /// The bits above.
+    pub flags: u32,
+}
+
+/// [`MatmulArgs`] in the buffers of the host.
+#[cfg(not(target_arch = "nvptx64"))]
+pub type MatmulLaunch<T> =
+    MatmulArgsHost<RawBuffer<u8>, RawBuffer<T>, RawBuffer<T>, RawBuffer<T>, RawBuffer<u8>, RawBuffer<f32>>;
+
+impl<T> MatmulArgs<T> {
+    /// Whether a bit of `flags` is set.
+    #[inline(always)]
+    pub fn has(&self, flag: u32) -> bool {
+        self.flags & flag != 0
+    }
+}
+
+#[cfg(not(target_arch = "nvptx64"))]
+impl<T> MatmulLaunch<T> {
+    /// The same arguments for operands of another type of the same size, which the launch's caller answers for.
+    pub fn cast<U>(self) -> MatmulLaunch<U> {
+        MatmulLaunch {
+            a_map: self.a_map,
+            b_map: self.b_map,
+            out_map: self.out_map,
+            out: self.out,
+            a: self.a.cast(),
+            b: self.b.cast(),
+            bias: self.bias.cast(),
+            residual: self.residual,
+            sums: self.sums,
+            out_pitch: self.out_pitch,
+            a_pitch: self.a_pitch,
+            b_pitch: self.b_pitch,
+            residual_pitch: self.residual_pitch,
+            out_batch: self.out_batch,
+            a_batch: self.a_batch,
+            b_batch: self.b_batch,
+            residual_batch: self.residual_batch,
+            split_pitch: self.split_pitch,
+            m: self.m,
+            n: self.n,
+            k: self.k,
+            batch: self.batch,
+            splits: self.splits,
+            alpha: self.alpha,
+            flags: self.flags,
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! From accumulators to results: `activation(alpha sum + bias + residual)`, rounded once.
+
+use cuda_std::GpuFloat as _;
+use cuda_std::mem::{f32x2, store_global};
+
+use super::args::{GELU, MatmulArgs, OUT_ALIGNED, OUT_F32, RELU};
+use crate::element::{Number, Output};
+
+/// `x / (1 + exp(-2 u))` with `u = sqrt(2 / pi) (x + 0.044715 x^3)`, which is `x (1 + tanh(u)) / 2`.
+#[inline(always)]
+pub fn gelu(x: f32) -> f32 {
+    let u = 0.797_884_56 * (x + 0.044_715 * (x * x * x));
+    // Where the exponential overflows, the quotient is -0, except of -inf.
+    if x == f32::NEG_INFINITY { 0.0 } else { x / (1.0 + (-2.0 * u).exp()) }
+}
+
+/// The activation that the flags ask for.
+#[inline(always)]
+pub fn activate(x: f32, flags: u32) -> f32 {
+    if flags & RELU != 0 {
+        // NaN stays NaN.
+        if x < 0.0 { 0.0 } else { x }
+    } else if flags & GELU != 0 {
+        gelu(x)
+    } else {
+        x
+    }
+}
+
+/// The results of neighbours of a row from their sums, before they are rounded. Those outside the result are of no use.
+///
+/// # Safety
+/// `args` are those of a kernel.
+#[inline(always)]
+pub unsafe fn with_epilogue<T: Number, const N: usize>(
+    args: &MatmulArgs<T>,
+    batch: u32,
+    [row, col]: [u32; 2],
+    sums: [f32; N],
+) -> [f32; N] {
+    let mut x = sums.map(|sum| args.alpha * sum);
+    let count = if row < args.m { args.n.saturating_sub(col).min(N as u32) as usize } else { 0 };
+    // SAFETY: row and column lie in the result, as far as `count` goes, and so in the matrices of its shape.
+    unsafe {
+        if !args.bias.is_null() {
+            for i in 0..N {
+                if i < count {
+                    x[i] += (*args.bias.add(col as usize + i)).to_f32();
+                }
+            }
+        }
+        if !args.residual.is_null() {
+            let at = offset(batch, args.residual_batch, row, args.residual_pitch, col);
+            for i in 0..N {
+                if i < count {
+                    x[i] += match args.has(OUT_F32) {
+                        true => *args.residual.cast::<f32>().add(at + i),
+                        false => (*args.residual.cast::<T>().add(at + i)).to_f32(),
+                    };
+                }
+            }
+        }
+    }
+    x.map(|x| activate(x, args.flags))
+}
+
+/// Where an element of a batch of matrices lies.
+#[inline(always)]
+fn offset(batch: u32, batch_pitch: u64, row: u32, pitch: u64, col: u32) -> usize {
+    (u64::from(batch) * batch_pitch + u64::from(row) * pitch + u64::from(col)) as usize
+}
+
+/// Writes the results of up to four neighbours of a row, from their sums. Those outside the result are not written.
+///
+/// # Safety
+/// `args` are those of a kernel, and no other thread uses these results.
+#[inline(always)]
+pub unsafe fn store_results<T: Output<4>>(args: &MatmulArgs<T>, batch: u32, at: [u32; 2], sums: [f32; 4]) {
+    let [row, col] = at;
+    if row >= args.m || col >= args.n {
+        return;
+    }
+    // SAFETY: the caller's arguments; row and column lie in the result, as far as `count` goes.
+    unsafe {
+        let x = with_epilogue(args, batch, at, sums);
+        let count = (args.n - col).min(4) as usize;
+        let to = offset(batch, args.out_batch, row, args.out_pitch, col);
+        match (args.has(OUT_F32), count == 4 && args.has(OUT_ALIGNED)) {
+            (true, true) => f32::store(args.out.cast::<f32>().add(to), x),
+            (false, true) => T::store(args.out.cast::<T>().add(to), x),
+            (true, false) => store_some(args.out.cast::<f32>().add(to), &x, count),
+            (false, false) => store_some(args.out.cast::<T>().add(to), &x, count),
+        }
+    }
+}
+
+/// Writes the results of two neighbours of a row, from their sums, or of one at the end of a row.
+///
+/// # Safety
+/// As for [`store_results`]. With several splits the sums are those of `split`, and `out` is as the split's kernel takes it.
+#[inline(always)]
+pub unsafe fn store_pair<T: Number>(
+    args: &MatmulArgs<T>,
+    [batch, split]: [u32; 2],
+    at: [u32; 2],
+    sums: [f32; 2],
+) {
+    let [row, col] = at;
+    if row >= args.m || col >= args.n {
+        return;
+    }
+    // SAFETY: as above. The column is even, so two neighbours of an aligned row are aligned too.
+    unsafe {
+        let x = with_epilogue(args, batch, at, sums);
+        let count = (args.n - col).min(2) as usize;
+        let to = offset(batch, args.out_batch, row, args.out_pitch, col);
+        let to = to + (u64::from(split) * args.split_pitch) as usize;
+        if !args.has(OUT_F32) {
+            store_some(args.out.cast::<T>().add(to), &x, count);
+        } else if count == 2 && args.has(OUT_ALIGNED) {
+            store_global(args.out.cast::<f32>().add(to).cast(), f32x2::new(x[0], x[1]));
+        } else {
+            store_some(args.out.cast::<f32>().add(to), &x, count);
+        }
+    }
+}
+
+/// Rounds and writes the first `count` results.
+///
+/// # Safety
+/// There is room for them, which no other thread uses.
+#[inline(always)]
+unsafe fn store_some<O: Number, const N: usize>(to: *mut O, x: &[f32; N], count: usize) {
+    for i in 0..N {
+        if i < count {
+            // SAFETY: the caller's.
+            unsafe { *to.add(i) = O::from_f32(x[i]) };
+        }
+    }
+}

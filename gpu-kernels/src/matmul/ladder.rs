@@ -1,0 +1,236 @@
+//! What the rungs of the ladder have in common: their arguments, their list, and a few helpers.
+//!
+//! Every rung computes `out = A B^T` of `bf16` with accumulators of `f32`: A is `[m, k]`, B is `[n, k]`, `out` is `[m, n]`, all
+//! row-major and dense. `n` and `k` are multiples of 8, because tensor copies need rows at multiples of 16 bytes.
+
+use cuda_std::KernelArgs;
+use cuda_std::barrier::Barrier;
+use cuda_std::half::{bf16, f32_to_bf16x2};
+#[cfg(not(target_arch = "nvptx64"))]
+use cuda_std::launch::{KernelOf, KernelsOf, LaunchConfig, RawBuffer};
+use cuda_std::mem::store_global;
+use cuda_std::tensor::TensorMap;
+use cuda_std::wgmma::Accumulator;
+use cuda_std::{thread, warp};
+
+#[cfg(not(target_arch = "nvptx64"))]
+use super::{
+    r01_mma_sync::matmul_01_mma_sync, r02_wgmma::matmul_02_wgmma, r03_tma::matmul_03_tma,
+    r04_specialised::matmul_04_specialised, r05_two_consumers::matmul_05_two_consumers,
+    r06_persistent::matmul_06_persistent, r07_tma_store::matmul_07_tma_store, r08_cluster::matmul_08_cluster,
+};
+
+/// Terms of a stage: as many as a row of a panel has.
+pub const TERMS: u32 = 64;
+/// Rows of tiles that are computed together.
+pub const GROUP: u32 = 8;
+/// Threads of a warpgroup.
+pub const WARPGROUP: u32 = 128;
+
+/// The arguments of a rung. The maps have boxes of 64 columns, and as many rows as the rung's [`RungShape`] says.
+#[derive(Clone, Copy, Debug, KernelArgs)]
+#[repr(C)]
+pub struct LadderArgs {
+    /// A, for tensor copies.
+    pub a_map: TensorMap,
+    /// B, for tensor copies.
+    pub b_map: TensorMap,
+    /// The result, for tensor copies.
+    pub out_map: TensorMap,
+    /// `[m, n]`, written.
+    pub out: *mut bf16,
+    /// `[m, k]`.
+    pub a: *const bf16,
+    /// `[n, k]`.
+    pub b: *const bf16,
+    /// Rows of A and of the result.
+    pub m: u32,
+    /// Rows of B and columns of the result.
+    pub n: u32,
+    /// Terms of a sum.
+    pub k: u32,
+}
+
+/// [`LadderArgs`] in the buffers of the host.
+#[cfg(not(target_arch = "nvptx64"))]
+pub type LadderLaunch = LadderArgsHost<RawBuffer<bf16>, RawBuffer<bf16>, RawBuffer<bf16>>;
+
+impl LadderArgs {
+    /// Steps of [`TERMS`] terms.
+    #[inline(always)]
+    pub fn steps(&self) -> u32 {
+        self.k.div_ceil(TERMS)
+    }
+
+    /// Rows and columns of tiles.
+    #[inline(always)]
+    pub fn tiles(&self, rows: u32, cols: u32) -> [u32; 2] {
+        [self.m.div_ceil(rows), self.n.div_ceil(cols)]
+    }
+}
+
+/// What host code launches a rung by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RungShape {
+    /// Rows of a block's tile: of the boxes of A.
+    pub rows: u32,
+    /// Columns of a block's tile.
+    pub cols: u32,
+    /// Rows of the boxes of B.
+    pub b_rows: u32,
+    /// Threads of a block.
+    pub threads: u32,
+    /// Bytes of dynamic shared memory.
+    pub shared_bytes: u32,
+    /// Blocks of a cluster.
+    pub cluster: u32,
+    /// Whether there are no more blocks than multiprocessors, each with a share of the tiles.
+    pub is_persistent: bool,
+}
+
+/// Rows of the boxes of the result: those of a warpgroup.
+pub const OUT_ROWS: u32 = 64;
+
+impl RungShape {
+    pub(super) const fn new([rows, cols]: [u32; 2], threads: u32, shared_bytes: usize) -> Self {
+        let shared_bytes = shared_bytes as u32;
+        Self { rows, cols, b_rows: cols, threads, shared_bytes, cluster: 1, is_persistent: false }
+    }
+
+    pub(super) const fn persistent(self, cluster: u32) -> Self {
+        Self { is_persistent: true, cluster, b_rows: self.cols / cluster, ..self }
+    }
+}
+
+#[cfg(not(target_arch = "nvptx64"))]
+impl RungShape {
+    /// The grid for a result of `m` x `n` on a GPU with so many multiprocessors.
+    pub fn config(&self, m: u32, n: u32, multiprocessors: u32) -> LaunchConfig {
+        let (down, across) = (m.div_ceil(self.rows), n.div_ceil(self.cols));
+        let config = if self.is_persistent {
+            let tiles = down.div_ceil(self.cluster) * across;
+            let clusters = (multiprocessors / self.cluster).max(1).min(tiles);
+            LaunchConfig::new(clusters * self.cluster, self.threads)
+        } else {
+            LaunchConfig::new((across, down), self.threads)
+        };
+        config.with_shared_bytes(self.shared_bytes).with_cluster(self.cluster)
+    }
+}
+
+/// A rung of the ladder.
+#[cfg(not(target_arch = "nvptx64"))]
+#[derive(Debug)]
+pub struct Rung {
+    /// Its name, that of its file.
+    pub name: &'static str,
+    /// Its idea, in a line.
+    pub idea: &'static str,
+    /// Its kernel.
+    pub kernel: &'static KernelOf<LadderArgs, RungShape>,
+}
+
+#[cfg(not(target_arch = "nvptx64"))]
+macro_rules! rungs {
+    ($($name:literal, $kernel:ident, $idea:literal;)*) => {
+        /// The rungs, in order.
+        pub const RUNGS: &[Rung] = &[$(Rung {
+            name: $name,
+            idea: $idea,
+            kernel: &<$kernel as KernelsOf<LadderArgs>>::INSTANCES[0],
+        }),*];
+    };
+}
+
+#[cfg(not(target_arch = "nvptx64"))]
+rungs! {
+    "r01_mma_sync", matmul_01_mma_sync, "mma.sync, fed by ldmatrix and four stages of cp.async";
+    "r02_wgmma", matmul_02_wgmma, "wgmma reads both operands from swizzled shared memory";
+    "r03_tma", matmul_03_tma, "tensor copies fill four stages, and mbarriers count their bytes";
+    "r04_specialised", matmul_04_specialised, "one warpgroup copies, another multiplies";
+    "r05_two_consumers", matmul_05_two_consumers, "tiles of 128 x 256, shared by two multiplying warpgroups";
+    "r06_persistent", matmul_06_persistent, "a block per multiprocessor computes tiles in an order that L2 likes";
+    "r07_tma_store", matmul_07_tma_store, "stmatrix and tensor copies store a tile under the next one";
+    "r08_cluster", matmul_08_cluster, "two blocks share B by multicast";
+}
+
+/// A position in a ring of stages, and the parity of the phase in which its copies arrive.
+#[derive(Clone, Copy)]
+pub struct Ring<const STAGES: u32> {
+    /// The stage.
+    pub stage: u32,
+    /// The parity.
+    pub parity: u32,
+}
+
+impl<const STAGES: u32> Ring<STAGES> {
+    /// The first stage.
+    pub const FIRST: Self = Self { stage: 0, parity: 0 };
+
+    /// Goes to the next stage.
+    #[inline(always)]
+    pub fn advance(&mut self) {
+        self.stage += 1;
+        if self.stage == STAGES {
+            self.stage = 0;
+            self.parity ^= 1;
+        }
+    }
+}
+
+/// Initialises the barriers of each stage: `full` for one arrival, with bytes, and `empty` for `arrivals`. All threads of the
+/// block call it, and may use the barriers then.
+///
+/// # Safety
+/// The barriers are shared memory of the block that nothing uses.
+#[inline(always)]
+pub unsafe fn init_barriers(full: *mut Barrier, empty: *mut Barrier, stages: u32, arrivals: u32) {
+    // SAFETY: one thread initialises the caller's barriers, before all threads meet.
+    unsafe {
+        if thread::thread_idx_x() == 0 {
+            for stage in 0..stages as usize {
+                Barrier::init(full.add(stage), 1);
+                Barrier::init(empty.add(stage), arrivals);
+            }
+            Barrier::fence_init();
+        }
+        thread::sync_threads_aligned();
+    }
+}
+
+/// Counts one arrival of the calling warp.
+///
+/// # Safety
+/// As for [`Barrier::arrive`]; all lanes of the warp call it.
+#[inline(always)]
+pub unsafe fn arrive_warp(barrier: *mut Barrier) {
+    if warp::lane_id() == 0 {
+        // SAFETY: the caller's barrier.
+        unsafe { Barrier::arrive(barrier) };
+    }
+}
+
+/// Writes a warpgroup's accumulators from registers. `row` and `col` are those of its first result.
+///
+/// # Safety
+/// The arguments are a rung's, and no other thread writes these results.
+#[inline(always)]
+pub unsafe fn store_registers<const REGISTERS: usize>(
+    args: &LadderArgs,
+    sums: &Accumulator<REGISTERS>,
+    row: u32,
+    col: u32,
+) {
+    let tid = thread::thread_idx_x() % WARPGROUP;
+    let mut i = 0;
+    while i < REGISTERS {
+        let (r, c) = Accumulator::<REGISTERS>::position(tid, i);
+        let (r, c) = (row + r as u32, col + c as u32);
+        if r < args.m && c < args.n {
+            let pair = f32_to_bf16x2([sums.0[i], sums.0[i + 1]]);
+            // SAFETY: two neighbours of the result, since `n` and the column are even.
+            unsafe { store_global(args.out.add(r as usize * args.n as usize + c as usize).cast(), pair) };
+        }
+        i += 2;
+    }
+}

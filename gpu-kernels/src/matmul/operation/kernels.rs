@@ -1,0 +1,168 @@
+//! What host code chooses the kernels by.
+
+use cuda_std::half::{bf16, f16};
+use cuda_std::launch::{KernelMeta, KernelOf, KernelsOf, LaunchConfig};
+
+use super::super::args::MatmulArgs;
+use super::reduce::{self, matmul_reduce};
+use super::serial::{SHARED_BYTES, TILE_COLS, TILE_ROWS, matmul_serial};
+use super::split::{SIDE, SplitArgs, matmul_split_f32};
+use super::tensor_tiles::matmul_tiles;
+use super::three_products::matmul_three_products;
+use super::warpgroup_tiles::{ROWS, matmul_warpgroups, terms};
+
+/// The part of the result that a block computes, and what it needs for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TileShape {
+    /// Rows of the result.
+    pub rows: u32,
+    /// Columns of the result.
+    pub cols: u32,
+    /// Terms of a buffer: a split of k has whole buffers.
+    pub terms: u32,
+    /// Threads of the block.
+    pub threads: u32,
+    /// Bytes of dynamic shared memory.
+    pub shared_bytes: u32,
+    /// Whether A is stored by rows.
+    pub a_along_k: bool,
+    /// Whether B is stored as its transpose.
+    pub b_along_k: bool,
+    /// Whether `f32` is multiplied as three products of TF32.
+    pub is_three_products: bool,
+}
+
+impl TileShape {
+    pub(super) const fn new(
+        [rows, cols, terms]: [usize; 3],
+        along_k: [usize; 2],
+        shared_bytes: usize,
+        threads: usize,
+        is_three_products: bool,
+    ) -> Self {
+        assert!(rows * super::tensor_tiles::sums_pitch(cols) * 4 <= shared_bytes, "the sums fit the buffers");
+        Self {
+            rows: rows as u32,
+            cols: cols as u32,
+            terms: terms as u32,
+            threads: threads as u32,
+            shared_bytes: shared_bytes as u32,
+            a_along_k: along_k[0] == 1,
+            b_along_k: along_k[1] == 1,
+            is_three_products,
+        }
+    }
+
+    /// The grid for a result of `m` x `n`, so many splits of k, and a batch.
+    pub fn config(&self, [m, n]: [u32; 2], splits: u32, batch: u32) -> LaunchConfig {
+        let tiles = m.div_ceil(self.rows) * n.div_ceil(self.cols);
+        LaunchConfig::new((tiles, splits, batch), self.threads).with_shared_bytes(self.shared_bytes)
+    }
+}
+
+/// The tiles of a kernel of `wgmma`, and what it needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WarpgroupShape {
+    /// Columns of the result that a tile has; it has [`ROWS`] rows.
+    pub cols: u32,
+    /// Terms of a stage: a split of k has whole stages. It is also the width of every box.
+    pub terms: u32,
+    /// Bytes of dynamic shared memory.
+    pub shared_bytes: u32,
+    /// Whether A is stored by rows.
+    pub a_along_k: bool,
+    /// Whether B is stored as its transpose.
+    pub b_along_k: bool,
+}
+
+impl WarpgroupShape {
+    /// Rows of a tile.
+    pub const ROWS: u32 = ROWS as u32;
+    /// Rows of the boxes of the result.
+    pub const OUT_BOX_ROWS: u32 = 64;
+
+    pub(super) const fn new(cols: usize, along_k: [usize; 2], bytes: usize, shared_bytes: usize) -> Self {
+        // The stages start at a multiple of 1024.
+        let shared_bytes = shared_bytes as u32 + 1024;
+        let [a_along_k, b_along_k] = [along_k[0] == 1, along_k[1] == 1];
+        Self { cols: cols as u32, terms: terms(bytes) as u32, shared_bytes, a_along_k, b_along_k }
+    }
+
+    /// Rows of the boxes of A and of B.
+    pub fn box_rows(&self) -> [u32; 2] {
+        let rows = |along_k: bool, side: u32| if along_k { side } else { self.terms };
+        [rows(self.a_along_k, Self::ROWS), rows(self.b_along_k, self.cols)]
+    }
+
+    /// Tiles of all matrices and splits.
+    pub fn units(&self, [m, n]: [u32; 2], splits: u32, batch: u32) -> u64 {
+        let tiles = u64::from(m.div_ceil(Self::ROWS)) * u64::from(n.div_ceil(self.cols));
+        tiles * u64::from(splits) * u64::from(batch)
+    }
+
+    /// The grid for so many tiles on a GPU with so many multiprocessors.
+    pub fn config(&self, units: u64, multiprocessors: usize) -> LaunchConfig {
+        let blocks = units.min(multiprocessors as u64).max(1) as u32;
+        LaunchConfig::new(blocks, 384).with_shared_bytes(self.shared_bytes)
+    }
+}
+
+/// A type that there are kernels for.
+pub trait MatmulKernels: Sized + 'static {
+    /// Kernels of tensor cores for every layout.
+    const TILES: &'static [KernelOf<MatmulArgs<Self>, TileShape>];
+    /// Kernels of `wgmma`, for every layout; of `f32` as TF32, for one.
+    const WARPGROUPS: &'static [KernelOf<MatmulArgs<Self>, WarpgroupShape>];
+    /// The kernel that adds up the sums of several splits.
+    const REDUCE: &'static KernelOf<MatmulArgs<Self>>;
+    /// The kernel for a CPU.
+    const SERIAL: &'static KernelOf<MatmulArgs<Self>>;
+}
+
+/// The grid of [`MatmulKernels::REDUCE`].
+pub fn reduce_config([m, n]: [u32; 2], batch: u32) -> LaunchConfig {
+    let threads = u64::from(m) * u64::from(n.div_ceil(4));
+    LaunchConfig::new((threads.div_ceil(reduce::THREADS.into()) as u32, 1, batch), reduce::THREADS)
+}
+
+/// The grid of [`MatmulKernels::SERIAL`].
+pub fn serial_config([m, n]: [u32; 2], batch: u32) -> LaunchConfig {
+    let tiles = (m.div_ceil(TILE_ROWS as u32), n.div_ceil(TILE_COLS as u32), batch);
+    LaunchConfig::new(tiles, 1).with_shared_bytes(SHARED_BYTES as u32)
+}
+
+/// The kernel that splits the numbers of an operand for [`THREE_PRODUCTS`].
+pub const SPLIT: &KernelOf<SplitArgs> = &<matmul_split_f32 as KernelsOf<SplitArgs>>::INSTANCES[0];
+
+/// The kernel of `wgmma` that multiplies what [`SPLIT`] has split.
+pub const THREE_PRODUCTS: &KernelOf<MatmulArgs<f32>, WarpgroupShape> =
+    &<matmul_three_products as KernelsOf<MatmulArgs<f32>>>::INSTANCES[0];
+
+/// The grid of [`SPLIT`].
+pub fn split_config(rows: u32, terms: u32, batch: u32) -> LaunchConfig {
+    LaunchConfig::new((terms.div_ceil(SIDE), rows.div_ceil(SIDE), batch), (SIDE, 8))
+}
+
+macro_rules! kernels {
+    ($($ty:ident: $warpgroups:expr;)*) => {$(
+        impl MatmulKernels for $ty {
+            const TILES: &'static [KernelOf<MatmulArgs<Self>, TileShape>] =
+                <matmul_tiles as KernelsOf<MatmulArgs<$ty>>>::INSTANCES;
+            const WARPGROUPS: &'static [KernelOf<MatmulArgs<Self>, WarpgroupShape>] = $warpgroups;
+            const REDUCE: &'static KernelOf<MatmulArgs<Self>> =
+                &<matmul_reduce as KernelsOf<MatmulArgs<$ty>>>::INSTANCES[0];
+            const SERIAL: &'static KernelOf<MatmulArgs<Self>> =
+                &<matmul_serial as KernelsOf<MatmulArgs<$ty>>>::INSTANCES[0];
+        }
+    )*};
+}
+
+kernels! {
+    f32: <matmul_warpgroups as KernelsOf<MatmulArgs<f32>>>::INSTANCES;
+    f16: <matmul_warpgroups as KernelsOf<MatmulArgs<f16>>>::INSTANCES;
+    bf16: <matmul_warpgroups as KernelsOf<MatmulArgs<bf16>>>::INSTANCES;
+}
+
+/// All of them.
+pub const KERNELS: [&[&KernelMeta]; 3] =
+    [matmul_tiles::KERNELS, matmul_reduce::KERNELS, matmul_serial::KERNELS];

@@ -1,0 +1,84 @@
+//! Splits `f32` into two numbers of TF32 whose sum it nearly is, and lays the terms of a sum next to each other.
+//@ ptx(matmul_split_f32, compute_90+): bar.sync == 1, .local == 0, cvt.rna.tf32.f32 >= 2
+
+use cuda_std::{KernelArgs, kernel, shared_array, thread};
+
+use super::super::operand::big_and_small;
+
+/// Rows and columns of a block's tile.
+pub const SIDE: u32 = 32;
+/// Rows that the threads copy at a time.
+const ROWS: u32 = 8;
+/// Elements of the tile in shared memory.
+const TILE: usize = (SIDE * (SIDE + 1)) as usize;
+
+/// A matrix or a batch of them, and where its parts are written.
+#[derive(Clone, Copy, Debug, KernelArgs)]
+#[repr(C)]
+pub struct SplitArgs {
+    /// `[2 batch, rows, pitch]`: for each matrix the big parts of its numbers, then the small ones.
+    pub out: *mut f32,
+    /// `[rows, terms]` for each matrix, or its transpose.
+    pub inp: *const f32,
+    /// Elements from a row of `out` to the next.
+    pub out_pitch: u64,
+    /// Elements from a stored row of `inp` to the next.
+    pub inp_pitch: u64,
+    /// Elements from a matrix of `inp` to the next.
+    pub inp_batch: u64,
+    /// Rows of A, or columns of B.
+    pub rows: u32,
+    /// Terms of a sum.
+    pub terms: u32,
+    /// 1 if `inp` is stored as `[terms, rows]`, otherwise 0.
+    pub is_transposed: u32,
+}
+
+/// [`SplitArgs`] in the buffers of the host.
+#[cfg(not(target_arch = "nvptx64"))]
+pub type SplitLaunch = SplitArgsHost<cuda_std::launch::RawBuffer<f32>, cuda_std::launch::RawBuffer<f32>>;
+
+/// Writes both parts of each number.
+///
+/// Launched on blocks of 32 x 8 threads: one for each [`SIDE`] terms along x and each [`SIDE`] rows along y, and for each matrix
+/// along z.
+///
+/// # Safety
+/// The launch is as said, and the matrices hold what the arguments say. No other code uses `out`.
+#[kernel(max_threads = 256, min_arch = 90, args)]
+pub unsafe fn matmul_split_f32(args: SplitArgs) {
+    // A row is longer by one, so that the columns lie in different banks.
+    let tile = shared_array![f32; TILE];
+    let [x, y] = [thread::thread_idx_x(), thread::thread_idx_y()];
+    let (k0, row0, batch) =
+        (thread::block_idx_x() * SIDE, thread::block_idx_y() * SIDE, u64::from(thread::block_idx_z()));
+    let is_transposed = args.is_transposed != 0;
+    let place = |r: u32, c: u32| (r * (SIDE + 1) + c) as usize;
+    // SAFETY: the elements lie in the matrices, and each of the tile is written by one thread before all meet.
+    unsafe {
+        let inp = args.inp.wrapping_add((batch * args.inp_batch) as usize);
+        let mut i = y;
+        while i < SIDE {
+            let [r, c] = if is_transposed { [k0 + i, row0 + x] } else { [row0 + i, k0 + x] };
+            let [rows, cols] = if is_transposed { [args.terms, args.rows] } else { [args.rows, args.terms] };
+            let is_inside = r < rows && c < cols;
+            let at = (u64::from(r) * args.inp_pitch) as usize + c as usize;
+            *tile.add(place(i, x)) = if is_inside { *inp.add(at) } else { 0.0 };
+            i += ROWS;
+        }
+        thread::sync_threads_aligned();
+        let mut i = y;
+        while i < SIDE {
+            let (r, k) = (row0 + i, k0 + x);
+            let number = *tile.add(if is_transposed { place(x, i) } else { place(i, x) });
+            if r < args.rows && k < args.terms {
+                let [big, small] = big_and_small(number.to_bits()).map(f32::from_bits);
+                let matrix = u64::from(args.rows) * args.out_pitch;
+                let at = 2 * batch * matrix + u64::from(r) * args.out_pitch + u64::from(k);
+                *args.out.add(at as usize) = big;
+                *args.out.add((at + matrix) as usize) = small;
+            }
+            i += ROWS;
+        }
+    }
+}

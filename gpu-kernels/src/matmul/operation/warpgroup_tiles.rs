@@ -1,0 +1,312 @@
+//! Matrix multiplication by `wgmma` (compute capability 9.0, `compute_90a`): of `bf16` and `f16` in every layout, and of `f32` as
+//! TF32 where the terms are neighbours in both operands.
+//!
+//! It is rung 7 of the ladder with the operation's epilogue, layouts and batches. Operands need rows at multiples of 16 bytes,
+//! which tensor copies ask for; [`super::tensor_tiles`] does the others. In a layout in which the terms are not neighbours, a panel
+//! has the terms as rows, and `wgmma` transposes it on the way.
+//!
+//! A result of 16 bits goes through panels and tensor copies if its rows start at multiples of 16 bytes, and otherwise straight
+//! from the registers, as `f32` does.
+//!
+//! The instances are the tuning table: columns of the tile, and stages.
+//@ ptx(matmul_bf16_kk_128x256w, compute_90a): wgmma.mma_async.sync.aligned.m64n256k16 == 4, setmaxnreg == 2, .local == 0
+//@ ptx(matmul_f16_mn_128x256w, compute_90a): wgmma.mma_async.sync.aligned.m64n256k16 == 4, setmaxnreg == 2, .local == 0
+//@ ptx(matmul_bf16_kn_128x256w, compute_90a): stmatrix.sync.aligned.m8n8.x4 == 16, .local == 0
+
+use cuda_std::barrier::Barrier;
+use cuda_std::half::{bf16, f16};
+use cuda_std::hint::{fewer_registers, more_registers};
+use cuda_std::mma::stmatrix;
+use cuda_std::shared::dynamic_shared_mem_aligned;
+use cuda_std::wgmma::{self, Accumulator, Panel, Registers};
+use cuda_std::{bulk, kernel, tensor, thread};
+
+use super::super::args::{MatmulArgs, OUT_TENSOR};
+use super::super::epilogue::{store_pair, with_epilogue};
+use super::super::ladder::{GROUP, Ring, WARPGROUP, arrive_warp, init_barriers};
+use super::super::tile_order::grouped;
+#[cfg(not(target_arch = "nvptx64"))]
+use super::WarpgroupShape;
+use super::warpgroup_operand::WarpgroupOperand;
+
+/// Rows of a tile.
+pub const ROWS: usize = 128;
+/// Terms of a stage, of elements of so many bytes: a panel's row.
+pub const fn terms(bytes: usize) -> usize {
+    PANEL_ROW / bytes
+}
+
+/// Bytes of a panel's row.
+const PANEL_ROW: usize = 128;
+
+/// Bytes of the stages, of the results on their way out, and of the barriers, after the first multiple of 1024.
+pub const fn shared_bytes(cols: usize, stages: usize, bytes: usize) -> usize {
+    stages * (ROWS + cols) * PANEL_ROW + out_bytes(cols, bytes) + 2 * stages * size_of::<Barrier>()
+}
+
+/// Bytes of the results on their way out: `f32` leaves from registers.
+const fn out_bytes(cols: usize, bytes: usize) -> usize {
+    if bytes == 2 { ROWS * cols * 2 } else { 0 }
+}
+
+/// Matrix multiplication of the arguments, with the maps of A, B and, with [`OUT_TENSOR`], of the result. A map has the rows of
+/// the stored matrix, and the batch as its third dimension. Its boxes are 64 elements wide and have as many rows as the
+/// facts say.
+///
+/// Launched on any number of blocks along x, with the shared memory that the facts say. The tiles of all matrices and splits are
+/// shared by the blocks.
+///
+/// # Safety
+/// The launch is as said. The matrices hold what their shapes, pitches, batches and maps say, and no other code uses `out`, which
+/// with several splits holds their sums. The flags are true of the addresses and pitches.
+#[kernel(
+    with(REGISTERS = COLS / 2),
+    max_threads = 384,
+    min_blocks = 1,
+    arch = "90a",
+    args,
+    facts: WarpgroupShape = WarpgroupShape::new(COLS, [A_K, B_K], BYTES, shared_bytes(COLS, STAGES, BYTES)),
+    instances(
+        for T in [bf16, f16], BYTES = 2 {
+            matmul_{T}_kk_128x256w = <1, 1, 256, 3>;
+            matmul_{T}_kn_128x256w = <1, 0, 256, 3>;
+            matmul_{T}_mk_128x256w = <0, 1, 256, 3>;
+            matmul_{T}_mn_128x256w = <0, 0, 256, 3>;
+            matmul_{T}_kk_128x128w = <1, 1, 128, 5>;
+            matmul_{T}_kn_128x128w = <1, 0, 128, 5>;
+            matmul_{T}_mk_128x128w = <0, 1, 128, 5>;
+            matmul_{T}_mn_128x128w = <0, 0, 128, 5>;
+        }
+        T = f32, BYTES = 4 {
+            matmul_f32_kk_128x256w = <1, 1, 256, 4>;
+            matmul_f32_kk_128x128w = <1, 1, 128, 6>;
+        }
+    ),
+)]
+pub unsafe fn matmul_warpgroups<
+    T: WarpgroupOperand,
+    const A_K: usize,
+    const B_K: usize,
+    const COLS: usize,
+    const STAGES: usize,
+    const BYTES: usize,
+    const REGISTERS: usize,
+>(
+    args: MatmulArgs<T>,
+) where
+    [f32; REGISTERS]: Registers,
+{
+    let tid = thread::thread_idx_x();
+    let shared = dynamic_shared_mem_aligned::<Panel<T, 8>>().cast::<u8>();
+    let (a_bytes, b_bytes) = const { (ROWS * PANEL_ROW, COLS * PANEL_ROW) };
+    let b_shared = shared.wrapping_add(STAGES * a_bytes);
+    let out_shared = b_shared.wrapping_add(STAGES * b_bytes);
+    let full = out_shared.wrapping_add(const { out_bytes(COLS, BYTES) }).cast::<Barrier>();
+    let empty = full.wrapping_add(STAGES);
+    let work = Work::new(&args, COLS as u32);
+    let (first, blocks) = (thread::block_idx_x(), thread::grid_dim_x());
+    // SAFETY: stages, results and barriers are the block's. Copies to a stage wait for its `empty`, multiplications for its
+    // `full`. All threads of a warpgroup come to its collectives. A consumer has results and a named barrier of its own.
+    unsafe {
+        init_barriers(full, empty, STAGES as u32, 8);
+        let mut ring = Ring { stage: 0, parity: 0 };
+        let mut unit = first;
+        if tid / WARPGROUP == 0 {
+            fewer_registers::<40>();
+            while tid == 0 && unit < work.units {
+                let tile = work.tile(unit, COLS as u32, const { terms(BYTES) as u32 }, &args);
+                let batch_a = if args.a_batch == 0 { 0 } else { tile.batch as i32 };
+                let batch_b = if args.b_batch == 0 { 0 } else { tile.batch as i32 };
+                let mut k = tile.terms[0];
+                while k < tile.terms[1] {
+                    let stage = ring.stage as usize;
+                    Barrier::wait_parity(empty.add(stage), ring.parity ^ 1);
+                    let full = full.add(stage);
+                    Barrier::arrive_expect_tx(full, (a_bytes + b_bytes) as u32);
+                    let to = shared.add(stage * a_bytes);
+                    copy::<T, A_K>(to, &args.a_map, [tile.row, k], batch_a, ROWS as u32, full);
+                    let to = b_shared.add(stage * b_bytes);
+                    copy::<T, B_K>(to, &args.b_map, [tile.col, k], batch_b, COLS as u32, full);
+                    advance::<STAGES>(&mut ring);
+                    k += const { terms(BYTES) as u32 };
+                }
+                unit += blocks;
+            }
+        } else {
+            more_registers::<232>();
+            let consumer = tid / WARPGROUP - 1;
+            let panels = out_shared.add(consumer as usize * 64 * COLS * 2).cast::<Panel<T, 64>>();
+            while unit < work.units {
+                let tile = work.tile(unit, COLS as u32, const { terms(BYTES) as u32 }, &args);
+                let mut pending = Accumulator::<REGISTERS>::ZERO.start();
+                let (mut before, mut k) = (0, tile.terms[0]);
+                while k < tile.terms[1] {
+                    let stage = ring.stage as usize;
+                    Barrier::wait_parity(full.add(stage), ring.parity);
+                    wgmma::fence();
+                    let a = shared.add(stage * a_bytes);
+                    let b = b_shared.add(stage * b_bytes);
+                    let is_first = k == tile.terms[0];
+                    T::multiply::<A_K, B_K, COLS, REGISTERS>(&mut pending, !is_first, a, b, consumer);
+                    wgmma::commit();
+                    wgmma::wait::<1>();
+                    if !is_first {
+                        arrive_warp(empty.add(before));
+                    }
+                    before = stage;
+                    advance::<STAGES>(&mut ring);
+                    k += const { terms(BYTES) as u32 };
+                }
+                let sums = pending.finish::<0>();
+                if tile.terms[0] < tile.terms[1] {
+                    arrive_warp(empty.add(before));
+                }
+                store::<T, REGISTERS>(&args, &tile, panels, &sums, consumer);
+                unit += blocks;
+            }
+            if tid % WARPGROUP == 0 {
+                bulk::wait::<0>();
+            }
+        }
+    }
+}
+
+/// The tiles of all matrices and splits.
+pub(super) struct Work {
+    tiles: [u32; 2],
+    pub units: u32,
+}
+
+/// A tile of one matrix, and the terms of one split.
+pub(super) struct Tile {
+    /// Its first row and column.
+    pub row: u32,
+    /// As above.
+    pub col: u32,
+    /// The matrix.
+    pub batch: u32,
+    /// The split.
+    pub split: u32,
+    /// The first term, and the one after the last.
+    pub terms: [u32; 2],
+}
+
+impl Work {
+    #[inline(always)]
+    pub fn new<T>(args: &MatmulArgs<T>, cols: u32) -> Self {
+        let tiles = [args.m.div_ceil(ROWS as u32), args.n.div_ceil(cols)];
+        Self { tiles, units: tiles[0] * tiles[1] * args.splits * args.batch }
+    }
+
+    /// The tiles of a matrix come one after the other, then those of the next split, then those of the next matrix. A stage has
+    /// `depth` terms.
+    #[inline(always)]
+    pub fn tile<T>(&self, unit: u32, cols: u32, depth: u32, args: &MatmulArgs<T>) -> Tile {
+        let each = self.tiles[0] * self.tiles[1];
+        // SAFETY: there is a unit, so there are tiles and splits. It keeps a panic out of the kernel.
+        unsafe { core::hint::assert_unchecked(each != 0 && args.splits != 0) };
+        let [row, col] = grouped::<GROUP>(unit % each, self.tiles);
+        let (split, batch) = (unit / each % args.splits, unit / each / args.splits);
+        let terms = args.k.div_ceil(depth).div_ceil(args.splits) * depth;
+        let first = (split * terms).min(args.k);
+        let terms = [first, args.k.min(first + terms)];
+        Tile { row: row * ROWS as u32, col: col * cols, batch, split, terms }
+    }
+}
+
+/// Goes to the next stage.
+#[inline(always)]
+fn advance<const STAGES: usize>(ring: &mut Ring<0>) {
+    ring.stage += 1;
+    if ring.stage == STAGES as u32 {
+        ring.stage = 0;
+        ring.parity ^= 1;
+    }
+}
+
+/// Starts the copies of an operand: `side` rows of A or columns of B from `at[0]` on, and the terms from `at[1]` on.
+///
+/// # Safety
+/// As for [`tensor::global_to_shared`].
+#[inline(always)]
+unsafe fn copy<T, const ALONG_K: usize>(
+    to: *mut u8,
+    map: &tensor::TensorMap,
+    at: [u32; 2],
+    batch: i32,
+    side: u32,
+    barrier: *mut Barrier,
+) {
+    let [first, k] = at.map(|at| at as i32);
+    // SAFETY: the caller's.
+    unsafe {
+        if ALONG_K == 1 {
+            tensor::global_to_shared(to, map, [k, first, batch], barrier);
+        } else {
+            // A panel of 64 columns after the other.
+            for i in 0..side / 64 {
+                let to = to.add(i as usize * const { terms(size_of::<T>()) } * PANEL_ROW);
+                tensor::global_to_shared(to, map, [first + 64 * i as i32, k, batch], barrier);
+            }
+        }
+    }
+}
+
+/// Writes the results of a consumer.
+///
+/// # Safety
+/// All threads of the warpgroup call it, and no other thread uses its panels, its named barrier and its results. The first
+/// thread waits for the copies before it returns from the kernel.
+#[inline(always)]
+unsafe fn store<T: WarpgroupOperand, const REGISTERS: usize>(
+    args: &MatmulArgs<T>,
+    tile: &Tile,
+    panels: *mut Panel<T, 64>,
+    sums: &Accumulator<REGISTERS>,
+    consumer: u32,
+) {
+    let tid = thread::thread_idx_x() % WARPGROUP;
+    let (warp, lane) = (tid / 32, tid % 32);
+    let row = tile.row + 64 * consumer;
+    let at = |i: usize| {
+        let (r, c) = Accumulator::<REGISTERS>::position(tid, i);
+        [row + r as u32, tile.col + c as u32]
+    };
+    if !args.has(OUT_TENSOR) {
+        let mut i = 0;
+        while i < REGISTERS {
+            // SAFETY: the thread's own results, or those of its split.
+            unsafe { store_pair(args, [tile.batch, tile.split], at(i), [sums.0[i], sums.0[i + 1]]) };
+            i += 2;
+        }
+        return;
+    }
+    // SAFETY: as in rung 7.
+    unsafe {
+        if tid == 0 {
+            bulk::wait_read::<0>();
+        }
+        thread::sync_named_aligned(1 + consumer, WARPGROUP);
+        let r = 16 * warp + lane % 16;
+        let mut i = 0;
+        while i < REGISTERS / 8 {
+            let pair = |j: usize| {
+                let (j, pair) = (8 * i + j, [sums.0[8 * i + j], sums.0[8 * i + j + 1]]);
+                with_epilogue(args, tile.batch, at(j), pair)
+            };
+            let four = [pair(0), pair(2), pair(4), pair(6)].map(T::pack);
+            let panel = panels.add(i / 4);
+            stmatrix(Panel::chunk(panel, r, (i % 4 * 2) as u32 + lane / 16), four);
+            i += 1;
+        }
+        bulk::fence_shared();
+        thread::sync_named_aligned(1 + consumer, WARPGROUP);
+        if tid == 0 {
+            for panel in 0..REGISTERS / 32 {
+                let at = [tile.col + 64 * panel as u32, row, tile.batch].map(|at| at as i32);
+                tensor::shared_to_global(&args.out_map, at, panels.add(panel));
+            }
+            bulk::commit();
+        }
+    }
+}

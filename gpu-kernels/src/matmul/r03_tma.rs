@@ -1,0 +1,88 @@
+//! Rung 3: tensor copies fill four stages, and mbarriers count their bytes.
+//!
+//! One thread starts a copy of a whole panel by one instruction. The TMA unit computes the addresses, swizzles, and writes zeros
+//! for what lies outside the matrix. A barrier of each stage expects the bytes of both panels, and the warpgroup waits for its
+//! phase. One multiplication runs while the next stage is waited for: a stage is filled again one step after it was read.
+//@ ptx(matmul_03_tma, compute_90a): wgmma.mma_async.sync.aligned.m64n128k16 == 4, cp.async.bulk.tensor.2d >= 2, .local == 0
+
+use cuda_std::barrier::Barrier;
+use cuda_std::half::bf16;
+use cuda_std::shared::dynamic_shared_mem_aligned;
+use cuda_std::wgmma::{self, Accumulator, Panel};
+use cuda_std::{kernel, tensor, thread};
+
+#[cfg(not(target_arch = "nvptx64"))]
+use super::ladder::RungShape;
+use super::ladder::{LadderArgs, Ring, TERMS, WARPGROUP, init_barriers, store_registers};
+
+const ROWS: usize = 64;
+const COLS: usize = 128;
+const STAGES: usize = 4;
+/// Bytes of a stage.
+const BYTES: u32 = Panel::<bf16, ROWS>::BYTES + Panel::<bf16, COLS>::BYTES;
+
+/// The stages and their barriers. `empty` is for later rungs' sake: here the threads meet instead.
+#[repr(C)]
+struct Shared {
+    a: [Panel<bf16, ROWS>; STAGES],
+    b: [Panel<bf16, COLS>; STAGES],
+    full: [Barrier; STAGES],
+    empty: [Barrier; STAGES],
+}
+
+/// `out = A B^T`. Launched on a block for each tile, columns of tiles along x, with the shared memory that the facts say.
+///
+/// # Safety
+/// The arguments are as [`ladder`](super::ladder) describes, and no other code uses `out`.
+#[kernel(
+    max_threads = 128,
+    arch = "90a",
+    args,
+    facts: RungShape = RungShape::new([ROWS as u32, COLS as u32], WARPGROUP, size_of::<Shared>() + 1024),
+)]
+pub unsafe fn matmul_03_tma(args: LadderArgs) {
+    let [row, col] = [thread::block_idx_y() * ROWS as u32, thread::block_idx_x() * COLS as u32];
+    let shared = dynamic_shared_mem_aligned::<Shared>();
+    let steps = args.steps();
+    let is_first = thread::thread_idx_x() == 0;
+    // SAFETY: stages and barriers are the block's. The first thread starts the copies of a stage when all threads have met
+    // after the multiplications of the step before have finished. All threads come to barriers and multiplications.
+    unsafe {
+        let full = (&raw mut (*shared).full).cast::<Barrier>();
+        init_barriers(full, (&raw mut (*shared).empty).cast(), STAGES as u32, 1);
+        let copy = |step: u32| {
+            let (stage, k) = (step as usize % STAGES, (step * TERMS) as i32);
+            let full = full.add(stage);
+            Barrier::arrive_expect_tx(full, BYTES);
+            tensor::global_to_shared(&raw mut (*shared).a[stage], &args.a_map, [k, row as i32], full);
+            tensor::global_to_shared(&raw mut (*shared).b[stage], &args.b_map, [k, col as i32], full);
+        };
+        if is_first {
+            for step in 0..steps.min(STAGES as u32) {
+                copy(step);
+            }
+        }
+        let mut ring = Ring::<{ STAGES as u32 }>::FIRST;
+        let mut pending = Accumulator::<{ COLS / 2 }>::ZERO.start();
+        for step in 0..steps {
+            let stage = ring.stage as usize;
+            Barrier::wait_parity(full.add(stage), ring.parity);
+            wgmma::fence();
+            let a = Panel::k_major::<ROWS>(&raw const (*shared).a[stage], 0);
+            let b = Panel::k_major::<COLS>(&raw const (*shared).b[stage], 0);
+            for i in 0..4 {
+                pending.multiply(a.step(i), b.step(i));
+            }
+            wgmma::commit();
+            wgmma::wait::<1>();
+            thread::sync_threads_aligned();
+            // All warps have read the stage of the step before.
+            let next = step + STAGES as u32 - 1;
+            if is_first && step > 0 && next < steps {
+                copy(next);
+            }
+            ring.advance();
+        }
+        store_registers(&args, &pending.finish::<0>(), row, col);
+    }
+}

@@ -1,0 +1,93 @@
+//! Rung 5: tiles of 128 x 256, shared by two multiplying warpgroups.
+//!
+//! A stage now serves 128 x 256 results instead of 64 x 256, so a byte of A and B is multiplied 1.7 times as often. A warpgroup
+//! holds 64 x 256 accumulators, 128 registers of each thread, which is all that fits. So the larger tile needs a second
+//! warpgroup. Both read the same panel of B, and each its half of A's.
+//@ ptx(matmul_05_two_consumers, compute_90a): setmaxnreg == 2, wgmma.mma_async.sync.aligned.m64n256k16 == 4, .local == 0
+
+use cuda_std::barrier::Barrier;
+use cuda_std::half::bf16;
+use cuda_std::hint::{fewer_registers, more_registers};
+use cuda_std::shared::dynamic_shared_mem_aligned;
+use cuda_std::wgmma::{self, Accumulator, Panel};
+use cuda_std::{kernel, tensor, thread};
+
+#[cfg(not(target_arch = "nvptx64"))]
+use super::ladder::RungShape;
+use super::ladder::{LadderArgs, Ring, TERMS, WARPGROUP, arrive_warp, init_barriers, store_registers};
+
+const ROWS: usize = 128;
+const COLS: usize = 256;
+const STAGES: usize = 4;
+/// Bytes of a stage.
+const BYTES: u32 = Panel::<bf16, ROWS>::BYTES + Panel::<bf16, COLS>::BYTES;
+
+/// The stages and their barriers.
+#[repr(C)]
+struct Shared {
+    a: [Panel<bf16, ROWS>; STAGES],
+    b: [Panel<bf16, COLS>; STAGES],
+    full: [Barrier; STAGES],
+    empty: [Barrier; STAGES],
+}
+
+/// `out = A B^T`. Launched on a block for each tile, columns of tiles along x, with the shared memory that the facts say.
+///
+/// # Safety
+/// The arguments are as [`ladder`](super::ladder) describes, and no other code uses `out`.
+#[kernel(
+    max_threads = 384,
+    min_blocks = 1,
+    arch = "90a",
+    args,
+    facts: RungShape = RungShape::new([ROWS as u32, COLS as u32], 3 * WARPGROUP, size_of::<Shared>() + 1024),
+)]
+pub unsafe fn matmul_05_two_consumers(args: LadderArgs) {
+    let [row, col] = [thread::block_idx_y() * ROWS as u32, thread::block_idx_x() * COLS as u32];
+    let shared = dynamic_shared_mem_aligned::<Shared>();
+    let tid = thread::thread_idx_x();
+    // SAFETY: as in the rung before. Both consumers arrive at `empty`.
+    unsafe {
+        let full = (&raw mut (*shared).full).cast::<Barrier>();
+        let empty = (&raw mut (*shared).empty).cast::<Barrier>();
+        init_barriers(full, empty, STAGES as u32, 8);
+        let mut ring = Ring::<{ STAGES as u32 }>::FIRST;
+        if tid / WARPGROUP == 0 {
+            fewer_registers::<40>();
+            if tid == 0 {
+                for step in 0..args.steps() {
+                    let (stage, k) = (ring.stage as usize, (step * TERMS) as i32);
+                    Barrier::wait_parity(empty.add(stage), ring.parity ^ 1);
+                    let full = full.add(stage);
+                    Barrier::arrive_expect_tx(full, BYTES);
+                    tensor::global_to_shared(&raw mut (*shared).a[stage], &args.a_map, [k, row as i32], full);
+                    tensor::global_to_shared(&raw mut (*shared).b[stage], &args.b_map, [k, col as i32], full);
+                    ring.advance();
+                }
+            }
+        } else {
+            more_registers::<232>();
+            let half = 64 * (tid / WARPGROUP - 1);
+            let mut pending = Accumulator::<{ COLS / 2 }>::ZERO.start();
+            let mut before = 0;
+            for step in 0..args.steps() {
+                let stage = ring.stage as usize;
+                Barrier::wait_parity(full.add(stage), ring.parity);
+                wgmma::fence();
+                let a = Panel::k_major::<64>(&raw const (*shared).a[stage], half);
+                let b = Panel::k_major::<COLS>(&raw const (*shared).b[stage], 0);
+                for i in 0..4 {
+                    pending.multiply(a.step(i), b.step(i));
+                }
+                wgmma::commit();
+                wgmma::wait::<1>();
+                if step > 0 {
+                    arrive_warp(empty.add(before));
+                }
+                before = stage;
+                ring.advance();
+            }
+            store_registers(&args, &pending.finish::<0>(), row + half, col);
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! Which tile of the result comes when: tiles that run at the same time should read the same rows and columns, which L2 then holds.
+
+/// Row and column of tile `tile` of `down` x `across` tiles. Tiles go down through `GROUP` rows of tiles, then to the next column.
+#[inline(always)]
+pub fn grouped<const GROUP: u32>(tile: u32, [down, across]: [u32; 2]) -> [u32; 2] {
+    const { assert!(GROUP > 0) };
+    // SAFETY: there is a tile, so there are rows and columns of tiles. It keeps a panic out of the kernel.
+    unsafe { core::hint::assert_unchecked(across != 0) };
+    // The product fits: the grid of a launch has at most 2^31 tiles.
+    let per_group = GROUP * across;
+    // SAFETY: neither factor is 0, and the product does not wrap.
+    unsafe { core::hint::assert_unchecked(per_group != 0) };
+    let first = tile / per_group * GROUP;
+    let rows = if down - first < GROUP { down - first } else { GROUP };
+    // SAFETY: the tile lies in the last group at most, which has a row.
+    unsafe { core::hint::assert_unchecked(rows != 0) };
+    let within = tile % per_group;
+    [first + within % rows, within / rows]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::grouped;
+
+    #[test]
+    fn every_tile_comes_once() {
+        for shape @ [down, across] in [[1, 1], [7, 3], [8, 5], [9, 2], [17, 31]] {
+            let mut tiles: Vec<_> = (0..down * across).map(|tile| grouped::<8>(tile, shape)).collect();
+            tiles.sort_unstable();
+            let all = (0..down).flat_map(|row| (0..across).map(move |col| [row, col]));
+            assert!(tiles.into_iter().eq(all), "{shape:?}");
+        }
+    }
+
+    #[test]
+    fn a_group_goes_down_before_it_goes_across() {
+        assert_eq!([0, 1, 7, 8].map(|tile| grouped::<8>(tile, [20, 3])), [[0, 0], [1, 0], [7, 0], [0, 1]]);
+        assert_eq!(grouped::<8>(24, [20, 3]), [8, 0]);
+    }
+}

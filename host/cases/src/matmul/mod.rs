@@ -1,0 +1,29 @@
+//! Matrix multiplication: every kernel of the operation in every type and layout, and the rungs of the ladder.
+//!
+//! [`problem`] has the tables. A row says in which [`Scope`](crate::Scope) it is run, and makes a case with each kernel that can
+//! do it.
+
+mod oracle;
+pub mod problem;
+mod rungs;
+
+use cuda_std::half::{bf16, f16};
+
+use crate::Case;
+use crate::softmax::Setting;
+use problem::{PROBLEMS, of_types};
+
+/// Every case of the setting.
+pub fn cases(setting: &Setting) -> Vec<Case> {
+    let mut cases = rungs::cases(setting);
+    for problem in PROBLEMS.iter().filter(|problem| problem.scopes.contains(&setting.scope)) {
+        cases.extend(of_types::<f32, f32>(problem, setting));
+        cases.extend(of_types::<bf16, bf16>(problem, setting));
+        cases.extend(of_types::<f16, f16>(problem, setting));
+        if problem.is_also_f32 {
+            cases.extend(of_types::<bf16, f32>(problem, setting));
+            cases.extend(of_types::<f16, f32>(problem, setting));
+        }
+    }
+    cases
+}

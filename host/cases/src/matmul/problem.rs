@@ -1,0 +1,343 @@
+//! Multiplications, and their cases.
+
+use std::sync::Arc;
+
+use anyhow::{Result, ensure};
+use ferrowarp::device::Device;
+use ferrowarp::matmul::{
+    Activation, KernelChoice, Matmul, MatmulAs, Matrix, MatrixMut, Precision, Problem as Shape,
+};
+use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
+
+use super::oracle::{Ends, bound};
+use crate::case::wide;
+use crate::compare::{Expected, Outputs};
+use crate::reference::{Number, Sum};
+use crate::softmax::Setting;
+use crate::{Case, Scope};
+
+/// What the operands hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Values {
+    /// Numbers between -1 and 1.
+    Ordinary,
+    /// Large numbers, whose products are far from overflow.
+    Large,
+    /// Numbers whose products are near or below the smallest normal one.
+    Tiny,
+    /// A NaN in a row of A and an infinity in a column of B: they spoil their row and their column, and nothing else.
+    Damaged,
+}
+
+/// One multiplication, for operands of every type.
+#[derive(Clone, Copy, Debug)]
+pub struct Problem {
+    /// Who runs it.
+    pub scopes: &'static [Scope],
+    /// Rows and columns of the result, and terms of a sum.
+    pub shape: [usize; 3],
+    /// Matrices.
+    pub batch: usize,
+    /// Elements between the rows, and before the first of them.
+    pub gap: usize,
+    /// Whether bias, residual, a scale and this activation are applied.
+    pub epilogue: Option<Activation>,
+    /// What the operands hold.
+    pub values: Values,
+    /// Whether 16-bit operands also give `f32`.
+    pub is_also_f32: bool,
+}
+
+const PLAIN: Problem = Problem {
+    scopes: &[],
+    shape: [1, 1, 1],
+    batch: 1,
+    gap: 0,
+    epilogue: None,
+    values: Values::Ordinary,
+    is_also_f32: false,
+};
+
+/// Tiles, fragments, vectors and buffers of terms end in their midst. One row, one column, one term, none.
+pub const PROBLEMS: &[Problem] = &[
+    Problem { scopes: &[Scope::Tiny], shape: [8, 8, 8], ..PLAIN },
+    Problem { scopes: &[Scope::Small, Scope::NewEmulator], shape: [24, 16, 200], gap: 8, ..PLAIN },
+    Problem {
+        scopes: &[Scope::Small, Scope::Executor],
+        shape: [9, 5, 33],
+        gap: 1,
+        epilogue: Some(Activation::Relu),
+        ..PLAIN
+    },
+    Problem {
+        scopes: &[Scope::NewEmulator],
+        shape: [35, 70, 129],
+        gap: 1,
+        epilogue: Some(Activation::Gelu),
+        is_also_f32: true,
+        ..PLAIN
+    },
+    Problem { scopes: &[Scope::Executor, Scope::Device], shape: [1, 1, 1], ..PLAIN },
+    Problem {
+        scopes: &[Scope::Executor, Scope::Device],
+        shape: [3, 7, 0],
+        epilogue: Some(Activation::None),
+        ..PLAIN
+    },
+    Problem { scopes: &[Scope::Executor, Scope::Device], shape: [130, 136, 264], ..PLAIN },
+    // Every layout is one that tensor copies can read.
+    Problem {
+        scopes: &[Scope::Executor, Scope::Device],
+        shape: [136, 264, 200],
+        batch: 2,
+        gap: 8,
+        epilogue: Some(Activation::Gelu),
+        is_also_f32: true,
+        ..PLAIN
+    },
+    Problem {
+        scopes: &[Scope::Executor, Scope::Device],
+        shape: [65, 131, 97],
+        batch: 3,
+        gap: 3,
+        epilogue: Some(Activation::Gelu),
+        is_also_f32: true,
+        ..PLAIN
+    },
+    Problem { scopes: &[Scope::Executor, Scope::Device], shape: [1, 300, 515], gap: 8, ..PLAIN },
+    Problem {
+        scopes: &[Scope::Executor, Scope::Device],
+        shape: [40, 33, 66],
+        values: Values::Large,
+        ..PLAIN
+    },
+    Problem { scopes: &[Scope::Executor, Scope::Device], shape: [40, 33, 66], values: Values::Tiny, ..PLAIN },
+    Problem {
+        scopes: &[Scope::Executor, Scope::Device],
+        shape: [40, 33, 66],
+        values: Values::Damaged,
+        ..PLAIN
+    },
+    Problem { scopes: &[Scope::Device], shape: [1000, 1032, 2056], batch: 2, is_also_f32: true, ..PLAIN },
+    Problem { scopes: &[Scope::Device], shape: [513, 257, 8192], epilogue: Some(Activation::Relu), ..PLAIN },
+];
+
+/// A byte that no kernel writes: what lies between the rows of the output.
+const UNTOUCHED: u8 = 0x5b;
+
+/// A matrix as it is stored, with gaps.
+struct Stored<T> {
+    elements: Vec<T>,
+    /// Rows and columns as they are stored.
+    stored: [usize; 2],
+    stride: usize,
+    batch: usize,
+    batch_stride: usize,
+    first: usize,
+    is_transposed: bool,
+}
+
+impl<T: Number> Stored<T> {
+    /// Matrices of this shape, all elements `fill`.
+    fn new([rows, cols]: [usize; 2], is_transposed: bool, batch: usize, gap: usize, fill: T) -> Self {
+        let stored = if is_transposed { [cols, rows] } else { [rows, cols] };
+        let stride = stored[1] + gap;
+        let batch_stride = stored[0] * stride + gap;
+        let elements = vec![fill; gap + batch * batch_stride];
+        Self { elements, stored, stride, batch, batch_stride, first: gap, is_transposed }
+    }
+
+    fn index(&self, batch: usize, row: usize, col: usize) -> usize {
+        let [r, c] = if self.is_transposed { [col, row] } else { [row, col] };
+        self.first + batch * self.batch_stride + r * self.stride + c
+    }
+
+    fn at(&self, batch: usize, row: usize, col: usize) -> f64 {
+        self.elements[self.index(batch, row, col)].value().into()
+    }
+
+    /// Numbers for all elements; between them stays what was there.
+    fn filled(mut self, rng: &mut StdRng, range: f32) -> Self {
+        for batch in 0..self.batch {
+            for r in 0..self.stored[0] {
+                for c in 0..self.stored[1] {
+                    let i = self.first + batch * self.batch_stride + r * self.stride + c;
+                    self.elements[i] = T::nearest(rng.random_range(-1.0f32..1.0) * range);
+                }
+            }
+        }
+        self
+    }
+}
+
+/// The operands of a problem in a type, and what they give.
+struct Operands<T, O> {
+    problem: Problem,
+    a: Stored<T>,
+    b: Stored<T>,
+    bias: Vec<T>,
+    residual: Stored<O>,
+    scale: f32,
+}
+
+impl<T: Number + MatmulAs<O>, O: Number> Operands<T, O> {
+    fn new(problem: &Problem, [a_is_transposed, b_is_transposed]: [bool; 2]) -> Self {
+        let &Problem { shape: [m, n, k], batch, gap, values, .. } = problem;
+        let mut rng = StdRng::seed_from_u64((m * 31 + n * 7 + k) as u64);
+        let is_f16 = T::LARGEST < 1e5;
+        // Subnormal for f16; products below 2^-126 for the others, and far from overflow of a result.
+        let range = match (values, is_f16) {
+            (Values::Large, true) => 8.0,
+            (Values::Large, false) => 2f32.powi(56),
+            (Values::Tiny, true) => 2f32.powi(-15),
+            (Values::Tiny, false) => 2f32.powi(-63),
+            _ => 1.0,
+        };
+        let nan = T::nearest(f32::NAN);
+        let mut a = Stored::new([m, k], a_is_transposed, batch, gap, nan).filled(&mut rng, range);
+        let mut b = Stored::new([k, n], b_is_transposed, batch, gap, nan).filled(&mut rng, range);
+        if values == Values::Damaged {
+            let (in_a, in_b) = (a.index(0, m / 2, k - 1), b.index(0, 0, n - 1));
+            a.elements[in_a] = nan;
+            b.elements[in_b] = T::nearest(f32::INFINITY);
+        }
+        let bias = (0..n).map(|_| T::nearest(rng.random_range(-1.0..1.0))).collect();
+        let residual = Stored::new([m, n], false, batch, gap, O::nearest(f32::NAN)).filled(&mut rng, 1.0);
+        Self {
+            problem: *problem,
+            a,
+            b,
+            bias,
+            residual,
+            scale: if problem.epilogue.is_some() { 0.75 } else { 1.0 },
+        }
+    }
+
+    /// Whether every row of the operands starts at a multiple of 16 bytes: buffers do.
+    fn is_aligned(&self) -> bool {
+        let is_multiple = |elements: usize| elements * size_of::<T>() % 16 == 0;
+        let is_aligned = |stored: &Stored<T>| {
+            is_multiple(stored.first)
+                && (stored.stored[0] <= 1 || is_multiple(stored.stride))
+                && (stored.batch <= 1 || is_multiple(stored.batch_stride))
+        };
+        is_aligned(&self.a) && is_aligned(&self.b)
+    }
+
+    fn run(&self, device: &Device, choice: KernelChoice<T>, precision: Precision) -> Result<Outputs> {
+        let &Problem { shape: [m, n, _], batch, gap, .. } = &self.problem;
+        let read = |stored: &Stored<T>| device.upload(&stored.elements);
+        let (a, b, bias) = (read(&self.a)?, read(&self.b)?, device.upload(&self.bias)?);
+        let residual = device.upload(&self.residual.elements)?;
+        let mut out = Stored::<O>::new([m, n], false, batch, gap, O::nearest(0.0));
+        bytemuck::cast_slice_mut(&mut out.elements).fill(UNTOUCHED);
+        let mut buffer = device.upload(&out.elements)?;
+        let matrix = |buffer, stored: &Stored<T>| -> Result<Matrix<'_, T>> {
+            let buffer: &ferrowarp::device::Buffer<T> = buffer;
+            let [rows, cols] = stored.stored;
+            let matrix = Matrix::new(buffer.view(stored.first..)?, rows, cols)?.with_stride(stored.stride)?;
+            let matrix = matrix.with_batch(stored.batch, stored.batch_stride)?;
+            Ok(if stored.is_transposed { matrix.transposed() } else { matrix })
+        };
+        {
+            let to = MatrixMut::new(buffer.view_mut(out.first..)?, m, n)?.with_stride(out.stride)?;
+            let to = to.with_batch(batch, out.batch_stride)?;
+            let mut call = Matmul::new(to, matrix(&a, &self.a)?, matrix(&b, &self.b)?).precision(precision);
+            if let Some(activation) = self.problem.epilogue {
+                let residual = Matrix::new(residual.view(self.residual.first..)?, m, n)?;
+                let residual = residual.with_stride(self.residual.stride)?;
+                let residual = residual.with_batch(batch, self.residual.batch_stride)?;
+                call = call.scale(self.scale).bias(&bias).residual(residual).activation(activation);
+            }
+            call.run_by(device, choice)?;
+        }
+        let got = buffer.to_vec()?;
+        let mut inside = vec![false; got.len()];
+        let mut results = Vec::with_capacity(batch * m * n);
+        for i in 0..batch * m * n {
+            let at = out.index(i / (m * n), i / n % m, i % n);
+            inside[at] = true;
+            results.push(got[at]);
+        }
+        let is_same = |i: usize| bytemuck::bytes_of(&got[i]).iter().all(|&byte| byte == UNTOUCHED);
+        let changed = (0..got.len()).find(|&i| !inside[i] && !is_same(i));
+        ensure!(changed.is_none(), "element {changed:?} between the rows was written");
+        Ok(vec![("out", wide(&results))])
+    }
+
+    /// `operand_error` is relative to a product.
+    fn expected(&self, operand_error: f64) -> Expected {
+        let &Problem { shape: [m, n, k], batch, epilogue, .. } = &self.problem;
+        let bounds = (0..batch * m * n).map(|i| {
+            let (matrix, row, col) = (i / (m * n), i / n % m, i % n);
+            let term = |i: usize| self.a.at(matrix, row, i) * self.b.at(matrix, i, col);
+            let sum = (0..k).map(term).fold(Sum::default(), Sum::and);
+            let ends = match epilogue {
+                None => Ends { scale: 1.0, ..Ends::default() },
+                Some(activation) => Ends {
+                    scale: self.scale.into(),
+                    bias: self.bias[col].value().into(),
+                    residual: self.residual.at(matrix, row, col),
+                    activation,
+                },
+            };
+            bound::<O>(k, sum, operand_error, ends)
+        });
+        vec![("out", bounds.collect())]
+    }
+}
+
+/// The cases of a problem with operands of `T` and results of `O`: all four layouts, each by every kernel that can do it.
+pub(super) fn of_types<T: Number + MatmulAs<O>, O: Number>(
+    problem: &Problem,
+    setting: &Setting,
+) -> Vec<Case> {
+    let mut cases = Vec::new();
+    let precisions: &[_] =
+        if T::NAME == "f32" { &[Precision::F32, Precision::Tf32] } else { &[Precision::F32] };
+    for layout in [[false, false], [false, true], [true, false], [true, true]] {
+        for &precision in precisions {
+            // Three products of TF32 make NaN of infinity times an exact number.
+            let damaged = problem.values == Values::Damaged;
+            if damaged && T::NAME == "f32" && precision == Precision::F32 {
+                continue;
+            }
+            let operands = Arc::new(Operands::<T, O>::new(problem, layout));
+            let [m, n, k] = problem.shape.map(|extent| extent as u32);
+            let [a_is_transposed, b_is_transposed] = layout;
+            let batch = problem.batch as u32;
+            let is_aligned = operands.is_aligned();
+            let shape = Shape {
+                batch,
+                a_is_transposed,
+                b_is_transposed,
+                precision,
+                is_aligned,
+                ..Shape::new(m, n, k)
+            };
+            for choice in KernelChoice::<T>::every(&setting.profile, &shape) {
+                let kernels: Vec<_> = choice.kernels().map(|kernel| kernel.name).collect();
+                let splits = choice.splits();
+                let words = format!(
+                    "{} x {m} x {n} x {k}, {} splits, {} gap, {:?}, {:?}, {} out",
+                    problem.batch,
+                    splits,
+                    problem.gap,
+                    problem.epilogue,
+                    problem.values,
+                    O::NAME,
+                );
+                let (on_run, on_expect) = (Arc::clone(&operands), Arc::clone(&operands));
+                let operand_error = match (T::NAME, precision) {
+                    // Operands are rounded, or cut.
+                    ("f32", Precision::Tf32) => 2f64.powi(-9),
+                    ("f32", Precision::F32) => 3.0 * 2f64.powi(-22),
+                    _ => 0.0,
+                };
+                let run = move |device: &Device| on_run.run(device, choice, precision);
+                cases.push(Case::new(kernels, words, run, move || on_expect.expected(operand_error)));
+            }
+        }
+    }
+    cases
+}

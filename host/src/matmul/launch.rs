@@ -1,0 +1,98 @@
+//! The launches of a multiplication, and the memory between them.
+
+use cuda_std::launch::RawBuffer;
+use gpu_kernels::matmul::args::{
+    A_ALIGNED, A_TRANSPOSED, B_ALIGNED, B_TRANSPOSED, MatmulLaunch, OUT_ALIGNED, OUT_F32,
+};
+use gpu_kernels::matmul::operation::{reduce_config, serial_config};
+
+use super::kernel_choice::Kernel;
+use super::maps::with_maps;
+use super::{KernelChoice, MatmulError, three_products};
+use crate::device::{Buffer, Device, DeviceError};
+
+/// The most blocks along y or z of a grid.
+pub(super) const MOST_BLOCKS: usize = 65_535;
+
+/// Memory for the sums of splits, and for the parts of `f32` that is multiplied as three products. It grows when a
+/// multiplication needs more, which a recording refuses: run once before.
+#[derive(Debug, Default)]
+pub struct Workspace {
+    sums: Option<Buffer<f32>>,
+    pub(super) parts: Option<Buffer<f32>>,
+}
+
+/// At least `len` elements on the device, in the buffer if it has them, or in a new one.
+pub(super) fn at_least<'a>(
+    buffer: &'a mut Option<Buffer<f32>>,
+    device: &Device,
+    len: usize,
+) -> Result<&'a mut Buffer<f32>, DeviceError> {
+    let fits = |buffer: &Buffer<f32>| buffer.len() >= len && device.is_in_order_with(buffer.device());
+    if !buffer.as_ref().is_some_and(fits) {
+        *buffer = Some(device.alloc_unwritten(len)?);
+    }
+    Ok(buffer.as_mut().expect("it was filled"))
+}
+
+/// Launches the kernels for at most [`MOST_BLOCKS`] matrices.
+///
+/// # Safety
+/// The arguments are those of a multiplication that the kernels can do, and their memory is the caller's.
+pub(super) unsafe fn launch_some<T: super::Real>(
+    device: &Device,
+    workspace: &mut Workspace,
+    choice: KernelChoice<T>,
+    args: MatmulLaunch<T>,
+    batch: u32,
+) -> Result<(), MatmulError> {
+    let (shape, splits) = ([args.m, args.n], choice.splits);
+    // Without several splits the kernel writes the results; otherwise it writes sums, which the second launch adds up.
+    let whole = MatmulLaunch { batch, splits, ..args };
+    let (parts, sums) =
+        if splits == 1 { (MatmulLaunch { ..whole }, None) } else { split(device, workspace, &whole)? };
+    let split_pitch = parts.split_pitch;
+    // SAFETY: the caller's. The workspace holds the sums of all splits. The second launch comes after the first.
+    unsafe {
+        match choice.kernel {
+            Kernel::Serial(kernel) => kernel.launch(device, serial_config(shape, batch), parts)?,
+            Kernel::Tiles(kernel) => kernel.launch(device, kernel.config(shape, splits, batch), parts)?,
+            Kernel::Warpgroups(kernel) => {
+                let config = kernel.config(kernel.units(shape, splits, batch), device.multiprocessors());
+                kernel.launch(device, config, with_maps(device, kernel, parts, batch)?)?;
+            }
+            Kernel::ThreeProducts => three_products::launch(device, &mut workspace.parts, parts.cast())?,
+        }
+        if let Some(sums) = sums {
+            let whole = MatmulLaunch { sums, split_pitch, ..whole };
+            T::REDUCE.launch(device, reduce_config(shape, batch), whole)?;
+        }
+    }
+    Ok(())
+}
+
+/// The arguments of the kernel that writes the sums of each split into the workspace, and the sums.
+fn split<T: super::Real>(
+    device: &Device,
+    workspace: &mut Workspace,
+    args: &MatmulLaunch<T>,
+) -> Result<(MatmulLaunch<T>, Option<RawBuffer<f32>>), MatmulError> {
+    let pitch = u64::from(args.n.next_multiple_of(4));
+    let matrix = u64::from(args.m) * pitch;
+    let split_pitch = matrix * u64::from(args.batch);
+    let len = (split_pitch * u64::from(args.splits)) as usize;
+    let sums = at_least(&mut workspace.sums, device, len)?;
+    let sums = RawBuffer::<f32>::written(sums);
+    let parts = MatmulLaunch {
+        out: sums.cast(),
+        bias: RawBuffer::NULL,
+        residual: RawBuffer::NULL,
+        out_pitch: pitch,
+        out_batch: matrix,
+        split_pitch,
+        alpha: 1.0,
+        flags: args.flags & (A_ALIGNED | B_ALIGNED | A_TRANSPOSED | B_TRANSPOSED) | OUT_F32 | OUT_ALIGNED,
+        ..*args
+    };
+    Ok((parts, Some(sums)))
+}

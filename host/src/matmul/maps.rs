@@ -1,0 +1,84 @@
+//! The tensor maps of a launch.
+
+use cuda_std::launch::RawBuffer;
+use cuda_std::tensor::{Swizzle, TensorElement, TensorMap, TensorMapSpec};
+use gpu_kernels::matmul::args::{A_TRANSPOSED, B_TRANSPOSED, MatmulLaunch, OUT_TENSOR};
+use gpu_kernels::matmul::operation::WarpgroupShape;
+
+use super::MatmulError;
+use crate::device::Device;
+
+/// Elements that are a multiple of 16 bytes for every type, as strides of tensor maps are.
+const VECTOR: u64 = 8;
+
+/// A stored matrix, or a batch of them.
+struct Stored {
+    rows: u32,
+    cols: u32,
+    pitch: u64,
+    batch: u32,
+    batch_pitch: u64,
+}
+
+impl Stored {
+    /// The map of a tensor `[batch, rows, cols]` with boxes of so many columns and rows.
+    fn map<T: TensorElement>(
+        &self,
+        device: &Device,
+        buffer: RawBuffer<T>,
+        tile: [u32; 2],
+    ) -> Result<TensorMap, MatmulError> {
+        let [box_cols, box_rows] = tile;
+        // All use one matrix where they are 0 apart. A distance that is not used must still be one that a map can have.
+        let batch = if self.batch_pitch == 0 { 1 } else { self.batch };
+        let or_any =
+            |is_used: bool, distance: u64| if is_used { distance } else { distance.next_multiple_of(VECTOR) };
+        let pitch = or_any(self.rows > 1, self.pitch).max(VECTOR);
+        let batch_pitch = or_any(batch > 1, self.batch_pitch).max(VECTOR);
+        let sizes = [self.cols, self.rows, batch].map(u64::from);
+        let spec = TensorMapSpec::new::<T>(sizes, [box_cols, box_rows, 1])
+            .with_strides([1, pitch, batch_pitch])
+            .with_swizzle(Swizzle::Bytes128);
+        encode(device, &spec, buffer)
+    }
+}
+
+/// The map of a tensor in the buffer.
+pub(super) fn encode<T, const RANK: usize>(
+    device: &Device,
+    spec: &TensorMapSpec<RANK>,
+    buffer: RawBuffer<T>,
+) -> Result<TensorMap, MatmulError> {
+    let bytes = buffer.bytes.unwrap_or(usize::MAX) as u64;
+    let _ = device;
+    Ok(spec.encode_raw(buffer.pointer.cast(), bytes)?)
+}
+
+/// The arguments with the maps of A, B and, with [`OUT_TENSOR`], of the result.
+pub(super) fn with_maps<T: TensorElement>(
+    device: &Device,
+    shape: &WarpgroupShape,
+    args: MatmulLaunch<T>,
+    batch: u32,
+) -> Result<MatmulLaunch<T>, MatmulError> {
+    let of = |[rows, cols]: [u32; 2], is_transposed: bool, pitch, batch_pitch| {
+        let [rows, cols] = if is_transposed { [cols, rows] } else { [rows, cols] };
+        Stored { rows, cols, pitch, batch, batch_pitch }
+    };
+    let has = |flag| args.flags & flag != 0;
+    let a = of([args.m, args.k], has(A_TRANSPOSED), args.a_pitch, args.a_batch);
+    let b = of([args.k, args.n], has(B_TRANSPOSED), args.b_pitch, args.b_batch);
+    let [a_rows, b_rows] = shape.box_rows();
+    let out_map = if has(OUT_TENSOR) {
+        let out = of([args.m, args.n], false, args.out_pitch, args.out_batch);
+        out.map::<T>(device, args.out.cast(), [shape.terms, WarpgroupShape::OUT_BOX_ROWS])?
+    } else {
+        args.out_map
+    };
+    Ok(MatmulLaunch {
+        a_map: a.map(device, args.a, [shape.terms, a_rows])?,
+        b_map: b.map(device, args.b, [shape.terms, b_rows])?,
+        out_map,
+        ..args
+    })
+}

@@ -1,0 +1,77 @@
+//! `f32` as three products: both operands are split into parts, and the parts multiplied.
+
+use cuda_std::launch::RawBuffer;
+use cuda_std::tensor::{Swizzle, TensorMap, TensorMapSpec};
+use gpu_kernels::matmul::args::{A_TRANSPOSED, B_TRANSPOSED, MatmulLaunch};
+use gpu_kernels::matmul::operation::split::SplitLaunch;
+use gpu_kernels::matmul::operation::{SPLIT, THREE_PRODUCTS, split_config};
+
+use super::MatmulError;
+use super::launch::at_least;
+use super::maps::encode;
+use crate::device::{Buffer, Device};
+
+/// The parts of an operand: `[2 matrices, rows, pitch]`.
+#[derive(Clone, Copy)]
+struct Parts {
+    rows: u32,
+    terms: u32,
+    matrices: u32,
+    first: usize,
+}
+
+impl Parts {
+    fn pitch(&self) -> u64 {
+        u64::from(self.terms.next_multiple_of(4))
+    }
+
+    fn len(&self) -> usize {
+        2 * self.matrices as usize * self.rows as usize * self.pitch() as usize
+    }
+}
+
+/// Launches the kernels, with the parts in `buffer`.
+///
+/// # Safety
+/// The arguments are those of a multiplication that the kernel can do, and their memory is the caller's.
+pub(super) unsafe fn launch(
+    device: &Device,
+    buffer: &mut Option<Buffer<f32>>,
+    args: MatmulLaunch<f32>,
+) -> Result<(), MatmulError> {
+    let matrices = |batch_pitch: u64| if batch_pitch == 0 { 1 } else { args.batch };
+    let a = Parts { rows: args.m, terms: args.k, matrices: matrices(args.a_batch), first: 0 };
+    let b = Parts { rows: args.n, terms: args.k, matrices: matrices(args.b_batch), first: a.len() };
+    let buffer = at_least(buffer, device, a.len() + b.len())?;
+    let parts = RawBuffer::<f32>::written(buffer);
+    // B is split as its transpose is stored.
+    let is_transposed = [args.flags & A_TRANSPOSED != 0, args.flags & B_TRANSPOSED == 0];
+    let operands = [(a, args.a, args.a_pitch, args.a_batch), (b, args.b, args.b_pitch, args.b_batch)];
+    for ((to, inp, inp_pitch, inp_batch), is_transposed) in operands.into_iter().zip(is_transposed) {
+        let split = SplitLaunch {
+            out: parts.skip(to.first),
+            inp,
+            out_pitch: to.pitch(),
+            inp_pitch,
+            inp_batch,
+            rows: to.rows,
+            terms: to.terms,
+            is_transposed: is_transposed.into(),
+        };
+        // SAFETY: the caller's operand, and the parts lie in the buffer.
+        unsafe { SPLIT.launch(device, split_config(to.rows, to.terms, to.matrices), split)? };
+    }
+    let map = |parts_of: Parts| -> Result<TensorMap, MatmulError> {
+        let sizes = [parts_of.terms, parts_of.rows, 2 * parts_of.matrices].map(u64::from);
+        let matrix = u64::from(parts_of.rows) * parts_of.pitch();
+        let spec = TensorMapSpec::new::<f32>(sizes, [THREE_PRODUCTS.terms, 128, 1])
+            .with_strides([1, parts_of.pitch(), matrix])
+            .with_swizzle(Swizzle::Bytes128);
+        encode(device, &spec, parts.skip(parts_of.first))
+    };
+    let args = MatmulLaunch { a_map: map(a)?, b_map: map(b)?, ..args };
+    let units = THREE_PRODUCTS.units([args.m, args.n], args.splits, args.batch);
+    let config = THREE_PRODUCTS.config(units, device.multiprocessors());
+    // SAFETY: the caller's result, and the maps are of the parts, which were written before.
+    Ok(unsafe { THREE_PRODUCTS.launch(device, config, args) }?)
+}
