@@ -15,6 +15,13 @@
     not(target_arch = "nvptx64"),
     allow(unused_imports, reason = "on the host the float methods of std come before those of GpuFloat")
 )]
+#![cfg_attr(
+    not(all(feature = "lessons", feature = "matmul", feature = "mlp")),
+    allow(
+        dead_code,
+        reason = "some items are for the list of all kernels, which is there with all features"
+    )
+)]
 
 #[cfg(feature = "lessons")]
 pub mod copy;
