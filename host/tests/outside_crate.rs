@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use cuda_std::launch::LaunchConfig;
 use cuda_std::{kernel, thread};
@@ -55,6 +56,12 @@ fn target_dir() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("outside")
 }
 
+/// The tests share a target directory, which one of them moves away for a moment.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// The launch of the crate's kernel, for the emulator, which has the kernel itself from its PTX.
 ///
 /// # Safety
@@ -90,7 +97,7 @@ impl Drop for Hidden {
 
 #[test]
 fn an_outside_crate_builds_and_runs_with_nothing_set() {
-    let folder = tempfile::tempdir().unwrap();
+    let (folder, _alone) = (tempfile::tempdir().unwrap(), alone());
     let outside = outside_crate(folder.path());
     let target = target_dir();
     output(cargo(&outside, &["build", "--target-dir", target.to_str().unwrap()]));
@@ -138,7 +145,7 @@ fn an_outside_crate_builds_and_runs_with_nothing_set() {
 
 #[test]
 fn an_error_in_a_kernel_is_shown_as_rustc_writes_it() {
-    let folder = tempfile::tempdir().unwrap();
+    let (folder, _alone) = (tempfile::tempdir().unwrap(), alone());
     let outside = outside_crate(folder.path());
     let source = outside.join("kernels/src/lib.rs");
     let text = std::fs::read_to_string(&source).unwrap();
