@@ -84,6 +84,8 @@ struct Hidden {
 impl Hidden {
     fn new(folder: PathBuf) -> Hidden {
         let away = folder.with_extension("away");
+        // Left by a run that was killed.
+        let _ = std::fs::remove_dir_all(&away);
         std::fs::rename(&folder, &away).unwrap();
         Hidden { folder, away }
     }
