@@ -12,6 +12,7 @@ use crate::arch::NvvmArch;
 use crate::error::{CudaBuilderError, IoContext};
 use crate::files;
 use crate::fingerprint;
+use crate::output;
 use crate::packages::{DevicePackage, KernelCrate};
 use crate::toolchain::Toolchain;
 
@@ -161,7 +162,8 @@ fn command(
         .env("RUSTC", &toolchain.rustc)
         .env("RUSTC_BOOTSTRAP", "1")
         .env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"))
-        .args(["rustc", "--lib", "--crate-type=cdylib", "--target=nvptx64-nvidia-cuda", "--color=never"])
+        .args(["rustc", "--lib", "--crate-type=cdylib", "--target=nvptx64-nvidia-cuda", "--quiet"])
+        .arg(format!("--color={}", if output::in_build_script() { "always" } else { "never" }))
         .arg(format!("--profile={profile}"))
         .arg("--target-dir")
         .arg(work);
