@@ -178,7 +178,13 @@ fn check(ty: &Type, field: Option<&Ident>, generics: &Generics) -> Option<TokenS
         field?
     );
     Some(quote_spanned! {ty.span()=>
-        const _: () = ::core::assert!(::cuda_std::param::is_by_value(::cuda_std::__kind!(#ty)), #message);
+        const _: () = ::core::assert!(
+            ::core::matches!(
+                ::cuda_std::__kind!(#ty),
+                ::cuda_std::param::VALUE | ::cuda_std::param::OVER_ALIGNED
+            ),
+            #message
+        );
     })
 }
 
