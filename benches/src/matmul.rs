@@ -199,7 +199,7 @@ impl<T: bytemuck::Pod + Send> Timed for Batches<T> {
     }
 }
 
-/// All sets together are at least so many times the level-2 cache.
+/// The size of all sets together, at least, in units of the L2 cache.
 const CACHES: usize = 4;
 /// The most sets.
 const MOST_SETS: usize = 256;

@@ -314,12 +314,8 @@ functions! {
         most_threads: c_int,
     );
     /// The blocks of this size that a multiprocessor has room for at once.
-    fn cuOccupancyMaxActiveBlocksPerMultiprocessor(
-        blocks: *mut c_int,
-        function: CUfunction,
-        threads: c_int,
-        shared_bytes: usize,
-    );
+    fn cuOccupancyMaxActiveBlocksPerMultiprocessor(blocks: *mut c_int, function: CUfunction, threads: c_int,
+        shared_bytes: usize);
     /// The clusters of this launch that the device has room for at once, in drivers since CUDA 11.8.
     fn cuOccupancyMaxActiveClusters(clusters: *mut c_int, function: CUfunction, config: *const CUlaunchConfig);
     /// Launches a kernel.

@@ -35,6 +35,13 @@ const BLOCK_CYCLES: f64 = 2000.0;
 const LAUNCH_CYCLES: f64 = 4000.0;
 
 /// What a kernel is chosen for.
+///
+/// ```
+/// use ferrowarp::matmul::Problem;
+///
+/// let two = Problem { batch: 2, b_is_transposed: true, ..Problem::new(128, 256, 64) };
+/// assert_eq!((two.m, two.n, two.k), (128, 256, 64));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// Rows of the output.

@@ -16,6 +16,21 @@ pub(super) const MOST_BLOCKS: usize = 65_535;
 
 /// Memory for the sums of splits, and for the parts of `f32` that is multiplied as three products. It grows when a
 /// multiplication needs more, which a recording refuses: run once before.
+///
+/// ```
+/// use ferrowarp::device::Device;
+/// use ferrowarp::matmul::{Matmul, MatmulError, Matrix, MatrixMut, Workspace};
+///
+/// let device = Device::cpu();
+/// let (a, b) = (device.upload(&[1.0f32, 2.0])?, device.upload(&[3.0f32, 4.0])?);
+/// let (mut out, mut workspace) = (device.alloc_zeroed::<f32>(1)?, Workspace::default());
+/// for _ in 0..2 {
+///     Matmul::new(MatrixMut::new(&mut out, 1, 1)?, Matrix::new(&a, 1, 2)?, Matrix::new(&b, 2, 1)?)
+///         .run_with(&device, &mut workspace)?;
+/// }
+/// assert_eq!(out.to_vec()?, [11.0]);
+/// # Ok::<(), MatmulError>(())
+/// ```
 #[derive(Debug, Default)]
 pub struct Workspace {
     sums: Option<Buffer<f32>>,

@@ -21,7 +21,7 @@ struct Stored {
 }
 
 impl Stored {
-    /// The map of a tensor `[batch, rows, cols]` with boxes of so many columns and rows.
+    /// The map of a tensor `[batch, rows, cols]` with boxes of the given columns and rows.
     fn map<T: TensorElement>(
         &self,
         device: &Device,

@@ -46,6 +46,18 @@ pub use types::{Activation, MatmulAs, Precision, Real};
 
 /// Writes `A B` into `out`: `[m, k]` by `[k, n]` of `T`, as `[m, n]` of `O`. On a GPU it is queued.
 ///
+/// ```
+/// use ferrowarp::device::Device;
+/// use ferrowarp::matmul::{MatmulError, Matrix, MatrixMut, matmul};
+///
+/// let device = Device::cpu();
+/// let (row, col) = (device.upload(&[1.0f32, 2.0])?, device.upload(&[3.0f32, 4.0])?);
+/// let mut out = device.alloc_zeroed::<f32>(4)?;
+/// matmul(&device, MatrixMut::new(&mut out, 2, 2)?, Matrix::new(&col, 2, 1)?, Matrix::new(&row, 1, 2)?)?;
+/// assert_eq!(out.to_vec()?, [3.0, 6.0, 4.0, 8.0]);
+/// # Ok::<(), MatmulError>(())
+/// ```
+///
 /// # Errors
 /// As for [`Matmul::run`].
 pub fn matmul<T: MatmulAs<O>, O: Pod>(

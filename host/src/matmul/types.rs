@@ -6,6 +6,15 @@ use cuda_std::tensor::TensorElement;
 use gpu_kernels::matmul::operation::MatmulKernels;
 
 /// `f32`, `f16` or `bf16`, multiplied with accumulators of `f32`.
+///
+/// ```
+/// use ferrowarp::matmul::Real;
+///
+/// fn bytes<T: Real>(elements: usize) -> usize {
+///     elements * size_of::<T>()
+/// }
+/// assert_eq!(bytes::<ferrowarp::bf16>(8), 16);
+/// ```
 pub trait Real: Pod + MatmulKernels + TensorElement {}
 
 impl<T: Pod + MatmulKernels + TensorElement> Real for T {}
@@ -48,6 +57,12 @@ macro_rules! of_16_bits {
 of_16_bits! { f16, bf16 }
 
 /// How `f32` is multiplied on a GPU. A CPU multiplies exactly and adds in `f32`, whatever is asked for.
+///
+/// ```
+/// use ferrowarp::matmul::Precision;
+///
+/// assert_eq!(Precision::default(), Precision::F32);
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Precision {
     /// As three products of TF32 on tensor cores: the error is about that of multiplying and adding in `f32`. Numbers that round
@@ -59,6 +74,20 @@ pub enum Precision {
 }
 
 /// What happens to a result last.
+///
+/// ```
+/// use ferrowarp::device::Device;
+/// use ferrowarp::matmul::{Activation, Matmul, MatmulError, Matrix, MatrixMut};
+///
+/// let device = Device::cpu();
+/// let (a, b) = (device.upload(&[-2.0f32])?, device.upload(&[3.0f32])?);
+/// let mut out = device.alloc_zeroed::<f32>(1)?;
+/// Matmul::new(MatrixMut::new(&mut out, 1, 1)?, Matrix::new(&a, 1, 1)?, Matrix::new(&b, 1, 1)?)
+///     .activation(Activation::Relu)
+///     .run(&device)?;
+/// assert_eq!(out.to_vec()?, [0.0]);
+/// # Ok::<(), MatmulError>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Activation {
     /// Nothing.

@@ -235,7 +235,7 @@ impl BlockShared {
             || statics().iter().any(|shared| within(shared.address.addr(), shared.bytes))
     }
 
-    /// Checks that copies and multiplications find what threads wrote to these chunks, of which `chunks` gives address and
+    /// Checks that copies and multiplications find what threads wrote to these chunks. `chunks` yields address and
     /// content. What copies brought needs no fence.
     ///
     /// All threads of the block are fibers.

@@ -11,7 +11,7 @@ use super::{Name, Names, instruction};
 use crate::error::EmulatorError;
 use crate::instr::{Fixed, Instr, Op, ParamRange, Pc, Slot, Space, Symbol};
 use crate::lex::Kind;
-use crate::module::{Bounds, Function};
+use crate::module::{Bounds, Function, Variable};
 
 /// A function while it is read.
 pub(super) struct Body<'n, 'a> {
@@ -270,7 +270,7 @@ impl<'a> Body<'_, 'a> {
             }
             ".shared" | ".global" | ".const" => {
                 for (name, index) in variable::read(cursor, self.names, Some(function), false)? {
-                    let Variable { space, bytes } = Variable::of(self.names, index);
+                    let &Variable { space, bytes, .. } = &self.names.variables[index];
                     self.define(
                         name,
                         Name::Variable { symbol: Symbol::Variable(index as u32), space, bytes },
@@ -391,18 +391,5 @@ impl<'a> Body<'_, 'a> {
     fn label_pc(&self, scope: usize, label: &str) -> Option<Pc> {
         let scope = &self.scopes[scope];
         scope.labels.get(label).copied().or_else(|| self.label_pc(scope.parent?, label))
-    }
-}
-
-/// State space and size of a variable.
-struct Variable {
-    space: Space,
-    bytes: u64,
-}
-
-impl Variable {
-    fn of(names: &Names<'_>, index: usize) -> Variable {
-        let variable = &names.variables[index];
-        Variable { space: variable.space, bytes: variable.bytes }
     }
 }
