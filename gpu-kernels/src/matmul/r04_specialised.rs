@@ -2,12 +2,11 @@
 //!
 //! The copying thread never waits for a multiplication of its own, and the multiplying warpgroup never for the other's
 //! instructions: they meet in the barriers of a stage alone. `full` says that the copies have arrived, `empty` that the
-//! multiplications have read them. `setmaxnreg` moves registers from the warpgroup that copies to the one that multiplies.
-//@ ptx(matmul_04_specialised, compute_90a): setmaxnreg == 2, wgmma.mma_async.sync.aligned.m64n256k16 == 4, .local == 0
+//! multiplications have read them. Two warpgroups have 256 registers for each thread, which is room for 64 x 256 accumulators.
+//@ ptx(matmul_04_specialised, compute_90a): wgmma.mma_async.sync.aligned.m64n256k16 == 4, .local == 0
 
 use cuda_std::barrier::Barrier;
 use cuda_std::half::bf16;
-use cuda_std::hint::{fewer_registers, more_registers};
 use cuda_std::shared::dynamic_shared_mem_aligned;
 use cuda_std::wgmma::{self, Accumulator, Panel};
 use cuda_std::{kernel, tensor, thread};
@@ -56,7 +55,6 @@ pub unsafe fn matmul_04_specialised(args: LadderArgs) {
         init_barriers(full, empty, STAGES as u32, 4);
         let mut ring = Ring::<{ STAGES as u32 }>::FIRST;
         if tid / WARPGROUP == 0 {
-            fewer_registers::<40>();
             if tid == 0 {
                 for step in 0..args.steps() {
                     let (stage, k) = (ring.stage as usize, (step * TERMS) as i32);
@@ -80,7 +78,6 @@ pub unsafe fn matmul_04_specialised(args: LadderArgs) {
                 }
             }
         } else {
-            more_registers::<232>();
             let mut pending = Accumulator::<{ COLS / 2 }>::ZERO.start();
             let mut before = 0;
             for step in 0..args.steps() {

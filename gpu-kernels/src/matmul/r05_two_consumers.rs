@@ -3,6 +3,9 @@
 //! A stage now serves 128 x 256 results instead of 64 x 256, so a byte of A and B is multiplied 1.7 times as often. A warpgroup
 //! holds 64 x 256 accumulators, 128 registers of each thread, which is all that fits. So the larger tile needs a second
 //! warpgroup. Both read the same panel of B, and each its half of A's.
+//!
+//! Three warpgroups start with 168 registers for each thread. `setmaxnreg` moves registers from the warpgroup that copies to
+//! those that multiply.
 //@ ptx(matmul_05_two_consumers, compute_90a): setmaxnreg == 2, wgmma.mma_async.sync.aligned.m64n256k16 == 4, .local == 0
 
 use cuda_std::barrier::Barrier;
