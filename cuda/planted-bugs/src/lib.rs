@@ -8,9 +8,11 @@
 )]
 
 use cuda_std::atomic::{AtomicU32, BlockAtomicU32};
+use cuda_std::half::bf16;
 use cuda_std::launch::{LaunchConfig, LaunchError};
 use cuda_std::mem::f32x4;
 use cuda_std::simt::Executor;
+use cuda_std::tensor::{Swizzle, TensorMapSpec};
 use cuda_std::{kernel, shared_array, thread, warp};
 
 use core::sync::atomic::Ordering;
@@ -18,6 +20,7 @@ use core::sync::atomic::Ordering;
 mod bulk;
 mod clusters;
 mod exchange;
+mod tensor;
 
 pub use bulk::{
     bulk_copy_not_expected, bulk_read_without_wait, bulk_store_not_fenced, bulk_store_not_waited_for,
@@ -28,6 +31,10 @@ pub use clusters::{
     sound_cluster_store,
 };
 pub use exchange::{flag_seen_without_acquire, flag_stored_without_release, sound_exchange};
+pub use tensor::{
+    operands_not_fenced, sound_multiplication, sound_written_operands, stage_released_early,
+    tile_not_expected, wrong_swizzle,
+};
 
 /// Threads of a block: two warps.
 pub const THREADS: usize = 64;
@@ -100,6 +107,36 @@ macro_rules! on_a_cluster {
         // SAFETY: rows of the size that the kernel asks for; what it does beyond that is its bug.
         unsafe { $kernel::launch($on, config.with_cluster(2), &mut out, &[1.0; 2 * THREADS]) }
     }};
+}
+
+/// Launches the kernel on one block, with the maps of its matrices, the first of them with the swizzle.
+macro_rules! on_matrices {
+    ($on:expr, $kernel:ident, $swizzle:ident) => {{
+        let matrix = |number_of: usize, rows: usize| -> Vec<bf16> {
+            let element = |i| bf16::from_f32(tensor::number(number_of, i / tensor::K, i % tensor::K));
+            (0..rows * tensor::K).map(element).collect()
+        };
+        let (a, b) = (matrix(0, 64), matrix(1, 8));
+        let map = |elements: &[bf16], rows: u32, swizzle| {
+            let (sizes, tile) = ([tensor::K as u64, rows.into()], [tensor::COLUMNS as u32, rows]);
+            let spec = TensorMapSpec::new::<bf16>(sizes, tile).with_swizzle(swizzle);
+            spec.encode_for_cpu(elements).expect("the matrix has this size")
+        };
+        let (a, b) = (map(&a, 64, Swizzle::$swizzle), map(&b, 8, Swizzle::Bytes128));
+        // SAFETY: the matrices are alive; what the kernel does beyond its contract is its bug.
+        unsafe { $kernel::launch($on, LaunchConfig::new(1, tensor::THREADS as u32), a, b) }
+    }};
+    ($on:expr, $kernel:ident) => {
+        on_matrices!($on, $kernel, Bytes128)
+    };
+}
+
+/// Launches the kernel on one warpgroup.
+macro_rules! on_a_warpgroup {
+    ($on:expr, $kernel:ident) => {
+        // SAFETY: a warpgroup; what the kernel does beyond its contract is its bug.
+        unsafe { $kernel::launch($on, LaunchConfig::new(1, 128)) }
+    };
 }
 
 /// All of them.
@@ -181,11 +218,31 @@ pub const BUGS: &[Bug] = &[
         on_a_cluster(cluster_block_ends_too_early),
         "a block ends while another one stores to its shared memory"
     ),
+    bug!(
+        "stage-released-early",
+        on_matrices(stage_released_early),
+        "a stage is filled again while a multiplication of a warpgroup reads it"
+    ),
+    bug!(
+        "tile-not-expected",
+        on_matrices(tile_not_expected),
+        "a barrier expects the bytes of one tile, and two are copied"
+    ),
+    bug!(
+        "operands-not-fenced",
+        on_a_warpgroup(operands_not_fenced),
+        "a multiplication of a warpgroup reads what threads have written and not fenced"
+    ),
+    Bug {
+        name: "wrong-swizzle",
+        what: "a tile is copied with another swizzle than the multiplication reads",
+        run: |on| on_matrices!(on, wrong_swizzle, None),
+    },
     bug!("wrong-scope", on_a_counter(wrong_scope), "blocks count together in the scope of a block"),
 ];
 
 /// What is right: the same kernel as in `missing-barrier` with its barrier, a count with the scope of the device, an
-/// exchange between blocks with its order, and copies and stores that are waited for.
+/// exchange between blocks with its order, copies and stores that are waited for, and multiplications of a warpgroup.
 pub const SOUND: Bug = Bug {
     name: "none",
     what: "nothing is wrong",
@@ -195,7 +252,9 @@ pub const SOUND: Bug = Bug {
         on_exchanged_rows!(on, sound_exchange)?;
         on_rows!(on, sound_bulk_copy)?;
         on_rows!(on, sound_bulk_store)?;
-        on_a_cluster!(on, sound_cluster_store)
+        on_a_cluster!(on, sound_cluster_store)?;
+        on_matrices!(on, sound_multiplication)?;
+        on_a_warpgroup!(on, sound_written_operands)
     },
 };
 

@@ -238,7 +238,7 @@ pub(crate) fn check_source(
         (address.addr(), unsafe { address.cast::<[u8; CHUNK]>().read_volatile() })
     };
     let chunks = (0..bytes).step_by(CHUNK).map(chunk);
-    context.shared().check_visible(chunks).map_err(|reason| format!(" {reason}"))
+    context.shared().check_visible(chunks, None).map_err(|reason| format!(" {reason}"))
 }
 
 /// Checks that what threads wrote may have been fenced; what came by copies needs no fence.
