@@ -43,7 +43,7 @@ pub fn launch<T: Number + Real>(
         Op::CrossEntropy => Arc::new(move |set| {
             let logits = Matrix::new(&set.inp, rows, cols)?;
             let gradient = MatrixMut::new(&mut set.out, rows, cols)?;
-            let launch = CrossEntropy::new(&mut set.losses, logits, &set.targets);
+            let launch = CrossEntropy::new(&mut set.losses, &logits, &set.targets);
             Ok(launch.with_gradient(gradient, 1.0 / rows as f32).run(&device)?)
         }),
         Op::TopK(k) => Arc::new(move |set| {

@@ -4,6 +4,9 @@
 //! thread per output; then the ones that training uses by default, which share tiles and fuse neighbours.
 //! [`softmax`] climbs from the naive kernel to the fast one, a rung a file; [`mod@copy`] is what it is measured against.
 //! [`matmul`] multiplies matrices on tensor cores. [`gallery`] has a lesson of GPU programming a file.
+//!
+//! Each part is a feature, all on by default: `softmax` and `matmul` have the operations, `lessons` also the softmax
+//! ladder, the gallery and the copies, `mlp` the training step.
 
 #![no_std]
 #![allow(clippy::too_many_arguments, reason = "a kernel's parameters are its calling convention")]
@@ -12,20 +15,33 @@
     not(target_arch = "nvptx64"),
     allow(unused_imports, reason = "on the host the float methods of std come before those of GpuFloat")
 )]
+#![cfg_attr(
+    not(all(feature = "lessons", feature = "matmul", feature = "mlp")),
+    allow(
+        dead_code,
+        reason = "some items are for the list of all kernels, which is there with all features"
+    )
+)]
 
+#[cfg(feature = "lessons")]
 pub mod copy;
 
 pub mod element;
 
+#[cfg(feature = "lessons")]
 pub mod gallery;
 
+#[cfg(feature = "matmul")]
 pub mod matmul;
 
+#[cfg(feature = "mlp")]
 pub mod mlp;
 
+#[cfg(feature = "softmax")]
 pub mod softmax;
 
-#[cfg(not(target_arch = "nvptx64"))]
+// The list is of all kernels, so it is there with all features.
+#[cfg(all(not(target_arch = "nvptx64"), feature = "lessons", feature = "matmul", feature = "mlp"))]
 mod table;
-#[cfg(not(target_arch = "nvptx64"))]
+#[cfg(all(not(target_arch = "nvptx64"), feature = "lessons", feature = "matmul", feature = "mlp"))]
 pub use table::KERNELS;

@@ -29,8 +29,12 @@
 //! # Ok::<(), DeviceError>(())
 //! ```
 
+#![cfg_attr(not(feature = "softmax"), allow(dead_code, reason = "some items are for the operations alone"))]
+
 pub use cuda_std::half::{bf16, f16};
 
 pub mod device;
+#[cfg(feature = "matmul")]
 pub mod matmul;
+#[cfg(feature = "softmax")]
 pub mod softmax;

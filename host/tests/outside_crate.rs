@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use cuda_std::launch::LaunchConfig;
 use cuda_std::{kernel, thread};
@@ -32,16 +33,33 @@ fn outside_crate(folder: &Path) -> PathBuf {
 }
 
 /// Cargo in that folder, with the search path and a home alone; the two others are where rustup's image has no home.
-fn cargo(outside: &Path, arguments: &[&str]) -> String {
+fn cargo(outside: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new("cargo");
     command.current_dir(outside).args(arguments).arg("--offline").env_clear();
     for name in ["PATH", "HOME", "CARGO_HOME", "RUSTUP_HOME", "PIP_CERT"] {
         command.envs(std::env::var_os(name).map(|value| (name, value)));
     }
+    // Paths of sources are not what the test is about.
+    command.env("CARGO_PROFILE_DEV_STRIP", "true");
+    command
+}
+
+fn output(mut command: Command) -> String {
     let output = command.output().unwrap();
     let log = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{arguments:?}: {log}");
+    assert!(output.status.success(), "{command:?}: {log}");
     String::from_utf8(output.stdout).unwrap()
+}
+
+/// What the crates outside are compiled into, which is kept for the next run.
+fn target_dir() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join("outside")
+}
+
+/// The tests share a target directory, which one of them moves away for a moment.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The launch of the crate's kernel, for the emulator, which has the kernel itself from its PTX.
@@ -57,31 +75,110 @@ unsafe fn twice(x: &[f32], y: *mut f32) {
     }
 }
 
+/// A folder that is moved away, and moved back when the value is dropped.
+struct Hidden {
+    folder: PathBuf,
+    away: PathBuf,
+}
+
+impl Hidden {
+    fn new(folder: PathBuf) -> Hidden {
+        let away = folder.with_extension("away");
+        // Left by a run that was killed.
+        let _ = std::fs::remove_dir_all(&away);
+        std::fs::rename(&folder, &away).unwrap();
+        Hidden { folder, away }
+    }
+}
+
+impl Drop for Hidden {
+    fn drop(&mut self) {
+        let _ = std::fs::rename(&self.away, &self.folder);
+    }
+}
+
 #[test]
 fn an_outside_crate_builds_and_runs_with_nothing_set() {
-    let folder = tempfile::tempdir().unwrap();
+    let (folder, _alone) = (tempfile::tempdir().unwrap(), alone());
     let outside = outside_crate(folder.path());
-    // What it compiled is kept for the next run, and for other crates outside.
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("outside");
-    let said = cargo(&outside, &["run", "--target-dir", target.to_str().unwrap()]);
-    assert_eq!(said, "[2.0, 4.0, 6.0]\n[0.5, 0.5, 0.5, 0.5]\n");
-
-    let tree = cargo(&outside, &["tree", "--edges", "normal", "--prefix", "none"]);
+    let target = target_dir();
+    output(cargo(&outside, &["build", "--target-dir", target.to_str().unwrap()]));
+    let tree = output(cargo(&outside, &["tree", "--edges", "normal", "--prefix", "none"]));
     let packages: std::collections::BTreeSet<&str> =
         tree.lines().filter_map(|line| line.split(" (*)").next()).collect();
     assert!(packages.len() <= 60, "{} packages: {packages:#?}", packages.len());
 
-    // The PTX that its build script made.
-    let scripts = target.join("debug/build").read_dir().unwrap();
-    let scripts = scripts.map(|script| script.unwrap());
-    let scripts = scripts.filter(|script| script.file_name().to_string_lossy().starts_with("outside-"));
-    let outs = scripts.map(|script| script.path().join("out"));
-    let ptx = outs.filter_map(|out| out.read_dir().ok()).flatten().map(|file| file.unwrap().path());
-    let ptx = ptx.filter(|path| path.extension().is_some_and(|extension| extension == "ptx"));
-    let newest = ptx.max_by_key(|path| path.metadata().unwrap().modified().unwrap()).unwrap();
-    let emulator = Emulator::new(PtxModule::parse(&std::fs::read_to_string(newest).unwrap()).unwrap());
+    // The program alone, where neither its source nor what was built is.
+    let moved = folder.path().join("elsewhere");
+    std::fs::create_dir(&moved).unwrap();
+    std::fs::copy(target.join("debug/outside"), moved.join("outside")).unwrap();
+    let sources = Hidden::new(outside);
+    let built = Hidden::new(target);
+    let mut program = Command::new(moved.join("outside"));
+    program.current_dir(&moved).arg(&moved).env_clear();
+    let said = program.output().unwrap();
+    drop((sources, built));
+    let log = String::from_utf8_lossy(&said.stderr);
+    assert!(said.status.success(), "{log}");
+    assert_eq!(String::from_utf8_lossy(&said.stdout), "[0.0, 0.0, 1.0, -inf]\n[0.5, 0.5, 1.0, 0.0]\n");
+
+    // It holds the PTX of both, of the library only what the operations need, and no path of the build.
+    let program = std::fs::read(moved.join("outside")).unwrap();
+    let out = b"/build/outside-";
+    assert!(!program.windows(out.len()).any(|bytes| bytes == out), "it holds the path of OUT_DIR");
+    let files = moved.read_dir().unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let ptx: Vec<String> = files.filter(|name| name.ends_with(".ptx")).collect();
+    let (own, library): (Vec<&String>, Vec<&String>) =
+        ptx.iter().partition(|name| name.starts_with("kernels."));
+    assert_eq!(own, ["kernels.compute_75.ptx"]);
+    assert!(library.iter().any(|name| name.starts_with("gpu_kernels.softmax.forward_kernels.")), "{ptx:?}");
+    let is_operation = |name: &&String| {
+        name.starts_with("gpu_kernels.softmax.") && !name.starts_with("gpu_kernels.softmax.k")
+    };
+    assert!(library.iter().all(is_operation), "{ptx:?}");
+
+    let text = std::fs::read_to_string(moved.join(own[0])).unwrap();
+    let emulator = Emulator::new(PtxModule::parse(&text).unwrap());
     let (x, mut y) = ([1.0f32, 2.0, 3.0], [0.0f32; 3]);
     // SAFETY: as many elements in both, and a thread for each.
     unsafe { twice::launch(&emulator, LaunchConfig::cover(3, 32), &x, &mut y) }.unwrap();
     assert_eq!(y, [2.0, 4.0, 6.0]);
+}
+
+#[test]
+fn an_error_in_a_kernel_is_shown_as_rustc_writes_it() {
+    let (folder, _alone) = (tempfile::tempdir().unwrap(), alone());
+    let outside = outside_crate(folder.path());
+    let source = outside.join("kernels/src/lib.rs");
+    let text = std::fs::read_to_string(&source).unwrap();
+    // The method is the host's alone: the host's build has no error.
+    std::fs::write(&source, text.replace("2.0 * x[i]", "x[i].sqrt()").replace("#![no_std]", "")).unwrap();
+    let build = |color: &str| {
+        let target = target_dir();
+        let mut command =
+            cargo(&outside, &["build", "--target-dir", target.to_str().unwrap(), "--color", color]);
+        let output = command.env("RUST_BACKTRACE", "1").output().unwrap();
+        assert!(!output.status.success());
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let log = build("never");
+    let (_, said) = log.split_once("--- stderr\n").unwrap();
+    assert!(said.trim_start().starts_with("error[E0599]: no method named `sqrt` found"), "{log}");
+    assert!(said.contains("--> src/lib.rs:15:"), "{log}");
+    // Only a few lines come before it: cargo's, and on a slow machine what takes long.
+    let (_, before) = log.split_once("error: failed to run custom build command for `outside").unwrap();
+    let before = before.split_once("--- stderr").unwrap().0;
+    assert!(before.lines().count() <= 10, "{before}");
+    for noise in
+        ["Compiling core", "Compiling ferrowarp-cuda-std v0.1.0\n", "panicked", "stack backtrace", "rerun-if"]
+    {
+        assert!(!said.contains(noise) && !before.contains(noise), "{noise}: {log}");
+    }
+    assert!(!said.contains('\u{1b}'), "{said}");
+    let coloured = build("always");
+    assert!(
+        coloured.contains("\u{1b}[1m\u{1b}[38;5;9merror[E0599]")
+            || coloured.contains("\u{1b}[1m\u{1b}[91merror[E0599]"),
+        "{coloured:?}"
+    );
 }

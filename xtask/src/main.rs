@@ -32,6 +32,7 @@ mod mlp_report;
 mod mlp_report_chart;
 mod mlp_report_ladder;
 mod mlp_report_tables;
+mod new;
 #[path = "../../host/src/softmax/operations.rs"]
 mod operations;
 mod peaks;
@@ -95,6 +96,8 @@ enum Command {
     Measure(measure::Measure),
     /// Run every kernel (its smallest instance) under Miri, which finds data races, uninitialised reads and invalid pointers
     Miri(sanitize::Miri),
+    /// Create a crate that uses this library: a kernel, a test, a bench, a program and a build script
+    New(new::New),
     /// Merge the figures of a GPU run into docs/ and the README, and draw charts. Without files, draw the last merged figures again
     #[command(subcommand)]
     Report(report::Report),
@@ -126,6 +129,7 @@ fn main() -> ExitCode {
         Command::Measure(command) => command.run(),
         Command::Miri(command) => command.run(),
         Command::Sanitize(command) => command.run(),
+        Command::New(command) => command.run(),
         Command::Report(command) => command.run(),
         Command::Stress(command) => command.run(),
         Command::Tidy(command) => command.run(),

@@ -90,6 +90,8 @@ pub struct CudaBuilder {
     /// Whether a missing or damaged libNVVM is fetched with pip and, where no compiler can be used and we are root on
     /// Debian, Debian's is installed with apt-get. Default: true.
     pub download: bool,
+    /// The dependency whose folder and features replace [`Self::path`] and are added to [`Self::build_args`].
+    pub(crate) dependency: Option<String>,
     /// What is done to each module's text before the back end gets it: for tests that plant an error.
     pub(crate) edit_ir: Option<fn(String) -> String>,
 }
@@ -125,6 +127,7 @@ impl CudaBuilder {
             target_dir: None,
             tools_dir: None,
             download: true,
+            dependency: None,
             edit_ir: None,
         }
     }

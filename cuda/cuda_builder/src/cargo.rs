@@ -12,6 +12,7 @@ use crate::arch::NvvmArch;
 use crate::error::{CudaBuilderError, IoContext};
 use crate::files;
 use crate::fingerprint;
+use crate::output;
 use crate::packages::{DevicePackage, KernelCrate};
 use crate::toolchain::Toolchain;
 
@@ -37,9 +38,16 @@ const NO_LINKER: &str = "#!/bin/sh\n\
     # rustc insists on linking; the module it has written by then is all that is wanted.\n\
     while [ $# -gt 0 ]; do\n  if [ \"$1\" = -o ]; then : > \"$2\"; fi\n  shift\ndone\n";
 
+/// The target feature of builds with the kernels of one architecture alone, as `cuda_std_macros` has it. No other
+/// build sets it.
+const ONLY_SPECIFIC: &str = "ptx87";
+
 /// How to compile it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CargoOptions {
+    /// Whether the kernels that are for the architecture alone are all that is wanted: `#[kernel]` then leaves the entries of
+    /// others out.
+    pub only_specific: bool,
     pub release: bool,
     pub line_tables: bool,
     pub build_args: Vec<String>,
@@ -134,7 +142,7 @@ fn command(
         "incremental=false".to_owned(),
         format!("debug={debug}"),
     ];
-    let of_arch = serde_json::to_string(&arch_flags(arch)).unwrap_or_default();
+    let of_arch = serde_json::to_string(&arch_flags(arch, options.only_specific)).unwrap_or_default();
     let asking = packages.iter().filter(|package| package.asks_for_arch);
     let of_packages = asking.map(|package| format!("package.\"{}\".rustflags={of_arch}", package.spec));
     let settings = settings.into_iter().chain(of_packages);
@@ -154,7 +162,8 @@ fn command(
         .env("RUSTC", &toolchain.rustc)
         .env("RUSTC_BOOTSTRAP", "1")
         .env("CARGO_ENCODED_RUSTFLAGS", flags.join("\u{1f}"))
-        .args(["rustc", "--lib", "--crate-type=cdylib", "--target=nvptx64-nvidia-cuda", "--color=never"])
+        .args(["rustc", "--lib", "--crate-type=cdylib", "--target=nvptx64-nvidia-cuda", "--quiet"])
+        .arg(format!("--color={}", if output::in_build_script() { "always" } else { "never" }))
         .arg(format!("--profile={profile}"))
         .arg("--target-dir")
         .arg(work);
@@ -172,11 +181,13 @@ fn command(
 /// What rustc is told of `arch`: `cfg(target_feature = "sm_80")` and, by Rust-CUDA's name, `"compute_80"` hold for it and
 /// all that came before. By cfg and not by `-Ctarget-cpu`, since cargo hands the flags of a package to its build script
 /// too, which the host's processor runs.
-fn arch_flags(arch: NvvmArch) -> Vec<String> {
+fn arch_flags(arch: NvvmArch, only_specific: bool) -> Vec<String> {
     let names = arch.all_target_features().into_iter();
     let flag = |name: &str| format!("--cfg=target_feature=\"{name}\"");
     let flags = names.flat_map(|name| [flag(&name), flag(&name.replace("compute_", "sm_"))]);
+    let flags = flags.chain(only_specific.then(|| flag(ONLY_SPECIFIC)));
     let known = NvvmArch::ALL.iter().flat_map(|arch| arch.all_target_features());
+    let known = known.chain([ONLY_SPECIFIC.to_owned()]);
     let known: BTreeSet<String> = known.map(|name| format!("\"{name}\"")).collect();
     let known = known.into_iter().collect::<Vec<_>>().join(",");
     let lints = [

@@ -224,6 +224,16 @@ pub enum CudaBuilderError {
 }
 
 impl CudaBuilderError {
+    /// Ends the program with this error on stderr, for a build script: cargo shows it as it stands. Where the kernel crate
+    /// does not compile, that is rustc's own text, in colour on a terminal.
+    pub fn exit(&self) -> ! {
+        match self {
+            CudaBuilderError::CargoFailed { log, .. } => eprintln!("{log}"),
+            other => eprintln!("error: {other:?}"),
+        }
+        std::process::exit(1)
+    }
+
     /// The same error, which now names the kernels and the lines that it is about.
     pub(crate) fn about(mut self, about: &[String], at: &[String]) -> CudaBuilderError {
         if let CudaBuilderError::NvvmCompile { kernels, places, .. }

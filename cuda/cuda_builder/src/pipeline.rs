@@ -32,6 +32,8 @@ use crate::watch::{self, Watch};
 pub struct Built {
     /// The modules of each architecture, in the order in which the architectures were given.
     pub modules: Vec<BuiltModule>,
+    /// The name of the kernel crate's library, which the files' names start with.
+    pub library: String,
     /// The folder of the kernel crate's source: `src`, unless its manifest says otherwise.
     pub source_folder: PathBuf,
     /// Where the time went.
@@ -146,9 +148,10 @@ impl CudaBuilder {
     /// As [`Self::build_all`], and tells `progress` what would be said.
     pub fn build_all_with(self, progress: &ProgressFn<'_>) -> Result<Built, CudaBuilderError> {
         self.check_options()?;
+        let builder = self.resolve()?;
         let watch = Watch::default();
-        let built = watch
-            .speaking(progress, (watch::QUIET, output::in_build_script()), || self.make(progress, &watch))?;
+        let interval = (watch::QUIET, output::in_build_script());
+        let built = watch.speaking(progress, interval, || builder.make(progress, &watch))?;
         for module in &built.modules {
             module.fell_back.iter().for_each(|it| progress(Progress::FellBack(it.clone())));
             module.unbounded_stacks.iter().for_each(|it| progress(Progress::UnboundedStack(it.clone())));
@@ -172,10 +175,13 @@ impl CudaBuilder {
         }
         outputs.remove_stale(&modules)?;
         session.cache.prune();
+        // Only now: cargo runs a script that failed again in any case, and shows these lines before its error.
+        output::watch(&session.kernel_crate);
         let root_file = &session.kernel_crate.root_file;
         let source_folder = root_file.parent().unwrap_or(&session.kernel_crate.path).to_owned();
         let times = *jobs::lock(&session.times);
-        Ok(Built { modules, source_folder, times: Times { total: start.elapsed(), ..times } })
+        let library = session.kernel_crate.library.clone();
+        Ok(Built { modules, library, source_folder, times: Times { total: start.elapsed(), ..times } })
     }
 }
 
@@ -187,7 +193,6 @@ impl<'b> Session<'b> {
         watch: &'b Watch,
     ) -> Result<Session<'b>, CudaBuilderError> {
         let kernel_crate = packages::describe(&builder.path)?;
-        output::watch(&kernel_crate);
         let tools = builder.tools_dir.clone();
         let tools = tools.unwrap_or_else(|| CudaBuilder::tools_dir_in(&kernel_crate.target_directory));
         if builder.download {
@@ -270,6 +275,7 @@ impl<'b> Session<'b> {
 
     fn cargo_options(&self) -> CargoOptions {
         CargoOptions {
+            only_specific: false,
             release: self.builder.release,
             line_tables: self.builder.debug == DebugInfo::LineTables,
             build_args: self.builder.build_args.clone(),

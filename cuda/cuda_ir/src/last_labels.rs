@@ -1,9 +1,8 @@
 //! Labels at the end of a function, with no instruction after them.
 //!
 //! LLVM's back end emits such a label for an unreachable block that a table of `brx.idx` names: the gaps between the values
-//! of a `match` without other values. ptxas 13.0.88 at `-O0` then dies with a segmentation
-//! fault, if the function is not a kernel. A `trap` after the label makes it a block like others, and stops a thread that
-//! gets there.
+//! of a `match` without other values. ptxas 13.0.88 at `-O0` then dies with a segmentation fault, if the function is not a
+//! kernel. A `trap` after the label makes it a block like others, and stops a thread that gets there.
 
 use std::borrow::Cow;
 

@@ -43,11 +43,6 @@ impl<T> ByValue for Probe<T> {
     const KIND: u8 = if is_over_aligned::<T>() { OVER_ALIGNED } else { VALUE };
 }
 
-/// Whether what is of this kind is passed byte for byte.
-pub const fn is_by_value(kind: u8) -> bool {
-    matches!(kind, VALUE | OVER_ALIGNED)
-}
-
 /// Whether an entry on the device takes the value by a pointer that `cuda_builder` makes a parameter in place, of the
 /// value's size and alignment. Launches pass its bytes, as those of any value.
 const fn is_over_aligned<T>() -> bool {

@@ -8,7 +8,7 @@ use crate::error::EmulatorError;
 const RANK: usize = 5;
 /// The first bytes of an encoded map.
 const MARK: [u8; 8] = *b"ptxemuTM";
-/// The first bytes of a map that the executor of `cuda_std` reads. Host code encodes such maps for all devices that are no GPU.
+/// The first bytes of a map that the executor of `cuda_std` reads. Host code encodes such maps for all devices except GPUs.
 const EXECUTOR_MARK: [u8; 8] = *b"cpu-tmap";
 
 /// The type of a tensor's elements.

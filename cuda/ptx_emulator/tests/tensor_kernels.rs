@@ -45,7 +45,7 @@ fn a_tile_moves() {
     on_all(check, emulators());
 }
 
-/// A matrix of small integers, and its map with tiles of 64 columns and so many rows.
+/// A matrix of small integers, and its map with tiles of 64 columns and `tile` rows.
 fn matrix(rows: usize, columns: usize, seed: usize, tile: u32) -> (Vec<bf16>, TensorMap) {
     let number = |i: usize| ((i * 31 + seed + i / 13) % 9) as f32 - 4.0;
     let numbers: Vec<bf16> = (0..rows * columns).map(|i| bf16::from_f32(number(i))).collect();

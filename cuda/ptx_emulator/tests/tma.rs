@@ -61,6 +61,19 @@ fn a_target_is_undefined_until_the_phase_is_waited_for() {
 }
 
 #[test]
+fn two_copies_to_one_place() {
+    let body = |second: &str| {
+        format!(
+            "mbarrier.arrive.expect_tx.shared.b64 _, [%rd2], 512; {LOAD} [%rd1], [%rd3, {{0, 0}}], [%rd2];
+            {LOAD} [%rd1+{second}], [%rd3, {{0, 0}}], [%rd2]; {WAIT}"
+        )
+    };
+    assert!(small().run(&text_of(&body("256"))).is_ok());
+    let Cause::InFlight(reason) = small().cause(&body("128")) else { panic!() };
+    assert!(reason.starts_with("a copy into shared memory that the copy of PTX line"), "{reason}");
+}
+
+#[test]
 fn a_store_is_there_after_the_wait() {
     let store = "fence.proxy.async.shared::cta; cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%rd3, {1, 2}], [%rd1];
         cp.async.bulk.commit_group;";
@@ -270,7 +283,7 @@ fn parameters_of_16_bytes() {
     let mut out = [Pair([0; 2])];
     let mut emulator = Emulator::new(PtxModule::parse(text).unwrap());
     let address = (out.as_mut_ptr().expose_provenance() as u64).to_le_bytes();
-    // SAFETY: the results outlive the launch, and nobody else uses them.
+    // SAFETY: the results outlive the launch, and no other code uses them.
     unsafe {
         emulator.lend(&mut out);
         let pair = (7u128 | 9 << 64).to_le_bytes();

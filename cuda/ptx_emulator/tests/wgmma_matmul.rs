@@ -107,7 +107,7 @@ fn a_missing_fence_of_the_accumulators() {
 }
 
 #[test]
-fn a_multiplication_that_nobody_waits_for() {
+fn a_multiplication_that_is_not_waited_for() {
     let (from, to) = ("wgmma.wait_group.sync.aligned 0;", "bra DONE;");
     for (cause, _) in faults(&with(from, to)) {
         let Cause::InFlight(reason) = cause else { panic!("{cause}") };

@@ -1,6 +1,6 @@
 //! From accumulators to results: `activation(alpha sum + bias + residual)`, rounded once.
 
-use cuda_std::GpuFloat as _;
+use cuda_std::fastmath::{exp_approx, rcp_approx};
 use cuda_std::mem::{f32x2, store_global};
 
 use super::args::{GELU, MatmulArgs, OUT_ALIGNED, OUT_F32, RELU};
@@ -10,16 +10,21 @@ use crate::element::{Number, Output};
 #[inline(always)]
 pub fn gelu(x: f32) -> f32 {
     let u = 0.797_884_6 * (x + 0.044_715 * (x * x * x));
-    // Where the exponential overflows, the quotient is -0, except of -inf.
-    if x == f32::NEG_INFINITY { 0.0 } else { x / (1.0 + (-2.0 * u).exp()) }
+    // Where the exponential overflows, the result is -0, except of -inf.
+    if x == f32::NEG_INFINITY { 0.0 } else { x * rcp_approx(1.0 + exp_approx(-2.0 * u)) }
+}
+
+/// Negative numbers become 0, and NaN stays.
+#[inline(always)]
+pub fn relu(x: f32) -> f32 {
+    if x < 0.0 { 0.0 } else { x }
 }
 
 /// The activation that the flags ask for.
 #[inline(always)]
 pub fn activate(x: f32, flags: u32) -> f32 {
     if flags & RELU != 0 {
-        // NaN stays NaN.
-        if x < 0.0 { 0.0 } else { x }
+        relu(x)
     } else if flags & GELU != 0 {
         gelu(x)
     } else {
@@ -27,12 +32,18 @@ pub fn activate(x: f32, flags: u32) -> f32 {
     }
 }
 
+/// Where an element of a batch of matrices lies.
+#[inline(always)]
+fn offset(batch: u32, batch_pitch: u64, row: u32, pitch: u64, col: u32) -> usize {
+    (u64::from(batch) * batch_pitch + u64::from(row) * pitch + u64::from(col)) as usize
+}
+
 /// The results of neighbours of a row from their sums, before they are rounded. Those outside the result are of no use.
 ///
 /// # Safety
 /// `args` are those of a kernel.
 #[inline(always)]
-pub unsafe fn with_epilogue<T: Number, const N: usize>(
+unsafe fn with_epilogue<T: Number, const N: usize>(
     args: &MatmulArgs<T>,
     batch: u32,
     [row, col]: [u32; 2],
@@ -64,12 +75,6 @@ pub unsafe fn with_epilogue<T: Number, const N: usize>(
     x.map(|x| activate(x, args.flags))
 }
 
-/// Where an element of a batch of matrices lies.
-#[inline(always)]
-fn offset(batch: u32, batch_pitch: u64, row: u32, pitch: u64, col: u32) -> usize {
-    (u64::from(batch) * batch_pitch + u64::from(row) * pitch + u64::from(col)) as usize
-}
-
 /// Writes the results of up to four neighbours of a row, from their sums. Those outside the result are not written.
 ///
 /// # Safety
@@ -94,24 +99,23 @@ pub unsafe fn store_results<T: Output<4>>(args: &MatmulArgs<T>, batch: u32, at: 
     }
 }
 
-/// Writes the results of two neighbours of a row, from their sums, or of one at the end of a row.
+/// Rounds and writes two neighbours of a row, or one at the end of a row. Those outside the result are not written.
 ///
 /// # Safety
-/// As for [`store_results`]. With several splits the sums are those of `split`, and `out` is as the split's kernel takes it.
+/// As for [`store_results`]. With several splits the numbers are the sums of `split`.
 #[inline(always)]
 pub unsafe fn store_pair<T: Number>(
     args: &MatmulArgs<T>,
     [batch, split]: [u32; 2],
-    at: [u32; 2],
-    sums: [f32; 2],
+    [row, col]: [u32; 2],
+    x: [f32; 2],
 ) {
-    let [row, col] = at;
     if row >= args.m || col >= args.n {
         return;
     }
-    // SAFETY: as above. The column is even, so two neighbours of an aligned row are aligned too.
+    // SAFETY: the caller's arguments; row and column lie in the result, as far as `count` goes. The column is even, so two
+    // neighbours of an aligned row are aligned too.
     unsafe {
-        let x = with_epilogue(args, batch, at, sums);
         let count = (args.n - col).min(2) as usize;
         let to = offset(batch, args.out_batch, row, args.out_pitch, col);
         let to = to + (u64::from(split) * args.split_pitch) as usize;
@@ -121,6 +125,33 @@ pub unsafe fn store_pair<T: Number>(
             store_global(args.out.cast::<f32>().add(to).cast(), f32x2::new(x[0], x[1]));
         } else {
             store_some(args.out.cast::<f32>().add(to), &x, count);
+        }
+    }
+}
+
+/// The bias of a column, or of the last one for columns outside.
+///
+/// # Safety
+/// There is a bias, and a column.
+#[inline(always)]
+pub unsafe fn bias_at<T: Number>(args: &MatmulArgs<T>, col: u32) -> f32 {
+    // SAFETY: the column has a bias.
+    unsafe { (*args.bias.add(col.min(args.n - 1) as usize)).to_f32() }
+}
+
+/// The residual of a result, or of a result at the edge for those outside.
+///
+/// # Safety
+/// There is a residual, and a result.
+#[inline(always)]
+pub unsafe fn residual_at<T: Number>(args: &MatmulArgs<T>, batch: u32, [row, col]: [u32; 2]) -> f32 {
+    let (row, col) = (row.min(args.m - 1), col.min(args.n - 1));
+    let at = offset(batch, args.residual_batch, row, args.residual_pitch, col);
+    // SAFETY: row and column lie in the matrix.
+    unsafe {
+        match args.has(OUT_F32) {
+            true => *args.residual.cast::<f32>().add(at),
+            false => (*args.residual.cast::<T>().add(at)).to_f32(),
         }
     }
 }

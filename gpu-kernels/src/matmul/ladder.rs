@@ -178,6 +178,16 @@ impl<const STAGES: u32> Ring<STAGES> {
     }
 }
 
+/// Element `i` of an array, without a check that could call code while accumulators are pending.
+///
+/// # Safety
+/// The array has it.
+#[inline(always)]
+pub unsafe fn element<T, const N: usize>(array: *mut [T; N], i: usize) -> *mut T {
+    // SAFETY: the caller's.
+    unsafe { array.cast::<T>().add(i) }
+}
+
 /// Initialises the barriers of each stage: `full` for one arrival, with bytes, and `empty` for `arrivals`. All threads of the
 /// block call it, and may use the barriers then.
 ///

@@ -80,7 +80,8 @@ pub unsafe fn matmul_01_mma_sync(args: LadderArgs) {
             }
             pipeline::commit();
             let stage = shared.add(step % STAGES * 2 * OPERAND);
-            for k in [0, 16] {
+            let mut k = 0;
+            while k < DEPTH {
                 let [warp_row, warp_col] = warp_origin(tid);
                 let a = core::array::from_fn(|i| bf16::load_a::<true>(stage, PITCH, warp_row + 16 * i, k));
                 let mut b = [[0; 2]; FRAGMENTS[1]];
@@ -89,6 +90,7 @@ pub unsafe fn matmul_01_mma_sync(args: LadderArgs) {
                         bf16::load_b::<true>(stage.add(OPERAND), PITCH, warp_col + 16 * j, k);
                 }
                 bf16::multiply::<false, { FRAGMENTS[0] }, { FRAGMENTS[1] }>(&a, &b, &mut sums);
+                k += 16;
             }
         }
         pipeline::wait_all();
@@ -100,18 +102,27 @@ pub unsafe fn matmul_01_mma_sync(args: LadderArgs) {
     for i in 0..FRAGMENTS[0] {
         for j in 0..FRAGMENTS[1] {
             let FragmentC([x, y, z, w]) = sums[i][j];
-            for (pair, down) in [([x, y], 0), ([z, w], 8)] {
-                let r = row + (warp_row + 16 * i + lane_row + down) as u32;
-                let c = col + (warp_col + 8 * j + lane_col) as u32;
-                if r < args.m && c < args.n {
-                    // SAFETY: two neighbours of the result, since `n` and the column are even.
-                    unsafe {
-                        let to = args.out.add(r as usize * args.n as usize + c as usize);
-                        store_global(to.cast(), f32_to_bf16x2(pair));
-                    }
-                }
+            let r = row + (warp_row + 16 * i + lane_row) as u32;
+            let c = col + (warp_col + 8 * j + lane_col) as u32;
+            // SAFETY: the thread's own results.
+            unsafe {
+                store_pair(&args, r, c, [x, y]);
+                store_pair(&args, r + 8, c, [z, w]);
             }
         }
+    }
+}
+
+/// Rounds and writes two neighbours of a row, if they lie in the result.
+///
+/// # Safety
+/// No other thread writes them.
+#[inline(always)]
+unsafe fn store_pair(args: &LadderArgs, row: u32, col: u32, pair: [f32; 2]) {
+    if row < args.m && col < args.n {
+        let at = row as usize * args.n as usize + col as usize;
+        // SAFETY: two neighbours of the result, since `n` and the column are even.
+        unsafe { store_global(args.out.add(at).cast(), f32_to_bf16x2(pair)) };
     }
 }
 

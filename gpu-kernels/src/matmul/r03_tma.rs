@@ -13,7 +13,7 @@ use cuda_std::{kernel, tensor, thread};
 
 #[cfg(not(target_arch = "nvptx64"))]
 use super::ladder::RungShape;
-use super::ladder::{LadderArgs, Ring, TERMS, WARPGROUP, init_barriers, store_registers};
+use super::ladder::{LadderArgs, Ring, TERMS, WARPGROUP, element, init_barriers, store_registers};
 
 const ROWS: usize = 64;
 const COLS: usize = 128;
@@ -50,12 +50,14 @@ pub unsafe fn matmul_03_tma(args: LadderArgs) {
     unsafe {
         let full = (&raw mut (*shared).full).cast::<Barrier>();
         init_barriers(full, (&raw mut (*shared).empty).cast(), STAGES as u32, 1);
-        let copy = |step: u32| {
+        // By reference: the TMA unit reads the maps where the launch has put them.
+        let (a_map, b_map) = (&args.a_map, &args.b_map);
+        let copy = move |step: u32| {
             let (stage, k) = (step as usize % STAGES, (step * TERMS) as i32);
             let full = full.add(stage);
             Barrier::arrive_expect_tx(full, BYTES);
-            tensor::global_to_shared(&raw mut (*shared).a[stage], &args.a_map, [k, row as i32], full);
-            tensor::global_to_shared(&raw mut (*shared).b[stage], &args.b_map, [k, col as i32], full);
+            tensor::global_to_shared(element(&raw mut (*shared).a, stage), a_map, [k, row as i32], full);
+            tensor::global_to_shared(element(&raw mut (*shared).b, stage), b_map, [k, col as i32], full);
         };
         if is_first {
             for step in 0..steps.min(STAGES as u32) {
@@ -68,8 +70,8 @@ pub unsafe fn matmul_03_tma(args: LadderArgs) {
             let stage = ring.stage as usize;
             Barrier::wait_parity(full.add(stage), ring.parity);
             wgmma::fence();
-            let a = Panel::k_major::<ROWS>(&raw const (*shared).a[stage], 0);
-            let b = Panel::k_major::<COLS>(&raw const (*shared).b[stage], 0);
+            let a = Panel::k_major::<ROWS>(element(&raw mut (*shared).a, stage), 0);
+            let b = Panel::k_major::<COLS>(element(&raw mut (*shared).b, stage), 0);
             for i in 0..4 {
                 pending.multiply(a.step(i), b.step(i));
             }

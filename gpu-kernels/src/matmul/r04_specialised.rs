@@ -14,7 +14,9 @@ use cuda_std::{kernel, tensor, thread};
 
 #[cfg(not(target_arch = "nvptx64"))]
 use super::ladder::RungShape;
-use super::ladder::{LadderArgs, Ring, TERMS, WARPGROUP, arrive_warp, init_barriers, store_registers};
+use super::ladder::{
+    LadderArgs, Ring, TERMS, WARPGROUP, arrive_warp, element, init_barriers, store_registers,
+};
 
 const ROWS: usize = 64;
 const COLS: usize = 256;
@@ -62,8 +64,18 @@ pub unsafe fn matmul_04_specialised(args: LadderArgs) {
                     Barrier::wait_parity(empty.add(stage), ring.parity ^ 1);
                     let full = full.add(stage);
                     Barrier::arrive_expect_tx(full, BYTES);
-                    tensor::global_to_shared(&raw mut (*shared).a[stage], &args.a_map, [k, row as i32], full);
-                    tensor::global_to_shared(&raw mut (*shared).b[stage], &args.b_map, [k, col as i32], full);
+                    tensor::global_to_shared(
+                        element(&raw mut (*shared).a, stage),
+                        &args.a_map,
+                        [k, row as i32],
+                        full,
+                    );
+                    tensor::global_to_shared(
+                        element(&raw mut (*shared).b, stage),
+                        &args.b_map,
+                        [k, col as i32],
+                        full,
+                    );
                     ring.advance();
                 }
             }
@@ -75,8 +87,8 @@ pub unsafe fn matmul_04_specialised(args: LadderArgs) {
                 let stage = ring.stage as usize;
                 Barrier::wait_parity(full.add(stage), ring.parity);
                 wgmma::fence();
-                let a = Panel::k_major::<ROWS>(&raw const (*shared).a[stage], 0);
-                let b = Panel::k_major::<COLS>(&raw const (*shared).b[stage], 0);
+                let a = Panel::k_major::<ROWS>(element(&raw mut (*shared).a, stage), 0);
+                let b = Panel::k_major::<COLS>(element(&raw mut (*shared).b, stage), 0);
                 for i in 0..4 {
                     pending.multiply(a.step(i), b.step(i));
                 }

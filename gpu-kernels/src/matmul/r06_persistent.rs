@@ -15,7 +15,9 @@ use cuda_std::{kernel, tensor, thread};
 
 #[cfg(not(target_arch = "nvptx64"))]
 use super::ladder::RungShape;
-use super::ladder::{GROUP, LadderArgs, Ring, TERMS, WARPGROUP, arrive_warp, init_barriers, store_registers};
+use super::ladder::{
+    GROUP, LadderArgs, Ring, TERMS, WARPGROUP, arrive_warp, element, init_barriers, store_registers,
+};
 use super::tile_order::grouped;
 
 const ROWS: usize = 128;
@@ -67,8 +69,18 @@ pub unsafe fn matmul_06_persistent(args: LadderArgs) {
                     Barrier::wait_parity(empty.add(stage), ring.parity ^ 1);
                     let full = full.add(stage);
                     Barrier::arrive_expect_tx(full, BYTES);
-                    tensor::global_to_shared(&raw mut (*shared).a[stage], &args.a_map, [k, row], full);
-                    tensor::global_to_shared(&raw mut (*shared).b[stage], &args.b_map, [k, col], full);
+                    tensor::global_to_shared(
+                        element(&raw mut (*shared).a, stage),
+                        &args.a_map,
+                        [k, row],
+                        full,
+                    );
+                    tensor::global_to_shared(
+                        element(&raw mut (*shared).b, stage),
+                        &args.b_map,
+                        [k, col],
+                        full,
+                    );
                     ring.advance();
                 }
                 tile += blocks;
@@ -84,8 +96,8 @@ pub unsafe fn matmul_06_persistent(args: LadderArgs) {
                     let stage = ring.stage as usize;
                     Barrier::wait_parity(full.add(stage), ring.parity);
                     wgmma::fence();
-                    let a = Panel::k_major::<64>(&raw const (*shared).a[stage], half);
-                    let b = Panel::k_major::<COLS>(&raw const (*shared).b[stage], 0);
+                    let a = Panel::k_major::<64>(element(&raw mut (*shared).a, stage), half);
+                    let b = Panel::k_major::<COLS>(element(&raw mut (*shared).b, stage), 0);
                     // The first multiplication of a tile ignores what the accumulators hold.
                     pending.multiply_keeping(step > 0, a, b);
                     for i in 1..4 {

@@ -17,7 +17,7 @@ use cuda_std::{bulk, kernel, tensor, thread};
 
 #[cfg(not(target_arch = "nvptx64"))]
 use super::ladder::RungShape;
-use super::ladder::{GROUP, LadderArgs, Ring, TERMS, WARPGROUP, arrive_warp, init_barriers};
+use super::ladder::{GROUP, LadderArgs, Ring, TERMS, WARPGROUP, arrive_warp, element, init_barriers};
 use super::tile_order::grouped;
 
 const ROWS: usize = 128;
@@ -72,8 +72,18 @@ pub unsafe fn matmul_07_tma_store(args: LadderArgs) {
                     Barrier::wait_parity(empty.add(stage), ring.parity ^ 1);
                     let full = full.add(stage);
                     Barrier::arrive_expect_tx(full, BYTES);
-                    tensor::global_to_shared(&raw mut (*shared).a[stage], &args.a_map, [k, row], full);
-                    tensor::global_to_shared(&raw mut (*shared).b[stage], &args.b_map, [k, col], full);
+                    tensor::global_to_shared(
+                        element(&raw mut (*shared).a, stage),
+                        &args.a_map,
+                        [k, row],
+                        full,
+                    );
+                    tensor::global_to_shared(
+                        element(&raw mut (*shared).b, stage),
+                        &args.b_map,
+                        [k, col],
+                        full,
+                    );
                     ring.advance();
                 }
                 tile += blocks;
@@ -81,7 +91,7 @@ pub unsafe fn matmul_07_tma_store(args: LadderArgs) {
         } else {
             more_registers::<232>();
             let consumer = tid / WARPGROUP - 1;
-            let panels = &raw mut (*shared).out[consumer as usize];
+            let panels = element(&raw mut (*shared).out, consumer as usize);
             while tile < tiles[0] * tiles[1] {
                 let [row, col] = grouped::<GROUP>(tile, tiles);
                 let mut pending = Accumulator::<{ COLS / 2 }>::ZERO.start();
@@ -90,8 +100,8 @@ pub unsafe fn matmul_07_tma_store(args: LadderArgs) {
                     let stage = ring.stage as usize;
                     Barrier::wait_parity(full.add(stage), ring.parity);
                     wgmma::fence();
-                    let a = Panel::k_major::<64>(&raw const (*shared).a[stage], 64 * consumer);
-                    let b = Panel::k_major::<COLS>(&raw const (*shared).b[stage], 0);
+                    let a = Panel::k_major::<64>(element(&raw mut (*shared).a, stage), 64 * consumer);
+                    let b = Panel::k_major::<COLS>(element(&raw mut (*shared).b, stage), 0);
                     pending.multiply_keeping(step > 0, a, b);
                     for i in 1..4 {
                         pending.multiply(a.step(i), b.step(i));
@@ -147,8 +157,7 @@ pub(super) unsafe fn store_panels(
         let mut i = 0;
         while i < COLS / 16 {
             let d = |at: usize| [sums.0[8 * i + at], sums.0[8 * i + at + 1]];
-            let panel = (&raw mut (*panels)[i / 4]).cast();
-            let chunk = Panel::<bf16, 64>::chunk(panel, r, (i % 4 * 2) as u32 + lane / 16);
+            let chunk = Panel::chunk(element(panels, i / 4), r, (i % 4 * 2) as u32 + lane / 16);
             stmatrix(chunk, [d(0), d(2), d(4), d(6)].map(f32_to_bf16x2));
             i += 1;
         }
@@ -157,7 +166,7 @@ pub(super) unsafe fn store_panels(
         if tid == 0 {
             for panel in 0..COLS / 64 {
                 let at = [col + 64 * panel as i32, row];
-                tensor::shared_to_global(map, at, &raw const (*panels)[panel]);
+                tensor::shared_to_global(map, at, element(panels, panel));
             }
             bulk::commit();
         }

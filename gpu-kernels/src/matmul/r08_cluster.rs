@@ -3,7 +3,8 @@
 //! The blocks of a cluster compute tiles below each other, which need the same rows of B. Each block copies one half of them,
 //! and the TMA unit writes it into the shared memory of both. So L2 is read once instead of twice. The price: a stage may be
 //! filled only when both blocks have read it, so consumers arrive at `empty` of both blocks.
-//@ ptx(matmul_08_cluster, compute_90a): cp.async.bulk.tensor.2d >= 2, multicast::cluster == 1, barrier.cluster >= 4, .local == 0
+//@ ptx(matmul_08_cluster, compute_90a): barrier.cluster >= 4, .local == 0
+//@ ptx(matmul_08_cluster, compute_90a): cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster == 1
 //@ ptx(matmul_08_cluster, compute_90a): setmaxnreg == 2, wgmma.mma_async.sync.aligned.m64n256k16 == 4
 
 use cuda_std::barrier::Barrier;
@@ -15,7 +16,7 @@ use cuda_std::{bulk, cluster, kernel, tensor, thread, warp};
 
 #[cfg(not(target_arch = "nvptx64"))]
 use super::ladder::RungShape;
-use super::ladder::{GROUP, LadderArgs, Ring, TERMS, WARPGROUP, init_barriers};
+use super::ladder::{GROUP, LadderArgs, Ring, TERMS, WARPGROUP, element, init_barriers};
 use super::r07_tma_store::{OutPanels, store_panels};
 use super::tile_order::grouped;
 
@@ -77,8 +78,13 @@ pub unsafe fn matmul_08_cluster(args: LadderArgs) {
                     Barrier::wait_parity_cluster(empty.add(stage), ring.parity ^ 1);
                     let full = full.add(stage);
                     Barrier::arrive_expect_tx(full, BYTES);
-                    tensor::global_to_shared(&raw mut (*shared).a[stage], &args.a_map, [k, row], full);
-                    let b = &raw mut (*shared).b[stage][rank as usize];
+                    tensor::global_to_shared(
+                        element(&raw mut (*shared).a, stage),
+                        &args.a_map,
+                        [k, row],
+                        full,
+                    );
+                    let b = element(element(&raw mut (*shared).b, stage), rank as usize);
                     tensor::global_to_shared_multicast(b, &args.b_map, [k, col], full, 0b11);
                     ring.advance();
                 }
@@ -87,7 +93,7 @@ pub unsafe fn matmul_08_cluster(args: LadderArgs) {
         } else {
             more_registers::<232>();
             let consumer = tid / WARPGROUP - 1;
-            let panels = &raw mut (*shared).out[consumer as usize];
+            let panels = element(&raw mut (*shared).out, consumer as usize);
             while tile < tiles[0] * tiles[1] {
                 let [row, col] = grouped::<GROUP>(tile, tiles);
                 let mut pending = Accumulator::<{ COLS / 2 }>::ZERO.start();
@@ -96,9 +102,9 @@ pub unsafe fn matmul_08_cluster(args: LadderArgs) {
                     let stage = ring.stage as usize;
                     Barrier::wait_parity_cluster(full.add(stage), ring.parity);
                     wgmma::fence();
-                    let a = Panel::k_major::<64>(&raw const (*shared).a[stage], 64 * consumer);
+                    let a = Panel::k_major::<64>(element(&raw mut (*shared).a, stage), 64 * consumer);
                     // The halves lie next to each other: they are one panel of all rows.
-                    let b = (&raw const (*shared).b[stage]).cast::<Panel<bf16, COLS>>();
+                    let b = element(&raw mut (*shared).b, stage).cast::<Panel<bf16, COLS>>();
                     let b = Panel::k_major::<COLS>(b, 0);
                     pending.multiply_keeping(step > 0, a, b);
                     for i in 1..4 {

@@ -8,24 +8,34 @@
 //! nothing. Subnormal probabilities are kept. Every sum has a fixed order, so results repeat bit for bit. `out` is not
 //! `inp`: the kernels read through the path that does not see writes.
 
+#[cfg(feature = "lessons")]
 pub mod k1_naive;
 
+#[cfg(feature = "lessons")]
 pub mod k2_block_reduce;
 
+#[cfg(feature = "lessons")]
 pub mod k3_coalesced;
 
+#[cfg(feature = "lessons")]
 pub mod k4_warp_shuffle;
 
+#[cfg(feature = "lessons")]
 pub mod k5_vec4;
 
+#[cfg(feature = "lessons")]
 pub mod k6_unrolled;
 
+#[cfg(feature = "lessons")]
 pub mod k7_online;
 
+#[cfg(feature = "lessons")]
 pub mod k8_resident;
 
+#[cfg(feature = "lessons")]
 pub mod k9_cluster;
 
+#[cfg(feature = "lessons")]
 pub mod k10_staged;
 
 pub mod forward;
@@ -57,17 +67,19 @@ mod row;
 
 mod stage;
 
+#[cfg(feature = "lessons")]
 mod exchange;
 
+#[cfg(feature = "lessons")]
 mod vectors;
 
-#[cfg(not(target_arch = "nvptx64"))]
+#[cfg(all(not(target_arch = "nvptx64"), feature = "lessons"))]
 mod ladder;
-#[cfg(not(target_arch = "nvptx64"))]
+#[cfg(all(not(target_arch = "nvptx64"), feature = "lessons"))]
 pub use ladder::{Arguments, Prepared, Rung, Shapes, Step, Variant};
 
 /// All rungs, the lowest first.
-#[cfg(not(target_arch = "nvptx64"))]
+#[cfg(all(not(target_arch = "nvptx64"), feature = "lessons"))]
 pub const LADDER: &[Rung] = &[
     Rung {
         name: "k1_naive",

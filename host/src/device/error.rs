@@ -74,7 +74,8 @@ pub enum DeviceError {
     /// None of the modules runs on the device.
     #[error(
         "no PTX for {device}, which has compute capability {major}.{minor}: there is {available}; build it \
-         with `cargo xtask build-ptx --arch compute_{major}{minor}`, or `--arch all` for every GPU"
+         with `cargo xtask build-ptx --arch compute_{major}{minor}`, or `--arch all` for every GPU; in your own crate, \
+         add it to `.archs(..)` in the build script"
     )]
     NoModuleFor {
         /// The device.
@@ -85,6 +86,19 @@ pub enum DeviceError {
         minor: u32,
         /// The targets there are.
         available: String,
+    },
+    /// Two sets of PTX that [`PtxModules::and`](super::PtxModules::and) joined have a kernel of the same name.
+    #[error(
+        "the kernel {kernel} is in {first} and in {second}, and a device finds a kernel by its name alone; rename one of \
+         the two"
+    )]
+    KernelInTwoSets {
+        /// The kernel.
+        kernel: String,
+        /// A file of the first set.
+        first: PathBuf,
+        /// A file of the other set.
+        second: PathBuf,
     },
     /// The PTX is of a newer version than the driver can read.
     #[error(

@@ -90,8 +90,7 @@ enum Backend {
 }
 
 impl Device {
-    /// The CPU: kernels run on all cores through the SIMT executor. In a debug build on Linux, an access beyond a buffer
-    /// is an error that names the thread.
+    /// The CPU, on all cores. In a debug build on Linux, an access beyond a buffer is an error that names the thread.
     pub fn cpu() -> Device {
         Self::cpu_with(Executor::new())
     }

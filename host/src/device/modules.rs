@@ -1,28 +1,22 @@
 //! Finding the kernels' PTX and choosing the modules for a device.
 
-use std::fmt;
-use std::io::Read;
+use std::borrow::Cow;
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
-
-use sha2::{Digest, Sha256};
 
 use super::DeviceError;
-use super::ptx_header::{Header, parse, parse_head};
+use module::{MachineCode, not_text};
+
+mod module;
 
 pub use super::ptx_header::PtxTarget;
+pub use module::PtxModule;
 
 /// The environment variable that names a PTX file, or a folder of them.
 const VARIABLE: &str = "FERROWARP_PTX";
 
-/// The most bytes that a PTX file or its machine code may have.
-const MOST_BYTES: u64 = 256 << 20;
-/// The bytes at the head of a file in which its directives stand.
-const HEAD_BYTES: u64 = 64 << 10;
-/// What `cargo xtask build-ptx` writes after machine code, before the SHA-256 of the PTX that it was made from.
-const TRAILER: &[u8; 16] = b"ferrowarp cubin\n";
-
-/// The PTX files of a folder: each kernel crate, or each part of one, once per architecture.
+/// PTX in sets: the files of a folder, or those embedded in the program. A set has each kernel crate, or each part of
+/// one, once per architecture. [`Self::and`] joins sets, so that one device has the kernels of all of them.
 ///
 /// `cargo xtask build-ptx` names them `<crate>.<part>.compute_<architecture>.ptx`. The architecture is read from the file
 /// itself (`.target`, PTX ISA section "PTX Module Directives"), crate and part from the name. Kernels that are for one
@@ -47,24 +41,23 @@ pub struct PtxModules {
     modules: Vec<PtxModule>,
 }
 
-/// One PTX file.
+/// The PTX and the machine code that a build script embedded in the program with `CudaBuilder::embed`, as a
+/// `Result<PtxModules, DeviceError>`. The argument is the name of the kernel crate's library.
 ///
+/// ```ignore
+/// // build.rs: CudaBuilder::new("kernels").embed_or_exit();
+/// let (device, line) = open_with(DeviceChoice::Auto, || ferrowarp::embedded_ptx!("kernels"))?;
 /// ```
-/// use std::path::Path;
-///
-/// use ferrowarp::device::{DeviceError, PtxModule};
-///
-/// let text = ".version 8.6\n.target sm_90\n.address_size 64\n.visible .entry k() { ret; }\n";
-/// let module = PtxModule::from_bytes(text.into(), Path::new("kernels.compute_90.ptx"))?;
-/// assert_eq!((module.name(), module.version()), ("kernels", (8, 6)));
-/// # Ok::<(), DeviceError>(())
-/// ```
-#[derive(Clone)]
-pub struct PtxModule {
-    path: PathBuf,
-    name: String,
-    header: Header,
-    text: OnceLock<String>,
+#[macro_export]
+macro_rules! embedded_ptx {
+    ($library:literal) => {
+        $crate::device::PtxModules::embedded(include!(concat!(
+            env!("OUT_DIR"),
+            "/",
+            $library,
+            ".embedded.rs"
+        )))
+    };
 }
 
 impl PtxModules {
@@ -105,16 +98,72 @@ impl PtxModules {
         Ok(PtxModules { modules })
     }
 
-    /// All of them, in the order of their file names.
+    /// The modules in `files`, which has the name and the bytes of each `.ptx` and `.cubin` file:
+    /// [`embedded_ptx!`](crate::embedded_ptx) passes what the build script wrote. Files of other kinds are ignored.
+    ///
+    /// ```
+    /// use ferrowarp::device::{DeviceError, PtxModules};
+    ///
+    /// let text = b".version 8.6\n.target sm_90\n.address_size 64\n.visible .entry k() { ret; }\n";
+    /// let modules = PtxModules::embedded(&[("kernels.compute_90.ptx", text)])?;
+    /// assert_eq!(modules.modules()[0].name(), "kernels");
+    /// # Ok::<(), DeviceError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`DeviceError::PtxMissing`] without PTX; [`DeviceError::PtxDamaged`] for a file that is not valid PTX.
+    pub fn embedded(files: &[(&str, &'static [u8])]) -> Result<PtxModules, DeviceError> {
+        let code = |ptx: &str| {
+            let stem = ptx.strip_suffix(".ptx")?;
+            files.iter().find(|(name, _)| name.strip_suffix(".cubin") == Some(stem)).map(|(_, code)| *code)
+        };
+        let read = |(name, bytes): &(&str, &'static [u8])| {
+            let path = Path::new("embedded").join(name);
+            let text = std::str::from_utf8(bytes).map_err(|error| not_text(&path, error))?;
+            PtxModule::of_text(Cow::Borrowed(text), &path, MachineCode::Embedded(code(name)))
+        };
+        let modules: Vec<PtxModule> =
+            files.iter().filter(|(name, _)| name.ends_with(".ptx")).map(read).collect::<Result<_, _>>()?;
+        if modules.is_empty() { Err(missing(&[PathBuf::from("the program")])) } else { Ok(modules.into()) }
+    }
+
+    /// The modules of both. A device that is opened with them has the kernels of each set.
+    ///
+    /// Parts of different sets may have equal names. A kernel's name must be in one set only: opening a GPU reports
+    /// [`DeviceError::KernelInTwoSets`] otherwise.
+    ///
+    /// ```
+    /// use ferrowarp::device::{DeviceError, PtxModules};
+    ///
+    /// let of = |name: &str| format!(".version 8.6\n.target sm_90\n.address_size 64\n.visible .entry {name}() {{ ret; }}\n");
+    /// let set = |name: &str| {
+    ///     let text: &'static str = of(name).leak();
+    ///     PtxModules::embedded(&[("kernels.compute_90.ptx", text.as_bytes())])
+    /// };
+    /// let modules = set("mine")?.and(set("yours")?);
+    /// assert_eq!(modules.modules().len(), 2);
+    /// # Ok::<(), DeviceError>(())
+    /// ```
+    pub fn and(mut self, other: PtxModules) -> PtxModules {
+        let sets = self.modules.iter().map(|module| module.set + 1).max().unwrap_or(0);
+        let moved = other.modules.into_iter().map(|module| {
+            let set = module.set + sets;
+            module.in_set(set)
+        });
+        self.modules.extend(moved);
+        self
+    }
+
+    /// All modules: those of a set in the order of their file names, the sets in the order in which they were joined.
     pub fn modules(&self) -> &[PtxModule] {
         &self.modules
     }
 
-    /// For every kernel crate the module of the newest architecture that runs on a device of this compute
+    /// For every kernel crate of every set the module of the newest architecture that runs on a device of this compute
     /// capability.
     ///
     /// # Errors
-    /// [`DeviceError::NoModuleFor`] if there is none at all.
+    /// [`DeviceError::NoModuleFor`] if a set has none at all.
     pub(super) fn best_for(
         &self,
         device: &str,
@@ -123,144 +172,54 @@ impl PtxModules {
     ) -> Result<Vec<&PtxModule>, DeviceError> {
         let mut best: Vec<&PtxModule> = Vec::new();
         for module in self.modules.iter().filter(|module| module.target().runs_on(major, minor)) {
-            match best.iter_mut().find(|chosen| chosen.name == module.name) {
+            match best.iter_mut().find(|chosen| (chosen.set, &chosen.name) == (module.set, &module.name)) {
                 Some(chosen) if module.target().rank() > chosen.target().rank() => *chosen = module,
                 Some(_) => {}
                 None => best.push(module),
             }
         }
-        if best.is_empty() {
-            let mut targets: Vec<_> = self.modules.iter().map(PtxModule::target).collect();
+        let is_served = |set: usize| best.iter().any(|module| module.set == set);
+        let left_out = self.modules.iter().map(|module| module.set).find(|set| !is_served(*set));
+        if best.is_empty() || left_out.is_some() {
+            let set = self.modules.iter().filter(|module| left_out.is_none_or(|set| module.set == set));
+            let mut targets: Vec<_> = set.map(PtxModule::target).collect();
             targets.sort_by_key(PtxTarget::rank);
             targets.dedup();
-            let available = targets.iter().map(PtxTarget::to_string).collect::<Vec<_>>().join(", ");
+            let mut available = targets.iter().map(PtxTarget::to_string).collect::<Vec<_>>().join(", ");
+            let named = self.modules.iter().find(|module| left_out == Some(module.set) && module.set > 0);
+            available.extend(named.map(|module| format!(" in the set of {}", module.path.display())));
             return Err(DeviceError::NoModuleFor { device: device.to_owned(), major, minor, available });
         }
         Ok(best)
     }
 }
 
-impl PtxModule {
-    /// Reads the head of a file; the rest is read when it is needed.
-    fn read(path: &Path) -> Result<PtxModule, DeviceError> {
-        let (head, is_all) = read_at_most(path, HEAD_BYTES)?;
-        if is_all {
-            return Self::from_bytes(head, path);
+impl From<Vec<PtxModule>> for PtxModules {
+    /// One set of these modules.
+    fn from(modules: Vec<PtxModule>) -> PtxModules {
+        PtxModules { modules: modules.into_iter().map(|module| module.in_set(0)).collect() }
+    }
+}
+
+/// By kernel, the number of its module among the chosen ones.
+///
+/// # Errors
+/// [`DeviceError::KernelInTwoSets`]; a file cannot be read or is not valid PTX.
+pub(super) fn index(modules: &[&PtxModule]) -> Result<HashMap<String, usize>, DeviceError> {
+    let mut index: HashMap<String, usize> = HashMap::new();
+    for (at, module) in modules.iter().enumerate() {
+        for kernel in module.kernels()? {
+            match index.get(&kernel).map(|first| modules[*first]) {
+                Some(first) if first.set != module.set => {
+                    let (first, second) = (first.path.clone(), module.path.clone());
+                    return Err(DeviceError::KernelInTwoSets { kernel, first, second });
+                }
+                Some(_) => {}
+                None => drop(index.insert(kernel, at)),
+            }
         }
-        // A character may be cut in two at the end.
-        let text = String::from_utf8_lossy(&head);
-        let header = parse_head(&text).map_err(|reason| damaged(path, reason))?;
-        Ok(PtxModule { path: path.to_owned(), name: crate_name(path), header, text: OnceLock::new() })
     }
-
-    /// The module that `bytes` hold, the contents of the file `path`.
-    ///
-    /// # Errors
-    /// [`DeviceError::PtxDamaged`] if the text is not valid PTX.
-    pub fn from_bytes(bytes: Vec<u8>, path: &Path) -> Result<PtxModule, DeviceError> {
-        let text = text_of(bytes, path)?;
-        let header = parse(&text).map_err(|reason| damaged(path, reason))?;
-        Ok(PtxModule { path: path.to_owned(), name: crate_name(path), header, text: OnceLock::from(text) })
-    }
-
-    /// The file.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// The kernel crate's name.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// The PTX ISA version it is written in, major and minor.
-    pub fn version(&self) -> (u32, u32) {
-        self.header.version
-    }
-
-    /// The architecture it is built for.
-    pub fn target(&self) -> PtxTarget {
-        self.header.target
-    }
-
-    /// The PTX.
-    ///
-    /// # Errors
-    /// The file cannot be read, or is not valid PTX.
-    pub fn text(&self) -> Result<&str, DeviceError> {
-        if let Some(text) = self.text.get() {
-            return Ok(text);
-        }
-        let (bytes, is_all) = read_at_most(&self.path, MOST_BYTES)?;
-        if !is_all {
-            return Err(damaged(&self.path, format!("it has more than {} MiB", MOST_BYTES >> 20)));
-        }
-        let text = text_of(bytes, &self.path)?;
-        parse(&text).map_err(|reason| damaged(&self.path, reason))?;
-        Ok(self.text.get_or_init(|| text))
-    }
-
-    /// The machine code that was made from this very PTX, if it is there and is for a device of this compute capability.
-    pub(super) fn machine_code(&self, major: u32, minor: u32) -> Option<Vec<u8>> {
-        let target = self.target();
-        let (built_major, built_minor) = (target.architecture / 10, target.architecture % 10);
-        // Machine code runs on later devices of the same major capability (CUDA programming guide, "binary
-        // compatibility").
-        let runs =
-            built_major == major && built_minor <= minor && (target.suffix.is_none() || built_minor == minor);
-        let path = self.path.with_extension("cubin");
-        let (mut code, is_all) = read_at_most(&path, MOST_BYTES).ok().filter(|_| runs)?;
-        let at = code.len().checked_sub(TRAILER.len() + 32).filter(|_| is_all)?;
-        let is_of_this = {
-            let (trailer, hash) = code[at..].split_at(TRAILER.len());
-            trailer == TRAILER && hash == &Sha256::digest(self.text().ok()?)[..]
-        };
-        code.truncate(at);
-        is_of_this.then_some(code)
-    }
-
-    /// The names of its kernels.
-    ///
-    /// # Errors
-    /// As [`Self::text`].
-    pub(super) fn kernels(&self) -> Result<Vec<String>, DeviceError> {
-        let after = self.text()?.split(".entry").skip(1);
-        let name = |rest: &str| -> String {
-            let is_part = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '_' | '$' | '%');
-            rest.trim_start().chars().take_while(is_part).collect()
-        };
-        Ok(after.map(name).filter(|name| !name.is_empty()).collect())
-    }
-}
-
-fn damaged(path: &Path, reason: String) -> DeviceError {
-    DeviceError::PtxDamaged { path: path.to_owned(), reason }
-}
-
-fn text_of(bytes: Vec<u8>, path: &Path) -> Result<String, DeviceError> {
-    String::from_utf8(bytes).map_err(|error| {
-        damaged(path, format!("byte {} is not UTF-8 text", error.utf8_error().valid_up_to()))
-    })
-}
-
-/// The first `most` bytes of an ordinary file, and whether these are all.
-fn read_at_most(path: &Path, most: u64) -> Result<(Vec<u8>, bool), DeviceError> {
-    let unreadable = |source| DeviceError::PtxUnreadable { path: path.to_owned(), source };
-    let file = std::fs::File::open(path).map_err(unreadable)?;
-    // A device or a pipe may never end.
-    if !file.metadata().map_err(unreadable)?.is_file() {
-        return Err(damaged(path, "it is not a regular file".to_owned()));
-    }
-    let mut bytes = Vec::new();
-    let len = file.take(most + 1).read_to_end(&mut bytes).map_err(unreadable)? as u64;
-    bytes.truncate(most as usize);
-    Ok((bytes, len <= most))
-}
-
-impl fmt::Debug for PtxModule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "PtxModule({} for {})", self.path.display(), self.target())
-    }
+    Ok(index)
 }
 
 /// The folders to look in, in order, each once.
@@ -311,19 +270,6 @@ fn missing(looked: &[PathBuf]) -> DeviceError {
         folders => folders.iter().map(|folder| folder.display().to_string()).collect::<Vec<_>>().join(", "),
     };
     DeviceError::PtxMissing { looked }
-}
-
-/// `gpu_kernels` for `gpu_kernels.compute_90.ptx`.
-fn crate_name(path: &Path) -> String {
-    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-    match stem.rsplit_once('.') {
-        Some((name, architecture))
-            if architecture.starts_with("compute_") || architecture.starts_with("sm_") =>
-        {
-            name.to_owned()
-        }
-        _ => stem.into_owned(),
-    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! Why a matrix multiplication was not computed.
 
 use cuda_std::launch::{LaunchError, Residence};
-use cuda_std::tensor::TensorMapError;
 
 use crate::device::DeviceError;
 
@@ -132,9 +131,6 @@ pub enum MatmulError {
         /// Where the multiplication was to run.
         device: Residence,
     },
-    /// No tensor map can describe a matrix.
-    #[error("matmul by tensor copies failed: {0}")]
-    TensorMap(#[from] TensorMapError),
     /// The device failed, or refused the launch.
     #[error(transparent)]
     Device(#[from] DeviceError),

@@ -39,19 +39,8 @@ impl Stored {
         let spec = TensorMapSpec::new::<T>(sizes, [box_cols, box_rows, 1])
             .with_strides([1, pitch, batch_pitch])
             .with_swizzle(Swizzle::Bytes128);
-        encode(device, &spec, buffer)
+        Ok(device.tensor_map(buffer, &spec)?)
     }
-}
-
-/// The map of a tensor in the buffer.
-pub(super) fn encode<T, const RANK: usize>(
-    device: &Device,
-    spec: &TensorMapSpec<RANK>,
-    buffer: RawBuffer<T>,
-) -> Result<TensorMap, MatmulError> {
-    let bytes = buffer.bytes.unwrap_or(usize::MAX) as u64;
-    let _ = device;
-    Ok(spec.encode_raw(buffer.pointer.cast(), bytes)?)
 }
 
 /// The arguments with the maps of A, B and, with [`OUT_TENSOR`], of the result.

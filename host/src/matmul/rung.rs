@@ -5,7 +5,6 @@ use cuda_std::launch::RawBuffer;
 use cuda_std::tensor::{Swizzle, TensorMapSpec};
 use gpu_kernels::matmul::ladder::{LadderLaunch, OUT_ROWS, Rung, TERMS};
 
-use super::maps::encode;
 use super::{MatmulError, Matrix, MatrixMut};
 use crate::device::Device;
 
@@ -40,7 +39,7 @@ pub fn run_rung(
     let (shape, raw) = (&rung.kernel.facts, out.raw());
     let map = |buffer: RawBuffer<bf16>, [rows, cols]: [usize; 2], box_rows| {
         let spec = TensorMapSpec::new::<bf16>([cols as u64, rows as u64], [TERMS, box_rows]);
-        encode(device, &spec.with_swizzle(Swizzle::Bytes128), buffer)
+        device.tensor_map(buffer, &spec.with_swizzle(Swizzle::Bytes128))
     };
     let args = LadderLaunch {
         a_map: map(a.raw(), [m, k], shape.rows)?,

@@ -8,7 +8,6 @@ use gpu_kernels::matmul::operation::{SPLIT, THREE_PRODUCTS, split_config};
 
 use super::MatmulError;
 use super::launch::at_least;
-use super::maps::encode;
 use crate::device::{Buffer, Device};
 
 /// The parts of an operand: `[2 matrices, rows, pitch]`.
@@ -67,9 +66,11 @@ pub(super) unsafe fn launch(
         let spec = TensorMapSpec::new::<f32>(sizes, [THREE_PRODUCTS.terms, 128, 1])
             .with_strides([1, parts_of.pitch(), matrix])
             .with_swizzle(Swizzle::Bytes128);
-        encode(device, &spec, parts.skip(parts_of.first))
+        Ok(device.tensor_map(parts.skip(parts_of.first), &spec)?)
     };
-    let args = MatmulLaunch { a_map: map(a)?, b_map: map(b)?, ..args };
+    // The maps' memory, for those who track what a launch uses.
+    let (a_parts, b_parts) = (parts.skip(a.first), parts.skip(b.first));
+    let args = MatmulLaunch { a_map: map(a)?, b_map: map(b)?, a: a_parts, b: b_parts, ..args };
     let units = THREE_PRODUCTS.units([args.m, args.n], args.splits, args.batch);
     let config = THREE_PRODUCTS.config(units, device.multiprocessors());
     // SAFETY: the caller's result, and the maps are of the parts, which were written before.

@@ -58,7 +58,7 @@ targets! { i64: I64; i32: I32; u32: I32; u8: U8; }
 /// let targets = device.upload(&[1i64, -100])?;
 /// let mut losses = device.alloc_zeroed::<f32>(2)?;
 /// let mut gradient = device.alloc_zeroed::<f32>(4)?;
-/// CrossEntropy::new(&mut losses, Matrix::new(&logits, 2, 2)?, &targets)
+/// CrossEntropy::new(&mut losses, &Matrix::new(&logits, 2, 2)?, &targets)
 ///     .with_gradient(MatrixMut::new(&mut gradient, 2, 2)?, 1.0)
 ///     .run(&device)?;
 /// assert!((losses.to_vec()?[0] - 2f32.ln()).abs() < 1e-6);
@@ -83,7 +83,7 @@ impl<'a, T: Real> CrossEntropy<'a, T> {
     /// -inf only, gives NaN, and a target of -inf among finite logits +inf.
     pub fn new(
         loss: impl Into<BufferViewMut<'a, f32>>,
-        logits: Matrix<'a, T>,
+        logits: &Matrix<'a, T>,
         targets: impl Into<Targets<'a>>,
     ) -> Self {
         let (elements, device) = (logits.raw(), logits.device());

@@ -60,7 +60,7 @@ where
     check_len("logits", logits.len(), [rows, cols])?;
     let (logits, targets) = (device.upload(logits)?, device.upload(targets)?);
     let mut losses = device.alloc_zeroed(rows)?;
-    CrossEntropy::new(&mut losses, Matrix::new(&logits, rows, cols)?, &targets).run(device)?;
+    CrossEntropy::new(&mut losses, &Matrix::new(&logits, rows, cols)?, &targets).run(device)?;
     Ok(losses.to_vec()?)
 }
 

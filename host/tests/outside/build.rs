@@ -1,6 +1,7 @@
 use cuda_builder::CudaBuilder;
 
 fn main() {
-    let out = std::env::var("OUT_DIR").unwrap();
-    CudaBuilder::new("kernels").split(true).out_dir(out).build_all().unwrap();
+    // The kernels of this crate, and those of `ferrowarp::softmax`.
+    CudaBuilder::new("kernels").embed_or_exit();
+    CudaBuilder::of_dependency("gpu-kernels").embed_or_exit();
 }

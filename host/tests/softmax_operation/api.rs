@@ -160,6 +160,6 @@ fn cross_entropy_gives_what_is_asked_for() {
     assert_eq!(correct.to_vec().unwrap(), [1, 0]);
     assert_eq!(logits.to_vec().unwrap(), [-3.0, 3.0, 0.0, 0.0]);
     let logits = Matrix::new(&logits, 1, 4).unwrap();
-    let error = CrossEntropy::new(&mut losses, logits, &targets).run(&device).unwrap_err().to_string();
+    let error = CrossEntropy::new(&mut losses, &logits, &targets).run(&device).unwrap_err().to_string();
     assert_eq!(error, "cross entropy of 1 rows failed: there are 2 losses; each row needs one");
 }

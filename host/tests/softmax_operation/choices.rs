@@ -207,7 +207,7 @@ fn a_device_gets_the_kernels_that_it_has() {
         let mut dy = MatrixMut::new(&mut logits, 2, 3).unwrap();
         softmax_backward_in_place(&on, &mut dy, &y(), &Options::new()).unwrap();
         let mut loss = on.alloc_zeroed::<f32>(2).unwrap();
-        CrossEntropy::new(&mut loss, y(), &targets).run(&on).unwrap();
+        CrossEntropy::new(&mut loss, &y(), &targets).run(&on).unwrap();
     }
 }
 

@@ -8,8 +8,9 @@ use std::time::Instant;
 use super::{Part, Session};
 use crate::alike::Asked;
 use crate::arch::NvvmArch;
+use crate::cargo::{self, CargoOptions};
 use crate::error::CudaBuilderError;
-use crate::{cargo, files, jobs};
+use crate::{files, jobs};
 use cuda_ir::Lowered;
 
 /// A part to be compiled.
@@ -123,7 +124,7 @@ impl Session<'_> {
     /// compute capabilities of the kernels that it lacks because they are for one architecture alone.
     fn lower(&self, arch: NvvmArch, only: Option<NvvmArch>) -> Result<Alike, CudaBuilderError> {
         let start = Instant::now();
-        let options = self.cargo_options();
+        let options = CargoOptions { only_specific: only.is_some(), ..self.cargo_options() };
         let what = format!("the crate {} for {arch}", self.kernel_crate.package);
         let module = self.watch.during(what.clone(), "rustc", || {
             cargo::emit_ir(&self.kernel_crate, &self.packages, &self.toolchain, arch, &options, &self.work)

@@ -10,7 +10,11 @@ use crate::param::{CONST, CONST_SLICE, MUT, MUT_SLICE, Param, REFERENCE, SLICE, 
 ///
 /// A number, a struct or an array is passed by value. For pointers and slices see [`PtrArg`], [`PtrMutArg`], [`SliceArg`]
 /// and [`SliceMutArg`], for structs of them [`KernelArgs`](macro@crate::KernelArgs).
-#[diagnostic::on_unimplemented(message = "`{Self}` cannot be passed to a kernel's parameter `{P}`")]
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be passed to a kernel's parameter `{P}`",
+    note = "a pointer, a reference or a slice takes a device buffer with elements of its type; a number or a struct is \
+            passed by value: let the kernel take the struct itself, or upload it into a buffer"
+)]
 pub trait Arg<P, const KIND: u8> {
     /// The parameter, or the pointer of a slice.
     type First;

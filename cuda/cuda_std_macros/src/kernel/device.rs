@@ -9,6 +9,10 @@ use super::host::{inferred_lifetimes, is_primitive};
 use super::stamp::{DeviceArgument, DeviceCall};
 use super::{Bounds, Param};
 
+/// The target feature that `cuda_builder` sets when it builds the kernels of one architecture alone. It sets no other version
+/// of PTX, and rustc warns of names that it does not know.
+const ONLY_SPECIFIC: &str = "ptx87";
+
 /// The flattened parameters, and the kernel's function inside, or a call of another. On architectures that are too old for
 /// the kernel, and on all where it is for the CPU alone, there is no entry and only the function remains.
 pub(super) fn entry(
@@ -84,13 +88,16 @@ pub(super) fn entry(
         Bounds { min_arch, arch_specific: false, .. } => Some(format!("sm_{min_arch}")),
         Bounds { min_arch, arch_specific: true, .. } => Some(format!("sm_{min_arch}a")),
     };
-    let (has_kernel, remains) = match &feature {
-        None => (quote!(), quote!()),
-        Some(feature) => {
-            let but = quote!(, not(target_feature = #feature));
-            (quote!(, target_feature = #feature), function_alone(but, "this architecture lacks the kernel"))
-        }
+    // A build of the kernels of one architecture has no entries of others.
+    let (has_kernel, lacks_kernel) = match (&feature, bounds.arch_specific) {
+        (None, _) => (quote!(not(target_feature = #ONLY_SPECIFIC)), quote!(target_feature = #ONLY_SPECIFIC)),
+        (Some(feature), true) => (quote!(target_feature = #feature), quote!(not(target_feature = #feature))),
+        (Some(feature), false) => (
+            quote!(target_feature = #feature, not(target_feature = #ONLY_SPECIFIC)),
+            quote!(any(not(target_feature = #feature), target_feature = #ONLY_SPECIFIC)),
+        ),
     };
+    let remains = function_alone(quote!(, #lacks_kernel), "this build lacks the kernel");
     // The builder finds the kernel's family in it, and takes it out of the module. Kernels that some architectures lack are
     // a family of their own, so that the others are compiled together in the same parts for all.
     let since = match bounds {
@@ -103,7 +110,7 @@ pub(super) fn entry(
     quote! {
         #remains
         #wanted
-        #[cfg(all(target_arch = "nvptx64" #has_kernel))]
+        #[cfg(all(target_arch = "nvptx64", #has_kernel))]
         const _: () = {
             const PATH: &::core::primitive::str = ::core::concat!(::core::module_path!(), #since);
             #[used]
@@ -112,7 +119,7 @@ pub(super) fn entry(
             static #family: [::core::primitive::u8; PATH.len()] = *PATH.as_bytes().first_chunk().unwrap();
             #(#layouts)*
         };
-        #[cfg(all(target_arch = "nvptx64" #has_kernel))]
+        #[cfg(all(target_arch = "nvptx64", #has_kernel))]
         ::cuda_std::__kernel_entry! {
             {
                 #(#attrs)*

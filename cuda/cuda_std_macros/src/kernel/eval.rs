@@ -4,7 +4,8 @@ use proc_macro2::{Ident, TokenStream};
 use syn::{BinOp, Error, Expr, Lit, Result};
 
 const UNKNOWN: &str = "this number is needed while the macro runs: write it with integers, the kernel's const \
-                       parameters, `+ - * / %`, `min(a, b)` and `max(a, b)`";
+                       parameters, `+ - * / %`, `min(a, b)` and `max(a, b)`; the value of a `const` is not known here: write the \
+                       number, and `const _: () = assert!(THREADS == 256)` next to the constant";
 
 /// `true` or `false`, if it is either.
 pub(super) fn boolean(expr: &Expr) -> Option<bool> {

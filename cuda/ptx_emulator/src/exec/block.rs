@@ -16,7 +16,7 @@ use crate::instr::{Call, Callee, Op, ParamRange, SINK, Slot, WARPGROUP, WarpKind
 
 /// Instructions in a row of one thread, after which another has a turn: one may spin until another writes.
 const TURN: u64 = 100_000;
-const WARP: usize = 32;
+pub(super) const WARP: usize = 32;
 
 pub(super) struct Block<'a> {
     pub grid: &'a Grid<'a>,
@@ -221,7 +221,7 @@ impl<'a> Block<'a> {
     }
 
     /// The warp operations that the lanes of the warp starting at thread `first` wait in.
-    fn lanes(&self, first: usize) -> [Option<WarpWait>; WARP] {
+    pub fn lanes(&self, first: usize) -> [Option<WarpWait>; WARP] {
         core::array::from_fn(|lane| match self.threads.get(first + lane)?.state {
             State::Waits(Wait::Warp(wait)) => Some(wait),
             _ => None,
@@ -288,36 +288,6 @@ impl<'a> Block<'a> {
             }
         }
         !groups.is_empty()
-    }
-
-    /// The first thread that waits for ever, and for whom.
-    fn why_stuck(&self) -> Failed {
-        let none = || Cause::Unsupported("a block without a thread that could go on".to_owned());
-        self.why_waiting().unwrap_or_else(|| (0, none().into()))
-    }
-
-    /// The first thread that waits for others of its block, and for whom.
-    pub fn why_waiting(&self) -> Option<Failed> {
-        for at in 0..self.threads.len() {
-            let cause = match self.threads[at].state {
-                State::Waits(Wait::Barrier(wait)) => {
-                    let absent = |other: &usize| self.barrier(*other).is_none_or(|w| w.id != wait.id);
-                    let other = (0..self.threads.len()).find(absent).unwrap_or(at);
-                    let (missing, instead) = (self.threads[other].ids.tid, self.doing(other));
-                    Cause::Barrier { id: wait.id, missing, instead }
-                }
-                State::Waits(Wait::Warp(wait)) => {
-                    let first = at - at % WARP;
-                    let missing = missing(&self.lanes(first), &wait).unwrap_or_default();
-                    let instead = self.doing(first + missing as usize);
-                    Cause::Mask { lane: self.threads[at].ids.lane, mask: wait.mask, missing, instead }
-                }
-                State::Waits(Wait::Warpgroup) => return Some((at, self.why_warpgroup_waits(at))),
-                _ => continue,
-            };
-            return Some((at, cause.into()));
-        }
-        None
     }
 
     pub fn doing(&self, at: usize) -> String {
@@ -396,7 +366,7 @@ fn leave(grid: &Grid<'_>, frames: &mut Vec<Frame>, local: &mut Memory) -> bool {
 }
 
 /// A lane of the mask that does not wait in the same operation with the same mask.
-fn missing(lanes: &[Option<WarpWait>; WARP], own: &WarpWait) -> Option<u32> {
+pub(super) fn missing(lanes: &[Option<WarpWait>; WARP], own: &WarpWait) -> Option<u32> {
     let takes_part =
         |lane: u32| lanes[lane as usize].is_some_and(|wait| wait.mask == own.mask && wait.kind == own.kind);
     (0..WARP as u32).find(|&lane| own.mask & (1 << lane) != 0 && !takes_part(lane))

@@ -62,6 +62,15 @@ impl Flights {
         })
     }
 
+    /// The PTX line of a copy on its way to some of these bytes.
+    fn line_into(&self, bytes: core::ops::Range<usize>) -> Option<u32> {
+        let overlaps = |flight: &&Flight| match flight.target {
+            Place::Shared(at) => at < bytes.end && bytes.start < at + flight.bytes as usize,
+            _ => false,
+        };
+        self.all.iter().find(overlaps).map(|flight| flight.line)
+    }
+
     /// Takes those that count at a barrier, if a thread looks at it for the second time.
     fn taken(&mut self, barrier: usize, ids: Ids) -> Vec<Flight> {
         let is_second = !self.looked.insert((barrier, [ids.rank, ids.warp, ids.lane]));
@@ -106,6 +115,11 @@ impl Cx<'_> {
         if at / stride != barrier / stride {
             let reason = "a copy that counts at a barrier of another block than its target's";
             return Err(Cause::Cluster(reason.to_owned()).into());
+        }
+        if let Some(line) = self.shared.flights.line_into(at..at + bytes as usize) {
+            let reason =
+                format!("a copy into shared memory that the copy of PTX line {line} is on its way to");
+            return Err(Cause::InFlight(reason).into());
         }
         for at in (0..bytes).step_by(4) {
             self.store(target.plus(at), 4, Bits::UNDEFINED.and(0xffff_ffff));

@@ -24,6 +24,7 @@ mod registers;
 mod shadow;
 mod step;
 mod stores;
+mod stuck;
 mod system;
 mod tensor;
 mod thread;

@@ -87,7 +87,7 @@ impl Cx<'_> {
 }
 
 impl Cx<'_> {
-    /// Notes that a phase of the barrier at this place of shared memory is not over, of which `found` says all.
+    /// Notes that a phase of the barrier at this place of shared memory is not over, which `found` stands for.
     pub fn poll_phase(&mut self, barrier: usize, found: u64) -> Turn {
         self.polls.phase = Some((barrier, self.frame.pc));
         // Only if nothing happened for a while are registers compared.

@@ -146,7 +146,7 @@ pub fn run(text: &str, problem: &Problem) -> Result<(usize, Option<UndefinedByte
     let mut out = vec![0f32; rows * N];
     let address = (out.as_mut_ptr().expose_provenance() as u64).to_le_bytes();
     let mut emulator = Emulator::new(PtxModule::parse(text)?).with_turns(turns).with_max_steps(100_000_000);
-    // SAFETY: the matrices outlive the launch, and nobody else uses them.
+    // SAFETY: the matrices outlive the launch, and no other code uses them.
     unsafe {
         emulator.lend(&mut a.lines);
         emulator.lend(&mut b.lines);

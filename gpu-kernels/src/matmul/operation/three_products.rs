@@ -13,10 +13,10 @@ use cuda_std::wgmma::{self, Accumulator, Panel};
 use cuda_std::{kernel, tensor, thread};
 
 use super::super::args::MatmulArgs;
-use super::super::epilogue::store_pair;
-use super::super::ladder::{Ring, WARPGROUP, arrive_warp, init_barriers};
+use super::super::ladder::{Ring, WARPGROUP, arrive_warp, element, init_barriers};
 #[cfg(not(target_arch = "nvptx64"))]
 use super::WarpgroupShape;
+use super::warpgroup_store::{apply_epilogue, store_registers};
 use super::warpgroup_tiles::{ROWS, Work, terms};
 
 const COLS: usize = 128;
@@ -79,10 +79,10 @@ pub unsafe fn matmul_three_products<T: crate::element::Number>(args: MatmulArgs<
                     Barrier::arrive_expect_tx(full, 2 * size_of::<Parts>() as u32);
                     for part in 0..2u32 {
                         let at = [k, tile.row, matrix_a + part].map(|at| at as i32);
-                        let a = &raw mut (*shared).a[stage][part as usize];
+                        let a = element(element(&raw mut (*shared).a, stage), part as usize);
                         tensor::global_to_shared(a, &args.a_map, at, full);
                         let at = [k, tile.col, matrix_b + part].map(|at| at as i32);
-                        let b = &raw mut (*shared).b[stage][part as usize];
+                        let b = element(element(&raw mut (*shared).b, stage), part as usize);
                         tensor::global_to_shared(b, &args.b_map, at, full);
                     }
                     ring.advance();
@@ -101,9 +101,14 @@ pub unsafe fn matmul_three_products<T: crate::element::Number>(args: MatmulArgs<
                     let stage = ring.stage as usize;
                     Barrier::wait_parity(full.add(stage), ring.parity);
                     let a = |part: usize| {
-                        Panel::k_major::<64>(&raw const (*shared).a[stage][part], 64 * consumer)
+                        Panel::k_major::<64>(
+                            element(element(&raw mut (*shared).a, stage), part),
+                            64 * consumer,
+                        )
                     };
-                    let b = |part: usize| Panel::k_major::<COLS>(&raw const (*shared).b[stage][part], 0);
+                    let b = |part: usize| {
+                        Panel::k_major::<COLS>(element(element(&raw mut (*shared).b, stage), part), 0)
+                    };
                     let mut pending = Accumulator::<{ COLS / 2 }>::ZERO.start();
                     wgmma::fence();
                     for i in 0..4 {
@@ -124,14 +129,8 @@ pub unsafe fn matmul_three_products<T: crate::element::Number>(args: MatmulArgs<
                     ring.advance();
                     k += TERMS;
                 }
-                let row = tile.row + 64 * consumer;
-                let mut i = 0;
-                while i < COLS / 2 {
-                    let (r, c) = Accumulator::<{ COLS / 2 }>::position(tid % WARPGROUP, i);
-                    let at = [row + r as u32, tile.col + c as u32];
-                    store_pair(&args, [tile.batch, tile.split], at, [sums.0[i], sums.0[i + 1]]);
-                    i += 2;
-                }
+                apply_epilogue(&args, &tile, consumer, &mut sums);
+                store_registers(&args, &tile, &sums, consumer);
                 unit += blocks;
             }
         }

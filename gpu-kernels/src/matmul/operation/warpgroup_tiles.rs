@@ -16,18 +16,17 @@
 use cuda_std::barrier::Barrier;
 use cuda_std::half::{bf16, f16};
 use cuda_std::hint::{fewer_registers, more_registers};
-use cuda_std::mma::stmatrix;
 use cuda_std::shared::dynamic_shared_mem_aligned;
 use cuda_std::wgmma::{self, Accumulator, Panel, Registers};
 use cuda_std::{bulk, kernel, tensor, thread};
 
-use super::super::args::{MatmulArgs, OUT_TENSOR};
-use super::super::epilogue::{store_pair, with_epilogue};
+use super::super::args::MatmulArgs;
 use super::super::ladder::{GROUP, Ring, WARPGROUP, arrive_warp, init_barriers};
 use super::super::tile_order::grouped;
 #[cfg(not(target_arch = "nvptx64"))]
 use super::WarpgroupShape;
 use super::warpgroup_operand::WarpgroupOperand;
+use super::warpgroup_store::{apply_epilogue, store};
 
 /// Rows of a tile.
 pub const ROWS: usize = 128;
@@ -157,10 +156,11 @@ pub unsafe fn matmul_warpgroups<
                     advance::<STAGES>(&mut ring);
                     k += const { terms(BYTES) as u32 };
                 }
-                let sums = pending.finish::<0>();
+                let mut sums = pending.finish::<0>();
                 if tile.terms[0] < tile.terms[1] {
                     arrive_warp(empty.add(before));
                 }
+                apply_epilogue(&args, &tile, consumer, &mut sums);
                 store::<T, REGISTERS>(&args, &tile, panels, &sums, consumer);
                 unit += blocks;
             }
@@ -248,65 +248,6 @@ unsafe fn copy<T, const ALONG_K: usize>(
                 let to = to.add(i as usize * const { terms(size_of::<T>()) } * PANEL_ROW);
                 tensor::global_to_shared(to, map, [first + 64 * i as i32, k, batch], barrier);
             }
-        }
-    }
-}
-
-/// Writes the results of a consumer.
-///
-/// # Safety
-/// All threads of the warpgroup call it, and no other thread uses its panels, its named barrier and its results. The first
-/// thread waits for the copies before it returns from the kernel.
-#[inline(always)]
-unsafe fn store<T: WarpgroupOperand, const REGISTERS: usize>(
-    args: &MatmulArgs<T>,
-    tile: &Tile,
-    panels: *mut Panel<T, 64>,
-    sums: &Accumulator<REGISTERS>,
-    consumer: u32,
-) {
-    let tid = thread::thread_idx_x() % WARPGROUP;
-    let (warp, lane) = (tid / 32, tid % 32);
-    let row = tile.row + 64 * consumer;
-    let at = |i: usize| {
-        let (r, c) = Accumulator::<REGISTERS>::position(tid, i);
-        [row + r as u32, tile.col + c as u32]
-    };
-    if !args.has(OUT_TENSOR) {
-        let mut i = 0;
-        while i < REGISTERS {
-            // SAFETY: the thread's own results, or those of its split.
-            unsafe { store_pair(args, [tile.batch, tile.split], at(i), [sums.0[i], sums.0[i + 1]]) };
-            i += 2;
-        }
-        return;
-    }
-    // SAFETY: as in rung 7.
-    unsafe {
-        if tid == 0 {
-            bulk::wait_read::<0>();
-        }
-        thread::sync_named_aligned(1 + consumer, WARPGROUP);
-        let r = 16 * warp + lane % 16;
-        let mut i = 0;
-        while i < REGISTERS / 8 {
-            let pair = |j: usize| {
-                let (j, pair) = (8 * i + j, [sums.0[8 * i + j], sums.0[8 * i + j + 1]]);
-                with_epilogue(args, tile.batch, at(j), pair)
-            };
-            let four = [pair(0), pair(2), pair(4), pair(6)].map(T::pack);
-            let panel = panels.add(i / 4);
-            stmatrix(Panel::chunk(panel, r, (i % 4 * 2) as u32 + lane / 16), four);
-            i += 1;
-        }
-        bulk::fence_shared();
-        thread::sync_named_aligned(1 + consumer, WARPGROUP);
-        if tid == 0 {
-            for panel in 0..REGISTERS / 32 {
-                let at = [tile.col + 64 * panel as u32, row, tile.batch].map(|at| at as i32);
-                tensor::shared_to_global(&args.out_map, at, panels.add(panel));
-            }
-            bulk::commit();
         }
     }
 }

@@ -59,7 +59,7 @@ fn of_type<T: Number>(device: &Device, cols: usize) -> Result<()> {
     let problem = CrossEntropy::random([layout; 3], 1);
     let (inp, targets) = (device.upload(&rounded::<T>(&problem.logits))?, device.upload(&problem.targets)?);
     let (mut gradient, mut loss) = (device.alloc_zeroed::<T>(2 * cols)?, device.alloc_zeroed::<f32>(2)?);
-    Call::new(&mut loss, Matrix::new(&inp, 2, cols)?, &targets)
+    Call::new(&mut loss, &Matrix::new(&inp, 2, cols)?, &targets)
         .with_gradient(MatrixMut::new(&mut gradient, 2, cols)?, problem.d_scale)
         .run(device)?;
     for (name, bounds) in problem.expected::<T>() {

@@ -14,7 +14,7 @@ use cust::module::Module;
 use cust::stream::Stream;
 use cust::sys::{self, CUfunction, CUstream};
 
-use super::super::modules::PtxModule;
+use super::super::modules::{self, PtxModule};
 use super::super::{DeviceError, KernelNeeds};
 use super::driver;
 use super::handles::PanicSlot;
@@ -64,12 +64,9 @@ unsafe impl Send for Function {}
 impl Kernels {
     /// The modules for a device of the compute capability `major`.`minor`; all are not yet loaded.
     pub fn new(modules: &[&PtxModule], (major, minor): (u32, u32)) -> Result<Self, DeviceError> {
-        let (mut index, mut stack) = (HashMap::new(), Stack::default());
-        for (at, module) in modules.iter().enumerate() {
+        let (index, mut stack) = (modules::index(modules)?, Stack::default());
+        for module in modules {
             stack.note(module.text()?);
-            for kernel in module.kernels()? {
-                index.entry(kernel).or_insert(at);
-            }
         }
         let loadable = |module: &&PtxModule| Loadable { module: (*module).clone(), loaded: OnceLock::new() };
         let modules = modules.iter().map(loadable).collect();

@@ -1,5 +1,8 @@
 //! Which modules are found and chosen, and what is refused.
 
+use sha2::{Digest, Sha256};
+
+use super::module::TRAILER;
 use super::*;
 
 fn write(folder: &Path, file: &str, target: &str) -> PathBuf {
@@ -164,4 +167,74 @@ fn what_never_ends_is_refused_and_what_is_large_is_not_read_whole() {
     let modules = PtxModules::read(&path).unwrap();
     let error = modules.modules()[0].text().unwrap_err().to_string();
     assert!(error.contains("more than 256 MiB") && error.contains("k.compute_80.ptx"), "{error}");
+}
+
+/// A set of one embedded module for `target`, which has the kernels `names`.
+fn embedded(file: &str, target: &str, names: &[&str]) -> PtxModules {
+    let kernels = names.iter().map(|name| format!(".visible .entry {name}()\n{{\n\tret;\n}}\n"));
+    let text = format!(".version 8.6\n.target {target}\n.address_size 64\n{}", kernels.collect::<String>());
+    PtxModules::embedded(&[(file, text.leak().as_bytes())]).unwrap()
+}
+
+#[test]
+fn joined_sets_hide_nothing_of_each_other() {
+    let mine = embedded("kernels.rows.compute_75.ptx", "sm_75", &["a", "b"]);
+    let yours = embedded("kernels.rows.compute_80.ptx", "sm_80", &["c"]);
+    let third = embedded("kernels.rows.compute_75.ptx", "sm_75", &["d"]);
+    for joined in
+        [mine.clone().and(yours.clone()).and(third.clone()), mine.clone().and(yours.clone().and(third))]
+    {
+        // In one set, the part for compute_80 would hide the other two.
+        let best = joined.best_for("a GPU", 9, 0).unwrap();
+        let found = index(&best).unwrap();
+        let at = ["a", "b", "c", "d"].map(|kernel| best[found[kernel]].target().architecture);
+        assert_eq!(at, [75, 75, 80, 75]);
+    }
+
+    // A set that has nothing for the device is an error, though the other has.
+    let error = mine.clone().and(yours).best_for("Old GPU", 7, 5).unwrap_err();
+    assert!(matches!(error, DeviceError::NoModuleFor { .. }), "{error}");
+    let error = error.to_string();
+    assert!(
+        error.contains("there is compute_80 in the set of embedded/kernels.rows.compute_80.ptx"),
+        "{error}"
+    );
+    assert!(error.contains(".archs(..)"), "{error}");
+
+    let twice = mine.and(embedded("other.compute_75.ptx", "sm_75", &["x", "b"]));
+    let error = index(&twice.best_for("a GPU", 9, 0).unwrap()).unwrap_err();
+    assert!(matches!(&error, DeviceError::KernelInTwoSets { kernel, .. } if kernel == "b"), "{error}");
+    let error = error.to_string();
+    assert!(
+        error.contains("embedded/kernels.rows.compute_75.ptx and in embedded/other.compute_75.ptx"),
+        "{error}"
+    );
+    assert!(error.contains("rename one"), "{error}");
+}
+
+#[test]
+fn embedded_machine_code_is_checked_as_that_of_files_is() {
+    let text = b".version 8.6\n.target sm_80\n.address_size 64\n.visible .entry k() { ret; }\n";
+    let code: &'static [u8] = [&b"code"[..], TRAILER, &Sha256::digest(text)].concat().leak();
+    let other: &'static [u8] = [&b"code"[..], TRAILER, &Sha256::digest(b"other")].concat().leak();
+    let module = |code: &'static [u8]| {
+        let files: [(&str, &'static [u8]); 3] =
+            [("k.compute_80.cubin", code), ("k.compute_80.ptx", text), ("notes.txt", b"\xff")];
+        PtxModules::embedded(&files).unwrap().modules()[0].clone()
+    };
+    assert_eq!(module(code).machine_code(8, 6).as_deref(), Some(&b"code"[..]));
+    assert_eq!(module(code).machine_code(9, 0), None);
+    assert_eq!(module(other).machine_code(8, 0), None, "it was made from other PTX");
+    let alone = PtxModules::embedded(&[("k.compute_80.ptx", text)]).unwrap();
+    assert_eq!(alone.modules()[0].machine_code(8, 0), None, "there is none");
+    assert_eq!((alone.modules()[0].name(), alone.modules()[0].text().unwrap().len()), ("k", text.len()));
+
+    for (files, expected) in [
+        (&[][..], "no PTX found in the program"),
+        (&[("k.compute_80.ptx", &b"\x7fELF\xff"[..])][..], "embedded/k.compute_80.ptx: byte 4 is not UTF-8"),
+        (&[("k.compute_80.ptx", &text[..20])][..], "embedded/k.compute_80.ptx: it has no `.target`"),
+    ] {
+        let error = PtxModules::embedded(files).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
 }

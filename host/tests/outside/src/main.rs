@@ -1,23 +1,38 @@
 use std::error::Error;
-use std::path::Path;
 
 use cuda_std::launch::LaunchConfig;
-use ferrowarp::device::{DeviceChoice, PtxModules, open_with};
-use ferrowarp::softmax::{Options, softmax_of_slice};
+use ferrowarp::device::{DeviceChoice, DeviceError, PtxModules, open_with};
+use ferrowarp::embedded_ptx;
+use ferrowarp::softmax::{Matrix, MatrixMut, Options, softmax};
+
+/// The PTX that the build script embedded in the program.
+fn ptx() -> Result<PtxModules, DeviceError> {
+    Ok(embedded_ptx!("kernels")?.and(embedded_ptx!("gpu_kernels")?))
+}
 
 fn main() -> Result<(), Box<dyn Error>> {
-    // The first GPU, which gets the PTX that the build script made; without one the CPU.
-    let (device, line) = open_with(DeviceChoice::Auto, || PtxModules::read(Path::new(env!("OUT_DIR"))))?;
+    // The first GPU, or the CPU if there is none.
+    let (device, line) = open_with(DeviceChoice::Auto, ptx)?;
     eprintln!("{line}");
 
-    let x = device.upload(&[1.0f32, 2.0, 3.0])?;
-    let mut y = device.alloc_zeroed::<f32>(3)?;
+    // A kernel of this crate,
+    let x = device.upload(&[0.0f32, 0.0, 0.5, f32::NEG_INFINITY])?;
+    let mut logits = device.alloc_zeroed::<f32>(4)?;
     // SAFETY: as many elements in both, and a thread for each.
-    unsafe { kernels::twice::launch(&device, LaunchConfig::cover(3, 32), &x, &mut y)? };
-    println!("{:?}", y.to_vec()?);
+    unsafe { kernels::twice::launch(&device, LaunchConfig::cover(4, 32), &x, &mut logits)? };
+    println!("{:?}", logits.to_vec()?);
 
-    let cpu = ferrowarp::device::Device::cpu();
-    let probabilities: Vec<f32> = softmax_of_slice(&cpu, &[0.0f32, 0.0, 1.0, 1.0], [2, 2], &Options::new())?;
-    println!("{probabilities:?}");
+    // and an operation of the library.
+    let mut probabilities = device.alloc_zeroed::<f32>(4)?;
+    let mut out = MatrixMut::new(&mut probabilities, 2, 2)?;
+    softmax(&device, &mut out, &Matrix::new(&logits, 2, 2)?, &Options::new())?;
+    println!("{:?}", probabilities.to_vec()?);
+
+    // For the test of this example: what a GPU would get.
+    if let Some(folder) = std::env::args_os().nth(1) {
+        for module in ptx()?.modules() {
+            std::fs::write(std::path::Path::new(&folder).join(module.path().file_name().unwrap()), module.text()?)?;
+        }
+    }
     Ok(())
 }

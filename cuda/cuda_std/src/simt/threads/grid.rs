@@ -31,6 +31,9 @@ const MOST_BLOCKS: u64 = 8192;
 /// Runs the grid. No block is ordered before another one, in waves of [`MOST_BLOCKS`].
 pub(in super::super) fn run_grid(grid: &Grid<'_>) -> Result<(), Box<Fault>> {
     grid.atomic_scopes.prepare();
+    if cfg!(miri) {
+        announce(grid);
+    }
     let cluster = u64::from(grid.config.cluster);
     let units = grid.config.grid.volume() / cluster;
     let wave = if grid.is_cooperative { units } else { (MOST_BLOCKS / cluster).max(1) };
@@ -41,6 +44,17 @@ pub(in super::super) fn run_grid(grid: &Grid<'_>) -> Result<(), Box<Fault>> {
         first = end;
     }
     Ok(())
+}
+
+/// A sign of life before a launch that may take minutes. `eprintln!` would be shown after the test.
+fn announce(grid: &Grid<'_>) {
+    use std::io::Write as _;
+
+    let (blocks, threads) = (grid.config.grid.volume(), grid.config.block.volume());
+    let hint = if threads > 64 { "; blocks of 32 or 64 threads are much faster (docs/miri.md)" } else { "" };
+    let (kernel, plural) = (grid.kernel, if blocks == 1 { "" } else { "s" });
+    // Without a stderr there is nothing to say.
+    let _ = writeln!(std::io::stderr(), "Miri: {kernel}, {blocks} block{plural} of {threads} threads{hint}");
 }
 
 fn run_wave(grid: &Grid<'_>, units: core::ops::Range<u64>) -> Result<(), Box<Fault>> {

@@ -48,7 +48,7 @@ pub(super) struct Warpgroup {
 }
 
 impl Warpgroup {
-    /// The PTX line of a multiplication that nobody has waited for.
+    /// The PTX line of a multiplication whose group was not waited for.
     pub fn pending_line(&self) -> Option<u32> {
         self.groups.iter().flatten().chain(&self.open).next().map(|pending| pending.line)
     }

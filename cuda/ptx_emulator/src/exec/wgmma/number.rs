@@ -11,7 +11,7 @@ fn halves() -> &'static [f32] {
     HALVES.get_or_init(|| (0..=u16::MAX).map(|bits| widen(HalfTy::F16, bits)).collect())
 }
 
-/// The number in the low bits of `raw`, as many as an element has.
+/// The number in the low bits of `raw`: those of one element.
 #[inline]
 pub(super) fn number(ty: WgmmaTy, raw: u64) -> f64 {
     match ty {

@@ -1,0 +1,216 @@
+//! From the accumulators of a warpgroup to the results: through panels and tensor copies, or straight from registers.
+
+use cuda_std::mma::stmatrix;
+use cuda_std::wgmma::{Accumulator, Panel};
+use cuda_std::{bulk, tensor, thread};
+
+use super::super::args::{GELU, MatmulArgs, OUT_TENSOR, RELU};
+use super::super::epilogue::{bias_at, gelu, relu, residual_at, store_pair};
+use super::super::ladder::WARPGROUP;
+use super::warpgroup_operand::WarpgroupOperand;
+use super::warpgroup_tiles::Tile;
+use crate::element::Number;
+
+/// Accumulators that are written at once: those of 16 columns.
+const CHUNK: usize = 8;
+
+/// Runs code for each chunk of accumulators. A loop of that much code would not be unrolled, and accumulators that a loop counts
+/// through lie in local memory.
+macro_rules! for_each_chunk {
+    ($i:ident, $registers:expr, $body:expr) => {
+        for_each_chunk!(@ $i, $registers, $body, 0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15)
+    };
+    (@ $i:ident, $registers:expr, $body:expr, $($chunk:literal)*) => {
+        $(
+            if $chunk < $registers / CHUNK {
+                let $i: usize = $chunk;
+                $body
+            }
+        )*
+    };
+}
+
+/// Makes results of a consumer's sums, before they are rounded: `activation(alpha sum + bias + residual)`.
+///
+/// Each term is a pass over the accumulators, so that they branch once and not for each result. Numbers outside the result are
+/// of no use.
+///
+/// # Safety
+/// The arguments are those of a kernel.
+#[inline(always)]
+pub(super) unsafe fn apply_epilogue<T: Number, const REGISTERS: usize>(
+    args: &MatmulArgs<T>,
+    tile: &Tile,
+    consumer: u32,
+    sums: &mut Accumulator<REGISTERS>,
+) {
+    let row = tile.row + 64 * consumer;
+    if args.alpha != 1.0 {
+        for_each_chunk!(i, REGISTERS, put(sums, i, chunk(sums, i).map(|x| args.alpha * x)));
+    }
+    // A branch for each chunk keeps ptxas from loading for all of them at once, which takes more registers than there are.
+    let is_inside = |i: usize| tile.col + (16 * i as u32) < args.n;
+    // SAFETY: the caller's arguments.
+    unsafe {
+        if !args.bias.is_null() {
+            for_each_chunk!(i, REGISTERS, {
+                if is_inside(i) {
+                    put(sums, i, plus_bias(args, place(tile, row, i, 0)[1], chunk(sums, i)));
+                }
+            });
+        }
+        if !args.residual.is_null() {
+            for_each_chunk!(i, REGISTERS, {
+                if is_inside(i) {
+                    put(sums, i, plus_residual(args, tile.batch, place(tile, row, i, 0), chunk(sums, i)));
+                }
+            });
+        }
+    }
+    if args.has(RELU) {
+        for_each_chunk!(i, REGISTERS, put(sums, i, chunk(sums, i).map(relu)));
+    } else if args.has(GELU) {
+        for_each_chunk!(i, REGISTERS, {
+            if is_inside(i) {
+                put(sums, i, chunk(sums, i).map(gelu));
+            }
+        });
+    }
+}
+
+/// A chunk, whose first element is in column `col`, plus the bias of its columns: both rows of a thread have the same ones.
+///
+/// # Safety
+/// As for [`bias_at`].
+#[inline(always)]
+unsafe fn plus_bias<T: Number>(args: &MatmulArgs<T>, col: u32, x: [f32; CHUNK]) -> [f32; CHUNK] {
+    // SAFETY: the caller's.
+    let [a, b, c, d] = unsafe {
+        [bias_at(args, col), bias_at(args, col + 1), bias_at(args, col + 8), bias_at(args, col + 9)]
+    };
+    [x[0] + a, x[1] + b, x[2] + a, x[3] + b, x[4] + c, x[5] + d, x[6] + c, x[7] + d]
+}
+
+/// A chunk, whose first element is at this row and column, plus the residual.
+///
+/// # Safety
+/// As for [`residual_at`].
+#[inline(always)]
+unsafe fn plus_residual<T: Number>(
+    args: &MatmulArgs<T>,
+    batch: u32,
+    [row, col]: [u32; 2],
+    x: [f32; CHUNK],
+) -> [f32; CHUNK] {
+    // SAFETY: the caller's.
+    let at = |down: u32, right: u32| unsafe { residual_at(args, batch, [row + down, col + right]) };
+    [
+        x[0] + at(0, 0),
+        x[1] + at(0, 1),
+        x[2] + at(8, 0),
+        x[3] + at(8, 1),
+        x[4] + at(0, 8),
+        x[5] + at(0, 9),
+        x[6] + at(8, 8),
+        x[7] + at(8, 9),
+    ]
+}
+
+/// Writes the results of a consumer. `sums` are results before they are rounded, or the sums of a split.
+///
+/// # Safety
+/// All threads of the warpgroup call it, and no other thread uses its panels, its named barrier and its results. The first
+/// thread waits for the copies before it returns from the kernel.
+#[inline(always)]
+pub(super) unsafe fn store<T: WarpgroupOperand, const REGISTERS: usize>(
+    args: &MatmulArgs<T>,
+    tile: &Tile,
+    panels: *mut Panel<T, 64>,
+    sums: &Accumulator<REGISTERS>,
+    consumer: u32,
+) {
+    if !args.has(OUT_TENSOR) {
+        // SAFETY: the caller's.
+        return unsafe { store_registers(args, tile, sums, consumer) };
+    }
+    let tid = thread::thread_idx_x() % WARPGROUP;
+    let row = tile.row + 64 * consumer;
+    // SAFETY: as in rung 7.
+    unsafe {
+        if tid == 0 {
+            bulk::wait_read::<0>();
+        }
+        thread::sync_named_aligned(1 + consumer, WARPGROUP);
+        for_each_chunk!(i, REGISTERS, write_chunk(panels, i, chunk(sums, i)));
+        bulk::fence_shared();
+        thread::sync_named_aligned(1 + consumer, WARPGROUP);
+        if tid == 0 {
+            for panel in 0..REGISTERS / 32 {
+                let at = [tile.col + 64 * panel as u32, row, tile.batch].map(|at| at as i32);
+                tensor::shared_to_global(&args.out_map, at, panels.add(panel));
+            }
+            bulk::commit();
+        }
+    }
+}
+
+/// Writes the results of a consumer, or the sums of its split, straight from registers.
+///
+/// # Safety
+/// As for [`store`].
+#[inline(always)]
+pub(super) unsafe fn store_registers<T: Number, const REGISTERS: usize>(
+    args: &MatmulArgs<T>,
+    tile: &Tile,
+    sums: &Accumulator<REGISTERS>,
+    consumer: u32,
+) {
+    let (row, to) = (tile.row + 64 * consumer, [tile.batch, tile.split]);
+    // SAFETY: the caller's.
+    unsafe {
+        for_each_chunk!(i, REGISTERS, {
+            let x = chunk(sums, i);
+            store_pair(args, to, place(tile, row, i, 0), [x[0], x[1]]);
+            store_pair(args, to, place(tile, row, i, 2), [x[2], x[3]]);
+            store_pair(args, to, place(tile, row, i, 4), [x[4], x[5]]);
+            store_pair(args, to, place(tile, row, i, 6), [x[6], x[7]]);
+        });
+    }
+}
+
+/// The accumulators of chunk `i`.
+#[inline(always)]
+fn chunk<const REGISTERS: usize>(sums: &Accumulator<REGISTERS>, i: usize) -> [f32; CHUNK] {
+    let (d, i) = (&sums.0, CHUNK * i);
+    [d[i], d[i + 1], d[i + 2], d[i + 3], d[i + 4], d[i + 5], d[i + 6], d[i + 7]]
+}
+
+/// Replaces the accumulators of chunk `i`.
+#[inline(always)]
+fn put<const REGISTERS: usize>(sums: &mut Accumulator<REGISTERS>, i: usize, chunk: [f32; CHUNK]) {
+    let (d, i) = (&mut sums.0, CHUNK * i);
+    [d[i], d[i + 1], d[i + 2], d[i + 3], d[i + 4], d[i + 5], d[i + 6], d[i + 7]] = chunk;
+}
+
+/// Row and column of an element of chunk `i`, of a warpgroup's results from `row` and `tile.col` on.
+#[inline(always)]
+fn place(tile: &Tile, row: u32, i: usize, element: usize) -> [u32; 2] {
+    let (r, c) = Accumulator::<CHUNK>::position(thread::thread_idx_x() % WARPGROUP, element);
+    [row + r as u32, tile.col + (16 * i + c) as u32]
+}
+
+/// Rounds a chunk and writes it to a consumer's panels.
+///
+/// # Safety
+/// All lanes of the warp call it, and no other warp uses its rows of the panels.
+#[inline(always)]
+unsafe fn write_chunk<T: WarpgroupOperand>(panels: *mut Panel<T, 64>, i: usize, x: [f32; CHUNK]) {
+    let tid = thread::thread_idx_x() % WARPGROUP;
+    let (warp, lane) = (tid / 32, tid % 32);
+    let four = [[x[0], x[1]], [x[2], x[3]], [x[4], x[5]], [x[6], x[7]]].map(T::pack);
+    // SAFETY: the caller's panels.
+    unsafe {
+        let at = Panel::chunk(panels.add(i / 4), 16 * warp + lane % 16, (i % 4 * 2) as u32 + lane / 16);
+        stmatrix(at, four);
+    }
+}

@@ -1,0 +1,34 @@
+use std::error::Error;
+
+use cuda_std::launch::LaunchConfig;
+use ferrowarp::device::{DeviceChoice, DeviceError, PtxModules, open_with};
+use ferrowarp::embedded_ptx;
+use ferrowarp::softmax::{Matrix, MatrixMut, Options, softmax};
+
+/// The PTX that the build script embedded in the program: that of this crate's kernels, and of `ferrowarp::softmax`.
+fn ptx() -> Result<PtxModules, DeviceError> {
+    Ok(embedded_ptx!("{crate}_kernels")?.and(embedded_ptx!("gpu_kernels")?))
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    // The first GPU, or the CPU if there is none.
+    let (device, line) = open_with(DeviceChoice::Auto, ptx)?;
+    println!("{line}");
+
+    let (rows, cols) = (4, 1000);
+    let logits: Vec<f32> = (0..rows * cols).map(|i| (i % 10) as f32).collect();
+    let logits = device.upload(&logits)?;
+
+    // An operation of the library,
+    let mut probabilities = device.alloc_zeroed::<f32>(rows * cols)?;
+    let mut out = MatrixMut::new(&mut probabilities, rows, cols)?;
+    softmax(&device, &mut out, &Matrix::new(&logits, rows, cols)?, &Options::new())?;
+
+    // and a kernel of this crate.
+    let mut sums = device.alloc_zeroed::<f32>(rows)?;
+    let config = LaunchConfig::new(rows as u32, 256);
+    // SAFETY: a block of 256 threads for each row, and a sum for each.
+    unsafe { {crate}_kernels::row_sums_256::launch(&device, config, &mut sums, &probabilities, cols as u32)? };
+    println!("each row of probabilities sums to 1: {:?}", sums.to_vec()?);
+    Ok(())
+}
