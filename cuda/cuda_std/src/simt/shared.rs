@@ -236,9 +236,8 @@ impl BlockShared {
             || statics().iter().any(|shared| within(shared.address.addr(), shared.bytes))
     }
 
-    /// Checks that copies and multiplications find what threads wrote to these chunks, of which `chunks` gives address and
-    /// content, and that what tensor copies brought lies in the swizzle, if the reader has one. What copies brought needs no
-    /// fence.
+    /// Checks that a copy or a multiplication finds what threads wrote to these chunks. `chunks` gives address and content of
+    /// each. What tensor copies brought lies in the swizzle, if the reader has one. What copies brought needs no fence.
     ///
     /// All threads of the block are fibers.
     pub(crate) fn check_visible(

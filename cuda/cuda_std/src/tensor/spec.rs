@@ -206,7 +206,7 @@ impl<const RANK: usize> TensorMapSpec<RANK> {
         self.strides[dimension].saturating_mul(self.element.bytes())
     }
 
-    /// Checks the description for a buffer at this address of the device, of so many bytes.
+    /// Checks the description for a buffer of `bytes` bytes at this address of the device.
     ///
     /// # Errors
     /// The first rule that it breaks.

@@ -130,8 +130,8 @@ where
         host::multiply(&mut self.values, (T::NUMBER, keep), a.source(), b.view());
     }
 
-    /// Waits until at most the `N` latest groups are not complete, none of which writes these accumulators, and gives them
-    /// back.
+    /// Waits until at most the `N` latest groups are not complete, and gives the accumulators back. Those groups do not write
+    /// them.
     ///
     /// # Safety
     /// See [the module](super#safety-of-the-collectives).
