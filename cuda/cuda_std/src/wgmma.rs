@@ -32,7 +32,7 @@
 //! - Operands are initialised, in the block's shared memory, and no thread writes them until a group that holds the
 //!   multiplication has been waited for.
 //! - A [`fence`] comes between each access to the registers of accumulators or a [`FragmentA`] and the multiplication. Multiplications
-//!   of the same accumulators need no fence between them.
+//!   of the same accumulators need none between them.
 //! - A [`bulk::fence_shared`](crate::bulk::fence_shared) and a barrier come between ordinary writes of operands and the
 //!   multiplication. Tensor copies need none.
 //! - A thread waits for all its groups before it returns.

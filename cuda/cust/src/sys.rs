@@ -12,6 +12,7 @@ use libloading::Library;
 
 pub use crate::error::CUresult;
 use crate::load;
+pub use crate::tensor::CUtensorMap;
 
 /// A device's handle.
 pub type CUdevice = c_int;
@@ -117,14 +118,6 @@ impl CUmemLocation {
     pub fn host() -> Self {
         Self { kind: 2, id: 0 }
     }
-}
-
-/// A tensor map: what only the driver encodes and the hardware reads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(C, align(64))]
-pub struct CUtensorMap {
-    /// Its words.
-    pub words: [u64; 16],
 }
 
 // The layout of cuda.h where pointers have 64 bits.

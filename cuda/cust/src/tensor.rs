@@ -3,13 +3,21 @@
 use std::ffi::c_uint;
 
 use crate::error::{CudaError, CudaResult};
-use crate::sys::{self, CUdeviceptr, CUtensorMap};
+use crate::sys::{self, CUdeviceptr};
 
 /// Dimensions that a tensor can have.
 const MOST_DIMENSIONS: usize = 5;
 
 /// `CU_TENSOR_MAP_L2_PROMOTION_L2_256B`: what a copy misses in L2 is fetched 256 bytes at a time.
 const PROMOTION: c_uint = 3;
+
+/// A tensor map: what only the driver encodes and the hardware reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C, align(64))]
+pub struct CUtensorMap {
+    /// Its words.
+    pub words: [u64; 16],
+}
 
 /// The type of the elements, by its number in cuda.h.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,18 +7,24 @@
     reason = "no fact makes these kernels sound: that is their point"
 )]
 
-use cuda_std::atomic::{AtomicU32, BlockAtomicU32};
+use cuda_std::half::bf16;
 use cuda_std::launch::{LaunchConfig, LaunchError};
 use cuda_std::mem::f32x4;
 use cuda_std::simt::Executor;
-use cuda_std::{kernel, shared_array, thread, warp};
+use cuda_std::tensor::{Swizzle, TensorMapSpec};
+use cuda_std::thread;
 
-use core::sync::atomic::Ordering;
-
+mod basic;
 mod bulk;
 mod clusters;
 mod exchange;
+mod tensor;
 
+pub use basic::{
+    barrier_too_early, behind_a_shared_array, divergent_barrier, lost_update, misaligned_vector,
+    missing_barrier, off_by_one_row, race_between_blocks, shuffle_as_a_barrier, shuffle_with_the_exited,
+    sound, sound_count, uninitialised_global, uninitialised_shared, wrong_scope,
+};
 pub use bulk::{
     bulk_copy_not_expected, bulk_read_without_wait, bulk_store_not_fenced, bulk_store_not_waited_for,
     sound_bulk_copy, sound_bulk_store,
@@ -28,6 +34,10 @@ pub use clusters::{
     sound_cluster_store,
 };
 pub use exchange::{flag_seen_without_acquire, flag_stored_without_release, sound_exchange};
+pub use tensor::{
+    operands_not_fenced, sound_multiplication, sound_written_operands, stage_released_early,
+    tile_not_expected, wrong_swizzle,
+};
 
 /// Threads of a block: two warps.
 pub const THREADS: usize = 64;
@@ -100,6 +110,36 @@ macro_rules! on_a_cluster {
         // SAFETY: rows of the size that the kernel asks for; what it does beyond that is its bug.
         unsafe { $kernel::launch($on, config.with_cluster(2), &mut out, &[1.0; 2 * THREADS]) }
     }};
+}
+
+/// Launches the kernel on one block, with the maps of its matrices, the first of them with the swizzle.
+macro_rules! on_matrices {
+    ($on:expr, $kernel:ident, $swizzle:ident) => {{
+        let matrix = |number_of: usize, rows: usize| -> Vec<bf16> {
+            let element = |i| bf16::from_f32(tensor::number(number_of, i / tensor::K, i % tensor::K));
+            (0..rows * tensor::K).map(element).collect()
+        };
+        let (a, b) = (matrix(0, 64), matrix(1, 8));
+        let map = |elements: &[bf16], rows: u32, swizzle| {
+            let (sizes, tile) = ([tensor::K as u64, rows.into()], [tensor::COLUMNS as u32, rows]);
+            let spec = TensorMapSpec::new::<bf16>(sizes, tile).with_swizzle(swizzle);
+            spec.encode_for_cpu(elements).expect("the matrix has this size")
+        };
+        let (a, b) = (map(&a, 64, Swizzle::$swizzle), map(&b, 8, Swizzle::Bytes128));
+        // SAFETY: the matrices are alive; what the kernel does beyond its contract is its bug.
+        unsafe { $kernel::launch($on, LaunchConfig::new(1, tensor::THREADS as u32), a, b) }
+    }};
+    ($on:expr, $kernel:ident) => {
+        on_matrices!($on, $kernel, Bytes128)
+    };
+}
+
+/// Launches the kernel on one warpgroup.
+macro_rules! on_a_warpgroup {
+    ($on:expr, $kernel:ident) => {
+        // SAFETY: a warpgroup; what the kernel does beyond its contract is its bug.
+        unsafe { $kernel::launch($on, LaunchConfig::new(1, 128)) }
+    };
 }
 
 /// All of them.
@@ -181,11 +221,31 @@ pub const BUGS: &[Bug] = &[
         on_a_cluster(cluster_block_ends_too_early),
         "a block ends while another one stores to its shared memory"
     ),
+    bug!(
+        "stage-released-early",
+        on_matrices(stage_released_early),
+        "a stage is filled again while a multiplication of a warpgroup reads it"
+    ),
+    bug!(
+        "tile-not-expected",
+        on_matrices(tile_not_expected),
+        "a barrier expects the bytes of one tile, and two are copied"
+    ),
+    bug!(
+        "operands-not-fenced",
+        on_a_warpgroup(operands_not_fenced),
+        "a multiplication of a warpgroup reads what threads have written and not fenced"
+    ),
+    Bug {
+        name: "wrong-swizzle",
+        what: "a tile is copied with another swizzle than the multiplication reads",
+        run: |on| on_matrices!(on, wrong_swizzle, None),
+    },
     bug!("wrong-scope", on_a_counter(wrong_scope), "blocks count together in the scope of a block"),
 ];
 
 /// What is right: the same kernel as in `missing-barrier` with its barrier, a count with the scope of the device, an
-/// exchange between blocks with its order, and copies and stores that are waited for.
+/// exchange between blocks with its order, copies and stores that are waited for, and multiplications of a warpgroup.
 pub const SOUND: Bug = Bug {
     name: "none",
     what: "nothing is wrong",
@@ -195,7 +255,9 @@ pub const SOUND: Bug = Bug {
         on_exchanged_rows!(on, sound_exchange)?;
         on_rows!(on, sound_bulk_copy)?;
         on_rows!(on, sound_bulk_store)?;
-        on_a_cluster!(on, sound_cluster_store)
+        on_a_cluster!(on, sound_cluster_store)?;
+        on_matrices!(on, sound_multiplication)?;
+        on_a_warpgroup!(on, sound_written_operands)
     },
 };
 
@@ -205,191 +267,4 @@ fn tid() -> usize {
 
 fn block() -> usize {
     thread::block_idx_x() as usize
-}
-
-/// `out` is `inp` with the rows reversed.
-///
-/// # Safety
-/// A row of [`THREADS`] numbers for each block in both; the body has a bug.
-#[kernel]
-pub unsafe fn missing_barrier(out: *mut f32, inp: &[f32]) {
-    let (row, at) = (shared_array![f32; THREADS], block() * THREADS);
-    unsafe {
-        *row.add(tid()) = inp[at + tid()];
-        *out.add(at + tid()) = *row.add(THREADS - 1 - tid());
-    }
-}
-
-/// As [`missing_barrier`](fn@missing_barrier), twice, with a barrier too few after the first.
-///
-/// # Safety
-/// As there.
-#[kernel]
-pub unsafe fn barrier_too_early(out: *mut f32, inp: &[f32]) {
-    let (row, at) = (shared_array![f32; THREADS], block() * THREADS);
-    unsafe {
-        *row.add(tid()) = inp[at + tid()];
-        thread::sync_threads();
-        let reversed = *row.add(THREADS - 1 - tid());
-        *row.add(tid()) = reversed;
-        thread::sync_threads();
-        *out.add(at + tid()) = *row.add(THREADS - 1 - tid());
-    }
-}
-
-/// Every block adds what it takes for the result of the other.
-///
-/// # Safety
-/// As there.
-#[kernel]
-pub unsafe fn race_between_blocks(out: *mut f32, inp: &[f32]) {
-    let at = block() * THREADS + tid();
-    let other = (1 - block()) * THREADS + tid();
-    unsafe { *out.add(at) = inp[at] + *out.add(other) };
-}
-
-/// Writes half of a row, and reads it whole.
-///
-/// # Safety
-/// As there.
-#[kernel]
-pub unsafe fn uninitialised_shared(out: *mut f32, inp: &[f32]) {
-    let (row, at) = (shared_array![f32; THREADS], block() * THREADS);
-    unsafe {
-        if tid() < THREADS / 2 {
-            *row.add(tid()) = inp[at + tid()];
-        }
-        thread::sync_threads();
-        let read = *row.add(THREADS - 1 - tid());
-        *out.add(at + tid()) = if read > 1.0 { 1.0 } else { 0.0 };
-    }
-}
-
-/// Adds to what nobody wrote.
-///
-/// # Safety
-/// As there.
-#[kernel]
-pub unsafe fn uninitialised_global(out: *mut f32, inp: &[f32]) {
-    let at = block() * THREADS + tid();
-    unsafe { *out.add(at) += inp[at] };
-}
-
-/// `out` is the sum of each row and the next.
-///
-/// # Safety
-/// As there.
-#[kernel]
-pub unsafe fn off_by_one_row(out: *mut f32, inp: &[f32]) {
-    let at = block() * THREADS + tid();
-    unsafe { *out.add(at) = inp[at] + *inp.as_ptr().add(at + THREADS) };
-}
-
-/// Keeps a place more than the array has.
-///
-/// # Safety
-/// As there.
-#[kernel]
-pub unsafe fn behind_a_shared_array(out: *mut f32, inp: &[f32]) {
-    let (row, at) = (shared_array![f32; THREADS], block() * THREADS);
-    unsafe {
-        *row.add(tid() + 1) = inp[at + tid()];
-        thread::sync_threads();
-        *out.add(at + tid()) = *row.add(tid() + 1);
-    }
-}
-
-/// Loads four numbers from the second on.
-///
-/// # Safety
-/// As there.
-#[kernel]
-pub unsafe fn misaligned_vector(out: *mut f32, inp: &[f32]) {
-    let at = block() * THREADS + tid();
-    if tid().is_multiple_of(4) && at + 4 < inp.len() {
-        unsafe { *out.add(at) = (*inp.as_ptr().add(at + 1).cast::<f32x4>()).x };
-    }
-}
-
-/// Half of the threads come to the barrier.
-///
-/// # Safety
-/// As there.
-#[kernel]
-pub unsafe fn divergent_barrier(out: *mut f32, inp: &[f32]) {
-    let at = block() * THREADS + tid();
-    unsafe {
-        if tid() < THREADS / 2 {
-            thread::sync_threads();
-        }
-        *out.add(at) = inp[at];
-    }
-}
-
-/// Lane 31 has returned when the others shuffle with it.
-///
-/// # Safety
-/// As there.
-#[kernel]
-pub unsafe fn shuffle_with_the_exited(out: *mut f32, inp: &[f32]) {
-    let at = block() * THREADS + tid();
-    if warp::lane_id() == 31 {
-        return;
-    }
-    unsafe { *out.add(at) = warp::warp_shuffle_down(u32::MAX, inp[at], 1, 32).0 };
-}
-
-/// Reads its neighbour's place in shared memory after a shuffle.
-///
-/// # Safety
-/// As there.
-#[kernel]
-pub unsafe fn shuffle_as_a_barrier(out: *mut f32, inp: &[f32]) {
-    let (row, at) = (shared_array![f32; THREADS], block() * THREADS);
-    unsafe {
-        *row.add(tid()) = inp[at + tid()];
-        let sum = warp::warp_shuffle_xor(u32::MAX, inp[at + tid()], 1, 32).0;
-        *out.add(at + tid()) = sum + *row.add(tid() ^ 1);
-    }
-}
-
-/// Adds up in the first number.
-///
-/// # Safety
-/// As there.
-#[kernel]
-pub unsafe fn lost_update(out: *mut f32, inp: &[f32]) {
-    unsafe { *out += inp[block() * THREADS + tid()] };
-}
-
-/// Counts the threads of the grid, as far as the scope goes.
-///
-/// # Safety
-/// One number.
-#[kernel]
-pub unsafe fn wrong_scope(counter: *mut u32) {
-    unsafe { BlockAtomicU32::from_ptr(counter).fetch_add(1, Ordering::Relaxed) };
-}
-
-/// As [`missing_barrier`](fn@missing_barrier), with the barrier.
-///
-/// # Safety
-/// As there.
-#[kernel]
-pub unsafe fn sound(out: *mut f32, inp: &[f32]) {
-    let (row, at) = (shared_array![f32; THREADS], block() * THREADS);
-    unsafe {
-        *row.add(tid()) = inp[at + tid()];
-        thread::sync_threads();
-        *out.add(at + tid()) = *row.add(THREADS - 1 - tid());
-    }
-}
-
-/// Counts the threads of the grid.
-///
-/// # Safety
-/// One number.
-#[kernel]
-pub unsafe fn sound_count(counter: *mut u32) {
-    unsafe { AtomicU32::from_ptr(counter) }.fetch_add(1, Ordering::Relaxed);
 }

@@ -36,6 +36,20 @@ fn rules_of_the_cuda_model_are_faults_under_both_schedulers() {
             panic!("expected a panic")
         };
         assert!(message.contains("of what no thread has fenced"), "{message}");
+        for (bug, expected) in [
+            ("stage-released-early", "still reads; wait for its group"),
+            ("operands-not-fenced", "reads operands of what no thread has fenced"),
+        ] {
+            let kind = fault(bug, scheduler).to_string();
+            assert!(kind.contains(expected), "{kind}");
+        }
+        let kind = fault("tile-not-expected", scheduler);
+        assert!(matches!(kind, FaultKind::PhaseNotCompleted { bytes: i32::MIN..0, .. }), "{kind}");
+        // Copies are watched if the threads are fibers; else the sums are wrong.
+        let kind = fault("wrong-swizzle", scheduler).to_string();
+        let is_watched = scheduler == Scheduler::Coroutines;
+        let expected = if is_watched { "copied with Swizzle::None; make the tensor map" } else { "at row " };
+        assert!(kind.contains(expected), "{kind}");
     }
 }
 

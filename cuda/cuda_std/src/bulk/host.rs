@@ -233,12 +233,12 @@ pub(crate) fn check_source(
     }
     let chunk = |at: usize| {
         let address = shared.wrapping_add(at);
-        // SAFETY: the block's shared memory, all of which has been written to, be it by the executor; all its threads are fibers
-        // of this OS thread. The compiler knows nothing of what a volatile read finds.
+        // SAFETY: the block's shared memory, which the executor has written to before any thread. All its threads are fibers of
+        // this OS thread. The compiler knows nothing of what a volatile read finds.
         (address.addr(), unsafe { address.cast::<[u8; CHUNK]>().read_volatile() })
     };
     let chunks = (0..bytes).step_by(CHUNK).map(chunk);
-    context.shared().check_visible(chunks).map_err(|reason| format!(" {reason}"))
+    context.shared().check_visible(chunks, None).map_err(|reason| format!(" {reason}"))
 }
 
 /// Checks that what threads wrote may have been fenced; what came by copies needs no fence.

@@ -83,7 +83,11 @@ impl Flight {
                 core::ptr::copy_nonoverlapping(source, self.target, self.bytes);
             }
             if self.is_of_fibers {
-                proxy.wrote(self.target, self.bytes, fences);
+                let swizzle = match &self.source {
+                    Source::Tile(tile) => Some(tile.swizzle()),
+                    Source::Memory(_) | Source::Value(_) => None,
+                };
+                proxy.wrote(self.target, self.bytes, swizzle, fences);
             }
             host::complete_copy(self.barrier, self.bytes as u32);
         }

@@ -6,6 +6,8 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
+use crate::tensor::Swizzle;
+
 /// Bytes that are remembered as one.
 pub(crate) const CHUNK: usize = 16;
 
@@ -21,6 +23,17 @@ struct Seen {
     content: [u8; CHUNK],
     /// The block's fences until then.
     fences: u32,
+    /// Of what a tensor copy brought: how it lies.
+    swizzle: Option<Swizzle>,
+}
+
+/// Why the proxy may not read a chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// A thread has written it, and no fence came since.
+    NotFenced,
+    /// A tensor copy brought it with this swizzle.
+    Swizzled(Swizzle),
 }
 
 #[derive(Default)]
@@ -47,7 +60,7 @@ impl Lines {
                 let next = self.seen.len();
                 let at = *self.index.entry(line).or_insert(next);
                 if at == next {
-                    self.seen.push([Seen { content: [0; CHUNK], fences: UNKNOWN }; IN_LINE]);
+                    self.seen.push([Seen { content: [0; CHUNK], fences: UNKNOWN, swizzle: None }; IN_LINE]);
                 }
                 self.last = Some((line, at));
                 at
@@ -58,22 +71,27 @@ impl Lines {
 }
 
 impl Proxy {
-    /// The proxy has written these bytes, which are whole chunks.
+    /// The proxy has written these bytes, which are whole chunks; a tensor copy with this swizzle.
     ///
     /// # Safety
     /// They are valid, and no other OS thread accesses them.
-    pub unsafe fn wrote(&self, address: *const u8, bytes: usize, fences: u32) {
+    pub unsafe fn wrote(&self, address: *const u8, bytes: usize, swizzle: Option<Swizzle>, fences: u32) {
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         for at in (0..bytes / CHUNK).map(|chunk| chunk * CHUNK) {
             // SAFETY: the caller's.
             let content = unsafe { address.add(at).cast::<[u8; CHUNK]>().read_unaligned() };
-            *lines.of(address.addr() + at) = Seen { content, fences };
+            *lines.of(address.addr() + at) = Seen { content, fences, swizzle };
         }
     }
 
-    /// The proxy reads chunks at these addresses, with this content. False if a thread has written one of them without a
-    /// fence that came later.
-    pub fn reads(&self, chunks: impl Iterator<Item = (usize, [u8; CHUNK])>, fences: u32) -> bool {
+    /// The proxy reads chunks at these addresses, with this content; a multiplication if what tensor copies brought has this
+    /// swizzle.
+    pub fn reads(
+        &self,
+        chunks: impl Iterator<Item = (usize, [u8; CHUNK])>,
+        swizzle: Option<Swizzle>,
+        fences: u32,
+    ) -> Result<(), Refused> {
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         for (address, content) in chunks {
             let seen = lines.of(address);
@@ -82,12 +100,18 @@ impl Proxy {
                 _ => seen.content == content || fences > seen.fences,
             };
             if !is_visible {
-                return false;
+                return Err(Refused::NotFenced);
+            }
+            let brought = seen.swizzle.filter(|_| seen.content == content);
+            if let Some(brought) =
+                brought.filter(|&brought| swizzle.is_some_and(|swizzle| swizzle != brought))
+            {
+                return Err(Refused::Swizzled(brought));
             }
             // Fences that came before do not count for what is written after now.
-            *seen = Seen { content, fences };
+            *seen = Seen { content, fences, swizzle: brought };
         }
-        true
+        Ok(())
     }
 
     /// Forgets all for another block.

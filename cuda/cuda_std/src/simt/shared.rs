@@ -9,7 +9,8 @@ use linkme::distributed_slice;
 use super::fault::FaultKind;
 use super::fences::Fences;
 use super::flights::Flights;
-use super::proxy::CHUNK;
+use super::proxy::{CHUNK, Refused};
+use crate::tensor::Swizzle;
 use crate::thread::named::host::Named;
 use crate::wgmma::host::Warpgroups;
 
@@ -235,20 +236,27 @@ impl BlockShared {
             || statics().iter().any(|shared| within(shared.address.addr(), shared.bytes))
     }
 
-    /// Checks that copies and multiplications find what threads wrote to these chunks. `chunks` yields address and
-    /// content. What copies brought needs no fence.
+    /// Checks that a copy or a multiplication finds what threads wrote to these chunks. `chunks` gives address and content of
+    /// each. What tensor copies brought lies in the swizzle, if the reader has one. What copies brought needs no fence.
     ///
     /// All threads of the block are fibers.
     pub(crate) fn check_visible(
         &self,
         chunks: impl Iterator<Item = (usize, [u8; CHUNK])>,
+        swizzle: Option<Swizzle>,
     ) -> Result<(), String> {
-        if self.flights.proxy.reads(chunks, self.fences.count()) {
-            return Ok(());
-        }
-        Err("of what no thread has fenced since it was written; let those that wrote it call bulk::fence_shared() before the \
-             barrier, and wait for copies"
-            .into())
+        self.flights.proxy.reads(chunks, swizzle, self.fences.count()).map_err(|refused| match refused {
+            Refused::NotFenced => {
+                "of what no thread has fenced since it was written; let those that wrote it call \
+                 bulk::fence_shared() before the barrier, and wait for copies"
+                    .into()
+            }
+            Refused::Swizzled(brought) => {
+                format!(
+                    "that were copied with Swizzle::{brought:?}; make the tensor map with Swizzle::Bytes128"
+                )
+            }
+        })
     }
 
     /// Whether the address lies in this memory.

@@ -90,6 +90,11 @@ impl Tile {
         Self { map, at }
     }
 
+    /// How it lies in shared memory.
+    pub fn swizzle(&self) -> Swizzle {
+        self.map.swizzle
+    }
+
     /// Bytes of the whole tile.
     pub fn bytes(&self) -> usize {
         self.map.tile.iter().product::<usize>() * self.map.element

@@ -130,7 +130,7 @@ where
         host::multiply(&mut self.values, (T::NUMBER, keep), a.source(), b.view());
     }
 
-    /// Waits until at most the `N` latest groups are not complete, and gives the accumulators back. These groups must not write
+    /// Waits until at most the `N` latest groups are not complete, and gives the accumulators back. Those groups do not write
     /// them.
     ///
     /// # Safety

@@ -16,6 +16,7 @@ use super::Number;
 use crate::bulk::host::check_fenced;
 use crate::simt::FaultKind;
 use crate::simt::context::{Collective, ThreadContext, collective, current};
+use crate::tensor::Swizzle;
 
 pub use view::View;
 pub(crate) use warpgroup::Warpgroups;
@@ -174,7 +175,8 @@ pub(super) fn multiply(accumulators: &mut Accumulators, (number, keep): (Number,
                 if !context.channel.is_fiber() {
                     return check_fenced(shared).map_err(|reason| format!("reads operands{reason}"));
                 }
-                shared.check_visible(chunks).map_err(|reason| format!("reads operands {reason}"))
+                let visible = shared.check_visible(chunks, Some(Swizzle::Bytes128));
+                visible.map_err(|reason| format!("reads operands {reason}"))
             })
         })?;
         with(context, |own| {

@@ -90,7 +90,7 @@ impl View {
     /// # Safety
     /// It was checked, and no other OS thread writes the memory.
     pub(super) unsafe fn read(self) -> Vec<[u8; CHUNK]> {
-        // SAFETY: the block's shared memory, all of which has been written to, be it by the executor.
+        // SAFETY: the block's shared memory, which the executor has written to before any thread.
         self.chunks().map(|chunk| unsafe { chunk.cast::<[u8; CHUNK]>().read() }).collect()
     }
 
