@@ -115,12 +115,23 @@ macro_rules! on_a_cluster {
 /// Launches the kernel on one block, with the maps of its matrices, the first of them with the swizzle.
 macro_rules! on_matrices {
     ($on:expr, $kernel:ident, $swizzle:ident) => {{
-        let matrix = |number_of: usize, rows: usize| -> Vec<bf16> {
+        // A tensor begins at a multiple of 16 bytes.
+        let matrix = |number_of: usize, rows: usize| -> Vec<[f32x4; 16]> {
             let element = |i| bf16::from_f32(tensor::number(number_of, i / tensor::K, i % tensor::K));
-            (0..rows * tensor::K).map(element).collect()
+            let numbers: Vec<bf16> = (0..rows * tensor::K).map(element).collect();
+            let mut aligned = vec![[f32x4::default(); 16]; rows];
+            // SAFETY: a row is 256 bytes in both.
+            unsafe {
+                aligned.as_mut_ptr().cast::<bf16>().copy_from_nonoverlapping(numbers.as_ptr(), numbers.len())
+            };
+            aligned
         };
         let (a, b) = (matrix(0, 64), matrix(1, 8));
-        let map = |elements: &[bf16], rows: u32, swizzle| {
+        let map = |matrix: &[[f32x4; 16]], rows: u32, swizzle| {
+            // SAFETY: as above.
+            let elements = unsafe {
+                core::slice::from_raw_parts(matrix.as_ptr().cast::<bf16>(), matrix.len() * tensor::K)
+            };
             let (sizes, tile) = ([tensor::K as u64, rows.into()], [tensor::COLUMNS as u32, rows]);
             let spec = TensorMapSpec::new::<bf16>(sizes, tile).with_swizzle(swizzle);
             spec.encode_for_cpu(elements).expect("the matrix has this size")
