@@ -164,5 +164,11 @@ kernels! {
 }
 
 /// All of them.
-pub const KERNELS: [&[&KernelMeta]; 3] =
-    [matmul_tiles::KERNELS, matmul_reduce::KERNELS, matmul_serial::KERNELS];
+pub const KERNELS: [&[&KernelMeta]; 6] = [
+    matmul_tiles::KERNELS,
+    matmul_warpgroups::KERNELS,
+    matmul_three_products::KERNELS,
+    matmul_split_f32::KERNELS,
+    matmul_reduce::KERNELS,
+    matmul_serial::KERNELS,
+];
