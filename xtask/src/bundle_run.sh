@@ -192,7 +192,7 @@ missed() {
 }
 
 matmul() {
-    CRITERION_HOME=$scratch/criterion part bench-matmul ./bench-matmul
+    CRITERION_HOME=$scratch/criterion part bench-matmul ./bench-matmul --bench
     cp "$scratch/criterion/matmul.json" "$out/"
 }
 

@@ -33,10 +33,14 @@ pub fn trap_after(ptx: &str) -> Cow<'_, str> {
     Cow::Owned(edited)
 }
 
-/// `$L__BB0_6:`, and nothing else.
+/// `$L__BB0_6:`, and nothing else: a label that a branch may name.
 fn is_label(code: &str) -> bool {
     let name = code.strip_suffix(':').unwrap_or_default();
-    !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '$' | '%'))
+    // No branch leads to a label of debug information.
+    let is_debug = name.starts_with("$L__tmp") || name.starts_with("$L__func");
+    !name.is_empty()
+        && !is_debug
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '$' | '%'))
 }
 
 #[cfg(test)]

@@ -27,7 +27,8 @@ fn a_run_ends_with_the_epoch_that_reaches_its_target() {
     let [epochs, training, tests] = numbers(&printed, "60 % reached in epoch ")[..] else {
         panic!("{printed}")
     };
-    assert!(epochs < 9.0 && training > 0.0 && tests > 0.0, "{printed}");
+    // A test of 100 images can take less than the millisecond that is printed.
+    assert!(epochs < 9.0 && training > 0.0 && tests >= 0.0, "{printed}");
     let metrics = String::from_utf8(place.read("m")).unwrap();
     let records: Vec<serde_json::Value> =
         metrics.lines().map(|line| serde_json::from_str(line).unwrap()).collect();

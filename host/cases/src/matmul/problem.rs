@@ -118,8 +118,8 @@ pub const PROBLEMS: &[Problem] = &[
         values: Values::Damaged,
         ..PLAIN
     },
-    Problem { scopes: &[Scope::Device], shape: [1000, 1032, 2056], batch: 2, is_also_f32: true, ..PLAIN },
-    Problem { scopes: &[Scope::Device], shape: [513, 257, 8192], epilogue: Some(Activation::Relu), ..PLAIN },
+    Problem { scopes: &[Scope::Device], shape: [264, 392, 520], batch: 2, is_also_f32: true, ..PLAIN },
+    Problem { scopes: &[Scope::Device], shape: [130, 257, 4096], epilogue: Some(Activation::Relu), ..PLAIN },
 ];
 
 /// A byte that no kernel writes: what lies between the rows of the output.
