@@ -236,10 +236,13 @@ mod tests {
         for (_, script) in PEERS {
             assert!(RUN_SCRIPT.contains(&format!("python3 {script} --out")), "{script}");
         }
-        let imported = |name: &str| format!("import {}\n", name.strip_suffix(".py").unwrap());
+        let imports = |text: &str, name: &str| {
+            let module = name.strip_suffix(".py").unwrap();
+            text.contains(&format!("import {module}\n")) || text.contains(&format!("from {module} import "))
+        };
         for (module, name) in PEER_MODULES {
             let text = |script: &str| std::fs::read_to_string(workspace::root().join(script)).unwrap();
-            assert!(PEERS.iter().any(|(script, _)| text(script).contains(&imported(name))), "{name}");
+            assert!(PEERS.iter().any(|(script, _)| imports(&text(script), name)), "{name}");
             assert!(!text(module).is_empty(), "{module}");
         }
         for program in PROGRAMS {
