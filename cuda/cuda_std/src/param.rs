@@ -24,7 +24,7 @@ pub const MUT: u8 = 5;
 pub const MUT_SLICE: u8 = 6;
 /// `&mut T`, which no kernel takes.
 pub const EXCLUSIVE: u8 = 7;
-/// By value, of more than [`MOST_ALIGNED`] bytes of alignment; on the device alone.
+/// By value, of more than 16 bytes of alignment; on the device alone.
 pub const OVER_ALIGNED: u8 = 8;
 
 /// The largest alignment of what rustc passes to a kernel by value.

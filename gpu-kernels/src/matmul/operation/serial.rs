@@ -1,7 +1,7 @@
 //! Matrix multiplication for a CPU: one thread computes a tile of the result, without waiting for any other.
 //!
-//! For each [`DEPTH`] terms the thread copies its part of A and B into panels, in the order in which the innermost loop reads
-//! them. That loop holds [`ROWS`] x [`COLS`] accumulators in vector registers. Copying also converts to `f32`, transposes, and
+//! For each `DEPTH` terms the thread copies its part of A and B into panels, in the order in which the innermost loop reads
+//! them. That loop holds `ROWS` x `COLS` accumulators in vector registers. Copying also converts to `f32`, transposes, and
 //! fills up with zeros, so the loop exists once for all types, layouts and edges. The panels of B stay in L2, and a
 //! panel of A in L1.
 

@@ -39,7 +39,7 @@ struct Shared {
 /// Matrix multiplication of the arguments, whose maps are of what [`super::split`] has written: `[2 batch, m, k]` and
 /// `[2 batch, n, k]`, boxes of 32 elements and 128 rows. `a` and `b` are not read. With a batch pitch of 0 an operand has one matrix.
 ///
-/// Launched as [`super::warpgroup_tiles::matmul_warpgroups`].
+/// Launched as `matmul_warpgroups`.
 ///
 /// # Safety
 /// As there.

@@ -48,7 +48,7 @@ const fn out_bytes(cols: usize, bytes: usize) -> usize {
     if bytes == 2 { ROWS * cols * 2 } else { 0 }
 }
 
-/// Matrix multiplication of the arguments, with the maps of A, B and, with [`OUT_TENSOR`], of the result. A map has the rows of
+/// Matrix multiplication of the arguments, with the maps of A, B and, with `OUT_TENSOR`, of the result. A map has the rows of
 /// the stored matrix, and the batch as its third dimension. Its boxes are 64 elements wide and have as many rows as the
 /// facts say.
 ///
