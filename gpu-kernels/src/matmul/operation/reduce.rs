@@ -1,5 +1,5 @@
 //! The second launch of a multiplication whose sums were split: adds the parts in order and applies the epilogue.
-//@ ptx(matmul_reduce_f32, matmul_reduce_f16, matmul_reduce_bf16): .local == 0, bar == 0
+//@ ptx(matmul_reduce_f32, matmul_reduce_f16, matmul_reduce_bf16, compute_80+): .local == 0, bar == 0
 
 use cuda_std::half::{bf16, f16};
 use cuda_std::mem::{f32x4, load_global};
