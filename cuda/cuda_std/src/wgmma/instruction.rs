@@ -22,7 +22,7 @@ pub trait Registers: sealed::Sealed + Copy {
     /// One instruction with A in registers.
     ///
     /// # Safety
-    /// As above.
+    /// See [the module](super#safety-of-the-collectives); `keep` is 0 or 1.
     #[cfg(target_arch = "nvptx64")]
     #[doc(hidden)]
     unsafe fn multiply_registers<T: super::Element, const TRANS_B: i32>(
