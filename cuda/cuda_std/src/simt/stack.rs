@@ -4,7 +4,13 @@ use core::cell::Cell;
 use std::io;
 use std::sync::OnceLock;
 
-use corosensei::stack::{DefaultStack, Stack, StackPointer};
+use corosensei::stack::{Stack, StackPointer};
+
+#[cfg(all(target_os = "linux", not(miri)))]
+use guarded::Memory;
+
+#[cfg(not(all(target_os = "linux", not(miri))))]
+use corosensei::stack::DefaultStack as Memory;
 
 /// Default bytes of a stack. Pages that are never touched cost address space only.
 const DEFAULT_BYTES: usize = 256 * 1024;
@@ -44,7 +50,7 @@ const COLOURS: usize = 64;
 
 /// A stack whose top is moved down by its colour.
 pub(super) struct ColouredStack {
-    memory: DefaultStack,
+    memory: Memory,
     colour: usize,
 }
 
@@ -78,11 +84,107 @@ impl ColouredStack {
             static MADE: Cell<usize> = const { Cell::new(0) };
         }
         let bytes = bytes().map_err(|reason| io::Error::new(io::ErrorKind::InvalidInput, reason))?;
-        let memory = DefaultStack::new(bytes);
+        let memory = Memory::new(bytes);
         let memory = memory.map_err(|error| io::Error::other(format!("{error}; launch smaller blocks")))?;
         #[cfg(all(target_os = "linux", not(miri)))]
         super::signal::watch();
         let made = MADE.replace(MADE.get() + 1);
         Ok(ColouredStack { memory, colour: made % COLOURS })
+    }
+}
+
+#[cfg(all(target_os = "linux", not(miri)))]
+mod guarded {
+    use core::ptr;
+    use std::io;
+
+    use corosensei::stack::{MIN_STACK_SIZE, Stack, StackPointer};
+
+    /// Makes pages fault without a mapping of their own (Linux 6.13; madvise(2)).
+    const MADV_GUARD_INSTALL: libc::c_int = 102;
+
+    /// Memory of a stack above a guard page.
+    ///
+    /// Linux gives a process 65530 mappings. A guard page that is one splits the memory around it, so that 28 Ki stacks
+    /// use them up; with guards inside a mapping, stacks that lie next to each other are one.
+    pub struct Memory {
+        top: StackPointer,
+        len: usize,
+    }
+
+    impl Memory {
+        /// Whether the system is too old for guards inside a mapping.
+        #[cfg(test)]
+        pub fn guards_are_mappings() -> bool {
+            let memory = Self::new(MIN_STACK_SIZE).unwrap();
+            let page = ptr::without_provenance_mut(memory.top.get() - memory.len);
+            // SAFETY: it has its guard already, and a second one changes nothing.
+            unsafe { libc::madvise(page, 1, MADV_GUARD_INSTALL) != 0 }
+        }
+
+        pub fn new(bytes: usize) -> io::Result<Self> {
+            // SAFETY: the call has no precondition.
+            let page =
+                usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).map_err(io::Error::other)?;
+            let len = bytes.max(MIN_STACK_SIZE).next_multiple_of(page) + page;
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+            // SAFETY: a new mapping, which overlaps nothing.
+            let map =
+                unsafe { libc::mmap(ptr::null_mut(), len, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
+            if map == libc::MAP_FAILED {
+                return Err(io::Error::last_os_error());
+            }
+            let top = StackPointer::new(map as usize + len).ok_or_else(|| io::Error::other("no address"))?;
+            // From here on the mapping goes with the value.
+            let memory = Self { top, len };
+            // SAFETY: the first page of the new mapping, which nothing uses yet.
+            let is_guarded = unsafe {
+                libc::madvise(map, page, MADV_GUARD_INSTALL) == 0
+                    || libc::mprotect(map, page, libc::PROT_NONE) == 0
+            };
+            if is_guarded { Ok(memory) } else { Err(io::Error::last_os_error()) }
+        }
+    }
+
+    // SAFETY: the memory is readable and writable from its top down to the guard page, and belongs to this value alone.
+    unsafe impl Stack for Memory {
+        fn base(&self) -> StackPointer {
+            self.top
+        }
+
+        fn limit(&self) -> StackPointer {
+            // The mapping does not begin at address 0.
+            StackPointer::new(self.top.get() - self.len).unwrap_or(self.top)
+        }
+    }
+
+    impl Drop for Memory {
+        fn drop(&mut self) {
+            // SAFETY: the whole mapping, on which no fiber runs any more.
+            unsafe { libc::munmap(ptr::without_provenance_mut(self.top.get() - self.len), self.len) };
+        }
+    }
+}
+
+#[cfg(all(test, target_os = "linux", not(miri)))]
+mod tests {
+    use super::{ColouredStack, Memory};
+
+    fn mappings() -> usize {
+        std::fs::read_to_string("/proc/self/maps").unwrap().lines().count()
+    }
+
+    #[test]
+    fn many_stacks_are_few_mappings_where_guards_need_none() {
+        let before = mappings();
+        let stacks: Vec<ColouredStack> = (0..2000).map(|_| ColouredStack::new().unwrap()).collect();
+        let of_stacks = mappings().saturating_sub(before);
+        drop(stacks);
+        if Memory::guards_are_mappings() {
+            assert!(of_stacks <= 2 * 2000 + 100, "{of_stacks}");
+        } else {
+            assert!(of_stacks < 100, "{of_stacks}");
+        }
+        assert!(mappings() < before + 100);
     }
 }
