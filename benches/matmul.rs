@@ -6,11 +6,12 @@
 //! Without a GPU it times small shapes on the CPU, in `f32` against the crate `matrixmultiply`.
 //!
 //! A GPU's clock depends on what ran before, so contenders are to be timed in turns. `--serve` lets another program do that,
-//! `benches/peers/matmul.py`: it reads requests `prepare TYPE M N K` and `time` from standard input, and answers each with a
-//! line: the kernels or seconds, or `error` and what went wrong.
+//! `benches/peers/matmul.py`: it reads requests such as `prepare NAME TYPE M N K` and `time NAME` from standard input, and
+//! answers each with a line: the kernels or seconds, or `error` and what went wrong. NAME is `matmul` or a rung of the ladder.
 //!
 //! `cargo bench matmul -- bf16` takes the types and shapes that have the word in their id, such as `bf16/4096x4096x4096`.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead as _, Write as _};
 use std::process::{Command, ExitCode};
 
@@ -20,8 +21,9 @@ use ferrowarp::device::{Device, DeviceChoice, open};
 use ferrowarp::matmul::{KernelChoice, Precision, Problem, Real};
 use ferrowarp::softmax::DeviceProfile;
 use ferrowarp_benches::exit_code;
-use ferrowarp_benches::matmul::{CPU_SHAPES, MatmulEntry, SHAPES, Shape, Timed, Type, prepare};
+use ferrowarp_benches::matmul::{CPU_SHAPES, MatmulEntry, SHAPES, Shape, Timed, Type, prepare, prepare_rung};
 use ferrowarp_benches::results::{Results, median};
+use gpu_kernels::matmul::ladder::RUNGS;
 
 /// Batches whose median is taken.
 const SAMPLES: usize = 10;
@@ -130,9 +132,12 @@ fn clock_and_power() -> Option<[f64; 2]> {
     Some([clock.trim().parse().ok()?, power.trim().parse().ok()?])
 }
 
+/// What is prepared, by its contender's name.
+type Prepared = BTreeMap<String, Box<dyn Timed>>;
+
 /// Answers requests until standard input ends.
 fn serve(device: &Device) -> anyhow::Result<()> {
-    let mut prepared: Option<Box<dyn Timed>> = None;
+    let mut prepared = Prepared::new();
     let mut stdout = std::io::stdout();
     for line in std::io::stdin().lock().lines() {
         let line = line.context("reading a request")?;
@@ -143,24 +148,32 @@ fn serve(device: &Device) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn answer(device: &Device, line: &str, prepared: &mut Option<Box<dyn Timed>>) -> anyhow::Result<String> {
+fn answer(device: &Device, line: &str, prepared: &mut Prepared) -> anyhow::Result<String> {
     let words: Vec<&str> = line.split_whitespace().collect();
     match words[..] {
-        ["prepare", ty, m, n, k] => {
+        ["rungs"] => Ok(RUNGS.iter().map(|rung| rung.name).collect::<Vec<_>>().join(" ")),
+        ["prepare", name, ty, m, n, k] => {
             // Its memory is free before the next one's is allocated.
-            *prepared = None;
+            prepared.remove(name);
             let ty =
                 Type::from_name(ty).with_context(|| format!("no type {ty}; pass bf16, f16, tf32 or f32"))?;
             let shape = Shape { m: m.parse()?, n: n.parse()?, k: k.parse()? };
-            *prepared = Some(prepare(device, ty, shape)?);
-            kernels(device, ty, shape)
+            let (timed, kernels) = match RUNGS.iter().find(|rung| rung.name == name) {
+                Some(rung) => (prepare_rung(device, rung, shape)?, rung.kernel.meta.name.to_owned()),
+                None => (prepare(device, ty, shape)?, kernels(device, ty, shape)?),
+            };
+            prepared.insert(name.to_owned(), timed);
+            Ok(kernels)
         }
-        ["time"] => Ok(prepared.as_mut().context("nothing is prepared")?.time()?.to_string()),
-        ["free"] => {
-            *prepared = None;
+        ["time", name] => {
+            let timed = prepared.get_mut(name).with_context(|| format!("{name} is not prepared"))?;
+            Ok(timed.time()?.to_string())
+        }
+        ["free", name] => {
+            prepared.remove(name);
             Ok("free".to_owned())
         }
-        _ => bail!("no request: {line}; send `prepare TYPE M N K`, `time` or `free`"),
+        _ => bail!("no request: {line}; send `rungs`, `prepare NAME TYPE M N K`, `time NAME` or `free NAME`"),
     }
 }
 

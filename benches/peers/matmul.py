@@ -1,6 +1,7 @@
 """Times matrix multiplications of cuBLASLt, Triton and torch.compile on a GPU, in turns with ours.
 
-python3 benches/peers/matmul.py --out matmul.json [--ours PROGRAM] [--types bf16,f16,tf32,f32] [--shapes REGEX] [--budget SECONDS]
+python3 benches/peers/matmul.py --out matmul.json [--ours PROGRAM] [--types bf16,f16,tf32,f32] [--shapes REGEX] [--peers cublaslt,torch,triton,compile]
+                         [--budget SECONDS]
 
 Every contender computes `out[m, n] = a[m, k] @ b[n, k].T` of random normal numbers. A GPU's clock depends on what ran before, so
 the contenders of a shape take turns: each is timed once a round, and the medians of the rounds are compared. Each is timed as
@@ -11,7 +12,8 @@ timing.py describes, by CUDA graphs over sets that leave the cache cold. PROGRAM
 - triton: a persistent kernel with tensor descriptors, tuned over five configurations (16-bit types).
 - compile: torch.compile with max-autotune.
 
-Of `f32` the peers do not use TF32; of `tf32` they do. Clocks and power are those that nvidia-smi reports after each round.
+Of `f32` the peers do not use TF32; of `tf32` they do. Clocks and power are those that nvidia-smi reports after the last
+rounds.
 """
 
 import argparse
@@ -26,6 +28,7 @@ import time
 import timing
 
 ROUNDS = 7
+RUNGS = "4096x4096x4096,8192x8192x8192,8192x8192x1024"
 TYPES = ("bf16", "f16", "tf32", "f32")
 
 SHAPES = [
@@ -82,6 +85,7 @@ def parse():
     parser.add_argument("--ours", type=pathlib.Path, help="our bench, such as ./bench-matmul; without it only the peers")
     parser.add_argument("--types", default=",".join(TYPES), help=f"of {', '.join(TYPES)}")
     parser.add_argument("--shapes", default="", help="a regular expression for shapes such as 4096x4096x4096")
+    parser.add_argument("--rungs", default=RUNGS, help=f"shapes at which the rungs of the ladder are timed, too ({RUNGS})")
     parser.add_argument("--peers", default="cublaslt,torch,triton,compile")
     parser.add_argument("--budget", type=float, default=540.0, help="seconds after which no shape is begun")
     parser.add_argument("--list-shapes", action="store_true")
@@ -93,6 +97,7 @@ def parse():
         parser.error("--out is missing")
     options.types = options.types.split(",")
     options.peers = options.peers.split(",")
+    options.rungs = options.rungs.split(",")
     if unknown := set(options.types) - set(TYPES):
         parser.error(f"unknown types: {', '.join(sorted(unknown))}; choose from {', '.join(TYPES)}")
     return options
@@ -114,15 +119,15 @@ class Server:
 
 
 class Ours:
-    def __init__(self, server, kind, shape):
-        self.server = server
-        self.kernels = server.ask(f"prepare {kind} {' '.join(map(str, shape))}")
+    def __init__(self, server, name, kind, shape):
+        self.server, self.name = server, name
+        self.kernels = server.ask(f"prepare {name} {kind} {' '.join(map(str, shape))}")
 
     def time(self):
-        return float(self.server.ask("time"))
+        return float(self.server.ask(f"time {self.name}"))
 
     def free(self):
-        self.server.ask("free")
+        self.server.ask(f"free {self.name}")
 
 
 class Peer:
@@ -233,8 +238,11 @@ def contest(timer, options, server, kind, shape):
         except Exception as error:
             failed.append(entry(name) | {"error": timing.told(error), "samples": 0, "sets": 0})
 
-    if server:
-        add("matmul", lambda: Ours(server, kind, shape))
+    names = ["matmul"] if server else []
+    if server and kind == "bf16" and words(shape) in options.rungs:
+        names += server.ask("rungs").split()
+    for name in names:
+        add(name, lambda: Ours(server, name, kind, shape))
     sets = make_sets(timer, kind, shape)
     for name in options.peers:
         def make(name=name):
@@ -245,10 +253,12 @@ def contest(timer, options, server, kind, shape):
         add(name, make)
     times = {name: [] for name in contenders}
     readings = {name: [] for name in contenders}
-    for _ in range(ROUNDS):
+    for turn in range(ROUNDS):
         for name, contender in contenders.items():
             times[name].append(contender.time())
-            readings[name].append(clock_and_power())
+            # The program that reads them takes longer than a turn.
+            if turn >= ROUNDS - 2:
+                readings[name].append(clock_and_power())
     done = []
     for name, contender in contenders.items():
         figures = {"microseconds": statistics.median(times[name]) * 1e6, "samples": ROUNDS, "sets": len(sets)}

@@ -7,8 +7,9 @@ use std::fmt;
 use anyhow::{Context as _, ensure};
 use cuda_std::half::{bf16, f16};
 use ferrowarp::device::{Buffer, Device, DeviceError};
-use ferrowarp::matmul::{Matmul, MatmulAs, Matrix, MatrixMut, Precision, Workspace};
+use ferrowarp::matmul::{Matmul, MatmulAs, Matrix, MatrixMut, Precision, Workspace, run_rung};
 use ferrowarp_cases::reference::Number;
+use gpu_kernels::matmul::ladder::Rung;
 use serde::Serialize;
 
 use crate::rotation::Rotation;
@@ -246,6 +247,23 @@ fn prepare_as<T: Number + MatmulAs<T>>(
     let on = device.clone();
     let launch = move |set: &mut Set<T>| run(&on, set, shape, precision);
     prepare_launch(device, ty, shape, launch)
+}
+
+/// A rung of the ladder at a shape, checked, and ready to be timed.
+///
+/// # Errors
+/// As for [`prepare`], and the rung cannot do the shape.
+pub fn prepare_rung(
+    device: &Device,
+    rung: &'static Rung,
+    shape @ Shape { m, n, k }: Shape,
+) -> anyhow::Result<Box<dyn Timed>> {
+    let on = device.clone();
+    let launch = move |set: &mut Set<bf16>| {
+        let (a, b) = (Matrix::new(&set.a, m, k)?, Matrix::new(&set.b, n, k)?);
+        Ok(run_rung(&on, rung, MatrixMut::new(&mut set.out, m, n)?, a, b)?)
+    };
+    prepare_launch(device, Type::Bf16, shape, launch)
 }
 
 fn run<T: MatmulAs<T>>(
