@@ -7,7 +7,7 @@
 //!
 //! A GPU's clock depends on what ran before, so contenders are to be timed in turns. `--serve` lets another program do that,
 //! `benches/peers/matmul.py`: it reads requests such as `prepare NAME TYPE M N K` and `time NAME` from standard input, and
-//! answers each with a line: the kernels or seconds, or `error` and what went wrong. NAME is `matmul` or a rung of the ladder.
+//! answers each with a line: error and kernels, seconds, or `error` and what went wrong. NAME is `matmul` or a rung of the ladder.
 //!
 //! `cargo bench matmul -- bf16` takes the types and shapes that have the word in their id, such as `bf16/4096x4096x4096`.
 
@@ -88,20 +88,22 @@ fn entry(device: &Device, dtype: Type, shape @ Shape { m, n, k }: Shape, samples
         microseconds: None,
         samples: 0,
         sets: 0,
+        relative_error: None,
         clock_and_power: None,
         error: None,
     };
-    let timed = || -> anyhow::Result<(String, usize, Vec<f64>)> {
+    let timed = || -> anyhow::Result<(String, Box<dyn Timed>, Vec<f64>)> {
         let kernels = kernels(device, dtype, shape)?;
         let mut timed = prepare(device, dtype, shape)?;
         let times = (0..samples).map(|_| timed.time()).collect::<Result<_, _>>()?;
-        Ok((kernels, timed.sets(), times))
+        Ok((kernels, timed, times))
     };
     match timed() {
-        Ok((kernels, sets, times)) => {
+        Ok((kernels, timed, times)) => {
             entry.kernels = Some(kernels);
             entry.microseconds = Some(median(&times) * 1e6);
-            (entry.samples, entry.sets) = (times.len(), sets);
+            (entry.samples, entry.sets) = (times.len(), timed.sets());
+            entry.relative_error = Some(timed.relative_error());
             entry.clock_and_power = device.is_cuda().then(clock_and_power).flatten();
         }
         Err(error) => entry.error = Some(format!("{error:#}")),
@@ -162,8 +164,9 @@ fn answer(device: &Device, line: &str, prepared: &mut Prepared) -> anyhow::Resul
                 Some(rung) => (prepare_rung(device, rung, shape)?, rung.kernel.meta.name.to_owned()),
                 None => (prepare(device, ty, shape)?, kernels(device, ty, shape)?),
             };
+            let answer = format!("{:e} {kernels}", timed.relative_error());
             prepared.insert(name.to_owned(), timed);
-            Ok(kernels)
+            Ok(answer)
         }
         ["time", name] => {
             let timed = prepared.get_mut(name).with_context(|| format!("{name} is not prepared"))?;

@@ -6,6 +6,7 @@ All compute `out[m, n] = a[m, k] @ b[n, k].T`.
 
 import ctypes
 import ctypes.util
+import functools
 import glob
 import os
 
@@ -96,6 +97,7 @@ class CublasLt:
         )
 
 
+@functools.cache
 def triton_matmul(torch):
     """A persistent kernel with tensor descriptors: a block per multiprocessor, tiles in groups of rows, configurations tuned."""
     import triton

@@ -156,6 +156,9 @@ pub struct MatmulEntry {
     pub samples: usize,
     /// Sets of matrices that the launches took in turns.
     pub sets: usize,
+    /// As [`Timed::relative_error`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub relative_error: Option<f64>,
     /// The clock in MHz and the power in watts, right after the last batch, as `nvidia-smi` reports them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clock_and_power: Option<[f64; 2]>,
@@ -181,6 +184,8 @@ pub trait Timed {
     fn time(&mut self) -> Result<f64, DeviceError>;
     /// Sets of matrices that the launches take in turns.
     fn sets(&self) -> usize;
+    /// The error of the results that were checked: the root of the mean square of the differences over that of the results.
+    fn relative_error(&self) -> f64;
 }
 
 struct Batches<T> {
@@ -188,6 +193,7 @@ struct Batches<T> {
     rotation: Rotation<Vec<Set<T>>>,
     launches: u64,
     sets: usize,
+    relative_error: f64,
 }
 
 impl<T: bytemuck::Pod + Send> Timed for Batches<T> {
@@ -197,6 +203,10 @@ impl<T: bytemuck::Pod + Send> Timed for Batches<T> {
 
     fn sets(&self) -> usize {
         self.sets
+    }
+
+    fn relative_error(&self) -> f64 {
+        self.relative_error
     }
 }
 
@@ -296,26 +306,29 @@ pub fn prepare_launch<T: Number>(
     };
     let mut sets = (0..count).map(|_| set()).collect::<Result<Vec<_>, _>>()?;
     launch(&mut sets[0])?;
-    check(ty, shape, (&a, &b), &sets[0].out.to_vec()?).with_context(|| format!("{} {shape}", ty.name()))?;
+    let got = sets[0].out.to_vec()?;
+    let relative_error =
+        check(ty, shape, (&a, &b), &got).with_context(|| format!("{} {shape}", ty.name()))?;
     let mut rotation = Rotation::new(device, sets, launch)?;
     let once = rotation.time(device, 1)?.as_secs_f64();
     let launches = (BATCH / once.max(1e-7)).ceil() as u64;
-    Ok(Box::new(Batches { device: device.clone(), rotation, launches, sets: count }))
+    Ok(Box::new(Batches { device: device.clone(), rotation, launches, sets: count, relative_error }))
 }
 
-/// Compares results from all over the matrix with f64.
+/// Compares results from all over the matrix with f64; their error, as [`Timed::relative_error`] says.
 fn check<T: Number>(
     ty: Type,
     Shape { m, n, k }: Shape,
     (a, b): (&[T], &[T]),
     out: &[T],
-) -> anyhow::Result<()> {
+) -> anyhow::Result<f64> {
     let operand_error = match ty {
         // Operands may be cut instead of rounded.
         Type::Tf32 => 2f64.powi(-9),
         Type::F32 => 3.0 * 2f64.powi(-22),
         Type::Bf16 | Type::F16 => 0.0,
     };
+    let mut squares = [0.0; 2];
     for i in 0..CHECKED {
         let at = i * (m * n - 1) / (CHECKED - 1);
         let (row, col) = (at / n, at % n);
@@ -332,8 +345,10 @@ fn check<T: Number>(
             (got - sum).abs() <= allowed,
             "result ({row}, {col}) is {got:e}, not {sum:e} +- {allowed:.1e}"
         );
+        squares[0] += (got - sum).powi(2);
+        squares[1] += sum.powi(2);
     }
-    Ok(())
+    Ok((squares[0] / squares[1]).sqrt())
 }
 
 #[cfg(test)]

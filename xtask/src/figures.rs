@@ -10,7 +10,7 @@ use crate::report::{self, row, times};
 use crate::softmax_report::{self, Contest, PEERS};
 use crate::softmax_report_tables::{microseconds, percent};
 use crate::softmax_report_targets::geometric_mean;
-use crate::{measure, mlp_report, mlp_report_tables, workspace};
+use crate::{matmul_report, measure, mlp_report, mlp_report_tables, softmax_report_tables, workspace};
 
 /// The shape whose times the table shows: every operation is timed at it.
 const SHAPE: (usize, usize) = (4096, 12_672);
@@ -44,6 +44,9 @@ fn section(folder: &Path) -> anyhow::Result<String> {
     for operation in &OPERATIONS {
         text += &row_of(operation.name, &contests);
     }
+    let matmul = folder.join("matmul.json");
+    let matmul = matmul.exists().then(|| matmul_report::Results::read(&matmul)).transpose()?;
+    text += &multiplication(matmul.as_ref());
     text += &training(&mlp);
     let (rows, cols) = SHAPE;
     let provenance = |machine: &str, date: &str, commit: &str| {
@@ -53,13 +56,17 @@ fn section(folder: &Path) -> anyhow::Result<String> {
         text,
         "\nTime: one `f32` matrix of {rows} x {cols} with a cold L2; training: one epoch of MNIST in batches of {}. Bandwidth: \
          relative to the fastest copy. Peers: their time divided by ours, `f32` / `bf16`, geometric mean over all shapes \
-         that both ran. Operations: {} ([all figures](docs/results/softmax.md)). Training: {} \
+         that both ran. Operations: {} ([all figures](docs/results/softmax.md)).{} Training: {} \
          ([all figures](docs/results/mlp.md)). Written by `cargo xtask report`.",
         mlp_report::USUAL,
         provenance(&softmax.machine, &softmax.date, &softmax.commit),
+        matmul.as_ref().map_or_else(String::new, |matmul| format!(
+            " `matmul`: `bf16` / `f16`; {} ([all figures](docs/results/matmul.md)).",
+            provenance(&matmul.machine, &matmul.date, &matmul.commit)
+        )),
         provenance(&mlp.machine, &mlp.date, &mlp.commit),
     );
-    for (report, what) in [("softmax", "operations"), ("mlp", "training")] {
+    for (report, what) in [("softmax", "operations"), ("matmul", "products"), ("mlp", "training")] {
         for path in report::merged(folder, report)?.iter().skip(1) {
             let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
             let gpu = stem.trim_start_matches(report).trim_start_matches('-').to_uppercase();
@@ -93,6 +100,39 @@ fn row_of(op: &str, contests: &[Contest<'_>]) -> String {
         percent(shown.share_of_copy()),
         means(EAGER),
         closest.map_or_else(String::new, |(name, shown)| format!("{shown} {}", means(name))),
+    ])
+}
+
+/// The square matrices whose time the table shows.
+const SQUARE: [usize; 3] = [8192; 3];
+
+/// The row of matrix multiplication. Its means are those of `bf16` and `f16`.
+fn multiplication(results: Option<&matmul_report::Results>) -> String {
+    let name = "`matmul`, bf16 8192^3".to_owned();
+    let contests = |dtype| results.map_or_else(Vec::new, |results| results.contests(dtype));
+    let of_type = contests("bf16");
+    let shown = of_type.iter().map(|contest| contest.ours).find(|entry| entry.extents() == SQUARE);
+    let Some((microseconds, rate)) = shown.and_then(|entry| Some((entry.microseconds?, entry.tflops()?)))
+    else {
+        return row(&[name, "not measured".into(), String::new(), String::new(), String::new()]);
+    };
+    let means = |peer: &str| {
+        let leads =
+            |dtype| contests(dtype).iter().filter_map(|contest| contest.lead(peer)).collect::<Vec<f64>>();
+        ["bf16", "f16"].map(|dtype| times(geometric_mean(&leads(dtype)))).join(" / ")
+    };
+    let others = matmul_report::PEERS.into_iter().filter(|(name, _)| *name != "torch");
+    let timed = others.filter_map(|(name, shown)| {
+        let leads: Vec<f64> = of_type.iter().filter_map(|contest| contest.lead(name)).collect();
+        Some((geometric_mean(&leads).filter(|_| leads.len() >= FEWEST_SHAPES)?, name, shown))
+    });
+    let closest = timed.min_by(|a, b| a.0.total_cmp(&b.0));
+    row(&[
+        name,
+        softmax_report_tables::time(microseconds),
+        format!("{rate:.0} TFLOP/s"),
+        means("torch"),
+        closest.map_or_else(String::new, |(_, name, shown)| format!("{shown} {}", means(name))),
     ])
 }
 

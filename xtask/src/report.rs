@@ -9,7 +9,7 @@ use anyhow::{Context, ensure};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::{figures, gallery_report, mlp_report, softmax_report, stale, workspace};
+use crate::{figures, gallery_report, matmul_report, mlp_report, softmax_report, stale, workspace};
 
 /// Merge the figures of a run on a GPU into docs/ and the README, with charts; without files, draw again what was merged last
 #[derive(clap::Subcommand)]
@@ -18,6 +18,8 @@ pub enum Report {
     Figures,
     /// The lessons of docs/gallery and their peers: `cargo xtask gallery` and benches/peers/gallery.py
     Gallery(gallery_report::Merged),
+    /// Matrix multiplication and its peers, in turns: benches/peers/matmul.py
+    Matmul(matmul_report::Merged),
     /// Training on MNIST, rung by rung, and its peers: `cargo bench mlp` and benches/peers/mnist.py
     Mlp(Files),
     /// The softmax ladder and its peers: `cargo bench softmax` and benches/peers/softmax.py
@@ -30,6 +32,7 @@ impl Report {
         match self {
             Report::Figures => figures::update_readme(),
             Report::Gallery(merged) => gallery_report::run(merged),
+            Report::Matmul(merged) => matmul_report::run(merged),
             Report::Mlp(files) => mlp_report::run(files),
             Report::Softmax(files) => softmax_report::run(files),
         }

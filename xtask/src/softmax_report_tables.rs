@@ -217,10 +217,12 @@ fn failures(results: &Results) -> String {
 
 /// The time, where there is one.
 pub fn microseconds(entry: Option<&Entry>) -> String {
-    let time = entry.and_then(|entry| entry.microseconds);
-    time.map_or_else(String::new, |time| {
-        if time < 1e4 { format!("{time:.1} us") } else { format!("{:.1} ms", time / 1e3) }
-    })
+    entry.and_then(|entry| entry.microseconds).map_or_else(String::new, time)
+}
+
+/// A time of so many microseconds in its usual unit.
+pub fn time(microseconds: f64) -> String {
+    if microseconds < 1e4 { format!("{microseconds:.1} us") } else { format!("{:.1} ms", microseconds / 1e3) }
 }
 
 /// GB/s, where there is a time.
