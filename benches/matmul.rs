@@ -9,19 +9,24 @@
 //! `benches/peers/matmul.py`: it reads requests such as `prepare NAME TYPE M N K` and `time NAME` from standard input, and
 //! answers each with a line: error and kernels, seconds, or `error` and what went wrong. NAME is `matmul` or a rung of the ladder.
 //!
+//! `--sweep N` times the N kernels that the model of [`KernelChoice`] ranks first at each shape, for `matmul-sweep.json`: to
+//! see where the model errs.
+//!
 //! `cargo bench matmul -- bf16` takes the types and shapes that have the word in their id, such as `bf16/4096x4096x4096`.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, Write as _};
 use std::process::{Command, ExitCode};
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use cuda_std::half::{bf16, f16};
 use ferrowarp::device::{Device, DeviceChoice, open};
-use ferrowarp::matmul::{KernelChoice, Precision, Problem, Real};
+use ferrowarp::matmul::{KernelChoice, Problem, Real};
 use ferrowarp::softmax::DeviceProfile;
 use ferrowarp_benches::exit_code;
-use ferrowarp_benches::matmul::{CPU_SHAPES, MatmulEntry, SHAPES, Shape, Timed, Type, prepare, prepare_rung};
+use ferrowarp_benches::matmul::{
+    CPU_SHAPES, MatmulEntry, SHAPES, Shape, Timed, Type, prepare, prepare_rung, problem, sweep,
+};
 use ferrowarp_benches::results::{Results, median};
 use gpu_kernels::matmul::ladder::RUNGS;
 
@@ -32,7 +37,11 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let is_server = arguments.iter().any(|argument| argument == "--serve");
     let is_test = arguments.iter().any(|argument| argument == "--test");
-    let filter = arguments.iter().find(|argument| !argument.starts_with("--")).map_or("", String::as_str);
+    let sweep_at = arguments.iter().position(|argument| argument == "--sweep");
+    let sweep_most = sweep_at.and_then(|at| arguments.get(at + 1)?.parse().ok());
+    let words = arguments.iter().enumerate().filter(|(i, _)| sweep_at.is_none_or(|at| *i != at + 1));
+    let mut words = words.map(|(_, word)| word.as_str()).filter(|word| !word.starts_with("--"));
+    let filter = words.next().unwrap_or_default();
     // The name of the bench is what `cargo bench` itself selects by.
     let filter = if filter == "matmul" { "" } else { filter };
     let (device, why) = match open(DeviceChoice::Auto) {
@@ -43,27 +52,63 @@ fn main() -> ExitCode {
         }
     };
     eprintln!("{why}");
-    exit_code(if is_server { serve(&device).map(|()| Vec::new()) } else { run(&device, filter, is_test) })
+    exit_code(match (is_server, sweep_at, sweep_most) {
+        (true, ..) => serve(&device).map(|()| Vec::new()),
+        (_, Some(_), Some(most)) => sweep_all(&device, filter, most),
+        (_, Some(_), None) => Err(anyhow!("--sweep needs a number of kernels, such as --sweep 20")),
+        _ => run(&device, filter, is_test),
+    })
+}
+
+/// The shapes that have `filter` in their ids, on this device.
+fn selected(device: &Device, filter: &str) -> Vec<(Type, Shape)> {
+    let shapes: &[Shape] = if device.is_cuda() { &SHAPES } else { &CPU_SHAPES };
+    let all = Type::ALL.into_iter().flat_map(|ty| shapes.iter().map(move |&shape| (ty, shape)));
+    all.filter(|(ty, shape)| format!("{}/{shape}", ty.name()).contains(filter)).collect()
+}
+
+/// Times the first `most` kernels at each shape; what failed.
+fn sweep_all(device: &Device, filter: &str, most: usize) -> anyhow::Result<Vec<String>> {
+    let mut results = Results::new(device)?;
+    let mut failed = Vec::new();
+    for (ty, shape) in selected(device, filter) {
+        match sweep(device, ty, shape, most) {
+            Ok(entries) => {
+                let least = entries.iter().map(|entry| entry.microseconds).fold(f64::INFINITY, f64::min);
+                if let Some((first, best)) =
+                    entries.first().zip(entries.iter().find(|entry| entry.microseconds == least))
+                {
+                    let id = format!("{}/{shape}", ty.name());
+                    let over = first.microseconds / least;
+                    println!(
+                        "{id:30} {:10.2} us {} ({over:.2} x {least:.2} us {})",
+                        first.microseconds, first.kernels, best.kernels
+                    );
+                }
+                results.entries.extend(entries);
+            }
+            Err(error) => failed.push(format!("{}/{shape}: {error:#}", ty.name())),
+        }
+    }
+    eprintln!("wrote {}", results.write("matmul-sweep.json")?.display());
+    Ok(failed)
 }
 
 /// Times all that has `filter` in its id; what failed.
 fn run(device: &Device, filter: &str, is_test: bool) -> anyhow::Result<Vec<String>> {
     let mut results = Results::new(device)?;
     let mut failed = Vec::new();
-    let shapes: &[Shape] = if device.is_cuda() { &SHAPES } else { &CPU_SHAPES };
-    for ty in Type::ALL {
-        for &shape in shapes.iter().filter(|shape| format!("{}/{shape}", ty.name()).contains(filter)) {
-            let entry = entry(device, ty, shape, if is_test { 1 } else { SAMPLES });
-            let id = format!("{}/{shape}", ty.name());
-            match (&entry.error, entry.microseconds) {
-                (Some(error), _) => failed.push(format!("{id}: {error}")),
-                (None, time) => print(&id, shape, time.unwrap_or_default(), entry.kernels.as_deref()),
-            }
-            results.entries.push(entry);
-            if !device.is_cuda() && ty == Type::F32 && !is_test {
-                let seconds = matrixmultiply(shape);
-                print(&format!("matrixmultiply/{shape}"), shape, seconds * 1e6, None);
-            }
+    for (ty, shape) in selected(device, filter) {
+        let entry = entry(device, ty, shape, if is_test { 1 } else { SAMPLES });
+        let id = format!("{}/{shape}", ty.name());
+        match (&entry.error, entry.microseconds) {
+            (Some(error), _) => failed.push(format!("{id}: {error}")),
+            (None, time) => print(&id, shape, time.unwrap_or_default(), entry.kernels.as_deref()),
+        }
+        results.entries.push(entry);
+        if !device.is_cuda() && ty == Type::F32 && !is_test {
+            let seconds = matrixmultiply(shape);
+            print(&format!("matrixmultiply/{shape}"), shape, seconds * 1e6, None);
         }
     }
     if !is_test {
@@ -112,16 +157,15 @@ fn entry(device: &Device, dtype: Type, shape @ Shape { m, n, k }: Shape, samples
 }
 
 /// The kernels that the operation chooses.
-fn kernels(device: &Device, ty: Type, Shape { m, n, k }: Shape) -> anyhow::Result<String> {
+fn kernels(device: &Device, ty: Type, shape: Shape) -> anyhow::Result<String> {
     fn chosen<T: Real>(device: &Device, problem: &Problem) -> anyhow::Result<String> {
         Ok(KernelChoice::<T>::new(&DeviceProfile::from(device), problem)?.to_string())
     }
-    let problem = Problem { b_is_transposed: true, ..Problem::new(m as u32, n as u32, k as u32) };
+    let problem = problem(ty, shape);
     match ty {
         Type::Bf16 => chosen::<bf16>(device, &problem),
         Type::F16 => chosen::<f16>(device, &problem),
-        Type::Tf32 => chosen::<f32>(device, &Problem { precision: Precision::Tf32, ..problem }),
-        Type::F32 => chosen::<f32>(device, &problem),
+        Type::Tf32 | Type::F32 => chosen::<f32>(device, &problem),
     }
 }
 

@@ -7,7 +7,10 @@ use std::fmt;
 use anyhow::{Context as _, ensure};
 use cuda_std::half::{bf16, f16};
 use ferrowarp::device::{Buffer, Device, DeviceError};
-use ferrowarp::matmul::{Matmul, MatmulAs, Matrix, MatrixMut, Precision, Workspace, run_rung};
+use ferrowarp::matmul::{
+    KernelChoice, Matmul, MatmulAs, Matrix, MatrixMut, Precision, Problem, Workspace, run_rung,
+};
+use ferrowarp::softmax::DeviceProfile;
 use ferrowarp_cases::reference::Number;
 use gpu_kernels::matmul::ladder::Rung;
 use serde::Serialize;
@@ -235,16 +238,22 @@ fn normal<T: Number>(len: usize, seed: u64) -> Vec<T> {
     (0..len).map(|i| block[(i + i / block.len() * 7919) % block.len()]).collect()
 }
 
+/// What the kernel of a shape is chosen for.
+pub fn problem(ty: Type, Shape { m, n, k }: Shape) -> Problem {
+    let precision = if ty == Type::Tf32 { Precision::Tf32 } else { Precision::F32 };
+    let is_aligned = (k * ty.bytes()).is_multiple_of(16);
+    Problem { b_is_transposed: true, precision, is_aligned, ..Problem::new(m as u32, n as u32, k as u32) }
+}
+
 /// The operation at a shape, checked, and ready to be timed.
 ///
 /// # Errors
 /// There is no memory, a launch failed, or a result is wrong.
 pub fn prepare(device: &Device, ty: Type, shape: Shape) -> anyhow::Result<Box<dyn Timed>> {
     match ty {
-        Type::Bf16 => prepare_as::<bf16>(device, ty, shape, Precision::F32),
-        Type::F16 => prepare_as::<f16>(device, ty, shape, Precision::F32),
-        Type::Tf32 => prepare_as::<f32>(device, ty, shape, Precision::Tf32),
-        Type::F32 => prepare_as::<f32>(device, ty, shape, Precision::F32),
+        Type::Bf16 => prepare_as::<bf16>(device, ty, shape),
+        Type::F16 => prepare_as::<f16>(device, ty, shape),
+        Type::Tf32 | Type::F32 => prepare_as::<f32>(device, ty, shape),
     }
 }
 
@@ -252,10 +261,12 @@ fn prepare_as<T: Number + MatmulAs<T>>(
     device: &Device,
     ty: Type,
     shape: Shape,
-    precision: Precision,
 ) -> anyhow::Result<Box<dyn Timed>> {
-    let on = device.clone();
-    let launch = move |set: &mut Set<T>| run(&on, set, shape, precision);
+    let (on, precision) = (device.clone(), problem(ty, shape).precision);
+    let launch = move |set: &mut Set<T>| {
+        let (call, workspace) = call(set, shape, precision)?;
+        Ok(call.run_with(&on, workspace)?)
+    };
     prepare_launch(device, ty, shape, launch)
 }
 
@@ -276,15 +287,101 @@ pub fn prepare_rung(
     prepare_launch(device, Type::Bf16, shape, launch)
 }
 
-fn run<T: MatmulAs<T>>(
-    device: &Device,
+/// The operation on a set.
+fn call<T: MatmulAs<T>>(
     set: &mut Set<T>,
     Shape { m, n, k }: Shape,
     precision: Precision,
-) -> Result<(), DeviceError> {
+) -> Result<(Matmul<'_, T, T>, &mut Workspace), DeviceError> {
     let (a, b) = (Matrix::new(&set.a, m, k)?, Matrix::new(&set.b, n, k)?.transposed());
-    let call = Matmul::new(MatrixMut::new(&mut set.out, m, n)?, a, b).precision(precision);
-    Ok(call.run_with(device, &mut set.workspace)?)
+    Ok((Matmul::new(MatrixMut::new(&mut set.out, m, n)?, a, b).precision(precision), &mut set.workspace))
+}
+
+/// A kernel with a number of splits that could do a shape.
+#[derive(Debug, Serialize)]
+pub struct SweepEntry {
+    /// The operands' type.
+    pub dtype: Type,
+    /// Rows, columns and terms.
+    pub shape: [usize; 3],
+    /// The kernels.
+    pub kernels: String,
+    /// Blocks that share the sums of a tile.
+    pub splits: u32,
+    /// Cycles by the model that chooses.
+    pub estimate: f64,
+    /// Device time of one launch.
+    pub microseconds: f64,
+}
+
+/// Batches of a kernel in a sweep.
+const SWEEP_SAMPLES: usize = 3;
+
+/// Times the `most` choices that the model ranks first at a shape, and checks each.
+///
+/// # Errors
+/// As for [`prepare`].
+pub fn sweep(device: &Device, ty: Type, shape: Shape, most: usize) -> anyhow::Result<Vec<SweepEntry>> {
+    match ty {
+        Type::Bf16 => sweep_as::<bf16>(device, ty, shape, most),
+        Type::F16 => sweep_as::<f16>(device, ty, shape, most),
+        Type::Tf32 | Type::F32 => sweep_as::<f32>(device, ty, shape, most),
+    }
+}
+
+fn sweep_as<T: Number + MatmulAs<T>>(
+    device: &Device,
+    ty: Type,
+    shape @ Shape { m, n, k }: Shape,
+    most: usize,
+) -> anyhow::Result<Vec<SweepEntry>> {
+    let problem = problem(ty, shape);
+    let precision = problem.precision;
+    let ranked = KernelChoice::<T>::ranked(&DeviceProfile::from(device), &problem);
+    let (a, b, mut sets) = sets::<T>(device, shape)?;
+    let mut entries = Vec::new();
+    for (choice, estimate) in ranked.into_iter().take(most) {
+        let on = device.clone();
+        let launch = move |set: &mut Set<T>| {
+            let (call, workspace) = call(set, shape, precision)?;
+            Ok(call.run_by(&on, workspace, choice)?)
+        };
+        launch(&mut sets[0])?;
+        check(ty, shape, (&a, &b), &sets[0].out.to_vec()?)
+            .with_context(|| format!("{} {shape} by {choice}", ty.name()))?;
+        let mut rotation = Rotation::new(device, sets, launch)?;
+        let launches = (BATCH / rotation.time(device, 1)?.as_secs_f64().max(1e-7)).ceil() as u64;
+        let mut times = (0..SWEEP_SAMPLES)
+            .map(|_| Ok(rotation.time(device, launches)?.as_secs_f64() / launches as f64))
+            .collect::<Result<Vec<_>, DeviceError>>()?;
+        times.sort_by(f64::total_cmp);
+        sets = rotation.into_sets();
+        let (shape, splits, microseconds) = ([m, n, k], choice.splits(), times[SWEEP_SAMPLES / 2] * 1e6);
+        entries.push(SweepEntry {
+            dtype: ty,
+            shape,
+            kernels: choice.to_string(),
+            splits,
+            estimate,
+            microseconds,
+        });
+    }
+    Ok(entries)
+}
+
+/// The operands on the host, and the sets that leave the cache cold.
+type Operands<T> = (Vec<T>, Vec<T>, Vec<Set<T>>);
+
+fn sets<T: Number>(device: &Device, Shape { m, n, k }: Shape) -> anyhow::Result<Operands<T>> {
+    let bytes = (m * k + n * k + m * n) * size_of::<T>();
+    let count = device.l2_bytes()?.map_or(1, |cache| (CACHES * cache).div_ceil(bytes).clamp(2, MOST_SETS));
+    let (a, b) = (normal::<T>(m * k, 1), normal::<T>(n * k, 2));
+    let set = || -> Result<Set<T>, DeviceError> {
+        let out = device.alloc_zeroed(m * n)?;
+        Ok(Set { a: device.upload(&a)?, b: device.upload(&b)?, out, workspace: Workspace::default() })
+    };
+    let sets = (0..count).map(|_| set()).collect::<Result<Vec<_>, _>>()?;
+    Ok((a, b, sets))
 }
 
 /// A launch on sets of matrices, checked, and ready to be timed.
@@ -294,17 +391,11 @@ fn run<T: MatmulAs<T>>(
 pub fn prepare_launch<T: Number>(
     device: &Device,
     ty: Type,
-    shape @ Shape { m, n, k }: Shape,
+    shape: Shape,
     launch: impl Fn(&mut Set<T>) -> Result<(), DeviceError> + Send + Sync + 'static,
 ) -> anyhow::Result<Box<dyn Timed>> {
-    let bytes = (m * k + n * k + m * n) * size_of::<T>();
-    let count = device.l2_bytes()?.map_or(1, |cache| (CACHES * cache).div_ceil(bytes).clamp(2, MOST_SETS));
-    let (a, b) = (normal::<T>(m * k, 1), normal::<T>(n * k, 2));
-    let set = || -> Result<Set<T>, DeviceError> {
-        let out = device.alloc_zeroed(m * n)?;
-        Ok(Set { a: device.upload(&a)?, b: device.upload(&b)?, out, workspace: Workspace::default() })
-    };
-    let mut sets = (0..count).map(|_| set()).collect::<Result<Vec<_>, _>>()?;
+    let (a, b, mut sets) = sets::<T>(device, shape)?;
+    let count = sets.len();
     launch(&mut sets[0])?;
     let got = sets[0].out.to_vec()?;
     let relative_error =

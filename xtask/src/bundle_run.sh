@@ -39,7 +39,7 @@ steps=${*:-start check crates train bench peers peers-compile missed matmul matm
 for step in $steps; do
     case $step in
         start | check | crates | train | bench | peers | peers-compile | missed | mlp | mlp-peers | ladder | faults) ;;
-        gallery | gallery-peers | gallery-counts | roofline | profile | timelines | matmul | matmul-peers) ;;
+        gallery | gallery-peers | gallery-counts | roofline | profile | timelines | matmul | matmul-sweep | matmul-peers) ;;
         *)
             echo "$step is no step; bash run.sh OUTPUT_FOLDER runs all that the head of the script names" >&2
             exit 2
@@ -196,9 +196,16 @@ matmul() {
     cp "$scratch/criterion/matmul.json" "$out/"
 }
 
+# Which kernels the model should have chosen; the variable is a part of ids such as bf16/4096x4096x4096.
+matmul-sweep() {
+    CRITERION_HOME=$scratch/criterion part bench-matmul-sweep ./bench-matmul --bench --sweep 20 "${FERROWARP_MATMUL:-bf16}"
+    cp "$scratch/criterion/matmul-sweep.json" "$out/"
+}
+
 matmul-peers() {
     part peers-matmul python3 peers_matmul.py --out "$out/matmul-peers.json" --ours ./bench-matmul \
-        --types "${FERROWARP_MATMUL_TYPES:-bf16,f16,tf32,f32}" --budget "${FERROWARP_MATMUL_BUDGET:-540}"
+        --types "${FERROWARP_MATMUL_TYPES:-bf16,f16,tf32,f32}" --shapes "${FERROWARP_MATMUL_SHAPES:-}" \
+        --peers "${FERROWARP_MATMUL_PEERS:-cublaslt,torch,triton,copy}" --budget "${FERROWARP_MATMUL_BUDGET:-540}"
 }
 
 mlp() {

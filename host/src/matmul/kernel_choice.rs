@@ -125,6 +125,15 @@ impl<T: Real> KernelChoice<T> {
         best.map(|(choice, _)| choice).ok_or(MatmulError::NoKernel { capability })
     }
 
+    /// Every kernel of the device that can do it with every number of splits, and its estimate in cycles, the least first.
+    #[doc(hidden)]
+    pub fn ranked(profile: &DeviceProfile, problem: &Problem) -> Vec<(Self, f64)> {
+        let choices = Self::with_splits(profile, problem);
+        let mut ranked: Vec<_> = choices.map(|choice| (choice, choice.estimate(profile, problem))).collect();
+        ranked.sort_by(|(_, a), (_, b)| a.total_cmp(b));
+        ranked
+    }
+
     /// Every kernel of the device that can do it, with one split, and with several where there are terms for them.
     pub fn every(profile: &DeviceProfile, problem: &Problem) -> Vec<Self> {
         let serial = Some(T::SERIAL).filter(|kernel| profile.limits.runs(kernel.meta));

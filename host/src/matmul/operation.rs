@@ -100,9 +100,14 @@ impl<'a, T: MatmulAs<O>, O: Pod> Matmul<'a, T, O> {
 
     /// Runs it by the kernels of a choice, the fastest one or another: to compare them.
     #[doc(hidden)]
-    pub fn run_by(self, device: &Device, choice: KernelChoice<T>) -> Result<(), MatmulError> {
+    pub fn run_by(
+        self,
+        device: &Device,
+        workspace: &mut Workspace,
+        choice: KernelChoice<T>,
+    ) -> Result<(), MatmulError> {
         let problem = self.checked(device)?;
-        self.launch(device, &mut Workspace::default(), &problem, choice)
+        self.launch(device, workspace, &problem, choice)
     }
 
     /// What a kernel is chosen for, after all shapes have been checked.
