@@ -4,15 +4,17 @@
 # Steps: start (a first and a second start), check (self-check with the PTX of both back ends, programs on cust,
 # sanitizers), crates (crates of the registry, compared with the host), train, bench (our softmax), peers (PyTorch, Triton,
 # FlashInfer and QuACK), peers-compile (torch.compile), missed (Nsight Compute on ours and QuACK where QuACK was ahead), matmul
-# (our matrix multiplication at every shape), matmul-peers (ours in turns with cuBLASLt, Triton and
-# torch.compile), mlp (our training, rung by rung), mlp-peers (PyTorch and JAX), timelines (what runs when, on each rung), ladder (accuracy and kernels
-# of each rung), gallery (the lessons), gallery-peers (PyTorch at their problems), gallery-counts (Nsight Compute's sectors and
+# (our matrix multiplication at every shape), matmul-sweep (the kernels that its model ranks first; only if it is named),
+# matmul-peers (ours in turns with cuBLASLt, PyTorch and Triton, and the rungs of the ladder), mlp (our training, rung by
+# rung), mlp-peers (PyTorch and JAX), timelines (what runs when, on each rung), ladder (accuracy and kernels of each rung),
+# gallery (the lessons), gallery-peers (PyTorch at their problems), gallery-counts (Nsight Compute's sectors and
 # conflicts of each lesson), roofline (the time of every kernel that no lesson times), faults (kernels that fail on purpose,
 # and what the programs then do), profile (Nsight Compute on some softmax shapes); all if none is named.
 # FERROWARP_LESSONS names the lessons of the step gallery, all if it is empty.
 # FERROWARP_BENCH_SHAPES=few in the environment takes a few shapes, some takes all but half of the widths;
 # FERROWARP_PEERS_BUDGET, FERROWARP_COMPILE_BUDGET, FERROWARP_MLP_PEERS_BUDGET and FERROWARP_MATMUL_BUDGET are in seconds;
-# FERROWARP_MATMUL_TYPES is a list such as bf16,f16; FERROWARP_SOFTMAX and
+# FERROWARP_MATMUL_TYPES is a list such as bf16,f16, FERROWARP_MATMUL_PEERS one such as cublaslt,compile, and
+# FERROWARP_MATMUL_SHAPES a regular expression such as '^4096x'; FERROWARP_SOFTMAX and
 # FERROWARP_MLP are regular expressions for the ids of the benches, such as 'softmax/.*/(f32|bf16)/' and mlp/fused;
 # FERROWARP_PROFILE and FERROWARP_MISSED take the bench ids to profile, without `softmax/` before them.
 #
@@ -23,6 +25,12 @@
 # FERROWARP_MLP_PEERS_BUDGET=100 bash run.sh OUT3 mlp mlp-peers missed
 # cargo xtask report softmax --ours OUT1/softmax.json --peers OUT2/peers.json --peers OUT2/peers-compile.json --profile OUT3/missed.txt
 # cargo xtask report mlp --ours OUT3/mlp.json --peers OUT3/mnist-peers.json
+#
+# What the page of matrix multiplication needs; the third run adds torch.compile, which tunes each shape for long:
+# FERROWARP_MATMUL_TYPES=bf16,f16 bash run.sh OUT4 matmul-peers
+# FERROWARP_MATMUL_TYPES=tf32,f32 bash run.sh OUT5 matmul-peers
+# FERROWARP_MATMUL_TYPES=bf16 FERROWARP_MATMUL_PEERS=cublaslt,compile FERROWARP_MATMUL_SHAPES=4096 bash run.sh OUT6 matmul-peers
+# cargo xtask report matmul --runs OUT6/matmul-peers.json --runs OUT4/matmul-peers.json --runs OUT5/matmul-peers.json
 #
 # QuACK is timed where python3 finds it, and else named as missing. It comes by `pip install 'quack-kernels[cu13]'`; onto a
 # machine without a network as wheels, of the packages that it and nvidia-cutlass-dsl[cu13] require, but no others of CUDA:

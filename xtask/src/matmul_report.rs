@@ -28,8 +28,8 @@ pub type Results = report::Results<Entry>;
 /// The files to merge.
 #[derive(clap::Args)]
 pub struct Merged {
-    /// What benches/peers/matmul.py wrote; again for every further run of the same commit and machine. What several runs timed
-    /// counts as in the last one
+    /// What benches/peers/matmul.py wrote; again for every further run of the same commit and machine. Peers are compared with
+    /// ours of their run; of ours, the last run is shown
     #[arg(long, value_name = "FILE")]
     runs: Vec<PathBuf>,
 }
@@ -163,8 +163,9 @@ pub struct Entry {
 impl report::Entry for Entry {
     const RUN: &'static str = "matmul";
 
-    fn is_replaced_by(&self, later: &Self) -> bool {
-        self.name == later.name && self.is_at(&later.dtype, later.extents()) && later.microseconds.is_some()
+    /// Each is compared with those of its own run.
+    fn is_replaced_by(&self, _: &Self) -> bool {
+        false
     }
 }
 
@@ -207,20 +208,33 @@ impl Entry {
     }
 }
 
-/// The operation at a shape, and who ran beside it.
+/// The operation at a shape, and all that ran there.
 pub struct Contest<'a> {
+    /// That of the last run.
     pub ours: &'a Entry,
-    beside: Vec<&'a Entry>,
+    all: Vec<&'a Entry>,
 }
 
 impl<'a> Contest<'a> {
+    /// What a contestant did in the last run in which it had a time.
     pub fn of(&self, name: &str) -> Option<&'a Entry> {
-        self.beside.iter().find(|entry| entry.name == name).copied()
+        let of_name = self.all.iter().filter(|entry| entry.name == name).copied();
+        of_name.max_by_key(|entry| (entry.microseconds.is_some(), entry.run))
+    }
+
+    /// The time of a contestant over that of another, in the last run that timed both.
+    pub fn ratio(&self, name: &str, other: &str) -> Option<f64> {
+        let ratio = |entry: &&Entry| {
+            let beside = self.all.iter().find(|beside| beside.name == other && beside.run == entry.run)?;
+            Some((entry.run, entry.microseconds? / beside.microseconds?))
+        };
+        let ratios = self.all.iter().filter(|entry| entry.name == name).filter_map(ratio);
+        ratios.max_by_key(|(run, _)| *run).map(|(_, ratio)| ratio)
     }
 
     /// The time of a peer over ours.
     pub fn lead(&self, name: &str) -> Option<f64> {
-        Some(self.of(name)?.microseconds? / self.ours.microseconds?)
+        self.ratio(name, "matmul")
     }
 
     /// The same of the fastest peer, with its name on the pages.
@@ -231,21 +245,25 @@ impl<'a> Contest<'a> {
 
     /// Our bandwidth over that of the copy.
     pub fn share_of_copy(&self) -> Option<f64> {
-        Some(self.ours.gigabytes_per_second()? / self.of(COPY)?.gigabytes_per_second()?)
+        let copy = self.of(COPY)?;
+        Some(self.ours.bytes() / copy.bytes() * self.lead(COPY)?)
     }
 }
 
 impl Results {
     /// The contests of a type, in the order of the run.
     pub fn contests(&self, dtype: &str) -> Vec<Contest<'_>> {
-        let ours = self.ours.iter().filter(|entry| entry.name == "matmul" && entry.dtype == dtype);
-        let contest = |ours| {
-            let beside = self.peers.iter().chain(&self.ours);
-            let is_beside =
-                |entry: &&Entry| entry.is_at(dtype, Entry::extents(ours)) && entry.run == ours.run;
-            Contest { ours, beside: beside.filter(is_beside).collect() }
-        };
-        ours.map(contest).collect()
+        let mut contests: Vec<Contest<'_>> = Vec::new();
+        for ours in self.ours.iter().filter(|entry| entry.name == "matmul" && entry.dtype == dtype) {
+            if let Some(known) = contests.iter_mut().find(|contest| contest.ours.extents() == ours.extents())
+            {
+                known.ours = ours;
+                continue;
+            }
+            let here = self.ours.iter().chain(&self.peers).filter(|entry| entry.is_at(dtype, ours.extents()));
+            contests.push(Contest { ours, all: here.collect() });
+        }
+        contests
     }
 }
 

@@ -68,15 +68,14 @@ fn rung(results: &Results, name: &str, below: Option<&str>) -> String {
             ]);
             continue;
         };
-        let step = below.and_then(|below| contest.of(below)?.microseconds);
-        let peer = contest.of(PEERS[0].0).and_then(|peer| peer.microseconds);
+        let step = below.and_then(|below| contest.ratio(below, name));
         let [clock, power] = clock_and_power(entry);
         text += &row(&[
             entry.shape(),
             time(microseconds),
             tflops(entry),
-            times(step.map(|step| step / microseconds)),
-            times(peer.map(|peer| peer / microseconds)),
+            times(step),
+            times(contest.ratio(PEERS[0].0, name)),
             clock,
             power,
         ]);
@@ -204,8 +203,7 @@ pub fn full(results: &Results) -> String {
         text += &head(&["bf16", "rung", "time", "TFLOP/s", "cuBLASLt's time over it"], 2);
         for contest in results.contests("bf16") {
             for entry in rungs.iter().filter_map(|name| contest.of(name)) {
-                let peer = contest.of(PEERS[0].0).and_then(|peer| peer.microseconds);
-                let lead = peer.zip(entry.microseconds).map(|(peer, ours)| peer / ours);
+                let lead = contest.ratio(PEERS[0].0, &entry.name);
                 text +=
                     &row(&[entry.shape(), entry.name.clone(), time_of(entry), tflops(entry), times(lead)]);
             }

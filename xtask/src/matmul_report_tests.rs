@@ -37,7 +37,8 @@ fn a_peer_is_compared_with_ours_of_its_own_run() {
     let contests = all.contests("bf16");
     assert_eq!(contests.len(), 1);
     assert_eq!((contests[0].ours.run, contests[0].lead("compile")), (1, Some(0.9)));
-    assert_eq!(contests[0].lead("cublaslt"), None);
+    assert_eq!(contests[0].lead("cublaslt"), Some(1700.0 / 1600.0));
+    assert_eq!(contests[0].ratio("cublaslt", "r05_two_consumers"), Some(0.85));
 }
 
 #[test]
