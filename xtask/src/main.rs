@@ -2,7 +2,6 @@
 //! kernels are in the package `xtask-ptx`, which `cargo xtask` starts first.
 
 mod bundle;
-#[allow(dead_code, unused_imports, reason = "its users are in work")]
 mod chart;
 mod compat;
 mod differ;
