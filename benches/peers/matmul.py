@@ -18,7 +18,6 @@ rounds.
 """
 
 import argparse
-import json
 import pathlib
 import re
 import statistics
@@ -196,6 +195,13 @@ def compiled(timer, sets, kind, shape):
     return Peer(timer, sets, lambda a, b, out: function(a, b))
 
 
+def copy(timer, sets, kind, shape):
+    if shape[0] > 64:
+        raise ValueError("for at most 64 rows")
+    copies = [timer.torch.empty_like(b) for _, b, _ in sets]
+    return Peer(timer, list(zip(sets, copies)), lambda given, to: to.copy_(given[1]))
+
+
 PEERS = {"cublaslt": cublaslt, "torch": torch_matmul, "triton": triton, "compile": compiled, "copy": copy}
 
 
@@ -205,13 +211,6 @@ def make_sets(timer, kind, shape):
     size = (m * k + n * k + m * n) * dtype.itemsize
     random = lambda *extents: torch.randn(*extents, device="cuda", dtype=dtype)
     return [(random(m, k), random(n, k), torch.empty(m, n, device="cuda", dtype=dtype)) for _ in range(timer.count(size))]
-
-
-def copy(timer, sets, kind, shape):
-    if shape[0] > 64:
-        raise ValueError("for at most 64 rows")
-    copies = [timer.torch.empty_like(b) for _, b, _ in sets]
-    return Peer(timer, list(zip(sets, copies)), lambda given, to: to.copy_(given[1]))
 
 
 def error_of(timer, sets, peer, name):
