@@ -28,7 +28,7 @@ fn finding(results: &Results) -> String {
         let (lead, peer) = contest.least_lead()?;
         let rate = contest.ours.tflops()?;
         Some(format!(
-            "At 8192^3 in bf16 Ferrowarp reaches {rate:.0} TFLOP/s; {peer}'s time is {lead:.2} of its own"
+            "At 8192^3 in bf16 Ferrowarp reaches {rate:.0} TFLOP/s, {lead:.2} times the speed of {peer}"
         ))
     });
     words.unwrap_or_else(|| "TFLOP/s of square matrices".to_owned())

@@ -46,7 +46,9 @@ fn time_of(entry: &Entry) -> String {
 }
 
 fn tflops(entry: &Entry) -> String {
-    entry.tflops().map_or_else(String::new, |rate| format!("{rate:.0}"))
+    entry.tflops().map_or_else(String::new, |rate| {
+        if rate < 99.5 { format!("{rate:.1}") } else { format!("{rate:.0}") }
+    })
 }
 
 /// The table of one rung.
