@@ -31,6 +31,8 @@ const WARPGROUP_FETCHED: f64 = 48.0;
 const FROM_MEMORY: f64 = 20.0;
 /// Cycles of a block before its first term and after its last.
 const BLOCK_CYCLES: f64 = 2000.0;
+/// Cycles in which the blocks of a cluster add up their sums.
+const CLUSTER_CYCLES: f64 = 1000.0;
 /// Cycles of one launch more.
 const LAUNCH_CYCLES: f64 = 4000.0;
 
@@ -107,6 +109,16 @@ pub(super) enum Kernel<T: 'static> {
     ThreeProducts,
 }
 
+impl<T> Kernel<T> {
+    /// The most splits of k.
+    fn most_splits(&self) -> u32 {
+        match self {
+            Kernel::Tiles(kernel) if kernel.is_cluster => TileShape::MOST_IN_CLUSTER,
+            _ => MOST_SPLITS,
+        }
+    }
+}
+
 impl<T: Real> KernelChoice<T> {
     /// The kernel with the smallest estimate.
     ///
@@ -155,8 +167,9 @@ impl<T: Real> KernelChoice<T> {
 
     fn with_splits(profile: &DeviceProfile, problem: &Problem) -> impl Iterator<Item = Self> {
         let most = (problem.k / LEAST_TERMS).clamp(1, MOST_SPLITS);
-        of_tensor_cores::<T>(profile, problem)
-            .flat_map(move |kernel| (1..=most).map(move |splits| Self { kernel, splits }))
+        of_tensor_cores::<T>(profile, problem).flat_map(move |kernel| {
+            (1..=most.min(kernel.most_splits())).map(move |splits| Self { kernel, splits })
+        })
     }
 
     /// About how many cycles it takes.
@@ -195,6 +208,7 @@ impl<T: Real> KernelChoice<T> {
         let most = (tiles * f64::from(self.splits) / multiprocessors).ceil();
         let split = match self.splits {
             1 => 0.0,
+            _ if self.is_cluster() => CLUSTER_CYCLES,
             splits => {
                 let sums = f64::from(m) * f64::from(n) * f64::from(batch) * f64::from(splits);
                 LAUNCH_CYCLES + 8.0 * sums / (FROM_MEMORY * multiprocessors)
@@ -211,7 +225,16 @@ impl<T: Real> KernelChoice<T> {
             Kernel::Warpgroups(kernel) => (kernel.meta, None),
             Kernel::ThreeProducts => (SPLIT.meta, Some(THREE_PRODUCTS.meta)),
         };
-        [first].into_iter().chain(then).chain((self.splits > 1).then_some(T::REDUCE.meta))
+        [first].into_iter().chain(then).chain(self.needs_sums().then_some(T::REDUCE.meta))
+    }
+
+    /// Whether a second launch adds up the sums of the splits.
+    pub(super) fn needs_sums(&self) -> bool {
+        self.splits > 1 && !self.is_cluster()
+    }
+
+    fn is_cluster(&self) -> bool {
+        matches!(self.kernel, Kernel::Tiles(kernel) if kernel.is_cluster)
     }
 
     /// Blocks that share the sums of a tile.
@@ -228,7 +251,7 @@ fn of_tensor_cores<T: Real>(profile: &DeviceProfile, problem: &Problem) -> impl 
     let limits = profile.limits.clone();
     let fits = move |meta, shared_bytes| limits.runs(meta) && shared_bytes <= limits.max_dynamic_shared_bytes;
     let fits_too = fits.clone();
-    let tiles = T::TILES.iter().filter(move |kernel| {
+    let tiles = T::TILES.iter().chain(T::FEW_ROWS).filter(move |kernel| {
         [kernel.a_along_k, kernel.b_along_k] == along_k
             && kernel.is_three_products == is_three
             && fits(kernel.meta, kernel.shared_bytes)

@@ -62,10 +62,13 @@ pub(super) unsafe fn launch_some<T: super::Real>(
     batch: u32,
 ) -> Result<(), MatmulError> {
     let (shape, splits) = ([args.m, args.n], choice.splits);
-    // Without several splits the kernel writes the results; otherwise it writes sums, which the second launch adds up.
+    // Without several splits, or with a cluster of them, the kernel writes the results; otherwise it writes sums, which the second launch adds up.
     let whole = MatmulLaunch { batch, splits, ..args };
-    let (parts, sums) =
-        if splits == 1 { (MatmulLaunch { ..whole }, None) } else { split(device, workspace, &whole)? };
+    let (parts, sums) = if choice.needs_sums() {
+        split(device, workspace, &whole)?
+    } else {
+        (MatmulLaunch { ..whole }, None)
+    };
     let split_pitch = parts.split_pitch;
     // SAFETY: the caller's. The workspace holds the sums of all splits. The second launch comes after the first.
     unsafe {

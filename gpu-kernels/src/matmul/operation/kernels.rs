@@ -4,6 +4,7 @@ use cuda_std::half::{bf16, f16};
 use cuda_std::launch::{KernelMeta, KernelOf, KernelsOf, LaunchConfig};
 
 use super::super::args::MatmulArgs;
+use super::few_rows::matmul_few_rows;
 use super::reduce::{self, matmul_reduce};
 use super::serial::{SHARED_BYTES, TILE_COLS, TILE_ROWS, matmul_serial};
 use super::split::{SIDE, SplitArgs, matmul_split_f32};
@@ -30,17 +31,23 @@ pub struct TileShape {
     pub b_along_k: bool,
     /// Whether `f32` is multiplied as three products of TF32.
     pub is_three_products: bool,
+    /// Whether the splits of k are the blocks of a cluster, at most [`Self::MOST_IN_CLUSTER`], which add up their sums.
+    pub is_cluster: bool,
 }
 
 impl TileShape {
+    /// Blocks that every GPU with clusters has in one.
+    pub const MOST_IN_CLUSTER: u32 = 8;
+
     pub(super) const fn new(
         [rows, cols, terms]: [usize; 3],
         along_k: [usize; 2],
         shared_bytes: usize,
         threads: usize,
         is_three_products: bool,
+        is_cluster: bool,
     ) -> Self {
-        assert!(rows * super::tensor_tiles::sums_pitch(cols) * 4 <= shared_bytes, "the sums fit the buffers");
+        assert!(rows * super::tile_sums::sums_pitch(cols) * 4 <= shared_bytes, "the sums fit the buffers");
         Self {
             rows: rows as u32,
             cols: cols as u32,
@@ -50,13 +57,19 @@ impl TileShape {
             a_along_k: along_k[0] == 1,
             b_along_k: along_k[1] == 1,
             is_three_products,
+            is_cluster,
         }
     }
 
     /// The grid for a result of `m` x `n`, so many splits of k, and a batch.
     pub fn config(&self, [m, n]: [u32; 2], splits: u32, batch: u32) -> LaunchConfig {
         let tiles = m.div_ceil(self.rows) * n.div_ceil(self.cols);
-        LaunchConfig::new((tiles, splits, batch), self.threads).with_shared_bytes(self.shared_bytes)
+        let config = if self.is_cluster {
+            LaunchConfig::new((tiles * splits, 1, batch), self.threads).with_cluster(splits)
+        } else {
+            LaunchConfig::new((tiles, splits, batch), self.threads)
+        };
+        config.with_shared_bytes(self.shared_bytes)
     }
 }
 
@@ -111,6 +124,8 @@ impl WarpgroupShape {
 pub trait MatmulKernels: Sized + 'static {
     /// Kernels of tensor cores for every layout.
     const TILES: &'static [KernelOf<MatmulArgs<Self>, TileShape>];
+    /// Kernels of tensor cores whose clusters split k.
+    const FEW_ROWS: &'static [KernelOf<MatmulArgs<Self>, TileShape>];
     /// Kernels of `wgmma`, for every layout; of `f32` as TF32, for one.
     const WARPGROUPS: &'static [KernelOf<MatmulArgs<Self>, WarpgroupShape>];
     /// The kernel that adds up the sums of several splits.
@@ -148,6 +163,8 @@ macro_rules! kernels {
         impl MatmulKernels for $ty {
             const TILES: &'static [KernelOf<MatmulArgs<Self>, TileShape>] =
                 <matmul_tiles as KernelsOf<MatmulArgs<$ty>>>::INSTANCES;
+            const FEW_ROWS: &'static [KernelOf<MatmulArgs<Self>, TileShape>] =
+                <matmul_few_rows as KernelsOf<MatmulArgs<$ty>>>::INSTANCES;
             const WARPGROUPS: &'static [KernelOf<MatmulArgs<Self>, WarpgroupShape>] = $warpgroups;
             const REDUCE: &'static KernelOf<MatmulArgs<Self>> =
                 &<matmul_reduce as KernelsOf<MatmulArgs<$ty>>>::INSTANCES[0];
@@ -164,8 +181,9 @@ kernels! {
 }
 
 /// All of them.
-pub const KERNELS: [&[&KernelMeta]; 6] = [
+pub const KERNELS: [&[&KernelMeta]; 7] = [
     matmul_tiles::KERNELS,
+    matmul_few_rows::KERNELS,
     matmul_warpgroups::KERNELS,
     matmul_three_products::KERNELS,
     matmul_split_f32::KERNELS,

@@ -1,5 +1,7 @@
 //! The kernels that the operation launches, by type and layout.
 
+pub mod few_rows;
+
 pub mod reduce;
 
 pub mod serial;
@@ -12,6 +14,7 @@ pub mod three_products;
 
 pub mod warpgroup_tiles;
 
+mod tile_sums;
 mod warpgroup_operand;
 mod warpgroup_store;
 
