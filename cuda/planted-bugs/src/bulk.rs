@@ -64,7 +64,7 @@ pub unsafe fn bulk_read_without_wait(out: *mut f32, inp: &[f32]) {
 /// The phase does not expect the bytes, and so does not wait for them.
 ///
 /// # Safety
-/// As there.
+/// As for `reverse`.
 #[kernel(min_arch = 90)]
 pub unsafe fn bulk_copy_not_expected(out: *mut f32, inp: &[f32]) {
     let start = |row: *mut f32, inp: *const f32, ready: *mut Barrier| unsafe {
@@ -77,7 +77,7 @@ pub unsafe fn bulk_copy_not_expected(out: *mut f32, inp: &[f32]) {
 /// Expects the bytes, and waits for them.
 ///
 /// # Safety
-/// As there.
+/// As for `reverse`.
 #[kernel(min_arch = 90)]
 pub unsafe fn sound_bulk_copy(out: *mut f32, inp: &[f32]) {
     unsafe { reverse((out, inp), start, wait) };
@@ -115,7 +115,7 @@ pub unsafe fn bulk_store_not_fenced(out: *mut f32, inp: &[f32]) {
 /// The block may end before its shared memory is read.
 ///
 /// # Safety
-/// As there.
+/// As for `store`.
 #[kernel(min_arch = 90)]
 pub unsafe fn bulk_store_not_waited_for(out: *mut f32, inp: &[f32]) {
     unsafe { store((out, inp), bulk::fence_shared, || ()) };
@@ -124,7 +124,7 @@ pub unsafe fn bulk_store_not_waited_for(out: *mut f32, inp: &[f32]) {
 /// Fences, and waits.
 ///
 /// # Safety
-/// As there.
+/// As for `store`.
 #[kernel(min_arch = 90)]
 pub unsafe fn sound_bulk_store(out: *mut f32, inp: &[f32]) {
     unsafe { store((out, inp), bulk::fence_shared, bulk::wait_read::<0>) };

@@ -58,7 +58,7 @@ pub unsafe fn cluster_store_not_expected(out: *mut f32, inp: &[f32]) {
 /// Reads what the other block sends, and does not wait for it.
 ///
 /// # Safety
-/// As there.
+/// As for `swap`.
 #[kernel(min_arch = 90)]
 pub unsafe fn cluster_store_not_waited_for(out: *mut f32, inp: &[f32]) {
     unsafe { swap((out, inp), Receiver { expects: true, waits: false, stays: true }) };
@@ -67,7 +67,7 @@ pub unsafe fn cluster_store_not_waited_for(out: *mut f32, inp: &[f32]) {
 /// Ends while the other block writes to it.
 ///
 /// # Safety
-/// As there.
+/// As for `swap`.
 #[kernel(min_arch = 90)]
 pub unsafe fn cluster_block_ends_too_early(out: *mut f32, inp: &[f32]) {
     unsafe { swap((out, inp), Receiver { expects: true, waits: false, stays: false }) };
@@ -76,7 +76,7 @@ pub unsafe fn cluster_block_ends_too_early(out: *mut f32, inp: &[f32]) {
 /// Expects the bytes, waits, and stays.
 ///
 /// # Safety
-/// As there.
+/// As for `swap`.
 #[kernel(min_arch = 90)]
 pub unsafe fn sound_cluster_store(out: *mut f32, inp: &[f32]) {
     unsafe { swap((out, inp), Receiver { expects: true, waits: true, stays: true }) };

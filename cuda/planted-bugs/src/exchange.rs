@@ -41,7 +41,7 @@ pub unsafe fn flag_stored_without_release(out: *mut f32, inp: &[f32], sent: *mut
 /// Waits for the flag in relaxed order.
 ///
 /// # Safety
-/// As there.
+/// As for `exchange`.
 #[kernel(cooperative)]
 pub unsafe fn flag_seen_without_acquire(out: *mut f32, inp: &[f32], sent: *mut f32, flags: *mut u32) {
     unsafe { exchange((out, inp, sent, flags), grid::store_release, Ordering::Relaxed) };
@@ -50,7 +50,7 @@ pub unsafe fn flag_seen_without_acquire(out: *mut f32, inp: &[f32], sent: *mut f
 /// Stores the flag and waits for it with the order that they need.
 ///
 /// # Safety
-/// As there.
+/// As for `exchange`.
 #[kernel(cooperative)]
 pub unsafe fn sound_exchange(out: *mut f32, inp: &[f32], sent: *mut f32, flags: *mut u32) {
     unsafe { exchange((out, inp, sent, flags), grid::store_release, Ordering::Acquire) };

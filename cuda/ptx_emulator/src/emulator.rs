@@ -218,10 +218,10 @@ impl Emulator {
     /// `#[kernel(cooperative)]` by its type does this by itself.
     ///
     /// # Errors
-    /// As there, or all threads wait for words that nobody stores.
+    /// As for [`Self::launch`], or all threads wait for words that nobody stores.
     ///
     /// # Safety
-    /// As there.
+    /// As for [`Self::launch`].
     pub unsafe fn launch_cooperative(
         &self,
         name: &str,

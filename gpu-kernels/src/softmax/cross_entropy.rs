@@ -155,7 +155,7 @@ pub unsafe fn cross_entropy_rows<
 /// Launched on a block for each row, or a cluster of them, with [`Fit::shared_bytes`] of dynamic shared memory.
 ///
 /// # Safety
-/// As there.
+/// As for [`cross_entropy_rows`](fn@cross_entropy_rows).
 #[kernel(
     with(BLOCK = 256),
     max_threads = BLOCK,

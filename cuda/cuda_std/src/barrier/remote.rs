@@ -36,7 +36,7 @@ impl Barrier {
     /// capability 9.0 and later).
     ///
     /// # Safety
-    /// As there.
+    /// As for [`wait_parity`](Self::wait_parity).
     #[doc(alias = "mbarrier.try_wait.parity.acquire.cluster")]
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]

@@ -66,10 +66,10 @@ impl Watchdog {
     /// As [`sync`], for as long as this watchdog allows each block to wait for the others.
     ///
     /// # Safety
-    /// As there.
+    /// As for [`sync`].
     ///
     /// # Panics
-    /// As there, and on the device if it takes longer.
+    /// As for [`sync`], and on the device if it takes longer.
     #[inline(always)]
     #[track_caller]
     pub unsafe fn sync(self, counter: *mut u32) {

@@ -272,7 +272,7 @@ unsafe fn sum_by_class(lane: usize, mut numbers: [f32; MAX_CLASSES]) -> f32 {
     /// The first `N` of twice as many: those of the lane's half of the classes.
     ///
     /// # Safety
-    /// As there.
+    /// All lanes of the warp come here.
     #[inline(always)]
     unsafe fn halve<const N: usize>(lane: usize, numbers: &mut [f32; MAX_CLASSES]) {
         let is_upper = lane & N != 0;

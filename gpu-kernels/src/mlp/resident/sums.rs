@@ -140,7 +140,7 @@ impl<const WARPS: usize> Block<WARPS> {
     /// As above, of gradients that are sent as numbers.
     ///
     /// # Safety
-    /// As there.
+    /// As for the kernel.
     #[inline(always)]
     unsafe fn receive_numbers(&self, shared: &Shared, mail: &Mail) {
         let (e, (warp, lane)) = (self.extents, self.place());
@@ -172,7 +172,7 @@ impl<const WARPS: usize> Block<WARPS> {
     /// As above, of gradients that are sent as halves. A row is half of a warp's.
     ///
     /// # Safety
-    /// As there.
+    /// As for the kernel.
     #[inline(always)]
     unsafe fn receive_halves(&self, shared: &Shared, mail: &Mail) {
         let (e, (warp, lane)) = (self.extents, self.place());

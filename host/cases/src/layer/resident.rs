@@ -149,7 +149,7 @@ impl Training {
     /// As [`Self::run`], in launches of so many steps.
     ///
     /// # Errors
-    /// As there.
+    /// As for [`Self::run`].
     pub fn run_in_parts(&self, device: &Device, kernel: &'static Kernel, parts: &[usize]) -> Result<Outputs> {
         self.launch(device, kernel, parts, self.extents.blocks())
     }
@@ -157,7 +157,7 @@ impl Training {
     /// As [`Self::run`], on the first so many of the blocks: of fewer than there are the waits are in vain.
     ///
     /// # Errors
-    /// As there.
+    /// As for [`Self::run`].
     pub fn run_on_blocks(&self, device: &Device, kernel: &'static Kernel, blocks: usize) -> Result<Outputs> {
         self.launch(device, kernel, &[self.steps], blocks)
     }
