@@ -89,7 +89,7 @@ fn split(run: Run<Entry>, number: usize) -> anyhow::Result<Results> {
     }
     let (ours, peers): (Vec<Entry>, Vec<Entry>) = entries.into_iter().partition(Entry::is_ours);
     ensure!(!ours.is_empty(), "a run has no figures of ours; start the script with --ours");
-    let commit = commit.context("a run does not say of which commit it is; set FERROWARP_COMMIT")?;
+    let commit = commit.context("a run does not name its commit; set FERROWARP_COMMIT")?;
     Ok(Results {
         machine,
         cpu,

@@ -220,7 +220,7 @@ pub fn microseconds(entry: Option<&Entry>) -> String {
     entry.and_then(|entry| entry.microseconds).map_or_else(String::new, time)
 }
 
-/// A time of so many microseconds in its usual unit.
+/// A time in its usual unit.
 pub fn time(microseconds: f64) -> String {
     if microseconds < 1e4 { format!("{microseconds:.1} us") } else { format!("{:.1} ms", microseconds / 1e3) }
 }

@@ -56,6 +56,9 @@ impl Tidy {
             if shown.starts_with("host/src/") {
                 found.extend(without_example(&shown, &text));
             }
+            if shown == "ARCHITECTURE.md" {
+                found.extend(missing_paths(root, &text));
+            }
             if shown.ends_with(".md") {
                 found.extend(quotes::problems(root, &shown, &text));
             }
@@ -66,6 +69,23 @@ impl Tidy {
         println!("{} files are tidy", files.len());
         Ok(())
     }
+}
+
+/// Paths between backticks that do not exist.
+fn missing_paths(root: &Path, text: &str) -> Vec<String> {
+    let mut problems = Vec::new();
+    for (n, line) in text.lines().enumerate() {
+        let quoted = line.split('`').skip(1).step_by(2);
+        for path in
+            quoted.filter(|path| path.contains('/') && !path.contains(' ') && !root.join(path).exists())
+        {
+            problems.push(format!(
+                "ARCHITECTURE.md:{}: `{path}` does not exist; name what has taken its place",
+                n + 1
+            ));
+        }
+    }
+    problems
 }
 
 /// What is wrong with the file `path`, which holds `text`.
@@ -134,6 +154,16 @@ mod tests {
         assert_eq!(without_example("a.rs", with), [""; 0]);
         assert_eq!(without_example("a.rs", "#[doc(hidden)]\npub struct A;\npub(crate) fn g() {}\n"), [""; 0]);
         assert_eq!(without_example("a.rs", &format!("{with}\n/// Text.\npub struct B;\n")).len(), 1);
+    }
+
+    #[test]
+    fn paths_that_do_not_exist_are_found() {
+        let found =
+            missing_paths(workspace::root(), "`xtask/src/tidy.rs`, `a b/c`, `f()`\n```\n`xtask/gone.rs`\n");
+        assert_eq!(
+            found,
+            ["ARCHITECTURE.md:3: `xtask/gone.rs` does not exist; name what has taken its place"]
+        );
     }
 
     #[test]

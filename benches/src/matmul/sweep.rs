@@ -1,0 +1,84 @@
+//! Times kernels that the operation could choose, to see where its model errs.
+
+use anyhow::Context as _;
+use cuda_std::half::{bf16, f16};
+use ferrowarp::device::{Device, DeviceError};
+use ferrowarp::matmul::{KernelChoice, MatmulAs};
+use ferrowarp::softmax::DeviceProfile;
+use ferrowarp_cases::reference::Number;
+use serde::Serialize;
+
+use super::{BATCH, Set, Shape, Type, call, check, problem, sets};
+use crate::rotation::Rotation;
+
+/// A kernel with a number of splits that could do a shape.
+#[derive(Debug, Serialize)]
+pub struct SweepEntry {
+    /// The operands' type.
+    pub dtype: Type,
+    /// Rows, columns and terms.
+    pub shape: [usize; 3],
+    /// The kernels.
+    pub kernels: String,
+    /// Blocks that share the sums of a tile.
+    pub splits: u32,
+    /// Cycles by the model that chooses.
+    pub estimate: f64,
+    /// Device time of one launch.
+    pub microseconds: f64,
+}
+
+/// Batches of a kernel in a sweep.
+const SWEEP_SAMPLES: usize = 3;
+
+/// Times the `most` choices that the model ranks first at a shape, and checks each.
+///
+/// # Errors
+/// As for [`prepare`].
+pub fn sweep(device: &Device, ty: Type, shape: Shape, most: usize) -> anyhow::Result<Vec<SweepEntry>> {
+    match ty {
+        Type::Bf16 => sweep_as::<bf16>(device, ty, shape, most),
+        Type::F16 => sweep_as::<f16>(device, ty, shape, most),
+        Type::Tf32 | Type::F32 => sweep_as::<f32>(device, ty, shape, most),
+    }
+}
+
+fn sweep_as<T: Number + MatmulAs<T>>(
+    device: &Device,
+    ty: Type,
+    shape @ Shape { m, n, k }: Shape,
+    most: usize,
+) -> anyhow::Result<Vec<SweepEntry>> {
+    let problem = problem(ty, shape);
+    let precision = problem.precision;
+    let ranked = KernelChoice::<T>::ranked(&DeviceProfile::from(device), &problem);
+    let (a, b, mut sets) = sets::<T>(device, shape)?;
+    let mut entries = Vec::new();
+    for (choice, estimate) in ranked.into_iter().take(most) {
+        let on = device.clone();
+        let launch = move |set: &mut Set<T>| {
+            let (call, workspace) = call(set, shape, precision)?;
+            Ok(call.run_by(&on, workspace, choice)?)
+        };
+        launch(&mut sets[0])?;
+        check(ty, shape, (&a, &b), &sets[0].out.to_vec()?)
+            .with_context(|| format!("{} {shape} by {choice}", ty.name()))?;
+        let mut rotation = Rotation::new(device, sets, launch)?;
+        let launches = (BATCH / rotation.time(device, 1)?.as_secs_f64().max(1e-7)).ceil() as u64;
+        let mut times = (0..SWEEP_SAMPLES)
+            .map(|_| Ok(rotation.time(device, launches)?.as_secs_f64() / launches as f64))
+            .collect::<Result<Vec<_>, DeviceError>>()?;
+        times.sort_by(f64::total_cmp);
+        sets = rotation.into_sets();
+        let (shape, splits, microseconds) = ([m, n, k], choice.splits(), times[SWEEP_SAMPLES / 2] * 1e6);
+        entries.push(SweepEntry {
+            dtype: ty,
+            shape,
+            kernels: choice.to_string(),
+            splits,
+            estimate,
+            microseconds,
+        });
+    }
+    Ok(entries)
+}
