@@ -219,7 +219,8 @@ mod tests {
     #[test]
     fn what_has_no_lines_is_not_read_to_its_end() {
         let error = csv_from(BufReader::new(std::io::repeat(0)), Path::new("x.csv"), 10).unwrap_err();
-        let text = "x.csv, line 1, column 1: the line has more than 1048576 bytes, expected a label and 784 pixels";
+        let text =
+            "x.csv, line 1, column 1: the line has more than 1048576 bytes, expected a label and 784 pixels";
         assert_eq!(error.to_string(), text);
     }
 

@@ -148,7 +148,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         touch(dir.path(), &["train-images-idx3-ubyte", "train-labels.idx1-ubyte"]);
         let refused = find(dir.path()).unwrap_err().to_string();
-        assert!(refused.contains("t10k-images-idx3-ubyte, t10k-labels-idx1-ubyte are missing; put them there"), "{refused}");
+        assert!(
+            refused.contains("t10k-images-idx3-ubyte, t10k-labels-idx1-ubyte are missing; put them there"),
+            "{refused}"
+        );
         touch(dir.path(), &["t10k-images-idx3-ubyte.gz", "t10k-labels.idx1-ubyte.gz"]);
         let Some(Found::Idx(paths)) = find(dir.path()).unwrap() else { panic!("no IDX files") };
         assert_eq!(paths[1], dir.path().join("train-labels.idx1-ubyte"));

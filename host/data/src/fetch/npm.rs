@@ -36,7 +36,14 @@ fn pack(package: &str, folder: &Path) -> Result<(), Failure> {
     let log_path = folder.join("log");
     let log = File::create(&log_path).map_err(failed("no temporary file"))?;
     let mut child = Command::new(npm)
-        .args(["pack", package, "--ignore-scripts", "--loglevel=error", "--fetch-retries=1", "--fetch-timeout=20000"])
+        .args([
+            "pack",
+            package,
+            "--ignore-scripts",
+            "--loglevel=error",
+            "--fetch-retries=1",
+            "--fetch-timeout=20000",
+        ])
         // All that it writes is in one folder, where it can be counted and is removed.
         .arg("--cache")
         .arg(folder.join("cache"))
