@@ -12,9 +12,10 @@ use ferrowarp::device::{DeviceChoice, open};
 use ferrowarp_benches::exit_code;
 use ferrowarp_benches::gallery::{prepared, scale};
 use ferrowarp_cases::gallery::{LESSONS, Measure};
+use ferrowarp_report::pool;
 
 fn main() -> ExitCode {
-    exit_code(run())
+    exit_code(pool::install(run))
 }
 
 /// Times what the command line asks for; what failed.

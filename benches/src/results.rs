@@ -5,6 +5,7 @@ use std::process::Command;
 
 use anyhow::Context;
 use ferrowarp::device::{Device, Peaks};
+use ferrowarp_report::output_file;
 use serde::Serialize;
 
 /// Everything of one run, whose entries are of the type `E`.
@@ -128,24 +129,21 @@ impl<E: Serialize> Results<E> {
     /// # Errors
     /// The file could not be written.
     pub fn write(&self, name: &str) -> anyhow::Result<PathBuf> {
-        let path = folder().join(name);
+        let folder = folder();
+        std::fs::create_dir_all(&folder).with_context(|| format!("making {}", folder.display()))?;
+        let path = folder.join(name);
         self.write_to(&path)?;
         Ok(path)
     }
 
-    /// Writes the file.
+    /// Writes the file, whose folder must exist.
     ///
     /// # Errors
     /// The file could not be written.
     pub fn write_to(&self, path: &Path) -> anyhow::Result<()> {
-        if let Some(folder) = path.parent() {
-            std::fs::create_dir_all(folder).with_context(|| format!("making {}", folder.display()))?;
-        }
-        let text = serde_json::to_string_pretty(self).context("writing the results as JSON")?;
-        let temporary = path.with_extension(format!("json.{}", std::process::id()));
-        std::fs::write(&temporary, text + "\n")
-            .and_then(|()| std::fs::rename(&temporary, path))
-            .with_context(|| format!("writing {}", path.display()))
+        let text = serde_json::to_string_pretty(self).context("writing the results as JSON")? + "\n";
+        output_file::write(path, text.as_bytes())
+            .with_context(|| format!("could not write the results to {}", path.display()))
     }
 }
 

@@ -125,7 +125,7 @@ type Prepare = dyn Fn(&Device) -> Result<Box<dyn FnMut() -> Result<()>>>;
 /// A kernel failed.
 pub fn counted(tell: impl Fn(&str)) -> Result<Vec<Entry>> {
     let counter = Counter::new();
-    let device = emulated::counting(&counter);
+    let device = emulated::counting(&counter)?;
     let mut largest = BTreeMap::<String, Entry>::new();
     for job in counted_jobs(device.limits()) {
         (job.prepare)(&device)?()?;

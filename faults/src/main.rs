@@ -15,6 +15,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::Parser;
 use ferrowarp::device::{Device, DeviceChoice, PtxModules, open_with};
+use ferrowarp_report::{output_file, print_line};
 
 /// The folder of the fault kernels' PTX, in Cargo's target directory and in a bundle.
 const PTX_FOLDER: &str = "fault-ptx";
@@ -82,8 +83,16 @@ fn run(arguments: &Arguments) -> anyhow::Result<bool> {
         child::provoke(fault, arguments.open()?.0, checkpoint)?;
         return Ok(true);
     }
+    if let Some(path) = &arguments.json {
+        output_file::check_destination(path).with_context(|| {
+            format!(
+                "--json {} cannot be used: no file can be written there; name another one",
+                path.display()
+            )
+        })?;
+    }
     let (device, line) = arguments.open().context(BUILD)?;
-    println!("{line}");
+    print_line(&line)?;
     let is_gpu = device.is_cuda();
     drop(device);
     let chosen = |name: &str| arguments.only.as_ref().is_none_or(|only| name.contains(only.as_str()));
@@ -91,6 +100,6 @@ fn run(arguments: &Arguments) -> anyhow::Result<bool> {
     if let Some(path) = &arguments.json {
         outcome::write_json(path, &line, &outcomes)?;
     }
-    println!("{}", outcome::summary(&outcomes));
+    print_line(outcome::summary(&outcomes))?;
     Ok(outcomes.iter().all(|outcome| !outcome.has_failed()))
 }

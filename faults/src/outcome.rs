@@ -1,10 +1,10 @@
 //! What came of a fault, in a line and as JSON.
 
 use std::fmt;
-use std::io::Write as _;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
+use ferrowarp_report::output_file;
 use serde_json::json;
 
 use crate::faults::Fault;
@@ -108,12 +108,6 @@ pub fn write_json(path: &Path, device: &str, outcomes: &[Outcome]) -> Result<()>
         "summary": summary(outcomes),
         "faults": outcomes.iter().map(row).collect::<Vec<_>>(),
     });
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let write = || {
-        let mut file = tempfile::NamedTempFile::new_in(folder)?;
-        writeln!(file, "{all:#}")?;
-        file.persist(path)?;
-        anyhow::Ok(())
-    };
-    write().with_context(|| format!("writing {}", path.display()))
+    output_file::write(path, format!("{all:#}\n").as_bytes())
+        .with_context(|| format!("could not write the results to {}", path.display()))
 }

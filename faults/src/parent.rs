@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use ferrowarp_mnist::checkpoint;
+use ferrowarp_report::print_line;
 
 use crate::Arguments;
 use crate::child::{self, AFTERWARDS};
@@ -29,7 +30,7 @@ pub fn check_all(arguments: &Arguments, is_gpu: bool, chosen: impl Fn(&str) -> b
             Ok(expected) => check(arguments, fault, expected, &folder.path().join(fault.name))?,
             Err(reason) => Outcome::of(fault, Verdict::NotRun(format!("no GPU; on the CPU {reason}")), None),
         };
-        println!("{outcome}");
+        print_line(&outcome)?;
         outcomes.push(outcome);
     }
     ensure!(

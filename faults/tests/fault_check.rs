@@ -134,3 +134,29 @@ fn what_cannot_be_checked_is_an_error() {
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output).contains("cargo xtask build-ptx --crate faults/kernels"), "{}", text(&output));
 }
+
+#[cfg(unix)]
+#[test]
+fn the_results_go_through_a_link_and_a_bad_destination_is_refused_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let [file, link] = ["file", "link"].map(|name| folder.path().join(name));
+    std::fs::write(&file, "old").unwrap();
+    std::os::unix::fs::symlink("file", &link).unwrap();
+    let output = fault_check(&["--device", "cpu", "--only", "index", "--json", link.to_str().unwrap()], &[]);
+    assert!(output.status.success(), "{}", text(&output));
+    assert!(link.is_symlink() && !rows(&file).is_empty());
+    let output = fault_check(&["--device", "cpu", "--json", folder.path().to_str().unwrap()], &[]);
+    assert_eq!(output.status.code(), Some(1));
+    let begin = format!("error: --json {} cannot be used", folder.path().display());
+    assert!(text(&output).starts_with(&begin), "{}", text(&output));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_closed_standard_output_is_an_error() {
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_fault-check"));
+    let output = command.args(["--device", "cpu", "--only", "index"]).stdout(full).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output).starts_with("error: could not write to the standard output"), "{}", text(&output));
+}

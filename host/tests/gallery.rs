@@ -69,7 +69,7 @@ fn every_rung_has_a_prediction_of_a_problem_that_is_run() {
 #[test]
 fn what_is_foretold_is_counted() {
     let counter = Counter::new();
-    let device = emulated::counting(&counter);
+    let device = emulated::counting(&counter).unwrap();
     for lesson in LESSONS {
         for trial in (lesson.trials)(Scale::Count) {
             let Some(problem) = trial.problem() else { continue };

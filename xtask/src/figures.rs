@@ -30,7 +30,7 @@ pub fn update_readme() -> anyhow::Result<()> {
     let text = std::fs::read_to_string(&path).context("reading README.md")?;
     let table = section(&workspace::root().join("docs/results"))?;
     let text = measure::with_section("README.md", &text, "figures", &table)?;
-    std::fs::write(&path, text).context("writing README.md")
+    workspace::write(&path, &text)
 }
 
 /// The table, from the results in `folder`.

@@ -45,9 +45,9 @@ impl Gallery {
         if self.roofline {
             return self.place_all(&folder);
         }
-        let measured = folder.join(if self.count { "counts.json" } else { "gallery.json" });
-        // A file of an earlier run must not be taken for this one's.
-        let _ = std::fs::remove_file(&measured);
+        let stage = stage_in(&folder)?;
+        let name = if self.count { "counts.json" } else { "gallery.json" };
+        let measured = stage.path().join(name);
         let mut command = program();
         command.args(&self.lessons).arg("--out").arg(&measured);
         if self.count {
@@ -59,6 +59,7 @@ impl Gallery {
         let status = command.current_dir(workspace::root()).status().context("starting cargo")?;
         ensure!(measured.is_file(), "the gallery stopped early; its message is above ({status})");
         let run: Run<Entry> = Run::read(&measured)?;
+        publish(&measured, &folder.join(name))?;
         let whence = format!("{}, {}", run.machine, run.date);
         let limits = Limits { copy: None, peaks: peaks::of(&run.machine) };
         for name in lessons(&run.entries) {
@@ -87,10 +88,9 @@ impl Gallery {
     }
 
     fn place_all(&self, folder: &Path) -> anyhow::Result<()> {
-        let files = [folder.join("roofline-counts.json"), folder.join("roofline.json")];
-        for file in &files {
-            let _ = std::fs::remove_file(file);
-        }
+        let stage = stage_in(folder)?;
+        let names = ["roofline-counts.json", "roofline.json"];
+        let files = names.map(|name| stage.path().join(name));
         let run = |arguments: &[&str], out: &Path| {
             let mut command = program();
             command.arg("--roofline").args(arguments).arg("--out").arg(out);
@@ -102,11 +102,26 @@ impl Gallery {
         if self.device == "cuda" {
             run(&["--device", "cuda"], &files[1])?;
         }
-        let Some(placed) = roofline::read(folder, &[], &Limits::default())? else { return Ok(()) };
+        let placed = roofline::read(stage.path(), &[], &Limits::default())?;
+        for (file, name) in files.iter().zip(names).filter(|(file, _)| file.is_file()) {
+            publish(file, &folder.join(name))?;
+        }
+        let Some(placed) = placed else { return Ok(()) };
         let (counts, times) = placed.sections(folder)?;
         println!("{counts}\n{times}\ndrawn: {}", workspace::shown(&folder.join("roofline.svg")));
         Ok(())
     }
+}
+
+/// A new folder in `folder` for the files of this run, so that those of an earlier one stay until there are new ones.
+fn stage_in(folder: &Path) -> anyhow::Result<tempfile::TempDir> {
+    std::fs::create_dir_all(folder).with_context(|| format!("making the folder {}", folder.display()))?;
+    tempfile::tempdir_in(folder).with_context(|| format!("making a folder in {}", folder.display()))
+}
+
+/// Moves a file of this run over that of an earlier one.
+fn publish(file: &Path, destination: &Path) -> anyhow::Result<()> {
+    std::fs::rename(file, destination).with_context(|| format!("could not write {}", destination.display()))
 }
 
 /// The gallery's program, without arguments.

@@ -196,7 +196,7 @@ impl Run {
     fn write(&self, path: &Path) -> anyhow::Result<()> {
         let text = serde_json::to_string(self).context("writing the roofline as JSON")?;
         let text = text.replace("{\"name\":", "\n{\"name\":") + "\n";
-        std::fs::write(path, text).with_context(|| format!("writing {}", path.display()))
+        workspace::write(path, &text)
     }
 }
 

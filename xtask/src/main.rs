@@ -60,11 +60,12 @@ mod times;
 mod touches;
 mod tune;
 mod ulp;
+mod workspace;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use xtask_ptx::{build_ptx, ptx, workspace};
+use xtask_ptx::{build_ptx, ptx};
 
 /// Developer commands of the workspace.
 #[derive(Parser)]

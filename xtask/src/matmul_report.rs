@@ -58,7 +58,7 @@ pub fn run(merged: &Merged) -> anyhow::Result<()> {
         let stem = stem("matmul", &results.machine);
         let write = |name: &str, text: String| {
             let path = docs.join(name);
-            std::fs::write(&path, text).with_context(|| format!("writing {}", path.display()))
+            workspace::write(&path, &text)
         };
         write(&format!("results/{stem}.md"), tables::full(&results))?;
         write(&format!("{stem}.svg"), chart::squares(&results)?)?;
@@ -78,7 +78,7 @@ fn fill_ladder(docs: &Path, results: &Results) -> anyhow::Result<()> {
     for (name, section) in tables::ladder(results) {
         page = measure::with_section(LADDER, &page, &name, &section)?;
     }
-    std::fs::write(&path, page).with_context(|| format!("writing {}", path.display()))
+    workspace::write(&path, &page)
 }
 
 /// Ours and the peers' of one file.

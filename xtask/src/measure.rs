@@ -133,7 +133,7 @@ impl Measure {
         };
         let path = docs.join("results/mnist-cpu.json");
         let json = serde_json::to_string_pretty(&results).context("writing the results as JSON")?;
-        std::fs::write(&path, json + "\n").with_context(|| format!("writing {}", path.display()))?;
+        workspace::write(&path, &(json + "\n"))?;
         update_page(PAGE, "mnist-cpu", &section(&results))?;
         println!(
             "{:.2} s an epoch{}; written to {} and docs/{PAGE}",
@@ -259,7 +259,7 @@ pub fn update_page(page: &str, name: &str, section: &str) -> anyhow::Result<()> 
     let path = workspace::root().join(&page);
     let text = std::fs::read_to_string(&path).with_context(|| format!("reading {page}"))?;
     let text = with_section(&page, &text, name, section)?;
-    std::fs::write(&path, text).with_context(|| format!("writing {page}"))
+    workspace::write(&path, &text)
 }
 
 /// The document's `text` with `section` between the markers of `name`.

@@ -98,7 +98,7 @@ fn check(results: &Results) -> anyhow::Result<()> {
 fn write_documents(results: Option<&Results>, others: &[&Results], docs: &Path) -> anyhow::Result<String> {
     let write = |name: &str, text: String| {
         let path = docs.join(name);
-        std::fs::write(&path, text).with_context(|| format!("writing {}", path.display()))
+        workspace::write(&path, &text)
     };
     let stem = results.map_or_else(|| "mlp".to_owned(), |results| stem("mlp", &results.machine));
     write(&format!("results/{stem}.md"), tables::full(results))?;

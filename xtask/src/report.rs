@@ -218,7 +218,7 @@ impl<E: Entry> Results<E> {
         let text = serde_json::to_string(self).context("writing the results as JSON")?;
         // Quotes within a text are escaped, so this is the beginning of an entry and nothing else.
         let text = text.replace("{\"name\":", "\n{\"name\":") + "\n";
-        std::fs::write(path, text).with_context(|| format!("writing {}", path.display()))
+        workspace::write(path, &text)
     }
 
     /// Where, when and of which commit the figures are.

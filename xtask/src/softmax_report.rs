@@ -90,7 +90,7 @@ pub fn run(merged: &Merged) -> anyhow::Result<()> {
 fn write_documents(results: &Results, others: &[&Results], docs: &Path) -> anyhow::Result<String> {
     let write = |name: &str, text: String| {
         let path = docs.join(name);
-        std::fs::write(&path, text).with_context(|| format!("writing {}", path.display()))
+        workspace::write(&path, &text)
     };
     let stem = stem("softmax", &results.machine);
     if stem == "softmax" {

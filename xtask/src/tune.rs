@@ -92,8 +92,7 @@ impl Tune {
         let again = chosen(&all).map(|(candidate, _)| self.train(&trainer, &candidate, others));
         let whence = format!("{}, {}, commit {}", machine()?, date()?, commit()?);
         let path = workspace::root().join("docs/results/record.md");
-        std::fs::write(&path, document(all, self.seeds, again.transpose()?, &whence))
-            .with_context(|| format!("writing {}", path.display()))?;
+        workspace::write(&path, &document(all, self.seeds, again.transpose()?, &whence))?;
         println!("written to {}", workspace::shown(&path));
         Ok(())
     }

@@ -14,6 +14,7 @@ use ferrowarp_benches::results::Results;
 use ferrowarp_benches::roofline;
 use ferrowarp_cases::emulated;
 use ferrowarp_cases::gallery::{LESSONS, Lesson, Scale, Trial};
+use ferrowarp_report::{output_file, pool, print_note};
 
 /// Runs the lessons of the gallery, and writes what it measured as JSON.
 #[derive(Parser)]
@@ -46,17 +47,15 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
-    match run(&Arguments::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {error:#}");
-            exit_if_hung(1);
-            ExitCode::FAILURE
-        }
-    }
+    let arguments = Arguments::parse();
+    ferrowarp_report::exit_code(pool::install(|| run(&arguments)), exit_if_hung)
 }
 
 fn run(arguments: &Arguments) -> anyhow::Result<()> {
+    let out = &arguments.out;
+    output_file::check_destination(out).with_context(|| {
+        format!("--out {} cannot be used: no file can be written there; name another one", out.display())
+    })?;
     if arguments.roofline {
         return place_all(arguments);
     }
@@ -66,18 +65,18 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
     }
     let counter = Counter::new();
     let (device, scale) = if arguments.count {
-        eprintln!("counting on the emulator of the kernels' PTX");
-        (emulated::counting(&counter), Scale::Count)
+        print_note("counting on the emulator of the kernels' PTX");
+        (emulated::counting(&counter)?, Scale::Count)
     } else {
         let (device, why) = open(arguments.device)?;
-        eprintln!("{why}");
+        print_note(why);
         let scale = if arguments.once { Scale::Count } else { scale(&device) };
         (device, scale)
     };
     let mut results = Results::new(&device)?;
     let begin = Instant::now();
     for lesson in lessons {
-        eprintln!("{} ({:.1} s)", lesson.name, begin.elapsed().as_secs_f64());
+        print_note(format_args!("{} ({:.1} s)", lesson.name, begin.elapsed().as_secs_f64()));
         let mut trials = (lesson.trials)(scale);
         if arguments.quick {
             let rungs: Vec<&str> = trials.iter().map(|trial| trial.rung).collect();
@@ -98,7 +97,7 @@ fn run(arguments: &Arguments) -> anyhow::Result<()> {
         }
     }
     results.write_to(&arguments.out)?;
-    eprintln!("done ({:.1} s)", begin.elapsed().as_secs_f64());
+    print_note(format_args!("done ({:.1} s)", begin.elapsed().as_secs_f64()));
     let failed = results.entries.iter().filter(|entry| entry.error.is_some()).count();
     ensure!(failed == 0, "{failed} of the trials failed, as said above");
     Ok(())
@@ -119,19 +118,20 @@ fn theory(lessons: &[&Lesson], out: &Path) -> anyhow::Result<()> {
         predictions: lessons.iter().flat_map(predicted).collect(),
     };
     let text = serde_json::to_string(&theory).context("writing the theory as JSON")?;
-    std::fs::write(out, text).with_context(|| format!("writing {}", out.display()))
+    output_file::write(out, text.as_bytes())
+        .with_context(|| format!("could not write the theory to {}", out.display()))
 }
 
 /// Every kernel under a roofline.
 fn place_all(arguments: &Arguments) -> anyhow::Result<()> {
-    let tell = |words: &str| eprintln!("  {words}");
+    let tell = |words: &str| print_note(format_args!("  {words}"));
     let (device, entries) = if arguments.count {
-        eprintln!("counting on the emulator of the kernels' PTX");
+        print_note("counting on the emulator of the kernels' PTX");
         (Device::cpu(), roofline::counted(tell)?)
     } else {
         let (device, why) = open(arguments.device)?;
         ensure!(device.is_cuda(), "{why}, and a roofline is a GPU's; count with --count");
-        eprintln!("{why}");
+        print_note(why);
         let entries = roofline::timed(&device, arguments.once, tell);
         (device, entries)
     };
@@ -166,12 +166,12 @@ fn launched(lesson: &Lesson, trial: &Trial, device: &Device) -> Entry {
 fn tell(entry: &Entry) {
     let Entry { name, problem, error, microseconds, counted, lacking, .. } = entry;
     match (error, microseconds, counted) {
-        (Some(error), ..) => eprintln!("  {name} {problem}: {error}"),
-        (None, Some(time), _) => eprintln!("  {name} {problem}: {time:.2} us"),
-        (None, None, Some(_)) => eprintln!("  {name} {problem}: counted"),
+        (Some(error), ..) => print_note(format_args!("  {name} {problem}: {error}")),
+        (None, Some(time), _) => print_note(format_args!("  {name} {problem}: {time:.2} us")),
+        (None, None, Some(_)) => print_note(format_args!("  {name} {problem}: counted")),
         (None, None, None) => {
             let why = lacking.as_ref().map_or_else(String::new, |lacking| format!(": {lacking}"));
-            eprintln!("  {name} {problem}: not on this device{why}");
+            print_note(format_args!("  {name} {problem}: not on this device{why}"));
         }
     }
 }

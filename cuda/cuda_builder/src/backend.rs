@@ -241,7 +241,7 @@ mod tests {
         let target = folder.ancestors().nth(2).unwrap().join("target");
         let tools = CudaBuilder::tools_dir_in(&target);
         Compiler::fetch(backend, &tools, &|_| {}).unwrap();
-        let llvm = toolchain::find(folder, true, &|_| {}).unwrap().llvm;
+        let llvm = toolchain::find(folder).unwrap().llvm;
         let options = CodegenOptions::of(builder, NvvmArch::Compute90);
         Compiler::open(backend, llvm, &tools).unwrap().compile(module, &options).unwrap()
     }

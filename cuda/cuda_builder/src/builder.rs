@@ -87,8 +87,7 @@ pub struct CudaBuilder {
     pub target_dir: Option<PathBuf>,
     /// The folder of the fetched packages. Default: as [`Self::tools_dir_in`] says.
     pub tools_dir: Option<PathBuf>,
-    /// Whether a missing or damaged libNVVM is fetched with pip and, where no compiler can be used and we are root on
-    /// Debian, Debian's is installed with apt-get. Default: true.
+    /// Whether a missing or damaged libNVVM or ptxas is fetched with pip. Default: true.
     pub download: bool,
     /// The dependency whose folder and features replace [`Self::path`] and are added to [`Self::build_args`].
     pub(crate) dependency: Option<String>,

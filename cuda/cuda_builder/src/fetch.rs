@@ -34,13 +34,6 @@ pub enum Progress {
         /// Name and version of the package.
         package: String,
     },
-    /// Packages of the operating system are being installed.
-    Installing {
-        /// The command that does it.
-        command: String,
-        /// Why they are needed.
-        reason: String,
-    },
     /// The package is ready for use.
     Ready {
         /// Name and version of the package.
@@ -71,7 +64,6 @@ impl fmt::Display for Progress {
                 write!(f, "fetching {package} with pip ({megabytes} MB), for this and all later builds")
             }
             Progress::Unpacking { package } => write!(f, "unpacking {package}"),
-            Progress::Installing { command, reason } => write!(f, "{reason}; running `{command}`"),
             Progress::Ready { package } => write!(f, "{package} is ready"),
             Progress::Working { stage, what, elapsed, done } => {
                 let seconds = elapsed.as_secs();
@@ -190,15 +182,20 @@ impl Package {
 pub fn fetch(package: &Package, tools: &Path, progress: &ProgressFn<'_>) -> Result<(), CudaBuilderError> {
     let folder = package.folder(tools);
     let _lock = files::lock(&tools.join(format!("{}.lock", package.name)))?;
-    if package.check(tools).is_ok() {
-        return Ok(());
-    }
+    let Err(damage) = package.check(tools) else { return Ok(()) };
+    let is_new = folder.symlink_metadata().is_err();
     let wheel = package.wheel()?;
     let prefix = format!(".{}-", package.name);
     remove_leftovers(tools, &prefix)?;
     let temporary =
         tempfile::Builder::new().prefix(&prefix).tempdir_in(tools).during("creating a folder in", tools)?;
-    let file = download(package, wheel, temporary.path(), progress)?;
+    let file = download(package, wheel, temporary.path(), progress).map_err(|error| match error {
+        CudaBuilderError::Download { package, reason } if !is_new => CudaBuilderError::Download {
+            package,
+            reason: format!("{reason} (it was needed because {damage})"),
+        },
+        error => error,
+    })?;
     progress(Progress::Unpacking { package: package.title() });
     unpack(package, &file, wheel.sha256, temporary.path(), &folder, LONGEST_FILE)?;
     progress(Progress::Ready { package: package.title() });
@@ -290,7 +287,9 @@ fn reason_in(log: &str) -> String {
 
 /// The first of the usual commands that answers as pip.
 fn pip() -> Option<Command> {
-    let commands: [&[&str]; 4] = [&["python3", "-m", "pip"], &["pip3"], &["pip"], &["python", "-m", "pip"]];
+    // Isolated (-I), since Python would otherwise run a `pip.py` of the current folder.
+    let commands: [&[&str]; 4] =
+        [&["python3", "-I", "-m", "pip"], &["pip3"], &["pip"], &["python", "-I", "-m", "pip"]];
     commands.into_iter().find_map(|words| {
         let command = || {
             let mut command = Command::new(words[0]);

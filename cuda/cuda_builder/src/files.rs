@@ -74,6 +74,11 @@ pub(crate) fn hex(digest: &[u8]) -> String {
 
 /// The sha256 of the file at `path`, in hexadecimal.
 pub(crate) fn sha256_of(path: &Path) -> Result<String, CudaBuilderError> {
+    // To open a pipe would wait for its writer.
+    if !path.metadata().during("opening", path)?.is_file() {
+        let error = std::io::Error::new(std::io::ErrorKind::InvalidInput, "it is not a regular file");
+        return Err(error).during("opening", path);
+    }
     let mut file = File::open(path).during("opening", path)?;
     let mut hasher = Sha256::new();
     std::io::copy(&mut file, &mut Hashing(&mut hasher)).during("reading", path)?;

@@ -293,7 +293,7 @@ define ptx_kernel void @power(ptr %x, ptr %out) {
 
     fn ptx(module: &str, builder: &CudaBuilder) -> String {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let llvm = toolchain::find(folder, true, &|_| {}).unwrap().llvm;
+        let llvm = toolchain::find(folder).unwrap().llvm;
         let options = CodegenOptions::of(builder, NvvmArch::Compute90);
         let tools = CudaBuilder::tools_dir_in(&folder.ancestors().nth(2).unwrap().join("target"));
         Compiler::fetch(Backend::Nvvm, &tools, &|_| {}).unwrap();

@@ -21,6 +21,7 @@ use crate::fingerprint;
 use crate::jobs;
 use crate::output::{self, Outputs};
 use crate::packages::{self, DevicePackage, KernelCrate};
+use crate::process;
 use crate::ptxas::{self, KernelResources};
 use crate::stack::UnboundedStack;
 use crate::toolchain::{self, Toolchain};
@@ -148,6 +149,7 @@ impl CudaBuilder {
     /// As [`Self::build_all`], and tells `progress` what would be said.
     pub fn build_all_with(self, progress: &ProgressFn<'_>) -> Result<Built, CudaBuilderError> {
         self.check_options()?;
+        process::check_variable()?;
         let builder = self.resolve()?;
         let watch = Watch::default();
         let interval = (watch::QUIET, output::in_build_script());
@@ -198,7 +200,7 @@ impl<'b> Session<'b> {
         if builder.download {
             Compiler::fetch(builder.backend, &tools, progress)?;
         }
-        let toolchain = toolchain::find(&kernel_crate.path, builder.download, progress)?;
+        let toolchain = toolchain::find(&kernel_crate.path)?;
         let compiler = Compiler::open(builder.backend, toolchain.llvm.clone(), &tools)?;
         let ptxas = if builder.machine_code { Some(ptxas::find(&tools, progress)?) } else { None };
         let packages = packages::of_device(&kernel_crate.path, &toolchain.rustc, &builder.build_args)?;

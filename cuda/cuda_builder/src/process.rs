@@ -7,6 +7,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
+use crate::error::CudaBuilderError;
 use crate::{nvvm, watch};
 
 /// The longest a compiler may take for one module, unless [`VARIABLE`] says otherwise.
@@ -84,6 +85,20 @@ pub(crate) fn limit() -> Duration {
 pub(crate) fn limit_at_level(is_last: bool) -> Duration {
     let seconds = std::env::var(VARIABLE).ok().and_then(|text| text.parse().ok());
     seconds.map_or(if is_last { LONGEST } else { LONGEST_AT_HIGHER_LEVELS }, Duration::from_secs)
+}
+
+/// Checks that the environment names a time that [`limit_at_level`] understands, if it names one.
+///
+/// # Errors
+/// [`CudaBuilderError::Options`].
+pub(crate) fn check_variable() -> Result<(), CudaBuilderError> {
+    let Some(text) = std::env::var_os(VARIABLE).filter(|text| !text.is_empty()) else { return Ok(()) };
+    let text = text.to_string_lossy();
+    if text.parse::<u64>().is_ok() {
+        return Ok(());
+    }
+    let reason = format!("{VARIABLE} is `{text}`; set it to a whole number of seconds, or unset it");
+    Err(CudaBuilderError::Options { reason })
 }
 
 /// Runs `command` with `input` on its standard input to its end, at most as long as `limit`. That is time of the

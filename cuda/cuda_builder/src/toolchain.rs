@@ -5,7 +5,6 @@ use std::process::Command;
 
 use crate::debian;
 use crate::error::CudaBuilderError;
-use crate::fetch::{Progress, ProgressFn};
 use crate::llvm::{Llvm, TOOLS};
 use crate::nvvm::LLVM_MAJOR;
 
@@ -25,13 +24,8 @@ const COMPONENTS: [&str; 2] = ["rust-src", "llvm-tools"];
 /// The environment variable that names another folder of LLVM's tools.
 const LLVM_VARIABLE: &str = "FERROWARP_LLVM";
 
-/// Takes the first usable compiler: the one of the environment, the one of the crate's folder, Debian's. The last is
-/// installed if there is no other, `install` allows it, and we may.
-pub(crate) fn find(
-    crate_path: &Path,
-    install: bool,
-    progress: &ProgressFn<'_>,
-) -> Result<Toolchain, CudaBuilderError> {
+/// Takes the first usable compiler: the one of the environment, the one of the crate's folder, Debian's.
+pub(crate) fn find(crate_path: &Path) -> Result<Toolchain, CudaBuilderError> {
     let named = std::env::var_os("RUSTC").map_or_else(|| PathBuf::from("rustc"), PathBuf::from);
     let mut in_environment = Command::new(&named);
     in_environment.current_dir(crate_path);
@@ -45,13 +39,6 @@ pub(crate) fn find(
         match examine(command) {
             Ok(toolchain) => return Ok(toolchain),
             Err(reason) if refused.contains(&reason) => {}
-            Err(reason) => refused.push(reason),
-        }
-    }
-    if install && debian::is_ours() {
-        progress(Progress::Installing { command: debian::INSTALL.to_owned(), reason: refused.join("; ") });
-        match debian::install().and_then(|()| examine(&Command::new(debian::RUSTC))) {
-            Ok(toolchain) => return Ok(toolchain),
             Err(reason) => refused.push(reason),
         }
     }

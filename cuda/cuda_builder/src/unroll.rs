@@ -231,7 +231,7 @@ mod tests {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
         let tools = CudaBuilder::tools_dir_in(&folder.ancestors().nth(2).unwrap().join("target"));
         Compiler::fetch(Backend::Nvvm, &tools, &|_| {}).unwrap();
-        (libnvvm::find(&tools).unwrap().0, toolchain::find(folder, true, &|_| {}).unwrap().llvm)
+        (libnvvm::find(&tools).unwrap().0, toolchain::find(folder).unwrap().llvm)
     }
 
     #[test]

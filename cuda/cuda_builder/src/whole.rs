@@ -100,6 +100,10 @@ fn changed(_metadata: &std::fs::Metadata) -> i128 {
 /// it. A library that was cut short is not.
 pub(crate) fn is_whole_elf(path: &Path) -> bool {
     use std::io::{Read, Seek, SeekFrom};
+    // To open a pipe would wait for its writer.
+    if !path.is_file() {
+        return false;
+    }
     let Ok(mut file) = std::fs::File::open(path) else { return false };
     let mut header = [0u8; 64];
     if file.read_exact(&mut header).is_err() || header[..5] != *b"\x7fELF\x02" {
@@ -131,6 +135,17 @@ pub(crate) fn is_whole_bitcode(bytes: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// To open it would wait for its writer.
+    #[cfg(unix)]
+    #[test]
+    fn a_pipe_in_place_of_a_library_is_not_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        assert!(!is_whole_elf(&pipe));
+        assert!(files::sha256_of(&pipe).is_err());
+    }
 
     #[test]
     fn an_altered_or_shortened_file_is_found() {

@@ -121,6 +121,11 @@ fn a_ptxas_that_fails_hangs_or_does_nothing_is_an_error_that_leaves_nothing() {
         assert!(error.starts_with("ptxas failed on ") && error.contains(expected), "{text}: {error}");
         assert_eq!(left(folder.path()), [""; 0], "{text}");
     }
+    let error = child().env("FERROWARP_COMPILER_SECONDS", "abc").build().unwrap_err();
+    assert!(
+        error.contains("FERROWARP_COMPILER_SECONDS is `abc`; set it to a whole number of seconds"),
+        "{error}"
+    );
     std::fs::remove_file(&ptxas).unwrap();
     let error = child().build().unwrap_err();
     assert!(error.contains("PTXAS_PATH is") && error.contains("there is no such file"), "{error}");

@@ -148,3 +148,28 @@ fn processes_at_the_same_time_build_the_same() {
     });
     assert_eq!(built[0], built[1]);
 }
+
+/// Python would run a `pip.py` of the current folder, in which any user may have put one.
+#[test]
+fn a_file_in_the_current_folder_is_not_taken_for_pip() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path().join("here");
+    std::fs::create_dir(&here).unwrap();
+    std::fs::write(here.join("pip.py"), "open('ran', 'w')\n").unwrap();
+    let mut child = child_without_package(folder.path());
+    child.command.current_dir(&here);
+    failure(folder.path(), child);
+    assert!(!here.join("ran").exists());
+}
+
+#[test]
+fn a_damaged_package_that_cannot_be_fetched_again_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let child = child_without_package(folder.path());
+    let package = tools(folder.path()).join("nvidia-nvvm-13.5.37");
+    std::fs::create_dir_all(&package).unwrap();
+    let error = child.build().unwrap_err();
+    assert!(error.contains("No matching distribution found for nvidia-nvvm==13.5.37"), "{error}");
+    let reason = format!("(it was needed because {}", package.display());
+    assert!(error.contains(&reason), "{error}");
+}

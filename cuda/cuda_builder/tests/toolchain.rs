@@ -64,26 +64,18 @@ fn debians_compiler_stands_in_where_rustup_can_fetch_nothing() {
 }
 
 #[test]
-fn debians_compiler_is_installed_where_we_may() {
-    let we_may = Path::new("/etc/debian_version").is_file() && common::we_are_root();
-    if debian_has_it() || !we_may {
-        println!("not tried: {DEBIAN_RUSTC} is there already, or this is no Debian, or we are not root");
+fn a_build_installs_no_packages() {
+    if debian_has_it() {
+        println!("not tried: {DEBIAN_RUSTC} is there already");
         return;
     }
     let folder = tempfile::tempdir().unwrap();
     let programs = without_source(folder.path());
     let calls = folder.path().join("calls");
-    let apt_get = format!(
-        "echo \"$@\" >> {}; [ $1 = update ] || {{ echo 'E: no mirror' >&2; exit 100; }}",
-        calls.display()
-    );
-    script(&programs.join("apt-get"), &apt_get);
+    script(&programs.join("apt-get"), &format!("echo \"$@\" >> {}", calls.display()));
     let error = build_with(folder.path(), &programs).build().unwrap_err();
-    assert_eq!(
-        std::fs::read_to_string(&calls).unwrap(),
-        "update\ninstall -y rustc-web rust-web-src llvm-22\n"
-    );
-    assert!(error.contains(&format!("`{INSTALL}`: E: no mirror")), "{error}");
+    assert!(!calls.exists(), "{error}");
+    assert!(error.contains(&format!("or on Debian `{INSTALL}`")), "{error}");
 }
 
 #[test]

@@ -45,6 +45,18 @@ fn a_larger_stack_holds_the_array() {
     }
 }
 
+#[test]
+fn a_wild_pointer_names_the_thread() {
+    for (name, address) in [("a_wild_pointer", "the address 0x8"), ("an_impossible_pointer", "an address")] {
+        let (output, said) = run(name, None);
+        assert!(!output.status.success());
+        let needle = format!(
+            "error: kernel {name} failed in block (1, 0, 0), thread (5, 0, 0): accessed {address}, where there is no memory"
+        );
+        assert!(said.contains(&needle), "{said}");
+    }
+}
+
 /// What has nothing to do with the executor goes where it went.
 #[test]
 fn another_thread_s_overflow_is_the_standard_library_s_to_tell() {
@@ -104,6 +116,26 @@ fn a_large_array() {
 #[ignore = "run by the tests above, in processes of their own"]
 fn endless_recursion() {
     launch("endless_recursion", || assert_eq!(recurse(0), 0));
+}
+
+#[test]
+#[ignore = "run by the tests above, in processes of their own"]
+fn a_wild_pointer() {
+    launch("a_wild_pointer", || {
+        // SAFETY: none. No memory is there, so the system ends the program.
+        unsafe { black_box(8 as *mut u8).write_volatile(1) }
+    });
+}
+
+/// The highest address of half of them: none of a program's, and none that the processor reports.
+#[test]
+#[cfg(target_arch = "x86_64")]
+#[ignore = "run by the tests above, in processes of their own"]
+fn an_impossible_pointer() {
+    launch("an_impossible_pointer", || {
+        // SAFETY: as above.
+        unsafe { black_box((1_usize << 63) as *mut u8).write_volatile(1) }
+    });
 }
 
 #[test]

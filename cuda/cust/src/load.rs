@@ -121,6 +121,15 @@ fn open() -> Result<(PathBuf, Library), LoadError> {
     };
     let mut first_error = None;
     for candidate in candidates {
+        // The loader would wait for the writer of a pipe.
+        let path = Path::new(&candidate);
+        if path.parent() != Some(Path::new("")) && path.metadata().is_ok_and(|metadata| !metadata.is_file()) {
+            first_error.get_or_insert_with(|| LoadError::Library {
+                library: path.display().to_string(),
+                loader: "it is not a regular file".to_owned(),
+            });
+            continue;
+        }
         // SAFETY: loading runs the library's initialisers; it is the system's driver or the library that the
         // user named in its place.
         match unsafe { Library::new(&candidate) } {

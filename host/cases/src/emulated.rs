@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use anyhow::Context;
 use cuda_builder::{Backend, CudaBuilder, NvvmArch};
 use cuda_std::launch::{KernelCall, LaunchError, Launcher, Limits};
 use cuda_std::testing::Counter;
@@ -14,8 +15,11 @@ use ptx_emulator::{Emulator, PtxModule, Turns};
 pub const BACK_ENDS: [Backend; 2] = [Backend::Nvvm, Backend::Llvm];
 
 /// The PTX of each family of `gpu-kernels`.
-pub fn ptx(backend: Backend, arch: NvvmArch) -> Vec<String> {
-    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
+///
+/// # Errors
+/// The sources, cargo or a compiler cannot be used.
+pub fn ptx(backend: Backend, arch: NvvmArch) -> anyhow::Result<Vec<String>> {
+    let workspace = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace.join("target"), Into::into);
     let built = CudaBuilder::new(workspace.join("gpu-kernels"))
         .tools_dir(CudaBuilder::tools_dir_in(&target))
@@ -25,14 +29,17 @@ pub fn ptx(backend: Backend, arch: NvvmArch) -> Vec<String> {
         .split(true)
         .arch(arch)
         .build_all()
-        .unwrap();
-    built.modules.iter().map(|module| std::fs::read_to_string(&module.path).unwrap()).collect()
+        .context("could not build the PTX of the kernels; run this where cargo and the sources of the workspace are")?;
+    let read = |path: &Path| {
+        std::fs::read_to_string(path).with_context(|| format!("could not read {}", path.display()))
+    };
+    built.modules.iter().map(|module| read(&module.path)).collect()
 }
 
 /// The PTX with the kernel of that name, by libNVVM for the oldest architecture.
 pub fn ptx_with(kernel: &str) -> String {
     let entry = format!(".entry {kernel}(");
-    ptx(Backend::Nvvm, NvvmArch::Compute75).into_iter().find(|ptx| ptx.contains(&entry)).unwrap()
+    ptx(Backend::Nvvm, NvvmArch::Compute75).unwrap().into_iter().find(|ptx| ptx.contains(&entry)).unwrap()
 }
 
 /// An emulator of a module that it knows every instruction of.
@@ -63,22 +70,28 @@ impl Emulators {
     }
 
     /// The kernels as `backend` makes them for `arch`, with a block's threads in that order.
-    pub fn new(backend: Backend, arch: NvvmArch, turns: Turns) -> Emulators {
+    ///
+    /// # Errors
+    /// As [`ptx`].
+    pub fn new(backend: Backend, arch: NvvmArch, turns: Turns) -> anyhow::Result<Emulators> {
         static PARSED: Mutex<Vec<Parsed>> = Mutex::new(Vec::new());
         let mut parsed = PARSED.lock().unwrap_or_else(PoisonError::into_inner);
         let known =
             parsed.iter().find(|(key, _)| *key == (backend, arch)).map(|(_, modules)| modules.clone());
-        let modules = known.unwrap_or_else(|| {
-            let modules: Vec<_> = ptx(backend, arch).iter().map(|ptx| Arc::new(module(ptx))).collect();
-            parsed.push(((backend, arch), modules.clone()));
-            modules
-        });
+        let modules = match known {
+            Some(modules) => modules,
+            None => {
+                let modules: Vec<_> = ptx(backend, arch)?.iter().map(|ptx| Arc::new(module(ptx))).collect();
+                parsed.push(((backend, arch), modules.clone()));
+                modules
+            }
+        };
         let named = modules.iter().enumerate();
         let of_kernel =
             named.flat_map(|(i, module)| module.kernels().map(move |kernel| (kernel.to_owned(), i)));
         let of_kernel = of_kernel.collect();
         let emulators = modules.into_iter().map(|module| Emulator::new(module).with_turns(turns)).collect();
-        Emulators { emulators, of_kernel }
+        Ok(Emulators { emulators, of_kernel })
     }
 
     /// What they allow in one launch.
@@ -106,18 +119,21 @@ impl Launcher for Emulators {
 
 /// A device that is an emulator of the kernels as `backend` makes them for `arch`, with a block's threads in that order.
 pub fn device(backend: Backend, arch: NvvmArch, turns: Turns) -> Device {
-    let emulators = Emulators::new(backend, arch, turns);
+    let emulators = Emulators::new(backend, arch, turns).unwrap();
     let limits = emulators.limits().clone();
     Device::with_launcher(emulators, limits)
 }
 
 /// A device that is an emulator of the kernels as libNVVM makes them for compute capability 9.0, and that leaves what warps
 /// do in its launches with `counter`.
-pub fn counting(counter: &Counter) -> Device {
+///
+/// # Errors
+/// As [`ptx`].
+pub fn counting(counter: &Counter) -> anyhow::Result<Device> {
     let emulators =
-        Emulators::new(Backend::Nvvm, NvvmArch::Compute90, Turns::Ascending).with_counter(counter);
+        Emulators::new(Backend::Nvvm, NvvmArch::Compute90, Turns::Ascending)?.with_counter(counter);
     let limits = emulators.limits().clone();
-    Device::with_launcher(emulators, limits)
+    Ok(Device::with_launcher(emulators, limits))
 }
 
 /// The kernels of each back end for the oldest architecture: [`Scope::OldEmulator`](crate::Scope::OldEmulator).

@@ -8,11 +8,11 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
 use ferrowarp_csv::{PIXELS, SIDE, parse_lines, split_header, with_line_feeds, without_mark};
-use memchr::{memchr, memchr_iter};
+use ferrowarp_report::pool;
+use memchr::{memchr, memchr_iter, memchr2};
 use rayon::prelude::*;
 
 use super::limited::Limited;
-use super::pool;
 use super::{DataError, Dataset, idx};
 
 mod lines;
@@ -56,9 +56,20 @@ fn from_sized(input: impl BufRead, size: u64, path: &Path, classes: usize) -> Re
 
 fn read_text(input: impl BufRead, size: u64, path: &Path) -> Result<Vec<u8>, DataError> {
     let failed = |source| DataError::Read { path: path.to_owned(), source };
-    let mut text = Vec::with_capacity(size.min(MAX_TEXT) as usize);
-    let input = idx::decompressed(input).map_err(failed)?;
-    Limited::new(input, MAX_TEXT).read_to_end(&mut text).map_err(failed)?;
+    let mut input = Limited::new(idx::decompressed(input).map_err(failed)?, MAX_TEXT);
+    // What is no text may go on for long without a line.
+    let mut text = Vec::new();
+    input.by_ref().take(CHUNK as u64).read_to_end(&mut text).map_err(failed)?;
+    if text.len() == CHUNK && memchr2(b'\n', b'\r', &text).is_none() {
+        return Err(DataError::Csv {
+            path: path.to_owned(),
+            line: 1,
+            column: 1,
+            problem: format!("the line has more than {CHUNK} bytes, expected a label and {PIXELS} pixels"),
+        });
+    }
+    text.reserve(size.min(MAX_TEXT) as usize);
+    input.read_to_end(&mut text).map_err(failed)?;
     Ok(text)
 }
 
@@ -203,6 +214,14 @@ mod tests {
         let error = csv_from(&bytes[..], Path::new("x.csv"), 10).unwrap_err();
         let DataError::Read { source, .. } = &error else { panic!("{error}") };
         assert_eq!(source.kind(), std::io::ErrorKind::FileTooLarge);
+    }
+
+    #[test]
+    fn what_has_no_lines_is_not_read_to_its_end() {
+        let error = csv_from(BufReader::new(std::io::repeat(0)), Path::new("x.csv"), 10).unwrap_err();
+        let text =
+            "x.csv, line 1, column 1: the line has more than 1048576 bytes, expected a label and 784 pixels";
+        assert_eq!(error.to_string(), text);
     }
 
     #[test]

@@ -30,8 +30,9 @@ pub enum DataError {
     },
     /// Some files of a data set are there and others are not.
     #[error(
-        "the data set in {} is incomplete: {} is missing; put it there (plain or .gz), or empty the folder",
-        dir.display(), missing.join(", ")
+        "the data set in {} is incomplete: {} {} (plain or .gz), or empty the folder",
+        dir.display(), missing.join(", "),
+        if missing.len() == 1 { "is missing; put it there" } else { "are missing; put them there" }
     )]
     Incomplete {
         /// The folder.
@@ -186,6 +187,14 @@ pub enum DataError {
         path: PathBuf,
         /// What its first bytes say that it is.
         found: &'static str,
+    },
+    /// A PNG file needs more memory than a picture may take.
+    #[error("{} takes more than {mib} MiB of memory; scale the picture down", path.display())]
+    LargePicture {
+        /// The file.
+        path: PathBuf,
+        /// The most memory that a picture may take, in MiB.
+        mib: usize,
     },
     /// A PNG file could not be decoded.
     #[error("{} is a damaged PNG file; copy or export the picture again", path.display())]

@@ -69,7 +69,7 @@ const CSV_FILES: [&str; 2] = ["mnist_train.csv", "mnist_test.csv"];
 ///
 /// # Errors
 /// [`DataError::Incomplete`] when only a part of a data set is there; [`DataError::Read`] when the folder
-/// cannot be looked at.
+/// or what is in it cannot be looked at.
 pub fn find(dir: &Path) -> Result<Option<Found>, DataError> {
     match dir.metadata() {
         Ok(metadata) if metadata.is_dir() => {}
@@ -90,7 +90,10 @@ pub fn find(dir: &Path) -> Result<Option<Found>, DataError> {
 
 /// The paths of all the files; `None` if all are missing, an error if some are.
 fn all_of<const N: usize>(dir: &Path, names: [&'static str; N]) -> Result<Option<[PathBuf; N]>, DataError> {
-    let paths = names.map(|name| spelling_in(dir, name));
+    let mut paths = [const { None }; N];
+    for (path, name) in paths.iter_mut().zip(names) {
+        *path = spelling_in(dir, name)?;
+    }
     let missing: Vec<&str> =
         names.iter().zip(&paths).filter(|(_, path)| path.is_none()).map(|(name, _)| *name).collect();
     if missing.len() == N {
@@ -104,10 +107,19 @@ fn all_of<const N: usize>(dir: &Path, names: [&'static str; N]) -> Result<Option
 
 /// The file of that name in whichever spelling is there: `train-images-idx3-ubyte` is also known as
 /// `train-images.idx3-ubyte`, and each may be compressed.
-fn spelling_in(dir: &Path, name: &str) -> Option<PathBuf> {
+fn spelling_in(dir: &Path, name: &str) -> Result<Option<PathBuf>, DataError> {
     let dotted = name.replace("-idx", ".idx");
     let spellings = [name.to_owned(), dotted.clone(), format!("{name}.gz"), format!("{dotted}.gz")];
-    spellings.iter().map(|spelling| dir.join(spelling)).find(|path| path.is_file())
+    for path in spellings.iter().map(|spelling| dir.join(spelling)) {
+        match path.metadata() {
+            Ok(metadata) if metadata.is_file() => return Ok(Some(path)),
+            Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                return Err(DataError::Read { path, source });
+            }
+            _ => {}
+        }
+    }
+    Ok(None)
 }
 
 /// The default folder of the data set: `data/mnist` in the nearest folder upwards from `from` that
@@ -136,11 +148,25 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         touch(dir.path(), &["train-images-idx3-ubyte", "train-labels.idx1-ubyte"]);
         let refused = find(dir.path()).unwrap_err().to_string();
-        assert!(refused.contains("t10k-images-idx3-ubyte, t10k-labels-idx1-ubyte is missing"), "{refused}");
+        assert!(
+            refused.contains("t10k-images-idx3-ubyte, t10k-labels-idx1-ubyte are missing; put them there"),
+            "{refused}"
+        );
         touch(dir.path(), &["t10k-images-idx3-ubyte.gz", "t10k-labels.idx1-ubyte.gz"]);
         let Some(Found::Idx(paths)) = find(dir.path()).unwrap() else { panic!("no IDX files") };
         assert_eq!(paths[1], dir.path().join("train-labels.idx1-ubyte"));
         assert_eq!(paths[2], dir.path().join("t10k-images-idx3-ubyte.gz"));
+    }
+
+    /// As a folder without permission, in which nothing can be looked at.
+    #[cfg(unix)]
+    #[test]
+    fn a_file_that_cannot_be_looked_at_is_not_taken_for_missing() {
+        let dir = tempfile::tempdir().unwrap();
+        let circle = dir.path().join("train-images-idx3-ubyte");
+        std::os::unix::fs::symlink(&circle, &circle).unwrap();
+        let error = find(dir.path()).unwrap_err();
+        assert!(matches!(&error, DataError::Read { path, .. } if *path == circle), "{error}");
     }
 
     #[test]

@@ -11,7 +11,6 @@ mod files;
 mod idx;
 mod limited;
 mod picture;
-mod pool;
 mod samples;
 
 use std::path::Path;
@@ -79,7 +78,8 @@ pub struct Mnist {
 /// [`DataError`]: the folder holds neither format, or a file in it does not pass its checks.
 pub fn load(dir: &Path) -> Result<Mnist, DataError> {
     let found = find(dir)?.ok_or_else(|| DataError::NotFound { dir: dir.to_owned() })?;
-    let (train, test) = pool::install(|| rayon::join(|| found.load_train(), || found.load_test()));
+    let (train, test) =
+        ferrowarp_report::pool::install(|| rayon::join(|| found.load_train(), || found.load_test()));
     let (train, test) = (train?, test?);
     if (train.rows, train.cols) != (test.rows, test.cols) {
         return Err(DataError::SizesDisagree {

@@ -27,6 +27,17 @@ pub struct Picture {
     height: usize,
 }
 
+#[cfg(unix)]
+fn is_pipe(metadata: &std::fs::Metadata) -> bool {
+    use std::os::unix::fs::FileTypeExt as _;
+    metadata.file_type().is_fifo()
+}
+
+#[cfg(not(unix))]
+fn is_pipe(_: &std::fs::Metadata) -> bool {
+    false
+}
+
 impl Picture {
     /// Reads a PNG file of any size and colour type. A picture whose border is light is dark on light, and is
     /// inverted.
@@ -34,21 +45,32 @@ impl Picture {
     /// # Errors
     /// [`DataError::Read`] when the file cannot be opened, and those of [`Picture::from_png`].
     pub fn read(path: &Path) -> Result<Picture, DataError> {
-        let file = File::open(path).map_err(|source| DataError::Read { path: path.to_owned(), source })?;
+        let failed = |source| DataError::Read { path: path.to_owned(), source };
+        // To open a pipe with a name waits for its writer. What a shell writes as `<(..)` is open already.
+        if is_pipe(&std::fs::symlink_metadata(path).map_err(failed)?) {
+            let reason = "it is a pipe; save the picture as a file, or pass it as <(command)";
+            return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, reason)));
+        }
+        let file = File::open(path).map_err(failed)?;
         Self::from_png(BufReader::new(file), path)
     }
 
     /// Reads a picture as [`Picture::read`] does, from `input`; `path` is what errors call it.
     ///
     /// # Errors
-    /// [`DataError::NoPng`] when it is something else, [`DataError::Picture`] when it cannot be decoded.
+    /// [`DataError::NoPng`] when it is something else, [`DataError::LargePicture`] and
+    /// [`DataError::Picture`] when it cannot be decoded.
     pub fn from_png(mut input: impl BufRead + Seek, path: &Path) -> Result<Picture, DataError> {
         let first = input.fill_buf().map_err(|source| DataError::Read { path: path.to_owned(), source })?;
         if !first.starts_with(b"\x89PNG") {
             return Err(DataError::NoPng { path: path.to_owned(), found: kind_of(first) });
         }
-        Self::decode(input)
-            .map_err(|source| DataError::Picture { path: path.to_owned(), source: Box::new(source) })
+        Self::decode(input).map_err(|source| match source {
+            png::DecodingError::LimitsExceeded => {
+                DataError::LargePicture { path: path.to_owned(), mib: MAX_BYTES >> 20 }
+            }
+            source => DataError::Picture { path: path.to_owned(), source: Box::new(source) },
+        })
     }
 
     fn decode(input: impl BufRead + Seek) -> Result<Picture, png::DecodingError> {
@@ -273,6 +295,18 @@ mod tests {
 
     fn digit(bytes: Vec<u8>) -> Vec<u8> {
         Picture::decode(Cursor::new(bytes)).unwrap().to_digit(28).unwrap()
+    }
+
+    #[test]
+    fn a_picture_that_is_too_large_is_not_called_damaged() {
+        let mut bytes = Vec::new();
+        let mut encoder = png::Encoder::new(&mut bytes, 20_000, 20_000);
+        encoder.set_color(png::ColorType::Grayscale);
+        encoder.set_depth(png::BitDepth::One);
+        // The header alone tells.
+        drop(encoder.write_header().unwrap());
+        let error = Picture::from_png(Cursor::new(bytes), Path::new("x.png")).unwrap_err().to_string();
+        assert_eq!(error, "x.png takes more than 256 MiB of memory; scale the picture down");
     }
 
     #[test]

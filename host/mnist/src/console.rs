@@ -2,14 +2,9 @@
 
 use std::io::{self, Write};
 
-use ferrowarp_report::{EpochRecord, Progress};
+use ferrowarp_report::{EpochRecord, OutputError, Progress, print_note, printable};
 
 use crate::train::{Observer, Run};
-
-/// A line could not be written; the cause is what the system said.
-#[derive(Debug, thiserror::Error)]
-#[error("could not write to the standard output")]
-pub struct OutputError(#[source] io::Error);
 
 /// Shows a training run: a line per epoch on `out`, and on a terminal a bar in between.
 #[derive(Debug)]
@@ -34,7 +29,7 @@ impl<W: Write> Console<W> {
 
     fn put(&mut self, line: impl std::fmt::Display) -> io::Result<()> {
         self.bar = None;
-        writeln!(self.out, "{line}")?;
+        writeln!(self.out, "{}", printable(line))?;
         self.out.flush()
     }
 }
@@ -53,8 +48,7 @@ impl<W: Write> Observer for Console<W> {
 
     fn warning(&mut self, warning: &str) {
         self.bar = None;
-        // With the standard error closed, the numbers still tell.
-        let _ = writeln!(io::stderr(), "warning: {warning}");
+        print_note(format_args!("warning: {warning}"));
     }
 
     fn epoch_ended(&mut self, run: &Run, record: &EpochRecord) -> io::Result<()> {

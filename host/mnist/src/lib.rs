@@ -8,7 +8,8 @@ pub mod model;
 pub mod train;
 
 pub use batch_size::{BatchSize, BatchSizeError};
-pub use console::{Console, OutputError};
+pub use console::Console;
+pub use ferrowarp_report::OutputError;
 pub use lr_schedule::{LrSchedule, StepOfRun};
 
 /// What the programs say before the reason why there is no device.

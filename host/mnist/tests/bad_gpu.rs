@@ -40,6 +40,16 @@ fn driver_that_is_none() {
     place.refuses(train(&place, "cuda", &place.path("libcuda.so.1")), &["libcuda.so.1", "NVIDIA driver"]);
 }
 
+/// To open it would wait for its writer.
+#[cfg(unix)]
+#[test]
+fn driver_that_is_a_pipe() {
+    let (place, elsewhere) = (Place::with_idx(), Place::empty());
+    let pipe = elsewhere.path("libcuda.so.1");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    place.refuses(train(&place, "cuda", &pipe), &["libcuda.so.1", "it is not a regular file"]);
+}
+
 #[test]
 fn ptx_missing() {
     let (place, driver) = with_gpu();

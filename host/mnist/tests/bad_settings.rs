@@ -96,6 +96,14 @@ fn no_epochs() {
 }
 
 #[test]
+fn more_epochs_than_are_counted() {
+    refused(
+        &["--epochs", "4294967295", "--hidden", "8"],
+        &["at most 4294967294 epochs", "these have had 0; train fewer"],
+    );
+}
+
+#[test]
 fn words_for_numbers() {
     refused(&["--batch-size", "many"], &["'many' for '--batch-size", "must be whole, such as 64"]);
     refused(&["--hidden", "300,,10"], &["--hidden", "`` is not a width"]);
@@ -216,6 +224,40 @@ fn outputs_to_devices_and_pipes() {
     assert_eq!(printed.matches("\"test_accuracy\"").count(), 2, "{printed}");
 }
 
+/// The training goes on, and its weights are those of a run without the file.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_file_that_cannot_be_written_costs_no_weights() {
+    let place = Place::with_idx();
+    let run = ["--hidden", "16", "--epochs", "2", "--save"];
+    succeeds(place.train(&[&run[..], &["alone"]].concat()));
+    for (flag, what) in [("--metrics", "the metrics"), ("--timeline", "the timeline")] {
+        let output = place.train(&[&run[..], &[what, flag, "/dev/full"]].concat()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        let error = format!("could not write {what} to /dev/full: No space left on device");
+        assert!(said.contains(&format!("warning: {error}")), "{said}");
+        assert!(said.contains(&format!("\nerror: {error}")), "{said}");
+        assert!(place.read(what) == place.read("alone"), "{flag}");
+    }
+}
+
+#[test]
+fn finite_weights_that_overflow() {
+    let place = with_weights();
+    let mut bytes = place.read("w.safetensors");
+    let header = u64::from_le_bytes(*bytes.first_chunk().unwrap()) as usize;
+    for value in bytes[8 + header..].chunks_exact_mut(4) {
+        value.copy_from_slice(&3.4e38f32.to_le_bytes());
+    }
+    place.write("w.safetensors", bytes);
+    let needle = "the weights in w.safetensors are so large that";
+    place.refuses(place.train(&["--load", "w.safetensors", "--epochs", "0"]), &[needle, "NaN"]);
+    let mut command = place.predict(&["--model", "w.safetensors", "0"]);
+    command.stdout(std::process::Stdio::null());
+    place.refuses(command, &[needle, "a probability is NaN"]);
+}
+
 #[test]
 fn weights_whose_tensors_do_not_fit() {
     let place = with_weights();
@@ -273,6 +315,20 @@ fn images_that_predict_cannot_use() {
 
 /// A name is bytes, whatever they mean.
 #[cfg(target_os = "linux")]
+/// To open it would wait for its writer.
+#[cfg(unix)]
+#[test]
+fn a_pipe_in_place_of_a_picture() {
+    let place = with_weights();
+    let folder = tempfile::tempdir().unwrap();
+    let pipe = folder.path().join("a\u{1b}pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let mut command = place.predict(&["--model", "w.safetensors"]);
+    command.arg(&pipe);
+    // The escape in its name does not go to the terminal.
+    place.refuses(command, &["it is a pipe; save the picture as a file", "a\\u{1b}pipe"]);
+}
+
 #[test]
 fn a_picture_whose_name_is_no_text() {
     use std::os::unix::ffi::OsStrExt as _;

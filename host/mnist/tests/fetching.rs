@@ -77,8 +77,10 @@ fn npm_that_fails_is_heard() {
     let place = Place::empty();
     let tools = tempfile::tempdir().unwrap();
     let npm = tools.path().join("npm");
-    let script =
-        "#!/bin/sh\ncase \"$*\" in *--silent*) exit 1;; esac\necho 'npm error code E404' >&2\nexit 1\n";
+    // Its folder is private: npm reads settings from there.
+    let script = "#!/bin/sh\ncase \"$*\" in *--silent*) exit 1;; *--ignore-scripts*) ;; *) exit 2;; esac\n\
+                  case \"$(/bin/ls -ld .)\" in drwx------*) ;; *) exit 3;; esac\n\
+                  echo 'npm error code E404' >&2\nexit 1\n";
     std::fs::write(&npm, script).unwrap();
     std::fs::set_permissions(&npm, std::fs::Permissions::from_mode(0o755)).unwrap();
     let mut command = without_data(&place, NOWHERE);

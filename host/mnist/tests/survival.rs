@@ -4,7 +4,7 @@
 mod common;
 
 use std::fs;
-use std::io::{BufRead as _, BufReader};
+use std::io::{self, BufRead as _, BufReader};
 use std::process::{Child, ChildStdout, Command, Output};
 use std::time::{Duration, Instant};
 
@@ -275,6 +275,42 @@ fn a_run_that_the_system_ends_says_how_to_go_on() {
     interrupted_run("TERM", 143);
 }
 
+/// The end of a terminal or of a connection. A process that `nohup` started ignores it, and so do its children.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_run_whose_terminal_closes_says_how_to_go_on() {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap().trim();
+    if u64::from_str_radix(ignored, 16).unwrap() & 1 == 0 {
+        interrupted_run("HUP", 129);
+    }
+}
+
+#[test]
+fn a_run_whose_output_closes_keeps_its_weights_and_its_state() {
+    let place = Place::with_idx();
+    let (child, lines) = started(&place, &["--epochs", "100000", "--save", "w", "--checkpoint", "c"]);
+    drop(lines);
+    let (code, message) = stopped(child);
+    assert_eq!(code, Some(1), "{message}");
+    assert!(message.contains("the weights so far are in w"), "{message}");
+    assert!(message.contains("error: could not write the line of the epoch: Broken pipe"), "{message}");
+    let state = checkpoint::newest(&place.path("c")).unwrap().snapshot;
+    assert!(checkpoint::load(&place.path("w")).unwrap().parameters == state.parameters);
+}
+
+#[test]
+fn a_run_whose_checkpoints_cannot_be_written_keeps_its_weights() {
+    let place = Place::with_idx();
+    let (child, mut lines) = started(&place, &["--epochs", "100000", "--save", "w", "--checkpoint", "c"]);
+    fs::remove_dir_all(place.path("c")).unwrap();
+    let _ = io::copy(&mut lines, &mut io::sink());
+    let (code, message) = stopped(child);
+    assert_eq!(code, Some(1), "{message}");
+    assert!(message.contains("error: could not write the checkpoint c/"), "{message}");
+    checkpoint::load(&place.path("w")).unwrap();
+}
+
 #[test]
 fn an_interrupted_run_without_checkpoints_keeps_its_weights_and_says_how_to_go_on() {
     let place = Place::with_idx();
@@ -290,11 +326,45 @@ fn an_interrupted_run_without_checkpoints_keeps_its_weights_and_says_how_to_go_o
 #[test]
 fn an_interrupted_run_that_writes_nothing_says_so() {
     let place = Place::with_idx();
-    let (child, _output) = started(&place, &["--epochs", "1000", "--hidden", "24"]);
+    let files = ["--plot", "p.svg", "--metrics", "m"];
+    let (child, _output) = started(&place, &[&["--epochs", "1000", "--hidden", "24"], &files[..]].concat());
     signal(&child, "INT");
     let (code, message) = stopped(child);
     assert_eq!(code, Some(130), "{message}");
     assert!(message.contains("nothing was saved") && message.contains("with --checkpoint"), "{message}");
+    assert!(message.contains("; nothing was written for --plot;"), "{message}");
+}
+
+#[test]
+fn interrupted_seeds_are_summed_up() {
+    let place = Place::with_idx();
+    let flags = ["--seeds", "0..1000000", "--hidden", "8", "--epochs", "1"];
+    let (child, mut output) = started(&place, &flags);
+    let mut line = String::new();
+    while !line.starts_with("seed 2") {
+        line.clear();
+        output.read_line(&mut line).unwrap();
+    }
+    signal(&child, "INT");
+    let printed = io::read_to_string(output).unwrap();
+    assert!(printed.contains(" networks\ntest accuracy, %: "), "{printed}");
+    let (code, message) = stopped(child);
+    assert_eq!(code, Some(130), "{message}");
+}
+
+/// To open a pipe waits for its reader, and no signal ends that.
+#[test]
+fn an_interruption_that_has_to_wait_is_acknowledged() {
+    let place = Place::with_idx();
+    assert!(Command::new("mkfifo").arg(place.path("pipe")).status().unwrap().success());
+    let (mut child, output) = started(&place, &["--epochs", "1", "--hidden", "8", "--save", "pipe"]);
+    let said = child.stderr.take().unwrap();
+    signal(&child, "INT");
+    let mut lines = BufReader::new(said).lines();
+    assert!(lines.any(|line| line.unwrap().contains("a second signal ends the program at once")));
+    signal(&child, "INT");
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    drop(output);
 }
 
 /// The first step of this run takes far longer than both signals.

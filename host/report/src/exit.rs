@@ -1,8 +1,9 @@
 //! The end of a program: its error and its exit code.
 
 use std::error::Error;
-use std::io::{self, Write as _};
 use std::process::ExitCode;
+
+use crate::print_note;
 
 /// What a program's `main` answers when its arguments cannot be parsed, or ask for help or the version: the text
 /// on the stream it belongs to, and clap's code: 2, or 0 if it was asked for.
@@ -19,7 +20,7 @@ pub fn exit_code<E: AsRef<dyn Error>>(result: Result<(), E>, before: impl FnOnce
         return ExitCode::SUCCESS;
     };
     // With the standard error closed, the exit code still tells.
-    let _ = writeln!(io::stderr(), "error: {}", in_one_line(error.as_ref()));
+    print_note(format_args!("error: {}", in_one_line(error.as_ref())));
     before(1);
     ExitCode::FAILURE
 }

@@ -1,10 +1,12 @@
-//! What the programs tell: progress, lines per epoch, metrics as JSON lines, plots, the table of times.
+//! What the programs have in common: output files, lines, progress, metrics, plots, errors, and their pool of threads.
 
 mod digit;
 mod exit;
+mod lines;
 mod metrics;
 pub mod output_file;
 mod plot;
+pub mod pool;
 mod profile;
 mod progress;
 mod timeline;
@@ -15,6 +17,7 @@ use std::path::PathBuf;
 
 pub use digit::{draw_digit, draw_probabilities};
 pub use exit::{exit_code, in_one_line, usage_exit_code};
+pub use lines::{OutputError, print_line, print_note, printable};
 pub use metrics::{EpochRecord, Metrics};
 pub use plot::{render_plot, save_plot};
 pub use profile::{KernelRecord, Profile};

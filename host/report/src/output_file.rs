@@ -2,6 +2,7 @@
 //! with the permissions of the one it replaces; a symbolic link stays, and the file it names is replaced. Anything else,
 //! such as a pipe or `/dev/null`, is written to directly.
 
+use std::ffi::OsStr;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -11,6 +12,9 @@ use tempfile::NamedTempFile;
 
 /// How the name of a file begins that is not complete yet.
 pub const TEMPORARY: &str = ".ferrowarp-";
+
+/// Random letters or digits at the end of a temporary name.
+const RANDOM: usize = 6;
 
 /// A temporary file of this age without a lock belongs to a program that was killed.
 const HUNG: Duration = Duration::from_secs(60);
@@ -29,22 +33,35 @@ pub fn begin(folder: &Path) -> io::Result<NamedTempFile> {
 /// As [`begin`], under a temporary name that starts with `prefix`.
 pub fn begin_as(folder: &Path, prefix: &str) -> io::Result<NamedTempFile> {
     let mut builder = tempfile::Builder::new();
-    builder.prefix(prefix);
+    builder.prefix(prefix).rand_bytes(RANDOM);
     // A temporary file is private by default; what becomes of it is an ordinary file, so the umask decides.
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    let file = builder.tempfile_in(folder)?;
+    let file = builder.tempfile_in(folder).map_err(without_path)?;
     // Tells it from an abandoned one. A file system without locks keeps abandoned files.
     let _ = file.as_file().try_lock();
     Ok(file)
 }
 
+/// The error without the temporary name, which means nothing to the user.
+fn without_path(error: io::Error) -> io::Error {
+    let text = error.to_string();
+    match text.rsplit_once(" at path ") {
+        Some((reason, _)) => io::Error::new(error.kind(), reason),
+        None => error,
+    }
+}
+
+/// Whether [`begin_as`] gives files such a name: `prefix` and six letters or digits.
+pub fn is_temporary(name: &OsStr, prefix: &str) -> bool {
+    let random = name.to_str().and_then(|name| name.strip_prefix(prefix));
+    random.is_some_and(|random| random.len() == RANDOM && random.bytes().all(|b| b.is_ascii_alphanumeric()))
+}
+
 /// Removes the temporary files in `folder` that killed programs have left. What cannot be removed stays.
 pub fn remove_abandoned(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
-        if entry.file_name().to_str().is_some_and(|name| name.starts_with(TEMPORARY))
-            && is_abandoned(&entry.path())
-        {
+        if is_temporary(&entry.file_name(), TEMPORARY) && is_abandoned(&entry.path()) {
             let _ = fs::remove_file(entry.path());
         }
     }
@@ -98,7 +115,7 @@ pub fn write(destination: &Path, contents: &[u8]) -> io::Result<()> {
     }
     let destination = without_links(destination)?;
     let mut file = begin(folder_of(&destination))?;
-    file.write_all(contents)?;
+    file.as_file_mut().write_all(contents)?;
     if let Some(replaced) = existing(&destination)? {
         keep_owner(file.as_file(), &replaced);
         file.as_file().set_permissions(replaced.permissions())?;
@@ -247,6 +264,9 @@ mod tests {
         assert_eq!(is_a_folder.kind(), io::ErrorKind::IsADirectory);
         let no_folder = check_destination(&folder.path().join("missing").join("a")).unwrap_err();
         assert_eq!(no_folder.kind(), io::ErrorKind::NotFound);
+        let temporary = begin(&folder.path().join("missing")).unwrap_err();
+        assert_eq!(temporary.kind(), io::ErrorKind::NotFound);
+        assert!(!temporary.to_string().contains(TEMPORARY), "{temporary}");
     }
 
     #[test]
@@ -254,14 +274,17 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let name = |path: &Path| path.file_name().unwrap().to_str().unwrap().to_owned();
         let old = std::time::SystemTime::now() - 2 * HUNG;
-        for left in [".ferrowarp-old", "other-old"] {
+        for left in [".ferrowarp-oldOLD", ".ferrowarp-my-notes", ".ferrowarp-my-old", "other-old"] {
             File::create(folder.path().join(left)).unwrap().set_modified(old).unwrap();
         }
         let begun = begin(folder.path()).unwrap();
         begun.as_file().set_modified(old).unwrap();
-        File::create(folder.path().join(".ferrowarp-new")).unwrap();
+        File::create(folder.path().join(".ferrowarp-new123")).unwrap();
         check_destination(&folder.path().join("a")).unwrap();
-        let mut expected = vec![name(begun.path()), ".ferrowarp-new".to_owned(), "other-old".to_owned()];
+        let mut expected = vec![name(begun.path())];
+        expected.extend(
+            [".ferrowarp-new123", ".ferrowarp-my-notes", ".ferrowarp-my-old", "other-old"].map(str::to_owned),
+        );
         expected.sort();
         assert_eq!(names(folder.path()), expected);
     }

@@ -17,6 +17,7 @@ use cuda_std::simt::parse_seed;
 use ferrowarp::device::{Device, DeviceChoice, exit_if_hung, open, parse_time_limit};
 use ferrowarp_cases::softmax::{self, Setting, ladder};
 use ferrowarp_cases::{Case, Scope, gallery, layer, matmul};
+use ferrowarp_report::{OutputError, pool, print_line};
 
 /// Runs every kernel on a device and checks its results.
 #[derive(Parser)]
@@ -74,15 +75,15 @@ struct Tally {
 }
 
 impl Tally {
-    fn count(&mut self, case: &str, result: Result<String>) {
+    fn count(&mut self, case: &str, result: Result<String>) -> Result<(), OutputError> {
         match result {
             Ok(note) => {
                 self.passed += 1;
-                println!("ok    {case}{note}");
+                print_line(format_args!("ok    {case}{note}"))
             }
             Err(error) => {
                 self.failed += 1;
-                println!("FAIL  {case}: {error:#}");
+                print_line(format_args!("FAIL  {case}: {error:#}"))
             }
         }
     }
@@ -95,13 +96,17 @@ fn parse_part(text: &str) -> Result<(usize, usize), String> {
 }
 
 fn main() -> ExitCode {
-    match run(&Arguments::parse()) {
-        Ok(true) => return ExitCode::SUCCESS,
-        Ok(false) => {}
-        Err(error) => eprintln!("error: {error:#}"),
+    let arguments = Arguments::parse();
+    // Miri and the sanitizers watch the threads of the kernel alone.
+    let result = if arguments.threads { run(&arguments) } else { pool::install(|| run(&arguments)) };
+    match result {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => {
+            exit_if_hung(1);
+            ExitCode::FAILURE
+        }
+        Err(error) => ferrowarp_report::exit_code(Err(error), exit_if_hung),
     }
-    exit_if_hung(1);
-    ExitCode::FAILURE
 }
 
 /// Whether all went well.
@@ -126,7 +131,7 @@ fn run(arguments: &Arguments) -> Result<bool> {
         mechanics::provoke_fault(&device)?;
         return Ok(true);
     }
-    println!("{line}");
+    print_line(line)?;
     let mut cases = cases(arguments, &device);
     cases.retain(|(case, _)| chosen(&case.to_string()));
     ensure!(
@@ -136,24 +141,24 @@ fn run(arguments: &Arguments) -> Result<bool> {
     );
     let mut tally = Tally::default();
     for (case, assess) in &cases {
-        tally.count(&case.to_string(), assess(case, &device).map(told));
+        tally.count(&case.to_string(), assess(case, &device).map(told))?;
         // A GPU that has failed would fail every check after.
         device.synchronize()?;
     }
     if arguments.only.is_none() {
         for (name, check) in mechanics::MECHANICS {
-            tally.count(name, check(&device).map(|()| String::new()));
+            tally.count(name, check(&device).map(|()| String::new()))?;
         }
         if device.is_cuda() && !arguments.no_soil {
             let result = mechanics::soiled(&device);
-            tally.count("memory that was not written is soiled", result.map(|()| String::new()));
+            tally.count("memory that was not written is soiled", result.map(|()| String::new()))?;
         }
         if !arguments.no_fault_checks {
             let result = mechanics::panicking_kernel(arguments.device);
-            tally.count("a panicking kernel is reported", result.map(|()| String::new()));
+            tally.count("a panicking kernel is reported", result.map(|()| String::new()))?;
         }
     }
-    println!("{} passed, {} failed", tally.passed, tally.failed);
+    print_line(format_args!("{} passed, {} failed", tally.passed, tally.failed))?;
     Ok(tally.failed == 0)
 }
 

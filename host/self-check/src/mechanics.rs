@@ -5,6 +5,7 @@ use std::process::Command;
 use anyhow::{Context as _, Result, bail, ensure};
 use cuda_std::launch::{LaunchConfig, LaunchError};
 use ferrowarp::device::{Device, DeviceChoice};
+use ferrowarp_report::print_line;
 use gpu_kernels::mlp::activation::relu_forward;
 
 use crate::streams;
@@ -140,7 +141,7 @@ pub fn provoke_fault(device: &Device) -> Result<()> {
             Ok(()) => bail!("the kernel read past the end of its input without an error"),
         },
     };
-    println!("{report}");
+    print_line(report)?;
     if device.is_cuda() {
         let Err(later) = out.to_vec() else { bail!("the GPU goes on as if nothing had happened") };
         ensure!(later.to_string().contains("cannot be used any more"), "the next call says: {later}");

@@ -15,6 +15,7 @@ use rayon::prelude::*;
 
 use ferrowarp_cases::compare::Outputs;
 use ferrowarp_cases::{Case, Scope, small};
+use ferrowarp_report::{print_line, print_note};
 
 /// Kernels whose results may depend on the schedule, such as sums by atomic additions of floats, and the relative error
 /// that is allowed for it. There is none: every sum has a fixed order.
@@ -42,16 +43,16 @@ pub fn run(seeds: u64, first: u64, chosen: &dyn Fn(&str) -> bool) -> Result<bool
     let kernels: BTreeSet<&str> = cases.iter().flat_map(Case::kernels).collect();
     let tolerated = DEPEND.iter().map(|(kernel, tolerance)| format!("{kernel} ({tolerance:e})"));
     let tolerated: Vec<_> = tolerated.collect();
-    println!(
+    print_line(format_args!(
         "compared within a tolerance: {}; all others bit for bit",
         if tolerated.is_empty() { "none".to_owned() } else { tolerated.join(", ") }
-    );
-    println!(
+    ))?;
+    print_line(format_args!(
         "{seeds} seeds from {first:#x}, {} kernels, {} cases, {} runs: {differences} different",
         kernels.len(),
         cases.len(),
         cases.len() as u64 * seeds
-    );
+    ))?;
     Ok(differences == 0)
 }
 
@@ -70,10 +71,10 @@ pub fn on_threads((part, of): (usize, usize), chosen: &dyn Fn(&str) -> bool) -> 
         "nothing to run; name a kernel that exists, and a part below the number of parts"
     );
     for case in &cases {
-        println!("case {case}");
+        print_line(format_args!("case {case}"))?;
         case.run(&device).with_context(|| case.to_string())?;
     }
-    println!("{} cases ended", cases.len());
+    print_line(format_args!("{} cases ended", cases.len()))?;
     Ok(())
 }
 
@@ -120,17 +121,18 @@ fn under_seeds(seeds: Range<u64>, cases: &[Case], fixed: &[Outputs]) -> usize {
             if before < MOST_PRINTED {
                 let only = case.kernels().next().unwrap_or_default();
                 bar.suspend(|| {
-                    println!(
+                    // With the standard output closed, the line with the counts is an error.
+                    let _ = print_line(format_args!(
                         "FAIL  seed {seed:#x}, {case}: {error:#}\n      replay: cargo run --release --bin self-check -- \
                          --seeds 1 --first {seed:#x} --only {only}"
-                    );
+                    ));
                 });
             }
         }
         bar.inc(1);
         // Without a terminal there is no bar.
         if bar.is_hidden() && bar.position().is_multiple_of(len.div_ceil(10)) {
-            eprintln!("{} of {len} seeds", bar.position());
+            print_note(format_args!("{} of {len} seeds", bar.position()));
         }
     });
     bar.finish_and_clear();

@@ -65,3 +65,27 @@ fn a_fault_is_told_with_kernel_place_and_thread() {
         assert!(text.contains(part), "{part:?} in {text}");
     }
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_closed_standard_output_is_an_error() {
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_self-check"));
+    let output = command.args(["--device", "cpu", "--only", "relu"]).stdout(full).output().unwrap();
+    let text = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.starts_with("error: could not write to the standard output"), "{text}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn it_starts_no_more_threads_than_there_are_cores() {
+    // Each thread takes 2 MiB of addresses for its stack: thousands of them would not fit.
+    let line = "ulimit -v 8000000; exec \"$0\" --device cpu --only relu";
+    let output = Command::new("sh")
+        .args(["-c", line, env!("CARGO_BIN_EXE_self-check")])
+        .env("RAYON_NUM_THREADS", "100000")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+}

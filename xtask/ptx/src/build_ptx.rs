@@ -164,22 +164,24 @@ fn stage_beside(out: &Path) -> anyhow::Result<tempfile::TempDir> {
         .with_context(|| format!("making a folder in {}", parent.display()))
 }
 
-/// Moves all files of the folder `stage` to `out`, and removes what an earlier build left there; how many PTX files are
-/// other than before.
+/// Moves all files of the folder `stage` to `out`, and removes what the report of an earlier build lists there; how many
+/// PTX files are other than before.
 fn publish(stage: &Path, out: &Path) -> anyhow::Result<usize> {
     std::fs::create_dir_all(out).with_context(|| format!("making the folder {}", out.display()))?;
-    let names = |folder: &Path| -> anyhow::Result<Vec<std::ffi::OsString>> {
-        let entries = folder.read_dir().with_context(|| format!("reading {}", folder.display()))?;
-        Ok(entries.flatten().map(|entry| entry.file_name()).collect())
-    };
-    let (new, old) = (names(stage)?, names(out)?);
-    let is_output = |name: &Path| {
-        let extension = name.extension().unwrap_or_default();
-        ["ptx", "cubin", "ll"].iter().any(|known| extension == *known)
-    };
-    for stale in old.iter().filter(|name| !new.contains(name) && is_output(Path::new(name))) {
-        std::fs::remove_file(out.join(stale))
-            .with_context(|| format!("removing {}", out.join(stale).display()))?;
+    let entries = stage.read_dir().with_context(|| format!("reading {}", stage.display()))?;
+    let new: Vec<std::ffi::OsString> = entries.flatten().map(|entry| entry.file_name()).collect();
+    let before = Report::read(&out.join(report::FILE)).unwrap_or_default();
+    let listed = before.modules.iter().filter_map(|module| Path::new(&module.file).file_name());
+    let outputs =
+        listed.flat_map(|name| ["ptx", "cubin", "ll"].map(|kind| Path::new(name).with_extension(kind)));
+    for stale in outputs.filter(|name| !new.iter().any(|new| new == name.as_os_str())) {
+        let path = out.join(stale);
+        match std::fs::remove_file(&path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(error).with_context(|| format!("removing {}", path.display()));
+            }
+            _ => {}
+        }
     }
     let mut changed = 0;
     for name in new {
@@ -266,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_published_replaces_what_was_there() {
+    fn what_is_published_replaces_what_an_earlier_build_left_and_no_other_file() {
         let folder = tempfile::tempdir().unwrap();
         let (stage, out) = (folder.path().join("stage"), folder.path().join("out"));
         for (name, text) in [("a.ptx", "1"), ("b.ptx", "2"), ("b.cubin", "3")] {
@@ -274,12 +276,19 @@ mod tests {
             std::fs::write(stage.join(name), text).unwrap();
         }
         std::fs::create_dir(&out).unwrap();
-        for (name, text) in [("a.ptx", "1"), ("gone.ptx", "0"), ("gone.cubin", "0"), ("notes.txt", "mine")] {
+        let files = ["a.ptx", "gone.ptx", "gone.cubin", "mine.ptx", "mine.compute_75.cubin", "notes.txt"];
+        for (name, text) in files.into_iter().zip(["1", "0", "0", "mine", "mine", "mine"]) {
             std::fs::write(out.join(name), text).unwrap();
         }
+        let module = |file: &str| Module { file: file.to_owned(), ..Module::default() };
+        let before = Report { modules: vec![module("a.ptx"), module("gone.ptx")] };
+        before.write(&out.join(report::FILE)).unwrap();
         assert_eq!(publish(&stage, &out).unwrap(), 1, "b.ptx alone is other than before");
         let mut names: Vec<_> = out.read_dir().unwrap().map(|entry| entry.unwrap().file_name()).collect();
         names.sort();
-        assert_eq!(names, ["a.ptx", "b.cubin", "b.ptx", "notes.txt"]);
+        assert_eq!(
+            names,
+            ["a.ptx", "b.cubin", "b.ptx", "mine.compute_75.cubin", "mine.ptx", "notes.txt", "resources.json"]
+        );
     }
 }

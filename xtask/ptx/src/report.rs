@@ -8,8 +8,6 @@ use anyhow::Context;
 use cuda_builder::ptxas::KernelResources;
 use serde::{Deserialize, Serialize};
 
-use crate::workspace;
-
 /// The report's name in the folder of the PTX files.
 pub const FILE: &str = "resources.json";
 
@@ -20,7 +18,7 @@ pub struct Report {
 }
 
 /// One PTX file.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Module {
     /// `compute_90`
     pub arch: String,
@@ -38,10 +36,10 @@ impl Report {
             .with_context(|| format!("{} is not a report of resources", path.display()))
     }
 
-    /// Writes the report, whole or not at all.
+    /// Writes the report into a folder that no other program uses.
     pub fn write(&self, path: &Path) -> anyhow::Result<()> {
         let text = serde_json::to_string_pretty(self).context("writing the report as JSON")?;
-        workspace::write(path, &(text + "\n"))
+        std::fs::write(path, text + "\n").with_context(|| format!("writing {}", path.display()))
     }
 
     /// The PTX files and their architectures.

@@ -58,11 +58,3 @@ pub fn files(folder: &Path, wanted: &dyn Fn(&Path) -> bool) -> anyhow::Result<Ve
     found.sort();
     Ok(found)
 }
-
-/// Writes the file `path`: writes a temporary file next to it, then renames it.
-pub fn write(path: &Path, text: &str) -> anyhow::Result<()> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let temporary = path.with_file_name(format!(".{name}.{}", std::process::id()));
-    std::fs::write(&temporary, text).with_context(|| format!("writing {}", temporary.display()))?;
-    std::fs::rename(&temporary, path).with_context(|| format!("writing {}", path.display()))
-}

@@ -54,12 +54,6 @@ pub fn specific(test: &str) -> CudaBuilder {
 /// The name of the compiler that tests are run again with.
 pub const COMPILER: &str = "FIXTURE_COMPILER";
 
-/// Whether this process may do what only root may.
-pub fn we_are_root() -> bool {
-    use std::os::unix::fs::MetadataExt;
-    Path::new("/proc/self").metadata().is_ok_and(|folder| folder.uid() == 0)
-}
-
 /// A builder for the fixture, whose output goes to a folder of this test and compiler alone.
 pub fn builder(test: &str) -> CudaBuilder {
     let compiler = std::env::var(COMPILER).unwrap_or_else(|_| "default".to_owned());

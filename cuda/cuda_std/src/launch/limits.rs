@@ -332,7 +332,7 @@ pub enum LaunchError {
     },
     /// FERROWARP_KERNEL_SECONDS, the time limit of the CPU executor, is not a time.
     #[error(
-        "launch of {kernel} failed: FERROWARP_KERNEL_SECONDS is `{value}`; expected a number of seconds above 0, or unset \
+        "launch of {kernel} failed: FERROWARP_KERNEL_SECONDS is `{value}`; expected a number of seconds above 0 and at most 1e19, or unset \
          the variable for no limit"
     )]
     TimeLimit {

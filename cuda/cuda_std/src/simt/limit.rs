@@ -81,7 +81,10 @@ impl TimeLimit {
     }
 }
 
-/// A time limit that a user wrote: a number of seconds above 0.
+/// The longest time limit, in seconds: a `Duration` holds 1.8 times as many.
+const MOST_SECONDS: f64 = 1e19;
+
+/// A time limit that a user wrote: a number of seconds above 0 and at most 1e19, about the longest `Duration`.
 ///
 /// ```
 /// use std::time::Duration;
@@ -90,14 +93,17 @@ impl TimeLimit {
 ///
 /// assert_eq!(parse_time_limit("2.5"), Ok(Duration::from_millis(2500)));
 /// assert!(parse_time_limit("soon").is_err());
+/// assert!(parse_time_limit("1e30").unwrap_err().ends_with("at most 1e19"));
 /// ```
 ///
 /// # Errors
-/// A description: it is not a number, or not above 0.
+/// A description: it is not such a number.
 pub fn parse_time_limit(text: &str) -> Result<Duration, String> {
-    let seconds = text.parse::<f64>().ok().filter(|&seconds| seconds > 0.0);
+    let seconds = text.parse::<f64>().ok().filter(|&seconds| seconds > 0.0 && seconds <= MOST_SECONDS);
     let limit = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    limit.filter(|limit| !limit.is_zero()).ok_or_else(|| "it must be a number of seconds above 0".to_owned())
+    limit
+        .filter(|limit| !limit.is_zero())
+        .ok_or_else(|| format!("it must be a number of seconds above 0 and at most {MOST_SECONDS:e}"))
 }
 
 impl Timed {

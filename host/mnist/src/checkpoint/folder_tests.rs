@@ -150,8 +150,14 @@ fn one_folder_is_for_one_run_at_a_time() {
 #[test]
 fn what_a_killed_run_left_is_removed_and_nothing_else() {
     let dir = tempfile::tempdir().unwrap();
-    for name in [".checkpoint-abc", "notes", ".hidden", "step-1.checkpoint", "step-0000000001.checkpoint.bak"]
-    {
+    for name in [
+        ".checkpoint-abcdef",
+        ".checkpoint-my-old",
+        "notes",
+        ".hidden",
+        "step-1.checkpoint",
+        "step-0000000001.checkpoint.bak",
+    ] {
         fs::write(dir.path().join(name), b"x").unwrap();
     }
     let mut folder = Folder::open(dir.path(), 1, None).unwrap();
@@ -160,6 +166,7 @@ fn what_a_killed_run_left_is_removed_and_nothing_else() {
     assert_eq!(
         names(dir.path()),
         [
+            ".checkpoint-my-old",
             ".hidden",
             "notes",
             "step-0000000001.checkpoint.bak",

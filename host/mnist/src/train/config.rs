@@ -186,7 +186,10 @@ impl Config {
     pub(super) fn last_epoch(&self, before: u32) -> Result<u32, TrainError> {
         let last = before.checked_add(self.epochs).filter(|&last| last < u32::MAX);
         last.ok_or_else(|| {
-            TrainError::setting("epochs", self.epochs, "the loaded weights have had too many already")
+            let most = u32::MAX - 1;
+            let problem =
+                format!("weights have at most {most} epochs, and these have had {before}; train fewer");
+            TrainError::setting("epochs", self.epochs, problem)
         })
     }
 
@@ -204,10 +207,11 @@ impl Config {
         }
         // First, since the default of the learning rate follows from it.
         if !(0.0..1.0).contains(&self.momentum) {
-            return Err(TrainError::setting("momentum", self.momentum, "it must be at least 0 and below 1"));
+            let problem = format!("it must be at least 0 and below 1, at most {}", 1.0_f32.next_down());
+            return Err(TrainError::setting("momentum", self.momentum, problem));
         }
         if !(0.0..1.0).contains(&self.label_smoothing) {
-            let problem = "it must be at least 0 and below 1";
+            let problem = format!("it must be at least 0 and below 1, at most {}", 1.0_f32.next_down());
             return Err(TrainError::setting("label-smoothing", self.label_smoothing, problem));
         }
         if !(self.lr.is_finite() && self.lr > 0.0) {

@@ -23,7 +23,7 @@ pub enum TrainError {
         problem: String,
     },
     /// A file that is to be written at the end could not be.
-    #[error("--{flag} {} cannot be used: no file can be created there", path.display())]
+    #[error("--{flag} {} cannot be used: no file can be written there", path.display())]
     Destination {
         /// The flag, without its dashes.
         flag: &'static str,
@@ -93,16 +93,29 @@ pub enum TrainError {
         /// The last checkpoint, which was written while all was well.
         checkpoint: Option<PathBuf>,
     },
+    /// Loaded weights are finite, but what is computed with them is not.
+    #[error(
+        "the weights in {} are so large that the loss of the test images is {loss}; train again with a smaller \
+         learning rate",
+        path.display()
+    )]
+    Overflow {
+        /// The file.
+        path: PathBuf,
+        /// The mean loss over the test images.
+        loss: f64,
+    },
     /// The observer wanted the run to stop.
     #[error(
-        "stopped after step {step}, in epoch {epoch}; {}",
+        "stopped after step {step}, in epoch {epoch}; {}{}",
         match (checkpoint, saved) {
             (Some(checkpoint), Some(saved)) =>
                 format!("the state is in {}, the weights in {}", checkpoint.display(), saved.display()),
             (Some(path), None) => format!("the state is in {}", path.display()),
             (None, Some(path)) => format!("the weights so far are in {}", path.display()),
             (None, None) => "nothing was saved".to_owned(),
-        }
+        },
+        missing.iter().map(|flag| format!("; nothing was written for --{flag}")).collect::<String>()
     )]
     Stopped {
         /// The epoch, counted from 1.
@@ -113,6 +126,8 @@ pub enum TrainError {
         checkpoint: Option<PathBuf>,
         /// The file of weights that was written; nothing when the settings name none.
         saved: Option<PathBuf>,
+        /// The flags of the files that are written later in a run, without their dashes.
+        missing: Vec<&'static str>,
     },
     /// The observer could not write its output.
     #[error("could not write the line of the epoch")]
@@ -151,6 +166,14 @@ impl Display for Symptom {
 }
 
 impl TrainError {
+    /// Whether the command line is at fault: a setting or the file for a result cannot be used.
+    pub fn is_usage(&self) -> bool {
+        matches!(
+            self,
+            TrainError::Setting { .. } | TrainError::Destination { .. } | TrainError::Disagrees { .. }
+        )
+    }
+
     pub(super) fn setting(flag: &'static str, value: impl Display, problem: impl Into<String>) -> Self {
         TrainError::Setting { flag, value: value.to_string(), problem: problem.into() }
     }

@@ -166,8 +166,8 @@ impl TestResult {
 ///
 /// # Errors
 /// [`TrainError`]: the device failed, the loss is no longer finite, a file could not be written, or the observer
-/// stopped the run. A checkpoint that cannot be written ends the run at once, with those before it untouched; only the
-/// one at the end of the run comes after the files that `config` names, so that they are not lost with it.
+/// stopped the run. If the metrics or the timeline cannot be written, the run goes on and ends with that error. If a
+/// checkpoint cannot be written, or the observer cannot tell of an epoch, the run writes the weights and ends at once.
 pub fn run(
     device: &Device,
     mnist: &LazyMnist,
@@ -183,38 +183,59 @@ pub fn run(
     let metrics = config.metrics.as_deref().map(|path| Metrics::going_on(path, &trainer.records));
     let mut metrics = metrics.transpose()?;
     let mut test = None;
-    let mut reached = TimeToAccuracy::of(&trainer.records, config.target_accuracy);
+    let mut reached = trainer.reached();
     while trainer.epoch <= run.last_epoch && reached.is_none() {
-        let epoch = trainer.epoch;
-        observer.epoch_started(&run, epoch);
-        test = Some(trainer.finish_epoch(observer)?);
-        if let Some(record) = trainer.records.last() {
-            observer.epoch_ended(&run, record).map_err(TrainError::Output)?;
-            metrics.as_mut().map_or(Ok(()), |metrics| metrics.push(record))?;
-        }
-        reached = TimeToAccuracy::of(&trainer.records, config.target_accuracy);
-        if epoch < run.last_epoch && reached.is_none() {
-            trainer.between_epochs(observer)?;
+        match epoch(&mut trainer, metrics.as_mut(), observer) {
+            Ok((tested, time)) => (test, reached) = (Some(tested), time),
+            Err(error) => {
+                trainer.keep(&error, observer);
+                return Err(error);
+            }
         }
     }
     let test = match test {
         Some(test) => test,
-        None => trainer.test()?.0,
+        None => trainer.test_loaded()?,
     };
 
     let profile = trainer.profiler.take().map(|profiler| profiler.finish(device));
     let profile = profile.transpose().map_err(ModelError::from)?;
-    if let (Some(metrics), Some(profile)) = (&mut metrics, &profile) {
-        metrics.push_kernels(&profile.kernels)?;
-    }
     let (parameters, records) = (trainer.parameters()?, trainer.records.clone());
     let mut outcome = Outcome { run, parameters, records, test, reached, profile, times: Times::default() };
     write_files(config, &trainer.training(trainer.epoch - 1), &outcome)?;
     trainer.save()?;
+    if let (Some(metrics), Some(profile)) = (&mut metrics, &outcome.profile) {
+        metrics.push_kernels(&profile.kernels)?;
+    }
+    if let Some(error) = trainer.unwritten.take() {
+        return Err(error.into());
+    }
     outcome.times = trainer.times;
     (outcome.times.host_to_device, outcome.times.device_to_host) = transfers.since(device);
     outcome.times.total = started.elapsed();
     Ok(outcome)
+}
+
+/// One epoch with the test after it, and what is to be written after it.
+fn epoch(
+    trainer: &mut Trainer<'_>,
+    metrics: Option<&mut Metrics>,
+    observer: &mut dyn Observer,
+) -> Result<(TestResult, Option<TimeToAccuracy>), TrainError> {
+    let (run, epoch) = (trainer.run.clone(), trainer.epoch);
+    observer.epoch_started(&run, epoch);
+    let test = trainer.finish_epoch(observer)?;
+    if let Some(record) = trainer.records.last() {
+        observer.epoch_ended(&run, record).map_err(TrainError::Output)?;
+        if let Some(Err(error)) = metrics.map(|metrics| metrics.push(record)) {
+            trainer.note_unwritten(error, observer);
+        }
+    }
+    let reached = trainer.reached();
+    if epoch < run.last_epoch && reached.is_none() {
+        trainer.between_epochs(observer)?;
+    }
+    Ok((test, reached))
 }
 
 /// What differs between the run of a snapshot and this one that resumes it, but need not agree: a sentence each.

@@ -1,5 +1,6 @@
 //! One run on one device: its epochs, and the state between two steps.
 
+mod ending;
 mod steps;
 
 use std::ops::ControlFlow;
@@ -12,14 +13,14 @@ use super::saver::Saver;
 use super::start::Origin;
 use super::transfers::Transfers;
 use super::upload::{training_set, upload};
-use super::{Config, Observer, Run, Start, TestResult, TrainError};
-use crate::checkpoint::{self, DataId, Found, Progress, Snapshot, Training};
+use super::{Config, Observer, Run, Start, TestResult, TimeToAccuracy, TrainError};
+use crate::checkpoint::{DataId, Found, Progress, Snapshot, Training};
 use crate::model::{
     DeviceDataset, EpochSpec, EpochStats, Evaluation, Network, Parameters, Timeline, TrainingSet,
 };
 use ferrowarp::device::Device;
 use ferrowarp_data::LazyMnist;
-use ferrowarp_report::{EpochRecord, Lane, Times, save_timeline};
+use ferrowarp_report::{EpochRecord, Lane, ReportError, Times, in_one_line, save_timeline};
 
 /// How many steps a timeline shows, where an epoch has as many.
 const WATCHED_STEPS: usize = 64;
@@ -52,6 +53,8 @@ pub(super) struct Trainer<'a> {
     has_warned: bool,
     /// Times of launches, where they are asked for.
     pub profiler: Option<Profiler>,
+    /// Why a file could not be written while the run went on.
+    pub unwritten: Option<ReportError>,
 }
 
 impl<'a> Trainer<'a> {
@@ -87,6 +90,7 @@ impl<'a> Trainer<'a> {
             watched: 0,
             has_warned: false,
             profiler: config.profile.then(Profiler::default),
+            unwritten: None,
         };
         if let Origin::Resumed(found) = start.origin {
             trainer.go_on_from(*found)?;
@@ -121,7 +125,10 @@ impl<'a> Trainer<'a> {
         }
         self.train_epoch(observer)?;
         if is_watched {
-            self.draw_timeline()?;
+            match self.draw_timeline() {
+                Err(TrainError::Report(error)) => self.note_unwritten(error, observer),
+                drawn => drawn?,
+            }
         }
         let (test, test_elapsed) = self.test()?;
         if !test.loss.is_finite() {
@@ -146,6 +153,12 @@ impl<'a> Trainer<'a> {
         self.stats = EpochStats::default();
         self.elapsed = Duration::ZERO;
         Ok(test)
+    }
+
+    /// Warns of a file that could not be written. The run goes on, so that its weights are not lost, and ends with the error.
+    pub fn note_unwritten(&mut self, error: ReportError, observer: &mut dyn Observer) {
+        observer.warning(&format!("{}; the training goes on without it", in_one_line(&error)));
+        self.unwritten.get_or_insert(error);
     }
 
     fn draw_timeline(&mut self) -> Result<(), TrainError> {
@@ -307,6 +320,21 @@ impl<'a> Trainer<'a> {
         Ok((TestResult { loss, correct, images: self.run.test_images, is_constant }, elapsed))
     }
 
+    /// The test of weights that this run does not train.
+    pub fn test_loaded(&mut self) -> Result<TestResult, TrainError> {
+        let (test, _) = self.test()?;
+        let path = self.config.load.as_ref().or(self.resumed_from.as_ref());
+        match path.filter(|_| !test.loss.is_finite()) {
+            Some(path) => Err(TrainError::Overflow { path: path.clone(), loss: test.loss }),
+            None => Ok(test),
+        }
+    }
+
+    /// How long it took to the accuracy that the settings ask for, once it is reached.
+    pub fn reached(&self) -> Option<TimeToAccuracy> {
+        TimeToAccuracy::of(&self.records, self.config.target_accuracy)
+    }
+
     pub fn parameters(&self) -> Result<Parameters, TrainError> {
         Ok(self.network.parameters()?)
     }
@@ -324,30 +352,6 @@ impl<'a> Trainer<'a> {
         let lr = self.largest_lr();
         let checkpoint = self.newest_checkpoint().or_else(|| self.resumed_from.clone());
         TrainError::Diverged { epoch: self.epoch, step, symptom, lr, checkpoint }
-    }
-
-    fn stopped_learning(&self) -> String {
-        let (epoch, lr) = (self.epoch, self.largest_lr());
-        let cure = if self.config.momentum == 0.0 { "" } else { ", or less momentum" };
-        format!(
-            "after epoch {epoch} the network gives every test image the same answer: it has stopped learning, and \
-             further epochs will hardly help; train again with a learning rate below {lr}{cure}"
-        )
-    }
-
-    /// Writes the weights as they are, if the settings name a file for them. The epoch named is the one that the last step
-    /// done belongs to.
-    fn stopped(&self) -> Result<TrainError, TrainError> {
-        let (checkpoint, saved) = (self.newest_checkpoint(), self.config.save.clone());
-        if let Some(path) = &saved {
-            let parameters = self.parameters()?;
-            if let Some(weight) = first_infinite(&parameters) {
-                return Err(self.diverged(self.steps(), Symptom::Weight(weight)));
-            }
-            checkpoint::save(path, &parameters, &self.training(self.epoch - 1))?;
-        }
-        let epoch = if self.stats.samples == 0 { self.epoch - 1 } else { self.epoch };
-        Ok(TrainError::Stopped { epoch, step: self.steps(), checkpoint, saved })
     }
 
     fn newest_checkpoint(&self) -> Option<PathBuf> {

@@ -153,7 +153,7 @@ impl Place {
         command
     }
 
-    /// Runs `command`, which must fail properly: exit code 1, or 2 if its arguments cannot be parsed, one message on the
+    /// Runs `command`, which must fail properly: exit code 1, or 2 if its arguments cannot be used, one message on the
     /// standard error with all of `needles` and no panic, and this folder as it was.
     #[track_caller]
     pub fn refuses(&self, mut command: Command, needles: &[&str]) {
@@ -161,7 +161,10 @@ impl Place {
         let child = command.spawn().expect("the program can be started");
         let output = child.wait_with_output().expect("the program can be waited for");
         let message = String::from_utf8_lossy(&output.stderr).into_owned();
-        let code = if message.contains("For more information, try '--help'") { 2 } else { 1 };
+        let is_usage = |line: &str| line.starts_with("error: --") && line.contains(" cannot be used");
+        let is_usage =
+            message.contains("For more information, try '--help'") || message.lines().any(is_usage);
+        let code = if is_usage { 2 } else { 1 };
         assert_eq!(output.status.code(), Some(code), "{message}");
         assert!(!message.contains("panicked"), "{message}");
         assert_eq!(message.lines().filter(|line| line.starts_with("error: ")).count(), 1, "{message}");

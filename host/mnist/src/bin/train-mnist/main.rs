@@ -4,7 +4,7 @@ mod args;
 mod seeds;
 mod stop;
 
-use std::io::{self, Stdout, Write as _};
+use std::io::{self, Stdout};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -16,6 +16,7 @@ use ferrowarp_mnist::Console;
 use ferrowarp_mnist::checkpoint::{self, CheckpointError, Found};
 use ferrowarp_mnist::model::Pipeline;
 use ferrowarp_mnist::train::{self, Config, Outcome, Start, TimeToAccuracy, TrainError};
+use ferrowarp_report::print_note;
 
 use args::Args;
 use stop::Signals;
@@ -28,7 +29,12 @@ fn main() -> ExitCode {
     match train_mnist(&args) {
         Ok(Ended::Complete) => ExitCode::SUCCESS,
         Ok(Ended::Stopped(code)) => ExitCode::from(code),
-        Err(error) => ferrowarp_report::exit_code(Err(error), device::exit_if_hung),
+        Err(error) => {
+            let is_usage = error.downcast_ref().is_some_and(TrainError::is_usage);
+            let code = ferrowarp_report::exit_code(Err(error), device::exit_if_hung);
+            // As for arguments that clap refuses.
+            if is_usage { ExitCode::from(2) } else { code }
+        }
     }
 }
 
@@ -81,15 +87,14 @@ fn train_mnist(args: &Args) -> anyhow::Result<Ended> {
         let Some(stopped) = trained.as_ref().err().and_then(seeds::as_stopped) else {
             return trained.map(|()| Ended::Complete);
         };
-        let _ = writeln!(io::stderr(), "interrupted: {stopped}");
+        print_note(format_args!("interrupted: {stopped}"));
         return Ok(Ended::Stopped(signals.exit_code()));
     }
     let result = train::run(&device, &mnist, &config, start, &mut signals.observe(&mut console));
     let mut outcome = match result {
         Ok(outcome) => outcome,
         Err(error @ TrainError::Stopped { .. }) => {
-            // With the standard error closed, the exit code still tells.
-            let _ = writeln!(io::stderr(), "interrupted: {error}; {}", how_to_go_on(&config));
+            print_note(format_args!("interrupted: {error}; {}", how_to_go_on(&config)));
             return Ok(Ended::Stopped(signals.exit_code()));
         }
         Err(error) => return Err(tell_how_to_go_on(error, &config).into()),
@@ -123,7 +128,7 @@ fn tell_how_to_go_on(error: TrainError, config: &Config) -> TrainError {
         config.checkpoints.as_ref().and_then(|checkpoints| checkpoint::newest(&checkpoints.dir).ok());
     if let (true, Some(found)) = (is_from_outside, newest) {
         let path = found.path.display();
-        let _ = writeln!(io::stderr(), "note: {path} is intact; {}", how_to_go_on(config));
+        print_note(format_args!("note: {path} is intact; {}", how_to_go_on(config)));
     }
     error
 }
@@ -167,7 +172,7 @@ fn introduce_resumed(
     differences: &[String],
 ) -> anyhow::Result<()> {
     for skipped in &found.skipped {
-        let _ = writeln!(io::stderr(), "warning: {skipped}; continuing from an older checkpoint");
+        print_note(format_args!("warning: {skipped}; continuing from an older checkpoint"));
     }
     let snapshot = &found.snapshot;
     console.line(format_args!(

@@ -41,7 +41,7 @@ impl fmt::Display for Spread {
 /// Trains a network from each seed.
 ///
 /// # Errors
-/// The first run that fails or is stopped.
+/// The first run that fails or is stopped, after the summary of those before it.
 pub fn train(
     device: &Device,
     mnist: &LazyMnist,
@@ -54,10 +54,23 @@ pub fn train(
         console.line(format_args!("seed {seed}"))?;
         let config = Config { seed: Some(seed), ..config.clone() };
         let start = Start::prepare(&config)?;
-        let outcome = train::run(device, mnist, &config, start, &mut signals.observe(console))?;
-        outcomes.push(outcome);
+        let result = train::run(device, mnist, &config, start, &mut signals.observe(console));
+        match result {
+            Ok(outcome) => outcomes.push(outcome),
+            Err(error) => {
+                if !outcomes.is_empty() {
+                    summarize(&outcomes, &config, console)?;
+                }
+                return Err(error.into());
+            }
+        }
     }
-    summary(&outcomes, config.target_accuracy).iter().try_for_each(|line| console.line(line))?;
+    summarize(&outcomes, config, console)
+}
+
+/// Writes what the networks that were trained come to.
+fn summarize(outcomes: &[Outcome], config: &Config, console: &mut Console<Stdout>) -> anyhow::Result<()> {
+    summary(outcomes, config.target_accuracy).iter().try_for_each(|line| console.line(line))?;
     Ok(())
 }
 

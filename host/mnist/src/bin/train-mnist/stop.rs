@@ -5,14 +5,24 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use ferrowarp_mnist::train::{Observer, Run};
-use ferrowarp_report::EpochRecord;
+use ferrowarp_report::{EpochRecord, print_note};
+#[cfg(unix)]
+use signal_hook::consts::SIGHUP;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
 /// What a shell adds to a signal's number for the exit code.
 const EXIT_CODE_OF_SIGNALS: u8 = 128;
+
+/// How often a thread looks whether a signal has arrived.
+const GLANCE: Duration = Duration::from_millis(200);
+
+/// How long a program may take to end after a signal before it says that it has seen it.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The signal that asked for a stop, once there was one. The second signal ends the process at once.
 pub struct Signals {
@@ -20,11 +30,12 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// From now on a signal asks for a stop: Ctrl-C, or the one by which a system ends its processes.
+    /// From now on a signal asks for a stop: Ctrl-C, the one by which a system ends its processes, or the one of a closed
+    /// terminal.
     pub fn listen() -> io::Result<Signals> {
         let arrived = Arc::new(AtomicUsize::new(0));
         let again = Arc::new(AtomicBool::new(false));
-        for signal in [SIGINT, SIGTERM] {
+        for signal in signals() {
             // In this order, so that the first signal does not end the process itself.
             flag::register_conditional_shutdown(
                 signal,
@@ -34,6 +45,9 @@ impl Signals {
             flag::register(signal, again.clone())?;
             flag::register_usize(signal, arrived.clone(), usize::try_from(signal).unwrap_or_default())?;
         }
+        let seen = arrived.clone();
+        // Without this thread the signals do the same, and say less.
+        let _ = thread::Builder::new().name("signals".to_owned()).spawn(move || acknowledge(&seen));
         Ok(Signals { arrived })
     }
 
@@ -47,6 +61,33 @@ impl Signals {
     pub fn observe<'a>(&'a self, observer: &'a mut dyn Observer) -> impl Observer + 'a {
         Stoppable { signals: self, observer }
     }
+}
+
+/// Says that a signal has arrived if the program still runs a while later.
+fn acknowledge(arrived: &AtomicUsize) {
+    while arrived.load(Ordering::SeqCst) == 0 {
+        thread::sleep(GLANCE);
+    }
+    thread::sleep(PATIENCE);
+    print_note("ending after the current step or file; a second signal ends the program at once");
+}
+
+/// The signals that ask for a stop. One that `nohup` has the process ignore stays ignored.
+fn signals() -> Vec<i32> {
+    let mut signals = vec![SIGINT, SIGTERM];
+    #[cfg(unix)]
+    if !std::fs::read_to_string("/proc/self/status").is_ok_and(|status| is_ignored(&status, SIGHUP)) {
+        signals.push(SIGHUP);
+    }
+    signals
+}
+
+/// Whether the status of a process says that it ignores a signal (proc(5)): one bit per signal, the lowest for the first.
+#[cfg(unix)]
+fn is_ignored(status: &str, signal: i32) -> bool {
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
 struct Stoppable<'a> {
@@ -105,6 +146,15 @@ fn quoted(word: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn a_process_ignores_the_signals_of_its_mask() {
+        let status = "SigBlk:\t0000000000000001\nSigIgn:\t0000000000001001\nSigCgt:\t0000000000000002\n";
+        let ignored: Vec<i32> = (1..=64).filter(|&signal| is_ignored(status, signal)).collect();
+        assert_eq!(ignored, [1, 13]);
+        assert!(!is_ignored("", SIGHUP));
+    }
 
     #[test]
     fn the_command_is_the_old_one_with_the_folder_to_resume_from() {

@@ -1,4 +1,4 @@
-//! Threads to read data with: one per core, or only the caller's if the system has no more.
+//! The threads that programs compute with: one per core, or only the caller's if the system has no more.
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
@@ -6,7 +6,7 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 ///
 /// There is at most one per core, whatever `RAYON_NUM_THREADS` requests. Where they cannot be started, as
 /// under a limit of processes, the calling thread does all the work.
-pub(super) fn install<R: Send>(work: impl FnOnce() -> R + Send) -> R {
+pub fn install<R: Send>(work: impl FnOnce() -> R + Send) -> R {
     if rayon::current_thread_index().is_some() {
         return work();
     }

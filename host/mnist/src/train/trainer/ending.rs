@@ -1,0 +1,68 @@
+//! What a run that ends before its last step leaves, and what it says.
+
+use std::path::Path;
+
+use super::{Config, Observer, Symptom, TrainError, Trainer, first_infinite};
+use crate::checkpoint::{self, CheckpointError};
+use ferrowarp_report::in_one_line;
+
+impl Trainer<'_> {
+    pub(super) fn stopped_learning(&self) -> String {
+        let (epoch, lr) = (self.epoch, self.largest_lr());
+        let cure = if self.config.momentum == 0.0 { "" } else { ", or less momentum" };
+        format!(
+            "after epoch {epoch} the network gives every test image the same answer: it has stopped learning, and \
+             further epochs will hardly help; train again with a learning rate below {lr}{cure}"
+        )
+    }
+
+    /// Writes the weights as they are, if the settings name a file for them, which it returns.
+    fn save_weights(&self) -> Result<Option<&Path>, TrainError> {
+        let Some(path) = &self.config.save else { return Ok(None) };
+        let parameters = self.parameters()?;
+        if let Some(weight) = first_infinite(&parameters) {
+            return Err(self.diverged(self.steps(), Symptom::Weight(weight)));
+        }
+        checkpoint::save(path, &parameters, &self.training(self.epoch - 1))?;
+        Ok(Some(path))
+    }
+
+    /// Keeps what a run has learnt that an error of the output or of a checkpoint ends: writes the weights, and in the
+    /// first case a checkpoint.
+    pub fn keep(&mut self, error: &TrainError, observer: &mut dyn Observer) {
+        match error {
+            TrainError::Output(_) => {
+                if let Err(error) = self.save() {
+                    observer.warning(&in_one_line(&error));
+                }
+            }
+            TrainError::Checkpoint(
+                CheckpointError::Unwritten { .. }
+                | CheckpointError::Unremoved { .. }
+                | CheckpointError::Folder { .. },
+            ) => {}
+            _ => return,
+        }
+        match self.save_weights() {
+            Ok(None) => {}
+            Ok(Some(path)) => {
+                let (steps, path) = (self.steps(), path.display());
+                observer
+                    .warning(&format!("the run ends after step {steps}; the weights so far are in {path}"));
+            }
+            Err(error) => observer.warning(&in_one_line(&error)),
+        }
+    }
+
+    /// Writes the weights as they are. The epoch named is the one that the last step done belongs to.
+    pub(super) fn stopped(&self) -> Result<TrainError, TrainError> {
+        let saved = self.save_weights()?.map(Path::to_owned);
+        let checkpoint = self.newest_checkpoint();
+        let epoch = if self.stats.samples == 0 { self.epoch - 1 } else { self.epoch };
+        let Config { plot, timeline, .. } = self.config;
+        let mut missing = Vec::new();
+        missing.extend(plot.as_ref().map(|_| "plot"));
+        missing.extend(timeline.as_ref().filter(|_| self.epoch <= self.watched).map(|_| "timeline"));
+        Ok(TrainError::Stopped { epoch, step: self.steps(), checkpoint, saved, missing })
+    }
+}
