@@ -1,6 +1,7 @@
 //! What the benches have in common: shapes, buffers that rotate, timing by graphs, training that is timed, and the file of
 //! medians.
 
+pub mod attention;
 pub mod gallery;
 pub mod matmul;
 pub mod matrices;
@@ -12,6 +13,7 @@ pub mod results;
 pub mod roofline;
 pub mod rotation;
 pub mod shapes;
+pub mod timed;
 
 use std::process::ExitCode;
 

@@ -12,7 +12,8 @@ use ferrowarp_cases::reference::Number;
 use gpu_kernels::matmul::ladder::Rung;
 use serde::Serialize;
 
-use crate::rotation::Rotation;
+pub use crate::timed::Timed;
+use crate::timed::{count_of_sets, normal, timed};
 
 mod sweep;
 
@@ -179,65 +180,8 @@ pub struct Set<T> {
     workspace: Workspace,
 }
 
-/// Launches that are ready to be timed.
-pub trait Timed {
-    /// Seconds of one launch, over a batch of launches that take about 10 ms.
-    ///
-    /// # Errors
-    /// A launch failed.
-    fn time(&mut self) -> Result<f64, DeviceError>;
-    /// Sets of matrices that the launches take in turns.
-    fn sets(&self) -> usize;
-    /// The error of the results that were checked: the root of the mean square of the differences over that of the results.
-    fn relative_error(&self) -> f64;
-}
-
-struct Batches<T> {
-    device: Device,
-    rotation: Rotation<Vec<Set<T>>>,
-    launches: u64,
-    sets: usize,
-    relative_error: f64,
-}
-
-impl<T: bytemuck::Pod + Send> Timed for Batches<T> {
-    fn time(&mut self) -> Result<f64, DeviceError> {
-        Ok(self.rotation.time(&self.device, self.launches)?.as_secs_f64() / self.launches as f64)
-    }
-
-    fn sets(&self) -> usize {
-        self.sets
-    }
-
-    fn relative_error(&self) -> f64 {
-        self.relative_error
-    }
-}
-
-/// The size of all sets together, at least, in units of the L2 cache.
-const CACHES: usize = 4;
-/// The most sets.
-const MOST_SETS: usize = 256;
 /// Results that are checked.
 const CHECKED: usize = 256;
-/// Seconds of a batch.
-const BATCH: f64 = 10e-3;
-
-/// Numbers of a normal distribution, from a seed: the same for all contenders, since data changes a GPU's power.
-fn normal<T: Number>(len: usize, seed: u64) -> Vec<T> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut uniform = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        ((state >> 40) as f32 + 0.5) / (1u64 << 24) as f32
-    };
-    // A block of numbers is repeated: to compute all of a large matrix would take longer than to time it.
-    let block: Vec<T> = (0..len.min(1 << 20))
-        .map(|_| T::nearest((-2.0 * uniform().ln()).sqrt() * (std::f32::consts::TAU * uniform()).cos()))
-        .collect();
-    (0..len).map(|i| block[(i + i / block.len() * 7919) % block.len()]).collect()
-}
 
 /// What the kernel of a shape is chosen for.
 pub fn problem(ty: Type, Shape { m, n, k }: Shape) -> Problem {
@@ -302,8 +246,7 @@ fn call<T: MatmulAs<T>>(
 type Operands<T> = (Vec<T>, Vec<T>, Vec<Set<T>>);
 
 fn sets<T: Number>(device: &Device, Shape { m, n, k }: Shape) -> anyhow::Result<Operands<T>> {
-    let bytes = (m * k + n * k + m * n) * size_of::<T>();
-    let count = device.l2_bytes()?.map_or(1, |cache| (CACHES * cache).div_ceil(bytes).clamp(2, MOST_SETS));
+    let count = count_of_sets(device, (m * k + n * k + m * n) * size_of::<T>())?;
     let (a, b) = (normal::<T>(m * k, 1), normal::<T>(n * k, 2));
     let set = || -> Result<Set<T>, DeviceError> {
         let out = device.alloc_zeroed(m * n)?;
@@ -324,15 +267,11 @@ pub fn prepare_launch<T: Number>(
     launch: impl Fn(&mut Set<T>) -> Result<(), DeviceError> + Send + Sync + 'static,
 ) -> anyhow::Result<Box<dyn Timed>> {
     let (a, b, mut sets) = sets::<T>(device, shape)?;
-    let count = sets.len();
     launch(&mut sets[0])?;
     let got = sets[0].out.to_vec()?;
     let relative_error =
         check(ty, shape, (&a, &b), &got).with_context(|| format!("{} {shape}", ty.name()))?;
-    let mut rotation = Rotation::new(device, sets, launch)?;
-    let once = rotation.time(device, 1)?.as_secs_f64();
-    let launches = (BATCH / once.max(1e-7)).ceil() as u64;
-    Ok(Box::new(Batches { device: device.clone(), rotation, launches, sets: count, relative_error }))
+    Ok(timed(device, sets, launch, relative_error)?)
 }
 
 /// Compares results from all over the matrix with f64; their error, as [`Timed::relative_error`] says.

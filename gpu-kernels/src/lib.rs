@@ -3,10 +3,11 @@
 //! Read [`mlp`] in the order of its modules: first the kernels of a training step as a textbook writes them, one
 //! thread per output; then the ones that training uses by default, which share tiles and fuse neighbours.
 //! [`softmax`] climbs from the naive kernel to the fast one, a rung a file; [`mod@copy`] is what it is measured against.
-//! [`matmul`] multiplies matrices on tensor cores. [`gallery`] has a lesson of GPU programming a file.
+//! [`matmul`] multiplies matrices on tensor cores, and [`attention`] computes attention. [`gallery`] has a lesson of GPU
+//! programming a file.
 //!
-//! Each part is a feature, all on by default: `softmax` and `matmul` have the operations, `lessons` also the softmax
-//! ladder, the gallery and the copies, `mlp` the training step.
+//! Each part is a feature, all on by default: `softmax`, `matmul` and `attention` have the operations, `lessons`
+//! also the softmax ladder, the gallery and the copies, `mlp` the training step.
 
 #![no_std]
 #![allow(clippy::too_many_arguments, reason = "a kernel's parameters are its calling convention")]
@@ -16,12 +17,15 @@
     allow(unused_imports, reason = "on the host the float methods of std come before those of GpuFloat")
 )]
 #![cfg_attr(
-    not(all(feature = "lessons", feature = "matmul", feature = "mlp")),
+    not(all(feature = "attention", feature = "lessons", feature = "matmul", feature = "mlp")),
     allow(
         dead_code,
         reason = "some items are for the list of all kernels, which is there with all features"
     )
 )]
+
+#[cfg(feature = "attention")]
+pub mod attention;
 
 #[cfg(feature = "lessons")]
 pub mod copy;
@@ -41,7 +45,19 @@ pub mod mlp;
 pub mod softmax;
 
 // The list is of all kernels, so it is there with all features.
-#[cfg(all(not(target_arch = "nvptx64"), feature = "lessons", feature = "matmul", feature = "mlp"))]
+#[cfg(all(
+    not(target_arch = "nvptx64"),
+    feature = "attention",
+    feature = "lessons",
+    feature = "matmul",
+    feature = "mlp"
+))]
 mod table;
-#[cfg(all(not(target_arch = "nvptx64"), feature = "lessons", feature = "matmul", feature = "mlp"))]
+#[cfg(all(
+    not(target_arch = "nvptx64"),
+    feature = "attention",
+    feature = "lessons",
+    feature = "matmul",
+    feature = "mlp"
+))]
 pub use table::KERNELS;

@@ -1,5 +1,5 @@
-//! Runs kernels written in Rust on a GPU and on the CPU: devices, buffers, typed launches, matrix multiplication, and fused softmax
-//! operations.
+//! Runs kernels written in Rust on a GPU and on the CPU: devices, buffers, typed launches, matrix multiplication,
+//! attention, and fused softmax operations.
 //!
 //! A kernel is launched the same way on either device:
 //!
@@ -33,6 +33,8 @@
 
 pub use cuda_std::half::{bf16, f16};
 
+#[cfg(feature = "attention")]
+pub mod attention;
 pub mod device;
 #[cfg(feature = "matmul")]
 pub mod matmul;

@@ -26,13 +26,18 @@ const EXAMPLES: [(&str, &str); 2] = [("vecadd", "cust-vecadd"), ("host_api", "cu
 const PACKS: [(&str, &[&str]); 2] = [("crates", &["--opt-level", "3"]), ("sha2", &["--crates", "sha2"])];
 
 /// The benches, and the scripts of their peers, under their names in `run.sh`.
-const BENCHES: [(&str, &str); 3] =
-    [("softmax", "bench-softmax"), ("mlp", "bench-mlp"), ("matmul", "bench-matmul")];
-const PEERS: [(&str, &str); 4] = [
+const BENCHES: [(&str, &str); 4] = [
+    ("softmax", "bench-softmax"),
+    ("mlp", "bench-mlp"),
+    ("matmul", "bench-matmul"),
+    ("attention", "bench-attention"),
+];
+const PEERS: [(&str, &str); 5] = [
     ("benches/peers/softmax.py", "peers_softmax.py"),
     ("benches/peers/mnist.py", "peers_mnist.py"),
     ("benches/peers/gallery.py", "peers_gallery.py"),
     ("benches/peers/matmul.py", "peers_matmul.py"),
+    ("benches/peers/attention.py", "peers_attention.py"),
 ];
 
 /// What those scripts import, under its own name.

@@ -5,15 +5,17 @@
 # sanitizers), crates (crates of the registry, compared with the host), train, bench (our softmax), peers (PyTorch, Triton,
 # FlashInfer and QuACK), peers-compile (torch.compile), missed (Nsight Compute on ours and QuACK where QuACK was ahead), matmul
 # (our matrix multiplication at every shape), matmul-sweep (the kernels that its model ranks first; only if it is named),
-# matmul-peers (ours in turns with cuBLASLt, PyTorch and Triton, and the rungs of the ladder), mlp (our training, rung by
-# rung), mlp-peers (PyTorch and JAX), timelines (what runs when, on each rung), ladder (accuracy and kernels of each rung),
-# gallery (the lessons), gallery-peers (PyTorch at their problems), gallery-counts (Nsight Compute's sectors and
+# matmul-peers (ours in turns with cuBLASLt, PyTorch and Triton, and the rungs of the ladder), attention (our attention at every
+# shape), attention-peers (ours in turns with PyTorch, cuDNN and FlexAttention), mlp (our training, rung by rung), mlp-peers
+# (PyTorch and JAX), timelines (what runs when, on each rung), ladder (accuracy and kernels of each rung), gallery (the
+# lessons), gallery-peers (PyTorch at their problems), gallery-counts (Nsight Compute's sectors and
 # conflicts of each lesson), roofline (the time of every kernel that no lesson times), faults (kernels that fail on purpose,
 # and what the programs then do), profile (Nsight Compute on some softmax shapes); all if none is named.
 # FERROWARP_LESSONS names the lessons of the step gallery, all if it is empty.
 # FERROWARP_BENCH_SHAPES=few in the environment takes a few shapes, some takes all but half of the widths;
-# FERROWARP_PEERS_BUDGET, FERROWARP_COMPILE_BUDGET, FERROWARP_MLP_PEERS_BUDGET and FERROWARP_MATMUL_BUDGET are in seconds;
-# FERROWARP_MATMUL_TYPES is a list such as bf16,f16, FERROWARP_MATMUL_PEERS one such as cublaslt,compile, and
+# FERROWARP_PEERS_BUDGET, FERROWARP_COMPILE_BUDGET, FERROWARP_MLP_PEERS_BUDGET, FERROWARP_MATMUL_BUDGET and
+# FERROWARP_ATTENTION_BUDGET are in seconds; FERROWARP_MATMUL_TYPES and FERROWARP_ATTENTION_TYPES are lists such as bf16,f16,
+# FERROWARP_MATMUL_PEERS one such as cublaslt,compile, and
 # FERROWARP_MATMUL_SHAPES a regular expression such as '^4096x'; FERROWARP_SOFTMAX and
 # FERROWARP_MLP are regular expressions for the ids of the benches, such as 'softmax/.*/(f32|bf16)/' and mlp/fused;
 # FERROWARP_PROFILE and FERROWARP_MISSED take the bench ids to profile, without `softmax/` before them.
@@ -43,11 +45,12 @@ set -u
 cd "$(dirname "$0")"
 out=${1:?usage: bash run.sh OUTPUT_FOLDER [STEP...]}
 shift
-steps=${*:-start check crates train bench peers peers-compile missed matmul matmul-peers mlp mlp-peers timelines ladder gallery gallery-peers gallery-counts roofline faults profile}
+steps=${*:-start check crates train bench peers peers-compile missed matmul matmul-peers attention attention-peers mlp mlp-peers timelines ladder gallery gallery-peers gallery-counts roofline faults profile}
 for step in $steps; do
     case $step in
         start | check | crates | train | bench | peers | peers-compile | missed | mlp | mlp-peers | ladder | faults) ;;
         gallery | gallery-peers | gallery-counts | roofline | profile | timelines | matmul | matmul-sweep | matmul-peers) ;;
+        attention | attention-peers) ;;
         *)
             echo "$step is no step; bash run.sh OUTPUT_FOLDER runs all that the head of the script names" >&2
             exit 2
@@ -214,6 +217,16 @@ matmul-peers() {
     part peers-matmul python3 peers_matmul.py --out "$out/matmul-peers.json" --ours ./bench-matmul \
         --types "${FERROWARP_MATMUL_TYPES:-bf16,f16,tf32,f32}" --shapes "${FERROWARP_MATMUL_SHAPES:-}" \
         --peers "${FERROWARP_MATMUL_PEERS:-cublaslt,torch,triton,copy}" --budget "${FERROWARP_MATMUL_BUDGET:-540}"
+}
+
+attention() {
+    CRITERION_HOME=$scratch/criterion part bench-attention ./bench-attention --bench
+    cp "$scratch/criterion/attention.json" "$out/"
+}
+
+attention-peers() {
+    part peers-attention python3 peers_attention.py --out "$out/attention-peers.json" --ours ./bench-attention \
+        --types "${FERROWARP_ATTENTION_TYPES:-bf16,f16}" --budget "${FERROWARP_ATTENTION_BUDGET:-540}"
 }
 
 mlp() {

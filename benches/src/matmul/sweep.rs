@@ -8,8 +8,9 @@ use ferrowarp::softmax::DeviceProfile;
 use ferrowarp_cases::reference::Number;
 use serde::Serialize;
 
-use super::{BATCH, Set, Shape, Type, call, check, problem, sets};
+use super::{Set, Shape, Type, call, check, problem, sets};
 use crate::rotation::Rotation;
+use crate::timed::BATCH;
 
 /// A kernel with a number of splits that could do a shape.
 #[derive(Debug, Serialize)]

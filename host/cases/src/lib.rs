@@ -4,6 +4,7 @@
 //! `cargo test`, on the executor and on the emulator of PTX, the self-check on a GPU, the runs under many seeds, Miri and
 //! the sanitizers.
 
+pub mod attention;
 mod case;
 pub mod compare;
 #[cfg(feature = "emulator")]

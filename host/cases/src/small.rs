@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use cuda_std::launch::Limits;
 
+use crate::attention;
 use crate::gallery;
 use crate::layer::{self, Problem};
 use crate::matmul;
@@ -45,6 +46,7 @@ pub fn all(scope: Scope) -> Vec<Case> {
         .chain(last)
         .chain(softmax::cases(&Setting::new(scope)))
         .chain(matmul::cases(&Setting::new(scope)))
+        .chain(attention::cases(&Setting::new(scope)))
         .chain(gallery::cases(scope, &limits))
         .collect()
 }

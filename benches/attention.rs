@@ -1,0 +1,144 @@
+//! Times attention: `cargo bench attention`.
+//!
+//! Every shape of `benches/src/attention.rs` in `bf16` and `f16`, of random normal numbers. The result is checked before it is
+//! timed. On a GPU the time is the device's own, by events around CUDA graphs whose launches take cold sets of tensors in
+//! turns, and the medians go into `attention.json` in criterion's folder. Without a GPU it times small shapes on the CPU.
+//!
+//! A GPU's clock depends on what ran before, so contenders are to be timed in turns. `--serve` lets another program do that,
+//! `benches/peers/attention.py`: it reads requests such as `prepare NAME TYPE SHAPE` and `time NAME` from standard input, and
+//! answers each with a line: error and kernel, seconds, or `error` and what went wrong.
+//!
+//! `cargo bench attention -- bf16` takes the types and shapes that have the word in their id, such as
+//! `bf16/4x4096x16x16x128-causal`: batch, length, heads, key heads, head size.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, Write as _};
+use std::process::ExitCode;
+
+use anyhow::{Context as _, bail};
+use ferrowarp::device::{Device, DeviceChoice, open};
+use ferrowarp_benches::attention::{AttentionEntry, CPU_SHAPES, SHAPES, Shape, TYPES, prepare};
+use ferrowarp_benches::exit_code;
+use ferrowarp_benches::matmul::Type;
+use ferrowarp_benches::results::{Results, median};
+use ferrowarp_benches::timed::Timed;
+
+/// Batches whose median is taken.
+const SAMPLES: usize = 10;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let is_server = arguments.iter().any(|argument| argument == "--serve");
+    let is_test = arguments.iter().any(|argument| argument == "--test");
+    let filter = arguments.iter().find(|argument| !argument.starts_with("--")).map_or("", String::as_str);
+    // The name of the bench is what `cargo bench` itself selects by.
+    let filter = if filter == "attention" { "" } else { filter };
+    let (device, why) = match open(DeviceChoice::Auto) {
+        Ok(found) => found,
+        Err(error) => {
+            eprintln!("cannot bench: {error:#}");
+            return ExitCode::FAILURE;
+        }
+    };
+    eprintln!("{why}");
+    exit_code(if is_server { serve(&device).map(|()| Vec::new()) } else { run(&device, filter, is_test) })
+}
+
+/// Times all that has `filter` in its id; what failed.
+fn run(device: &Device, filter: &str, is_test: bool) -> anyhow::Result<Vec<String>> {
+    let mut results = Results::new(device)?;
+    let mut failed = Vec::new();
+    let shapes: &[Shape] = if device.is_cuda() { &SHAPES } else { &CPU_SHAPES };
+    for dtype in TYPES {
+        for &shape in shapes {
+            let id = format!("{}/{shape}", dtype.name());
+            if !id.contains(filter) {
+                continue;
+            }
+            let entry = entry(device, dtype, shape, if is_test { 1 } else { SAMPLES });
+            match (&entry.error, entry.microseconds) {
+                (Some(error), _) => failed.push(format!("{id}: {error}")),
+                (None, time) => {
+                    let (time, kernel) =
+                        (time.unwrap_or_default(), entry.kernels.as_deref().unwrap_or_default());
+                    let speed = shape.operations() / time / 1e6;
+                    println!("{id:40} {time:12.2} us {speed:10.4} TFLOP/s  {kernel}");
+                }
+            }
+            results.entries.push(entry);
+        }
+    }
+    if !is_test {
+        eprintln!("wrote {}", results.write("attention.json")?.display());
+    }
+    Ok(failed)
+}
+
+fn entry(device: &Device, dtype: Type, shape: Shape, samples: usize) -> AttentionEntry {
+    let mut entry = AttentionEntry {
+        name: "attention".to_owned(),
+        dtype,
+        shape,
+        kernels: None,
+        microseconds: None,
+        samples: 0,
+        sets: 0,
+        relative_error: None,
+        error: None,
+    };
+    let timed = || -> anyhow::Result<(String, Box<dyn Timed>, Vec<f64>)> {
+        let (mut timed, kernel) = prepare(device, dtype, shape)?;
+        let times = (0..samples).map(|_| timed.time()).collect::<Result<_, _>>()?;
+        Ok((kernel, timed, times))
+    };
+    match timed() {
+        Ok((kernel, timed, times)) => {
+            entry.kernels = Some(kernel);
+            entry.microseconds = Some(median(&times) * 1e6);
+            (entry.samples, entry.sets) = (times.len(), timed.sets());
+            entry.relative_error = Some(timed.relative_error());
+        }
+        Err(error) => entry.error = Some(format!("{error:#}")),
+    }
+    entry
+}
+
+/// What is prepared, by its contender's name.
+type Prepared = BTreeMap<String, Box<dyn Timed>>;
+
+/// Answers requests until standard input ends.
+fn serve(device: &Device) -> anyhow::Result<()> {
+    let mut prepared = Prepared::new();
+    let mut stdout = std::io::stdout();
+    for line in std::io::stdin().lock().lines() {
+        let line = line.context("reading a request")?;
+        let answer = answer(device, &line, &mut prepared);
+        let answer = answer.unwrap_or_else(|error| format!("error {error:#}").replace('\n', " "));
+        writeln!(stdout, "{answer}").and_then(|()| stdout.flush()).context("writing an answer")?;
+    }
+    Ok(())
+}
+
+fn answer(device: &Device, line: &str, prepared: &mut Prepared) -> anyhow::Result<String> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    match words[..] {
+        ["prepare", name, ty, shape] => {
+            // Its memory is free before the next one's is allocated.
+            prepared.remove(name);
+            let ty = Type::from_name(ty).with_context(|| format!("no type {ty}; pass bf16 or f16"))?;
+            let (timed, kernel) = prepare(device, ty, Shape::from_words(shape)?)?;
+            let answer = format!("{:e} {kernel}", timed.relative_error());
+            prepared.insert(name.to_owned(), timed);
+            Ok(answer)
+        }
+        ["time", name] => {
+            let timed = prepared.get_mut(name).with_context(|| format!("{name} is not prepared"))?;
+            Ok(timed.time()?.to_string())
+        }
+        ["free", name] => {
+            prepared.remove(name);
+            Ok("free".to_owned())
+        }
+        _ => bail!("no request: {line}; send `prepare NAME TYPE SHAPE`, `time NAME` or `free NAME`"),
+    }
+}

@@ -1,0 +1,287 @@
+//! Attention that is timed: shapes, and our launches.
+//!
+//! `benches/peers/attention.py` holds the same table of shapes.
+
+use std::fmt;
+
+use anyhow::{Context as _, bail, ensure};
+use cuda_std::half::{bf16, f16};
+use ferrowarp::attention::{Attention, Causal, KernelChoice, Problem, Real, Tensor, TensorMut};
+use ferrowarp::device::{Buffer, Device, DeviceError};
+use ferrowarp::softmax::DeviceProfile;
+use ferrowarp_cases::reference::Number;
+use serde::Serialize;
+
+use crate::matmul::Type;
+use crate::timed::{Timed, count_of_sets, normal, timed};
+
+/// An attention. Queries and keys are as long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Shape {
+    /// Entries of the batch.
+    pub batch: usize,
+    /// Queries, and keys.
+    pub length: usize,
+    /// Heads of Q.
+    pub heads: usize,
+    /// Heads of K and V.
+    pub key_heads: usize,
+    /// Elements of a row.
+    pub head_size: usize,
+    /// Whether a query sees only the keys up to its own position.
+    pub causal: bool,
+}
+
+impl Shape {
+    /// Operations of the two multiplications. Half of them count with a causal mask.
+    pub fn operations(&self) -> f64 {
+        let all = 4.0 * (self.batch * self.heads * self.head_size) as f64 * (self.length as f64).powi(2);
+        if self.causal { all / 2.0 } else { all }
+    }
+
+    fn query_elements(&self) -> usize {
+        self.batch * self.length * self.heads * self.head_size
+    }
+
+    fn key_elements(&self) -> usize {
+        self.batch * self.length * self.key_heads * self.head_size
+    }
+
+    /// The shape that its words name, such as `8x4096x16x16x128` or `8x4096x16x4x128-causal`.
+    ///
+    /// # Errors
+    /// The words name none.
+    pub fn from_words(words: &str) -> anyhow::Result<Self> {
+        let (extents, causal) = match words.strip_suffix("-causal") {
+            Some(extents) => (extents, true),
+            None => (words, false),
+        };
+        let extents: Vec<usize> =
+            extents.split('x').map(str::parse).collect::<Result<_, _>>().unwrap_or_default();
+        let [batch, length, heads, key_heads, head_size] = extents[..] else {
+            bail!("{words} is not a shape; pass BATCHxLENGTHxHEADSxKEY_HEADSxHEAD_SIZE, and -causal after it")
+        };
+        Ok(Self { batch, length, heads, key_heads, head_size, causal })
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { batch, length, heads, key_heads, head_size, causal } = self;
+        let mask = if *causal { "-causal" } else { "" };
+        write!(f, "{batch}x{length}x{heads}x{key_heads}x{head_size}{mask}")
+    }
+}
+
+const fn shape(batch: usize, length: usize, heads: [usize; 2], head_size: usize, causal: bool) -> Shape {
+    Shape { batch, length, heads: heads[0], key_heads: heads[1], head_size, causal }
+}
+
+/// The shapes for a GPU: 16384 tokens in sequences of 512 to 16384, as the papers on attention have them, and odd lengths.
+pub const SHAPES: [Shape; 26] = [
+    shape(32, 512, [16, 16], 128, false),
+    shape(16, 1024, [16, 16], 128, false),
+    shape(8, 2048, [16, 16], 128, false),
+    shape(4, 4096, [16, 16], 128, false),
+    shape(2, 8192, [16, 16], 128, false),
+    shape(1, 16384, [16, 16], 128, false),
+    shape(32, 512, [16, 16], 128, true),
+    shape(16, 1024, [16, 16], 128, true),
+    shape(8, 2048, [16, 16], 128, true),
+    shape(4, 4096, [16, 16], 128, true),
+    shape(2, 8192, [16, 16], 128, true),
+    shape(1, 16384, [16, 16], 128, true),
+    shape(16, 1024, [32, 32], 64, false),
+    shape(4, 4096, [32, 32], 64, false),
+    shape(1, 16384, [32, 32], 64, false),
+    shape(16, 1024, [32, 32], 64, true),
+    shape(4, 4096, [32, 32], 64, true),
+    shape(1, 16384, [32, 32], 64, true),
+    // The heads of models with 8 and 70 billion parameters.
+    shape(4, 4096, [32, 8], 128, true),
+    shape(1, 8192, [64, 8], 128, false),
+    shape(1, 8192, [64, 8], 128, true),
+    shape(1, 32768, [64, 8], 128, true),
+    // No tile divides them.
+    shape(4, 1000, [16, 16], 128, false),
+    shape(3, 4097, [16, 16], 128, true),
+    shape(1, 77, [12, 12], 64, true),
+    shape(8, 197, [12, 12], 64, false),
+];
+
+/// The shapes for the CPU.
+pub const CPU_SHAPES: [Shape; 3] =
+    [shape(1, 128, [4, 4], 64, false), shape(1, 512, [4, 2], 64, true), shape(1, 512, [2, 2], 128, false)];
+
+/// The types of the tensors.
+pub const TYPES: [Type; 2] = [Type::Bf16, Type::F16];
+
+/// One contender at one shape: a time, or why there is none.
+#[derive(Debug, Serialize)]
+pub struct AttentionEntry {
+    /// `attention`, or a peer.
+    pub name: String,
+    /// Type of the tensors.
+    pub dtype: Type,
+    /// The shape.
+    #[serde(flatten)]
+    pub shape: Shape,
+    /// The kernel that was chosen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernels: Option<String>,
+    /// Device time of one launch, the median of the samples.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub microseconds: Option<f64>,
+    /// Batches that were timed.
+    pub samples: usize,
+    /// Sets of tensors that the launches took in turns.
+    pub sets: usize,
+    /// As [`Timed::relative_error`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub relative_error: Option<f64>,
+    /// What went wrong.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// The tensors of one launch.
+struct Set<T> {
+    q: Buffer<T>,
+    k: Buffer<T>,
+    v: Buffer<T>,
+    out: Buffer<T>,
+}
+
+/// The attention at a shape, checked, and ready to be timed, and its kernel.
+///
+/// # Errors
+/// There is no memory, a launch failed, or a result is wrong.
+pub fn prepare(device: &Device, ty: Type, shape: Shape) -> anyhow::Result<(Box<dyn Timed>, String)> {
+    match ty {
+        Type::Bf16 => prepare_as::<bf16>(device, shape),
+        Type::F16 => prepare_as::<f16>(device, shape),
+        Type::Tf32 | Type::F32 => bail!("no attention of {}; pass bf16 or f16", ty.name()),
+    }
+}
+
+fn prepare_as<T: Number + Real>(device: &Device, shape: Shape) -> anyhow::Result<(Box<dyn Timed>, String)> {
+    let Shape { batch, length, heads, head_size, .. } = shape;
+    let [queries, heads, batch, head_size] = [length, heads, batch, head_size].map(|extent| extent as u32);
+    let problem = Problem { queries, heads, batch, head_size };
+    let kernel = KernelChoice::<T>::new(&DeviceProfile::from(device), &problem)?.to_string();
+    let on = device.clone();
+    let timed = prepare_launch(device, shape, move |set: &mut Set<T>| Ok(run(&on, set, shape)?))?;
+    Ok((timed, kernel))
+}
+
+fn run<T: Real>(
+    device: &Device,
+    set: &mut Set<T>,
+    shape: Shape,
+) -> Result<(), ferrowarp::attention::AttentionError> {
+    let Shape { batch, length, heads, key_heads, head_size, causal } = shape;
+    let (of_queries, of_keys) = ([batch, length, heads, head_size], [batch, length, key_heads, head_size]);
+    let (k, v) = (Tensor::new(&set.k, of_keys)?, Tensor::new(&set.v, of_keys)?);
+    let call =
+        Attention::new(TensorMut::new(&mut set.out, of_queries)?, Tensor::new(&set.q, of_queries)?, k, v);
+    if causal { call.causal(Causal::TopLeft).run(device) } else { call.run(device) }
+}
+
+/// A launch on sets of tensors, checked, and ready to be timed.
+fn prepare_launch<T: Number>(
+    device: &Device,
+    shape: Shape,
+    launch: impl Fn(&mut Set<T>) -> Result<(), DeviceError> + Send + Sync + 'static,
+) -> anyhow::Result<Box<dyn Timed>> {
+    let (of_queries, of_keys) = (shape.query_elements(), shape.key_elements());
+    let count = count_of_sets(device, 2 * (of_queries + of_keys) * size_of::<T>())?;
+    let (q, k) = (normal::<T>(of_queries, 1), normal::<T>(of_keys, 2));
+    let v = normal::<T>(of_keys, 3);
+    let set = || -> Result<Set<T>, DeviceError> {
+        let out = device.alloc_zeroed(of_queries)?;
+        Ok(Set { q: device.upload(&q)?, k: device.upload(&k)?, v: device.upload(&v)?, out })
+    };
+    let mut sets = (0..count).map(|_| set()).collect::<Result<Vec<_>, _>>()?;
+    launch(&mut sets[0])?;
+    let got = sets[0].out.to_vec()?;
+    let relative_error = check(shape, [&q, &k, &v], &got).with_context(|| format!("{} {shape}", T::NAME))?;
+    Ok(timed(device, sets, launch, relative_error)?)
+}
+
+/// Rows that are checked.
+const CHECKED: usize = 32;
+/// The largest error of a row, relative to its largest result.
+const ALLOWED: f64 = 0.02;
+
+/// Compares rows from all over the result with f64; their error, as [`Timed::relative_error`] says.
+fn check<T: Number>(shape: Shape, [q, k, v]: [&[T]; 3], out: &[T]) -> anyhow::Result<f64> {
+    let Shape { batch, length, heads, key_heads, head_size: size, causal } = shape;
+    let value = |x: T| f64::from(x.value());
+    let scale = 1.0 / (size as f64).sqrt();
+    let rows = batch * length * heads;
+    let mut squares = [0.0; 2];
+    for i in 0..CHECKED {
+        let row = i * (rows - 1) / (CHECKED - 1);
+        let (entry, query, head) = (row / heads / length, row / heads % length, row % heads);
+        let key_row = |key: usize| ((entry * length + key) * key_heads + head / (heads / key_heads)) * size;
+        let seen = if causal { query + 1 } else { length };
+        let logits: Vec<f64> = (0..seen)
+            .map(|key| {
+                (0..size).map(|c| value(q[row * size + c]) * value(k[key_row(key) + c])).sum::<f64>() * scale
+            })
+            .collect();
+        let max = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let sum: f64 = logits.iter().map(|x| (x - max).exp()).sum();
+        let mut want = vec![0.0; size];
+        for (key, x) in logits.iter().enumerate() {
+            let weight = (x - max).exp() / sum;
+            for c in 0..size {
+                want[c] += weight * value(v[key_row(key) + c]);
+            }
+        }
+        let largest = want.iter().fold(0.0, |largest: f64, x| largest.max(x.abs()));
+        for (c, &want) in want.iter().enumerate() {
+            let got = value(out[row * size + c]);
+            ensure!(
+                (got - want).abs() <= ALLOWED * largest,
+                "result {c} of query {query} of head {head} is {got:e}, not {want:e}"
+            );
+            squares[0] += (got - want).powi(2);
+            squares[1] += want.powi(2);
+        }
+    }
+    Ok((squares[0] / squares[1]).sqrt())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The shapes that the peers' script prints, which must be ours.
+    #[test]
+    fn the_peers_have_the_same_shapes() {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/attention.py");
+        let Ok(output) = std::process::Command::new("python3").args([script, "--list-shapes"]).output()
+        else {
+            return;
+        };
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let ours: String = SHAPES.iter().map(|shape| format!("{shape}\n")).collect();
+        assert_eq!(String::from_utf8_lossy(&output.stdout), ours);
+    }
+
+    #[test]
+    fn shapes_are_found_by_their_words() {
+        assert!(SHAPES.iter().all(|shape| Shape::from_words(&shape.to_string()).unwrap() == *shape));
+        let error = Shape::from_words("8x4096-causal").unwrap_err().to_string();
+        assert!(error.contains("8x4096-causal is not a shape"), "{error}");
+    }
+
+    #[test]
+    fn a_wrong_result_is_not_timed() {
+        let shape = shape(1, 8, [2, 1], 8, true);
+        let error = prepare_launch::<bf16>(&Device::cpu(), shape, |_| Ok(())).err().unwrap();
+        assert!(format!("{error:#}").contains("bf16 1x8x2x1x8-causal: result 0 of query 0"), "{error:#}");
+        assert!(prepare(&Device::cpu(), Type::F16, shape).is_ok());
+    }
+}

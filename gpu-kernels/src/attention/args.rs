@@ -1,0 +1,127 @@
+//! The arguments of the kernels of the operation.
+
+use cuda_std::KernelArgs;
+#[cfg(not(target_arch = "nvptx64"))]
+use cuda_std::launch::RawBuffer;
+use cuda_std::tensor::TensorMap;
+
+/// How the rows of a tensor `[batch, length, heads, head size]` are stored. The elements of a row are neighbours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Strides {
+    /// Elements from a batch entry to the next.
+    pub batch: u64,
+    /// Elements from a position to the next.
+    pub length: u64,
+    /// Elements from a head to the next.
+    pub head: u64,
+}
+
+impl Strides {
+    /// Where a row starts, in elements.
+    #[inline(always)]
+    pub fn row(&self, batch: u32, position: u32, head: u32) -> usize {
+        (u64::from(batch) * self.batch + u64::from(position) * self.length + u64::from(head) * self.head)
+            as usize
+    }
+}
+
+/// `out = softmax(scale Q K^T + mask) V`, and the logarithms of the sums in the softmax.
+///
+/// Q and `out` are `[batch, queries, heads, head size]`, K and V are `[batch, keys, heads / group, head size]`. Query `i` sees
+/// key `j` if `j <= i + diagonal`. A query that sees no key gets zeros, and -inf as its logarithm.
+#[derive(Clone, Copy, Debug, KernelArgs)]
+#[repr(C)]
+pub struct AttentionArgs<T> {
+    /// Q, for kernels of tensor copies; otherwise of any words.
+    pub q_map: TensorMap,
+    /// K, as above.
+    pub k_map: TensorMap,
+    /// V, as above.
+    pub v_map: TensorMap,
+    /// The result, as above.
+    pub out_map: TensorMap,
+    /// Written.
+    pub out: *mut T,
+    /// The queries.
+    pub q: *const T,
+    /// The keys.
+    pub k: *const T,
+    /// The values.
+    pub v: *const T,
+    /// Written, unless it is null: the natural logarithm of the sum of `exp(logit)` over the keys that a query sees, dense
+    /// `[batch, heads, queries]`.
+    pub log_sum_exp: *mut f32,
+    /// How `out` is stored.
+    pub out_strides: Strides,
+    /// How Q is stored.
+    pub q_strides: Strides,
+    /// How K is stored.
+    pub k_strides: Strides,
+    /// How V is stored.
+    pub v_strides: Strides,
+    /// Number of queries, at most 2^29.
+    pub queries: u32,
+    /// Number of keys, at most 2^29.
+    pub keys: u32,
+    /// Heads of Q.
+    pub heads: u32,
+    /// Heads of Q that share a head of K and V. At least 1.
+    pub group: u32,
+    /// Elements of a row. Kernels with a fixed head size ignore it.
+    pub head_size: u32,
+    /// Query `i` sees the keys up to `i + diagonal`, -2^29 to 2^29. From `keys` on it sees all of them.
+    pub diagonal: i32,
+    /// The factor of Q K^T, greater than 0.
+    pub scale: f32,
+}
+
+/// [`AttentionArgs`] in the buffers of the host.
+#[cfg(not(target_arch = "nvptx64"))]
+pub type AttentionLaunch<T> =
+    AttentionArgsHost<RawBuffer<T>, RawBuffer<T>, RawBuffer<T>, RawBuffer<T>, RawBuffer<f32>>;
+
+impl<T> AttentionArgs<T> {
+    /// The number of keys that a query sees: the first ones.
+    #[inline(always)]
+    pub fn visible(&self, query: u32) -> u32 {
+        (query as i32 + self.diagonal + 1).min(self.keys as i32).max(0) as u32
+    }
+
+    /// Where the logarithm of a query is stored.
+    #[inline(always)]
+    pub fn log_index(&self, batch: u32, head: u32, query: u32) -> usize {
+        ((u64::from(batch) * u64::from(self.heads) + u64::from(head)) * u64::from(self.queries)
+            + u64::from(query)) as usize
+    }
+
+    /// The tile of a block, of tiles with `rows` queries. Those of a head come one after the other, then those of the next
+    /// head. The tiles of a head start with the last one, which has the most keys to see.
+    #[inline(always)]
+    pub fn tile(&self, block: u32, rows: u32) -> Tile {
+        let tiles = self.queries.div_ceil(rows);
+        // SAFETY: there is a block, so there are tiles and heads, and a group has at least one head. It keeps a panic out of
+        // the kernel.
+        unsafe { core::hint::assert_unchecked(tiles != 0 && self.heads != 0 && self.group != 0) };
+        let (place, head) = (block % tiles, block / tiles);
+        let (head, batch) = (head % self.heads, head / self.heads);
+        let row = (tiles - 1 - place) * rows;
+        let last = self.queries.min(row + rows) - 1;
+        Tile { row, head, key_head: head / self.group, batch, visible: self.visible(last) }
+    }
+}
+
+/// Queries of one head that a block computes.
+#[derive(Clone, Copy, Debug)]
+pub struct Tile {
+    /// The first query.
+    pub row: u32,
+    /// The head of Q and of the result.
+    pub head: u32,
+    /// The head of K and V.
+    pub key_head: u32,
+    /// The batch entry.
+    pub batch: u32,
+    /// Keys that the last query sees; the others see no more.
+    pub visible: u32,
+}

@@ -1,0 +1,85 @@
+//! What host code chooses the kernels by.
+
+use cuda_std::half::{bf16, f16};
+use cuda_std::launch::{KernelMeta, KernelOf, KernelsOf, LaunchConfig};
+
+use super::super::args::AttentionArgs;
+use super::serial::{self, attention_serial};
+use super::warpgroups::{self, attention_warpgroups};
+
+/// The tiles of a kernel of `wgmma`, and what it needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WarpgroupShape {
+    /// Elements of a row.
+    pub head_size: u32,
+    /// Keys of a tile: rows of the boxes of K and V.
+    pub keys: u32,
+    /// Queries of a tile.
+    pub queries: u32,
+    /// Threads of a block.
+    pub threads: u32,
+    /// Bytes of dynamic shared memory.
+    pub shared_bytes: u32,
+}
+
+impl WarpgroupShape {
+    /// Rows of the boxes of Q and of the result.
+    pub const BOX_QUERIES: u32 = 64;
+    /// Columns of all boxes.
+    pub const BOX_COLS: u32 = 64;
+
+    pub(super) const fn new(head_size: usize, keys: usize, consumers: usize, threads: usize) -> Self {
+        // The panels start at a multiple of 1024.
+        let shared_bytes = (warpgroups::shared_bytes(head_size, keys, consumers) + 1024) as u32;
+        let queries = Self::BOX_QUERIES * consumers as u32;
+        Self {
+            head_size: head_size as u32,
+            keys: keys as u32,
+            queries,
+            threads: threads as u32,
+            shared_bytes,
+        }
+    }
+
+    /// The number of blocks for so many queries of each of so many heads in a batch.
+    pub fn blocks(&self, queries: u32, heads: u32, batch: u32) -> u64 {
+        u64::from(queries.div_ceil(self.queries)) * u64::from(heads) * u64::from(batch)
+    }
+
+    /// The launch of so many blocks.
+    pub fn config(&self, blocks: u32) -> LaunchConfig {
+        LaunchConfig::new(blocks, self.threads).with_shared_bytes(self.shared_bytes)
+    }
+}
+
+/// A type that there are kernels for.
+pub trait AttentionKernels: Sized + 'static {
+    /// Kernels of `wgmma`.
+    const WARPGROUPS: &'static [KernelOf<AttentionArgs<Self>, WarpgroupShape>];
+    /// The kernel for a CPU.
+    const SERIAL: &'static KernelOf<AttentionArgs<Self>>;
+}
+
+/// The launch of [`AttentionKernels::SERIAL`], and its number of blocks along x.
+pub fn serial_config(queries: u32, heads: u32, batch: u32) -> (LaunchConfig, u64) {
+    let tiles = queries.div_ceil(serial::ROWS as u32);
+    let blocks = u64::from(tiles) * u64::from(heads) * u64::from(batch);
+    let config = LaunchConfig::new(blocks as u32, 1).with_shared_bytes(serial::SHARED_BYTES as u32);
+    (config, blocks)
+}
+
+macro_rules! kernels {
+    ($($ty:ident),*) => {$(
+        impl AttentionKernels for $ty {
+            const WARPGROUPS: &'static [KernelOf<AttentionArgs<Self>, WarpgroupShape>] =
+                <attention_warpgroups as KernelsOf<AttentionArgs<$ty>>>::INSTANCES;
+            const SERIAL: &'static KernelOf<AttentionArgs<Self>> =
+                &<attention_serial as KernelsOf<AttentionArgs<$ty>>>::INSTANCES[0];
+        }
+    )*};
+}
+
+kernels! { f16, bf16 }
+
+/// All of them.
+pub const KERNELS: [&[&KernelMeta]; 2] = [attention_warpgroups::KERNELS, attention_serial::KERNELS];

@@ -1,0 +1,12 @@
+//! The kernels that the operation launches, by type and head size.
+
+pub mod serial;
+
+pub mod warpgroups;
+
+mod online;
+
+#[cfg(not(target_arch = "nvptx64"))]
+mod kernels;
+#[cfg(not(target_arch = "nvptx64"))]
+pub use kernels::{AttentionKernels, KERNELS, WarpgroupShape, serial_config};

@@ -1,0 +1,86 @@
+//! The softmax of rows whose logits come a tile at a time.
+
+use cuda_std::fastmath::{ex2_approx_ftz, lg2_approx_ftz};
+use cuda_std::wgmma::Accumulator;
+use cuda_std::{GpuFloat, warp};
+
+/// From here on, a maximum times the factor of the exponents is rounded by more than an exponent may be off.
+const LARGE: f32 = 65_536.0;
+
+/// The largest logit and the sum of exponentials of each of a thread's two rows. Four neighbouring lanes share a row: the
+/// maxima are those of the row, and the sums those of the thread's own logits.
+#[derive(Clone, Copy)]
+pub struct Online {
+    max: [f32; 2],
+    sum: [f32; 2],
+}
+
+impl Online {
+    /// That of rows without logits.
+    pub const EMPTY: Self = Self { max: [f32::NEG_INFINITY; 2], sum: [0.0; 2] };
+
+    /// Replaces the logits of a tile by `2^(factor (logit - max))`. Gives what sums and results of earlier tiles must be
+    /// multiplied by, because the maxima have grown. A logit of -inf counts as none.
+    ///
+    /// # Safety
+    /// All lanes of the warp call it.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub unsafe fn update<const S: usize>(&mut self, logits: &mut Accumulator<S>, factor: f32) -> [f32; 2] {
+        let x = &mut logits.0;
+        let mut largest = self.max;
+        let mut i = 0;
+        while i < S {
+            largest[i / 2 % 2] = largest[i / 2 % 2].max(x[i]);
+            i += 1;
+        }
+        // SAFETY: the caller brings all lanes.
+        let largest = largest.map(|max| unsafe { warp::reduce_max_width::<f32, 4>(u32::MAX, max) });
+        // Without any logit, every difference from 0 is -inf, and every exponential 0.
+        let base = largest.map(|max| if max == f32::NEG_INFINITY { 0.0 } else { max });
+        let offset = base.map(|max| max * factor);
+        let is_large = offset[0].abs().max(offset[1].abs()) > LARGE;
+        let mut sum = [0.0; 2];
+        // One instruction instead of two, where the rounded product is near enough.
+        // SAFETY: as above.
+        if unsafe { warp::warp_vote_any(u32::MAX, is_large) } {
+            let mut i = 0;
+            while i < S {
+                let row = i / 2 % 2;
+                x[i] = ex2_approx_ftz((x[i] - base[row]) * factor);
+                sum[row] += x[i];
+                i += 1;
+            }
+        } else {
+            let mut i = 0;
+            while i < S {
+                let row = i / 2 % 2;
+                x[i] = ex2_approx_ftz(x[i].mul_add(factor, -offset[row]));
+                sum[row] += x[i];
+                i += 1;
+            }
+        }
+        let [a, b] = [0, 1].map(|row: usize| ex2_approx_ftz((self.max[row] - base[row]) * factor));
+        self.sum = [self.sum[0] * a + sum[0], self.sum[1] * b + sum[1]];
+        self.max = largest;
+        [a, b]
+    }
+
+    /// For each row what its results must be multiplied by, and the natural logarithm of the sum of `exp(scale * logit)`. A row
+    /// without logits has 0 and -inf.
+    ///
+    /// # Safety
+    /// All lanes of the warp call it.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub unsafe fn finish(self, scale: f32) -> [[f32; 2]; 2] {
+        [0, 1].map(|row: usize| {
+            // SAFETY: the caller brings all lanes.
+            let sum = unsafe { warp::reduce_sum_width::<f32, 4>(u32::MAX, self.sum[row]) };
+            if self.max[row] == f32::NEG_INFINITY && sum == 0.0 {
+                return [0.0, f32::NEG_INFINITY];
+            }
+            [1.0 / sum, self.max[row] * scale + lg2_approx_ftz(sum) * core::f32::consts::LN_2]
+        })
+    }
+}

@@ -1,0 +1,390 @@
+//! Attention by `wgmma` and tensor copies (compute capability 9.0, `compute_90a`), for `bf16` and `f16` and heads of 64 or 128
+//! elements.
+//!
+//! A block computes a tile of queries of one head, 64 for each of its consumer warpgroups. One thread of another warpgroup
+//! copies: Q once, then the tiles of K and V, each into a ring of two stages. A consumer keeps its logits in registers, turns
+//! them into exponentials there, and multiplies V by these registers, so the matrix of the logits is nowhere in memory.
+//!
+//! A consumer starts the logits of the next tile, then the multiplication of V by this tile's exponentials. While the tensor
+//! cores do the second, it computes the exponentials of the first.
+//!
+//! Only tiles that some query of a consumer does not see entirely are masked. Tiles that none of a block's queries sees are
+//! neither copied nor computed.
+//@ ptx(attention_bf16_128_2w, compute_90a): setmaxnreg == 2, .local == 0
+//@ ptx(attention_f16_64_3w, compute_90a): setmaxnreg == 2, .local == 0
+
+use cuda_std::barrier::Barrier;
+use cuda_std::half::{bf16, f16};
+use cuda_std::hint::{fewer_registers, more_registers};
+use cuda_std::mma::stmatrix;
+use cuda_std::shared::dynamic_shared_mem_aligned;
+use cuda_std::tensor::TensorMap;
+use cuda_std::wgmma::{self, Accumulator, Element16, FragmentA, Panel, Pending, Registers};
+use cuda_std::{bulk, kernel, tensor, thread};
+
+use super::super::args::{AttentionArgs, Tile};
+use super::super::ring::{Ring, WARPGROUP, init_once};
+#[cfg(not(target_arch = "nvptx64"))]
+use super::WarpgroupShape;
+use super::online::Online;
+
+/// Columns of a panel.
+const COLS: usize = 64;
+/// Queries of a consumer.
+const QUERIES: usize = 64;
+/// Stages of K, and of V.
+const STAGES: u32 = 2;
+/// Bytes of a panel's row.
+const ROW: usize = 2 * COLS;
+
+/// Bytes of the panels of Q, of the stages of K and V, and of the barriers, after the first multiple of 1024.
+pub const fn shared_bytes(head_size: usize, keys: usize, consumers: usize) -> usize {
+    let rows = consumers * QUERIES + 2 * STAGES as usize * keys;
+    rows * 2 * head_size + size_of::<Barrier>() * (1 + 2 * Ring::<STAGES>::BARRIERS)
+}
+
+/// Attention of the arguments, with the maps of Q, K, V and the result. A map has the dimensions head size, heads, length and
+/// batch, the innermost first. Its boxes have 64 columns of one head and one batch entry, and as many positions as the
+/// facts say.
+///
+/// Launched on a block along x for each tile of queries of each head of the batch, with the threads and the shared memory that
+/// the facts say.
+///
+/// # Safety
+/// The launch is as said. The head size is that of the kernel. The tensors hold what their shapes and maps say, and no other code
+/// uses `out` and `log_sum_exp`. Without keys the maps of K and V are not used.
+#[kernel(
+    with(S = KEYS / 2, O = SIZE / 2, FRAGMENTS = KEYS / 16, THREADS = 128 * CONSUMERS + 128),
+    max_threads = THREADS,
+    min_blocks = 1,
+    arch = "90a",
+    args,
+    facts: WarpgroupShape = WarpgroupShape::new(SIZE, KEYS, CONSUMERS, THREADS),
+    instances(
+        for T in [bf16, f16] {
+            attention_{T}_128_2w = <128, 128, 2>;
+            attention_{T}_64_2w = <64, 128, 2>;
+            attention_{T}_64_3w = <64, 128, 3>;
+        }
+    ),
+)]
+pub unsafe fn attention_warpgroups<
+    T: Element16,
+    const SIZE: usize,
+    const KEYS: usize,
+    const CONSUMERS: usize,
+    const S: usize,
+    const O: usize,
+    const FRAGMENTS: usize,
+    const THREADS: usize,
+>(
+    args: AttentionArgs<T>,
+) where
+    [f32; S]: Registers,
+    [f32; O]: Registers,
+{
+    let tid = thread::thread_idx_x();
+    let q_shared = dynamic_shared_mem_aligned::<Panel<T, 8>>().cast::<u8>();
+    let k_shared = q_shared.wrapping_add(CONSUMERS * QUERIES * 2 * SIZE);
+    let v_shared = k_shared.wrapping_add(STAGES as usize * KEYS * 2 * SIZE);
+    let q_full = v_shared.wrapping_add(STAGES as usize * KEYS * 2 * SIZE).cast::<Barrier>();
+    let mut k_ring = Ring::<STAGES>::new(q_full.wrapping_add(1));
+    let mut v_ring = Ring::<STAGES>::new(q_full.wrapping_add(1 + Ring::<STAGES>::BARRIERS));
+    let tile = args.tile(thread::block_idx_x(), (CONSUMERS * QUERIES) as u32);
+    let steps = tile.visible.div_ceil(KEYS as u32);
+    // SAFETY: panels and barriers are the block's. A stage is filled once it is empty, and read once it is full. All threads of
+    // a warpgroup come to its collectives.
+    unsafe {
+        init_once(|| {
+            Barrier::init(q_full, 1);
+            k_ring.init(4 * CONSUMERS as u32);
+            v_ring.init(4 * CONSUMERS as u32);
+        });
+        if tid / WARPGROUP == 0 {
+            if CONSUMERS == 2 {
+                fewer_registers::<24>();
+            } else {
+                fewer_registers::<32>();
+            }
+            if tid == 0 {
+                Barrier::arrive_expect_tx(q_full, (CONSUMERS * QUERIES * 2 * SIZE) as u32);
+                for consumer in 0..CONSUMERS {
+                    let to = q_shared.add(consumer * QUERIES * 2 * SIZE);
+                    let at = [tile.head, tile.row + (consumer * QUERIES) as u32, tile.batch];
+                    copy::<SIZE, QUERIES>(to, &args.q_map, at, q_full);
+                }
+                for step in 0..steps {
+                    let at = [tile.key_head, step * KEYS as u32, tile.batch];
+                    let bytes = KEYS * 2 * SIZE;
+                    let full = k_ring.fill(bytes as u32);
+                    copy::<SIZE, KEYS>(k_shared.add(k_ring.stage() * bytes), &args.k_map, at, full);
+                    let full = v_ring.fill(bytes as u32);
+                    copy::<SIZE, KEYS>(v_shared.add(v_ring.stage() * bytes), &args.v_map, at, full);
+                    k_ring.advance();
+                    v_ring.advance();
+                }
+            }
+        } else {
+            if CONSUMERS == 2 {
+                more_registers::<240>();
+            } else {
+                more_registers::<160>();
+            }
+            let consumer = tid / WARPGROUP - 1;
+            let q = q_shared.add(consumer as usize * QUERIES * 2 * SIZE);
+            let factor = args.scale * core::f32::consts::LOG2_E;
+            let mask = Mask::new(&args, tile.row + QUERIES as u32 * consumer);
+            let mut rows = Online::EMPTY;
+            let mut out = Accumulator::<O>::ZERO;
+            Barrier::wait_parity(q_full, 0);
+            if steps > 0 {
+                k_ring.wait_full();
+                let mut pending = Accumulator::<S>::ZERO.start();
+                wgmma::fence();
+                multiply_logits::<T, SIZE, KEYS, S>(&mut pending, q, k_shared);
+                wgmma::commit();
+                let mut logits = pending.finish::<0>();
+                k_ring.release();
+                k_ring.advance();
+                mask.apply(&mut logits, 0);
+                rows.update(&mut logits, factor);
+                let mut weights = fragments::<T, S, FRAGMENTS>(&logits);
+                let mut first = KEYS as u32;
+                while first < tile.visible {
+                    k_ring.wait_full();
+                    // The old logits are of no use, but their registers are.
+                    let (mut pending, mut sums) = (logits.start(), out.start());
+                    wgmma::fence();
+                    let k = k_shared.add(k_ring.stage() * (KEYS * 2 * SIZE));
+                    multiply_logits::<T, SIZE, KEYS, S>(&mut pending, q, k);
+                    wgmma::commit();
+                    v_ring.wait_full();
+                    let v = v_shared.add(v_ring.stage() * (KEYS * 2 * SIZE));
+                    multiply_values::<T, SIZE, KEYS, O, FRAGMENTS>(&mut sums, &weights, v);
+                    wgmma::commit();
+                    logits = pending.finish::<1>();
+                    k_ring.release();
+                    k_ring.advance();
+                    mask.apply(&mut logits, first);
+                    let factors = rows.update(&mut logits, factor);
+                    out = sums.finish::<0>();
+                    v_ring.release();
+                    v_ring.advance();
+                    scale_rows(&mut out, factors);
+                    weights = fragments::<T, S, FRAGMENTS>(&logits);
+                    first += KEYS as u32;
+                }
+                v_ring.wait_full();
+                let mut sums = out.start();
+                wgmma::fence();
+                let v = v_shared.add(v_ring.stage() * (KEYS * 2 * SIZE));
+                multiply_values::<T, SIZE, KEYS, O, FRAGMENTS>(&mut sums, &weights, v);
+                wgmma::commit();
+                out = sums.finish::<0>();
+            }
+            let [[a, log_a], [b, log_b]] = rows.finish(args.scale);
+            scale_rows(&mut out, [a, b]);
+            store_logs(&args, &tile, mask.query, [log_a, log_b]);
+            store::<T, SIZE, O>(&args.out_map, &tile, q, &out, consumer);
+        }
+    }
+}
+
+/// Starts the copies of `ROWS` positions of one head, `at` being head, first position and batch entry: a panel of 64 columns
+/// after the other.
+///
+/// # Safety
+/// As for [`tensor::global_to_shared`].
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+unsafe fn copy<const SIZE: usize, const ROWS: usize>(
+    to: *mut u8,
+    map: &TensorMap,
+    at: [u32; 3],
+    barrier: *mut Barrier,
+) {
+    let [head, position, batch] = at.map(|at| at as i32);
+    let mut panel = 0;
+    while panel < SIZE / COLS {
+        // SAFETY: the caller's.
+        unsafe {
+            let to = to.add(panel * ROWS * ROW);
+            tensor::global_to_shared(to, map, [(panel * COLS) as i32, head, position, batch], barrier);
+        }
+        panel += 1;
+    }
+}
+
+/// Starts the logits of 64 queries and a tile of keys. What the accumulators were is ignored.
+///
+/// # Safety
+/// As for [`Pending::multiply`].
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+unsafe fn multiply_logits<T: Element16, const SIZE: usize, const KEYS: usize, const S: usize>(
+    logits: &mut Pending<S>,
+    q: *const u8,
+    k: *const u8,
+) where
+    [f32; S]: Registers,
+{
+    let mut i = 0;
+    while i < SIZE / 16 {
+        let (panel, step) = (i / 4, (i % 4) as u32);
+        let q = Panel::<T, QUERIES>::k_major::<QUERIES>(q.wrapping_add(panel * QUERIES * ROW).cast(), 0);
+        let k = Panel::<T, KEYS>::k_major::<KEYS>(k.wrapping_add(panel * KEYS * ROW).cast(), 0);
+        // SAFETY: the caller's.
+        unsafe { logits.multiply_keeping(i > 0, q.step(step), k.step(step)) };
+        i += 1;
+    }
+}
+
+/// Starts to add the values of a tile, times their weights, to the results.
+///
+/// # Safety
+/// As for [`Pending::multiply`].
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+unsafe fn multiply_values<
+    T: Element16,
+    const SIZE: usize,
+    const KEYS: usize,
+    const O: usize,
+    const FRAGMENTS: usize,
+>(
+    sums: &mut Pending<O>,
+    weights: &[FragmentA<T>; FRAGMENTS],
+    v: *const u8,
+) where
+    [f32; O]: Registers,
+{
+    let v = Panel::<T, KEYS>::mn_major::<SIZE>(v.cast());
+    let mut i = 0;
+    while i < FRAGMENTS {
+        // SAFETY: the caller's.
+        unsafe { sums.multiply(weights[i], v.step(i as u32)) };
+        i += 1;
+    }
+}
+
+/// The exponentials of a tile, rounded, as an operand.
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+fn fragments<T: Element16, const S: usize, const FRAGMENTS: usize>(
+    logits: &Accumulator<S>,
+) -> [FragmentA<T>; FRAGMENTS] {
+    core::array::from_fn(|i| logits.fragment::<T>(i))
+}
+
+/// Multiplies the two rows of a thread.
+#[inline(always)]
+fn scale_rows<const O: usize>(out: &mut Accumulator<O>, factors: [f32; 2]) {
+    let mut i = 0;
+    while i < O {
+        out.0[i] *= factors[i / 2 % 2];
+        i += 1;
+    }
+}
+
+/// Which keys the queries of a thread see.
+#[derive(Clone, Copy)]
+struct Mask {
+    /// The first of the thread's two queries; the other one comes 8 later.
+    query: u32,
+    /// The keys that the two see.
+    visible: [u32; 2],
+    /// The keys that all queries of the warpgroup see.
+    common: u32,
+}
+
+impl Mask {
+    /// That of a warpgroup whose queries start at `first`.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    fn new<T>(args: &AttentionArgs<T>, first: u32) -> Self {
+        let thread = thread::thread_idx_x() % WARPGROUP;
+        let query = first + Accumulator::<4>::position(thread, 0).0 as u32;
+        let visible = [args.visible(query), args.visible(query + 8)];
+        Self { query, visible, common: args.visible(first) }
+    }
+
+    /// Replaces the logits that a query does not see by -inf, in the tile that starts at key `first`.
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    fn apply<const S: usize>(self, logits: &mut Accumulator<S>, first: u32) {
+        if first + 2 * S as u32 <= self.common {
+            return;
+        }
+        let thread = thread::thread_idx_x() % WARPGROUP;
+        let left = self.visible.map(|visible| visible.saturating_sub(first));
+        let mut i = 0;
+        while i < S {
+            let key = Accumulator::<S>::position(thread, i).1 as u32;
+            if key >= left[i / 2 % 2] {
+                logits.0[i] = f32::NEG_INFINITY;
+            }
+            i += 1;
+        }
+    }
+}
+
+/// Writes the logarithms of a thread's two queries, unless they are not asked for.
+///
+/// # Safety
+/// The arguments are those of a kernel.
+#[inline(always)]
+unsafe fn store_logs<T>(args: &AttentionArgs<T>, tile: &Tile, query: u32, logs: [f32; 2]) {
+    if args.log_sum_exp.is_null() || !thread::thread_idx_x().is_multiple_of(4) {
+        return;
+    }
+    for (i, log) in logs.into_iter().enumerate() {
+        let query = query + 8 * i as u32;
+        if query < args.queries {
+            // SAFETY: the query has an element, and this thread alone writes it.
+            unsafe { *args.log_sum_exp.add(args.log_index(tile.batch, tile.head, query)) = log };
+        }
+    }
+}
+
+/// Writes the results of a consumer through its panels of Q, which nothing reads any more.
+///
+/// # Safety
+/// All threads of the warpgroup call it, and no other thread uses its panels and its named barrier.
+#[inline(always)]
+#[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+unsafe fn store<T: Element16, const SIZE: usize, const O: usize>(
+    map: &TensorMap,
+    tile: &Tile,
+    panels: *mut u8,
+    out: &Accumulator<O>,
+    consumer: u32,
+) {
+    let thread = thread::thread_idx_x() % WARPGROUP;
+    let (warp, lane) = (thread / 32, thread % 32);
+    let x = &out.0;
+    let mut i = 0;
+    // SAFETY: the caller's panels. The copies read what all threads have written.
+    unsafe {
+        while i < O / 8 {
+            let pair = |at: usize| T::pack([x[8 * i + at], x[8 * i + at + 1]]);
+            let panel = panels.add(i / 4 * QUERIES * ROW).cast::<Panel<T, QUERIES>>();
+            let at = Panel::chunk(panel, 16 * warp + lane % 16, (i % 4 * 2) as u32 + lane / 16);
+            stmatrix(at, [pair(0), pair(2), pair(4), pair(6)]);
+            i += 1;
+        }
+        bulk::fence_shared();
+        thread::sync_named_aligned(1 + consumer, WARPGROUP);
+        if thread == 0 {
+            let row = tile.row + QUERIES as u32 * consumer;
+            let [head, row, batch] = [tile.head, row, tile.batch].map(|at| at as i32);
+            let mut panel = 0;
+            while panel < SIZE / COLS {
+                let from = panels.add(panel * QUERIES * ROW).cast::<Panel<T, QUERIES>>();
+                tensor::shared_to_global(map, [(panel * COLS) as i32, head, row, batch], from);
+                panel += 1;
+            }
+            bulk::commit();
+            bulk::wait::<0>();
+        }
+    }
+}

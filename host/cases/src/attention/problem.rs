@@ -1,0 +1,341 @@
+//! Attentions, and their cases.
+
+use std::sync::Arc;
+
+use anyhow::{Result, ensure};
+use ferrowarp::attention::{Attention, Causal, KernelChoice, Problem as Shape, Real, Tensor, TensorMut};
+use ferrowarp::device::Device;
+use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
+
+use super::oracle::Row;
+use crate::case::wide;
+use crate::compare::{Expected, Outputs};
+use crate::reference::{Number, Sum};
+use crate::softmax::Setting;
+use crate::{Case, Scope};
+
+/// What Q and K hold. V has numbers between -1 and 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Values {
+    /// Logits of a few units.
+    Ordinary,
+    /// Logits of hundreds.
+    Large,
+    /// Logits of millions, whose differences are far from exact in `f32`.
+    Huge,
+    /// The last key's logit is far above all others.
+    Dominant,
+    /// All logits are 0.
+    Equal,
+}
+
+/// One attention, for every type.
+#[derive(Clone, Copy, Debug)]
+pub struct Problem {
+    /// Who runs it.
+    pub scopes: &'static [Scope],
+    /// Queries and keys.
+    pub lengths: [usize; 2],
+    /// Entries of the batch.
+    pub batch: usize,
+    /// Heads of K and V, and how many of Q share each.
+    pub heads: [usize; 2],
+    /// Elements of a row.
+    pub head_size: usize,
+    /// The mask.
+    pub causal: Option<Causal>,
+    /// What Q and K hold.
+    pub values: Values,
+    /// Whether all positions of a head follow each other, with this number of elements between the rows; otherwise all heads of a
+    /// position do, without any between them.
+    pub heads_first: Option<usize>,
+    /// Whether the log-sum-exp is asked for.
+    pub has_log: bool,
+}
+
+const PLAIN: Problem = Problem {
+    scopes: &[],
+    lengths: [1, 1],
+    batch: 1,
+    heads: [1, 1],
+    head_size: 64,
+    causal: None,
+    values: Values::Ordinary,
+    heads_first: None,
+    has_log: true,
+};
+
+const TOP_LEFT: Option<Causal> = Some(Causal::TopLeft);
+const BOTTOM_RIGHT: Option<Causal> = Some(Causal::BottomRight);
+/// On the executor and on a device.
+const LARGER: &[Scope] = &[Scope::Executor, Scope::Device];
+
+/// Tiles of queries and of keys end in their midst. One query, one key, none.
+pub const PROBLEMS: &[Problem] = &[
+    Problem { scopes: &[Scope::Tiny], lengths: [3, 5], head_size: 8, causal: TOP_LEFT, ..PLAIN },
+    Problem { scopes: &[Scope::Small], lengths: [5, 130], heads: [1, 2], ..PLAIN },
+    Problem { scopes: &[Scope::Small], lengths: [9, 130], head_size: 128, causal: BOTTOM_RIGHT, ..PLAIN },
+    Problem { scopes: &[Scope::Small], lengths: [19, 35], head_size: 5, causal: TOP_LEFT, ..PLAIN },
+    Problem {
+        scopes: &[Scope::NewEmulator],
+        lengths: [70, 261],
+        heads: [1, 2],
+        causal: BOTTOM_RIGHT,
+        ..PLAIN
+    },
+    Problem {
+        scopes: &[Scope::NewEmulator],
+        lengths: [130, 131],
+        head_size: 128,
+        heads_first: Some(8),
+        causal: TOP_LEFT,
+        values: Values::Huge,
+        ..PLAIN
+    },
+    Problem {
+        scopes: &[Scope::NewEmulator],
+        lengths: [66, 3],
+        head_size: 128,
+        causal: BOTTOM_RIGHT,
+        has_log: false,
+        ..PLAIN
+    },
+    Problem { scopes: LARGER, batch: 2, heads: [2, 3], lengths: [70, 300], ..PLAIN },
+    Problem { scopes: LARGER, heads: [2, 1], lengths: [200, 200], causal: TOP_LEFT, ..PLAIN },
+    Problem { scopes: LARGER, batch: 2, lengths: [129, 257], head_size: 128, causal: BOTTOM_RIGHT, ..PLAIN },
+    Problem { scopes: LARGER, lengths: [257, 129], head_size: 128, causal: BOTTOM_RIGHT, ..PLAIN },
+    Problem { scopes: LARGER, lengths: [257, 129], head_size: 128, causal: TOP_LEFT, ..PLAIN },
+    Problem { scopes: LARGER, lengths: [1, 385], head_size: 128, heads: [2, 4], ..PLAIN },
+    Problem { scopes: LARGER, lengths: [1, 1], ..PLAIN },
+    Problem { scopes: LARGER, lengths: [1, 1], head_size: 128, has_log: false, ..PLAIN },
+    Problem { scopes: LARGER, lengths: [65, 0], ..PLAIN },
+    Problem { scopes: LARGER, lengths: [3, 0], head_size: 128, causal: TOP_LEFT, ..PLAIN },
+    Problem { scopes: LARGER, lengths: [64, 128], values: Values::Equal, ..PLAIN },
+    Problem { scopes: LARGER, lengths: [66, 260], values: Values::Large, ..PLAIN },
+    Problem { scopes: LARGER, lengths: [66, 260], head_size: 128, values: Values::Huge, ..PLAIN },
+    Problem { scopes: LARGER, lengths: [66, 260], values: Values::Huge, causal: TOP_LEFT, ..PLAIN },
+    Problem { scopes: LARGER, lengths: [66, 260], head_size: 128, values: Values::Dominant, ..PLAIN },
+    Problem { scopes: LARGER, lengths: [66, 260], values: Values::Dominant, ..PLAIN },
+    Problem {
+        scopes: LARGER,
+        batch: 2,
+        heads: [2, 2],
+        lengths: [67, 133],
+        heads_first: Some(8),
+        head_size: 128,
+        causal: TOP_LEFT,
+        ..PLAIN
+    },
+    Problem { scopes: LARGER, heads: [1, 2], lengths: [67, 133], heads_first: Some(64), ..PLAIN },
+    // What the kernel for a CPU alone can do.
+    Problem { scopes: LARGER, heads: [2, 2], lengths: [37, 70], heads_first: Some(3), ..PLAIN },
+    Problem { scopes: LARGER, lengths: [33, 65], head_size: 256, causal: TOP_LEFT, ..PLAIN },
+    Problem { scopes: LARGER, lengths: [18, 33], head_size: 1, ..PLAIN },
+    Problem { scopes: LARGER, lengths: [20, 7], head_size: 96, causal: BOTTOM_RIGHT, ..PLAIN },
+    Problem {
+        scopes: &[Scope::Device],
+        batch: 3,
+        heads: [4, 2],
+        lengths: [515, 1030],
+        head_size: 128,
+        ..PLAIN
+    },
+    Problem { scopes: &[Scope::Device], batch: 2, lengths: [1000, 1000], causal: TOP_LEFT, ..PLAIN },
+];
+
+/// A byte that no kernel writes: what lies between the rows of the output.
+const UNTOUCHED: u8 = 0x5b;
+
+/// A tensor as it is stored, with gaps.
+struct Stored<T> {
+    elements: Vec<T>,
+    shape: [usize; 4],
+    strides: [usize; 3],
+}
+
+impl<T: Number> Stored<T> {
+    /// A tensor of this shape, all elements `fill`.
+    fn new(shape: [usize; 4], heads_first: Option<usize>, fill: T) -> Self {
+        let [batch, length, heads, size] = shape;
+        let strides = match heads_first {
+            None => [length * heads * size, heads * size, size],
+            Some(gap) => [heads * (length * (size + gap) + gap), size + gap, length * (size + gap) + gap],
+        };
+        Self { elements: vec![fill; batch * strides[0]], shape, strides }
+    }
+
+    fn index(&self, [batch, position, head, column]: [usize; 4]) -> usize {
+        batch * self.strides[0] + position * self.strides[1] + head * self.strides[2] + column
+    }
+
+    /// The indices of all elements, in the order of the dimensions.
+    fn indices(&self) -> impl Iterator<Item = usize> {
+        let [batch, length, heads, size] = self.shape;
+        (0..batch * length * heads * size).map(move |i| {
+            let row = i / size;
+            self.index([row / heads / length, row / heads % length, row % heads, i % size])
+        })
+    }
+
+    fn filled(mut self, mut number: impl FnMut() -> f32) -> Self {
+        let indices: Vec<_> = self.indices().collect();
+        for i in indices {
+            self.elements[i] = T::nearest(number());
+        }
+        self
+    }
+
+    fn row(&self, batch: usize, position: usize, head: usize) -> &[T] {
+        let first = self.index([batch, position, head, 0]);
+        &self.elements[first..][..self.shape[3]]
+    }
+}
+
+/// The operands of a problem in a type, and what they give.
+struct Operands<T> {
+    problem: Problem,
+    q: Stored<T>,
+    k: Stored<T>,
+    v: Stored<T>,
+}
+
+impl<T: Number + Real> Operands<T> {
+    fn new(problem: &Problem) -> Self {
+        let &Problem { lengths: [queries, keys], batch, heads: [key_heads, group], head_size, .. } = problem;
+        let mut rng = StdRng::seed_from_u64((queries * 31 + keys * 7 + head_size) as u64);
+        let range = match problem.values {
+            Values::Ordinary | Values::Dominant => 2.0,
+            Values::Large => 32.0,
+            Values::Huge => 4096.0,
+            Values::Equal => 0.0,
+        };
+        let nan = T::nearest(f32::NAN);
+        let stored = |length, heads| Stored::new([batch, length, heads, head_size], problem.heads_first, nan);
+        let mut q = stored(queries, key_heads * group).filled(|| rng.random_range(-1.0f32..1.0) * range);
+        let mut k = stored(keys, key_heads).filled(|| rng.random_range(-1.0f32..1.0) * range);
+        let v = stored(keys, key_heads).filled(|| rng.random_range(-1.0f32..1.0));
+        if problem.values == Values::Dominant {
+            // The first elements of a query and of the last key make its logit; those of the other keys are 0.
+            let firsts = |stored: &Stored<T>| stored.indices().step_by(head_size).collect::<Vec<_>>();
+            for i in firsts(&q) {
+                q.elements[i] = T::nearest(16.0);
+            }
+            let firsts = firsts(&k);
+            let last = (keys - 1) * key_heads;
+            for (row, i) in firsts.into_iter().enumerate() {
+                let is_last = row % (keys * key_heads) >= last;
+                k.elements[i] = T::nearest(if is_last { 40.0 } else { 0.0 });
+            }
+        }
+        Self { problem: *problem, q, k, v }
+    }
+
+    fn scale(&self) -> f32 {
+        1.0 / (self.problem.head_size as f32).sqrt()
+    }
+
+    fn run(&self, device: &Device, choice: KernelChoice<T>) -> Result<Outputs> {
+        let &Problem { has_log, causal, heads_first, .. } = &self.problem;
+        let [batch, queries, heads, _] = self.q.shape;
+        let (q, k) = (device.upload(&self.q.elements)?, device.upload(&self.k.elements)?);
+        let v = device.upload(&self.v.elements)?;
+        let mut out = Stored::<T>::new(self.q.shape, heads_first, T::nearest(0.0));
+        bytemuck::cast_slice_mut(&mut out.elements).fill(UNTOUCHED);
+        let mut buffer = device.upload(&out.elements)?;
+        let mut log = device.upload(&vec![f32::NAN; batch * heads * queries])?;
+        {
+            let to = TensorMut::with_strides(&mut buffer, out.shape, out.strides)?;
+            let q = Tensor::with_strides(&q, self.q.shape, self.q.strides)?;
+            let k = Tensor::with_strides(&k, self.k.shape, self.k.strides)?;
+            let v = Tensor::with_strides(&v, self.v.shape, self.v.strides)?;
+            let mut call = Attention::new(to, q, k, v);
+            if let Some(causal) = causal {
+                call = call.causal(causal);
+            }
+            if has_log {
+                call = call.log_sum_exp(&mut log);
+            }
+            call.run_by(device, choice)?;
+        }
+        let got = buffer.to_vec()?;
+        let mut inside = vec![false; got.len()];
+        let results: Vec<_> = out
+            .indices()
+            .map(|at| {
+                inside[at] = true;
+                got[at]
+            })
+            .collect();
+        let is_same = |i: usize| bytemuck::bytes_of(&got[i]).iter().all(|&byte| byte == UNTOUCHED);
+        let changed = (0..got.len()).find(|&i| !inside[i] && !is_same(i));
+        ensure!(changed.is_none(), "element {changed:?} between the rows was written");
+        let mut outputs = vec![("out", wide(&results))];
+        if has_log {
+            outputs.push(("log_sum_exp", wide(&log.to_vec()?)));
+        }
+        Ok(outputs)
+    }
+
+    fn logits(&self, batch: usize, query: usize, head: usize) -> Row {
+        let &Problem { lengths: [queries, keys], heads: [_, group], causal, head_size, .. } = &self.problem;
+        let visible = causal.map_or(keys, |causal| causal.visible(query, queries, keys));
+        let q = self.q.row(batch, query, head);
+        let products = (0..visible).map(|key| {
+            let terms = q.iter().zip(self.k.row(batch, key, head / group));
+            let terms = terms.map(|(q, k)| f64::from(q.value()) * f64::from(k.value()));
+            terms.fold(Sum::default(), Sum::and)
+        });
+        Row::new(products, head_size, self.scale().into())
+    }
+
+    fn expected(&self, is_rounded: bool) -> Expected {
+        let &Problem { heads: [_, group], head_size, has_log, .. } = &self.problem;
+        let [batch, queries, heads, _] = self.q.shape;
+        let mut out = Vec::with_capacity(batch * queries * heads * head_size);
+        let mut logs = vec![None; batch * heads * queries];
+        for row in 0..batch * queries * heads {
+            let (entry, query, head) = (row / heads / queries, row / heads % queries, row % heads);
+            let logits = self.logits(entry, query, head);
+            let visible = logits.len();
+            for column in 0..head_size {
+                let value = |key| f64::from(self.v.row(entry, key, head / group)[column].value());
+                let values: Vec<_> = (0..visible).map(value).collect();
+                out.push(logits.result::<T>(&values, is_rounded));
+            }
+            logs[(entry * heads + head) * queries + query] = Some(logits.log_sum_exp());
+        }
+        let mut expected = vec![("out", out)];
+        if has_log {
+            expected.push(("log_sum_exp", logs.into_iter().flatten().collect()));
+        }
+        expected
+    }
+}
+
+/// The cases of a problem with tensors of `T`, by every kernel that can do it.
+pub(super) fn of_type<T: Number + Real>(problem: &Problem, setting: &Setting) -> Vec<Case> {
+    let operands = Arc::new(Operands::<T>::new(problem));
+    let &Problem { lengths: [queries, keys], batch, heads: [key_heads, group], head_size, .. } = problem;
+    let shape = Shape {
+        queries: queries as u32,
+        heads: (key_heads * group) as u32,
+        batch: batch as u32,
+        head_size: head_size as u32,
+    };
+    let is_aligned = problem.heads_first.is_none_or(|gap| gap.is_multiple_of(8));
+    let choices = KernelChoice::<T>::every(&setting.profile, &shape).into_iter();
+    let choices = choices.map(|choice| (choice, choice.kernel().name));
+    choices
+        .filter(|(_, name)| is_aligned || name.ends_with("_serial"))
+        .map(|(choice, name)| {
+            let words = format!(
+                "{batch} x {queries} x {keys}, heads {key_heads} x {group} of {head_size}, {:?}, {:?}, gap {:?}",
+                problem.causal, problem.values, problem.heads_first
+            );
+            let (on_run, on_expect) = (Arc::clone(&operands), Arc::clone(&operands));
+            let is_rounded = !name.ends_with("_serial");
+            let run = move |device: &Device| on_run.run(device, choice);
+            Case::new(vec![name], words, run, move || on_expect.expected(is_rounded))
+        })
+        .collect()
+}

@@ -1,0 +1,54 @@
+//! Attention, forward, for `f16` and `bf16`: `softmax(scale Q K^T + mask) V` for each head, in memory proportional to the
+//! length.
+//!
+//! ```
+//! use ferrowarp::attention::{Attention, AttentionError, Causal, Tensor, TensorMut};
+//! use ferrowarp::bf16;
+//! use ferrowarp::device::Device;
+//!
+//! let device = Device::cpu(); // On a GPU: Device::cuda(0, &PtxModules::find()?)?
+//! let numbers = |numbers: &[f32]| device.upload(&numbers.iter().map(|&x| bf16::from_f32(x)).collect::<Vec<_>>());
+//! // One sequence of two positions, one head of two elements.
+//! let shape = [1, 2, 1, 2];
+//! let (q, k) = (numbers(&[1.0, 0.0, 0.0, 1.0])?, numbers(&[0.0, 0.0, 0.0, 0.0])?);
+//! let v = numbers(&[1.0, 2.0, 3.0, 4.0])?;
+//! let mut out = device.alloc_zeroed::<bf16>(4)?;
+//! Attention::new(
+//!     TensorMut::new(&mut out, shape)?,
+//!     Tensor::new(&q, shape)?,
+//!     Tensor::new(&k, shape)?,
+//!     Tensor::new(&v, shape)?,
+//! )
+//! .causal(Causal::TopLeft)
+//! .run(&device)?;
+//! // The first position sees only itself, the second one weights both values equally.
+//! let out: Vec<f32> = out.to_vec()?.into_iter().map(bf16::to_f32).collect();
+//! assert_eq!(out, [1.0, 2.0, 2.0, 3.0]);
+//! # Ok::<(), AttentionError>(())
+//! ```
+//!
+//! Tensors are `[batch, length, heads, head size]`. Any order of the first three dimensions in memory is a matter of
+//! [strides](Tensor::with_strides). K and V may have fewer heads than Q (grouped-query attention). Lengths are any. Head sizes
+//! are 1 to 256 on a CPU, and 64 or 128 on a GPU of compute capability 9.0. [`KernelChoice`] picks the kernel, and prints its
+//! choice without a GPU.
+//!
+//! # Masked rows
+//! A query that sees no key gets zeros, and -inf as its log-sum-exp. Values of masked keys must be finite: a GPU multiplies them by
+//! a weight of 0.
+//!
+//! # Accuracy
+//! Logits, exponentials and sums are `f32`. On a GPU the weights are rounded to the type of the tensors before they multiply
+//! the values. A result is rounded once. For one device and shape, results are the same bits in every run.
+
+mod error;
+mod kernel_choice;
+mod maps;
+mod operation;
+mod tensor;
+mod types;
+
+pub use error::AttentionError;
+pub use kernel_choice::{KernelChoice, Problem};
+pub use operation::Attention;
+pub use tensor::{Tensor, TensorMut};
+pub use types::{Causal, Real};

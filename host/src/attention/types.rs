@@ -1,0 +1,54 @@
+//! The types that there are kernels for, and the masks.
+
+use bytemuck::Pod;
+use cuda_std::tensor::TensorElement;
+use gpu_kernels::attention::operation::AttentionKernels;
+
+/// `f16` or `bf16`.
+///
+/// ```
+/// use ferrowarp::attention::Real;
+///
+/// fn bytes<T: Real>(elements: usize) -> usize {
+///     elements * size_of::<T>()
+/// }
+/// assert_eq!(bytes::<ferrowarp::f16>(8), 16);
+/// ```
+pub trait Real: Pod + AttentionKernels + TensorElement {}
+
+impl<T: Pod + AttentionKernels + TensorElement> Real for T {}
+
+/// Which keys a query sees under a causal mask. The two differ if there are more keys than queries, or fewer.
+///
+/// ```
+/// use ferrowarp::attention::Causal;
+///
+/// // The first of 2 queries sees 1 of 5 keys, or 4 of them.
+/// assert_eq!(Causal::TopLeft.visible(0, 2, 5), 1);
+/// assert_eq!(Causal::BottomRight.visible(0, 2, 5), 4);
+/// // With 5 queries and 2 keys, the first one sees none.
+/// assert_eq!(Causal::BottomRight.visible(0, 5, 2), 0);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Causal {
+    /// Query `i` sees the keys up to `i`: PyTorch's `is_causal` and `causal_upper_left`.
+    TopLeft,
+    /// The last query sees all keys, and each query before it one key less: PyTorch's `causal_lower_right`, for queries that
+    /// continue a sequence.
+    BottomRight,
+}
+
+impl Causal {
+    /// The number of keys that a query sees, of `queries` queries and `keys` keys: the first ones.
+    ///
+    /// ```
+    /// assert_eq!(ferrowarp::attention::Causal::TopLeft.visible(7, 10, 5), 5);
+    /// ```
+    pub fn visible(self, query: usize, queries: usize, keys: usize) -> usize {
+        let seen = match self {
+            Causal::TopLeft => query.saturating_add(1),
+            Causal::BottomRight => query.saturating_add(1).saturating_add(keys).saturating_sub(queries),
+        };
+        seen.min(keys)
+    }
+}

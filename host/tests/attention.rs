@@ -1,0 +1,57 @@
+//! Attention against its f64 oracle, on the CPU executor and as PTX on the emulator.
+
+use cuda_std::half::bf16;
+use cuda_std::simt::Executor;
+use ferrowarp::attention::{Attention, Tensor, TensorMut};
+use ferrowarp::device::Device;
+use ferrowarp_cases::attention::cases;
+use ferrowarp_cases::softmax::Setting;
+use ferrowarp_cases::{Case, Scope, assert_right, emulated};
+
+#[test]
+fn on_the_executor() {
+    assert_right(&cases(&Setting::new(Scope::Executor)), &Device::cpu(), Case::assess);
+}
+
+#[test]
+fn under_shuffled_schedules() {
+    for seed in 0..4 {
+        let device = Device::cpu_with(Executor::new().with_seed(seed));
+        assert_right(&cases(&Setting::new(Scope::Small)), &device, Case::assess_twice);
+    }
+}
+
+#[test]
+fn as_ptx() {
+    for device in emulated::newer_by_each() {
+        assert_right(&cases(&Setting::new(Scope::NewEmulator)), &device, Case::assess);
+    }
+}
+
+/// Runs attention of zeros, and gives the text of its error.
+fn error_of(q: [usize; 4], k: [usize; 4], scale: f32, logs: usize) -> String {
+    let device = Device::cpu();
+    let zeros = device.alloc_zeroed::<bf16>(1 << 16).unwrap();
+    let mut out = device.alloc_zeroed::<bf16>(1 << 16).unwrap();
+    let mut log_sum_exp = device.alloc_zeroed::<f32>(logs).unwrap();
+    let tensor = |shape| Tensor::new(&zeros, shape).unwrap();
+    let call = Attention::new(TensorMut::new(&mut out, q).unwrap(), tensor(q), tensor(k), tensor(k));
+    call.scale(scale).log_sum_exp(&mut log_sum_exp).run(&device).unwrap_err().to_string()
+}
+
+#[test]
+fn errors_name_the_value_and_the_fix() {
+    let error = error_of([2, 3, 4, 8], [2, 5, 3, 8], 1.0, 24);
+    assert!(error.contains("4 query heads and 3 key heads") && error.contains("multiple"), "{error}");
+    let error = error_of([2, 3, 4, 8], [2, 5, 4, 8], 0.0, 24);
+    assert!(error.contains("scale of 0e0") && error.contains("greater than 0"), "{error}");
+    let error = error_of([2, 3, 4, 8], [2, 5, 4, 8], 1.0, 23);
+    assert!(error.contains("log-sum-exp of 23 elements") && error.contains("pass 24"), "{error}");
+    let error = error_of([2, 3, 4, 8], [1, 5, 4, 8], 1.0, 24);
+    assert!(
+        error.contains("key tensor has the shape [1, 5, 4, 8]") && error.contains("[2, 5, 4, 8]"),
+        "{error}"
+    );
+    let error = error_of([1, 2, 1, 300], [1, 2, 1, 300], 1.0, 2);
+    assert!(error.contains("head size of 300") && error.contains("1 to 256"), "{error}");
+}
