@@ -303,6 +303,9 @@ fn a_run_whose_output_closes_keeps_its_weights_and_its_state() {
 fn a_run_whose_checkpoints_cannot_be_written_keeps_its_weights() {
     let place = Place::with_idx();
     let (child, mut lines) = started(&place, &["--epochs", "100000", "--save", "w", "--checkpoint", "c"]);
+    while checkpoint::newest(&place.path("c")).is_err() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
     fs::remove_dir_all(place.path("c")).unwrap();
     let _ = io::copy(&mut lines, &mut io::sink());
     let (code, message) = stopped(child);
