@@ -134,13 +134,13 @@ pub const PROBLEMS: &[Problem] = &[
     Problem { scopes: LARGER, lengths: [20, 7], head_size: 96, causal: BOTTOM_RIGHT, ..PLAIN },
     Problem {
         scopes: &[Scope::Device],
-        batch: 3,
-        heads: [4, 2],
-        lengths: [515, 1030],
+        batch: 2,
+        heads: [2, 1],
+        lengths: [131, 515],
         head_size: 128,
         ..PLAIN
     },
-    Problem { scopes: &[Scope::Device], batch: 2, lengths: [1000, 1000], causal: TOP_LEFT, ..PLAIN },
+    Problem { scopes: &[Scope::Device], lengths: [400, 400], causal: TOP_LEFT, ..PLAIN },
 ];
 
 /// A byte that no kernel writes: what lies between the rows of the output.
