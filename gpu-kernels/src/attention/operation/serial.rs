@@ -87,7 +87,7 @@ pub unsafe fn attention_serial<T: Number>(args: AttentionArgs<T>) {
     }
 }
 
-/// Initialises what a thread of so many queries reads.
+/// Initialises what a thread reads for its queries.
 ///
 /// # Safety
 /// The panels are the thread's own memory.
