@@ -118,10 +118,13 @@ impl<T, const BLOCK: usize, const CLUSTER: bool> Draw<T, BLOCK, CLUSTER> {
                 }
                 chunk += step;
             }
-            if self.args.is_greedy() {
-                next.height = 0.0;
-            } else if next.pair.y > 0.0 {
-                next.height = next.pair.y.ln() + Noise::of(self.noise.words(next.chunk, round)[0]);
+            // A chunk of -inf only is never drawn from, though its largest element counts as the smallest number.
+            if next.pair.y > 0.0 {
+                next.height = if self.args.is_greedy() {
+                    0.0
+                } else {
+                    next.pair.y.ln() + Noise::of(self.noise.words(next.chunk, round)[0])
+                };
             }
             let max = mine.pair.x.max(next.pair.x);
             let [below, next_below] = [mine, next].map(|it| (it.pair.x - max) * scale);

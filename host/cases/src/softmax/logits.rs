@@ -33,6 +33,8 @@ pub fn edge_rows(cols: usize) -> Vec<(&'static str, Vec<f32>)> {
     // Nothing but -inf for all threads except the last or the first of a warp, whatever a thread's share.
     let mut last = row(&[], -INF);
     last[cols - 1] = -3.0;
+    let mut smallest_last = row(&[], -INF);
+    smallest_last[cols - 1] = f32::MIN;
     let each = |value: &dyn Fn(f32) -> f32| (0..cols).map(|i| value(i as f32)).collect();
     vec![
         ("some -inf", row(&[1.0, -INF, 2.0], 0.5)),
@@ -47,6 +49,7 @@ pub fn edge_rows(cols: usize) -> Vec<(&'static str, Vec<f32>)> {
         ("+inf and -inf", row(&[INF], -INF)),
         ("the smallest number throughout", row(&[], f32::MIN)),
         ("the smallest number and -inf", row(&[-INF, f32::MIN], -INF)),
+        ("the smallest number after -inf", smallest_last),
         ("from the largest to the smallest", row(&[f32::MAX, f32::MIN, f32::MAX], 0.0)),
         ("the largest number throughout", row(&[], f32::MAX)),
         ("around 1e4", each(&|i| 1e4 + (i * 0.618).fract() * 9.0)),
