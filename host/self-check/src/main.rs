@@ -140,8 +140,9 @@ fn run(arguments: &Arguments) -> Result<bool> {
         arguments.only.as_deref().unwrap_or_default()
     );
     let mut tally = Tally::default();
-    for (case, assess) in &cases {
-        tally.count(&case.to_string(), assess(case, &device).map(told))?;
+    // A case that is done gives back what it computed.
+    for (case, assess) in cases {
+        tally.count(&case.to_string(), assess(&case, &device).map(told))?;
         // A GPU that has failed would fail every check after.
         device.synchronize()?;
     }

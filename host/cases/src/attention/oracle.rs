@@ -19,6 +19,8 @@ pub struct Row {
     errors: Vec<f64>,
     /// How far the exponents may be off together: the maximum is rounded.
     common: f64,
+    /// The weights, which add up to 1, and how far each may be off, relative.
+    weights: Vec<(f64, f64)>,
 }
 
 impl Row {
@@ -29,7 +31,16 @@ impl Row {
             .map(|sum| (sum.value * scale, (roundings * ROUNDING * sum.magnitude + 1e-37) * scale))
             .unzip();
         let largest = logits.iter().fold(0.0, |largest: f64, x| largest.max(x.abs()));
-        Self { logits, errors, common: 4.0 * ROUNDING * largest }
+        let common = 4.0 * ROUNDING * largest;
+        let max = logits.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let sum: f64 = logits.iter().map(|x| (x - max).exp()).sum();
+        let pairs = logits.iter().zip(&errors);
+        // The exponential of a difference also suffers from the rounded difference.
+        let error = |x: f64, error: f64| error + common + 4.0 * ROUNDING * (max - x);
+        let weights = pairs
+            .map(|(&x, &e)| ((x - max).exp() / sum, (2.0 * error(x, e)).min(40.0).exp_m1() + APPROXIMATE))
+            .collect();
+        Self { logits, errors, common, weights }
     }
 
     /// The number of keys.
@@ -41,25 +52,12 @@ impl Row {
         self.logits.iter().copied().fold(f64::NEG_INFINITY, f64::max)
     }
 
-    /// The weights, which add up to 1, and how far each may be off, relative.
-    fn weights(&self) -> Vec<(f64, f64)> {
-        let max = self.max();
-        let sum: f64 = self.logits.iter().map(|x| (x - max).exp()).sum();
-        let pairs = self.logits.iter().zip(&self.errors);
-        // The exponential of a difference also suffers from the rounded difference.
-        let error = |x: f64, error: f64| error + self.common + 4.0 * ROUNDING * (max - x);
-        pairs
-            .map(|(&x, &e)| ((x - max).exp() / sum, (2.0 * error(x, e)).min(40.0).exp_m1() + APPROXIMATE))
-            .collect()
-    }
-
     /// What a column of the result must be, for the values of the keys. With `is_rounded` the weights are rounded to `T`.
     pub fn result<T: Number>(&self, values: &[f64], is_rounded: bool) -> Bound {
         if self.logits.is_empty() {
             return Bound::exact(0.0);
         }
-        let weights = self.weights();
-        let pairs = || weights.iter().zip(values);
+        let pairs = || self.weights.iter().zip(values);
         let value: f64 = pairs().map(|((weight, _), v)| weight * v).sum();
         let magnitude: f64 = pairs().map(|((weight, _), v)| weight * v.abs()).sum();
         // A relative change of a weight moves the result towards the value of the key, or away from it.
@@ -80,7 +78,7 @@ impl Row {
         }
         let max = self.max();
         let value = max + self.logits.iter().map(|x| (x - max).exp()).sum::<f64>().ln();
-        let moved: f64 = self.weights().iter().map(|(weight, error)| weight * error).sum();
+        let moved: f64 = self.weights.iter().map(|(weight, error)| weight * error).sum();
         let most = self.errors.iter().copied().fold(0.0, f64::max);
         // A logarithm moves by no more than the logits do.
         let moved = moved.min(most + self.common) + self.common;
