@@ -49,8 +49,8 @@ impl<T: Element, const ROWS: usize> Panel<T, ROWS> {
         const { assert!(COUNT <= ROWS && COUNT.is_multiple_of(8), "more rows than the panel has") };
         #[cfg(target_arch = "nvptx64")]
         {
-            // The distance of 8 rows, in units of 16 bytes; the other distance means nothing here.
-            let descriptor = device::descriptor(this.cast(), 1, 64) + u64::from(first * (ROW as u32 / 16));
+            // The distance of two panels means nothing here.
+            let descriptor = device::descriptor(this.cast(), 1) + first * (ROW as u32 / 16);
             KMajor { descriptor, element: PhantomData }
         }
         #[cfg(not(target_arch = "nvptx64"))]
@@ -68,8 +68,7 @@ impl<T: Element16, const ROWS: usize> Panel<T, ROWS> {
         const { assert!(ROWS.is_multiple_of(16) && COUNT.is_multiple_of(8), "K goes by 16, columns by 8") };
         #[cfg(target_arch = "nvptx64")]
         {
-            // The distances of two panels and of 8 rows, in units of 16 bytes.
-            let descriptor = device::descriptor(this.cast(), (ROWS * ROW / 16) as u64, 64);
+            let descriptor = device::descriptor(this.cast(), (ROWS * ROW / 16) as u32);
             MnMajor { descriptor, element: PhantomData }
         }
         #[cfg(not(target_arch = "nvptx64"))]
@@ -101,8 +100,9 @@ impl<T, const ROWS: usize> Panel<T, ROWS> {
 /// of each row.
 #[derive(Clone, Copy, Debug)]
 pub struct KMajor<T, const ROWS: usize> {
+    /// The lower word of the descriptor.
     #[cfg(target_arch = "nvptx64")]
-    descriptor: u64,
+    descriptor: u32,
     #[cfg(not(target_arch = "nvptx64"))]
     view: View,
     element: PhantomData<T>,
@@ -111,8 +111,9 @@ pub struct KMajor<T, const ROWS: usize> {
 /// `COLUMNS` rows of A or columns of B next to each other in a [`Panel`] whose rows are K: the one instruction's share, 16 rows.
 #[derive(Clone, Copy, Debug)]
 pub struct MnMajor<T, const COLUMNS: usize> {
+    /// The lower word of the descriptor.
     #[cfg(target_arch = "nvptx64")]
-    descriptor: u64,
+    descriptor: u32,
     #[cfg(not(target_arch = "nvptx64"))]
     view: View,
     element: PhantomData<T>,
@@ -125,7 +126,7 @@ impl<T: Element, const ROWS: usize> KMajor<T, ROWS> {
     pub fn step(self, steps: u32) -> Self {
         #[cfg(target_arch = "nvptx64")]
         {
-            Self { descriptor: self.descriptor + u64::from(2 * steps), ..self }
+            Self { descriptor: self.descriptor + 2 * steps, ..self }
         }
         #[cfg(not(target_arch = "nvptx64"))]
         Self { view: self.view.step(steps), ..self }
@@ -138,7 +139,7 @@ impl<T: Element16, const COLUMNS: usize> MnMajor<T, COLUMNS> {
     pub fn step(self, steps: u32) -> Self {
         #[cfg(target_arch = "nvptx64")]
         {
-            Self { descriptor: self.descriptor + u64::from(128 * steps), ..self }
+            Self { descriptor: self.descriptor + 128 * steps, ..self }
         }
         #[cfg(not(target_arch = "nvptx64"))]
         Self { view: self.view.step(steps), ..self }
@@ -226,7 +227,7 @@ macro_rules! shared_operands {
             #[inline(always)]
             unsafe fn multiply<D: Registers, const TRANS_B: i32>(self, d: &mut D, b: u64, keep: u32) {
                 // SAFETY: the caller's.
-                unsafe { d.multiply_shared::<T, $trans, TRANS_B>(self.descriptor, b, keep) };
+                unsafe { d.multiply_shared::<T, $trans, TRANS_B>(device::whole(self.descriptor), b, keep) };
             }
 
             #[cfg(not(target_arch = "nvptx64"))]
@@ -242,7 +243,7 @@ macro_rules! shared_operands {
             #[inline(always)]
             unsafe fn multiply<D: Registers, A: OperandA<T>>(self, d: &mut D, a: A, keep: u32) {
                 // SAFETY: the caller's.
-                unsafe { a.multiply::<D, $trans>(d, self.descriptor, keep) };
+                unsafe { a.multiply::<D, $trans>(d, device::whole(self.descriptor), keep) };
             }
 
             #[cfg(not(target_arch = "nvptx64"))]
@@ -276,10 +277,10 @@ impl<T: Element> OperandA<T> for FragmentA<T> {
 
 #[cfg(target_arch = "nvptx64")]
 mod device {
-    /// The descriptor of a matrix in the swizzle of 128 bytes, with its distances in units of 16 bytes (PTX ISA, "Matrix
-    /// descriptor").
+    /// The lower word of the descriptor of a matrix in the swizzle of 128 bytes, with the distance of two panels in units of 16
+    /// bytes (PTX ISA, "Matrix descriptor").
     #[inline(always)]
-    pub(super) fn descriptor(panel: *const u8, leading: u64, stride: u64) -> u64 {
+    pub(super) fn descriptor(panel: *const u8, leading: u32) -> u32 {
         let address: u32;
         // SAFETY: the instructions compute an address.
         unsafe {
@@ -290,7 +291,27 @@ mod device {
                 options(pure, nomem, nostack, preserves_flags),
             );
         }
-        u64::from((address & 0x3_ffff) >> 4) | leading << 16 | stride << 32 | 1 << 62
+        (address & 0x3_ffff) >> 4 | leading << 16
+    }
+
+    /// The descriptor: the upper word has the distance of 8 rows, in units of 16 bytes, and the swizzle.
+    ///
+    /// Steps are added to the lower word alone, and an instruction joins the words. From sums of 64 bits ptxas 13.0.88 at its
+    /// default level drops the upper word where an operand starts at a row that is computed.
+    #[inline(always)]
+    pub(super) fn whole(lower: u32) -> u64 {
+        let descriptor: u64;
+        // SAFETY: the instruction makes a number of two.
+        unsafe {
+            core::arch::asm!(
+                "mov.b64 {descriptor}, {{{lower}, {upper}}};",
+                lower = in(reg32) lower,
+                upper = in(reg32) 64 | 1 << 30,
+                descriptor = out(reg64) descriptor,
+                options(pure, nomem, nostack, preserves_flags),
+            );
+        }
+        descriptor
     }
 
     /// No instruction. What makes the registers stays before it.

@@ -71,14 +71,24 @@ const fn out_bytes(cols: usize, bytes: usize) -> usize {
             matmul_{T}_kn_128x256w = <1, 0, 256, 3>;
             matmul_{T}_mk_128x256w = <0, 1, 256, 3>;
             matmul_{T}_mn_128x256w = <0, 0, 256, 3>;
+            matmul_{T}_kk_128x192w = <1, 1, 192, 4>;
+            matmul_{T}_kn_128x192w = <1, 0, 192, 4>;
+            matmul_{T}_mk_128x192w = <0, 1, 192, 4>;
+            matmul_{T}_mn_128x192w = <0, 0, 192, 4>;
             matmul_{T}_kk_128x128w = <1, 1, 128, 5>;
             matmul_{T}_kn_128x128w = <1, 0, 128, 5>;
             matmul_{T}_mk_128x128w = <0, 1, 128, 5>;
             matmul_{T}_mn_128x128w = <0, 0, 128, 5>;
+            matmul_{T}_kk_128x64w = <1, 1, 64, 8>;
+            matmul_{T}_kn_128x64w = <1, 0, 64, 8>;
+            matmul_{T}_mk_128x64w = <0, 1, 64, 8>;
+            matmul_{T}_mn_128x64w = <0, 0, 64, 8>;
         }
         T = f32, BYTES = 4 {
             matmul_f32_kk_128x256w = <1, 1, 256, 4>;
+            matmul_f32_kk_128x192w = <1, 1, 192, 5>;
             matmul_f32_kk_128x128w = <1, 1, 128, 6>;
+            matmul_f32_kk_128x64w = <1, 1, 64, 8>;
         }
     ),
 )]
@@ -107,6 +117,10 @@ pub unsafe fn matmul_warpgroups<
     // SAFETY: stages, results and barriers are the block's. Copies to a stage wait for its `empty`, multiplications for its
     // `full`. All threads of a warpgroup come to its collectives. A consumer has results and a named barrier of its own.
     unsafe {
+        if tid == 0 {
+            tensor::prefetch(&args.a_map);
+            tensor::prefetch(&args.b_map);
+        }
         init_barriers(full, empty, STAGES as u32, 8);
         let mut ring = Ring { stage: 0, parity: 0 };
         let mut unit = first;
