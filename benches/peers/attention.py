@@ -3,35 +3,29 @@
 python3 benches/peers/attention.py --out attention.json [--ours PROGRAM] [--types bf16,f16] [--shapes REGEX] [--peers sdpa,cudnn,flex,fa3]
                          [--budget SECONDS]
 
-Every contender computes the forward attention of random normal tensors `[batch, length, heads, head size]`. A GPU's clock depends on
-what ran before, so the contenders of a shape take turns: each is timed once a round, and the medians of the rounds are compared. Each
-is timed as timing.py describes, by CUDA graphs over sets that leave the cache cold. PROGRAM is our bench, which `--serve` makes a
-server.
+Every contender computes the forward attention of random normal tensors `[batch, length, heads, head size]`. They take turns, as turns.py
+describes. PROGRAM is our bench, which `--serve` makes a server.
 
 - sdpa: torch.nn.functional.scaled_dot_product_attention as it comes.
 - cudnn: the same, restricted to cuDNN.
 - flex: FlexAttention, compiled, with a block mask where it is causal.
 - fa3: FlashAttention-3, where the module flash_attn_interface is installed.
-
-Clocks and power are those that nvidia-smi reports after the last rounds.
 """
 
 import argparse
 import pathlib
 import re
-import statistics
-import subprocess
 import sys
-import time
 
 import timing
+from turns import Ours, Peer, Server, run
 
-ROUNDS = 7
 TYPES = ("bf16", "f16")
 # Queries whose results are checked.
 CHECKED = 16
 
-# Batch, length, heads, key heads, head size, and whether it is causal.
+# Of a shape.
+EXTENTS = ("batch", "length", "heads", "key_heads", "head_size", "causal")
 SHAPES = [
     (32, 512, 16, 16, 128, False),
     (16, 1024, 16, 16, 128, False),
@@ -74,6 +68,7 @@ def parse():
     parser.add_argument("--shapes", default="", help="a regular expression for shapes such as 4x4096x16x16x128-causal")
     parser.add_argument("--peers", default=",".join(PEERS))
     parser.add_argument("--budget", type=float, default=540.0, help="seconds after which no shape is begun")
+    parser.add_argument("--resume", action="store_true", help="go on with what the file has")
     parser.add_argument("--list-shapes", action="store_true")
     options = parser.parse_args()
     if options.list_shapes:
@@ -87,64 +82,6 @@ def parse():
         if unknown:
             parser.error(f"no {', '.join(sorted(unknown))}; choose from {', '.join(TYPES)} and {', '.join(PEERS)}")
     return options
-
-
-class Server:
-    """Our bench, which prepares an attention and times it when it is asked to."""
-
-    def __init__(self, program):
-        self.process = subprocess.Popen([program, "--serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-    def ask(self, request):
-        self.process.stdin.write(request + "\n")
-        self.process.stdin.flush()
-        answer = self.process.stdout.readline().strip()
-        if not answer or answer.startswith("error"):
-            raise RuntimeError(answer or "our bench ended")
-        return answer
-
-
-class Ours:
-    def __init__(self, server, name, kind, shape):
-        self.server, self.name = server, name
-        error, _, self.kernels = server.ask(f"prepare {name} {kind} {words(shape)}").partition(" ")
-        self.error = float(error)
-
-    def time(self):
-        return float(self.server.ask(f"time {self.name}"))
-
-    def free(self):
-        self.server.ask(f"free {self.name}")
-
-
-class Peer:
-    """A function of the sets, recorded as a graph. It gives the result as `[batch, length, heads, head size]`."""
-
-    def __init__(self, timer, sets, function):
-        torch = timer.torch
-        self.function = function
-        self.timer, self.sets = timer, sets
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            for given in sets[:3]:
-                function(*given)
-        torch.cuda.current_stream().wait_stream(side)
-        torch.cuda.synchronize()
-        run = lambda i: function(*sets[i])
-        self.graph, self.rounds = timer.record(run, len(sets), 1), 1
-        seconds = timer.replay(self.graph, 1)
-        self.rounds = max(1, min(round(timing.GRAPH_SECONDS / seconds), timing.MOST_LAUNCHES // len(sets)))
-        if self.rounds > 1:
-            self.graph = timer.record(run, len(sets), self.rounds)
-            seconds = timer.replay(self.graph, 1)
-        self.replays = max(1, round(timing.BATCH_SECONDS / seconds))
-
-    def time(self):
-        return self.timer.replay(self.graph, self.replays) / (self.replays * self.rounds * len(self.sets))
-
-    def free(self):
-        self.graph = None
 
 
 def with_sdpa(timer, sets, shape, backend=None):
@@ -227,95 +164,39 @@ def error_of(timer, sets, peer, shape):
     return off
 
 
-def clock_and_power():
-    found = timing.printed("nvidia-smi", "--query-gpu=clocks.sm,power.draw", "--format=csv,noheader,nounits", "--id=0")
-    try:
-        return [float(number) for number in (found or "").split(",")]
-    except ValueError:
-        return []
-
-
-def entry_of(name, kind, shape):
-    batch, length, heads, key_heads, head_size, causal = shape
-    extents = {"batch": batch, "length": length, "heads": heads, "key_heads": key_heads, "head_size": head_size}
-    return {"name": name, "dtype": kind} | extents | {"causal": causal}
-
-
 def operations(shape):
     batch, length, heads, _, head_size, causal = shape
     return 4 * batch * heads * head_size * length**2 / (2 if causal else 1)
 
 
-def contest(timer, options, server, kind, shape):
-    """The entries of one shape: the contenders take turns."""
-    contenders, failed = {}, []
-
-    def add(name, make):
-        try:
-            contenders[name] = make()
-        except Exception as error:
-            failed.append(entry_of(name, kind, shape) | {"error": timing.told(error), "samples": 0, "sets": 0})
-
+def makers(timer, options, server, kind, shape):
+    """The contenders of one shape, by name."""
     if server:
-        add("attention", lambda: Ours(server, "attention", kind, shape))
+        yield "attention", lambda: Ours(server, "attention", f"{kind} {words(shape)}")
     sets = make_sets(timer, kind, shape)
     for name in options.peers:
-        def make(name=name):
+
+        def make():
             with timer.torch.no_grad():
                 peer = PEERS[name](timer, sets, shape)
             peer.error = error_of(timer, sets, peer, shape)
             return peer
 
-        add(name, make)
-    times = {name: [] for name in contenders}
-    readings = {name: [] for name in contenders}
-    for turn in range(ROUNDS):
-        for name, contender in contenders.items():
-            times[name].append(contender.time())
-            # The program that reads them takes longer than a turn.
-            if turn >= ROUNDS - 2:
-                readings[name].append(clock_and_power())
-    done = []
-    for name, contender in contenders.items():
-        figures = {"microseconds": statistics.median(times[name]) * 1e6, "samples": ROUNDS, "sets": len(sets)}
-        known = [reading for reading in readings[name] if len(reading) == 2]
-        if known:
-            figures["clock_and_power"] = [statistics.median(column) for column in zip(*known)]
-        figures["relative_error"] = contender.error
-        if isinstance(contender, Ours):
-            figures["kernels"] = contender.kernels
-        done.append(entry_of(name, kind, shape) | figures)
-        contender.free()
-    return done + failed
+        yield name, make
 
 
 def main():
     options = parse()
     timer = timing.Timer("cuda")
     server = Server(options.ours.resolve()) if options.ours else None
-    results = timer.machine({}, {}) | {"entries": []}
-    start, skipped = time.monotonic(), []
+    problems = []
     for kind in options.types:
         for shape in SHAPES:
-            if not re.search(options.shapes, words(shape)):
-                continue
-            if time.monotonic() - start > options.budget:
-                skipped.append(f"{kind}/{words(shape)}")
-                continue
-            try:
-                entries = contest(timer, options, server, kind, shape)
-            except Exception as error:
-                entries = [entry_of("all", kind, shape) | {"error": timing.told(error)}]
-            results["entries"] += entries
-            timing.write(options.out, results)
-            for found in entries:
-                flops = operations(shape) / found["microseconds"] / 1e6 if "microseconds" in found else 0
-                told = found.get("error") or f"{found['microseconds']:10.2f} us {flops:8.1f} TFLOP/s {found.get('clock_and_power', '')}"
-                print(f"{kind}/{words(shape):26} {found['name']:10} {told}", flush=True)
-            timer.forget()
-    results["skipped"] = skipped
-    timing.write(options.out, results)
-    print(f"{len(results['entries'])} entries, {len(skipped)} shapes skipped")
+            if re.search(options.shapes, words(shape)):
+                entry = {"dtype": kind} | dict(zip(EXTENTS, shape))
+                make = lambda kind=kind, shape=shape: makers(timer, options, server, kind, shape)
+                problems.append((f"{kind}/{words(shape)}", entry, operations(shape), make))
+    run(timer, options, server, problems)
 
 
 if __name__ == "__main__":

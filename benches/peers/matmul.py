@@ -3,9 +3,8 @@
 python3 benches/peers/matmul.py --out matmul.json [--ours PROGRAM] [--types bf16,f16,tf32,f32] [--shapes REGEX] [--peers cublaslt,torch,triton,compile,copy]
                          [--budget SECONDS]
 
-Every contender computes `out[m, n] = a[m, k] @ b[n, k].T` of random normal numbers. A GPU's clock depends on what ran before, so
-the contenders of a shape take turns: each is timed once a round, and the medians of the rounds are compared. Each is timed as
-timing.py describes, by CUDA graphs over sets that leave the cache cold. PROGRAM is our bench, which `--serve` makes a server.
+Every contender computes `out[m, n] = a[m, k] @ b[n, k].T` of random normal numbers. They take turns, as turns.py describes. PROGRAM is our
+bench, which `--serve` makes a server.
 
 - cublaslt: the fastest of up to 8 algorithms that its heuristics propose with 32 MiB of workspace, each timed (ctypes).
 - torch: torch.matmul as it comes.
@@ -13,21 +12,18 @@ timing.py describes, by CUDA graphs over sets that leave the cache cold. PROGRAM
 - compile: torch.compile with max-autotune.
 - copy: a copy of B, for a product of at most 64 rows, whose time is that of reading B. It is no multiplication.
 
-Of `f32` the peers do not use TF32; of `tf32` they do. Clocks and power are those that nvidia-smi reports after the last
-rounds.
+Of `f32` the peers do not use TF32; of `tf32` they do.
 """
 
 import argparse
 import pathlib
 import re
 import statistics
-import subprocess
 import sys
-import time
 
 import timing
+from turns import Ours, Peer, Server, run
 
-ROUNDS = 7
 RUNGS = "4096x4096x4096,8192x8192x8192,8192x8192x1024"
 TYPES = ("bf16", "f16", "tf32", "f32")
 
@@ -88,6 +84,7 @@ def parse():
     parser.add_argument("--rungs", default=RUNGS, help=f"shapes at which the rungs of the ladder are timed, too ({RUNGS})")
     parser.add_argument("--peers", default="cublaslt,torch,triton,compile,copy")
     parser.add_argument("--budget", type=float, default=540.0, help="seconds after which no shape is begun")
+    parser.add_argument("--resume", action="store_true", help="go on with what the file has")
     parser.add_argument("--list-shapes", action="store_true")
     options = parser.parse_args()
     if options.list_shapes:
@@ -101,63 +98,6 @@ def parse():
     if unknown := set(options.types) - set(TYPES):
         parser.error(f"unknown types: {', '.join(sorted(unknown))}; choose from {', '.join(TYPES)}")
     return options
-
-
-class Server:
-    """Our bench, which prepares a multiplication and times it when it is asked to."""
-
-    def __init__(self, program):
-        self.process = subprocess.Popen([program, "--serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-    def ask(self, request):
-        self.process.stdin.write(request + "\n")
-        self.process.stdin.flush()
-        answer = self.process.stdout.readline().strip()
-        if not answer or answer.startswith("error"):
-            raise RuntimeError(answer or "our bench ended")
-        return answer
-
-
-class Ours:
-    def __init__(self, server, name, kind, shape):
-        self.server, self.name = server, name
-        error, _, self.kernels = server.ask(f"prepare {name} {kind} {' '.join(map(str, shape))}").partition(" ")
-        self.error = float(error)
-
-    def time(self):
-        return float(self.server.ask(f"time {self.name}"))
-
-    def free(self):
-        self.server.ask(f"free {self.name}")
-
-
-class Peer:
-    """A function of the sets, recorded as a graph."""
-
-    def __init__(self, timer, sets, function):
-        torch = timer.torch
-        self.timer, self.sets = timer, sets
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):
-            for given in sets[:3]:
-                function(*given)
-        torch.cuda.current_stream().wait_stream(side)
-        torch.cuda.synchronize()
-        run = lambda i: function(*sets[i])
-        self.graph, self.rounds = timer.record(run, len(sets), 1), 1
-        seconds = timer.replay(self.graph, 1)
-        self.rounds = max(1, min(round(timing.GRAPH_SECONDS / seconds), timing.MOST_LAUNCHES // len(sets)))
-        if self.rounds > 1:
-            self.graph = timer.record(run, len(sets), self.rounds)
-            seconds = timer.replay(self.graph, 1)
-        self.replays = max(1, round(timing.BATCH_SECONDS / seconds))
-
-    def time(self):
-        return self.timer.replay(self.graph, self.replays) / (self.replays * self.rounds * len(self.sets))
-
-    def free(self):
-        self.graph = None
 
 
 def cublaslt(timer, sets, kind, shape):
@@ -196,8 +136,6 @@ def compiled(timer, sets, kind, shape):
 
 
 def copy(timer, sets, kind, shape):
-    if shape[0] > 64:
-        raise ValueError("for at most 64 rows")
     copies = [timer.torch.empty_like(b) for _, b, _ in sets]
     return Peer(timer, list(zip(sets, copies)), lambda given, to: to.copy_(given[1]))
 
@@ -227,89 +165,40 @@ def error_of(timer, sets, peer, name):
     return off
 
 
-def clock_and_power():
-    found = timing.printed("nvidia-smi", "--query-gpu=clocks.sm,power.draw", "--format=csv,noheader,nounits", "--id=0")
-    try:
-        return [float(number) for number in (found or "").split(",")]
-    except ValueError:
-        return []
-
-
-def contest(timer, options, server, kind, shape):
-    """The entries of one shape: the contenders take turns."""
+def makers(timer, options, server, kind, shape):
+    """The contenders of one shape, by name."""
     timer.torch.backends.cuda.matmul.allow_tf32 = kind == "tf32"
-    entry = lambda name: {"name": name, "dtype": kind, "m": shape[0], "n": shape[1], "k": shape[2]}
-    contenders, failed = {}, []
-
-    def add(name, make):
-        try:
-            contenders[name] = make()
-        except Exception as error:
-            failed.append(entry(name) | {"error": timing.told(error), "samples": 0, "sets": 0})
-
     names = ["matmul"] if server else []
     if server and kind == "bf16" and words(shape) in options.rungs:
         names += server.ask("rungs").split()
     for name in names:
-        add(name, lambda: Ours(server, name, kind, shape))
+        yield name, lambda: Ours(server, name, f"{kind} {' '.join(map(str, shape))}")
     sets = make_sets(timer, kind, shape)
     for name in options.peers:
-        def make(name=name):
+        if name == "copy" and shape[0] > 64:
+            continue
+
+        def make():
             peer = PEERS[name](timer, sets, kind, shape)
             peer.error = error_of(timer, sets, peer, name)
             return peer
 
-        add(name, make)
-    times = {name: [] for name in contenders}
-    readings = {name: [] for name in contenders}
-    for turn in range(ROUNDS):
-        for name, contender in contenders.items():
-            times[name].append(contender.time())
-            # The program that reads them takes longer than a turn.
-            if turn >= ROUNDS - 2:
-                readings[name].append(clock_and_power())
-    done = []
-    for name, contender in contenders.items():
-        figures = {"microseconds": statistics.median(times[name]) * 1e6, "samples": ROUNDS, "sets": len(sets)}
-        known = [reading for reading in readings[name] if len(reading) == 2]
-        if known:
-            figures["clock_and_power"] = [statistics.median(column) for column in zip(*known)]
-        if contender.error is not None:
-            figures["relative_error"] = contender.error
-        if isinstance(contender, Ours):
-            figures["kernels"] = contender.kernels
-        done.append(entry(name) | figures)
-        contender.free()
-    return done + failed
+        yield name, make
 
 
 def main():
     options = parse()
     timer = timing.Timer("cuda")
     server = Server(options.ours.resolve()) if options.ours else None
-    results = timer.machine({}, {}) | {"entries": []}
-    start, skipped = time.monotonic(), []
+    problems = []
     for kind in options.types:
         for shape in SHAPES:
-            if not re.search(options.shapes, words(shape)):
-                continue
-            if time.monotonic() - start > options.budget:
-                skipped.append(f"{kind}/{words(shape)}")
-                continue
-            try:
-                entries = contest(timer, options, server, kind, shape)
-            except Exception as error:
-                entries = [{"name": "all", "dtype": kind, "m": shape[0], "n": shape[1], "k": shape[2], "error": timing.told(error)}]
-            results["entries"] += entries
-            timing.write(options.out, results)
-            for found in entries:
-                flops = 2 * shape[0] * shape[1] * shape[2] / found["microseconds"] / 1e6 if "microseconds" in found else 0
-                told = found.get("error") or f"{found['microseconds']:10.2f} us {flops:8.1f} TFLOP/s {found.get('clock_and_power', '')}"
-                print(f"{kind}/{words(shape):20} {found['name']:10} {told}", flush=True)
-            timer.forget()
-    results["skipped"] = skipped
-    timing.write(options.out, results)
-    print(f"{len(results['entries'])} entries, {len(skipped)} shapes skipped")
+            if re.search(options.shapes, words(shape)):
+                m, n, k = shape
+                entry = {"dtype": kind, "m": m, "n": n, "k": k}
+                make = lambda kind=kind, shape=shape: makers(timer, options, server, kind, shape)
+                problems.append((f"{kind}/{words(shape)}", entry, 2 * m * n * k, make))
+    run(timer, options, server, problems)
 
 
 if __name__ == "__main__":

@@ -102,13 +102,15 @@ def triton_matmul(torch):
     """A persistent kernel with tensor descriptors: a block per multiprocessor, tiles in groups of rows, configurations tuned."""
     import triton
     import triton.language as tl
+    from triton.tools.tensor_descriptor import TensorDescriptor
 
-    def alloc(size, alignment, stream):
-        return torch.empty(size, device="cuda", dtype=torch.int8)
+    def set_blocks(given):
+        blocks = ((given["a"], "BM", "BK"), (given["b"], "BN", "BK"), (given["out"], "BM", "BN"))
+        for descriptor, *names in blocks:
+            descriptor.block_shape = [given[name] for name in names]
 
-    triton.set_allocator(alloc)
     configs = [
-        triton.Config({"BM": bm, "BN": bn, "BK": bk, "GROUP": 8}, num_stages=stages, num_warps=warps)
+        triton.Config({"BM": bm, "BN": bn, "BK": bk, "GROUP": 8}, num_stages=stages, num_warps=warps, pre_hook=set_blocks)
         for bm, bn, bk, stages, warps in (
             (128, 256, 64, 3, 8),
             (128, 128, 64, 4, 8),
@@ -121,9 +123,6 @@ def triton_matmul(torch):
     @triton.autotune(configs=configs, key=["m", "n", "k"])
     @triton.jit
     def kernel(a, b, out, m, n, k, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr):
-        a_map = tl.make_tensor_descriptor(a, [m, k], [k, 1], [BM, BK])
-        b_map = tl.make_tensor_descriptor(b, [n, k], [k, 1], [BN, BK])
-        out_map = tl.make_tensor_descriptor(out, [m, n], [n, 1], [BM, BN])
         down, across = tl.cdiv(m, BM), tl.cdiv(n, BN)
         for tile in tl.range(tl.program_id(0), down * across, tl.num_programs(0), flatten=True):
             group = tile // (GROUP * across) * GROUP
@@ -132,14 +131,15 @@ def triton_matmul(torch):
             col = tile % (GROUP * across) // rows * BN
             sums = tl.zeros((BM, BN), tl.float32)
             for step in range(tl.cdiv(k, BK)):
-                left, right = a_map.load([row, step * BK]), b_map.load([col, step * BK])
+                left, right = a.load([row, step * BK]), b.load([col, step * BK])
                 sums = tl.dot(left, right.T, sums)
-            out_map.store([row, col], sums.to(out.dtype.element_ty))
+            out.store([row, col], sums.to(out.dtype))
 
     blocks = torch.cuda.get_device_properties(0).multi_processor_count
 
     def run(a, b, out):
         (m, k), n = a.shape, b.shape[0]
-        kernel[(blocks,)](a, b, out, m, n, k)
+        given = (TensorDescriptor(x, x.shape, x.stride(), [1, 8]) for x in (a, b, out))
+        kernel[(blocks,)](*given, m, n, k)
 
     return run

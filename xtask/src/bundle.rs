@@ -41,10 +41,11 @@ const PEERS: [(&str, &str); 5] = [
 ];
 
 /// What those scripts import, under its own name.
-const PEER_MODULES: [(&str, &str); 3] = [
+const PEER_MODULES: [(&str, &str); 4] = [
     ("benches/peers/softmax_kernels.py", "softmax_kernels.py"),
     ("benches/peers/matmul_kernels.py", "matmul_kernels.py"),
     ("benches/peers/timing.py", "timing.py"),
+    ("benches/peers/turns.py", "turns.py"),
 ];
 
 /// What the bundle's `run.sh` does on the GPU machine.

@@ -29,6 +29,8 @@ pub struct SweepEntry {
     pub microseconds: f64,
 }
 
+/// Numbers of splits of one kernel that are timed, those that the model ranks first.
+const MOST_SPLITS: usize = 2;
 /// Batches of a kernel in a sweep.
 const SWEEP_SAMPLES: usize = 3;
 
@@ -54,8 +56,13 @@ fn sweep_as<T: Number + MatmulAs<T>>(
     let precision = problem.precision;
     let ranked = KernelChoice::<T>::ranked(&DeviceProfile::from(device), &problem);
     let (a, b, mut sets) = sets::<T>(device, shape)?;
-    let mut entries = Vec::new();
-    for (choice, estimate) in ranked.into_iter().take(most) {
+    let mut entries: Vec<SweepEntry> = Vec::new();
+    for (choice, estimate) in ranked {
+        let first = choice.kernels().next().map_or("", |kernel| kernel.name);
+        let of_kernel = entries.iter().filter(|entry| entry.kernels.split(' ').next() == Some(first)).count();
+        if entries.len() == most || of_kernel == MOST_SPLITS {
+            continue;
+        }
         let on = device.clone();
         let launch = move |set: &mut Set<T>| {
             let (call, workspace) = call(set, shape, precision)?;
