@@ -4,6 +4,7 @@ use cuda_std::KernelArgs;
 #[cfg(not(target_arch = "nvptx64"))]
 use cuda_std::launch::RawBuffer;
 use cuda_std::tensor::TensorMap;
+use cuda_std::thread;
 
 /// How the rows of a tensor `[batch, length, heads, head size]` are stored. The elements of a row are neighbours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -60,6 +61,8 @@ pub struct AttentionArgs<T> {
     pub k_strides: Strides,
     /// How V is stored.
     pub v_strides: Strides,
+    /// Entries of the batch.
+    pub batch: u32,
     /// Number of queries, at most 2^29.
     pub queries: u32,
     /// Number of keys, at most 2^29.
@@ -95,19 +98,47 @@ impl<T> AttentionArgs<T> {
             + u64::from(query)) as usize
     }
 
-    /// The tile of a block, of tiles with `rows` queries. Those of a head come one after the other, then those of the next
+    /// The block's share of all tiles with `rows` queries.
+    #[inline(always)]
+    pub fn tiles(&self, rows: u32) -> Tiles {
+        Tiles { rows, all: self.queries.div_ceil(rows) * self.heads * self.batch, round: 0 }
+    }
+
+    /// Tile number `tile` of tiles with `rows` queries. Those of a head come one after the other, then those of the next
     /// head. The tiles of a head start with the last one, which has the most keys to see.
     #[inline(always)]
-    pub fn tile(&self, block: u32, rows: u32) -> Tile {
+    pub fn tile(&self, tile: u32, rows: u32) -> Tile {
         let tiles = self.queries.div_ceil(rows);
-        // SAFETY: there is a block, so there are tiles and heads, and a group has at least one head. It keeps a panic out of
+        // SAFETY: there is a tile, so there are tiles and heads, and a group has at least one head. It keeps a panic out of
         // the kernel.
         unsafe { core::hint::assert_unchecked(tiles != 0 && self.heads != 0 && self.group != 0) };
-        let (place, head) = (block % tiles, block / tiles);
+        let (place, head) = (tile % tiles, tile / tiles);
         let (head, batch) = (head % self.heads, head / self.heads);
         let row = (tiles - 1 - place) * rows;
         let last = self.queries.min(row + rows) - 1;
         Tile { row, head, key_head: head / self.group, batch, visible: self.visible(last) }
+    }
+}
+
+/// The tiles of a block: one of each `grid_dim_x`. In every second round the blocks take them in the opposite order, since tiles with
+/// many visible keys and those with few come in turns.
+#[derive(Clone, Copy, Debug)]
+pub struct Tiles {
+    rows: u32,
+    all: u32,
+    round: u32,
+}
+
+impl Tiles {
+    /// The next tile.
+    #[inline(always)]
+    pub fn next<T>(&mut self, args: &AttentionArgs<T>) -> Option<Tile> {
+        let (block, blocks) = (thread::block_idx_x(), thread::grid_dim_x());
+        let first = self.round * blocks;
+        let is_backwards = self.round % 2 == 1 && first + blocks <= self.all;
+        let tile = first + if is_backwards { blocks - 1 - block } else { block };
+        self.round += 1;
+        (tile < self.all).then(|| args.tile(tile, self.rows))
     }
 }
 

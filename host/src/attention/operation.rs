@@ -14,6 +14,8 @@ use crate::softmax::DeviceProfile;
 
 /// The largest length.
 const MOST_POSITIONS: usize = 1 << 29;
+/// The most queries of a head with a causal mask whose tiles the blocks share evenly.
+const MOST_IN_TURNS: u32 = 2048;
 /// The most blocks of a grid.
 const MOST_BLOCKS: u64 = i32::MAX as u64;
 
@@ -172,10 +174,14 @@ impl<'a, T: Real> Attention<'a, T> {
                     kernel.launch(device, config, args)?;
                 }
                 Kernel::Warpgroups(kernel) => {
-                    let blocks = counted(kernel.blocks(queries, heads, batch))?;
+                    let tiles = counted(kernel.tiles(queries, heads, batch))?;
                     self.check_alignment()?;
                     let layouts = [&self.out.layout, &self.q.layout, &self.k.layout, &self.v.layout];
                     let args = with_maps(device, kernel, args, layouts)?;
+                    // Tiles that take as long are shared evenly. Others each get a block, which starts when one ends.
+                    let is_even = self.causal.is_none() || queries <= MOST_IN_TURNS;
+                    let multiprocessors = DeviceProfile::from(device).multiprocessors as u32;
+                    let blocks = if is_even { tiles.min(multiprocessors).max(1) } else { tiles };
                     kernel.launch(device, kernel.config(blocks), args)?;
                 }
             }
@@ -202,7 +208,7 @@ impl<'a, T: Real> Attention<'a, T> {
 
     /// What the kernels are launched with, without maps.
     fn args(&mut self, problem: &Problem) -> AttentionLaunch<T> {
-        let &Problem { queries, heads, head_size, .. } = problem;
+        let &Problem { queries, heads, batch, head_size } = problem;
         let [_, keys, key_heads, _] = self.k.shape().map(|extent| extent as u32);
         let diagonal = match self.causal {
             None => keys as i32,
@@ -224,6 +230,7 @@ impl<'a, T: Real> Attention<'a, T> {
             q_strides: self.q.layout.strides(),
             k_strides: self.k.layout.strides(),
             v_strides: self.v.layout.strides(),
+            batch,
             queries,
             keys,
             heads,

@@ -41,12 +41,12 @@ impl WarpgroupShape {
         }
     }
 
-    /// The number of blocks for the queries of all heads in a batch.
-    pub fn blocks(&self, queries: u32, heads: u32, batch: u32) -> u64 {
+    /// The number of tiles for the queries of all heads in a batch.
+    pub fn tiles(&self, queries: u32, heads: u32, batch: u32) -> u64 {
         u64::from(queries.div_ceil(self.queries)) * u64::from(heads) * u64::from(batch)
     }
 
-    /// The launch of that number of blocks.
+    /// The launch of so many blocks, which share the tiles.
     pub fn config(&self, blocks: u32) -> LaunchConfig {
         LaunchConfig::new(blocks, self.threads).with_shared_bytes(self.shared_bytes)
     }

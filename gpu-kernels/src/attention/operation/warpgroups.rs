@@ -1,8 +1,9 @@
 //! Attention by `wgmma` and tensor copies (compute capability 9.0, `compute_90a`), for `bf16` and `f16` and heads of 64 or 128
 //! elements.
 //!
-//! A block computes a tile of queries of one head, 64 for each of its consumer warpgroups. One thread of another warpgroup
-//! copies: Q once, then the tiles of K and V, each into a ring of two stages. A consumer keeps its logits in registers, turns
+//! A block computes tiles of queries of one head, 64 for each of its consumer warpgroups, one after the other. One thread of
+//! another warpgroup copies: Q of a tile, then its tiles of K and V, each into a ring of two stages. So the next tile's copies
+//! start while the last results of this one are computed and stored. A consumer keeps its logits in registers, turns
 //! them into exponentials there, and multiplies V by these registers, so the matrix of the logits is nowhere in memory.
 //!
 //! A consumer starts the logits of the next tile, then the multiplication of V by this tile's exponentials. While the tensor
@@ -11,7 +12,7 @@
 //! Only tiles that some query of a consumer does not see entirely are masked. Tiles that none of a block's queries sees are
 //! neither copied nor computed.
 //@ ptx(attention_bf16_128_2w, compute_90a): setmaxnreg == 2, .local == 0
-//@ ptx(attention_f16_64_3w, compute_90a): setmaxnreg == 2, .local == 0
+//@ ptx(attention_f16_64_2w, compute_90a): setmaxnreg == 2, .local == 0
 
 use cuda_std::barrier::Barrier;
 use cuda_std::half::{bf16, f16};
@@ -37,18 +38,18 @@ const STAGES: u32 = 2;
 /// Bytes of a panel's row.
 const ROW: usize = 2 * COLS;
 
-/// Bytes of the panels of Q, of the stages of K and V, and of the barriers, after the first multiple of 1024.
+/// Bytes of the panels of Q and of the results, of the stages of K and V, and of the barriers, after the first multiple of 1024.
 pub const fn shared_bytes(head_size: usize, keys: usize, consumers: usize) -> usize {
-    let rows = consumers * QUERIES + 2 * STAGES as usize * keys;
-    rows * 2 * head_size + size_of::<Barrier>() * (1 + 2 * Ring::<STAGES>::BARRIERS)
+    let rows = 2 * consumers * QUERIES + 2 * STAGES as usize * keys;
+    rows * 2 * head_size + size_of::<Barrier>() * (Ring::<1>::BARRIERS + 2 * Ring::<STAGES>::BARRIERS)
 }
 
 /// Attention of the arguments, with the maps of Q, K, V and the result. A map has the dimensions head size, heads, length and
 /// batch, the innermost first. Its boxes have 64 columns of one head and one batch entry, and as many positions as the
 /// facts say.
 ///
-/// Launched on a block along x for each tile of queries of each head of the batch, with the threads and the shared memory that
-/// the facts say.
+/// Launched on any number of blocks along x, which share the tiles of queries of all heads of the batch, with the threads and the
+/// shared memory that the facts say.
 ///
 /// # Safety
 /// The launch is as said. The head size is that of the kernel. The tensors hold what their shapes and maps say, and no other code
@@ -64,7 +65,6 @@ pub const fn shared_bytes(head_size: usize, keys: usize, consumers: usize) -> us
         for T in [bf16, f16] {
             attention_{T}_128_2w = <128, 128, 2>;
             attention_{T}_64_2w = <64, 128, 2>;
-            attention_{T}_64_3w = <64, 128, 3>;
         }
     ),
 )]
@@ -87,33 +87,34 @@ pub unsafe fn attention_warpgroups<
     let q_shared = dynamic_shared_mem_aligned::<Panel<T, 8>>().cast::<u8>();
     let k_shared = q_shared.wrapping_add(CONSUMERS * QUERIES * 2 * SIZE);
     let v_shared = k_shared.wrapping_add(STAGES as usize * KEYS * 2 * SIZE);
-    let q_full = v_shared.wrapping_add(STAGES as usize * KEYS * 2 * SIZE).cast::<Barrier>();
-    let mut k_ring = Ring::<STAGES>::new(q_full.wrapping_add(1));
-    let mut v_ring = Ring::<STAGES>::new(q_full.wrapping_add(1 + Ring::<STAGES>::BARRIERS));
-    let tile = args.tile(thread::block_idx_x(), (CONSUMERS * QUERIES) as u32);
-    let steps = tile.visible.div_ceil(KEYS as u32);
+    let out_shared = v_shared.wrapping_add(STAGES as usize * KEYS * 2 * SIZE);
+    let barriers = out_shared.wrapping_add(CONSUMERS * QUERIES * 2 * SIZE).cast::<Barrier>();
+    let mut q_ring = Ring::<1>::new(barriers);
+    let mut k_ring = Ring::<STAGES>::new(barriers.wrapping_add(Ring::<1>::BARRIERS));
+    let mut v_ring =
+        Ring::<STAGES>::new(barriers.wrapping_add(Ring::<1>::BARRIERS + Ring::<STAGES>::BARRIERS));
+    let mut tiles = args.tiles((CONSUMERS * QUERIES) as u32);
     // SAFETY: panels and barriers are the block's. A stage is filled once it is empty, and read once it is full. All threads of
     // a warpgroup come to its collectives.
     unsafe {
         init_once(|| {
-            Barrier::init(q_full, 1);
+            q_ring.init(4 * CONSUMERS as u32);
             k_ring.init(4 * CONSUMERS as u32);
             v_ring.init(4 * CONSUMERS as u32);
         });
         if tid / WARPGROUP == 0 {
-            if CONSUMERS == 2 {
-                fewer_registers::<24>();
-            } else {
-                fewer_registers::<32>();
-            }
-            if tid == 0 {
-                Barrier::arrive_expect_tx(q_full, (CONSUMERS * QUERIES * 2 * SIZE) as u32);
+            fewer_registers::<24>();
+            while tid == 0
+                && let Some(tile) = tiles.next(&args)
+            {
+                let full = q_ring.fill((CONSUMERS * QUERIES * 2 * SIZE) as u32);
                 for consumer in 0..CONSUMERS {
                     let to = q_shared.add(consumer * QUERIES * 2 * SIZE);
                     let at = [tile.head, tile.row + (consumer * QUERIES) as u32, tile.batch];
-                    copy::<SIZE, QUERIES>(to, &args.q_map, at, q_full);
+                    copy::<SIZE, QUERIES>(to, &args.q_map, at, full);
                 }
-                for step in 0..steps {
+                q_ring.advance();
+                for step in 0..tile.visible.div_ceil(KEYS as u32) {
                     let at = [tile.key_head, step * KEYS as u32, tile.batch];
                     let bytes = KEYS * 2 * SIZE;
                     let full = k_ring.fill(bytes as u32);
@@ -125,67 +126,77 @@ pub unsafe fn attention_warpgroups<
                 }
             }
         } else {
-            if CONSUMERS == 2 {
-                more_registers::<240>();
-            } else {
-                more_registers::<160>();
-            }
+            more_registers::<240>();
             let consumer = tid / WARPGROUP - 1;
             let q = q_shared.add(consumer as usize * QUERIES * 2 * SIZE);
+            let panels = out_shared.add(consumer as usize * QUERIES * 2 * SIZE);
             let factor = args.scale * core::f32::consts::LOG2_E;
-            let mask = Mask::new(&args, tile.row + QUERIES as u32 * consumer);
-            let mut rows = Online::EMPTY;
-            let mut out = Accumulator::<O>::ZERO;
-            Barrier::wait_parity(q_full, 0);
-            if steps > 0 {
-                k_ring.wait_full();
-                let mut pending = Accumulator::<S>::ZERO.start();
-                wgmma::fence();
-                multiply_logits::<T, SIZE, KEYS, S>(&mut pending, q, k_shared);
-                wgmma::commit();
-                let mut logits = pending.finish::<0>();
-                k_ring.release();
-                k_ring.advance();
-                mask.apply(&mut logits, 0);
-                rows.update(&mut logits, factor);
-                let mut weights = fragments::<T, S, FRAGMENTS>(&logits);
-                let mut first = KEYS as u32;
-                while first < tile.visible {
+            while let Some(tile) = tiles.next(&args) {
+                let mask = Mask::new(&args, tile.row + QUERIES as u32 * consumer);
+                let mut rows = Online::EMPTY;
+                let mut out = Accumulator::<O>::ZERO;
+                q_ring.wait_full();
+                if tile.visible > 0 {
                     k_ring.wait_full();
-                    // The old logits are of no use, but their registers are.
-                    let (mut pending, mut sums) = (logits.start(), out.start());
+                    let mut pending = Accumulator::<S>::ZERO.start();
                     wgmma::fence();
                     let k = k_shared.add(k_ring.stage() * (KEYS * 2 * SIZE));
                     multiply_logits::<T, SIZE, KEYS, S>(&mut pending, q, k);
                     wgmma::commit();
+                    let mut logits = pending.finish::<0>();
+                    k_ring.release();
+                    k_ring.advance();
+                    mask.apply(&mut logits, 0);
+                    rows.update(&mut logits, factor);
+                    let mut weights = fragments::<T, S, FRAGMENTS>(&logits);
+                    let mut first = KEYS as u32;
+                    while first < tile.visible {
+                        k_ring.wait_full();
+                        // The old logits are of no use, but their registers are.
+                        let (mut pending, mut sums) = (logits.start(), out.start());
+                        wgmma::fence();
+                        let k = k_shared.add(k_ring.stage() * (KEYS * 2 * SIZE));
+                        multiply_logits::<T, SIZE, KEYS, S>(&mut pending, q, k);
+                        wgmma::commit();
+                        v_ring.wait_full();
+                        let v = v_shared.add(v_ring.stage() * (KEYS * 2 * SIZE));
+                        multiply_values::<T, SIZE, KEYS, O, FRAGMENTS>(&mut sums, &weights, v);
+                        wgmma::commit();
+                        logits = pending.finish::<1>();
+                        k_ring.release();
+                        k_ring.advance();
+                        mask.apply(&mut logits, first);
+                        let factors = rows.update(&mut logits, factor);
+                        out = sums.finish::<0>();
+                        v_ring.release();
+                        v_ring.advance();
+                        scale_rows(&mut out, factors);
+                        weights = fragments::<T, S, FRAGMENTS>(&logits);
+                        first += KEYS as u32;
+                    }
+                    // The next tile's queries may come.
+                    q_ring.release();
                     v_ring.wait_full();
+                    let mut sums = out.start();
+                    wgmma::fence();
                     let v = v_shared.add(v_ring.stage() * (KEYS * 2 * SIZE));
                     multiply_values::<T, SIZE, KEYS, O, FRAGMENTS>(&mut sums, &weights, v);
                     wgmma::commit();
-                    logits = pending.finish::<1>();
-                    k_ring.release();
-                    k_ring.advance();
-                    mask.apply(&mut logits, first);
-                    let factors = rows.update(&mut logits, factor);
                     out = sums.finish::<0>();
                     v_ring.release();
                     v_ring.advance();
-                    scale_rows(&mut out, factors);
-                    weights = fragments::<T, S, FRAGMENTS>(&logits);
-                    first += KEYS as u32;
+                } else {
+                    q_ring.release();
                 }
-                v_ring.wait_full();
-                let mut sums = out.start();
-                wgmma::fence();
-                let v = v_shared.add(v_ring.stage() * (KEYS * 2 * SIZE));
-                multiply_values::<T, SIZE, KEYS, O, FRAGMENTS>(&mut sums, &weights, v);
-                wgmma::commit();
-                out = sums.finish::<0>();
+                q_ring.advance();
+                let [[a, log_a], [b, log_b]] = rows.finish(args.scale);
+                scale_rows(&mut out, [a, b]);
+                store_logs(&args, &tile, mask.query, [log_a, log_b]);
+                store::<T, SIZE, O>(&args.out_map, &tile, panels, &out, consumer);
             }
-            let [[a, log_a], [b, log_b]] = rows.finish(args.scale);
-            scale_rows(&mut out, [a, b]);
-            store_logs(&args, &tile, mask.query, [log_a, log_b]);
-            store::<T, SIZE, O>(&args.out_map, &tile, q, &out, consumer);
+            if tid.is_multiple_of(WARPGROUP) {
+                bulk::wait::<0>();
+            }
         }
     }
 }
@@ -346,10 +357,11 @@ unsafe fn store_logs<T>(args: &AttentionArgs<T>, tile: &Tile, query: u32, logs: 
     }
 }
 
-/// Writes the results of a consumer through its panels of Q, which nothing reads any more.
+/// Writes the results of a consumer through its panels.
 ///
 /// # Safety
-/// All threads of the warpgroup call it, and no other thread uses its panels and its named barrier.
+/// All threads of the warpgroup call it, and no other thread uses its panels and its named barrier. The first thread waits for
+/// the copies before it returns from the kernel.
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 unsafe fn store<T: Element16, const SIZE: usize, const O: usize>(
@@ -365,6 +377,10 @@ unsafe fn store<T: Element16, const SIZE: usize, const O: usize>(
     let mut i = 0;
     // SAFETY: the caller's panels. The copies read what all threads have written.
     unsafe {
+        if thread == 0 {
+            bulk::wait_read::<0>();
+        }
+        thread::sync_named_aligned(1 + consumer, WARPGROUP);
         while i < O / 8 {
             let pair = |at: usize| T::pack([x[8 * i + at], x[8 * i + at + 1]]);
             let panel = panels.add(i / 4 * QUERIES * ROW).cast::<Panel<T, QUERIES>>();
@@ -384,7 +400,6 @@ unsafe fn store<T: Element16, const SIZE: usize, const O: usize>(
                 panel += 1;
             }
             bulk::commit();
-            bulk::wait::<0>();
         }
     }
 }
