@@ -108,7 +108,21 @@ impl Drop for RemovedAtEnd {
     fn drop(&mut self) {
         // It may never have been written.
         let _ = std::fs::remove_file(&self.0);
+        let _ = std::fs::remove_file(self.0.with_extension("cubin"));
     }
+}
+
+/// The variable whose level ptxas compiles at, in place of the driver: to see which level makes the wrong code.
+const PTXAS_LEVEL: &str = "FERROWARP_DIFFER_PTXAS";
+
+/// Writes the machine code of PTX beside it, by the ptxas that the system finds.
+fn assemble(ptx: &Path, level: &str) -> anyhow::Result<()> {
+    let mut ptxas = std::process::Command::new("ptxas");
+    ptxas.args([&format!("-O{level}"), "-arch=sm_90", "-o"]).arg(ptx.with_extension("cubin")).arg(ptx);
+    let output = ptxas.output().context("starting ptxas")?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    anyhow::ensure!(output.status.success(), "ptxas at level {level}: {}", said.trim());
+    Ok(())
 }
 
 /// The file of the PTX that this process runs.
@@ -132,6 +146,9 @@ impl Module {
         let part = Items::of(&self.ptx).part(&kernels.iter().map(String::as_str).collect());
         let path = part_of_this_process();
         std::fs::write(&path, part).with_context(|| format!("writing {}", path.display()))?;
+        if let Ok(level) = std::env::var(PTXAS_LEVEL) {
+            assemble(&path, &level)?;
+        }
         // The file stays: a device reads it when the first of its kernels is launched.
         Ok(Device::cuda(0, &PtxModules::read(&path)?)?.with_soiled_memory()?.with_stack_bytes(STACK)?)
     }
