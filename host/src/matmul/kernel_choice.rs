@@ -6,8 +6,11 @@
 //! fetch them; blocks on one multiprocessor take turns. So the time is that of the multiprocessor with the most blocks, but at
 //! least that of moving all operands and results, at the rate that so many blocks request them. A split adds the time to write
 //! and read the sums, and a launch. The constants were fitted to the times of all kernels for `bf16` at the shapes of
-//! `cargo bench matmul -- --sweep 24` on an H200: by the estimate, 40 shapes take 2 % longer in the mean than by the fastest of
-//! their kernels. The estimate ranks kernels; it does not predict a time.
+//! `cargo bench matmul -- --sweep 24` on an H200. The estimate ranks kernels; it does not predict a time.
+//!
+//! Up to [`FEW_ROWS`] rows the time is that of reading B, which the model ranks badly. They get tiles of 16 rows and
+//! [`FEW_ROWS_SPLITS`] splits, the fastest of the sweep at most of these shapes. There the second launch was also faster than
+//! blocks of a cluster that add up their sums, at every shape, so no cluster is chosen.
 
 use std::fmt;
 
@@ -22,36 +25,36 @@ use crate::softmax::DeviceProfile;
 const LEAST_TERMS: u32 = 256;
 /// The most splits.
 const MOST_SPLITS: u32 = 32;
+/// The most rows for which the model does not choose.
+const FEW_ROWS: u32 = 16;
+/// Splits of k where the model does not choose, if there are terms for them.
+const FEW_ROWS_SPLITS: u32 = 4;
 /// Multiply-adds of 16-bit numbers per multiprocessor and cycle; of TF32 half as many.
-const MULTIPLY_ADDS: f64 = 460.0;
+const MULTIPLY_ADDS: f64 = 350.0;
 /// Multiply-adds of 16-bit numbers by `wgmma`.
-const WARPGROUP_MULTIPLY_ADDS: f64 = 1870.0;
+const WARPGROUP_MULTIPLY_ADDS: f64 = 1610.0;
 /// Bytes that a multiprocessor fetches per cycle, from L2 or memory, by asynchronous copies of its threads.
-const FETCHED: f64 = 18.0;
+const FETCHED: f64 = 8.9;
 /// The same where rows start at no multiple of 16 bytes.
-const FETCHED_UNALIGNED: f64 = 7.0;
+const FETCHED_UNALIGNED: f64 = 5.9;
 /// The same by tensor copies.
-const WARPGROUP_FETCHED: f64 = 47.5;
+const WARPGROUP_FETCHED: f64 = 40.6;
 /// Bytes of its share of the memory's bandwidth per cycle.
-const FROM_MEMORY: f64 = 12.6;
+const FROM_MEMORY: f64 = 15.8;
 /// Bytes per cycle that one block requests from memory, and blocks on a multiprocessor.
-const REQUESTED: [f64; 2] = [8.8, 3.0];
-/// The same for a block of a cluster, which waits for the others.
-const CLUSTER_REQUESTED: [f64; 2] = [4.85, 3.0];
+const REQUESTED: [f64; 2] = [3.5, 2.0];
 /// The same by tensor copies, for tiles of at least [`WIDE`] columns.
-const WARPGROUP_REQUESTED: f64 = 26.0;
+const WARPGROUP_REQUESTED: f64 = 19.7;
 /// Columns from which on a tile's stages hold enough bytes to hide the latency of memory.
-const WIDE: f64 = 135.0;
+const WIDE: f64 = 162.0;
 /// Cycles before the first block, and after the last.
 const BLOCK_CYCLES: f64 = 2100.0;
 /// Cycles of a block before its first term and after its last.
-const END_CYCLES: f64 = 800.0;
-/// Cycles in which the blocks of a cluster add up their sums.
-const CLUSTER_CYCLES: f64 = 1500.0;
+const END_CYCLES: f64 = 1640.0;
 /// Cycles of one launch more.
-const LAUNCH_CYCLES: f64 = 2700.0;
+const LAUNCH_CYCLES: f64 = 10_400.0;
 /// Bytes of sums that a multiprocessor writes and reads per cycle.
-const SUMS: f64 = 28.0;
+const SUMS: f64 = 10.3;
 
 /// What a kernel is chosen for.
 ///
@@ -127,12 +130,12 @@ pub(super) enum Kernel<T: 'static> {
 }
 
 impl<T> Kernel<T> {
-    /// The most splits of k.
-    fn most_splits(&self) -> u32 {
-        match self {
-            Kernel::Tiles(kernel) if kernel.is_cluster => TileShape::MOST_IN_CLUSTER,
-            _ => MOST_SPLITS,
-        }
+    fn is_cluster(&self) -> bool {
+        matches!(self, Kernel::Tiles(kernel) if kernel.is_cluster)
+    }
+
+    fn is_for_few_rows(&self) -> bool {
+        matches!(self, Kernel::Tiles(kernel) if kernel.rows <= FEW_ROWS && !kernel.is_cluster)
     }
 }
 
@@ -144,6 +147,11 @@ impl<T: Real> KernelChoice<T> {
     pub fn new(profile: &DeviceProfile, problem: &Problem) -> Result<Self, MatmulError> {
         if profile.is_cpu {
             return Ok(Self { kernel: Kernel::Serial(T::SERIAL), splits: 1 });
+        }
+        if problem.m <= FEW_ROWS
+            && let Some(kernel) = of_tensor_cores::<T>(profile, problem).find(Kernel::is_for_few_rows)
+        {
+            return Ok(Self { kernel, splits: (problem.k / LEAST_TERMS).clamp(1, FEW_ROWS_SPLITS) });
         }
         let with_estimate = Self::with_splits(profile, problem).map(|choice| {
             let estimate = choice.estimate(profile, problem);
@@ -184,9 +192,8 @@ impl<T: Real> KernelChoice<T> {
 
     fn with_splits(profile: &DeviceProfile, problem: &Problem) -> impl Iterator<Item = Self> {
         let most = (problem.k / LEAST_TERMS).clamp(1, MOST_SPLITS);
-        of_tensor_cores::<T>(profile, problem).flat_map(move |kernel| {
-            (1..=most.min(kernel.most_splits())).map(move |splits| Self { kernel, splits })
-        })
+        let kernels = of_tensor_cores::<T>(profile, problem).filter(|kernel| !kernel.is_cluster());
+        kernels.flat_map(move |kernel| (1..=most).map(move |splits| Self { kernel, splits }))
     }
 
     /// About how many cycles it takes.
@@ -209,8 +216,7 @@ impl<T: Real> KernelChoice<T> {
                 let speed = MULTIPLY_ADDS * 2.0 / bytes / products;
                 let [rows, cols, terms] = [kernel.rows, kernel.cols, kernel.terms].map(f64::from);
                 let fetched = if problem.is_aligned { FETCHED } else { FETCHED_UNALIGNED };
-                let requested = if kernel.is_cluster { CLUSTER_REQUESTED } else { REQUESTED };
-                ([rows, cols, terms, speed, fetched], requested)
+                ([rows, cols, terms, speed, fetched], REQUESTED)
             }
             Kernel::Warpgroups(kernel) => of_warpgroups(kernel, 1.0),
             Kernel::ThreeProducts => {
@@ -228,7 +234,6 @@ impl<T: Real> KernelChoice<T> {
         let moved = (m * k + n * k + m * n) * batch * bytes / (rate * multiprocessors);
         let split = match self.splits {
             1 => 0.0,
-            _ if self.is_cluster() => CLUSTER_CYCLES,
             _ => LAUNCH_CYCLES + 8.0 * m * n * batch * splits / (SUMS * multiprocessors),
         };
         before + BLOCK_CYCLES + computed.max(moved) + split
@@ -247,11 +252,7 @@ impl<T: Real> KernelChoice<T> {
 
     /// Whether a second launch adds up the sums of the splits.
     pub(super) fn needs_sums(&self) -> bool {
-        self.splits > 1 && !self.is_cluster()
-    }
-
-    fn is_cluster(&self) -> bool {
-        matches!(self.kernel, Kernel::Tiles(kernel) if kernel.is_cluster)
+        self.splits > 1 && !self.kernel.is_cluster()
     }
 
     /// Blocks that share the sums of a tile.
