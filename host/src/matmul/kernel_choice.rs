@@ -4,7 +4,7 @@
 //! Each kernel that can do the layout is estimated with every number of splits of k that leaves a split at least
 //! [`LEAST_TERMS`] terms. A block takes, for each buffer of terms, the larger of the time to multiply them and the time to
 //! fetch them; blocks on one multiprocessor take turns. So the time is that of the multiprocessor with the most blocks, but at
-//! least that of moving all operands and results, at the rate that so many blocks request them. A split adds the time to write
+//! least that of moving all operands and results, at the rate that its blocks request them. A split adds the time to write
 //! and read the sums, and a launch. The constants were fitted to the times of all kernels for `bf16` at the shapes of
 //! `cargo bench matmul -- --sweep 24` on an H200. The estimate ranks kernels; it does not predict a time.
 //!

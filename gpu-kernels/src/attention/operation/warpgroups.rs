@@ -2,12 +2,10 @@
 //! elements.
 //!
 //! A block computes tiles of queries of one head, 64 for each of its consumer warpgroups, one after the other. One thread of
-//! another warpgroup copies: Q of a tile, then its tiles of K and V, each into a ring of two stages. So the next tile's copies
-//! start while the last results of this one are computed and stored. A consumer keeps its logits in registers, turns
-//! them into exponentials there, and multiplies V by these registers, so the matrix of the logits is nowhere in memory.
-//!
-//! A consumer starts the logits of the next tile, then the multiplication of V by this tile's exponentials. While the tensor
-//! cores do the second, it computes the exponentials of the first.
+//! another warpgroup copies Q, and K and V into rings of two stages, also of the next tile while this one ends. A consumer
+//! keeps its logits in registers, turns them into exponentials there, and multiplies V by these registers, so the matrix of
+//! the logits is nowhere in memory. It starts the logits of the next keys, then the multiplication of V by the exponentials
+//! of these. While the tensor cores do the second, it computes the exponentials of the first.
 //!
 //! Only tiles that some query of a consumer does not see entirely are masked. Tiles that none of a block's queries sees are
 //! neither copied nor computed.
@@ -152,7 +150,6 @@ pub unsafe fn attention_warpgroups<
                     let mut first = KEYS as u32;
                     while first < tile.visible {
                         k_ring.wait_full();
-                        // The old logits are of no use, but their registers are.
                         let (mut pending, mut sums) = (logits.start(), out.start());
                         wgmma::fence();
                         let k = k_shared.add(k_ring.stage() * (KEYS * 2 * SIZE));
@@ -201,8 +198,7 @@ pub unsafe fn attention_warpgroups<
     }
 }
 
-/// Starts the copies of `ROWS` positions of one head, `at` being head, first position and batch entry: a panel of 64 columns
-/// after the other.
+/// Starts the copies of `ROWS` positions of one head, `at` being head, first position and batch entry.
 ///
 /// # Safety
 /// As for [`tensor::global_to_shared`].
@@ -319,7 +315,7 @@ impl Mask {
         Self { query, visible, common: args.visible(first) }
     }
 
-    /// Replaces the logits that a query does not see by -inf, in the tile that starts at key `first`.
+    /// Replaces the logits that a query does not see by -inf, of the keys from `first` on.
     #[inline(always)]
     #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
     fn apply<const S: usize>(self, logits: &mut Accumulator<S>, first: u32) {
@@ -360,8 +356,7 @@ unsafe fn store_logs<T>(args: &AttentionArgs<T>, tile: &Tile, query: u32, logs: 
 /// Writes the results of a consumer through its panels.
 ///
 /// # Safety
-/// All threads of the warpgroup call it, and no other thread uses its panels and its named barrier. The first thread waits for
-/// the copies before it returns from the kernel.
+/// All threads of the warpgroup call it, and no other uses its panels and its named barrier. The first waits for the copies.
 #[inline(always)]
 #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
 unsafe fn store<T: Element16, const SIZE: usize, const O: usize>(
