@@ -9,8 +9,8 @@
 //! `cargo bench matmul -- --sweep 24` on an H200. The estimate ranks kernels; it does not predict a time.
 //!
 //! Up to [`FEW_ROWS`] rows the time is that of reading B, which the model ranks badly. They get tiles of 16 rows and
-//! [`FEW_ROWS_SPLITS`] splits, the fastest of the sweep at most of these shapes. There the second launch was also faster than
-//! blocks of a cluster that add up their sums, at every shape, so no cluster is chosen.
+//! [`FEW_ROWS_SPLITS`] splits, the fastest of the sweep at most of these shapes. There a second launch was also faster than
+//! blocks of a cluster that add up their sums. Only the three products of `f32`, which take longer, get the cluster.
 
 use std::fmt;
 
@@ -29,6 +29,10 @@ const MOST_SPLITS: u32 = 32;
 const FEW_ROWS: u32 = 16;
 /// Splits of k where the model does not choose, if there are terms for them.
 const FEW_ROWS_SPLITS: u32 = 4;
+/// Blocks for each multiprocessor where a cluster splits k.
+const FEW_ROWS_BLOCKS: u32 = 3;
+/// Columns of the tiles of few rows.
+const FEW_ROWS_COLS: u32 = 64;
 /// Multiply-adds of 16-bit numbers per multiprocessor and cycle; of TF32 half as many.
 const MULTIPLY_ADDS: f64 = 350.0;
 /// Multiply-adds of 16-bit numbers by `wgmma`.
@@ -134,8 +138,10 @@ impl<T> Kernel<T> {
         matches!(self, Kernel::Tiles(kernel) if kernel.is_cluster)
     }
 
-    fn is_for_few_rows(&self) -> bool {
-        matches!(self, Kernel::Tiles(kernel) if kernel.rows <= FEW_ROWS && !kernel.is_cluster)
+    /// Whether it is the one for few rows: three products take the cluster.
+    fn is_for_few_rows(&self, problem: &Problem) -> bool {
+        let is_three = size_of::<T>() == 4 && problem.precision == Precision::F32;
+        matches!(self, Kernel::Tiles(kernel) if kernel.rows <= FEW_ROWS && kernel.is_cluster == is_three)
     }
 }
 
@@ -149,9 +155,19 @@ impl<T: Real> KernelChoice<T> {
             return Ok(Self { kernel: Kernel::Serial(T::SERIAL), splits: 1 });
         }
         if problem.m <= FEW_ROWS
-            && let Some(kernel) = of_tensor_cores::<T>(profile, problem).find(Kernel::is_for_few_rows)
+            && let Some(kernel) =
+                of_tensor_cores::<T>(profile, problem).find(|kernel| kernel.is_for_few_rows(problem))
         {
-            return Ok(Self { kernel, splits: (problem.k / LEAST_TERMS).clamp(1, FEW_ROWS_SPLITS) });
+            let most = (problem.k / LEAST_TERMS).max(1);
+            let splits = if kernel.is_cluster() {
+                let tiles = problem.n.div_ceil(FEW_ROWS_COLS).max(1);
+                (FEW_ROWS_BLOCKS * profile.multiprocessors as u32)
+                    .div_ceil(tiles)
+                    .clamp(1, TileShape::MOST_IN_CLUSTER)
+            } else {
+                FEW_ROWS_SPLITS
+            };
+            return Ok(Self { kernel, splits: splits.min(most) });
         }
         let with_estimate = Self::with_splits(profile, problem).map(|choice| {
             let estimate = choice.estimate(profile, problem);
