@@ -174,8 +174,11 @@ fn cases(arguments: &Arguments, device: &Device) -> Vec<(Case, Assess)> {
     let most_rows = arguments.most_rows.map_or(usize::MAX, |rows| rows as usize);
     let mut others = ladder::cases(Scope::Device, device.limits(), |_| true);
     others.extend(softmax::cases(&Setting { most_rows, ..Setting::device(device) }));
-    others.extend(matmul::cases(&Setting::device(device)));
-    others.extend(attention::cases(&Setting::device(device)));
+    // Tiles of tensor cores that take a GPU microseconds take the CPU minutes; their other problems are `cargo test`'s.
+    let scope = if device.is_cuda() { Scope::Device } else { Scope::Small };
+    let of_tiles = Setting { scope, ..Setting::device(device) };
+    others.extend(matmul::cases(&of_tiles));
+    others.extend(attention::cases(&of_tiles));
     // What takes a GPU microseconds for wide rows and clusters takes the CPU minutes.
     let twice: Assess = |case, device| Ok(case.assess_twice(device)?.1);
     let of_layers = of_layers.into_iter().map(|case| (case, Case::assess_with_cpu as Assess));
