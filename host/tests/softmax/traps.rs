@@ -106,7 +106,15 @@ macro_rules! caught {
 #[test]
 fn local_maxima_of_minus_inf_are_found() {
     let caught = caught!(trapped_by_local_maxima_of_minus_inf);
-    assert_eq!(caught, ["all but the first -inf", "all but the last -inf", "the smallest number and -inf"]);
+    assert_eq!(
+        caught,
+        [
+            "all but the first -inf",
+            "all but the last -inf",
+            "the smallest number and -inf",
+            "the smallest number after -inf"
+        ]
+    );
 }
 
 #[test]
