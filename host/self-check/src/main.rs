@@ -174,7 +174,7 @@ fn cases(arguments: &Arguments, device: &Device) -> Vec<(Case, Assess)> {
     let most_rows = arguments.most_rows.map_or(usize::MAX, |rows| rows as usize);
     let mut others = ladder::cases(Scope::Device, device.limits(), |_| true);
     others.extend(softmax::cases(&Setting { most_rows, ..Setting::device(device) }));
-    // Tiles of tensor cores that take a GPU microseconds take the CPU minutes; their other problems are `cargo test`'s.
+    // The CPU needs minutes for the problems that a GPU gets, so it gets small ones. `cargo test` runs others.
     let scope = if device.is_cuda() { Scope::Device } else { Scope::Small };
     let of_tiles = Setting { scope, ..Setting::device(device) };
     others.extend(matmul::cases(&of_tiles));
