@@ -181,6 +181,7 @@ impl Compiler {
     pub fn compile(&self, text: &str, options: &CodegenOptions) -> Result<String, CudaBuilderError> {
         let ptx = self.compile_as_it_is(text, options)?;
         let ptx = cuda_ir::absolutes::spell_out(&ptx);
+        let ptx = cuda_ir::narrow_stores::copy_floats(&ptx);
         let ptx = cuda_ir::last_labels::trap_after(&ptx);
         Ok(cuda_ir::unwritten::initialise(&ptx).into_owned())
     }
@@ -230,6 +231,7 @@ mod tests {
 
     const ROOTS: &str = include_str!("../tests/modules/roots.ll");
     const ABSOLUTES: &str = include_str!("../tests/modules/absolutes.ll");
+    const BYTES_OF_FLOATS: &str = include_str!("../tests/modules/bytes_of_floats.ll");
     const UNREACHABLE: &str = include_str!("../tests/modules/unreachable.ll");
 
     fn ptx(module: &str, backend: Backend, opt_level: u8) -> String {
@@ -237,13 +239,20 @@ mod tests {
     }
 
     fn ptx_by(module: &str, backend: Backend, builder: &CudaBuilder) -> String {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let target = folder.ancestors().nth(2).unwrap().join("target");
-        let tools = CudaBuilder::tools_dir_in(&target);
-        Compiler::fetch(backend, &tools, &|_| {}).unwrap();
-        let llvm = toolchain::find(folder).unwrap().llvm;
         let options = CodegenOptions::of(builder, NvvmArch::Compute90);
-        Compiler::open(backend, llvm, &tools).unwrap().compile(module, &options).unwrap()
+        compiler(backend).compile(module, &options).unwrap()
+    }
+
+    fn compiler(backend: Backend) -> Compiler {
+        let tools = tools();
+        Compiler::fetch(backend, &tools, &|_| {}).unwrap();
+        let llvm = toolchain::find(Path::new(env!("CARGO_MANIFEST_DIR"))).unwrap().llvm;
+        Compiler::open(backend, llvm, &tools).unwrap()
+    }
+
+    fn tools() -> PathBuf {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+        CudaBuilder::tools_dir_in(&folder.ancestors().nth(2).unwrap().join("target"))
     }
 
     #[test]
@@ -287,19 +296,44 @@ mod tests {
         }
     }
 
+    /// What ptxas makes of PTX at a level of optimisation, if it takes it.
+    fn machine_code(ptx: &str, level: u8) -> Option<Vec<u8>> {
+        let folder = tempfile::tempdir().unwrap();
+        let (input, output) = (folder.path().join("k.ptx"), folder.path().join("k.cubin"));
+        std::fs::write(&input, ptx).unwrap();
+        let mut command = std::process::Command::new(ptxas::find(&tools(), &|_| {}).unwrap());
+        command.args([&format!("-O{level}"), "-arch=sm_90"]).arg(&input).arg("-o").arg(&output);
+        command.status().unwrap().success().then(|| std::fs::read(&output).unwrap())
+    }
+
+    /// How many instructions convert numbers to integers. An instruction has 128 bits, and its lowest 12 say what it is.
+    fn conversions(machine_code: &[u8]) -> usize {
+        // F2I of f32 and of f64, and F2IP.
+        const OPCODES: [u16; 3] = [0x305, 0x311, 0x243];
+        let opcode = |bytes: &[u8]| u16::from_le_bytes([bytes[0], bytes[1]]) & 0xfff;
+        machine_code.chunks_exact(16).filter(|bytes| OPCODES.contains(&opcode(bytes))).count()
+    }
+
+    #[test]
+    fn ptxas_converts_no_number_that_is_stored_in_parts() {
+        for backend in [Backend::Nvvm, Backend::Llvm] {
+            for opt_level in 0..=3 {
+                let ptx = ptx(BYTES_OF_FLOATS, backend, opt_level);
+                let options =
+                    CodegenOptions::of(&CudaBuilder::new(".").opt_level(opt_level), NvvmArch::Compute90);
+                let unedited = compiler(backend).compile_as_it_is(BYTES_OF_FLOATS, &options).unwrap();
+                for level in [0, 3] {
+                    let conversions = |ptx: &str| conversions(&machine_code(ptx, level).unwrap());
+                    assert_eq!(conversions(&ptx), 0, "{backend} -opt={opt_level}: {ptx}");
+                    assert_ne!(conversions(&unedited), 0, "{backend} -opt={opt_level} needs no edit");
+                }
+            }
+        }
+    }
+
     #[test]
     fn ptxas_takes_functions_that_end_in_a_label() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let tools = CudaBuilder::tools_dir_in(&folder.ancestors().nth(2).unwrap().join("target"));
-        let ptxas = ptxas::find(&tools, &|_| {}).unwrap();
-        let is_taken = |ptx: &str| {
-            let folder = tempfile::tempdir().unwrap();
-            let (input, output) = (folder.path().join("k.ptx"), folder.path().join("k.cubin"));
-            std::fs::write(&input, ptx).unwrap();
-            let mut command = std::process::Command::new(&ptxas);
-            command.args(["-O0", "-arch=sm_90"]).arg(&input).arg("-o").arg(&output);
-            command.status().unwrap().success()
-        };
+        let is_taken = |ptx: &str| machine_code(ptx, 0).is_some();
         for backend in [Backend::Nvvm, Backend::Llvm] {
             let mut ends_in_a_label = false;
             for opt_level in 0..=3 {

@@ -17,6 +17,7 @@ mod libm;
 mod messages;
 mod module;
 mod names;
+pub mod narrow_stores;
 mod noalias;
 mod overflow;
 mod panics;
@@ -143,13 +144,14 @@ pub fn wanted_archs(text: &str) -> BTreeSet<u32> {
 
 /// The source of [`for_optimisation`], [`for_no_optimisation`] and of what is done to the back ends' texts: a cache keeps
 /// what was made of their output as long as this is the same.
-pub const LAST_EDITS: [&str; 13] = [
+pub const LAST_EDITS: [&str; 14] = [
     include_str!("last_labels.rs"),
     include_str!("tensor_maps.rs"),
     include_str!("noalias.rs"),
     include_str!("divisors.rs"),
     include_str!("overflow.rs"),
     include_str!("absolutes.rs"),
+    include_str!("narrow_stores.rs"),
     include_str!("sign_extensions.rs"),
     include_str!("unwritten/mod.rs"),
     include_str!("unwritten/flow.rs"),
