@@ -5,7 +5,8 @@
 //! runs every kernel, in which it must find nothing. Of a kernel with instances Miri runs the smallest, the sanitizers all.
 
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
@@ -51,6 +52,9 @@ pub struct Miri {
     /// Only run part K of N of the planted bugs and of the kernels, counted from 0: `1/4` is the second quarter
     #[arg(long, value_name = "K/N", default_value = "0/1", value_parser = parse_part, conflicts_with = "write")]
     part: (usize, usize),
+    /// End after this time, with the kernels that were run until then
+    #[arg(long, value_name = "MINUTES", conflicts_with_all = ["planted", "write"])]
+    minutes: Option<u64>,
     /// Number of processes [default: one per core]
     #[arg(long)]
     jobs: Option<usize>,
@@ -146,14 +150,15 @@ impl Miri {
                 .env("CARGO_TARGET_DIR", target("miri"));
             command.args(self.only.iter().flat_map(|name| ["--only", name]));
             command.env("MIRIFLAGS", format!("{IN_TURNS} {LEFT_OUT} {SELDOM_CLEANED}"));
-            command.env("RUSTFLAGS", SIMPLIFIED).status().context("starting cargo miri")
+            self.wait_for(command.env("RUSTFLAGS", SIMPLIFIED).spawn().context("starting cargo miri")?, start)
         };
-        let statuses: Vec<_> = pool.install(|| (0..jobs).into_par_iter().map(run).collect());
-        for status in statuses {
-            let message = "Miri found something in the kernel that is named last above, or could not run";
-            ensure!(status?.success(), message);
+        let ends: Vec<anyhow::Result<bool>> = pool.install(|| (0..jobs).into_par_iter().map(run).collect());
+        let mut is_whole = true;
+        for has_ended in ends {
+            is_whole &= has_ended?;
         }
         match self.part {
+            _ if !is_whole => println!("Miri found nothing in the kernels that ended in the given time"),
             (_, 1) => println!("Miri found nothing in any kernel"),
             (part, parts) => println!("Miri found nothing in part {part} of {parts} of the kernels"),
         }
@@ -161,6 +166,25 @@ impl Miri {
             return Ok(());
         }
         write_times("miri", &[(format!("Miri, {jobs} processes at a time"), start.elapsed())])
+    }
+
+    /// Waits until Miri ends or its time is over; whether it ended.
+    fn wait_for(&self, mut miri: Child, start: Instant) -> anyhow::Result<bool> {
+        let limit = self.minutes.map(|minutes| Duration::from_secs(60 * minutes));
+        loop {
+            if let Some(status) = miri.try_wait().context("waiting for Miri")? {
+                let message = "Miri found something in the kernel that is named last above, or could not run";
+                ensure!(status.success(), message);
+                return Ok(true);
+            }
+            if limit.is_some_and(|limit| start.elapsed() > limit) {
+                // The process is rustup's, which has become cargo, and cargo has become Miri.
+                miri.kill().context("ending Miri")?;
+                miri.wait().context("waiting for Miri")?;
+                return Ok(false);
+            }
+            thread::sleep(Duration::from_millis(200));
+        }
     }
 
     /// Lets Miri and the executor look for each planted bug.

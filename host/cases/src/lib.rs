@@ -16,26 +16,45 @@ pub mod reference;
 pub mod small;
 pub mod softmax;
 
+use std::num::NonZero;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::thread;
 
 use anyhow::Result;
 use ferrowarp::device::Device;
 
 pub use case::Case;
 
-/// Asserts for a test that there are cases and that all are right, assessed as said on this device. Tests side by side run
-/// one cluster at a time: together they have more stacks than a process has mappings.
+/// Asserts for a test that there are cases and that all are right, assessed as said on this device, several at a time. One
+/// cluster runs at a time, also of tests side by side: together they have more stacks than a process has mappings.
 ///
 /// # Panics
 /// A case is wrong, or there is none.
 #[track_caller]
-pub fn assert_right<T>(cases: &[Case], device: &Device, assess: impl Fn(&Case, &Device) -> Result<T>) {
+pub fn assert_right<T>(cases: &[Case], device: &Device, assess: impl Fn(&Case, &Device) -> Result<T> + Sync) {
     static CLUSTERS: Mutex<()> = Mutex::new(());
     assert!(!cases.is_empty(), "no case was chosen");
-    for case in cases {
-        let is_cluster = case.cluster_threads() > 0;
-        let _lock = is_cluster.then(|| CLUSTERS.lock().unwrap_or_else(PoisonError::into_inner));
-        assess(case, device).unwrap_or_else(|error| panic!("{error:#}"));
+    let (next, wrong) = (AtomicUsize::new(0), Mutex::new(None));
+    // Not rayon: a thread that holds the lock and waits would begin another case, and ask for the lock again.
+    let work = || {
+        while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let is_cluster = case.cluster_threads() > 0;
+            let _lock = is_cluster.then(|| CLUSTERS.lock().unwrap_or_else(PoisonError::into_inner));
+            if let Err(error) = assess(case, device) {
+                next.store(cases.len(), Ordering::Relaxed);
+                wrong.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+            }
+        }
+    };
+    let workers = thread::available_parallelism().map_or(1, NonZero::get).min(cases.len());
+    thread::scope(|scope| {
+        (1..workers).for_each(|_| _ = scope.spawn(work));
+        work();
+    });
+    let wrong = wrong.into_inner().unwrap_or_else(PoisonError::into_inner);
+    if let Some(error) = wrong {
+        panic!("{error:#}");
     }
 }
 

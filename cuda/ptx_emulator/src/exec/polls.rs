@@ -25,7 +25,7 @@ struct Poll {
     at: (usize, usize),
     /// Address and values, as a number.
     found: u64,
-    /// The thread's registers then; none if the thread has changed what is not in them.
+    /// The thread's registers when it found this again; none if it has not, or has changed what is not in them.
     state: Option<u64>,
 }
 
@@ -57,36 +57,36 @@ impl Polls {
         self.loads.iter_mut().for_each(|poll| poll.state = None);
     }
 
-    fn look(&mut self, new: Poll) -> Turn {
-        let Some(poll) = self.loads.iter_mut().find(|poll| poll.at == new.at) else {
-            if self.loads.len() < LOADS {
-                self.loads.push(new);
-            } else {
+    /// What it means that the instruction found this. The state is asked for only if it found the same before: a sum over
+    /// all registers costs more than the instruction.
+    fn look(&mut self, at: (usize, usize), found: u64, state: impl FnOnce() -> u64) -> Turn {
+        let new = Poll { at, found, state: None };
+        match self.loads.iter().position(|poll| poll.at == at) {
+            Some(i) if self.loads[i].found == found => {
+                let state = Some(state());
+                let is_same = core::mem::replace(&mut self.loads[i].state, state) == state;
+                return if is_same { Turn::Stood } else { Turn::Looked };
+            }
+            Some(i) => self.loads[i] = new,
+            None if self.loads.len() < LOADS => self.loads.push(new),
+            None => {
                 self.loads[self.next] = new;
                 self.next = (self.next + 1) % LOADS;
             }
-            return Turn::Moved;
-        };
-        let old = core::mem::replace(poll, new);
-        match poll {
-            Poll { found, .. } if *found != old.found => Turn::Moved,
-            Poll { state, .. } if *state == old.state => Turn::Stood,
-            _ => Turn::Looked,
         }
+        Turn::Moved
     }
 }
 
 impl Cx<'_> {
     /// Notes that the thread has executed `ld`, whose words others may store.
     pub fn poll(&mut self, ld: &Ld, address: u64) -> Turn {
-        let values = ld.d.iter().map(|&(d, _)| self.frame.bits(d).value);
+        let frame = &*self.frame;
+        let values = ld.d.iter().map(|&(d, _)| frame.bits(d).value);
         let found = mixed(core::iter::once(address).chain(values));
-        let (at, state) = ((self.frame.function, self.frame.pc), Some(mixed(self.frame.numbers())));
-        self.polls.look(Poll { at, found, state })
+        self.polls.look((frame.function, frame.pc), found, || mixed(frame.numbers()))
     }
-}
 
-impl Cx<'_> {
     /// Notes that a phase of the barrier at this place of shared memory is not over, which `found` stands for.
     pub fn poll_phase(&mut self, barrier: usize, found: u64) -> Turn {
         self.polls.phase = Some((barrier, self.frame.pc));
@@ -94,9 +94,9 @@ impl Cx<'_> {
         if !self.grid.progress.is_quiet.get() {
             return Turn::Looked;
         }
+        let frame = &*self.frame;
         let found = mixed([barrier as u64, found].into_iter());
-        let (at, state) = ((self.frame.function, self.frame.pc), Some(mixed(self.frame.numbers())));
-        match self.polls.look(Poll { at, found, state }) {
+        match self.polls.look((frame.function, frame.pc), found, || mixed(frame.numbers())) {
             Turn::Stood => Turn::Stood,
             Turn::Moved | Turn::Looked => Turn::Looked,
         }

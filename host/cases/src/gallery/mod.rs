@@ -32,6 +32,7 @@ mod vector_add;
 mod warp_masks;
 mod warps;
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -329,9 +330,10 @@ impl Trial {
 pub fn cases(scope: Scope, limits: &Limits) -> Vec<Case> {
     let scale = if scope == Scope::Tiny { Scale::Tiny } else { Scale::Edges };
     let trials = LESSONS.iter().flat_map(|lesson| (lesson.trials)(scale));
+    let by_name: HashMap<&str, &KernelMeta> =
+        gpu_kernels::KERNELS.iter().map(|&kernel| (kernel.name, kernel)).collect();
     let runs = |trial: &Trial| {
-        let kernels = gpu_kernels::KERNELS.iter().filter(|kernel| trial.kernels.contains(&kernel.name));
-        kernels.into_iter().all(|kernel| limits.runs(kernel))
+        trial.kernels.iter().filter_map(|name| by_name.get(name)).all(|kernel| limits.runs(kernel))
     };
     trials.filter(runs).filter_map(Trial::case).collect()
 }
