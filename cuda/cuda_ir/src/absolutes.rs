@@ -1,4 +1,4 @@
-//! Absolute values and negations of integers of 16 bits, which ptxas must not see.
+//! Absolute values, negations, minima and maxima of integers of 16 bits, which ptxas must not see.
 //!
 //! In Rust and in LLVM the negation of -32768 in 16 bits is -32768, and so is its absolute value. For `abs.s16` and
 //! `neg.s16`, ptxas 13.0.88 emits an operation of 32 bits, whose result is 32768, and what follows does not extend the sign
@@ -8,31 +8,61 @@
 //!
 //! For a product with -1 ptxas emits the same negation and then extends the sign. The absolute value is the larger of the
 //! number and its negation, as libNVVM's optimiser has it. Values of 8 bits are computed in 16, which hold all of them.
+//!
+//! From compute capability 9.0 on, a GPU has minima and maxima of two halves, which say of each half which operand it is.
+//! For `min.u16 %rs2, %rs1, 255` and a later comparison of `%rs2` with 255, ptxas 13.0.88 emits
+//! `VIMNMX.U16x2 R0, P0, P0, R0, 0xff`: both answers go to one predicate, and that of the unused half remains. So
+//! `a.saturating_add(b) == 255` was always true. ptxas 13.5 compares. Minima and maxima in 32 bits have one answer.
 
-/// The PTX with products instead of `neg.s16`, and with maxima instead of `abs.s16`. The back ends write each result to a
-/// register of its own.
+/// The PTX with products instead of `neg.s16`, with maxima instead of `abs.s16`, and with minima and maxima in 32 bits. The
+/// back ends write each result to a register of its own.
 pub fn spell_out(ptx: &str) -> String {
     let mut edited = String::with_capacity(ptx.len() + 64);
     for line in ptx.split_inclusive('\n') {
-        let negated = |(result, value)| format!("\tmul.lo.s16 \t{result}, {value}, -1;\n");
-        if let Some(registers) = read(line, "neg.s16") {
-            edited.push_str(&negated(registers));
-        } else if let Some((result, value)) = read(line, "abs.s16") {
-            edited.push_str(&negated((result, value)));
-            edited.push_str(&format!("\tmax.s16 \t{result}, {value}, {result};\n"));
-        } else {
-            edited.push_str(line);
+        let instruction = read(line);
+        match instruction.as_ref().map(|(opcode, operands)| (*opcode, &operands[..])) {
+            Some(("neg.s16", &[result, value])) => {
+                edited.push_str(&format!("\tmul.lo.s16 \t{result}, {value}, -1;\n"));
+            }
+            Some(("abs.s16", &[result, value])) => {
+                edited.push_str(&format!("\tmul.lo.s16 \t{result}, {value}, -1;\n"));
+                edited.push_str(&wide("max", true, result, [value, result]));
+            }
+            Some((opcode, &[result, a, b])) => {
+                edited.push_str(&wide(&opcode[..3], opcode.ends_with("s16"), result, [a, b]));
+            }
+            _ => edited.push_str(line),
         }
     }
     edited
 }
 
-/// The registers of `OPCODE %result, %value;`, which differ.
-fn read<'a>(line: &'a str, opcode: &str) -> Option<(&'a str, &'a str)> {
-    let registers = line.trim().strip_prefix(opcode)?.strip_prefix([' ', '\t'])?.strip_suffix(';')?;
-    let (result, value) = registers.split_once(',')?;
-    let (result, value) = (result.trim(), value.trim());
-    (result != value).then_some((result, value))
+/// The minimum or maximum of two registers or numbers of 16 bits.
+fn wide(opcode: &str, is_signed: bool, result: &str, operands: [&str; 2]) -> String {
+    let kind = if is_signed { 's' } else { 'u' };
+    let extended = |(i, operand): (usize, &str)| match operand.parse::<i32>() {
+        Ok(number) => {
+            let number = if is_signed { i32::from(number as i16) } else { i32::from(number as u16) };
+            format!("mov.b32 %wide{i}, {number};")
+        }
+        Err(_) => format!("cvt.{kind}32.{kind}16 %wide{i}, {operand};"),
+    };
+    let [a, b] = [(0, operands[0]), (1, operands[1])].map(extended);
+    format!(
+        "\t{{ .reg .b32 %wide<3>; {a} {b} {opcode}.{kind}32 %wide2, %wide0, %wide1; cvt.u16.u32 {result}, %wide2; }}\n"
+    )
+}
+
+/// The opcode and the operands, if ptxas must not see the instruction.
+fn read(line: &str) -> Option<(&str, Vec<&str>)> {
+    let (opcode, operands) = line.trim().strip_suffix(';')?.split_once([' ', '\t'])?;
+    let operands: Vec<&str> = operands.split(',').map(str::trim).collect();
+    let is_one = match opcode {
+        "neg.s16" | "abs.s16" => operands.len() == 2 && operands[0] != operands[1],
+        "min.s16" | "min.u16" | "max.s16" | "max.u16" => operands.len() == 3,
+        _ => false,
+    };
+    is_one.then_some((opcode, operands))
 }
 
 #[cfg(test)]
@@ -45,7 +75,8 @@ mod tests {
         assert_eq!(
             spell_out(ptx),
             "\tld.global.b16 \t%rs1, [%rd2];\n\
-             \tmul.lo.s16 \t%rs2, %rs1, -1;\n\tmax.s16 \t%rs2, %rs1, %rs2;\n\
+             \tmul.lo.s16 \t%rs2, %rs1, -1;\n\t{ .reg .b32 %wide<3>; cvt.s32.s16 %wide0, %rs1; cvt.s32.s16 %wide1, %rs2; \
+             max.s32 %wide2, %wide0, %wide1; cvt.u16.u32 %rs2, %wide2; }\n\
              \tabs.s32 \t%r2, %r1;\n\tabs.s16x2 \t%r3, %r1;\n"
         );
     }
@@ -54,5 +85,21 @@ mod tests {
     fn negations_of_16_bits_are_products_and_others_stay() {
         let ptx = "\tneg.s16 \t%rs2, %rs1;\n\tneg.s32 \t%r2, %r1;\n";
         assert_eq!(spell_out(ptx), "\tmul.lo.s16 \t%rs2, %rs1, -1;\n\tneg.s32 \t%r2, %r1;\n");
+    }
+
+    #[test]
+    fn minima_and_maxima_have_32_bits() {
+        for (line, wide) in [
+            ("min.u16 \t%rs3, %rs1, 255;", "cvt.u32.u16 %wide0, %rs1; mov.b32 %wide1, 255; min.u32"),
+            ("max.u16 \t%rs3, %rs1, -2;", "cvt.u32.u16 %wide0, %rs1; mov.b32 %wide1, 65534; max.u32"),
+            ("max.s16 \t%rs3, %rs1, -2;", "cvt.s32.s16 %wide0, %rs1; mov.b32 %wide1, -2; max.s32"),
+            ("min.s16 \t%rs3, %rs1, %rs2;", "cvt.s32.s16 %wide0, %rs1; cvt.s32.s16 %wide1, %rs2; min.s32"),
+        ] {
+            let result = "cvt.u16.u32 %rs3, %wide2; }\n";
+            let edited = format!("\t{{ .reg .b32 %wide<3>; {wide} %wide2, %wide0, %wide1; {result}");
+            assert_eq!(spell_out(&format!("\t{line}\n")), edited);
+        }
+        let others = "\tmin.s32 \t%r3, %r1, %r2;\n\tmax.u16x2 \t%r3, %r1, %r2;\n";
+        assert_eq!(spell_out(others), others);
     }
 }
