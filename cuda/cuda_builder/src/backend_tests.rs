@@ -1,0 +1,194 @@
+//! What the edits of the PTX keep from ptxas, and what the flags reach.
+
+use super::*;
+use crate::{ptxas, toolchain};
+
+#[test]
+fn a_module_is_prepared_once_and_again_after_a_failure() {
+    let prepared = Prepared::default();
+    let reason = "no passes".to_owned();
+    let error = prepared.of("a", || Err(CudaBuilderError::Options { reason })).unwrap_err();
+    assert!(error.to_string().contains("no passes"), "{error}");
+    assert_eq!(&*prepared.of("a", || Ok("A".to_owned())).unwrap(), "A");
+    assert_eq!(&*prepared.of("a", || panic!("made twice")).unwrap(), "A");
+    assert_eq!(&*prepared.of("b", || Ok("B".to_owned())).unwrap(), "B");
+}
+
+const CHUNKS: &str = include_str!("../tests/modules/chunks.ll");
+const GUARDED: &str = include_str!("../tests/modules/guarded.ll");
+const NEGATED: &str = include_str!("../tests/modules/negated.ll");
+const PAYLOAD: &str = include_str!("../tests/modules/payload.ll");
+
+const ROOTS: &str = include_str!("../tests/modules/roots.ll");
+const ABSOLUTES: &str = include_str!("../tests/modules/absolutes.ll");
+const BYTES_OF_FLOATS: &str = include_str!("../tests/modules/bytes_of_floats.ll");
+const SATURATED: &str = include_str!("../tests/modules/saturated.ll");
+const UNREACHABLE: &str = include_str!("../tests/modules/unreachable.ll");
+
+fn ptx(module: &str, backend: Backend, opt_level: u8) -> String {
+    ptx_by(module, backend, &CudaBuilder::new(".").opt_level(opt_level))
+}
+
+fn ptx_by(module: &str, backend: Backend, builder: &CudaBuilder) -> String {
+    let options = CodegenOptions::of(builder, NvvmArch::Compute90);
+    compiler(backend).compile(module, &options).unwrap()
+}
+
+fn compiler(backend: Backend) -> Compiler {
+    let tools = tools();
+    Compiler::fetch(backend, &tools, &|_| {}).unwrap();
+    let llvm = toolchain::find(Path::new(env!("CARGO_MANIFEST_DIR"))).unwrap().llvm;
+    Compiler::open(backend, llvm, &tools).unwrap()
+}
+
+fn tools() -> PathBuf {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    CudaBuilder::tools_dir_in(&folder.ancestors().nth(2).unwrap().join("target"))
+}
+
+#[test]
+fn a_parameter_that_is_stored_hides_no_other_store() {
+    for backend in [Backend::Nvvm, Backend::Llvm] {
+        for opt_level in 1..=3 {
+            let ptx = ptx(CHUNKS, backend, opt_level);
+            let loaded = ptx.lines().filter(|line| line.contains("ld.local.b64")).count();
+            assert!(loaded > 0, "{backend} -opt={opt_level} takes the number for known: {ptx}");
+        }
+    }
+}
+
+#[test]
+fn square_roots_of_libdevice_are_rounded_unless_they_may_be_fast() {
+    let exact = CudaBuilder::new(".");
+    for backend in [Backend::Nvvm, Backend::Llvm] {
+        for opt_level in 0..=3 {
+            let ptx = ptx_by(ROOTS, backend, &exact.clone().opt_level(opt_level));
+            let count = |instruction: &str| ptx.matches(instruction).count();
+            assert!(count("sqrt.rn.f32") >= 6 && count("\tsqrt.approx") == 0, "{backend} {opt_level}: {ptx}");
+        }
+        let ptx = ptx_by(ROOTS, backend, &exact.clone().ftz(true));
+        assert!(ptx.contains("sqrt.rn.ftz.f32") && !ptx.contains("sqrt.rn.f32"), "{backend}: {ptx}");
+        let ptx = ptx_by(ROOTS, backend, &exact.clone().fast_sqrt(true));
+        assert!(ptx.contains("\tsqrt.approx.f32") && !ptx.contains("\tsqrt.rn"), "{backend}: {ptx}");
+    }
+}
+
+#[test]
+fn no_absolute_value_of_16_bits_is_left_to_ptxas() {
+    for backend in [Backend::Nvvm, Backend::Llvm] {
+        for opt_level in 0..=3 {
+            let ptx = ptx(ABSOLUTES, backend, opt_level);
+            let is_wrong = ["abs.s16", "neg.s16", "max.s16"].iter().any(|opcode| ptx.contains(opcode));
+            assert!(!is_wrong, "{backend} -opt={opt_level}: {ptx}");
+        }
+    }
+}
+
+/// What ptxas makes of PTX at a level of optimisation, if it takes it.
+fn machine_code(ptx: &str, level: u8) -> Option<Vec<u8>> {
+    let folder = tempfile::tempdir().unwrap();
+    let (input, output) = (folder.path().join("k.ptx"), folder.path().join("k.cubin"));
+    std::fs::write(&input, ptx).unwrap();
+    let mut command = std::process::Command::new(ptxas::find(&tools(), &|_| {}).unwrap());
+    command.args([&format!("-O{level}"), "-arch=sm_90"]).arg(&input).arg("-o").arg(&output);
+    command.status().unwrap().success().then(|| std::fs::read(&output).unwrap())
+}
+
+/// How many of its instructions are such; their low and their high 64 bits are given.
+fn count(machine_code: &[u8], is_such: impl Fn(u64, u64) -> bool) -> usize {
+    let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().unwrap());
+    machine_code.chunks_exact(16).filter(|code| is_such(word(&code[..8]), word(&code[8..]))).count()
+}
+
+/// How many convert numbers to integers: F2I of f32 and of f64, and F2IP.
+fn conversions(machine_code: &[u8]) -> usize {
+    count(machine_code, |low, _| [0x305, 0x311, 0x243].contains(&(low & 0xfff)))
+}
+
+/// How many are minima or maxima of two halves: VIMNMX.U16x2 and VIMNMX.S16x2.
+fn minima_of_halves(machine_code: &[u8]) -> usize {
+    count(machine_code, |low, high| [0x248, 0x848].contains(&(low & 0xfff)) && high & 0x200 != 0)
+}
+
+/// What `counted` finds in the machine code of a module: nothing, but for PTX as the back ends emit it, where it finds
+/// something from this level of theirs on.
+fn is_mended_by_edits(module: &str, from: u8, levels: [u8; 2], counted: impl Fn(&[u8]) -> usize) {
+    for backend in [Backend::Nvvm, Backend::Llvm] {
+        for opt_level in 0..=3 {
+            let ptx = ptx(module, backend, opt_level);
+            let options =
+                CodegenOptions::of(&CudaBuilder::new(".").opt_level(opt_level), NvvmArch::Compute90);
+            let unedited = compiler(backend).compile_as_it_is(module, &options).unwrap();
+            for level in levels {
+                let counted = |ptx: &str| counted(&machine_code(ptx, level).unwrap());
+                assert_eq!(counted(&ptx), 0, "{backend} -opt={opt_level}: {ptx}");
+                assert!(
+                    opt_level < from || counted(&unedited) > 0,
+                    "{backend} -opt={opt_level} needs no edit: {unedited}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn ptxas_converts_no_number_that_is_stored_in_parts() {
+    is_mended_by_edits(BYTES_OF_FLOATS, 0, [0, 3], conversions);
+}
+
+#[test]
+fn ptxas_sees_no_minimum_of_16_bits() {
+    is_mended_by_edits(SATURATED, 1, [1, 3], minima_of_halves);
+}
+
+#[test]
+fn ptxas_takes_functions_that_end_in_a_label() {
+    let is_taken = |ptx: &str| machine_code(ptx, 0).is_some();
+    for backend in [Backend::Nvvm, Backend::Llvm] {
+        let mut ends_in_a_label = false;
+        for opt_level in 0..=3 {
+            let ptx = ptx(UNREACHABLE, backend, opt_level);
+            assert!(is_taken(&ptx), "{backend} -opt={opt_level}: {ptx}");
+            ends_in_a_label |= !is_taken(&ptx.replace("\ttrap;\n", ""));
+        }
+        assert!(ends_in_a_label || backend == Backend::Nvvm, "no level of {backend} needs the edit");
+    }
+}
+
+#[test]
+fn a_divisor_is_compared_with_zero_where_the_source_does() {
+    for backend in [Backend::Nvvm, Backend::Llvm] {
+        for opt_level in 1..=3 {
+            let ptx = ptx(GUARDED, backend, opt_level);
+            let divisor = ptx.lines().find(|line| line.contains("[pick_param_0]")).unwrap();
+            let divisor = divisor.split_whitespace().nth(1).unwrap();
+            let compares = |line: &str| line.contains("setp.") && line.contains(&format!(" {divisor} 0;"));
+            assert!(ptx.lines().any(compares), "{backend} -opt={opt_level} does not look at it: {ptx}");
+        }
+    }
+}
+
+#[test]
+fn no_address_is_computed_from_another_whose_index_was_extended() {
+    for backend in [Backend::Nvvm, Backend::Llvm] {
+        for opt_level in 1..=3 {
+            let ptx = ptx(NEGATED, backend, opt_level);
+            let loads = ptx.lines().filter_map(|line| line.trim().strip_prefix("ld.global.b64"));
+            let addresses: Vec<&str> = loads.filter_map(|load| load.split(['[', ']']).nth(1)).collect();
+            let is_apart = |pair: &[&str]| pair[0] != pair[1] && !pair.iter().any(|at| at.contains('+'));
+            let is_right = addresses.len() == 4 && addresses.chunks(2).all(is_apart);
+            assert!(is_right, "{backend} -opt={opt_level} loads {addresses:?}: {ptx}");
+        }
+    }
+}
+
+#[test]
+fn a_register_that_a_path_leaves_unwritten_starts_at_zero() {
+    for backend in [Backend::Nvvm, Backend::Llvm] {
+        for opt_level in 0..=3 {
+            let ptx = ptx(PAYLOAD, backend, opt_level);
+            let starts = |line: &str| line.starts_with("\tmov.b16 \t%rs") && line.ends_with(", 0;");
+            assert!(ptx.lines().any(starts), "{backend} -opt={opt_level} leaves it unwritten: {ptx}");
+        }
+    }
+}
