@@ -4,6 +4,7 @@
 //! Each first has to find the bugs that are planted in `cuda/planted-bugs`, and nothing in the kernel without one; then it
 //! runs every kernel, in which it must find nothing. Of a kernel with instances Miri runs the smallest, the sanitizers all.
 
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -150,6 +151,10 @@ impl Miri {
                 .env("CARGO_TARGET_DIR", target("miri"));
             command.args(self.only.iter().flat_map(|name| ["--only", name]));
             command.env("MIRIFLAGS", format!("{IN_TURNS} {LEFT_OUT} {SELDOM_CLEANED}"));
+            if self.minutes.is_some() {
+                // What rustup and cargo start ends with them.
+                command.process_group(0);
+            }
             self.wait_for(command.env("RUSTFLAGS", SIMPLIFIED).spawn().context("starting cargo miri")?, start)
         };
         let ends: Vec<anyhow::Result<bool>> = pool.install(|| (0..jobs).into_par_iter().map(run).collect());
@@ -178,8 +183,10 @@ impl Miri {
                 return Ok(true);
             }
             if limit.is_some_and(|limit| start.elapsed() > limit) {
-                // The process is rustup's, which has become cargo, and cargo has become Miri.
-                miri.kill().context("ending Miri")?;
+                let group = format!("-{}", miri.id());
+                let killed =
+                    Command::new("kill").args(["-KILL", "--", &group]).status().context("starting kill")?;
+                ensure!(killed.success(), "Miri could not be ended");
                 miri.wait().context("waiting for Miri")?;
                 return Ok(false);
             }
