@@ -3,6 +3,10 @@
 use ferrowarp_csv::{PIXELS, SIDE};
 use rayon::prelude::*;
 
+/// Images from which on all cores are worth waking. Miri runs fewer: it refuses a program that leaves the threads of
+/// rayon's pool behind.
+const MANY: usize = 64;
+
 /// So many images.
 #[derive(Clone, Copy)]
 pub(super) struct Digits {
@@ -38,6 +42,9 @@ impl Digits {
             line.push(b'\n');
             line
         };
+        if self.images < MANY {
+            return (0..self.images).flat_map(line).collect();
+        }
         let lines: Vec<Vec<u8>> = (0..self.images).into_par_iter().map(line).collect();
         lines.concat()
     }
@@ -46,6 +53,9 @@ impl Digits {
     pub(super) fn text_len(self) -> usize {
         let digits = |pixel: &u8| 2 + usize::from(*pixel > 9) + usize::from(*pixel > 99);
         let line = |index| 2 + self.image(index).1.iter().map(digits).sum::<usize>();
+        if self.images < MANY {
+            return (0..self.images).map(line).sum();
+        }
         (0..self.images).into_par_iter().map(line).sum()
     }
 }
