@@ -110,8 +110,8 @@ fn minima_of_halves(machine_code: &[u8]) -> usize {
     count(machine_code, |low, high| [0x248, 0x848].contains(&(low & 0xfff)) && high & 0x200 != 0)
 }
 
-/// What `counted` finds in the machine code of a module: nothing, but for PTX as the back ends emit it, where it finds
-/// something from this level of theirs on.
+/// Asserts that `counted` finds nothing in the machine code of a module. Without the edits of the PTX it finds something, if
+/// the back ends work at level `from` or above.
 fn is_mended_by_edits(module: &str, from: u8, levels: [u8; 2], counted: impl Fn(&[u8]) -> usize) {
     for backend in [Backend::Nvvm, Backend::Llvm] {
         for opt_level in 0..=3 {

@@ -9,10 +9,11 @@
 //! For a product with -1 ptxas emits the same negation and then extends the sign. The absolute value is the larger of the
 //! number and its negation, as libNVVM's optimiser has it. Values of 8 bits are computed in 16, which hold all of them.
 //!
-//! From compute capability 9.0 on, a GPU has minima and maxima of two halves, which say of each half which operand it is.
-//! For `min.u16 %rs2, %rs1, 255` and a later comparison of `%rs2` with 255, ptxas 13.0.88 emits
-//! `VIMNMX.U16x2 R0, P0, P0, R0, 0xff`: both answers go to one predicate, and that of the unused half remains. So
-//! `a.saturating_add(b) == 255` was always true. ptxas 13.5 compares. Minima and maxima in 32 bits have one answer.
+//! From compute capability 9.0 on, one instruction computes the minima of two halves, with a predicate for each. For
+//! `min.u16 %rs2, %rs1, 255` and a later comparison of `%rs2` with 255, ptxas 13.0.88 emits
+//! `VIMNMX.U16x2 R0, P0, P0, R0, 0xff`: both halves write the same predicate, and one of them is not in use. So
+//! `a.saturating_add(b) == 255` can be true for any sum. ptxas 13.5 emits a comparison of its own. A minimum in 32 bits
+//! has one predicate.
 
 /// The PTX with products instead of `neg.s16`, with maxima instead of `abs.s16`, and with minima and maxima in 32 bits. The
 /// back ends write each result to a register of its own.

@@ -1,4 +1,4 @@
-; `a.saturating_add(b) == 255` of u8, as rustc writes it. Machine code of ptxas 13.0.88 always says yes.
+; `a.saturating_add(b) == 255` of u8, as rustc writes it. In the machine code of ptxas 13.0.88, two results share a predicate.
 target datalayout = "e-p:64:64:64-p6:32:32:32-i1:8:8-i8:8:8-i16:16:16-i32:32:32-i64:64:64-i128:128:128-f32:32:32-f64:64:64-f128:128:128-v16:16:16-v32:32:32-v64:64:64-v128:128:128-n16:32:64-a:8:8"
 target triple = "nvptx64-nvidia-cuda"
 
