@@ -220,6 +220,19 @@ pub unsafe fn arrive_warp(barrier: *mut Barrier) {
     }
 }
 
+/// Counts one arrival of the calling warp at the barrier of each of the cluster's blocks, for memory that only `wgmma` has read.
+///
+/// # Safety
+/// As for [`Barrier::arrive_remote_relaxed`]; all lanes of the warp call it.
+#[inline(always)]
+pub unsafe fn arrive_in_all(barrier: *mut Barrier, blocks: u32) {
+    let lane = warp::lane_id();
+    if lane < blocks {
+        // SAFETY: the caller's barrier, as each block has it.
+        unsafe { Barrier::arrive_remote_relaxed(barrier, lane) };
+    }
+}
+
 /// Writes a warpgroup's accumulators from registers. `row` and `col` are those of its first result.
 ///
 /// # Safety

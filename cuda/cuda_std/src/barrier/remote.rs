@@ -32,6 +32,34 @@ impl Barrier {
         }
     }
 
+    /// As [`arrive_remote`](Self::arrive_remote), but it orders nothing that the thread did. It hands on memory that only
+    /// [`wgmma`](crate::wgmma) and copies have read, which the thread has waited for. Who waits does so by
+    /// [`wait_parity`](Self::wait_parity).
+    ///
+    /// On the device `arrive_remote` waits until all writes of the thread are visible to the whole GPU, which takes hundreds of
+    /// cycles. On the executor the threads themselves read for `wgmma`, so there this is the same as `arrive_remote`.
+    ///
+    /// # Safety
+    /// As for [`arrive_remote`](Self::arrive_remote).
+    #[doc(alias = "mbarrier.arrive.relaxed.cluster.shared::cluster")]
+    #[inline(always)]
+    #[cfg_attr(not(target_arch = "nvptx64"), track_caller)]
+    pub unsafe fn arrive_remote_relaxed(this: *mut Self, rank: u32) {
+        #[cfg(target_arch = "nvptx64")]
+        // SAFETY: the caller's barrier.
+        unsafe {
+            barrier_asm!("mapa.shared::cluster.u64 address, address, {rank}; \
+                mbarrier.arrive.relaxed.cluster.shared::cluster.b64 _, [address];", this, rank = in(reg32) rank,);
+        }
+        #[cfg(not(target_arch = "nvptx64"))]
+        // SAFETY: the caller's barrier.
+        unsafe {
+            let name = "barrier::Barrier::arrive_remote_relaxed";
+            let remote = host::checked("arrive_remote_relaxed", host::remote(name, this, rank));
+            host::change("arrive_remote_relaxed", remote, State::arrive);
+        }
+    }
+
     /// As [`wait_parity`](Self::wait_parity), and orders what other blocks of the cluster did before their arrivals (compute
     /// capability 9.0 and later).
     ///
