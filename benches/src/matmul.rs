@@ -186,8 +186,14 @@ const CHECKED: usize = 256;
 /// What the kernel of a shape is chosen for.
 pub fn problem(ty: Type, Shape { m, n, k }: Shape) -> Problem {
     let precision = if ty == Type::Tf32 { Precision::Tf32 } else { Precision::F32 };
-    let is_aligned = (k * ty.bytes()).is_multiple_of(16);
-    Problem { b_is_transposed: true, precision, is_aligned, ..Problem::new(m as u32, n as u32, k as u32) }
+    let [is_aligned, has_whole_lines] = [16, 128].map(|bytes| (k * ty.bytes()).is_multiple_of(bytes));
+    Problem {
+        b_is_transposed: true,
+        precision,
+        is_aligned,
+        has_whole_lines,
+        ..Problem::new(m as u32, n as u32, k as u32)
+    }
 }
 
 /// The operation at a shape, checked, and ready to be timed.

@@ -92,6 +92,14 @@ pub type MatmulLaunch<T> =
     MatmulArgsHost<RawBuffer<u8>, RawBuffer<T>, RawBuffer<T>, RawBuffer<T>, RawBuffer<u8>, RawBuffer<f32>>;
 
 impl<T> MatmulArgs<T> {
+    /// Whether the results are the sums themselves. Kernels ask this once: each branch over code that does not run is a miss of the
+    /// instruction cache, and a small product feels every one.
+    #[inline(always)]
+    pub fn is_plain(&self) -> bool {
+        let is_empty = self.bias.is_null() && self.residual.is_null();
+        self.alpha == 1.0 && is_empty && self.flags & (RELU | GELU) == 0
+    }
+
     /// Whether a bit of `flags` is set.
     #[inline(always)]
     pub fn has(&self, flag: u32) -> bool {

@@ -87,7 +87,7 @@ pub unsafe fn store_results<T: Output<4>>(args: &MatmulArgs<T>, batch: u32, at: 
     }
     // SAFETY: the caller's arguments; row and column lie in the result, as far as `count` goes.
     unsafe {
-        let x = with_epilogue(args, batch, at, sums);
+        let x = if args.is_plain() { sums } else { with_epilogue(args, batch, at, sums) };
         let count = (args.n - col).min(4) as usize;
         let to = offset(batch, args.out_batch, row, args.out_pitch, col);
         match (args.has(OUT_F32), count == 4 && args.has(OUT_ALIGNED)) {

@@ -1,64 +1,31 @@
 //! Which kernel a multiplication gets.
 //!
-//! # The model
-//! Each kernel that can do the layout is estimated with every number of splits of k that leaves a split at least
-//! [`LEAST_TERMS`] terms. A block takes, for each buffer of terms, the larger of the time to multiply them and the time to
-//! fetch them; blocks on one multiprocessor take turns. So the time is that of the multiprocessor with the most blocks, but at
-//! least that of moving all operands and results, at the rate that its blocks request them. A split adds the time to write
-//! and read the sums, and a launch. The constants were fitted to the times of all kernels for `bf16` at the shapes of
-//! `cargo bench matmul -- --sweep 24` on an H200. The estimate ranks kernels; it does not predict a time.
-//!
-//! Up to [`FEW_ROWS`] rows the time is that of reading B, which the model ranks badly. They get tiles of 16 rows and
-//! [`FEW_ROWS_SPLITS`] splits, the fastest of the sweep at most of these shapes. There a second launch was also faster than
-//! blocks of a cluster that add up their sums. Only the three products of `f32`, which take longer, get the cluster.
+//! Up to [`FEW_ROWS`] rows, [`few_rows`](gpu_kernels::matmul::operation::few_rows) does them where it can do the layout, with about
+//! [`FEW_ROWS_BLOCKS`] blocks on each multiprocessor. For the rest [the model](super::estimate) ranks every kernel that
+//! can do the layout, with every number of splits that leaves a split at least [`LEAST_TERMS`] terms.
 
 use std::fmt;
 
 use cuda_std::launch::{KernelMeta, KernelOf};
 use gpu_kernels::matmul::args::MatmulArgs;
-use gpu_kernels::matmul::operation::{SPLIT, THREE_PRODUCTS, TileShape, WarpgroupShape};
+use gpu_kernels::matmul::operation::{ALIGN, FewRowsShape, SPLIT, THREE_PRODUCTS, TileShape, WarpgroupShape};
 
 use super::{MatmulError, Precision, Real};
 use crate::softmax::DeviceProfile;
 
 /// The fewest terms of a split.
 const LEAST_TERMS: u32 = 256;
+/// The same where the blocks of a cluster add up their sums.
+const LEAST_TERMS_IN_CLUSTER: u32 = 128;
 /// The most splits.
 const MOST_SPLITS: u32 = 32;
 /// The most rows for which the model does not choose.
-const FEW_ROWS: u32 = 16;
-/// Splits of k where the model does not choose, if there are terms for them.
-const FEW_ROWS_SPLITS: u32 = 4;
-/// Blocks for each multiprocessor where a cluster splits k.
-const FEW_ROWS_BLOCKS: u32 = 3;
-/// Columns of the tiles of few rows.
-const FEW_ROWS_COLS: u32 = 64;
-/// Multiply-adds of 16-bit numbers per multiprocessor and cycle; of TF32 half as many.
-const MULTIPLY_ADDS: f64 = 350.0;
-/// Multiply-adds of 16-bit numbers by `wgmma`.
-const WARPGROUP_MULTIPLY_ADDS: f64 = 1610.0;
-/// Bytes that a multiprocessor fetches per cycle, from L2 or memory, by asynchronous copies of its threads.
-const FETCHED: f64 = 8.9;
-/// The same where rows start at no multiple of 16 bytes.
-const FETCHED_UNALIGNED: f64 = 5.9;
-/// The same by tensor copies.
-const WARPGROUP_FETCHED: f64 = 40.6;
-/// Bytes of its share of the memory's bandwidth per cycle.
-const FROM_MEMORY: f64 = 15.8;
-/// Bytes per cycle that one block requests from memory, and blocks on a multiprocessor.
-const REQUESTED: [f64; 2] = [3.5, 2.0];
-/// The same by tensor copies, for tiles of at least [`WIDE`] columns.
-const WARPGROUP_REQUESTED: f64 = 19.7;
-/// Columns from which on a tile's stages hold enough bytes to hide the latency of memory.
-const WIDE: f64 = 162.0;
-/// Cycles before the first block, and after the last.
-const BLOCK_CYCLES: f64 = 2100.0;
-/// Cycles of a block before its first term and after its last.
-const END_CYCLES: f64 = 1640.0;
-/// Cycles of one launch more.
-const LAUNCH_CYCLES: f64 = 10_400.0;
-/// Bytes of sums that a multiprocessor writes and reads per cycle.
-const SUMS: f64 = 10.3;
+const FEW_ROWS: u32 = 128;
+/// Blocks for each multiprocessor where a cluster splits k: of tiles of up to 32 rows, and of more. Two fit, but then the last
+/// clusters find no room: eight splits of 4096 columns take a fifth longer than seven.
+const FEW_ROWS_BLOCKS: [f64; 2] = [1.7, 1.1];
+/// Blocks of a cluster that can share B.
+const SHARING: u32 = 2;
 
 /// What a kernel is chosen for.
 ///
@@ -86,6 +53,8 @@ pub struct Problem {
     pub precision: Precision,
     /// Whether every row of the stored operands starts at a multiple of 16 bytes.
     pub is_aligned: bool,
+    /// Whether the rows are multiples of 128 bytes apart, the lines of L2.
+    pub has_whole_lines: bool,
 }
 
 impl Problem {
@@ -101,6 +70,7 @@ impl Problem {
             b_is_transposed: false,
             precision,
             is_aligned: true,
+            has_whole_lines: true,
         }
     }
 }
@@ -128,20 +98,25 @@ pub struct KernelChoice<T: 'static> {
 pub(super) enum Kernel<T: 'static> {
     Serial(&'static KernelOf<MatmulArgs<T>>),
     Tiles(&'static KernelOf<MatmulArgs<T>, TileShape>),
-    Warpgroups(&'static KernelOf<MatmulArgs<T>, WarpgroupShape>),
+    FewRows(&'static KernelOf<MatmulArgs<T>, FewRowsShape>),
+    Warpgroups {
+        kernel: &'static KernelOf<MatmulArgs<T>, WarpgroupShape>,
+        /// Blocks that share B.
+        sharing: u32,
+        /// Whether operands are copied to aligned rows first.
+        aligns: bool,
+    },
     /// `f32` alone.
     ThreeProducts,
 }
 
 impl<T> Kernel<T> {
-    fn is_cluster(&self) -> bool {
-        matches!(self, Kernel::Tiles(kernel) if kernel.is_cluster)
-    }
-
-    /// Whether it is the one for few rows: three products take the cluster.
-    fn is_for_few_rows(&self, problem: &Problem) -> bool {
-        let is_three = size_of::<T>() == 4 && problem.precision == Precision::F32;
-        matches!(self, Kernel::Tiles(kernel) if kernel.rows <= FEW_ROWS && kernel.is_cluster == is_three)
+    /// The tiles of a kernel for few rows, in which the blocks of a cluster split k.
+    fn few_rows(&self) -> Option<&'static FewRowsShape> {
+        match self {
+            Kernel::FewRows(kernel) => Some(kernel),
+            _ => None,
+        }
     }
 }
 
@@ -154,20 +129,8 @@ impl<T: Real> KernelChoice<T> {
         if profile.is_cpu {
             return Ok(Self { kernel: Kernel::Serial(T::SERIAL), splits: 1 });
         }
-        if problem.m <= FEW_ROWS
-            && let Some(kernel) =
-                of_tensor_cores::<T>(profile, problem).find(|kernel| kernel.is_for_few_rows(problem))
-        {
-            let most = (problem.k / LEAST_TERMS).max(1);
-            let splits = if kernel.is_cluster() {
-                let tiles = problem.n.div_ceil(FEW_ROWS_COLS).max(1);
-                (FEW_ROWS_BLOCKS * profile.multiprocessors as u32)
-                    .div_ceil(tiles)
-                    .clamp(1, TileShape::MOST_IN_CLUSTER)
-            } else {
-                FEW_ROWS_SPLITS
-            };
-            return Ok(Self { kernel, splits: splits.min(most) });
+        if let Some(choice) = Self::of_few_rows(profile, problem) {
+            return Ok(choice);
         }
         let with_estimate = Self::with_splits(profile, problem).map(|choice| {
             let estimate = choice.estimate(profile, problem);
@@ -176,6 +139,22 @@ impl<T: Real> KernelChoice<T> {
         let best = with_estimate.min_by(|(_, a), (_, b)| a.total_cmp(b));
         let capability = profile.limits.capability;
         best.map(|(choice, _)| choice).ok_or(MatmulError::NoKernel { capability })
+    }
+
+    /// The kernel for few rows whose tiles have the fewest that suffice, or the most if none do.
+    fn of_few_rows(profile: &DeviceProfile, problem: &Problem) -> Option<Self> {
+        if problem.m > FEW_ROWS {
+            return None;
+        }
+        let kernels = of_tensor_cores::<T>(profile, problem);
+        let with_tiles = kernels.filter_map(|kernel| Some((kernel, kernel.few_rows()?)));
+        let fewest = |(_, tile): &(_, &FewRowsShape)| (problem.m.div_ceil(tile.rows), tile.rows);
+        let (kernel, tile) = with_tiles.min_by_key(fewest)?;
+        let tiles = problem.m.div_ceil(tile.rows) * problem.n.div_ceil(FewRowsShape::COLS);
+        let blocks = FEW_ROWS_BLOCKS[usize::from(tile.rows > 32)] * profile.multiprocessors as f64;
+        let splits = (blocks / f64::from(tiles.saturating_mul(problem.batch).max(1))).round() as u32;
+        let most = (problem.k / LEAST_TERMS_IN_CLUSTER).clamp(1, FewRowsShape::MOST_IN_CLUSTER);
+        Some(Self { kernel, splits: splits.clamp(1, most) })
     }
 
     /// Every kernel of the device that can do it with every number of splits, and its estimate in cycles, the least first.
@@ -194,13 +173,22 @@ impl<T: Real> KernelChoice<T> {
         let all = of_tensor_cores::<T>(profile, problem).flat_map(|kernel| {
             let (terms, is_small) = match kernel {
                 Kernel::Tiles(kernel) => (kernel.terms, kernel.rows == 64),
-                Kernel::Warpgroups(kernel) => (kernel.terms, false),
+                Kernel::FewRows(kernel) => (kernel.terms, kernel.rows == 32),
+                Kernel::Warpgroups { kernel, .. } => (kernel.terms, false),
                 Kernel::ThreeProducts => (THREE_PRODUCTS.terms, false),
                 Kernel::Serial(_) => (1, false),
             };
             // An empty split is a case of its own.
             let is_split = move |splits: &u32| *splits == 1 || terms < problem.k || is_small;
+            // Pairs and copies are other launches of the same code. Copies that nothing asks for are made for one tile.
+            let (is_plain, is_wanted) = match kernel {
+                Kernel::Warpgroups { kernel, sharing, aligns } => {
+                    (sharing == 1 && !aligns, !aligns || !problem.is_aligned || kernel.cols == 64)
+                }
+                _ => (true, true),
+            };
             let splits = [1, 3].into_iter().filter(is_split);
+            let splits = splits.filter(move |splits| is_wanted && (*splits == 1 || is_plain));
             splits.map(move |splits| Self { kernel, splits })
         });
         serial.into_iter().chain(all).collect()
@@ -208,59 +196,19 @@ impl<T: Real> KernelChoice<T> {
 
     fn with_splits(profile: &DeviceProfile, problem: &Problem) -> impl Iterator<Item = Self> {
         let most = (problem.k / LEAST_TERMS).clamp(1, MOST_SPLITS);
-        let kernels = of_tensor_cores::<T>(profile, problem).filter(|kernel| !kernel.is_cluster());
+        let kernels = of_tensor_cores::<T>(profile, problem).filter(|kernel| kernel.few_rows().is_none());
         kernels.flat_map(move |kernel| (1..=most).map(move |splits| Self { kernel, splits }))
-    }
-
-    /// About how many cycles it takes.
-    fn estimate(&self, profile: &DeviceProfile, problem: &Problem) -> f64 {
-        let &Problem { m, n, k, batch, .. } = problem;
-        let bytes = size_of::<T>() as f64;
-        let of_warpgroups = |shape: &WarpgroupShape, products: f64| {
-            let speed = WARPGROUP_MULTIPLY_ADDS * 2.0 / bytes / products;
-            let [rows, cols, terms] = [WarpgroupShape::ROWS, shape.cols, shape.terms].map(f64::from);
-            let requested = [WARPGROUP_REQUESTED * (cols / WIDE).min(1.0), 1.0];
-            ([rows, cols, terms, speed, WARPGROUP_FETCHED], requested)
-        };
-        let mut before = 0.0;
-        let multiprocessors = profile.multiprocessors as f64;
-        let [m, n, k, batch] = [m, n, k, batch].map(f64::from);
-        let ([rows, cols, terms, speed, fetched], [requested, resident]) = match self.kernel {
-            Kernel::Serial(_) => return f64::INFINITY,
-            Kernel::Tiles(kernel) => {
-                let products = if kernel.is_three_products { 3.0 } else { 1.0 };
-                let speed = MULTIPLY_ADDS * 2.0 / bytes / products;
-                let [rows, cols, terms] = [kernel.rows, kernel.cols, kernel.terms].map(f64::from);
-                let fetched = if problem.is_aligned { FETCHED } else { FETCHED_UNALIGNED };
-                ([rows, cols, terms, speed, fetched], REQUESTED)
-            }
-            Kernel::Warpgroups(kernel) => of_warpgroups(kernel, 1.0),
-            Kernel::ThreeProducts => {
-                // Each operand is read, and twice as much is written, by a launch of its own.
-                before = 2.0 * LAUNCH_CYCLES + 12.0 * (m + n) * k * batch / (FROM_MEMORY * multiprocessors);
-                of_warpgroups(THREE_PRODUCTS, 3.0)
-            }
-        };
-        let splits = f64::from(self.splits);
-        let blocks = (m / rows).ceil() * (n / cols).ceil() * batch * splits;
-        let steps = (k / terms / splits).ceil();
-        let step = (rows * cols * terms / speed).max((rows + cols) * terms * bytes / fetched);
-        let computed = (blocks / multiprocessors).ceil() * (steps * step + END_CYCLES);
-        let rate = FROM_MEMORY.min(requested * resident.min(blocks / multiprocessors));
-        let moved = (m * k + n * k + m * n) * batch * bytes / (rate * multiprocessors);
-        let split = match self.splits {
-            1 => 0.0,
-            _ => LAUNCH_CYCLES + 8.0 * m * n * batch * splits / (SUMS * multiprocessors),
-        };
-        before + BLOCK_CYCLES + computed.max(moved) + split
     }
 
     /// What is launched, one after the other.
     pub fn kernels(&self) -> impl Iterator<Item = &'static KernelMeta> {
+        let align = ALIGN[usize::from(size_of::<T>() == 4)].meta;
         let (first, then) = match self.kernel {
             Kernel::Serial(kernel) => (kernel.meta, None),
             Kernel::Tiles(kernel) => (kernel.meta, None),
-            Kernel::Warpgroups(kernel) => (kernel.meta, None),
+            Kernel::FewRows(kernel) => (kernel.meta, None),
+            Kernel::Warpgroups { kernel, aligns: false, .. } => (kernel.meta, None),
+            Kernel::Warpgroups { kernel, aligns: true, .. } => (align, Some(kernel.meta)),
             Kernel::ThreeProducts => (SPLIT.meta, Some(THREE_PRODUCTS.meta)),
         };
         [first].into_iter().chain(then).chain(self.needs_sums().then_some(T::REDUCE.meta))
@@ -268,7 +216,7 @@ impl<T: Real> KernelChoice<T> {
 
     /// Whether a second launch adds up the sums of the splits.
     pub(super) fn needs_sums(&self) -> bool {
-        self.splits > 1 && !self.kernel.is_cluster()
+        self.splits > 1 && self.kernel.few_rows().is_none()
     }
 
     /// Blocks that share the sums of a tile.
@@ -285,35 +233,56 @@ fn of_tensor_cores<T: Real>(profile: &DeviceProfile, problem: &Problem) -> impl 
     let limits = profile.limits.clone();
     let fits = move |meta, shared_bytes| limits.runs(meta) && shared_bytes <= limits.max_dynamic_shared_bytes;
     let fits_too = fits.clone();
-    let tiles = T::TILES.iter().chain(T::FEW_ROWS).filter(move |kernel| {
+    let tiles = T::TILES.iter().filter(move |kernel| {
         [kernel.a_along_k, kernel.b_along_k] == along_k
             && kernel.is_three_products == is_three
             && fits(kernel.meta, kernel.shared_bytes)
     });
-    // A tensor map has no dimension of 0, and its kernels count tiles in 32 bits.
-    let &Problem { m, n, k, batch, is_aligned, .. } = problem;
+    // A tensor map has no dimension of 0, and its kernels count tiles in 32 bits. So do those that copy operands count chunks.
+    let &Problem { m, n, k, batch, is_aligned, has_whole_lines, .. } = problem;
+    let (fits_few, can_copy) = (fits_too.clone(), u64::from(m.max(n)) * u64::from(k) < 1 << 31);
+    let few_rows = if is_three { T::FEW_ROWS_F32 } else { T::FEW_ROWS };
+    let few_rows = few_rows.iter().filter(move |kernel| {
+        [true, kernel.b_along_k] == along_k
+            && is_aligned
+            && k > 0
+            && fits_few(kernel.meta, kernel.shared_bytes)
+    });
     let warpgroups = T::WARPGROUPS.iter().filter(move |kernel| {
         [kernel.a_along_k, kernel.b_along_k] == along_k
-            && is_aligned
+            && (is_aligned || can_copy)
             && !is_three
             && k > 0
-            && kernel.units([m, n], MOST_SPLITS, batch) < 1 << 31
+            && kernel.units([m, n], MOST_SPLITS, batch, 1) < 1 << 31
             && fits_too(kernel.meta, kernel.shared_bytes)
+    });
+    let warpgroups = warpgroups.flat_map(move |kernel| {
+        // A block that shares B has a tile of its own.
+        let sharing =
+            [1, SHARING].into_iter().filter(move |sharing| (sharing - 1) * WarpgroupShape::ROWS < m);
+        let aligns = [(is_aligned, false), (can_copy && !(is_aligned && has_whole_lines), true)];
+        let aligns = aligns.into_iter().filter_map(|(is_possible, aligns)| is_possible.then_some(aligns));
+        let both = sharing.flat_map(move |sharing| aligns.clone().map(move |aligns| (sharing, aligns)));
+        both.map(move |(sharing, aligns)| Kernel::Warpgroups { kernel, sharing, aligns })
     });
     let has_three = is_three
         && k > 0
         && m.max(n) < 1 << 20
-        && THREE_PRODUCTS.units([m, n], MOST_SPLITS, batch) < 1 << 31
+        && THREE_PRODUCTS.units([m, n], MOST_SPLITS, batch, 1) < 1 << 31
         && profile.limits.runs(THREE_PRODUCTS.meta);
     let three = has_three.then_some(Kernel::ThreeProducts);
-    tiles.map(Kernel::Tiles).chain(warpgroups.map(Kernel::Warpgroups)).chain(three)
+    tiles.map(Kernel::Tiles).chain(few_rows.map(Kernel::FewRows)).chain(warpgroups).chain(three)
 }
 
 impl<T: Real> fmt::Display for KernelChoice<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<_> = self.kernels().map(|kernel| kernel.name).collect();
         f.write_str(&names.join(" + "))?;
-        if self.splits > 1 { write!(f, " ({} splits of k)", self.splits) } else { Ok(()) }
+        let splits = (self.splits > 1).then(|| format!("{} splits of k", self.splits));
+        let is_shared = matches!(self.kernel, Kernel::Warpgroups { sharing: SHARING, .. });
+        let more: Vec<_> =
+            splits.into_iter().chain(is_shared.then(|| "pairs of blocks".to_owned())).collect();
+        if more.is_empty() { Ok(()) } else { write!(f, " ({})", more.join(", ")) }
     }
 }
 
@@ -347,12 +316,16 @@ mod tests {
             |problem: &Problem| KernelChoice::<bf16>::new(&profile(90), problem).unwrap().to_string();
         let problem = Problem { b_is_transposed: true, ..Problem::new(8192, 8192, 8192) };
         assert_eq!(choice(&problem), "matmul_bf16_kk_128x256w");
-        assert_eq!(choice(&Problem { is_aligned: false, ..problem }), "matmul_bf16_kk_128x128");
-        assert!(
-            !choice(&Problem { m: 8, ..problem }).contains('w'),
-            "{}",
-            choice(&Problem { m: 8, ..problem })
-        );
+        let unaligned = "matmul_align_16 + matmul_bf16_kk_128x256w";
+        assert_eq!(choice(&Problem { is_aligned: false, has_whole_lines: false, ..problem }), unaligned);
+        assert_eq!(choice(&Problem { m: 8, ..problem }), "matmul_bf16_kk_16x128w (4 splits of k)");
+    }
+
+    #[test]
+    fn rows_across_lines_get_pairs_or_copies() {
+        let problem = Problem { b_is_transposed: true, has_whole_lines: false, ..Problem::new(4104, 4104, 4104) };
+        let choice = KernelChoice::<bf16>::new(&profile(90), &problem).unwrap().to_string();
+        assert!(choice.contains("pairs") || choice.contains("align"), "{choice}");
     }
 
     #[test]

@@ -2,19 +2,19 @@
 
 use cuda_std::launch::RawBuffer;
 use gpu_kernels::matmul::args::{
-    A_ALIGNED, A_TRANSPOSED, B_ALIGNED, B_TRANSPOSED, MatmulLaunch, OUT_ALIGNED, OUT_F32,
+    A_ALIGNED, A_TRANSPOSED, B_ALIGNED, B_TRANSPOSED, MatmulLaunch, OUT_ALIGNED, OUT_F32, OUT_TENSOR,
 };
 use gpu_kernels::matmul::operation::{reduce_config, serial_config};
 
 use super::kernel_choice::Kernel;
 use super::maps::with_maps;
-use super::{KernelChoice, MatmulError, three_products};
+use super::{KernelChoice, MatmulError, align, three_products};
 use crate::device::{Buffer, Device, DeviceError};
 
 /// The most blocks along y or z of a grid.
 pub(super) const MOST_BLOCKS: usize = 65_535;
 
-/// Memory for the sums of splits, and for the parts of `f32` that is multiplied as three products. It grows when a
+/// Memory for the sums of splits, for aligned copies of operands, and for the parts of `f32` that is multiplied as three products. It grows when a
 /// multiplication needs more, which a recording refuses: run once before.
 ///
 /// ```
@@ -75,9 +75,20 @@ pub(super) unsafe fn launch_some<T: super::Real>(
         match choice.kernel {
             Kernel::Serial(kernel) => kernel.launch(device, serial_config(shape, batch), parts)?,
             Kernel::Tiles(kernel) => kernel.launch(device, kernel.config(shape, splits, batch), parts)?,
-            Kernel::Warpgroups(kernel) => {
-                let config = kernel.config(kernel.units(shape, splits, batch), device.multiprocessors());
-                kernel.launch(device, config, with_maps(device, kernel, parts, batch)?)?;
+            Kernel::FewRows(kernel) => {
+                let parts = MatmulLaunch { flags: parts.flags & !OUT_TENSOR, ..parts };
+                let parts = with_maps(device, kernel.terms, kernel.box_rows(), parts)?;
+                kernel.launch(device, kernel.config(shape, splits, batch), parts)?;
+            }
+            Kernel::Warpgroups { kernel, sharing, aligns } => {
+                let parts = if aligns { align::launch(device, &mut workspace.parts, parts)? } else { parts };
+                let units = kernel.units(shape, splits, batch, sharing);
+                let config = kernel.config(units, device.multiprocessors(), sharing);
+                kernel.launch(
+                    device,
+                    config,
+                    with_maps(device, kernel.terms, kernel.box_rows(sharing), parts)?,
+                )?;
             }
             Kernel::ThreeProducts => three_products::launch(device, &mut workspace.parts, parts.cast())?,
         }

@@ -43,13 +43,15 @@ impl Stored {
     }
 }
 
-/// The arguments with the maps of A, B and, with [`OUT_TENSOR`], of the result.
+/// The arguments with the maps of A, B and, with [`OUT_TENSOR`], of the result. The boxes of A and of B have `terms` columns and
+/// these rows.
 pub(super) fn with_maps<T: TensorElement>(
     device: &Device,
-    shape: &WarpgroupShape,
+    terms: u32,
+    [a_rows, b_rows]: [u32; 2],
     args: MatmulLaunch<T>,
-    batch: u32,
 ) -> Result<MatmulLaunch<T>, MatmulError> {
+    let batch = args.batch;
     let of = |[rows, cols]: [u32; 2], is_transposed: bool, pitch, batch_pitch| {
         let [rows, cols] = if is_transposed { [cols, rows] } else { [rows, cols] };
         Stored { rows, cols, pitch, batch, batch_pitch }
@@ -57,16 +59,15 @@ pub(super) fn with_maps<T: TensorElement>(
     let has = |flag| args.flags & flag != 0;
     let a = of([args.m, args.k], has(A_TRANSPOSED), args.a_pitch, args.a_batch);
     let b = of([args.k, args.n], has(B_TRANSPOSED), args.b_pitch, args.b_batch);
-    let [a_rows, b_rows] = shape.box_rows();
     let out_map = if has(OUT_TENSOR) {
         let out = of([args.m, args.n], false, args.out_pitch, args.out_batch);
-        out.map::<T>(device, args.out.cast(), [shape.terms, WarpgroupShape::OUT_BOX_ROWS])?
+        out.map::<T>(device, args.out.cast(), [terms, WarpgroupShape::OUT_BOX_ROWS])?
     } else {
         args.out_map
     };
     Ok(MatmulLaunch {
-        a_map: a.map(device, args.a, [shape.terms, a_rows])?,
-        b_map: b.map(device, args.b, [shape.terms, b_rows])?,
+        a_map: a.map(device, args.a, [terms, a_rows])?,
+        b_map: b.map(device, args.b, [terms, b_rows])?,
         out_map,
         ..args
     })

@@ -21,7 +21,9 @@
 //! computed in `f32`, and a result is rounded once. For one device, shape and alignment, results are the same bits in every
 //! run, because all sums have a fixed order.
 
+mod align;
 mod error;
+mod estimate;
 mod kernel_choice;
 mod launch;
 mod maps;

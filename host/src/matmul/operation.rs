@@ -159,6 +159,9 @@ impl<'a, T: MatmulAs<O>, O: Pod> Matmul<'a, T, O> {
             precision: self.precision,
             is_aligned: is_aligned(self.a.raw().pointer, &self.a.layout, 16)
                 && is_aligned(self.b.raw().pointer, &self.b.layout, 16),
+            has_whole_lines: [&self.a.layout, &self.b.layout]
+                .iter()
+                .all(|layout| layout.rows <= 1 || (layout.stride * size_of::<T>()).is_multiple_of(128)),
         })
     }
 

@@ -1,150 +1,258 @@
-//! Products of few rows: the blocks of a cluster share the terms of a tile, and add up their sums within the launch
-//! (compute capability 9.0 and later).
+//! Products of few rows by `wgmma` (compute capability 9.0, `compute_90a`).
 //!
-//! With few rows there are fewer tiles than multiprocessors, and the time is that of reading B. So the terms are split. A second
-//! launch that adds up the parts, as [`super::reduce`] does, takes a third of the time of a small product. Here the blocks of a
-//! cluster read each other's sums from shared memory instead: each adds up its share of the tile, in the order of the parts.
+//! Their time is that of reading B. `wgmma` has 64 rows, so here the roles change: the rows of a tile are 128 columns of B, and
+//! its columns are the rows of A, of which a multiplication takes as few as 8. Tensor copies fill a ring of stages, and two
+//! blocks on a multiprocessor keep 200 KiB on their way, which hides the latency of memory.
 //!
-//! The instances are the tuning table, as in [`super::tensor_tiles`].
-//@ ptx(matmul_bf16_kk_16x64c, compute_90+): mma.sync.aligned.m16n8k16 == 16, barrier.cluster.arrive == 2, .local == 0
-//@ ptx(matmul_f32x3_kk_16x64c, compute_90+): barrier.cluster.arrive == 2, .local == 0
+//! With few tiles the terms are split between the blocks of a cluster. Each adds up its share of the sums, which it reads from
+//! the shared memory of the others, in the order of the splits. A second launch would take a third of the time.
+//!
+//! The instances are the tuning table: rows of A, and stages.
+//@ ptx(matmul_bf16_kk_16x128w, compute_90a): wgmma.mma_async.sync.aligned.m64n16k16 == 4, barrier.cluster.arrive >= 2, .local == 0
+//@ ptx(matmul_f16_kn_64x128w, compute_90a): wgmma.mma_async.sync.aligned.m64n64k16 == 4, .local == 0
 
+use cuda_std::barrier::Barrier;
 use cuda_std::half::{bf16, f16};
 use cuda_std::mem::f32x4;
-use cuda_std::{cluster, kernel, thread};
+use cuda_std::shared::dynamic_shared_mem_aligned;
+use cuda_std::wgmma::{self, Accumulator, Panel, Registers};
+use cuda_std::{cluster, kernel, tensor, thread};
 
 use super::super::args::MatmulArgs;
 use super::super::epilogue::store_results;
-use super::super::operand::Operand;
-use super::super::tile_order::grouped;
+use super::super::ladder::{Ring, WARPGROUP, arrive_warp, init_barriers};
 #[cfg(not(target_arch = "nvptx64"))]
-use super::TileShape;
-use super::tensor_tiles::GROUP;
-use super::tile_sums::{sums_pitch, tile_sums};
+use super::FewRowsShape;
+use super::warpgroup_operand::WarpgroupOperand;
+use super::warpgroup_work::{PANEL_ROW, ROWS, advance, copy, meet, terms};
 use crate::element::Output;
 
-/// Matrix multiplication of the arguments.
+/// Threads of a block: two warpgroups that multiply, and a warp that copies.
+pub(super) const THREADS: u32 = 2 * WARPGROUP + 32;
+const _: () = assert!(THREADS == 288);
+/// `f32` from the sums of a row of A to those of the next: the four threads of a warp that have different rows write to different
+/// banks.
+const PITCH: usize = ROWS + 4;
+
+/// Bytes of the stages and their barriers, after the first multiple of 1024. So many sums of each
+/// result take the place of the stages.
+pub(super) const fn shared_bytes(rows: usize, stages: usize, sums: usize) -> usize {
+    assert!(sums * rows * PITCH * 4 <= stages * (ROWS + rows) * PANEL_ROW, "the sums fit the stages");
+    stages * ((ROWS + rows) * PANEL_ROW + 2 * size_of::<Barrier>())
+}
+
+/// Matrix multiplication of the arguments, with the maps of A and B. A map has the rows of the stored matrix, and the batch as
+/// its third dimension. Its boxes are as the facts say.
 ///
-/// Launched on a cluster of `args.splits` blocks, at most 8, for each tile along x, and each matrix of the batch along z. For the
-/// rest it is as [`matmul_tiles`](fn@super::tensor_tiles::matmul_tiles), but the results are complete.
+/// Launched on a cluster of `args.splits` blocks, at most 8, for each tile along x, and each matrix of the batch along z.
 ///
 /// # Safety
-/// The launch is as said. The matrices hold what their shapes, pitches and batches say, and no other code uses `out`. The flags
-/// are true of the addresses and pitches.
+/// The launch is as said. The matrices hold what their shapes, pitches, batches and maps say, and no other code uses `out`. The
+/// flags are true of the addresses and pitches.
 #[kernel(
-    with(
-        THREADS = BM / WM * (BN / WN) * 32,
-        AR = A_K * BM + (1 - A_K) * BK, AC = A_K * BK + (1 - A_K) * BM,
-        BR = B_K * BN + (1 - B_K) * BK, BC = B_K * BK + (1 - B_K) * BN,
-        AP = AC + 16 / BYTES + (1 - A_K) * (BYTES / 4) * 4,
-        BP = BC + 16 / BYTES + (1 - B_K) * (BYTES / 4) * 4,
-        MF = WM / 16,
-        NF = WN / 8,
-        STAGE_A = AR * AP,
-        STAGE = AR * AP + BR * BP,
-    ),
-    max_threads = THREADS,
-    min_arch = 90,
+    with(REGISTERS = A_ROWS / 2),
+    max_threads = 288,
+    min_blocks = 2,
+    arch = "90a",
     args,
-    facts: TileShape = TileShape::new([BM, BN, BK], [A_K, B_K], STAGES * STAGE * BYTES, THREADS, THREE, true),
+    facts: FewRowsShape = FewRowsShape::new(A_ROWS, B_K, BYTES, shared_bytes(A_ROWS, STAGES, 1)),
     instances(
-        for T in [bf16, f16], BYTES = 2, THREE = false {
-            matmul_{T}_kk_64x64c = <1, 1, 64, 64, 32, 32, 64, 3>, min_blocks = 4;
-            matmul_{T}_kn_64x64c = <1, 0, 64, 64, 32, 32, 64, 3>, min_blocks = 4;
-            matmul_{T}_kk_32x64c = <1, 1, 32, 64, 32, 16, 128, 3>, min_blocks = 2;
-            matmul_{T}_kn_32x64c = <1, 0, 32, 64, 32, 16, 128, 3>, min_blocks = 2;
-            matmul_{T}_kk_16x64c = <1, 1, 16, 64, 16, 16, 128, 3>, min_blocks = 3;
-            matmul_{T}_kn_16x64c = <1, 0, 16, 64, 16, 16, 128, 3>, min_blocks = 3;
+        for T in [bf16, f16], BYTES = 2 {
+            matmul_{T}_kk_16x128w = <1, 16, 6>;
+            matmul_{T}_kn_16x128w = <0, 16, 6>;
+            matmul_{T}_kk_32x128w = <1, 32, 5>;
+            matmul_{T}_kn_32x128w = <0, 32, 5>;
+            matmul_{T}_kk_64x128w = <1, 64, 4>;
+            matmul_{T}_kn_64x128w = <0, 64, 4>;
         }
-        T = f32, BYTES = 4, THREE = false {
-            matmul_f32_kk_64x64c = <1, 1, 64, 64, 32, 32, 32, 3>, min_blocks = 3;
-            matmul_f32_kn_64x64c = <1, 0, 64, 64, 32, 32, 32, 3>, min_blocks = 3;
-            matmul_f32_kk_16x64c = <1, 1, 16, 64, 16, 16, 64, 3>, min_blocks = 3;
-            matmul_f32_kn_16x64c = <1, 0, 16, 64, 16, 16, 64, 3>, min_blocks = 3;
-        }
-        T = f32, BYTES = 4, THREE = true {
-            matmul_f32x3_kk_64x64c = <1, 1, 64, 64, 32, 32, 32, 3>, min_blocks = 3;
-            matmul_f32x3_kn_64x64c = <1, 0, 64, 64, 32, 32, 32, 3>, min_blocks = 3;
-            matmul_f32x3_kk_16x64c = <1, 1, 16, 64, 16, 16, 64, 3>, min_blocks = 3;
-            matmul_f32x3_kn_16x64c = <1, 0, 16, 64, 16, 16, 64, 3>, min_blocks = 3;
+        T = f32, BYTES = 4 {
+            matmul_f32_kk_16x128w = <1, 16, 6>;
+            matmul_f32_kk_32x128w = <1, 32, 5>;
+            matmul_f32_kk_64x128w = <1, 64, 4>;
         }
     ),
 )]
 pub unsafe fn matmul_few_rows<
-    T: Operand + Output<4>,
-    const A_K: usize,
+    T: WarpgroupOperand,
     const B_K: usize,
-    const BM: usize,
-    const BN: usize,
-    const WM: usize,
-    const WN: usize,
-    const BK: usize,
+    const A_ROWS: usize,
     const STAGES: usize,
     const BYTES: usize,
-    const THREE: bool,
-    const THREADS: usize,
-    const AR: usize,
-    const AC: usize,
-    const BR: usize,
-    const BC: usize,
-    const AP: usize,
-    const BP: usize,
-    const MF: usize,
-    const NF: usize,
-    const STAGE_A: usize,
-    const STAGE: usize,
+    const REGISTERS: usize,
 >(
     args: MatmulArgs<T>,
-) {
-    let tid = thread::thread_idx_x() as usize;
-    let (rank, blocks) = (cluster::block_rank(), cluster::num_blocks());
-    let tiles = [args.m.div_ceil(BM as u32), args.n.div_ceil(BN as u32)];
-    let [row, col] = grouped::<GROUP>(thread::block_idx_x() / blocks, tiles);
-    let [row, col] = [row * BM as u32, col * BN as u32];
-    let batch = thread::block_idx_z();
-    // SAFETY: all threads of the cluster come to both barriers. Between them each block's sums are complete and stay, and after
-    // the second no thread reads another block's. Each result is stored by one thread.
+) where
+    [f32; REGISTERS]: Registers,
+{
+    let tid = thread::thread_idx_x();
+    let consumer = tid / WARPGROUP;
+    // SAFETY: all threads of the block make the part. Copies to a stage wait for its `empty`, multiplications for its `full`. All
+    // threads of a warpgroup come to its collectives. The stages become sums when all threads are done with them.
     unsafe {
-        let sums = tile_sums::<
-            T,
-            A_K,
-            B_K,
-            BM,
-            BN,
-            WM,
-            WN,
-            BK,
-            STAGES,
-            THREE,
-            THREADS,
-            AR,
-            AC,
-            BR,
-            BC,
-            AP,
-            BP,
-            MF,
-            NF,
-            STAGE_A,
-            STAGE,
-        >(&args, [row, col], rank, batch);
-        cluster::sync();
-        let each = (BM * BN / 4).div_ceil(blocks as usize);
-        let first = each * rank as usize;
-        let mut i = first + tid;
-        while i < (first + each).min(BM * BN / 4) {
-            let (r, c) = (i / (BN / 4), i % (BN / 4) * 4);
-            let mut total = [0.0f32; 4];
-            for block in 0..blocks {
-                let four: f32x4 = *cluster::map_shared(sums.add(r * sums_pitch(BN) + c).cast(), block);
-                let four = four.to_array();
-                for j in 0..4 {
-                    total[j] += four[j];
+        let part = Part::<STAGES>::new::<T>(&args, A_ROWS);
+        let mut sums = Accumulator::<REGISTERS>::ZERO;
+        if consumer == 2 {
+            part.copy_stages::<T, B_K>(&args);
+        } else {
+            let mut ring = Ring::<0>::FIRST;
+            let mut pending = sums.start();
+            let (mut before, mut k) = (0, part.terms[0]);
+            while k < part.terms[1] {
+                let stage = ring.stage as usize;
+                Barrier::wait_parity(part.full.add(stage), ring.parity);
+                wgmma::fence();
+                T::multiply::<B_K, 1, A_ROWS, REGISTERS>(
+                    &mut pending,
+                    true,
+                    part.b(stage),
+                    part.a(stage),
+                    consumer,
+                );
+                wgmma::commit();
+                wgmma::wait::<1>();
+                if k > part.terms[0] {
+                    arrive_warp(part.empty.add(before));
                 }
+                before = stage;
+                advance::<STAGES>(&mut ring);
+                k += const { terms(BYTES) as u32 };
             }
-            store_results(&args, batch, [row + r as u32, col + c as u32], total);
-            i += THREADS;
+            sums = pending.finish::<0>();
         }
-        cluster::sync();
+        thread::sync_threads_aligned();
+        if consumer < 2 {
+            sums.for_each(|r, c, sum| *part.sum(0, c, 64 * consumer as usize + r) = sum);
+        }
+        part.add_up::<T>(&args, 1);
+    }
+}
+
+/// A block's part of a tile: some of its terms, and the stages that they go through.
+pub(super) struct Part<const STAGES: usize> {
+    shared: *mut u8,
+    /// Of each stage: its bytes are there.
+    pub full: *mut Barrier,
+    /// Of each stage: the consumers have read it.
+    pub empty: *mut Barrier,
+    /// The first term, and the one after the last.
+    pub terms: [u32; 2],
+    a_rows: usize,
+    at: [u32; 2],
+    batch: u32,
+    rank: u32,
+    splits: u32,
+}
+
+impl<const STAGES: usize> Part<STAGES> {
+    /// The calling block's, with `a_rows` rows of A. Its barriers are initialised.
+    ///
+    /// # Safety
+    /// All threads of a block of such a kernel call it once, with the kernel's arguments.
+    #[inline(always)]
+    pub unsafe fn new<T>(args: &MatmulArgs<T>, a_rows: usize) -> Self {
+        let shared = dynamic_shared_mem_aligned::<Panel<u16, 8>>().cast::<u8>();
+        let full = shared.wrapping_add(STAGES * (ROWS + a_rows) * PANEL_ROW).cast::<Barrier>();
+        let empty = full.wrapping_add(STAGES);
+        let depth = const { terms(size_of::<T>()) as u32 };
+        let (rank, splits) = (cluster::block_rank(), cluster::num_blocks());
+        let (tile, batch) = (thread::block_idx_x() / splits, thread::block_idx_z());
+        let down = args.m.div_ceil(a_rows as u32);
+        // SAFETY: there is a tile, so there are rows. It keeps a panic out of the kernel.
+        unsafe { core::hint::assert_unchecked(down != 0) };
+        let at = [tile % down * a_rows as u32, tile / down * ROWS as u32];
+        let each = args.k.div_ceil(depth).div_ceil(splits) * depth;
+        let first = (rank * each).min(args.k);
+        // SAFETY: nothing uses the barriers yet.
+        unsafe { init_barriers(full, empty, STAGES as u32, 8) };
+        let terms = [first, args.k.min(first + each)];
+        Self { shared, full, empty, terms, a_rows, at, batch, rank, splits }
+    }
+
+    /// The columns of B in a stage.
+    #[inline(always)]
+    pub fn b(&self, stage: usize) -> *mut u8 {
+        self.shared.wrapping_add(stage * ROWS * PANEL_ROW)
+    }
+
+    /// The rows of A in a stage.
+    #[inline(always)]
+    pub fn a(&self, stage: usize) -> *mut u8 {
+        self.shared.wrapping_add((STAGES * ROWS + stage * self.a_rows) * PANEL_ROW)
+    }
+
+    /// Fills stage after stage.
+    ///
+    /// # Safety
+    /// The warp that copies calls it, the last of the block, and all consumers use each stage.
+    #[inline(always)]
+    pub unsafe fn copy_stages<T, const B_K: usize>(&self, args: &MatmulArgs<T>) {
+        if thread::thread_idx_x() != 2 * WARPGROUP {
+            return;
+        }
+        tensor::prefetch(&args.a_map);
+        tensor::prefetch(&args.b_map);
+        let batch_a = if args.a_batch == 0 { 0 } else { self.batch as i32 };
+        let batch_b = if args.b_batch == 0 { 0 } else { self.batch as i32 };
+        let bytes = ((ROWS + self.a_rows) * PANEL_ROW) as u32;
+        let [row, col] = self.at;
+        let mut ring = Ring::<0>::FIRST;
+        let mut k = self.terms[0];
+        while k < self.terms[1] {
+            let stage = ring.stage as usize;
+            // SAFETY: the stage's consumers have read it, and its bytes are expected.
+            unsafe {
+                Barrier::wait_parity(self.empty.add(stage), ring.parity ^ 1);
+                let full = self.full.add(stage);
+                Barrier::arrive_expect_tx(full, bytes);
+                copy::<T, B_K>(self.b(stage), &args.b_map, [col, k], batch_b, ROWS as u32, full);
+                copy::<T, 1>(self.a(stage), &args.a_map, [row, k], batch_a, 0, full);
+            }
+            advance::<STAGES>(&mut ring);
+            k += const { terms(size_of::<T>()) as u32 };
+        }
+    }
+
+    /// Where the sum of a row of A and a column of B is put, one of several that [`add_up`](Self::add_up) adds.
+    #[inline(always)]
+    pub fn sum(&self, which: u32, row: usize, col: usize) -> *mut f32 {
+        self.shared.cast::<f32>().wrapping_add((which as usize * self.a_rows + row) * PITCH + col)
+    }
+
+    /// Adds up the sums of all blocks, `count` of each, and writes this block's share of the results.
+    ///
+    /// # Safety
+    /// All threads of the cluster call it, after they have written their sums, and return right afterwards.
+    #[inline(always)]
+    pub unsafe fn add_up<T: Output<4>>(&self, args: &MatmulArgs<T>, count: u32) {
+        let [row, col] = self.at;
+        // SAFETY: between the barriers the sums of every block are complete and stay, and after the second no thread reads another
+        // block's. Each result is stored by one thread.
+        unsafe {
+            if self.splits == 1 {
+                thread::sync_threads_aligned();
+            } else {
+                cluster::sync();
+            }
+            let rows = (args.m - row).min(self.a_rows as u32) as usize;
+            let share = (rows * ROWS / 4).div_ceil(self.splits as usize);
+            let mut i = share * self.rank as usize + thread::thread_idx_x() as usize;
+            let end = (share * (self.rank as usize + 1)).min(rows * ROWS / 4);
+            while i < end {
+                let (r, c) = (i / (ROWS / 4), i % (ROWS / 4) * 4);
+                let mut total = [0.0f32; 4];
+                for block in 0..self.splits {
+                    for which in 0..count {
+                        let four: f32x4 = *cluster::map_shared(self.sum(which, r, c).cast(), block);
+                        let four = four.to_array();
+                        for j in 0..4 {
+                            total[j] += four[j];
+                        }
+                    }
+                }
+                store_results(args, self.batch, [row + r as u32, col + c as u32], total);
+                i += THREADS as usize;
+            }
+            meet(self.splits);
+        }
     }
 }

@@ -4,13 +4,16 @@ use cuda_std::half::{bf16, f16};
 use cuda_std::launch::{KernelMeta, KernelOf, KernelsOf, LaunchConfig};
 
 use super::super::args::MatmulArgs;
-use super::few_rows::matmul_few_rows;
+use super::align::{self, AlignArgs, matmul_align};
+use super::few_rows::{self, matmul_few_rows};
+use super::few_rows_f32::matmul_few_rows_f32;
 use super::reduce::{self, matmul_reduce};
 use super::serial::{SHARED_BYTES, TILE_COLS, TILE_ROWS, matmul_serial};
 use super::split::{SIDE, SplitArgs, matmul_split_f32};
 use super::tensor_tiles::matmul_tiles;
 use super::three_products::matmul_three_products;
-use super::warpgroup_tiles::{ROWS, matmul_warpgroups, terms};
+use super::warpgroup_tiles::matmul_warpgroups;
+use super::warpgroup_work::{ROWS, terms};
 
 /// The part of the result that a block computes, and what it needs for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,21 +34,15 @@ pub struct TileShape {
     pub b_along_k: bool,
     /// Whether `f32` is multiplied as three products of TF32.
     pub is_three_products: bool,
-    /// Whether the splits of k are the blocks of a cluster, at most [`Self::MOST_IN_CLUSTER`], which add up their sums.
-    pub is_cluster: bool,
 }
 
 impl TileShape {
-    /// Blocks that every GPU with clusters has in one.
-    pub const MOST_IN_CLUSTER: u32 = 8;
-
     pub(super) const fn new(
         [rows, cols, terms]: [usize; 3],
         along_k: [usize; 2],
         shared_bytes: usize,
         threads: usize,
         is_three_products: bool,
-        is_cluster: bool,
     ) -> Self {
         assert!(rows * super::tile_sums::sums_pitch(cols) * 4 <= shared_bytes, "the sums fit the buffers");
         Self {
@@ -57,19 +54,50 @@ impl TileShape {
             a_along_k: along_k[0] == 1,
             b_along_k: along_k[1] == 1,
             is_three_products,
-            is_cluster,
         }
     }
 
     /// The grid for a result of `m` x `n`, so many splits of k, and a batch.
     pub fn config(&self, [m, n]: [u32; 2], splits: u32, batch: u32) -> LaunchConfig {
         let tiles = m.div_ceil(self.rows) * n.div_ceil(self.cols);
-        let config = if self.is_cluster {
-            LaunchConfig::new((tiles * splits, 1, batch), self.threads).with_cluster(splits)
-        } else {
-            LaunchConfig::new((tiles, splits, batch), self.threads)
-        };
-        config.with_shared_bytes(self.shared_bytes)
+        LaunchConfig::new((tiles, splits, batch), self.threads).with_shared_bytes(self.shared_bytes)
+    }
+}
+
+/// The tiles of a kernel for few rows, and what it needs. The blocks of a cluster split k.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FewRowsShape {
+    /// Rows of A that a tile has; it has [`Self::COLS`] columns of B.
+    pub rows: u32,
+    /// Terms of a stage, and the width of every box.
+    pub terms: u32,
+    /// Bytes of dynamic shared memory.
+    pub shared_bytes: u32,
+    /// Whether B is stored as its transpose.
+    pub b_along_k: bool,
+}
+
+impl FewRowsShape {
+    /// Columns of a tile.
+    pub const COLS: u32 = ROWS as u32;
+    /// Blocks that every GPU with clusters has in one.
+    pub const MOST_IN_CLUSTER: u32 = 8;
+
+    pub(super) const fn new(rows: usize, b_along_k: usize, bytes: usize, shared_bytes: usize) -> Self {
+        let shared_bytes = shared_bytes as u32 + 1024;
+        Self { rows: rows as u32, terms: terms(bytes) as u32, shared_bytes, b_along_k: b_along_k == 1 }
+    }
+
+    /// Rows of the boxes of A and of B.
+    pub fn box_rows(&self) -> [u32; 2] {
+        [self.rows, if self.b_along_k { Self::COLS } else { self.terms }]
+    }
+
+    /// The grid for a result of `m` x `n`, so many splits of k, and a batch.
+    pub fn config(&self, [m, n]: [u32; 2], splits: u32, batch: u32) -> LaunchConfig {
+        let tiles = m.div_ceil(self.rows) * n.div_ceil(Self::COLS);
+        let config = LaunchConfig::new((tiles * splits, 1, batch), few_rows::THREADS);
+        config.with_cluster(splits).with_shared_bytes(self.shared_bytes)
     }
 }
 
@@ -101,22 +129,23 @@ impl WarpgroupShape {
         Self { cols: cols as u32, terms: terms(bytes) as u32, shared_bytes, a_along_k, b_along_k }
     }
 
-    /// Rows of the boxes of A and of B.
-    pub fn box_rows(&self) -> [u32; 2] {
+    /// Rows of the boxes of A and of B, where so many blocks share B: 1 or 2.
+    pub fn box_rows(&self, sharing: u32) -> [u32; 2] {
         let rows = |along_k: bool, side: u32| if along_k { side } else { self.terms };
-        [rows(self.a_along_k, Self::ROWS), rows(self.b_along_k, self.cols)]
+        [rows(self.a_along_k, Self::ROWS), rows(self.b_along_k, self.cols) / sharing]
     }
 
-    /// Tiles of all matrices and splits.
-    pub fn units(&self, [m, n]: [u32; 2], splits: u32, batch: u32) -> u64 {
-        let tiles = u64::from(m.div_ceil(Self::ROWS)) * u64::from(n.div_ceil(self.cols));
+    /// Tiles of all matrices and splits, or groups of `sharing` tiles below each other.
+    pub fn units(&self, [m, n]: [u32; 2], splits: u32, batch: u32, sharing: u32) -> u64 {
+        let tiles = u64::from(m.div_ceil(Self::ROWS * sharing)) * u64::from(n.div_ceil(self.cols));
         tiles * u64::from(splits) * u64::from(batch)
     }
 
-    /// The grid for so many tiles on a GPU with so many multiprocessors.
-    pub fn config(&self, units: u64, multiprocessors: usize) -> LaunchConfig {
-        let blocks = units.min(multiprocessors as u64).max(1) as u32;
-        LaunchConfig::new(blocks, 384).with_shared_bytes(self.shared_bytes)
+    /// The grid for so many units on a GPU with so many multiprocessors.
+    pub fn config(&self, units: u64, multiprocessors: usize, sharing: u32) -> LaunchConfig {
+        let clusters = units.min(multiprocessors as u64 / u64::from(sharing)).max(1) as u32;
+        let config = LaunchConfig::new(clusters * sharing, 384).with_shared_bytes(self.shared_bytes);
+        if sharing == 1 { config } else { config.with_cluster(sharing) }
     }
 }
 
@@ -124,8 +153,10 @@ impl WarpgroupShape {
 pub trait MatmulKernels: Sized + 'static {
     /// Kernels of tensor cores for every layout.
     const TILES: &'static [KernelOf<MatmulArgs<Self>, TileShape>];
-    /// Kernels of tensor cores whose clusters split k.
-    const FEW_ROWS: &'static [KernelOf<MatmulArgs<Self>, TileShape>];
+    /// Kernels of `wgmma` for few rows, whose clusters split k; of `f32` as TF32.
+    const FEW_ROWS: &'static [KernelOf<MatmulArgs<Self>, FewRowsShape>];
+    /// Kernels without tensor cores for few rows of `f32`, whose clusters split k.
+    const FEW_ROWS_F32: &'static [KernelOf<MatmulArgs<Self>, FewRowsShape>];
     /// Kernels of `wgmma`, for every layout; of `f32` as TF32, for one.
     const WARPGROUPS: &'static [KernelOf<MatmulArgs<Self>, WarpgroupShape>];
     /// The kernel that adds up the sums of several splits.
@@ -153,19 +184,37 @@ pub const SPLIT: &KernelOf<SplitArgs> = &<matmul_split_f32 as KernelsOf<SplitArg
 pub const THREE_PRODUCTS: &KernelOf<MatmulArgs<f32>, WarpgroupShape> =
     &<matmul_three_products as KernelsOf<MatmulArgs<f32>>>::INSTANCES[0];
 
+/// The kernels that copy operands to aligned rows, of elements of 2 and of 4 bytes.
+pub const ALIGN: &[KernelOf<AlignArgs>] = <matmul_align as KernelsOf<AlignArgs>>::INSTANCES;
+
+/// The grid of [`ALIGN`] on a GPU with so many multiprocessors.
+pub fn align_config(
+    [rows, cols]: [u32; 2],
+    bytes: usize,
+    batch: u32,
+    multiprocessors: usize,
+) -> LaunchConfig {
+    let chunks = u64::from(rows) * (u64::from(cols) * bytes as u64).div_ceil(16);
+    let blocks = chunks.div_ceil(align::THREADS.into());
+    let most = 8 * multiprocessors as u64;
+    LaunchConfig::new((blocks.clamp(1, most) as u32, 1, batch), align::THREADS)
+}
+
 /// The grid of [`SPLIT`].
 pub fn split_config(rows: u32, terms: u32, batch: u32) -> LaunchConfig {
     LaunchConfig::new((terms.div_ceil(SIDE), rows.div_ceil(SIDE), batch), (SIDE, 8))
 }
 
 macro_rules! kernels {
-    ($($ty:ident: $warpgroups:expr;)*) => {$(
+    ($($ty:ident: $few_rows_f32:expr;)*) => {$(
         impl MatmulKernels for $ty {
             const TILES: &'static [KernelOf<MatmulArgs<Self>, TileShape>] =
                 <matmul_tiles as KernelsOf<MatmulArgs<$ty>>>::INSTANCES;
-            const FEW_ROWS: &'static [KernelOf<MatmulArgs<Self>, TileShape>] =
+            const FEW_ROWS: &'static [KernelOf<MatmulArgs<Self>, FewRowsShape>] =
                 <matmul_few_rows as KernelsOf<MatmulArgs<$ty>>>::INSTANCES;
-            const WARPGROUPS: &'static [KernelOf<MatmulArgs<Self>, WarpgroupShape>] = $warpgroups;
+            const FEW_ROWS_F32: &'static [KernelOf<MatmulArgs<Self>, FewRowsShape>] = $few_rows_f32;
+            const WARPGROUPS: &'static [KernelOf<MatmulArgs<Self>, WarpgroupShape>] =
+                <matmul_warpgroups as KernelsOf<MatmulArgs<$ty>>>::INSTANCES;
             const REDUCE: &'static KernelOf<MatmulArgs<Self>> =
                 &<matmul_reduce as KernelsOf<MatmulArgs<$ty>>>::INSTANCES[0];
             const SERIAL: &'static KernelOf<MatmulArgs<Self>> =
@@ -175,18 +224,20 @@ macro_rules! kernels {
 }
 
 kernels! {
-    f32: <matmul_warpgroups as KernelsOf<MatmulArgs<f32>>>::INSTANCES;
-    f16: <matmul_warpgroups as KernelsOf<MatmulArgs<f16>>>::INSTANCES;
-    bf16: <matmul_warpgroups as KernelsOf<MatmulArgs<bf16>>>::INSTANCES;
+    f32: <matmul_few_rows_f32 as KernelsOf<MatmulArgs<f32>>>::INSTANCES;
+    f16: &[];
+    bf16: &[];
 }
 
 /// All of them.
-pub const KERNELS: [&[&KernelMeta]; 7] = [
+pub const KERNELS: [&[&KernelMeta]; 9] = [
     matmul_tiles::KERNELS,
     matmul_few_rows::KERNELS,
+    matmul_few_rows_f32::KERNELS,
     matmul_warpgroups::KERNELS,
     matmul_three_products::KERNELS,
     matmul_split_f32::KERNELS,
+    matmul_align::KERNELS,
     matmul_reduce::KERNELS,
     matmul_serial::KERNELS,
 ];

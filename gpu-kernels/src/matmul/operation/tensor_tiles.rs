@@ -56,7 +56,7 @@ pub const GROUP: u32 = 8;
     max_threads = THREADS,
     min_arch = 80,
     args,
-    facts: TileShape = TileShape::new([BM, BN, BK], [A_K, B_K], STAGES * STAGE * BYTES, THREADS, THREE, false),
+    facts: TileShape = TileShape::new([BM, BN, BK], [A_K, B_K], STAGES * STAGE * BYTES, THREADS, THREE),
     instances(
         for T in [bf16, f16], BYTES = 2, THREE = false {
             matmul_{T}_kk_128x128 = <1, 1, 128, 128, 64, 32, 32, 4>, min_blocks = 2;

@@ -17,7 +17,7 @@ use super::super::ladder::{Ring, WARPGROUP, arrive_warp, element, init_barriers}
 #[cfg(not(target_arch = "nvptx64"))]
 use super::WarpgroupShape;
 use super::warpgroup_store::{apply_epilogue, store_registers};
-use super::warpgroup_tiles::{ROWS, Work, terms};
+use super::warpgroup_work::{ROWS, Work, terms};
 
 const COLS: usize = 128;
 const STAGES: usize = 3;
@@ -57,7 +57,7 @@ struct Shared {
 pub unsafe fn matmul_three_products<T: crate::element::Number>(args: MatmulArgs<T>) {
     let shared = dynamic_shared_mem_aligned::<Shared>();
     let tid = thread::thread_idx_x();
-    let work = Work::new(&args, COLS as u32);
+    let work = Work::new(&args, COLS as u32, 1);
     let (first, blocks) = (thread::block_idx_x(), thread::grid_dim_x());
     // SAFETY: as in `warpgroup_tiles`.
     unsafe {
@@ -69,7 +69,7 @@ pub unsafe fn matmul_three_products<T: crate::element::Number>(args: MatmulArgs<
         if tid / WARPGROUP == 0 {
             fewer_registers::<40>();
             while tid == 0 && unit < work.units {
-                let tile = work.tile(unit, COLS as u32, TERMS, &args);
+                let tile = work.tile(unit, COLS as u32, TERMS, 0, &args);
                 let matrix_a = if args.a_batch == 0 { 0 } else { 2 * tile.batch };
                 let matrix_b = if args.b_batch == 0 { 0 } else { 2 * tile.batch };
                 let mut k = tile.terms[0];
@@ -95,7 +95,7 @@ pub unsafe fn matmul_three_products<T: crate::element::Number>(args: MatmulArgs<
             more_registers::<232>();
             let consumer = tid / WARPGROUP - 1;
             while unit < work.units {
-                let tile = work.tile(unit, COLS as u32, TERMS, &args);
+                let tile = work.tile(unit, COLS as u32, TERMS, 0, &args);
                 let mut sums = Accumulator::<{ COLS / 2 }>::ZERO;
                 let mut k = tile.terms[0];
                 while k < tile.terms[1] {

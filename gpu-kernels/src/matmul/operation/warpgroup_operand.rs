@@ -4,7 +4,7 @@ use cuda_std::half::{bf16, f16};
 use cuda_std::mma::tf32;
 use cuda_std::wgmma::{self, Element16, Panel, Pending, Registers};
 
-use super::warpgroup_tiles::{ROWS, terms};
+use super::warpgroup_work::{ROWS, terms};
 use crate::element::Output;
 
 /// A type of the operands, which lie in panels of shared memory.

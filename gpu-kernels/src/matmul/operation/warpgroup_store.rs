@@ -8,7 +8,7 @@ use super::super::args::{GELU, MatmulArgs, OUT_TENSOR, RELU};
 use super::super::epilogue::{bias_at, gelu, relu, residual_at, store_pair};
 use super::super::ladder::WARPGROUP;
 use super::warpgroup_operand::WarpgroupOperand;
-use super::warpgroup_tiles::Tile;
+use super::warpgroup_work::Tile;
 use crate::element::Number;
 
 /// Accumulators that are written at once: those of 16 columns.
@@ -44,6 +44,9 @@ pub(super) unsafe fn apply_epilogue<T: Number, const REGISTERS: usize>(
     consumer: u32,
     sums: &mut Accumulator<REGISTERS>,
 ) {
+    if args.is_plain() {
+        return;
+    }
     let row = tile.row + 64 * consumer;
     if args.alpha != 1.0 {
         for_each_chunk!(i, REGISTERS, put(sums, i, chunk(sums, i).map(|x| args.alpha * x)));

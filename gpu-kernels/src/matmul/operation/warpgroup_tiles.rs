@@ -5,6 +5,8 @@
 //! which tensor copies ask for; [`super::tensor_tiles`] does the others. In a layout in which the terms are not neighbours, a panel
 //! has the terms as rows, and `wgmma` transposes it on the way.
 //!
+//! In a cluster of two blocks, as in rung 8, the blocks compute tiles below each other and share B by multicast.
+//!
 //! A result of 16 bits goes through panels and tensor copies if its rows start at multiples of 16 bytes, and otherwise straight
 //! from the registers, as `f32` does.
 //!
@@ -18,25 +20,15 @@ use cuda_std::half::{bf16, f16};
 use cuda_std::hint::{fewer_registers, more_registers};
 use cuda_std::shared::dynamic_shared_mem_aligned;
 use cuda_std::wgmma::{self, Accumulator, Panel, Registers};
-use cuda_std::{bulk, kernel, tensor, thread};
+use cuda_std::{bulk, cluster, kernel, tensor, thread};
 
 use super::super::args::MatmulArgs;
-use super::super::ladder::{GROUP, Ring, WARPGROUP, arrive_warp, init_barriers};
-use super::super::tile_order::grouped;
+use super::super::ladder::{Ring, WARPGROUP, init_barriers};
 #[cfg(not(target_arch = "nvptx64"))]
 use super::WarpgroupShape;
 use super::warpgroup_operand::WarpgroupOperand;
 use super::warpgroup_store::{apply_epilogue, store};
-
-/// Rows of a tile.
-pub const ROWS: usize = 128;
-/// Terms of a stage, of elements of so many bytes: a panel's row.
-pub const fn terms(bytes: usize) -> usize {
-    PANEL_ROW / bytes
-}
-
-/// Bytes of a panel's row.
-const PANEL_ROW: usize = 128;
+use super::warpgroup_work::{PANEL_ROW, ROWS, Work, advance, copy, copy_half, meet, release, terms};
 
 /// Bytes of the stages, of the results on their way out, and of the barriers, after the first multiple of 1024.
 pub const fn shared_bytes(cols: usize, stages: usize, bytes: usize) -> usize {
@@ -52,8 +44,8 @@ const fn out_bytes(cols: usize, bytes: usize) -> usize {
 /// the stored matrix, and the batch as its third dimension. Its boxes are 64 elements wide and have as many rows as the
 /// facts say.
 ///
-/// Launched on any number of blocks along x, with the shared memory that the facts say. The tiles of all matrices and splits are
-/// shared by the blocks.
+/// Launched on any number of blocks along x, or of clusters of two, with the shared memory that the facts say. The tiles of all
+/// matrices and splits are shared by the blocks, or by the clusters.
 ///
 /// # Safety
 /// The launch is as said. The matrices hold what their shapes, pitches, batches and maps say, and no other code uses `out`, which
@@ -112,22 +104,26 @@ pub unsafe fn matmul_warpgroups<
     let out_shared = b_shared.wrapping_add(STAGES * b_bytes);
     let full = out_shared.wrapping_add(const { out_bytes(COLS, BYTES) }).cast::<Barrier>();
     let empty = full.wrapping_add(STAGES);
-    let work = Work::new(&args, COLS as u32);
-    let (first, blocks) = (thread::block_idx_x(), thread::grid_dim_x());
+    let (rank, sharing) = (cluster::block_rank(), cluster::num_blocks());
+    let work = Work::new(&args, COLS as u32, sharing);
+    let (first, blocks) = (thread::block_idx_x() / sharing, thread::grid_dim_x() / sharing);
     // SAFETY: stages, results and barriers are the block's. Copies to a stage wait for its `empty`, multiplications for its
-    // `full`. All threads of a warpgroup come to its collectives. A consumer has results and a named barrier of its own.
+    // `full`. The consumers of both blocks of a cluster arrive at `empty` of both, and the blocks meet before the first copy and
+    // after the last arrival. All threads of a warpgroup come to its collectives. A consumer has results and a named barrier of
+    // its own.
     unsafe {
         if tid == 0 {
             tensor::prefetch(&args.a_map);
             tensor::prefetch(&args.b_map);
         }
-        init_barriers(full, empty, STAGES as u32, 8);
+        init_barriers(full, empty, STAGES as u32, 8 * sharing);
+        meet(sharing);
         let mut ring = Ring { stage: 0, parity: 0 };
         let mut unit = first;
         if tid / WARPGROUP == 0 {
             fewer_registers::<40>();
             while tid == 0 && unit < work.units {
-                let tile = work.tile(unit, COLS as u32, const { terms(BYTES) as u32 }, &args);
+                let tile = work.tile(unit, COLS as u32, const { terms(BYTES) as u32 }, rank, &args);
                 let batch_a = if args.a_batch == 0 { 0 } else { tile.batch as i32 };
                 let batch_b = if args.b_batch == 0 { 0 } else { tile.batch as i32 };
                 let mut k = tile.terms[0];
@@ -139,7 +135,12 @@ pub unsafe fn matmul_warpgroups<
                     let to = shared.add(stage * a_bytes);
                     copy::<T, A_K>(to, &args.a_map, [tile.row, k], batch_a, ROWS as u32, full);
                     let to = b_shared.add(stage * b_bytes);
-                    copy::<T, B_K>(to, &args.b_map, [tile.col, k], batch_b, COLS as u32, full);
+                    let at = [tile.col, k];
+                    if sharing == 1 {
+                        copy::<T, B_K>(to, &args.b_map, at, batch_b, COLS as u32, full);
+                    } else {
+                        copy_half::<T, B_K>(to, &args.b_map, at, batch_b, COLS as u32, full, rank);
+                    }
                     advance::<STAGES>(&mut ring);
                     k += const { terms(BYTES) as u32 };
                 }
@@ -150,7 +151,7 @@ pub unsafe fn matmul_warpgroups<
             let consumer = tid / WARPGROUP - 1;
             let panels = out_shared.add(consumer as usize * 64 * COLS * 2).cast::<Panel<T, 64>>();
             while unit < work.units {
-                let tile = work.tile(unit, COLS as u32, const { terms(BYTES) as u32 }, &args);
+                let tile = work.tile(unit, COLS as u32, const { terms(BYTES) as u32 }, rank, &args);
                 let mut pending = Accumulator::<REGISTERS>::ZERO.start();
                 let (mut before, mut k) = (0, tile.terms[0]);
                 while k < tile.terms[1] {
@@ -164,7 +165,7 @@ pub unsafe fn matmul_warpgroups<
                     wgmma::commit();
                     wgmma::wait::<1>();
                     if !is_first {
-                        arrive_warp(empty.add(before));
+                        release(empty.add(before), sharing);
                     }
                     before = stage;
                     advance::<STAGES>(&mut ring);
@@ -172,7 +173,7 @@ pub unsafe fn matmul_warpgroups<
                 }
                 let mut sums = pending.finish::<0>();
                 if tile.terms[0] < tile.terms[1] {
-                    arrive_warp(empty.add(before));
+                    release(empty.add(before), sharing);
                 }
                 apply_epilogue(&args, &tile, consumer, &mut sums);
                 store::<T, REGISTERS>(&args, &tile, panels, &sums, consumer);
@@ -182,86 +183,6 @@ pub unsafe fn matmul_warpgroups<
                 bulk::wait::<0>();
             }
         }
-    }
-}
-
-/// The tiles of all matrices and splits.
-pub(super) struct Work {
-    tiles: [u32; 2],
-    pub units: u32,
-}
-
-/// A tile of one matrix, and the terms of one split.
-pub(super) struct Tile {
-    /// Its first row and column.
-    pub row: u32,
-    /// As above.
-    pub col: u32,
-    /// The matrix.
-    pub batch: u32,
-    /// The split.
-    pub split: u32,
-    /// The first term, and the one after the last.
-    pub terms: [u32; 2],
-}
-
-impl Work {
-    #[inline(always)]
-    pub fn new<T>(args: &MatmulArgs<T>, cols: u32) -> Self {
-        let tiles = [args.m.div_ceil(ROWS as u32), args.n.div_ceil(cols)];
-        Self { tiles, units: tiles[0] * tiles[1] * args.splits * args.batch }
-    }
-
-    /// The tiles of a matrix come one after the other, then those of the next split, then those of the next matrix. A stage has
-    /// `depth` terms.
-    #[inline(always)]
-    pub fn tile<T>(&self, unit: u32, cols: u32, depth: u32, args: &MatmulArgs<T>) -> Tile {
-        let each = self.tiles[0] * self.tiles[1];
-        // SAFETY: there is a unit, so there are tiles and splits. It keeps a panic out of the kernel.
-        unsafe { core::hint::assert_unchecked(each != 0 && args.splits != 0) };
-        let [row, col] = grouped::<GROUP>(unit % each, self.tiles);
-        let (split, batch) = (unit / each % args.splits, unit / each / args.splits);
-        let terms = args.k.div_ceil(depth).div_ceil(args.splits) * depth;
-        let first = (split * terms).min(args.k);
-        let terms = [first, args.k.min(first + terms)];
-        Tile { row: row * ROWS as u32, col: col * cols, batch, split, terms }
-    }
-}
-
-/// Goes to the next stage.
-#[inline(always)]
-fn advance<const STAGES: usize>(ring: &mut Ring<0>) {
-    ring.stage += 1;
-    if ring.stage == STAGES as u32 {
-        ring.stage = 0;
-        ring.parity ^= 1;
-    }
-}
-
-/// Starts the copies of an operand: `side` rows of A or columns of B from `at[0]` on, and the terms from `at[1]` on.
-///
-/// # Safety
-/// As for [`tensor::global_to_shared`].
-#[inline(always)]
-unsafe fn copy<T, const ALONG_K: usize>(
-    to: *mut u8,
-    map: &tensor::TensorMap,
-    at: [u32; 2],
-    batch: i32,
-    side: u32,
-    barrier: *mut Barrier,
-) {
-    let [first, k] = at.map(|at| at as i32);
-    // SAFETY: the caller's.
-    unsafe {
-        if ALONG_K == 1 {
-            tensor::global_to_shared(to, map, [k, first, batch], barrier);
-        } else {
-            // A panel of 64 columns after the other.
-            for i in 0..side / 64 {
-                let to = to.add(i as usize * const { terms(size_of::<T>()) } * PANEL_ROW);
-                tensor::global_to_shared(to, map, [first + 64 * i as i32, k, batch], barrier);
-            }
-        }
+        meet(sharing);
     }
 }

@@ -316,6 +316,7 @@ pub(super) fn of_types<T: Number + MatmulAs<O>, O: Number>(
                 b_is_transposed,
                 precision,
                 is_aligned,
+                has_whole_lines: false,
                 ..Shape::new(m, n, k)
             };
             for choice in KernelChoice::<T>::every(&setting.profile, &shape) {

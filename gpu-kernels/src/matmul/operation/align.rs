@@ -1,0 +1,89 @@
+//! Copies operands whose rows start at no multiple of 16 bytes, which tensor copies cannot read.
+//!
+//! The copies have rows at multiples of 128 bytes. A product of large matrices reads each row many times, so it gains far more
+//! than the copy costs.
+//@ ptx(matmul_align_16, compute_90a): st.global.v4 >= 1, .local == 0
+
+use cuda_std::mem::{store_global, u32x4};
+use cuda_std::{KernelArgs, kernel, thread};
+
+/// Bytes of a row of a copy are a multiple of this.
+pub const ROW_BYTES: u64 = 128;
+/// Threads of a block.
+pub const THREADS: u32 = 256;
+
+/// A matrix or a batch of them, and where it is copied. Pitches count bytes.
+#[derive(Clone, Copy, Debug, KernelArgs)]
+#[repr(C)]
+pub struct AlignArgs {
+    /// `[batch, rows, out_pitch]`: written, at multiples of 16 bytes.
+    pub out: *mut u8,
+    /// `[rows, cols]` for each matrix, at a multiple of the element's size.
+    pub inp: *const u8,
+    /// From a row of `out` to the next, a multiple of [`ROW_BYTES`].
+    pub out_pitch: u64,
+    /// From a row of `inp` to the next.
+    pub inp_pitch: u64,
+    /// From a matrix of `inp` to the next.
+    pub inp_batch: u64,
+    /// Rows as they are stored.
+    pub rows: u32,
+    /// Elements of a row.
+    pub cols: u32,
+}
+
+/// [`AlignArgs`] in the buffers of the host.
+#[cfg(not(target_arch = "nvptx64"))]
+pub type AlignLaunch = AlignArgsHost<cuda_std::launch::RawBuffer<u8>, cuda_std::launch::RawBuffer<u8>>;
+
+/// Copies rows of elements of `BYTES` bytes, 2 or 4. Between the end of a row and the next multiple of 16 bytes it writes zeros.
+///
+/// Launched on any number of blocks of [`THREADS`] threads along x, and for each matrix along z.
+///
+/// # Safety
+/// The launch is as said, and the matrices hold what the arguments say. No other code uses `out`.
+#[kernel(
+    max_threads = 256,
+    arch = "90a",
+    args,
+    instances(
+        matmul_align_16 = <2>;
+        matmul_align_32 = <4>;
+    ),
+)]
+pub unsafe fn matmul_align<const BYTES: u32>(args: AlignArgs) {
+    const { assert!(BYTES == 2 || BYTES == 4, "elements of 2 or 4 bytes") };
+    let batch = u64::from(thread::block_idx_z());
+    let inp = args.inp.wrapping_add((batch * args.inp_batch) as usize);
+    let out = args.out.wrapping_add((batch * u64::from(args.rows) * args.out_pitch) as usize);
+    let per_chunk = 16 / BYTES;
+    let chunks = args.cols.div_ceil(per_chunk);
+    let all = args.rows * chunks;
+    // SAFETY: if there are chunks of the matrix, there are chunks of a row. It keeps a panic out of the kernel.
+    unsafe { core::hint::assert_unchecked(chunks != 0 || all == 0) };
+    let mut i = thread::block_idx_x() * THREADS + thread::thread_idx_x();
+    while i < all {
+        let (row, col) = (i / chunks, i % chunks * per_chunk);
+        let from = inp.wrapping_add((u64::from(row) * args.inp_pitch + u64::from(col * BYTES)) as usize);
+        let left = args.cols - col;
+        let mut words = [0u32; 4];
+        for (word, number) in (0..4).zip(&mut words) {
+            // SAFETY: the elements lie in the row as far as it has them.
+            unsafe {
+                if BYTES == 4 {
+                    if word < left {
+                        *number = *from.cast::<u32>().add(word as usize);
+                    }
+                } else {
+                    let half =
+                        |at: u32| if at < left { u32::from(*from.cast::<u16>().add(at as usize)) } else { 0 };
+                    *number = half(2 * word) | half(2 * word + 1) << 16;
+                }
+            }
+        }
+        let to = out.wrapping_add((u64::from(row) * args.out_pitch + u64::from(col * BYTES)) as usize);
+        // SAFETY: a row of the copy has whole chunks, and no other thread writes this one.
+        unsafe { store_global(to.cast(), u32x4::new(words[0], words[1], words[2], words[3])) };
+        i += thread::grid_dim_x() * THREADS;
+    }
+}

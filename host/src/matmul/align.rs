@@ -1,0 +1,88 @@
+//! Copies of operands whose rows tensor copies cannot read, or read slowly.
+
+use cuda_std::launch::RawBuffer;
+use gpu_kernels::matmul::args::{A_ALIGNED, A_TRANSPOSED, B_ALIGNED, B_TRANSPOSED, MatmulLaunch};
+use gpu_kernels::matmul::operation::align::{AlignLaunch, ROW_BYTES};
+use gpu_kernels::matmul::operation::{ALIGN, align_config};
+
+use super::launch::at_least;
+use super::{MatmulError, Real};
+use crate::device::{Buffer, Device};
+
+/// An operand as it is stored, and where its copy begins.
+struct Copied {
+    rows: u32,
+    cols: u32,
+    matrices: u32,
+    /// Bytes before it in the buffer of all copies.
+    first: u64,
+}
+
+impl Copied {
+    /// Bytes from a row to the next.
+    fn pitch<T>(&self) -> u64 {
+        (u64::from(self.cols) * size_of::<T>() as u64).next_multiple_of(ROW_BYTES)
+    }
+
+    fn matrix<T>(&self) -> u64 {
+        u64::from(self.rows) * self.pitch::<T>()
+    }
+
+    fn bytes<T>(&self) -> u64 {
+        u64::from(self.matrices) * self.matrix::<T>()
+    }
+}
+
+/// Copies the operands whose rows start at no multiple of [`ROW_BYTES`] into `buffer`, and gives the arguments with the copies in
+/// their place.
+///
+/// # Safety
+/// The arguments are those of a multiplication, whose memory is the caller's.
+pub(super) unsafe fn launch<T: Real>(
+    device: &Device,
+    buffer: &mut Option<Buffer<f32>>,
+    mut args: MatmulLaunch<T>,
+) -> Result<MatmulLaunch<T>, MatmulError> {
+    let has = |flag| args.flags & flag != 0;
+    let copied =
+        |[rows, cols]: [u32; 2], is_transposed: bool, is_fast: bool, batch_pitch: u64, first: u64| {
+            let [rows, cols] = if is_transposed { [cols, rows] } else { [rows, cols] };
+            let matrices = if batch_pitch == 0 { 1 } else { args.batch };
+            Copied { rows, cols, matrices: if is_fast { 0 } else { matrices }, first }
+        };
+    let size = size_of::<T>() as u64;
+    let has_lines = |pitch: u64| (pitch * size).is_multiple_of(ROW_BYTES);
+    let is_a_fast = has(A_ALIGNED) && has_lines(args.a_pitch);
+    let is_b_fast = has(B_ALIGNED) && has_lines(args.b_pitch);
+    let a = copied([args.m, args.k], has(A_TRANSPOSED), is_a_fast, args.a_batch, 0);
+    let b = copied([args.k, args.n], has(B_TRANSPOSED), is_b_fast, args.b_batch, a.bytes::<T>());
+    let bytes = a.bytes::<T>() + b.bytes::<T>();
+    let buffer =
+        RawBuffer::<f32>::written(at_least(buffer, device, bytes.div_ceil(4) as usize)?).cast::<u8>();
+    let operands = [
+        (&a, &mut args.a, &mut args.a_pitch, &mut args.a_batch),
+        (&b, &mut args.b, &mut args.b_pitch, &mut args.b_batch),
+    ];
+    for (to, inp, pitch, batch_pitch) in operands {
+        if to.matrices == 0 {
+            continue;
+        }
+        let out = buffer.skip(to.first as usize);
+        let align = AlignLaunch {
+            out,
+            inp: inp.cast(),
+            out_pitch: to.pitch::<T>(),
+            inp_pitch: *pitch * size,
+            inp_batch: *batch_pitch * size,
+            rows: to.rows,
+            cols: to.cols,
+        };
+        let config = align_config([to.rows, to.cols], size_of::<T>(), to.matrices, device.multiprocessors());
+        // SAFETY: the caller's operand, and the buffer has room for its copy.
+        unsafe { ALIGN[usize::from(size_of::<T>() == 4)].launch(device, config, align)? };
+        *inp = out.cast();
+        *pitch = to.pitch::<T>() / size;
+        *batch_pitch = if *batch_pitch == 0 { 0 } else { to.matrix::<T>() / size };
+    }
+    Ok(MatmulLaunch { flags: args.flags | A_ALIGNED | B_ALIGNED, ..args })
+}
