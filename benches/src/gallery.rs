@@ -180,7 +180,7 @@ impl Entry {
         let rungs = (lesson.rungs)();
         let idea = rungs.iter().find(|(name, _)| *name == trial.rung).map_or("", |&(_, idea)| idea);
         let Foretold { sectors_loaded, sectors_stored, bank_conflicts, divergent_branches } =
-            trial.work.foretold;
+            trial.foretold();
         Self {
             name: trial.rung,
             lesson: lesson.name,

@@ -76,7 +76,7 @@ fn what_is_foretold_is_counted() {
             problem.run(&device).unwrap();
             let counts = counter.take().into_iter().map(|launch| launch.total).sum::<Counts>();
             let Foretold { sectors_loaded, sectors_stored, bank_conflicts, divergent_branches } =
-                trial.work.foretold;
+                trial.foretold();
             let pairs = [
                 (
                     "sectors loaded",

@@ -75,13 +75,15 @@ fn sums_are_in_the_order_of_the_columns() {
         let kernel = || {
             let (a, b) = (FragmentA::from_fn(element), FragmentB::from_fn(element));
             let start = FragmentC::from_fn(|row, column| value(row + column));
-            let mut tiles = [[start; 2]; 3];
+            let (mut tiles, mut many) = ([[start; 2]; 3], [[start; 35]; 2]);
             // SAFETY: all lanes come here, with the same lengths.
             let single = unsafe {
                 mma::mma_sync_tiles(&[a; 3], &[b; 2], &mut tiles);
+                mma::mma_sync_tiles(&[a; 2], &[b; 35], &mut many);
                 mma::mma_sync(a, b, start)
             };
-            assert!(tiles.as_flattened().iter().all(|tile| *tile == single));
+            let all = [tiles.as_flattened(), many.as_flattened()].concat();
+            assert!(all.iter().all(|tile| *tile == single));
             single.for_each(|row, column, x| seen.lock().unwrap().push((row, column, x)));
         };
         executor.run("order", LaunchConfig::new(1, 32), kernel).unwrap();

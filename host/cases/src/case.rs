@@ -1,6 +1,7 @@
 //! A case: kernels on a problem, and what they must give.
 
 use std::fmt;
+use std::sync::LazyLock;
 
 use anyhow::{Context as _, Result, ensure};
 use cuda_std::testing::Element;
@@ -8,25 +9,29 @@ use ferrowarp::device::Device;
 
 use crate::compare::{Bound, Expected, Outputs, compare_all};
 
+/// Words for a problem, which are needed when the case is run.
+type Words = LazyLock<String, Box<dyn FnOnce() -> String + Send>>;
+
 type Run = dyn Fn(&Device) -> Result<Outputs> + Send + Sync;
 
 /// A kernel, or a pair of them, on one problem.
 pub struct Case {
     kernels: Vec<&'static str>,
-    problem: String,
+    problem: Words,
     cluster_threads: u32,
     run: Box<Run>,
     expected: Box<dyn Fn() -> Expected + Send + Sync>,
 }
 
 impl Case {
-    /// A case of the kernels, with words for the problem.
+    /// A case of the kernels, with a function that gives words for the problem.
     pub(crate) fn new(
         kernels: Vec<&'static str>,
-        problem: String,
+        problem: impl FnOnce() -> String + Send + 'static,
         run: impl Fn(&Device) -> Result<Outputs> + Send + Sync + 'static,
         expected: impl Fn() -> Expected + Send + Sync + 'static,
     ) -> Self {
+        let problem: Words = LazyLock::new(Box::new(problem));
         Self { kernels, problem, cluster_threads: 0, run: Box::new(run), expected: Box::new(expected) }
     }
 
@@ -36,8 +41,8 @@ impl Case {
     }
 
     /// The same case with other words for its problem.
-    pub(crate) fn named(self, problem: &str) -> Self {
-        Self { problem: problem.to_owned(), ..self }
+    pub(crate) fn named(self, problem: impl FnOnce() -> String + Send + 'static) -> Self {
+        Self { problem: LazyLock::new(Box::new(problem)), ..self }
     }
 
     /// The kernels that it launches.
@@ -104,7 +109,7 @@ impl Case {
 
 impl fmt::Display for Case {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.kernels.join(" + "), self.problem)
+        write!(f, "{} {}", self.kernels.join(" + "), *self.problem)
     }
 }
 

@@ -10,6 +10,7 @@ pub mod compare;
 #[cfg(feature = "emulator")]
 pub mod emulated;
 pub mod gallery;
+mod later;
 pub mod layer;
 pub mod matmul;
 pub mod reference;

@@ -62,10 +62,15 @@ pub fn run(seeds: u64, first: u64, chosen: &dyn Fn(&str) -> bool) -> Result<bool
 pub fn on_threads((part, of): (usize, usize), chosen: &dyn Fn(&str) -> bool) -> Result<()> {
     let device = Device::cpu_with(Executor::new().without_seed().with_scheduler(Scheduler::Threads));
     let all = if cfg!(miri) { smallest(small::all(Scope::Tiny)) } else { small::all(Scope::Small) };
-    let all = all.into_iter().filter(|case| case.kernels().any(chosen));
     let is_here =
         |i: usize| if (i / of).is_multiple_of(2) { i % of == part } else { of - 1 - i % of == part };
-    let cases: Vec<Case> = all.enumerate().filter(|(i, _)| is_here(*i)).map(|(_, case)| case).collect();
+    let mut cases = all;
+    let mut chosen_before = 0;
+    cases.retain(|case| {
+        let is_chosen = case.kernels().any(chosen);
+        chosen_before += usize::from(is_chosen);
+        is_chosen && is_here(chosen_before - 1)
+    });
     ensure!(
         !cases.is_empty(),
         "nothing to run; name a kernel that exists, and a part below the number of parts"
@@ -80,17 +85,15 @@ pub fn on_threads((part, of): (usize, usize), chosen: &dyn Fn(&str) -> bool) -> 
 
 /// Of each kernel that has instances, the cases of the smallest: with a row for one thread, for some lanes of a warp, for a
 /// warp, and for several. The others have the same body with other numbers, and would take Miri many times as long.
-fn smallest(cases: Vec<Case>) -> Vec<Case> {
+fn smallest(mut cases: Vec<Case>) -> Vec<Case> {
+    let all: Vec<_> = cases.iter().map(body_and_size).collect();
     let mut sizes = BTreeMap::new();
-    for case in &cases {
-        let (body, size) = body_and_size(case);
+    for &(body, size) in &all {
         sizes.entry(body).and_modify(|least: &mut u32| *least = size.min(*least)).or_insert(size);
     }
-    let is_smallest = |case: &Case| {
-        let (body, size) = body_and_size(case);
-        sizes[&body] == size
-    };
-    cases.into_iter().filter(is_smallest).collect()
+    let mut is_smallest = all.iter().map(|(body, size)| sizes[body] == *size);
+    cases.retain(|_| is_smallest.next().unwrap_or_default());
+    cases
 }
 
 /// What the instances of a kernel have in common, and how much one of them holds. Their names end in `THREADSxVECTORS`.

@@ -1,8 +1,10 @@
 //! The executor's half: what the lanes of a warp hand each other.
 //!
-//! Lanes that are fibers lend what they give and want, which lies on their stacks, to the one call that computes all of it.
-//! Lanes that are OS threads may not access each other's memory, because nothing orders them. They exchange what each
-//! needs with shuffles, and compute their own elements. Both add in the same order.
+//! Each lane lends what it gives and wants, which lies on its stack, to one call that computes all of it. Lanes that are OS
+//! threads may not access each other's memory, because nothing orders them. So the scheduler passes copies of it
+//! as [`words`].
+
+mod words;
 
 use super::{Element, FragmentA, FragmentB, FragmentC, Number};
 use crate::simt::context::{Collective, ShuffleMode, WARP_SIZE, WarpOp, collective, current};
@@ -67,13 +69,34 @@ pub(super) fn multiply<T: Element, const M: usize, const N: usize>(
     c: &mut [[FragmentC; N]; M],
 ) {
     let (a, b) = (a.map(FragmentA::registers), b.map(FragmentB::registers));
-    if current(name, |context| context.channel.is_fiber()) {
-        let mut tiles = Tiles { a: a.as_ptr(), b: b.as_ptr(), c: c.as_mut_ptr().cast() };
-        let exchange = Exchange::Multiply { number: T::NUMBER, m: M, n: N };
-        lend(name, exchange, (&raw mut tiles).cast());
+    if Exchange::fits_words(M, N) || current(name, |context| context.channel.is_fiber()) {
+        lend_tiles(name, T::NUMBER, (&a, &b), c.as_flattened_mut());
     } else {
-        multiply_apart(name, T::NUMBER, (&a, &b), c.as_flattened_mut());
+        multiply_in_parts(name, T::NUMBER, (&a, &b), c.as_flattened_mut());
     }
+}
+
+/// [`multiply`] for lanes that are OS threads, of more tiles than the scheduler passes at once.
+#[cold]
+#[track_caller]
+fn multiply_in_parts(
+    name: &'static str,
+    number: Number,
+    (a, b): (&[[u32; 4]], &[[u32; 2]]),
+    c: &mut [FragmentC],
+) {
+    for (i, c) in c.chunks_exact_mut(b.len()).enumerate() {
+        for (b, c) in b.chunks(Exchange::MOST_COLUMNS).zip(c.chunks_mut(Exchange::MOST_COLUMNS)) {
+            lend_tiles(name, number, (&a[i..=i], b), c);
+        }
+    }
+}
+
+#[inline(always)]
+#[track_caller]
+fn lend_tiles(name: &'static str, number: Number, (a, b): (&[[u32; 4]], &[[u32; 2]]), c: &mut [FragmentC]) {
+    let mut tiles = Tiles { a: a.as_ptr(), b: b.as_ptr(), c: c.as_mut_ptr() };
+    lend(name, Exchange::Multiply { number, m: a.len(), n: b.len() }, (&raw mut tiles).cast());
 }
 
 #[inline(always)]
@@ -101,11 +124,6 @@ fn f16_to_f32(register: u32) -> f32 {
     let scaled = f32::from_bits(magnitude << 13) * f32::from_bits((127 + 112) << 23);
     let special = if magnitude >= 0x7c00 { 0x7f80_0000 } else { 0 };
     f32::from_bits(scaled.to_bits() | special | (register & 0x8000) << 16)
-}
-
-/// Columns of A that a register holds.
-const fn in_register(number: Number) -> usize {
-    if matches!(number, Number::Tf32) { 1 } else { 2 }
 }
 
 /// # Safety
@@ -197,57 +215,6 @@ fn add_product<const K: usize, const COLUMNS: usize>(
     *c = sums;
 }
 
-/// The lane's own elements, from what it takes of others: of A the words of the four lanes with its rows, of B those of
-/// the eight with its columns.
-#[cold]
-#[track_caller]
-fn multiply_apart(
-    name: &'static str,
-    number: Number,
-    (a, b): (&[[u32; 4]], &[[u32; 2]]),
-    c: &mut [FragmentC],
-) {
-    let lane = current(name, |context| context.lane());
-    let (first, place, each) = (lane & !3, lane % 4, in_register(number));
-    let half = 4 * each;
-    for (i, &[a0, a1, a2, a3]) in a.iter().enumerate() {
-        let mut rows = [[0.0; 16]; 2];
-        for other in 0..4 {
-            let words = [a0, a1, a2, a3].iter().rev().fold(0, |all, &word| all << 32 | u128::from(word));
-            let words = shuffle(name, words, first + other);
-            for register in 0..4 {
-                let values = numbers(number, (words >> (32 * register)) as u32);
-                let column = other as usize * each + register / 2 * half;
-                rows[register % 2][column..column + each].copy_from_slice(&values[..each]);
-            }
-        }
-        for (j, &[b0, b1]) in b.iter().enumerate() {
-            let mut columns = [[0.0; 2]; 16];
-            for (column, other) in (0..2).flat_map(|column| (0..4).map(move |other| (column, other))) {
-                let words = u128::from(b1) << 32 | u128::from(b0);
-                let words = shuffle(name, words, 4 * (2 * place + column) + other);
-                for register in 0..2 {
-                    let values = numbers(number, (words >> (32 * register)) as u32);
-                    for at in 0..each {
-                        columns[other as usize * each + register * half + at][column as usize] = values[at];
-                    }
-                }
-            }
-            let FragmentC(own) = &mut c[i * b.len() + j];
-            let [mut upper, mut lower] = halves(*own);
-            for (row, sums) in rows.iter().zip([&mut upper, &mut lower]) {
-                match number {
-                    Number::Tf32 => {
-                        add_product(row.first_chunk::<8>().unwrap(), columns.first_chunk().unwrap(), sums)
-                    }
-                    Number::F16 | Number::Bf16 => add_product(row, &columns, sums),
-                }
-            }
-            *own = [upper[0], upper[1], lower[0], lower[1]];
-        }
-    }
-}
-
 /// The value of another lane.
 #[track_caller]
 pub(super) fn shuffle(name: &'static str, value: u128, lane: u32) -> u128 {
@@ -271,24 +238,6 @@ fn source_of_row(lane: usize, i: usize, is_transposed: bool) -> usize {
 #[track_caller]
 pub(super) fn rows(name: &'static str, matrices: usize, is_transposed: bool, own: *mut u8) -> [*mut u8; 8] {
     let mut rows = Rows { own, wanted: [core::ptr::null_mut(); 8] };
-    if current(name, |context| context.channel.is_fiber()) {
-        lend(name, Exchange::Rows { matrices, is_transposed }, (&raw mut rows).cast());
-        rows.wanted
-    } else {
-        rows_apart(name, matrices, is_transposed, own)
-    }
-}
-
-#[cold]
-#[track_caller]
-fn rows_apart(name: &'static str, matrices: usize, is_transposed: bool, own: *mut u8) -> [*mut u8; 8] {
-    let lane = current(name, |context| context.lane()) as usize;
-    let address = own.expose_provenance() as u128;
-    core::array::from_fn(|i| {
-        if i >= matrices * rows_of(is_transposed) {
-            return core::ptr::null_mut();
-        }
-        let source = source_of_row(lane, i, is_transposed) as u32;
-        core::ptr::with_exposed_provenance_mut(shuffle(name, address, source) as usize)
-    })
+    lend(name, Exchange::Rows { matrices, is_transposed }, (&raw mut rows).cast());
+    rows.wanted
 }

@@ -112,6 +112,9 @@ fn complete_exchange(lanes: &Lanes<'_>, exchange: Exchange) {
 /// What the lanes outside of a mask have, which is undefined on the GPU: a recognisable pattern.
 pub(super) const UNDEFINED: [u64; WARP_SIZE as usize] = [u64::MAX; WARP_SIZE as usize];
 
+/// As above, of a shuffle.
+pub(super) const UNDEFINED_WIDE: u128 = u128::MAX;
+
 /// Leaves in the first lane of each segment what its lanes come to in a [`WarpOp::Fold`].
 pub(super) fn fold(values: &mut [u64; WARP_SIZE as usize], (fold, of, width): (Fold, NumberType, u32)) {
     let mut first = 0;
@@ -266,8 +269,8 @@ fn outcome(lanes: &Lanes<'_>, lane: u32, mask: u32) -> Outcome {
             let value = match warp_op(lanes, source) {
                 _ if !in_range => value,
                 Some((_, WarpOp::Shuffle { value, .. })) if mask & (1 << source) != 0 => *value,
-                // The source lane is outside the mask: undefined on the GPU, a recognisable pattern here.
-                _ => u128::MAX,
+                // The source lane is outside the mask.
+                _ => UNDEFINED_WIDE,
             };
             Outcome { value, flag: in_range }
         }
@@ -286,7 +289,7 @@ fn reduce(op: WarpReductionOp, a: i64, b: i64) -> i64 {
 }
 
 /// The lane a shuffle reads, and whether it lies in the caller's segment (PTX ISA, `shfl.sync`, pseudo-code).
-fn shuffle_source(mode: ShuffleMode, lane: u32, b: u32, width: u32) -> (u32, bool) {
+pub(super) fn shuffle_source(mode: ShuffleMode, lane: u32, b: u32, width: u32) -> (u32, bool) {
     let segment_mask = (WARP_SIZE - width) & 0x1f;
     let first = lane & segment_mask;
     let last = first | (!segment_mask & 0x1f);

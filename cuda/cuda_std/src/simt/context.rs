@@ -138,7 +138,7 @@ pub(crate) enum WarpOp {
     /// Value: what the lanes of this one's segment of `width` come to by halves: each of the lower half of them takes
     /// that of the upper half on its own, until one is left. `value` has the bits of the operand.
     Fold { fold: Fold, of: NumberType, value: u64, width: u32 },
-    /// No value: all lanes are suspended, and what they have lent is written to. Fibers alone ask for it.
+    /// No value: all lanes wait, and what they have lent is written to.
     Exchange { exchange: Exchange, lent: *mut () },
 }
 

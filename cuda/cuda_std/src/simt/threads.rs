@@ -22,6 +22,7 @@
 mod arrivals;
 mod encoding;
 mod grid;
+mod lent;
 mod quiet;
 mod relaxed;
 mod sleep;

@@ -7,21 +7,16 @@ pub mod problem;
 
 use cuda_std::half::{bf16, f16};
 
+use crate::Case;
 use crate::softmax::Setting;
-use crate::{Case, Scope};
 use problem::{PROBLEMS, of_type};
 
 /// Every case of the setting.
 pub fn cases(setting: &Setting) -> Vec<Case> {
     let problems = PROBLEMS.iter().filter(|problem| problem.scopes.contains(&setting.scope));
-    let mut cases: Vec<_> = problems
+    problems
         .flat_map(|problem| {
             of_type::<bf16>(problem, setting).into_iter().chain(of_type::<f16>(problem, setting))
         })
-        .collect();
-    // A tile of a warpgroup takes Miri minutes, whatever the problem's size.
-    if setting.scope == Scope::Tiny {
-        cases.retain(|case| case.kernels().all(|name| name.ends_with("_serial")));
-    }
-    cases
+        .collect()
 }

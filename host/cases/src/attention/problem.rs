@@ -1,6 +1,6 @@
 //! Attentions, and their cases.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 use anyhow::{Result, ensure};
 use ferrowarp::attention::{Attention, Causal, KernelChoice, Problem as Shape, Real, Tensor, TensorMut};
@@ -10,6 +10,7 @@ use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 use super::oracle::Row;
 use crate::case::wide;
 use crate::compare::{Expected, Outputs};
+use crate::later::Later;
 use crate::reference::{Number, Sum};
 use crate::softmax::Setting;
 use crate::{Case, Scope};
@@ -316,7 +317,8 @@ impl<T: Number + Real> Operands<T> {
 
 /// The cases of a problem with tensors of `T`, by every kernel that can do it.
 pub(super) fn of_type<T: Number + Real>(problem: &Problem, setting: &Setting) -> Vec<Case> {
-    let operands = Arc::new(Operands::<T>::new(problem));
+    let of = *problem;
+    let operands = Later::new(move || Operands::<T>::new(&of));
     let &Problem { lengths: [queries, keys], batch, heads: [key_heads, group], head_size, .. } = problem;
     let shape = Shape {
         queries: queries as u32,
@@ -328,13 +330,14 @@ pub(super) fn of_type<T: Number + Real>(problem: &Problem, setting: &Setting) ->
     let choices = KernelChoice::<T>::every(&setting.profile, &shape).into_iter();
     let choices = choices.map(|choice| (choice, choice.kernel().name));
     choices
-        .filter(|(_, name)| is_aligned || name.ends_with("_serial"))
+        .filter(|(_, name)| (is_aligned && !setting.is_serial()) || name.ends_with("_serial"))
         .map(|(choice, name)| {
-            let words = format!(
+            let Problem { causal, values, heads_first, .. } = *problem;
+            let words = move || format!(
                 "{batch} x {queries} x {keys}, heads {key_heads} x {group} of {head_size}, {:?}, {:?}, gap {:?}",
-                problem.causal, problem.values, problem.heads_first
+                causal, values, heads_first
             );
-            let (on_run, on_expect) = (Arc::clone(&operands), Arc::clone(&operands));
+            let (on_run, on_expect) = (operands.clone(), operands.clone());
             let is_rounded = !name.ends_with("_serial");
             let run = move |device: &Device| on_run.run(device, choice);
             Case::new(vec![name], words, run, move || {

@@ -5,7 +5,7 @@ use gpu_kernels::gallery::bank_conflicts::{Arguments, RUNGS, word};
 
 use super::prediction::h200;
 use super::theory::{WARP, passes};
-use super::{Arrays, Axis, Lesson, Measure, Prediction, Problem, Scale, Trial, Work};
+use super::{Arrays, Axis, Foretold, Lesson, Measure, Prediction, Problem, Scale, Trial, Work};
 use crate::compare::Bound;
 
 pub(super) const LESSON: Lesson = Lesson {
@@ -70,26 +70,34 @@ fn trial(rung: &'static Rung<Arguments>, blocks: usize, rounds: usize, stride: u
     let mut work = Work::of_bytes((4 * RUN * rounds * threads) as f64);
     // What is read is in shared memory; a sum for each thread goes to global memory.
     work = work.with_memory_bytes(4.0 * threads as f64).with_sectors(0.0, (threads / 8) as f64);
-    work.foretold.bank_conflicts = Some((threads / WARP * rounds * conflicts(rung.name, stride)) as f64);
+    let foretold = work.foretold;
+    let count = move || {
+        let bank_conflicts = Some((threads / WARP * rounds * conflicts(rung.name, stride)) as f64);
+        Foretold { bank_conflicts, ..foretold }
+    };
     let name = (rung.name, vec![rung.kernel.meta.name]);
-    Trial::new(name, stride as f64, format!("stride {stride}, {rounds} rounds"), work, move || {
-        let mut arrays = Arrays::default();
-        let out = arrays.output("out", threads);
-        let config = (rung.kernel.config)(threads);
-        Problem::new(
-            arrays,
-            move |on, placed| {
-                let (stride, rounds) = (stride as u32, rounds as u32);
-                // SAFETY: `out` has an element for each thread, and strides are at most 32.
-                unsafe { (rung.kernel.launch)(on, config, Arguments { out: placed.of(out), stride, rounds }) }
-            },
-            move |_, i| {
-                let of_round = |round| {
-                    let first = (i + round) % WARP * stride;
-                    (first..first + RUN).map(|w| u64::from(word(w as u32))).sum::<u64>()
-                };
-                Bound::exact(((0..rounds).map(of_round).sum::<u64>() % (1 << 32)) as f64)
-            },
-        )
-    })
+    let trial =
+        Trial::new(name, stride as f64, format!("stride {stride}, {rounds} rounds"), work, move || {
+            let mut arrays = Arrays::default();
+            let out = arrays.output("out", threads);
+            let config = (rung.kernel.config)(threads);
+            Problem::new(
+                arrays,
+                move |on, placed| {
+                    let (stride, rounds) = (stride as u32, rounds as u32);
+                    // SAFETY: `out` has an element for each thread, and strides are at most 32.
+                    unsafe {
+                        (rung.kernel.launch)(on, config, Arguments { out: placed.of(out), stride, rounds })
+                    }
+                },
+                move |_, i| {
+                    let of_round = |round| {
+                        let first = (i + round) % WARP * stride;
+                        (first..first + RUN).map(|w| u64::from(word(w as u32))).sum::<u64>()
+                    };
+                    Bound::exact(((0..rounds).map(of_round).sum::<u64>() % (1 << 32)) as f64)
+                },
+            )
+        });
+    trial.with_foretold(count)
 }

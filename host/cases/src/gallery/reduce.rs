@@ -235,10 +235,9 @@ fn trial(rung: &'static Rung, len: usize, summands: Summands, most: u32) -> Tria
     if rung.kernel.launches == Launches::Cleared {
         kernels.insert(0, reduce_clear::META.name);
     }
-    let mut work = Work::of_bytes(4.0 * len as f64).with_flop(len as f64);
-    work.foretold = foretold(rung, len, most);
+    let work = Work::of_bytes(4.0 * len as f64).with_flop(len as f64);
     let words = format!("{len} elements, {summands:?}");
-    Trial::new((rung.name, kernels), len as f64, words, work, move || {
+    let trial = Trial::new((rung.name, kernels), len as f64, words, work, move || {
         let numbers = Arc::new(summands.numbers(len));
         let mut arrays = Arrays::default();
         let inp = arrays.input("inp", Arc::clone(&numbers));
@@ -259,7 +258,8 @@ fn trial(rung: &'static Rung, len: usize, summands: Summands, most: u32) -> Tria
             move |on, placed| launch(rung, on, placed, (arguments(placed), placed.of(partials[1])), most),
             move |_, _| summands.sum(&numbers),
         )
-    })
+    });
+    trial.with_foretold(move || foretold(rung, len, most))
 }
 
 /// Makes one sum of the array, by as many launches as the rung takes.

@@ -33,7 +33,8 @@ pub fn cases(problem: &Arc<Problem>, limits: &Limits) -> Vec<Case> {
         let splits =
             if kernel.is_cluster { (1 + problem.batch as u32 % 8).min(limits.max_cluster) } else { 1 };
         for relu in [0, 1] {
-            let (words, p) = (problem.to_string() + if relu == 1 { ", ReLU" } else { "" }, problem.clone());
+            let (of, p) = (problem.clone(), problem.clone());
+            let words = move || of.to_string() + if relu == 1 { ", ReLU" } else { "" };
             let expected = [forward, forward_relu][relu];
             let run = move |device: &Device| {
                 let mut run = Run::new(&p);
@@ -69,18 +70,24 @@ pub fn cases(problem: &Arc<Problem>, limits: &Limits) -> Vec<Case> {
         }
     }
     for kernel in linear_backward::INSTANCES.iter().filter(|kernel| limits.runs(kernel.meta)) {
-        let (p, of) = (problem.clone(), problem.clone());
+        let (p, of, words) = (problem.clone(), problem.clone(), problem.clone());
         let run = move |device: &Device| backward(device, &p, kernel);
-        cases.push(Case::new(vec![kernel.meta.name], problem.to_string(), run, move || {
-            backward_and_update(&of, kernel)
-        }));
+        cases.push(Case::new(
+            vec![kernel.meta.name],
+            move || words.to_string(),
+            run,
+            move || backward_and_update(&of, kernel),
+        ));
     }
     for kernel in linear_updates::INSTANCES.iter().filter(|kernel| limits.runs(kernel.meta)) {
-        let (p, of) = (problem.clone(), problem.clone());
+        let (p, of, words) = (problem.clone(), problem.clone(), problem.clone());
         let run = move |device: &Device| two_updates(device, &p, kernel);
-        cases.push(Case::new(vec![kernel.meta.name], problem.to_string(), run, move || {
-            two_updates_expected(&of, kernel)
-        }));
+        cases.push(Case::new(
+            vec![kernel.meta.name],
+            move || words.to_string(),
+            run,
+            move || two_updates_expected(&of, kernel),
+        ));
     }
     cases.extend(head::cases(problem, limits));
     cases

@@ -31,9 +31,9 @@ const UNTOUCHED_WORD: u32 = 77;
 pub fn cases(problem: &Arc<Problem>, limits: &Limits) -> Vec<Case> {
     let kernels = if problem.outputs <= MAX_CLASSES { network_head::INSTANCES } else { &[] };
     let case = |kernel: &'static Instance<_, _>| {
-        let (p, of) = (problem.clone(), problem.clone());
+        let (p, of, words) = (problem.clone(), problem.clone(), problem.clone());
         let run = move |device: &Device| head(device, &p, kernel);
-        Case::new(vec![kernel.meta.name], problem.to_string(), run, move || expected(&of))
+        Case::new(vec![kernel.meta.name], move || words.to_string(), run, move || expected(&of))
     };
     kernels.iter().filter(|kernel| limits.runs(kernel.meta)).map(case).collect()
 }

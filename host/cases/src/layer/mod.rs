@@ -48,8 +48,13 @@ pub fn cases(problem: &Arc<Problem>, limits: &Limits) -> impl Iterator<Item = Ca
     let short = short::cases(problem);
     let problem = problem.clone();
     let naive = checks.map(move |&Check { kernel, run, expected }| {
-        let (words, run_on, of) = (problem.to_string(), problem.clone(), problem.clone());
-        Case::new(vec![kernel.name], words, move |device| run(device, &run_on), move || expected(&of))
+        let (words, run_on, of) = (problem.clone(), problem.clone(), problem.clone());
+        Case::new(
+            vec![kernel.name],
+            move || words.to_string(),
+            move |device| run(device, &run_on),
+            move || expected(&of),
+        )
     });
     naive.chain(fused).chain(resident).chain(short)
 }

@@ -112,7 +112,8 @@ impl Training {
     pub fn case(self: &Arc<Self>, kernel: &'static Kernel) -> Case {
         let (run, of) = (self.clone(), self.clone());
         let Extents { features, hidden1, hidden2, classes, batch } = self.extents;
-        let words = format!("{features}-{hidden1}-{hidden2}-{classes}, {} steps of {batch}", self.steps);
+        let steps = self.steps;
+        let words = move || format!("{features}-{hidden1}-{hidden2}-{classes}, {steps} steps of {batch}");
         let roundings = if kernel.halves == 2 { ROUNDINGS } else { ROUNDINGS_F16 };
         let case = Case::new(
             vec![kernel.meta.name],

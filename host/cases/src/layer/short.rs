@@ -46,7 +46,9 @@ pub fn cases(problem: &Arc<Problem>) -> Vec<Case> {
 pub fn case(training: Arc<Training>) -> Case {
     let (run, of) = (training.clone(), training.clone());
     let Network { features, hidden1, hidden2, classes, batch } = training.extents;
-    let words = format!("{features}-{hidden1}-{hidden2}-{classes}, {} steps of {batch}", training.steps);
+    let steps_of_batch = training.steps;
+    let words =
+        move || format!("{features}-{hidden1}-{hidden2}-{classes}, {steps_of_batch} steps of {batch}");
     let kernels = vec![short_first::META.name, short_rows::META.name, short_updates::META.name];
     Case::new(kernels, words, move |device: &Device| steps(device, &run), move || of.expected(ROUNDINGS))
 }

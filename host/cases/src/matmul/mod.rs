@@ -9,13 +9,14 @@ mod rungs;
 
 use cuda_std::half::{bf16, f16};
 
+use crate::Case;
 use crate::softmax::Setting;
-use crate::{Case, Scope};
 use problem::{PROBLEMS, of_types};
 
 /// Every case of the setting.
 pub fn cases(setting: &Setting) -> Vec<Case> {
-    let mut cases = rungs::cases(setting);
+    // A rung has no serial kernel.
+    let mut cases = if setting.is_serial() { Vec::new() } else { rungs::cases(setting) };
     for problem in PROBLEMS.iter().filter(|problem| problem.scopes.contains(&setting.scope)) {
         cases.extend(of_types::<f32, f32>(problem, setting));
         cases.extend(of_types::<bf16, bf16>(problem, setting));
@@ -24,10 +25,6 @@ pub fn cases(setting: &Setting) -> Vec<Case> {
             cases.extend(of_types::<bf16, f32>(problem, setting));
             cases.extend(of_types::<f16, f32>(problem, setting));
         }
-    }
-    // A tile of a warpgroup takes Miri minutes, whatever the problem's size.
-    if setting.scope == Scope::Tiny {
-        cases.retain(|case| case.kernels().all(|name| name.ends_with("_serial")));
     }
     cases
 }

@@ -1,6 +1,6 @@
 //! Multiplications, and their cases.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 use anyhow::{Result, ensure};
 use ferrowarp::device::Device;
@@ -12,6 +12,7 @@ use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 use super::oracle::{Ends, bound};
 use crate::case::wide;
 use crate::compare::{Expected, Outputs};
+use crate::later::Later;
 use crate::reference::{Number, Sum};
 use crate::softmax::Setting;
 use crate::{Case, Scope};
@@ -138,13 +139,28 @@ struct Stored<T> {
 }
 
 impl<T: Number> Stored<T> {
-    /// Matrices of this shape, all elements `fill`.
-    fn new([rows, cols]: [usize; 2], is_transposed: bool, batch: usize, gap: usize, fill: T) -> Self {
+    /// Matrices of this shape, without their elements.
+    fn empty([rows, cols]: [usize; 2], is_transposed: bool, batch: usize, gap: usize) -> Self {
         let stored = if is_transposed { [cols, rows] } else { [rows, cols] };
         let stride = stored[1] + gap;
         let batch_stride = stored[0] * stride + gap;
-        let elements = vec![fill; gap + batch * batch_stride];
+        let elements = Vec::new();
         Self { elements, stored, stride, batch, batch_stride, first: gap, is_transposed }
+    }
+
+    /// Matrices of this shape, all elements `fill`.
+    fn new(shape: [usize; 2], is_transposed: bool, batch: usize, gap: usize, fill: T) -> Self {
+        let mut matrices = Self::empty(shape, is_transposed, batch, gap);
+        matrices.elements = vec![fill; gap + batch * matrices.batch_stride];
+        matrices
+    }
+
+    /// Whether every row starts at a multiple of 16 bytes: buffers do.
+    fn is_aligned(&self) -> bool {
+        let is_multiple = |elements: usize| (elements * size_of::<T>()).is_multiple_of(16);
+        is_multiple(self.first)
+            && (self.stored[0] <= 1 || is_multiple(self.stride))
+            && (self.batch <= 1 || is_multiple(self.batch_stride))
     }
 
     fn index(&self, batch: usize, row: usize, col: usize) -> usize {
@@ -214,17 +230,6 @@ impl<T: Number + MatmulAs<O>, O: Number> Operands<T, O> {
             scale: if problem.epilogue.is_some() { 0.75 } else { 1.0 },
             expected: OnceLock::new(),
         }
-    }
-
-    /// Whether every row of the operands starts at a multiple of 16 bytes: buffers do.
-    fn is_aligned(&self) -> bool {
-        let is_multiple = |elements: usize| (elements * size_of::<T>()).is_multiple_of(16);
-        let is_aligned = |stored: &Stored<T>| {
-            is_multiple(stored.first)
-                && (stored.stored[0] <= 1 || is_multiple(stored.stride))
-                && (stored.batch <= 1 || is_multiple(stored.batch_stride))
-        };
-        is_aligned(&self.a) && is_aligned(&self.b)
     }
 
     fn run(&self, device: &Device, choice: KernelChoice<T>, precision: Precision) -> Result<Outputs> {
@@ -305,11 +310,14 @@ pub(super) fn of_types<T: Number + MatmulAs<O>, O: Number>(
             if damaged && T::NAME == "f32" && precision == Precision::F32 {
                 continue;
             }
-            let operands = Arc::new(Operands::<T, O>::new(problem, layout));
-            let [m, n, k] = problem.shape.map(|extent| extent as u32);
+            let of = *problem;
+            let operands = Later::new(move || Operands::<T, O>::new(&of, layout));
+            let [m, n, k] = of.shape;
             let [a_is_transposed, b_is_transposed] = layout;
-            let batch = problem.batch as u32;
-            let is_aligned = operands.is_aligned();
+            let is_aligned = Stored::<T>::empty([m, k], a_is_transposed, of.batch, of.gap).is_aligned()
+                && Stored::<T>::empty([k, n], b_is_transposed, of.batch, of.gap).is_aligned();
+            let [m, n, k] = of.shape.map(|extent| extent as u32);
+            let batch = of.batch as u32;
             let shape = Shape {
                 batch,
                 a_is_transposed,
@@ -321,17 +329,22 @@ pub(super) fn of_types<T: Number + MatmulAs<O>, O: Number>(
             };
             for choice in KernelChoice::<T>::every(&setting.profile, &shape) {
                 let kernels: Vec<_> = choice.kernels().map(|kernel| kernel.name).collect();
+                if setting.is_serial() && !kernels.iter().all(|name| name.ends_with("_serial")) {
+                    continue;
+                }
                 let splits = choice.splits();
-                let words = format!(
-                    "{} x {m} x {n} x {k}, {} splits, {} gap, {:?}, {:?}, {} out",
-                    problem.batch,
-                    splits,
-                    problem.gap,
-                    problem.epilogue,
-                    problem.values,
-                    O::NAME,
-                );
-                let (on_run, on_expect) = (Arc::clone(&operands), Arc::clone(&operands));
+                let words = move || {
+                    format!(
+                        "{} x {m} x {n} x {k}, {} splits, {} gap, {:?}, {:?}, {} out",
+                        of.batch,
+                        splits,
+                        of.gap,
+                        of.epilogue,
+                        of.values,
+                        O::NAME,
+                    )
+                };
+                let (on_run, on_expect) = (operands.clone(), operands.clone());
                 let operand_error = match (T::NAME, precision) {
                     // Operands are rounded, or cut.
                     ("f32", Precision::Tf32) => 2f64.powi(-9),

@@ -44,7 +44,8 @@ pub(super) fn cases(setting: &Setting) -> Vec<Case> {
             let (on_run, on_expect) = ((a.clone(), b.clone()), (a.clone(), b.clone()));
             let run = move |device: &Device| run(device, rung, shape, (&on_run.0, &on_run.1));
             let expected = move || expected(shape, (&on_expect.0, &on_expect.1));
-            let case = Case::new(vec![rung.kernel.meta.name], format!("{m} x {n} x {k}"), run, expected);
+            let case =
+                Case::new(vec![rung.kernel.meta.name], move || format!("{m} x {n} x {k}"), run, expected);
             let is_cluster = rung.kernel.cluster > 1;
             cases.push(case.with_cluster_threads(if is_cluster { 2 * rung.kernel.threads } else { 0 }));
         }

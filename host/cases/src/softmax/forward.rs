@@ -16,6 +16,7 @@ use super::told;
 use crate::Case;
 use crate::case::{is_same, wide};
 use crate::compare::{Expected, Outputs};
+use crate::later::Later;
 use crate::reference::{Number, RELATIVE, softmax_bounds};
 
 pub use table::cases;
@@ -36,51 +37,65 @@ fn cluster_threads<I: SoftmaxAs<O>, O: Number>(choice: &KernelChoice<I, O>) -> u
     choice.config().filter(|config| config.cluster > 1).map_or(0, |config| config.cluster * config.block.x)
 }
 
+fn case<I: Number + SoftmaxAs<O>, O: Number>(problem: Later<Forward>, choice: KernelChoice<I, O>) -> Case {
+    let to_run = problem.clone();
+    let run = move |device: &Device| Ok(vec![("out", wide(&to_run.run::<I, O>(device, &choice)?))]);
+    case_of::<I, O>(problem, choice, run, false)
+}
+
+fn case_in_place<T: Number>(problem: Later<Forward>, choice: KernelChoice<T>) -> Case {
+    let to_run = problem.clone();
+    let run = move |device: &Device| {
+        let got = vec![("out", wide(&to_run.run_in_place::<T>(device, &choice)?))];
+        let [_, layout] = to_run.layouts;
+        let apart = Forward { layouts: [layout; 2], ..(*to_run).clone() };
+        let apart = vec![("out", wide(&apart.run::<T, T>(device, &choice)?))];
+        ensure!(is_same(&got, &apart), "in place it gives other bits than from one matrix into another");
+        Ok(got)
+    };
+    case_of::<T, T>(problem, choice, run, true)
+}
+
+fn case_of<I: Number + SoftmaxAs<O>, O: Number>(
+    problem: Later<Forward>,
+    choice: KernelChoice<I, O>,
+    run: impl Fn(&Device) -> Result<Outputs> + Send + Sync + 'static,
+    is_in_place: bool,
+) -> Case {
+    let kernels = choice.kernels().map(|meta| meta.name).collect();
+    let to_name = problem.clone();
+    let words = move || {
+        let Forward { layouts, options, .. } = &*to_name;
+        let types = match I::NAME == O::NAME {
+            true if is_in_place => format!("{} in place", I::NAME),
+            true => I::NAME.to_owned(),
+            false => format!("{} as {}", I::NAME, O::NAME),
+        };
+        let options = if *options == Options::new() { String::new() } else { format!(", {options:?}") };
+        let config = choice.config().map_or_else(String::new, |config| {
+            format!(", grid {} in clusters of {}", config.grid.x, config.cluster)
+        });
+        format!("softmax of {types}, {}{options}{config}", told(layouts))
+    };
+    let expected = move || problem.expected::<I, O>();
+    Case::new(kernels, words, run, expected).with_cluster_threads(cluster_threads(&choice))
+}
+
 impl Forward {
     /// The case of a choice.
     pub fn case<I: Number + SoftmaxAs<O>, O: Number>(self: Arc<Self>, choice: KernelChoice<I, O>) -> Case {
-        let types =
-            if I::NAME == O::NAME { I::NAME.to_owned() } else { format!("{} as {}", I::NAME, O::NAME) };
-        let problem = Arc::clone(&self);
-        let run = move |device: &Device| Ok(vec![("out", wide(&problem.run::<I, O>(device, &choice)?))]);
-        self.case_of::<I, O>(&choice, &types, run)
+        case(self.into(), choice)
     }
 
     /// The case of a choice with the result in the input's place.
     pub fn case_in_place<T: Number>(self: Arc<Self>, choice: KernelChoice<T>) -> Case {
-        let problem = Arc::clone(&self);
-        let run = move |device: &Device| {
-            let got = vec![("out", wide(&problem.run_in_place::<T>(device, &choice)?))];
-            let [_, layout] = problem.layouts;
-            let apart = Self { layouts: [layout; 2], ..(*problem).clone() };
-            let apart = vec![("out", wide(&apart.run::<T, T>(device, &choice)?))];
-            ensure!(is_same(&got, &apart), "in place it gives other bits than from one matrix into another");
-            Ok(got)
-        };
-        self.case_of::<T, T>(&choice, &format!("{} in place", T::NAME), run)
+        case_in_place(self.into(), choice)
     }
 
     /// What each kernel must give.
     pub fn expected<I: Number + SoftmaxAs<O>, O: Number>(&self) -> Expected {
         let logits: Vec<f32> = rounded::<I>(&self.logits).into_iter().map(|x| x.value()).collect();
         vec![("out", softmax_bounds::<O>(&logits, self.layouts[0].cols, &self.options, RELATIVE))]
-    }
-
-    fn case_of<I: Number + SoftmaxAs<O>, O: Number>(
-        self: Arc<Self>,
-        choice: &KernelChoice<I, O>,
-        types: &str,
-        run: impl Fn(&Device) -> Result<Outputs> + Send + Sync + 'static,
-    ) -> Case {
-        let kernels = choice.kernels().map(|meta| meta.name).collect();
-        let is_plain = self.options == Options::new();
-        let options = if is_plain { String::new() } else { format!(", {:?}", self.options) };
-        let config = choice.config().map_or_else(String::new, |config| {
-            format!(", grid {} in clusters of {}", config.grid.x, config.cluster)
-        });
-        let words = format!("softmax of {types}, {}{options}{config}", told(&self.layouts));
-        let expected = move || self.expected::<I, O>();
-        Case::new(kernels, words, run, expected).with_cluster_threads(cluster_threads(choice))
     }
 
     fn run<I: Number + SoftmaxAs<O>, O: Number>(

@@ -118,8 +118,12 @@ pub fn of_layer(layer: &layer::Problem, limits: &Limits) -> Vec<Case> {
     let (rows, cols, logits) = (layer.batch, layer.outputs, layer.logits.clone());
     let problem = Arc::new(Ladder { rows, cols, offsets, logits });
     let cases = problem.cases_of(limits, Which::All);
-    let words = layer.to_string();
-    cases.into_iter().map(|case| case.named(&words)).collect()
+    let words = Arc::new(layer.to_string());
+    let named = |case: Case| {
+        let words = Arc::clone(&words);
+        case.named(move || words.to_string())
+    };
+    cases.into_iter().map(named).collect()
 }
 
 impl Ladder {
@@ -168,7 +172,7 @@ impl Ladder {
         let kernels = variant.steps().map(|step| step.meta.name).collect();
         let config = prepared.config().filter(|config| config.cluster > 1);
         let threads = config.map_or(0, |config| config.cluster * config.block.x);
-        let words = format!("{rows}x{cols} at {offsets:?}");
+        let words = move || format!("{rows}x{cols} at {offsets:?}");
         Some(Case::new(kernels, words, run, expected).with_cluster_threads(threads))
     }
 }

@@ -51,6 +51,12 @@ impl Setting {
         }
     }
 
+    /// Whether only the serial kernels of matrix multiplication and attention are run. A tile of a warpgroup takes Miri
+    /// minutes, whatever the problem's size.
+    pub(crate) fn is_serial(&self) -> bool {
+        self.scope == Scope::Tiny
+    }
+
     /// On this device.
     pub fn device(device: &Device) -> Self {
         Self { scope: Scope::Device, profile: DeviceProfile::from(device), most_rows: usize::MAX }

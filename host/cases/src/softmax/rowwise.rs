@@ -12,6 +12,7 @@ use gpu_kernels::softmax::operation::{RowVariants, Spread};
 
 use super::{Setting, apart, told};
 use crate::compare::{Expected, Outputs};
+use crate::later::Later;
 use crate::reference::Number;
 use crate::{Case, Scope};
 
@@ -61,14 +62,7 @@ pub trait Rowwise: Send + Sync + Sized + 'static {
 
     /// The case of a kernel.
     fn case<T: Number>(self: &Arc<Self>, kernel: Spread<Self::Args<T>>, in_place: bool) -> Case {
-        let place = if in_place { "in place, " } else { "" };
-        let blocks =
-            if kernel.blocks > 1 { format!("{} blocks a row, ", kernel.blocks) } else { String::new() };
-        let words = format!("{} of {}, {blocks}{place}{}", Self::NAME, T::NAME, told(self.layouts()));
-        let (problem, of) = (Arc::clone(self), Arc::clone(self));
-        let run = move |device: &Device| problem.run::<T>(device, kernel, in_place);
-        Case::new(vec![kernel.variant.meta.name], words, run, move || of.expected::<T>())
-            .with_cluster_threads(cluster_threads(&kernel))
+        case::<Self, T>(&Arc::clone(self).into(), kernel, in_place)
     }
 
     /// The cases of all kernels for a type that hold the rows and run on a device with these limits, in clusters of at most two
@@ -150,6 +144,19 @@ impl Widths {
     }
 }
 
+fn case<P: Rowwise, T: Number>(problem: &Later<P>, kernel: Spread<P::Args<T>>, in_place: bool) -> Case {
+    let [to_run, to_expect, to_name] = [(); 3].map(|()| problem.clone());
+    let name_blocks = kernel.blocks;
+    let words = move || {
+        let place = if in_place { "in place, " } else { "" };
+        let blocks = if name_blocks > 1 { format!("{name_blocks} blocks a row, ") } else { String::new() };
+        format!("{} of {}, {blocks}{place}{}", P::NAME, T::NAME, told(to_name.layouts()))
+    };
+    let run = move |device: &Device| to_run.run::<T>(device, kernel, in_place);
+    Case::new(vec![kernel.variant.meta.name], words, run, move || to_expect.expected::<T>())
+        .with_cluster_threads(cluster_threads(&kernel))
+}
+
 /// Threads of a cluster; 0 where there is none.
 fn cluster_threads<A>(kernel: &Spread<A>) -> u32 {
     if kernel.blocks > 1 { kernel.blocks * kernel.variant.block } else { 0 }
@@ -173,7 +180,7 @@ fn of_type<P: Rowwise, T: Number>(setting: &Setting) -> Vec<Case> {
     let is_whole = matches!(scope, Scope::Executor | Scope::Device);
     let limits = with_clusters_of(if is_whole { 16 } else { 2 }, &setting.profile.limits);
     for sweep in P::SWEEPS.iter().filter(|sweep| sweep.scope == scope) {
-        let mut problems: HashMap<_, Arc<P>> = HashMap::new();
+        let mut problems: HashMap<_, Later<P>> = HashMap::new();
         for (i, (kernel, cols)) in sweep.widths.of::<P, T>(&limits).into_iter().enumerate() {
             // Rows of many blocks, which cost the CPU most, are two, so that one can prefetch the other.
             let rows = match kernel.variant.staged {
@@ -185,18 +192,18 @@ fn of_type<P: Rowwise, T: Number>(setting: &Setting) -> Vec<Case> {
                 let is_dense = matches!(scope, Scope::Executor | Scope::OldEmulator | Scope::NewEmulator);
                 let layout = if is_dense { Layout::dense(rows, cols) } else { apart(rows, cols) };
                 let seed = (rows * 10_000 + cols) as u64 * sweep.seeds + kind;
-                let problem =
-                    problems.entry((rows, seed)).or_insert_with(|| Arc::new(P::random([layout; 3], seed)));
+                let random = move || P::random([layout; 3], seed);
+                let problem = problems.entry((rows, seed)).or_insert_with(|| Later::new(random));
                 match scope {
                     Scope::Executor => {
                         let places = [false, true].into_iter().filter(|&in_place| P::IN_PLACE || !in_place);
-                        cases.extend(places.map(|in_place| problem.case::<T>(kernel, in_place)));
+                        cases.extend(places.map(|in_place| case::<P, T>(problem, kernel, in_place)));
                     }
                     Scope::OldEmulator | Scope::NewEmulator => {
-                        cases.push(problem.case::<T>(kernel, P::IN_PLACE && i % 2 == 1))
+                        cases.push(case::<P, T>(problem, kernel, P::IN_PLACE && i % 2 == 1))
                     }
                     Scope::Tiny | Scope::Small | Scope::Device => {
-                        cases.push(problem.case::<T>(kernel, false))
+                        cases.push(case::<P, T>(problem, kernel, false))
                     }
                 }
             }

@@ -2,6 +2,7 @@
 
 use super::super::context::{Barrier, Collective, Outcome, ShuffleMode, WarpOp};
 use super::relaxed::Relaxed64;
+use crate::mma::Exchange;
 use crate::warp::{Fold, NumberType, WarpReductionOp};
 
 /// What a thread is doing: its kind in the lowest byte, then what two threads that wait in the same operation have in
@@ -31,6 +32,7 @@ impl Word {
     const PHASE: u64 = 17;
     const NAMED: u64 = 18;
     const WARPGROUP: u64 = 19;
+    const EXCHANGE: u64 = 20;
 
     #[inline]
     fn kind(self) -> u64 {
@@ -40,7 +42,8 @@ impl Word {
     /// Whether it gives its threads anything.
     #[inline]
     pub fn has_outcome(self) -> bool {
-        const NONE: [u64; 7] = [
+        const NONE: [u64; 8] = [
+            Word::EXCHANGE,
             Word::BARRIER,
             Word::CLUSTER,
             Word::PHASE,
@@ -70,6 +73,19 @@ impl Word {
         }
         let [parameter, width, of] = self.parameters();
         Some((FOLDS[parameter], NUMBERS[of], width as u32))
+    }
+
+    /// The mode of a [`WarpOp::Shuffle`], and its width.
+    #[inline]
+    pub fn as_shuffle(self) -> Option<(ShuffleMode, u32)> {
+        let [parameter, width, _] = self.parameters();
+        (self.kind() == Self::SHUFFLE).then(|| (MODES[parameter], width as u32))
+    }
+
+    /// What a [`WarpOp::Exchange`] does.
+    #[inline]
+    pub fn as_exchange(self) -> Option<Exchange> {
+        (self.kind() == Self::EXCHANGE).then(|| Exchange::from_parameters(self.parameters()))
     }
 
     /// The mask of a warp operation.
@@ -136,6 +152,13 @@ impl EncodedRequest {
     #[inline]
     pub fn low(&self) -> u64 {
         self.operands[0].get()
+    }
+
+    /// The value of a shuffle, and its `b`.
+    #[inline]
+    pub fn shuffled(&self) -> (u128, u32) {
+        let [low, high, b] = &self.operands;
+        (whole(low.get(), high.get()), b.get() as u32)
     }
 
     /// What the thread waits for, if it waits.
@@ -227,7 +250,10 @@ fn encode(collective: Collective) -> (Word, Option<u64>) {
             (Word::FOLD | (fold as u64) << 8 | u64::from(width) << 16 | (of as u64) << 24, Some(value))
         }
         WarpOp::Sync => (Word::SYNC, None),
-        WarpOp::Exchange { .. } => unreachable!("lanes that are OS threads exchange nothing by address"),
+        WarpOp::Exchange { exchange, .. } => {
+            let [kind, m, n] = exchange.to_parameters();
+            (Word::EXCHANGE | kind << 8 | m << 16 | n << 24, None)
+        }
         WarpOp::Shuffle { mode, value, width, .. } => {
             (Word::SHUFFLE | (mode as u64) << 8 | u64::from(width) << 16, Some(value as u64))
         }
@@ -272,6 +298,11 @@ fn decode(word: Word, low: u64, [high, b]: [u64; 2]) -> Option<Collective> {
         Word::MATCH_ALL => WarpOp::MatchAll(low),
         Word::REDUCE => WarpOp::Reduce { op: REDUCTIONS[parameter], value: low.cast_signed() },
         Word::FOLD => WarpOp::Fold { fold: FOLDS[parameter], of: NUMBERS[of], value: low, width },
+        // What a lane has lent is its own.
+        Word::EXCHANGE => WarpOp::Exchange {
+            exchange: Exchange::from_parameters(word.parameters()),
+            lent: core::ptr::null_mut(),
+        },
         _ => return None,
     };
     Some(Collective::Warp { mask: word.mask(), op })
@@ -292,6 +323,10 @@ mod tests {
             ops.extend(REDUCTIONS.map(|op| WarpOp::Reduce { op, value: value as i64 }));
             for fold in FOLDS {
                 ops.extend(NUMBERS.map(|of| WarpOp::Fold { fold, of, value: value as u64, width: 16 }));
+            }
+            for (kind, m, n) in [(1, 1, 1), (2, 4, 8), (3, 2, 1), (4, 4, 0), (5, 2, 0)] {
+                let exchange = Exchange::from_parameters([kind, m, n]);
+                ops.push(WarpOp::Exchange { exchange, lent: core::ptr::null_mut() });
             }
             for (width, b) in [(32, 0), (1, u32::MAX), (8, 17)] {
                 ops.extend(MODES.map(|mode| WarpOp::Shuffle { mode, value, b, width }));

@@ -7,6 +7,8 @@
 mod phases;
 #[path = "views.rs"]
 mod views;
+#[path = "warp_operations.rs"]
+mod warp_operations;
 #[path = "words.rs"]
 mod words;
 
@@ -17,13 +19,14 @@ use std::sync::{Mutex, PoisonError};
 
 use super::super::block::Block;
 use super::super::channel::Channel;
-use super::super::collective::{self, Lane, MaskError};
-use super::super::context::{Barrier, Collective, Outcome, Request, ThreadContext, WARP_SIZE};
+use super::super::collective;
+use super::super::context::{Barrier, Collective, Outcome, Request, ThreadContext, WARP_SIZE, WarpOp};
 use super::super::fault::Fault;
 use super::super::stuck;
 
 use super::arrivals::Arrivals;
 use super::encoding::{EncodedRequest, OutcomeWords, Word};
+use super::lent::Lent;
 use super::quiet::Quiet;
 use super::relaxed::{Relaxed32, Relaxed64};
 use super::sleep::{self, Bell};
@@ -71,6 +74,8 @@ pub(super) struct Table<'a> {
     per_block: u32,
     /// By block and thread.
     waiters: Vec<WaitState>,
+    /// By block and warp.
+    lent: Vec<Lent>,
     lock: Relaxed32,
     /// Threads that neither wait nor have returned.
     running: Relaxed64,
@@ -102,6 +107,10 @@ impl Waiter<'_> {
             self.wait_for_phase(request);
             return Outcome::default();
         }
+        if let Collective::Warp { op: WarpOp::Exchange { exchange, lent }, .. } = request.collective {
+            // SAFETY: `lent` is what this thread says in its request.
+            unsafe { self.lent().write(self.lane(), exchange, lent) };
+        }
         table.lock.take();
         let word = waiter.ask.put(request.collective);
         table.sit_down(self.number, word, request);
@@ -118,10 +127,23 @@ impl Waiter<'_> {
         if orders {
             waiter.order.fetch_add(0, Ordering::Acquire);
         }
+        if let Collective::Warp { op: WarpOp::Exchange { exchange, lent }, .. } = request.collective {
+            // SAFETY: as above, and the exchange is complete.
+            unsafe { self.lent().read(self.lane(), exchange, lent) };
+        }
         if word.is_fold() {
             return Outcome { value: waiter.outcome.read_low().into(), flag: false };
         }
         if word.has_outcome() { waiter.outcome.read() } else { Outcome::default() }
+    }
+
+    fn lane(&self) -> u32 {
+        self.number % self.table.per_block % WARP_SIZE
+    }
+
+    /// The words of the thread's warp.
+    fn lent(&self) -> &Lent {
+        self.table.lent_of(self.number)
     }
 
     /// Lets what the thread did be seen by those that complete the cluster's barrier.
@@ -140,6 +162,7 @@ impl<'a> Table<'a> {
             blocks,
             per_block: blocks[0].threads,
             waiters: core::iter::repeat_with(WaitState::default).take(threads).collect(),
+            lent: Lent::of_warps(blocks.len() as u32 * blocks[0].threads.div_ceil(WARP_SIZE)),
             lock: Relaxed32::default(),
             running,
             returned: Relaxed64::default(),
@@ -304,55 +327,6 @@ impl<'a> Table<'a> {
         self.go_on(numbers.end - numbers.start);
     }
 
-    /// Completes the operation of the lane that has come, if all lanes of its mask wait in the same.
-    fn complete_warp(&self, block: u32, number: u32, word: Word) {
-        let numbers = self.numbers(block);
-        let thread = number - numbers.start;
-        let (first, lane, mask) = (number - thread % WARP_SIZE, thread % WARP_SIZE, word.mask());
-        if mask & (1 << lane) == 0 {
-            let error = MaskError::CallerNotInMask { lane, mask };
-            return self.fail(self.view(block).mask_fault(thread / WARP_SIZE, error));
-        }
-        // Lanes mostly come in order, so the highest says soonest that somebody is missing.
-        let mut rest = mask;
-        while rest != 0 {
-            let highest = 31 - rest.leading_zeros();
-            let other = first + highest;
-            if other >= numbers.end || !self.waiters[other as usize].ask.is(word) {
-                return;
-            }
-            rest ^= 1 << highest;
-        }
-        let waiters = &self.waiters[first as usize..numbers.end.min(first + WARP_SIZE) as usize];
-        if let Some((fold, of, width)) = word.as_fold() {
-            let mut values = collective::UNDEFINED;
-            for_lanes(mask, |lane| values[lane] = waiters[lane].ask.low());
-            collective::fold(&mut values, (fold, of, width));
-            for_lanes(mask, |lane| {
-                waiters[lane].outcome.write_low(values[lane & !(width as usize - 1)]);
-                waiters[lane].ask.set(Word::RUNS);
-            });
-        } else if word.is_sync_warp() {
-            for_lanes(mask, |lane| {
-                waiters[lane].order.fetch_add(0, Ordering::Acquire);
-            });
-            for_lanes(mask, |lane| {
-                waiters[lane].order.fetch_add(1, Ordering::Release);
-                waiters[lane].ask.set(Word::RUNS);
-            });
-        } else {
-            let outcomes = outcomes(waiters, mask);
-            for_lanes(mask, |lane| {
-                waiters[lane].outcome.write(outcomes[lane]);
-                waiters[lane].ask.set(Word::RUNS);
-            });
-        }
-        if !cfg!(miri) {
-            for_lanes(mask, |lane| waiters[lane].bell.ring());
-        }
-        self.go_on(mask.count_ones());
-    }
-
     /// The numbers of a block's threads.
     fn numbers(&self, block: u32) -> core::ops::Range<u32> {
         block * self.per_block..(block + 1) * self.per_block
@@ -368,26 +342,4 @@ impl<'a> Table<'a> {
         let Site { name, location } = unsafe { *waiter.site.get() }?;
         Some(Request { name, collective, location })
     }
-}
-
-/// Calls `f` with every lane of the mask.
-fn for_lanes(mask: u32, mut f: impl FnMut(usize)) {
-    let mut rest = mask;
-    while rest != 0 {
-        f(rest.trailing_zeros() as usize);
-        rest &= rest - 1;
-    }
-}
-
-/// What the lanes in `mask`, which all wait in one operation, get of it.
-fn outcomes(waiters: &[WaitState], mask: u32) -> [Outcome; WARP_SIZE as usize] {
-    let mut requests = [None; WARP_SIZE as usize];
-    for_lanes(mask, |lane| {
-        let collective = waiters[lane].ask.read();
-        requests[lane] =
-            collective.map(|collective| Request { name: "", collective, location: Location::caller() });
-    });
-    // Whether another lane runs, waits for something else or has returned: it does not take part.
-    let lanes = core::array::from_fn(|lane| requests[lane].as_ref().map_or(Lane::Returned, Lane::Waits));
-    collective::outcomes(&lanes, mask)
 }

@@ -1,15 +1,14 @@
 //! The table of problems, and the cases that come of it.
 
-use std::sync::Arc;
-
 use cuda_std::half::{bf16, f16};
 use cuda_std::launch::Limits;
 use cuda_std::testing::Layout;
 use ferrowarp::softmax::{DeviceProfile, KernelChoice, Options, SoftmaxAs};
 use gpu_kernels::softmax::operation::ForwardTo;
 
-use super::{Forward, cluster_threads};
+use super::{Forward, case, case_in_place, cluster_threads};
 use crate::for_each_pair;
+use crate::later::Later;
 use crate::reference::Number;
 use crate::softmax::{Setting, apart, with_hard_rows};
 use crate::{Case, Scope};
@@ -124,12 +123,12 @@ pub fn cases(setting: &Setting, chosen: impl Fn(&str) -> bool) -> Vec<Case> {
     let mut cases = Vec::new();
     for sweep in TABLE.iter().filter(|sweep| sweep.scope == setting.scope && chosen(sweep.name)) {
         if matches!(sweep.how, InPlace) {
-            cases.extend(sweep.of::<f32, f32>(setting, |problem, choice| problem.case_in_place(choice)));
-            cases.extend(sweep.of::<f16, f16>(setting, |problem, choice| problem.case_in_place(choice)));
-            cases.extend(sweep.of::<bf16, bf16>(setting, |problem, choice| problem.case_in_place(choice)));
+            cases.extend(sweep.of::<f32, f32>(setting, case_in_place));
+            cases.extend(sweep.of::<f16, f16>(setting, case_in_place));
+            cases.extend(sweep.of::<bf16, bf16>(setting, case_in_place));
         } else {
             for_each_pair!(|_kernels| {
-                cases.extend(sweep.of::<I, O>(setting, |problem, choice| problem.case(choice)));
+                cases.extend(sweep.of::<I, O>(setting, case));
             });
         }
     }
@@ -197,7 +196,7 @@ impl Sweep {
     fn of<I: Number + SoftmaxAs<O>, O: Number>(
         &self,
         setting: &Setting,
-        case: impl Fn(Arc<Forward>, KernelChoice<I, O>) -> Case,
+        case: impl Fn(Later<Forward>, KernelChoice<I, O>) -> Case,
     ) -> Vec<Case> {
         let mut cases = Vec::new();
         let ([few, many], is_hard) = match self.rows {
@@ -214,9 +213,11 @@ impl Sweep {
         let widest = widest.chain(narrow.map(|it| (it.elements as usize, Some(it.meta.name))));
         for (cols, only) in self.widths.iter().map(|&cols| (cols, None)).chain(widest) {
             for (rows, has_many) in [(few, false), (many, true)] {
-                let logits = with_hard_rows(rows, cols, is_hard);
-                for logits in logits.chunks(setting.most_rows.saturating_mul(cols)) {
-                    let rows = logits.len() / cols;
+                let logits = Later::new(move || with_hard_rows(rows, cols, is_hard));
+                let all_rows = if is_hard { logits.len() / cols } else { rows };
+                for first in (0..all_rows).step_by(setting.most_rows) {
+                    let rows = setting.most_rows.min(all_rows - first);
+                    let logits = (logits.clone(), first * cols);
                     let mut choices = self.choices::<I, O>(&setting.profile, [rows, cols]);
                     if let Some(name) = only {
                         choices.retain(|choice| choice.kernels().any(|meta| meta.name == name));
@@ -224,7 +225,7 @@ impl Sweep {
                     }
                     for choice in choices {
                         if has_many == choice.config().is_some_and(|config| config.grid.x > rows as u32) {
-                            let problems = self.problems(cases.len(), [rows, cols], logits);
+                            let problems = self.problems(cases.len(), [rows, cols], &logits);
                             cases.extend(problems.into_iter().map(|problem| case(problem, choice)));
                         }
                     }
@@ -234,14 +235,22 @@ impl Sweep {
         cases
     }
 
-    /// What a launch is run on: options and places whose turn it is.
-    fn problems(&self, i: usize, [rows, cols]: [usize; 2], logits: &[f32]) -> Vec<Arc<Forward>> {
+    /// What a launch is run on: options and places whose turn it is, and the logits from this element on.
+    fn problems(
+        &self,
+        i: usize,
+        [rows, cols]: [usize; 2],
+        (logits, first): &(Later<Vec<f32>>, usize),
+    ) -> Vec<Later<Forward>> {
         let place =
             |offset: usize, gap: usize| Layout::dense(rows, cols).with_stride(cols + gap).with_offset(offset);
         let [out, inp] = [[0, 0], [1, 1], [3, 0], [0, 3], [1, 3]][i % 5];
         let [out_gap, inp_gap] = [[0, 0], [5, 8], [0, 3], [16, 0]][i % 4];
         let in_turn = [place(out, out_gap), place(inp, inp_gap)];
-        let problem = |layouts, options| Arc::new(Forward { layouts, options, logits: logits.to_vec() });
+        let problem = |layouts, options| {
+            let (logits, range) = (logits.clone(), *first..*first + rows * cols);
+            Later::new(move || Forward { layouts, options, logits: logits[range].to_vec() })
+        };
         match &self.how {
             InTurns(all) => vec![problem(in_turn, all[i % all.len()])],
             Each(all) => all.iter().map(|&options| problem(in_turn, options)).collect(),

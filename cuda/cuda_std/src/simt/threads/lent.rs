@@ -1,0 +1,57 @@
+//! Words that the lanes of a warp pass in an [`Exchange`].
+//!
+//! A lane writes its own words before it says that it waits. The last lane of the warp replaces them by what each lane gets,
+//! before it lets the others go.
+
+use core::iter;
+
+use super::super::context::WARP_SIZE;
+use super::relaxed::Relaxed64;
+use crate::mma::Exchange;
+
+const LANES: usize = WARP_SIZE as usize;
+
+/// The words of a warp.
+pub(super) struct Lent(Box<[Relaxed64]>);
+
+impl Lent {
+    /// Words for each of `warps` warps.
+    pub fn of_warps(warps: u32) -> Vec<Lent> {
+        iter::repeat_with(Lent::new).take(warps as usize).collect()
+    }
+
+    fn new() -> Self {
+        // Most kernels use none, so the words come from memory that is zero already.
+        let words = Box::new_zeroed_slice(LANES * Exchange::MOST_WORDS);
+        // SAFETY: a `Relaxed64` is an integer, and zeros are one.
+        Self(unsafe { words.assume_init() })
+    }
+
+    /// Copies what this lane has lent.
+    ///
+    /// # Safety
+    /// `lent` is what the exchange says.
+    pub unsafe fn write(&self, lane: u32, exchange: Exchange, lent: *const ()) {
+        // SAFETY: the caller's.
+        unsafe { exchange.write(lent, |i, word| self.word(lane as usize, i).set(word)) };
+    }
+
+    /// Copies what this lane gets to what it has lent.
+    ///
+    /// # Safety
+    /// As for [`Self::write`], after [`Self::complete`].
+    pub unsafe fn read(&self, lane: u32, exchange: Exchange, lent: *mut ()) {
+        // SAFETY: the caller's.
+        unsafe { exchange.read(lent, |i| self.word(lane as usize, i).get()) };
+    }
+
+    /// Computes what all lanes get, when all have written.
+    pub fn complete(&self, exchange: Exchange) {
+        exchange
+            .complete_words(|lane, i| self.word(lane, i).get(), |lane, i, word| self.word(lane, i).set(word));
+    }
+
+    fn word(&self, lane: usize, i: usize) -> &Relaxed64 {
+        &self.0[lane * Exchange::MOST_WORDS + i]
+    }
+}
