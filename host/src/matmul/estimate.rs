@@ -25,8 +25,12 @@ const FETCHED_UNALIGNED: f64 = 5.9;
 const WARPGROUP_FETCHED: [f64; 2] = [40.6, 28.0];
 /// The same where rows are no multiples of 128 bytes apart.
 const WARPGROUP_FETCHED_ACROSS_LINES: [f64; 2] = [25.0, 22.0];
-/// Cycles of a launch that copies an operand.
+/// Cycles of a launch that copies an operand, and how many times as long as its bytes it takes.
 const ALIGN_CYCLES: f64 = 4000.0;
+/// As above.
+const ALIGN_BYTES: f64 = 1.5;
+/// How much more a multiprocessor fetches by tensor copies if others have no block.
+const FETCHED_ALONE: f64 = 1.6;
 /// Bytes of its share of the memory's bandwidth per cycle.
 const FROM_MEMORY: f64 = 15.8;
 /// Bytes per cycle that one block requests from memory, and blocks on a multiprocessor.
@@ -105,7 +109,8 @@ impl<T: Real> KernelChoice<T> {
             Kernel::FewRows(_) => return f64::INFINITY,
             Kernel::Warpgroups { kernel, sharing, aligns } => {
                 if aligns {
-                    before = 2.0 * ALIGN_CYCLES + 2.0 * bytes * operands / (FROM_MEMORY * multiprocessors);
+                    before = 2.0 * ALIGN_CYCLES
+                        + ALIGN_BYTES * 2.0 * bytes * operands / (FROM_MEMORY * multiprocessors);
                 }
                 of_warpgroups(kernel, 1.0, sharing, problem.has_whole_lines || aligns)
             }
@@ -122,6 +127,10 @@ impl<T: Real> KernelChoice<T> {
         let units = (m / rows).ceil() * (n / cols).ceil() * batch * splits;
         let blocks = units * sharing;
         let steps = (k / terms / splits).ceil();
+        let fetched = match self.kernel {
+            Kernel::Warpgroups { .. } => fetched * (multiprocessors / blocks).clamp(1.0, FETCHED_ALONE),
+            _ => fetched,
+        };
         let multiplied = rows / sharing * cols * terms / speed;
         let step = multiplied.max(fetched_lines * terms * bytes / fetched);
         let computed = (units / (multiprocessors / sharing).floor()).ceil() * (steps * step + END_CYCLES);

@@ -1,6 +1,6 @@
 //! Which kernel a multiplication gets.
 //!
-//! Up to [`FEW_ROWS`] rows, [`few_rows`](gpu_kernels::matmul::operation::few_rows) does them where it can do the layout, with about
+//! Up to the [`FEW_ROWS`], [`few_rows`](gpu_kernels::matmul::operation::few_rows) does them where it can do the layout, with about
 //! [`FEW_ROWS_BLOCKS`] blocks on each multiprocessor. For the rest [the model](super::estimate) ranks every kernel that
 //! can do the layout, with every number of splits that leaves a split at least [`LEAST_TERMS`] terms.
 
@@ -19,8 +19,8 @@ const LEAST_TERMS: u32 = 256;
 const LEAST_TERMS_IN_CLUSTER: u32 = 128;
 /// The most splits.
 const MOST_SPLITS: u32 = 32;
-/// The most rows for which the model does not choose.
-const FEW_ROWS: u32 = 128;
+/// The most rows for which the model does not choose: where tensor cores multiply, and where they do not.
+const FEW_ROWS: [u32; 2] = [128, 16];
 /// Blocks for each multiprocessor where a cluster splits k: of tiles of up to 32 rows, and of more. Two fit, but then the last
 /// clusters find no room: eight splits of 4096 columns take a fifth longer than seven.
 const FEW_ROWS_BLOCKS: [f64; 2] = [1.7, 1.1];
@@ -143,7 +143,8 @@ impl<T: Real> KernelChoice<T> {
 
     /// The kernel for few rows whose tiles have the fewest that suffice, or the most if none do.
     fn of_few_rows(profile: &DeviceProfile, problem: &Problem) -> Option<Self> {
-        if problem.m > FEW_ROWS {
+        let is_three = size_of::<T>() == 4 && problem.precision == Precision::F32;
+        if problem.m > FEW_ROWS[usize::from(is_three)] {
             return None;
         }
         let kernels = of_tensor_cores::<T>(profile, problem);
@@ -323,7 +324,8 @@ mod tests {
 
     #[test]
     fn rows_across_lines_get_pairs_or_copies() {
-        let problem = Problem { b_is_transposed: true, has_whole_lines: false, ..Problem::new(4104, 4104, 4104) };
+        let problem =
+            Problem { b_is_transposed: true, has_whole_lines: false, ..Problem::new(4104, 4104, 4104) };
         let choice = KernelChoice::<bf16>::new(&profile(90), &problem).unwrap().to_string();
         assert!(choice.contains("pairs") || choice.contains("align"), "{choice}");
     }

@@ -66,7 +66,7 @@ of_16_bits! { f16, bf16 }
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Precision {
     /// As three products of TF32 on tensor cores: the error is about that of multiplying and adding in `f32`. Numbers that round
-    /// to 2^128 as TF32 count as infinite. With up to 64 rows it may be computed in `f32` itself.
+    /// to 2^128 as TF32 count as infinite. With up to 16 rows it may be computed in `f32` itself.
     #[default]
     F32,
     /// As one product of TF32: operands are rounded to 11 bits.

@@ -1,13 +1,13 @@
 //! Products of few rows of `f32` without tensor cores (compute capability 9.0, `compute_90a`).
 //!
-//! With up to 16 rows the FP32 units keep up with the memory, and the sums are those of `f32`: three products of TF32 would load
-//! the tensor cores for nothing. Stages and splits are those of [`super::few_rows`]. A thread has a column of B and all rows of A.
+//! With up to 8 rows the FP32 units keep up with the memory, and the sums are those of `f32`. With more, a warp reads more of A from
+//! shared memory than the memory delivers of B: tiles of 16 rows took more than twice as long as two tiles of 8. Stages and splits are those of [`super::few_rows`]. A thread has a column of B and all rows of A.
 //! The two warpgroups take one half of a stage's terms each. The numbers of A are the same for a whole warp, which reads four of
 //! them at once.
 //!
 //! The instances are the tuning table: rows of A, and stages.
 //@ ptx(matmul_f32_kk_8x128c, compute_90a): fma.rn.f32 >= 32, .local == 0
-//@ ptx(matmul_f32_kn_32x128c, compute_90a): fma.rn.f32 >= 128, .local == 0
+//@ ptx(matmul_f32_kn_8x128c, compute_90a): fma.rn.f32 >= 32, .local == 0
 
 use cuda_std::GpuFloat as _;
 use cuda_std::barrier::Barrier;
@@ -43,10 +43,6 @@ const HALF: usize = TERMS / 2;
         T = f32 {
             matmul_f32_kk_8x128c = <1, 8, 6>;
             matmul_f32_kn_8x128c = <0, 8, 6>;
-            matmul_f32_kk_16x128c = <1, 16, 6>;
-            matmul_f32_kn_16x128c = <0, 16, 6>;
-            matmul_f32_kk_32x128c = <1, 32, 5>;
-            matmul_f32_kn_32x128c = <0, 32, 5>;
         }
     ),
 )]

@@ -116,10 +116,11 @@ pub(super) unsafe fn copy<T, const ALONG_K: usize>(
         if ALONG_K == 1 {
             tensor::global_to_shared(to, map, [k, first, batch], barrier);
         } else {
-            // A panel of 64 columns after the other.
-            for i in 0..side / 64 {
-                let to = to.add(i as usize * const { terms(size_of::<T>()) } * PANEL_ROW);
-                tensor::global_to_shared(to, map, [first + 64 * i as i32, k, batch], barrier);
+            // Panel after panel, each with as many columns as its rows hold.
+            let panel = const { terms(size_of::<T>()) as u32 };
+            for i in 0..side / panel {
+                let to = to.add((i * panel) as usize * PANEL_ROW);
+                tensor::global_to_shared(to, map, [first + (panel * i) as i32, k, batch], barrier);
             }
         }
     }
