@@ -14,6 +14,7 @@ mod families;
 pub mod last_labels;
 mod lex;
 mod libm;
+pub mod local_addresses;
 mod messages;
 mod module;
 mod names;
@@ -144,7 +145,7 @@ pub fn wanted_archs(text: &str) -> BTreeSet<u32> {
 
 /// The source of [`for_optimisation`], [`for_no_optimisation`] and of what is done to the back ends' texts: a cache keeps
 /// what was made of their output as long as this is the same.
-pub const LAST_EDITS: [&str; 14] = [
+pub const LAST_EDITS: [&str; 15] = [
     include_str!("last_labels.rs"),
     include_str!("tensor_maps.rs"),
     include_str!("noalias.rs"),
@@ -152,6 +153,7 @@ pub const LAST_EDITS: [&str; 14] = [
     include_str!("overflow.rs"),
     include_str!("absolutes.rs"),
     include_str!("narrow_stores.rs"),
+    include_str!("local_addresses.rs"),
     include_str!("sign_extensions.rs"),
     include_str!("unwritten/mod.rs"),
     include_str!("unwritten/flow.rs"),

@@ -11,9 +11,14 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
-/// The PTX in which narrow stores read copies of numbers. The back ends write instructions on lines of their own, and the
-/// braces of a function at the start of a line.
+/// The PTX in which narrow stores read copies of numbers.
 pub fn copy_floats(ptx: &str) -> Cow<'_, str> {
+    edit_bodies(ptx, edit)
+}
+
+/// The PTX whose functions have the bodies that `edit` gives, or their own where it gives none. The back ends write instructions
+/// on lines of their own, and the braces of a function at the start of a line.
+pub(crate) fn edit_bodies(ptx: &str, edit: impl Fn(&str) -> Option<String>) -> Cow<'_, str> {
     let (mut edited, mut copied, mut start) = (String::new(), 0, None);
     let mut at = 0;
     for line in ptx.split_inclusive('\n') {
@@ -21,8 +26,7 @@ pub fn copy_floats(ptx: &str) -> Cow<'_, str> {
         match (line.as_bytes()[0], start) {
             (b'{', None) => start = Some(at),
             (b'}', Some(start_of_body)) => {
-                let body = &ptx[start_of_body..at];
-                if let Some(body) = edit(body) {
+                if let Some(body) = edit(&ptx[start_of_body..at]) {
                     edited.push_str(&ptx[copied..start_of_body]);
                     edited.push_str(&body);
                     copied = at;
@@ -105,7 +109,7 @@ fn stored(line: &str) -> (u32, Vec<&str>) {
 }
 
 /// The opcode of the line's instruction and its operands.
-fn instruction(line: &str) -> Option<(&str, &str)> {
+pub(crate) fn instruction(line: &str) -> Option<(&str, &str)> {
     let code = line.trim_start();
     let code =
         if code.starts_with('@') { code.split_once(char::is_whitespace)?.1.trim_start() } else { code };
