@@ -212,7 +212,9 @@ impl<'a, T: MatmulAs<O>, O: Pod> Matmul<'a, T, O> {
         set(is_aligned(a.pointer, &self.a.layout, 16), A_ALIGNED);
         set(is_aligned(b.pointer, &self.b.layout, 16), B_ALIGNED);
         set(is_aligned(out.pointer, &self.out.layout, 4 * out_bytes), OUT_ALIGNED);
-        set(!T::IS_OUT_F32 && is_aligned(out.pointer, &self.out.layout, 16), OUT_TENSOR);
+        // A tensor copy writes whole 16 bytes, also at the end of a row.
+        let has_whole_rows = (n as usize * size_of::<T>()).is_multiple_of(16);
+        set(!T::IS_OUT_F32 && has_whole_rows && is_aligned(out.pointer, &self.out.layout, 16), OUT_TENSOR);
         set(has_avx512(), AVX512);
         set(self.a.layout.is_transposed, A_TRANSPOSED);
         set(self.b.layout.is_transposed, B_TRANSPOSED);

@@ -39,7 +39,7 @@ pub struct Problem {
     pub shape: [usize; 3],
     /// Matrices.
     pub batch: usize,
-    /// Elements between the rows, and before the first of them.
+    /// Elements between the rows, and before the first of them: there a multiple of 8 where there are more than 4.
     pub gap: usize,
     /// Whether bias, residual, a scale and this activation are applied.
     pub epilogue: Option<Activation>,
@@ -106,6 +106,8 @@ pub const PROBLEMS: &[Problem] = &[
         ..PLAIN
     },
     Problem { scopes: &[Scope::Executor, Scope::Device], shape: [1, 300, 515], gap: 8, ..PLAIN },
+    // Rows are aligned in every layout, and end within 16 bytes.
+    Problem { scopes: &[Scope::Executor, Scope::Device], shape: [67, 75, 67], gap: 5, ..PLAIN },
     Problem {
         scopes: &[Scope::Executor, Scope::Device],
         shape: [40, 33, 66],
@@ -144,14 +146,15 @@ impl<T: Number> Stored<T> {
         let stored = if is_transposed { [cols, rows] } else { [rows, cols] };
         let stride = stored[1] + gap;
         let batch_stride = stored[0] * stride + gap;
-        let elements = Vec::new();
-        Self { elements, stored, stride, batch, batch_stride, first: gap, is_transposed }
+        // Large gaps leave the first element aligned.
+        let first = if gap > 4 { gap.next_multiple_of(8) } else { gap };
+        Self { elements: Vec::new(), stored, stride, batch, batch_stride, first, is_transposed }
     }
 
     /// Matrices of this shape, all elements `fill`.
     fn new(shape: [usize; 2], is_transposed: bool, batch: usize, gap: usize, fill: T) -> Self {
         let mut matrices = Self::empty(shape, is_transposed, batch, gap);
-        matrices.elements = vec![fill; gap + batch * matrices.batch_stride];
+        matrices.elements = vec![fill; matrices.first + batch * matrices.batch_stride];
         matrices
     }
 
