@@ -23,7 +23,7 @@ const FETCHED_UNALIGNED: f64 = 5.9;
 /// The same by tensor copies of one block, and of two that share B. The half of B that comes from the other block counts as
 /// nothing.
 const WARPGROUP_FETCHED: [f64; 2] = [40.6, 28.0];
-/// The same where rows are no multiples of 128 bytes apart.
+/// The same where rows are not multiples of 128 bytes apart.
 const WARPGROUP_FETCHED_ACROSS_LINES: [f64; 2] = [25.0, 22.0];
 /// Cycles of a launch that copies an operand, and how many times as long as its bytes it takes.
 const ALIGN_CYCLES: f64 = 4000.0;
