@@ -104,7 +104,7 @@ impl FewRowsShape {
 /// The tiles of a kernel of `wgmma`, and what it needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WarpgroupShape {
-    /// Columns of the result that a tile has; it has [`ROWS`] rows.
+    /// Columns of the result that a tile has; it has [`Self::ROWS`] rows.
     pub cols: u32,
     /// Terms of a stage: a split of k has whole stages. It is also the width of every box.
     pub terms: u32,

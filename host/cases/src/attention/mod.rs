@@ -1,6 +1,6 @@
 //! Attention: every kernel of the operation in every type and head size.
 //!
-//! [`problem`] has the table. A row says in which [`Scope`] it is run, and makes a case with each kernel that can do it.
+//! [`problem`] has the table. A row says in which [`Scope`](crate::Scope) it is run, and makes a case with each kernel that can do it.
 
 mod oracle;
 pub mod problem;

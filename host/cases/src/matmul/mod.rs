@@ -1,6 +1,6 @@
 //! Matrix multiplication: every kernel of the operation in every type and layout, and the rungs of the ladder.
 //!
-//! [`problem`] has the tables. A row says in which [`Scope`] it is run, and makes a case with each kernel that can
+//! [`problem`] has the tables. A row says in which [`Scope`](crate::Scope) it is run, and makes a case with each kernel that can
 //! do it.
 
 mod oracle;
