@@ -92,8 +92,7 @@ pub type MatmulLaunch<T> =
     MatmulArgsHost<RawBuffer<u8>, RawBuffer<T>, RawBuffer<T>, RawBuffer<T>, RawBuffer<u8>, RawBuffer<f32>>;
 
 impl<T> MatmulArgs<T> {
-    /// Whether the results are the sums themselves. Kernels ask this once: each branch over code that does not run is a miss of the
-    /// instruction cache, and a small product feels every one.
+    /// Whether the results are the sums themselves. Kernels ask this once, and then skip all code of the epilogue in one jump.
     #[inline(always)]
     pub fn is_plain(&self) -> bool {
         let is_empty = self.bias.is_null() && self.residual.is_null();

@@ -1,9 +1,8 @@
 //! Products of few rows of `f32` without tensor cores (compute capability 9.0, `compute_90a`).
 //!
-//! With up to 8 rows the FP32 units keep up with the memory, and the sums are those of `f32`. With more, a warp reads more of A from
-//! shared memory than the memory delivers of B: tiles of 16 rows took more than twice as long as two tiles of 8. Stages and splits are those of [`super::few_rows`]. A thread has a column of B and all rows of A.
-//! The two warpgroups take one half of a stage's terms each. The numbers of A are the same for a whole warp, which reads four of
-//! them at once.
+//! With up to 8 rows the FP32 units keep up with the memory, and the sums are those of `f32`. Tiles of 16 rows were slower than two
+//! tiles of 8. Stages and splits are those of [`super::few_rows`]. A thread has a column of B and all rows of A. Each of the two
+//! warpgroups takes one half of a stage's terms. All threads of a warp need the same numbers of A, and read four at once.
 //!
 //! The instances are the tuning table: rows of A, and stages.
 //@ ptx(matmul_f32_kk_8x128c, compute_90a): fma.rn.f32 >= 32, .local == 0

@@ -1,4 +1,4 @@
-//! The sums of a tile by `mma.sync`: what [`super::tensor_tiles`] and [`super::few_rows_f32`] have in common.
+//! The sums of a tile by `mma.sync`, for [`super::tensor_tiles`].
 
 use cuda_std::mem::{f32x2, store_shared};
 use cuda_std::mma::FragmentC;
