@@ -126,7 +126,9 @@ unsafe fn select(scratch: Scratch, keys: &impl Keys, largest: f32, k: usize) {
         if tid < 32 {
             // At least `k` keys reach it: one of each thread whose largest does.
             let bound = bound::<{ BLOCK / 32 }>(core::array::from_fn(|i| *all.add(32 * i + tid)), k);
-            *least = u64::from(bound) << 32;
+            if tid == 0 {
+                *least = u64::from(bound) << 32;
+            }
         }
         thread::sync_threads_aligned();
         loop {
