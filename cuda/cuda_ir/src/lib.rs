@@ -5,6 +5,7 @@
 //! barrier are. Each edit is a function of a module alone; `tests/edits` holds input and expected output of each.
 
 pub mod absolutes;
+mod bodies;
 mod bounds;
 mod by_value;
 mod convergent;
@@ -145,7 +146,8 @@ pub fn wanted_archs(text: &str) -> BTreeSet<u32> {
 
 /// The source of [`for_optimisation`], [`for_no_optimisation`] and of what is done to the back ends' texts: a cache keeps
 /// what was made of their output as long as this is the same.
-pub const LAST_EDITS: [&str; 15] = [
+pub const LAST_EDITS: [&str; 16] = [
+    include_str!("bodies.rs"),
     include_str!("last_labels.rs"),
     include_str!("tensor_maps.rs"),
     include_str!("noalias.rs"),

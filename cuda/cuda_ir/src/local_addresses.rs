@@ -17,7 +17,7 @@
 
 use std::borrow::Cow;
 
-use crate::narrow_stores::{edit_bodies, instruction};
+use crate::bodies::{edit_bodies, instruction};
 
 /// The PTX in which functions access local memory by generic addresses, if they would convert addresses to local ones.
 pub fn keep_generic(ptx: &str) -> Cow<'_, str> {

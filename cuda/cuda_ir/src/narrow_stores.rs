@@ -11,36 +11,11 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
+use crate::bodies::{edit_bodies, instruction};
+
 /// The PTX in which narrow stores read copies of numbers.
 pub fn copy_floats(ptx: &str) -> Cow<'_, str> {
     edit_bodies(ptx, edit)
-}
-
-/// The PTX whose functions have the bodies that `edit` gives, or their own where it gives none. The back ends write instructions
-/// on lines of their own, and the braces of a function at the start of a line.
-pub(crate) fn edit_bodies(ptx: &str, edit: impl Fn(&str) -> Option<String>) -> Cow<'_, str> {
-    let (mut edited, mut copied, mut start) = (String::new(), 0, None);
-    let mut at = 0;
-    for line in ptx.split_inclusive('\n') {
-        at += line.len();
-        match (line.as_bytes()[0], start) {
-            (b'{', None) => start = Some(at),
-            (b'}', Some(start_of_body)) => {
-                if let Some(body) = edit(&ptx[start_of_body..at]) {
-                    edited.push_str(&ptx[copied..start_of_body]);
-                    edited.push_str(&body);
-                    copied = at;
-                }
-                start = None;
-            }
-            _ => {}
-        }
-    }
-    if copied == 0 {
-        return Cow::Borrowed(ptx);
-    }
-    edited.push_str(&ptx[copied..]);
-    Cow::Owned(edited)
 }
 
 /// The function's body, if it has to be another.
@@ -106,15 +81,6 @@ fn stored(line: &str) -> (u32, Vec<&str>) {
         Some((bits, registers(operands.split_once(']')?.1)))
     };
     store().unwrap_or_default()
-}
-
-/// The opcode of the line's instruction and its operands.
-pub(crate) fn instruction(line: &str) -> Option<(&str, &str)> {
-    let code = line.trim_start();
-    let code =
-        if code.starts_with('@') { code.split_once(char::is_whitespace)?.1.trim_start() } else { code };
-    let (opcode, operands) = code.split_once(char::is_whitespace)?;
-    opcode.starts_with(|c: char| c.is_ascii_lowercase()).then(|| (opcode, operands.trim_start()))
 }
 
 /// The prefix of the registers that the line declares, and their width: `.reg .b32 \t%r<5>;`.
