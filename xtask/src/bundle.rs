@@ -6,7 +6,8 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, ensure};
 
 use crate::build_ptx::BuildPtx;
-use crate::{measure, workspace};
+use crate::measure;
+use crate::workspace;
 
 /// The programs in the bundle.
 const PROGRAMS: [&str; 6] = ["train-mnist", "predict", "self-check", "fault-check", "differ-gpu", "gallery"];

@@ -3,63 +3,15 @@
 
 mod bundle;
 mod chart;
-mod compat;
-mod differ;
-mod differ_report;
-mod figures;
-mod fuzz;
-mod fuzz_report;
+mod checks;
 mod gallery;
-mod gallery_entry;
-mod gallery_merge;
-mod gallery_ncu;
-mod gallery_overtake;
-mod gallery_predictions;
-mod gallery_report;
-mod gallery_report_chart;
-mod gallery_report_tables;
-mod gallery_roofline;
-mod gallery_roofline_chart;
-mod gallery_roofline_tables;
-mod gallery_systems;
-mod gallery_timeline;
-mod gallery_titles;
-mod gallery_waves;
-mod matmul_report;
-mod matmul_report_chart;
-mod matmul_report_tables;
 mod measure;
-mod measure_peers;
-mod mlp_report;
-mod mlp_report_chart;
-mod mlp_report_ladder;
-mod mlp_report_tables;
 mod new;
 #[path = "../../host/src/softmax/operations.rs"]
 mod operations;
-mod peaks;
-mod phrases;
-mod planted;
-mod prose;
-mod quotes;
 mod report;
-mod sanitize;
-mod softmax_report;
-mod softmax_report_chart;
-mod softmax_report_check;
-mod softmax_report_ladder;
-mod softmax_report_missed;
-mod softmax_report_operations;
-mod softmax_report_tables;
-mod softmax_report_targets;
-mod stale;
-mod stress;
-mod tidy;
-mod timelines;
 mod times;
-mod touches;
 mod tune;
-mod ulp;
 mod workspace;
 
 use std::process::ExitCode;
@@ -84,38 +36,38 @@ enum Command {
     /// Pack everything that a run on a GPU machine needs into one folder
     Bundle(bundle::Bundle),
     /// Write docs/rust-cuda.md, which compares Rust-CUDA with this workspace
-    Compat(compat::Compat),
+    Compat(checks::compat::Compat),
     /// Compare crates and random programs, compiled natively and to PTX, bit for bit
-    Differ(differ::Differ),
+    Differ(checks::differ::Differ),
     /// Pack the measurement of cuda_std's float functions for a GPU machine, or write its results to docs
-    Ulp(ulp::Ulp),
+    Ulp(checks::ulp::Ulp),
     /// Measure the times of builds, and write them to docs/results with those of the first start on a GPU
     Times(times::Times),
     /// Fuzz every parser of outside data, and write the results to docs/results
-    Fuzz(fuzz::Fuzz),
+    Fuzz(checks::fuzz::Fuzz),
     /// Run the lessons of docs/gallery on this machine, and draw the results into target/gallery
     Gallery(gallery::Gallery),
     /// Compare training on the CPU with JAX, burn and candle, and write docs/cpu.md
     Measure(measure::Measure),
     /// Run every kernel (its smallest instance) under Miri, which finds data races, uninitialised reads and invalid pointers
-    Miri(sanitize::Miri),
+    Miri(checks::sanitize::Miri),
     /// Create a crate that uses this library: a kernel, a test, a bench, a program and a build script
     New(new::New),
     /// Merge the figures of a GPU run into docs/ and the README, and draw charts. Without files, draw the last merged figures again
     #[command(subcommand)]
     Report(report::Report),
     /// Run every kernel under ThreadSanitizer and AddressSanitizer
-    Sanitize(sanitize::Sanitize),
+    Sanitize(checks::sanitize::Sanitize),
     /// Run every kernel under shuffled schedules of the CPU executor
-    Stress(stress::Stress),
+    Stress(checks::stress::Stress),
     /// Check the house rules that a search can check
-    Tidy(tidy::Tidy),
+    Tidy(checks::tidy::Tidy),
     /// Draw the timelines of the training ladder into docs/timelines
-    Timelines(timelines::Timelines),
+    Timelines(report::timelines::Timelines),
     /// Train with each candidate for the preset `record` of train-mnist, and write the validation results
     Tune(tune::Tune),
     /// Count the files that a new kernel, rung or argument must change
-    Touches(touches::Touches),
+    Touches(checks::touches::Touches),
 }
 
 fn main() -> ExitCode {

@@ -1,0 +1,14 @@
+//! What judges the code: tools, house rules, and comparisons with code that is not ours.
+
+pub mod compat;
+pub mod differ;
+pub mod fuzz;
+mod phrases;
+pub mod planted;
+mod prose;
+mod quotes;
+pub mod sanitize;
+pub mod stress;
+pub mod tidy;
+pub mod touches;
+pub mod ulp;

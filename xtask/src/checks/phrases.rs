@@ -1,0 +1,165 @@
+//! Phrases that make a text hard to read. `cargo xtask tidy` finds them in documents, documentation comments and messages.
+
+use crate::checks::prose;
+
+/// A phrase, and what to write instead.
+struct Phrase {
+    words: &'static str,
+    instead: &'static str,
+    /// The phrase is fine after one of these words.
+    after: &'static [&'static str],
+    /// The phrase is fine before one of these words.
+    before: &'static [&'static str],
+}
+
+const fn phrase(words: &'static str, instead: &'static str) -> Phrase {
+    Phrase { words, instead, after: &[], before: &[] }
+}
+
+const PHRASES: &[Phrase] = &[
+    phrase("so many", "the count"),
+    phrase("so much", "the amount"),
+    phrase("of which", "a new sentence"),
+    phrase("whose number is", "a new sentence"),
+    phrase("that there are not", "a new sentence"),
+    phrase("nobody", "`no thread`, `the caller` and so on"),
+    phrase("whoever", "`the caller`, `a thread that` and so on"),
+    phrase("whence", "`from`"),
+    phrase("none is", "`no X is`"),
+    Phrase { words: "is none", instead: "`is not a`, `has no`", after: &["there"], before: &[] },
+    Phrase {
+        words: "is no",
+        instead: "`is not a`",
+        after: &["there"],
+        before: &["longer", "more", "better", "larger", "slower", "faster", "smaller"],
+    },
+    Phrase { words: "are no", instead: "`are not`", after: &["there"], before: &["longer", "more"] },
+    phrase("as many as", "`the number of`, `at most`"),
+    phrase("as often as", "`once per`"),
+    phrase("as late as may be", "`as late as possible`"),
+    phrase("beside", "`next to`, `against`, `compared with`"),
+    phrase("besides", "`also`, `except`"),
+    phrase("but for", "`except`"),
+    phrase("foretold", "`predicted`"),
+    phrase("foretell", "`predict`"),
+    phrase("foretells", "`predicts`"),
+    phrase("told", "`reported`, `documented`"),
+    phrase("tells of", "`reports`"),
+    phrase("says of", "`documents`"),
+    phrase("cache of the level", "`L1`, `L2`"),
+    phrase("lanes part", "`the warp diverges`"),
+    phrase("by itself", "`on its own`, `separately`"),
+    phrase("for itself", "`on its own`, `separately`"),
+    phrase("by themselves", "`on their own`, `separately`"),
+    phrase("for themselves", "`on their own`, `separately`"),
+    phrase("anew", "`again`"),
+    phrase("leave away", "`omit`"),
+    phrase("left away", "`omitted`"),
+    phrase("made of", "`built from`, `consists of`"),
+    phrase("made by", "`computed by`, `written by`"),
+    phrase("mend", "`fix`"),
+    phrase("mended", "`fixed`"),
+    phrase("what came of it", "`the results`"),
+];
+
+/// Files and folders without such a phrase. Add a path as soon as it is clean; tests are left out.
+const COVERED: &[&str] = &[
+    "ARCHITECTURE.md",
+    "CONTRIBUTING.md",
+    "README.md",
+    "benches/",
+    "cuda/compat-kernels/upstream/",
+    "cuda/cuda_std/src/",
+    "cuda/cuda_std_macros/src/",
+    "cuda/cust/src/",
+    "docs/",
+    "faults/",
+    "host/csv/src/",
+    "host/data/src/",
+    "host/mnist/src/",
+    "host/report/src/",
+    "host/self-check/src/",
+    "host/src/",
+    "xtask/ptx/src/",
+    "xtask/src/",
+];
+
+/// This list, and what tools printed.
+const EXEMPT: &[&str] = &["xtask/src/checks/phrases.rs", "docs/results/planted.md"];
+
+/// The phrases in the file `path`, which holds `text`.
+pub fn problems(path: &str, text: &str) -> Vec<String> {
+    let is_covered =
+        |covered: &&str| path == *covered || covered.ends_with('/') && path.starts_with(*covered);
+    let is_exempt = path.contains("/tests/") || path.ends_with("tests.rs") || EXEMPT.contains(&path);
+    if is_exempt || !COVERED.iter().any(is_covered) {
+        return Vec::new();
+    }
+    let passages = match path.rsplit('.').next() {
+        Some("rs") => prose::of_source(text),
+        Some("md") => prose::of_document(text),
+        _ => Vec::new(),
+    };
+    passages.iter().flat_map(|passage| found_in(path, passage)).collect()
+}
+
+/// The phrases in one passage.
+fn found_in(path: &str, passage: &prose::Passage) -> Vec<String> {
+    let words: Vec<(usize, &str)> = passage.words().collect();
+    let is_at = |start: usize, phrase: &Phrase| {
+        let wanted: Vec<&str> = phrase.words.split(' ').collect();
+        let Some(here) = words.get(start..start + wanted.len()) else { return false };
+        let word = |at: usize| words.get(at).map_or(String::new(), |(_, word)| bare(word));
+        here.iter().zip(&wanted).enumerate().all(|(i, ((_, word), wanted))| {
+            // Punctuation between two words ends the phrase.
+            bare(word) == **wanted && (i + 1 == here.len() || !word.ends_with(PUNCTUATION))
+        }) && !(start > 0 && phrase.after.contains(&word(start - 1).as_str()))
+            && !phrase.before.contains(&word(start + wanted.len()).as_str())
+    };
+    let mut problems = Vec::new();
+    for (start, &(line, _)) in words.iter().enumerate() {
+        for phrase in PHRASES.iter().filter(|phrase| is_at(start, phrase)) {
+            problems.push(format!("{path}:{line}: `{}`: write {}", phrase.words, phrase.instead));
+        }
+    }
+    problems
+}
+
+const PUNCTUATION: [char; 7] = ['.', ',', ';', ':', '!', '?', ')'];
+
+/// The word in lower case, without the punctuation around it; code and format arguments stay as they are.
+fn bare(word: &str) -> String {
+    if word.contains(['{', '`', '_']) {
+        return word.to_owned();
+    }
+    word.trim_matches(|c: char| !c.is_alphanumeric()).to_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(text: &str) -> Vec<String> {
+        prose::of_document(text).iter().flat_map(|passage| found_in("a.md", passage)).collect()
+    }
+
+    #[test]
+    fn a_phrase_is_found_as_words_and_across_lines() {
+        assert_eq!(of("Blocks, of\nwhich two.\n"), ["a.md:1: `of which`: write a new sentence"]);
+        assert_eq!(of("a\n\nNobody knows.\n").len(), 1);
+        assert_eq!(of("The proof: which one?\nRetold. Besiden. of, which\n"), [""; 0]);
+    }
+
+    #[test]
+    fn words_around_a_phrase_can_allow_it() {
+        assert_eq!(of("There is no GPU. It is no longer there.\n"), [""; 0]);
+        assert_eq!(of("This is no shape.\n").len(), 1);
+        assert_eq!(of("The call said {told} and `told`.\n"), [""; 0]);
+    }
+
+    #[test]
+    fn only_covered_paths_are_searched() {
+        assert_eq!(problems("README.md", "nobody\n").len(), 1);
+        assert_eq!(problems("README.markdown", "nobody\n"), [""; 0]);
+    }
+}

@@ -1,0 +1,177 @@
+//! One rung of the gallery on one problem, as the gallery's program writes it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::gallery::timeline;
+use crate::report;
+
+/// One rung on one problem: a time, or why there is none.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Entry {
+    pub name: String,
+    pub lesson: String,
+    #[serde(default)]
+    pub title: String,
+    #[serde(default)]
+    pub idea: String,
+    #[serde(default)]
+    pub axis: String,
+    #[serde(default)]
+    pub is_log: bool,
+    pub measure: String,
+    pub at: f64,
+    pub problem: String,
+    #[serde(default)]
+    pub kernels: Vec<String>,
+    pub bytes: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<f64>,
+    #[serde(default)]
+    pub flop: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peak: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sectors_loaded: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sectors_stored: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bank_conflicts: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub divergent_branches: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocks: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resident_blocks: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counted: Option<Counted>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profiled: Option<Profiled>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub microseconds: Option<f64>,
+    #[serde(default)]
+    pub samples: usize,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lacking: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeline: Option<timeline::Columns>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// Commit and date of the run that it is from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured: Option<String>,
+}
+
+/// What the emulator counted of one run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Counted {
+    pub launches: usize,
+    pub requests: u64,
+    pub sectors_loaded: u64,
+    pub sectors_stored: u64,
+    pub atomics: u64,
+    pub wavefronts: u64,
+    pub bank_conflicts: u64,
+    pub local: u64,
+    pub constant: u64,
+    pub divergent_branches: u64,
+    pub efficiency: f64,
+    pub instructions: u64,
+}
+
+/// What Nsight Compute counted of the same run on a GPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Profiled {
+    pub sectors_loaded: f64,
+    pub sectors_stored: f64,
+    pub bank_conflicts: f64,
+    pub divergent_branches: f64,
+}
+
+impl report::Entry for Entry {
+    const RUN: &'static str = "gallery";
+
+    fn is_replaced_by(&self, later: &Self) -> bool {
+        (&self.lesson, &self.name) == (&later.lesson, &later.name) && self.problem == later.problem
+    }
+}
+
+impl Entry {
+    /// What the rung is judged by, in the unit of [`Self::unit`].
+    pub fn value(&self) -> Option<f64> {
+        self.value_of(self.microseconds?)
+    }
+
+    /// What the rung would be judged by if it took `microseconds`.
+    pub fn value_of(&self, microseconds: f64) -> Option<f64> {
+        Some(match self.measure.as_str() {
+            "bytes" => self.bytes / microseconds / 1e3,
+            "flops" => self.flop / microseconds / 1e3,
+            _ => microseconds,
+        })
+    }
+
+    /// What was reached of what the clocks of the device allow, in percent.
+    pub fn percent_of_peak(&self) -> Option<f64> {
+        let peak = self.peak.filter(|_| self.measure != "time")?;
+        Some(100.0 * 1e9 * self.value()? / peak)
+    }
+
+    /// Whether a GPU has a part in it.
+    pub fn is_of_gpu(&self) -> bool {
+        let is_of_cores = self.name.split(['_', ' ']).any(|word| word == "core" || word == "cores");
+        self.lesson != "csv" && !is_of_cores
+    }
+
+    /// Whether it is another library's.
+    pub fn is_peer(&self) -> bool {
+        ["torch", "cuBLAS"].iter().any(|library| self.name.starts_with(library))
+    }
+
+    /// The unit of [`Self::value`].
+    pub fn unit(&self) -> &'static str {
+        match self.measure.as_str() {
+            "bytes" => "GB/s",
+            "flops" => "GFLOP/s",
+            _ => "us",
+        }
+    }
+
+    /// One for tests, of a lesson of copies.
+    #[cfg(test)]
+    pub fn of_test(name: &str, at: f64, microseconds: Option<f64>) -> Self {
+        Self {
+            name: name.to_owned(),
+            lesson: "copies".to_owned(),
+            title: "Copies".to_owned(),
+            idea: "copies".to_owned(),
+            axis: "bytes".to_owned(),
+            measure: "bytes".to_owned(),
+            at,
+            problem: format!("{at} bytes"),
+            bytes: 1e6,
+            microseconds,
+            samples: 1,
+            ..Self::default()
+        }
+    }
+}
+
+/// The lessons of the entries, in their order.
+pub fn lessons(entries: &[Entry]) -> Vec<String> {
+    let mut lessons: Vec<String> = Vec::new();
+    for entry in entries {
+        if !lessons.contains(&entry.lesson) {
+            lessons.push(entry.lesson.clone());
+        }
+    }
+    lessons
+}
+
+/// The entry of a rung on the problem at `at`, the largest if none is named.
+pub fn find<'a>(entries: &[&'a Entry], rung: &str, at: Option<f64>) -> Option<&'a Entry> {
+    let of_rung = entries.iter().copied().filter(|entry| entry.name == rung);
+    match at {
+        Some(at) => of_rung.into_iter().find(|entry| entry.at == at),
+        None => of_rung.max_by(|a, b| a.at.total_cmp(&b.at)),
+    }
+}

@@ -1,0 +1,144 @@
+//! `cargo xtask gallery`: runs the lessons of the gallery on this machine, and draws what it measured.
+
+pub mod entry;
+pub mod merge;
+pub mod ncu;
+pub mod overtake;
+pub mod predictions;
+pub mod report;
+pub mod roofline;
+pub mod systems;
+pub mod timeline;
+pub mod titles;
+pub mod waves;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, ensure};
+
+use crate::gallery::entry::{Entry, lessons};
+use crate::gallery::predictions::Limits;
+use crate::gallery::report::Lesson;
+use crate::gallery::report::chart;
+use crate::gallery::report::tables;
+use crate::report::Run;
+use crate::report::peaks;
+use crate::workspace;
+
+/// Run the lessons of docs/gallery on this machine, and draw what was measured into target/gallery
+#[derive(clap::Args)]
+pub struct Gallery {
+    /// The lessons [default: all]
+    #[arg(value_name = "LESSON")]
+    lessons: Vec<String>,
+
+    /// Run each rung on its first problem and its last one only
+    #[arg(long)]
+    quick: bool,
+
+    /// Count what warps do (sectors, bank conflicts, divergence) on the emulator of the kernels' PTX instead of timing them
+    #[arg(long, conflicts_with = "device")]
+    count: bool,
+
+    /// Place every kernel of the workspace under a roofline, by the emulator's counts and, with `--device cuda`, by its time
+    #[arg(long, conflicts_with_all = ["lessons", "quick", "count"])]
+    roofline: bool,
+
+    /// Where kernels run: auto, cpu or cuda
+    #[arg(long, default_value = "auto")]
+    device: String,
+}
+
+impl Gallery {
+    /// Runs the command.
+    pub fn run(&self) -> anyhow::Result<()> {
+        let folder = workspace::target().join("gallery");
+        if self.roofline {
+            return self.place_all(&folder);
+        }
+        let stage = stage_in(&folder)?;
+        let name = if self.count { "counts.json" } else { "gallery.json" };
+        let measured = stage.path().join(name);
+        let mut command = program();
+        command.args(&self.lessons).arg("--out").arg(&measured);
+        if self.count {
+            command.arg("--count");
+        } else {
+            command.args(["--device", &self.device]);
+        }
+        command.args(self.quick.then_some("--quick"));
+        let status = command.current_dir(workspace::root()).status().context("starting cargo")?;
+        ensure!(measured.is_file(), "the gallery stopped early; its message is above ({status})");
+        let run: Run<Entry> = Run::read(&measured)?;
+        publish(&measured, &folder.join(name))?;
+        let whence = format!("{}, {}", run.machine, run.date);
+        let limits = Limits { copy: None, peaks: peaks::of(&run.machine) };
+        for name in lessons(&run.entries) {
+            let entries: Vec<&Entry> = run.entries.iter().filter(|entry| entry.lesson == name).collect();
+            let title = &entries[0].title;
+            if self.count {
+                println!("\n{title}\n\n{}", tables::counts(&entries).unwrap_or_default());
+                continue;
+            }
+            println!("\n{title}\n\n{}\n{}", tables::table(&entries), timeline::table(&entries)?);
+            let lesson = Lesson {
+                name: &name,
+                entries,
+                predictions: Vec::new(),
+                limits: &limits,
+                whence: whence.clone(),
+            };
+            if let Some(svg) = chart::draw(&lesson)? {
+                let picture: PathBuf = folder.join(format!("{name}.svg"));
+                workspace::write(&picture, &svg)?;
+                println!("drawn: {}", workspace::shown(&picture));
+            }
+        }
+        ensure!(status.success(), "some lessons failed; the messages are above");
+        Ok(())
+    }
+
+    fn place_all(&self, folder: &Path) -> anyhow::Result<()> {
+        let stage = stage_in(folder)?;
+        let names = ["roofline-counts.json", "roofline.json"];
+        let files = names.map(|name| stage.path().join(name));
+        let run = |arguments: &[&str], out: &Path| {
+            let mut command = program();
+            command.arg("--roofline").args(arguments).arg("--out").arg(out);
+            let status = command.current_dir(workspace::root()).status().context("starting cargo")?;
+            ensure!(status.success(), "the gallery stopped early; its message is above ({status})");
+            anyhow::Ok(())
+        };
+        run(&["--count"], &files[0])?;
+        if self.device == "cuda" {
+            run(&["--device", "cuda"], &files[1])?;
+        }
+        let placed = roofline::read(stage.path(), &[], &Limits::default())?;
+        for (file, name) in files.iter().zip(names).filter(|(file, _)| file.is_file()) {
+            publish(file, &folder.join(name))?;
+        }
+        let Some(placed) = placed else { return Ok(()) };
+        let (counts, times) = placed.sections(folder)?;
+        println!("{counts}\n{times}\ndrawn: {}", workspace::shown(&folder.join("roofline.svg")));
+        Ok(())
+    }
+}
+
+/// A new folder in `folder` for the files of this run, so that those of an earlier one stay until there are new ones.
+fn stage_in(folder: &Path) -> anyhow::Result<tempfile::TempDir> {
+    std::fs::create_dir_all(folder).with_context(|| format!("making the folder {}", folder.display()))?;
+    tempfile::tempdir_in(folder).with_context(|| format!("making a folder in {}", folder.display()))
+}
+
+/// Moves a file of this run over that of an earlier one.
+fn publish(file: &Path, destination: &Path) -> anyhow::Result<()> {
+    std::fs::rename(file, destination).with_context(|| format!("could not write {}", destination.display()))
+}
+
+/// The gallery's program, without arguments.
+pub fn program() -> Command {
+    let mut command = workspace::cargo();
+    command.args(["run", "--quiet", "--package", "ferrowarp-benches", "--bin", "gallery", "--"]);
+    command
+}

@@ -1,0 +1,71 @@
+//! The picture of the roofline: the roofs, and the kernels that were timed.
+
+use crate::chart::{Axis, Chart, Family, Guide, Lines, Note, Panel, Scale, Series, number};
+use crate::gallery::roofline::{FAMILIES, Point, Roofs};
+
+/// Operations per byte at which the roofs begin and end.
+const RANGE: (f64, f64) = (0.03, 2048.0);
+
+/// Kernels whose names stand at their points.
+const NAMED: [&str; 3] = ["matmul_uncoalesced", "matmul_naive", "matmul_shared"];
+
+/// The picture; none if no kernel was timed.
+///
+/// # Errors
+/// Drawing failed.
+pub fn draw(points: &[Point], roofs: &Roofs) -> anyhow::Result<Option<String>> {
+    let timed: Vec<&Point> = points.iter().filter(|point| point.seconds.is_some()).collect();
+    if timed.is_empty() {
+        return Ok(None);
+    }
+    // A kernel with no bytes to speak of, or without operations, has no place on logarithmic axes.
+    let placed: Vec<&Point> = timed
+        .iter()
+        .copied()
+        .filter(|point| point.intensity() >= RANGE.0 && point.intensity() <= RANGE.1)
+        .collect();
+    let speed = |point: &Point| point.flop / point.seconds.unwrap_or(f64::INFINITY) / 1e9;
+    let of_family = |(index, (name, _)): (usize, &(&str, &[&str]))| {
+        let here = placed.iter().filter(|point| point.family == index);
+        let points: Vec<(f64, f64)> = here.map(|point| (point.intensity(), speed(point))).collect();
+        Series::new(*name, Family::Ours, points).unjoined()
+    };
+    let series: Vec<Series> = FAMILIES.iter().enumerate().map(of_family).collect();
+    let slope = |x: f64, bytes: f64| x * bytes / 1e9;
+    let ends = placed.iter().map(|point| point.intensity());
+    let (low, high) = ends.fold((f64::MAX, f64::MIN), |(low, high), at| (low.min(at), high.max(at)));
+    let mut guides = Vec::new();
+    let mut roof = |name: String, bytes: f64, peak: f64| {
+        let ridge = peak / bytes;
+        // The axis begins and ends at what was measured.
+        guides.push(Guide::RoofCurve(
+            name,
+            vec![(low, slope(low, bytes)), (ridge, peak / 1e9), (high.max(ridge), peak / 1e9)],
+        ));
+    };
+    roof(
+        format!("tensor cores, {} TFLOP/s", number(roofs.tensor_flops / 1e12)),
+        roofs.bytes_per_second,
+        roofs.tensor_flops,
+    );
+    roof(format!("FP32, {} TFLOP/s", number(roofs.flops / 1e12)), roofs.bytes_per_second, roofs.flops);
+    let notes = NAMED.iter().filter_map(|name| {
+        let point = placed.iter().find(|point| point.name == *name)?;
+        Some(Note { at: (point.intensity(), speed(point)), words: (*name).to_owned() })
+    });
+    let bound = placed.iter().filter(|point| point.intensity() < roofs.ridge()).count();
+    let title =
+        format!("{bound} of {} timed kernels are bound by memory: they lie left of the ridge", placed.len());
+    let subtitle = format!(
+        "{}: {} GB/s; {} more kernels have no floating-point operations, or hardly any bytes",
+        roofs.machine,
+        number(roofs.bytes_per_second / 1e9),
+        timed.len() - placed.len()
+    );
+    let x = Axis::new("FLOP per byte of memory traffic").scale(Scale::Log);
+    let mut lines = Lines::new(x, Axis::new("GFLOP/s").scale(Scale::Log), series);
+    lines.guides = guides;
+    lines.notes = notes.collect();
+    lines.size = (1040, 600);
+    Chart::of(title, subtitle, Panel::Lines(lines)).svg().map(Some)
+}

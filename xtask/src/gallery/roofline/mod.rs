@@ -1,0 +1,317 @@
+//! Where every kernel is under the roofline of a GPU: bytes and operations by formula, or as the emulator counted them, and
+//! the time on a GPU.
+
+pub mod chart;
+pub mod tables;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use serde::{Deserialize, Serialize};
+
+use crate::chart::number;
+use crate::gallery::entry::Entry;
+use crate::gallery::predictions::Limits;
+use crate::gallery::report::{Gallery, NOT_MEASURED};
+use crate::gallery::roofline::tables::{nearest, summary, tables};
+use crate::report::peaks::{self, Check, Peaks};
+use crate::workspace;
+
+/// The GPU whose datasheet is drawn if nothing is measured.
+const USUAL: &str = "NVIDIA H200";
+
+/// Lessons whose entries time copies of a host too, so that their times are not those of kernels.
+const OF_HOST: [&str; 2] = ["overlap", "unified"];
+
+/// What a GPU can do at most.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Roofs {
+    /// The GPU.
+    pub machine: String,
+    /// Bytes of its memory in a second, by its datasheet.
+    pub bytes_per_second: f64,
+    /// Bytes that the best copy moves in a second.
+    pub copy: Option<f64>,
+    /// Operations on `f32` in a second, without tensor cores.
+    pub flops: f64,
+    /// Of tensor cores on bf16.
+    pub tensor_flops: f64,
+}
+
+/// What to merge.
+#[derive(clap::Args)]
+pub struct RooflineFiles {
+    /// What `gallery --roofline --count` wrote
+    #[arg(long, value_name = "FILE")]
+    roofline_counts: Option<PathBuf>,
+
+    /// What the bundle's step roofline wrote on a GPU
+    #[arg(long, value_name = "FILE")]
+    roofline: Option<PathBuf>,
+}
+
+/// What one program wrote.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct Run {
+    machine: String,
+    driver: String,
+    date: String,
+    commit: String,
+    entries: Vec<Kernel>,
+}
+
+/// A kernel on a problem.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Kernel {
+    name: String,
+    file: String,
+    problem: String,
+    /// Of the problem, by formula.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    bytes: Option<f64>,
+    /// Of the problem, by formula.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    flop: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    counted: Option<Counted>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    microseconds: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+struct Counted {
+    bytes: f64,
+    requested_bytes: f64,
+    flop: f64,
+    tensor_flop: f64,
+    functions: f64,
+}
+
+/// A kernel's place.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Point {
+    pub name: String,
+    /// Which of [`FAMILIES`].
+    pub family: usize,
+    pub problem: String,
+    pub bytes: f64,
+    pub flop: f64,
+    /// Whether most of its operations are those of tensor cores.
+    pub is_tensor: bool,
+    /// If it was timed.
+    pub seconds: Option<f64>,
+}
+
+/// The families: what charts call them, and what the paths of their files hold.
+pub const FAMILIES: [(&str, &[&str]); 9] = [
+    ("gallery: matmul", &["gallery/matmul"]),
+    ("gallery: other", &["gallery/"]),
+    ("network: matmul", &["mlp/linear", "mlp/fused", "mlp/short", "mlp/resident"]),
+    ("network: other", &["mlp/"]),
+    ("softmax: ladder", &["softmax/k"]),
+    ("softmax: forward", &["softmax/forward", "src/copy"]),
+    ("softmax: gradient", &["softmax/backward"]),
+    ("softmax: cross entropy", &["softmax/cross_entropy"]),
+    ("softmax: top k, sampling", &["softmax/"]),
+];
+
+impl Roofs {
+    /// Operations a byte at which memory and arithmetic take as long.
+    pub fn ridge(&self) -> f64 {
+        self.flops / self.bytes_per_second
+    }
+
+    /// The roof for the point's operations.
+    pub fn peak(&self, point: &Point) -> f64 {
+        if point.is_tensor { self.tensor_flops } else { self.flops }
+    }
+
+    /// The least time of the point's bytes and operations, in parts of the time it took.
+    pub fn share(&self, point: &Point) -> Option<f64> {
+        let least = (point.bytes / self.bytes_per_second).max(point.flop / self.peak(point));
+        point.seconds.map(|seconds| least / seconds)
+    }
+}
+
+impl Point {
+    /// Operations a byte.
+    pub fn intensity(&self) -> f64 {
+        if self.bytes > 0.0 { self.flop / self.bytes } else { 0.0 }
+    }
+}
+
+/// The kernels with their places.
+pub struct Placed {
+    roofs: Roofs,
+    counts: Run,
+    times: Option<Run>,
+    /// The lessons' entries.
+    lessons: Vec<Entry>,
+}
+
+impl RooflineFiles {
+    /// The committed files in the folder, after what was given has been merged into them; none if there never was any.
+    pub fn merged(&self, folder: &Path, gallery: &Gallery) -> anyhow::Result<Option<Placed>> {
+        if let Some(counts) = &self.roofline_counts {
+            Run::read(counts)?.write(&folder.join("roofline-counts.json"))?;
+        }
+        if let Some(times) = &self.roofline {
+            Run::read(times)?.write(&folder.join("roofline.json"))?;
+        }
+        read(folder, &gallery.entries, &gallery.limits)
+    }
+}
+
+/// What is in the folder, with the times of the lessons' entries; none without counts.
+pub fn read(folder: &Path, lessons: &[Entry], limits: &Limits) -> anyhow::Result<Option<Placed>> {
+    let files = ["roofline-counts.json", "roofline.json"].map(|name| folder.join(name));
+    let [counts, times] = files.map(|path| path.is_file().then(|| Run::read(&path)).transpose());
+    let (Some(counts), times) = (counts?, times?) else { return Ok(None) };
+    let machine = times.as_ref().map_or(USUAL, |times| &times.machine);
+    let peaks = peaks::of(machine).with_context(|| {
+        format!("the datasheet of {machine} is not known; add it to xtask/src/report/peaks.rs")
+    })?;
+    let roofs = Roofs::new(machine, peaks, limits.copy);
+    Ok(Some(Placed { roofs, counts, times, lessons: lessons.to_vec() }))
+}
+
+impl Roofs {
+    fn new(machine: &str, peaks: Peaks, copy: Option<f64>) -> Self {
+        Self {
+            machine: machine.to_owned(),
+            bytes_per_second: 1e9 * peaks.gigabytes_per_second,
+            copy: copy.map(|copy| 1e9 * copy),
+            flops: 1e12 * peaks.fp32_tflops,
+            tensor_flops: 1e12 * peaks.tensor_tflops,
+        }
+    }
+}
+
+impl Run {
+    fn read(path: &Path) -> anyhow::Result<Self> {
+        let text = std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+        serde_json::from_str(&text)
+            .with_context(|| format!("{} was not written by `gallery --roofline`", path.display()))
+    }
+
+    /// Writes the file with a kernel a line.
+    fn write(&self, path: &Path) -> anyhow::Result<()> {
+        let text = serde_json::to_string(self).context("writing the roofline as JSON")?;
+        let text = text.replace("{\"name\":", "\n{\"name\":") + "\n";
+        workspace::write(path, &text)
+    }
+}
+
+impl Placed {
+    /// That no kernel is above its roof.
+    pub fn check(&self, check: &mut Check) {
+        for point in self.points() {
+            if let Some(share) = self.roofs.share(&point) {
+                check.share(|| format!("{} in the roofline", point.name), share);
+            }
+        }
+    }
+
+    /// What is counted, as tables, and what was timed, with the picture, which it draws into the folder.
+    pub fn sections(&self, folder: &Path) -> anyhow::Result<(String, String)> {
+        let points = self.points();
+        let timed = points.iter().filter(|point| point.seconds.is_some()).count();
+        let picture = match chart::draw(&points, &self.roofs).context("drawing the roofline failed")? {
+            Some(svg) => {
+                workspace::write(&folder.join("roofline.svg"), &svg)?;
+                "![Every kernel that was timed under the roofline](roofline.svg)\n\n"
+            }
+            None => "",
+        };
+        let counts = format!(
+            "{}\nCounted on the emulator of the PTX: commit {}, {}.\n\n{}",
+            summary(&points, &self.roofs),
+            self.counts.commit,
+            self.counts.date,
+            tables(&points, &self.roofs),
+        );
+        let Some(Run { machine, driver, date, commit, entries, .. }) = &self.times else {
+            return Ok((counts, NOT_MEASURED.to_owned()));
+        };
+        let failed: Vec<String> = entries
+            .iter()
+            .filter_map(|entry| Some(format!("- {}: {}\n", entry.problem, entry.error.as_ref()?)))
+            .collect();
+        let Roofs { bytes_per_second, flops, copy, .. } = &self.roofs;
+        let copy = copy
+            .map_or_else(String::new, |copy| format!(" The best copy moves {} GB/s.", number(copy / 1e9)));
+        let times = format!(
+            "{picture}The roofs are those of the datasheet: {} GB/s and {} TFLOP/s, which meet at {} FLOP per byte.{copy}\n\n\
+             {}\n{timed} of {} kernels are placed by their time. Kernels of lessons have the times of their pages.\n{}\n\
+             The others were measured on: {machine}, driver {driver}, {date}, commit {commit}.\n",
+            number(bytes_per_second / 1e9),
+            number(flops / 1e12),
+            number(self.roofs.ridge()),
+            nearest(&points, &self.roofs),
+            points.len(),
+            failed.concat(),
+        );
+        Ok((counts, times))
+    }
+
+    /// Every kernel: on the problem that was timed, or else on the one that was counted.
+    fn points(&self) -> Vec<Point> {
+        let place = |kernel: &Kernel| {
+            let counted = kernel.counted.unwrap_or_default();
+            let point = Point {
+                name: kernel.name.clone(),
+                family: family(&kernel.file),
+                problem: kernel.problem.clone(),
+                bytes: counted.bytes,
+                flop: kernel.flop.unwrap_or(counted.flop + counted.tensor_flop),
+                is_tensor: counted.tensor_flop > counted.flop,
+                seconds: None,
+            };
+            let timed = self.in_a_lesson(&point).or_else(|| self.in_the_run(kernel, &point));
+            timed.unwrap_or(point)
+        };
+        self.counts.entries.iter().map(place).collect()
+    }
+
+    /// The kernel on the largest problem of a lesson that launches it alone.
+    fn in_a_lesson(&self, point: &Point) -> Option<Point> {
+        let is_its = |entry: &&Entry| {
+            entry.kernels.iter().all(|name| *name == point.name) && !entry.kernels.is_empty()
+        };
+        let entries = self.lessons.iter().filter(is_its);
+        let entries =
+            entries.filter(|entry| entry.microseconds.is_some() && !OF_HOST.contains(&entry.lesson.as_str()));
+        let size = |entry: &Entry| entry.memory_bytes.unwrap_or(entry.bytes) + entry.flop;
+        let entry = entries.max_by(|a, b| size(a).total_cmp(&size(b)))?;
+        Some(Point {
+            problem: format!("{}, {}", entry.name, entry.problem),
+            bytes: entry.memory_bytes.unwrap_or(entry.bytes),
+            flop: entry.flop,
+            seconds: entry.microseconds.map(|time| time / 1e6),
+            ..point.clone()
+        })
+    }
+
+    /// The kernel on the problem of the run; none if no formula gives its bytes and operations there.
+    fn in_the_run(&self, counted: &Kernel, point: &Point) -> Option<Point> {
+        let run = self.times.as_ref()?;
+        let timed = run.entries.iter().find(|entry| entry.name == counted.name)?;
+        let bytes = timed.bytes?;
+        // The operations of a formula on the problem that was counted grow with its bytes.
+        let of_byte = counted.flop.zip(counted.bytes).map(|(flop, bytes)| flop / bytes);
+        let flop = timed.flop.or(of_byte.map(|each| each * bytes))?;
+        let seconds = Some(timed.microseconds? / 1e6);
+        Some(Point { problem: timed.problem.clone(), bytes, flop, seconds, ..point.clone() })
+    }
+}
+
+/// The family of a kernel in this file.
+fn family(file: &str) -> usize {
+    let is_of = |(_, parts): &(&str, &[&str])| parts.iter().any(|part| file.contains(part));
+    FAMILIES.iter().position(is_of).unwrap_or(FAMILIES.len() - 1)
+}
+
+#[cfg(test)]
+mod tests;

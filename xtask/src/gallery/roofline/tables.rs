@@ -1,0 +1,86 @@
+//! The tables of the roofline's page.
+
+use crate::chart::number;
+use crate::gallery::report::tables::header;
+use crate::gallery::roofline::{FAMILIES, Point, Roofs};
+use crate::report::row;
+
+/// A row a family.
+pub fn summary(points: &[Point], roofs: &Roofs) -> String {
+    let cells = [
+        "family",
+        "kernels",
+        "FLOP per byte, least",
+        "median",
+        "most",
+        "left of the ridge",
+        "timed",
+        "best share",
+    ];
+    let mut text = header(cells.map(str::to_owned).into(), 1);
+    for (index, (name, _)) in FAMILIES.iter().enumerate() {
+        let of_family: Vec<&Point> = points.iter().filter(|point| point.family == index).collect();
+        let mut places: Vec<f64> = of_family.iter().map(|point| point.intensity()).collect();
+        places.sort_by(f64::total_cmp);
+        let (Some(least), Some(most)) = (places.first(), places.last()) else { continue };
+        let is_left = |point: &&&Point| point.intensity() < roofs.peak(point) / roofs.bytes_per_second;
+        let shares: Vec<f64> = of_family.iter().filter_map(|point| roofs.share(point)).collect();
+        text += &row(&[
+            (*name).to_owned(),
+            of_family.len().to_string(),
+            number(*least),
+            number(places[places.len() / 2]),
+            number(*most),
+            of_family.iter().filter(is_left).count().to_string(),
+            shares.len().to_string(),
+            percent(shares.into_iter().reduce(f64::max)),
+        ]);
+    }
+    text
+}
+
+/// The kernels nearest to their roof, and what they are bound by.
+pub fn nearest(points: &[Point], roofs: &Roofs) -> String {
+    let mut timed: Vec<(&Point, f64)> =
+        points.iter().filter_map(|point| Some((point, roofs.share(point)?))).collect();
+    timed.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let mut text = header(["closest to its roof", "time", "bound by", "share"].map(str::to_owned).into(), 1);
+    for (point, share) in timed.into_iter().take(12) {
+        let is_memory = point.intensity() < roofs.peak(point) / roofs.bytes_per_second;
+        text += &row(&[
+            format!("`{}`", point.name),
+            format!("{:.1} us", point.seconds.unwrap_or_default() * 1e6),
+            if is_memory { "memory" } else { "arithmetic" }.to_owned(),
+            percent(Some(share)),
+        ]);
+    }
+    text
+}
+
+/// All kernels, a table a family that a reader opens.
+pub fn tables(points: &[Point], roofs: &Roofs) -> String {
+    let mut text = String::new();
+    for (index, (name, _)) in FAMILIES.iter().enumerate() {
+        text += &format!("<details>\n<summary>{name}</summary>\n\n");
+        let cells = ["kernel", "problem", "bytes", "FLOP", "FLOP per byte", "share of its roof"];
+        text += &header(cells.map(str::to_owned).into(), 2);
+        for point in points.iter().filter(|point| point.family == index) {
+            // The case says its kernels first.
+            let problem = point.problem.strip_prefix(&point.name).unwrap_or(&point.problem).trim();
+            text += &row(&[
+                format!("`{}`", point.name),
+                problem.to_owned(),
+                number(point.bytes),
+                number(point.flop.round()),
+                number(point.intensity()),
+                roofs.share(point).map_or("not timed".to_owned(), |share| percent(Some(share))),
+            ]);
+        }
+        text += "\n</details>\n";
+    }
+    text
+}
+
+fn percent(share: Option<f64>) -> String {
+    share.map_or_else(String::new, |share| format!("{:.0} %", 100.0 * share))
+}
