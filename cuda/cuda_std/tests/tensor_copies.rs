@@ -256,6 +256,8 @@ fn wrong_copies_are_reported() {
     let map = TensorMapSpec::new::<u8>([64, 64], [32, 8]).encode_for_cpu(&memory.0).unwrap();
     let swizzled = TensorMapSpec::new::<u8>([128, 32], [128, 8]).with_swizzle(Swizzle::Bytes128);
     let swizzled = swizzled.encode_for_cpu(&memory.0).unwrap();
+    let odd =
+        TensorMapSpec::new::<u8>([40, 8], [32, 8]).with_strides([1, 64]).encode_for_cpu(&memory.0).unwrap();
     let large = TensorMapSpec::new::<u8>([64, 64], [64, 64]).encode_for_cpu(&memory.0).unwrap();
     // SAFETY: on the executor all of these are faults.
     unsafe {
@@ -288,6 +290,9 @@ fn wrong_copies_are_reported() {
         });
         check_panic("was asked for block 1 of a cluster of 1", |tile, ready| {
             tensor::global_to_shared_multicast(tile, &map, [0, 0], ready, 2);
+        });
+        check_panic("writes whole 16 bytes, and the tensor's rows end after 40", |tile, _| {
+            tensor::shared_to_global(&odd, [32, 0], tile);
         });
         check_panic("tensor::shared_to_global() of what no thread has fenced", |tile, _| {
             *tile = 1;

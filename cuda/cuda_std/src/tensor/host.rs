@@ -87,6 +87,12 @@ pub(super) unsafe fn shared_to_global(map: &TensorMap, at: &[i32], shared: *cons
     let started = current(TO_GLOBAL, |context| {
         let tile = tile_of(context, map, at, shared.addr())?;
         let bytes = tile.bytes();
+        if let Some(row) = tile.ends_within_chunk() {
+            return Err(format!(
+                " writes whole 16 bytes, and the tensor's rows end after {row}: what lies behind them would be lost; store their \
+                 ends from registers, or make rows a multiple of 16 bytes long"
+            ));
+        }
         check_source(context, shared, bytes)?;
         let (was, read) = (stores::snapshot(shared, bytes), Vec::new());
         // SAFETY: the caller's tensor.
