@@ -29,7 +29,7 @@ pub struct SweepEntry {
     pub microseconds: f64,
 }
 
-/// Ways to launch one kernel that are timed, with more splits or in pairs of blocks: those that the model ranks first.
+/// Ways to launch one kernel that are timed, with more splits or after copies: those that the model ranks first.
 const MOST_SPLITS: usize = 4;
 /// Batches of a kernel in a sweep.
 const SWEEP_SAMPLES: usize = 3;

@@ -4,7 +4,7 @@
 //! multiprocessor take turns. So the time is that of the multiprocessor with the most blocks, but at least that of moving all
 //! operands and results, at the rate that its blocks request them. A split adds the time to write and read the sums, and a
 //! launch. The constants were fitted to the times of all kernels for `bf16` at the shapes of `cargo bench matmul -- --sweep 24`
-//! on an H200. Those of pairs of blocks, of rows across lines and of copies were set from a few times on an H100, without a fit.
+//! on an H200. Those of pairs, of rows across lines and of copies were set from a few times on an H100, without a fit.
 //! The estimate ranks kernels; it does not predict a time.
 
 use gpu_kernels::matmul::operation::{THREE_PRODUCTS, WarpgroupShape};
@@ -26,6 +26,10 @@ const FETCHED_UNALIGNED: f64 = 5.9;
 const WARPGROUP_FETCHED: [f64; 2] = [40.6, 28.0];
 /// The same where rows are not multiples of 128 bytes apart.
 const WARPGROUP_FETCHED_ACROSS_LINES: [f64; 2] = [25.0, 22.0];
+/// How much faster the blocks of a pair multiply, since half of B comes from the other one, and the cycles that they take to meet.
+const PAIR_SPEED: f64 = 1.015;
+/// As above.
+const PAIR_CYCLES: f64 = 1600.0;
 /// Cycles of a launch that copies an operand, and how many times as long as its bytes it takes.
 const ALIGN_CYCLES: f64 = 4000.0;
 /// As above.
@@ -75,11 +79,11 @@ impl<T: Real> KernelChoice<T> {
         let multiprocessors = profile.multiprocessors as f64;
         let [m, n, k, batch] = [m, n, k, batch].map(f64::from);
         let operands = (m + n) * k * batch;
-        let of_warpgroups = |shape: &WarpgroupShape, products: f64, sharing: u32, has_lines: bool| {
+        let of_warpgroups = |shape: &WarpgroupShape, products: f64, has_lines: bool| {
             let fetched = if has_lines { WARPGROUP_FETCHED } else { WARPGROUP_FETCHED_ACROSS_LINES };
-            let fetched = fetched[usize::from(sharing > 1)];
+            let fetched = fetched[usize::from(shape.sharing > 1)];
             let [rows, cols, terms, sharing] =
-                [WarpgroupShape::ROWS, shape.cols, shape.terms, sharing].map(f64::from);
+                [WarpgroupShape::ROWS, shape.cols, shape.terms, shape.sharing].map(f64::from);
             Blocks {
                 tile: [rows * sharing, cols],
                 terms,
@@ -90,7 +94,7 @@ impl<T: Real> KernelChoice<T> {
                 sharing,
             }
         };
-        let mut before = 0.0;
+        let (mut before, mut pair_speed) = (0.0, 1.0);
         let of_kernel = match self.kernel {
             Kernel::Serial(_) => return f64::INFINITY,
             Kernel::Tiles(kernel) => {
@@ -108,17 +112,21 @@ impl<T: Real> KernelChoice<T> {
             }
             // They are not chosen by the model.
             Kernel::FewRows(_) => return f64::INFINITY,
-            Kernel::Warpgroups { kernel, sharing, aligns } => {
+            Kernel::Warpgroups { kernel, aligns } => {
                 if aligns {
                     before = 2.0 * ALIGN_CYCLES
                         + ALIGN_BYTES * 2.0 * bytes * operands / (FROM_MEMORY * multiprocessors);
                 }
-                of_warpgroups(kernel, 1.0, sharing, problem.has_whole_lines || aligns)
+                if kernel.sharing > 1 {
+                    before += PAIR_CYCLES;
+                    pair_speed = PAIR_SPEED;
+                }
+                of_warpgroups(kernel, 1.0, problem.has_whole_lines || aligns)
             }
             Kernel::ThreeProducts => {
                 // Each operand is read, and twice as much is written, by a launch of its own.
                 before = 2.0 * LAUNCH_CYCLES + 12.0 * operands / (FROM_MEMORY * multiprocessors);
-                of_warpgroups(THREE_PRODUCTS, 3.0, 1, true)
+                of_warpgroups(THREE_PRODUCTS, 3.0, true)
             }
         };
         let Blocks { tile: [rows, cols], terms, fetched_lines, speed, fetched, requested, sharing } =
@@ -132,7 +140,7 @@ impl<T: Real> KernelChoice<T> {
             Kernel::Warpgroups { .. } => fetched * (multiprocessors / blocks).clamp(1.0, FETCHED_ALONE),
             _ => fetched,
         };
-        let multiplied = rows / sharing * cols * terms / speed;
+        let multiplied = rows / sharing * cols * terms / (speed * pair_speed);
         let step = multiplied.max(fetched_lines * terms * bytes / fetched);
         let computed = (units / (multiprocessors / sharing).floor()).ceil() * (steps * step + END_CYCLES);
         let rate = FROM_MEMORY.min(requested * resident.min(blocks / multiprocessors));

@@ -24,8 +24,6 @@ const FEW_ROWS: [u32; 2] = [128, 16];
 /// Blocks for each multiprocessor where a cluster splits k: of tiles of up to 32 rows, and of more. Two fit, but then the last
 /// clusters find no room: eight splits of 4096 columns take a fifth longer than seven.
 const FEW_ROWS_BLOCKS: [f64; 2] = [1.7, 1.1];
-/// Blocks of a cluster that can share B.
-const SHARING: u32 = 2;
 
 /// What a kernel is chosen for.
 ///
@@ -101,8 +99,6 @@ pub(super) enum Kernel<T: 'static> {
     FewRows(&'static KernelOf<MatmulArgs<T>, FewRowsShape>),
     Warpgroups {
         kernel: &'static KernelOf<MatmulArgs<T>, WarpgroupShape>,
-        /// Blocks that share B.
-        sharing: u32,
         /// Whether operands are copied to aligned rows first.
         aligns: bool,
     },
@@ -158,10 +154,14 @@ impl<T: Real> KernelChoice<T> {
         Some(Self { kernel, splits: splits.clamp(1, most) })
     }
 
-    /// Every kernel of the device that can do it with every number of splits, and its estimate in cycles, the least first.
+    /// Every kernel of the device that can do it with every number of splits, and its estimate in cycles, the least first. Those
+    /// for few rows come last, without an estimate.
     #[doc(hidden)]
     pub fn ranked(profile: &DeviceProfile, problem: &Problem) -> Vec<(Self, f64)> {
-        let choices = Self::with_splits(profile, problem);
+        let most = (problem.k / LEAST_TERMS_IN_CLUSTER).clamp(1, FewRowsShape::MOST_IN_CLUSTER);
+        let few_rows = of_tensor_cores::<T>(profile, problem).filter(|kernel| kernel.few_rows().is_some());
+        let few_rows = few_rows.flat_map(|kernel| (1..=most).map(move |splits| Self { kernel, splits }));
+        let choices = Self::with_splits(profile, problem).chain(few_rows);
         let mut ranked: Vec<_> = choices.map(|choice| (choice, choice.estimate(profile, problem))).collect();
         ranked.sort_by(|(_, a), (_, b)| a.total_cmp(b));
         ranked
@@ -181,10 +181,10 @@ impl<T: Real> KernelChoice<T> {
             };
             // An empty split is a case of its own.
             let is_split = move |splits: &u32| *splits == 1 || terms < problem.k || is_small;
-            // Pairs and copies are other launches of the same code. Copies that nothing asks for are made for one tile.
+            // Splits of pairs and of copies are other launches of the same code. Copies that nothing asks for are made for one tile.
             let (is_plain, is_wanted) = match kernel {
-                Kernel::Warpgroups { kernel, sharing, aligns } => {
-                    (sharing == 1 && !aligns, !aligns || !problem.is_aligned || kernel.cols == 64)
+                Kernel::Warpgroups { kernel, aligns } => {
+                    (kernel.sharing == 1 && !aligns, !aligns || !problem.is_aligned || kernel.cols == 64)
                 }
                 _ => (true, true),
             };
@@ -254,22 +254,20 @@ fn of_tensor_cores<T: Real>(profile: &DeviceProfile, problem: &Problem) -> impl 
             && (is_aligned || can_copy)
             && !is_three
             && k > 0
-            && kernel.units([m, n], MOST_SPLITS, batch, 1) < 1 << 31
+            && kernel.units([m, n], MOST_SPLITS, batch) < 1 << 31
+            // A block that shares B has a tile of its own.
+            && (kernel.sharing - 1) * WarpgroupShape::ROWS < m
             && fits_too(kernel.meta, kernel.shared_bytes)
     });
     let warpgroups = warpgroups.flat_map(move |kernel| {
-        // A block that shares B has a tile of its own.
-        let sharing =
-            [1, SHARING].into_iter().filter(move |sharing| (sharing - 1) * WarpgroupShape::ROWS < m);
         let aligns = [(is_aligned, false), (can_copy && !(is_aligned && has_whole_lines), true)];
         let aligns = aligns.into_iter().filter_map(|(is_possible, aligns)| is_possible.then_some(aligns));
-        let both = sharing.flat_map(move |sharing| aligns.clone().map(move |aligns| (sharing, aligns)));
-        both.map(move |(sharing, aligns)| Kernel::Warpgroups { kernel, sharing, aligns })
+        aligns.map(move |aligns| Kernel::Warpgroups { kernel, aligns })
     });
     let has_three = is_three
         && k > 0
         && m.max(n) < 1 << 20
-        && THREE_PRODUCTS.units([m, n], MOST_SPLITS, batch, 1) < 1 << 31
+        && THREE_PRODUCTS.units([m, n], MOST_SPLITS, batch) < 1 << 31
         && profile.limits.runs(THREE_PRODUCTS.meta);
     let three = has_three.then_some(Kernel::ThreeProducts);
     tiles.map(Kernel::Tiles).chain(few_rows.map(Kernel::FewRows)).chain(warpgroups).chain(three)
@@ -279,11 +277,7 @@ impl<T: Real> fmt::Display for KernelChoice<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names: Vec<_> = self.kernels().map(|kernel| kernel.name).collect();
         f.write_str(&names.join(" + "))?;
-        let splits = (self.splits > 1).then(|| format!("{} splits of k", self.splits));
-        let is_shared = matches!(self.kernel, Kernel::Warpgroups { sharing: SHARING, .. });
-        let more: Vec<_> =
-            splits.into_iter().chain(is_shared.then(|| "pairs of blocks".to_owned())).collect();
-        if more.is_empty() { Ok(()) } else { write!(f, " ({})", more.join(", ")) }
+        if self.splits > 1 { write!(f, " ({} splits of k)", self.splits) } else { Ok(()) }
     }
 }
 
@@ -316,8 +310,10 @@ mod tests {
         let choice =
             |problem: &Problem| KernelChoice::<bf16>::new(&profile(90), problem).unwrap().to_string();
         let problem = Problem { b_is_transposed: true, ..Problem::new(8192, 8192, 8192) };
-        assert_eq!(choice(&problem), "matmul_bf16_kk_128x256w");
-        let unaligned = "matmul_align_16 + matmul_bf16_kk_128x256w";
+        assert_eq!(choice(&problem), "matmul_bf16_kk_128x256w_pair");
+        // A pair takes longer to start.
+        assert_eq!(choice(&Problem { m: 2048, n: 2048, k: 2048, ..problem }), "matmul_bf16_kk_128x256w");
+        let unaligned = "matmul_align_16 + matmul_bf16_kk_128x256w_pair";
         assert_eq!(choice(&Problem { is_aligned: false, has_whole_lines: false, ..problem }), unaligned);
         assert_eq!(choice(&Problem { m: 8, ..problem }), "matmul_bf16_kk_16x128w (4 splits of k)");
     }
@@ -327,7 +323,7 @@ mod tests {
         let problem =
             Problem { b_is_transposed: true, has_whole_lines: false, ..Problem::new(4104, 4104, 4104) };
         let choice = KernelChoice::<bf16>::new(&profile(90), &problem).unwrap().to_string();
-        assert!(choice.contains("pairs") || choice.contains("align"), "{choice}");
+        assert!(choice.contains("pair") || choice.contains("align"), "{choice}");
     }
 
     #[test]

@@ -80,15 +80,12 @@ pub(super) unsafe fn launch_some<T: super::Real>(
                 let parts = with_maps(device, kernel.terms, kernel.box_rows(), parts)?;
                 kernel.launch(device, kernel.config(shape, splits, batch), parts)?;
             }
-            Kernel::Warpgroups { kernel, sharing, aligns } => {
+            Kernel::Warpgroups { kernel, aligns } => {
                 let parts = if aligns { align::launch(device, &mut workspace.parts, parts)? } else { parts };
-                let units = kernel.units(shape, splits, batch, sharing);
-                let config = kernel.config(units, device.multiprocessors(), sharing);
-                kernel.launch(
-                    device,
-                    config,
-                    with_maps(device, kernel.terms, kernel.box_rows(sharing), parts)?,
-                )?;
+                let units = kernel.units(shape, splits, batch);
+                let config = kernel.config(units, device.multiprocessors());
+                let parts = with_maps(device, kernel.terms, kernel.box_rows(), parts)?;
+                kernel.launch(device, config, parts)?;
             }
             Kernel::ThreeProducts => three_products::launch(device, &mut workspace.parts, parts.cast())?,
         }

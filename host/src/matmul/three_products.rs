@@ -71,8 +71,8 @@ pub(super) unsafe fn launch(
     // The maps' memory, for those who track what a launch uses.
     let (a_parts, b_parts) = (parts.skip(a.first), parts.skip(b.first));
     let args = MatmulLaunch { a_map: map(a)?, b_map: map(b)?, a: a_parts, b: b_parts, ..args };
-    let units = THREE_PRODUCTS.units([args.m, args.n], args.splits, args.batch, 1);
-    let config = THREE_PRODUCTS.config(units, device.multiprocessors(), 1);
+    let units = THREE_PRODUCTS.units([args.m, args.n], args.splits, args.batch);
+    let config = THREE_PRODUCTS.config(units, device.multiprocessors());
     // SAFETY: the caller's result, and the maps are of the parts, which were written before.
     Ok(unsafe { THREE_PRODUCTS.launch(device, config, args) }?)
 }

@@ -49,7 +49,7 @@ struct Shared {
     min_blocks = 1,
     arch = "90a",
     args,
-    facts: WarpgroupShape = WarpgroupShape::new(COLS, [1, 1], 4, size_of::<Shared>()),
+    facts: WarpgroupShape = WarpgroupShape::new(COLS, [1, 1], 1, 4, size_of::<Shared>()),
     instances(
         matmul_f32x3_128x128w = <f32>;
     ),

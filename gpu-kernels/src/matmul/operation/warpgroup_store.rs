@@ -14,6 +14,12 @@ use crate::element::Number;
 /// Accumulators that are written at once: those of 16 columns.
 const CHUNK: usize = 8;
 
+/// Panels that a consumer's results leave through, of a tile with so many columns: while the copies of one are under way, the other
+/// is written.
+pub(super) const fn out_panels(cols: usize) -> usize {
+    if cols > 64 { 2 } else { 1 }
+}
+
 /// Runs code for each chunk of accumulators. A loop of that much code would not be unrolled, and accumulators that a loop counts
 /// through lie in local memory.
 macro_rules! for_each_chunk {
@@ -138,22 +144,28 @@ pub(super) unsafe fn store<T: WarpgroupOperand, const REGISTERS: usize>(
     }
     let tid = thread::thread_idx_x() % WARPGROUP;
     let row = tile.row + 64 * consumer;
-    // SAFETY: as in rung 7.
+    // SAFETY: as in rung 7, panel by panel. A panel is written again when the copies of all but the last one have read theirs.
     unsafe {
-        if tid == 0 {
-            bulk::wait_read::<0>();
-        }
-        thread::sync_named_aligned(1 + consumer, WARPGROUP);
-        for_each_chunk!(i, REGISTERS, write_chunk(panels, i, chunk(sums, i)));
-        bulk::fence_shared();
-        thread::sync_named_aligned(1 + consumer, WARPGROUP);
-        if tid == 0 {
-            for panel in 0..REGISTERS / 32 {
-                let at = [tile.col + 64 * panel as u32, row, tile.batch].map(|at| at as i32);
-                tensor::shared_to_global(&args.out_map, at, panels.add(panel));
+        for_each_chunk!(i, REGISTERS, {
+            let panel = panels.add(i / 4 % const { out_panels(2 * REGISTERS) });
+            if i.is_multiple_of(4) {
+                if tid == 0 {
+                    // The tile before may have left through any panel last.
+                    if i == 0 { bulk::wait_read::<0>() } else { bulk::wait_read::<1>() }
+                }
+                thread::sync_named_aligned(1 + consumer, WARPGROUP);
             }
-            bulk::commit();
-        }
+            write_chunk(panel, i % 4, chunk(sums, i));
+            if i % 4 == 3 {
+                bulk::fence_shared();
+                thread::sync_named_aligned(1 + consumer, WARPGROUP);
+                if tid == 0 {
+                    let at = [tile.col + 16 * (i as u32 - 3), row, tile.batch].map(|at| at as i32);
+                    tensor::shared_to_global(&args.out_map, at, panel);
+                    bulk::commit();
+                }
+            }
+        });
     }
 }
 
@@ -202,18 +214,18 @@ fn place(tile: &Tile, row: u32, i: usize, element: usize) -> [u32; 2] {
     [row + r as u32, tile.col + (16 * i + c) as u32]
 }
 
-/// Rounds a chunk and writes it to a consumer's panels.
+/// Rounds a chunk and writes it as the `i`th of a panel.
 ///
 /// # Safety
-/// All lanes of the warp call it, and no other warp uses its rows of the panels.
+/// All lanes of the warp call it, and no other warp uses its rows of the panel.
 #[inline(always)]
-unsafe fn write_chunk<T: WarpgroupOperand>(panels: *mut Panel<T, 64>, i: usize, x: [f32; CHUNK]) {
+unsafe fn write_chunk<T: WarpgroupOperand>(panel: *mut Panel<T, 64>, i: usize, x: [f32; CHUNK]) {
     let tid = thread::thread_idx_x() % WARPGROUP;
     let (warp, lane) = (tid / 32, tid % 32);
     let four = [[x[0], x[1]], [x[2], x[3]], [x[4], x[5]], [x[6], x[7]]].map(T::pack);
-    // SAFETY: the caller's panels.
+    // SAFETY: the caller's panel.
     unsafe {
-        let at = Panel::chunk(panels.add(i / 4), 16 * warp + lane % 16, (i % 4 * 2) as u32 + lane / 16);
+        let at = Panel::chunk(panel, 16 * warp + lane % 16, (2 * i) as u32 + lane / 16);
         stmatrix(at, four);
     }
 }

@@ -5,14 +5,16 @@
 //! which tensor copies ask for; [`super::tensor_tiles`] does the others. In a layout in which the terms are not neighbours, a panel
 //! has the terms as rows, and `wgmma` transposes it on the way.
 //!
-//! In a cluster of two blocks, as in rung 8, the blocks compute tiles below each other and share B by multicast.
+//! The blocks of a pair, a cluster of two as in rung 8, compute tiles below each other and share B by multicast. Pairs have kernels
+//! of their own: to ask in each stage whether there is a second block takes 4 % of the time on an H100.
 //!
 //! A result of 16 bits goes through panels and tensor copies if its rows start at multiples of 16 bytes, and otherwise straight
 //! from the registers, as `f32` does.
 //!
-//! The instances are the tuning table: columns of the tile, and stages.
+//! The instances are the tuning table: columns of the tile, stages, and blocks that share B.
 //@ ptx(matmul_bf16_kk_128x256w, compute_90a): wgmma.mma_async.sync.aligned.m64n256k16 == 4, setmaxnreg == 2, .local == 0
 //@ ptx(matmul_f16_mn_128x256w, compute_90a): wgmma.mma_async.sync.aligned.m64n256k16 == 4, setmaxnreg == 2, .local == 0
+//@ ptx(matmul_bf16_kk_128x256w_pair, compute_90a): .multicast::cluster >= 1, .local == 0
 //@ ptx(matmul_bf16_kn_128x256w, compute_90a): stmatrix.sync.aligned.m8n8.x4 == 16, .local == 0
 
 use cuda_std::barrier::Barrier;
@@ -27,7 +29,7 @@ use super::super::ladder::{Ring, WARPGROUP, init_barriers};
 #[cfg(not(target_arch = "nvptx64"))]
 use super::WarpgroupShape;
 use super::warpgroup_operand::WarpgroupOperand;
-use super::warpgroup_store::{apply_epilogue, store};
+use super::warpgroup_store::{apply_epilogue, out_panels, store};
 use super::warpgroup_work::{PANEL_ROW, ROWS, Work, advance, copy, copy_half, meet, release, terms};
 
 /// Bytes of the stages, of the results on their way out, and of the barriers, after the first multiple of 1024.
@@ -35,17 +37,20 @@ pub const fn shared_bytes(cols: usize, stages: usize, bytes: usize) -> usize {
     stages * (ROWS + cols) * PANEL_ROW + out_bytes(cols, bytes) + 2 * stages * size_of::<Barrier>()
 }
 
-/// Bytes of the results on their way out: `f32` leaves from registers.
+/// Bytes of a panel of results.
+const OUT_PANEL: usize = 64 * PANEL_ROW;
+
+/// Bytes of the results on their way out, of two consumers: `f32` leaves from registers.
 const fn out_bytes(cols: usize, bytes: usize) -> usize {
-    if bytes == 2 { ROWS * cols * 2 } else { 0 }
+    if bytes == 2 { 2 * out_panels(cols) * OUT_PANEL } else { 0 }
 }
 
 /// Matrix multiplication of the arguments, with the maps of A, B and, with `OUT_TENSOR`, of the result. A map has the rows of
 /// the stored matrix, and the batch as its third dimension. Its boxes are 64 elements wide and have as many rows as the
 /// facts say.
 ///
-/// Launched on any number of blocks along x, or of clusters of two, with the shared memory that the facts say. The tiles of all
-/// matrices and splits are shared by the blocks, or by the clusters.
+/// Launched on any number of clusters of `SHARING` blocks along x, with the shared memory that the facts say. The tiles of all
+/// matrices and splits are shared by the clusters.
 ///
 /// # Safety
 /// The launch is as said. The matrices hold what their shapes, pitches, batches and maps say, and no other code uses `out`, which
@@ -56,31 +61,42 @@ const fn out_bytes(cols: usize, bytes: usize) -> usize {
     min_blocks = 1,
     arch = "90a",
     args,
-    facts: WarpgroupShape = WarpgroupShape::new(COLS, [A_K, B_K], BYTES, shared_bytes(COLS, STAGES, BYTES)),
+    facts: WarpgroupShape =
+        WarpgroupShape::new(COLS, [A_K, B_K], SHARING, BYTES, shared_bytes(COLS, STAGES, BYTES)),
     instances(
         for T in [bf16, f16], BYTES = 2 {
-            matmul_{T}_kk_128x256w = <1, 1, 256, 3>;
-            matmul_{T}_kn_128x256w = <1, 0, 256, 3>;
-            matmul_{T}_mk_128x256w = <0, 1, 256, 3>;
-            matmul_{T}_mn_128x256w = <0, 0, 256, 3>;
-            matmul_{T}_kk_128x192w = <1, 1, 192, 4>;
-            matmul_{T}_kn_128x192w = <1, 0, 192, 4>;
-            matmul_{T}_mk_128x192w = <0, 1, 192, 4>;
-            matmul_{T}_mn_128x192w = <0, 0, 192, 4>;
-            matmul_{T}_kk_128x128w = <1, 1, 128, 5>;
-            matmul_{T}_kn_128x128w = <1, 0, 128, 5>;
-            matmul_{T}_mk_128x128w = <0, 1, 128, 5>;
-            matmul_{T}_mn_128x128w = <0, 0, 128, 5>;
-            matmul_{T}_kk_128x64w = <1, 1, 64, 8>;
-            matmul_{T}_kn_128x64w = <1, 0, 64, 8>;
-            matmul_{T}_mk_128x64w = <0, 1, 64, 8>;
-            matmul_{T}_mn_128x64w = <0, 0, 64, 8>;
+            matmul_{T}_kk_128x256w = <1, 1, 256, 4, 1>;
+            matmul_{T}_kn_128x256w = <1, 0, 256, 4, 1>;
+            matmul_{T}_mk_128x256w = <0, 1, 256, 4, 1>;
+            matmul_{T}_mn_128x256w = <0, 0, 256, 4, 1>;
+            matmul_{T}_kk_128x256w_pair = <1, 1, 256, 4, 2>;
+            matmul_{T}_kn_128x256w_pair = <1, 0, 256, 4, 2>;
+            matmul_{T}_mk_128x256w_pair = <0, 1, 256, 4, 2>;
+            matmul_{T}_mn_128x256w_pair = <0, 0, 256, 4, 2>;
+            matmul_{T}_kk_128x192w = <1, 1, 192, 4, 1>;
+            matmul_{T}_kn_128x192w = <1, 0, 192, 4, 1>;
+            matmul_{T}_mk_128x192w = <0, 1, 192, 4, 1>;
+            matmul_{T}_mn_128x192w = <0, 0, 192, 4, 1>;
+            matmul_{T}_kk_128x192w_pair = <1, 1, 192, 4, 2>;
+            matmul_{T}_kn_128x192w_pair = <1, 0, 192, 4, 2>;
+            matmul_{T}_mk_128x192w_pair = <0, 1, 192, 4, 2>;
+            matmul_{T}_mn_128x192w_pair = <0, 0, 192, 4, 2>;
+            matmul_{T}_kk_128x128w = <1, 1, 128, 6, 1>;
+            matmul_{T}_kn_128x128w = <1, 0, 128, 6, 1>;
+            matmul_{T}_mk_128x128w = <0, 1, 128, 6, 1>;
+            matmul_{T}_mn_128x128w = <0, 0, 128, 6, 1>;
+            matmul_{T}_kk_128x64w = <1, 1, 64, 8, 1>;
+            matmul_{T}_kn_128x64w = <1, 0, 64, 8, 1>;
+            matmul_{T}_mk_128x64w = <0, 1, 64, 8, 1>;
+            matmul_{T}_mn_128x64w = <0, 0, 64, 8, 1>;
         }
         T = f32, BYTES = 4 {
-            matmul_f32_kk_128x256w = <1, 1, 256, 4>;
-            matmul_f32_kk_128x192w = <1, 1, 192, 5>;
-            matmul_f32_kk_128x128w = <1, 1, 128, 6>;
-            matmul_f32_kk_128x64w = <1, 1, 64, 8>;
+            matmul_f32_kk_128x256w = <1, 1, 256, 4, 1>;
+            matmul_f32_kk_128x256w_pair = <1, 1, 256, 4, 2>;
+            matmul_f32_kk_128x192w = <1, 1, 192, 5, 1>;
+            matmul_f32_kk_128x192w_pair = <1, 1, 192, 5, 2>;
+            matmul_f32_kk_128x128w = <1, 1, 128, 6, 1>;
+            matmul_f32_kk_128x64w = <1, 1, 64, 8, 1>;
         }
     ),
 )]
@@ -90,6 +106,7 @@ pub unsafe fn matmul_warpgroups<
     const B_K: usize,
     const COLS: usize,
     const STAGES: usize,
+    const SHARING: usize,
     const BYTES: usize,
     const REGISTERS: usize,
 >(
@@ -104,7 +121,7 @@ pub unsafe fn matmul_warpgroups<
     let out_shared = b_shared.wrapping_add(STAGES * b_bytes);
     let full = out_shared.wrapping_add(const { out_bytes(COLS, BYTES) }).cast::<Barrier>();
     let empty = full.wrapping_add(STAGES);
-    let (rank, sharing) = (cluster::block_rank(), cluster::num_blocks());
+    let (rank, sharing) = (if SHARING == 1 { 0 } else { cluster::block_rank() }, SHARING as u32);
     let work = Work::new(&args, COLS as u32, sharing);
     let (first, blocks) = (thread::block_idx_x() / sharing, thread::grid_dim_x() / sharing);
     // SAFETY: stages, results and barriers are the block's. Copies to a stage wait for its `empty`, multiplications for its
@@ -149,7 +166,8 @@ pub unsafe fn matmul_warpgroups<
         } else {
             more_registers::<232>();
             let consumer = tid / WARPGROUP - 1;
-            let panels = out_shared.add(consumer as usize * 64 * COLS * 2).cast::<Panel<T, 64>>();
+            let panels = out_shared.add(consumer as usize * const { out_panels(COLS) * OUT_PANEL });
+            let panels = panels.cast::<Panel<T, 64>>();
             while unit < work.units {
                 let tile = work.tile(unit, COLS as u32, const { terms(BYTES) as u32 }, rank, &args);
                 let mut pending = Accumulator::<REGISTERS>::ZERO.start();
