@@ -30,12 +30,25 @@ pub use case::Case;
 /// Asserts for a test that there are cases and that all are right, assessed as said on this device, several at a time. One
 /// cluster runs at a time, also of tests side by side: together they have more stacks than a process has mappings.
 ///
+/// With `FERROWARP_CASES=K/N` in the environment it is part K of N of the cases, counted from 0, or all where there are at most N.
+///
 /// # Panics
-/// A case is wrong, or there is none.
+/// A case is wrong, or there is none; or `FERROWARP_CASES` is something else.
 #[track_caller]
 pub fn assert_right<T>(cases: &[Case], device: &Device, assess: impl Fn(&Case, &Device) -> Result<T> + Sync) {
     static CLUSTERS: Mutex<()> = Mutex::new(());
     assert!(!cases.is_empty(), "no case was chosen");
+    let (part, parts) = match std::env::var("FERROWARP_CASES") {
+        Ok(text) => part(&text).unwrap_or_else(|| panic!("FERROWARP_CASES={text}: expected K/N, like 0/4")),
+        Err(_) => (0, 1),
+    };
+    let cases: Vec<&Case> = match cases.len() {
+        few if few <= parts => cases.iter().collect(),
+        _ => (cases.iter().zip(0..))
+            .filter(|&(_, i)| of_part(i, parts) == part)
+            .map(|(case, _)| case)
+            .collect(),
+    };
     let (next, wrong) = (AtomicUsize::new(0), Mutex::new(None));
     // Not rayon: a thread that holds the lock and waits would begin another case, and ask for the lock again.
     let work = || {
@@ -59,6 +72,17 @@ pub fn assert_right<T>(cases: &[Case], device: &Device, assess: impl Fn(&Case, &
     }
 }
 
+/// K and N of `K/N`, where K is below N.
+fn part(text: &str) -> Option<(usize, usize)> {
+    let (part, parts) = text.split_once('/')?;
+    Some((part.parse().ok()?, parts.parse().ok()?)).filter(|(part, parts)| part < parts)
+}
+
+/// The part of a list's case. The kernels of a list take turns: every `parts`th case could be of the same one.
+fn of_part(case: u32, parts: usize) -> usize {
+    (case.wrapping_mul(0x9e37_79b9) >> 16) as usize % parts
+}
+
 /// Who runs the cases, which says how large they may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
@@ -74,4 +98,24 @@ pub enum Scope {
     Executor,
     /// The self-check of a device.
     Device,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_case_is_of_one_part() {
+        for parts in 1..9 {
+            let of = |case: u32| (0..parts).filter(|&part| of_part(case, parts) == part).count();
+            assert!((0..1000).all(|case| of(case) == 1));
+            let len = |part: usize| (0..1000).filter(|&case| of_part(case, parts) == part).count();
+            assert!(
+                (0..parts).all(|part| len(part).abs_diff(1000 / parts) < 40),
+                "{parts} parts differ in length"
+            );
+        }
+        assert_eq!(part("3/4"), Some((3, 4)));
+        assert!(["4/4", "4", "a/4", "-1/4", "1/"].iter().all(|text| part(text).is_none()));
+    }
 }

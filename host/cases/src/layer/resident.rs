@@ -9,7 +9,7 @@ use ferrowarp::device::Device;
 use gpu_kernels::mlp::batch::{PIXEL_SCALE, permuted};
 use gpu_kernels::mlp::loss::Targets;
 use gpu_kernels::mlp::resident::{
-    Extents, ResidentLaunch, ResidentNetworkLaunch, ResidentShape, ResidentStepsLaunch, train,
+    Extents, ResidentLaunch, ResidentNetworkLaunch, ResidentShape, ResidentStepsLaunch, UNITS, train,
 };
 
 use super::Problem;
@@ -74,9 +74,11 @@ impl Training {
     pub(super) fn of_layer(p: &Problem) -> Self {
         let batch = p.batch.div_ceil(2).min(6);
         let first = p.batch.saturating_sub(2 * batch + batch.div_ceil(2));
+        // Of one row, no more blocks than it takes for each kind to send to another: Miri interprets all of their threads.
+        let most_hidden = if batch == 1 { UNITS } else { 21 };
         let extents = Extents {
             features: p.inputs,
-            hidden1: p.outputs.min(21),
+            hidden1: p.outputs.min(most_hidden),
             hidden2: p.outputs.div_ceil(3).min(11),
             classes: 10,
             batch,

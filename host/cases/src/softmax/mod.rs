@@ -51,7 +51,7 @@ impl Setting {
         }
     }
 
-    /// Whether only the serial kernels of matrix multiplication and attention are run. A tile of a warpgroup takes Miri
+    /// Whether of matrix multiplication and attention only the serial kernels and the smallest tiles are run. A larger tile takes Miri
     /// minutes, whatever the problem's size.
     pub(crate) fn is_serial(&self) -> bool {
         self.scope == Scope::Tiny
