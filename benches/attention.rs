@@ -11,8 +11,6 @@
 //! `cargo bench attention -- bf16` takes the types and shapes that have the word in their id, such as
 //! `bf16/4x4096x16x16x128-causal`: batch, length, heads, key heads, head size.
 
-use std::collections::BTreeMap;
-use std::io::{BufRead as _, Write as _};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
@@ -21,6 +19,7 @@ use ferrowarp_benches::attention::{AttentionEntry, CPU_SHAPES, SHAPES, Shape, TY
 use ferrowarp_benches::exit_code;
 use ferrowarp_benches::matmul::Type;
 use ferrowarp_benches::results::{Results, median};
+use ferrowarp_benches::serve::serve;
 use ferrowarp_benches::timed::Timed;
 
 /// Batches whose median is taken.
@@ -41,7 +40,18 @@ fn main() -> ExitCode {
         }
     };
     eprintln!("{why}");
-    exit_code(if is_server { serve(&device).map(|()| Vec::new()) } else { run(&device, filter, is_test) })
+    let prepared = |_: &str, words: &[&str]| match words {
+        [ty, shape] => {
+            let ty = Type::from_name(ty).with_context(|| format!("no type {ty}; pass bf16 or f16"))?;
+            prepare(&device, ty, Shape::from_words(shape)?)
+        }
+        _ => bail!("send `prepare NAME TYPE SHAPE`"),
+    };
+    exit_code(if is_server {
+        serve(prepared, |_| None).map(|()| Vec::new())
+    } else {
+        run(&device, filter, is_test)
+    })
 }
 
 /// Times all that has `filter` in its id; what failed.
@@ -101,44 +111,4 @@ fn entry(device: &Device, dtype: Type, shape: Shape, samples: usize) -> Attentio
         Err(error) => entry.error = Some(format!("{error:#}")),
     }
     entry
-}
-
-/// What is prepared, by its contender's name.
-type Prepared = BTreeMap<String, Box<dyn Timed>>;
-
-/// Answers requests until standard input ends.
-fn serve(device: &Device) -> anyhow::Result<()> {
-    let mut prepared = Prepared::new();
-    let mut stdout = std::io::stdout();
-    for line in std::io::stdin().lock().lines() {
-        let line = line.context("reading a request")?;
-        let answer = answer(device, &line, &mut prepared);
-        let answer = answer.unwrap_or_else(|error| format!("error {error:#}").replace('\n', " "));
-        writeln!(stdout, "{answer}").and_then(|()| stdout.flush()).context("writing an answer")?;
-    }
-    Ok(())
-}
-
-fn answer(device: &Device, line: &str, prepared: &mut Prepared) -> anyhow::Result<String> {
-    let words: Vec<&str> = line.split_whitespace().collect();
-    match words[..] {
-        ["prepare", name, ty, shape] => {
-            // Its memory is free before the next one's is allocated.
-            prepared.remove(name);
-            let ty = Type::from_name(ty).with_context(|| format!("no type {ty}; pass bf16 or f16"))?;
-            let (timed, kernel) = prepare(device, ty, Shape::from_words(shape)?)?;
-            let answer = format!("{:e} {kernel}", timed.relative_error());
-            prepared.insert(name.to_owned(), timed);
-            Ok(answer)
-        }
-        ["time", name] => {
-            let timed = prepared.get_mut(name).with_context(|| format!("{name} is not prepared"))?;
-            Ok(timed.time()?.to_string())
-        }
-        ["free", name] => {
-            prepared.remove(name);
-            Ok("free".to_owned())
-        }
-        _ => bail!("no request: {line}; send `prepare NAME TYPE SHAPE`, `time NAME` or `free NAME`"),
-    }
 }

@@ -14,8 +14,6 @@
 //!
 //! `cargo bench matmul -- bf16` takes the types and shapes that have the word in their id, such as `bf16/4096x4096x4096`.
 
-use std::collections::BTreeMap;
-use std::io::{BufRead as _, Write as _};
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context as _, anyhow, bail};
@@ -28,6 +26,7 @@ use ferrowarp_benches::matmul::{
     CPU_SHAPES, MatmulEntry, SHAPES, Shape, Timed, Type, prepare, prepare_rung, problem, sweep,
 };
 use ferrowarp_benches::results::{Results, median};
+use ferrowarp_benches::serve::{Prepared, serve};
 use gpu_kernels::matmul::ladder::RUNGS;
 
 /// Batches whose median is taken.
@@ -53,7 +52,7 @@ fn main() -> ExitCode {
     };
     eprintln!("{why}");
     exit_code(match (is_server, sweep_at, sweep_most) {
-        (true, ..) => serve(&device).map(|()| Vec::new()),
+        (true, ..) => serve(|name, words| prepared(&device, name, words), rungs).map(|()| Vec::new()),
         (_, Some(_), Some(most)) => sweep_all(&device, filter, most),
         (_, Some(_), None) => Err(anyhow!("--sweep needs a number of kernels, such as --sweep 20")),
         _ => run(&device, filter, is_test),
@@ -178,50 +177,21 @@ fn clock_and_power() -> Option<[f64; 2]> {
     Some([clock.trim().parse().ok()?, power.trim().parse().ok()?])
 }
 
-/// What is prepared, by its contender's name.
-type Prepared = BTreeMap<String, Box<dyn Timed>>;
-
-/// Answers requests until standard input ends.
-fn serve(device: &Device) -> anyhow::Result<()> {
-    let mut prepared = Prepared::new();
-    let mut stdout = std::io::stdout();
-    for line in std::io::stdin().lock().lines() {
-        let line = line.context("reading a request")?;
-        let answer = answer(device, &line, &mut prepared);
-        let answer = answer.unwrap_or_else(|error| format!("error {error:#}").replace('\n', " "));
-        writeln!(stdout, "{answer}").and_then(|()| stdout.flush()).context("writing an answer")?;
-    }
-    Ok(())
+/// What a request asks to be prepared: a type, and the rows, columns and terms.
+fn prepared(device: &Device, name: &str, words: &[&str]) -> anyhow::Result<Prepared> {
+    let [ty, m, n, k] = words else { bail!("send `prepare NAME TYPE M N K`") };
+    let ty = Type::from_name(ty).with_context(|| format!("no type {ty}; pass bf16, f16, tf32 or f32"))?;
+    let shape = Shape { m: m.parse()?, n: n.parse()?, k: k.parse()? };
+    Ok(match RUNGS.iter().find(|rung| rung.name == name) {
+        Some(rung) => (prepare_rung(device, rung, shape)?, rung.kernel.meta.name.to_owned()),
+        None => (prepare(device, ty, shape)?, kernels(device, ty, shape)?),
+    })
 }
 
-fn answer(device: &Device, line: &str, prepared: &mut Prepared) -> anyhow::Result<String> {
-    let words: Vec<&str> = line.split_whitespace().collect();
-    match words[..] {
-        ["rungs"] => Ok(RUNGS.iter().map(|rung| rung.name).collect::<Vec<_>>().join(" ")),
-        ["prepare", name, ty, m, n, k] => {
-            // Its memory is free before the next one's is allocated.
-            prepared.remove(name);
-            let ty =
-                Type::from_name(ty).with_context(|| format!("no type {ty}; pass bf16, f16, tf32 or f32"))?;
-            let shape = Shape { m: m.parse()?, n: n.parse()?, k: k.parse()? };
-            let (timed, kernels) = match RUNGS.iter().find(|rung| rung.name == name) {
-                Some(rung) => (prepare_rung(device, rung, shape)?, rung.kernel.meta.name.to_owned()),
-                None => (prepare(device, ty, shape)?, kernels(device, ty, shape)?),
-            };
-            let answer = format!("{:e} {kernels}", timed.relative_error());
-            prepared.insert(name.to_owned(), timed);
-            Ok(answer)
-        }
-        ["time", name] => {
-            let timed = prepared.get_mut(name).with_context(|| format!("{name} is not prepared"))?;
-            Ok(timed.time()?.to_string())
-        }
-        ["free", name] => {
-            prepared.remove(name);
-            Ok("free".to_owned())
-        }
-        _ => bail!("no request: {line}; send `rungs`, `prepare NAME TYPE M N K`, `time NAME` or `free NAME`"),
-    }
+/// The names of the rungs, if they are asked for.
+fn rungs(request: &str) -> Option<String> {
+    let names = || RUNGS.iter().map(|rung| rung.name).collect::<Vec<_>>().join(" ");
+    (request == "rungs").then(names)
 }
 
 /// Seconds of one multiplication by the crate `matrixmultiply`, on all cores.

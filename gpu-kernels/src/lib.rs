@@ -3,10 +3,10 @@
 //! Read [`mlp`] in the order of its modules: first the kernels of a training step as a textbook writes them, one
 //! thread per output; then the ones that training uses by default, which share tiles and fuse neighbours.
 //! [`softmax`] climbs from the naive kernel to the fast one, a rung a file; [`mod@copy`] is what it is measured against.
-//! [`matmul`] multiplies matrices on tensor cores, and [`attention`] computes attention. [`gallery`] has a lesson of GPU
-//! programming a file.
+//! [`matmul`] multiplies matrices on tensor cores, [`attention`] computes attention, and [`norm`] RMSNorm and LayerNorm.
+//! [`gallery`] has a lesson of GPU programming a file.
 //!
-//! Each part is a feature, all on by default: `softmax`, `matmul` and `attention` have the operations, `lessons`
+//! Each part is a feature, all on by default: `softmax`, `matmul`, `attention` and `norm` have the operations, `lessons`
 //! also the softmax ladder, the gallery and the copies, `mlp` the training step.
 
 #![no_std]
@@ -17,7 +17,13 @@
     allow(unused_imports, reason = "on the host the float methods of std come before those of GpuFloat")
 )]
 #![cfg_attr(
-    not(all(feature = "attention", feature = "lessons", feature = "matmul", feature = "mlp")),
+    not(all(
+        feature = "attention",
+        feature = "lessons",
+        feature = "matmul",
+        feature = "mlp",
+        feature = "norm"
+    )),
     allow(
         dead_code,
         reason = "some items are for the list of all kernels, which is there with all features"
@@ -41,6 +47,9 @@ pub mod matmul;
 #[cfg(feature = "mlp")]
 pub mod mlp;
 
+#[cfg(feature = "norm")]
+pub mod norm;
+
 #[cfg(feature = "softmax")]
 pub mod softmax;
 
@@ -50,7 +59,8 @@ pub mod softmax;
     feature = "attention",
     feature = "lessons",
     feature = "matmul",
-    feature = "mlp"
+    feature = "mlp",
+    feature = "norm"
 ))]
 mod table;
 #[cfg(all(
@@ -58,6 +68,7 @@ mod table;
     feature = "attention",
     feature = "lessons",
     feature = "matmul",
-    feature = "mlp"
+    feature = "mlp",
+    feature = "norm"
 ))]
 pub use table::KERNELS;

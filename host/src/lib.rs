@@ -1,5 +1,5 @@
 //! Runs kernels written in Rust on a GPU and on the CPU: devices, buffers, typed launches, matrix multiplication,
-//! attention, and fused softmax operations.
+//! attention, norms, and fused softmax operations.
 //!
 //! A kernel is launched the same way on either device:
 //!
@@ -38,5 +38,7 @@ pub mod attention;
 pub mod device;
 #[cfg(feature = "matmul")]
 pub mod matmul;
+#[cfg(feature = "norm")]
+pub mod norm;
 #[cfg(feature = "softmax")]
 pub mod softmax;

@@ -123,7 +123,7 @@ pub unsafe fn matmul_07_tma_store(args: LadderArgs) {
                 tile += blocks;
             }
             if tid.is_multiple_of(WARPGROUP) {
-                bulk::wait::<0>();
+                bulk::wait_read::<0>();
             }
         }
     }

@@ -129,7 +129,7 @@ pub unsafe fn matmul_08_cluster(args: LadderArgs) {
                 tile += clusters;
             }
             if tid.is_multiple_of(WARPGROUP) {
-                bulk::wait::<0>();
+                bulk::wait_read::<0>();
             }
         }
         cluster::sync();

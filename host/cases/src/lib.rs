@@ -13,6 +13,7 @@ pub mod gallery;
 mod later;
 pub mod layer;
 pub mod matmul;
+pub mod norm;
 pub mod reference;
 pub mod small;
 pub mod softmax;

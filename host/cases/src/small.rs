@@ -8,6 +8,7 @@ use crate::attention;
 use crate::gallery;
 use crate::layer::{self, Problem};
 use crate::matmul;
+use crate::norm;
 use crate::softmax::{self, Setting, ladder};
 use crate::{Case, Scope};
 
@@ -47,6 +48,7 @@ pub fn all(scope: Scope) -> Vec<Case> {
         .chain(softmax::cases(&Setting::new(scope)))
         .chain(matmul::cases(&Setting::new(scope)))
         .chain(attention::cases(&Setting::new(scope)))
+        .chain(norm::cases(&Setting::new(scope)))
         .chain(gallery::cases(scope, &limits))
         .collect()
 }

@@ -87,7 +87,7 @@ impl<'a, T: Pod> Matrix<'a, T> {
     }
 
     /// The elements as a launch takes them.
-    pub(super) fn raw(&self) -> RawBuffer<T> {
+    pub(crate) fn raw(&self) -> RawBuffer<T> {
         RawBuffer::read(self.view)
     }
 }
@@ -117,7 +117,7 @@ impl<'a, T: Pod> MatrixMut<'a, T> {
     }
 
     /// The elements as a launch takes them.
-    pub(super) fn raw(&mut self) -> RawBuffer<T> {
+    pub(crate) fn raw(&mut self) -> RawBuffer<T> {
         let view = &mut self.view;
         let (bytes, residence) = (Some(view.len() * size_of::<T>()), view.device().residence());
         RawBuffer { pointer: PtrMutArg::<T>::as_raw_mut_ptr(view), bytes, residence }
@@ -143,11 +143,11 @@ macro_rules! extents {
                 self.layout.stride
             }
 
-            pub(super) fn device(&self) -> &'a Device {
+            pub(crate) fn device(&self) -> &'a Device {
                 self.view.device()
             }
 
-            pub(super) fn shape(&self) -> [usize; 2] {
+            pub(crate) fn shape(&self) -> [usize; 2] {
                 [self.layout.rows, self.layout.cols]
             }
         }

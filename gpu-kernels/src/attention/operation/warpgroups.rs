@@ -192,7 +192,7 @@ pub unsafe fn attention_warpgroups<
                 store::<T, SIZE, O>(&args.out_map, &tile, panels, &out, consumer);
             }
             if tid.is_multiple_of(WARPGROUP) {
-                bulk::wait::<0>();
+                bulk::wait_read::<0>();
             }
         }
     }

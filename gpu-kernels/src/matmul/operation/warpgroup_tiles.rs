@@ -198,7 +198,7 @@ pub unsafe fn matmul_warpgroups<
                 unit += blocks;
             }
             if tid.is_multiple_of(WARPGROUP) {
-                bulk::wait::<0>();
+                bulk::wait_read::<0>();
             }
         }
         meet(sharing);

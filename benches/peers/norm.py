@@ -1,0 +1,191 @@
+"""Times RMSNorm and LayerNorm of PyTorch, torch.compile and QuACK on a GPU, forward and backward, in turns with ours.
+
+python3 benches/peers/norm.py --out norm.json [--ours PROGRAM] [--types bf16,f32] [--norms REGEX] [--shapes REGEX]
+                         [--peers torch,compile,quack,copy] [--budget SECONDS]
+
+Every contender normalises the rows of random normal matrices with a weight, LayerNorm also with a bias. Backward, it computes the gradients
+of input, weight and bias. They take turns, as turns.py describes. PROGRAM is our bench, which `--serve` makes a server.
+
+- torch: torch.nn.functional.rms_norm and layer_norm, and their gradients.
+- compile: the same, compiled by torch.compile with max-autotune.
+- quack: QuACK, where the module is installed.
+- copy: a copy of as many bytes. It is no norm.
+"""
+
+import argparse
+import pathlib
+import re
+import sys
+
+import timing
+from turns import Ours, Peer, Server, run
+
+TYPES = ("bf16", "f32")
+NORMS = ("rms", "layer", "rms-backward", "layer-backward")
+
+SHAPES = [
+    (32768, 256),
+    (32768, 512),
+    (32768, 768),
+    (32768, 1024),
+    (32768, 1536),
+    (32768, 2048),
+    (32768, 3072),
+    (32768, 4096),
+    (32768, 5120),
+    (16384, 6144),
+    (16384, 8192),
+    (8192, 12288),
+    (8192, 16384),
+    (4096, 32768),
+    (2048, 65536),
+    (1024, 4096),
+    (64, 4096),
+    (4096, 1023),
+    (4096, 4097),
+    (8, 8192),
+]
+
+
+def words(shape):
+    return "x".join(str(extent) for extent in shape)
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=pathlib.Path, help="the JSON file to write")
+    parser.add_argument("--ours", type=pathlib.Path, help="our bench, such as ./bench-norm; without it only the peers")
+    parser.add_argument("--types", default=",".join(TYPES), help="of bf16, f16, f32")
+    parser.add_argument("--norms", default="", help=f"a regular expression for {', '.join(NORMS)}")
+    parser.add_argument("--shapes", default="", help="a regular expression for shapes such as 32768x4096")
+    parser.add_argument("--peers", default=",".join(PEERS))
+    parser.add_argument("--budget", type=float, default=540.0, help="seconds after which no shape is begun")
+    parser.add_argument("--resume", action="store_true", help="go on with what the file has")
+    parser.add_argument("--list-shapes", action="store_true")
+    options = parser.parse_args()
+    if options.list_shapes:
+        print("\n".join(map(words, SHAPES)))
+        sys.exit()
+    if not options.out:
+        parser.error("--out is missing")
+    options.types = options.types.split(",")
+    options.peers = options.peers.split(",")
+    if unknown := set(options.peers) - set(PEERS):
+        parser.error(f"unknown peers: {', '.join(sorted(unknown))}; choose from {', '.join(PEERS)}")
+    return options
+
+
+def forward(torch, norm):
+    if norm.startswith("rms"):
+        return lambda x, weight, bias: torch.nn.functional.rms_norm(x, x.shape[-1:], weight, 1e-6)
+    return lambda x, weight, bias: torch.nn.functional.layer_norm(x, x.shape[-1:], weight, bias, 1e-5)
+
+
+def gradients(torch, norm, function):
+    """The gradients of a set, whose forward pass has been run."""
+    of = (lambda x, weight, bias: (x, weight)) if norm.startswith("rms") else (lambda *all: all)
+    kept = {}
+
+    def run(x, weight, bias, d_out):
+        key = x.data_ptr()
+        if key not in kept:
+            kept[key] = function(x, weight, bias)
+        return torch.autograd.grad(kept[key], of(x, weight, bias), d_out, retain_graph=True)
+
+    return run
+
+
+def with_function(timer, sets, norm, function):
+    torch = timer.torch
+    if norm.endswith("backward"):
+        run = gradients(torch, norm, function)
+        for given in sets:
+            run(*given)
+        return Peer(timer, sets, run)
+
+    def run(x, weight, bias, _):
+        with torch.no_grad():
+            return function(x, weight, bias)
+
+    return Peer(timer, sets, run)
+
+
+def torch_norm(timer, sets, norm):
+    return with_function(timer, sets, norm, forward(timer.torch, norm))
+
+
+def compiled(timer, sets, norm):
+    torch = timer.torch
+    torch._dynamo.reset()
+    function = torch.compile(forward(torch, norm), mode="max-autotune-no-cudagraphs", dynamic=False)
+    return with_function(timer, sets, norm, function)
+
+
+def quack(timer, sets, norm):
+    if norm.startswith("rms"):
+        from quack import rmsnorm
+
+        return with_function(timer, sets, norm, lambda x, weight, bias: rmsnorm(x, weight, eps=1e-6))
+    from quack import layernorm
+
+    if norm.endswith("backward"):
+        raise ValueError("QuACK has no gradients of LayerNorm")
+    return with_function(timer, sets, norm, lambda x, weight, bias: layernorm(x, weight.float(), eps=1e-5))
+
+
+def copy(timer, sets, norm):
+    """As many bytes as the norm reads and writes: of three matrices backward."""
+    torch = timer.torch
+    rows = 3 if norm.endswith("backward") else 2
+    halves = [torch.empty(x.numel() * rows // 2, device="cuda", dtype=x.dtype) for x, *_ in sets]
+    targets = [torch.empty_like(half) for half in halves]
+    return Peer(timer, list(zip(halves, targets)), lambda given, to: to.copy_(given))
+
+
+PEERS = {"torch": torch_norm, "compile": compiled, "quack": quack, "copy": copy}
+
+
+def make_sets(timer, kind, norm, shape):
+    torch, (rows, cols) = timer.torch, shape
+    dtype = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32}[kind]
+    is_backward = norm.endswith("backward")
+    random = lambda *extents: torch.randn(*extents, device="cuda", dtype=dtype).requires_grad_(is_backward)
+    matrices = 3 if is_backward else 2
+    sets = timer.count(matrices * rows * cols * dtype.itemsize)
+    d_out = lambda: torch.randn(rows, cols, device="cuda", dtype=dtype) if is_backward else None
+    return [(random(rows, cols), random(cols), random(cols), d_out()) for _ in range(sets)]
+
+
+def makers(timer, options, server, kind, norm, shape):
+    """The contenders of one shape, by name."""
+    if server:
+        yield norm, lambda: Ours(server, norm, f"{kind} {words(shape)}")
+    sets = make_sets(timer, kind, norm, shape)
+    for name in options.peers:
+
+        def make():
+            peer = PEERS[name](timer, sets, norm)
+            peer.error = None
+            return peer
+
+        yield name, make
+
+
+def main():
+    options = parse()
+    timer = timing.Timer("cuda")
+    server = Server(options.ours.resolve()) if options.ours else None
+    problems = []
+    for norm in NORMS:
+        for kind in options.types:
+            for shape in SHAPES:
+                if re.search(options.norms, norm) and re.search(options.shapes, words(shape)):
+                    rows, cols = shape
+                    entry = {"norm": norm, "dtype": kind, "rows": rows, "cols": cols}
+                    make = lambda kind=kind, norm=norm, shape=shape: makers(timer, options, server, kind, norm, shape)
+                    problems.append((f"{norm}/{kind}/{words(shape)}", entry, 8 * rows * cols, make))
+    run(timer, options, server, problems)
+
+
+if __name__ == "__main__":
+    main()

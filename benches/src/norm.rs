@@ -1,0 +1,276 @@
+//! Norms that are timed: shapes, and our launches.
+//!
+//! `benches/peers/norm.py` holds the same table of shapes.
+
+use anyhow::{Context as _, bail, ensure};
+use cuda_std::half::{bf16, f16};
+use ferrowarp::device::{Buffer, Device, DeviceError};
+use ferrowarp::norm::{Matrix, MatrixMut, Norm, NormBackward, NormError, Real, Workspace};
+use ferrowarp_cases::reference::Number;
+use serde::Serialize;
+
+use crate::matmul::Type;
+use crate::serve::Prepared;
+use crate::timed::{count_of_sets, normal, timed};
+
+/// Rows and columns for a GPU: the widths of language models, and some that no vector divides.
+pub const SHAPES: [[usize; 2]; 20] = [
+    [32768, 256],
+    [32768, 512],
+    [32768, 768],
+    [32768, 1024],
+    [32768, 1536],
+    [32768, 2048],
+    [32768, 3072],
+    [32768, 4096],
+    [32768, 5120],
+    [16384, 6144],
+    [16384, 8192],
+    [8192, 12288],
+    [8192, 16384],
+    [4096, 32768],
+    [2048, 65536],
+    [1024, 4096],
+    [64, 4096],
+    [4096, 1023],
+    [4096, 4097],
+    [8, 8192],
+];
+
+/// Rows and columns for the CPU.
+pub const CPU_SHAPES: [[usize; 2]; 2] = [[64, 768], [8, 4097]];
+
+/// The types of the matrices.
+pub const TYPES: [Type; 2] = [Type::Bf16, Type::F32];
+
+/// What is computed: with a weight, and LayerNorm with a bias.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kind {
+    is_centred: bool,
+    is_backward: bool,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Kind; 4] = [
+        Kind { is_centred: false, is_backward: false },
+        Kind { is_centred: true, is_backward: false },
+        Kind { is_centred: false, is_backward: true },
+        Kind { is_centred: true, is_backward: true },
+    ];
+
+    /// Its name in ids.
+    pub const fn name(self) -> &'static str {
+        match (self.is_centred, self.is_backward) {
+            (false, false) => "rms",
+            (true, false) => "layer",
+            (false, true) => "rms-backward",
+            (true, true) => "layer-backward",
+        }
+    }
+
+    /// The one of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+
+    /// The bytes of the matrices that it must read and write.
+    pub fn bytes(self, ty: Type, [rows, cols]: [usize; 2]) -> f64 {
+        (self.matrices() * rows * cols * ty.bytes()) as f64
+    }
+
+    fn matrices(self) -> usize {
+        if self.is_backward { 3 } else { 2 }
+    }
+}
+
+/// The shape that words such as `4096x768` name.
+///
+/// # Errors
+/// The words name none.
+pub fn shape_from_words(words: &str) -> anyhow::Result<[usize; 2]> {
+    let extents: Vec<usize> = words.split('x').map(str::parse).collect::<Result<_, _>>().unwrap_or_default();
+    extents.try_into().ok().with_context(|| format!("{words} is not a shape; pass ROWSxCOLS"))
+}
+
+/// One contender at one shape: a time, or why there is none.
+#[derive(Debug, Serialize)]
+pub struct NormEntry {
+    /// The norm.
+    pub name: String,
+    /// Type of the matrices.
+    pub dtype: Type,
+    /// Rows.
+    pub rows: usize,
+    /// Columns.
+    pub cols: usize,
+    /// The kernel that was chosen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernels: Option<String>,
+    /// Device time of one launch, the median of the samples.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub microseconds: Option<f64>,
+    /// Batches that were timed.
+    pub samples: usize,
+    /// Sets of matrices that the launches took in turns.
+    pub sets: usize,
+    /// What went wrong.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+impl NormEntry {
+    /// One that has not been timed.
+    pub fn new(kind: Kind, dtype: Type, [rows, cols]: [usize; 2]) -> Self {
+        let name = kind.name().to_owned();
+        Self { name, dtype, rows, cols, kernels: None, microseconds: None, samples: 0, sets: 0, error: None }
+    }
+}
+
+/// The operands of one launch. Forward, `d_inp` is the output.
+struct Set<T> {
+    inp: Buffer<T>,
+    d_out: Buffer<T>,
+    d_inp: Buffer<T>,
+    weight: Buffer<T>,
+    bias: Buffer<T>,
+    d_weight: Buffer<T>,
+    d_bias: Buffer<T>,
+    mean: Buffer<f32>,
+    rstd: Buffer<f32>,
+    workspace: Workspace,
+}
+
+/// The norm at a shape, checked, and ready to be timed, and its kernel.
+///
+/// # Errors
+/// There is no memory, a launch failed, or a result is wrong.
+pub fn prepare(device: &Device, kind: Kind, ty: Type, shape: [usize; 2]) -> anyhow::Result<Prepared> {
+    match ty {
+        Type::Bf16 => prepare_as::<bf16>(device, kind, shape),
+        Type::F16 => prepare_as::<f16>(device, kind, shape),
+        Type::F32 => prepare_as::<f32>(device, kind, shape),
+        Type::Tf32 => bail!("no norm of {}; pass bf16, f16 or f32", ty.name()),
+    }
+}
+
+fn prepare_as<T: Number + Real>(device: &Device, kind: Kind, shape: [usize; 2]) -> anyhow::Result<Prepared> {
+    let [rows, cols] = shape;
+    let len = rows * cols;
+    let count = count_of_sets(device, kind.matrices() * len * size_of::<T>())?;
+    let (inp, d_out, weight) = (normal::<T>(len, 1), normal::<T>(len, 2), normal::<T>(cols, 3));
+    let of_backward = if kind.is_backward { len } else { 0 };
+    let set = || -> Result<Set<T>, DeviceError> {
+        Ok(Set {
+            inp: device.upload(&inp)?,
+            d_out: device.upload(&d_out[..of_backward])?,
+            d_inp: device.alloc_zeroed(len)?,
+            weight: device.upload(&weight)?,
+            bias: device.upload(&weight)?,
+            d_weight: device.alloc_zeroed(cols)?,
+            d_bias: device.alloc_zeroed(cols)?,
+            mean: device.alloc_zeroed(rows)?,
+            rstd: device.alloc_zeroed(rows)?,
+            workspace: Workspace::default(),
+        })
+    };
+    let mut sets = (0..count).map(|_| set()).collect::<Result<Vec<_>, _>>()?;
+    // The backward pass reads what the forward one has written.
+    for set in &mut sets {
+        forward(device, kind, set, shape)?;
+    }
+    let out = sets[0].d_inp.to_vec()?;
+    check(kind, [&inp, &weight], &out, cols).with_context(|| format!("{} {rows}x{cols}", T::NAME))?;
+    let name = if kind.is_backward {
+        NormBackward::<T>::kernels(device.limits(), cols)[0].name
+    } else {
+        Norm::<T>::kernels(device.limits(), cols)[0].name
+    };
+    let on = device.clone();
+    let launch = move |set: &mut Set<T>| {
+        Ok(if kind.is_backward { backward(&on, kind, set, shape)? } else { forward(&on, kind, set, shape)? })
+    };
+    for set in &mut sets {
+        launch(set)?;
+    }
+    Ok((timed(device, sets, launch, 0.0)?, name.to_owned()))
+}
+
+fn forward<T: Real>(
+    device: &Device,
+    kind: Kind,
+    set: &mut Set<T>,
+    [rows, cols]: [usize; 2],
+) -> Result<(), NormError> {
+    let (out, inp) = (MatrixMut::new(&mut set.d_inp, rows, cols)?, Matrix::new(&set.inp, rows, cols)?);
+    if kind.is_centred {
+        let norm = Norm::layer(out, inp).weight(&set.weight).bias(&set.bias);
+        norm.mean(&mut set.mean).rstd(&mut set.rstd).run(device)
+    } else {
+        Norm::rms(out, inp).weight(&set.weight).rstd(&mut set.rstd).run(device)
+    }
+}
+
+fn backward<T: Real>(
+    device: &Device,
+    kind: Kind,
+    set: &mut Set<T>,
+    [rows, cols]: [usize; 2],
+) -> Result<(), NormError> {
+    let d_inp = MatrixMut::new(&mut set.d_inp, rows, cols)?;
+    let (inp, d_out) = (Matrix::new(&set.inp, rows, cols)?, Matrix::new(&set.d_out, rows, cols)?);
+    let norm = if kind.is_centred {
+        NormBackward::layer(d_inp, inp, d_out, &set.mean, &set.rstd).d_bias(&mut set.d_bias)
+    } else {
+        NormBackward::rms(d_inp, inp, d_out, &set.rstd)
+    };
+    norm.weight(&set.weight).d_weight(&mut set.d_weight).run_with(device, &mut set.workspace)
+}
+
+/// The largest difference of a result to its value in f64.
+const ALLOWED: f64 = 0.05;
+
+/// Compares the last row of a forward pass with f64. The gradients have tests of their own.
+fn check<T: Number>(kind: Kind, [inp, weight]: [&[T]; 2], out: &[T], cols: usize) -> anyhow::Result<()> {
+    let value = |x: &T| f64::from(x.value());
+    let x: Vec<f64> = inp[inp.len() - cols..].iter().map(value).collect();
+    let mean = if kind.is_centred { x.iter().sum::<f64>() / cols as f64 } else { 0.0 };
+    let variance = x.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / cols as f64;
+    let epsilon = if kind.is_centred { 1e-5 } else { 1e-6 };
+    for (col, got) in out[out.len() - cols..].iter().map(value).enumerate() {
+        let scaled = (x[col] - mean) / (variance + epsilon).sqrt() * value(&weight[col]);
+        let want = scaled + if kind.is_centred { value(&weight[col]) } else { 0.0 };
+        ensure!((got - want).abs() <= ALLOWED * want.abs().max(1.0), "column {col} is {got:e}, not {want:e}");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The shapes that the peers' script prints, which must be ours.
+    #[test]
+    fn the_peers_have_the_same_shapes() {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/peers/norm.py");
+        let Ok(output) = std::process::Command::new("python3").args([script, "--list-shapes"]).output()
+        else {
+            return;
+        };
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let ours: String = SHAPES.iter().map(|[rows, cols]| format!("{rows}x{cols}\n")).collect();
+        assert_eq!(String::from_utf8_lossy(&output.stdout), ours);
+    }
+
+    #[test]
+    fn every_kind_is_prepared_and_a_wrong_result_is_found() {
+        for kind in Kind::ALL {
+            assert_eq!(Kind::from_name(kind.name()), Some(kind));
+            assert!(prepare(&Device::cpu(), kind, Type::Bf16, [3, 40]).is_ok(), "{kind:?}");
+        }
+        let (x, wrong) = ([1.0f32, -1.0], [0.5f32, 0.5]);
+        let error = check(Kind::ALL[0], [&x, &[1.0, 1.0]], &wrong, 2).unwrap_err().to_string();
+        assert!(error.starts_with("column 0 is 5e-1, not "), "{error}");
+        assert!(shape_from_words("4096").is_err() && shape_from_words("4x5").unwrap() == [4, 5]);
+    }
+}

@@ -1,0 +1,61 @@
+//! What lets another program time launches in turns with those of others.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, Write as _};
+
+use anyhow::{Context as _, bail};
+
+use crate::timed::Timed;
+
+/// A launch that is ready to be timed, and its kernels.
+pub type Prepared = (Box<dyn Timed>, String);
+
+/// Answers the requests on standard input, each with a line, until it ends: `prepare NAME WORDS..` by error and kernels, `time NAME` by
+/// seconds, `free NAME` by `free`, and what fails by `error` and the reason. `tell` answers questions of one word.
+///
+/// # Errors
+/// Standard input or output failed.
+pub fn serve(
+    prepare: impl Fn(&str, &[&str]) -> anyhow::Result<Prepared>,
+    tell: impl Fn(&str) -> Option<String>,
+) -> anyhow::Result<()> {
+    let mut prepared = BTreeMap::new();
+    let mut stdout = std::io::stdout();
+    for line in std::io::stdin().lock().lines() {
+        let line = line.context("reading a request")?;
+        let answer = match tell(&line) {
+            Some(told) => Ok(told),
+            None => answer(&line, &mut prepared, &prepare),
+        };
+        let answer = answer.unwrap_or_else(|error| format!("error {error:#}").replace('\n', " "));
+        writeln!(stdout, "{answer}").and_then(|()| stdout.flush()).context("writing an answer")?;
+    }
+    Ok(())
+}
+
+fn answer(
+    line: &str,
+    prepared: &mut BTreeMap<String, Box<dyn Timed>>,
+    prepare: impl Fn(&str, &[&str]) -> anyhow::Result<Prepared>,
+) -> anyhow::Result<String> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    match words[..] {
+        ["prepare", name, ref words @ ..] => {
+            // Its memory is free before the next one's is allocated.
+            prepared.remove(name);
+            let (timed, kernels) = prepare(name, words)?;
+            let answer = format!("{:e} {kernels}", timed.relative_error());
+            prepared.insert(name.to_owned(), timed);
+            Ok(answer)
+        }
+        ["time", name] => {
+            let timed = prepared.get_mut(name).with_context(|| format!("{name} is not prepared"))?;
+            Ok(timed.time()?.to_string())
+        }
+        ["free", name] => {
+            prepared.remove(name);
+            Ok("free".to_owned())
+        }
+        _ => bail!("no request: {line}; send `prepare NAME WORDS`, `time NAME` or `free NAME`"),
+    }
+}

@@ -1,0 +1,130 @@
+//! What the kernels are launched with. Strides are in elements.
+
+use cuda_std::KernelArgs;
+#[cfg(not(target_arch = "nvptx64"))]
+use cuda_std::launch::RawBuffer;
+
+/// A flag: the mean of a row is subtracted first, as in LayerNorm.
+pub const CENTRED: u32 = 1;
+/// A flag: every row of every matrix, the weight and the bias start at a multiple of 16 bytes, and a row is a whole number of
+/// vectors of 16 bytes.
+pub const ALIGNED: u32 = 2;
+
+/// The arguments of the forward kernels.
+#[derive(Clone, Copy, Debug, KernelArgs)]
+#[repr(C)]
+pub struct NormArgs<T> {
+    /// `[rows, cols]`, written.
+    pub out: *mut T,
+    /// `[rows, cols]`.
+    pub inp: *const T,
+    /// `[rows, cols]`, added to `inp` first; or null.
+    pub residual: *const T,
+    /// `[rows, cols]`, written: `inp` plus `residual`, rounded; or null.
+    pub sum: *mut T,
+    /// `[cols]`, the factors of the columns; null for factors of 1.
+    pub weight: *const T,
+    /// `[cols]`, added at the end; or null.
+    pub bias: *const T,
+    /// `[rows]`, written: the means; or null.
+    pub mean: *mut f32,
+    /// `[rows]`, written: the reciprocals of the standard deviations; or null.
+    pub rstd: *mut f32,
+    /// From a row of `out` to the next.
+    pub out_stride: u64,
+    /// From a row of `inp` to the next.
+    pub inp_stride: u64,
+    /// From a row of `residual` to the next.
+    pub residual_stride: u64,
+    /// From a row of `sum` to the next.
+    pub sum_stride: u64,
+    /// Rows.
+    pub rows: u32,
+    /// Columns.
+    pub cols: u32,
+    /// Added to the variance, or to the mean of the squares.
+    pub epsilon: f32,
+    /// [`CENTRED`], [`ALIGNED`].
+    pub flags: u32,
+}
+
+/// [`NormArgs`] in the buffers of the host.
+#[cfg(not(target_arch = "nvptx64"))]
+pub type NormLaunch<T> = NormArgsHost<
+    RawBuffer<T>,
+    RawBuffer<T>,
+    RawBuffer<T>,
+    RawBuffer<T>,
+    RawBuffer<T>,
+    RawBuffer<T>,
+    RawBuffer<f32>,
+    RawBuffer<f32>,
+>;
+
+/// The arguments of the backward kernels.
+#[derive(Clone, Copy, Debug, KernelArgs)]
+#[repr(C)]
+pub struct NormBackwardArgs<T> {
+    /// `[rows, cols]`, written: the gradient of the input.
+    pub d_inp: *mut T,
+    /// `[rows, cols]`: the gradient of the output.
+    pub d_out: *const T,
+    /// `[rows, cols]`: the gradient of `sum` from elsewhere, which is added; or null.
+    pub d_sum: *const T,
+    /// `[rows, cols]`: what the forward pass normalised, with its residual.
+    pub inp: *const T,
+    /// `[cols]`; null for factors of 1.
+    pub weight: *const T,
+    /// `[rows]`: the means of the forward pass; read if [`CENTRED`].
+    pub mean: *const f32,
+    /// `[rows]`: the reciprocals of the standard deviations of the forward pass.
+    pub rstd: *const f32,
+    /// `[parts, pitch]`, written: the gradient of the weight, of the rows of a part; or null.
+    pub d_weight: *mut f32,
+    /// `[parts, pitch]`, written: the gradient of the bias, of the rows of a part; or null.
+    pub d_bias: *mut f32,
+    /// From a row of `d_inp` to the next.
+    pub d_inp_stride: u64,
+    /// From a row of `d_out` to the next.
+    pub d_out_stride: u64,
+    /// From a row of `d_sum` to the next.
+    pub d_sum_stride: u64,
+    /// From a row of `inp` to the next.
+    pub inp_stride: u64,
+    /// From a part to the next: a multiple of 8.
+    pub pitch: u32,
+    /// Rows.
+    pub rows: u32,
+    /// Columns.
+    pub cols: u32,
+    /// [`CENTRED`], [`ALIGNED`].
+    pub flags: u32,
+}
+
+/// [`NormBackwardArgs`] in the buffers of the host.
+#[cfg(not(target_arch = "nvptx64"))]
+pub type NormBackwardLaunch<T> = NormBackwardArgsHost<
+    RawBuffer<T>,
+    RawBuffer<T>,
+    RawBuffer<T>,
+    RawBuffer<T>,
+    RawBuffer<T>,
+    RawBuffer<f32>,
+    RawBuffer<f32>,
+    RawBuffer<f32>,
+    RawBuffer<f32>,
+>;
+
+impl<T> NormArgs<T> {
+    #[inline(always)]
+    pub(super) fn has(&self, flag: u32) -> bool {
+        self.flags & flag != 0
+    }
+}
+
+impl<T> NormBackwardArgs<T> {
+    #[inline(always)]
+    pub(super) fn has(&self, flag: u32) -> bool {
+        self.flags & flag != 0
+    }
+}

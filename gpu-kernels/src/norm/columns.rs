@@ -1,0 +1,123 @@
+//! The gradients of weight and bias: sums along the columns, in a fixed order.
+
+use cuda_std::half::{bf16, f16};
+#[cfg(not(target_arch = "nvptx64"))]
+use cuda_std::launch::RawBuffer;
+use cuda_std::{KernelArgs, kernel, thread};
+
+use super::args::{ALIGNED, CENTRED, NormBackwardArgs};
+#[cfg(not(target_arch = "nvptx64"))]
+use super::kernels::ColumnsShape;
+use super::row::Columns;
+use crate::element::{Element, Number, Output};
+
+/// The gradients of weight and bias of the rows of each part, where [`super::wide`] computes that of the input.
+///
+/// A thread has `N` columns. Launched on blocks of `THREADS` threads: enough for the columns along x, and the parts along y, which
+/// share the rows.
+///
+/// # Safety
+/// As for [`super::backward::norm_backward_rows`]; only `d_weight` and `d_bias` are written, and `d_inp`, which the launch before has
+/// written, is neither `d_out` nor `inp`.
+#[kernel(
+    max_threads = THREADS,
+    args,
+    facts: ColumnsShape = ColumnsShape::new(N * THREADS, THREADS),
+    instances(
+        norm_columns_f32 = <f32, 4, 64>;
+        norm_columns_f16 = <f16, 8, 64>;
+        norm_columns_bf16 = <bf16, 8, 64>;
+        norm_columns_f32_serial = <f32, 4, 1>, cpu_only = true;
+        norm_columns_f16_serial = <f16, 8, 1>, cpu_only = true;
+        norm_columns_bf16_serial = <bf16, 8, 1>, cpu_only = true;
+    ),
+)]
+pub unsafe fn norm_columns<T, const N: usize, const THREADS: usize>(args: NormBackwardArgs<T>)
+where
+    T: Element<N>,
+    f32: Output<N>,
+{
+    let (part, parts) = (thread::block_idx_y() as usize, thread::grid_dim_y() as usize);
+    let col = N * (thread::block_idx_x() as usize * THREADS + thread::thread_idx_x() as usize);
+    if col >= args.cols as usize {
+        return;
+    }
+    let columns = Columns { first: col, step: 0, len: args.cols as usize, is_aligned: args.has(ALIGNED) };
+    let (mut d_weight, mut d_bias) = ([0.0; N], [0.0; N]);
+    // SAFETY: the kernel's contract; the thread has columns.
+    unsafe {
+        for row in (part..args.rows as usize).step_by(parts) {
+            let x: [f32; N] = columns.load(args.inp.add(row * args.inp_stride as usize), col);
+            let d_out: [f32; N] = columns.load(args.d_out.add(row * args.d_out_stride as usize), col);
+            let mean = if args.has(CENTRED) { *args.mean.add(row) } else { 0.0 };
+            let rstd = *args.rstd.add(row);
+            for j in 0..N {
+                d_weight[j] += d_out[j] * ((x[j] - mean) * rstd);
+                d_bias[j] += d_out[j];
+            }
+        }
+        let at = part * args.pitch as usize + col;
+        if !args.d_weight.is_null() {
+            <f32 as Output<N>>::store(args.d_weight.add(at), d_weight);
+        }
+        if !args.d_bias.is_null() {
+            <f32 as Output<N>>::store(args.d_bias.add(at), d_bias);
+        }
+    }
+}
+
+/// The arguments of [`norm_sum_parts`].
+#[derive(Clone, Copy, Debug, KernelArgs)]
+#[repr(C)]
+pub struct SumPartsArgs<T> {
+    /// `[cols]`, written.
+    pub out: *mut T,
+    /// `[parts, pitch]`.
+    pub parts: *const f32,
+    /// Number of parts.
+    pub count: u32,
+    /// From a part to the next.
+    pub pitch: u32,
+    /// Columns.
+    pub cols: u32,
+}
+
+/// [`SumPartsArgs`] in the buffers of the host.
+#[cfg(not(target_arch = "nvptx64"))]
+pub type SumPartsLaunch<T> = SumPartsArgsHost<RawBuffer<T>, RawBuffer<f32>>;
+
+/// Adds up the parts of each column.
+///
+/// Launched on blocks of `THREADS` threads along x, one thread for each column.
+///
+/// # Safety
+/// The launch is as said; the pointers are valid for what their shapes say; no other code uses `out`.
+#[kernel(
+    max_threads = THREADS,
+    args,
+    facts: ColumnsShape = ColumnsShape::new(THREADS, THREADS),
+    instances(
+        norm_sum_parts_f32 = <f32, 128>;
+        norm_sum_parts_f16 = <f16, 128>;
+        norm_sum_parts_bf16 = <bf16, 128>;
+    ),
+)]
+pub unsafe fn norm_sum_parts<T: Number, const THREADS: usize>(args: SumPartsArgs<T>) {
+    let col = thread::index_1d() as usize;
+    if col >= args.cols as usize {
+        return;
+    }
+    let mut sums = [0.0; 8];
+    // SAFETY: the kernel's contract. Eight sums keep eight loads on their way.
+    unsafe {
+        for first in (0..args.count as usize).step_by(8) {
+            for i in 0..8 {
+                if first + i < args.count as usize {
+                    sums[i] += *args.parts.add((first + i) * args.pitch as usize + col);
+                }
+            }
+        }
+        let [a, b, c, d, e, f, g, h] = sums;
+        *args.out.add(col) = T::from_f32(((a + b) + (c + d)) + ((e + f) + (g + h)));
+    }
+}

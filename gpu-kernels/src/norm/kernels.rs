@@ -1,0 +1,125 @@
+//! What host code chooses the kernels by.
+
+use cuda_std::half::{bf16, f16};
+use cuda_std::launch::{KernelMeta, KernelOf, KernelsOf, LaunchConfig};
+
+use super::args::{NormArgs, NormBackwardArgs};
+use super::backward::norm_backward_rows;
+use super::columns::{SumPartsArgs, norm_columns, norm_sum_parts};
+use super::forward::norm_rows;
+use super::wide::{norm_backward_wide, norm_wide};
+
+/// The rows that a kernel can hold in registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RowsShape {
+    /// The most columns.
+    pub cols: u32,
+    /// Threads of a block.
+    pub block: u32,
+    /// Rows that a block has at a time.
+    pub rows: u32,
+}
+
+impl RowsShape {
+    pub(super) const fn new(cols: usize, block: usize, threads: usize) -> Self {
+        Self { cols: cols as u32, block: block as u32, rows: (block / threads) as u32 }
+    }
+
+    /// The launch for so many rows.
+    pub fn config(&self, rows: u32) -> LaunchConfig {
+        LaunchConfig::new(rows.div_ceil(self.rows), self.block)
+    }
+}
+
+/// The columns that a block has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ColumnsShape {
+    /// Columns.
+    pub cols: u32,
+    /// Threads.
+    pub block: u32,
+}
+
+impl ColumnsShape {
+    pub(super) const fn new(cols: usize, block: usize) -> Self {
+        Self { cols: cols as u32, block: block as u32 }
+    }
+
+    /// The launch for so many columns, and parts of the rows.
+    pub fn config(&self, cols: u32, parts: u32) -> LaunchConfig {
+        LaunchConfig::new((cols.div_ceil(self.cols), parts), self.block)
+    }
+}
+
+/// The threads of a block that has a row alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Blocks {
+    /// Of a GPU.
+    Wide,
+    /// Of a CPU: one.
+    Serial,
+}
+
+impl Blocks {
+    /// The launch for so many rows.
+    pub fn config(self, rows: u32) -> LaunchConfig {
+        LaunchConfig::new(rows, if self == Blocks::Wide { 1024 } else { 1 })
+    }
+
+    fn index(self) -> usize {
+        usize::from(self == Blocks::Serial)
+    }
+}
+
+/// A type that there are kernels for.
+pub trait NormKernels: Sized + 'static {
+    /// Forward, narrow rows first.
+    const ROWS: &'static [KernelOf<NormArgs<Self>, RowsShape>];
+    /// Backward, narrow rows first.
+    const BACKWARD_ROWS: &'static [KernelOf<NormBackwardArgs<Self>, RowsShape>];
+    /// Sums of parts.
+    const SUM_PARTS: &'static KernelOf<SumPartsArgs<Self>, ColumnsShape>;
+    /// Forward, for rows of any length.
+    fn wide(blocks: Blocks) -> &'static KernelOf<NormArgs<Self>>;
+    /// The gradient of the input, for rows of any length.
+    fn backward_wide(blocks: Blocks) -> &'static KernelOf<NormBackwardArgs<Self>>;
+    /// The gradients of weight and bias, for rows of any length.
+    fn columns(blocks: Blocks) -> &'static KernelOf<NormBackwardArgs<Self>, ColumnsShape>;
+}
+
+macro_rules! kernels {
+    ($($ty:ident),*) => {$(
+        impl NormKernels for $ty {
+            const ROWS: &'static [KernelOf<NormArgs<Self>, RowsShape>] =
+                <norm_rows as KernelsOf<NormArgs<$ty>>>::INSTANCES;
+            const BACKWARD_ROWS: &'static [KernelOf<NormBackwardArgs<Self>, RowsShape>] =
+                <norm_backward_rows as KernelsOf<NormBackwardArgs<$ty>>>::INSTANCES;
+            const SUM_PARTS: &'static KernelOf<SumPartsArgs<Self>, ColumnsShape> =
+                &<norm_sum_parts as KernelsOf<SumPartsArgs<$ty>>>::INSTANCES[0];
+
+            fn wide(blocks: Blocks) -> &'static KernelOf<NormArgs<Self>> {
+                &<norm_wide as KernelsOf<NormArgs<$ty>>>::INSTANCES[blocks.index()]
+            }
+
+            fn backward_wide(blocks: Blocks) -> &'static KernelOf<NormBackwardArgs<Self>> {
+                &<norm_backward_wide as KernelsOf<NormBackwardArgs<$ty>>>::INSTANCES[blocks.index()]
+            }
+
+            fn columns(blocks: Blocks) -> &'static KernelOf<NormBackwardArgs<Self>, ColumnsShape> {
+                &<norm_columns as KernelsOf<NormBackwardArgs<$ty>>>::INSTANCES[blocks.index()]
+            }
+        }
+    )*};
+}
+
+kernels! { f32, f16, bf16 }
+
+/// All of them.
+pub const KERNELS: [&[&KernelMeta]; 6] = [
+    norm_rows::KERNELS,
+    norm_wide::KERNELS,
+    norm_backward_rows::KERNELS,
+    norm_backward_wide::KERNELS,
+    norm_columns::KERNELS,
+    norm_sum_parts::KERNELS,
+];

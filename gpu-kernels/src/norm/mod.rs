@@ -1,0 +1,16 @@
+//! RMSNorm and LayerNorm along the rows of a matrix, forward and backward.
+//!
+//! [`forward`] and [`backward`] hold a row in registers: memory is read once and written once. [`wide`] has rows that do not fit
+//! there, and the kernels of a CPU, whose blocks have one thread. [`columns`] adds up the gradients of weight and bias.
+
+pub mod args;
+pub mod backward;
+pub mod columns;
+pub mod forward;
+#[cfg(not(target_arch = "nvptx64"))]
+mod kernels;
+mod row;
+pub mod wide;
+
+#[cfg(not(target_arch = "nvptx64"))]
+pub use kernels::{Blocks, ColumnsShape, KERNELS, NormKernels, RowsShape};

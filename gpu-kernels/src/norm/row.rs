@@ -1,0 +1,144 @@
+//! A row in the registers of the threads that hold it, and their sums.
+
+use cuda_std::mem::{f32x2, load_global};
+use cuda_std::thread;
+use cuda_std::warp::reduce_sum_width;
+
+use crate::element::{Element, Number};
+
+/// The elements that a thread holds: vectors of `N` neighbours.
+pub(super) type Held<const N: usize, const VECTORS: usize> = [[f32; N]; VECTORS];
+
+/// The columns of a thread's vectors: the first one's, and how many there are between one and the next.
+#[derive(Clone, Copy)]
+pub(super) struct Columns {
+    pub first: usize,
+    pub step: usize,
+    /// Columns of the row.
+    pub len: usize,
+    /// Whether vectors are read and written as such.
+    pub is_aligned: bool,
+}
+
+impl Columns {
+    /// The thread's vectors of `N` elements, of a row that `threads` of them hold.
+    #[inline(always)]
+    pub fn new<const N: usize>(thread: usize, threads: usize, len: usize, is_aligned: bool) -> Self {
+        Self { first: N * thread, step: N * threads, len, is_aligned }
+    }
+
+    /// The first column of vector `i`.
+    #[inline(always)]
+    pub fn at(&self, i: usize) -> usize {
+        self.first + i * self.step
+    }
+
+    /// A vector of the row from `col` on, zeros behind its end.
+    ///
+    /// # Safety
+    /// `row` has as many elements as there are columns, and is aligned if the vectors are said to be.
+    #[inline(always)]
+    pub unsafe fn load<T: Element<N>, const N: usize>(&self, row: *const T, col: usize) -> [f32; N] {
+        if self.is_aligned {
+            // SAFETY: a whole vector of the row from a boundary on.
+            if col < self.len { T::unpack(unsafe { load_global(row.add(col).cast()) }) } else { [0.0; N] }
+        } else {
+            // SAFETY: an element of the row.
+            core::array::from_fn(
+                |j| if col + j < self.len { unsafe { *row.add(col + j) }.to_f32() } else { 0.0 },
+            )
+        }
+    }
+
+    /// The vectors of the row that are the thread's. All loads are on their way before the first is used.
+    ///
+    /// # Safety
+    /// As for [`Self::load`].
+    #[inline(always)]
+    pub unsafe fn load_all<T: Element<N>, const N: usize, const VECTORS: usize>(
+        &self,
+        row: *const T,
+    ) -> Held<N, VECTORS> {
+        let (whole, single) = (Self { is_aligned: true, ..*self }, Self { is_aligned: false, ..*self });
+        // SAFETY: the caller's row. Two loops without a branch inside.
+        unsafe {
+            if self.is_aligned {
+                core::array::from_fn(|i| whole.load(row, whole.at(i)))
+            } else {
+                core::array::from_fn(|i| single.load(row, single.at(i)))
+            }
+        }
+    }
+
+    /// Rounds a vector and writes it to the row from `col` on, as far as that has columns.
+    ///
+    /// # Safety
+    /// As for [`Self::load`], and no other code uses the elements.
+    #[inline(always)]
+    pub unsafe fn store<T: Element<N>, const N: usize>(&self, row: *mut T, col: usize, x: [f32; N]) {
+        // SAFETY: the caller's row.
+        unsafe {
+            if !self.is_aligned {
+                for j in 0..N {
+                    if col + j < self.len {
+                        *row.add(col + j) = T::from_f32(x[j]);
+                    }
+                }
+            } else if col < self.len {
+                T::store(row.add(col), x);
+            }
+        }
+    }
+
+    /// The sum of `term` of the columns that vector `i` has.
+    #[inline(always)]
+    pub fn sum<const N: usize>(&self, i: usize, term: impl Fn(usize) -> f32) -> f32 {
+        let left = self.len.saturating_sub(self.at(i));
+        (0..N).fold(0.0, |sum, j| if j < left { sum + term(j) } else { sum })
+    }
+}
+
+/// A number as it is after it has been stored.
+#[inline(always)]
+pub(super) fn rounded<T: Number, const N: usize>(x: [f32; N]) -> [f32; N] {
+    x.map(|x| T::from_f32(x).to_f32())
+}
+
+/// The sums over the `THREADS` threads that hold a row, for all of them.
+///
+/// # Safety
+/// All threads of the block come here. Between two calls with the same `shared`, which has an element of the block's own for
+/// each warp, there is a barrier.
+#[inline(always)]
+pub(super) unsafe fn row_sums<const THREADS: usize>(shared: *mut f32x2, x: f32x2) -> f32x2 {
+    let tid = thread::thread_idx_x() as usize;
+    // SAFETY: the caller brings all threads; each warp has an element of its own, and reads after the barrier.
+    unsafe {
+        match THREADS {
+            1 => x,
+            32 => sums::<32>(x),
+            _ => {
+                let of_warp = sums::<32>(x);
+                if tid.is_multiple_of(32) {
+                    *shared.add(tid / 32) = of_warp;
+                }
+                thread::sync_threads_aligned();
+                let warps = THREADS / 32;
+                let of_lane = if tid % 32 < warps { *shared.add(tid % 32) } else { f32x2::new(0.0, 0.0) };
+                sums::<32>(of_lane)
+            }
+        }
+    }
+}
+
+/// The sums over `LANES` neighbouring lanes, for all of them.
+///
+/// # Safety
+/// All lanes of the warp come here.
+#[inline(always)]
+unsafe fn sums<const LANES: u32>(f32x2 { x, y }: f32x2) -> f32x2 {
+    // SAFETY: the caller brings all lanes.
+    unsafe {
+        f32x2::new(reduce_sum_width::<f32, LANES>(u32::MAX, x), reduce_sum_width::<f32, LANES>(u32::MAX, y))
+    }
+}

@@ -1,0 +1,155 @@
+//! Rows of any length, a block for each: each pass reads the row again, from L2 if it fits there. With one thread to a block
+//! these are the kernels of a CPU.
+
+use cuda_std::half::{bf16, f16};
+use cuda_std::mem::f32x2;
+use cuda_std::{GpuFloat, kernel, shared_array, thread};
+
+use super::args::{ALIGNED, CENTRED, NormArgs, NormBackwardArgs};
+use super::row::{Columns, rounded, row_sums};
+use crate::element::Element;
+
+/// As [`super::forward::norm_rows`], for rows of any length, 0 included.
+///
+/// Launched on blocks of `THREADS` threads, one for each row.
+///
+/// # Safety
+/// As for [`super::forward::norm_rows`], but for the columns.
+#[kernel(
+    max_threads = THREADS,
+    args,
+    instances(
+        norm_f32_wide = <f32, 4, 1024>;
+        norm_f16_wide = <f16, 8, 1024>;
+        norm_bf16_wide = <bf16, 8, 1024>;
+        norm_f32_serial = <f32, 4, 1>, cpu_only = true;
+        norm_f16_serial = <f16, 8, 1>, cpu_only = true;
+        norm_bf16_serial = <bf16, 8, 1>, cpu_only = true;
+    ),
+)]
+pub unsafe fn norm_wide<T, const N: usize, const THREADS: usize>(args: NormArgs<T>)
+where
+    T: Element<N>,
+{
+    let (shared_mean, shared_square) = (shared_array![f32x2; 32], shared_array![f32x2; 32]);
+    let (row, cols) = (thread::block_idx_x() as usize, args.cols as usize);
+    let columns = Columns::new::<N>(thread::thread_idx_x() as usize, THREADS, cols, args.has(ALIGNED));
+    let vectors = cols.div_ceil(N * THREADS);
+    let per_column = 1.0 / args.cols as f32;
+    // SAFETY: the kernel's contract; all threads come to the sums, of which each has shared memory of its own. A thread reads what
+    // it has written.
+    unsafe {
+        let inp = args.inp.add(row * args.inp_stride as usize);
+        let x = |i: usize| -> [f32; N] {
+            let x = columns.load(inp, columns.at(i));
+            if args.residual.is_null() {
+                return x;
+            }
+            let residual = args.residual.add(row * args.residual_stride as usize);
+            let residual: [f32; N] = columns.load(residual, columns.at(i));
+            rounded::<T, N>(core::array::from_fn(|j| x[j] + residual[j]))
+        };
+        let mut mean = 0.0;
+        if args.has(CENTRED) {
+            // Behind the row's end there are zeros.
+            let sum = (0..vectors).fold(0.0, |sum, i| x(i).iter().fold(sum, |sum, x| sum + x));
+            mean = row_sums::<THREADS>(shared_mean, f32x2::new(sum, 0.0)).x * per_column;
+        }
+        let mut sum = 0.0;
+        for i in 0..vectors {
+            let x = x(i);
+            sum += columns.sum::<N>(i, |j| (x[j] - mean) * (x[j] - mean));
+        }
+        let variance = row_sums::<THREADS>(shared_square, f32x2::new(sum, 0.0)).x * per_column;
+        let rstd = 1.0 / GpuFloat::sqrt(variance + args.epsilon);
+        if thread::thread_idx_x() == 0 {
+            if !args.mean.is_null() {
+                *args.mean.add(row) = mean;
+            }
+            if !args.rstd.is_null() {
+                *args.rstd.add(row) = rstd;
+            }
+        }
+        for i in 0..vectors {
+            let (x, col) = (x(i), columns.at(i));
+            if !args.sum.is_null() {
+                columns.store(args.sum.add(row * args.sum_stride as usize), col, x);
+            }
+            let mut y = x.map(|x| (x - mean) * rstd);
+            if !args.weight.is_null() {
+                let weight: [f32; N] = columns.load(args.weight, col);
+                y = core::array::from_fn(|j| y[j] * weight[j]);
+            }
+            if !args.bias.is_null() {
+                let bias: [f32; N] = columns.load(args.bias, col);
+                y = core::array::from_fn(|j| y[j] + bias[j]);
+            }
+            columns.store(args.out.add(row * args.out_stride as usize), col, y);
+        }
+    }
+}
+
+/// The gradient of the input, for rows of any length. [`super::columns`] has those of weight and bias.
+///
+/// Launched on blocks of `THREADS` threads, one for each row.
+///
+/// # Safety
+/// As for [`super::backward::norm_backward_rows`], but for the columns; `d_weight` and `d_bias` are not used.
+#[kernel(
+    max_threads = THREADS,
+    args,
+    instances(
+        norm_backward_f32_wide = <f32, 4, 1024>;
+        norm_backward_f16_wide = <f16, 8, 1024>;
+        norm_backward_bf16_wide = <bf16, 8, 1024>;
+        norm_backward_f32_serial = <f32, 4, 1>, cpu_only = true;
+        norm_backward_f16_serial = <f16, 8, 1>, cpu_only = true;
+        norm_backward_bf16_serial = <bf16, 8, 1>, cpu_only = true;
+    ),
+)]
+pub unsafe fn norm_backward_wide<T, const N: usize, const THREADS: usize>(args: NormBackwardArgs<T>)
+where
+    T: Element<N>,
+{
+    let shared = shared_array![f32x2; 32];
+    let (row, cols) = (thread::block_idx_x() as usize, args.cols as usize);
+    let columns = Columns::new::<N>(thread::thread_idx_x() as usize, THREADS, cols, args.has(ALIGNED));
+    let vectors = cols.div_ceil(N * THREADS);
+    let per_column = 1.0 / args.cols as f32;
+    // SAFETY: the kernel's contract; all threads come to the sums.
+    unsafe {
+        let inp = args.inp.add(row * args.inp_stride as usize);
+        let d_out = args.d_out.add(row * args.d_out_stride as usize);
+        let mean = if args.has(CENTRED) { *args.mean.add(row) } else { 0.0 };
+        let rstd = *args.rstd.add(row);
+        let x_and_g = |i: usize| -> [[f32; N]; 2] {
+            let x: [f32; N] = columns.load(inp, columns.at(i));
+            let mut g: [f32; N] = columns.load(d_out, columns.at(i));
+            if !args.weight.is_null() {
+                let weight: [f32; N] = columns.load(args.weight, columns.at(i));
+                g = core::array::from_fn(|j| g[j] * weight[j]);
+            }
+            [x.map(|x| (x - mean) * rstd), g]
+        };
+        let mut sums = f32x2::new(0.0, 0.0);
+        for i in 0..vectors {
+            let [x, g] = x_and_g(i);
+            // Behind the row's end the gradients are zeros.
+            for j in 0..N {
+                sums = f32x2::new(sums.x + g[j] * x[j], sums.y + g[j]);
+            }
+        }
+        let sums = row_sums::<THREADS>(shared, sums);
+        let of_mean = if args.has(CENTRED) { sums.y * per_column } else { 0.0 };
+        for i in 0..vectors {
+            let ([x, g], col) = (x_and_g(i), columns.at(i));
+            let mut d: [f32; N] =
+                core::array::from_fn(|j| rstd * (g[j] - x[j] * (sums.x * per_column) - of_mean));
+            if !args.d_sum.is_null() {
+                let other: [f32; N] = columns.load(args.d_sum.add(row * args.d_sum_stride as usize), col);
+                d = core::array::from_fn(|j| d[j] + other[j]);
+            }
+            columns.store(args.d_inp.add(row * args.d_inp_stride as usize), col, d);
+        }
+    }
+}

@@ -1,0 +1,354 @@
+//! RMSNorm and LayerNorm, forward and backward: every kernel in every type.
+
+use std::sync::Arc;
+
+use anyhow::{Result, ensure};
+use cuda_std::half::{bf16, f16};
+use ferrowarp::device::Device;
+use ferrowarp::norm::{Matrix, MatrixMut, Norm, NormBackward, Real, Workspace};
+use gpu_kernels::norm::Blocks;
+use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
+
+use crate::case::wide;
+use crate::compare::{Bound, Expected, Outputs};
+use crate::reference::Number;
+use crate::softmax::Setting;
+use crate::{Case, Scope};
+
+/// What the rows hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Values {
+    /// Numbers between -1 and 1.
+    Ordinary,
+    /// Numbers around 100, so that the mean is far larger than what is left of them.
+    Offset,
+    /// The same number throughout a row: a variance of 0.
+    Constant,
+}
+
+/// Matrices to be normalised.
+#[derive(Clone, Copy, Debug)]
+struct Problem {
+    scopes: &'static [Scope],
+    shape: [usize; 2],
+    /// Elements between the rows.
+    gap: usize,
+    is_centred: bool,
+    /// Whether there are weight, bias, residual and a gradient of the sum.
+    has_all: bool,
+    values: Values,
+}
+
+const PLAIN: Problem = Problem {
+    scopes: &[],
+    shape: [1, 1],
+    gap: 0,
+    is_centred: false,
+    has_all: false,
+    values: Values::Ordinary,
+};
+
+const EMULATORS: &[Scope] = &[Scope::OldEmulator, Scope::NewEmulator];
+const LARGER: &[Scope] = &[Scope::Executor, Scope::Device];
+
+/// Rows end within a vector, a warp and a block. The rows of a block and the vectors of a row are not all there.
+const PROBLEMS: &[Problem] = &[
+    Problem { scopes: &[Scope::Tiny], shape: [2, 9], is_centred: true, has_all: true, ..PLAIN },
+    Problem { scopes: &[Scope::Small], shape: [5, 43], gap: 2, is_centred: true, has_all: true, ..PLAIN },
+    Problem { scopes: EMULATORS, shape: [3, 251], gap: 3, is_centred: true, has_all: true, ..PLAIN },
+    Problem { scopes: EMULATORS, shape: [5, 40], gap: 8, has_all: true, ..PLAIN },
+    Problem { scopes: LARGER, shape: [1, 1], ..PLAIN },
+    Problem { scopes: LARGER, shape: [7, 256], is_centred: true, ..PLAIN },
+    Problem { scopes: LARGER, shape: [6, 1000], has_all: true, ..PLAIN },
+    Problem { scopes: LARGER, shape: [5, 1023], gap: 1, is_centred: true, has_all: true, ..PLAIN },
+    Problem { scopes: LARGER, shape: [3, 4096], gap: 16, is_centred: true, has_all: true, ..PLAIN },
+    Problem { scopes: LARGER, shape: [2, 8200], has_all: true, ..PLAIN },
+    Problem { scopes: LARGER, shape: [4, 300], is_centred: true, values: Values::Offset, ..PLAIN },
+    Problem { scopes: LARGER, shape: [4, 72], is_centred: true, values: Values::Constant, ..PLAIN },
+    Problem { scopes: LARGER, shape: [3, 65], has_all: true, values: Values::Constant, ..PLAIN },
+    Problem { scopes: &[Scope::Device], shape: [1000, 768], is_centred: true, has_all: true, ..PLAIN },
+    Problem { scopes: &[Scope::Device], shape: [3, 40_001], is_centred: true, has_all: true, ..PLAIN },
+];
+
+/// Half a unit in the last place of `f32`, relative.
+const ROUNDING: f64 = f32::EPSILON as f64 / 2.0;
+/// What is added to the variance.
+const EPSILON: f32 = 1e-5;
+/// A byte that no kernel writes: what lies between the rows.
+const UNTOUCHED: u8 = 0x5b;
+
+/// Every case of the setting.
+pub fn cases(setting: &Setting) -> Vec<Case> {
+    let problems = PROBLEMS.iter().filter(|problem| problem.scopes.contains(&setting.scope));
+    problems
+        .flat_map(|problem| {
+            let all = [of_type::<f32>(problem, setting), of_type::<f16>(problem, setting)];
+            all.into_iter().flatten().chain(of_type::<bf16>(problem, setting))
+        })
+        .collect()
+}
+
+/// The operands in a type.
+struct Operands<T> {
+    problem: Problem,
+    inp: Vec<T>,
+    residual: Vec<T>,
+    weight: Vec<T>,
+    bias: Vec<T>,
+    d_out: Vec<T>,
+    d_sum: Vec<T>,
+    mean: Vec<f32>,
+    rstd: Vec<f32>,
+}
+
+impl<T: Number + Real> Operands<T> {
+    fn new(problem: &Problem) -> Self {
+        let [rows, cols] = problem.shape;
+        let mut rng = StdRng::seed_from_u64((rows * 31 + cols) as u64);
+        let mut numbers = |len: usize, of: &dyn Fn(usize, f32) -> f32| -> Vec<T> {
+            (0..len).map(|i| T::nearest(of(i, rng.random_range(-1.0f32..1.0)))).collect()
+        };
+        let len = rows * (cols + problem.gap);
+        let of_row = |i: usize, x: f32| match problem.values {
+            Values::Ordinary => x,
+            Values::Offset => 100.0 + x,
+            Values::Constant => 0.75 + (i / (cols + problem.gap)) as f32,
+        };
+        let mut operands = Self {
+            problem: *problem,
+            inp: numbers(len, &of_row),
+            residual: numbers(len, &|_, x| x),
+            weight: numbers(cols, &|_, x| x),
+            bias: numbers(cols, &|_, x| x),
+            d_out: numbers(len, &|_, x| x),
+            d_sum: numbers(len, &|_, x| x),
+            mean: Vec::new(),
+            rstd: Vec::new(),
+        };
+        let statistics = (0..rows).map(|row| operands.statistics(&operands.row(&operands.inp, row)));
+        (operands.mean, operands.rstd) = statistics.map(|[mean, rstd]| (mean as f32, rstd as f32)).unzip();
+        operands
+    }
+
+    /// A row of a matrix.
+    fn row(&self, matrix: &[T], row: usize) -> Vec<f64> {
+        let cols = self.problem.shape[1];
+        let first = row * (cols + self.problem.gap);
+        matrix[first..first + cols].iter().map(|x| x.value().into()).collect()
+    }
+
+    /// What is normalised in the forward pass.
+    fn sum(&self, row: usize) -> Vec<f64> {
+        let inp = self.row(&self.inp, row);
+        if !self.problem.has_all {
+            return inp;
+        }
+        let pairs = inp.into_iter().zip(self.row(&self.residual, row));
+        pairs.map(|(x, residual)| T::nearest((x + residual) as f32).value().into()).collect()
+    }
+
+    /// Mean and `1 / sqrt(variance + epsilon)`.
+    fn statistics(&self, x: &[f64]) -> [f64; 2] {
+        let len = x.len() as f64;
+        let mean = if self.problem.is_centred { x.iter().sum::<f64>() / len } else { 0.0 };
+        let variance = x.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / len;
+        [mean, 1.0 / (variance + f64::from(EPSILON)).sqrt()]
+    }
+
+    fn weight_of(&self, col: usize) -> f64 {
+        if self.problem.has_all { self.weight[col].value().into() } else { 1.0 }
+    }
+
+    /// The elements of the rows that a kernel wrote, if it wrote nothing between them.
+    fn inside(&self, got: &[T]) -> Result<Vec<f64>> {
+        let [rows, cols] = self.problem.shape;
+        let pitch = cols + self.problem.gap;
+        let is_same = |x: &T| bytemuck::bytes_of(x).iter().all(|&byte| byte == UNTOUCHED);
+        let changed = (0..got.len()).find(|i| i % pitch >= cols && !is_same(&got[*i]));
+        ensure!(changed.is_none(), "element {changed:?} between the rows was written");
+        let rows: Vec<T> = (0..rows).flat_map(|row| got[row * pitch..][..cols].iter().copied()).collect();
+        Ok(wide(&rows))
+    }
+
+    fn untouched(&self) -> Vec<T> {
+        let mut all = vec![T::nearest(0.0); self.inp.len()];
+        bytemuck::cast_slice_mut(&mut all).fill(UNTOUCHED);
+        all
+    }
+
+    fn forward(&self, device: &Device, kernel: &'static str) -> Result<Outputs> {
+        let Problem { shape: [rows, cols], gap, is_centred, has_all, .. } = self.problem;
+        let (inp, residual) = (device.upload(&self.inp)?, device.upload(&self.residual)?);
+        let (weight, bias) = (device.upload(&self.weight)?, device.upload(&self.bias)?);
+        let (mut out, mut sum) = (device.upload(&self.untouched())?, device.upload(&self.untouched())?);
+        let [mut mean, mut rstd] = [device.alloc_zeroed::<f32>(rows)?, device.alloc_zeroed::<f32>(rows)?];
+        let to = MatrixMut::new(&mut out, rows, cols)?.with_stride(cols + gap)?;
+        let from = Matrix::new(&inp, rows, cols)?.with_stride(cols + gap)?;
+        let norm = if is_centred { Norm::layer(to, from) } else { Norm::rms(to, from) };
+        let mut norm = norm.epsilon(EPSILON).mean(&mut mean).rstd(&mut rstd);
+        if has_all {
+            norm = norm.weight(&weight).bias(&bias);
+            norm = norm.residual(Matrix::new(&residual, rows, cols)?.with_stride(cols + gap)?);
+            norm = norm.sum(MatrixMut::new(&mut sum, rows, cols)?.with_stride(cols + gap)?);
+        }
+        let kernels = Norm::<T>::kernels(device.limits(), cols);
+        let meta = kernels.into_iter().find(|meta| meta.name == kernel).expect("the kernel is one of them");
+        norm.run_by(device, meta)?;
+        let mut outputs = vec![
+            ("out", self.inside(&out.to_vec()?)?),
+            ("mean", wide(&mean.to_vec()?)),
+            ("rstd", wide(&rstd.to_vec()?)),
+        ];
+        if has_all {
+            outputs.push(("sum", self.inside(&sum.to_vec()?)?));
+        }
+        Ok(outputs)
+    }
+
+    fn expected_forward(&self) -> Expected {
+        let Problem { shape: [rows, cols], has_all, .. } = self.problem;
+        let [mut out, mut means, mut rstds, mut sums] = [const { Vec::new() }; 4];
+        let roundings = (64 + cols) as f64 * ROUNDING;
+        for row in 0..rows {
+            let x = self.sum(row);
+            let [mean, rstd] = self.statistics(&x);
+            let size = x.iter().map(|x| x.abs()).sum::<f64>() / cols as f64;
+            let off_mean = if self.problem.is_centred { roundings * size } else { 0.0 };
+            // The variance is off by the error of the mean and by its own roundings; a root halves that.
+            let deviation = (1.0 / (rstd * rstd) - f64::from(EPSILON)).max(0.0).sqrt();
+            let off_variance = 2.0 * deviation * off_mean + off_mean * off_mean;
+            let off_rstd = roundings + off_variance * rstd * rstd;
+            means.push(Bound { value: mean, allowed: off_mean + ROUNDING * mean.abs() });
+            rstds.push(Bound { value: rstd, allowed: (off_rstd + 4.0 * ROUNDING) * rstd });
+            for col in 0..cols {
+                let bias: f64 = if has_all { self.bias[col].value().into() } else { 0.0 };
+                let weight = self.weight_of(col);
+                let scaled = (x[col] - mean) * rstd * weight;
+                let off = weight.abs() * rstd * off_mean
+                    + scaled.abs() * (off_rstd + 8.0 * ROUNDING)
+                    + 4.0 * ROUNDING * bias.abs();
+                out.push(stored::<T>(scaled + bias, off));
+                sums.push(Bound::exact(x[col]));
+            }
+        }
+        let mut expected = vec![("out", out), ("mean", means), ("rstd", rstds)];
+        if has_all {
+            expected.push(("sum", sums));
+        }
+        expected
+    }
+
+    fn backward(&self, device: &Device, kernel: &'static str) -> Result<Outputs> {
+        let Problem { shape: [rows, cols], gap, is_centred, has_all, .. } = self.problem;
+        let read = |matrix: &[T]| device.upload(matrix);
+        let (inp, d_out, d_sum) = (read(&self.inp)?, read(&self.d_out)?, read(&self.d_sum)?);
+        let weight = read(&self.weight)?;
+        let (mean, rstd) = (device.upload(&self.mean)?, device.upload(&self.rstd)?);
+        let mut d_inp = device.upload(&self.untouched())?;
+        let [mut d_weight, mut d_bias] = [device.alloc_zeroed::<T>(cols)?, device.alloc_zeroed::<T>(cols)?];
+        let matrix = |buffer| Matrix::new(buffer, rows, cols)?.with_stride(cols + gap);
+        let to = MatrixMut::new(&mut d_inp, rows, cols)?.with_stride(cols + gap)?;
+        let mut norm = match is_centred {
+            true => NormBackward::layer(to, matrix(&inp)?, matrix(&d_out)?, &mean, &rstd),
+            false => NormBackward::rms(to, matrix(&inp)?, matrix(&d_out)?, &rstd),
+        };
+        norm = norm.d_weight(&mut d_weight);
+        if has_all {
+            norm = norm.weight(&weight).d_sum(matrix(&d_sum)?).d_bias(&mut d_bias);
+        }
+        let kernels = NormBackward::<T>::kernels(device.limits(), cols);
+        let meta = kernels.into_iter().find(|meta| meta.name == kernel).expect("the kernel is one of them");
+        norm.run_by(device, &mut Workspace::default(), meta)?;
+        let mut outputs =
+            vec![("d_inp", self.inside(&d_inp.to_vec()?)?), ("d_weight", wide(&d_weight.to_vec()?))];
+        if has_all {
+            outputs.push(("d_bias", wide(&d_bias.to_vec()?)));
+        }
+        Ok(outputs)
+    }
+
+    fn expected_backward(&self) -> Expected {
+        let Problem { shape: [rows, cols], is_centred, has_all, .. } = self.problem;
+        let mut d_inp = Vec::new();
+        // Sums and the sums of their terms' absolute values.
+        let mut d_weight = vec![[0.0; 2]; cols];
+        let mut d_bias = d_weight.clone();
+        let along_row = (64 + cols) as f64 * ROUNDING;
+        for row in 0..rows {
+            let (mean, rstd) = (f64::from(self.mean[row]), f64::from(self.rstd[row]));
+            let mean = if is_centred { mean } else { 0.0 };
+            let x: Vec<f64> = self.row(&self.inp, row).iter().map(|x| (x - mean) * rstd).collect();
+            let d_out = self.row(&self.d_out, row);
+            let d_sum = self.row(&self.d_sum, row);
+            let g: Vec<f64> = (0..cols).map(|col| d_out[col] * self.weight_of(col)).collect();
+            let of = |term: &dyn Fn(usize) -> f64| (0..cols).map(term).sum::<f64>() / cols as f64;
+            let [with_x, size_with_x] = [of(&|col| g[col] * x[col]), of(&|col| (g[col] * x[col]).abs())];
+            let [alone, size_alone] = [of(&|col| g[col]), of(&|col| g[col].abs())];
+            let alone = if is_centred { alone } else { 0.0 };
+            for col in 0..cols {
+                let other = if has_all { d_sum[col] } else { 0.0 };
+                let value = rstd * (g[col] - x[col] * with_x - alone) + other;
+                let size = g[col].abs() + (x[col] * with_x).abs() + alone.abs();
+                let off_sums = along_row * (x[col].abs() * size_with_x + size_alone);
+                let off = rstd * (off_sums + 16.0 * ROUNDING * size) + 4.0 * ROUNDING * other.abs();
+                d_inp.push(stored::<T>(value, off));
+                for (sum, term) in [(&mut d_weight[col], d_out[col] * x[col]), (&mut d_bias[col], d_out[col])]
+                {
+                    *sum = [sum[0] + term, sum[1] + term.abs()];
+                }
+            }
+        }
+        let along_column = (64 + rows) as f64 * ROUNDING;
+        let gradients = |sums: Vec<[f64; 2]>| {
+            sums.into_iter().map(|[sum, size]| stored::<T>(sum, along_column * size)).collect()
+        };
+        let mut expected = vec![("d_inp", d_inp), ("d_weight", gradients(d_weight))];
+        if has_all {
+            expected.push(("d_bias", gradients(d_bias)));
+        }
+        expected
+    }
+}
+
+/// A result that may be off by so much before it is rounded.
+fn stored<T: Number>(value: f64, off: f64) -> Bound {
+    let floor = f64::from(f32::MIN_POSITIVE);
+    Bound { value, allowed: off + T::ROUNDING * (value.abs() + off) + T::SMALLEST + floor }
+}
+
+/// The cases of a problem, forward and backward, by every kernel that can do it.
+fn of_type<T: Number + Real>(problem: &Problem, setting: &Setting) -> Vec<Case> {
+    let (of, limits) = (*problem, &setting.profile.limits);
+    let operands = Arc::new(Operands::<T>::new(problem));
+    let cols = of.shape[1];
+    // Miri takes minutes for a thousand threads.
+    let is_small = |name: &&'static str| {
+        setting.scope != Scope::Tiny || name.ends_with("_serial") || name.contains("_32x")
+    };
+    let words = move || {
+        let Problem { shape: [rows, cols], gap, is_centred, has_all, values, .. } = of;
+        let kind = if is_centred { "layer" } else { "rms" };
+        format!(
+            "{kind} {rows} x {cols}, gap {gap}, {values:?}{}",
+            if has_all { ", all operands" } else { "" }
+        )
+    };
+    let mut cases = Vec::new();
+    let names =
+        |kernels: Vec<&'static cuda_std::launch::KernelMeta>| kernels.into_iter().map(|meta| meta.name);
+    for name in names(Norm::<T>::kernels(limits, cols)).filter(is_small) {
+        let (on_run, on_expect) = (operands.clone(), operands.clone());
+        let run = move |device: &Device| on_run.forward(device, name);
+        cases.push(Case::new(vec![name], words, run, move || on_expect.expected_forward()));
+    }
+    for name in names(NormBackward::<T>::kernels(limits, cols)).filter(is_small) {
+        let (on_run, on_expect) = (operands.clone(), operands.clone());
+        let run = move |device: &Device| on_run.backward(device, name);
+        let columns = [("_serial", Blocks::Serial), ("_wide", Blocks::Wide)].into_iter();
+        let columns =
+            columns.filter(|(end, _)| name.ends_with(end)).map(|(_, blocks)| T::columns(blocks).meta.name);
+        let kernels = [name].into_iter().chain(columns).chain([T::SUM_PARTS.meta.name]).collect();
+        cases.push(Case::new(kernels, words, run, move || on_expect.expected_backward()));
+    }
+    cases
+}

@@ -1,0 +1,290 @@
+//! The backward pass.
+
+use cuda_std::launch::{KernelMeta, Limits, RawBuffer};
+use gpu_kernels::norm::Blocks;
+use gpu_kernels::norm::args::{ALIGNED, CENTRED, NormBackwardLaunch};
+use gpu_kernels::norm::columns::SumPartsLaunch;
+
+use super::{
+    Matrix, MatrixMut, NormError, Real, check_device, check_matrix, check_vector, counted, is_aligned, read,
+    written,
+};
+use crate::device::{Buffer, BufferView, BufferViewMut, Device};
+use crate::softmax::DeviceProfile;
+
+/// Blocks for each multiprocessor, which share the rows.
+const BLOCKS: usize = 2;
+/// Parts of the rows, where columns are added up by a launch of its own.
+const PARTS: u32 = 16;
+
+/// Memory for the gradients of weight and bias of parts of the rows. It grows when a norm needs more, which a recording refuses: run
+/// once before.
+///
+/// ```
+/// let workspace = ferrowarp::norm::Workspace::default();
+/// assert!(format!("{workspace:?}").contains("None"));
+/// ```
+#[derive(Debug, Default)]
+pub struct Workspace {
+    parts: Option<Buffer<f32>>,
+}
+
+/// The gradients of a norm, before [`run`](Self::run) computes them.
+///
+/// ```
+/// use ferrowarp::device::Device;
+/// use ferrowarp::norm::{Matrix, MatrixMut, NormBackward, NormError};
+///
+/// let device = Device::cpu();
+/// let upload = |numbers: &[f32]| device.upload(numbers);
+/// let (inp, d_out, rstd) = (upload(&[3.0, 4.0])?, upload(&[1.0, 0.0])?, upload(&[0.2])?);
+/// let (mut d_inp, mut d_weight) = (device.alloc_zeroed::<f32>(2)?, device.alloc_zeroed::<f32>(2)?);
+/// let (inp, d_out) = (Matrix::new(&inp, 1, 2)?, Matrix::new(&d_out, 1, 2)?);
+/// NormBackward::rms(MatrixMut::new(&mut d_inp, 1, 2)?, inp, d_out, &rstd).d_weight(&mut d_weight).run(&device)?;
+/// // x = [0.6, 0.8], and the gradient is rstd (g - x mean(g x)).
+/// let expected = [0.2 * (1.0 - 0.6 * 0.3), 0.2 * (0.0 - 0.8 * 0.3)];
+/// assert!(d_inp.to_vec()?.iter().zip(expected).all(|(got, want)| (got - want).abs() < 1e-6));
+/// assert!((d_weight.to_vec()?[0] - 0.6).abs() < 1e-6);
+/// # Ok::<(), NormError>(())
+/// ```
+pub struct NormBackward<'a, T> {
+    d_inp: MatrixMut<'a, T>,
+    inp: Matrix<'a, T>,
+    d_out: Matrix<'a, T>,
+    rstd: BufferView<'a, f32>,
+    mean: Option<BufferView<'a, f32>>,
+    weight: Option<BufferView<'a, T>>,
+    d_sum: Option<Matrix<'a, T>>,
+    d_weight: Option<BufferViewMut<'a, T>>,
+    d_bias: Option<BufferViewMut<'a, T>>,
+}
+
+impl<'a, T: Real> NormBackward<'a, T> {
+    /// The gradients of an RMSNorm. `inp` is what was normalised: with a residual it is the [sum](super::Norm::sum). `d_out` is the
+    /// gradient of the output, and `rstd` what the forward pass wrote. The matrices are `[rows, cols]`.
+    pub fn rms(
+        d_inp: MatrixMut<'a, T>,
+        inp: Matrix<'a, T>,
+        d_out: Matrix<'a, T>,
+        rstd: impl Into<BufferView<'a, f32>>,
+    ) -> Self {
+        let rstd = rstd.into();
+        Self { d_inp, inp, d_out, rstd, mean: None, weight: None, d_sum: None, d_weight: None, d_bias: None }
+    }
+
+    /// The gradients of a LayerNorm, as [`Self::rms`], with the means that the forward pass wrote.
+    pub fn layer(
+        d_inp: MatrixMut<'a, T>,
+        inp: Matrix<'a, T>,
+        d_out: Matrix<'a, T>,
+        mean: impl Into<BufferView<'a, f32>>,
+        rstd: impl Into<BufferView<'a, f32>>,
+    ) -> Self {
+        Self { mean: Some(mean.into()), ..Self::rms(d_inp, inp, d_out, rstd) }
+    }
+
+    /// The factors of the columns, `[cols]`, as in the forward pass.
+    pub fn weight(mut self, weight: impl Into<BufferView<'a, T>>) -> Self {
+        self.weight = Some(weight.into());
+        self
+    }
+
+    /// Adds a gradient that the sum of input and residual gets from elsewhere, `[rows, cols]`.
+    pub fn d_sum(mut self, d_sum: Matrix<'a, T>) -> Self {
+        self.d_sum = Some(d_sum);
+        self
+    }
+
+    /// Also writes the gradient of the weight, `[cols]`.
+    pub fn d_weight(mut self, d_weight: impl Into<BufferViewMut<'a, T>>) -> Self {
+        self.d_weight = Some(d_weight.into());
+        self
+    }
+
+    /// Also writes the gradient of the bias, `[cols]`.
+    pub fn d_bias(mut self, d_bias: impl Into<BufferViewMut<'a, T>>) -> Self {
+        self.d_bias = Some(d_bias.into());
+        self
+    }
+
+    /// Computes them. On a GPU it is queued. Without columns nothing is written; without rows the gradients of weight and bias are zeros.
+    ///
+    /// # Errors
+    /// Shapes or lengths differ, the matrix is too large, an operand lives on another device, or the device failed.
+    pub fn run(self, device: &Device) -> Result<(), NormError> {
+        self.run_with(device, &mut Workspace::default())
+    }
+
+    /// As [`Self::run`], with memory that is kept from one to the next.
+    ///
+    /// # Errors
+    /// As for [`Self::run`].
+    pub fn run_with(self, device: &Device, workspace: &mut Workspace) -> Result<(), NormError> {
+        let choices = Self::kernels(device.limits(), self.inp.cols());
+        self.run_by(device, workspace, choices[0])
+    }
+
+    /// The kernels that can do rows of `cols` columns, first the one that is used.
+    #[doc(hidden)]
+    pub fn kernels(limits: &Limits, cols: usize) -> Vec<&'static KernelMeta> {
+        let wide = [Blocks::Serial, Blocks::Wide].into_iter();
+        let wide = wide.filter(|blocks| limits.runs(T::backward_wide(*blocks).meta));
+        let wide = wide.map(|blocks| T::backward_wide(blocks).meta);
+        let rows = T::BACKWARD_ROWS.iter().filter(|kernel| kernel.cols as usize >= cols);
+        let rows = rows.map(|kernel| kernel.meta);
+        if limits.runs_cpu_only { wide.chain(rows).collect() } else { rows.chain(wide).collect() }
+    }
+
+    /// Runs it by one of its [`kernels`](Self::kernels).
+    #[doc(hidden)]
+    pub fn run_by(
+        mut self,
+        device: &Device,
+        workspace: &mut Workspace,
+        kernel: &'static KernelMeta,
+    ) -> Result<(), NormError> {
+        let [rows, cols] = self.checked(device)?;
+        if cols == 0 {
+            return Ok(());
+        }
+        let (in_rows, blocks) = (
+            T::BACKWARD_ROWS.iter().find(|it| it.meta.name == kernel.name),
+            if T::backward_wide(Blocks::Serial).meta.name == kernel.name {
+                Blocks::Serial
+            } else {
+                Blocks::Wide
+            },
+        );
+        let multiprocessors = DeviceProfile::from(device).multiprocessors.max(1);
+        let parts = match in_rows {
+            // As many as there are rows for.
+            Some(kernel) => {
+                rows.div_ceil(kernel.rows).min((BLOCKS * multiprocessors) as u32).max(1) * kernel.rows
+            }
+            None => rows.clamp(1, PARTS),
+        };
+        let pitch = cols.next_multiple_of(8);
+        let is_wanted = [self.d_weight.is_some(), self.d_bias.is_some()];
+        let sums = self.sums(device, workspace, is_wanted, [parts, pitch])?;
+        let args = self.args([rows, cols], sums, pitch);
+        // SAFETY: shapes, lengths and devices were checked, what is written is borrowed exclusively, and the kernel holds the columns.
+        // The launches come one after the other. Later uses of the memory wait for the device or are queued after this.
+        unsafe {
+            match in_rows {
+                Some(kernel) => kernel.launch(device, kernel.config(parts), args)?,
+                None => {
+                    if is_wanted != [false; 2] {
+                        let columns = T::columns(blocks);
+                        columns.launch(device, columns.config(cols, parts), NormBackwardLaunch { ..args })?;
+                    }
+                    if rows > 0 {
+                        T::backward_wide(blocks).launch(device, blocks.config(rows), args)?;
+                    }
+                }
+            }
+            for (out, sums) in [&mut self.d_weight, &mut self.d_bias].into_iter().zip(sums) {
+                if out.is_some() {
+                    let args = SumPartsLaunch { out: written(out), parts: sums, count: parts, pitch, cols };
+                    T::SUM_PARTS.launch(device, T::SUM_PARTS.config(cols, 1), args)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Memory for the parts of the gradients of weight and bias, where they are wanted.
+    fn sums(
+        &self,
+        device: &Device,
+        workspace: &mut Workspace,
+        is_wanted: [bool; 2],
+        [parts, pitch]: [u32; 2],
+    ) -> Result<[RawBuffer<f32>; 2], NormError> {
+        let each = parts as usize * pitch as usize;
+        let len = each * is_wanted.into_iter().filter(|is| *is).count();
+        if len == 0 {
+            return Ok([RawBuffer::NULL; 2]);
+        }
+        let fits = |buffer: &Buffer<f32>| buffer.len() >= len && device.is_in_order_with(buffer.device());
+        if !workspace.parts.as_ref().is_some_and(fits) {
+            workspace.parts = Some(device.alloc_unwritten(len)?);
+        }
+        let buffer = workspace.parts.as_mut().expect("it was filled");
+        let second = if is_wanted[0] { each } else { 0 };
+        let mut of = |is_wanted: bool, first: usize| -> Result<RawBuffer<f32>, NormError> {
+            Ok(if is_wanted {
+                written(&mut Some(buffer.view_mut(first..first + each)?))
+            } else {
+                RawBuffer::NULL
+            })
+        };
+        Ok([of(is_wanted[0], 0)?, of(is_wanted[1], second)?])
+    }
+
+    /// Rows and columns, after everything has been checked.
+    fn checked(&self, device: &Device) -> Result<[u32; 2], NormError> {
+        let shape @ [rows, cols] = self.inp.shape();
+        check_device(device, "inputs", self.inp.device())?;
+        check_matrix(device, "gradient of the input", [self.d_inp.shape(), shape], self.d_inp.device())?;
+        check_matrix(device, "gradient of the output", [self.d_out.shape(), shape], self.d_out.device())?;
+        if let Some(d_sum) = &self.d_sum {
+            check_matrix(device, "gradient of the sum", [d_sum.shape(), shape], d_sum.device())?;
+        }
+        check_vector(device, "elements of rstd", [self.rstd.len(), rows], self.rstd.device())?;
+        if let Some(mean) = &self.mean {
+            check_vector(device, "means", [mean.len(), rows], mean.device())?;
+        }
+        if let Some(weight) = &self.weight {
+            check_vector(device, "weights", [weight.len(), cols], weight.device())?;
+        }
+        let gradients =
+            [("gradients of the weight", &self.d_weight), ("gradients of the bias", &self.d_bias)];
+        for (what, vector) in gradients {
+            if let Some(vector) = vector {
+                check_vector(device, what, [vector.len(), cols], vector.device())?;
+            }
+        }
+        counted(shape)
+    }
+
+    fn args(
+        &mut self,
+        [rows, cols]: [u32; 2],
+        [d_weight, d_bias]: [RawBuffer<f32>; 2],
+        pitch: u32,
+    ) -> NormBackwardLaunch<T> {
+        let d_sum_stride = self.d_sum.map_or(0, |d_sum| d_sum.stride());
+        let [d_inp_stride, d_out_stride, inp_stride] =
+            [self.d_inp.stride(), self.d_out.stride(), self.inp.stride()];
+        let (d_inp, d_out, inp) = (self.d_inp.raw(), self.d_out.raw(), self.inp.raw());
+        let d_sum = self.d_sum.map_or(RawBuffer::NULL, |d_sum| d_sum.raw());
+        let weight = read(self.weight);
+        let strides = [
+            (d_inp, d_inp_stride),
+            (d_out, d_out_stride),
+            (inp, inp_stride),
+            (d_sum, d_sum_stride),
+            (weight, 0),
+        ];
+        let aligned = if is_aligned(cols as usize, &strides) { ALIGNED } else { 0 };
+        NormBackwardLaunch {
+            d_inp,
+            d_out,
+            d_sum,
+            inp,
+            weight,
+            mean: read(self.mean),
+            rstd: RawBuffer::read(self.rstd),
+            d_weight,
+            d_bias,
+            d_inp_stride: d_inp_stride as u64,
+            d_out_stride: d_out_stride as u64,
+            d_sum_stride: d_sum_stride as u64,
+            inp_stride: inp_stride as u64,
+            pitch,
+            rows,
+            cols,
+            flags: aligned | if self.mean.is_some() { CENTRED } else { 0 },
+        }
+    }
+}

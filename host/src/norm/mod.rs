@@ -1,0 +1,123 @@
+//! RMSNorm and LayerNorm along the rows of a matrix, forward and backward, for `f32`, `f16` and `bf16`.
+//!
+//! ```
+//! use ferrowarp::device::Device;
+//! use ferrowarp::norm::{Matrix, MatrixMut, Norm, NormError};
+//!
+//! let device = Device::cpu(); // On a GPU: Device::cuda(0, &PtxModules::find()?)?
+//! let inp = device.upload(&[1.0f32, 3.0, 4.0, 0.0])?;
+//! let weight = device.upload(&[1.0f32, 2.0])?;
+//! let mut out = device.alloc_zeroed::<f32>(4)?;
+//! Norm::layer(MatrixMut::new(&mut out, 2, 2)?, Matrix::new(&inp, 2, 2)?)
+//!     .weight(&weight)
+//!     .epsilon(0.0)
+//!     .run(&device)?;
+//! assert_eq!(out.to_vec()?, [-1.0, 2.0, 1.0, -2.0]);
+//! # Ok::<(), NormError>(())
+//! ```
+//!
+//! Rows may have any length and stride. They are read and written 16 bytes at a time if the start of every row is a multiple of 16
+//! bytes and a row is a whole number of them; otherwise element by element, which is slower. On a GPU a row of up to 16384 elements is
+//! read once (backward: 8192).
+//!
+//! # Accuracy
+//! Sums are `f32`. The variance is that of the differences to the mean. A result is rounded once. For one device and shape, results
+//! are the same bits in every run, the gradients of weight and bias included.
+
+mod backward;
+mod error;
+mod forward;
+
+use bytemuck::Pod;
+use cuda_std::launch::{PtrMutArg, RawBuffer};
+use gpu_kernels::norm::NormKernels;
+
+pub use backward::{NormBackward, Workspace};
+pub use error::NormError;
+pub use forward::Norm;
+
+pub use crate::softmax::{Matrix, MatrixMut};
+
+use crate::device::{BufferView, BufferViewMut, Device};
+
+/// `f32`, `f16` or `bf16`.
+///
+/// ```
+/// use ferrowarp::norm::Real;
+///
+/// fn bytes<T: Real>(elements: usize) -> usize {
+///     elements * size_of::<T>()
+/// }
+/// assert_eq!(bytes::<ferrowarp::bf16>(8), 16);
+/// ```
+pub trait Real: Pod + NormKernels {}
+
+impl<T: Pod + NormKernels> Real for T {}
+
+/// The most rows, columns and elements from a row to the next.
+const MOST: usize = i32::MAX as usize;
+
+/// The shape, if the kernels can count it.
+fn counted([rows, cols]: [usize; 2]) -> Result<[u32; 2], NormError> {
+    for (what, value) in [("rows", rows), ("columns", cols)] {
+        if value > MOST {
+            return Err(NormError::TooLarge { what, value, most: MOST });
+        }
+    }
+    Ok([rows as u32, cols as u32])
+}
+
+fn check_device(device: &Device, what: &'static str, at: &Device) -> Result<(), NormError> {
+    if device.is_in_order_with(at) {
+        return Ok(());
+    }
+    let (at, device) = (at.residence(), device.residence());
+    Err(NormError::WrongDevice { what, at, device })
+}
+
+/// Refuses a vector of another length, or on another device.
+fn check_vector(
+    device: &Device,
+    what: &'static str,
+    [len, expected]: [usize; 2],
+    at: &Device,
+) -> Result<(), NormError> {
+    if len != expected {
+        return Err(NormError::Length { what, len, expected });
+    }
+    check_device(device, what, at)
+}
+
+/// Refuses a matrix of another shape, or on another device.
+fn check_matrix(
+    device: &Device,
+    what: &'static str,
+    [got, expected]: [[usize; 2]; 2],
+    at: &Device,
+) -> Result<(), NormError> {
+    if got != expected {
+        return Err(NormError::ShapesDiffer { what, got, expected });
+    }
+    check_device(device, what, at)
+}
+
+/// The elements of a view as a launch takes them; null for none.
+fn read<T: Pod>(view: Option<BufferView<'_, T>>) -> RawBuffer<T> {
+    view.map_or(RawBuffer::NULL, RawBuffer::read)
+}
+
+/// The elements of a view as a launch takes them; null for none.
+fn written<T: Pod>(view: &mut Option<BufferViewMut<'_, T>>) -> RawBuffer<T> {
+    view.as_mut().map_or(RawBuffer::NULL, |view| {
+        let (bytes, residence) = (Some(view.len() * size_of::<T>()), view.device().residence());
+        RawBuffer { pointer: PtrMutArg::<T>::as_raw_mut_ptr(view), bytes, residence }
+    })
+}
+
+/// Whether a row is a whole number of vectors of 16 bytes, and all these start at multiples of 16 bytes: rows with that stride,
+/// or a vector of elements.
+fn is_aligned<T>(cols: usize, buffers: &[(RawBuffer<T>, usize)]) -> bool {
+    let is_multiple = |elements: usize| (elements * size_of::<T>()).is_multiple_of(16);
+    let starts = |buffer: &RawBuffer<T>| buffer.pointer.addr().is_multiple_of(16);
+    is_multiple(cols) && buffers.iter().all(|(buffer, stride)| starts(buffer) && is_multiple(*stride))
+}

@@ -1,0 +1,144 @@
+//! RMSNorm and LayerNorm against their f64 oracle, on the CPU executor and as PTX on the emulator; gradients against differences; and
+//! what is refused.
+
+use cuda_std::half::bf16;
+use cuda_std::simt::Executor;
+use ferrowarp::device::Device;
+use ferrowarp::norm::{Matrix, MatrixMut, Norm, NormBackward, NormError};
+use ferrowarp_cases::norm::cases;
+use ferrowarp_cases::softmax::Setting;
+use ferrowarp_cases::{Case, Scope, assert_right, emulated};
+
+#[test]
+fn on_the_executor() {
+    assert_right(&cases(&Setting::new(Scope::Executor)), &Device::cpu(), Case::assess_twice);
+}
+
+#[test]
+fn under_shuffled_schedules() {
+    for seed in 0..4 {
+        let device = Device::cpu_with(Executor::new().with_seed(seed));
+        assert_right(&cases(&Setting::new(Scope::Small)), &device, Case::assess_twice);
+    }
+}
+
+#[test]
+fn as_ptx() {
+    let of = |scope| cases(&Setting::new(scope));
+    emulated::by_each().iter().for_each(|on| assert_right(&of(Scope::OldEmulator), on, Case::assess));
+    emulated::newer_by_each().iter().for_each(|on| assert_right(&of(Scope::NewEmulator), on, Case::assess));
+}
+
+/// The loss is the sum of the output times fixed factors.
+fn loss(device: &Device, inp: &[f32], weight: &[f32], factors: &[f32], is_centred: bool) -> f64 {
+    let cols = weight.len();
+    let rows = inp.len() / cols;
+    let (inp, weight) = (device.upload(inp).unwrap(), device.upload(weight).unwrap());
+    let mut out = device.alloc_zeroed::<f32>(rows * cols).unwrap();
+    let (to, from) = (MatrixMut::new(&mut out, rows, cols).unwrap(), Matrix::new(&inp, rows, cols).unwrap());
+    let norm = if is_centred { Norm::layer(to, from) } else { Norm::rms(to, from) };
+    norm.weight(&weight).run(device).unwrap();
+    out.to_vec().unwrap().iter().zip(factors).map(|(y, f)| f64::from(*y) * f64::from(*f)).sum()
+}
+
+#[test]
+fn gradients_are_those_of_small_differences() {
+    let device = Device::cpu();
+    let (rows, cols) = (2, 5);
+    let inp: Vec<f32> = (0..10).map(|i| ((i * 7 % 10) as f32 - 4.0) * 0.3).collect();
+    let weight: Vec<f32> = (0..5).map(|i| 0.5 + i as f32 * 0.25).collect();
+    let factors: Vec<f32> = (0..10).map(|i| ((i * 3 % 10) as f32 - 5.0) * 0.2).collect();
+    for is_centred in [false, true] {
+        let x = device.upload(&inp).unwrap();
+        let (w, d_out) = (device.upload(&weight).unwrap(), device.upload(&factors).unwrap());
+        let mut out = device.alloc_zeroed::<f32>(10).unwrap();
+        let [mut mean, mut rstd] = [device.alloc_zeroed::<f32>(2).unwrap(), device.alloc_zeroed(2).unwrap()];
+        let (to, from) =
+            (MatrixMut::new(&mut out, rows, cols).unwrap(), Matrix::new(&x, rows, cols).unwrap());
+        let norm = if is_centred { Norm::layer(to, from) } else { Norm::rms(to, from) };
+        norm.weight(&w).mean(&mut mean).rstd(&mut rstd).run(&device).unwrap();
+        let mut d_inp = device.alloc_zeroed::<f32>(10).unwrap();
+        let mut d_weight = device.alloc_zeroed::<f32>(5).unwrap();
+        let (to, d_out) =
+            (MatrixMut::new(&mut d_inp, rows, cols).unwrap(), Matrix::new(&d_out, rows, cols).unwrap());
+        let backward = match is_centred {
+            true => NormBackward::layer(to, from, d_out, &mean, &rstd),
+            false => NormBackward::rms(to, from, d_out, &rstd),
+        };
+        backward.weight(&w).d_weight(&mut d_weight).run(&device).unwrap();
+        let step = 1e-2f32;
+        let slope = |at: usize, of_weight: bool| {
+            let at_distance = |by: f32| {
+                let (mut inp, mut weight) = (inp.clone(), weight.clone());
+                if of_weight {
+                    weight[at] += by
+                } else {
+                    inp[at] += by
+                }
+                loss(&device, &inp, &weight, &factors, is_centred)
+            };
+            (at_distance(step) - at_distance(-step)) / (2.0 * f64::from(step))
+        };
+        for (i, d) in d_inp.to_vec().unwrap().into_iter().enumerate() {
+            let slope = slope(i, false);
+            assert!((f64::from(d) - slope).abs() < 2e-3, "centred {is_centred}, input {i}: {d}, not {slope}");
+        }
+        for (i, d) in d_weight.to_vec().unwrap().into_iter().enumerate() {
+            let slope = slope(i, true);
+            assert!(
+                (f64::from(d) - slope).abs() < 2e-3,
+                "centred {is_centred}, weight {i}: {d}, not {slope}"
+            );
+        }
+    }
+}
+
+#[test]
+fn without_rows_or_columns_there_is_nothing_to_do() {
+    let device = Device::cpu();
+    let empty = device.alloc_zeroed::<bf16>(0).unwrap();
+    for (rows, cols) in [(0, 4), (3, 0)] {
+        let mut out = device.alloc_zeroed::<bf16>(0).unwrap();
+        let norm = Norm::layer(
+            MatrixMut::new(&mut out, rows, cols).unwrap(),
+            Matrix::new(&empty, rows, cols).unwrap(),
+        );
+        norm.run(&device).unwrap();
+    }
+    let (mut d_inp, rstd) = (device.alloc_zeroed::<bf16>(0).unwrap(), device.alloc_zeroed::<f32>(0).unwrap());
+    let mut d_weight = device.upload(&[bf16::from_f32(1.0); 4]).unwrap();
+    let matrix = Matrix::new(&empty, 0, 4).unwrap();
+    let backward = NormBackward::rms(MatrixMut::new(&mut d_inp, 0, 4).unwrap(), matrix, matrix, &rstd);
+    backward.d_weight(&mut d_weight).run(&device).unwrap();
+    assert_eq!(d_weight.to_vec().unwrap(), [bf16::from_f32(0.0); 4]);
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let device = Device::cpu();
+    let inp = device.alloc_zeroed::<f32>(6).unwrap();
+    let short = device.alloc_zeroed::<f32>(2).unwrap();
+    let error_of = |prepare: &dyn Fn(Norm<'_, f32>) -> Result<(), NormError>, cols: usize| {
+        let mut out = device.alloc_zeroed::<f32>(6).unwrap();
+        let norm = Norm::rms(MatrixMut::new(&mut out, 2, cols).unwrap(), Matrix::new(&inp, 2, 3).unwrap());
+        prepare(norm).unwrap_err().to_string()
+    };
+    let error = error_of(&|norm| norm.run(&device), 2);
+    assert_eq!(
+        error,
+        "a norm of 2 x 3 failed: the output is 2 x 2; all matrices need the same rows and columns"
+    );
+    let error = error_of(&|norm| norm.epsilon(-1.0).run(&device), 3);
+    assert_eq!(error, "a norm with an epsilon of -1 failed: epsilon must be at least 0 and finite");
+    assert!(error_of(&|norm| norm.epsilon(f32::NAN).run(&device), 3).contains("epsilon of NaN"));
+    let mut out = device.alloc_zeroed::<f32>(6).unwrap();
+    let norm = Norm::rms(MatrixMut::new(&mut out, 2, 3).unwrap(), Matrix::new(&inp, 2, 3).unwrap());
+    let error = norm.weight(&short).run(&device).unwrap_err().to_string();
+    assert_eq!(error, "a norm failed: there are 2 weights; pass 3");
+    let other = Device::cpu();
+    let norm = Norm::rms(MatrixMut::new(&mut out, 2, 3).unwrap(), Matrix::new(&inp, 2, 3).unwrap());
+    let error = norm.run(&other);
+    assert!(
+        error.is_ok() || error.unwrap_err().to_string().contains("the inputs belong to another `Device`")
+    );
+}
