@@ -26,7 +26,8 @@ const FETCHED_UNALIGNED: f64 = 5.9;
 const WARPGROUP_FETCHED: [f64; 2] = [40.6, 28.0];
 /// The same where rows are not multiples of 128 bytes apart.
 const WARPGROUP_FETCHED_ACROSS_LINES: [f64; 2] = [25.0, 22.0];
-/// How much faster the blocks of a pair multiply, since half of B comes from the other one, and the cycles that they take to meet.
+/// How much faster the blocks of a pair multiply 16-bit numbers, since half of B comes from the other one, and the cycles that they take
+/// to meet.
 const PAIR_SPEED: f64 = 1.015;
 /// As above.
 const PAIR_CYCLES: f64 = 1600.0;
@@ -119,7 +120,7 @@ impl<T: Real> KernelChoice<T> {
                 }
                 if kernel.sharing > 1 {
                     before += PAIR_CYCLES;
-                    pair_speed = PAIR_SPEED;
+                    pair_speed = if size_of::<T>() == 2 { PAIR_SPEED } else { 1.0 };
                 }
                 of_warpgroups(kernel, 1.0, problem.has_whole_lines || aligns)
             }
