@@ -25,7 +25,7 @@ impl RowsShape {
         Self { cols: cols as u32, block: block as u32, rows: (block / threads) as u32 }
     }
 
-    /// The launch for so many rows.
+    /// The launch for `rows` rows.
     pub fn config(&self, rows: u32) -> LaunchConfig {
         LaunchConfig::new(rows.div_ceil(self.rows), self.block)
     }
@@ -45,7 +45,7 @@ impl ColumnsShape {
         Self { cols: cols as u32, block: block as u32 }
     }
 
-    /// The launch for so many columns, and parts of the rows.
+    /// The launch for `cols` columns and `parts` parts of the rows.
     pub fn config(&self, cols: u32, parts: u32) -> LaunchConfig {
         LaunchConfig::new((cols.div_ceil(self.cols), parts), self.block)
     }
@@ -61,7 +61,7 @@ pub enum Blocks {
 }
 
 impl Blocks {
-    /// The launch for so many rows.
+    /// The launch for `rows` rows.
     pub fn config(self, rows: u32) -> LaunchConfig {
         LaunchConfig::new(rows, if self == Blocks::Wide { 1024 } else { 1 })
     }
