@@ -55,8 +55,7 @@ pub(crate) struct CargoOptions {
 
 /// Compiles the crate for `arch` in the folder `work`, and gives the module's text.
 ///
-/// `core` and crates that never ask for the architecture are compiled once for all: with no passes run, the processor
-/// makes no difference to them. The others are compiled for each, so that `cfg(target_feature = "sm_80")` holds in them.
+/// Crates that ask for the architecture are compiled so that `cfg(target_feature = "sm_80")` holds in them.
 pub(crate) fn emit_ir(
     kernel_crate: &KernelCrate,
     packages: &[DevicePackage],
@@ -65,6 +64,10 @@ pub(crate) fn emit_ir(
     options: &CargoOptions,
     work: &Path,
 ) -> Result<String, CudaBuilderError> {
+    // Cargo keeps one build of a crate, whatever the flags of its profile: without a folder for each architecture, the next one
+    // would replace it, and the one after that would compile it again.
+    let specific = if options.only_specific { "-only" } else { "" };
+    let work = &work.join(format!("{arch}{specific}"));
     let _lock = files::lock(&work.join("lock"))?;
     let linker = work.join("no-linker.sh");
     write_linker(&linker)?;
