@@ -188,7 +188,8 @@ fn prepare_as<T: Number + Real>(device: &Device, kind: Kind, shape: [usize; 2]) 
     };
     let on = device.clone();
     let launch = move |set: &mut Set<T>| {
-        Ok(if kind.is_backward { backward(&on, kind, set, shape)? } else { forward(&on, kind, set, shape)? })
+        let run = if kind.is_backward { backward::<T> } else { forward::<T> };
+        Ok(run(&on, kind, set, shape)?)
     };
     for set in &mut sets {
         launch(set)?;

@@ -40,14 +40,16 @@ impl Columns {
     #[inline(always)]
     pub unsafe fn load<T: Element<N>, const N: usize>(&self, row: *const T, col: usize) -> [f32; N] {
         if self.is_aligned {
+            if col >= self.len {
+                return [0.0; N];
+            }
             // SAFETY: a whole vector of the row from a boundary on.
-            if col < self.len { T::unpack(unsafe { load_global(row.add(col).cast()) }) } else { [0.0; N] }
-        } else {
-            // SAFETY: an element of the row.
-            core::array::from_fn(
-                |j| if col + j < self.len { unsafe { *row.add(col + j) }.to_f32() } else { 0.0 },
-            )
+            return T::unpack(unsafe { load_global(row.add(col).cast()) });
         }
+        core::array::from_fn(|j| {
+            // SAFETY: an element of the row.
+            if col + j < self.len { unsafe { *row.add(col + j) }.to_f32() } else { 0.0 }
+        })
     }
 
     /// The vectors of the row that are the thread's. All loads are on their way before the first is used.

@@ -220,15 +220,15 @@ impl<T: Number + Real> Operands<T> {
             let off_rstd = roundings + off_variance * rstd * rstd;
             means.push(Bound { value: mean, allowed: off_mean + ROUNDING * mean.abs() });
             rstds.push(Bound { value: rstd, allowed: (off_rstd + 4.0 * ROUNDING) * rstd });
-            for col in 0..cols {
+            for (col, &x) in x.iter().enumerate() {
                 let bias: f64 = if has_all { self.bias[col].value().into() } else { 0.0 };
                 let weight = self.weight_of(col);
-                let scaled = (x[col] - mean) * rstd * weight;
+                let scaled = (x - mean) * rstd * weight;
                 let off = weight.abs() * rstd * off_mean
                     + scaled.abs() * (off_rstd + 8.0 * ROUNDING)
                     + 4.0 * ROUNDING * bias.abs();
                 out.push(stored::<T>(scaled + bias, off));
-                sums.push(Bound::exact(x[col]));
+                sums.push(Bound::exact(x));
             }
         }
         let mut expected = vec![("out", out), ("mean", means), ("rstd", rstds)];
