@@ -17,7 +17,7 @@ use crate::element::{Element, Number, Output};
 /// share the rows.
 ///
 /// # Safety
-/// As for [`super::backward::norm_backward_rows`]; only `d_weight` and `d_bias` are written, and `d_inp`, which the launch before has
+/// As for [`super::backward::norm_backward_rows()`]; only `d_weight` and `d_bias` are written, and `d_inp`, which the launch before has
 /// written, is neither `d_out` nor `inp`.
 #[kernel(
     max_threads = THREADS,
@@ -66,7 +66,7 @@ where
     }
 }
 
-/// The arguments of [`norm_sum_parts`].
+/// The arguments of [`norm_sum_parts()`].
 #[derive(Clone, Copy, Debug, KernelArgs)]
 #[repr(C)]
 pub struct SumPartsArgs<T> {

@@ -9,12 +9,12 @@ use super::args::{ALIGNED, CENTRED, NormArgs, NormBackwardArgs};
 use super::row::{Columns, rounded, row_sums};
 use crate::element::Element;
 
-/// As [`super::forward::norm_rows`], for rows of any length, 0 included.
+/// As [`super::forward::norm_rows()`], for rows of any length, 0 included.
 ///
 /// Launched on blocks of `THREADS` threads, one for each row.
 ///
 /// # Safety
-/// As for [`super::forward::norm_rows`], but for the columns.
+/// As for [`super::forward::norm_rows()`], but for the columns.
 #[kernel(
     max_threads = THREADS,
     args,
@@ -94,7 +94,7 @@ where
 /// Launched on blocks of `THREADS` threads, one for each row.
 ///
 /// # Safety
-/// As for [`super::backward::norm_backward_rows`], but for the columns; `d_weight` and `d_bias` are not used.
+/// As for [`super::backward::norm_backward_rows()`], but for the columns; `d_weight` and `d_bias` are not used.
 #[kernel(
     max_threads = THREADS,
     args,
