@@ -183,6 +183,7 @@ impl Compiler {
         let ptx = cuda_ir::absolutes::spell_out(&ptx);
         let ptx = cuda_ir::narrow_stores::copy_floats(&ptx);
         let ptx = cuda_ir::local_addresses::keep_generic(&ptx);
+        let ptx = cuda_ir::reconverge::after_calls(&ptx);
         let ptx = cuda_ir::last_labels::trap_after(&ptx);
         Ok(cuda_ir::unwritten::initialise(&ptx).into_owned())
     }

@@ -71,7 +71,7 @@ pub(crate) fn find(ptx: &Ptx) -> Vec<UnboundedStack> {
         .functions
         .iter()
         .filter(|function| !function.statements.is_empty())
-        .map(|function| (&*function.name, function.statements.iter().filter_map(|s| callee(s)).collect()))
+        .map(|function| (&*function.name, function.callees().collect()))
         .collect();
     let unbounded = |kernel: &str| {
         let run = ptx.run_by(kernel);
@@ -104,18 +104,6 @@ fn reaches(from: &str, to: &str, calls: &HashMap<&str, Vec<&str>>, run: &HashSet
         }
     }
     false
-}
-
-/// What the statement calls: a symbol, or a register. The result, in brackets, stands before it.
-fn callee(statement: &str) -> Option<&str> {
-    let rest = statement.strip_prefix("call")?;
-    let rest = rest[rest.find(char::is_whitespace)?..].trim_start();
-    let rest = match rest.strip_prefix('(') {
-        Some(result) => result.split_once(')')?.1.trim_start().strip_prefix(',')?.trim_start(),
-        None => rest,
-    };
-    let callee = rest.split(|c: char| c == ',' || c.is_whitespace()).next()?;
-    (!callee.is_empty()).then_some(callee)
 }
 
 #[cfg(test)]

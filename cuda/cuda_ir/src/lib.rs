@@ -28,6 +28,7 @@ mod place;
 pub mod places;
 mod prune;
 pub mod ptx;
+pub mod reconverge;
 mod remainders;
 pub mod sign_extensions;
 mod target;
@@ -146,7 +147,7 @@ pub fn wanted_archs(text: &str) -> BTreeSet<u32> {
 
 /// The source of [`for_optimisation`], [`for_no_optimisation`] and of what is done to the back ends' texts: a cache keeps
 /// what was made of their output as long as this is the same.
-pub const LAST_EDITS: [&str; 16] = [
+pub const LAST_EDITS: [&str; 17] = [
     include_str!("bodies.rs"),
     include_str!("last_labels.rs"),
     include_str!("tensor_maps.rs"),
@@ -156,6 +157,7 @@ pub const LAST_EDITS: [&str; 16] = [
     include_str!("absolutes.rs"),
     include_str!("narrow_stores.rs"),
     include_str!("local_addresses.rs"),
+    include_str!("reconverge.rs"),
     include_str!("sign_extensions.rs"),
     include_str!("unwritten/mod.rs"),
     include_str!("unwritten/flow.rs"),

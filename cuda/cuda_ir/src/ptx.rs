@@ -146,9 +146,12 @@ impl PtxFunction {
     pub fn count(&self, pattern: &str) -> usize {
         self.statements.iter().filter(|statement| matches(statement, pattern)).count()
     }
-}
 
-impl PtxFunction {
+    /// What its calls call: symbols, and registers with a function's address.
+    pub fn callees(&self) -> impl Iterator<Item = &str> {
+        self.statements.iter().filter_map(|statement| callee(statement))
+    }
+
     /// The words of the body that can be symbols.
     fn names(&self) -> impl Iterator<Item = &str> {
         let is_symbol = |c: char| c.is_alphanumeric() || matches!(c, '_' | '$');
@@ -168,6 +171,18 @@ fn matches(statement: &str, pattern: &str) -> bool {
         return parts.windows(wanted.len()).any(|window| window == wanted);
     }
     !opcode.starts_with('.') && parts.starts_with(&wanted)
+}
+
+/// What the statement calls: a symbol, or a register. The result, in brackets, stands before it.
+pub(crate) fn callee(statement: &str) -> Option<&str> {
+    let rest = statement.strip_prefix("call")?;
+    let rest = rest[rest.find(char::is_whitespace)?..].trim_start();
+    let rest = match rest.strip_prefix('(') {
+        Some(result) => result.split_once(')')?.1.trim_start().strip_prefix(',')?.trim_start(),
+        None => rest,
+    };
+    let callee = rest.split(|c: char| c == ',' || c.is_whitespace()).next()?;
+    (!callee.is_empty()).then_some(callee)
 }
 
 /// A statement without labels (`$L__BB0_1:`) and predicate (`@%p1`).

@@ -1,0 +1,168 @@
+//! Calls from which the threads of a warp return one after another.
+//!
+//! ptxas takes for granted that the threads which call a function together also return from it together, and changes uniform
+//! registers, of which a warp has one set, after the call: `UIADD3 UR40, UR40, 0x60`. Threads that return one after another each
+//! do so. (13.0.88 and 13.5.37, at every level.) They return one after another where the callee saves the barrier at which a branch
+//! of its caller meets again, as a function does that calls itself or what a pointer leads to:
+//!
+//! ```text
+//! depth: BMOV.32.CLEAR R19, B6;  BSSY B6, ...;  @!P0 BRA L;  ...  CALL depth;  L: BSYNC B6;  BMOV.32 B6, R19;  RET
+//! ```
+//!
+//! A `bar.warp.sync` after the call would bring them together, but ptxas removes it as needless. It stays where ptxas must think
+//! that other threads went another way: so the call and the `bar.warp.sync` stand under a condition that always holds.
+
+use std::borrow::Cow;
+use std::collections::{HashMap, HashSet};
+
+use crate::bodies::{edit_bodies, instruction};
+use crate::ptx::{Ptx, callee};
+
+/// The PTX in which the threads of a warp wait for each other after a call from which they might return one after another.
+pub fn after_calls(ptx: &str) -> Cow<'_, str> {
+    let parsed = Ptx::parse(ptx);
+    let scattering = scattering(&parsed);
+    if scattering.is_empty() {
+        return Cow::Borrowed(ptx);
+    }
+    edit_bodies(ptx, |body| edit(body, |callee| scattering.contains(callee) || is_register(callee)))
+}
+
+/// The functions from which the threads of a warp might return one after another: those that call themselves or what a pointer
+/// leads to, by way of others or not. Panics do not return.
+fn scattering(ptx: &Ptx) -> HashSet<&str> {
+    let functions = ptx.functions.iter().filter(|f| !f.statements.is_empty() && !f.is_noreturn);
+    let calls: HashMap<&str, Vec<&str>> = functions.map(|f| (&*f.name, f.callees().collect())).collect();
+    let scatters = |name: &&str| {
+        let (mut seen, mut open) = (HashSet::new(), vec![*name]);
+        while let Some(caller) = open.pop() {
+            for callee in calls.get(caller).into_iter().flatten() {
+                if callee == name || is_register(callee) {
+                    return true;
+                }
+                if seen.insert(*callee) {
+                    open.push(callee);
+                }
+            }
+        }
+        false
+    };
+    let mut found: HashSet<&str> = calls.keys().copied().filter(scatters).collect();
+    loop {
+        let callers = calls.iter().filter(|(_, callees)| callees.iter().any(|c| found.contains(c)));
+        let more: Vec<&str> = callers.map(|(name, _)| *name).filter(|name| !found.contains(name)).collect();
+        if more.is_empty() {
+            return found;
+        }
+        found.extend(more);
+    }
+}
+
+fn is_register(callee: &str) -> bool {
+    callee.starts_with('%')
+}
+
+/// The function's body, if it has such a call. A call stands in braces, with the parameters that it passes.
+fn edit(body: &str, scatters: impl Fn(&str) -> bool) -> Option<String> {
+    let mut edited = String::with_capacity(body.len());
+    let (mut start, mut depth, mut has_such, mut count) = (0, 0isize, false, 0);
+    let mut call = String::new();
+    for line in body.split_inclusive('\n') {
+        let code = line.split("//").next().unwrap_or_default().trim();
+        if depth == 0 {
+            start = edited.len();
+        }
+        depth += code.matches('{').count() as isize - code.matches('}').count() as isize;
+        let is_call = || instruction(code).is_some_and(|(opcode, _)| opcode.starts_with("call"));
+        if !call.is_empty() || is_call() {
+            call.push_str(code);
+            call.push('\n');
+            if code.ends_with(';') {
+                has_such |= callee(&call).is_some_and(&scatters);
+                call.clear();
+            }
+        }
+        edited.push_str(line);
+        if depth == 0 && has_such {
+            let label = format!("$L__together_{count}");
+            edited.insert_str(start, &format!(
+                "\t{{\n\t.reg .pred \t%apart;\n\t.reg .b32 \t%lane;\n\t.reg .b32 \t%together;\n\tmov.u32 \t%lane, %lanemask_eq;\n\
+                 \tsetp.eq.b32 \t%apart, %lane, 0;\n\t@%apart bra \t{label};\n\tactivemask.b32 \t%together;\n"
+            ));
+            edited.push_str(&format!("\tbar.warp.sync \t%together;\n{label}:\n\t}}\n"));
+            (has_such, count) = (false, count + 1);
+        }
+    }
+    (count > 0).then_some(edited)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Which functions have which numbers of meetings.
+    fn meetings(ptx: &str) -> Vec<(String, usize)> {
+        let edited = after_calls(ptx);
+        assert_eq!(edited.matches("bar.warp.sync").count(), edited.matches("activemask").count());
+        let functions = Ptx::parse(&edited).functions;
+        functions
+            .into_iter()
+            .map(|f| (f.name.clone(), f.count("bar.warp.sync")))
+            .filter(|(_, n)| *n > 0)
+            .collect()
+    }
+
+    fn function(name: &str, callees: &[&str]) -> String {
+        let call = |callee: &&str| {
+            format!(
+                "\t{{ // callseq 0\n\t.param .b64 a;\n\tcall.uni (r), \n\t{callee}, \n\t(\n\ta\n\t);\n\tld.param.b64 \t%rd1, [r];\n\t}}\n"
+            )
+        };
+        let calls: String = callees.iter().map(call).collect();
+        format!(".func {name}()\n{{\n\tmov.b32 \t%r1, 0;\n{calls}\tret;\n}}\n")
+    }
+
+    #[test]
+    fn the_call_and_the_meeting_stand_under_a_condition() {
+        let ptx = function("f", &["f"]);
+        let (before, call) = ptx.split_once("\t{ //").unwrap();
+        let (call, after) = call.split_once("\tret;").unwrap();
+        assert_eq!(
+            after_calls(&ptx),
+            format!(
+                "{before}\t{{\n\t.reg .pred \t%apart;\n\t.reg .b32 \t%lane;\n\t.reg .b32 \t%together;\n\
+                 \tmov.u32 \t%lane, %lanemask_eq;\n\tsetp.eq.b32 \t%apart, %lane, 0;\n\t@%apart bra \t$L__together_0;\n\
+                 \tactivemask.b32 \t%together;\n\t{{ //{call}\tbar.warp.sync \t%together;\n$L__together_0:\n\t}}\n\tret;{after}"
+            )
+        );
+    }
+
+    #[test]
+    fn cycles_and_their_callers_have_meetings() {
+        let ptx = [
+            function("even", &["odd"]),
+            function("odd", &["even", "leaf"]),
+            function("leaf", &[]),
+            function("caller", &["even", "leaf", "even"]),
+            function("above", &["leaf", "caller"]),
+        ]
+        .concat();
+        let want = [("even", 1), ("odd", 1), ("caller", 2), ("above", 1)];
+        assert_eq!(meetings(&ptx), want.map(|(name, count)| (name.to_owned(), count)));
+    }
+
+    #[test]
+    fn calls_through_pointers_have_meetings() {
+        let through = "\t{\n\tprototype_0 : .callprototype (.param .b32 _) _ ();\n\tcall (r), \n\t%rd2, \n\t(), prototype_0;\n\t}\n";
+        let f = function("f", &["leaf"]).replace("\tret;", &format!("{through}\tret;"));
+        let ptx = [f, function("leaf", &[]), function("g", &["f"])].concat();
+        assert_eq!(meetings(&ptx), [("f".to_owned(), 1), ("g".to_owned(), 1)]);
+    }
+
+    #[test]
+    fn other_calls_stay() {
+        let panics = function("panics", &["panics"]).replace("()\n{", "() .noreturn\n{");
+        let ptx = [function("f", &["leaf", "panics"]), function("leaf", &[]), panics].concat();
+        assert!(matches!(after_calls(&ptx), Cow::Borrowed(_)));
+    }
+}
