@@ -3,16 +3,21 @@
 
 use std::borrow::Cow;
 
-/// The PTX whose functions have the bodies that `edit` gives, or their own where it gives none.
-pub(crate) fn edit_bodies(ptx: &str, edit: impl Fn(&str) -> Option<String>) -> Cow<'_, str> {
+use crate::ptx::function_name;
+
+/// The PTX whose functions have the bodies that `edit` gives for a name and a body, or their own where it gives none.
+pub(crate) fn edit_bodies(ptx: &str, edit: impl Fn(&str, &str) -> Option<String>) -> Cow<'_, str> {
     let (mut edited, mut copied, mut start) = (String::new(), 0, None);
-    let mut at = 0;
+    let (mut at, mut head) = (0, 0);
     for line in ptx.split_inclusive('\n') {
         at += line.len();
         match (line.as_bytes()[0], start) {
             (b'{', None) => start = Some(at),
+            (_, None) if line.trim_end().ends_with(';') => head = at,
             (b'}', Some(start_of_body)) => {
-                if let Some(body) = edit(&ptx[start_of_body..at]) {
+                let name = function_name(&ptx[head..start_of_body]).unwrap_or_default();
+                head = at;
+                if let Some(body) = edit(name, &ptx[start_of_body..at]) {
                     edited.push_str(&ptx[copied..start_of_body]);
                     edited.push_str(&body);
                     copied = at;

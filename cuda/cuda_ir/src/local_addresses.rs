@@ -21,7 +21,7 @@ use crate::bodies::{edit_bodies, instruction};
 
 /// The PTX in which functions access local memory by generic addresses, if they would convert addresses to local ones.
 pub fn keep_generic(ptx: &str) -> Cow<'_, str> {
-    edit_bodies(ptx, edit)
+    edit_bodies(ptx, |_, body| edit(body))
 }
 
 /// The function's body, if it has to be another.

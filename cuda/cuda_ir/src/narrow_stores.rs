@@ -15,7 +15,7 @@ use crate::bodies::{edit_bodies, instruction};
 
 /// The PTX in which narrow stores read copies of numbers.
 pub fn copy_floats(ptx: &str) -> Cow<'_, str> {
-    edit_bodies(ptx, edit)
+    edit_bodies(ptx, |_, body| edit(body))
 }
 
 /// The function's body, if it has to be another.

@@ -208,7 +208,7 @@ fn has_word(head: &str, word: &str) -> bool {
 }
 
 /// The name after `.entry` or `.func`; a function's result stands in brackets before it.
-fn function_name(head: &str) -> Option<&str> {
+pub(crate) fn function_name(head: &str) -> Option<&str> {
     let at = head
         .find(".entry")
         .map(|at| at + ".entry".len())

@@ -11,6 +11,9 @@
 //!
 //! A `bar.warp.sync` after the call would bring them together, but ptxas removes it as needless. It stays where ptxas must think
 //! that other threads went another way: so the call and the `bar.warp.sync` stand under a condition that always holds.
+//!
+//! A function that calls itself does not wait in itself: on an H100 threads that wait at the same `bar.warp.sync` for others, which
+//! come by for an inner call first, wait for ever.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -21,36 +24,60 @@ use crate::ptx::{Ptx, callee};
 /// The PTX in which the threads of a warp wait for each other after a call from which they might return one after another.
 pub fn after_calls(ptx: &str) -> Cow<'_, str> {
     let parsed = Ptx::parse(ptx);
-    let scattering = scattering(&parsed);
+    let calls = calls(&parsed, ptx);
+    let recursive: HashSet<&str> = calls.keys().copied().filter(|name| calls_itself(name, &calls)).collect();
+    let scattering = scattering(&recursive, &calls);
     if scattering.is_empty() {
         return Cow::Borrowed(ptx);
     }
-    edit_bodies(ptx, |body| edit(body, |callee| scattering.contains(callee) || is_register(callee)))
+    edit_bodies(ptx, |name, body| {
+        let scatters = |callee: &str| scattering.contains(callee) || is_register(callee);
+        if recursive.contains(name) { None } else { edit(body, scatters) }
+    })
 }
 
-/// The functions from which the threads of a warp might return one after another: those that call themselves or what a pointer
-/// leads to, by way of others or not. Panics do not return.
-fn scattering(ptx: &Ptx) -> HashSet<&str> {
-    let functions = ptx.functions.iter().filter(|f| !f.statements.is_empty() && !f.is_noreturn);
-    let calls: HashMap<&str, Vec<&str>> = functions.map(|f| (&*f.name, f.callees().collect())).collect();
-    let scatters = |name: &&str| {
-        let (mut seen, mut open) = (HashSet::new(), vec![*name]);
-        while let Some(caller) = open.pop() {
-            for callee in calls.get(caller).into_iter().flatten() {
-                if callee == name || is_register(callee) {
-                    return true;
-                }
-                if seen.insert(*callee) {
-                    open.push(callee);
-                }
+/// What each function that returns calls: symbols and registers, and with a register all functions that it may lead to.
+fn calls<'a>(parsed: &'a Ptx, text: &'a str) -> HashMap<&'a str, Vec<&'a str>> {
+    let functions = parsed.functions.iter().filter(|f| !f.statements.is_empty() && !f.is_noreturn);
+    let mut calls: HashMap<&str, Vec<&str>> = functions.map(|f| (&*f.name, f.callees().collect())).collect();
+    let is_symbol = |c: char| c.is_alphanumeric() || matches!(c, '_' | '$');
+    let words = |statement: &'a str| statement.split(move |c: char| !is_symbol(c));
+    // An address is taken where a function's name stands neither in a call nor at its head.
+    let others = text
+        .split([';', '{', '}'])
+        .filter(|statement| words(statement).all(|word| !matches!(word, "call" | "func" | "entry")));
+    let taken: Vec<&str> = others.flat_map(words).filter(|word| calls.contains_key(word)).collect();
+    for callees in calls.values_mut().filter(|callees| callees.iter().any(|callee| is_register(callee))) {
+        callees.extend(&taken);
+    }
+    calls
+}
+
+/// Whether the function calls itself, by way of others or not.
+fn calls_itself(name: &str, calls: &HashMap<&str, Vec<&str>>) -> bool {
+    let (mut seen, mut open) = (HashSet::new(), vec![name]);
+    while let Some(caller) = open.pop() {
+        for callee in calls.get(caller).into_iter().flatten() {
+            if *callee == name {
+                return true;
+            }
+            if seen.insert(*callee) {
+                open.push(callee);
             }
         }
-        false
-    };
-    let mut found: HashSet<&str> = calls.keys().copied().filter(scatters).collect();
+    }
+    false
+}
+
+/// The functions from which the threads of a warp might return one after another: those that call themselves or what a register
+/// leads to, and their callers.
+fn scattering<'a>(recursive: &HashSet<&'a str>, calls: &HashMap<&'a str, Vec<&'a str>>) -> HashSet<&'a str> {
+    let mut found = recursive.clone();
     loop {
-        let callers = calls.iter().filter(|(_, callees)| callees.iter().any(|c| found.contains(c)));
-        let more: Vec<&str> = callers.map(|(name, _)| *name).filter(|name| !found.contains(name)).collect();
+        let scatters = |callee: &&str| is_register(callee) || found.contains(callee);
+        let callers =
+            calls.iter().filter(|(name, callees)| !found.contains(*name) && callees.iter().any(scatters));
+        let more: Vec<&str> = callers.map(|(name, _)| *name).collect();
         if more.is_empty() {
             return found;
         }
@@ -124,7 +151,7 @@ mod tests {
 
     #[test]
     fn the_call_and_the_meeting_stand_under_a_condition() {
-        let ptx = function("f", &["f"]);
+        let ptx = function("f", &["r"]) + &function("r", &["r"]);
         let (before, call) = ptx.split_once("\t{ //").unwrap();
         let (call, after) = call.split_once("\tret;").unwrap();
         assert_eq!(
@@ -138,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn cycles_and_their_callers_have_meetings() {
+    fn callers_of_cycles_have_meetings() {
         let ptx = [
             function("even", &["odd"]),
             function("odd", &["even", "leaf"]),
@@ -147,16 +174,19 @@ mod tests {
             function("above", &["leaf", "caller"]),
         ]
         .concat();
-        let want = [("even", 1), ("odd", 1), ("caller", 2), ("above", 1)];
-        assert_eq!(meetings(&ptx), want.map(|(name, count)| (name.to_owned(), count)));
+        assert_eq!(meetings(&ptx), [("caller".to_owned(), 2), ("above".to_owned(), 1)]);
     }
 
     #[test]
-    fn calls_through_pointers_have_meetings() {
+    fn calls_through_pointers_have_meetings_unless_they_may_come_back() {
         let through = "\t{\n\tprototype_0 : .callprototype (.param .b32 _) _ ();\n\tcall (r), \n\t%rd2, \n\t(), prototype_0;\n\t}\n";
         let f = function("f", &["leaf"]).replace("\tret;", &format!("{through}\tret;"));
         let ptx = [f, function("leaf", &[]), function("g", &["f"])].concat();
         assert_eq!(meetings(&ptx), [("f".to_owned(), 1), ("g".to_owned(), 1)]);
+        let taken = ptx.clone() + ".global .align 8 .u64 table[2] = {leaf, generic(g)};\n";
+        assert!(meetings(&taken).is_empty(), "both may call themselves");
+        let taken = ptx + ".global .align 8 .u64 table[1] = {leaf};\n";
+        assert_eq!(meetings(&taken).len(), 2);
     }
 
     #[test]
